@@ -1,0 +1,35 @@
+/* Memory with an account: every block of a context is counted, may be limited, and can be made to
+ * fail at the n-th request (allocation-failure tests). The one file that calls malloc. */
+#ifndef STATOR_BASE_ALLOC_H
+#define STATOR_BASE_ALLOC_H
+
+#include <stator/base.h>
+#include <stdatomic.h>
+
+typedef struct st_mem {
+    void *(*raw_alloc)(void *self, uint64_t size, uint64_t align);
+    void (*raw_free)(void *self, void *p);
+    void *raw_self;
+    uint64_t limit_bytes; /* 0: none */
+    _Atomic uint64_t live_bytes;
+    _Atomic uint64_t peak_bytes;
+    _Atomic uint64_t live_blocks;
+    _Atomic uint64_t requests;
+    _Atomic uint64_t fail_at; /* the request of this number (from 1) and all later ones fail; 0: off */
+} st_mem;
+
+/* Initialises an account over malloc (raw_alloc NULL) or a caller's pair. */
+void st_mem_init(st_mem *mem, void *(*raw_alloc)(void *, uint64_t, uint64_t),
+                 void (*raw_free)(void *, void *), void *raw_self, uint64_t limit_bytes);
+/* A block of at least size bytes, aligned to max(align, 16); NULL when out of memory. size 0 gives
+ * a block. Thread-safe. */
+void *st_alloc(st_mem *mem, uint64_t size, uint64_t align);
+void *st_calloc(st_mem *mem, uint64_t count, uint64_t size); /* zeroed; NULL on overflow */
+void *st_realloc(st_mem *mem, void *p, uint64_t size, uint64_t align);
+void st_free(st_mem *mem, void *p);
+char *st_strdup(st_mem *mem, const char *s);
+char *st_strndup(st_mem *mem, const char *s, uint64_t n);
+/* Counts bytes that are not a block of ours (a copied mapping, say); negative to give back. */
+void st_mem_charge(st_mem *mem, int64_t bytes);
+
+#endif

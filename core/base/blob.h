@@ -1,0 +1,38 @@
+/* Immutable bytes of constants: in memory, or a range of a file mapped at first read. Counted by
+ * reference; thread-safe. data is always aligned to 16 bytes: a misaligned range is copied once, at
+ * first use, and charged to the account. A mapped file whose size or mtime changed since it was
+ * opened is refused (FAILED_PRECONDITION); one cut while a call runs may still raise SIGBUS. */
+#ifndef STATOR_BASE_BLOB_H
+#define STATOR_BASE_BLOB_H
+
+#include "alloc.h"
+#include "diag.h"
+#include <stator/plugin.h>
+
+typedef struct st_file st_file; /* an open regular file, shared by its blobs */
+
+stator_status st_file_open(st_mem *mem, const char *path, st_file **out_file, stator_diag **err);
+void st_file_retain(st_file *file);
+void st_file_release(st_file *file);
+uint64_t st_file_size(const st_file *file);
+const char *st_file_path(const st_file *file);
+/* FAILED_PRECONDITION when size or mtime changed. */
+stator_status st_file_check(const st_file *file, stator_diag **err);
+
+stator_blob *st_blob_copy(st_mem *mem, const void *data, uint64_t size); /* NULL: out of memory */
+/* An uninitialised blob to be filled before anyone else sees it. */
+stator_blob *st_blob_alloc(st_mem *mem, uint64_t size, void **out_data);
+stator_status st_blob_from_file(st_mem *mem, st_file *file, uint64_t offset, uint64_t size,
+                                int copy, stator_blob **out_blob, stator_diag **err);
+/* Known by hash only: parses, cannot be read (FAILED_PRECONDITION). */
+stator_blob *st_blob_from_hash(st_mem *mem, const uint8_t hash[16], uint64_t size);
+void st_blob_retain(stator_blob *blob);
+void st_blob_release(stator_blob *blob);
+uint64_t st_blob_size(const stator_blob *blob);
+stator_status st_blob_get(stator_blob *blob, const void **out_data, stator_diag **err);
+stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag **err);
+/* The file behind it and the range, or NULL. */
+const st_file *st_blob_file(const stator_blob *blob, uint64_t *out_offset);
+void st_blob_will_not_read(stator_blob *blob);
+
+#endif

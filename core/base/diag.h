@@ -1,0 +1,42 @@
+/* Error texts. A failing function stores one stator_diag through `err` and returns its code. */
+#ifndef STATOR_BASE_DIAG_H
+#define STATOR_BASE_DIAG_H
+
+#include "alloc.h"
+
+/* Makes a diag with a formatted text, stores it in *err (when err is not NULL and *err is NULL) and
+ * returns code: `return st_fail(err, STATOR_NOT_FOUND, "no op named '%s'", name);`. Never fails
+ * itself: out of memory gives a static text. Diags are plain malloc memory (st_mem_process), so
+ * that a context's end does not take its last error away. */
+stator_status st_fail(stator_diag **err, stator_status code, const char *format, ...)
+    STATOR_PRINTF(3, 4);
+/* Out of memory: code RESOURCE_EXHAUSTED, static text, allocates nothing. */
+stator_status st_fail_oom(stator_diag **err);
+stator_diag *st_diag_create(stator_status code, const char *text, uint64_t len);
+void st_diag_note(stator_diag *diag, const char *node, const char *file, uint32_t line,
+                  const char *text);
+void st_diag_set_hint(stator_diag *diag, const char *format, ...) STATOR_PRINTF(2, 3);
+/* Puts "prefix: " before the text (which stage or file an inner failure belongs to). */
+void st_diag_prefix(stator_diag *diag, const char *format, ...) STATOR_PRINTF(2, 3);
+const char *st_diag_text(const stator_diag *diag); /* "" for NULL; notes included */
+const char *st_diag_hint(const stator_diag *diag); /* NULL when none */
+stator_status st_diag_code(const stator_diag *diag);
+void st_diag_release(stator_diag *diag);
+
+#define ST_TRY(expr)                                                                               \
+    do {                                                                                           \
+        const stator_status st_try_status_ = (expr);                                               \
+        if (st_try_status_ != STATOR_OK) {                                                         \
+            return st_try_status_;                                                                 \
+        }                                                                                          \
+    } while (0)
+/* The same with cleanup at the label `done`; needs `stator_status status` in scope. */
+#define ST_TRY_DONE(expr)                                                                          \
+    do {                                                                                           \
+        status = (expr);                                                                           \
+        if (status != STATOR_OK) {                                                                 \
+            goto done;                                                                             \
+        }                                                                                          \
+    } while (0)
+
+#endif

@@ -1,0 +1,14 @@
+/* Shared objects: opening them for good, and finding sonames without loading anything. */
+#ifndef STATOR_BASE_DSO_H
+#define STATOR_BASE_DSO_H
+
+#include "alloc.h"
+
+/* dlopen(RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE). NULL on failure, with the loader's text copied to
+ * msg. Never closed. */
+void *st_dso_open(const char *path, char *msg, uint64_t msg_size);
+void *st_dso_symbol(void *dso, const char *name);
+/* Folder of the object that holds `address` into out (dladdr, realpath); 0 on failure. */
+int st_dso_folder_of(const void *address, char *out, uint64_t out_size);
+
+#endif

@@ -1,0 +1,88 @@
+/* Symbolic integers: normal forms, ranges, divisibility, proofs, evaluation. One table per module;
+ * rows are those of stator/ir.h so that a graph view exposes them as they are.
+ *
+ * A sym is constant + sum(coef * atom); an atom is a symbol or an interned floordiv, mod, product,
+ * min or max of syms. Terms are sorted by atom, equal forms have equal refs. Caps: 16 terms, depth
+ * 4; past them an operation returns 0 and the caller specialises and says so. Overflow of int64 in
+ * a constant also returns 0. Sym ref 0 is "none"; every integer is a sym.
+ * Rules used: product distributes over sums; floordiv and mod take out multiples of the divisor
+ * (floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(2*b + 1, 4), gcd reduced); floordiv(floordiv(a,b),c)
+ * = floordiv(a, b*c); mod is 0 when divisibility proves it; min and max fold when ranges prove an
+ * order. */
+#ifndef STATOR_BASE_SYM_H
+#define STATOR_BASE_SYM_H
+
+#include "map.h"
+#include "seg.h"
+#include "str.h"
+
+#define ST_SYM_MAX_TERMS 16u
+#define ST_SYM_MAX_DEPTH 4u
+
+typedef struct st_symtab {
+    st_mem *mem;
+    st_seg syms;  /* stator_sym_row */
+    st_seg terms; /* stator_term_row */
+    st_seg atoms; /* stator_atom_row; `name` is an id of the owner's string table */
+    st_seg depths; /* uint32_t by atom */
+    st_hashset sym_set;
+    st_hashset atom_set;
+    uint32_t n_symbols;
+} st_symtab;
+
+int st_symtab_init(st_symtab *tab, st_mem *mem); /* 0: out of memory */
+void st_symtab_deinit(st_symtab *tab);
+
+uint32_t st_sym_int(st_symtab *tab, int64_t value);
+/* The symbol with this name id, made with range and divisor when new; an existing one is returned as
+ * it is. name 0 always makes a fresh one. */
+uint32_t st_sym_symbol(st_symtab *tab, uint32_t name, int64_t lo, int64_t hi, int64_t divisor,
+                       uint32_t flags);
+uint32_t st_sym_add(st_symtab *tab, uint32_t a, uint32_t b);
+uint32_t st_sym_sub(st_symtab *tab, uint32_t a, uint32_t b);
+uint32_t st_sym_mul(st_symtab *tab, uint32_t a, uint32_t b);
+uint32_t st_sym_floordiv(st_symtab *tab, uint32_t a, uint32_t b);
+uint32_t st_sym_ceildiv(st_symtab *tab, uint32_t a, uint32_t b);
+uint32_t st_sym_mod(st_symtab *tab, uint32_t a, uint32_t b);
+uint32_t st_sym_min(st_symtab *tab, uint32_t a, uint32_t b);
+uint32_t st_sym_max(st_symtab *tab, uint32_t a, uint32_t b);
+uint32_t st_sym_op(st_symtab *tab, uint32_t op, uint32_t a, uint32_t b); /* types_api.sym_op */
+
+int st_sym_const(const st_symtab *tab, uint32_t sym, int64_t *out); /* 1 when a plain integer */
+void st_sym_range(const st_symtab *tab, uint32_t sym, int64_t *out_lo, int64_t *out_hi);
+int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym);
+/* 1 proved, 0 disproved, -1 unknown. */
+int st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b);
+int st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b);
+int st_sym_le(st_symtab *tab, uint32_t a, uint32_t b);
+/* The atom when the sym is exactly one symbol, else 0. */
+uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym);
+
+/* Value under env (by symbol index). 0 when a symbol it needs is INT64_MIN (unset), on overflow or
+ * division by zero. Reads only columns, so it serves plugins over a view as well. */
+typedef struct st_sym_cols {
+    stator_column syms, terms, atoms;
+} st_sym_cols;
+st_sym_cols st_sym_columns(const st_symtab *tab);
+int st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out);
+
+/* A sym flattened for repeated evaluation without the graph: postfix code in one block. */
+typedef struct st_symprog {
+    int64_t *code;
+    uint32_t count;
+    uint32_t is_const;
+    int64_t constant;
+} st_symprog;
+int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym);
+void st_symprog_deinit(st_symprog *prog, st_mem *mem);
+int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out);
+
+/* Text: "2*N + floordiv(H, 2) + 1"; symbols by name through `name_of`. Parsing makes symbols that it
+ * does not know with range [0, INT64_MAX]; 0 on a syntax error or a cap. */
+void st_sym_print(const st_symtab *tab, uint32_t sym,
+                  const char *(*name_of)(void *self, uint32_t name), void *self, st_str *out);
+uint32_t st_sym_parse(st_symtab *tab, const char *text, uint64_t len,
+                      uint32_t (*intern)(void *self, const char *s, uint64_t n), void *self,
+                      uint64_t *out_used);
+
+#endif

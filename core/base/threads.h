@@ -1,0 +1,15 @@
+/* parallel_for over one process-wide OpenMP team, mutex and once wrappers. */
+#ifndef STATOR_BASE_THREADS_H
+#define STATOR_BASE_THREADS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+/* Splits [0, n) into at most `threads` ranges, none shorter than grain (but the last), and calls fn
+ * on each. Inside another parallel region, or when one range results, runs in the caller. */
+void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
+                     void (*fn)(void *self, int64_t begin, int64_t end), void *self);
+int32_t st_cpu_count(void); /* processors this process may use */
+uint64_t st_now_ns(void);   /* monotonic clock */
+
+#endif

@@ -1,0 +1,612 @@
+/* The plugin border: the host table a plugin receives, the descriptors it hands back, its note.
+ *
+ * A plugin is one .so that links nothing of Stator and exports one symbol, stator_plugin_query_v1.
+ * Its ELF note lets the host list it without running it. See docs/abi.md for the rules, the version
+ * policy and the life-cycle; examples/backend-plugin is a whole one.
+ *
+ * Threads: query, probe, devices and capability may be called from any thread at once; create and
+ * compile concurrently on different instances; exe_run concurrently on one executable unless
+ * STATOR_BACKEND_SERIAL_RUN is set. The host calls plugins with no lock held.
+ * Memory: the maker frees. Strings in descriptors live for ever (plugins are never unloaded).
+ * Errors: a fallible slot returns a status and may put a host-made diag in *err (err may be NULL). */
+#ifndef STATOR_PLUGIN_H
+#define STATOR_PLUGIN_H
+
+#include <stator/base.h>
+#include <stator/dlpack.h>
+#include <stator/ir.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ======================= host sub-tables ======================= */
+
+/* Accounted host memory. */
+typedef struct stator_mem_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    void *(*alloc)(stator_ctx *ctx, uint64_t size, uint64_t align); /* NULL when out of memory */
+    void *(*realloc)(stator_ctx *ctx, void *p, uint64_t size, uint64_t align);
+    void (*free)(stator_ctx *ctx, void *p); /* free(NULL) does nothing */
+} stator_mem_api;
+
+/* Errors: host-made, owned by whoever receives them through `err`. */
+typedef struct stator_diag_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    /* Never NULL: out of memory gives a static diag. */
+    stator_diag *(*create)(stator_status code, const char *text, uint64_t text_len);
+    void (*add_note)(stator_diag *diag, const char *node, const char *file, uint32_t line,
+                     const char *text);
+    void (*set_hint)(stator_diag *diag, const char *hint);
+    const char *(*text)(const stator_diag *diag); /* borrowed from diag */
+    const char *(*hint)(const stator_diag *diag); /* or NULL */
+    void (*release)(stator_diag *diag);
+} stator_diag_api;
+
+/* Reading graphs; see stator/ir.h. */
+typedef struct stator_ir_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const stator_graph_view *(*view)(const stator_graph *graph); /* borrowed from graph */
+    uint32_t (*find_op)(stator_ctx *ctx, const char *name);      /* op id, 0 unknown */
+    uint32_t (*op_count)(stator_ctx *ctx);                       /* ids are 1..count */
+    const stator_op_desc *(*op_desc)(stator_ctx *ctx, uint32_t op);
+    /* Attribute by name, NULL when the op's schema has none of that name. */
+    const stator_attr_row *(*attr)(const stator_graph *graph, stator_ref node, const char *name);
+    void (*structural_hash)(const stator_graph *graph, uint8_t out_hash[16]);
+    /* Text of a graph: *out_text is host memory, free with mem->free. */
+    stator_status (*print)(stator_ctx *ctx, const stator_graph *graph, char **out_text,
+                           uint64_t *out_len, stator_diag **err);
+    /* Parses text or binary form into the builder (root graphs only). `dir` is the folder that
+     * file("...") constants may name, or NULL to refuse them. */
+    stator_status (*parse)(stator_builder *builder, const char *bytes, uint64_t len,
+                           const char *file_name, const char *dir, stator_diag **err);
+} stator_ir_api;
+
+/* An attribute on its way into a node. `list` points at int64_t (INTS), double (FLOATS) or
+ * stator_ref syms (DIMS). INTS given for a DIMS attribute are taken as constants; INT for FLOAT is
+ * converted. */
+typedef struct stator_attr {
+    const char *name;
+    uint32_t kind;
+    uint32_t count;
+    int64_t i;
+    double f;
+    const char *s;
+    const void *list;
+    stator_blob *blob;
+} stator_attr;
+
+/* A node to be built. The builder infers result types, fills defaults and verifies. */
+typedef struct stator_node_desc {
+    uint32_t struct_size;
+    uint32_t op; /* op id */
+    const stator_ref *operands;
+    uint32_t operand_count;
+    uint32_t attr_count;
+    const stator_attr *attrs;
+    stator_graph *const *regions; /* finished by region_end, same module; consumed */
+    uint32_t region_count;
+    uint32_t result_count; /* for ops whose number of results is free; 0 = the schema's */
+    const stator_ref *result_types; /* only for ops that cannot infer them, else NULL */
+} stator_node_desc;
+
+/* Writing graphs. The builder is valid for the callback that received it. */
+typedef struct stator_build_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const stator_graph_view *(*view)(stator_builder *b); /* what is built so far; counts move on */
+    stator_status (*input)(stator_builder *b, const char *name, stator_ref type, stator_ref *out,
+                           stator_diag **err);
+    /* A parameter: an input with a default. Retains the blob. */
+    stator_status (*param)(stator_builder *b, const char *name, stator_ref type, stator_blob *blob,
+                           stator_ref *out, stator_diag **err);
+    stator_status (*node)(stator_builder *b, const stator_node_desc *desc, stator_ref *out_results,
+                          stator_diag **err);
+    /* A constant of `type` (all dimensions static) whose dense bytes are copied. */
+    stator_status (*constant)(stator_builder *b, stator_ref type, const void *data, uint64_t size,
+                              stator_ref *out, stator_diag **err);
+    stator_status (*constant_blob)(stator_builder *b, stator_ref type, stator_blob *blob,
+                                   stator_ref *out, stator_diag **err);
+    stator_status (*output)(stator_builder *b, const char *name, stator_ref value,
+                            stator_diag **err);
+    /* Declares that input's buffer receives `value` when the call ends. */
+    stator_status (*write_back)(stator_builder *b, stator_ref input, stator_ref value,
+                                stator_diag **err);
+    /* Evaluates an expression program (docs/expr.md), e.g. "mul(x, sigmoid(x))", over named
+     * operands. names[i] is bound to values[i] (0 = absent optional operand); attrs are visible by
+     * name. The number of values the program returns must be n_out. */
+    stator_status (*expr)(stator_builder *b, const char *program, uint32_t n_names,
+                          const char *const *names, const stator_ref *values, uint32_t n_attrs,
+                          const stator_attr *attrs, uint32_t n_out, stator_ref *out,
+                          stator_diag **err);
+    /* A child builder for a region of a node to come, in the same module. region_end finishes it
+     * and gives the graph to name in stator_node_desc.regions; region_abort drops it. */
+    stator_status (*region_begin)(stator_builder *b, const char *name, stator_builder **out,
+                                  stator_diag **err);
+    stator_status (*region_end)(stator_builder *region, stator_graph **out, stator_diag **err);
+    void (*region_abort)(stator_builder *region);
+    /* Origin of the nodes built from here on. */
+    void (*set_origin)(stator_builder *b, const char *name, const char *kind, const char *file,
+                       uint32_t line);
+    void (*set_origin_ref)(stator_builder *b, stator_ref origin);
+    void (*set_witness)(stator_builder *b, stator_ref value, stator_ref witness);
+    void (*set_name)(stator_builder *b, stator_ref value, const char *name);
+    /* Copies nodes first..last (inclusive) of `from`, a graph of the same module, through `map`
+     * (indexed by from's value refs, 0 = not yet mapped; results are written back to it).
+     * Types, attributes, origins, witnesses and regions are kept. */
+    stator_status (*clone)(stator_builder *b, const stator_graph *from, stator_ref first,
+                           stator_ref last, stator_ref *map, stator_diag **err);
+    /* What a small integer tensor is known to contain, as syms: fills out[0..n) and returns 1 when
+     * every element is known at build time (n must be its element count), else 0. */
+    int32_t (*known_ints)(stator_builder *b, stator_ref value, uint32_t n, stator_ref *out_syms);
+    /* The same, but unknown elements become unbacked symbols defined by a `sym_bind` node. */
+    stator_status (*as_dims)(stator_builder *b, stator_ref value, uint32_t n, stator_ref *out_syms,
+                             stator_diag **err);
+    /* The i64 tensor of rank 1 (or rank 0 when n is UINT32_MAX: one sym) with these contents. */
+    stator_status (*from_dims)(stator_builder *b, const stator_ref *syms, uint32_t n,
+                               stator_ref *out, stator_diag **err);
+} stator_build_api;
+
+/* Types and symbolic dimensions of a builder's module. 0 is returned when memory runs out or a cap
+ * of the symbolic engine is passed (docs/sym.md). */
+typedef struct stator_types_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    stator_ref (*tensor)(stator_builder *b, stator_dtype dtype, uint32_t rank,
+                         const stator_ref *dims);
+    stator_ref (*sym_int)(stator_builder *b, int64_t value);
+    /* The symbol of that name, made with this range and divisor when new. */
+    stator_ref (*sym_symbol)(stator_builder *b, const char *name, int64_t lo, int64_t hi,
+                             int64_t divisor);
+    stator_ref (*sym_unbacked)(stator_builder *b, int64_t lo, int64_t hi); /* a fresh one */
+    /* op: '+' '-' '*' '/' (floor) '%' 'm' (min) 'M' (max) 'c' (ceiling division) */
+    stator_ref (*sym_op)(stator_builder *b, uint32_t op, stator_ref lhs, stator_ref rhs);
+    /* 1 proved, 0 disproved, -1 unknown. op: '=' '<' 'l' (<=) */
+    int32_t (*sym_compare)(stator_builder *b, uint32_t op, stator_ref lhs, stator_ref rhs);
+    void (*sym_range)(stator_builder *b, stator_ref sym, int64_t *out_lo, int64_t *out_hi);
+} stator_types_api;
+
+enum stator_blob_flag { STATOR_BLOB_MAPPED = 1u << 0, STATOR_BLOB_INLINE = 1u << 1 };
+
+typedef struct stator_blob_info {
+    uint32_t struct_size;
+    uint32_t flags;
+    const void *data; /* aligned to 16 bytes */
+    uint64_t size_bytes;
+    uint8_t content_hash[16];
+} stator_blob_info;
+
+/* Constants. */
+typedef struct stator_cst_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    /* Blob of a constant node's value or of a PARAM; NULL when the value is neither. Borrowed. */
+    stator_blob *(*of_value)(const stator_graph *graph, stator_ref value);
+    stator_blob *(*of_ref)(const stator_graph *graph, stator_ref blob);
+    /* Data of a blob; pages are mapped or copied at first use. */
+    stator_status (*get)(stator_blob *blob, stator_blob_info *out, stator_diag **err);
+    void (*retain)(stator_blob *blob);
+    void (*release)(stator_blob *blob);
+    void (*will_not_read)(stator_blob *blob);
+    stator_blob *(*create)(stator_ctx *ctx, const void *data, uint64_t size); /* copies */
+    /* A range of a file, mapped when first read. The file is opened now (regular files only) and
+     * refused later when its size or mtime changed. copy != 0 reads it at once instead. */
+    stator_status (*from_file)(stator_ctx *ctx, const char *path, uint64_t offset, uint64_t size,
+                               int32_t copy, stator_blob **out, stator_diag **err);
+    /* A packed form, made by fill once per (content hash, format key) and shared. */
+    stator_status (*pack)(stator_ctx *ctx, const uint8_t content_hash[16], const char *format_key,
+                          uint64_t size,
+                          stator_status (*fill)(void *self, void *dst, uint64_t size), void *self,
+                          stator_blob **out, stator_diag **err);
+} stator_cst_api;
+
+/* Validated option values. A key outside the schema gives the zero value. */
+typedef struct stator_opt_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    int32_t (*get_bool)(const stator_options *options, const char *key);
+    int64_t (*get_i64)(const stator_options *options, const char *key);
+    double (*get_f64)(const stator_options *options, const char *key);
+    const char *(*get_str)(const stator_options *options, const char *key); /* enum, list too */
+} stator_opt_api;
+
+/* Log channels are those of STATOR_LOGS. level 0 error, 1 warning, 2 info, 3 debug. */
+typedef struct stator_log_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    int32_t (*enabled)(stator_ctx *ctx, const char *channel, uint32_t level);
+    void (*write)(stator_ctx *ctx, const char *channel, uint32_t level, const char *text);
+} stator_log_api;
+
+typedef void (*stator_range_fn)(void *self, int64_t begin, int64_t end);
+
+typedef struct stator_thr_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    /* Splits [0, n) into ranges of at least `grain` and calls fn for each, on the host's threads;
+     * returns when all are done. Nested calls run in the calling thread. */
+    void (*parallel_for)(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn, void *self);
+    int32_t (*thread_count)(stator_ctx *ctx);
+} stator_thr_api;
+
+enum stator_fuel_kind {
+    STATOR_FUEL_PASS = 1,
+    STATOR_FUEL_REWRITE = 2,
+    STATOR_FUEL_DECOMPOSITION = 3,
+    STATOR_FUEL_FUSION = 4,
+    STATOR_FUEL_LOWERING = 5,
+    STATOR_FUEL_KERNEL = 6,
+    STATOR_FUEL_CLAIM = 7
+};
+
+/* "May I apply this?" Asked before every optional transformation; see docs/fuel.md. */
+typedef struct stator_fuel_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    stator_fuel_scope *(*scope)(stator_fuel_scope *parent, const char *name); /* host-owned */
+    int32_t (*may_apply)(stator_fuel_scope *scope, uint32_t kind, const char *rule,
+                         stator_ref node);
+} stator_fuel_api;
+
+/* One call of an executable. An output with data != NULL is written in place; with data == NULL the
+ * plugin asks alloc_output once the shape is known. */
+typedef struct stator_call {
+    uint32_t struct_size;
+    uint32_t n_in;
+    uint32_t n_out;
+    uint32_t n_syms;
+    const DLTensor *in; /* dense, row-major, aligned to 16 bytes unless exe_info says otherwise */
+    DLTensor *out;
+    int64_t *syms; /* by atom index; backed symbols are set, unbacked are the plugin's to use */
+    void *workspace;
+    uint64_t workspace_bytes;
+    void *stream;
+    stator_ctx *ctx;
+    /* Allocates out[k] with this shape; fills data, shape and dtype. */
+    stator_status (*alloc_output)(const struct stator_call *call, uint32_t k, uint32_t rank,
+                                  const int64_t *shape, stator_diag **err);
+    void *host; /* the host's own */
+    stator_fuel_scope *fuel;
+} stator_call;
+
+enum stator_exe_flag {
+    STATOR_EXE_STATIC_OUTPUTS = 1u << 0 /* every output shape is an expression over syms: the host
+                                           may allocate outputs before the call */
+};
+
+typedef struct stator_exe_info {
+    uint32_t struct_size;
+    uint32_t flags;
+    uint64_t workspace_bytes; /* fixed part; STATOR_EXE plugins may take more from mem */
+} stator_exe_info;
+
+/* Backends opened by other backends; a cycle is refused with the chain named. */
+typedef struct stator_nested_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+    stator_status (*open)(stator_ctx *ctx, const char *opener, const char *backend,
+                          const stator_options *options, stator_instance **out,
+                          stator_diag **err);
+    stator_status (*compile)(stator_instance *instance, const stator_graph *graph, void **out_exe,
+                             stator_diag **err);
+    stator_status (*exe_info)(stator_instance *instance, void *exe, stator_exe_info *out);
+    stator_status (*run)(stator_instance *instance, void *exe, const stator_call *call,
+                         stator_diag **err);
+    void (*exe_destroy)(stator_instance *instance, void *exe);
+    void (*close)(stator_instance *instance);
+    /* Which nodes the nested backend can run; fills accepts[1..n_nodes] with 0 or 1. */
+    stator_status (*capability)(stator_instance *instance, const stator_graph *graph,
+                                uint8_t *accepts, stator_diag **err);
+    int32_t (*keep)(stator_instance *instance, const char *op, uint32_t version,
+                    const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n);
+} stator_nested_api;
+
+/* Compile cache; slots arrive with inductor-cpu. */
+typedef struct stator_cache_api {
+    uint32_t struct_size;
+    uint32_t reserved;
+} stator_cache_api;
+
+typedef struct stator_host {
+    uint32_t struct_size;
+    uint16_t abi_major;
+    uint16_t abi_minor;
+    uint64_t features;
+    stator_ctx *ctx; /* the session that loaded the plugin; outlives every object made in it */
+    const stator_mem_api *mem;
+    const stator_diag_api *diag;
+    const stator_ir_api *ir;
+    const stator_build_api *build;
+    const stator_types_api *types;
+    const stator_cst_api *cst;
+    const stator_opt_api *opt;
+    const stator_log_api *log;
+    const stator_thr_api *thr;
+    const stator_fuel_api *fuel;
+    const stator_cache_api *cache;
+    const stator_nested_api *nested;
+    const void *(*get_ext)(const char *name, uint32_t min_version);
+} stator_host;
+
+/* ======================= descriptors ======================= */
+
+enum stator_item_kind {
+    STATOR_KIND_BACKEND = 1,
+    STATOR_KIND_FRONTEND = 2,
+    STATOR_KIND_PASS = 3,
+    STATOR_KIND_OPLIB = 4
+};
+
+enum stator_option_type {
+    STATOR_OPTION_BOOL = 1,
+    STATOR_OPTION_I64 = 2,
+    STATOR_OPTION_F64 = 3,
+    STATOR_OPTION_STR = 4,
+    STATOR_OPTION_ENUM = 5,
+    STATOR_OPTION_LIST = 6, /* comma-separated */
+    STATOR_OPTION_BYTES = 7 /* an i64 with suffix K, M or G */
+};
+
+enum stator_option_flag {
+    STATOR_OPTION_SECRET = 1u << 0,
+    STATOR_OPTION_DEPRECATED = 1u << 1,
+    STATOR_OPTION_AFFECTS_CODE = 1u << 2,
+    STATOR_OPTION_RUNTIME_SETTABLE = 1u << 3
+};
+
+typedef struct stator_option_desc {
+    uint32_t struct_size;
+    uint32_t type;
+    uint32_t flags;
+    uint32_t since_minor;
+    const char *key;
+    const char *default_text;
+    int64_t min_i64; /* I64, BYTES; both 0: no range */
+    int64_t max_i64;
+    double min_f64;
+    double max_f64;
+    const char *enum_values; /* comma-separated */
+    const char *help;
+    const char *renamed_to; /* or NULL */
+} stator_option_desc;
+
+/* The common head of every item. */
+typedef struct stator_item {
+    uint32_t struct_size;
+    uint32_t kind; /* stator_item_kind */
+    uint16_t abi_major;
+    uint16_t abi_minor_min;
+    uint16_t abi_minor_built;
+    uint16_t reserved;
+    const char *name;
+    const char *doc; /* one sentence */
+    const stator_option_desc *options;
+    uint32_t option_count;
+    uint32_t option_stride; /* sizeof(stator_option_desc) as built */
+} stator_item;
+
+/* Where capability answers go. `cost` is a rough time in nanoseconds, 0 unknown. */
+typedef struct stator_capability_sink {
+    uint32_t struct_size;
+    uint32_t reserved;
+    void *self;
+    void (*yes)(void *self, stator_ref node, uint64_t cost_ns);
+    void (*no)(void *self, stator_ref node, stator_status reason, const char *text);
+    void (*group)(void *self, const stator_ref *nodes, uint32_t n, uint32_t flags);
+} stator_capability_sink;
+
+enum stator_group_flag { STATOR_GROUP_ATOMIC = 1u, STATOR_GROUP_PREFER = 2u };
+
+/* Where pipeline() names the stages the host is to run before compile, in order. */
+typedef struct stator_pipeline_sink {
+    uint32_t struct_size;
+    uint32_t reserved;
+    void *self;
+    void (*stage)(void *self, const char *pass_name);
+    /* Third-party passes are inserted where their phase's marker stands. */
+    void (*phase)(void *self, uint32_t phase);
+} stator_pipeline_sink;
+
+typedef struct stator_device_info {
+    uint32_t struct_size;
+    uint32_t id;
+    const char *name;
+    const char *arch;
+    uint64_t memory_bytes;
+} stator_device_info;
+
+typedef void (*stator_device_fn)(void *self, const stator_device_info *device);
+
+enum stator_backend_flag {
+    STATOR_BACKEND_SERIAL_RUN = 1u << 0,
+    STATOR_BACKEND_CONCURRENT_COMPILE = 1u << 1, /* on one instance */
+    STATOR_BACKEND_FORK_SAFE = 1u << 2
+};
+
+/* A backend. `self` is what the plugin's init gave. Slots marked "may be NULL" have the default
+ * that is stated. */
+typedef struct stator_backend {
+    stator_item item;
+    const char *aliases; /* comma-separated, may be NULL */
+    const char *tags;    /* of: reference, debug, experimental, stable, cpu, gpu */
+    int32_t priority;    /* the default backend is the available one of highest priority */
+    uint32_t flags;
+    /* Cheap look at the machine; no context made. May be NULL: always usable. */
+    stator_status (*probe)(void *self, stator_diag **err);
+    /* May be NULL: one device, the host CPU. */
+    stator_status (*devices)(void *self, stator_device_fn fn, void *fn_self);
+    stator_status (*create)(void *self, const stator_options *options, uint32_t device, void **inst,
+                            stator_diag **err);
+    void (*destroy)(void *self, void *inst);
+    /* May be NULL: the default pipeline. */
+    stator_status (*pipeline)(void *self, const stator_options *options,
+                              const stator_pipeline_sink *sink);
+    /* Keep this composite whole? 1 yes. May be NULL: keep none. */
+    int32_t (*keep)(void *inst, const char *op, uint32_t version, const stator_dtype *dtypes,
+                    const uint32_t *ranks, uint32_t n_operands);
+    /* Answers for every node through the sink; pure. May be NULL: yes to every node. */
+    stator_status (*capability)(void *inst, const stator_graph *graph,
+                                const stator_capability_sink *sink, stator_diag **err);
+    stator_status (*compile)(void *inst, const stator_graph *graph, stator_fuel_scope *fuel,
+                             void **exe, stator_diag **err);
+    stator_status (*exe_info)(void *inst, void *exe, stator_exe_info *out);
+    stator_status (*exe_run)(void *inst, void *exe, const stator_call *call, stator_diag **err);
+    void (*exe_destroy)(void *inst, void *exe);
+    /* May be NULL: cannot be kept on disk. */
+    stator_status (*exe_serialize)(void *inst, void *exe, stator_blob **out, stator_diag **err);
+    stator_status (*exe_deserialize)(void *inst, stator_blob *blob, void **exe, stator_diag **err);
+    const char *(*compat_key)(void *inst);
+    /* May be NULL: device memory is host memory and calls are synchronous. */
+    stator_status (*alloc)(void *inst, uint64_t size, void **out, stator_diag **err);
+    void (*free)(void *inst, void *p);
+    stator_status (*copy)(void *inst, void *dst, const void *src, uint64_t size, void *stream);
+    stator_status (*stream_create)(void *inst, void **out);
+    void (*stream_destroy)(void *inst, void *stream);
+    stator_status (*synchronize)(void *inst, void *stream);
+    stator_status (*explain)(void *inst, void *exe, stator_ref node, stator_diag **out);
+    stator_status (*self_test)(void *inst, stator_diag **err);
+} stator_backend;
+
+/* What a frontend imports from. */
+typedef struct stator_source {
+    uint32_t struct_size;
+    uint32_t flags; /* bit 0: copy, the file may change after loading */
+    const char *path; /* absolute; NULL for bytes alone */
+    const void *bytes; /* the whole file, mapped read-only, or the application's bytes */
+    uint64_t size;
+    const char *dir; /* folder that external data may lie in, NULL: none allowed */
+    /* The value of the graph input `name` when the caller already knows it, else NULL. A frontend
+     * that cannot go on without one fails with STATOR_NEED_VALUE and calls need_value first. */
+    const DLTensor *(*input_value)(const struct stator_source *source, const char *name);
+    void (*need_value)(const struct stator_source *source, const char *name);
+    void *host;
+} stator_source;
+
+typedef struct stator_frontend {
+    stator_item item;
+    const char *extensions; /* comma-separated, without the dot */
+    /* 0 (not mine) to 100 (certainly) from the first bytes. */
+    uint32_t (*sniff)(void *self, const uint8_t *bytes, uint64_t size);
+    stator_status (*import)(void *self, const stator_source *source, const stator_options *options,
+                            stator_builder *builder, stator_diag **err);
+} stator_frontend;
+
+enum stator_phase {
+    STATOR_PHASE_PRE_GRAD = 1,
+    STATOR_PHASE_JOINT = 2,
+    STATOR_PHASE_POST_GRAD = 3,
+    STATOR_PHASE_LOWERING = 4,
+    STATOR_PHASE_BACKEND = 5
+};
+
+enum stator_pass_flag { STATOR_PASS_VERIFY_ONLY = 1u, STATOR_PASS_DETERMINISTIC = 2u };
+enum stator_pass_result { STATOR_PASS_SAME = 0, STATOR_PASS_CHANGED = 1 };
+
+typedef struct stator_pass {
+    stator_item item;
+    uint32_t phase;
+    uint32_t flags;
+    const char *after;  /* comma-separated pass names, may be NULL */
+    const char *before; /* likewise */
+    /* Reads `in` and writes the whole new graph to `out` (inputs first, then nodes, then outputs),
+     * or sets *out_result to STATOR_PASS_SAME and writes nothing. */
+    stator_status (*run)(void *self, const stator_graph *in, stator_builder *out,
+                         stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err);
+} stator_pass;
+
+/* Result types of an op of a library, from the operands and attributes of the node in `b`. */
+typedef struct stator_oplib_op {
+    stator_op_desc desc;
+    stator_status (*infer)(void *self, stator_builder *b, const stator_node_desc *node,
+                           stator_ref *out_types, uint32_t n_types, stator_diag **err);
+    /* May be NULL when desc.body is set. */
+    stator_status (*decompose)(void *self, stator_builder *b, const stator_node_desc *node,
+                               stator_ref *out_results, stator_diag **err);
+    /* Reference kernel on dense host tensors. May be NULL: decomposed instead. */
+    stator_status (*kernel)(void *self, uint32_t n_in, const DLTensor *in, uint32_t n_out,
+                            DLTensor *out, const stator_attr *attrs, uint32_t n_attrs,
+                            stator_diag **err);
+    stator_status (*gradient)(void *self, stator_builder *b, const stator_node_desc *node,
+                              const stator_ref *out_grads, stator_ref *in_grads,
+                              stator_diag **err);
+} stator_oplib_op;
+
+typedef struct stator_oplib {
+    stator_item item;
+    const stator_oplib_op *ops;
+    uint32_t op_count;
+    uint32_t op_stride;
+} stator_oplib;
+
+typedef struct stator_plugin {
+    uint32_t struct_size;
+    uint16_t abi_major;
+    uint16_t abi_minor_min;
+    uint16_t abi_minor_built;
+    uint16_t reserved;
+    uint32_t item_count;
+    const char *name;
+    const char *vendor;
+    const char *version;
+    const char *sanitizer; /* "", "address", "thread" */
+    const stator_item *const *items;
+    /* May be NULL. *self is passed to every slot of every item. */
+    stator_status (*init)(const stator_host *host, void **self, stator_diag **err);
+    void (*shutdown)(void *self); /* may be NULL */
+} stator_plugin;
+
+/* The only export of a plugin: pure, callable many times and from any thread. Returns NULL when
+ * host_abi_major is not one it knows. */
+typedef const stator_plugin *(*stator_plugin_query_fn)(const stator_host *host,
+                                                       uint32_t host_abi_major);
+#define STATOR_PLUGIN_QUERY_SYMBOL "stator_plugin_query_v1"
+
+/* Fills the version fields of an item or plugin. */
+#define STATOR_ITEM_HEAD(type, kind_)                                                              \
+    .struct_size = sizeof(type), .kind = (kind_), .abi_major = STATOR_ABI_MAJOR,                   \
+    .abi_minor_min = STATOR_ABI_MINOR, .abi_minor_built = STATOR_ABI_MINOR
+
+/* ======================= the note ======================= */
+
+#if defined(__x86_64__)
+#define STATOR_TRIPLE "x86_64-linux-gnu"
+#elif defined(__aarch64__)
+#define STATOR_TRIPLE "aarch64-linux-gnu"
+#else
+#define STATOR_TRIPLE "unknown"
+#endif
+
+#define STATOR_STR_(x) #x
+#define STATOR_STR(x) STATOR_STR_(x)
+#define STATOR_ABI_TEXT STATOR_STR(STATOR_ABI_MAJOR) "." STATOR_STR(STATOR_ABI_MINOR)
+
+#if defined(__SANITIZE_ADDRESS__)
+#define STATOR_SANITIZER "address"
+#elif defined(__SANITIZE_THREAD__)
+#define STATOR_SANITIZER "thread"
+#else
+#define STATOR_SANITIZER ""
+#endif
+
+/* Defines the ELF note. `json_members` is the inside of one compact JSON object after the common
+ * members, beginning with a comma or empty:
+ *   STATOR_PLUGIN_NOTE("eager", "1.0.0", "[\"backend\"]", ",\"tags\":[\"reference\"]") */
+#define STATOR_PLUGIN_NOTE(name_, version_, kinds_, json_members)                                  \
+    STATOR_PLUGIN_NOTE_TEXT("{\"abi\":\"" STATOR_ABI_TEXT "\",\"kinds\":" kinds_ ",\"name\":\"" name_ \
+                            "\",\"version\":\"" version_ "\",\"triple\":\"" STATOR_TRIPLE           \
+                            "\",\"sanitizer\":\"" STATOR_SANITIZER "\"" json_members "}")
+
+#define STATOR_PLUGIN_NOTE_TEXT(text_)                                                             \
+    __attribute__((section(".note.stator"), used, aligned(4))) static const struct {               \
+        uint32_t name_size, desc_size, type;                                                       \
+        char name[8];                                                                              \
+        char desc[(sizeof(text_) + 3u) & ~3u];                                                     \
+    } stator_plugin_note = {7, sizeof(text_) - 1u, 1, "Stator", text_}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

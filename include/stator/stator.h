@@ -1,0 +1,248 @@
+/* The application API: open a context, load a model, compile it for a backend, call it.
+ *
+ *     stator_ctx *ctx;      stator_ctx_create(NULL, &ctx);
+ *     stator_model *model;  stator_model_load(ctx, "m.onnx", NULL, &model);
+ *     stator_function *fn;  stator_compile(model, &(stator_compile_options){
+ *                               .struct_size = sizeof(stator_compile_options), .backend = "eager"}, &fn);
+ *     stator_call_tensors(fn, 1, &x, 1, &y);
+ *
+ * Every function that can fail returns a stator_status; the text of the last failure in a context is
+ * stator_ctx_error_text. Objects keep what they need alive: a model may be destroyed while its
+ * functions live; the context must outlive everything made in it. `out_` parameters are set to NULL
+ * or 0 first. destroy(NULL) and release(NULL) do nothing.
+ * Threads: a context, a model and a function may be used from many threads at once; creating and
+ * destroying one object is the caller's to order. */
+#ifndef STATOR_STATOR_H
+#define STATOR_STATOR_H
+
+#include <stator/base.h>
+#include <stator/dlpack.h>
+#include <stator/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stator_model stator_model;       /* an imported program */
+typedef struct stator_function stator_function; /* guard table -> executables */
+typedef struct stator_tensor stator_tensor;     /* a counted buffer with dtype and shape */
+
+/* ---- status and error ---- */
+
+STATOR_EXPORT const char *stator_status_name(stator_status status); /* "NOT_FOUND" */
+STATOR_EXPORT const char *stator_status_text(stator_status status); /* "not found" */
+STATOR_EXPORT const char *stator_version(void);
+
+/* ---- context ---- */
+
+enum stator_ctx_flag {
+    STATOR_CTX_NO_PLUGINS = 1u << 0, /* find no plugins; only registered backends exist */
+    STATOR_CTX_NO_ENV = 1u << 1      /* ignore STATOR_* environment variables */
+};
+
+typedef struct stator_ctx_options {
+    uint32_t struct_size;
+    uint32_t flags;                 /* stator_ctx_flag */
+    int32_t threads;                /* 0: all cores */
+    uint32_t plugin_dir_count;
+    const char *const *plugin_dirs; /* searched as --plugin-dir */
+    uint64_t memory_limit_bytes;    /* 0: none; host memory of the context, checked per request */
+    /* Replaces malloc/free for all host memory; both or neither. */
+    void *(*alloc)(void *self, uint64_t size, uint64_t align);
+    void (*free)(void *self, void *p);
+    void *alloc_self;
+    /* Receives log lines of the channels STATOR_LOGS names; NULL: stderr. */
+    void (*log)(void *self, const char *channel, uint32_t level, const char *text);
+    void *log_self;
+} stator_ctx_options;
+
+STATOR_EXPORT stator_status stator_ctx_create(const stator_ctx_options *options,
+                                              stator_ctx **out_ctx) STATOR_MUST_USE;
+STATOR_EXPORT void stator_ctx_destroy(stator_ctx *ctx);
+/* Text, hint and code of the last failure in this context (any thread), valid until the next one.
+ * "" when there was none. */
+STATOR_EXPORT const char *stator_ctx_error_text(stator_ctx *ctx);
+STATOR_EXPORT const char *stator_ctx_error_hint(stator_ctx *ctx);
+STATOR_EXPORT stator_status stator_ctx_error_code(stator_ctx *ctx);
+
+typedef struct stator_mem_stats {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t live_bytes;
+    uint64_t peak_bytes;
+    uint64_t live_blocks;
+} stator_mem_stats;
+
+STATOR_EXPORT void stator_ctx_mem_stats(stator_ctx *ctx, stator_mem_stats *out_stats);
+STATOR_EXPORT void stator_ctx_mem_reset_peak(stator_ctx *ctx);
+
+/* ---- plugins and backends ---- */
+
+/* One row of `stator backends` and `stator plugins`; strings live until the context ends or
+ * stator_ctx_rescan. NULL means unknown. */
+typedef struct stator_item_info {
+    uint32_t struct_size;
+    uint32_t index;
+    const char *name;
+    const char *kind;   /* backend, frontend, pass, oplib, unknown */
+    const char *state;  /* AVAILABLE, NO_DEVICE, ... (docs/abi.md) */
+    const char *reason; /* NULL when AVAILABLE */
+    const char *hint;   /* NULL when AVAILABLE */
+    const char *version;
+    const char *abi;
+    const char *path;   /* NULL for registered ones */
+    const char *origin; /* api, files-env, path-env, plugin-dir, user, libdir, usr-local */
+    const char *tags;   /* comma-separated */
+    const char *description;
+    const char *shadowed_by; /* path of the one that wins, or NULL */
+    const char *build_id;    /* hexadecimal, or NULL */
+    int32_t priority;
+    int32_t probed;
+    uint32_t device_count;
+    uint32_t option_count;
+    const stator_device_info *devices; /* filled by stator_item_probe */
+} stator_item_info;
+
+/* Finds plugins (once; later calls return at once). Runs no plugin code. */
+STATOR_EXPORT stator_status stator_ctx_scan(stator_ctx *ctx) STATOR_MUST_USE;
+STATOR_EXPORT uint32_t stator_ctx_item_count(stator_ctx *ctx);
+STATOR_EXPORT stator_status stator_ctx_item_info(stator_ctx *ctx, uint32_t index,
+                                                 stator_item_info *out_info) STATOR_MUST_USE;
+/* Loads and probes item `index` in a child process and updates its state. */
+STATOR_EXPORT stator_status stator_ctx_item_probe(stator_ctx *ctx, uint32_t index) STATOR_MUST_USE;
+/* Registers a backend of the application's own; `self` is passed to every slot. The descriptor
+ * must outlive the context. */
+STATOR_EXPORT stator_status stator_backend_register(stator_ctx *ctx, const stator_backend *backend,
+                                                    void *self) STATOR_MUST_USE;
+/* The host table, for applications that build graphs or register plugins of their own. */
+STATOR_EXPORT const stator_host *stator_ctx_host(stator_ctx *ctx);
+
+/* ---- tensors ---- */
+
+/* A new dense tensor on the CPU, contents undefined. */
+STATOR_EXPORT stator_status stator_tensor_create(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
+                                                 const int64_t *shape,
+                                                 stator_tensor **out_tensor) STATOR_MUST_USE;
+/* Takes over a DLPack tensor without copying; its deleter runs when the last reference goes. */
+STATOR_EXPORT stator_status stator_tensor_from_dlpack(stator_ctx *ctx,
+                                                      DLManagedTensorVersioned *managed,
+                                                      stator_tensor **out_tensor) STATOR_MUST_USE;
+/* A DLPack view of the tensor, without copying; holds a reference until its deleter runs. */
+STATOR_EXPORT stator_status
+stator_tensor_to_dlpack(stator_tensor *tensor, DLManagedTensorVersioned **out_managed) STATOR_MUST_USE;
+STATOR_EXPORT void stator_tensor_retain(stator_tensor *tensor);
+STATOR_EXPORT void stator_tensor_release(stator_tensor *tensor);
+STATOR_EXPORT const DLTensor *stator_tensor_view(const stator_tensor *tensor); /* borrowed */
+STATOR_EXPORT stator_dtype stator_tensor_dtype(const stator_tensor *tensor);
+STATOR_EXPORT void *stator_tensor_data(const stator_tensor *tensor);
+STATOR_EXPORT uint64_t stator_tensor_size_bytes(const stator_tensor *tensor);
+
+/* ---- models ---- */
+
+typedef struct stator_load_options {
+    uint32_t struct_size;
+    uint32_t flags;       /* 1: copy, for files that may change after loading */
+    const char *frontend; /* NULL: by extension and contents */
+    const char *const *option_keys; /* frontend options */
+    const char *const *option_values;
+    uint32_t option_count;
+    uint32_t reserved;
+} stator_load_options;
+
+STATOR_EXPORT stator_status stator_model_load(stator_ctx *ctx, const char *path,
+                                              const stator_load_options *options,
+                                              stator_model **out_model) STATOR_MUST_USE;
+/* `name` stands for the path in messages; the bytes must outlive the model unless flag copy. */
+STATOR_EXPORT stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes,
+                                                    uint64_t size, const char *name,
+                                                    const stator_load_options *options,
+                                                    stator_model **out_model) STATOR_MUST_USE;
+/* A graph written by the application: fill *out_builder through stator_ctx_host(ctx)->build, then
+ * stator_model_finish makes the model of it (and ends the builder, also on failure). */
+STATOR_EXPORT stator_status stator_model_begin(stator_ctx *ctx,
+                                               stator_builder **out_builder) STATOR_MUST_USE;
+STATOR_EXPORT stator_status stator_model_finish(stator_builder *builder,
+                                                stator_model **out_model) STATOR_MUST_USE;
+STATOR_EXPORT void stator_model_destroy(stator_model *model);
+
+typedef struct stator_port_info {
+    uint32_t struct_size;
+    stator_dtype dtype;
+    const char *name;
+    uint32_t rank;
+    uint32_t is_param;      /* an initialiser: the caller need not give it */
+    int64_t dims[STATOR_MAX_RANK];            /* -1 when symbolic */
+    const char *dim_names[STATOR_MAX_RANK];   /* NULL when static */
+} stator_port_info;
+
+/* Inputs that are parameters are not counted. */
+STATOR_EXPORT uint32_t stator_model_input_count(const stator_model *model);
+STATOR_EXPORT uint32_t stator_model_output_count(const stator_model *model);
+STATOR_EXPORT stator_status stator_model_input_info(const stator_model *model, uint32_t index,
+                                                    stator_port_info *out_info) STATOR_MUST_USE;
+STATOR_EXPORT stator_status stator_model_output_info(const stator_model *model, uint32_t index,
+                                                     stator_port_info *out_info) STATOR_MUST_USE;
+/* The imported graph, borrowed; NULL while the import still needs input values (NEED_VALUE). */
+STATOR_EXPORT const stator_graph *stator_model_graph(const stator_model *model);
+
+/* ---- compile and call ---- */
+
+typedef struct stator_compile_options {
+    uint32_t struct_size;
+    uint32_t flags;       /* stator_compile_flag */
+    const char *backend;  /* NULL: the available backend of highest priority */
+    const char *mode;     /* NULL or "default", "reduce-overhead", "max-autotune", ... */
+    const char *fallback; /* NULL, or a backend that replaces one that is unavailable */
+    const char *const *option_keys; /* backend options; "other.key" for another backend's */
+    const char *const *option_values;
+    uint32_t option_count;
+    uint32_t recompile_limit; /* 0: 8 */
+    int64_t fuel;             /* number of optional transformations allowed; 0: no limit */
+    const char *fuel_scope;   /* NULL: the limit counts over the whole compile */
+} stator_compile_options;
+
+enum stator_compile_flag {
+    STATOR_COMPILE_STRICT = 1u << 0,      /* a node left to another backend is an error */
+    STATOR_COMPILE_NO_FREEZE = 1u << 1,   /* parameters stay swappable */
+    STATOR_COMPILE_VERIFY_EACH = 1u << 2, /* verify the graph after each pass */
+    STATOR_COMPILE_NO_FUEL = 1u << 3      /* refuse every optional transformation */
+};
+
+/* Checks names and options now; compiles at the first call of each shape. */
+STATOR_EXPORT stator_status stator_compile(stator_model *model,
+                                           const stator_compile_options *options,
+                                           stator_function **out_function) STATOR_MUST_USE;
+STATOR_EXPORT void stator_function_destroy(stator_function *function);
+
+/* Runs. in[] are the model's inputs in order (parameters left out), dense host tensors. out[k] ==
+ * NULL receives a new tensor (release it); otherwise it is written in place and must fit.
+ * Any number of threads may call one function at once. */
+STATOR_EXPORT stator_status stator_call_tensors(stator_function *function, uint32_t n_in,
+                                                stator_tensor *const *in, uint32_t n_out,
+                                                stator_tensor **out) STATOR_MUST_USE;
+
+/* A pre-bound call for one thread at a time: binds inputs and outputs once, then run is the kernel
+ * and the guard check alone, without allocating. */
+typedef struct stator_bound_call stator_bound_call;
+STATOR_EXPORT stator_status stator_bind(stator_function *function, uint32_t n_in,
+                                        stator_tensor *const *in, uint32_t n_out,
+                                        stator_tensor **out,
+                                        stator_bound_call **out_call) STATOR_MUST_USE;
+STATOR_EXPORT stator_status stator_bound_call_run(stator_bound_call *call) STATOR_MUST_USE;
+STATOR_EXPORT void stator_bound_call_destroy(stator_bound_call *call);
+
+/* How the last compile of this function was divided. */
+typedef struct stator_coverage {
+    const char *backend;
+    uint32_t nodes;
+    uint32_t partitions;
+} stator_coverage;
+
+STATOR_EXPORT uint32_t stator_function_coverage(stator_function *function, uint32_t capacity,
+                                                stator_coverage *out_rows);
+STATOR_EXPORT uint64_t stator_function_compile_ns(stator_function *function);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,48 @@
+/* A module: the interned pools that a root graph and its regions share, and the graphs themselves.
+ * Pools only grow; nothing in them moves or changes. One thread writes a module at a time (each
+ * compile works on its own copy, st_module_clone). */
+#ifndef STATOR_IR_MODULE_H
+#define STATOR_IR_MODULE_H
+
+#include "core/base/arena.h"
+#include "core/base/diag.h"
+#include "core/base/map.h"
+#include "core/base/seg.h"
+#include "core/base/sym.h"
+#include "ir/optable.h"
+#include <stator/ir.h>
+
+typedef struct st_module {
+    st_mem *mem;
+    stator_ctx *ctx; /* passed through to plugins, never dereferenced in ir */
+    const st_optable *ops;
+    st_arena arena; /* string bytes, graph structs */
+    st_symtab symtab;
+    st_seg types, attrs, refs, i64s, f64s, strings, origins, regions, blobs;
+    st_hashset string_set, type_set, list_set;
+    struct stator_graph *graphs; /* all graphs of the module, by `next` */
+    struct stator_graph *root;
+} st_module;
+
+/* Blobs are st_blob objects of core/base (see blob.h); the module holds one reference to each. */
+
+stator_status st_module_create(st_mem *mem, stator_ctx *ctx, const st_optable *ops,
+                               st_module **out_module, stator_diag **err);
+void st_module_destroy(st_module *module);
+/* A copy that shares blobs; value and node refs of every graph are the same in the copy. */
+stator_status st_module_clone(const st_module *from, st_module **out_module, stator_diag **err);
+
+uint32_t st_module_string(st_module *m, const char *s, uint64_t n); /* interned; 0: memory, or n = 0 */
+const char *st_module_str(const st_module *m, uint32_t string);     /* "" for 0 */
+uint32_t st_module_type(st_module *m, stator_dtype dtype, uint32_t rank, const stator_ref *dims);
+uint32_t st_module_blob(st_module *m, stator_blob *blob); /* retains; interned by pointer */
+stator_blob *st_module_blob_at(const st_module *m, uint32_t blob);
+uint32_t st_module_refs(st_module *m, const uint32_t *refs, uint32_t n); /* appends; begin index */
+uint32_t st_module_origin(st_module *m, const char *name, const char *kind, const char *file,
+                          uint32_t line);
+/* The union of two origins (a merged node's). */
+uint32_t st_module_origin_merge(st_module *m, uint32_t a, uint32_t b);
+/* Text of a type: "f32[N, 3, 224, 224]". */
+void st_module_print_type(const st_module *m, uint32_t type, st_str *out);
+
+#endif

@@ -1,0 +1,75 @@
+/* The op table: built-in rows (ir/ops.def) and rows that op libraries add. An op's id is its index,
+ * from 1, for one process. Everything that depends on which op a node is comes from here.
+ *
+ * A row of ops.def:
+ *   STATOR_OP(silu, .operands = "x", .results = "y", .attrs = "", .infer = st_infer_same,
+ *             .flags = STATOR_OP_POINTWISE, .body = "mul(x, sigmoid(x))", .doc = "...")
+ * .attrs is "name:kind=default; ..." with kinds int float string dtype ints floats dims blob; without
+ * "=default" the attribute is required; "=none" is absent unless given. The generated header
+ * <stator/ops.h> has an enumerator STATOR_<op>_<attr> for each attribute's place. */
+#ifndef STATOR_IR_OPTABLE_H
+#define STATOR_IR_OPTABLE_H
+
+#include "core/base/arena.h"
+#include "core/base/diag.h"
+#include "core/base/map.h"
+#include "core/base/seg.h"
+#include <stator/ir.h>
+
+struct st_infer;
+
+/* Computes result types (see infer.h). */
+typedef stator_status (*st_infer_fn)(struct st_infer *in, stator_diag **err);
+
+struct stator_builder;
+struct st_decompose_node;
+/* Writes the decomposition of a node into b; out_results[k] = value computing result k. */
+typedef stator_status (*st_decompose_fn)(struct stator_builder *b,
+                                         const struct st_decompose_node *node,
+                                         uint32_t *out_results, stator_diag **err);
+
+typedef struct st_op_def { /* one row as written */
+    const char *name;
+    const char *operands;
+    const char *results;
+    const char *attrs;
+    const char *body;
+    const char *grad;
+    const char *doc;
+    st_infer_fn infer;
+    st_decompose_fn decompose; /* structural composites whose body is C */
+    uint64_t flags;
+    uint32_t version;
+    uint32_t regions;
+    double rtol, atol; /* stated tolerance of the op in f32 (0: exact) */
+} st_op_def;
+
+typedef struct st_op { /* one row as used */
+    stator_op_desc desc; /* first: view->ops points here */
+    const st_op_def *def;
+    st_infer_fn infer;
+    st_decompose_fn decompose;
+    const void *oplib_op; /* stator_oplib_op, when a library brought it */
+    void *oplib_self;
+} st_op;
+
+typedef struct st_optable {
+    st_mem *mem;
+    st_arena arena;
+    st_seg ops; /* const st_op *, from 1 */
+    st_hashset by_name;
+} st_optable;
+
+/* A table holding the built-in rows. */
+stator_status st_optable_init(st_optable *table, st_mem *mem, stator_diag **err);
+void st_optable_deinit(st_optable *table);
+uint32_t st_optable_find(const st_optable *table, const char *name); /* 0 unknown */
+const st_op *st_optable_at(const st_optable *table, uint32_t op);
+uint32_t st_optable_count(const st_optable *table);
+/* Adds a library's op; ALREADY_EXISTS when the name is taken. */
+stator_status st_optable_add(st_optable *table, const void *oplib_op, void *self,
+                             stator_diag **err);
+/* The built-in row definitions, for tests and the header generator. */
+const st_op_def *st_op_defs(uint32_t *out_count);
+
+#endif

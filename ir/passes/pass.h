@@ -1,0 +1,42 @@
+/* Passes and the pass manager. A pass reads one graph and writes another; our own and third-party
+ * ones look the same to the manager. */
+#ifndef STATOR_PASSES_PASS_H
+#define STATOR_PASSES_PASS_H
+
+#include "ir/graph.h"
+
+/* What a pass may ask for. `fuel` answers "may I apply this?" (docs/fuel.md). */
+typedef struct st_pass_ctx {
+    st_mem *mem;
+    int32_t (*may_apply)(void *self, uint32_t kind, const char *rule, stator_ref node);
+    void *fuel_self;
+    stator_fuel_scope *fuel_scope; /* the same question for third-party passes */
+    /* keep-set: 1 when the backend keeps this composite node whole */
+    int32_t (*keep)(void *self, const stator_graph *graph, stator_ref node);
+    void *keep_self;
+    /* Evaluates one node whose operands are all constants, giving one blob per result; NULL when no
+     * evaluator is at hand (then nothing is folded). */
+    stator_status (*evaluate)(void *self, const stator_graph *graph, stator_ref node,
+                              stator_blob **out_blobs, stator_diag **err);
+    void *evaluate_self;
+    uint32_t freeze; /* parameters become constants */
+} st_pass_ctx;
+
+typedef stator_status (*st_pass_fn)(const st_pass_ctx *ctx, const stator_graph *in,
+                                    stator_builder *out, uint32_t *out_result, stator_diag **err);
+
+typedef struct st_pass_def { /* one row of the pass list */
+    const char *name;
+    const char *doc;
+    st_pass_fn run;
+} st_pass_def;
+
+/* Built-in passes, in the order of passes.def. */
+const st_pass_def *st_pass_defs(uint32_t *out_count);
+const st_pass_def *st_pass_find(const char *name); /* NULL unknown */
+
+/* Runs one pass on `in`; *out_graph is `in` itself when nothing changed. */
+stator_status st_pass_run(const st_pass_def *def, const st_pass_ctx *ctx, stator_graph *in,
+                          stator_graph **out_graph, stator_diag **err);
+
+#endif

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Installs into a scratch folder, moves it, and builds and runs the examples from there alone: what a
+# stranger has. Nothing of the source tree but the examples is used, and those are copied out.
+# usage: check_install.sh SOURCE BUILD      status 0 when all build and run
+set -eu
+source=$1
+build=$2
+scratch=$build/tests/install
+flags="-std=c11 -pedantic -Wall -Wextra -Werror ${STATOR_TEST_CFLAGS:-}"
+
+rm -rf "$scratch"
+mkdir -p "$scratch/src"
+cmake --install "$build" --prefix "$scratch/first" >/dev/null
+mv "$scratch/first" "$scratch/prefix" # an installed tree may be moved
+prefix=$scratch/prefix
+cp -r "$source"/examples/. "$scratch/src/"
+unset STATOR STATOR_PLUGIN_PATH
+
+# The installed command finds its own plugins.
+"$prefix/bin/stator" backends | tee "$scratch/backends.txt"
+grep -q eager "$scratch/backends.txt"
+
+# pkg-config: the digits score.
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+digits=$scratch/src/digits
+cc $flags "$digits/score.c" $(pkg-config --cflags --libs stator) -Wl,-rpath,"$prefix/lib" \
+    -o "$scratch/score"
+"$scratch/score" "$digits/digits.onnx" "$digits/test_images.npy" "$digits/test_labels.npy" eager
+
+# CMake package: each example that has a CMakeLists.txt; its check.sh, where it has one, runs it.
+for dir in "$scratch"/src/*/; do
+    name=$(basename "$dir")
+    [ -e "$dir/CMakeLists.txt" ] || continue
+    echo "-- $name"
+    cmake -S "$dir" -B "$scratch/build-$name" -DCMAKE_PREFIX_PATH="$prefix" \
+        -DCMAKE_C_FLAGS="$flags" -DCMAKE_BUILD_TYPE=Release >"$scratch/$name.log" 2>&1 ||
+        { cat "$scratch/$name.log"; exit 1; }
+    cmake --build "$scratch/build-$name" >>"$scratch/$name.log" 2>&1 ||
+        { cat "$scratch/$name.log"; exit 1; }
+    if [ -e "$dir/check.sh" ]; then
+        STATOR="$prefix/bin/stator" PREFIX="$prefix" BUILD="$scratch/build-$name" \
+            DIGITS="$digits" bash "$dir/check.sh"
+    fi
+done
+echo "install: examples built and run from the moved tree"

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Prints and checks the size and shape of the code.
+
+usage: check_shape.py [ROOT]
+Limits: no source file past 1,000 lines; 99 % of the C functions below 60 lines, none above 100;
+source file names unique in the tree. A multi-line #define counts as a function of as many lines.
+Functions are found by a brace counter over the text without comments, strings and directives;
+a function runs from the first line of its head to its closing brace. Status 0 when all hold.
+"""
+import collections
+import os
+import re
+import sys
+
+FILE_LIMIT, FUNCTION_AIM, FUNCTION_LIMIT, SHARE = 1000, 60, 100, 0.99
+CODE = (".c", ".h", ".def", ".py", ".sh", ".cmake")
+SKIP = {".git", "build"}
+SAME_NAME_OK = {"CMakeLists.txt", "plugin.cmake"}  # their names are given by CMake
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\[^\n]|\\\n)*", re.M)
+
+
+def blank(match):
+    """As many line ends as the match had, and a marker where a literal stood."""
+    text = match.group(0)
+    lines = "\n" * text.count("\n")
+    return lines if text.startswith(("/*", "//", "#")) or text.lstrip().startswith("#") else "0"
+
+
+def is_function_head(head):
+    """Whether the text before a brace at file level is the head of a function."""
+    head = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", head, flags=re.S).strip()
+    return head.endswith(")") and "=" not in head.split("(")[0] and not head.startswith("typedef")
+
+
+def name_of(head):
+    head = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", head, flags=re.S)
+    test = re.match(r"\s*(?:Test|ParameterizedTest|Theory)\s*\(([^)]*)\)", head)
+    if test:
+        return "Test(" + re.sub(r"\s+", " ", test.group(1)) + ")"
+    found = re.search(r"(\w+)\s*\(", head)
+    return found.group(1) if found else "?"
+
+
+def functions(text):
+    """Yields (name, first line, line count) of each function and each multi-line #define."""
+    text = TOKEN.sub(blank, text)
+    for match in DIRECTIVE.finditer(text):
+        define = re.match(r"[ \t]*#\s*define\s+(\w+)", match.group(0))
+        lines = match.group(0).count("\n") + 1
+        if define and lines > 1:
+            yield "#define " + define.group(1), text.count("\n", 0, match.start()) + 1, lines
+    text = DIRECTIVE.sub(blank, text)
+    depth, begin, head_begin, inside, line = 0, 0, 0, None, 1
+    for at, char in enumerate(text):
+        if char == "\n":
+            line += 1
+        elif char == "{":
+            head = text[head_begin:at]
+            if depth == 0 and head.strip().startswith("extern") and "(" not in head:
+                head_begin = at + 1  # extern "C" {: what is in it is still file level
+                continue
+            if depth == 0:
+                first = at - len(head.lstrip())
+                begin = text.count("\n", 0, first) + 1
+                inside = name_of(head) if is_function_head(head) else None
+            depth += 1
+        elif char == "}" and depth > 0:
+            depth -= 1
+            if depth == 0:
+                if inside:
+                    yield inside, begin, line - begin + 1
+                head_begin = at + 1
+        elif char in ";}" and depth == 0:
+            head_begin = at + 1
+
+
+def tree(root):
+    for base, dirs, files in os.walk(root):
+        dirs[:] = sorted(d for d in dirs if d not in SKIP and not d.startswith(("build-", ".")))
+        for name in sorted(files):
+            if name.endswith(CODE) or name in SAME_NAME_OK:
+                yield os.path.relpath(os.path.join(base, name), root)
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", ".."))
+    bad, found, lines_of, names = [], [], {}, collections.defaultdict(list)
+    for path in tree(root):
+        text = open(os.path.join(root, path), encoding="utf-8").read()
+        lines_of[path] = text.count("\n")
+        names[os.path.basename(path)].append(path)
+        if path.endswith((".c", ".h", ".def")):
+            found += [(count, path, line, name) for name, line, count in functions(text)]
+    for path, lines in sorted(lines_of.items(), key=lambda item: -item[1]):
+        if lines > FILE_LIMIT:
+            bad.append(f"{path}: {lines} lines, the limit is {FILE_LIMIT}")
+    for name, paths in sorted(names.items()):
+        if len(paths) > 1 and name not in SAME_NAME_OK:
+            bad.append(f"the name {name} stands for {', '.join(paths)}")
+    found.sort(reverse=True)
+    bad += [f"{path}:{line}: {name} has {count} lines, the limit is {FUNCTION_LIMIT}"
+            for count, path, line, name in found if count > FUNCTION_LIMIT]
+    below = sum(count < FUNCTION_AIM for count, *_ in found)
+    share = below / len(found) if found else 1.0
+    if share < SHARE:
+        bad.append(f"{100 * share:.2f} % of the functions are below {FUNCTION_AIM} lines, "
+                   f"expected {100 * SHARE:.0f} %")
+    print("longest files:")
+    for path, lines in sorted(lines_of.items(), key=lambda item: -item[1])[:5]:
+        print(f"  {lines:5} {path}")
+    print("longest functions:")
+    for count, path, line, name in found[:10]:
+        print(f"  {count:5} {name} ({path}:{line})")
+    for line in bad:
+        print("BAD", line)
+    total = sum(lines for path, lines in lines_of.items() if path.endswith((".c", ".h", ".def")))
+    middle = found[len(found) // 2][0] if found else 0
+    print(f"shape: {len(lines_of)} files, {total} lines of C, {len(found)} functions, median {middle} "
+          f"lines, {100 * share:.2f} % below {FUNCTION_AIM}, {len(bad)} violations")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+/* Inside the onnx frontend: the import's state, and what an operator function may use.
+ *
+ *   file --ox_wire--> reduced bytes + table of cut ranges --protobuf-c--> ModelProto
+ *        --ox_model--> inputs, initialisers --ox_graph--> nodes in order --map.def--> ox_<family>.c
+ *
+ * An operator function translates one ONNX node: it reads operands with ox_in, attributes with
+ * ox_attr_*, builds nodes with the helpers below and names its results with ox_out. It returns
+ * nothing: the first failure is kept in the import (`ox_fail`), after it every helper does nothing
+ * and returns 0, so straight code needs no checks; only loops and array accesses over values that
+ * may be 0 or unset must look at ox_ok. Arrays handed out live as long as the import.
+ * Facts about operators come from the operator texts of the onnx package (docs/Operators.md and the
+ * version history in docs/Changelog.md). */
+#ifndef STATOR_FRONTEND_ONNX_H
+#define STATOR_FRONTEND_ONNX_H
+
+#include "core/base/arena.h"
+#include "core/base/check.h"
+#include "core/base/map.h"
+#include "core/base/str.h"
+#include "core/base/vec.h"
+#include "onnx.pb-c.h"
+#include <stator/plugin.h>
+
+#define OX_OPSET_MIN 1u  /* operator sets 7 and newer are complete, older ones as far as they agree */
+#define OX_OPSET_MAX 28u /* the newest in onnx 1.23 */
+#define OX_MAX_NESTING 32u /* subgraphs and functions inside each other */
+
+typedef struct ox_import ox_import; /* one import; see ox_import.h */
+typedef struct ox_scope ox_scope;   /* names of one graph that is being built */
+typedef struct ox_row ox_row;       /* a row of map.def */
+
+/* One node on its way in. */
+typedef struct ox_node {
+    ox_import *im;
+    ox_scope *scope;
+    stator_builder *b;
+    const Onnx__NodeProto *proto;
+    const ox_row *row;
+    const char *name; /* the node's name, or one made from op and first output */
+    int64_t version;  /* of the default domain's operator set in force here */
+    uint32_t in_count; /* absent optional operands count */
+    uint32_t out_count;
+    const stator_ref *in;
+    stator_ref *out;
+} ox_node;
+
+typedef void (*ox_op_fn)(ox_node *n);
+
+enum ox_row_kind {
+    OX_ROW_DIRECT, /* text names a Stator op: same operands, attributes of the same names */
+    OX_ROW_EXPR,   /* text is an expression program over operands a, b, c, d and attributes */
+    OX_ROW_FN
+};
+
+struct ox_row {
+    const char *name;
+    uint32_t since; /* first operator set that has it */
+    uint32_t kind;
+    const char *text;
+    ox_op_fn fn;
+    const char *attrs; /* EXPR: "alpha:float=1; p:int=2" given to the program by name */
+};
+
+#define ONNX_DIRECT(name, since, text)
+#define ONNX_EXPR(name, since, attrs, text)
+#define ONNX_FN(name, since, function) void function(ox_node *n);
+#include "map.def"
+#undef ONNX_DIRECT
+#undef ONNX_EXPR
+#undef ONNX_FN
+
+/* ---- state ---- */
+
+int ox_ok(const ox_node *n);
+/* Keeps the first failure: "node 'conv1' (Conv): <text>". Returns 0. */
+stator_ref ox_fail(ox_node *n, stator_status code, const char *format, ...) STATOR_PRINTF(3, 4);
+/* Memory of the import, zeroed; NULL after keeping the failure. */
+void *ox_alloc(ox_node *n, uint64_t count, uint64_t size);
+
+/* ---- operands and results ---- */
+
+stator_ref ox_in(const ox_node *n, uint32_t k);    /* 0 when absent */
+stator_ref ox_need(ox_node *n, uint32_t k);        /* fails when absent */
+int ox_wants(const ox_node *n, uint32_t k);        /* is result k used by name? */
+void ox_out(ox_node *n, uint32_t k, stator_ref v); /* past the node's results: ignored */
+
+/* ---- types; each fails on v == 0 ---- */
+
+stator_dtype ox_dtype(ox_node *n, stator_ref v);
+uint32_t ox_rank(ox_node *n, stator_ref v);
+stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis); /* negative from the end */
+uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_MAX_RANK]); /* gives the rank */
+int ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out);      /* 1 when static */
+int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis, const char *what); /* fails if symbolic */
+int ox_is_float(ox_node *n, stator_ref v);
+int ox_is_unsigned(ox_node *n, stator_ref v);
+/* Fails unless lo <= rank <= hi. */
+void ox_check_rank(ox_node *n, stator_ref v, uint32_t lo, uint32_t hi, const char *what);
+/* axis in [-rank, rank) brought into [0, rank), else fails (returns 0). */
+uint32_t ox_axis(ox_node *n, int64_t axis, uint32_t rank);
+/* Stator's dtype for TensorProto.DataType; 0 after failing with the type's name. */
+stator_dtype ox_dtype_of(ox_node *n, int64_t onnx_type);
+
+/* ---- attributes; a wrong kind fails and names the attribute ---- */
+
+int ox_has_attr(ox_node *n, const char *name);
+int64_t ox_attr_int(ox_node *n, const char *name, int64_t absent);
+int64_t ox_attr_int_need(ox_node *n, const char *name);
+double ox_attr_float(ox_node *n, const char *name, double absent);
+const char *ox_attr_str(ox_node *n, const char *name, const char *absent);
+const int64_t *ox_attr_ints(ox_node *n, const char *name, uint32_t *out_count);  /* NULL: absent */
+const double *ox_attr_floats(ox_node *n, const char *name, uint32_t *out_count); /* NULL: absent */
+const char *const *ox_attr_strs(ox_node *n, const char *name, uint32_t *out_count);
+const Onnx__TensorProto *ox_attr_tensor(ox_node *n, const char *name); /* NULL: absent */
+const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name);   /* NULL: absent */
+/* The list brought to `count` entries: absent gives `fill`, another length fails. */
+const int64_t *ox_attr_ints_or(ox_node *n, const char *name, uint32_t count, int64_t fill);
+
+/* ---- symbolic integers ---- */
+
+stator_ref ox_sym(ox_node *n, int64_t value);
+/* op as in stator_types_api.sym_op: + - * / % m M c */
+stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b);
+stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms); /* 1 when empty */
+int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out);                 /* 1: a plain integer */
+int ox_sym_is(ox_node *n, stator_ref sym, int64_t value);                   /* is it this integer? */
+
+/* ---- constants ---- */
+
+stator_ref ox_const(ox_node *n, stator_dtype dtype, uint32_t rank, const int64_t *dims,
+                    const void *data);
+stator_ref ox_scalar(ox_node *n, stator_dtype dtype, double value); /* rank 0, any real dtype */
+stator_ref ox_like(ox_node *n, stator_ref v, double value);         /* scalar of v's dtype */
+stator_ref ox_int(ox_node *n, int64_t value);                       /* i64, rank 0 */
+stator_ref ox_ints(ox_node *n, uint32_t count, const int64_t *values);   /* i64, rank 1 */
+stator_ref ox_floats(ox_node *n, uint32_t count, const double *values);  /* f32, rank 1 */
+stator_ref ox_tensor(ox_node *n, const Onnx__TensorProto *tensor);       /* a constant node */
+
+/* ---- values known at import time ---- */
+
+/* All elements as syms when each is known (constants, sizes and arithmetic over them); NULL when
+ * not. The value must be an integer tensor with a static number of elements. */
+const stator_ref *ox_known(ox_node *n, stator_ref v, uint32_t *out_count);
+/* The same, but what is unknown becomes unbacked symbols; fails when the count is not static. */
+const stator_ref *ox_sizes(ox_node *n, stator_ref v, uint32_t *out_count, const char *what);
+/* Plain integers that the import cannot go on without (axes, permutations, ranks). Unknown: the
+ * inputs that v is computed from are asked for and the import fails with NEED_VALUE. */
+const int64_t *ox_need_ints(ox_node *n, stator_ref v, uint32_t *out_count, const char *what);
+int64_t ox_need_int(ox_node *n, stator_ref v, const char *what); /* one element */
+const double *ox_need_floats(ox_node *n, stator_ref v, uint32_t *out_count, const char *what);
+/* 1 and the integers when v is known to be plain integers, else 0; asks for nothing. */
+int ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out);
+/* i64 tensor of rank 1 of these syms; and rank 0 of one. */
+stator_ref ox_from_dims(ox_node *n, uint32_t count, const stator_ref *syms);
+stator_ref ox_from_dim(ox_node *n, stator_ref sym);
+
+/* ---- nodes ---- */
+
+#define OX_COUNT_(type, ...) ((uint32_t)(sizeof((type[]){__VA_ARGS__}) / sizeof(type)))
+#define OX_IN(...) OX_COUNT_(stator_ref, __VA_ARGS__), (const stator_ref[]){__VA_ARGS__}
+#define OX_AT(...) OX_COUNT_(stator_attr, __VA_ARGS__), (const stator_attr[]){__VA_ARGS__}
+#define OX_NONE 0u, NULL
+#define OX_A_INT(n_, v_) {.name = (n_), .kind = STATOR_ATTR_INT, .i = (v_)}
+#define OX_A_FLOAT(n_, v_) {.name = (n_), .kind = STATOR_ATTR_FLOAT, .f = (v_)}
+#define OX_A_STR(n_, v_) {.name = (n_), .kind = STATOR_ATTR_STRING, .s = (v_)}
+#define OX_A_DTYPE(n_, v_) {.name = (n_), .kind = STATOR_ATTR_DTYPE, .i = (int64_t)(v_)}
+#define OX_A_INTS(n_, c_, v_) {.name = (n_), .kind = STATOR_ATTR_INTS, .count = (c_), .list = (v_)}
+#define OX_A_FLOATS(n_, c_, v_)                                                                    \
+    {.name = (n_), .kind = STATOR_ATTR_FLOATS, .count = (c_), .list = (v_)}
+#define OX_A_DIMS(n_, c_, v_) {.name = (n_), .kind = STATOR_ATTR_DIMS, .count = (c_), .list = (v_)}
+
+/* A node of the op named `op`; gives its first result. ox_op(n, "conv", OX_IN(x, w, b),
+ * OX_AT(OX_A_INTS("strides", 2, s), ...)). */
+stator_ref ox_op(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
+                 const stator_attr *attrs);
+/* The same with several results; result_count as stator_node_desc. */
+void ox_op_multi(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
+                 const stator_attr *attrs, uint32_t n_out, stator_ref *out);
+/* An expression program over operands; names is a comma-separated list, one for each operand. */
+stator_ref ox_expr(ox_node *n, const char *program, const char *names, uint32_t n_in,
+                   const stator_ref *in, uint32_t n_attrs, const stator_attr *attrs);
+
+stator_ref ox_un(ox_node *n, const char *op, stator_ref x);
+stator_ref ox_bin(ox_node *n, const char *op, stator_ref x, stator_ref y);
+stator_ref ox_add(ox_node *n, stator_ref x, stator_ref y);
+stator_ref ox_sub(ox_node *n, stator_ref x, stator_ref y);
+stator_ref ox_mul(ox_node *n, stator_ref x, stator_ref y);
+stator_ref ox_div(ox_node *n, stator_ref x, stator_ref y);
+stator_ref ox_select(ox_node *n, stator_ref c, stator_ref x, stator_ref y);
+stator_ref ox_cast(ox_node *n, stator_ref x, stator_dtype dtype); /* x itself when it has it */
+stator_ref ox_reshape(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims);
+stator_ref ox_transpose(ox_node *n, stator_ref x, const int64_t *perm);
+stator_ref ox_expand(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims);
+stator_ref ox_unsqueeze(ox_node *n, stator_ref x, uint32_t axis); /* axis in the result */
+stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis);   /* its size is taken to be 1 */
+/* x[start + i*step], 0 <= i < size, along one axis. */
+stator_ref ox_slice(ox_node *n, stator_ref x, uint32_t axis, stator_ref start, stator_ref size,
+                    int64_t step);
+stator_ref ox_slice_const(ox_node *n, stator_ref x, uint32_t axis, int64_t start, int64_t size);
+stator_ref ox_concat(ox_node *n, uint32_t axis, uint32_t count, const stator_ref *xs);
+stator_ref ox_gather(ox_node *n, stator_ref x, stator_ref index, int64_t axis);
+stator_ref ox_reduce(ox_node *n, const char *op, stator_ref x, uint32_t count, const int64_t *axes,
+                     int keepdims);
+stator_ref ox_matmul(ox_node *n, stator_ref x, stator_ref y);
+stator_ref ox_iota(ox_node *n, stator_dtype dtype, uint32_t rank, const stator_ref *dims,
+                   uint32_t axis);
+stator_ref ox_full(ox_node *n, stator_ref scalar, uint32_t rank, const stator_ref *dims);
+/* x as channels on axis 1 of a tensor of `rank`: [C] to [1, C, 1, ..]; rank 1 operands only. */
+stator_ref ox_channels(ox_node *n, stator_ref x, uint32_t rank);
+
+/* ---- subgraphs ---- */
+
+/* Translates a subgraph (attribute of n) inside the region builder `region`, whose values for the
+ * subgraph's inputs are `inputs`; free names are found through `captures`. See ox_control.c. */
+struct ox_capture;
+
+#endif

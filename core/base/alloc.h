@@ -32,4 +32,9 @@ char *st_strndup(st_mem *mem, const char *s, uint64_t n);
 /* Counts bytes that are not a block of ours (a copied mapping, say); negative to give back. */
 void st_mem_charge(st_mem *mem, int64_t bytes);
 
+/* Memory outside every account, for what must outlive contexts (diags). NULL when out of memory. */
+void *st_process_alloc(uint64_t size);
+void *st_process_realloc(void *p, uint64_t size);
+void st_process_free(void *p);
+
 #endif

@@ -32,6 +32,9 @@ typedef struct st_symtab {
 
 int st_symtab_init(st_symtab *tab, st_mem *mem); /* 0: out of memory */
 void st_symtab_deinit(st_symtab *tab);
+/* *to, uninitialised storage, becomes a copy in `mem` with the same refs; 0: out of memory, *to is
+ * then deinitialised. */
+int st_symtab_clone(st_symtab *to, st_mem *mem, const st_symtab *from);
 
 uint32_t st_sym_int(st_symtab *tab, int64_t value);
 /* The symbol with this name id, made with range and divisor when new; an existing one is returned as

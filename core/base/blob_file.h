@@ -1,0 +1,10 @@
+/* What blob.c needs of mapfile.c beyond blob.h. */
+#ifndef STATOR_BASE_BLOB_FILE_H
+#define STATOR_BASE_BLOB_FILE_H
+
+#include "blob.h"
+
+/* The whole file, mapped; NULL when it is empty. Page-aligned. */
+const void *st_file_data(const st_file *file);
+
+#endif

@@ -1,0 +1,72 @@
+/* Checked sizes and the element-type tables, both made from the one list in <stator/dtype.def>. */
+#include "core/base/check.h"
+
+#include <stator/base.h>
+#include <string.h>
+
+typedef struct dtype_info {
+    const char *name;
+    uint32_t bits;
+    uint32_t class_;
+} dtype_info;
+
+static const dtype_info dtypes[STATOR_DTYPE_COUNT] = {
+#define STATOR_DTYPE(name, id, text, bits, class_) [id] = {text, bits, STATOR_CLASS_##class_},
+#include <stator/dtype.def>
+#undef STATOR_DTYPE
+};
+
+int st_numel(const int64_t *dims, uint32_t rank, uint64_t *out) {
+    uint64_t n = 1;
+    int has_zero = 0;
+    *out = 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dims[i] < 0) {
+            return 0;
+        }
+        has_zero |= dims[i] == 0;
+    }
+    for (uint32_t i = 0; i < rank && !has_zero; i++) {
+        if (!st_mul_u64(n, (uint64_t)dims[i], &n) || n > (UINT64_C(1) << 62)) {
+            return 0;
+        }
+    }
+    *out = has_zero ? 0 : n;
+    return 1;
+}
+
+uint32_t st_dtype_bits(uint32_t dtype) {
+    return dtype < STATOR_DTYPE_COUNT ? dtypes[dtype].bits : 0;
+}
+
+uint32_t st_dtype_class(uint32_t dtype) {
+    return dtype < STATOR_DTYPE_COUNT ? dtypes[dtype].class_ : 0;
+}
+
+const char *st_dtype_name(uint32_t dtype) {
+    return st_dtype_bits(dtype) != 0 ? dtypes[dtype].name : "?";
+}
+
+uint32_t st_dtype_parse(const char *s, uint64_t n) {
+    for (uint32_t i = 1; i < STATOR_DTYPE_COUNT; i++) {
+        if (dtypes[i].name != NULL && strlen(dtypes[i].name) == n &&
+            memcmp(dtypes[i].name, s, (size_t)n) == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+int st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out) {
+    const uint32_t bits = st_dtype_bits(dtype);
+    *out = 0;
+    if (bits == 0) {
+        return 0;
+    }
+    if (bits < 8) {
+        const uint64_t per_byte = 8u / bits;
+        *out = count / per_byte + (count % per_byte != 0);
+        return 1;
+    }
+    return st_mul_u64(count, bits / 8u, out);
+}

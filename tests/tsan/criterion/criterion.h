@@ -63,7 +63,7 @@ __attribute__((unused)) static void st_test_add(struct st_test_entry *entry)
 #define ST_CHECK(ok, text, ...)                                                                    \
     ((ok) ? (void)0                                                                                \
           : (fprintf(stderr, "%s:%d: %s ", __FILE__, __LINE__, text),                              \
-             fprintf(stderr, "" __VA_ARGS__), fprintf(stderr, "\n"), exit(1)))
+             fprintf(stderr, " " __VA_ARGS__), fprintf(stderr, "\n"), exit(1)))
 
 #define cr_assert(x, ...) ST_CHECK((x), #x, __VA_ARGS__)
 #define cr_assert_not(x, ...) ST_CHECK(!(x), "not " #x, __VA_ARGS__)

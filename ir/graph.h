@@ -19,12 +19,25 @@ struct stator_graph {
     uint32_t output_begin, output_name_begin; /* set at finish */
     uint32_t name;
     uint32_t is_finished;
+    uint32_t index;         /* number in the module */
     stator_graph_view view; /* refreshed by st_graph_view */
 };
+
+/* An empty graph that is not in the module's list yet (arena memory), NULL: out of memory. */
+stator_graph *st_graph_alloc(st_module *module);
+/* Brings the view's counts up to date. */
+void st_graph_refresh(stator_graph *graph);
+
+/* Attribute of a node by name, NULL when the op's schema has none of that name. */
+const stator_attr_row *st_graph_attr(const stator_graph *graph, stator_ref node, const char *name);
+/* The 128-bit structural hash: ops, operands, attributes, types, regions, and the contents of
+ * constants up to 4 KiB (larger ones by type alone). Names, origins and witnesses do not count. */
+void st_graph_hash(const stator_graph *graph, uint8_t out_hash[16]);
 
 /* The view, with counts as of now. Borrowed. */
 const stator_graph_view *st_graph_view(const stator_graph *graph);
 stator_blob *st_graph_value_blob(const stator_graph *graph, stator_ref value);
+stator_blob *st_graph_blob_at(const stator_graph *graph, stator_ref blob); /* NULL: no such */
 
 struct stator_builder {
     stator_graph *graph;
@@ -35,7 +48,17 @@ struct stator_builder {
     uint32_t *outputs; /* value refs and name strings, until finish */
     uint32_t *output_names;
     uint32_t output_capacity;
+    st_map known;       /* value ref -> place of its known contents (ints.c) */
+    st_map input_names; /* string -> 1 */
 };
+
+/* A point to return to: everything built after it is dropped. Values built after it must not be
+ * used any more. */
+typedef struct st_build_mark {
+    uint32_t n_nodes, n_values, n_write_backs, n_outputs;
+} st_build_mark;
+st_build_mark st_build_here(const stator_builder *b);
+void st_build_rollback(stator_builder *b, st_build_mark mark);
 
 /* A builder of a new graph in the module. */
 stator_status st_builder_create(st_module *module, const char *name, stator_builder **out_builder,
@@ -91,8 +114,20 @@ stator_status st_build_clone_inputs(stator_builder *b, const stator_graph *from,
 /* Copies `from`'s outputs and write-backs through map. */
 stator_status st_build_clone_outputs(stator_builder *b, const stator_graph *from,
                                      const stator_ref *map, stator_diag **err);
+/* One node, with other regions when `regions` is not NULL; one input. */
+stator_status st_build_clone_node(stator_builder *b, const stator_graph *from, stator_ref node,
+                                  stator_graph *const *regions, stator_ref *map, stator_diag **err);
+stator_status st_build_clone_input(stator_builder *b, const stator_graph *from, stator_ref input,
+                                   stator_ref *map, stator_diag **err);
 /* Is this value a constant whose one element (or every element) equals v? For rules. */
 int st_value_is_splat(const stator_graph *graph, stator_ref value, double *out_v);
+
+/* 1 when the value is a constant (not a parameter). */
+int st_value_is_constant(const stator_graph *graph, stator_ref value);
+/* Number of elements and bytes of a type whose dims are all plain integers; 0 when it is not
+ * static or too large. */
+int st_type_static_size(const st_module *m, stator_ref type, uint64_t *out_elements,
+                        uint64_t *out_bytes);
 
 extern const stator_build_api st_build_api;
 extern const stator_types_api st_types_api;

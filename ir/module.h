@@ -20,8 +20,10 @@ typedef struct st_module {
     st_symtab symtab;
     st_seg types, attrs, refs, i64s, f64s, strings, origins, regions, blobs;
     st_hashset string_set, type_set, list_set;
+    st_hashset i64_set, f64_set, blob_set, content_set;
     struct stator_graph *graphs; /* all graphs of the module, by `next` */
-    struct stator_graph *root;
+    struct stator_graph *root; /* the graph finished last that is no region */
+    uint32_t n_graphs;
 } st_module;
 
 /* Blobs are st_blob objects of core/base (see blob.h); the module holds one reference to each. */
@@ -37,9 +39,16 @@ const char *st_module_str(const st_module *m, uint32_t string);     /* "" for 0 
 uint32_t st_module_type(st_module *m, stator_dtype dtype, uint32_t rank, const stator_ref *dims);
 uint32_t st_module_blob(st_module *m, stator_blob *blob); /* retains; interned by pointer */
 stator_blob *st_module_blob_at(const st_module *m, uint32_t blob);
+/* A small blob with these bytes that the module already holds, else a new one; 0: out of memory. */
+uint32_t st_module_blob_of_bytes(st_module *m, const void *data, uint64_t size);
 uint32_t st_module_refs(st_module *m, const uint32_t *refs, uint32_t n); /* appends; begin index */
+/* Lists of attributes and dims, interned: the begin index in *out; 0 when memory runs out. */
+int st_module_ref_list(st_module *m, const uint32_t *refs, uint32_t n, uint32_t *out);
+int st_module_i64_list(st_module *m, const int64_t *values, uint32_t n, uint32_t *out);
+int st_module_f64_list(st_module *m, const double *values, uint32_t n, uint32_t *out);
 uint32_t st_module_origin(st_module *m, const char *name, const char *kind, const char *file,
                           uint32_t line);
+/* st_module_refs reports no memory as UINT32_MAX. */
 /* The union of two origins (a merged node's). */
 uint32_t st_module_origin_merge(st_module *m, uint32_t a, uint32_t b);
 /* Text of a type: "f32[N, 3, 224, 224]". */

@@ -32,6 +32,9 @@ install(FILES "${PROJECT_BINARY_DIR}/StatorConfig.cmake"
   "${PROJECT_BINARY_DIR}/StatorConfigVersion.cmake" cmake/StatorPlugin.cmake
   cmake/stator_plugin.map DESTINATION "${st_package_dir}")
 
+# The file finds its prefix from where it lies, so that the tree may be moved.
+file(RELATIVE_PATH st_pc_up "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
+string(REGEX REPLACE "/$" "" st_pc_up "${st_pc_up}")
 configure_file(cmake/stator.pc.in "${PROJECT_BINARY_DIR}/stator.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/stator.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -33,6 +33,7 @@ for dir in "$scratch"/src/*/; do
     [ -e "$dir/CMakeLists.txt" ] || continue
     echo "-- $name"
     cmake -S "$dir" -B "$scratch/build-$name" -DCMAKE_PREFIX_PATH="$prefix" \
+        -DCMAKE_NO_SYSTEM_FROM_IMPORTED=ON \
         -DCMAKE_C_FLAGS="$flags" -DCMAKE_BUILD_TYPE=Release >"$scratch/$name.log" 2>&1 ||
         { cat "$scratch/$name.log"; exit 1; }
     cmake --build "$scratch/build-$name" >>"$scratch/$name.log" 2>&1 ||

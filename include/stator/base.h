@@ -13,8 +13,13 @@
 extern "C" {
 #endif
 
+#ifdef ST_TEST_ABI_MAJOR /* tests alone: a host or plugin of another version */
+#define STATOR_ABI_MAJOR ST_TEST_ABI_MAJOR
+#define STATOR_ABI_MINOR ST_TEST_ABI_MINOR
+#else
 #define STATOR_ABI_MAJOR 0
 #define STATOR_ABI_MINOR 9
+#endif
 #define STATOR_VERSION "0.1.0"
 
 #if defined(__GNUC__)

@@ -587,6 +587,14 @@ typedef const stator_plugin *(*stator_plugin_query_fn)(const stator_host *host,
 #define STATOR_SANITIZER "address"
 #elif defined(__SANITIZE_THREAD__)
 #define STATOR_SANITIZER "thread"
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define STATOR_SANITIZER "address"
+#elif __has_feature(thread_sanitizer)
+#define STATOR_SANITIZER "thread"
+#else
+#define STATOR_SANITIZER ""
+#endif
 #else
 #define STATOR_SANITIZER ""
 #endif

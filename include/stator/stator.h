@@ -37,7 +37,8 @@ STATOR_EXPORT const char *stator_version(void);
 
 enum stator_ctx_flag {
     STATOR_CTX_NO_PLUGINS = 1u << 0, /* find no plugins; only registered backends exist */
-    STATOR_CTX_NO_ENV = 1u << 1      /* ignore STATOR_* environment variables */
+    STATOR_CTX_NO_ENV = 1u << 1,     /* ignore STATOR_* environment variables */
+    STATOR_CTX_PROBE_HERE = 1u << 2  /* stator_ctx_item_probe loads in this process, not a child */
 };
 
 typedef struct stator_ctx_options {
@@ -175,6 +176,11 @@ typedef struct stator_port_info {
     const char *dim_names[STATOR_MAX_RANK];   /* NULL when static */
 } stator_port_info;
 
+/* Some models cannot be imported before the values of some inputs are known (a shape given as an
+ * input): until then they have inputs but no outputs and no graph. This imports such a model for
+ * these inputs, in order; calls do the same by themselves. OK at once for every other model. */
+STATOR_EXPORT stator_status stator_model_specialise(stator_model *model, uint32_t n_in,
+                                                    stator_tensor *const *in) STATOR_MUST_USE;
 /* Inputs that are parameters are not counted. */
 STATOR_EXPORT uint32_t stator_model_input_count(const stator_model *model);
 STATOR_EXPORT uint32_t stator_model_output_count(const stator_model *model);

@@ -1,0 +1,276 @@
+/* Floor division and remainder of syms, by an integer; sym_poly.c divides by a sym.
+ *
+ * For c > 0: every term gives up its multiples of c (coefficients and constant of what
+ * stays lie in [0, c)), terms known to be multiples of c are divided exactly, common factors are
+ * cancelled, floordiv(floordiv(x, b) + r, c) becomes floordiv(x + b*r, b*c), and a quotient that
+ * the range pins down becomes an integer:
+ *
+ *     floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(b, 2)
+ *
+ * Rules after Graham, Knuth, Patashnik, "Concrete Mathematics", chapter 3. */
+#include "core/base/sym_lin.h"
+
+#include "core/base/check.h"
+#include <string.h>
+
+#define ROUNDS 16u /* of rewriting one division; each round but the last shrinks it */
+
+static uint64_t coef_gcd(const st_lin *lin, uint64_t g) {
+    for (uint32_t i = 0; i < lin->count; i++) {
+        g = st_gcd_u64(g, st_abs_u64(lin->terms[i].coef));
+    }
+    return g;
+}
+
+/* Is coef * atom always a multiple of c? Then *out is the quotient. */
+static int divides_term(const st_symtab *tab, const stator_term_row *t, int64_t c, st_mono *out) {
+    int64_t q = 1;
+    const uint32_t base = st_atom_base(tab, t->atom, &q);
+    int64_t all = 0;
+    int64_t den = 0;
+    return st_mul_i64(t->coef, st_atom_at(tab, base)->divisor, &all) && st_mul_i64(q, c, &den) &&
+           all % den == 0 && st_mono_from_term(tab, t, out) && st_mul_i64(out->den, c, &out->den);
+}
+
+/* r = q*c + r with the coefficients and constant of the new r in [0, c); q grows. */
+static int split(st_symtab *tab, st_lin *r, int64_t c, st_lin *q) {
+    if (!st_lin_add_const(q, st_floordiv(r->constant, c))) {
+        return 0;
+    }
+    r->constant = st_floormod(r->constant, c);
+    for (uint32_t i = r->count; i-- > 0;) {
+        const stator_term_row t = r->terms[i];
+        st_mono quotient;
+        if (divides_term(tab, &t, c, &quotient)) {
+            if (!st_lin_add_mono(tab, q, &quotient)) {
+                return 0;
+            }
+            st_lin_remove(r, i);
+            continue;
+        }
+        if (!st_lin_add_term(q, t.atom, st_floordiv(t.coef, c))) {
+            return 0;
+        }
+        r->terms[i].coef = st_floormod(t.coef, c);
+    }
+    return 1;
+}
+
+/* floordiv(floordiv(x, b) + r, c) -> floordiv(x + b*r, b*c) when one division has coefficient 1.
+ * Leaves everything as it is when numbers would overflow. */
+static int merge_nested(const st_symtab *tab, st_lin *r, int64_t *c) {
+    uint32_t found = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const stator_atom_row *row = st_atom_at(tab, r->terms[i].atom);
+        int64_t b = 0;
+        if (r->terms[i].coef == 1 && row->kind == STATOR_ATOM_FLOORDIV &&
+            st_sym_const(tab, row->b, &b) && b > 0) {
+            found = i;
+            n++;
+        }
+    }
+    if (n != 1) {
+        return 0;
+    }
+    const stator_atom_row *row = st_atom_at(tab, r->terms[found].atom);
+    int64_t b = 0;
+    int64_t bc = 0;
+    st_sym_const(tab, row->b, &b);
+    st_lin merged;
+    st_lin_copy(&merged, r);
+    st_lin_remove(&merged, found);
+    if (!st_mul_i64(b, *c, &bc) || !st_lin_scale(&merged, b) ||
+        !st_lin_add_sym(tab, &merged, row->a, 1)) {
+        return 0;
+    }
+    st_lin_copy(r, &merged);
+    *c = bc;
+    return 1;
+}
+
+/* Cancels what all coefficients of r and c have in common; the constant rounds down, which floor
+ * allows: floor((g*x + k) / (g*c)) = floor((x + floor(k/g)) / c). */
+static void cancel(st_lin *r, int64_t *c) {
+    const int64_t g = (int64_t)coef_gcd(r, (uint64_t)*c);
+    *c /= g;
+    r->constant = st_floordiv(r->constant, g);
+    for (uint32_t i = 0; i < r->count; i++) {
+        r->terms[i].coef /= g;
+    }
+}
+
+/* 1 when range(r) lies in one multiple of c: *out = floor(r / c). */
+static int fold_by_range(const st_symtab *tab, const st_lin *r, int64_t c, int64_t *out) {
+    int64_t lo = 0;
+    int64_t hi = 0;
+    st_lin_range(tab, r, ST_RANGE_STEPS, &lo, &hi);
+    *out = st_floordiv(lo, c);
+    return lo != INT64_MIN && hi != INT64_MAX && *out == st_floordiv(hi, c);
+}
+
+/* floordiv(r, c) into q + floordiv(r', c'), all of r' needed. r->count 0 when nothing is left. */
+static int reduce_division(st_symtab *tab, st_lin *r, int64_t *c, st_lin *q) {
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        int changed = 0;
+        if (!st_lin_canon(tab, r, &changed) || !split(tab, r, *c, q)) {
+            return 0;
+        }
+        cancel(r, c);
+        if (*c == 1) {
+            const int ok = st_lin_add_lin(q, r, 1);
+            st_lin_set(r, 0);
+            return ok;
+        }
+        if (r->count == 0) {
+            return 1;
+        }
+        if (merge_nested(tab, r, c)) {
+            continue;
+        }
+        if (!st_lin_canon(tab, r, &changed)) {
+            return 0;
+        }
+        if (!changed) {
+            return 1;
+        }
+    }
+    return 1;
+}
+
+uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c) {
+    st_lin q;
+    st_lin r;
+    st_lin_set(&q, 0);
+    st_lin_copy(&r, a);
+    if (c < 0) {
+        if (c == INT64_MIN || !st_lin_scale(&r, -1)) {
+            return 0;
+        }
+        c = -c;
+    }
+    int64_t folded = 0;
+    if (!reduce_division(tab, &r, &c, &q)) {
+        return 0;
+    }
+    if (r.count != 0) {
+        if (fold_by_range(tab, &r, c, &folded)) {
+            return st_lin_add_const(&q, folded) ? st_lin_intern(tab, &q) : 0;
+        }
+        const uint32_t atom = st_atom_make(tab, STATOR_ATOM_FLOORDIV, st_lin_intern(tab, &r),
+                                           st_sym_int(tab, c));
+        if (atom == 0 || !st_lin_add_term(&q, atom, 1)) {
+            return 0;
+        }
+    }
+    return st_lin_intern(tab, &q);
+}
+
+/* k * mod(x, m) counts as k * x modulo c when c divides k * m. */
+static int open_mods(const st_symtab *tab, st_lin *r, int64_t c, int *out_changed) {
+    *out_changed = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const stator_term_row t = r->terms[i];
+        const stator_atom_row *row = st_atom_at(tab, t.atom);
+        int64_t m = 0;
+        int64_t km = 0;
+        if (row->kind == STATOR_ATOM_MOD && st_sym_const(tab, row->b, &m) &&
+            st_mul_i64(t.coef, m, &km) && km % c == 0) {
+            st_lin_remove(r, i);
+            *out_changed = 1;
+            return st_lin_add_sym(tab, r, row->a, t.coef);
+        }
+    }
+    return 1;
+}
+
+/* r modulo c, reduced: coefficients in [0, c), no multiples of c. */
+static int reduce_mod(st_symtab *tab, st_lin *r, int64_t c) {
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        st_lin unused;
+        st_lin_set(&unused, 0);
+        int changed = 0;
+        int opened = 0;
+        if (!split(tab, r, c, &unused) || !open_mods(tab, r, c, &opened) ||
+            !st_lin_canon(tab, r, &changed)) {
+            return 0;
+        }
+        if (!opened && !changed) {
+            return 1;
+        }
+    }
+    return 1;
+}
+
+uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c) {
+    st_lin r;
+    st_lin_copy(&r, a);
+    if (!reduce_mod(tab, &r, c)) {
+        return 0;
+    }
+    /* mod(g*x + g*k + k0, g*c) = g * mod(x + k, c) + k0 */
+    const int64_t g = (int64_t)coef_gcd(&r, (uint64_t)c);
+    const int64_t rest = st_floormod(r.constant, g);
+    cancel(&r, &c);
+    st_lin sum;
+    st_lin_set(&sum, rest);
+    int64_t folded = 0;
+    int64_t shift = 0;
+    if (r.count == 0 || c == 1) {
+        r.constant = c == 1 ? 0 : st_floormod(r.constant, c);
+        return st_sym_int(tab, r.constant * g + rest);
+    }
+    if (fold_by_range(tab, &r, c, &folded)) {
+        const int ok = st_mul_i64(folded, -c, &shift) && st_lin_add_const(&r, shift) &&
+                       st_lin_add_lin(&sum, &r, g);
+        return ok ? st_lin_intern(tab, &sum) : 0;
+    }
+    const uint32_t atom =
+        st_atom_make(tab, STATOR_ATOM_MOD, st_lin_intern(tab, &r), st_sym_int(tab, c));
+    return atom != 0 && st_lin_add_term(&sum, atom, g) ? st_lin_intern(tab, &sum) : 0;
+}
+
+/* ---- public ---- */
+
+uint32_t st_sym_floordiv(st_symtab *tab, uint32_t a, uint32_t b) {
+    int64_t c = 0;
+    st_lin lin;
+    st_lin_set(&lin, 0);
+    if (a == 0 || b == 0) {
+        return 0;
+    }
+    if (!st_sym_const(tab, b, &c)) {
+        return st_sym_div_sym(tab, a, b);
+    }
+    return c != 0 && st_lin_add_sym(tab, &lin, a, 1) ? st_lin_div_int(tab, &lin, c) : 0;
+}
+
+uint32_t st_sym_ceildiv(st_symtab *tab, uint32_t a, uint32_t b) {
+    int64_t c = 0;
+    if (b != 0 && st_sym_const(tab, b, &c) && c > 0) {
+        return st_sym_floordiv(tab, st_sym_add(tab, a, st_sym_int(tab, c - 1)), b);
+    }
+    const uint32_t minus_one = st_sym_int(tab, -1);
+    return st_sym_mul(tab, st_sym_floordiv(tab, st_sym_mul(tab, a, minus_one), b), minus_one);
+}
+
+uint32_t st_sym_mod(st_symtab *tab, uint32_t a, uint32_t b) {
+    int64_t c = 0;
+    st_lin lin;
+    st_lin_set(&lin, 0);
+    if (a == 0 || b == 0) {
+        return 0;
+    }
+    if (!st_sym_const(tab, b, &c)) {
+        return st_sym_mod_sym(tab, a, b);
+    }
+    if (c == 0 || c == INT64_MIN || !st_lin_add_sym(tab, &lin, a, 1)) {
+        return 0;
+    }
+    if (c > 0) {
+        return st_lin_mod_int(tab, &lin, c);
+    }
+    /* mod(a, -c) = -mod(-a, c) */
+    const uint32_t positive = st_lin_scale(&lin, -1) ? st_lin_mod_int(tab, &lin, -c) : 0;
+    return st_sym_mul(tab, positive, st_sym_int(tab, -1));
+}

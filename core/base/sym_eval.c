@@ -1,0 +1,212 @@
+/* Values of syms under given symbols: directly over columns, and as a flat postfix program for
+ * repeated use without the graph.
+ *
+ * Program: pairs (operation, argument) on a stack of at most STACK_MAX numbers.
+ *     CONST v: push v     SYMBOL i: push env[i]     MADD k: x = pop, top += k * x
+ *     others: y = pop, top = top op y */
+#include "core/base/sym.h"
+
+#include "core/base/check.h"
+#include "core/base/vec.h"
+
+#define EVAL_DEPTH_MAX 64u /* far above what the caps allow; a view may come from elsewhere */
+#define STACK_MAX 64u
+#define CODE_MAX (1u << 20)
+
+static const stator_sym_row *sym_at(const st_sym_cols *cols, uint32_t sym) {
+    return stator_column_at(&cols->syms, sym);
+}
+
+static const stator_term_row *term_at(const st_sym_cols *cols, uint32_t i) {
+    return stator_column_at(&cols->terms, i);
+}
+
+static const stator_atom_row *atom_at(const st_sym_cols *cols, uint32_t atom) {
+    return stator_column_at(&cols->atoms, atom);
+}
+
+/* One operation on two numbers; 0 on overflow or division by zero. */
+static int apply(uint32_t kind, int64_t a, int64_t b, int64_t *out) {
+    switch (kind) {
+    case STATOR_ATOM_FLOORDIV:
+        if (b == 0 || (b == -1 && a == INT64_MIN)) {
+            return 0;
+        }
+        *out = st_floordiv(a, b);
+        return 1;
+    case STATOR_ATOM_MOD:
+        if (b == 0) {
+            return 0;
+        }
+        *out = b == -1 ? 0 : st_floormod(a, b);
+        return 1;
+    case STATOR_ATOM_PRODUCT:
+        return st_mul_i64(a, b, out);
+    case STATOR_ATOM_MIN:
+        *out = a < b ? a : b;
+        return 1;
+    case STATOR_ATOM_MAX:
+        *out = a > b ? a : b;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint32_t depth,
+                int64_t *out);
+
+static int eval_atom(const st_sym_cols *cols, uint32_t atom, const int64_t *env, uint32_t depth,
+                     int64_t *out) {
+    const stator_atom_row *row = atom_at(cols, atom);
+    if (row->kind == STATOR_ATOM_SYMBOL) {
+        *out = env[row->index];
+        return *out != INT64_MIN;
+    }
+    int64_t a = 0;
+    int64_t b = 0;
+    return eval(cols, row->a, env, depth + 1u, &a) && eval(cols, row->b, env, depth + 1u, &b) &&
+           apply(row->kind, a, b, out);
+}
+
+static int eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint32_t depth,
+                int64_t *out) {
+    const stator_sym_row *row = sym_at(cols, sym);
+    int64_t sum = row->constant;
+    if (depth > EVAL_DEPTH_MAX) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < row->term_count; i++) {
+        const stator_term_row *t = term_at(cols, row->term_begin + i);
+        int64_t v = 0;
+        if (!eval_atom(cols, t->atom, env, depth, &v) || !st_mul_i64(v, t->coef, &v) ||
+            !st_add_i64(sum, v, &sum)) {
+            return 0;
+        }
+    }
+    *out = sum;
+    return 1;
+}
+
+int st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out) {
+    *out = 0;
+    return sym != 0 && eval(cols, sym, env, 0, out);
+}
+
+/* ---- programs ---- */
+
+enum { OP_CONST = 100, OP_SYMBOL = 101, OP_MADD = 102 }; /* others: enum stator_atom_kind */
+
+typedef struct writer {
+    st_mem *mem;
+    const st_sym_cols *cols;
+    st_vec(int64_t) code;
+    uint32_t depth;
+} writer;
+
+static int emit(writer *w, int64_t op, int64_t argument, int push) {
+    int64_t *at = w->code.count < CODE_MAX ? st_vec_push(w->mem, &w->code) : NULL;
+    int64_t *argument_at = NULL;
+    if (at != NULL) {
+        *at = op;
+        argument_at = st_vec_push(w->mem, &w->code);
+    }
+    if (argument_at == NULL) {
+        return 0;
+    }
+    *argument_at = argument;
+    w->depth += (uint32_t)push;
+    return w->depth <= STACK_MAX;
+}
+
+static int emit_sym(writer *w, uint32_t sym);
+
+static int emit_atom(writer *w, uint32_t atom) {
+    const stator_atom_row *row = atom_at(w->cols, atom);
+    if (row->kind == STATOR_ATOM_SYMBOL) {
+        return emit(w, OP_SYMBOL, row->index, 1);
+    }
+    return emit_sym(w, row->a) && emit_sym(w, row->b) && emit(w, row->kind, 0, -1);
+}
+
+static int emit_sym(writer *w, uint32_t sym) {
+    const stator_sym_row *row = sym_at(w->cols, sym);
+    uint32_t i = 0;
+    if (row->constant == 0 && row->term_count != 0 &&
+        term_at(w->cols, row->term_begin)->coef == 1) {
+        if (!emit_atom(w, term_at(w->cols, row->term_begin)->atom)) {
+            return 0;
+        }
+        i = 1;
+    } else if (!emit(w, OP_CONST, row->constant, 1)) {
+        return 0;
+    }
+    for (; i < row->term_count; i++) {
+        const stator_term_row *t = term_at(w->cols, row->term_begin + i);
+        if (!emit_atom(w, t->atom) || !emit(w, OP_MADD, t->coef, -1)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym) {
+    *prog = (st_symprog){.code = NULL};
+    if (sym == 0) {
+        return 0;
+    }
+    const stator_sym_row *row = sym_at(cols, sym);
+    if (row->term_count == 0) {
+        prog->is_const = 1;
+        prog->constant = row->constant;
+        return 1;
+    }
+    writer w = {.mem = mem, .cols = cols, .code = ST_VEC_INIT};
+    if (!emit_sym(&w, sym)) {
+        st_vec_free(mem, &w.code);
+        return 0;
+    }
+    prog->code = w.code.data;
+    prog->count = w.code.count / 2u;
+    return 1;
+}
+
+void st_symprog_deinit(st_symprog *prog, st_mem *mem) {
+    st_free(mem, prog->code);
+    *prog = (st_symprog){.code = NULL};
+}
+
+int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out) {
+    int64_t stack[STACK_MAX];
+    uint32_t n = 0;
+    *out = prog->constant;
+    if (prog->is_const) {
+        return 1;
+    }
+    for (uint32_t i = 0; i < prog->count; i++) {
+        const int64_t op = prog->code[2u * i];
+        const int64_t argument = prog->code[2u * i + 1u];
+        if (op == OP_CONST) {
+            stack[n++] = argument;
+        } else if (op == OP_SYMBOL) {
+            stack[n++] = env[argument];
+            if (env[argument] == INT64_MIN) {
+                return 0;
+            }
+        } else if (op == OP_MADD) {
+            n--;
+            int64_t v = 0;
+            if (!st_mul_i64(stack[n], argument, &v) ||
+                !st_add_i64(stack[n - 1], v, &stack[n - 1])) {
+                return 0;
+            }
+        } else {
+            n--;
+            if (!apply((uint32_t)op, stack[n - 1], stack[n], &stack[n - 1])) {
+                return 0;
+            }
+        }
+    }
+    *out = stack[0];
+    return n == 1;
+}

@@ -1,0 +1,93 @@
+/* The compile driver: from an imported module to a program with its guard.
+ *
+ *   clone module -> pipeline (passes the backend asked for) -> capability, decomposing what is kept
+ *   but refused -> partition -> backend.compile per part -> program + guard
+ */
+#ifndef STATOR_HOST_COMPILE_H
+#define STATOR_HOST_COMPILE_H
+
+#include "core/host/fuel.h"
+#include "core/host/model.h"
+#include "core/host/nested.h"
+#include "core/runtime/guard.h"
+#include "core/runtime/program.h"
+#include "ir/passes/pass.h"
+
+/* Called with the graph after each stage; stage "import" comes first. */
+typedef void (*st_stage_fn)(void *self, const char *stage, const stator_graph *graph, uint64_t ns);
+
+typedef struct st_compile_request {
+    stator_ctx *ctx;
+    const st_module *source; /* left as it is */
+    stator_instance *main;
+    stator_instance *fallback; /* NULL: what main refuses is an error */
+    stator_instance *evaluator; /* folds constants; NULL: nothing is folded */
+    st_fuel *fuel;
+    uint32_t flags; /* stator_compile_flag */
+    st_stage_fn on_stage;
+    void *stage_self;
+    const char *stop_after; /* a stage after which the pipeline ends, or NULL */
+} st_compile_request;
+
+/* One compiled graph. */
+typedef struct st_compiled {
+    stator_ctx *ctx;
+    st_module *module;
+    st_program program;
+    st_guard guard;
+    stator_coverage coverage[2];
+    uint32_t n_coverage;
+    const st_file **files; /* that constants are mapped from, each once */
+    uint32_t n_files;
+    uint32_t specialisation; /* index of the import it was made from */
+} st_compiled;
+
+/* Runs the pipeline over a copy of request->source; *out_module owns the result, whose root is the
+ * final graph. */
+stator_status st_run_pipeline(const st_compile_request *request, st_module **out_module,
+                              stator_diag **err);
+stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,
+                               stator_diag **err);
+void st_compiled_destroy(st_compiled *compiled);
+/* FAILED_PRECONDITION when a file that constants are mapped from was changed since. */
+stator_status st_compiled_check_files(const st_compiled *compiled, stator_diag **err);
+
+/* Fills request-independent parts of a pass context (pipeline.c). */
+void st_pass_ctx_init(const st_compile_request *request, stator_fuel_scope *scope,
+                      st_pass_ctx *out_ctx);
+/* The names of the stages that `backend` asks for; fn is called in order. */
+stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,
+                                 const stator_options *options,
+                                 stator_status (*fn)(void *self, const char *stage), void *self,
+                                 stator_diag **err);
+/* Runs one named stage (our own pass or a plugin's). */
+stator_status st_run_stage(const st_compile_request *request, const char *stage,
+                           stator_graph *in, stator_graph **out, stator_diag **err);
+
+/* Evaluates one node over constants on `evaluator` (evaluate.c); self is the instance. */
+stator_status st_evaluate_node(void *self, const stator_graph *graph, stator_ref node,
+                               stator_blob **out_blobs, stator_diag **err);
+
+/* Division of a graph among main (0) and fallback (1) (partition.c). */
+typedef struct st_part {
+    stator_graph *graph;
+    uint32_t color;
+    uint32_t n_in, n_out;
+    stator_ref *in;  /* values of the whole graph, in the part's input order */
+    stator_ref *out; /* values of the whole graph, in the part's output order */
+} st_part;
+
+typedef struct st_parts {
+    st_mem *mem;
+    st_part *parts;
+    uint32_t n_parts;
+    uint32_t n_nodes[2]; /* nodes by color, constants left out */
+} st_parts;
+
+/* color[node] 0 or 1; group[node] ATOMIC group, 0 none (may be NULL). Parts come in an order in which
+ * each may run; every part is convex. */
+stator_status st_partition(stator_graph *graph, const uint8_t *color, const uint32_t *group,
+                           st_mem *mem, st_parts *out_parts, stator_diag **err);
+void st_parts_deinit(st_parts *parts);
+
+#endif

@@ -1,0 +1,297 @@
+/* Creating and ending contexts, the log, the last error, and the public functions over the registry.
+ * See ctx.h and stator/stator.h. */
+#define _GNU_SOURCE
+#include "core/host/ctx.h"
+
+#include "core/base/str.h"
+#include "core/base/threads.h"
+#include "core/runtime/tensor.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- status names ---- */
+
+typedef struct status_row {
+    stator_status code;
+    const char *name;
+    const char *text;
+} status_row;
+
+static const status_row status_rows[] = {
+#define STATOR_STATUS(name, number, text) {number, #name, text},
+#include <stator/status.def>
+#undef STATOR_STATUS
+};
+
+static const status_row *find_status(stator_status status) {
+    for (size_t i = 0; i < sizeof status_rows / sizeof status_rows[0]; i++) {
+        if (status_rows[i].code == status) {
+            return &status_rows[i];
+        }
+    }
+    return &status_rows[2]; /* UNKNOWN */
+}
+
+const char *stator_status_name(stator_status status) {
+    return find_status(status)->name;
+}
+
+const char *stator_status_text(stator_status status) {
+    return find_status(status)->text;
+}
+
+const char *stator_version(void) {
+    return STATOR_VERSION;
+}
+
+/* ---- log ---- */
+
+static void log_to_stderr(void *self, const char *channel, uint32_t level, const char *text) {
+    (void)self;
+    (void)level;
+    (void)fprintf(stderr, "[%s] %s\n", channel, text);
+}
+
+/* STATOR_LOGS is "name,name:debug,..."; a bare name means level info. */
+static void parse_channels(stator_ctx *ctx, const char *spec) {
+    while (spec != NULL && *spec != '\0' && ctx->n_channels < 32) {
+        const size_t len = strcspn(spec, ",");
+        const size_t name_len = strcspn(spec, ",:");
+        st_log_channel *c = &ctx->channels[ctx->n_channels];
+        if (name_len > 0 && name_len < sizeof c->name) {
+            memcpy(c->name, spec, name_len);
+            c->name[name_len] = '\0';
+            c->level = name_len < len && strncmp(spec + name_len, ":debug", 6) == 0 ? 3 : 2;
+            ctx->n_channels++;
+        }
+        spec += len + (spec[len] == ',');
+    }
+}
+
+int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level) {
+    for (uint32_t i = 0; i < ctx->n_channels; i++) {
+        const st_log_channel *c = &ctx->channels[i];
+        if (level <= c->level && (strcmp(c->name, channel) == 0 || strcmp(c->name, "all") == 0)) {
+            return 1;
+        }
+    }
+    return level <= 1 && ctx->log_self != NULL;
+}
+
+void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...) {
+    if (!st_log_enabled(ctx, channel, level)) {
+        return;
+    }
+    st_str text;
+    st_str_init(&text, &ctx->mem);
+    va_list args;
+    va_start(args, format);
+    st_str_vaddf(&text, format, args);
+    va_end(args);
+    if (st_str_ok(&text)) {
+        ctx->log(ctx->log_self, channel, level, text.data != NULL ? text.data : "");
+    }
+    st_str_deinit(&text);
+}
+
+/* ---- the last error ---- */
+
+stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *diag) {
+    if (status == STATOR_OK) {
+        st_diag_release(diag);
+        return STATOR_OK;
+    }
+    if (diag == NULL) {
+        diag = st_diag_create(status, stator_status_text(status),
+                              strlen(stator_status_text(status)));
+    }
+    pthread_mutex_lock(&ctx->lock);
+    stator_diag *old = ctx->error;
+    ctx->error = diag;
+    pthread_mutex_unlock(&ctx->lock);
+    st_diag_release(old);
+    return status;
+}
+
+const char *stator_ctx_error_text(stator_ctx *ctx) {
+    return ctx != NULL ? st_diag_text(ctx->error) : "";
+}
+
+const char *stator_ctx_error_hint(stator_ctx *ctx) {
+    return ctx != NULL && ctx->error != NULL ? st_diag_hint(ctx->error) : NULL;
+}
+
+stator_status stator_ctx_error_code(stator_ctx *ctx) {
+    return ctx != NULL && ctx->error != NULL ? st_diag_code(ctx->error) : STATOR_OK;
+}
+
+/* ---- life ---- */
+
+static stator_status ctx_open(stator_ctx *ctx, const stator_ctx_options *options,
+                              stator_diag **err) {
+    ST_TRY(st_optable_init(&ctx->ops, &ctx->mem, err));
+    st_host_table_init(ctx);
+    const st_registry_options registry = {.mem = &ctx->mem,
+                                          .host = &ctx->host,
+                                          .flags = options->flags,
+                                          .plugin_dir_count = options->plugin_dir_count,
+                                          .plugin_dirs = options->plugin_dirs};
+    return st_registry_create(&registry, &ctx->registry, err);
+}
+
+stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **out_ctx) {
+    *out_ctx = NULL;
+    stator_ctx_options options = {.struct_size = sizeof options};
+    if (given != NULL) {
+        const size_t size = given->struct_size < sizeof options ? given->struct_size : sizeof options;
+        memcpy(&options, given, size);
+    }
+    if ((options.alloc == NULL) != (options.free == NULL)) {
+        return STATOR_INVALID_ARGUMENT;
+    }
+    st_mem first;
+    st_mem_init(&first, options.alloc, options.free, options.alloc_self, 0);
+    stator_ctx *ctx = st_calloc(&first, 1, sizeof *ctx);
+    if (ctx == NULL) {
+        return STATOR_RESOURCE_EXHAUSTED;
+    }
+    st_mem_init(&ctx->mem, options.alloc, options.free, options.alloc_self,
+                options.memory_limit_bytes);
+    st_pool_init(&ctx->pool, &ctx->mem);
+    pthread_mutex_init(&ctx->lock, NULL);
+    ctx->flags = options.flags;
+    ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
+    ctx->log = options.log != NULL ? options.log : log_to_stderr;
+    ctx->log_self = options.log_self;
+    if ((options.flags & STATOR_CTX_NO_ENV) == 0) {
+        parse_channels(ctx, secure_getenv("STATOR_LOGS"));
+    }
+    stator_diag *diag = NULL;
+    const stator_status status = ctx_open(ctx, &options, &diag);
+    st_diag_release(diag);
+    if (status != STATOR_OK) {
+        stator_ctx_destroy(ctx);
+        return status;
+    }
+    *out_ctx = ctx;
+    return STATOR_OK;
+}
+
+void stator_ctx_destroy(stator_ctx *ctx) {
+    if (ctx == NULL) {
+        return;
+    }
+    st_registry_destroy(ctx->registry);
+    st_packs_destroy(ctx);
+    st_optable_deinit(&ctx->ops);
+    st_diag_release(ctx->error);
+    st_pool_deinit(&ctx->pool);
+    pthread_mutex_destroy(&ctx->lock);
+    st_mem last;
+    st_mem_init(&last, ctx->mem.raw_alloc, ctx->mem.raw_free, ctx->mem.raw_self, 0);
+    st_free(&last, ctx);
+}
+
+void stator_ctx_mem_stats(stator_ctx *ctx, stator_mem_stats *out) {
+    out->live_bytes = atomic_load(&ctx->mem.live_bytes);
+    out->peak_bytes = atomic_load(&ctx->mem.peak_bytes);
+    out->live_blocks = atomic_load(&ctx->mem.live_blocks);
+}
+
+void stator_ctx_mem_reset_peak(stator_ctx *ctx) {
+    atomic_store(&ctx->mem.peak_bytes, atomic_load(&ctx->mem.live_bytes));
+}
+
+const stator_host *stator_ctx_host(stator_ctx *ctx) {
+    return &ctx->host;
+}
+
+/* ---- plugins ---- */
+
+stator_status stator_ctx_scan(stator_ctx *ctx) {
+    stator_diag *diag = NULL;
+    return st_ctx_fail(ctx, st_registry_scan(ctx->registry, &diag), diag);
+}
+
+uint32_t stator_ctx_item_count(stator_ctx *ctx) {
+    return st_registry_count(ctx->registry);
+}
+
+static stator_status item_at(stator_ctx *ctx, uint32_t index, const st_registry_item **out_item,
+                             stator_diag **err) {
+    *out_item = st_registry_at(ctx->registry, index);
+    return *out_item != NULL ? STATOR_OK
+                             : st_fail(err, STATOR_OUT_OF_RANGE, "there is no plugin item %u",
+                                       index);
+}
+
+stator_status stator_ctx_item_info(stator_ctx *ctx, uint32_t index, stator_item_info *out_info) {
+    const st_registry_item *item = NULL;
+    stator_diag *diag = NULL;
+    const stator_status status = item_at(ctx, index, &item, &diag);
+    if (status == STATOR_OK) {
+        st_registry_info(ctx->registry, item, out_info);
+        out_info->index = index;
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+stator_status stator_ctx_item_probe(stator_ctx *ctx, uint32_t index) {
+    const st_registry_item *item = NULL;
+    stator_diag *diag = NULL;
+    stator_status status = item_at(ctx, index, &item, &diag);
+    if (status == STATOR_OK) {
+        status = st_registry_probe(ctx->registry, item, &diag);
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+stator_status stator_backend_register(stator_ctx *ctx, const stator_backend *backend, void *self) {
+    stator_diag *diag = NULL;
+    return st_ctx_fail(ctx, st_registry_add_static(ctx->registry, backend, self, &diag), diag);
+}
+
+static stator_status add_oplib(void *self, const st_loaded *loaded) {
+    stator_ctx *ctx = self;
+    const stator_oplib *lib = loaded->as.oplib;
+    for (uint32_t i = 0; i < lib->op_count; i++) {
+        stator_diag *diag = NULL;
+        const stator_status status = st_optable_add(&ctx->ops, &lib->ops[i], loaded->self, &diag);
+        if (status != STATOR_OK) {
+            st_log(ctx, "plugins", 1, "op library %s: %s", lib->item.name, st_diag_text(diag));
+        }
+        st_diag_release(diag);
+        if (status == STATOR_RESOURCE_EXHAUSTED) {
+            return status;
+        }
+    }
+    return STATOR_OK;
+}
+
+stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err) {
+    pthread_mutex_lock(&ctx->lock);
+    const uint32_t loaded = ctx->oplibs_loaded;
+    ctx->oplibs_loaded = 1;
+    pthread_mutex_unlock(&ctx->lock);
+    return loaded ? STATOR_OK
+                  : st_registry_each(ctx->registry, STATOR_KIND_OPLIB, add_oplib, ctx, err);
+}
+
+/* ---- tensors ---- */
+
+stator_status stator_tensor_create(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
+                                   const int64_t *shape, stator_tensor **out_tensor) {
+    stator_diag *diag = NULL;
+    return st_ctx_fail(
+        ctx, st_tensor_create(&ctx->mem, &ctx->pool, dtype, rank, shape, out_tensor, &diag), diag);
+}
+
+stator_status stator_tensor_from_dlpack(stator_ctx *ctx, DLManagedTensorVersioned *managed,
+                                        stator_tensor **out_tensor) {
+    stator_diag *diag = NULL;
+    return st_ctx_fail(ctx, st_tensor_adopt(&ctx->mem, managed, out_tensor, &diag), diag);
+}

@@ -1,0 +1,52 @@
+/* The context: one session's memory account, op table, plugins, log and last error. No globals: what
+ * needs any of these gets the context. */
+#ifndef STATOR_HOST_CTX_H
+#define STATOR_HOST_CTX_H
+
+#include "core/base/alloc.h"
+#include "core/base/diag.h"
+#include "core/host/registry.h"
+#include "core/runtime/pool.h"
+#include "ir/optable.h"
+#include <pthread.h>
+#include <stator/stator.h>
+
+typedef struct st_log_channel {
+    char name[32];
+    uint32_t level;
+} st_log_channel;
+
+struct stator_ctx {
+    st_mem mem;
+    st_pool pool;
+    st_optable ops;
+    st_registry *registry;
+    stator_host host;
+    int32_t threads;
+    uint32_t flags;
+    st_log_channel channels[32];
+    uint32_t n_channels;
+    void (*log)(void *self, const char *channel, uint32_t level, const char *text);
+    void *log_self;
+    pthread_mutex_t lock; /* of error, packs and oplibs */
+    stator_diag *error;
+    uint32_t oplibs_loaded;
+    struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
+    struct st_pack *packs; /* packed constants by (content hash, format key) */
+};
+
+/* Stores a failure as the context's last error and gives its code back: every public function ends
+ * in `return st_ctx_fail(ctx, status, diag);`. Takes the diag; OK stores nothing. */
+stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *diag);
+
+int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level);
+void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...)
+    STATOR_PRINTF(4, 5);
+
+/* Fills the host table of a context (host_table.c). */
+void st_host_table_init(stator_ctx *ctx);
+/* Loads the op libraries found so far into the op table, once. */
+stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err);
+void st_packs_destroy(stator_ctx *ctx);
+
+#endif

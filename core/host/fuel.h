@@ -1,0 +1,60 @@
+/* Fuel: one answer to "may I apply this?" for every optional transformation of one compile.
+ *
+ * A serial is (scope, n): scopes are numbered in the order they are opened (graph order, before work
+ * is given to threads), n counts questions inside a scope from 1. A limit (scope, n) allows every
+ * question of earlier scopes, the first n of that scope, and none after. See docs/fuel.md. */
+#ifndef STATOR_HOST_FUEL_H
+#define STATOR_HOST_FUEL_H
+
+#include "core/base/alloc.h"
+#include "core/base/diag.h"
+#include <pthread.h>
+#include <stator/plugin.h>
+
+typedef struct st_fuel st_fuel;
+
+struct stator_fuel_scope {
+    st_fuel *fuel;
+    struct stator_fuel_scope *next; /* in order of opening */
+    uint32_t index;                 /* from 1 */
+    _Atomic uint64_t asked;
+    char name[112]; /* "2.canonicalize", inner ones "2.canonicalize/region" */
+};
+
+/* One granted application. */
+typedef struct st_fuel_record {
+    uint32_t scope;
+    uint32_t kind; /* stator_fuel_kind */
+    uint64_t n;
+    stator_ref node;
+    char rule[60];
+    char scope_name[112];
+} st_fuel_record;
+
+struct st_fuel {
+    st_mem *mem;
+    pthread_mutex_t lock;
+    stator_fuel_scope *first, *last;
+    uint32_t n_scopes;
+    uint32_t mode;        /* st_fuel_mode */
+    uint32_t limit_scope; /* SERIAL */
+    int64_t limit;        /* TOTAL, SERIAL */
+    _Atomic int64_t total;
+    uint32_t is_recording;
+    st_fuel_record *records;
+    uint32_t n_records, record_capacity;
+};
+
+enum st_fuel_mode { ST_FUEL_UNLIMITED = 0, ST_FUEL_TOTAL = 1, ST_FUEL_SERIAL = 2, ST_FUEL_NONE = 3 };
+
+void st_fuel_init(st_fuel *fuel, st_mem *mem);
+void st_fuel_deinit(st_fuel *fuel);
+/* Sets the limit from the compile options: fuel_scope "3" limits within scope number 3. */
+stator_status st_fuel_configure(st_fuel *fuel, int64_t limit, const char *scope, int none,
+                                stator_diag **err);
+/* NULL when out of memory; may_apply(NULL) then says no, which is always safe. */
+stator_fuel_scope *st_fuel_scope(st_fuel *fuel, stator_fuel_scope *parent, const char *name);
+
+extern const stator_fuel_api st_fuel_api;
+
+#endif

@@ -1,0 +1,546 @@
+/* Functions: a model compiled for a backend, one executable a guard, and the two ways to call it. See
+ * stator/stator.h.
+ *
+ * The list of compiled entries is immutable: readers take an atomic snapshot, a compile publishes a
+ * longer list and keeps the old one until the function ends, so a call never waits for a compile of
+ * another shape. */
+#define _GNU_SOURCE
+#include "core/host/function.h"
+
+#include "core/base/str.h"
+#include "core/base/threads.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define DEFAULT_RECOMPILE_LIMIT 8u
+
+typedef struct entry_list {
+    struct entry_list *previous;
+    uint32_t count;
+    st_compiled *entries[];
+} entry_list;
+
+struct stator_function {
+    stator_ctx *ctx;
+    stator_model *model;
+    stator_instance *main;
+    stator_instance *fallback;  /* eager, or NULL when main is eager or STRICT forbids it */
+    stator_instance *evaluator; /* eager, for constant folding; NULL when there is none */
+    uint32_t flags;
+    uint32_t recompile_limit;
+    int64_t fuel_limit;
+    char *fuel_scope;
+    uint32_t is_recording;
+    pthread_mutex_t lock; /* compiles */
+    _Atomic(entry_list *) list;
+    _Atomic uint64_t compile_ns;
+    st_fuel fuel; /* of the last compile */
+};
+
+/* ---- making ---- */
+
+static stator_status open_main(stator_function *f, const stator_compile_options *options,
+                               stator_diag **err) {
+    stator_ctx *ctx = f->ctx;
+    const char *name = options->backend;
+    if (name == NULL) {
+        const st_registry_item *item = NULL;
+        ST_TRY(st_registry_default_backend(ctx->registry, &item, err));
+        name = st_registry_item_name(item);
+    }
+    stator_diag *diag = NULL;
+    stator_status status = st_instance_open(ctx, name, options->option_count, options->option_keys,
+                                            options->option_values, &f->main, &diag);
+    const int may_replace = options->fallback != NULL &&
+                            (status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND);
+    if (status != STATOR_OK && may_replace) {
+        st_log(ctx, "dispatch", 1, "backend '%s' replaced by '%s': %s", name, options->fallback,
+               st_diag_text(diag));
+        st_diag_release(diag);
+        return st_instance_open(ctx, options->fallback, 0, NULL, NULL, &f->main, err);
+    }
+    if (err != NULL && *err == NULL) {
+        *err = diag;
+    } else {
+        st_diag_release(diag);
+    }
+    return status;
+}
+
+/* The reference backend, when it is there; its absence is no error until something needs it. */
+static stator_instance *open_reference(stator_ctx *ctx) {
+    stator_instance *instance = NULL;
+    stator_diag *diag = NULL;
+    if (st_instance_open(ctx, "eager", 0, NULL, NULL, &instance, &diag) != STATOR_OK) {
+        st_log(ctx, "dispatch", 2, "no reference backend: %s", st_diag_text(diag));
+    }
+    st_diag_release(diag);
+    return instance;
+}
+
+static stator_status check_mode(const char *mode, stator_diag **err) {
+    static const char *const modes[] = {"default", "reduce-overhead", "max-autotune",
+                                        "max-autotune-no-cudagraphs"};
+    for (size_t i = 0; mode != NULL && i < sizeof modes / sizeof modes[0]; i++) {
+        if (strcmp(mode, modes[i]) == 0) {
+            return STATOR_OK;
+        }
+    }
+    return mode == NULL
+               ? STATOR_OK
+               : st_fail(err, STATOR_INVALID_ARGUMENT,
+                         "there is no mode '%s' (default, reduce-overhead, max-autotune, "
+                         "max-autotune-no-cudagraphs)",
+                         mode);
+}
+
+static stator_status open_function(stator_function *f, const stator_compile_options *options,
+                                   stator_diag **err) {
+    st_fuel_init(&f->fuel, &f->ctx->mem);
+    ST_TRY(check_mode(options->mode, err));
+    ST_TRY(open_main(f, options, err));
+    f->flags = options->flags;
+    f->recompile_limit =
+        options->recompile_limit != 0 ? options->recompile_limit : DEFAULT_RECOMPILE_LIMIT;
+    f->fuel_limit = options->fuel;
+    if (options->fuel_scope != NULL) {
+        f->fuel_scope = st_strdup(&f->ctx->mem, options->fuel_scope);
+        if (f->fuel_scope == NULL) {
+            return st_fail_oom(err);
+        }
+    }
+    if (strcmp(f->main->backend->item.name, "eager") != 0) {
+        f->evaluator = open_reference(f->ctx);
+        f->fallback = (options->flags & STATOR_COMPILE_STRICT) == 0 ? f->evaluator : NULL;
+    }
+    return STATOR_OK;
+}
+
+stator_status stator_compile(stator_model *model, const stator_compile_options *given,
+                             stator_function **out_function) {
+    *out_function = NULL;
+    stator_ctx *ctx = model->ctx;
+    stator_compile_options options = {.struct_size = sizeof options};
+    if (given != NULL) {
+        memcpy(&options, given,
+               given->struct_size < sizeof options ? given->struct_size : sizeof options);
+    }
+    stator_function *f = st_calloc(&ctx->mem, 1, sizeof *f);
+    if (f == NULL) {
+        return st_ctx_fail(ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
+    }
+    f->ctx = ctx;
+    f->model = model;
+    st_model_retain(model);
+    pthread_mutex_init(&f->lock, NULL);
+    stator_diag *diag = NULL;
+    const stator_status status = open_function(f, &options, &diag);
+    if (status != STATOR_OK) {
+        stator_function_destroy(f);
+    } else {
+        *out_function = f;
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+void stator_function_destroy(stator_function *f) {
+    if (f == NULL) {
+        return;
+    }
+    st_mem *mem = &f->ctx->mem;
+    entry_list *list = atomic_load(&f->list);
+    for (uint32_t i = 0; list != NULL && i < list->count; i++) {
+        st_compiled_destroy(list->entries[i]);
+    }
+    while (list != NULL) {
+        entry_list *previous = list->previous;
+        st_free(mem, list);
+        list = previous;
+    }
+    st_instance_close(f->main);
+    st_instance_close(f->evaluator); /* fallback is the same instance */
+    st_fuel_deinit(&f->fuel);
+    st_free(mem, f->fuel_scope);
+    st_model_release(f->model);
+    pthread_mutex_destroy(&f->lock);
+    st_free(mem, f);
+}
+
+/* ---- compiling for a set of inputs ---- */
+
+static stator_status publish(stator_function *f, st_compiled *compiled, stator_diag **err) {
+    entry_list *old = atomic_load(&f->list);
+    const uint32_t count = old != NULL ? old->count : 0;
+    entry_list *list =
+        st_calloc(&f->ctx->mem, 1, sizeof *list + (count + 1u) * sizeof list->entries[0]);
+    if (list == NULL) {
+        return st_fail_oom(err);
+    }
+    list->previous = old;
+    list->count = count + 1u;
+    list->entries[0] = compiled; /* newest first: the likeliest */
+    if (count != 0) {
+        memcpy(&list->entries[1], old->entries, count * sizeof list->entries[0]);
+    }
+    atomic_store_explicit(&f->list, list, memory_order_release);
+    return STATOR_OK;
+}
+
+/* Guards the inputs whose values the import used. The values live in the model's specialisation. */
+static void guard_values(st_compiled *compiled, const stator_model *model,
+                         const st_specialisation *spec) {
+    for (uint32_t i = 0; i < spec->n_values; i++) {
+        const uint32_t position = st_model_needed_position(model, i);
+        compiled->guard.inputs[position].value = stator_tensor_data(spec->values[i]);
+        compiled->guard.inputs[position].value_bytes = (uint32_t)spec->values[i]->size_bytes;
+    }
+}
+
+void st_function_request(stator_function *f, const st_specialisation *spec,
+                         st_compile_request *out_request) {
+    *out_request = (st_compile_request){.ctx = f->ctx,
+                                        .source = spec->module,
+                                        .main = f->main,
+                                        .fallback = f->fallback,
+                                        .evaluator = f->evaluator,
+                                        .fuel = &f->fuel,
+                                        .flags = f->flags};
+}
+
+static stator_status reset_fuel(stator_function *f, stator_diag **err) {
+    st_fuel_deinit(&f->fuel);
+    st_fuel_init(&f->fuel, &f->ctx->mem);
+    f->fuel.is_recording = f->is_recording;
+    return st_fuel_configure(&f->fuel, f->fuel_limit, f->fuel_scope,
+                             (f->flags & STATOR_COMPILE_NO_FUEL) != 0, err);
+}
+
+/* Inputs that no compile can serve: said against the signature of the imported graph. */
+static stator_status explain_mismatch(stator_function *f, const st_compiled *compiled,
+                                      const DLTensor *in, stator_diag **err) {
+    st_str text;
+    st_str_init(&text, &f->ctx->mem);
+    st_guard_explain(&compiled->guard, in, &text);
+    const stator_status status =
+        st_fail(err, STATOR_INVALID_ARGUMENT, "%s", text.data != NULL ? text.data : "bad input");
+    st_str_deinit(&text);
+    return status;
+}
+
+static stator_status compile_locked(stator_function *f, uint32_t n_in, const DLTensor *in,
+                                    st_compiled **out_compiled, stator_diag **err) {
+    st_specialisation *spec = NULL;
+    ST_TRY(st_model_specialise(f->model, n_in, in, &spec, err));
+    entry_list *list = atomic_load(&f->list);
+    for (uint32_t i = 0; list != NULL && i < list->count; i++) {
+        if (list->entries[i]->specialisation == spec->index) {
+            return explain_mismatch(f, list->entries[i], in, err);
+        }
+    }
+    if (list != NULL && list->count > f->recompile_limit) {
+        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
+                       "compiled %u times already: input values that decide shapes keep changing "
+                       "(recompile_limit %u)",
+                       list->count, f->recompile_limit);
+    }
+    const uint64_t start = st_now_ns();
+    ST_TRY(reset_fuel(f, err));
+    st_compile_request request;
+    st_function_request(f, spec, &request);
+    st_compiled *compiled = NULL;
+    ST_TRY(st_compile_graph(&request, &compiled, err));
+    compiled->specialisation = spec->index;
+    guard_values(compiled, f->model, spec);
+    const stator_status status = publish(f, compiled, err);
+    if (status != STATOR_OK) {
+        st_compiled_destroy(compiled);
+        return status;
+    }
+    atomic_store(&f->compile_ns, st_now_ns() - start);
+    *out_compiled = compiled;
+    return STATOR_OK;
+}
+
+/* An entry whose guard accepts the inputs, with a call state whose symbols are bound. */
+static st_compiled *find_entry(stator_function *f, const DLTensor *in, st_call_state **out_state) {
+    entry_list *list = atomic_load_explicit(&f->list, memory_order_acquire);
+    for (uint32_t i = 0; list != NULL && i < list->count; i++) {
+        st_compiled *entry = list->entries[i];
+        st_call_state *state = st_program_acquire(&entry->program);
+        if (state == NULL) {
+            return NULL;
+        }
+        if (st_guard_check(&entry->guard, in, st_call_state_syms(state))) {
+            *out_state = state;
+            return entry;
+        }
+        st_program_release(&entry->program, state);
+    }
+    return NULL;
+}
+
+static stator_status entry_for(stator_function *f, uint32_t n_in, const DLTensor *in,
+                               st_compiled **out_entry, st_call_state **out_state,
+                               stator_diag **err) {
+    *out_entry = find_entry(f, in, out_state);
+    if (*out_entry != NULL) {
+        return STATOR_OK;
+    }
+    pthread_mutex_lock(&f->lock);
+    stator_status status = STATOR_OK;
+    *out_entry = find_entry(f, in, out_state); /* another thread may have compiled it meanwhile */
+    if (*out_entry == NULL) {
+        status = compile_locked(f, n_in, in, out_entry, err);
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (status == STATOR_OK && *out_state == NULL) {
+        *out_state = st_program_acquire(&(*out_entry)->program);
+        if (*out_state == NULL) {
+            return st_fail_oom(err);
+        }
+        if (!st_guard_check(&(*out_entry)->guard, in, st_call_state_syms(*out_state))) {
+            st_program_release(&(*out_entry)->program, *out_state);
+            return explain_mismatch(f, *out_entry, in, err);
+        }
+    }
+    return status;
+}
+
+stator_status st_function_prepare(stator_function *f, uint32_t n_in, const DLTensor *in,
+                                  st_compiled **out_compiled, stator_diag **err) {
+    st_call_state *state = NULL;
+    ST_TRY(entry_for(f, n_in, in, out_compiled, &state, err));
+    st_program_release(&(*out_compiled)->program, state);
+    return STATOR_OK;
+}
+
+/* ---- calling ---- */
+
+/* Views of the inputs, dense and aligned: others are copied into new tensors listed in copies. */
+typedef struct call_inputs {
+    DLTensor small[16];
+    stator_tensor *small_copies[16];
+    DLTensor *views;
+    stator_tensor **copies;
+    uint32_t n;
+} call_inputs;
+
+static void inputs_deinit(stator_function *f, call_inputs *inputs) {
+    for (uint32_t i = 0; inputs->copies != NULL && i < inputs->n; i++) {
+        stator_tensor_release(inputs->copies[i]);
+    }
+    if (inputs->views != inputs->small) {
+        st_free(&f->ctx->mem, inputs->views);
+        st_free(&f->ctx->mem, inputs->copies);
+    }
+}
+
+static stator_status take_input(stator_function *f, call_inputs *inputs, uint32_t i,
+                                stator_tensor *tensor, stator_diag **err) {
+    if (tensor == NULL) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "input %u is missing", i);
+    }
+    const DLTensor *view = &tensor->view;
+    const uintptr_t address = (uintptr_t)stator_tensor_data(tensor);
+    if (view->strides == NULL && address % 16u == 0) {
+        inputs->views[i] = *view;
+        return STATOR_OK;
+    }
+    ST_TRY(st_tensor_create(&f->ctx->mem, &f->ctx->pool, tensor->dtype, (uint32_t)view->ndim,
+                            view->shape, &inputs->copies[i], err));
+    st_tensor_copy_dense(view, inputs->copies[i]->view.data);
+    inputs->views[i] = inputs->copies[i]->view;
+    return STATOR_OK;
+}
+
+static stator_status inputs_init(stator_function *f, call_inputs *inputs, uint32_t n,
+                                 stator_tensor *const *in, stator_diag **err) {
+    inputs->n = n;
+    inputs->views = inputs->small;
+    inputs->copies = inputs->small_copies;
+    if (n > 16) {
+        inputs->views = st_calloc(&f->ctx->mem, n, sizeof *inputs->views);
+        inputs->copies = st_calloc(&f->ctx->mem, n, sizeof *inputs->copies);
+        if (inputs->views == NULL || inputs->copies == NULL) {
+            return st_fail_oom(err);
+        }
+    } else {
+        memset(inputs->small_copies, 0, n * sizeof inputs->small_copies[0]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        ST_TRY(take_input(f, inputs, i, in[i], err));
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_counts(stator_function *f, uint32_t n_in, stator_diag **err) {
+    const uint32_t wanted = stator_model_input_count(f->model);
+    return n_in == wanted ? STATOR_OK
+                          : st_fail(err, STATOR_INVALID_ARGUMENT,
+                                    "%u inputs given, the model has %u", n_in, wanted);
+}
+
+static stator_status check_outputs(const st_compiled *entry, uint32_t n_out, stator_diag **err) {
+    return n_out == entry->program.n_outputs
+               ? STATOR_OK
+               : st_fail(err, STATOR_INVALID_ARGUMENT, "room for %u outputs given, the model has %u",
+                         n_out, entry->program.n_outputs);
+}
+
+stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tensor *const *in,
+                                  uint32_t n_out, stator_tensor **out) {
+    stator_diag *diag = NULL;
+    call_inputs inputs;
+    inputs.views = NULL;
+    inputs.copies = NULL;
+    st_compiled *entry = NULL;
+    st_call_state *state = NULL;
+    stator_status status = check_counts(f, n_in, &diag);
+    if (status == STATOR_OK) {
+        status = inputs_init(f, &inputs, n_in, in, &diag);
+        if (status == STATOR_OK) {
+            status = entry_for(f, n_in, inputs.views, &entry, &state, &diag);
+        }
+        if (status == STATOR_OK) {
+            status = st_compiled_check_files(entry, &diag);
+        }
+        if (status == STATOR_OK) {
+            status = check_outputs(entry, n_out, &diag);
+        }
+        if (status == STATOR_OK) {
+            status = st_program_run(&entry->program, state, inputs.views, out, &diag);
+        }
+        if (state != NULL) {
+            st_program_release(&entry->program, state);
+        }
+        inputs_deinit(f, &inputs);
+    }
+    return status == STATOR_OK ? STATOR_OK : st_ctx_fail(f->ctx, status, diag);
+}
+
+/* ---- bound calls ---- */
+
+struct stator_bound_call {
+    stator_function *function;
+    st_compiled *entry;
+    st_call_state *state;
+    uint32_t n_in, n_out;
+    DLTensor *views;
+    stator_tensor **in;
+    stator_tensor **out;
+};
+
+void stator_bound_call_destroy(stator_bound_call *call) {
+    if (call == NULL) {
+        return;
+    }
+    st_mem *mem = &call->function->ctx->mem;
+    if (call->state != NULL) {
+        st_program_release(&call->entry->program, call->state);
+    }
+    for (uint32_t i = 0; call->in != NULL && i < call->n_in; i++) {
+        stator_tensor_release(call->in[i]);
+    }
+    for (uint32_t k = 0; call->out != NULL && k < call->n_out; k++) {
+        stator_tensor_release(call->out[k]);
+    }
+    st_free(mem, call->views);
+    st_free(mem, call->in);
+    st_free(mem, call->out);
+    st_free(mem, call);
+}
+
+/* Runs once through the plain path, so that out[] exists, then keeps entry and state. */
+static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in,
+                               stator_tensor **out, stator_diag **err) {
+    stator_function *f = call->function;
+    st_mem *mem = &f->ctx->mem;
+    call->views = st_calloc(mem, call->n_in + 1u, sizeof *call->views);
+    call->in = st_calloc(mem, call->n_in + 1u, sizeof *call->in);
+    call->out = st_calloc(mem, call->n_out + 1u, sizeof *call->out);
+    if (call->views == NULL || call->in == NULL || call->out == NULL) {
+        return st_fail_oom(err);
+    }
+    ST_TRY(check_counts(f, call->n_in, err));
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        if (in[i] == NULL || in[i]->view.strides != NULL ||
+            (uintptr_t)stator_tensor_data(in[i]) % 16u != 0) {
+            return st_fail(err, STATOR_INVALID_ARGUMENT,
+                           "input %u of a bound call must be dense and aligned to 16 bytes", i);
+        }
+        call->views[i] = in[i]->view;
+        call->in[i] = in[i];
+        stator_tensor_retain(in[i]);
+    }
+    ST_TRY(entry_for(f, call->n_in, call->views, &call->entry, &call->state, err));
+    ST_TRY(check_outputs(call->entry, call->n_out, err));
+    ST_TRY(st_program_run(&call->entry->program, call->state, call->views, out, err));
+    for (uint32_t k = 0; k < call->n_out; k++) {
+        call->out[k] = out[k];
+        stator_tensor_retain(out[k]);
+    }
+    return STATOR_OK;
+}
+
+stator_status stator_bind(stator_function *f, uint32_t n_in, stator_tensor *const *in,
+                          uint32_t n_out, stator_tensor **out, stator_bound_call **out_call) {
+    *out_call = NULL;
+    stator_bound_call *call = st_calloc(&f->ctx->mem, 1, sizeof *call);
+    if (call == NULL) {
+        return st_ctx_fail(f->ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
+    }
+    call->function = f;
+    call->n_in = n_in;
+    call->n_out = n_out;
+    stator_diag *diag = NULL;
+    const stator_status status = bind_call(call, in, out, &diag);
+    if (status != STATOR_OK) {
+        stator_bound_call_destroy(call);
+    } else {
+        *out_call = call;
+    }
+    return st_ctx_fail(f->ctx, status, diag);
+}
+
+stator_status stator_bound_call_run(stator_bound_call *call) {
+    stator_diag *diag = NULL;
+    stator_status status = STATOR_OK;
+    if (!st_guard_check(&call->entry->guard, call->views, st_call_state_syms(call->state))) {
+        status = st_fail(&diag, STATOR_FAILED_PRECONDITION,
+                         "an input of the bound call no longer fits what was compiled");
+    }
+    if (status == STATOR_OK) {
+        status = st_compiled_check_files(call->entry, &diag);
+    }
+    if (status == STATOR_OK) {
+        status =
+            st_program_run(&call->entry->program, call->state, call->views, call->out, &diag);
+    }
+    return status == STATOR_OK ? STATOR_OK : st_ctx_fail(call->function->ctx, status, diag);
+}
+
+/* ---- asking ---- */
+
+uint32_t stator_function_coverage(stator_function *f, uint32_t capacity,
+                                  stator_coverage *out_rows) {
+    const entry_list *list = atomic_load(&f->list);
+    const uint32_t n = list != NULL ? list->entries[0]->n_coverage : 0;
+    for (uint32_t i = 0; i < n && i < capacity; i++) {
+        out_rows[i] = list->entries[0]->coverage[i];
+    }
+    return n;
+}
+
+uint64_t stator_function_compile_ns(stator_function *f) {
+    return atomic_load(&f->compile_ns);
+}
+
+stator_model *st_function_model(stator_function *f) {
+    return f->model;
+}
+
+st_fuel *st_function_fuel(stator_function *f) {
+    f->is_recording = 1;
+    return &f->fuel;
+}

@@ -1,0 +1,17 @@
+/* What the rest of the host may ask of a function. */
+#ifndef STATOR_HOST_FUNCTION_H
+#define STATOR_HOST_FUNCTION_H
+
+#include "core/host/compile.h"
+
+/* Compiles for these inputs when nothing compiled yet fits. */
+stator_status st_function_prepare(stator_function *function, uint32_t n_in, const DLTensor *in,
+                                  st_compiled **out_compiled, stator_diag **err);
+/* The request a compile of this function makes for one import. */
+void st_function_request(stator_function *function, const st_specialisation *spec,
+                         st_compile_request *out_request);
+stator_model *st_function_model(stator_function *function);
+/* The fuel of the last compile; from this call on compiles record what they apply. */
+st_fuel *st_function_fuel(stator_function *function);
+
+#endif

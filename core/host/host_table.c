@@ -1,0 +1,280 @@
+/* The host table that plugins receive: thin adapters from its slots to the parts that do the work.
+ * Also the store of packed constants. */
+#include "core/host/ctx.h"
+#include "core/host/fuel.h"
+#include "core/host/nested.h"
+#include "core/host/options.h"
+
+#include "core/base/blob.h"
+#include "core/base/threads.h"
+#include "ir/binary.h"
+#include "ir/graph.h"
+#include "ir/text.h"
+
+#include <string.h>
+
+/* ---- mem ---- */
+
+static void *mem_alloc(stator_ctx *ctx, uint64_t size, uint64_t align) {
+    return st_alloc(&ctx->mem, size, align);
+}
+
+static void *mem_realloc(stator_ctx *ctx, void *p, uint64_t size, uint64_t align) {
+    return st_realloc(&ctx->mem, p, size, align);
+}
+
+static void mem_free(stator_ctx *ctx, void *p) {
+    st_free(&ctx->mem, p);
+}
+
+static const stator_mem_api mem_api = {.struct_size = sizeof mem_api,
+                                       .alloc = mem_alloc,
+                                       .realloc = mem_realloc,
+                                       .free = mem_free};
+
+/* ---- diag ---- */
+
+static void diag_set_hint(stator_diag *diag, const char *hint) {
+    st_diag_set_hint(diag, "%s", hint);
+}
+
+static const stator_diag_api diag_api = {.struct_size = sizeof diag_api,
+                                         .create = st_diag_create,
+                                         .add_note = st_diag_note,
+                                         .set_hint = diag_set_hint,
+                                         .text = st_diag_text,
+                                         .hint = st_diag_hint,
+                                         .release = st_diag_release};
+
+/* ---- ir ---- */
+
+static uint32_t ir_find_op(stator_ctx *ctx, const char *name) {
+    return st_optable_find(&ctx->ops, name);
+}
+
+static uint32_t ir_op_count(stator_ctx *ctx) {
+    return st_optable_count(&ctx->ops);
+}
+
+static const stator_op_desc *ir_op_desc(stator_ctx *ctx, uint32_t op) {
+    const st_op *row = st_optable_at(&ctx->ops, op);
+    return row != NULL ? &row->desc : NULL;
+}
+
+static const stator_attr_row *ir_attr(const stator_graph *graph, stator_ref node,
+                                      const char *name) {
+    const stator_graph_view *v = st_graph_view(graph);
+    const stator_node_row *row = stator_node_at(v, node);
+    const stator_op_desc *op = stator_op_at(v, row->op);
+    for (uint32_t a = 0; a < op->attr_count && a < row->attr_count; a++) {
+        if (strcmp(op->attrs[a].name, name) == 0) {
+            return stator_attr_at(v, row, a);
+        }
+    }
+    return NULL;
+}
+
+static stator_status ir_print(stator_ctx *ctx, const stator_graph *graph, char **out_text,
+                              uint64_t *out_len, stator_diag **err) {
+    *out_text = NULL;
+    *out_len = 0;
+    st_str text;
+    st_str_init(&text, &ctx->mem);
+    const st_print_options options = {.flags = ST_PRINT_HASHES};
+    stator_status status = st_print_graph(graph, &options, &text, err);
+    if (status == STATOR_OK) {
+        *out_text = st_str_take(&text, out_len);
+        status = *out_text != NULL ? STATOR_OK : st_fail_oom(err);
+    }
+    st_str_deinit(&text);
+    return status;
+}
+
+static stator_status ir_parse(stator_builder *builder, const char *bytes, uint64_t len,
+                              const char *file_name, const char *dir, stator_diag **err) {
+    if (st_is_binary(bytes, len)) {
+        return st_parse_binary(builder, bytes, len, dir != NULL ? file_name : NULL, err);
+    }
+    return st_parse_text(builder, bytes, len, file_name, dir, err);
+}
+
+static const stator_ir_api ir_api = {.struct_size = sizeof ir_api,
+                                     .view = st_graph_view,
+                                     .find_op = ir_find_op,
+                                     .op_count = ir_op_count,
+                                     .op_desc = ir_op_desc,
+                                     .attr = ir_attr,
+                                     .structural_hash = st_graph_hash,
+                                     .print = ir_print,
+                                     .parse = ir_parse};
+
+/* ---- constants ---- */
+
+struct st_pack {
+    struct st_pack *next;
+    stator_blob *blob;
+    uint8_t content_hash[16];
+    char key[];
+};
+
+void st_packs_destroy(stator_ctx *ctx) {
+    while (ctx->packs != NULL) {
+        struct st_pack *pack = ctx->packs;
+        ctx->packs = pack->next;
+        st_blob_release(pack->blob);
+        st_free(&ctx->mem, pack);
+    }
+}
+
+static stator_blob *cst_of_ref(const stator_graph *graph, stator_ref blob) {
+    return st_module_blob_at(graph->module, blob);
+}
+
+static stator_status cst_get(stator_blob *blob, stator_blob_info *out, stator_diag **err) {
+    const void *data = NULL;
+    ST_TRY(st_blob_get(blob, &data, err));
+    out->data = data;
+    out->size_bytes = st_blob_size(blob);
+    out->flags = st_blob_file(blob, NULL) != NULL ? STATOR_BLOB_MAPPED : STATOR_BLOB_INLINE;
+    return st_blob_hash(blob, out->content_hash, err);
+}
+
+static stator_blob *cst_create(stator_ctx *ctx, const void *data, uint64_t size) {
+    return st_blob_copy(&ctx->mem, data, size);
+}
+
+static stator_status cst_from_file(stator_ctx *ctx, const char *path, uint64_t offset,
+                                   uint64_t size, int32_t copy, stator_blob **out,
+                                   stator_diag **err) {
+    *out = NULL;
+    st_file *file = NULL;
+    ST_TRY(st_file_open(&ctx->mem, path, &file, err));
+    const stator_status status = st_blob_from_file(&ctx->mem, file, offset, size, copy, out, err);
+    st_file_release(file);
+    return status;
+}
+
+static stator_blob *find_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key) {
+    for (struct st_pack *p = ctx->packs; p != NULL; p = p->next) {
+        if (memcmp(p->content_hash, hash, 16) == 0 && strcmp(p->key, key) == 0) {
+            return p->blob;
+        }
+    }
+    return NULL;
+}
+
+static stator_status add_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
+                              stator_blob *blob, stator_diag **err) {
+    const size_t len = strlen(key) + 1;
+    struct st_pack *pack = st_calloc(&ctx->mem, 1, sizeof *pack + len);
+    if (pack == NULL) {
+        return st_fail_oom(err);
+    }
+    memcpy(pack->content_hash, hash, 16);
+    memcpy(pack->key, key, len);
+    pack->blob = blob;
+    st_blob_retain(blob);
+    pack->next = ctx->packs;
+    ctx->packs = pack;
+    return STATOR_OK;
+}
+
+/* Two threads that want the same form at once may both make it; the first to finish is kept. */
+static stator_status cst_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
+                              uint64_t size,
+                              stator_status (*fill)(void *self, void *dst, uint64_t size),
+                              void *self, stator_blob **out, stator_diag **err) {
+    *out = NULL;
+    pthread_mutex_lock(&ctx->lock);
+    stator_blob *known = find_pack(ctx, hash, key);
+    if (known != NULL) {
+        st_blob_retain(known);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    if (known != NULL) {
+        *out = known;
+        return STATOR_OK;
+    }
+    void *data = NULL;
+    stator_blob *blob = st_blob_alloc(&ctx->mem, size, &data);
+    if (blob == NULL) {
+        return st_fail_oom(err);
+    }
+    stator_status status = fill(self, data, size);
+    if (status == STATOR_OK) {
+        pthread_mutex_lock(&ctx->lock);
+        known = find_pack(ctx, hash, key);
+        status = known == NULL ? add_pack(ctx, hash, key, blob, err) : STATOR_OK;
+        pthread_mutex_unlock(&ctx->lock);
+    }
+    if (status != STATOR_OK) {
+        st_blob_release(blob);
+        return status;
+    }
+    *out = blob;
+    return STATOR_OK;
+}
+
+static const stator_cst_api cst_api = {.struct_size = sizeof cst_api,
+                                       .of_value = st_graph_value_blob,
+                                       .of_ref = cst_of_ref,
+                                       .get = cst_get,
+                                       .retain = st_blob_retain,
+                                       .release = st_blob_release,
+                                       .will_not_read = st_blob_will_not_read,
+                                       .create = cst_create,
+                                       .from_file = cst_from_file,
+                                       .pack = cst_pack};
+
+/* ---- log, threads ---- */
+
+static int32_t log_enabled(stator_ctx *ctx, const char *channel, uint32_t level) {
+    return st_log_enabled(ctx, channel, level);
+}
+
+static void log_write(stator_ctx *ctx, const char *channel, uint32_t level, const char *text) {
+    st_log(ctx, channel, level, "%s", text);
+}
+
+static const stator_log_api log_api = {
+    .struct_size = sizeof log_api, .enabled = log_enabled, .write = log_write};
+
+static void thr_parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn,
+                             void *self) {
+    st_parallel_for(ctx->threads, n, grain, fn, self);
+}
+
+static int32_t thr_count(stator_ctx *ctx) {
+    return ctx->threads;
+}
+
+static const stator_thr_api thr_api = {
+    .struct_size = sizeof thr_api, .parallel_for = thr_parallel_for, .thread_count = thr_count};
+
+static const stator_cache_api cache_api = {.struct_size = sizeof cache_api};
+
+static const void *get_ext(const char *name, uint32_t min_version) {
+    (void)name;
+    (void)min_version;
+    return NULL; /* no experiments at present */
+}
+
+void st_host_table_init(stator_ctx *ctx) {
+    ctx->host = (stator_host){.struct_size = sizeof(stator_host),
+                              .abi_major = STATOR_ABI_MAJOR,
+                              .abi_minor = STATOR_ABI_MINOR,
+                              .ctx = ctx,
+                              .mem = &mem_api,
+                              .diag = &diag_api,
+                              .ir = &ir_api,
+                              .build = &st_build_api,
+                              .types = &st_types_api,
+                              .cst = &cst_api,
+                              .opt = &st_opt_api,
+                              .log = &log_api,
+                              .thr = &thr_api,
+                              .fuel = &st_fuel_api,
+                              .cache = &cache_api,
+                              .nested = &st_nested_api,
+                              .get_ext = get_ext};
+}

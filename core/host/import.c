@@ -1,0 +1,282 @@
+/* Importing: choosing the frontend, running it, and specialising on input values. See model.h. */
+#define _GNU_SOURCE
+#include "core/host/model.h"
+
+#include "core/base/check.h"
+#include "core/runtime/tensor.h"
+#include "ir/verify.h"
+
+#include <string.h>
+
+#define MAX_NEEDED 64u
+
+/* What one run of a frontend sees and reports. */
+typedef struct import_state {
+    stator_model *model;
+    stator_tensor *const *values; /* parallel to model->needed */
+    stator_diag *diag;
+    stator_status status;
+} import_state;
+
+static int find_needed(const stator_model *model, const char *name) {
+    for (uint32_t i = 0; i < model->n_needed; i++) {
+        if (strcmp(model->needed[i], name) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static const DLTensor *input_value(const stator_source *source, const char *name) {
+    const import_state *state = source->host;
+    const int i = find_needed(state->model, name);
+    return i >= 0 && state->values != NULL && state->values[i] != NULL ? &state->values[i]->view
+                                                                       : NULL;
+}
+
+static void need_value(const stator_source *source, const char *name) {
+    import_state *state = source->host;
+    stator_model *model = state->model;
+    if (find_needed(model, name) >= 0) {
+        return;
+    }
+    st_mem *mem = &model->ctx->mem;
+    char *copy = model->n_needed < MAX_NEEDED ? st_strdup(mem, name) : NULL;
+    char **grown = st_realloc(mem, model->needed, (model->n_needed + 1u) * sizeof *grown, 16);
+    if (grown != NULL) {
+        model->needed = grown;
+    }
+    if (copy == NULL || grown == NULL) {
+        st_free(mem, copy);
+        state->status = STATOR_RESOURCE_EXHAUSTED;
+        return;
+    }
+    model->needed[model->n_needed++] = copy;
+}
+
+void st_graph_set_witnesses(stator_graph *graph) {
+    for (stator_ref value = 1; value < graph->values.count; value++) {
+        stator_value_row *row = st_seg_at(&graph->values, value);
+        if (row->witness == 0) {
+            row->witness = value;
+        }
+    }
+}
+
+/* Runs the frontend once. On NEED_VALUE the declared inputs are kept in model->declared. */
+static stator_status run_frontend(stator_model *model, stator_tensor *const *values,
+                                  st_module **out_module, stator_diag **err) {
+    *out_module = NULL;
+    stator_ctx *ctx = model->ctx;
+    import_state state = {.model = model, .values = values};
+    const stator_source source = {.struct_size = sizeof source,
+                                  .flags = model->flags,
+                                  .path = model->dir != NULL ? model->path : NULL,
+                                  .bytes = model->bytes,
+                                  .size = model->size,
+                                  .dir = model->dir,
+                                  .input_value = input_value,
+                                  .need_value = need_value,
+                                  .host = &state};
+    st_module *module = NULL;
+    ST_TRY(st_module_create(&ctx->mem, ctx, &ctx->ops, &module, err));
+    stator_builder *b = NULL;
+    stator_status status = st_builder_create(module, "main", &b, err);
+    if (status != STATOR_OK) {
+        st_module_destroy(module);
+        return status;
+    }
+    const stator_frontend *frontend = model->frontend->as.frontend;
+    status = frontend->import(model->frontend->self, &source, model->options, b, err);
+    if (status == STATOR_NEED_VALUE && state.status == STATOR_OK) {
+        stator_graph *inputs_only = NULL;
+        stator_diag *ignored = NULL;
+        if (st_builder_finish(b, &inputs_only, &ignored) == STATOR_OK && model->declared == NULL) {
+            module->root = inputs_only;
+            model->declared = module;
+            module = NULL;
+        }
+        st_diag_release(ignored);
+        st_module_destroy(module);
+        return STATOR_NEED_VALUE;
+    }
+    if (status == STATOR_OK) {
+        status = st_builder_finish(b, &module->root, err);
+    } else {
+        st_builder_abort(b);
+    }
+    if (status == STATOR_OK) {
+        st_graph_set_witnesses(module->root);
+        status = st_verify(module->root, err);
+    }
+    if (status != STATOR_OK) {
+        st_module_destroy(module);
+        return status;
+    }
+    *out_module = module;
+    return STATOR_OK;
+}
+
+uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out) {
+    const stator_graph_view *v = st_graph_view(graph);
+    uint32_t n = 0;
+    for (stator_ref value = 1; value <= v->n_inputs; value++) {
+        if ((stator_value_at(v, value)->flags & STATOR_VALUE_PARAM) == 0) {
+            if (out != NULL) {
+                out[n] = value;
+            }
+            n++;
+        }
+    }
+    return n;
+}
+
+const stator_graph *st_model_signature(const stator_model *model) {
+    const st_specialisation *oldest = model->specialisations;
+    while (oldest != NULL && oldest->next != NULL) {
+        oldest = oldest->next;
+    }
+    if (oldest != NULL) {
+        return oldest->module->root;
+    }
+    return model->declared != NULL ? model->declared->root : NULL;
+}
+
+uint32_t st_model_needed_position(const stator_model *model, uint32_t i) {
+    const stator_graph_view *v = st_graph_view(st_model_signature(model));
+    uint32_t position = 0;
+    for (stator_ref value = 1; value <= v->n_inputs; value++) {
+        const stator_value_row *row = stator_value_at(v, value);
+        if ((row->flags & STATOR_VALUE_PARAM) != 0) {
+            continue;
+        }
+        if (strcmp(stator_string_at(v, row->name), model->needed[i]) == 0) {
+            return position;
+        }
+        position++;
+    }
+    return UINT32_MAX;
+}
+
+static int values_match(const stator_model *model, const st_specialisation *spec,
+                        const DLTensor *in) {
+    for (uint32_t i = 0; i < spec->n_values; i++) {
+        const DLTensor *have = &spec->values[i]->view;
+        const DLTensor *given = &in[st_model_needed_position(model, i)];
+        if (have->ndim != given->ndim || memcmp(&have->dtype, &given->dtype, sizeof have->dtype) != 0 ||
+            (have->ndim > 0 &&
+             memcmp(have->shape, given->shape, (size_t)have->ndim * sizeof(int64_t)) != 0) ||
+            memcmp(have->data, (const char *)given->data + given->byte_offset,
+                   spec->values[i]->size_bytes) != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void free_values(st_mem *mem, stator_tensor **values, uint32_t n) {
+    for (uint32_t i = 0; values != NULL && i < n; i++) {
+        stator_tensor_release(values[i]);
+    }
+    st_free(mem, values);
+}
+
+/* Copies of the needed inputs' contents, in model->needed order. */
+static stator_status copy_values(stator_model *model, uint32_t n_in, const DLTensor *in,
+                                 stator_tensor ***out_values, stator_diag **err) {
+    stator_ctx *ctx = model->ctx;
+    stator_tensor **values = st_calloc(&ctx->mem, model->n_needed + 1u, sizeof *values);
+    if (values == NULL) {
+        return st_fail_oom(err);
+    }
+    stator_status status = STATOR_OK;
+    for (uint32_t i = 0; status == STATOR_OK && i < model->n_needed; i++) {
+        const uint32_t position = st_model_needed_position(model, i);
+        if (position >= n_in) {
+            status = st_fail(err, STATOR_INTERNAL, "frontend needs the value of '%s', which is not an input",
+                             model->needed[i]);
+            break;
+        }
+        const DLTensor *src = &in[position];
+        status = st_tensor_create(&ctx->mem, &ctx->pool, st_dtype_from_dl(src->dtype),
+                                  (uint32_t)src->ndim, src->shape, &values[i], err);
+        if (status == STATOR_OK) {
+            st_tensor_copy_dense(src, values[i]->view.data);
+        }
+    }
+    if (status != STATOR_OK) {
+        free_values(&ctx->mem, values, model->n_needed);
+        return status;
+    }
+    *out_values = values;
+    return STATOR_OK;
+}
+
+static stator_status add_specialisation(stator_model *model, st_module *module,
+                                        stator_tensor **values, st_specialisation **out_spec,
+                                        stator_diag **err) {
+    st_specialisation *spec = st_calloc(&model->ctx->mem, 1, sizeof *spec);
+    if (spec == NULL) {
+        st_module_destroy(module);
+        return st_fail_oom(err);
+    }
+    *spec = (st_specialisation){.next = model->specialisations,
+                                .module = module,
+                                .values = values,
+                                .n_values = values != NULL ? model->n_needed : 0,
+                                .index = ++model->n_specialisations};
+    model->specialisations = spec;
+    *out_spec = spec;
+    return STATOR_OK;
+}
+
+/* Imports with the values at hand, asking for more until the frontend is content. */
+static stator_status import_with(stator_model *model, uint32_t n_in, const DLTensor *in,
+                                 st_specialisation **out_spec, stator_diag **err) {
+    for (uint32_t round = 0; round <= MAX_NEEDED; round++) {
+        const uint32_t known = model->n_needed;
+        stator_tensor **values = NULL;
+        if (known > 0) {
+            ST_TRY(copy_values(model, n_in, in, &values, err));
+        }
+        st_module *module = NULL;
+        stator_diag *diag = NULL;
+        stator_status status = run_frontend(model, values, &module, &diag);
+        if (status == STATOR_OK) {
+            status = add_specialisation(model, module, values, out_spec, &diag);
+            if (status == STATOR_OK) {
+                return STATOR_OK;
+            }
+        }
+        free_values(&model->ctx->mem, values, known);
+        if (status == STATOR_NEED_VALUE && model->n_needed > known && in != NULL) {
+            st_diag_release(diag);
+            continue;
+        }
+        if (err != NULL && *err == NULL) {
+            *err = diag;
+        } else {
+            st_diag_release(diag);
+        }
+        return status;
+    }
+    return st_fail(err, STATOR_INTERNAL, "the frontend keeps asking for input values");
+}
+
+stator_status st_model_specialise(stator_model *model, uint32_t n_in, const DLTensor *in,
+                                  st_specialisation **out_spec, stator_diag **err) {
+    *out_spec = NULL;
+    pthread_mutex_lock(&model->lock);
+    stator_status status = STATOR_OK;
+    for (st_specialisation *s = model->specialisations; s != NULL && *out_spec == NULL;
+         s = s->next) {
+        if (s->n_values == 0 || (in != NULL && values_match(model, s, in))) {
+            *out_spec = s;
+        }
+    }
+    if (*out_spec == NULL) {
+        status = import_with(model, n_in, in, out_spec, err);
+    }
+    pthread_mutex_unlock(&model->lock);
+    return status;
+}

@@ -1,0 +1,358 @@
+/* The experimental inspection API; see stator/inspect.h. */
+#define _GNU_SOURCE
+#include "core/host/function.h"
+#include "ir/binary.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include <stator/inspect.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- passes ---- */
+
+typedef struct pass_walk {
+    stator_ctx *ctx;
+    stator_x_pass_fn fn;
+    void *self;
+} pass_walk;
+
+static stator_status plugin_pass(void *self, const st_loaded *loaded) {
+    pass_walk *w = self;
+    const stator_item *item = &loaded->as.pass->item;
+    w->fn(w->self, item->name, item->doc != NULL ? item->doc : "");
+    return STATOR_OK;
+}
+
+stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn, void *self) {
+    uint32_t count = 0;
+    const st_pass_def *defs = st_pass_defs(&count);
+    for (uint32_t i = 0; i < count; i++) {
+        fn(self, defs[i].name, defs[i].doc);
+    }
+    pass_walk w = {.ctx = ctx, .fn = fn, .self = self};
+    stator_diag *diag = NULL;
+    const stator_status status =
+        st_registry_each(ctx->registry, STATOR_KIND_PASS, plugin_pass, &w, &diag);
+    return st_ctx_fail(ctx, status, diag);
+}
+
+static stator_status stage_name(void *self, const char *stage) {
+    pass_walk *w = self;
+    const st_pass_def *def = st_pass_find(stage);
+    const st_loaded *loaded = NULL;
+    const char *doc = "";
+    if (def != NULL) {
+        doc = def->doc;
+    } else if (st_registry_get(w->ctx->registry, STATOR_KIND_PASS, stage, &loaded, NULL) ==
+               STATOR_OK) {
+        doc = loaded->as.pass->item.doc != NULL ? loaded->as.pass->item.doc : "";
+    }
+    w->fn(w->self, stage, doc);
+    return STATOR_OK;
+}
+
+stator_status stator_x_pipeline(stator_ctx *ctx, const char *backend, stator_x_pass_fn fn,
+                                void *self) {
+    pass_walk w = {.ctx = ctx, .fn = fn, .self = self};
+    stator_diag *diag = NULL;
+    stator_instance *instance = NULL;
+    stator_status status = st_instance_open(ctx, backend, 0, NULL, NULL, &instance, &diag);
+    if (status == STATOR_OK) {
+        status =
+            st_pipeline_stages(ctx, instance->loaded, instance->options, stage_name, &w, &diag);
+    }
+    st_instance_close(instance);
+    return st_ctx_fail(ctx, status, diag);
+}
+
+/* ---- models made of graphs ---- */
+
+static stator_status need_graph(const stator_model *model, const stator_graph **out_graph,
+                                stator_diag **err) {
+    *out_graph = stator_model_graph(model);
+    return *out_graph != NULL
+               ? STATOR_OK
+               : st_fail(err, STATOR_NEED_VALUE,
+                         "the model's graph depends on the values of its inputs; give them first");
+}
+
+stator_status stator_x_model_of_graph(stator_ctx *ctx, const stator_graph *graph,
+                                      stator_model **out_model) {
+    *out_model = NULL;
+    stator_diag *diag = NULL;
+    /* The graph need not be its module's root: the copy's refs are the same, so find it by place. */
+    st_module *from = graph->module;
+    stator_graph *kept_root = from->root;
+    from->root = (stator_graph *)(uintptr_t)graph;
+    st_module *copy = NULL;
+    stator_status status = st_module_clone(from, &copy, &diag);
+    from->root = kept_root;
+    if (status == STATOR_OK) {
+        status = st_model_wrap(ctx, copy, out_model, &diag);
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+static stator_status with_outputs(st_module *module, uint32_t n, const stator_ref *values,
+                                  stator_diag **err) {
+    const stator_graph *from = module->root;
+    const stator_graph_view *v = st_graph_view(from);
+    stator_ref *map = st_calloc(module->mem, v->n_values + 1u, sizeof *map);
+    stator_builder *b = NULL;
+    stator_status status = map != NULL ? STATOR_OK : st_fail_oom(err);
+    if (status == STATOR_OK) {
+        status = st_builder_create(module, stator_string_at(v, v->name), &b, err);
+    }
+    if (status == STATOR_OK) {
+        status = st_build_clone_inputs(b, from, map, err);
+    }
+    if (status == STATOR_OK && v->n_nodes != 0) {
+        status = st_build_clone(b, from, 1, v->n_nodes, map, err);
+    }
+    for (uint32_t k = 0; status == STATOR_OK && k < n; k++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "value%u", values[k]);
+        if (values[k] == 0 || values[k] > v->n_values) {
+            status = st_fail(err, STATOR_OUT_OF_RANGE, "the graph has no value %u", values[k]);
+        } else {
+            status = st_build_output(b, name, map[values[k]], err);
+        }
+    }
+    st_free(module->mem, map);
+    if (status != STATOR_OK) {
+        if (b != NULL) {
+            st_builder_abort(b);
+        }
+        return status;
+    }
+    return st_builder_finish(b, &module->root, err);
+}
+
+stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
+                                          const stator_ref *values, stator_model **out_model) {
+    *out_model = NULL;
+    stator_diag *diag = NULL;
+    const stator_graph *graph = NULL;
+    st_module *copy = NULL;
+    stator_status status = need_graph(model, &graph, &diag);
+    if (status == STATOR_OK) {
+        status = st_module_clone(graph->module, &copy, &diag);
+    }
+    if (status == STATOR_OK) {
+        status = with_outputs(copy, n, values, &diag);
+        if (status == STATOR_OK) {
+            status = st_model_wrap(model->ctx, copy, out_model, &diag);
+        } else {
+            st_module_destroy(copy);
+        }
+    }
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
+stator_status stator_x_run_pass(const stator_model *model, const char *pass,
+                                stator_model **out_model) {
+    *out_model = NULL;
+    stator_ctx *ctx = model->ctx;
+    stator_diag *diag = NULL;
+    const stator_graph *graph = NULL;
+    st_module *copy = NULL;
+    st_fuel fuel;
+    st_fuel_init(&fuel, &ctx->mem);
+    stator_instance *evaluator = NULL;
+    stator_diag *ignored = NULL;
+    (void)st_instance_open(ctx, "eager", 0, NULL, NULL, &evaluator, &ignored);
+    st_diag_release(ignored);
+    const st_compile_request request = {.ctx = ctx, .evaluator = evaluator, .fuel = &fuel};
+    stator_status status = need_graph(model, &graph, &diag);
+    if (status == STATOR_OK) {
+        status = st_module_clone(graph->module, &copy, &diag);
+    }
+    if (status == STATOR_OK) {
+        status = st_run_stage(&request, pass, copy->root, &copy->root, &diag);
+        if (status == STATOR_OK) {
+            status = st_model_wrap(ctx, copy, out_model, &diag);
+        } else {
+            st_module_destroy(copy);
+        }
+    }
+    st_instance_close(evaluator);
+    st_fuel_deinit(&fuel);
+    return st_ctx_fail(ctx, status, diag);
+}
+
+stator_status stator_x_verify(const stator_model *model) {
+    stator_diag *diag = NULL;
+    const stator_graph *graph = NULL;
+    stator_status status = need_graph(model, &graph, &diag);
+    if (status == STATOR_OK) {
+        status = st_verify(graph, &diag);
+    }
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
+stator_status stator_x_stages(stator_function *function, const char *stop_after,
+                              stator_x_stage_fn fn, void *self) {
+    stator_model *model = st_function_model(function);
+    stator_diag *diag = NULL;
+    const stator_graph *graph = NULL;
+    st_module *result = NULL;
+    stator_status status = need_graph(model, &graph, &diag);
+    if (status == STATOR_OK) {
+        st_compile_request request;
+        st_function_request(function, model->specialisations, &request);
+        st_fuel fuel;
+        st_fuel_init(&fuel, &model->ctx->mem);
+        request.fuel = &fuel;
+        request.on_stage = fn;
+        request.stage_self = self;
+        request.stop_after = stop_after;
+        status = st_run_pipeline(&request, &result, &diag);
+        st_fuel_deinit(&fuel);
+    }
+    st_module_destroy(result);
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
+/* ---- writing ---- */
+
+typedef struct blob_writer {
+    FILE *file;
+    const char *name; /* of the blob file, without folder */
+    uint64_t offset;
+} blob_writer;
+
+static stator_status place_blob(void *self, stator_blob *blob, const char **out_path,
+                                uint64_t *out_offset, stator_diag **err) {
+    static const char zeros[64];
+    blob_writer *w = self;
+    const void *data = NULL;
+    ST_TRY(st_blob_get(blob, &data, err));
+    const uint64_t size = st_blob_size(blob);
+    const uint64_t gap = (64u - w->offset % 64u) % 64u;
+    if (fwrite(zeros, 1, gap, w->file) != gap || fwrite(data, 1, size, w->file) != size) {
+        return st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", w->name);
+    }
+    *out_path = w->name;
+    *out_offset = w->offset + gap;
+    w->offset += gap + size;
+    return STATOR_OK;
+}
+
+static stator_status write_file(const char *path, const st_str *text, stator_diag **err) {
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        return st_fail(err, STATOR_UNAVAILABLE, "cannot create '%s': %m", path);
+    }
+    const int is_written = fwrite(text->data, 1, text->len, file) == text->len;
+    return fclose(file) == 0 && is_written
+               ? STATOR_OK
+               : st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", path);
+}
+
+static stator_status write_text(const stator_graph *graph, const char *path, st_str *text,
+                                stator_diag **err) {
+    char blob_path[4096];
+    const size_t len = strlen(path);
+    if (len + 6 > sizeof blob_path) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "the path is too long");
+    }
+    (void)snprintf(blob_path, sizeof blob_path, "%.*s.blob", (int)(len - 5), path);
+    const char *slash = strrchr(blob_path, '/');
+    blob_writer w = {.file = fopen(blob_path, "wb"),
+                     .name = slash != NULL ? slash + 1 : blob_path};
+    if (w.file == NULL) {
+        return st_fail(err, STATOR_UNAVAILABLE, "cannot create '%s': %m", blob_path);
+    }
+    const st_print_options options = {.place = place_blob, .self = &w};
+    stator_status status = st_print_graph(graph, &options, text, err);
+    if (fclose(w.file) != 0 && status == STATOR_OK) {
+        status = st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", blob_path);
+    }
+    if (w.offset == 0 || status != STATOR_OK) {
+        (void)remove(blob_path); /* nothing was large enough */
+    }
+    return status;
+}
+
+stator_status stator_x_model_write(const stator_model *model, const char *path) {
+    stator_diag *diag = NULL;
+    const stator_graph *graph = NULL;
+    st_str text;
+    st_str_init(&text, &model->ctx->mem);
+    const size_t len = strlen(path);
+    stator_status status = need_graph(model, &graph, &diag);
+    if (status == STATOR_OK && len > 6 && strcmp(path + len - 6, ".stirb") == 0) {
+        status = st_write_binary(graph, &text, &diag);
+    } else if (status == STATOR_OK && len > 5 && strcmp(path + len - 5, ".stir") == 0) {
+        status = write_text(graph, path, &text, &diag);
+    } else if (status == STATOR_OK) {
+        status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "'%s' ends neither in .stir nor .stirb",
+                         path);
+    }
+    if (status == STATOR_OK) {
+        status = st_str_ok(&text) ? write_file(path, &text, &diag) : st_fail_oom(&diag);
+    }
+    st_str_deinit(&text);
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
+/* ---- fuel ---- */
+
+void stator_x_fuel_record(stator_function *function) {
+    (void)st_function_fuel(function);
+}
+
+stator_status stator_x_prepare(stator_function *function, uint32_t n_in,
+                               stator_tensor *const *in) {
+    stator_ctx *ctx = st_function_model(function)->ctx;
+    stator_diag *diag = NULL;
+    DLTensor *views = st_calloc(&ctx->mem, n_in + 1u, sizeof *views);
+    stator_status status = views != NULL ? STATOR_OK : st_fail_oom(&diag);
+    for (uint32_t i = 0; status == STATOR_OK && i < n_in; i++) {
+        views[i] = in[i]->view;
+    }
+    st_compiled *compiled = NULL;
+    if (status == STATOR_OK) {
+        status = st_function_prepare(function, n_in, views, &compiled, &diag);
+    }
+    st_free(&ctx->mem, views);
+    return st_ctx_fail(ctx, status, diag);
+}
+
+uint32_t stator_x_fuel_count(stator_function *function) {
+    return st_function_fuel(function)->n_records;
+}
+
+stator_status stator_x_fuel_at(stator_function *function, uint32_t index,
+                               stator_x_fuel_row *out_row) {
+    const st_fuel *fuel = st_function_fuel(function);
+    if (index >= fuel->n_records) {
+        return STATOR_OUT_OF_RANGE;
+    }
+    const st_fuel_record *r = &fuel->records[index];
+    *out_row = (stator_x_fuel_row){.struct_size = out_row->struct_size,
+                                   .scope = r->scope,
+                                   .n = r->n,
+                                   .kind = r->kind,
+                                   .node = r->node,
+                                   .rule = r->rule,
+                                   .scope_name = r->scope_name};
+    return STATOR_OK;
+}
+
+uint32_t stator_x_fuel_scopes(stator_function *function) {
+    return st_function_fuel(function)->n_scopes;
+}
+
+/* ---- memory ---- */
+
+void stator_x_fail_alloc_at(stator_ctx *ctx, uint64_t n) {
+    atomic_store(&ctx->mem.requests, 0);
+    atomic_store(&ctx->mem.fail_at, n);
+}
+
+uint64_t stator_x_alloc_requests(stator_ctx *ctx) {
+    return atomic_load(&ctx->mem.requests);
+}

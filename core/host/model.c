@@ -1,0 +1,392 @@
+/* Loading models and asking about them; see model.h and stator/stator.h. */
+#define _GNU_SOURCE
+#include "core/host/model.h"
+
+#include "core/base/str.h"
+#include "core/host/options.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+void st_model_retain(stator_model *model) {
+    atomic_fetch_add_explicit(&model->refs, 1, memory_order_relaxed);
+}
+
+static void free_specialisation(st_mem *mem, st_specialisation *spec) {
+    for (uint32_t i = 0; i < spec->n_values; i++) {
+        stator_tensor_release(spec->values[i]);
+    }
+    st_free(mem, spec->values);
+    st_module_destroy(spec->module);
+    st_free(mem, spec);
+}
+
+void st_model_release(stator_model *model) {
+    if (model == NULL || atomic_fetch_sub_explicit(&model->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    st_mem *mem = &model->ctx->mem;
+    while (model->specialisations != NULL) {
+        st_specialisation *spec = model->specialisations;
+        model->specialisations = spec->next;
+        free_specialisation(mem, spec);
+    }
+    st_module_destroy(model->declared);
+    for (uint32_t i = 0; i < model->n_needed; i++) {
+        st_free(mem, model->needed[i]);
+    }
+    st_free(mem, model->needed);
+    st_options_destroy(model->options);
+    st_blob_release(model->source);
+    st_free(mem, model->path);
+    st_free(mem, model->dir);
+    pthread_mutex_destroy(&model->lock);
+    st_free(mem, model);
+}
+
+void stator_model_destroy(stator_model *model) {
+    st_model_release(model);
+}
+
+/* ---- choosing a frontend ---- */
+
+typedef struct chooser {
+    const char *extension;
+    const uint8_t *bytes;
+    uint64_t size;
+    const st_loaded *best;
+    uint32_t best_score;
+    st_str known;
+} chooser;
+
+static stator_status consider(void *self, const st_loaded *loaded) {
+    chooser *c = self;
+    const stator_frontend *f = loaded->as.frontend;
+    uint32_t score = f->sniff != NULL ? f->sniff(loaded->self, c->bytes, c->size) : 0;
+    score = (score > 100 ? 100 : score) * 2u;
+    score += c->extension != NULL && st_list_has(f->extensions, c->extension) ? 101u : 0u;
+    if (score > c->best_score) {
+        c->best_score = score;
+        c->best = loaded;
+    }
+    st_str_addf(&c->known, "%s%s", c->known.len != 0 ? ", " : "", f->item.name);
+    return STATOR_OK;
+}
+
+static stator_status choose_frontend(stator_model *model, const char *wanted, stator_diag **err) {
+    st_registry *registry = model->ctx->registry;
+    if (wanted != NULL) {
+        return st_registry_get(registry, STATOR_KIND_FRONTEND, wanted, &model->frontend, err);
+    }
+    const char *slash = strrchr(model->path, '/');
+    const char *dot = strrchr(slash != NULL ? slash : model->path, '.');
+    chooser c = {.extension = dot != NULL ? dot + 1 : NULL,
+                 .bytes = model->bytes,
+                 .size = model->size};
+    st_str_init(&c.known, &model->ctx->mem);
+    stator_status status =
+        st_registry_each(registry, STATOR_KIND_FRONTEND, consider, &c, err);
+    if (status == STATOR_OK && c.best == NULL) {
+        status = st_fail(err, STATOR_INVALID_ARGUMENT,
+                         "'%s': no frontend recognises this file (available: %s)", model->path,
+                         c.known.len != 0 ? c.known.data : "none");
+    }
+    model->frontend = c.best;
+    st_str_deinit(&c.known);
+    return status;
+}
+
+/* ---- loading ---- */
+
+static stator_status open_source(stator_model *model, const char *path, stator_diag **err) {
+    st_mem *mem = &model->ctx->mem;
+    char *real = realpath(path, NULL);
+    if (real == NULL) {
+        return st_fail(err, STATOR_NOT_FOUND, "cannot open '%s': %m", path);
+    }
+    model->path = st_strdup(mem, real);
+    const char *slash = strrchr(real, '/');
+    model->dir = st_strndup(mem, real, slash == real ? 1 : (uint64_t)(slash - real));
+    free(real);
+    if (model->path == NULL || model->dir == NULL) {
+        return st_fail_oom(err);
+    }
+    st_file *file = NULL;
+    ST_TRY(st_file_open(mem, model->path, &file, err));
+    model->size = st_file_size(file);
+    const stator_status status = st_blob_from_file(mem, file, 0, model->size,
+                                                   (int)(model->flags & 1u), &model->source, err);
+    st_file_release(file);
+    ST_TRY(status);
+    return st_blob_get(model->source, &model->bytes, err);
+}
+
+static stator_status frontend_options(stator_model *model, const stator_load_options *options,
+                                      stator_diag **err) {
+    const stator_item *item = &model->frontend->as.frontend->item;
+    const st_options_request request = {
+        .item = item->name,
+        .schema = item->options,
+        .schema_count = item->option_count,
+        .count = options->option_count,
+        .keys = options->option_keys,
+        .values = options->option_values,
+        .use_env = (model->ctx->flags & STATOR_CTX_NO_ENV) == 0,
+        .foreign = st_registry_option_schema,
+        .foreign_self = model->ctx->registry};
+    return st_options_create(&model->ctx->mem, &request, &model->options, err);
+}
+
+static stator_model *new_model(stator_ctx *ctx, uint32_t flags) {
+    stator_model *model = st_calloc(&ctx->mem, 1, sizeof *model);
+    if (model != NULL) {
+        atomic_init(&model->refs, 1);
+        model->ctx = ctx;
+        model->flags = flags;
+        pthread_mutex_init(&model->lock, NULL);
+    }
+    return model;
+}
+
+/* Imports at once where no input values are needed. */
+static stator_status finish_load(stator_model *model, const stator_load_options *options,
+                                 stator_diag **err) {
+    ST_TRY(st_ctx_load_oplibs(model->ctx, err));
+    ST_TRY(choose_frontend(model, options->frontend, err));
+    ST_TRY(frontend_options(model, options, err));
+    st_specialisation *spec = NULL;
+    stator_diag *diag = NULL;
+    const stator_status status = st_model_specialise(model, 0, NULL, &spec, &diag);
+    if (status == STATOR_NEED_VALUE && model->declared != NULL) {
+        st_diag_release(diag);
+        return STATOR_OK;
+    }
+    if (err != NULL && *err == NULL) {
+        *err = diag;
+    } else {
+        st_diag_release(diag);
+    }
+    return status;
+}
+
+static stator_load_options normal_options(const stator_load_options *given) {
+    stator_load_options options = {.struct_size = sizeof options};
+    if (given != NULL) {
+        memcpy(&options, given,
+               given->struct_size < sizeof options ? given->struct_size : sizeof options);
+    }
+    return options;
+}
+
+static stator_status end_load(stator_model *model, stator_status status, stator_diag *diag,
+                              stator_model **out_model) {
+    stator_ctx *ctx = model->ctx;
+    if (status != STATOR_OK) {
+        st_model_release(model);
+    } else {
+        *out_model = model;
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+stator_status stator_model_load(stator_ctx *ctx, const char *path,
+                                const stator_load_options *given, stator_model **out_model) {
+    *out_model = NULL;
+    const stator_load_options options = normal_options(given);
+    stator_model *model = new_model(ctx, options.flags);
+    if (model == NULL) {
+        return st_ctx_fail(ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
+    }
+    stator_diag *diag = NULL;
+    stator_status status = open_source(model, path, &diag);
+    if (status == STATOR_OK) {
+        status = finish_load(model, &options, &diag);
+    }
+    return end_load(model, status, diag, out_model);
+}
+
+stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes, uint64_t size,
+                                      const char *name, const stator_load_options *given,
+                                      stator_model **out_model) {
+    *out_model = NULL;
+    const stator_load_options options = normal_options(given);
+    stator_model *model = new_model(ctx, options.flags);
+    if (model == NULL) {
+        return st_ctx_fail(ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
+    }
+    stator_diag *diag = NULL;
+    stator_status status = STATOR_OK;
+    model->path = st_strdup(&ctx->mem, name != NULL ? name : "<bytes>");
+    model->bytes = bytes;
+    model->size = size;
+    if ((options.flags & 1u) != 0) {
+        model->source = st_blob_copy(&ctx->mem, bytes, size);
+        if (model->source != NULL) {
+            status = st_blob_get(model->source, &model->bytes, &diag);
+        }
+    }
+    if (model->path == NULL || ((options.flags & 1u) != 0 && model->source == NULL)) {
+        status = st_fail_oom(&diag);
+    }
+    if (status == STATOR_OK) {
+        status = finish_load(model, &options, &diag);
+    }
+    return end_load(model, status, diag, out_model);
+}
+
+/* ---- graphs written by the application ---- */
+
+stator_status stator_model_begin(stator_ctx *ctx, stator_builder **out_builder) {
+    *out_builder = NULL;
+    stator_diag *diag = NULL;
+    st_module *module = NULL;
+    stator_status status = st_ctx_load_oplibs(ctx, &diag);
+    if (status == STATOR_OK) {
+        status = st_module_create(&ctx->mem, ctx, &ctx->ops, &module, &diag);
+    }
+    if (status == STATOR_OK) {
+        status = st_builder_create(module, "main", out_builder, &diag);
+        if (status != STATOR_OK) {
+            st_module_destroy(module);
+        }
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **out_model,
+                            stator_diag **err) {
+    *out_model = NULL;
+    stator_model *model = new_model(ctx, 0);
+    st_specialisation *spec = st_calloc(&ctx->mem, 1, sizeof *spec);
+    if (model == NULL || spec == NULL) {
+        st_free(&ctx->mem, spec);
+        st_model_release(model);
+        st_module_destroy(module);
+        return st_fail_oom(err);
+    }
+    *spec = (st_specialisation){.module = module, .index = 1};
+    model->specialisations = spec;
+    model->n_specialisations = 1;
+    *out_model = model;
+    return STATOR_OK;
+}
+
+stator_status stator_model_finish(stator_builder *builder, stator_model **out_model) {
+    *out_model = NULL;
+    st_module *module = builder->module;
+    stator_ctx *ctx = module->ctx;
+    stator_diag *diag = NULL;
+    stator_status status = st_builder_finish(builder, &module->root, &diag);
+    if (status != STATOR_OK) {
+        st_module_destroy(module);
+    } else {
+        st_graph_set_witnesses(module->root);
+        status = st_model_wrap(ctx, module, out_model, &diag);
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+/* ---- asking ---- */
+
+const stator_graph *stator_model_graph(const stator_model *model) {
+    return model->specialisations != NULL ? model->specialisations->module->root : NULL;
+}
+
+stator_status stator_model_specialise(stator_model *model, uint32_t n_in,
+                                      stator_tensor *const *in) {
+    stator_ctx *ctx = model->ctx;
+    stator_diag *diag = NULL;
+    stator_status status = STATOR_OK;
+    const uint32_t wanted = stator_model_input_count(model);
+    DLTensor *views = st_calloc(&ctx->mem, n_in + 1u, sizeof *views);
+    if (views == NULL) {
+        status = st_fail_oom(&diag);
+    } else if (n_in != wanted) {
+        status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "%u inputs given, the model has %u", n_in,
+                         wanted);
+    }
+    for (uint32_t i = 0; status == STATOR_OK && i < n_in; i++) {
+        views[i] = *stator_tensor_view(in[i]);
+    }
+    st_specialisation *spec = NULL;
+    if (status == STATOR_OK) {
+        status = st_model_specialise(model, n_in, views, &spec, &diag);
+    }
+    st_free(&ctx->mem, views);
+    return st_ctx_fail(ctx, status, diag);
+}
+
+uint32_t stator_model_input_count(const stator_model *model) {
+    return st_graph_call_inputs(st_model_signature(model), NULL);
+}
+
+uint32_t stator_model_output_count(const stator_model *model) {
+    const stator_graph *graph = stator_model_graph(model);
+    return graph != NULL ? st_graph_view(graph)->n_outputs : 0;
+}
+
+/* The name of the dimension when it is one symbol, else "?". */
+static const char *dim_name(const stator_graph_view *v, stator_ref sym) {
+    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    if (row->term_count == 1 && row->constant == 0) {
+        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
+        const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
+        if (term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL && atom->name != 0) {
+            return stator_string_at(v, atom->name);
+        }
+    }
+    return "?";
+}
+
+static void fill_port(const stator_graph_view *v, stator_ref value, const char *name,
+                      stator_port_info *out) {
+    const stator_type_row *type = stator_value_type(v, value);
+    const uint32_t size = out->struct_size;
+    *out = (stator_port_info){.struct_size = size,
+                              .dtype = type->dtype,
+                              .name = name,
+                              .rank = type->rank,
+                              .is_param = (stator_value_at(v, value)->flags &
+                                           STATOR_VALUE_PARAM) != 0};
+    for (uint32_t axis = 0; axis < type->rank; axis++) {
+        const stator_ref dim = stator_dim_at(v, type, axis);
+        if (!stator_sym_is_const(v, dim, &out->dims[axis])) {
+            out->dims[axis] = -1;
+            out->dim_names[axis] = dim_name(v, dim);
+        }
+    }
+}
+
+static stator_status out_of_range(const stator_model *model, const char *what, uint32_t index) {
+    stator_diag *diag = NULL;
+    const stator_status status =
+        st_fail(&diag, STATOR_OUT_OF_RANGE, "the model has no %s %u", what, index);
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
+stator_status stator_model_input_info(const stator_model *model, uint32_t index,
+                                      stator_port_info *out_info) {
+    const stator_graph_view *v = st_graph_view(st_model_signature(model));
+    uint32_t seen = 0;
+    for (stator_ref value = 1; value <= v->n_inputs; value++) {
+        const stator_value_row *row = stator_value_at(v, value);
+        if ((row->flags & STATOR_VALUE_PARAM) == 0 && seen++ == index) {
+            fill_port(v, value, stator_string_at(v, row->name), out_info);
+            return STATOR_OK;
+        }
+    }
+    return out_of_range(model, "input", index);
+}
+
+stator_status stator_model_output_info(const stator_model *model, uint32_t index,
+                                       stator_port_info *out_info) {
+    const stator_graph *graph = stator_model_graph(model);
+    const stator_graph_view *v = graph != NULL ? st_graph_view(graph) : NULL;
+    if (v == NULL || index >= v->n_outputs) {
+        return out_of_range(model, "output", index);
+    }
+    const stator_ref name = stator_ref_at(v, v->output_name_begin + index);
+    fill_port(v, stator_output_at(v, index), stator_string_at(v, name), out_info);
+    return STATOR_OK;
+}

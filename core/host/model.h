@@ -1,0 +1,59 @@
+/* Models: a source that a frontend imports, and the modules it gave.
+ *
+ * Most sources import once. A source whose shapes depend on the values of graph inputs (an ONNX
+ * Reshape whose shape is an input, say) needs them first: the frontend names those inputs, and each
+ * distinct set of values gives a specialisation, guarded by equality of these inputs. */
+#ifndef STATOR_HOST_MODEL_H
+#define STATOR_HOST_MODEL_H
+
+#include "core/base/blob.h"
+#include "core/host/ctx.h"
+#include "ir/graph.h"
+
+/* One import. `values[i]` holds the contents of needed input i that it was made with. */
+typedef struct st_specialisation {
+    struct st_specialisation *next;
+    st_module *module;
+    stator_tensor **values; /* parallel to model->needed */
+    uint32_t n_values;
+    uint32_t index; /* from 1 */
+} st_specialisation;
+
+struct stator_model {
+    _Atomic uint32_t refs;
+    stator_ctx *ctx;
+    pthread_mutex_t lock;
+    char *path; /* absolute, or the name given */
+    char *dir;  /* folder of the file, or NULL */
+    stator_blob *source;
+    const void *bytes;
+    uint64_t size;
+    uint32_t flags;
+    const st_loaded *frontend;
+    stator_options *options;
+    char **needed; /* names of inputs whose values the import needs */
+    uint32_t n_needed;
+    st_specialisation *specialisations; /* newest first */
+    st_module *declared; /* when values are needed: a module whose root has the inputs only */
+    uint32_t n_specialisations;
+};
+
+void st_model_retain(stator_model *model);
+void st_model_release(stator_model *model);
+/* A model of a finished module, which is taken over also on failure. */
+stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **out_model,
+                            stator_diag **err);
+/* Makes every value its own witness where the source did not say otherwise. */
+void st_graph_set_witnesses(stator_graph *graph);
+/* The graph to ask about inputs: the first specialisation's, else the declared inputs. */
+const stator_graph *st_model_signature(const stator_model *model);
+/* Refs of the inputs that the caller gives (no params) into out (room for all inputs); their
+ * number. */
+uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out);
+/* The specialisation for these inputs, imported now when there is none. in[] in call order. */
+stator_status st_model_specialise(stator_model *model, uint32_t n_in, const DLTensor *in,
+                                  st_specialisation **out_spec, stator_diag **err);
+/* Position among the call inputs of needed input i. */
+uint32_t st_model_needed_position(const stator_model *model, uint32_t i);
+
+#endif

@@ -1,0 +1,299 @@
+/* Backend instances; see nested.h. */
+#include "core/host/nested.h"
+
+#include "core/base/str.h"
+#include "core/host/options.h"
+#include "ir/graph.h"
+
+#include <string.h>
+
+/* A backend that is being created or is compiling, on this thread: what it opens meanwhile runs in
+ * the same call stack, so a name met twice there is a circle. Entries live on the stack. */
+struct st_open_entry {
+    struct st_open_entry *next;
+    pthread_t thread;
+    const char *name;
+};
+
+static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_str *out) {
+    if (entry == NULL) {
+        return;
+    }
+    print_chain(entry->next, thread, out);
+    if (pthread_equal(entry->thread, thread)) {
+        st_str_addf(out, "%s > ", entry->name);
+    }
+}
+
+static stator_status enter(stator_ctx *ctx, struct st_open_entry *entry, const char *name,
+                           stator_diag **err) {
+    *entry = (struct st_open_entry){.thread = pthread_self(), .name = name};
+    st_str chain;
+    st_str_init(&chain, &ctx->mem);
+    int is_circle = 0;
+    pthread_mutex_lock(&ctx->lock);
+    for (const struct st_open_entry *e = ctx->opening; e != NULL; e = e->next) {
+        is_circle |= pthread_equal(e->thread, entry->thread) && strcmp(e->name, name) == 0;
+    }
+    if (is_circle) {
+        print_chain(ctx->opening, entry->thread, &chain);
+    } else {
+        entry->next = ctx->opening;
+        ctx->opening = entry;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    const stator_status status =
+        is_circle ? st_fail(err, STATOR_FAILED_PRECONDITION,
+                            "backends open each other in a circle: %s%s",
+                            chain.data != NULL ? chain.data : "", name)
+                  : STATOR_OK;
+    st_str_deinit(&chain);
+    return status;
+}
+
+static void leave(stator_ctx *ctx, const struct st_open_entry *entry) {
+    pthread_mutex_lock(&ctx->lock);
+    struct st_open_entry **at = &ctx->opening;
+    while (*at != entry) {
+        at = &(*at)->next;
+    }
+    *at = entry->next;
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+static stator_status make_options(stator_ctx *ctx, const stator_backend *backend, uint32_t count,
+                                  const char *const *keys, const char *const *values,
+                                  stator_options **out, stator_diag **err) {
+    const st_options_request request = {.item = backend->item.name,
+                                        .schema = backend->item.options,
+                                        .schema_count = backend->item.option_count,
+                                        .count = count,
+                                        .keys = keys,
+                                        .values = values,
+                                        .use_env = (ctx->flags & STATOR_CTX_NO_ENV) == 0,
+                                        .foreign = st_registry_option_schema,
+                                        .foreign_self = ctx->registry};
+    ST_TRY(st_options_create(&ctx->mem, &request, out, err));
+    const char *warnings = st_options_warnings(*out);
+    if (warnings[0] != '\0') {
+        st_log(ctx, "options", 1, "%s", warnings);
+    }
+    return STATOR_OK;
+}
+
+static stator_status create_inst(stator_instance *instance, stator_diag **err) {
+    struct st_open_entry entry;
+    ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, err));
+    const stator_status status = instance->backend->create(
+        instance->loaded->self, instance->options, 0, &instance->inst, err);
+    leave(instance->ctx, &entry);
+    if (status != STATOR_OK) {
+        instance->inst = NULL;
+    }
+    return status;
+}
+
+stator_status st_instance_open(stator_ctx *ctx, const char *name,
+                               uint32_t option_count, const char *const *keys,
+                               const char *const *values, stator_instance **out_instance,
+                               stator_diag **err) {
+    *out_instance = NULL;
+    const st_loaded *loaded = NULL;
+    ST_TRY(st_registry_get(ctx->registry, STATOR_KIND_BACKEND, name, &loaded, err));
+    stator_instance *instance = st_calloc(&ctx->mem, 1, sizeof *instance);
+    if (instance == NULL) {
+        return st_fail_oom(err);
+    }
+    instance->ctx = ctx;
+    instance->loaded = loaded;
+    instance->backend = loaded->as.backend;
+    pthread_mutex_init(&instance->compile_lock, NULL);
+    pthread_mutex_init(&instance->run_lock, NULL);
+    stator_status status =
+        make_options(ctx, instance->backend, option_count, keys, values, &instance->options, err);
+    if (status == STATOR_OK) {
+        status = create_inst(instance, err);
+    }
+    if (status != STATOR_OK) {
+        st_instance_close(instance);
+        return status;
+    }
+    *out_instance = instance;
+    return STATOR_OK;
+}
+
+void st_instance_close(stator_instance *instance) {
+    if (instance == NULL) {
+        return;
+    }
+    if (instance->inst != NULL) {
+        instance->backend->destroy(instance->loaded->self, instance->inst);
+    }
+    st_options_destroy(instance->options);
+    pthread_mutex_destroy(&instance->compile_lock);
+    pthread_mutex_destroy(&instance->run_lock);
+    st_free(&instance->ctx->mem, instance);
+}
+
+stator_status st_instance_compile(stator_instance *instance, const stator_graph *graph,
+                                  stator_fuel_scope *fuel, void **out_exe, stator_diag **err) {
+    *out_exe = NULL;
+    struct st_open_entry entry;
+    ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, err));
+    const int is_serial = (instance->backend->flags & STATOR_BACKEND_CONCURRENT_COMPILE) == 0;
+    if (is_serial) {
+        pthread_mutex_lock(&instance->compile_lock);
+    }
+    const stator_status status =
+        instance->backend->compile(instance->inst, graph, fuel, out_exe, err);
+    if (is_serial) {
+        pthread_mutex_unlock(&instance->compile_lock);
+    }
+    leave(instance->ctx, &entry);
+    return status;
+}
+
+stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
+                              stator_diag **err) {
+    const int is_serial = (instance->backend->flags & STATOR_BACKEND_SERIAL_RUN) != 0;
+    if (is_serial) {
+        pthread_mutex_lock(&instance->run_lock);
+    }
+    const stator_status status = instance->backend->exe_run(instance->inst, exe, call, err);
+    if (is_serial) {
+        pthread_mutex_unlock(&instance->run_lock);
+    }
+    return status;
+}
+
+/* ---- capability ---- */
+
+typedef struct collector {
+    stator_ctx *ctx;
+    uint32_t n_nodes;
+    uint32_t n_groups;
+    uint8_t *accepts;
+    char **reasons;
+    uint32_t *groups;
+    stator_status status;
+} collector;
+
+static void on_yes(void *self, stator_ref node, uint64_t cost_ns) {
+    (void)cost_ns;
+    collector *c = self;
+    if (node >= 1 && node <= c->n_nodes) {
+        c->accepts[node] = 1;
+    }
+}
+
+static void on_no(void *self, stator_ref node, stator_status reason, const char *text) {
+    collector *c = self;
+    if (node < 1 || node > c->n_nodes) {
+        return;
+    }
+    c->accepts[node] = 0;
+    if (c->reasons != NULL && c->reasons[node] == NULL) {
+        c->reasons[node] =
+            st_strdup(&c->ctx->mem, text != NULL ? text : stator_status_text(reason));
+        if (c->reasons[node] == NULL) {
+            c->status = STATOR_RESOURCE_EXHAUSTED;
+        }
+    }
+}
+
+static void on_group(void *self, const stator_ref *nodes, uint32_t n, uint32_t flags) {
+    collector *c = self;
+    const uint32_t group = (flags & STATOR_GROUP_ATOMIC) != 0 ? ++c->n_groups : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        on_yes(self, nodes[i], 0);
+        if (group != 0 && c->groups != NULL && nodes[i] >= 1 && nodes[i] <= c->n_nodes) {
+            c->groups[nodes[i]] = group;
+        }
+    }
+}
+
+stator_status st_instance_capability(stator_instance *instance, const stator_graph *graph,
+                                     uint8_t *accepts, char **reasons, uint32_t *groups,
+                                     stator_diag **err) {
+    const uint32_t n_nodes = st_graph_view(graph)->n_nodes;
+    if (instance->backend->capability == NULL) {
+        memset(accepts, 1, n_nodes + 1u);
+        return STATOR_OK;
+    }
+    memset(accepts, 0, n_nodes + 1u);
+    collector c = {.ctx = instance->ctx,
+                   .n_nodes = n_nodes,
+                   .accepts = accepts,
+                   .reasons = reasons,
+                   .groups = groups};
+    const stator_capability_sink sink = {
+        .struct_size = sizeof sink, .self = &c, .yes = on_yes, .no = on_no, .group = on_group};
+    ST_TRY(instance->backend->capability(instance->inst, graph, &sink, err));
+    return c.status == STATOR_OK ? STATOR_OK : st_fail_oom(err);
+}
+
+int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node) {
+    if (instance->backend->keep == NULL) {
+        return 0;
+    }
+    const stator_graph_view *v = st_graph_view(graph);
+    const stator_node_row *row = stator_node_at(v, node);
+    const stator_op_desc *op = stator_op_at(v, row->op);
+    stator_dtype dtypes[16] = {0};
+    uint32_t ranks[16] = {0};
+    const uint32_t n = row->operand_count < 16 ? row->operand_count : 16;
+    for (uint32_t k = 0; k < n; k++) {
+        const stator_ref operand = stator_operand(v, row, k);
+        if (operand != 0) {
+            const stator_type_row *type = stator_value_type(v, operand);
+            dtypes[k] = type->dtype;
+            ranks[k] = type->rank;
+        }
+    }
+    return instance->backend->keep(instance->inst, op->name, op->version, dtypes, ranks, n);
+}
+
+/* ---- the table ---- */
+
+static stator_status nested_open(stator_ctx *ctx, const char *opener, const char *backend,
+                                 const stator_options *options, stator_instance **out,
+                                 stator_diag **err) {
+    (void)opener;  /* the chain is known from the call stack */
+    (void)options; /* the opener's values; a nested backend takes its own from the environment */
+    return st_instance_open(ctx, backend, 0, NULL, NULL, out, err);
+}
+
+static stator_status nested_compile(stator_instance *instance, const stator_graph *graph,
+                                    void **out_exe, stator_diag **err) {
+    return st_instance_compile(instance, graph, NULL, out_exe, err);
+}
+
+static stator_status nested_exe_info(stator_instance *instance, void *exe, stator_exe_info *out) {
+    return instance->backend->exe_info(instance->inst, exe, out);
+}
+
+static void nested_exe_destroy(stator_instance *instance, void *exe) {
+    instance->backend->exe_destroy(instance->inst, exe);
+}
+
+static stator_status nested_capability(stator_instance *instance, const stator_graph *graph,
+                                       uint8_t *accepts, stator_diag **err) {
+    return st_instance_capability(instance, graph, accepts, NULL, NULL, err);
+}
+
+static int32_t nested_keep(stator_instance *instance, const char *op, uint32_t version,
+                           const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n) {
+    return instance->backend->keep != NULL
+               ? instance->backend->keep(instance->inst, op, version, dtypes, ranks, n)
+               : 0;
+}
+
+const stator_nested_api st_nested_api = {.struct_size = sizeof st_nested_api,
+                                         .open = nested_open,
+                                         .compile = nested_compile,
+                                         .exe_info = nested_exe_info,
+                                         .run = st_instance_run,
+                                         .exe_destroy = nested_exe_destroy,
+                                         .close = st_instance_close,
+                                         .capability = nested_capability,
+                                         .keep = nested_keep};

@@ -1,0 +1,37 @@
+/* Backend instances: created with validated options, used by the driver and, through the host table,
+ * by other backends (aot_eager runs on eager). Opening a backend from inside itself, directly or
+ * through others, is refused with the chain named. */
+#ifndef STATOR_HOST_NESTED_H
+#define STATOR_HOST_NESTED_H
+
+#include "core/host/ctx.h"
+
+struct stator_instance {
+    stator_ctx *ctx;
+    const st_loaded *loaded;
+    const stator_backend *backend;
+    stator_options *options;
+    void *inst;
+    pthread_mutex_t compile_lock; /* compiles on one instance are serial unless the flag says not */
+    pthread_mutex_t run_lock;     /* SERIAL_RUN */
+};
+
+/* Finds, loads and creates an instance of the backend. */
+stator_status st_instance_open(stator_ctx *ctx, const char *backend, uint32_t option_count, const char *const *keys,
+                               const char *const *values, stator_instance **out_instance, stator_diag **err);
+void st_instance_close(stator_instance *instance);
+stator_status st_instance_compile(stator_instance *instance, const stator_graph *graph,
+                                  stator_fuel_scope *fuel, void **out_exe, stator_diag **err);
+stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
+                              stator_diag **err);
+/* accepts[1..n_nodes] = 1 when the backend runs the node. reasons (may be NULL) receives for each
+ * refused node a text in ctx memory, to be freed by the caller; groups (may be NULL) the ATOMIC group
+ * number of each node, 0 none. */
+stator_status st_instance_capability(stator_instance *instance, const stator_graph *graph,
+                                     uint8_t *accepts, char **reasons, uint32_t *groups,
+                                     stator_diag **err);
+int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node);
+
+extern const stator_nested_api st_nested_api;
+
+#endif

@@ -1,0 +1,246 @@
+/* The pipeline: which stages run before a backend compiles, and running them. See compile.h.
+ *
+ * A stage is one of our passes (ir/passes/passes.def) or a plugin's. Third-party passes stand where the
+ * backend's pipeline has the marker of their phase, ordered by their after/before names. Each stage has
+ * a fuel scope; a stage that is optional as a whole asks the first question in it. */
+#include "core/host/compile.h"
+
+#include "core/base/str.h"
+#include "core/base/threads.h"
+#include "core/base/vec.h"
+#include "ir/verify.h"
+
+#include <string.h>
+
+/* ---- naming the stages ---- */
+
+typedef struct stage_list {
+    stator_ctx *ctx;
+    stator_status (*fn)(void *self, const char *stage);
+    void *self;
+    stator_status status;
+    stator_diag **err;
+} stage_list;
+
+typedef struct phase_passes {
+    st_mem *mem;
+    uint32_t phase;
+    st_vec(const st_loaded *) list;
+} phase_passes;
+
+static stator_status collect_phase(void *self, const st_loaded *loaded) {
+    phase_passes *p = self;
+    if (loaded->as.pass->phase != p->phase) {
+        return STATOR_OK;
+    }
+    const st_loaded **slot = st_vec_push(p->mem, &p->list);
+    if (slot == NULL) {
+        return STATOR_RESOURCE_EXHAUSTED;
+    }
+    *slot = loaded;
+    return STATOR_OK;
+}
+
+/* Must `a` come before `b`? */
+static int precedes(const stator_pass *a, const stator_pass *b) {
+    return st_list_has(b->after, a->item.name) || st_list_has(a->before, b->item.name);
+}
+
+/* Emits the passes of one phase; the next one is the first that nothing left has to precede. A circle
+ * of after/before is broken at the first of its members. */
+static stator_status emit_phase(stage_list *list, uint32_t phase) {
+    phase_passes found = {.mem = &list->ctx->mem, .phase = phase};
+    stator_status status = st_registry_each(list->ctx->registry, STATOR_KIND_PASS, collect_phase,
+                                            &found, list->err);
+    while (status == STATOR_OK && found.list.count > 0) {
+        uint32_t pick = 0;
+        for (uint32_t i = 0; i < found.list.count; i++) {
+            int is_free = 1;
+            for (uint32_t j = 0; j < found.list.count; j++) {
+                is_free &= j == i || !precedes(found.list.data[j]->as.pass,
+                                               found.list.data[i]->as.pass);
+            }
+            if (is_free) {
+                pick = i;
+                break;
+            }
+        }
+        status = list->fn(list->self, found.list.data[pick]->as.pass->item.name);
+        memmove(&found.list.data[pick], &found.list.data[pick + 1],
+                (found.list.count - pick - 1) * sizeof *found.list.data);
+        found.list.count--;
+    }
+    st_vec_free(&list->ctx->mem, &found.list);
+    return status;
+}
+
+static void on_stage(void *self, const char *name) {
+    stage_list *list = self;
+    if (list->status == STATOR_OK) {
+        list->status = list->fn(list->self, name);
+    }
+}
+
+static void on_phase(void *self, uint32_t phase) {
+    stage_list *list = self;
+    if (list->status == STATOR_OK) {
+        list->status = emit_phase(list, phase);
+    }
+}
+
+static void default_pipeline(const stator_pipeline_sink *sink) {
+    sink->stage(sink->self, "functionalize");
+    sink->stage(sink->self, "freeze");
+    sink->stage(sink->self, "canonicalize");
+    sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
+    sink->phase(sink->self, STATOR_PHASE_JOINT);
+    sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
+    sink->stage(sink->self, "decompose");
+    sink->stage(sink->self, "canonicalize");
+    sink->stage(sink->self, "fold");
+    sink->stage(sink->self, "cse");
+    sink->stage(sink->self, "dce");
+    sink->phase(sink->self, STATOR_PHASE_LOWERING);
+}
+
+stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,
+                                 const stator_options *options,
+                                 stator_status (*fn)(void *self, const char *stage), void *self,
+                                 stator_diag **err) {
+    stage_list list = {.ctx = ctx, .fn = fn, .self = self, .err = err};
+    const stator_pipeline_sink sink = {
+        .struct_size = sizeof sink, .self = &list, .stage = on_stage, .phase = on_phase};
+    if (backend->as.backend->pipeline == NULL) {
+        default_pipeline(&sink);
+    } else {
+        ST_TRY(backend->as.backend->pipeline(backend->self, options, &sink));
+    }
+    return list.status;
+}
+
+/* ---- running ---- */
+
+static int32_t ask_fuel(void *self, uint32_t kind, const char *rule, stator_ref node) {
+    return st_fuel_api.may_apply(self, kind, rule, node);
+}
+
+static int32_t ask_keep(void *self, const stator_graph *graph, stator_ref node) {
+    return st_instance_keeps(self, graph, node);
+}
+
+void st_pass_ctx_init(const st_compile_request *request, stator_fuel_scope *scope,
+                      st_pass_ctx *out_ctx) {
+    *out_ctx = (st_pass_ctx){.mem = &request->ctx->mem,
+                             .may_apply = ask_fuel,
+                             .fuel_self = scope,
+                             .fuel_scope = scope,
+                             .keep = request->main != NULL ? ask_keep : NULL,
+                             .keep_self = request->main,
+                             .evaluate = request->evaluator != NULL ? st_evaluate_node : NULL,
+                             .evaluate_self = request->evaluator,
+                             .freeze = (request->flags & STATOR_COMPILE_NO_FREEZE) == 0};
+}
+
+static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope *scope,
+                                     stator_graph *in, stator_graph **out, stator_diag **err) {
+    const stator_pass *pass = loaded->as.pass;
+    stator_builder *b = NULL;
+    ST_TRY(st_builder_create(in->module, stator_string_at(st_graph_view(in), in->name), &b, err));
+    uint32_t result = STATOR_PASS_CHANGED;
+    stator_status status = pass->run(loaded->self, in, b, scope, &result, err);
+    if (status != STATOR_OK || result == STATOR_PASS_SAME) {
+        st_builder_abort(b);
+        *out = in;
+    } else {
+        status = st_builder_finish(b, out, err);
+    }
+    if (status == STATOR_OK && *out != in) {
+        status = st_verify(*out, err); /* a stranger's pass is checked in every build */
+    }
+    if (status != STATOR_OK && err != NULL && *err != NULL) {
+        st_diag_prefix(*err, "pass %s", pass->item.name);
+    }
+    return status;
+}
+
+stator_status st_run_stage(const st_compile_request *request, const char *stage,
+                           stator_graph *in, stator_graph **out, stator_diag **err) {
+    *out = in;
+    stator_fuel_scope *scope = st_fuel_scope(request->fuel, NULL, stage);
+    if (scope == NULL) {
+        return st_fail_oom(err);
+    }
+    const st_pass_def *def = st_pass_find(stage);
+    if (def == NULL) {
+        const st_loaded *loaded = NULL;
+        ST_TRY(st_registry_get(request->ctx->registry, STATOR_KIND_PASS, stage, &loaded, err));
+        if (!st_fuel_api.may_apply(scope, STATOR_FUEL_PASS, stage, 0)) {
+            return STATOR_OK;
+        }
+        return run_plugin_pass(loaded, scope, in, out, err);
+    }
+    st_pass_ctx ctx;
+    st_pass_ctx_init(request, scope, &ctx);
+    return st_pass_run(def, &ctx, in, out, err);
+}
+
+typedef struct pipeline_run {
+    const st_compile_request *request;
+    stator_graph *graph;
+    stator_diag **err;
+    uint32_t is_stopped;
+} pipeline_run;
+
+static void report(const st_compile_request *request, const char *stage,
+                   const stator_graph *graph, uint64_t ns) {
+    st_log(request->ctx, "passes", 2, "%s: %u nodes, %.3f ms", stage, st_graph_view(graph)->n_nodes,
+           (double)ns / 1e6);
+    if (request->on_stage != NULL) {
+        request->on_stage(request->stage_self, stage, graph, ns);
+    }
+}
+
+static stator_status run_one(void *self, const char *stage) {
+    pipeline_run *run = self;
+    if (run->is_stopped) {
+        return STATOR_OK;
+    }
+    const uint64_t start = st_now_ns();
+    stator_graph *next = NULL;
+    ST_TRY(st_run_stage(run->request, stage, run->graph, &next, run->err));
+    if ((run->request->flags & STATOR_COMPILE_VERIFY_EACH) != 0) {
+        const stator_status status = st_verify(next, run->err);
+        if (status != STATOR_OK) {
+            if (run->err != NULL && *run->err != NULL) {
+                st_diag_prefix(*run->err, "after %s", stage);
+            }
+            return status;
+        }
+    }
+    run->graph = next;
+    report(run->request, stage, next, st_now_ns() - start);
+    run->is_stopped =
+        run->request->stop_after != NULL && strcmp(run->request->stop_after, stage) == 0;
+    return STATOR_OK;
+}
+
+stator_status st_run_pipeline(const st_compile_request *request, st_module **out_module,
+                              stator_diag **err) {
+    *out_module = NULL;
+    st_module *module = NULL;
+    ST_TRY(st_module_clone(request->source, &module, err));
+    pipeline_run run = {.request = request, .graph = module->root, .err = err};
+    report(request, "import", run.graph, 0);
+    const stator_status status =
+        request->main == NULL
+            ? STATOR_OK
+            : st_pipeline_stages(request->ctx, request->main->loaded, request->main->options,
+                                 run_one, &run, err);
+    if (status != STATOR_OK) {
+        st_module_destroy(module);
+        return status;
+    }
+    module->root = run.graph;
+    *out_module = module;
+    return STATOR_OK;
+}

@@ -1,0 +1,195 @@
+/* Guard tables; see guard.h. */
+#include "core/runtime/guard.h"
+
+#include "core/base/check.h"
+#include "core/runtime/tensor.h"
+
+#include <string.h>
+
+static st_sym_cols view_columns(const stator_graph_view *v) {
+    return (st_sym_cols){.syms = v->syms, .terms = v->terms, .atoms = v->atoms};
+}
+
+/* The atom when the sym is exactly 1 * symbol, else NULL. */
+static const stator_atom_row *plain_symbol(const stator_graph_view *v, stator_ref sym) {
+    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    if (row->constant != 0 || row->term_count != 1) {
+        return NULL;
+    }
+    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
+    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
+    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL ? atom : NULL;
+}
+
+static stator_status size_init(st_guard *guard, const stator_graph_view *v, stator_ref sym,
+                               uint8_t *bound, st_guard_size *out, stator_diag **err) {
+    int64_t value = 0;
+    if (stator_sym_is_const(v, sym, &value)) {
+        *out = (st_guard_size){.kind = ST_SIZE_CONST, .lo = value};
+        return STATOR_OK;
+    }
+    const stator_atom_row *atom = plain_symbol(v, sym);
+    if (atom != NULL && !bound[atom->index]) {
+        bound[atom->index] = 1;
+        *out = (st_guard_size){.kind = ST_SIZE_BIND,
+                               .symbol = atom->index,
+                               .lo = atom->lo,
+                               .hi = atom->hi,
+                               .divisor = atom->divisor > 0 ? atom->divisor : 1};
+        return STATOR_OK;
+    }
+    *out = (st_guard_size){.kind = ST_SIZE_EXPR};
+    guard->n_exprs++;
+    const st_sym_cols cols = view_columns(v);
+    return st_symprog_init(&out->prog, guard->mem, &cols, sym) ? STATOR_OK : st_fail_oom(err);
+}
+
+static uint32_t total_rank(const stator_graph_view *v, const stator_ref *values, uint32_t n) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sum += stator_value_type(v, values[i])->rank;
+    }
+    return sum;
+}
+
+stator_status st_guard_init(st_guard *guard, st_mem *mem, const stator_graph_view *v,
+                            const stator_ref *values, uint32_t n_values, stator_diag **err) {
+    *guard = (st_guard){.mem = mem, .n_inputs = n_values, .n_symbols = v->n_symbols};
+    const uint32_t n_sizes = total_rank(v, values, n_values);
+    guard->inputs = st_calloc(mem, n_values + 1u, sizeof *guard->inputs);
+    guard->sizes = st_calloc(mem, n_sizes + 1u, sizeof *guard->sizes);
+    uint8_t *bound = st_calloc(mem, v->n_symbols + 1u, 1);
+    stator_status status = STATOR_OK;
+    if (guard->inputs == NULL || guard->sizes == NULL || bound == NULL) {
+        status = st_fail_oom(err);
+        goto done;
+    }
+    for (uint32_t i = 0; i < n_values; i++) {
+        const stator_type_row *type = stator_value_type(v, values[i]);
+        guard->inputs[i] =
+            (st_guard_input){.dtype = st_dtype_to_dl(type->dtype),
+                             .rank = type->rank,
+                             .size_begin = guard->n_sizes,
+                             .name = stator_string_at(v, stator_value_at(v, values[i])->name)};
+        for (uint32_t axis = 0; axis < type->rank; axis++) {
+            st_guard_size *size = &guard->sizes[guard->n_sizes++];
+            ST_TRY_DONE(size_init(guard, v, stator_dim_at(v, type, axis), bound, size, err));
+        }
+    }
+done:
+    st_free(mem, bound);
+    if (status != STATOR_OK) {
+        st_guard_deinit(guard);
+    }
+    return status;
+}
+
+void st_guard_deinit(st_guard *guard) {
+    if (guard->mem == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; guard->sizes != NULL && i < guard->n_sizes; i++) {
+        if (guard->sizes[i].kind == ST_SIZE_EXPR) {
+            st_symprog_deinit(&guard->sizes[i].prog, guard->mem);
+        }
+    }
+    st_free(guard->mem, guard->inputs);
+    st_free(guard->mem, guard->sizes);
+    *guard = (st_guard){0};
+}
+
+static int size_fits(const st_guard_size *size, int64_t actual, int64_t *syms) {
+    if (size->kind == ST_SIZE_CONST) {
+        return actual == size->lo;
+    }
+    if (size->kind == ST_SIZE_BIND) {
+        syms[size->symbol] = actual;
+        return actual >= size->lo && actual <= size->hi && actual % size->divisor == 0;
+    }
+    return 1; /* expressions wait until every symbol is bound */
+}
+
+static int input_fits(const st_guard *guard, const st_guard_input *input, const DLTensor *t,
+                      int64_t *syms) {
+    if (memcmp(&t->dtype, &input->dtype, sizeof t->dtype) != 0 ||
+        (uint32_t)t->ndim != input->rank) {
+        return 0;
+    }
+    for (uint32_t axis = 0; axis < input->rank; axis++) {
+        if (!size_fits(&guard->sizes[input->size_begin + axis], t->shape[axis], syms)) {
+            return 0;
+        }
+    }
+    return input->value_bytes == 0 ||
+           memcmp((const char *)t->data + t->byte_offset, input->value, input->value_bytes) == 0;
+}
+
+static int exprs_fit(const st_guard *guard, const DLTensor *in, const int64_t *syms) {
+    for (uint32_t i = 0; i < guard->n_inputs; i++) {
+        const st_guard_input *input = &guard->inputs[i];
+        for (uint32_t axis = 0; axis < input->rank; axis++) {
+            const st_guard_size *size = &guard->sizes[input->size_begin + axis];
+            int64_t expected = 0;
+            if (size->kind == ST_SIZE_EXPR && (!st_symprog_eval(&size->prog, syms, &expected) ||
+                                               expected != in[i].shape[axis])) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms) {
+    for (uint32_t i = 0; i < guard->n_symbols; i++) {
+        syms[i] = INT64_MIN;
+    }
+    for (uint32_t i = 0; i < guard->n_inputs; i++) {
+        if (!input_fits(guard, &guard->inputs[i], &in[i], syms)) {
+            return 0;
+        }
+    }
+    return guard->n_exprs == 0 || exprs_fit(guard, in, syms);
+}
+
+static void print_expected(const st_guard *guard, const st_guard_input *input, st_str *out) {
+    st_str_addf(out, "%s[", st_dtype_name(st_dtype_from_dl(input->dtype)));
+    for (uint32_t axis = 0; axis < input->rank; axis++) {
+        const st_guard_size *size = &guard->sizes[input->size_begin + axis];
+        st_str_add(out, axis == 0 ? "" : ", ");
+        if (size->kind == ST_SIZE_CONST) {
+            st_str_addf(out, "%lld", (long long)size->lo);
+        } else if (size->kind == ST_SIZE_BIND && (size->divisor > 1 || size->hi != INT64_MAX)) {
+            st_str_addf(out, "%lld..%lld by %lld", (long long)size->lo, (long long)size->hi,
+                        (long long)size->divisor);
+        } else {
+            st_str_add(out, size->kind == ST_SIZE_BIND ? "any" : "(same symbol)");
+        }
+    }
+    st_str_add(out, "]");
+}
+
+void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out) {
+    int64_t scratch[1];
+    for (uint32_t i = 0; i < guard->n_inputs; i++) {
+        const st_guard_input *input = &guard->inputs[i];
+        int fits = memcmp(&in[i].dtype, &input->dtype, sizeof in[i].dtype) == 0 &&
+                   (uint32_t)in[i].ndim == input->rank;
+        for (uint32_t axis = 0; fits && axis < input->rank; axis++) {
+            st_guard_size size = guard->sizes[input->size_begin + axis];
+            size.symbol = 0;
+            fits = size_fits(&size, in[i].shape[axis], scratch);
+        }
+        if (fits) {
+            continue;
+        }
+        st_str_addf(out, "input '%s' is %s[", input->name,
+                    st_dtype_name(st_dtype_from_dl(in[i].dtype)));
+        for (int32_t axis = 0; axis < in[i].ndim; axis++) {
+            st_str_addf(out, "%s%lld", axis == 0 ? "" : ", ", (long long)in[i].shape[axis]);
+        }
+        st_str_add(out, "], expected ");
+        print_expected(guard, input, out);
+        return;
+    }
+    st_str_add(out, "sizes that share a symbol differ between the inputs");
+}

@@ -1,0 +1,56 @@
+/* The guard table of one executable: what must hold of the inputs for it to be used, flat, checked
+ * without allocating. Checking also binds the symbols that appear as sizes.
+ *
+ * A row is one input: dtype, rank and a size per axis; a size is a plain integer (compared), the first
+ * sight of a symbol (bound, then held against range and divisor), or an expression (evaluated and
+ * compared after all symbols are bound). */
+#ifndef STATOR_RUNTIME_GUARD_H
+#define STATOR_RUNTIME_GUARD_H
+
+#include "core/base/diag.h"
+#include "core/base/sym.h"
+#include <stator/dlpack.h>
+#include <stator/ir.h>
+
+enum st_guard_size_kind { ST_SIZE_CONST = 1, ST_SIZE_BIND = 2, ST_SIZE_EXPR = 3 };
+
+typedef struct st_guard_size {
+    uint32_t kind;
+    uint32_t symbol; /* BIND: index into syms[] */
+    int64_t lo;      /* CONST: the value; BIND: range and divisor */
+    int64_t hi;
+    int64_t divisor;
+    st_symprog prog; /* EXPR */
+} st_guard_size;
+
+typedef struct st_guard_input {
+    DLDataType dtype;
+    uint32_t rank;
+    uint32_t size_begin;
+    uint32_t value_bytes; /* != 0: the contents must equal `value` */
+    const void *value;
+    const char *name; /* for messages; borrowed from the graph's module */
+} st_guard_input;
+
+typedef struct st_guard {
+    st_mem *mem;
+    st_guard_input *inputs;
+    uint32_t n_inputs;
+    st_guard_size *sizes;
+    uint32_t n_sizes;
+    uint32_t n_symbols; /* length of syms[] */
+    uint32_t n_exprs;
+} st_guard;
+
+/* The table for the inputs `values` (value refs of the viewed graph) in call order. Names are
+ * borrowed from the view. */
+stator_status st_guard_init(st_guard *guard, st_mem *mem, const stator_graph_view *view,
+                            const stator_ref *values, uint32_t n_values, stator_diag **err);
+void st_guard_deinit(st_guard *guard);
+/* 1 when the inputs fit; syms (n_symbols long) then holds every backed symbol, the others are
+ * INT64_MIN. in[] are dense. */
+int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms);
+/* Why the inputs do not fit, in words: "input 'x' has shape [1, 3, 8], expected [N, 4, 8]". */
+void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out);
+
+#endif

@@ -1,0 +1,33 @@
+/* Counted tensors of the application API, and conversions between stator_dtype and DLDataType. */
+#ifndef STATOR_RUNTIME_TENSOR_H
+#define STATOR_RUNTIME_TENSOR_H
+
+#include "core/base/diag.h"
+#include "core/runtime/pool.h"
+#include <stator/stator.h>
+
+struct stator_tensor {
+    _Atomic uint32_t refs;
+    stator_dtype dtype;
+    uint64_t size_bytes;
+    st_pool *pool;                     /* owner of the data, or NULL */
+    DLManagedTensorVersioned *managed; /* the foreign owner, or NULL */
+    st_mem *mem;
+    DLTensor view; /* shape points at `shape`; strides NULL when dense */
+    int64_t shape[STATOR_MAX_RANK];
+    int64_t strides[STATOR_MAX_RANK];
+};
+
+DLDataType st_dtype_to_dl(stator_dtype dtype);
+stator_dtype st_dtype_from_dl(DLDataType type); /* 0: none of ours */
+
+stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, uint32_t rank,
+                               const int64_t *shape, stator_tensor **out_tensor,
+                               stator_diag **err);
+stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
+                              stator_tensor **out_tensor, stator_diag **err);
+int st_tensor_is_dense(const DLTensor *tensor);
+/* Elements of src, of any strides, row-major into dst. */
+void st_tensor_copy_dense(const DLTensor *src, void *dst);
+
+#endif

@@ -1,0 +1,72 @@
+/* Looking into models and compiles: stages, single passes, written forms, inner values, fuel. What the
+ * stator command is made of. Experimental (names begin with stator_x_): may change in any release. */
+#ifndef STATOR_INSPECT_H
+#define STATOR_INSPECT_H
+
+#include <stator/stator.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Names the stages that the backend's pipeline runs, in order; doc is one sentence. */
+typedef void (*stator_x_pass_fn)(void *self, const char *name, const char *doc);
+STATOR_EXPORT stator_status stator_x_pipeline(stator_ctx *ctx, const char *backend,
+                                              stator_x_pass_fn fn, void *self) STATOR_MUST_USE;
+/* Every pass there is, ours first, then those of plugins. */
+STATOR_EXPORT stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn,
+                                            void *self) STATOR_MUST_USE;
+
+/* Runs the function's pipeline over the model's graph (imported already) and calls fn with the graph
+ * after each stage, "import" first; the graph is valid for that call. stop_after may be NULL. Nothing
+ * is compiled. */
+typedef void (*stator_x_stage_fn)(void *self, const char *stage, const stator_graph *graph,
+                                  uint64_t ns);
+STATOR_EXPORT stator_status stator_x_stages(stator_function *function, const char *stop_after,
+                                            stator_x_stage_fn fn, void *self) STATOR_MUST_USE;
+/* A new model holding a copy of the graph (any root graph, also one of a stage callback). */
+STATOR_EXPORT stator_status stator_x_model_of_graph(stator_ctx *ctx, const stator_graph *graph,
+                                                    stator_model **out_model) STATOR_MUST_USE;
+/* A copy of the model whose outputs are these values of its graph, in order. */
+STATOR_EXPORT stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
+                                                        const stator_ref *values,
+                                                        stator_model **out_model) STATOR_MUST_USE;
+/* The model after one pass, with all fuel and nothing kept whole. */
+STATOR_EXPORT stator_status stator_x_run_pass(const stator_model *model, const char *pass,
+                                              stator_model **out_model) STATOR_MUST_USE;
+/* Checks a graph's invariants. */
+STATOR_EXPORT stator_status stator_x_verify(const stator_model *model) STATOR_MUST_USE;
+/* Writes .stir (large constants into <name>.blob beside it) or .stirb, by the path's ending. */
+STATOR_EXPORT stator_status stator_x_model_write(const stator_model *model,
+                                                 const char *path) STATOR_MUST_USE;
+
+/* What the last compile of a function applied, in order of the questions asked. */
+typedef struct stator_x_fuel_row {
+    uint32_t struct_size;
+    uint32_t scope; /* number of the scope, from 1; its name begins with it */
+    uint64_t n;     /* question within the scope, from 1 */
+    uint32_t kind;  /* stator_fuel_kind */
+    uint32_t node;
+    const char *rule;
+    const char *scope_name;
+} stator_x_fuel_row;
+
+/* From this call on compiles of the function record what they apply. */
+STATOR_EXPORT void stator_x_fuel_record(stator_function *function);
+/* Compiles for these inputs without running. */
+STATOR_EXPORT stator_status stator_x_prepare(stator_function *function, uint32_t n_in,
+                                             stator_tensor *const *in) STATOR_MUST_USE;
+STATOR_EXPORT uint32_t stator_x_fuel_count(stator_function *function);
+STATOR_EXPORT stator_status stator_x_fuel_at(stator_function *function, uint32_t index,
+                                             stator_x_fuel_row *out_row) STATOR_MUST_USE;
+/* Scopes opened by the last compile, also those in which nothing was asked. */
+STATOR_EXPORT uint32_t stator_x_fuel_scopes(stator_function *function);
+
+/* Host memory request number n (from 1) and all later ones fail; 0: none. For tests. */
+STATOR_EXPORT void stator_x_fail_alloc_at(stator_ctx *ctx, uint64_t n);
+STATOR_EXPORT uint64_t stator_x_alloc_requests(stator_ctx *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

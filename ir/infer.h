@@ -28,7 +28,7 @@ const stator_ref *st_in_dims(const st_infer *in, uint32_t k, stator_ref out[STAT
 /* Reading attributes. */
 int64_t st_in_int(const st_infer *in, uint32_t a);
 double st_in_float(const st_infer *in, uint32_t a);
-uint32_t st_in_list(const st_infer *in, uint32_t a, int64_t *out, uint32_t capacity); /* INTS */
+uint32_t st_in_list(const st_infer *in, uint32_t a, int64_t *out, uint32_t capacity);    /* INTS */
 uint32_t st_in_syms(const st_infer *in, uint32_t a, stator_ref *out, uint32_t capacity); /* DIMS */
 /* An axis attribute brought into [0, rank); fails with a text naming op and range. */
 stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32_t *out,
@@ -46,6 +46,65 @@ stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t 
 /* Setting result k. */
 stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t rank,
                         const stator_ref *dims, stator_diag **err);
+
+/* ---- more helpers ---- */
+
+int st_in_has(const st_infer *in, uint32_t k);              /* operand k is there */
+int st_in_has_attr(const st_infer *in, uint32_t a);         /* attribute a is not absent */
+uint32_t st_in_place(const st_infer *in, const char *name); /* an attribute's place; must exist */
+const char *st_in_string(const st_infer *in, uint32_t a);   /* "" when absent */
+/* Name of operand k as the row writes it ("x"), into buf. */
+const char *st_in_operand_name(const st_infer *in, uint32_t k, char buf[32]);
+/* Text of a sym ("N + 1"), into buf. */
+const char *st_in_sym_text(const st_infer *in, stator_ref sym, char buf[96]);
+/* Sizes. 0 stands for "past a cap" and goes through every operation; st_in_set makes an unbacked
+ * symbol of it. op as in stator_types_api.sym_op. */
+stator_ref st_in_size(const st_infer *in, int64_t value);
+stator_ref st_in_op(const st_infer *in, uint32_t op, stator_ref a, stator_ref b);
+stator_ref st_in_op_int(const st_infer *in, uint32_t op, stator_ref a, int64_t b);
+stator_ref st_in_product(const st_infer *in, const stator_ref *dims, uint32_t n);
+int st_in_const(const st_infer *in, stator_ref sym, int64_t *out);
+void st_in_range(const st_infer *in, stator_ref sym, int64_t *out_lo, int64_t *out_hi);
+/* The size of result k's axis, known only when the program runs: what the caller stated for it
+ * (given_types), else a fresh unbacked symbol in [0, hi]. 0: out of memory. */
+stator_ref st_in_unbacked(const st_infer *in, uint32_t k, uint32_t axis, int64_t hi);
+/* Largest possible element count of operand k (INT64_MAX when open). */
+int64_t st_in_numel_bound(const st_infer *in, uint32_t k);
+/* Checks. */
+stator_status st_in_rank_is(const st_infer *in, uint32_t k, uint32_t lo, uint32_t hi,
+                            stator_diag **err);
+stator_status st_in_same_dtype(const st_infer *in, uint32_t a, uint32_t b, stator_diag **err);
+stator_status st_in_dtype_is(const st_infer *in, uint32_t k, stator_dtype dtype, stator_diag **err);
+/* classes: bit (1 << stator_dtype_class); what: "a float dtype". */
+stator_status st_in_class_is(const st_infer *in, uint32_t k, uint32_t classes, const char *what,
+                             stator_diag **err);
+stator_status st_in_index_dtype(const st_infer *in, uint32_t k, stator_diag **err);
+/* Operand k is a scalar (rank 0, or rank 1 of size 1 when one_ok). */
+stator_status st_in_scalar(const st_infer *in, uint32_t k, int one_ok, stator_diag **err);
+/* The string attribute is one of a comma-separated list. */
+stator_status st_in_one_of(const st_infer *in, uint32_t a, const char *words, stator_diag **err);
+/* A list attribute (INTS or DIMS) has exactly n entries. */
+stator_status st_in_list_count(const st_infer *in, uint32_t a, uint32_t n, stator_diag **err);
+/* Axes of a list attribute in [0, rank), each once, as a bit set. */
+stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t *out_set,
+                         stator_diag **err);
+/* floordiv(size + lo + hi - dilation * (kernel - 1) - 1, stride) + 1; fails when the window is
+ * proved larger than the padded size. */
+typedef struct st_in_window {
+    stator_ref size, kernel, lo, hi;
+    int64_t stride, dilation;
+} st_in_window;
+stator_status st_in_window_size(const st_infer *in, const st_in_window *w, uint32_t axis,
+                                stator_ref *out, stator_diag **err);
+/* Sets result k to the type of operand j, with another dtype when dtype is not 0. */
+stator_status st_in_like(st_infer *in, uint32_t k, uint32_t j, stator_dtype dtype,
+                         stator_diag **err);
+
+/* A row as an attribute for st_build_node; lists are copied into the arena. `type` receives the
+ * type ref of a BLOB. */
+stator_status st_attr_from_row(const stator_graph_view *v, const st_module *m, st_arena *arena,
+                               const char *name, const stator_attr_row *row, stator_attr *out,
+                               stator_diag **err);
 
 /* A node to decompose, as a decomposition function sees it. */
 typedef struct st_decompose_node {

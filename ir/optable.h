@@ -4,7 +4,8 @@
  * A row of ops.def:
  *   STATOR_OP(silu, .operands = "x", .results = "y", .attrs = "", .infer = st_infer_same,
  *             .flags = STATOR_OP_POINTWISE, .body = "mul(x, sigmoid(x))", .doc = "...")
- * .attrs is "name:kind=default; ..." with kinds int float string dtype ints floats dims blob; without
+ * .attrs is "name:kind=default; ..." with kinds int float string dtype ints floats dims blob;
+ * without
  * "=default" the attribute is required; "=none" is absent unless given. The generated header
  * <stator/ops.h> has an enumerator STATOR_<op>_<attr> for each attribute's place. */
 #ifndef STATOR_IR_OPTABLE_H
@@ -44,7 +45,7 @@ typedef struct st_op_def { /* one row as written */
     double rtol, atol; /* stated tolerance of the op in f32 (0: exact) */
 } st_op_def;
 
-typedef struct st_op { /* one row as used */
+typedef struct st_op {   /* one row as used */
     stator_op_desc desc; /* first: view->ops points here */
     const st_op_def *def;
     st_infer_fn infer;
@@ -69,6 +70,16 @@ uint32_t st_optable_count(const st_optable *table);
 /* Adds a library's op; ALREADY_EXISTS when the name is taken. */
 stator_status st_optable_add(st_optable *table, const void *oplib_op, void *self,
                              stator_diag **err);
+/* 1 for INTS, FLOATS and DIMS. */
+int st_attr_is_list(uint32_t kind);
+/* 1 when an attribute that is not given stays absent (a node's row of kind NONE): "=none". For
+ * kind STRING "none" is a word like any other. Such a desc has s = "none". */
+int st_attr_default_is_absent(const stator_attr_desc *desc);
+/* The elements of a list default such as "[1, 1]" (desc->s); 0 when it cannot be read. */
+int st_attr_default_list(const stator_attr_desc *desc, double *out, uint32_t capacity,
+                         uint32_t *out_count);
+/* Least and largest number of names in "x, w, b?" (? optional; * any number: UINT32_MAX). */
+void st_name_counts(const char *names, uint32_t *out_min, uint32_t *out_max);
 /* The built-in row definitions, for tests and the header generator. */
 const st_op_def *st_op_defs(uint32_t *out_count);
 

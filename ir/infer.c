@@ -1,0 +1,506 @@
+/* Helpers of the infer rules (ir/ops/op_*.c): reading operands and attributes, size arithmetic,
+ * checks with texts, setting results.
+ *
+ * In: a st_infer that the builder filled; `attrs` has a row for every attribute of the schema. Out:
+ * type refs in in->types. Sizes are syms; the ref 0 stands for a size past a cap of the symbolic
+ * engine and turns into an unbacked symbol in st_in_set. A check fails only for what is proved
+ * wrong; what is unknown is checked when the program runs. */
+#include "ir/infer.h"
+
+#include "core/base/check.h"
+#include "core/base/str.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- reading ---- */
+
+int st_in_has(const st_infer *in, uint32_t k)
+{
+    return k < in->n_operands && in->operands[k] != 0;
+}
+
+static const stator_type_row *type_of(const st_infer *in, uint32_t k)
+{
+    return stator_value_type(in->v, in->operands[k]);
+}
+
+stator_dtype st_in_dtype(const st_infer *in, uint32_t k)
+{
+    return st_in_has(in, k) ? type_of(in, k)->dtype : STATOR_DTYPE_NONE;
+}
+
+uint32_t st_in_rank(const st_infer *in, uint32_t k)
+{
+    return st_in_has(in, k) ? type_of(in, k)->rank : 0;
+}
+
+stator_ref st_in_dim(const st_infer *in, uint32_t k, uint32_t axis)
+{
+    return stator_dim_at(in->v, type_of(in, k), axis);
+}
+
+const stator_ref *st_in_dims(const st_infer *in, uint32_t k, stator_ref out[STATOR_MAX_RANK])
+{
+    const uint32_t rank = st_in_rank(in, k);
+    for (uint32_t i = 0; i < rank; i++) {
+        out[i] = st_in_dim(in, k, i);
+    }
+    return out;
+}
+
+int st_in_has_attr(const st_infer *in, uint32_t a)
+{
+    return in->attrs[a]->kind != STATOR_ATTR_NONE;
+}
+
+uint32_t st_in_place(const st_infer *in, const char *name)
+{
+    const stator_op_desc *desc = &in->op->desc;
+    uint32_t a = 0;
+    while (a + 1u < desc->attr_count && strcmp(desc->attrs[a].name, name) != 0) {
+        a++;
+    }
+    return a;
+}
+
+int64_t st_in_int(const st_infer *in, uint32_t a)
+{
+    return in->attrs[a]->i;
+}
+
+double st_in_float(const st_infer *in, uint32_t a)
+{
+    return in->attrs[a]->f;
+}
+
+const char *st_in_string(const st_infer *in, uint32_t a)
+{
+    const stator_attr_row *row = in->attrs[a];
+    return row->kind == STATOR_ATTR_STRING ? stator_string_at(in->v, row->begin) : "";
+}
+
+uint32_t st_in_list(const st_infer *in, uint32_t a, int64_t *out, uint32_t capacity)
+{
+    const stator_attr_row *row = in->attrs[a];
+    if (row->kind != STATOR_ATTR_INTS) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < row->count && i < capacity; i++) {
+        out[i] = *(const int64_t *)stator_column_at(&in->v->i64s, row->begin + i);
+    }
+    return row->count;
+}
+
+uint32_t st_in_syms(const st_infer *in, uint32_t a, stator_ref *out, uint32_t capacity)
+{
+    const stator_attr_row *row = in->attrs[a];
+    if (row->kind != STATOR_ATTR_DIMS) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < row->count && i < capacity; i++) {
+        out[i] = stator_ref_at(in->v, row->begin + i);
+    }
+    return row->count;
+}
+
+const char *st_in_operand_name(const st_infer *in, uint32_t k, char buf[32])
+{
+    const char *p = in->op->desc.operands;
+    for (uint32_t i = 0; i < k && strchr(p, ',') != NULL; i++) {
+        p = strchr(p, ',') + 1;
+    }
+    p += strspn(p, " ");
+    const int n = (int)strcspn(p, " ,?*");
+    if (p[n] == '*') {
+        snprintf(buf, 32, "%.*s[%u]", n > 16 ? 16 : n, p, k);
+    } else {
+        snprintf(buf, 32, "%.*s", n > 24 ? 24 : n, p);
+    }
+    return buf;
+}
+
+static const char *symbol_name(void *self, uint32_t name)
+{
+    return st_module_str(self, name);
+}
+
+const char *st_in_sym_text(const st_infer *in, stator_ref sym, char buf[96])
+{
+    st_str text;
+    st_str_init(&text, in->m->mem);
+    if (sym != 0) {
+        st_sym_print(&in->m->symtab, sym, symbol_name, in->m, &text);
+    }
+    snprintf(buf, 96, "%s", st_str_ok(&text) && text.data ? text.data : "?");
+    st_str_deinit(&text);
+    return buf;
+}
+
+/* ---- failing ---- */
+
+stator_status st_in_fail(const st_infer *in, stator_diag **err, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: %s", in->op->desc.name, text);
+}
+
+stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32_t *out,
+                         stator_diag **err)
+{
+    *out = 0;
+    if (axis < -(int64_t)rank || axis >= (int64_t)rank) {
+        return st_in_fail(in, err, "axis %lld is outside [%d, %d) of a tensor of rank %u",
+                          (long long)axis, -(int)rank, (int)rank, rank);
+    }
+    *out = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    return STATOR_OK;
+}
+
+stator_status st_in_rank_is(const st_infer *in, uint32_t k, uint32_t lo, uint32_t hi,
+                            stator_diag **err)
+{
+    char name[32];
+    const uint32_t rank = st_in_rank(in, k);
+    if (rank >= lo && rank <= hi) {
+        return STATOR_OK;
+    }
+    st_in_operand_name(in, k, name);
+    if (lo == hi) {
+        return st_in_fail(in, err, "%s has rank %u, expected %u", name, rank, lo);
+    }
+    return hi >= STATOR_MAX_RANK
+               ? st_in_fail(in, err, "%s has rank %u, expected at least %u", name, rank, lo)
+               : st_in_fail(in, err, "%s has rank %u, expected %u to %u", name, rank, lo, hi);
+}
+
+stator_status st_in_same_dtype(const st_infer *in, uint32_t a, uint32_t b, stator_diag **err)
+{
+    char a_name[32], b_name[32];
+    if (!st_in_has(in, a) || !st_in_has(in, b) || st_in_dtype(in, a) == st_in_dtype(in, b)) {
+        return STATOR_OK;
+    }
+    return st_in_fail(in, err, "%s is %s and %s is %s, expected equal dtypes (cast one of them)",
+                      st_in_operand_name(in, a, a_name), st_dtype_name(st_in_dtype(in, a)),
+                      st_in_operand_name(in, b, b_name), st_dtype_name(st_in_dtype(in, b)));
+}
+
+stator_status st_in_dtype_is(const st_infer *in, uint32_t k, stator_dtype dtype, stator_diag **err)
+{
+    char name[32];
+    if (!st_in_has(in, k) || st_in_dtype(in, k) == dtype) {
+        return STATOR_OK;
+    }
+    return st_in_fail(in, err, "%s is %s, expected %s", st_in_operand_name(in, k, name),
+                      st_dtype_name(st_in_dtype(in, k)), st_dtype_name(dtype));
+}
+
+stator_status st_in_class_is(const st_infer *in, uint32_t k, uint32_t classes, const char *what,
+                             stator_diag **err)
+{
+    char name[32];
+    if (!st_in_has(in, k) || (classes >> st_dtype_class(st_in_dtype(in, k)) & 1u) != 0) {
+        return STATOR_OK;
+    }
+    return st_in_fail(in, err, "%s is %s, expected %s", st_in_operand_name(in, k, name),
+                      st_dtype_name(st_in_dtype(in, k)), what);
+}
+
+stator_status st_in_index_dtype(const st_infer *in, uint32_t k, stator_diag **err)
+{
+    const stator_dtype dtype = st_in_dtype(in, k);
+    char name[32];
+    if (dtype == STATOR_I64 || dtype == STATOR_I32) {
+        return STATOR_OK;
+    }
+    return st_in_fail(in, err, "%s is %s, expected i32 or i64", st_in_operand_name(in, k, name),
+                      st_dtype_name(dtype));
+}
+
+stator_status st_in_scalar(const st_infer *in, uint32_t k, int one_ok, stator_diag **err)
+{
+    char name[32];
+    const uint32_t rank = st_in_rank(in, k);
+    if (!st_in_has(in, k) || rank == 0) {
+        return STATOR_OK;
+    }
+    if (one_ok && rank == 1) {
+        return st_in_same_dim(in, st_in_dim(in, k, 0), st_in_size(in, 1),
+                              st_in_operand_name(in, k, name), err);
+    }
+    return st_in_fail(in, err, "%s has rank %u, expected a scalar", st_in_operand_name(in, k, name),
+                      rank);
+}
+
+stator_status st_in_one_of(const st_infer *in, uint32_t a, const char *words, stator_diag **err)
+{
+    const char *word = st_in_string(in, a);
+    if (st_list_has(words, word)) {
+        return STATOR_OK;
+    }
+    return st_in_fail(in, err, "%s is '%s', expected one of %s", in->op->desc.attrs[a].name, word,
+                      words);
+}
+
+stator_status st_in_list_count(const st_infer *in, uint32_t a, uint32_t n, stator_diag **err)
+{
+    const uint32_t count = in->attrs[a]->count;
+    if (count == n) {
+        return STATOR_OK;
+    }
+    return st_in_fail(in, err, "%s has %u entries, expected %u", in->op->desc.attrs[a].name, count,
+                      n);
+}
+
+stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t *out_set,
+                         stator_diag **err)
+{
+    int64_t axes[STATOR_MAX_RANK];
+    const uint32_t n = st_in_list(in, a, axes, STATOR_MAX_RANK);
+    uint32_t set = 0;
+    *out_set = 0;
+    if (n > rank) {
+        return st_in_fail(in, err, "%s has %u entries, x has rank %u", in->op->desc.attrs[a].name,
+                          n, rank);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t axis = 0;
+        ST_TRY(st_in_axis(in, axes[i], rank, &axis, err));
+        if (set >> axis & 1u) {
+            return st_in_fail(in, err, "%s names axis %u twice", in->op->desc.attrs[a].name, axis);
+        }
+        set |= 1u << axis;
+    }
+    *out_set = set;
+    return STATOR_OK;
+}
+
+/* ---- sizes ---- */
+
+stator_ref st_in_size(const st_infer *in, int64_t value)
+{
+    return st_sym_int(&in->m->symtab, value);
+}
+
+stator_ref st_in_op(const st_infer *in, uint32_t op, stator_ref a, stator_ref b)
+{
+    return a != 0 && b != 0 ? st_sym_op(&in->m->symtab, op, a, b) : 0;
+}
+
+stator_ref st_in_op_int(const st_infer *in, uint32_t op, stator_ref a, int64_t b)
+{
+    return st_in_op(in, op, a, st_in_size(in, b));
+}
+
+stator_ref st_in_product(const st_infer *in, const stator_ref *dims, uint32_t n)
+{
+    stator_ref product = st_in_size(in, 1);
+    for (uint32_t i = 0; i < n; i++) {
+        product = st_in_op(in, '*', product, dims[i]);
+    }
+    return product;
+}
+
+int st_in_const(const st_infer *in, stator_ref sym, int64_t *out)
+{
+    return sym != 0 && st_sym_const(&in->m->symtab, sym, out);
+}
+
+void st_in_range(const st_infer *in, stator_ref sym, int64_t *out_lo, int64_t *out_hi)
+{
+    *out_lo = 0;
+    *out_hi = INT64_MAX;
+    if (sym != 0) {
+        st_sym_range(&in->m->symtab, sym, out_lo, out_hi);
+    }
+}
+
+/* The stated size of result k's axis, or 0. */
+static stator_ref given_dim(const st_infer *in, uint32_t k, uint32_t axis)
+{
+    if (in->given_types == NULL || k >= in->n_results || in->given_types[k] == 0) {
+        return 0;
+    }
+    const stator_type_row *type = stator_type_at(in->v, in->given_types[k]);
+    return axis < type->rank ? stator_dim_at(in->v, type, axis) : 0;
+}
+
+stator_ref st_in_unbacked(const st_infer *in, uint32_t k, uint32_t axis, int64_t hi)
+{
+    const stator_ref given = given_dim(in, k, axis);
+    return given ? given : st_sym_symbol(&in->m->symtab, 0, 0, hi, 1, 1u);
+}
+
+int64_t st_in_numel_bound(const st_infer *in, uint32_t k)
+{
+    int64_t bound = 1;
+    for (uint32_t i = 0; i < st_in_rank(in, k); i++) {
+        int64_t lo, hi;
+        st_in_range(in, st_in_dim(in, k, i), &lo, &hi);
+        if (hi == INT64_MAX || !st_mul_i64(bound, hi, &bound)) {
+            return INT64_MAX;
+        }
+    }
+    return bound < 0 ? INT64_MAX : bound;
+}
+
+stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, const char *what,
+                             stator_diag **err)
+{
+    char a_text[96], b_text[96];
+    if (a == 0 || b == 0 || st_sym_eq(&in->m->symtab, a, b) != 0) {
+        return STATOR_OK;
+    }
+    return st_in_fail(in, err, "%s: sizes %s and %s differ", what, st_in_sym_text(in, a, a_text),
+                      st_in_sym_text(in, b, b_text));
+}
+
+/* One size of a broadcast. Known cases first; else the formula max(a, b), which is the result when
+ * neither is 0; a 0 against a 1 gives 0, so the factor min(a, b, 1) is added where 0 may occur. */
+static stator_ref broadcast_dim(const st_infer *in, stator_ref a, stator_ref b)
+{
+    int64_t a_lo, a_hi, b_lo, b_hi, value;
+    if (a == b || a == 0 || (st_in_const(in, b, &value) && value == 1)) {
+        return a;
+    }
+    if (b == 0 || (st_in_const(in, a, &value) && value == 1)) {
+        return b;
+    }
+    if (st_sym_eq(&in->m->symtab, a, b) == 1) {
+        return a;
+    }
+    st_in_range(in, a, &a_lo, &a_hi);
+    st_in_range(in, b, &b_lo, &b_hi);
+    if (a_lo >= 2 || a_hi == 0) {
+        return a;
+    }
+    if (b_lo >= 2 || b_hi == 0) {
+        return b;
+    }
+    const stator_ref larger = st_in_op(in, 'M', a, b);
+    if (a_lo >= 1 && b_lo >= 1) {
+        return larger;
+    }
+    const stator_ref smaller = st_in_op_int(in, 'm', st_in_op(in, 'm', a, b), 1);
+    return st_in_op(in, '*', larger, smaller);
+}
+
+stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t a_rank,
+                              const stator_ref *b, uint32_t b_rank, stator_ref *out,
+                              uint32_t *out_rank, stator_diag **err)
+{
+    const uint32_t rank = a_rank > b_rank ? a_rank : b_rank;
+    const stator_ref one = st_in_size(in, 1);
+    stator_ref dims[STATOR_MAX_RANK];
+    char a_text[96], b_text[96];
+    for (uint32_t i = 0; i < rank; i++) {
+        const stator_ref x = i + a_rank >= rank ? a[i + a_rank - rank] : one;
+        const stator_ref y = i + b_rank >= rank ? b[i + b_rank - rank] : one;
+        int64_t lo, hi, y_lo, y_hi;
+        st_in_range(in, x, &lo, &hi);
+        st_in_range(in, y, &y_lo, &y_hi);
+        const int never_one = (lo > 1 || hi < 1) && (y_lo > 1 || y_hi < 1);
+        if (never_one && x != 0 && y != 0 && st_sym_eq(&in->m->symtab, x, y) == 0) {
+            return st_in_fail(in, err, "sizes %s and %s of axis %u (of %u) do not broadcast",
+                              st_in_sym_text(in, x, a_text), st_in_sym_text(in, y, b_text), i,
+                              rank);
+        }
+        dims[i] = broadcast_dim(in, x, y);
+    }
+    memcpy(out, dims, rank * sizeof *out);
+    *out_rank = rank;
+    return STATOR_OK;
+}
+
+stator_status st_in_window_size(const st_infer *in, const st_in_window *w, uint32_t axis,
+                                stator_ref *out, stator_diag **err)
+{
+    char size_text[96], window_text[96];
+    *out = 0;
+    if (w->stride < 1 || w->dilation < 1) {
+        return st_in_fail(in, err, "stride %lld and dilation %lld of axis %u must be at least 1",
+                          (long long)w->stride, (long long)w->dilation, axis);
+    }
+    const stator_ref padded = st_in_op(in, '+', st_in_op(in, '+', w->size, w->lo), w->hi);
+    const stator_ref reach = st_in_op_int(
+        in, '+', st_in_op_int(in, '*', st_in_op_int(in, '-', w->kernel, 1), w->dilation), 1);
+    if (padded != 0 && reach != 0 && st_sym_le(&in->m->symtab, reach, padded) == 0) {
+        return st_in_fail(
+            in, err, "axis %u: the window reaches over %s elements, the padded size is %s", axis,
+            st_in_sym_text(in, reach, window_text), st_in_sym_text(in, padded, size_text));
+    }
+    const stator_ref steps = st_in_op_int(in, '/', st_in_op(in, '-', padded, reach), w->stride);
+    *out = st_in_op_int(in, '+', steps, 1);
+    return STATOR_OK;
+}
+
+/* ---- results ---- */
+
+stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t rank,
+                        const stator_ref *dims, stator_diag **err)
+{
+    stator_ref sizes[STATOR_MAX_RANK];
+    if (rank > STATOR_MAX_RANK) {
+        return st_in_fail(in, err, "the result would have rank %u, at most %d are possible", rank,
+                          STATOR_MAX_RANK);
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t value;
+        sizes[i] = dims[i] ? dims[i] : st_in_unbacked(in, k, i, INT64_MAX);
+        if (sizes[i] == 0) {
+            return st_fail_oom(err);
+        }
+        if (st_in_const(in, sizes[i], &value) && value < 0) {
+            return st_in_fail(in, err, "axis %u of the result would have size %lld", i,
+                              (long long)value);
+        }
+    }
+    in->types[k] = st_module_type(in->m, dtype, rank, sizes);
+    return in->types[k] ? STATOR_OK : st_fail_oom(err);
+}
+
+stator_status st_in_like(st_infer *in, uint32_t k, uint32_t j, stator_dtype dtype,
+                         stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    return st_in_set(in, k, dtype ? dtype : st_in_dtype(in, j), st_in_rank(in, j),
+                     st_in_dims(in, j, dims), err);
+}
+
+/* ---- rows as attributes ---- */
+
+stator_status st_attr_from_row(const stator_graph_view *v, const st_module *m, st_arena *arena,
+                               const char *name, const stator_attr_row *row, stator_attr *out,
+                               stator_diag **err)
+{
+    *out = (stator_attr){.name = name, .kind = row->kind, .i = row->i, .f = row->f};
+    if (row->kind == STATOR_ATTR_STRING) {
+        out->s = stator_string_at(v, row->begin);
+        return STATOR_OK;
+    }
+    if (row->kind == STATOR_ATTR_BLOB) {
+        out->blob = st_module_blob_at(m, row->begin);
+        return STATOR_OK;
+    }
+    if (!st_attr_is_list(row->kind)) {
+        return STATOR_OK;
+    }
+    const uint32_t size = row->kind == STATOR_ATTR_DIMS ? 4u : 8u;
+    const stator_column *column = row->kind == STATOR_ATTR_INTS     ? &v->i64s
+                                  : row->kind == STATOR_ATTR_FLOATS ? &v->f64s
+                                                                    : &v->refs;
+    char *list = st_arena_alloc(arena, (uint64_t)row->count * size + 1u, 16);
+    if (list == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < row->count; i++) {
+        memcpy(list + (size_t)i * size, stator_column_at(column, row->begin + i), size);
+    }
+    out->count = row->count;
+    out->list = list;
+    return STATOR_OK;
+}

@@ -1,0 +1,416 @@
+/* Infer rules of control flow: cond, while, scan, call. In: operands and finished regions whose
+ * inputs are the loop's own values and the captures, in order. Out: result types.
+ *
+ * A region input must agree with its operand in dtype and rank; a size that may change from one
+ * iteration to the next is a symbol of the region input's own, which the loop binds anew each time.
+ * Result sizes: what is provably the same in every iteration (or in both branches) stays; sizes
+ * that only exist inside a region become unbacked symbols of the node. */
+#include "core/base/check.h"
+#include "ir/ops/rules.h"
+#include <stator/ops.h>
+
+#define MAX_BOUND 256u
+#define NO_AXIS UINT32_MAX
+
+typedef struct region_reader {
+    st_infer *in;
+    const stator_graph_view *v; /* of the region */
+    const char *what;           /* "then branch", "body" */
+    uint32_t bound[MAX_BOUND];  /* atoms that region inputs bind */
+    uint32_t n_bound;
+} region_reader;
+
+static void open_region(region_reader *r, st_infer *in, uint32_t k, const char *what)
+{
+    r->in = in;
+    r->v = st_graph_view(in->regions[k]);
+    r->what = what;
+    r->n_bound = 0;
+}
+
+static stator_status counts_are(const region_reader *r, uint32_t inputs, uint32_t outputs,
+                                stator_diag **err)
+{
+    if (r->v->n_inputs != inputs) {
+        return st_in_fail(r->in, err, "the %s has %u inputs, expected %u", r->what, r->v->n_inputs,
+                          inputs);
+    }
+    if (r->v->n_outputs != outputs) {
+        return st_in_fail(r->in, err, "the %s has %u outputs, expected %u", r->what,
+                          r->v->n_outputs, outputs);
+    }
+    return STATOR_OK;
+}
+
+static const stator_type_row *input_type(const region_reader *r, uint32_t i)
+{
+    return stator_value_type(r->v, 1u + i);
+}
+
+static const stator_type_row *output_type(const region_reader *r, uint32_t i)
+{
+    return stator_value_type(r->v, stator_output_at(r->v, i));
+}
+
+static stator_status scalar_is(const region_reader *r, const stator_type_row *type,
+                               stator_dtype dtype, const char *name, stator_diag **err)
+{
+    if (type->dtype == dtype && type->rank == 0) {
+        return STATOR_OK;
+    }
+    return st_in_fail(r->in, err, "the %s's %s is %s of rank %u, expected a %s scalar", r->what,
+                      name, st_dtype_name(type->dtype), type->rank, st_dtype_name(dtype));
+}
+
+/* Region input i receives operand k (without axis `skip`, when scanned). Notes the symbols that the
+ * input binds. */
+static stator_status match_input(region_reader *r, uint32_t i, uint32_t k, uint32_t skip,
+                                 stator_diag **err)
+{
+    const stator_type_row *type = input_type(r, i);
+    const uint32_t rank = st_in_rank(r->in, k) - (skip != NO_AXIS);
+    char a_text[96], b_text[96];
+    if (type->dtype != st_in_dtype(r->in, k) || type->rank != rank) {
+        return st_in_fail(r->in, err,
+                          "operand %u is %s of rank %u, input %u of the %s is %s of rank %u", k,
+                          st_dtype_name(st_in_dtype(r->in, k)), rank, i, r->what,
+                          st_dtype_name(type->dtype), type->rank);
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        const stator_ref inner = stator_dim_at(r->v, type, d);
+        const stator_ref outer = st_in_dim(r->in, k, d + (skip != NO_AXIS && d >= skip));
+        const uint32_t atom = st_sym_as_symbol(&r->in->m->symtab, inner);
+        if (st_sym_eq(&r->in->m->symtab, inner, outer) == 0) {
+            return st_in_fail(r->in, err,
+                              "axis %u of operand %u has size %s, input %u of the %s "
+                              "expects %s",
+                              d, k, st_in_sym_text(r->in, outer, a_text), i, r->what,
+                              st_in_sym_text(r->in, inner, b_text));
+        }
+        if (inner != outer && atom != 0 && r->n_bound < MAX_BOUND) {
+            r->bound[r->n_bound++] = atom;
+        }
+    }
+    return STATOR_OK;
+}
+
+/* Does `sym` use the atom? */
+static int uses_atom(const st_symtab *tab, stator_ref sym, uint32_t atom)
+{
+    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
+    for (uint32_t t = 0; t < row->term_count; t++) {
+        const stator_term_row *term = st_seg_at(&tab->terms, row->term_begin + t);
+        const stator_atom_row *a = st_seg_at(&tab->atoms, term->atom);
+        if (term->atom == atom || (a->a != 0 && uses_atom(tab, a->a, atom)) ||
+            (a->b != 0 && uses_atom(tab, a->b, atom))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int operands_use(const st_infer *in, uint32_t atom)
+{
+    for (uint32_t k = 0; k < in->n_operands; k++) {
+        for (uint32_t d = 0; d < st_in_rank(in, k); d++) {
+            if (uses_atom(&in->m->symtab, st_in_dim(in, k, d), atom)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Is the size meaningless outside of the region: bound by its inputs, or made by one of its nodes?
+ */
+static int is_inner(const region_reader *r, stator_ref sym)
+{
+    const st_symtab *tab = &r->in->m->symtab;
+    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
+    for (uint32_t t = 0; t < row->term_count; t++) {
+        const stator_term_row *term = st_seg_at(&tab->terms, row->term_begin + t);
+        const stator_atom_row *atom = st_seg_at(&tab->atoms, term->atom);
+        if (atom->kind != STATOR_ATOM_SYMBOL) {
+            if (is_inner(r, atom->a) || is_inner(r, atom->b)) {
+                return 1;
+            }
+            continue;
+        }
+        for (uint32_t i = 0; i < r->n_bound; i++) {
+            if (r->bound[i] == term->atom) {
+                return 1;
+            }
+        }
+        if ((atom->flags & 1u) != 0 && !operands_use(r->in, term->atom)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int64_t upper_bound(const st_infer *in, stator_ref sym)
+{
+    int64_t lo, hi;
+    st_in_range(in, sym, &lo, &hi);
+    return hi < 0 ? 0 : hi;
+}
+
+/* A region size as seen from outside, for axis d of result k. */
+static stator_ref outer_size(const region_reader *r, stator_ref sym, uint32_t k, uint32_t d)
+{
+    return is_inner(r, sym) ? st_in_unbacked(r->in, k, d, upper_bound(r->in, sym)) : sym;
+}
+
+/* n_results must be what the caller asked for, if he did. */
+static stator_status results_are(st_infer *in, uint32_t n, stator_diag **err)
+{
+    if (in->n_results == 0) {
+        in->given_types = NULL;
+    } else if (in->n_results != n) {
+        return st_in_fail(in, err, "%u results asked for, the regions give %u", in->n_results, n);
+    }
+    if (n > 256u) {
+        return st_in_fail(in, err, "%u results, at most 256 are possible", n);
+    }
+    in->n_results = n;
+    return STATOR_OK;
+}
+
+/* A count attribute in [0, limit]. */
+static stator_status count_attr(const st_infer *in, uint32_t a, uint32_t limit, uint32_t *out,
+                                stator_diag **err)
+{
+    const int64_t value = st_in_int(in, a);
+    *out = (uint32_t)value;
+    if (value < 0 || value > (int64_t)limit) {
+        return st_in_fail(in, err, "%s is %lld, expected 0 to %u", in->op->desc.attrs[a].name,
+                          (long long)value, limit);
+    }
+    return STATOR_OK;
+}
+
+/* ---- call and cond ---- */
+
+stator_status st_infer_call(st_infer *in, stator_diag **err)
+{
+    region_reader r;
+    stator_ref dims[STATOR_MAX_RANK];
+    open_region(&r, in, 0, "region");
+    ST_TRY(counts_are(&r, in->n_operands, r.v->n_outputs, err));
+    ST_TRY(results_are(in, r.v->n_outputs, err));
+    for (uint32_t k = 0; k < in->n_operands; k++) {
+        ST_TRY(match_input(&r, k, k, NO_AXIS, err));
+    }
+    for (uint32_t k = 0; k < r.v->n_outputs; k++) {
+        const stator_type_row *type = output_type(&r, k);
+        for (uint32_t d = 0; d < type->rank; d++) {
+            dims[d] = outer_size(&r, stator_dim_at(r.v, type, d), k, d);
+        }
+        ST_TRY(st_in_set(in, k, type->dtype, type->rank, dims, err));
+    }
+    return STATOR_OK;
+}
+
+/* Result k of cond: sizes that both branches share stay, others become unbacked. */
+static stator_status join_branches(st_infer *in, const region_reader *then_branch,
+                                   const region_reader *else_branch, uint32_t k, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    const stator_type_row *a = output_type(then_branch, k), *b = output_type(else_branch, k);
+    if (a->dtype != b->dtype || a->rank != b->rank) {
+        return st_in_fail(in, err,
+                          "result %u is %s of rank %u in the then branch and %s of rank %u in the "
+                          "else branch, expected equal ones",
+                          k, st_dtype_name(a->dtype), a->rank, st_dtype_name(b->dtype), b->rank);
+    }
+    for (uint32_t d = 0; d < a->rank; d++) {
+        const stator_ref x = stator_dim_at(then_branch->v, a, d);
+        const stator_ref y = stator_dim_at(else_branch->v, b, d);
+        if (st_sym_eq(&in->m->symtab, x, y) == 1 && !is_inner(then_branch, x)) {
+            dims[d] = x;
+            continue;
+        }
+        const int64_t x_hi = upper_bound(in, x), y_hi = upper_bound(in, y);
+        dims[d] = st_in_unbacked(in, k, d, x_hi > y_hi ? x_hi : y_hi);
+    }
+    return st_in_set(in, k, a->dtype, a->rank, dims, err);
+}
+
+stator_status st_infer_cond(st_infer *in, stator_diag **err)
+{
+    region_reader branch[2];
+    ST_TRY(st_in_dtype_is(in, 0, STATOR_BOOL, err));
+    ST_TRY(st_in_scalar(in, 0, 0, err));
+    for (uint32_t i = 0; i < 2; i++) {
+        open_region(&branch[i], in, i, i == 0 ? "then branch" : "else branch");
+        ST_TRY(counts_are(&branch[i], in->n_operands - 1u, branch[0].v->n_outputs, err));
+        for (uint32_t k = 1; k < in->n_operands; k++) {
+            ST_TRY(match_input(&branch[i], k - 1u, k, NO_AXIS, err));
+        }
+    }
+    ST_TRY(results_are(in, branch[0].v->n_outputs, err));
+    for (uint32_t k = 0; k < in->n_results; k++) {
+        ST_TRY(join_branches(in, &branch[0], &branch[1], k, err));
+    }
+    return STATOR_OK;
+}
+
+/* ---- loops ---- */
+
+/* The type of a loop-carried value after the loop: operand k, region input i and output o. */
+static stator_status carried_result(st_infer *in, region_reader *r, const uint32_t at[3],
+                                    uint32_t result, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    char a_text[96], b_text[96];
+    st_symtab *tab = &in->m->symtab;
+    const stator_type_row *before = input_type(r, at[1]), *after = output_type(r, at[2]);
+    if (before->dtype != after->dtype || before->rank != after->rank) {
+        return st_in_fail(in, err,
+                          "carried value %u enters the %s as %s of rank %u and leaves it as %s of "
+                          "rank %u, expected equal ones",
+                          result, r->what, st_dtype_name(before->dtype), before->rank,
+                          st_dtype_name(after->dtype), after->rank);
+    }
+    for (uint32_t d = 0; d < before->rank; d++) {
+        const stator_ref first = st_in_dim(in, at[0], d);
+        const stator_ref x = stator_dim_at(r->v, before, d), y = stator_dim_at(r->v, after, d);
+        const int same = st_sym_eq(tab, x, y);
+        if (same == 0 && x == first) {
+            return st_in_fail(in, err,
+                              "axis %u of carried value %u has size %s in one iteration and %s in "
+                              "the next; give the %s's input a symbol for it",
+                              d, result, st_in_sym_text(in, x, a_text),
+                              st_in_sym_text(in, y, b_text), r->what);
+        }
+        const int stable = same == 1 || st_sym_eq(tab, y, first) == 1;
+        dims[d] = stable ? first : st_in_unbacked(in, result, d, upper_bound(in, y));
+    }
+    return st_in_set(in, result, before->dtype, before->rank, dims, err);
+}
+
+/* Result k: the region's output o of every iteration, joined along a new axis. */
+static stator_status stacked_result(st_infer *in, const region_reader *r, uint32_t o, uint32_t k,
+                                    uint32_t axis, stator_ref count, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK + 1];
+    const stator_type_row *type = output_type(r, o);
+    for (uint32_t d = 0; d <= type->rank; d++) {
+        dims[d] =
+            d == axis ? count : outer_size(r, stator_dim_at(r->v, type, d - (d > axis)), k, d);
+    }
+    return st_in_set(in, k, type->dtype, type->rank + 1u, dims, err);
+}
+
+/* The number of iterations of a while: the trips when it cannot stop earlier, else unbacked. */
+static stator_ref trip_count(st_infer *in, const region_reader *r, uint32_t first_stacked)
+{
+    stator_ref trips = 0;
+    double pred = 0, again = 0;
+    const int is_known = st_build_known_ints(in->b, in->operands[0], 1, &trips);
+    const stator_ref count = is_known ? st_in_op_int(in, 'M', trips, 0) : 0;
+    if (count != 0 && st_value_is_splat(in->b->graph, in->operands[1], &pred) && pred != 0 &&
+        st_value_is_splat(in->regions[0], stator_output_at(r->v, 0), &again) && again != 0) {
+        return count;
+    }
+    return st_in_unbacked(in, first_stacked, 0, count ? upper_bound(in, count) : INT64_MAX);
+}
+
+stator_status st_infer_while(st_infer *in, stator_diag **err)
+{
+    region_reader r;
+    uint32_t carried = 0, stacked = 0;
+    const uint32_t n_values = in->n_operands - 2u;
+    ST_TRY(st_in_dtype_is(in, 0, STATOR_I64, err));
+    ST_TRY(st_in_scalar(in, 0, 0, err));
+    ST_TRY(st_in_dtype_is(in, 1, STATOR_BOOL, err));
+    ST_TRY(st_in_scalar(in, 1, 0, err));
+    ST_TRY(count_attr(in, STATOR_while_carried, n_values, &carried, err));
+    ST_TRY(count_attr(in, STATOR_while_stacked, 256, &stacked, err));
+    open_region(&r, in, 0, "body");
+    ST_TRY(counts_are(&r, 1u + n_values, 1u + carried + stacked, err));
+    ST_TRY(results_are(in, carried + stacked, err));
+    ST_TRY(scalar_is(&r, input_type(&r, 0), STATOR_I64, "iteration input", err));
+    ST_TRY(scalar_is(&r, output_type(&r, 0), STATOR_BOOL, "first output", err));
+    for (uint32_t i = 0; i < n_values; i++) {
+        ST_TRY(match_input(&r, 1u + i, 2u + i, NO_AXIS, err));
+    }
+    for (uint32_t i = 0; i < carried; i++) {
+        ST_TRY(carried_result(in, &r, (const uint32_t[3]){2u + i, 1u + i, 1u + i}, i, err));
+    }
+    const stator_ref count = stacked ? trip_count(in, &r, carried) : 0;
+    for (uint32_t i = 0; i < stacked; i++) {
+        ST_TRY(stacked_result(in, &r, 1u + carried + i, carried + i, 0, count, err));
+    }
+    return STATOR_OK;
+}
+
+/* Entry i of an optional axis list, in [0, rank); 0 when the list is empty. */
+static stator_status scan_axis(const st_infer *in, uint32_t a, uint32_t i, uint32_t rank,
+                               uint32_t *out, stator_diag **err)
+{
+    int64_t axes[256] = {0};
+    st_in_list(in, a, axes, 256);
+    return st_in_axis(in, axes[i], rank, out, err);
+}
+
+static stator_status scan_lists(const st_infer *in, uint32_t scanned, uint32_t stacked,
+                                stator_diag **err)
+{
+    const uint32_t places[4] = {STATOR_scan_axes, STATOR_scan_reverse, STATOR_scan_out_axes,
+                                STATOR_scan_out_reverse};
+    for (uint32_t i = 0; i < 4; i++) {
+        if (in->attrs[places[i]]->count != 0) {
+            ST_TRY(st_in_list_count(in, places[i], i < 2 ? scanned : stacked, err));
+        }
+    }
+    return STATOR_OK;
+}
+
+/* Region inputs from the operands; *out_length: the common size of the scanned axes. */
+static stator_status scan_inputs(const st_infer *in, region_reader *r, uint32_t carried,
+                                 uint32_t scanned, stator_ref *out_length, stator_diag **err)
+{
+    *out_length = 0;
+    for (uint32_t k = 0; k < in->n_operands; k++) {
+        uint32_t axis = NO_AXIS;
+        if (k >= carried && k < carried + scanned) {
+            int64_t value;
+            ST_TRY(scan_axis(in, STATOR_scan_axes, k - carried, st_in_rank(in, k), &axis, err));
+            const stator_ref length = st_in_dim(in, k, axis);
+            ST_TRY(st_in_same_dim(in, *out_length, length, "scanned axes", err));
+            if (*out_length == 0 || st_in_const(in, length, &value)) {
+                *out_length = length;
+            }
+        }
+        ST_TRY(match_input(r, k, k, axis, err));
+    }
+    return STATOR_OK;
+}
+
+stator_status st_infer_scan(st_infer *in, stator_diag **err)
+{
+    region_reader r;
+    uint32_t carried = 0, scanned = 0, stacked = 0, axis = 0;
+    stator_ref length = 0;
+    ST_TRY(count_attr(in, STATOR_scan_carried, in->n_operands, &carried, err));
+    ST_TRY(count_attr(in, STATOR_scan_scanned, in->n_operands - carried, &scanned, err));
+    ST_TRY(count_attr(in, STATOR_scan_stacked, 256, &stacked, err));
+    if (scanned == 0 || scanned > 256) {
+        return st_in_fail(in, err, "scans %u operands, expected 1 to 256", scanned);
+    }
+    ST_TRY(scan_lists(in, scanned, stacked, err));
+    open_region(&r, in, 0, "body");
+    ST_TRY(counts_are(&r, in->n_operands, carried + stacked, err));
+    ST_TRY(results_are(in, carried + stacked, err));
+    ST_TRY(scan_inputs(in, &r, carried, scanned, &length, err));
+    for (uint32_t i = 0; i < carried; i++) {
+        ST_TRY(carried_result(in, &r, (const uint32_t[3]){i, i, i}, i, err));
+    }
+    for (uint32_t i = 0; i < stacked; i++) {
+        const uint32_t rank = output_type(&r, carried + i)->rank + 1u;
+        ST_TRY(scan_axis(in, STATOR_scan_out_axes, i, rank, &axis, err));
+        ST_TRY(stacked_result(in, &r, carried + i, carried + i, axis, length, err));
+    }
+    return STATOR_OK;
+}

@@ -1,0 +1,355 @@
+/* Infer rules of views and data movement: reshape, transpose, expand, slice, concat, pad, gathers
+ * and scatters, tile, one_hot, trilu, max_unpool. In: operands and static or symbolic sizes. Out:
+ * one type. What is proved to be out of range is refused here, the rest is checked at run time. */
+#include "core/base/check.h"
+#include "ir/ops/rules.h"
+#include <stator/ops.h>
+#include <string.h>
+
+stator_status st_infer_reshape(st_infer *in, stator_diag **err)
+{
+    stator_ref from[STATOR_MAX_RANK], to[STATOR_MAX_RANK];
+    char a_text[96], b_text[96];
+    const uint32_t rank = st_in_syms(in, STATOR_reshape_shape, to, STATOR_MAX_RANK);
+    if (rank <= STATOR_MAX_RANK) {
+        st_in_dims(in, 0, from);
+        const stator_ref a = st_in_product(in, from, st_in_rank(in, 0));
+        const stator_ref b = st_in_product(in, to, rank);
+        if (a != 0 && b != 0 && st_sym_eq(&in->m->symtab, a, b) == 0) {
+            return st_in_fail(in, err, "x has %s elements, the new shape has %s",
+                              st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
+        }
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, to, err);
+}
+
+stator_status st_infer_transpose(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    int64_t perm[STATOR_MAX_RANK];
+    uint32_t set = 0;
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_list_count(in, STATOR_transpose_perm, rank, err));
+    st_in_list(in, STATOR_transpose_perm, perm, STATOR_MAX_RANK);
+    ST_TRY(st_in_axes(in, STATOR_transpose_perm, rank, &set, err));
+    for (uint32_t i = 0; i < rank; i++) {
+        const int64_t axis = perm[i] < 0 ? perm[i] + (int64_t)rank : perm[i];
+        dims[i] = st_in_dim(in, 0, (uint32_t)axis);
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
+}
+
+/* Can size `from` become `to` in broadcast_to? 0 when it is proved impossible. */
+static int expands(const st_infer *in, stator_ref from, stator_ref to)
+{
+    const stator_ref one = st_in_size(in, 1);
+    return from == 0 || to == 0 || st_sym_eq(&in->m->symtab, from, one) != 0 ||
+           st_sym_eq(&in->m->symtab, from, to) != 0;
+}
+
+stator_status st_infer_expand(st_infer *in, stator_diag **err)
+{
+    stator_ref to[STATOR_MAX_RANK];
+    char a_text[96], b_text[96];
+    const uint32_t x_rank = st_in_rank(in, 0);
+    const uint32_t rank = st_in_syms(in, STATOR_expand_shape, to, STATOR_MAX_RANK);
+    if (rank < x_rank) {
+        return st_in_fail(in, err, "x has rank %u, the shape only %u sizes", x_rank, rank);
+    }
+    for (uint32_t i = 0; i < x_rank && rank <= STATOR_MAX_RANK; i++) {
+        const stator_ref from = st_in_dim(in, 0, i);
+        if (!expands(in, from, to[rank - x_rank + i])) {
+            return st_in_fail(in, err, "axis %u of x has size %s, which cannot become %s", i,
+                              st_in_sym_text(in, from, a_text),
+                              st_in_sym_text(in, to[rank - x_rank + i], b_text));
+        }
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, to, err);
+}
+
+/* First and last index of a slice axis lie in the source, as far as can be proved. */
+static stator_status slice_in_range(const st_infer *in, uint32_t axis, stator_ref start,
+                                    stator_ref size, int64_t step, stator_diag **err)
+{
+    char a_text[96], b_text[96];
+    st_symtab *tab = &in->m->symtab;
+    const stator_ref dim = st_in_dim(in, 0, axis);
+    const stator_ref zero = st_in_size(in, 0);
+    int64_t lo, hi;
+    st_in_range(in, size, &lo, &hi);
+    if (lo < 1) {
+        return STATOR_OK;
+    }
+    const stator_ref last =
+        st_in_op(in, '+', start, st_in_op_int(in, '*', st_in_op_int(in, '-', size, 1), step));
+    const stator_ref ends[2] = {start, last};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (ends[i] != 0 &&
+            (st_sym_le(tab, zero, ends[i]) == 0 || st_sym_lt(tab, ends[i], dim) == 0)) {
+            return st_in_fail(in, err, "axis %u: index %s is outside a size of %s", axis,
+                              st_in_sym_text(in, ends[i], a_text), st_in_sym_text(in, dim, b_text));
+        }
+    }
+    return STATOR_OK;
+}
+
+stator_status st_infer_slice(st_infer *in, stator_diag **err)
+{
+    stator_ref starts[STATOR_MAX_RANK], sizes[STATOR_MAX_RANK];
+    int64_t steps[STATOR_MAX_RANK];
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_list_count(in, STATOR_slice_starts, rank, err));
+    ST_TRY(st_in_list_count(in, STATOR_slice_sizes, rank, err));
+    ST_TRY(st_in_list_count(in, STATOR_slice_steps, rank, err));
+    st_in_syms(in, STATOR_slice_starts, starts, STATOR_MAX_RANK);
+    st_in_syms(in, STATOR_slice_sizes, sizes, STATOR_MAX_RANK);
+    st_in_list(in, STATOR_slice_steps, steps, STATOR_MAX_RANK);
+    for (uint32_t i = 0; i < rank; i++) {
+        if (steps[i] == 0 || steps[i] == INT64_MIN) {
+            return st_in_fail(in, err, "the step of axis %u is %lld, expected another", i,
+                              (long long)steps[i]);
+        }
+        ST_TRY(slice_in_range(in, i, starts[i], sizes[i], steps[i], err));
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, sizes, err);
+}
+
+stator_status st_infer_concat(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    uint32_t axis = 0;
+    int64_t value;
+    if (in->n_operands == 0) {
+        return st_in_fail(in, err, "has no operand, expected at least one");
+    }
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_axis(in, st_in_int(in, STATOR_concat_axis), rank, &axis, err));
+    st_in_dims(in, 0, dims);
+    for (uint32_t k = 1; k < in->n_operands; k++) {
+        ST_TRY(st_in_same_dtype(in, 0, k, err));
+        ST_TRY(st_in_rank_is(in, k, rank, rank, err));
+        for (uint32_t i = 0; i < rank; i++) {
+            const stator_ref dim = st_in_dim(in, k, i);
+            if (i == axis) {
+                dims[i] = st_in_op(in, '+', dims[i], dim);
+                continue;
+            }
+            ST_TRY(st_in_same_dim(in, dims[i], dim, "axes beside the joined one", err));
+            dims[i] = st_in_const(in, dim, &value) ? dim : dims[i];
+        }
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
+}
+
+stator_status st_infer_pad(st_infer *in, stator_diag **err)
+{
+    stator_ref low[STATOR_MAX_RANK], high[STATOR_MAX_RANK], dims[STATOR_MAX_RANK];
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_list_count(in, STATOR_pad_low, rank, err));
+    ST_TRY(st_in_list_count(in, STATOR_pad_high, rank, err));
+    ST_TRY(st_in_one_of(in, STATOR_pad_mode, "constant,reflect,edge,wrap", err));
+    ST_TRY(st_in_same_dtype(in, 0, 1, err));
+    ST_TRY(st_in_scalar(in, 1, 1, err));
+    st_in_syms(in, STATOR_pad_low, low, STATOR_MAX_RANK);
+    st_in_syms(in, STATOR_pad_high, high, STATOR_MAX_RANK);
+    const int is_constant = strcmp(st_in_string(in, STATOR_pad_mode), "constant") == 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t size, value;
+        const stator_ref dim = st_in_dim(in, 0, i);
+        dims[i] = st_in_op(in, '+', st_in_op(in, '+', dim, low[i]), high[i]);
+        if (!is_constant && st_in_const(in, dim, &size) && size == 0 &&
+            st_in_const(in, dims[i], &value) && value > 0) {
+            return st_in_fail(in, err, "mode %s needs elements to repeat, axis %u has none",
+                              st_in_string(in, STATOR_pad_mode), i);
+        }
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
+}
+
+/* dims = x's first `axis` sizes, `mid`, x's sizes from `resume` on. */
+static stator_status spliced(st_infer *in, uint32_t axis, const stator_ref *mid, uint32_t n_mid,
+                             uint32_t resume, stator_diag **err)
+{
+    stator_ref dims[3 * STATOR_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < axis; i++) {
+        dims[n++] = st_in_dim(in, 0, i);
+    }
+    for (uint32_t i = 0; i < n_mid; i++) {
+        dims[n++] = mid[i];
+    }
+    for (uint32_t i = resume; i < st_in_rank(in, 0); i++) {
+        dims[n++] = st_in_dim(in, 0, i);
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), n, dims, err);
+}
+
+stator_status st_infer_gather(st_infer *in, stator_diag **err)
+{
+    stator_ref mid[STATOR_MAX_RANK];
+    uint32_t axis = 0;
+    ST_TRY(st_in_index_dtype(in, 1, err));
+    ST_TRY(st_in_axis(in, st_in_int(in, STATOR_gather_axis), st_in_rank(in, 0), &axis, err));
+    st_in_dims(in, 1, mid);
+    return spliced(in, axis, mid, st_in_rank(in, 1), axis + 1u, err);
+}
+
+/* The rule that gather_elements and scatter_elements share: equal ranks, and index no larger than x
+ * beside the axis. */
+static stator_status check_elements(const st_infer *in, uint32_t axis_attr, stator_diag **err)
+{
+    uint32_t axis = 0;
+    char a_text[96], b_text[96];
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_index_dtype(in, 1, err));
+    ST_TRY(st_in_rank_is(in, 1, rank, rank, err));
+    ST_TRY(st_in_axis(in, st_in_int(in, axis_attr), rank, &axis, err));
+    for (uint32_t i = 0; i < rank; i++) {
+        const stator_ref a = st_in_dim(in, 1, i), b = st_in_dim(in, 0, i);
+        if (i != axis && st_sym_le(&in->m->symtab, a, b) == 0) {
+            return st_in_fail(in, err, "axis %u: index has size %s, x only %s", i,
+                              st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
+        }
+    }
+    return STATOR_OK;
+}
+
+stator_status st_infer_gather_elements(st_infer *in, stator_diag **err)
+{
+    ST_TRY(check_elements(in, STATOR_gather_elements_axis, err));
+    return st_in_like(in, 0, 1, st_in_dtype(in, 0), err);
+}
+
+/* Length of the index tuples: the last size of index. */
+static stator_status tuple_length(const st_infer *in, uint32_t *out, stator_diag **err)
+{
+    int64_t length = 0;
+    *out = 0;
+    ST_TRY(st_in_index_dtype(in, 1, err));
+    ST_TRY(st_in_rank_is(in, 1, 1, STATOR_MAX_RANK, err));
+    if (!st_in_const(in, st_in_dim(in, 1, st_in_rank(in, 1) - 1u), &length)) {
+        return st_in_fail(in, err, "the last size of index must be known when the graph is built");
+    }
+    if (length > st_in_rank(in, 0)) {
+        return st_in_fail(in, err, "index tuples have %lld entries, x has rank %u",
+                          (long long)length, st_in_rank(in, 0));
+    }
+    *out = (uint32_t)length;
+    return STATOR_OK;
+}
+
+stator_status st_infer_gather_nd(st_infer *in, stator_diag **err)
+{
+    stator_ref mid[STATOR_MAX_RANK];
+    uint32_t length = 0;
+    const int64_t batch = st_in_int(in, STATOR_gather_nd_batch_dims);
+    ST_TRY(tuple_length(in, &length, err));
+    const uint32_t i_rank = st_in_rank(in, 1);
+    if (batch < 0 || batch >= i_rank || batch + length > st_in_rank(in, 0)) {
+        return st_in_fail(in, err,
+                          "batch_dims %lld with index of rank %u, tuples of %u and x of rank %u",
+                          (long long)batch, i_rank, length, st_in_rank(in, 0));
+    }
+    for (uint32_t i = 0; i < (uint32_t)batch; i++) {
+        ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, i), st_in_dim(in, 1, i), "batch axes", err));
+    }
+    st_in_dims(in, 1, mid);
+    return spliced(in, 0, mid, i_rank - 1u, (uint32_t)batch + length, err);
+}
+
+stator_status st_infer_scatter_elements(st_infer *in, stator_diag **err)
+{
+    ST_TRY(check_elements(in, STATOR_scatter_elements_axis, err));
+    ST_TRY(st_in_same_dtype(in, 0, 2, err));
+    ST_TRY(st_in_one_of(in, STATOR_scatter_elements_reduction, "none,add,mul,min,max", err));
+    ST_TRY(st_in_rank_is(in, 2, st_in_rank(in, 1), st_in_rank(in, 1), err));
+    for (uint32_t i = 0; i < st_in_rank(in, 1); i++) {
+        ST_TRY(
+            st_in_same_dim(in, st_in_dim(in, 1, i), st_in_dim(in, 2, i), "index and updates", err));
+    }
+    return st_in_like(in, 0, 0, 0, err);
+}
+
+stator_status st_infer_scatter_nd(st_infer *in, stator_diag **err)
+{
+    uint32_t length = 0;
+    ST_TRY(tuple_length(in, &length, err));
+    ST_TRY(st_in_same_dtype(in, 0, 2, err));
+    ST_TRY(st_in_one_of(in, STATOR_scatter_nd_reduction, "none,add,mul,min,max", err));
+    const uint32_t lead = st_in_rank(in, 1) - 1u;
+    const uint32_t rank = lead + st_in_rank(in, 0) - length;
+    ST_TRY(st_in_rank_is(in, 2, rank, rank, err));
+    for (uint32_t i = 0; i < rank; i++) {
+        const stator_ref want =
+            i < lead ? st_in_dim(in, 1, i) : st_in_dim(in, 0, length + i - lead);
+        ST_TRY(st_in_same_dim(in, st_in_dim(in, 2, i), want, "updates", err));
+    }
+    return st_in_like(in, 0, 0, 0, err);
+}
+
+stator_status st_infer_assign(st_infer *in, stator_diag **err)
+{
+    ST_TRY(st_in_same_dtype(in, 0, 1, err));
+    ST_TRY(st_in_rank_is(in, 1, st_in_rank(in, 0), st_in_rank(in, 0), err));
+    for (uint32_t i = 0; i < st_in_rank(in, 0); i++) {
+        ST_TRY(
+            st_in_same_dim(in, st_in_dim(in, 0, i), st_in_dim(in, 1, i), "target and value", err));
+    }
+    return st_in_like(in, 0, 0, 0, err);
+}
+
+/* ---- composites ---- */
+
+stator_status st_infer_shape_attr(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    const uint32_t rank = st_in_syms(in, STATOR_max_unpool_shape, dims, STATOR_MAX_RANK);
+    ST_TRY(st_in_dtype_is(in, 1, STATOR_I64, err));
+    ST_TRY(st_in_rank_is(in, 1, st_in_rank(in, 0), st_in_rank(in, 0), err));
+    for (uint32_t i = 0; i < st_in_rank(in, 0); i++) {
+        ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, i), st_in_dim(in, 1, i), "x and indices", err));
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
+}
+
+stator_status st_infer_tile(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_list_count(in, STATOR_tile_repeats, rank, err));
+    st_in_syms(in, STATOR_tile_repeats, dims, STATOR_MAX_RANK);
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t repeats;
+        if (st_in_const(in, dims[i], &repeats) && repeats < 0) {
+            return st_in_fail(in, err, "axis %u is repeated %lld times", i, (long long)repeats);
+        }
+        dims[i] = st_in_op(in, '*', st_in_dim(in, 0, i), dims[i]);
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
+}
+
+stator_status st_infer_one_hot(st_infer *in, stator_diag **err)
+{
+    stator_ref depth = 0, dims[STATOR_MAX_RANK + 1];
+    uint32_t axis = 0;
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_class_is(in, 0, 1u << STATOR_CLASS_INT | 1u << STATOR_CLASS_UINT,
+                          "an integer dtype", err));
+    ST_TRY(st_in_same_dtype(in, 1, 2, err));
+    ST_TRY(st_in_scalar(in, 1, 0, err));
+    ST_TRY(st_in_scalar(in, 2, 0, err));
+    ST_TRY(st_in_list_count(in, STATOR_one_hot_depth, 1, err));
+    ST_TRY(st_in_axis(in, st_in_int(in, STATOR_one_hot_axis), rank + 1u, &axis, err));
+    st_in_syms(in, STATOR_one_hot_depth, &depth, 1);
+    for (uint32_t i = 0; i < rank + 1u; i++) {
+        dims[i] = i == axis ? depth : st_in_dim(in, 0, i < axis ? i : i - 1u);
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 1), rank + 1u, dims, err);
+}
+
+stator_status st_infer_trilu(st_infer *in, stator_diag **err)
+{
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_list_count(in, STATOR_trilu_k, 1, err));
+    return st_in_like(in, 0, 0, 0, err);
+}

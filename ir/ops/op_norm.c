@@ -1,0 +1,161 @@
+/* Infer rules of normalisations and losses. In: x and optional per-channel or per-axis vectors; the
+ * float dtypes of scales and statistics may differ from x's, as ONNX allows. Out: x's type, and the
+ * types of statistics. */
+#include "core/base/check.h"
+#include "ir/ops/rules.h"
+#include <stator/ops.h>
+#include <string.h>
+
+#define FLOAT_ONLY (1u << STATOR_CLASS_FLOAT)
+
+static stator_status all_float(const st_infer *in, stator_diag **err)
+{
+    for (uint32_t k = 0; k < in->n_operands; k++) {
+        ST_TRY(st_in_class_is(in, k, FLOAT_ONLY, "a float dtype", err));
+    }
+    return STATOR_OK;
+}
+
+/* Operand k broadcasts to x without changing its shape. */
+static stator_status fits_x(const st_infer *in, uint32_t k, stator_diag **err)
+{
+    char name[32], a_text[96], b_text[96];
+    if (!st_in_has(in, k)) {
+        return STATOR_OK;
+    }
+    const uint32_t x_rank = st_in_rank(in, 0), rank = st_in_rank(in, k);
+    st_in_operand_name(in, k, name);
+    if (rank > x_rank) {
+        return st_in_fail(in, err, "%s has rank %u, more than x (%u)", name, rank, x_rank);
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        const stator_ref a = st_in_dim(in, k, i), b = st_in_dim(in, 0, x_rank - rank + i);
+        if (st_sym_eq(&in->m->symtab, a, st_in_size(in, 1)) == 0 &&
+            st_sym_eq(&in->m->symtab, a, b) == 0) {
+            return st_in_fail(in, err, "axis %u of %s has size %s, which does not broadcast to %s",
+                              i, name, st_in_sym_text(in, a, a_text),
+                              st_in_sym_text(in, b, b_text));
+        }
+    }
+    return STATOR_OK;
+}
+
+static stator_dtype wide_of(stator_dtype dtype)
+{
+    return dtype == STATOR_F64 ? STATOR_F64 : STATOR_F32;
+}
+
+stator_status st_infer_layer_norm(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    uint32_t axis = 0;
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(all_float(in, err));
+    ST_TRY(st_in_axis(in, st_in_int(in, STATOR_layer_norm_axis), rank, &axis, err));
+    ST_TRY(fits_x(in, 1, err));
+    ST_TRY(fits_x(in, 2, err));
+    st_in_dims(in, 0, dims);
+    for (uint32_t i = axis; i < rank; i++) {
+        dims[i] = st_in_size(in, 1);
+    }
+    ST_TRY(st_in_like(in, 0, 0, 0, err));
+    for (uint32_t k = 1; k < 3; k++) {
+        ST_TRY(st_in_set(in, k, wide_of(st_in_dtype(in, 0)), rank, dims, err));
+    }
+    return STATOR_OK;
+}
+
+stator_status st_infer_rms_norm(st_infer *in, stator_diag **err)
+{
+    uint32_t axis = 0;
+    ST_TRY(all_float(in, err));
+    ST_TRY(st_in_axis(in, st_in_int(in, STATOR_rms_norm_axis), st_in_rank(in, 0), &axis, err));
+    ST_TRY(fits_x(in, 1, err));
+    return st_in_like(in, 0, 0, 0, err);
+}
+
+/* Operands first..last are vectors with one entry a channel (axis 1 of x). */
+static stator_status per_channel(const st_infer *in, uint32_t first, uint32_t last,
+                                 stator_diag **err)
+{
+    char name[32];
+    ST_TRY(all_float(in, err));
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    for (uint32_t k = first; k <= last; k++) {
+        if (st_in_has(in, k)) {
+            ST_TRY(st_in_rank_is(in, k, 1, 1, err));
+            ST_TRY(st_in_same_dim(in, st_in_dim(in, k, 0), st_in_dim(in, 0, 1),
+                                  st_in_operand_name(in, k, name), err));
+        }
+    }
+    return STATOR_OK;
+}
+
+stator_status st_infer_batch_norm(st_infer *in, stator_diag **err)
+{
+    ST_TRY(per_channel(in, 1, 4, err));
+    return st_in_like(in, 0, 0, 0, err);
+}
+
+stator_status st_infer_batch_norm_train(st_infer *in, stator_diag **err)
+{
+    ST_TRY(per_channel(in, 1, 4, err));
+    ST_TRY(st_in_like(in, 0, 0, 0, err));
+    ST_TRY(st_in_like(in, 1, 3, 0, err));
+    return st_in_like(in, 2, 4, 0, err);
+}
+
+stator_status st_infer_group_norm(st_infer *in, stator_diag **err)
+{
+    int64_t channels;
+    const int64_t groups = st_in_int(in, STATOR_group_norm_groups);
+    ST_TRY(per_channel(in, 1, 2, err));
+    if (groups < 1 || (st_in_const(in, st_in_dim(in, 0, 1), &channels) && channels % groups != 0)) {
+        return st_in_fail(in, err, "groups is %lld, expected a divisor of the channels",
+                          (long long)groups);
+    }
+    return st_in_like(in, 0, 0, 0, err);
+}
+
+stator_status st_infer_lrn(st_infer *in, stator_diag **err)
+{
+    ST_TRY(all_float(in, err));
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    if (st_in_int(in, STATOR_lrn_size) < 1) {
+        return st_in_fail(in, err, "size is %lld, expected at least 1",
+                          (long long)st_in_int(in, STATOR_lrn_size));
+    }
+    return st_in_like(in, 0, 0, 0, err);
+}
+
+stator_status st_infer_lp_norm(st_infer *in, stator_diag **err)
+{
+    const int64_t p = st_in_int(in, STATOR_lp_norm_p);
+    if (p != 1 && p != 2) {
+        return st_in_fail(in, err, "p is %lld, expected 1 or 2", (long long)p);
+    }
+    return st_infer_along_float(in, err);
+}
+
+stator_status st_infer_nll_loss(st_infer *in, stator_diag **err)
+{
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 1, rank - 1u, rank - 1u, err));
+    ST_TRY(st_in_index_dtype(in, 1, err));
+    ST_TRY(st_in_same_dtype(in, 0, 2, err));
+    ST_TRY(st_in_one_of(in, STATOR_nll_loss_reduction, "none,sum,mean", err));
+    for (uint32_t i = 0; i + 1u < rank; i++) {
+        ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, i == 0 ? 0 : i + 1u), st_in_dim(in, 1, i),
+                              "logp and target", err));
+    }
+    if (st_in_has(in, 2)) {
+        ST_TRY(st_in_rank_is(in, 2, 1, 1, err));
+        ST_TRY(st_in_same_dim(in, st_in_dim(in, 2, 0), st_in_dim(in, 0, 1), "w and classes", err));
+    }
+    if (strcmp(st_in_string(in, STATOR_nll_loss_reduction), "none") == 0) {
+        return st_in_like(in, 0, 1, st_in_dtype(in, 0), err);
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), 0, NULL, err);
+}

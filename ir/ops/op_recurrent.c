@@ -1,0 +1,78 @@
+/* Infer rule of the recurrent nets rnn, gru and lstm in ONNX's layout 0: x[T,N,I], w[D,G*H,I],
+ * r[D,G*H,H] with G gates (1, 3, 4) and D directions. */
+#include "core/base/check.h"
+#include "ir/ops/rules.h"
+#include <stator/ops.h>
+#include <string.h>
+
+typedef struct recurrent_sizes {
+    stator_ref t, n, i, d, h;
+    int64_t gates;
+} recurrent_sizes;
+
+/* Operand k, when there, has exactly these sizes. */
+static stator_status has_dims(const st_infer *in, uint32_t k, const stator_ref *dims, uint32_t n,
+                              stator_diag **err)
+{
+    char name[32];
+    if (!st_in_has(in, k)) {
+        return STATOR_OK;
+    }
+    ST_TRY(st_in_rank_is(in, k, n, n, err));
+    for (uint32_t i = 0; i < n; i++) {
+        ST_TRY(
+            st_in_same_dim(in, st_in_dim(in, k, i), dims[i], st_in_operand_name(in, k, name), err));
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_operands(const st_infer *in, const recurrent_sizes *s, stator_diag **err)
+{
+    const stator_ref gates = st_in_op_int(in, '*', s->h, s->gates);
+    const stator_ref w[3] = {s->d, gates, s->i}, r[3] = {s->d, gates, s->h};
+    const stator_ref b[2] = {s->d, st_in_op_int(in, '*', gates, 2)};
+    const stator_ref state[3] = {s->d, s->n, s->h};
+    const stator_ref p[2] = {s->d, st_in_op_int(in, '*', s->h, 3)};
+    ST_TRY(has_dims(in, 1, w, 3, err));
+    ST_TRY(has_dims(in, 2, r, 3, err));
+    ST_TRY(has_dims(in, 3, b, 2, err));
+    ST_TRY(has_dims(in, 4, &s->n, 1, err));
+    ST_TRY(has_dims(in, 5, state, 3, err));
+    if (s->gates == 4) {
+        ST_TRY(has_dims(in, 6, state, 3, err));
+        ST_TRY(has_dims(in, 7, p, 2, err));
+    }
+    return STATOR_OK;
+}
+
+stator_status st_infer_recurrent(st_infer *in, stator_diag **err)
+{
+    const char *op = in->op->desc.name;
+    const int64_t hidden = st_in_int(in, STATOR_lstm_hidden);
+    recurrent_sizes s = {.gates = strcmp(op, "lstm") == 0 ? 4 : strcmp(op, "gru") == 0 ? 3 : 1};
+    ST_TRY(st_in_class_is(in, 0, 1u << STATOR_CLASS_FLOAT, "a float dtype", err));
+    ST_TRY(st_in_rank_is(in, 0, 3, 3, err));
+    ST_TRY(st_in_one_of(in, STATOR_lstm_direction, "forward,reverse,bidirectional", err));
+    for (uint32_t k = 1; k < in->n_operands; k++) {
+        ST_TRY(k == 4 ? STATOR_OK : st_in_same_dtype(in, 0, k, err));
+    }
+    if (st_in_has(in, 4)) {
+        ST_TRY(st_in_index_dtype(in, 4, err));
+    }
+    if (hidden < 1) {
+        return st_in_fail(in, err, "hidden is %lld, expected at least 1", (long long)hidden);
+    }
+    const int both = strcmp(st_in_string(in, STATOR_lstm_direction), "bidirectional") == 0;
+    s.t = st_in_dim(in, 0, 0);
+    s.n = st_in_dim(in, 0, 1);
+    s.i = st_in_dim(in, 0, 2);
+    s.d = st_in_size(in, both ? 2 : 1);
+    s.h = st_in_size(in, hidden);
+    ST_TRY(check_operands(in, &s, err));
+    const stator_ref y[4] = {s.t, s.d, s.n, s.h};
+    ST_TRY(st_in_set(in, 0, st_in_dtype(in, 0), 4, y, err));
+    for (uint32_t k = 1; k < 3; k++) {
+        ST_TRY(st_in_set(in, k, st_in_dtype(in, 0), 3, y + 1, err));
+    }
+    return STATOR_OK;
+}

@@ -1,0 +1,192 @@
+/* Infer rules of sliding windows (reduce_window, pools), region features and image sampling
+ * (roi_align, grid_sample, resize). In: window attributes in the order of the spatial axes, pads as
+ * lows then highs. Out: sizes by st_in_window_size. */
+#include "core/base/check.h"
+#include "ir/ops/rules.h"
+#include <stator/ops.h>
+#include <string.h>
+
+#define FLOAT_ONLY (1u << STATOR_CLASS_FLOAT)
+
+/* Sizes of windows over the trailing axes, into dims; extra: added high padding or NULL. */
+static stator_status window_dims(st_infer *in, const stator_ref *extra, stator_ref *dims,
+                                 stator_diag **err)
+{
+    int64_t window[STATOR_MAX_RANK], strides[STATOR_MAX_RANK], dilations[STATOR_MAX_RANK];
+    stator_ref pads[2 * STATOR_MAX_RANK];
+    const uint32_t at = st_in_place(in, "window");
+    const uint32_t n = st_in_list(in, at, window, STATOR_MAX_RANK);
+    const uint32_t rank = st_in_rank(in, 0);
+    if (n == 0 || n > rank) {
+        return st_in_fail(in, err, "window has %u entries, x has rank %u", n, rank);
+    }
+    ST_TRY(st_in_list_count(in, st_in_place(in, "strides"), n, err));
+    ST_TRY(st_in_list_count(in, st_in_place(in, "dilations"), n, err));
+    ST_TRY(st_in_list_count(in, st_in_place(in, "pads"), 2u * n, err));
+    st_in_list(in, st_in_place(in, "strides"), strides, STATOR_MAX_RANK);
+    st_in_list(in, st_in_place(in, "dilations"), dilations, STATOR_MAX_RANK);
+    st_in_syms(in, st_in_place(in, "pads"), pads, 2 * STATOR_MAX_RANK);
+    st_in_dims(in, 0, dims);
+    for (uint32_t i = 0; i < n; i++) {
+        if (window[i] < 1) {
+            return st_in_fail(in, err, "window entry %u is %lld, expected at least 1", i,
+                              (long long)window[i]);
+        }
+        const stator_ref hi = extra ? st_in_op(in, '+', pads[n + i], extra[i]) : pads[n + i];
+        const st_in_window w = {
+            dims[rank - n + i], st_in_size(in, window[i]), pads[i], hi, strides[i], dilations[i]};
+        ST_TRY(st_in_window_size(in, &w, i, &dims[rank - n + i], err));
+    }
+    return STATOR_OK;
+}
+
+stator_status st_infer_window(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    ST_TRY(window_dims(in, NULL, dims, err));
+    return st_in_set(in, 0, st_in_dtype(in, 0), st_in_rank(in, 0), dims, err);
+}
+
+stator_status st_infer_reduce_window(st_infer *in, stator_diag **err)
+{
+    ST_TRY(st_in_one_of(in, STATOR_reduce_window_kind, "sum,max,min", err));
+    return st_infer_window(in, err);
+}
+
+/* The window has an entry for each spatial axis of x[N, C, spatial]. */
+static stator_status is_pool(const st_infer *in, stator_diag **err)
+{
+    ST_TRY(st_in_rank_is(in, 0, 3, STATOR_MAX_RANK, err));
+    return st_in_list_count(in, st_in_place(in, "window"), st_in_rank(in, 0) - 2u, err);
+}
+
+stator_status st_infer_lp_pool(st_infer *in, stator_diag **err)
+{
+    ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
+    ST_TRY(is_pool(in, err));
+    if (st_in_int(in, STATOR_lp_pool_p) < 1) {
+        return st_in_fail(in, err, "p is %lld, expected at least 1",
+                          (long long)st_in_int(in, STATOR_lp_pool_p));
+    }
+    return st_infer_window(in, err);
+}
+
+stator_status st_infer_max_pool(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    ST_TRY(is_pool(in, err));
+    ST_TRY(window_dims(in, NULL, dims, err));
+    ST_TRY(st_in_set(in, 0, st_in_dtype(in, 0), st_in_rank(in, 0), dims, err));
+    return st_in_set(in, 1, STATOR_I64, st_in_rank(in, 0), dims, err);
+}
+
+stator_status st_infer_avg_pool(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK], extra[STATOR_MAX_RANK];
+    ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
+    ST_TRY(is_pool(in, err));
+    const uint32_t n = st_in_syms(in, STATOR_avg_pool_ceil_extra, extra, STATOR_MAX_RANK);
+    if (n != 0) {
+        ST_TRY(st_in_list_count(in, STATOR_avg_pool_ceil_extra, st_in_rank(in, 0) - 2u, err));
+    }
+    ST_TRY(window_dims(in, n ? extra : NULL, dims, err));
+    return st_in_set(in, 0, st_in_dtype(in, 0), st_in_rank(in, 0), dims, err);
+}
+
+stator_status st_infer_roi_align(st_infer *in, stator_diag **err)
+{
+    ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
+    ST_TRY(st_in_same_dtype(in, 0, 1, err));
+    ST_TRY(st_in_rank_is(in, 0, 4, 4, err));
+    ST_TRY(st_in_rank_is(in, 1, 2, 2, err));
+    ST_TRY(st_in_rank_is(in, 2, 1, 1, err));
+    ST_TRY(st_in_index_dtype(in, 2, err));
+    ST_TRY(st_in_one_of(in, STATOR_roi_align_mode, "avg,max", err));
+    ST_TRY(st_in_same_dim(in, st_in_dim(in, 1, 1), st_in_size(in, 4), "rois, axis 1", err));
+    ST_TRY(st_in_same_dim(in, st_in_dim(in, 1, 0), st_in_dim(in, 2, 0), "rois and batch", err));
+    const int64_t height = st_in_int(in, STATOR_roi_align_height);
+    const int64_t width = st_in_int(in, STATOR_roi_align_width);
+    if (height < 1 || width < 1 || st_in_int(in, STATOR_roi_align_sampling_ratio) < 0) {
+        return st_in_fail(in, err,
+                          "height and width must be at least 1, sampling_ratio at least 0");
+    }
+    const stator_ref dims[4] = {st_in_dim(in, 1, 0), st_in_dim(in, 0, 1), st_in_size(in, height),
+                                st_in_size(in, width)};
+    return st_in_set(in, 0, st_in_dtype(in, 0), 4, dims, err);
+}
+
+stator_status st_infer_grid_sample(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
+    ST_TRY(st_in_class_is(in, 1, FLOAT_ONLY, "a float dtype", err));
+    ST_TRY(st_in_rank_is(in, 0, 3, STATOR_MAX_RANK, err));
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_rank_is(in, 1, rank, rank, err));
+    ST_TRY(st_in_one_of(in, STATOR_grid_sample_mode, "linear,nearest,cubic", err));
+    ST_TRY(st_in_one_of(in, STATOR_grid_sample_padding, "zeros,border,reflection", err));
+    ST_TRY(
+        st_in_same_dim(in, st_in_dim(in, 0, 0), st_in_dim(in, 1, 0), "batches of x and grid", err));
+    ST_TRY(st_in_same_dim(in, st_in_dim(in, 1, rank - 1u), st_in_size(in, (int64_t)rank - 2),
+                          "last axis of grid and spatial axes of x", err));
+    dims[0] = st_in_dim(in, 0, 0);
+    dims[1] = st_in_dim(in, 0, 1);
+    for (uint32_t i = 2; i < rank; i++) {
+        dims[i] = st_in_dim(in, 1, i - 1u);
+    }
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
+}
+
+static stator_status resize_modes(const st_infer *in, stator_diag **err)
+{
+    ST_TRY(st_in_one_of(in, STATOR_resize_mode, "nearest,linear,cubic", err));
+    ST_TRY(st_in_one_of(in, STATOR_resize_coordinates,
+                        "half_pixel,half_pixel_symmetric,pytorch_half_pixel,align_corners,"
+                        "asymmetric,tf_half_pixel_for_nn,tf_crop_and_resize",
+                        err));
+    return st_in_one_of(in, STATOR_resize_nearest,
+                        "round_prefer_floor,round_prefer_ceil,floor,ceil", err);
+}
+
+stator_status st_infer_resize(st_infer *in, stator_diag **err)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    const uint32_t rank = st_in_rank(in, 0);
+    ST_TRY(st_in_list_count(in, STATOR_resize_sizes, rank, err));
+    if (in->attrs[STATOR_resize_scales]->count != 0) {
+        ST_TRY(st_in_list_count(in, STATOR_resize_scales, rank, err));
+    }
+    ST_TRY(resize_modes(in, err));
+    const int crops =
+        strcmp(st_in_string(in, STATOR_resize_coordinates), "tf_crop_and_resize") == 0;
+    if (crops && !st_in_has(in, 1)) {
+        return st_in_fail(in, err, "coordinates tf_crop_and_resize needs the operand roi");
+    }
+    if (st_in_has(in, 1)) {
+        ST_TRY(st_in_dtype_is(in, 1, STATOR_F32, err));
+        ST_TRY(st_in_rank_is(in, 1, 1, 1, err));
+        ST_TRY(st_in_same_dim(in, st_in_dim(in, 1, 0), st_in_size(in, 2 * (int64_t)rank),
+                              "roi and twice the rank of x", err));
+    }
+    st_in_syms(in, STATOR_resize_sizes, dims, STATOR_MAX_RANK);
+    return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
+}
+
+stator_status st_infer_nms(st_infer *in, stator_diag **err)
+{
+    ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
+    ST_TRY(st_in_same_dtype(in, 0, 1, err));
+    ST_TRY(st_in_rank_is(in, 0, 3, 3, err));
+    ST_TRY(st_in_rank_is(in, 1, 3, 3, err));
+    ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 2), st_in_size(in, 4), "boxes, axis 2", err));
+    ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 0), st_in_dim(in, 1, 0), "batches", err));
+    ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), st_in_dim(in, 1, 2), "boxes and scores", err));
+    ST_TRY(st_in_dtype_is(in, 2, STATOR_I64, err));
+    for (uint32_t k = 2; k < 5; k++) {
+        ST_TRY(st_in_scalar(in, k, 1, err));
+        ST_TRY(k == 2 ? STATOR_OK : st_in_class_is(in, k, FLOAT_ONLY, "a float dtype", err));
+    }
+    const stator_ref dims[2] = {st_in_unbacked(in, 0, 0, st_in_numel_bound(in, 1)),
+                                st_in_size(in, 3)};
+    return st_in_set(in, 0, STATOR_I64, 2, dims, err);
+}

@@ -1,0 +1,380 @@
+/* The op table: turns the rows of ir/ops.def and the ops of libraries into st_op rows.
+ *
+ * In: st_op_def rows (text columns) or stator_oplib_op descriptors. Out: st_op rows whose `desc`
+ * has parsed attributes, operand counts and flags, found by id (from 1) or by name. Rows never
+ * move. An attribute "name:kind" is required, "name:kind=default" is not. "=none" means absent
+ * unless given (kinds other than string, where it is the word itself); desc.s is then "none". A
+ * list default keeps its text in desc.s and is read with st_attr_default_list. */
+#include "ir/optable.h"
+
+#include "core/base/check.h"
+#include "ir/expr.h"
+#include "ir/infer.h"
+#include "ir/ops/rules.h"
+#include <ctype.h>
+#include <string.h>
+
+#define MAX_ATTRS 32u
+
+/* clang-format off */
+static const st_op_def op_defs[] = {
+#define STATOR_OP(name_, ...) {.name = #name_, __VA_ARGS__},
+#include "ir/ops.def"
+#undef STATOR_OP
+};
+/* clang-format on */
+
+static const char *const kind_names[] = {NULL,   "int",    "float", "string", "dtype",
+                                         "ints", "floats", "dims",  "blob"};
+
+const st_op_def *st_op_defs(uint32_t *out_count)
+{
+    *out_count = (uint32_t)(sizeof op_defs / sizeof op_defs[0]);
+    return op_defs;
+}
+
+static const char *skip_space(const char *p)
+{
+    while (isspace((unsigned char)*p)) {
+        p++;
+    }
+    return p;
+}
+
+static const char *skip_word(const char *p)
+{
+    while (isalnum((unsigned char)*p) || *p == '_') {
+        p++;
+    }
+    return p;
+}
+
+static uint32_t kind_of_name(const char *s, uint64_t n)
+{
+    for (uint32_t k = STATOR_ATTR_INT; k <= STATOR_ATTR_BLOB; k++) {
+        if (strlen(kind_names[k]) == n && memcmp(kind_names[k], s, n) == 0) {
+            return k;
+        }
+    }
+    return STATOR_ATTR_NONE;
+}
+
+int st_attr_is_list(uint32_t kind)
+{
+    return kind == STATOR_ATTR_INTS || kind == STATOR_ATTR_FLOATS || kind == STATOR_ATTR_DIMS;
+}
+
+int st_attr_default_is_absent(const stator_attr_desc *desc)
+{
+    return !desc->is_required && desc->kind != STATOR_ATTR_STRING && desc->s != NULL &&
+           strcmp(desc->s, "none") == 0;
+}
+
+int st_attr_default_list(const stator_attr_desc *desc, double *out, uint32_t capacity,
+                         uint32_t *out_count)
+{
+    const char *p = desc->s ? skip_space(desc->s) : "";
+    uint32_t n = 0;
+    *out_count = 0;
+    if (*p != '[') {
+        return 0;
+    }
+    for (p = skip_space(p + 1); *p != ']';) {
+        const char *end = NULL;
+        double x = 0;
+        if (!st_parse_number(p, &x, &end) || n == capacity) {
+            return 0;
+        }
+        out[n++] = x;
+        p = skip_space(end);
+        if (*p == ',') {
+            p = skip_space(p + 1);
+        } else if (*p != ']') {
+            return 0;
+        }
+    }
+    *out_count = n;
+    return *skip_space(p + 1) == '\0';
+}
+
+/* Reads the text after '=' into desc. */
+static int read_default(const char *text, stator_attr_desc *desc)
+{
+    const char *end = NULL;
+    double list[64];
+    double number = 0;
+    uint32_t n = 0;
+    desc->is_required = 0;
+    desc->s = text;
+    if (st_attr_default_is_absent(desc)) {
+        return 1;
+    }
+    switch (desc->kind) {
+    case STATOR_ATTR_STRING:
+        return 1;
+    case STATOR_ATTR_INT:
+    case STATOR_ATTR_FLOAT:
+        if (!st_parse_number(text, &number, &end) || *end != '\0') {
+            return 0;
+        }
+        desc->i = desc->kind == STATOR_ATTR_INT ? (int64_t)number : 0;
+        desc->f = desc->kind == STATOR_ATTR_FLOAT ? number : 0;
+        desc->s = NULL;
+        return 1;
+    case STATOR_ATTR_DTYPE:
+        desc->i = st_dtype_parse(text, strlen(text));
+        desc->s = NULL;
+        return desc->i != STATOR_DTYPE_NONE;
+    case STATOR_ATTR_BLOB:
+        return 0;
+    default:
+        return st_attr_default_list(desc, list, 64, &n);
+    }
+}
+
+/* Reads one "name:kind[=default]" at *p, which ends at ';' or the end of the text. */
+static int read_attr(st_arena *arena, const char **p, stator_attr_desc *out)
+{
+    const char *begin = skip_space(*p);
+    const char *end = skip_word(begin);
+    const char *kind = end + 1;
+    if (end == begin || *end != ':') {
+        return 0;
+    }
+    const char *kind_end = skip_word(kind);
+    *out = (stator_attr_desc){.kind = kind_of_name(kind, (uint64_t)(kind_end - kind)),
+                              .is_required = 1};
+    out->name = st_arena_strndup(arena, begin, (uint64_t)(end - begin));
+    if (out->name == NULL || out->kind == STATOR_ATTR_NONE) {
+        return 0;
+    }
+    const char *next = strchr(kind_end, ';');
+    next = next ? next : kind_end + strlen(kind_end);
+    *p = *next ? next + 1 : next;
+    if (*kind_end != '=') {
+        return skip_space(kind_end) == next;
+    }
+    const char *text = st_arena_strndup(arena, kind_end + 1, (uint64_t)(next - kind_end) - 1u);
+    return text != NULL && read_default(text, out);
+}
+
+static stator_status read_attrs(st_arena *arena, const st_op_def *def, stator_op_desc *desc,
+                                stator_diag **err)
+{
+    stator_attr_desc list[MAX_ATTRS];
+    uint32_t n = 0;
+    const char *p = def->attrs ? def->attrs : "";
+    for (p = skip_space(p); *p; p = skip_space(p)) {
+        const char *at = p;
+        if (n == MAX_ATTRS || !read_attr(arena, &p, &list[n])) {
+            return st_fail(err, STATOR_INVALID_ARGUMENT,
+                           "op %s: cannot read the attribute at '%.40s', expected "
+                           "name:kind or name:kind=default",
+                           def->name, at);
+        }
+        n++;
+    }
+    stator_attr_desc *copy = st_arena_zalloc(arena, n + 1u, sizeof *copy);
+    if (copy == NULL) {
+        return st_fail_oom(err);
+    }
+    memcpy(copy, list, n * sizeof *copy);
+    desc->attrs = copy;
+    desc->attr_count = n;
+    return STATOR_OK;
+}
+
+void st_name_counts(const char *names, uint32_t *out_min, uint32_t *out_max)
+{
+    *out_min = 0;
+    *out_max = 0;
+    for (const char *p = skip_space(names); *p; p = skip_space(p)) {
+        p = skip_word(p);
+        if (*p == '*') {
+            *out_max = UINT32_MAX;
+        } else if (*out_max != UINT32_MAX) {
+            *out_max += 1;
+        }
+        *out_min += *p != '?' && *p != '*';
+        while (*p && *p != ',') {
+            p++;
+        }
+        p += *p == ',';
+    }
+}
+
+static int is_name(const char *s)
+{
+    return s != NULL && (isalpha((unsigned char)*s) || *s == '_') && *skip_word(s) == '\0';
+}
+
+static uint64_t hash_name(const char *name)
+{
+    return st_hash64(name, strlen(name), 0);
+}
+
+typedef struct find_query {
+    const st_optable *table;
+    const char *name;
+} find_query;
+
+static int has_name(void *self, uint32_t id)
+{
+    const find_query *query = self;
+    return strcmp(st_optable_at(query->table, id)->desc.name, query->name) == 0;
+}
+
+uint32_t st_optable_find(const st_optable *table, const char *name)
+{
+    find_query query = {table, name};
+    return name ? st_hashset_find(&table->by_name, hash_name(name), has_name, &query) : 0;
+}
+
+const st_op *st_optable_at(const st_optable *table, uint32_t op)
+{
+    return *(const st_op *const *)st_seg_at(&table->ops, op);
+}
+
+uint32_t st_optable_count(const st_optable *table)
+{
+    return table->ops.count ? table->ops.count - 1u : 0;
+}
+
+static stator_status publish(st_optable *table, const st_op *op, stator_diag **err)
+{
+    uint32_t id = 0;
+    const st_op **slot = st_seg_push(&table->ops, &id);
+    if (slot == NULL) {
+        return st_fail_oom(err);
+    }
+    *slot = op;
+    if (!st_hashset_add(&table->by_name, hash_name(op->desc.name), id)) {
+        st_seg_truncate(&table->ops, id);
+        return st_fail_oom(err);
+    }
+    return STATOR_OK;
+}
+
+static stator_status add_def(st_optable *table, const st_op_def *def, stator_diag **err)
+{
+    st_op *op = st_arena_zalloc(&table->arena, 1, sizeof *op);
+    if (op == NULL) {
+        return st_fail_oom(err);
+    }
+    op->def = def;
+    op->infer = def->infer;
+    op->decompose = def->decompose;
+    op->desc = (stator_op_desc){
+        .struct_size = sizeof op->desc,
+        .version = def->version ? def->version : 1u,
+        .name = def->name,
+        .operands = def->operands,
+        .results = def->results,
+        .doc = def->doc,
+        .body = def->body,
+        .region_count = def->regions,
+        .flags = def->flags,
+    };
+    st_name_counts(def->operands, &op->desc.operand_min, &op->desc.operand_max);
+    ST_TRY(read_attrs(&table->arena, def, &op->desc, err));
+    return publish(table, op, err);
+}
+
+/* ---- ops of libraries ---- */
+
+static stator_status check_lib_desc(const stator_op_desc *desc, stator_diag **err)
+{
+    if (!is_name(desc->name)) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "op library: '%s' is no op name, expected letters, digits and _",
+                       desc->name ? desc->name : "(null)");
+    }
+    if (desc->operands == NULL || desc->results == NULL || desc->doc == NULL) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "op %s: operands, results and doc must be set",
+                       desc->name);
+    }
+    if (desc->attr_count > MAX_ATTRS || (desc->attr_count > 0 && desc->attrs == NULL)) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "op %s: has %u attributes, at most %u",
+                       desc->name, desc->attr_count, MAX_ATTRS);
+    }
+    for (uint32_t k = 0; k < desc->attr_count; k++) {
+        const stator_attr_desc *attr = &desc->attrs[k];
+        if (!is_name(attr->name) || attr->kind == STATOR_ATTR_NONE ||
+            attr->kind > STATOR_ATTR_BLOB) {
+            return st_fail(err, STATOR_INVALID_ARGUMENT,
+                           "op %s: attribute %u has no valid name or kind", desc->name, k);
+        }
+    }
+    return STATOR_OK;
+}
+
+/* Copies the part of the descriptor that both sides know; operand counts come from the names. */
+static stator_status copy_lib_desc(const stator_oplib_op *from, st_op *op, stator_diag **err)
+{
+    const uint32_t size = from->desc.struct_size;
+    if (size < offsetof(stator_op_desc, flags) + sizeof(uint64_t)) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "op library: op descriptor of %u bytes, expected at least %u", size,
+                       (uint32_t)sizeof(stator_op_desc));
+    }
+    op->desc = from->desc;
+    op->desc.struct_size = sizeof op->desc;
+    ST_TRY(check_lib_desc(&op->desc, err));
+    st_name_counts(op->desc.operands, &op->desc.operand_min, &op->desc.operand_max);
+    if (op->desc.version == 0) {
+        op->desc.version = 1;
+    }
+    if (op->desc.body != NULL || from->decompose != NULL) {
+        op->desc.flags |= STATOR_OP_COMPOSITE;
+    }
+    return STATOR_OK;
+}
+
+stator_status st_optable_add(st_optable *table, const void *oplib_op, void *self, stator_diag **err)
+{
+    const stator_oplib_op *from = oplib_op;
+    st_op *op = st_arena_zalloc(&table->arena, 1, sizeof *op);
+    if (op == NULL) {
+        return st_fail_oom(err);
+    }
+    ST_TRY(copy_lib_desc(from, op, err));
+    if (st_optable_find(table, op->desc.name) != 0) {
+        return st_fail(err, STATOR_ALREADY_EXISTS,
+                       "op library: an op named '%s' exists already; use a prefix of your own",
+                       op->desc.name);
+    }
+    if (from->infer == NULL) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "op %s: has no infer function", op->desc.name);
+    }
+    op->oplib_op = from;
+    op->oplib_self = self;
+    op->infer = st_infer_oplib;
+    op->decompose = from->decompose ? st_dec_oplib : NULL;
+    return publish(table, op, err);
+}
+
+stator_status st_optable_init(st_optable *table, st_mem *mem, stator_diag **err)
+{
+    *table = (st_optable){.mem = mem};
+    st_arena_init(&table->arena, mem);
+    st_seg_init(&table->ops, mem, sizeof(const st_op *));
+    st_hashset_init(&table->by_name, mem);
+    stator_status status = STATOR_OK;
+    if (st_seg_push(&table->ops, NULL) == NULL) { /* id 0 names no op */
+        status = st_fail_oom(err);
+    }
+    for (uint32_t i = 0; status == STATOR_OK && i < sizeof op_defs / sizeof op_defs[0]; i++) {
+        status = add_def(table, &op_defs[i], err);
+    }
+    if (status != STATOR_OK) {
+        st_optable_deinit(table);
+    }
+    return status;
+}
+
+void st_optable_deinit(st_optable *table)
+{
+    st_hashset_deinit(&table->by_name);
+    st_seg_deinit(&table->ops);
+    st_arena_deinit(&table->arena);
+}

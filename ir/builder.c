@@ -99,7 +99,7 @@ stator_status st_builder_finish(stator_builder *b, stator_graph **out_graph, sta
     }
     g->n_outputs = b->n_outputs;
     if (b->parent == NULL) {
-        if (m->root == NULL) {
+        if (m->root == NULL && !g->has_witnesses) {
             seed_witnesses(g);
         }
         m->root = g;

@@ -24,4 +24,9 @@ stator_status st_print_graph(const stator_graph *graph, const st_print_options *
 stator_status st_parse_text(stator_builder *b, const char *text, uint64_t len,
                             const char *file_name, const char *dir, stator_diag **err);
 
+/* Is the row what the builder fills in when the attribute is not given? Both written forms leave it
+ * out then. */
+int st_attr_is_default(const stator_graph_view *v, const stator_attr_desc *schema,
+                       const stator_attr_row *row);
+
 #endif

@@ -1,0 +1,241 @@
+/* Building stated nodes in two steps. First without the stated types: what inference cannot know
+ * appears as symbols that are newer than the node. When types differ only there, and the file's
+ * symbols are free, the node is taken back and built again with the stated types, so that every
+ * result of one node sees the same choice; then everything must be equal. */
+#include "ir/rebuild.h"
+
+#include <string.h>
+
+void st_rebuild_init(st_rebuild *r, st_module *m)
+{
+    *r = (st_rebuild){.m = m};
+}
+
+void st_rebuild_deinit(st_rebuild *r)
+{
+    st_vec_free(r->m->mem, &r->defined);
+}
+
+uint32_t st_rebuild_enter(const st_rebuild *r)
+{
+    return r->defined.count;
+}
+
+void st_rebuild_leave(st_rebuild *r, uint32_t mark)
+{
+    r->defined.count = mark;
+}
+
+static const stator_atom_row *symbol_row(const st_rebuild *r, stator_ref sym)
+{
+    const uint32_t atom = sym ? st_sym_as_symbol(&r->m->symtab, sym) : 0;
+    return atom ? st_seg_at(&r->m->symtab.atoms, atom) : NULL;
+}
+
+static int is_unbacked(const stator_atom_row *row)
+{
+    return row != NULL && (row->flags & 1u) != 0;
+}
+
+static int is_defined(const st_rebuild *r, uint32_t atom)
+{
+    for (uint32_t i = 0; i < r->defined.count; i++) {
+        if (r->defined.data[i] == atom) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static stator_status define(st_rebuild *r, const char *op, stator_ref sym, stator_diag **err)
+{
+    const stator_atom_row *row = symbol_row(r, sym);
+    const uint32_t atom = st_sym_as_symbol(&r->m->symtab, sym);
+    if (is_defined(r, atom)) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "%s defines the size '%s', which an earlier node defines already", op,
+                       st_module_str(r->m, row->name));
+    }
+    uint32_t *slot = st_vec_push(r->m->mem, &r->defined);
+    if (slot == NULL) {
+        return st_fail_oom(err);
+    }
+    *slot = atom;
+    return STATOR_OK;
+}
+
+static stator_status fail_types(const st_rebuild *r, const char *op, uint32_t k,
+                                stator_ref inferred, stator_ref stated, stator_diag **err)
+{
+    st_str a, b;
+    st_str_init(&a, r->m->mem);
+    st_str_init(&b, r->m->mem);
+    st_module_print_type(r->m, inferred, &a);
+    st_module_print_type(r->m, stated, &b);
+    const int ok = st_str_ok(&a) && st_str_ok(&b);
+    const stator_status status =
+        ok ? st_fail(err, STATOR_INVALID_ARGUMENT,
+                     "result %u of %s is %s by its operands and attributes, but %s is written", k,
+                     op, a.data, b.data)
+           : st_fail_oom(err);
+    st_str_deinit(&a);
+    st_str_deinit(&b);
+    return status;
+}
+
+static stator_ref dim_of(const st_rebuild *r, const stator_type_row *type, uint32_t axis)
+{
+    return *(const stator_ref *)st_seg_at(&r->m->refs, type->dims_begin + axis);
+}
+
+/* Compares one result. 1 equal, 0 different, -1 different only in sizes that are newer than symbol
+ * number n_symbols and stated as an unbacked symbol. */
+static int compare_types(st_rebuild *r, stator_ref inferred, stator_ref stated, uint32_t n_symbols)
+{
+    const stator_type_row *a = st_seg_at(&r->m->types, inferred);
+    const stator_type_row *b = st_seg_at(&r->m->types, stated);
+    int result = 1;
+    if (inferred == stated) {
+        return 1;
+    }
+    if (a->dtype != b->dtype || a->rank != b->rank) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < a->rank; i++) {
+        const stator_ref x = dim_of(r, a, i), y = dim_of(r, b, i);
+        const stator_atom_row *fresh = symbol_row(r, x);
+        if (x == y || st_sym_eq(&r->m->symtab, x, y) == 1) {
+            continue;
+        }
+        if (fresh == NULL || fresh->index < n_symbols || !is_unbacked(symbol_row(r, y))) {
+            return 0;
+        }
+        result = -1;
+    }
+    return result;
+}
+
+static stator_ref type_of(const stator_builder *b, stator_ref value)
+{
+    return ((const stator_value_row *)st_seg_at(&b->graph->values, value))->type;
+}
+
+/* Notes what the node defines: stated symbols that stand where inference gave a newer one. A
+ * symbol may stand in several places of one node. */
+static stator_status define_stated(st_rebuild *r, const char *op, stator_ref inferred,
+                                   stator_ref stated, uint32_t n_symbols, uint32_t mark,
+                                   stator_diag **err)
+{
+    const stator_type_row *a = st_seg_at(&r->m->types, inferred);
+    const stator_type_row *b = st_seg_at(&r->m->types, stated);
+    for (uint32_t i = 0; i < a->rank; i++) {
+        const stator_ref y = dim_of(r, b, i);
+        const stator_atom_row *fresh = symbol_row(r, dim_of(r, a, i));
+        if (fresh == NULL || fresh->index < n_symbols || dim_of(r, a, i) == y) {
+            continue;
+        }
+        int is_ours = 0;
+        for (uint32_t k = mark; k < r->defined.count; k++) {
+            is_ours |= r->defined.data[k] == st_sym_as_symbol(&r->m->symtab, y);
+        }
+        if (!is_ours) {
+            ST_TRY(define(r, op, y, err));
+        }
+    }
+    return STATOR_OK;
+}
+
+/* sym_bind defines symbols by an attribute. */
+static stator_status define_bound(st_rebuild *r, stator_builder *b, stator_ref result,
+                                  const st_op *op, stator_diag **err)
+{
+    const stator_graph_view *v = st_graph_view(b->graph);
+    if (strcmp(op->desc.name, "sym_bind") != 0 || result == 0) {
+        return STATOR_OK;
+    }
+    const stator_node_row *node = stator_node_at(v, stator_value_at(v, result)->node);
+    const stator_attr_row *syms = stator_attr_at(v, node, 0);
+    for (uint32_t i = 0; i < syms->count; i++) {
+        const stator_ref sym = stator_ref_at(v, syms->begin + i);
+        if (!is_unbacked(symbol_row(r, sym))) {
+            return st_fail(err, STATOR_INVALID_ARGUMENT,
+                           "sym_bind: element %u of syms is no unbacked symbol", i);
+        }
+        ST_TRY(define(r, op->desc.name, sym, err));
+    }
+    return STATOR_OK;
+}
+
+/* Is the node as stated? *out_again = 1 when it has to be built again with the stated types. */
+static stator_status check_first(st_rebuild *r, stator_builder *b, const stator_node_desc *desc,
+                                 const stator_ref *stated, const stator_ref *results,
+                                 uint32_t n_symbols, int *out_again, stator_diag **err)
+{
+    const char *op = st_optable_at(r->m->ops, desc->op)->desc.name;
+    const uint32_t mark = r->defined.count;
+    *out_again = 0;
+    for (uint32_t k = 0; k < desc->result_count; k++) {
+        const stator_ref inferred = type_of(b, results[k]);
+        const int same = stated[k] ? compare_types(r, inferred, stated[k], n_symbols) : 1;
+        if (same == 0) {
+            return fail_types(r, op, k, inferred, stated[k], err);
+        }
+        if (same < 0) {
+            ST_TRY(define_stated(r, op, inferred, stated[k], n_symbols, mark, err));
+            *out_again = 1;
+        }
+    }
+    return STATOR_OK;
+}
+
+/* Types proved equal but written differently stay as they are written. */
+static stator_status take_stated(st_rebuild *r, stator_builder *b, const stator_node_desc *desc,
+                                 const stator_ref *stated, const stator_ref *results,
+                                 stator_diag **err)
+{
+    for (uint32_t k = 0; k < desc->result_count; k++) {
+        stator_value_row *row = st_seg_at(&b->graph->values, results[k]);
+        if (stated[k] == 0 || row->type == stated[k]) {
+            continue;
+        }
+        if (compare_types(r, row->type, stated[k], UINT32_MAX) != 1) {
+            return fail_types(r, st_optable_at(r->m->ops, desc->op)->desc.name, k, row->type,
+                              stated[k], err);
+        }
+        row->type = stated[k];
+    }
+    return STATOR_OK;
+}
+
+/* Builds, and sees to it that the node has as many results as are listed. */
+static stator_status build_counted(stator_builder *b, const stator_node_desc *node, const st_op *op,
+                                   stator_ref *out_results, stator_diag **err)
+{
+    const uint32_t before = b->graph->values.count;
+    ST_TRY(st_build_node(b, node, out_results, err));
+    const uint32_t count = b->graph->values.count - before;
+    return count == node->result_count
+               ? STATOR_OK
+               : st_fail(err, STATOR_INVALID_ARGUMENT, "%s has %u results, %u are written",
+                         op->desc.name, count, node->result_count);
+}
+
+stator_status st_rebuild_node(st_rebuild *r, stator_builder *b, const stator_node_desc *desc,
+                              const stator_ref *stated, stator_ref *out_results, stator_diag **err)
+{
+    const uint32_t n_symbols = r->m->symtab.n_symbols;
+    const st_build_mark mark = st_build_here(b);
+    const st_op *op = st_optable_at(r->m->ops, desc->op);
+    stator_node_desc node = *desc;
+    int again = 0;
+    node.result_types = NULL;
+    ST_TRY(build_counted(b, &node, op, out_results, err));
+    ST_TRY(check_first(r, b, desc, stated, out_results, n_symbols, &again, err));
+    if (again) {
+        st_build_rollback(b, mark);
+        node.result_types = stated;
+        ST_TRY(build_counted(b, &node, op, out_results, err));
+    }
+    ST_TRY(take_stated(r, b, desc, stated, out_results, err));
+    return define_bound(r, b, desc->result_count ? out_results[0] : 0, op, err);
+}

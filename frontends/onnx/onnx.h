@@ -112,6 +112,7 @@ const int64_t *ox_attr_ints(ox_node *n, const char *name, uint32_t *out_count); 
 const double *ox_attr_floats(ox_node *n, const char *name, uint32_t *out_count); /* NULL: absent */
 const char *const *ox_attr_strs(ox_node *n, const char *name, uint32_t *out_count);
 const Onnx__TensorProto *ox_attr_tensor(ox_node *n, const char *name); /* NULL: absent */
+const Onnx__SparseTensorProto *ox_attr_sparse(ox_node *n, const char *name);
 const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name);   /* NULL: absent */
 /* The list brought to `count` entries: absent gives `fill`, another length fails. */
 const int64_t *ox_attr_ints_or(ox_node *n, const char *name, uint32_t count, int64_t fill);
@@ -148,6 +149,9 @@ const stator_ref *ox_sizes(ox_node *n, stator_ref v, uint32_t *out_count, const 
 const int64_t *ox_need_ints(ox_node *n, stator_ref v, uint32_t *out_count, const char *what);
 int64_t ox_need_int(ox_node *n, stator_ref v, const char *what); /* one element */
 const double *ox_need_floats(ox_node *n, stator_ref v, uint32_t *out_count, const char *what);
+/* Fails with NEED_VALUE after asking for the inputs that v (or, failing that, any size) comes from;
+ * UNIMPLEMENTED when there is none to ask for. */
+void ox_ask(ox_node *n, stator_ref v, const char *what);
 /* 1 and the integers when v is known to be plain integers, else 0; asks for nothing. */
 int ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out);
 /* i64 tensor of rank 1 of these syms; and rank 0 of one. */
@@ -207,11 +211,5 @@ stator_ref ox_iota(ox_node *n, stator_dtype dtype, uint32_t rank, const stator_r
 stator_ref ox_full(ox_node *n, stator_ref scalar, uint32_t rank, const stator_ref *dims);
 /* x as channels on axis 1 of a tensor of `rank`: [C] to [1, C, 1, ..]; rank 1 operands only. */
 stator_ref ox_channels(ox_node *n, stator_ref x, uint32_t rank);
-
-/* ---- subgraphs ---- */
-
-/* Translates a subgraph (attribute of n) inside the region builder `region`, whose values for the
- * subgraph's inputs are `inputs`; free names are found through `captures`. See ox_control.c. */
-struct ox_capture;
 
 #endif

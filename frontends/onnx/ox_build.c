@@ -1,0 +1,446 @@
+/* Helpers of operator functions over the host's builder: nodes, types, sizes, constants, and the one
+ * failure an import keeps. */
+#include "ox_import.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- failures ---- */
+
+static void keep(ox_import *im, stator_status code, const char *where, const char *format,
+                 va_list args) {
+    if (im->status != STATOR_OK) {
+        return;
+    }
+    im->status = code;
+    st_str text;
+    st_str_init(&text, &im->mem);
+    if (where != NULL) {
+        st_str_addf(&text, "%s: ", where);
+    }
+    st_str_vaddf(&text, format, args);
+    const int is_ok = st_str_ok(&text) && text.data != NULL;
+    const char *shown = is_ok ? text.data : "out of memory";
+    im->diag = im->host->diag->create(is_ok ? code : STATOR_RESOURCE_EXHAUSTED, shown, strlen(shown));
+    st_str_deinit(&text);
+}
+
+stator_status ox_import_fail(ox_import *im, stator_status code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    keep(im, code, NULL, format, args);
+    va_end(args);
+    return im->status;
+}
+
+stator_status ox_import_failed(ox_import *im, stator_status code, stator_diag *diag,
+                               const char *where) {
+    const stator_diag_api *api = im->host->diag;
+    if (im->status == STATOR_OK) {
+        const char *text = diag != NULL ? api->text(diag) : "it failed";
+        const char *hint = diag != NULL ? api->hint(diag) : NULL;
+        ox_import_fail(im, code, "%s: %s", where, text);
+        if (hint != NULL && im->diag != NULL) {
+            api->set_hint(im->diag, hint);
+        }
+    }
+    if (diag != NULL) {
+        api->release(diag);
+    }
+    return im->status;
+}
+
+const char *ox_node_where(const ox_node *n) {
+    const ox_frame *f = n->scope->frame;
+    st_str text;
+    st_str_init(&text, &n->im->mem);
+    st_str_addf(&text, "node '%s' (%s)", n->name, ox_text(n->proto->op_type));
+    if (f != NULL) {
+        st_str_addf(&text, " in function '%s'", ox_text(f->function->name));
+    }
+    char *copy = st_str_ok(&text) ? st_arena_strndup(&n->im->arena, text.data, text.len) : NULL;
+    st_str_deinit(&text);
+    return copy != NULL ? copy : n->name;
+}
+
+void ox_node_failed(ox_node *n, stator_status code, stator_diag *diag) {
+    ox_import_failed(n->im, code, diag, n->im->status == STATOR_OK ? ox_node_where(n) : "");
+}
+
+int ox_ok(const ox_node *n) {
+    return n->im->status == STATOR_OK;
+}
+
+stator_ref ox_fail(ox_node *n, stator_status code, const char *format, ...) {
+    if (ox_ok(n)) {
+        va_list args;
+        va_start(args, format);
+        keep(n->im, code, ox_node_where(n), format, args);
+        va_end(args);
+    }
+    return 0;
+}
+
+void *ox_alloc(ox_node *n, uint64_t count, uint64_t size) {
+    void *p = ox_ok(n) ? st_arena_zalloc(&n->im->arena, count, size) : NULL;
+    if (p == NULL) {
+        ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    return p;
+}
+
+/* ---- operands and results ---- */
+
+stator_ref ox_in(const ox_node *n, uint32_t k) {
+    return k < n->in_count ? n->in[k] : 0;
+}
+
+stator_ref ox_need(ox_node *n, uint32_t k) {
+    const stator_ref v = ox_in(n, k);
+    return v != 0 ? v : ox_fail(n, STATOR_INVALID_ARGUMENT, "input %u is required", k);
+}
+
+int ox_wants(const ox_node *n, uint32_t k) {
+    return k < n->out_count && ox_text(n->proto->output[k])[0] != '\0';
+}
+
+void ox_out(ox_node *n, uint32_t k, stator_ref v) {
+    if (k < n->out_count) {
+        n->out[k] = v;
+    }
+}
+
+/* ---- types ---- */
+
+static const stator_type_row *type_of(ox_node *n, stator_ref v) {
+    if (!ox_ok(n)) {
+        return NULL;
+    }
+    if (v == 0) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "a required input is absent");
+        return NULL;
+    }
+    return stator_value_type(n->im->host->build->view(n->b), v);
+}
+
+stator_dtype ox_dtype(ox_node *n, stator_ref v) {
+    const stator_type_row *t = type_of(n, v);
+    return t != NULL ? t->dtype : STATOR_DTYPE_NONE;
+}
+
+uint32_t ox_rank(ox_node *n, stator_ref v) {
+    const stator_type_row *t = type_of(n, v);
+    return t != NULL ? t->rank : 0;
+}
+
+stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis) {
+    const stator_type_row *t = type_of(n, v);
+    if (t == NULL) {
+        return 0;
+    }
+    axis += axis < 0 ? (int64_t)t->rank : 0;
+    if (axis < 0 || axis >= (int64_t)t->rank) {
+        return ox_fail(n, STATOR_INVALID_ARGUMENT, "an input of rank %u has no axis %lld", t->rank,
+                       (long long)axis);
+    }
+    return stator_dim_at(n->im->host->build->view(n->b), t, (uint32_t)axis);
+}
+
+uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_MAX_RANK]) {
+    const stator_type_row *t = type_of(n, v);
+    if (t == NULL) {
+        return 0;
+    }
+    const stator_graph_view *view = n->im->host->build->view(n->b);
+    for (uint32_t i = 0; i < t->rank; i++) {
+        out[i] = stator_dim_at(view, t, i);
+    }
+    return t->rank;
+}
+
+int ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out) {
+    const stator_ref dim = ox_dim(n, v, axis);
+    return dim != 0 && ox_sym_const(n, dim, out);
+}
+
+int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis, const char *what) {
+    int64_t size = 0;
+    if (ox_ok(n) && !ox_dim_known(n, v, axis, &size)) {
+        ox_ask(n, v, what);
+    }
+    return size;
+}
+
+int ox_is_float(ox_node *n, stator_ref v) {
+    return st_dtype_class(ox_dtype(n, v)) == STATOR_CLASS_FLOAT;
+}
+
+int ox_is_unsigned(ox_node *n, stator_ref v) {
+    return st_dtype_class(ox_dtype(n, v)) == STATOR_CLASS_UINT;
+}
+
+void ox_check_rank(ox_node *n, stator_ref v, uint32_t lo, uint32_t hi, const char *what) {
+    const uint32_t rank = ox_rank(n, v);
+    if (ox_ok(n) && (rank < lo || rank > hi)) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "%s has rank %u, expected %u to %u", what, rank, lo, hi);
+    }
+}
+
+uint32_t ox_axis(ox_node *n, int64_t axis, uint32_t rank) {
+    if (axis >= -(int64_t)rank && axis < (int64_t)rank) {
+        return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    }
+    return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %lld is outside a tensor of rank %u",
+                   (long long)axis, rank);
+}
+
+stator_dtype ox_dtype_of(ox_node *n, int64_t onnx_type) {
+    const char *name;
+    const stator_dtype dtype = ox_import_dtype(onnx_type, &name);
+    if (dtype == 0) {
+        ox_fail(n, STATOR_UNIMPLEMENTED, "element type %s (%lld) is not supported", name,
+                (long long)onnx_type);
+    }
+    return dtype;
+}
+
+/* ---- symbolic integers ---- */
+
+stator_ref ox_sym(ox_node *n, int64_t value) {
+    if (!ox_ok(n)) {
+        return 0;
+    }
+    const stator_ref sym = n->im->host->types->sym_int(n->b, value);
+    return sym != 0 ? sym : ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b) {
+    if (!ox_ok(n) || a == 0 || b == 0) {
+        return 0;
+    }
+    const stator_ref sym = n->im->host->types->sym_op(n->b, (uint32_t)op, a, b);
+    return sym != 0 ? sym
+                    : ox_fail(n, STATOR_UNIMPLEMENTED,
+                              "a symbolic size grows past what can be computed (or overflows)");
+}
+
+stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms) {
+    stator_ref product = ox_sym(n, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        product = ox_sym_op(n, '*', product, syms[i]);
+    }
+    return product;
+}
+
+int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out) {
+    *out = 0;
+    if (!ox_ok(n) || sym == 0) {
+        return 0;
+    }
+    return stator_sym_is_const(n->im->host->build->view(n->b), sym, out);
+}
+
+int ox_sym_is(ox_node *n, stator_ref sym, int64_t value) {
+    int64_t known;
+    return ox_sym_const(n, sym, &known) && known == value;
+}
+
+/* ---- nodes ---- */
+
+void ox_op_multi(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
+                 const stator_attr *attrs, uint32_t n_out, stator_ref *out) {
+    memset(out, 0, n_out * sizeof *out);
+    if (!ox_ok(n)) {
+        return;
+    }
+    const stator_host *h = n->im->host;
+    const stator_node_desc desc = {.struct_size = sizeof desc,
+                                   .op = h->ir->find_op(h->ctx, op),
+                                   .operands = in,
+                                   .operand_count = n_in,
+                                   .attr_count = n_attrs,
+                                   .attrs = attrs,
+                                   .result_count = n_out};
+    if (desc.op == 0) {
+        ox_fail(n, STATOR_INTERNAL, "the op table has no '%s'", op);
+        return;
+    }
+    stator_diag *diag = NULL;
+    const stator_status status = h->build->node(n->b, &desc, out, &diag);
+    if (status != STATOR_OK) {
+        ox_node_failed(n, status, diag);
+    }
+}
+
+stator_ref ox_op(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
+                 const stator_attr *attrs) {
+    stator_ref out = 0;
+    ox_op_multi(n, op, n_in, in, n_attrs, attrs, 1, &out);
+    return out;
+}
+
+#define MAX_EXPR_NAMES 12u
+
+stator_ref ox_expr(ox_node *n, const char *program, const char *names, uint32_t n_in,
+                   const stator_ref *in, uint32_t n_attrs, const stator_attr *attrs) {
+    const char *list[MAX_EXPR_NAMES];
+    stator_ref out = 0;
+    char *text = ox_ok(n) ? st_arena_strndup(&n->im->arena, names, strlen(names)) : NULL;
+    if (text == NULL || n_in > MAX_EXPR_NAMES) {
+        return ox_fail(n, STATOR_INTERNAL, "an expression has no memory or too many operands");
+    }
+    for (uint32_t i = 0; i < n_in; i++) {
+        list[i] = text += strspn(text, ", ");
+        text += strcspn(text, ", ");
+        if (*text != '\0') {
+            *text++ = '\0';
+        }
+    }
+    stator_diag *diag = NULL;
+    const stator_status status = n->im->host->build->expr(n->b, program, n_in, list, in, n_attrs,
+                                                          attrs, 1, &out, &diag);
+    if (status != STATOR_OK) {
+        ox_node_failed(n, status, diag);
+        return 0;
+    }
+    return out;
+}
+
+stator_ref ox_un(ox_node *n, const char *op, stator_ref x) {
+    return ox_op(n, op, OX_IN(x), OX_NONE);
+}
+
+stator_ref ox_bin(ox_node *n, const char *op, stator_ref x, stator_ref y) {
+    return ox_op(n, op, OX_IN(x, y), OX_NONE);
+}
+
+stator_ref ox_add(ox_node *n, stator_ref x, stator_ref y) {
+    return ox_bin(n, "add", x, y);
+}
+
+stator_ref ox_sub(ox_node *n, stator_ref x, stator_ref y) {
+    return ox_bin(n, "sub", x, y);
+}
+
+stator_ref ox_mul(ox_node *n, stator_ref x, stator_ref y) {
+    return ox_bin(n, "mul", x, y);
+}
+
+stator_ref ox_div(ox_node *n, stator_ref x, stator_ref y) {
+    return ox_bin(n, "div", x, y);
+}
+
+stator_ref ox_select(ox_node *n, stator_ref c, stator_ref x, stator_ref y) {
+    return ox_op(n, "select", OX_IN(c, x, y), OX_NONE);
+}
+
+stator_ref ox_cast(ox_node *n, stator_ref x, stator_dtype dtype) {
+    if (ox_dtype(n, x) == dtype) {
+        return x;
+    }
+    return ox_op(n, "cast", OX_IN(x), OX_AT(OX_A_DTYPE("dtype", dtype)));
+}
+
+stator_ref ox_reshape(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims) {
+    return ox_op(n, "reshape", OX_IN(x), OX_AT(OX_A_DIMS("shape", rank, dims)));
+}
+
+stator_ref ox_transpose(ox_node *n, stator_ref x, const int64_t *perm) {
+    return ox_op(n, "transpose", OX_IN(x), OX_AT(OX_A_INTS("perm", ox_rank(n, x), perm)));
+}
+
+stator_ref ox_expand(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims) {
+    return ox_op(n, "expand", OX_IN(x), OX_AT(OX_A_DIMS("shape", rank, dims)));
+}
+
+stator_ref ox_unsqueeze(ox_node *n, stator_ref x, uint32_t axis) {
+    stator_ref dims[STATOR_MAX_RANK + 1u];
+    const uint32_t rank = ox_dims(n, x, dims);
+    if (!ox_ok(n)) {
+        return 0;
+    }
+    if (rank == STATOR_MAX_RANK || axis > rank) {
+        return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u cannot be added to rank %u", axis, rank);
+    }
+    memmove(dims + axis + 1, dims + axis, (rank - axis) * sizeof dims[0]);
+    dims[axis] = ox_sym(n, 1);
+    return ox_reshape(n, x, rank + 1u, dims);
+}
+
+stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis) {
+    stator_ref dims[STATOR_MAX_RANK];
+    const uint32_t rank = ox_dims(n, x, dims);
+    if (!ox_ok(n)) {
+        return 0;
+    }
+    if (axis >= rank) {
+        return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u is outside rank %u", axis, rank);
+    }
+    memmove(dims + axis, dims + axis + 1, (rank - axis - 1u) * sizeof dims[0]);
+    return ox_reshape(n, x, rank - 1u, dims);
+}
+
+stator_ref ox_slice(ox_node *n, stator_ref x, uint32_t axis, stator_ref start, stator_ref size,
+                    int64_t step) {
+    stator_ref starts[STATOR_MAX_RANK];
+    stator_ref sizes[STATOR_MAX_RANK];
+    int64_t steps[STATOR_MAX_RANK];
+    const uint32_t rank = ox_dims(n, x, sizes);
+    if (!ox_ok(n) || axis >= rank) {
+        return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u is outside rank %u", axis, rank);
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        starts[i] = ox_sym(n, 0);
+        steps[i] = 1;
+    }
+    starts[axis] = start;
+    sizes[axis] = size;
+    steps[axis] = step;
+    return ox_op(n, "slice", OX_IN(x),
+                 OX_AT(OX_A_DIMS("starts", rank, starts), OX_A_DIMS("sizes", rank, sizes),
+                       OX_A_INTS("steps", rank, steps)));
+}
+
+stator_ref ox_slice_const(ox_node *n, stator_ref x, uint32_t axis, int64_t start, int64_t size) {
+    return ox_slice(n, x, axis, ox_sym(n, start), ox_sym(n, size), 1);
+}
+
+stator_ref ox_concat(ox_node *n, uint32_t axis, uint32_t count, const stator_ref *xs) {
+    return count == 1 ? xs[0] : ox_op(n, "concat", count, xs, OX_AT(OX_A_INT("axis", axis)));
+}
+
+stator_ref ox_gather(ox_node *n, stator_ref x, stator_ref index, int64_t axis) {
+    return ox_op(n, "gather", OX_IN(x, index), OX_AT(OX_A_INT("axis", axis)));
+}
+
+stator_ref ox_reduce(ox_node *n, const char *op, stator_ref x, uint32_t count, const int64_t *axes,
+                     int keepdims) {
+    return ox_op(n, op, OX_IN(x),
+                 OX_AT(OX_A_INTS("axes", count, axes), OX_A_INT("keepdims", keepdims)));
+}
+
+stator_ref ox_matmul(ox_node *n, stator_ref x, stator_ref y) {
+    return ox_bin(n, "matmul", x, y);
+}
+
+stator_ref ox_iota(ox_node *n, stator_dtype dtype, uint32_t rank, const stator_ref *dims,
+                   uint32_t axis) {
+    return ox_op(n, "iota", OX_NONE,
+                 OX_AT(OX_A_DIMS("shape", rank, dims), OX_A_INT("axis", axis),
+                       OX_A_DTYPE("dtype", dtype)));
+}
+
+stator_ref ox_full(ox_node *n, stator_ref scalar, uint32_t rank, const stator_ref *dims) {
+    return ox_expand(n, scalar, rank, dims);
+}
+
+stator_ref ox_channels(ox_node *n, stator_ref x, uint32_t rank) {
+    stator_ref dims[STATOR_MAX_RANK];
+    ox_check_rank(n, x, 1, 1, "a per-channel operand");
+    for (uint32_t i = 0; i < rank && i < STATOR_MAX_RANK; i++) {
+        dims[i] = i == 1 ? ox_dim(n, x, 0) : ox_sym(n, 1);
+    }
+    return ox_reshape(n, x, rank, dims);
+}

@@ -1,0 +1,704 @@
+/* From a graph to a plan: values with their sizes, steps with their attributes, nested plans of
+ * regions. Storage and workspace are decided by eager_layout.c.
+ *
+ * In: a graph whose nodes all have a row of kernels.def (the first other one is named).
+ * Out: an executable that keeps nothing of the graph but retained constants. Nodes that nothing
+ * reads, that have no effect and bind no symbol are left out. */
+#include "eager_plan.h"
+
+#include <stdio.h>
+
+typedef struct compile_state { /* one compile */
+    eager_inst *inst;
+    eager_exe *exe;
+    const stator_host *host;
+    st_map prog_of_sym; /* sym ref -> program + 1; pools are shared by all regions */
+    stator_diag **err;
+} compile_state;
+
+typedef struct graph_state { /* one graph of it */
+    compile_state *c;
+    const stator_graph *graph;
+    const stator_graph_view *v;
+    eager_plan *plan;
+    const uint8_t *known;  /* symbols set before the frame starts, by index */
+    uint8_t *fresh;        /* symbols that this plan binds */
+    uint8_t *is_live;      /* by node */
+} graph_state;
+
+static stator_status no_memory(compile_state *c)
+{
+    return eager_fail(c->inst->self, NULL, c->err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static void *take(compile_state *c, uint64_t count, uint64_t size)
+{
+    return st_arena_zalloc(&c->exe->arena, count ? count : 1, size);
+}
+
+/* ---- can this node run here? ---- */
+
+static int mask_has(uint32_t mask, uint32_t dtype)
+{
+    return dtype < 32 && (mask >> dtype) & 1u;
+}
+
+static int region_accepted(const eager_inst *inst, const stator_graph *region, char *why,
+                           uint64_t why_size)
+{
+    const stator_graph_view *v = inst->self->host->ir->view(region);
+    for (uint32_t n = 1; n <= v->n_nodes; n++) {
+        if (!eager_accepts(inst, v, stator_node_at(v, n), why, why_size)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stator_node_row *node,
+                  char *why, uint64_t why_size)
+{
+    const char *op = stator_op_at(v, node->op)->name;
+    const uint32_t place = node->op < inst->n_ops ? inst->row_of_op[node->op] : 0;
+    if (place == 0) {
+        (void)snprintf(why, why_size, "eager has no kernel for op '%s'", op);
+        return 0;
+    }
+    const eager_row *row = &eager_rows[place];
+    const stator_ref first = stator_operand(v, node, 0);
+    if (first && !mask_has(row->in_mask, stator_value_type(v, first)->dtype)) {
+        (void)snprintf(why, why_size, "eager has no kernel for op '%s' on %s", op,
+                       st_dtype_name(stator_value_type(v, first)->dtype));
+        return 0;
+    }
+    if (node->result_count > 0 &&
+        !mask_has(row->out_mask, stator_value_type(v, node->result_begin)->dtype)) {
+        (void)snprintf(why, why_size, "eager has no kernel for op '%s' to %s", op,
+                       st_dtype_name(stator_value_type(v, node->result_begin)->dtype));
+        return 0;
+    }
+    for (uint32_t k = 0; k < node->region_count; k++) {
+        if (!region_accepted(inst, stator_region_at(v, node, k), why, why_size)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- symbols ---- */
+
+/* Marks in `set` the symbols that a sym is made of. */
+static void mark_symbols(const stator_graph_view *v, stator_ref sym, uint8_t *set)
+{
+    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    for (uint32_t t = 0; t < row->term_count; t++) {
+        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + t);
+        const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
+        if (atom->kind == STATOR_ATOM_SYMBOL) {
+            set[atom->index] = 1;
+        } else {
+            mark_symbols(v, atom->a, set);
+            mark_symbols(v, atom->b, set);
+        }
+    }
+}
+
+/* The symbol when the sym is exactly one. */
+static int lone_symbol(const stator_graph_view *v, stator_ref sym, uint32_t *out_index)
+{
+    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    if (row->constant != 0 || row->term_count != 1) {
+        return 0;
+    }
+    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
+    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
+    *out_index = atom->index;
+    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL;
+}
+
+static void mark_type(const stator_graph_view *v, const stator_type_row *type, uint8_t *set)
+{
+    for (uint32_t a = 0; a < type->rank; a++) {
+        mark_symbols(v, stator_dim_at(v, type, a), set);
+    }
+}
+
+/* Program of a sym, made once. 0 when memory runs out, else its number + 1. */
+static uint32_t prog_of(compile_state *c, const stator_graph_view *v, stator_ref sym)
+{
+    const uint32_t found = st_map_get(&c->prog_of_sym, sym);
+    if (found) {
+        return found;
+    }
+    eager_prog *prog = st_vec_push(&c->exe->self->mem, &c->exe->progs);
+    if (!prog) {
+        return 0;
+    }
+    memset(prog, 0, sizeof *prog);
+    const st_sym_cols cols = {v->syms, v->terms, v->atoms};
+    if (!st_symprog_init(&prog->code, &c->exe->self->mem, &cols, sym)) {
+        c->exe->progs.count--;
+        return 0;
+    }
+    prog->has_symbol = (uint32_t)lone_symbol(v, sym, &prog->symbol);
+    return st_map_put(&c->prog_of_sym, sym, c->exe->progs.count) ? c->exe->progs.count : 0;
+}
+
+static stator_status read_symbols(compile_state *c, const stator_graph_view *v)
+{
+    eager_exe *exe = c->exe;
+    exe->n_syms = v->n_symbols;
+    exe->syms = take(c, v->n_symbols, sizeof *exe->syms);
+    if (!exe->syms) {
+        return no_memory(c);
+    }
+    for (uint32_t i = 0; i < exe->n_syms; i++) {
+        exe->syms[i] = (eager_sym){INT64_MIN, INT64_MAX, 1};
+    }
+    return STATOR_OK;
+}
+
+/* Keeps range and divisor of a symbol that is about to be bound. */
+static void note_symbol(graph_state *g, stator_ref sym)
+{
+    uint32_t index;
+    if (!lone_symbol(g->v, sym, &index)) {
+        return;
+    }
+    const stator_sym_row *row = stator_column_at(&g->v->syms, sym);
+    const stator_term_row *term = stator_column_at(&g->v->terms, row->term_begin);
+    const stator_atom_row *atom = stator_column_at(&g->v->atoms, term->atom);
+    g->c->exe->syms[index] = (eager_sym){atom->lo, atom->hi, atom->divisor > 0 ? atom->divisor : 1};
+}
+
+/* ---- which nodes run ---- */
+
+static int is_unbacked(const graph_state *g, stator_ref sym)
+{
+    uint32_t index;
+    if (!lone_symbol(g->v, sym, &index) || g->known[index]) {
+        return 0;
+    }
+    const stator_sym_row *row = stator_column_at(&g->v->syms, sym);
+    const stator_term_row *term = stator_column_at(&g->v->terms, row->term_begin);
+    return (((const stator_atom_row *)stator_column_at(&g->v->atoms, term->atom))->flags & 1u) != 0;
+}
+
+/* Symbols that a node's results bind; 1 when there are any. */
+static int mark_fresh(graph_state *g, const stator_node_row *node)
+{
+    int any = 0;
+    for (uint32_t r = 0; r < node->result_count; r++) {
+        const stator_type_row *type = stator_value_type(g->v, node->result_begin + r);
+        for (uint32_t a = 0; a < type->rank; a++) {
+            const stator_ref dim = stator_dim_at(g->v, type, a);
+            uint32_t index;
+            if (is_unbacked(g, dim) && lone_symbol(g->v, dim, &index) && !g->fresh[index]) {
+                g->fresh[index] = 1;
+                note_symbol(g, dim);
+                any = 1;
+            }
+        }
+    }
+    return any;
+}
+
+static int mark_sym_bind(graph_state *g, const stator_node_row *node)
+{
+    const stator_attr_row *attr = stator_attr_at(g->v, node, STATOR_sym_bind_syms);
+    for (uint32_t i = 0; i < attr->count; i++) {
+        const stator_ref sym = stator_ref_at(g->v, attr->begin + i);
+        uint32_t index;
+        if (lone_symbol(g->v, sym, &index) && !g->known[index]) {
+            g->fresh[index] = 1;
+            note_symbol(g, sym);
+        }
+    }
+    return 1;
+}
+
+static void mark_value(graph_state *g, stator_ref value)
+{
+    if (value) {
+        g->is_live[stator_value_at(g->v, value)->node] = 1;
+    }
+}
+
+static void find_live(graph_state *g)
+{
+    const stator_graph_view *v = g->v;
+    for (uint32_t n = 1; n <= v->n_nodes; n++) {
+        const stator_node_row *node = stator_node_at(v, n);
+        const eager_row *row = &eager_rows[g->c->inst->row_of_op[node->op]];
+        int binds = mark_fresh(g, node);
+        if (row->step_kind == EAGER_STEP_SYM_BIND) {
+            binds |= mark_sym_bind(g, node);
+        }
+        g->is_live[n] = (uint8_t)(binds || (stator_op_at(v, node->op)->flags & STATOR_OP_EFFECT));
+    }
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        mark_value(g, stator_output_at(v, k));
+    }
+    for (uint32_t k = 0; k < v->n_write_backs; k++) {
+        mark_value(g, ((const stator_write_back_row *)stator_column_at(&v->write_backs, k))->value);
+    }
+    for (uint32_t n = v->n_nodes; n > 0; n--) {
+        const stator_node_row *node = stator_node_at(v, n);
+        for (uint32_t k = 0; g->is_live[n] && k < node->operand_count; k++) {
+            mark_value(g, stator_operand(v, node, k));
+        }
+    }
+}
+
+/* ---- values ---- */
+
+static stator_status read_value(graph_state *g, uint32_t i, uint32_t *dims_at)
+{
+    eager_plan *plan = g->plan;
+    const stator_type_row *type = stator_value_type(g->v, i);
+    eager_value *value = &plan->values[i];
+    ek_tensor *tensor = &plan->tensors[i];
+    value->dims_at = *dims_at;
+    value->is_static = value->is_early = 1;
+    tensor->dtype = type->dtype;
+    tensor->rank = type->rank;
+    int64_t *dims = plan->dims + *dims_at;
+    for (uint32_t a = 0; a < type->rank; a++) {
+        const stator_ref dim = stator_dim_at(g->v, type, a);
+        const uint32_t prog = prog_of(g->c, g->v, dim);
+        if (!prog) {
+            return no_memory(g->c);
+        }
+        plan->dim_progs[*dims_at + a] = prog - 1;
+        if (!stator_sym_is_const(g->v, dim, &dims[a])) {
+            value->is_static = 0;
+            plan->is_static = 0;
+        }
+    }
+    *dims_at += type->rank;
+    if (value->is_static) {
+        uint64_t numel, bytes;
+        if (!st_numel(dims, type->rank, &numel) || !st_dtype_bytes(type->dtype, numel, &bytes)) {
+            return eager_fail(g->c->inst->self, NULL, g->c->err, STATOR_RESOURCE_EXHAUSTED,
+                              "a tensor of this graph has more bytes than memory can hold");
+        }
+        tensor->numel = (int64_t)numel;
+        tensor->dims = dims;
+    }
+    return STATOR_OK;
+}
+
+/* Is every symbol of the type set before the first step? */
+static uint32_t type_is_early(graph_state *g, uint32_t i, uint8_t *scratch)
+{
+    memset(scratch, 0, g->v->n_symbols);
+    mark_type(g->v, stator_value_type(g->v, i), scratch);
+    for (uint32_t s = 0; s < g->v->n_symbols; s++) {
+        if (scratch[s] && g->fresh[s]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static stator_status read_values(graph_state *g)
+{
+    eager_plan *plan = g->plan;
+    uint32_t dims_at = 0;
+    for (uint32_t i = 1; i <= g->v->n_values; i++) {
+        plan->n_dims += stator_value_type(g->v, i)->rank;
+    }
+    plan->n_values = g->v->n_values;
+    plan->values = take(g->c, plan->n_values + 1u, sizeof *plan->values);
+    plan->tensors = take(g->c, plan->n_values + 1u, sizeof *plan->tensors);
+    plan->dims = take(g->c, plan->n_dims, sizeof *plan->dims);
+    plan->dim_progs = take(g->c, plan->n_dims, sizeof *plan->dim_progs);
+    uint8_t *scratch = take(g->c, g->v->n_symbols, 1);
+    if (!plan->values || !plan->tensors || !plan->dims || !plan->dim_progs || !scratch) {
+        return no_memory(g->c);
+    }
+    plan->is_static = 1;
+    for (uint32_t i = 1; i <= plan->n_values; i++) {
+        ST_TRY(read_value(g, i, &dims_at));
+        if (!plan->values[i].is_static) {
+            plan->values[i].is_early = type_is_early(g, i, scratch);
+        }
+    }
+    return STATOR_OK;
+}
+
+/* ---- attributes ---- */
+
+static stator_status read_dims_attr(graph_state *g, const stator_attr_row *row, ek_attr *attr,
+                                    const uint32_t **out_progs)
+{
+    int64_t *ints = take(g->c, row->count, sizeof *ints);
+    uint32_t *progs = take(g->c, row->count, sizeof *progs);
+    if (!ints || !progs) {
+        return no_memory(g->c);
+    }
+    attr->ints = ints;
+    for (uint32_t i = 0; i < row->count; i++) {
+        const stator_ref sym = stator_ref_at(g->v, row->begin + i);
+        const uint32_t prog = prog_of(g->c, g->v, sym);
+        if (!prog) {
+            return no_memory(g->c);
+        }
+        progs[i] = prog - 1;
+        if (!stator_sym_is_const(g->v, sym, &ints[i])) {
+            *out_progs = progs;
+        }
+    }
+    return STATOR_OK;
+}
+
+static stator_status read_list_attr(graph_state *g, const stator_attr_row *row, ek_attr *attr)
+{
+    int64_t *ints = take(g->c, row->count, sizeof *ints); /* as wide as a double */
+    if (!ints) {
+        return no_memory(g->c);
+    }
+    const int is_ints = row->kind == STATOR_ATTR_INTS;
+    const stator_column *from = is_ints ? &g->v->i64s : &g->v->f64s;
+    for (uint32_t i = 0; i < row->count; i++) {
+        memcpy(&ints[i], stator_column_at(from, row->begin + i), sizeof *ints);
+    }
+    if (is_ints) {
+        attr->ints = ints;
+    } else {
+        attr->floats = (const double *)(const void *)ints;
+    }
+    return STATOR_OK;
+}
+
+static stator_status read_attr(graph_state *g, const stator_attr_row *row, ek_attr *attr,
+                               const uint32_t **out_progs)
+{
+    *attr = (ek_attr){.kind = row->kind, .i = row->i, .f = row->f};
+    switch (row->kind) {
+    case STATOR_ATTR_STRING: {
+        const char *text = stator_string_at(g->v, row->begin);
+        attr->s = st_arena_strndup(&g->c->exe->arena, text, strlen(text));
+        return attr->s ? STATOR_OK : no_memory(g->c);
+    }
+    case STATOR_ATTR_INTS:
+    case STATOR_ATTR_FLOATS:
+        attr->count = row->count;
+        return read_list_attr(g, row, attr);
+    case STATOR_ATTR_DIMS:
+        attr->count = row->count;
+        return read_dims_attr(g, row, attr, out_progs);
+    default:
+        return STATOR_OK;
+    }
+}
+
+static stator_status read_attrs(graph_state *g, const stator_node_row *node, eager_step *step)
+{
+    ek_attr *attrs = take(g->c, node->attr_count, sizeof *attrs);
+    const uint32_t **progs = take(g->c, node->attr_count, sizeof *progs);
+    if (!attrs || !progs) {
+        return no_memory(g->c);
+    }
+    for (uint32_t k = 0; k < node->attr_count; k++) {
+        ST_TRY(read_attr(g, stator_attr_at(g->v, node, k), &attrs[k], &progs[k]));
+        if (progs[k]) {
+            step->n_attr_ints += attrs[k].count;
+        }
+    }
+    step->attrs = attrs;
+    step->n_attrs = node->attr_count;
+    step->attr_progs = progs;
+    return STATOR_OK;
+}
+
+/* ---- steps ---- */
+
+static stator_status compile_graph(compile_state *c, const stator_graph *graph,
+                                   const uint8_t *known, int is_root, eager_plan **out_plan);
+
+static stator_status compile_regions(graph_state *g, const stator_node_row *node, eager_step *step)
+{
+    step->n_regions = node->region_count;
+    step->regions = take(g->c, node->region_count, sizeof *step->regions);
+    uint8_t *known = take(g->c, g->v->n_symbols, 1);
+    if (!step->regions || !known) {
+        return no_memory(g->c);
+    }
+    for (uint32_t i = 0; i < g->v->n_symbols; i++) {
+        known[i] = g->known[i] | g->fresh[i];
+    }
+    for (uint32_t k = 0; k < node->region_count; k++) {
+        ST_TRY(compile_graph(g->c, stator_region_at(g->v, node, k), known, 0,
+                             &step->regions[k]));
+    }
+    return STATOR_OK;
+}
+
+static stator_status read_constant(graph_state *g, const stator_node_row *node, eager_step *step)
+{
+    eager_exe *exe = g->c->exe;
+    const stator_cst_api *cst = g->c->host->cst;
+    stator_blob *blob = cst->of_value(g->graph, node->result_begin);
+    stator_blob_info info = {.struct_size = sizeof info};
+    if (!blob) {
+        return eager_fail(g->c->inst->self, step, g->c->err, STATOR_INVALID_ARGUMENT,
+                          "the constant has no contents");
+    }
+    ST_TRY(cst->get(blob, &info, g->c->err));
+    const ek_tensor *t = &g->plan->tensors[node->result_begin];
+    if (info.size_bytes < ek_bytes(t->dtype, t->numel)) {
+        return eager_fail(g->c->inst->self, step, g->c->err, STATOR_INVALID_ARGUMENT,
+                          "the constant has %llu bytes, its type needs %llu",
+                          (unsigned long long)info.size_bytes,
+                          (unsigned long long)ek_bytes(t->dtype, t->numel));
+    }
+    stator_blob **kept = st_vec_push(&exe->self->mem, &exe->blobs);
+    if (!kept) {
+        return no_memory(g->c);
+    }
+    *kept = blob;
+    cst->retain(blob);
+    const void **data = st_vec_push(&exe->self->mem, &exe->constants);
+    if (!data) {
+        return no_memory(g->c);
+    }
+    *data = info.data ? info.data : (const void *)exe;
+    g->plan->values[node->result_begin].storage = EAGER_CONSTANT;
+    g->plan->values[node->result_begin].index = exe->constants.count - 1u;
+    return STATOR_OK;
+}
+
+static const char *copy_text(graph_state *g, stator_ref string)
+{
+    const char *text = stator_string_at(g->v, string);
+    const char *copy = *text ? st_arena_strndup(&g->c->exe->arena, text, strlen(text)) : "";
+    return copy ? copy : "";
+}
+
+static stator_status read_step(graph_state *g, const stator_node_row *node, eager_step *step)
+{
+    const uint32_t place = g->c->inst->row_of_op[node->op];
+    step->kind = eager_rows[place].step_kind;
+    step->op = place;
+    step->fn = eager_rows[place].fn;
+    step->node_name = step->node_kind = "";
+    if (node->origin) {
+        const stator_origin_row *origin = stator_column_at(&g->v->origins, node->origin);
+        step->node_name = copy_text(g, origin->name);
+        step->node_kind = copy_text(g, origin->kind);
+    }
+    uint32_t *in = take(g->c, node->operand_count, sizeof *in);
+    if (!in) {
+        return no_memory(g->c);
+    }
+    for (uint32_t k = 0; k < node->operand_count; k++) {
+        in[k] = stator_operand(g->v, node, k);
+    }
+    step->in = in;
+    step->n_in = node->operand_count;
+    step->out = node->result_begin;
+    step->n_out = node->result_count;
+    step->is_static = 1;
+    for (uint32_t r = 0; r < node->result_count; r++) {
+        step->is_static &= g->plan->values[node->result_begin + r].is_static;
+    }
+    if (step->kind == EAGER_STEP_CONSTANT) {
+        return read_constant(g, node, step);
+    }
+    ST_TRY(read_attrs(g, node, step));
+    return node->region_count ? compile_regions(g, node, step) : STATOR_OK;
+}
+
+static stator_status read_steps(graph_state *g)
+{
+    eager_plan *plan = g->plan;
+    for (uint32_t n = 1; n <= g->v->n_nodes; n++) {
+        plan->n_steps += g->is_live[n];
+    }
+    plan->steps = take(g->c, plan->n_steps, sizeof *plan->steps);
+    if (!plan->steps) {
+        return no_memory(g->c);
+    }
+    eager_step *step = plan->steps;
+    for (uint32_t n = 1; n <= g->v->n_nodes; n++) {
+        if (!g->is_live[n]) {
+            continue;
+        }
+        ST_TRY(read_step(g, stator_node_at(g->v, n), step));
+        const uint32_t args = step->n_in + step->n_out;
+        plan->max_args = args > plan->max_args ? args : plan->max_args;
+        if (step->n_attr_ints) {
+            plan->max_attrs = step->n_attrs > plan->max_attrs ? step->n_attrs : plan->max_attrs;
+            plan->max_attr_ints =
+                step->n_attr_ints > plan->max_attr_ints ? step->n_attr_ints : plan->max_attr_ints;
+        }
+        step++;
+    }
+    return STATOR_OK;
+}
+
+/* ---- a graph ---- */
+
+static stator_status read_ends(graph_state *g)
+{
+    eager_plan *plan = g->plan;
+    plan->n_inputs = g->v->n_inputs;
+    plan->n_outputs = g->v->n_outputs;
+    plan->n_write_backs = g->v->n_write_backs;
+    plan->outputs = take(g->c, plan->n_outputs, sizeof *plan->outputs);
+    plan->output_in_place = take(g->c, plan->n_outputs, sizeof *plan->output_in_place);
+    plan->write_back_inputs = take(g->c, plan->n_write_backs, sizeof(uint32_t));
+    plan->write_back_values = take(g->c, plan->n_write_backs, sizeof(uint32_t));
+    plan->fresh_syms = take(g->c, g->v->n_symbols, sizeof *plan->fresh_syms);
+    if (!plan->outputs || !plan->output_in_place || !plan->write_back_inputs ||
+        !plan->write_back_values || !plan->fresh_syms) {
+        return no_memory(g->c);
+    }
+    for (uint32_t k = 0; k < plan->n_outputs; k++) {
+        plan->outputs[k] = stator_output_at(g->v, k);
+    }
+    for (uint32_t k = 0; k < plan->n_write_backs; k++) {
+        const stator_write_back_row *row = stator_column_at(&g->v->write_backs, k);
+        plan->write_back_inputs[k] = stator_value_at(g->v, row->input)->index;
+        plan->write_back_values[k] = row->value;
+    }
+    return STATOR_OK;
+}
+
+/* Symbols of the inputs' types: those that the frame around does not know are bound from the actual
+ * shapes when the frame starts. */
+static void read_input_symbols(graph_state *g, uint8_t *known_inside)
+{
+    const stator_graph_view *v = g->v;
+    for (uint32_t i = 1; i <= v->n_inputs; i++) {
+        const stator_type_row *type = stator_value_type(v, i);
+        for (uint32_t a = 0; a < type->rank; a++) {
+            const stator_ref dim = stator_dim_at(v, type, a);
+            uint32_t index;
+            if (lone_symbol(v, dim, &index) && !known_inside[index]) {
+                known_inside[index] = 2;
+                note_symbol(g, dim);
+            }
+        }
+    }
+}
+
+static void list_fresh(graph_state *g, const uint8_t *known_inside)
+{
+    eager_plan *plan = g->plan;
+    for (uint32_t s = 0; s < g->v->n_symbols; s++) {
+        if (g->fresh[s] || known_inside[s] == 2) {
+            plan->fresh_syms[plan->n_fresh_syms++] = s;
+        }
+    }
+}
+
+static stator_status compile_graph(compile_state *c, const stator_graph *graph,
+                                   const uint8_t *known, int is_root, eager_plan **out_plan)
+{
+    const stator_graph_view *v = c->host->ir->view(graph);
+    graph_state g = {.c = c, .graph = graph, .v = v};
+    g.plan = take(c, 1, sizeof *g.plan);
+    g.fresh = take(c, v->n_symbols, 1);
+    g.is_live = take(c, v->n_nodes + 1u, 1);
+    uint8_t *known_inside = take(c, v->n_symbols, 1);
+    if (!g.plan || !g.fresh || !g.is_live || !known_inside) {
+        return no_memory(c);
+    }
+    memcpy(known_inside, known, v->n_symbols);
+    read_input_symbols(&g, known_inside);
+    g.known = known_inside;
+    find_live(&g);
+    ST_TRY(read_ends(&g));
+    list_fresh(&g, known_inside);
+    ST_TRY(read_values(&g));
+    ST_TRY(read_steps(&g));
+    ST_TRY(eager_layout(c->exe, g.plan, is_root, c->err));
+    *out_plan = g.plan;
+    return STATOR_OK;
+}
+
+/* ---- the public functions ---- */
+
+static stator_status check_accepted(eager_inst *inst, const stator_graph_view *v, stator_diag **err)
+{
+    char why[160];
+    for (uint32_t n = 1; n <= v->n_nodes; n++) {
+        const stator_node_row *node = stator_node_at(v, n);
+        if (eager_accepts(inst, v, node, why, sizeof why)) {
+            continue;
+        }
+        stator_ref name = 0;
+        if (node->origin) {
+            name = ((const stator_origin_row *)stator_column_at(&v->origins, node->origin))->name;
+        }
+        return eager_fail(inst->self, NULL, err, STATOR_UNSUPPORTED, "%s (node '%s')", why,
+                          stator_string_at(v, name));
+    }
+    return STATOR_OK;
+}
+
+void eager_exe_destroy(eager_exe *exe)
+{
+    if (!exe) {
+        return;
+    }
+    st_mem *mem = &exe->self->mem;
+    for (uint32_t i = 0; i < exe->blobs.count; i++) {
+        exe->self->host->cst->release(exe->blobs.data[i]);
+    }
+    for (uint32_t i = 0; i < exe->progs.count; i++) {
+        st_symprog_deinit(&exe->progs.data[i].code, mem);
+    }
+    st_vec_free(mem, &exe->blobs);
+    st_vec_free(mem, &exe->progs);
+    st_vec_free(mem, &exe->constants);
+    eager_pool_deinit(&exe->pool);
+    st_arena_deinit(&exe->arena);
+    st_free(mem, exe);
+}
+
+static stator_status compile_root(compile_state *c, const stator_graph *graph)
+{
+    const stator_graph_view *v = c->host->ir->view(graph);
+    ST_TRY(check_accepted(c->inst, v, c->err));
+    ST_TRY(read_symbols(c, v));
+    const uint8_t *known = take(c, v->n_symbols, 1);
+    if (!known) {
+        return no_memory(c);
+    }
+    ST_TRY(compile_graph(c, graph, known, 1, &c->exe->root));
+    uint32_t is_early = 1;
+    for (uint32_t k = 0; k < c->exe->root->n_outputs; k++) {
+        is_early &= c->exe->root->values[c->exe->root->outputs[k]].is_early;
+    }
+    c->exe->flags = is_early ? STATOR_EXE_STATIC_OUTPUTS : 0;
+    return STATOR_OK;
+}
+
+stator_status eager_compile(eager_inst *inst, const stator_graph *graph, eager_exe **out_exe,
+                            stator_diag **err)
+{
+    *out_exe = NULL;
+    st_mem *mem = &inst->self->mem;
+    compile_state c = {.inst = inst, .host = inst->self->host, .err = err};
+    c.exe = st_calloc(mem, 1, sizeof *c.exe);
+    if (!c.exe) {
+        return no_memory(&c);
+    }
+    c.exe->self = inst->self;
+    st_arena_init(&c.exe->arena, mem);
+    st_map_init(&c.prog_of_sym, mem);
+    stator_status status = eager_pool_init(&c.exe->pool, mem);
+    if (status == STATOR_OK) {
+        status = compile_root(&c, graph);
+    }
+    st_map_deinit(&c.prog_of_sym);
+    if (status != STATOR_OK) {
+        eager_exe_destroy(c.exe);
+        return status;
+    }
+    *out_exe = c.exe;
+    return STATOR_OK;
+}

@@ -1,0 +1,229 @@
+/* The plan that a graph is compiled to, the memory it runs in, and the functions between the files
+ * of the executor. Nothing of the graph is kept but retained constants.
+ *
+ *   eager_exe --root--> eager_plan --steps--> eager_step --regions--> eager_plan ...
+ *
+ * A call runs a plan in a frame. The frame and every buffer of known size lie in the workspace:
+ *
+ *   | eager_frame | values[] | dims[] | blocks[] | args[] | attrs[] | attr_ints[] | syms[] | data |
+ *
+ * Where a value's bytes lie is its storage:
+ *   INPUT    the caller's tensor                   CONSTANT  a retained blob
+ *   FIXED    at an offset of the data part         OUTPUT    the caller's output
+ *   POOLED   a block of the executable's pool      ALIAS     those of another value (index)
+ * Sizes that are constants are computed when the plan is made; others per call, before the node that
+ * needs them runs, from the symbols set so far. A symbol that only a node's result tells is bound
+ * when the node has run. */
+#ifndef STATOR_EAGER_PLAN_H
+#define STATOR_EAGER_PLAN_H
+
+#include "core/base/arena.h"
+#include "core/base/diag.h"
+#include "core/base/map.h"
+#include "core/base/sym.h"
+#include "core/base/vec.h"
+#include "eager.h"
+#include <pthread.h>
+
+#define EAGER_ALIGN 64u
+#define EAGER_UNSET INT64_MIN
+
+enum eager_step_kind {
+    EAGER_STEP_KERNEL = 0,
+    EAGER_STEP_CONSTANT,
+    EAGER_STEP_ALIAS,
+    EAGER_STEP_SYM_BIND,
+    EAGER_STEP_ASSIGN,
+    EAGER_STEP_COND,
+    EAGER_STEP_WHILE,
+    EAGER_STEP_SCAN,
+    EAGER_STEP_CALL
+};
+
+/* A row of kernels.def. */
+typedef struct eager_row {
+    const char *op;
+    ek_kernel_fn fn; /* NULL for the executor's own */
+    uint32_t step_kind;
+    uint32_t in_mask;
+    uint32_t out_mask;
+} eager_row;
+
+extern const eager_row eager_rows[EAGER_OP_COUNT];
+
+typedef struct eager_inst {
+    eager_self *self;
+    uint32_t n_ops;
+    uint16_t *row_of_op; /* by op id of this process, 0: no kernel */
+} eager_inst;
+
+enum eager_storage {
+    EAGER_NOWHERE = 0, /* nobody reads it */
+    EAGER_INPUT,
+    EAGER_CONSTANT,
+    EAGER_FIXED,
+    EAGER_OUTPUT,
+    EAGER_POOLED,
+    EAGER_ALIAS
+};
+
+typedef struct eager_value {
+    uint32_t storage; /* eager_storage */
+    uint32_t index;   /* number of the input, constant or output; the value behind an alias */
+    uint64_t offset;  /* FIXED */
+    uint32_t dims_at; /* first of its places in dims[] and dim_progs[] */
+    uint32_t is_static; /* every size is a constant */
+    uint32_t is_early;  /* every size can be computed before the first step */
+    uint32_t reserved;
+} eager_value;
+
+typedef struct eager_step {
+    uint32_t kind; /* eager_step_kind */
+    uint32_t op;   /* eager_op */
+    ek_kernel_fn fn;
+    const uint32_t *in; /* value refs, 0 absent */
+    uint32_t n_in;
+    uint32_t out; /* first result */
+    uint32_t n_out;
+    uint32_t is_static; /* sizes of all results are constants */
+    const ek_attr *attrs;
+    uint32_t n_attrs;
+    uint32_t n_attr_ints;       /* places needed by attributes evaluated per call, 0: none */
+    const uint32_t **attr_progs; /* by attribute: program of each element, NULL: constant */
+    const uint32_t *release;    /* pooled values not used after this step */
+    uint32_t n_release;
+    uint32_t n_regions;
+    struct eager_plan **regions;
+    uint64_t region_offset; /* their frame, in the data part */
+    const char *node_name; /* of the origin, "" unknown */
+    const char *node_kind;
+} eager_step;
+
+typedef struct eager_plan {
+    uint32_t n_values;
+    uint32_t n_inputs;
+    uint32_t n_outputs;
+    uint32_t n_steps;
+    uint32_t n_dims;
+    uint32_t n_write_backs;
+    uint32_t has_pooled; /* blocks[] must be looked at in the end */
+    uint32_t is_static;  /* no symbol anywhere */
+    eager_value *values; /* from 1 */
+    ek_tensor *tensors;  /* template of the frame's values[]: dtype, rank, sizes of the static ones */
+    int64_t *dims;       /* sizes of the static ones */
+    uint32_t *dim_progs; /* program of each size */
+    eager_step *steps;
+    uint32_t *outputs; /* value refs */
+    uint32_t *output_in_place; /* 1: the value is made in the caller's output */
+    uint32_t *write_back_inputs;
+    uint32_t *write_back_values;
+    uint32_t *fresh_syms; /* symbols that this plan binds: unset when it starts */
+    uint32_t n_fresh_syms;
+    uint32_t max_args, max_attrs, max_attr_ints;
+    uint64_t at_values, at_dims, at_blocks, at_args, at_attrs, at_attr_ints, at_syms, at_data;
+    uint64_t frame_bytes; /* all of it, a multiple of EAGER_ALIGN */
+} eager_plan;
+
+typedef struct eager_prog { /* a symbolic size */
+    st_symprog code;
+    uint32_t has_symbol; /* it is exactly one symbol */
+    uint32_t symbol;
+} eager_prog;
+
+typedef struct eager_sym { /* what is known of a symbol */
+    int64_t lo, hi, divisor;
+} eager_sym;
+
+typedef struct eager_block eager_block;
+
+typedef struct eager_pool { /* recycled blocks, by size class; thread-safe */
+    pthread_mutex_t lock;
+    st_mem *mem;
+    eager_block *bins[256];
+    uint8_t kept[256];
+} eager_pool;
+
+typedef struct eager_exe {
+    eager_self *self;
+    st_arena arena; /* of all plans */
+    eager_plan *root;
+    st_vec(eager_prog) progs;
+    st_vec(stator_blob *) blobs;
+    st_vec(const void *) constants; /* data of blobs */
+    eager_sym *syms;
+    uint32_t n_syms;
+    uint32_t flags; /* stator_exe_flag */
+    eager_pool pool;
+} eager_exe;
+
+/* A result of a region, owned by whoever ran it. */
+typedef struct eager_owned {
+    void *data; /* a pool block, NULL: none */
+    int64_t dims[STATOR_MAX_RANK];
+    int64_t numel;
+    uint32_t dtype;
+    uint32_t rank;
+} eager_owned;
+
+typedef struct eager_frame {
+    const eager_plan *plan;
+    eager_exe *exe;
+    const stator_call *call; /* NULL in a region */
+    char *data;
+    ek_tensor *values;
+    int64_t *dims;
+    void **blocks; /* by value */
+    ek_tensor *args;
+    ek_attr *attrs;
+    int64_t *attr_ints;
+    int64_t *syms;
+    void *scratch; /* blocks taken by the kernel that runs */
+} eager_frame;
+
+/* ---- eager_pool.c ---- */
+
+stator_status eager_pool_init(eager_pool *pool, st_mem *mem);
+void eager_pool_deinit(eager_pool *pool);
+void *eager_pool_take(eager_pool *pool, uint64_t size); /* aligned to EAGER_ALIGN; NULL: no memory */
+void eager_pool_give(eager_pool *pool, void *block);    /* NULL does nothing */
+/* Blocks chained by their owner. */
+void *eager_block_next(const void *block);
+void eager_block_set_next(void *block, void *next);
+
+/* ---- eager_compile.c ---- */
+
+stator_status eager_compile(eager_inst *inst, const stator_graph *graph, eager_exe **out_exe,
+                            stator_diag **err);
+void eager_exe_destroy(eager_exe *exe);
+/* Why this node cannot run here: 1 it can, else 0 and a text. Looks into regions. */
+int eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stator_node_row *node,
+                  char *why, uint64_t why_size);
+
+/* ---- eager_layout.c ---- */
+
+/* Decides the storage of every value, lifetimes and the places in the workspace. */
+stator_status eager_layout(eager_exe *exe, eager_plan *plan, int is_root, stator_diag **err);
+
+/* ---- eager_run.c ---- */
+
+stator_status eager_exe_run(eager_exe *exe, const stator_call *call, stator_diag **err);
+/* Runs a region's plan in the parent's frame at `step`. in[k].data is borrowed; out[k] is filled,
+ * to be given back to the pool by the caller (also after a failure). */
+stator_status eager_region_run(eager_frame *parent, const eager_step *step, uint32_t region,
+                               const ek_tensor *in, eager_owned *out, stator_diag **err);
+/* Result k of a step takes over the block of `owned`, or a copy of it. */
+stator_status eager_adopt(eager_frame *frame, const eager_step *step, uint32_t k,
+                          eager_owned *owned, stator_diag **err);
+void eager_give_owned(eager_frame *frame, eager_owned *owned, uint32_t n);
+/* Evaluates sizes of value v; 0 when one needs a symbol that is not set. */
+int eager_eval_dims(const eager_frame *frame, uint32_t v, int64_t *out_dims);
+int eager_eval_dim(const eager_frame *frame, uint32_t v, uint32_t axis, int64_t *out);
+/* "eager: conv 'layer1/conv' (Conv): <text>", step may be NULL; returns code. */
+stator_status eager_fail(const eager_self *self, const eager_step *step, stator_diag **err,
+                         stator_status code, const char *format, ...) STATOR_PRINTF(5, 6);
+
+/* ---- eager_regions.c ---- */
+
+stator_status eager_run_regions(eager_frame *frame, const eager_step *step, stator_diag **err);
+
+#endif

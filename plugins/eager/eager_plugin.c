@@ -1,0 +1,216 @@
+/* The plugin "eager": descriptor, options, what it keeps and accepts. The reference backend runs a
+ * graph before any composite is decomposed, so its pipeline is functionalize alone. */
+#include "eager_plan.h"
+
+const eager_row eager_rows[EAGER_OP_COUNT] = {
+#define EAGER_KERNEL(name, function, in, out)                                                      \
+    [EAGER_OP_##name] = {#name, function, EAGER_STEP_KERNEL, (in), (out)},
+#define EAGER_STEP(name, kind) [EAGER_OP_##name] = {#name, NULL, kind, EK_ANY, EK_ANY},
+#include "kernels.def"
+#undef EAGER_KERNEL
+#undef EAGER_STEP
+};
+
+/* ---- the host's memory as an account of ours ---- */
+
+static void *host_alloc(void *self, uint64_t size, uint64_t align)
+{
+    const stator_host *host = self;
+    return host->mem->alloc(host->ctx, size, align);
+}
+
+static void host_free(void *self, void *p)
+{
+    const stator_host *host = self;
+    host->mem->free(host->ctx, p);
+}
+
+static stator_status eager_init(const stator_host *host, void **out_self, stator_diag **err)
+{
+    eager_self *self = host->mem->alloc(host->ctx, sizeof *self, 16);
+    if (!self) {
+        if (err) {
+            *err = host->diag->create(STATOR_RESOURCE_EXHAUSTED, "eager: out of memory", 20);
+        }
+        return STATOR_RESOURCE_EXHAUSTED;
+    }
+    memset(self, 0, sizeof *self);
+    self->host = host;
+    st_mem_init(&self->mem, host_alloc, host_free, (void *)(uintptr_t)host, 0);
+    *out_self = self;
+    return STATOR_OK;
+}
+
+static void eager_shutdown(void *self_)
+{
+    eager_self *self = self_;
+    self->host->mem->free(self->host->ctx, self);
+}
+
+/* ---- instances ---- */
+
+static stator_status eager_create(void *self_, const stator_options *options, uint32_t device,
+                                  void **out_inst, stator_diag **err)
+{
+    eager_self *self = self_;
+    (void)options;
+    *out_inst = NULL;
+    if (device != 0) {
+        return eager_fail(self, NULL, err, STATOR_NOT_FOUND, "there is no device %u, only 0", device);
+    }
+    const uint32_t n_ops = self->host->ir->op_count(self->host->ctx) + 1u;
+    eager_inst *inst = st_calloc(&self->mem, 1, sizeof *inst);
+    uint16_t *row_of_op = st_calloc(&self->mem, n_ops, sizeof *row_of_op);
+    if (!inst || !row_of_op) {
+        st_free(&self->mem, inst);
+        st_free(&self->mem, row_of_op);
+        return eager_fail(self, NULL, err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    for (uint32_t row = 1; row < EAGER_OP_COUNT; row++) {
+        const uint32_t op = self->host->ir->find_op(self->host->ctx, eager_rows[row].op);
+        if (op && op < n_ops) {
+            row_of_op[op] = (uint16_t)row;
+        }
+    }
+    *inst = (eager_inst){self, n_ops, row_of_op};
+    *out_inst = inst;
+    return STATOR_OK;
+}
+
+static void eager_destroy(void *self_, void *inst_)
+{
+    eager_self *self = self_;
+    eager_inst *inst = inst_;
+    if (inst) {
+        st_free(&self->mem, inst->row_of_op);
+        st_free(&self->mem, inst);
+    }
+}
+
+/* ---- what runs here ---- */
+
+static stator_status eager_pipeline(void *self, const stator_options *options,
+                                    const stator_pipeline_sink *sink)
+{
+    (void)self;
+    (void)options;
+    sink->stage(sink->self, "functionalize");
+    return STATOR_OK;
+}
+
+static int32_t eager_keep(void *inst_, const char *op, uint32_t version, const stator_dtype *dtypes,
+                          const uint32_t *ranks, uint32_t n_operands)
+{
+    const eager_inst *inst = inst_;
+    (void)version;
+    (void)dtypes;
+    (void)ranks;
+    (void)n_operands;
+    const uint32_t id = inst->self->host->ir->find_op(inst->self->host->ctx, op);
+    return id && id < inst->n_ops && inst->row_of_op[id] != 0;
+}
+
+static stator_status eager_capability(void *inst_, const stator_graph *graph,
+                                      const stator_capability_sink *sink, stator_diag **err)
+{
+    const eager_inst *inst = inst_;
+    const stator_graph_view *v = inst->self->host->ir->view(graph);
+    char why[160];
+    (void)err;
+    for (uint32_t n = 1; n <= v->n_nodes; n++) {
+        if (eager_accepts(inst, v, stator_node_at(v, n), why, sizeof why)) {
+            sink->yes(sink->self, n, 0);
+        } else {
+            sink->no(sink->self, n, STATOR_UNSUPPORTED, why);
+        }
+    }
+    return STATOR_OK;
+}
+
+/* ---- executables ---- */
+
+static stator_status slot_compile(void *inst, const stator_graph *graph, stator_fuel_scope *fuel,
+                                  void **out_exe, stator_diag **err)
+{
+    (void)fuel; /* nothing here is optional */
+    eager_exe *exe;
+    const stator_status status = eager_compile(inst, graph, &exe, err);
+    *out_exe = exe;
+    return status;
+}
+
+static stator_status slot_exe_info(void *inst, void *exe_, stator_exe_info *out)
+{
+    const eager_exe *exe = exe_;
+    (void)inst;
+    out->flags = exe->flags;
+    out->workspace_bytes = exe->root->frame_bytes + EAGER_ALIGN;
+    return STATOR_OK;
+}
+
+static stator_status slot_exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err)
+{
+    (void)inst;
+    return eager_exe_run(exe, call, err);
+}
+
+static void slot_exe_destroy(void *inst, void *exe)
+{
+    (void)inst;
+    eager_exe_destroy(exe);
+}
+
+/* ---- the descriptor ---- */
+
+#define EAGER_VERSION "1.0.0"
+
+STATOR_PLUGIN_NOTE("eager", EAGER_VERSION, "[\"backend\"]",
+                   ",\"vendor\":\"Stator\",\"licence\":\"Apache-2.0\",\"tags\":[\"reference\","
+                   "\"stable\",\"cpu\"],\"priority\":100,\"devices\":[\"cpu\"],\"description\":"
+                   "\"the reference: one kernel an op, wide accumulation, same answer every time\"");
+
+static const stator_backend backend = {
+    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND),
+             .name = "eager",
+             .doc = "the reference: one kernel an op, wide accumulation, same answer every time",
+             .option_stride = sizeof(stator_option_desc)},
+    .tags = "reference,stable,cpu",
+    .priority = 100,
+    .flags = STATOR_BACKEND_CONCURRENT_COMPILE | STATOR_BACKEND_FORK_SAFE,
+    .create = eager_create,
+    .destroy = eager_destroy,
+    .pipeline = eager_pipeline,
+    .keep = eager_keep,
+    .capability = eager_capability,
+    .compile = slot_compile,
+    .exe_info = slot_exe_info,
+    .exe_run = slot_exe_run,
+    .exe_destroy = slot_exe_destroy,
+};
+
+static const stator_item *const items[] = {&backend.item};
+
+static const stator_plugin plugin = {
+    .struct_size = sizeof(stator_plugin),
+    .abi_major = STATOR_ABI_MAJOR,
+    .abi_minor_min = STATOR_ABI_MINOR,
+    .abi_minor_built = STATOR_ABI_MINOR,
+    .item_count = 1,
+    .name = "eager",
+    .vendor = "Stator",
+    .version = EAGER_VERSION,
+    .sanitizer = STATOR_SANITIZER,
+    .items = items,
+    .init = eager_init,
+    .shutdown = eager_shutdown,
+};
+
+STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
+                                                          uint32_t host_abi_major);
+
+STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
+                                                          uint32_t host_abi_major)
+{
+    (void)host;
+    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles each public header alone as C11, C17 and C++17 (-pedantic, warnings are errors) and each
-# internal header alone as C17.
+# internal header alone as C17. Structs that cross the border have no padding (-Wpadded).
 # usage: check_headers.sh SOURCE BUILD      status 0 when all compile
 set -u
 source=$1
@@ -21,7 +21,7 @@ check() { # compiler, language, standard and flags..., header
 }
 
 for header in "$source"/include/stator/*.h "$build"/include/stator/*.h; do
-    check $cc -x c -std=c11 -pedantic "$header"
+    check $cc -x c -std=c11 -pedantic -Wpadded "$header"
     check $cc -x c -std=c17 -pedantic "$header"
     if command -v "$cxx" >/dev/null; then
         check $cxx -x c++ -std=c++17 -pedantic "$header"

@@ -1,0 +1,730 @@
+/* Every field of ABI 0.9, its place and its type, and every enumerator's value. Made by
+ * tests/tools/gen_abi_frozen.py when that ABI was published; never edited. Compiling it is the test. */
+#include <stator/stator.h>
+
+#define FROZEN(type_, field_, offset_, ...)                                        \
+    _Static_assert(offsetof(type_, field_) == (offset_) &&                         \
+                       __builtin_types_compatible_p(                               \
+                           __typeof__(((type_ *)0)->field_), __VA_ARGS__),         \
+                   #type_ "." #field_ " moved or changed its type")
+
+/* clang-format off */
+FROZEN(DLPackVersion, major, 0, uint32_t);
+FROZEN(DLPackVersion, minor, 4, uint32_t);
+
+FROZEN(DLDevice, device_type, 0, DLDeviceType);
+FROZEN(DLDevice, device_id, 4, int32_t);
+
+FROZEN(DLDataType, code, 0, uint8_t);
+FROZEN(DLDataType, bits, 1, uint8_t);
+FROZEN(DLDataType, lanes, 2, uint16_t);
+
+FROZEN(DLTensor, data, 0, void *);
+FROZEN(DLTensor, device, 8, DLDevice);
+FROZEN(DLTensor, ndim, 16, int32_t);
+FROZEN(DLTensor, dtype, 20, DLDataType);
+FROZEN(DLTensor, shape, 24, int64_t *);
+FROZEN(DLTensor, strides, 32, int64_t *);
+FROZEN(DLTensor, byte_offset, 40, uint64_t);
+
+FROZEN(DLManagedTensor, dl_tensor, 0, DLTensor);
+FROZEN(DLManagedTensor, manager_ctx, 48, void *);
+FROZEN(DLManagedTensor, deleter, 56, void (*)(struct DLManagedTensor *self));
+
+FROZEN(DLManagedTensorVersioned, version, 0, DLPackVersion);
+FROZEN(DLManagedTensorVersioned, manager_ctx, 8, void *);
+FROZEN(DLManagedTensorVersioned, deleter, 16, void (*)(struct DLManagedTensorVersioned *self));
+FROZEN(DLManagedTensorVersioned, flags, 24, uint64_t);
+FROZEN(DLManagedTensorVersioned, dl_tensor, 32, DLTensor);
+
+FROZEN(stator_column, chunks, 0, const void *const *);
+FROZEN(stator_column, stride, 8, uint32_t);
+FROZEN(stator_column, reserved, 12, uint32_t);
+
+FROZEN(stator_node_row, op, 0, uint32_t);
+FROZEN(stator_node_row, operand_begin, 4, uint32_t);
+FROZEN(stator_node_row, operand_count, 8, uint32_t);
+FROZEN(stator_node_row, result_begin, 12, uint32_t);
+FROZEN(stator_node_row, result_count, 16, uint32_t);
+FROZEN(stator_node_row, attr_begin, 20, uint32_t);
+FROZEN(stator_node_row, attr_count, 24, uint32_t);
+FROZEN(stator_node_row, region_begin, 28, uint32_t);
+FROZEN(stator_node_row, region_count, 32, uint32_t);
+FROZEN(stator_node_row, origin, 36, uint32_t);
+FROZEN(stator_node_row, flags, 40, uint32_t);
+FROZEN(stator_node_row, reserved, 44, uint32_t);
+
+FROZEN(stator_value_row, type, 0, uint32_t);
+FROZEN(stator_value_row, node, 4, uint32_t);
+FROZEN(stator_value_row, index, 8, uint32_t);
+FROZEN(stator_value_row, flags, 12, uint32_t);
+FROZEN(stator_value_row, name, 16, uint32_t);
+FROZEN(stator_value_row, witness, 20, uint32_t);
+FROZEN(stator_value_row, blob, 24, uint32_t);
+FROZEN(stator_value_row, reserved, 28, uint32_t);
+
+FROZEN(stator_type_row, dtype, 0, uint32_t);
+FROZEN(stator_type_row, rank, 4, uint32_t);
+FROZEN(stator_type_row, dims_begin, 8, uint32_t);
+FROZEN(stator_type_row, device, 12, uint32_t);
+
+FROZEN(stator_sym_row, constant, 0, int64_t);
+FROZEN(stator_sym_row, term_begin, 8, uint32_t);
+FROZEN(stator_sym_row, term_count, 12, uint32_t);
+
+FROZEN(stator_term_row, coef, 0, int64_t);
+FROZEN(stator_term_row, atom, 8, uint32_t);
+FROZEN(stator_term_row, reserved, 12, uint32_t);
+
+FROZEN(stator_atom_row, kind, 0, uint32_t);
+FROZEN(stator_atom_row, a, 4, uint32_t);
+FROZEN(stator_atom_row, b, 8, uint32_t);
+FROZEN(stator_atom_row, name, 12, uint32_t);
+FROZEN(stator_atom_row, index, 16, uint32_t);
+FROZEN(stator_atom_row, flags, 20, uint32_t);
+FROZEN(stator_atom_row, lo, 24, int64_t);
+FROZEN(stator_atom_row, hi, 32, int64_t);
+FROZEN(stator_atom_row, divisor, 40, int64_t);
+FROZEN(stator_atom_row, hint, 48, int64_t);
+
+FROZEN(stator_attr_row, kind, 0, uint32_t);
+FROZEN(stator_attr_row, begin, 4, uint32_t);
+FROZEN(stator_attr_row, count, 8, uint32_t);
+FROZEN(stator_attr_row, name, 12, uint32_t);
+FROZEN(stator_attr_row, i, 16, int64_t);
+FROZEN(stator_attr_row, f, 24, double);
+
+FROZEN(stator_string_row, data, 0, const char *);
+FROZEN(stator_string_row, len, 8, uint32_t);
+FROZEN(stator_string_row, reserved, 12, uint32_t);
+
+FROZEN(stator_origin_row, name, 0, uint32_t);
+FROZEN(stator_origin_row, kind, 4, uint32_t);
+FROZEN(stator_origin_row, file, 8, uint32_t);
+FROZEN(stator_origin_row, line, 12, uint32_t);
+FROZEN(stator_origin_row, next, 16, uint32_t);
+FROZEN(stator_origin_row, reserved, 20, uint32_t);
+
+FROZEN(stator_write_back_row, input, 0, uint32_t);
+FROZEN(stator_write_back_row, value, 4, uint32_t);
+
+FROZEN(stator_attr_desc, name, 0, const char *);
+FROZEN(stator_attr_desc, kind, 8, uint32_t);
+FROZEN(stator_attr_desc, is_required, 12, uint32_t);
+FROZEN(stator_attr_desc, i, 16, int64_t);
+FROZEN(stator_attr_desc, f, 24, double);
+FROZEN(stator_attr_desc, s, 32, const char *);
+
+FROZEN(stator_op_desc, struct_size, 0, uint32_t);
+FROZEN(stator_op_desc, version, 4, uint32_t);
+FROZEN(stator_op_desc, name, 8, const char *);
+FROZEN(stator_op_desc, operands, 16, const char *);
+FROZEN(stator_op_desc, results, 24, const char *);
+FROZEN(stator_op_desc, doc, 32, const char *);
+FROZEN(stator_op_desc, body, 40, const char *);
+FROZEN(stator_op_desc, attrs, 48, const stator_attr_desc *);
+FROZEN(stator_op_desc, attr_count, 56, uint32_t);
+FROZEN(stator_op_desc, operand_min, 60, uint32_t);
+FROZEN(stator_op_desc, operand_max, 64, uint32_t);
+FROZEN(stator_op_desc, region_count, 68, uint32_t);
+FROZEN(stator_op_desc, flags, 72, uint64_t);
+
+FROZEN(stator_graph_view, struct_size, 0, uint32_t);
+FROZEN(stator_graph_view, n_nodes, 4, uint32_t);
+FROZEN(stator_graph_view, n_values, 8, uint32_t);
+FROZEN(stator_graph_view, n_inputs, 12, uint32_t);
+FROZEN(stator_graph_view, n_outputs, 16, uint32_t);
+FROZEN(stator_graph_view, output_begin, 20, uint32_t);
+FROZEN(stator_graph_view, output_name_begin, 24, uint32_t);
+FROZEN(stator_graph_view, n_write_backs, 28, uint32_t);
+FROZEN(stator_graph_view, n_symbols, 32, uint32_t);
+FROZEN(stator_graph_view, name, 36, uint32_t);
+FROZEN(stator_graph_view, nodes, 40, stator_column);
+FROZEN(stator_graph_view, values, 56, stator_column);
+FROZEN(stator_graph_view, write_backs, 72, stator_column);
+FROZEN(stator_graph_view, types, 88, stator_column);
+FROZEN(stator_graph_view, syms, 104, stator_column);
+FROZEN(stator_graph_view, terms, 120, stator_column);
+FROZEN(stator_graph_view, atoms, 136, stator_column);
+FROZEN(stator_graph_view, attrs, 152, stator_column);
+FROZEN(stator_graph_view, refs, 168, stator_column);
+FROZEN(stator_graph_view, i64s, 184, stator_column);
+FROZEN(stator_graph_view, f64s, 200, stator_column);
+FROZEN(stator_graph_view, strings, 216, stator_column);
+FROZEN(stator_graph_view, origins, 232, stator_column);
+FROZEN(stator_graph_view, regions, 248, stator_column);
+FROZEN(stator_graph_view, ops, 264, stator_column);
+
+FROZEN(stator_mem_api, struct_size, 0, uint32_t);
+FROZEN(stator_mem_api, reserved, 4, uint32_t);
+FROZEN(stator_mem_api, alloc, 8, void * (*)(stator_ctx *ctx, uint64_t size, uint64_t align));
+FROZEN(stator_mem_api, realloc, 16,
+       void * (*)(stator_ctx *ctx, void *p, uint64_t size, uint64_t align));
+FROZEN(stator_mem_api, free, 24, void (*)(stator_ctx *ctx, void *p));
+
+FROZEN(stator_diag_api, struct_size, 0, uint32_t);
+FROZEN(stator_diag_api, reserved, 4, uint32_t);
+FROZEN(stator_diag_api, create, 8,
+       stator_diag * (*)(stator_status code, const char *text, uint64_t text_len));
+FROZEN(stator_diag_api, add_note, 16,
+       void (*)(stator_diag *diag, const char *node, const char *file, uint32_t line, const char *text));
+FROZEN(stator_diag_api, set_hint, 24, void (*)(stator_diag *diag, const char *hint));
+FROZEN(stator_diag_api, text, 32, const char * (*)(const stator_diag *diag));
+FROZEN(stator_diag_api, hint, 40, const char * (*)(const stator_diag *diag));
+FROZEN(stator_diag_api, release, 48, void (*)(stator_diag *diag));
+
+FROZEN(stator_ir_api, struct_size, 0, uint32_t);
+FROZEN(stator_ir_api, reserved, 4, uint32_t);
+FROZEN(stator_ir_api, view, 8, const stator_graph_view * (*)(const stator_graph *graph));
+FROZEN(stator_ir_api, find_op, 16, uint32_t (*)(stator_ctx *ctx, const char *name));
+FROZEN(stator_ir_api, op_count, 24, uint32_t (*)(stator_ctx *ctx));
+FROZEN(stator_ir_api, op_desc, 32, const stator_op_desc * (*)(stator_ctx *ctx, uint32_t op));
+FROZEN(stator_ir_api, attr, 40,
+       const stator_attr_row * (*)(const stator_graph *graph, stator_ref node, const char *name));
+FROZEN(stator_ir_api, structural_hash, 48,
+       void (*)(const stator_graph *graph, uint8_t out_hash[16]));
+FROZEN(stator_ir_api, print, 56,
+       stator_status (*)(stator_ctx *ctx, const stator_graph *graph, char **out_text, uint64_t *out_len, stator_diag **err));
+FROZEN(stator_ir_api, parse, 64,
+       stator_status (*)(stator_builder *builder, const char *bytes, uint64_t len, const char *file_name, const char *dir, stator_diag **err));
+
+FROZEN(stator_attr, name, 0, const char *);
+FROZEN(stator_attr, kind, 8, uint32_t);
+FROZEN(stator_attr, count, 12, uint32_t);
+FROZEN(stator_attr, i, 16, int64_t);
+FROZEN(stator_attr, f, 24, double);
+FROZEN(stator_attr, s, 32, const char *);
+FROZEN(stator_attr, list, 40, const void *);
+FROZEN(stator_attr, blob, 48, stator_blob *);
+
+FROZEN(stator_node_desc, struct_size, 0, uint32_t);
+FROZEN(stator_node_desc, op, 4, uint32_t);
+FROZEN(stator_node_desc, operands, 8, const stator_ref *);
+FROZEN(stator_node_desc, operand_count, 16, uint32_t);
+FROZEN(stator_node_desc, attr_count, 20, uint32_t);
+FROZEN(stator_node_desc, attrs, 24, const stator_attr *);
+FROZEN(stator_node_desc, regions, 32, stator_graph *const *);
+FROZEN(stator_node_desc, region_count, 40, uint32_t);
+FROZEN(stator_node_desc, result_count, 44, uint32_t);
+FROZEN(stator_node_desc, result_types, 48, const stator_ref *);
+
+FROZEN(stator_build_api, struct_size, 0, uint32_t);
+FROZEN(stator_build_api, reserved, 4, uint32_t);
+FROZEN(stator_build_api, view, 8, const stator_graph_view * (*)(stator_builder *b));
+FROZEN(stator_build_api, input, 16,
+       stator_status (*)(stator_builder *b, const char *name, stator_ref type, stator_ref *out, stator_diag **err));
+FROZEN(stator_build_api, param, 24,
+       stator_status (*)(stator_builder *b, const char *name, stator_ref type, stator_blob *blob, stator_ref *out, stator_diag **err));
+FROZEN(stator_build_api, node, 32,
+       stator_status (*)(stator_builder *b, const stator_node_desc *desc, stator_ref *out_results, stator_diag **err));
+FROZEN(stator_build_api, constant, 40,
+       stator_status (*)(stator_builder *b, stator_ref type, const void *data, uint64_t size, stator_ref *out, stator_diag **err));
+FROZEN(stator_build_api, constant_blob, 48,
+       stator_status (*)(stator_builder *b, stator_ref type, stator_blob *blob, stator_ref *out, stator_diag **err));
+FROZEN(stator_build_api, output, 56,
+       stator_status (*)(stator_builder *b, const char *name, stator_ref value, stator_diag **err));
+FROZEN(stator_build_api, write_back, 64,
+       stator_status (*)(stator_builder *b, stator_ref input, stator_ref value, stator_diag **err));
+FROZEN(stator_build_api, expr, 72,
+       stator_status (*)(stator_builder *b, const char *program, uint32_t n_names, const char *const *names, const stator_ref *values, uint32_t n_attrs, const stator_attr *attrs, uint32_t n_out, stator_ref *out, stator_diag **err));
+FROZEN(stator_build_api, region_begin, 80,
+       stator_status (*)(stator_builder *b, const char *name, stator_builder **out, stator_diag **err));
+FROZEN(stator_build_api, region_end, 88,
+       stator_status (*)(stator_builder *region, stator_graph **out, stator_diag **err));
+FROZEN(stator_build_api, region_abort, 96, void (*)(stator_builder *region));
+FROZEN(stator_build_api, set_origin, 104,
+       void (*)(stator_builder *b, const char *name, const char *kind, const char *file, uint32_t line));
+FROZEN(stator_build_api, set_origin_ref, 112, void (*)(stator_builder *b, stator_ref origin));
+FROZEN(stator_build_api, set_witness, 120,
+       void (*)(stator_builder *b, stator_ref value, stator_ref witness));
+FROZEN(stator_build_api, set_name, 128,
+       void (*)(stator_builder *b, stator_ref value, const char *name));
+FROZEN(stator_build_api, clone, 136,
+       stator_status (*)(stator_builder *b, const stator_graph *from, stator_ref first, stator_ref last, stator_ref *map, stator_diag **err));
+FROZEN(stator_build_api, known_ints, 144,
+       int32_t (*)(stator_builder *b, stator_ref value, uint32_t n, stator_ref *out_syms));
+FROZEN(stator_build_api, as_dims, 152,
+       stator_status (*)(stator_builder *b, stator_ref value, uint32_t n, stator_ref *out_syms, stator_diag **err));
+FROZEN(stator_build_api, from_dims, 160,
+       stator_status (*)(stator_builder *b, const stator_ref *syms, uint32_t n, stator_ref *out, stator_diag **err));
+
+FROZEN(stator_types_api, struct_size, 0, uint32_t);
+FROZEN(stator_types_api, reserved, 4, uint32_t);
+FROZEN(stator_types_api, tensor, 8,
+       stator_ref (*)(stator_builder *b, stator_dtype dtype, uint32_t rank, const stator_ref *dims));
+FROZEN(stator_types_api, sym_int, 16, stator_ref (*)(stator_builder *b, int64_t value));
+FROZEN(stator_types_api, sym_symbol, 24,
+       stator_ref (*)(stator_builder *b, const char *name, int64_t lo, int64_t hi, int64_t divisor));
+FROZEN(stator_types_api, sym_unbacked, 32,
+       stator_ref (*)(stator_builder *b, int64_t lo, int64_t hi));
+FROZEN(stator_types_api, sym_op, 40,
+       stator_ref (*)(stator_builder *b, uint32_t op, stator_ref lhs, stator_ref rhs));
+FROZEN(stator_types_api, sym_compare, 48,
+       int32_t (*)(stator_builder *b, uint32_t op, stator_ref lhs, stator_ref rhs));
+FROZEN(stator_types_api, sym_range, 56,
+       void (*)(stator_builder *b, stator_ref sym, int64_t *out_lo, int64_t *out_hi));
+
+FROZEN(stator_blob_info, struct_size, 0, uint32_t);
+FROZEN(stator_blob_info, flags, 4, uint32_t);
+FROZEN(stator_blob_info, data, 8, const void *);
+FROZEN(stator_blob_info, size_bytes, 16, uint64_t);
+FROZEN(stator_blob_info, content_hash, 24, uint8_t [16]);
+
+FROZEN(stator_cst_api, struct_size, 0, uint32_t);
+FROZEN(stator_cst_api, reserved, 4, uint32_t);
+FROZEN(stator_cst_api, of_value, 8, stator_blob * (*)(const stator_graph *graph, stator_ref value));
+FROZEN(stator_cst_api, of_ref, 16, stator_blob * (*)(const stator_graph *graph, stator_ref blob));
+FROZEN(stator_cst_api, get, 24,
+       stator_status (*)(stator_blob *blob, stator_blob_info *out, stator_diag **err));
+FROZEN(stator_cst_api, retain, 32, void (*)(stator_blob *blob));
+FROZEN(stator_cst_api, release, 40, void (*)(stator_blob *blob));
+FROZEN(stator_cst_api, will_not_read, 48, void (*)(stator_blob *blob));
+FROZEN(stator_cst_api, create, 56,
+       stator_blob * (*)(stator_ctx *ctx, const void *data, uint64_t size));
+FROZEN(stator_cst_api, from_file, 64,
+       stator_status (*)(stator_ctx *ctx, const char *path, uint64_t offset, uint64_t size, int32_t copy, stator_blob **out, stator_diag **err));
+FROZEN(stator_cst_api, pack, 72,
+       stator_status (*)(stator_ctx *ctx, const uint8_t content_hash[16], const char *format_key, uint64_t size, stator_status (*fill)(void *self, void *dst, uint64_t size), void *self, stator_blob **out, stator_diag **err));
+
+FROZEN(stator_opt_api, struct_size, 0, uint32_t);
+FROZEN(stator_opt_api, reserved, 4, uint32_t);
+FROZEN(stator_opt_api, get_bool, 8, int32_t (*)(const stator_options *options, const char *key));
+FROZEN(stator_opt_api, get_i64, 16, int64_t (*)(const stator_options *options, const char *key));
+FROZEN(stator_opt_api, get_f64, 24, double (*)(const stator_options *options, const char *key));
+FROZEN(stator_opt_api, get_str, 32,
+       const char * (*)(const stator_options *options, const char *key));
+
+FROZEN(stator_log_api, struct_size, 0, uint32_t);
+FROZEN(stator_log_api, reserved, 4, uint32_t);
+FROZEN(stator_log_api, enabled, 8,
+       int32_t (*)(stator_ctx *ctx, const char *channel, uint32_t level));
+FROZEN(stator_log_api, write, 16,
+       void (*)(stator_ctx *ctx, const char *channel, uint32_t level, const char *text));
+
+FROZEN(stator_thr_api, struct_size, 0, uint32_t);
+FROZEN(stator_thr_api, reserved, 4, uint32_t);
+FROZEN(stator_thr_api, parallel_for, 8,
+       void (*)(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn, void *self));
+FROZEN(stator_thr_api, thread_count, 16, int32_t (*)(stator_ctx *ctx));
+
+FROZEN(stator_fuel_api, struct_size, 0, uint32_t);
+FROZEN(stator_fuel_api, reserved, 4, uint32_t);
+FROZEN(stator_fuel_api, scope, 8,
+       stator_fuel_scope * (*)(stator_fuel_scope *parent, const char *name));
+FROZEN(stator_fuel_api, may_apply, 16,
+       int32_t (*)(stator_fuel_scope *scope, uint32_t kind, const char *rule, stator_ref node));
+
+FROZEN(stator_call, struct_size, 0, uint32_t);
+FROZEN(stator_call, n_in, 4, uint32_t);
+FROZEN(stator_call, n_out, 8, uint32_t);
+FROZEN(stator_call, n_syms, 12, uint32_t);
+FROZEN(stator_call, in, 16, const DLTensor *);
+FROZEN(stator_call, out, 24, DLTensor *);
+FROZEN(stator_call, syms, 32, int64_t *);
+FROZEN(stator_call, workspace, 40, void *);
+FROZEN(stator_call, workspace_bytes, 48, uint64_t);
+FROZEN(stator_call, stream, 56, void *);
+FROZEN(stator_call, ctx, 64, stator_ctx *);
+FROZEN(stator_call, alloc_output, 72,
+       stator_status (*)(const struct stator_call *call, uint32_t k, uint32_t rank, const int64_t *shape, stator_diag **err));
+FROZEN(stator_call, host, 80, void *);
+FROZEN(stator_call, fuel, 88, stator_fuel_scope *);
+
+FROZEN(stator_exe_info, struct_size, 0, uint32_t);
+FROZEN(stator_exe_info, flags, 4, uint32_t);
+FROZEN(stator_exe_info, workspace_bytes, 8, uint64_t);
+
+FROZEN(stator_nested_api, struct_size, 0, uint32_t);
+FROZEN(stator_nested_api, reserved, 4, uint32_t);
+FROZEN(stator_nested_api, open, 8,
+       stator_status (*)(stator_ctx *ctx, const char *opener, const char *backend, const stator_options *options, stator_instance **out, stator_diag **err));
+FROZEN(stator_nested_api, compile, 16,
+       stator_status (*)(stator_instance *instance, const stator_graph *graph, void **out_exe, stator_diag **err));
+FROZEN(stator_nested_api, exe_info, 24,
+       stator_status (*)(stator_instance *instance, void *exe, stator_exe_info *out));
+FROZEN(stator_nested_api, run, 32,
+       stator_status (*)(stator_instance *instance, void *exe, const stator_call *call, stator_diag **err));
+FROZEN(stator_nested_api, exe_destroy, 40, void (*)(stator_instance *instance, void *exe));
+FROZEN(stator_nested_api, close, 48, void (*)(stator_instance *instance));
+FROZEN(stator_nested_api, capability, 56,
+       stator_status (*)(stator_instance *instance, const stator_graph *graph, uint8_t *accepts, stator_diag **err));
+FROZEN(stator_nested_api, keep, 64,
+       int32_t (*)(stator_instance *instance, const char *op, uint32_t version, const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n));
+
+FROZEN(stator_cache_api, struct_size, 0, uint32_t);
+FROZEN(stator_cache_api, reserved, 4, uint32_t);
+
+FROZEN(stator_host, struct_size, 0, uint32_t);
+FROZEN(stator_host, abi_major, 4, uint16_t);
+FROZEN(stator_host, abi_minor, 6, uint16_t);
+FROZEN(stator_host, features, 8, uint64_t);
+FROZEN(stator_host, ctx, 16, stator_ctx *);
+FROZEN(stator_host, mem, 24, const stator_mem_api *);
+FROZEN(stator_host, diag, 32, const stator_diag_api *);
+FROZEN(stator_host, ir, 40, const stator_ir_api *);
+FROZEN(stator_host, build, 48, const stator_build_api *);
+FROZEN(stator_host, types, 56, const stator_types_api *);
+FROZEN(stator_host, cst, 64, const stator_cst_api *);
+FROZEN(stator_host, opt, 72, const stator_opt_api *);
+FROZEN(stator_host, log, 80, const stator_log_api *);
+FROZEN(stator_host, thr, 88, const stator_thr_api *);
+FROZEN(stator_host, fuel, 96, const stator_fuel_api *);
+FROZEN(stator_host, cache, 104, const stator_cache_api *);
+FROZEN(stator_host, nested, 112, const stator_nested_api *);
+FROZEN(stator_host, get_ext, 120, const void * (*)(const char *name, uint32_t min_version));
+
+FROZEN(stator_option_desc, struct_size, 0, uint32_t);
+FROZEN(stator_option_desc, type, 4, uint32_t);
+FROZEN(stator_option_desc, flags, 8, uint32_t);
+FROZEN(stator_option_desc, since_minor, 12, uint32_t);
+FROZEN(stator_option_desc, key, 16, const char *);
+FROZEN(stator_option_desc, default_text, 24, const char *);
+FROZEN(stator_option_desc, min_i64, 32, int64_t);
+FROZEN(stator_option_desc, max_i64, 40, int64_t);
+FROZEN(stator_option_desc, min_f64, 48, double);
+FROZEN(stator_option_desc, max_f64, 56, double);
+FROZEN(stator_option_desc, enum_values, 64, const char *);
+FROZEN(stator_option_desc, help, 72, const char *);
+FROZEN(stator_option_desc, renamed_to, 80, const char *);
+
+FROZEN(stator_item, struct_size, 0, uint32_t);
+FROZEN(stator_item, kind, 4, uint32_t);
+FROZEN(stator_item, abi_major, 8, uint16_t);
+FROZEN(stator_item, abi_minor_min, 10, uint16_t);
+FROZEN(stator_item, abi_minor_built, 12, uint16_t);
+FROZEN(stator_item, reserved, 14, uint16_t);
+FROZEN(stator_item, name, 16, const char *);
+FROZEN(stator_item, doc, 24, const char *);
+FROZEN(stator_item, options, 32, const stator_option_desc *);
+FROZEN(stator_item, option_count, 40, uint32_t);
+FROZEN(stator_item, option_stride, 44, uint32_t);
+
+FROZEN(stator_capability_sink, struct_size, 0, uint32_t);
+FROZEN(stator_capability_sink, reserved, 4, uint32_t);
+FROZEN(stator_capability_sink, self, 8, void *);
+FROZEN(stator_capability_sink, yes, 16, void (*)(void *self, stator_ref node, uint64_t cost_ns));
+FROZEN(stator_capability_sink, no, 24,
+       void (*)(void *self, stator_ref node, stator_status reason, const char *text));
+FROZEN(stator_capability_sink, group, 32,
+       void (*)(void *self, const stator_ref *nodes, uint32_t n, uint32_t flags));
+
+FROZEN(stator_pipeline_sink, struct_size, 0, uint32_t);
+FROZEN(stator_pipeline_sink, reserved, 4, uint32_t);
+FROZEN(stator_pipeline_sink, self, 8, void *);
+FROZEN(stator_pipeline_sink, stage, 16, void (*)(void *self, const char *pass_name));
+FROZEN(stator_pipeline_sink, phase, 24, void (*)(void *self, uint32_t phase));
+
+FROZEN(stator_device_info, struct_size, 0, uint32_t);
+FROZEN(stator_device_info, id, 4, uint32_t);
+FROZEN(stator_device_info, name, 8, const char *);
+FROZEN(stator_device_info, arch, 16, const char *);
+FROZEN(stator_device_info, memory_bytes, 24, uint64_t);
+
+FROZEN(stator_backend, item, 0, stator_item);
+FROZEN(stator_backend, aliases, 48, const char *);
+FROZEN(stator_backend, tags, 56, const char *);
+FROZEN(stator_backend, priority, 64, int32_t);
+FROZEN(stator_backend, flags, 68, uint32_t);
+FROZEN(stator_backend, probe, 72, stator_status (*)(void *self, stator_diag **err));
+FROZEN(stator_backend, devices, 80,
+       stator_status (*)(void *self, stator_device_fn fn, void *fn_self));
+FROZEN(stator_backend, create, 88,
+       stator_status (*)(void *self, const stator_options *options, uint32_t device, void **inst, stator_diag **err));
+FROZEN(stator_backend, destroy, 96, void (*)(void *self, void *inst));
+FROZEN(stator_backend, pipeline, 104,
+       stator_status (*)(void *self, const stator_options *options, const stator_pipeline_sink *sink));
+FROZEN(stator_backend, keep, 112,
+       int32_t (*)(void *inst, const char *op, uint32_t version, const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n_operands));
+FROZEN(stator_backend, capability, 120,
+       stator_status (*)(void *inst, const stator_graph *graph, const stator_capability_sink *sink, stator_diag **err));
+FROZEN(stator_backend, compile, 128,
+       stator_status (*)(void *inst, const stator_graph *graph, stator_fuel_scope *fuel, void **exe, stator_diag **err));
+FROZEN(stator_backend, exe_info, 136,
+       stator_status (*)(void *inst, void *exe, stator_exe_info *out));
+FROZEN(stator_backend, exe_run, 144,
+       stator_status (*)(void *inst, void *exe, const stator_call *call, stator_diag **err));
+FROZEN(stator_backend, exe_destroy, 152, void (*)(void *inst, void *exe));
+FROZEN(stator_backend, exe_serialize, 160,
+       stator_status (*)(void *inst, void *exe, stator_blob **out, stator_diag **err));
+FROZEN(stator_backend, exe_deserialize, 168,
+       stator_status (*)(void *inst, stator_blob *blob, void **exe, stator_diag **err));
+FROZEN(stator_backend, compat_key, 176, const char * (*)(void *inst));
+FROZEN(stator_backend, alloc, 184,
+       stator_status (*)(void *inst, uint64_t size, void **out, stator_diag **err));
+FROZEN(stator_backend, free, 192, void (*)(void *inst, void *p));
+FROZEN(stator_backend, copy, 200,
+       stator_status (*)(void *inst, void *dst, const void *src, uint64_t size, void *stream));
+FROZEN(stator_backend, stream_create, 208, stator_status (*)(void *inst, void **out));
+FROZEN(stator_backend, stream_destroy, 216, void (*)(void *inst, void *stream));
+FROZEN(stator_backend, synchronize, 224, stator_status (*)(void *inst, void *stream));
+FROZEN(stator_backend, explain, 232,
+       stator_status (*)(void *inst, void *exe, stator_ref node, stator_diag **out));
+FROZEN(stator_backend, self_test, 240, stator_status (*)(void *inst, stator_diag **err));
+
+FROZEN(stator_source, struct_size, 0, uint32_t);
+FROZEN(stator_source, flags, 4, uint32_t);
+FROZEN(stator_source, path, 8, const char *);
+FROZEN(stator_source, bytes, 16, const void *);
+FROZEN(stator_source, size, 24, uint64_t);
+FROZEN(stator_source, dir, 32, const char *);
+FROZEN(stator_source, input_value, 40,
+       const DLTensor * (*)(const struct stator_source *source, const char *name));
+FROZEN(stator_source, need_value, 48,
+       void (*)(const struct stator_source *source, const char *name));
+FROZEN(stator_source, host, 56, void *);
+
+FROZEN(stator_frontend, item, 0, stator_item);
+FROZEN(stator_frontend, extensions, 48, const char *);
+FROZEN(stator_frontend, sniff, 56, uint32_t (*)(void *self, const uint8_t *bytes, uint64_t size));
+FROZEN(stator_frontend, import, 64,
+       stator_status (*)(void *self, const stator_source *source, const stator_options *options, stator_builder *builder, stator_diag **err));
+
+FROZEN(stator_pass, item, 0, stator_item);
+FROZEN(stator_pass, phase, 48, uint32_t);
+FROZEN(stator_pass, flags, 52, uint32_t);
+FROZEN(stator_pass, after, 56, const char *);
+FROZEN(stator_pass, before, 64, const char *);
+FROZEN(stator_pass, run, 72,
+       stator_status (*)(void *self, const stator_graph *in, stator_builder *out, stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err));
+
+FROZEN(stator_oplib_op, desc, 0, stator_op_desc);
+FROZEN(stator_oplib_op, infer, 80,
+       stator_status (*)(void *self, stator_builder *b, const stator_node_desc *node, stator_ref *out_types, uint32_t n_types, stator_diag **err));
+FROZEN(stator_oplib_op, decompose, 88,
+       stator_status (*)(void *self, stator_builder *b, const stator_node_desc *node, stator_ref *out_results, stator_diag **err));
+FROZEN(stator_oplib_op, kernel, 96,
+       stator_status (*)(void *self, uint32_t n_in, const DLTensor *in, uint32_t n_out, DLTensor *out, const stator_attr *attrs, uint32_t n_attrs, stator_diag **err));
+FROZEN(stator_oplib_op, gradient, 104,
+       stator_status (*)(void *self, stator_builder *b, const stator_node_desc *node, const stator_ref *out_grads, stator_ref *in_grads, stator_diag **err));
+
+FROZEN(stator_oplib, item, 0, stator_item);
+FROZEN(stator_oplib, ops, 48, const stator_oplib_op *);
+FROZEN(stator_oplib, op_count, 56, uint32_t);
+FROZEN(stator_oplib, op_stride, 60, uint32_t);
+
+FROZEN(stator_plugin, struct_size, 0, uint32_t);
+FROZEN(stator_plugin, abi_major, 4, uint16_t);
+FROZEN(stator_plugin, abi_minor_min, 6, uint16_t);
+FROZEN(stator_plugin, abi_minor_built, 8, uint16_t);
+FROZEN(stator_plugin, reserved, 10, uint16_t);
+FROZEN(stator_plugin, item_count, 12, uint32_t);
+FROZEN(stator_plugin, name, 16, const char *);
+FROZEN(stator_plugin, vendor, 24, const char *);
+FROZEN(stator_plugin, version, 32, const char *);
+FROZEN(stator_plugin, sanitizer, 40, const char *);
+FROZEN(stator_plugin, items, 48, const stator_item *const *);
+FROZEN(stator_plugin, init, 56,
+       stator_status (*)(const stator_host *host, void **self, stator_diag **err));
+FROZEN(stator_plugin, shutdown, 64, void (*)(void *self));
+
+FROZEN(stator_ctx_options, struct_size, 0, uint32_t);
+FROZEN(stator_ctx_options, flags, 4, uint32_t);
+FROZEN(stator_ctx_options, threads, 8, int32_t);
+FROZEN(stator_ctx_options, plugin_dir_count, 12, uint32_t);
+FROZEN(stator_ctx_options, plugin_dirs, 16, const char *const *);
+FROZEN(stator_ctx_options, memory_limit_bytes, 24, uint64_t);
+FROZEN(stator_ctx_options, alloc, 32, void * (*)(void *self, uint64_t size, uint64_t align));
+FROZEN(stator_ctx_options, free, 40, void (*)(void *self, void *p));
+FROZEN(stator_ctx_options, alloc_self, 48, void *);
+FROZEN(stator_ctx_options, log, 56,
+       void (*)(void *self, const char *channel, uint32_t level, const char *text));
+FROZEN(stator_ctx_options, log_self, 64, void *);
+
+FROZEN(stator_mem_stats, struct_size, 0, uint32_t);
+FROZEN(stator_mem_stats, reserved, 4, uint32_t);
+FROZEN(stator_mem_stats, live_bytes, 8, uint64_t);
+FROZEN(stator_mem_stats, peak_bytes, 16, uint64_t);
+FROZEN(stator_mem_stats, live_blocks, 24, uint64_t);
+
+FROZEN(stator_item_info, struct_size, 0, uint32_t);
+FROZEN(stator_item_info, index, 4, uint32_t);
+FROZEN(stator_item_info, name, 8, const char *);
+FROZEN(stator_item_info, kind, 16, const char *);
+FROZEN(stator_item_info, state, 24, const char *);
+FROZEN(stator_item_info, reason, 32, const char *);
+FROZEN(stator_item_info, hint, 40, const char *);
+FROZEN(stator_item_info, version, 48, const char *);
+FROZEN(stator_item_info, abi, 56, const char *);
+FROZEN(stator_item_info, path, 64, const char *);
+FROZEN(stator_item_info, origin, 72, const char *);
+FROZEN(stator_item_info, tags, 80, const char *);
+FROZEN(stator_item_info, description, 88, const char *);
+FROZEN(stator_item_info, shadowed_by, 96, const char *);
+FROZEN(stator_item_info, build_id, 104, const char *);
+FROZEN(stator_item_info, priority, 112, int32_t);
+FROZEN(stator_item_info, probed, 116, int32_t);
+FROZEN(stator_item_info, device_count, 120, uint32_t);
+FROZEN(stator_item_info, option_count, 124, uint32_t);
+FROZEN(stator_item_info, devices, 128, const stator_device_info *);
+
+FROZEN(stator_load_options, struct_size, 0, uint32_t);
+FROZEN(stator_load_options, flags, 4, uint32_t);
+FROZEN(stator_load_options, frontend, 8, const char *);
+FROZEN(stator_load_options, option_keys, 16, const char *const *);
+FROZEN(stator_load_options, option_values, 24, const char *const *);
+FROZEN(stator_load_options, option_count, 32, uint32_t);
+FROZEN(stator_load_options, reserved, 36, uint32_t);
+
+FROZEN(stator_port_info, struct_size, 0, uint32_t);
+FROZEN(stator_port_info, dtype, 4, stator_dtype);
+FROZEN(stator_port_info, name, 8, const char *);
+FROZEN(stator_port_info, rank, 16, uint32_t);
+FROZEN(stator_port_info, is_param, 20, uint32_t);
+FROZEN(stator_port_info, dims, 24, int64_t [STATOR_MAX_RANK]);
+FROZEN(stator_port_info, dim_names, 152, const char *[STATOR_MAX_RANK]);
+
+FROZEN(stator_compile_options, struct_size, 0, uint32_t);
+FROZEN(stator_compile_options, flags, 4, uint32_t);
+FROZEN(stator_compile_options, backend, 8, const char *);
+FROZEN(stator_compile_options, mode, 16, const char *);
+FROZEN(stator_compile_options, fallback, 24, const char *);
+FROZEN(stator_compile_options, option_keys, 32, const char *const *);
+FROZEN(stator_compile_options, option_values, 40, const char *const *);
+FROZEN(stator_compile_options, option_count, 48, uint32_t);
+FROZEN(stator_compile_options, recompile_limit, 52, uint32_t);
+FROZEN(stator_compile_options, fuel, 56, int64_t);
+FROZEN(stator_compile_options, fuel_scope, 64, const char *);
+
+FROZEN(stator_coverage, backend, 0, const char *);
+FROZEN(stator_coverage, nodes, 8, uint32_t);
+FROZEN(stator_coverage, partitions, 12, uint32_t);
+
+_Static_assert(STATOR_DTYPE_NONE == 0, "STATOR_DTYPE_NONE changed");
+_Static_assert(STATOR_CLASS_BOOL == 1, "STATOR_CLASS_BOOL changed");
+_Static_assert(STATOR_CLASS_INT == 2, "STATOR_CLASS_INT changed");
+_Static_assert(STATOR_CLASS_UINT == 3, "STATOR_CLASS_UINT changed");
+_Static_assert(STATOR_CLASS_FLOAT == 4, "STATOR_CLASS_FLOAT changed");
+_Static_assert(STATOR_CLASS_COMPLEX == 5, "STATOR_CLASS_COMPLEX changed");
+_Static_assert(kDLCPU == 1, "kDLCPU changed");
+_Static_assert(kDLCUDA == 2, "kDLCUDA changed");
+_Static_assert(kDLCUDAHost == 3, "kDLCUDAHost changed");
+_Static_assert(kDLROCM == 10, "kDLROCM changed");
+_Static_assert(kDLROCMHost == 11, "kDLROCMHost changed");
+_Static_assert(kDLInt == 0, "kDLInt changed");
+_Static_assert(kDLUInt == 1, "kDLUInt changed");
+_Static_assert(kDLFloat == 2, "kDLFloat changed");
+_Static_assert(kDLOpaqueHandle == 3, "kDLOpaqueHandle changed");
+_Static_assert(kDLBfloat == 4, "kDLBfloat changed");
+_Static_assert(kDLComplex == 5, "kDLComplex changed");
+_Static_assert(kDLBool == 6, "kDLBool changed");
+_Static_assert(kDLFloat8_e4m3fn == 10, "kDLFloat8_e4m3fn changed");
+_Static_assert(kDLFloat8_e5m2 == 12, "kDLFloat8_e5m2 changed");
+_Static_assert(STATOR_VALUE_INPUT == 1, "STATOR_VALUE_INPUT changed");
+_Static_assert(STATOR_VALUE_PARAM == 2, "STATOR_VALUE_PARAM changed");
+_Static_assert(STATOR_VALUE_WRITTEN == 4, "STATOR_VALUE_WRITTEN changed");
+_Static_assert(STATOR_ATOM_SYMBOL == 1, "STATOR_ATOM_SYMBOL changed");
+_Static_assert(STATOR_ATOM_FLOORDIV == 2, "STATOR_ATOM_FLOORDIV changed");
+_Static_assert(STATOR_ATOM_MOD == 3, "STATOR_ATOM_MOD changed");
+_Static_assert(STATOR_ATOM_PRODUCT == 4, "STATOR_ATOM_PRODUCT changed");
+_Static_assert(STATOR_ATOM_MIN == 5, "STATOR_ATOM_MIN changed");
+_Static_assert(STATOR_ATOM_MAX == 6, "STATOR_ATOM_MAX changed");
+_Static_assert(STATOR_ATTR_NONE == 0, "STATOR_ATTR_NONE changed");
+_Static_assert(STATOR_ATTR_INT == 1, "STATOR_ATTR_INT changed");
+_Static_assert(STATOR_ATTR_FLOAT == 2, "STATOR_ATTR_FLOAT changed");
+_Static_assert(STATOR_ATTR_STRING == 3, "STATOR_ATTR_STRING changed");
+_Static_assert(STATOR_ATTR_DTYPE == 4, "STATOR_ATTR_DTYPE changed");
+_Static_assert(STATOR_ATTR_INTS == 5, "STATOR_ATTR_INTS changed");
+_Static_assert(STATOR_ATTR_FLOATS == 6, "STATOR_ATTR_FLOATS changed");
+_Static_assert(STATOR_ATTR_DIMS == 7, "STATOR_ATTR_DIMS changed");
+_Static_assert(STATOR_ATTR_BLOB == 8, "STATOR_ATTR_BLOB changed");
+_Static_assert(STATOR_OP_POINTWISE == 1, "STATOR_OP_POINTWISE changed");
+_Static_assert(STATOR_OP_VIEW == 2, "STATOR_OP_VIEW changed");
+_Static_assert(STATOR_OP_REDUCES == 4, "STATOR_OP_REDUCES changed");
+_Static_assert(STATOR_OP_COMMUTES == 8, "STATOR_OP_COMMUTES changed");
+_Static_assert(STATOR_OP_ASSOCIATES == 16, "STATOR_OP_ASSOCIATES changed");
+_Static_assert(STATOR_OP_RANDOM == 32, "STATOR_OP_RANDOM changed");
+_Static_assert(STATOR_OP_EFFECT == 64, "STATOR_OP_EFFECT changed");
+_Static_assert(STATOR_OP_NO_RECOMPUTE == 128, "STATOR_OP_NO_RECOMPUTE changed");
+_Static_assert(STATOR_OP_COMPOSITE == 256, "STATOR_OP_COMPOSITE changed");
+_Static_assert(STATOR_OP_REGIONS == 512, "STATOR_OP_REGIONS changed");
+_Static_assert(STATOR_OP_UNBACKED == 1024, "STATOR_OP_UNBACKED changed");
+_Static_assert(STATOR_OP_CONSTANT == 2048, "STATOR_OP_CONSTANT changed");
+_Static_assert(STATOR_OP_IDEMPOTENT == 4096, "STATOR_OP_IDEMPOTENT changed");
+_Static_assert(STATOR_OP_INVOLUTION == 8192, "STATOR_OP_INVOLUTION changed");
+_Static_assert(STATOR_OP_CONTRACTS == 16384, "STATOR_OP_CONTRACTS changed");
+_Static_assert(STATOR_BLOB_MAPPED == 1, "STATOR_BLOB_MAPPED changed");
+_Static_assert(STATOR_BLOB_INLINE == 2, "STATOR_BLOB_INLINE changed");
+_Static_assert(STATOR_FUEL_PASS == 1, "STATOR_FUEL_PASS changed");
+_Static_assert(STATOR_FUEL_REWRITE == 2, "STATOR_FUEL_REWRITE changed");
+_Static_assert(STATOR_FUEL_DECOMPOSITION == 3, "STATOR_FUEL_DECOMPOSITION changed");
+_Static_assert(STATOR_FUEL_FUSION == 4, "STATOR_FUEL_FUSION changed");
+_Static_assert(STATOR_FUEL_LOWERING == 5, "STATOR_FUEL_LOWERING changed");
+_Static_assert(STATOR_FUEL_KERNEL == 6, "STATOR_FUEL_KERNEL changed");
+_Static_assert(STATOR_FUEL_CLAIM == 7, "STATOR_FUEL_CLAIM changed");
+_Static_assert(STATOR_EXE_STATIC_OUTPUTS == 1, "STATOR_EXE_STATIC_OUTPUTS changed");
+_Static_assert(STATOR_KIND_BACKEND == 1, "STATOR_KIND_BACKEND changed");
+_Static_assert(STATOR_KIND_FRONTEND == 2, "STATOR_KIND_FRONTEND changed");
+_Static_assert(STATOR_KIND_PASS == 3, "STATOR_KIND_PASS changed");
+_Static_assert(STATOR_KIND_OPLIB == 4, "STATOR_KIND_OPLIB changed");
+_Static_assert(STATOR_OPTION_BOOL == 1, "STATOR_OPTION_BOOL changed");
+_Static_assert(STATOR_OPTION_I64 == 2, "STATOR_OPTION_I64 changed");
+_Static_assert(STATOR_OPTION_F64 == 3, "STATOR_OPTION_F64 changed");
+_Static_assert(STATOR_OPTION_STR == 4, "STATOR_OPTION_STR changed");
+_Static_assert(STATOR_OPTION_ENUM == 5, "STATOR_OPTION_ENUM changed");
+_Static_assert(STATOR_OPTION_LIST == 6, "STATOR_OPTION_LIST changed");
+_Static_assert(STATOR_OPTION_BYTES == 7, "STATOR_OPTION_BYTES changed");
+_Static_assert(STATOR_OPTION_SECRET == 1, "STATOR_OPTION_SECRET changed");
+_Static_assert(STATOR_OPTION_DEPRECATED == 2, "STATOR_OPTION_DEPRECATED changed");
+_Static_assert(STATOR_OPTION_AFFECTS_CODE == 4, "STATOR_OPTION_AFFECTS_CODE changed");
+_Static_assert(STATOR_OPTION_RUNTIME_SETTABLE == 8, "STATOR_OPTION_RUNTIME_SETTABLE changed");
+_Static_assert(STATOR_GROUP_ATOMIC == 1, "STATOR_GROUP_ATOMIC changed");
+_Static_assert(STATOR_GROUP_PREFER == 2, "STATOR_GROUP_PREFER changed");
+_Static_assert(STATOR_BACKEND_SERIAL_RUN == 1, "STATOR_BACKEND_SERIAL_RUN changed");
+_Static_assert(STATOR_BACKEND_CONCURRENT_COMPILE == 2, "STATOR_BACKEND_CONCURRENT_COMPILE changed");
+_Static_assert(STATOR_BACKEND_FORK_SAFE == 4, "STATOR_BACKEND_FORK_SAFE changed");
+_Static_assert(STATOR_PHASE_PRE_GRAD == 1, "STATOR_PHASE_PRE_GRAD changed");
+_Static_assert(STATOR_PHASE_JOINT == 2, "STATOR_PHASE_JOINT changed");
+_Static_assert(STATOR_PHASE_POST_GRAD == 3, "STATOR_PHASE_POST_GRAD changed");
+_Static_assert(STATOR_PHASE_LOWERING == 4, "STATOR_PHASE_LOWERING changed");
+_Static_assert(STATOR_PHASE_BACKEND == 5, "STATOR_PHASE_BACKEND changed");
+_Static_assert(STATOR_PASS_VERIFY_ONLY == 1, "STATOR_PASS_VERIFY_ONLY changed");
+_Static_assert(STATOR_PASS_DETERMINISTIC == 2, "STATOR_PASS_DETERMINISTIC changed");
+_Static_assert(STATOR_PASS_SAME == 0, "STATOR_PASS_SAME changed");
+_Static_assert(STATOR_PASS_CHANGED == 1, "STATOR_PASS_CHANGED changed");
+_Static_assert(STATOR_CTX_NO_PLUGINS == 1, "STATOR_CTX_NO_PLUGINS changed");
+_Static_assert(STATOR_CTX_NO_ENV == 2, "STATOR_CTX_NO_ENV changed");
+_Static_assert(STATOR_CTX_PROBE_HERE == 4, "STATOR_CTX_PROBE_HERE changed");
+_Static_assert(STATOR_COMPILE_STRICT == 1, "STATOR_COMPILE_STRICT changed");
+_Static_assert(STATOR_COMPILE_NO_FREEZE == 2, "STATOR_COMPILE_NO_FREEZE changed");
+_Static_assert(STATOR_COMPILE_VERIFY_EACH == 4, "STATOR_COMPILE_VERIFY_EACH changed");
+_Static_assert(STATOR_COMPILE_NO_FUEL == 8, "STATOR_COMPILE_NO_FUEL changed");
+_Static_assert(STATOR_OK == 0, "STATOR_OK changed");
+_Static_assert(STATOR_CANCELLED == 1, "STATOR_CANCELLED changed");
+_Static_assert(STATOR_UNKNOWN == 2, "STATOR_UNKNOWN changed");
+_Static_assert(STATOR_INVALID_ARGUMENT == 3, "STATOR_INVALID_ARGUMENT changed");
+_Static_assert(STATOR_DEADLINE_EXCEEDED == 4, "STATOR_DEADLINE_EXCEEDED changed");
+_Static_assert(STATOR_NOT_FOUND == 5, "STATOR_NOT_FOUND changed");
+_Static_assert(STATOR_ALREADY_EXISTS == 6, "STATOR_ALREADY_EXISTS changed");
+_Static_assert(STATOR_PERMISSION_DENIED == 7, "STATOR_PERMISSION_DENIED changed");
+_Static_assert(STATOR_RESOURCE_EXHAUSTED == 8, "STATOR_RESOURCE_EXHAUSTED changed");
+_Static_assert(STATOR_FAILED_PRECONDITION == 9, "STATOR_FAILED_PRECONDITION changed");
+_Static_assert(STATOR_ABORTED == 10, "STATOR_ABORTED changed");
+_Static_assert(STATOR_OUT_OF_RANGE == 11, "STATOR_OUT_OF_RANGE changed");
+_Static_assert(STATOR_UNIMPLEMENTED == 12, "STATOR_UNIMPLEMENTED changed");
+_Static_assert(STATOR_INTERNAL == 13, "STATOR_INTERNAL changed");
+_Static_assert(STATOR_UNAVAILABLE == 14, "STATOR_UNAVAILABLE changed");
+_Static_assert(STATOR_DATA_LOSS == 15, "STATOR_DATA_LOSS changed");
+_Static_assert(STATOR_UNAUTHENTICATED == 16, "STATOR_UNAUTHENTICATED changed");
+_Static_assert(STATOR_UNSUPPORTED == 32, "STATOR_UNSUPPORTED changed");
+_Static_assert(STATOR_NEED_FALLBACK == 33, "STATOR_NEED_FALLBACK changed");
+_Static_assert(STATOR_NEED_VALUE == 34, "STATOR_NEED_VALUE changed");
+_Static_assert(STATOR_BOOL == 1, "STATOR_BOOL changed");
+_Static_assert(STATOR_I4 == 2, "STATOR_I4 changed");
+_Static_assert(STATOR_U4 == 3, "STATOR_U4 changed");
+_Static_assert(STATOR_I8 == 4, "STATOR_I8 changed");
+_Static_assert(STATOR_I16 == 5, "STATOR_I16 changed");
+_Static_assert(STATOR_I32 == 6, "STATOR_I32 changed");
+_Static_assert(STATOR_I64 == 7, "STATOR_I64 changed");
+_Static_assert(STATOR_U8 == 8, "STATOR_U8 changed");
+_Static_assert(STATOR_U16 == 9, "STATOR_U16 changed");
+_Static_assert(STATOR_U32 == 10, "STATOR_U32 changed");
+_Static_assert(STATOR_U64 == 11, "STATOR_U64 changed");
+_Static_assert(STATOR_F8E4M3FN == 12, "STATOR_F8E4M3FN changed");
+_Static_assert(STATOR_F8E5M2 == 13, "STATOR_F8E5M2 changed");
+_Static_assert(STATOR_BF16 == 14, "STATOR_BF16 changed");
+_Static_assert(STATOR_F16 == 15, "STATOR_F16 changed");
+_Static_assert(STATOR_F32 == 16, "STATOR_F32 changed");
+_Static_assert(STATOR_F64 == 17, "STATOR_F64 changed");
+_Static_assert(STATOR_C64 == 18, "STATOR_C64 changed");
+_Static_assert(STATOR_C128 == 19, "STATOR_C128 changed");
+/* clang-format on */

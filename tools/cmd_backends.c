@@ -1,0 +1,171 @@
+/* stator backends and stator plugins: what was found, in which state, why, and what would help. Runs no
+ * plugin code unless --probe is given (then each is tried in a child process). */
+#include "cli.h"
+
+#include "core/base/str.h"
+
+#include <string.h>
+
+typedef struct flags {
+    cli_common common;
+    int all;
+    int probe;
+} flags;
+
+static void add_text(cJSON *row, const char *key, const char *text) {
+    if (text != NULL) {
+        cJSON_AddStringToObject(row, key, text);
+    } else {
+        cJSON_AddNullToObject(row, key);
+    }
+}
+
+/* The words of a comma-separated list. */
+static cJSON *words(const char *list) {
+    cJSON *array = cJSON_CreateArray();
+    while (list != NULL && *list != '\0') {
+        const size_t n = strcspn(list, ",");
+        char word[64];
+        (void)snprintf(word, sizeof word, "%.*s", (int)n, list);
+        cJSON_AddItemToArray(array, cJSON_CreateString(word));
+        list += n + (list[n] == ',');
+    }
+    return array;
+}
+
+static cJSON *devices_json(const stator_item_info *info) {
+    cJSON *array = cJSON_CreateArray();
+    for (uint32_t i = 0; info->devices != NULL && i < info->device_count; i++) {
+        const stator_device_info *d = &info->devices[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddNumberToObject(row, "id", d->id);
+        add_text(row, "name", d->name);
+        add_text(row, "arch", d->arch);
+        cJSON_AddNumberToObject(row, "memory_bytes", (double)d->memory_bytes);
+        cJSON_AddItemToArray(array, row);
+    }
+    return array;
+}
+
+static cJSON *item_json(const stator_item_info *info) {
+    cJSON *row = cJSON_CreateObject();
+    add_text(row, "name", info->name);
+    add_text(row, "kind", info->kind);
+    add_text(row, "state", info->state);
+    add_text(row, "reason", info->reason);
+    add_text(row, "hint", info->hint);
+    add_text(row, "version", info->version);
+    add_text(row, "abi", info->abi);
+    add_text(row, "path", info->path);
+    add_text(row, "origin", info->origin);
+    cJSON_AddItemToObject(row, "devices", devices_json(info));
+    cJSON_AddItemToObject(row, "tags", words(info->tags));
+    add_text(row, "description", info->description);
+    add_text(row, "shadowed_by", info->shadowed_by);
+    add_text(row, "build_id", info->build_id);
+    cJSON_AddNumberToObject(row, "priority", info->priority);
+    cJSON_AddNumberToObject(row, "option_count", info->option_count);
+    cJSON_AddBoolToObject(row, "probed", info->probed);
+    return row;
+}
+
+/* Hidden without --all: debug and experimental items that are not references. */
+static int is_hidden(const stator_item_info *info) {
+    return !st_list_has(info->tags, "reference") &&
+           (st_list_has(info->tags, "debug") || st_list_has(info->tags, "experimental"));
+}
+
+static void print_row(const stator_item_info *info, int with_kind) {
+    (void)printf("%-16s ", info->name);
+    if (with_kind) {
+        (void)printf("%-9s ", info->kind);
+    }
+    (void)printf("%-18s %-9s %-11s %s\n", info->state,
+                 info->version != NULL ? info->version : "-", info->origin,
+                 info->path != NULL ? info->path : "-");
+    if (info->reason != NULL) {
+        (void)printf("    %s\n", info->reason);
+    }
+    if (info->hint != NULL) {
+        (void)printf("    hint: %s\n", info->hint);
+    }
+    if (info->shadowed_by != NULL) {
+        (void)printf("    shadowed by %s\n", info->shadowed_by);
+    }
+    for (uint32_t i = 0; info->devices != NULL && i < info->device_count; i++) {
+        (void)printf("    device %u: %s\n", info->devices[i].id, info->devices[i].name);
+    }
+}
+
+static int list_items(stator_ctx *ctx, const flags *f, int backends_only) {
+    cJSON *array = cJSON_CreateArray();
+    uint32_t hidden = 0;
+    const uint32_t count = stator_ctx_item_count(ctx);
+    for (uint32_t i = 0; i < count; i++) {
+        stator_item_info info = {.struct_size = sizeof info};
+        if (stator_ctx_item_info(ctx, i, &info) != STATOR_OK) {
+            continue;
+        }
+        const int is_listed = !backends_only || strcmp(info.kind, "backend") == 0 ||
+                              strcmp(info.kind, "unknown") == 0;
+        if (!is_listed) {
+            continue;
+        }
+        if (f->probe && stator_ctx_item_probe(ctx, i) == STATOR_OK) {
+            (void)!stator_ctx_item_info(ctx, i, &info);
+        }
+        if (f->common.json) {
+            cJSON_AddItemToArray(array, item_json(&info));
+        } else if (backends_only && !f->all && is_hidden(&info)) {
+            hidden++;
+        } else {
+            print_row(&info, !backends_only);
+        }
+    }
+    if (f->common.json) {
+        cli_print_json(array);
+        return CLI_OK;
+    }
+    cJSON_Delete(array);
+    if (hidden > 0) {
+        (void)printf("%u hidden, use --all\n", hidden);
+    }
+    return CLI_OK;
+}
+
+static int list_command(const char *command, const char *summary, int backends_only, int argc,
+                        char **argv) {
+    flags f = {0};
+    const cli_option own[] = {
+        {"--all", CLI_FLAG, &f.all, NULL, "also those tagged debug or experimental"},
+        {"--probe", CLI_FLAG, &f.probe, NULL, "load and try each one, in a child process"},
+        {NULL, 0, NULL, NULL, NULL}};
+    const cli_option common[] = {CLI_COMMON_ROWS(&f.common)};
+    const cli_option *const tables[] = {own, common, NULL};
+    const cli_usage usage = {
+        .command = command, .positional = "", .summary = summary, .tables = tables};
+    uint32_t n = 0;
+    const int parsed = cli_parse(&usage, argc, argv, NULL, 0, &n);
+    if (parsed >= 0) {
+        return parsed;
+    }
+    stator_ctx *ctx = NULL;
+    int status = CLI_OK;
+    if (cli_open(&f.common, &ctx) != STATOR_OK || stator_ctx_scan(ctx) != STATOR_OK) {
+        status = cli_fail_ctx(ctx, f.common.json);
+    } else {
+        status = list_items(ctx, &f, backends_only);
+    }
+    stator_ctx_destroy(ctx);
+    return status;
+}
+
+int cmd_backends(int argc, char **argv) {
+    return list_command("backends", "Lists every backend found, usable or not, and why.", 1, argc,
+                        argv);
+}
+
+int cmd_plugins(int argc, char **argv) {
+    return list_command("plugins", "Lists every plugin item found: backends, frontends, passes.", 0,
+                        argc, argv);
+}

@@ -20,6 +20,7 @@
 #include "core/base/alloc.h"
 #include "core/base/check.h"
 #include "core/base/convert.h"
+#include "core/base/diag.h"
 #include <stator/ops.h>
 #include <stator/plugin.h>
 #include <string.h>

@@ -171,7 +171,8 @@ enum stator_op_flag {
     STATOR_OP_CONSTANT = 1u << 11,    /* has no operands and always the same value */
     STATOR_OP_IDEMPOTENT = 1u << 12,
     STATOR_OP_INVOLUTION = 1u << 13,
-    STATOR_OP_CONTRACTS = 1u << 14    /* a contraction: matmul, convolution */
+    STATOR_OP_CONTRACTS = 1u << 14,   /* a contraction: matmul, convolution */
+    STATOR_OP_WRITES = 1u << 15       /* writes the buffer of its first operand */
 };
 
 typedef struct stator_attr_desc {

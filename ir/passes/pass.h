@@ -29,11 +29,15 @@ typedef struct st_pass_def { /* one row of the pass list */
     const char *name;
     const char *doc;
     st_pass_fn run;
+    uint32_t max_rounds; /* run again while something changes, at most this often in all */
 } st_pass_def;
 
 /* Built-in passes, in the order of passes.def. */
 const st_pass_def *st_pass_defs(uint32_t *out_count);
 const st_pass_def *st_pass_find(const char *name); /* NULL unknown */
+
+/* Asks the fuel question; yes when nobody answers it. */
+int st_pass_may(const st_pass_ctx *ctx, uint32_t kind, const char *rule, stator_ref node);
 
 /* Runs one pass on `in`; *out_graph is `in` itself when nothing changed. */
 stator_status st_pass_run(const st_pass_def *def, const st_pass_ctx *ctx, stator_graph *in,

@@ -1,0 +1,133 @@
+/* Nodes whose operands are constants become constants.
+ *
+ *     a = constant [2]  b = constant [3]  c = add(a, b)    ->    c = constant [5]
+ *
+ * In: any graph, and an evaluator in the pass context (none: nothing changes). Out: foldable nodes
+ * are replaced; what then has no user is dce's. Foldable: no EFFECT, RANDOM or regions, static
+ * result types and constant attributes, and a result not much larger than what it was made of, so
+ * that `expand` of a scalar does not become megabytes. A node is evaluated in the graph being
+ * written, where its operands are already folded, and then taken back. */
+#include "core/base/blob.h"
+#include "ir/passes/pass_copy.h"
+
+#define FREE_BYTES 65536u /* a result up to this size is always worth a constant */
+#define MAX_RESULTS 16u
+
+static int has_static_attrs(const stator_graph_view *v, const stator_node_row *row)
+{
+    for (uint32_t k = 0; k < row->attr_count; k++) {
+        const stator_attr_row *attr = stator_attr_at(v, row, k);
+        for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
+            int64_t value = 0;
+            if (!stator_sym_is_const(v, stator_ref_at(v, attr->begin + i), &value)) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+/* Bytes of the operands, all of which must be constants of the graph being written. */
+static int operand_bytes(const st_copy *c, const stator_node_row *row, uint64_t *out_bytes)
+{
+    *out_bytes = 0;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref value = stator_operand(c->v, row, k);
+        if (value == 0) {
+            continue;
+        }
+        if (!st_value_is_constant(c->out->graph, c->map[value])) {
+            return 0;
+        }
+        *out_bytes += st_blob_size(st_graph_value_blob(c->out->graph, c->map[value]));
+    }
+    return 1;
+}
+
+static int is_foldable(const st_copy *c, const stator_node_row *row)
+{
+    const uint64_t flags = stator_op_at(c->v, row->op)->flags;
+    uint64_t in_bytes = 0;
+    uint64_t all_bytes = 0;
+    if ((flags & (STATOR_OP_EFFECT | STATOR_OP_RANDOM | STATOR_OP_CONSTANT | STATOR_OP_REGIONS |
+                  STATOR_OP_UNBACKED)) != 0 ||
+        row->region_count != 0 || row->result_count > MAX_RESULTS || !has_static_attrs(c->v, row) ||
+        !operand_bytes(c, row, &in_bytes)) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        uint64_t elements = 0;
+        uint64_t bytes = 0;
+        const stator_value_row *value = stator_value_at(c->v, row->result_begin + k);
+        if (!st_type_static_size(c->in->module, value->type, &elements, &bytes)) {
+            return 0;
+        }
+        all_bytes += bytes;
+    }
+    return all_bytes <= FREE_BYTES || all_bytes <= in_bytes;
+}
+
+static stator_status make_constants(st_copy *c, stator_ref node, stator_blob *const *blobs,
+                                    stator_diag **err)
+{
+    const stator_node_row *row = stator_node_at(c->v, node);
+    st_build_set_origin_ref(c->out, row->origin);
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        const stator_ref from = row->result_begin + k;
+        stator_ref to = 0;
+        ST_TRY(
+            st_build_constant_blob(c->out, stator_value_at(c->v, from)->type, blobs[k], &to, err));
+        st_copy_replace(c, from, to);
+    }
+    return STATOR_OK;
+}
+
+/* The node is copied by now. An evaluation that fails (no kernel for a dtype, an index out of
+ * range) leaves it: it will fail, or run, where it would have. */
+static stator_status fold_node(st_copy *c, stator_ref node, st_build_mark before, stator_diag **err)
+{
+    const stator_node_row *row = stator_node_at(c->v, node);
+    stator_blob *blobs[MAX_RESULTS] = {NULL};
+    stator_diag *inner = NULL;
+    const stator_graph *graph = c->out->graph;
+    const stator_status evaluated = c->ctx->evaluate(c->ctx->evaluate_self, graph,
+                                                     st_graph_view(graph)->n_nodes, blobs, &inner);
+    st_diag_release(inner);
+    stator_status status = evaluated == STATOR_RESOURCE_EXHAUSTED ? st_fail_oom(err) : STATOR_OK;
+    if (evaluated == STATOR_OK) {
+        st_build_rollback(c->out, before);
+        status = make_constants(c, node, blobs, err);
+    }
+    for (uint32_t k = 0; k < row->result_count && k < MAX_RESULTS; k++) {
+        st_blob_release(blobs[k]);
+    }
+    return status;
+}
+
+static stator_status visit(st_copy *c, stator_ref node, stator_diag **err)
+{
+    const st_build_mark before = st_build_here(c->out);
+    const int is_wanted = is_foldable(c, stator_node_at(c->v, node)) &&
+                          st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "fold", node);
+    ST_TRY(st_copy_node(c, node, err));
+    return is_wanted ? fold_node(c, node, before, err) : STATOR_OK;
+}
+
+stator_status st_pass_fold(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                           uint32_t *out_result, stator_diag **err)
+{
+    st_copy c;
+    *out_result = STATOR_PASS_SAME;
+    if (ctx->evaluate == NULL) {
+        return STATOR_OK;
+    }
+    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_fold, 1, err);
+    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
+        status = visit(&c, node, err);
+    }
+    if (status == STATOR_OK) {
+        status = st_copy_end(&c, out_result, err);
+    }
+    st_copy_deinit(&c);
+    return status;
+}

@@ -1,0 +1,137 @@
+/* In-place writes become values.
+ *
+ *     y = assign(x, v)     ->     (uses of x and y after it read v)
+ *     z = add(x, y)               z = add(v, v);  write back v to x
+ *
+ * Before: an op that writes (STATOR_OP_WRITES) names a graph input, or the result of an earlier
+ * write to it, as its first operand; a read after it in node order sees the new contents. After:
+ * no such op is left, and the input's final contents are in the list of write-backs. A write that
+ * fuel refuses stays; what is read after it is its result. Writes inside regions stay as they are:
+ * a region's inputs are captures, not buffers of the caller. */
+#include "ir/passes/pass_copy.h"
+
+typedef struct writes {
+    st_copy copy;
+    stator_ref *root;    /* in-value -> the input whose buffer it is, or 0 */
+    stator_ref *current; /* input -> out-value with its contents now, 0: never written */
+    uint8_t *pending;    /* input -> 1 when its contents must be written back at the end */
+} writes;
+
+/* Reads of a written buffer go to its contents as of now. */
+static void redirect(writes *w, stator_ref value)
+{
+    const stator_ref root = value != 0 ? w->root[value] : 0;
+    if (root != 0 && w->current[root] != 0) {
+        w->copy.map[value] = w->current[root];
+    }
+}
+
+static int same_type(const st_copy *c, stator_ref a, stator_ref b)
+{
+    return stator_value_at(c->v, a)->type == stator_value_at(c->v, b)->type;
+}
+
+static stator_status apply_write(writes *w, stator_ref node, stator_diag **err)
+{
+    st_copy *c = &w->copy;
+    const stator_node_row *row = stator_node_at(c->v, node);
+    const stator_ref target = stator_operand(c->v, row, 0);
+    const stator_ref value = stator_operand(c->v, row, 1);
+    const stator_ref root = w->root[target];
+    if (root == 0) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "%s (node %u): its target is neither a graph input nor the result of an "
+                       "earlier write to one",
+                       st_copy_op(c, node)->name, node);
+    }
+    const int is_applied = same_type(c, target, value) &&
+                           st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "functionalize", node);
+    if (is_applied) {
+        st_copy_replace(c, row->result_begin, c->map[value]);
+    } else {
+        ST_TRY(st_copy_node(c, node, err));
+    }
+    w->root[row->result_begin] = root;
+    w->current[root] = c->map[row->result_begin];
+    w->pending[root] = (uint8_t)is_applied;
+    return STATOR_OK;
+}
+
+static stator_status copy_nodes(writes *w, stator_diag **err)
+{
+    st_copy *c = &w->copy;
+    for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
+        w->root[i] = i;
+    }
+    for (stator_ref node = 1; node <= c->v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(c->v, node);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            redirect(w, stator_operand(c->v, row, k));
+        }
+        const int is_write = (st_copy_op(c, node)->flags & STATOR_OP_WRITES) != 0;
+        ST_TRY(is_write && c->in->parent == NULL ? apply_write(w, node, err)
+                                                 : st_copy_node(c, node, err));
+    }
+    return STATOR_OK;
+}
+
+/* An input's final contents: the last applied write, else what the graph wrote back before. */
+static stator_status copy_write_backs(writes *w, stator_diag **err)
+{
+    st_copy *c = &w->copy;
+    for (uint32_t k = 0; k < c->v->n_write_backs; k++) {
+        const stator_write_back_row *row = stator_column_at(&c->v->write_backs, k);
+        if (w->current[row->input] == 0) {
+            ST_TRY(st_build_write_back(c->out, row->input, c->map[row->value], err));
+        }
+    }
+    for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
+        if (w->pending[i]) {
+            ST_TRY(st_build_write_back(c->out, i, w->current[i], err));
+        }
+    }
+    return STATOR_OK;
+}
+
+/* The inputs were copied first, so they have the same refs in both graphs. */
+static stator_status copy_ends(writes *w, uint32_t *out_result, stator_diag **err)
+{
+    st_copy *c = &w->copy;
+    *out_result = c->changed ? STATOR_PASS_CHANGED : STATOR_PASS_SAME;
+    if (!c->changed) {
+        return STATOR_OK;
+    }
+    for (uint32_t k = 0; k < c->v->n_outputs; k++) {
+        const stator_ref value = stator_output_at(c->v, k);
+        redirect(w, value);
+        const char *name = stator_string_at(c->v, stator_ref_at(c->v, c->v->output_name_begin + k));
+        ST_TRY(st_build_output(c->out, name, c->map[value], err));
+    }
+    return copy_write_backs(w, err);
+}
+
+stator_status st_pass_functionalize(const st_pass_ctx *ctx, const stator_graph *in,
+                                    stator_builder *out, uint32_t *out_result, stator_diag **err)
+{
+    writes w = {.root = NULL};
+    const uint64_t n = (uint64_t)in->values.count;
+    *out_result = STATOR_PASS_SAME;
+    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_functionalize, 1, err);
+    w.root = st_calloc(ctx->mem, n, sizeof *w.root);
+    w.current = st_calloc(ctx->mem, n, sizeof *w.current);
+    w.pending = st_calloc(ctx->mem, n, sizeof *w.pending);
+    if (status == STATOR_OK && (w.root == NULL || w.current == NULL || w.pending == NULL)) {
+        status = st_fail_oom(err);
+    }
+    if (status == STATOR_OK) {
+        status = copy_nodes(&w, err);
+    }
+    if (status == STATOR_OK) {
+        status = copy_ends(&w, out_result, err);
+    }
+    st_free(ctx->mem, w.root);
+    st_free(ctx->mem, w.current);
+    st_free(ctx->mem, w.pending);
+    st_copy_deinit(&w.copy);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* Copying a graph node by node (see pass_copy.h). A region that the pass leaves as it is is shared
+ * by the old and the new node; a changed one becomes a new graph of the module. */
+#include "ir/passes/pass_copy.h"
+
+#define MAX_REGIONS 8u
+
+stator_status st_copy_begin(st_copy *c, const st_pass_ctx *ctx, const stator_graph *in,
+                            stator_builder *out, st_pass_fn pass, int with_inputs,
+                            stator_diag **err)
+{
+    *c = (st_copy){.ctx = ctx, .in = in, .v = st_graph_view(in), .out = out, .pass = pass};
+    c->map = st_calloc(ctx->mem, (uint64_t)c->v->n_values + 1u, sizeof *c->map);
+    if (c->map == NULL) {
+        return st_fail_oom(err);
+    }
+    return with_inputs ? st_build_clone_inputs(out, in, c->map, err) : STATOR_OK;
+}
+
+void st_copy_deinit(st_copy *c)
+{
+    if (c->map != NULL) {
+        st_free(c->ctx->mem, c->map);
+        c->map = NULL;
+    }
+}
+
+/* Runs the pass on one region; *out_graph is the old one when nothing changed. */
+static stator_status rewrite_region(st_copy *c, const stator_graph *region,
+                                    stator_graph **out_graph, stator_diag **err)
+{
+    stator_builder *b = NULL;
+    uint32_t result = STATOR_PASS_SAME;
+    *out_graph = (stator_graph *)(uintptr_t)region;
+    ST_TRY(st_build_region_begin(c->out, st_module_str(region->module, region->name), &b, err));
+    const stator_status status = c->pass(c->ctx, region, b, &result, err);
+    if (status != STATOR_OK || result == STATOR_PASS_SAME) {
+        st_build_region_abort(b);
+        return status;
+    }
+    c->changed = 1;
+    return st_build_region_end(b, out_graph, err);
+}
+
+stator_status st_copy_node(st_copy *c, stator_ref node, stator_diag **err)
+{
+    const stator_node_row *row = stator_node_at(c->v, node);
+    stator_graph *regions[MAX_REGIONS];
+    if (row->region_count > MAX_REGIONS) {
+        return st_fail(err, STATOR_UNIMPLEMENTED, "%s: has %u regions, at most %u",
+                       st_copy_op(c, node)->name, row->region_count, MAX_REGIONS);
+    }
+    for (uint32_t k = 0; k < row->region_count; k++) {
+        ST_TRY(rewrite_region(c, stator_region_at(c->v, row, k), &regions[k], err));
+    }
+    return st_build_clone_node(c->out, c->in, node, row->region_count != 0 ? regions : NULL, c->map,
+                               err);
+}
+
+void st_copy_replace(st_copy *c, stator_ref from, stator_ref to)
+{
+    const stator_value_row *old = stator_value_at(c->v, from);
+    stator_value_row *row = st_seg_at(&c->out->graph->values, to);
+    row->witness = row->witness != 0 ? row->witness : old->witness;
+    row->name = row->name != 0 ? row->name : old->name;
+    c->map[from] = to;
+    c->changed = 1;
+}
+
+stator_status st_copy_end(st_copy *c, uint32_t *out_result, stator_diag **err)
+{
+    *out_result = c->changed ? STATOR_PASS_CHANGED : STATOR_PASS_SAME;
+    return c->changed ? st_build_clone_outputs(c->out, c->in, c->map, err) : STATOR_OK;
+}

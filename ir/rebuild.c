@@ -9,11 +9,13 @@
 void st_rebuild_init(st_rebuild *r, st_module *m)
 {
     *r = (st_rebuild){.m = m};
+    st_map_init(&r->places, m->mem);
 }
 
 void st_rebuild_deinit(st_rebuild *r)
 {
     st_vec_free(r->m->mem, &r->defined);
+    st_map_deinit(&r->places);
 }
 
 uint32_t st_rebuild_enter(const st_rebuild *r)
@@ -37,27 +39,26 @@ static int is_unbacked(const stator_atom_row *row)
     return row != NULL && (row->flags & 1u) != 0;
 }
 
-static int is_defined(const st_rebuild *r, uint32_t atom)
+/* The place of an atom's definition, UINT32_MAX when none is in sight. */
+static uint32_t place_of(const st_rebuild *r, uint32_t atom)
 {
-    for (uint32_t i = 0; i < r->defined.count; i++) {
-        if (r->defined.data[i] == atom) {
-            return 1;
-        }
-    }
-    return 0;
+    const uint32_t place = st_map_get(&r->places, atom);
+    return place != 0 && place <= r->defined.count && r->defined.data[place - 1u] == atom
+               ? place - 1u
+               : UINT32_MAX;
 }
 
 static stator_status define(st_rebuild *r, const char *op, stator_ref sym, stator_diag **err)
 {
     const stator_atom_row *row = symbol_row(r, sym);
     const uint32_t atom = st_sym_as_symbol(&r->m->symtab, sym);
-    if (is_defined(r, atom)) {
+    if (place_of(r, atom) != UINT32_MAX) {
         return st_fail(err, STATOR_INVALID_ARGUMENT,
                        "%s defines the size '%s', which an earlier node defines already", op,
                        st_module_str(r->m, row->name));
     }
     uint32_t *slot = st_vec_push(r->m->mem, &r->defined);
-    if (slot == NULL) {
+    if (slot == NULL || !st_map_put(&r->places, atom, r->defined.count)) {
         return st_fail_oom(err);
     }
     *slot = atom;
@@ -134,11 +135,8 @@ static stator_status define_stated(st_rebuild *r, const char *op, stator_ref inf
         if (fresh == NULL || fresh->index < n_symbols || dim_of(r, a, i) == y) {
             continue;
         }
-        int is_ours = 0;
-        for (uint32_t k = mark; k < r->defined.count; k++) {
-            is_ours |= r->defined.data[k] == st_sym_as_symbol(&r->m->symtab, y);
-        }
-        if (!is_ours) {
+        const uint32_t place = place_of(r, st_sym_as_symbol(&r->m->symtab, y));
+        if (place == UINT32_MAX || place < mark) {
             ST_TRY(define(r, op, y, err));
         }
     }

@@ -13,6 +13,7 @@
 typedef struct st_rebuild {
     st_module *m;
     st_vec(uint32_t) defined; /* atoms of the unbacked symbols with a definition in sight */
+    st_map places;            /* atom -> its place in defined, plus 1; may be stale */
 } st_rebuild;
 
 void st_rebuild_init(st_rebuild *r, st_module *m);

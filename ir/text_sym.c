@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_DEPTH 64u /* parentheses of a size */
-#define MAX_PARTS 32u /* terms of a sum, factors of a product; the engine's caps are below */
+#define MAX_DEPTH 64u   /* parentheses of a size */
+#define MAX_TEXT 65536u /* of a size; shared parts could make it grow without bound */
+#define MAX_PARTS 32u   /* terms of a sum, factors of a product; the engine's caps are below */
 
 /* ---- printing ---- */
 
@@ -67,7 +68,14 @@ static int name_is_taken(const st_sym_printer *p, const char *name)
     return 0;
 }
 
-/* A symbol without a name is called "u" and its number. */
+void st_text_symbol_name(const st_sym_printer *p, const stator_atom_row *row, char out[24])
+{
+    (void)snprintf(out, 24, "$%u", row->index);
+    while (strlen(out) < 23 && name_is_taken(p, out)) {
+        strcat(out, "_");
+    }
+}
+
 static void print_symbol_name(const st_sym_printer *p, const stator_atom_row *row, st_str *out)
 {
     char name[24];
@@ -75,18 +83,16 @@ static void print_symbol_name(const st_sym_printer *p, const stator_atom_row *ro
         st_print_name(out, st_module_str(p->m, row->name));
         return;
     }
-    (void)snprintf(name, sizeof name, "u%u", row->index);
-    while (strlen(name) + 2 < sizeof name && name_is_taken(p, name)) {
-        strcat(name, "_");
-    }
+    st_text_symbol_name(p, row, name);
     st_str_add(out, name);
 }
 
 /* Takes a finished text into the list. */
 static void add_part(st_sym_printer *p, parts *to, int64_t coef, uint32_t rank, st_str *text)
 {
+    const int is_long = text->len > MAX_TEXT;
     char *taken = st_str_take(text, NULL);
-    if (taken == NULL || to->count == MAX_PARTS) {
+    if (taken == NULL || is_long || to->count == MAX_PARTS) {
         st_free(p->m->mem, taken);
         p->failed = 1;
         return;
@@ -235,7 +241,7 @@ void st_text_print_sym(st_sym_printer *p, uint32_t sym, st_str *out)
 {
     const stator_sym_row *row = sym_row(p, sym);
     parts terms = {.count = 0};
-    for (uint32_t k = 0; k < row->term_count; k++) {
+    for (uint32_t k = 0; k < row->term_count && !p->failed; k++) {
         const stator_term_row *term = term_row(p, row, k);
         st_str text;
         st_str_init(&text, p->m->mem);

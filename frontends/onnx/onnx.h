@@ -125,6 +125,8 @@ stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b);
 stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms); /* 1 when empty */
 int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out);                 /* 1: a plain integer */
 int ox_sym_is(ox_node *n, stator_ref sym, int64_t value);                   /* is it this integer? */
+/* Least and greatest value; both 0 after a failure. */
+void ox_sym_range(ox_node *n, stator_ref sym, int64_t *out_lo, int64_t *out_hi);
 
 /* ---- constants ---- */
 
@@ -136,6 +138,7 @@ stator_ref ox_int(ox_node *n, int64_t value);                       /* i64, rank
 stator_ref ox_ints(ox_node *n, uint32_t count, const int64_t *values);   /* i64, rank 1 */
 stator_ref ox_floats(ox_node *n, uint32_t count, const double *values);  /* f32, rank 1 */
 stator_ref ox_tensor(ox_node *n, const Onnx__TensorProto *tensor);       /* a constant node */
+stator_ref ox_sparse_tensor(ox_node *n, const Onnx__SparseTensorProto *tensor); /* made dense */
 
 /* ---- values known at import time ---- */
 
@@ -152,6 +155,8 @@ const double *ox_need_floats(ox_node *n, stator_ref v, uint32_t *out_count, cons
 /* Fails with NEED_VALUE after asking for the inputs that v (or, failing that, any size) comes from;
  * UNIMPLEMENTED when there is none to ask for. */
 void ox_ask(ox_node *n, stator_ref v, const char *what);
+/* NULL when v is not known; asks for nothing. Any real dtype. */
+const double *ox_known_floats(ox_node *n, stator_ref v, uint32_t *out_count);
 /* 1 and the integers when v is known to be plain integers, else 0; asks for nothing. */
 int ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out);
 /* i64 tensor of rank 1 of these syms; and rank 0 of one. */

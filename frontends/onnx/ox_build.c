@@ -247,6 +247,13 @@ int ox_sym_is(ox_node *n, stator_ref sym, int64_t value) {
     return ox_sym_const(n, sym, &known) && known == value;
 }
 
+void ox_sym_range(ox_node *n, stator_ref sym, int64_t *out_lo, int64_t *out_hi) {
+    *out_lo = *out_hi = 0;
+    if (ox_ok(n) && sym != 0) {
+        n->im->host->types->sym_range(n->b, sym, out_lo, out_hi);
+    }
+}
+
 /* ---- nodes ---- */
 
 void ox_op_multi(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,

@@ -109,3 +109,10 @@ stator_ref ox_from_dim(ox_node *n, stator_ref sym) {
     }
     return out;
 }
+
+stator_ref ox_sparse_tensor(ox_node *n, const Onnx__SparseTensorProto *tensor) {
+    if (!ox_ok(n) || tensor == NULL) {
+        return 0;
+    }
+    return ox_sparse_constant(n->im, n->scope->region, tensor, ox_node_where(n));
+}

@@ -154,14 +154,10 @@ int64_t ox_need_int(ox_node *n, stator_ref v, const char *what) {
     return list != NULL && count == 1 ? list[0] : 0;
 }
 
-const double *ox_need_floats(ox_node *n, stator_ref v, uint32_t *out_count, const char *what) {
+const double *ox_known_floats(ox_node *n, stator_ref v, uint32_t *out_count) {
     ox_folded folded;
     *out_count = 0;
-    if (!ox_ok(n) || v == 0) {
-        return NULL;
-    }
-    if (!ox_fold(n->im, n->scope->region, v, &folded)) {
-        ox_ask(n, v, what);
+    if (!ox_ok(n) || v == 0 || !ox_fold(n->im, n->scope->region, v, &folded)) {
         return NULL;
     }
     double *list = ox_alloc(n, folded.count + 1u, sizeof *list);
@@ -169,6 +165,14 @@ const double *ox_need_floats(ox_node *n, stator_ref v, uint32_t *out_count, cons
         list[i] = (double)folded.x[i];
     }
     *out_count = list != NULL ? folded.count : 0;
+    return list;
+}
+
+const double *ox_need_floats(ox_node *n, stator_ref v, uint32_t *out_count, const char *what) {
+    const double *list = ox_known_floats(n, v, out_count);
+    if (list == NULL && v != 0) {
+        ox_ask(n, v, what);
+    }
     return list;
 }
 

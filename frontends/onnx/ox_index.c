@@ -1,0 +1,171 @@
+/* Gather, scatter and selection by value. */
+#include "onnx.h"
+
+#include <string.h>
+
+/* Indices as i64 unless they are i32 or i64 already. */
+static stator_ref index_in(ox_node *n, stator_ref v) {
+    return ox_dtype(n, v) == STATOR_I32 ? v : ox_cast(n, v, STATOR_I64);
+}
+
+static stator_ref flatten_all(ox_node *n, stator_ref x) {
+    stator_ref dims[STATOR_MAX_RANK];
+    const uint32_t rank = ox_dims(n, x, dims);
+    const stator_ref total = ox_sym_prod(n, rank, dims);
+    return ox_reshape(n, x, 1, &total);
+}
+
+void ox_compress(ox_node *n) {
+    stator_ref x = ox_need(n, 0);
+    const stator_ref condition = ox_need(n, 1);
+    uint32_t axis = 0;
+    ox_check_rank(n, condition, 1, 1, "the condition");
+    if (ox_has_attr(n, "axis")) {
+        axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
+    } else {
+        x = flatten_all(n, x);
+    }
+    const stator_ref where = ox_un(n, "nonzero", condition);
+    const stator_ref index = ox_squeeze(n, where, 0);
+    ox_out(n, 0, ox_gather(n, x, index, axis));
+}
+
+void ox_gather_op(ox_node *n) {
+    const stator_ref x = ox_need(n, 0);
+    const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
+    ox_out(n, 0, ox_gather(n, x, index_in(n, ox_need(n, 1)), axis));
+}
+
+void ox_gather_elements(ox_node *n) {
+    const stator_ref x = ox_need(n, 0);
+    const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
+    ox_out(n, 0, ox_op(n, "gather_elements", OX_IN(x, index_in(n, ox_need(n, 1))),
+                       OX_AT(OX_A_INT("axis", axis))));
+}
+
+void ox_gather_nd(ox_node *n) {
+    ox_out(n, 0, ox_op(n, "gather_nd", OX_IN(ox_need(n, 0), index_in(n, ox_need(n, 1))),
+                       OX_AT(OX_A_INT("batch_dims", ox_attr_int(n, "batch_dims", 0)))));
+}
+
+void ox_non_max_suppression(ox_node *n) {
+    const stator_ref in[5] = {ox_need(n, 0), ox_need(n, 1), ox_in(n, 2), ox_in(n, 3), ox_in(n, 4)};
+    ox_out(n, 0, ox_op(n, "nms", 5, in,
+                       OX_AT(OX_A_INT("center_point", ox_attr_int(n, "center_point_box", 0)))));
+}
+
+void ox_non_zero(ox_node *n) {
+    ox_out(n, 0, ox_un(n, "nonzero", ox_need(n, 0)));
+}
+
+void ox_one_hot(ox_node *n) {
+    const stator_ref index = ox_cast(n, ox_need(n, 0), STATOR_I64);
+    const stator_ref values = ox_need(n, 2);
+    const uint32_t rank = ox_rank(n, index);
+    const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", -1), rank + 1u);
+    uint32_t count;
+    const stator_ref depth_in = ox_cast(n, ox_need(n, 1), STATOR_I64);
+    const stator_ref *depth = ox_sizes(n, depth_in, &count, "the depth");
+    if (!ox_ok(n) || count != 1) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "the depth has %u elements, expected one", count);
+        return;
+    }
+    const stator_ref off = ox_reshape(n, ox_slice_const(n, values, 0, 0, 1), 0, NULL);
+    const stator_ref on = ox_reshape(n, ox_slice_const(n, values, 0, 1, 1), 0, NULL);
+    ox_out(n, 0, ox_op(n, "one_hot", OX_IN(index, off, on),
+                       OX_AT(OX_A_DIMS("depth", 1, depth), OX_A_INT("axis", axis))));
+}
+
+static const char *reduction_of(ox_node *n) {
+    const char *name = ox_attr_str(n, "reduction", "none");
+    static const char *const known[] = {"none", "add", "mul", "min", "max"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(known[i], name) == 0) {
+            return name;
+        }
+    }
+    ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'reduction' is '%s'", name);
+    return "none";
+}
+
+void ox_scatter_elements(ox_node *n) {
+    const stator_ref x = ox_need(n, 0);
+    const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
+    ox_out(n, 0,
+           ox_op(n, "scatter_elements", OX_IN(x, index_in(n, ox_need(n, 1)), ox_need(n, 2)),
+                 OX_AT(OX_A_INT("axis", axis), OX_A_STR("reduction", reduction_of(n)))));
+}
+
+void ox_scatter_nd(ox_node *n) {
+    ox_out(n, 0, ox_op(n, "scatter_nd", OX_IN(ox_need(n, 0), index_in(n, ox_need(n, 1)), ox_need(n, 2)),
+                       OX_AT(OX_A_STR("reduction", reduction_of(n)))));
+}
+
+void ox_tensor_scatter(ox_node *n) {
+    const stator_ref cache = ox_need(n, 0);
+    const stator_ref update = ox_need(n, 1);
+    const uint32_t rank = ox_rank(n, cache);
+    const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", -2), rank);
+    const char *mode = ox_attr_str(n, "mode", "linear");
+    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref batch[STATOR_MAX_RANK];
+    if (ox_dims(n, update, dims) != rank || !ox_ok(n)) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "cache and update differ in rank");
+        return;
+    }
+    stator_ref index = ox_iota(n, STATOR_I64, rank, dims, axis);
+    if (ox_in(n, 2) != 0) {
+        for (uint32_t i = 0; i < rank; i++) {
+            batch[i] = i == 0 ? dims[0] : ox_sym(n, 1);
+        }
+        const stator_ref first = ox_cast(n, ox_in(n, 2), STATOR_I64);
+        index = ox_add(n, index, ox_reshape(n, first, rank, batch));
+    }
+    if (strcmp(mode, "circular") == 0) {
+        index = ox_bin(n, "mod", index, ox_from_dim(n, ox_dim(n, cache, axis)));
+    } else if (strcmp(mode, "linear") != 0) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'mode' is '%s'", mode);
+    }
+    ox_out(n, 0, ox_op(n, "scatter_elements", OX_IN(cache, index, update),
+                       OX_AT(OX_A_INT("axis", axis))));
+}
+
+void ox_topk(ox_node *n) {
+    const stator_ref x = ox_need(n, 0);
+    stator_ref given = 0;
+    const stator_ref *k = &given;
+    uint32_t count = 1;
+    stator_ref out[2];
+    if (n->version < 10) {
+        given = ox_sym(n, ox_attr_int_need(n, "k"));
+    } else {
+        k = ox_sizes(n, ox_need(n, 1), &count, "K");
+    }
+    const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", -1), ox_rank(n, x));
+    if (!ox_ok(n) || count != 1) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "K has %u elements, expected one", count);
+        return;
+    }
+    ox_op_multi(n, "topk", OX_IN(x),
+                OX_AT(OX_A_DIMS("k", 1, k), OX_A_INT("axis", axis),
+                      OX_A_INT("largest", ox_attr_int(n, "largest", 1) != 0),
+                      OX_A_INT("sorted", ox_attr_int(n, "sorted", 1) != 0)),
+                2, out);
+    ox_out(n, 0, out[0]);
+    ox_out(n, 1, out[1]);
+}
+
+void ox_unique(ox_node *n) {
+    const stator_ref x = ox_need(n, 0);
+    stator_ref out[4];
+    stator_attr attrs[2] = {OX_A_INT("sorted", ox_attr_int(n, "sorted", 1) != 0)};
+    uint32_t count = 1;
+    if (ox_has_attr(n, "axis")) {
+        const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
+        attrs[count++] = (stator_attr)OX_A_INT("axis", axis);
+    }
+    ox_op_multi(n, "unique", OX_IN(x), count, attrs, 4, out);
+    for (uint32_t i = 0; i < 4; i++) {
+        ox_out(n, i, out[i]);
+    }
+}

@@ -1,0 +1,191 @@
+/* Slice, in every version: bounds are brought into the tensor by the operator's rules, symbolically
+ * when they are known, with integer tensors while the program runs when they are not. */
+#include "onnx.h"
+
+#define HUGE_BOUND ((int64_t)INT32_MAX) /* "to the end": from here on a bound is past every size */
+
+typedef struct bounds {
+    uint32_t count;
+    uint32_t axes[STATOR_MAX_RANK];
+    int64_t steps[STATOR_MAX_RANK];
+    stator_ref start_list; /* i64 tensors of `count` elements */
+    stator_ref end_list;
+} bounds;
+
+static void read_axes(ox_node *n, uint32_t rank, const int64_t *axes, bounds *b) {
+    for (uint32_t i = 0; ox_ok(n) && i < b->count; i++) {
+        b->axes[i] = axes != NULL ? ox_axis(n, axes[i], rank) : i;
+        if (axes == NULL && i >= rank) {
+            ox_fail(n, STATOR_INVALID_ARGUMENT, "%u bounds for an input of rank %u", b->count, rank);
+        }
+        for (uint32_t k = 0; ox_ok(n) && k < i; k++) {
+            if (b->axes[k] == b->axes[i]) {
+                ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u is given twice", b->axes[i]);
+            }
+        }
+    }
+}
+
+/* Attributes (operator sets below 10) or inputs. */
+static void read_bounds(ox_node *n, stator_ref x, bounds *b) {
+    const uint32_t rank = ox_rank(n, x);
+    uint32_t axis_count = 0;
+    uint32_t step_count = 0;
+    const int64_t *axes = NULL;
+    const int64_t *steps = NULL;
+    int64_t count = 0;
+    if (n->version < 10) {
+        uint32_t starts_count;
+        uint32_t ends_count;
+        const int64_t *starts = ox_attr_ints(n, "starts", &starts_count);
+        const int64_t *ends = ox_attr_ints(n, "ends", &ends_count);
+        axes = ox_attr_ints(n, "axes", &axis_count);
+        b->start_list = ox_ints(n, starts_count, starts);
+        b->end_list = ox_ints(n, ends_count, ends);
+    } else {
+        b->start_list = ox_cast(n, ox_need(n, 1), STATOR_I64);
+        b->end_list = ox_cast(n, ox_need(n, 2), STATOR_I64);
+        axes = ox_in(n, 3) ? ox_need_ints(n, ox_in(n, 3), &axis_count, "the axes") : NULL;
+        steps = ox_in(n, 4) ? ox_need_ints(n, ox_in(n, 4), &step_count, "the steps") : NULL;
+    }
+    ox_check_rank(n, b->start_list, 1, 1, "'starts'");
+    if (ox_ok(n) && !ox_dim_known(n, b->start_list, 0, &count)) {
+        ox_ask(n, b->start_list, "'starts'");
+    }
+    if (ox_ok(n) && (count > (int64_t)rank || (axes != NULL && axis_count != count) ||
+                     (steps != NULL && step_count != count))) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "starts, ends, axes and steps have different lengths");
+    }
+    b->count = (uint32_t)count;
+    for (uint32_t i = 0; ox_ok(n) && i < b->count; i++) {
+        b->steps[i] = steps != NULL ? steps[i] : 1;
+        if (b->steps[i] == 0 || b->steps[i] == INT64_MIN) {
+            ox_fail(n, STATOR_INVALID_ARGUMENT, "a step is %lld", (long long)b->steps[i]);
+        }
+    }
+    read_axes(n, rank, axes, b);
+}
+
+/* A bound brought into [lo, dim + hi_off]; 0 when its sign is not known. */
+static stator_ref clamp_bound(ox_node *n, stator_ref bound, stator_ref dim, int64_t lo,
+                              int64_t hi_off) {
+    int64_t least;
+    int64_t most;
+    const stator_ref hi = ox_sym_op(n, '+', dim, ox_sym(n, hi_off));
+    if (bound == dim && hi_off == 0) {
+        return hi;
+    }
+    ox_sym_range(n, bound, &least, &most);
+    if (least >= HUGE_BOUND) {
+        return hi;
+    }
+    if (least >= 0) {
+        return ox_sym_op(n, 'm', bound, hi);
+    }
+    if (most >= 0) {
+        return 0;
+    }
+    if (most <= -HUGE_BOUND) {
+        return ox_sym(n, lo);
+    }
+    return ox_sym_op(n, 'M', ox_sym_op(n, '+', dim, bound), ox_sym(n, lo));
+}
+
+/* Start and size of one axis from known bounds; 0 when a sign is not known. */
+static int known_axis(ox_node *n, stator_ref dim, stator_ref start, stator_ref end, int64_t step,
+                      stator_ref *out_start, stator_ref *out_size) {
+    const int64_t lo = step > 0 ? 0 : -1;
+    const int64_t off = step > 0 ? 0 : -1;
+    const stator_ref first = clamp_bound(n, start, dim, 0, off);
+    const stator_ref last = clamp_bound(n, end, dim, lo, off);
+    if (first == 0 || last == 0) {
+        return 0;
+    }
+    const stator_ref span =
+        step > 0 ? ox_sym_op(n, '-', last, first) : ox_sym_op(n, '-', first, last);
+    const stator_ref size = ox_sym_op(n, 'c', span, ox_sym(n, step > 0 ? step : -step));
+    *out_start = first;
+    *out_size = ox_sym_op(n, 'M', size, ox_sym(n, 0));
+    return ox_ok(n);
+}
+
+static stator_ref run_clamp(ox_node *n, stator_ref bound, stator_ref dims, stator_ref lo,
+                            stator_ref hi) {
+    const stator_ref is_negative = ox_bin(n, "lt", bound, ox_int(n, 0));
+    const stator_ref from_end = ox_select(n, is_negative, ox_add(n, bound, dims), bound);
+    return ox_bin(n, "min", ox_bin(n, "max", from_end, lo), hi);
+}
+
+/* The same for all axes with integer tensors. */
+static void run_axes(ox_node *n, const bounds *b, const stator_ref *dims, stator_ref *starts,
+                     stator_ref *sizes) {
+    int64_t list[4][STATOR_MAX_RANK]; /* lowest start and end, step, offset of the highest bound */
+    stator_ref own[STATOR_MAX_RANK];
+    uint32_t count;
+    for (uint32_t i = 0; i < b->count; i++) {
+        own[i] = dims[b->axes[i]];
+        list[0][i] = 0;
+        list[1][i] = b->steps[i] > 0 ? 0 : -1;
+        list[2][i] = b->steps[i];
+        list[3][i] = b->steps[i] > 0 ? 0 : -1;
+    }
+    const stator_ref all = ox_from_dims(n, b->count, own);
+    const stator_ref hi = ox_add(n, all, ox_ints(n, b->count, list[3]));
+    const stator_ref start = run_clamp(n, b->start_list, all, ox_ints(n, b->count, list[0]), hi);
+    const stator_ref end = run_clamp(n, b->end_list, all, ox_ints(n, b->count, list[1]), hi);
+    const stator_ref step = ox_ints(n, b->count, list[2]);
+    /* ceil((end - start) / step) = -floor((start - end) / step) */
+    const stator_ref back = ox_sub(n, start, end);
+    const stator_ref whole = ox_div(n, ox_sub(n, back, ox_bin(n, "mod", back, step)), step);
+    const stator_ref size = ox_bin(n, "max", ox_un(n, "neg", whole), ox_int(n, 0));
+    const stator_ref *first = ox_sizes(n, start, &count, "'starts'");
+    const stator_ref *length = ox_sizes(n, size, &count, "the sizes");
+    for (uint32_t i = 0; first != NULL && length != NULL && i < b->count; i++) {
+        starts[b->axes[i]] = first[i];
+        sizes[b->axes[i]] = length[i];
+    }
+}
+
+/* 1 when every axis could be computed from known bounds. */
+static int known_axes(ox_node *n, const bounds *b, const stator_ref *dims, stator_ref *starts,
+                      stator_ref *sizes) {
+    uint32_t count;
+    const stator_ref *start = ox_known(n, b->start_list, &count);
+    const stator_ref *end = start != NULL ? ox_known(n, b->end_list, &count) : NULL;
+    for (uint32_t i = 0; end != NULL && i < b->count; i++) {
+        const uint32_t axis = b->axes[i];
+        if (i >= count || !known_axis(n, dims[axis], start[i], end[i], b->steps[i], &starts[axis],
+                                      &sizes[axis])) {
+            return 0;
+        }
+    }
+    return end != NULL;
+}
+
+void ox_slice_op(ox_node *n) {
+    const stator_ref x = ox_need(n, 0);
+    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref starts[STATOR_MAX_RANK];
+    stator_ref sizes[STATOR_MAX_RANK];
+    int64_t steps[STATOR_MAX_RANK];
+    bounds b = {0};
+    read_bounds(n, x, &b);
+    const uint32_t rank = ox_dims(n, x, dims);
+    if (!ox_ok(n)) {
+        return;
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        starts[i] = ox_sym(n, 0);
+        sizes[i] = dims[i];
+        steps[i] = 1;
+    }
+    for (uint32_t i = 0; i < b.count; i++) {
+        steps[b.axes[i]] = b.steps[i];
+    }
+    if (!known_axes(n, &b, dims, starts, sizes) && ox_ok(n)) {
+        run_axes(n, &b, dims, starts, sizes);
+    }
+    ox_out(n, 0, ox_op(n, "slice", OX_IN(x),
+                       OX_AT(OX_A_DIMS("starts", rank, starts), OX_A_DIMS("sizes", rank, sizes),
+                             OX_A_INTS("steps", rank, steps))));
+}

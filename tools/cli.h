@@ -130,6 +130,8 @@ typedef struct cli_inputs {
 int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
                     stator_tensor ***out_in, uint32_t *out_count);
 
+void cli_free_inputs(stator_tensor **in, uint32_t n);
+
 /* ---- compiling ---- */
 
 typedef struct cli_compile {

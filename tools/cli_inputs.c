@@ -1,0 +1,316 @@
+/* A model's inputs from the command line, and compiling with the command line's flags. See cli.h. */
+#define _GNU_SOURCE
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ERROR_SIZE 512u
+
+typedef struct loader {
+    stator_ctx *ctx;
+    stator_model *model;
+    const cli_inputs *flags;
+    int json;
+    stator_port_info *ports;
+    stator_tensor **in;
+    uint32_t n;
+} loader;
+
+static int find_port(const loader *l, const char *name, size_t len) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (strlen(l->ports[i].name) == len && strncmp(l->ports[i].name, name, len) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static int unknown_input(const loader *l, const char *name, size_t len) {
+    char names[1024] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < l->n && used < sizeof names - 80; i++) {
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", i > 0 ? ", " : "",
+                                 l->ports[i].name);
+    }
+    (void)cli_fail(l->json, "NOT_FOUND", NULL, "the model has no input '%.*s' (it has: %s)",
+                   (int)len, name, names);
+    return 0;
+}
+
+/* bf16 travels as its bits in u16. */
+static stator_tensor *fit_dtype(loader *l, uint32_t i, stator_tensor *tensor) {
+    if (l->ports[i].dtype != STATOR_BF16 || stator_tensor_dtype(tensor) != STATOR_U16) {
+        return tensor;
+    }
+    const DLTensor *view = stator_tensor_view(tensor);
+    stator_tensor *out = NULL;
+    if (stator_tensor_create(l->ctx, STATOR_BF16, (uint32_t)view->ndim, view->shape, &out) !=
+        STATOR_OK) {
+        return tensor;
+    }
+    memcpy(stator_tensor_data(out), stator_tensor_data(tensor), stator_tensor_size_bytes(tensor));
+    stator_tensor_release(tensor);
+    return out;
+}
+
+static void set_input(loader *l, uint32_t i, stator_tensor *tensor) {
+    stator_tensor_release(l->in[i]);
+    l->in[i] = fit_dtype(l, i, tensor);
+}
+
+/* Splits NAME=FILE; without a name the only input is meant. */
+static int split(const loader *l, const char *arg, int *out_port, const char **out_path) {
+    const char *equals = strchr(arg, '=');
+    if (equals == NULL && l->n == 1) {
+        *out_port = 0;
+        *out_path = arg;
+        return 1;
+    }
+    if (equals == NULL) {
+        (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                       "'%s': write NAME=FILE, the model has %u inputs", arg, l->n);
+        return 0;
+    }
+    *out_port = find_port(l, arg, (size_t)(equals - arg));
+    *out_path = equals + 1;
+    return *out_port >= 0 || unknown_input(l, arg, (size_t)(equals - arg));
+}
+
+static int load_single(loader *l) {
+    char errbuf[ERROR_SIZE];
+    for (uint32_t k = 0; k < l->flags->input.count; k++) {
+        int port = 0;
+        const char *path = NULL;
+        stator_tensor *tensor = NULL;
+        if (!split(l, l->flags->input.items[k], &port, &path)) {
+            return 0;
+        }
+        if (!cli_read_npy(l->ctx, path, &tensor, errbuf)) {
+            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);
+            return 0;
+        }
+        set_input(l, (uint32_t)port, tensor);
+    }
+    return 1;
+}
+
+static uint32_t parse_floats(const char *list, float out[4]) {
+    uint32_t n = 0;
+    while (list != NULL && *list != '\0' && n < 4) {
+        char *end = NULL;
+        out[n++] = strtof(list, &end);
+        list = *end == ',' ? end + 1 : "";
+    }
+    return n;
+}
+
+/* Brings 1xCxHxW to the input's rank: a rank 3 input has no batch axis. */
+static stator_tensor *fit_rank(loader *l, uint32_t i, stator_tensor *tensor) {
+    if (l->ports[i].rank != 3) {
+        return tensor;
+    }
+    const DLTensor *view = stator_tensor_view(tensor);
+    stator_tensor *out = NULL;
+    if (stator_tensor_create(l->ctx, STATOR_F32, 3, view->shape + 1, &out) != STATOR_OK) {
+        return tensor;
+    }
+    memcpy(stator_tensor_data(out), stator_tensor_data(tensor), stator_tensor_size_bytes(tensor));
+    stator_tensor_release(tensor);
+    return out;
+}
+
+static int load_images(loader *l) {
+    cli_image_norm norm = {0};
+    char errbuf[ERROR_SIZE];
+    norm.n_mean = parse_floats(l->flags->mean, norm.mean);
+    norm.n_std = parse_floats(l->flags->std, norm.std);
+    for (uint32_t k = 0; k < l->flags->image.count; k++) {
+        int port = 0;
+        const char *path = NULL;
+        stator_tensor *tensor = NULL;
+        if (!split(l, l->flags->image.items[k], &port, &path)) {
+            return 0;
+        }
+        const stator_port_info *p = &l->ports[port];
+        if (p->dtype != STATOR_F32 || (p->rank != 3 && p->rank != 4)) {
+            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                           "input '%s' is %s of rank %u; a picture becomes f32 of rank 3 or 4",
+                           p->name, cli_dtype_name(p->dtype), p->rank);
+            return 0;
+        }
+        const int64_t wanted = p->dims[p->rank - 3];
+        const uint32_t channels = wanted > 0 && wanted < 100 ? (uint32_t)wanted : 3u;
+        if (!cli_read_png(l->ctx, path, channels, &norm, &tensor, errbuf)) {
+            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s", errbuf);
+            return 0;
+        }
+        set_input(l, (uint32_t)port, fit_rank(l, (uint32_t)port, tensor));
+    }
+    return 1;
+}
+
+/* Moves the tensors of a list into the inputs, by name or, without names, by place. */
+static int take_list(loader *l, cli_tensors *list, const char *from) {
+    for (uint32_t k = 0; k < list->count; k++) {
+        int port = (int)k;
+        if (list->names[k] != NULL) {
+            port = find_port(l, list->names[k], strlen(list->names[k]));
+            if (port < 0) {
+                return unknown_input(l, list->names[k], strlen(list->names[k]));
+            }
+        } else if (k >= l->n) {
+            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "'%s' holds %u inputs, the model has %u",
+                           from, list->count, l->n);
+            return 0;
+        }
+        set_input(l, (uint32_t)port, list->tensors[k]);
+        list->tensors[k] = NULL;
+    }
+    return 1;
+}
+
+static int load_bundle(loader *l) {
+    const char *path = l->flags->inputs;
+    struct stat st;
+    char errbuf[ERROR_SIZE] = "";
+    cli_tensors list = {.ctx = l->ctx};
+    if (path == NULL) {
+        return 1;
+    }
+    const int is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    int ok = is_dir ? cli_read_pb_folder(l->ctx, path, "input", &list, errbuf)
+                    : cli_read_npz(l->ctx, path, &list, errbuf);
+    if (!ok) {
+        (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);
+    }
+    ok = ok && take_list(l, &list, path);
+    cli_tensors_free(&list);
+    return ok;
+}
+
+/* --dim N=8 of a symbolic dimension; 1 when not given. */
+static int64_t dim_of(const loader *l, const char *name) {
+    for (uint32_t k = 0; name != NULL && k < l->flags->dim.count; k++) {
+        const char *arg = l->flags->dim.items[k];
+        const size_t len = strlen(name);
+        if (strncmp(arg, name, len) == 0 && arg[len] == '=') {
+            return strtoll(arg + len + 1, NULL, 10);
+        }
+    }
+    return 1;
+}
+
+static int fill_random(loader *l) {
+    const uint64_t seed = l->flags->random >= 0 ? (uint64_t)l->flags->random : 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const stator_port_info *p = &l->ports[i];
+        int64_t shape[STATOR_MAX_RANK];
+        for (uint32_t axis = 0; axis < p->rank; axis++) {
+            shape[axis] = p->dims[axis] >= 0 ? p->dims[axis] : dim_of(l, p->dim_names[axis]);
+        }
+        if (stator_tensor_create(l->ctx, p->dtype, p->rank, shape, &l->in[i]) != STATOR_OK) {
+            (void)cli_fail_ctx(l->ctx, l->json);
+            return 0;
+        }
+        cli_fill_random(l->in[i], seed, i);
+    }
+    return 1;
+}
+
+static int check_complete(const loader *l) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (l->in[i] == NULL) {
+            (void)cli_fail(l->json, "INVALID_ARGUMENT",
+                           "give it with --inputs, --input or --image, or use --random alone",
+                           "input '%s' is missing", l->ports[i].name);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int load_all(loader *l) {
+    const cli_inputs *f = l->flags;
+    for (uint32_t i = 0; i < l->n; i++) {
+        l->ports[i].struct_size = sizeof l->ports[i];
+        if (stator_model_input_info(l->model, i, &l->ports[i]) != STATOR_OK) {
+            (void)cli_fail_ctx(l->ctx, l->json);
+            return 0;
+        }
+    }
+    if (f->inputs == NULL && f->input.count == 0 && f->image.count == 0) {
+        return fill_random(l);
+    }
+    return load_bundle(l) && load_single(l) && load_images(l) && check_complete(l);
+}
+
+int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
+                    stator_tensor ***out_in, uint32_t *out_count) {
+    loader l = {.ctx = ctx, .model = model, .flags = flags, .json = json};
+    l.n = stator_model_input_count(model);
+    l.ports = calloc(l.n + 1u, sizeof *l.ports);
+    l.in = calloc(l.n + 1u, sizeof(stator_tensor *));
+    int ok = l.ports != NULL && l.in != NULL;
+    if (!ok) {
+        (void)cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    }
+    ok = ok && load_all(&l);
+    if (ok && stator_model_specialise(model, l.n, l.in) != STATOR_OK) {
+        (void)cli_fail_ctx(ctx, json);
+        ok = 0;
+    }
+    free(l.ports);
+    *out_in = l.in;
+    *out_count = l.n;
+    if (!ok) {
+        cli_free_inputs(l.in, l.n);
+        *out_in = NULL;
+        *out_count = 0;
+    }
+    return ok;
+}
+
+void cli_free_inputs(stator_tensor **in, uint32_t n) {
+    for (uint32_t i = 0; in != NULL && i < n; i++) {
+        stator_tensor_release(in[i]);
+    }
+    free(in);
+}
+
+/* ---- compiling ---- */
+
+stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,
+                                   const char *backend, int json) {
+    const char *keys[64];
+    const char *values[64];
+    char buffers[64][256];
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < flags->options.count; k++) {
+        const char *equals = strchr(flags->options.items[k], '=');
+        if (equals == NULL || (size_t)(equals - flags->options.items[k]) >= sizeof buffers[0]) {
+            (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--backend-option '%s': write KEY=VALUE",
+                           flags->options.items[k]);
+            return NULL;
+        }
+        (void)snprintf(buffers[n], sizeof buffers[n], "%.*s",
+                       (int)(equals - flags->options.items[k]), flags->options.items[k]);
+        keys[n] = buffers[n];
+        values[n++] = equals + 1;
+    }
+    const stator_compile_options options = {.struct_size = sizeof options,
+                                            .flags = flags->strict ? STATOR_COMPILE_STRICT : 0,
+                                            .backend = backend,
+                                            .mode = flags->mode,
+                                            .fallback = flags->fallback,
+                                            .option_keys = keys,
+                                            .option_values = values,
+                                            .option_count = n};
+    stator_function *function = NULL;
+    if (stator_compile(model, &options, &function) != STATOR_OK) {
+        (void)cli_fail_ctx(ctx, json);
+        return NULL;
+    }
+    return function;
+}

@@ -1,0 +1,132 @@
+/* .npz archives: zip files of .npy members, through libzip. */
+#include "cli_npy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ERROR_SIZE 512u
+/* A member may not unpack to more than this: zip bombs end here. */
+#define MAX_MEMBER_BYTES (UINT64_C(8) << 30)
+
+#if ST_HAVE_ZIP
+#include <zip.h>
+
+static int read_member(stator_ctx *ctx, zip_t *archive, zip_uint64_t index, cli_tensors *out,
+                       char *errbuf) {
+    zip_stat_t st;
+    if (zip_stat_index(archive, index, 0, &st) != 0 || (st.valid & ZIP_STAT_SIZE) == 0 ||
+        (st.valid & ZIP_STAT_NAME) == 0 || st.size > MAX_MEMBER_BYTES) {
+        (void)snprintf(errbuf, ERROR_SIZE, "member %llu has no usable size",
+                       (unsigned long long)index);
+        return 0;
+    }
+    /* Deflate packs at most about 1:1032, so a larger claim is a lie. */
+    if ((st.valid & ZIP_STAT_COMP_SIZE) != 0 && st.size / 1100u > st.comp_size + 64u) {
+        (void)snprintf(errbuf, ERROR_SIZE, "member '%s' claims an impossible size", st.name);
+        return 0;
+    }
+    char *bytes = malloc(st.size + 1u);
+    zip_file_t *file = bytes != NULL ? zip_fopen_index(archive, index, 0) : NULL;
+    int ok = file != NULL && zip_fread(file, bytes, st.size) == (zip_int64_t)st.size;
+    if (file != NULL) {
+        (void)zip_fclose(file);
+    }
+    stator_tensor *tensor = NULL;
+    char inner[ERROR_SIZE] = "cannot be unpacked";
+    ok = ok && cli_parse_npy(ctx, bytes, st.size, &tensor, inner);
+    free(bytes);
+    if (!ok) {
+        (void)snprintf(errbuf, ERROR_SIZE, "member '%.100s': %.380s", st.name, inner);
+        return 0;
+    }
+    char name[256];
+    (void)snprintf(name, sizeof name, "%.255s", st.name);
+    const size_t len = strlen(name);
+    if (len > 4 && strcmp(name + len - 4, ".npy") == 0) {
+        name[len - 4] = '\0';
+    }
+    return cli_tensors_add(out, name, tensor);
+}
+
+int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf) {
+    int code = 0;
+    zip_t *archive = zip_open(path, ZIP_RDONLY, &code);
+    if (archive == NULL) {
+        zip_error_t error;
+        zip_error_init_with_code(&error, code);
+        (void)snprintf(errbuf, ERROR_SIZE, "cannot open '%s': %s", path, zip_error_strerror(&error));
+        zip_error_fini(&error);
+        return 0;
+    }
+    int ok = 1;
+    const zip_int64_t count = zip_get_num_entries(archive, 0);
+    for (zip_int64_t i = 0; ok && i < count; i++) {
+        ok = read_member(ctx, archive, (zip_uint64_t)i, out, errbuf);
+    }
+    zip_discard(archive);
+    return ok;
+}
+
+static int add_member(zip_t *archive, const char *name, const stator_tensor *tensor) {
+    char header[512];
+    const uint32_t header_size = cli_npy_header(tensor, header);
+    const uint64_t data_size = stator_tensor_size_bytes(tensor);
+    char *bytes = malloc(header_size + data_size);
+    if (bytes == NULL) {
+        return 0;
+    }
+    memcpy(bytes, header, header_size);
+    if (data_size != 0) {
+        memcpy(bytes + header_size, stator_tensor_data(tensor), data_size);
+    }
+    zip_source_t *source = zip_source_buffer(archive, bytes, header_size + data_size, 1);
+    if (source == NULL) {
+        free(bytes);
+        return 0;
+    }
+    char member[300];
+    (void)snprintf(member, sizeof member, "%.255s.npy", name);
+    const zip_int64_t index = zip_file_add(archive, member, source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8);
+    if (index < 0) {
+        zip_source_free(source);
+        return 0;
+    }
+    return zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0) == 0;
+}
+
+int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf) {
+    int code = 0;
+    zip_t *archive = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
+    int ok = archive != NULL;
+    for (uint32_t i = 0; ok && i < tensors->count; i++) {
+        char fallback[32];
+        (void)snprintf(fallback, sizeof fallback, "arr_%u", i);
+        ok = add_member(archive, tensors->names[i] != NULL ? tensors->names[i] : fallback,
+                        tensors->tensors[i]);
+    }
+    if (ok && zip_close(archive) == 0) {
+        return 1;
+    }
+    if (archive != NULL) {
+        zip_discard(archive);
+    }
+    (void)snprintf(errbuf, ERROR_SIZE, "cannot write '%s'", path);
+    return 0;
+}
+
+#else
+
+int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf) {
+    (void)ctx;
+    (void)out;
+    (void)snprintf(errbuf, ERROR_SIZE, "'%s': built without libzip", path);
+    return 0;
+}
+
+int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf) {
+    (void)tensors;
+    (void)snprintf(errbuf, ERROR_SIZE, "'%s': built without libzip", path);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,386 @@
+/* stator run: a model on a backend, once or many times; checks against expected outputs, shows classes,
+ * saves outputs. */
+#include "cli.h"
+
+#include "core/base/convert.h"
+#include "core/base/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ERROR_SIZE 512u
+#define MAX_LABELS 100000u
+
+typedef struct run {
+    cli_common common;
+    cli_inputs inputs;
+    cli_compile compile;
+    const char *expect;
+    double rtol, atol;
+    const char *save;
+    int64_t repeat;
+    const char *labels;
+    int64_t top;
+    stator_ctx *ctx;
+    stator_model *model;
+    stator_function *function;
+    stator_tensor **in;
+    uint32_t n_in;
+    stator_tensor **out;
+    uint32_t n_out;
+    cli_tensors want;
+    double compile_ms, first_ms, median_ms, min_ms;
+} run;
+
+static double ms_since(uint64_t start) {
+    return (double)(st_now_ns() - start) / 1e6;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Calls once, then --repeat times more with the outputs reused. */
+static int call_all(run *r) {
+    const uint64_t start = st_now_ns();
+    if (stator_call_tensors(r->function, r->n_in, r->in, r->n_out, r->out) != STATOR_OK) {
+        return cli_fail_ctx(r->ctx, r->common.json);
+    }
+    r->compile_ms = (double)stator_function_compile_ns(r->function) / 1e6;
+    r->first_ms = ms_since(start);
+    const uint64_t n = r->repeat > 0 && r->repeat < 1000000 ? (uint64_t)r->repeat : 1;
+    double *times = calloc(n, sizeof *times);
+    if (times == NULL) {
+        return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    }
+    times[0] = r->first_ms - r->compile_ms;
+    for (uint64_t i = 0; r->repeat > 0 && i < n; i++) {
+        const uint64_t begin = st_now_ns();
+        if (stator_call_tensors(r->function, r->n_in, r->in, r->n_out, r->out) != STATOR_OK) {
+            free(times);
+            return cli_fail_ctx(r->ctx, r->common.json);
+        }
+        times[i] = ms_since(begin);
+    }
+    qsort(times, n, sizeof *times, by_value);
+    r->median_ms = times[n / 2];
+    r->min_ms = times[0];
+    free(times);
+    return CLI_OK;
+}
+
+static int load_expected(run *r) {
+    struct stat st;
+    char errbuf[ERROR_SIZE];
+    if (r->expect == NULL) {
+        return CLI_OK;
+    }
+    const int is_dir = stat(r->expect, &st) == 0 && S_ISDIR(st.st_mode);
+    const int ok = is_dir ? cli_read_pb_folder(r->ctx, r->expect, "output", &r->want, errbuf)
+                          : cli_read_npz(r->ctx, r->expect, &r->want, errbuf);
+    return ok ? CLI_OK
+              : cli_fail(r->common.json, "INVALID_ARGUMENT", NULL, "%s: %s", r->expect, errbuf);
+}
+
+/* The expected tensor of output k: by name, or by place where the file gives no names. */
+static const stator_tensor *expected_of(const run *r, uint32_t k, const char *name) {
+    for (uint32_t i = 0; i < r->want.count; i++) {
+        if (r->want.names[i] != NULL ? strcmp(r->want.names[i], name) == 0 : i == k) {
+            return r->want.tensors[i];
+        }
+    }
+    return NULL;
+}
+
+static cJSON *shape_json(const DLTensor *view) {
+    cJSON *array = cJSON_CreateArray();
+    for (int32_t axis = 0; axis < view->ndim; axis++) {
+        cJSON_AddItemToArray(array, cJSON_CreateNumber((double)view->shape[axis]));
+    }
+    return array;
+}
+
+/* One row of "outputs"; clears *all_ok on a wrong one. */
+static cJSON *output_json(const run *r, uint32_t k, int *all_ok) {
+    stator_port_info port = {.struct_size = sizeof port};
+    const char *name =
+        stator_model_output_info(r->model, k, &port) == STATOR_OK ? port.name : "";
+    const DLTensor *view = stator_tensor_view(r->out[k]);
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "name", name);
+    cJSON_AddStringToObject(row, "dtype", cli_dtype_name(stator_tensor_dtype(r->out[k])));
+    cJSON_AddItemToObject(row, "shape", shape_json(view));
+    const stator_tensor *want = expected_of(r, k, name);
+    if (r->expect == NULL) {
+        cJSON_AddNullToObject(row, "max_abs_err");
+        cJSON_AddNullToObject(row, "max_rel_err");
+        cJSON_AddNullToObject(row, "ok");
+        return row;
+    }
+    cli_difference d = {.max_abs = 0.0 / 0.0, .max_rel = 0.0 / 0.0};
+    if (want != NULL) {
+        cli_compare(view, stator_tensor_view(want), r->rtol, r->atol, &d);
+    }
+    cJSON_AddItemToObject(row, "max_abs_err", cli_json_number(d.max_abs));
+    cJSON_AddItemToObject(row, "max_rel_err", cli_json_number(d.max_rel));
+    cJSON_AddBoolToObject(row, "ok", d.ok);
+    *all_ok &= d.ok;
+    return row;
+}
+
+/* ---- classes ---- */
+
+static char **read_labels(const run *r, uint32_t *out_count) {
+    FILE *file = fopen(r->labels, "r");
+    char **labels = calloc(MAX_LABELS, sizeof(char *));
+    char line[1024];
+    *out_count = 0;
+    while (file != NULL && labels != NULL && *out_count < MAX_LABELS &&
+           fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\r\n")] = '\0';
+        labels[(*out_count)++] = strdup(line);
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return labels;
+}
+
+/* The K highest scores of row `row` of the first output. */
+static cJSON *top_of_row(const run *r, char **labels, uint32_t n_labels, int64_t row,
+                         int64_t classes) {
+    const stator_tensor *scores = r->out[0];
+    cJSON *array = cJSON_CreateArray();
+    uint8_t *taken = calloc((size_t)classes + 1u, 1);
+    const int64_t k = r->top < classes ? r->top : classes;
+    for (int64_t rank = 0; taken != NULL && rank < k; rank++) {
+        int64_t best = -1;
+        double best_score = 0.0;
+        for (int64_t i = 0; i < classes; i++) {
+            const double score = st_load_f64(stator_tensor_dtype(scores),
+                                             stator_tensor_data(scores), row * classes + i);
+            if (!taken[i] && (best < 0 || score > best_score)) {
+                best = i;
+                best_score = score;
+            }
+        }
+        taken[best] = 1;
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddNumberToObject(item, "index", (double)best);
+        cJSON_AddStringToObject(item, "label",
+                                (uint64_t)best < n_labels ? labels[best] : "");
+        cJSON_AddItemToObject(item, "score", cli_json_number(best_score));
+        cJSON_AddItemToArray(array, item);
+    }
+    free(taken);
+    return array;
+}
+
+static cJSON *top_json(const run *r) {
+    uint32_t n_labels = 0;
+    char **labels = read_labels(r, &n_labels);
+    const DLTensor *view = stator_tensor_view(r->out[0]);
+    const int64_t classes = view->ndim > 0 ? view->shape[view->ndim - 1] : 1;
+    int64_t rows = 1;
+    for (int32_t axis = 0; axis + 1 < view->ndim; axis++) {
+        rows *= view->shape[axis];
+    }
+    cJSON *array = cJSON_CreateArray();
+    for (int64_t row = 0; row < rows && classes > 0; row++) {
+        cJSON_AddItemToArray(array, top_of_row(r, labels, n_labels, row, classes));
+    }
+    for (uint32_t i = 0; labels != NULL && i < n_labels; i++) {
+        free(labels[i]);
+    }
+    free(labels);
+    return array;
+}
+
+/* ---- reporting ---- */
+
+static cJSON *coverage_json(const run *r) {
+    stator_coverage rows[4];
+    const uint32_t n = stator_function_coverage(r->function, 4, rows);
+    cJSON *coverage = cJSON_CreateObject();
+    cJSON *by_backend = cJSON_CreateObject();
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < n && i < 4; i++) {
+        cJSON_AddNumberToObject(by_backend, rows[i].backend, rows[i].nodes);
+        total += rows[i].nodes;
+    }
+    cJSON_AddNumberToObject(coverage, "total", total);
+    cJSON_AddItemToObject(coverage, "by_backend", by_backend);
+    return coverage;
+}
+
+static cJSON *report_json(const run *r, int *all_ok) {
+    stator_mem_stats stats = {.struct_size = sizeof stats};
+    stator_coverage first = {.backend = ""};
+    (void)stator_function_coverage(r->function, 1, &first);
+    stator_ctx_mem_stats(r->ctx, &stats);
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "backend", first.backend);
+    cJSON_AddNumberToObject(root, "compile_ms", r->compile_ms);
+    cJSON_AddNumberToObject(root, "first_ms", r->first_ms);
+    cJSON_AddNumberToObject(root, "median_ms", r->median_ms);
+    cJSON_AddNumberToObject(root, "min_ms", r->min_ms);
+    cJSON_AddNumberToObject(root, "peak_bytes", (double)stats.peak_bytes);
+    cJSON_AddItemToObject(root, "coverage", coverage_json(r));
+    cJSON *outputs = cJSON_AddArrayToObject(root, "outputs");
+    for (uint32_t k = 0; k < r->n_out; k++) {
+        cJSON_AddItemToArray(outputs, output_json(r, k, all_ok));
+    }
+    if (r->labels != NULL && r->n_out > 0) {
+        cJSON_AddItemToObject(root, "top", top_json(r));
+    }
+    return root;
+}
+
+static void print_values(const stator_tensor *tensor) {
+    const stator_dtype dtype = stator_tensor_dtype(tensor);
+    const DLTensor *view = stator_tensor_view(tensor);
+    int64_t count = 1;
+    for (int32_t axis = 0; axis < view->ndim; axis++) {
+        count *= view->shape[axis];
+    }
+    for (int64_t i = 0; i < count && i < 8; i++) {
+        (void)printf(" %.6g", st_load_f64(dtype, stator_tensor_data(tensor), i));
+    }
+    (void)printf("%s\n", count > 8 ? " ..." : "");
+}
+
+static void print_top(const cJSON *top) {
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, top) {
+        const cJSON *item = NULL;
+        cJSON_ArrayForEach(item, row) {
+            const cJSON *score = cJSON_GetObjectItem(item, "score");
+            char number[32];
+            (void)snprintf(number, sizeof number, "%.6g", cJSON_GetNumberValue(score));
+            (void)printf("  %-24s %s\n", cJSON_GetStringValue(cJSON_GetObjectItem(item, "label")),
+                         cJSON_IsString(score) ? cJSON_GetStringValue(score) : number);
+        }
+    }
+}
+
+static void print_report(const run *r, const cJSON *report) {
+    stator_coverage rows[4];
+    const uint32_t n = stator_function_coverage(r->function, 4, rows);
+    for (uint32_t i = 0; i < n && i < 4; i++) {
+        (void)printf("%s%s: %u nodes in %u partitions", i > 0 ? "; " : "", rows[i].backend,
+                     rows[i].nodes, rows[i].partitions);
+    }
+    (void)printf("\ncompile %.3f ms, first call %.3f ms, median %.3f ms, min %.3f ms\n",
+                 r->compile_ms, r->first_ms, r->median_ms, r->min_ms);
+    for (uint32_t k = 0; k < r->n_out; k++) {
+        const cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "outputs"), (int)k);
+        char *shape = cJSON_PrintUnformatted(cJSON_GetObjectItem(row, "shape"));
+        (void)printf("%s: %s%s", cJSON_GetStringValue(cJSON_GetObjectItem(row, "name")),
+                     cJSON_GetStringValue(cJSON_GetObjectItem(row, "dtype")),
+                     shape != NULL ? shape : "");
+        cJSON_free(shape);
+        if (r->expect != NULL) {
+            char *err = cJSON_PrintUnformatted(cJSON_GetObjectItem(row, "max_abs_err"));
+            (void)printf(" %s, max error %s",
+                         cJSON_IsTrue(cJSON_GetObjectItem(row, "ok")) ? "ok" : "WRONG",
+                         err != NULL ? err : "?");
+            cJSON_free(err);
+        }
+        print_values(r->out[k]);
+    }
+    print_top(cJSON_GetObjectItem(report, "top"));
+}
+
+static int save_outputs(const run *r) {
+    cli_tensors list = {.ctx = r->ctx};
+    char errbuf[ERROR_SIZE] = "out of memory";
+    int ok = 1;
+    for (uint32_t k = 0; ok && k < r->n_out; k++) {
+        stator_port_info port = {.struct_size = sizeof port};
+        const char *name =
+            stator_model_output_info(r->model, k, &port) == STATOR_OK ? port.name : NULL;
+        stator_tensor_retain(r->out[k]);
+        ok = cli_tensors_add(&list, name, r->out[k]);
+    }
+    ok = ok && cli_write_npz(r->save, &list, errbuf);
+    cli_tensors_free(&list);
+    return ok ? CLI_OK : cli_fail(r->common.json, "UNAVAILABLE", NULL, "%s", errbuf);
+}
+
+static int run_model(run *r, const char *path) {
+    if (cli_open(&r->common, &r->ctx) != STATOR_OK ||
+        stator_model_load(r->ctx, path, NULL, &r->model) != STATOR_OK) {
+        return cli_fail_ctx(r->ctx, r->common.json);
+    }
+    r->function =
+        cli_compile_model(r->ctx, r->model, &r->compile, r->compile.backend, r->common.json);
+    if (r->function == NULL || !cli_load_inputs(r->ctx, r->model, &r->inputs, r->common.json,
+                                                &r->in, &r->n_in)) {
+        return CLI_FAILED;
+    }
+    r->n_out = stator_model_output_count(r->model);
+    r->out = calloc(r->n_out + 1u, sizeof(stator_tensor *));
+    if (r->out == NULL) {
+        return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    }
+    int status = load_expected(r);
+    if (status == CLI_OK) {
+        status = call_all(r);
+    }
+    if (status == CLI_OK && r->save != NULL) {
+        status = save_outputs(r);
+    }
+    if (status != CLI_OK) {
+        return status;
+    }
+    int all_ok = 1;
+    cJSON *report = report_json(r, &all_ok);
+    if (r->common.json) {
+        cli_print_json(report);
+    } else {
+        print_report(r, report);
+        cJSON_Delete(report);
+    }
+    return all_ok ? CLI_OK : CLI_WRONG;
+}
+
+static void end_run(run *r) {
+    cli_free_inputs(r->in, r->n_in);
+    cli_free_inputs(r->out, r->n_out);
+    cli_tensors_free(&r->want);
+    stator_function_destroy(r->function);
+    stator_model_destroy(r->model);
+    stator_ctx_destroy(r->ctx);
+}
+
+int cmd_run(int argc, char **argv) {
+    run r = {.rtol = 1e-3, .atol = 1e-7, .top = 1, .inputs = {.random = -1}};
+    const cli_option own[] = {
+        {"--expect", CLI_TEXT, &r.expect, "DIR|FILE.npz", "compare with these outputs"},
+        {"--rtol", CLI_REAL, &r.rtol, "R", "relative tolerance (1e-3)"},
+        {"--atol", CLI_REAL, &r.atol, "A", "absolute tolerance (1e-7)"},
+        {"--save", CLI_TEXT, &r.save, "FILE.npz", "write the outputs"},
+        {"--repeat", CLI_NUMBER, &r.repeat, "N", "call N times more and time"},
+        {"--labels", CLI_TEXT, &r.labels, "FILE", "names of the classes, one a line"},
+        {"--top", CLI_NUMBER, &r.top, "K", "classes to show (1)"},
+        {NULL, 0, NULL, NULL, NULL}};
+    const cli_option inputs[] = {CLI_INPUT_ROWS(&r.inputs)};
+    const cli_option compile[] = {CLI_COMPILE_ROWS(&r.compile)};
+    const cli_option common[] = {CLI_COMMON_ROWS(&r.common)};
+    const cli_option *const tables[] = {own, inputs, compile, common, NULL};
+    const cli_usage usage = {.command = "run",
+                             .positional = "MODEL",
+                             .summary = "Runs a model (.onnx, .stir, .stirb) on a backend.",
+                             .tables = tables};
+    const char *path = NULL;
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status < 0) {
+        status = run_model(&r, path);
+        end_run(&r);
+    }
+    return status;
+}

@@ -182,6 +182,7 @@ static void call_init(const st_registry *registry, const stator_plugin *descript
         result->is_initialised = 1;
     } else {
         const char *hint = st_diag_hint(why);
+        result->is_out_of_memory = status == STATOR_RESOURCE_EXHAUSTED;
         fail_load(result, ST_STATE_INIT_FAILED,
                   hint != NULL ? hint : "see the plugin's own documentation",
                   "its init failed: %s", why != NULL ? st_diag_text(why)
@@ -202,9 +203,11 @@ void st_plugin_load(st_registry *registry, const st_plugin *plugin, st_load_resu
         return;
     }
     stator_diag *why = NULL;
-    if (st_descriptor_check(registry->host, descriptor, &plugin->note, &out_result->arena,
-                            &out_result->loaded, &out_result->loaded_count,
-                            &why) != STATOR_OK) {
+    const stator_status status =
+        st_descriptor_check(registry->host, descriptor, &plugin->note, &out_result->arena,
+                            &out_result->loaded, &out_result->loaded_count, &why);
+    if (status != STATOR_OK) {
+        out_result->is_out_of_memory = status == STATOR_RESOURCE_EXHAUSTED;
         fail_load(out_result, ST_STATE_INVALID, "report this to the plugin's maker", "%s",
                   st_diag_text(why));
         st_diag_release(why);

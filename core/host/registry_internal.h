@@ -162,6 +162,7 @@ typedef struct st_load_result {
     const stator_plugin *descriptor;
     void *self;
     uint32_t is_initialised;
+    uint32_t is_out_of_memory; /* the verdict is no judgement: it may be tried again */
     uint32_t loaded_count;
     st_loaded *loaded; /* in `arena` */
     st_arena arena;    /* given to the registry's plugin on success */
@@ -171,7 +172,7 @@ typedef struct st_load_result {
 
 /* dlopen .. init of one plugin, whose immutable fields are read. */
 void st_plugin_load(st_registry *registry, const st_plugin *plugin, st_load_result *out_result);
-/* Checks the plugin's descriptor against ABI and note and copies its items, full-size, to *out_items
+/* Checks the plugin's descriptor against ABI and note; copies its items, full-size, to *out_items
  * (desc, as). INVALID_ARGUMENT with the rule that is broken. */
 stator_status st_descriptor_check(const stator_host *host, const stator_plugin *plugin,
                                   const st_note *note, st_arena *arena, st_loaded **out_items,

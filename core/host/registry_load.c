@@ -134,6 +134,9 @@ static stator_status load_unlocked(st_registry *registry, st_plugin *plugin,
                                    st_load_result *result, st_verdict **out_probes,
                                    stator_diag **err) {
     st_plugin_load(registry, plugin, result);
+    if (result->is_out_of_memory) {
+        return st_fail_oom(err);
+    }
     if (result->verdict.state != ST_STATE_AVAILABLE) {
         return STATOR_OK;
     }

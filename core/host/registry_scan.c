@@ -117,7 +117,11 @@ static int is_trusted(const scan *s, const candidate *c, st_verdict *out) {
 
 static int fits_machine(const scan *s, const candidate *c, st_verdict *out) {
     const char *triple = c->plugin->note.triple;
-    if (c->elf.machine != st_elf_host_machine()) {
+    if (c->elf.class_bits != 64 || c->elf.is_big_endian) {
+        out->reason = st_registry_textf(s->registry, "a %s file, this machine is %s",
+                                        c->elf.class_bits != 64 ? "32-bit" : "big-endian",
+                                        st_elf_machine_name(st_elf_host_machine()));
+    } else if (c->elf.machine != st_elf_host_machine()) {
         const char *name = st_elf_machine_name(c->elf.machine);
         out->reason = name != NULL
                           ? st_registry_textf(s->registry, "built for %s, this machine is %s", name,

@@ -1,0 +1,368 @@
+/* The rules of rules.def that need more than a pattern. Each looks at a matched node and sets
+ * m->out, or returns 0; what it built is dropped then. All are exact, see rules.def. */
+#include "ir/passes/rules.h"
+#include "core/base/check.h"
+#include "ir/builder.h"
+#include <stator/ops.h>
+
+static stator_ref result_type(const st_match *m, uint32_t k)
+{
+    return stator_value_at(m->copy->v, m->row->result_begin + k)->type;
+}
+
+static stator_ref type_of(const st_match *m, stator_ref value)
+{
+    return stator_value_at(st_graph_view(m->b->graph), value)->type;
+}
+
+/* The node that makes an out-value, NULL for an input. */
+static const stator_node_row *producer(const st_match *m, stator_ref value)
+{
+    const stator_ref node = stator_value_at(m->v, value)->node;
+    return node != 0 ? stator_node_at(m->v, node) : NULL;
+}
+
+static const stator_attr_row *attr_of(const st_match *m, const stator_node_row *row, uint32_t place)
+{
+    return stator_attr_at(m->v, row, place);
+}
+
+static int64_t int_at(const st_match *m, const stator_attr_row *list, uint32_t i)
+{
+    return *(const int64_t *)stator_column_at(&m->v->i64s, list->begin + i);
+}
+
+/* Are all elements of a DIMS or INTS attribute this integer? */
+static int all_equal(const st_match *m, const stator_attr_row *list, int64_t wanted)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        int64_t x = 0;
+        if (list->kind == STATOR_ATTR_INTS) {
+            x = int_at(m, list, i);
+        } else if (!stator_sym_is_const(m->v, stator_ref_at(m->v, list->begin + i), &x)) {
+            return 0;
+        }
+        if (x != wanted) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The same node over other operands. */
+static int rebuild(st_match *m, const stator_ref *operands, stator_status *out_status,
+                   stator_diag **err)
+{
+    stator_ref types[ST_RULE_RESULTS];
+    const stator_ref first = m->b->graph->values.count;
+    for (uint32_t k = 0; k < m->row->result_count; k++) {
+        types[k] = result_type(m, k);
+        m->out[k] = first + k;
+    }
+    *out_status = st_build_raw_node(m->b, m->row, operands, NULL, NULL, types, err);
+    return *out_status == STATOR_OK;
+}
+
+/* ---- by flags ---- */
+
+/* f(f(x)) = x */
+int st_rule_involution(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    (void)out_status;
+    (void)err;
+    const stator_node_row *inner = m->row->operand_count == 1 ? producer(m, m->operands[0]) : NULL;
+    if (inner == NULL || inner->op != m->row->op || inner->attr_count != 0) {
+        return 0;
+    }
+    m->out[0] = stator_operand(m->v, inner, 0);
+    return 1;
+}
+
+/* f(f(x)) = f(x);  f(x, x) = x */
+int st_rule_idempotent(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    (void)out_status;
+    (void)err;
+    m->out[0] = m->operands[0];
+    if (m->row->operand_count == 2) {
+        return m->operands[0] == m->operands[1];
+    }
+    const stator_node_row *inner = m->row->operand_count == 1 ? producer(m, m->operands[0]) : NULL;
+    return inner != NULL && inner->op == m->row->op && inner->attr_count == 0;
+}
+
+/* f(C, x) = f(x, C) */
+int st_rule_constant_right(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    if (m->row->operand_count != 2 || !st_value_is_constant(m->b->graph, m->operands[0]) ||
+        st_value_is_constant(m->b->graph, m->operands[1])) {
+        return 0;
+    }
+    const stator_ref swapped[2] = {m->operands[1], m->operands[0]};
+    return rebuild(m, swapped, out_status, err);
+}
+
+/* ---- one type, two casts ---- */
+
+int st_rule_same_type(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    (void)out_status;
+    (void)err;
+    m->out[0] = m->vars[0];
+    return type_of(m, m->vars[0]) == result_type(m, 0);
+}
+
+/* f(g(x)) = f(x) */
+int st_rule_inner_operand(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    return rebuild(m, m->vars, out_status, err);
+}
+
+/* Bits of an integer that a float dtype holds exactly (with its hidden bit); 0 for other dtypes. */
+static uint32_t mantissa_bits(uint32_t dtype)
+{
+    switch (dtype) {
+    case STATOR_F8E4M3FN:
+        return 4;
+    case STATOR_F8E5M2:
+        return 3;
+    case STATOR_BF16:
+        return 8;
+    case STATOR_F16:
+        return 11;
+    case STATOR_F32:
+        return 24;
+    case STATOR_F64:
+        return 53;
+    default:
+        return 0;
+    }
+}
+
+/* Exponents: f8 fit in f16 and bf16, f16 and bf16 in f32 but not in each other. */
+static int float_holds(uint32_t from, uint32_t to)
+{
+    const uint32_t from_bits = st_dtype_bits(from);
+    const uint32_t to_bits = st_dtype_bits(to);
+    return from == to || from_bits < to_bits;
+}
+
+/* Is every value of `from` a value of `to`? */
+static int holds(uint32_t from, uint32_t to)
+{
+    const uint32_t a = st_dtype_class(from);
+    const uint32_t b = st_dtype_class(to);
+    const uint32_t from_bits = st_dtype_bits(from);
+    const uint32_t to_bits = st_dtype_bits(to);
+    if (a == STATOR_CLASS_COMPLEX || b == STATOR_CLASS_COMPLEX || b == STATOR_CLASS_BOOL) {
+        return from == to;
+    }
+    if (a == STATOR_CLASS_BOOL) {
+        return 1;
+    }
+    if (a == STATOR_CLASS_FLOAT) {
+        return b == STATOR_CLASS_FLOAT && float_holds(from, to);
+    }
+    if (b == STATOR_CLASS_FLOAT) {
+        return from_bits <= mantissa_bits(to) && to_bits >= 16;
+    }
+    return a == b ? from_bits <= to_bits : a == STATOR_CLASS_UINT && from_bits < to_bits;
+}
+
+static uint32_t dtype_of(const st_match *m, stator_ref type)
+{
+    return stator_type_at(m->v, type)->dtype;
+}
+
+/* cast<T>(cast<U>(x)) = cast<T>(x) when U holds every value of x's dtype. An integer that went
+ * through a float is converted by other rules than an integer when it does not fit: left alone. */
+int st_rule_cast_cast(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    const uint32_t from = dtype_of(m, type_of(m, m->vars[0]));
+    const uint32_t via = dtype_of(m, type_of(m, m->operands[0]));
+    const uint32_t to = dtype_of(m, result_type(m, 0));
+    const int changes_class = st_dtype_class(from) != STATOR_CLASS_FLOAT &&
+                              st_dtype_class(via) == STATOR_CLASS_FLOAT &&
+                              st_dtype_class(to) != STATOR_CLASS_FLOAT;
+    if (!holds(from, via) || (changes_class && !holds(from, to))) {
+        return 0;
+    }
+    return rebuild(m, m->vars, out_status, err);
+}
+
+/* ---- movement ---- */
+
+/* All sizes kept at step 1: every index must lie in x, so the starts are 0. */
+int st_rule_slice_all(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    return all_equal(m, attr_of(m, m->row, STATOR_slice_steps), 1) &&
+           st_rule_same_type(m, out_status, err);
+}
+
+int st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    const stator_node_row *inner = producer(m, m->operands[0]);
+    const stator_attr_row *start_in = attr_of(m, inner, STATOR_slice_starts);
+    const stator_attr_row *step_in = attr_of(m, inner, STATOR_slice_steps);
+    const stator_attr_row *start_out = attr_of(m, m->row, STATOR_slice_starts);
+    const stator_attr_row *step_out = attr_of(m, m->row, STATOR_slice_steps);
+    const stator_attr_row *sizes = attr_of(m, m->row, STATOR_slice_sizes);
+    st_symtab *tab = &m->b->module->symtab;
+    stator_ref starts[STATOR_MAX_RANK];
+    stator_ref lens[STATOR_MAX_RANK];
+    int64_t steps[STATOR_MAX_RANK];
+    const uint32_t n = start_out->count;
+    if (n > STATOR_MAX_RANK || start_in->count != n || step_in->count != n ||
+        step_out->count != n || sizes->count != n) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const stator_ref step = st_sym_int(tab, int_at(m, step_in, i));
+        const stator_ref moved =
+            step != 0 ? st_sym_mul(tab, stator_ref_at(m->v, start_out->begin + i), step) : 0;
+        starts[i] =
+            moved != 0 ? st_sym_add(tab, stator_ref_at(m->v, start_in->begin + i), moved) : 0;
+        lens[i] = stator_ref_at(m->v, sizes->begin + i);
+        if (starts[i] == 0 ||
+            !st_mul_i64(int_at(m, step_in, i), int_at(m, step_out, i), &steps[i])) {
+            return 0;
+        }
+    }
+    const stator_attr attrs[] = {
+        {.name = "starts", .kind = STATOR_ATTR_DIMS, .count = n, .list = starts},
+        {.name = "sizes", .kind = STATOR_ATTR_DIMS, .count = n, .list = lens},
+        {.name = "steps", .kind = STATOR_ATTR_INTS, .count = n, .list = steps}};
+    *out_status = st_build_op(m->b, "slice", 1, m->vars, 3, attrs, 1, m->out, err);
+    return *out_status == STATOR_OK;
+}
+
+static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t i)
+{
+    const int64_t p = int_at(m, perm, i);
+    return p < 0 ? p + perm->count : p;
+}
+
+/* Axis k of the outer result is axis q[k] of the inner one, which is axis p[q[k]] of x. */
+int st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    const stator_attr_row *p = attr_of(m, producer(m, m->operands[0]), STATOR_transpose_perm);
+    const stator_attr_row *q = attr_of(m, m->row, STATOR_transpose_perm);
+    int64_t perm[STATOR_MAX_RANK];
+    int is_identity = 1;
+    if (q->count > STATOR_MAX_RANK || p->count != q->count) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < q->count; k++) {
+        perm[k] = perm_at(m, p, (uint32_t)perm_at(m, q, k));
+        is_identity = is_identity && perm[k] == k;
+    }
+    if (is_identity) {
+        m->out[0] = m->vars[0];
+        return 1;
+    }
+    const stator_attr attr = {
+        .name = "perm", .kind = STATOR_ATTR_INTS, .count = q->count, .list = perm};
+    *out_status = st_build_op(m->b, "transpose", 1, m->vars, 1, &attr, 1, m->out, err);
+    return *out_status == STATOR_OK;
+}
+
+/* A transpose that keeps the order of the axes longer than 1 moves nothing: it is a reshape, or
+ * nothing at all. */
+int st_rule_transpose_moves_ones(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    const stator_attr_row *perm = attr_of(m, m->row, STATOR_transpose_perm);
+    const stator_type_row *type = stator_type_at(m->v, result_type(m, 0));
+    stator_ref dims[STATOR_MAX_RANK];
+    int64_t last = -1;
+    if (perm->count != type->rank) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < type->rank; k++) {
+        int64_t size = 0;
+        dims[k] = stator_dim_at(m->v, type, k);
+        if (stator_sym_is_const(m->v, dims[k], &size) && size == 1) {
+            continue;
+        }
+        if (perm_at(m, perm, k) < last) {
+            return 0;
+        }
+        last = perm_at(m, perm, k);
+    }
+    m->out[0] = m->vars[0];
+    if (type_of(m, m->vars[0]) == result_type(m, 0)) {
+        return 1;
+    }
+    const stator_attr shape = {
+        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = type->rank, .list = dims};
+    *out_status = st_build_op(m->b, "reshape", 1, m->vars, 1, &shape, 1, m->out, err);
+    return *out_status == STATOR_OK;
+}
+
+int st_rule_pad_nothing(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    return all_equal(m, attr_of(m, m->row, STATOR_pad_low), 0) &&
+           all_equal(m, attr_of(m, m->row, STATOR_pad_high), 0) &&
+           st_rule_same_type(m, out_status, err);
+}
+
+int st_rule_tile_once(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    return all_equal(m, attr_of(m, m->row, STATOR_tile_repeats), 1) &&
+           st_rule_same_type(m, out_status, err);
+}
+
+/* ---- control flow ---- */
+
+/* Copies a region's nodes in place of the node; its inputs are operands[skip..]. */
+static int inline_region(st_match *m, uint32_t region, uint32_t skip, stator_status *out_status,
+                         stator_diag **err)
+{
+    const stator_graph *g = stator_region_at(m->copy->v, m->row, region);
+    const stator_graph_view *v = st_graph_view(g);
+    if (v->n_inputs + skip != m->row->operand_count || v->n_outputs != m->row->result_count) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < v->n_inputs; i++) {
+        if (m->operands[skip + i] == 0 ||
+            stator_value_at(v, i + 1u)->type != type_of(m, m->operands[skip + i])) {
+            return 0;
+        }
+    }
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        if (stator_value_at(v, stator_output_at(v, k))->type != result_type(m, k)) {
+            return 0;
+        }
+    }
+    stator_ref *map = st_calloc(m->copy->ctx->mem, (uint64_t)v->n_values + 1u, sizeof *map);
+    if (map == NULL) {
+        *out_status = st_fail_oom(err);
+        return 0;
+    }
+    for (uint32_t i = 0; i < v->n_inputs; i++) {
+        map[i + 1u] = m->operands[skip + i];
+    }
+    if (v->n_nodes != 0) {
+        *out_status = st_build_clone(m->b, g, 1, v->n_nodes, map, err);
+    }
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        m->out[k] = map[stator_output_at(v, k)];
+    }
+    st_free(m->copy->ctx->mem, map);
+    return *out_status == STATOR_OK;
+}
+
+/* call{region}(xs) = the region on xs */
+int st_rule_inline_call(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    return inline_region(m, 0, 0, out_status, err);
+}
+
+/* cond(constant, xs) = the chosen region on xs */
+int st_rule_inline_cond(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    double pred = 0;
+    if (!st_value_is_splat(m->b->graph, m->operands[0], &pred)) {
+        return 0;
+    }
+    return inline_region(m, pred != 0 ? 0 : 1, 1, out_status, err);
+}

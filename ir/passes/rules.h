@@ -1,0 +1,25 @@
+/* The rules of rules.def that are C functions (rules.c). Each returns 1 with m->out set, 0 when it
+ * does not apply. */
+#ifndef STATOR_PASSES_RULES_H
+#define STATOR_PASSES_RULES_H
+
+#include "ir/passes/rewrite.h"
+
+#define ST_RULE(name_) int name_(st_match *m, stator_status *out_status, stator_diag **err)
+ST_RULE(st_rule_involution);
+ST_RULE(st_rule_idempotent);
+ST_RULE(st_rule_constant_right);
+ST_RULE(st_rule_same_type);
+ST_RULE(st_rule_cast_cast);
+ST_RULE(st_rule_inner_operand);
+ST_RULE(st_rule_transpose_transpose);
+ST_RULE(st_rule_transpose_moves_ones);
+ST_RULE(st_rule_slice_all);
+ST_RULE(st_rule_slice_slice);
+ST_RULE(st_rule_pad_nothing);
+ST_RULE(st_rule_tile_once);
+ST_RULE(st_rule_inline_call);
+ST_RULE(st_rule_inline_cond);
+#undef ST_RULE
+
+#endif

@@ -1,0 +1,173 @@
+/* Work split over threads, the account and blobs under concurrent use, shared objects. */
+#define _GNU_SOURCE
+#include "core/base/blob.h"
+#include "core/base/dso.h"
+#include "core/base/threads.h"
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define TEAM 1 /* libgomp is not built for tsan */
+#else
+#define TEAM 4
+#endif
+
+typedef struct split {
+    _Atomic uint32_t hits[1000];
+    _Atomic uint32_t calls;
+    _Atomic int64_t shortest;
+} split;
+
+static void mark(void *self, int64_t begin, int64_t end) {
+    split *s = self;
+    atomic_fetch_add(&s->calls, 1);
+    for (int64_t i = begin; i < end; i++) {
+        atomic_fetch_add(&s->hits[i], 1);
+    }
+    if (end != 1000 && end - begin < atomic_load(&s->shortest)) {
+        atomic_store(&s->shortest, end - begin);
+    }
+}
+
+Test(base_threads, every_index_once) {
+    static const int64_t grains[] = {0, 1, 7, 100, 333, 999, 1000, 5000};
+    for (int32_t threads = 0; threads <= TEAM; threads++) {
+        for (uint32_t g = 0; g < 8; g++) {
+            split s;
+            memset(&s, 0, sizeof s);
+            s.shortest = 1000;
+            st_parallel_for(threads, 1000, grains[g], mark, &s);
+            for (uint32_t i = 0; i < 1000; i++) {
+                cr_assert_eq(s.hits[i], 1, "index %u, %d threads, grain %d", i, threads,
+                             (int)grains[g]);
+            }
+            cr_assert(s.calls >= 1 && s.calls <= (threads < 1 ? 1u : (uint32_t)threads));
+            cr_assert(s.calls == 1 || s.shortest >= grains[g]);
+        }
+    }
+    split none;
+    memset(&none, 0, sizeof none);
+    st_parallel_for(TEAM, 0, 1, mark, &none);
+    st_parallel_for(TEAM, -5, 1, mark, &none);
+    cr_assert_eq(none.calls, 0);
+}
+
+typedef struct nest {
+    _Atomic uint32_t inner_calls;
+    _Atomic uint32_t outer_calls;
+    _Atomic int64_t sum;
+} nest;
+
+static void inner(void *self, int64_t begin, int64_t end) {
+    nest *n = self;
+    atomic_fetch_add(&n->inner_calls, 1);
+    atomic_fetch_add(&n->sum, end - begin);
+}
+
+static void outer(void *self, int64_t begin, int64_t end) {
+    nest *n = self;
+    atomic_fetch_add(&n->outer_calls, 1);
+    for (int64_t i = begin; i < end; i++) {
+        st_parallel_for(TEAM, 100, 1, inner, self);
+    }
+}
+
+Test(base_threads, nested_calls_stay_in_the_caller) {
+    nest n;
+    memset(&n, 0, sizeof n);
+    st_parallel_for(TEAM, 8, 1, outer, &n);
+    cr_assert_eq(n.sum, 800);
+    if (n.outer_calls > 1) { /* a team came: each inner call is one range */
+        cr_assert_eq(n.inner_calls, 8);
+    }
+}
+
+Test(base_threads, clock_and_processors) {
+    const uint64_t a = st_now_ns();
+    usleep(2000);
+    const uint64_t b = st_now_ns();
+    cr_assert(b - a >= 2000000 && b - a < UINT64_C(60000000000));
+    cr_assert_geq(st_cpu_count(), 1);
+}
+
+typedef struct shared {
+    st_mem mem;
+    stator_blob *blob;
+    uint8_t expected[16];
+    _Atomic uint32_t errors;
+} shared;
+
+static void *hammer(void *arg) {
+    shared *s = arg;
+    for (uint32_t i = 0; i < 2000; i++) {
+        void *p = st_alloc(&s->mem, 1 + i % 300, 1);
+        const void *data = NULL;
+        uint8_t hash[16];
+        st_blob_retain(s->blob);
+        if (p == NULL || st_blob_get(s->blob, &data, NULL) != STATOR_OK ||
+            ((const uint8_t *)data)[5] != 6 || st_blob_hash(s->blob, hash, NULL) != STATOR_OK ||
+            memcmp(hash, s->expected, 16) != 0) {
+            atomic_fetch_add(&s->errors, 1);
+        }
+        st_blob_release(s->blob);
+        st_free(&s->mem, p);
+    }
+    return NULL;
+}
+
+/* The first read of a misaligned range copies it once, however many threads ask. */
+Test(base_threads, account_and_blobs_are_shared) {
+    shared s;
+    char path[] = "/tmp/stator-threads-XXXXXX";
+    uint8_t bytes[100];
+    st_file *file = NULL;
+    pthread_t threads[4];
+    memset(&s, 0, sizeof s);
+    for (uint32_t i = 0; i < 100; i++) {
+        bytes[i] = (uint8_t)i;
+    }
+    const int fd = mkstemp(path);
+    cr_assert(fd >= 0 && write(fd, bytes, 100) == 100);
+    close(fd);
+    st_mem_init(&s.mem, NULL, NULL, NULL, 0);
+    cr_assert_eq(st_file_open(&s.mem, path, &file, NULL), STATOR_OK);
+    cr_assert_eq(st_blob_from_file(&s.mem, file, 1, 64, 0, &s.blob, NULL), STATOR_OK);
+    stator_blob *copy = st_blob_copy(&s.mem, bytes + 1, 64);
+    st_blob_hash(copy, s.expected, NULL);
+    st_blob_release(copy);
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert_eq(pthread_create(&threads[i], NULL, hammer, &s), 0);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    cr_assert_eq(s.errors, 0);
+    cr_assert_eq(s.mem.live_blocks, 4); /* file, its path, blob, one aligned copy */
+    st_blob_release(s.blob);
+    st_file_release(file);
+    cr_assert_eq(s.mem.live_blocks, 0);
+    cr_assert_eq(s.mem.live_bytes, 0);
+    unlink(path);
+}
+
+Test(base_threads, shared_objects) {
+    char msg[256];
+    char folder[4096];
+    void *dso = st_dso_open("libm.so.6", msg, sizeof msg);
+    cr_assert_not_null(dso, "%s", msg);
+    cr_assert_str_eq(msg, "");
+    cr_assert_not_null(st_dso_symbol(dso, "cos"));
+    cr_assert_null(st_dso_symbol(dso, "no_such_symbol_here"));
+    cr_assert_null(st_dso_open("/nowhere/none.so", msg, sizeof msg));
+    cr_assert(strstr(msg, "none.so") != NULL);
+    cr_assert(st_dso_folder_of((const void *)(uintptr_t)st_dso_symbol(dso, "cos"), folder,
+                               sizeof folder));
+    cr_assert(folder[0] == '/' && strstr(folder, "libm") == NULL);
+    cr_assert_not(st_dso_folder_of((const void *)(uintptr_t)st_dso_symbol(dso, "cos"), folder, 2));
+    cr_assert_not(st_dso_folder_of(&msg, folder, sizeof folder));
+}

@@ -4,9 +4,9 @@
  * A sym is constant + sum(coef * atom); an atom is a symbol or an interned floordiv, mod, product,
  * min or max of syms. Terms are sorted by atom, equal forms have equal refs. Caps: 16 terms, depth
  * 4; past them an operation returns 0 and the caller specialises and says so. Overflow of int64 in
- * a constant also returns 0. Sym ref 0 is "none"; every integer is a sym.
+ * a constant also returns 0, as does division by the constant 0. Sym ref 0 is "none"; every integer is a sym.
  * Rules used: product distributes over sums; floordiv and mod take out multiples of the divisor
- * (floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(2*b + 1, 4), gcd reduced); floordiv(floordiv(a,b),c)
+ * (floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(b, 2), gcd reduced); floordiv(floordiv(a,b),c)
  * = floordiv(a, b*c); mod is 0 when divisibility proves it; min and max fold when ranges prove an
  * order. */
 #ifndef STATOR_BASE_SYM_H
@@ -53,7 +53,7 @@ uint32_t st_sym_op(st_symtab *tab, uint32_t op, uint32_t a, uint32_t b); /* type
 
 int st_sym_const(const st_symtab *tab, uint32_t sym, int64_t *out); /* 1 when a plain integer */
 void st_sym_range(const st_symtab *tab, uint32_t sym, int64_t *out_lo, int64_t *out_hi);
-int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym);
+int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym); /* >= 1; 0 for the constant 0 */
 /* 1 proved, 0 disproved, -1 unknown. */
 int st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b);
 int st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b);

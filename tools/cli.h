@@ -66,6 +66,10 @@ int cli_fail_ctx(stator_ctx *ctx, int json);
 /* The same for an error of the command's own. hint may be NULL. */
 int cli_fail(int json, const char *code, const char *hint, const char *format, ...)
     STATOR_PRINTF(4, 5);
+/* json -1 prints nothing: the text stays here until the next failure. */
+const char *cli_last_error(void);
+/* Says that there is no backend of that name: did-you-mean and the list. */
+int cli_unknown_backend(stator_ctx *ctx, const char *name, int json);
 /* Prints and frees a JSON value, with a newline. */
 void cli_print_json(cJSON *value);
 

@@ -144,7 +144,18 @@ stator_status cli_open(const cli_common *common, stator_ctx **out_ctx) {
 
 /* ---- failing ---- */
 
+/* The command is one thread; a child of `stator conform` reports its failure through this. */
+static char last_error[2048];
+
+const char *cli_last_error(void) {
+    return last_error;
+}
+
 static int print_error(int json, const char *code, const char *message, const char *hint) {
+    (void)snprintf(last_error, sizeof last_error, "%s: %s", code, message);
+    if (json < 0) {
+        return CLI_FAILED;
+    }
     if (!json) {
         (void)fprintf(stderr, "stator: %s\n", message);
         if (hint != NULL && hint[0] != '\0') {
@@ -180,6 +191,13 @@ int cli_fail(int json, const char *code, const char *hint, const char *format, .
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return print_error(json, code, text, hint);
+}
+
+int cli_unknown_backend(stator_ctx *ctx, const char *name, int json) {
+    /* The registry's own text: asked by way of the pipeline of that backend. */
+    return stator_x_pipeline(ctx, name, NULL, NULL) == STATOR_OK
+               ? CLI_OK
+               : cli_fail_ctx(ctx, json);
 }
 
 void cli_print_json(cJSON *value) {

@@ -1,4 +1,5 @@
 /* Lists of named tensors, random contents, comparing. See cli.h. */
+#define _GNU_SOURCE
 #include "cli.h"
 
 #include "core/base/check.h"

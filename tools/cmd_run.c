@@ -1,5 +1,6 @@
 /* stator run: a model on a backend, once or many times; checks against expected outputs, shows classes,
  * saves outputs. */
+#define _GNU_SOURCE
 #include "cli.h"
 
 #include "core/base/convert.h"

@@ -1,0 +1,324 @@
+/* stator conform: test cases on a backend, each in a child process, so that a crash is one failure and
+ * not the end of the run. Needs no source tree: cases come from --cases DIR in ONNX's test layout, the
+ * skip list lies beside the plugin (<name>.skip: a case name, blanks, the reason). A skipped case that
+ * passes is a failure, as is an unsupported op. */
+#define _GNU_SOURCE
+#include "cli.h"
+
+#include "conform_cases.h"
+
+#include "core/base/threads.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REASON_SIZE 1024u
+
+typedef struct child {
+    pid_t pid; /* 0: slot is free */
+    int fd;
+    uint32_t index;
+    uint64_t start_ns;
+    char text[REASON_SIZE];
+    size_t len;
+} child;
+
+typedef struct conform {
+    cli_common common;
+    cli_compile compile;
+    const char *cases_dir;
+    int64_t jobs;
+    int64_t timeout_s;
+    case_list cases;
+    skip_list skips;
+    uint32_t passed, failed, skipped;
+    cJSON *rows;
+} conform;
+
+/* ---- in the child ---- */
+
+/* Runs one data set; 1 when every output matches, else a reason. */
+static int run_set(stator_ctx *ctx, stator_model *model, stator_function *function,
+                   const test_case *c, uint32_t set, char *reason) {
+    char dir[4096];
+    cli_tensors want = {.ctx = ctx};
+    (void)snprintf(dir, sizeof dir, "%s/test_data_set_%u", c->path, set);
+    stator_tensor **in = NULL;
+    uint32_t n_in = 0;
+    const cli_inputs flags = {.inputs = dir, .random = -1};
+    if (!cli_load_inputs(ctx, model, &flags, -1, &in, &n_in)) {
+        (void)snprintf(reason, REASON_SIZE, "%s", cli_last_error());
+        return 0;
+    }
+    char errbuf[512];
+    if (!cli_read_pb_folder(ctx, dir, "output", &want, errbuf)) {
+        (void)snprintf(reason, REASON_SIZE, "%s", errbuf);
+        return 0;
+    }
+    const uint32_t n_out = stator_model_output_count(model);
+    stator_tensor **out = calloc(n_out + 1u, sizeof(stator_tensor *));
+    if (out == NULL || stator_call_tensors(function, n_in, in, n_out, out) != STATOR_OK) {
+        (void)snprintf(reason, REASON_SIZE, "%s: %s",
+                       stator_status_name(stator_ctx_error_code(ctx)), stator_ctx_error_text(ctx));
+        return 0;
+    }
+    if (want.count > n_out) {
+        (void)snprintf(reason, REASON_SIZE, "%u outputs, expected %u", n_out, want.count);
+        return 0;
+    }
+    for (uint32_t k = 0; k < want.count; k++) {
+        cli_difference d;
+        cli_compare(stator_tensor_view(out[k]), stator_tensor_view(want.tensors[k]), c->rtol,
+                    c->atol, &d);
+        if (!d.ok) {
+            (void)snprintf(reason, REASON_SIZE,
+                           "set %u, output %u differs in %s (max abs error %g, rel %g)", set, k,
+                           d.reason, d.max_abs, d.max_rel);
+            return 0;
+        }
+    }
+    cli_free_inputs(in, n_in);
+    cli_free_inputs(out, n_out);
+    cli_tensors_free(&want);
+    return 1;
+}
+
+static int run_case(const conform *s, const test_case *c, char *reason) {
+    stator_ctx *ctx = NULL;
+    stator_model *model = NULL;
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/model.onnx", c->path);
+    if (cli_open(&s->common, &ctx) != STATOR_OK) {
+        (void)snprintf(reason, REASON_SIZE, "cannot make a context");
+        return 0;
+    }
+    if (stator_model_load(ctx, path, NULL, &model) != STATOR_OK) {
+        (void)snprintf(reason, REASON_SIZE, "%s: %s",
+                       stator_status_name(stator_ctx_error_code(ctx)), stator_ctx_error_text(ctx));
+        return 0;
+    }
+    stator_function *function = cli_compile_model(ctx, model, &s->compile, s->compile.backend, -1);
+    int ok = function != NULL;
+    if (!ok) {
+        (void)snprintf(reason, REASON_SIZE, "%s", cli_last_error());
+    }
+    for (uint32_t set = 0; ok && set < c->n_sets; set++) {
+        ok = run_set(ctx, model, function, c, set, reason);
+    }
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+    stator_ctx_destroy(ctx);
+    return ok;
+}
+
+static void child_main(const conform *s, uint32_t index, int fd) {
+    char reason[REASON_SIZE] = "";
+    const int ok = run_case(s, &s->cases.items[index], reason);
+    char line[REASON_SIZE + 8];
+    const int n = snprintf(line, sizeof line, "%s%s", ok ? "P" : "F", reason);
+    const ssize_t written = write(fd, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+    _exit(written > 0 ? 0 : 1);
+}
+
+/* ---- in the parent ---- */
+
+static int start_child(const conform *s, child *slot, uint32_t index) {
+    int fds[2];
+    if (pipe(fds) != 0) {
+        return 0;
+    }
+    (void)fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(fds[0]);
+        child_main(s, index, fds[1]);
+    }
+    (void)close(fds[1]);
+    if (pid < 0) {
+        (void)close(fds[0]);
+        return 0;
+    }
+    *slot = (child){.pid = pid, .fd = fds[0], .index = index, .start_ns = st_now_ns()};
+    return 1;
+}
+
+static void one_line(char *text) {
+    for (char *p = text; *p != '\0'; p++) {
+        *p = *p == '\n' ? ' ' : *p;
+    }
+}
+
+static void report(conform *s, uint32_t index, const char *status, const char *reason) {
+    const char *name = s->cases.items[index].name;
+    if (s->common.json) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "name", name);
+        cJSON_AddStringToObject(row, "status", status);
+        if (reason[0] != '\0') {
+            cJSON_AddStringToObject(row, "reason", reason);
+        } else {
+            cJSON_AddNullToObject(row, "reason");
+        }
+        cJSON_AddItemToArray(s->rows, row);
+    } else {
+        (void)printf("%s %s%s%s\n", status, name, reason[0] != '\0' ? ": " : "", reason);
+    }
+}
+
+/* Judges a finished child. */
+static void judge(conform *s, child *slot, int wait_status) {
+    char reason[REASON_SIZE + 64] = "";
+    int ok = 0;
+    if (WIFSIGNALED(wait_status)) {
+        (void)snprintf(reason, sizeof reason, "crashed: %s", strsignal(WTERMSIG(wait_status)));
+    } else if (slot->len == 0) {
+        (void)snprintf(reason, sizeof reason, "ended with status %d and no result",
+                       WEXITSTATUS(wait_status));
+    } else {
+        slot->text[slot->len] = '\0';
+        ok = slot->text[0] == 'P';
+        (void)snprintf(reason, sizeof reason, "%s", slot->text + 1);
+    }
+    one_line(reason);
+    const char *skip = skip_reason(&s->skips, s->cases.items[slot->index].name);
+    if (skip == NULL) {
+        report(s, slot->index, ok ? "PASS" : "FAIL", reason);
+        *(ok ? &s->passed : &s->failed) += 1;
+    } else if (ok) {
+        report(s, slot->index, "FAIL", "is on the skip list but passes: remove it there");
+        s->failed++;
+    } else {
+        report(s, slot->index, "SKIP", skip);
+        s->skipped++;
+    }
+    slot->pid = 0;
+}
+
+/* Reads what a child says; 1 when it has ended. */
+static int read_child(conform *s, child *slot) {
+    char spill[256];
+    char *to = slot->len < REASON_SIZE - 1 ? slot->text + slot->len : spill;
+    const size_t room = to == spill ? sizeof spill : REASON_SIZE - 1 - slot->len;
+    const ssize_t n = read(slot->fd, to, room);
+    if (n > 0) {
+        slot->len += to == spill ? 0 : (size_t)n;
+        return 0;
+    }
+    if (n < 0 && errno == EINTR) {
+        return 0;
+    }
+    int wait_status = 0;
+    (void)close(slot->fd);
+    (void)waitpid(slot->pid, &wait_status, 0);
+    judge(s, slot, wait_status);
+    return 1;
+}
+
+static void kill_hung(conform *s, child *slot) {
+    if ((st_now_ns() - slot->start_ns) / 1000000000u > (uint64_t)s->timeout_s) {
+        (void)kill(slot->pid, SIGKILL);
+        slot->len = (size_t)snprintf(slot->text, REASON_SIZE, "Fno answer after %lld s",
+                                     (long long)s->timeout_s);
+        int wait_status = 0;
+        (void)close(slot->fd);
+        (void)waitpid(slot->pid, &wait_status, 0);
+        judge(s, slot, 0);
+    }
+}
+
+static void run_cases(conform *s) {
+    child slots[64] = {0};
+    const uint32_t n_slots = s->jobs > 0 && s->jobs < 64 ? (uint32_t)s->jobs : 1;
+    uint32_t next = 0;
+    uint32_t running = 0;
+    while (next < s->cases.count || running > 0) {
+        struct pollfd fds[64];
+        uint32_t which[64];
+        nfds_t n = 0;
+        for (uint32_t i = 0; i < n_slots; i++) {
+            if (slots[i].pid == 0 && next < s->cases.count && start_child(s, &slots[i], next)) {
+                next++;
+                running++;
+            }
+            if (slots[i].pid != 0) {
+                fds[n] = (struct pollfd){.fd = slots[i].fd, .events = POLLIN};
+                which[n++] = i;
+            }
+        }
+        (void)poll(fds, n, 1000);
+        for (nfds_t i = 0; i < n; i++) {
+            child *slot = &slots[which[i]];
+            if (fds[i].revents != 0) {
+                running -= (uint32_t)read_child(s, slot);
+            } else {
+                kill_hung(s, slot);
+                running -= slot->pid == 0;
+            }
+        }
+        if (isatty(STDERR_FILENO)) {
+            (void)fprintf(stderr, "\r%u of %u ", next - running, s->cases.count);
+        }
+    }
+}
+
+static int conform_backend(conform *s, const char *backend) {
+    char errbuf[512];
+    char skip_path[4096];
+    const int status =
+        find_conform_backend(&s->common, backend, &s->compile.backend, skip_path);
+    if (status != CLI_OK) {
+        return status;
+    }
+    if (s->cases_dir == NULL ||
+        !find_cases(s->cases_dir, &s->cases, errbuf) || s->cases.count == 0) {
+        return cli_fail(s->common.json, "NOT_FOUND", "--cases DIR is searched for model.onnx",
+                        "no test case found in '%s'",
+                        s->cases_dir != NULL ? s->cases_dir : "(no --cases given)");
+    }
+    read_skips(skip_path, &s->skips);
+    s->rows = cJSON_CreateArray();
+    run_cases(s);
+    if (s->common.json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddNumberToObject(root, "passed", s->passed);
+        cJSON_AddNumberToObject(root, "failed", s->failed);
+        cJSON_AddNumberToObject(root, "skipped", s->skipped);
+        cJSON_AddItemToObject(root, "cases", s->rows);
+        cli_print_json(root);
+    } else {
+        cJSON_Delete(s->rows);
+        (void)printf("%u passed, %u failed, %u skipped\n", s->passed, s->failed, s->skipped);
+    }
+    return s->failed == 0 ? CLI_OK : CLI_WRONG;
+}
+
+int cmd_conform(int argc, char **argv) {
+    conform s = {.jobs = st_cpu_count(), .timeout_s = 600, .common = {.threads = 1}};
+    const cli_option own[] = {
+        {"--cases", CLI_TEXT, &s.cases_dir, "DIR", "folder searched for test cases"},
+        {"--jobs", CLI_NUMBER, &s.jobs, "N", "cases at once (all cores)"},
+        {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a case counts as hung (600)"},
+        {"--strict", CLI_FLAG, &s.compile.strict, NULL, "a node left to another backend fails"},
+        {"--backend-option", CLI_LIST, &s.compile.options, "K=V", "an option of the backend"},
+        {NULL, 0, NULL, NULL, NULL}};
+    const cli_option common[] = {CLI_COMMON_ROWS(&s.common)};
+    const cli_option *const tables[] = {own, common, NULL};
+    const cli_usage usage = {.command = "conform",
+                             .positional = "BACKEND|PLUGIN.so",
+                             .summary = "Runs test cases on a backend and compares.",
+                             .tables = tables};
+    const char *backend = NULL;
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, &backend, 1, &n);
+    if (status < 0) {
+        status = conform_backend(&s, backend);
+        free_cases(&s.cases);
+        free_skips(&s.skips);
+    }
+    return status;
+}

@@ -1,0 +1,37 @@
+/* Finding test cases, their tolerances, skip lists and the backend of `stator conform`. */
+#ifndef STATOR_CONFORM_CASES_H
+#define STATOR_CONFORM_CASES_H
+
+#include "cli.h"
+
+typedef struct test_case {
+    char *path; /* the folder */
+    char *name; /* its path below DIR */
+    uint32_t n_sets;
+    double rtol, atol;
+} test_case;
+
+typedef struct case_list {
+    test_case *items; /* sorted by name */
+    uint32_t count;
+} case_list;
+
+typedef struct skip_list {
+    char **names;
+    char **reasons;
+    uint32_t count;
+} skip_list;
+
+/* Every folder below dir, at any depth, that holds model.onnx and test_data_set_0. */
+int find_cases(const char *dir, case_list *out, char *errbuf);
+void free_cases(case_list *cases);
+/* Lines "name reason..."; a missing file is an empty list. */
+void read_skips(const char *path, skip_list *out);
+void free_skips(skip_list *skips);
+const char *skip_reason(const skip_list *skips, const char *name); /* NULL: not skipped */
+/* A backend's name from a name or the path of a plugin, checked to be usable; where its skip list
+ * lies. Prints and gives CLI_FAILED when it is not. */
+int find_conform_backend(cli_common *common, const char *given, const char **out_name,
+                         char skip_path[4096]);
+
+#endif

@@ -23,7 +23,8 @@ typedef struct block_head {
 
 _Static_assert(sizeof(block_head) == MIN_ALIGN, "the head fills the least alignment");
 
-static void *malloc_raw(void *self, uint64_t size, uint64_t align) {
+static void *malloc_raw(void *self, uint64_t size, uint64_t align)
+{
     (void)self;
     if (align <= MIN_ALIGN) {
         return malloc((size_t)size);
@@ -32,13 +33,15 @@ static void *malloc_raw(void *self, uint64_t size, uint64_t align) {
     return posix_memalign(&p, (size_t)align, (size_t)size) == 0 ? p : NULL;
 }
 
-static void free_raw(void *self, void *p) {
+static void free_raw(void *self, void *p)
+{
     (void)self;
     free(p);
 }
 
 void st_mem_init(st_mem *mem, void *(*raw_alloc)(void *, uint64_t, uint64_t),
-                 void (*raw_free)(void *, void *), void *raw_self, uint64_t limit_bytes) {
+                 void (*raw_free)(void *, void *), void *raw_self, uint64_t limit_bytes)
+{
     mem->raw_alloc = raw_alloc != NULL ? raw_alloc : malloc_raw;
     mem->raw_free = raw_alloc != NULL ? raw_free : free_raw;
     mem->raw_self = raw_self;
@@ -50,16 +53,18 @@ void st_mem_init(st_mem *mem, void *(*raw_alloc)(void *, uint64_t, uint64_t),
     atomic_init(&mem->fail_at, 0);
 }
 
-static void raise_peak(st_mem *mem, uint64_t live) {
+static void raise_peak(st_mem *mem, uint64_t live)
+{
     uint64_t peak = atomic_load_explicit(&mem->peak_bytes, memory_order_relaxed);
-    while (live > peak && !atomic_compare_exchange_weak_explicit(&mem->peak_bytes, &peak, live,
-                                                                 memory_order_relaxed,
-                                                                 memory_order_relaxed)) {
+    while (live > peak &&
+           !atomic_compare_exchange_weak_explicit(&mem->peak_bytes, &peak, live,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
     }
 }
 
 /* Adds size to the account unless that passes the limit. */
-static int reserve_bytes(st_mem *mem, uint64_t size) {
+static int reserve_bytes(st_mem *mem, uint64_t size)
+{
     uint64_t live = atomic_load_explicit(&mem->live_bytes, memory_order_relaxed);
     uint64_t sum = 0;
     do {
@@ -72,22 +77,24 @@ static int reserve_bytes(st_mem *mem, uint64_t size) {
     return 1;
 }
 
-static int is_request_refused(st_mem *mem) {
-    const uint64_t number =
-        atomic_fetch_add_explicit(&mem->requests, 1, memory_order_relaxed) + 1u;
+static int is_request_refused(st_mem *mem)
+{
+    const uint64_t number = atomic_fetch_add_explicit(&mem->requests, 1, memory_order_relaxed) + 1u;
     const uint64_t fail_at = atomic_load_explicit(&mem->fail_at, memory_order_relaxed);
     return fail_at != 0 && number >= fail_at;
 }
 
-static block_head *head_of(void *p) {
+static block_head *head_of(void *p)
+{
     return (block_head *)(void *)((char *)p - sizeof(block_head));
 }
 
-void *st_alloc(st_mem *mem, uint64_t size, uint64_t align) {
+void *st_alloc(st_mem *mem, uint64_t size, uint64_t align)
+{
     const uint64_t offset = align > MIN_ALIGN ? align : MIN_ALIGN;
     uint64_t total = 0;
-    if ((offset & (offset - 1u)) != 0 || !st_add_u64(size, offset, &total) ||
-        total > PTRDIFF_MAX || is_request_refused(mem) || !reserve_bytes(mem, size)) {
+    if ((offset & (offset - 1u)) != 0 || !st_add_u64(size, offset, &total) || total > PTRDIFF_MAX ||
+        is_request_refused(mem) || !reserve_bytes(mem, size)) {
         return NULL;
     }
     char *raw = mem->raw_alloc(mem->raw_self, total, offset);
@@ -102,7 +109,8 @@ void *st_alloc(st_mem *mem, uint64_t size, uint64_t align) {
     return raw + offset;
 }
 
-void *st_calloc(st_mem *mem, uint64_t count, uint64_t size) {
+void *st_calloc(st_mem *mem, uint64_t count, uint64_t size)
+{
     uint64_t total = 0;
     if (!st_mul_u64(count, size, &total)) {
         return NULL;
@@ -114,7 +122,8 @@ void *st_calloc(st_mem *mem, uint64_t count, uint64_t size) {
     return p;
 }
 
-void *st_realloc(st_mem *mem, void *p, uint64_t size, uint64_t align) {
+void *st_realloc(st_mem *mem, void *p, uint64_t size, uint64_t align)
+{
     void *grown = st_alloc(mem, size, align);
     if (grown != NULL && p != NULL) {
         const uint64_t old = head_of(p)->size;
@@ -124,7 +133,8 @@ void *st_realloc(st_mem *mem, void *p, uint64_t size, uint64_t align) {
     return grown;
 }
 
-void st_free(st_mem *mem, void *p) {
+void st_free(st_mem *mem, void *p)
+{
     if (p == NULL) {
         return;
     }
@@ -134,7 +144,8 @@ void st_free(st_mem *mem, void *p) {
     mem->raw_free(mem->raw_self, (char *)p - head.offset);
 }
 
-char *st_strndup(st_mem *mem, const char *s, uint64_t n) {
+char *st_strndup(st_mem *mem, const char *s, uint64_t n)
+{
     uint64_t size = 0;
     char *copy = st_add_u64(n, 1, &size) ? st_alloc(mem, size, 1) : NULL;
     if (copy != NULL) {
@@ -146,9 +157,13 @@ char *st_strndup(st_mem *mem, const char *s, uint64_t n) {
     return copy;
 }
 
-char *st_strdup(st_mem *mem, const char *s) { return st_strndup(mem, s, strlen(s)); }
+char *st_strdup(st_mem *mem, const char *s)
+{
+    return st_strndup(mem, s, strlen(s));
+}
 
-void st_mem_charge(st_mem *mem, int64_t bytes) {
+void st_mem_charge(st_mem *mem, int64_t bytes)
+{
     const uint64_t before =
         atomic_fetch_add_explicit(&mem->live_bytes, (uint64_t)bytes, memory_order_relaxed);
     if (bytes > 0) {
@@ -156,10 +171,17 @@ void st_mem_charge(st_mem *mem, int64_t bytes) {
     }
 }
 
-void *st_process_alloc(uint64_t size) { return size <= PTRDIFF_MAX ? malloc((size_t)size) : NULL; }
+void *st_process_alloc(uint64_t size)
+{
+    return size <= PTRDIFF_MAX ? malloc((size_t)size) : NULL;
+}
 
-void *st_process_realloc(void *p, uint64_t size) {
+void *st_process_realloc(void *p, uint64_t size)
+{
     return size <= PTRDIFF_MAX ? realloc(p, (size_t)size) : NULL;
 }
 
-void st_process_free(void *p) { free(p); }
+void st_process_free(void *p)
+{
+    free(p);
+}

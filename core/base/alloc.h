@@ -15,7 +15,8 @@ typedef struct st_mem {
     _Atomic uint64_t peak_bytes;
     _Atomic uint64_t live_blocks;
     _Atomic uint64_t requests;
-    _Atomic uint64_t fail_at; /* the request of this number (from 1) and all later ones fail; 0: off */
+    _Atomic uint64_t
+        fail_at; /* the request of this number (from 1) and all later ones fail; 0: off */
 } st_mem;
 
 /* Initialises an account over malloc (raw_alloc NULL) or a caller's pair. */

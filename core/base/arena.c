@@ -15,13 +15,15 @@ typedef struct st_arena_chunk {
     uint64_t reserved;
 } st_arena_chunk;
 
-void st_arena_init(st_arena *arena, st_mem *mem) {
+void st_arena_init(st_arena *arena, st_mem *mem)
+{
     arena->mem = mem;
     arena->head = NULL;
     arena->used_bytes = 0;
 }
 
-static void free_chunks(st_arena *arena, st_arena_chunk *chunk) {
+static void free_chunks(st_arena *arena, st_arena_chunk *chunk)
+{
     while (chunk != NULL) {
         st_arena_chunk *next = chunk->next;
         st_free(arena->mem, chunk);
@@ -29,13 +31,15 @@ static void free_chunks(st_arena *arena, st_arena_chunk *chunk) {
     }
 }
 
-void st_arena_deinit(st_arena *arena) {
+void st_arena_deinit(st_arena *arena)
+{
     free_chunks(arena, arena->head);
     arena->head = NULL;
     arena->used_bytes = 0;
 }
 
-void st_arena_reset(st_arena *arena) {
+void st_arena_reset(st_arena *arena)
+{
     if (arena->head != NULL) {
         free_chunks(arena, arena->head->next);
         arena->head->next = NULL;
@@ -45,7 +49,8 @@ void st_arena_reset(st_arena *arena) {
 }
 
 /* Room for size bytes at this alignment in the chunk, or NULL. */
-static void *take(st_arena_chunk *chunk, uint64_t size, uint64_t align) {
+static void *take(st_arena_chunk *chunk, uint64_t size, uint64_t align)
+{
     char *base = (char *)(chunk + 1);
     const uint64_t at = (uint64_t)(uintptr_t)(base + chunk->used);
     const uint64_t pad = (align - at % align) % align;
@@ -57,7 +62,8 @@ static void *take(st_arena_chunk *chunk, uint64_t size, uint64_t align) {
     return p;
 }
 
-static st_arena_chunk *add_chunk(st_arena *arena, uint64_t need) {
+static st_arena_chunk *add_chunk(st_arena *arena, uint64_t need)
+{
     uint64_t size = arena->head != NULL ? arena->head->size * 2u : FIRST_CHUNK_BYTES;
     size = size > LAST_CHUNK_BYTES ? LAST_CHUNK_BYTES : size;
     size = size < need ? need : size;
@@ -73,7 +79,8 @@ static st_arena_chunk *add_chunk(st_arena *arena, uint64_t need) {
     return chunk;
 }
 
-void *st_arena_alloc(st_arena *arena, uint64_t size, uint64_t align) {
+void *st_arena_alloc(st_arena *arena, uint64_t size, uint64_t align)
+{
     align = align == 0 ? 16 : align;
     void *p = arena->head != NULL ? take(arena->head, size, align) : NULL;
     if (p == NULL) {
@@ -88,7 +95,8 @@ void *st_arena_alloc(st_arena *arena, uint64_t size, uint64_t align) {
     return p;
 }
 
-void *st_arena_zalloc(st_arena *arena, uint64_t count, uint64_t size) {
+void *st_arena_zalloc(st_arena *arena, uint64_t count, uint64_t size)
+{
     uint64_t total = 0;
     void *p = st_mul_u64(count, size, &total) ? st_arena_alloc(arena, total, 16) : NULL;
     if (p != NULL) {
@@ -97,7 +105,8 @@ void *st_arena_zalloc(st_arena *arena, uint64_t count, uint64_t size) {
     return p;
 }
 
-char *st_arena_strndup(st_arena *arena, const char *s, uint64_t n) {
+char *st_arena_strndup(st_arena *arena, const char *s, uint64_t n)
+{
     uint64_t size = 0;
     char *copy = st_add_u64(n, 1, &size) ? st_arena_alloc(arena, size, 1) : NULL;
     if (copy != NULL) {

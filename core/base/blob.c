@@ -29,11 +29,11 @@ struct stator_blob {
 };
 
 /* A blob with `extra` bytes behind it, at *out_extra. */
-static stator_blob *create(st_mem *mem, uint64_t size, uint64_t extra, void **out_extra) {
+static stator_blob *create(st_mem *mem, uint64_t size, uint64_t extra, void **out_extra)
+{
     const uint64_t head = (sizeof(stator_blob) + DATA_ALIGN - 1u) / DATA_ALIGN * DATA_ALIGN;
     uint64_t total = 0;
-    stator_blob *blob =
-        st_add_u64(head, extra, &total) ? st_alloc(mem, total, DATA_ALIGN) : NULL;
+    stator_blob *blob = st_add_u64(head, extra, &total) ? st_alloc(mem, total, DATA_ALIGN) : NULL;
     if (blob == NULL) {
         return NULL;
     }
@@ -48,7 +48,8 @@ static stator_blob *create(st_mem *mem, uint64_t size, uint64_t extra, void **ou
     return blob;
 }
 
-stator_blob *st_blob_alloc(st_mem *mem, uint64_t size, void **out_data) {
+stator_blob *st_blob_alloc(st_mem *mem, uint64_t size, void **out_data)
+{
     stator_blob *blob = create(mem, size, size, out_data);
     if (blob == NULL) {
         *out_data = NULL;
@@ -58,7 +59,8 @@ stator_blob *st_blob_alloc(st_mem *mem, uint64_t size, void **out_data) {
     return blob;
 }
 
-stator_blob *st_blob_copy(st_mem *mem, const void *data, uint64_t size) {
+stator_blob *st_blob_copy(st_mem *mem, const void *data, uint64_t size)
+{
     void *to = NULL;
     stator_blob *blob = st_blob_alloc(mem, size, &to);
     if (blob != NULL && size != 0) {
@@ -67,7 +69,8 @@ stator_blob *st_blob_copy(st_mem *mem, const void *data, uint64_t size) {
     return blob;
 }
 
-stator_blob *st_blob_from_hash(st_mem *mem, const uint8_t hash[16], uint64_t size) {
+stator_blob *st_blob_from_hash(st_mem *mem, const uint8_t hash[16], uint64_t size)
+{
     void *unused = NULL;
     stator_blob *blob = create(mem, size, 0, &unused);
     if (blob != NULL) {
@@ -78,7 +81,8 @@ stator_blob *st_blob_from_hash(st_mem *mem, const uint8_t hash[16], uint64_t siz
 }
 
 stator_status st_blob_from_file(st_mem *mem, st_file *file, uint64_t offset, uint64_t size,
-                                int copy, stator_blob **out_blob, stator_diag **err) {
+                                int copy, stator_blob **out_blob, stator_diag **err)
+{
     *out_blob = NULL;
     uint64_t end = 0;
     if (!st_add_u64(offset, size, &end) || end > st_file_size(file)) {
@@ -106,13 +110,15 @@ stator_status st_blob_from_file(st_mem *mem, st_file *file, uint64_t offset, uin
     return STATOR_OK;
 }
 
-void st_blob_retain(stator_blob *blob) {
+void st_blob_retain(stator_blob *blob)
+{
     if (blob != NULL) {
         atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
     }
 }
 
-void st_blob_release(stator_blob *blob) {
+void st_blob_release(stator_blob *blob)
+{
     if (blob != NULL && atomic_fetch_sub_explicit(&blob->refs, 1, memory_order_acq_rel) == 1) {
         st_file_release(blob->file);
         st_free(blob->mem, blob->copy);
@@ -121,9 +127,13 @@ void st_blob_release(stator_blob *blob) {
     }
 }
 
-uint64_t st_blob_size(const stator_blob *blob) { return blob->size; }
+uint64_t st_blob_size(const stator_blob *blob)
+{
+    return blob->size;
+}
 
-const st_file *st_blob_file(const stator_blob *blob, uint64_t *out_offset) {
+const st_file *st_blob_file(const stator_blob *blob, uint64_t *out_offset)
+{
     if (out_offset != NULL) {
         *out_offset = blob->offset;
     }
@@ -131,7 +141,8 @@ const st_file *st_blob_file(const stator_blob *blob, uint64_t *out_offset) {
 }
 
 /* The first read of a file range; under the lock. */
-static stator_status fill(stator_blob *blob, stator_diag **err) {
+static stator_status fill(stator_blob *blob, stator_diag **err)
+{
     if (blob->file == NULL) {
         return st_fail(err, STATOR_FAILED_PRECONDITION,
                        "this constant of %llu bytes is known by its hash only: it can be printed "
@@ -152,7 +163,8 @@ static stator_status fill(stator_blob *blob, stator_diag **err) {
     return STATOR_OK;
 }
 
-stator_status st_blob_get(stator_blob *blob, const void **out_data, stator_diag **err) {
+stator_status st_blob_get(stator_blob *blob, const void **out_data, stator_diag **err)
+{
     stator_status status = STATOR_OK;
     if (atomic_load_explicit(&blob->data, memory_order_acquire) == NULL) {
         pthread_mutex_lock(&blob->lock);
@@ -165,7 +177,8 @@ stator_status st_blob_get(stator_blob *blob, const void **out_data, stator_diag 
     return status;
 }
 
-stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag **err) {
+stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag **err)
+{
     if (!atomic_load_explicit(&blob->has_hash, memory_order_acquire)) {
         /* A range that nobody has read yet is hashed where it lies: no aligned copy is made. */
         const void *data = atomic_load_explicit(&blob->data, memory_order_acquire);
@@ -186,7 +199,8 @@ stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag 
     return STATOR_OK;
 }
 
-void st_blob_will_not_read(stator_blob *blob) {
+void st_blob_will_not_read(stator_blob *blob)
+{
     if (blob->file == NULL) {
         return;
     }

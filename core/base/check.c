@@ -16,7 +16,8 @@ static const dtype_info dtypes[STATOR_DTYPE_COUNT] = {
 #undef STATOR_DTYPE
 };
 
-int st_numel(const int64_t *dims, uint32_t rank, uint64_t *out) {
+int st_numel(const int64_t *dims, uint32_t rank, uint64_t *out)
+{
     uint64_t n = 1;
     int has_zero = 0;
     *out = 0;
@@ -35,19 +36,23 @@ int st_numel(const int64_t *dims, uint32_t rank, uint64_t *out) {
     return 1;
 }
 
-uint32_t st_dtype_bits(uint32_t dtype) {
+uint32_t st_dtype_bits(uint32_t dtype)
+{
     return dtype < STATOR_DTYPE_COUNT ? dtypes[dtype].bits : 0;
 }
 
-uint32_t st_dtype_class(uint32_t dtype) {
+uint32_t st_dtype_class(uint32_t dtype)
+{
     return dtype < STATOR_DTYPE_COUNT ? dtypes[dtype].class_ : 0;
 }
 
-const char *st_dtype_name(uint32_t dtype) {
+const char *st_dtype_name(uint32_t dtype)
+{
     return st_dtype_bits(dtype) != 0 ? dtypes[dtype].name : "?";
 }
 
-uint32_t st_dtype_parse(const char *s, uint64_t n) {
+uint32_t st_dtype_parse(const char *s, uint64_t n)
+{
     for (uint32_t i = 1; i < STATOR_DTYPE_COUNT; i++) {
         if (dtypes[i].name != NULL && strlen(dtypes[i].name) == n &&
             memcmp(dtypes[i].name, s, (size_t)n) == 0) {
@@ -57,7 +62,8 @@ uint32_t st_dtype_parse(const char *s, uint64_t n) {
     return 0;
 }
 
-int st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out) {
+int st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out)
+{
     const uint32_t bits = st_dtype_bits(dtype);
     *out = 0;
     if (bits == 0) {

@@ -4,27 +4,34 @@
 
 #include <stdint.h>
 
-static inline int st_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
+static inline int st_add_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
     return !__builtin_add_overflow(a, b, out);
 }
-static inline int st_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
+static inline int st_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
     return !__builtin_mul_overflow(a, b, out);
 }
-static inline int st_add_i64(int64_t a, int64_t b, int64_t *out) {
+static inline int st_add_i64(int64_t a, int64_t b, int64_t *out)
+{
     return !__builtin_add_overflow(a, b, out);
 }
-static inline int st_sub_i64(int64_t a, int64_t b, int64_t *out) {
+static inline int st_sub_i64(int64_t a, int64_t b, int64_t *out)
+{
     return !__builtin_sub_overflow(a, b, out);
 }
-static inline int st_mul_i64(int64_t a, int64_t b, int64_t *out) {
+static inline int st_mul_i64(int64_t a, int64_t b, int64_t *out)
+{
     return !__builtin_mul_overflow(a, b, out);
 }
 /* floor(a / b) and its remainder for b != 0. */
-static inline int64_t st_floordiv(int64_t a, int64_t b) {
+static inline int64_t st_floordiv(int64_t a, int64_t b)
+{
     int64_t q = a / b;
     return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
-static inline int64_t st_floormod(int64_t a, int64_t b) {
+static inline int64_t st_floormod(int64_t a, int64_t b)
+{
     int64_t r = a % b;
     return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;
 }
@@ -32,9 +39,9 @@ static inline int64_t st_floormod(int64_t a, int64_t b) {
 int st_numel(const int64_t *dims, uint32_t rank, uint64_t *out);
 /* Bytes of count elements of dtype (sub-byte types round up). */
 int st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out);
-uint32_t st_dtype_bits(uint32_t dtype);   /* 0 for an unknown dtype */
-uint32_t st_dtype_class(uint32_t dtype);  /* stator_dtype_class, 0 unknown */
-const char *st_dtype_name(uint32_t dtype); /* "f32"; "?" unknown */
+uint32_t st_dtype_bits(uint32_t dtype);             /* 0 for an unknown dtype */
+uint32_t st_dtype_class(uint32_t dtype);            /* stator_dtype_class, 0 unknown */
+const char *st_dtype_name(uint32_t dtype);          /* "f32"; "?" unknown */
 uint32_t st_dtype_parse(const char *s, uint64_t n); /* 0 unknown */
 
 #endif

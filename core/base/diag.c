@@ -16,7 +16,8 @@ struct stator_diag {
     char *hint;
 };
 
-/* Texts of static diags are written nowhere: every function that changes a diag looks at is_static. */
+/* Texts of static diags are written nowhere: every function that changes a diag looks at is_static.
+ */
 static const stator_diag static_diags[] = {
 #define STATOR_STATUS(name, number, text_)                                                         \
     {(number), 1, (char *)(uintptr_t)(text_ " (no memory left for the full message)"), NULL},
@@ -24,7 +25,8 @@ static const stator_diag static_diags[] = {
 #undef STATOR_STATUS
 };
 
-static stator_diag *static_diag(stator_status code) {
+static stator_diag *static_diag(stator_status code)
+{
     const size_t n = sizeof static_diags / sizeof static_diags[0];
     const stator_diag *found = &static_diags[2]; /* UNKNOWN */
     for (size_t i = 0; i < n; i++) {
@@ -35,7 +37,8 @@ static stator_diag *static_diag(stator_status code) {
     return (stator_diag *)(uintptr_t)found;
 }
 
-static char *vformat(const char *format, va_list args) {
+static char *vformat(const char *format, va_list args)
+{
     va_list again;
     va_copy(again, args);
     const int n = vsnprintf(NULL, 0, format, args);
@@ -48,7 +51,8 @@ static char *vformat(const char *format, va_list args) {
 }
 
 /* A diag that owns text; the static one when text or memory is missing. */
-static stator_diag *wrap(stator_status code, char *text) {
+static stator_diag *wrap(stator_status code, char *text)
+{
     stator_diag *diag = text != NULL ? st_process_alloc(sizeof *diag) : NULL;
     if (diag == NULL) {
         st_process_free(text);
@@ -58,7 +62,8 @@ static stator_diag *wrap(stator_status code, char *text) {
     return diag;
 }
 
-stator_diag *st_diag_create(stator_status code, const char *text, uint64_t len) {
+stator_diag *st_diag_create(stator_status code, const char *text, uint64_t len)
+{
     char *copy = len < UINT64_MAX ? st_process_alloc(len + 1u) : NULL;
     if (copy != NULL) {
         if (len != 0) {
@@ -69,7 +74,8 @@ stator_diag *st_diag_create(stator_status code, const char *text, uint64_t len) 
     return wrap(code, copy);
 }
 
-stator_status st_fail(stator_diag **err, stator_status code, const char *format, ...) {
+stator_status st_fail(stator_diag **err, stator_status code, const char *format, ...)
+{
     if (err != NULL && *err == NULL) {
         va_list args;
         va_start(args, format);
@@ -79,7 +85,8 @@ stator_status st_fail(stator_diag **err, stator_status code, const char *format,
     return code;
 }
 
-stator_status st_fail_oom(stator_diag **err) {
+stator_status st_fail_oom(stator_diag **err)
+{
     if (err != NULL && *err == NULL) {
         *err = static_diag(STATOR_RESOURCE_EXHAUSTED);
     }
@@ -87,7 +94,8 @@ stator_status st_fail_oom(stator_diag **err) {
 }
 
 /* Replaces the text by front + back; keeps the old one when memory is missing. */
-static void join(stator_diag *diag, const char *front, const char *back) {
+static void join(stator_diag *diag, const char *front, const char *back)
+{
     const size_t n = strlen(front);
     const size_t m = strlen(back);
     char *text = st_process_alloc((uint64_t)n + m + 1u);
@@ -100,7 +108,8 @@ static void join(stator_diag *diag, const char *front, const char *back) {
 }
 
 void st_diag_note(stator_diag *diag, const char *node, const char *file, uint32_t line,
-                  const char *text) {
+                  const char *text)
+{
     if (diag == NULL || diag->is_static) {
         return;
     }
@@ -118,7 +127,9 @@ void st_diag_note(stator_diag *diag, const char *node, const char *file, uint32_
                                  has_file ? file : "",
                                  number,
                                  has_file ? ")" : "",
-                                 has_text && (has_node || has_file) ? ": " : has_text ? " " : "",
+                                 has_text && (has_node || has_file) ? ": "
+                                 : has_text                         ? " "
+                                                                    : "",
                                  has_text ? text : ""};
     size_t len = 1;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -136,7 +147,8 @@ void st_diag_note(stator_diag *diag, const char *node, const char *file, uint32_
     st_process_free(note);
 }
 
-void st_diag_set_hint(stator_diag *diag, const char *format, ...) {
+void st_diag_set_hint(stator_diag *diag, const char *format, ...)
+{
     if (diag == NULL || diag->is_static) {
         return;
     }
@@ -150,7 +162,8 @@ void st_diag_set_hint(stator_diag *diag, const char *format, ...) {
     }
 }
 
-void st_diag_prefix(stator_diag *diag, const char *format, ...) {
+void st_diag_prefix(stator_diag *diag, const char *format, ...)
+{
     if (diag == NULL || diag->is_static) {
         return;
     }
@@ -174,15 +187,23 @@ void st_diag_prefix(stator_diag *diag, const char *format, ...) {
     }
 }
 
-const char *st_diag_text(const stator_diag *diag) { return diag != NULL ? diag->text : ""; }
+const char *st_diag_text(const stator_diag *diag)
+{
+    return diag != NULL ? diag->text : "";
+}
 
-const char *st_diag_hint(const stator_diag *diag) { return diag != NULL ? diag->hint : NULL; }
+const char *st_diag_hint(const stator_diag *diag)
+{
+    return diag != NULL ? diag->hint : NULL;
+}
 
-stator_status st_diag_code(const stator_diag *diag) {
+stator_status st_diag_code(const stator_diag *diag)
+{
     return diag != NULL ? diag->code : STATOR_OK;
 }
 
-void st_diag_release(stator_diag *diag) {
+void st_diag_release(stator_diag *diag)
+{
     if (diag != NULL && !diag->is_static) {
         st_process_free(diag->text);
         st_process_free(diag->hint);

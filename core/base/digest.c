@@ -9,13 +9,15 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-static uint64_t fold(uint64_t a, uint64_t b) {
+static uint64_t fold(uint64_t a, uint64_t b)
+{
     const u128 p = (u128)a * b;
     return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
 /* Up to 8 bytes, little-endian. */
-static uint64_t load(const uint8_t *p, uint64_t n) {
+static uint64_t load(const uint8_t *p, uint64_t n)
+{
     uint64_t v = 0;
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     memcpy(&v, p, n < 8 ? (size_t)n : 8u);
@@ -32,7 +34,8 @@ static uint64_t load(const uint8_t *p, uint64_t n) {
 #define P2 UINT64_C(0x8ebc6af09c88c6e3)
 #define P3 UINT64_C(0x589965cc75374cc3)
 
-uint64_t st_hash64(const void *data, uint64_t size, uint64_t seed) {
+uint64_t st_hash64(const void *data, uint64_t size, uint64_t seed)
+{
     const uint8_t *p = data;
     uint64_t h = seed ^ P0;
     uint64_t left = size;
@@ -46,13 +49,15 @@ uint64_t st_hash64(const void *data, uint64_t size, uint64_t seed) {
     return fold(P1 ^ size, fold(a ^ P2, b ^ h ^ P3));
 }
 
-static void store_le(uint8_t *p, uint64_t v) {
+static void store_le(uint8_t *p, uint64_t v)
+{
     for (uint32_t i = 0; i < 8; i++) {
         p[i] = (uint8_t)(v >> (8u * i));
     }
 }
 
-void st_hash128(const void *data, uint64_t size, uint8_t out[16]) {
+void st_hash128(const void *data, uint64_t size, uint8_t out[16])
+{
     const uint8_t *p = data;
     uint64_t x = P0 ^ size;
     uint64_t y = P3 + size;
@@ -83,9 +88,13 @@ static const uint32_t sha_k[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t rotr(uint32_t x, uint32_t n) { return x >> n | x << (32u - n); }
+static uint32_t rotr(uint32_t x, uint32_t n)
+{
+    return x >> n | x << (32u - n);
+}
 
-static void sha_block(uint32_t state[8], const uint8_t block[64]) {
+static void sha_block(uint32_t state[8], const uint8_t block[64])
+{
     uint32_t w[64];
     for (uint32_t i = 0; i < 16; i++) {
         const uint8_t *p = block + 4u * i;
@@ -113,7 +122,8 @@ static void sha_block(uint32_t state[8], const uint8_t block[64]) {
     }
 }
 
-void st_sha256(const void *data, uint64_t size, uint8_t out[32]) {
+void st_sha256(const void *data, uint64_t size, uint8_t out[32])
+{
     uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     const uint8_t *p = data;

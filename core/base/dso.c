@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *st_dso_open(const char *path, char *msg, uint64_t msg_size) {
+void *st_dso_open(const char *path, char *msg, uint64_t msg_size)
+{
     void *dso = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (msg_size != 0) {
         const char *text = dso == NULL ? dlerror() : NULL;
@@ -17,9 +18,13 @@ void *st_dso_open(const char *path, char *msg, uint64_t msg_size) {
     return dso;
 }
 
-void *st_dso_symbol(void *dso, const char *name) { return dlsym(dso, name); }
+void *st_dso_symbol(void *dso, const char *name)
+{
+    return dlsym(dso, name);
+}
 
-int st_dso_folder_of(const void *address, char *out, uint64_t out_size) {
+int st_dso_folder_of(const void *address, char *out, uint64_t out_size)
+{
     Dl_info info;
     char path[PATH_MAX];
     if (dladdr(address, &info) == 0 || info.dli_fname == NULL ||

@@ -18,7 +18,8 @@ typedef struct item {
     uint32_t index;
 } item;
 
-static int by_size(const void *a, const void *b) {
+static int by_size(const void *a, const void *b)
+{
     const item *x = a;
     const item *y = b;
     if (x->size != y->size) {
@@ -30,18 +31,21 @@ static int by_size(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static int round_up(uint64_t size, uint64_t align, uint64_t *out) {
+static int round_up(uint64_t size, uint64_t align, uint64_t *out)
+{
     const uint64_t rest = size % align;
     return st_add_u64(size, rest != 0 ? align - rest : 0, out);
 }
 
-static int overlaps(const st_interval *a, const st_interval *b) {
+static int overlaps(const st_interval *a, const st_interval *b)
+{
     return a->first <= b->last && b->first <= a->last;
 }
 
 /* Lowest offset where `block` of rounded size fits among the placed ones; 0 on overflow. */
 static int find_offset(const st_interval *blocks, const item *items, const uint32_t *placed,
-                       uint32_t n_placed, const item *wanted, uint64_t *out_offset) {
+                       uint32_t n_placed, const item *wanted, uint64_t *out_offset)
+{
     const st_interval *block = &blocks[wanted->index];
     uint64_t at = 0;
     for (uint32_t i = 0; i < n_placed; i++) {
@@ -66,7 +70,8 @@ static int find_offset(const st_interval *blocks, const item *items, const uint3
 
 /* Inserts items[which] into the list sorted by offset. */
 static void insert(const st_interval *blocks, const item *items, uint32_t *placed,
-                   uint32_t n_placed, uint32_t which) {
+                   uint32_t n_placed, uint32_t which)
+{
     const uint64_t offset = blocks[items[which].index].offset_bytes;
     uint32_t lo = 0;
     uint32_t hi = n_placed;
@@ -83,7 +88,8 @@ static void insert(const st_interval *blocks, const item *items, uint32_t *place
 }
 
 static int place_all(st_interval *blocks, const item *items, uint32_t *placed, uint32_t n,
-                     uint64_t *out_total) {
+                     uint64_t *out_total)
+{
     uint32_t n_placed = 0;
     for (uint32_t i = 0; i < n; i++) {
         st_interval *block = &blocks[items[i].index];
@@ -103,7 +109,8 @@ static int place_all(st_interval *blocks, const item *items, uint32_t *placed, u
 }
 
 int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t align,
-                     uint64_t *out_total) {
+                     uint64_t *out_total)
+{
     *out_total = 0;
     if (n == 0) {
         return 1;

@@ -13,7 +13,8 @@ typedef struct st_map_slot {
 #define FIRST_CAPACITY 16u
 
 /* Finaliser of MurmurHash3 (Appleby, public domain): every input bit reaches every output bit. */
-static uint64_t mix(uint64_t x) {
+static uint64_t mix(uint64_t x)
+{
     x ^= x >> 33;
     x *= UINT64_C(0xff51afd7ed558ccd);
     x ^= x >> 33;
@@ -21,24 +22,31 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 33);
 }
 
-static int is_full(uint32_t count, uint32_t capacity) {
+static int is_full(uint32_t count, uint32_t capacity)
+{
     return (uint64_t)(count + 1u) * 4u > (uint64_t)capacity * 3u;
 }
 
 /* The next capacity, or 0 when there is none. */
-static uint32_t next_capacity(uint32_t capacity) {
+static uint32_t next_capacity(uint32_t capacity)
+{
     return capacity == 0 ? FIRST_CAPACITY : capacity > UINT32_MAX / 2u ? 0 : capacity * 2u;
 }
 
-void st_map_init(st_map *map, st_mem *mem) { *map = (st_map){.mem = mem}; }
+void st_map_init(st_map *map, st_mem *mem)
+{
+    *map = (st_map){.mem = mem};
+}
 
-void st_map_deinit(st_map *map) {
+void st_map_deinit(st_map *map)
+{
     st_free(map->mem, map->slots);
     st_map_init(map, map->mem);
 }
 
 /* The slot of key, or the free one where it belongs. */
-static st_map_slot *find_slot(st_map_slot *slots, uint32_t capacity, uint64_t key) {
+static st_map_slot *find_slot(st_map_slot *slots, uint32_t capacity, uint64_t key)
+{
     uint32_t i = (uint32_t)mix(key) & (capacity - 1u);
     while (slots[i].value != 0 && slots[i].key != key) {
         i = (i + 1u) & (capacity - 1u);
@@ -46,11 +54,13 @@ static st_map_slot *find_slot(st_map_slot *slots, uint32_t capacity, uint64_t ke
     return &slots[i];
 }
 
-uint32_t st_map_get(const st_map *map, uint64_t key) {
+uint32_t st_map_get(const st_map *map, uint64_t key)
+{
     return map->capacity == 0 ? 0 : find_slot(map->slots, map->capacity, key)->value;
 }
 
-static int grow_map(st_map *map) {
+static int grow_map(st_map *map)
+{
     const uint32_t capacity = next_capacity(map->capacity);
     st_map_slot *slots = capacity ? st_calloc(map->mem, capacity, sizeof *slots) : NULL;
     if (slots == NULL) {
@@ -67,7 +77,8 @@ static int grow_map(st_map *map) {
     return 1;
 }
 
-int st_map_put(st_map *map, uint64_t key, uint32_t value) {
+int st_map_put(st_map *map, uint64_t key, uint32_t value)
+{
     if (is_full(map->count, map->capacity) && st_map_get(map, key) == 0 && !grow_map(map)) {
         return 0;
     }
@@ -78,16 +89,21 @@ int st_map_put(st_map *map, uint64_t key, uint32_t value) {
     return 1;
 }
 
-void st_hashset_init(st_hashset *set, st_mem *mem) { *set = (st_hashset){.mem = mem}; }
+void st_hashset_init(st_hashset *set, st_mem *mem)
+{
+    *set = (st_hashset){.mem = mem};
+}
 
-void st_hashset_deinit(st_hashset *set) {
+void st_hashset_deinit(st_hashset *set)
+{
     st_free(set->mem, set->hashes);
     st_free(set->mem, set->ids);
     st_hashset_init(set, set->mem);
 }
 
 uint32_t st_hashset_find(const st_hashset *set, uint64_t hash,
-                         int (*equal)(void *self, uint32_t id), void *self) {
+                         int (*equal)(void *self, uint32_t id), void *self)
+{
     if (set->capacity == 0) {
         return 0;
     }
@@ -100,7 +116,8 @@ uint32_t st_hashset_find(const st_hashset *set, uint64_t hash,
     return 0;
 }
 
-static void insert(uint64_t *hashes, uint32_t *ids, uint32_t capacity, uint64_t hash, uint32_t id) {
+static void insert(uint64_t *hashes, uint32_t *ids, uint32_t capacity, uint64_t hash, uint32_t id)
+{
     uint32_t i = (uint32_t)mix(hash) & (capacity - 1u);
     while (ids[i] != 0) {
         i = (i + 1u) & (capacity - 1u);
@@ -109,7 +126,8 @@ static void insert(uint64_t *hashes, uint32_t *ids, uint32_t capacity, uint64_t 
     ids[i] = id;
 }
 
-static int grow_set(st_hashset *set) {
+static int grow_set(st_hashset *set)
+{
     const uint32_t capacity = next_capacity(set->capacity);
     if (capacity == 0) {
         return 0;
@@ -134,7 +152,8 @@ static int grow_set(st_hashset *set) {
     return 1;
 }
 
-int st_hashset_add(st_hashset *set, uint64_t hash, uint32_t id) {
+int st_hashset_add(st_hashset *set, uint64_t hash, uint32_t id)
+{
     if (is_full(set->count, set->capacity) && !grow_set(set)) {
         return 0;
     }

@@ -30,10 +30,11 @@ typedef struct st_hashset {
 void st_hashset_init(st_hashset *set, st_mem *mem);
 void st_hashset_deinit(st_hashset *set);
 /* Id with this hash for which equal(self, id) holds, or 0. */
-uint32_t st_hashset_find(const st_hashset *set, uint64_t hash, int (*equal)(void *self, uint32_t id),
-                         void *self);
+uint32_t st_hashset_find(const st_hashset *set, uint64_t hash,
+                         int (*equal)(void *self, uint32_t id), void *self);
 int st_hashset_add(st_hashset *set, uint64_t hash, uint32_t id);
-/* *to, uninitialised storage, becomes a copy in `mem`; 0: out of memory, *to is then deinitialised. */
+/* *to, uninitialised storage, becomes a copy in `mem`; 0: out of memory, *to is then deinitialised.
+ */
 int st_hashset_clone(st_hashset *to, st_mem *mem, const st_hashset *from);
 
 uint64_t st_hash64(const void *data, uint64_t size, uint64_t seed);

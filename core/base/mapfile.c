@@ -22,7 +22,8 @@ struct st_file {
     _Atomic uint32_t refs;
 };
 
-static stator_status fail_errno(stator_diag **err, const char *path, int number) {
+static stator_status fail_errno(stator_diag **err, const char *path, int number)
+{
     const stator_status code = number == ENOENT || number == ENOTDIR ? STATOR_NOT_FOUND
                                : number == EACCES || number == EPERM ? STATOR_PERMISSION_DENIED
                                : number == ENOMEM || number == EMFILE || number == ENFILE
@@ -33,7 +34,8 @@ static stator_status fail_errno(stator_diag **err, const char *path, int number)
     return st_fail(err, code, "cannot read '%s': %s", path, reason);
 }
 
-static void remember(st_file *file, const struct stat *st) {
+static void remember(st_file *file, const struct stat *st)
+{
     file->size = (uint64_t)st->st_size;
     file->device = (uint64_t)st->st_dev;
     file->inode = (uint64_t)st->st_ino;
@@ -42,7 +44,8 @@ static void remember(st_file *file, const struct stat *st) {
 }
 
 /* Looks at the open descriptor and maps it. */
-static stator_status map_file(st_file *file, int fd, stator_diag **err) {
+static stator_status map_file(st_file *file, int fd, stator_diag **err)
+{
     struct stat st;
     if (fstat(fd, &st) != 0) {
         return fail_errno(err, file->path, errno);
@@ -63,7 +66,8 @@ static stator_status map_file(st_file *file, int fd, stator_diag **err) {
     return STATOR_OK;
 }
 
-stator_status st_file_open(st_mem *mem, const char *path, st_file **out_file, stator_diag **err) {
+stator_status st_file_open(st_mem *mem, const char *path, st_file **out_file, stator_diag **err)
+{
     *out_file = NULL;
     st_file *file = st_calloc(mem, 1, sizeof *file);
     char *copy = file != NULL ? st_strdup(mem, path) : NULL;
@@ -76,8 +80,7 @@ stator_status st_file_open(st_mem *mem, const char *path, st_file **out_file, st
     atomic_init(&file->refs, 1);
     /* O_NONBLOCK: opening a FIFO must not wait for its writer. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    stator_status status =
-        fd < 0 ? fail_errno(err, path, errno) : map_file(file, fd, err);
+    stator_status status = fd < 0 ? fail_errno(err, path, errno) : map_file(file, fd, err);
     if (fd >= 0) {
         close(fd);
     }
@@ -89,11 +92,13 @@ stator_status st_file_open(st_mem *mem, const char *path, st_file **out_file, st
     return STATOR_OK;
 }
 
-void st_file_retain(st_file *file) {
+void st_file_retain(st_file *file)
+{
     atomic_fetch_add_explicit(&file->refs, 1, memory_order_relaxed);
 }
 
-void st_file_release(st_file *file) {
+void st_file_release(st_file *file)
+{
     if (file != NULL && atomic_fetch_sub_explicit(&file->refs, 1, memory_order_acq_rel) == 1) {
         if (file->map != NULL) {
             munmap(file->map, (size_t)file->size);
@@ -103,13 +108,23 @@ void st_file_release(st_file *file) {
     }
 }
 
-uint64_t st_file_size(const st_file *file) { return file->size; }
+uint64_t st_file_size(const st_file *file)
+{
+    return file->size;
+}
 
-const char *st_file_path(const st_file *file) { return file->path; }
+const char *st_file_path(const st_file *file)
+{
+    return file->path;
+}
 
-const void *st_file_data(const st_file *file) { return file->map; }
+const void *st_file_data(const st_file *file)
+{
+    return file->map;
+}
 
-stator_status st_file_check(const st_file *file, stator_diag **err) {
+stator_status st_file_check(const st_file *file, stator_diag **err)
+{
     struct stat st;
     if (stat(file->path, &st) != 0) {
         if (errno == ENOENT) { /* deleted: the mapping keeps the old bytes */

@@ -7,13 +7,15 @@
 
 #define SEG_MAX_COUNT (UINT32_MAX - (1u << STATOR_COLUMN_BASE_LOG2) + 1u)
 
-void st_seg_init(st_seg *seg, st_mem *mem, uint32_t stride) {
+void st_seg_init(st_seg *seg, st_mem *mem, uint32_t stride)
+{
     memset(seg, 0, sizeof *seg);
     seg->mem = mem;
     seg->stride = stride;
 }
 
-void st_seg_deinit(st_seg *seg) {
+void st_seg_deinit(st_seg *seg)
+{
     for (uint32_t k = 0; k < STATOR_COLUMN_CHUNKS; k++) {
         st_free(seg->mem, seg->chunks[k]);
         seg->chunks[k] = NULL;
@@ -21,15 +23,20 @@ void st_seg_deinit(st_seg *seg) {
     seg->count = 0;
 }
 
-static uint32_t chunk_of(uint32_t i) {
+static uint32_t chunk_of(uint32_t i)
+{
     return 31u - (uint32_t)__builtin_clz(i + (1u << STATOR_COLUMN_BASE_LOG2)) -
            STATOR_COLUMN_BASE_LOG2;
 }
 
-static uint32_t chunk_begin(uint32_t k) { return ((1u << k) - 1u) << STATOR_COLUMN_BASE_LOG2; }
+static uint32_t chunk_begin(uint32_t k)
+{
+    return ((1u << k) - 1u) << STATOR_COLUMN_BASE_LOG2;
+}
 
 /* Zeroes elements first..end-1, chunk by chunk (they may have been used before a truncation). */
-static void clear(st_seg *seg, uint32_t first, uint32_t end) {
+static void clear(st_seg *seg, uint32_t first, uint32_t end)
+{
     while (first < end) {
         const uint32_t k = chunk_of(first);
         const uint64_t chunk_end =
@@ -40,7 +47,8 @@ static void clear(st_seg *seg, uint32_t first, uint32_t end) {
     }
 }
 
-int st_seg_grow(st_seg *seg, uint32_t n, uint32_t *out_index) {
+int st_seg_grow(st_seg *seg, uint32_t n, uint32_t *out_index)
+{
     *out_index = seg->count;
     if (n > SEG_MAX_COUNT - seg->count) {
         return 0;
@@ -66,7 +74,8 @@ int st_seg_grow(st_seg *seg, uint32_t n, uint32_t *out_index) {
     return 1;
 }
 
-void *st_seg_push(st_seg *seg, uint32_t *out_index) {
+void *st_seg_push(st_seg *seg, uint32_t *out_index)
+{
     uint32_t index = 0;
     if (!st_seg_grow(seg, 1, &index)) {
         return NULL;
@@ -77,12 +86,14 @@ void *st_seg_push(st_seg *seg, uint32_t *out_index) {
     return st_seg_at(seg, index);
 }
 
-void st_seg_truncate(st_seg *seg, uint32_t count) {
+void st_seg_truncate(st_seg *seg, uint32_t count)
+{
     if (count < seg->count) {
         seg->count = count;
     }
 }
 
-stator_column st_seg_column(const st_seg *seg) {
+stator_column st_seg_column(const st_seg *seg)
+{
     return (stator_column){(const void *const *)seg->chunks, seg->stride, 0};
 }

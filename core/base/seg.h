@@ -21,10 +21,12 @@ int st_seg_grow(st_seg *seg, uint32_t n, uint32_t *out_index);
 void *st_seg_push(st_seg *seg, uint32_t *out_index); /* one zeroed element, NULL: out of memory */
 void st_seg_truncate(st_seg *seg, uint32_t count);
 stator_column st_seg_column(const st_seg *seg);
-/* *to, uninitialised storage, becomes a copy in `mem`; 0: out of memory, *to is then deinitialised. */
+/* *to, uninitialised storage, becomes a copy in `mem`; 0: out of memory, *to is then deinitialised.
+ */
 int st_seg_clone(st_seg *to, st_mem *mem, const st_seg *from);
 
-static inline void *st_seg_at(const st_seg *seg, uint32_t i) {
+static inline void *st_seg_at(const st_seg *seg, uint32_t i)
+{
     uint32_t j = i + (1u << STATOR_COLUMN_BASE_LOG2);
     uint32_t k = 31u - (uint32_t)__builtin_clz(j) - STATOR_COLUMN_BASE_LOG2;
     return (char *)seg->chunks[k] +

@@ -7,15 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-void st_str_init(st_str *s, st_mem *mem) { *s = (st_str){.mem = mem}; }
+void st_str_init(st_str *s, st_mem *mem)
+{
+    *s = (st_str){.mem = mem};
+}
 
-void st_str_deinit(st_str *s) {
+void st_str_deinit(st_str *s)
+{
     st_free(s->mem, s->data);
     st_str_init(s, s->mem);
 }
 
 /* Room for n more bytes and the NUL. */
-static int reserve(st_str *s, uint64_t n) {
+static int reserve(st_str *s, uint64_t n)
+{
     uint64_t need = 0;
     if (s->failed || !st_add_u64(s->len, n, &need) || !st_add_u64(need, 1, &need)) {
         s->failed = 1;
@@ -36,7 +41,8 @@ static int reserve(st_str *s, uint64_t n) {
     return 1;
 }
 
-void st_str_addn(st_str *s, const char *text, uint64_t n) {
+void st_str_addn(st_str *s, const char *text, uint64_t n)
+{
     if (reserve(s, n)) {
         if (n != 0) {
             memcpy(s->data + s->len, text, (size_t)n);
@@ -46,9 +52,13 @@ void st_str_addn(st_str *s, const char *text, uint64_t n) {
     }
 }
 
-void st_str_add(st_str *s, const char *text) { st_str_addn(s, text, strlen(text)); }
+void st_str_add(st_str *s, const char *text)
+{
+    st_str_addn(s, text, strlen(text));
+}
 
-void st_str_vaddf(st_str *s, const char *format, va_list args) {
+void st_str_vaddf(st_str *s, const char *format, va_list args)
+{
     va_list again;
     va_copy(again, args);
     const uint64_t room = s->failed ? 0 : s->capacity - s->len;
@@ -64,16 +74,21 @@ void st_str_vaddf(st_str *s, const char *format, va_list args) {
     va_end(again);
 }
 
-void st_str_addf(st_str *s, const char *format, ...) {
+void st_str_addf(st_str *s, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
     st_str_vaddf(s, format, args);
     va_end(args);
 }
 
-int st_str_ok(const st_str *s) { return !s->failed; }
+int st_str_ok(const st_str *s)
+{
+    return !s->failed;
+}
 
-char *st_str_take(st_str *s, uint64_t *out_len) {
+char *st_str_take(st_str *s, uint64_t *out_len)
+{
     if (out_len != NULL) {
         *out_len = 0;
     }
@@ -91,7 +106,8 @@ char *st_str_take(st_str *s, uint64_t *out_len) {
 }
 
 /* Whatever the locale writes between the digits becomes one point. */
-static void fix_point(char *text) {
+static void fix_point(char *text)
+{
     char *out = text;
     int in_point = 0;
     for (const char *p = text; *p != '\0'; p++) {
@@ -106,7 +122,8 @@ static void fix_point(char *text) {
     *out = '\0';
 }
 
-const char *st_format_f64(double value, char buf[32]) {
+const char *st_format_f64(double value, char buf[32])
+{
     if (value != value) {
         return strcpy(buf, "nan");
     }
@@ -129,13 +146,20 @@ const char *st_format_f64(double value, char buf[32]) {
 
 #define NEAR_MAX 63u
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
 
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Damerau-Levenshtein distance in its restricted form (optimal string alignment), three rows. Both
  * lengths are at most NEAR_MAX. */
-static uint32_t distance(const char *a, uint32_t n, const char *b, uint32_t m) {
+static uint32_t distance(const char *a, uint32_t n, const char *b, uint32_t m)
+{
     uint32_t rows[3][NEAR_MAX + 1u];
     for (uint32_t j = 0; j <= m; j++) {
         rows[0][j] = j;
@@ -157,7 +181,8 @@ static uint32_t distance(const char *a, uint32_t n, const char *b, uint32_t m) {
     return rows[n % 3][m];
 }
 
-const char *st_nearest(const char *word, const char *const *candidates, uint32_t n) {
+const char *st_nearest(const char *word, const char *const *candidates, uint32_t n)
+{
     const char *best = NULL;
     const size_t len = strlen(word);
     if (len > NEAR_MAX) {
@@ -182,7 +207,8 @@ const char *st_nearest(const char *word, const char *const *candidates, uint32_t
     return best;
 }
 
-int st_glob(const char *pattern, const char *text) {
+int st_glob(const char *pattern, const char *text)
+{
     const char *star = NULL; /* the last star, and where its text begins */
     const char *from = NULL;
     while (*text != '\0') {
@@ -205,7 +231,8 @@ int st_glob(const char *pattern, const char *text) {
     return *pattern == '\0';
 }
 
-int st_list_has(const char *list, const char *word) {
+int st_list_has(const char *list, const char *word)
+{
     const size_t len = strlen(word);
     while (list != NULL && *list != '\0') {
         list += strspn(list, " ,");

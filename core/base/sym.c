@@ -11,7 +11,8 @@
 #include "core/base/check.h"
 #include <string.h>
 
-int st_symtab_init(st_symtab *tab, st_mem *mem) {
+int st_symtab_init(st_symtab *tab, st_mem *mem)
+{
     memset(tab, 0, sizeof *tab);
     tab->mem = mem;
     st_seg_init(&tab->syms, mem, sizeof(stator_sym_row));
@@ -29,7 +30,8 @@ int st_symtab_init(st_symtab *tab, st_mem *mem) {
     return 1;
 }
 
-void st_symtab_deinit(st_symtab *tab) {
+void st_symtab_deinit(st_symtab *tab)
+{
     st_seg_deinit(&tab->syms);
     st_seg_deinit(&tab->terms);
     st_seg_deinit(&tab->atoms);
@@ -38,9 +40,13 @@ void st_symtab_deinit(st_symtab *tab) {
     st_hashset_deinit(&tab->atom_set);
 }
 
-uint64_t st_abs_u64(int64_t v) { return v < 0 ? 0u - (uint64_t)v : (uint64_t)v; }
+uint64_t st_abs_u64(int64_t v)
+{
+    return v < 0 ? 0u - (uint64_t)v : (uint64_t)v;
+}
 
-uint64_t st_gcd_u64(uint64_t a, uint64_t b) {
+uint64_t st_gcd_u64(uint64_t a, uint64_t b)
+{
     while (b != 0) {
         const uint64_t r = a % b;
         a = b;
@@ -51,28 +57,33 @@ uint64_t st_gcd_u64(uint64_t a, uint64_t b) {
 
 /* ---- linear forms ---- */
 
-void st_lin_set(st_lin *lin, int64_t constant) {
+void st_lin_set(st_lin *lin, int64_t constant)
+{
     lin->constant = constant;
     lin->count = 0;
     lin->reserved = 0;
 }
 
-void st_lin_copy(st_lin *to, const st_lin *from) {
+void st_lin_copy(st_lin *to, const st_lin *from)
+{
     st_lin_set(to, from->constant);
     to->count = from->count;
     memcpy(to->terms, from->terms, from->count * sizeof from->terms[0]);
 }
 
-void st_lin_remove(st_lin *lin, uint32_t i) {
+void st_lin_remove(st_lin *lin, uint32_t i)
+{
     lin->count--;
     memmove(&lin->terms[i], &lin->terms[i + 1], (lin->count - i) * sizeof lin->terms[0]);
 }
 
-int st_lin_add_const(st_lin *lin, int64_t value) {
+int st_lin_add_const(st_lin *lin, int64_t value)
+{
     return st_add_i64(lin->constant, value, &lin->constant);
 }
 
-int st_lin_add_term(st_lin *lin, uint32_t atom, int64_t coef) {
+int st_lin_add_term(st_lin *lin, uint32_t atom, int64_t coef)
+{
     uint32_t i = lin->count;
     while (i > 0 && lin->terms[i - 1].atom >= atom) {
         i--;
@@ -98,7 +109,8 @@ int st_lin_add_term(st_lin *lin, uint32_t atom, int64_t coef) {
     return 1;
 }
 
-int st_lin_add_sym(const st_symtab *tab, st_lin *lin, uint32_t sym, int64_t factor) {
+int st_lin_add_sym(const st_symtab *tab, st_lin *lin, uint32_t sym, int64_t factor)
+{
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     int64_t v = 0;
     if (!st_mul_i64(row->constant, factor, &v) || !st_lin_add_const(lin, v)) {
@@ -113,7 +125,8 @@ int st_lin_add_sym(const st_symtab *tab, st_lin *lin, uint32_t sym, int64_t fact
     return 1;
 }
 
-int st_lin_add_lin(st_lin *lin, const st_lin *other, int64_t factor) {
+int st_lin_add_lin(st_lin *lin, const st_lin *other, int64_t factor)
+{
     int64_t v = 0;
     if (!st_mul_i64(other->constant, factor, &v) || !st_lin_add_const(lin, v)) {
         return 0;
@@ -127,7 +140,8 @@ int st_lin_add_lin(st_lin *lin, const st_lin *other, int64_t factor) {
     return 1;
 }
 
-int st_lin_scale(st_lin *lin, int64_t factor) {
+int st_lin_scale(st_lin *lin, int64_t factor)
+{
     if (factor == 0) {
         st_lin_set(lin, 0);
         return 1;
@@ -139,7 +153,8 @@ int st_lin_scale(st_lin *lin, int64_t factor) {
     return ok;
 }
 
-int64_t st_lin_coef(const st_lin *lin, uint32_t atom) {
+int64_t st_lin_coef(const st_lin *lin, uint32_t atom)
+{
     for (uint32_t i = 0; i < lin->count; i++) {
         if (lin->terms[i].atom == atom) {
             return lin->terms[i].coef;
@@ -155,7 +170,8 @@ typedef struct sym_key {
     const st_lin *lin;
 } sym_key;
 
-static int same_sym(void *self, uint32_t id) {
+static int same_sym(void *self, uint32_t id)
+{
     const sym_key *key = self;
     const stator_sym_row *row = st_sym_row_at(key->tab, id);
     if (row->constant != key->lin->constant || row->term_count != key->lin->count) {
@@ -170,7 +186,8 @@ static int same_sym(void *self, uint32_t id) {
     return 1;
 }
 
-static uint32_t add_sym_row(st_symtab *tab, const st_lin *lin, uint64_t hash) {
+static uint32_t add_sym_row(st_symtab *tab, const st_lin *lin, uint64_t hash)
+{
     const uint32_t terms_before = tab->terms.count;
     uint32_t begin = 0;
     uint32_t sym = 0;
@@ -190,7 +207,8 @@ static uint32_t add_sym_row(st_symtab *tab, const st_lin *lin, uint64_t hash) {
     return sym;
 }
 
-uint32_t st_lin_intern(st_symtab *tab, st_lin *lin) {
+uint32_t st_lin_intern(st_symtab *tab, st_lin *lin)
+{
     int changed = 0;
     if (!st_lin_canon(tab, lin, &changed) || lin->count > ST_SYM_MAX_TERMS) {
         return 0;
@@ -207,33 +225,36 @@ typedef struct atom_key {
     uint32_t kind, a, b, name;
 } atom_key;
 
-static int same_atom(void *self, uint32_t id) {
+static int same_atom(void *self, uint32_t id)
+{
     const atom_key *key = self;
     const stator_atom_row *row = st_atom_at(key->tab, id);
-    return row->kind == key->kind && row->a == key->a && row->b == key->b &&
-           row->name == key->name;
+    return row->kind == key->kind && row->a == key->a && row->b == key->b && row->name == key->name;
 }
 
-static uint64_t atom_hash(uint32_t kind, uint32_t a, uint32_t b, uint32_t name) {
+static uint64_t atom_hash(uint32_t kind, uint32_t a, uint32_t b, uint32_t name)
+{
     const uint32_t words[4] = {kind, a, b, name};
     return st_hash64(words, sizeof words, 0);
 }
 
-uint32_t st_atom_find(const st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b) {
+uint32_t st_atom_find(const st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b)
+{
     atom_key key = {tab, kind, a, b, 0};
     return st_hashset_find(&tab->atom_set, atom_hash(kind, a, b, 0), same_atom, &key);
 }
 
 /* Adds the row with its depth; into the set too unless it is an unnamed symbol. */
-static uint32_t add_atom_row(st_symtab *tab, const stator_atom_row *row, uint32_t depth) {
+static uint32_t add_atom_row(st_symtab *tab, const stator_atom_row *row, uint32_t depth)
+{
     uint32_t atom = 0;
     uint32_t unused = 0;
     stator_atom_row *to = st_seg_push(&tab->atoms, &atom);
     uint32_t *depth_at = to != NULL ? st_seg_push(&tab->depths, &unused) : NULL;
     const int is_fresh = row->kind == STATOR_ATOM_SYMBOL && row->name == 0;
     if (depth_at == NULL ||
-        (!is_fresh && !st_hashset_add(&tab->atom_set,
-                                      atom_hash(row->kind, row->a, row->b, row->name), atom))) {
+        (!is_fresh &&
+         !st_hashset_add(&tab->atom_set, atom_hash(row->kind, row->a, row->b, row->name), atom))) {
         st_seg_truncate(&tab->atoms, to != NULL ? atom : tab->atoms.count);
         st_seg_truncate(&tab->depths, tab->atoms.count);
         return 0;
@@ -243,7 +264,8 @@ static uint32_t add_atom_row(st_symtab *tab, const stator_atom_row *row, uint32_
     return atom;
 }
 
-static uint32_t sym_depth(const st_symtab *tab, uint32_t sym, int in_product) {
+static uint32_t sym_depth(const st_symtab *tab, uint32_t sym, int in_product)
+{
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     uint32_t depth = 0;
     for (uint32_t i = 0; i < row->term_count; i++) {
@@ -256,7 +278,8 @@ static uint32_t sym_depth(const st_symtab *tab, uint32_t sym, int in_product) {
     return depth;
 }
 
-uint32_t st_atom_make(st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b) {
+uint32_t st_atom_make(st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b)
+{
     if (a == 0 || b == 0) {
         return 0;
     }
@@ -276,7 +299,8 @@ uint32_t st_atom_make(st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b) {
     return add_atom_row(tab, &row, depth);
 }
 
-uint32_t st_sym_single_atom(const st_symtab *tab, uint32_t sym) {
+uint32_t st_sym_single_atom(const st_symtab *tab, uint32_t sym)
+{
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     if (row->constant != 0 || row->term_count != 1) {
         return 0;
@@ -285,13 +309,15 @@ uint32_t st_sym_single_atom(const st_symtab *tab, uint32_t sym) {
     return t->coef == 1 ? t->atom : 0;
 }
 
-uint32_t st_atom_sym(st_symtab *tab, uint32_t atom) {
+uint32_t st_atom_sym(st_symtab *tab, uint32_t atom)
+{
     st_lin lin;
     st_lin_set(&lin, 0);
     return atom != 0 && st_lin_add_term(&lin, atom, 1) ? st_lin_intern(tab, &lin) : 0;
 }
 
-uint32_t st_atom_base(const st_symtab *tab, uint32_t atom, int64_t *out_q) {
+uint32_t st_atom_base(const st_symtab *tab, uint32_t atom, int64_t *out_q)
+{
     const stator_atom_row *row = st_atom_at(tab, atom);
     int64_t q = 0;
     *out_q = 1;
@@ -309,7 +335,8 @@ uint32_t st_atom_base(const st_symtab *tab, uint32_t atom, int64_t *out_q) {
 /* ---- canonical sums ---- */
 
 /* k * mod(a, c) + k * c * floordiv(a, c) = k * a */
-static int join_mods(const st_symtab *tab, st_lin *lin, int *out_changed) {
+static int join_mods(const st_symtab *tab, st_lin *lin, int *out_changed)
+{
     for (uint32_t i = 0; i < lin->count; i++) {
         const stator_term_row t = lin->terms[i];
         const stator_atom_row *mod = st_atom_at(tab, t.atom);
@@ -334,7 +361,8 @@ static int join_mods(const st_symtab *tab, st_lin *lin, int *out_changed) {
 }
 
 /* a/b += n/d, reduced. */
-static int add_fraction(int64_t *a, int64_t *b, int64_t n, int64_t d) {
+static int add_fraction(int64_t *a, int64_t *b, int64_t n, int64_t d)
+{
     const int64_t g = (int64_t)st_gcd_u64((uint64_t)*b, (uint64_t)d);
     int64_t x = 0;
     int64_t y = 0;
@@ -350,7 +378,8 @@ static int add_fraction(int64_t *a, int64_t *b, int64_t n, int64_t d) {
 }
 
 /* All terms over the base of the exact division at i become one fraction of that base. */
-static int join_base(st_symtab *tab, st_lin *lin, uint32_t base, int *out_changed) {
+static int join_base(st_symtab *tab, st_lin *lin, uint32_t base, int *out_changed)
+{
     int64_t num = 0;
     int64_t den = 1;
     uint32_t n = 0;
@@ -379,12 +408,13 @@ static int join_base(st_symtab *tab, st_lin *lin, uint32_t base, int *out_change
     if (den == 1) {
         return st_lin_add_term(lin, base, num);
     }
-    const uint32_t divided = st_atom_make(tab, STATOR_ATOM_FLOORDIV, st_atom_sym(tab, base),
-                                          st_sym_int(tab, den));
+    const uint32_t divided =
+        st_atom_make(tab, STATOR_ATOM_FLOORDIV, st_atom_sym(tab, base), st_sym_int(tab, den));
     return divided != 0 && st_lin_add_term(lin, divided, num);
 }
 
-int st_lin_canon(st_symtab *tab, st_lin *lin, int *out_changed) {
+int st_lin_canon(st_symtab *tab, st_lin *lin, int *out_changed)
+{
     *out_changed = 0;
     if (!join_mods(tab, lin, out_changed)) {
         return 0;
@@ -406,14 +436,16 @@ int st_lin_canon(st_symtab *tab, st_lin *lin, int *out_changed) {
 
 /* ---- public: making and reading ---- */
 
-uint32_t st_sym_int(st_symtab *tab, int64_t value) {
+uint32_t st_sym_int(st_symtab *tab, int64_t value)
+{
     st_lin lin;
     st_lin_set(&lin, value);
     return st_lin_intern(tab, &lin);
 }
 
 uint32_t st_sym_symbol(st_symtab *tab, uint32_t name, int64_t lo, int64_t hi, int64_t divisor,
-                       uint32_t flags) {
+                       uint32_t flags)
+{
     atom_key key = {tab, STATOR_ATOM_SYMBOL, 0, 0, name};
     const uint64_t hash = atom_hash(STATOR_ATOM_SYMBOL, 0, 0, name);
     uint32_t atom = name != 0 ? st_hashset_find(&tab->atom_set, hash, same_atom, &key) : 0;
@@ -432,7 +464,8 @@ uint32_t st_sym_symbol(st_symtab *tab, uint32_t name, int64_t lo, int64_t hi, in
     return st_atom_sym(tab, atom);
 }
 
-static uint32_t combine(st_symtab *tab, uint32_t a, uint32_t b, int64_t factor) {
+static uint32_t combine(st_symtab *tab, uint32_t a, uint32_t b, int64_t factor)
+{
     st_lin lin;
     st_lin_set(&lin, 0);
     if (a == 0 || b == 0 || !st_lin_add_sym(tab, &lin, a, 1) ||
@@ -442,11 +475,18 @@ static uint32_t combine(st_symtab *tab, uint32_t a, uint32_t b, int64_t factor) 
     return st_lin_intern(tab, &lin);
 }
 
-uint32_t st_sym_add(st_symtab *tab, uint32_t a, uint32_t b) { return combine(tab, a, b, 1); }
+uint32_t st_sym_add(st_symtab *tab, uint32_t a, uint32_t b)
+{
+    return combine(tab, a, b, 1);
+}
 
-uint32_t st_sym_sub(st_symtab *tab, uint32_t a, uint32_t b) { return combine(tab, a, b, -1); }
+uint32_t st_sym_sub(st_symtab *tab, uint32_t a, uint32_t b)
+{
+    return combine(tab, a, b, -1);
+}
 
-uint32_t st_sym_op(st_symtab *tab, uint32_t op, uint32_t a, uint32_t b) {
+uint32_t st_sym_op(st_symtab *tab, uint32_t op, uint32_t a, uint32_t b)
+{
     switch (op) {
     case '+':
         return st_sym_add(tab, a, b);
@@ -469,18 +509,21 @@ uint32_t st_sym_op(st_symtab *tab, uint32_t op, uint32_t a, uint32_t b) {
     }
 }
 
-int st_sym_const(const st_symtab *tab, uint32_t sym, int64_t *out) {
+int st_sym_const(const st_symtab *tab, uint32_t sym, int64_t *out)
+{
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     *out = row->constant;
     return sym != 0 && row->term_count == 0;
 }
 
-uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym) {
+uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym)
+{
     const uint32_t atom = st_sym_single_atom(tab, sym);
     return atom != 0 && st_atom_at(tab, atom)->kind == STATOR_ATOM_SYMBOL ? atom : 0;
 }
 
-int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym) {
+int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym)
+{
     st_lin lin;
     st_lin_set(&lin, 0);
     st_lin_add_sym(tab, &lin, sym, 1);
@@ -488,7 +531,8 @@ int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym) {
     return g > INT64_MAX ? 1 : (int64_t)g;
 }
 
-st_sym_cols st_sym_columns(const st_symtab *tab) {
+st_sym_cols st_sym_columns(const st_symtab *tab)
+{
     return (st_sym_cols){st_seg_column(&tab->syms), st_seg_column(&tab->terms),
                          st_seg_column(&tab->atoms)};
 }

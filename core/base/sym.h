@@ -4,7 +4,8 @@
  * A sym is constant + sum(coef * atom); an atom is a symbol or an interned floordiv, mod, product,
  * min or max of syms. Terms are sorted by atom, equal forms have equal refs. Caps: 16 terms, depth
  * 4; past them an operation returns 0 and the caller specialises and says so. Overflow of int64 in
- * a constant also returns 0, as does division by the constant 0. Sym ref 0 is "none"; every integer is a sym.
+ * a constant also returns 0, as does division by the constant 0. Sym ref 0 is "none"; every integer
+ * is a sym.
  * Rules used: product distributes over sums; floordiv and mod take out multiples of the divisor
  * (floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(b, 2), gcd reduced); floordiv(floordiv(a,b),c)
  * = floordiv(a, b*c); mod is 0 when divisibility proves it; min and max fold when ranges prove an
@@ -21,9 +22,9 @@
 
 typedef struct st_symtab {
     st_mem *mem;
-    st_seg syms;  /* stator_sym_row */
-    st_seg terms; /* stator_term_row */
-    st_seg atoms; /* stator_atom_row; `name` is an id of the owner's string table */
+    st_seg syms;   /* stator_sym_row */
+    st_seg terms;  /* stator_term_row */
+    st_seg atoms;  /* stator_atom_row; `name` is an id of the owner's string table */
     st_seg depths; /* uint32_t by atom */
     st_hashset sym_set;
     st_hashset atom_set;
@@ -37,8 +38,8 @@ void st_symtab_deinit(st_symtab *tab);
 int st_symtab_clone(st_symtab *to, st_mem *mem, const st_symtab *from);
 
 uint32_t st_sym_int(st_symtab *tab, int64_t value);
-/* The symbol with this name id, made with range and divisor when new; an existing one is returned as
- * it is. name 0 always makes a fresh one. */
+/* The symbol with this name id, made with range and divisor when new; an existing one is returned
+ * as it is. name 0 always makes a fresh one. */
 uint32_t st_sym_symbol(st_symtab *tab, uint32_t name, int64_t lo, int64_t hi, int64_t divisor,
                        uint32_t flags);
 uint32_t st_sym_add(st_symtab *tab, uint32_t a, uint32_t b);
@@ -80,8 +81,8 @@ int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint
 void st_symprog_deinit(st_symprog *prog, st_mem *mem);
 int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out);
 
-/* Text: "2*N + floordiv(H, 2) + 1"; symbols by name through `name_of`. Parsing makes symbols that it
- * does not know with range [0, INT64_MAX]; 0 on a syntax error or a cap. */
+/* Text: "2*N + floordiv(H, 2) + 1"; symbols by name through `name_of`. Parsing makes symbols that
+ * it does not know with range [0, INT64_MAX]; 0 on a syntax error or a cap. */
 void st_sym_print(const st_symtab *tab, uint32_t sym,
                   const char *(*name_of)(void *self, uint32_t name), void *self, st_str *out);
 uint32_t st_sym_parse(st_symtab *tab, const char *text, uint64_t len,

@@ -10,7 +10,8 @@
 
 /* ---- products ---- */
 
-static int add_factors(const st_symtab *tab, uint32_t atom, st_mono *mono) {
+static int add_factors(const st_symtab *tab, uint32_t atom, st_mono *mono)
+{
     const stator_atom_row *row = st_atom_at(tab, atom);
     if (row->kind == STATOR_ATOM_PRODUCT) {
         return add_factors(tab, st_sym_single_atom(tab, row->a), mono) &&
@@ -28,14 +29,16 @@ static int add_factors(const st_symtab *tab, uint32_t atom, st_mono *mono) {
     return 1;
 }
 
-int st_mono_from_term(const st_symtab *tab, const stator_term_row *term, st_mono *out) {
+int st_mono_from_term(const st_symtab *tab, const stator_term_row *term, st_mono *out)
+{
     int64_t q = 1;
     const uint32_t base = st_atom_base(tab, term->atom, &q);
     *out = (st_mono){.num = term->coef, .den = q};
     return add_factors(tab, base, out);
 }
 
-int st_mono_mul(const st_mono *a, const st_mono *b, st_mono *out) {
+int st_mono_mul(const st_mono *a, const st_mono *b, st_mono *out)
+{
     *out = (st_mono){.num = 1, .den = 1};
     if (a->count + b->count > ST_MONO_MAX || !st_mul_i64(a->num, b->num, &out->num) ||
         !st_mul_i64(a->den, b->den, &out->den)) {
@@ -51,7 +54,8 @@ int st_mono_mul(const st_mono *a, const st_mono *b, st_mono *out) {
 }
 
 /* The atom of a product of one or more factors. */
-static uint32_t product_atom(st_symtab *tab, const st_mono *mono) {
+static uint32_t product_atom(st_symtab *tab, const st_mono *mono)
+{
     uint32_t atom = mono->atoms[0];
     for (uint32_t i = 1; i < mono->count && atom != 0; i++) {
         atom = st_atom_make(tab, STATOR_ATOM_PRODUCT, st_atom_sym(tab, atom),
@@ -60,7 +64,8 @@ static uint32_t product_atom(st_symtab *tab, const st_mono *mono) {
     return atom;
 }
 
-int st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono) {
+int st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono)
+{
     if (mono->num == 0) {
         return 1;
     }
@@ -72,14 +77,15 @@ int st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono) {
     }
     uint32_t atom = product_atom(tab, mono);
     if (atom != 0 && den != 1) {
-        atom = st_atom_make(tab, STATOR_ATOM_FLOORDIV, st_atom_sym(tab, atom),
-                            st_sym_int(tab, den));
+        atom =
+            st_atom_make(tab, STATOR_ATOM_FLOORDIV, st_atom_sym(tab, atom), st_sym_int(tab, den));
     }
     return atom != 0 && st_lin_add_term(lin, atom, num);
 }
 
 /* sum += x * b */
-static int add_term_times_sym(st_symtab *tab, st_lin *sum, const st_mono *x, uint32_t b) {
+static int add_term_times_sym(st_symtab *tab, st_lin *sum, const st_mono *x, uint32_t b)
+{
     const stator_sym_row row = *st_sym_row_at(tab, b);
     const st_mono constant = {.num = row.constant, .den = 1};
     st_mono product;
@@ -96,7 +102,8 @@ static int add_term_times_sym(st_symtab *tab, st_lin *sum, const st_mono *x, uin
     return 1;
 }
 
-uint32_t st_sym_mul(st_symtab *tab, uint32_t a, uint32_t b) {
+uint32_t st_sym_mul(st_symtab *tab, uint32_t a, uint32_t b)
+{
     if (a == 0 || b == 0) {
         return 0;
     }
@@ -127,7 +134,8 @@ uint32_t st_sym_mul(st_symtab *tab, uint32_t a, uint32_t b) {
 /* ---- minimum and maximum ---- */
 
 /* Moves what both forms have (equal terms, the smaller constant) to `common`. */
-static int split_common(st_lin *a, st_lin *b, st_lin *common) {
+static int split_common(st_lin *a, st_lin *b, st_lin *common)
+{
     const int64_t least = a->constant < b->constant ? a->constant : b->constant;
     st_lin_set(common, least);
     if (!st_sub_i64(a->constant, least, &a->constant) ||
@@ -146,7 +154,8 @@ static int split_common(st_lin *a, st_lin *b, st_lin *common) {
     return 1;
 }
 
-static uint64_t content(const st_lin *lin) {
+static uint64_t content(const st_lin *lin)
+{
     uint64_t g = st_abs_u64(lin->constant);
     for (uint32_t i = 0; i < lin->count; i++) {
         g = st_gcd_u64(g, st_abs_u64(lin->terms[i].coef));
@@ -154,7 +163,8 @@ static uint64_t content(const st_lin *lin) {
     return g;
 }
 
-static void divide(st_lin *lin, int64_t by) {
+static void divide(st_lin *lin, int64_t by)
+{
     lin->constant /= by;
     for (uint32_t i = 0; i < lin->count; i++) {
         lin->terms[i].coef /= by;
@@ -162,7 +172,8 @@ static void divide(st_lin *lin, int64_t by) {
 }
 
 /* min or max of two syms whose order is not known. */
-static uint32_t make_extremum(st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b) {
+static uint32_t make_extremum(st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b)
+{
     st_lin x;
     st_lin y;
     st_lin common;
@@ -190,7 +201,8 @@ static uint32_t make_extremum(st_symtab *tab, uint32_t kind, uint32_t a, uint32_
                                                                    : 0;
 }
 
-uint32_t st_sym_min(st_symtab *tab, uint32_t a, uint32_t b) {
+uint32_t st_sym_min(st_symtab *tab, uint32_t a, uint32_t b)
+{
     if (a == 0 || b == 0) {
         return 0;
     }
@@ -203,7 +215,8 @@ uint32_t st_sym_min(st_symtab *tab, uint32_t a, uint32_t b) {
     return make_extremum(tab, STATOR_ATOM_MIN, a, b);
 }
 
-uint32_t st_sym_max(st_symtab *tab, uint32_t a, uint32_t b) {
+uint32_t st_sym_max(st_symtab *tab, uint32_t a, uint32_t b)
+{
     if (a == 0 || b == 0) {
         return 0;
     }

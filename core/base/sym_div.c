@@ -15,7 +15,8 @@
 
 #define ROUNDS 16u /* of rewriting one division; each round but the last shrinks it */
 
-static uint64_t coef_gcd(const st_lin *lin, uint64_t g) {
+static uint64_t coef_gcd(const st_lin *lin, uint64_t g)
+{
     for (uint32_t i = 0; i < lin->count; i++) {
         g = st_gcd_u64(g, st_abs_u64(lin->terms[i].coef));
     }
@@ -23,7 +24,8 @@ static uint64_t coef_gcd(const st_lin *lin, uint64_t g) {
 }
 
 /* Is coef * atom always a multiple of c? Then *out is the quotient. */
-static int divides_term(const st_symtab *tab, const stator_term_row *t, int64_t c, st_mono *out) {
+static int divides_term(const st_symtab *tab, const stator_term_row *t, int64_t c, st_mono *out)
+{
     int64_t q = 1;
     const uint32_t base = st_atom_base(tab, t->atom, &q);
     int64_t all = 0;
@@ -33,7 +35,8 @@ static int divides_term(const st_symtab *tab, const stator_term_row *t, int64_t 
 }
 
 /* r = q*c + r with the coefficients and constant of the new r in [0, c); q grows. */
-static int split(st_symtab *tab, st_lin *r, int64_t c, st_lin *q) {
+static int split(st_symtab *tab, st_lin *r, int64_t c, st_lin *q)
+{
     if (!st_lin_add_const(q, st_floordiv(r->constant, c))) {
         return 0;
     }
@@ -58,7 +61,8 @@ static int split(st_symtab *tab, st_lin *r, int64_t c, st_lin *q) {
 
 /* floordiv(floordiv(x, b) + r, c) -> floordiv(x + b*r, b*c) when one division has coefficient 1.
  * Leaves everything as it is when numbers would overflow. */
-static int merge_nested(const st_symtab *tab, st_lin *r, int64_t *c) {
+static int merge_nested(const st_symtab *tab, st_lin *r, int64_t *c)
+{
     uint32_t found = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->count; i++) {
@@ -91,7 +95,8 @@ static int merge_nested(const st_symtab *tab, st_lin *r, int64_t *c) {
 
 /* Cancels what all coefficients of r and c have in common; the constant rounds down, which floor
  * allows: floor((g*x + k) / (g*c)) = floor((x + floor(k/g)) / c). */
-static void cancel(st_lin *r, int64_t *c) {
+static void cancel(st_lin *r, int64_t *c)
+{
     const int64_t g = (int64_t)coef_gcd(r, (uint64_t)*c);
     *c /= g;
     r->constant = st_floordiv(r->constant, g);
@@ -101,7 +106,8 @@ static void cancel(st_lin *r, int64_t *c) {
 }
 
 /* 1 when range(r) lies in one multiple of c: *out = floor(r / c). */
-static int fold_by_range(const st_symtab *tab, const st_lin *r, int64_t c, int64_t *out) {
+static int fold_by_range(const st_symtab *tab, const st_lin *r, int64_t c, int64_t *out)
+{
     int64_t lo = 0;
     int64_t hi = 0;
     st_lin_range(tab, r, ST_RANGE_STEPS, &lo, &hi);
@@ -110,7 +116,8 @@ static int fold_by_range(const st_symtab *tab, const st_lin *r, int64_t c, int64
 }
 
 /* floordiv(r, c) into q + floordiv(r', c'), all of r' needed. r->count 0 when nothing is left. */
-static int reduce_division(st_symtab *tab, st_lin *r, int64_t *c, st_lin *q) {
+static int reduce_division(st_symtab *tab, st_lin *r, int64_t *c, st_lin *q)
+{
     for (uint32_t round = 0; round < ROUNDS; round++) {
         int changed = 0;
         if (!st_lin_canon(tab, r, &changed) || !split(tab, r, *c, q)) {
@@ -138,7 +145,8 @@ static int reduce_division(st_symtab *tab, st_lin *r, int64_t *c, st_lin *q) {
     return 1;
 }
 
-uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c) {
+uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c)
+{
     st_lin q;
     st_lin r;
     st_lin_set(&q, 0);
@@ -157,8 +165,8 @@ uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c) {
         if (fold_by_range(tab, &r, c, &folded)) {
             return st_lin_add_const(&q, folded) ? st_lin_intern(tab, &q) : 0;
         }
-        const uint32_t atom = st_atom_make(tab, STATOR_ATOM_FLOORDIV, st_lin_intern(tab, &r),
-                                           st_sym_int(tab, c));
+        const uint32_t atom =
+            st_atom_make(tab, STATOR_ATOM_FLOORDIV, st_lin_intern(tab, &r), st_sym_int(tab, c));
         if (atom == 0 || !st_lin_add_term(&q, atom, 1)) {
             return 0;
         }
@@ -167,7 +175,8 @@ uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c) {
 }
 
 /* k * mod(x, m) counts as k * x modulo c when c divides k * m. */
-static int open_mods(const st_symtab *tab, st_lin *r, int64_t c, int *out_changed) {
+static int open_mods(const st_symtab *tab, st_lin *r, int64_t c, int *out_changed)
+{
     *out_changed = 0;
     for (uint32_t i = 0; i < r->count; i++) {
         const stator_term_row t = r->terms[i];
@@ -185,7 +194,8 @@ static int open_mods(const st_symtab *tab, st_lin *r, int64_t c, int *out_change
 }
 
 /* r modulo c, reduced: coefficients in [0, c), no multiples of c. */
-static int reduce_mod(st_symtab *tab, st_lin *r, int64_t c) {
+static int reduce_mod(st_symtab *tab, st_lin *r, int64_t c)
+{
     for (uint32_t round = 0; round < ROUNDS; round++) {
         st_lin unused;
         st_lin_set(&unused, 0);
@@ -202,7 +212,8 @@ static int reduce_mod(st_symtab *tab, st_lin *r, int64_t c) {
     return 1;
 }
 
-uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c) {
+uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c)
+{
     st_lin r;
     st_lin_copy(&r, a);
     if (!reduce_mod(tab, &r, c)) {
@@ -232,7 +243,8 @@ uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c) {
 
 /* ---- public ---- */
 
-uint32_t st_sym_floordiv(st_symtab *tab, uint32_t a, uint32_t b) {
+uint32_t st_sym_floordiv(st_symtab *tab, uint32_t a, uint32_t b)
+{
     int64_t c = 0;
     st_lin lin;
     st_lin_set(&lin, 0);
@@ -245,7 +257,8 @@ uint32_t st_sym_floordiv(st_symtab *tab, uint32_t a, uint32_t b) {
     return c != 0 && st_lin_add_sym(tab, &lin, a, 1) ? st_lin_div_int(tab, &lin, c) : 0;
 }
 
-uint32_t st_sym_ceildiv(st_symtab *tab, uint32_t a, uint32_t b) {
+uint32_t st_sym_ceildiv(st_symtab *tab, uint32_t a, uint32_t b)
+{
     int64_t c = 0;
     if (b != 0 && st_sym_const(tab, b, &c) && c > 0) {
         return st_sym_floordiv(tab, st_sym_add(tab, a, st_sym_int(tab, c - 1)), b);
@@ -254,7 +267,8 @@ uint32_t st_sym_ceildiv(st_symtab *tab, uint32_t a, uint32_t b) {
     return st_sym_mul(tab, st_sym_floordiv(tab, st_sym_mul(tab, a, minus_one), b), minus_one);
 }
 
-uint32_t st_sym_mod(st_symtab *tab, uint32_t a, uint32_t b) {
+uint32_t st_sym_mod(st_symtab *tab, uint32_t a, uint32_t b)
+{
     int64_t c = 0;
     st_lin lin;
     st_lin_set(&lin, 0);

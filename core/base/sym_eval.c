@@ -13,20 +13,24 @@
 #define STACK_MAX 64u
 #define CODE_MAX (1u << 20)
 
-static const stator_sym_row *sym_at(const st_sym_cols *cols, uint32_t sym) {
+static const stator_sym_row *sym_at(const st_sym_cols *cols, uint32_t sym)
+{
     return stator_column_at(&cols->syms, sym);
 }
 
-static const stator_term_row *term_at(const st_sym_cols *cols, uint32_t i) {
+static const stator_term_row *term_at(const st_sym_cols *cols, uint32_t i)
+{
     return stator_column_at(&cols->terms, i);
 }
 
-static const stator_atom_row *atom_at(const st_sym_cols *cols, uint32_t atom) {
+static const stator_atom_row *atom_at(const st_sym_cols *cols, uint32_t atom)
+{
     return stator_column_at(&cols->atoms, atom);
 }
 
 /* One operation on two numbers; 0 on overflow or division by zero. */
-static int apply(uint32_t kind, int64_t a, int64_t b, int64_t *out) {
+static int apply(uint32_t kind, int64_t a, int64_t b, int64_t *out)
+{
     switch (kind) {
     case STATOR_ATOM_FLOORDIV:
         if (b == 0 || (b == -1 && a == INT64_MIN)) {
@@ -57,7 +61,8 @@ static int eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint3
                 int64_t *out);
 
 static int eval_atom(const st_sym_cols *cols, uint32_t atom, const int64_t *env, uint32_t depth,
-                     int64_t *out) {
+                     int64_t *out)
+{
     const stator_atom_row *row = atom_at(cols, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         *out = env[row->index];
@@ -70,7 +75,8 @@ static int eval_atom(const st_sym_cols *cols, uint32_t atom, const int64_t *env,
 }
 
 static int eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint32_t depth,
-                int64_t *out) {
+                int64_t *out)
+{
     const stator_sym_row *row = sym_at(cols, sym);
     int64_t sum = row->constant;
     if (depth > EVAL_DEPTH_MAX) {
@@ -88,7 +94,8 @@ static int eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint3
     return 1;
 }
 
-int st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out) {
+int st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out)
+{
     *out = 0;
     return sym != 0 && eval(cols, sym, env, 0, out);
 }
@@ -104,7 +111,8 @@ typedef struct writer {
     uint32_t depth;
 } writer;
 
-static int emit(writer *w, int64_t op, int64_t argument, int push) {
+static int emit(writer *w, int64_t op, int64_t argument, int push)
+{
     int64_t *at = w->code.count < CODE_MAX ? st_vec_push(w->mem, &w->code) : NULL;
     int64_t *argument_at = NULL;
     if (at != NULL) {
@@ -121,7 +129,8 @@ static int emit(writer *w, int64_t op, int64_t argument, int push) {
 
 static int emit_sym(writer *w, uint32_t sym);
 
-static int emit_atom(writer *w, uint32_t atom) {
+static int emit_atom(writer *w, uint32_t atom)
+{
     const stator_atom_row *row = atom_at(w->cols, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         return emit(w, OP_SYMBOL, row->index, 1);
@@ -129,7 +138,8 @@ static int emit_atom(writer *w, uint32_t atom) {
     return emit_sym(w, row->a) && emit_sym(w, row->b) && emit(w, row->kind, 0, -1);
 }
 
-static int emit_sym(writer *w, uint32_t sym) {
+static int emit_sym(writer *w, uint32_t sym)
+{
     const stator_sym_row *row = sym_at(w->cols, sym);
     uint32_t i = 0;
     if (row->constant == 0 && row->term_count != 0 &&
@@ -150,7 +160,8 @@ static int emit_sym(writer *w, uint32_t sym) {
     return 1;
 }
 
-int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym) {
+int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym)
+{
     *prog = (st_symprog){.code = NULL};
     if (sym == 0) {
         return 0;
@@ -171,12 +182,14 @@ int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint
     return 1;
 }
 
-void st_symprog_deinit(st_symprog *prog, st_mem *mem) {
+void st_symprog_deinit(st_symprog *prog, st_mem *mem)
+{
     st_free(mem, prog->code);
     *prog = (st_symprog){.code = NULL};
 }
 
-int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out) {
+int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out)
+{
     int64_t stack[STACK_MAX];
     uint32_t n = 0;
     *out = prog->constant;

@@ -25,14 +25,17 @@ typedef struct st_mono {
 } st_mono;
 
 /* Rows. */
-static inline const stator_sym_row *st_sym_row_at(const st_symtab *tab, uint32_t sym) {
+static inline const stator_sym_row *st_sym_row_at(const st_symtab *tab, uint32_t sym)
+{
     return (const stator_sym_row *)st_seg_at(&tab->syms, sym);
 }
 static inline const stator_term_row *st_sym_term(const st_symtab *tab, const stator_sym_row *row,
-                                                 uint32_t i) {
+                                                 uint32_t i)
+{
     return (const stator_term_row *)st_seg_at(&tab->terms, row->term_begin + i);
 }
-static inline const stator_atom_row *st_atom_at(const st_symtab *tab, uint32_t atom) {
+static inline const stator_atom_row *st_atom_at(const st_symtab *tab, uint32_t atom)
+{
     return (const stator_atom_row *)st_seg_at(&tab->atoms, atom);
 }
 
@@ -60,7 +63,8 @@ uint32_t st_atom_find(const st_symtab *tab, uint32_t kind, uint32_t a, uint32_t 
 uint32_t st_atom_sym(st_symtab *tab, uint32_t atom); /* 1 * atom */
 /* The one atom of a sym that is exactly 1 * atom, else 0. */
 uint32_t st_sym_single_atom(const st_symtab *tab, uint32_t sym);
-/* When atom is floordiv(base, q) with q dividing base always: base and q. Else atom itself and 1. */
+/* When atom is floordiv(base, q) with q dividing base always: base and q. Else atom itself and 1.
+ */
 uint32_t st_atom_base(const st_symtab *tab, uint32_t atom, int64_t *out_q);
 
 /* Products (sym_arith.c). */

@@ -21,13 +21,14 @@ typedef struct poly {
     st_mono terms[POLY_MAX];
 } poly;
 
-static int same_atoms(const st_mono *a, const st_mono *b) {
-    return a->count == b->count &&
-           memcmp(a->atoms, b->atoms, a->count * sizeof a->atoms[0]) == 0;
+static int same_atoms(const st_mono *a, const st_mono *b)
+{
+    return a->count == b->count && memcmp(a->atoms, b->atoms, a->count * sizeof a->atoms[0]) == 0;
 }
 
 /* p += t; INT64_MIN is refused, so that every number can be negated. */
-static int poly_add(poly *p, const st_mono *t) {
+static int poly_add(poly *p, const st_mono *t)
+{
     for (uint32_t i = 0; i < p->count; i++) {
         if (same_atoms(&p->terms[i], t)) {
             if (!st_add_i64(p->terms[i].num, t->num, &p->terms[i].num) ||
@@ -51,7 +52,8 @@ static int poly_add(poly *p, const st_mono *t) {
 }
 
 /* The sym times `scale` (which every denominator divides). */
-static int poly_from_sym(const st_symtab *tab, uint32_t sym, int64_t scale, poly *out) {
+static int poly_from_sym(const st_symtab *tab, uint32_t sym, int64_t scale, poly *out)
+{
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     st_mono t = {.den = 1};
     out->count = 0;
@@ -72,7 +74,8 @@ static int poly_from_sym(const st_symtab *tab, uint32_t sym, int64_t scale, poly
 }
 
 /* scale becomes a multiple of every denominator in sym. */
-static int join_denominators(const st_symtab *tab, uint32_t sym, int64_t *scale) {
+static int join_denominators(const st_symtab *tab, uint32_t sym, int64_t *scale)
+{
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
         int64_t q = 1;
@@ -85,7 +88,8 @@ static int join_denominators(const st_symtab *tab, uint32_t sym, int64_t *scale)
     return 1;
 }
 
-static uint32_t poly_intern(st_symtab *tab, const poly *p) {
+static uint32_t poly_intern(st_symtab *tab, const poly *p)
+{
     st_lin lin;
     st_lin_set(&lin, 0);
     for (uint32_t i = 0; i < p->count; i++) {
@@ -97,7 +101,8 @@ static uint32_t poly_intern(st_symtab *tab, const poly *p) {
 }
 
 /* a / b as monomials: 1 when b's atoms are among a's; *out has a's other atoms and number 1. */
-static int mono_without(const st_mono *a, const st_mono *b, st_mono *out) {
+static int mono_without(const st_mono *a, const st_mono *b, st_mono *out)
+{
     *out = (st_mono){.num = 1, .den = 1};
     uint32_t j = 0;
     for (uint32_t i = 0; i < a->count; i++) {
@@ -115,14 +120,16 @@ typedef struct division {
     st_mono g;
 } division;
 
-static void divide_all(poly *p, int64_t by) {
+static void divide_all(poly *p, int64_t by)
+{
     for (uint32_t i = 0; i < p->count; i++) {
         p->terms[i].num /= by;
     }
 }
 
 /* Cancels the common integer factor, with the sign that makes b's numbers positive. */
-static int cancel_numbers(division *d) {
+static int cancel_numbers(division *d)
+{
     uint64_t g = 0;
     int all_negative = 1;
     for (uint32_t i = 0; i < d->a.count; i++) {
@@ -146,7 +153,8 @@ static int cancel_numbers(division *d) {
     return 1;
 }
 
-static int has_factor(const poly *p, const st_mono *factor) {
+static int has_factor(const poly *p, const st_mono *factor)
+{
     st_mono rest;
     for (uint32_t i = 0; i < p->count; i++) {
         if (!mono_without(&p->terms[i], factor, &rest)) {
@@ -156,7 +164,8 @@ static int has_factor(const poly *p, const st_mono *factor) {
     return 1;
 }
 
-static void drop_factor(poly *p, const st_mono *factor) {
+static void drop_factor(poly *p, const st_mono *factor)
+{
     for (uint32_t i = 0; i < p->count; i++) {
         st_mono rest;
         mono_without(&p->terms[i], factor, &rest);
@@ -166,7 +175,8 @@ static void drop_factor(poly *p, const st_mono *factor) {
 }
 
 /* Cancels one atom that every term of a and b has. */
-static int cancel_atom(division *d) {
+static int cancel_atom(division *d)
+{
     for (uint32_t i = 0; d->b.count != 0 && i < d->b.terms[0].count; i++) {
         const st_mono factor = {.num = 1, .den = 1, .count = 1, .atoms = {d->b.terms[0].atoms[i]}};
         st_mono g;
@@ -182,7 +192,8 @@ static int cancel_atom(division *d) {
 }
 
 /* p += t * b * sign */
-static int poly_add_product(poly *p, const st_mono *t, const poly *b, int64_t sign) {
+static int poly_add_product(poly *p, const st_mono *t, const poly *b, int64_t sign)
+{
     for (uint32_t i = 0; i < b->count; i++) {
         st_mono x;
         if (!st_mono_mul(t, &b->terms[i], &x) || !st_mul_i64(x.num, sign, &x.num) ||
@@ -194,7 +205,8 @@ static int poly_add_product(poly *p, const st_mono *t, const poly *b, int64_t si
 }
 
 /* The term of highest degree, the first of these: what long division looks for. */
-static const st_mono *leading(const poly *b) {
+static const st_mono *leading(const poly *b)
+{
     const st_mono *lead = &b->terms[0];
     for (uint32_t i = 1; i < b->count; i++) {
         lead = b->terms[i].count > lead->count ? &b->terms[i] : lead;
@@ -204,7 +216,8 @@ static const st_mono *leading(const poly *b) {
 
 /* The first term of a that gives up a multiple of lead; *out is that multiple's quotient. A single
  * divisor takes what it can of every coefficient, a sum only what goes without rest. */
-static int find_multiple(const poly *a, const st_mono *lead, int is_single, st_mono *out) {
+static int find_multiple(const poly *a, const st_mono *lead, int is_single, st_mono *out)
+{
     for (uint32_t i = 0; i < a->count; i++) {
         const int64_t n = st_floordiv(a->terms[i].num, lead->num);
         if (n != 0 && (is_single || a->terms[i].num % lead->num == 0) &&
@@ -217,7 +230,8 @@ static int find_multiple(const poly *a, const st_mono *lead, int is_single, st_m
 }
 
 /* Takes multiples of b out of a. By a sum b this counts only when fewer terms are left. */
-static int take_multiples(division *d) {
+static int take_multiples(division *d)
+{
     if (d->b.count == 0) {
         return 0;
     }
@@ -241,7 +255,8 @@ static int take_multiples(division *d) {
     return 1;
 }
 
-static int start_division(st_symtab *tab, uint32_t a, uint32_t b, division *d) {
+static int start_division(st_symtab *tab, uint32_t a, uint32_t b, division *d)
+{
     int64_t scale = 1;
     d->q.count = 0;
     d->g = (st_mono){.num = 1, .den = 1};
@@ -259,7 +274,8 @@ static int start_division(st_symtab *tab, uint32_t a, uint32_t b, division *d) {
 }
 
 /* floordiv(floordiv(x, y), b) = floordiv(x, y*b) for b > 0; 0 when it is not of that form. */
-static uint32_t div_nested(st_symtab *tab, uint32_t a, uint32_t b) {
+static uint32_t div_nested(st_symtab *tab, uint32_t a, uint32_t b)
+{
     const uint32_t atom = st_sym_single_atom(tab, a);
     int64_t lo = 0;
     int64_t hi = 0;
@@ -275,7 +291,8 @@ static uint32_t div_nested(st_symtab *tab, uint32_t a, uint32_t b) {
 }
 
 /* 1 when floor(a / b) is surely 0 or -1: *out is which. */
-static int fold_small(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out) {
+static int fold_small(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out)
+{
     st_lin x;
     st_lin y;
     int64_t lo = 0;
@@ -295,7 +312,8 @@ static int fold_small(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out
            st_lin_lower(tab, &y, ST_RANGE_STEPS) >= (lo >= 0 ? 1 : 0);
 }
 
-uint32_t st_sym_div_sym(st_symtab *tab, uint32_t a, uint32_t b) {
+uint32_t st_sym_div_sym(st_symtab *tab, uint32_t a, uint32_t b)
+{
     division d;
     st_lin lin;
     int64_t c = 0;
@@ -329,7 +347,8 @@ uint32_t st_sym_div_sym(st_symtab *tab, uint32_t a, uint32_t b) {
 }
 
 /* g * a, where g may have a denominator that a makes up for. */
-static uint32_t scale_back(st_symtab *tab, uint32_t a, const st_mono *g) {
+static uint32_t scale_back(st_symtab *tab, uint32_t a, const st_mono *g)
+{
     st_mono whole = *g;
     whole.den = 1;
     st_lin lin;
@@ -338,12 +357,12 @@ static uint32_t scale_back(st_symtab *tab, uint32_t a, const st_mono *g) {
         return 0;
     }
     const uint32_t product = st_sym_mul(tab, a, st_lin_intern(tab, &lin));
-    return product != 0 && g->den != 1
-               ? st_sym_floordiv(tab, product, st_sym_int(tab, g->den))
-               : product;
+    return product != 0 && g->den != 1 ? st_sym_floordiv(tab, product, st_sym_int(tab, g->den))
+                                       : product;
 }
 
-uint32_t st_sym_mod_sym(st_symtab *tab, uint32_t a, uint32_t b) {
+uint32_t st_sym_mod_sym(st_symtab *tab, uint32_t a, uint32_t b)
+{
     division d;
     st_lin lin;
     int64_t c = 0;

@@ -4,10 +4,10 @@
  * youngest atom is eliminated, in every way that bounds it from the right side, and the result
  * bounded again, within a budget of steps:
  *
- *     q * floordiv(a, c)   = q/c * (a - m), m = mod(a, c) in [m0, m1]      (the form is scaled by c)
- *     q * min(x, y)        q > 0: the lower of both cases, q < 0: the higher; max the other way
- *     q * x*y              q > 0: at least q * lo(y) * x when x >= 0, q < 0: q * hi(y) * x
- *     q * mod(a, b)        q < 0: at least q * a when a >= 0, and q * (b - 1)
+ *     q * floordiv(a, c)   = q/c * (a - m), m = mod(a, c) in [m0, m1]      (the form is scaled by
+ * c) q * min(x, y)        q > 0: the lower of both cases, q < 0: the higher; max the other way q *
+ * x*y              q > 0: at least q * lo(y) * x when x >= 0, q < 0: q * hi(y) * x q * mod(a, b) q
+ * < 0: at least q * a when a >= 0, and q * (b - 1)
  *
  * The bound is then rounded up to the next value the coefficients allow (2*N + 1 >= 0 gives 1).
  * INT64_MIN and INT64_MAX stand for no bound; overflow loses the bound, never makes a wrong one. */
@@ -20,12 +20,19 @@ typedef struct prover {
     uint32_t steps; /* left */
 } prover;
 
-static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* ---- naive bounds ---- */
 
-uint64_t st_lin_modulus(const st_symtab *tab, const st_lin *lin) {
+uint64_t st_lin_modulus(const st_symtab *tab, const st_lin *lin)
+{
     uint64_t g = 0;
     for (uint32_t i = 0; i < lin->count; i++) {
         const uint64_t k = st_abs_u64(lin->terms[i].coef);
@@ -37,7 +44,8 @@ uint64_t st_lin_modulus(const st_symtab *tab, const st_lin *lin) {
 }
 
 /* The least value >= lo that is congruent to the form's constant. */
-static int64_t round_up(const st_symtab *tab, const st_lin *lin, int64_t lo) {
+static int64_t round_up(const st_symtab *tab, const st_lin *lin, int64_t lo)
+{
     const uint64_t g = st_lin_modulus(tab, lin);
     if (g <= 1 || g > INT64_MAX) {
         return lo;
@@ -49,7 +57,8 @@ static int64_t round_up(const st_symtab *tab, const st_lin *lin, int64_t lo) {
     return st_add_i64(lo, shift, &up) ? up : lo;
 }
 
-static int64_t naive_lower(const st_symtab *tab, const st_lin *lin) {
+static int64_t naive_lower(const st_symtab *tab, const st_lin *lin)
+{
     int64_t sum = lin->constant;
     for (uint32_t i = 0; i < lin->count; i++) {
         const int64_t k = lin->terms[i].coef;
@@ -64,7 +73,8 @@ static int64_t naive_lower(const st_symtab *tab, const st_lin *lin) {
     return lin->count == 0 ? sum : round_up(tab, lin, sum);
 }
 
-static void naive_range(const st_symtab *tab, uint32_t sym, int64_t *lo, int64_t *hi) {
+static void naive_range(const st_symtab *tab, uint32_t sym, int64_t *lo, int64_t *hi)
+{
     st_lin lin;
     st_lin_set(&lin, 0);
     *lo = st_lin_add_sym(tab, &lin, sym, 1) ? naive_lower(tab, &lin) : INT64_MIN;
@@ -78,7 +88,8 @@ static void naive_range(const st_symtab *tab, uint32_t sym, int64_t *lo, int64_t
 static int64_t lower(prover *p, const st_lin *lin, uint32_t below);
 
 /* The bound of `rest` + q * sym. */
-static int64_t lower_with(prover *p, const st_lin *rest, uint32_t sym, int64_t q, uint32_t below) {
+static int64_t lower_with(prover *p, const st_lin *rest, uint32_t sym, int64_t q, uint32_t below)
+{
     st_lin lin;
     st_lin_copy(&lin, rest);
     return st_lin_add_sym(p->tab, &lin, sym, q) ? lower(p, &lin, below) : INT64_MIN;
@@ -87,7 +98,8 @@ static int64_t lower_with(prover *p, const st_lin *rest, uint32_t sym, int64_t q
 /* The bound of rest + q * (a - m) / c, m the remainder of a by c (or just in [0, c-1] when c is
  * only a bound of the divisor). */
 static int64_t lower_quotient(prover *p, const st_lin *rest, uint32_t a, int64_t c, int64_t q,
-                              uint32_t atom) {
+                              uint32_t atom)
+{
     const int64_t g = (int64_t)st_gcd_u64(st_abs_u64(q), (uint64_t)c);
     const int64_t s = c / g;
     const int64_t f = q / g;
@@ -114,7 +126,8 @@ static int64_t lower_quotient(prover *p, const st_lin *rest, uint32_t a, int64_t
     return bound == INT64_MIN ? INT64_MIN : s == 1 ? bound : -st_floordiv(-bound, s);
 }
 
-static int64_t without_floordiv(prover *p, const st_lin *rest, uint32_t atom, int64_t q) {
+static int64_t without_floordiv(prover *p, const st_lin *rest, uint32_t atom, int64_t q)
+{
     const stator_atom_row *row = st_atom_at(p->tab, atom);
     int64_t c = 0;
     if (st_sym_const(p->tab, row->b, &c)) {
@@ -144,7 +157,8 @@ static int64_t without_floordiv(prover *p, const st_lin *rest, uint32_t atom, in
 
 /* b * floordiv(a, b) = a - mod(a, b), mod in [0, b - 1] for b >= 1 */
 static int64_t without_division_product(prover *p, const st_lin *rest, uint32_t x, uint32_t y,
-                                        uint32_t atom, int64_t q) {
+                                        uint32_t atom, int64_t q)
+{
     const uint32_t x_atom = st_sym_single_atom(p->tab, x);
     const stator_atom_row *div = x_atom != 0 ? st_atom_at(p->tab, x_atom) : NULL;
     int64_t lo = 0;
@@ -169,7 +183,8 @@ static int64_t without_division_product(prover *p, const st_lin *rest, uint32_t 
 }
 
 static int64_t without_factor(prover *p, const st_lin *rest, uint32_t x, uint32_t y, uint32_t atom,
-                              int64_t q) {
+                              int64_t q)
+{
     int64_t x_lo = 0;
     int64_t lo = 0;
     int64_t hi = 0;
@@ -183,7 +198,8 @@ static int64_t without_factor(prover *p, const st_lin *rest, uint32_t x, uint32_
     return lower_with(p, rest, x, k, atom);
 }
 
-static int64_t without_product(prover *p, const st_lin *rest, uint32_t atom, int64_t q) {
+static int64_t without_product(prover *p, const st_lin *rest, uint32_t atom, int64_t q)
+{
     const stator_atom_row *row = st_atom_at(p->tab, atom);
     int64_t best = without_division_product(p, rest, row->a, row->b, atom, q);
     best = max_i64(best, without_division_product(p, rest, row->b, row->a, atom, q));
@@ -191,7 +207,8 @@ static int64_t without_product(prover *p, const st_lin *rest, uint32_t atom, int
     return max_i64(best, without_factor(p, rest, row->b, row->a, atom, q));
 }
 
-static int64_t without_mod(prover *p, const st_lin *rest, uint32_t atom, int64_t q) {
+static int64_t without_mod(prover *p, const st_lin *rest, uint32_t atom, int64_t q)
+{
     const stator_atom_row *row = st_atom_at(p->tab, atom);
     int64_t best = INT64_MIN;
     int64_t lo = 0;
@@ -225,14 +242,16 @@ static int64_t without_mod(prover *p, const st_lin *rest, uint32_t atom, int64_t
     return best;
 }
 
-static int64_t without_extremum(prover *p, const st_lin *rest, uint32_t atom, int64_t q) {
+static int64_t without_extremum(prover *p, const st_lin *rest, uint32_t atom, int64_t q)
+{
     const stator_atom_row *row = st_atom_at(p->tab, atom);
     const int64_t x = lower_with(p, rest, row->a, q, atom);
     const int64_t y = lower_with(p, rest, row->b, q, atom);
     return (row->kind == STATOR_ATOM_MIN) == (q > 0) ? min_i64(x, y) : max_i64(x, y);
 }
 
-static int64_t eliminate(prover *p, const st_lin *lin, uint32_t i) {
+static int64_t eliminate(prover *p, const st_lin *lin, uint32_t i)
+{
     const uint32_t atom = lin->terms[i].atom;
     const int64_t q = lin->terms[i].coef;
     st_lin rest;
@@ -254,7 +273,8 @@ static int64_t eliminate(prover *p, const st_lin *lin, uint32_t i) {
 }
 
 /* A bound of the form; only atoms older than `below` are eliminated. */
-static int64_t lower(prover *p, const st_lin *lin, uint32_t below) {
+static int64_t lower(prover *p, const st_lin *lin, uint32_t below)
+{
     int64_t best = naive_lower(p->tab, lin);
     for (uint32_t i = lin->count; i-- > 0 && p->steps > 0;) {
         const uint32_t atom = lin->terms[i].atom;
@@ -266,22 +286,24 @@ static int64_t lower(prover *p, const st_lin *lin, uint32_t below) {
     return best == INT64_MIN || lin->count == 0 ? best : round_up(p->tab, lin, best);
 }
 
-int64_t st_lin_lower(const st_symtab *tab, const st_lin *lin, uint32_t steps) {
+int64_t st_lin_lower(const st_symtab *tab, const st_lin *lin, uint32_t steps)
+{
     prover p = {tab, steps};
     return lower(&p, lin, UINT32_MAX);
 }
 
 void st_lin_range(const st_symtab *tab, const st_lin *lin, uint32_t steps, int64_t *out_lo,
-                  int64_t *out_hi) {
+                  int64_t *out_hi)
+{
     st_lin negated;
     st_lin_copy(&negated, lin);
     *out_lo = st_lin_lower(tab, lin, steps);
-    const int64_t up =
-        st_lin_scale(&negated, -1) ? st_lin_lower(tab, &negated, steps) : INT64_MIN;
+    const int64_t up = st_lin_scale(&negated, -1) ? st_lin_lower(tab, &negated, steps) : INT64_MIN;
     *out_hi = up == INT64_MIN ? INT64_MAX : -up;
 }
 
-void st_sym_range(const st_symtab *tab, uint32_t sym, int64_t *out_lo, int64_t *out_hi) {
+void st_sym_range(const st_symtab *tab, uint32_t sym, int64_t *out_lo, int64_t *out_hi)
+{
     st_lin lin;
     st_lin_set(&lin, 0);
     if (!st_lin_add_sym(tab, &lin, sym, 1)) {
@@ -301,14 +323,16 @@ typedef struct range {
 } range;
 
 /* floor(v / d) for d >= 1, where v and d may be open. */
-static int64_t open_div(int64_t v, int64_t d) {
+static int64_t open_div(int64_t v, int64_t d)
+{
     if (v == INT64_MIN || v == INT64_MAX) {
         return v;
     }
     return d == INT64_MAX ? (v < 0 ? -1 : 0) : st_floordiv(v, d);
 }
 
-static range quotient_range(range a, range b) {
+static range quotient_range(range a, range b)
+{
     if (b.lo < 0) {
         return (range){INT64_MIN, INT64_MAX};
     }
@@ -317,7 +341,8 @@ static range quotient_range(range a, range b) {
     return (range){open_div(a.lo, a.lo >= 0 ? d1 : d0), open_div(a.hi, a.hi >= 0 ? d0 : d1)};
 }
 
-static range mod_range(range a, range b) {
+static range mod_range(range a, range b)
+{
     range r = {b.lo < 0 ? (b.lo == INT64_MIN ? INT64_MIN : b.lo + 1) : 0,
                b.hi == INT64_MAX ? INT64_MAX : max_i64(b.hi - 1, 0)};
     if (b.lo >= 0 && a.lo >= 0) {
@@ -327,7 +352,8 @@ static range mod_range(range a, range b) {
 }
 
 /* v * w where INT64_MIN and INT64_MAX are infinite. */
-static int64_t open_mul(int64_t v, int64_t w) {
+static int64_t open_mul(int64_t v, int64_t w)
+{
     if (v == 0 || w == 0) {
         return 0;
     }
@@ -340,14 +366,16 @@ static int64_t open_mul(int64_t v, int64_t w) {
     return r;
 }
 
-static range product_range(range a, range b) {
+static range product_range(range a, range b)
+{
     const int64_t c[4] = {open_mul(a.lo, b.lo), open_mul(a.lo, b.hi), open_mul(a.hi, b.lo),
                           open_mul(a.hi, b.hi)};
     return (range){min_i64(min_i64(c[0], c[1]), min_i64(c[2], c[3])),
                    max_i64(max_i64(c[0], c[1]), max_i64(c[2], c[3]))};
 }
 
-static range atom_range(const stator_atom_row *row, range a, range b) {
+static range atom_range(const stator_atom_row *row, range a, range b)
+{
     switch (row->kind) {
     case STATOR_ATOM_FLOORDIV:
         return quotient_range(a, b);
@@ -362,7 +390,8 @@ static range atom_range(const stator_atom_row *row, range a, range b) {
     }
 }
 
-static int64_t atom_divisor(const st_symtab *tab, const stator_atom_row *row) {
+static int64_t atom_divisor(const st_symtab *tab, const stator_atom_row *row)
+{
     const int64_t a = st_sym_divisor(tab, row->a);
     const int64_t b = st_sym_divisor(tab, row->b);
     int64_t c = 0;
@@ -376,7 +405,8 @@ static int64_t atom_divisor(const st_symtab *tab, const stator_atom_row *row) {
     return g > 0 ? g : 1;
 }
 
-void st_atom_facts(const st_symtab *tab, stator_atom_row *row) {
+void st_atom_facts(const st_symtab *tab, stator_atom_row *row)
+{
     range a;
     range b;
     st_sym_range(tab, row->a, &a.lo, &a.hi);
@@ -390,7 +420,8 @@ void st_atom_facts(const st_symtab *tab, stator_atom_row *row) {
 /* ---- proofs ---- */
 
 /* d = b - a with every mod(x, y) written as x - y * floordiv(x, y); 0 when that passes a cap. */
-static int open_mods(st_symtab *tab, st_lin *d) {
+static int open_mods(st_symtab *tab, st_lin *d)
+{
     for (uint32_t round = 0; round < ST_SYM_MAX_TERMS; round++) {
         uint32_t i = 0;
         while (i < d->count && st_atom_at(tab, d->terms[i].atom)->kind != STATOR_ATOM_MOD) {
@@ -412,12 +443,14 @@ static int open_mods(st_symtab *tab, st_lin *d) {
     return 0;
 }
 
-static range both(range a, range b) {
+static range both(range a, range b)
+{
     return (range){max_i64(a.lo, b.lo), min_i64(a.hi, b.hi)};
 }
 
 /* Range of b - a; 0 when it cannot be formed. */
-static int difference(st_symtab *tab, uint32_t a, uint32_t b, range *out, st_lin *d) {
+static int difference(st_symtab *tab, uint32_t a, uint32_t b, range *out, st_lin *d)
+{
     st_lin_set(d, 0);
     if (a == 0 || b == 0 || !st_lin_add_sym(tab, d, b, 1) || !st_lin_add_sym(tab, d, a, -1)) {
         return 0;
@@ -433,7 +466,8 @@ static int difference(st_symtab *tab, uint32_t a, uint32_t b, range *out, st_lin
     return 1;
 }
 
-int st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b) {
+int st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b)
+{
     range r;
     st_lin d;
     if (a == b && a != 0) {
@@ -452,7 +486,8 @@ int st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b) {
     return g > 1 && st_abs_u64(d.constant) % g != 0 ? 0 : -1;
 }
 
-int st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b) {
+int st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b)
+{
     range r;
     st_lin d;
     if (!difference(tab, a, b, &r, &d)) {
@@ -461,7 +496,8 @@ int st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b) {
     return r.lo >= 1 ? 1 : r.hi <= 0 ? 0 : -1;
 }
 
-int st_sym_le(st_symtab *tab, uint32_t a, uint32_t b) {
+int st_sym_le(st_symtab *tab, uint32_t a, uint32_t b)
+{
     range r;
     st_lin d;
     if (!difference(tab, a, b, &r, &d)) {

@@ -24,21 +24,31 @@ typedef struct function {
 } function;
 
 static const function functions[] = {
-    {"floordiv", STATOR_ATOM_FLOORDIV, '/'}, {"mod", STATOR_ATOM_MOD, '%'},
-    {"min", STATOR_ATOM_MIN, 'm'},           {"max", STATOR_ATOM_MAX, 'M'},
+    {"floordiv", STATOR_ATOM_FLOORDIV, '/'},
+    {"mod", STATOR_ATOM_MOD, '%'},
+    {"min", STATOR_ATOM_MIN, 'm'},
+    {"max", STATOR_ATOM_MAX, 'M'},
     {"ceildiv", 0, 'c'},
 };
 #define FUNCTION_COUNT (sizeof functions / sizeof functions[0])
 
-static int is_digit(char c) { return c >= '0' && c <= '9'; }
+static int is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
 
-static int is_name_start(char c) {
+static int is_name_start(char c)
+{
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static int is_name_char(char c) { return is_name_start(c) || is_digit(c) || c == '.'; }
+static int is_name_char(char c)
+{
+    return is_name_start(c) || is_digit(c) || c == '.';
+}
 
-static const function *find_function(const char *s, uint64_t n) {
+static const function *find_function(const char *s, uint64_t n)
+{
     for (size_t i = 0; i < FUNCTION_COUNT; i++) {
         if (strlen(functions[i].name) == n && memcmp(functions[i].name, s, (size_t)n) == 0) {
             return &functions[i];
@@ -56,7 +66,8 @@ typedef struct printer {
     st_str *out;
 } printer;
 
-static int is_plain(const char *name) {
+static int is_plain(const char *name)
+{
     uint64_t n = 0;
     if (!is_name_start(name[0])) {
         return 0;
@@ -68,11 +79,13 @@ static int is_plain(const char *name) {
 }
 
 /* A symbol that was parsed from "$7" may keep that text as its name. */
-static int is_dollar(const char *name) {
+static int is_dollar(const char *name)
+{
     return name[0] == '$' && name[1] != '\0' && strspn(name + 1, "0123456789") == strlen(name + 1);
 }
 
-static void print_name(const printer *p, const stator_atom_row *row) {
+static void print_name(const printer *p, const stator_atom_row *row)
+{
     const char *name = row->name != 0 ? p->name_of(p->self, row->name) : "";
     if (row->name == 0) {
         st_str_addf(p->out, "$%" PRIu32, row->index);
@@ -92,7 +105,8 @@ static void print_name(const printer *p, const stator_atom_row *row) {
 
 static void print_sum(const printer *p, uint32_t sym);
 
-static void print_atom(const printer *p, uint32_t atom) {
+static void print_atom(const printer *p, uint32_t atom)
+{
     const stator_atom_row *row = st_atom_at(p->tab, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         print_name(p, row);
@@ -116,7 +130,8 @@ static void print_atom(const printer *p, uint32_t atom) {
     st_str_add(p->out, ")");
 }
 
-static void print_sum(const printer *p, uint32_t sym) {
+static void print_sum(const printer *p, uint32_t sym)
+{
     const stator_sym_row *row = st_sym_row_at(p->tab, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
         const stator_term_row *t = st_sym_term(p->tab, row, i);
@@ -136,7 +151,8 @@ static void print_sum(const printer *p, uint32_t sym) {
 }
 
 void st_sym_print(const st_symtab *tab, uint32_t sym,
-                  const char *(*name_of)(void *self, uint32_t name), void *self, st_str *out) {
+                  const char *(*name_of)(void *self, uint32_t name), void *self, st_str *out)
+{
     const printer p = {tab, name_of, self, out};
     if (sym == 0) {
         st_str_add(out, "?");
@@ -157,7 +173,8 @@ typedef struct parser {
 } parser;
 
 /* The next character that is no blank, without taking it; 0 at the end. */
-static char peek(const parser *p) {
+static char peek(const parser *p)
+{
     const char *at = p->at;
     while (at < p->end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')) {
         at++;
@@ -165,14 +182,16 @@ static char peek(const parser *p) {
     return at < p->end ? *at : '\0';
 }
 
-static void skip_blanks(parser *p) {
-    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' ||
-                              *p->at == '\r')) {
+static void skip_blanks(parser *p)
+{
+    while (p->at < p->end &&
+           (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) {
         p->at++;
     }
 }
 
-static int take(parser *p, char c) {
+static int take(parser *p, char c)
+{
     if (peek(p) != c) {
         return 0;
     }
@@ -184,7 +203,8 @@ static int take(parser *p, char c) {
 static uint32_t parse_sum(parser *p);
 
 /* Digits with a sign given from outside, so that INT64_MIN can be read. */
-static uint32_t parse_integer(parser *p, int is_negative) {
+static uint32_t parse_integer(parser *p, int is_negative)
+{
     uint64_t v = 0;
     const uint64_t limit = (uint64_t)INT64_MAX + (is_negative ? 1u : 0u);
     while (p->at < p->end && is_digit(*p->at)) {
@@ -196,13 +216,15 @@ static uint32_t parse_integer(parser *p, int is_negative) {
     return st_sym_int(p->tab, is_negative ? (int64_t)(0u - v) : (int64_t)v);
 }
 
-static uint32_t named_symbol(parser *p, const char *s, uint64_t n) {
+static uint32_t named_symbol(parser *p, const char *s, uint64_t n)
+{
     const uint32_t name = n != 0 ? p->intern(p->self, s, n) : 0;
     return name != 0 ? st_sym_symbol(p->tab, name, 0, INT64_MAX, 1, 0) : 0;
 }
 
 /* $7: the unnamed symbol of that index when there is one, else a symbol of that name. */
-static uint32_t parse_dollar(parser *p) {
+static uint32_t parse_dollar(parser *p)
+{
     const char *begin = p->at++;
     uint64_t index = 0;
     while (p->at < p->end && is_digit(*p->at)) {
@@ -221,7 +243,8 @@ static uint32_t parse_dollar(parser *p) {
     return named_symbol(p, begin, (uint64_t)(p->at - begin));
 }
 
-static uint32_t parse_quoted(parser *p) {
+static uint32_t parse_quoted(parser *p)
+{
     char name[NAME_MAX_BYTES];
     uint64_t n = 0;
     p->at++;
@@ -241,13 +264,15 @@ static uint32_t parse_quoted(parser *p) {
     return named_symbol(p, name, n);
 }
 
-static uint32_t parse_call(parser *p, const function *f) {
+static uint32_t parse_call(parser *p, const function *f)
+{
     const uint32_t a = take(p, '(') ? parse_sum(p) : 0;
     const uint32_t b = a != 0 && take(p, ',') ? parse_sum(p) : 0;
     return b != 0 && take(p, ')') ? st_sym_op(p->tab, f->op, a, b) : 0;
 }
 
-static uint32_t parse_name(parser *p) {
+static uint32_t parse_name(parser *p)
+{
     const char *begin = p->at;
     while (p->at < p->end && is_name_char(*p->at)) {
         p->at++;
@@ -258,7 +283,8 @@ static uint32_t parse_name(parser *p) {
 }
 
 /* A factor, negated when is_negative. */
-static uint32_t parse_factor(parser *p, int is_negative) {
+static uint32_t parse_factor(parser *p, int is_negative)
+{
     uint32_t v = 0;
     skip_blanks(p);
     const char c = p->at < p->end ? *p->at : '\0';
@@ -288,7 +314,8 @@ static uint32_t parse_factor(parser *p, int is_negative) {
     return v != 0 && is_negative ? st_sym_mul(p->tab, v, st_sym_int(p->tab, -1)) : v;
 }
 
-static uint32_t parse_product(parser *p, int is_negative) {
+static uint32_t parse_product(parser *p, int is_negative)
+{
     uint32_t v = parse_factor(p, is_negative);
     while (v != 0 && take(p, '*')) {
         v = st_sym_mul(p->tab, v, parse_factor(p, 0));
@@ -296,7 +323,8 @@ static uint32_t parse_product(parser *p, int is_negative) {
     return v;
 }
 
-static uint32_t parse_sum(parser *p) {
+static uint32_t parse_sum(parser *p)
+{
     if (++p->depth > PARSE_DEPTH_MAX) {
         return 0;
     }
@@ -314,7 +342,8 @@ static uint32_t parse_sum(parser *p) {
 
 uint32_t st_sym_parse(st_symtab *tab, const char *text, uint64_t len,
                       uint32_t (*intern)(void *self, const char *s, uint64_t n), void *self,
-                      uint64_t *out_used) {
+                      uint64_t *out_used)
+{
     parser p = {tab, text, text + len, intern, self, 0};
     const uint32_t sym = parse_sum(&p);
     if (out_used != NULL) {

@@ -13,7 +13,8 @@
 #include <omp.h>
 #endif
 
-static int is_nested(void) {
+static int is_nested(void)
+{
 #ifdef _OPENMP
     return omp_in_parallel();
 #else
@@ -22,7 +23,8 @@ static int is_nested(void) {
 }
 
 void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
-                     void (*fn)(void *self, int64_t begin, int64_t end), void *self) {
+                     void (*fn)(void *self, int64_t begin, int64_t end), void *self)
+{
     if (n <= 0) {
         return;
     }
@@ -47,7 +49,8 @@ void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
     }
 }
 
-int32_t st_cpu_count(void) {
+int32_t st_cpu_count(void)
+{
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) {
@@ -57,7 +60,8 @@ int32_t st_cpu_count(void) {
     return online > 0 ? (int32_t)online : 1;
 }
 
-uint64_t st_now_ns(void) {
+uint64_t st_now_ns(void)
+{
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;

@@ -5,7 +5,8 @@
 #include "core/base/check.h"
 #include <string.h>
 
-int st_vec_reserve_(st_mem *mem, void **data, uint32_t *capacity, uint32_t need, uint64_t size) {
+int st_vec_reserve_(st_mem *mem, void **data, uint32_t *capacity, uint32_t need, uint64_t size)
+{
     if (need <= *capacity && need != 0) {
         return 1;
     }
@@ -29,7 +30,8 @@ int st_vec_reserve_(st_mem *mem, void **data, uint32_t *capacity, uint32_t need,
 }
 
 int st_vec_resize_(st_mem *mem, void **data, uint32_t *count, uint32_t *capacity, uint32_t n,
-                   uint64_t size) {
+                   uint64_t size)
+{
     if (n > *count) {
         if (!st_vec_reserve_(mem, data, capacity, n, size)) {
             return 0;

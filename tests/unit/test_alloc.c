@@ -7,16 +7,21 @@
 
 static st_mem mem;
 
-static void begin(void) { st_mem_init(&mem, NULL, NULL, NULL, 0); }
+static void begin(void)
+{
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+}
 
-static void end(void) {
+static void end(void)
+{
     cr_assert_eq(mem.live_blocks, 0);
     cr_assert_eq(mem.live_bytes, 0);
 }
 
 TestSuite(alloc, .init = begin, .fini = end);
 
-Test(alloc, blocks_are_counted_and_aligned) {
+Test(alloc, blocks_are_counted_and_aligned)
+{
     void *blocks[13];
     uint64_t total = 0;
     for (uint32_t i = 0; i < 13; i++) {
@@ -37,7 +42,8 @@ Test(alloc, blocks_are_counted_and_aligned) {
     st_free(&mem, NULL);
 }
 
-Test(alloc, odd_sizes) {
+Test(alloc, odd_sizes)
+{
     void *p = st_alloc(&mem, 0, 0);
     cr_assert_not_null(p);
     st_free(&mem, p);
@@ -53,7 +59,8 @@ Test(alloc, odd_sizes) {
     st_free(&mem, z);
 }
 
-Test(alloc, realloc_keeps_contents) {
+Test(alloc, realloc_keeps_contents)
+{
     char *p = st_realloc(&mem, NULL, 5, 1);
     memcpy(p, "abcd", 5);
     p = st_realloc(&mem, p, 1000, 64);
@@ -71,7 +78,8 @@ Test(alloc, realloc_keeps_contents) {
     st_free(&mem, s);
 }
 
-Test(alloc, the_limit_holds) {
+Test(alloc, the_limit_holds)
+{
     st_mem_init(&mem, NULL, NULL, NULL, 1000);
     void *p = st_alloc(&mem, 600, 1);
     cr_assert_not_null(p);
@@ -90,7 +98,8 @@ Test(alloc, the_limit_holds) {
     cr_assert_eq(mem.peak_bytes, 1000);
 }
 
-Test(alloc, the_nth_request_fails) {
+Test(alloc, the_nth_request_fails)
+{
     mem.fail_at = 3;
     void *a = st_alloc(&mem, 1, 1);
     void *b = st_alloc(&mem, 1, 1);
@@ -106,18 +115,21 @@ typedef struct counter {
     int allocs, frees, fail;
 } counter;
 
-static void *count_alloc(void *self, uint64_t size, uint64_t align) {
+static void *count_alloc(void *self, uint64_t size, uint64_t align)
+{
     counter *c = self;
     c->allocs += !c->fail;
     return c->fail ? NULL : aligned_alloc(align, (size + align - 1) / align * align);
 }
 
-static void count_free(void *self, void *p) {
+static void count_free(void *self, void *p)
+{
     ((counter *)self)->frees++;
     free(p);
 }
 
-Test(alloc, the_callers_pair_is_used) {
+Test(alloc, the_callers_pair_is_used)
+{
     counter c = {0, 0, 0};
     st_mem_init(&mem, count_alloc, count_free, &c, 0);
     void *p = st_alloc(&mem, 10, 256);

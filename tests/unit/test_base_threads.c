@@ -23,7 +23,8 @@ typedef struct split {
     _Atomic int64_t shortest;
 } split;
 
-static void mark(void *self, int64_t begin, int64_t end) {
+static void mark(void *self, int64_t begin, int64_t end)
+{
     split *s = self;
     atomic_fetch_add(&s->calls, 1);
     for (int64_t i = begin; i < end; i++) {
@@ -34,7 +35,8 @@ static void mark(void *self, int64_t begin, int64_t end) {
     }
 }
 
-Test(base_threads, every_index_once) {
+Test(base_threads, every_index_once)
+{
     static const int64_t grains[] = {0, 1, 7, 100, 333, 999, 1000, 5000};
     for (int32_t threads = 0; threads <= TEAM; threads++) {
         for (uint32_t g = 0; g < 8; g++) {
@@ -63,13 +65,15 @@ typedef struct nest {
     _Atomic int64_t sum;
 } nest;
 
-static void inner(void *self, int64_t begin, int64_t end) {
+static void inner(void *self, int64_t begin, int64_t end)
+{
     nest *n = self;
     atomic_fetch_add(&n->inner_calls, 1);
     atomic_fetch_add(&n->sum, end - begin);
 }
 
-static void outer(void *self, int64_t begin, int64_t end) {
+static void outer(void *self, int64_t begin, int64_t end)
+{
     nest *n = self;
     atomic_fetch_add(&n->outer_calls, 1);
     for (int64_t i = begin; i < end; i++) {
@@ -77,7 +81,8 @@ static void outer(void *self, int64_t begin, int64_t end) {
     }
 }
 
-Test(base_threads, nested_calls_stay_in_the_caller) {
+Test(base_threads, nested_calls_stay_in_the_caller)
+{
     nest n;
     memset(&n, 0, sizeof n);
     st_parallel_for(TEAM, 8, 1, outer, &n);
@@ -87,7 +92,8 @@ Test(base_threads, nested_calls_stay_in_the_caller) {
     }
 }
 
-Test(base_threads, clock_and_processors) {
+Test(base_threads, clock_and_processors)
+{
     const uint64_t a = st_now_ns();
     usleep(2000);
     const uint64_t b = st_now_ns();
@@ -102,7 +108,8 @@ typedef struct shared {
     _Atomic uint32_t errors;
 } shared;
 
-static void *hammer(void *arg) {
+static void *hammer(void *arg)
+{
     shared *s = arg;
     for (uint32_t i = 0; i < 2000; i++) {
         void *p = st_alloc(&s->mem, 1 + i % 300, 1);
@@ -121,7 +128,8 @@ static void *hammer(void *arg) {
 }
 
 /* The first read of a misaligned range copies it once, however many threads ask. */
-Test(base_threads, account_and_blobs_are_shared) {
+Test(base_threads, account_and_blobs_are_shared)
+{
     shared s;
     char path[] = "/tmp/stator-threads-XXXXXX";
     uint8_t bytes[100];
@@ -155,7 +163,8 @@ Test(base_threads, account_and_blobs_are_shared) {
     unlink(path);
 }
 
-Test(base_threads, shared_objects) {
+Test(base_threads, shared_objects)
+{
     char msg[256];
     char folder[4096];
     void *dso = st_dso_open("libm.so.6", msg, sizeof msg);

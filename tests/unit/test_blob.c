@@ -18,7 +18,8 @@ static st_mem mem;
 static char dir[64];
 static char path[96];
 
-static void write_file(const char *name, uint32_t size, int shift) {
+static void write_file(const char *name, uint32_t size, int shift)
+{
     FILE *f = fopen(name, "wb");
     cr_assert_not_null(f);
     for (uint32_t i = 0; i < size; i++) {
@@ -27,7 +28,8 @@ static void write_file(const char *name, uint32_t size, int shift) {
     cr_assert_eq(fclose(f), 0);
 }
 
-static void begin(void) {
+static void begin(void)
+{
     st_mem_init(&mem, NULL, NULL, NULL, 0);
     strcpy(dir, "/tmp/stator-blob-XXXXXX");
     cr_assert_not_null(mkdtemp(dir));
@@ -35,7 +37,8 @@ static void begin(void) {
     write_file(path, FILE_BYTES, 0);
 }
 
-static void end(void) {
+static void end(void)
+{
     unlink(path);
     rmdir(dir);
     cr_assert_eq(mem.live_blocks, 0);
@@ -44,14 +47,16 @@ static void end(void) {
 
 TestSuite(blob, .init = begin, .fini = end);
 
-static st_file *open_file(void) {
+static st_file *open_file(void)
+{
     st_file *file = NULL;
     stator_diag *err = NULL;
     cr_assert_eq(st_file_open(&mem, path, &file, &err), STATOR_OK, "%s", st_diag_text(err));
     return file;
 }
 
-static void holds(stator_blob *blob, uint32_t offset, uint32_t size) {
+static void holds(stator_blob *blob, uint32_t offset, uint32_t size)
+{
     const void *data = NULL;
     stator_diag *err = NULL;
     cr_assert_eq(st_blob_get(blob, &data, &err), STATOR_OK, "%s", st_diag_text(err));
@@ -62,7 +67,8 @@ static void holds(stator_blob *blob, uint32_t offset, uint32_t size) {
     }
 }
 
-Test(blob, bytes_in_memory) {
+Test(blob, bytes_in_memory)
+{
     uint8_t bytes[100];
     uint8_t hash[16];
     uint8_t expected[16];
@@ -95,7 +101,8 @@ Test(blob, bytes_in_memory) {
     st_blob_release(NULL);
 }
 
-Test(blob, ranges_of_a_file) {
+Test(blob, ranges_of_a_file)
+{
     st_file *file = open_file();
     static const uint32_t offsets[] = {0, 16, 4096, 1, 4097, 19000};
     cr_assert_eq(st_file_size(file), FILE_BYTES);
@@ -128,7 +135,8 @@ Test(blob, ranges_of_a_file) {
     st_file_release(file);
 }
 
-Test(blob, blobs_keep_their_file) {
+Test(blob, blobs_keep_their_file)
+{
     st_file *file = open_file();
     stator_blob *blob = NULL;
     cr_assert_eq(st_blob_from_file(&mem, file, 32, 64, 0, &blob, NULL), STATOR_OK);
@@ -138,23 +146,23 @@ Test(blob, blobs_keep_their_file) {
     st_blob_release(blob);
 }
 
-Test(blob, ranges_outside_are_refused) {
+Test(blob, ranges_outside_are_refused)
+{
     st_file *file = open_file();
     stator_blob *blob = NULL;
     stator_diag *err = NULL;
     cr_assert_eq(st_blob_from_file(&mem, file, 19999, 2, 0, &blob, &err), STATOR_OUT_OF_RANGE);
     cr_assert(strstr(st_diag_text(err), "data.bin") != NULL && blob == NULL);
     st_diag_release(err);
-    cr_assert_eq(st_blob_from_file(&mem, file, UINT64_MAX, 2, 0, &blob, NULL),
-                 STATOR_OUT_OF_RANGE);
-    cr_assert_eq(st_blob_from_file(&mem, file, 2, UINT64_MAX, 1, &blob, NULL),
-                 STATOR_OUT_OF_RANGE);
+    cr_assert_eq(st_blob_from_file(&mem, file, UINT64_MAX, 2, 0, &blob, NULL), STATOR_OUT_OF_RANGE);
+    cr_assert_eq(st_blob_from_file(&mem, file, 2, UINT64_MAX, 1, &blob, NULL), STATOR_OUT_OF_RANGE);
     cr_assert_eq(st_blob_from_file(&mem, file, FILE_BYTES, 0, 0, &blob, NULL), STATOR_OK);
     st_blob_release(blob);
     st_file_release(file);
 }
 
-static void refused_after_change(st_file *file, stator_blob *blob) {
+static void refused_after_change(st_file *file, stator_blob *blob)
+{
     stator_diag *err = NULL;
     const void *data = NULL;
     cr_assert_eq(st_file_check(file, &err), STATOR_FAILED_PRECONDITION);
@@ -164,7 +172,8 @@ static void refused_after_change(st_file *file, stator_blob *blob) {
     cr_assert_null(data);
 }
 
-Test(blob, changed_files_are_refused) {
+Test(blob, changed_files_are_refused)
+{
     st_file *file = open_file();
     stator_blob *blob = NULL;
     cr_assert_eq(st_blob_from_file(&mem, file, 0, 64, 0, &blob, NULL), STATOR_OK);
@@ -195,7 +204,8 @@ Test(blob, changed_files_are_refused) {
     st_file_release(file);
 }
 
-Test(blob, only_regular_files_open) {
+Test(blob, only_regular_files_open)
+{
     st_file *file = NULL;
     stator_diag *err = NULL;
     cr_assert_eq(st_file_open(&mem, dir, &file, &err), STATOR_INVALID_ARGUMENT);
@@ -219,7 +229,8 @@ Test(blob, only_regular_files_open) {
     unlink(other);
 }
 
-Test(blob, a_hash_is_no_data) {
+Test(blob, a_hash_is_no_data)
+{
     uint8_t hash[16];
     uint8_t out[16];
     const void *data = &mem;
@@ -237,7 +248,8 @@ Test(blob, a_hash_is_no_data) {
     st_blob_release(blob);
 }
 
-static stator_status use_all(void) {
+static stator_status use_all(void)
+{
     st_file *file = NULL;
     stator_blob *mapped = NULL;
     stator_blob *copied = NULL;
@@ -262,7 +274,8 @@ static stator_status use_all(void) {
     return status;
 }
 
-Test(blob, every_allocation_may_fail) {
+Test(blob, every_allocation_may_fail)
+{
     for (uint64_t n = 1;; n++) {
         st_mem_init(&mem, NULL, NULL, NULL, 0);
         mem.fail_at = n;

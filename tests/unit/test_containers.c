@@ -9,16 +9,21 @@
 
 static st_mem mem;
 
-static void begin(void) { st_mem_init(&mem, NULL, NULL, NULL, 0); }
+static void begin(void)
+{
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+}
 
-static void end(void) {
+static void end(void)
+{
     cr_assert_eq(mem.live_blocks, 0);
     cr_assert_eq(mem.live_bytes, 0);
 }
 
 TestSuite(containers, .init = begin, .fini = end);
 
-Test(containers, arena_pointers_stay) {
+Test(containers, arena_pointers_stay)
+{
     st_arena arena;
     char *pieces[500];
     st_arena_init(&arena, &mem);
@@ -49,7 +54,8 @@ Test(containers, arena_pointers_stay) {
     st_arena_deinit(&arena);
 }
 
-Test(containers, seg_elements_stay_and_are_zero) {
+Test(containers, seg_elements_stay_and_are_zero)
+{
     st_seg seg;
     st_seg_init(&seg, &mem, sizeof(uint64_t));
     uint64_t *first = st_seg_push(&seg, NULL);
@@ -80,7 +86,8 @@ Test(containers, seg_elements_stay_and_are_zero) {
     st_seg_deinit(&seg);
 }
 
-Test(containers, seg_failure_leaves_it_usable) {
+Test(containers, seg_failure_leaves_it_usable)
+{
     for (uint64_t n = 1;; n++) {
         st_seg seg;
         uint32_t at = 0;
@@ -100,7 +107,8 @@ Test(containers, seg_failure_leaves_it_usable) {
     }
 }
 
-Test(containers, vec_grows) {
+Test(containers, vec_grows)
+{
     st_vec(uint16_t) v = ST_VEC_INIT;
     for (uint32_t i = 0; i < 1000; i++) {
         uint16_t *p = st_vec_push(&mem, &v);
@@ -119,7 +127,8 @@ Test(containers, vec_grows) {
     cr_assert(v.data == NULL && v.count == 0);
 }
 
-Test(containers, vec_size_overflow_is_refused) {
+Test(containers, vec_size_overflow_is_refused)
+{
     struct wide {
         char bytes[1u << 20];
     };
@@ -129,7 +138,8 @@ Test(containers, vec_size_overflow_is_refused) {
     cr_assert_null(v.data);
 }
 
-Test(containers, map_keeps_what_it_was_given) {
+Test(containers, map_keeps_what_it_was_given)
+{
     st_map map;
     st_map_init(&map, &mem);
     cr_assert_eq(st_map_get(&map, 7), 0);
@@ -146,15 +156,20 @@ Test(containers, map_keeps_what_it_was_given) {
     st_map_deinit(&map);
 }
 
-static int is_id(void *self, uint32_t id) { return *(const uint32_t *)self == id; }
+static int is_id(void *self, uint32_t id)
+{
+    return *(const uint32_t *)self == id;
+}
 
-static int never(void *self, uint32_t id) {
+static int never(void *self, uint32_t id)
+{
     (void)self;
     (void)id;
     return 0;
 }
 
-Test(containers, hashset_tells_equal_hashes_apart) {
+Test(containers, hashset_tells_equal_hashes_apart)
+{
     st_hashset set;
     st_hashset_init(&set, &mem);
     for (uint32_t id = 1; id <= 1000; id++) {
@@ -168,7 +183,8 @@ Test(containers, hashset_tells_equal_hashes_apart) {
     st_hashset_deinit(&set);
 }
 
-Test(containers, map_and_hashset_survive_failures) {
+Test(containers, map_and_hashset_survive_failures)
+{
     for (uint64_t n = 1;; n++) {
         st_map map;
         st_hashset set;

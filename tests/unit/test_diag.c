@@ -4,10 +4,10 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-Test(diag, failing_stores_one_text) {
+Test(diag, failing_stores_one_text)
+{
     stator_diag *err = NULL;
-    cr_assert_eq(st_fail(&err, STATOR_NOT_FOUND, "no op named '%s', %d", "x", 7),
-                 STATOR_NOT_FOUND);
+    cr_assert_eq(st_fail(&err, STATOR_NOT_FOUND, "no op named '%s', %d", "x", 7), STATOR_NOT_FOUND);
     cr_assert_str_eq(st_diag_text(err), "no op named 'x', 7");
     cr_assert_eq(st_diag_code(err), STATOR_NOT_FOUND);
     cr_assert_null(st_diag_hint(err));
@@ -18,7 +18,8 @@ Test(diag, failing_stores_one_text) {
     st_diag_release(NULL);
 }
 
-Test(diag, notes_prefix_and_hint) {
+Test(diag, notes_prefix_and_hint)
+{
     stator_diag *d = st_diag_create(STATOR_INVALID_ARGUMENT, "wrong shapexxx", 11);
     st_diag_note(d, "conv1", "model.onnx", 12, "while importing Conv");
     st_diag_note(d, "relu", NULL, 0, NULL);
@@ -36,7 +37,8 @@ Test(diag, notes_prefix_and_hint) {
     st_diag_release(d);
 }
 
-Test(diag, long_texts_are_whole) {
+Test(diag, long_texts_are_whole)
+{
     char text[20000];
     stator_diag *err = NULL;
     memset(text, 'y', sizeof text - 1);
@@ -46,7 +48,8 @@ Test(diag, long_texts_are_whole) {
     st_diag_release(err);
 }
 
-Test(diag, out_of_memory_has_a_static_text) {
+Test(diag, out_of_memory_has_a_static_text)
+{
     stator_diag *err = NULL;
     cr_assert_eq(st_fail_oom(&err), STATOR_RESOURCE_EXHAUSTED);
     cr_assert_eq(st_diag_code(err), STATOR_RESOURCE_EXHAUSTED);
@@ -66,7 +69,8 @@ Test(diag, out_of_memory_has_a_static_text) {
     cr_assert(strstr(st_diag_text(big), "corrupt data") != NULL);
 }
 
-Test(diag, null_is_no_error) {
+Test(diag, null_is_no_error)
+{
     cr_assert_str_eq(st_diag_text(NULL), "");
     cr_assert_null(st_diag_hint(NULL));
     cr_assert_eq(st_diag_code(NULL), STATOR_OK);
@@ -75,9 +79,13 @@ Test(diag, null_is_no_error) {
     st_diag_set_hint(NULL, "h");
 }
 
-static stator_status fails(stator_diag **err) { return st_fail(err, STATOR_ABORTED, "inner"); }
+static stator_status fails(stator_diag **err)
+{
+    return st_fail(err, STATOR_ABORTED, "inner");
+}
 
-static stator_status tries(int *reached, stator_diag **err) {
+static stator_status tries(int *reached, stator_diag **err)
+{
     ST_TRY(STATOR_OK);
     *reached = 1;
     ST_TRY(fails(err));
@@ -85,7 +93,8 @@ static stator_status tries(int *reached, stator_diag **err) {
     return STATOR_OK;
 }
 
-static stator_status tries_done(int *cleaned, stator_diag **err) {
+static stator_status tries_done(int *cleaned, stator_diag **err)
+{
     stator_status status = STATOR_OK;
     ST_TRY_DONE(fails(err));
     status = STATOR_INTERNAL;
@@ -94,7 +103,8 @@ done:
     return status;
 }
 
-Test(diag, try_returns_early) {
+Test(diag, try_returns_early)
+{
     stator_diag *err = NULL;
     int reached = 0;
     int cleaned = 0;

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void sha_is(const void *data, uint64_t size, const char *hex) {
+static void sha_is(const void *data, uint64_t size, const char *hex)
+{
     uint8_t out[32];
     char text[65];
     st_sha256(data, size, out);
@@ -16,7 +17,8 @@ static void sha_is(const void *data, uint64_t size, const char *hex) {
     cr_assert_str_eq(text, hex);
 }
 
-Test(digest, sha256_vectors) {
+Test(digest, sha256_vectors)
+{
     static char million[1000000];
     memset(million, 'a', sizeof million);
     sha_is("", 0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -29,7 +31,8 @@ Test(digest, sha256_vectors) {
     sha_is(million, 64, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
-Test(digest, content_hash_is_pinned) {
+Test(digest, content_hash_is_pinned)
+{
     uint8_t data[40];
     uint8_t out[16];
     char text[33];
@@ -37,12 +40,9 @@ Test(digest, content_hash_is_pinned) {
         data[i] = (uint8_t)(i * 7);
     }
     static const char *const expected[] = {
-        "ec0e35b81ed2b2f3daf6db6082def91a",
-        "1df0cd9ddcb9bbc29602ed30178e58a0",
-        "7be38136c08b0c5244919f8420c89d6a",
-        "9f5ec5155d57edffa93bdfff2abbe06b",
-        "115483c343cf9dbf059fabdb9dbe2d77",
-        "1b850ba7454efd3881f127c8d418b393",
+        "ec0e35b81ed2b2f3daf6db6082def91a", "1df0cd9ddcb9bbc29602ed30178e58a0",
+        "7be38136c08b0c5244919f8420c89d6a", "9f5ec5155d57edffa93bdfff2abbe06b",
+        "115483c343cf9dbf059fabdb9dbe2d77", "1b850ba7454efd3881f127c8d418b393",
     };
     static const uint64_t sizes[] = {0, 1, 8, 16, 17, 40};
     for (uint32_t k = 0; k < 6; k++) {
@@ -55,7 +55,8 @@ Test(digest, content_hash_is_pinned) {
 }
 
 /* Every single-bit change of a short text changes about half of each hash. */
-Test(digest, hashes_spread) {
+Test(digest, hashes_spread)
+{
     uint8_t data[67] = {0};
     for (uint32_t size = 1; size < sizeof data; size++) {
         uint8_t a[16];

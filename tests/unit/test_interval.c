@@ -4,7 +4,8 @@
 
 #include <criterion/criterion.h>
 
-static void is_valid(const st_interval *b, uint32_t n, uint64_t align, uint64_t total) {
+static void is_valid(const st_interval *b, uint32_t n, uint64_t align, uint64_t total)
+{
     for (uint32_t i = 0; i < n; i++) {
         cr_assert_eq(b[i].offset_bytes % align, 0);
         cr_assert_leq(b[i].offset_bytes + b[i].size_bytes, total);
@@ -18,7 +19,8 @@ static void is_valid(const st_interval *b, uint32_t n, uint64_t align, uint64_t 
     }
 }
 
-Test(interval, small_cases) {
+Test(interval, small_cases)
+{
     st_mem mem;
     uint64_t total = 1;
     st_mem_init(&mem, NULL, NULL, NULL, 0);
@@ -40,7 +42,8 @@ Test(interval, small_cases) {
     cr_assert_eq(mem.live_blocks, 0);
 }
 
-Test(interval, overflow_and_memory) {
+Test(interval, overflow_and_memory)
+{
     st_mem mem;
     uint64_t total = 0;
     st_mem_init(&mem, NULL, NULL, NULL, 0);
@@ -56,7 +59,8 @@ Test(interval, overflow_and_memory) {
     }
 }
 
-Test(interval, random_sets) {
+Test(interval, random_sets)
+{
     uint64_t random = test_seed(3);
     static st_interval b[300];
     for (uint32_t round = 0; round < 60; round++) {

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-Test(str, text_grows_and_is_taken) {
+Test(str, text_grows_and_is_taken)
+{
     st_mem mem;
     st_str s;
     uint64_t len = 0;
@@ -33,7 +34,8 @@ Test(str, text_grows_and_is_taken) {
     cr_assert_eq(mem.live_blocks, 0);
 }
 
-Test(str, failure_sticks) {
+Test(str, failure_sticks)
+{
     st_mem mem;
     for (uint64_t n = 1; n < 10; n++) {
         st_str s;
@@ -56,12 +58,14 @@ Test(str, failure_sticks) {
     }
 }
 
-static void formats(double v, const char *expected) {
+static void formats(double v, const char *expected)
+{
     char buf[32];
     cr_assert_str_eq(st_format_f64(v, buf), expected);
 }
 
-Test(str, doubles_are_shortest) {
+Test(str, doubles_are_shortest)
+{
     formats(0.0, "0");
     formats(-0.0, "-0");
     formats(1.0, "1");
@@ -82,7 +86,8 @@ Test(str, doubles_are_shortest) {
     formats(-(double)INFINITY, "-inf");
 }
 
-Test(str, doubles_round_trip) {
+Test(str, doubles_round_trip)
+{
     uint64_t random = test_seed(11);
     char buf[32];
     for (uint32_t i = 0; i < 20000; i++) {
@@ -95,7 +100,8 @@ Test(str, doubles_round_trip) {
     }
 }
 
-Test(str, doubles_have_a_point_in_every_locale) {
+Test(str, doubles_have_a_point_in_every_locale)
+{
     static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "nl_NL.UTF-8"};
     for (uint32_t i = 0; i < 4; i++) { /* where none is installed the C locale is checked */
         if (setlocale(LC_NUMERIC, names[i]) != NULL) {
@@ -107,7 +113,8 @@ Test(str, doubles_have_a_point_in_every_locale) {
     setlocale(LC_NUMERIC, "C");
 }
 
-Test(str, nearest_word) {
+Test(str, nearest_word)
+{
     static const char *const words[] = {"eager", "aot_eager", "inductor-cpu", "cuda", "hip"};
     cr_assert_str_eq(st_nearest("eagr", words, 5), "eager");
     cr_assert_str_eq(st_nearest("EAGER", words, 5), "eager");
@@ -124,7 +131,8 @@ Test(str, nearest_word) {
     cr_assert_null(st_nearest(word, words, 5));
 }
 
-Test(str, globs) {
+Test(str, globs)
+{
     cr_assert(st_glob("*", "") && st_glob("*", "abc") && st_glob("", ""));
     cr_assert(st_glob("a*c", "abbbc") && st_glob("a*b*c", "aXbYbZc") && st_glob("?b?", "abc"));
     cr_assert(st_glob("*.so", "x.so.so") && st_glob("**a**", "bab"));
@@ -134,7 +142,8 @@ Test(str, globs) {
     cr_assert_not(st_glob("*.so", "x.so.1"));
 }
 
-Test(str, lists) {
+Test(str, lists)
+{
     cr_assert(st_list_has("a,bc, d ", "bc") && st_list_has("a,bc, d ", "d") &&
               st_list_has("a", "a"));
     cr_assert_not(st_list_has("a,bc", "b"));
@@ -146,7 +155,8 @@ Test(str, lists) {
 
 /* ---- check.h ---- */
 
-Test(str, element_counts_are_checked) {
+Test(str, element_counts_are_checked)
+{
     uint64_t n = 7;
     cr_assert(st_numel(NULL, 0, &n) && n == 1);
     cr_assert(st_numel((int64_t[]){3, 4, 5}, 3, &n) && n == 60);
@@ -158,7 +168,8 @@ Test(str, element_counts_are_checked) {
     cr_assert(st_numel((int64_t[]){INT64_C(1) << 31, INT64_C(1) << 31}, 2, &n));
 }
 
-Test(str, dtypes_have_names_and_sizes) {
+Test(str, dtypes_have_names_and_sizes)
+{
     uint64_t bytes = 0;
     for (uint32_t d = 1; d < STATOR_DTYPE_COUNT; d++) {
         const char *name = st_dtype_name(d);
@@ -177,7 +188,8 @@ Test(str, dtypes_have_names_and_sizes) {
     cr_assert_eq(st_dtype_class(STATOR_BF16), STATOR_CLASS_FLOAT);
 }
 
-Test(str, floor_division) {
+Test(str, floor_division)
+{
     cr_assert(st_floordiv(7, 2) == 3 && st_floordiv(-7, 2) == -4 && st_floordiv(7, -2) == -4);
     cr_assert(st_floormod(7, 2) == 1 && st_floormod(-7, 2) == 1 && st_floormod(7, -2) == -1);
     for (int64_t a = -20; a <= 20; a++) {

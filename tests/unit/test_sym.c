@@ -8,13 +8,20 @@
 
 static sym_world w;
 
-static void begin(void) { sym_world_init(&w); }
+static void begin(void)
+{
+    sym_world_init(&w);
+}
 
-static void end(void) { sym_world_deinit(&w); }
+static void end(void)
+{
+    sym_world_deinit(&w);
+}
 
 TestSuite(sym, .init = begin, .fini = end);
 
-static void same(const char *a, const char *b) {
+static void same(const char *a, const char *b)
+{
     char x[1024];
     char y[1024];
     const uint32_t p = sym_world_parse(&w, a);
@@ -23,32 +30,38 @@ static void same(const char *a, const char *b) {
                  sym_world_print(&w, q, y, sizeof y));
 }
 
-static void prints(const char *text, const char *expected) {
+static void prints(const char *text, const char *expected)
+{
     char x[1024];
     const uint32_t p = sym_world_parse(&w, text);
     cr_assert_str_eq(sym_world_print(&w, p, x, sizeof x), expected);
 }
 
-static int eq(const char *a, const char *b) {
+static int eq(const char *a, const char *b)
+{
     return st_sym_eq(&w.tab, sym_world_parse(&w, a), sym_world_parse(&w, b));
 }
 
-static int le(const char *a, const char *b) {
+static int le(const char *a, const char *b)
+{
     return st_sym_le(&w.tab, sym_world_parse(&w, a), sym_world_parse(&w, b));
 }
 
-static int lt(const char *a, const char *b) {
+static int lt(const char *a, const char *b)
+{
     return st_sym_lt(&w.tab, sym_world_parse(&w, a), sym_world_parse(&w, b));
 }
 
-static void range(const char *text, int64_t lo, int64_t hi) {
+static void range(const char *text, int64_t lo, int64_t hi)
+{
     int64_t a = 0;
     int64_t b = 0;
     st_sym_range(&w.tab, sym_world_parse(&w, text), &a, &b);
     cr_assert(a == lo && b == hi, "%s is in [%lld, %lld]", text, (long long)a, (long long)b);
 }
 
-static void positive(const char *names) {
+static void positive(const char *names)
+{
     for (; *names != '\0'; names++) {
         const char name[2] = {*names, '\0'};
         sym_world_symbol(&w, name, 1, INT64_MAX, 1);
@@ -57,7 +70,8 @@ static void positive(const char *names) {
 
 /* ---- normal forms ---- */
 
-Test(sym, sums_are_sorted_and_merged) {
+Test(sym, sums_are_sorted_and_merged)
+{
     same("N + M + 2*N - 3", "3*N - 3 + M");
     same("N - N", "0");
     same("2*(N + 1) - 2*N", "2");
@@ -67,7 +81,8 @@ Test(sym, sums_are_sorted_and_merged) {
     prints("0*N", "0");
 }
 
-Test(sym, products_distribute_and_commute) {
+Test(sym, products_distribute_and_commute)
+{
     same("(N + 1)*(M + 2)", "M*N + 2*N + M + 2");
     same("(N + M)*(N - M)", "N*N - M*M");
     same("A*B*C*D*E", "E*D*(C*B)*A");
@@ -75,7 +90,8 @@ Test(sym, products_distribute_and_commute) {
     prints("A*B*3*C", "3*A*B*C");
 }
 
-Test(sym, division_takes_out_multiples) {
+Test(sym, division_takes_out_multiples)
+{
     same("floordiv(4*A + 2*B + 5, 4)", "A + 1 + floordiv(B, 2)");
     same("floordiv(2*B + 1, 4)", "floordiv(B, 2)");
     same("floordiv(3*N, 2)", "N + floordiv(N, 2)");
@@ -87,7 +103,8 @@ Test(sym, division_takes_out_multiples) {
     cr_assert_eq(st_sym_mod(&w.tab, sym_world_parse(&w, "N"), st_sym_int(&w.tab, 0)), 0);
 }
 
-Test(sym, nested_divisions_flatten) {
+Test(sym, nested_divisions_flatten)
+{
     same("floordiv(floordiv(N, 2), 3)", "floordiv(N, 6)");
     same("floordiv(floordiv(N - 1, 2) + 1, 2)", "floordiv(N + 1, 4)" /* odd at both levels */);
     same("floordiv(floordiv(N, 2) + M, 3)", "floordiv(N + 2*M, 6)");
@@ -97,7 +114,8 @@ Test(sym, nested_divisions_flatten) {
          "floordiv(H + 31, 32)");
 }
 
-Test(sym, common_symbols_are_divided_out) {
+Test(sym, common_symbols_are_divided_out)
+{
     positive("NS");
     same("floordiv(N*S*768, N*S)", "768");
     same("floordiv(N*S*768, 768*N)", "S");
@@ -110,7 +128,8 @@ Test(sym, common_symbols_are_divided_out) {
     same("floordiv(N, N)", "1");
 }
 
-Test(sym, sums_divide_sums) {
+Test(sym, sums_divide_sums)
+{
     sym_world_symbol(&w, "P", 0, INT64_MAX, 1);
     sym_world_symbol(&w, "T", 1, INT64_MAX, 1);
     same("floordiv((P + T)*64, P + T)", "64");
@@ -120,7 +139,8 @@ Test(sym, sums_divide_sums) {
     prints("floordiv(P, P + T)", "0"); /* T >= 1 */
 }
 
-Test(sym, mod_keeps_remainders) {
+Test(sym, mod_keeps_remainders)
+{
     same("mod(4*A + 2*B + 5, 4)", "2*mod(B, 2) + 1");
     same("mod(6*N, 4)", "2*mod(N, 2)");
     same("mod(mod(N, 12), 4)", "mod(N, 4)");
@@ -135,14 +155,16 @@ Test(sym, mod_keeps_remainders) {
     range("N - 4*floordiv(N, 4)", 0, 3);
 }
 
-Test(sym, flat_index_comes_apart) { /* i*W + j with 0 <= j < W, as views compute it */
+Test(sym, flat_index_comes_apart)
+{ /* i*W + j with 0 <= j < W, as views compute it */
     sym_world_symbol(&w, "j", 0, 15, 1);
     same("floordiv(16*i + j, 16)", "i");
     same("mod(16*i + j, 16)", "j");
     same("floordiv(j, 16)", "0");
 }
 
-Test(sym, divisibility_is_used) {
+Test(sym, divisibility_is_used)
+{
     sym_world_symbol(&w, "H", 32, 4096, 32);
     sym_world_symbol(&w, "W", 32, 4096, 32);
     same("32*floordiv(H, 32)", "H");
@@ -162,7 +184,8 @@ Test(sym, divisibility_is_used) {
     cr_assert_eq(eq("H + 1", "W"), 0);
 }
 
-Test(sym, extrema_fold_when_the_order_is_known) {
+Test(sym, extrema_fold_when_the_order_is_known)
+{
     positive("N");
     same("min(N, 0)", "0");
     same("max(N, 1)", "N");
@@ -180,7 +203,8 @@ Test(sym, extrema_fold_when_the_order_is_known) {
 /* ---- proof cases ---- */
 
 /* Output of a convolution: floordiv(H + 2p - d*(k - 1) - 1, s) + 1. */
-Test(sym, strided_convolution) {
+Test(sym, strided_convolution)
+{
     positive("HW");
     same("floordiv(H + 2*1 - 2 - 1, 2) + 1", "floordiv(H + 1, 2)");
     same("floordiv(H + 2*3 - 6 - 1, 2) + 1", "floordiv(H + 1, 2)"); /* 7x7, pad 3 and 3x3, pad 1 */
@@ -197,7 +221,8 @@ Test(sym, strided_convolution) {
          "floordiv(H + 1, 2)");
 }
 
-Test(sym, ceil_mode_pool) {
+Test(sym, ceil_mode_pool)
+{
     sym_world_symbol(&w, "H", 3, INT64_MAX, 1);
     same("ceildiv(H - 3, 2) + 1", "floordiv(H, 2)");
     same("floordiv(H - 3 + 2 - 1, 2) + 1", "floordiv(H, 2)");
@@ -208,7 +233,8 @@ Test(sym, ceil_mode_pool) {
     cr_assert_eq(le("ceildiv(H - 3, 2)", "floordiv(H - 3, 2) + 1"), 1);
 }
 
-Test(sym, resize_by_scale) {
+Test(sym, resize_by_scale)
+{
     positive("H");
     same("floordiv(H*2, 1)", "2*H");
     same("floordiv(H*3, 2)", "H + floordiv(H, 2)");
@@ -218,7 +244,8 @@ Test(sym, resize_by_scale) {
     cr_assert_eq(eq("2*floordiv(H, 2)", "H"), -1); /* not for odd H */
 }
 
-Test(sym, reshape_minus_one) {
+Test(sym, reshape_minus_one)
+{
     positive("NSHW");
     same("floordiv(N*S*768, N*12*64)", "S");
     same("floordiv(N*S*768, 12*S*64)", "N");
@@ -229,7 +256,8 @@ Test(sym, reshape_minus_one) {
     cr_assert_eq(eq("floordiv(N*S*3, 2)*2", "3*N*S"), -1);
 }
 
-Test(sym, key_value_length) { /* concat of P cached and T new positions */
+Test(sym, key_value_length)
+{ /* concat of P cached and T new positions */
     sym_world_symbol(&w, "P", 0, 4096, 1);
     sym_world_symbol(&w, "T", 1, 4096, 1);
     cr_assert_eq(lt("P", "P + T"), 1);
@@ -242,7 +270,8 @@ Test(sym, key_value_length) { /* concat of P cached and T new positions */
     cr_assert_eq(le("min(P + T, 4096)", "4096"), 1);
 }
 
-Test(sym, bounds_see_through_products_and_extrema) {
+Test(sym, bounds_see_through_products_and_extrema)
+{
     positive("NS");
     cr_assert_eq(le("N", "N*S"), 1);
     cr_assert_eq(le("N + S", "N*S + N"), 1);
@@ -255,7 +284,8 @@ Test(sym, bounds_see_through_products_and_extrema) {
     cr_assert_eq(lt("N", "S"), -1);
 }
 
-Test(sym, equal_bounds_make_an_equality) {
+Test(sym, equal_bounds_make_an_equality)
+{
     sym_world_symbol(&w, "K", 5, 5, 1);
     cr_assert_eq(eq("K", "5"), 1);
     cr_assert_eq(eq("K", "6"), 0);
@@ -265,7 +295,8 @@ Test(sym, equal_bounds_make_an_equality) {
 
 /* ---- caps, overflow, bad refs ---- */
 
-Test(sym, too_many_terms_are_refused) {
+Test(sym, too_many_terms_are_refused)
+{
     uint32_t sum = st_sym_int(&w.tab, 0);
     for (uint32_t i = 0; i < 17; i++) {
         char name[8];
@@ -276,7 +307,8 @@ Test(sym, too_many_terms_are_refused) {
     }
 }
 
-Test(sym, too_deep_is_refused) {
+Test(sym, too_deep_is_refused)
+{
     uint32_t s = sym_world_symbol(&w, "N", 0, INT64_MAX, 1);
     uint32_t depth = 0;
     for (; depth < 10; depth++) { /* products in between keep divisions from flattening */
@@ -291,7 +323,8 @@ Test(sym, too_deep_is_refused) {
     cr_assert_eq(depth, ST_SYM_MAX_DEPTH);
 }
 
-Test(sym, overflow_gives_none) {
+Test(sym, overflow_gives_none)
+{
     const uint32_t big = st_sym_int(&w.tab, INT64_MAX);
     const uint32_t one = st_sym_int(&w.tab, 1);
     const uint32_t n = sym_world_symbol(&w, "N", 0, INT64_MAX, 1);
@@ -304,7 +337,8 @@ Test(sym, overflow_gives_none) {
     prints("N - 9223372036854775808", "N - 9223372036854775808");
 }
 
-Test(sym, none_in_none_out) {
+Test(sym, none_in_none_out)
+{
     const uint32_t n = sym_world_symbol(&w, "N", 0, INT64_MAX, 1);
     for (const char *op = "+-*/%mMc"; *op != '\0'; op++) {
         cr_assert_eq(st_sym_op(&w.tab, (uint32_t)*op, 0, n), 0, "0 %c N", *op);
@@ -317,7 +351,8 @@ Test(sym, none_in_none_out) {
 
 /* ---- symbols ---- */
 
-Test(sym, a_name_is_one_symbol) {
+Test(sym, a_name_is_one_symbol)
+{
     const uint32_t n = sym_world_symbol(&w, "N", 1, 8, 2);
     cr_assert_eq(sym_world_symbol(&w, "N", 0, 100, 1), n);
     range("N", 2, 8); /* 1 is no multiple of 2 */
@@ -332,12 +367,24 @@ Test(sym, a_name_is_one_symbol) {
 
 /* ---- text ---- */
 
-Test(sym, text_round_trips) {
+Test(sym, text_round_trips)
+{
     static const char *const texts[] = {
-        "N",      "2*N + floordiv(H, 2) + 1", "-N - 3*M",    "max(N, M) - min(N, 3)",
-        "A*B*C",  "mod(N + 3, 7)",            "floordiv(N, M)", "N*floordiv(H + 1, 2)",
-        "N*N*N",  "\"batch size\" + 1",       "\"min\"*2",   "floordiv(\"a\\\"b\\\\\", 3)",
-        "x.y_2",  "$3 + 1",                   "\"9a\"",
+        "N",
+        "2*N + floordiv(H, 2) + 1",
+        "-N - 3*M",
+        "max(N, M) - min(N, 3)",
+        "A*B*C",
+        "mod(N + 3, 7)",
+        "floordiv(N, M)",
+        "N*floordiv(H + 1, 2)",
+        "N*N*N",
+        "\"batch size\" + 1",
+        "\"min\"*2",
+        "floordiv(\"a\\\"b\\\\\", 3)",
+        "x.y_2",
+        "$3 + 1",
+        "\"9a\"",
     };
     char x[256];
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -350,7 +397,8 @@ Test(sym, text_round_trips) {
     prints(" ( ( N ) ) * -2", "-2*N");
 }
 
-Test(sym, unnamed_symbols_print_by_index) {
+Test(sym, unnamed_symbols_print_by_index)
+{
     sym_world_symbol(&w, "N", 0, 9, 1);
     const uint32_t u = st_sym_symbol(&w.tab, 0, 0, 9, 1, 1);
     char x[64];
@@ -358,11 +406,28 @@ Test(sym, unnamed_symbols_print_by_index) {
     cr_assert_eq(sym_world_parse(&w, "$1"), u);
 }
 
-Test(sym, bad_text_is_refused) {
+Test(sym, bad_text_is_refused)
+{
     static const char *const texts[] = {
-        "",      "+",       "N +",     "2*",       "floordiv(N)", "floordiv(N, 2", "floordiv N",
-        "(N",    "\"abc",   "\"a\\",   "99999999999999999999",    "*N",            "$",
-        "min(,)", "floordiv(N, 0)",    "\"\"",     "--",          "mod(N, 0)",     ")",
+        "",
+        "+",
+        "N +",
+        "2*",
+        "floordiv(N)",
+        "floordiv(N, 2",
+        "floordiv N",
+        "(N",
+        "\"abc",
+        "\"a\\",
+        "99999999999999999999",
+        "*N",
+        "$",
+        "min(,)",
+        "floordiv(N, 0)",
+        "\"\"",
+        "--",
+        "mod(N, 0)",
+        ")",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         uint64_t used = 0;
@@ -377,7 +442,8 @@ Test(sym, bad_text_is_refused) {
     cr_assert_eq(st_sym_parse(&w.tab, deep, sizeof deep, sym_world_intern, &w, NULL), 0);
 }
 
-Test(sym, parsing_stops_where_the_sum_ends) {
+Test(sym, parsing_stops_where_the_sum_ends)
+{
     uint64_t used = 0;
     const char *text = "N + 1, 3]";
     const uint32_t p = st_sym_parse(&w.tab, text, strlen(text), sym_world_intern, &w, &used);
@@ -387,7 +453,8 @@ Test(sym, parsing_stops_where_the_sum_ends) {
 
 /* ---- evaluation ---- */
 
-Test(sym, evaluation_needs_every_symbol) {
+Test(sym, evaluation_needs_every_symbol)
+{
     const uint32_t s = sym_world_parse(&w, "floordiv(A, B) + C");
     const st_sym_cols cols = st_sym_columns(&w.tab);
     int64_t env[3] = {17, 5, 100};
@@ -419,7 +486,8 @@ Test(sym, evaluation_needs_every_symbol) {
 /* ---- allocation failures ---- */
 
 /* Builds a few expressions; 1 when all went well. */
-static int build(sym_world *x) {
+static int build(sym_world *x)
+{
     static const char *const texts[] = {"floordiv(4*A + 2*B + 5, 8)*C", "min(A*B, C + 3)",
                                         "mod(A + B, C) - A*B*C", "floordiv(A*B*C, A)"};
     int ok = st_symtab_init(&x->tab, &x->mem);
@@ -442,7 +510,8 @@ static int build(sym_world *x) {
     return ok;
 }
 
-Test(sym, every_allocation_may_fail) {
+Test(sym, every_allocation_may_fail)
+{
     static sym_world x;
     for (uint64_t n = 1;; n++) {
         memset(&x, 0, sizeof x);
@@ -461,7 +530,8 @@ Test(sym, every_allocation_may_fail) {
 }
 
 /* A failed operation leaves the table usable: the same call succeeds when memory is back. */
-Test(sym, a_failure_can_be_repeated) {
+Test(sym, a_failure_can_be_repeated)
+{
     uint32_t a = sym_world_symbol(&w, "A", 0, INT64_MAX, 1);
     for (uint32_t i = 1; i < 300; i++) {
         const uint32_t k = st_sym_int(&w.tab, i);

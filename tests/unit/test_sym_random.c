@@ -33,7 +33,8 @@ typedef struct trial {
 } trial;
 
 /* The direct meaning of an operation; 0 where it has none or the number is large. */
-static int direct(uint32_t op, int64_t a, int64_t b, int64_t *out) {
+static int direct(uint32_t op, int64_t a, int64_t b, int64_t *out)
+{
     int ok = 1;
     *out = 0;
     switch (op) {
@@ -65,10 +66,11 @@ static int direct(uint32_t op, int64_t a, int64_t b, int64_t *out) {
         *out = a > b ? a : b;
         break;
     }
-    return ok && *out < VALUE_MAX && *out > -VALUE_MAX;
+    return ok && *out<VALUE_MAX && * out> - VALUE_MAX;
 }
 
-static void check_node(trial *t, const node *n) {
+static void check_node(trial *t, const node *n)
+{
     char text[4096];
     const st_sym_cols cols = st_sym_columns(&t->w.tab);
     int64_t lo = 0;
@@ -90,8 +92,8 @@ static void check_node(trial *t, const node *n) {
         cr_assert_eq(pv, v, "program of %s", text);
         cr_assert(lo <= v && v <= hi, "%s = %" PRId64 " is outside [%" PRId64 ", %" PRId64 "]",
                   text, v, lo, hi);
-        cr_assert(divisor == 0 ? v == 0 : v % divisor == 0, "%s = %" PRId64 " by %" PRId64, text,
-                  v, divisor);
+        cr_assert(divisor == 0 ? v == 0 : v % divisor == 0, "%s = %" PRId64 " by %" PRId64, text, v,
+                  divisor);
     }
     st_symprog_deinit(&prog, &t->w.mem);
     const uint32_t again = sym_world_parse(&t->w, text);
@@ -100,7 +102,8 @@ static void check_node(trial *t, const node *n) {
                  sym_world_print(&t->w, again, text2, sizeof text2));
 }
 
-static void check_proofs(trial *t, const node *x, const node *y) {
+static void check_proofs(trial *t, const node *x, const node *y)
+{
     char a[4096];
     char b[4096];
     const int eq = st_sym_eq(&t->w.tab, x->sym, y->sym);
@@ -119,12 +122,14 @@ static void check_proofs(trial *t, const node *x, const node *y) {
     }
 }
 
-static void add_symbols(trial *t) {
+static void add_symbols(trial *t)
+{
     static const int64_t divisors[] = {1, 1, 1, 2, 4, 6, 32};
     char name[4] = "A";
     for (uint32_t i = 0; i < SYMBOLS; i++) {
         const int64_t d = divisors[test_random_in(&t->random, 0, 6)];
-        const int64_t lo = test_random_in(&t->random, 0, 5) == 0 ? -7 : test_random_in(&t->random, 0, 1);
+        const int64_t lo =
+            test_random_in(&t->random, 0, 5) == 0 ? -7 : test_random_in(&t->random, 0, 1);
         const int64_t hi = test_random_in(&t->random, 0, 1) ? 40 : INT64_MAX;
         node *n = &t->nodes[t->count++];
         name[0] = (char)('A' + i);
@@ -151,7 +156,8 @@ static void add_symbols(trial *t) {
     }
 }
 
-static void add_integer(trial *t) {
+static void add_integer(trial *t)
+{
     node *n = &t->nodes[t->count++];
     const int64_t v = test_random_in(&t->random, -3, 16);
     n->sym = st_sym_int(&t->w.tab, v);
@@ -161,7 +167,8 @@ static void add_integer(trial *t) {
     }
 }
 
-static void add_operation(trial *t) {
+static void add_operation(trial *t)
+{
     static const char ops[] = "++--***///%%cmM";
     const uint32_t op = (uint32_t)ops[test_random_in(&t->random, 0, (int64_t)sizeof ops - 2)];
     const node *x = &t->nodes[test_random_in(&t->random, 0, t->count - 1)];
@@ -180,7 +187,8 @@ static void add_operation(trial *t) {
     check_node(t, n);
 }
 
-static void run_trial(trial *t, uint64_t seed) {
+static void run_trial(trial *t, uint64_t seed)
+{
     t->random = seed;
     t->count = 0;
     sym_world_init(&t->w);
@@ -198,7 +206,8 @@ static void run_trial(trial *t, uint64_t seed) {
     sym_world_deinit(&t->w);
 }
 
-Test(sym_random, normal_forms_keep_values) {
+Test(sym_random, normal_forms_keep_values)
+{
     static trial t;
     const uint64_t seed = test_seed(20240611);
     const char *count = getenv("STATOR_TEST_ROUNDS");
@@ -210,7 +219,8 @@ Test(sym_random, normal_forms_keep_values) {
 }
 
 /* Two ways to the same polynomial give one ref. */
-Test(sym_random, polynomials_are_canonical) {
+Test(sym_random, polynomials_are_canonical)
+{
     uint64_t random = test_seed(7);
     for (uint32_t round = 0; round < 200; round++) {
         sym_world w;
@@ -226,8 +236,8 @@ Test(sym_random, polynomials_are_canonical) {
         }
         const uint32_t left =
             st_sym_mul(&w.tab, x[0], st_sym_add(&w.tab, x[1], x[2])); /* x0 * (x1 + x2) */
-        const uint32_t right = st_sym_add(&w.tab, st_sym_mul(&w.tab, x[2], x[0]),
-                                          st_sym_mul(&w.tab, x[1], x[0]));
+        const uint32_t right =
+            st_sym_add(&w.tab, st_sym_mul(&w.tab, x[2], x[0]), st_sym_mul(&w.tab, x[1], x[0]));
         cr_assert(left != 0 && left == right);
         const uint32_t square = st_sym_mul(&w.tab, st_sym_mul(&w.tab, x[0], x[1]), x[2]);
         cr_assert_eq(square, st_sym_mul(&w.tab, x[0], st_sym_mul(&w.tab, x[2], x[1])));

@@ -1,0 +1,177 @@
+/* stator passes and stator ops: the passes, a backend's pipeline, the op table. */
+#include "cli.h"
+
+#include "core/base/str.h"
+
+#include <string.h>
+
+typedef struct pass_list {
+    cJSON *array; /* NULL: print */
+} pass_list;
+
+static void on_pass(void *self, const char *name, const char *doc) {
+    pass_list *list = self;
+    if (list->array == NULL) {
+        (void)printf("%-16s %s\n", name, doc);
+        return;
+    }
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "name", name);
+    cJSON_AddStringToObject(row, "doc", doc);
+    cJSON_AddItemToArray(list->array, row);
+}
+
+int cmd_passes(int argc, char **argv) {
+    cli_common common = {0};
+    const char *backend = NULL;
+    const cli_option own[] = {
+        {"--backend", CLI_TEXT, &backend, "NAME", "only the pipeline of this backend, in order"},
+        {NULL, 0, NULL, NULL, NULL}};
+    const cli_option common_rows[] = {CLI_COMMON_ROWS(&common)};
+    const cli_option *const tables[] = {own, common_rows, NULL};
+    const cli_usage usage = {.command = "passes",
+                             .positional = "",
+                             .summary = "Lists every pass, or what runs before a backend compiles.",
+                             .tables = tables};
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, NULL, 0, &n);
+    if (status >= 0) {
+        return status;
+    }
+    stator_ctx *ctx = NULL;
+    pass_list list = {.array = common.json ? cJSON_CreateArray() : NULL};
+    stator_status result = cli_open(&common, &ctx);
+    if (result == STATOR_OK) {
+        result = backend != NULL ? stator_x_pipeline(ctx, backend, on_pass, &list)
+                                 : stator_x_passes(ctx, on_pass, &list);
+    }
+    status = result == STATOR_OK ? CLI_OK : cli_fail_ctx(ctx, common.json);
+    if (result == STATOR_OK && common.json) {
+        cli_print_json(list.array);
+    } else {
+        cJSON_Delete(list.array);
+    }
+    stator_ctx_destroy(ctx);
+    return status;
+}
+
+/* ---- ops ---- */
+
+static const struct {
+    uint64_t flag;
+    const char *name;
+} flag_names[] = {{STATOR_OP_POINTWISE, "pointwise"}, {STATOR_OP_VIEW, "view"},
+                  {STATOR_OP_REDUCES, "reduces"},     {STATOR_OP_COMMUTES, "commutes"},
+                  {STATOR_OP_ASSOCIATES, "associates"}, {STATOR_OP_RANDOM, "random"},
+                  {STATOR_OP_EFFECT, "effect"},       {STATOR_OP_NO_RECOMPUTE, "no-recompute"},
+                  {STATOR_OP_COMPOSITE, "composite"}, {STATOR_OP_REGIONS, "regions"},
+                  {STATOR_OP_UNBACKED, "unbacked"},   {STATOR_OP_CONSTANT, "constant"},
+                  {STATOR_OP_IDEMPOTENT, "idempotent"}, {STATOR_OP_INVOLUTION, "involution"},
+                  {STATOR_OP_CONTRACTS, "contracts"}};
+
+static const char *kind_name(uint32_t kind) {
+    static const char *const names[] = {"none", "int", "float", "string", "dtype",
+                                        "ints", "floats", "dims", "blob"};
+    return kind < sizeof names / sizeof names[0] ? names[kind] : "?";
+}
+
+static cJSON *op_json(const stator_op_desc *op) {
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "name", op->name);
+    cJSON_AddNumberToObject(row, "version", op->version);
+    cJSON_AddStringToObject(row, "operands", op->operands);
+    cJSON_AddStringToObject(row, "results", op->results);
+    cJSON *attrs = cJSON_AddArrayToObject(row, "attrs");
+    for (uint32_t a = 0; a < op->attr_count; a++) {
+        cJSON *attr = cJSON_CreateObject();
+        cJSON_AddStringToObject(attr, "name", op->attrs[a].name);
+        cJSON_AddStringToObject(attr, "kind", kind_name(op->attrs[a].kind));
+        cJSON_AddBoolToObject(attr, "required", op->attrs[a].is_required != 0);
+        cJSON_AddItemToArray(attrs, attr);
+    }
+    cJSON *flags = cJSON_AddArrayToObject(row, "flags");
+    for (size_t i = 0; i < sizeof flag_names / sizeof flag_names[0]; i++) {
+        if ((op->flags & flag_names[i].flag) != 0) {
+            cJSON_AddItemToArray(flags, cJSON_CreateString(flag_names[i].name));
+        }
+    }
+    if (op->body != NULL) {
+        cJSON_AddStringToObject(row, "body", op->body);
+    } else {
+        cJSON_AddNullToObject(row, "body");
+    }
+    cJSON_AddStringToObject(row, "doc", op->doc != NULL ? op->doc : "");
+    return row;
+}
+
+static void print_op(const stator_op_desc *op) {
+    (void)printf("%s = %s(%s)", op->results, op->name, op->operands);
+    for (uint32_t a = 0; a < op->attr_count; a++) {
+        (void)printf("%s%s: %s", a == 0 ? " {" : ", ", op->attrs[a].name,
+                     kind_name(op->attrs[a].kind));
+    }
+    (void)printf("%s\n    %s\n", op->attr_count > 0 ? "}" : "", op->doc != NULL ? op->doc : "");
+    if (op->body != NULL) {
+        (void)printf("    = %s\n", op->body);
+    }
+}
+
+/* Every op, or the one named; unknown names get the nearest. */
+static int list_ops(stator_ctx *ctx, const char *wanted, int json) {
+    const stator_host *host = stator_ctx_host(ctx);
+    const uint32_t count = host->ir->op_count(ctx);
+    cJSON *array = cJSON_CreateArray();
+    const char *near[1024];
+    uint32_t shown = 0;
+    uint32_t n = 0;
+    for (uint32_t op = 1; op <= count; op++) {
+        const stator_op_desc *desc = host->ir->op_desc(ctx, op);
+        if (n < 1024) {
+            near[n++] = desc->name;
+        }
+        if (wanted != NULL && strcmp(desc->name, wanted) != 0) {
+            continue;
+        }
+        shown++;
+        if (json) {
+            cJSON_AddItemToArray(array, op_json(desc));
+        } else {
+            print_op(desc);
+        }
+    }
+    if (shown == 0) {
+        const char *guess = st_nearest(wanted, near, n);
+        cJSON_Delete(array);
+        return cli_fail(json, "NOT_FOUND", "`stator ops` lists them", "there is no op '%s'%s%s%s",
+                        wanted, guess != NULL ? ", did you mean '" : "",
+                        guess != NULL ? guess : "", guess != NULL ? "'?" : "");
+    }
+    if (json) {
+        cli_print_json(array);
+    } else {
+        cJSON_Delete(array);
+    }
+    return CLI_OK;
+}
+
+int cmd_ops(int argc, char **argv) {
+    cli_common common = {0};
+    const cli_option common_rows[] = {CLI_COMMON_ROWS(&common)};
+    const cli_option *const tables[] = {common_rows, NULL};
+    const cli_usage usage = {.command = "ops",
+                             .positional = "[OP]",
+                             .summary = "Describes the ops: operands, attributes, formula, body.",
+                             .tables = tables};
+    const char *wanted = NULL;
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, &wanted, 1, &n);
+    if (status >= 0) {
+        return status;
+    }
+    stator_ctx *ctx = NULL;
+    status = cli_open(&common, &ctx) == STATOR_OK
+                 ? list_ops(ctx, n > 0 ? wanted : NULL, common.json)
+                 : cli_fail_ctx(ctx, common.json);
+    stator_ctx_destroy(ctx);
+    return status;
+}

@@ -21,8 +21,9 @@
 #include "onnx.pb-c.h"
 #include <stator/plugin.h>
 
-#define OX_OPSET_MIN 1u  /* operator sets 7 and newer are complete, older ones as far as they agree */
-#define OX_OPSET_MAX 28u /* the newest in onnx 1.23 */
+#define OX_OPSET_MIN                                                                               \
+    1u /* operator sets 7 and newer are complete, older ones as far as they agree */
+#define OX_OPSET_MAX 28u   /* the newest in onnx 1.23 */
 #define OX_MAX_NESTING 32u /* subgraphs and functions inside each other */
 
 typedef struct ox_import ox_import; /* one import; see ox_import.h */
@@ -36,8 +37,8 @@ typedef struct ox_node {
     stator_builder *b;
     const Onnx__NodeProto *proto;
     const ox_row *row;
-    const char *name; /* the node's name, or one made from op and first output */
-    int64_t version;  /* of the default domain's operator set in force here */
+    const char *name;  /* the node's name, or one made from op and first output */
+    int64_t version;   /* of the default domain's operator set in force here */
     uint32_t in_count; /* absent optional operands count */
     uint32_t out_count;
     const stator_ref *in;
@@ -91,7 +92,8 @@ uint32_t ox_rank(ox_node *n, stator_ref v);
 stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis); /* negative from the end */
 uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_MAX_RANK]); /* gives the rank */
 int ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out);      /* 1 when static */
-int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis, const char *what); /* fails if symbolic */
+int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis,
+                    const char *what); /* fails if symbolic */
 int ox_is_float(ox_node *n, stator_ref v);
 int ox_is_unsigned(ox_node *n, stator_ref v);
 /* Fails unless lo <= rank <= hi. */
@@ -113,7 +115,7 @@ const double *ox_attr_floats(ox_node *n, const char *name, uint32_t *out_count);
 const char *const *ox_attr_strs(ox_node *n, const char *name, uint32_t *out_count);
 const Onnx__TensorProto *ox_attr_tensor(ox_node *n, const char *name); /* NULL: absent */
 const Onnx__SparseTensorProto *ox_attr_sparse(ox_node *n, const char *name);
-const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name);   /* NULL: absent */
+const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name); /* NULL: absent */
 /* The list brought to `count` entries: absent gives `fill`, another length fails. */
 const int64_t *ox_attr_ints_or(ox_node *n, const char *name, uint32_t count, int64_t fill);
 
@@ -124,7 +126,7 @@ stator_ref ox_sym(ox_node *n, int64_t value);
 stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b);
 stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms); /* 1 when empty */
 int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out);                 /* 1: a plain integer */
-int ox_sym_is(ox_node *n, stator_ref sym, int64_t value);                   /* is it this integer? */
+int ox_sym_is(ox_node *n, stator_ref sym, int64_t value); /* is it this integer? */
 /* Least and greatest value; both 0 after a failure. */
 void ox_sym_range(ox_node *n, stator_ref sym, int64_t *out_lo, int64_t *out_hi);
 
@@ -132,12 +134,12 @@ void ox_sym_range(ox_node *n, stator_ref sym, int64_t *out_lo, int64_t *out_hi);
 
 stator_ref ox_const(ox_node *n, stator_dtype dtype, uint32_t rank, const int64_t *dims,
                     const void *data);
-stator_ref ox_scalar(ox_node *n, stator_dtype dtype, double value); /* rank 0, any real dtype */
-stator_ref ox_like(ox_node *n, stator_ref v, double value);         /* scalar of v's dtype */
-stator_ref ox_int(ox_node *n, int64_t value);                       /* i64, rank 0 */
-stator_ref ox_ints(ox_node *n, uint32_t count, const int64_t *values);   /* i64, rank 1 */
-stator_ref ox_floats(ox_node *n, uint32_t count, const double *values);  /* f32, rank 1 */
-stator_ref ox_tensor(ox_node *n, const Onnx__TensorProto *tensor);       /* a constant node */
+stator_ref ox_scalar(ox_node *n, stator_dtype dtype, double value);     /* rank 0, any real dtype */
+stator_ref ox_like(ox_node *n, stator_ref v, double value);             /* scalar of v's dtype */
+stator_ref ox_int(ox_node *n, int64_t value);                           /* i64, rank 0 */
+stator_ref ox_ints(ox_node *n, uint32_t count, const int64_t *values);  /* i64, rank 1 */
+stator_ref ox_floats(ox_node *n, uint32_t count, const double *values); /* f32, rank 1 */
+stator_ref ox_tensor(ox_node *n, const Onnx__TensorProto *tensor);      /* a constant node */
 stator_ref ox_sparse_tensor(ox_node *n, const Onnx__SparseTensorProto *tensor); /* made dense */
 
 /* ---- values known at import time ---- */
@@ -166,17 +168,45 @@ stator_ref ox_from_dim(ox_node *n, stator_ref sym);
 /* ---- nodes ---- */
 
 #define OX_COUNT_(type, ...) ((uint32_t)(sizeof((type[]){__VA_ARGS__}) / sizeof(type)))
-#define OX_IN(...) OX_COUNT_(stator_ref, __VA_ARGS__), (const stator_ref[]){__VA_ARGS__}
-#define OX_AT(...) OX_COUNT_(stator_attr, __VA_ARGS__), (const stator_attr[]){__VA_ARGS__}
+#define OX_IN(...)                                                                                 \
+    OX_COUNT_(stator_ref, __VA_ARGS__), (const stator_ref[])                                       \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define OX_AT(...)                                                                                 \
+    OX_COUNT_(stator_attr, __VA_ARGS__), (const stator_attr[])                                     \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #define OX_NONE 0u, NULL
-#define OX_A_INT(n_, v_) {.name = (n_), .kind = STATOR_ATTR_INT, .i = (v_)}
-#define OX_A_FLOAT(n_, v_) {.name = (n_), .kind = STATOR_ATTR_FLOAT, .f = (v_)}
-#define OX_A_STR(n_, v_) {.name = (n_), .kind = STATOR_ATTR_STRING, .s = (v_)}
-#define OX_A_DTYPE(n_, v_) {.name = (n_), .kind = STATOR_ATTR_DTYPE, .i = (int64_t)(v_)}
-#define OX_A_INTS(n_, c_, v_) {.name = (n_), .kind = STATOR_ATTR_INTS, .count = (c_), .list = (v_)}
+#define OX_A_INT(n_, v_)                                                                           \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_INT, .i = (v_)                                           \
+    }
+#define OX_A_FLOAT(n_, v_)                                                                         \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_FLOAT, .f = (v_)                                         \
+    }
+#define OX_A_STR(n_, v_)                                                                           \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_STRING, .s = (v_)                                        \
+    }
+#define OX_A_DTYPE(n_, v_)                                                                         \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_DTYPE, .i = (int64_t)(v_)                                \
+    }
+#define OX_A_INTS(n_, c_, v_)                                                                      \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_INTS, .count = (c_), .list = (v_)                        \
+    }
 #define OX_A_FLOATS(n_, c_, v_)                                                                    \
-    {.name = (n_), .kind = STATOR_ATTR_FLOATS, .count = (c_), .list = (v_)}
-#define OX_A_DIMS(n_, c_, v_) {.name = (n_), .kind = STATOR_ATTR_DIMS, .count = (c_), .list = (v_)}
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_FLOATS, .count = (c_), .list = (v_)                      \
+    }
+#define OX_A_DIMS(n_, c_, v_)                                                                      \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_DIMS, .count = (c_), .list = (v_)                        \
+    }
 
 /* A node of the op named `op`; gives its first result. ox_op(n, "conv", OX_IN(x, w, b),
  * OX_AT(OX_A_INTS("strides", 2, s), ...)). */

@@ -1,12 +1,14 @@
-/* Reading a node's attributes with a check of their kind. Inside a model-local function an attribute
- * may refer to one of the call's (ref_attr_name); defaults of the function stand behind it. */
+/* Reading a node's attributes with a check of their kind. Inside a model-local function an
+ * attribute may refer to one of the call's (ref_attr_name); defaults of the function stand behind
+ * it. */
 #include "ox_import.h"
 
 #include <string.h>
 
 typedef const Onnx__AttributeProto attribute;
 
-static attribute *find_in(size_t n, Onnx__AttributeProto *const *attrs, const char *name) {
+static attribute *find_in(size_t n, Onnx__AttributeProto *const *attrs, const char *name)
+{
     for (size_t i = 0; i < n; i++) {
         if (strcmp(ox_text(attrs[i]->name), name) == 0) {
             return attrs[i];
@@ -16,7 +18,8 @@ static attribute *find_in(size_t n, Onnx__AttributeProto *const *attrs, const ch
 }
 
 /* Follows references out of functions until a value is found. */
-static attribute *resolve(const ox_frame *frame, attribute *a) {
+static attribute *resolve(const ox_frame *frame, attribute *a)
+{
     while (a != NULL && ox_text(a->ref_attr_name)[0] != '\0') {
         if (frame == NULL) {
             return NULL;
@@ -32,7 +35,8 @@ static attribute *resolve(const ox_frame *frame, attribute *a) {
     return a;
 }
 
-static attribute *find(ox_node *n, const char *name) {
+static attribute *find(ox_node *n, const char *name)
+{
     if (!ox_ok(n)) {
         return NULL;
     }
@@ -41,9 +45,11 @@ static attribute *find(ox_node *n, const char *name) {
 
 #define KIND(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
 
-/* The attribute when present and of the kind; type 0 (files before IR version 2) goes by content. */
-static attribute *find_kind(ox_node *n, const char *name, int kind, int holds_it,
-                            attribute *a, const char *expected) {
+/* The attribute when present and of the kind; type 0 (files before IR version 2) goes by content.
+ */
+static attribute *find_kind(ox_node *n, const char *name, int kind, int holds_it, attribute *a,
+                            const char *expected)
+{
     if (a == NULL) {
         return NULL;
     }
@@ -55,30 +61,35 @@ static attribute *find_kind(ox_node *n, const char *name, int kind, int holds_it
     return NULL;
 }
 
-int ox_has_attr(ox_node *n, const char *name) {
+int ox_has_attr(ox_node *n, const char *name)
+{
     return find(n, name) != NULL;
 }
 
-int64_t ox_attr_int(ox_node *n, const char *name, int64_t absent) {
+int64_t ox_attr_int(ox_node *n, const char *name, int64_t absent)
+{
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(INT), a != NULL && a->has_i, a, "an integer");
     return a != NULL ? a->i : absent;
 }
 
-int64_t ox_attr_int_need(ox_node *n, const char *name) {
+int64_t ox_attr_int_need(ox_node *n, const char *name)
+{
     if (ox_ok(n) && !ox_has_attr(n, name)) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' is required", name);
     }
     return ox_attr_int(n, name, 0);
 }
 
-double ox_attr_float(ox_node *n, const char *name, double absent) {
+double ox_attr_float(ox_node *n, const char *name, double absent)
+{
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(FLOAT), a != NULL && a->has_f, a, "a float");
     return a != NULL ? (double)a->f : absent;
 }
 
-static const char *text_of(ox_node *n, const char *name, const ProtobufCBinaryData *s) {
+static const char *text_of(ox_node *n, const char *name, const ProtobufCBinaryData *s)
+{
     if (s->len != 0 && memchr(s->data, 0, s->len) != NULL) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' holds a NUL character", name);
         return "";
@@ -93,13 +104,15 @@ static const char *text_of(ox_node *n, const char *name, const ProtobufCBinaryDa
     return text;
 }
 
-const char *ox_attr_str(ox_node *n, const char *name, const char *absent) {
+const char *ox_attr_str(ox_node *n, const char *name, const char *absent)
+{
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(STRING), a != NULL && a->has_s, a, "a string");
     return a != NULL ? text_of(n, name, &a->s) : absent;
 }
 
-const int64_t *ox_attr_ints(ox_node *n, const char *name, uint32_t *out_count) {
+const int64_t *ox_attr_ints(ox_node *n, const char *name, uint32_t *out_count)
+{
     static const int64_t none[1] = {0};
     *out_count = 0;
     attribute *a = find(n, name);
@@ -111,7 +124,8 @@ const int64_t *ox_attr_ints(ox_node *n, const char *name, uint32_t *out_count) {
     return a->n_ints != 0 ? a->ints : none;
 }
 
-const double *ox_attr_floats(ox_node *n, const char *name, uint32_t *out_count) {
+const double *ox_attr_floats(ox_node *n, const char *name, uint32_t *out_count)
+{
     *out_count = 0;
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(FLOATS), a != NULL && a->n_floats != 0, a, "a list of floats");
@@ -126,7 +140,8 @@ const double *ox_attr_floats(ox_node *n, const char *name, uint32_t *out_count) 
     return list;
 }
 
-const char *const *ox_attr_strs(ox_node *n, const char *name, uint32_t *out_count) {
+const char *const *ox_attr_strs(ox_node *n, const char *name, uint32_t *out_count)
+{
     *out_count = 0;
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(STRINGS), a != NULL && a->n_strings != 0, a, "a list of strings");
@@ -141,7 +156,8 @@ const char *const *ox_attr_strs(ox_node *n, const char *name, uint32_t *out_coun
     return list;
 }
 
-const Onnx__TensorProto *ox_attr_tensor(ox_node *n, const char *name) {
+const Onnx__TensorProto *ox_attr_tensor(ox_node *n, const char *name)
+{
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(TENSOR), a != NULL && a->t != NULL, a, "a tensor");
     if (a != NULL && a->t == NULL) {
@@ -151,7 +167,8 @@ const Onnx__TensorProto *ox_attr_tensor(ox_node *n, const char *name) {
     return a != NULL ? a->t : NULL;
 }
 
-const Onnx__SparseTensorProto *ox_attr_sparse(ox_node *n, const char *name) {
+const Onnx__SparseTensorProto *ox_attr_sparse(ox_node *n, const char *name)
+{
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(SPARSE_TENSOR), a != NULL && a->sparse_tensor != NULL, a,
                   "a sparse tensor");
@@ -162,7 +179,8 @@ const Onnx__SparseTensorProto *ox_attr_sparse(ox_node *n, const char *name) {
     return a != NULL ? a->sparse_tensor : NULL;
 }
 
-const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name) {
+const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name)
+{
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(GRAPH), a != NULL && a->g != NULL, a, "a graph");
     if (a != NULL && a->g == NULL) {
@@ -172,7 +190,8 @@ const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name) {
     return a != NULL ? a->g : NULL;
 }
 
-const int64_t *ox_attr_ints_or(ox_node *n, const char *name, uint32_t count, int64_t fill) {
+const int64_t *ox_attr_ints_or(ox_node *n, const char *name, uint32_t count, int64_t fill)
+{
     uint32_t given;
     const int64_t *list = ox_attr_ints(n, name, &given);
     if (list != NULL && given == count) {

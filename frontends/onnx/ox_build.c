@@ -1,5 +1,5 @@
-/* Helpers of operator functions over the host's builder: nodes, types, sizes, constants, and the one
- * failure an import keeps. */
+/* Helpers of operator functions over the host's builder: nodes, types, sizes, constants, and the
+ * one failure an import keeps. */
 #include "ox_import.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@
 /* ---- failures ---- */
 
 static void keep(ox_import *im, stator_status code, const char *where, const char *format,
-                 va_list args) {
+                 va_list args)
+{
     if (im->status != STATOR_OK) {
         return;
     }
@@ -23,11 +24,13 @@ static void keep(ox_import *im, stator_status code, const char *where, const cha
     st_str_vaddf(&text, format, args);
     const int is_ok = st_str_ok(&text) && text.data != NULL;
     const char *shown = is_ok ? text.data : "out of memory";
-    im->diag = im->host->diag->create(is_ok ? code : STATOR_RESOURCE_EXHAUSTED, shown, strlen(shown));
+    im->diag =
+        im->host->diag->create(is_ok ? code : STATOR_RESOURCE_EXHAUSTED, shown, strlen(shown));
     st_str_deinit(&text);
 }
 
-stator_status ox_import_fail(ox_import *im, stator_status code, const char *format, ...) {
+stator_status ox_import_fail(ox_import *im, stator_status code, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
     keep(im, code, NULL, format, args);
@@ -36,7 +39,8 @@ stator_status ox_import_fail(ox_import *im, stator_status code, const char *form
 }
 
 stator_status ox_import_failed(ox_import *im, stator_status code, stator_diag *diag,
-                               const char *where) {
+                               const char *where)
+{
     const stator_diag_api *api = im->host->diag;
     if (im->status == STATOR_OK) {
         const char *text = diag != NULL ? api->text(diag) : "it failed";
@@ -52,7 +56,8 @@ stator_status ox_import_failed(ox_import *im, stator_status code, stator_diag *d
     return im->status;
 }
 
-const char *ox_node_where(const ox_node *n) {
+const char *ox_node_where(const ox_node *n)
+{
     const ox_frame *f = n->scope->frame;
     st_str text;
     st_str_init(&text, &n->im->mem);
@@ -65,15 +70,18 @@ const char *ox_node_where(const ox_node *n) {
     return copy != NULL ? copy : n->name;
 }
 
-void ox_node_failed(ox_node *n, stator_status code, stator_diag *diag) {
+void ox_node_failed(ox_node *n, stator_status code, stator_diag *diag)
+{
     ox_import_failed(n->im, code, diag, n->im->status == STATOR_OK ? ox_node_where(n) : "");
 }
 
-int ox_ok(const ox_node *n) {
+int ox_ok(const ox_node *n)
+{
     return n->im->status == STATOR_OK;
 }
 
-stator_ref ox_fail(ox_node *n, stator_status code, const char *format, ...) {
+stator_ref ox_fail(ox_node *n, stator_status code, const char *format, ...)
+{
     if (ox_ok(n)) {
         va_list args;
         va_start(args, format);
@@ -83,7 +91,8 @@ stator_ref ox_fail(ox_node *n, stator_status code, const char *format, ...) {
     return 0;
 }
 
-void *ox_alloc(ox_node *n, uint64_t count, uint64_t size) {
+void *ox_alloc(ox_node *n, uint64_t count, uint64_t size)
+{
     void *p = ox_ok(n) ? st_arena_zalloc(&n->im->arena, count, size) : NULL;
     if (p == NULL) {
         ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
@@ -93,20 +102,24 @@ void *ox_alloc(ox_node *n, uint64_t count, uint64_t size) {
 
 /* ---- operands and results ---- */
 
-stator_ref ox_in(const ox_node *n, uint32_t k) {
+stator_ref ox_in(const ox_node *n, uint32_t k)
+{
     return k < n->in_count ? n->in[k] : 0;
 }
 
-stator_ref ox_need(ox_node *n, uint32_t k) {
+stator_ref ox_need(ox_node *n, uint32_t k)
+{
     const stator_ref v = ox_in(n, k);
     return v != 0 ? v : ox_fail(n, STATOR_INVALID_ARGUMENT, "input %u is required", k);
 }
 
-int ox_wants(const ox_node *n, uint32_t k) {
+int ox_wants(const ox_node *n, uint32_t k)
+{
     return k < n->out_count && ox_text(n->proto->output[k])[0] != '\0';
 }
 
-void ox_out(ox_node *n, uint32_t k, stator_ref v) {
+void ox_out(ox_node *n, uint32_t k, stator_ref v)
+{
     if (k < n->out_count) {
         n->out[k] = v;
     }
@@ -114,7 +127,8 @@ void ox_out(ox_node *n, uint32_t k, stator_ref v) {
 
 /* ---- types ---- */
 
-static const stator_type_row *type_of(ox_node *n, stator_ref v) {
+static const stator_type_row *type_of(ox_node *n, stator_ref v)
+{
     if (!ox_ok(n)) {
         return NULL;
     }
@@ -125,17 +139,20 @@ static const stator_type_row *type_of(ox_node *n, stator_ref v) {
     return stator_value_type(n->im->host->build->view(n->b), v);
 }
 
-stator_dtype ox_dtype(ox_node *n, stator_ref v) {
+stator_dtype ox_dtype(ox_node *n, stator_ref v)
+{
     const stator_type_row *t = type_of(n, v);
     return t != NULL ? t->dtype : STATOR_DTYPE_NONE;
 }
 
-uint32_t ox_rank(ox_node *n, stator_ref v) {
+uint32_t ox_rank(ox_node *n, stator_ref v)
+{
     const stator_type_row *t = type_of(n, v);
     return t != NULL ? t->rank : 0;
 }
 
-stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis) {
+stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis)
+{
     const stator_type_row *t = type_of(n, v);
     if (t == NULL) {
         return 0;
@@ -148,7 +165,8 @@ stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis) {
     return stator_dim_at(n->im->host->build->view(n->b), t, (uint32_t)axis);
 }
 
-uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_MAX_RANK]) {
+uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_MAX_RANK])
+{
     const stator_type_row *t = type_of(n, v);
     if (t == NULL) {
         return 0;
@@ -160,12 +178,14 @@ uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_MAX_RANK]) {
     return t->rank;
 }
 
-int ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out) {
+int ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out)
+{
     const stator_ref dim = ox_dim(n, v, axis);
     return dim != 0 && ox_sym_const(n, dim, out);
 }
 
-int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis, const char *what) {
+int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis, const char *what)
+{
     int64_t size = 0;
     if (ox_ok(n) && !ox_dim_known(n, v, axis, &size)) {
         ox_ask(n, v, what);
@@ -173,22 +193,27 @@ int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis, const char *what) {
     return size;
 }
 
-int ox_is_float(ox_node *n, stator_ref v) {
+int ox_is_float(ox_node *n, stator_ref v)
+{
     return st_dtype_class(ox_dtype(n, v)) == STATOR_CLASS_FLOAT;
 }
 
-int ox_is_unsigned(ox_node *n, stator_ref v) {
+int ox_is_unsigned(ox_node *n, stator_ref v)
+{
     return st_dtype_class(ox_dtype(n, v)) == STATOR_CLASS_UINT;
 }
 
-void ox_check_rank(ox_node *n, stator_ref v, uint32_t lo, uint32_t hi, const char *what) {
+void ox_check_rank(ox_node *n, stator_ref v, uint32_t lo, uint32_t hi, const char *what)
+{
     const uint32_t rank = ox_rank(n, v);
     if (ox_ok(n) && (rank < lo || rank > hi)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%s has rank %u, expected %u to %u", what, rank, lo, hi);
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "%s has rank %u, expected %u to %u", what, rank, lo,
+                hi);
     }
 }
 
-uint32_t ox_axis(ox_node *n, int64_t axis, uint32_t rank) {
+uint32_t ox_axis(ox_node *n, int64_t axis, uint32_t rank)
+{
     if (axis >= -(int64_t)rank && axis < (int64_t)rank) {
         return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
     }
@@ -196,7 +221,8 @@ uint32_t ox_axis(ox_node *n, int64_t axis, uint32_t rank) {
                    (long long)axis, rank);
 }
 
-stator_dtype ox_dtype_of(ox_node *n, int64_t onnx_type) {
+stator_dtype ox_dtype_of(ox_node *n, int64_t onnx_type)
+{
     const char *name;
     const stator_dtype dtype = ox_import_dtype(onnx_type, &name);
     if (dtype == 0) {
@@ -208,7 +234,8 @@ stator_dtype ox_dtype_of(ox_node *n, int64_t onnx_type) {
 
 /* ---- symbolic integers ---- */
 
-stator_ref ox_sym(ox_node *n, int64_t value) {
+stator_ref ox_sym(ox_node *n, int64_t value)
+{
     if (!ox_ok(n)) {
         return 0;
     }
@@ -216,7 +243,8 @@ stator_ref ox_sym(ox_node *n, int64_t value) {
     return sym != 0 ? sym : ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b) {
+stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b)
+{
     if (!ox_ok(n) || a == 0 || b == 0) {
         return 0;
     }
@@ -226,7 +254,8 @@ stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b) {
                               "a symbolic size grows past what can be computed (or overflows)");
 }
 
-stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms) {
+stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms)
+{
     stator_ref product = ox_sym(n, 1);
     for (uint32_t i = 0; i < count; i++) {
         product = ox_sym_op(n, '*', product, syms[i]);
@@ -234,7 +263,8 @@ stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms) {
     return product;
 }
 
-int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out) {
+int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out)
+{
     *out = 0;
     if (!ox_ok(n) || sym == 0) {
         return 0;
@@ -242,12 +272,14 @@ int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out) {
     return stator_sym_is_const(n->im->host->build->view(n->b), sym, out);
 }
 
-int ox_sym_is(ox_node *n, stator_ref sym, int64_t value) {
+int ox_sym_is(ox_node *n, stator_ref sym, int64_t value)
+{
     int64_t known;
     return ox_sym_const(n, sym, &known) && known == value;
 }
 
-void ox_sym_range(ox_node *n, stator_ref sym, int64_t *out_lo, int64_t *out_hi) {
+void ox_sym_range(ox_node *n, stator_ref sym, int64_t *out_lo, int64_t *out_hi)
+{
     *out_lo = *out_hi = 0;
     if (ox_ok(n) && sym != 0) {
         n->im->host->types->sym_range(n->b, sym, out_lo, out_hi);
@@ -257,7 +289,8 @@ void ox_sym_range(ox_node *n, stator_ref sym, int64_t *out_lo, int64_t *out_hi) 
 /* ---- nodes ---- */
 
 void ox_op_multi(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
-                 const stator_attr *attrs, uint32_t n_out, stator_ref *out) {
+                 const stator_attr *attrs, uint32_t n_out, stator_ref *out)
+{
     memset(out, 0, n_out * sizeof *out);
     if (!ox_ok(n)) {
         return;
@@ -282,7 +315,8 @@ void ox_op_multi(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in
 }
 
 stator_ref ox_op(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
-                 const stator_attr *attrs) {
+                 const stator_attr *attrs)
+{
     stator_ref out = 0;
     ox_op_multi(n, op, n_in, in, n_attrs, attrs, 1, &out);
     return out;
@@ -291,7 +325,8 @@ stator_ref ox_op(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in
 #define MAX_EXPR_NAMES 12u
 
 stator_ref ox_expr(ox_node *n, const char *program, const char *names, uint32_t n_in,
-                   const stator_ref *in, uint32_t n_attrs, const stator_attr *attrs) {
+                   const stator_ref *in, uint32_t n_attrs, const stator_attr *attrs)
+{
     const char *list[MAX_EXPR_NAMES];
     stator_ref out = 0;
     char *text = ox_ok(n) ? st_arena_strndup(&n->im->arena, names, strlen(names)) : NULL;
@@ -306,8 +341,8 @@ stator_ref ox_expr(ox_node *n, const char *program, const char *names, uint32_t 
         }
     }
     stator_diag *diag = NULL;
-    const stator_status status = n->im->host->build->expr(n->b, program, n_in, list, in, n_attrs,
-                                                          attrs, 1, &out, &diag);
+    const stator_status status =
+        n->im->host->build->expr(n->b, program, n_in, list, in, n_attrs, attrs, 1, &out, &diag);
     if (status != STATOR_OK) {
         ox_node_failed(n, status, diag);
         return 0;
@@ -315,68 +350,82 @@ stator_ref ox_expr(ox_node *n, const char *program, const char *names, uint32_t 
     return out;
 }
 
-stator_ref ox_un(ox_node *n, const char *op, stator_ref x) {
+stator_ref ox_un(ox_node *n, const char *op, stator_ref x)
+{
     return ox_op(n, op, OX_IN(x), OX_NONE);
 }
 
-stator_ref ox_bin(ox_node *n, const char *op, stator_ref x, stator_ref y) {
+stator_ref ox_bin(ox_node *n, const char *op, stator_ref x, stator_ref y)
+{
     return ox_op(n, op, OX_IN(x, y), OX_NONE);
 }
 
-stator_ref ox_add(ox_node *n, stator_ref x, stator_ref y) {
+stator_ref ox_add(ox_node *n, stator_ref x, stator_ref y)
+{
     return ox_bin(n, "add", x, y);
 }
 
-stator_ref ox_sub(ox_node *n, stator_ref x, stator_ref y) {
+stator_ref ox_sub(ox_node *n, stator_ref x, stator_ref y)
+{
     return ox_bin(n, "sub", x, y);
 }
 
-stator_ref ox_mul(ox_node *n, stator_ref x, stator_ref y) {
+stator_ref ox_mul(ox_node *n, stator_ref x, stator_ref y)
+{
     return ox_bin(n, "mul", x, y);
 }
 
-stator_ref ox_div(ox_node *n, stator_ref x, stator_ref y) {
+stator_ref ox_div(ox_node *n, stator_ref x, stator_ref y)
+{
     return ox_bin(n, "div", x, y);
 }
 
-stator_ref ox_select(ox_node *n, stator_ref c, stator_ref x, stator_ref y) {
+stator_ref ox_select(ox_node *n, stator_ref c, stator_ref x, stator_ref y)
+{
     return ox_op(n, "select", OX_IN(c, x, y), OX_NONE);
 }
 
-stator_ref ox_cast(ox_node *n, stator_ref x, stator_dtype dtype) {
+stator_ref ox_cast(ox_node *n, stator_ref x, stator_dtype dtype)
+{
     if (ox_dtype(n, x) == dtype) {
         return x;
     }
     return ox_op(n, "cast", OX_IN(x), OX_AT(OX_A_DTYPE("dtype", dtype)));
 }
 
-stator_ref ox_reshape(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims) {
+stator_ref ox_reshape(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims)
+{
     return ox_op(n, "reshape", OX_IN(x), OX_AT(OX_A_DIMS("shape", rank, dims)));
 }
 
-stator_ref ox_transpose(ox_node *n, stator_ref x, const int64_t *perm) {
+stator_ref ox_transpose(ox_node *n, stator_ref x, const int64_t *perm)
+{
     return ox_op(n, "transpose", OX_IN(x), OX_AT(OX_A_INTS("perm", ox_rank(n, x), perm)));
 }
 
-stator_ref ox_expand(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims) {
+stator_ref ox_expand(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims)
+{
     return ox_op(n, "expand", OX_IN(x), OX_AT(OX_A_DIMS("shape", rank, dims)));
 }
 
-stator_ref ox_unsqueeze(ox_node *n, stator_ref x, uint32_t axis) {
+stator_ref ox_unsqueeze(ox_node *n, stator_ref x, uint32_t axis)
+{
     stator_ref dims[STATOR_MAX_RANK + 1u];
     const uint32_t rank = ox_dims(n, x, dims);
     if (!ox_ok(n)) {
         return 0;
     }
     if (rank == STATOR_MAX_RANK || axis > rank) {
-        return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u cannot be added to rank %u", axis, rank);
+        return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u cannot be added to rank %u", axis,
+                       rank);
     }
     memmove(dims + axis + 1, dims + axis, (rank - axis) * sizeof dims[0]);
     dims[axis] = ox_sym(n, 1);
     return ox_reshape(n, x, rank + 1u, dims);
 }
 
-stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis) {
+stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, x, dims);
     if (!ox_ok(n)) {
@@ -390,7 +439,8 @@ stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis) {
 }
 
 stator_ref ox_slice(ox_node *n, stator_ref x, uint32_t axis, stator_ref start, stator_ref size,
-                    int64_t step) {
+                    int64_t step)
+{
     stator_ref starts[STATOR_MAX_RANK];
     stator_ref sizes[STATOR_MAX_RANK];
     int64_t steps[STATOR_MAX_RANK];
@@ -410,40 +460,48 @@ stator_ref ox_slice(ox_node *n, stator_ref x, uint32_t axis, stator_ref start, s
                        OX_A_INTS("steps", rank, steps)));
 }
 
-stator_ref ox_slice_const(ox_node *n, stator_ref x, uint32_t axis, int64_t start, int64_t size) {
+stator_ref ox_slice_const(ox_node *n, stator_ref x, uint32_t axis, int64_t start, int64_t size)
+{
     return ox_slice(n, x, axis, ox_sym(n, start), ox_sym(n, size), 1);
 }
 
-stator_ref ox_concat(ox_node *n, uint32_t axis, uint32_t count, const stator_ref *xs) {
+stator_ref ox_concat(ox_node *n, uint32_t axis, uint32_t count, const stator_ref *xs)
+{
     return count == 1 ? xs[0] : ox_op(n, "concat", count, xs, OX_AT(OX_A_INT("axis", axis)));
 }
 
-stator_ref ox_gather(ox_node *n, stator_ref x, stator_ref index, int64_t axis) {
+stator_ref ox_gather(ox_node *n, stator_ref x, stator_ref index, int64_t axis)
+{
     return ox_op(n, "gather", OX_IN(x, index), OX_AT(OX_A_INT("axis", axis)));
 }
 
 stator_ref ox_reduce(ox_node *n, const char *op, stator_ref x, uint32_t count, const int64_t *axes,
-                     int keepdims) {
+                     int keepdims)
+{
     return ox_op(n, op, OX_IN(x),
                  OX_AT(OX_A_INTS("axes", count, axes), OX_A_INT("keepdims", keepdims)));
 }
 
-stator_ref ox_matmul(ox_node *n, stator_ref x, stator_ref y) {
+stator_ref ox_matmul(ox_node *n, stator_ref x, stator_ref y)
+{
     return ox_bin(n, "matmul", x, y);
 }
 
 stator_ref ox_iota(ox_node *n, stator_dtype dtype, uint32_t rank, const stator_ref *dims,
-                   uint32_t axis) {
-    return ox_op(n, "iota", OX_NONE,
-                 OX_AT(OX_A_DIMS("shape", rank, dims), OX_A_INT("axis", axis),
-                       OX_A_DTYPE("dtype", dtype)));
+                   uint32_t axis)
+{
+    return ox_op(
+        n, "iota", OX_NONE,
+        OX_AT(OX_A_DIMS("shape", rank, dims), OX_A_INT("axis", axis), OX_A_DTYPE("dtype", dtype)));
 }
 
-stator_ref ox_full(ox_node *n, stator_ref scalar, uint32_t rank, const stator_ref *dims) {
+stator_ref ox_full(ox_node *n, stator_ref scalar, uint32_t rank, const stator_ref *dims)
+{
     return ox_expand(n, scalar, rank, dims);
 }
 
-stator_ref ox_channels(ox_node *n, stator_ref x, uint32_t rank) {
+stator_ref ox_channels(ox_node *n, stator_ref x, uint32_t rank)
+{
     stator_ref dims[STATOR_MAX_RANK];
     ox_check_rank(n, x, 1, 1, "a per-channel operand");
     for (uint32_t i = 0; i < rank && i < STATOR_MAX_RANK; i++) {

@@ -6,7 +6,8 @@
 #include <string.h>
 
 stator_ref ox_const(ox_node *n, stator_dtype dtype, uint32_t rank, const int64_t *dims,
-                    const void *data) {
+                    const void *data)
+{
     ox_tensor_value v = {.dtype = dtype, .rank = rank, .dims = dims, .bytes = data};
     if (!ox_ok(n)) {
         return 0;
@@ -32,7 +33,8 @@ stator_ref ox_const(ox_node *n, stator_dtype dtype, uint32_t rank, const int64_t
     return ref;
 }
 
-stator_ref ox_scalar(ox_node *n, stator_dtype dtype, double value) {
+stator_ref ox_scalar(ox_node *n, stator_dtype dtype, double value)
+{
     uint64_t room[2] = {0, 0};
     static const int64_t no_dims[1] = {0};
     if (!ox_ok(n)) {
@@ -50,21 +52,25 @@ stator_ref ox_scalar(ox_node *n, stator_dtype dtype, double value) {
     return ox_const(n, dtype, 0, no_dims, room);
 }
 
-stator_ref ox_like(ox_node *n, stator_ref v, double value) {
+stator_ref ox_like(ox_node *n, stator_ref v, double value)
+{
     return ox_scalar(n, ox_dtype(n, v), value);
 }
 
-stator_ref ox_int(ox_node *n, int64_t value) {
+stator_ref ox_int(ox_node *n, int64_t value)
+{
     static const int64_t no_dims[1] = {0};
     return ox_const(n, STATOR_I64, 0, no_dims, &value);
 }
 
-stator_ref ox_ints(ox_node *n, uint32_t count, const int64_t *values) {
+stator_ref ox_ints(ox_node *n, uint32_t count, const int64_t *values)
+{
     const int64_t dims[1] = {count};
     return ox_const(n, STATOR_I64, 1, dims, values);
 }
 
-stator_ref ox_floats(ox_node *n, uint32_t count, const double *values) {
+stator_ref ox_floats(ox_node *n, uint32_t count, const double *values)
+{
     const int64_t dims[1] = {count};
     float *list = ox_alloc(n, (uint64_t)count + 1u, sizeof *list);
     if (list == NULL) {
@@ -76,14 +82,16 @@ stator_ref ox_floats(ox_node *n, uint32_t count, const double *values) {
     return ox_const(n, STATOR_F32, 1, dims, list);
 }
 
-stator_ref ox_tensor(ox_node *n, const Onnx__TensorProto *tensor) {
+stator_ref ox_tensor(ox_node *n, const Onnx__TensorProto *tensor)
+{
     if (!ox_ok(n) || tensor == NULL) {
         return 0;
     }
     return ox_tensor_constant(n->im, n->scope->region, tensor, ox_node_where(n));
 }
 
-stator_ref ox_from_dims(ox_node *n, uint32_t count, const stator_ref *syms) {
+stator_ref ox_from_dims(ox_node *n, uint32_t count, const stator_ref *syms)
+{
     stator_ref out = 0;
     stator_diag *diag = NULL;
     if (!ox_ok(n)) {
@@ -96,21 +104,22 @@ stator_ref ox_from_dims(ox_node *n, uint32_t count, const stator_ref *syms) {
     return out;
 }
 
-stator_ref ox_from_dim(ox_node *n, stator_ref sym) {
+stator_ref ox_from_dim(ox_node *n, stator_ref sym)
+{
     stator_ref out = 0;
     stator_diag *diag = NULL;
     if (!ox_ok(n) || sym == 0) {
         return 0;
     }
-    const stator_status status =
-        n->im->host->build->from_dims(n->b, &sym, UINT32_MAX, &out, &diag);
+    const stator_status status = n->im->host->build->from_dims(n->b, &sym, UINT32_MAX, &out, &diag);
     if (status != STATOR_OK) {
         ox_node_failed(n, status, diag);
     }
     return out;
 }
 
-stator_ref ox_sparse_tensor(ox_node *n, const Onnx__SparseTensorProto *tensor) {
+stator_ref ox_sparse_tensor(ox_node *n, const Onnx__SparseTensorProto *tensor)
+{
     if (!ox_ok(n) || tensor == NULL) {
         return 0;
     }

@@ -17,7 +17,8 @@ typedef struct external {
     int has_length;
 } external;
 
-static int parse_u64(const char *text, uint64_t *out) {
+static int parse_u64(const char *text, uint64_t *out)
+{
     char *end;
     if (text[0] < '0' || text[0] > '9') {
         return 0;
@@ -28,7 +29,8 @@ static int parse_u64(const char *text, uint64_t *out) {
 }
 
 static stator_status read_keys(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                               external *out) {
+                               external *out)
+{
     memset(out, 0, sizeof *out);
     for (size_t i = 0; i < t->n_external_data; i++) {
         const char *key = ox_text(t->external_data[i]->key);
@@ -43,8 +45,8 @@ static stator_status read_keys(ox_import *im, const Onnx__TensorProto *t, const 
         }
         if (!is_good) {
             return ox_import_fail(im, STATOR_INVALID_ARGUMENT,
-                                  "%s '%s': %s of its external data is '%s', expected a number", what,
-                                  ox_text(t->name), key, value);
+                                  "%s '%s': %s of its external data is '%s', expected a number",
+                                  what, ox_text(t->name), key, value);
         }
     }
     if (out->location == NULL || out->location[0] == '\0') {
@@ -55,7 +57,8 @@ static stator_status read_keys(ox_import *im, const Onnx__TensorProto *t, const 
     return STATOR_OK;
 }
 
-static int has_dot_dot(const char *path) {
+static int has_dot_dot(const char *path)
+{
     for (const char *p = path; p != NULL; p = strchr(p, '/')) {
         p += *p == '/';
         if (p[0] == '.' && p[1] == '.' && (p[2] == '/' || p[2] == '\0')) {
@@ -67,18 +70,20 @@ static int has_dot_dot(const char *path) {
 
 /* The file's real path into out[PATH_MAX] after every rule about places. */
 static stator_status locate(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                            const char *location, char *out) {
+                            const char *location, char *out)
+{
     char dir[PATH_MAX];
     const char *name = ox_text(t->name);
     if (im->source->dir == NULL) {
-        return ox_import_fail(im, STATOR_PERMISSION_DENIED,
-                              "%s '%s' lies in the file '%s', but a model given as bytes has no folder",
-                              what, name, location);
+        return ox_import_fail(
+            im, STATOR_PERMISSION_DENIED,
+            "%s '%s' lies in the file '%s', but a model given as bytes has no folder", what, name,
+            location);
     }
     if (location[0] == '/' || has_dot_dot(location)) {
         return ox_import_fail(im, STATOR_PERMISSION_DENIED,
-                              "%s '%s': the location '%s' must be a relative path without '..'", what,
-                              name, location);
+                              "%s '%s': the location '%s' must be a relative path without '..'",
+                              what, name, location);
     }
     st_str path;
     st_str_init(&path, &im->mem);
@@ -90,9 +95,10 @@ static stator_status locate(ox_import *im, const Onnx__TensorProto *t, const cha
         return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     }
     if (real == NULL) {
-        return ox_import_fail(im, STATOR_NOT_FOUND,
-                              "%s '%s' needs the file '%s' beside the model, which is not there (%s)",
-                              what, name, location, strerror(errno));
+        return ox_import_fail(
+            im, STATOR_NOT_FOUND,
+            "%s '%s' needs the file '%s' beside the model, which is not there (%s)", what, name,
+            location, strerror(errno));
     }
     if (realpath(im->source->dir, dir) == NULL) {
         return ox_import_fail(im, STATOR_NOT_FOUND, "the model's folder '%s' is gone",
@@ -108,7 +114,8 @@ static stator_status locate(ox_import *im, const Onnx__TensorProto *t, const cha
 }
 
 stator_status ox_external_read(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                               uint64_t size_bytes, stator_blob **out_blob) {
+                               uint64_t size_bytes, stator_blob **out_blob)
+{
     external e;
     char path[PATH_MAX];
     struct stat info;
@@ -126,15 +133,14 @@ stator_status ox_external_read(ox_import *im, const Onnx__TensorProto *t, const 
                               ox_text(t->name), e.location);
     }
     if (!st_add_u64(e.offset, size_bytes, &end) || end > (uint64_t)info.st_size) {
-        return ox_import_fail(im, STATOR_DATA_LOSS,
-                              "%s '%s' needs %llu bytes at offset %llu of '%s', which has %llu", what,
-                              ox_text(t->name), (unsigned long long)size_bytes,
-                              (unsigned long long)e.offset, e.location,
-                              (unsigned long long)info.st_size);
+        return ox_import_fail(
+            im, STATOR_DATA_LOSS, "%s '%s' needs %llu bytes at offset %llu of '%s', which has %llu",
+            what, ox_text(t->name), (unsigned long long)size_bytes, (unsigned long long)e.offset,
+            e.location, (unsigned long long)info.st_size);
     }
     stator_diag *diag = NULL;
     const stator_host *h = im->host;
-    const stator_status status = h->cst->from_file(h->ctx, path, e.offset, size_bytes,
-                                                   (int32_t)(im->source->flags & 1u), out_blob, &diag);
+    const stator_status status = h->cst->from_file(
+        h->ctx, path, e.offset, size_bytes, (int32_t)(im->source->flags & 1u), out_blob, &diag);
     return status == STATOR_OK ? status : ox_import_failed(im, status, diag, ox_text(t->name));
 }

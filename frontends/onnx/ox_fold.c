@@ -26,7 +26,8 @@ typedef struct fold_node {
     ox_folded *args;
 } fold_node;
 
-static long double settle(stator_dtype dtype, long double x) {
+static long double settle(stator_dtype dtype, long double x)
+{
     uint64_t room[2] = {0, 0};
     switch (st_dtype_class(dtype)) {
     case STATOR_CLASS_BOOL:
@@ -44,7 +45,8 @@ static long double settle(stator_dtype dtype, long double x) {
     }
 }
 
-static int make(folder *f, ox_folded *out, stator_dtype dtype, uint32_t rank, const int64_t *dims) {
+static int make(folder *f, ox_folded *out, stator_dtype dtype, uint32_t rank, const int64_t *dims)
+{
     uint64_t count;
     if (!st_numel(dims, rank, &count) || count > OX_FOLD_MAX) {
         return 0;
@@ -61,7 +63,8 @@ static int make(folder *f, ox_folded *out, stator_dtype dtype, uint32_t rank, co
 
 /* Shape of value v when static. */
 static int static_shape(const stator_graph_view *view, stator_ref v, stator_dtype *dtype,
-                        uint32_t *rank, int64_t dims[STATOR_MAX_RANK]) {
+                        uint32_t *rank, int64_t dims[STATOR_MAX_RANK])
+{
     const stator_type_row *t = stator_value_type(view, v);
     *dtype = t->dtype;
     *rank = t->rank;
@@ -73,7 +76,8 @@ static int static_shape(const stator_graph_view *view, stator_ref v, stator_dtyp
     return 1;
 }
 
-static int read_data(folder *f, const ox_data *data, ox_folded *out) {
+static int read_data(folder *f, const ox_data *data, ox_folded *out)
+{
     if (st_dtype_class(data->dtype) == STATOR_CLASS_COMPLEX ||
         !make(f, out, data->dtype, data->rank, data->dims)) {
         return 0;
@@ -87,7 +91,8 @@ static int read_data(folder *f, const ox_data *data, ox_folded *out) {
     return 1;
 }
 
-static const stator_attr_row *attr_of(const fold_node *n, const char *name) {
+static const stator_attr_row *attr_of(const fold_node *n, const char *name)
+{
     for (uint32_t i = 0; i < n->desc->attr_count; i++) {
         if (strcmp(n->desc->attrs[i].name, name) == 0) {
             return stator_attr_at(n->view, n->row, i);
@@ -97,7 +102,8 @@ static const stator_attr_row *attr_of(const fold_node *n, const char *name) {
 }
 
 /* A DIMS or INTS attribute as plain integers. */
-static int attr_list(const fold_node *n, const char *name, int64_t *out, uint32_t *out_count) {
+static int attr_list(const fold_node *n, const char *name, int64_t *out, uint32_t *out_count)
+{
     const stator_attr_row *a = attr_of(n, name);
     if (a == NULL || a->count > OX_FOLD_MAX) {
         return 0;
@@ -113,7 +119,8 @@ static int attr_list(const fold_node *n, const char *name, int64_t *out, uint32_
     return 1;
 }
 
-static int64_t attr_int(const fold_node *n, const char *name) {
+static int64_t attr_int(const fold_node *n, const char *name)
+{
     const stator_attr_row *a = attr_of(n, name);
     return a != NULL ? a->i : 0;
 }
@@ -121,19 +128,24 @@ static int64_t attr_int(const fold_node *n, const char *name) {
 /* ---- pointwise ---- */
 
 typedef long double (*unary_fn)(long double);
-static long double f_neg(long double x) {
+static long double f_neg(long double x)
+{
     return -x;
 }
-static long double f_sign(long double x) {
+static long double f_sign(long double x)
+{
     return x > 0 ? 1 : x < 0 ? -1 : x;
 }
-static long double f_recip(long double x) {
+static long double f_recip(long double x)
+{
     return 1 / x;
 }
-static long double f_not(long double x) {
+static long double f_not(long double x)
+{
     return x == 0;
 }
-static long double f_same(long double x) {
+static long double f_same(long double x)
+{
     return x;
 }
 
@@ -141,18 +153,20 @@ static const struct {
     const char *name;
     unary_fn fn;
 } UNARY[] = {
-    {"neg", f_neg},       {"abs", fabsl},   {"ceil", ceill},          {"floor", floorl},
+    {"neg", f_neg},       {"abs", fabsl},    {"ceil", ceill},         {"floor", floorl},
     {"round", rintl},     {"trunc", truncl}, {"sqrt", sqrtl},         {"exp", expl},
-    {"log", logl},        {"sign", f_sign}, {"reciprocal", f_recip}, {"bit_not", f_not},
+    {"log", logl},        {"sign", f_sign},  {"reciprocal", f_recip}, {"bit_not", f_not},
     {"sym_bind", f_same}, {"check", f_same}, {"cast", f_same},
 };
 
-static long double f_mod(long double x, long double y) {
+static long double f_mod(long double x, long double y)
+{
     return y == 0 ? 0 : x - y * floorl(x / y);
 }
 
 /* One binary op on settled values; 0 when the name is unknown. */
-static int binary(const char *op, int is_int, long double x, long double y, long double *out) {
+static int binary(const char *op, int is_int, long double x, long double y, long double *out)
+{
     if (strcmp(op, "add") == 0) {
         *out = x + y;
     } else if (strcmp(op, "sub") == 0) {
@@ -187,7 +201,8 @@ static int binary(const char *op, int is_int, long double x, long double y, long
     return 1;
 }
 
-static int logical(const char *op, long double x, long double y, long double *out) {
+static int logical(const char *op, long double x, long double y, long double *out)
+{
     if (strcmp(op, "bit_and") == 0) {
         *out = x != 0 && y != 0;
     } else if (strcmp(op, "bit_or") == 0) {
@@ -201,7 +216,8 @@ static int logical(const char *op, long double x, long double y, long double *ou
 }
 
 /* Position in `from` of element i of `to`, numpy broadcasting. */
-static uint32_t broadcast_at(const ox_folded *to, const ox_folded *from, uint32_t i) {
+static uint32_t broadcast_at(const ox_folded *to, const ox_folded *from, uint32_t i)
+{
     uint32_t at = 0;
     uint32_t scale = 1;
     for (uint32_t k = 0; k < from->rank; k++) {
@@ -215,7 +231,8 @@ static uint32_t broadcast_at(const ox_folded *to, const ox_folded *from, uint32_
     return at;
 }
 
-static int fold_pointwise(const fold_node *n, ox_folded *out) {
+static int fold_pointwise(const fold_node *n, ox_folded *out)
+{
     const char *op = n->desc->name;
     for (uint32_t k = 0; k < n->n_args; k++) {
         if (n->args[k].rank > out->rank) {
@@ -254,7 +271,8 @@ static int fold_pointwise(const fold_node *n, ox_folded *out) {
 
 /* ---- movement ---- */
 
-static int fold_copy(const fold_node *n, ox_folded *out) {
+static int fold_copy(const fold_node *n, ox_folded *out)
+{
     if (n->args[0].count != out->count) {
         return 0;
     }
@@ -262,14 +280,16 @@ static int fold_copy(const fold_node *n, ox_folded *out) {
     return 1;
 }
 
-static int fold_expand(const fold_node *n, ox_folded *out) {
+static int fold_expand(const fold_node *n, ox_folded *out)
+{
     for (uint32_t i = 0; i < out->count; i++) {
         out->x[i] = n->args[0].x[broadcast_at(out, &n->args[0], i)];
     }
     return 1;
 }
 
-static int fold_concat(const fold_node *n, ox_folded *out) {
+static int fold_concat(const fold_node *n, ox_folded *out)
+{
     if (out->rank != 1) {
         return 0;
     }
@@ -284,7 +304,8 @@ static int fold_concat(const fold_node *n, ox_folded *out) {
     return at == out->count;
 }
 
-static int fold_slice(const fold_node *n, ox_folded *out) {
+static int fold_slice(const fold_node *n, ox_folded *out)
+{
     int64_t start[OX_FOLD_MAX];
     int64_t step[OX_FOLD_MAX];
     uint32_t a, b;
@@ -302,7 +323,8 @@ static int fold_slice(const fold_node *n, ox_folded *out) {
     return 1;
 }
 
-static int fold_gather(const fold_node *n, ox_folded *out) {
+static int fold_gather(const fold_node *n, ox_folded *out)
+{
     if (n->args[0].rank != 1 || n->args[1].count != out->count) {
         return 0;
     }
@@ -318,7 +340,8 @@ static int fold_gather(const fold_node *n, ox_folded *out) {
 }
 
 /* Reductions of everything (all axes, or rank 1). */
-static int fold_reduce(const fold_node *n, ox_folded *out) {
+static int fold_reduce(const fold_node *n, ox_folded *out)
+{
     const char *op = n->desc->name;
     const ox_folded *x = &n->args[0];
     const int is_prod = strcmp(op, "reduce_prod") == 0;
@@ -328,16 +351,17 @@ static int fold_reduce(const fold_node *n, ox_folded *out) {
     long double y = is_prod ? 1 : strcmp(op, "reduce_sum") == 0 ? 0 : x->x[0];
     for (uint32_t i = 0; i < x->count; i++) {
         const long double v = x->x[i];
-        y = is_prod                             ? y * v
-            : strcmp(op, "reduce_sum") == 0     ? y + v
-            : strcmp(op, "reduce_max") == 0     ? (v > y ? v : y)
-                                                : (v < y ? v : y);
+        y = is_prod                         ? y * v
+            : strcmp(op, "reduce_sum") == 0 ? y + v
+            : strcmp(op, "reduce_max") == 0 ? (v > y ? v : y)
+                                            : (v < y ? v : y);
     }
     out->x[0] = settle(out->dtype, y);
     return 1;
 }
 
-static int fold_dims(const fold_node *n, ox_folded *out) {
+static int fold_dims(const fold_node *n, ox_folded *out)
+{
     int64_t list[OX_FOLD_MAX];
     uint32_t count;
     if (!attr_list(n, "values", list, &count) || count != out->count) {
@@ -349,7 +373,8 @@ static int fold_dims(const fold_node *n, ox_folded *out) {
     return 1;
 }
 
-static int fold_iota(const fold_node *n, ox_folded *out) {
+static int fold_iota(const fold_node *n, ox_folded *out)
+{
     if (out->rank != 1 || attr_int(n, "axis") != 0) {
         return 0;
     }
@@ -363,15 +388,16 @@ static const struct {
     const char *name;
     int (*fn)(const fold_node *n, ox_folded *out);
 } OTHERS[] = {
-    {"reshape", fold_copy},      {"expand", fold_expand},     {"concat", fold_concat},
-    {"slice", fold_slice},       {"gather", fold_gather},     {"reduce_sum", fold_reduce},
+    {"reshape", fold_copy},       {"expand", fold_expand},     {"concat", fold_concat},
+    {"slice", fold_slice},        {"gather", fold_gather},     {"reduce_sum", fold_reduce},
     {"reduce_prod", fold_reduce}, {"reduce_max", fold_reduce}, {"reduce_min", fold_reduce},
-    {"dims", fold_dims},         {"iota", fold_iota},
+    {"dims", fold_dims},          {"iota", fold_iota},
 };
 
 static int fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_folded *out);
 
-static int fold_args(folder *f, const ox_region *r, fold_node *n, uint32_t depth) {
+static int fold_args(folder *f, const ox_region *r, fold_node *n, uint32_t depth)
+{
     n->n_args = n->row->operand_count;
     if (n->n_args > MAX_ARGS || n->row->region_count != 0) {
         return 0;
@@ -387,7 +413,8 @@ static int fold_args(folder *f, const ox_region *r, fold_node *n, uint32_t depth
 }
 
 static int fold_known_node(folder *f, const ox_region *r, fold_node *n, uint32_t depth,
-                           ox_folded *out) {
+                           ox_folded *out)
+{
     for (size_t k = 0; k < sizeof OTHERS / sizeof OTHERS[0]; k++) {
         if (strcmp(OTHERS[k].name, n->desc->name) == 0) {
             return fold_args(f, r, n, depth) && OTHERS[k].fn(n, out);
@@ -403,7 +430,8 @@ static int fold_known_node(folder *f, const ox_region *r, fold_node *n, uint32_t
     return n->row->operand_count >= 1 && fold_args(f, r, n, depth) && fold_pointwise(n, out);
 }
 
-static int fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_folded *out) {
+static int fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_folded *out)
+{
     if (++f->steps > STEPS || depth > DEPTH) {
         return 0;
     }
@@ -430,7 +458,8 @@ static int fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_
     return n.row->result_count == 1 && fold_known_node(f, r, &n, depth, out);
 }
 
-int ox_fold(ox_import *im, const ox_region *region, stator_ref v, ox_folded *out) {
+int ox_fold(ox_import *im, const ox_region *region, stator_ref v, ox_folded *out)
+{
     folder f = {im, 0};
     memset(out, 0, sizeof *out);
     return im->status == STATOR_OK && v != 0 && fold(&f, region, v, 0, out);

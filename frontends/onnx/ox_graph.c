@@ -8,7 +8,8 @@
 #define MAX_NODES (1u << 20) /* after functions are written out: a bound for hostile files */
 #define MAX_OPERANDS (1u << 16)
 
-static size_t producer_of(size_t n, Onnx__NodeProto *const *nodes, const char *name) {
+static size_t producer_of(size_t n, Onnx__NodeProto *const *nodes, const char *name)
+{
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < nodes[i]->n_output; k++) {
             if (strcmp(ox_text(nodes[i]->output[k]), name) == 0) {
@@ -21,7 +22,8 @@ static size_t producer_of(size_t n, Onnx__NodeProto *const *nodes, const char *n
 
 /* Does node `from` need, directly or through others, a result of node `target`? */
 static int reaches(size_t n, Onnx__NodeProto *const *nodes, size_t from, size_t target,
-                   uint8_t *seen, size_t *stack) {
+                   uint8_t *seen, size_t *stack)
+{
     size_t top = 0;
     stack[top++] = from;
     seen[from] = 1;
@@ -42,14 +44,16 @@ static int reaches(size_t n, Onnx__NodeProto *const *nodes, size_t from, size_t 
     return 0;
 }
 
-/* Says why `name`, operand of node `at`, has no value: a cycle, an order that is not topological, or
- * nothing makes it. */
+/* Says why `name`, operand of node `at`, has no value: a cycle, an order that is not topological,
+ * or nothing makes it. */
 static void fail_undefined(ox_node *n, size_t count, Onnx__NodeProto *const *nodes, size_t at,
-                           const char *name) {
+                           const char *name)
+{
     const size_t p = producer_of(count, nodes, name);
     if (p == count) {
         ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "input '%s' is neither a graph input, an initializer nor the output of a node before it",
+                "input '%s' is neither a graph input, an initializer nor the output of a node "
+                "before it",
                 name);
         return;
     }
@@ -61,7 +65,8 @@ static void fail_undefined(ox_node *n, size_t count, Onnx__NodeProto *const *nod
     const char *label = ox_text(nodes[p]->name);
     if (p == at || (count <= 20000 && reaches(count, nodes, p, at, seen, stack))) {
         ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "the graph has a cycle: input '%s' comes from node '%s' (%s), which depends on this node",
+                "the graph has a cycle: input '%s' comes from node '%s' (%s), which depends on "
+                "this node",
                 name, label, ox_text(nodes[p]->op_type));
     } else {
         ox_fail(n, STATOR_INVALID_ARGUMENT,
@@ -71,7 +76,8 @@ static void fail_undefined(ox_node *n, size_t count, Onnx__NodeProto *const *nod
     }
 }
 
-static void read_operands(ox_node *n, size_t count, Onnx__NodeProto *const *nodes, size_t at) {
+static void read_operands(ox_node *n, size_t count, Onnx__NodeProto *const *nodes, size_t at)
+{
     const Onnx__NodeProto *p = n->proto;
     if (p->n_input > MAX_OPERANDS || p->n_output > MAX_OPERANDS) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "it has %zu inputs and %zu outputs, at most %u work",
@@ -92,7 +98,8 @@ static void read_operands(ox_node *n, size_t count, Onnx__NodeProto *const *node
     n->out_count = (uint32_t)p->n_output;
 }
 
-void ox_graph_define(ox_node *n, const char *name, stator_ref v) {
+void ox_graph_define(ox_node *n, const char *name, stator_ref v)
+{
     if (!ox_ok(n)) {
         return;
     }
@@ -110,7 +117,8 @@ void ox_graph_define(ox_node *n, const char *name, stator_ref v) {
     ox_scope_bind(n->scope, name, v);
 }
 
-static void define_results(ox_node *n) {
+static void define_results(ox_node *n)
+{
     for (uint32_t k = 0; ox_ok(n) && k < n->out_count; k++) {
         const char *name = ox_text(n->proto->output[k]);
         if (name[0] == '\0') {
@@ -125,7 +133,8 @@ static void define_results(ox_node *n) {
 }
 
 /* An attribute of a stator op taken from the ONNX attribute of the same name. 0: not given. */
-static int direct_attr(ox_node *n, const stator_attr_desc *d, stator_attr *out) {
+static int direct_attr(ox_node *n, const stator_attr_desc *d, stator_attr *out)
+{
     if (!ox_has_attr(n, d->name)) {
         return 0;
     }
@@ -145,7 +154,8 @@ static int direct_attr(ox_node *n, const stator_attr_desc *d, stator_attr *out) 
     }
 }
 
-static void run_direct(ox_node *n) {
+static void run_direct(ox_node *n)
+{
     const stator_host *h = n->im->host;
     const uint32_t op = h->ir->find_op(h->ctx, n->row->text);
     const stator_op_desc *desc = op != 0 ? h->ir->op_desc(h->ctx, op) : NULL;
@@ -170,7 +180,8 @@ static void run_direct(ox_node *n) {
 }
 
 /* Attributes of an EXPR row: "alpha:float=1; p:int=2", the node's own values first. */
-static uint32_t expr_attrs(ox_node *n, const char *spec, stator_attr *out, uint32_t capacity) {
+static uint32_t expr_attrs(ox_node *n, const char *spec, stator_attr *out, uint32_t capacity)
+{
     uint32_t count = 0;
     while (*spec != '\0' && count < capacity) {
         char name[32];
@@ -195,7 +206,8 @@ static uint32_t expr_attrs(ox_node *n, const char *spec, stator_attr *out, uint3
     return count;
 }
 
-static void run_expr(ox_node *n) {
+static void run_expr(ox_node *n)
+{
     static const char *const names[] = {"", "a", "a, b", "a, b, c", "a, b, c, d"};
     stator_attr attrs[8];
     const uint32_t count = expr_attrs(n, n->row->attrs, attrs, 8);
@@ -206,7 +218,8 @@ static void run_expr(ox_node *n) {
     ox_out(n, 0, ox_expr(n, n->row->text, names[n->in_count], n->in_count, n->in, count, attrs));
 }
 
-static int is_recursive(const ox_frame *frame, const Onnx__FunctionProto *f) {
+static int is_recursive(const ox_frame *frame, const Onnx__FunctionProto *f)
+{
     for (; frame != NULL; frame = frame->caller) {
         if (frame->function == f) {
             return 1;
@@ -216,12 +229,13 @@ static int is_recursive(const ox_frame *frame, const Onnx__FunctionProto *f) {
 }
 
 /* Writes a model-local function out at its call. */
-static void run_function(ox_node *n, const Onnx__FunctionProto *f) {
+static void run_function(ox_node *n, const Onnx__FunctionProto *f)
+{
     const ox_frame *caller = n->scope->frame;
     const ox_frame frame = {caller, f, n->proto, caller != NULL ? caller->depth + 1u : 1u};
     if (is_recursive(caller, f) || frame.depth > OX_MAX_NESTING) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the function '%s' calls itself, or calls nest too deeply",
-                ox_text(f->name));
+        ox_fail(n, STATOR_INVALID_ARGUMENT,
+                "the function '%s' calls itself, or calls nest too deeply", ox_text(f->name));
         return;
     }
     if (n->in_count > f->n_input || n->out_count > f->n_output) {
@@ -246,7 +260,8 @@ static void run_function(ox_node *n, const Onnx__FunctionProto *f) {
     ox_scope_deinit(&scope);
 }
 
-static const char *label_of(ox_import *im, const Onnx__NodeProto *p) {
+static const char *label_of(ox_import *im, const Onnx__NodeProto *p)
+{
     if (ox_text(p->name)[0] != '\0') {
         return p->name;
     }
@@ -260,7 +275,8 @@ static const char *label_of(ox_import *im, const Onnx__NodeProto *p) {
     return text;
 }
 
-static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, size_t at) {
+static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, size_t at)
+{
     ox_import *im = s->im;
     ox_node n = {.im = im, .scope = s, .b = s->region->b, .proto = nodes[at]};
     n.name = label_of(im, n.proto);
@@ -279,7 +295,8 @@ static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, s
     if (f != NULL) {
         run_function(&n, f);
     } else if (n.row == NULL) {
-        ox_fail(&n, STATOR_UNIMPLEMENTED, "the operator is not supported"); /* the survey names it */
+        ox_fail(&n, STATOR_UNIMPLEMENTED,
+                "the operator is not supported"); /* the survey names it */
     } else if (n.row->kind == OX_ROW_DIRECT) {
         run_direct(&n);
     } else if (n.row->kind == OX_ROW_EXPR) {
@@ -290,13 +307,15 @@ static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, s
     define_results(&n);
 }
 
-void ox_graph_nodes(ox_scope *s, size_t n_nodes, Onnx__NodeProto *const *nodes) {
+void ox_graph_nodes(ox_scope *s, size_t n_nodes, Onnx__NodeProto *const *nodes)
+{
     for (size_t i = 0; i < n_nodes && s->im->status == STATOR_OK; i++) {
         run_node(s, n_nodes, nodes, i);
     }
 }
 
-void ox_graph_constants(ox_scope *s, const Onnx__GraphProto *graph) {
+void ox_graph_constants(ox_scope *s, const Onnx__GraphProto *graph)
+{
     ox_import *im = s->im;
     for (size_t i = 0; i < graph->n_initializer && im->status == STATOR_OK; i++) {
         const Onnx__TensorProto *t = graph->initializer[i];

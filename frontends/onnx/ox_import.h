@@ -3,11 +3,12 @@
 #ifndef STATOR_FRONTEND_OX_IMPORT_H
 #define STATOR_FRONTEND_OX_IMPORT_H
 
-#include "onnx.h"
 #include "core/base/diag.h"
+#include "onnx.h"
 #include "ox_wire.h"
 
-/* A model-local function being called: whose attributes references name, whose operator sets hold. */
+/* A model-local function being called: whose attributes references name, whose operator sets hold.
+ */
 typedef struct ox_frame {
     const struct ox_frame *caller;
     const Onnx__FunctionProto *function;
@@ -15,7 +16,8 @@ typedef struct ox_frame {
     uint32_t depth;
 } ox_frame;
 
-static inline const char *ox_text(const char *s) { /* protobuf-c's absent strings are NULL */
+static inline const char *ox_text(const char *s)
+{ /* protobuf-c's absent strings are NULL */
     return s != NULL ? s : "";
 }
 
@@ -37,7 +39,7 @@ typedef struct ox_data {
 typedef struct ox_region {
     struct ox_region *parent;
     stator_builder *b;
-    st_map data;                /* value ref -> index + 1 into datas */
+    st_map data; /* value ref -> index + 1 into datas */
     st_vec(ox_data) datas;
     const stator_ref *captured; /* values of `parent` that region inputs first.. stand for */
     uint32_t captured_count;
@@ -70,10 +72,10 @@ struct ox_import {
     st_arena arena;
     ox_wire wire;
     Onnx__ModelProto *model;
-    const char *file;  /* for origins: the last part of the path */
-    int64_t version;   /* of the default domain in the model */
+    const char *file; /* for origins: the last part of the path */
+    int64_t version;  /* of the default domain in the model */
     ox_region root;
-    ox_scope scope;    /* of the main graph */
+    ox_scope scope; /* of the main graph */
     st_vec(ox_symbol_name) symbols;
     const Onnx__GraphProto *graph;
     uint64_t node_count; /* translated so far, functions counted at each call */

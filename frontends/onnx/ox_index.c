@@ -4,18 +4,21 @@
 #include <string.h>
 
 /* Indices as i64 unless they are i32 or i64 already. */
-static stator_ref index_in(ox_node *n, stator_ref v) {
+static stator_ref index_in(ox_node *n, stator_ref v)
+{
     return ox_dtype(n, v) == STATOR_I32 ? v : ox_cast(n, v, STATOR_I64);
 }
 
-static stator_ref flatten_all(ox_node *n, stator_ref x) {
+static stator_ref flatten_all(ox_node *n, stator_ref x)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, x, dims);
     const stator_ref total = ox_sym_prod(n, rank, dims);
     return ox_reshape(n, x, 1, &total);
 }
 
-void ox_compress(ox_node *n) {
+void ox_compress(ox_node *n)
+{
     stator_ref x = ox_need(n, 0);
     const stator_ref condition = ox_need(n, 1);
     uint32_t axis = 0;
@@ -30,35 +33,44 @@ void ox_compress(ox_node *n) {
     ox_out(n, 0, ox_gather(n, x, index, axis));
 }
 
-void ox_gather_op(ox_node *n) {
+void ox_gather_op(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
     ox_out(n, 0, ox_gather(n, x, index_in(n, ox_need(n, 1)), axis));
 }
 
-void ox_gather_elements(ox_node *n) {
+void ox_gather_elements(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
-    ox_out(n, 0, ox_op(n, "gather_elements", OX_IN(x, index_in(n, ox_need(n, 1))),
-                       OX_AT(OX_A_INT("axis", axis))));
+    ox_out(n, 0,
+           ox_op(n, "gather_elements", OX_IN(x, index_in(n, ox_need(n, 1))),
+                 OX_AT(OX_A_INT("axis", axis))));
 }
 
-void ox_gather_nd(ox_node *n) {
-    ox_out(n, 0, ox_op(n, "gather_nd", OX_IN(ox_need(n, 0), index_in(n, ox_need(n, 1))),
-                       OX_AT(OX_A_INT("batch_dims", ox_attr_int(n, "batch_dims", 0)))));
+void ox_gather_nd(ox_node *n)
+{
+    ox_out(n, 0,
+           ox_op(n, "gather_nd", OX_IN(ox_need(n, 0), index_in(n, ox_need(n, 1))),
+                 OX_AT(OX_A_INT("batch_dims", ox_attr_int(n, "batch_dims", 0)))));
 }
 
-void ox_non_max_suppression(ox_node *n) {
+void ox_non_max_suppression(ox_node *n)
+{
     const stator_ref in[5] = {ox_need(n, 0), ox_need(n, 1), ox_in(n, 2), ox_in(n, 3), ox_in(n, 4)};
-    ox_out(n, 0, ox_op(n, "nms", 5, in,
-                       OX_AT(OX_A_INT("center_point", ox_attr_int(n, "center_point_box", 0)))));
+    ox_out(n, 0,
+           ox_op(n, "nms", 5, in,
+                 OX_AT(OX_A_INT("center_point", ox_attr_int(n, "center_point_box", 0)))));
 }
 
-void ox_non_zero(ox_node *n) {
+void ox_non_zero(ox_node *n)
+{
     ox_out(n, 0, ox_un(n, "nonzero", ox_need(n, 0)));
 }
 
-void ox_one_hot(ox_node *n) {
+void ox_one_hot(ox_node *n)
+{
     const stator_ref index = ox_cast(n, ox_need(n, 0), STATOR_I64);
     const stator_ref values = ox_need(n, 2);
     const uint32_t rank = ox_rank(n, index);
@@ -72,11 +84,13 @@ void ox_one_hot(ox_node *n) {
     }
     const stator_ref off = ox_reshape(n, ox_slice_const(n, values, 0, 0, 1), 0, NULL);
     const stator_ref on = ox_reshape(n, ox_slice_const(n, values, 0, 1, 1), 0, NULL);
-    ox_out(n, 0, ox_op(n, "one_hot", OX_IN(index, off, on),
-                       OX_AT(OX_A_DIMS("depth", 1, depth), OX_A_INT("axis", axis))));
+    ox_out(n, 0,
+           ox_op(n, "one_hot", OX_IN(index, off, on),
+                 OX_AT(OX_A_DIMS("depth", 1, depth), OX_A_INT("axis", axis))));
 }
 
-static const char *reduction_of(ox_node *n) {
+static const char *reduction_of(ox_node *n)
+{
     const char *name = ox_attr_str(n, "reduction", "none");
     static const char *const known[] = {"none", "add", "mul", "min", "max"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -88,7 +102,8 @@ static const char *reduction_of(ox_node *n) {
     return "none";
 }
 
-void ox_scatter_elements(ox_node *n) {
+void ox_scatter_elements(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
     ox_out(n, 0,
@@ -96,12 +111,15 @@ void ox_scatter_elements(ox_node *n) {
                  OX_AT(OX_A_INT("axis", axis), OX_A_STR("reduction", reduction_of(n)))));
 }
 
-void ox_scatter_nd(ox_node *n) {
-    ox_out(n, 0, ox_op(n, "scatter_nd", OX_IN(ox_need(n, 0), index_in(n, ox_need(n, 1)), ox_need(n, 2)),
-                       OX_AT(OX_A_STR("reduction", reduction_of(n)))));
+void ox_scatter_nd(ox_node *n)
+{
+    ox_out(n, 0,
+           ox_op(n, "scatter_nd", OX_IN(ox_need(n, 0), index_in(n, ox_need(n, 1)), ox_need(n, 2)),
+                 OX_AT(OX_A_STR("reduction", reduction_of(n)))));
 }
 
-void ox_tensor_scatter(ox_node *n) {
+void ox_tensor_scatter(ox_node *n)
+{
     const stator_ref cache = ox_need(n, 0);
     const stator_ref update = ox_need(n, 1);
     const uint32_t rank = ox_rank(n, cache);
@@ -126,11 +144,13 @@ void ox_tensor_scatter(ox_node *n) {
     } else if (strcmp(mode, "linear") != 0) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'mode' is '%s'", mode);
     }
-    ox_out(n, 0, ox_op(n, "scatter_elements", OX_IN(cache, index, update),
-                       OX_AT(OX_A_INT("axis", axis))));
+    ox_out(
+        n, 0,
+        ox_op(n, "scatter_elements", OX_IN(cache, index, update), OX_AT(OX_A_INT("axis", axis))));
 }
 
-void ox_topk(ox_node *n) {
+void ox_topk(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref given = 0;
     const stator_ref *k = &given;
@@ -155,7 +175,8 @@ void ox_topk(ox_node *n) {
     ox_out(n, 1, out[1]);
 }
 
-void ox_unique(ox_node *n) {
+void ox_unique(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref out[4];
     stator_attr attrs[2] = {OX_A_INT("sorted", ox_attr_int(n, "sorted", 1) != 0)};

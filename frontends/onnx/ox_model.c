@@ -1,9 +1,9 @@
-/* A whole model: unpack within a budget, look it over, declare inputs and initialisers, translate the
- * nodes, declare the outputs.
+/* A whole model: unpack within a budget, look it over, declare inputs and initialisers, translate
+ * the nodes, declare the outputs.
  *
  * Initialisers become parameters (inputs with a default), except short integer lists: those are
- * shapes, axes and indices, which the import reads, so they are constants. A graph input whose value
- * the host knows keeps its place, but its users read a constant of that value. */
+ * shapes, axes and indices, which the import reads, so they are constants. A graph input whose
+ * value the host knows keeps its place, but its users read a constant of that value. */
 #include "ox_model.h"
 #include "ox_import.h"
 
@@ -16,45 +16,51 @@
 
 /* ---- memory ---- */
 
-static void *host_alloc(void *self, uint64_t size, uint64_t align) {
+static void *host_alloc(void *self, uint64_t size, uint64_t align)
+{
     const stator_host *h = self;
     return h->mem->alloc(h->ctx, size, align);
 }
 
-static void host_free(void *self, void *p) {
+static void host_free(void *self, void *p)
+{
     const stator_host *h = self;
     h->mem->free(h->ctx, p);
 }
 
-static void *pb_alloc(void *self, size_t size) {
+static void *pb_alloc(void *self, size_t size)
+{
     return st_alloc(self, size, 16);
 }
 
-static void pb_free(void *self, void *p) {
+static void pb_free(void *self, void *p)
+{
     st_free(self, p);
 }
 
 /* ---- unpacking ---- */
 
 /* An unpacked message is at most about 40 times its bytes (empty nodes are the worst case). */
-static uint64_t budget_for(const ox_import *im) {
-    const int64_t given =
-        im->options != NULL ? im->host->opt->get_i64(im->options, "budget") : 0;
+static uint64_t budget_for(const ox_import *im)
+{
+    const int64_t given = im->options != NULL ? im->host->opt->get_i64(im->options, "budget") : 0;
     return given > 0 ? (uint64_t)given : ((uint64_t)16 << 20) + im->wire.size * 64u;
 }
 
-static stator_status unpack(ox_import *im) {
+static stator_status unpack(ox_import *im)
+{
     uint64_t at = 0;
     const unsigned raw_data = 9; /* TensorProto.raw_data */
-    const char *problem =
-        ox_wire_reduce(&im->mem, im->source->bytes, im->source->size, &onnx__model_proto__descriptor,
-                       &onnx__tensor_proto__descriptor, raw_data, &im->wire, &at);
+    const char *problem = ox_wire_reduce(&im->mem, im->source->bytes, im->source->size,
+                                         &onnx__model_proto__descriptor,
+                                         &onnx__tensor_proto__descriptor, raw_data, &im->wire, &at);
     if (problem != NULL && strcmp(problem, "out of memory") == 0) {
         return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     }
     if (problem != NULL) {
-        return ox_import_fail(im, STATOR_DATA_LOSS, "'%s' is not a whole ONNX file: at byte %llu %s",
-                              im->file, (unsigned long long)at, problem);
+        return ox_import_fail(im, STATOR_DATA_LOSS,
+                              "'%s' is not a whole ONNX file: at byte %llu %s", im->file,
+                              (unsigned long long)at, problem);
     }
     st_mem_init(&im->pb_mem, host_alloc, host_free, (void *)(uintptr_t)im->host, budget_for(im));
     ProtobufCAllocator allocator = {pb_alloc, pb_free, &im->pb_mem};
@@ -62,22 +68,24 @@ static stator_status unpack(ox_import *im) {
     im->model = onnx__model_proto__unpack(&allocator, im->wire.size,
                                           im->wire.data != NULL ? im->wire.data : nothing);
     if (im->model == NULL) {
-        return ox_import_fail(im, STATOR_DATA_LOSS,
-                              "'%s' is not an ONNX model, or it needs more memory than the budget of "
-                              "%llu MiB (option 'budget')",
-                              im->file, (unsigned long long)(budget_for(im) >> 20));
+        return ox_import_fail(
+            im, STATOR_DATA_LOSS,
+            "'%s' is not an ONNX model, or it needs more memory than the budget of "
+            "%llu MiB (option 'budget')",
+            im->file, (unsigned long long)(budget_for(im) >> 20));
     }
     im->graph = im->model->graph;
     if (im->graph == NULL) {
-        return ox_import_fail(im, STATOR_INVALID_ARGUMENT, "'%s' holds no graph; is it an ONNX model?",
-                              im->file);
+        return ox_import_fail(im, STATOR_INVALID_ARGUMENT,
+                              "'%s' holds no graph; is it an ONNX model?", im->file);
     }
     return STATOR_OK;
 }
 
 /* ---- symbols ---- */
 
-static char *symbol_text(ox_import *im, const char *text) {
+static char *symbol_text(ox_import *im, const char *text)
+{
     const size_t n = strlen(text);
     char *out = st_arena_alloc(&im->arena, n + 16u, 1);
     if (out == NULL) {
@@ -89,15 +97,16 @@ static char *symbol_text(ox_import *im, const char *text) {
     }
     for (size_t i = 0; i < n; i++) {
         const char c = text[i];
-        const int is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                            (c >= '0' && c <= '9') || c == '_';
+        const int is_word =
+            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
         *p++ = is_word ? c : '_';
     }
     *p = '\0';
     return out;
 }
 
-static const ox_symbol_name *symbol_row(const ox_import *im, const char *symbol) {
+static const ox_symbol_name *symbol_row(const ox_import *im, const char *symbol)
+{
     for (uint32_t i = 0; i < im->symbols.count; i++) {
         if (strcmp(im->symbols.data[i].symbol, symbol) == 0) {
             return &im->symbols.data[i];
@@ -107,7 +116,8 @@ static const ox_symbol_name *symbol_row(const ox_import *im, const char *symbol)
 }
 
 /* The symbol for a dim_param: an identifier made of its text, another one when two texts meet. */
-static stator_ref symbol_for(ox_import *im, const char *text) {
+static stator_ref symbol_for(ox_import *im, const char *text)
+{
     char *symbol = symbol_text(im, text);
     const ox_symbol_name *row = NULL;
     for (unsigned k = 2; symbol != NULL; k++) {
@@ -126,9 +136,8 @@ static stator_ref symbol_for(ox_import *im, const char *text) {
     if (fresh != NULL) {
         *fresh = (ox_symbol_name){symbol, text};
     }
-    const stator_ref sym = symbol != NULL ? im->host->types->sym_symbol(im->root.b, symbol, 0,
-                                                                        SIZE_MAX_HINT, 1)
-                                          : 0;
+    const stator_ref sym =
+        symbol != NULL ? im->host->types->sym_symbol(im->root.b, symbol, 0, SIZE_MAX_HINT, 1) : 0;
     if (sym == 0) {
         ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     }
@@ -137,14 +146,17 @@ static stator_ref symbol_for(ox_import *im, const char *text) {
 
 /* ---- inputs ---- */
 
-static const DLTensor *known_value(const ox_import *im, const char *name) {
+static const DLTensor *known_value(const ox_import *im, const char *name)
+{
     const stator_source *s = im->source;
     return s->input_value != NULL ? s->input_value(s, name) : NULL;
 }
 
 static stator_ref dim_of(ox_import *im, const char *input, uint32_t axis,
-                         const Onnx__TensorShapeProto__Dimension *d) {
-    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value >= 0) {
+                         const Onnx__TensorShapeProto__Dimension *d)
+{
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+        d->dim_value >= 0) {
         return im->host->types->sym_int(im->root.b, d->dim_value);
     }
     if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
@@ -162,12 +174,13 @@ static stator_ref dim_of(ox_import *im, const char *input, uint32_t axis,
 }
 
 /* Dims of an input whose rank the model does not state: those of its known value. */
-static uint32_t dims_of_value(ox_import *im, const char *name, stator_ref *dims) {
+static uint32_t dims_of_value(ox_import *im, const char *name, stator_ref *dims)
+{
     const DLTensor *value = known_value(im, name);
     if (value == NULL && im->source->need_value != NULL) {
         im->source->need_value(im->source, name);
-        ox_import_fail(im, STATOR_NEED_VALUE, "input '%s' has no shape in the model; its value is needed",
-                       name);
+        ox_import_fail(im, STATOR_NEED_VALUE,
+                       "input '%s' has no shape in the model; its value is needed", name);
         return 0;
     }
     if (value == NULL || value->ndim < 0 || value->ndim > (int32_t)STATOR_MAX_RANK) {
@@ -180,14 +193,15 @@ static uint32_t dims_of_value(ox_import *im, const char *name, stator_ref *dims)
     return (uint32_t)value->ndim;
 }
 
-static stator_ref input_type(ox_import *im, const Onnx__ValueInfoProto *info) {
+static stator_ref input_type(ox_import *im, const Onnx__ValueInfoProto *info)
+{
     const char *name = ox_text(info->name);
     stator_ref dims[STATOR_MAX_RANK] = {0};
     if (info->type == NULL || info->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
         info->type->tensor_type == NULL) {
-        ox_import_fail(im, STATOR_UNIMPLEMENTED,
-                       "input '%s' is not a tensor (sequences, maps and optionals are not supported)",
-                       name);
+        ox_import_fail(
+            im, STATOR_UNIMPLEMENTED,
+            "input '%s' is not a tensor (sequences, maps and optionals are not supported)", name);
         return 0;
     }
     const Onnx__TypeProto__Tensor *t = info->type->tensor_type;
@@ -202,8 +216,8 @@ static stator_ref input_type(ox_import *im, const Onnx__ValueInfoProto *info) {
     if (t->shape == NULL) {
         rank = dims_of_value(im, name, dims);
     } else if (t->shape->n_dim > STATOR_MAX_RANK) {
-        ox_import_fail(im, STATOR_INVALID_ARGUMENT, "input '%s' has rank %zu, at most %u works", name,
-                       t->shape->n_dim, STATOR_MAX_RANK);
+        ox_import_fail(im, STATOR_INVALID_ARGUMENT, "input '%s' has rank %zu, at most %u works",
+                       name, t->shape->n_dim, STATOR_MAX_RANK);
     } else {
         rank = (uint32_t)t->shape->n_dim;
         for (uint32_t i = 0; i < rank; i++) {
@@ -215,7 +229,8 @@ static stator_ref input_type(ox_import *im, const Onnx__ValueInfoProto *info) {
     }
     const stator_ref type = im->host->types->tensor(im->root.b, dtype, rank, dims);
     if (type == 0) {
-        ox_import_fail(im, STATOR_INVALID_ARGUMENT, "input '%s' has a shape that does not work", name);
+        ox_import_fail(im, STATOR_INVALID_ARGUMENT, "input '%s' has a shape that does not work",
+                       name);
     }
     return type;
 }
@@ -225,20 +240,22 @@ typedef struct init_query {
     const char *name;
 } init_query;
 
-static int init_equal(void *self, uint32_t id) {
+static int init_equal(void *self, uint32_t id)
+{
     const init_query *q = self;
     return strcmp(ox_text(q->graph->initializer[id - 1u]->name), q->name) == 0;
 }
 
 static const Onnx__TensorProto *initializer_of(const ox_import *im, const st_hashset *set,
-                                               const char *name) {
+                                               const char *name)
+{
     init_query query = {im->graph, name};
-    const uint32_t id =
-        st_hashset_find(set, st_hash64(name, strlen(name), 0), init_equal, &query);
+    const uint32_t id = st_hashset_find(set, st_hash64(name, strlen(name), 0), init_equal, &query);
     return id != 0 ? im->graph->initializer[id - 1u] : NULL;
 }
 
-static stator_status index_initializers(ox_import *im, st_hashset *set) {
+static stator_status index_initializers(ox_import *im, st_hashset *set)
+{
     const Onnx__GraphProto *g = im->graph;
     if (g->n_initializer > UINT32_MAX - 1u) {
         return ox_import_fail(im, STATOR_INVALID_ARGUMENT, "too many initializers");
@@ -256,17 +273,20 @@ static stator_status index_initializers(ox_import *im, st_hashset *set) {
     return STATOR_OK;
 }
 
-static int is_shape_like(const Onnx__TensorProto *t) {
+static int is_shape_like(const Onnx__TensorProto *t)
+{
     const char *ignored;
     const uint32_t class_ = st_dtype_class(ox_import_dtype(t->data_type, &ignored));
     uint64_t count;
     return (class_ == STATOR_CLASS_INT || class_ == STATOR_CLASS_UINT ||
             class_ == STATOR_CLASS_BOOL) &&
-           t->n_dims <= 1 && st_numel(t->dims, (uint32_t)t->n_dims, &count) && count <= CONSTANT_MAX;
+           t->n_dims <= 1 && st_numel(t->dims, (uint32_t)t->n_dims, &count) &&
+           count <= CONSTANT_MAX;
 }
 
 /* Declares the initialiser as a parameter; keeps small contents readable. */
-static stator_ref add_param(ox_import *im, const Onnx__TensorProto *t) {
+static stator_ref add_param(ox_import *im, const Onnx__TensorProto *t)
+{
     const stator_host *h = im->host;
     const char *name = ox_text(t->name);
     ox_tensor_value v;
@@ -293,7 +313,8 @@ static stator_ref add_param(ox_import *im, const Onnx__TensorProto *t) {
     return ref;
 }
 
-static void bind_new(ox_import *im, const char *name, stator_ref v) {
+static void bind_new(ox_import *im, const char *name, stator_ref v)
+{
     if (im->status != STATOR_OK) {
         return;
     }
@@ -304,7 +325,8 @@ static void bind_new(ox_import *im, const char *name, stator_ref v) {
     ox_scope_bind(&im->scope, name, v);
 }
 
-static void add_inputs(ox_import *im, const st_hashset *inits) {
+static void add_inputs(ox_import *im, const st_hashset *inits)
+{
     const Onnx__GraphProto *g = im->graph;
     for (size_t i = 0; i < g->n_input && im->status == STATOR_OK; i++) {
         const char *name = ox_text(g->input[i]->name);
@@ -337,7 +359,8 @@ static void add_inputs(ox_import *im, const st_hashset *inits) {
     }
 }
 
-static void add_constants(ox_import *im) {
+static void add_constants(ox_import *im)
+{
     const Onnx__GraphProto *g = im->graph;
     for (size_t i = 0; i < g->n_initializer && im->status == STATOR_OK; i++) {
         const Onnx__TensorProto *t = g->initializer[i];
@@ -358,7 +381,8 @@ static void add_constants(ox_import *im) {
 }
 
 /* Replaces the uses of inputs whose value the host knows. */
-static void add_known_values(ox_import *im) {
+static void add_known_values(ox_import *im)
+{
     ox_scope *s = &im->scope;
     for (uint32_t i = 0; i < s->names.count && im->status == STATOR_OK; i++) {
         ox_name *row = &s->names.data[i];
@@ -380,9 +404,9 @@ static void add_known_values(ox_import *im) {
         stator_ref ref = 0;
         stator_diag *diag = NULL;
         const stator_status status =
-            type == 0 ? im->status
-                      : im->host->build->constant(im->root.b, type, v.bytes, v.size_bytes, &ref,
-                                                  &diag);
+            type == 0
+                ? im->status
+                : im->host->build->constant(im->root.b, type, v.bytes, v.size_bytes, &ref, &diag);
         if (status != STATOR_OK) {
             ox_import_failed(im, status, diag, row->text);
             return;
@@ -392,14 +416,16 @@ static void add_known_values(ox_import *im) {
     }
 }
 
-static void add_outputs(ox_import *im) {
+static void add_outputs(ox_import *im)
+{
     const Onnx__GraphProto *g = im->graph;
     for (size_t i = 0; i < g->n_output && im->status == STATOR_OK; i++) {
         const char *name = ox_text(g->output[i]->name);
         stator_ref v;
         stator_diag *diag = NULL;
         if (!ox_scope_find(&im->scope, name, &v) || v == 0) {
-            ox_import_fail(im, STATOR_INVALID_ARGUMENT, "no node makes the graph's output '%s'", name);
+            ox_import_fail(im, STATOR_INVALID_ARGUMENT, "no node makes the graph's output '%s'",
+                           name);
             return;
         }
         const stator_status status = im->host->build->output(im->root.b, name, v, &diag);
@@ -412,7 +438,8 @@ static void add_outputs(ox_import *im) {
     }
 }
 
-static void translate(ox_import *im) {
+static void translate(ox_import *im)
+{
     st_hashset inits;
     st_hashset_init(&inits, &im->mem);
     im->host->build->set_origin(im->root.b, "", "initializer", im->file, 0);
@@ -428,14 +455,16 @@ static void translate(ox_import *im) {
     st_hashset_deinit(&inits);
 }
 
-static const char *last_part(const char *path) {
+static const char *last_part(const char *path)
+{
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
     return slash != NULL ? slash + 1 : path != NULL ? path : "model";
 }
 
 stator_status ox_import_model(const stator_host *host, const stator_source *source,
                               const stator_options *options, stator_builder *builder,
-                              stator_diag **err) {
+                              stator_diag **err)
+{
     ox_import im = {.host = host, .source = source, .options = options};
     im.file = last_part(source->path);
     st_mem_init(&im.mem, host_alloc, host_free, (void *)(uintptr_t)host, 0);

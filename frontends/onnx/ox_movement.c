@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-void ox_concat_op(ox_node *n) {
+void ox_concat_op(ox_node *n)
+{
     const int64_t axis = n->version < 4 ? ox_attr_int(n, "axis", 1) : ox_attr_int_need(n, "axis");
     const stator_ref first = ox_need(n, 0);
     const uint32_t at = ox_axis(n, axis, ox_rank(n, first));
@@ -16,7 +17,8 @@ void ox_concat_op(ox_node *n) {
 /* ---- DepthToSpace, SpaceToDepth ---- */
 
 /* Reads x's four sizes and the block size; 0 after failing. */
-static int64_t block_of(ox_node *n, stator_ref x, stator_ref d[4]) {
+static int64_t block_of(ox_node *n, stator_ref x, stator_ref d[4])
+{
     const int64_t block = ox_attr_int_need(n, "blocksize");
     ox_check_rank(n, x, 4, 4, "the input");
     stator_ref dims[STATOR_MAX_RANK];
@@ -31,7 +33,8 @@ static int64_t block_of(ox_node *n, stator_ref x, stator_ref d[4]) {
     return block;
 }
 
-static int is_crd(ox_node *n) {
+static int is_crd(ox_node *n)
+{
     const char *mode = ox_attr_str(n, "mode", "DCR");
     if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'mode' is '%s', expected DCR or CRD", mode);
@@ -39,7 +42,8 @@ static int is_crd(ox_node *n) {
     return strcmp(mode, "CRD") == 0;
 }
 
-void ox_depth_to_space(ox_node *n) {
+void ox_depth_to_space(ox_node *n)
+{
     static const int64_t dcr[6] = {0, 3, 4, 1, 5, 2};
     static const int64_t crd[6] = {0, 1, 4, 2, 5, 3};
     const stator_ref x = ox_need(n, 0);
@@ -52,12 +56,14 @@ void ox_depth_to_space(ox_node *n) {
     const stator_ref depth = ox_sym_op(n, '/', d[1], ox_sym(n, block * block));
     const int crd_mode = is_crd(n);
     const stator_ref split[6] = {d[0], crd_mode ? depth : b, b, crd_mode ? b : depth, d[2], d[3]};
-    const stator_ref joined[4] = {d[0], depth, ox_sym_op(n, '*', d[2], b), ox_sym_op(n, '*', d[3], b)};
+    const stator_ref joined[4] = {d[0], depth, ox_sym_op(n, '*', d[2], b),
+                                  ox_sym_op(n, '*', d[3], b)};
     const stator_ref moved = ox_transpose(n, ox_reshape(n, x, 6, split), crd_mode ? crd : dcr);
     ox_out(n, 0, ox_reshape(n, moved, 4, joined));
 }
 
-void ox_space_to_depth(ox_node *n) {
+void ox_space_to_depth(ox_node *n)
+{
     static const int64_t dcr[6] = {0, 3, 5, 1, 2, 4};
     static const int64_t crd[6] = {0, 1, 3, 5, 2, 4};
     const stator_ref x = ox_need(n, 0);
@@ -80,7 +86,8 @@ void ox_space_to_depth(ox_node *n) {
 
 /* The size two axes broadcast to. Unequal symbols are taken to fit: one of them is 1, or both are
  * the same, so the larger is the result. */
-static stator_ref broadcast_size(ox_node *n, stator_ref a, stator_ref b) {
+static stator_ref broadcast_size(ox_node *n, stator_ref a, stator_ref b)
+{
     int64_t size;
     if (a == b || ox_sym_is(n, b, 1)) {
         return a;
@@ -94,7 +101,8 @@ static stator_ref broadcast_size(ox_node *n, stator_ref a, stator_ref b) {
     return ox_sym_const(n, b, &size) ? b : ox_sym_op(n, 'M', a, b);
 }
 
-void ox_expand_op(ox_node *n) {
+void ox_expand_op(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref dims[STATOR_MAX_RANK];
     stator_ref out[STATOR_MAX_RANK];
@@ -117,7 +125,8 @@ void ox_expand_op(ox_node *n) {
     ox_out(n, 0, ox_expand(n, x, out_rank, out));
 }
 
-void ox_flatten(ox_node *n) {
+void ox_flatten(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, x, dims);
@@ -129,7 +138,8 @@ void ox_flatten(ox_node *n) {
 
 /* What is left for the -1 of a shape: product(dims) / product(others), equal factors cancelled. */
 static stator_ref remaining_size(ox_node *n, uint32_t rank, const stator_ref *dims, uint32_t count,
-                                 const stator_ref *shape) {
+                                 const stator_ref *shape)
+{
     stator_ref left[STATOR_MAX_RANK];
     stator_ref others = ox_sym(n, 1);
     memcpy(left, dims, rank * sizeof left[0]);
@@ -156,7 +166,8 @@ static stator_ref remaining_size(ox_node *n, uint32_t rank, const stator_ref *di
 
 /* The shape with its 0 and -1 resolved while the program runs. */
 static const stator_ref *resolve_shape(ox_node *n, stator_ref x, stator_ref shape, uint32_t count,
-                                       int allow_zero) {
+                                       int allow_zero)
+{
     stator_ref dims[STATOR_MAX_RANK];
     stator_ref own[STATOR_MAX_RANK];
     static const int64_t axis[1] = {0};
@@ -181,7 +192,8 @@ static const stator_ref *resolve_shape(ox_node *n, stator_ref x, stator_ref shap
 }
 
 static const stator_ref *reshape_target(ox_node *n, stator_ref x, const stator_ref *shape,
-                                        uint32_t count, int allow_zero) {
+                                        uint32_t count, int allow_zero)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, x, dims);
     stator_ref *out = ox_alloc(n, count + 1u, sizeof *out);
@@ -209,7 +221,8 @@ static const stator_ref *reshape_target(ox_node *n, stator_ref x, const stator_r
     return out;
 }
 
-void ox_reshape_op(ox_node *n) {
+void ox_reshape_op(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const int allow_zero = n->version >= 14 && ox_attr_int(n, "allowzero", 0) != 0;
     uint32_t count = 0;
@@ -247,7 +260,8 @@ void ox_reshape_op(ox_node *n) {
 /* ---- Squeeze, Unsqueeze, Transpose ---- */
 
 /* Axes from the attribute (operator sets below 13) or from input 1; NULL when there are none. */
-static const int64_t *axes_of(ox_node *n, uint32_t *out_count) {
+static const int64_t *axes_of(ox_node *n, uint32_t *out_count)
+{
     *out_count = 0;
     if (n->version < 13) {
         return ox_attr_ints(n, "axes", out_count);
@@ -255,7 +269,8 @@ static const int64_t *axes_of(ox_node *n, uint32_t *out_count) {
     return ox_in(n, 1) != 0 ? ox_need_ints(n, ox_in(n, 1), out_count, "the axes") : NULL;
 }
 
-void ox_squeeze_op(ox_node *n) {
+void ox_squeeze_op(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref dims[STATOR_MAX_RANK];
     stator_ref out[STATOR_MAX_RANK];
@@ -284,7 +299,8 @@ void ox_squeeze_op(ox_node *n) {
     ox_out(n, 0, out_rank == rank ? x : ox_reshape(n, x, out_rank, out));
 }
 
-void ox_unsqueeze_op(ox_node *n) {
+void ox_unsqueeze_op(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref dims[STATOR_MAX_RANK];
     stator_ref out[STATOR_MAX_RANK];
@@ -310,7 +326,8 @@ void ox_unsqueeze_op(ox_node *n) {
     ox_out(n, 0, ox_reshape(n, x, out_rank, out));
 }
 
-void ox_transpose_op(ox_node *n) {
+void ox_transpose_op(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     uint32_t count;
@@ -320,8 +337,8 @@ void ox_transpose_op(ox_node *n) {
         reversed[i] = (int64_t)(rank - 1u - i);
     }
     if (perm != NULL && count != rank) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'perm' has %u entries, the input has rank %u",
-                count, rank);
+        ox_fail(n, STATOR_INVALID_ARGUMENT,
+                "attribute 'perm' has %u entries, the input has rank %u", count, rank);
     }
     ox_out(n, 0, ox_transpose(n, x, perm != NULL ? perm : reversed));
 }
@@ -329,7 +346,8 @@ void ox_transpose_op(ox_node *n) {
 /* ---- Split, Tile, Trilu ---- */
 
 /* Sizes of equal parts, the last one smaller when the axis does not divide. */
-static const stator_ref *equal_parts(ox_node *n, stator_ref size, uint32_t parts) {
+static const stator_ref *equal_parts(ox_node *n, stator_ref size, uint32_t parts)
+{
     stator_ref *out = ox_alloc(n, parts + 1u, sizeof *out);
     stator_ref left = size;
     const stator_ref part = ox_sym_op(n, 'c', size, ox_sym(n, parts));
@@ -343,7 +361,8 @@ static const stator_ref *equal_parts(ox_node *n, stator_ref size, uint32_t parts
     return out;
 }
 
-void ox_split(ox_node *n) {
+void ox_split(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
     const stator_ref dim = ox_dim(n, x, axis);
@@ -376,7 +395,8 @@ void ox_split(ox_node *n) {
     }
 }
 
-void ox_tile(ox_node *n) {
+void ox_tile(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     uint32_t count;
@@ -397,7 +417,8 @@ void ox_tile(ox_node *n) {
     ox_out(n, 0, ox_op(n, "tile", OX_IN(x), OX_AT(OX_A_DIMS("repeats", count, repeats))));
 }
 
-void ox_trilu(ox_node *n) {
+void ox_trilu(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const stator_ref zero = ox_sym(n, 0);
     const stator_ref *k = &zero;
@@ -409,28 +430,31 @@ void ox_trilu(ox_node *n) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "k has %u elements, expected one", count);
         return;
     }
-    ox_out(n, 0, ox_op(n, "trilu", OX_IN(x),
-                       OX_AT(OX_A_DIMS("k", 1, k),
-                             OX_A_INT("upper", ox_attr_int(n, "upper", 1) != 0))));
+    ox_out(n, 0,
+           ox_op(n, "trilu", OX_IN(x),
+                 OX_AT(OX_A_DIMS("k", 1, k), OX_A_INT("upper", ox_attr_int(n, "upper", 1) != 0))));
 }
 
 /* ---- Pad, CenterCropPad ---- */
 
 static stator_ref pad_with(ox_node *n, stator_ref x, stator_ref value, uint32_t rank,
-                           const stator_ref *low, const stator_ref *high, const char *mode) {
-    return ox_op(n, "pad", OX_IN(x, value),
-                 OX_AT(OX_A_DIMS("low", rank, low), OX_A_DIMS("high", rank, high),
-                       OX_A_STR("mode", mode)));
+                           const stator_ref *low, const stator_ref *high, const char *mode)
+{
+    return ox_op(
+        n, "pad", OX_IN(x, value),
+        OX_AT(OX_A_DIMS("low", rank, low), OX_A_DIMS("high", rank, high), OX_A_STR("mode", mode)));
 }
 
-static stator_ref pad_value(ox_node *n, stator_ref x) {
+static stator_ref pad_value(ox_node *n, stator_ref x)
+{
     if (n->version < 11) {
         return ox_like(n, x, ox_attr_float(n, "value", 0));
     }
     return ox_in(n, 2) != 0 ? ox_reshape(n, ox_in(n, 2), 0, NULL) : 0;
 }
 
-void ox_pad(ox_node *n) {
+void ox_pad(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     stator_ref low[STATOR_MAX_RANK];
@@ -465,11 +489,13 @@ void ox_pad(ox_node *n) {
         high[axis] = pads[axis_count + i];
     }
     const char *mode = ox_attr_str(n, "mode", "constant");
-    ox_out(n, 0, pad_with(n, x, strcmp(mode, "constant") == 0 ? pad_value(n, x) : 0, rank, low, high,
-                          mode));
+    ox_out(
+        n, 0,
+        pad_with(n, x, strcmp(mode, "constant") == 0 ? pad_value(n, x) : 0, rank, low, high, mode));
 }
 
-void ox_center_crop_pad(ox_node *n) {
+void ox_center_crop_pad(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref dims[STATOR_MAX_RANK];
     stator_ref low[STATOR_MAX_RANK];
@@ -495,15 +521,16 @@ void ox_center_crop_pad(ox_node *n) {
         const stator_ref more_low = ox_sym_op(n, '/', more, two);
         const stator_ref less_low = ox_sym_op(n, '/', less, two);
         low[axis] = ox_sym_op(n, '-', more_low, less_low);
-        high[axis] = ox_sym_op(n, '-', ox_sym_op(n, '-', more, more_low),
-                               ox_sym_op(n, '-', less, less_low));
+        high[axis] =
+            ox_sym_op(n, '-', ox_sym_op(n, '-', more, more_low), ox_sym_op(n, '-', less, less_low));
     }
     ox_out(n, 0, pad_with(n, x, 0, rank, low, high, "constant"));
 }
 
 /* ---- ReverseSequence ---- */
 
-void ox_reverse_sequence(ox_node *n) {
+void ox_reverse_sequence(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     const uint32_t batch = ox_axis(n, ox_attr_int(n, "batch_axis", 1), rank);
@@ -518,8 +545,7 @@ void ox_reverse_sequence(ox_node *n) {
     if (!ox_ok(n)) {
         return;
     }
-    const stator_ref lens =
-        ox_reshape(n, ox_cast(n, ox_need(n, 1), STATOR_I64), rank, lens_dims);
+    const stator_ref lens = ox_reshape(n, ox_cast(n, ox_need(n, 1), STATOR_I64), rank, lens_dims);
     const stator_ref t = ox_iota(n, STATOR_I64, rank, dims, time);
     const stator_ref mirrored = ox_sub(n, ox_sub(n, lens, ox_int(n, 1)), t);
     const stator_ref index = ox_select(n, ox_bin(n, "lt", t, lens), mirrored, t);

@@ -14,14 +14,16 @@ static const stator_option_desc OPTIONS[] = {
      .help = "memory for the unpacked model without its large tensors; 0: by the file's size"},
 };
 
-static stator_status onnx_init(const stator_host *host, void **self, stator_diag **err) {
+static stator_status onnx_init(const stator_host *host, void **self, stator_diag **err)
+{
     (void)err;
     *self = (void *)(uintptr_t)host;
     return STATOR_OK;
 }
 
 /* Field 1 (ir_version) with a small number, then another field of ModelProto. */
-static uint32_t onnx_sniff(void *self, const uint8_t *bytes, uint64_t size) {
+static uint32_t onnx_sniff(void *self, const uint8_t *bytes, uint64_t size)
+{
     (void)self;
     if (size < 4 || bytes[0] != 0x08 || bytes[1] == 0 || bytes[1] > 64) {
         return 0;
@@ -34,17 +36,16 @@ static uint32_t onnx_sniff(void *self, const uint8_t *bytes, uint64_t size) {
 
 static stator_status onnx_import(void *self, const stator_source *source,
                                  const stator_options *options, stator_builder *builder,
-                                 stator_diag **err) {
+                                 stator_diag **err)
+{
     return ox_import_model(self, source, options, builder, err);
 }
 
 static const stator_frontend FRONTEND = {
-    .item = {STATOR_ITEM_HEAD(stator_frontend, STATOR_KIND_FRONTEND),
-             .name = "onnx",
+    .item = {STATOR_ITEM_HEAD(stator_frontend, STATOR_KIND_FRONTEND), .name = "onnx",
              .doc = "Reads ONNX models: operator sets 7 to 28 of the default domain, functions, "
                     "control flow, external data.",
-             .options = OPTIONS,
-             .option_count = sizeof OPTIONS / sizeof OPTIONS[0],
+             .options = OPTIONS, .option_count = sizeof OPTIONS / sizeof OPTIONS[0],
              .option_stride = sizeof(stator_option_desc)},
     .extensions = "onnx",
     .sniff = onnx_sniff,
@@ -69,7 +70,8 @@ static const stator_plugin PLUGIN = {
 
 STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
                                                           uint32_t host_abi_major);
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major) {
+const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
+{
     (void)host;
     return host_abi_major == STATOR_ABI_MAJOR ? &PLUGIN : NULL;
 }

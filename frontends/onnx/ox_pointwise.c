@@ -8,13 +8,14 @@ static const struct {
     const char *onnx;
     const char *op;
 } BINARY[] = {
-    {"Add", "add"}, {"And", "bit_and"}, {"Div", "div"}, {"Equal", "eq"},
-    {"Greater", "gt"}, {"Less", "lt"}, {"Mul", "mul"}, {"Or", "bit_or"},
-    {"PRelu", "prelu"}, {"Pow", "pow"}, {"Sub", "sub"}, {"Xor", "bit_xor"},
+    {"Add", "add"},     {"And", "bit_and"}, {"Div", "div"}, {"Equal", "eq"},
+    {"Greater", "gt"},  {"Less", "lt"},     {"Mul", "mul"}, {"Or", "bit_or"},
+    {"PRelu", "prelu"}, {"Pow", "pow"},     {"Sub", "sub"}, {"Xor", "bit_xor"},
 };
 
 /* Operator sets below 7: b's shape is a run of a's axes, from `axis` or the last ones. */
-static stator_ref legacy_broadcast(ox_node *n, stator_ref a, stator_ref b) {
+static stator_ref legacy_broadcast(ox_node *n, stator_ref a, stator_ref b)
+{
     const uint32_t a_rank = ox_rank(n, a);
     const uint32_t b_rank = ox_rank(n, b);
     if (!ox_ok(n) || b_rank >= a_rank || !ox_has_attr(n, "axis")) {
@@ -25,7 +26,8 @@ static stator_ref legacy_broadcast(ox_node *n, stator_ref a, stator_ref b) {
     stator_ref dims[STATOR_MAX_RANK];
     ox_dims(n, b, own);
     if (!ox_ok(n) || axis + b_rank > a_rank) {
-        return ox_fail(n, STATOR_INVALID_ARGUMENT, "the second input does not fit at the given axis");
+        return ox_fail(n, STATOR_INVALID_ARGUMENT,
+                       "the second input does not fit at the given axis");
     }
     for (uint32_t i = axis; i < a_rank; i++) {
         dims[i - axis] = i - axis < b_rank ? own[i - axis] : ox_sym(n, 1);
@@ -34,7 +36,8 @@ static stator_ref legacy_broadcast(ox_node *n, stator_ref a, stator_ref b) {
 }
 
 /* The slope of operator sets below 7 may be one number a channel. */
-static stator_ref legacy_slope(ox_node *n, stator_ref x, stator_ref slope) {
+static stator_ref legacy_slope(ox_node *n, stator_ref x, stator_ref slope)
+{
     const uint32_t rank = ox_rank(n, x);
     if (ox_rank(n, slope) != 1 || rank < 2 || ox_sym_is(n, ox_dim(n, slope, 0), 1)) {
         return slope;
@@ -43,7 +46,8 @@ static stator_ref legacy_slope(ox_node *n, stator_ref x, stator_ref slope) {
 }
 
 /* The result of Pow has the base's dtype; the arithmetic is done in the wider of the two. */
-static stator_ref mixed_pow(ox_node *n, stator_ref x, stator_ref y) {
+static stator_ref mixed_pow(ox_node *n, stator_ref x, stator_ref y)
+{
     const stator_dtype base = ox_dtype(n, x);
     const stator_dtype exponent = ox_dtype(n, y);
     if (base == exponent) {
@@ -57,7 +61,8 @@ static stator_ref mixed_pow(ox_node *n, stator_ref x, stator_ref y) {
     return ox_cast(n, ox_bin(n, "pow", ox_cast(n, x, wide), ox_cast(n, y, wide)), base);
 }
 
-void ox_add_like(ox_node *n) {
+void ox_add_like(ox_node *n)
+{
     const char *op = NULL;
     for (size_t i = 0; i < sizeof BINARY / sizeof BINARY[0]; i++) {
         op = strcmp(BINARY[i].onnx, n->row->name) == 0 ? BINARY[i].op : op;
@@ -70,7 +75,8 @@ void ox_add_like(ox_node *n) {
     ox_out(n, 0, strcmp(op, "pow") == 0 ? mixed_pow(n, x, y) : ox_bin(n, op, x, y));
 }
 
-void ox_bit_shift(ox_node *n) {
+void ox_bit_shift(ox_node *n)
+{
     const char *direction = ox_attr_str(n, "direction", "");
     const int is_left = strcmp(direction, "LEFT") == 0;
     const stator_ref x = ox_need(n, 0);
@@ -88,11 +94,13 @@ void ox_bit_shift(ox_node *n) {
 }
 
 /* A bound given as an attribute (operator sets below 11), 0 when absent. */
-static stator_ref bound_attr(ox_node *n, const char *name, stator_ref x) {
+static stator_ref bound_attr(ox_node *n, const char *name, stator_ref x)
+{
     return ox_has_attr(n, name) ? ox_like(n, x, ox_attr_float(n, name, 0)) : 0;
 }
 
-void ox_clip(ox_node *n) {
+void ox_clip(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref lo = n->version < 11 ? bound_attr(n, "min", x) : ox_in(n, 1);
     stator_ref hi = n->version < 11 ? bound_attr(n, "max", x) : ox_in(n, 2);
@@ -105,11 +113,13 @@ void ox_clip(ox_node *n) {
     ox_out(n, 0, ox_op(n, "clamp", OX_IN(x, lo, hi), OX_NONE));
 }
 
-void ox_identity(ox_node *n) {
+void ox_identity(ox_node *n)
+{
     ox_out(n, 0, ox_need(n, 0));
 }
 
-void ox_is_inf(ox_node *n) {
+void ox_is_inf(ox_node *n)
+{
     const int64_t positive = ox_attr_int(n, "detect_positive", 1);
     const int64_t negative = ox_attr_int(n, "detect_negative", 1);
     const stator_ref x = ox_need(n, 0);
@@ -123,7 +133,8 @@ void ox_is_inf(ox_node *n) {
     ox_out(n, 0, y);
 }
 
-void ox_variadic(ox_node *n) {
+void ox_variadic(ox_node *n)
+{
     const char *name = n->row->name;
     const int is_mean = strcmp(name, "Mean") == 0;
     const char *op = strcmp(name, "Max") == 0 ? "max" : strcmp(name, "Min") == 0 ? "min" : "add";
@@ -134,7 +145,8 @@ void ox_variadic(ox_node *n) {
     ox_out(n, 0, is_mean ? ox_div(n, y, ox_like(n, y, n->in_count)) : y);
 }
 
-void ox_mod(ox_node *n) {
+void ox_mod(ox_node *n)
+{
     const int64_t fmod = ox_attr_int(n, "fmod", 0);
     ox_out(n, 0, ox_bin(n, fmod != 0 ? "rem" : "mod", ox_need(n, 0), ox_need(n, 1)));
 }

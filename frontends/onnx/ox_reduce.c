@@ -8,20 +8,16 @@ static const struct {
     const char *op;
     const char *alone; /* what is left of the operator when no axis is reduced; NULL: nothing */
 } REDUCTIONS[] = {
-    {"ReduceL1", "reduce_l1", "abs"},
-    {"ReduceL2", "reduce_l2", "abs"},
-    {"ReduceLogSum", "reduce_log_sum", "log"},
-    {"ReduceLogSumExp", "reduce_log_sum_exp", NULL},
-    {"ReduceMax", "reduce_max", NULL},
-    {"ReduceMean", "reduce_mean", NULL},
-    {"ReduceMin", "reduce_min", NULL},
-    {"ReduceProd", "reduce_prod", NULL},
-    {"ReduceSum", "reduce_sum", NULL},
-    {"ReduceSumSquare", "reduce_sum_square", "square"},
+    {"ReduceL1", "reduce_l1", "abs"},          {"ReduceL2", "reduce_l2", "abs"},
+    {"ReduceLogSum", "reduce_log_sum", "log"}, {"ReduceLogSumExp", "reduce_log_sum_exp", NULL},
+    {"ReduceMax", "reduce_max", NULL},         {"ReduceMean", "reduce_mean", NULL},
+    {"ReduceMin", "reduce_min", NULL},         {"ReduceProd", "reduce_prod", NULL},
+    {"ReduceSum", "reduce_sum", NULL},         {"ReduceSumSquare", "reduce_sum_square", "square"},
 };
 
 /* Axes from the attribute, or from input 1 in newer operator sets. */
-static const int64_t *reduce_axes(ox_node *n, uint32_t *out_count) {
+static const int64_t *reduce_axes(ox_node *n, uint32_t *out_count)
+{
     const int64_t since = strcmp(n->row->name, "ReduceSum") == 0 ? 13 : 18;
     *out_count = 0;
     if (n->version < since) {
@@ -30,7 +26,8 @@ static const int64_t *reduce_axes(ox_node *n, uint32_t *out_count) {
     return ox_in(n, 1) != 0 ? ox_need_ints(n, ox_in(n, 1), out_count, "the axes") : NULL;
 }
 
-void ox_reduce_op(ox_node *n) {
+void ox_reduce_op(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     const int keepdims = ox_attr_int(n, "keepdims", 1) != 0;
@@ -56,7 +53,8 @@ void ox_reduce_op(ox_node *n) {
     ox_out(n, 0, ox_reduce(n, REDUCTIONS[row].op, x, count, list, keepdims));
 }
 
-void ox_arg(ox_node *n) {
+void ox_arg(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
     const char *op = strcmp(n->row->name, "ArgMax") == 0 ? "argmax" : "argmin";
@@ -67,19 +65,22 @@ void ox_arg(ox_node *n) {
                        OX_A_INT("select_last", ox_attr_int(n, "select_last_index", 0) != 0))));
 }
 
-void ox_cumulative(ox_node *n) {
+void ox_cumulative(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_need_int(n, ox_need(n, 1), "the axis"), ox_rank(n, x));
     const char *op = strcmp(n->row->name, "CumSum") == 0 ? "cumsum" : "cumprod";
-    ox_out(n, 0, ox_op(n, op, OX_IN(x),
-                       OX_AT(OX_A_INT("axis", axis),
-                             OX_A_INT("exclusive", ox_attr_int(n, "exclusive", 0) != 0),
-                             OX_A_INT("reverse", ox_attr_int(n, "reverse", 0) != 0))));
+    ox_out(n, 0,
+           ox_op(n, op, OX_IN(x),
+                 OX_AT(OX_A_INT("axis", axis),
+                       OX_A_INT("exclusive", ox_attr_int(n, "exclusive", 0) != 0),
+                       OX_A_INT("reverse", ox_attr_int(n, "reverse", 0) != 0))));
 }
 
 /* Operator sets below 13 see the input as a matrix: axes before `axis` are rows, the others one row
  * of numbers. Gives the matrix (or x itself when that changes nothing) and the axis to work on. */
-static stator_ref as_rows(ox_node *n, stator_ref x, uint32_t *out_axis) {
+static stator_ref as_rows(ox_node *n, stator_ref x, uint32_t *out_axis)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, x, dims);
     const int64_t axis = ox_attr_int(n, "axis", n->version < 13 ? 1 : -1);
@@ -94,13 +95,15 @@ static stator_ref as_rows(ox_node *n, stator_ref x, uint32_t *out_axis) {
     return ox_reshape(n, x, 2, rows);
 }
 
-static void give_back_shape(ox_node *n, stator_ref x, stator_ref y) {
+static void give_back_shape(ox_node *n, stator_ref x, stator_ref y)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, x, dims);
     ox_out(n, 0, ox_rank(n, y) == rank ? y : ox_reshape(n, y, rank, dims));
 }
 
-void ox_softmax(ox_node *n) {
+void ox_softmax(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const char *op = strcmp(n->row->name, "Softmax") == 0 ? "softmax" : "log_softmax";
     uint32_t axis;
@@ -108,14 +111,15 @@ void ox_softmax(ox_node *n) {
     give_back_shape(n, x, ox_op(n, op, OX_IN(rows), OX_AT(OX_A_INT("axis", axis))));
 }
 
-void ox_hardmax(ox_node *n) {
+void ox_hardmax(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     uint32_t axis;
     stator_ref dims[STATOR_MAX_RANK];
     const stator_ref rows = as_rows(n, x, &axis);
     const uint32_t rank = ox_dims(n, rows, dims);
-    const stator_ref best = ox_op(n, "argmax", OX_IN(rows),
-                                  OX_AT(OX_A_INT("axis", axis), OX_A_INT("keepdims", 1)));
+    const stator_ref best =
+        ox_op(n, "argmax", OX_IN(rows), OX_AT(OX_A_INT("axis", axis), OX_A_INT("keepdims", 1)));
     const stator_ref place = ox_iota(n, STATOR_I64, rank, dims, axis);
     const stator_ref y = ox_cast(n, ox_bin(n, "eq", place, best), ox_dtype(n, x));
     give_back_shape(n, x, y);

@@ -8,7 +8,8 @@
 #include <string.h>
 
 void ox_scope_init(ox_scope *s, ox_import *im, ox_region *region, ox_scope *outer,
-                   const ox_frame *frame) {
+                   const ox_frame *frame)
+{
     memset(s, 0, sizeof *s);
     s->im = im;
     s->region = region;
@@ -18,7 +19,8 @@ void ox_scope_init(ox_scope *s, ox_import *im, ox_region *region, ox_scope *oute
     st_hashset_init(&s->set, &im->mem);
 }
 
-void ox_scope_deinit(ox_scope *s) {
+void ox_scope_deinit(ox_scope *s)
+{
     st_hashset_deinit(&s->set);
     st_vec_free(&s->im->mem, &s->names);
 }
@@ -28,17 +30,20 @@ typedef struct name_query {
     const char *text;
 } name_query;
 
-static int name_equal(void *self, uint32_t id) {
+static int name_equal(void *self, uint32_t id)
+{
     const name_query *q = self;
     return strcmp(q->scope->names.data[id - 1u].text, q->text) == 0;
 }
 
-static uint32_t find_own(const ox_scope *s, const char *name) {
+static uint32_t find_own(const ox_scope *s, const char *name)
+{
     name_query query = {s, name};
     return st_hashset_find(&s->set, st_hash64(name, strlen(name), 0), name_equal, &query);
 }
 
-int ox_scope_find(const ox_scope *s, const char *name, stator_ref *out) {
+int ox_scope_find(const ox_scope *s, const char *name, stator_ref *out)
+{
     for (; s != NULL; s = s->outer) {
         const uint32_t id = find_own(s, name);
         if (id != 0) {
@@ -50,11 +55,13 @@ int ox_scope_find(const ox_scope *s, const char *name, stator_ref *out) {
     return 0;
 }
 
-int ox_scope_has_own(const ox_scope *s, const char *name) {
+int ox_scope_has_own(const ox_scope *s, const char *name)
+{
     return find_own(s, name) != 0;
 }
 
-int ox_scope_bind(ox_scope *s, const char *name, stator_ref value) {
+int ox_scope_bind(ox_scope *s, const char *name, stator_ref value)
+{
     ox_import *im = s->im;
     ox_name *row = st_vec_push(&im->mem, &s->names);
     if (row == NULL) {
@@ -70,13 +77,15 @@ int ox_scope_bind(ox_scope *s, const char *name, stator_ref value) {
     return 1;
 }
 
-void ox_region_deinit(ox_region *r, st_mem *mem) {
+void ox_region_deinit(ox_region *r, st_mem *mem)
+{
     st_map_deinit(&r->data);
     st_vec_free(mem, &r->datas);
 }
 
 void ox_region_keep(ox_import *im, ox_region *r, stator_ref v, stator_dtype dtype, uint32_t rank,
-                    const int64_t *dims, const void *bytes, uint64_t size) {
+                    const int64_t *dims, const void *bytes, uint64_t size)
+{
     uint64_t count;
     if (v == 0 || !st_numel(dims, rank, &count)) {
         return;
@@ -97,17 +106,20 @@ void ox_region_keep(ox_import *im, ox_region *r, stator_ref v, stator_dtype dtyp
     *row = (ox_data){dtype, rank, count, own_dims, own};
 }
 
-const ox_data *ox_region_data(const ox_region *r, stator_ref v) {
+const ox_data *ox_region_data(const ox_region *r, stator_ref v)
+{
     const uint32_t id = st_map_get(&r->data, v);
     return id != 0 ? &r->datas.data[id - 1u] : NULL;
 }
 
-int ox_is_default_domain(const char *domain) {
+int ox_is_default_domain(const char *domain)
+{
     domain = ox_text(domain);
     return domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;
 }
 
-static int64_t find_opset(size_t n, Onnx__OperatorSetIdProto *const *sets, const char *domain) {
+static int64_t find_opset(size_t n, Onnx__OperatorSetIdProto *const *sets, const char *domain)
+{
     const int is_default = ox_is_default_domain(domain);
     for (size_t i = 0; i < n; i++) {
         if (is_default ? ox_is_default_domain(sets[i]->domain)
@@ -118,12 +130,14 @@ static int64_t find_opset(size_t n, Onnx__OperatorSetIdProto *const *sets, const
     return 0;
 }
 
-int64_t ox_opset(const ox_import *im, const ox_frame *frame, const char *domain) {
+int64_t ox_opset(const ox_import *im, const ox_frame *frame, const char *domain)
+{
     domain = ox_text(domain);
     const Onnx__ModelProto *m = im->model;
     int64_t version = 0;
     if (frame != NULL) {
-        version = find_opset(frame->function->n_opset_import, frame->function->opset_import, domain);
+        version =
+            find_opset(frame->function->n_opset_import, frame->function->opset_import, domain);
     }
     if (version == 0) {
         version = find_opset(m->n_opset_import, m->opset_import, domain);

@@ -2,7 +2,8 @@
  * when they are known, with integer tensors while the program runs when they are not. */
 #include "onnx.h"
 
-#define HUGE_BOUND ((int64_t)INT32_MAX) /* "to the end": from here on a bound is past every size */
+#define HUGE_BOUND ((int64_t)INT32_MAX) /* "to the end": from here on a bound is past every size   \
+                                         */
 
 typedef struct bounds {
     uint32_t count;
@@ -12,11 +13,13 @@ typedef struct bounds {
     stator_ref end_list;
 } bounds;
 
-static void read_axes(ox_node *n, uint32_t rank, const int64_t *axes, bounds *b) {
+static void read_axes(ox_node *n, uint32_t rank, const int64_t *axes, bounds *b)
+{
     for (uint32_t i = 0; ox_ok(n) && i < b->count; i++) {
         b->axes[i] = axes != NULL ? ox_axis(n, axes[i], rank) : i;
         if (axes == NULL && i >= rank) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "%u bounds for an input of rank %u", b->count, rank);
+            ox_fail(n, STATOR_INVALID_ARGUMENT, "%u bounds for an input of rank %u", b->count,
+                    rank);
         }
         for (uint32_t k = 0; ox_ok(n) && k < i; k++) {
             if (b->axes[k] == b->axes[i]) {
@@ -27,7 +30,8 @@ static void read_axes(ox_node *n, uint32_t rank, const int64_t *axes, bounds *b)
 }
 
 /* Attributes (operator sets below 10) or inputs. */
-static void read_bounds(ox_node *n, stator_ref x, bounds *b) {
+static void read_bounds(ox_node *n, stator_ref x, bounds *b)
+{
     const uint32_t rank = ox_rank(n, x);
     uint32_t axis_count = 0;
     uint32_t step_count = 0;
@@ -68,7 +72,8 @@ static void read_bounds(ox_node *n, stator_ref x, bounds *b) {
 
 /* A bound brought into [lo, dim + hi_off]; 0 when its sign is not known. */
 static stator_ref clamp_bound(ox_node *n, stator_ref bound, stator_ref dim, int64_t lo,
-                              int64_t hi_off) {
+                              int64_t hi_off)
+{
     int64_t least;
     int64_t most;
     const stator_ref hi = ox_sym_op(n, '+', dim, ox_sym(n, hi_off));
@@ -93,7 +98,8 @@ static stator_ref clamp_bound(ox_node *n, stator_ref bound, stator_ref dim, int6
 
 /* Start and size of one axis from known bounds; 0 when a sign is not known. */
 static int known_axis(ox_node *n, stator_ref dim, stator_ref start, stator_ref end, int64_t step,
-                      stator_ref *out_start, stator_ref *out_size) {
+                      stator_ref *out_start, stator_ref *out_size)
+{
     const int64_t lo = step > 0 ? 0 : -1;
     const int64_t off = step > 0 ? 0 : -1;
     const stator_ref first = clamp_bound(n, start, dim, 0, off);
@@ -110,7 +116,8 @@ static int known_axis(ox_node *n, stator_ref dim, stator_ref start, stator_ref e
 }
 
 static stator_ref run_clamp(ox_node *n, stator_ref bound, stator_ref dims, stator_ref lo,
-                            stator_ref hi) {
+                            stator_ref hi)
+{
     const stator_ref is_negative = ox_bin(n, "lt", bound, ox_int(n, 0));
     const stator_ref from_end = ox_select(n, is_negative, ox_add(n, bound, dims), bound);
     return ox_bin(n, "min", ox_bin(n, "max", from_end, lo), hi);
@@ -118,7 +125,8 @@ static stator_ref run_clamp(ox_node *n, stator_ref bound, stator_ref dims, stato
 
 /* The same for all axes with integer tensors. */
 static void run_axes(ox_node *n, const bounds *b, const stator_ref *dims, stator_ref *starts,
-                     stator_ref *sizes) {
+                     stator_ref *sizes)
+{
     int64_t list[4][STATOR_MAX_RANK]; /* lowest start and end, step, offset of the highest bound */
     stator_ref own[STATOR_MAX_RANK];
     uint32_t count;
@@ -148,7 +156,8 @@ static void run_axes(ox_node *n, const bounds *b, const stator_ref *dims, stator
 
 /* 1 when every axis could be computed from known bounds. */
 static int known_axes(ox_node *n, const bounds *b, const stator_ref *dims, stator_ref *starts,
-                      stator_ref *sizes) {
+                      stator_ref *sizes)
+{
     uint32_t count;
     const stator_ref *start = ox_known(n, b->start_list, &count);
     const stator_ref *end = start != NULL ? ox_known(n, b->end_list, &count) : NULL;
@@ -162,7 +171,8 @@ static int known_axes(ox_node *n, const bounds *b, const stator_ref *dims, stato
     return end != NULL;
 }
 
-void ox_slice_op(ox_node *n) {
+void ox_slice_op(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref dims[STATOR_MAX_RANK];
     stator_ref starts[STATOR_MAX_RANK];
@@ -185,7 +195,8 @@ void ox_slice_op(ox_node *n) {
     if (!known_axes(n, &b, dims, starts, sizes) && ox_ok(n)) {
         run_axes(n, &b, dims, starts, sizes);
     }
-    ox_out(n, 0, ox_op(n, "slice", OX_IN(x),
-                       OX_AT(OX_A_DIMS("starts", rank, starts), OX_A_DIMS("sizes", rank, sizes),
-                             OX_A_INTS("steps", rank, steps))));
+    ox_out(n, 0,
+           ox_op(n, "slice", OX_IN(x),
+                 OX_AT(OX_A_DIMS("starts", rank, starts), OX_A_DIMS("sizes", rank, sizes),
+                       OX_A_INTS("steps", rank, steps))));
 }

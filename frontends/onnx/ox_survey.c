@@ -19,7 +19,8 @@ static const ox_row ROWS[] = {
 #undef ONNX_EXPR
 #undef ONNX_FN
 
-const ox_row *ox_row_find(const char *op_type) {
+const ox_row *ox_row_find(const char *op_type)
+{
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         if (strcmp(ROWS[i].name, op_type) == 0) {
             return &ROWS[i];
@@ -28,11 +29,13 @@ const ox_row *ox_row_find(const char *op_type) {
     return NULL;
 }
 
-static int same_domain(const char *a, const char *b) {
+static int same_domain(const char *a, const char *b)
+{
     return ox_is_default_domain(a) ? ox_is_default_domain(b) : strcmp(ox_text(a), ox_text(b)) == 0;
 }
 
-const Onnx__FunctionProto *ox_function_find(const ox_import *im, const Onnx__NodeProto *node) {
+const Onnx__FunctionProto *ox_function_find(const ox_import *im, const Onnx__NodeProto *node)
+{
     for (size_t i = 0; i < im->model->n_functions; i++) {
         const Onnx__FunctionProto *f = im->model->functions[i];
         if (strcmp(ox_text(f->name), ox_text(node->op_type)) == 0 &&
@@ -44,7 +47,8 @@ const Onnx__FunctionProto *ox_function_find(const ox_import *im, const Onnx__Nod
     return NULL;
 }
 
-int ox_node_each_graph(const Onnx__NodeProto *node, ox_graph_fn fn, void *self) {
+int ox_node_each_graph(const Onnx__NodeProto *node, ox_graph_fn fn, void *self)
+{
     for (size_t i = 0; i < node->n_attribute; i++) {
         const Onnx__AttributeProto *a = node->attribute[i];
         if (a->g != NULL && !fn(self, a->g)) {
@@ -75,12 +79,14 @@ typedef struct survey {
     uint8_t *visited; /* by function */
 } survey;
 
-static int out_of_memory(survey *s) {
+static int out_of_memory(survey *s)
+{
     ox_import_fail(s->im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     return 0;
 }
 
-static int note_missing(survey *s, const Onnx__NodeProto *node, int64_t version, uint32_t since) {
+static int note_missing(survey *s, const Onnx__NodeProto *node, int64_t version, uint32_t since)
+{
     const char *op_type = ox_text(node->op_type);
     for (uint32_t i = 0; i < s->missing.count; i++) {
         missing *m = &s->missing.data[i];
@@ -99,7 +105,8 @@ static int note_missing(survey *s, const Onnx__NodeProto *node, int64_t version,
 
 static int survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes);
 
-static int survey_graph(void *self, const Onnx__GraphProto *graph) {
+static int survey_graph(void *self, const Onnx__GraphProto *graph)
+{
     survey *s = self;
     if (++s->depth > OX_MAX_NESTING) {
         ox_import_fail(s->im, STATOR_RESOURCE_EXHAUSTED,
@@ -112,7 +119,8 @@ static int survey_graph(void *self, const Onnx__GraphProto *graph) {
 }
 
 /* The body of a function, once. Recursion ends here too; the call itself finds it (ox_graph.c). */
-static int survey_function(survey *s, const Onnx__FunctionProto *f) {
+static int survey_function(survey *s, const Onnx__FunctionProto *f)
+{
     size_t index = 0;
     while (s->im->model->functions[index] != f) {
         index++;
@@ -138,7 +146,8 @@ static int survey_function(survey *s, const Onnx__FunctionProto *f) {
     return is_ok;
 }
 
-static int survey_node(survey *s, const Onnx__NodeProto *node) {
+static int survey_node(survey *s, const Onnx__NodeProto *node)
+{
     const Onnx__FunctionProto *f = ox_function_find(s->im, node);
     if (f != NULL) {
         if (!survey_function(s, f)) {
@@ -157,7 +166,8 @@ static int survey_node(survey *s, const Onnx__NodeProto *node) {
     return ox_node_each_graph(node, survey_graph, s);
 }
 
-static int survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes) {
+static int survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes)
+{
     for (size_t i = 0; i < n; i++) {
         if (!survey_node(s, nodes[i])) {
             return 0;
@@ -166,7 +176,8 @@ static int survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes) {
     return 1;
 }
 
-static void print_missing(const missing *m, st_str *out) {
+static void print_missing(const missing *m, st_str *out)
+{
     const int is_default = ox_is_default_domain(m->domain);
     st_str_addf(out, "%s%s%s (%u node%s", is_default ? "" : m->domain, is_default ? "" : ".",
                 m->op_type, m->count, m->count == 1 ? "" : "s");
@@ -177,7 +188,8 @@ static void print_missing(const missing *m, st_str *out) {
     st_str_add(out, ")");
 }
 
-static stator_status report(survey *s) {
+static stator_status report(survey *s)
+{
     if (s->missing.count == 0) {
         return s->im->status;
     }
@@ -199,7 +211,8 @@ static stator_status report(survey *s) {
     return s->im->status;
 }
 
-static stator_status check_opset(ox_import *im, int64_t version, const char *where) {
+static stator_status check_opset(ox_import *im, int64_t version, const char *where)
+{
     if (version < OX_OPSET_MIN || version > OX_OPSET_MAX) {
         return ox_import_fail(im, STATOR_UNIMPLEMENTED,
                               "%s uses operator set %lld of ai.onnx; %u to %u are supported", where,
@@ -208,7 +221,8 @@ static stator_status check_opset(ox_import *im, int64_t version, const char *whe
     return STATOR_OK;
 }
 
-static stator_status check_function_opsets(ox_import *im) {
+static stator_status check_function_opsets(ox_import *im)
+{
     for (size_t i = 0; i < im->model->n_functions; i++) {
         const Onnx__FunctionProto *f = im->model->functions[i];
         for (size_t k = 0; k < f->n_opset_import; k++) {
@@ -220,7 +234,8 @@ static stator_status check_function_opsets(ox_import *im) {
     return STATOR_OK;
 }
 
-stator_status ox_survey(ox_import *im) {
+stator_status ox_survey(ox_import *im)
+{
     survey s = {.im = im};
     im->version = ox_opset(im, NULL, "");
     if (im->version != 0 || im->model->n_functions == 0) {

@@ -4,10 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-static stator_dtype named_dtype(ox_node *n, const char *name) {
+static stator_dtype named_dtype(ox_node *n, const char *name)
+{
     static const char *const names[] = {
-        "",      "FLOAT", "UINT8",   "INT8",   "UINT16", "INT16",  "INT32",     "INT64",
-        "STRING", "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128",
+        "",       "FLOAT", "UINT8",   "INT8",   "UINT16", "INT16",  "INT32",     "INT64",
+        "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128",
     };
     for (int64_t i = 1; i < (int64_t)(sizeof names / sizeof names[0]); i++) {
         if (strcmp(names[i], name) == 0) {
@@ -17,7 +18,8 @@ static stator_dtype named_dtype(ox_node *n, const char *name) {
     return (stator_dtype)ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'to' is '%s'", name);
 }
 
-static stator_ref cast_to(ox_node *n, stator_ref x, stator_dtype dtype) {
+static stator_ref cast_to(ox_node *n, stator_ref x, stator_dtype dtype)
+{
     if (ox_dtype(n, x) == dtype) {
         return x;
     }
@@ -26,17 +28,20 @@ static stator_ref cast_to(ox_node *n, stator_ref x, stator_dtype dtype) {
                        OX_A_INT("saturate", ox_attr_int(n, "saturate", 1) != 0)));
 }
 
-void ox_cast_op(ox_node *n) {
+void ox_cast_op(ox_node *n)
+{
     const stator_dtype dtype = n->version < 6 ? named_dtype(n, ox_attr_str(n, "to", ""))
                                               : ox_dtype_of(n, ox_attr_int_need(n, "to"));
     ox_out(n, 0, cast_to(n, ox_need(n, 0), dtype));
 }
 
-void ox_cast_like(ox_node *n) {
+void ox_cast_like(ox_node *n)
+{
     ox_out(n, 0, cast_to(n, ox_need(n, 0), ox_dtype(n, ox_need(n, 1))));
 }
 
-void ox_bit_cast(ox_node *n) {
+void ox_bit_cast(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const stator_dtype dtype = ox_dtype_of(n, ox_attr_int_need(n, "to"));
     if (ox_dtype(n, x) == dtype) {
@@ -46,7 +51,8 @@ void ox_bit_cast(ox_node *n) {
     ox_out(n, 0, ox_op(n, "bitcast", OX_IN(x), OX_AT(OX_A_DTYPE("dtype", dtype))));
 }
 
-void ox_constant(ox_node *n) {
+void ox_constant(ox_node *n)
+{
     uint32_t count;
     if (ox_has_attr(n, "value")) {
         ox_out(n, 0, ox_tensor(n, ox_attr_tensor(n, "value")));
@@ -69,20 +75,22 @@ void ox_constant(ox_node *n) {
     }
 }
 
-void ox_constant_of_shape(ox_node *n) {
+void ox_constant_of_shape(ox_node *n)
+{
     uint32_t rank;
     const stator_ref *dims = ox_sizes(n, ox_need(n, 0), &rank, "the shape");
     const Onnx__TensorProto *value = ox_attr_tensor(n, "value");
-    const stator_ref fill = value != NULL ? ox_reshape(n, ox_tensor(n, value), 0, NULL)
-                                          : ox_scalar(n, STATOR_F32, 0);
+    const stator_ref fill =
+        value != NULL ? ox_reshape(n, ox_tensor(n, value), 0, NULL) : ox_scalar(n, STATOR_F32, 0);
     ox_out(n, 0, ox_full(n, fill, rank, dims));
 }
 
-void ox_eye_like(ox_node *n) {
+void ox_eye_like(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const int64_t k = ox_attr_int(n, "k", 0);
-    const stator_dtype dtype = ox_has_attr(n, "dtype") ? ox_dtype_of(n, ox_attr_int(n, "dtype", 1))
-                                                       : ox_dtype(n, x);
+    const stator_dtype dtype =
+        ox_has_attr(n, "dtype") ? ox_dtype_of(n, ox_attr_int(n, "dtype", 1)) : ox_dtype(n, x);
     stator_ref dims[STATOR_MAX_RANK];
     ox_check_rank(n, x, 2, 2, "the input");
     ox_dims(n, x, dims);
@@ -97,23 +105,26 @@ void ox_eye_like(ox_node *n) {
 /* ---- Range ---- */
 
 /* max(ceil((limit - start) / delta), 0) of integer syms; 0 (none) when delta is not a plain one. */
-static stator_ref range_count_sym(ox_node *n, stator_ref start, stator_ref limit, stator_ref delta) {
+static stator_ref range_count_sym(ox_node *n, stator_ref start, stator_ref limit, stator_ref delta)
+{
     int64_t step;
     if (!ox_sym_const(n, delta, &step) || step == 0) {
         return 0;
     }
-    const stator_ref span = step > 0 ? ox_sym_op(n, '-', limit, start)
-                                     : ox_sym_op(n, '-', start, limit);
+    const stator_ref span =
+        step > 0 ? ox_sym_op(n, '-', limit, start) : ox_sym_op(n, '-', start, limit);
     const stator_ref count = ox_sym_op(n, 'c', span, ox_sym(n, step > 0 ? step : -step));
     return ox_sym_op(n, 'M', count, ox_sym(n, 0));
 }
 
 /* The same while the program runs. */
-static stator_ref range_count_run(ox_node *n, stator_ref start, stator_ref limit, stator_ref delta) {
+static stator_ref range_count_run(ox_node *n, stator_ref start, stator_ref limit, stator_ref delta)
+{
     const stator_ref zero = ox_int(n, 0);
     stator_ref count;
     if (ox_is_float(n, start)) {
-        const stator_ref span = ox_sub(n, ox_cast(n, limit, STATOR_F64), ox_cast(n, start, STATOR_F64));
+        const stator_ref span =
+            ox_sub(n, ox_cast(n, limit, STATOR_F64), ox_cast(n, start, STATOR_F64));
         const stator_ref steps = ox_div(n, span, ox_cast(n, delta, STATOR_F64));
         count = ox_cast(n, ox_un(n, "ceil", steps), STATOR_I64);
     } else { /* ceil(a / b) = -floor(-a / b); mod has the sign of b */
@@ -128,7 +139,8 @@ static stator_ref range_count_run(ox_node *n, stator_ref start, stator_ref limit
     return size != NULL && one == 1 ? size[0] : 0;
 }
 
-static stator_ref range_count_float(ox_node *n, stator_ref v[3]) {
+static stator_ref range_count_float(ox_node *n, stator_ref v[3])
+{
     double x[3];
     for (int i = 0; i < 3; i++) {
         uint32_t count;
@@ -140,13 +152,14 @@ static stator_ref range_count_float(ox_node *n, stator_ref v[3]) {
     }
     const double steps = ceil((x[1] - x[0]) / x[2]);
     if (!(steps < 1e15)) {
-        return ox_fail(n, STATOR_INVALID_ARGUMENT, "the range from %g to %g by %g is not finite", x[0],
-                       x[1], x[2]);
+        return ox_fail(n, STATOR_INVALID_ARGUMENT, "the range from %g to %g by %g is not finite",
+                       x[0], x[1], x[2]);
     }
     return ox_sym(n, steps > 0 ? (int64_t)steps : 0);
 }
 
-void ox_range_op(ox_node *n) {
+void ox_range_op(ox_node *n)
+{
     stator_ref v[3];
     stator_ref count = 0;
     for (uint32_t i = 0; i < 3; i++) {
@@ -171,19 +184,20 @@ void ox_range_op(ox_node *n) {
     /* 16-bit floats are computed in f32 and rounded once (stash_type 1). */
     const stator_dtype wide = dtype == STATOR_F16 || dtype == STATOR_BF16 ? STATOR_F32 : dtype;
     const stator_ref i = ox_cast(n, ox_iota(n, STATOR_I64, 1, &count, 0), wide);
-    const stator_ref y =
-        ox_add(n, ox_mul(n, i, ox_cast(n, v[2], wide)), ox_cast(n, v[0], wide));
+    const stator_ref y = ox_add(n, ox_mul(n, i, ox_cast(n, v[2], wide)), ox_cast(n, v[0], wide));
     ox_out(n, 0, ox_cast(n, y, dtype));
 }
 
 /* ---- Shape and Size ---- */
 
-static uint32_t clamp_axis(int64_t axis, uint32_t rank) {
+static uint32_t clamp_axis(int64_t axis, uint32_t rank)
+{
     axis += axis < 0 ? (int64_t)rank : 0;
     return axis < 0 ? 0 : axis > (int64_t)rank ? rank : (uint32_t)axis;
 }
 
-void ox_shape(ox_node *n) {
+void ox_shape(ox_node *n)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, ox_need(n, 0), dims);
     const uint32_t start = clamp_axis(ox_attr_int(n, "start", 0), rank);
@@ -191,7 +205,8 @@ void ox_shape(ox_node *n) {
     ox_out(n, 0, ox_from_dims(n, end > start ? end - start : 0, dims + start));
 }
 
-void ox_size(ox_node *n) {
+void ox_size(ox_node *n)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, ox_need(n, 0), dims);
     ox_out(n, 0, ox_from_dim(n, ox_sym_prod(n, rank, dims)));

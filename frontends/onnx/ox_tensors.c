@@ -45,7 +45,8 @@ static const type_row TYPES[] = {
     {28, 0, "FLOAT6E3M2"},
 };
 
-stator_dtype ox_import_dtype(int64_t onnx_type, const char **out_name) {
+stator_dtype ox_import_dtype(int64_t onnx_type, const char **out_name)
+{
     *out_name = onnx_type == 0 ? "UNDEFINED" : "unknown";
     for (size_t i = 0; i < sizeof TYPES / sizeof TYPES[0]; i++) {
         if (TYPES[i].onnx == onnx_type) {
@@ -58,7 +59,8 @@ stator_dtype ox_import_dtype(int64_t onnx_type, const char **out_name) {
 
 /* Shape, dtype and size of the tensor into *out; no contents yet. */
 static stator_status read_head(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                               ox_tensor_value *out) {
+                               ox_tensor_value *out)
+{
     const char *type_name;
     out->dtype = ox_import_dtype(t->data_type, &type_name);
     if (out->dtype == 0) {
@@ -87,18 +89,21 @@ static stator_status read_head(ox_import *im, const Onnx__TensorProto *t, const 
 }
 
 static stator_status wrong_size(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                                uint64_t has, uint64_t needs, const char *unit) {
+                                uint64_t has, uint64_t needs, const char *unit)
+{
     return ox_import_fail(im, STATOR_DATA_LOSS, "%s '%s' holds %llu %s, its shape needs %llu", what,
                           ox_text(t->name), (unsigned long long)has, unit,
                           (unsigned long long)needs);
 }
 
 static stator_status read_raw(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                              int want_bytes, ox_tensor_value *out) {
+                              int want_bytes, ox_tensor_value *out)
+{
     uint32_t index = 0;
     uint64_t size = 0;
     const uint8_t *bytes = NULL;
-    const int mark = ox_wire_mark(&im->wire, t->raw_data.data, t->raw_data.len, &index, &bytes, &size);
+    const int mark =
+        ox_wire_mark(&im->wire, t->raw_data.data, t->raw_data.len, &index, &bytes, &size);
     if (mark < 0) {
         return ox_import_fail(im, STATOR_INTERNAL, "%s '%s' lost its data", what, ox_text(t->name));
     }
@@ -124,7 +129,8 @@ static stator_status read_raw(ox_import *im, const Onnx__TensorProto *t, const c
 }
 
 /* Elements of int32_data narrowed to the dtype's width (4-bit types: a packed byte each). */
-static void narrow(const int32_t *from, uint64_t n, uint32_t bits, void *to) {
+static void narrow(const int32_t *from, uint64_t n, uint32_t bits, void *to)
+{
     for (uint64_t i = 0; i < n; i++) {
         if (bits == 16) {
             ((uint16_t *)to)[i] = (uint16_t)from[i];
@@ -135,7 +141,8 @@ static void narrow(const int32_t *from, uint64_t n, uint32_t bits, void *to) {
 }
 
 static stator_status read_narrow(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                                 ox_tensor_value *out) {
+                                 ox_tensor_value *out)
+{
     const uint32_t bits = st_dtype_bits(out->dtype);
     const uint64_t needs = bits < 8 ? out->size_bytes : out->count;
     if (t->n_int32_data != needs) {
@@ -150,7 +157,8 @@ static stator_status read_narrow(ox_import *im, const Onnx__TensorProto *t, cons
     return STATOR_OK;
 }
 
-static stator_status read_u32(ox_import *im, const Onnx__TensorProto *t, ox_tensor_value *out) {
+static stator_status read_u32(ox_import *im, const Onnx__TensorProto *t, ox_tensor_value *out)
+{
     uint32_t *copy = st_arena_alloc(&im->arena, out->size_bytes + 1u, 16);
     if (copy == NULL) {
         return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
@@ -163,7 +171,8 @@ static stator_status read_u32(ox_import *im, const Onnx__TensorProto *t, ox_tens
 }
 
 static stator_status read_typed(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                                ox_tensor_value *out) {
+                                ox_tensor_value *out)
+{
     uint64_t has;
     const void *list;
     uint64_t per_element = 1;
@@ -206,15 +215,15 @@ static stator_status read_typed(ox_import *im, const Onnx__TensorProto *t, const
 }
 
 stator_status ox_tensor_read(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                             int want_bytes, ox_tensor_value *out) {
+                             int want_bytes, ox_tensor_value *out)
+{
     static const uint64_t nothing[2] = {0, 0};
     memset(out, 0, sizeof *out);
     if (im->status != STATOR_OK) {
         return im->status;
     }
     ST_TRY(read_head(im, t, what, out));
-    if (t->has_data_location &&
-        t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+    if (t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
         if (out->size_bytes != 0) {
             return ox_external_read(im, t, what, out->size_bytes, &out->blob);
         }
@@ -229,7 +238,8 @@ stator_status ox_tensor_read(ox_import *im, const Onnx__TensorProto *t, const ch
     return STATOR_OK;
 }
 
-stator_ref ox_tensor_type(ox_import *im, stator_builder *b, const ox_tensor_value *v) {
+stator_ref ox_tensor_type(ox_import *im, stator_builder *b, const ox_tensor_value *v)
+{
     stator_ref dims[STATOR_MAX_RANK];
     for (uint32_t i = 0; i < v->rank; i++) {
         dims[i] = im->host->types->sym_int(b, v->dims[i]);
@@ -242,7 +252,8 @@ stator_ref ox_tensor_type(ox_import *im, stator_builder *b, const ox_tensor_valu
 }
 
 static stator_ref make_constant(ox_import *im, ox_region *r, const ox_tensor_value *v,
-                                const char *name) {
+                                const char *name)
+{
     const stator_build_api *build = im->host->build;
     const stator_ref type = ox_tensor_type(im, r->b, v);
     stator_ref ref = 0;
@@ -261,7 +272,8 @@ static stator_ref make_constant(ox_import *im, ox_region *r, const ox_tensor_val
 }
 
 stator_ref ox_tensor_constant(ox_import *im, ox_region *r, const Onnx__TensorProto *t,
-                              const char *what) {
+                              const char *what)
+{
     ox_tensor_value v;
     if (ox_tensor_read(im, t, what, 0, &v) != STATOR_OK) {
         return 0;
@@ -284,7 +296,8 @@ stator_ref ox_tensor_constant(ox_import *im, ox_region *r, const Onnx__TensorPro
 
 /* Linear position of entry i of a sparse tensor's indices; -1 when it lies outside. */
 static int64_t sparse_position(const int64_t *index, uint64_t i, const ox_tensor_value *shape,
-                               int is_linear) {
+                               int is_linear)
+{
     if (is_linear) {
         return index[i] >= 0 && (uint64_t)index[i] < shape->count ? index[i] : -1;
     }
@@ -303,7 +316,8 @@ static int64_t sparse_position(const int64_t *index, uint64_t i, const ox_tensor
 
 /* Writes the values of a sparse tensor at their places in `dense`. */
 static stator_status sparse_fill(ox_import *im, const Onnx__SparseTensorProto *t,
-                                 const ox_tensor_value *shape, uint8_t *dense) {
+                                 const ox_tensor_value *shape, uint8_t *dense)
+{
     ox_tensor_value values;
     ox_tensor_value index;
     ST_TRY(ox_tensor_read(im, t->values, "sparse tensor", 1, &values));
@@ -340,7 +354,8 @@ static stator_status sparse_fill(ox_import *im, const Onnx__SparseTensorProto *t
 }
 
 stator_ref ox_sparse_constant(ox_import *im, ox_region *r, const Onnx__SparseTensorProto *t,
-                              const char *what) {
+                              const char *what)
+{
     ox_tensor_value shape = {0};
     const char *type_name;
     if (im->status != STATOR_OK) {

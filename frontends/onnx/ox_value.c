@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* Number of elements when static and small enough to look at. */
-static int small_count(ox_node *n, stator_ref v, uint32_t *out_count) {
+static int small_count(ox_node *n, stator_ref v, uint32_t *out_count)
+{
     stator_ref dims[STATOR_MAX_RANK];
     uint64_t count = 1;
     const uint32_t rank = ox_dims(n, v, dims);
@@ -24,12 +25,14 @@ static int small_count(ox_node *n, stator_ref v, uint32_t *out_count) {
     return ox_ok(n);
 }
 
-static int is_integral(ox_node *n, stator_ref v) {
+static int is_integral(ox_node *n, stator_ref v)
+{
     const uint32_t class_ = st_dtype_class(ox_dtype(n, v));
     return class_ == STATOR_CLASS_INT || class_ == STATOR_CLASS_UINT || class_ == STATOR_CLASS_BOOL;
 }
 
-const stator_ref *ox_known(ox_node *n, stator_ref v, uint32_t *out_count) {
+const stator_ref *ox_known(ox_node *n, stator_ref v, uint32_t *out_count)
+{
     ox_folded folded;
     if (!small_count(n, v, out_count) || !is_integral(n, v)) {
         return NULL;
@@ -48,7 +51,8 @@ const stator_ref *ox_known(ox_node *n, stator_ref v, uint32_t *out_count) {
     return n->im->host->build->known_ints(n->b, v, count, syms) ? syms : NULL;
 }
 
-int ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out) {
+int ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out)
+{
     const stator_ref *syms = ox_known(n, v, out_count);
     int64_t *list = syms != NULL ? ox_alloc(n, *out_count + 1u, sizeof *list) : NULL;
     for (uint32_t i = 0; list != NULL && i < *out_count; i++) {
@@ -68,7 +72,8 @@ typedef struct asker {
     uint32_t steps;
 } asker;
 
-static void ask_input(asker *a, const stator_graph_view *view, stator_ref v) {
+static void ask_input(asker *a, const stator_graph_view *view, stator_ref v)
+{
     const stator_value_row *row = stator_value_at(view, v);
     const stator_source *source = a->n->im->source;
     if ((row->flags & STATOR_VALUE_PARAM) != 0 || row->name == 0 || source->need_value == NULL) {
@@ -81,7 +86,8 @@ static void ask_input(asker *a, const stator_graph_view *view, stator_ref v) {
     }
 }
 
-static void ask_behind(asker *a, const ox_region *r, stator_ref v, uint32_t depth) {
+static void ask_behind(asker *a, const ox_region *r, stator_ref v, uint32_t depth)
+{
     if (v == 0 || ++a->steps > 4000 || depth > 500) {
         return;
     }
@@ -103,7 +109,8 @@ static void ask_behind(asker *a, const ox_region *r, stator_ref v, uint32_t dept
 }
 
 /* The last resort: every small integer input of the model. */
-static void ask_all(asker *a) {
+static void ask_all(asker *a)
+{
     const ox_region *root = &a->n->im->root;
     const stator_graph_view *view = a->n->im->host->build->view(root->b);
     for (stator_ref v = 1; v <= view->n_inputs; v++) {
@@ -114,7 +121,8 @@ static void ask_all(asker *a) {
     }
 }
 
-void ox_ask(ox_node *n, stator_ref v, const char *what) {
+void ox_ask(ox_node *n, stator_ref v, const char *what)
+{
     if (!ox_ok(n)) {
         return;
     }
@@ -127,11 +135,13 @@ void ox_ask(ox_node *n, stator_ref v, const char *what) {
         ox_fail(n, STATOR_NEED_VALUE, "the value of %s must be known to translate it", what);
     } else {
         ox_fail(n, STATOR_UNIMPLEMENTED,
-                "%s must be known when the model is loaded, but it is computed while it runs", what);
+                "%s must be known when the model is loaded, but it is computed while it runs",
+                what);
     }
 }
 
-const int64_t *ox_need_ints(ox_node *n, stator_ref v, uint32_t *out_count, const char *what) {
+const int64_t *ox_need_ints(ox_node *n, stator_ref v, uint32_t *out_count, const char *what)
+{
     const int64_t *list = NULL;
     if (!ox_ok(n)) {
         *out_count = 0;
@@ -145,7 +155,8 @@ const int64_t *ox_need_ints(ox_node *n, stator_ref v, uint32_t *out_count, const
     return list;
 }
 
-int64_t ox_need_int(ox_node *n, stator_ref v, const char *what) {
+int64_t ox_need_int(ox_node *n, stator_ref v, const char *what)
+{
     uint32_t count;
     const int64_t *list = ox_need_ints(n, v, &count, what);
     if (list != NULL && count != 1) {
@@ -154,7 +165,8 @@ int64_t ox_need_int(ox_node *n, stator_ref v, const char *what) {
     return list != NULL && count == 1 ? list[0] : 0;
 }
 
-const double *ox_known_floats(ox_node *n, stator_ref v, uint32_t *out_count) {
+const double *ox_known_floats(ox_node *n, stator_ref v, uint32_t *out_count)
+{
     ox_folded folded;
     *out_count = 0;
     if (!ox_ok(n) || v == 0 || !ox_fold(n->im, n->scope->region, v, &folded)) {
@@ -168,7 +180,8 @@ const double *ox_known_floats(ox_node *n, stator_ref v, uint32_t *out_count) {
     return list;
 }
 
-const double *ox_need_floats(ox_node *n, stator_ref v, uint32_t *out_count, const char *what) {
+const double *ox_need_floats(ox_node *n, stator_ref v, uint32_t *out_count, const char *what)
+{
     const double *list = ox_known_floats(n, v, out_count);
     if (list == NULL && v != 0) {
         ox_ask(n, v, what);
@@ -176,7 +189,8 @@ const double *ox_need_floats(ox_node *n, stator_ref v, uint32_t *out_count, cons
     return list;
 }
 
-const stator_ref *ox_sizes(ox_node *n, stator_ref v, uint32_t *out_count, const char *what) {
+const stator_ref *ox_sizes(ox_node *n, stator_ref v, uint32_t *out_count, const char *what)
+{
     const stator_ref *known = ox_known(n, v, out_count);
     if (known != NULL || !ox_ok(n)) {
         return known;

@@ -23,7 +23,8 @@ typedef struct walker {
     ox_wire *out;
 } walker;
 
-static int reserve(walker *w, uint64_t more) {
+static int reserve(walker *w, uint64_t more)
+{
     ox_wire *out = w->out;
     if (more <= out->capacity - out->size) {
         return 1;
@@ -40,7 +41,8 @@ static int reserve(walker *w, uint64_t more) {
     return 1;
 }
 
-static const char *emit(walker *w, const uint8_t *from, uint64_t size) {
+static const char *emit(walker *w, const uint8_t *from, uint64_t size)
+{
     if (size > INT32_MAX || w->out->size > INT32_MAX - size) {
         return "more than 2 GiB remain besides raw tensor data";
     }
@@ -52,14 +54,16 @@ static const char *emit(walker *w, const uint8_t *from, uint64_t size) {
     return NULL;
 }
 
-static void write_len5(uint8_t at[LEN5], uint64_t value) {
+static void write_len5(uint8_t at[LEN5], uint64_t value)
+{
     for (unsigned i = 0; i < LEN5; i++) {
         at[i] = (uint8_t)((value & 0x7fu) | (i + 1u < LEN5 ? 0x80u : 0u));
         value >>= 7;
     }
 }
 
-static int read_varint(walker *w, uint64_t end, uint64_t *out) {
+static int read_varint(walker *w, uint64_t end, uint64_t *out)
+{
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 70 && w->pos < end; shift += 7) {
         const uint8_t byte = w->bytes[w->pos++];
@@ -73,7 +77,8 @@ static int read_varint(walker *w, uint64_t end, uint64_t *out) {
 }
 
 /* Moves past the payload of a field that is not length-delimited. */
-static const char *skip_scalar(walker *w, uint32_t wire_type, uint64_t end) {
+static const char *skip_scalar(walker *w, uint32_t wire_type, uint64_t end)
+{
     uint64_t ignored;
     const uint64_t left = end - w->pos;
     switch (wire_type) {
@@ -93,7 +98,8 @@ static const char *skip_scalar(walker *w, uint32_t wire_type, uint64_t end) {
     }
 }
 
-static const char *emit_raw(walker *w, uint64_t size) {
+static const char *emit_raw(walker *w, uint64_t size)
+{
     uint8_t head[LEN5 + 5u];
     const uint64_t at = w->pos;
     w->pos += size;
@@ -121,7 +127,8 @@ static const char *walk(walker *w, const ProtobufCMessageDescriptor *desc, uint6
                         uint32_t depth);
 
 static const char *emit_message(walker *w, const ProtobufCMessageDescriptor *desc, uint64_t size,
-                                uint32_t depth) {
+                                uint32_t depth)
+{
     static const uint8_t zeros[LEN5] = {0};
     const uint64_t at = w->out->size;
     const char *problem = emit(w, zeros, LEN5);
@@ -136,7 +143,8 @@ static const char *emit_message(walker *w, const ProtobufCMessageDescriptor *des
 
 /* One field: the tag begins at tag_at, the payload at w->pos. */
 static const char *walk_field(walker *w, const ProtobufCMessageDescriptor *desc, uint64_t tag,
-                              uint64_t tag_at, uint64_t end, uint32_t depth) {
+                              uint64_t tag_at, uint64_t end, uint32_t depth)
+{
     const uint64_t payload = w->pos;
     const uint32_t wire_type = (uint32_t)(tag & 7u);
     if (tag >> 3 == 0 || tag >> 3 > 0x1fffffffu) {
@@ -145,14 +153,13 @@ static const char *walk_field(walker *w, const ProtobufCMessageDescriptor *desc,
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(desc, (unsigned)(tag >> 3));
     if (wire_type != WIRE_LEN) {
-        if (field != NULL && (field->type == PROTOBUF_C_TYPE_MESSAGE ||
-                              field->type == PROTOBUF_C_TYPE_STRING ||
-                              field->type == PROTOBUF_C_TYPE_BYTES)) {
+        if (field != NULL &&
+            (field->type == PROTOBUF_C_TYPE_MESSAGE || field->type == PROTOBUF_C_TYPE_STRING ||
+             field->type == PROTOBUF_C_TYPE_BYTES)) {
             return "a field does not have the type that ONNX gives it";
         }
         const char *problem = skip_scalar(w, wire_type, end);
-        return problem || field == NULL ? problem
-                                        : emit(w, w->bytes + tag_at, w->pos - tag_at);
+        return problem || field == NULL ? problem : emit(w, w->bytes + tag_at, w->pos - tag_at);
     }
     uint64_t size;
     if (!read_varint(w, end, &size) || size > end - w->pos) {
@@ -175,7 +182,8 @@ static const char *walk_field(walker *w, const ProtobufCMessageDescriptor *desc,
 }
 
 static const char *walk(walker *w, const ProtobufCMessageDescriptor *desc, uint64_t end,
-                        uint32_t depth) {
+                        uint32_t depth)
+{
     if (depth > OX_WIRE_MAX_DEPTH) {
         return "messages are nested too deeply";
     }
@@ -196,7 +204,8 @@ static const char *walk(walker *w, const ProtobufCMessageDescriptor *desc, uint6
 const char *ox_wire_reduce(st_mem *mem, const uint8_t *bytes, uint64_t size,
                            const ProtobufCMessageDescriptor *root,
                            const ProtobufCMessageDescriptor *tensor, uint32_t raw_data_field,
-                           ox_wire *out, uint64_t *out_at) {
+                           ox_wire *out, uint64_t *out_at)
+{
     memset(out, 0, sizeof *out);
     walker w = {mem, bytes, 0, tensor, raw_data_field, out};
     const char *problem = walk(&w, root, size, 0);
@@ -204,14 +213,16 @@ const char *ox_wire_reduce(st_mem *mem, const uint8_t *bytes, uint64_t size,
     return problem;
 }
 
-void ox_wire_deinit(ox_wire *wire, st_mem *mem) {
+void ox_wire_deinit(ox_wire *wire, st_mem *mem)
+{
     st_free(mem, wire->data);
     st_vec_free(mem, &wire->ranges);
     memset(wire, 0, sizeof *wire);
 }
 
 int ox_wire_mark(const ox_wire *wire, const uint8_t *data, uint64_t size, uint32_t *out_index,
-                 const uint8_t **out_bytes, uint64_t *out_size) {
+                 const uint8_t **out_bytes, uint64_t *out_size)
+{
     if (size >= 1 && data[0] == MARK_INLINE) {
         *out_bytes = data + 1;
         *out_size = size - 1u;

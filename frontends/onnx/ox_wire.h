@@ -2,11 +2,11 @@
  *
  * In: the bytes of a protobuf message and its descriptor. Out: a reduced message in which every
  * raw_data of a TensorProto, wherever one may stand (the descriptors say where), begins with a byte
- * of ours: 0 and then the data itself, or 1 and then a little-endian u32 index into `ranges`. Unknown
- * fields are dropped, so nothing in a file can pass for such a mark. Lengths of messages are written
- * as five-byte varints, so that the output is made in one pass.
- * The input is not trusted: nesting is bounded, every length is checked against its parent's end,
- * groups are refused. Source: protobuf.dev, "Encoding". */
+ * of ours: 0 and then the data itself, or 1 and then a little-endian u32 index into `ranges`.
+ * Unknown fields are dropped, so nothing in a file can pass for such a mark. Lengths of messages
+ * are written as five-byte varints, so that the output is made in one pass. The input is not
+ * trusted: nesting is bounded, every length is checked against its parent's end, groups are
+ * refused. Source: protobuf.dev, "Encoding". */
 #ifndef STATOR_FRONTEND_OX_WIRE_H
 #define STATOR_FRONTEND_OX_WIRE_H
 

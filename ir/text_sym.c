@@ -396,13 +396,21 @@ typedef struct sym_parser {
 
 static stator_status parse_sum(sym_parser *p, uint32_t *out, stator_diag **err);
 
+/* The engine says 0 for its caps and for no memory alike; one request tells them apart. */
 static stator_status check_sym(const sym_parser *p, uint64_t at, uint32_t sym, stator_diag **err)
 {
-    return sym != 0 ? STATOR_OK
-                    : st_lex_fail_at(p->lex, at, err,
-                                     "this size has more than %u terms, is nested deeper than %u, "
-                                     "divides by what may be 0, or leaves 64 bits",
-                                     ST_SYM_MAX_TERMS, ST_SYM_MAX_DEPTH);
+    if (sym != 0) {
+        return STATOR_OK;
+    }
+    void *probe = st_alloc(p->m->mem, 1024, 1);
+    if (probe == NULL) {
+        return st_fail_oom(err);
+    }
+    st_free(p->m->mem, probe);
+    return st_lex_fail_at(p->lex, at, err,
+                          "this size has more than %u terms, is nested deeper than %u, divides by "
+                          "what may be 0, or leaves 64 bits",
+                          ST_SYM_MAX_TERMS, ST_SYM_MAX_DEPTH);
 }
 
 typedef uint32_t (*sym_function)(st_symtab *tab, uint32_t a, uint32_t b);

@@ -72,7 +72,7 @@ static stator_status probe(void *self, stator_diag **err) {
     (void)err;
     mark("probe");
 #if defined(MUTANT_PROBE_SEGFAULT)
-    int *volatile nowhere = NULL;
+    volatile int *volatile nowhere = NULL;
     *nowhere = 1;
 #elif defined(MUTANT_PROBE_EXIT)
     _exit(7);

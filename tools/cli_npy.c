@@ -1,6 +1,7 @@
 /* NumPy's .npy format, versions 1 to 3 (numpy.lib.format): reading, and the header for writing. The
  * header is a Python dict literal; only its three keys, in any order, are understood. Hostile input:
  * every length is checked against the file before use. */
+#define _GNU_SOURCE
 #include "cli_npy.h"
 
 #include "core/base/check.h"

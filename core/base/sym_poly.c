@@ -204,29 +204,46 @@ static int poly_add_product(poly *p, const st_mono *t, const poly *b, int64_t si
     return 1;
 }
 
-/* The term of highest degree, the first of these: what long division looks for. */
+/* Order of monomials: higher degree first, then by the age of the atoms. Long division goes by it,
+ * so that its result does not depend on how a polynomial came about. */
+static int goes_before(const st_mono *a, const st_mono *b)
+{
+    if (a->count != b->count) {
+        return a->count > b->count;
+    }
+    for (uint32_t i = 0; i < a->count; i++) {
+        if (a->atoms[i] != b->atoms[i]) {
+            return a->atoms[i] < b->atoms[i];
+        }
+    }
+    return 0;
+}
+
 static const st_mono *leading(const poly *b)
 {
     const st_mono *lead = &b->terms[0];
     for (uint32_t i = 1; i < b->count; i++) {
-        lead = b->terms[i].count > lead->count ? &b->terms[i] : lead;
+        lead = goes_before(&b->terms[i], lead) ? &b->terms[i] : lead;
     }
     return lead;
 }
 
-/* The first term of a that gives up a multiple of lead; *out is that multiple's quotient. A single
- * divisor takes what it can of every coefficient, a sum only what goes without rest. */
+/* The first term of a, in that order, that gives up a multiple of lead; *out is its quotient. A
+ * single divisor takes what it can of every coefficient, a sum only what goes without rest. */
 static int find_multiple(const poly *a, const st_mono *lead, int is_single, st_mono *out)
 {
+    const st_mono *found = NULL;
     for (uint32_t i = 0; i < a->count; i++) {
-        const int64_t n = st_floordiv(a->terms[i].num, lead->num);
-        if (n != 0 && (is_single || a->terms[i].num % lead->num == 0) &&
-            mono_without(&a->terms[i], lead, out)) {
-            out->num = n;
-            return 1;
+        const st_mono *t = &a->terms[i];
+        st_mono quotient;
+        if (st_floordiv(t->num, lead->num) != 0 && (is_single || t->num % lead->num == 0) &&
+            mono_without(t, lead, &quotient) && (found == NULL || goes_before(t, found))) {
+            quotient.num = st_floordiv(t->num, lead->num);
+            *out = quotient;
+            found = t;
         }
     }
-    return 0;
+    return found != NULL;
 }
 
 /* Takes multiples of b out of a. By a sum b this counts only when fewer terms are left. */

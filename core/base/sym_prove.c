@@ -9,6 +9,9 @@
  * x*y              q > 0: at least q * lo(y) * x when x >= 0, q < 0: q * hi(y) * x q * mod(a, b) q
  * < 0: at least q * a when a >= 0, and q * (b - 1)
  *
+ * Bounds depend on the form and its atoms alone, never on what else is in the table: an operation
+ * gives the same ref whenever it is asked.
+ *
  * The bound is then rounded up to the next value the coefficients allow (2*N + 1 >= 0 gives 1).
  * INT64_MIN and INT64_MAX stand for no bound; overflow loses the bound, never makes a wrong one. */
 #include "core/base/sym_lin.h"
@@ -225,18 +228,6 @@ static int64_t without_mod(prover *p, const st_lin *rest, uint32_t atom, int64_t
         int64_t minus_q = 0;
         if (is_positive && st_sub_i64(0, q, &minus_q) && st_lin_add_const(&lin, minus_q)) {
             best = max_i64(best, lower_with(p, &lin, row->b, q, atom));
-        }
-    }
-    /* mod(a, c) = a - c * floordiv(a, c), when that division is known */
-    int64_t c = 0;
-    int64_t k = 0;
-    const uint32_t div = st_atom_find(p->tab, STATOR_ATOM_FLOORDIV, row->a, row->b);
-    if (div != 0 && st_sym_const(p->tab, row->b, &c) && st_mul_i64(q, -c, &k)) {
-        st_lin lin;
-        st_lin_copy(&lin, rest);
-        if (st_lin_add_term(&lin, div, k)) {
-            const uint32_t below = div < atom ? atom : div + 1u;
-            best = max_i64(best, lower_with(p, &lin, row->a, q, below));
         }
     }
     return best;

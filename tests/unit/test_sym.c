@@ -200,6 +200,25 @@ Test(sym, extrema_fold_when_the_order_is_known)
     prints("max(4, N - 2)", "max(N, 6) - 2");
 }
 
+/* What else is in the table, and the way a polynomial came about, change nothing. */
+Test(sym, an_operation_gives_the_same_ref_again)
+{
+    static const char *const texts[] = {
+        "max(mod(E, 6), mod(6, 6 - D))",
+        "floordiv(28 - C, 2*E - C + 28)",
+        "floordiv(mod(8 + A, 8*C + A + 8), 8)",
+    };
+    char x[256];
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t before = sym_world_parse(&w, texts[i]);
+        st_sym_eq(&w.tab, sym_world_parse(&w, "mod(E, 6)"), sym_world_parse(&w, "mod(6, 6 - D)"));
+        st_sym_floordiv(&w.tab, sym_world_parse(&w, "E"), st_sym_int(&w.tab, 6));
+        cr_assert_eq(sym_world_parse(&w, texts[i]), before);
+        sym_world_print(&w, before, x, sizeof x);
+        cr_assert_eq(sym_world_parse(&w, x), before, "%s", x);
+    }
+}
+
 /* ---- proof cases ---- */
 
 /* Output of a convolution: floordiv(H + 2p - d*(k - 1) - 1, s) + 1. */

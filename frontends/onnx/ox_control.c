@@ -1,0 +1,384 @@
+/* If, Loop and Scan as cond, while and scan.
+ *
+ * If with a condition known during import is its branch. Loop's body never sees a false condition,
+ * so its condition input is the constant true; sizes of carried values that change from one
+ * iteration to the next become symbols of the region's own, found by building the body again until
+ * they are stable. Scan of operator set 8 has a batch axis: a scan over the batch around a scan over
+ * time. */
+#include "ox_body.h"
+
+#include <string.h>
+
+#define MAX_TRIES 16u
+
+/* ---- If ---- */
+
+static void inline_branch(ox_node *n, const Onnx__GraphProto *graph) {
+    ox_scope scope;
+    ox_scope_init(&scope, n->im, n->scope->region, n->scope, n->scope->frame);
+    ox_graph_constants(&scope, graph);
+    ox_graph_nodes(&scope, graph->n_node, graph->node);
+    for (uint32_t k = 0; ox_ok(n) && k < n->out_count; k++) {
+        stator_ref v = 0;
+        if (ox_wants(n, k) && !ox_scope_find(&scope, ox_text(graph->output[k]->name), &v)) {
+            ox_fail(n, STATOR_INVALID_ARGUMENT, "its branch does not make its output %u", k);
+        }
+        ox_out(n, k, v);
+    }
+    ox_scope_deinit(&scope);
+}
+
+typedef struct branch_types {
+    stator_dtype dtype;
+    uint32_t rank;
+} branch_types;
+
+/* One branch as a region; types of its outputs into *types. */
+static stator_graph *build_branch(ox_node *n, const Onnx__GraphProto *graph, const char *name,
+                                  const ox_captures *captures, branch_types *types) {
+    ox_body body;
+    stator_ref *out = ox_alloc(n, graph->n_output + 1u, sizeof *out);
+    ox_body_begin(n, &body, name);
+    ox_body_captures(&body, captures);
+    if (ox_ok(n)) {
+        ox_body_graph(&body, graph, 0, NULL, out);
+    }
+    for (size_t i = 0; ox_ok(n) && i < graph->n_output; i++) {
+        types[i] = (branch_types){ox_dtype(&body.node, out[i]), ox_rank(&body.node, out[i])};
+        ox_body_output(&body, ox_text(graph->output[i]->name), out[i]);
+    }
+    return ox_body_end(&body, 1);
+}
+
+static void build_cond(ox_node *n, stator_ref pred, const Onnx__GraphProto *const graphs[2]) {
+    static const char *const names[2] = {"then", "else"};
+    ox_captures captures;
+    stator_graph *regions[2];
+    branch_types *types[2];
+    ox_captures_of(n, 2, graphs, &captures);
+    for (int i = 0; i < 2; i++) {
+        types[i] = ox_alloc(n, graphs[i]->n_output + 1u, sizeof **types);
+        regions[i] = ox_ok(n) ? build_branch(n, graphs[i], names[i], &captures, types[i]) : NULL;
+    }
+    for (uint32_t k = 0; ox_ok(n) && k < n->out_count; k++) {
+        if (types[0][k].dtype != types[1][k].dtype || types[0][k].rank != types[1][k].rank) {
+            ox_ask(n, pred, "the condition of branches that differ in rank or type");
+        }
+    }
+    stator_ref *in = ox_alloc(n, captures.operand_count + 2u, sizeof *in);
+    if (in == NULL) {
+        return;
+    }
+    in[0] = pred;
+    memcpy(in + 1, captures.operands, captures.operand_count * sizeof *in);
+    ox_op_regions(n, "cond", captures.operand_count + 1u, in, OX_NONE, 2, regions, n->out_count,
+                  n->out);
+}
+
+void ox_if(ox_node *n) {
+    const stator_ref condition = ox_need(n, 0);
+    const Onnx__GraphProto *graphs[2] = {ox_attr_graph(n, "then_branch"),
+                                         ox_attr_graph(n, "else_branch")};
+    uint32_t count;
+    const int64_t *known;
+    if (!ox_ok(n) || graphs[0] == NULL || graphs[1] == NULL) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "it needs a then_branch and an else_branch");
+        return;
+    }
+    if (graphs[0]->n_output != n->out_count || graphs[1]->n_output != n->out_count) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "its branches have %zu and %zu outputs, the node has %u",
+                graphs[0]->n_output, graphs[1]->n_output, n->out_count);
+        return;
+    }
+    if (ox_known_ints(n, condition, &count, &known) && count == 1) {
+        inline_branch(n, graphs[known[0] != 0 ? 0 : 1]);
+    } else if (ox_ok(n)) {
+        build_cond(n, ox_reshape(n, condition, 0, NULL), graphs);
+    }
+}
+
+/* ---- Loop ---- */
+
+typedef struct loop {
+    const Onnx__GraphProto *graph;
+    ox_captures captures;
+    uint32_t carried;
+    uint32_t stacked;
+    stator_ref *initial;
+    stator_ref *types; /* of the carried region inputs */
+    int ignores_cond;
+} loop;
+
+/* The type of carried value i with every size that changed replaced by a symbol; 0: nothing did. */
+static stator_ref widened(ox_node *n, stator_ref before, stator_ref after) {
+    const stator_types_api *types = n->im->host->types;
+    const stator_graph_view *view = n->im->host->build->view(n->b);
+    const stator_type_row *a = stator_type_at(view, before);
+    const stator_type_row *b = stator_type_at(view, after);
+    stator_ref dims[STATOR_MAX_RANK];
+    int changed = 0;
+    if (a->dtype != b->dtype || a->rank != b->rank) {
+        return 0; /* the op's own check says what is wrong */
+    }
+    for (uint32_t d = 0; d < a->rank; d++) {
+        dims[d] = stator_dim_at(view, a, d);
+        const stator_ref next = stator_dim_at(view, b, d);
+        const int is_own = types->sym_compare(n->b, '=', dims[d], next) == 1;
+        const stator_sym_row *row = stator_column_at(&view->syms, dims[d]);
+        int is_wide = 0; /* a symbol of ours from an earlier try stays */
+        if (!is_own && row->term_count == 1 && row->constant == 0) {
+            const stator_term_row *term = stator_column_at(&view->terms, row->term_begin);
+            const stator_atom_row *atom = stator_column_at(&view->atoms, term->atom);
+            is_wide = atom->kind == STATOR_ATOM_SYMBOL && (atom->flags & 1u) != 0;
+        }
+        if (!is_own && !is_wide) {
+            dims[d] = types->sym_unbacked(n->b, 0, (int64_t)1 << 40);
+            changed = 1;
+        }
+    }
+    return changed ? types->tensor(n->b, a->dtype, a->rank, dims) : 0;
+}
+
+/* One try at the body. Sets *out_again when types were widened and the region was dropped. */
+static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again) {
+    static const int64_t no_dims[1] = {0};
+    const uint8_t yes = 1;
+    const Onnx__GraphProto *g = l->graph;
+    ox_body body;
+    stator_ref *in = ox_alloc(n, l->carried + 2u, sizeof *in);
+    stator_ref *out = ox_alloc(n, g->n_output + 1u, sizeof *out);
+    *out_again = 0;
+    ox_body_begin(n, &body, "body");
+    if (ox_ok(n)) {
+        const stator_ref count_type = n->im->host->types->tensor(n->b, STATOR_I64, 0, NULL);
+        in[0] = ox_body_input(&body, ox_text(g->input[0]->name), count_type);
+    }
+    for (uint32_t i = 0; ox_ok(n) && i < l->carried; i++) {
+        in[2 + i] = ox_body_input(&body, ox_text(g->input[2 + i]->name), l->types[i]);
+    }
+    ox_body_captures(&body, &l->captures);
+    if (ox_ok(n)) {
+        in[1] = ox_const(&body.node, STATOR_BOOL, 0, no_dims, &yes);
+        ox_body_graph(&body, g, l->carried + 2u, in, out);
+    }
+    for (uint32_t i = 0; ox_ok(n) && i < l->carried; i++) {
+        const stator_ref wide = widened(n, l->types[i], ox_type_of(&body.node, out[1 + i]));
+        if (wide != 0) {
+            l->types[i] = wide;
+            *out_again = 1;
+        }
+    }
+    if (ox_ok(n)) {
+        out[0] = l->ignores_cond ? in[1] : ox_reshape(&body.node, out[0], 0, NULL);
+    }
+    for (size_t i = 0; ox_ok(n) && i < g->n_output; i++) {
+        ox_body_output(&body, ox_text(g->output[i]->name), out[i]);
+    }
+    return ox_body_end(&body, !*out_again);
+}
+
+static stator_ref scalar_or(ox_node *n, stator_ref v, stator_ref absent) {
+    return v != 0 ? ox_reshape(n, v, 0, NULL) : absent;
+}
+
+/* Operands of the loop: trips, condition, carried values, captures. */
+static void emit_loop(ox_node *n, const loop *l, stator_graph *body) {
+    static const int64_t no_dims[1] = {0};
+    const uint8_t yes = 1;
+    const uint32_t count = 2u + l->carried + l->captures.operand_count;
+    stator_ref *in = ox_alloc(n, count, sizeof *in);
+    if (in == NULL) {
+        return;
+    }
+    const stator_ref trips = ox_in(n, 0);
+    in[0] = scalar_or(n, trips != 0 ? ox_cast(n, trips, STATOR_I64) : 0, 0);
+    in[0] = in[0] != 0 ? in[0] : ox_int(n, INT64_MAX);
+    in[1] = scalar_or(n, ox_in(n, 1), 0);
+    in[1] = in[1] != 0 ? in[1] : ox_const(n, STATOR_BOOL, 0, no_dims, &yes);
+    memcpy(in + 2, l->initial, l->carried * sizeof *in);
+    memcpy(in + 2 + l->carried, l->captures.operands, l->captures.operand_count * sizeof *in);
+    ox_op_regions(n, "while", count, in,
+                  OX_AT(OX_A_INT("carried", l->carried), OX_A_INT("stacked", l->stacked)), 1, &body,
+                  l->carried + l->stacked, n->out);
+}
+
+void ox_loop(ox_node *n) {
+    loop l = {.graph = ox_attr_graph(n, "body")};
+    if (!ox_ok(n) || l.graph == NULL) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "it needs a body");
+        return;
+    }
+    l.carried = n->in_count > 2 ? n->in_count - 2u : 0;
+    l.ignores_cond = ox_in(n, 1) == 0;
+    if (l.graph->n_input != l.carried + 2u || l.graph->n_output < l.carried + 1u ||
+        l.graph->n_output - 1u != n->out_count) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT,
+                "its body has %zu inputs and %zu outputs; %u and %u were expected",
+                l.graph->n_input, l.graph->n_output, l.carried + 2u, n->out_count + 1u);
+        return;
+    }
+    l.stacked = (uint32_t)l.graph->n_output - 1u - l.carried;
+    l.initial = ox_alloc(n, l.carried + 1u, sizeof *l.initial);
+    l.types = ox_alloc(n, l.carried + 1u, sizeof *l.types);
+    for (uint32_t i = 0; ox_ok(n) && i < l.carried; i++) {
+        l.initial[i] = ox_need(n, 2 + i);
+        l.types[i] = ox_type_of(n, l.initial[i]);
+    }
+    ox_captures_of(n, 1, &l.graph, &l.captures);
+    stator_graph *body = NULL;
+    int again = 1;
+    for (uint32_t t = 0; ox_ok(n) && again && t < MAX_TRIES; t++) {
+        body = build_loop_body(n, &l, &again);
+    }
+    if (ox_ok(n) && again) {
+        ox_fail(n, STATOR_UNIMPLEMENTED, "sizes of its carried values do not settle");
+    }
+    if (ox_ok(n)) {
+        emit_loop(n, &l, body);
+    }
+}
+
+/* ---- Scan ---- */
+
+typedef struct scan {
+    const Onnx__GraphProto *graph;
+    uint32_t carried;
+    uint32_t scanned;
+    uint32_t stacked;
+    const stator_ref *values;        /* carried, then scanned */
+    const int64_t *axes;             /* of scanned inputs, in [0, rank) */
+    const int64_t *reverse;
+    const int64_t *out_axes;
+    const int64_t *out_reverse;
+} scan;
+
+/* Emits the scan in n's region; fills carried + stacked results. */
+static void emit_scan(ox_node *n, const scan *s, stator_ref *results) {
+    const uint32_t own = s->carried + s->scanned;
+    ox_captures captures;
+    ox_body body;
+    stator_ref *in = ox_alloc(n, own + 1u, sizeof *in);
+    stator_ref *out = ox_alloc(n, s->graph->n_output + 1u, sizeof *out);
+    ox_captures_of(n, 1, &s->graph, &captures);
+    stator_ref *operands = ox_alloc(n, own + captures.operand_count + 1u, sizeof *operands);
+    ox_body_begin(n, &body, "body");
+    for (uint32_t i = 0; ox_ok(n) && i < own; i++) {
+        const uint32_t k = i - s->carried;
+        const stator_ref type = i < s->carried
+                                    ? ox_type_of(n, s->values[i])
+                                    : ox_type_without(n, s->values[i], (uint32_t)s->axes[k]);
+        in[i] = ox_body_input(&body, ox_text(s->graph->input[i]->name), type);
+        operands[i] = s->values[i];
+    }
+    ox_body_captures(&body, &captures);
+    if (ox_ok(n)) {
+        memcpy(operands + own, captures.operands, captures.operand_count * sizeof *operands);
+        ox_body_graph(&body, s->graph, own, in, out);
+    }
+    for (size_t i = 0; ox_ok(n) && i < s->graph->n_output; i++) {
+        ox_body_output(&body, ox_text(s->graph->output[i]->name), out[i]);
+    }
+    stator_graph *region = ox_body_end(&body, 1);
+    ox_op_regions(n, "scan", own + captures.operand_count, operands,
+                  OX_AT(OX_A_INT("carried", s->carried), OX_A_INT("scanned", s->scanned),
+                        OX_A_INT("stacked", s->stacked), OX_A_INTS("axes", s->scanned, s->axes),
+                        OX_A_INTS("reverse", s->scanned, s->reverse),
+                        OX_A_INTS("out_axes", s->stacked, s->out_axes),
+                        OX_A_INTS("out_reverse", s->stacked, s->out_reverse)),
+                  1, &region, s->carried + s->stacked, results);
+}
+
+/* Counts of inputs and outputs against the body. */
+static int check_scan(ox_node *n, scan *s, uint32_t inputs) {
+    const int64_t scanned = ox_attr_int_need(n, "num_scan_inputs");
+    s->graph = ox_attr_graph(n, "body");
+    if (!ox_ok(n) || s->graph == NULL || scanned < 1 || scanned > (int64_t)inputs ||
+        s->graph->n_input != inputs || s->graph->n_output != n->out_count ||
+        n->out_count < inputs - (uint32_t)scanned) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT,
+                "its body does not fit: %u inputs, of which %lld scanned, and %u outputs", inputs,
+                (long long)scanned, n->out_count);
+        return 0;
+    }
+    s->scanned = (uint32_t)scanned;
+    s->carried = inputs - s->scanned;
+    s->stacked = n->out_count - s->carried;
+    return 1;
+}
+
+/* Scan of operator set 8: [batch, time, ..] inputs and [batch, ..] states. */
+static void scan_with_batch(ox_node *n) {
+    scan s = {0};
+    scan outer = {0};
+    if (ox_in(n, 0) != 0) {
+        ox_fail(n, STATOR_UNIMPLEMENTED, "sequence lengths (operator set 8) are not supported");
+        return;
+    }
+    const uint32_t inputs = n->in_count - 1u;
+    if (n->in_count == 0 || !check_scan(n, &s, inputs)) {
+        return;
+    }
+    const int64_t *zeros = ox_alloc(n, inputs + n->out_count + 1u, sizeof *zeros);
+    s.axes = s.out_axes = s.out_reverse = zeros;
+    s.reverse = ox_attr_ints_or(n, "directions", s.scanned, 0);
+    outer = (scan){s.graph, 0, inputs, n->out_count, n->in + 1, zeros, zeros, zeros, zeros};
+    ox_captures captures;
+    ox_body body;
+    stator_ref *slices = ox_alloc(n, inputs + 1u, sizeof *slices);
+    stator_ref *results = ox_alloc(n, n->out_count + 1u, sizeof *results);
+    ox_captures_of(n, 1, &s.graph, &captures);
+    stator_ref *operands = ox_alloc(n, inputs + captures.operand_count + 1u, sizeof *operands);
+    ox_body_begin(n, &body, "batch");
+    for (uint32_t i = 0; ox_ok(n) && i < inputs; i++) {
+        operands[i] = ox_need(n, i + 1u);
+        slices[i] = ox_body_input(&body, ox_text(s.graph->input[i]->name),
+                                  ox_type_without(n, operands[i], 0));
+    }
+    ox_body_captures(&body, &captures);
+    s.values = slices;
+    if (ox_ok(n)) {
+        memcpy(operands + inputs, captures.operands, captures.operand_count * sizeof *operands);
+        emit_scan(&body.node, &s, results);
+    }
+    for (uint32_t i = 0; ox_ok(n) && i < n->out_count; i++) {
+        ox_body_output(&body, ox_text(s.graph->output[i]->name), results[i]);
+    }
+    stator_graph *region = ox_body_end(&body, 1);
+    ox_op_regions(n, "scan", inputs + captures.operand_count, operands,
+                  OX_AT(OX_A_INT("carried", 0), OX_A_INT("scanned", outer.scanned),
+                        OX_A_INT("stacked", outer.stacked)),
+                  1, &region, n->out_count, n->out);
+}
+
+/* An axis list brought into [0, rank) by `rank_of`. */
+static const int64_t *scan_axes(ox_node *n, const char *name, uint32_t count,
+                                const stator_ref *values) {
+    const int64_t *given = ox_attr_ints_or(n, name, count, 0);
+    int64_t *out = ox_alloc(n, count + 1u, sizeof *out);
+    for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
+        out[i] = values != NULL ? (int64_t)ox_axis(n, given[i], ox_rank(n, values[i])) : given[i];
+    }
+    return out;
+}
+
+void ox_scan(ox_node *n) {
+    scan s = {0};
+    if (n->version < 9) {
+        scan_with_batch(n);
+        return;
+    }
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        ox_need(n, i);
+    }
+    if (!check_scan(n, &s, n->in_count)) {
+        return;
+    }
+    s.values = n->in;
+    s.axes = scan_axes(n, "scan_input_axes", s.scanned, n->in + s.carried);
+    s.reverse = ox_attr_ints_or(n, "scan_input_directions", s.scanned, 0);
+    s.out_axes = scan_axes(n, "scan_output_axes", s.stacked, NULL);
+    s.out_reverse = ox_attr_ints_or(n, "scan_output_directions", s.stacked, 0);
+    if (ox_ok(n)) {
+        emit_scan(n, &s, n->out);
+    }
+}

@@ -47,21 +47,27 @@ static inline double floor_fmod(double a, double b)
     return (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* x^n in wrapping arithmetic of 64 bits; a negative exponent truncates, 0 to one gives 0. */
-static inline uint64_t pow_wrap(uint64_t x, int64_t n)
+/* x^n in wrapping arithmetic of 64 bits. */
+static inline uint64_t pow_wrap(uint64_t x, uint64_t n)
 {
-    if (n < 0) {
-        if (x == 1 || (x == UINT64_MAX && (n & 1) == 0)) {
-            return 1;
-        }
-        return x == UINT64_MAX ? x : 0;
-    }
     uint64_t y = 1;
-    for (uint64_t e = (uint64_t)n; e; e >>= 1) {
-        y *= e & 1 ? x : 1;
+    for (; n; n >>= 1) {
+        y *= n & 1 ? x : 1;
         x *= x;
     }
     return y;
+}
+
+/* A negative exponent truncates; 0 to one gives 0. */
+static inline int64_t pow_signed(int64_t x, int64_t n)
+{
+    if (n >= 0) {
+        return (int64_t)pow_wrap((uint64_t)x, (uint64_t)n);
+    }
+    if (x == 1 || x == -1) {
+        return x == 1 || (n & 1) == 0 ? 1 : -1;
+    }
+    return 0;
 }
 
 static inline int64_t trunc_div(int64_t a, int64_t b)
@@ -122,7 +128,7 @@ static inline int64_t floor_mod(int64_t a, int64_t b)
     DEFINE(div_##S, T, T, trunc_div(a, b))                                                           \
     DEFINE(mod_##S, T, T, floor_mod(a, b))                                                           \
     DEFINE(rem_##S, T, T, trunc_rem(a, b))                                                           \
-    DEFINE(pow_##S, T, T, pow_wrap((uint64_t)(int64_t)a, b))                                       \
+    DEFINE(pow_##S, T, T, pow_signed(a, b))                                                   \
     DEFINE(shr_##S, T, T, (uint64_t)b >= sizeof(T) * 8u ? (a < 0 ? -1 : 0) : a >> b)
 
 #define UNSIGNED_OPS(T, S, U)                                                                      \
@@ -130,7 +136,7 @@ static inline int64_t floor_mod(int64_t a, int64_t b)
     DEFINE(div_##S, T, T, b == 0 ? 0 : a / b)                                                      \
     DEFINE(mod_##S, T, T, b == 0 ? 0 : a % b)                                                      \
     DEFINE(rem_##S, T, T, b == 0 ? 0 : a % b)                                                      \
-    DEFINE(pow_##S, T, T, pow_wrap(a, b > INT64_MAX ? INT64_MAX : (int64_t)b))                     \
+    DEFINE(pow_##S, T, T, pow_wrap(a, b))                                                      \
     DEFINE(shr_##S, T, T, b >= sizeof(T) * 8u ? 0 : (uint64_t)a >> (uint64_t)b)
 
 #pragma GCC diagnostic push

@@ -1,0 +1,22 @@
+/* Running .stir texts on a backend of the build, for tests of backends. */
+#ifndef STATOR_TEST_SUPPORT_RUN_H
+#define STATOR_TEST_SUPPORT_RUN_H
+
+#include <stator/stator.h>
+
+/* A context that finds the plugins of this build and nothing else. */
+stator_ctx *run_context(void);
+/* A graph without inputs whose outputs come in pairs, got and wanted: runs it on `backend` and
+ * compares dtype, shape and every element (|a-b| <= atol + rtol*|b|, NaN equals NaN). The tolerance
+ * is read from a line "// rtol R atol A", else it is 0. Returns the number of elements that differ and
+ * prints the first ones; -1 when the text did not run (the error is printed). */
+int64_t run_pairs(stator_ctx *ctx, const char *backend, const char *text, uint64_t len,
+                  const char *name);
+/* Loads and compiles; NULL with the error printed. */
+stator_function *run_compile(stator_ctx *ctx, const char *backend, const char *text,
+                             const char *name);
+/* A tensor with these contents (released by the caller). */
+stator_tensor *run_tensor(stator_ctx *ctx, stator_dtype dtype, uint32_t rank, const int64_t *shape,
+                          const void *data);
+
+#endif

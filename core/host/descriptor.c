@@ -282,7 +282,7 @@ static stator_status compare_options(const check *c, const st_note_item *row,
     }
     return same ? STATOR_OK
                 : REFUSE(c, "the note does not match: it lists the options '%.200s', the plugin "
-                            "has %u others", row->options, item->option_count);
+                            "has others", row->options);
 }
 
 /* What a row of the note states of a backend must be so; what it leaves out is not compared. */

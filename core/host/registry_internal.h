@@ -3,6 +3,7 @@
  *   registry.c        rows, lookup, texts          registry_scan.c   folders -> rows with states
  *   registry_load.c   state machine of loading     registry_probe.c  the child process, memory of it
  *   loader.c          dlopen, query, identity      descriptor.c      validation, full-size copies
+ *   allow_list.c      sha256 of the file
  *
  * Locking: `lock` guards every mutable field of plugins and items, the arena and the list of rows.
  * It is never held while plugin code runs; a plugin that is being loaded is marked LOADING and
@@ -142,6 +143,21 @@ void st_registry_resolve(st_registry *registry);
 stator_status st_registry_fail_unusable(st_registry *registry, const st_registry_item *item,
                                         stator_diag **err);
 stator_status st_registry_ensure_scan(st_registry *registry, stator_diag **err); /* lock held */
+
+/* ---- allow_list.c ---- */
+
+typedef struct st_allow_list {
+    st_mem *mem;
+    const char *path; /* NULL: there is no list, everything is allowed */
+    char *text;       /* NULL: it cannot be read, nothing is allowed */
+} st_allow_list;
+
+/* Reads the list that STATOR_PLUGIN_ALLOW names (sha256sum's format). */
+void st_allow_list_init(st_allow_list *list, st_mem *mem, const st_trust *trust, const char *path);
+void st_allow_list_deinit(st_allow_list *list);
+/* Does the list hold the file's SHA-256? Otherwise a sentence in `reason`. */
+int st_allow_list_check(const st_allow_list *list, int fd, uint64_t size, char *reason,
+                        size_t reason_size);
 
 /* ---- registry_scan.c ---- */
 

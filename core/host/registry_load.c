@@ -11,6 +11,7 @@
 #include "core/host/options.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- probe of one backend in this process ---- */
 
@@ -25,7 +26,7 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
     if (status != STATOR_OK) {
         const int is_device = status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND;
         const char *text = st_diag_hint(why);
-        snprintf(reason, reason_size, "%s",
+        snprintf(reason, reason_size, "%s%s", why != NULL ? "" : "its probe answered: ",
                  why != NULL ? st_diag_text(why) : stator_status_text(status));
         snprintf(hint, hint_size, "%s",
                  text != NULL ? text
@@ -319,6 +320,18 @@ static void add_device(void *self, const stator_device_info *device) {
     row->struct_size = sizeof *row;
 }
 
+/* A backend without the slot `devices` runs on the machine's own processor. */
+static void add_host_cpu(device_list *list) {
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    const stator_device_info cpu = {
+        .struct_size = sizeof cpu,
+        .name = "host CPU",
+        .arch = st_elf_machine_name(st_elf_host_machine()),
+        .memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0};
+    add_device(list, &cpu);
+}
+
 /* Copies rows into the registry and shows them. Lock held. */
 static stator_status show_devices(st_registry *registry, st_registry_item *item,
                                   const device_list *list, stator_diag **err) {
@@ -359,7 +372,9 @@ stator_status st_registry_probe_here(st_registry *registry, st_registry_item *it
     st_verdict verdict = {0};
     if (loaded != NULL && item->kind == STATOR_KIND_BACKEND) {
         st_probe_verdict(loaded, &verdict, reason, sizeof reason, hint, sizeof hint);
-        if (verdict.state == ST_STATE_AVAILABLE && loaded->as.backend->devices != NULL) {
+        if (verdict.state == ST_STATE_AVAILABLE && loaded->as.backend->devices == NULL) {
+            add_host_cpu(&list);
+        } else if (verdict.state == ST_STATE_AVAILABLE) {
             (void)loaded->as.backend->devices(loaded->self, add_device, &list);
         }
     }

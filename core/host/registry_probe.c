@@ -256,7 +256,8 @@ static stator_status make_environment(st_registry *registry, const st_plugin *pl
     }
     uint64_t kept = 0;
     for (uint64_t i = 0; i < n; i++) {
-        if (strncmp(environ[i], "STATOR_PLUGIN_", 14) != 0) {
+        if (strncmp(environ[i], "STATOR_PLUGIN_", 14) != 0 ||
+            strncmp(environ[i], "STATOR_PLUGIN_ALLOW=", 20) == 0) {
             list[kept++] = environ[i];
         }
     }

@@ -24,6 +24,7 @@ typedef struct scan {
     st_ldcache *libraries;
     const char *select;
     const char *disable;
+    st_allow_list allowed;
     stator_diag **err;
     st_vec(st_file_identity) folders;
 } scan;
@@ -33,6 +34,7 @@ typedef struct candidate {
     st_plugin *plugin;
     st_elf elf;
     struct stat st;
+    int fd;
     const char *folder_fault; /* why its folder is not trusted, or NULL */
 } candidate;
 
@@ -105,6 +107,13 @@ static int is_trusted(const scan *s, const candidate *c, st_verdict *out) {
     if (fault == NULL && !st_trust_check_stat(&s->registry->trust, &c->st, c->plugin->path, 0,
                                               reason, sizeof reason)) {
         fault = st_registry_textf(s->registry, "%s", reason);
+    }
+    if (fault == NULL && !st_allow_list_check(&s->allowed, c->fd, (uint64_t)c->st.st_size, reason,
+                                              sizeof reason)) {
+        *out = verdict_of(ST_STATE_UNTRUSTED_PATH, st_registry_textf(s->registry, "%s", reason),
+                          "check where the file comes from, then add the line that sha256sum "
+                          "prints to the list of STATOR_PLUGIN_ALLOW");
+        return 0;
     }
     if (fault == NULL) {
         return 1;
@@ -256,9 +265,9 @@ static st_verdict bad_file(const scan *s, const char *reason) {
 }
 
 /* Reads ELF and note. BAD_FILE (or WRONG_ARCH) in *out when there is no note to judge by. */
-static stator_status read_candidate(const scan *s, int fd, candidate *c, st_verdict *out) {
+static stator_status read_candidate(const scan *s, candidate *c, st_verdict *out) {
     st_registry *registry = s->registry;
-    const st_elf_source source = {.fd = fd, .size = (uint64_t)c->st.st_size};
+    const st_elf_source source = {.fd = c->fd, .size = (uint64_t)c->st.st_size};
     stator_diag *why = NULL;
     *out = verdict_of(ST_STATE_AVAILABLE, NULL, NULL);
     stator_status status = st_elf_read(&source, &registry->arena, &c->elf, &why);
@@ -349,8 +358,8 @@ static stator_status add_file(scan *s, uint32_t origin, const char *folder, cons
         return STATOR_OK;
     }
     candidate c = {.plugin = plugin, .folder_fault = folder_fault};
-    const int fd = st_plugin_open(plugin->path, &c.st, reason, sizeof reason);
-    if (fd < 0) {
+    c.fd = st_plugin_open(plugin->path, &c.st, reason, sizeof reason);
+    if (c.fd < 0) {
         verdict = bad_file(s, reason);
         if (lstat(plugin->path, &c.st) == 0 && S_ISLNK(c.st.st_mode)) {
             verdict.state = ST_STATE_UNTRUSTED_PATH;
@@ -359,11 +368,11 @@ static stator_status add_file(scan *s, uint32_t origin, const char *folder, cons
         return add_bad_row(s, plugin, verdict);
     }
     plugin->identity = st_identity_of(&c.st);
-    stator_status status = read_candidate(s, fd, &c, &verdict);
-    close(fd);
+    stator_status status = read_candidate(s, &c, &verdict);
     if (status == STATOR_OK && verdict.state == ST_STATE_AVAILABLE) {
         status = judge(s, &c, &verdict);
     }
+    close(c.fd);
     const uint32_t first = s->registry->items.count;
     if (status == STATOR_OK) {
         status = st_registry_add_rows(s->registry, plugin, verdict, s->err);
@@ -537,6 +546,8 @@ static stator_status add_all(scan *s) {
     if ((registry->flags & STATOR_CTX_NO_ENV) == 0) {
         s->select = secure_getenv("STATOR_PLUGIN_SELECT");
         s->disable = secure_getenv("STATOR_PLUGIN_DISABLE");
+        st_allow_list_init(&s->allowed, registry->mem, &registry->trust,
+                           secure_getenv("STATOR_PLUGIN_ALLOW"));
         ST_TRY(add_env_list(s, ST_ORIGIN_FILES_ENV, "STATOR_PLUGIN_FILES", add_named_file));
         ST_TRY(add_env_list(s, ST_ORIGIN_PATH_ENV, "STATOR_PLUGIN_PATH", add_folder));
     }
@@ -592,7 +603,7 @@ stator_status st_registry_scan_all(st_registry *registry, stator_diag **err) {
     if ((registry->flags & STATOR_CTX_NO_PLUGINS) != 0) {
         return STATOR_OK;
     }
-    scan s = {.registry = registry, .err = err};
+    scan s = {.registry = registry, .err = err, .allowed.mem = registry->mem};
     const uint32_t first_item = registry->items.count;
     const uint32_t first_plugin = registry->plugins.count;
     ST_TRY(st_ldcache_create(registry->mem, &s.libraries, err));
@@ -603,6 +614,7 @@ stator_status st_registry_scan_all(st_registry *registry, stator_diag **err) {
     } else {
         drop_rows(registry, first_item, first_plugin);
     }
+    st_allow_list_deinit(&s.allowed);
     st_vec_free(registry->mem, &s.folders);
     st_ldcache_destroy(s.libraries);
     return status;

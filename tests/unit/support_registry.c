@@ -32,7 +32,7 @@ static const stator_diag_api diag_api = {.struct_size = sizeof(stator_diag_api),
 static void clear_environment(const test_registry *t) {
     static const char *const names[] = {"STATOR_PLUGIN_PATH", "STATOR_PLUGIN_FILES",
                                         "STATOR_PLUGIN_SELECT", "STATOR_PLUGIN_DISABLE",
-                                        "LD_LIBRARY_PATH"};
+                                        "STATOR_PLUGIN_ALLOW", "LD_LIBRARY_PATH"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         unsetenv(names[i]);
     }

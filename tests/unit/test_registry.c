@@ -157,6 +157,37 @@ Test(registry, select_and_disable) {
     test_expect_state(&t, "one", "AVAILABLE", NULL);
 }
 
+static void put_allow_list(const char *digest) {
+    char line[200];
+    snprintf(line, sizeof line, "# plugins we know\n%s  good.so\n", digest);
+    test_put_bytes(&t, "lists/allow", line, strlen(line));
+    setenv("STATOR_PLUGIN_ALLOW", test_path(&t, "lists/allow"), 1);
+}
+
+Test(registry, allow_list) {
+    char command[900];
+    char digest[65] = "";
+    test_put_mutant(&t, "good", "plugins/good.so");
+    test_put_mutant(&t, "several", "plugins/several.so");
+    snprintf(command, sizeof command, "sha256sum %s", test_path(&t, "plugins/good.so"));
+    FILE *sum = popen(command, "r");
+    cr_assert_not_null(sum);
+    cr_assert_eq(fread(digest, 1, 64, sum), 64);
+    pclose(sum);
+    put_allow_list(digest);
+    test_open(&t, 0, 0, NULL);
+    test_expect_state(&t, "good", "AVAILABLE", NULL);
+    test_expect_state(&t, "one", "UNTRUSTED_PATH", "is not in the allow-list");
+    st_registry_destroy(t.registry);
+    cr_assert_eq(chmod(test_path(&t, "lists/allow"), 0666), 0);
+    test_open(&t, 0, 0, NULL);
+    test_expect_state(&t, "good", "UNTRUSTED_PATH", "cannot be read or is writable by others");
+    st_registry_destroy(t.registry);
+    unsetenv("STATOR_PLUGIN_ALLOW");
+    test_open(&t, 0, 0, NULL);
+    test_expect_state(&t, "one", "AVAILABLE", NULL);
+}
+
 Test(registry, world_writable_paths) {
     test_put_mutant(&t, "good", "open/good.so");
     test_put_mutant(&t, "several", "plugins/several.so");

@@ -1,0 +1,352 @@
+/* The executor of the reference backend: control flow, sizes known only while running, aliases,
+ * write-backs, errors, concurrent calls, and what a call costs. */
+#include "core/base/threads.h"
+#include "tests/unit/support_run.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static void check_pairs(const char *name, const char *text)
+{
+    stator_ctx *ctx = run_context();
+    cr_assert_not_null(ctx);
+    cr_expect_eq(run_pairs(ctx, "eager", text, strlen(text), name), 0, "%s", name);
+    stator_ctx_destroy(ctx);
+}
+
+/* ---- control flow ---- */
+
+Test(eager_run, cond_takes_the_branch)
+{
+    check_pairs("cond",
+                "stir 1\n"
+                "graph @m() {\n"
+                "  %1 = constant {value = bool[] {true}}\n"
+                "  %2 = constant {value = bool[] {false}}\n"
+                "  %x = constant {value = f32[3] {1.0, 2.0, 3.0}}\n"
+                "  %4 = cond(%1, %x)\n"
+                "    region @t(%1: f32[3]) { %2 = neg(%1) return %2 }\n"
+                "    region @e(%1: f32[3]) { return %1 }\n"
+                "  %5 = cond(%2, %x)\n"
+                "    region @t(%1: f32[3]) { %2 = neg(%1) return %2 }\n"
+                "    region @e(%1: f32[3]) { return %1 }\n"
+                "  %w = constant {value = f32[3] {-1.0, -2.0, -3.0}}\n"
+                "  return %4, %w, %5, %x\n"
+                "}\n");
+}
+
+Test(eager_run, while_carries_and_stacks)
+{
+    /* a = 1; 4 times: a += i; stack [a, a]. */
+    check_pairs("while",
+                "stir 1\n"
+                "graph @m() {\n"
+                "  %t = constant {value = i64[] {4}}\n"
+                "  %p = constant {value = bool[] {true}}\n"
+                "  %a = constant {value = i64[] {1}}\n"
+                "  %c = constant {value = i64[2] {10, 20}}\n"
+                "  %5, %6 = while(%t, %p, %a, %c) {carried = 1, stacked = 1}\n"
+                "    region @b(%i: i64[], %a: i64[], %c: i64[2]) {\n"
+                "      %1 = add(%a, %i)\n"
+                "      %2 = add(%c, %1)\n"
+                "      %3 = constant {value = bool[] {true}}\n"
+                "      return %3, %1, %2\n"
+                "    }\n"
+                "  %w1 = constant {value = i64[] {7}}\n"
+                "  %w2 = constant {value = i64[4, 2] {11, 21, 12, 22, 14, 24, 17, 27}}\n"
+                "  return %5, %w1, %6, %w2\n"
+                "}\n");
+}
+
+Test(eager_run, while_stops_by_its_condition_and_may_never_run)
+{
+    check_pairs("while stop",
+                "stir 1\n"
+                "graph @m() {\n"
+                "  %t = constant {value = i64[] {1000}}\n"
+                "  %p = constant {value = bool[] {true}}\n"
+                "  %n = constant {value = bool[] {false}}\n"
+                "  %a = constant {value = i64[] {1}}\n"
+                "  %5, %6 = while(%t, %p, %a) {carried = 1, stacked = 1}\n"
+                "    region @b(%i: i64[], %a: i64[]) {\n"
+                "      %1 = add(%a, %a)\n"
+                "      %2 = constant {value = i64[] {50}}\n"
+                "      %3 = lt(%1, %2)\n"
+                "      return %3, %1, %a\n"
+                "    }\n"
+                "  %7, %8 = while(%t, %n, %a) {carried = 1, stacked = 1}\n"
+                "    region @b(%i: i64[], %a: i64[]) {\n"
+                "      %1 = add(%a, %a)\n"
+                "      %3 = constant {value = bool[] {true}}\n"
+                "      return %3, %1, %a\n"
+                "    }\n"
+                "  %w1 = constant {value = i64[] {64}}\n"
+                "  %w2 = constant {value = i64[6] {1, 2, 4, 8, 16, 32}}\n"
+                "  %w3 = constant {value = i64[0] {}}\n"
+                "  return %5, %w1, %6, %w2, %7, %a, %8, %w3\n"
+                "}\n");
+}
+
+Test(eager_run, while_state_may_grow)
+{
+    check_pairs("while grows",
+                "stir 1\n"
+                "sym L unbacked in [0, inf]\n"
+                "graph @m() {\n"
+                "  %t = constant {value = i64[] {3}}\n"
+                "  %p = constant {value = bool[] {true}}\n"
+                "  %a = constant {value = f32[1] {1.0}}\n"
+                "  %5 = while(%t, %p, %a) {carried = 1}\n"
+                "    region @b(%i: i64[], %a: f32[L]) {\n"
+                "      %1 = concat(%a, %a) {axis = 0}\n"
+                "      %3 = constant {value = bool[] {true}}\n"
+                "      return %3, %1\n"
+                "    }\n"
+                "  %6 = reduce_sum(%5) {axes = [0]}\n"
+                "  %w = constant {value = f32[] {8.0}}\n"
+                "  return %6, %w\n"
+                "}\n");
+}
+
+Test(eager_run, scan_cuts_and_stacks_on_axes)
+{
+    check_pairs("scan",
+                "stir 1\n"
+                "graph @m() {\n"
+                "  %s = constant {value = f32[2] {0.0, 0.0}}\n"
+                "  %x = constant {value = f32[2, 3] {1.0, 2.0, 3.0, 10.0, 20.0, 30.0}}\n"
+                "  %3, %4 = scan(%s, %x) {carried = 1, scanned = 1, stacked = 1, axes = [1], out_axes = [1]}\n"
+                "    region @b(%s: f32[2], %x: f32[2]) { %1 = add(%s, %x) return %1, %1 }\n"
+                "  %5, %6 = scan(%s, %x) {carried = 1, scanned = 1, stacked = 1, axes = [1], reverse = [1], "
+                "out_axes = [0], out_reverse = [1]}\n"
+                "    region @b(%s: f32[2], %x: f32[2]) { %1 = add(%s, %x) return %1, %1 }\n"
+                "  %w1 = constant {value = f32[2] {6.0, 60.0}}\n"
+                "  %w2 = constant {value = f32[2, 3] {1.0, 3.0, 6.0, 10.0, 30.0, 60.0}}\n"
+                "  %w3 = constant {value = f32[3, 2] {6.0, 60.0, 5.0, 50.0, 3.0, 30.0}}\n"
+                "  return %3, %w1, %4, %w2, %5, %w1, %6, %w3\n"
+                "}\n");
+}
+
+Test(eager_run, regions_nest)
+{
+    check_pairs("nested",
+                "stir 1\n"
+                "graph @m() {\n"
+                "  %t = constant {value = i64[] {4}}\n"
+                "  %p = constant {value = bool[] {true}}\n"
+                "  %a = constant {value = i64[] {0}}\n"
+                "  %5 = while(%t, %p, %a) {carried = 1}\n"
+                "    region @b(%i: i64[], %a: i64[]) {\n"
+                "      %1 = constant {value = i64[] {2}}\n"
+                "      %2 = rem(%i, %1)\n"
+                "      %3 = cast(%2) {dtype = bool}\n"
+                "      %4 = cond(%3, %a, %i)\n"
+                "        region @t(%1: i64[], %2: i64[]) {\n"
+                "          %3 = call(%1, %2)\n"
+                "            region @f(%1: i64[], %2: i64[]) { %3 = mul(%2, %2) %4 = add(%1, %3) return %4 }\n"
+                "          return %3\n"
+                "        }\n"
+                "        region @e(%1: i64[], %2: i64[]) { return %1 }\n"
+                "      %5 = constant {value = bool[] {true}}\n"
+                "      return %5, %4\n"
+                "    }\n"
+                "  %w = constant {value = i64[] {10}}\n"
+                "  return %5, %w\n"
+                "}\n");
+}
+
+/* ---- sizes known only while running ---- */
+
+Test(eager_run, unbacked_sizes_flow)
+{
+    check_pairs("unbacked",
+                "stir 1\n"
+                "graph @m() {\n"
+                "  %x = constant {value = f32[5] {0.0, 3.0, 0.0, 4.0, 5.0}}\n"
+                "  %1 = nonzero(%x)\n"
+                "  %2 = constant {value = i64[] {0}}\n"
+                "  %3 = gather(%1, %2) {axis = 0}\n"
+                "  %4 = gather(%x, %3) {axis = 0}\n"
+                "  %5 = add(%4, %4)\n"
+                "  %6 = reduce_sum(%5) {axes = [0]}\n"
+                "  %w1 = constant {value = f32[3] {6.0, 8.0, 10.0}}\n"
+                "  %w2 = constant {value = f32[] {24.0}}\n"
+                "  return %5, %w1, %6, %w2, %4, %4\n"
+                "}\n");
+}
+
+Test(eager_run, sym_bind_gives_sizes)
+{
+    check_pairs("sym_bind",
+                "stir 1\n"
+                "sym A unbacked in [0, inf]\n"
+                "sym B unbacked in [0, inf]\n"
+                "graph @m() {\n"
+                "  %s = constant {value = i64[2] {2, 3}}\n"
+                "  %x = constant {value = f32[6] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}}\n"
+                "  %1 = sym_bind(%s) {syms = [A, B]}\n"
+                "  %2 = reshape(%x) {shape = [A, B]}\n"
+                "  %3 = transpose(%2) {perm = [1, 0]}\n"
+                "  %4 = dims {values = [B, A, A*B + 1]}\n"
+                "  %w1 = constant {value = f32[3, 2] {1.0, 4.0, 2.0, 5.0, 3.0, 6.0}}\n"
+                "  %w2 = constant {value = i64[3] {3, 2, 7}}\n"
+                "  return %3, %w1, %4, %w2\n"
+                "}\n");
+}
+
+static stator_status call1(stator_function *f, stator_tensor *x, stator_tensor **y)
+{
+    stator_tensor *const in[] = {x};
+    *y = NULL;
+    return stator_call_tensors(f, 1, in, 1, y);
+}
+
+Test(eager_run, symbolic_inputs)
+{
+    static const char text[] = "stir 1\nsym N in [1, 64]\ngraph @m(%x: f32[N, 2]) {\n"
+                               "  %1 = add(%x, %x)\n"
+                               "  %2 = transpose(%1) {perm = [1, 0]}\n"
+                               "  %3 = reshape(%2) {shape = [2*N]}\n"
+                               "  return %3\n}\n";
+    stator_ctx *ctx = run_context();
+    stator_function *f = run_compile(ctx, "eager", text, "symbolic");
+    cr_assert_not_null(f);
+    for (int64_t n = 1; n <= 5; n++) {
+        float data[10];
+        for (int i = 0; i < 10; i++) {
+            data[i] = (float)i;
+        }
+        const int64_t shape[] = {n, 2};
+        stator_tensor *x = run_tensor(ctx, STATOR_F32, 2, shape, data);
+        stator_tensor *y;
+        cr_assert_eq(call1(f, x, &y), STATOR_OK, "%s", stator_ctx_error_text(ctx));
+        cr_assert_eq(stator_tensor_view(y)->shape[0], 2 * n);
+        for (int64_t i = 0; i < 2 * n; i++) {
+            cr_expect_eq(((float *)stator_tensor_data(y))[i], (float)(2 * (i % n * 2 + i / n)));
+        }
+        stator_tensor_release(y);
+        stator_tensor_release(x);
+    }
+    stator_function_destroy(f);
+    stator_ctx_destroy(ctx);
+}
+
+/* ---- outputs, errors ---- */
+
+Test(eager_run, outputs_may_be_inputs_constants_and_each_other)
+{
+    check_pairs("aliases",
+                "stir 1\n"
+                "graph @m() {\n"
+                "  %x = constant {value = f32[4] {1.0, 2.0, 3.0, 4.0}}\n"
+                "  %1 = neg(%x)\n"
+                "  %2 = reshape(%1) {shape = [2, 2]}\n"
+                "  %3 = reshape(%x) {shape = [2, 2]}\n"
+                "  %4 = neg(%2)\n"
+                "  %w = constant {value = f32[4] {-1.0, -2.0, -3.0, -4.0}}\n"
+                "  %v = constant {value = f32[2, 2] {-1.0, -2.0, -3.0, -4.0}}\n"
+                "  return %2, %v, %1, %w, %1, %w, %3, %4, %x, %x\n"
+                "}\n");
+}
+
+static void expect_failure(const char *text, stator_status code, const char *in_text)
+{
+    stator_ctx *ctx = run_context();
+    stator_function *f = run_compile(ctx, "eager", text, "failure");
+    cr_assert_not_null(f);
+    stator_tensor *y = NULL;
+    cr_expect_eq(stator_call_tensors(f, 0, NULL, 1, &y), code);
+    cr_expect(strstr(stator_ctx_error_text(ctx), in_text) != NULL, "text: %s",
+              stator_ctx_error_text(ctx));
+    stator_function_destroy(f);
+    stator_ctx_destroy(ctx);
+}
+
+Test(eager_run, errors_name_the_node)
+{
+    expect_failure("stir 1\ngraph @m() {\n"
+                   "  %x = constant {value = f32[2] {1.0, 2.0}}\n"
+                   "  %i = constant {value = i64[1] {2}}\n"
+                   "  %1 = gather(%x, %i) {axis = 0} @\"emb/lookup\":Gather\n  return %1\n}\n",
+                   STATOR_OUT_OF_RANGE, "gather 'emb/lookup' (Gather): index 2");
+    expect_failure("stir 1\ngraph @m() {\n"
+                   "  %x = constant {value = bool[2] {true, false}}\n"
+                   "  %1 = check(%x) {message = \"sizes differ\"}\n  return %1\n}\n",
+                   STATOR_FAILED_PRECONDITION, "sizes differ");
+    expect_failure("stir 1\nsym A unbacked in [0, inf]\ngraph @m() {\n"
+                   "  %s = constant {value = i64[1] {4}}\n"
+                   "  %x = constant {value = f32[6] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}}\n"
+                   "  %1 = sym_bind(%s) {syms = [A]}\n"
+                   "  %2 = reshape(%x) {shape = [A, 2]}\n  return %2\n}\n",
+                   STATOR_INVALID_ARGUMENT, "[4, 2] does not hold");
+    expect_failure("stir 1\nsym A unbacked in [0, inf]\ngraph @m() {\n"
+                   "  %s = constant {value = i64[1] {-1}}\n"
+                   "  %1 = sym_bind(%s) {syms = [A]}\n  return %1\n}\n",
+                   STATOR_OUT_OF_RANGE, "a size is -1");
+    expect_failure("stir 1\nsym A unbacked in [0, inf]\ngraph @m() {\n"
+                   "  %s = constant {value = i64[1] {4611686018427387904}}\n"
+                   "  %1 = sym_bind(%s) {syms = [A]}\n"
+                   "  %2 = iota {shape = [A, 2]}\n  return %2\n}\n",
+                   STATOR_RESOURCE_EXHAUSTED, "");
+}
+
+/* ---- many callers, and the cost of one call ---- */
+
+typedef struct caller {
+    stator_ctx *ctx;
+    stator_function *f;
+    int wrong;
+} caller;
+
+static void *call_many(void *arg)
+{
+    caller *c = arg;
+    for (int64_t k = 0; k < 50; k++) {
+        float data[64];
+        const int64_t n = k % 31 + 1;
+        const int64_t shape[] = {n, 2};
+        for (int i = 0; i < 64; i++) {
+            data[i] = (float)(i + k);
+        }
+        stator_tensor *x = run_tensor(c->ctx, STATOR_F32, 2, shape, data);
+        stator_tensor *y;
+        if (call1(c->f, x, &y) != STATOR_OK) {
+            c->wrong++;
+        } else {
+            float sum = 0;
+            for (int64_t i = 0; i < 2 * n; i++) {
+                sum += data[i] * 2;
+            }
+            c->wrong += ((float *)stator_tensor_data(y))[0] != sum;
+            stator_tensor_release(y);
+        }
+        stator_tensor_release(x);
+    }
+    return NULL;
+}
+
+Test(eager_run, eight_callers)
+{
+    static const char text[] = "stir 1\nsym N in [1, 64]\ngraph @m(%x: f32[N, 2]) {\n"
+                               "  %1 = add(%x, %x)\n"
+                               "  %2 = transpose(%1) {perm = [1, 0]}\n"
+                               "  %3 = reduce_sum(%2) {axes = [0, 1]}\n"
+                               "  return %3\n}\n";
+    stator_ctx *ctx = run_context();
+    caller c[8];
+    pthread_t threads[8];
+    stator_function *f = run_compile(ctx, "eager", text, "callers");
+    cr_assert_not_null(f);
+    for (int i = 0; i < 8; i++) {
+        c[i] = (caller){ctx, f, 0};
+        cr_assert_eq(pthread_create(&threads[i], NULL, call_many, &c[i]), 0);
+    }
+    for (int i = 0; i < 8; i++) {
+        (void)pthread_join(threads[i], NULL);
+        cr_expect_eq(c[i].wrong, 0);
+    }
+    stator_function_destroy(f);
+    stator_ctx_destroy(ctx);
+}

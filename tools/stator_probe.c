@@ -14,19 +14,22 @@
 
 enum { ANSWER_FD = 3, PATH_SIZE = 4096 };
 
-static void put(FILE *out, const char *text) {
+static void put(FILE *out, const char *text)
+{
     for (; text != NULL && *text != '\0'; text++) {
         fputc(*text == '\t' || *text == '\n' ? ' ' : *text, out);
     }
 }
 
-static void put_line(FILE *out, const char *key, const char *value) {
+static void put_line(FILE *out, const char *key, const char *value)
+{
     fprintf(out, "%s\t", key);
     put(out, value);
     fputc('\n', out);
 }
 
-static void put_item(FILE *out, const stator_item_info *info) {
+static void put_item(FILE *out, const stator_item_info *info)
+{
     put_line(out, "state", info->state);
     if (info->reason != NULL) {
         put_line(out, "reason", info->reason);
@@ -46,7 +49,8 @@ static void put_item(FILE *out, const stator_item_info *info) {
 }
 
 /* Index of the item, or the count when it is not found. */
-static uint32_t find_item(stator_ctx *ctx, char **argv, stator_item_info *info) {
+static uint32_t find_item(stator_ctx *ctx, char **argv, stator_item_info *info)
+{
     const uint32_t n = stator_ctx_item_count(ctx);
     uint32_t i = 0;
     for (; i < n; i++) {
@@ -60,7 +64,8 @@ static uint32_t find_item(stator_ctx *ctx, char **argv, stator_item_info *info) 
     return i;
 }
 
-static int probe(stator_ctx *ctx, char **argv, FILE *out) {
+static int probe(stator_ctx *ctx, char **argv, FILE *out)
+{
     stator_item_info info = {.struct_size = sizeof info};
     if (stator_ctx_scan(ctx) != STATOR_OK) {
         return 1;
@@ -74,7 +79,8 @@ static int probe(stator_ctx *ctx, char **argv, FILE *out) {
     return 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     static char folder[PATH_SIZE];
     if (argc != 4) {
         fprintf(stderr, "usage: stator-probe PLUGIN.so KIND NAME   (started by libstator)\n");

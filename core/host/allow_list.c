@@ -13,7 +13,8 @@
 
 enum { LIST_MAX = 1024 * 1024, DIGEST_TEXT = 64 };
 
-void st_allow_list_init(st_allow_list *list, st_mem *mem, const st_trust *trust, const char *path) {
+void st_allow_list_init(st_allow_list *list, st_mem *mem, const st_trust *trust, const char *path)
+{
     char why[1024];
     struct stat st;
     *list = (st_allow_list){.mem = mem, .path = path};
@@ -34,13 +35,15 @@ void st_allow_list_init(st_allow_list *list, st_mem *mem, const st_trust *trust,
     close(fd);
 }
 
-void st_allow_list_deinit(st_allow_list *list) {
+void st_allow_list_deinit(st_allow_list *list)
+{
     st_free(list->mem, list->text);
     list->text = NULL;
 }
 
 /* 0 when the file cannot be read (or held in memory). */
-static int digest_of(const st_allow_list *list, int fd, uint64_t size, char out[DIGEST_TEXT + 1]) {
+static int digest_of(const st_allow_list *list, int fd, uint64_t size, char out[DIGEST_TEXT + 1])
+{
     static const char digits[] = "0123456789abcdef";
     const st_elf_source file = {.fd = fd, .size = size};
     uint8_t sum[32];
@@ -58,7 +61,8 @@ static int digest_of(const st_allow_list *list, int fd, uint64_t size, char out[
     return ok;
 }
 
-static int has_line(const char *text, const char *digest) {
+static int has_line(const char *text, const char *digest)
+{
     while (*text != '\0') {
         const size_t n = strcspn(text, "\n");
         if (n >= DIGEST_TEXT && strncasecmp(text, digest, DIGEST_TEXT) == 0 &&
@@ -71,15 +75,17 @@ static int has_line(const char *text, const char *digest) {
 }
 
 int st_allow_list_check(const st_allow_list *list, int fd, uint64_t size, char *reason,
-                        size_t reason_size) {
+                        size_t reason_size)
+{
     char digest[DIGEST_TEXT + 1];
     if (list->path == NULL) {
         return 1;
     }
     if (list->text == NULL) {
-        snprintf(reason, reason_size,
-                 "the allow-list %s cannot be read or is writable by others, so no plugin is allowed",
-                 list->path);
+        snprintf(
+            reason, reason_size,
+            "the allow-list %s cannot be read or is writable by others, so no plugin is allowed",
+            list->path);
         return 0;
     }
     if (!digest_of(list, fd, size, digest)) {

@@ -29,7 +29,8 @@ typedef struct check {
 /* "backend 'x': " in front of what st_fail says. */
 #define REFUSE(c, ...) refuse((c), st_fail((c)->err, STATOR_INVALID_ARGUMENT, __VA_ARGS__))
 
-static stator_status refuse(const check *c, stator_status status) {
+static stator_status refuse(const check *c, stator_status status)
+{
     if (c->err != NULL && *c->err != NULL && c->item != NULL) {
         st_diag_prefix(*c->err, "%s '%.64s'", st_kind_name(c->item->kind),
                        c->item->name != NULL ? c->item->name : "?");
@@ -38,7 +39,8 @@ static stator_status refuse(const check *c, stator_status status) {
 }
 
 static stator_status check_size(const check *c, const char *what, uint64_t size, uint64_t ours,
-                                uint64_t required_end) {
+                                uint64_t required_end)
+{
     const uint32_t minor = c->host->abi_minor;
     const int fits = c->built == minor  ? size == ours
                      : c->built < minor ? size <= ours && size >= required_end
@@ -48,14 +50,17 @@ static stator_status check_size(const check *c, const char *what, uint64_t size,
                       "%s has struct_size %llu; built for ABI %u.%u it should be %s%llu in this "
                       "host of ABI %u.%u",
                       what, (unsigned long long)size, c->host->abi_major, c->built,
-                      c->built == minor ? "" : c->built < minor ? "at most " : "at least ",
+                      c->built == minor  ? ""
+                      : c->built < minor ? "at most "
+                                         : "at least ",
                       (unsigned long long)ours, c->host->abi_major, minor);
     }
     return STATOR_OK;
 }
 
 /* A zero-filled block of `ours` bytes that begins with the plugin's `size`. */
-static void *copy_grown(const check *c, const void *from, uint64_t size, uint64_t ours) {
+static void *copy_grown(const check *c, const void *from, uint64_t size, uint64_t ours)
+{
     void *copy = st_arena_zalloc(c->arena, 1, ours);
     if (copy != NULL) {
         memcpy(copy, from, (size_t)(size < ours ? size : ours));
@@ -65,7 +70,8 @@ static void *copy_grown(const check *c, const void *from, uint64_t size, uint64_
 
 /* ---- option schemas ---- */
 
-static stator_status copy_options(const check *c, stator_item *item) {
+static stator_status copy_options(const check *c, stator_item *item)
+{
     const uint64_t ours = sizeof(stator_option_desc);
     if (item->option_count == 0) {
         item->options = NULL;
@@ -111,7 +117,8 @@ static stator_status copy_options(const check *c, stator_item *item) {
         }                                                                                          \
     } while (0)
 
-static stator_status check_backend(const check *c, const stator_backend *b) {
+static stator_status check_backend(const check *c, const stator_backend *b)
+{
     NEED_SLOT(c, b, create);
     NEED_SLOT(c, b, destroy);
     NEED_SLOT(c, b, compile);
@@ -124,13 +131,15 @@ static stator_status check_backend(const check *c, const stator_backend *b) {
     return STATOR_OK;
 }
 
-static stator_status check_frontend(const check *c, const stator_frontend *f) {
+static stator_status check_frontend(const check *c, const stator_frontend *f)
+{
     NEED_SLOT(c, f, sniff);
     NEED_SLOT(c, f, import);
     return STATOR_OK;
 }
 
-static stator_status check_pass(const check *c, const stator_pass *p) {
+static stator_status check_pass(const check *c, const stator_pass *p)
+{
     NEED_SLOT(c, p, run);
     if (p->phase < STATOR_PHASE_PRE_GRAD || p->phase > STATOR_PHASE_BACKEND) {
         return REFUSE(c, "the phase %u is unknown", p->phase);
@@ -138,7 +147,8 @@ static stator_status check_pass(const check *c, const stator_pass *p) {
     return STATOR_OK;
 }
 
-static stator_status check_op(const check *c, const stator_oplib_op *op, uint32_t i) {
+static stator_status check_op(const check *c, const stator_oplib_op *op, uint32_t i)
+{
     if (op->desc.name == NULL || !st_item_name_ok(STATOR_KIND_OPLIB, op->desc.name)) {
         return REFUSE(c, "op %u has no valid name", i);
     }
@@ -155,11 +165,11 @@ static stator_status check_op(const check *c, const stator_oplib_op *op, uint32_
     return STATOR_OK;
 }
 
-static stator_status copy_ops(const check *c, stator_oplib *lib) {
+static stator_status copy_ops(const check *c, stator_oplib *lib)
+{
     const uint64_t ours = sizeof(stator_oplib_op);
     if (lib->op_count == 0 || lib->op_count > MAX_OPS || lib->ops == NULL) {
-        return REFUSE(c, "it says that it has %u ops at %p", lib->op_count,
-                      (const void *)lib->ops);
+        return REFUSE(c, "it says that it has %u ops at %p", lib->op_count, (const void *)lib->ops);
     }
     ST_TRY(check_size(c, "op_stride", lib->op_stride, ours, END_OF(stator_oplib_op, infer)));
     stator_oplib_op *ops = st_arena_zalloc(c->arena, lib->op_count, ours);
@@ -190,7 +200,8 @@ static const kind_size kind_sizes[] = {
     [STATOR_KIND_OPLIB] = {sizeof(stator_oplib), END_OF(stator_oplib, op_stride)},
 };
 
-static stator_status check_head(check *c, const stator_item *item) {
+static stator_status check_head(check *c, const stator_item *item)
+{
     if (item->name == NULL || !st_item_name_ok(item->kind, item->name)) {
         c->item = NULL;
         return REFUSE(c, "an item of kind '%s' has no valid name", st_kind_name(item->kind));
@@ -205,17 +216,23 @@ static stator_status check_head(check *c, const stator_item *item) {
     return STATOR_OK;
 }
 
-static stator_status check_by_kind(const check *c, void *copy) {
+static stator_status check_by_kind(const check *c, void *copy)
+{
     switch (c->item->kind) {
-    case STATOR_KIND_BACKEND: return check_backend(c, copy);
-    case STATOR_KIND_FRONTEND: return check_frontend(c, copy);
-    case STATOR_KIND_PASS: return check_pass(c, copy);
-    default: return copy_ops(c, copy);
+    case STATOR_KIND_BACKEND:
+        return check_backend(c, copy);
+    case STATOR_KIND_FRONTEND:
+        return check_frontend(c, copy);
+    case STATOR_KIND_PASS:
+        return check_pass(c, copy);
+    default:
+        return copy_ops(c, copy);
     }
 }
 
 stator_status st_descriptor_check_item(const stator_host *host, const stator_item *item,
-                                       st_arena *arena, st_loaded *out_item, stator_diag **err) {
+                                       st_arena *arena, st_loaded *out_item, stator_diag **err)
+{
     check c = {.host = host, .arena = arena, .err = err};
     if (item == NULL || item->struct_size < sizeof *item) {
         return REFUSE(&c, "an item is %s", item == NULL ? "NULL" : "shorter than its own head");
@@ -227,8 +244,8 @@ stator_status st_descriptor_check_item(const stator_host *host, const stator_ite
     c.built = item->abi_minor_built;
     ST_TRY(check_head(&c, item));
     const kind_size size = kind_sizes[item->kind];
-    ST_TRY(check_size(&c, st_kind_name(item->kind), item->struct_size, size.ours,
-                      size.required_end));
+    ST_TRY(
+        check_size(&c, st_kind_name(item->kind), item->struct_size, size.ours, size.required_end));
     stator_item *copy = copy_grown(&c, item, item->struct_size, size.ours);
     if (copy == NULL) {
         return st_fail_oom(err);
@@ -244,7 +261,8 @@ stator_status st_descriptor_check_item(const stator_host *host, const stator_ite
 /* ---- the note and the descriptor must say the same ---- */
 
 /* Do two comma lists hold the same words? NULL is the empty list. */
-static int same_words(const char *a, const char *b) {
+static int same_words(const char *a, const char *b)
+{
     char word[128];
     for (int turn = 0; turn < 2; turn++) {
         const char *from = turn == 0 ? a : b;
@@ -266,13 +284,15 @@ static int same_words(const char *a, const char *b) {
     return 1;
 }
 
-static stator_status lie(const check *c, const char *what, const char *note, const char *found) {
+static stator_status lie(const check *c, const char *what, const char *note, const char *found)
+{
     return REFUSE(c, "the note does not match: it says %s '%.128s', the plugin says '%.128s'", what,
                   note != NULL ? note : "", found != NULL ? found : "");
 }
 
 static stator_status compare_options(const check *c, const st_note_item *row,
-                                     const stator_item *item) {
+                                     const stator_item *item)
+{
     if (row->options == NULL) {
         return STATOR_OK;
     }
@@ -281,12 +301,15 @@ static stator_status compare_options(const check *c, const st_note_item *row,
         same = st_list_has(row->options, item->options[i].key);
     }
     return same ? STATOR_OK
-                : REFUSE(c, "the note does not match: it lists the options '%.200s', the plugin "
-                            "has others", row->options);
+                : REFUSE(c,
+                         "the note does not match: it lists the options '%.200s', the plugin "
+                         "has others",
+                         row->options);
 }
 
 /* What a row of the note states of a backend must be so; what it leaves out is not compared. */
-static stator_status compare_item(check *c, const st_note_item *row, const st_loaded *loaded) {
+static stator_status compare_item(check *c, const st_note_item *row, const st_loaded *loaded)
+{
     c->item = loaded->desc;
     ST_TRY(compare_options(c, row, loaded->desc));
     if (row->kind != STATOR_KIND_BACKEND) {
@@ -306,14 +329,17 @@ static stator_status compare_item(check *c, const st_note_item *row, const st_lo
     return STATOR_OK;
 }
 
-/* Backends and frontends are found by name, so an unnamed row stands for exactly one of its name. */
-static int row_fits(const st_note_item *row, const stator_item *item) {
+/* Backends and frontends are found by name, so an unnamed row stands for exactly one of its name.
+ */
+static int row_fits(const st_note_item *row, const stator_item *item)
+{
     const int by_name = row->is_named || row->kind <= STATOR_KIND_FRONTEND;
     return row->kind == item->kind && (!by_name || strcmp(row->name, item->name) == 0);
 }
 
 static stator_status compare_items(check *c, const st_note *note, const st_loaded *items,
-                                   uint32_t count) {
+                                   uint32_t count)
+{
     for (uint32_t r = 0; r < note->item_count; r++) {
         const st_note_item *row = &note->items[r];
         uint32_t fits = 0;
@@ -327,8 +353,10 @@ static stator_status compare_items(check *c, const st_note *note, const st_loade
         }
         c->item = NULL;
         if (fits == 0) {
-            return REFUSE(c, "the note does not match: it promises the %s '%s', which the plugin "
-                             "does not have", st_kind_name(row->kind), row->name);
+            return REFUSE(c,
+                          "the note does not match: it promises the %s '%s', which the plugin "
+                          "does not have",
+                          st_kind_name(row->kind), row->name);
         }
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -337,8 +365,9 @@ static stator_status compare_items(check *c, const st_note *note, const st_loade
             fits = row_fits(&note->items[r], items[i].desc);
         }
         if (!fits) {
-            return REFUSE(c, "the note does not match: it does not name the %s '%s' of the plugin "
-                             "(member 'items' lists several)",
+            return REFUSE(c,
+                          "the note does not match: it does not name the %s '%s' of the plugin "
+                          "(member 'items' lists several)",
                           st_kind_name(items[i].desc->kind), items[i].desc->name);
         }
     }
@@ -346,7 +375,8 @@ static stator_status compare_items(check *c, const st_note *note, const st_loade
 }
 
 static stator_status compare_plugin(const check *c, const st_note *note,
-                                    const stator_plugin *plugin) {
+                                    const stator_plugin *plugin)
+{
     if (plugin->name == NULL || strcmp(plugin->name, note->name) != 0) {
         return lie(c, "name", note->name, plugin->name);
     }
@@ -355,8 +385,9 @@ static stator_status compare_plugin(const check *c, const st_note *note,
     }
     if (plugin->abi_major != note->abi_major || plugin->abi_minor_built != note->abi_minor ||
         (note->has_min_host_minor && plugin->abi_minor_min != note->min_host_minor)) {
-        return REFUSE(c, "the note does not match: it says ABI %u.%u, at least minor %u; the "
-                         "plugin says %u.%u, at least minor %u",
+        return REFUSE(c,
+                      "the note does not match: it says ABI %u.%u, at least minor %u; the "
+                      "plugin says %u.%u, at least minor %u",
                       note->abi_major, note->abi_minor, note->min_host_minor, plugin->abi_major,
                       plugin->abi_minor_built, plugin->abi_minor_min);
     }
@@ -368,7 +399,8 @@ static stator_status compare_plugin(const check *c, const st_note *note,
 
 /* ---- the plugin ---- */
 
-static stator_status check_plugin_head(check *c, const stator_plugin *plugin) {
+static stator_status check_plugin_head(check *c, const stator_plugin *plugin)
+{
     if (plugin->struct_size < END_OF(stator_plugin, item_count)) {
         return REFUSE(c, "the plugin's descriptor has struct_size %u, too short to read",
                       plugin->struct_size);
@@ -391,7 +423,8 @@ static stator_status check_plugin_head(check *c, const stator_plugin *plugin) {
 
 stator_status st_descriptor_check(const stator_host *host, const stator_plugin *plugin,
                                   const st_note *note, st_arena *arena, st_loaded **out_items,
-                                  uint32_t *out_count, stator_diag **err) {
+                                  uint32_t *out_count, stator_diag **err)
+{
     check c = {.host = host, .arena = arena, .err = err};
     *out_items = NULL;
     *out_count = 0;

@@ -42,7 +42,8 @@ typedef struct dynamic_facts {
     uint32_t needed_count;
 } dynamic_facts;
 
-int st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uint64_t n) {
+int st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uint64_t n)
+{
     uint64_t end;
     if (!st_add_u64(offset, n, &end) || end > source->size) {
         return 0;
@@ -53,8 +54,7 @@ int st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uint
     }
     uint64_t done = 0;
     while (done < n) {
-        const ssize_t got = pread(source->fd, (char *)dst + done, n - done,
-                                  (off_t)(offset + done));
+        const ssize_t got = pread(source->fd, (char *)dst + done, n - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -66,7 +66,8 @@ int st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uint
     return 1;
 }
 
-uint32_t st_elf_host_machine(void) {
+uint32_t st_elf_host_machine(void)
+{
 #if defined(__x86_64__)
     return EM_X86_64;
 #elif defined(__aarch64__)
@@ -76,29 +77,41 @@ uint32_t st_elf_host_machine(void) {
 #endif
 }
 
-const char *st_elf_machine_name(uint32_t machine) {
+const char *st_elf_machine_name(uint32_t machine)
+{
     switch (machine) {
-    case EM_386: return "x86 (32 bits)";
-    case EM_X86_64: return "x86-64";
-    case EM_AARCH64: return "AArch64";
-    case EM_ARM: return "Arm (32 bits)";
-    case EM_RISCV: return "RISC-V";
-    case EM_PPC64: return "PowerPC 64";
-    case EM_S390: return "S/390";
-    case EM_MIPS: return "MIPS";
-    case EM_SPARCV9: return "SPARC V9";
-    case EM_LOONGARCH: return "LoongArch";
-    default: return NULL;
+    case EM_386:
+        return "x86 (32 bits)";
+    case EM_X86_64:
+        return "x86-64";
+    case EM_AARCH64:
+        return "AArch64";
+    case EM_ARM:
+        return "Arm (32 bits)";
+    case EM_RISCV:
+        return "RISC-V";
+    case EM_PPC64:
+        return "PowerPC 64";
+    case EM_S390:
+        return "S/390";
+    case EM_MIPS:
+        return "MIPS";
+    case EM_SPARCV9:
+        return "SPARC V9";
+    case EM_LOONGARCH:
+        return "LoongArch";
+    default:
+        return NULL;
     }
 }
 
-static stator_status read_header(elf_file *f, stator_diag **err) {
+static stator_status read_header(elf_file *f, stator_diag **err)
+{
     unsigned char ident[EI_NIDENT + 4];
     if (f->source->size == 0) {
         return st_fail(err, STATOR_DATA_LOSS, "the file is empty");
     }
-    if (!st_elf_read_at(f->source, 0, ident, sizeof ident) ||
-        memcmp(ident, ELFMAG, SELFMAG) != 0) {
+    if (!st_elf_read_at(f->source, 0, ident, sizeof ident) || memcmp(ident, ELFMAG, SELFMAG) != 0) {
         return st_fail(err, STATOR_DATA_LOSS, "the file is not an ELF shared object");
     }
     f->out->class_bits = ident[EI_CLASS] == ELFCLASS64 ? 64u : 32u;
@@ -126,7 +139,8 @@ static stator_status read_header(elf_file *f, stator_diag **err) {
 
 /* A range the header names must lie in the file; also catches files that were cut. */
 static stator_status check_range(const elf_file *f, const char *what, uint64_t offset,
-                                 uint64_t size, stator_diag **err) {
+                                 uint64_t size, stator_diag **err)
+{
     uint64_t end;
     if (!st_add_u64(offset, size, &end) || end > f->source->size) {
         return st_fail(err, STATOR_DATA_LOSS,
@@ -136,7 +150,8 @@ static stator_status check_range(const elf_file *f, const char *what, uint64_t o
     return STATOR_OK;
 }
 
-static stator_status read_phdrs(elf_file *f, stator_diag **err) {
+static stator_status read_phdrs(elf_file *f, stator_diag **err)
+{
     const Elf64_Ehdr *h = &f->header;
     if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum == 0 || h->e_phnum > MAX_PHDRS) {
         return st_fail(err, STATOR_DATA_LOSS,
@@ -162,9 +177,10 @@ static stator_status read_phdrs(elf_file *f, stator_diag **err) {
     return STATOR_OK;
 }
 
-int st_elf_scan_notes(const uint8_t *bytes, uint64_t size, uint64_t align,
-                      const uint8_t **out_note, uint64_t *out_note_len,
-                      const uint8_t **out_build_id, uint64_t *out_build_id_len) {
+int st_elf_scan_notes(const uint8_t *bytes, uint64_t size, uint64_t align, const uint8_t **out_note,
+                      uint64_t *out_note_len, const uint8_t **out_build_id,
+                      uint64_t *out_build_id_len)
+{
     const uint64_t pad = align == 8 ? 7 : 3;
     int found = 0;
     uint64_t at = 0;
@@ -197,7 +213,8 @@ int st_elf_scan_notes(const uint8_t *bytes, uint64_t size, uint64_t align,
     return found;
 }
 
-static const char *to_hex(st_arena *arena, const uint8_t *bytes, uint64_t n) {
+static const char *to_hex(st_arena *arena, const uint8_t *bytes, uint64_t n)
+{
     static const char digits[] = "0123456789abcdef";
     char *text = st_arena_alloc(arena, 2 * n + 1, 1);
     if (text == NULL) {
@@ -211,7 +228,8 @@ static const char *to_hex(st_arena *arena, const uint8_t *bytes, uint64_t n) {
     return text;
 }
 
-static stator_status take_notes(elf_file *f, const Elf64_Phdr *segment, stator_diag **err) {
+static stator_status take_notes(elf_file *f, const Elf64_Phdr *segment, stator_diag **err)
+{
     if (segment->p_filesz == 0) {
         return STATOR_OK;
     }
@@ -254,8 +272,8 @@ static stator_status take_notes(elf_file *f, const Elf64_Phdr *segment, stator_d
 }
 
 /* File offset of a virtual address, and how many bytes of its segment follow it. */
-static int offset_of(const elf_file *f, uint64_t address, uint64_t *out_offset,
-                     uint64_t *out_left) {
+static int offset_of(const elf_file *f, uint64_t address, uint64_t *out_offset, uint64_t *out_left)
+{
     for (uint32_t i = 0; i < f->header.e_phnum; i++) {
         const Elf64_Phdr *p = &f->phdrs[i];
         if (p->p_type == PT_LOAD && address >= p->p_vaddr && address - p->p_vaddr < p->p_filesz) {
@@ -268,7 +286,8 @@ static int offset_of(const elf_file *f, uint64_t address, uint64_t *out_offset,
 }
 
 static stator_status read_string(elf_file *f, uint64_t at, uint64_t max, const char **out,
-                                 stator_diag **err) {
+                                 stator_diag **err)
+{
     if (at >= f->strtab_size) {
         return st_fail(err, STATOR_DATA_LOSS, "a name lies outside the dynamic string table");
     }
@@ -301,23 +320,38 @@ static stator_status read_string(elf_file *f, uint64_t at, uint64_t max, const c
     return STATOR_OK;
 }
 
-static void collect_facts(const Elf64_Dyn *dyn, uint64_t n, dynamic_facts *facts) {
+static void collect_facts(const Elf64_Dyn *dyn, uint64_t n, dynamic_facts *facts)
+{
     for (uint64_t i = 0; i < n && dyn[i].d_tag != DT_NULL; i++) {
         const uint64_t v = dyn[i].d_un.d_val;
         switch (dyn[i].d_tag) {
-        case DT_STRTAB: facts->strtab_address = v; break;
-        case DT_STRSZ: facts->strtab_size = v; break;
-        case DT_SONAME: facts->soname = v + 1; break;
-        case DT_RPATH: facts->rpath = v + 1; break;
-        case DT_RUNPATH: facts->runpath = v + 1; break;
-        case DT_NEEDED: facts->needed_count++; break;
-        default: break;
+        case DT_STRTAB:
+            facts->strtab_address = v;
+            break;
+        case DT_STRSZ:
+            facts->strtab_size = v;
+            break;
+        case DT_SONAME:
+            facts->soname = v + 1;
+            break;
+        case DT_RPATH:
+            facts->rpath = v + 1;
+            break;
+        case DT_RUNPATH:
+            facts->runpath = v + 1;
+            break;
+        case DT_NEEDED:
+            facts->needed_count++;
+            break;
+        default:
+            break;
         }
     }
 }
 
 static stator_status read_needed(elf_file *f, const Elf64_Dyn *dyn, uint64_t n,
-                                 const dynamic_facts *facts, stator_diag **err) {
+                                 const dynamic_facts *facts, stator_diag **err)
+{
     if (facts->needed_count > MAX_NEEDED) {
         return st_fail(err, STATOR_DATA_LOSS, "the file names %u needed libraries, more than %d",
                        facts->needed_count, MAX_NEEDED);
@@ -338,7 +372,8 @@ static stator_status read_needed(elf_file *f, const Elf64_Dyn *dyn, uint64_t n,
     return STATOR_OK;
 }
 
-static stator_status take_dynamic(elf_file *f, const Elf64_Phdr *segment, stator_diag **err) {
+static stator_status take_dynamic(elf_file *f, const Elf64_Phdr *segment, stator_diag **err)
+{
     const uint64_t n = segment->p_filesz / sizeof(Elf64_Dyn);
     if (n > MAX_DYNAMIC) {
         return st_fail(err, STATOR_DATA_LOSS, "a dynamic section of %llu entries is too large",
@@ -354,8 +389,7 @@ static stator_status take_dynamic(elf_file *f, const Elf64_Phdr *segment, stator
     dynamic_facts facts = {0};
     collect_facts(dyn, n, &facts);
     uint64_t left = 0;
-    if (!offset_of(f, facts.strtab_address, &f->strtab_offset, &left) ||
-        facts.strtab_size > left) {
+    if (!offset_of(f, facts.strtab_address, &f->strtab_offset, &left) || facts.strtab_size > left) {
         return st_fail(err, STATOR_DATA_LOSS, "the dynamic string table lies outside the file");
     }
     f->strtab_size = facts.strtab_size;
@@ -372,7 +406,8 @@ static stator_status take_dynamic(elf_file *f, const Elf64_Phdr *segment, stator
 }
 
 stator_status st_elf_read(const st_elf_source *source, st_arena *arena, st_elf *out_elf,
-                          stator_diag **err) {
+                          stator_diag **err)
+{
     *out_elf = (st_elf){0};
     elf_file f = {.source = source, .arena = arena, .out = out_elf};
     ST_TRY(read_header(&f, err));

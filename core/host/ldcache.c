@@ -2,8 +2,8 @@
  *
  *   [old format: "ld.so-1.7.0\0", u32 n, n * 12 bytes, padding to 8]   (skipped)
  *   "glibc-ld.so.cache1.1", u32 n, u32 len_strings, u8 flags, 3 bytes, u32 extensions, 3 * u32
- *   n * { i32 flags, u32 key, u32 value, u32 osversion, u64 hwcap }    key, value: offsets of strings
- *   strings
+ *   n * { i32 flags, u32 key, u32 value, u32 osversion, u64 hwcap }    key, value: offsets of
+ * strings strings
  */
 #define _GNU_SOURCE
 #include "core/host/ldcache.h"
@@ -41,8 +41,8 @@ enum {
 #define MULTIARCH "unknown"
 #endif
 
-static const char *const default_folders[] = {"/lib/" MULTIARCH, "/usr/lib/" MULTIARCH, "/lib64",
-                                              "/usr/lib64", "/lib", "/usr/lib"};
+static const char *const default_folders[] = {
+    "/lib/" MULTIARCH, "/usr/lib/" MULTIARCH, "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
 
 /* What is known of one library file. */
 typedef struct known_object {
@@ -69,14 +69,16 @@ typedef struct seeker {
     uint32_t depth;
 } seeker;
 
-static uint32_t get_u32(const uint8_t *p) {
+static uint32_t get_u32(const uint8_t *p)
+{
     uint32_t v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
 /* Start of the new format inside the file, or `size` when there is none. */
-static uint64_t new_format_at(const uint8_t *bytes, uint64_t size) {
+static uint64_t new_format_at(const uint8_t *bytes, uint64_t size)
+{
     static const char new_magic[] = "glibc-ld.so.cache1.1";
     uint64_t at = 0;
     if (size >= OLD_HEADER && memcmp(bytes, "ld.so-1.7.0", 11) == 0) {
@@ -90,8 +92,8 @@ static uint64_t new_format_at(const uint8_t *bytes, uint64_t size) {
     return at;
 }
 
-const char *st_ldcache_lookup(const uint8_t *bytes, uint64_t size, const char *soname,
-                              uint32_t *at) {
+const char *st_ldcache_lookup(const uint8_t *bytes, uint64_t size, const char *soname, uint32_t *at)
+{
     const uint64_t base = new_format_at(bytes, size);
     if (base == size) {
         return NULL;
@@ -115,7 +117,8 @@ const char *st_ldcache_lookup(const uint8_t *bytes, uint64_t size, const char *s
     return NULL;
 }
 
-static void read_cache_file(st_ldcache *cache) {
+static void read_cache_file(st_ldcache *cache)
+{
     const int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     struct stat st;
     if (fd < 0) {
@@ -135,7 +138,8 @@ static void read_cache_file(st_ldcache *cache) {
     close(fd);
 }
 
-stator_status st_ldcache_create(st_mem *mem, st_ldcache **out_cache, stator_diag **err) {
+stator_status st_ldcache_create(st_mem *mem, st_ldcache **out_cache, stator_diag **err)
+{
     *out_cache = NULL;
     st_ldcache *cache = st_calloc(mem, 1, sizeof *cache);
     if (cache == NULL) {
@@ -149,7 +153,8 @@ stator_status st_ldcache_create(st_mem *mem, st_ldcache **out_cache, stator_diag
     return STATOR_OK;
 }
 
-void st_ldcache_destroy(st_ldcache *cache) {
+void st_ldcache_destroy(st_ldcache *cache)
+{
     if (cache == NULL) {
         return;
     }
@@ -165,7 +170,8 @@ typedef struct loaded_search {
     int found;
 } loaded_search;
 
-static int match_loaded(struct dl_phdr_info *info, size_t size, void *self) {
+static int match_loaded(struct dl_phdr_info *info, size_t size, void *self)
+{
     loaded_search *search = self;
     (void)size;
     const char *slash = strrchr(info->dlpi_name, '/');
@@ -174,7 +180,8 @@ static int match_loaded(struct dl_phdr_info *info, size_t size, void *self) {
     return search->found;
 }
 
-static known_object *find_known(const st_ldcache *cache, const char *path) {
+static known_object *find_known(const st_ldcache *cache, const char *path)
+{
     for (uint32_t i = 0; i < cache->objects.count; i++) {
         if (strcmp(cache->objects.data[i]->path, path) == 0) {
             return cache->objects.data[i];
@@ -183,7 +190,8 @@ static known_object *find_known(const st_ldcache *cache, const char *path) {
     return NULL;
 }
 
-static known_object *add_known(st_ldcache *cache, const char *path) {
+static known_object *add_known(st_ldcache *cache, const char *path)
+{
     known_object *object = st_arena_zalloc(&cache->arena, 1, sizeof *object);
     known_object **slot = st_vec_push(cache->mem, &cache->objects);
     if (object == NULL || slot == NULL) {
@@ -200,7 +208,8 @@ static known_object *add_known(st_ldcache *cache, const char *path) {
 }
 
 /* Is there an ELF file of this machine at path? Fills *out_elf when so. */
-static int open_library(st_ldcache *cache, const char *path, st_elf *out_elf) {
+static int open_library(st_ldcache *cache, const char *path, st_elf *out_elf)
+{
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     int ok = 0;
@@ -221,7 +230,8 @@ static stator_status check_needs(const seeker *s, st_missing *out_missing, stato
 /* Tries one path for a soname. *out_found says whether a usable library is there; then *out_missing
  * is what that library itself misses. */
 static stator_status try_path(const seeker *s, const char *soname, const char *path, int *out_found,
-                              st_missing *out_missing, stator_diag **err) {
+                              st_missing *out_missing, stator_diag **err)
+{
     known_object *known = find_known(s->cache, path);
     *out_found = 1;
     if (known != NULL) {
@@ -258,7 +268,8 @@ static stator_status try_path(const seeker *s, const char *soname, const char *p
 /* One folder of a search list with $ORIGIN and $LIB replaced; 0 when it does not fit. `lib` is what
  * $LIB stands for. */
 static int expand_folder(const char *entry, size_t n, const char *origin, const char *lib,
-                         char *out, size_t out_size) {
+                         char *out, size_t out_size)
+{
     size_t len = 0;
     while (n > 0) {
         const char *put = NULL;
@@ -288,7 +299,8 @@ static int expand_folder(const char *entry, size_t n, const char *origin, const 
 /* Looks through a search list ("a:b"); stops at the first usable library. */
 static stator_status try_list(const seeker *s, const char *list, const char *separators,
                               const char *soname, int *out_found, st_missing *out_missing,
-                              stator_diag **err) {
+                              stator_diag **err)
+{
     static const char *const libs[] = {"lib/" MULTIARCH, "lib64", "lib"};
     char path[PATH_SIZE];
     while (list != NULL && *list != '\0' && !*out_found) {
@@ -310,7 +322,8 @@ static stator_status try_list(const seeker *s, const char *list, const char *sep
 }
 
 static stator_status try_cache(const seeker *s, const char *soname, int *out_found,
-                               st_missing *out_missing, stator_diag **err) {
+                               st_missing *out_missing, stator_diag **err)
+{
     uint32_t at = 0;
     const char *path = NULL;
     while (s->cache->bytes != NULL && !*out_found &&
@@ -330,7 +343,8 @@ static stator_status try_cache(const seeker *s, const char *soname, int *out_fou
 
 /* One need of an object: found (with what it misses itself), or missing. */
 static stator_status check_soname(const seeker *s, const char *soname, st_missing *out_missing,
-                                  stator_diag **err) {
+                                  stator_diag **err)
+{
     *out_missing = (st_missing){0};
     loaded_search search = {.soname = soname};
     int found = 0;
@@ -360,7 +374,8 @@ static stator_status check_soname(const seeker *s, const char *soname, st_missin
     return STATOR_OK;
 }
 
-static stator_status check_needs(const seeker *s, st_missing *out_missing, stator_diag **err) {
+static stator_status check_needs(const seeker *s, st_missing *out_missing, stator_diag **err)
+{
     *out_missing = (st_missing){0};
     for (uint32_t i = 0; i < s->elf->needed_count && out_missing->soname == NULL; i++) {
         ST_TRY(check_soname(s, s->elf->needed[i], out_missing, err));
@@ -369,13 +384,15 @@ static stator_status check_needs(const seeker *s, st_missing *out_missing, stato
 }
 
 stator_status st_ldcache_check(st_ldcache *cache, const st_elf *object, const char *folder,
-                               st_missing *out_missing, stator_diag **err) {
+                               st_missing *out_missing, stator_diag **err)
+{
     const seeker s = {cache, object, folder, NULL, 0};
     return check_needs(&s, out_missing, err);
 }
 
 stator_status st_ldcache_check_soname(st_ldcache *cache, const char *soname,
-                                      st_missing *out_missing, stator_diag **err) {
+                                      st_missing *out_missing, stator_diag **err)
+{
     const st_elf none = {0};
     const seeker s = {cache, &none, "/", NULL, 0};
     return check_soname(&s, soname, out_missing, err);

@@ -18,7 +18,7 @@ stator_status st_ldcache_create(st_mem *mem, st_ldcache **out_cache, stator_diag
 void st_ldcache_destroy(st_ldcache *cache);
 
 typedef struct st_missing {
-    const char *soname; /* NULL: nothing is missing */
+    const char *soname;    /* NULL: nothing is missing */
     const char *needed_by; /* soname or path of the object that names it; NULL: the file itself */
 } st_missing;
 
@@ -30,8 +30,8 @@ stator_status st_ldcache_check(st_ldcache *cache, const st_elf *object, const ch
 stator_status st_ldcache_check_soname(st_ldcache *cache, const char *soname,
                                       st_missing *out_missing, stator_diag **err);
 
-/* Looks a soname up in the bytes of a cache file, from candidate *at on (0 first). Gives a path that
- * ends inside the bytes, or NULL when there is no further one. For hostile bytes. */
+/* Looks a soname up in the bytes of a cache file, from candidate *at on (0 first). Gives a path
+ * that ends inside the bytes, or NULL when there is no further one. For hostile bytes. */
 const char *st_ldcache_lookup(const uint8_t *bytes, uint64_t size, const char *soname,
                               uint32_t *at);
 

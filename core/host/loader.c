@@ -1,10 +1,11 @@
-/* Brings one plugin into the process: trust and identity again, dlopen by absolute path (NOW, LOCAL,
- * NODELETE), query, validation, init. Runs plugin code, so no lock is held.
+/* Brings one plugin into the process: trust and identity again, dlopen by absolute path (NOW,
+ * LOCAL, NODELETE), query, validation, init. Runs plugin code, so no lock is held.
  *
  * In: the immutable facts of a listed plugin. Out: st_load_result with a verdict.
  * Invariants: what is validated is what was listed. The file must have the identity it was listed
  * with, before and after dlopen, and the note inside the mapped object must be the note that was
- * read from the file (dlopen hands back an older object when one of that name is already loaded). */
+ * read from the file (dlopen hands back an older object when one of that name is already loaded).
+ */
 #define _GNU_SOURCE
 #include "core/host/registry_internal.h"
 
@@ -14,11 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static void fail_load(st_load_result *result, uint32_t state, const char *hint,
-                      const char *format, ...) STATOR_PRINTF(4, 5);
+static void fail_load(st_load_result *result, uint32_t state, const char *hint, const char *format,
+                      ...) STATOR_PRINTF(4, 5);
 
-static void fail_load(st_load_result *result, uint32_t state, const char *hint,
-                      const char *format, ...) {
+static void fail_load(st_load_result *result, uint32_t state, const char *hint, const char *format,
+                      ...)
+{
     va_list args;
     va_start(args, format);
     vsnprintf(result->reason, sizeof result->reason, format, args);
@@ -28,8 +30,8 @@ static void fail_load(st_load_result *result, uint32_t state, const char *hint,
 }
 
 /* Trust and identity of the file as it is now. */
-static int check_file(const st_registry *registry, const st_plugin *plugin,
-                      st_load_result *result) {
+static int check_file(const st_registry *registry, const st_plugin *plugin, st_load_result *result)
+{
     char why[sizeof result->reason];
     struct stat st;
     const int fd = st_plugin_open(plugin->path, &st, why, sizeof why);
@@ -55,7 +57,8 @@ static int check_file(const st_registry *registry, const st_plugin *plugin,
     return 1;
 }
 
-static int check_same_file(const st_plugin *plugin, st_load_result *result) {
+static int check_same_file(const st_plugin *plugin, st_load_result *result)
+{
     struct stat st;
     if (lstat(plugin->path, &st) != 0 || (uint64_t)st.st_dev != plugin->identity.dev ||
         (uint64_t)st.st_ino != plugin->identity.ino) {
@@ -66,7 +69,8 @@ static int check_same_file(const st_plugin *plugin, st_load_result *result) {
     return 1;
 }
 
-static void *open_object(const st_plugin *plugin, st_load_result *result) {
+static void *open_object(const st_plugin *plugin, st_load_result *result)
+{
     char text[sizeof result->reason - 64];
     void *object = st_dso_open(plugin->path, text, sizeof text);
     if (object != NULL) {
@@ -96,7 +100,8 @@ typedef struct mapped_search {
     int is_same;
 } mapped_search;
 
-static int holds(const struct dl_phdr_info *info, const void *address) {
+static int holds(const struct dl_phdr_info *info, const void *address)
+{
     const uintptr_t at = (uintptr_t)address;
     for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
         const uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
@@ -108,7 +113,8 @@ static int holds(const struct dl_phdr_info *info, const void *address) {
     return 0;
 }
 
-static int compare_mapped_note(struct dl_phdr_info *info, size_t size, void *self) {
+static int compare_mapped_note(struct dl_phdr_info *info, size_t size, void *self)
+{
     mapped_search *search = self;
     (void)size;
     if (!holds(info, search->address)) {
@@ -129,7 +135,8 @@ static int compare_mapped_note(struct dl_phdr_info *info, size_t size, void *sel
     return 1;
 }
 
-static int check_mapped(const st_plugin *plugin, const void *address, st_load_result *result) {
+static int check_mapped(const st_plugin *plugin, const void *address, st_load_result *result)
+{
     mapped_search search = {.address = address, .plugin = plugin};
     dl_iterate_phdr(compare_mapped_note, &search);
     if (!search.is_found || !search.is_same) {
@@ -144,7 +151,8 @@ static int check_mapped(const st_plugin *plugin, const void *address, st_load_re
 /* ---- query, validation, init ---- */
 
 static const stator_plugin *query(const st_registry *registry, const st_plugin *plugin,
-                                  st_load_result *result) {
+                                  st_load_result *result)
+{
     void *object = open_object(plugin, result);
     if (object == NULL || !check_same_file(plugin, result)) {
         return NULL;
@@ -171,7 +179,8 @@ static const stator_plugin *query(const st_registry *registry, const st_plugin *
 }
 
 static void call_init(const st_registry *registry, const stator_plugin *descriptor,
-                      st_load_result *result) {
+                      st_load_result *result)
+{
     stator_diag *why = NULL;
     if (!STATOR_HAS(descriptor, init)) {
         result->is_initialised = 1;
@@ -184,14 +193,14 @@ static void call_init(const st_registry *registry, const stator_plugin *descript
         const char *hint = st_diag_hint(why);
         result->is_out_of_memory = status == STATOR_RESOURCE_EXHAUSTED;
         fail_load(result, ST_STATE_INIT_FAILED,
-                  hint != NULL ? hint : "see the plugin's own documentation",
-                  "its init failed: %s", why != NULL ? st_diag_text(why)
-                                                     : stator_status_text(status));
+                  hint != NULL ? hint : "see the plugin's own documentation", "its init failed: %s",
+                  why != NULL ? st_diag_text(why) : stator_status_text(status));
     }
     st_diag_release(why);
 }
 
-void st_plugin_load(st_registry *registry, const st_plugin *plugin, st_load_result *out_result) {
+void st_plugin_load(st_registry *registry, const st_plugin *plugin, st_load_result *out_result)
+{
     memset(out_result, 0, sizeof *out_result);
     st_arena_init(&out_result->arena, registry->mem);
     out_result->verdict.state = ST_STATE_AVAILABLE;

@@ -12,7 +12,8 @@ enum { MAX_ITEMS = 256, MAX_NAME = 64, MAX_TEXT = 1024, MAX_LIST_WORDS = 256 };
 static const char *const kind_names[] = {"unknown", "backend", "frontend", "pass", "oplib"};
 _Static_assert(STATOR_KIND_OPLIB + 1 == sizeof kind_names / sizeof kind_names[0], "kind names");
 
-uint32_t st_kind_parse(const char *text) {
+uint32_t st_kind_parse(const char *text)
+{
     for (uint32_t k = 1; k < sizeof kind_names / sizeof kind_names[0]; k++) {
         if (strcmp(text, kind_names[k]) == 0) {
             return k;
@@ -21,15 +22,18 @@ uint32_t st_kind_parse(const char *text) {
     return 0;
 }
 
-const char *st_kind_name(uint32_t kind) {
+const char *st_kind_name(uint32_t kind)
+{
     return kind < sizeof kind_names / sizeof kind_names[0] ? kind_names[kind] : "unknown";
 }
 
-static int is_alnum(char c) {
+static int is_alnum(char c)
+{
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-int st_item_name_ok(uint32_t kind, const char *name) {
+int st_item_name_ok(uint32_t kind, const char *name)
+{
     const int dot_ok = kind != STATOR_KIND_BACKEND && kind != STATOR_KIND_FRONTEND;
     const size_t n = strnlen(name, MAX_NAME + 1);
     if (n == 0 || n > MAX_NAME || !is_alnum(name[0])) {
@@ -46,21 +50,25 @@ int st_item_name_ok(uint32_t kind, const char *name) {
 
 /* A text member; absent leaves *out as it is. */
 static stator_status get_text(const st_json *object, const char *key, const char **out,
-                              stator_diag **err) {
+                              stator_diag **err)
+{
     const st_json *m = st_json_member(object, key);
     if (m == NULL || m->type == ST_JSON_NULL) {
         return STATOR_OK;
     }
     if (m->type != ST_JSON_STRING || strlen(m->text) > MAX_TEXT) {
-        return st_fail(err, STATOR_DATA_LOSS, "the note's member '%s' is not a string of at most "
-                                              "%d bytes", key, MAX_TEXT);
+        return st_fail(err, STATOR_DATA_LOSS,
+                       "the note's member '%s' is not a string of at most "
+                       "%d bytes",
+                       key, MAX_TEXT);
     }
     *out = m->text;
     return STATOR_OK;
 }
 
 static stator_status need_text(const st_json *object, const char *key, const char **out,
-                               stator_diag **err) {
+                               stator_diag **err)
+{
     ST_TRY(get_text(object, key, out, err));
     if (*out == NULL || **out == '\0') {
         return st_fail(err, STATOR_DATA_LOSS, "the note has no '%s'", key);
@@ -69,7 +77,8 @@ static stator_status need_text(const st_json *object, const char *key, const cha
 }
 
 static stator_status get_int(const st_json *object, const char *key, int64_t lo, int64_t hi,
-                             int64_t *out, uint32_t *out_has, stator_diag **err) {
+                             int64_t *out, uint32_t *out_has, stator_diag **err)
+{
     const st_json *m = st_json_member(object, key);
     *out_has = 0;
     if (m == NULL || m->type == ST_JSON_NULL) {
@@ -87,7 +96,8 @@ static stator_status get_int(const st_json *object, const char *key, int64_t lo,
 
 /* An array of strings, or NULL; *out_count is set. */
 static stator_status get_array(const st_json *object, const char *key, const st_json **out_first,
-                               uint32_t *out_count, stator_diag **err) {
+                               uint32_t *out_count, stator_diag **err)
+{
     const st_json *m = st_json_member(object, key);
     *out_first = NULL;
     *out_count = 0;
@@ -101,8 +111,10 @@ static stator_status get_array(const st_json *object, const char *key, const st_
     }
     for (const st_json *w = m->first; w != NULL; w = w->next) {
         if (w->type != ST_JSON_STRING || w->text[0] == '\0' || strlen(w->text) > MAX_TEXT) {
-            return st_fail(err, STATOR_DATA_LOSS, "the note's array '%s' holds something else than "
-                                                  "non-empty strings", key);
+            return st_fail(err, STATOR_DATA_LOSS,
+                           "the note's array '%s' holds something else than "
+                           "non-empty strings",
+                           key);
         }
     }
     *out_first = m->first;
@@ -112,7 +124,8 @@ static stator_status get_array(const st_json *object, const char *key, const st_
 
 /* An array of strings joined by commas; absent leaves *out as it is. */
 static stator_status get_list(const st_json *object, const char *key, st_arena *arena,
-                              const char **out, uint32_t *out_count, stator_diag **err) {
+                              const char **out, uint32_t *out_count, stator_diag **err)
+{
     const st_json *first = NULL;
     uint32_t count = 0;
     ST_TRY(get_array(object, key, &first, &count, err));
@@ -144,7 +157,8 @@ static stator_status get_list(const st_json *object, const char *key, st_arena *
 }
 
 /* "major.minor", plain decimal. */
-static stator_status parse_abi(st_note *note, stator_diag **err) {
+static stator_status parse_abi(st_note *note, stator_diag **err)
+{
     uint32_t parts[2] = {0, 0};
     const char *at = note->abi;
     int ok = 1;
@@ -167,7 +181,8 @@ static stator_status parse_abi(st_note *note, stator_diag **err) {
 
 /* Members that describe an item, from the top of the note or from one of `items`. */
 static stator_status read_item_facts(const st_json *object, st_arena *arena, st_note_item *item,
-                                     stator_diag **err) {
+                                     stator_diag **err)
+{
     int64_t priority = item->priority;
     uint32_t has = 0;
     ST_TRY(get_text(object, "description", &item->description, err));
@@ -181,17 +196,21 @@ static stator_status read_item_facts(const st_json *object, st_arena *arena, st_
     return STATOR_OK;
 }
 
-static stator_status take_kind(const char *text, uint32_t *out, stator_diag **err) {
+static stator_status take_kind(const char *text, uint32_t *out, stator_diag **err)
+{
     *out = st_kind_parse(text);
     if (*out == 0) {
-        return st_fail(err, STATOR_DATA_LOSS, "the note names the unknown kind '%.32s' (known: "
-                                              "backend, frontend, pass, oplib)", text);
+        return st_fail(err, STATOR_DATA_LOSS,
+                       "the note names the unknown kind '%.32s' (known: "
+                       "backend, frontend, pass, oplib)",
+                       text);
     }
     return STATOR_OK;
 }
 
 static stator_status add_item(st_note_item *items, uint32_t *count, const st_note_item *item,
-                              stator_diag **err) {
+                              stator_diag **err)
+{
     if (!st_item_name_ok(item->kind, item->name)) {
         return st_fail(err, STATOR_DATA_LOSS, "'%.64s' is no valid name of a %s", item->name,
                        st_kind_name(item->kind));
@@ -208,7 +227,8 @@ static stator_status add_item(st_note_item *items, uint32_t *count, const st_not
 
 /* Items named one by one; their kinds must be those of `kinds`. */
 static stator_status read_named_items(const st_json *list, st_arena *arena, uint32_t kinds_mask,
-                                      st_note_item *items, st_note *note, stator_diag **err) {
+                                      st_note_item *items, st_note *note, stator_diag **err)
+{
     uint32_t seen_mask = 0;
     for (const st_json *entry = list->first; entry != NULL; entry = entry->next) {
         st_note_item item = {.is_named = 1};
@@ -221,13 +241,15 @@ static stator_status read_named_items(const st_json *list, st_arena *arena, uint
         seen_mask |= 1u << item.kind;
     }
     if (seen_mask != kinds_mask) {
-        return st_fail(err, STATOR_DATA_LOSS, "the note's 'kinds' are not the kinds of its 'items'");
+        return st_fail(err, STATOR_DATA_LOSS,
+                       "the note's 'kinds' are not the kinds of its 'items'");
     }
     return STATOR_OK;
 }
 
 static stator_status read_items(const st_json *root, st_arena *arena, st_note *note,
-                                stator_diag **err) {
+                                stator_diag **err)
+{
     const st_json *kinds = NULL;
     uint32_t n_kinds = 0;
     uint32_t mask = 0;
@@ -235,12 +257,12 @@ static stator_status read_items(const st_json *root, st_arena *arena, st_note *n
     const st_json *list = st_json_member(root, "items");
     if (n_kinds == 0 || (list != NULL && (list->type != ST_JSON_ARRAY || list->count == 0 ||
                                           list->count > MAX_ITEMS))) {
-        return st_fail(err, STATOR_DATA_LOSS, n_kinds == 0
-                           ? "the note has no 'kinds'"
-                           : "the note's 'items' are not an array of 1 to 256 objects");
+        return st_fail(err, STATOR_DATA_LOSS,
+                       n_kinds == 0 ? "the note has no 'kinds'"
+                                    : "the note's 'items' are not an array of 1 to 256 objects");
     }
-    st_note_item *items = st_arena_zalloc(arena, list != NULL ? list->count : n_kinds,
-                                          sizeof *items);
+    st_note_item *items =
+        st_arena_zalloc(arena, list != NULL ? list->count : n_kinds, sizeof *items);
     if (items == NULL) {
         return st_fail_oom(err);
     }
@@ -258,7 +280,8 @@ static stator_status read_items(const st_json *root, st_arena *arena, st_note *n
 }
 
 static stator_status read_requires(const st_json *root, st_arena *arena, st_note *note,
-                                   stator_diag **err) {
+                                   stator_diag **err)
+{
     const st_json *first = NULL;
     ST_TRY(get_array(root, "requires", &first, &note->requires_count, err));
     const char **words = st_arena_zalloc(arena, note->requires_count + 1u, sizeof *words);
@@ -268,8 +291,10 @@ static stator_status read_requires(const st_json *root, st_arena *arena, st_note
     note->requires_ = words;
     for (const st_json *w = first; w != NULL; w = w->next) {
         if (w->text[0] != '/' && strchr(w->text, '/') != NULL) {
-            return st_fail(err, STATOR_DATA_LOSS, "the note requires '%.64s', which is neither a "
-                                                  "soname nor an absolute path", w->text);
+            return st_fail(err, STATOR_DATA_LOSS,
+                           "the note requires '%.64s', which is neither a "
+                           "soname nor an absolute path",
+                           w->text);
         }
         *words++ = w->text;
     }
@@ -277,7 +302,8 @@ static stator_status read_requires(const st_json *root, st_arena *arena, st_note
 }
 
 stator_status st_note_parse(const char *json, uint64_t len, st_arena *arena, st_note *out_note,
-                            stator_diag **err) {
+                            stator_diag **err)
+{
     *out_note = (st_note){.sanitizer = ""};
     st_json *root = NULL;
     while (len > 0 && json[len - 1] == '\0') {
@@ -290,8 +316,10 @@ stator_status st_note_parse(const char *json, uint64_t len, st_arena *arena, st_
     const char *name = NULL;
     ST_TRY(need_text(root, "name", &name, err));
     if (!st_item_name_ok(STATOR_KIND_PASS, name)) {
-        return st_fail(err, STATOR_DATA_LOSS, "the note's name '%.64s' is not made of letters, "
-                                              "digits, '_', '-', '+' and '.'", name);
+        return st_fail(err, STATOR_DATA_LOSS,
+                       "the note's name '%.64s' is not made of letters, "
+                       "digits, '_', '-', '+' and '.'",
+                       name);
     }
     out_note->name = name;
     ST_TRY(need_text(root, "version", &out_note->version, err));
@@ -302,8 +330,8 @@ stator_status st_note_parse(const char *json, uint64_t len, st_arena *arena, st_
     ST_TRY(get_text(root, "vendor", &out_note->vendor, err));
     ST_TRY(get_text(root, "licence", &out_note->licence, err));
     int64_t minor = out_note->abi_minor;
-    ST_TRY(get_int(root, "min_host_minor", 0, UINT16_MAX, &minor, &out_note->has_min_host_minor,
-                   err));
+    ST_TRY(
+        get_int(root, "min_host_minor", 0, UINT16_MAX, &minor, &out_note->has_min_host_minor, err));
     out_note->min_host_minor = (uint32_t)minor;
     ST_TRY(read_requires(root, arena, out_note, err));
     return read_items(root, arena, out_note, err);

@@ -1,11 +1,11 @@
 /* The plugin note: what a plugin says of itself, read without running it.
  *
- * In: the JSON text of the ELF note "Stator". Out: st_note, whose strings lie in the caller's arena.
- * Members (docs/abi.md, "The note"): abi, kinds, name, version are required. Optional: triple,
- * sanitizer, min_host_minor, vendor, licence, description, tags, aliases, priority, options (names),
- * extensions (frontends), devices (kinds), requires, and items: an array of
- * {kind, name, description, tags, aliases, priority, options, extensions} for a plugin that holds
- * more than one item of a kind. Unknown members are passed over. */
+ * In: the JSON text of the ELF note "Stator". Out: st_note, whose strings lie in the caller's
+ * arena. Members (docs/abi.md, "The note"): abi, kinds, name, version are required. Optional:
+ * triple, sanitizer, min_host_minor, vendor, licence, description, tags, aliases, priority, options
+ * (names), extensions (frontends), devices (kinds), requires, and items: an array of {kind, name,
+ * description, tags, aliases, priority, options, extensions} for a plugin that holds more than one
+ * item of a kind. Unknown members are passed over. */
 #ifndef STATOR_HOST_NOTE_H
 #define STATOR_HOST_NOTE_H
 
@@ -13,13 +13,13 @@
 #include "core/base/diag.h"
 
 typedef struct st_note_item {
-    uint32_t kind;         /* stator_item_kind */
-    uint32_t is_named;     /* 1: named by `items`; 0: stands for all items of this kind */
+    uint32_t kind;     /* stator_item_kind */
+    uint32_t is_named; /* 1: named by `items`; 0: stands for all items of this kind */
     const char *name;
     const char *description; /* NULL when absent, as all that follow */
     const char *tags;        /* comma-separated */
     const char *aliases;
-    const char *options;     /* names */
+    const char *options; /* names */
     const char *extensions;
     uint32_t option_count;
     uint32_t has_priority;

@@ -15,19 +15,22 @@ typedef struct json_parser {
 
 static stator_status parse_value(json_parser *p, st_json **out);
 
-static stator_status bad(json_parser *p, const char *what) {
+static stator_status bad(json_parser *p, const char *what)
+{
     return st_fail(p->err, STATOR_DATA_LOSS, "not valid JSON at byte %llu: %s",
                    (unsigned long long)(p->at - p->begin), what);
 }
 
-static void skip_space(json_parser *p) {
-    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' ||
-                              *p->at == '\r')) {
+static void skip_space(json_parser *p)
+{
+    while (p->at < p->end &&
+           (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) {
         p->at++;
     }
 }
 
-static int take_word(json_parser *p, const char *word) {
+static int take_word(json_parser *p, const char *word)
+{
     const size_t n = strlen(word);
     if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) != 0) {
         return 0;
@@ -36,7 +39,8 @@ static int take_word(json_parser *p, const char *word) {
     return 1;
 }
 
-static int hex_digit(char c) {
+static int hex_digit(char c)
+{
     if (c >= '0' && c <= '9') {
         return c - '0';
     }
@@ -47,7 +51,8 @@ static int hex_digit(char c) {
 }
 
 /* Four hexadecimal digits of a \u escape, or -1. */
-static int32_t take_hex4(json_parser *p) {
+static int32_t take_hex4(json_parser *p)
+{
     int32_t value = 0;
     if (p->end - p->at < 4) {
         return -1;
@@ -63,7 +68,8 @@ static int32_t take_hex4(json_parser *p) {
     return value;
 }
 
-static char *put_utf8(char *dst, uint32_t c) {
+static char *put_utf8(char *dst, uint32_t c)
+{
     if (c < 0x80) {
         *dst++ = (char)c;
     } else if (c < 0x800) {
@@ -83,7 +89,8 @@ static char *put_utf8(char *dst, uint32_t c) {
 }
 
 /* One escape sequence, the backslash already taken. */
-static stator_status take_escape(json_parser *p, char **dst) {
+static stator_status take_escape(json_parser *p, char **dst)
+{
     static const char from[] = "\"\\/bfnrt";
     static const char to[] = "\"\\/\b\f\n\r\t";
     if (p->at >= p->end) {
@@ -117,12 +124,15 @@ static stator_status take_escape(json_parser *p, char **dst) {
 }
 
 /* Length of the well-formed UTF-8 sequence at `s`, 0 when there is none (RFC 3629). */
-static uint32_t utf8_length(const unsigned char *s, uint64_t left) {
+static uint32_t utf8_length(const unsigned char *s, uint64_t left)
+{
     if (s[0] < 0x80) {
         return 1;
     }
-    const uint32_t n = s[0] >= 0xC2 && s[0] < 0xE0 ? 2u : (s[0] & 0xF0) == 0xE0 ? 3u
-                       : s[0] >= 0xF0 && s[0] < 0xF5 ? 4u : 0u;
+    const uint32_t n = s[0] >= 0xC2 && s[0] < 0xE0   ? 2u
+                       : (s[0] & 0xF0) == 0xE0       ? 3u
+                       : s[0] >= 0xF0 && s[0] < 0xF5 ? 4u
+                                                     : 0u;
     if (n == 0 || n > left) {
         return 0;
     }
@@ -136,7 +146,8 @@ static uint32_t utf8_length(const unsigned char *s, uint64_t left) {
     return is_overlong || is_outside ? 0 : n;
 }
 
-static stator_status take_string(json_parser *p, const char **out) {
+static stator_status take_string(json_parser *p, const char **out)
+{
     p->at++; /* the quote */
     const char *close = p->at;
     while (close < p->end && *close != '"') {
@@ -171,11 +182,13 @@ static stator_status take_string(json_parser *p, const char **out) {
     return STATOR_OK;
 }
 
-static int is_digit(const json_parser *p) {
+static int is_digit(const json_parser *p)
+{
     return p->at < p->end && *p->at >= '0' && *p->at <= '9';
 }
 
-static int take_digits(json_parser *p) {
+static int take_digits(json_parser *p)
+{
     const char *begin = p->at;
     while (is_digit(p)) {
         p->at++;
@@ -183,7 +196,8 @@ static int take_digits(json_parser *p) {
     return p->at > begin;
 }
 
-static stator_status take_number(json_parser *p, st_json *value) {
+static stator_status take_number(json_parser *p, st_json *value)
+{
     const int is_negative = *p->at == '-';
     p->at += is_negative;
     const char *digits = p->at;
@@ -219,7 +233,8 @@ static stator_status take_number(json_parser *p, st_json *value) {
     return STATOR_OK;
 }
 
-static stator_status take_key(json_parser *p, const st_json *object, const char **out) {
+static stator_status take_key(json_parser *p, const st_json *object, const char **out)
+{
     if (p->at >= p->end || *p->at != '"') {
         return bad(p, "expected a member name in quotes");
     }
@@ -235,7 +250,8 @@ static stator_status take_key(json_parser *p, const st_json *object, const char 
 }
 
 /* The inside of an array or object, its opening bracket already taken. */
-static stator_status take_children(json_parser *p, st_json *parent) {
+static stator_status take_children(json_parser *p, st_json *parent)
+{
     const char *close = parent->type == ST_JSON_OBJECT ? "}" : "]";
     st_json **link = &parent->first;
     skip_space(p);
@@ -264,7 +280,8 @@ static stator_status take_children(json_parser *p, st_json *parent) {
     }
 }
 
-static stator_status parse_nested(json_parser *p, st_json *value) {
+static stator_status parse_nested(json_parser *p, st_json *value)
+{
     if (p->depth == ST_JSON_MAX_DEPTH) {
         return bad(p, "nested too deeply");
     }
@@ -275,7 +292,8 @@ static stator_status parse_nested(json_parser *p, st_json *value) {
     return STATOR_OK;
 }
 
-static stator_status parse_value(json_parser *p, st_json **out) {
+static stator_status parse_value(json_parser *p, st_json **out)
+{
     st_json *value = st_arena_zalloc(p->arena, 1, sizeof *value);
     if (value == NULL) {
         return st_fail_oom(p->err);
@@ -309,7 +327,8 @@ static stator_status parse_value(json_parser *p, st_json **out) {
     return take_word(p, "null") ? STATOR_OK : bad(p, "expected a value");
 }
 
-const st_json *st_json_member(const st_json *object, const char *key) {
+const st_json *st_json_member(const st_json *object, const char *key)
+{
     if (object == NULL || object->type != ST_JSON_OBJECT) {
         return NULL;
     }
@@ -322,7 +341,8 @@ const st_json *st_json_member(const st_json *object, const char *key) {
 }
 
 stator_status st_json_parse(const char *text, uint64_t len, st_arena *arena, st_json **out_value,
-                            stator_diag **err) {
+                            stator_diag **err)
+{
     *out_value = NULL;
     json_parser p = {.at = text, .begin = text, .end = text + len, .arena = arena, .err = err};
     ST_TRY(parse_value(&p, out_value));

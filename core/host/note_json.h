@@ -1,6 +1,7 @@
-/* A small strict JSON reader for plugin notes (RFC 8259), which are hostile input: depth, length and
- * number of values are limited, strings must be UTF-8 without control characters or NUL, members of
- * an object must differ. Independent of the locale; allocates in the caller's arena only. */
+/* A small strict JSON reader for plugin notes (RFC 8259), which are hostile input: depth, length
+ * and number of values are limited, strings must be UTF-8 without control characters or NUL,
+ * members of an object must differ. Independent of the locale; allocates in the caller's arena
+ * only. */
 #ifndef STATOR_HOST_NOTE_JSON_H
 #define STATOR_HOST_NOTE_JSON_H
 

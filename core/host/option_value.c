@@ -21,26 +21,37 @@ typedef struct option_text {
     stator_diag **err;
 } option_text;
 
-const char *st_option_type_name(uint32_t type) {
+const char *st_option_type_name(uint32_t type)
+{
     switch (type) {
-    case STATOR_OPTION_BOOL: return "yes or no";
-    case STATOR_OPTION_I64: return "a whole number";
-    case STATOR_OPTION_F64: return "a number";
-    case STATOR_OPTION_STR: return "text";
-    case STATOR_OPTION_ENUM: return "one of a list of words";
-    case STATOR_OPTION_LIST: return "a comma-separated list";
-    case STATOR_OPTION_BYTES: return "a size in bytes (suffix K, M or G)";
-    default: return NULL;
+    case STATOR_OPTION_BOOL:
+        return "yes or no";
+    case STATOR_OPTION_I64:
+        return "a whole number";
+    case STATOR_OPTION_F64:
+        return "a number";
+    case STATOR_OPTION_STR:
+        return "text";
+    case STATOR_OPTION_ENUM:
+        return "one of a list of words";
+    case STATOR_OPTION_LIST:
+        return "a comma-separated list";
+    case STATOR_OPTION_BYTES:
+        return "a size in bytes (suffix K, M or G)";
+    default:
+        return NULL;
     }
 }
 
-static stator_status refuse(const option_text *t, const char *expected) {
+static stator_status refuse(const option_text *t, const char *expected)
+{
     const int is_secret = (t->row->flags & STATOR_OPTION_SECRET) != 0;
     return st_fail(t->err, STATOR_INVALID_ARGUMENT, "option '%s' of '%s'%s is '%s', expected %s",
                    t->row->key, t->item, t->where, is_secret ? "<secret>" : t->text, expected);
 }
 
-static stator_status parse_bool(const option_text *t, st_option_value *out) {
+static stator_status parse_bool(const option_text *t, st_option_value *out)
+{
     static const char *const yes[] = {"1", "true", "yes", "on"};
     static const char *const no[] = {"0", "false", "no", "off"};
     for (int i = 0; i < 4; i++) {
@@ -57,7 +68,8 @@ static stator_status parse_bool(const option_text *t, st_option_value *out) {
 }
 
 /* Factor of a size suffix ("", K, M, G, also KiB, ...); 0 when it is none. */
-static int64_t suffix_factor(const char *s) {
+static int64_t suffix_factor(const char *s)
+{
     static const char letters[] = "KMG";
     if (*s == '\0') {
         return 1;
@@ -71,7 +83,8 @@ static int64_t suffix_factor(const char *s) {
     return 0;
 }
 
-static stator_status parse_int(const option_text *t, st_option_value *out) {
+static stator_status parse_int(const option_text *t, st_option_value *out)
+{
     const stator_option_desc *row = t->row;
     char *end = NULL;
     errno = 0;
@@ -93,7 +106,8 @@ static stator_status parse_int(const option_text *t, st_option_value *out) {
     return STATOR_OK;
 }
 
-static stator_status parse_float(const option_text *t, st_option_value *out) {
+static stator_status parse_float(const option_text *t, st_option_value *out)
+{
     const stator_option_desc *row = t->row;
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (plain == (locale_t)0) {
@@ -105,8 +119,8 @@ static stator_status parse_float(const option_text *t, st_option_value *out) {
     if (end == t->text || *end != '\0') {
         return refuse(t, st_option_type_name(row->type));
     }
-    const int has_range = row->min_f64 < 0 || row->min_f64 > 0 || row->max_f64 < 0 ||
-                          row->max_f64 > 0;
+    const int has_range =
+        row->min_f64 < 0 || row->min_f64 > 0 || row->max_f64 < 0 || row->max_f64 > 0;
     if (has_range && !(out->f >= row->min_f64 && out->f <= row->max_f64)) {
         char lo[32];
         char hi[32];
@@ -119,7 +133,8 @@ static stator_status parse_float(const option_text *t, st_option_value *out) {
 }
 
 const char *const *st_option_words(const char *list, st_arena *arena, uint32_t max,
-                                   uint32_t *out_count) {
+                                   uint32_t *out_count)
+{
     *out_count = 0;
     const char **words = st_arena_zalloc(arena, max, sizeof *words);
     while (words != NULL && list != NULL && *list != '\0' && *out_count < max) {
@@ -142,7 +157,8 @@ const char *const *st_option_words(const char *list, st_arena *arena, uint32_t m
 }
 
 /* One word against the row's choices; no choices: anything. */
-static stator_status check_word(const option_text *t, const char *word) {
+static stator_status check_word(const option_text *t, const char *word)
+{
     if (t->row->enum_values == NULL || st_list_has(t->row->enum_values, word)) {
         return STATOR_OK;
     }
@@ -154,11 +170,12 @@ static stator_status check_word(const option_text *t, const char *word) {
     const char *near = st_nearest(word, choices, n);
     return st_fail(t->err, STATOR_INVALID_ARGUMENT,
                    "option '%s' of '%s'%s is '%s'%s%s%s, expected one of: %s", t->row->key, t->item,
-                   t->where, word, near != NULL ? " (did you mean '" : "",
-                   near != NULL ? near : "", near != NULL ? "'?)" : "", t->row->enum_values);
+                   t->where, word, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?)" : "", t->row->enum_values);
 }
 
-static stator_status parse_words(const option_text *t, st_option_value *out) {
+static stator_status parse_words(const option_text *t, st_option_value *out)
+{
     if (t->row->type == STATOR_OPTION_ENUM) {
         ST_TRY(check_word(t, t->text));
     } else if (t->row->type == STATOR_OPTION_LIST && t->row->enum_values != NULL) {
@@ -177,14 +194,19 @@ static stator_status parse_words(const option_text *t, st_option_value *out) {
 
 stator_status st_option_parse(const stator_option_desc *row, const char *item, const char *where,
                               const char *text, st_arena *arena, st_option_value *out_value,
-                              stator_diag **err) {
+                              stator_diag **err)
+{
     *out_value = (st_option_value){0};
     const option_text t = {row, item, where, text, arena, err};
     switch (row->type) {
-    case STATOR_OPTION_BOOL: return parse_bool(&t, out_value);
+    case STATOR_OPTION_BOOL:
+        return parse_bool(&t, out_value);
     case STATOR_OPTION_I64:
-    case STATOR_OPTION_BYTES: return parse_int(&t, out_value);
-    case STATOR_OPTION_F64: return parse_float(&t, out_value);
-    default: return parse_words(&t, out_value);
+    case STATOR_OPTION_BYTES:
+        return parse_int(&t, out_value);
+    case STATOR_OPTION_F64:
+        return parse_float(&t, out_value);
+    default:
+        return parse_words(&t, out_value);
     }
 }

@@ -34,7 +34,8 @@ typedef struct options_work {
 
 /* ---- the schema itself ---- */
 
-static int is_key(const char *key) {
+static int is_key(const char *key)
+{
     const size_t n = key != NULL ? strnlen(key, 65) : 0;
     if (n == 0 || n > 64) {
         return 0;
@@ -48,7 +49,8 @@ static int is_key(const char *key) {
     return 1;
 }
 
-static uint32_t find_row(const stator_option_desc *schema, uint32_t count, const char *key) {
+static uint32_t find_row(const stator_option_desc *schema, uint32_t count, const char *key)
+{
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(schema[i].key, key) == 0) {
             return i;
@@ -58,7 +60,8 @@ static uint32_t find_row(const stator_option_desc *schema, uint32_t count, const
 }
 
 static stator_status check_row(const stator_option_desc *schema, uint32_t i, st_arena *arena,
-                               stator_diag **err) {
+                               stator_diag **err)
+{
     const stator_option_desc *row = &schema[i];
     if (!is_key(row->key)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT,
@@ -89,7 +92,8 @@ static stator_status check_row(const stator_option_desc *schema, uint32_t i, st_
 }
 
 stator_status st_options_check_schema(const stator_option_desc *schema, uint32_t count,
-                                      stator_diag **err) {
+                                      stator_diag **err)
+{
     if (count > MAX_SCHEMA || (count > 0 && schema == NULL)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "an option schema of %u rows at %s", count,
                        schema == NULL ? "NULL" : "most 512 are allowed");
@@ -104,7 +108,8 @@ stator_status st_options_check_schema(const stator_option_desc *schema, uint32_t
     }
     for (uint32_t i = 0; i < count && status == STATOR_OK; i++) {
         const char *to = schema[i].renamed_to;
-        if (to != NULL && (find_row(schema, count, to) == count || strcmp(to, schema[i].key) == 0)) {
+        if (to != NULL &&
+            (find_row(schema, count, to) == count || strcmp(to, schema[i].key) == 0)) {
             status = st_fail(err, STATOR_INVALID_ARGUMENT,
                              "option '%s' is renamed to '%.64s', which is not in the schema",
                              schema[i].key, to);
@@ -117,7 +122,8 @@ stator_status st_options_check_schema(const stator_option_desc *schema, uint32_t
 /* ---- setting values ---- */
 
 static stator_status unknown_key(const options_work *w, const char *item, const char *key,
-                                 const st_option_schema *schema, const char *where) {
+                                 const st_option_schema *schema, const char *where)
+{
     const char *names[MAX_SCHEMA] = {NULL};
     uint32_t n = 0;
     for (uint32_t i = 0; i < schema->count && n < MAX_SCHEMA; i++) {
@@ -131,16 +137,17 @@ static stator_status unknown_key(const options_work *w, const char *item, const 
     for (uint32_t i = 0; i < n; i++) {
         st_str_addf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    const stator_status status = st_fail(
-        w->err, STATOR_INVALID_ARGUMENT, "'%s' has no option '%s'%s%s%s%s; its options: %s", item,
-        key, where, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
-        near != NULL ? "'?)" : "", n == 0 || list.data == NULL ? "none" : list.data);
+    const stator_status status =
+        st_fail(w->err, STATOR_INVALID_ARGUMENT, "'%s' has no option '%s'%s%s%s%s; its options: %s",
+                item, key, where, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+                near != NULL ? "'?)" : "", n == 0 || list.data == NULL ? "none" : list.data);
     st_str_deinit(&list);
     return status;
 }
 
 /* Follows renamed_to; says so in the warnings. */
-static uint32_t follow_rename(const options_work *w, uint32_t at, const char *where) {
+static uint32_t follow_rename(const options_work *w, uint32_t at, const char *where)
+{
     const stator_option_desc *schema = w->request->schema;
     for (uint32_t hops = 0; schema[at].renamed_to != NULL && hops < 8; hops++) {
         st_str_addf(&w->options->warnings, "option '%s' of '%s'%s is now called '%s'\n",
@@ -151,7 +158,8 @@ static uint32_t follow_rename(const options_work *w, uint32_t at, const char *wh
 }
 
 static stator_status set_value(const options_work *w, const char *key, const char *text,
-                               uint32_t source, const char *where) {
+                               uint32_t source, const char *where)
+{
     const st_options_request *r = w->request;
     uint32_t at = find_row(r->schema, r->schema_count, key);
     if (at == r->schema_count) {
@@ -188,7 +196,8 @@ static stator_status set_value(const options_work *w, const char *key, const cha
 
 /* "other.key": checked against the other item and left out. */
 static stator_status check_foreign(const options_work *w, const char *space, const char *key,
-                                   const char *text) {
+                                   const char *text)
+{
     const st_options_request *r = w->request;
     st_option_schema schema = {0};
     if (r->foreign == NULL || !r->foreign(r->foreign_self, space, &schema)) {
@@ -213,7 +222,8 @@ static stator_status check_foreign(const options_work *w, const char *space, con
                            w->err);
 }
 
-static stator_status set_given(const options_work *w, const char *key, const char *text) {
+static stator_status set_given(const options_work *w, const char *key, const char *text)
+{
     const char *dot = strchr(key, '.');
     if (text == NULL) {
         return st_fail(w->err, STATOR_INVALID_ARGUMENT, "option '%s' has no value", key);
@@ -233,7 +243,8 @@ static stator_status set_given(const options_work *w, const char *key, const cha
 
 /* ---- environment ---- */
 
-static char env_char(char c) {
+static char env_char(char c)
+{
     if (c >= 'a' && c <= 'z') {
         return (char)(c - 'a' + 'A');
     }
@@ -241,7 +252,8 @@ static char env_char(char c) {
 }
 
 /* "STATOR_OPT_<ITEM>_<KEY>"; key "" gives the prefix. 0 when it does not fit. */
-static int env_name(const char *item, const char *key, char out[MAX_ENV_NAME]) {
+static int env_name(const char *item, const char *key, char out[MAX_ENV_NAME])
+{
     static const char head[] = "STATOR_OPT_";
     if (sizeof head + strlen(item) + strlen(key) + 1 >= MAX_ENV_NAME) {
         return 0;
@@ -260,7 +272,8 @@ static int env_name(const char *item, const char *key, char out[MAX_ENV_NAME]) {
 
 /* Could the rest of a variable's name belong to an item whose name is longer, as in
  * STATOR_OPT_AOT_EAGER_X for the items "aot" and "aot_eager"? Then it is not ours to refuse. */
-static int belongs_to_longer(const st_options_request *r, const char *rest, size_t n) {
+static int belongs_to_longer(const st_options_request *r, const char *rest, size_t n)
+{
     char name[MAX_ENV_NAME];
     st_option_schema schema = {0};
     for (size_t cut = 1; cut < n && r->foreign != NULL; cut++) {
@@ -276,7 +289,9 @@ static int belongs_to_longer(const st_options_request *r, const char *rest, size
             name[len++] = dash ? '-' : '_';
             for (size_t i = 0; i < cut; i++) {
                 const char c = rest[i];
-                name[len++] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c == '_' && dash ? '-' : c);
+                name[len++] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a'
+                                     : c == '_' && dash   ? '-'
+                                                          : c);
             }
             name[len] = '\0';
             if (r->foreign(r->foreign_self, name, &schema)) {
@@ -288,7 +303,8 @@ static int belongs_to_longer(const st_options_request *r, const char *rest, size
 }
 
 /* A variable with our prefix: which row is it for? */
-static stator_status set_from_env(const options_work *w, const char *variable, size_t prefix) {
+static stator_status set_from_env(const options_work *w, const char *variable, size_t prefix)
+{
     const st_options_request *r = w->request;
     const char *equals = strchr(variable, '=');
     const size_t n = (size_t)(equals - variable);
@@ -313,7 +329,8 @@ static stator_status set_from_env(const options_work *w, const char *variable, s
     return unknown_key(w, r->item, key, &schema, " (from the environment)");
 }
 
-static stator_status set_all_from_env(const options_work *w) {
+static stator_status set_all_from_env(const options_work *w)
+{
     char prefix[MAX_ENV_NAME];
     if (!w->request->use_env || getauxval(AT_SECURE) != 0 || environ == NULL ||
         !env_name(w->request->item, "", prefix)) {
@@ -330,7 +347,8 @@ static stator_status set_all_from_env(const options_work *w) {
 
 /* ---- the table ---- */
 
-static stator_status set_defaults(const options_work *w) {
+static stator_status set_defaults(const options_work *w)
+{
     const st_options_request *r = w->request;
     for (uint32_t i = 0; i < r->schema_count; i++) {
         option_slot *slot = &w->options->slots[i];
@@ -345,7 +363,8 @@ static stator_status set_defaults(const options_work *w) {
 }
 
 stator_status st_options_create(st_mem *mem, const st_options_request *request,
-                                stator_options **out_options, stator_diag **err) {
+                                stator_options **out_options, stator_diag **err)
+{
     *out_options = NULL;
     stator_options *options = st_calloc(mem, 1, sizeof *options);
     if (options == NULL) {
@@ -379,7 +398,8 @@ done:
     return STATOR_OK;
 }
 
-void st_options_destroy(stator_options *options) {
+void st_options_destroy(stator_options *options)
+{
     if (options == NULL) {
         return;
     }
@@ -390,11 +410,13 @@ void st_options_destroy(stator_options *options) {
     st_free(mem, options);
 }
 
-const char *st_options_warnings(const stator_options *options) {
+const char *st_options_warnings(const stator_options *options)
+{
     return options->warnings.data != NULL ? options->warnings.data : "";
 }
 
-void st_options_code_key(const stator_options *options, st_str *out) {
+void st_options_code_key(const stator_options *options, st_str *out)
+{
     char number[32];
     for (uint32_t i = 0; i < options->count; i++) {
         const option_slot *slot = &options->slots[i];
@@ -405,15 +427,22 @@ void st_options_code_key(const stator_options *options, st_str *out) {
         switch (slot->row->type) {
         case STATOR_OPTION_BOOL:
         case STATOR_OPTION_I64:
-        case STATOR_OPTION_BYTES: st_str_addf(out, "%" PRId64, slot->value.i); break;
-        case STATOR_OPTION_F64: st_str_add(out, st_format_f64(slot->value.f, number)); break;
-        default: st_str_add(out, slot->value.s != NULL ? slot->value.s : ""); break;
+        case STATOR_OPTION_BYTES:
+            st_str_addf(out, "%" PRId64, slot->value.i);
+            break;
+        case STATOR_OPTION_F64:
+            st_str_add(out, st_format_f64(slot->value.f, number));
+            break;
+        default:
+            st_str_add(out, slot->value.s != NULL ? slot->value.s : "");
+            break;
         }
         st_str_add(out, "\n");
     }
 }
 
-static const option_slot *find_slot(const stator_options *options, const char *key) {
+static const option_slot *find_slot(const stator_options *options, const char *key)
+{
     for (uint32_t i = 0; options != NULL && key != NULL && i < options->count; i++) {
         if (strcmp(options->slots[i].row->key, key) == 0) {
             return &options->slots[i];
@@ -422,29 +451,34 @@ static const option_slot *find_slot(const stator_options *options, const char *k
     return NULL;
 }
 
-int st_options_is_set(const stator_options *options, const char *key) {
+int st_options_is_set(const stator_options *options, const char *key)
+{
     const option_slot *slot = find_slot(options, key);
     return slot != NULL && slot->is_set != 0;
 }
 
-static int32_t get_bool(const stator_options *options, const char *key) {
+static int32_t get_bool(const stator_options *options, const char *key)
+{
     const option_slot *slot = find_slot(options, key);
     return slot != NULL && slot->row->type == STATOR_OPTION_BOOL && slot->value.i != 0;
 }
 
-static int64_t get_i64(const stator_options *options, const char *key) {
+static int64_t get_i64(const stator_options *options, const char *key)
+{
     const option_slot *slot = find_slot(options, key);
     const int fits = slot != NULL && (slot->row->type == STATOR_OPTION_I64 ||
                                       slot->row->type == STATOR_OPTION_BYTES);
     return fits ? slot->value.i : 0;
 }
 
-static double get_f64(const stator_options *options, const char *key) {
+static double get_f64(const stator_options *options, const char *key)
+{
     const option_slot *slot = find_slot(options, key);
     return slot != NULL && slot->row->type == STATOR_OPTION_F64 ? slot->value.f : 0.0;
 }
 
-static const char *get_str(const stator_options *options, const char *key) {
+static const char *get_str(const stator_options *options, const char *key)
+{
     const option_slot *slot = find_slot(options, key);
     return slot != NULL && slot->value.s != NULL ? slot->value.s : "";
 }

@@ -1,8 +1,8 @@
 /* Option values: parsed and validated by the host alone, against the schema of the item they are
  * for.
  *
- * In: a schema (stator_option_desc rows), "key=value" pairs, the environment. Out: stator_options, a
- * table with one typed value per schema row. Precedence: given pairs, then the variable
+ * In: a schema (stator_option_desc rows), "key=value" pairs, the environment. Out: stator_options,
+ * a table with one typed value per schema row. Precedence: given pairs, then the variable
  * STATOR_OPT_<ITEM>_<KEY> (upper case, every character that is not a letter or digit becomes '_'),
  * then the default. A key "other.key" is checked against the schema of the item `other` and then
  * left out, so that one set of options serves several backends.
@@ -19,7 +19,8 @@
 typedef struct st_option_schema {
     const stator_option_desc *options; /* full-size rows, one after the other */
     uint32_t count;
-    /* When the item cannot be loaded: what its note lists, comma-separated (NULL: anything goes). */
+    /* When the item cannot be loaded: what its note lists, comma-separated (NULL: anything goes).
+     */
     const char *names_only;
     uint32_t is_names_only;
 } st_option_schema;
@@ -50,7 +51,8 @@ void st_options_code_key(const stator_options *options, st_str *out);
 /* 1 when the key was given or came from the environment, 0 when it has its default. */
 int st_options_is_set(const stator_options *options, const char *key);
 
-/* Checks a schema itself: names, types, ranges, defaults. INVALID_ARGUMENT says which row is wrong. */
+/* Checks a schema itself: names, types, ranges, defaults. INVALID_ARGUMENT says which row is wrong.
+ */
 stator_status st_options_check_schema(const stator_option_desc *schema, uint32_t count,
                                       stator_diag **err);
 

@@ -12,21 +12,24 @@
 
 enum { MAX_NAMES = 512, PATH_SIZE = 4096 };
 
-static const char *const state_names[] = {
-    "AVAILABLE",  "NO_DEVICE",       "MISSING_DEPENDENCY", "ABI_TOO_OLD", "ABI_TOO_NEW",
-    "WRONG_ARCH", "BAD_FILE",        "UNTRUSTED_PATH",     "NAME_CLASH",  "DISABLED",
-    "INIT_FAILED", "CRASHED_IN_PROBE", "INVALID"};
+static const char *const state_names[] = {"AVAILABLE",   "NO_DEVICE",      "MISSING_DEPENDENCY",
+                                          "ABI_TOO_OLD", "ABI_TOO_NEW",    "WRONG_ARCH",
+                                          "BAD_FILE",    "UNTRUSTED_PATH", "NAME_CLASH",
+                                          "DISABLED",    "INIT_FAILED",    "CRASHED_IN_PROBE",
+                                          "INVALID"};
 _Static_assert(sizeof state_names / sizeof state_names[0] == ST_STATE_COUNT, "state names");
 
 static const char *const origin_names[] = {"api",  "files-env", "path-env", "plugin-dir",
                                            "user", "libdir",    "usr-local"};
 _Static_assert(sizeof origin_names / sizeof origin_names[0] == ST_ORIGIN_COUNT, "origin names");
 
-const char *st_state_name(uint32_t state) {
+const char *st_state_name(uint32_t state)
+{
     return state < ST_STATE_COUNT ? state_names[state] : "INVALID";
 }
 
-uint32_t st_state_parse(const char *text) {
+uint32_t st_state_parse(const char *text)
+{
     uint32_t state = 0;
     while (state < ST_STATE_COUNT && strcmp(text, state_names[state]) != 0) {
         state++;
@@ -34,7 +37,8 @@ uint32_t st_state_parse(const char *text) {
     return state;
 }
 
-const char *st_registry_textf(st_registry *registry, const char *format, ...) {
+const char *st_registry_textf(st_registry *registry, const char *format, ...)
+{
     va_list args;
     va_list again;
     va_start(args, format);
@@ -52,7 +56,8 @@ const char *st_registry_textf(st_registry *registry, const char *format, ...) {
 /* ---- rows ---- */
 
 static stator_status push_item(st_registry *registry, st_plugin *plugin, const st_note_item *from,
-                               st_verdict verdict, stator_diag **err) {
+                               st_verdict verdict, stator_diag **err)
+{
     st_registry_item *item = st_arena_zalloc(&registry->arena, 1, sizeof *item);
     if (item == NULL) {
         return st_fail_oom(err);
@@ -80,15 +85,16 @@ static stator_status push_item(st_registry *registry, st_plugin *plugin, const s
 }
 
 stator_status st_registry_add_rows(st_registry *registry, st_plugin *plugin, st_verdict verdict,
-                                   stator_diag **err) {
+                                   stator_diag **err)
+{
     const uint32_t before = registry->items.count;
     const st_note_item unknown = {.name = plugin->file_name};
     const int has_note = plugin->note.name != NULL;
     const uint32_t n = has_note ? plugin->note.item_count : 1;
     stator_status status = STATOR_OK;
     for (uint32_t i = 0; i < n && status == STATOR_OK; i++) {
-        status = push_item(registry, plugin, has_note ? &plugin->note.items[i] : &unknown, verdict,
-                           err);
+        status =
+            push_item(registry, plugin, has_note ? &plugin->note.items[i] : &unknown, verdict, err);
     }
     st_plugin **slot = status == STATOR_OK ? st_vec_push(registry->mem, &registry->plugins) : NULL;
     if (slot == NULL) {
@@ -99,16 +105,19 @@ stator_status st_registry_add_rows(st_registry *registry, st_plugin *plugin, st_
     return STATOR_OK;
 }
 
-static int same_name(const st_registry_item *a, const st_registry_item *b) {
+static int same_name(const st_registry_item *a, const st_registry_item *b)
+{
     return a->kind == b->kind && strcmp(a->name, b->name) == 0;
 }
 
-static int was_usable(const st_registry_item *item) {
+static int was_usable(const st_registry_item *item)
+{
     return item->found.state == ST_STATE_AVAILABLE;
 }
 
 /* Does a win over b? Usable before unusable, then the better rank, then the earlier row. */
-static int beats(const st_registry_item *a, const st_registry_item *b) {
+static int beats(const st_registry_item *a, const st_registry_item *b)
+{
     if (was_usable(a) != was_usable(b)) {
         return was_usable(a);
     }
@@ -118,7 +127,8 @@ static int beats(const st_registry_item *a, const st_registry_item *b) {
     return a->index < b->index;
 }
 
-void st_registry_resolve(st_registry *registry) {
+void st_registry_resolve(st_registry *registry)
+{
     const st_item_list *items = &registry->items;
     for (uint32_t i = 0; i < items->count; i++) {
         st_registry_item *item = items->data[i];
@@ -129,16 +139,18 @@ void st_registry_resolve(st_registry *registry) {
             }
         }
         item->is_winner = winner == item;
-        const int is_shadowed = winner != item && was_usable(winner) &&
-                                winner->plugin->origin < item->plugin->origin;
+        const int is_shadowed =
+            winner != item && was_usable(winner) && winner->plugin->origin < item->plugin->origin;
         item->shadowed_by = is_shadowed ? winner : NULL;
     }
 }
 
 /* ---- creation ---- */
 
-/* Finds libstator.so by an address of its own. A program that holds the host statically has none. */
-static stator_status find_library(st_registry *registry, stator_diag **err) {
+/* Finds libstator.so by an address of its own. A program that holds the host statically has none.
+ */
+static stator_status find_library(st_registry *registry, stator_diag **err)
+{
     char path[PATH_SIZE];
     char exe[PATH_SIZE];
     Dl_info info;
@@ -149,11 +161,13 @@ static stator_status find_library(st_registry *registry, stator_diag **err) {
     }
     const char *slash = strrchr(path, '/');
     registry->lib_path = st_strdup(registry->mem, path);
-    registry->lib_dir = st_strndup(registry->mem, path, slash == path ? 1 : (uint64_t)(slash - path));
+    registry->lib_dir =
+        st_strndup(registry->mem, path, slash == path ? 1 : (uint64_t)(slash - path));
     return registry->lib_path != NULL && registry->lib_dir != NULL ? STATOR_OK : st_fail_oom(err);
 }
 
-static stator_status set_library(st_registry *registry, const char *lib_dir, stator_diag **err) {
+static stator_status set_library(st_registry *registry, const char *lib_dir, stator_diag **err)
+{
     char path[PATH_SIZE];
     char file[PATH_SIZE];
     if (realpath(lib_dir, path) == NULL) {
@@ -161,13 +175,14 @@ static stator_status set_library(st_registry *registry, const char *lib_dir, sta
     }
     const int n = snprintf(file, sizeof file, "%s/libstator.so", path);
     registry->lib_dir = st_strdup(registry->mem, path);
-    registry->lib_path = st_strdup(registry->mem, n > 0 && (size_t)n < sizeof file &&
-                                                          access(file, F_OK) == 0 ? file : path);
+    registry->lib_path = st_strdup(
+        registry->mem, n > 0 && (size_t)n < sizeof file && access(file, F_OK) == 0 ? file : path);
     return registry->lib_path != NULL && registry->lib_dir != NULL ? STATOR_OK : st_fail_oom(err);
 }
 
 static stator_status fill(st_registry *registry, const st_registry_options *options,
-                          stator_diag **err) {
+                          stator_diag **err)
+{
     for (uint32_t i = 0; i < options->plugin_dir_count; i++) {
         char **slot = st_vec_push(registry->mem, &registry->plugin_dirs);
         if (slot == NULL) {
@@ -185,7 +200,8 @@ static stator_status fill(st_registry *registry, const st_registry_options *opti
 }
 
 stator_status st_registry_create(const st_registry_options *options, st_registry **out_registry,
-                                 stator_diag **err) {
+                                 stator_diag **err)
+{
     *out_registry = NULL;
     st_registry *registry = st_calloc(options->mem, 1, sizeof *registry);
     if (registry == NULL) {
@@ -206,7 +222,8 @@ stator_status st_registry_create(const st_registry_options *options, st_registry
     return STATOR_OK;
 }
 
-void st_registry_destroy(st_registry *registry) {
+void st_registry_destroy(st_registry *registry)
+{
     if (registry == NULL) {
         return;
     }
@@ -237,7 +254,8 @@ void st_registry_destroy(st_registry *registry) {
 
 /* ---- reading ---- */
 
-stator_status st_registry_ensure_scan(st_registry *registry, stator_diag **err) {
+stator_status st_registry_ensure_scan(st_registry *registry, stator_diag **err)
+{
     if (registry->is_scanned) {
         return STATOR_OK;
     }
@@ -246,14 +264,16 @@ stator_status st_registry_ensure_scan(st_registry *registry, stator_diag **err) 
     return STATOR_OK;
 }
 
-stator_status st_registry_scan(st_registry *registry, stator_diag **err) {
+stator_status st_registry_scan(st_registry *registry, stator_diag **err)
+{
     pthread_mutex_lock(&registry->lock);
     const stator_status status = st_registry_ensure_scan(registry, err);
     pthread_mutex_unlock(&registry->lock);
     return status;
 }
 
-uint32_t st_registry_count(st_registry *registry) {
+uint32_t st_registry_count(st_registry *registry)
+{
     pthread_mutex_lock(&registry->lock);
     (void)st_registry_ensure_scan(registry, NULL);
     const uint32_t count = registry->items.count;
@@ -261,7 +281,8 @@ uint32_t st_registry_count(st_registry *registry) {
     return count;
 }
 
-const st_registry_item *st_registry_at(st_registry *registry, uint32_t index) {
+const st_registry_item *st_registry_at(st_registry *registry, uint32_t index)
+{
     pthread_mutex_lock(&registry->lock);
     const st_registry_item *item =
         index < registry->items.count ? registry->items.data[index] : NULL;
@@ -269,7 +290,8 @@ const st_registry_item *st_registry_at(st_registry *registry, uint32_t index) {
     return item;
 }
 
-static const char *winner_path(const st_registry_item *winner) {
+static const char *winner_path(const st_registry_item *winner)
+{
     if (winner == NULL) {
         return NULL;
     }
@@ -277,7 +299,8 @@ static const char *winner_path(const st_registry_item *winner) {
 }
 
 void st_registry_info(st_registry *registry, const st_registry_item *item,
-                      stator_item_info *out_info) {
+                      stator_item_info *out_info)
+{
     const st_plugin *plugin = item->plugin;
     const uint32_t wanted = out_info->struct_size;
     const uint32_t size = wanted == 0 || wanted > sizeof *out_info ? sizeof *out_info : wanted;
@@ -308,13 +331,23 @@ void st_registry_info(st_registry *registry, const st_registry_item *item,
     memcpy(out_info, &info, size);
 }
 
-const char *st_registry_item_name(const st_registry_item *item) { return item->name; }
+const char *st_registry_item_name(const st_registry_item *item)
+{
+    return item->name;
+}
 
-uint32_t st_registry_item_kind(const st_registry_item *item) { return item->kind; }
+uint32_t st_registry_item_kind(const st_registry_item *item)
+{
+    return item->kind;
+}
 
-const char *st_registry_item_extensions(const st_registry_item *item) { return item->extensions; }
+const char *st_registry_item_extensions(const st_registry_item *item)
+{
+    return item->extensions;
+}
 
-int st_registry_item_wins(st_registry *registry, const st_registry_item *item) {
+int st_registry_item_wins(st_registry *registry, const st_registry_item *item)
+{
     pthread_mutex_lock(&registry->lock);
     const int wins = item->is_winner != 0;
     pthread_mutex_unlock(&registry->lock);
@@ -324,7 +357,8 @@ int st_registry_item_wins(st_registry *registry, const st_registry_item *item) {
 /* ---- lookup ---- */
 
 stator_status st_registry_fail_unusable(st_registry *registry, const st_registry_item *item,
-                                        stator_diag **err) {
+                                        stator_diag **err)
+{
     (void)registry;
     const int is_new = err != NULL && *err == NULL;
     const stator_status status =
@@ -340,7 +374,8 @@ stator_status st_registry_fail_unusable(st_registry *registry, const st_registry
 
 /* "eager, aot_eager, cuda (NO_DEVICE)"; also gathers the names for did-you-mean. */
 static uint32_t list_names(const st_registry *registry, uint32_t kind, st_str *text,
-                           const char **names) {
+                           const char **names)
+{
     uint32_t n = 0;
     for (uint32_t i = 0; i < registry->items.count && n < MAX_NAMES; i++) {
         const st_registry_item *item = registry->items.data[i];
@@ -357,7 +392,8 @@ static uint32_t list_names(const st_registry *registry, uint32_t kind, st_str *t
 }
 
 static stator_status fail_unknown(st_registry *registry, uint32_t kind, const char *name,
-                                  stator_diag **err) {
+                                  stator_diag **err)
+{
     const char *names[MAX_NAMES] = {NULL};
     st_str list;
     st_str_init(&list, registry->mem);
@@ -380,7 +416,8 @@ static stator_status fail_unknown(st_registry *registry, uint32_t kind, const ch
 }
 
 static const st_registry_item *find_row(const st_registry *registry, uint32_t kind,
-                                        const char *name, int by_alias) {
+                                        const char *name, int by_alias)
+{
     for (uint32_t i = 0; i < registry->items.count; i++) {
         const st_registry_item *item = registry->items.data[i];
         if (item->kind == kind && item->is_winner &&
@@ -393,7 +430,8 @@ static const st_registry_item *find_row(const st_registry *registry, uint32_t ki
 
 /* Scan done, lock held. */
 static stator_status find_locked(st_registry *registry, uint32_t kind, const char *name,
-                                 const st_registry_item **out_item, stator_diag **err) {
+                                 const st_registry_item **out_item, stator_diag **err)
+{
     *out_item = find_row(registry, kind, name, 0);
     if (*out_item == NULL) {
         *out_item = find_row(registry, kind, name, 1);
@@ -405,7 +443,8 @@ static stator_status find_locked(st_registry *registry, uint32_t kind, const cha
 }
 
 stator_status st_registry_find(st_registry *registry, uint32_t kind, const char *name,
-                               const st_registry_item **out_item, stator_diag **err) {
+                               const st_registry_item **out_item, stator_diag **err)
+{
     *out_item = NULL;
     pthread_mutex_lock(&registry->lock);
     stator_status status = st_registry_ensure_scan(registry, err);
@@ -417,7 +456,8 @@ stator_status st_registry_find(st_registry *registry, uint32_t kind, const char 
 }
 
 stator_status st_registry_default_backend(st_registry *registry, const st_registry_item **out_item,
-                                          stator_diag **err) {
+                                          stator_diag **err)
+{
     const st_registry_item *best = NULL;
     *out_item = NULL;
     pthread_mutex_lock(&registry->lock);

@@ -1,5 +1,5 @@
-/* The plugin registry: which backends, frontends, passes and op libraries exist, in which state each
- * is, and their descriptors once loaded.
+/* The plugin registry: which backends, frontends, passes and op libraries exist, in which state
+ * each is, and their descriptors once loaded.
  *
  * In: folders and files to search (docs/abi.md, "Discovery"), the host table handed to plugins.
  * Out: rows (one per item, never moved or removed), and on demand loaded descriptors.
@@ -84,9 +84,9 @@ typedef struct st_loaded {
     const char *version;  /* of the plugin */
 } st_loaded;
 
-/* Loads the item's plugin when it is not yet (dlopen, query, validation, init; a backend is probed),
- * and gives its descriptor, which lives as long as the registry. UNAVAILABLE with state, reason and
- * hint when the item cannot be used. */
+/* Loads the item's plugin when it is not yet (dlopen, query, validation, init; a backend is
+ * probed), and gives its descriptor, which lives as long as the registry. UNAVAILABLE with state,
+ * reason and hint when the item cannot be used. */
 stator_status st_registry_load(st_registry *registry, const st_registry_item *item,
                                const st_loaded **out_loaded, stator_diag **err);
 /* find + load. */
@@ -96,8 +96,8 @@ stator_status st_registry_get(st_registry *registry, uint32_t kind, const char *
  * plugin may hold several). Items that fail get their state and are left out. Stops and returns
  * when fn gives something else than STATOR_OK. */
 stator_status st_registry_each(st_registry *registry, uint32_t kind,
-                               stator_status (*fn)(void *self, const st_loaded *loaded),
-                               void *self, stator_diag **err);
+                               stator_status (*fn)(void *self, const st_loaded *loaded), void *self,
+                               stator_diag **err);
 
 /* Registers a backend of the application: highest rank, origin "api". INVALID_ARGUMENT when the
  * descriptor is not valid, ALREADY_EXISTS when another registered one has this name. */

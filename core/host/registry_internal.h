@@ -1,8 +1,8 @@
 /* What the files of the registry share; nobody else includes this.
  *
  *   registry.c        rows, lookup, texts          registry_scan.c   folders -> rows with states
- *   registry_load.c   state machine of loading     registry_probe.c  the child process, memory of it
- *   loader.c          dlopen, query, identity      descriptor.c      validation, full-size copies
+ *   registry_load.c   state machine of loading     registry_probe.c  the child process, memory of
+ * it loader.c          dlopen, query, identity      descriptor.c      validation, full-size copies
  *   allow_list.c      sha256 of the file
  *
  * Locking: `lock` guards every mutable field of plugins and items, the arena and the list of rows.
@@ -78,8 +78,8 @@ typedef struct st_plugin {
     const char *note_text;
     uint64_t note_len;
     const char *build_id;
-    pthread_t loader;    /* while BUSY */
-    st_verdict failure;  /* when FAILED */
+    pthread_t loader;                /* while BUSY */
+    st_verdict failure;              /* when FAILED */
     const stator_plugin *descriptor; /* as the plugin gave it */
     void *self;
     uint32_t is_initialised;
@@ -99,7 +99,7 @@ struct st_registry_item {
     int32_t priority;
     /* Guarded by the registry's lock from here on. */
     st_verdict verdict;
-    st_verdict found;    /* the verdict of the listing alone, without probe or load */
+    st_verdict found;     /* the verdict of the listing alone, without probe or load */
     uint32_t is_recalled; /* verdict comes from an earlier probe of this build */
     uint32_t is_winner;
     const st_registry_item *shadowed_by;
@@ -207,7 +207,8 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
 
 /* ---- registry_probe.c ---- */
 
-/* What an earlier probe of this very build left: 1 and a verdict when it was a refusal. Lock held. */
+/* What an earlier probe of this very build left: 1 and a verdict when it was a refusal. Lock held.
+ */
 int st_probe_recall(st_registry *registry, const st_plugin *plugin, const char *item,
                     st_verdict *out_verdict);
 

@@ -16,7 +16,8 @@
 /* ---- probe of one backend in this process ---- */
 
 void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *reason,
-                      size_t reason_size, char *hint, size_t hint_size) {
+                      size_t reason_size, char *hint, size_t hint_size)
+{
     *out_verdict = (st_verdict){.state = ST_STATE_AVAILABLE};
     if (loaded->desc->kind != STATOR_KIND_BACKEND || loaded->as.backend->probe == NULL) {
         return;
@@ -32,8 +33,8 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
                  text != NULL ? text
                  : is_device  ? "connect or switch on the device, or choose another backend"
                               : "see the plugin's own documentation");
-        *out_verdict = (st_verdict){is_device ? ST_STATE_NO_DEVICE : ST_STATE_INIT_FAILED, reason,
-                                    hint};
+        *out_verdict =
+            (st_verdict){is_device ? ST_STATE_NO_DEVICE : ST_STATE_INIT_FAILED, reason, hint};
     }
     st_diag_release(why);
 }
@@ -41,7 +42,8 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
 /* ---- publishing ---- */
 
 /* The loaded items a row stands for begin here; NULL when there is none. */
-static const st_loaded *match_row(const st_plugin *plugin, const st_registry_item *item) {
+static const st_loaded *match_row(const st_plugin *plugin, const st_registry_item *item)
+{
     for (uint32_t i = 0; i < plugin->loaded_count; i++) {
         const stator_item *desc = plugin->loaded[i].desc;
         const int by_name = item->is_named || item->kind <= STATOR_KIND_FRONTEND;
@@ -52,7 +54,8 @@ static const st_loaded *match_row(const st_plugin *plugin, const st_registry_ite
     return NULL;
 }
 
-static st_verdict keep_verdict(st_registry *registry, st_verdict v) {
+static st_verdict keep_verdict(st_registry *registry, st_verdict v)
+{
     if (v.reason != NULL) {
         v.reason = st_registry_textf(registry, "%s", v.reason);
     }
@@ -62,13 +65,15 @@ static st_verdict keep_verdict(st_registry *registry, st_verdict v) {
     return v;
 }
 
-static int is_open_for_load(const st_registry_item *item) {
+static int is_open_for_load(const st_registry_item *item)
+{
     return item->verdict.state == ST_STATE_AVAILABLE ||
            (item->is_recalled && item->verdict.state != ST_STATE_CRASHED_IN_PROBE);
 }
 
 /* Facts that only the descriptor knows when the note left them out. */
-static void complete_row(st_registry_item *item, const st_loaded *loaded) {
+static void complete_row(st_registry_item *item, const st_loaded *loaded)
+{
     item->option_count = loaded->desc->option_count;
     if (item->kind == STATOR_KIND_BACKEND) {
         item->priority = loaded->as.backend->priority;
@@ -77,7 +82,8 @@ static void complete_row(st_registry_item *item, const st_loaded *loaded) {
     }
 }
 
-static void publish_failure(st_registry *registry, st_plugin *plugin, st_verdict verdict) {
+static void publish_failure(st_registry *registry, st_plugin *plugin, st_verdict verdict)
+{
     plugin->failure = keep_verdict(registry, verdict);
     plugin->load_state = ST_LOAD_FAILED;
     for (uint32_t i = 0; i < registry->items.count; i++) {
@@ -92,7 +98,8 @@ static void publish_failure(st_registry *registry, st_plugin *plugin, st_verdict
 /* Probes are run before the lock is taken; probe_of[i] belongs to loaded[i]. */
 static stator_status publish_success(st_registry *registry, st_plugin *plugin,
                                      const st_load_result *result, const st_verdict *probe_of,
-                                     stator_diag **err) {
+                                     stator_diag **err)
+{
     st_plugin **slot = st_vec_push(registry->mem, &registry->initialised);
     if (slot == NULL) {
         return st_fail_oom(err);
@@ -131,9 +138,9 @@ typedef struct probe_texts {
 
 /* Everything that runs plugin code. Lock not held. On success the probes' verdicts are in the
  * result's arena. */
-static stator_status load_unlocked(st_registry *registry, st_plugin *plugin,
-                                   st_load_result *result, st_verdict **out_probes,
-                                   stator_diag **err) {
+static stator_status load_unlocked(st_registry *registry, st_plugin *plugin, st_load_result *result,
+                                   st_verdict **out_probes, stator_diag **err)
+{
     st_plugin_load(registry, plugin, result);
     if (result->is_out_of_memory) {
         return st_fail_oom(err);
@@ -151,8 +158,8 @@ static stator_status load_unlocked(st_registry *registry, st_plugin *plugin,
         loaded->self = result->self;
         loaded->build_id = plugin->build_id;
         loaded->version = plugin->note.version;
-        st_probe_verdict(loaded, &probes[i], texts[i].reason, sizeof texts[i].reason,
-                         texts[i].hint, sizeof texts[i].hint);
+        st_probe_verdict(loaded, &probes[i], texts[i].reason, sizeof texts[i].reason, texts[i].hint,
+                         sizeof texts[i].hint);
     }
     *out_probes = probes;
     return STATOR_OK;
@@ -160,7 +167,8 @@ static stator_status load_unlocked(st_registry *registry, st_plugin *plugin,
 
 /* Rows are tied to loaded items before these are published. */
 static void tie_rows(const st_registry *registry, const st_plugin *plugin,
-                     const st_load_result *result) {
+                     const st_load_result *result)
+{
     for (uint32_t i = 0; i < registry->items.count; i++) {
         const st_registry_item *item = registry->items.data[i];
         for (uint32_t k = 0; k < result->loaded_count && item->plugin == plugin; k++) {
@@ -174,7 +182,8 @@ static void tie_rows(const st_registry *registry, const st_plugin *plugin,
 }
 
 /* Lock held; gives it up and takes it again. */
-static stator_status load_plugin(st_registry *registry, st_plugin *plugin, stator_diag **err) {
+static stator_status load_plugin(st_registry *registry, st_plugin *plugin, stator_diag **err)
+{
     st_load_result result;
     st_verdict *probes = NULL;
     plugin->load_state = ST_LOAD_BUSY;
@@ -201,7 +210,8 @@ static stator_status load_plugin(st_registry *registry, st_plugin *plugin, stato
     return status;
 }
 
-static int is_loading_something(const st_registry *registry) {
+static int is_loading_something(const st_registry *registry)
+{
     for (uint32_t i = 0; i < registry->plugins.count; i++) {
         if (registry->plugins.data[i]->load_state == ST_LOAD_BUSY &&
             pthread_equal(registry->plugins.data[i]->loader, pthread_self())) {
@@ -212,7 +222,8 @@ static int is_loading_something(const st_registry *registry) {
 }
 
 /* Lock held. Leaves the plugin DONE or FAILED. */
-static stator_status ensure_loaded(st_registry *registry, st_plugin *plugin, stator_diag **err) {
+static stator_status ensure_loaded(st_registry *registry, st_plugin *plugin, stator_diag **err)
+{
     while (plugin->load_state == ST_LOAD_BUSY) {
         if (is_loading_something(registry)) {
             return st_fail(err, STATOR_FAILED_PRECONDITION,
@@ -226,7 +237,8 @@ static stator_status ensure_loaded(st_registry *registry, st_plugin *plugin, sta
 }
 
 static stator_status load_locked(st_registry *registry, st_registry_item *item,
-                                 const st_loaded **out_loaded, stator_diag **err) {
+                                 const st_loaded **out_loaded, stator_diag **err)
+{
     if (is_open_for_load(item) && item->plugin->path != NULL) {
         ST_TRY(ensure_loaded(registry, item->plugin, err));
     }
@@ -235,12 +247,14 @@ static stator_status load_locked(st_registry *registry, st_registry_item *item,
 }
 
 /* Rows are the registry's own; callers see them const. */
-static st_registry_item *own(const st_registry_item *item) {
+static st_registry_item *own(const st_registry_item *item)
+{
     return (st_registry_item *)(uintptr_t)item;
 }
 
 stator_status st_registry_load(st_registry *registry, const st_registry_item *item,
-                               const st_loaded **out_loaded, stator_diag **err) {
+                               const st_loaded **out_loaded, stator_diag **err)
+{
     *out_loaded = atomic_load_explicit(&own(item)->loaded, memory_order_acquire);
     if (*out_loaded != NULL) {
         return STATOR_OK;
@@ -252,7 +266,8 @@ stator_status st_registry_load(st_registry *registry, const st_registry_item *it
 }
 
 stator_status st_registry_get(st_registry *registry, uint32_t kind, const char *name,
-                              const st_loaded **out_loaded, stator_diag **err) {
+                              const st_loaded **out_loaded, stator_diag **err)
+{
     const st_registry_item *item = NULL;
     *out_loaded = NULL;
     ST_TRY(st_registry_find(registry, kind, name, &item, err));
@@ -261,7 +276,8 @@ stator_status st_registry_get(st_registry *registry, uint32_t kind, const char *
 
 /* Calls fn for the loaded items one row stands for. No lock held. */
 static stator_status visit_row(const st_registry_item *item, const st_loaded *first,
-                               stator_status (*fn)(void *, const st_loaded *), void *self) {
+                               stator_status (*fn)(void *, const st_loaded *), void *self)
+{
     const st_plugin *plugin = item->plugin;
     const int is_one = item->is_named || item->kind <= STATOR_KIND_FRONTEND;
     if (is_one) {
@@ -276,8 +292,9 @@ static stator_status visit_row(const st_registry_item *item, const st_loaded *fi
 }
 
 stator_status st_registry_each(st_registry *registry, uint32_t kind,
-                               stator_status (*fn)(void *self, const st_loaded *loaded),
-                               void *self, stator_diag **err) {
+                               stator_status (*fn)(void *self, const st_loaded *loaded), void *self,
+                               stator_diag **err)
+{
     ST_TRY(st_registry_scan(registry, err));
     const st_registry_item *item;
     for (uint32_t i = 0; (item = st_registry_at(registry, i)) != NULL; i++) {
@@ -305,7 +322,8 @@ typedef struct device_list {
     int failed;
 } device_list;
 
-static void add_device(void *self, const stator_device_info *device) {
+static void add_device(void *self, const stator_device_info *device)
+{
     device_list *list = self;
     if (device == NULL || list->failed || list->rows.count >= 1024) {
         return;
@@ -321,7 +339,8 @@ static void add_device(void *self, const stator_device_info *device) {
 }
 
 /* A backend without the slot `devices` runs on the machine's own processor. */
-static void add_host_cpu(device_list *list) {
+static void add_host_cpu(device_list *list)
+{
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_bytes = sysconf(_SC_PAGESIZE);
     const stator_device_info cpu = {
@@ -334,7 +353,8 @@ static void add_host_cpu(device_list *list) {
 
 /* Copies rows into the registry and shows them. Lock held. */
 static stator_status show_devices(st_registry *registry, st_registry_item *item,
-                                  const device_list *list, stator_diag **err) {
+                                  const device_list *list, stator_diag **err)
+{
     stator_device_info *rows =
         st_arena_zalloc(&registry->arena, list->rows.count + 1u, sizeof *rows);
     if (rows == NULL || list->failed) {
@@ -351,7 +371,8 @@ static stator_status show_devices(st_registry *registry, st_registry_item *item,
 }
 
 /* The loaded item of a row, also when its probe refused it; NULL when the plugin is not loaded. */
-static const st_loaded *loaded_of_row(st_registry *registry, const st_registry_item *item) {
+static const st_loaded *loaded_of_row(st_registry *registry, const st_registry_item *item)
+{
     pthread_mutex_lock(&registry->lock);
     const st_loaded *loaded =
         item->plugin->load_state == ST_LOAD_DONE ? match_row(item->plugin, item) : NULL;
@@ -360,7 +381,8 @@ static const st_loaded *loaded_of_row(st_registry *registry, const st_registry_i
 }
 
 stator_status st_registry_probe_here(st_registry *registry, st_registry_item *item,
-                                     stator_diag **err) {
+                                     stator_diag **err)
+{
     const st_loaded *loaded = NULL;
     device_list list = {.mem = registry->mem};
     if (st_registry_load(registry, item, &loaded, NULL) == STATOR_RESOURCE_EXHAUSTED) {
@@ -395,7 +417,8 @@ stator_status st_registry_probe_here(st_registry *registry, st_registry_item *it
 
 /* Fills a plugin that stands for one registered backend. */
 static stator_status make_static(st_registry *registry, const stator_backend *backend, void *self,
-                                 st_plugin *plugin, stator_diag **err) {
+                                 st_plugin *plugin, stator_diag **err)
+{
     st_arena_init(&plugin->arena, registry->mem);
     st_loaded *loaded = st_arena_zalloc(&plugin->arena, 1, sizeof *loaded);
     st_note_item *row = st_arena_zalloc(&plugin->arena, 1, sizeof *row);
@@ -421,8 +444,8 @@ static stator_status make_static(st_registry *registry, const stator_backend *ba
                           .priority = loaded->as.backend->priority};
     plugin->origin = ST_ORIGIN_API;
     plugin->file_name = loaded->desc->name;
-    plugin->note = (st_note){.name = loaded->desc->name, .abi = abi, .items = row,
-                             .item_count = 1, .sanitizer = ""};
+    plugin->note = (st_note){
+        .name = loaded->desc->name, .abi = abi, .items = row, .item_count = 1, .sanitizer = ""};
     plugin->self = self;
     plugin->loaded = loaded;
     plugin->loaded_count = 1;
@@ -431,7 +454,8 @@ static stator_status make_static(st_registry *registry, const stator_backend *ba
 }
 
 static stator_status add_static_locked(st_registry *registry, const stator_backend *backend,
-                                       void *self, stator_diag **err) {
+                                       void *self, stator_diag **err)
+{
     st_plugin *plugin = st_arena_zalloc(&registry->arena, 1, sizeof *plugin);
     if (plugin == NULL) {
         return st_fail_oom(err);
@@ -460,7 +484,8 @@ static stator_status add_static_locked(st_registry *registry, const stator_backe
 }
 
 stator_status st_registry_add_static(st_registry *registry, const stator_backend *backend,
-                                     void *self, stator_diag **err) {
+                                     void *self, stator_diag **err)
+{
     if (backend == NULL) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "no backend was given");
     }
@@ -472,7 +497,8 @@ stator_status st_registry_add_static(st_registry *registry, const stator_backend
 
 /* ---- schemas for namespaced options ---- */
 
-int st_registry_option_schema(void *self, const char *name, struct st_option_schema *out) {
+int st_registry_option_schema(void *self, const char *name, struct st_option_schema *out)
+{
     st_registry *registry = self;
     const st_registry_item *item = NULL;
     const st_loaded *loaded = NULL;

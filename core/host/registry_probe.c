@@ -11,9 +11,9 @@
  *
  *   BUILD-ID \t PATH \t ITEM \t STAMP \t STATE \t REASON \t HINT
  *
- * It counts while build id, path and stamp are the same; the stamp changes with a boot and with each
- * run of ldconfig, which installing a driver brings. Every probe replaces the line. The file can
- * only refuse a plugin, never make one usable. */
+ * It counts while build id, path and stamp are the same; the stamp changes with a boot and with
+ * each run of ldconfig, which installing a driver brings. Every probe replaces the line. The file
+ * can only refuse a plugin, never make one usable. */
 #define _GNU_SOURCE
 #include "core/host/registry_internal.h"
 
@@ -41,7 +41,8 @@ enum {
 
 /* ---- memory of refusals ---- */
 
-static int memory_path(char out[PATH_SIZE], int make_folders) {
+static int memory_path(char out[PATH_SIZE], int make_folders)
+{
     const char *cache = secure_getenv("XDG_CACHE_HOME");
     const char *home = secure_getenv("HOME");
     int n = 0;
@@ -65,7 +66,8 @@ static int memory_path(char out[PATH_SIZE], int make_folders) {
 }
 
 /* What must not have changed for a refusal to stand. */
-static void make_stamp(char out[96]) {
+static void make_stamp(char out[96])
+{
     char boot[40] = "";
     struct stat st;
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -82,7 +84,8 @@ static void make_stamp(char out[96]) {
 }
 
 /* The whole file, NUL-terminated (st_free), or NULL. Only one of our own is believed. */
-static char *read_memory(st_mem *mem, const char *path) {
+static char *read_memory(st_mem *mem, const char *path)
+{
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat st;
     char *text = NULL;
@@ -106,7 +109,8 @@ static char *read_memory(st_mem *mem, const char *path) {
 }
 
 /* Splits a line in place at tabs; returns the number of fields. */
-static int split_line(char *line, char **fields, int max) {
+static int split_line(char *line, char **fields, int max)
+{
     int n = 0;
     while (line != NULL && n < max) {
         fields[n++] = strsep(&line, "\t");
@@ -114,13 +118,15 @@ static int split_line(char *line, char **fields, int max) {
     return n;
 }
 
-static int is_line_of(char **fields, const st_plugin *plugin, const char *item) {
+static int is_line_of(char **fields, const st_plugin *plugin, const char *item)
+{
     return strcmp(fields[0], plugin->build_id) == 0 && strcmp(fields[1], plugin->path) == 0 &&
            strcmp(fields[2], item) == 0;
 }
 
-static int take_line(st_registry *registry, char *line, const char *stamp,
-                     const st_plugin *plugin, const char *item, st_verdict *out) {
+static int take_line(st_registry *registry, char *line, const char *stamp, const st_plugin *plugin,
+                     const char *item, st_verdict *out)
+{
     char *f[8];
     if (split_line(line, f, 8) != 7 || !is_line_of(f, plugin, item) || strcmp(f[3], stamp) != 0) {
         return 0;
@@ -130,15 +136,15 @@ static int take_line(st_registry *registry, char *line, const char *stamp,
         state != ST_STATE_CRASHED_IN_PROBE) {
         return 0;
     }
-    *out = (st_verdict){state,
-                        st_registry_textf(registry, "%s (remembered from an earlier probe)", f[5]),
-                        st_registry_textf(registry, "%s; 'stator backends --probe' looks again",
-                                          f[6])};
+    *out = (st_verdict){
+        state, st_registry_textf(registry, "%s (remembered from an earlier probe)", f[5]),
+        st_registry_textf(registry, "%s; 'stator backends --probe' looks again", f[6])};
     return 1;
 }
 
 int st_probe_recall(st_registry *registry, const st_plugin *plugin, const char *item,
-                    st_verdict *out_verdict) {
+                    st_verdict *out_verdict)
+{
     char path[PATH_SIZE];
     char stamp[96];
     if (plugin->build_id == NULL || plugin->path == NULL) {
@@ -151,7 +157,8 @@ int st_probe_recall(st_registry *registry, const st_plugin *plugin, const char *
             text != NULL ? st_arena_strndup(&registry->arena, text, strlen(text)) : NULL;
         st_free(registry->mem, text);
     }
-    if (registry->probe_memory == NULL || strstr(registry->probe_memory, plugin->build_id) == NULL) {
+    if (registry->probe_memory == NULL ||
+        strstr(registry->probe_memory, plugin->build_id) == NULL) {
         return 0;
     }
     make_stamp(stamp);
@@ -166,14 +173,16 @@ int st_probe_recall(st_registry *registry, const st_plugin *plugin, const char *
 }
 
 /* One field of a line: no tabs, no line ends. */
-static void add_field(st_str *out, const char *text) {
+static void add_field(st_str *out, const char *text)
+{
     for (; text != NULL && *text != '\0'; text++) {
         st_str_addn(out, *text == '\t' || *text == '\n' ? " " : text, 1);
     }
 }
 
 /* All lines but the one of this item. */
-static void keep_other_lines(st_str *out, char *text, const st_plugin *plugin, const char *item) {
+static void keep_other_lines(st_str *out, char *text, const st_plugin *plugin, const char *item)
+{
     while (text != NULL && *text != '\0') {
         char *line = strsep(&text, "\n");
         char *f[8];
@@ -187,7 +196,8 @@ static void keep_other_lines(st_str *out, char *text, const st_plugin *plugin, c
     }
 }
 
-static void write_memory(const char *path, const st_str *text) {
+static void write_memory(const char *path, const st_str *text)
+{
     char temporary[PATH_SIZE + 32];
     snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
     const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -202,7 +212,8 @@ static void write_memory(const char *path, const st_str *text) {
 
 /* Replaces the item's line; a usable item has none. What cannot be written is not remembered. */
 static void remember(st_registry *registry, const st_plugin *plugin, const char *item,
-                     const st_verdict *verdict) {
+                     const st_verdict *verdict)
+{
     char path[PATH_SIZE];
     char stamp[96];
     const int is_refusal = verdict->state == ST_STATE_NO_DEVICE ||
@@ -245,7 +256,8 @@ typedef struct child_result {
 /* The child's environment: ours, but the one plugin file alone. *out_list is st_free'd by the
  * caller, the strings of ours are shared. */
 static stator_status make_environment(st_registry *registry, const st_plugin *plugin, char *files,
-                                      size_t files_size, char ***out_list, stator_diag **err) {
+                                      size_t files_size, char ***out_list, stator_diag **err)
+{
     uint64_t n = 0;
     while (environ != NULL && environ[n] != NULL) {
         n++;
@@ -269,14 +281,16 @@ static stator_status make_environment(st_registry *registry, const st_plugin *pl
     return STATOR_OK;
 }
 
-static int64_t now_ms(void) {
+static int64_t now_ms(void)
+{
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* Reads until the pipe closes; 0 when the time is over. */
-static int read_answer(int fd, st_str *answer) {
+static int read_answer(int fd, st_str *answer)
+{
     const int64_t end = now_ms() + PROBE_TIMEOUT_MS;
     char chunk[4096];
     for (;;) {
@@ -299,7 +313,8 @@ static int read_answer(int fd, st_str *answer) {
     }
 }
 
-static int wait_for(pid_t pid, int64_t limit_ms) {
+static int wait_for(pid_t pid, int64_t limit_ms)
+{
     const int64_t end = now_ms() + limit_ms;
     int status = 0;
     for (;;) {
@@ -319,7 +334,8 @@ static int wait_for(pid_t pid, int64_t limit_ms) {
     }
 }
 
-static int spawn_child(char *const argv[], char *const env[], int write_fd, pid_t *out_pid) {
+static int spawn_child(char *const argv[], char *const env[], int write_fd, pid_t *out_pid)
+{
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0) {
         return ENOMEM;
@@ -334,7 +350,8 @@ static int spawn_child(char *const argv[], char *const env[], int write_fd, pid_
 }
 
 static stator_status run_child(st_mem *mem, char *const argv[], char *const env[],
-                               child_result *out, stator_diag **err) {
+                               child_result *out, stator_diag **err)
+{
     int fds[2];
     pid_t pid = 0;
     st_str_init(&out->answer, mem);
@@ -372,7 +389,8 @@ typedef struct probe_answer {
     stator_device_info devices[MAX_DEVICES];
 } probe_answer;
 
-static void take_answer_line(st_registry *registry, probe_answer *answer, char *line) {
+static void take_answer_line(st_registry *registry, probe_answer *answer, char *line)
+{
     char *f[6] = {NULL};
     const int n = split_line(line, f, 6);
     if (n == 2 && strcmp(f[0], "state") == 0) {
@@ -393,7 +411,8 @@ static void take_answer_line(st_registry *registry, probe_answer *answer, char *
     }
 }
 
-static st_verdict crash_verdict(st_registry *registry, const child_result *child) {
+static st_verdict crash_verdict(st_registry *registry, const child_result *child)
+{
     st_verdict v = {.state = ST_STATE_CRASHED_IN_PROBE,
                     .hint = "report this to the plugin's maker, with its version and build id"};
     if (child->timed_out) {
@@ -405,8 +424,9 @@ static st_verdict crash_verdict(st_registry *registry, const child_result *child
         v.reason = st_registry_textf(registry, "signal %d (SIG%s) ended the process that probed it",
                                      number, name != NULL ? name : "?");
     } else {
-        v.reason = st_registry_textf(registry, "the process that probed it ended with status %d "
-                                               "before it could answer",
+        v.reason = st_registry_textf(registry,
+                                     "the process that probed it ended with status %d "
+                                     "before it could answer",
                                      WEXITSTATUS(child->exit_status));
     }
     return v;
@@ -414,7 +434,8 @@ static st_verdict crash_verdict(st_registry *registry, const child_result *child
 
 /* Turns what the child said into the row's state. Lock held. */
 static stator_status apply_answer(st_registry *registry, st_registry_item *item,
-                                  child_result *child, stator_diag **err) {
+                                  child_result *child, stator_diag **err)
+{
     probe_answer *answer = st_calloc(registry->mem, 1, sizeof *answer);
     if (answer == NULL) {
         return st_fail_oom(err);
@@ -442,12 +463,14 @@ static stator_status apply_answer(st_registry *registry, st_registry_item *item,
 }
 
 static stator_status find_helper(const st_registry *registry, char out[PATH_SIZE],
-                                 stator_diag **err) {
+                                 stator_diag **err)
+{
     char why[1024];
     struct stat st;
-    const int n = registry->lib_dir != NULL
-                      ? snprintf(out, PATH_SIZE, "%s/stator/libexec/stator-probe", registry->lib_dir)
-                      : 0;
+    const int n =
+        registry->lib_dir != NULL
+            ? snprintf(out, PATH_SIZE, "%s/stator/libexec/stator-probe", registry->lib_dir)
+            : 0;
     if (getauxval(AT_SECURE) != 0) {
         return st_fail(err, STATOR_FAILED_PRECONDITION,
                        "plugins are not probed by a program with raised rights");
@@ -467,18 +490,17 @@ static stator_status find_helper(const st_registry *registry, char out[PATH_SIZE
 }
 
 static stator_status probe_in_child(st_registry *registry, st_registry_item *item,
-                                    stator_diag **err) {
+                                    stator_diag **err)
+{
     char helper[PATH_SIZE];
     char files[PATH_SIZE + 32];
     char **env = NULL;
     const st_plugin *plugin = item->plugin;
     ST_TRY(find_helper(registry, helper, err));
     ST_TRY(make_environment(registry, plugin, files, sizeof files, &env, err));
-    char *const argv[] = {helper,
-                          (char *)(uintptr_t)plugin->path,
+    char *const argv[] = {helper, (char *)(uintptr_t)plugin->path,
                           (char *)(uintptr_t)st_kind_name(item->kind),
-                          (char *)(uintptr_t)item->name,
-                          NULL};
+                          (char *)(uintptr_t)item->name, NULL};
     child_result child = {0};
     stator_status status = run_child(registry->mem, argv, env, &child, err);
     if (status == STATOR_OK) {
@@ -492,7 +514,8 @@ static stator_status probe_in_child(st_registry *registry, st_registry_item *ite
 }
 
 stator_status st_registry_probe(st_registry *registry, const st_registry_item *item,
-                                stator_diag **err) {
+                                stator_diag **err)
+{
     st_registry_item *own = (st_registry_item *)(uintptr_t)item; /* rows are the registry's */
     pthread_mutex_lock(&registry->lock);
     const int was_usable = item->found.state == ST_STATE_AVAILABLE;

@@ -1,7 +1,7 @@
 /* Discovery: from folders and files to rows with states, without running plugin code.
  *
- * In: the environment (unless NO_ENV; never with raised rights), the options' folders, the folder of
- * libstator. Out: one row per item of each *.so found, in order of rank, by file name inside a
+ * In: the environment (unless NO_ENV; never with raised rights), the options' folders, the folder
+ * of libstator. Out: one row per item of each *.so found, in order of rank, by file name inside a
  * folder. A file that two rules find is listed once, for the first. The rules for a file, in order:
  * readable ELF and note -> SELECT / DISABLE -> trust -> machine -> ABI -> sanitizer -> libraries ->
  * required files -> what an earlier probe remembered. The first that fails gives the state. */
@@ -38,16 +38,18 @@ typedef struct candidate {
     const char *folder_fault; /* why its folder is not trusted, or NULL */
 } candidate;
 
-st_file_identity st_identity_of(const struct stat *st) {
+st_file_identity st_identity_of(const struct stat *st)
+{
     return (st_file_identity){(uint64_t)st->st_dev, (uint64_t)st->st_ino, (uint64_t)st->st_size,
                               (int64_t)st->st_mtim.tv_sec, (int64_t)st->st_mtim.tv_nsec};
 }
 
-int st_plugin_open(const char *path, struct stat *out_st, char *reason, size_t reason_size) {
+int st_plugin_open(const char *path, struct stat *out_st, char *reason, size_t reason_size)
+{
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
-        snprintf(reason, reason_size, errno == ELOOP ? "the file is a symbolic link"
-                                                     : "the file cannot be opened: %s",
+        snprintf(reason, reason_size,
+                 errno == ELOOP ? "the file is a symbolic link" : "the file cannot be opened: %s",
                  strerror(errno));
         return -1;
     }
@@ -61,16 +63,19 @@ int st_plugin_open(const char *path, struct stat *out_st, char *reason, size_t r
 
 /* ---- one file's verdict ---- */
 
-static st_verdict verdict_of(uint32_t state, const char *reason, const char *hint) {
+static st_verdict verdict_of(uint32_t state, const char *reason, const char *hint)
+{
     return (st_verdict){state, reason, hint};
 }
 
-static int matches_globs(st_registry *registry, const char *globs, const st_plugin *plugin) {
+static int matches_globs(st_registry *registry, const char *globs, const st_plugin *plugin)
+{
     while (*globs != '\0') {
         globs += strspn(globs, ":, ");
         const size_t n = strcspn(globs, ":, ");
         const char *glob = n > 0 ? st_arena_strndup(&registry->arena, globs, n) : NULL;
-        if (glob != NULL && (st_glob(glob, plugin->note.name) || st_glob(glob, plugin->file_name))) {
+        if (glob != NULL &&
+            (st_glob(glob, plugin->note.name) || st_glob(glob, plugin->file_name))) {
             return 1;
         }
         for (uint32_t i = 0; glob != NULL && i < plugin->note.item_count; i++) {
@@ -83,33 +88,35 @@ static int matches_globs(st_registry *registry, const char *globs, const st_plug
     return 0;
 }
 
-static int is_enabled(const scan *s, const st_plugin *plugin, st_verdict *out) {
+static int is_enabled(const scan *s, const st_plugin *plugin, st_verdict *out)
+{
     if (s->select != NULL && !matches_globs(s->registry, s->select, plugin)) {
-        *out = verdict_of(ST_STATE_DISABLED,
-                          st_registry_textf(s->registry, "STATOR_PLUGIN_SELECT=%.200s leaves it out",
-                                            s->select),
-                          "unset STATOR_PLUGIN_SELECT or add the plugin's name to it");
+        *out = verdict_of(
+            ST_STATE_DISABLED,
+            st_registry_textf(s->registry, "STATOR_PLUGIN_SELECT=%.200s leaves it out", s->select),
+            "unset STATOR_PLUGIN_SELECT or add the plugin's name to it");
         return 0;
     }
     if (s->disable != NULL && matches_globs(s->registry, s->disable, plugin)) {
-        *out = verdict_of(ST_STATE_DISABLED,
-                          st_registry_textf(s->registry, "STATOR_PLUGIN_DISABLE=%.200s names it",
-                                            s->disable),
-                          "take the plugin's name out of STATOR_PLUGIN_DISABLE");
+        *out = verdict_of(
+            ST_STATE_DISABLED,
+            st_registry_textf(s->registry, "STATOR_PLUGIN_DISABLE=%.200s names it", s->disable),
+            "take the plugin's name out of STATOR_PLUGIN_DISABLE");
         return 0;
     }
     return 1;
 }
 
-static int is_trusted(const scan *s, const candidate *c, st_verdict *out) {
+static int is_trusted(const scan *s, const candidate *c, st_verdict *out)
+{
     char reason[REASON_SIZE];
     const char *fault = c->folder_fault;
     if (fault == NULL && !st_trust_check_stat(&s->registry->trust, &c->st, c->plugin->path, 0,
                                               reason, sizeof reason)) {
         fault = st_registry_textf(s->registry, "%s", reason);
     }
-    if (fault == NULL && !st_allow_list_check(&s->allowed, c->fd, (uint64_t)c->st.st_size, reason,
-                                              sizeof reason)) {
+    if (fault == NULL &&
+        !st_allow_list_check(&s->allowed, c->fd, (uint64_t)c->st.st_size, reason, sizeof reason)) {
         *out = verdict_of(ST_STATE_UNTRUSTED_PATH, st_registry_textf(s->registry, "%s", reason),
                           "check where the file comes from, then add the line that sha256sum "
                           "prints to the list of STATOR_PLUGIN_ALLOW");
@@ -124,7 +131,8 @@ static int is_trusted(const scan *s, const candidate *c, st_verdict *out) {
     return 0;
 }
 
-static int fits_machine(const scan *s, const candidate *c, st_verdict *out) {
+static int fits_machine(const scan *s, const candidate *c, st_verdict *out)
+{
     const char *triple = c->plugin->note.triple;
     if (c->elf.class_bits != 64 || c->elf.is_big_endian) {
         out->reason = st_registry_textf(s->registry, "a %s file, this machine is %s",
@@ -132,17 +140,16 @@ static int fits_machine(const scan *s, const candidate *c, st_verdict *out) {
                                         st_elf_machine_name(st_elf_host_machine()));
     } else if (c->elf.machine != st_elf_host_machine()) {
         const char *name = st_elf_machine_name(c->elf.machine);
-        out->reason = name != NULL
-                          ? st_registry_textf(s->registry, "built for %s, this machine is %s", name,
-                                              st_elf_machine_name(st_elf_host_machine()))
-                          : st_registry_textf(s->registry,
-                                              "built for ELF machine %u, this machine is %s",
-                                              c->elf.machine,
-                                              st_elf_machine_name(st_elf_host_machine()));
+        out->reason =
+            name != NULL
+                ? st_registry_textf(s->registry, "built for %s, this machine is %s", name,
+                                    st_elf_machine_name(st_elf_host_machine()))
+                : st_registry_textf(s->registry, "built for ELF machine %u, this machine is %s",
+                                    c->elf.machine, st_elf_machine_name(st_elf_host_machine()));
     } else if (triple != NULL && strcmp(triple, STATOR_TRIPLE) != 0) {
-        out->reason = st_registry_textf(s->registry,
-                                        "its note says that it was built for %.64s, this is %s",
-                                        triple, STATOR_TRIPLE);
+        out->reason =
+            st_registry_textf(s->registry, "its note says that it was built for %.64s, this is %s",
+                              triple, STATOR_TRIPLE);
     } else {
         return 1;
     }
@@ -151,7 +158,8 @@ static int fits_machine(const scan *s, const candidate *c, st_verdict *out) {
     return 0;
 }
 
-int st_abi_fits(st_registry *registry, const st_note *note, st_verdict *out_verdict) {
+int st_abi_fits(st_registry *registry, const st_note *note, st_verdict *out_verdict)
+{
     const uint32_t major = registry->host->abi_major;
     const uint32_t minor = registry->host->abi_minor;
     const int is_exact = major == 0; /* before 1.0 a minor may change anything */
@@ -167,27 +175,30 @@ int st_abi_fits(st_registry *registry, const st_note *note, st_verdict *out_verd
                               note->abi_major, note->abi_minor, major, minor),
             "rebuild the plugin with the headers of this Stator, or install its newer version");
     } else if (is_new) {
-        *out_verdict = verdict_of(
-            ST_STATE_ABI_TOO_NEW,
-            st_registry_textf(registry, "needs host ABI >= %u.%u, this is %u.%u", note->abi_major,
-                              note->min_host_minor, major, minor),
-            "install a newer Stator, or the plugin's build for this one");
+        *out_verdict =
+            verdict_of(ST_STATE_ABI_TOO_NEW,
+                       st_registry_textf(registry, "needs host ABI >= %u.%u, this is %u.%u",
+                                         note->abi_major, note->min_host_minor, major, minor),
+                       "install a newer Stator, or the plugin's build for this one");
     }
     return !is_old && !is_new;
 }
 
-int st_sanitizer_fits(const char *sanitizer) {
+int st_sanitizer_fits(const char *sanitizer)
+{
     return sanitizer == NULL || sanitizer[0] == '\0' || strcmp(sanitizer, STATOR_SANITIZER) == 0;
 }
 
 /* A sanitizer's runtime ends the process when it comes in with a plugin. */
-static int fits_sanitizer(const scan *s, const candidate *c, st_verdict *out) {
+static int fits_sanitizer(const scan *s, const candidate *c, st_verdict *out)
+{
     const char *found = c->plugin->note.sanitizer;
     for (uint32_t i = 0; i < c->elf.needed_count && found[0] == '\0'; i++) {
         const char *name = c->elf.needed[i];
         if (strncmp(name, "libasan.", 8) == 0 || strncmp(name, "libclang_rt.asan", 16) == 0) {
             found = "address";
-        } else if (strncmp(name, "libtsan.", 8) == 0 || strncmp(name, "libclang_rt.tsan", 16) == 0) {
+        } else if (strncmp(name, "libtsan.", 8) == 0 ||
+                   strncmp(name, "libclang_rt.tsan", 16) == 0) {
             found = "thread";
         }
     }
@@ -197,12 +208,14 @@ static int fits_sanitizer(const scan *s, const candidate *c, st_verdict *out) {
     *out = verdict_of(ST_STATE_INVALID,
                       st_registry_textf(s->registry,
                                         "built with the %.32s sanitizer, which this host was not "
-                                        "built with", found),
+                                        "built with",
+                                        found),
                       "use a build of the plugin without sanitizer, or Stator's own build with it");
     return 0;
 }
 
-static stator_status has_libraries(const scan *s, const candidate *c, st_verdict *out) {
+static stator_status has_libraries(const scan *s, const candidate *c, st_verdict *out)
+{
     st_missing missing = {0};
     ST_TRY(st_ldcache_check(s->libraries, &c->elf, c->plugin->folder, &missing, s->err));
     const st_note *note = &c->plugin->note;
@@ -213,19 +226,22 @@ static stator_status has_libraries(const scan *s, const candidate *c, st_verdict
     }
     if (missing.soname != NULL) {
         const int is_direct = missing.needed_by == NULL;
-        *out = verdict_of(
-            ST_STATE_MISSING_DEPENDENCY,
-            st_registry_textf(s->registry, "the library %s is not installed%s%s%s", missing.soname,
-                              is_direct ? "" : " (needed by ",
-                              is_direct ? "" : missing.needed_by, is_direct ? "" : ")"),
-            st_registry_textf(s->registry, "install the package that holds %s, or add its folder "
-                                           "to LD_LIBRARY_PATH", missing.soname));
+        *out =
+            verdict_of(ST_STATE_MISSING_DEPENDENCY,
+                       st_registry_textf(s->registry, "the library %s is not installed%s%s%s",
+                                         missing.soname, is_direct ? "" : " (needed by ",
+                                         is_direct ? "" : missing.needed_by, is_direct ? "" : ")"),
+                       st_registry_textf(s->registry,
+                                         "install the package that holds %s, or add its folder "
+                                         "to LD_LIBRARY_PATH",
+                                         missing.soname));
     }
     return STATOR_OK;
 }
 
 /* Required paths: a device node, or any other file. */
-static void has_files(const scan *s, const candidate *c, st_verdict *out) {
+static void has_files(const scan *s, const candidate *c, st_verdict *out)
+{
     const st_note *note = &c->plugin->note;
     for (uint32_t i = 0; i < note->requires_count; i++) {
         const char *path = note->requires_[i];
@@ -234,17 +250,18 @@ static void has_files(const scan *s, const candidate *c, st_verdict *out) {
             continue;
         }
         const int is_device = strncmp(path, "/dev/", 5) == 0;
-        *out = verdict_of(
-            is_device ? ST_STATE_NO_DEVICE : ST_STATE_MISSING_DEPENDENCY,
-            st_registry_textf(s->registry, "%s is not there", path),
-            is_device ? "install or load the device's driver, or choose another backend"
-                      : "install the package that holds this file");
+        *out =
+            verdict_of(is_device ? ST_STATE_NO_DEVICE : ST_STATE_MISSING_DEPENDENCY,
+                       st_registry_textf(s->registry, "%s is not there", path),
+                       is_device ? "install or load the device's driver, or choose another backend"
+                                 : "install the package that holds this file");
         return;
     }
 }
 
 /* Everything that is asked of a file whose note could be read. */
-static stator_status judge(const scan *s, const candidate *c, st_verdict *out) {
+static stator_status judge(const scan *s, const candidate *c, st_verdict *out)
+{
     *out = verdict_of(ST_STATE_AVAILABLE, NULL, NULL);
     if (!is_enabled(s, c->plugin, out) || !is_trusted(s, c, out) || !fits_machine(s, c, out) ||
         !st_abi_fits(s->registry, &c->plugin->note, out) || !fits_sanitizer(s, c, out)) {
@@ -259,13 +276,15 @@ static stator_status judge(const scan *s, const candidate *c, st_verdict *out) {
 
 /* ---- one file ---- */
 
-static st_verdict bad_file(const scan *s, const char *reason) {
+static st_verdict bad_file(const scan *s, const char *reason)
+{
     return verdict_of(ST_STATE_BAD_FILE, st_registry_textf(s->registry, "%s", reason),
                       "install the plugin again, or remove the file");
 }
 
 /* Reads ELF and note. BAD_FILE (or WRONG_ARCH) in *out when there is no note to judge by. */
-static stator_status read_candidate(const scan *s, candidate *c, st_verdict *out) {
+static stator_status read_candidate(const scan *s, candidate *c, st_verdict *out)
+{
     st_registry *registry = s->registry;
     const st_elf_source source = {.fd = c->fd, .size = (uint64_t)c->st.st_size};
     stator_diag *why = NULL;
@@ -275,8 +294,9 @@ static stator_status read_candidate(const scan *s, candidate *c, st_verdict *out
         if (!fits_machine(s, c, out)) {
             return STATOR_OK;
         }
-        status = st_fail(&why, STATOR_DATA_LOSS, "a shared object without a Stator note, so it is "
-                                                 "no plugin");
+        status = st_fail(&why, STATOR_DATA_LOSS,
+                         "a shared object without a Stator note, so it is "
+                         "no plugin");
     }
     st_note note = {0};
     if (status == STATOR_OK) {
@@ -298,7 +318,8 @@ static stator_status read_candidate(const scan *s, candidate *c, st_verdict *out
 }
 
 /* Was this path found by an earlier rule? */
-static int is_known_file(const st_registry *registry, const char *path) {
+static int is_known_file(const st_registry *registry, const char *path)
+{
     for (uint32_t i = 0; i < registry->plugins.count; i++) {
         const char *known = registry->plugins.data[i]->path;
         if (known != NULL && strcmp(known, path) == 0) {
@@ -308,8 +329,8 @@ static int is_known_file(const st_registry *registry, const char *path) {
     return 0;
 }
 
-static st_plugin *new_plugin(const scan *s, uint32_t origin, const char *folder,
-                             const char *base) {
+static st_plugin *new_plugin(const scan *s, uint32_t origin, const char *folder, const char *base)
+{
     st_arena *arena = &s->registry->arena;
     st_plugin *plugin = st_arena_zalloc(arena, 1, sizeof *plugin);
     const size_t n = strlen(base);
@@ -328,12 +349,14 @@ static st_plugin *new_plugin(const scan *s, uint32_t origin, const char *folder,
     return plugin->folder != NULL && plugin->file_name != NULL ? plugin : NULL;
 }
 
-static stator_status add_bad_row(const scan *s, st_plugin *plugin, st_verdict verdict) {
+static stator_status add_bad_row(const scan *s, st_plugin *plugin, st_verdict verdict)
+{
     return st_registry_add_rows(s->registry, plugin, verdict, s->err);
 }
 
 /* Items that were refused by an earlier probe of this build say so at once. */
-static void recall_probes(const scan *s, const st_plugin *plugin, uint32_t first) {
+static void recall_probes(const scan *s, const st_plugin *plugin, uint32_t first)
+{
     for (uint32_t i = first; i < s->registry->items.count; i++) {
         st_registry_item *item = s->registry->items.data[i];
         if (item->verdict.state == ST_STATE_AVAILABLE &&
@@ -347,7 +370,8 @@ static void recall_probes(const scan *s, const st_plugin *plugin, uint32_t first
 
 /* `folder` has no symbolic links in it. */
 static stator_status add_file(scan *s, uint32_t origin, const char *folder, const char *base,
-                              const char *folder_fault) {
+                              const char *folder_fault)
+{
     char reason[REASON_SIZE];
     st_verdict verdict;
     st_plugin *plugin = new_plugin(s, origin, folder, base);
@@ -385,18 +409,21 @@ static stator_status add_file(scan *s, uint32_t origin, const char *folder, cons
 
 /* ---- folders ---- */
 
-static const char *folder_fault(const scan *s, const char *folder) {
+static const char *folder_fault(const scan *s, const char *folder)
+{
     char reason[REASON_SIZE];
     return st_trust_check_folder(&s->registry->trust, folder, reason, sizeof reason)
                ? NULL
                : st_registry_textf(s->registry, "%s", reason);
 }
 
-static int compare_names(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b)
+{
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static stator_status list_folder(const scan *s, DIR *dir, const char **names, uint32_t *out_count) {
+static stator_status list_folder(const scan *s, DIR *dir, const char **names, uint32_t *out_count)
+{
     const struct dirent *entry;
     while ((entry = readdir(dir)) != NULL && *out_count < MAX_FILES) {
         const size_t n = strlen(entry->d_name);
@@ -413,7 +440,8 @@ static stator_status list_folder(const scan *s, DIR *dir, const char **names, ui
 }
 
 /* Was this very folder searched before? Notes it otherwise. */
-static stator_status is_searched(scan *s, const char *folder, int *out_is) {
+static stator_status is_searched(scan *s, const char *folder, int *out_is)
+{
     struct stat st;
     *out_is = 0;
     if (stat(folder, &st) != 0) {
@@ -435,10 +463,11 @@ static stator_status is_searched(scan *s, const char *folder, int *out_is) {
 
 /* A row that stands for a folder or file the user named and that cannot be searched. */
 static stator_status add_fault(const scan *s, uint32_t origin, const char *path, uint32_t state,
-                               const char *reason, const char *hint) {
+                               const char *reason, const char *hint)
+{
     const char *slash = strrchr(path, '/');
-    st_plugin *plugin = new_plugin(s, origin, "", slash != NULL && slash[1] != '\0' ? slash + 1
-                                                                                    : path);
+    st_plugin *plugin =
+        new_plugin(s, origin, "", slash != NULL && slash[1] != '\0' ? slash + 1 : path);
     if (plugin == NULL) {
         return st_fail_oom(s->err);
     }
@@ -447,7 +476,8 @@ static stator_status add_fault(const scan *s, uint32_t origin, const char *path,
                        verdict_of(state, st_registry_textf(s->registry, "%s", reason), hint));
 }
 
-static stator_status search_folder(scan *s, uint32_t origin, const char *folder, DIR *dir) {
+static stator_status search_folder(scan *s, uint32_t origin, const char *folder, DIR *dir)
+{
     const char **names = st_alloc(s->registry->mem, MAX_FILES * sizeof *names, 8);
     uint32_t count = 0;
     if (names == NULL) {
@@ -465,7 +495,8 @@ static stator_status search_folder(scan *s, uint32_t origin, const char *folder,
     return status;
 }
 
-static stator_status add_folder(scan *s, uint32_t origin, const char *path) {
+static stator_status add_folder(scan *s, uint32_t origin, const char *path)
+{
     char folder[PATH_SIZE];
     char reason[REASON_SIZE];
     int searched = 0;
@@ -489,11 +520,12 @@ static stator_status add_folder(scan *s, uint32_t origin, const char *path) {
 }
 
 /* A file named by itself; folders in its path may be symbolic links, the file may not. */
-static stator_status add_named_file(scan *s, uint32_t origin, const char *path) {
+static stator_status add_named_file(scan *s, uint32_t origin, const char *path)
+{
     char folder[PATH_SIZE];
     const char *slash = strrchr(path, '/');
-    const char *above = slash == path ? "/" : st_arena_strndup(&s->registry->arena, path,
-                                                               (uint64_t)(slash - path));
+    const char *above =
+        slash == path ? "/" : st_arena_strndup(&s->registry->arena, path, (uint64_t)(slash - path));
     if (above == NULL) {
         return st_fail_oom(s->err);
     }
@@ -507,7 +539,8 @@ static stator_status add_named_file(scan *s, uint32_t origin, const char *path) 
 /* ---- the rules of discovery, in order ---- */
 
 static stator_status add_env_list(scan *s, uint32_t origin, const char *variable,
-                                  stator_status (*add)(scan *, uint32_t, const char *)) {
+                                  stator_status (*add)(scan *, uint32_t, const char *))
+{
     const char *list = secure_getenv(variable);
     while (list != NULL && *list != '\0') {
         const size_t n = strcspn(list, ":");
@@ -516,9 +549,10 @@ static stator_status add_env_list(scan *s, uint32_t origin, const char *variable
             return st_fail_oom(s->err);
         }
         if (n > 0 && path[0] != '/') {
-            ST_TRY(add_fault(s, origin, path, ST_STATE_UNTRUSTED_PATH,
-                             "the path is relative, so it depends on the current folder",
-                             "give an absolute path in STATOR_PLUGIN_FILES and STATOR_PLUGIN_PATH"));
+            ST_TRY(
+                add_fault(s, origin, path, ST_STATE_UNTRUSTED_PATH,
+                          "the path is relative, so it depends on the current folder",
+                          "give an absolute path in STATOR_PLUGIN_FILES and STATOR_PLUGIN_PATH"));
         } else if (n > 0) {
             ST_TRY(add(s, origin, path));
         }
@@ -527,7 +561,8 @@ static stator_status add_env_list(scan *s, uint32_t origin, const char *variable
     return STATOR_OK;
 }
 
-static stator_status add_user_folder(scan *s) {
+static stator_status add_user_folder(scan *s)
+{
     char path[PATH_SIZE];
     const char *data = secure_getenv("XDG_DATA_HOME");
     const char *home = secure_getenv("HOME");
@@ -540,7 +575,8 @@ static stator_status add_user_folder(scan *s) {
     return n > 0 && (size_t)n < sizeof path ? add_folder(s, ST_ORIGIN_USER, path) : STATOR_OK;
 }
 
-static stator_status add_all(scan *s) {
+static stator_status add_all(scan *s)
+{
     const st_registry *registry = s->registry;
     char path[PATH_SIZE];
     if ((registry->flags & STATOR_CTX_NO_ENV) == 0) {
@@ -565,7 +601,8 @@ static stator_status add_all(scan *s) {
 }
 
 /* Usable items of one name at one rank: none of them can be meant. */
-static void mark_clashes(st_registry *registry, uint32_t first) {
+static void mark_clashes(st_registry *registry, uint32_t first)
+{
     for (uint32_t i = first; i < registry->items.count; i++) {
         st_registry_item *item = registry->items.data[i];
         const st_registry_item *other = NULL;
@@ -594,12 +631,14 @@ static void mark_clashes(st_registry *registry, uint32_t first) {
 }
 
 /* Forgets what a scan that ran out of memory had added. */
-static void drop_rows(st_registry *registry, uint32_t items, uint32_t plugins) {
+static void drop_rows(st_registry *registry, uint32_t items, uint32_t plugins)
+{
     registry->items.count = items;
     registry->plugins.count = plugins;
 }
 
-stator_status st_registry_scan_all(st_registry *registry, stator_diag **err) {
+stator_status st_registry_scan_all(st_registry *registry, stator_diag **err)
+{
     if ((registry->flags & STATOR_CTX_NO_PLUGINS) != 0) {
         return STATOR_OK;
     }

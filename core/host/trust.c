@@ -9,7 +9,8 @@
 
 enum { PASSWD_BUFFER = 16384, PATH_SIZE = 4096 };
 
-void st_trust_init(st_trust *trust, const char *lib_path) {
+void st_trust_init(st_trust *trust, const char *lib_path)
+{
     struct stat st;
     *trust = (st_trust){.euid = (uint32_t)geteuid(), .egid = (uint32_t)getegid()};
     if (lib_path != NULL && stat(lib_path, &st) == 0) {
@@ -20,12 +21,14 @@ void st_trust_init(st_trust *trust, const char *lib_path) {
     }
 }
 
-static int is_trusted_owner(const st_trust *trust, uint32_t uid) {
+static int is_trusted_owner(const st_trust *trust, uint32_t uid)
+{
     return uid == 0 || uid == trust->euid || (trust->has_lib && uid == trust->lib_uid);
 }
 
 /* Is gid the primary group of the owner? */
-static int is_primary_group(const st_trust *trust, uint32_t uid, uint32_t gid) {
+static int is_primary_group(const st_trust *trust, uint32_t uid, uint32_t gid)
+{
     char buffer[PASSWD_BUFFER];
     struct passwd entry;
     struct passwd *found = NULL;
@@ -40,7 +43,8 @@ static int is_primary_group(const st_trust *trust, uint32_t uid, uint32_t gid) {
 }
 
 int st_trust_check_stat(const st_trust *trust, const struct stat *st, const char *path,
-                        int is_above, char *reason, size_t reason_size) {
+                        int is_above, char *reason, size_t reason_size)
+{
     const char *what = S_ISDIR(st->st_mode) ? "folder" : "file";
     if (is_above && S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) != 0 && st->st_uid == 0) {
         return 1;
@@ -69,7 +73,8 @@ int st_trust_check_stat(const st_trust *trust, const struct stat *st, const char
 }
 
 int st_trust_check_folder(const st_trust *trust, const char *folder, char *reason,
-                          size_t reason_size) {
+                          size_t reason_size)
+{
     char path[PATH_SIZE];
     const size_t n = strlen(folder);
     if (folder[0] != '/' || n >= sizeof path) {

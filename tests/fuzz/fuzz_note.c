@@ -10,7 +10,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What is promised of a note that was taken. */
-static void check_note(const st_note *note) {
+static void check_note(const st_note *note)
+{
     if (note->name == NULL || note->version == NULL || note->item_count == 0) {
         abort();
     }
@@ -26,7 +27,8 @@ static void check_note(const st_note *note) {
     }
 }
 
-static void try_note(st_arena *arena, const char *text, uint64_t len) {
+static void try_note(st_arena *arena, const char *text, uint64_t len)
+{
     st_note note;
     stator_diag *err = NULL;
     const stator_status status = st_note_parse(text, len, arena, &note, &err);
@@ -38,7 +40,8 @@ static void try_note(st_arena *arena, const char *text, uint64_t len) {
     st_diag_release(err);
 }
 
-static void try_file(st_arena *arena, const uint8_t *data, size_t size) {
+static void try_file(st_arena *arena, const uint8_t *data, size_t size)
+{
     const st_elf_source source = {.bytes = data, .fd = -1, .size = size};
     st_elf elf;
     stator_diag *err = NULL;
@@ -55,7 +58,8 @@ static void try_file(st_arena *arena, const uint8_t *data, size_t size) {
     st_diag_release(err);
 }
 
-static void try_cache(const uint8_t *data, size_t size) {
+static void try_cache(const uint8_t *data, size_t size)
+{
     uint32_t at = 0;
     const char *path;
     while ((path = st_ldcache_lookup(data, size, "libc.so.6", &at)) != NULL) {
@@ -65,7 +69,8 @@ static void try_cache(const uint8_t *data, size_t size) {
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
     st_mem mem;
     st_arena arena;
     st_mem_init(&mem, NULL, NULL, NULL, 0);

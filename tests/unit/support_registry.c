@@ -13,11 +13,13 @@
 
 /* ---- a host table that is enough for plugins that do nothing ---- */
 
-static stator_diag *diag_create(stator_status code, const char *text, uint64_t len) {
+static stator_diag *diag_create(stator_status code, const char *text, uint64_t len)
+{
     return st_diag_create(code, text, len);
 }
 
-static void diag_set_hint(stator_diag *diag, const char *hint) {
+static void diag_set_hint(stator_diag *diag, const char *hint)
+{
     st_diag_set_hint(diag, "%s", hint);
 }
 
@@ -29,10 +31,11 @@ static const stator_diag_api diag_api = {.struct_size = sizeof(stator_diag_api),
                                          .hint = st_diag_hint,
                                          .release = st_diag_release};
 
-static void clear_environment(const test_registry *t) {
-    static const char *const names[] = {"STATOR_PLUGIN_PATH", "STATOR_PLUGIN_FILES",
+static void clear_environment(const test_registry *t)
+{
+    static const char *const names[] = {"STATOR_PLUGIN_PATH",   "STATOR_PLUGIN_FILES",
                                         "STATOR_PLUGIN_SELECT", "STATOR_PLUGIN_DISABLE",
-                                        "STATOR_PLUGIN_ALLOW", "LD_LIBRARY_PATH"};
+                                        "STATOR_PLUGIN_ALLOW",  "LD_LIBRARY_PATH"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         unsetenv(names[i]);
     }
@@ -42,7 +45,8 @@ static void clear_environment(const test_registry *t) {
     setenv("STATOR_TEST_MARK", test_path(t, "marks"), 1);
 }
 
-void test_registry_begin(test_registry *t, uint16_t abi_major, uint16_t abi_minor) {
+void test_registry_begin(test_registry *t, uint16_t abi_major, uint16_t abi_minor)
+{
     memset(t, 0, sizeof *t);
     st_mem_init(&t->mem, NULL, NULL, NULL, 0);
     t->host = (stator_host){.struct_size = sizeof t->host,
@@ -56,14 +60,16 @@ void test_registry_begin(test_registry *t, uint16_t abi_major, uint16_t abi_mino
     clear_environment(t);
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
     (void)st;
     (void)type;
     (void)ftw;
     return remove(path);
 }
 
-void test_registry_end(test_registry *t) {
+void test_registry_end(test_registry *t)
+{
     st_registry_destroy(t->registry);
     t->registry = NULL;
     cr_expect_eq(t->mem.live_blocks, 0, "%llu blocks are left",
@@ -71,7 +77,8 @@ void test_registry_end(test_registry *t) {
     nftw(t->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-const char *test_path(const test_registry *t, const char *name) {
+const char *test_path(const test_registry *t, const char *name)
+{
     static char buffers[4][600];
     static int next = 0;
     char *buffer = buffers[next++ & 3];
@@ -79,7 +86,8 @@ const char *test_path(const test_registry *t, const char *name) {
     return buffer;
 }
 
-void test_put_bytes(test_registry *t, const char *name, const void *bytes, uint64_t size) {
+void test_put_bytes(test_registry *t, const char *name, const void *bytes, uint64_t size)
+{
     char path[600];
     snprintf(path, sizeof path, "%s", test_path(t, name));
     char *slash = strrchr(path, '/');
@@ -93,7 +101,8 @@ void test_put_bytes(test_registry *t, const char *name, const void *bytes, uint6
     close(fd);
 }
 
-void test_put_mutant(test_registry *t, const char *mutant, const char *name) {
+void test_put_mutant(test_registry *t, const char *mutant, const char *name)
+{
     char path[600];
     snprintf(path, sizeof path, TEST_MUTANTS "/%s.so", mutant);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -109,7 +118,8 @@ void test_put_mutant(test_registry *t, const char *mutant, const char *name) {
 }
 
 void test_patch(test_registry *t, const char *name, int64_t offset, const void *bytes,
-                uint64_t size) {
+                uint64_t size)
+{
     const int fd = open(test_path(t, name), O_RDWR | O_CLOEXEC);
     struct stat st;
     cr_assert_geq(fd, 0);
@@ -119,7 +129,8 @@ void test_patch(test_registry *t, const char *name, int64_t offset, const void *
     close(fd);
 }
 
-void test_patch_text(test_registry *t, const char *name, const char *from, const char *to) {
+void test_patch_text(test_registry *t, const char *name, const char *from, const char *to)
+{
     const int fd = open(test_path(t, name), O_RDONLY | O_CLOEXEC);
     struct stat st;
     cr_assert_geq(fd, 0);
@@ -134,7 +145,8 @@ void test_patch_text(test_registry *t, const char *name, const char *from, const
     st_free(&t->mem, bytes);
 }
 
-void test_open(test_registry *t, uint32_t flags, uint32_t n, const char *const *dirs) {
+void test_open(test_registry *t, uint32_t flags, uint32_t n, const char *const *dirs)
+{
     char own[300];
     snprintf(own, sizeof own, "%s/plugins", t->folder);
     const char *const only[] = {own};
@@ -149,7 +161,8 @@ void test_open(test_registry *t, uint32_t flags, uint32_t n, const char *const *
     cr_assert_eq(st_registry_scan(t->registry, &err), STATOR_OK, "%s", st_diag_text(err));
 }
 
-const st_registry_item *test_row(test_registry *t, const char *name) {
+const st_registry_item *test_row(test_registry *t, const char *name)
+{
     const st_registry_item *item;
     for (uint32_t i = 0; (item = st_registry_at(t->registry, i)) != NULL; i++) {
         if (strcmp(st_registry_item_name(item), name) == 0) {
@@ -160,14 +173,15 @@ const st_registry_item *test_row(test_registry *t, const char *name) {
     return NULL;
 }
 
-stator_item_info test_info(test_registry *t, const char *name) {
+stator_item_info test_info(test_registry *t, const char *name)
+{
     stator_item_info info = {.struct_size = sizeof info};
     st_registry_info(t->registry, test_row(t, name), &info);
     return info;
 }
 
-void test_expect_state(test_registry *t, const char *name, const char *state,
-                       const char *in_reason) {
+void test_expect_state(test_registry *t, const char *name, const char *state, const char *in_reason)
+{
     const stator_item_info info = test_info(t, name);
     const int is_available = strcmp(info.state, "AVAILABLE") == 0;
     cr_expect_str_eq(info.state, state, "%s is %s (%s), expected %s", name, info.state,
@@ -180,8 +194,8 @@ void test_expect_state(test_registry *t, const char *name, const char *state,
     }
 }
 
-void test_expect_load(test_registry *t, const char *name, const char *state,
-                      const char *in_reason) {
+void test_expect_load(test_registry *t, const char *name, const char *state, const char *in_reason)
+{
     const st_loaded *loaded = NULL;
     stator_diag *err = NULL;
     const stator_status status = st_registry_load(t->registry, test_row(t, name), &loaded, &err);
@@ -197,7 +211,8 @@ void test_expect_load(test_registry *t, const char *name, const char *state,
     test_expect_state(t, name, state, in_reason);
 }
 
-const char *test_marks(const test_registry *t) {
+const char *test_marks(const test_registry *t)
+{
     static char text[4096];
     const int fd = open(test_path(t, "marks"), O_RDONLY | O_CLOEXEC);
     const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;

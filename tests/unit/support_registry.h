@@ -37,7 +37,8 @@ const st_registry_item *test_row(test_registry *t, const char *name);
 /* Its info. */
 stator_item_info test_info(test_registry *t, const char *name);
 /* State as listed; also checks that reason and hint are there exactly when it is not AVAILABLE. */
-void test_expect_state(test_registry *t, const char *name, const char *state, const char *in_reason);
+void test_expect_state(test_registry *t, const char *name, const char *state,
+                       const char *in_reason);
 /* Loads; OK or the state that it then has. */
 void test_expect_load(test_registry *t, const char *name, const char *state, const char *in_reason);
 /* What the mutants have done so far ("" nothing). */

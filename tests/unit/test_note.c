@@ -19,12 +19,14 @@
 static st_mem mem;
 static st_arena arena;
 
-static void begin(void) {
+static void begin(void)
+{
     st_mem_init(&mem, NULL, NULL, NULL, 0);
     st_arena_init(&arena, &mem);
 }
 
-static void end(void) {
+static void end(void)
+{
     st_arena_deinit(&arena);
     cr_expect_eq(mem.live_blocks, 0);
 }
@@ -33,7 +35,8 @@ TestSuite(note, .init = begin, .fini = end);
 
 /* ---- JSON ---- */
 
-static st_json *json(const char *text) {
+static st_json *json(const char *text)
+{
     st_json *value = NULL;
     stator_diag *err = NULL;
     cr_assert_eq(st_json_parse(text, strlen(text), &arena, &value, &err), STATOR_OK, "%s: %s", text,
@@ -41,7 +44,8 @@ static st_json *json(const char *text) {
     return value;
 }
 
-static void json_fails(const char *text, uint64_t len, const char *in_text) {
+static void json_fails(const char *text, uint64_t len, const char *in_text)
+{
     st_json *value = NULL;
     stator_diag *err = NULL;
     cr_expect_eq(st_json_parse(text, len, &arena, &value, &err), STATOR_DATA_LOSS, "%s", text);
@@ -49,7 +53,8 @@ static void json_fails(const char *text, uint64_t len, const char *in_text) {
     st_diag_release(err);
 }
 
-Test(note, json_values) {
+Test(note, json_values)
+{
     const st_json *v = json(" {\"a\":[1,-2,9223372036854775807,-9223372036854775808,1e3,0.5],"
                             "\"b\":\"x\\u00e9\\ud83d\\ude00\\n\\\"\",\"c\":true,\"d\":null} ");
     const st_json *a = st_json_member(v, "a");
@@ -66,7 +71,8 @@ Test(note, json_values) {
     cr_expect_eq(json("99999999999999999999")->type, ST_JSON_FLOAT);
 }
 
-Test(note, json_that_is_wrong) {
+Test(note, json_that_is_wrong)
+{
     static const struct {
         const char *text;
         const char *in_text;
@@ -103,7 +109,8 @@ Test(note, json_that_is_wrong) {
     json_fails("\"a\0b\"", 5, "control");
 }
 
-Test(note, json_with_too_many_values) {
+Test(note, json_with_too_many_values)
+{
     st_str text;
     st_str_init(&text, &mem);
     st_str_add(&text, "[0");
@@ -117,7 +124,8 @@ Test(note, json_with_too_many_values) {
 
 /* ---- notes ---- */
 
-static st_note note(const char *text) {
+static st_note note(const char *text)
+{
     st_note n;
     stator_diag *err = NULL;
     cr_assert_eq(st_note_parse(text, strlen(text), &arena, &n, &err), STATOR_OK, "%s: %s", text,
@@ -127,12 +135,14 @@ static st_note note(const char *text) {
 
 #define HEAD "{\"abi\":\"0.9\",\"name\":\"toy\",\"version\":\"1.2\""
 
-Test(note, all_members) {
-    const st_note n = note(HEAD ",\"kinds\":[\"backend\",\"frontend\"],\"triple\":\"t\",\"sanitizer\":"
-                                "\"address\",\"min_host_minor\":4,\"requires\":[\"libcuda.so.1\","
-                                "\"/dev/kfd\"],\"tags\":[\"gpu\",\"stable\"],\"priority\":-5,"
-                                "\"options\":[\"a\",\"b\"],\"extensions\":[\"x\"],\"aliases\":[\"y\"],"
-                                "\"description\":\"d\",\"unknown\":{\"x\":[1]}}");
+Test(note, all_members)
+{
+    const st_note n =
+        note(HEAD ",\"kinds\":[\"backend\",\"frontend\"],\"triple\":\"t\",\"sanitizer\":"
+                  "\"address\",\"min_host_minor\":4,\"requires\":[\"libcuda.so.1\","
+                  "\"/dev/kfd\"],\"tags\":[\"gpu\",\"stable\"],\"priority\":-5,"
+                  "\"options\":[\"a\",\"b\"],\"extensions\":[\"x\"],\"aliases\":[\"y\"],"
+                  "\"description\":\"d\",\"unknown\":{\"x\":[1]}}");
     cr_expect_str_eq(n.name, "toy");
     cr_expect_str_eq(n.version, "1.2");
     cr_expect_eq(n.abi_major, 0);
@@ -150,7 +160,8 @@ Test(note, all_members) {
     cr_expect_eq(n.items[0].is_named, 0);
 }
 
-Test(note, smallest) {
+Test(note, smallest)
+{
     const st_note n = note(HEAD ",\"kinds\":[\"oplib\"]}");
     cr_expect_eq(n.min_host_minor, 9);
     cr_expect_eq(n.has_min_host_minor, 0);
@@ -158,7 +169,8 @@ Test(note, smallest) {
     cr_expect_eq(n.items[0].kind, STATOR_KIND_OPLIB);
 }
 
-Test(note, rules_that_are_broken) {
+Test(note, rules_that_are_broken)
+{
     static const struct {
         const char *text;
         const char *in_text;
@@ -185,7 +197,8 @@ Test(note, rules_that_are_broken) {
         {HEAD ",\"kinds\":[\"pass\"],\"min_host_minor\":-1}", "whole number"},
         {HEAD ",\"kinds\":[\"pass\"],\"items\":[]}", "1 to 256"},
         {HEAD ",\"kinds\":[\"pass\"],\"items\":[{\"kind\":\"pass\"}]}", "no 'name'"},
-        {HEAD ",\"kinds\":[\"pass\"],\"items\":[{\"kind\":\"backend\",\"name\":\"x\"}]}", "kinds of its"},
+        {HEAD ",\"kinds\":[\"pass\"],\"items\":[{\"kind\":\"backend\",\"name\":\"x\"}]}",
+         "kinds of its"},
         {HEAD ",\"kinds\":[\"backend\"],\"items\":[{\"kind\":\"backend\",\"name\":\"x.y\"}]}",
          "no valid name"},
     };
@@ -202,7 +215,8 @@ Test(note, rules_that_are_broken) {
 
 /* ---- note segments ---- */
 
-static uint64_t put_note(uint8_t *at, const char *owner, uint32_t type, const char *desc) {
+static uint64_t put_note(uint8_t *at, const char *owner, uint32_t type, const char *desc)
+{
     const uint32_t sizes[3] = {(uint32_t)strlen(owner) + 1, (uint32_t)strlen(desc), type};
     memcpy(at, sizes, sizeof sizes);
     const uint64_t desc_at = sizeof sizes + ((sizes[0] + 3u) & ~3u);
@@ -212,7 +226,8 @@ static uint64_t put_note(uint8_t *at, const char *owner, uint32_t type, const ch
     return (desc_at + sizes[1] + 3u) & ~(uint64_t)3;
 }
 
-Test(note, segments) {
+Test(note, segments)
+{
     uint8_t bytes[512];
     const uint8_t *text = NULL;
     const uint8_t *id = NULL;
@@ -236,7 +251,8 @@ Test(note, segments) {
 
 /* ---- ELF files ---- */
 
-static uint8_t *read_file(const char *path, uint64_t *out_size) {
+static uint8_t *read_file(const char *path, uint64_t *out_size)
+{
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     cr_assert_geq(fd, 0, "%s is not built", path);
@@ -250,7 +266,8 @@ static uint8_t *read_file(const char *path, uint64_t *out_size) {
 
 #define GOOD ST_TEST_BUILD "/tests/mutants/good.so"
 
-Test(note, elf_of_a_plugin) {
+Test(note, elf_of_a_plugin)
+{
     st_elf_source source = {.fd = -1};
     uint8_t *bytes = read_file(GOOD, &source.size);
     source.bytes = bytes;
@@ -271,7 +288,8 @@ Test(note, elf_of_a_plugin) {
 
 /* Every truncation, and every byte of the headers set to extreme values: an error or a result, no
  * read outside (the sanitizer build watches). */
-Test(note, elf_cut_and_damaged) {
+Test(note, elf_cut_and_damaged)
+{
     st_elf_source source = {.fd = -1};
     uint8_t *bytes = read_file(GOOD, &source.size);
     const uint64_t size = source.size;
@@ -304,7 +322,8 @@ Test(note, elf_cut_and_damaged) {
 
 /* ---- libraries ---- */
 
-Test(note, libraries_that_are_there_and_not) {
+Test(note, libraries_that_are_there_and_not)
+{
     st_ldcache *cache = NULL;
     st_missing missing;
     cr_assert_eq(st_ldcache_create(&mem, &cache, NULL), STATOR_OK);
@@ -319,7 +338,8 @@ Test(note, libraries_that_are_there_and_not) {
 }
 
 /* A plugin's library that is there but misses one of its own: the walk names both. */
-Test(note, library_misses_a_library) {
+Test(note, library_misses_a_library)
+{
     st_elf_source source = {.fd = -1};
     uint8_t *bytes = read_file(ST_TEST_BUILD "/tests/mutants/missing_library.so", &source.size);
     source.bytes = bytes;
@@ -339,7 +359,8 @@ Test(note, library_misses_a_library) {
     st_free(&mem, bytes);
 }
 
-Test(note, cache_file_of_this_machine_and_damaged_ones) {
+Test(note, cache_file_of_this_machine_and_damaged_ones)
+{
     uint64_t size = 0;
     uint8_t *bytes = read_file("/etc/ld.so.cache", &size);
     uint32_t at = 0;

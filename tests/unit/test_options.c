@@ -10,14 +10,22 @@
 
 static st_mem mem;
 
-static void begin(void) { st_mem_init(&mem, NULL, NULL, NULL, 0); }
-static void end(void) { cr_expect_eq(mem.live_blocks, 0); }
+static void begin(void)
+{
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+}
+static void end(void)
+{
+    cr_expect_eq(mem.live_blocks, 0);
+}
 
 TestSuite(options, .init = begin, .fini = end);
 
 #define ROW(key_, type_, ...)                                                                      \
-    {.struct_size = sizeof(stator_option_desc), .type = STATOR_OPTION_##type_, .key = (key_),        \
-     __VA_ARGS__}
+    {                                                                                              \
+        .struct_size = sizeof(stator_option_desc), .type = STATOR_OPTION_##type_, .key = (key_),   \
+        __VA_ARGS__                                                                                \
+    }
 
 static const stator_option_desc schema[] = {
     ROW("fast", BOOL, .default_text = "no", .flags = STATOR_OPTION_AFFECTS_CODE),
@@ -39,7 +47,8 @@ enum { N_SCHEMA = sizeof schema / sizeof schema[0] };
 static const stator_option_desc cuda_schema[] = {
     ROW("max_regs", I64, .min_i64 = 16, .max_i64 = 255)};
 
-static int foreign(void *self, const char *name, st_option_schema *out) {
+static int foreign(void *self, const char *name, st_option_schema *out)
+{
     (void)self;
     *out = (st_option_schema){.options = cuda_schema, .count = 1};
     if (strcmp(name, "absent") == 0) {
@@ -50,7 +59,8 @@ static int foreign(void *self, const char *name, st_option_schema *out) {
 }
 
 static stator_options *make(uint32_t n, const char *const *keys, const char *const *values,
-                            uint32_t use_env, stator_diag **err) {
+                            uint32_t use_env, stator_diag **err)
+{
     stator_options *options = NULL;
     const st_options_request request = {.item = "toy",
                                         .schema = schema,
@@ -64,14 +74,16 @@ static stator_options *make(uint32_t n, const char *const *keys, const char *con
     return options;
 }
 
-static stator_options *make_one(const char *key, const char *value) {
+static stator_options *make_one(const char *key, const char *value)
+{
     stator_diag *err = NULL;
     stator_options *options = make(1, &key, &value, 0, &err);
     cr_assert_not_null(options, "%s=%s: %s", key, value, st_diag_text(err));
     return options;
 }
 
-static void refuse(const char *key, const char *value, const char *text) {
+static void refuse(const char *key, const char *value, const char *text)
+{
     stator_diag *err = NULL;
     stator_options *options = make(1, &key, &value, 0, &err);
     cr_expect_null(options, "%s=%s was taken", key, value);
@@ -80,7 +92,8 @@ static void refuse(const char *key, const char *value, const char *text) {
     st_options_destroy(options);
 }
 
-Test(options, defaults) {
+Test(options, defaults)
+{
     stator_options *o = make(0, NULL, NULL, 0, NULL);
     cr_expect_eq(st_opt_api.get_bool(o, "fast"), 0);
     cr_expect_eq(st_opt_api.get_i64(o, "level"), 2);
@@ -94,7 +107,8 @@ Test(options, defaults) {
     st_options_destroy(o);
 }
 
-Test(options, values_by_type) {
+Test(options, values_by_type)
+{
     static const char *const yes[] = {"1", "true", "Yes", "ON"};
     for (int i = 0; i < 4; i++) {
         stator_options *o = make_one("fast", yes[i]);
@@ -115,9 +129,11 @@ Test(options, values_by_type) {
     st_options_destroy(o);
 }
 
-Test(options, refusals_name_type_range_and_choices) {
-    refuse("fast", "maybe", "option 'fast' of 'toy' is 'maybe', expected yes or no (also true/false, "
-                            "on/off, 1/0)");
+Test(options, refusals_name_type_range_and_choices)
+{
+    refuse("fast", "maybe",
+           "option 'fast' of 'toy' is 'maybe', expected yes or no (also true/false, "
+           "on/off, 1/0)");
     refuse("level", "x", "option 'level' of 'toy' is 'x', expected a whole number");
     refuse("level", "", "option 'level' of 'toy' is '', expected a whole number");
     refuse("level", "4", "option 'level' of 'toy' is 4, outside its range [0, 3]");
@@ -126,18 +142,23 @@ Test(options, refusals_name_type_range_and_choices) {
     refuse("ratio", "1.5", "option 'ratio' of 'toy' is 1.5, outside its range [0, 1]");
     refuse("ratio", "nan", "option 'ratio' of 'toy' is nan, outside its range [0, 1]");
     refuse("ratio", "0,5", "option 'ratio' of 'toy' is '0,5', expected a number");
-    refuse("mode", "tield", "option 'mode' of 'toy' is 'tield' (did you mean 'tiled'?), expected one "
-                            "of: plain,tiled,blocked");
+    refuse("mode", "tield",
+           "option 'mode' of 'toy' is 'tield' (did you mean 'tiled'?), expected one "
+           "of: plain,tiled,blocked");
     refuse("fuse", "add,sub", "option 'fuse' of 'toy' is 'sub', expected one of: add,mul,relu");
-    refuse("cache", "-1", "option 'cache' of 'toy' is '-1', expected a size in bytes (suffix K, M or "
-                          "G)");
-    refuse("cache", "9999999999G", "option 'cache' of 'toy' is '9999999999G', expected a size in "
-                                   "bytes (suffix K, M or G)");
-    refuse("levl", "1", "'toy' has no option 'levl' (did you mean 'level'?); its options: fast, "
-                        "level, ratio, mode, fuse, cache, token, max-regs, old");
+    refuse("cache", "-1",
+           "option 'cache' of 'toy' is '-1', expected a size in bytes (suffix K, M or "
+           "G)");
+    refuse("cache", "9999999999G",
+           "option 'cache' of 'toy' is '9999999999G', expected a size in "
+           "bytes (suffix K, M or G)");
+    refuse("levl", "1",
+           "'toy' has no option 'levl' (did you mean 'level'?); its options: fast, "
+           "level, ratio, mode, fuse, cache, token, max-regs, old");
 }
 
-Test(options, one_key_given_twice) {
+Test(options, one_key_given_twice)
+{
     static const char *const keys[] = {"level", "level"};
     static const char *const values[] = {"1", "2"};
     stator_diag *err = NULL;
@@ -152,7 +173,8 @@ Test(options, one_key_given_twice) {
     st_options_destroy(o);
 }
 
-Test(options, namespaces) {
+Test(options, namespaces)
+{
     stator_options *o = make_one("toy.level", "3");
     cr_expect_eq(st_opt_api.get_i64(o, "level"), 3);
     st_options_destroy(o);
@@ -161,14 +183,17 @@ Test(options, namespaces) {
     st_options_destroy(o);
     st_options_destroy(make_one("absent.width", "anything"));
     refuse("cuda.max_regs", "8", "option 'max_regs' of 'cuda' is 8, outside its range [16, 255]");
-    refuse("cuda.max_rges", "64", "'cuda' has no option 'max_rges' (did you mean 'max_regs'?); its "
-                                  "options: max_regs");
+    refuse("cuda.max_rges", "64",
+           "'cuda' has no option 'max_rges' (did you mean 'max_regs'?); its "
+           "options: max_regs");
     refuse("absent.depth", "1", "'absent' has no option 'depth'; its options: width,height");
-    refuse("nobody.x", "1", "option 'nobody.x' is for 'nobody', and there is no backend or frontend "
-                            "of that name");
+    refuse("nobody.x", "1",
+           "option 'nobody.x' is for 'nobody', and there is no backend or frontend "
+           "of that name");
 }
 
-Test(options, environment) {
+Test(options, environment)
+{
     setenv("STATOR_OPT_TOY_LEVEL", "1", 1);
     setenv("STATOR_OPT_TOY_MAX_REGS", "40", 1);
     setenv("STATOR_OPT_TOY_TWO_LEVEL", "belongs to the item toy_two", 1);
@@ -189,13 +214,15 @@ Test(options, environment) {
     st_options_destroy(o);
     setenv("STATOR_OPT_TOY_LEVVEL", "1", 1);
     cr_expect_null(make(0, NULL, NULL, 1, &err));
-    cr_expect_not_null(strstr(st_diag_text(err), "no option 'levvel' (from the environment) (did you "
-                                                 "mean 'level'?)"),
+    cr_expect_not_null(strstr(st_diag_text(err),
+                              "no option 'levvel' (from the environment) (did you "
+                              "mean 'level'?)"),
                        "%s", st_diag_text(err));
     st_diag_release(err);
 }
 
-Test(options, renamed_and_deprecated_keys_warn) {
+Test(options, renamed_and_deprecated_keys_warn)
+{
     stator_options *o = make_one("speed", "1");
     cr_expect_eq(st_opt_api.get_i64(o, "level"), 1);
     cr_expect_str_eq(st_options_warnings(o), "option 'speed' of 'toy' is now called 'level'\n");
@@ -205,7 +232,8 @@ Test(options, renamed_and_deprecated_keys_warn) {
     st_options_destroy(o);
 }
 
-Test(options, code_key_holds_what_affects_code) {
+Test(options, code_key_holds_what_affects_code)
+{
     static const char *const keys[] = {"fast", "ratio", "token"};
     static const char *const values[] = {"ON", "0.250", "s3cret"};
     stator_options *o = make(3, keys, values, 0, NULL);
@@ -217,7 +245,8 @@ Test(options, code_key_holds_what_affects_code) {
     st_options_destroy(o);
 }
 
-Test(options, schemas_are_checked) {
+Test(options, schemas_are_checked)
+{
     static const struct {
         stator_option_desc rows[2];
         const char *in_text;
@@ -243,7 +272,8 @@ Test(options, schemas_are_checked) {
     }
 }
 
-Test(options, allocation_failures) {
+Test(options, allocation_failures)
+{
     static const char *const keys[] = {"mode", "fuse", "speed"};
     static const char *const values[] = {"tiled", "add,mul", "1"};
     for (uint64_t n = 1; n < 100; n++) {

@@ -15,12 +15,19 @@
 
 static test_registry t;
 
-static void begin(void) { test_registry_begin(&t, 0, 9); }
-static void end(void) { test_registry_end(&t); }
+static void begin(void)
+{
+    test_registry_begin(&t, 0, 9);
+}
+static void end(void)
+{
+    test_registry_end(&t);
+}
 
 TestSuite(registry, .init = begin, .fini = end);
 
-Test(registry, good_plugin_is_available_and_not_loaded) {
+Test(registry, good_plugin_is_available_and_not_loaded)
+{
     test_put_mutant(&t, "good", "plugins/good.so");
     test_open(&t, 0, 0, NULL);
     test_expect_state(&t, "good", "AVAILABLE", NULL);
@@ -36,7 +43,8 @@ Test(registry, good_plugin_is_available_and_not_loaded) {
     cr_expect_str_eq(test_marks(&t), "", "listing ran plugin code");
 }
 
-Test(registry, files_that_are_no_plugin) {
+Test(registry, files_that_are_no_plugin)
+{
     test_put_bytes(&t, "plugins/empty.so", "", 0);
     test_put_bytes(&t, "plugins/text.so", "this is not ELF", 15);
     test_put_bytes(&t, "plugins/magic.so", "\177ELF\2\1\1", 7);
@@ -64,7 +72,8 @@ Test(registry, files_that_are_no_plugin) {
     cr_expect_null(info.version);
 }
 
-Test(registry, wrong_architecture) {
+Test(registry, wrong_architecture)
+{
     const uint16_t riscv = EM_RISCV;
     const uint8_t class32 = ELFCLASS32;
     test_put_mutant(&t, "good", "plugins/riscv.so");
@@ -81,7 +90,8 @@ Test(registry, wrong_architecture) {
     cr_expect_str_eq(test_marks(&t), "");
 }
 
-Test(registry, abi_versions_before_1_0_match_exactly) {
+Test(registry, abi_versions_before_1_0_match_exactly)
+{
     static const char *const names[] = {"abi_0_8", "abi_0_10", "abi_1_0"};
     char file[64];
     for (int i = 0; i < 3; i++) {
@@ -94,9 +104,10 @@ Test(registry, abi_versions_before_1_0_match_exactly) {
     test_expect_state(&t, "abi_1_0", "ABI_TOO_NEW", "needs host ABI >= 1.0, this is 0.9");
 }
 
-Test(registry, abi_versions_from_1_0_on) {
-    static const char *const names[] = {"abi_0_8", "abi_1_0", "abi_1_1", "abi_1_2_needs_0",
-                                        "abi_1_2_needs_2", "abi_2_0"};
+Test(registry, abi_versions_from_1_0_on)
+{
+    static const char *const names[] = {"abi_0_8",         "abi_1_0",         "abi_1_1",
+                                        "abi_1_2_needs_0", "abi_1_2_needs_2", "abi_2_0"};
     char file[64];
     for (int i = 0; i < 6; i++) {
         snprintf(file, sizeof file, "plugins/%s.so", names[i]);
@@ -113,7 +124,8 @@ Test(registry, abi_versions_from_1_0_on) {
     test_expect_state(&t, "abi_2_0", "ABI_TOO_NEW", NULL);
 }
 
-Test(registry, missing_libraries_and_devices) {
+Test(registry, missing_libraries_and_devices)
+{
     static const char *const names[] = {"missing_library", "needs_soname", "needs_device"};
     char file[64];
     for (int i = 0; i < 3; i++) {
@@ -126,20 +138,23 @@ Test(registry, missing_libraries_and_devices) {
     test_expect_state(&t, "needs_device", "NO_DEVICE", "/dev/stator_test_absent");
 }
 
-Test(registry, library_path_serves_missing_library) {
+Test(registry, library_path_serves_missing_library)
+{
     test_put_mutant(&t, "missing_library", "plugins/missing_library.so");
     setenv("LD_LIBRARY_PATH", TEST_MUTANTS "/gone", 1);
     test_open(&t, 0, 0, NULL);
     test_expect_state(&t, "missing_library", "AVAILABLE", NULL);
 }
 
-Test(registry, sanitizer_of_the_plugin_must_be_the_hosts) {
+Test(registry, sanitizer_of_the_plugin_must_be_the_hosts)
+{
     test_put_mutant(&t, "sanitized", "plugins/sanitized.so");
     test_open(&t, 0, 0, NULL);
     test_expect_state(&t, "sanitized", "INVALID", "built with the memory sanitizer");
 }
 
-Test(registry, select_and_disable) {
+Test(registry, select_and_disable)
+{
     test_put_mutant(&t, "good", "plugins/good.so");
     test_put_mutant(&t, "several", "plugins/several.so");
     setenv("STATOR_PLUGIN_DISABLE", "nothing,g*d", 1);
@@ -157,14 +172,16 @@ Test(registry, select_and_disable) {
     test_expect_state(&t, "one", "AVAILABLE", NULL);
 }
 
-static void put_allow_list(const char *digest) {
+static void put_allow_list(const char *digest)
+{
     char line[200];
     snprintf(line, sizeof line, "# plugins we know\n%s  good.so\n", digest);
     test_put_bytes(&t, "lists/allow", line, strlen(line));
     setenv("STATOR_PLUGIN_ALLOW", test_path(&t, "lists/allow"), 1);
 }
 
-Test(registry, allow_list) {
+Test(registry, allow_list)
+{
     char command[900];
     char digest[65] = "";
     test_put_mutant(&t, "good", "plugins/good.so");
@@ -188,7 +205,8 @@ Test(registry, allow_list) {
     test_expect_state(&t, "one", "AVAILABLE", NULL);
 }
 
-Test(registry, world_writable_paths) {
+Test(registry, world_writable_paths)
+{
     test_put_mutant(&t, "good", "open/good.so");
     test_put_mutant(&t, "several", "plugins/several.so");
     cr_assert_eq(chmod(test_path(&t, "open"), 0777), 0);
@@ -204,14 +222,16 @@ Test(registry, world_writable_paths) {
     cr_expect_str_eq(test_marks(&t), "");
 }
 
-Test(registry, symbolic_link_is_not_followed) {
+Test(registry, symbolic_link_is_not_followed)
+{
     test_put_mutant(&t, "good", "elsewhere/good.so");
     cr_assert_eq(symlink("../elsewhere/good.so", test_path(&t, "plugins/good.so")), 0);
     test_open(&t, 0, 0, NULL);
     test_expect_state(&t, "good", "UNTRUSTED_PATH", "symbolic link");
 }
 
-Test(registry, clash_at_one_rank) {
+Test(registry, clash_at_one_rank)
+{
     test_put_mutant(&t, "good", "plugins/a.so");
     test_put_mutant(&t, "good", "plugins/b.so");
     test_put_mutant(&t, "several", "plugins/several.so");
@@ -226,7 +246,8 @@ Test(registry, clash_at_one_rank) {
     test_expect_state(&t, "one", "AVAILABLE", NULL);
 }
 
-Test(registry, broken_copy_neither_clashes_nor_shadows) {
+Test(registry, broken_copy_neither_clashes_nor_shadows)
+{
     const uint16_t riscv = EM_RISCV;
     test_put_mutant(&t, "good", "plugins/a.so");
     test_put_mutant(&t, "good", "plugins/b.so");
@@ -241,7 +262,8 @@ Test(registry, broken_copy_neither_clashes_nor_shadows) {
     cr_expect_not_null(strstr(info.path, "b.so"));
 }
 
-Test(registry, ranks_and_shadows) {
+Test(registry, ranks_and_shadows)
+{
     test_put_mutant(&t, "good", "plugins/good.so");
     test_put_mutant(&t, "good", "first/good.so");
     test_put_mutant(&t, "good", "files/named.so");
@@ -269,7 +291,8 @@ Test(registry, ranks_and_shadows) {
     }
 }
 
-Test(registry, a_folder_found_twice_is_listed_once) {
+Test(registry, a_folder_found_twice_is_listed_once)
+{
     test_put_mutant(&t, "good", "plugins/good.so");
     setenv("STATOR_PLUGIN_PATH", test_path(&t, "plugins/../plugins"), 1);
     setenv("STATOR_PLUGIN_FILES", test_path(&t, "plugins/good.so"), 1);
@@ -278,7 +301,8 @@ Test(registry, a_folder_found_twice_is_listed_once) {
     cr_expect_str_eq(test_info(&t, "good").origin, "files-env");
 }
 
-Test(registry, named_paths_that_cannot_be_searched_are_shown) {
+Test(registry, named_paths_that_cannot_be_searched_are_shown)
+{
     setenv("STATOR_PLUGIN_FILES", "relative/x.so:/nonexistent/y.so", 1);
     setenv("STATOR_PLUGIN_PATH", "/nonexistent/folder", 1);
     test_open(&t, 0, 0, NULL);
@@ -287,7 +311,8 @@ Test(registry, named_paths_that_cannot_be_searched_are_shown) {
     test_expect_state(&t, "folder", "BAD_FILE", "No such file");
 }
 
-Test(registry, several_items_in_one_file) {
+Test(registry, several_items_in_one_file)
+{
     test_put_mutant(&t, "several", "plugins/several.so");
     test_open(&t, 0, 0, NULL);
     cr_expect_eq(st_registry_count(t.registry), 4);
@@ -299,7 +324,8 @@ Test(registry, several_items_in_one_file) {
     cr_expect_str_eq(st_registry_item_name(item), "one");
 }
 
-Test(registry, unknown_names_get_suggestions_and_the_list) {
+Test(registry, unknown_names_get_suggestions_and_the_list)
+{
     test_put_mutant(&t, "good", "plugins/good.so");
     test_put_mutant(&t, "abi_0_8", "plugins/old.so");
     test_open(&t, 0, 0, NULL);
@@ -307,18 +333,21 @@ Test(registry, unknown_names_get_suggestions_and_the_list) {
     stator_diag *err = NULL;
     cr_expect_eq(st_registry_find(t.registry, STATOR_KIND_BACKEND, "goood", &item, &err),
                  STATOR_NOT_FOUND);
-    cr_expect_str_eq(st_diag_text(err), "there is no backend 'goood' (did you mean 'good'?); found: "
-                                        "good, abi_0_8 (ABI_TOO_OLD)");
+    cr_expect_str_eq(st_diag_text(err),
+                     "there is no backend 'goood' (did you mean 'good'?); found: "
+                     "good, abi_0_8 (ABI_TOO_OLD)");
     cr_expect_not_null(st_diag_hint(err));
     st_diag_release(err);
     err = NULL;
     cr_expect_eq(st_registry_find(t.registry, STATOR_KIND_FRONTEND, "onnx", &item, &err),
                  STATOR_NOT_FOUND);
-    cr_expect_str_eq(st_diag_text(err), "there is no frontend 'onnx'; no frontend was found at all");
+    cr_expect_str_eq(st_diag_text(err),
+                     "there is no frontend 'onnx'; no frontend was found at all");
     st_diag_release(err);
 }
 
-Test(registry, unavailable_backend_is_an_error_with_its_reason) {
+Test(registry, unavailable_backend_is_an_error_with_its_reason)
+{
     test_put_mutant(&t, "needs_device", "plugins/needs_device.so");
     test_put_bytes(&t, "plugins/torn.so", "junk", 4);
     test_open(&t, 0, 0, NULL);
@@ -337,7 +366,8 @@ Test(registry, unavailable_backend_is_an_error_with_its_reason) {
     st_diag_release(err);
 }
 
-Test(registry, default_backend_has_no_debug_tag) {
+Test(registry, default_backend_has_no_debug_tag)
+{
     test_put_mutant(&t, "several", "plugins/several.so");
     test_open(&t, 0, 0, NULL);
     const st_registry_item *item = NULL;
@@ -345,13 +375,15 @@ Test(registry, default_backend_has_no_debug_tag) {
     cr_expect_str_eq(st_registry_item_name(item), "two");
 }
 
-Test(registry, no_plugins_flag_finds_nothing) {
+Test(registry, no_plugins_flag_finds_nothing)
+{
     test_put_mutant(&t, "good", "plugins/good.so");
     test_open(&t, STATOR_CTX_NO_PLUGINS, 0, NULL);
     cr_expect_eq(st_registry_count(t.registry), 0);
 }
 
-Test(registry, short_info_struct_is_not_overrun) {
+Test(registry, short_info_struct_is_not_overrun)
+{
     test_put_mutant(&t, "good", "plugins/good.so");
     test_open(&t, 0, 0, NULL);
     stator_item_info info;
@@ -362,7 +394,8 @@ Test(registry, short_info_struct_is_not_overrun) {
     cr_expect_eq((uintptr_t)info.version, UINT64_C(0x5A5A5A5A5A5A5A5A));
 }
 
-Test(registry, fifty_plugins_are_listed_in_50_ms) {
+Test(registry, fifty_plugins_are_listed_in_50_ms)
+{
     char file[64];
     for (int i = 0; i < 50; i++) {
         snprintf(file, sizeof file, "plugins/p%02d.so", i);
@@ -381,15 +414,16 @@ Test(registry, fifty_plugins_are_listed_in_50_ms) {
     cr_expect_lt(ns, UINT64_C(50000000) * (STATOR_SANITIZER[0] != '\0' ? 10 : 1));
 }
 
-Test(registry, allocation_failures_are_reported_and_leak_nothing) {
+Test(registry, allocation_failures_are_reported_and_leak_nothing)
+{
     test_put_mutant(&t, "good", "plugins/good.so");
     test_put_mutant(&t, "several", "plugins/several.so");
     test_put_bytes(&t, "plugins/torn.so", "junk", 4);
     char own[300];
     snprintf(own, sizeof own, "%s/plugins", t.folder);
     const char *const dirs[] = {own};
-    const st_registry_options options = {.mem = &t.mem, .host = &t.host, .plugin_dir_count = 1,
-                                         .plugin_dirs = dirs};
+    const st_registry_options options = {
+        .mem = &t.mem, .host = &t.host, .plugin_dir_count = 1, .plugin_dirs = dirs};
     int ok = 0;
     for (uint64_t n = 1; n < 3000 && !ok; n++) {
         st_registry *registry = NULL;

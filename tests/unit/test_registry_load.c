@@ -16,23 +16,32 @@
 
 static test_registry t;
 
-static void begin(void) { test_registry_begin(&t, 0, 9); }
-static void end(void) { test_registry_end(&t); }
+static void begin(void)
+{
+    test_registry_begin(&t, 0, 9);
+}
+static void end(void)
+{
+    test_registry_end(&t);
+}
 
 TestSuite(registry_load, .init = begin, .fini = end);
 
-static void put(const char *name) {
+static void put(const char *name)
+{
     char file[64];
     snprintf(file, sizeof file, "plugins/%s.so", name);
     test_put_mutant(&t, name, file);
 }
 
-Test(registry_load, good_plugin_lives_and_is_shut_down) {
+Test(registry_load, good_plugin_lives_and_is_shut_down)
+{
     put("good");
     test_open(&t, 0, 0, NULL);
     test_expect_load(&t, "good", "AVAILABLE", NULL);
     const st_loaded *loaded = NULL;
-    cr_assert_eq(st_registry_get(t.registry, STATOR_KIND_BACKEND, "good", &loaded, NULL), STATOR_OK);
+    cr_assert_eq(st_registry_get(t.registry, STATOR_KIND_BACKEND, "good", &loaded, NULL),
+                 STATOR_OK);
     cr_expect_str_eq(loaded->desc->name, "good");
     cr_expect_str_eq(loaded->version, "1.0.0");
     cr_expect_not_null(loaded->build_id);
@@ -41,10 +50,12 @@ Test(registry_load, good_plugin_lives_and_is_shut_down) {
     cr_expect_eq(test_info(&t, "good").option_count, 1);
     st_registry_destroy(t.registry);
     t.registry = NULL;
-    cr_expect_str_eq(test_marks(&t), "good loaded\ngood query\ngood init\ngood probe\ngood shutdown\n");
+    cr_expect_str_eq(test_marks(&t),
+                     "good loaded\ngood query\ngood init\ngood probe\ngood shutdown\n");
 }
 
-Test(registry_load, two_registries_share_the_object_and_not_its_state) {
+Test(registry_load, two_registries_share_the_object_and_not_its_state)
+{
     put("good");
     test_open(&t, 0, 0, NULL);
     test_expect_load(&t, "good", "AVAILABLE", NULL);
@@ -56,7 +67,8 @@ Test(registry_load, two_registries_share_the_object_and_not_its_state) {
 }
 
 /* Everything that only loading tells, next to a plugin that stays usable. */
-Test(registry_load, mutants_are_invalid_each_for_its_reason) {
+Test(registry_load, mutants_are_invalid_each_for_its_reason)
+{
     static const struct {
         const char *name;
         const char *in_reason;
@@ -92,7 +104,8 @@ Test(registry_load, mutants_are_invalid_each_for_its_reason) {
     cr_expect_null(strstr(test_marks(&t), "size_plus_8 init"), "init of a refused plugin ran");
 }
 
-Test(registry_load, failing_init_and_missing_device) {
+Test(registry_load, failing_init_and_missing_device)
+{
     put("init_fails");
     put("probe_no_device");
     put("good");
@@ -105,9 +118,10 @@ Test(registry_load, failing_init_and_missing_device) {
 }
 
 /* A host of 1.1 reads shorter structs of 1.0 and longer ones of 1.2, and nothing else. */
-Test(registry_load, sizes_across_minor_versions) {
-    static const char *const names[] = {"abi_1_0",   "abi_1_0_short", "abi_1_0_long",
-                                        "abi_1_1",   "abi_1_0_stump", "abi_1_2_needs_0"};
+Test(registry_load, sizes_across_minor_versions)
+{
+    static const char *const names[] = {"abi_1_0", "abi_1_0_short", "abi_1_0_long",
+                                        "abi_1_1", "abi_1_0_stump", "abi_1_2_needs_0"};
     t.host.abi_major = 1;
     t.host.abi_minor = 1;
     for (int i = 0; i < 6; i++) {
@@ -128,7 +142,8 @@ Test(registry_load, sizes_across_minor_versions) {
 }
 
 /* A host of 1.0 asks for exactly its own sizes from plugins of its own minor. */
-Test(registry_load, sizes_at_the_same_minor_version) {
+Test(registry_load, sizes_at_the_same_minor_version)
+{
     t.host.abi_major = 1;
     t.host.abi_minor = 0;
     put("abi_1_0");
@@ -140,7 +155,8 @@ Test(registry_load, sizes_at_the_same_minor_version) {
     test_expect_load(&t, "abi_1_0_long", "INVALID", "struct_size");
 }
 
-Test(registry_load, file_replaced_after_listing_is_refused) {
+Test(registry_load, file_replaced_after_listing_is_refused)
+{
     put("good");
     test_open(&t, 0, 0, NULL);
     cr_assert_eq(unlink(test_path(&t, "plugins/good.so")), 0);
@@ -149,7 +165,8 @@ Test(registry_load, file_replaced_after_listing_is_refused) {
     cr_expect_str_eq(test_marks(&t), "");
 }
 
-Test(registry_load, other_plugin_already_loaded_from_this_path) {
+Test(registry_load, other_plugin_already_loaded_from_this_path)
+{
     put("good");
     test_open(&t, 0, 0, NULL);
     test_expect_load(&t, "good", "AVAILABLE", NULL);
@@ -161,7 +178,8 @@ Test(registry_load, other_plugin_already_loaded_from_this_path) {
     st_registry_destroy(first);
 }
 
-Test(registry_load, folder_opened_after_listing_is_refused) {
+Test(registry_load, folder_opened_after_listing_is_refused)
+{
     put("good");
     test_open(&t, 0, 0, NULL);
     cr_assert_eq(chmod(test_path(&t, "plugins"), 0777), 0);
@@ -169,7 +187,8 @@ Test(registry_load, folder_opened_after_listing_is_refused) {
     cr_expect_str_eq(test_marks(&t), "");
 }
 
-Test(registry_load, several_items_load_together) {
+Test(registry_load, several_items_load_together)
+{
     put("several");
     test_open(&t, 0, 0, NULL);
     test_expect_load(&t, "one", "AVAILABLE", NULL);
@@ -182,7 +201,8 @@ typedef struct seen {
     char names[256];
 } seen;
 
-static stator_status note_pass(void *self, const st_loaded *loaded) {
+static stator_status note_pass(void *self, const st_loaded *loaded)
+{
     seen *s = self;
     s->count++;
     strncat(s->names, loaded->as.pass->item.name, sizeof s->names - strlen(s->names) - 1);
@@ -190,7 +210,8 @@ static stator_status note_pass(void *self, const st_loaded *loaded) {
     return STATOR_OK;
 }
 
-Test(registry_load, each_visits_the_usable_items_of_a_kind) {
+Test(registry_load, each_visits_the_usable_items_of_a_kind)
+{
     seen s = {0};
     put("several");
     put("good");
@@ -200,9 +221,10 @@ Test(registry_load, each_visits_the_usable_items_of_a_kind) {
     cr_expect_str_eq(s.names, "several.first several.second ");
 }
 
-/* The thread that init started runs on after shutdown: the code stays mapped. That a process ends in
- * order with it is test_registry_probe's to show. */
-Test(registry_load, thread_alive_after_shutdown) {
+/* The thread that init started runs on after shutdown: the code stays mapped. That a process ends
+ * in order with it is test_registry_probe's to show. */
+Test(registry_load, thread_alive_after_shutdown)
+{
     put("thread_alive");
     test_open(&t, 0, 0, NULL);
     test_expect_load(&t, "thread_alive", "AVAILABLE", NULL);
@@ -213,7 +235,8 @@ Test(registry_load, thread_alive_after_shutdown) {
 
 /* ---- threads ---- */
 
-static void *load_one(void *self) {
+static void *load_one(void *self)
+{
     const st_loaded *loaded = NULL;
     (void)self;
     for (int i = 0; i < 4; i++) {
@@ -226,7 +249,8 @@ static void *load_one(void *self) {
     return (void *)(uintptr_t)loaded;
 }
 
-Test(registry_load, eight_threads_load_once) {
+Test(registry_load, eight_threads_load_once)
+{
     pthread_t threads[8];
     put("good");
     put("null_slot");
@@ -249,13 +273,16 @@ Test(registry_load, eight_threads_load_once) {
 
 /* ---- backends of the application ---- */
 
-static const st_loaded *good_backend(void) {
+static const st_loaded *good_backend(void)
+{
     const st_loaded *loaded = NULL;
-    cr_assert_eq(st_registry_get(t.registry, STATOR_KIND_BACKEND, "good", &loaded, NULL), STATOR_OK);
+    cr_assert_eq(st_registry_get(t.registry, STATOR_KIND_BACKEND, "good", &loaded, NULL),
+                 STATOR_OK);
     return loaded;
 }
 
-Test(registry_load, registered_backend_ranks_first) {
+Test(registry_load, registered_backend_ranks_first)
+{
     put("good");
     test_open(&t, 0, 0, NULL);
     const st_loaded *file = good_backend();
@@ -277,7 +304,8 @@ Test(registry_load, registered_backend_ranks_first) {
     st_diag_release(err);
 }
 
-Test(registry_load, registered_backend_is_validated) {
+Test(registry_load, registered_backend_is_validated)
+{
     put("good");
     test_open(&t, 0, 0, NULL);
     stator_backend mine = *good_backend()->as.backend;
@@ -294,7 +322,8 @@ Test(registry_load, registered_backend_is_validated) {
     cr_expect_eq(st_registry_add_static(t.registry, NULL, NULL, NULL), STATOR_INVALID_ARGUMENT);
 }
 
-Test(registry_load, registered_backend_is_probed_in_this_process) {
+Test(registry_load, registered_backend_is_probed_in_this_process)
+{
     put("good");
     test_open(&t, 0, 0, NULL);
     int self = 0;
@@ -312,7 +341,8 @@ Test(registry_load, registered_backend_is_probed_in_this_process) {
 
 /* ---- namespaced options reach the schemas of other plugins ---- */
 
-Test(registry_load, foreign_option_schemas) {
+Test(registry_load, foreign_option_schemas)
+{
     put("good");
     put("needs_device");
     test_open(&t, 0, 0, NULL);

@@ -13,43 +13,57 @@
 
 static test_registry t;
 
-static void begin(void) { test_registry_begin(&t, 0, 9); }
-static void end(void) { test_registry_end(&t); }
+static void begin(void)
+{
+    test_registry_begin(&t, 0, 9);
+}
+static void end(void)
+{
+    test_registry_end(&t);
+}
 
 TestSuite(registry_probe, .init = begin, .fini = end);
 
-static void put(const char *name) {
+static void put(const char *name)
+{
     char file[64];
     snprintf(file, sizeof file, "plugins/%s.so", name);
     test_put_mutant(&t, name, file);
 }
 
 /* A registry that knows the build's library folder, where the helper is. */
-static void open_with_helper(uint32_t flags) {
+static void open_with_helper(uint32_t flags)
+{
     char own[300];
     snprintf(own, sizeof own, "%s/plugins", t.folder);
     const char *const dirs[] = {own};
-    const st_registry_options options = {.mem = &t.mem, .host = &t.host, .flags = flags,
-                                         .plugin_dir_count = 1, .plugin_dirs = dirs,
+    const st_registry_options options = {.mem = &t.mem,
+                                         .host = &t.host,
+                                         .flags = flags,
+                                         .plugin_dir_count = 1,
+                                         .plugin_dirs = dirs,
                                          .lib_dir = ST_TEST_BUILD "/lib"};
     stator_diag *err = NULL;
     const stator_status status = st_registry_create(&options, &t.registry, &err);
     cr_assert_eq(status, STATOR_OK, "%s", st_diag_text(err));
 }
 
-static void reopen(void) {
+static void reopen(void)
+{
     st_registry_destroy(t.registry);
     open_with_helper(0);
 }
 
-static void probe(const char *name) {
+static void probe(const char *name)
+{
     stator_diag *err = NULL;
     (void)st_registry_count(t.registry);
     const stator_status status = st_registry_probe(t.registry, test_row(&t, name), &err);
     cr_assert_eq(status, STATOR_OK, "%s: %s", name, st_diag_text(err));
 }
 
-Test(registry_probe, usable_plugin_shows_its_devices) {
+Test(registry_probe, usable_plugin_shows_its_devices)
+{
     put("good");
     open_with_helper(0);
     probe("good");
@@ -64,7 +78,8 @@ Test(registry_probe, usable_plugin_shows_its_devices) {
     cr_expect_not_null(strstr(test_marks(&t), "good shutdown"), "the child ends in order");
 }
 
-Test(registry_probe, bad_plugins_end_in_their_state_and_this_process_goes_on) {
+Test(registry_probe, bad_plugins_end_in_their_state_and_this_process_goes_on)
+{
     static const struct {
         const char *name;
         const char *state;
@@ -98,7 +113,8 @@ Test(registry_probe, bad_plugins_end_in_their_state_and_this_process_goes_on) {
     cr_expect_eq(test_info(&t, "good").probed, 0);
 }
 
-Test(registry_probe, a_crash_is_remembered_and_not_loaded) {
+Test(registry_probe, a_crash_is_remembered_and_not_loaded)
+{
     put("probe_segfault");
     open_with_helper(0);
     probe("probe_segfault");
@@ -116,7 +132,8 @@ Test(registry_probe, a_crash_is_remembered_and_not_loaded) {
 }
 
 /* A device may come back: a remembered NO_DEVICE is shown, and asked again when it is used. */
-Test(registry_probe, a_missing_device_is_asked_for_again_when_used) {
+Test(registry_probe, a_missing_device_is_asked_for_again_when_used)
+{
     put("probe_no_device");
     open_with_helper(0);
     probe("probe_no_device");
@@ -127,7 +144,8 @@ Test(registry_probe, a_missing_device_is_asked_for_again_when_used) {
     cr_expect_null(strstr(test_info(&t, "probe_no_device").reason, "remembered"));
 }
 
-Test(registry_probe, another_build_at_the_same_path_is_not_blamed) {
+Test(registry_probe, another_build_at_the_same_path_is_not_blamed)
+{
     put("probe_exit");
     open_with_helper(0);
     probe("probe_exit");
@@ -138,7 +156,8 @@ Test(registry_probe, another_build_at_the_same_path_is_not_blamed) {
     test_expect_state(&t, "good", "AVAILABLE", NULL);
 }
 
-Test(registry_probe, a_damaged_memory_is_passed_over) {
+Test(registry_probe, a_damaged_memory_is_passed_over)
+{
     put("good");
     open_with_helper(0);
     (void)st_registry_count(t.registry);
@@ -155,7 +174,8 @@ Test(registry_probe, a_damaged_memory_is_passed_over) {
     test_expect_state(&t, "good", "AVAILABLE", NULL);
 }
 
-Test(registry_probe, listing_states_are_left_as_they_are) {
+Test(registry_probe, listing_states_are_left_as_they_are)
+{
     put("abi_0_8");
     open_with_helper(0);
     probe("abi_0_8");
@@ -164,7 +184,8 @@ Test(registry_probe, listing_states_are_left_as_they_are) {
     cr_expect_str_eq(test_marks(&t), "");
 }
 
-Test(registry_probe, probe_here_needs_no_helper) {
+Test(registry_probe, probe_here_needs_no_helper)
+{
     put("probe_no_device");
     put("good");
     open_with_helper(STATOR_CTX_PROBE_HERE);
@@ -174,7 +195,8 @@ Test(registry_probe, probe_here_needs_no_helper) {
     cr_expect_eq(test_info(&t, "good").device_count, 1);
 }
 
-Test(registry_probe, missing_helper_is_an_error_and_no_verdict) {
+Test(registry_probe, missing_helper_is_an_error_and_no_verdict)
+{
     put("good");
     test_open(&t, 0, 0, NULL);
     stator_diag *err = NULL;
@@ -184,13 +206,17 @@ Test(registry_probe, missing_helper_is_an_error_and_no_verdict) {
     test_expect_state(&t, "good", "AVAILABLE", NULL);
 }
 
-Test(registry_probe, path_with_a_colon) {
+Test(registry_probe, path_with_a_colon)
+{
     test_put_mutant(&t, "good", "a:b/good.so");
     char own[300];
     snprintf(own, sizeof own, "%s/a:b", t.folder);
     const char *const dirs[] = {own};
-    const st_registry_options options = {.mem = &t.mem, .host = &t.host, .plugin_dir_count = 1,
-                                         .plugin_dirs = dirs, .lib_dir = ST_TEST_BUILD "/lib"};
+    const st_registry_options options = {.mem = &t.mem,
+                                         .host = &t.host,
+                                         .plugin_dir_count = 1,
+                                         .plugin_dirs = dirs,
+                                         .lib_dir = ST_TEST_BUILD "/lib"};
     cr_assert_eq(st_registry_create(&options, &t.registry, NULL), STATOR_OK);
     probe("good");
     cr_expect_eq(test_info(&t, "good").device_count, 1);

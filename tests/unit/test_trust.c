@@ -13,9 +13,11 @@
 /* Numbers that no passwd file has. */
 enum { ME = 3000001, LIB = 3000002, STRANGER = 3000003 };
 
-static const st_trust trust = {.euid = ME, .egid = ME, .has_lib = 1, .lib_uid = LIB, .lib_gid = LIB};
+static const st_trust trust = {
+    .euid = ME, .egid = ME, .has_lib = 1, .lib_uid = LIB, .lib_gid = LIB};
 
-static int check(uint32_t uid, uint32_t gid, mode_t mode, int is_above, char *reason) {
+static int check(uint32_t uid, uint32_t gid, mode_t mode, int is_above, char *reason)
+{
     struct stat st = {0};
     st.st_uid = uid;
     st.st_gid = gid;
@@ -24,7 +26,8 @@ static int check(uint32_t uid, uint32_t gid, mode_t mode, int is_above, char *re
     return st_trust_check_stat(&trust, &st, "/x/plugin.so", is_above, reason, 512);
 }
 
-Test(trust, owners) {
+Test(trust, owners)
+{
     char reason[512];
     cr_expect(check(0, 0, S_IFREG | 0644, 0, reason));
     cr_expect(check(ME, ME, S_IFREG | 0644, 0, reason));
@@ -34,7 +37,8 @@ Test(trust, owners) {
     cr_expect_not(check(STRANGER, STRANGER, S_IFDIR | 0755, 1, reason));
 }
 
-Test(trust, modes) {
+Test(trust, modes)
+{
     char reason[512];
     cr_expect_not(check(ME, ME, S_IFREG | 0646, 0, reason));
     cr_expect_not_null(strstr(reason, "writable by every user (mode 0646)"));
@@ -47,7 +51,8 @@ Test(trust, modes) {
     cr_expect_not(check(0, STRANGER, S_IFDIR | 0775, 0, reason));
 }
 
-Test(trust, folders_above) {
+Test(trust, folders_above)
+{
     char reason[512];
     cr_expect(check(0, 0, S_IFDIR | S_ISVTX | 0777, 1, reason), "/tmp above is fine");
     cr_expect_not(check(0, 0, S_IFDIR | S_ISVTX | 0777, 0, reason), "/tmp itself is not");
@@ -56,7 +61,8 @@ Test(trust, folders_above) {
 }
 
 /* The group that may write libstator.so may write plugins, when nobody can say whose it is. */
-Test(trust, group_of_the_library) {
+Test(trust, group_of_the_library)
+{
     const struct stat st = {.st_uid = LIB, .st_gid = STRANGER, .st_mode = S_IFREG | 0664};
     char reason[512];
     st_trust shared = trust;
@@ -66,7 +72,8 @@ Test(trust, group_of_the_library) {
     cr_expect(st_trust_check_stat(&shared, &st, "/x", 0, reason, sizeof reason));
 }
 
-Test(trust, real_folders) {
+Test(trust, real_folders)
+{
     char folder[] = "/tmp/stator-trust-XXXXXX";
     char inner[64];
     char reason[512];
@@ -88,7 +95,8 @@ Test(trust, real_folders) {
 
 /* Run as root: a tree that belongs to somebody else is refused without libstator in it and trusted
  * with it. As another user there is no way to make such a tree. */
-Test(trust, root_over_a_tree_of_another_user) {
+Test(trust, root_over_a_tree_of_another_user)
+{
     char folder[] = "/tmp/stator-trust-XXXXXX";
     char lib[64];
     char reason[512];

@@ -48,7 +48,8 @@ STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *hos
                                                           uint32_t host_abi_major);
 
 /* Appends a line to the file that STATOR_TEST_MARK names. */
-static void mark(const char *what) {
+static void mark(const char *what)
+{
     const char *path = getenv("STATOR_TEST_MARK");
     FILE *file = path != NULL ? fopen(path, "a") : NULL;
     if (file != NULL) {
@@ -57,7 +58,10 @@ static void mark(const char *what) {
     }
 }
 
-__attribute__((constructor)) static void on_load(void) { mark("loaded"); }
+__attribute__((constructor)) static void on_load(void)
+{
+    mark("loaded");
+}
 
 #ifdef MUTANT_NEEDS_GONE
 int stator_test_gone(void);
@@ -66,7 +70,8 @@ int stator_test_gone(void);
 int stator_test_defined_nowhere(void);
 #endif
 
-static stator_status probe(void *self, stator_diag **err) {
+static stator_status probe(void *self, stator_diag **err)
+{
     const stator_host *host = self;
     (void)host;
     (void)err;
@@ -91,16 +96,21 @@ static stator_status probe(void *self, stator_diag **err) {
     return STATOR_OK;
 }
 
-static stator_status devices(void *self, stator_device_fn fn, void *fn_self) {
+static stator_status devices(void *self, stator_device_fn fn, void *fn_self)
+{
     (void)self;
-    const stator_device_info toy = {.struct_size = sizeof toy, .id = 3, .name = "toy device",
-                                    .arch = "toy-1", .memory_bytes = 1 << 20};
+    const stator_device_info toy = {.struct_size = sizeof toy,
+                                    .id = 3,
+                                    .name = "toy device",
+                                    .arch = "toy-1",
+                                    .memory_bytes = 1 << 20};
     fn(fn_self, &toy);
     return STATOR_OK;
 }
 
 static stator_status create(void *self, const stator_options *options, uint32_t device, void **inst,
-                            stator_diag **err) {
+                            stator_diag **err)
+{
     (void)options;
     (void)device;
     (void)err;
@@ -108,13 +118,15 @@ static stator_status create(void *self, const stator_options *options, uint32_t 
     return STATOR_OK;
 }
 
-static void destroy(void *self, void *inst) {
+static void destroy(void *self, void *inst)
+{
     (void)self;
     (void)inst;
 }
 
 static stator_status compile(void *inst, const stator_graph *graph, stator_fuel_scope *fuel,
-                             void **exe, stator_diag **err) {
+                             void **exe, stator_diag **err)
+{
     (void)inst;
     (void)graph;
     (void)fuel;
@@ -123,14 +135,16 @@ static stator_status compile(void *inst, const stator_graph *graph, stator_fuel_
     return STATOR_UNSUPPORTED;
 }
 
-static stator_status exe_info(void *inst, void *exe, stator_exe_info *out) {
+static stator_status exe_info(void *inst, void *exe, stator_exe_info *out)
+{
     (void)inst;
     (void)exe;
     *out = (stator_exe_info){.struct_size = sizeof *out};
     return STATOR_OK;
 }
 
-static stator_status exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err) {
+static stator_status exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err)
+{
     (void)inst;
     (void)exe;
     (void)call;
@@ -138,7 +152,8 @@ static stator_status exe_run(void *inst, void *exe, const stator_call *call, sta
     return STATOR_UNSUPPORTED;
 }
 
-static void exe_destroy(void *inst, void *exe) {
+static void exe_destroy(void *inst, void *exe)
+{
     (void)inst;
     (void)exe;
 }
@@ -159,7 +174,7 @@ static const stator_option_desc options[] = {
 };
 
 #define HEAD                                                                                       \
-    .abi_major = MUTANT_STRUCT_MAJOR, .abi_minor_min = MUTANT_MINOR_MIN,                            \
+    .abi_major = MUTANT_STRUCT_MAJOR, .abi_minor_min = MUTANT_MINOR_MIN,                           \
     .abi_minor_built = STATOR_ABI_MINOR
 
 /* Room behind the backend for the variants that say that they are longer. */
@@ -188,7 +203,8 @@ static const struct {
 };
 
 #ifdef MUTANT_THREAD
-static void *never_ends(void *self) {
+static void *never_ends(void *self)
+{
     for (;;) {
         (void)self;
         usleep(1000);
@@ -197,7 +213,8 @@ static void *never_ends(void *self) {
 }
 #endif
 
-static stator_status init(const stator_host *host, void **self, stator_diag **err) {
+static stator_status init(const stator_host *host, void **self, stator_diag **err)
+{
     (void)err;
     mark("init");
     *self = (void *)(uintptr_t)host;
@@ -217,7 +234,8 @@ static stator_status init(const stator_host *host, void **self, stator_diag **er
 #endif
 }
 
-static void shutdown(void *self) {
+static void shutdown(void *self)
+{
     (void)self;
     mark("shutdown");
 }
@@ -248,7 +266,8 @@ static const struct {
                .shutdown = shutdown},
 };
 
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major) {
+const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
+{
     (void)host;
     mark("query");
 #ifdef MUTANT_QUERY_NULL

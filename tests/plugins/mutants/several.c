@@ -11,7 +11,8 @@ STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *hos
                                                           uint32_t host_abi_major);
 
 static stator_status create(void *self, const stator_options *options, uint32_t device, void **inst,
-                            stator_diag **err) {
+                            stator_diag **err)
+{
     (void)options;
     (void)device;
     (void)err;
@@ -19,13 +20,15 @@ static stator_status create(void *self, const stator_options *options, uint32_t 
     return STATOR_OK;
 }
 
-static void destroy(void *self, void *inst) {
+static void destroy(void *self, void *inst)
+{
     (void)self;
     (void)inst;
 }
 
 static stator_status compile(void *inst, const stator_graph *graph, stator_fuel_scope *fuel,
-                             void **exe, stator_diag **err) {
+                             void **exe, stator_diag **err)
+{
     (void)inst;
     (void)graph;
     (void)fuel;
@@ -34,14 +37,16 @@ static stator_status compile(void *inst, const stator_graph *graph, stator_fuel_
     return STATOR_UNSUPPORTED;
 }
 
-static stator_status exe_info(void *inst, void *exe, stator_exe_info *out) {
+static stator_status exe_info(void *inst, void *exe, stator_exe_info *out)
+{
     (void)inst;
     (void)exe;
     *out = (stator_exe_info){.struct_size = sizeof *out};
     return STATOR_OK;
 }
 
-static stator_status exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err) {
+static stator_status exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err)
+{
     (void)inst;
     (void)exe;
     (void)call;
@@ -49,20 +54,23 @@ static stator_status exe_run(void *inst, void *exe, const stator_call *call, sta
     return STATOR_UNSUPPORTED;
 }
 
-static void exe_destroy(void *inst, void *exe) {
+static void exe_destroy(void *inst, void *exe)
+{
     (void)inst;
     (void)exe;
 }
 
 /* The second backend's device is missing: that refuses one item and not the plugin. */
-static stator_status no_device(void *self, stator_diag **err) {
+static stator_status no_device(void *self, stator_diag **err)
+{
     (void)self;
     (void)err;
     return STATOR_UNAVAILABLE;
 }
 
 static stator_status run(void *self, const stator_graph *in, stator_builder *out,
-                         stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err) {
+                         stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err)
+{
     (void)self;
     (void)in;
     (void)out;
@@ -74,14 +82,14 @@ static stator_status run(void *self, const stator_graph *in, stator_builder *out
 
 #define BACKEND(name_, ...)                                                                        \
     {                                                                                              \
-        .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = (name_)},           \
-        .create = create, .destroy = destroy, .compile = compile, .exe_info = exe_info,             \
-        .exe_run = exe_run, .exe_destroy = exe_destroy, __VA_ARGS__                                 \
+        .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = (name_)},          \
+        .create = create, .destroy = destroy, .compile = compile, .exe_info = exe_info,            \
+        .exe_run = exe_run, .exe_destroy = exe_destroy, __VA_ARGS__                                \
     }
 #define PASS(name_)                                                                                \
     {                                                                                              \
-        .item = {STATOR_ITEM_HEAD(stator_pass, STATOR_KIND_PASS), .name = (name_)},                 \
-        .phase = STATOR_PHASE_POST_GRAD, .flags = STATOR_PASS_DETERMINISTIC, .run = run             \
+        .item = {STATOR_ITEM_HEAD(stator_pass, STATOR_KIND_PASS), .name = (name_)},                \
+        .phase = STATOR_PHASE_POST_GRAD, .flags = STATOR_PASS_DETERMINISTIC, .run = run            \
     }
 
 static const stator_backend one = BACKEND("one", .aliases = "uno", .tags = "debug");
@@ -102,7 +110,8 @@ static const stator_plugin plugin = {
     .items = items,
 };
 
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major) {
+const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
+{
     (void)host;
     return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
 }

@@ -132,6 +132,5 @@ int st_type_static_size(const st_module *m, stator_ref type, uint64_t *out_eleme
 
 extern const stator_build_api st_build_api;
 extern const stator_types_api st_types_api;
-extern const stator_cst_api st_cst_api; /* of_value and of_ref live in ir, the rest in core/base/blob.c */
 
 #endif

@@ -316,71 +316,104 @@ static stator_status check_results(verifier *c, const stator_op_desc *op,
     return STATOR_OK;
 }
 
-/* Result types against the infer rule. Rules read the graph and intern types, nothing else. */
-static stator_status check_inferred(verifier *c, const stator_node_row *row, stator_diag **err)
-{
-    const st_op *op = st_optable_at(c->m->ops, row->op);
+/* What the infer rule of a node sees; its lists. */
+typedef struct inference {
+    stator_builder b;
+    st_infer in;
     const stator_attr_row *attrs[ST_MAX_ATTRS];
     stator_graph *regions[8];
     stator_ref stated[ST_MAX_RESULTS];
-    stator_ref types[ST_MAX_RESULTS] = {0};
-    stator_ref *operands = st_calloc(c->m->mem, row->operand_count + 1u, sizeof *operands);
-    if (operands == NULL) {
-        return st_fail_oom(err);
-    }
-    stator_builder b = {.graph = (stator_graph *)(uintptr_t)c->g, .module = c->m};
-    st_map_init(&b.known, c->m->mem);
+    stator_ref types[ST_MAX_RESULTS];
+} inference;
+
+static void fill_inference(const verifier *c, const stator_node_row *row, stator_ref *operands,
+                           inference *f)
+{
+    memset(f->types, 0, sizeof f->types);
+    f->b = (stator_builder){.graph = (stator_graph *)(uintptr_t)c->g, .module = c->m};
+    st_map_init(&f->b.known, c->m->mem);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         operands[k] = stator_operand(c->v, row, k);
     }
     for (uint32_t k = 0; k < row->attr_count; k++) {
-        attrs[k] = stator_attr_at(c->v, row, k);
+        f->attrs[k] = stator_attr_at(c->v, row, k);
     }
     for (uint32_t k = 0; k < row->region_count; k++) {
-        regions[k] = (stator_graph *)(uintptr_t)stator_region_at(c->v, row, k);
+        f->regions[k] = (stator_graph *)(uintptr_t)stator_region_at(c->v, row, k);
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
-        stated[k] = stator_value_at(c->v, row->result_begin + k)->type;
+        f->stated[k] = stator_value_at(c->v, row->result_begin + k)->type;
     }
-    st_infer in = {.b = &b,
-                   .m = c->m,
-                   .v = c->v,
-                   .op = op,
-                   .operands = operands,
-                   .n_operands = row->operand_count,
-                   .attrs = attrs,
-                   .regions = regions,
-                   .n_regions = row->region_count,
-                   .given_types = stated,
-                   .n_results = row->result_count,
-                   .types = types};
-    stator_diag *inner = NULL;
-    stator_status status = op->infer != NULL ? op->infer(&in, &inner) : STATOR_OK;
-    st_map_deinit(&b.known);
-    st_free(c->m->mem, operands);
-    if (status != STATOR_OK) {
-        status = fail(c, err, "%s", st_diag_text(inner));
-        st_diag_release(inner);
-        return status;
-    }
-    if (in.n_results != row->result_count) {
+    f->in = (st_infer){.b = &f->b,
+                       .m = c->m,
+                       .v = c->v,
+                       .op = st_optable_at(c->m->ops, row->op),
+                       .operands = operands,
+                       .n_operands = row->operand_count,
+                       .attrs = f->attrs,
+                       .regions = f->regions,
+                       .n_regions = row->region_count,
+                       .given_types = f->stated,
+                       .n_results = row->result_count,
+                       .types = f->types};
+}
+
+static stator_status fail_result(const verifier *c, uint32_t k, stator_ref stated,
+                                 stator_ref inferred, stator_diag **err)
+{
+    st_str text;
+    st_str_init(&text, c->m->mem);
+    st_module_print_type(c->m, stated, &text);
+    st_str_add(&text, ", its infer rule gives ");
+    st_module_print_type(c->m, inferred, &text);
+    const stator_status status =
+        fail(c, err, "result %u is %s", k, st_str_ok(&text) ? text.data : "of a wrong type");
+    st_str_deinit(&text);
+    return status;
+}
+
+static stator_status compare_results(const verifier *c, const stator_node_row *row,
+                                     const inference *f, stator_diag **err)
+{
+    if (f->in.n_results != row->result_count) {
         return fail(c, err, "has %u results, its infer rule gives %u", row->result_count,
-                    in.n_results);
+                    f->in.n_results);
     }
-    for (uint32_t k = 0; op->infer != NULL && k < row->result_count; k++) {
-        if (!same_types(c, stated[k], types[k])) {
-            st_str text;
-            st_str_init(&text, c->m->mem);
-            st_str_addf(&text, "result %u is ", k);
-            st_module_print_type(c->m, stated[k], &text);
-            st_str_add(&text, ", its infer rule gives ");
-            st_module_print_type(c->m, types[k], &text);
-            status = fail(c, err, "%s", st_str_ok(&text) ? text.data : "result type is wrong");
-            st_str_deinit(&text);
-            return status;
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        if (f->types[k] == 0 || f->types[k] >= c->m->types.count) {
+            return fail(c, err, "its infer rule gives no type for result %u", k);
+        }
+        if (!same_types(c, f->stated[k], f->types[k])) {
+            return fail_result(c, k, f->stated[k], f->types[k], err);
         }
     }
     return STATOR_OK;
+}
+
+/* Result types against the infer rule. Rules read the graph and intern types, nothing else. */
+static stator_status check_inferred(verifier *c, const stator_node_row *row, stator_diag **err)
+{
+    inference f;
+    stator_diag *inner = NULL;
+    stator_ref *operands = st_calloc(c->m->mem, row->operand_count + 1u, sizeof *operands);
+    if (operands == NULL) {
+        return st_fail_oom(err);
+    }
+    fill_inference(c, row, operands, &f);
+    stator_status status = f.in.op->infer != NULL
+                               ? f.in.op->infer(&f.in, &inner)
+                               : st_fail(&inner, STATOR_INTERNAL, "its op has no infer rule");
+    st_map_deinit(&f.b.known);
+    st_free(c->m->mem, operands);
+    if (status == STATOR_RESOURCE_EXHAUSTED) {
+        status = st_fail_oom(err);
+    } else if (status != STATOR_OK) {
+        status = fail(c, err, "%s", st_diag_text(inner));
+    } else {
+        status = compare_results(c, row, &f, err);
+    }
+    st_diag_release(inner);
+    return status;
 }
 
 static stator_status check_graph(verifier *c, const stator_graph *g, stator_diag **err);

@@ -17,12 +17,14 @@ typedef struct text_query {
     const char *text;
 } text_query;
 
-static int text_equal(void *self, uint32_t id) {
+static int text_equal(void *self, uint32_t id)
+{
     const text_query *q = self;
     return strcmp(q->c->names.data[id - 1u], q->text) == 0;
 }
 
-static void add_name(collector *c, const char *name) {
+static void add_name(collector *c, const char *name)
+{
     stator_ref ignored;
     text_query query = {c, name};
     if (name[0] == '\0' || !ox_ok(c->n) || !ox_scope_find(c->n->scope, name, &ignored)) {
@@ -46,7 +48,8 @@ static void add_name(collector *c, const char *name) {
 
 /* Every name that the graph or one inside it reads. Names it defines itself may be among them when
  * the scope around has them too; the inner definition then wins inside. */
-static int add_graph_names(void *self, const Onnx__GraphProto *graph) {
+static int add_graph_names(void *self, const Onnx__GraphProto *graph)
+{
     collector *c = self;
     if (++c->depth > OX_MAX_NESTING) {
         c->depth--;
@@ -67,7 +70,8 @@ static int add_graph_names(void *self, const Onnx__GraphProto *graph) {
 }
 
 /* Can the value be made again inside a region from what is known of it? */
-static int is_remade(ox_node *n, stator_ref v) {
+static int is_remade(ox_node *n, stator_ref v)
+{
     uint32_t count;
     if (ox_region_data(n->scope->region, v) != NULL) {
         return 1;
@@ -76,7 +80,8 @@ static int is_remade(ox_node *n, stator_ref v) {
 }
 
 void ox_captures_of(ox_node *n, uint32_t graph_count, const Onnx__GraphProto *const *graphs,
-                    ox_captures *out) {
+                    ox_captures *out)
+{
     memset(out, 0, sizeof *out);
     collector c = {.n = n};
     st_hashset_init(&c.seen, &n->im->mem);
@@ -103,7 +108,8 @@ void ox_captures_of(ox_node *n, uint32_t graph_count, const Onnx__GraphProto *co
 
 /* ---- regions ---- */
 
-void ox_body_begin(ox_node *n, ox_body *body, const char *name) {
+void ox_body_begin(ox_node *n, ox_body *body, const char *name)
+{
     memset(body, 0, sizeof *body);
     body->owner = n;
     body->region.parent = n->scope->region;
@@ -126,7 +132,8 @@ void ox_body_begin(ox_node *n, ox_body *body, const char *name) {
     n->im->host->build->set_origin(body->b, n->name, ox_text(n->proto->op_type), n->im->file, 0);
 }
 
-stator_ref ox_body_input(ox_body *body, const char *name, stator_ref type) {
+stator_ref ox_body_input(ox_body *body, const char *name, stator_ref type)
+{
     ox_node *n = body->owner;
     stator_ref out = 0;
     stator_diag *diag = NULL;
@@ -141,27 +148,29 @@ stator_ref ox_body_input(ox_body *body, const char *name, stator_ref type) {
     return out;
 }
 
-stator_ref ox_type_of(ox_node *n, stator_ref v) {
+stator_ref ox_type_of(ox_node *n, stator_ref v)
+{
     if (!ox_ok(n) || v == 0) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "a required input is absent");
     }
     return stator_value_at(n->im->host->build->view(n->b), v)->type;
 }
 
-stator_ref ox_type_without(ox_node *n, stator_ref v, uint32_t drop) {
+stator_ref ox_type_without(ox_node *n, stator_ref v, uint32_t drop)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, v, dims);
     if (!ox_ok(n) || drop >= rank) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "a scanned input has rank %u", rank);
     }
     memmove(dims + drop, dims + drop + 1, (rank - drop - 1u) * sizeof dims[0]);
-    const stator_ref type =
-        n->im->host->types->tensor(n->b, ox_dtype(n, v), rank - 1u, dims);
+    const stator_ref type = n->im->host->types->tensor(n->b, ox_dtype(n, v), rank - 1u, dims);
     return type != 0 ? type : ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 /* A value of the region around with known contents, made again inside. */
-static stator_ref remake(ox_body *body, stator_ref v) {
+static stator_ref remake(ox_body *body, stator_ref v)
+{
     ox_node *outer = body->owner;
     const ox_data *data = ox_region_data(outer->scope->region, v);
     uint32_t count;
@@ -176,14 +185,14 @@ static stator_ref remake(ox_body *body, stator_ref v) {
                                   : ox_from_dims(&body->node, count, syms);
 }
 
-void ox_body_captures(ox_body *body, const ox_captures *captures) {
+void ox_body_captures(ox_body *body, const ox_captures *captures)
+{
     ox_node *n = body->owner;
     stator_ref *inside = ox_alloc(n, captures->count + 1u, sizeof *inside);
     body->region.captured = captures->operands;
     for (uint32_t i = 0; ox_ok(n) && i < captures->count; i++) {
         if (captures->is_operand[i]) {
-            inside[i] =
-                ox_body_input(body, captures->names[i], ox_type_of(n, captures->values[i]));
+            inside[i] = ox_body_input(body, captures->names[i], ox_type_of(n, captures->values[i]));
             if (body->region.captured_count++ == 0) {
                 body->region.first_captured = inside[i];
             }
@@ -198,7 +207,8 @@ void ox_body_captures(ox_body *body, const ox_captures *captures) {
 }
 
 void ox_body_graph(ox_body *body, const Onnx__GraphProto *graph, uint32_t n_inputs,
-                   const stator_ref *inputs, stator_ref *outputs) {
+                   const stator_ref *inputs, stator_ref *outputs)
+{
     ox_node *n = body->owner;
     ox_scope inner;
     ox_scope_init(&inner, n->im, &body->region, &body->scope, body->scope.frame);
@@ -216,7 +226,8 @@ void ox_body_graph(ox_body *body, const Onnx__GraphProto *graph, uint32_t n_inpu
     ox_scope_deinit(&inner);
 }
 
-void ox_body_output(ox_body *body, const char *name, stator_ref v) {
+void ox_body_output(ox_body *body, const char *name, stator_ref v)
+{
     ox_node *n = body->owner;
     stator_diag *diag = NULL;
     if (!ox_ok(n)) {
@@ -228,7 +239,8 @@ void ox_body_output(ox_body *body, const char *name, stator_ref v) {
     }
 }
 
-stator_graph *ox_body_end(ox_body *body, int keep) {
+stator_graph *ox_body_end(ox_body *body, int keep)
+{
     ox_node *n = body->owner;
     stator_graph *graph = NULL;
     stator_diag *diag = NULL;
@@ -248,7 +260,8 @@ stator_graph *ox_body_end(ox_body *body, int keep) {
 
 void ox_op_regions(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in,
                    uint32_t n_attrs, const stator_attr *attrs, uint32_t n_regions,
-                   stator_graph *const *regions, uint32_t n_out, stator_ref *out) {
+                   stator_graph *const *regions, uint32_t n_out, stator_ref *out)
+{
     const stator_host *h = n->im->host;
     memset(out, 0, n_out * sizeof *out);
     if (!ox_ok(n)) {

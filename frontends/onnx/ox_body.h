@@ -11,8 +11,8 @@
 typedef struct ox_captures {
     uint32_t count; /* names found in the scope around */
     const char **names;
-    stator_ref *values;   /* in the region around */
-    uint8_t *is_operand;  /* 0: made again inside */
+    stator_ref *values;  /* in the region around */
+    uint8_t *is_operand; /* 0: made again inside */
     uint32_t operand_count;
     stator_ref *operands; /* the values that are passed */
 } ox_captures;

@@ -3,8 +3,8 @@
  * If with a condition known during import is its branch. Loop's body never sees a false condition,
  * so its condition input is the constant true; sizes of carried values that change from one
  * iteration to the next become symbols of the region's own, found by building the body again until
- * they are stable. Scan of operator set 8 has a batch axis: a scan over the batch around a scan over
- * time. */
+ * they are stable. Scan of operator set 8 has a batch axis: a scan over the batch around a scan
+ * over time. */
 #include "ox_body.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@
 
 /* ---- If ---- */
 
-static void inline_branch(ox_node *n, const Onnx__GraphProto *graph) {
+static void inline_branch(ox_node *n, const Onnx__GraphProto *graph)
+{
     ox_scope scope;
     ox_scope_init(&scope, n->im, n->scope->region, n->scope, n->scope->frame);
     ox_graph_constants(&scope, graph);
@@ -35,7 +36,8 @@ typedef struct branch_types {
 
 /* One branch as a region; types of its outputs into *types. */
 static stator_graph *build_branch(ox_node *n, const Onnx__GraphProto *graph, const char *name,
-                                  const ox_captures *captures, branch_types *types) {
+                                  const ox_captures *captures, branch_types *types)
+{
     ox_body body;
     stator_ref *out = ox_alloc(n, graph->n_output + 1u, sizeof *out);
     ox_body_begin(n, &body, name);
@@ -50,7 +52,8 @@ static stator_graph *build_branch(ox_node *n, const Onnx__GraphProto *graph, con
     return ox_body_end(&body, 1);
 }
 
-static void build_cond(ox_node *n, stator_ref pred, const Onnx__GraphProto *const graphs[2]) {
+static void build_cond(ox_node *n, stator_ref pred, const Onnx__GraphProto *const graphs[2])
+{
     static const char *const names[2] = {"then", "else"};
     ox_captures captures;
     stator_graph *regions[2];
@@ -75,7 +78,8 @@ static void build_cond(ox_node *n, stator_ref pred, const Onnx__GraphProto *cons
                   n->out);
 }
 
-void ox_if(ox_node *n) {
+void ox_if(ox_node *n)
+{
     const stator_ref condition = ox_need(n, 0);
     const Onnx__GraphProto *graphs[2] = {ox_attr_graph(n, "then_branch"),
                                          ox_attr_graph(n, "else_branch")};
@@ -86,8 +90,9 @@ void ox_if(ox_node *n) {
         return;
     }
     if (graphs[0]->n_output != n->out_count || graphs[1]->n_output != n->out_count) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "its branches have %zu and %zu outputs, the node has %u",
-                graphs[0]->n_output, graphs[1]->n_output, n->out_count);
+        ox_fail(n, STATOR_INVALID_ARGUMENT,
+                "its branches have %zu and %zu outputs, the node has %u", graphs[0]->n_output,
+                graphs[1]->n_output, n->out_count);
         return;
     }
     if (ox_known_ints(n, condition, &count, &known) && count == 1) {
@@ -109,8 +114,10 @@ typedef struct loop {
     int ignores_cond;
 } loop;
 
-/* The type of carried value i with every size that changed replaced by a symbol; 0: nothing did. */
-static stator_ref widened(ox_node *n, stator_ref before, stator_ref after) {
+/* The type of a carried value with every size that changed replaced by a symbol, which a size that
+ * differs from the initial one is already; 0: nothing new changed. */
+static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, stator_ref after)
+{
     const stator_types_api *types = n->im->host->types;
     const stator_graph_view *view = n->im->host->build->view(n->b);
     const stator_type_row *a = stator_type_at(view, before);
@@ -121,17 +128,10 @@ static stator_ref widened(ox_node *n, stator_ref before, stator_ref after) {
         return 0; /* the op's own check says what is wrong */
     }
     for (uint32_t d = 0; d < a->rank; d++) {
+        const stator_ref first = stator_dim_at(view, stator_type_at(view, initial), d);
         dims[d] = stator_dim_at(view, a, d);
-        const stator_ref next = stator_dim_at(view, b, d);
-        const int is_own = types->sym_compare(n->b, '=', dims[d], next) == 1;
-        const stator_sym_row *row = stator_column_at(&view->syms, dims[d]);
-        int is_wide = 0; /* a symbol of ours from an earlier try stays */
-        if (!is_own && row->term_count == 1 && row->constant == 0) {
-            const stator_term_row *term = stator_column_at(&view->terms, row->term_begin);
-            const stator_atom_row *atom = stator_column_at(&view->atoms, term->atom);
-            is_wide = atom->kind == STATOR_ATOM_SYMBOL && (atom->flags & 1u) != 0;
-        }
-        if (!is_own && !is_wide) {
+        if (dims[d] == first &&
+            types->sym_compare(n->b, '=', first, stator_dim_at(view, b, d)) != 1) {
             dims[d] = types->sym_unbacked(n->b, 0, (int64_t)1 << 40);
             changed = 1;
         }
@@ -140,7 +140,8 @@ static stator_ref widened(ox_node *n, stator_ref before, stator_ref after) {
 }
 
 /* One try at the body. Sets *out_again when types were widened and the region was dropped. */
-static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again) {
+static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again)
+{
     static const int64_t no_dims[1] = {0};
     const uint8_t yes = 1;
     const Onnx__GraphProto *g = l->graph;
@@ -162,7 +163,8 @@ static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again) {
         ox_body_graph(&body, g, l->carried + 2u, in, out);
     }
     for (uint32_t i = 0; ox_ok(n) && i < l->carried; i++) {
-        const stator_ref wide = widened(n, l->types[i], ox_type_of(&body.node, out[1 + i]));
+        const stator_ref wide = widened(n, ox_type_of(n, l->initial[i]), l->types[i],
+                                        ox_type_of(&body.node, out[1 + i]));
         if (wide != 0) {
             l->types[i] = wide;
             *out_again = 1;
@@ -177,12 +179,14 @@ static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again) {
     return ox_body_end(&body, !*out_again);
 }
 
-static stator_ref scalar_or(ox_node *n, stator_ref v, stator_ref absent) {
+static stator_ref scalar_or(ox_node *n, stator_ref v, stator_ref absent)
+{
     return v != 0 ? ox_reshape(n, v, 0, NULL) : absent;
 }
 
 /* Operands of the loop: trips, condition, carried values, captures. */
-static void emit_loop(ox_node *n, const loop *l, stator_graph *body) {
+static void emit_loop(ox_node *n, const loop *l, stator_graph *body)
+{
     static const int64_t no_dims[1] = {0};
     const uint8_t yes = 1;
     const uint32_t count = 2u + l->carried + l->captures.operand_count;
@@ -202,7 +206,8 @@ static void emit_loop(ox_node *n, const loop *l, stator_graph *body) {
                   l->carried + l->stacked, n->out);
 }
 
-void ox_loop(ox_node *n) {
+void ox_loop(ox_node *n)
+{
     loop l = {.graph = ox_attr_graph(n, "body")};
     if (!ox_ok(n) || l.graph == NULL) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "it needs a body");
@@ -245,15 +250,16 @@ typedef struct scan {
     uint32_t carried;
     uint32_t scanned;
     uint32_t stacked;
-    const stator_ref *values;        /* carried, then scanned */
-    const int64_t *axes;             /* of scanned inputs, in [0, rank) */
+    const stator_ref *values; /* carried, then scanned */
+    const int64_t *axes;      /* of scanned inputs, in [0, rank) */
     const int64_t *reverse;
     const int64_t *out_axes;
     const int64_t *out_reverse;
 } scan;
 
 /* Emits the scan in n's region; fills carried + stacked results. */
-static void emit_scan(ox_node *n, const scan *s, stator_ref *results) {
+static void emit_scan(ox_node *n, const scan *s, stator_ref *results)
+{
     const uint32_t own = s->carried + s->scanned;
     ox_captures captures;
     ox_body body;
@@ -289,7 +295,8 @@ static void emit_scan(ox_node *n, const scan *s, stator_ref *results) {
 }
 
 /* Counts of inputs and outputs against the body. */
-static int check_scan(ox_node *n, scan *s, uint32_t inputs) {
+static int check_scan(ox_node *n, scan *s, uint32_t inputs)
+{
     const int64_t scanned = ox_attr_int_need(n, "num_scan_inputs");
     s->graph = ox_attr_graph(n, "body");
     if (!ox_ok(n) || s->graph == NULL || scanned < 1 || scanned > (int64_t)inputs ||
@@ -307,7 +314,8 @@ static int check_scan(ox_node *n, scan *s, uint32_t inputs) {
 }
 
 /* Scan of operator set 8: [batch, time, ..] inputs and [batch, ..] states. */
-static void scan_with_batch(ox_node *n) {
+static void scan_with_batch(ox_node *n)
+{
     scan s = {0};
     scan outer = {0};
     if (ox_in(n, 0) != 0) {
@@ -352,7 +360,8 @@ static void scan_with_batch(ox_node *n) {
 
 /* An axis list brought into [0, rank) by `rank_of`. */
 static const int64_t *scan_axes(ox_node *n, const char *name, uint32_t count,
-                                const stator_ref *values) {
+                                const stator_ref *values)
+{
     const int64_t *given = ox_attr_ints_or(n, name, count, 0);
     int64_t *out = ox_alloc(n, count + 1u, sizeof *out);
     for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
@@ -361,7 +370,8 @@ static const int64_t *scan_axes(ox_node *n, const char *name, uint32_t count,
     return out;
 }
 
-void ox_scan(ox_node *n) {
+void ox_scan(ox_node *n)
+{
     scan s = {0};
     if (n->version < 9) {
         scan_with_batch(n);

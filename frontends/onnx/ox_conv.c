@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-stator_ref ox_conv_node(ox_node *n, stator_ref x, stator_ref w, stator_ref b) {
+stator_ref ox_conv_node(ox_node *n, stator_ref x, stator_ref w, stator_ref b)
+{
     stator_ref kernel[STATOR_MAX_RANK] = {0};
     ox_window_spec s;
     ox_check_rank(n, w, ox_rank(n, x), ox_rank(n, x), "the weight");
@@ -14,26 +15,29 @@ stator_ref ox_conv_node(ox_node *n, stator_ref x, stator_ref w, stator_ref b) {
         return 0;
     }
     return ox_op(n, "conv", OX_IN(x, w, b),
-                 OX_AT(OX_A_INTS("strides", s.rank, s.strides), OX_A_DIMS("pads", 2 * s.rank, s.pads),
+                 OX_AT(OX_A_INTS("strides", s.rank, s.strides),
+                       OX_A_DIMS("pads", 2 * s.rank, s.pads),
                        OX_A_INTS("dilations", s.rank, s.dilations),
                        OX_A_INT("groups", ox_attr_int(n, "group", 1))));
 }
 
-void ox_conv(ox_node *n) {
+void ox_conv(ox_node *n)
+{
     ox_out(n, 0, ox_conv_node(n, ox_need(n, 0), ox_need(n, 1), ox_in(n, 2)));
 }
 
 /* Pads of ConvTranspose for a wanted output size. */
 static void pads_for_output(ox_node *n, stator_ref x, ox_window_spec *s, const stator_ref *wanted,
-                            const int64_t *output_padding) {
+                            const int64_t *output_padding)
+{
     const int is_upper = strcmp(ox_attr_str(n, "auto_pad", "NOTSET"), "SAME_UPPER") == 0;
     for (uint32_t i = 0; ox_ok(n) && i < s->rank; i++) {
         const stator_ref steps = ox_sym_op(n, '-', ox_dim(n, x, (int64_t)i + 2), ox_sym(n, 1));
         const stator_ref moved = ox_sym_op(n, '*', steps, ox_sym(n, s->strides[i]));
         const stator_ref taps = ox_sym_op(n, '-', s->kernel[i], ox_sym(n, 1));
         const stator_ref span = ox_sym_op(n, '*', taps, ox_sym(n, s->dilations[i]));
-        stator_ref full = ox_sym_op(n, '+', ox_sym_op(n, '+', moved, span),
-                                    ox_sym(n, 1 + output_padding[i]));
+        stator_ref full =
+            ox_sym_op(n, '+', ox_sym_op(n, '+', moved, span), ox_sym(n, 1 + output_padding[i]));
         const stator_ref total = ox_sym_op(n, '-', full, wanted[i]);
         const stator_ref half = ox_sym_op(n, '/', total, ox_sym(n, 2));
         const stator_ref rest = ox_sym_op(n, '-', total, half);
@@ -43,7 +47,8 @@ static void pads_for_output(ox_node *n, stator_ref x, ox_window_spec *s, const s
 }
 
 /* The wanted spatial sizes: output_shape, or in * stride with SAME padding; 0 when pads rule. */
-static int wanted_sizes(ox_node *n, stator_ref x, const ox_window_spec *s, stator_ref *wanted) {
+static int wanted_sizes(ox_node *n, stator_ref x, const ox_window_spec *s, stator_ref *wanted)
+{
     uint32_t count;
     const int64_t *shape = ox_attr_ints(n, "output_shape", &count);
     const char *mode = ox_attr_str(n, "auto_pad", "NOTSET");
@@ -56,14 +61,15 @@ static int wanted_sizes(ox_node *n, stator_ref x, const ox_window_spec *s, stato
         return 0;
     }
     for (uint32_t i = 0; i < s->rank; i++) {
-        wanted[i] = shape != NULL ? ox_sym(n, shape[count - s->rank + i])
-                                  : ox_sym_op(n, '*', ox_dim(n, x, (int64_t)i + 2),
-                                              ox_sym(n, s->strides[i]));
+        wanted[i] = shape != NULL
+                        ? ox_sym(n, shape[count - s->rank + i])
+                        : ox_sym_op(n, '*', ox_dim(n, x, (int64_t)i + 2), ox_sym(n, s->strides[i]));
     }
     return 1;
 }
 
-void ox_conv_transpose(ox_node *n) {
+void ox_conv_transpose(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const stator_ref w = ox_need(n, 1);
     stator_ref kernel[STATOR_MAX_RANK] = {0};
@@ -79,16 +85,17 @@ void ox_conv_transpose(ox_node *n) {
     if (output_padding != NULL && wanted_sizes(n, x, &s, wanted)) {
         pads_for_output(n, x, &s, wanted, output_padding);
     }
-    ox_out(n, 0,
-           ox_op(n, "conv_transpose", OX_IN(x, w, ox_in(n, 2)),
-                 OX_AT(OX_A_INTS("strides", s.rank, s.strides),
-                       OX_A_DIMS("pads", 2 * s.rank, s.pads),
-                       OX_A_INTS("dilations", s.rank, s.dilations),
-                       OX_A_INT("groups", ox_attr_int(n, "group", 1)),
-                       OX_A_INTS("output_padding", s.rank, output_padding))));
+    ox_out(
+        n, 0,
+        ox_op(n, "conv_transpose", OX_IN(x, w, ox_in(n, 2)),
+              OX_AT(OX_A_INTS("strides", s.rank, s.strides), OX_A_DIMS("pads", 2 * s.rank, s.pads),
+                    OX_A_INTS("dilations", s.rank, s.dilations),
+                    OX_A_INT("groups", ox_attr_int(n, "group", 1)),
+                    OX_A_INTS("output_padding", s.rank, output_padding))));
 }
 
-void ox_deform_conv(ox_node *n) {
+void ox_deform_conv(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const stator_ref w = ox_need(n, 1);
     stator_ref kernel[STATOR_MAX_RANK] = {0};
@@ -99,16 +106,17 @@ void ox_deform_conv(ox_node *n) {
     if (!ox_ok(n)) {
         return;
     }
-    ox_out(n, 0,
-           ox_op(n, "deform_conv", OX_IN(x, w, ox_need(n, 2), ox_in(n, 3), ox_in(n, 4)),
-                 OX_AT(OX_A_INTS("strides", s.rank, s.strides),
-                       OX_A_DIMS("pads", 2 * s.rank, s.pads),
-                       OX_A_INTS("dilations", s.rank, s.dilations),
-                       OX_A_INT("groups", ox_attr_int(n, "group", 1)),
-                       OX_A_INT("offset_groups", ox_attr_int(n, "offset_group", 1)))));
+    ox_out(
+        n, 0,
+        ox_op(n, "deform_conv", OX_IN(x, w, ox_need(n, 2), ox_in(n, 3), ox_in(n, 4)),
+              OX_AT(OX_A_INTS("strides", s.rank, s.strides), OX_A_DIMS("pads", 2 * s.rank, s.pads),
+                    OX_A_INTS("dilations", s.rank, s.dilations),
+                    OX_A_INT("groups", ox_attr_int(n, "group", 1)),
+                    OX_A_INT("offset_groups", ox_attr_int(n, "offset_group", 1)))));
 }
 
-void ox_col2im(ox_node *n) {
+void ox_col2im(ox_node *n)
+{
     uint32_t rank;
     uint32_t block_rank;
     const stator_ref *image = ox_sizes(n, ox_need(n, 1), &rank, "the image shape");
@@ -133,7 +141,8 @@ void ox_col2im(ox_node *n) {
 }
 
 /* Depthwise causal convolution: the past (or zeros) stands before the input. */
-void ox_causal_conv(ox_node *n) {
+void ox_causal_conv(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const stator_ref w = ox_need(n, 1);
     static const int64_t ones[1] = {1};
@@ -152,7 +161,8 @@ void ox_causal_conv(ox_node *n) {
     } else {
         const stator_ref low[3] = {zero, zero, kept};
         const stator_ref high[3] = {zero, zero, zero};
-        all = ox_op(n, "pad", OX_IN(x), OX_AT(OX_A_DIMS("low", 3, low), OX_A_DIMS("high", 3, high)));
+        all =
+            ox_op(n, "pad", OX_IN(x), OX_AT(OX_A_DIMS("low", 3, low), OX_A_DIMS("high", 3, high)));
     }
     const stator_ref pads[2] = {zero, zero};
     stator_ref y = ox_op(n, "conv", OX_IN(all, w, ox_in(n, 2)),

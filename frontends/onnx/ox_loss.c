@@ -1,7 +1,8 @@
 /* Losses over class scores: input [N, C, d..], target [N, d..]. */
 #include "onnx.h"
 
-static void nll(ox_node *n, stator_ref logp) {
+static void nll(ox_node *n, stator_ref logp)
+{
     stator_attr attrs[2] = {OX_A_STR("reduction", ox_attr_str(n, "reduction", "mean"))};
     uint32_t count = 1;
     if (ox_has_attr(n, "ignore_index")) {
@@ -11,11 +12,13 @@ static void nll(ox_node *n, stator_ref logp) {
     ox_out(n, 0, ox_op(n, "nll_loss", OX_IN(logp, target, ox_in(n, 2)), count, attrs));
 }
 
-void ox_nll_loss(ox_node *n) {
+void ox_nll_loss(ox_node *n)
+{
     nll(n, ox_need(n, 0));
 }
 
-void ox_softmax_cross_entropy(ox_node *n) {
+void ox_softmax_cross_entropy(ox_node *n)
+{
     const stator_ref logp =
         ox_op(n, "log_softmax", OX_IN(ox_need(n, 0)), OX_AT(OX_A_INT("axis", 1)));
     nll(n, logp);

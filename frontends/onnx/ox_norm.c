@@ -3,11 +3,13 @@
 
 #include <string.h>
 
-static double epsilon_of(ox_node *n) {
+static double epsilon_of(ox_node *n)
+{
     return ox_attr_float(n, "epsilon", 1e-5);
 }
 
-static int same_dtypes(ox_node *n, const stator_ref *v, uint32_t count) {
+static int same_dtypes(ox_node *n, const stator_ref *v, uint32_t count)
+{
     for (uint32_t i = 1; i < count; i++) {
         if (ox_dtype(n, v[i]) != ox_dtype(n, v[0])) {
             return 0;
@@ -17,7 +19,8 @@ static int same_dtypes(ox_node *n, const stator_ref *v, uint32_t count) {
 }
 
 /* Operands of batch norm in one dtype; returns the dtype of x. */
-static stator_dtype unify(ox_node *n, stator_ref *v, uint32_t count) {
+static stator_dtype unify(ox_node *n, stator_ref *v, uint32_t count)
+{
     const stator_dtype own = ox_dtype(n, v[0]);
     stator_dtype wide = STATOR_F32;
     if (same_dtypes(n, v, count)) {
@@ -33,7 +36,8 @@ static stator_dtype unify(ox_node *n, stator_ref *v, uint32_t count) {
 }
 
 static void batch_norm_train(ox_node *n, const stator_ref *v, stator_dtype own,
-                             const stator_dtype stats[2]) {
+                             const stator_dtype stats[2])
+{
     stator_ref out[3];
     ox_op_multi(n, "batch_norm_train", 5, v,
                 OX_AT(OX_A_FLOAT("eps", epsilon_of(n)),
@@ -45,14 +49,16 @@ static void batch_norm_train(ox_node *n, const stator_ref *v, stator_dtype own,
 }
 
 /* Statistics for each activation instead of each channel (spatial = 0, operator sets below 9). */
-static stator_ref batch_norm_each(ox_node *n, const stator_ref *v) {
+static stator_ref batch_norm_each(ox_node *n, const stator_ref *v)
+{
     const stator_ref eps = ox_like(n, v[4], epsilon_of(n));
     const stator_ref rstd = ox_un(n, "rsqrt", ox_add(n, v[4], eps));
     const stator_ref centred = ox_mul(n, ox_sub(n, v[0], v[3]), rstd);
     return ox_add(n, ox_mul(n, centred, v[1]), v[2]);
 }
 
-void ox_batch_norm(ox_node *n) {
+void ox_batch_norm(ox_node *n)
+{
     stator_ref v[5];
     for (uint32_t i = 0; i < 5; i++) {
         v[i] = ox_need(n, i);
@@ -77,7 +83,8 @@ void ox_batch_norm(ox_node *n) {
 }
 
 /* One number a group to one a channel (GroupNormalization before operator set 21). */
-static stator_ref by_channel(ox_node *n, stator_ref v, stator_ref channels, int64_t groups) {
+static stator_ref by_channel(ox_node *n, stator_ref v, stator_ref channels, int64_t groups)
+{
     const stator_ref g = ox_sym(n, groups);
     const stator_ref each = ox_sym_op(n, '/', channels, g);
     const stator_ref column[2] = {g, ox_sym(n, 1)};
@@ -85,7 +92,8 @@ static stator_ref by_channel(ox_node *n, stator_ref v, stator_ref channels, int6
     return ox_reshape(n, ox_expand(n, ox_reshape(n, v, 2, column), 2, wide), 1, &channels);
 }
 
-void ox_group_norm(ox_node *n) {
+void ox_group_norm(ox_node *n)
+{
     stator_ref v[3] = {ox_need(n, 0), ox_need(n, 1), ox_need(n, 2)};
     const int64_t groups = ox_attr_int_need(n, "num_groups");
     if (ox_ok(n) && groups < 1) {
@@ -96,19 +104,23 @@ void ox_group_norm(ox_node *n) {
         v[1] = by_channel(n, v[1], channels, groups);
         v[2] = by_channel(n, v[2], channels, groups);
     }
-    ox_out(n, 0, ox_op(n, "group_norm", 3, v,
-                       OX_AT(OX_A_INT("groups", groups), OX_A_FLOAT("eps", epsilon_of(n)))));
+    ox_out(n, 0,
+           ox_op(n, "group_norm", 3, v,
+                 OX_AT(OX_A_INT("groups", groups), OX_A_FLOAT("eps", epsilon_of(n)))));
 }
 
-void ox_instance_norm(ox_node *n) {
+void ox_instance_norm(ox_node *n)
+{
     const stator_ref v[3] = {ox_need(n, 0), ox_need(n, 1), ox_need(n, 2)};
     const int64_t channels = ox_dim_need(n, v[1], 0, "the number of channels");
-    ox_out(n, 0, ox_op(n, "group_norm", 3, v,
-                       OX_AT(OX_A_INT("groups", channels), OX_A_FLOAT("eps", epsilon_of(n)))));
+    ox_out(n, 0,
+           ox_op(n, "group_norm", 3, v,
+                 OX_AT(OX_A_INT("groups", channels), OX_A_FLOAT("eps", epsilon_of(n)))));
 }
 
 /* Does w have exactly the normalised axes of x? Otherwise it is broadcast after the norm. */
-static int fits_axes(ox_node *n, stator_ref x, stator_ref w, uint32_t axis) {
+static int fits_axes(ox_node *n, stator_ref x, stator_ref w, uint32_t axis)
+{
     const uint32_t rank = ox_rank(n, x);
     if (ox_rank(n, w) != rank - axis) {
         return 0;
@@ -121,7 +133,8 @@ static int fits_axes(ox_node *n, stator_ref x, stator_ref w, uint32_t axis) {
     return 1;
 }
 
-void ox_layer_norm(ox_node *n) {
+void ox_layer_norm(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const stator_ref w = ox_need(n, 1);
     const stator_ref b = ox_in(n, 2);
@@ -144,7 +157,8 @@ void ox_layer_norm(ox_node *n) {
     ox_out(n, 2, ox_wants(n, 2) ? ox_cast(n, out[2], stash) : 0);
 }
 
-void ox_rms_norm(ox_node *n) {
+void ox_rms_norm(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const stator_ref w = ox_need(n, 1);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", -1), ox_rank(n, x));
@@ -161,7 +175,8 @@ void ox_rms_norm(ox_node *n) {
 }
 
 /* (x - mean) / (sqrt(E[x^2] - mean^2) + 1e-9) */
-void ox_mean_variance_norm(ox_node *n) {
+void ox_mean_variance_norm(ox_node *n)
+{
     static const int64_t usual[3] = {0, 2, 3};
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
@@ -182,7 +197,6 @@ void ox_mean_variance_norm(ox_node *n) {
     const stator_ref mean = ox_reduce(n, "reduce_mean", x, count, axes, 1);
     const stator_ref square = ox_reduce(n, "reduce_mean", ox_mul(n, x, x), count, axes, 1);
     const stator_ref deviation = ox_un(n, "sqrt", ox_sub(n, square, ox_mul(n, mean, mean)));
-    const stator_ref y =
-        ox_div(n, ox_sub(n, x, mean), ox_add(n, deviation, ox_like(n, x, 1e-9)));
+    const stator_ref y = ox_div(n, ox_sub(n, x, mean), ox_add(n, deviation, ox_like(n, x, 1e-9)));
     ox_out(n, 0, y);
 }

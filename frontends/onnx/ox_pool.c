@@ -3,17 +3,20 @@
 
 #include <string.h>
 
-static void high_pads_with_extra(ox_node *n, ox_window_spec *s) {
+static void high_pads_with_extra(ox_node *n, ox_window_spec *s)
+{
     for (uint32_t i = 0; i < s->rank; i++) {
         s->pads[s->rank + i] = ox_sym_op(n, '+', s->pads[s->rank + i], s->ceil_extra[i]);
     }
 }
 
-static void max_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t *window) {
+static void max_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t *window)
+{
     stator_ref out[2];
     high_pads_with_extra(n, s);
     ox_op_multi(n, "max_pool", OX_IN(x),
-                OX_AT(OX_A_INTS("window", s->rank, window), OX_A_INTS("strides", s->rank, s->strides),
+                OX_AT(OX_A_INTS("window", s->rank, window),
+                      OX_A_INTS("strides", s->rank, s->strides),
                       OX_A_DIMS("pads", 2 * s->rank, s->pads),
                       OX_A_INTS("dilations", s->rank, s->dilations),
                       OX_A_INT("column_major", ox_attr_int(n, "storage_order", 0) != 0)),
@@ -22,17 +25,19 @@ static void max_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t 
     ox_out(n, 1, out[1]);
 }
 
-static stator_ref avg_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t *window) {
+static stator_ref avg_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t *window)
+{
     const int64_t include_pad = ox_attr_int(n, "count_include_pad", 0) != 0;
-    return ox_op(n, "avg_pool", OX_IN(x),
-                 OX_AT(OX_A_INTS("window", s->rank, window), OX_A_INTS("strides", s->rank, s->strides),
-                       OX_A_DIMS("pads", 2 * s->rank, s->pads),
-                       OX_A_INTS("dilations", s->rank, s->dilations),
-                       OX_A_INT("include_pad", include_pad),
-                       OX_A_DIMS("ceil_extra", s->has_ceil ? s->rank : 0, s->ceil_extra)));
+    return ox_op(
+        n, "avg_pool", OX_IN(x),
+        OX_AT(OX_A_INTS("window", s->rank, window), OX_A_INTS("strides", s->rank, s->strides),
+              OX_A_DIMS("pads", 2 * s->rank, s->pads),
+              OX_A_INTS("dilations", s->rank, s->dilations), OX_A_INT("include_pad", include_pad),
+              OX_A_DIMS("ceil_extra", s->has_ceil ? s->rank : 0, s->ceil_extra)));
 }
 
-static int64_t norm_order(ox_node *n) {
+static int64_t norm_order(ox_node *n)
+{
     if (n->version < 2) { /* a float in the first operator set */
         return (int64_t)ox_attr_float(n, "p", 2);
     }
@@ -43,16 +48,19 @@ static int64_t norm_order(ox_node *n) {
     return p;
 }
 
-static stator_ref lp_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t *window) {
+static stator_ref lp_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t *window)
+{
     high_pads_with_extra(n, s);
-    return ox_op(n, "lp_pool", OX_IN(x),
-                 OX_AT(OX_A_INTS("window", s->rank, window), OX_A_INTS("strides", s->rank, s->strides),
-                       OX_A_DIMS("pads", 2 * s->rank, s->pads),
-                       OX_A_INTS("dilations", s->rank, s->dilations), OX_A_INT("p", norm_order(n))));
+    return ox_op(
+        n, "lp_pool", OX_IN(x),
+        OX_AT(OX_A_INTS("window", s->rank, window), OX_A_INTS("strides", s->rank, s->strides),
+              OX_A_DIMS("pads", 2 * s->rank, s->pads),
+              OX_A_INTS("dilations", s->rank, s->dilations), OX_A_INT("p", norm_order(n))));
 }
 
 /* kernel_shape as integers and as syms, for x's spatial axes. */
-static const int64_t *window_of(ox_node *n, stator_ref x, stator_ref *kernel) {
+static const int64_t *window_of(ox_node *n, stator_ref x, stator_ref *kernel)
+{
     uint32_t count;
     ox_check_rank(n, x, 3, STATOR_MAX_RANK, "the input");
     const int64_t *window = ox_attr_ints(n, "kernel_shape", &count);
@@ -70,7 +78,8 @@ static const int64_t *window_of(ox_node *n, stator_ref x, stator_ref *kernel) {
     return window;
 }
 
-void ox_pool(ox_node *n) {
+void ox_pool(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref kernel[STATOR_MAX_RANK] = {0};
     ox_window_spec s;
@@ -88,7 +97,8 @@ void ox_pool(ox_node *n) {
     }
 }
 
-void ox_global_pool(ox_node *n) {
+void ox_global_pool(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     int64_t axes[STATOR_MAX_RANK];
@@ -117,7 +127,8 @@ void ox_global_pool(ox_node *n) {
     ox_out(n, 0, ox_bin(n, "pow", sum, ox_like(n, x, 1.0 / (double)p)));
 }
 
-void ox_max_unpool(ox_node *n) {
+void ox_max_unpool(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     stator_ref index = ox_cast(n, ox_need(n, 1), STATOR_I64);
     stator_ref kernel[STATOR_MAX_RANK] = {0};
@@ -144,31 +155,34 @@ void ox_max_unpool(ox_node *n) {
         uint32_t count;
         const stator_ref *shape = ox_sizes(n, ox_in(n, 2), &count, "the output shape");
         if (!ox_ok(n) || count != rank) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "the output shape has %u entries, expected %u", count,
-                    rank);
+            ox_fail(n, STATOR_INVALID_ARGUMENT, "the output shape has %u entries, expected %u",
+                    count, rank);
             return;
         }
         for (uint32_t i = 0; i < rank; i++) {
             low[i] = ox_sym(n, 0);
             high[i] = ox_sym_op(n, '-', shape[i], natural[i]);
         }
-        y = ox_op(n, "pad", OX_IN(y), OX_AT(OX_A_DIMS("low", rank, low), OX_A_DIMS("high", rank, high)));
+        y = ox_op(n, "pad", OX_IN(y),
+                  OX_AT(OX_A_DIMS("low", rank, low), OX_A_DIMS("high", rank, high)));
     }
     ox_out(n, 0, y);
 }
 
-void ox_roi_align(ox_node *n) {
+void ox_roi_align(ox_node *n)
+{
     const char *mode = ox_attr_str(n, "mode", "avg");
     const char *coordinates = ox_attr_str(n, "coordinate_transformation_mode",
                                           n->version < 16 ? "output_half_pixel" : "half_pixel");
-    ox_out(n, 0,
-           ox_op(n, "roi_align",
-                 OX_IN(ox_need(n, 0), ox_need(n, 1), ox_cast(n, ox_need(n, 2), STATOR_I64)),
-                 OX_AT(OX_A_STR("mode", mode), OX_A_INT("height", ox_attr_int(n, "output_height", 1)),
-                       OX_A_INT("width", ox_attr_int(n, "output_width", 1)),
-                       OX_A_INT("sampling_ratio", ox_attr_int(n, "sampling_ratio", 0)),
-                       OX_A_FLOAT("scale", ox_attr_float(n, "spatial_scale", 1)),
-                       OX_A_INT("half_pixel", strcmp(coordinates, "half_pixel") == 0))));
+    ox_out(
+        n, 0,
+        ox_op(n, "roi_align",
+              OX_IN(ox_need(n, 0), ox_need(n, 1), ox_cast(n, ox_need(n, 2), STATOR_I64)),
+              OX_AT(OX_A_STR("mode", mode), OX_A_INT("height", ox_attr_int(n, "output_height", 1)),
+                    OX_A_INT("width", ox_attr_int(n, "output_width", 1)),
+                    OX_A_INT("sampling_ratio", ox_attr_int(n, "sampling_ratio", 0)),
+                    OX_A_FLOAT("scale", ox_attr_float(n, "spatial_scale", 1)),
+                    OX_A_INT("half_pixel", strcmp(coordinates, "half_pixel") == 0))));
 }
 
 /* ---- MaxRoiPool ---- */
@@ -178,18 +192,19 @@ typedef struct roi_axis {
     stator_ref last;
 } roi_axis;
 
-/* Bins of one axis: start = round(roi_low * scale), length = max(round(roi_high * scale) - start + 1, 1),
- * bin p covers [floor(p * length / pooled), ceil((p + 1) * length / pooled)) + start, cut to the image
- * (Girshick, "Fast R-CNN", 2015, RoI pooling). */
-static roi_axis roi_bins(ox_node *n, stator_ref rois, uint32_t column, int64_t pooled, stator_ref size,
-                         double scale) {
+/* Bins of one axis: start = round(roi_low * scale), length = max(round(roi_high * scale) - start +
+ * 1, 1), bin p covers [floor(p * length / pooled), ceil((p + 1) * length / pooled)) + start, cut to
+ * the image (Girshick, "Fast R-CNN", 2015, RoI pooling). */
+static roi_axis roi_bins(ox_node *n, stator_ref rois, uint32_t column, int64_t pooled,
+                         stator_ref size, double scale)
+{
     const stator_ref count = ox_dim(n, rois, 0);
     const stator_ref column_dims[3] = {count, ox_sym(n, 1), ox_sym(n, 1)};
     const stator_ref factor = ox_scalar(n, STATOR_F64, scale);
     stator_ref edge[2];
     for (uint32_t i = 0; i < 2; i++) {
-        const stator_ref raw = ox_reshape(n, ox_slice_const(n, rois, 1, column + 2u * i, 1), 3,
-                                          column_dims);
+        const stator_ref raw =
+            ox_reshape(n, ox_slice_const(n, rois, 1, column + 2u * i, 1), 3, column_dims);
         const stator_ref scaled = ox_mul(n, ox_cast(n, raw, STATOR_F64), factor);
         edge[i] = ox_un(n, "floor", ox_add(n, scaled, ox_scalar(n, STATOR_F64, 0.5)));
     }
@@ -208,14 +223,16 @@ static roi_axis roi_bins(ox_node *n, stator_ref rois, uint32_t column, int64_t p
 }
 
 /* Is position i of the axis in bin p of region r? bool [R, P, size]. */
-static stator_ref roi_mask(ox_node *n, const roi_axis *bins, stator_ref size) {
+static stator_ref roi_mask(ox_node *n, const roi_axis *bins, stator_ref size)
+{
     const stator_ref dims[3] = {ox_sym(n, 1), ox_sym(n, 1), size};
     const stator_ref at = ox_cast(n, ox_iota(n, STATOR_I64, 3, dims, 2), STATOR_F64);
     return ox_bin(n, "bit_and", ox_bin(n, "ge", at, bins->first), ox_bin(n, "lt", at, bins->last));
 }
 
 /* Maximum over the last axis of x[.., size] where mask[R, P, size] holds: [.., P]. */
-static stator_ref masked_max(ox_node *n, stator_ref x, stator_ref mask, uint32_t lead) {
+static stator_ref masked_max(ox_node *n, stator_ref x, stator_ref mask, uint32_t lead)
+{
     static const int64_t last[1] = {-1};
     stator_ref m = mask;
     const uint32_t rank = ox_rank(n, x);
@@ -227,7 +244,8 @@ static stator_ref masked_max(ox_node *n, stator_ref x, stator_ref mask, uint32_t
     return ox_reduce(n, "reduce_max", ox_select(n, m, wide, none), 1, last, 0);
 }
 
-void ox_max_roi_pool(ox_node *n) {
+void ox_max_roi_pool(ox_node *n)
+{
     static const int64_t swap[4] = {0, 1, 3, 2};
     const stator_ref x = ox_need(n, 0);
     const stator_ref rois = ox_need(n, 1);
@@ -246,9 +264,9 @@ void ox_max_roi_pool(ox_node *n) {
     const stator_ref width = ox_dim(n, x, 3);
     const roi_axis rows = roi_bins(n, rois, 2, pooled[0], height, scale);
     const roi_axis columns = roi_bins(n, rois, 1, pooled[1], width, scale);
-    const stator_ref images = ox_gather(n, x, batch, 0);                      /* [R, C, H, W] */
+    const stator_ref images = ox_gather(n, x, batch, 0); /* [R, C, H, W] */
     const stator_ref by_column = masked_max(n, images, roi_mask(n, &columns, width), 2);
-    const stator_ref turned = ox_transpose(n, by_column, swap);               /* [R, C, PW, H] */
+    const stator_ref turned = ox_transpose(n, by_column, swap); /* [R, C, PW, H] */
     const stator_ref both = masked_max(n, turned, roi_mask(n, &rows, height), 2);
     const stator_ref y = ox_transpose(n, both, swap);
     /* A bin that covers nothing gives 0. */

@@ -1,6 +1,6 @@
-/* Quantization. Granularities of QuantizeLinear and DequantizeLinear: one scale a tensor, one a slice
- * along an axis, or one a block. Integer products are exact in i32; the final scaling is done in f64
- * and rounded to nearest even. */
+/* Quantization. Granularities of QuantizeLinear and DequantizeLinear: one scale a tensor, one a
+ * slice along an axis, or one a block. Integer products are exact in i32; the final scaling is done
+ * in f64 and rounded to nearest even. */
 #include "onnx.h"
 #include "ox_conv.h"
 
@@ -8,7 +8,9 @@
 #include <string.h>
 
 /* Repeats each entry of s `block` times along the axis and cuts to x's size. */
-static stator_ref repeat_blocks(ox_node *n, stator_ref s, stator_ref x, uint32_t axis, int64_t block) {
+static stator_ref repeat_blocks(ox_node *n, stator_ref s, stator_ref x, uint32_t axis,
+                                int64_t block)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_dims(n, s, dims);
     const stator_ref size = ox_dim(n, x, axis);
@@ -20,13 +22,13 @@ static stator_ref repeat_blocks(ox_node *n, stator_ref s, stator_ref x, uint32_t
     ox_dims(n, between, wide);
     wide[axis + 1u] = ox_sym(n, block);
     dims[axis] = ox_sym_op(n, '*', dims[axis], ox_sym(n, block));
-    const stator_ref repeated =
-        ox_reshape(n, ox_expand(n, between, rank + 1u, wide), rank, dims);
+    const stator_ref repeated = ox_reshape(n, ox_expand(n, between, rank + 1u, wide), rank, dims);
     return dims[axis] == size ? repeated : ox_slice(n, repeated, axis, ox_sym(n, 0), size, 1);
 }
 
 /* A scale or zero point in a shape that broadcasts to x. */
-static stator_ref spread(ox_node *n, stator_ref s, stator_ref x) {
+static stator_ref spread(ox_node *n, stator_ref s, stator_ref x)
+{
     const uint32_t rank = ox_rank(n, x);
     const int64_t block = ox_attr_int(n, "block_size", 0);
     stator_ref dims[STATOR_MAX_RANK];
@@ -52,7 +54,8 @@ static stator_ref spread(ox_node *n, stator_ref s, stator_ref x) {
     return ox_reshape(n, s, rank, dims);
 }
 
-static void int_range(stator_dtype dtype, double *lo, double *hi) {
+static void int_range(stator_dtype dtype, double *lo, double *hi)
+{
     const uint32_t bits = st_dtype_bits(dtype);
     const int is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
     *lo = is_signed ? -ldexp(1, (int)bits - 1) : 0;
@@ -60,7 +63,8 @@ static void int_range(stator_dtype dtype, double *lo, double *hi) {
 }
 
 /* saturate(round(x) + zero), x and zero in a float dtype. */
-static stator_ref saturate(ox_node *n, stator_ref x, stator_ref zero, stator_dtype dtype) {
+static stator_ref saturate(ox_node *n, stator_ref x, stator_ref zero, stator_dtype dtype)
+{
     double lo;
     double hi;
     stator_ref y = ox_un(n, "round", x);
@@ -70,7 +74,8 @@ static stator_ref saturate(ox_node *n, stator_ref x, stator_ref zero, stator_dty
     return ox_cast(n, y, dtype);
 }
 
-static stator_dtype target_dtype(ox_node *n, stator_ref zero) {
+static stator_dtype target_dtype(ox_node *n, stator_ref zero)
+{
     const int64_t given = ox_attr_int(n, "output_dtype", 0);
     if (given != 0) {
         return ox_dtype_of(n, given);
@@ -78,7 +83,8 @@ static stator_dtype target_dtype(ox_node *n, stator_ref zero) {
     return zero != 0 ? ox_dtype(n, zero) : STATOR_U8;
 }
 
-void ox_quantize(ox_node *n) {
+void ox_quantize(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const stator_dtype dtype = target_dtype(n, ox_in(n, 2));
     const stator_ref scale = spread(n, ox_need(n, 1), x);
@@ -90,16 +96,18 @@ void ox_quantize(ox_node *n) {
         return;
     }
     if (st_dtype_class(dtype) == STATOR_CLASS_FLOAT) {
-        ox_out(n, 0, ox_op(n, "cast", OX_IN(q),
-                           OX_AT(OX_A_DTYPE("dtype", dtype),
-                                 OX_A_INT("saturate", ox_attr_int(n, "saturate", 1) != 0))));
+        ox_out(n, 0,
+               ox_op(n, "cast", OX_IN(q),
+                     OX_AT(OX_A_DTYPE("dtype", dtype),
+                           OX_A_INT("saturate", ox_attr_int(n, "saturate", 1) != 0))));
         return;
     }
     const stator_dtype sum = wide == STATOR_F64 ? STATOR_F64 : STATOR_F32;
     ox_out(n, 0, saturate(n, ox_cast(n, q, sum), zero, dtype));
 }
 
-void ox_dequantize(ox_node *n) {
+void ox_dequantize(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const stator_ref scale = spread(n, ox_need(n, 1), x);
     const stator_ref zero = spread(n, ox_in(n, 2), x);
@@ -111,7 +119,8 @@ void ox_dequantize(ox_node *n) {
     ox_out(n, 0, ox_mul(n, ox_cast(n, y, dtype), ox_cast(n, scale, dtype)));
 }
 
-void ox_dynamic_quantize(ox_node *n) {
+void ox_dynamic_quantize(ox_node *n)
+{
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     int64_t axes[STATOR_MAX_RANK];
@@ -123,8 +132,7 @@ void ox_dynamic_quantize(ox_node *n) {
     const stator_ref hi = ox_bin(n, "max", ox_reduce(n, "reduce_max", x, rank, axes, 0), zero);
     const stator_ref scale = ox_div(n, ox_sub(n, hi, lo), ox_like(n, x, 255));
     /* An input of zeros has scale 0; it quantizes to the zero point. */
-    const stator_ref divisor =
-        ox_select(n, ox_bin(n, "eq", scale, zero), ox_like(n, x, 1), scale);
+    const stator_ref divisor = ox_select(n, ox_bin(n, "eq", scale, zero), ox_like(n, x, 1), scale);
     const stator_ref point = saturate(n, ox_div(n, ox_un(n, "neg", lo), divisor), 0, STATOR_U8);
     ox_out(n, 0, saturate(n, ox_div(n, x, divisor), point, STATOR_U8));
     ox_out(n, 1, scale);
@@ -132,7 +140,8 @@ void ox_dynamic_quantize(ox_node *n) {
 }
 
 /* x - zero in i32; a zero point with more than one entry belongs to the given axis of x. */
-static stator_ref centred(ox_node *n, stator_ref x, stator_ref zero, int64_t axis) {
+static stator_ref centred(ox_node *n, stator_ref x, stator_ref zero, int64_t axis)
+{
     stator_ref dims[STATOR_MAX_RANK];
     const uint32_t rank = ox_rank(n, x);
     const stator_ref wide = ox_cast(n, x, STATOR_I32);
@@ -150,20 +159,23 @@ static stator_ref centred(ox_node *n, stator_ref x, stator_ref zero, int64_t axi
     return ox_sub(n, wide, ox_cast(n, zero, STATOR_I32));
 }
 
-void ox_matmul_integer(ox_node *n) {
+void ox_matmul_integer(ox_node *n)
+{
     const stator_ref a = centred(n, ox_need(n, 0), ox_in(n, 2), -2);
     const stator_ref b = centred(n, ox_need(n, 1), ox_in(n, 3), -1);
     ox_out(n, 0, ox_matmul(n, a, b));
 }
 
-void ox_conv_integer(ox_node *n) {
+void ox_conv_integer(ox_node *n)
+{
     const stator_ref x = centred(n, ox_need(n, 0), ox_in(n, 2), 1);
     const stator_ref w = centred(n, ox_need(n, 1), ox_in(n, 3), 0);
     ox_out(n, 0, ox_conv_node(n, x, w, 0));
 }
 
 /* A scale as f32 with its entries on the given axis of a result of `rank`. */
-static stator_ref scale_on(ox_node *n, stator_ref s, uint32_t rank, int64_t axis) {
+static stator_ref scale_on(ox_node *n, stator_ref s, uint32_t rank, int64_t axis)
+{
     stator_ref dims[STATOR_MAX_RANK];
     if (!ox_ok(n) || ox_rank(n, s) != 1 || rank < 2) {
         return ox_cast(n, s, STATOR_F32);
@@ -176,15 +188,16 @@ static stator_ref scale_on(ox_node *n, stator_ref s, uint32_t rank, int64_t axis
 }
 
 /* saturate(round(acc * (sa * sb / sy)) + zero) */
-static stator_ref requantize(ox_node *n, stator_ref acc, stator_ref sa, stator_ref sb, stator_ref sy,
-                             stator_ref zero) {
+static stator_ref requantize(ox_node *n, stator_ref acc, stator_ref sa, stator_ref sb,
+                             stator_ref sy, stator_ref zero)
+{
     const stator_ref factor = ox_div(n, ox_mul(n, sa, sb), sy);
-    const stator_ref y =
-        ox_mul(n, ox_cast(n, acc, STATOR_F64), ox_cast(n, factor, STATOR_F64));
+    const stator_ref y = ox_mul(n, ox_cast(n, acc, STATOR_F64), ox_cast(n, factor, STATOR_F64));
     return saturate(n, y, zero, ox_dtype(n, zero));
 }
 
-void ox_qlinear_matmul(ox_node *n) {
+void ox_qlinear_matmul(ox_node *n)
+{
     const stator_ref a = centred(n, ox_need(n, 0), ox_need(n, 2), -2);
     const stator_ref b = centred(n, ox_need(n, 3), ox_need(n, 5), -1);
     const stator_ref acc = ox_matmul(n, a, b);
@@ -195,7 +208,8 @@ void ox_qlinear_matmul(ox_node *n) {
     ox_out(n, 0, requantize(n, acc, sa, sb, sy, ox_need(n, 7)));
 }
 
-void ox_qlinear_conv(ox_node *n) {
+void ox_qlinear_conv(ox_node *n)
+{
     const stator_ref x = centred(n, ox_need(n, 0), ox_need(n, 2), 1);
     const stator_ref w = centred(n, ox_need(n, 3), ox_need(n, 5), 0);
     const stator_ref acc = ox_conv_node(n, x, w, ox_in(n, 8));

@@ -1,9 +1,11 @@
-/* RNN, GRU and LSTM: the ops of the same names work in layout 0; layout 1 is transposed around them. */
+/* RNN, GRU and LSTM: the ops of the same names work in layout 0; layout 1 is transposed around
+ * them. */
 #include "onnx.h"
 
 #include <string.h>
 
-static stator_ref swap_first_axes(ox_node *n, stator_ref x) {
+static stator_ref swap_first_axes(ox_node *n, stator_ref x)
+{
     int64_t perm[STATOR_MAX_RANK];
     const uint32_t rank = ox_rank(n, x);
     for (uint32_t i = 0; i < rank; i++) {
@@ -13,7 +15,8 @@ static stator_ref swap_first_axes(ox_node *n, stator_ref x) {
 }
 
 /* The activation names as one comma-separated list. */
-static const char *activations_of(ox_node *n) {
+static const char *activations_of(ox_node *n)
+{
     uint32_t count;
     const char *const *names = ox_attr_strs(n, "activations", &count);
     size_t size = 1;
@@ -29,7 +32,8 @@ static const char *activations_of(ox_node *n) {
 }
 
 /* Results that depend on the layout: y[T,D,N,H] to [N,T,D,H], states [D,N,H] to [N,D,H]. */
-static void give_results(ox_node *n, const stator_ref *out, uint32_t count, int is_batch_first) {
+static void give_results(ox_node *n, const stator_ref *out, uint32_t count, int is_batch_first)
+{
     static const int64_t batch_first[4] = {2, 0, 1, 3};
     for (uint32_t i = 0; i < count; i++) {
         if (!ox_wants(n, i)) {
@@ -38,19 +42,20 @@ static void give_results(ox_node *n, const stator_ref *out, uint32_t count, int 
         if (!is_batch_first) {
             ox_out(n, i, out[i]);
         } else {
-            ox_out(n, i, i == 0 ? ox_transpose(n, out[0], batch_first)
-                                : swap_first_axes(n, out[i]));
+            ox_out(n, i,
+                   i == 0 ? ox_transpose(n, out[0], batch_first) : swap_first_axes(n, out[i]));
         }
     }
 }
 
-void ox_recurrent(ox_node *n) {
+void ox_recurrent(ox_node *n)
+{
     const char *name = n->row->name;
     const int is_lstm = strcmp(name, "LSTM") == 0;
     const int is_gru = strcmp(name, "GRU") == 0;
     const int is_batch_first = ox_attr_int(n, "layout", 0) != 0;
-    stator_ref in[8] = {ox_need(n, 0), ox_need(n, 1), ox_need(n, 2), ox_in(n, 3), ox_in(n, 4),
-                        ox_in(n, 5)};
+    stator_ref in[8] = {ox_need(n, 0), ox_need(n, 1), ox_need(n, 2),
+                        ox_in(n, 3),   ox_in(n, 4),   ox_in(n, 5)};
     in[6] = is_lstm ? ox_in(n, 6) : 0;
     in[7] = is_lstm ? ox_in(n, 7) : 0;
     if (is_batch_first) {

@@ -2,8 +2,9 @@
  * when they are known, with integer tensors while the program runs when they are not. */
 #include "onnx.h"
 
-#define HUGE_BOUND ((int64_t)INT32_MAX) /* "to the end": from here on a bound is past every size   \
-                                         */
+#define HUGE_BOUND                                                                                 \
+    ((int64_t)INT32_MAX) /* "to the end": from here on a bound is past every size                  \
+                          */
 
 typedef struct bounds {
     uint32_t count;

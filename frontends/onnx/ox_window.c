@@ -1,24 +1,27 @@
 /* Reading window attributes; see ox_window.h. Formulas from the texts of Conv, MaxPool and
  * AveragePool:
  *   span   = (kernel - 1) * dilation + 1
- *   SAME   : out = ceil(in / stride), pad = max((out - 1) * stride + span - in, 0), the odd one high
- *            for SAME_UPPER and low for SAME_LOWER
- *   ceil   : out - 1 = min(ceil((in + pads - span) / stride), floor((in + low - 1) / stride)): windows
- *            that would start in the high padding are left out */
+ *   SAME   : out = ceil(in / stride), pad = max((out - 1) * stride + span - in, 0), the odd one
+ * high for SAME_UPPER and low for SAME_LOWER ceil   : out - 1 = min(ceil((in + pads - span) /
+ * stride), floor((in + low - 1) / stride)): windows that would start in the high padding are left
+ * out */
 #include "ox_window.h"
 
 #include <string.h>
 
-static stator_ref span_of(ox_node *n, stator_ref kernel, int64_t dilation) {
+static stator_ref span_of(ox_node *n, stator_ref kernel, int64_t dilation)
+{
     const stator_ref less = ox_sym_op(n, '-', kernel, ox_sym(n, 1));
     return ox_sym_op(n, '+', ox_sym_op(n, '*', less, ox_sym(n, dilation)), ox_sym(n, 1));
 }
 
 static void same_pads(ox_node *n, stator_ref size, stator_ref span, int64_t stride, int is_upper,
-                      stator_ref *low, stator_ref *high) {
+                      stator_ref *low, stator_ref *high)
+{
     const stator_ref one = ox_sym(n, 1);
     const stator_ref s = ox_sym(n, stride);
-    const stator_ref last = ox_sym_op(n, '*', ox_sym_op(n, '-', ox_sym_op(n, 'c', size, s), one), s);
+    const stator_ref last =
+        ox_sym_op(n, '*', ox_sym_op(n, '-', ox_sym_op(n, 'c', size, s), one), s);
     const stator_ref need = ox_sym_op(n, '-', ox_sym_op(n, '+', last, span), size);
     const stator_ref total = ox_sym_op(n, 'M', need, ox_sym(n, 0));
     const stator_ref less = ox_sym_op(n, '/', total, ox_sym(n, 2));
@@ -28,7 +31,8 @@ static void same_pads(ox_node *n, stator_ref size, stator_ref span, int64_t stri
 }
 
 static stator_ref ceil_extra(ox_node *n, stator_ref size, stator_ref span, int64_t stride,
-                             stator_ref low, stator_ref high) {
+                             stator_ref low, stator_ref high)
+{
     const stator_ref s = ox_sym(n, stride);
     const stator_ref padded = ox_sym_op(n, '+', ox_sym_op(n, '+', size, low), high);
     const stator_ref up = ox_sym_op(n, 'c', ox_sym_op(n, '-', padded, span), s);
@@ -39,14 +43,16 @@ static stator_ref ceil_extra(ox_node *n, stator_ref size, stator_ref span, int64
 }
 
 /* Explicit pads; absent ones are 0. */
-static void explicit_pads(ox_node *n, ox_window_spec *w) {
+static void explicit_pads(ox_node *n, ox_window_spec *w)
+{
     const int64_t *pads = ox_attr_ints_or(n, "pads", 2u * w->rank, 0);
     for (uint32_t i = 0; pads != NULL && i < 2u * w->rank; i++) {
         w->pads[i] = ox_sym(n, pads[i]);
     }
 }
 
-static int check_positive(ox_node *n, const char *name, const int64_t *list, uint32_t count) {
+static int check_positive(ox_node *n, const char *name, const int64_t *list, uint32_t count)
+{
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         if (list[i] < 1 || list[i] > INT32_MAX) {
             ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' holds %lld", name,
@@ -57,7 +63,8 @@ static int check_positive(ox_node *n, const char *name, const int64_t *list, uin
 }
 
 void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, int ceil_mode,
-                    ox_window_spec *out) {
+                    ox_window_spec *out)
+{
     memset(out, 0, sizeof *out);
     ox_check_rank(n, x, 3, STATOR_MAX_RANK, "the input");
     if (!ox_ok(n)) {
@@ -93,14 +100,14 @@ void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, int ceil
             same_pads(n, size, span, out->strides[i], is_upper, &out->pads[i],
                       &out->pads[out->rank + i]);
         }
-        out->ceil_extra[i] = out->has_ceil
-                                 ? ceil_extra(n, size, span, out->strides[i], out->pads[i],
-                                              out->pads[out->rank + i])
-                                 : ox_sym(n, 0);
+        out->ceil_extra[i] = out->has_ceil ? ceil_extra(n, size, span, out->strides[i],
+                                                        out->pads[i], out->pads[out->rank + i])
+                                           : ox_sym(n, 0);
     }
 }
 
-void ox_window_kernel(ox_node *n, stator_ref w, stator_ref *out) {
+void ox_window_kernel(ox_node *n, stator_ref w, stator_ref *out)
+{
     stator_ref dims[STATOR_MAX_RANK];
     uint32_t given;
     const int64_t *shape = ox_attr_ints(n, "kernel_shape", &given);

@@ -1,0 +1,146 @@
+/* LinearAttention: a scan over time with the state S[B, G, K, V] carried, in f32.
+ *
+ *   S = exp(g) * S                      (gated rules)
+ *   v = beta * (v - S^T k)              (delta rules)
+ *   S = S + k v^T ;  o = scale * S^T q
+ *
+ * Query heads are grouped: q[B, G, H/G, K], so that every group reads its own state. */
+#include "ox_body.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct linear_attention {
+    int has_decay;
+    int has_beta;
+    int64_t groups; /* key and value heads */
+    int64_t heads;
+    double scale_value;
+} linear_attention;
+
+/* [B, T, ..] with the last axis split as given, f32. */
+static stator_ref split_last(ox_node *n, stator_ref x, uint32_t count, const stator_ref *last)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    ox_check_rank(n, x, 3, 3, "an input");
+    ox_dims(n, x, dims);
+    if (!ox_ok(n)) {
+        return 0;
+    }
+    memcpy(dims + 2, last, count * sizeof *last);
+    return ox_reshape(n, ox_cast(n, x, STATOR_F32), 2u + count, dims);
+}
+
+/* One step inside the region; in[]: state, q, k, v, then decay and beta where they are used. */
+static void step(ox_node *b, const linear_attention *l, const stator_ref *in, stator_ref out[2])
+{
+    static const int64_t swap[4] = {0, 1, 3, 2};
+    stator_ref state = in[0];
+    const stator_ref q = in[1];                     /* [B, G, H/G, K] */
+    const stator_ref k = ox_unsqueeze(b, in[2], 3); /* [B, G, K, 1] */
+    stator_ref v = ox_unsqueeze(b, in[3], 2);       /* [B, G, 1, V] */
+    uint32_t next = 4;
+    if (l->has_decay) { /* [B, G, K or 1] */
+        state = ox_mul(b, state, ox_unsqueeze(b, ox_un(b, "exp", in[next++]), 3));
+    }
+    if (l->has_beta) { /* [B, G or 1, 1] */
+        const stator_ref found = ox_matmul(b, ox_transpose(b, k, swap), state);
+        v = ox_mul(b, ox_unsqueeze(b, in[next], 3), ox_sub(b, v, found));
+    }
+    state = ox_add(b, state, ox_mul(b, k, v));
+    out[0] = state;
+    out[1] = ox_mul(b, ox_matmul(b, q, state), ox_scalar(b, STATOR_F32, l->scale_value));
+}
+
+static stator_graph *build_step(ox_node *n, const linear_attention *l, uint32_t count,
+                                const stator_ref *values)
+{
+    static const char *const names[6] = {"state", "q", "k", "v", "g", "b"};
+    stator_ref in[6];
+    stator_ref out[2];
+    ox_body body;
+    ox_body_begin(n, &body, "step");
+    for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
+        const stator_ref type =
+            i == 0 ? ox_type_of(n, values[0]) : ox_type_without(n, values[i], 1);
+        in[i] = ox_body_input(&body, names[i], type);
+    }
+    if (ox_ok(n)) {
+        step(&body.node, l, in, out);
+        ox_body_output(&body, "state", out[0]);
+        ox_body_output(&body, "y", out[1]);
+    }
+    return ox_body_end(&body, 1);
+}
+
+static int read_rule(ox_node *n, linear_attention *l)
+{
+    const char *rule = ox_attr_str(n, "update_rule", "gated_delta");
+    l->has_decay = strncmp(rule, "gated", 5) == 0;
+    l->has_beta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0;
+    if (strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0 && !l->has_beta) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'update_rule' is '%s'", rule);
+    }
+    l->heads = ox_attr_int_need(n, "q_num_heads");
+    l->groups = ox_attr_int_need(n, "kv_num_heads");
+    if (ox_ok(n) && (l->groups < 1 || l->heads < l->groups || l->heads % l->groups != 0)) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "%lld query heads for %lld key heads",
+                (long long)l->heads, (long long)l->groups);
+    }
+    if (ox_ok(n) && (l->has_decay != (ox_in(n, 4) != 0) || l->has_beta != (ox_in(n, 5) != 0))) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT,
+                "the rule '%s' does not go with its decay and beta inputs", rule);
+    }
+    return ox_ok(n);
+}
+
+void ox_linear_attention(ox_node *n)
+{
+    linear_attention l = {0};
+    if (!read_rule(n, &l)) {
+        return;
+    }
+    static const int64_t ones[6] = {1, 1, 1, 1, 1, 1};
+    const stator_ref q = ox_need(n, 0);
+    const stator_ref groups = ox_sym(n, l.groups);
+    const stator_ref one = ox_sym(n, 1);
+    const stator_ref k_size = ox_sym_op(n, '/', ox_dim(n, ox_need(n, 1), 2), groups);
+    const stator_ref v_size = ox_sym_op(n, '/', ox_dim(n, ox_need(n, 2), 2), groups);
+    const stator_ref state_dims[4] = {ox_dim(n, q, 0), groups, k_size, v_size};
+    const stator_ref past = ox_in(n, 3);
+    const stator_dtype state_dtype = past != 0 ? ox_dtype(n, past) : ox_dtype(n, q);
+    const double scale = ox_attr_float(n, "scale", 0);
+    int64_t size = 1;
+    if (scale == 0 && ox_ok(n) && !ox_sym_const(n, k_size, &size)) {
+        ox_ask(n, ox_need(n, 1), "the head size");
+    }
+    l.scale_value = scale != 0 ? scale : 1 / sqrt((double)size);
+    stator_ref values[6];
+    uint32_t count = 4;
+    values[0] = past != 0 ? ox_cast(n, past, STATOR_F32)
+                          : ox_full(n, ox_scalar(n, STATOR_F32, 0), 4, state_dims);
+    values[1] =
+        split_last(n, q, 3, (const stator_ref[]){groups, ox_sym(n, l.heads / l.groups), k_size});
+    values[2] = split_last(n, ox_need(n, 1), 2, (const stator_ref[]){groups, k_size});
+    values[3] = split_last(n, ox_need(n, 2), 2, (const stator_ref[]){groups, v_size});
+    if (l.has_decay) {
+        const stator_ref width = ox_sym_op(n, '/', ox_dim(n, ox_in(n, 4), 2), groups);
+        values[count++] = split_last(n, ox_in(n, 4), 2, (const stator_ref[]){groups, width});
+    }
+    if (l.has_beta) {
+        const stator_ref width = ox_dim(n, ox_in(n, 5), 2);
+        values[count++] = split_last(n, ox_in(n, 5), 2, (const stator_ref[]){width, one});
+    }
+    stator_graph *region = build_step(n, &l, count, values);
+    stator_ref out[2];
+    ox_op_regions(n, "scan", count, values,
+                  OX_AT(OX_A_INT("carried", 1), OX_A_INT("scanned", count - 1),
+                        OX_A_INT("stacked", 1), OX_A_INTS("axes", count - 1, ones),
+                        OX_A_INTS("out_axes", 1, ones)),
+                  1, &region, 2, out);
+    /* [B, T, G, H/G, V] to [B, T, H*V] */
+    const stator_ref flat[3] = {ox_dim(n, q, 0), ox_dim(n, q, 1),
+                                ox_sym_op(n, '*', v_size, ox_sym(n, l.heads))};
+    ox_out(n, 0, ox_cast(n, ox_reshape(n, out[1], 3, flat), ox_dtype(n, q)));
+    ox_out(n, 1, ox_cast(n, out[0], state_dtype));
+}

@@ -28,10 +28,11 @@ static int divides_term(const st_symtab *tab, const stator_term_row *t, int64_t 
 {
     int64_t q = 1;
     const uint32_t base = st_atom_base(tab, t->atom, &q);
-    int64_t all = 0;
     int64_t den = 0;
-    return st_mul_i64(t->coef, st_atom_at(tab, base)->divisor, &all) && st_mul_i64(q, c, &den) &&
-           all % den == 0 && st_mono_from_term(tab, t, out) && st_mul_i64(out->den, c, &out->den);
+    /* In 128 bits: a product past 64 must not hide a division that its rest would show again. */
+    const __int128 all = (__int128)t->coef * st_atom_at(tab, base)->divisor;
+    return st_mul_i64(q, c, &den) && all % den == 0 && st_mono_from_term(tab, t, out) &&
+           st_mul_i64(out->den, c, &out->den);
 }
 
 /* r = q*c + r with the coefficients and constant of the new r in [0, c); q grows. */

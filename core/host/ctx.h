@@ -32,6 +32,7 @@ struct stator_ctx {
     stator_diag *error;
     uint32_t oplibs_loaded;
     struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
+    struct st_file *last_file; /* of cst.from_file: the ranges of one file share its mapping */
     struct st_pack *packs; /* packed constants by (content hash, format key) */
 };
 

@@ -118,6 +118,8 @@ struct st_pack {
 };
 
 void st_packs_destroy(stator_ctx *ctx) {
+    st_file_release(ctx->last_file);
+    ctx->last_file = NULL;
     while (ctx->packs != NULL) {
         struct st_pack *pack = ctx->packs;
         ctx->packs = pack->next;
@@ -143,12 +145,35 @@ static stator_blob *cst_create(stator_ctx *ctx, const void *data, uint64_t size)
     return st_blob_copy(&ctx->mem, data, size);
 }
 
+/* The file, opened anew only when the last one was another or has changed: the hundreds of
+ * initialisers of a model share one mapping and one check a call. */
+static stator_status shared_file(stator_ctx *ctx, const char *path, st_file **out_file,
+                                 stator_diag **err) {
+    pthread_mutex_lock(&ctx->lock);
+    st_file *file = ctx->last_file;
+    stator_status status = STATOR_OK;
+    if (file == NULL || strcmp(st_file_path(file), path) != 0 ||
+        st_file_check(file, NULL) != STATOR_OK) {
+        status = st_file_open(&ctx->mem, path, &file, err);
+        if (status == STATOR_OK) {
+            st_file_release(ctx->last_file);
+            ctx->last_file = file;
+        }
+    }
+    if (status == STATOR_OK) {
+        st_file_retain(file);
+        *out_file = file;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}
+
 static stator_status cst_from_file(stator_ctx *ctx, const char *path, uint64_t offset,
                                    uint64_t size, int32_t copy, stator_blob **out,
                                    stator_diag **err) {
     *out = NULL;
     st_file *file = NULL;
-    ST_TRY(st_file_open(&ctx->mem, path, &file, err));
+    ST_TRY(shared_file(ctx, path, &file, err));
     const stator_status status = st_blob_from_file(&ctx->mem, file, offset, size, copy, out, err);
     st_file_release(file);
     return status;

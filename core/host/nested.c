@@ -268,6 +268,56 @@ static stator_status nested_compile(stator_instance *instance, const stator_grap
     return st_instance_compile(instance, graph, NULL, out_exe, err);
 }
 
+/* Copies one node into b: operands become inputs, results outputs. */
+static stator_status write_node(const stator_graph *graph, stator_ref node, stator_ref *map,
+                                stator_builder *b, stator_diag **err) {
+    const stator_graph_view *v = st_graph_view(graph);
+    const stator_node_row *row = stator_node_at(v, node);
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref operand = stator_operand(v, row, k);
+        if (operand != 0 && map[operand] == 0) {
+            ST_TRY(st_build_input(b, NULL, stator_value_at(v, operand)->type, &map[operand], err));
+        }
+    }
+    ST_TRY(st_build_clone(b, graph, node, node, map, err));
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        ST_TRY(st_build_output(b, NULL, map[row->result_begin + k], err));
+    }
+    return STATOR_OK;
+}
+
+/* The graph of one node, in the same module. */
+static stator_status single_node(const stator_graph *graph, stator_ref node,
+                                 stator_graph **out_graph, stator_diag **err) {
+    st_module *m = graph->module;
+    stator_graph *root = m->root;
+    stator_builder *b = NULL;
+    stator_ref *map = st_calloc(m->mem, st_graph_view(graph)->n_values + 1u, sizeof *map);
+    stator_status status = map != NULL ? st_builder_create(m, "node", &b, err) : st_fail_oom(err);
+    if (status == STATOR_OK) {
+        status = write_node(graph, node, map, b, err);
+        if (status == STATOR_OK) {
+            status = st_builder_finish(b, out_graph, err);
+            m->root = root;
+        } else {
+            st_builder_abort(b);
+        }
+    }
+    st_free(m->mem, map);
+    return status;
+}
+
+static stator_status nested_compile_node(stator_instance *instance, const stator_graph *graph,
+                                         stator_ref node, void **out_exe, stator_diag **err) {
+    stator_graph *one = NULL;
+    *out_exe = NULL;
+    if (node == 0 || node > st_graph_view(graph)->n_nodes) {
+        return st_fail(err, STATOR_OUT_OF_RANGE, "the graph has no node %u", node);
+    }
+    ST_TRY(single_node(graph, node, &one, err));
+    return st_instance_compile(instance, one, NULL, out_exe, err);
+}
+
 static stator_status nested_exe_info(stator_instance *instance, void *exe, stator_exe_info *out) {
     return instance->backend->exe_info(instance->inst, exe, out);
 }
@@ -296,4 +346,5 @@ const stator_nested_api st_nested_api = {.struct_size = sizeof st_nested_api,
                                          .exe_destroy = nested_exe_destroy,
                                          .close = st_instance_close,
                                          .capability = nested_capability,
-                                         .keep = nested_keep};
+                                         .keep = nested_keep,
+                                         .compile_node = nested_compile_node};

@@ -73,16 +73,36 @@ stator_tensor *run_tensor(stator_ctx *ctx, stator_dtype dtype, uint32_t rank, co
 
 typedef struct tolerance {
     double rtol, atol;
+    double slack; /* places of the dtype */
 } tolerance;
 
 static tolerance tolerance_of(const char *text)
 {
-    tolerance t = {0, 0};
+    tolerance t = {0, 0, 0};
     const char *line = strstr(text, "// rtol ");
     if (line && sscanf(line, "// rtol %lf atol %lf", &t.rtol, &t.atol) != 2) {
-        t = (tolerance){0, 0};
+        t = (tolerance){0, 0, 0};
     }
     return t;
+}
+
+/* Distance from 1 to the next number. */
+static double place_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case STATOR_F64:
+    case STATOR_C128:
+        return 0x1p-52;
+    case STATOR_F32:
+    case STATOR_C64:
+        return 0x1p-23;
+    case STATOR_F16:
+        return 0x1p-10;
+    case STATOR_BF16:
+        return 0x1p-7;
+    default:
+        return 0;
+    }
 }
 
 static int equal(double a, double b, const tolerance *t)
@@ -93,9 +113,12 @@ static int equal(double a, double b, const tolerance *t)
     return isfinite(a) && isfinite(b) && fabs(a - b) <= t->atol + t->rtol * fabs(b);
 }
 
-static int64_t compare(stator_tensor *got, stator_tensor *want, const tolerance *t, uint32_t pair,
-                       const char *name)
+static int64_t compare(stator_tensor *got, stator_tensor *want, const tolerance *given,
+                       uint32_t pair, const char *name)
 {
+    const double places = given->slack * place_of(stator_tensor_dtype(want));
+    const tolerance wider = {given->rtol + places, given->atol + places, 0};
+    const tolerance *t = &wider;
     const DLTensor *a = stator_tensor_view(got);
     const DLTensor *b = stator_tensor_view(want);
     const uint32_t dtype = stator_tensor_dtype(want);
@@ -128,10 +151,11 @@ static int64_t compare(stator_tensor *got, stator_tensor *want, const tolerance 
     return wrong;
 }
 
-int64_t run_pairs(stator_ctx *ctx, const char *backend, const char *text, uint64_t len,
-                  const char *name)
+int64_t run_pairs(stator_ctx *ctx, const char *backend, double slack, const char *text,
+                  uint64_t len, const char *name)
 {
-    const tolerance t = tolerance_of(text);
+    tolerance t = tolerance_of(text);
+    t.slack = slack;
     stator_model *model = load(ctx, text, len, name);
     stator_function *function = model ? compile(ctx, model, backend, name) : NULL;
     const uint32_t n = model ? stator_model_output_count(model) : 0;

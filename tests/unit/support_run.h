@@ -8,10 +8,11 @@
 stator_ctx *run_context(void);
 /* A graph without inputs whose outputs come in pairs, got and wanted: runs it on `backend` and
  * compares dtype, shape and every element (|a-b| <= atol + rtol*|b|, NaN equals NaN). The tolerance
- * is read from a line "// rtol R atol A", else it is 0. Returns the number of elements that differ and
+ * is read from a line "// rtol R atol A", else it is 0; both grow by `slack` places of the float
+ * dtype (a decomposition rounds after each op). Returns the number of elements that differ and
  * prints the first ones; -1 when the text did not run (the error is printed). */
-int64_t run_pairs(stator_ctx *ctx, const char *backend, const char *text, uint64_t len,
-                  const char *name);
+int64_t run_pairs(stator_ctx *ctx, const char *backend, double slack, const char *text,
+                  uint64_t len, const char *name);
 /* Loads and compiles; NULL with the error printed. */
 stator_function *run_compile(stator_ctx *ctx, const char *backend, const char *text,
                              const char *name);

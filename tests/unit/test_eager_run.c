@@ -13,7 +13,8 @@ static void check_pairs(const char *name, const char *text)
 {
     stator_ctx *ctx = run_context();
     cr_assert_not_null(ctx);
-    cr_expect_eq(run_pairs(ctx, "eager", text, strlen(text), name), 0, "%s", name);
+    cr_expect_eq(run_pairs(ctx, "eager", 0, text, strlen(text), name), 0, "%s", name);
+    cr_expect_eq(run_pairs(ctx, "aot_eager", 0, text, strlen(text), name), 0, "aot: %s", name);
     stator_ctx_destroy(ctx);
 }
 

@@ -1,4 +1,4 @@
-/* Every tests/ops/<op>.case on the reference backend: results against numbers computed by NumPy. */
+/* Every tests/ops/<op>.case on the reference backends: results against numbers computed by NumPy. */
 #define _DEFAULT_SOURCE /* scandir */
 #include "tests/unit/support_run.h"
 
@@ -37,7 +37,7 @@ static int is_case(const struct dirent *entry)
     return n > 5 && strcmp(entry->d_name + n - 5, ".case") == 0;
 }
 
-static void run_all(const char *backend)
+static void run_all(const char *backend, double slack)
 {
     struct dirent **names;
     const int n = scandir(cases_folder(), &names, is_case, alphasort);
@@ -51,7 +51,7 @@ static void run_all(const char *backend)
         (void)snprintf(path, sizeof path, "%s/%s", cases_folder(), names[i]->d_name);
         char *text = read_file(path, &len);
         cr_assert_not_null(text);
-        failed += run_pairs(ctx, backend, text, len, names[i]->d_name) != 0;
+        failed += run_pairs(ctx, backend, slack, text, len, names[i]->d_name) != 0;
         free(text);
         free(names[i]);
     }
@@ -62,5 +62,10 @@ static void run_all(const char *backend)
 
 Test(op_cases, eager, .timeout = 120)
 {
-    run_all("eager");
+    run_all("eager", 0);
+}
+
+Test(op_cases, aot_eager, .timeout = 240)
+{
+    run_all("aot_eager", 4);
 }

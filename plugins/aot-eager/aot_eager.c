@@ -1,0 +1,204 @@
+/* The backend "aot_eager": the mid-level pipeline, then "eager", reached through the host by name.
+ *
+ * It has no kernels: every node runs in one of eager's. A difference between the two backends is
+ * therefore a pass, or a composite's kernel against its decomposition. In: graphs after the stages of
+ * aot_pipeline, composites decomposed. Out: eager's executables, handed through as they are. */
+#include <stator/plugin.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define AOT_VERSION "1.0.0"
+#define AOT_DOC "the whole mid-level pipeline, run by eager's kernels"
+
+typedef struct aot_inst {
+    const stator_host *host;
+    stator_instance *eager;
+} aot_inst;
+
+static stator_status fail(const stator_host *host, stator_diag **err, stator_status code,
+                          const char *text)
+{
+    if (err && !*err) {
+        *err = host->diag->create(code, text, strlen(text));
+    }
+    return code;
+}
+
+static stator_status aot_init(const stator_host *host, void **out_self, stator_diag **err)
+{
+    if (!STATOR_HAS(host, nested) || !STATOR_HAS(host->nested, keep)) {
+        return fail(host, err, STATOR_UNSUPPORTED,
+                    "aot_eager: this host cannot open one backend from another");
+    }
+    *out_self = (void *)(uintptr_t)host;
+    return STATOR_OK;
+}
+
+static stator_status aot_create(void *self, const stator_options *options, uint32_t device,
+                                void **out_inst, stator_diag **err)
+{
+    const stator_host *host = self;
+    (void)options;
+    *out_inst = NULL;
+    if (device != 0) {
+        return fail(host, err, STATOR_NOT_FOUND, "aot_eager: there is one device, 0");
+    }
+    aot_inst *inst = host->mem->alloc(host->ctx, sizeof *inst, 16);
+    if (!inst) {
+        return fail(host, err, STATOR_RESOURCE_EXHAUSTED, "aot_eager: out of memory");
+    }
+    *inst = (aot_inst){.host = host};
+    const stator_status status =
+        host->nested->open(host->ctx, "aot_eager", "eager", NULL, &inst->eager, err);
+    if (status != STATOR_OK) {
+        host->mem->free(host->ctx, inst);
+        return status;
+    }
+    *out_inst = inst;
+    return STATOR_OK;
+}
+
+static void aot_destroy(void *self, void *inst_)
+{
+    aot_inst *inst = inst_;
+    (void)self;
+    if (inst) {
+        inst->host->nested->close(inst->eager);
+        inst->host->mem->free(inst->host->ctx, inst);
+    }
+}
+
+/* Automatic differentiation has its place between JOINT and POST_GRAD. */
+static stator_status aot_pipeline(void *self, const stator_options *options,
+                                  const stator_pipeline_sink *sink)
+{
+    (void)self;
+    (void)options;
+    sink->stage(sink->self, "functionalize");
+    sink->stage(sink->self, "freeze");
+    sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
+    sink->phase(sink->self, STATOR_PHASE_JOINT);
+    sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
+    sink->stage(sink->self, "decompose");
+    sink->stage(sink->self, "canonicalize");
+    sink->stage(sink->self, "fold");
+    sink->stage(sink->self, "cse");
+    sink->stage(sink->self, "dce");
+    sink->phase(sink->self, STATOR_PHASE_LOWERING);
+    return STATOR_OK;
+}
+
+static void answer(const stator_graph_view *v, const uint8_t *accepts,
+                   const stator_capability_sink *sink)
+{
+    for (uint32_t n = 1; n <= v->n_nodes; n++) {
+        if (accepts[n]) {
+            sink->yes(sink->self, n, 0);
+            continue;
+        }
+        char why[160];
+        (void)snprintf(why, sizeof why,
+                       "eager, whose kernels aot_eager uses, does not run op '%s' here",
+                       stator_op_at(v, stator_node_at(v, n)->op)->name);
+        sink->no(sink->self, n, STATOR_UNSUPPORTED, why);
+    }
+}
+
+static stator_status aot_capability(void *inst_, const stator_graph *graph,
+                                    const stator_capability_sink *sink, stator_diag **err)
+{
+    const aot_inst *inst = inst_;
+    const stator_host *host = inst->host;
+    const stator_graph_view *v = host->ir->view(graph);
+    uint8_t *accepts = host->mem->alloc(host->ctx, (uint64_t)v->n_nodes + 1u, 16);
+    if (!accepts) {
+        return fail(host, err, STATOR_RESOURCE_EXHAUSTED, "aot_eager: out of memory");
+    }
+    memset(accepts, 0, (uint64_t)v->n_nodes + 1u);
+    const stator_status status = host->nested->capability(inst->eager, graph, accepts, err);
+    if (status == STATOR_OK) {
+        answer(v, accepts, sink);
+    }
+    host->mem->free(host->ctx, accepts);
+    return status;
+}
+
+/* ---- executables: eager's own ---- */
+
+static stator_status aot_compile(void *inst_, const stator_graph *graph, stator_fuel_scope *fuel,
+                                 void **out_exe, stator_diag **err)
+{
+    const aot_inst *inst = inst_;
+    (void)fuel; /* nothing here is optional; the passes asked */
+    return inst->host->nested->compile(inst->eager, graph, out_exe, err);
+}
+
+static stator_status aot_exe_info(void *inst_, void *exe, stator_exe_info *out)
+{
+    const aot_inst *inst = inst_;
+    return inst->host->nested->exe_info(inst->eager, exe, out);
+}
+
+static stator_status aot_exe_run(void *inst_, void *exe, const stator_call *call, stator_diag **err)
+{
+    const aot_inst *inst = inst_;
+    return inst->host->nested->run(inst->eager, exe, call, err);
+}
+
+static void aot_exe_destroy(void *inst_, void *exe)
+{
+    const aot_inst *inst = inst_;
+    inst->host->nested->exe_destroy(inst->eager, exe);
+}
+
+/* ---- the descriptor ---- */
+
+STATOR_PLUGIN_NOTE("aot_eager", AOT_VERSION, "[\"backend\"]",
+                   ",\"vendor\":\"Stator\",\"licence\":\"Apache-2.0\",\"tags\":[\"reference\","
+                   "\"stable\",\"cpu\"],\"priority\":50,\"devices\":[\"cpu\"],\"description\":"
+                   "\"" AOT_DOC "\"");
+
+static const stator_backend backend = {
+    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND),
+             .name = "aot_eager",
+             .doc = AOT_DOC,
+             .option_stride = sizeof(stator_option_desc)},
+    .tags = "reference,stable,cpu",
+    .priority = 50,
+    .flags = STATOR_BACKEND_CONCURRENT_COMPILE | STATOR_BACKEND_FORK_SAFE,
+    .create = aot_create,
+    .destroy = aot_destroy,
+    .pipeline = aot_pipeline,
+    .capability = aot_capability,
+    .compile = aot_compile,
+    .exe_info = aot_exe_info,
+    .exe_run = aot_exe_run,
+    .exe_destroy = aot_exe_destroy,
+};
+
+static const stator_item *const items[] = {&backend.item};
+
+static const stator_plugin plugin = {
+    .struct_size = sizeof(stator_plugin),
+    .abi_major = STATOR_ABI_MAJOR,
+    .abi_minor_min = STATOR_ABI_MINOR,
+    .abi_minor_built = STATOR_ABI_MINOR,
+    .item_count = 1,
+    .name = "aot_eager",
+    .vendor = "Stator",
+    .version = AOT_VERSION,
+    .sanitizer = STATOR_SANITIZER,
+    .items = items,
+    .init = aot_init,
+};
+
+STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
+                                                          uint32_t host_abi_major);
+
+STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
+                                                          uint32_t host_abi_major)
+{
+    (void)host;
+    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
+}

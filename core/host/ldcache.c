@@ -41,8 +41,10 @@ enum {
 #define MULTIARCH "unknown"
 #endif
 
+#define LIB_MULTIARCH "lib/" MULTIARCH
+
 static const char *const default_folders[] = {
-    "/lib/" MULTIARCH, "/usr/lib/" MULTIARCH, "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+    "/" LIB_MULTIARCH, "/usr/lib/" MULTIARCH, "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
 
 /* What is known of one library file. */
 typedef struct known_object {
@@ -235,11 +237,12 @@ static stator_status try_path(const seeker *s, const char *soname, const char *p
     known_object *known = find_known(s->cache, path);
     *out_found = 1;
     if (known != NULL) {
-        *out_missing = known->is_visiting ? (st_missing){0} : known->missing;
+        const st_missing nothing = {0};
+        *out_missing = known->is_visiting ? nothing : known->missing;
         return STATOR_OK;
     }
     st_elf elf;
-    if (s->cache->objects.count >= MAX_OBJECTS || !open_library(s->cache, path, &elf)) {
+    if (!open_library(s->cache, path, &elf)) {
         *out_found = 0;
         return STATOR_OK;
     }
@@ -247,8 +250,8 @@ static stator_status try_path(const seeker *s, const char *soname, const char *p
     if (known == NULL) {
         return st_fail_oom(err);
     }
-    if (s->depth >= MAX_DEPTH) {
-        return STATOR_OK;
+    if (s->depth >= MAX_DEPTH || s->cache->objects.count >= MAX_OBJECTS) {
+        return STATOR_OK; /* it is there; how far its own needs go is left to the linker */
     }
     const char *slash = strrchr(known->path, '/');
     const char *folder = st_arena_strndup(&s->cache->arena, known->path,
@@ -301,7 +304,7 @@ static stator_status try_list(const seeker *s, const char *list, const char *sep
                               const char *soname, int *out_found, st_missing *out_missing,
                               stator_diag **err)
 {
-    static const char *const libs[] = {"lib/" MULTIARCH, "lib64", "lib"};
+    static const char *const libs[] = {LIB_MULTIARCH, "lib64", "lib"};
     char path[PATH_SIZE];
     while (list != NULL && *list != '\0' && !*out_found) {
         const size_t n = strcspn(list, separators);

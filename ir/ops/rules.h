@@ -103,6 +103,21 @@ ST_INFER_RULE(st_infer_call);
 ST_INFER_RULE(st_infer_oplib);
 ST_DECOMPOSITION(st_dec_oplib);
 
+/* op_einsum_lower.c */
+ST_DECOMPOSITION(st_dec_einsum);
+ST_DECOMPOSITION(st_dec_matmul);
+/* op_pool_lower.c */
+ST_DECOMPOSITION(st_dec_tile);
+ST_DECOMPOSITION(st_dec_max_pool);
+/* op_resize_lower.c */
+ST_DECOMPOSITION(st_dec_resize);
+/* op_sample_lower.c */
+ST_DECOMPOSITION(st_dec_grid_sample);
+/* op_recurrent_lower.c */
+ST_DECOMPOSITION(st_dec_rnn);
+ST_DECOMPOSITION(st_dec_gru);
+ST_DECOMPOSITION(st_dec_lstm);
+
 #undef ST_INFER_RULE
 #undef ST_DECOMPOSITION
 

@@ -1,0 +1,275 @@
+/* Decompositions of einsum and matmul into dot_general, reduce_sum and transpose.
+ *
+ *     einsum("bij,jk->bki", x, y)  ->  transpose(dot_general(x, y, contract j), "bik" -> "bki")
+ *
+ * In: operands whose axes carry labels. Each operand is first put in order: axes of size 1 that
+ * another operand repeats are dropped, repeated labels become a diagonal, labels nobody else needs
+ * are summed. Then operands are contracted from the left: labels both have are batch axes when a
+ * later operand or the result needs them, contracted otherwise. Broadcasting thus moves no data.
+ * Invariant: the labels of a term are distinct and one an axis. */
+#include "core/base/check.h"
+#include "ir/ops/op_einsum.h"
+#include "ir/ops/op_kit.h"
+#include "ir/ops/rules.h"
+#include <stator/ops.h>
+#include <string.h>
+
+#define LABELS ST_EINSUM_LABELS
+
+typedef struct term {
+    stator_ref value;
+    uint8_t labels[STATOR_MAX_RANK];
+    uint32_t n;
+} term;
+
+typedef struct contraction {
+    st_kit *k;
+    uint32_t needs[LABELS]; /* operands not yet contracted, and the result, that have the label */
+    uint8_t is_one[LABELS]; /* every operand has size 1 there */
+} contraction;
+
+static int find_label(const term *t, uint8_t label)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (t->labels[i] == label) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static void remove_axis(term *t, uint32_t axis)
+{
+    t->n--;
+    memmove(t->labels + axis, t->labels + axis + 1u, t->n - axis);
+}
+
+/* Drops axes of size 1 whose label has another size elsewhere. */
+static void drop_ones(const contraction *c, term *t)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    const uint32_t before = t->n;
+    uint32_t n = 0;
+    for (uint32_t i = 0, axis = 0; i < before; i++) {
+        const stator_ref dim = st_kit_dim(c->k, t->value, i);
+        if (st_kit_is(c->k, dim, 1) && !c->is_one[t->labels[axis]]) {
+            remove_axis(t, axis);
+            continue;
+        }
+        dims[n++] = dim;
+        axis++;
+    }
+    if (n != before) {
+        t->value = st_kit_reshape(c->k, t->value, dims, n);
+    }
+}
+
+static void sum_axis(const contraction *c, term *t, uint32_t axis)
+{
+    const int64_t axes[1] = {axis};
+    t->value = st_kit_op(c->k, "reduce_sum", 1, &t->value, 1, &ST_KIT_INTS("axes", axes, 1));
+    remove_axis(t, axis);
+}
+
+/* Axes a < b of the same label become axis a: all but the diagonal is masked, then b is summed. */
+static void take_diagonal(const contraction *c, term *t, uint32_t a, uint32_t b)
+{
+    const stator_ref one = st_kit_size(c->k, 1);
+    stator_ref row[STATOR_MAX_RANK], column[STATOR_MAX_RANK];
+    for (uint32_t i = 0; i < t->n; i++) {
+        row[i] = i == a ? st_kit_dim(c->k, t->value, a) : one;
+        column[i] = i == b ? st_kit_dim(c->k, t->value, b) : one;
+    }
+    const stator_attr attrs[4] = {ST_KIT_DIMS("row", row, t->n),
+                                  ST_KIT_DIMS("column", column, t->n), ST_KIT_INT("a", a),
+                                  ST_KIT_INT("b", b)};
+    t->value =
+        st_kit_expr(c->k, "select(iota(shape=row, axis=a) == iota(shape=column, axis=b), x, 0)",
+                    "x", &t->value, 4, attrs);
+    sum_axis(c, t, b);
+}
+
+/* Brings an operand in order; see the head of the file. */
+static void prepare(contraction *c, term *t)
+{
+    drop_ones(c, t);
+    for (uint32_t i = 0; i < t->n; i++) {
+        for (uint32_t j = t->n; j-- > i + 1u;) {
+            if (t->labels[j] == t->labels[i]) {
+                take_diagonal(c, t, i, j);
+            }
+        }
+    }
+}
+
+/* Sums the labels that nobody needs any more. */
+static void sum_unneeded(const contraction *c, term *t)
+{
+    for (uint32_t i = t->n; i-- > 0;) {
+        if (c->needs[t->labels[i]] == 0) {
+            sum_axis(c, t, i);
+        }
+    }
+}
+
+static void contract(const contraction *c, term *a, const term *b)
+{
+    int64_t batch[2][STATOR_MAX_RANK], sum[2][STATOR_MAX_RANK];
+    uint32_t n_batch = 0, n_sum = 0, n = 0;
+    uint8_t labels[3 * STATOR_MAX_RANK];
+    for (uint32_t i = 0; i < a->n; i++) {
+        const int j = find_label(b, a->labels[i]);
+        if (j >= 0 && c->needs[a->labels[i]] != 0) {
+            labels[n++] = a->labels[i];
+            batch[0][n_batch] = i;
+            batch[1][n_batch++] = j;
+        } else if (j >= 0) {
+            sum[0][n_sum] = i;
+            sum[1][n_sum++] = j;
+        }
+    }
+    for (uint32_t i = 0; i < a->n; i++) {
+        if (find_label(b, a->labels[i]) < 0) {
+            labels[n++] = a->labels[i];
+        }
+    }
+    for (uint32_t i = 0; i < b->n; i++) {
+        if (find_label(a, b->labels[i]) < 0) {
+            labels[n++] = b->labels[i];
+        }
+    }
+    const stator_attr attrs[4] = {
+        ST_KIT_INTS("batch_x", batch[0], n_batch), ST_KIT_INTS("batch_y", batch[1], n_batch),
+        ST_KIT_INTS("contract_x", sum[0], n_sum), ST_KIT_INTS("contract_y", sum[1], n_sum)};
+    a->value =
+        st_kit_op(c->k, "dot_general", 2, (const stator_ref[2]){a->value, b->value}, 4, attrs);
+    if (n > STATOR_MAX_RANK) {
+        st_kit_fail(c->k, STATOR_UNIMPLEMENTED, "an intermediate result has more than %d axes",
+                    STATOR_MAX_RANK);
+        return;
+    }
+    memcpy(a->labels, labels, n);
+    a->n = n;
+}
+
+static stator_ref in_order(const contraction *c, const term *t, const uint8_t *out, uint32_t n_out)
+{
+    int64_t perm[STATOR_MAX_RANK];
+    for (uint32_t i = 0; i < n_out && i < STATOR_MAX_RANK; i++) {
+        const int at = find_label(t, out[i]);
+        if (at < 0 || n_out != t->n) {
+            return st_kit_fail(c->k, STATOR_INTERNAL, "the contraction lost an axis");
+        }
+        perm[i] = at;
+    }
+    return st_kit_transpose(c->k, t->value, perm, n_out);
+}
+
+static void count_labels(contraction *c, const term *terms, uint32_t n, const uint8_t *out,
+                         uint32_t n_out)
+{
+    memset(c->needs, 0, sizeof c->needs);
+    memset(c->is_one, 1, sizeof c->is_one);
+    for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t i = 0; i < terms[k].n; i++) {
+            const uint8_t label = terms[k].labels[i];
+            if (!st_kit_is(c->k, st_kit_dim(c->k, terms[k].value, i), 1)) {
+                c->is_one[label] = 0;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < n_out; i++) {
+        c->needs[out[i]]++;
+    }
+}
+
+/* Adds (or takes away) one to the count of each label of a term. */
+static void add_needs(contraction *c, const term *t, int step)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        c->needs[t->labels[i]] += (uint32_t)step;
+    }
+}
+
+/* Contracts all terms to one whose axes are `out`. */
+static stator_ref contract_all(st_kit *k, term *terms, uint32_t n, const uint8_t *out,
+                               uint32_t n_out)
+{
+    contraction c = {.k = k};
+    count_labels(&c, terms, n, out, n_out);
+    for (uint32_t i = 0; i < n; i++) {
+        prepare(&c, &terms[i]);
+        add_needs(&c, &terms[i], 1);
+    }
+    add_needs(&c, &terms[0], -1);
+    sum_unneeded(&c, &terms[0]);
+    for (uint32_t i = 1; i < n && k->status == STATOR_OK; i++) {
+        term own = terms[i];
+        add_needs(&c, &terms[i], -1);
+        for (uint32_t j = own.n; j-- > 0;) { /* labels of this operand alone */
+            if (c.needs[own.labels[j]] == 0 && find_label(&terms[0], own.labels[j]) < 0) {
+                sum_axis(&c, &own, j);
+            }
+        }
+        contract(&c, &terms[0], &own);
+        sum_unneeded(&c, &terms[0]);
+    }
+    return k->status == STATOR_OK ? in_order(&c, &terms[0], out, n_out) : 0;
+}
+
+stator_status st_dec_einsum(stator_builder *b, const st_decompose_node *node,
+                            stator_ref *out_results, stator_diag **err)
+{
+    st_kit k = {b, err, STATOR_OK};
+    st_einsum eq;
+    uint32_t ranks[ST_EINSUM_MAX_OPERANDS];
+    term terms[ST_EINSUM_MAX_OPERANDS];
+    for (uint32_t i = 0; i < node->n_operands; i++) {
+        ranks[i] = st_kit_rank(&k, node->operands[i]);
+    }
+    ST_TRY(
+        st_einsum_parse(node->attrs[STATOR_einsum_equation].s, node->n_operands, ranks, &eq, err));
+    for (uint32_t i = 0; i < node->n_operands; i++) {
+        terms[i] = (term){.value = st_kit_wide(&k, node->operands[i]), .n = ranks[i]};
+        memcpy(terms[i].labels, eq.labels[i], ranks[i]);
+    }
+    const stator_ref y = contract_all(&k, terms, node->n_operands, eq.out, eq.n_out);
+    out_results[0] = st_kit_cast(&k, y, st_kit_dtype(&k, node->operands[0]));
+    return k.status;
+}
+
+/* matmul as labels: batch axes are numbered from the last, m and n are the matrix axes. */
+stator_status st_dec_matmul(stator_builder *b, const st_decompose_node *node,
+                            stator_ref *out_results, stator_diag **err)
+{
+    enum { LABEL_M = 40, LABEL_K = 41, LABEL_N = 42 };
+    st_kit k = {b, err, STATOR_OK};
+    term terms[2] = {{.value = node->operands[0]}, {.value = node->operands[1]}};
+    uint8_t out[STATOR_MAX_RANK + 2];
+    uint32_t batch[2], n_out = 0;
+    for (uint32_t t = 0; t < 2; t++) {
+        const uint32_t rank = st_kit_rank(&k, terms[t].value);
+        batch[t] = rank > 2 ? rank - 2u : 0;
+        terms[t].n = rank;
+        for (uint32_t i = 0; i < batch[t]; i++) {
+            terms[t].labels[i] = (uint8_t)(batch[t] - 1u - i);
+        }
+        if (rank == 1) {
+            terms[t].labels[0] = LABEL_K;
+        } else {
+            terms[t].labels[rank - 2u] = t == 0 ? LABEL_M : LABEL_K;
+            terms[t].labels[rank - 1u] = t == 0 ? LABEL_K : LABEL_N;
+        }
+    }
+    for (uint32_t i = batch[0] > batch[1] ? batch[0] : batch[1]; i-- > 0;) {
+        out[n_out++] = (uint8_t)i;
+    }
+    if (terms[0].n > 1) {
+        out[n_out++] = LABEL_M;
+    }
+    if (terms[1].n > 1) {
+        out[n_out++] = LABEL_N;
+    }
+    out_results[0] = contract_all(&k, terms, 2, out, n_out);
+    return k.status;
+}

@@ -1,0 +1,252 @@
+/* Decomposition of resize, one axis after the other (interpolation is separable):
+ *
+ *     p[o] = position in x of output o        f64, from iota arithmetic
+ *     nearest:       y = gather(x, round(p), axis)
+ *     linear, cubic: y = sum_j gather(x, clamp(base + j), axis) * weight(base + j - p)
+ *
+ * In: every coordinate mode, antialias, exclude_outside, symbolic sizes (antialias: known ones,
+ * since the number of taps depends on the scale; else UNIMPLEMENTED and the node stays). Positions
+ * and weights are those of ONNX Resize: base = ceil(p) - 1, so that the distance to p is in (0, 1].
+ * Cubic weights: Keys, "Cubic convolution interpolation for digital image processing", 1981. */
+#include "core/base/check.h"
+#include "ir/ops/op_kit.h"
+#include "ir/ops/rules.h"
+#include <math.h>
+#include <stator/ops.h>
+#include <string.h>
+
+typedef struct resizer {
+    st_kit *k;
+    const st_decompose_node *node;
+    uint32_t rank;
+    stator_ref x, roi;  /* x as it is gathered from now on */
+    stator_ref outside; /* bool mask of extrapolated elements so far, or 0 */
+} resizer;
+
+typedef struct axis_sizes {
+    uint32_t axis;
+    stator_ref in, out;
+    int has_scale;
+    double scale; /* when has_scale */
+} axis_sizes;
+
+static int is_mode(const resizer *r, uint32_t attr, const char *word)
+{
+    return strcmp(r->node->attrs[attr].s, word) == 0;
+}
+
+/* ---- positions ---- */
+
+static const struct {
+    const char *coordinates;
+    const char *program; /* i: output index, s: scale, n: size of x, o: size of y, w = s * n */
+} position_rows[] = {
+    {"half_pixel", "(i + 0.5) / s - 0.5"},
+    {"half_pixel_symmetric", "n / 2 * (1 - o / w) + (i + 0.5) / s - 0.5"},
+    {"pytorch_half_pixel", "select(w == 1, -0.5, (i + 0.5) / s - 0.5)"},
+    {"align_corners", "select(w == 1, 0, i * (n - 1) / (w - 1))"},
+    {"asymmetric", "i / s"},
+    {"tf_half_pixel_for_nn", "(i + 0.5) / s"},
+    {"tf_crop_and_resize",
+     "select(w == 1, (b - a) * (n - 1) / 2, i * (b - a) * (n - 1) / (w - 1)) + a * (n - 1)"},
+};
+
+static const char *position_program(const resizer *r)
+{
+    for (uint32_t i = 0; i < sizeof position_rows / sizeof position_rows[0]; i++) {
+        if (is_mode(r, STATOR_resize_coordinates, position_rows[i].coordinates)) {
+            return position_rows[i].program;
+        }
+    }
+    return position_rows[0].program;
+}
+
+/* Entry `at` of roi as an f64 scalar. */
+static stator_ref roi_entry(const resizer *r, uint32_t at)
+{
+    return st_kit_expr(
+        r->k, "cast(reshape(slice(roi, starts=[at], sizes=[1], steps=[1]), shape=[]), f64)", "roi",
+        &r->roi, 1, &ST_KIT_INT("at", at));
+}
+
+/* f64 [out] positions of an axis. */
+static stator_ref positions(const resizer *r, const axis_sizes *a)
+{
+    st_kit *k = r->k;
+    const stator_attr shape[3] = {ST_KIT_DIMS("shape", &a->out, 1), ST_KIT_INT("axis", 0),
+                                  ST_KIT_DTYPE("dtype", STATOR_F64)};
+    const stator_ref i = st_kit_op(k, "iota", 0, NULL, 3, shape);
+    const stator_ref n = st_kit_size_scalar(k, a->in, STATOR_F64);
+    const stator_ref o = st_kit_size_scalar(k, a->out, STATOR_F64);
+    const stator_ref s =
+        a->has_scale ? st_kit_scalar(k, a->scale, STATOR_F64) : st_kit_binary(k, "div", o, n);
+    const stator_ref w = st_kit_binary(k, "mul", s, n);
+    const int crops = is_mode(r, STATOR_resize_coordinates, "tf_crop_and_resize");
+    const stator_ref in[7] = {i,
+                              s,
+                              n,
+                              o,
+                              w,
+                              crops ? roi_entry(r, a->axis) : 0,
+                              crops ? roi_entry(r, r->rank + a->axis) : 0};
+    return st_kit_expr(k, position_program(r), "i,s,n,o,w,a,b", in, 0, NULL);
+}
+
+/* Notes which outputs of this axis lie outside of x (tf_crop_and_resize). */
+static void note_outside(resizer *r, const axis_sizes *a, stator_ref p)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    const stator_ref n = st_kit_size_scalar(r->k, a->in, STATOR_F64);
+    const stator_ref in[2] = {p, n};
+    stator_ref mask = st_kit_expr(r->k, "bit_or(p < 0, p > n - 1)", "p,n", in, 0, NULL);
+    for (uint32_t i = 0; i < r->rank; i++) {
+        dims[i] = i == a->axis ? a->out : st_kit_size(r->k, 1);
+    }
+    mask = st_kit_reshape(r->k, mask, dims, r->rank);
+    r->outside = r->outside ? st_kit_binary(r->k, "bit_or", r->outside, mask) : mask;
+}
+
+/* ---- one axis ---- */
+
+static void nearest_axis(resizer *r, const axis_sizes *a, stator_ref p)
+{
+    const char *round = is_mode(r, STATOR_resize_nearest, "round_prefer_floor")  ? "ceil(p - 0.5)"
+                        : is_mode(r, STATOR_resize_nearest, "round_prefer_ceil") ? "floor(p + 0.5)"
+                        : is_mode(r, STATOR_resize_nearest, "floor")             ? "floor(p)"
+                                                                                 : "ceil(p)";
+    const stator_ref q = st_kit_expr(r->k, round, "p", &p, 0, NULL);
+    const stator_ref index = st_kit_expr(r->k, "min(max(cast(max(q, -1), i64), 0), n[0] - 1)", "q",
+                                         &q, 1, &ST_KIT_DIMS("n", &a->in, 1));
+    r->x = st_kit_gather(r->k, r->x, index, a->axis);
+}
+
+/* The scale as a number, when it is known. */
+static int known_scale(const resizer *r, const axis_sizes *a, double *out)
+{
+    int64_t in, size;
+    *out = a->scale;
+    if (a->has_scale) {
+        return 1;
+    }
+    if (!st_kit_const(r->k, a->in, &in) || !st_kit_const(r->k, a->out, &size) || in == 0) {
+        return 0;
+    }
+    *out = (double)size / (double)in;
+    return 1;
+}
+
+/* First tap relative to base, number of taps, and the factor of distances. */
+static int taps_of(const resizer *r, const axis_sizes *a, int64_t *first, int64_t *count,
+                   double *factor)
+{
+    const int is_cubic = is_mode(r, STATOR_resize_mode, "cubic");
+    double scale = 1;
+    *factor = 1;
+    *first = is_cubic ? -1 : 0;
+    if (r->node->attrs[STATOR_resize_antialias].i != 0) {
+        if (!known_scale(r, a, &scale) || !(scale > 1e-6)) {
+            return 0;
+        }
+        *factor = scale < 1 ? scale : 1;
+        *first = (int64_t)floor((is_cubic ? -2 : -1) / *factor) + 1;
+    }
+    *count = 2 - 2 * *first;
+    return 1;
+}
+
+#define NEAR_WEIGHT "((c + 2) * d - (c + 3)) * d * d + 1"
+#define FAR_WEIGHT "((c * d - 5 * c) * d + 8 * c) * d - 4 * c"
+
+static void weighted_axis(resizer *r, const axis_sizes *a, stator_ref p)
+{
+    st_kit *k = r->k;
+    const stator_attr *attrs = r->node->attrs;
+    int64_t first = 0, count = 0;
+    double factor = 1;
+    if (!taps_of(r, a, &first, &count, &factor)) {
+        st_kit_fail(k, STATOR_UNIMPLEMENTED, "antialias needs sizes that are known");
+        return;
+    }
+    const stator_attr values[8] = {
+        ST_KIT_DIMS("n", &a->in, 1),
+        ST_KIT_INT("first", first),
+        ST_KIT_INT("count", count),
+        ST_KIT_FLOAT("factor", factor),
+        ST_KIT_FLOAT("c", attrs[STATOR_resize_cubic_a].f),
+        ST_KIT_INT("trailing", (int64_t)r->rank - 1 - a->axis),
+        ST_KIT_INT("inside", attrs[STATOR_resize_exclude_outside].i != 0),
+        ST_KIT_INT("normal", attrs[STATOR_resize_exclude_outside].i != 0 ||
+                                 attrs[STATOR_resize_antialias].i != 0)};
+    const stator_ref at = st_kit_expr(
+        k, "unsqueeze(ceil(p) - 1, 1) + iota(shape=[1, count], axis=1, dtype=f64) + first", "p", &p,
+        8, values);
+    const stator_ref in[2] = {at, p};
+    const char *program =
+        is_mode(r, STATOR_resize_mode, "cubic")
+            ? "d = abs(at - unsqueeze(p, 1)) * factor; select(d <= 1, " NEAR_WEIGHT
+              ", select(d < 2, " FAR_WEIGHT ", 0))"
+            : "d = abs(at - unsqueeze(p, 1)) * factor; max(1 - d, 0)";
+    const stator_ref weight = st_kit_expr(k, program, "at,p", in, 8, values);
+    const stator_ref index =
+        st_kit_expr(k, "min(max(cast(max(at, -1), i64), 0), n[0] - 1)", "at", &at, 8, values);
+    const stator_ref last[4] = {st_kit_gather(k, r->x, index, a->axis), weight, at, r->x};
+    r->x = st_kit_expr(k,
+                       "m = inside == 1 ? select(bit_and(at >= 0, at < n[0]), w, 0) : w; "
+                       "u = normal == 1 ? m / reduce_sum(m, axes=[1], keepdims=1) : m; "
+                       "reduce_sum(g * reshape(cast(u, g), shape=shape(u) + repeat(1, trailing)), "
+                       "axes=[rank(g) - trailing - 1])",
+                       "g,w,at,x", last, 8, values);
+}
+
+/* Nothing to do along an axis that keeps its size. */
+static int keeps_axis(const resizer *r, const axis_sizes *a)
+{
+    return a->in == a->out && (!a->has_scale || a->scale == 1) &&
+           !is_mode(r, STATOR_resize_coordinates, "tf_crop_and_resize");
+}
+
+stator_status st_dec_resize(stator_builder *b, const st_decompose_node *node,
+                            stator_ref *out_results, stator_diag **err)
+{
+    st_kit k = {b, err, STATOR_OK};
+    const stator_attr *sizes = &node->attrs[STATOR_resize_sizes];
+    const stator_attr *scales = &node->attrs[STATOR_resize_scales];
+    const stator_dtype dtype = st_kit_dtype(&k, node->operands[0]);
+    resizer r = {.k = &k, .node = node, .rank = sizes->count, .x = node->operands[0]};
+    const int is_nearest = is_mode(&r, STATOR_resize_mode, "nearest");
+    r.roi = node->n_operands > 1 ? node->operands[1] : 0;
+    if (r.rank >= STATOR_MAX_RANK) {
+        st_kit_fail(&k, STATOR_UNIMPLEMENTED, "rank %u needs one axis more", r.rank);
+        return k.status;
+    }
+    if (!is_nearest && st_dtype_class(dtype) != STATOR_CLASS_FLOAT) {
+        r.x = st_kit_cast(&k, r.x, STATOR_F64);
+    }
+    r.x = is_nearest ? r.x : st_kit_wide(&k, r.x);
+    for (uint32_t i = 0; i < r.rank && k.status == STATOR_OK; i++) {
+        axis_sizes a = {.axis = i,
+                        .in = st_kit_dim(&k, r.x, i),
+                        .out = ((const stator_ref *)sizes->list)[i],
+                        .has_scale = scales->count == r.rank};
+        a.scale = a.has_scale ? ((const double *)scales->list)[i] : 0;
+        if (keeps_axis(&r, &a)) {
+            continue;
+        }
+        const stator_ref p = positions(&r, &a);
+        if (is_mode(&r, STATOR_resize_coordinates, "tf_crop_and_resize")) {
+            note_outside(&r, &a, p);
+        }
+        if (is_nearest) {
+            nearest_axis(&r, &a, p);
+        } else {
+            weighted_axis(&r, &a, p);
+        }
+    }
+    if (r.outside != 0) {
+        const stator_ref in[2] = {r.outside, r.x};
+        r.x = st_kit_expr(&k, "select(o, value, x)", "o,x", in, 1,
+                          &ST_KIT_FLOAT("value", node->attrs[STATOR_resize_extrapolation].f));
+    }
+    out_results[0] = st_kit_cast(&k, r.x, dtype);
+    return k.status;
+}

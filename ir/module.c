@@ -434,11 +434,8 @@ static uint32_t push_blob(st_module *m, stator_blob *blob)
     return id;
 }
 
-uint32_t st_module_blob(st_module *m, stator_blob *blob)
+static uint32_t blob_by_pointer(st_module *m, stator_blob *blob)
 {
-    if (blob == NULL) {
-        return 0;
-    }
     const uint64_t hash = st_hash64(&blob, sizeof blob, 3);
     key k = {.m = m, .data = blob};
     uint32_t id = st_hashset_find(&m->blob_set, hash, blob_equal, &k);
@@ -458,21 +455,42 @@ static int content_equal(void *self, uint32_t id)
            memcmp(data, k->data, k->n) == 0;
 }
 
-uint32_t st_module_blob_of_bytes(st_module *m, const void *data, uint64_t size)
+/* Small bytes in memory are interned by content; a file's are not read for that. */
+uint32_t st_module_blob(st_module *m, stator_blob *blob)
 {
-    const int is_small = size <= SMALL_BLOB_BYTES;
-    const uint64_t hash = is_small ? st_hash64(data, size, 4) : 0;
+    const void *data = NULL;
+    uint64_t offset = 0;
+    if (blob == NULL) {
+        return 0;
+    }
+    const uint64_t size = st_blob_size(blob);
+    if (size > SMALL_BLOB_BYTES || st_blob_file(blob, &offset) != NULL ||
+        st_blob_get(blob, &data, NULL) != STATOR_OK) {
+        return blob_by_pointer(m, blob);
+    }
+    const uint64_t hash = st_hash64(data, size, 4);
     key k = {.m = m, .data = data, .n = size};
-    uint32_t id = is_small ? st_hashset_find(&m->content_set, hash, content_equal, &k) : 0;
+    uint32_t id = st_hashset_find(&m->content_set, hash, content_equal, &k);
     if (id != 0) {
         return id;
     }
-    stator_blob *blob = st_blob_copy(m->mem, data, size);
-    id = blob != NULL ? st_module_blob(m, blob) : 0;
-    st_blob_release(blob);
-    if (id == 0 || (is_small && !st_hashset_add(&m->content_set, hash, id))) {
-        return 0;
+    id = push_blob(m, blob);
+    return id != 0 && st_hashset_add(&m->content_set, hash, id) ? id : 0;
+}
+
+uint32_t st_module_blob_of_bytes(st_module *m, const void *data, uint64_t size)
+{
+    if (size <= SMALL_BLOB_BYTES) {
+        key k = {.m = m, .data = data, .n = size};
+        const uint64_t hash = st_hash64(data, size, 4);
+        const uint32_t id = st_hashset_find(&m->content_set, hash, content_equal, &k);
+        if (id != 0) {
+            return id;
+        }
     }
+    stator_blob *blob = st_blob_copy(m->mem, data, size);
+    const uint32_t id = blob != NULL ? st_module_blob(m, blob) : 0;
+    st_blob_release(blob);
     return id;
 }
 

@@ -37,7 +37,7 @@ stator_status st_module_clone(const st_module *from, st_module **out_module, sta
 uint32_t st_module_string(st_module *m, const char *s, uint64_t n); /* interned; 0: memory, or n = 0 */
 const char *st_module_str(const st_module *m, uint32_t string);     /* "" for 0 */
 uint32_t st_module_type(st_module *m, stator_dtype dtype, uint32_t rank, const stator_ref *dims);
-uint32_t st_module_blob(st_module *m, stator_blob *blob); /* retains; interned by pointer */
+uint32_t st_module_blob(st_module *m, stator_blob *blob); /* retains; interned by content when small */
 stator_blob *st_module_blob_at(const st_module *m, uint32_t blob);
 /* A small blob with these bytes that the module already holds, else a new one; 0: out of memory. */
 uint32_t st_module_blob_of_bytes(st_module *m, const void *data, uint64_t size);

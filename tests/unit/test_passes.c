@@ -286,7 +286,7 @@ Test(passes, functionalize_refused_writes_stay)
                "  %v: f32[2]\n"
                ") {\n"
                "  %b = neg(%v) : f32[2] ^4\n"
-               "  %c = assign(%v, %b) : f32[2] ^5\n"
+               "  %c = assign(%x, %b) : f32[2] ^5\n"
                "  %d = add(%c, %c) : f32[2] ^6\n"
                "  return old: %c, sum: %d\n"
                "}\n");
@@ -348,118 +348,40 @@ Test(passes, decompose_goes_down_to_primitives)
     text_world_deinit(&w);
 }
 
-/* ---- canonicalize ---- */
+/* ---- canonicalize; what fires is in tests/golden/canonicalize ---- */
 
 typedef struct rule_case {
-    const char *rule;
+    const char *why;
     const char *inputs;
     const char *body;
-    const char *expected; /* nodes after canonicalize and dce */
-    const char *returned;
 } rule_case;
 
 #define F "%x: f32[2, 3], %y: f32[2, 3]"
 #define I "%x: i32[2, 3], %y: i32[2, 3]"
 
 /* clang-format off */
-static const rule_case cases[] = {
-    {"add_zero", I, "%k = constant {value = i32[] {0}} %r = add(%x, %k)", "", "%x"},
-    {"add_neg_zero", F, "%k = constant {value = f32[] {-0.0}} %r = add(%x, %k)", "", "%x"},
-    {"sub_zero", F, "%k = constant {value = f32[3] {0, 0, 0}} %r = sub(%x, %k)", "", "%x"},
-    {"mul_one", F, "%k = constant {value = f32[] {1}} %r = mul(%x, %k)", "", "%x"},
-    {"div_one", F, "%k = constant {value = f32[] {1}} %r = div(%x, %k)", "", "%x"},
-    {"pow_one", F, "%k = constant {value = f32[] {1}} %r = pow(%x, %k)", "", "%x"},
-    {"and_true", "%x: bool[4]", "%k = constant {value = bool[] {true}} %r = bit_and(%x, %k)", "", "%x"},
-    {"or_zero", I, "%k = constant {value = i32[] {0}} %r = bit_or(%x, %k)", "", "%x"},
-    {"xor_zero", I, "%k = constant {value = i32[] {0}} %r = bit_xor(%x, %k)", "", "%x"},
-    {"shl_zero", I, "%k = constant {value = i32[] {0}} %r = shl(%x, %k)", "", "%x"},
-    {"shr_zero", I, "%k = constant {value = i32[] {0}} %r = shr(%x, %k)", "", "%x"},
-    {"mul_minus_one", F, "%k = constant {value = f32[] {-1}} %r = mul(%x, %k)", "  %r = neg(%x) : f32[2, 3] ^4\n", "%r"},
-    {"zero_sub", I, "%k = constant {value = i32[] {0}} %r = sub(%k, %x)", "  %r = neg(%x) : i32[2, 3] ^4\n", "%r"},
-    {"neg_zero_sub", F, "%k = constant {value = f32[] {-0.0}} %r = sub(%k, %x)", "  %r = neg(%x) : f32[2, 3] ^4\n", "%r"},
-    {"sub_neg", F, "%n = neg(%y) %r = sub(%x, %n)", "  %r = add(%x, %y) : f32[2, 3] ^4\n", "%r"},
-    {"add_neg", F, "%n = neg(%y) %r = add(%x, %n)", "  %r = sub(%x, %y) : f32[2, 3] ^4\n", "%r"},
-    {"neg_add", F, "%n = neg(%x) %r = add(%n, %y)", "  %r = sub(%y, %x) : f32[2, 3] ^4\n", "%r"},
-    {"neg_mul_neg", F, "%n = neg(%x) %m = neg(%y) %r = mul(%n, %m)", "  %r = mul(%x, %y) : f32[2, 3] ^5\n", "%r"},
-    {"neg_sub", I, "%n = sub(%x, %y) %r = neg(%n)", "  %r = sub(%y, %x) : i32[2, 3] ^4\n", "%r"},
-    {"abs_neg", F, "%n = neg(%x) %r = abs(%n)", "  %r = abs(%x) : f32[2, 3] ^4\n", "%r"},
-    {"pow_two", F, "%k = constant {value = f32[] {2}} %r = pow(%x, %k)", "  %r = mul(%x, %x) : f32[2, 3] ^4\n", "%r"},
-    {"pow_minus_one", F, "%k = constant {value = f32[] {-1}} %r = pow(%x, %k)",
-     "  %3 = constant {value = f32[] {1}} : f32[] ^0\n  %r = div(%3, %x) : f32[2, 3]\n", "%r"},
-    {"relu_relu", F, "%n = relu(%x) %r = relu(%n)", "  %r = relu(%x) : f32[2, 3] ^4\n", "%r"},
-    {"select_true", F, "%k = constant {value = bool[] {true}} %r = select(%k, %x, %y)", "", "%x"},
-    {"select_false", F, "%k = constant {value = bool[] {false}} %r = select(%k, %x, %y)", "", "%y"},
-    {"select_same", "%x: f32[3], %c: bool[2, 1]", "%r = select(%c, %x, %x)", "  %r = expand(%x) {shape = [2, 3]} : f32[2, 3]\n", "%r"},
-    {"select_not", F ", %c: bool[3]", "%n = bit_not(%c) %r = select(%n, %x, %y)", "  %r = select(%c, %y, %x) : f32[2, 3] ^5\n", "%r"},
-    {"not_eq", F, "%n = eq(%x, %y) %r = bit_not(%n)", "  %r = ne(%x, %y) : bool[2, 3] ^4\n", "%r"},
-    {"not_ne", F, "%n = ne(%x, %y) %r = bit_not(%n)", "  %r = eq(%x, %y) : bool[2, 3] ^4\n", "%r"},
-    {"not_lt", I, "%n = lt(%x, %y) %r = bit_not(%n)", "  %r = ge(%x, %y) : bool[2, 3] ^4\n", "%r"},
-    {"not_le", I, "%n = le(%x, %y) %r = bit_not(%n)", "  %r = gt(%x, %y) : bool[2, 3] ^4\n", "%r"},
-    {"not_gt", I, "%n = gt(%x, %y) %r = bit_not(%n)", "  %r = le(%x, %y) : bool[2, 3] ^4\n", "%r"},
-    {"not_ge", I, "%n = ge(%x, %y) %r = bit_not(%n)", "  %r = lt(%x, %y) : bool[2, 3] ^4\n", "%r"},
-    {"involution", F, "%n = neg(%x) %r = neg(%n)", "", "%x"},
-    {"idempotent", F, "%n = abs(%x) %r = abs(%n)", "  %n = abs(%x) : f32[2, 3]\n", "%n"},
-    {"idempotent", F, "%r = max(%x, %x)", "", "%x"},
-    {"constant_right", F, "%k = constant {value = f32[] {5}} %r = add(%k, %x)",
-     "  %k = constant {value = f32[] {5}} : f32[]\n  %r = add(%x, %k) : f32[2, 3]\n", "%r"},
-    {"cast_same", F, "%r = cast(%x) {dtype = f32}", "", "%x"},
-    {"cast_cast", F, "%n = cast(%x) {dtype = f64} %r = cast(%n) {dtype = f16}", "  %r = cast(%x) {dtype = f16} : f16[2, 3] ^4\n", "%r"},
-    {"bitcast_same", F, "%r = bitcast(%x) {dtype = f32}", "", "%x"},
-    {"bitcast_bitcast", F, "%n = bitcast(%x) {dtype = i32} %r = bitcast(%n) {dtype = u32}", "  %r = bitcast(%x) {dtype = u32} : u32[2, 3] ^4\n", "%r"},
-    {"reshape_same", F, "%r = reshape(%x) {shape = [2, 3]}", "", "%x"},
-    {"expand_same", F, "%r = expand(%x) {shape = [2, 3]}", "", "%x"},
-    {"slice_all", F, "%r = slice(%x) {starts = [0, 0], sizes = [2, 3], steps = [1, 1]}", "", "%x"},
-    {"reshape_reshape", F, "%n = reshape(%x) {shape = [6]} %r = reshape(%n) {shape = [3, 2]}", "  %r = reshape(%x) {shape = [3, 2]} : f32[3, 2] ^4\n", "%r"},
-    {"expand_expand", "%x: f32[3]", "%n = expand(%x) {shape = [2, 3]} %r = expand(%n) {shape = [4, 2, 3]}", "  %r = expand(%x) {shape = [4, 2, 3]} : f32[4, 2, 3] ^3\n", "%r"},
-    {"transpose_transpose", "%x: f32[2, 3, 4]", "%n = transpose(%x) {perm = [1, 2, 0]} %r = transpose(%n) {perm = [1, 0, 2]}",
-     "  %r = transpose(%x) {perm = [2, 1, 0]} : f32[4, 3, 2] ^3\n", "%r"},
-    {"transpose_transpose", F, "%n = transpose(%x) {perm = [1, 0]} %r = transpose(%n) {perm = [1, 0]}", "", "%x"},
-    {"transpose_moves_ones", "%x: f32[2, 1, 4]", "%r = transpose(%x) {perm = [1, 0, 2]}", "  %r = reshape(%x) {shape = [1, 2, 4]} : f32[1, 2, 4]\n", "%r"},
-    {"slice_slice", "%x: f32[10]", "%n = slice(%x) {starts = [1], sizes = [4], steps = [2]} %r = slice(%n) {starts = [3], sizes = [2], steps = [-2]}",
-     "  %r = slice(%x) {starts = [7], sizes = [2], steps = [-4]} : f32[2] ^3\n", "%r"},
-    {"concat_one", F, "%r = concat(%x) {axis = 0}", "", "%x"},
-    {"pad_nothing", F, "%r = pad(%x) {low = [0, 0], high = [0, 0]}", "", "%x"},
-    {"pad_nothing_value", F ", %v: f32[]", "%r = pad(%x, %v) {low = [0, 0], high = [0, 0]}", "", "%x"},
-    {"tile_once", F, "%r = tile(%x) {repeats = [1, 1]}", "", "%x"},
-    {"inline_call", F, "%r = call(%x) region @f(%1: f32[2, 3]) { %2 = exp(%1) return %2 }", "  %r = exp(%x) : f32[2, 3]\n", "%r"},
-    {"inline_cond", F, "%k = constant {value = bool[] {false}} %r = cond(%k, %x) region @t(%1: f32[2, 3]) { %2 = exp(%1) return %2 } region @e(%1: f32[2, 3]) { %2 = neg(%1) return %2 }",
-     "  %r = neg(%x) : f32[2, 3] ^4\n", "%r"},
-};
-
 /* Near misses: nothing may change. */
 static const rule_case misses[] = {
-    {"0 + -0 is 0", F, "%k = constant {value = f32[] {0}} %r = add(%x, %k)", "", "%r"},
-    {"-0 - -0 is 0", F, "%k = constant {value = f32[] {-0.0}} %r = sub(%x, %k)", "", "%r"},
-    {"0 - 0 is not -0", F, "%k = constant {value = f32[] {0}} %r = sub(%k, %x)", "", "%r"},
-    {"inf * 0 is NaN", F, "%k = constant {value = f32[] {0}} %r = mul(%x, %k)", "", "%r"},
-    {"inf - inf is NaN", F, "%r = sub(%x, %x)", "", "%r"},
-    {"pow(-0, 0.5) is 0", F, "%k = constant {value = f32[] {0.5}} %r = pow(%x, %k)", "", "%r"},
-    {"not all ones", F, "%k = constant {value = f32[3] {1, 1, 2}} %r = mul(%x, %k)", "", "%r"},
-    {"NaN compares", F, "%n = lt(%x, %y) %r = bit_not(%n)", "", "%r"},
-    {"-(a - a) is -0", F, "%n = sub(%x, %y) %r = neg(%n)", "", "%r"},
-    {"f16 rounds", F, "%n = cast(%x) {dtype = f16} %r = cast(%n) {dtype = f64}", "", "%r"},
-    {"i32 in f32 rounds", I, "%n = cast(%x) {dtype = f32} %r = cast(%n) {dtype = f64}", "", "%r"},
-    {"reversed", "%x: f32[3]", "%r = slice(%x) {starts = [2], sizes = [3], steps = [-1]}", "", "%r"},
-    {"moves data", "%x: f32[3, 3]", "%r = transpose(%x) {perm = [1, 0]}", "", "%r"},
-    {"u8 1 is no mask", "%x: u8[3]", "%k = constant {value = u8[] {1}} %r = bit_and(%x, %k)", "", "%r"},
+    {"0 + -0 is 0", F, "%k = constant {value = f32[] {0}} %r = add(%x, %k)"},
+    {"-0 - -0 is 0", F, "%k = constant {value = f32[] {-0.0}} %r = sub(%x, %k)"},
+    {"0 - 0 is not -0", F, "%k = constant {value = f32[] {0}} %r = sub(%k, %x)"},
+    {"inf * 0 is NaN", F, "%k = constant {value = f32[] {0}} %r = mul(%x, %k)"},
+    {"inf - inf is NaN", F, "%r = sub(%x, %x)"},
+    {"pow(-0, 0.5) is 0", F, "%k = constant {value = f32[] {0.5}} %r = pow(%x, %k)"},
+    {"not all ones", F, "%k = constant {value = f32[3] {1, 1, 2}} %r = mul(%x, %k)"},
+    {"NaN compares", F, "%n = lt(%x, %y) %r = bit_not(%n)"},
+    {"-(a - a) is -0", F, "%n = sub(%x, %y) %r = neg(%n)"},
+    {"f16 rounds", F, "%n = cast(%x) {dtype = f16} %r = cast(%n) {dtype = f64}"},
+    {"i32 in f32 rounds", I, "%n = cast(%x) {dtype = f32} %r = cast(%n) {dtype = f64}"},
+    {"reversed", "%x: f32[3]", "%r = slice(%x) {starts = [2], sizes = [3], steps = [-1]}"},
+    {"moves data", "%x: f32[3, 3]", "%r = transpose(%x) {perm = [1, 0]}"},
+    {"u8 1 is no mask", "%x: u8[3]", "%k = constant {value = u8[] {1}} %r = bit_and(%x, %k)"},
 };
 /* clang-format on */
 
 static void write_case(const rule_case *c, char *out, size_t size)
 {
     snprintf(out, size, HEAD "graph @main(%s) {\n%s\nreturn out: %%r\n}\n", c->inputs, c->body);
-}
-
-/* The nodes of printed text: what stands between the inputs and "return", which is cut off. */
-static char *nodes_of(char *printed, char **out_returned)
-{
-    char *begin = strstr(printed, ") {\n");
-    char *end = strstr(printed, "\n  return out: ") + 1;
-    cr_assert(begin != NULL && end != NULL);
-    *out_returned = end + strlen("  return out: ");
-    *strchr(*out_returned, '\n') = '\0';
-    *end = '\0';
-    return begin + strlen(") {\n") < end ? begin + strlen(") {\n") : end;
 }
 
 /* Runs canonicalize and dce with the fuel log; the text after in *out (free it). */
@@ -483,44 +405,6 @@ static char *canonical(text_world *w, const char *text, fuel_log *fuel)
     return printed;
 }
 
-Test(canonicalize, every_rule_gives_what_it_says)
-{
-    text_world w;
-    text_world_init(&w);
-    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char text[1024];
-        char *returned = NULL;
-        fuel_log fuel = {.limit = 1000};
-        write_case(&cases[i], text, sizeof text);
-        char *printed = canonical(&w, text, &fuel);
-        const char *nodes = nodes_of(printed, &returned);
-        cr_assert_str_eq(nodes, cases[i].expected, "%s gives\n%s", cases[i].rule, nodes);
-        cr_assert_str_eq(returned, cases[i].returned, "%s returns %s", cases[i].rule, returned);
-        cr_assert_str_eq(fuel.last_rule, cases[i].rule, "%s: %s fired", cases[i].rule,
-                         fuel.last_rule);
-        st_free(&w.mem, printed);
-    }
-    text_world_deinit(&w);
-}
-
-Test(canonicalize, refused_rules_leave_the_graph)
-{
-    text_world w;
-    text_world_init(&w);
-    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char text[1024];
-        char *returned = NULL;
-        fuel_log fuel = {.limit = 0};
-        write_case(&cases[i], text, sizeof text);
-        char *printed = canonical(&w, text, &fuel);
-        (void)nodes_of(printed, &returned);
-        cr_assert_str_eq(returned, "%r", "%s", cases[i].rule);
-        cr_assert(fuel.asked > 0 && fuel.last_rule == NULL, "%s", cases[i].rule);
-        st_free(&w.mem, printed);
-    }
-    text_world_deinit(&w);
-}
-
 Test(canonicalize, near_misses_do_not_fire)
 {
     text_world w;
@@ -530,24 +414,10 @@ Test(canonicalize, near_misses_do_not_fire)
         fuel_log fuel = {.limit = 1000};
         write_case(&misses[i], text, sizeof text);
         char *printed = canonical(&w, text, &fuel);
-        cr_assert_eq(fuel.asked, 0, "%s: %s fired:\n%s", misses[i].rule, fuel.last_rule, printed);
+        cr_assert_eq(fuel.asked, 0, "%s: %s fired:\n%s", misses[i].why, fuel.last_rule, printed);
         st_free(&w.mem, printed);
     }
     text_world_deinit(&w);
-}
-
-/* Every row of rules.def has a case above. */
-Test(canonicalize, every_rule_has_a_case)
-{
-    uint32_t n = 0;
-    const st_rule_def *defs = st_rule_defs(&n);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t k = 0;
-        while (k < sizeof cases / sizeof cases[0] && strcmp(cases[k].rule, defs[i].name) != 0) {
-            k++;
-        }
-        cr_assert_lt(k, sizeof cases / sizeof cases[0], "rule %s has no case", defs[i].name);
-    }
 }
 
 Test(canonicalize, bad_patterns_are_named)

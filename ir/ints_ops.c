@@ -644,7 +644,7 @@ static int rule_gather(const st_ints_eval *at, st_ints *out)
         int64_t in[STATOR_MAX_RANK] = {0};
         coords_of(out, i, coords);
         for (uint32_t a = 0; a < x.rank; a++) {
-            in[a] = coords[a < axis ? a : a + index.rank - 1u];
+            in[a] = a == axis ? 0 : coords[a < axis ? a : a + index.rank - 1u];
         }
         if (index_of(at, index.e[place_of(&index, coords + axis)], x.dims[axis], &in[axis])) {
             out->e[i] = x.e[place_of(&x, in)];

@@ -54,15 +54,6 @@ static void need_value(const stator_source *source, const char *name) {
     model->needed[model->n_needed++] = copy;
 }
 
-void st_graph_set_witnesses(stator_graph *graph) {
-    for (stator_ref value = 1; value < graph->values.count; value++) {
-        stator_value_row *row = st_seg_at(&graph->values, value);
-        if (row->witness == 0) {
-            row->witness = value;
-        }
-    }
-}
-
 /* Runs the frontend once. On NEED_VALUE the declared inputs are kept in model->declared. */
 static stator_status run_frontend(stator_model *model, stator_tensor *const *values,
                                   st_module **out_module, stator_diag **err) {
@@ -91,6 +82,10 @@ static stator_status run_frontend(stator_model *model, stator_tensor *const *val
     if (status == STATOR_NEED_VALUE && state.status == STATOR_OK) {
         stator_graph *inputs_only = NULL;
         stator_diag *ignored = NULL;
+        /* A graph needs an output; which one does not matter here. */
+        if (b->n_outputs == 0) {
+            (void)st_build_output(b, "", 1, &ignored);
+        }
         if (st_builder_finish(b, &inputs_only, &ignored) == STATOR_OK && model->declared == NULL) {
             module->root = inputs_only;
             model->declared = module;
@@ -106,7 +101,6 @@ static stator_status run_frontend(stator_model *model, stator_tensor *const *val
         st_builder_abort(b);
     }
     if (status == STATOR_OK) {
-        st_graph_set_witnesses(module->root);
         status = st_verify(module->root, err);
     }
     if (status != STATOR_OK) {

@@ -281,7 +281,6 @@ stator_status stator_model_finish(stator_builder *builder, stator_model **out_mo
     if (status != STATOR_OK) {
         st_module_destroy(module);
     } else {
-        st_graph_set_witnesses(module->root);
         status = st_model_wrap(ctx, module, out_model, &diag);
     }
     return st_ctx_fail(ctx, status, diag);

@@ -43,8 +43,6 @@ void st_model_release(stator_model *model);
 /* A model of a finished module, which is taken over also on failure. */
 stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **out_model,
                             stator_diag **err);
-/* Makes every value its own witness where the source did not say otherwise. */
-void st_graph_set_witnesses(stator_graph *graph);
 /* The graph to ask about inputs: the first specialisation's, else the declared inputs. */
 const stator_graph *st_model_signature(const stator_model *model);
 /* Refs of the inputs that the caller gives (no params) into out (room for all inputs); their

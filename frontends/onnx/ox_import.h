@@ -78,6 +78,7 @@ struct ox_import {
     ox_scope scope; /* of the main graph */
     st_vec(ox_symbol_name) symbols;
     const Onnx__GraphProto *graph;
+    const char *shapeless; /* the first input whose rank is taken from its value, not there yet */
     uint64_t node_count; /* translated so far, functions counted at each call */
 };
 

@@ -179,9 +179,8 @@ static uint32_t dims_of_value(ox_import *im, const char *name, stator_ref *dims)
     const DLTensor *value = known_value(im, name);
     if (value == NULL && im->source->need_value != NULL) {
         im->source->need_value(im->source, name);
-        ox_import_fail(im, STATOR_NEED_VALUE,
-                       "input '%s' has no shape in the model; its value is needed", name);
-        return 0;
+        im->shapeless = im->shapeless != NULL ? im->shapeless : name;
+        return 0; /* a stand-in of rank 0; add_inputs fails after the last input is declared */
     }
     if (value == NULL || value->ndim < 0 || value->ndim > (int32_t)STATOR_MAX_RANK) {
         ox_import_fail(im, STATOR_INVALID_ARGUMENT, "input '%s' has no shape", name);
@@ -359,6 +358,15 @@ static void add_inputs(ox_import *im, const st_hashset *inits)
     }
 }
 
+/* Fails when an input's rank must be taken from its value and the value is not there yet. */
+static void check_shapes(ox_import *im)
+{
+    if (im->shapeless != NULL) {
+        ox_import_fail(im, STATOR_NEED_VALUE,
+                       "input '%s' has no shape in the model; its value is needed", im->shapeless);
+    }
+}
+
 static void add_constants(ox_import *im)
 {
     const Onnx__GraphProto *g = im->graph;
@@ -438,6 +446,67 @@ static void add_outputs(ox_import *im)
     }
 }
 
+/* A value of the type that the model declares for an output; 0 when it declares none. */
+static stator_ref stand_in(ox_import *im, const Onnx__ValueInfoProto *info)
+{
+    static const uint64_t zeros[2] = {0, 0};
+    const stator_host *h = im->host;
+    const ox_tensor_value v = {.dtype = STATOR_F32, .count = 1};
+    ox_tensor_value scalar = v;
+    stator_ref dims[STATOR_MAX_RANK];
+    const char *ignored;
+    uint32_t rank = 0;
+    if (info->type != NULL && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
+        const Onnx__TypeProto__Tensor *t = info->type->tensor_type;
+        const stator_dtype dtype = ox_import_dtype(t->elem_type, &ignored);
+        scalar.dtype = dtype != 0 ? dtype : v.dtype;
+        rank = t->shape != NULL && t->shape->n_dim <= STATOR_MAX_RANK ? (uint32_t)t->shape->n_dim
+                                                                      : 0;
+        for (uint32_t i = 0; i < rank; i++) {
+            dims[i] = dim_of(im, ox_text(info->name), i, t->shape->dim[i]);
+        }
+    }
+    const stator_ref type = ox_tensor_type(im, im->root.b, &scalar);
+    stator_ref out[2] = {0, 0};
+    st_dtype_bytes(scalar.dtype, 1, &scalar.size_bytes);
+    const stator_attr shape = {
+        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = rank, .list = dims};
+    const stator_node_desc desc = {.struct_size = sizeof desc,
+                                   .op = h->ir->find_op(h->ctx, "expand"),
+                                   .operands = out,
+                                   .operand_count = 1,
+                                   .attr_count = 1,
+                                   .attrs = &shape};
+    if (im->status != STATOR_OK || type == 0 ||
+        h->build->constant(im->root.b, type, zeros, scalar.size_bytes, &out[0], NULL) !=
+            STATOR_OK ||
+        h->build->node(im->root.b, &desc, &out[1], NULL) != STATOR_OK) {
+        return 0;
+    }
+    return out[1];
+}
+
+/* Until the asked-for values are there, the model's signature states its outputs as the file
+ * declares them. */
+static void declare_outputs(ox_import *im)
+{
+    const stator_status status = im->status;
+    stator_diag *diag = im->diag;
+    im->status = STATOR_OK;
+    im->diag = NULL;
+    for (size_t i = 0; i < im->graph->n_output; i++) {
+        const stator_ref v = stand_in(im, im->graph->output[i]);
+        if (v != 0) {
+            (void)im->host->build->output(im->root.b, ox_text(im->graph->output[i]->name), v, NULL);
+        }
+    }
+    if (im->diag != NULL) {
+        im->host->diag->release(im->diag);
+    }
+    im->status = status;
+    im->diag = diag;
+}
+
 static void translate(ox_import *im)
 {
     st_hashset inits;
@@ -445,11 +514,15 @@ static void translate(ox_import *im)
     im->host->build->set_origin(im->root.b, "", "initializer", im->file, 0);
     if (index_initializers(im, &inits) == STATOR_OK) {
         add_inputs(im, &inits);
+        check_shapes(im);
         add_constants(im);
         add_known_values(im);
         ox_graph_nodes(&im->scope, im->graph->n_node, im->graph->node);
         if (im->status == STATOR_OK) {
             add_outputs(im);
+        }
+        if (im->status == STATOR_NEED_VALUE) {
+            declare_outputs(im);
         }
     }
     st_hashset_deinit(&inits);

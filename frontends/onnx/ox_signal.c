@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#define TWO_PI 6.283185307179586
+
 /* ---- windows: sum over k of coef[k] * cos(2 pi k i / N) ---- */
 
 void ox_window(ox_node *n)
@@ -28,7 +30,7 @@ void ox_window(ox_node *n)
     if (ox_attr_int(n, "periodic", 1) == 0) {
         period = ox_bin(n, "max", ox_sub(n, period, one), one);
     }
-    const stator_ref turn = ox_mul(n, ox_div(n, i, period), ox_scalar(n, STATOR_F64, 2 * M_PI));
+    const stator_ref turn = ox_mul(n, ox_div(n, i, period), ox_scalar(n, STATOR_F64, TWO_PI));
     stator_ref y = ox_scalar(n, STATOR_F64, coef[0]);
     for (int k = 1; k < 3; k++) {
         if (coef[k] != 0) {

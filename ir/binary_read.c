@@ -577,6 +577,13 @@ static stator_status read_regions(reader *r, cursor *c, stator_builder *b, node 
     return STATOR_OK;
 }
 
+/* A witness; the largest number is left free, as in the text form. */
+static stator_status witness_of(const reader *r, cursor *c, uint32_t *out)
+{
+    ST_TRY(u32_of(r, c, out));
+    return *out != UINT32_MAX ? STATOR_OK : fail_at(r, c, "a witness is no value number");
+}
+
 static stator_status read_results(reader *r, cursor *c, node *n)
 {
     ST_TRY(count_of(r, c, 12, &n->desc.result_count));
@@ -590,7 +597,7 @@ static stator_status read_results(reader *r, cursor *c, node *n)
     for (uint32_t k = 0; k < count; k++) {
         ST_TRY(entry_of(r, c, &r->types, 0, &n->types[k]));
         ST_TRY(string_of(r, c, &n->names[k]));
-        ST_TRY(u32_of(r, c, &n->witnesses[k]));
+        ST_TRY(witness_of(r, c, &n->witnesses[k]));
     }
     return STATOR_OK;
 }
@@ -630,7 +637,7 @@ static stator_status read_inputs(reader *r, cursor *c, stator_builder *b)
         ST_TRY(string_of(r, c, &name));
         ST_TRY(entry_of(r, c, &r->types, 0, &type));
         ST_TRY(u32_of(r, c, &flags));
-        ST_TRY(u32_of(r, c, &witness));
+        ST_TRY(witness_of(r, c, &witness));
         ST_TRY(ref_of(r, c, r->n_blobs, !(flags & ST_STIRB_INPUT_PARAM), &blob));
         ST_TRY(flags & ST_STIRB_INPUT_PARAM
                    ? st_build_param(b, name, type, r->blobs[blob], &value, r->err)

@@ -449,14 +449,16 @@ stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t r
                           STATOR_MAX_RANK);
     }
     for (uint32_t i = 0; i < rank; i++) {
-        int64_t value;
+        int64_t lo, hi;
+        char text[96];
         sizes[i] = dims[i] ? dims[i] : st_in_unbacked(in, k, i, INT64_MAX);
         if (sizes[i] == 0) {
             return st_fail_oom(err);
         }
-        if (st_in_const(in, sizes[i], &value) && value < 0) {
-            return st_in_fail(in, err, "axis %u of the result would have size %lld", i,
-                              (long long)value);
+        st_in_range(in, sizes[i], &lo, &hi);
+        if (hi < 0) {
+            return st_in_fail(in, err, "axis %u of the result would have size %s", i,
+                              st_in_sym_text(in, sizes[i], text));
         }
     }
     in->types[k] = st_module_type(in->m, dtype, rank, sizes);

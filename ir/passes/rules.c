@@ -202,6 +202,9 @@ int st_rule_slice_all(st_match *m, stator_status *out_status, stator_diag **err)
 int st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **err)
 {
     const stator_node_row *inner = producer(m, m->operands[0]);
+    if (inner == NULL) {
+        return 0; /* the pattern has one */
+    }
     const stator_attr_row *start_in = attr_of(m, inner, STATOR_slice_starts);
     const stator_attr_row *step_in = attr_of(m, inner, STATOR_slice_steps);
     const stator_attr_row *start_out = attr_of(m, m->row, STATOR_slice_starts);
@@ -245,7 +248,11 @@ static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t 
 /* Axis k of the outer result is axis q[k] of the inner one, which is axis p[q[k]] of x. */
 int st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_diag **err)
 {
-    const stator_attr_row *p = attr_of(m, producer(m, m->operands[0]), STATOR_transpose_perm);
+    const stator_node_row *inner = producer(m, m->operands[0]);
+    if (inner == NULL) {
+        return 0; /* the pattern has one */
+    }
+    const stator_attr_row *p = attr_of(m, inner, STATOR_transpose_perm);
     const stator_attr_row *q = attr_of(m, m->row, STATOR_transpose_perm);
     int64_t perm[STATOR_MAX_RANK];
     int is_identity = 1;

@@ -505,3 +505,55 @@ Test(passes, no_memory)
     cr_assert(done);
     text_world_deinit(&w);
 }
+
+/* After the whole pipeline the imported values that still exist carry their witness: all of those
+ * that were needed, but for the few that rules and merging made superfluous. */
+Test(passes, witnesses_survive_the_pipeline)
+{
+    static const char text[] =
+        HEAD "sym N in [1, 64]\n"
+             "graph @main(%x: f32[N, 8], param %w: f32[8, 4] = {1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,"
+             "1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8}, param %g: f32[8] = {1,1,1,1,1,1,1,1}) {\n"
+             "  %a = layer_norm(%x, %g)\n"
+             "  %b = matmul(%a, %w)\n"
+             "  %c = gelu(%b)\n"
+             "  %d = softmax(%c)\n"
+             "  %e = silu(%d)\n"
+             "  %f = reduce_mean(%e) {axes = [1]}\n"
+             "  %h = hard_swish(%f)\n"
+             "  %i = neg(%h)\n"
+             "  %j = neg(%i)\n"
+             "  %k = exp(%j)\n"
+             "  %l = exp(%h)\n"
+             "  return y: %k, z: %l, c: %c\n"
+             "}\n";
+    static const char *const names[] = {"functionalize", "freeze", "canonicalize", "decompose",
+                                        "canonicalize",  "cse",    "dce"};
+    text_world w;
+    text_graph g;
+    stator_diag *err = NULL;
+    text_world_init(&w);
+    st_pass_ctx ctx = plain_ctx(&w);
+    ctx.freeze = 1;
+    cr_assert_eq(text_read(&w, text, strlen(text), NULL, NULL, &g, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
+    stator_graph *graph = g.graph;
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        cr_assert_eq(st_pass_run(st_pass_find(names[i]), &ctx, graph, &graph, &err), STATOR_OK,
+                     "%s", st_diag_text(err));
+        cr_assert_eq(st_verify(graph, &err), STATOR_OK, "%s: %s", names[i], st_diag_text(err));
+    }
+    const stator_graph_view *v = st_graph_view(graph);
+    uint64_t seen = 0;
+    for (stator_ref value = 1; value <= v->n_values; value++) {
+        const uint32_t witness = stator_value_at(v, value)->witness;
+        cr_assert_leq(witness, st_graph_view(g.graph)->n_values);
+        seen |= witness != 0 ? UINT64_C(1) << witness : 0;
+    }
+    /* Gone: %i and %j (neg of neg) and %l, which is %k. */
+    const uint32_t n_left = st_graph_view(g.graph)->n_values - 3u;
+    cr_assert_geq((uint32_t)__builtin_popcountll(seen) * 10u, n_left * 9u, "%d of %u",
+                  __builtin_popcountll(seen), n_left);
+    text_graph_free(&g);
+    text_world_deinit(&w);
+}

@@ -122,6 +122,9 @@ static uint32_t number_parts(work *w) {
 static void mark_escapes(work *w) {
     for (stator_ref n = 1; n <= w->v->n_nodes; n++) {
         const stator_node_row *row = stator_node_at(w->v, n);
+        const stator_op_desc *op = stator_op_at(w->v, row->op);
+        /* A graph needs an output: effects are kept by naming their result. */
+        w->escapes[row->result_begin] |= (op->flags & STATOR_OP_EFFECT) != 0;
         for (uint32_t k = 0; k < row->operand_count; k++) {
             const stator_ref operand = stator_operand(w->v, row, k);
             const stator_ref producer = operand != 0 ? stator_value_at(w->v, operand)->node : 0;
@@ -203,13 +206,21 @@ static stator_status copy_nodes(work *w, stator_builder *b, uint32_t number, sta
 static stator_status add_outputs(work *w, stator_builder *b, st_part *part, uint32_t number,
                                  const stator_ref *map, stator_diag **err) {
     char name[32];
+    stator_ref last = 0;
     for (stator_ref value = 1; value <= w->v->n_values; value++) {
         const stator_ref node = stator_value_at(w->v, value)->node;
         if (node != 0 && w->escapes[value] && w->part_of[node] == number) {
             (void)snprintf(name, sizeof name, "v%u", value);
             ST_TRY(st_build_output(b, name, map[value], err));
             part->out[part->n_out++] = value;
+            last = 0;
+        } else if (node != 0 && part->n_out == 0 && w->part_of[node] == number) {
+            last = value;
         }
+    }
+    if (last != 0) { /* nobody reads this part; it must still be a graph */
+        ST_TRY(st_build_output(b, "unused", map[last], err));
+        part->out[part->n_out++] = last;
     }
     return STATOR_OK;
 }

@@ -1,0 +1,168 @@
+/* Decompositions: for every sample of a composite the decomposition's types equal the composite's,
+ * and decomposing again and again ends in primitives. Values are compared by the case files, which
+ * run on aot_eager as well. */
+#include "ir/infer.h"
+#include "tests/unit/support_samples.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define MAX_ROUNDS 8u
+
+/* Decomposes every composite of `from` into a new graph of the same module; *out_count: how many.
+ * Types of results are compared on the way. */
+static stator_status decompose_all(text_world *w, const stator_graph *from, stator_graph **out,
+                                   uint32_t *out_count, stator_diag **err)
+{
+    const stator_graph_view *v = st_graph_view(from);
+    stator_builder *b = NULL;
+    stator_ref *map = st_calloc(&w->mem, v->n_values + 1u, sizeof *map);
+    stator_status status = st_builder_create(from->module, "lower", &b, err);
+    *out_count = 0;
+    if (status != STATOR_OK) {
+        st_free(&w->mem, map);
+        return status;
+    }
+    ST_TRY_DONE(st_build_clone_inputs(b, from, map, err));
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        const st_op *op = st_optable_at(from->module->ops, row->op);
+        stator_ref operands[64], results[8] = {0};
+        stator_attr attrs[32];
+        st_arena arena;
+        if ((op->desc.flags & STATOR_OP_COMPOSITE) == 0) {
+            ST_TRY_DONE(st_build_clone(b, from, node, node, map, err));
+            continue;
+        }
+        st_arena_init(&arena, &w->mem);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            const stator_ref value = stator_operand(v, row, k);
+            operands[k] = value ? map[value] : 0;
+        }
+        for (uint32_t a = 0; status == STATOR_OK && a < row->attr_count; a++) {
+            status = st_attr_from_row(v, from->module, &arena, op->desc.attrs[a].name,
+                                      stator_attr_at(v, row, a), &attrs[a], err);
+        }
+        const st_decompose_node in = {.op = op,
+                                      .operands = operands,
+                                      .n_operands = row->operand_count,
+                                      .n_attrs = row->attr_count,
+                                      .attrs = attrs,
+                                      .n_results = row->result_count};
+        status = status == STATOR_OK ? st_decompose(b, &in, results, err) : status;
+        st_arena_deinit(&arena);
+        if (status != STATOR_OK) {
+            goto done;
+        }
+        ++*out_count;
+        for (uint32_t k = 0; k < row->result_count; k++) {
+            const stator_graph_view *bv = st_graph_view(b->graph);
+            const stator_type_row *want = stator_value_type(v, row->result_begin + k);
+            const stator_type_row *got = stator_value_type(bv, results[k]);
+            int same = want->dtype == got->dtype && want->rank == got->rank;
+            for (uint32_t d = 0; same && d < want->rank; d++) {
+                same = st_sym_eq(&from->module->symtab, stator_dim_at(v, want, d),
+                                 stator_dim_at(bv, got, d)) == 1;
+            }
+            if (!same) {
+                st_str a, c;
+                st_str_init(&a, &w->mem);
+                st_str_init(&c, &w->mem);
+                st_module_print_type(from->module, stator_value_at(v, row->result_begin + k)->type,
+                                     &a);
+                st_module_print_type(from->module, stator_value_at(bv, results[k])->type, &c);
+                status = st_fail(err, STATOR_INTERNAL, "result %u of %s is %s, decomposed %s", k,
+                                 op->desc.name, a.data, c.data);
+                st_str_deinit(&a);
+                st_str_deinit(&c);
+                goto done;
+            }
+            map[row->result_begin + k] = results[k];
+        }
+    }
+    ST_TRY_DONE(st_build_clone_outputs(b, from, map, err));
+    status = st_builder_finish(b, out, err);
+    b = NULL;
+done:
+    st_builder_abort(b);
+    st_free(&w->mem, map);
+    return status;
+}
+
+Test(decompose, types_agree_and_end_in_primitives)
+{
+    text_world w;
+    uint32_t n = 0, composites = 0;
+    const op_sample *samples = op_samples(&n);
+    text_world_init(&w);
+    for (uint32_t i = 0; i < n; i++) {
+        text_graph g;
+        stator_diag *err = NULL;
+        uint32_t count = 0, rounds = 0;
+        cr_assert_eq(op_sample_read(&w, &samples[i], &g, &err), STATOR_OK, "%s", st_diag_text(err));
+        stator_graph *graph = g.graph;
+        stator_status status = STATOR_OK;
+        do {
+            status = decompose_all(&w, graph, &graph, &count, &err);
+            composites += count;
+        } while (status == STATOR_OK && count != 0 && ++rounds < MAX_ROUNDS);
+        cr_expect_eq(status, STATOR_OK, "%s: %s", samples[i].node, st_diag_text(err));
+        cr_expect_lt(rounds, MAX_ROUNDS, "%s does not end in primitives", samples[i].node);
+        st_diag_release(err);
+        text_graph_free(&g);
+    }
+    cr_expect_gt(composites, 80u, "%u", composites);
+    text_world_deinit(&w);
+}
+
+Test(decompose, a_primitive_has_none)
+{
+    text_world w;
+    stator_diag *err = NULL;
+    text_world_init(&w);
+    const st_decompose_node node = {.op = st_optable_at(&w.ops, st_optable_find(&w.ops, "add"))};
+    stator_ref out = 0;
+    cr_expect_eq(st_decompose(NULL, &node, &out, &err), STATOR_NOT_FOUND);
+    cr_expect_not_null(strstr(st_diag_text(err), "add is a primitive"));
+    st_diag_release(err);
+    text_world_deinit(&w);
+}
+
+/* Every row that is flagged COMPOSITE has a body or a function, and no other row has one. */
+Test(decompose, flags_say_what_is_there)
+{
+    uint32_t n = 0;
+    const st_op_def *defs = st_op_defs(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        const int has = defs[i].body != NULL || defs[i].decompose != NULL;
+        cr_expect_eq(has, (defs[i].flags & STATOR_OP_COMPOSITE) != 0, "%s", defs[i].name);
+        cr_expect(defs[i].body == NULL || defs[i].decompose == NULL, "%s has both", defs[i].name);
+    }
+}
+
+/* f16 is computed in f32 and rounded once. */
+Test(decompose, narrow_floats_are_widened_once)
+{
+    text_world w;
+    text_graph g;
+    stator_diag *err = NULL;
+    stator_graph *lower = NULL;
+    uint32_t count = 0, casts = 0;
+    const op_sample sample = {"f16[2, 3]", "gelu(%a) : f16[2, 3]", NULL, NULL};
+    text_world_init(&w);
+    cr_assert_eq(op_sample_read(&w, &sample, &g, &err), STATOR_OK, "%s", st_diag_text(err));
+    cr_assert_eq(decompose_all(&w, g.graph, &lower, &count, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
+    const stator_graph_view *v = st_graph_view(lower);
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        const int is_cast = strcmp(stator_op_at(v, row->op)->name, "cast") == 0;
+        const stator_dtype dtype = stator_value_type(v, row->result_begin)->dtype;
+        casts += (uint32_t)is_cast;
+        cr_expect(dtype == STATOR_F32 || (is_cast && dtype == STATOR_F16), "node %u is %u", node,
+                  dtype);
+    }
+    cr_expect_eq(casts, 2);
+    text_graph_free(&g);
+    text_world_deinit(&w);
+}

@@ -302,6 +302,11 @@ typedef struct stator_nested_api {
                                 uint8_t *accepts, stator_diag **err);
     int32_t (*keep)(stator_instance *instance, const char *op, uint32_t version,
                     const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n);
+    /* Compiles one node of a graph that this call was given, as a program of its own. Its inputs are
+     * the distinct values among the node's operands, in order, its outputs the node's results; it
+     * is run with the syms of the whole graph's call. */
+    stator_status (*compile_node)(stator_instance *instance, const stator_graph *graph,
+                                  stator_ref node, void **out_exe, stator_diag **err);
 } stator_nested_api;
 
 /* Compile cache; slots arrive with inductor-cpu. */

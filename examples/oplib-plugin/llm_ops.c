@@ -1,0 +1,200 @@
+/* The op library "llm_ops": two ops of language models that Stator does not have.
+ *
+ *     llm_softcap(x) {cap = 50}   cap * tanh(x / cap), logit soft-capping (Gemma 2, 2024)
+ *     llm_rotate_half(x)          concat(-x[..., n/2:], x[..., :n/2]), half of rotary position
+ *                                 embeddings (Su et al., 2021)
+ *
+ *     stator ops llm_softcap --plugin-dir build
+ *     stator run ops.stir --plugin-dir build
+ *
+ * An op brings a descriptor, an infer function and a decomposition into ops that every backend has:
+ * as an expression (softcap) or as a C function (rotate_half). With that, every backend runs it. */
+#include <stator/plugin.h>
+
+#include <string.h>
+
+#define VERSION "1.0.0"
+#define ABOUT "soft-capped logits and rotary embeddings"
+
+STATOR_PLUGIN_NOTE("llm_ops", VERSION, "[\"oplib\"]",
+                   ",\"vendor\":\"Stator examples\",\"description\":\"" ABOUT "\"");
+
+#define TRY(expr)                                                                                  \
+    do {                                                                                           \
+        const stator_status try_status = (expr);                                                   \
+        if (try_status != STATOR_OK) {                                                             \
+            return try_status;                                                                     \
+        }                                                                                          \
+    } while (0)
+
+static stator_status fail(const stator_host *host, stator_diag **err, const char *text)
+{
+    if (err != NULL && *err == NULL) {
+        *err = host->diag->create(STATOR_INVALID_ARGUMENT, text, strlen(text));
+    }
+    return STATOR_INVALID_ARGUMENT;
+}
+
+static const stator_type_row *operand_type(const stator_graph_view *v, const stator_node_desc *node)
+{
+    return stator_value_type(v, node->operands[0]);
+}
+
+/* ---- llm_softcap ---- */
+
+static stator_status infer_softcap(void *self, stator_builder *b, const stator_node_desc *node,
+                                   stator_ref *out_types, uint32_t n_types, stator_diag **err)
+{
+    const stator_host *host = self;
+    const stator_graph_view *v = host->build->view(b);
+    const stator_dtype dtype = operand_type(v, node)->dtype;
+    (void)n_types;
+    if (dtype < STATOR_F8E4M3FN || dtype > STATOR_F64) {
+        return fail(host, err, "llm_softcap: x must be of a float dtype");
+    }
+    out_types[0] = stator_value_at(v, node->operands[0])->type;
+    return STATOR_OK;
+}
+
+/* ---- llm_rotate_half ---- */
+
+static stator_status infer_rotate(void *self, stator_builder *b, const stator_node_desc *node,
+                                  stator_ref *out_types, uint32_t n_types, stator_diag **err)
+{
+    const stator_host *host = self;
+    const stator_graph_view *v = host->build->view(b);
+    const stator_type_row *type = operand_type(v, node);
+    (void)n_types;
+    if (type->rank == 0) {
+        return fail(host, err, "llm_rotate_half: x must have an axis");
+    }
+    /* Sizes may be symbolic: only an odd size that is proved is refused here. */
+    const stator_ref size = stator_dim_at(v, type, type->rank - 1);
+    const stator_ref rest = host->types->sym_op(b, '%', size, host->types->sym_int(b, 2));
+    if (host->types->sym_compare(b, '=', rest, host->types->sym_int(b, 1)) == 1) {
+        return fail(host, err, "llm_rotate_half: the last axis of x must have an even size");
+    }
+    out_types[0] = stator_value_at(v, node->operands[0])->type;
+    return STATOR_OK;
+}
+
+static stator_status build_op(const stator_host *host, stator_builder *b, const char *op,
+                              uint32_t n_operands, const stator_ref *operands, uint32_t n_attrs,
+                              const stator_attr *attrs, stator_ref *out, stator_diag **err)
+{
+    const stator_node_desc desc = {.struct_size = sizeof desc,
+                                   .op = host->ir->find_op(host->ctx, op),
+                                   .operands = operands,
+                                   .operand_count = n_operands,
+                                   .attrs = attrs,
+                                   .attr_count = n_attrs};
+    return host->build->node(b, &desc, out, err);
+}
+
+/* x[..., start:start + size] on the last axis. */
+static stator_status slice_last(const stator_host *host, stator_builder *b, stator_ref x,
+                                stator_ref start, stator_ref size, stator_ref *out,
+                                stator_diag **err)
+{
+    const stator_graph_view *v = host->build->view(b);
+    const stator_type_row *type = stator_value_type(v, x);
+    const uint32_t last = type->rank - 1;
+    stator_ref starts[STATOR_MAX_RANK], sizes[STATOR_MAX_RANK];
+    int64_t steps[STATOR_MAX_RANK];
+    for (uint32_t i = 0; i <= last; i++) {
+        starts[i] = i == last ? start : host->types->sym_int(b, 0);
+        sizes[i] = i == last ? size : stator_dim_at(v, type, i);
+        steps[i] = 1;
+    }
+    const stator_attr attrs[] = {
+        {.name = "starts", .kind = STATOR_ATTR_DIMS, .count = last + 1, .list = starts},
+        {.name = "sizes", .kind = STATOR_ATTR_DIMS, .count = last + 1, .list = sizes},
+        {.name = "steps", .kind = STATOR_ATTR_INTS, .count = last + 1, .list = steps}};
+    return build_op(host, b, "slice", 1, &x, 3, attrs, out, err);
+}
+
+static stator_status decompose_rotate(void *self, stator_builder *b, const stator_node_desc *node,
+                                      stator_ref *out_results, stator_diag **err)
+{
+    const stator_host *host = self;
+    const stator_graph_view *v = host->build->view(b);
+    const stator_type_row *type = operand_type(v, node);
+    const stator_ref x = node->operands[0];
+    const stator_ref size = stator_dim_at(v, type, type->rank - 1);
+    const stator_ref half = host->types->sym_op(b, '/', size, host->types->sym_int(b, 2));
+    const stator_ref zero = host->types->sym_int(b, 0);
+    const stator_attr axis = {.name = "axis", .kind = STATOR_ATTR_INT, .i = -1};
+    stator_ref halves[2];
+    TRY(slice_last(host, b, x, half, host->types->sym_op(b, '-', size, half), &halves[0], err));
+    TRY(build_op(host, b, "neg", 1, &halves[0], 0, NULL, &halves[0], err));
+    TRY(slice_last(host, b, x, zero, half, &halves[1], err));
+    return build_op(host, b, "concat", 2, halves, 1, &axis, &out_results[0], err);
+}
+
+/* ---- the plugin ---- */
+
+static const stator_attr_desc softcap_attrs[] = {
+    {.name = "cap", .kind = STATOR_ATTR_FLOAT, .f = 50},
+};
+
+static const stator_oplib_op ops[] = {
+    {.desc = {.struct_size = sizeof(stator_op_desc),
+              .version = 1,
+              .name = "llm_softcap",
+              .operands = "x",
+              .results = "y",
+              .doc = "cap * tanh(x / cap): logit soft-capping (Gemma 2, 2024)",
+              .body = "cap * tanh(x / cap)",
+              .attrs = softcap_attrs,
+              .attr_count = 1,
+              .flags = STATOR_OP_POINTWISE},
+     .infer = infer_softcap},
+    {.desc = {.struct_size = sizeof(stator_op_desc),
+              .version = 1,
+              .name = "llm_rotate_half",
+              .operands = "x",
+              .results = "y",
+              .doc = "concat(-x[..., n/2:], x[..., :n/2]) (Su et al., 2021)"},
+     .infer = infer_rotate,
+     .decompose = decompose_rotate},
+};
+
+static const stator_oplib library = {
+    .item = {STATOR_ITEM_HEAD(stator_oplib, STATOR_KIND_OPLIB), .name = "llm_ops", .doc = ABOUT,
+             .option_stride = sizeof(stator_option_desc)},
+    .ops = ops,
+    .op_count = sizeof ops / sizeof ops[0],
+    .op_stride = sizeof(stator_oplib_op),
+};
+
+static stator_status init(const stator_host *host, void **self, stator_diag **err)
+{
+    (void)err;
+    *self = (void *)(uintptr_t)host;
+    return STATOR_OK;
+}
+
+static const stator_item *const items[] = {&library.item};
+
+static const stator_plugin plugin = {
+    .struct_size = sizeof(stator_plugin),
+    .abi_major = STATOR_ABI_MAJOR,
+    .abi_minor_min = STATOR_ABI_MINOR,
+    .abi_minor_built = STATOR_ABI_MINOR,
+    .item_count = 1,
+    .name = "llm_ops",
+    .vendor = "Stator examples",
+    .version = VERSION,
+    .sanitizer = STATOR_SANITIZER,
+    .items = items,
+    .init = init,
+};
+
+STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
+                                                          uint32_t host_abi_major);
+
+const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
+{
+    (void)host;
+    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
+}

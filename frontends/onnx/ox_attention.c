@@ -179,11 +179,14 @@ static stator_ref repeat_heads(ox_node *n, stator_ref x, stator_ref heads)
 static stator_ref raw_scores(ox_node *n, const attention *a)
 {
     static const int64_t perm[4] = {0, 1, 3, 2};
-    double scale = a->scale;
-    if (!a->has_scale) {
-        scale = 1 / sqrt((double)ox_dim_need(n, a->q, 3, "the head size"));
+    stator_ref root;
+    if (a->has_scale) {
+        root = ox_like(n, a->q, sqrt(a->scale));
+    } else {
+        const stator_ref size = ox_cast(n, ox_from_dim(n, ox_dim(n, a->q, 3)), STATOR_F64);
+        root = ox_un(n, "sqrt", ox_un(n, "rsqrt", size));
+        root = ox_cast(n, root, ox_dtype(n, a->q));
     }
-    const stator_ref root = ox_like(n, a->q, sqrt(scale));
     const stator_ref k = repeat_heads(n, a->k, ox_dim(n, a->q, 1));
     return ox_matmul(n, ox_mul(n, a->q, root), ox_mul(n, ox_transpose(n, k, perm), root));
 }

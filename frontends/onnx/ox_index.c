@@ -49,10 +49,17 @@ void ox_gather_elements(ox_node *n)
                  OX_AT(OX_A_INT("axis", axis))));
 }
 
+/* Index tuples: how many axes they address must be known. */
+static stator_ref tuples_in(ox_node *n, stator_ref v)
+{
+    (void)ox_dim_need(n, v, -1, "the length of the index tuples");
+    return index_in(n, v);
+}
+
 void ox_gather_nd(ox_node *n)
 {
     ox_out(n, 0,
-           ox_op(n, "gather_nd", OX_IN(ox_need(n, 0), index_in(n, ox_need(n, 1))),
+           ox_op(n, "gather_nd", OX_IN(ox_need(n, 0), tuples_in(n, ox_need(n, 1))),
                  OX_AT(OX_A_INT("batch_dims", ox_attr_int(n, "batch_dims", 0)))));
 }
 
@@ -114,7 +121,7 @@ void ox_scatter_elements(ox_node *n)
 void ox_scatter_nd(ox_node *n)
 {
     ox_out(n, 0,
-           ox_op(n, "scatter_nd", OX_IN(ox_need(n, 0), index_in(n, ox_need(n, 1)), ox_need(n, 2)),
+           ox_op(n, "scatter_nd", OX_IN(ox_need(n, 0), tuples_in(n, ox_need(n, 1)), ox_need(n, 2)),
                  OX_AT(OX_A_STR("reduction", reduction_of(n)))));
 }
 

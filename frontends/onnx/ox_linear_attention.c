@@ -2,12 +2,11 @@
  *
  *   S = exp(g) * S                      (gated rules)
  *   v = beta * (v - S^T k)              (delta rules)
- *   S = S + k v^T ;  o = scale * S^T q
+ *   S = S + k v^T ;  o = S^T (scale * q)
  *
  * Query heads are grouped: q[B, G, H/G, K], so that every group reads its own state. */
 #include "ox_body.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct linear_attention {
@@ -15,20 +14,29 @@ typedef struct linear_attention {
     int has_beta;
     int64_t groups; /* key and value heads */
     int64_t heads;
-    double scale_value;
 } linear_attention;
 
-/* [B, T, ..] with the last axis split as given, f32. */
-static stator_ref split_last(ox_node *n, stator_ref x, uint32_t count, const stator_ref *last)
+/* x[B, T, ..] with the last axis split as given, f32; B and T are those of q. */
+static stator_ref split_last(ox_node *n, stator_ref q, stator_ref x, uint32_t count,
+                             const stator_ref *last)
 {
     stator_ref dims[STATOR_MAX_RANK];
     ox_check_rank(n, x, 3, 3, "an input");
-    ox_dims(n, x, dims);
+    ox_dims(n, q, dims);
     if (!ox_ok(n)) {
         return 0;
     }
     memcpy(dims + 2, last, count * sizeof *last);
     return ox_reshape(n, ox_cast(n, x, STATOR_F32), 2u + count, dims);
+}
+
+/* The same, and the last two sizes brought to `wide`, so that nothing broadcasts in the region. */
+static stator_ref split_wide(ox_node *n, stator_ref q, stator_ref x, const stator_ref last[2],
+                             const stator_ref wide[2])
+{
+    const stator_ref dims[4] = {ox_dim(n, q, 0), ox_dim(n, q, 1), wide[0], wide[1]};
+    const stator_ref split = split_last(n, q, x, 2, last);
+    return last[0] == wide[0] && last[1] == wide[1] ? split : ox_expand(n, split, 4, dims);
 }
 
 /* One step inside the region; in[]: state, q, k, v, then decay and beta where they are used. */
@@ -40,16 +48,16 @@ static void step(ox_node *b, const linear_attention *l, const stator_ref *in, st
     const stator_ref k = ox_unsqueeze(b, in[2], 3); /* [B, G, K, 1] */
     stator_ref v = ox_unsqueeze(b, in[3], 2);       /* [B, G, 1, V] */
     uint32_t next = 4;
-    if (l->has_decay) { /* [B, G, K or 1] */
+    if (l->has_decay) { /* [B, G, K] */
         state = ox_mul(b, state, ox_unsqueeze(b, ox_un(b, "exp", in[next++]), 3));
     }
-    if (l->has_beta) { /* [B, G or 1, 1] */
+    if (l->has_beta) { /* [B, G, 1] */
         const stator_ref found = ox_matmul(b, ox_transpose(b, k, swap), state);
         v = ox_mul(b, ox_unsqueeze(b, in[next], 3), ox_sub(b, v, found));
     }
     state = ox_add(b, state, ox_mul(b, k, v));
     out[0] = state;
-    out[1] = ox_mul(b, ox_matmul(b, q, state), ox_scalar(b, STATOR_F32, l->scale_value));
+    out[1] = ox_matmul(b, q, state);
 }
 
 static stator_graph *build_step(ox_node *n, const linear_attention *l, uint32_t count,
@@ -94,6 +102,16 @@ static int read_rule(ox_node *n, linear_attention *l)
     return ox_ok(n);
 }
 
+/* The scale, which the queries are multiplied with before the scan: given, or 1 / sqrt(K). */
+static stator_ref scale_of(ox_node *n, stator_ref k_size)
+{
+    const double scale = ox_attr_float(n, "scale", 0);
+    if (scale != 0) {
+        return ox_scalar(n, STATOR_F32, scale);
+    }
+    return ox_un(n, "rsqrt", ox_cast(n, ox_from_dim(n, k_size), STATOR_F32));
+}
+
 void ox_linear_attention(ox_node *n)
 {
     linear_attention l = {0};
@@ -109,27 +127,24 @@ void ox_linear_attention(ox_node *n)
     const stator_ref state_dims[4] = {ox_dim(n, q, 0), groups, k_size, v_size};
     const stator_ref past = ox_in(n, 3);
     const stator_dtype state_dtype = past != 0 ? ox_dtype(n, past) : ox_dtype(n, q);
-    const double scale = ox_attr_float(n, "scale", 0);
-    int64_t size = 1;
-    if (scale == 0 && ox_ok(n) && !ox_sym_const(n, k_size, &size)) {
-        ox_ask(n, ox_need(n, 1), "the head size");
-    }
-    l.scale_value = scale != 0 ? scale : 1 / sqrt((double)size);
     stator_ref values[6];
     uint32_t count = 4;
-    values[0] = past != 0 ? ox_cast(n, past, STATOR_F32)
+    values[0] = past != 0 ? ox_reshape(n, ox_cast(n, past, STATOR_F32), 4, state_dims)
                           : ox_full(n, ox_scalar(n, STATOR_F32, 0), 4, state_dims);
     values[1] =
-        split_last(n, q, 3, (const stator_ref[]){groups, ox_sym(n, l.heads / l.groups), k_size});
-    values[2] = split_last(n, ox_need(n, 1), 2, (const stator_ref[]){groups, k_size});
-    values[3] = split_last(n, ox_need(n, 2), 2, (const stator_ref[]){groups, v_size});
+        split_last(n, q, q, 3, (const stator_ref[]){groups, ox_sym(n, l.heads / l.groups), k_size});
+    values[1] = ox_mul(n, values[1], scale_of(n, k_size));
+    values[2] = split_last(n, q, ox_need(n, 1), 2, (const stator_ref[]){groups, k_size});
+    values[3] = split_last(n, q, ox_need(n, 2), 2, (const stator_ref[]){groups, v_size});
     if (l.has_decay) {
         const stator_ref width = ox_sym_op(n, '/', ox_dim(n, ox_in(n, 4), 2), groups);
-        values[count++] = split_last(n, ox_in(n, 4), 2, (const stator_ref[]){groups, width});
+        values[count++] = split_wide(n, q, ox_in(n, 4), (const stator_ref[]){groups, width},
+                                     (const stator_ref[]){groups, k_size});
     }
     if (l.has_beta) {
         const stator_ref width = ox_dim(n, ox_in(n, 5), 2);
-        values[count++] = split_last(n, ox_in(n, 5), 2, (const stator_ref[]){width, one});
+        values[count++] = split_wide(n, q, ox_in(n, 5), (const stator_ref[]){width, one},
+                                     (const stator_ref[]){groups, one});
     }
     stator_graph *region = build_step(n, &l, count, values);
     stator_ref out[2];

@@ -460,8 +460,8 @@ static stator_ref stand_in(ox_import *im, const Onnx__ValueInfoProto *info)
         const Onnx__TypeProto__Tensor *t = info->type->tensor_type;
         const stator_dtype dtype = ox_import_dtype(t->elem_type, &ignored);
         scalar.dtype = dtype != 0 ? dtype : v.dtype;
-        rank = t->shape != NULL && t->shape->n_dim <= STATOR_MAX_RANK ? (uint32_t)t->shape->n_dim
-                                                                      : 0;
+        rank =
+            t->shape != NULL && t->shape->n_dim <= STATOR_MAX_RANK ? (uint32_t)t->shape->n_dim : 0;
         for (uint32_t i = 0; i < rank; i++) {
             dims[i] = dim_of(im, ox_text(info->name), i, t->shape->dim[i]);
         }

@@ -196,7 +196,7 @@ const stator_ref *ox_sizes(ox_node *n, stator_ref v, uint32_t *out_count, const 
         return known;
     }
     if (!small_count(n, v, out_count)) {
-        ox_fail(n, STATOR_UNIMPLEMENTED, "%s must have a fixed number of elements", what);
+        ox_ask(n, v, what);
         return NULL;
     }
     v = ox_cast(n, v, STATOR_I64);

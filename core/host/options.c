@@ -282,7 +282,7 @@ static int belongs_to_longer(const st_options_request *r, const char *rest, size
         }
         for (int dash = 0; dash < 2; dash++) {
             size_t len = strlen(r->item);
-            if (len + 1 + cut >= sizeof name) {
+            if (len >= sizeof name - 2 || cut >= sizeof name - 1 - len) {
                 return 0;
             }
             memcpy(name, r->item, len);

@@ -1,6 +1,6 @@
-/* One call of a program that inspect.c took apart. Values live in host memory from the node that
- * makes them to the node that reads them last; the host's inputs are read where they lie. */
-#include "inspect.h"
+/* One call of a program that inspect_plugin.c took apart. Values live in host memory from the node
+ * that makes them to the node that reads them last; the host's inputs are read where they lie. */
+#include "inspect_plugin.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -27,7 +27,7 @@ cc $flags "$digits/score.c" $(pkg-config --cflags --libs stator) -Wl,-rpath,"$pr
     -o "$scratch/score"
 "$scratch/score" "$digits/digits.onnx" "$digits/test_images.npy" "$digits/test_labels.npy" eager
 
-# CMake package: each example that has a CMakeLists.txt; its check.sh, where it has one, runs it.
+# CMake package: each example that has a CMakeLists.txt; its check_*.sh, where it has one, runs it.
 for dir in "$scratch"/src/*/; do
     name=$(basename "$dir")
     [ -e "$dir/CMakeLists.txt" ] || continue
@@ -38,9 +38,10 @@ for dir in "$scratch"/src/*/; do
         { cat "$scratch/$name.log"; exit 1; }
     cmake --build "$scratch/build-$name" >>"$scratch/$name.log" 2>&1 ||
         { cat "$scratch/$name.log"; exit 1; }
-    if [ -e "$dir/check.sh" ]; then
+    for check in "$dir"/check_*.sh; do
+        [ -e "$check" ] || continue
         STATOR="$prefix/bin/stator" PREFIX="$prefix" BUILD="$scratch/build-$name" \
-            DIGITS="$digits" bash "$dir/check.sh"
-    fi
+            DIGITS="$digits" bash "$check"
+    done
 done
 echo "install: examples built and run from the moved tree"

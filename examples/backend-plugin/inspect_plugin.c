@@ -7,7 +7,7 @@
  * It is also a whole backend to start from. Compiling takes the graph apart: the host compiles each
  * node with `eager` as a program of its own (host->nested->compile_node). Everything the plugin
  * knows of Stator comes through the host table; it links nothing of it. */
-#include "inspect.h"
+#include "inspect_plugin.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* What the two files of the backend "inspect" share.
  *
- *   inspect.c      the plugin: descriptor, options, taking a graph apart into nodes
- *   inspect_run.c  a call: each node in turn, timed, and one line about it */
-#ifndef INSPECT_H
-#define INSPECT_H
+ *   inspect_plugin.c  the plugin: descriptor, options, taking a graph apart into nodes
+ *   inspect_run.c     a call: each node in turn, timed, and one line about it */
+#ifndef INSPECT_PLUGIN_H
+#define INSPECT_PLUGIN_H
 
 #include <stator/plugin.h>
 

@@ -348,7 +348,7 @@ stator_status op_sample_read(text_world *w, const op_sample *s, text_graph *out,
     }
     st_str_addf(&text, " = %s\n  return ", s->node);
     for (uint32_t i = 0; i < n; i++) {
-        st_str_addf(&text, "%s%%%u", i ? ", " : "", 100u + i);
+        st_str_addf(&text, "%sr%u: %%%u", i ? ", " : "", i, 100u + i);
     }
     st_str_add(&text, "\n}\n");
     const stator_status status = st_str_ok(&text)

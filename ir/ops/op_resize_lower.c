@@ -43,7 +43,7 @@ static const struct {
 } position_rows[] = {
     {"half_pixel", "(i + 0.5) / s - 0.5"},
     {"half_pixel_symmetric", "n / 2 * (1 - o / w) + (i + 0.5) / s - 0.5"},
-    {"pytorch_half_pixel", "select(w == 1, -0.5, (i + 0.5) / s - 0.5)"},
+    {"pytorch_half_pixel", "select(o > 1, (i + 0.5) / s - 0.5, 0)"},
     {"align_corners", "select(w == 1, 0, i * (n - 1) / (w - 1))"},
     {"asymmetric", "i / s"},
     {"tf_half_pixel_for_nn", "(i + 0.5) / s"},

@@ -51,6 +51,7 @@ void st_mem_init(st_mem *mem, void *(*raw_alloc)(void *, uint64_t, uint64_t),
     atomic_init(&mem->live_blocks, 0);
     atomic_init(&mem->requests, 0);
     atomic_init(&mem->fail_at, 0);
+    atomic_init(&mem->refused, 0);
 }
 
 static void raise_peak(st_mem *mem, uint64_t live)
@@ -95,11 +96,13 @@ void *st_alloc(st_mem *mem, uint64_t size, uint64_t align)
     uint64_t total = 0;
     if ((offset & (offset - 1u)) != 0 || !st_add_u64(size, offset, &total) || total > PTRDIFF_MAX ||
         is_request_refused(mem) || !reserve_bytes(mem, size)) {
+        atomic_fetch_add_explicit(&mem->refused, 1, memory_order_relaxed);
         return NULL;
     }
     char *raw = mem->raw_alloc(mem->raw_self, total, offset);
     if (raw == NULL) {
         atomic_fetch_sub_explicit(&mem->live_bytes, size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&mem->refused, 1, memory_order_relaxed);
         return NULL;
     }
     atomic_fetch_add_explicit(&mem->live_blocks, 1, memory_order_relaxed);

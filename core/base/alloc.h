@@ -17,6 +17,7 @@ typedef struct st_mem {
     _Atomic uint64_t requests;
     _Atomic uint64_t
         fail_at; /* the request of this number (from 1) and all later ones fail; 0: off */
+    _Atomic uint64_t refused; /* requests that got no memory */
 } st_mem;
 
 /* Initialises an account over malloc (raw_alloc NULL) or a caller's pair. */

@@ -6,6 +6,7 @@
 #include "core/runtime/tensor.h"
 #include "ir/verify.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #define MAX_NEEDED 64u
@@ -55,8 +56,8 @@ static void need_value(const stator_source *source, const char *name) {
 }
 
 /* Runs the frontend once. On NEED_VALUE the declared inputs are kept in model->declared. */
-static stator_status run_frontend(stator_model *model, stator_tensor *const *values,
-                                  st_module **out_module, stator_diag **err) {
+static stator_status import_once(stator_model *model, stator_tensor *const *values,
+                                 st_module **out_module, stator_diag **err) {
     *out_module = NULL;
     stator_ctx *ctx = model->ctx;
     import_state state = {.model = model, .values = values};
@@ -109,6 +110,27 @@ static stator_status run_frontend(stator_model *model, stator_tensor *const *val
     }
     *out_module = module;
     return STATOR_OK;
+}
+
+/* The same; a failure while memory was refused is said to be that: a size that could not be made for
+ * want of memory looks to a frontend like one past the caps of the symbolic engine. */
+static stator_status run_frontend(stator_model *model, stator_tensor *const *values,
+                                  st_module **out_module, stator_diag **err) {
+    st_mem *mem = &model->ctx->mem;
+    const uint64_t refused = atomic_load(&mem->refused);
+    stator_diag *diag = NULL;
+    const stator_status status = import_once(model, values, out_module, &diag);
+    if (status != STATOR_OK && status != STATOR_NEED_VALUE &&
+        atomic_load(&mem->refused) != refused) {
+        st_diag_release(diag);
+        return st_fail_oom(err);
+    }
+    if (err != NULL && *err == NULL) {
+        *err = diag;
+    } else {
+        st_diag_release(diag);
+    }
+    return status;
 }
 
 uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out) {

@@ -69,6 +69,7 @@ struct ox_import {
     stator_diag *diag;
     st_mem mem;    /* the host's memory */
     st_mem pb_mem; /* protobuf-c's share of it, with a limit */
+    uint32_t pb_refused; /* protobuf-c asked for memory and got none */
     st_arena arena;
     ox_wire wire;
     Onnx__ModelProto *model;

@@ -28,14 +28,18 @@ static void host_free(void *self, void *p)
     h->mem->free(h->ctx, p);
 }
 
+/* protobuf-c does not say why it gave up: the import remembers that memory was refused. */
 static void *pb_alloc(void *self, size_t size)
 {
-    return st_alloc(self, size, 16);
+    ox_import *im = self;
+    void *p = st_alloc(&im->pb_mem, size, 16);
+    im->pb_refused |= p == NULL;
+    return p;
 }
 
 static void pb_free(void *self, void *p)
 {
-    st_free(self, p);
+    st_free(&((ox_import *)self)->pb_mem, p);
 }
 
 /* ---- unpacking ---- */
@@ -63,16 +67,18 @@ static stator_status unpack(ox_import *im)
                               (unsigned long long)at, problem);
     }
     st_mem_init(&im->pb_mem, host_alloc, host_free, (void *)(uintptr_t)im->host, budget_for(im));
-    ProtobufCAllocator allocator = {pb_alloc, pb_free, &im->pb_mem};
+    ProtobufCAllocator allocator = {pb_alloc, pb_free, im};
     static const uint8_t nothing[1] = {0};
     im->model = onnx__model_proto__unpack(&allocator, im->wire.size,
                                           im->wire.data != NULL ? im->wire.data : nothing);
+    if (im->model == NULL && im->pb_refused) {
+        return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED,
+                              "unpacking '%s' runs out of memory, or needs more than the budget of "
+                              "%llu MiB (option 'budget')",
+                              im->file, (unsigned long long)(budget_for(im) >> 20));
+    }
     if (im->model == NULL) {
-        return ox_import_fail(
-            im, STATOR_DATA_LOSS,
-            "'%s' is not an ONNX model, or it needs more memory than the budget of "
-            "%llu MiB (option 'budget')",
-            im->file, (unsigned long long)(budget_for(im) >> 20));
+        return ox_import_fail(im, STATOR_DATA_LOSS, "'%s' is not an ONNX model", im->file);
     }
     im->graph = im->model->graph;
     if (im->graph == NULL) {
@@ -549,7 +555,7 @@ stator_status ox_import_model(const stator_host *host, const stator_source *sour
         translate(&im);
     }
     if (im.model != NULL) {
-        ProtobufCAllocator allocator = {pb_alloc, pb_free, &im.pb_mem};
+        ProtobufCAllocator allocator = {pb_alloc, pb_free, &im};
         onnx__model_proto__free_unpacked(im.model, &allocator);
     }
     ox_wire_deinit(&im.wire, &im.mem);

@@ -1,0 +1,101 @@
+/* The n-th allocation fails, for every n until none fails any more: loading, compiling and running each
+ * end with RESOURCE_EXHAUSTED (or succeed), lose no memory, and work again afterwards. Over a text model
+ * with control flow, and the digits model through the onnx frontend. */
+#include "check.h"
+
+static const char loop_text[] =
+    "stir 1\n"
+    "sym N in [1, 64]\n"
+    "graph @main(%x: f32[N, 4], %w: f32[4, 4]) {\n"
+    "  %3 = matmul(%x, %w) : f32[N, 4]\n"
+    "  %4 = gelu(%3) : f32[N, 4]\n"
+    "  %5 = constant {value = i64[] {3}} : i64[]\n"
+    "  %6 = constant {value = bool[] {true}} : bool[]\n"
+    "  %7 = while(%5, %6, %4) {carried = 1} : f32[N, 4]\n"
+    "    region @body(%1: i64[], %2: f32[N, 4]) {\n"
+    "      %3 = constant {value = bool[] {true}} : bool[]\n"
+    "      %4 = tanh(%2) : f32[N, 4]\n"
+    "      return %3, %4\n"
+    "    }\n"
+    "  return y: %7\n"
+    "}\n";
+
+typedef struct attempt {
+    const char *path; /* NULL: loop_text */
+    const char *backend;
+    uint64_t requests;
+} attempt;
+
+/* Loads, compiles and runs once in a fresh context whose n-th request fails; 1 when all went well. */
+static int try_with(attempt *a, uint64_t n) {
+    stator_ctx *ctx = NULL;
+    const stator_ctx_options options = {.struct_size = sizeof options, .threads = 1};
+    CHECK(stator_ctx_create(&options, &ctx) == STATOR_OK);
+    CHECK(stator_ctx_scan(ctx) == STATOR_OK);
+    stator_x_fail_alloc_at(ctx, n);
+    const stator_load_options load = {.struct_size = sizeof load, .flags = 1};
+    stator_model *model = NULL;
+    stator_function *function = NULL;
+    stator_tensor *in[2] = {NULL, NULL};
+    stator_tensor *out[1] = {NULL};
+    stator_status status =
+        a->path != NULL ? stator_model_load(ctx, a->path, NULL, &model)
+                        : stator_model_load_bytes(ctx, loop_text, sizeof loop_text - 1, "loop.stir",
+                                                  &load, &model);
+    const stator_compile_options compile = {.struct_size = sizeof compile, .backend = a->backend};
+    if (status == STATOR_OK) {
+        status = stator_compile(model, &compile, &function);
+    }
+    const uint32_t n_in = a->path != NULL ? 1 : 2;
+    const int64_t shapes[2][4] = {{2, 4, 0, 0}, {4, 4, 0, 0}};
+    const int64_t image[4] = {1, 1, 8, 8};
+    for (uint32_t i = 0; status == STATOR_OK && i < n_in; i++) {
+        status = stator_tensor_create(ctx, STATOR_F32, a->path != NULL ? 4 : 2,
+                                      a->path != NULL ? image : shapes[i], &in[i]);
+        if (status == STATOR_OK) {
+            memset(stator_tensor_data(in[i]), 0, stator_tensor_size_bytes(in[i]));
+        }
+    }
+    if (status == STATOR_OK) {
+        status = stator_call_tensors(function, n_in, in, 1, out);
+    }
+    a->requests = stator_x_alloc_requests(ctx);
+    if (status != STATOR_OK && status != STATOR_RESOURCE_EXHAUSTED) {
+        (void)fprintf(stderr, "request %llu: %s: %s\n", (unsigned long long)n,
+                      stator_status_name(status), stator_ctx_error_text(ctx));
+    }
+    /* A plugin whose loading ran out of memory is reported as unavailable. */
+    CHECK(status == STATOR_OK || status == STATOR_RESOURCE_EXHAUSTED ||
+          status == STATOR_UNAVAILABLE);
+    stator_x_fail_alloc_at(ctx, 0);
+    stator_tensor_release(in[0]);
+    stator_tensor_release(in[1]);
+    stator_tensor_release(out[0]);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+    stator_ctx_destroy(ctx);
+    return status == STATOR_OK;
+}
+
+static void fail_each(const char *path, const char *backend) {
+    attempt a = {.path = path, .backend = backend};
+    CHECK(try_with(&a, 0));
+    const uint64_t total = a.requests;
+    uint64_t failed = 0;
+    /* Every one of the first thousand, then ever larger steps: the later ones repeat each other. */
+    for (uint64_t n = 1; n <= total; n += 1 + n / 1000) {
+        failed += try_with(&a, n) == 0;
+    }
+    (void)printf("%s on %s: %llu requests, %llu failures handled\n", path != NULL ? path : "loop",
+                 backend, (unsigned long long)total, (unsigned long long)failed);
+    CHECK(failed > 0);
+    CHECK(try_with(&a, 0));
+}
+
+int main(void) {
+    fail_each(NULL, "eager");
+    fail_each(NULL, "aot_eager");
+    fail_each(ST_TEST_SOURCE "/examples/digits/digits.onnx", "eager");
+    fail_each(ST_TEST_SOURCE "/examples/digits/digits.onnx", "aot_eager");
+    return 0;
+}

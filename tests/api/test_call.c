@@ -1,0 +1,180 @@
+/* Calling compiled functions: symbolic sizes, wrong inputs, outputs in place, bound calls, DLPack in and
+ * out, write-backs, and that nothing stays allocated. */
+#include "check.h"
+
+static const char add_text[] = "stir 1\n"
+                               "sym N in [1, 64]\n"
+                               "graph @main(%x: f32[N, 3], %y: f32[3]) {\n"
+                               "  %3 = add(%x, %y) : f32[N, 3]\n"
+                               "  return z: %3\n"
+                               "}\n";
+
+static stator_tensor *row_tensor(stator_ctx *ctx) {
+    const int64_t shape[1] = {3};
+    const float values[3] = {10, 20, 30};
+    stator_tensor *tensor = NULL;
+    CHECK_OK(ctx, stator_tensor_create(ctx, STATOR_F32, 1, shape, &tensor));
+    memcpy(stator_tensor_data(tensor), values, sizeof values);
+    return tensor;
+}
+
+static void check_sum(const stator_tensor *z, int64_t rows) {
+    const DLTensor *view = stator_tensor_view(z);
+    CHECK(view->ndim == 2 && view->shape[0] == rows && view->shape[1] == 3);
+    const float *data = stator_tensor_data(z);
+    for (int64_t i = 0; i < rows * 3; i++) {
+        CHECK(data[i] == (float)i + 10.0f * (float)(i % 3 + 1));
+    }
+}
+
+static void test_sizes(stator_ctx *ctx, const char *backend) {
+    float values[12];
+    for (int i = 0; i < 12; i++) {
+        values[i] = (float)i;
+    }
+    stator_model *model = load_text(ctx, add_text);
+    stator_function *function = compile_for(ctx, model, backend);
+    stator_model_destroy(model); /* the function keeps what it needs */
+    stator_tensor *y = row_tensor(ctx);
+    for (int64_t rows = 1; rows <= 4; rows++) {
+        stator_tensor *in[2] = {tensor_2d(ctx, rows, 3, values), y};
+        stator_tensor *out[1] = {NULL};
+        CHECK_OK(ctx, stator_call_tensors(function, 2, in, 1, out));
+        check_sum(out[0], rows);
+        memset(stator_tensor_data(out[0]), 0, stator_tensor_size_bytes(out[0]));
+        CHECK_OK(ctx, stator_call_tensors(function, 2, in, 1, out)); /* in place */
+        check_sum(out[0], rows);
+        stator_tensor_release(out[0]);
+        stator_tensor_release(in[0]);
+    }
+    stator_tensor_release(y);
+    stator_function_destroy(function);
+}
+
+static void test_wrong_inputs(stator_ctx *ctx) {
+    const float values[8] = {0};
+    stator_model *model = load_text(ctx, add_text);
+    stator_function *function = compile_for(ctx, model, "eager");
+    stator_tensor *y = row_tensor(ctx);
+    stator_tensor *good = tensor_2d(ctx, 2, 3, values);
+    stator_tensor *bad = tensor_2d(ctx, 2, 4, values);
+    stator_tensor *in[2] = {bad, y};
+    stator_tensor *out[2] = {NULL, NULL};
+    CHECK(stator_call_tensors(function, 2, in, 1, out) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "'x' is f32[2, 4]") != NULL);
+    CHECK(out[0] == NULL);
+    CHECK(stator_call_tensors(function, 1, in, 1, out) == STATOR_INVALID_ARGUMENT);
+    in[0] = good;
+    CHECK(stator_call_tensors(function, 2, in, 2, out) == STATOR_INVALID_ARGUMENT);
+    out[0] = bad; /* a result that does not fit is not overwritten */
+    CHECK(stator_call_tensors(function, 2, in, 1, out) == STATOR_INVALID_ARGUMENT);
+    CHECK(out[0] == bad);
+    stator_tensor_release(y);
+    stator_tensor_release(good);
+    stator_tensor_release(bad);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+}
+
+static void test_bound_call(stator_ctx *ctx) {
+    const float values[6] = {0, 1, 2, 3, 4, 5};
+    stator_model *model = load_text(ctx, add_text);
+    stator_function *function = compile_for(ctx, model, "eager");
+    stator_tensor *in[2] = {tensor_2d(ctx, 2, 3, values), row_tensor(ctx)};
+    stator_tensor *out[1] = {NULL};
+    stator_bound_call *call = NULL;
+    CHECK_OK(ctx, stator_bind(function, 2, in, 1, out, &call));
+    const uint64_t before = stator_x_alloc_requests(ctx);
+    for (int i = 0; i < 100; i++) {
+        memset(stator_tensor_data(out[0]), 0, stator_tensor_size_bytes(out[0]));
+        CHECK_OK(ctx, stator_bound_call_run(call));
+        check_sum(out[0], 2);
+    }
+    CHECK(stator_x_alloc_requests(ctx) == before);
+    stator_bound_call_destroy(call);
+    stator_tensor_release(in[0]);
+    stator_tensor_release(in[1]);
+    stator_tensor_release(out[0]);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+}
+
+static int deleted;
+
+static void count_delete(DLManagedTensorVersioned *managed) {
+    (void)managed;
+    deleted++;
+}
+
+/* A transposed view goes in without the caller copying, a result comes out without a copy. */
+static void test_dlpack(stator_ctx *ctx) {
+    static float values[6] = {0, 3, 1, 4, 2, 5}; /* column-major 2x3 of 0..5 */
+    int64_t shape[2] = {2, 3};
+    int64_t strides[2] = {1, 2};
+    DLManagedTensorVersioned managed = {
+        .version = {.major = DLPACK_MAJOR_VERSION},
+        .deleter = count_delete,
+        .dl_tensor = {.data = values,
+                      .device = {.device_type = kDLCPU},
+                      .ndim = 2,
+                      .dtype = {.code = kDLFloat, .bits = 32, .lanes = 1},
+                      .shape = shape,
+                      .strides = strides}};
+    stator_model *model = load_text(ctx, add_text);
+    stator_function *function = compile_for(ctx, model, "eager");
+    stator_tensor *in[2] = {NULL, row_tensor(ctx)};
+    stator_tensor *out[1] = {NULL};
+    CHECK_OK(ctx, stator_tensor_from_dlpack(ctx, &managed, &in[0]));
+    CHECK(stator_tensor_data(in[0]) == (void *)values);
+    CHECK_OK(ctx, stator_call_tensors(function, 2, in, 1, out));
+    check_sum(out[0], 2);
+    stator_tensor_release(in[0]);
+    CHECK(deleted == 1);
+    DLManagedTensorVersioned *exported = NULL;
+    CHECK_OK(ctx, stator_tensor_to_dlpack(out[0], &exported));
+    CHECK(exported->dl_tensor.data == stator_tensor_data(out[0]));
+    stator_tensor_release(out[0]);
+    CHECK(((const float *)exported->dl_tensor.data)[5] == 35.0f); /* the capsule holds it */
+    exported->deleter(exported);
+    stator_tensor_release(in[1]);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+}
+
+static void test_write_back(stator_ctx *ctx, const char *backend) {
+    const char text[] = "stir 1\n"
+                        "graph @main(%x: f32[2, 2], %y: f32[2, 2]) {\n"
+                        "  %3 = add(%x, %y) : f32[2, 2]\n"
+                        "  %4 = assign(%x, %3) : f32[2, 2]\n"
+                        "  %5 = mul(%4, %y) : f32[2, 2]\n"
+                        "  return z: %5\n"
+                        "}\n";
+    const float a[4] = {1, 2, 3, 4};
+    const float b[4] = {10, 20, 30, 40};
+    stator_model *model = load_text(ctx, text);
+    stator_function *function = compile_for(ctx, model, backend);
+    stator_tensor *in[2] = {tensor_2d(ctx, 2, 2, a), tensor_2d(ctx, 2, 2, b)};
+    stator_tensor *out[1] = {NULL};
+    CHECK_OK(ctx, stator_call_tensors(function, 2, in, 1, out));
+    CHECK(((float *)stator_tensor_data(in[0]))[3] == 44.0f);
+    CHECK(((float *)stator_tensor_data(out[0]))[3] == 1760.0f);
+    stator_tensor_release(out[0]);
+    stator_tensor_release(in[0]);
+    stator_tensor_release(in[1]);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+}
+
+int main(void) {
+    stator_ctx *ctx = NULL;
+    CHECK(stator_ctx_create(NULL, &ctx) == STATOR_OK);
+    test_sizes(ctx, "eager");
+    test_sizes(ctx, "aot_eager");
+    test_wrong_inputs(ctx);
+    test_bound_call(ctx);
+    test_dlpack(ctx);
+    test_write_back(ctx, "eager");
+    test_write_back(ctx, "aot_eager");
+    stator_ctx_destroy(ctx);
+    return 0;
+}

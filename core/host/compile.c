@@ -60,7 +60,8 @@ static int32_t keep_unless_refused(void *self, const stator_graph *graph, stator
 }
 
 static stator_status decompose_refused(driver *d, stator_graph **out_graph, stator_diag **err) {
-    stator_fuel_scope *scope = st_fuel_scope(d->request->fuel, NULL, "decompose-refused");
+    stator_fuel_scope *scope =
+        st_fuel_stage(d->request->fuel, "decompose-refused", "decompose", d->graph);
     if (scope == NULL) {
         return st_fail_oom(err);
     }
@@ -104,6 +105,7 @@ static stator_status ask_claims(driver *d, stator_diag **err) {
     if (scope == NULL) {
         return st_fail_oom(err);
     }
+    st_fuel_about(scope, d->graph);
     for (stator_ref n = 1; n <= d->v->n_nodes; n++) {
         const stator_op_desc *op = stator_op_at(d->v, stator_node_at(d->v, n)->op);
         if (!d->accepts[n] || (op->flags & STATOR_OP_CONSTANT) != 0) {
@@ -253,6 +255,7 @@ static stator_status add_step(driver *d, stator_instance *instance, const stator
     }
     stator_fuel_scope *scope =
         st_fuel_scope(d->request->fuel, NULL, instance->backend->item.name);
+    st_fuel_about(scope, graph);
     ST_TRY(st_instance_compile(instance, graph, scope, &step->exe, err));
     stator_exe_info info = {.struct_size = sizeof info};
     ST_TRY(instance->backend->exe_info(instance->inst, step->exe, &info));

@@ -1,6 +1,8 @@
 /* Fuel; see fuel.h. With no limit and no recording a question is one counter update. */
 #include "core/host/fuel.h"
 
+#include "ir/graph.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +33,7 @@ stator_status st_fuel_configure(st_fuel *fuel, int64_t limit, const char *scope,
         fuel->mode = ST_FUEL_NONE;
         return STATOR_OK;
     }
-    if (scope != NULL) {
+    if (scope != NULL && scope[0] != '\0') {
         char *end = NULL;
         const unsigned long index = strtoul(scope, &end, 10);
         if (end == scope || (*end != '\0' && *end != '.') || index > UINT32_MAX || limit < 0) {
@@ -65,31 +67,97 @@ stator_fuel_scope *st_fuel_scope(st_fuel *fuel, stator_fuel_scope *parent, const
     pthread_mutex_unlock(&fuel->lock);
     if (parent != NULL) {
         (void)snprintf(scope->name, sizeof scope->name, "%.60s/%.40s", parent->name, name);
+        memcpy(scope->pass, parent->pass, sizeof scope->pass);
+        scope->graph = parent->graph;
     } else {
         (void)snprintf(scope->name, sizeof scope->name, "%u.%.90s", scope->index, name);
     }
     return scope;
 }
 
-static void record(stator_fuel_scope *scope, uint32_t kind, const char *rule, stator_ref node,
-                   uint64_t n) {
-    st_fuel *fuel = scope->fuel;
-    pthread_mutex_lock(&fuel->lock);
+stator_fuel_scope *st_fuel_stage(st_fuel *fuel, const char *name, const char *pass,
+                                 const stator_graph *graph) {
+    stator_fuel_scope *scope = st_fuel_scope(fuel, NULL, name);
+    if (scope != NULL) {
+        (void)snprintf(scope->pass, sizeof scope->pass, "%s", pass);
+        scope->graph = graph;
+    }
+    return scope;
+}
+
+void st_fuel_about(stator_fuel_scope *scope, const stator_graph *graph) {
+    if (scope != NULL) {
+        scope->graph = graph;
+    }
+}
+
+void st_fuel_row(const st_fuel_record *record, stator_x_fuel_row *out_row) {
+    const stator_x_fuel_row row = {.struct_size = sizeof row,
+                                   .scope = record->scope,
+                                   .n = record->n,
+                                   .kind = record->kind,
+                                   .node = record->node,
+                                   .rule = record->rule,
+                                   .scope_name = record->scope_name,
+                                   .pass = record->pass,
+                                   .node_name = record->node_name,
+                                   .witness = record->witness};
+    const uint32_t size = out_row->struct_size < sizeof row ? out_row->struct_size : sizeof row;
+    memcpy(out_row, &row, size);
+    out_row->struct_size = size;
+}
+
+/* Which imported node and value the question is about. */
+static void describe(const stator_graph *graph, st_fuel_record *r) {
+    if (graph == NULL || r->node == 0) {
+        return;
+    }
+    const stator_graph_view *v = st_graph_view(graph);
+    if (r->node > v->n_nodes) {
+        return; /* a plugin may name a node as it likes */
+    }
+    const stator_node_row *row = stator_node_at(v, r->node);
+    if (row->result_count != 0) {
+        r->witness = stator_value_at(v, row->result_begin)->witness;
+    }
+    if (row->origin != 0) {
+        const stator_origin_row *origin = stator_column_at(&v->origins, row->origin);
+        (void)snprintf(r->node_name, sizeof r->node_name, "%s",
+                       stator_string_at(v, origin->name));
+    }
+}
+
+static void keep(st_fuel *fuel, const st_fuel_record *r) {
     if (fuel->n_records == fuel->record_capacity) {
         const uint32_t capacity = fuel->record_capacity == 0 ? 64 : 2 * fuel->record_capacity;
         st_fuel_record *grown = st_realloc(fuel->mem, fuel->records,
                                            (uint64_t)capacity * sizeof *grown, 16);
         if (grown == NULL) {
-            pthread_mutex_unlock(&fuel->lock);
             return;
         }
         fuel->records = grown;
         fuel->record_capacity = capacity;
     }
-    st_fuel_record *r = &fuel->records[fuel->n_records++];
-    *r = (st_fuel_record){.scope = scope->index, .kind = kind, .n = n, .node = node};
-    (void)snprintf(r->rule, sizeof r->rule, "%s", rule);
-    memcpy(r->scope_name, scope->name, sizeof r->scope_name);
+    fuel->records[fuel->n_records++] = *r;
+}
+
+static void record(stator_fuel_scope *scope, uint32_t kind, const char *rule, stator_ref node,
+                   uint64_t n) {
+    st_fuel *fuel = scope->fuel;
+    st_fuel_record r = {.scope = scope->index, .kind = kind, .n = n, .node = node};
+    (void)snprintf(r.rule, sizeof r.rule, "%s", rule != NULL ? rule : "");
+    memcpy(r.scope_name, scope->name, sizeof r.scope_name);
+    memcpy(r.pass, scope->pass, sizeof r.pass);
+    describe(scope->graph, &r);
+    pthread_mutex_lock(&fuel->lock);
+    if (fuel->is_recording) {
+        keep(fuel, &r);
+    }
+    if (fuel->watch != NULL) {
+        stator_x_fuel_row row = {.struct_size = sizeof row};
+        st_fuel_row(&r, &row);
+        fuel->watch(fuel->watch_self, &row);
+    }
     pthread_mutex_unlock(&fuel->lock);
 }
 
@@ -115,7 +183,7 @@ static int32_t may_apply(stator_fuel_scope *scope, uint32_t kind, const char *ru
     }
     const uint64_t n = atomic_fetch_add_explicit(&scope->asked, 1, memory_order_relaxed) + 1;
     const int granted = is_granted(scope, n);
-    if (granted && scope->fuel->is_recording) {
+    if (granted && (scope->fuel->is_recording || scope->fuel->watch != NULL)) {
         record(scope, kind, rule, node, n);
     }
     return granted;

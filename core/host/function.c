@@ -11,6 +11,8 @@
 #include "core/base/threads.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_RECOMPILE_LIMIT 8u
@@ -32,6 +34,8 @@ struct stator_function {
     int64_t fuel_limit;
     char *fuel_scope;
     uint32_t is_recording;
+    stator_x_fuel_fn watch;
+    void *watch_self;
     pthread_mutex_t lock; /* compiles */
     _Atomic(entry_list *) list;
     _Atomic uint64_t compile_ns;
@@ -95,6 +99,38 @@ static stator_status check_mode(const char *mode, stator_diag **err) {
                          mode);
 }
 
+/* STATOR_FUEL=N allows N transformations of a compile that states no limit itself, STATOR_FUEL=S:N
+ * those before scope S and the first N in it. */
+static stator_status take_fuel(stator_function *f, const stator_compile_options *options,
+                               stator_diag **err) {
+    const int is_stated = options->fuel != 0 || options->fuel_scope != NULL ||
+                          (options->flags & STATOR_COMPILE_NO_FUEL) != 0;
+    const char *text = (f->ctx->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_FUEL") : NULL;
+    f->fuel_limit = options->fuel;
+    const char *scope = options->fuel_scope;
+    char number[16];
+    if (!is_stated && text != NULL) {
+        const size_t before = strcspn(text, ":");
+        const char *limit = text[before] == ':' ? text + before + 1 : text;
+        char *end = NULL;
+        f->fuel_limit = strtoll(limit, &end, 10);
+        if (end == limit || *end != '\0' || f->fuel_limit < 0 || before >= sizeof number) {
+            return st_fail(err, STATOR_INVALID_ARGUMENT,
+                           "STATOR_FUEL is '%s': write a number N, or SCOPE:N", text);
+        }
+        (void)snprintf(number, sizeof number, "%.*s", (int)before, text);
+        scope = limit != text ? number : NULL;
+        f->flags |= scope == NULL && f->fuel_limit == 0 ? (uint32_t)STATOR_COMPILE_NO_FUEL : 0;
+    }
+    if (scope != NULL) {
+        f->fuel_scope = st_strdup(&f->ctx->mem, scope);
+        if (f->fuel_scope == NULL) {
+            return st_fail_oom(err);
+        }
+    }
+    return STATOR_OK;
+}
+
 static stator_status open_function(stator_function *f, const stator_compile_options *options,
                                    stator_diag **err) {
     st_fuel_init(&f->fuel, &f->ctx->mem);
@@ -103,13 +139,7 @@ static stator_status open_function(stator_function *f, const stator_compile_opti
     f->flags = options->flags;
     f->recompile_limit =
         options->recompile_limit != 0 ? options->recompile_limit : DEFAULT_RECOMPILE_LIMIT;
-    f->fuel_limit = options->fuel;
-    if (options->fuel_scope != NULL) {
-        f->fuel_scope = st_strdup(&f->ctx->mem, options->fuel_scope);
-        if (f->fuel_scope == NULL) {
-            return st_fail_oom(err);
-        }
-    }
+    ST_TRY(take_fuel(f, options, err));
     if (strcmp(f->main->backend->item.name, "eager") != 0) {
         f->evaluator = open_reference(f->ctx);
         f->fallback = (options->flags & STATOR_COMPILE_STRICT) == 0 ? f->evaluator : NULL;
@@ -212,6 +242,8 @@ static stator_status reset_fuel(stator_function *f, stator_diag **err) {
     st_fuel_deinit(&f->fuel);
     st_fuel_init(&f->fuel, &f->ctx->mem);
     f->fuel.is_recording = f->is_recording;
+    f->fuel.watch = f->watch;
+    f->fuel.watch_self = f->watch_self;
     return st_fuel_configure(&f->fuel, f->fuel_limit, f->fuel_scope,
                              (f->flags & STATOR_COMPILE_NO_FUEL) != 0, err);
 }
@@ -543,4 +575,9 @@ stator_model *st_function_model(stator_function *f) {
 st_fuel *st_function_fuel(stator_function *f) {
     f->is_recording = 1;
     return &f->fuel;
+}
+
+void st_function_watch(stator_function *f, stator_x_fuel_fn fn, void *self) {
+    f->watch = fn;
+    f->watch_self = self;
 }

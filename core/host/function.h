@@ -13,5 +13,7 @@ void st_function_request(stator_function *function, const st_specialisation *spe
 stator_model *st_function_model(stator_function *function);
 /* The fuel of the last compile; from this call on compiles record what they apply. */
 st_fuel *st_function_fuel(stator_function *function);
+/* Compiles from here on tell fn what they apply. */
+void st_function_watch(stator_function *function, stator_x_fuel_fn fn, void *self);
 
 #endif

@@ -307,6 +307,10 @@ void stator_x_fuel_record(stator_function *function) {
     (void)st_function_fuel(function);
 }
 
+void stator_x_fuel_watch(stator_function *function, stator_x_fuel_fn fn, void *self) {
+    st_function_watch(function, fn, self);
+}
+
 stator_status stator_x_prepare(stator_function *function, uint32_t n_in,
                                stator_tensor *const *in) {
     stator_ctx *ctx = st_function_model(function)->ctx;
@@ -334,14 +338,7 @@ stator_status stator_x_fuel_at(stator_function *function, uint32_t index,
     if (index >= fuel->n_records) {
         return STATOR_OUT_OF_RANGE;
     }
-    const st_fuel_record *r = &fuel->records[index];
-    *out_row = (stator_x_fuel_row){.struct_size = out_row->struct_size,
-                                   .scope = r->scope,
-                                   .n = r->n,
-                                   .kind = r->kind,
-                                   .node = r->node,
-                                   .rule = r->rule,
-                                   .scope_name = r->scope_name};
+    st_fuel_row(&fuel->records[index], out_row);
     return STATOR_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "core/host/nested.h"
 
 #include "core/base/str.h"
+#include "core/host/fuel.h"
 #include "core/host/options.h"
 #include "ir/graph.h"
 
@@ -13,6 +14,7 @@ struct st_open_entry {
     struct st_open_entry *next;
     pthread_t thread;
     const char *name;
+    stator_fuel_scope *fuel; /* of the compile, NULL for a creation */
 };
 
 static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_str *out) {
@@ -26,8 +28,8 @@ static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_
 }
 
 static stator_status enter(stator_ctx *ctx, struct st_open_entry *entry, const char *name,
-                           stator_diag **err) {
-    *entry = (struct st_open_entry){.thread = pthread_self(), .name = name};
+                           stator_fuel_scope *fuel, stator_diag **err) {
+    *entry = (struct st_open_entry){.thread = pthread_self(), .name = name, .fuel = fuel};
     st_str chain;
     st_str_init(&chain, &ctx->mem);
     int is_circle = 0;
@@ -83,7 +85,7 @@ static stator_status make_options(stator_ctx *ctx, const stator_backend *backend
 
 static stator_status create_inst(stator_instance *instance, stator_diag **err) {
     struct st_open_entry entry;
-    ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, err));
+    ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, NULL, err));
     const stator_status status = instance->backend->create(
         instance->loaded->self, instance->options, 0, &instance->inst, err);
     leave(instance->ctx, &entry);
@@ -139,7 +141,7 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
                                   stator_fuel_scope *fuel, void **out_exe, stator_diag **err) {
     *out_exe = NULL;
     struct st_open_entry entry;
-    ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, err));
+    ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, fuel, err));
     const int is_serial = (instance->backend->flags & STATOR_BACKEND_CONCURRENT_COMPILE) == 0;
     if (is_serial) {
         pthread_mutex_lock(&instance->compile_lock);
@@ -263,9 +265,25 @@ static stator_status nested_open(stator_ctx *ctx, const char *opener, const char
     return st_instance_open(ctx, backend, 0, NULL, NULL, out, err);
 }
 
+/* A scope for a compile inside the compile that this thread is in; NULL (nothing optional is done)
+ * when it is in none. */
+static stator_fuel_scope *nested_scope(stator_instance *instance, const stator_graph *graph) {
+    stator_ctx *ctx = instance->ctx;
+    stator_fuel_scope *outer = NULL;
+    pthread_mutex_lock(&ctx->lock);
+    for (const struct st_open_entry *e = ctx->opening; e != NULL && outer == NULL; e = e->next) {
+        outer = pthread_equal(e->thread, pthread_self()) ? e->fuel : NULL;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    stator_fuel_scope *scope =
+        outer != NULL ? st_fuel_scope(outer->fuel, outer, instance->backend->item.name) : NULL;
+    st_fuel_about(scope, graph);
+    return scope;
+}
+
 static stator_status nested_compile(stator_instance *instance, const stator_graph *graph,
                                     void **out_exe, stator_diag **err) {
-    return st_instance_compile(instance, graph, NULL, out_exe, err);
+    return st_instance_compile(instance, graph, nested_scope(instance, graph), out_exe, err);
 }
 
 /* Copies one node into b: operands become inputs, results outputs. */
@@ -315,7 +333,7 @@ static stator_status nested_compile_node(stator_instance *instance, const stator
         return st_fail(err, STATOR_OUT_OF_RANGE, "the graph has no node %u", node);
     }
     ST_TRY(single_node(graph, node, &one, err));
-    return st_instance_compile(instance, one, NULL, out_exe, err);
+    return st_instance_compile(instance, one, nested_scope(instance, one), out_exe, err);
 }
 
 static stator_status nested_exe_info(stator_instance *instance, void *exe, stator_exe_info *out) {

@@ -124,6 +124,10 @@ static int32_t ask_fuel(void *self, uint32_t kind, const char *rule, stator_ref 
     return st_fuel_api.may_apply(self, kind, rule, node);
 }
 
+static void about_graph(void *self, const stator_graph *graph) {
+    st_fuel_about(self, graph);
+}
+
 static int32_t ask_keep(void *self, const stator_graph *graph, stator_ref node) {
     return st_instance_keeps(self, graph, node);
 }
@@ -134,6 +138,7 @@ void st_pass_ctx_init(const st_compile_request *request, stator_fuel_scope *scop
                              .may_apply = ask_fuel,
                              .fuel_self = scope,
                              .fuel_scope = scope,
+                             .about = about_graph,
                              .keep = request->main != NULL ? ask_keep : NULL,
                              .keep_self = request->main,
                              .evaluate = request->evaluator != NULL ? st_evaluate_node : NULL,
@@ -166,7 +171,7 @@ static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope 
 stator_status st_run_stage(const st_compile_request *request, const char *stage,
                            stator_graph *in, stator_graph **out, stator_diag **err) {
     *out = in;
-    stator_fuel_scope *scope = st_fuel_scope(request->fuel, NULL, stage);
+    stator_fuel_scope *scope = st_fuel_stage(request->fuel, stage, stage, in);
     if (scope == NULL) {
         return st_fail_oom(err);
     }

@@ -31,6 +31,12 @@ STATOR_EXPORT stator_status stator_x_model_of_graph(stator_ctx *ctx, const stato
 STATOR_EXPORT stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
                                                         const stator_ref *values,
                                                         stator_model **out_model) STATOR_MUST_USE;
+/* A copy of the model in which these symbolic sizes have these values. INVALID_ARGUMENT: no such size
+ * (the text lists them), or a value that it cannot have. */
+STATOR_EXPORT stator_status stator_x_model_with_sizes(const stator_model *model, uint32_t n,
+                                                      const char *const *names,
+                                                      const int64_t *values,
+                                                      stator_model **out_model) STATOR_MUST_USE;
 /* The model after one pass, with all fuel and nothing kept whole. */
 STATOR_EXPORT stator_status stator_x_run_pass(const stator_model *model, const char *pass,
                                               stator_model **out_model) STATOR_MUST_USE;
@@ -49,10 +55,18 @@ typedef struct stator_x_fuel_row {
     uint32_t node;
     const char *rule;
     const char *scope_name;
+    const char *pass;      /* that asked, "" when it was no pass */
+    const char *node_name; /* of the imported node it is about, "" unknown */
+    uint32_t witness;      /* imported value that the node's first result computes, 0 unknown */
+    uint32_t reserved;
 } stator_x_fuel_row;
 
 /* From this call on compiles of the function record what they apply. */
 STATOR_EXPORT void stator_x_fuel_record(stator_function *function);
+/* From this call on fn hears of each application before it happens, also of the one that will crash.
+ * fn must not call back into Stator; the row is valid for that call. NULL ends it. */
+typedef void (*stator_x_fuel_fn)(void *self, const stator_x_fuel_row *row);
+STATOR_EXPORT void stator_x_fuel_watch(stator_function *function, stator_x_fuel_fn fn, void *self);
 /* Compiles for these inputs without running. */
 STATOR_EXPORT stator_status stator_x_prepare(stator_function *function, uint32_t n_in,
                                              stator_tensor *const *in) STATOR_MUST_USE;

@@ -34,6 +34,13 @@ int st_pass_may(const st_pass_ctx *ctx, uint32_t kind, const char *rule, stator_
     return ctx->may_apply == NULL || ctx->may_apply(ctx->fuel_self, kind, rule, node);
 }
 
+void st_pass_about(const st_pass_ctx *ctx, const stator_graph *graph)
+{
+    if (ctx->about != NULL) {
+        ctx->about(ctx->fuel_self, graph);
+    }
+}
+
 static stator_status run_once(const st_pass_def *def, const st_pass_ctx *ctx, stator_graph *in,
                               stator_graph **out_graph, stator_diag **err)
 {
@@ -41,6 +48,7 @@ static stator_status run_once(const st_pass_def *def, const st_pass_ctx *ctx, st
     uint32_t result = STATOR_PASS_SAME;
     *out_graph = in;
     ST_TRY(st_builder_create(in->module, st_module_str(in->module, in->name), &b, err));
+    st_pass_about(ctx, in);
     const stator_status status = def->run(ctx, in, b, &result, err);
     if (status != STATOR_OK || result == STATOR_PASS_SAME) {
         st_builder_abort(b);

@@ -11,6 +11,8 @@ typedef struct st_pass_ctx {
     int32_t (*may_apply)(void *self, uint32_t kind, const char *rule, stator_ref node);
     void *fuel_self;
     stator_fuel_scope *fuel_scope; /* the same question for third-party passes */
+    /* Says which graph the questions from here on are about, with fuel_self; may be NULL. */
+    void (*about)(void *self, const stator_graph *graph);
     /* keep-set: 1 when the backend keeps this composite node whole */
     int32_t (*keep)(void *self, const stator_graph *graph, stator_ref node);
     void *keep_self;
@@ -38,6 +40,7 @@ const st_pass_def *st_pass_find(const char *name); /* NULL unknown */
 
 /* Asks the fuel question; yes when nobody answers it. */
 int st_pass_may(const st_pass_ctx *ctx, uint32_t kind, const char *rule, stator_ref node);
+void st_pass_about(const st_pass_ctx *ctx, const stator_graph *graph);
 
 /* Runs one pass on `in`; *out_graph is `in` itself when nothing changed. */
 stator_status st_pass_run(const st_pass_def *def, const st_pass_ctx *ctx, stator_graph *in,

@@ -32,7 +32,9 @@ static stator_status rewrite_region(st_copy *c, const stator_graph *region,
     uint32_t result = STATOR_PASS_SAME;
     *out_graph = (stator_graph *)(uintptr_t)region;
     ST_TRY(st_build_region_begin(c->out, st_module_str(region->module, region->name), &b, err));
+    st_pass_about(c->ctx, region);
     const stator_status status = c->pass(c->ctx, region, b, &result, err);
+    st_pass_about(c->ctx, c->in);
     if (status != STATOR_OK || result == STATOR_PASS_SAME) {
         st_build_region_abort(b);
         return status;

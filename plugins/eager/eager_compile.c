@@ -426,7 +426,7 @@ static stator_status compile_regions(graph_state *g, const stator_node_row *node
         return no_memory(g->c);
     }
     for (uint32_t i = 0; i < g->v->n_symbols; i++) {
-        known[i] = g->known[i] | g->fresh[i];
+        known[i] = g->known[i] || g->fresh[i];
     }
     for (uint32_t k = 0; k < node->region_count; k++) {
         ST_TRY(compile_graph(g->c, stator_region_at(g->v, node, k), known, 0,
@@ -482,6 +482,7 @@ static stator_status read_step(graph_state *g, const stator_node_row *node, eage
     step->kind = eager_rows[place].step_kind;
     step->op = place;
     step->fn = eager_rows[place].fn;
+    step->tells_shape = (stator_op_at(g->v, node->op)->flags & STATOR_OP_UNBACKED) != 0;
     step->node_name = step->node_kind = "";
     if (node->origin) {
         const stator_origin_row *origin = stator_column_at(&g->v->origins, node->origin);

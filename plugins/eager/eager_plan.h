@@ -85,7 +85,9 @@ typedef struct eager_step {
     uint32_t n_in;
     uint32_t out; /* first result */
     uint32_t n_out;
-    uint32_t is_static; /* sizes of all results are constants */
+    uint32_t is_static;   /* sizes of all results are constants */
+    uint32_t tells_shape; /* the kernel allocates results whose sizes it alone can tell */
+    uint32_t reserved;
     const ek_attr *attrs;
     uint32_t n_attrs;
     uint32_t n_attr_ints;       /* places needed by attributes evaluated per call, 0: none */

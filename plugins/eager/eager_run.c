@@ -233,7 +233,12 @@ static stator_status prepare_results(eager_frame *f, const eager_step *step, sta
         }
         if (!f->plan->values[v].is_static) {
             if (!eager_eval_dims(f, v, dims)) {
-                continue; /* the kernel will tell */
+                if (step->tells_shape) {
+                    continue;
+                }
+                return eager_fail(f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
+                                  "the shape of result %u needs a size that nothing has told yet",
+                                  v - step->out);
             }
             ST_TRY(take_dims(f, step, v, dims, err));
         }

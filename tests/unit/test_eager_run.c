@@ -353,36 +353,59 @@ Test(eager_run, eight_callers)
     stator_ctx_destroy(ctx);
 }
 
-static uint64_t allocations;
+typedef struct counted { /* an application's allocator */
+    uint64_t requests;
+    uint64_t fail_at; /* this request and all later ones fail; 0: none */
+    uint64_t live;
+} counted;
 
 static void *counted_alloc(void *self, uint64_t size, uint64_t align)
 {
-    (void)self;
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-    return aligned_alloc(align < 16 ? 16 : align, (size + align - 1) / align * align);
+    counted *c = self;
+    const uint64_t request = __atomic_add_fetch(&c->requests, 1, __ATOMIC_RELAXED);
+    if (c->fail_at && request >= c->fail_at) {
+        return NULL;
+    }
+    const uint64_t unit = align < 16 ? 16 : align;
+    void *p = aligned_alloc(unit, (size + unit - 1) / unit * unit);
+    if (p) {
+        __atomic_add_fetch(&c->live, 1, __ATOMIC_RELAXED);
+    }
+    return p;
 }
 
 static void counted_free(void *self, void *p)
 {
-    (void)self;
+    counted *c = self;
+    if (p) {
+        __atomic_sub_fetch(&c->live, 1, __ATOMIC_RELAXED);
+    }
     free(p);
 }
 
-/* A warm call of a one-op graph allocates nothing. Its time is printed; 20 us is the bound that a busy
- * machine and a sanitizer keep, the figure itself is measured in bench/. */
-Test(eager_run, one_op_call_allocates_nothing)
+static stator_ctx *counted_context(counted *c)
 {
-    static const char text[] = "stir 1\ngraph @m(%x: f32[4], %y: f32[4]) {\n"
-                               "  %1 = add(%x, %y)\n  return %1\n}\n";
     static const char *const dirs[] = {ST_TEST_BUILD "/lib/stator/plugins-1"};
     const stator_ctx_options options = {.struct_size = sizeof options,
                                         .flags = STATOR_CTX_NO_ENV,
                                         .plugin_dir_count = 1,
                                         .plugin_dirs = dirs,
                                         .alloc = counted_alloc,
-                                        .free = counted_free};
-    stator_ctx *ctx;
-    cr_assert_eq(stator_ctx_create(&options, &ctx), STATOR_OK);
+                                        .free = counted_free,
+                                        .alloc_self = c};
+    stator_ctx *ctx = NULL;
+    return stator_ctx_create(&options, &ctx) == STATOR_OK ? ctx : NULL;
+}
+
+/* A warm call of a one-op graph allocates nothing. 20 us is a bound that a busy machine and a sanitizer
+ * keep; the figure itself is measured in bench/. */
+Test(eager_run, one_op_call_allocates_nothing)
+{
+    static const char text[] = "stir 1\ngraph @m(%x: f32[4], %y: f32[4]) {\n"
+                               "  %1 = add(%x, %y)\n  return %1\n}\n";
+    counted c = {0, 0, 0};
+    stator_ctx *ctx = counted_context(&c);
+    cr_assert_not_null(ctx);
     stator_function *f = run_compile(ctx, "eager", text, "add");
     cr_assert_not_null(f);
     const int64_t shape[] = {4};
@@ -396,14 +419,13 @@ Test(eager_run, one_op_call_allocates_nothing)
     for (int i = 0; i < 100; i++) {
         cr_assert_eq(stator_bound_call_run(call), STATOR_OK);
     }
-    const uint64_t before = allocations;
+    const uint64_t before = c.requests;
     const uint64_t begin = st_now_ns();
     for (int i = 0; i < 100000; i++) {
         cr_assert_eq(stator_bound_call_run(call), STATOR_OK);
     }
     const double ns = (double)(st_now_ns() - begin) / 1e5;
-    fprintf(stderr, "one add of 4 floats: %.0f ns a call\n", ns);
-    cr_expect_eq(allocations, before);
+    cr_expect_eq(c.requests, before);
     cr_expect_lt(ns, 20000.0);
     cr_expect_eq(((float *)stator_tensor_data(out[0]))[3], 8.0f);
     stator_bound_call_destroy(call);
@@ -412,4 +434,77 @@ Test(eager_run, one_op_call_allocates_nothing)
     stator_tensor_release(out[0]);
     stator_function_destroy(f);
     stator_ctx_destroy(ctx);
+}
+
+/* One graph with most of what an executable can hold. */
+static const char everything[] =
+    "stir 1\nsym N in [1, 64]\n"
+    "graph @m(%x: f32[N, 2], %y: i64[3]) {\n"
+    "  %1 = add(%x, %x)\n"
+    "  %2 = transpose(%1) {perm = [1, 0]}\n"
+    "  %3 = reshape(%2) {shape = [2*N]}\n"
+    "  %4, %5 = sort(%3)\n"
+    "  %6 = nonzero(%y)\n"
+    "  %7 = constant {value = i64[] {0}}\n"
+    "  %8 = gather(%6, %7) {axis = 0}\n"
+    "  %9 = constant {value = i64[] {3}}\n"
+    "  %10 = constant {value = bool[] {true}}\n"
+    "  %11, %12 = while(%9, %10, %4) {carried = 1, stacked = 1}\n"
+    "    region @b(%i: i64[], %a: f32[2*N]) {\n"
+    "      %1 = add(%a, %a)\n"
+    "      %2 = reduce_max(%1) {axes = [0]}\n"
+    "      %3 = constant {value = bool[] {true}}\n"
+    "      return %3, %1, %2\n"
+    "    }\n"
+    "  return %11, %12, %8\n}\n";
+
+/* Loads, compiles and calls; 1 when the call worked. */
+static int try_everything(counted *c)
+{
+    const float data[] = {3, 1, 2, 5};
+    const int64_t shape[] = {2, 2};
+    const int64_t values[] = {0, 7, 9};
+    const int64_t three = 3;
+    int worked = 0;
+    stator_ctx *ctx = counted_context(c);
+    if (!ctx) {
+        return 0;
+    }
+    stator_function *f = run_compile(ctx, "eager", everything, "everything");
+    stator_tensor *in[2] = {run_tensor(ctx, STATOR_F32, 2, shape, data),
+                            run_tensor(ctx, STATOR_I64, 1, &three, values)};
+    if (f && in[0] && in[1]) {
+        stator_tensor *out[3] = {NULL, NULL, NULL};
+        worked = stator_call_tensors(f, 2, in, 3, out) == STATOR_OK;
+        if (worked) {
+            cr_expect_eq(((float *)stator_tensor_data(out[0]))[3], 80.0f);
+            cr_expect_eq(((float *)stator_tensor_data(out[1]))[2], 80.0f);
+            cr_expect_eq(((int64_t *)stator_tensor_data(out[2]))[1], 2);
+        }
+        for (int k = 0; k < 3; k++) {
+            stator_tensor_release(out[k]);
+        }
+    }
+    stator_tensor_release(in[0]);
+    stator_tensor_release(in[1]);
+    stator_function_destroy(f);
+    stator_ctx_destroy(ctx);
+    return worked;
+}
+
+Test(eager_run, every_allocation_may_fail, .timeout = 120)
+{
+    counted c = {0, 0, 0};
+    cr_assert(try_everything(&c));
+    const uint64_t requests = c.requests;
+    cr_assert_eq(c.live, 0);
+    FILE *quiet = freopen("/dev/null", "w", stderr);
+    for (uint64_t n = 1; n <= requests; n++) {
+        c = (counted){0, n, 0};
+        cr_expect_eq(try_everything(&c), 0, "request %llu failed, the call did not",
+                     (unsigned long long)n);
+        cr_expect_eq(c.live, 0, "request %llu: %llu blocks are left", (unsigned long long)n,
+                     (unsigned long long)c.live);
+    }
+    cr_expect_not_null(quiet);
 }

@@ -8,6 +8,8 @@
 stator_ref ox_const(ox_node *n, stator_dtype dtype, uint32_t rank, const int64_t *dims,
                     const void *data)
 {
+    static const uint64_t nothing[1] = {0};
+    data = data != NULL ? data : nothing; /* a list without elements */
     ox_tensor_value v = {.dtype = dtype, .rank = rank, .dims = dims, .bytes = data};
     if (!ox_ok(n)) {
         return 0;

@@ -4,8 +4,8 @@
  *     nearest:       y = gather(x, round(p), axis)
  *     linear, cubic: y = sum_j gather(x, clamp(base + j), axis) * weight(base + j - p)
  *
- * In: every coordinate mode, antialias, exclude_outside, symbolic sizes (antialias: known ones,
- * since the number of taps depends on the scale; else UNIMPLEMENTED and the node stays). Positions
+ * In: every coordinate mode, antialias, exclude_outside, symbolic sizes (with antialias the number
+ * of taps is a symbolic size too). Positions
  * and weights are those of ONNX Resize: base = ceil(p) - 1, so that the distance to p is in (0, 1].
  * Cubic weights: Keys, "Cubic convolution interpolation for digital image processing", 1981. */
 #include "core/base/check.h"
@@ -120,38 +120,38 @@ static void nearest_axis(resizer *r, const axis_sizes *a, stator_ref p)
     r->x = st_kit_gather(r->k, r->x, index, a->axis);
 }
 
-/* The scale as a number, when it is known. */
-static int known_scale(const resizer *r, const axis_sizes *a, double *out)
-{
-    int64_t in, size;
-    *out = a->scale;
-    if (a->has_scale) {
-        return 1;
-    }
-    if (!st_kit_const(r->k, a->in, &in) || !st_kit_const(r->k, a->out, &size) || in == 0) {
-        return 0;
-    }
-    *out = (double)size / (double)in;
-    return 1;
-}
+typedef struct tap_range {
+    stator_ref first, count; /* syms: first tap relative to base, number of taps */
+    stator_ref factor;       /* f64 scalar that distances are multiplied by */
+} tap_range;
 
-/* First tap relative to base, number of taps, and the factor of distances. */
-static int taps_of(const resizer *r, const axis_sizes *a, int64_t *first, int64_t *count,
-                   double *factor)
+/* Antialias stretches the kernel by 1 / min(scale, 1), so that m = ceil(support / min(scale, 1))
+ * taps lie on each side; with sizes alone scale is out / in and m a symbolic size. */
+static void taps_of(const resizer *r, const axis_sizes *a, tap_range *out)
 {
-    const int is_cubic = is_mode(r, STATOR_resize_mode, "cubic");
-    double scale = 1;
-    *factor = 1;
-    *first = is_cubic ? -1 : 0;
-    if (r->node->attrs[STATOR_resize_antialias].i != 0) {
-        if (!known_scale(r, a, &scale) || !(scale > 1e-6)) {
-            return 0;
+    st_kit *k = r->k;
+    const int64_t support = is_mode(r, STATOR_resize_mode, "cubic") ? 2 : 1;
+    stator_ref side = st_kit_size(k, support);
+    out->factor = st_kit_scalar(k, 1, STATOR_F64);
+    if (r->node->attrs[STATOR_resize_antialias].i != 0 && a->has_scale) {
+        const double factor = a->scale < 1 ? a->scale : 1;
+        if (!(factor > 1e-6)) {
+            st_kit_fail(k, STATOR_UNIMPLEMENTED, "scale %g of axis %u is too small", a->scale,
+                        a->axis);
+            return;
         }
-        *factor = scale < 1 ? scale : 1;
-        *first = (int64_t)floor((is_cubic ? -2 : -1) / *factor) + 1;
+        side = st_kit_size(k, (int64_t)ceil((double)support / factor));
+        out->factor = st_kit_scalar(k, factor, STATOR_F64);
+    } else if (r->node->attrs[STATOR_resize_antialias].i != 0) {
+        const stator_ref in[2] = {st_kit_size_scalar(k, a->in, STATOR_F64),
+                                  st_kit_size_scalar(k, a->out, STATOR_F64)};
+        side = st_kit_sym(k, 'c', st_kit_sym_int(k, '*', a->in, support),
+                          st_kit_sym_int(k, 'M', a->out, 1));
+        side = st_kit_sym_int(k, 'M', side, support);
+        out->factor = st_kit_expr(k, "min(o / n, 1)", "n,o", in, 0, NULL);
     }
-    *count = 2 - 2 * *first;
-    return 1;
+    out->first = st_kit_sym(k, '-', st_kit_size(k, 1), side);
+    out->count = st_kit_sym_int(k, '*', side, 2);
 }
 
 #define NEAR_WEIGHT "((c + 2) * d - (c + 3)) * d * d + 1"
@@ -161,41 +161,35 @@ static void weighted_axis(resizer *r, const axis_sizes *a, stator_ref p)
 {
     st_kit *k = r->k;
     const stator_attr *attrs = r->node->attrs;
-    int64_t first = 0, count = 0;
-    double factor = 1;
-    if (!taps_of(r, a, &first, &count, &factor)) {
-        st_kit_fail(k, STATOR_UNIMPLEMENTED, "antialias needs sizes that are known");
-        return;
-    }
-    const stator_attr values[8] = {
+    tap_range taps = {0, 0, 0};
+    taps_of(r, a, &taps);
+    const stator_attr values[7] = {
         ST_KIT_DIMS("n", &a->in, 1),
-        ST_KIT_INT("first", first),
-        ST_KIT_INT("count", count),
-        ST_KIT_FLOAT("factor", factor),
+        ST_KIT_DIMS("first", &taps.first, 1),
+        ST_KIT_DIMS("count", &taps.count, 1),
         ST_KIT_FLOAT("c", attrs[STATOR_resize_cubic_a].f),
         ST_KIT_INT("trailing", (int64_t)r->rank - 1 - a->axis),
         ST_KIT_INT("inside", attrs[STATOR_resize_exclude_outside].i != 0),
         ST_KIT_INT("normal", attrs[STATOR_resize_exclude_outside].i != 0 ||
                                  attrs[STATOR_resize_antialias].i != 0)};
     const stator_ref at = st_kit_expr(
-        k, "unsqueeze(ceil(p) - 1, 1) + iota(shape=[1, count], axis=1, dtype=f64) + first", "p", &p,
-        8, values);
-    const stator_ref in[2] = {at, p};
-    const char *program =
-        is_mode(r, STATOR_resize_mode, "cubic")
-            ? "d = abs(at - unsqueeze(p, 1)) * factor; select(d <= 1, " NEAR_WEIGHT
-              ", select(d < 2, " FAR_WEIGHT ", 0))"
-            : "d = abs(at - unsqueeze(p, 1)) * factor; max(1 - d, 0)";
-    const stator_ref weight = st_kit_expr(k, program, "at,p", in, 8, values);
+        k, "unsqueeze(ceil(p) - 1, 1) + (iota(shape=[1] + count, axis=1, dtype=f64) + first[0])",
+        "p", &p, 7, values);
+    const stator_ref in[3] = {at, p, taps.factor};
+    const char *program = is_mode(r, STATOR_resize_mode, "cubic")
+                              ? "d = abs(at - unsqueeze(p, 1)) * f; select(d <= 1, " NEAR_WEIGHT
+                                ", select(d < 2, " FAR_WEIGHT ", 0))"
+                              : "d = abs(at - unsqueeze(p, 1)) * f; max(1 - d, 0)";
+    const stator_ref weight = st_kit_expr(k, program, "at,p,f", in, 7, values);
     const stator_ref index =
-        st_kit_expr(k, "min(max(cast(max(at, -1), i64), 0), n[0] - 1)", "at", &at, 8, values);
+        st_kit_expr(k, "min(max(cast(max(at, -1), i64), 0), n[0] - 1)", "at", &at, 7, values);
     const stator_ref last[4] = {st_kit_gather(k, r->x, index, a->axis), weight, at, r->x};
     r->x = st_kit_expr(k,
                        "m = inside == 1 ? select(bit_and(at >= 0, at < n[0]), w, 0) : w; "
                        "u = normal == 1 ? m / reduce_sum(m, axes=[1], keepdims=1) : m; "
                        "reduce_sum(g * reshape(cast(u, g), shape=shape(u) + repeat(1, trailing)), "
                        "axes=[rank(g) - trailing - 1])",
-                       "g,w,at,x", last, 8, values);
+                       "g,w,at,x", last, 7, values);
 }
 
 /* Nothing to do along an axis that keeps its size. */

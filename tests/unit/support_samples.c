@@ -164,6 +164,7 @@ static const op_sample good[] = {
     {"f16[1, 1, H, W]", "resize(%a) {sizes = [1, 1, 2*H, 2*W], scales = [1, 1, 2, 2], mode = \"linear\"} : f16[1, 1, 2*H, 2*W]", NHW, 0},
     {"u8[1, 1, 4, 4]", "resize(%a) {sizes = [1, 1, 3, 3], mode = \"cubic\", antialias = 1, coordinates = \"align_corners\"} : u8[1, 1, 3, 3]", 0, 0},
     {"f32[1, 1, 4, 4]; f32[8]", "resize(%a, %b) {sizes = [1, 1, 3, 3], mode = \"linear\", coordinates = \"tf_crop_and_resize\", extrapolation = 10} : f32[1, 1, 3, 3]", 0, 0},
+    {"f32[1, 1, H, 4]", "resize(%a) {sizes = [1, 1, u, v], mode = \"linear\", antialias = 1} : f32[1, 1, u, v]", "sym H in [1, 99]\nsym u unbacked in [-inf, inf]\nsym v unbacked in [-inf, inf]\n", 0},
     {"f32[2, 3, 4, 5]; f32[2, 6, 7, 2]", "grid_sample(%a, %b) : f32[2, 3, 6, 7]", 0, 0},
     {"f32[1, 1, 4, 4, 4]; f32[1, 2, 2, 2, 3]", "grid_sample(%a, %b) {mode = \"nearest\", padding = \"border\"} : f32[1, 1, 2, 2, 2]", 0, 0},
     {"f16[1, 1, H, W]; f16[1, 2, 2, 2]", "grid_sample(%a, %b) {mode = \"cubic\", padding = \"reflection\", align_corners = 1} : f16[1, 1, 2, 2]", NHW, 0},

@@ -1,8 +1,8 @@
 /* The backend "aot_eager": the mid-level pipeline, then "eager", reached through the host by name.
  *
  * It has no kernels: every node runs in one of eager's. A difference between the two backends is
- * therefore a pass, or a composite's kernel against its decomposition. In: graphs after the stages of
- * aot_pipeline, composites decomposed. Out: eager's executables, handed through as they are. */
+ * therefore a pass, or a composite's kernel against its decomposition. In: graphs after the stages
+ * of aot_pipeline, composites decomposed. Out: eager's executables, handed through as they are. */
 #include <stator/plugin.h>
 
 #include <stdio.h>
@@ -160,10 +160,8 @@ STATOR_PLUGIN_NOTE("aot_eager", AOT_VERSION, "[\"backend\"]",
                    "\"" AOT_DOC "\"");
 
 static const stator_backend backend = {
-    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND),
-             .name = "aot_eager",
-             .doc = AOT_DOC,
-             .option_stride = sizeof(stator_option_desc)},
+    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = "aot_eager",
+             .doc = AOT_DOC, .option_stride = sizeof(stator_option_desc)},
     .tags = "reference,stable,cpu",
     .priority = 50,
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE | STATOR_BACKEND_FORK_SAFE,

@@ -3,17 +3,19 @@
  * A kernel is a pure function of one call (ek_call): dense row-major operands in c->in, results in
  * c->out, attributes evaluated to plain numbers in c->attrs by schema place (STATOR_<op>_<attr> of
  * <stator/ops.h>). Rules every kernel may rely on and must keep:
- *   - An absent optional operand has dtype 0 (ek_has_in says so). c->n_in counts what the node lists.
+ *   - An absent optional operand has dtype 0 (ek_has_in says so). c->n_in counts what the node
+ * lists.
  *   - A result whose shape is known has data and dims set, also when it has no elements; one whose
  *     shape only the kernel can tell has data and dims NULL: the kernel calls ek_alloc_out.
  *   - Every result up to c->n_out must be written. Results never overlap operands or each other.
  *   - Data is aligned to 16 bytes. Sub-byte types are packed two a byte, low bits first.
- *   - Sums and products accumulate in f64 or 64-bit integers and round once. Results must not depend
- *     on the number of threads: split work by output element, never by summand.
+ *   - Sums and products accumulate in f64 or 64-bit integers and round once. Results must not
+ * depend on the number of threads: split work by output element, never by summand.
  *   - Scratch comes from ek_scratch (given back when the kernel returns), never from malloc.
  *   - Errors through ek_fail, which names op and node.
- * Operand and attribute combinations that the infer rules refuse cannot arrive here; sizes that were
- * unknown while the graph was built can disagree and must be checked before memory is touched. */
+ * Operand and attribute combinations that the infer rules refuse cannot arrive here; sizes that
+ * were unknown while the graph was built can disagree and must be checked before memory is touched.
+ */
 #ifndef STATOR_EAGER_H
 #define STATOR_EAGER_H
 
@@ -29,7 +31,7 @@
 
 typedef struct eager_self { /* one a host */
     const stator_host *host;
-    st_mem mem;          /* an account over host->mem */
+    st_mem mem;           /* an account over host->mem */
     _Atomic(void *) blas; /* the kernels' own: the BLAS found at run time, see ek_gemm */
 } eager_self;
 
@@ -100,8 +102,8 @@ typedef stator_status (*ek_kernel_fn)(const ek_call *c, stator_diag **err);
 #define EK_FLOAT (EK_F8 | EK_DT(BF16) | EK_DT(F16) | EK_DT(F32) | EK_DT(F64))
 #define EK_COMPLEX (EK_DT(C64) | EK_DT(C128))
 #define EK_INTS (EK_INT | EK_UINT)
-#define EK_NUM (EK_INTS | EK_FLOAT)          /* real numbers */
-#define EK_REAL (EK_NUM | EK_BOOL)           /* and bool */
+#define EK_NUM (EK_INTS | EK_FLOAT)           /* real numbers */
+#define EK_REAL (EK_NUM | EK_BOOL)            /* and bool */
 #define EK_ANY (EK_REAL | EK_I4 | EK_COMPLEX) /* everything */
 
 /* ---- reading a call ---- */
@@ -194,8 +196,8 @@ static inline uint64_t ek_bytes(uint32_t dtype, int64_t count)
 /* ---- what a kernel may ask for (run.c) ---- */
 
 /* Uninitialised memory aligned to 64 bytes, given back when the kernel returns and recycled by the
- * executable, so that a warm call allocates nothing. NULL: out of memory (or count * size overflows).
- * From the kernel's own thread only, not inside ek_parallel. */
+ * executable, so that a warm call allocates nothing. NULL: out of memory (or count * size
+ * overflows). From the kernel's own thread only, not inside ek_parallel. */
 void *ek_scratch(const ek_call *c, int64_t count, uint64_t size);
 /* Allocates result k, whose shape was not known before, and fills c->out[k]. */
 stator_status ek_alloc_out(const ek_call *c, uint32_t k, const int64_t *dims, stator_diag **err);

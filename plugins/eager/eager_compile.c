@@ -21,9 +21,9 @@ typedef struct graph_state { /* one graph of it */
     const stator_graph *graph;
     const stator_graph_view *v;
     eager_plan *plan;
-    const uint8_t *known;  /* symbols set before the frame starts, by index */
-    uint8_t *fresh;        /* symbols that this plan binds */
-    uint8_t *is_live;      /* by node */
+    const uint8_t *known; /* symbols set before the frame starts, by index */
+    uint8_t *fresh;       /* symbols that this plan binds */
+    uint8_t *is_live;     /* by node */
 } graph_state;
 
 static stator_status no_memory(compile_state *c)
@@ -429,8 +429,7 @@ static stator_status compile_regions(graph_state *g, const stator_node_row *node
         known[i] = g->known[i] || g->fresh[i];
     }
     for (uint32_t k = 0; k < node->region_count; k++) {
-        ST_TRY(compile_graph(g->c, stator_region_at(g->v, node, k), known, 0,
-                             &step->regions[k]));
+        ST_TRY(compile_graph(g->c, stator_region_at(g->v, node, k), known, 0, &step->regions[k]));
     }
     return STATOR_OK;
 }
@@ -483,6 +482,7 @@ static stator_status read_step(graph_state *g, const stator_node_row *node, eage
     step->op = place;
     step->fn = eager_rows[place].fn;
     step->tells_shape = (stator_op_at(g->v, node->op)->flags & STATOR_OP_UNBACKED) != 0;
+    step->is_pointwise = (stator_op_at(g->v, node->op)->flags & STATOR_OP_POINTWISE) != 0;
     step->node_name = step->node_kind = "";
     if (node->origin) {
         const stator_origin_row *origin = stator_column_at(&g->v->origins, node->origin);

@@ -165,8 +165,8 @@ static stator_status pack(layout *l, uint64_t *out_bytes)
         }
     }
     *out_bytes = 0;
-    ok = ok && (blocks.count == 0 || st_interval_pack(mem, blocks.data, blocks.count, EAGER_ALIGN,
-                                                      out_bytes));
+    ok = ok && (blocks.count == 0 ||
+                st_interval_pack(mem, blocks.data, blocks.count, EAGER_ALIGN, out_bytes));
     uint32_t b = 0;
     for (uint32_t v = 1; v <= plan->n_values && ok; v++) {
         if (plan->values[v].storage == EAGER_FIXED) {

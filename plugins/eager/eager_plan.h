@@ -11,9 +11,9 @@
  *   INPUT    the caller's tensor                   CONSTANT  a retained blob
  *   FIXED    at an offset of the data part         OUTPUT    the caller's output
  *   POOLED   a block of the executable's pool      ALIAS     those of another value (index)
- * Sizes that are constants are computed when the plan is made; others per call, before the node that
- * needs them runs, from the symbols set so far. A symbol that only a node's result tells is bound
- * when the node has run. */
+ * Sizes that are constants are computed when the plan is made; others per call, before the node
+ * that needs them runs, from the symbols set so far. A symbol that only a node's result tells is
+ * bound when the node has run. */
 #ifndef STATOR_EAGER_PLAN_H
 #define STATOR_EAGER_PLAN_H
 
@@ -68,10 +68,10 @@ enum eager_storage {
 };
 
 typedef struct eager_value {
-    uint32_t storage; /* eager_storage */
-    uint32_t index;   /* number of the input, constant or output; the value behind an alias */
-    uint64_t offset;  /* FIXED */
-    uint32_t dims_at; /* first of its places in dims[] and dim_progs[] */
+    uint32_t storage;   /* eager_storage */
+    uint32_t index;     /* number of the input, constant or output; the value behind an alias */
+    uint64_t offset;    /* FIXED */
+    uint32_t dims_at;   /* first of its places in dims[] and dim_progs[] */
     uint32_t is_static; /* every size is a constant */
     uint32_t is_early;  /* every size can be computed before the first step */
     uint32_t reserved;
@@ -87,17 +87,17 @@ typedef struct eager_step {
     uint32_t n_out;
     uint32_t is_static;   /* sizes of all results are constants */
     uint32_t tells_shape; /* the kernel allocates results whose sizes it alone can tell */
-    uint32_t reserved;
+    uint32_t is_pointwise;
     const ek_attr *attrs;
     uint32_t n_attrs;
-    uint32_t n_attr_ints;       /* places needed by attributes evaluated per call, 0: none */
+    uint32_t n_attr_ints;        /* places needed by attributes evaluated per call, 0: none */
     const uint32_t **attr_progs; /* by attribute: program of each element, NULL: constant */
-    const uint32_t *release;    /* pooled values not used after this step */
+    const uint32_t *release;     /* pooled values not used after this step */
     uint32_t n_release;
     uint32_t n_regions;
     struct eager_plan **regions;
     uint64_t region_offset; /* their frame, in the data part */
-    const char *node_name; /* of the origin, "" unknown */
+    const char *node_name;  /* of the origin, "" unknown */
     const char *node_kind;
 } eager_step;
 
@@ -111,11 +111,12 @@ typedef struct eager_plan {
     uint32_t has_pooled; /* blocks[] must be looked at in the end */
     uint32_t is_static;  /* no symbol anywhere */
     eager_value *values; /* from 1 */
-    ek_tensor *tensors;  /* template of the frame's values[]: dtype, rank, sizes of the static ones */
-    int64_t *dims;       /* sizes of the static ones */
+    ek_tensor
+        *tensors;  /* template of the frame's values[]: dtype, rank, sizes of the static ones */
+    int64_t *dims; /* sizes of the static ones */
     uint32_t *dim_progs; /* program of each size */
     eager_step *steps;
-    uint32_t *outputs; /* value refs */
+    uint32_t *outputs;         /* value refs */
     uint32_t *output_in_place; /* 1: the value is made in the caller's output */
     uint32_t *write_back_inputs;
     uint32_t *write_back_values;
@@ -186,8 +187,9 @@ typedef struct eager_frame {
 
 stator_status eager_pool_init(eager_pool *pool, st_mem *mem);
 void eager_pool_deinit(eager_pool *pool);
-void *eager_pool_take(eager_pool *pool, uint64_t size); /* aligned to EAGER_ALIGN; NULL: no memory */
-void eager_pool_give(eager_pool *pool, void *block);    /* NULL does nothing */
+void *eager_pool_take(eager_pool *pool,
+                      uint64_t size);                /* aligned to EAGER_ALIGN; NULL: no memory */
+void eager_pool_give(eager_pool *pool, void *block); /* NULL does nothing */
 /* Blocks chained by their owner. */
 void *eager_block_next(const void *block);
 void eager_block_set_next(void *block, void *next);
@@ -223,6 +225,11 @@ int eager_eval_dim(const eager_frame *frame, uint32_t v, uint32_t axis, int64_t 
 /* "eager: conv 'layer1/conv' (Conv): <text>", step may be NULL; returns code. */
 stator_status eager_fail(const eager_self *self, const eager_step *step, stator_diag **err,
                          stator_status code, const char *format, ...) STATOR_PRINTF(5, 6);
+
+/* ---- eager_shape.c ---- */
+
+/* Sizes of result 0 from the operands' sizes; 0 when the op has no rule here. */
+int eager_shape(const eager_frame *frame, const eager_step *step, int64_t *out_dims);
 
 /* ---- eager_regions.c ---- */
 

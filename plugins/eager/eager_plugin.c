@@ -56,7 +56,8 @@ static stator_status eager_create(void *self_, const stator_options *options, ui
     (void)options;
     *out_inst = NULL;
     if (device != 0) {
-        return eager_fail(self, NULL, err, STATOR_NOT_FOUND, "there is no device %u, only 0", device);
+        return eager_fail(self, NULL, err, STATOR_NOT_FOUND, "there is no device %u, only 0",
+                          device);
     }
     const uint32_t n_ops = self->host->ir->op_count(self->host->ctx) + 1u;
     eager_inst *inst = st_calloc(&self->mem, 1, sizeof *inst);
@@ -164,14 +165,14 @@ static void slot_exe_destroy(void *inst, void *exe)
 
 #define EAGER_VERSION "1.0.0"
 
-STATOR_PLUGIN_NOTE("eager", EAGER_VERSION, "[\"backend\"]",
-                   ",\"vendor\":\"Stator\",\"licence\":\"Apache-2.0\",\"tags\":[\"reference\","
-                   "\"stable\",\"cpu\"],\"priority\":100,\"devices\":[\"cpu\"],\"description\":"
-                   "\"the reference: one kernel an op, wide accumulation, same answer every time\"");
+STATOR_PLUGIN_NOTE(
+    "eager", EAGER_VERSION, "[\"backend\"]",
+    ",\"vendor\":\"Stator\",\"licence\":\"Apache-2.0\",\"tags\":[\"reference\","
+    "\"stable\",\"cpu\"],\"priority\":100,\"devices\":[\"cpu\"],\"description\":"
+    "\"the reference: one kernel an op, wide accumulation, same answer every time\"");
 
 static const stator_backend backend = {
-    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND),
-             .name = "eager",
+    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = "eager",
              .doc = "the reference: one kernel an op, wide accumulation, same answer every time",
              .option_stride = sizeof(stator_option_desc)},
     .tags = "reference,stable,cpu",

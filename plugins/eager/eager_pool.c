@@ -1,7 +1,8 @@
 /* Blocks of an executable, recycled by size class so that warm calls ask the host for no memory.
  *
- * A size is rounded up to a class: four a power of two from 64 bytes on, so at most a fifth is lost.
- * A bin keeps a few free blocks, the rest goes back to the host. The header lies before the data:
+ * A size is rounded up to a class: four a power of two from 64 bytes on, so at most a fifth is
+ * lost. A bin keeps a few free blocks, the rest goes back to the host. The header lies before the
+ * data:
  *
  *   | eager_block, 64 bytes | data, aligned to 64 |
  */
@@ -31,7 +32,8 @@ static int class_of(uint64_t size, uint32_t *out_bin, uint64_t *out_bytes)
         *out_bytes = 64;
         return 1;
     }
-    const uint32_t log2 = 63u - (uint32_t)__builtin_clzll(size - 1); /* 2^log2 <= size-1, log2 >= 6 */
+    const uint32_t log2 =
+        63u - (uint32_t)__builtin_clzll(size - 1); /* 2^log2 <= size-1, log2 >= 6 */
     const uint64_t quarter = UINT64_C(1) << (log2 - 2u);
     const uint64_t quarters = (size + quarter - 1) / quarter; /* 5 to 8 */
     if (log2 > 56) {

@@ -27,7 +27,7 @@ typedef struct loop { /* a while or scan that runs */
     stator_diag **err;
     uint32_t n_carried;
     uint32_t n_stacked;
-    uint32_t n_in;  /* of the region */
+    uint32_t n_in; /* of the region */
     uint32_t n_out;
     ek_tensor *in;
     eager_owned *out;
@@ -295,8 +295,8 @@ static stator_status while_loop(loop *l)
     }
     const uint32_t trips = l->step->in[0];
     const uint32_t pred = l->step->in[1];
-    const int64_t limit = trips ? st_load_i64(f->values[trips].dtype, f->values[trips].data, 0)
-                                : INT64_MAX;
+    const int64_t limit =
+        trips ? st_load_i64(f->values[trips].dtype, f->values[trips].data, 0) : INT64_MAX;
     int64_t again = pred ? st_load_i64(f->values[pred].dtype, f->values[pred].data, 0) : 1;
     int64_t iteration = 0;
     l->in[0] = (ek_tensor){&iteration, NULL, 1, STATOR_I64, 0};
@@ -367,8 +367,8 @@ static stator_status scanned_begin(loop *l, uint32_t k, scanned *s)
         return bad_node(l, "slices of a 4-bit type must have an even number of elements");
     }
     if (s->outer > 1) {
-        s->copy = eager_pool_take(&l->frame->exe->pool,
-                                  ek_bytes(s->whole.dtype, s->outer * s->inner));
+        s->copy =
+            eager_pool_take(&l->frame->exe->pool, ek_bytes(s->whole.dtype, s->outer * s->inner));
         if (!s->copy) {
             return no_memory(l);
         }

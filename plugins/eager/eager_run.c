@@ -1,8 +1,8 @@
 /* Runs a plan: fills a frame in the workspace, binds the inputs, runs the steps, hands out results.
  *
  * In: an executable and one call. A call of a plan without symbols only fills pointers: nothing is
- * allocated, no size is computed. Every result whose sizes were not constants is checked against its
- * type when it is there; a symbol that nothing else tells is bound from it first. */
+ * allocated, no size is computed. Every result whose sizes were not constants is checked against
+ * its type when it is there; a symbol that nothing else tells is bound from it first. */
 #include "eager_plan.h"
 
 #include <stdarg.h>
@@ -105,10 +105,10 @@ static stator_status set_symbol(eager_frame *f, const eager_step *step, uint32_t
 {
     const eager_sym *s = &f->exe->syms[symbol];
     if (value < s->lo || value > s->hi || value % s->divisor != 0) {
-        return eager_fail(f->exe->self, step, err, STATOR_OUT_OF_RANGE,
-                          "a size is %lld, but it must lie in [%lld, %lld] and be a multiple of %lld",
-                          (long long)value, (long long)s->lo, (long long)s->hi,
-                          (long long)s->divisor);
+        return eager_fail(
+            f->exe->self, step, err, STATOR_OUT_OF_RANGE,
+            "a size is %lld, but it must lie in [%lld, %lld] and be a multiple of %lld",
+            (long long)value, (long long)s->lo, (long long)s->hi, (long long)s->divisor);
     }
     f->syms[symbol] = value;
     return STATOR_OK;
@@ -236,9 +236,12 @@ static stator_status prepare_results(eager_frame *f, const eager_step *step, sta
                 if (step->tells_shape) {
                     continue;
                 }
-                return eager_fail(f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
-                                  "the shape of result %u needs a size that nothing has told yet",
-                                  v - step->out);
+                if (v != step->out || !eager_shape(f, step, dims)) {
+                    return eager_fail(
+                        f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
+                        "the shape of result %u needs a size that nothing has told yet",
+                        v - step->out);
+                }
             }
             ST_TRY(take_dims(f, step, v, dims, err));
         }
@@ -426,8 +429,8 @@ static stator_status run_assign(eager_frame *f, const eager_step *step, stator_d
     const ek_tensor *value = &f->values[step->in[1]];
     if (target->numel != value->numel || target->dtype != value->dtype) {
         return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
-                          "%lld elements are written to a buffer of %lld",
-                          (long long)value->numel, (long long)target->numel);
+                          "%lld elements are written to a buffer of %lld", (long long)value->numel,
+                          (long long)target->numel);
     }
     memmove(target->data, value->data, ek_bytes(value->dtype, value->numel));
     return run_alias(f, step, err);
@@ -526,8 +529,7 @@ static stator_status take_input(eager_frame *f, uint32_t i, void *data, uint32_t
     return bind_dims(f, NULL, i + 1u, dims, err);
 }
 
-static stator_status check_input(eager_frame *f, uint32_t i, const int64_t *dims,
-                                 stator_diag **err)
+static stator_status check_input(eager_frame *f, uint32_t i, const int64_t *dims, stator_diag **err)
 {
     const ek_tensor *t = &f->values[i + 1u];
     if (f->plan->values[i + 1u].is_static &&
@@ -696,7 +698,8 @@ static stator_status write_back(eager_frame *f, stator_diag **err)
         const uint64_t bytes = ek_bytes(t->dtype, t->numel);
         void *copy = eager_pool_take(&f->exe->pool, bytes);
         if (!copy) {
-            status = eager_fail(f->exe->self, NULL, err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+            status =
+                eager_fail(f->exe->self, NULL, err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
             break;
         }
         memcpy(copy, t->data, bytes);

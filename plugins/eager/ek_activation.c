@@ -187,8 +187,8 @@ stator_status ek_activation(const ek_call *c, stator_diag **err)
     p.gamma = a->gamma >= 0 ? ek_float(c, (uint32_t)a->gamma) : 0;
     p.use_tanh = c->op == EAGER_OP_gelu && ek_str_is(c, STATOR_gelu_approximate, "tanh");
     const int64_t n = c->in[0].numel;
-    if (!ek_is_float(dtype) && (c->op == EAGER_OP_relu || c->op == EAGER_OP_square ||
-                                c->op == EAGER_OP_reciprocal)) {
+    if (!ek_is_float(dtype) &&
+        (c->op == EAGER_OP_relu || c->op == EAGER_OP_square || c->op == EAGER_OP_reciprocal)) {
         ek_parallel(c, n, 16384, i64_range, &p);
     } else if (dtype == STATOR_F32 && c->op == EAGER_OP_relu) {
         ek_parallel(c, n, 16384, relu_f32_range, &p);

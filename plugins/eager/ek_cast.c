@@ -86,8 +86,7 @@ static void round_up(const ek_tensor *out, int64_t at, int64_t m, const double *
             continue;
         }
         if (out->dtype == STATOR_F32) {
-            ((float *)out->data)[at + k] =
-                nextafterf((float)got, copysignf(INFINITY, (float)x[k]));
+            ((float *)out->data)[at + k] = nextafterf((float)got, copysignf(INFINITY, (float)x[k]));
         } else if (is_f8(out->dtype)) {
             ((uint8_t *)out->data)[at + k]++;
         } else if (out->dtype != STATOR_F64) {

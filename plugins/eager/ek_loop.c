@@ -10,7 +10,8 @@ static int same_shape(const ek_tensor *a, const ek_tensor *b)
            (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 
-/* Stride of an operand along axis `a` of the result: 0 where it repeats, -1 when it does not fit. */
+/* Stride of an operand along axis `a` of the result: 0 where it repeats, -1 when it does not fit.
+ */
 static int64_t stride_of(const ek_tensor *t, const ek_tensor *out, uint32_t a)
 {
     if (t->dtype == 0 || a + t->rank < out->rank) {

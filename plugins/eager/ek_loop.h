@@ -16,9 +16,9 @@ typedef struct ek_loop {
     uint32_t rank;
     int64_t rows;
     int64_t inner;
-    int64_t sizes[STATOR_MAX_RANK];               /* outer axes */
+    int64_t sizes[STATOR_MAX_RANK];                /* outer axes */
     int64_t strides[EK_LOOP_MAX][STATOR_MAX_RANK]; /* in elements */
-    int32_t step[EK_LOOP_MAX];                    /* inside a row: 0 or 1 */
+    int32_t step[EK_LOOP_MAX];                     /* inside a row: 0 or 1 */
 } ek_loop;
 
 /* at[k]: element of operand k where the row begins. */
@@ -29,7 +29,8 @@ stator_status ek_loop_init(const ek_call *c, ek_loop *loop, uint32_t n, stator_d
 void ek_loop_run(const ek_call *c, const ek_loop *loop, ek_row_fn row, const void *row_self);
 
 /* n elements from `at`, by step 0 or 1, widened. */
-static inline void ek_block_f64(const ek_tensor *t, int64_t at, int32_t step, int64_t n, double *out)
+static inline void ek_block_f64(const ek_tensor *t, int64_t at, int32_t step, int64_t n,
+                                double *out)
 {
     st_load_f64_strided(t->dtype, t->data, at, step, n, out);
 }

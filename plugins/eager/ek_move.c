@@ -262,9 +262,9 @@ stator_status ek_slice(const ek_call *c, stator_diag **err)
         const int64_t step = ek_int_at(c, STATOR_slice_steps, a, 1);
         const int64_t size = out->dims[a];
         int64_t last = 0;
-        const int fits = size == 0 || (st_mul_i64(size - 1, step, &last) &&
-                                       st_add_i64(last, start, &last) && start >= 0 &&
-                                       start < in->dims[a] && last >= 0 && last < in->dims[a]);
+        const int fits =
+            size == 0 || (st_mul_i64(size - 1, step, &last) && st_add_i64(last, start, &last) &&
+                          start >= 0 && start < in->dims[a] && last >= 0 && last < in->dims[a]);
         if (!fits) {
             return ek_fail(c, err, STATOR_OUT_OF_RANGE,
                            "axis %u: %lld elements from %lld by %lld leave its size %lld", a,

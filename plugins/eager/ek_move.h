@@ -1,7 +1,7 @@
 /* Moving elements without looking at them: what the movement kernels share.
  *
- * A copy runs over `rank` axes with strides in elements on both sides. Two-a-byte types are unpacked
- * to bytes first and packed again at the end, so that every mover sees whole bytes. */
+ * A copy runs over `rank` axes with strides in elements on both sides. Two-a-byte types are
+ * unpacked to bytes first and packed again at the end, so that every mover sees whole bytes. */
 #ifndef STATOR_EAGER_EK_MOVE_H
 #define STATOR_EAGER_EK_MOVE_H
 

@@ -20,9 +20,8 @@ void ek_order_keys(uint32_t dtype, const void *data, int64_t first, int64_t step
     const uint64_t flip = dtype == STATOR_U64 ? UINT64_C(1) << 63 : 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = first + i * step;
-        out_keys[i] = ek_is_float(dtype)
-                          ? key_of_f64(st_load_f64(dtype, data, at))
-                          : (int64_t)((uint64_t)st_load_i64(dtype, data, at) ^ flip);
+        out_keys[i] = ek_is_float(dtype) ? key_of_f64(st_load_f64(dtype, data, at))
+                                         : (int64_t)((uint64_t)st_load_i64(dtype, data, at) ^ flip);
     }
 }
 
@@ -51,8 +50,8 @@ static void insertion_sort(const int64_t *keys, int64_t width, int64_t *index, i
     }
 }
 
-static void merge(const int64_t *keys, int64_t width, const int64_t *from, int64_t middle, int64_t n,
-                  int64_t *to)
+static void merge(const int64_t *keys, int64_t width, const int64_t *from, int64_t middle,
+                  int64_t n, int64_t *to)
 {
     int64_t a = 0;
     int64_t b = middle;
@@ -90,8 +89,8 @@ void ek_order_sort(const int64_t *keys, int64_t width, int64_t *index, int64_t *
 /* ---- sort, topk ---- */
 
 typedef struct sort_job {
-    int64_t size;  /* of the axis in x */
-    int64_t take;  /* of the axis in the results */
+    int64_t size; /* of the axis in x */
+    int64_t take; /* of the axis in the results */
     int64_t outer;
     int64_t inner;
     int descending;

@@ -153,7 +153,8 @@ static double sum_block(const double *x, int64_t n)
     for (; k < n; k++) {
         lane[k & 7] += x[k];
     }
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
 /* One result from a run. */

@@ -5,10 +5,10 @@
 
 typedef struct line_job {
     const ek_call *c;
-    int64_t size;  /* of the axis */
+    int64_t size; /* of the axis */
     int64_t inner;
     int64_t blocks; /* of EK_BLOCK positions in an inner run */
-    int flag;      /* select_last; exclusive */
+    int flag;       /* select_last; exclusive */
     int reverse;
 } line_job;
 

@@ -1,5 +1,5 @@
-/* scatter_elements and scatter_nd: a copy of x with updates put in, one after the other, so that the
- * last one wins and sums have one order. */
+/* scatter_elements and scatter_nd: a copy of x with updates put in, one after the other, so that
+ * the last one wins and sums have one order. */
 #include "ek_move.h"
 
 #include <math.h>
@@ -55,8 +55,8 @@ static void put(const ek_call *c, uint32_t reduction, int64_t at, int64_t from, 
     const ek_tensor *u = &c->in[2];
     if (reduction == REDUCE_NONE) {
         const uint64_t size = ek_size(y->dtype);
-        memcpy((char *)y->data + (uint64_t)at * size,
-               (const char *)u->data + (uint64_t)from * size, (uint64_t)n * size);
+        memcpy((char *)y->data + (uint64_t)at * size, (const char *)u->data + (uint64_t)from * size,
+               (uint64_t)n * size);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -130,7 +130,8 @@ stator_status ek_scatter_nd(const ek_call *c, stator_diag **err)
     const int64_t width = index->rank ? index->dims[index->rank - 1u] : 0;
     if (index->rank == 0 || width > (int64_t)x->rank) {
         return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "the index holds tuples of %lld for rank %u of x", (long long)width, x->rank);
+                       "the index holds tuples of %lld for rank %u of x", (long long)width,
+                       x->rank);
     }
     const int64_t tuples = ek_product(index->dims, 0, index->rank - 1u);
     const int64_t inner = ek_product(x->dims, (uint32_t)width, x->rank);

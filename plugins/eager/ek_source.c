@@ -1,8 +1,8 @@
 /* Tensors from nothing: iota, sizes as data, random words; and check.
  *
- * Random numbers are Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
- * as 1, 2, 3", SC 2011): word i % 4 of block i / 4 + offset, key = seed, so that any element can be
- * computed alone and results do not depend on threads. */
+ * Random numbers are Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
+ * easy as 1, 2, 3", SC 2011): word i % 4 of block i / 4 + offset, key = seed, so that any element
+ * can be computed alone and results do not depend on threads. */
 #include "eager.h"
 
 #include <math.h>
@@ -49,8 +49,8 @@ stator_status ek_dims(const ek_call *c, stator_diag **err)
     uint32_t n;
     const int64_t *values = ek_ints(c, STATOR_dims_values, &n);
     if ((int64_t)n != c->out[0].numel) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "%u values for a tensor of %lld elements", n,
-                       (long long)c->out[0].numel);
+        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "%u values for a tensor of %lld elements",
+                       n, (long long)c->out[0].numel);
     }
     memcpy(c->out[0].data, values, n * sizeof *values);
     return STATOR_OK;
@@ -149,7 +149,8 @@ stator_status ek_rng_bits(const ek_call *c, stator_diag **err)
 
 stator_status ek_rng_uniform(const ek_call *c, stator_diag **err)
 {
-    return run_rng(c, ek_float(c, STATOR_rng_uniform_low), ek_float(c, STATOR_rng_uniform_high), err);
+    return run_rng(c, ek_float(c, STATOR_rng_uniform_low), ek_float(c, STATOR_rng_uniform_high),
+                   err);
 }
 
 stator_status ek_rng_normal(const ek_call *c, stator_diag **err)

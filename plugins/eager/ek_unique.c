@@ -43,10 +43,10 @@ stator_status ek_nonzero(const ek_call *c, stator_diag **err)
 
 typedef struct unique_job {
     const ek_call *c;
-    int64_t n;     /* items: elements, or slices along the axis */
-    int64_t width; /* elements of an item */
-    int64_t inner; /* elements after the axis */
-    int64_t count; /* distinct items */
+    int64_t n;       /* items: elements, or slices along the axis */
+    int64_t width;   /* elements of an item */
+    int64_t inner;   /* elements after the axis */
+    int64_t count;   /* distinct items */
     int64_t *order;  /* items, sorted */
     int64_t *group;  /* by item: its number among the distinct, in sorted order */
     int64_t *first;  /* by number: first item */
@@ -123,8 +123,8 @@ static stator_status write_results(const unique_job *job, int has_axis, uint32_t
     ST_TRY(ek_alloc_out(c, 0, dims, err));
     for (int64_t g = 0; g < job->count; g++) {
         for (int64_t k = 0; k < job->width; k++) {
-            const int64_t to = (k / job->inner * job->count + job->rank[g]) * job->inner +
-                               k % job->inner;
+            const int64_t to =
+                (k / job->inner * job->count + job->rank[g]) * job->inner + k % job->inner;
             memcpy((char *)c->out[0].data + (uint64_t)to * size,
                    (const char *)x->data + (uint64_t)element(job, job->first[g], k) * size, size);
         }

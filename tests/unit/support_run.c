@@ -138,8 +138,8 @@ static int64_t compare(stator_tensor *got, stator_tensor *want, const tolerance 
         st_load_c128(dtype, b->data, i, y);
         const int64_t xi = st_load_i64(dtype, a->data, i);
         const int64_t yi = st_load_i64(dtype, b->data, i);
-        const int is_int = st_dtype_class(dtype) == STATOR_CLASS_INT ||
-                           st_dtype_class(dtype) == STATOR_CLASS_UINT;
+        const int is_int =
+            st_dtype_class(dtype) == STATOR_CLASS_INT || st_dtype_class(dtype) == STATOR_CLASS_UINT;
         if (is_int ? xi == yi : equal(x[0], y[0], t) && equal(x[1], y[1], t)) {
             continue;
         }

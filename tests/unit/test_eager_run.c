@@ -22,180 +22,198 @@ static void check_pairs(const char *name, const char *text)
 
 Test(eager_run, cond_takes_the_branch)
 {
-    check_pairs("cond",
-                "stir 1\n"
-                "graph @m() {\n"
-                "  %1 = constant {value = bool[] {true}}\n"
-                "  %2 = constant {value = bool[] {false}}\n"
-                "  %x = constant {value = f32[3] {1.0, 2.0, 3.0}}\n"
-                "  %4 = cond(%1, %x)\n"
-                "    region @t(%1: f32[3]) { %2 = neg(%1) return %2 }\n"
-                "    region @e(%1: f32[3]) { return %1 }\n"
-                "  %5 = cond(%2, %x)\n"
-                "    region @t(%1: f32[3]) { %2 = neg(%1) return %2 }\n"
-                "    region @e(%1: f32[3]) { return %1 }\n"
-                "  %w = constant {value = f32[3] {-1.0, -2.0, -3.0}}\n"
-                "  return %4, %w, %5, %x\n"
-                "}\n");
+    check_pairs("cond", "stir 1\n"
+                        "graph @m() {\n"
+                        "  %1 = constant {value = bool[] {true}}\n"
+                        "  %2 = constant {value = bool[] {false}}\n"
+                        "  %x = constant {value = f32[3] {1.0, 2.0, 3.0}}\n"
+                        "  %4 = cond(%1, %x)\n"
+                        "    region @t(%1: f32[3]) { %2 = neg(%1) return %2 }\n"
+                        "    region @e(%1: f32[3]) { return %1 }\n"
+                        "  %5 = cond(%2, %x)\n"
+                        "    region @t(%1: f32[3]) { %2 = neg(%1) return %2 }\n"
+                        "    region @e(%1: f32[3]) { return %1 }\n"
+                        "  %w = constant {value = f32[3] {-1.0, -2.0, -3.0}}\n"
+                        "  return %4, %w, %5, %x\n"
+                        "}\n");
 }
 
 Test(eager_run, while_carries_and_stacks)
 {
     /* a = 1; 4 times: a += i; stack [a, a]. */
-    check_pairs("while",
-                "stir 1\n"
-                "graph @m() {\n"
-                "  %t = constant {value = i64[] {4}}\n"
-                "  %p = constant {value = bool[] {true}}\n"
-                "  %a = constant {value = i64[] {1}}\n"
-                "  %c = constant {value = i64[2] {10, 20}}\n"
-                "  %5, %6 = while(%t, %p, %a, %c) {carried = 1, stacked = 1}\n"
-                "    region @b(%i: i64[], %a: i64[], %c: i64[2]) {\n"
-                "      %1 = add(%a, %i)\n"
-                "      %2 = add(%c, %1)\n"
-                "      %3 = constant {value = bool[] {true}}\n"
-                "      return %3, %1, %2\n"
-                "    }\n"
-                "  %w1 = constant {value = i64[] {7}}\n"
-                "  %w2 = constant {value = i64[4, 2] {11, 21, 12, 22, 14, 24, 17, 27}}\n"
-                "  return %5, %w1, %6, %w2\n"
-                "}\n");
+    check_pairs("while", "stir 1\n"
+                         "graph @m() {\n"
+                         "  %t = constant {value = i64[] {4}}\n"
+                         "  %p = constant {value = bool[] {true}}\n"
+                         "  %a = constant {value = i64[] {1}}\n"
+                         "  %c = constant {value = i64[2] {10, 20}}\n"
+                         "  %5, %6 = while(%t, %p, %a, %c) {carried = 1, stacked = 1}\n"
+                         "    region @b(%i: i64[], %a: i64[], %c: i64[2]) {\n"
+                         "      %1 = add(%a, %i)\n"
+                         "      %2 = add(%c, %1)\n"
+                         "      %3 = constant {value = bool[] {true}}\n"
+                         "      return %3, %1, %2\n"
+                         "    }\n"
+                         "  %w1 = constant {value = i64[] {7}}\n"
+                         "  %w2 = constant {value = i64[4, 2] {11, 21, 12, 22, 14, 24, 17, 27}}\n"
+                         "  return %5, %w1, %6, %w2\n"
+                         "}\n");
 }
 
 Test(eager_run, while_stops_by_its_condition_and_may_never_run)
 {
-    check_pairs("while stop",
-                "stir 1\n"
-                "graph @m() {\n"
-                "  %t = constant {value = i64[] {1000}}\n"
-                "  %p = constant {value = bool[] {true}}\n"
-                "  %n = constant {value = bool[] {false}}\n"
-                "  %a = constant {value = i64[] {1}}\n"
-                "  %5, %6 = while(%t, %p, %a) {carried = 1, stacked = 1}\n"
-                "    region @b(%i: i64[], %a: i64[]) {\n"
-                "      %1 = add(%a, %a)\n"
-                "      %2 = constant {value = i64[] {50}}\n"
-                "      %3 = lt(%1, %2)\n"
-                "      return %3, %1, %a\n"
-                "    }\n"
-                "  %7, %8 = while(%t, %n, %a) {carried = 1, stacked = 1}\n"
-                "    region @b(%i: i64[], %a: i64[]) {\n"
-                "      %1 = add(%a, %a)\n"
-                "      %3 = constant {value = bool[] {true}}\n"
-                "      return %3, %1, %a\n"
-                "    }\n"
-                "  %w1 = constant {value = i64[] {64}}\n"
-                "  %w2 = constant {value = i64[6] {1, 2, 4, 8, 16, 32}}\n"
-                "  %w3 = constant {value = i64[0] {}}\n"
-                "  return %5, %w1, %6, %w2, %7, %a, %8, %w3\n"
-                "}\n");
+    check_pairs("while stop", "stir 1\n"
+                              "graph @m() {\n"
+                              "  %t = constant {value = i64[] {1000}}\n"
+                              "  %p = constant {value = bool[] {true}}\n"
+                              "  %n = constant {value = bool[] {false}}\n"
+                              "  %a = constant {value = i64[] {1}}\n"
+                              "  %5, %6 = while(%t, %p, %a) {carried = 1, stacked = 1}\n"
+                              "    region @b(%i: i64[], %a: i64[]) {\n"
+                              "      %1 = add(%a, %a)\n"
+                              "      %2 = constant {value = i64[] {50}}\n"
+                              "      %3 = lt(%1, %2)\n"
+                              "      return %3, %1, %a\n"
+                              "    }\n"
+                              "  %7, %8 = while(%t, %n, %a) {carried = 1, stacked = 1}\n"
+                              "    region @b(%i: i64[], %a: i64[]) {\n"
+                              "      %1 = add(%a, %a)\n"
+                              "      %3 = constant {value = bool[] {true}}\n"
+                              "      return %3, %1, %a\n"
+                              "    }\n"
+                              "  %w1 = constant {value = i64[] {64}}\n"
+                              "  %w2 = constant {value = i64[6] {1, 2, 4, 8, 16, 32}}\n"
+                              "  %w3 = constant {value = i64[0] {}}\n"
+                              "  return %5, %w1, %6, %w2, %7, %a, %8, %w3\n"
+                              "}\n");
 }
 
 Test(eager_run, while_state_may_grow)
 {
-    check_pairs("while grows",
-                "stir 1\n"
-                "sym L unbacked in [0, inf]\n"
-                "graph @m() {\n"
-                "  %t = constant {value = i64[] {3}}\n"
-                "  %p = constant {value = bool[] {true}}\n"
-                "  %a = constant {value = f32[1] {1.0}}\n"
-                "  %5 = while(%t, %p, %a) {carried = 1}\n"
-                "    region @b(%i: i64[], %a: f32[L]) {\n"
-                "      %1 = concat(%a, %a) {axis = 0}\n"
-                "      %3 = constant {value = bool[] {true}}\n"
-                "      return %3, %1\n"
-                "    }\n"
-                "  %6 = reduce_sum(%5) {axes = [0]}\n"
-                "  %w = constant {value = f32[] {8.0}}\n"
-                "  return %6, %w\n"
-                "}\n");
+    check_pairs("while grows", "stir 1\n"
+                               "sym L unbacked in [0, inf]\n"
+                               "graph @m() {\n"
+                               "  %t = constant {value = i64[] {3}}\n"
+                               "  %p = constant {value = bool[] {true}}\n"
+                               "  %a = constant {value = f32[1] {1.0}}\n"
+                               "  %5 = while(%t, %p, %a) {carried = 1}\n"
+                               "    region @b(%i: i64[], %a: f32[L]) {\n"
+                               "      %1 = concat(%a, %a) {axis = 0}\n"
+                               "      %3 = constant {value = bool[] {true}}\n"
+                               "      return %3, %1\n"
+                               "    }\n"
+                               "  %6 = reduce_sum(%5) {axes = [0]}\n"
+                               "  %w = constant {value = f32[] {8.0}}\n"
+                               "  return %6, %w\n"
+                               "}\n");
 }
 
 Test(eager_run, scan_cuts_and_stacks_on_axes)
 {
-    check_pairs("scan",
-                "stir 1\n"
-                "graph @m() {\n"
-                "  %s = constant {value = f32[2] {0.0, 0.0}}\n"
-                "  %x = constant {value = f32[2, 3] {1.0, 2.0, 3.0, 10.0, 20.0, 30.0}}\n"
-                "  %3, %4 = scan(%s, %x) {carried = 1, scanned = 1, stacked = 1, axes = [1], out_axes = [1]}\n"
-                "    region @b(%s: f32[2], %x: f32[2]) { %1 = add(%s, %x) return %1, %1 }\n"
-                "  %5, %6 = scan(%s, %x) {carried = 1, scanned = 1, stacked = 1, axes = [1], reverse = [1], "
-                "out_axes = [0], out_reverse = [1]}\n"
-                "    region @b(%s: f32[2], %x: f32[2]) { %1 = add(%s, %x) return %1, %1 }\n"
-                "  %w1 = constant {value = f32[2] {6.0, 60.0}}\n"
-                "  %w2 = constant {value = f32[2, 3] {1.0, 3.0, 6.0, 10.0, 30.0, 60.0}}\n"
-                "  %w3 = constant {value = f32[3, 2] {6.0, 60.0, 5.0, 50.0, 3.0, 30.0}}\n"
-                "  return %3, %w1, %4, %w2, %5, %w1, %6, %w3\n"
-                "}\n");
+    check_pairs("scan", "stir 1\n"
+                        "graph @m() {\n"
+                        "  %s = constant {value = f32[2] {0.0, 0.0}}\n"
+                        "  %x = constant {value = f32[2, 3] {1.0, 2.0, 3.0, 10.0, 20.0, 30.0}}\n"
+                        "  %3, %4 = scan(%s, %x) {carried = 1, scanned = 1, stacked = 1, axes = "
+                        "[1], out_axes = [1]}\n"
+                        "    region @b(%s: f32[2], %x: f32[2]) { %1 = add(%s, %x) return %1, %1 }\n"
+                        "  %5, %6 = scan(%s, %x) {carried = 1, scanned = 1, stacked = 1, axes = "
+                        "[1], reverse = [1], "
+                        "out_axes = [0], out_reverse = [1]}\n"
+                        "    region @b(%s: f32[2], %x: f32[2]) { %1 = add(%s, %x) return %1, %1 }\n"
+                        "  %w1 = constant {value = f32[2] {6.0, 60.0}}\n"
+                        "  %w2 = constant {value = f32[2, 3] {1.0, 3.0, 6.0, 10.0, 30.0, 60.0}}\n"
+                        "  %w3 = constant {value = f32[3, 2] {6.0, 60.0, 5.0, 50.0, 3.0, 30.0}}\n"
+                        "  return %3, %w1, %4, %w2, %5, %w1, %6, %w3\n"
+                        "}\n");
 }
 
 Test(eager_run, regions_nest)
 {
-    check_pairs("nested",
-                "stir 1\n"
-                "graph @m() {\n"
-                "  %t = constant {value = i64[] {4}}\n"
-                "  %p = constant {value = bool[] {true}}\n"
-                "  %a = constant {value = i64[] {0}}\n"
-                "  %5 = while(%t, %p, %a) {carried = 1}\n"
-                "    region @b(%i: i64[], %a: i64[]) {\n"
-                "      %1 = constant {value = i64[] {2}}\n"
-                "      %2 = rem(%i, %1)\n"
-                "      %3 = cast(%2) {dtype = bool}\n"
-                "      %4 = cond(%3, %a, %i)\n"
-                "        region @t(%1: i64[], %2: i64[]) {\n"
-                "          %3 = call(%1, %2)\n"
-                "            region @f(%1: i64[], %2: i64[]) { %3 = mul(%2, %2) %4 = add(%1, %3) return %4 }\n"
-                "          return %3\n"
-                "        }\n"
-                "        region @e(%1: i64[], %2: i64[]) { return %1 }\n"
-                "      %5 = constant {value = bool[] {true}}\n"
-                "      return %5, %4\n"
-                "    }\n"
-                "  %w = constant {value = i64[] {10}}\n"
-                "  return %5, %w\n"
-                "}\n");
+    check_pairs("nested", "stir 1\n"
+                          "graph @m() {\n"
+                          "  %t = constant {value = i64[] {4}}\n"
+                          "  %p = constant {value = bool[] {true}}\n"
+                          "  %a = constant {value = i64[] {0}}\n"
+                          "  %5 = while(%t, %p, %a) {carried = 1}\n"
+                          "    region @b(%i: i64[], %a: i64[]) {\n"
+                          "      %1 = constant {value = i64[] {2}}\n"
+                          "      %2 = rem(%i, %1)\n"
+                          "      %3 = cast(%2) {dtype = bool}\n"
+                          "      %4 = cond(%3, %a, %i)\n"
+                          "        region @t(%1: i64[], %2: i64[]) {\n"
+                          "          %3 = call(%1, %2)\n"
+                          "            region @f(%1: i64[], %2: i64[]) { %3 = mul(%2, %2) %4 = "
+                          "add(%1, %3) return %4 }\n"
+                          "          return %3\n"
+                          "        }\n"
+                          "        region @e(%1: i64[], %2: i64[]) { return %1 }\n"
+                          "      %5 = constant {value = bool[] {true}}\n"
+                          "      return %5, %4\n"
+                          "    }\n"
+                          "  %w = constant {value = i64[] {10}}\n"
+                          "  return %5, %w\n"
+                          "}\n");
 }
 
 /* ---- sizes known only while running ---- */
 
 Test(eager_run, unbacked_sizes_flow)
 {
-    check_pairs("unbacked",
-                "stir 1\n"
-                "graph @m() {\n"
-                "  %x = constant {value = f32[5] {0.0, 3.0, 0.0, 4.0, 5.0}}\n"
-                "  %1 = nonzero(%x)\n"
-                "  %2 = constant {value = i64[] {0}}\n"
-                "  %3 = gather(%1, %2) {axis = 0}\n"
-                "  %4 = gather(%x, %3) {axis = 0}\n"
-                "  %5 = add(%4, %4)\n"
-                "  %6 = reduce_sum(%5) {axes = [0]}\n"
-                "  %w1 = constant {value = f32[3] {6.0, 8.0, 10.0}}\n"
-                "  %w2 = constant {value = f32[] {24.0}}\n"
-                "  return %5, %w1, %6, %w2, %4, %4\n"
-                "}\n");
+    check_pairs("unbacked", "stir 1\n"
+                            "graph @m() {\n"
+                            "  %x = constant {value = f32[5] {0.0, 3.0, 0.0, 4.0, 5.0}}\n"
+                            "  %1 = nonzero(%x)\n"
+                            "  %2 = constant {value = i64[] {0}}\n"
+                            "  %3 = gather(%1, %2) {axis = 0}\n"
+                            "  %4 = gather(%x, %3) {axis = 0}\n"
+                            "  %5 = add(%4, %4)\n"
+                            "  %6 = reduce_sum(%5) {axes = [0]}\n"
+                            "  %w1 = constant {value = f32[3] {6.0, 8.0, 10.0}}\n"
+                            "  %w2 = constant {value = f32[] {24.0}}\n"
+                            "  return %5, %w1, %6, %w2, %4, %4\n"
+                            "}\n");
 }
 
 Test(eager_run, sym_bind_gives_sizes)
 {
-    check_pairs("sym_bind",
-                "stir 1\n"
-                "sym A unbacked in [0, inf]\n"
-                "sym B unbacked in [0, inf]\n"
-                "graph @m() {\n"
-                "  %s = constant {value = i64[2] {2, 3}}\n"
-                "  %x = constant {value = f32[6] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}}\n"
-                "  %1 = sym_bind(%s) {syms = [A, B]}\n"
-                "  %2 = reshape(%x) {shape = [A, B]}\n"
-                "  %3 = transpose(%2) {perm = [1, 0]}\n"
-                "  %4 = dims {values = [B, A, A*B + 1]}\n"
-                "  %w1 = constant {value = f32[3, 2] {1.0, 4.0, 2.0, 5.0, 3.0, 6.0}}\n"
-                "  %w2 = constant {value = i64[3] {3, 2, 7}}\n"
-                "  return %3, %w1, %4, %w2\n"
-                "}\n");
+    check_pairs("sym_bind", "stir 1\n"
+                            "sym A unbacked in [0, inf]\n"
+                            "sym B unbacked in [0, inf]\n"
+                            "graph @m() {\n"
+                            "  %s = constant {value = i64[2] {2, 3}}\n"
+                            "  %x = constant {value = f32[6] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}}\n"
+                            "  %1 = sym_bind(%s) {syms = [A, B]}\n"
+                            "  %2 = reshape(%x) {shape = [A, B]}\n"
+                            "  %3 = transpose(%2) {perm = [1, 0]}\n"
+                            "  %4 = dims {values = [B, A, A*B + 1]}\n"
+                            "  %w1 = constant {value = f32[3, 2] {1.0, 4.0, 2.0, 5.0, 3.0, 6.0}}\n"
+                            "  %w2 = constant {value = i64[3] {3, 2, 7}}\n"
+                            "  return %3, %w1, %4, %w2\n"
+                            "}\n");
+}
+
+/* Twenty sizes that nobody knows add up to more terms than the symbolic engine keeps. */
+Test(eager_run, sizes_past_the_caps)
+{
+    char text[8192];
+    size_t n = (size_t)snprintf(text, sizeof text, "stir 1\ngraph @m() {\n");
+    char list[512] = "";
+    for (int i = 0; i < 20; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "  %%x%d = constant {value = f32[3] {%d.0, 0.0, 1.0}}\n"
+                              "  %%n%d = nonzero(%%x%d)\n",
+                              i, i, i, i);
+        (void)snprintf(list + strlen(list), sizeof list - strlen(list), i ? ", %%n%d" : "%%n%d", i);
+    }
+    (void)snprintf(text + n, sizeof text - n,
+                   "  %%c = concat(%s) {axis = 1}\n"
+                   "  %%d = add(%%c, %%c)\n"
+                   "  %%s = reduce_sum(%%d) {axes = [0, 1]}\n"
+                   "  %%w = constant {value = i64[] {80}}\n"
+                   "  return %%s, %%w\n}\n",
+                   list);
+    check_pairs("caps", text);
 }
 
 static stator_status call1(stator_function *f, stator_tensor *x, stator_tensor **y)
@@ -239,18 +257,17 @@ Test(eager_run, symbolic_inputs)
 
 Test(eager_run, outputs_may_be_inputs_constants_and_each_other)
 {
-    check_pairs("aliases",
-                "stir 1\n"
-                "graph @m() {\n"
-                "  %x = constant {value = f32[4] {1.0, 2.0, 3.0, 4.0}}\n"
-                "  %1 = neg(%x)\n"
-                "  %2 = reshape(%1) {shape = [2, 2]}\n"
-                "  %3 = reshape(%x) {shape = [2, 2]}\n"
-                "  %4 = neg(%2)\n"
-                "  %w = constant {value = f32[4] {-1.0, -2.0, -3.0, -4.0}}\n"
-                "  %v = constant {value = f32[2, 2] {-1.0, -2.0, -3.0, -4.0}}\n"
-                "  return %2, %v, %1, %w, %1, %w, %3, %4, %x, %x\n"
-                "}\n");
+    check_pairs("aliases", "stir 1\n"
+                           "graph @m() {\n"
+                           "  %x = constant {value = f32[4] {1.0, 2.0, 3.0, 4.0}}\n"
+                           "  %1 = neg(%x)\n"
+                           "  %2 = reshape(%1) {shape = [2, 2]}\n"
+                           "  %3 = reshape(%x) {shape = [2, 2]}\n"
+                           "  %4 = neg(%2)\n"
+                           "  %w = constant {value = f32[4] {-1.0, -2.0, -3.0, -4.0}}\n"
+                           "  %v = constant {value = f32[2, 2] {-1.0, -2.0, -3.0, -4.0}}\n"
+                           "  return %2, %v, %1, %w, %1, %w, %3, %4, %x, %x\n"
+                           "}\n");
 }
 
 static void expect_failure(const char *text, stator_status code, const char *in_text)
@@ -397,8 +414,8 @@ static stator_ctx *counted_context(counted *c)
     return stator_ctx_create(&options, &ctx) == STATOR_OK ? ctx : NULL;
 }
 
-/* A warm call of a one-op graph allocates nothing. 20 us is a bound that a busy machine and a sanitizer
- * keep; the figure itself is measured in bench/. */
+/* A warm call of a one-op graph allocates nothing. 20 us is a bound that a busy machine and a
+ * sanitizer keep; the figure itself is measured in bench/. */
 Test(eager_run, one_op_call_allocates_nothing)
 {
     static const char text[] = "stir 1\ngraph @m(%x: f32[4], %y: f32[4]) {\n"
@@ -437,26 +454,25 @@ Test(eager_run, one_op_call_allocates_nothing)
 }
 
 /* One graph with most of what an executable can hold. */
-static const char everything[] =
-    "stir 1\nsym N in [1, 64]\n"
-    "graph @m(%x: f32[N, 2], %y: i64[3]) {\n"
-    "  %1 = add(%x, %x)\n"
-    "  %2 = transpose(%1) {perm = [1, 0]}\n"
-    "  %3 = reshape(%2) {shape = [2*N]}\n"
-    "  %4, %5 = sort(%3)\n"
-    "  %6 = nonzero(%y)\n"
-    "  %7 = constant {value = i64[] {0}}\n"
-    "  %8 = gather(%6, %7) {axis = 0}\n"
-    "  %9 = constant {value = i64[] {3}}\n"
-    "  %10 = constant {value = bool[] {true}}\n"
-    "  %11, %12 = while(%9, %10, %4) {carried = 1, stacked = 1}\n"
-    "    region @b(%i: i64[], %a: f32[2*N]) {\n"
-    "      %1 = add(%a, %a)\n"
-    "      %2 = reduce_max(%1) {axes = [0]}\n"
-    "      %3 = constant {value = bool[] {true}}\n"
-    "      return %3, %1, %2\n"
-    "    }\n"
-    "  return %11, %12, %8\n}\n";
+static const char everything[] = "stir 1\nsym N in [1, 64]\n"
+                                 "graph @m(%x: f32[N, 2], %y: i64[3]) {\n"
+                                 "  %1 = add(%x, %x)\n"
+                                 "  %2 = transpose(%1) {perm = [1, 0]}\n"
+                                 "  %3 = reshape(%2) {shape = [2*N]}\n"
+                                 "  %4, %5 = sort(%3)\n"
+                                 "  %6 = nonzero(%y)\n"
+                                 "  %7 = constant {value = i64[] {0}}\n"
+                                 "  %8 = gather(%6, %7) {axis = 0}\n"
+                                 "  %9 = constant {value = i64[] {3}}\n"
+                                 "  %10 = constant {value = bool[] {true}}\n"
+                                 "  %11, %12 = while(%9, %10, %4) {carried = 1, stacked = 1}\n"
+                                 "    region @b(%i: i64[], %a: f32[2*N]) {\n"
+                                 "      %1 = add(%a, %a)\n"
+                                 "      %2 = reduce_max(%1) {axes = [0]}\n"
+                                 "      %3 = constant {value = bool[] {true}}\n"
+                                 "      return %3, %1, %2\n"
+                                 "    }\n"
+                                 "  return %11, %12, %8\n}\n";
 
 /* Loads, compiles and calls; 1 when the call worked. */
 static int try_everything(counted *c)

@@ -1,4 +1,5 @@
-/* Every tests/ops/<op>.case on the reference backends: results against numbers computed by NumPy. */
+/* Every tests/ops/<op>.case on the reference backends: results against numbers computed by NumPy.
+ */
 #define _DEFAULT_SOURCE /* scandir */
 #include "tests/unit/support_run.h"
 

@@ -1,0 +1,81 @@
+/* Shapes from the operands at hand, for results whose symbolic size passed a cap of the symbolic
+ * engine (a chain of broadcasts of unrelated sizes, a concat of twenty unknown ones) and therefore
+ * is a symbol that only the result tells.
+ *
+ * In: a step whose operands are there and whose attributes are evaluated. Out: sizes of result 0.
+ */
+#include "eager_plan.h"
+
+/* NumPy broadcasting of all operands. */
+static int broadcast_shape(const eager_frame *f, const eager_step *step, uint32_t rank,
+                           int64_t *out)
+{
+    for (uint32_t a = 0; a < rank; a++) {
+        out[a] = 1;
+    }
+    for (uint32_t k = 0; k < step->n_in; k++) {
+        const ek_tensor *t = &f->values[step->in[k]];
+        if (t->rank > rank) {
+            return 0;
+        }
+        for (uint32_t a = 0; a < t->rank; a++) {
+            int64_t *size = &out[a + rank - t->rank];
+            *size = t->dims[a] != 1 ? t->dims[a] : *size; /* the loop checks that all fit */
+        }
+    }
+    return 1;
+}
+
+static int concat_shape(const eager_frame *f, const eager_step *step, const ek_attr *attrs,
+                        uint32_t rank, int64_t *out)
+{
+    const int64_t given = attrs[STATOR_concat_axis].i;
+    const int64_t axis = given < 0 ? given + (int64_t)rank : given;
+    for (uint32_t k = 0; k < step->n_in; k++) {
+        const ek_tensor *t = &f->values[step->in[k]];
+        for (uint32_t a = 0; a < rank; a++) {
+            out[a] = a == (uint32_t)axis && k > 0 ? out[a] + t->dims[a] : t->dims[a];
+        }
+    }
+    return step->n_in > 0;
+}
+
+static int tile_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
+{
+    for (uint32_t a = 0; a < x->rank; a++) {
+        if (!st_mul_i64(x->dims[a], attrs[STATOR_tile_repeats].ints[a], &out[a])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int pad_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
+{
+    for (uint32_t a = 0; a < x->rank; a++) {
+        if (!st_add_i64(x->dims[a], attrs[STATOR_pad_low].ints[a], &out[a]) ||
+            !st_add_i64(out[a], attrs[STATOR_pad_high].ints[a], &out[a])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int eager_shape(const eager_frame *f, const eager_step *step, int64_t *out_dims)
+{
+    const ek_attr *attrs = step->n_attr_ints ? f->attrs : step->attrs;
+    const uint32_t rank = f->values[step->out].rank;
+    if (step->is_pointwise) {
+        return broadcast_shape(f, step, rank, out_dims);
+    }
+    switch (step->op) {
+    case EAGER_OP_concat:
+        return concat_shape(f, step, attrs, rank, out_dims);
+    case EAGER_OP_tile:
+        return tile_shape(&f->values[step->in[0]], attrs, out_dims);
+    case EAGER_OP_pad:
+        return pad_shape(&f->values[step->in[0]], attrs, out_dims);
+    default:
+        return 0;
+    }
+}

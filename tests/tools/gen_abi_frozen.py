@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-HEADERS = ("base", "dlpack", "ir", "plugin", "stator")
-PRELUDE = "#include <stator/stator.h>\n"
+HEADERS = ("base", "dlpack", "ir", "plugin", "stator", "inspect")
+PRELUDE = "#include <stator/inspect.h>\n#include <stator/stator.h>\n"
 
 
 def bare(path):

@@ -136,6 +136,36 @@ int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flag
 
 void cli_free_inputs(stator_tensor **in, uint32_t n);
 
+/* --dim N=8, read. */
+typedef struct cli_dims {
+    char text[64][256];
+    const char *names[64];
+    int64_t values[64];
+    uint32_t count;
+} cli_dims;
+/* On a malformed one prints and returns 0. */
+int cli_parse_dims(const cli_list *flags, cli_dims *out, int json);
+
+/* ---- graphs ---- */
+
+/* A model whose graph is looked at: loaded, its symbolic sizes set, brought to a stage. */
+typedef struct cli_graph {
+    cli_common common;
+    cli_inputs inputs;
+    const char *after;   /* stage, or NULL */
+    const char *backend; /* whose pipeline */
+    stator_ctx *ctx;
+    stator_model *model;
+} cli_graph;
+#define CLI_STAGE_ROWS(g)                                                                          \
+    {"--after", CLI_TEXT, &(g)->after, "PASS", "the graph after this stage of the pipeline"},      \
+        {"--backend", CLI_TEXT, &(g)->backend, "NAME", "whose pipeline --after means"},            \
+        {NULL, 0, NULL, NULL, NULL}
+
+/* CLI_OK, or prints and gives the exit status. Close it in both cases. */
+int cli_graph_open(cli_graph *g, const char *path);
+void cli_graph_close(cli_graph *g);
+
 /* ---- compiling ---- */
 
 typedef struct cli_compile {
@@ -144,6 +174,9 @@ typedef struct cli_compile {
     cli_list options; /* K=V */
     int strict;
     const char *fallback;
+    int64_t fuel;           /* see stator_compile_options; no option of the command line */
+    const char *fuel_scope;
+    uint32_t compile_flags; /* more of stator_compile_flag */
 } cli_compile;
 #define CLI_COMPILE_ROWS(c)                                                                        \
     {"--backend", CLI_TEXT, &(c)->backend, "NAME", "backend (default: highest priority)"},         \

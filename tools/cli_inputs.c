@@ -191,12 +191,38 @@ static int load_bundle(loader *l) {
 }
 
 /* --dim N=8 of a symbolic dimension; 1 when not given. */
-static int64_t dim_of(const loader *l, const char *name) {
-    for (uint32_t k = 0; name != NULL && k < l->flags->dim.count; k++) {
-        const char *arg = l->flags->dim.items[k];
-        const size_t len = strlen(name);
-        if (strncmp(arg, name, len) == 0 && arg[len] == '=') {
-            return strtoll(arg + len + 1, NULL, 10);
+static int64_t dim_of(const cli_dims *dims, const char *name) {
+    for (uint32_t k = 0; name != NULL && k < dims->count; k++) {
+        if (strcmp(dims->names[k], name) == 0) {
+            return dims->values[k];
+        }
+    }
+    return 1;
+}
+
+/* Is it the size of some input? */
+static int has_dim(const loader *l, const char *name) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        for (uint32_t axis = 0; axis < l->ports[i].rank; axis++) {
+            const char *dim = l->ports[i].dim_names[axis];
+            if (dim != NULL && strcmp(dim, name) == 0) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+static int read_dims(const loader *l, cli_dims *out_dims) {
+    if (!cli_parse_dims(&l->flags->dim, out_dims, l->json)) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < out_dims->count; k++) {
+        if (!has_dim(l, out_dims->names[k])) {
+            (void)cli_fail(l->json, "INVALID_ARGUMENT", "`stator print MODEL` shows the inputs",
+                           "--dim %s: no input has a symbolic size of that name",
+                           out_dims->names[k]);
+            return 0;
         }
     }
     return 1;
@@ -204,11 +230,15 @@ static int64_t dim_of(const loader *l, const char *name) {
 
 static int fill_random(loader *l) {
     const uint64_t seed = l->flags->random >= 0 ? (uint64_t)l->flags->random : 0;
+    cli_dims dims;
+    if (!read_dims(l, &dims)) {
+        return 0;
+    }
     for (uint32_t i = 0; i < l->n; i++) {
         const stator_port_info *p = &l->ports[i];
         int64_t shape[STATOR_MAX_RANK];
         for (uint32_t axis = 0; axis < p->rank; axis++) {
-            shape[axis] = p->dims[axis] >= 0 ? p->dims[axis] : dim_of(l, p->dim_names[axis]);
+            shape[axis] = p->dims[axis] >= 0 ? p->dims[axis] : dim_of(&dims, p->dim_names[axis]);
         }
         if (stator_tensor_create(l->ctx, p->dtype, p->rank, shape, &l->in[i]) != STATOR_OK) {
             (void)cli_fail_ctx(l->ctx, l->json);
@@ -299,14 +329,17 @@ stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const c
         keys[n] = buffers[n];
         values[n++] = equals + 1;
     }
+    const uint32_t strict = flags->strict ? STATOR_COMPILE_STRICT : 0;
     const stator_compile_options options = {.struct_size = sizeof options,
-                                            .flags = flags->strict ? STATOR_COMPILE_STRICT : 0,
+                                            .flags = flags->compile_flags | strict,
                                             .backend = backend,
                                             .mode = flags->mode,
                                             .fallback = flags->fallback,
                                             .option_keys = keys,
                                             .option_values = values,
-                                            .option_count = n};
+                                            .option_count = n,
+                                            .fuel = flags->fuel,
+                                            .fuel_scope = flags->fuel_scope};
     stator_function *function = NULL;
     if (stator_compile(model, &options, &function) != STATOR_OK) {
         (void)cli_fail_ctx(ctx, json);

@@ -1,0 +1,32 @@
+/* A model with numbers in place of symbolic sizes; see stator/inspect.h. */
+#include "core/host/function.h"
+#include "ir/bind_sizes.h"
+#include "ir/verify.h"
+#include <stator/inspect.h>
+
+stator_status stator_x_model_with_sizes(const stator_model *model, uint32_t n,
+                                        const char *const *names, const int64_t *values,
+                                        stator_model **out_model)
+{
+    *out_model = NULL;
+    stator_diag *diag = NULL;
+    st_module *copy = NULL;
+    const stator_graph *graph = stator_model_graph(model);
+    stator_status status =
+        graph != NULL ? st_module_clone(graph->module, &copy, &diag)
+                      : st_fail(&diag, STATOR_NEED_VALUE,
+                                "the model's graph depends on the values of its inputs; give them "
+                                "first");
+    if (status == STATOR_OK) {
+        status = st_bind_sizes(copy, n, names, values, &diag);
+    }
+    if (status == STATOR_OK) {
+        status = st_verify(copy->root, &diag);
+    }
+    if (status == STATOR_OK) {
+        status = st_model_wrap(model->ctx, copy, out_model, &diag);
+    } else {
+        st_module_destroy(copy);
+    }
+    return st_ctx_fail(model->ctx, status, diag);
+}

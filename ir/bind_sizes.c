@@ -1,0 +1,206 @@
+/* Substitution of symbols by numbers.
+ *
+ * In: a module of its own, names and values. Out: the same graphs, in which every size is the
+ * normal form of the old one under the substitution: types and lists of sizes are interned anew and
+ * the rows that name them are pointed there. What was proved for every value of a symbol holds for
+ * one, so that nothing is inferred again.
+ *
+ *     sym N in [0, inf]; f32[N, 2*N + 1]   with N = 8   becomes   f32[8, 17] */
+#include "ir/bind_sizes.h"
+
+#include "core/base/sym_lin.h"
+#include "core/base/vec.h"
+#include "ir/graph.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct binding {
+    st_module *m;
+    st_map values; /* atom -> sym of its value */
+    st_map done;   /* sym -> sym */
+    int failed;    /* memory, or a value that does not fit 64 bits */
+} binding;
+
+static stator_ref bind_sym(binding *b, stator_ref sym);
+
+static stator_ref bind_atom(binding *b, uint32_t atom)
+{
+    static const uint32_t ops[] = {[STATOR_ATOM_FLOORDIV] = '/',
+                                   [STATOR_ATOM_MOD] = '%',
+                                   [STATOR_ATOM_PRODUCT] = '*',
+                                   [STATOR_ATOM_MIN] = 'm',
+                                   [STATOR_ATOM_MAX] = 'M'};
+    st_symtab *tab = &b->m->symtab;
+    const uint32_t value = st_map_get(&b->values, atom);
+    const stator_atom_row row = *st_atom_at(tab, atom);
+    if (value != 0 || row.kind == STATOR_ATOM_SYMBOL) {
+        return value != 0 ? value : st_atom_sym(tab, atom);
+    }
+    const stator_ref lhs = bind_sym(b, row.a);
+    const stator_ref rhs = bind_sym(b, row.b);
+    return lhs != 0 && rhs != 0 ? st_sym_op(tab, ops[row.kind], lhs, rhs) : 0;
+}
+
+/* constant + sum(coef * value of atom). The depth of a sym is capped by the engine. */
+static stator_ref bind_sym(binding *b, stator_ref sym)
+{
+    st_symtab *tab = &b->m->symtab;
+    const uint32_t known = st_map_get(&b->done, sym);
+    if (known != 0) {
+        return known;
+    }
+    const stator_sym_row row = *st_sym_row_at(tab, sym);
+    stator_ref sum = st_sym_int(tab, row.constant);
+    for (uint32_t i = 0; sum != 0 && i < row.term_count; i++) {
+        const stator_term_row term = *st_sym_term(tab, &row, i);
+        const stator_ref value = bind_atom(b, term.atom);
+        const stator_ref factor = st_sym_int(tab, term.coef);
+        const stator_ref part = value != 0 && factor != 0 ? st_sym_op(tab, '*', factor, value) : 0;
+        sum = part != 0 ? st_sym_op(tab, '+', sum, part) : 0;
+    }
+    if (sum == 0 || !st_map_put(&b->done, sym, sum)) {
+        b->failed = 1;
+        return sym;
+    }
+    return sum;
+}
+
+/* ---- rows ---- */
+
+static stator_ref bind_type(binding *b, stator_ref type)
+{
+    st_module *m = b->m;
+    const stator_type_row row = *(const stator_type_row *)st_seg_at(&m->types, type);
+    stator_ref dims[STATOR_MAX_RANK];
+    int is_same = 1;
+    for (uint32_t i = 0; i < row.rank; i++) {
+        const stator_ref dim = *(const stator_ref *)st_seg_at(&m->refs, row.dims_begin + i);
+        dims[i] = bind_sym(b, dim);
+        is_same &= dims[i] == dim;
+    }
+    const stator_ref bound = is_same ? type : st_module_type(m, row.dtype, row.rank, dims);
+    b->failed |= bound == 0;
+    return bound != 0 ? bound : type;
+}
+
+static void bind_list(binding *b, stator_attr_row *attr)
+{
+    st_module *m = b->m;
+    st_vec(stator_ref) dims = {0};
+    for (uint32_t i = 0; i < attr->count && !b->failed; i++) {
+        stator_ref *slot = st_vec_push(m->mem, &dims);
+        if (slot == NULL) {
+            b->failed = 1;
+        } else {
+            *slot = bind_sym(b, *(const stator_ref *)st_seg_at(&m->refs, attr->begin + i));
+        }
+    }
+    uint32_t begin = 0;
+    if (!b->failed && attr->count != 0) {
+        if (st_module_ref_list(m, dims.data, attr->count, &begin)) {
+            attr->begin = begin;
+        } else {
+            b->failed = 1;
+        }
+    }
+    st_vec_free(m->mem, &dims);
+}
+
+static void bind_rows(binding *b)
+{
+    st_module *m = b->m;
+    for (uint32_t i = 0; i < m->attrs.count && !b->failed; i++) {
+        stator_attr_row *attr = st_seg_at(&m->attrs, i);
+        if (attr->kind == STATOR_ATTR_DIMS) {
+            bind_list(b, attr);
+        }
+    }
+    for (stator_graph *graph = m->graphs; graph != NULL; graph = graph->next) {
+        for (uint32_t i = 1; i < graph->values.count && !b->failed; i++) {
+            stator_value_row *value = st_seg_at(&graph->values, i);
+            value->type = value->type != 0 ? bind_type(b, value->type) : 0;
+        }
+    }
+}
+
+/* ---- names ---- */
+
+/* The names of the symbols that a caller may set, into names[0..capacity). */
+static uint32_t list_symbols(const st_module *m, const char **names, uint32_t *atoms,
+                             uint32_t capacity)
+{
+    uint32_t n = 0;
+    for (uint32_t atom = 1; atom < m->symtab.atoms.count && n < capacity; atom++) {
+        const stator_atom_row *row = st_atom_at(&m->symtab, atom);
+        if (row->kind == STATOR_ATOM_SYMBOL && row->name != 0 && (row->flags & 1u) == 0) {
+            atoms[n] = atom;
+            names[n++] = st_module_str(m, row->name);
+        }
+    }
+    return n;
+}
+
+static stator_status fail_name(const char *name, const char *const *known, uint32_t n,
+                               stator_diag **err)
+{
+    char list[512] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < n && used < sizeof list - 80; i++) {
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i > 0 ? ", " : "",
+                                 known[i]);
+    }
+    const char *near = st_nearest(name, known, n);
+    return st_fail(err, STATOR_INVALID_ARGUMENT,
+                   "the model has no symbolic size '%s'%s%s%s (it has: %s)", name,
+                   near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "", n > 0 ? list : "none");
+}
+
+static stator_status bind_name(binding *b, const char *name, int64_t value, stator_diag **err)
+{
+    enum { MAX_SYMBOLS = 256 };
+    const char *names[MAX_SYMBOLS];
+    uint32_t atoms[MAX_SYMBOLS];
+    const uint32_t n = list_symbols(b->m, names, atoms, MAX_SYMBOLS);
+    uint32_t k = 0;
+    while (k < n && strcmp(names[k], name) != 0) {
+        k++;
+    }
+    if (k == n) {
+        return fail_name(name, names, n, err);
+    }
+    const stator_atom_row *row = st_atom_at(&b->m->symtab, atoms[k]);
+    if (value < row->lo || value > row->hi || (row->divisor > 1 && value % row->divisor != 0)) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "size '%s' cannot be %" PRId64 ": it lies in [%" PRId64 ", %" PRId64
+                       "] and is a multiple of %" PRId64,
+                       name, value, row->lo, row->hi, row->divisor);
+    }
+    const stator_ref sym = st_sym_int(&b->m->symtab, value);
+    return sym != 0 && st_map_put(&b->values, atoms[k], sym) ? STATOR_OK : st_fail_oom(err);
+}
+
+stator_status st_bind_sizes(st_module *m, uint32_t n, const char *const *names,
+                            const int64_t *values, stator_diag **err)
+{
+    binding b = {.m = m};
+    stator_status status = STATOR_OK;
+    st_map_init(&b.values, m->mem);
+    st_map_init(&b.done, m->mem);
+    for (uint32_t k = 0; k < n && status == STATOR_OK; k++) {
+        status = bind_name(&b, names[k], values[k], err);
+    }
+    if (status == STATOR_OK) {
+        bind_rows(&b);
+        if (b.failed) {
+            status = st_fail(err, STATOR_RESOURCE_EXHAUSTED,
+                             "the sizes of the model cannot be computed for these values: memory "
+                             "is short or one does not fit 64 bits");
+        }
+    }
+    st_map_deinit(&b.values);
+    st_map_deinit(&b.done);
+    return status;
+}

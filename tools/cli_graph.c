@@ -1,0 +1,133 @@
+/* A model's graph at a stage, with numbers for symbolic sizes: what print, opt and draw begin with.
+ * See cli.h. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- symbolic sizes ---- */
+
+static int bad_dim(const char *arg, int json)
+{
+    (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--dim '%s': write NAME=SIZE, as in N=8", arg);
+    return 0;
+}
+
+int cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
+{
+    *out = (cli_dims){0};
+    for (uint32_t k = 0; k < flags->count; k++) {
+        const char *arg = flags->items[k];
+        const char *equals = strchr(arg, '=');
+        char *end = NULL;
+        const long long value = equals != NULL ? strtoll(equals + 1, &end, 10) : -1;
+        if (equals == NULL || equals == arg || end == equals + 1 || *end != '\0' || value < 0 ||
+            (size_t)(equals - arg) >= sizeof out->text[0]) {
+            return bad_dim(arg, json);
+        }
+        (void)snprintf(out->text[k], sizeof out->text[k], "%.*s", (int)(equals - arg), arg);
+        out->names[k] = out->text[k];
+        out->values[k] = value;
+        out->count = k + 1;
+    }
+    return 1;
+}
+
+/* Replaces g->model by a copy with the sizes of --dim. */
+static int bind_dims(cli_graph *g)
+{
+    cli_dims dims;
+    stator_model *bound = NULL;
+    if (!cli_parse_dims(&g->inputs.dim, &dims, g->common.json)) {
+        return CLI_FAILED;
+    }
+    if (dims.count == 0) {
+        return CLI_OK;
+    }
+    if (stator_x_model_with_sizes(g->model, dims.count, dims.names, dims.values, &bound) !=
+        STATOR_OK) {
+        return cli_fail_ctx(g->ctx, g->common.json);
+    }
+    stator_model_destroy(g->model);
+    g->model = bound;
+    return CLI_OK;
+}
+
+/* ---- stages ---- */
+
+typedef struct stage_search {
+    stator_ctx *ctx;
+    const char *name;
+    stator_model *found;
+    stator_status status;
+} stage_search;
+
+static void on_stage(void *self, const char *stage, const stator_graph *graph, uint64_t ns)
+{
+    (void)ns;
+    stage_search *search = self;
+    if (strcmp(stage, search->name) == 0 && search->status == STATOR_OK) {
+        stator_model_destroy(search->found); /* the last run of a pass that runs twice */
+        search->status = stator_x_model_of_graph(search->ctx, graph, &search->found);
+    }
+}
+
+/* Replaces g->model by the graph after a stage of the backend's pipeline. */
+static int go_to_stage(cli_graph *g)
+{
+    stage_search search = {.ctx = g->ctx, .name = g->after};
+    const stator_compile_options options = {.struct_size = sizeof options, .backend = g->backend};
+    stator_function *function = NULL;
+    stator_status status = stator_compile(g->model, &options, &function);
+    if (status == STATOR_OK) {
+        status = stator_x_stages(function, NULL, on_stage, &search);
+    }
+    stator_function_destroy(function);
+    if (status != STATOR_OK || search.status != STATOR_OK) {
+        stator_model_destroy(search.found);
+        return cli_fail_ctx(g->ctx, g->common.json);
+    }
+    if (search.found == NULL) {
+        return cli_fail(g->common.json, "NOT_FOUND", "`stator passes --backend NAME` lists them",
+                        "the pipeline has no stage '%s'", g->after);
+    }
+    stator_model_destroy(g->model);
+    g->model = search.found;
+    return CLI_OK;
+}
+
+/* ---- opening ---- */
+
+/* A model that needs input values before it has a graph gets them from the input flags. */
+static int give_values(cli_graph *g)
+{
+    stator_tensor **in = NULL;
+    uint32_t n = 0;
+    if (stator_model_graph(g->model) != NULL) {
+        return CLI_OK;
+    }
+    if (!cli_load_inputs(g->ctx, g->model, &g->inputs, g->common.json, &in, &n)) {
+        return CLI_FAILED;
+    }
+    cli_free_inputs(in, n);
+    return CLI_OK;
+}
+
+int cli_graph_open(cli_graph *g, const char *path)
+{
+    if (cli_open(&g->common, &g->ctx) != STATOR_OK ||
+        stator_model_load(g->ctx, path, NULL, &g->model) != STATOR_OK) {
+        return cli_fail_ctx(g->ctx, g->common.json);
+    }
+    int status = give_values(g);
+    if (status == CLI_OK) {
+        status = bind_dims(g);
+    }
+    return status == CLI_OK && g->after != NULL ? go_to_stage(g) : status;
+}
+
+void cli_graph_close(cli_graph *g)
+{
+    stator_model_destroy(g->model);
+    stator_ctx_destroy(g->ctx);
+}

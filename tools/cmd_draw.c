@@ -1,0 +1,161 @@
+/* stator draw: a picture of a model's graph. Graphviz (libgvc) places it and writes SVG, PNG or
+ * PDF; .dot is the text that Graphviz would have read and needs nothing. */
+#include "cli.h"
+
+#include "draw.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if ST_HAVE_GVC
+#include <graphviz/gvc.h>
+#endif
+
+static int write_bytes(const cli_graph *g, const char *path, const char *bytes, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    const int is_written = file != NULL && fwrite(bytes, 1, size, file) == size;
+    const int is_closed = file != NULL && fclose(file) == 0;
+    return is_written && is_closed ? CLI_OK
+                                   : cli_fail(g->common.json, "UNAVAILABLE", NULL,
+                                              "cannot write '%s': %s", path, strerror(errno));
+}
+
+/* ---- Graphviz ---- */
+
+#if ST_HAVE_GVC
+
+/* Graphviz' messages are taken from aglasterr; nothing is to be printed meanwhile. */
+static int be_quiet(char *text)
+{
+    (void)text;
+    return 0;
+}
+
+static int render(const cli_graph *g, const char *dot, const char *format, const char *path)
+{
+    GVC_t *gvc = gvContext();
+    char *picture = NULL;
+    unsigned int size = 0;
+    (void)agseterrf(be_quiet);
+    Agraph_t *graph = gvc != NULL ? agmemread(dot) : NULL;
+    int status = CLI_FAILED;
+    if (graph != NULL && gvLayout(gvc, graph, "dot") == 0) {
+        if (gvRenderData(gvc, graph, format, &picture, &size) == 0 && picture != NULL) {
+            status = write_bytes(g, path, picture, size);
+            gvFreeRenderData(picture);
+        } else {
+            const char *why = aglasterr();
+            status =
+                cli_fail(g->common.json, "UNAVAILABLE",
+                         "write a .dot file and draw it with `dot -Tsvg` elsewhere",
+                         "Graphviz cannot draw '%s': %s", path, why != NULL ? why : "no reason");
+        }
+        (void)gvFreeLayout(gvc, graph);
+    } else {
+        const char *why = aglasterr();
+        status = cli_fail(g->common.json, "INTERNAL", NULL, "Graphviz cannot place the graph: %s",
+                          why != NULL ? why : "no reason given");
+    }
+    if (graph != NULL) {
+        (void)agclose(graph);
+    }
+    if (gvc != NULL) {
+        (void)gvFreeContext(gvc);
+    }
+    return status;
+}
+
+#else
+
+static int render(const cli_graph *g, const char *dot, const char *format, const char *path)
+{
+    (void)dot;
+    (void)format;
+    return cli_fail(g->common.json, "UNAVAILABLE",
+                    "install libgraphviz-dev and build again, or write a .dot file",
+                    "'%s': built without Graphviz", path);
+}
+
+#endif
+
+/* ---- the command ---- */
+
+/* Format by the ending of the path: "svg", "png", "pdf", "dot", or NULL. */
+static const char *format_of(const char *path)
+{
+    static const char *const formats[] = {"svg", "png", "pdf", "dot"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof formats / sizeof formats[0]; i++) {
+        if (strcmp(dot + 1, formats[i]) == 0) {
+            return formats[i];
+        }
+    }
+    return NULL;
+}
+
+static int draw(const cli_graph *g, const char *model_path, const char *output)
+{
+    const char *format = format_of(output);
+    const char *slash = strrchr(model_path, '/');
+    st_mem mem;
+    st_str dot;
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+    st_str_init(&dot, &mem);
+    draw_graph(&dot, stator_ctx_host(g->ctx), stator_model_graph(g->model),
+               slash != NULL ? slash + 1 : model_path);
+    int status = CLI_OK;
+    if (!st_str_ok(&dot)) {
+        status = cli_fail(g->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    } else if (strcmp(format, "dot") == 0) {
+        status = write_bytes(g, output, dot.data, dot.len);
+    } else {
+        status = render(g, dot.data, format, output);
+    }
+    if (status == CLI_OK && g->common.json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddStringToObject(root, "file", output);
+        cJSON_AddStringToObject(root, "format", format);
+        cli_print_json(root);
+    }
+    st_str_deinit(&dot);
+    return status;
+}
+
+int cmd_draw(int argc, char **argv)
+{
+    cli_graph g = {.inputs = {.random = -1}};
+    const char *output = NULL;
+    const cli_option own[] = {
+        {"--output", CLI_TEXT, &output, "FILE", "FILE.svg, .png, .pdf, or .dot for the text (-o)"},
+        {NULL, 0, NULL, NULL, NULL}};
+    const cli_option stage[] = {CLI_STAGE_ROWS(&g)};
+    const cli_option inputs[] = {CLI_INPUT_ROWS(&g.inputs)};
+    const cli_option common[] = {CLI_COMMON_ROWS(&g.common)};
+    const cli_option *const tables[] = {own, stage, inputs, common, NULL};
+    const cli_usage usage = {.command = "draw",
+                             .positional = "MODEL",
+                             .summary = "Draws a model's graph.",
+                             .tables = tables};
+    const char *path = NULL;
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status >= 0) {
+        return status;
+    }
+    if (output == NULL) {
+        (void)fprintf(stderr, "stator draw: -o FILE is missing; see stator draw --help\n");
+        return CLI_USAGE;
+    }
+    if (format_of(output) == NULL) {
+        return cli_fail(g.common.json, "INVALID_ARGUMENT", NULL,
+                        "'%s' ends in none of .svg, .png, .pdf and .dot", output);
+    }
+    status = cli_graph_open(&g, path);
+    if (status == CLI_OK) {
+        status = draw(&g, path, output);
+    }
+    cli_graph_close(&g);
+    return status;
+}

@@ -47,7 +47,7 @@ stator_ref ox_scalar(ox_node *n, stator_dtype dtype, double value)
         const double parts[2] = {value, 0};
         st_store_c128(dtype, room, 0, parts);
     } else if (class_ == STATOR_CLASS_INT || class_ == STATOR_CLASS_UINT) {
-        st_store_i64(dtype, room, 0, (int64_t)value);
+        st_store_i64(dtype, room, 0, st_f64_to_i64(value));
     } else {
         st_store_f64(dtype, room, 0, value);
     }

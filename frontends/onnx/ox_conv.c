@@ -36,8 +36,8 @@ static void pads_for_output(ox_node *n, stator_ref x, ox_window_spec *s, const s
         const stator_ref moved = ox_sym_op(n, '*', steps, ox_sym(n, s->strides[i]));
         const stator_ref taps = ox_sym_op(n, '-', s->kernel[i], ox_sym(n, 1));
         const stator_ref span = ox_sym_op(n, '*', taps, ox_sym(n, s->dilations[i]));
-        stator_ref full =
-            ox_sym_op(n, '+', ox_sym_op(n, '+', moved, span), ox_sym(n, 1 + output_padding[i]));
+        stator_ref full = ox_sym_op(n, '+', ox_sym_op(n, '+', moved, span),
+                                    ox_sym_op(n, '+', ox_sym(n, 1), ox_sym(n, output_padding[i])));
         const stator_ref total = ox_sym_op(n, '-', full, wanted[i]);
         const stator_ref half = ox_sym_op(n, '/', total, ox_sym(n, 2));
         const stator_ref rest = ox_sym_op(n, '-', total, half);

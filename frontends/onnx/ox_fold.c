@@ -26,6 +26,12 @@ typedef struct fold_node {
     ox_folded *args;
 } fold_node;
 
+/* Out of range and NaN give the smallest integer, as the conversion of the op does. */
+int64_t ox_fold_int(long double x)
+{
+    return x >= -9223372036854775808.0L && x < 9223372036854775808.0L ? (int64_t)x : INT64_MIN;
+}
+
 static long double settle(stator_dtype dtype, long double x)
 {
     uint64_t room[2] = {0, 0};
@@ -34,10 +40,10 @@ static long double settle(stator_dtype dtype, long double x)
         return x != 0;
     case STATOR_CLASS_INT:
     case STATOR_CLASS_UINT:
-        if (dtype == STATOR_I64 || dtype == STATOR_U64) {
-            return truncl(x);
+        if (dtype == STATOR_U64) {
+            return x >= 0 && x < 18446744073709551616.0L ? truncl(x) : 0;
         }
-        st_store_i64(dtype, room, 0, (int64_t)x);
+        st_store_i64(dtype, room, 0, ox_fold_int(x));
         return (long double)st_load_i64(dtype, room, 0);
     default:
         st_store_f64(dtype, room, 0, (double)x);
@@ -84,9 +90,12 @@ static int read_data(folder *f, const ox_data *data, ox_folded *out)
     }
     const uint32_t class_ = st_dtype_class(data->dtype);
     for (uint32_t i = 0; i < out->count; i++) {
+        const int64_t bits =
+            class_ == STATOR_CLASS_FLOAT ? 0 : st_load_i64(data->dtype, data->bytes, i);
         out->x[i] = class_ == STATOR_CLASS_FLOAT
                         ? (long double)st_load_f64(data->dtype, data->bytes, i)
-                        : (long double)st_load_i64(data->dtype, data->bytes, i);
+                    : data->dtype == STATOR_U64 ? (long double)(uint64_t)bits
+                                                : (long double)bits;
     }
     return 1;
 }
@@ -329,7 +338,7 @@ static int fold_gather(const fold_node *n, ox_folded *out)
         return 0;
     }
     for (uint32_t i = 0; i < out->count; i++) {
-        int64_t at = (int64_t)n->args[1].x[i];
+        int64_t at = ox_fold_int(n->args[1].x[i]);
         at += at < 0 ? n->args[0].count : 0;
         if (at < 0 || at >= n->args[0].count) {
             return 0;

@@ -18,4 +18,7 @@ typedef struct ox_folded {
  * except for memory. */
 int ox_fold(ox_import *im, const ox_region *region, stator_ref v, ox_folded *out);
 
+/* The integer nearest to zero; INT64_MIN when out of range. */
+int64_t ox_fold_int(long double x);
+
 #endif

@@ -117,7 +117,12 @@ static void keep_aspect(ox_node *n, resize *r, const int64_t *sizes, int is_smal
         int64_t in;
         ox_sym_const(n, r->in[r->axes[i]], &in);
         r->scales[r->axes[i]] = scale;
-        r->out[r->axes[i]] = ox_sym(n, (int64_t)floor(scale * (double)in + 0.5));
+        const double size = floor(scale * (double)in + 0.5);
+        if (!(size >= 0 && size < 1e15)) {
+            ox_fail(n, STATOR_INVALID_ARGUMENT, "an output size of %g", size);
+            return;
+        }
+        r->out[r->axes[i]] = ox_sym(n, (int64_t)size);
     }
 }
 

@@ -67,8 +67,8 @@ struct ox_import {
     const stator_options *options;
     stator_status status;
     stator_diag *diag;
-    st_mem mem;    /* the host's memory */
-    st_mem pb_mem; /* protobuf-c's share of it, with a limit */
+    st_mem mem;          /* the host's memory */
+    st_mem pb_mem;       /* protobuf-c's share of it, with a limit */
     uint32_t pb_refused; /* protobuf-c asked for memory and got none */
     st_arena arena;
     ox_wire wire;
@@ -80,7 +80,7 @@ struct ox_import {
     st_vec(ox_symbol_name) symbols;
     const Onnx__GraphProto *graph;
     const char *shapeless; /* the first input whose rank is taken from its value, not there yet */
-    uint64_t node_count; /* translated so far, functions counted at each call */
+    uint64_t node_count;   /* translated so far, functions counted at each call */
 };
 
 /* Keeps a failure that belongs to no node. */

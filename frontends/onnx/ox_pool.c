@@ -1,6 +1,8 @@
 /* Pools over windows, over everything, and over regions. */
 #include "ox_window.h"
 
+#include "core/base/convert.h"
+
 #include <string.h>
 
 static void high_pads_with_extra(ox_node *n, ox_window_spec *s)
@@ -39,7 +41,7 @@ static stator_ref avg_pool(ox_node *n, stator_ref x, ox_window_spec *s, const in
 static int64_t norm_order(ox_node *n)
 {
     if (n->version < 2) { /* a float in the first operator set */
-        return (int64_t)ox_attr_float(n, "p", 2);
+        return st_f64_to_i64(ox_attr_float(n, "p", 2));
     }
     const int64_t p = ox_attr_int(n, "p", 2);
     if (p < 1) {

@@ -44,7 +44,7 @@ const stator_ref *ox_known(ox_node *n, stator_ref v, uint32_t *out_count)
     }
     if (ox_fold(n->im, n->scope->region, v, &folded) && folded.count == count) {
         for (uint32_t i = 0; i < count; i++) {
-            syms[i] = ox_sym(n, (int64_t)folded.x[i]);
+            syms[i] = ox_sym(n, ox_fold_int(folded.x[i]));
         }
         return ox_ok(n) ? syms : NULL;
     }

@@ -1,52 +1,13 @@
 /* dot_general and matmul: operands are packed into wide matrices X[batch, m, k] and Y[batch, n, k],
  * each batch is cut into tiles of fixed size, results are rounded once. */
-#include "ek_gemm.h"
+#include "ek_dot.h"
 
 #define TILE_M 128
 #define TILE_N 256
 
-/* A list of axes of one operand, outermost first. */
-typedef struct axes {
-    uint32_t n;
-    int64_t size[STATOR_MAX_RANK];
-    int64_t stride[STATOR_MAX_RANK]; /* in elements; 0 repeats */
-} axes;
-
-static int64_t count_of(const axes *a)
-{
-    return ek_product(a->size, 0, a->n);
-}
-
-static void add_axis(axes *a, int64_t size, int64_t stride)
-{
-    a->size[a->n] = size;
-    a->stride[a->n++] = stride;
-}
-
-/* Element offset of the i-th index of the axes, row-major. */
-static int64_t offset_of(const axes *a, int64_t i)
-{
-    int64_t offset = 0;
-    for (uint32_t k = a->n; k-- > 0;) {
-        offset += i % a->size[k] * a->stride[k];
-        i /= a->size[k];
-    }
-    return offset;
-}
-
-typedef struct contraction {
-    const ek_call *call;
-    axes batch_x, batch_y, m, n, k_x, k_y;
-    int64_t n_batch, n_m, n_n, n_k;
-    ek_wide *x, *y;   /* packed */
-    ek_wide *scratch; /* a tile for each worker */
-    int64_t tiles_m, tiles_n;
-    uint8_t is_int;
-} contraction;
-
 typedef struct packing {
     const ek_tensor *t;
-    const axes *batch, *row, *k;
+    const ek_axes *batch, *row, *k;
     int64_t n_rows, n_k;
     ek_wide *out;
 } packing;
@@ -55,16 +16,16 @@ typedef struct packing {
 static void pack_rows(void *self, int64_t begin, int64_t end)
 {
     const packing *p = self;
-    axes outer = *p->k;
+    ek_axes outer = *p->k;
     const int64_t inner = outer.n > 0 ? outer.size[outer.n - 1] : 1;
     const int64_t step = outer.n > 0 ? outer.stride[outer.n - 1] : 0;
     outer.n -= outer.n > 0;
     const int64_t n_outer = inner > 0 ? p->n_k / inner : 0;
     for (int64_t r = begin; r < end; r++) {
         const int64_t base =
-            offset_of(p->batch, r / p->n_rows) + offset_of(p->row, r % p->n_rows);
+            ek_axes_offset(p->batch, r / p->n_rows) + ek_axes_offset(p->row, r % p->n_rows);
         for (int64_t o = 0; o < n_outer; o++) {
-            ek_load_wide(p->t, base + offset_of(&outer, o), step, inner,
+            ek_load_wide(p->t, base + ek_axes_offset(&outer, o), step, inner,
                          p->out + r * p->n_k + o * inner);
         }
     }
@@ -72,7 +33,7 @@ static void pack_rows(void *self, int64_t begin, int64_t end)
 
 static void do_tile(void *self, int64_t task, int64_t worker)
 {
-    const contraction *c = self;
+    const ek_contraction *c = self;
     const int64_t batch = task / (c->tiles_m * c->tiles_n);
     const int64_t tile = task % (c->tiles_m * c->tiles_n);
     const int64_t m0 = tile / c->tiles_n * TILE_M;
@@ -81,30 +42,30 @@ static void do_tile(void *self, int64_t task, int64_t worker)
     const int64_t n = c->n_n - n0 < TILE_N ? c->n_n - n0 : TILE_N;
     ek_wide *out = c->scratch + worker * TILE_M * TILE_N;
     const ek_matrix_tile t = {.m = m,
-                       .n = n,
-                       .k = c->n_k,
-                       .a = c->x + (batch * c->n_m + m0) * c->n_k,
-                       .lda = c->n_k > 0 ? c->n_k : 1,
-                       .b = c->y + (batch * c->n_n + n0) * c->n_k,
-                       .ldb = c->n_k > 0 ? c->n_k : 1,
-                       .c = out,
-                       .ldc = n,
-                       .is_int = c->is_int,
-                       .b_transposed = 1};
+                              .n = n,
+                              .k = c->n_k,
+                              .a = c->packed_x + (batch * c->n_m + m0) * c->n_k,
+                              .lda = c->n_k > 0 ? c->n_k : 1,
+                              .b = c->packed_y + (batch * c->n_n + n0) * c->n_k,
+                              .ldb = c->n_k > 0 ? c->n_k : 1,
+                              .c = out,
+                              .ldc = n,
+                              .is_int = c->is_int,
+                              .b_transposed = 1};
     ek_gemm_tile(c->call, &t);
     for (int64_t i = 0; i < m; i++) {
-        ek_store_wide(&c->call->out[0], (batch * c->n_m + m0 + i) * c->n_n + n0, n, out + i * n);
+        ek_store_wide(c->z, (batch * c->n_m + m0 + i) * c->n_n + n0, n, out + i * n);
     }
 }
 
-static stator_status contract(contraction *c, stator_diag **err)
+stator_status ek_contract(ek_contraction *c, stator_diag **err)
 {
     const ek_call *call = c->call;
-    c->n_batch = count_of(&c->batch_x);
-    c->n_m = count_of(&c->m);
-    c->n_n = count_of(&c->n);
-    c->n_k = count_of(&c->k_x);
-    c->is_int = (uint8_t)ek_is_int_math(call->in[0].dtype);
+    c->n_batch = ek_axes_count(&c->batch_x);
+    c->n_m = ek_axes_count(&c->m);
+    c->n_n = ek_axes_count(&c->n);
+    c->n_k = ek_axes_count(&c->k_x);
+    c->is_int = (uint8_t)ek_is_int_math(c->x->dtype);
     if (c->n_batch * c->n_m * c->n_n == 0) {
         return STATOR_OK;
     }
@@ -112,15 +73,15 @@ static stator_status contract(contraction *c, stator_diag **err)
     c->tiles_n = (c->n_n + TILE_N - 1) / TILE_N;
     const int64_t n_tasks = c->n_batch * c->tiles_m * c->tiles_n;
     const int64_t workers = ek_worker_count(call, n_tasks);
-    c->x = ek_scratch(call, c->n_batch * c->n_m * c->n_k + 1, sizeof *c->x);
-    c->y = ek_scratch(call, c->n_batch * c->n_n * c->n_k + 1, sizeof *c->y);
+    c->packed_x = ek_scratch(call, c->n_batch * c->n_m * c->n_k + 1, sizeof *c->packed_x);
+    c->packed_y = ek_scratch(call, c->n_batch * c->n_n * c->n_k + 1, sizeof *c->packed_y);
     c->scratch = ek_scratch(call, workers * TILE_M * TILE_N, sizeof *c->scratch);
-    if (c->x == NULL || c->y == NULL || c->scratch == NULL) {
+    if (c->packed_x == NULL || c->packed_y == NULL || c->scratch == NULL) {
         return ek_oom(call, err);
     }
     ek_gemm_prepare(call);
-    packing px = {&call->in[0], &c->batch_x, &c->m, &c->k_x, c->n_m, c->n_k, c->x};
-    packing py = {&call->in[1], &c->batch_y, &c->n, &c->k_y, c->n_n, c->n_k, c->y};
+    packing px = {c->x, &c->batch_x, &c->m, &c->k_x, c->n_m, c->n_k, c->packed_x};
+    packing py = {c->y, &c->batch_y, &c->n, &c->k_y, c->n_n, c->n_k, c->packed_y};
     const int64_t grain = 1 + 16384 / (c->n_k + 1);
     ek_parallel(call, c->n_batch * c->n_m, grain, pack_rows, &px);
     ek_parallel(call, c->n_batch * c->n_n, grain, pack_rows, &py);
@@ -140,18 +101,18 @@ static int in_list(const int64_t *list, uint32_t n, uint32_t rank, uint32_t axis
     return 0;
 }
 
-static void take_axes(axes *out, const ek_tensor *t, const int64_t *strides, const int64_t *list,
+static void take_axes(ek_axes *out, const ek_tensor *t, const int64_t *strides, const int64_t *list,
                       uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         const int64_t axis = list[i] < 0 ? list[i] + (int64_t)t->rank : list[i];
-        add_axis(out, t->dims[axis], strides[axis]);
+        ek_axes_add(out, t->dims[axis], strides[axis]);
     }
 }
 
 /* Batch, contracted and remaining axes of operand k. */
 static void split_axes(const ek_call *c, uint32_t k, uint32_t batch_place, uint32_t contract_place,
-                       axes *batch, axes *contracted, axes *rest)
+                       ek_axes *batch, ek_axes *contracted, ek_axes *rest)
 {
     const ek_tensor *t = &c->in[k];
     int64_t strides[STATOR_MAX_RANK];
@@ -164,13 +125,13 @@ static void split_axes(const ek_call *c, uint32_t k, uint32_t batch_place, uint3
     take_axes(contracted, t, strides, d, n_contract);
     for (uint32_t axis = 0; axis < t->rank; axis++) {
         if (!in_list(b, n_batch, t->rank, axis) && !in_list(d, n_contract, t->rank, axis)) {
-            add_axis(rest, t->dims[axis], strides[axis]);
+            ek_axes_add(rest, t->dims[axis], strides[axis]);
         }
     }
 }
 
-static stator_status check_pairs(const ek_call *c, const axes *x, const axes *y, const char *what,
-                                 stator_diag **err)
+static stator_status check_pairs(const ek_call *c, const ek_axes *x, const ek_axes *y,
+                                 const char *what, stator_diag **err)
 {
     for (uint32_t i = 0; i < x->n; i++) {
         if (i >= y->n || x->size[i] != y->size[i]) {
@@ -184,7 +145,7 @@ static stator_status check_pairs(const ek_call *c, const axes *x, const axes *y,
 
 stator_status ek_dot_general(const ek_call *call, stator_diag **err)
 {
-    contraction c = {.call = call};
+    ek_contraction c = {.call = call, .x = &call->in[0], .y = &call->in[1], .z = &call->out[0]};
     split_axes(call, 0, STATOR_dot_general_batch_x, STATOR_dot_general_contract_x, &c.batch_x,
                &c.k_x, &c.m);
     split_axes(call, 1, STATOR_dot_general_batch_y, STATOR_dot_general_contract_y, &c.batch_y,
@@ -193,14 +154,14 @@ stator_status ek_dot_general(const ek_call *call, stator_diag **err)
     if (status == STATOR_OK) {
         status = check_pairs(call, &c.k_x, &c.k_y, "contracted", err);
     }
-    return status == STATOR_OK ? contract(&c, err) : status;
+    return status == STATOR_OK ? ek_contract(&c, err) : status;
 }
 
 /* ---- matmul ---- */
 
 stator_status ek_matmul(const ek_call *call, stator_diag **err)
 {
-    contraction c = {.call = call};
+    ek_contraction c = {.call = call, .x = &call->in[0], .y = &call->in[1], .z = &call->out[0]};
     const ek_tensor *x = &call->in[0];
     const ek_tensor *y = &call->in[1];
     int64_t sx[STATOR_MAX_RANK];
@@ -223,18 +184,18 @@ stator_status ek_matmul(const ek_call *call, stator_diag **err)
                            (long long)dy);
         }
         const int64_t size = dx == 1 ? dy : dx;
-        add_axis(&c.batch_x, size, has_x && dx != 1 ? sx[ax] : 0);
-        add_axis(&c.batch_y, size, has_y && dy != 1 ? sy[ay] : 0);
+        ek_axes_add(&c.batch_x, size, has_x && dx != 1 ? sx[ax] : 0);
+        ek_axes_add(&c.batch_y, size, has_y && dy != 1 ? sy[ay] : 0);
     }
     if (x->rank > 1) {
-        add_axis(&c.m, x->dims[x->rank - 2], sx[x->rank - 2]);
+        ek_axes_add(&c.m, x->dims[x->rank - 2], sx[x->rank - 2]);
     }
     if (y->rank > 1) {
-        add_axis(&c.n, y->dims[y->rank - 1], sy[y->rank - 1]);
+        ek_axes_add(&c.n, y->dims[y->rank - 1], sy[y->rank - 1]);
     }
     const uint32_t ky = y->rank > 1 ? y->rank - 2 : 0;
-    add_axis(&c.k_x, x->dims[x->rank - 1], sx[x->rank - 1]);
-    add_axis(&c.k_y, y->dims[ky], sy[ky]);
+    ek_axes_add(&c.k_x, x->dims[x->rank - 1], sx[x->rank - 1]);
+    ek_axes_add(&c.k_y, y->dims[ky], sy[ky]);
     const stator_status status = check_pairs(call, &c.k_x, &c.k_y, "inner", err);
-    return status == STATOR_OK ? contract(&c, err) : status;
+    return status == STATOR_OK ? ek_contract(&c, err) : status;
 }

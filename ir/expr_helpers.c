@@ -1,29 +1,21 @@
-/* Helper functions of expression programs: questions about operands, sizes, lists, and shapes
- * changed by axis (docs/expr.md lists them).
+/* Helper functions of expression programs: questions about operands, sizes and lists, and the table
+ * of all of them (docs/expr.md); those that make tensors are in expr_shapes.c.
  *
- * In: evaluated arguments. Out: build-time values, or tensors made of reshape, expand, cast and
- * constants. A helper that does not apply to its arguments gives way to the op of that name. */
+ * In: evaluated arguments. Out: build-time values. A helper that does not apply to its arguments
+ * gives way to the op of that name. */
 #include "core/base/check.h"
-#include "ir/expr_eval.h"
+#include "ir/expr_help.h"
 #include <string.h>
-
-typedef struct helper_call {
-    st_xeval *e;
-    const st_expr_node *node;
-    const st_xvalue *args;
-    uint32_t n;
-    st_xvalue *out;
-} helper_call;
 
 typedef struct helper_row {
     const char *name;
     uint32_t least, most; /* arguments */
-    stator_status (*run)(const helper_call *c);
+    stator_status (*run)(const st_help *c);
 } helper_row;
 
 /* ---- reading arguments ---- */
 
-static stator_status tensor_arg(const helper_call *c, uint32_t k, stator_ref *out)
+stator_status st_help_tensor(const st_help *c, uint32_t k, stator_ref *out)
 {
     *out = c->args[k].ref;
     if (c->args[k].kind != ST_X_TENSOR) {
@@ -37,7 +29,7 @@ static stator_status tensor_arg(const helper_call *c, uint32_t k, stator_ref *ou
     return STATOR_OK;
 }
 
-static stator_status int_arg(const helper_call *c, uint32_t k, int64_t lo, int64_t hi, int64_t *out)
+stator_status st_help_int(const st_help *c, uint32_t k, int64_t lo, int64_t hi, int64_t *out)
 {
     *out = c->args[k].i;
     if (c->args[k].kind != ST_X_INT) {
@@ -52,7 +44,7 @@ static stator_status int_arg(const helper_call *c, uint32_t k, int64_t lo, int64
 }
 
 /* Axes given as one integer or a list, brought into [0, rank), as a bit set. */
-static stator_status axes_arg(const helper_call *c, uint32_t k, uint32_t rank, uint32_t *out)
+stator_status st_help_axes(const st_help *c, uint32_t k, uint32_t rank, uint32_t *out)
 {
     const st_xvalue *v = &c->args[k];
     const st_xvalue *items = v->kind == ST_X_LIST ? v->items : v;
@@ -70,125 +62,125 @@ static stator_status axes_arg(const helper_call *c, uint32_t k, uint32_t rank, u
 }
 
 /* A dtype, or the dtype of a tensor. */
-static stator_status dtype_arg(const helper_call *c, uint32_t k, stator_dtype *out)
+stator_status st_help_dtype(const st_help *c, uint32_t k, stator_dtype *out)
 {
     stator_ref x = 0;
     *out = (stator_dtype)c->args[k].i;
     if (c->args[k].kind == ST_X_DTYPE) {
         return STATOR_OK;
     }
-    ST_TRY(tensor_arg(c, k, &x));
+    ST_TRY(st_help_tensor(c, k, &x));
     *out = st_xtype(c->e, x)->dtype;
     return STATOR_OK;
 }
 
-static stator_ref dim_of(const helper_call *c, stator_ref x, uint32_t axis)
+stator_ref st_help_dim(const st_help *c, stator_ref x, uint32_t axis)
 {
     return stator_dim_at(st_graph_view(c->e->b->graph), st_xtype(c->e, x), axis);
 }
 
 /* ---- questions ---- */
 
-static stator_status help_has(const helper_call *c)
+static stator_status help_has(const st_help *c)
 {
     const st_xvalue *v = &c->args[0];
     *c->out = st_xbool(v->kind != ST_X_NONE && (v->kind != ST_X_TENSOR || v->ref != 0));
     return STATOR_OK;
 }
 
-static stator_status help_rank(const helper_call *c)
+static stator_status help_rank(const st_help *c)
 {
     stator_ref x = 0;
-    ST_TRY(tensor_arg(c, 0, &x));
+    ST_TRY(st_help_tensor(c, 0, &x));
     *c->out = st_xint(st_xtype(c->e, x)->rank);
     return STATOR_OK;
 }
 
-static stator_status help_dtype(const helper_call *c)
+static stator_status help_dtype(const st_help *c)
 {
     stator_dtype dtype = 0;
-    ST_TRY(dtype_arg(c, 0, &dtype));
+    ST_TRY(st_help_dtype(c, 0, &dtype));
     *c->out = (st_xvalue){.kind = ST_X_DTYPE, .i = dtype};
     return STATOR_OK;
 }
 
-static stator_status has_class(const helper_call *c, uint32_t classes)
+static stator_status has_class(const st_help *c, uint32_t classes)
 {
     stator_dtype dtype = 0;
-    ST_TRY(dtype_arg(c, 0, &dtype));
+    ST_TRY(st_help_dtype(c, 0, &dtype));
     *c->out = st_xbool((classes >> st_dtype_class(dtype) & 1u) != 0);
     return STATOR_OK;
 }
 
-static stator_status help_is_float(const helper_call *c)
+static stator_status help_is_float(const st_help *c)
 {
     return has_class(c, 1u << STATOR_CLASS_FLOAT);
 }
 
-static stator_status help_is_int(const helper_call *c)
+static stator_status help_is_int(const st_help *c)
 {
     return has_class(c, 1u << STATOR_CLASS_INT | 1u << STATOR_CLASS_UINT);
 }
 
-static stator_status help_is_unsigned(const helper_call *c)
+static stator_status help_is_unsigned(const st_help *c)
 {
     return has_class(c, 1u << STATOR_CLASS_UINT);
 }
 
-static stator_status help_is_bool(const helper_call *c)
+static stator_status help_is_bool(const st_help *c)
 {
     return has_class(c, 1u << STATOR_CLASS_BOOL);
 }
 
-static stator_status help_is_complex(const helper_call *c)
+static stator_status help_is_complex(const st_help *c)
 {
     return has_class(c, 1u << STATOR_CLASS_COMPLEX);
 }
 
-static stator_status help_bits(const helper_call *c)
+static stator_status help_bits(const st_help *c)
 {
     stator_dtype dtype = 0;
-    ST_TRY(dtype_arg(c, 0, &dtype));
+    ST_TRY(st_help_dtype(c, 0, &dtype));
     *c->out = st_xint(st_dtype_bits(dtype));
     return STATOR_OK;
 }
 
 /* ---- sizes ---- */
 
-static stator_status help_dim(const helper_call *c)
+static stator_status help_dim(const st_help *c)
 {
     stator_ref x = 0;
     int64_t axis = 0;
-    ST_TRY(tensor_arg(c, 0, &x));
+    ST_TRY(st_help_tensor(c, 0, &x));
     const int64_t rank = st_xtype(c->e, x)->rank;
-    ST_TRY(int_arg(c, 1, -rank, rank - 1, &axis));
-    *c->out = st_xsize(c->e, dim_of(c, x, (uint32_t)(axis < 0 ? axis + rank : axis)));
+    ST_TRY(st_help_int(c, 1, -rank, rank - 1, &axis));
+    *c->out = st_xsize(c->e, st_help_dim(c, x, (uint32_t)(axis < 0 ? axis + rank : axis)));
     return STATOR_OK;
 }
 
-static stator_status help_shape(const helper_call *c)
+static stator_status help_shape(const st_help *c)
 {
     stator_ref x = 0;
-    ST_TRY(tensor_arg(c, 0, &x));
+    ST_TRY(st_help_tensor(c, 0, &x));
     const uint32_t rank = st_xtype(c->e, x)->rank;
     st_xvalue *items = st_xitems(c->e, rank);
     if (items == NULL) {
         return st_fail_oom(c->e->err);
     }
     for (uint32_t i = 0; i < rank; i++) {
-        items[i] = st_xsize(c->e, dim_of(c, x, i));
+        items[i] = st_xsize(c->e, st_help_dim(c, x, i));
     }
     *c->out = (st_xvalue){.kind = ST_X_LIST, .items = items, .n = rank};
     return STATOR_OK;
 }
 
 /* Product of x's sizes over the set of axes. */
-static stator_status product_of(const helper_call *c, stator_ref x, uint32_t set)
+static stator_status product_of(const st_help *c, stator_ref x, uint32_t set)
 {
     st_xvalue product = st_xint(1);
     for (uint32_t i = 0; i < st_xtype(c->e, x)->rank; i++) {
         if (set >> i & 1u) {
-            const st_xvalue dim = st_xsize(c->e, dim_of(c, x, i));
+            const st_xvalue dim = st_xsize(c->e, st_help_dim(c, x, i));
             ST_TRY(st_xarith(c->e, c->node, "*", &product, &dim, &product));
         }
     }
@@ -196,23 +188,23 @@ static stator_status product_of(const helper_call *c, stator_ref x, uint32_t set
     return STATOR_OK;
 }
 
-static stator_status help_count(const helper_call *c)
+static stator_status help_count(const st_help *c)
 {
     stator_ref x = 0;
     uint32_t set = 0;
-    ST_TRY(tensor_arg(c, 0, &x));
-    ST_TRY(axes_arg(c, 1, st_xtype(c->e, x)->rank, &set));
+    ST_TRY(st_help_tensor(c, 0, &x));
+    ST_TRY(st_help_axes(c, 1, st_xtype(c->e, x)->rank, &set));
     return product_of(c, x, set);
 }
 
-static stator_status help_numel(const helper_call *c)
+static stator_status help_numel(const st_help *c)
 {
     stator_ref x = 0;
-    ST_TRY(tensor_arg(c, 0, &x));
+    ST_TRY(st_help_tensor(c, 0, &x));
     return product_of(c, x, UINT32_MAX);
 }
 
-static stator_status help_product(const helper_call *c)
+static stator_status help_product(const st_help *c)
 {
     st_xvalue product = st_xint(1);
     if (c->args[0].kind != ST_X_LIST) {
@@ -230,7 +222,7 @@ static stator_status help_product(const helper_call *c)
     return STATOR_OK;
 }
 
-static stator_status two_sizes(const helper_call *c, const char *op)
+static stator_status two_sizes(const st_help *c, const char *op)
 {
     for (uint32_t k = 0; k < 2; k++) {
         if (!st_xis_size(&c->args[k])) {
@@ -241,18 +233,18 @@ static stator_status two_sizes(const helper_call *c, const char *op)
     return st_xarith(c->e, c->node, op, &c->args[0], &c->args[1], c->out);
 }
 
-static stator_status help_floordiv(const helper_call *c)
+static stator_status help_floordiv(const st_help *c)
 {
     return two_sizes(c, "f");
 }
 
-static stator_status help_ceildiv(const helper_call *c)
+static stator_status help_ceildiv(const st_help *c)
 {
     return two_sizes(c, "c");
 }
 
 /* min and max of numbers; with a tensor among them they are ops. */
-static stator_status numbers_only(const helper_call *c, const char *op)
+static stator_status numbers_only(const st_help *c, const char *op)
 {
     for (uint32_t k = 0; k < 2; k++) {
         if (!st_xis_number(&c->args[k])) {
@@ -262,35 +254,36 @@ static stator_status numbers_only(const helper_call *c, const char *op)
     return st_xarith(c->e, c->node, op, &c->args[0], &c->args[1], c->out);
 }
 
-static stator_status help_min(const helper_call *c)
+static stator_status help_min(const st_help *c)
 {
     return numbers_only(c, "m");
 }
 
-static stator_status help_max(const helper_call *c)
+static stator_status help_max(const st_help *c)
 {
     return numbers_only(c, "M");
 }
 
-static stator_status help_axis(const helper_call *c)
+static stator_status help_axis(const st_help *c)
 {
     stator_ref x = 0;
     int64_t axis = 0;
-    ST_TRY(tensor_arg(c, 1, &x));
+    ST_TRY(st_help_tensor(c, 1, &x));
     const int64_t rank = st_xtype(c->e, x)->rank;
-    ST_TRY(int_arg(c, 0, -rank, rank - 1, &axis));
+    ST_TRY(st_help_int(c, 0, -rank, rank - 1, &axis));
     *c->out = st_xint(axis < 0 ? axis + rank : axis);
     return STATOR_OK;
 }
 
 /* The elements of a small integer tensor as sizes; what is not known becomes run-time symbols. */
-static stator_status help_ints(const helper_call *c)
+static stator_status help_ints(const st_help *c)
 {
     stator_ref x = 0, syms[256];
     int64_t n = 1;
-    ST_TRY(tensor_arg(c, 0, &x));
+    ST_TRY(st_help_tensor(c, 0, &x));
     const uint32_t rank = st_xtype(c->e, x)->rank;
-    if (rank > 1 || (rank == 1 && !st_sym_const(&c->e->b->module->symtab, dim_of(c, x, 0), &n)) ||
+    if (rank > 1 ||
+        (rank == 1 && !st_sym_const(&c->e->b->module->symtab, st_help_dim(c, x, 0), &n)) ||
         n > 256) {
         return st_xfail(c->e, c->node,
                         "ints takes a tensor of rank 0 or 1 with at most 256 "
@@ -310,7 +303,7 @@ static stator_status help_ints(const helper_call *c)
 
 /* ---- lists ---- */
 
-static stator_status help_len(const helper_call *c)
+static stator_status help_len(const st_help *c)
 {
     const st_xvalue *v = &c->args[0];
     if (v->kind != ST_X_LIST && v->kind != ST_X_TUPLE && v->kind != ST_X_TENSOR) {
@@ -320,7 +313,7 @@ static stator_status help_len(const helper_call *c)
     return STATOR_OK;
 }
 
-static stator_status help_first(const helper_call *c)
+static stator_status help_first(const st_help *c)
 {
     const st_xvalue *v = &c->args[0];
     const int is_list = v->kind == ST_X_LIST || v->kind == ST_X_TUPLE;
@@ -331,13 +324,13 @@ static stator_status help_first(const helper_call *c)
     return STATOR_OK;
 }
 
-static stator_status help_range(const helper_call *c)
+static stator_status help_range(const st_help *c)
 {
     int64_t from = 0, to = 0;
     if (c->n == 2) {
-        ST_TRY(int_arg(c, 0, -4096, 4096, &from));
+        ST_TRY(st_help_int(c, 0, -4096, 4096, &from));
     }
-    ST_TRY(int_arg(c, c->n - 1u, -4096, 4096, &to));
+    ST_TRY(st_help_int(c, c->n - 1u, -4096, 4096, &to));
     const uint32_t n = to > from ? (uint32_t)(to - from) : 0;
     st_xvalue *items = st_xitems(c->e, n);
     if (items == NULL) {
@@ -350,10 +343,10 @@ static stator_status help_range(const helper_call *c)
     return STATOR_OK;
 }
 
-static stator_status help_repeat(const helper_call *c)
+static stator_status help_repeat(const st_help *c)
 {
     int64_t n = 0;
-    ST_TRY(int_arg(c, 1, 0, 4096, &n));
+    ST_TRY(st_help_int(c, 1, 0, 4096, &n));
     st_xvalue *items = st_xitems(c->e, (uint32_t)n);
     if (items == NULL) {
         return st_fail_oom(c->e->err);
@@ -365,7 +358,7 @@ static stator_status help_repeat(const helper_call *c)
     return STATOR_OK;
 }
 
-static stator_status help_reverse(const helper_call *c)
+static stator_status help_reverse(const st_help *c)
 {
     const st_xvalue *v = &c->args[0];
     if (v->kind != ST_X_LIST && v->kind != ST_X_TUPLE) {
@@ -384,7 +377,7 @@ static stator_status help_reverse(const helper_call *c)
 
 /* each('+', a, b): the operator between the items of two lists of one length, or of a list and a
  * number. */
-static stator_status help_each(const helper_call *c)
+static stator_status help_each(const st_help *c)
 {
     const st_xvalue *a = &c->args[1], *b = &c->args[2];
     const int lists = (a->kind == ST_X_LIST) + (b->kind == ST_X_LIST);
@@ -414,7 +407,7 @@ static stator_status help_each(const helper_call *c)
 }
 
 /* fold('add', xs): the op between all tensors of a tuple, from the left. */
-static stator_status help_fold(const helper_call *c)
+static stator_status help_fold(const st_help *c)
 {
     const st_xvalue *xs = &c->args[1];
     const uint32_t n = xs->kind == ST_X_TUPLE ? xs->n : 1u;
@@ -433,133 +426,6 @@ static stator_status help_fold(const helper_call *c)
     }
     *c->out = pair[0];
     return STATOR_OK;
-}
-
-/* ---- tensors ---- */
-
-static stator_status with_shape(const helper_call *c, const char *op, stator_ref x,
-                                const stator_ref *dims, uint32_t rank)
-{
-    const stator_attr attr = {
-        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = rank, .list = dims};
-    stator_ref y = 0;
-    ST_TRY(st_xop(c->e, op, 1, &x, 1, &attr, &y));
-    *c->out = st_xtensor(y);
-    return STATOR_OK;
-}
-
-static stator_status help_squeeze(const helper_call *c)
-{
-    stator_ref x = 0, dims[STATOR_MAX_RANK];
-    uint32_t set = 0, n = 0;
-    ST_TRY(tensor_arg(c, 0, &x));
-    const uint32_t rank = st_xtype(c->e, x)->rank;
-    ST_TRY(axes_arg(c, 1, rank, &set));
-    for (uint32_t i = 0; i < rank; i++) {
-        const stator_ref dim = dim_of(c, x, i);
-        int64_t value = 1;
-        if ((set >> i & 1u) == 0) {
-            dims[n++] = dim;
-        } else if (st_sym_const(&c->e->b->module->symtab, dim, &value) && value != 1) {
-            return st_xfail(c->e, c->node, "squeeze: axis %u has size %lld, expected 1", i,
-                            (long long)value);
-        }
-    }
-    return with_shape(c, "reshape", x, dims, n);
-}
-
-static stator_status help_unsqueeze(const helper_call *c)
-{
-    stator_ref x = 0, dims[STATOR_MAX_RANK];
-    uint32_t set = 0, from = 0;
-    ST_TRY(tensor_arg(c, 0, &x));
-    const uint32_t added = c->args[1].kind == ST_X_LIST ? c->args[1].n : 1u;
-    const uint32_t rank = st_xtype(c->e, x)->rank + added;
-    if (added > STATOR_MAX_RANK || rank > STATOR_MAX_RANK) {
-        return st_xfail(c->e, c->node, "unsqueeze: more than %d axes", STATOR_MAX_RANK);
-    }
-    ST_TRY(axes_arg(c, 1, rank, &set));
-    if ((uint32_t)__builtin_popcount(set) != added) {
-        return st_xfail(c->e, c->node, "unsqueeze: an axis is named twice");
-    }
-    const stator_ref one = st_sym_int(&c->e->b->module->symtab, 1);
-    for (uint32_t i = 0; i < rank; i++) {
-        dims[i] = set >> i & 1u ? one : dim_of(c, x, from++);
-    }
-    return with_shape(c, "reshape", x, dims, rank);
-}
-
-static stator_status fill_like(const helper_call *c, const st_xvalue *value)
-{
-    stator_ref x = 0, y = 0, dims[STATOR_MAX_RANK];
-    ST_TRY(tensor_arg(c, 0, &x));
-    const uint32_t rank = st_xtype(c->e, x)->rank;
-    for (uint32_t i = 0; i < rank; i++) {
-        dims[i] = dim_of(c, x, i);
-    }
-    ST_TRY(st_xto_tensor(c->e, c->node, value, st_xtype(c->e, x)->dtype, 0, &y));
-    return with_shape(c, "expand", y, dims, rank);
-}
-
-static stator_status help_zeros_like(const helper_call *c)
-{
-    const st_xvalue zero = st_xint(0);
-    return fill_like(c, &zero);
-}
-
-static stator_status help_ones_like(const helper_call *c)
-{
-    const st_xvalue one = st_xint(1);
-    return fill_like(c, &one);
-}
-
-static stator_status help_full_like(const helper_call *c)
-{
-    return fill_like(c, &c->args[1]);
-}
-
-static stator_status help_scalar(const helper_call *c)
-{
-    stator_dtype dtype = 0;
-    stator_ref y = 0;
-    ST_TRY(dtype_arg(c, 1, &dtype));
-    ST_TRY(st_xto_tensor(c->e, c->node, &c->args[0], dtype, 0, &y));
-    ST_TRY(st_xcast(c->e, y, dtype, &y));
-    *c->out = st_xtensor(y);
-    return STATOR_OK;
-}
-
-static stator_status cast_to(const helper_call *c, stator_ref x, stator_dtype dtype)
-{
-    ST_TRY(st_xcast(c->e, x, dtype, &x));
-    *c->out = st_xtensor(x);
-    return STATOR_OK;
-}
-
-/* cast(x, dtype) or cast(x, dtype=dtype): nothing when x has it. Other attributes: the op. */
-static stator_status help_cast(const helper_call *c)
-{
-    stator_dtype dtype = 0;
-    stator_ref x = 0;
-    if (c->n != 2 || (c->node->keys[1] != NULL && strcmp(c->node->keys[1], "dtype") != 0)) {
-        return STATOR_NOT_FOUND;
-    }
-    ST_TRY(dtype_arg(c, 1, &dtype));
-    if (st_xis_number(&c->args[0])) {
-        return help_scalar(c);
-    }
-    ST_TRY(tensor_arg(c, 0, &x));
-    return cast_to(c, x, dtype);
-}
-
-/* Floats narrower than f32 as f32; anything else as it is. */
-static stator_status help_wide(const helper_call *c)
-{
-    stator_ref x = 0;
-    ST_TRY(tensor_arg(c, 0, &x));
-    const stator_dtype dtype = st_xtype(c->e, x)->dtype;
-    const int is_narrow = st_dtype_class(dtype) == STATOR_CLASS_FLOAT && st_dtype_bits(dtype) < 32;
-    return cast_to(c, x, is_narrow ? STATOR_F32 : dtype);
 }
 
 static const helper_row helpers[] = {
@@ -590,14 +456,14 @@ static const helper_row helpers[] = {
     {"reverse", 1, 1, help_reverse},
     {"each", 3, 3, help_each},
     {"fold", 2, 2, help_fold},
-    {"squeeze", 2, 2, help_squeeze},
-    {"unsqueeze", 2, 2, help_unsqueeze},
-    {"zeros_like", 1, 1, help_zeros_like},
-    {"ones_like", 1, 1, help_ones_like},
-    {"full_like", 2, 2, help_full_like},
-    {"scalar", 2, 2, help_scalar},
-    {"cast", 2, 4, help_cast},
-    {"wide", 1, 1, help_wide},
+    {"squeeze", 2, 2, st_help_squeeze},
+    {"unsqueeze", 2, 2, st_help_unsqueeze},
+    {"zeros_like", 1, 1, st_help_zeros_like},
+    {"ones_like", 1, 1, st_help_ones_like},
+    {"full_like", 2, 2, st_help_full_like},
+    {"scalar", 2, 2, st_help_scalar},
+    {"cast", 2, 4, st_help_cast},
+    {"wide", 1, 1, st_help_wide},
 };
 #define HELPERS ((uint32_t)(sizeof helpers / sizeof helpers[0]))
 
@@ -625,7 +491,7 @@ stator_status st_xcall_helper(st_xeval *e, const st_expr_node *node, const st_xv
                               st_xvalue *out)
 {
     const helper_row *row = find_helper(node->text);
-    const helper_call call = {e, node, args, node->n_kids, out};
+    const st_help call = {e, node, args, node->n_kids, out};
     if (row == NULL) {
         return STATOR_NOT_FOUND;
     }
@@ -635,7 +501,7 @@ stator_status st_xcall_helper(st_xeval *e, const st_expr_node *node, const st_xv
                                        : st_xfail(e, node, "%s takes %u to %u arguments, found %u",
                                                   row->name, row->least, row->most, node->n_kids);
     }
-    for (uint32_t i = 0; row->run != help_cast && i < node->n_kids; i++) {
+    for (uint32_t i = 0; row->run != st_help_cast && i < node->n_kids; i++) {
         if (node->keys[i] != NULL) {
             return st_xfail(e, node, "%s takes no attribute '%s'", row->name, node->keys[i]);
         }

@@ -9,84 +9,103 @@
 
 #define MAX_ROUNDS 8u
 
+typedef struct lowering {
+    text_world *w;
+    const stator_graph *from;
+    const stator_graph_view *v;
+    stator_builder *b;
+    stator_ref *map;
+    uint32_t count; /* composites decomposed */
+} lowering;
+
+static stator_status compare_types(const lowering *l, stator_ref old, stator_ref fresh,
+                                   stator_diag **err)
+{
+    const stator_graph_view *bv = st_graph_view(l->b->graph);
+    const stator_type_row *want = stator_value_type(l->v, old);
+    const stator_type_row *got = stator_value_type(bv, fresh);
+    int same = want->dtype == got->dtype && want->rank == got->rank;
+    for (uint32_t d = 0; same && d < want->rank; d++) {
+        same = st_sym_eq(&l->from->module->symtab, stator_dim_at(l->v, want, d),
+                         stator_dim_at(bv, got, d)) == 1;
+    }
+    if (same) {
+        return STATOR_OK;
+    }
+    st_str a, c;
+    st_str_init(&a, &l->w->mem);
+    st_str_init(&c, &l->w->mem);
+    st_module_print_type(l->from->module, stator_value_at(l->v, old)->type, &a);
+    st_module_print_type(l->from->module, stator_value_at(bv, fresh)->type, &c);
+    const stator_status status = st_fail(err, STATOR_INTERNAL, "%s, decomposed %s", a.data, c.data);
+    st_str_deinit(&a);
+    st_str_deinit(&c);
+    return status;
+}
+
+static stator_status lower_node(lowering *l, const stator_node_row *row, const st_op *op,
+                                st_arena *arena, stator_diag **err)
+{
+    stator_ref operands[64], results[8] = {0};
+    stator_attr attrs[32];
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref value = stator_operand(l->v, row, k);
+        operands[k] = value ? l->map[value] : 0;
+    }
+    for (uint32_t a = 0; a < row->attr_count; a++) {
+        ST_TRY(st_attr_from_row(l->v, l->from->module, arena, op->desc.attrs[a].name,
+                                stator_attr_at(l->v, row, a), &attrs[a], err));
+    }
+    const st_decompose_node in = {.op = op,
+                                  .operands = operands,
+                                  .n_operands = row->operand_count,
+                                  .n_attrs = row->attr_count,
+                                  .attrs = attrs,
+                                  .n_results = row->result_count};
+    ST_TRY(st_decompose(l->b, &in, results, err));
+    l->count++;
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        ST_TRY(compare_types(l, row->result_begin + k, results[k], err));
+        l->map[row->result_begin + k] = results[k];
+    }
+    return STATOR_OK;
+}
+
+static stator_status lower_nodes(lowering *l, stator_diag **err)
+{
+    ST_TRY(st_build_clone_inputs(l->b, l->from, l->map, err));
+    for (stator_ref node = 1; node <= l->v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(l->v, node);
+        const st_op *op = st_optable_at(l->from->module->ops, row->op);
+        if ((op->desc.flags & STATOR_OP_COMPOSITE) == 0) {
+            ST_TRY(st_build_clone(l->b, l->from, node, node, l->map, err));
+            continue;
+        }
+        st_arena arena;
+        st_arena_init(&arena, &l->w->mem);
+        const stator_status status = lower_node(l, row, op, &arena, err);
+        st_arena_deinit(&arena);
+        ST_TRY(status);
+    }
+    return st_build_clone_outputs(l->b, l->from, l->map, err);
+}
+
 /* Decomposes every composite of `from` into a new graph of the same module; *out_count: how many.
  * Types of results are compared on the way. */
 static stator_status decompose_all(text_world *w, const stator_graph *from, stator_graph **out,
                                    uint32_t *out_count, stator_diag **err)
 {
-    const stator_graph_view *v = st_graph_view(from);
-    stator_builder *b = NULL;
-    stator_ref *map = st_calloc(&w->mem, v->n_values + 1u, sizeof *map);
-    stator_status status = st_builder_create(from->module, "lower", &b, err);
-    *out_count = 0;
+    lowering l = {.w = w, .from = from, .v = st_graph_view(from)};
+    ST_TRY(st_builder_create(from->module, "lower", &l.b, err));
+    l.map = st_calloc(&w->mem, l.v->n_values + 1u, sizeof *l.map);
+    stator_status status = l.map ? lower_nodes(&l, err) : st_fail_oom(err);
+    st_free(&w->mem, l.map);
+    *out_count = l.count;
     if (status != STATOR_OK) {
-        st_free(&w->mem, map);
+        st_builder_abort(l.b);
         return status;
     }
-    ST_TRY_DONE(st_build_clone_inputs(b, from, map, err));
-    for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        const stator_node_row *row = stator_node_at(v, node);
-        const st_op *op = st_optable_at(from->module->ops, row->op);
-        stator_ref operands[64], results[8] = {0};
-        stator_attr attrs[32];
-        st_arena arena;
-        if ((op->desc.flags & STATOR_OP_COMPOSITE) == 0) {
-            ST_TRY_DONE(st_build_clone(b, from, node, node, map, err));
-            continue;
-        }
-        st_arena_init(&arena, &w->mem);
-        for (uint32_t k = 0; k < row->operand_count; k++) {
-            const stator_ref value = stator_operand(v, row, k);
-            operands[k] = value ? map[value] : 0;
-        }
-        for (uint32_t a = 0; status == STATOR_OK && a < row->attr_count; a++) {
-            status = st_attr_from_row(v, from->module, &arena, op->desc.attrs[a].name,
-                                      stator_attr_at(v, row, a), &attrs[a], err);
-        }
-        const st_decompose_node in = {.op = op,
-                                      .operands = operands,
-                                      .n_operands = row->operand_count,
-                                      .n_attrs = row->attr_count,
-                                      .attrs = attrs,
-                                      .n_results = row->result_count};
-        status = status == STATOR_OK ? st_decompose(b, &in, results, err) : status;
-        st_arena_deinit(&arena);
-        if (status != STATOR_OK) {
-            goto done;
-        }
-        ++*out_count;
-        for (uint32_t k = 0; k < row->result_count; k++) {
-            const stator_graph_view *bv = st_graph_view(b->graph);
-            const stator_type_row *want = stator_value_type(v, row->result_begin + k);
-            const stator_type_row *got = stator_value_type(bv, results[k]);
-            int same = want->dtype == got->dtype && want->rank == got->rank;
-            for (uint32_t d = 0; same && d < want->rank; d++) {
-                same = st_sym_eq(&from->module->symtab, stator_dim_at(v, want, d),
-                                 stator_dim_at(bv, got, d)) == 1;
-            }
-            if (!same) {
-                st_str a, c;
-                st_str_init(&a, &w->mem);
-                st_str_init(&c, &w->mem);
-                st_module_print_type(from->module, stator_value_at(v, row->result_begin + k)->type,
-                                     &a);
-                st_module_print_type(from->module, stator_value_at(bv, results[k])->type, &c);
-                status = st_fail(err, STATOR_INTERNAL, "result %u of %s is %s, decomposed %s", k,
-                                 op->desc.name, a.data, c.data);
-                st_str_deinit(&a);
-                st_str_deinit(&c);
-                goto done;
-            }
-            map[row->result_begin + k] = results[k];
-        }
-    }
-    ST_TRY_DONE(st_build_clone_outputs(b, from, map, err));
-    status = st_builder_finish(b, out, err);
-    b = NULL;
-done:
-    st_builder_abort(b);
-    st_free(&w->mem, map);
-    return status;
+    return st_builder_finish(l.b, out, err);
 }
 
 Test(decompose, types_agree_and_end_in_primitives)

@@ -185,3 +185,111 @@ Test(decompose, narrow_floats_are_widened_once)
     text_graph_free(&g);
     text_world_deinit(&w);
 }
+
+/* ---- ops of libraries ---- */
+
+static stator_status lib_infer(void *self, stator_builder *b, const stator_node_desc *node,
+                               stator_ref *out_types, uint32_t n_types, stator_diag **err)
+{
+    const int64_t *limit = self;
+    if (node->attrs[0].i > *limit) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "test_power: power is above %lld",
+                       (long long)*limit);
+    }
+    for (uint32_t k = 0; k < n_types; k++) {
+        out_types[k] = stator_value_at(st_build_api.view(b), node->operands[0])->type;
+    }
+    return STATOR_OK;
+}
+
+static stator_status lib_decompose(void *self, stator_builder *b, const stator_node_desc *node,
+                                   stator_ref *out_results, stator_diag **err)
+{
+    const char *const names[1] = {"x"};
+    (void)self;
+    return st_build_api.expr(b, "pow(x, power)", 1, names, node->operands, node->attr_count,
+                             node->attrs, 1, out_results, err);
+}
+
+static void check_library(int use_body)
+{
+    static const stator_attr_desc attrs[] = {{.name = "power", .kind = STATOR_ATTR_INT, .i = 2}};
+    text_world w;
+    stator_diag *err = NULL;
+    text_graph g;
+    stator_graph *lower = NULL;
+    uint32_t count = 0;
+    int64_t limit = 5;
+    const stator_oplib_op op = {.desc = {.struct_size = sizeof(stator_op_desc),
+                                         .name = "test_power",
+                                         .operands = "x",
+                                         .results = "y",
+                                         .doc = "x to the power",
+                                         .body = use_body ? "pow(x, power)" : NULL,
+                                         .attrs = attrs,
+                                         .attr_count = 1},
+                                .infer = lib_infer,
+                                .decompose = use_body ? NULL : lib_decompose};
+    const op_sample good = {"f32[3]", "test_power(%a) {power = 3} : f32[3]", NULL, NULL};
+    const op_sample bad = {"f32[3]", "test_power(%a) {power = 9}", NULL, NULL};
+    text_world_init(&w);
+    cr_assert_eq(st_optable_add(&w.ops, &op, &limit, &err), STATOR_OK, "%s", st_diag_text(err));
+    cr_assert_eq(op_sample_read(&w, &good, &g, &err), STATOR_OK, "%s", st_diag_text(err));
+    cr_expect_eq(decompose_all(&w, g.graph, &lower, &count, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
+    cr_expect_eq(count, 1u);
+    text_graph_free(&g);
+    cr_expect_eq(op_sample_read(&w, &bad, &g, &err), STATOR_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(st_diag_text(err), "power is above 5"), "%s", st_diag_text(err));
+    st_diag_release(err);
+    text_world_deinit(&w);
+}
+
+Test(decompose, library_op_with_a_function)
+{
+    check_library(0);
+}
+
+Test(decompose, library_op_with_a_body)
+{
+    check_library(1);
+}
+
+/* ---- failing allocations ---- */
+
+/* Any request for memory may fail: a status, and nothing is left behind. */
+Test(decompose, failing_allocations_are_survived, .timeout = 120)
+{
+    static const char *const ops[] = {"lstm",   "max_pool",    "einsum",
+                                      "resize", "grid_sample", "sdpa"};
+    uint32_t n = 0;
+    const op_sample *samples = op_samples(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        char name[64];
+        int wanted = 0;
+        op_sample_name(&samples[i], name);
+        for (uint32_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
+            wanted = wanted || strcmp(ops[k], name) == 0;
+        }
+        stator_status status = wanted ? STATOR_UNKNOWN : STATOR_OK;
+        for (uint64_t at = 1; status != STATOR_OK; at += 3) {
+            text_world w;
+            text_graph g;
+            stator_diag *err = NULL;
+            stator_graph *lower = NULL;
+            uint32_t count = 0;
+            text_world_init(&w);
+            cr_assert_eq(op_sample_read(&w, &samples[i], &g, &err), STATOR_OK);
+            w.mem.fail_at = w.mem.requests + at;
+            status = decompose_all(&w, g.graph, &lower, &count, &err);
+            w.mem.fail_at = 0;
+            cr_expect(status == STATOR_OK || status == STATOR_RESOURCE_EXHAUSTED ||
+                          status == STATOR_UNIMPLEMENTED || status == STATOR_INVALID_ARGUMENT,
+                      "%s, request %llu: %d %s", name, (unsigned long long)at, status,
+                      st_diag_text(err));
+            st_diag_release(err);
+            text_graph_free(&g);
+            text_world_deinit(&w);
+        }
+    }
+}

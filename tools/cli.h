@@ -93,8 +93,12 @@ int cli_read_npy(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, 
 int cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
                   char *errbuf);
 int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf);
+int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
+                  char *errbuf);
 int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf);
 int cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf);
+int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
+                 char *errbuf);
 /* f32 CxHxW / 255, then (x - mean) / std; channels as the model's input wants them. */
 typedef struct cli_image_norm {
     float mean[4];
@@ -104,6 +108,8 @@ typedef struct cli_image_norm {
 } cli_image_norm;
 int cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli_image_norm *norm,
                  stator_tensor **out_tensor, char *errbuf);
+int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
+                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf);
 /* Test-set folder: input_I.pb or output_I.pb ("input", "output") in order of I. */
 int cli_read_pb_folder(stator_ctx *ctx, const char *dir, const char *prefix, cli_tensors *out,
                        char *errbuf);
@@ -178,13 +184,16 @@ typedef struct cli_compile {
     const char *fuel_scope;
     uint32_t compile_flags; /* more of stator_compile_flag */
 } cli_compile;
-#define CLI_COMPILE_ROWS(c)                                                                        \
-    {"--backend", CLI_TEXT, &(c)->backend, "NAME", "backend (default: highest priority)"},         \
-        {"--mode", CLI_TEXT, &(c)->mode, "MODE", "default, reduce-overhead, max-autotune, ..."},   \
+/* CLI_MODE_ROWS: for commands that name their backends in another way. */
+#define CLI_MODE_ROWS(c)                                                                           \
+    {"--mode", CLI_TEXT, &(c)->mode, "MODE", "default, reduce-overhead, max-autotune, ..."},       \
         {"--backend-option", CLI_LIST, &(c)->options, "K=V", "an option of the backend"},          \
         {"--strict", CLI_FLAG, &(c)->strict, NULL, "nodes left to another backend are an error"},  \
         {"--fallback", CLI_TEXT, &(c)->fallback, "NAME", "use this if the backend is unavailable"}, \
         {NULL, 0, NULL, NULL, NULL}
+#define CLI_COMPILE_ROWS(c)                                                                        \
+    {"--backend", CLI_TEXT, &(c)->backend, "NAME", "backend (default: highest priority)"},         \
+        CLI_MODE_ROWS(c)
 
 /* stator_compile with these flags; prints on failure (status 3) and returns NULL. */
 stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,

@@ -1,0 +1,88 @@
+/* One run of a model in a child process: what bisect is made of. A crash, a hang or an exit of the
+ * backend ends the child alone. The parent never opens a context, so it has no threads to lose. */
+#ifndef STATOR_BISECT_CHILD_H
+#define STATOR_BISECT_CHILD_H
+
+#include "bisect_observe.h"
+
+/* One granted application, as the child wrote it down before it happened. */
+typedef struct bisect_step {
+    uint32_t scope;
+    uint32_t kind; /* stator_fuel_kind */
+    uint64_t n;
+    uint32_t witness;
+    uint32_t reserved;
+    char rule[BISECT_NAME];
+    char pass[BISECT_NAME]; /* "" when no pass asked */
+    char node[BISECT_NAME]; /* imported node it is about, "" unknown */
+} bisect_step;
+
+enum bisect_limit_kind { BISECT_ALL = 0, BISECT_NOTHING = 1, BISECT_UP_TO = 2 };
+
+typedef struct bisect_limit {
+    uint32_t kind;
+    uint32_t scope;
+    uint64_t n; /* UINT64_MAX: to the end of the scope */
+} bisect_limit;
+
+/* The answers of the good backend, mapped from the memory its child wrote them to. */
+typedef struct bisect_reference {
+    DLTensor *tensors;
+    int64_t (*shapes)[STATOR_MAX_RANK];
+    uint32_t count;
+    void *mapping;
+    size_t size;
+} bisect_reference;
+
+/* What all runs share. */
+typedef struct bisect_setup {
+    cli_common common;
+    cli_inputs inputs;
+    cli_compile compile; /* of the bad backend */
+    bisect_tolerance tolerance;
+    const char *path;
+    const char *good, *bad;
+    int64_t timeout_s;
+    bisect_reference want;
+} bisect_setup;
+
+enum bisect_task {
+    BISECT_KEEP = 1,     /* run and keep the answers in setup->want */
+    BISECT_RUN = 2,      /* run and compare with setup->want */
+    BISECT_LIST = 3,     /* the same, and list what was applied */
+    BISECT_OBSERVE = 4,  /* find the first value that differs from the good backend's */
+    BISECT_DESCRIBE = 5  /* name the value `wanted` */
+};
+
+typedef struct bisect_job {
+    uint32_t task;
+    const char *backend;
+    bisect_limit limit;
+    uint32_t wanted; /* OBSERVE, DESCRIBE: a value, or 0 */
+} bisect_job;
+
+enum bisect_verdict {
+    BISECT_AGREES = 1,
+    BISECT_DIFFERS = 2,
+    BISECT_FAILS = 3,   /* compiling or calling gave an error */
+    BISECT_CRASHES = 4, /* a signal, an exit or no answer in time */
+    BISECT_REFUSED = 5  /* it did not come to that: no such model, input, backend or option */
+};
+
+typedef struct bisect_outcome {
+    uint32_t verdict;
+    double max_abs;
+    char code[64]; /* of the error, or of the crash */
+    char message[1024];
+    char hint[512];
+    bisect_place place;
+    bisect_step *steps; /* LIST: sorted by serial */
+    uint32_t n_steps;
+} bisect_outcome;
+
+/* 0 when no child could be made (an error was printed). */
+int bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *out);
+void bisect_outcome_free(bisect_outcome *outcome);
+void bisect_reference_free(bisect_reference *reference);
+
+#endif

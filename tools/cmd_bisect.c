@@ -1,0 +1,123 @@
+/* stator bisect: which stage of a backend makes a model's answer wrong, which single application, which
+ * node. Every run is a child process; see bisect_search.c. */
+#include "bisect_search.h"
+
+#include <string.h>
+
+static void add_text(cJSON *to, const char *key, const char *text) {
+    if (text != NULL && text[0] != '\0') {
+        cJSON_AddStringToObject(to, key, text);
+    } else {
+        cJSON_AddNullToObject(to, key);
+    }
+}
+
+static cJSON *serial_json(const bisect_finding *f) {
+    if (!f->has_serial) {
+        return cJSON_CreateNull();
+    }
+    cJSON *serial = cJSON_CreateObject();
+    cJSON_AddNumberToObject(serial, "scope", f->scope);
+    cJSON_AddNumberToObject(serial, "n", (double)f->n);
+    return serial;
+}
+
+static void print_json(const bisect_finding *f) {
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddBoolToObject(root, "found", f->is_found);
+    add_text(root, "rung", f->rung);
+    add_text(root, "kind", f->kind);
+    add_text(root, "backend", f->backend);
+    add_text(root, "pass", f->pass);
+    add_text(root, "rule", f->rule);
+    cJSON_AddItemToObject(root, "serial", serial_json(f));
+    add_text(root, "node", f->place.node);
+    add_text(root, "value", f->place.name);
+    add_text(root, "origin", f->place.origin);
+    cJSON_AddItemToObject(root, "max_abs_err",
+                          f->has_error ? cli_json_number(f->place.max_abs) : cJSON_CreateNull());
+    add_text(root, "message", f->message);
+    cJSON_AddBoolToObject(root, "vanishes_when_observed", f->is_hidden);
+    cli_print_json(root);
+}
+
+static void print_text(const bisect_setup *setup, const bisect_finding *f) {
+    if (!f->is_found) {
+        (void)printf("%s agrees with %s\n", setup->bad, setup->good);
+        return;
+    }
+    (void)printf("%s changes the answer: a %s", f->rung, f->kind);
+    if (f->pass[0] != '\0') {
+        (void)printf(" in pass '%s'", f->pass);
+    }
+    if (f->rule[0] != '\0') {
+        (void)printf(", rule '%s'", f->rule);
+    }
+    (void)printf("\n");
+    if (f->place.node[0] != '\0') {
+        (void)printf("  node   %s%s%s\n", f->place.node,
+                     f->place.origin[0] != '\0' ? "  from " : "", f->place.origin);
+    }
+    if (f->place.name[0] != '\0') {
+        (void)printf("  value  %s\n", f->place.name);
+    }
+    if (f->has_error) {
+        (void)printf("  max abs error %g\n", f->place.max_abs);
+    }
+    if (f->message[0] != '\0') {
+        (void)printf("  %s\n", f->message);
+    }
+    if (f->is_hidden) {
+        (void)printf("  the difference vanishes when inner values are observed\n");
+    }
+    if (f->has_serial) {
+        (void)printf("  wrong with STATOR_FUEL=%u:%llu, right with STATOR_FUEL=%u:%llu on backend "
+                     "%s\n",
+                     f->scope, (unsigned long long)f->n, f->scope, (unsigned long long)(f->n - 1),
+                     f->backend);
+    }
+}
+
+static int run_bisect(bisect_setup *setup) {
+    bisect_finding finding;
+    const int status = bisect_search(setup, &finding);
+    if (status == CLI_OK && setup->common.json) {
+        print_json(&finding);
+    } else if (status == CLI_OK) {
+        print_text(setup, &finding);
+    }
+    bisect_reference_free(&setup->want);
+    return status;
+}
+
+int cmd_bisect(int argc, char **argv) {
+    bisect_setup s = {.inputs = {.random = -1},
+                      .good = "eager",
+                      .timeout_s = 300,
+                      .tolerance = {.rtol = -1, .atol = -1}};
+    const cli_option own[] = {
+        {"--bad", CLI_TEXT, &s.bad, "BACKEND", "the backend with the wrong answer"},
+        {"--good", CLI_TEXT, &s.good, "BACKEND", "the backend to believe (eager)"},
+        {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a run counts as hung (300)"},
+        {NULL, 0, NULL, NULL, NULL}};
+    const cli_option tolerance[] = {BISECT_TOLERANCE_ROWS(&s.tolerance)};
+    const cli_option inputs[] = {CLI_INPUT_ROWS(&s.inputs)};
+    const cli_option compile[] = {CLI_MODE_ROWS(&s.compile)};
+    const cli_option common[] = {CLI_COMMON_ROWS(&s.common)};
+    const cli_option *const tables[] = {own, tolerance, inputs, compile, common, NULL};
+    const cli_usage usage = {.command = "bisect",
+                             .positional = "MODEL",
+                             .summary = "Finds the pass, rewrite, kernel and node that make a "
+                                        "backend's answer wrong.",
+                             .tables = tables};
+    uint32_t n = 0;
+    const int status = cli_parse(&usage, argc, argv, &s.path, 1, &n);
+    if (status >= 0) {
+        return status;
+    }
+    if (s.bad == NULL || s.timeout_s < 1) {
+        (void)fprintf(stderr, "stator bisect: write --bad BACKEND (and --timeout from 1)\n");
+        return CLI_USAGE;
+    }
+    return run_bisect(&s);
+}

@@ -1,0 +1,218 @@
+/* stator compare: the outputs of two backends, and where they differ the first node at which they part.
+ * The first backend is the one believed. Plugins run in this process. */
+#include "bisect_observe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct compare {
+    cli_common common;
+    cli_inputs inputs;
+    cli_compile compile;
+    bisect_tolerance tolerance;
+    const char *backends;
+    char names[2][64];
+    stator_ctx *ctx;
+    stator_model *model;
+    stator_tensor **in;
+    uint32_t n_in;
+    bisect_results results[2];
+    uint32_t n_out; /* results compared: outputs, and inputs that the call wrote */
+    cli_difference *differences;
+    int ok;
+    bisect_place first;
+    const char *note; /* NULL, or why `first` is absent */
+} compare;
+
+static int split_backends(compare *c) {
+    const char *comma = c->backends != NULL ? strchr(c->backends, ',') : NULL;
+    if (comma == NULL || comma == c->backends || comma[1] == '\0' ||
+        strchr(comma + 1, ',') != NULL) {
+        return 0;
+    }
+    const int a = snprintf(c->names[0], sizeof c->names[0], "%.*s", (int)(comma - c->backends),
+                           c->backends);
+    const int b = snprintf(c->names[1], sizeof c->names[1], "%s", comma + 1);
+    return a < (int)sizeof c->names[0] && b < (int)sizeof c->names[1];
+}
+
+static int run_backend(compare *c, uint32_t i) {
+    stator_function *function =
+        cli_compile_model(c->ctx, c->model, &c->compile, c->names[i], c->common.json);
+    if (function == NULL) {
+        return CLI_FAILED;
+    }
+    const uint32_t n_out = stator_model_output_count(c->model);
+    const int ok = bisect_call(c->ctx, function, c->n_in, c->in, n_out, &c->results[i]);
+    stator_function_destroy(function);
+    return ok ? CLI_OK : cli_fail_ctx(c->ctx, c->common.json);
+}
+
+static int compare_outputs(compare *c) {
+    const bisect_results *good = &c->results[0];
+    const uint32_t count = good->n_out + good->n_in;
+    c->differences = calloc(count + 1u, sizeof *c->differences);
+    if (c->differences == NULL) {
+        return cli_fail(c->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    }
+    c->ok = 1;
+    for (uint32_t k = 0; k < count; k++) {
+        bisect_compare(stator_tensor_view(c->results[1].tensors[k]),
+                       stator_tensor_view(good->tensors[k]), &c->tolerance, &c->differences[k]);
+        c->ok &= c->differences[k].ok;
+    }
+    return CLI_OK;
+}
+
+static void find_first(compare *c) {
+    const bisect_pair pair = {.ctx = c->ctx,
+                              .model = c->model,
+                              .in = c->in,
+                              .n_in = c->n_in,
+                              .good = {.backend = c->names[0], .flags = &c->compile},
+                              .bad = {.backend = c->names[1], .flags = &c->compile},
+                              .tolerance = c->tolerance};
+    bisect_observe(&pair, 0, &c->first);
+    if (!c->first.is_found) {
+        c->note = "the difference vanishes when inner values are observed; try stator bisect";
+    }
+}
+
+/* Row k of the results: an output, or an input that the call left different. NULL: nothing to say. */
+static const char *result_name(const compare *c, uint32_t k) {
+    stator_port_info port = {.struct_size = sizeof port};
+    const uint32_t n_out = c->results[0].n_out;
+    if (k >= n_out) {
+        return !c->differences[k].ok &&
+                       stator_model_input_info(c->model, k - n_out, &port) == STATOR_OK
+                   ? port.name
+                   : NULL;
+    }
+    return stator_model_output_info(c->model, k, &port) == STATOR_OK ? port.name : "";
+}
+
+static cJSON *first_json(const compare *c) {
+    if (!c->first.is_found) {
+        return cJSON_CreateNull();
+    }
+    cJSON *first = cJSON_CreateObject();
+    cJSON_AddStringToObject(first, "node", c->first.node);
+    cJSON_AddStringToObject(first, "value", c->first.name);
+    if (c->first.origin[0] != '\0') {
+        cJSON_AddStringToObject(first, "origin", c->first.origin);
+    } else {
+        cJSON_AddNullToObject(first, "origin");
+    }
+    cJSON_AddItemToObject(first, "max_abs_err", cli_json_number(c->first.max_abs));
+    return first;
+}
+
+static void print_json(const compare *c) {
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddBoolToObject(root, "ok", c->ok);
+    cJSON *outputs = cJSON_AddArrayToObject(root, "outputs");
+    for (uint32_t k = 0; k < c->results[0].n_out + c->results[0].n_in; k++) {
+        const char *name = result_name(c, k);
+        if (name == NULL) {
+            continue;
+        }
+        const cli_difference *d = &c->differences[k];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "name", name);
+        cJSON_AddItemToObject(row, "max_abs_err", cli_json_number(d->max_abs));
+        cJSON_AddItemToObject(row, "max_rel_err", cli_json_number(d->max_rel));
+        cJSON_AddBoolToObject(row, "ok", d->ok);
+        cJSON_AddItemToArray(outputs, row);
+    }
+    cJSON_AddItemToObject(root, "first", first_json(c));
+    if (c->note != NULL) {
+        cJSON_AddStringToObject(root, "note", c->note);
+    } else {
+        cJSON_AddNullToObject(root, "note");
+    }
+    cli_print_json(root);
+}
+
+static void print_text(const compare *c) {
+    for (uint32_t k = 0; k < c->results[0].n_out + c->results[0].n_in; k++) {
+        const char *name = result_name(c, k);
+        const cli_difference *d = &c->differences[k];
+        if (name != NULL) {
+            (void)printf("%-24s %s%s%s  max abs error %g, rel %g\n", name,
+                         d->ok ? "agrees" : "differs in ", d->ok ? "" : d->reason,
+                         k >= c->results[0].n_out ? " (an input that was written)" : "",
+                         d->max_abs, d->max_rel);
+        }
+    }
+    if (c->first.is_found) {
+        (void)printf("first difference: node %s, value %s, max abs error %g%s%s\n", c->first.node,
+                     c->first.name, c->first.max_abs, c->first.origin[0] != '\0' ? ", from " : "",
+                     c->first.origin);
+    } else if (c->note != NULL) {
+        (void)printf("%s\n", c->note);
+    }
+}
+
+static int run_compare(compare *c, const char *path) {
+    if (cli_open(&c->common, &c->ctx) != STATOR_OK ||
+        stator_model_load(c->ctx, path, NULL, &c->model) != STATOR_OK) {
+        return cli_fail_ctx(c->ctx, c->common.json);
+    }
+    if (!cli_load_inputs(c->ctx, c->model, &c->inputs, c->common.json, &c->in, &c->n_in)) {
+        return CLI_FAILED;
+    }
+    int status = run_backend(c, 0);
+    if (status == CLI_OK) {
+        status = run_backend(c, 1);
+    }
+    if (status == CLI_OK) {
+        status = compare_outputs(c);
+    }
+    if (status != CLI_OK) {
+        return status;
+    }
+    if (!c->ok) {
+        find_first(c);
+    }
+    if (c->common.json) {
+        print_json(c);
+    } else {
+        print_text(c);
+    }
+    return c->ok ? CLI_OK : CLI_WRONG;
+}
+
+int cmd_compare(int argc, char **argv) {
+    compare c = {.inputs = {.random = -1}, .tolerance = {.rtol = -1, .atol = -1}};
+    const cli_option own[] = {
+        {"--backends", CLI_TEXT, &c.backends, "A,B", "the backends; A is believed"},
+        {NULL, 0, NULL, NULL, NULL}};
+    const cli_option tolerance[] = {BISECT_TOLERANCE_ROWS(&c.tolerance)};
+    const cli_option inputs[] = {CLI_INPUT_ROWS(&c.inputs)};
+    const cli_option compile[] = {CLI_MODE_ROWS(&c.compile)};
+    const cli_option common[] = {CLI_COMMON_ROWS(&c.common)};
+    const cli_option *const tables[] = {own, tolerance, inputs, compile, common, NULL};
+    const cli_usage usage = {.command = "compare",
+                             .positional = "MODEL",
+                             .summary = "Compares the outputs of two backends and names the first "
+                                        "node where they part.",
+                             .tables = tables};
+    const char *path = NULL;
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status >= 0) {
+        return status;
+    }
+    if (!split_backends(&c)) {
+        (void)fprintf(stderr, "stator compare: write --backends A,B\n");
+        return CLI_USAGE;
+    }
+    status = run_compare(&c, path);
+    bisect_results_free(&c.results[0]);
+    bisect_results_free(&c.results[1]);
+    free(c.differences);
+    cli_free_inputs(c.in, c.n_in);
+    stator_model_destroy(c.model);
+    stator_ctx_destroy(c.ctx);
+    return status;
+}

@@ -191,6 +191,16 @@ static uint32_t make_extremum(st_symtab *tab, uint32_t kind, uint32_t a, uint32_
     const int y_is_const = y.count == 0;
     uint32_t p = st_lin_intern(tab, &x);
     uint32_t q = st_lin_intern(tab, &y);
+    /* Without the common parts ranges may fit 64 bits that did not before. */
+    const int is_min = kind == STATOR_ATOM_MIN;
+    if (p == 0 || q == 0) {
+        return 0;
+    }
+    if (st_sym_le(tab, p, q) == 1 || st_sym_le(tab, q, p) == 1) {
+        const int first = (st_sym_le(tab, p, q) == 1) == is_min;
+        return st_lin_add_sym(tab, &common, first ? p : q, (int64_t)g) ? st_lin_intern(tab, &common)
+                                                                       : 0;
+    }
     if (x_is_const || (p > q && !y_is_const)) { /* the older one first, an integer last */
         const uint32_t t = p;
         p = q;

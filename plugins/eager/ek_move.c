@@ -164,6 +164,102 @@ static void copy_rows(void *job_, int64_t begin, int64_t end)
     }
 }
 
+/* ---- transposing copies, in tiles that stay in the cache ---- */
+
+#define TILE 32
+
+#define TILE_LOOP(T)                                                                               \
+    for (int64_t i = 0; i < rows; i++) {                                                           \
+        for (int64_t k = 0; k < columns; k++) {                                                    \
+            ((T *)(void *)to)[i * to_row + k * to_column] =                                        \
+                ((const T *)(const void *)from)[i + k * from_column];                              \
+        }                                                                                          \
+    }
+
+/* rows by columns elements; the source is dense along the rows. */
+static void copy_tile(char *to, int64_t to_row, int64_t to_column, const char *from,
+                      int64_t from_column, int64_t rows, int64_t columns, uint32_t size)
+{
+    switch (size) {
+    case 1:
+        TILE_LOOP(uint8_t)
+        break;
+    case 2:
+        TILE_LOOP(uint16_t)
+        break;
+    case 4:
+        TILE_LOOP(uint32_t)
+        break;
+    case 8:
+        TILE_LOOP(uint64_t)
+        break;
+    default:
+        TILE_LOOP(wide)
+        break;
+    }
+}
+
+typedef struct tile_job {
+    const ek_copy *m;
+    uint32_t row_axis; /* the source is dense along it */
+    uint32_t column_axis;
+    int64_t tiles; /* of rows */
+} tile_job;
+
+/* Task t: tile t % tiles of the rows at position t / tiles of the other axes. */
+static void copy_tiles(void *job_, int64_t begin, int64_t end)
+{
+    const tile_job *job = job_;
+    const ek_copy *m = job->m;
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t first = t % job->tiles * TILE;
+        int64_t rest = t / job->tiles;
+        int64_t to = first * m->to_strides[job->row_axis];
+        int64_t from = first;
+        for (uint32_t a = m->rank; a-- > 0;) {
+            if (a != job->row_axis && a != job->column_axis) {
+                to += rest % m->sizes[a] * m->to_strides[a];
+                from += rest % m->sizes[a] * m->from_strides[a];
+                rest /= m->sizes[a];
+            }
+        }
+        const int64_t left = m->sizes[job->row_axis] - first;
+        const int64_t rows = left < TILE ? left : TILE;
+        const int64_t all = m->sizes[job->column_axis];
+        const int64_t to_column = m->to_strides[job->column_axis];
+        const int64_t from_column = m->from_strides[job->column_axis];
+        for (int64_t k = 0; k < all; k += TILE) {
+            copy_tile(m->to + (to + k * to_column) * (int64_t)m->size, m->to_strides[job->row_axis],
+                      to_column, m->from + (from + k * from_column) * (int64_t)m->size, from_column,
+                      rows, all - k < TILE ? all - k : TILE, m->size);
+        }
+    }
+}
+
+/* 1 when the target is dense along one axis and the source along another: done in tiles. */
+static int copy_transposing(const ek_call *c, const ek_copy *m)
+{
+    tile_job job = {.m = m, .column_axis = m->rank - 1u};
+    if (m->rank < 2 || m->to_strides[job.column_axis] != 1 ||
+        m->from_strides[job.column_axis] <= 1) {
+        return 0;
+    }
+    while (job.row_axis < job.column_axis && m->from_strides[job.row_axis] != 1) {
+        job.row_axis++;
+    }
+    if (job.row_axis == job.column_axis) {
+        return 0;
+    }
+    job.tiles = (m->sizes[job.row_axis] + TILE - 1) / TILE;
+    int64_t tasks = job.tiles;
+    for (uint32_t a = 0; a < job.column_axis; a++) {
+        tasks *= a == job.row_axis ? 1 : m->sizes[a];
+    }
+    const int64_t work = TILE * m->sizes[job.column_axis];
+    ek_parallel(c, tasks, 16384 / work + 1, copy_tiles, &job);
+    return 1;
+}
+
 void ek_copy_run(const ek_call *c, ek_copy *m)
 {
     for (uint32_t a = 0; a < m->rank; a++) {
@@ -172,6 +268,9 @@ void ek_copy_run(const ek_call *c, ek_copy *m)
         }
     }
     merge_axes(m);
+    if (copy_transposing(c, m)) {
+        return;
+    }
     copy_job job = {.m = m, .inner = 1, .to_step = 1, .from_step = 1};
     int64_t rows = 1;
     if (m->rank > 0) {

@@ -23,6 +23,30 @@ static inline int beats(double b, double a, int want_max, int last)
     return want_max ? (b > a || (last && b == a)) : (b < a || (last && b == a));
 }
 
+/* The axis is the last one: tasks are whole lines. */
+static void arg_f64_line(void *self, int64_t begin, int64_t end)
+{
+    const line_job *job = self;
+    const ek_tensor *in = &job->c->in[0];
+    const int want_max = job->c->op == EAGER_OP_argmax;
+    double x[EK_BLOCK];
+    for (int64_t t = begin; t < end; t++) {
+        double best = 0;
+        int64_t index = -1;
+        for (int64_t a = 0; a < job->size; a += EK_BLOCK) {
+            const int64_t n = job->size - a < EK_BLOCK ? job->size - a : EK_BLOCK;
+            st_load_f64_block(in->dtype, in->data, t * job->size + a, n, x);
+            for (int64_t k = 0; k < n; k++) {
+                if (index < 0 || beats(x[k], best, want_max, job->flag)) {
+                    best = x[k];
+                    index = a + k;
+                }
+            }
+        }
+        ((int64_t *)job->c->out[0].data)[t] = index;
+    }
+}
+
 static void arg_f64(void *self, int64_t begin, int64_t end)
 {
     const line_job *job = self;
@@ -108,7 +132,9 @@ stator_status ek_arg(const ek_call *c, stator_diag **err)
     }
     const int64_t tasks = c->out[0].numel / job.inner * job.blocks;
     const int64_t work = job.size * (job.inner < EK_BLOCK ? job.inner : EK_BLOCK);
-    ek_parallel(c, tasks, 16384 / work + 1, ek_is_float(c->in[0].dtype) ? arg_f64 : arg_i64, &job);
+    stator_range_fn fn = job.inner == 1 ? arg_f64_line : arg_f64;
+    fn = ek_is_float(c->in[0].dtype) ? fn : arg_i64;
+    ek_parallel(c, tasks, 16384 / work + 1, fn, &job);
     return STATOR_OK;
 }
 

@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#define BLOCK 256
+
 /* ---- iota, dims ---- */
 
 typedef struct iota_job {
@@ -19,14 +21,19 @@ static void iota_range(void *self, int64_t begin, int64_t end)
 {
     const iota_job *job = self;
     const ek_tensor *out = &job->c->out[0];
-    const int is_float = ek_is_float(out->dtype);
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t x = i / job->inner % job->size;
-        if (is_float) {
-            st_store_f64(out->dtype, out->data, i, (double)x);
-        } else {
-            st_store_i64(out->dtype, out->data, i, x);
+    int64_t x[BLOCK];
+    int64_t k = begin % job->inner;
+    int64_t number = begin / job->inner % job->size;
+    for (int64_t i = begin; i < end; i += BLOCK) {
+        const int64_t n = end - i < BLOCK ? end - i : BLOCK;
+        for (int64_t e = 0; e < n; e++) {
+            x[e] = number;
+            if (++k == job->inner) {
+                k = 0;
+                number = number + 1 == job->size ? 0 : number + 1;
+            }
         }
+        st_store_i64_block(out->dtype, out->data, i, n, x);
     }
 }
 

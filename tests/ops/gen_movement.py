@@ -42,8 +42,20 @@ for shape, perm in (((2, 3), [1, 0]), ((2, 3, 5), [2, 0, 1]), ((2, 3, 4, 5), [0,
     each(case, shape, lambda i: i.transpose(perm), {"perm": perm})
 case.check([np.array(2.0, np.float32)], np.array(2.0, np.float32), perm=[])
 case.check([np.zeros((0, 3), np.float32)], np.zeros((3, 0), np.float32), perm=[1, 0])
-big = np.arange(96 * 70, dtype=np.int16).reshape(96, 70)
+big = (np.arange(96 * 70) % 10).astype(np.int8).reshape(96, 70)
 case.check([big], big.T, perm=[1, 0])
+shape = (2, 35, 3, 33)  # larger than a tile; a checksum with weights 0, 1, 2, ... stands for all elements
+count = int(np.prod(shape))
+line = case.node("iota", [], {"shape": [count]})[0]
+weights = case.node("cast", [line], {"dtype": "f64"})[0]
+x = case.node("reshape", [case.node("mod", [line, case.const(np.array(7))])[0]], {"shape": list(shape)})[0]
+for dtype in ("f64", "u8", "c128", "f32", "i16"):
+    for perm in ([0, 3, 1, 2], [3, 2, 1, 0], [2, 0, 3, 1]):
+        y = case.node("transpose", [case.node("cast", [x], {"dtype": dtype})[0]], {"perm": perm})[0]
+        y = case.node("reshape", [case.node("cast", [y], {"dtype": "f64"})[0]], {"shape": [count]})[0]
+        want = (np.arange(count) % 7).reshape(shape).transpose(perm).reshape(-1) @ np.arange(count)
+        case.expect(case.node("reduce_sum", [case.node("mul", [y, weights])[0]], {"axes": [0]})[0],
+                    np.array(float(want)))
 case.write(OUT)
 
 case = Case("expand")
@@ -255,6 +267,8 @@ for op, f in {"argmax": np.argmax, "argmin": np.argmin}.items():
                 case.check([x], f(x, axis=axis, keepdims=bool(keep)), axis=axis, keepdims=keep)
             last = x.shape[axis] - 1 - f(np.flip(x, axis), axis=axis)
             case.check([x], last, axis=axis, select_last=1)
+    long = ((np.arange(600) * 37) % 501).astype(np.float32)
+    case.check([long], np.array(f(long)), axis=0)
     x = np.array([1, np.nan, 3, np.nan], np.float32)
     case.check([x], np.array(1), axis=0)
     case.check([x], np.array(3), axis=0, select_last=1)

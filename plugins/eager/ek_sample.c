@@ -1,0 +1,367 @@
+/* grid_sample and roi_align: interpolation at positions the data give, in f64, rounded once.
+ *
+ * grid_sample: a position in [-1, 1] becomes x in pixels; outside the image's border (pixel centres
+ * with align_corners, else pixel edges) border clamps it and reflection mirrors it. Along each axis
+ * x has 1 (nearest), 2 (linear) or 4 (cubic) taps, brought inside in the same way or, with zeros,
+ * left out; the value is the sum over all combinations of taps. The last axis of grid lists the
+ * coordinates in reverse order of the axes. A position that is NaN gives NaN (zeros: 0). Sources:
+ * the text of ONNX GridSample; cubic kernel with a = -0.75, Keys, IEEE TASSP 29(6), 1981. */
+#include "eager.h"
+
+#include <math.h>
+
+#define MAX_AXES 8u
+
+typedef struct loading {
+    const ek_tensor *x;
+    double *out;
+} loading;
+
+static void load_range(void *self, int64_t begin, int64_t end)
+{
+    const loading *l = self;
+    st_load_f64_block(l->x->dtype, l->x->data, begin, end - begin, l->out + begin);
+}
+
+/* An operand as doubles; NULL: out of memory. */
+static double *widened(const ek_call *c, const ek_tensor *x)
+{
+    loading l = {x, ek_scratch(c, x->numel + 1, sizeof(double))};
+    if (l.out != NULL) {
+        ek_parallel(c, x->numel, 65536, load_range, &l);
+    }
+    return l.out;
+}
+
+/* ---- grid_sample ---- */
+
+enum { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC };
+enum { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION };
+
+typedef struct sampler {
+    const ek_call *call;
+    const double *x;
+    uint32_t n; /* spatial axes */
+    int mode, padding, align;
+    int64_t size[MAX_AXES];
+    int64_t channels, plane; /* elements of one channel of x */
+    int64_t points;          /* samples of one image */
+} sampler;
+
+/* The taps of a position along one axis. */
+typedef struct taps {
+    uint32_t n;
+    int64_t index[4]; /* -1: reads 0 */
+    double weight[4];
+} taps;
+
+/* Mirrors v at the borders lo and hi until it lies between them. */
+static double reflect(double v, double lo, double hi)
+{
+    const double range = hi - lo;
+    if (!(range > 0.0)) {
+        return lo;
+    }
+    if (v >= lo && v <= hi) {
+        return v;
+    }
+    const double distance = v < lo ? lo - v : v - hi;
+    const double turns = trunc(distance / range);
+    const double rest = distance - turns * range;
+    const int from_low = (fmod(turns, 2.0) == 0.0) == (v < lo);
+    return from_low ? lo + rest : hi - rest;
+}
+
+static int64_t clamp_index(double i, int64_t n)
+{
+    return !(i > 0.0) ? 0 : i >= (double)(n - 1) ? n - 1 : (int64_t)i;
+}
+
+static double cubic(double d)
+{
+    const double a = -0.75;
+    return d <= 1.0 ? ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
+                    : ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
+}
+
+/* Taps of the grid's coordinate g along an axis of n pixels. */
+static taps find_taps(const sampler *s, double g, int64_t n)
+{
+    const double size = (double)n;
+    const double lo = s->align ? 0.0 : -0.5;
+    const double hi = s->align ? size - 1.0 : size - 0.5;
+    double x = s->align ? (g + 1.0) / 2.0 * (size - 1.0) : ((g + 1.0) * size - 1.0) / 2.0;
+    taps t = {.n = s->mode == MODE_NEAREST ? 1 : s->mode == MODE_LINEAR ? 2 : 4};
+    x = s->mode == MODE_NEAREST ? nearbyint(x) : x; /* halves to even */
+    if (s->padding == PAD_REFLECTION && (x < lo || x > hi)) {
+        x = reflect(x, lo, hi);
+    } else if (s->padding == PAD_BORDER && (x < lo || x > hi)) {
+        x = x < 0.0 ? 0.0 : x > size - 1.0 ? size - 1.0 : x;
+    }
+    const double first = floor(x) - (s->mode == MODE_CUBIC ? 1.0 : 0.0);
+    for (uint32_t k = 0; k < t.n; k++) {
+        const double i = first + (double)k;
+        const double d = fabs(x - i);
+        t.weight[k] = isnan(x)                  ? x
+                      : s->mode == MODE_NEAREST ? 1.0
+                      : s->mode == MODE_LINEAR  ? 1.0 - d
+                                                : cubic(d);
+        t.index[k] = clamp_index(s->padding == PAD_REFLECTION ? reflect(i, lo, hi) : i, n);
+        if (s->padding == PAD_ZEROS && !(i >= 0.0 && i <= size - 1.0)) {
+            t.index[k] = -1;
+        }
+    }
+    return t;
+}
+
+/* The sum over all combinations of taps from axis k on; `at` is the offset of the axes before. */
+static double combine(const sampler *s, const taps *t, uint32_t k, const double *x, int64_t at)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < t[k].n; i++) {
+        if (t[k].index[i] >= 0 && t[k].weight[i] != 0.0) { /* 0 * inf would be NaN */
+            const int64_t here = at * s->size[k] + t[k].index[i];
+            sum += t[k].weight[i] * (k + 1u < s->n ? combine(s, t, k + 1u, x, here) : x[here]);
+        }
+    }
+    return sum;
+}
+
+/* Points [begin, end) over images * samples, all channels. */
+static void sample_range(void *self, int64_t begin, int64_t end)
+{
+    const sampler *s = self;
+    const ek_tensor *grid = &s->call->in[1];
+    const ek_tensor *out = &s->call->out[0];
+    for (int64_t p = begin; p < end; p++) {
+        taps t[MAX_AXES];
+        for (uint32_t k = 0; k < s->n; k++) {
+            const int64_t at = p * s->n + (s->n - 1u - k);
+            t[k] = find_taps(s, st_load_f64(grid->dtype, grid->data, at), s->size[k]);
+        }
+        for (int64_t c = 0; c < s->channels; c++) {
+            const int64_t plane = p / s->points * s->channels + c;
+            st_store_f64(out->dtype, out->data, plane * s->points + p % s->points,
+                         combine(s, t, 0, s->x + plane * s->plane, 0));
+        }
+    }
+}
+
+static stator_status check_grid(const sampler *s, stator_diag **err)
+{
+    const ek_call *c = s->call;
+    const ek_tensor *out = &c->out[0];
+    int fits = c->in[1].dims[0] == c->in[0].dims[0] && out->dims[0] == c->in[0].dims[0] &&
+               out->dims[1] == s->channels && c->in[1].dims[s->n + 1u] == (int64_t)s->n;
+    for (uint32_t k = 0; k < s->n; k++) {
+        fits = fits && out->dims[2u + k] == c->in[1].dims[1u + k];
+    }
+    if (!fits) {
+        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
+                       "x[N, C, spatial] needs grid[N, out.., %u] of the same N", s->n);
+    }
+    if (s->plane == 0) {
+        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "an empty image cannot be sampled");
+    }
+    return STATOR_OK;
+}
+
+stator_status ek_grid_sample(const ek_call *c, stator_diag **err)
+{
+    const ek_tensor *x = &c->in[0];
+    sampler s = {.call = c,
+                 .n = x->rank - 2u,
+                 .mode = ek_str_is(c, STATOR_grid_sample_mode, "nearest")  ? MODE_NEAREST
+                         : ek_str_is(c, STATOR_grid_sample_mode, "linear") ? MODE_LINEAR
+                                                                           : MODE_CUBIC,
+                 .padding = ek_str_is(c, STATOR_grid_sample_padding, "zeros")    ? PAD_ZEROS
+                            : ek_str_is(c, STATOR_grid_sample_padding, "border") ? PAD_BORDER
+                                                                                 : PAD_REFLECTION,
+                 .align = ek_int(c, STATOR_grid_sample_align_corners) != 0,
+                 .channels = x->dims[1],
+                 .plane = ek_product(x->dims, 2, x->rank)};
+    if (s.n > MAX_AXES) {
+        return ek_fail(c, err, STATOR_UNSUPPORTED, "%u spatial axes; 1 to %u are supported", s.n,
+                       MAX_AXES);
+    }
+    if (c->out[0].numel == 0) {
+        return STATOR_OK;
+    }
+    for (uint32_t k = 0; k < s.n; k++) {
+        s.size[k] = x->dims[2u + k];
+    }
+    ST_TRY(check_grid(&s, err));
+    s.points = ek_product(c->out[0].dims, 2, x->rank);
+    s.x = widened(c, x);
+    if (s.x == NULL) {
+        return ek_oom(c, err);
+    }
+    ek_parallel(c, x->dims[0] * s.points, 1 + 1024 / s.channels, sample_range, &s);
+    return STATOR_OK;
+}
+
+/* ---- roi_align ---- */
+
+/* He et al., "Mask R-CNN", 2017, as the text of ONNX RoiAlign has it: each bin of a region is
+ * sampled on a grid of points bilinearly. Points further than one pixel outside count 0, others are
+ * clamped. mode max takes the largest of the four weighted corners of every point, not of the
+ * interpolated values: ONNX's definition by its test data. */
+typedef struct aligner {
+    const ek_call *call;
+    const double *x;
+    int64_t channels, height, width; /* of x */
+    int64_t rows, columns;           /* bins of a region */
+    int64_t sampling;
+    double scale, shift;
+    int is_max;
+} aligner;
+
+typedef struct region {
+    double y, x;         /* begin */
+    double bin_y, bin_x; /* size of a bin */
+    int64_t n_y, n_x;    /* points of a bin */
+} region;
+
+/* The four corners of a point and their weights; 0: the point lies outside. */
+static int corners_of(const aligner *a, double y, double x, int64_t *at, double *weight)
+{
+    if (!(y >= -1.0 && y <= (double)a->height && x >= -1.0 && x <= (double)a->width)) {
+        return 0;
+    }
+    const double cy = y < 0.0 ? 0.0 : y > (double)(a->height - 1) ? (double)(a->height - 1) : y;
+    const double cx = x < 0.0 ? 0.0 : x > (double)(a->width - 1) ? (double)(a->width - 1) : x;
+    const int64_t y0 = (int64_t)cy;
+    const int64_t x0 = (int64_t)cx;
+    const int64_t y1 = y0 + 1 < a->height ? y0 + 1 : y0;
+    const int64_t x1 = x0 + 1 < a->width ? x0 + 1 : x0;
+    const double fy = cy - (double)y0;
+    const double fx = cx - (double)x0;
+    for (int k = 0; k < 4; k++) {
+        at[k] = (k / 2 ? y1 : y0) * a->width + (k % 2 ? x1 : x0);
+        weight[k] = (k / 2 ? fy : 1.0 - fy) * (k % 2 ? fx : 1.0 - fx);
+    }
+    return 1;
+}
+
+static double align_bin(const aligner *a, const region *r, const double *x, int64_t row,
+                        int64_t column)
+{
+    double result = 0.0;
+    for (int64_t p = 0; p < r->n_y * r->n_x; p++) {
+        const double iy = (double)(p / r->n_x) + 0.5;
+        const double ix = (double)(p % r->n_x) + 0.5;
+        int64_t at[4];
+        double weight[4];
+        double value = 0.0;
+        if (corners_of(a, r->y + (double)row * r->bin_y + iy * r->bin_y / (double)r->n_y,
+                       r->x + (double)column * r->bin_x + ix * r->bin_x / (double)r->n_x, at,
+                       weight)) {
+            value = weight[0] * x[at[0]];
+            for (int k = 1; k < 4; k++) {
+                const double w = weight[k] * x[at[k]];
+                value = !a->is_max ? value + w : w > value || isnan(w) ? w : value;
+            }
+        }
+        if (!a->is_max) {
+            result += value;
+        } else if (p == 0 || value > result || isnan(value)) {
+            result = value;
+        }
+    }
+    const int64_t count = r->n_y * r->n_x;
+    return a->is_max || count == 0 ? result : result / (double)count;
+}
+
+static int read_region(const aligner *a, int64_t roi, region *out)
+{
+    const ek_tensor *rois = &a->call->in[1];
+    double box[4]; /* x1, y1, x2, y2 */
+    for (int k = 0; k < 4; k++) {
+        box[k] = st_load_f64(rois->dtype, rois->data, roi * 4 + k) * a->scale - a->shift;
+    }
+    double height = box[3] - box[1];
+    double width = box[2] - box[0];
+    if (a->shift == 0.0) { /* without the half pixel a region has at least one pixel */
+        height = height > 1.0 ? height : 1.0;
+        width = width > 1.0 ? width : 1.0;
+    }
+    *out = (region){box[1], box[0], height / (double)a->rows, width / (double)a->columns, 0, 0};
+    const double n_y = a->sampling > 0 ? (double)a->sampling : ceil(out->bin_y);
+    const double n_x = a->sampling > 0 ? (double)a->sampling : ceil(out->bin_x);
+    if (!(n_y < 65536.0 && n_x < 65536.0)) {
+        return 0;
+    }
+    out->n_y = n_y > 0.0 ? (int64_t)n_y : 0;
+    out->n_x = n_x > 0.0 ? (int64_t)n_x : 0;
+    return 1;
+}
+
+/* Planes [begin, end) over regions * channels. */
+static void align_range(void *self, int64_t begin, int64_t end)
+{
+    const aligner *a = self;
+    const ek_tensor *out = &a->call->out[0];
+    const ek_tensor *batch = &a->call->in[2];
+    for (int64_t plane = begin; plane < end; plane++) {
+        const int64_t roi = plane / a->channels;
+        const int64_t image = st_load_i64(batch->dtype, batch->data, roi);
+        const double *x = a->x + (image * a->channels + plane % a->channels) * a->height * a->width;
+        region r;
+        (void)read_region(a, roi, &r); /* checked before */
+        for (int64_t bin = 0; bin < a->rows * a->columns; bin++) {
+            st_store_f64(out->dtype, out->data, plane * a->rows * a->columns + bin,
+                         align_bin(a, &r, x, bin / a->columns, bin % a->columns));
+        }
+    }
+}
+
+static stator_status check_regions(const aligner *a, stator_diag **err)
+{
+    const ek_call *c = a->call;
+    const int64_t n = c->in[2].numel;
+    if (c->in[1].numel != 4 * n || c->out[0].dims[0] != n || c->out[0].dims[1] != a->channels ||
+        a->height * a->width == 0) {
+        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
+                       "%lld image numbers need rois[%lld, 4] and an image that is not empty",
+                       (long long)n, (long long)n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t image = st_load_i64(c->in[2].dtype, c->in[2].data, i);
+        region r;
+        if (image < 0 || image >= c->in[0].dims[0]) {
+            return ek_fail(c, err, STATOR_OUT_OF_RANGE, "region %lld is in image %lld of %lld",
+                           (long long)i, (long long)image, (long long)c->in[0].dims[0]);
+        }
+        if (!read_region(a, i, &r)) {
+            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
+                           "region %lld needs more than 65535 points a bin or is not finite",
+                           (long long)i);
+        }
+    }
+    return STATOR_OK;
+}
+
+stator_status ek_roi_align(const ek_call *c, stator_diag **err)
+{
+    const ek_tensor *x = &c->in[0];
+    aligner a = {.call = c,
+                 .channels = x->dims[1],
+                 .height = x->dims[2],
+                 .width = x->dims[3],
+                 .rows = c->out[0].dims[2],
+                 .columns = c->out[0].dims[3],
+                 .sampling = ek_int(c, STATOR_roi_align_sampling_ratio),
+                 .scale = ek_float(c, STATOR_roi_align_scale),
+                 .shift = ek_int(c, STATOR_roi_align_half_pixel) != 0 ? 0.5 : 0.0,
+                 .is_max = ek_str_is(c, STATOR_roi_align_mode, "max")};
+    if (c->out[0].numel == 0) {
+        return STATOR_OK;
+    }
+    ST_TRY(check_regions(&a, err));
+    a.x = widened(c, x);
+    if (a.x == NULL) {
+        return ek_oom(c, err);
+    }
+    ek_parallel(c, c->out[0].dims[0] * a.channels, 1, align_range, &a);
+    return STATOR_OK;
+}

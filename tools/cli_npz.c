@@ -11,8 +11,20 @@
 #if ST_HAVE_ZIP
 #include <zip.h>
 
-static int read_member(stator_ctx *ctx, zip_t *archive, zip_uint64_t index, cli_tensors *out,
-                       char *errbuf) {
+/* The whole member and nothing more; the read past its end also checks its sum. */
+static int unpack(zip_t *archive, zip_uint64_t index, char *bytes, uint64_t size) {
+    zip_file_t *file = zip_fopen_index(archive, index, 0);
+    char more = 0;
+    const int ok = file != NULL && zip_fread(file, bytes, size) == (zip_int64_t)size &&
+                   zip_fread(file, &more, 1) == 0;
+    if (file != NULL) {
+        (void)zip_fclose(file);
+    }
+    return ok;
+}
+
+static int read_member(stator_ctx *ctx, zip_t *archive, uint64_t archive_size, zip_uint64_t index,
+                       cli_tensors *out, char *errbuf) {
     zip_stat_t st;
     if (zip_stat_index(archive, index, 0, &st) != 0 || (st.valid & ZIP_STAT_SIZE) == 0 ||
         (st.valid & ZIP_STAT_NAME) == 0 || st.size > MAX_MEMBER_BYTES) {
@@ -21,16 +33,13 @@ static int read_member(stator_ctx *ctx, zip_t *archive, zip_uint64_t index, cli_
         return 0;
     }
     /* Deflate packs at most about 1:1032, so a larger claim is a lie. */
-    if ((st.valid & ZIP_STAT_COMP_SIZE) != 0 && st.size / 1100u > st.comp_size + 64u) {
+    if ((st.valid & ZIP_STAT_COMP_SIZE) == 0 || st.comp_size > archive_size ||
+        st.size / 1100u > st.comp_size + 64u) {
         (void)snprintf(errbuf, ERROR_SIZE, "member '%s' claims an impossible size", st.name);
         return 0;
     }
     char *bytes = malloc(st.size + 1u);
-    zip_file_t *file = bytes != NULL ? zip_fopen_index(archive, index, 0) : NULL;
-    int ok = file != NULL && zip_fread(file, bytes, st.size) == (zip_int64_t)st.size;
-    if (file != NULL) {
-        (void)zip_fclose(file);
-    }
+    int ok = bytes != NULL && unpack(archive, index, bytes, st.size);
     stator_tensor *tensor = NULL;
     char inner[ERROR_SIZE] = "cannot be unpacked";
     ok = ok && cli_parse_npy(ctx, bytes, st.size, &tensor, inner);
@@ -48,20 +57,30 @@ static int read_member(stator_ctx *ctx, zip_t *archive, zip_uint64_t index, cli_
     return cli_tensors_add(out, name, tensor);
 }
 
-int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf) {
-    int code = 0;
-    zip_t *archive = zip_open(path, ZIP_RDONLY, &code);
+static zip_t *open_archive(const void *bytes, uint64_t size, char *errbuf) {
+    zip_error_t error;
+    zip_error_init(&error);
+    zip_source_t *source = zip_source_buffer_create(bytes, size, 0, &error);
+    zip_t *archive =
+        source != NULL ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
     if (archive == NULL) {
-        zip_error_t error;
-        zip_error_init_with_code(&error, code);
-        (void)snprintf(errbuf, ERROR_SIZE, "cannot open '%s': %s", path, zip_error_strerror(&error));
-        zip_error_fini(&error);
+        (void)snprintf(errbuf, ERROR_SIZE, "not a readable .npz: %s", zip_error_strerror(&error));
+        zip_source_free(source);
+    }
+    zip_error_fini(&error);
+    return archive;
+}
+
+int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
+                  char *errbuf) {
+    zip_t *archive = open_archive(bytes, size, errbuf);
+    if (archive == NULL) {
         return 0;
     }
     int ok = 1;
     const zip_int64_t count = zip_get_num_entries(archive, 0);
     for (zip_int64_t i = 0; ok && i < count; i++) {
-        ok = read_member(ctx, archive, (zip_uint64_t)i, out, errbuf);
+        ok = read_member(ctx, archive, size, (zip_uint64_t)i, out, errbuf);
     }
     zip_discard(archive);
     return ok;
@@ -116,10 +135,13 @@ int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf) {
 
 #else
 
-int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf) {
+int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
+                  char *errbuf) {
     (void)ctx;
+    (void)bytes;
+    (void)size;
     (void)out;
-    (void)snprintf(errbuf, ERROR_SIZE, "'%s': built without libzip", path);
+    (void)snprintf(errbuf, ERROR_SIZE, "built without libzip");
     return 0;
 }
 
@@ -130,3 +152,14 @@ int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf) {
 }
 
 #endif
+
+int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf) {
+    void *bytes = NULL;
+    uint64_t size = 0;
+    if (!cli_map_file(path, &bytes, &size, errbuf)) {
+        return 0;
+    }
+    const int ok = cli_parse_npz(ctx, bytes, size, out, errbuf);
+    cli_unmap_file(bytes, size);
+    return ok;
+}

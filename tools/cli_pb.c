@@ -103,35 +103,44 @@ static int convert(stator_ctx *ctx, const Onnx__TensorProto *p, stator_tensor **
     return 1;
 }
 
-int cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf) {
+int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
+                 char *errbuf) {
     *out_tensor = NULL;
-    void *bytes = NULL;
-    uint64_t size = 0;
-    if (!cli_map_file(path, &bytes, &size, errbuf)) {
+    Onnx__TensorProto *p = onnx__tensor_proto__unpack(NULL, size, bytes);
+    if (p == NULL) {
+        (void)snprintf(errbuf, ERROR_SIZE, "not a readable TensorProto");
         return 0;
     }
-    Onnx__TensorProto *p = onnx__tensor_proto__unpack(NULL, size, bytes);
-    int ok = 0;
-    if (p == NULL) {
-        (void)snprintf(errbuf, ERROR_SIZE, "'%s' is no TensorProto", path);
-    } else {
-        ok = convert(ctx, p, out_tensor, errbuf);
-    }
+    const int ok = convert(ctx, p, out_tensor, errbuf);
     onnx__tensor_proto__free_unpacked(p, NULL);
-    cli_unmap_file(bytes, size);
     return ok;
 }
 
 #else
 
-int cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf) {
+int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
+                 char *errbuf) {
     (void)ctx;
+    (void)bytes;
+    (void)size;
     *out_tensor = NULL;
-    (void)snprintf(errbuf, ERROR_SIZE, "'%s': built without protobuf-c", path);
+    (void)snprintf(errbuf, ERROR_SIZE, "built without protobuf-c");
     return 0;
 }
 
 #endif
+
+int cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf) {
+    void *bytes = NULL;
+    uint64_t size = 0;
+    *out_tensor = NULL;
+    if (!cli_map_file(path, &bytes, &size, errbuf)) {
+        return 0;
+    }
+    const int ok = cli_parse_pb(ctx, bytes, size, out_tensor, errbuf);
+    cli_unmap_file(bytes, size);
+    return ok;
+}
 
 /* ---- folders ---- */
 

@@ -1,6 +1,6 @@
 /* Pictures as model inputs, through libpng's simplified API: 8 bits a channel, gray or RGB as the model
  * wants, f32 CxHxW divided by 255, then (x - mean) / std by channel. */
-#include "cli.h"
+#include "cli_npy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +37,43 @@ static int fill(stator_ctx *ctx, const uint8_t *pixels, uint32_t width, uint32_t
     return 1;
 }
 
-int cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli_image_norm *norm,
-                 stator_tensor **out_tensor, char *errbuf) {
-    *out_tensor = NULL;
+/* Deflate packs at most about 1:1032 and a pixel has at least one bit, so that a header that promises
+ * more is a lie and no memory is asked for. */
+static int check_size(const png_image *image, uint64_t file_size, char *errbuf) {
+    const uint64_t pixels = (uint64_t)image->width * image->height;
+    if (pixels > MAX_PIXELS) {
+        (void)snprintf(errbuf, ERROR_SIZE, "the picture has %u x %u pixels, at most 2^26 are taken",
+                       image->width, image->height);
+        return 0;
+    }
+    if (pixels / 8u / 1100u > file_size) {
+        (void)snprintf(errbuf, ERROR_SIZE, "the picture claims %u x %u pixels, its file is too short",
+                       image->width, image->height);
+        return 0;
+    }
+    return 1;
+}
+
+static int decode(stator_ctx *ctx, png_image *image, uint32_t channels, const cli_image_norm *norm,
+                  stator_tensor **out_tensor, char *errbuf) {
+    const png_color black = {0, 0, 0};
+    image->format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+    uint8_t *pixels = malloc(PNG_IMAGE_SIZE(*image) + 1u);
+    int ok = pixels != NULL && png_image_finish_read(image, &black, pixels, 0, NULL);
+    if (!ok) {
+        (void)snprintf(errbuf, ERROR_SIZE, "not a readable PNG: %s",
+                       pixels != NULL ? image->message : "out of memory");
+    } else {
+        ok = fill(ctx, pixels, image->width, image->height, channels, norm, out_tensor, errbuf);
+    }
+    free(pixels);
+    return ok;
+}
+
+int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
+                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf) {
     png_image image;
+    *out_tensor = NULL;
     memset(&image, 0, sizeof image);
     image.version = PNG_IMAGE_VERSION;
     if (channels != 1 && channels != 3) {
@@ -48,41 +81,41 @@ int cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli
                        channels);
         return 0;
     }
-    if (!png_image_begin_read_from_file(&image, path)) {
-        (void)snprintf(errbuf, ERROR_SIZE, "cannot read '%s': %s", path, image.message);
-        return 0;
-    }
-    if ((uint64_t)image.width * image.height > MAX_PIXELS) {
-        (void)snprintf(errbuf, ERROR_SIZE, "'%s' has %u x %u pixels, at most 2^26 are taken", path,
-                       image.width, image.height);
-        png_image_free(&image);
-        return 0;
-    }
-    image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-    uint8_t *pixels = malloc(PNG_IMAGE_SIZE(image) + 1u);
-    const png_color black = {0, 0, 0};
-    int ok = pixels != NULL && png_image_finish_read(&image, &black, pixels, 0, NULL);
+    int ok = png_image_begin_read_from_memory(&image, bytes, size) != 0;
     if (!ok) {
-        (void)snprintf(errbuf, ERROR_SIZE, "cannot read '%s': %s", path,
-                       pixels != NULL ? image.message : "out of memory");
-        png_image_free(&image);
-    } else {
-        ok = fill(ctx, pixels, image.width, image.height, channels, norm, out_tensor, errbuf);
+        (void)snprintf(errbuf, ERROR_SIZE, "not a readable PNG: %s", image.message);
     }
-    free(pixels);
+    ok = ok && check_size(&image, size, errbuf) &&
+         decode(ctx, &image, channels, norm, out_tensor, errbuf);
+    png_image_free(&image);
     return ok;
 }
 
 #else
 
-int cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli_image_norm *norm,
-                 stator_tensor **out_tensor, char *errbuf) {
+int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
+                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf) {
     (void)ctx;
+    (void)bytes;
+    (void)size;
     (void)channels;
     (void)norm;
     *out_tensor = NULL;
-    (void)snprintf(errbuf, ERROR_SIZE, "'%s': built without libpng", path);
+    (void)snprintf(errbuf, ERROR_SIZE, "built without libpng");
     return 0;
 }
 
 #endif
+
+int cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli_image_norm *norm,
+                 stator_tensor **out_tensor, char *errbuf) {
+    void *bytes = NULL;
+    uint64_t size = 0;
+    *out_tensor = NULL;
+    if (!cli_map_file(path, &bytes, &size, errbuf)) {
+        return 0;
+    }
+    const int ok = cli_parse_png(ctx, bytes, size, channels, norm, out_tensor, errbuf);
+    cli_unmap_file(bytes, size);
+    return ok;
+}

@@ -1,0 +1,3 @@
+
+j
+location/etc/passwdp

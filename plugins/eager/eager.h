@@ -193,7 +193,7 @@ static inline uint64_t ek_bytes(uint32_t dtype, int64_t count)
     return ((uint64_t)count * st_dtype_bits(dtype) + 7u) / 8u;
 }
 
-/* ---- what a kernel may ask for (run.c) ---- */
+/* ---- what a kernel may ask for (eager_frame.c) ---- */
 
 /* Uninitialised memory aligned to 64 bytes, given back when the kernel returns and recycled by the
  * executable, so that a warm call allocates nothing. NULL: out of memory (or count * size

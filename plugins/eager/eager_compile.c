@@ -4,34 +4,16 @@
  * In: a graph whose nodes all have a row of kernels.def (the first other one is named).
  * Out: an executable that keeps nothing of the graph but retained constants. Nodes that nothing
  * reads, that have no effect and bind no symbol are left out. */
-#include "eager_plan.h"
+#include "eager_compile.h"
 
 #include <stdio.h>
 
-typedef struct compile_state { /* one compile */
-    eager_inst *inst;
-    eager_exe *exe;
-    const stator_host *host;
-    st_map prog_of_sym; /* sym ref -> program + 1; pools are shared by all regions */
-    stator_diag **err;
-} compile_state;
-
-typedef struct graph_state { /* one graph of it */
-    compile_state *c;
-    const stator_graph *graph;
-    const stator_graph_view *v;
-    eager_plan *plan;
-    const uint8_t *known; /* symbols set before the frame starts, by index */
-    uint8_t *fresh;       /* symbols that this plan binds */
-    uint8_t *is_live;     /* by node */
-} graph_state;
-
-static stator_status no_memory(compile_state *c)
+static stator_status no_memory(eager_compile_state *c)
 {
     return eager_fail(c->inst->self, NULL, c->err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-static void *take(compile_state *c, uint64_t count, uint64_t size)
+static void *take(eager_compile_state *c, uint64_t count, uint64_t size)
 {
     return st_arena_zalloc(&c->exe->arena, count ? count : 1, size);
 }
@@ -87,44 +69,8 @@ int eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stat
 
 /* ---- symbols ---- */
 
-/* Marks in `set` the symbols that a sym is made of. */
-static void mark_symbols(const stator_graph_view *v, stator_ref sym, uint8_t *set)
-{
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    for (uint32_t t = 0; t < row->term_count; t++) {
-        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + t);
-        const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
-        if (atom->kind == STATOR_ATOM_SYMBOL) {
-            set[atom->index] = 1;
-        } else {
-            mark_symbols(v, atom->a, set);
-            mark_symbols(v, atom->b, set);
-        }
-    }
-}
-
-/* The symbol when the sym is exactly one. */
-static int lone_symbol(const stator_graph_view *v, stator_ref sym, uint32_t *out_index)
-{
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    if (row->constant != 0 || row->term_count != 1) {
-        return 0;
-    }
-    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
-    *out_index = atom->index;
-    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL;
-}
-
-static void mark_type(const stator_graph_view *v, const stator_type_row *type, uint8_t *set)
-{
-    for (uint32_t a = 0; a < type->rank; a++) {
-        mark_symbols(v, stator_dim_at(v, type, a), set);
-    }
-}
-
 /* Program of a sym, made once. 0 when memory runs out, else its number + 1. */
-static uint32_t prog_of(compile_state *c, const stator_graph_view *v, stator_ref sym)
+static uint32_t prog_of(eager_compile_state *c, const stator_graph_view *v, stator_ref sym)
 {
     const uint32_t found = st_map_get(&c->prog_of_sym, sym);
     if (found) {
@@ -140,11 +86,11 @@ static uint32_t prog_of(compile_state *c, const stator_graph_view *v, stator_ref
         c->exe->progs.count--;
         return 0;
     }
-    prog->has_symbol = (uint32_t)lone_symbol(v, sym, &prog->symbol);
+    prog->has_symbol = (uint32_t)eager_lone_symbol(v, sym, &prog->symbol);
     return st_map_put(&c->prog_of_sym, sym, c->exe->progs.count) ? c->exe->progs.count : 0;
 }
 
-static stator_status read_symbols(compile_state *c, const stator_graph_view *v)
+static stator_status read_symbols(eager_compile_state *c, const stator_graph_view *v)
 {
     eager_exe *exe = c->exe;
     exe->n_syms = v->n_symbols;
@@ -158,101 +104,9 @@ static stator_status read_symbols(compile_state *c, const stator_graph_view *v)
     return STATOR_OK;
 }
 
-/* Keeps range and divisor of a symbol that is about to be bound. */
-static void note_symbol(graph_state *g, stator_ref sym)
-{
-    uint32_t index;
-    if (!lone_symbol(g->v, sym, &index)) {
-        return;
-    }
-    const stator_sym_row *row = stator_column_at(&g->v->syms, sym);
-    const stator_term_row *term = stator_column_at(&g->v->terms, row->term_begin);
-    const stator_atom_row *atom = stator_column_at(&g->v->atoms, term->atom);
-    g->c->exe->syms[index] = (eager_sym){atom->lo, atom->hi, atom->divisor > 0 ? atom->divisor : 1};
-}
-
-/* ---- which nodes run ---- */
-
-static int is_unbacked(const graph_state *g, stator_ref sym)
-{
-    uint32_t index;
-    if (!lone_symbol(g->v, sym, &index) || g->known[index]) {
-        return 0;
-    }
-    const stator_sym_row *row = stator_column_at(&g->v->syms, sym);
-    const stator_term_row *term = stator_column_at(&g->v->terms, row->term_begin);
-    return (((const stator_atom_row *)stator_column_at(&g->v->atoms, term->atom))->flags & 1u) != 0;
-}
-
-/* Symbols that a node's results bind; 1 when there are any. */
-static int mark_fresh(graph_state *g, const stator_node_row *node)
-{
-    int any = 0;
-    for (uint32_t r = 0; r < node->result_count; r++) {
-        const stator_type_row *type = stator_value_type(g->v, node->result_begin + r);
-        for (uint32_t a = 0; a < type->rank; a++) {
-            const stator_ref dim = stator_dim_at(g->v, type, a);
-            uint32_t index;
-            if (is_unbacked(g, dim) && lone_symbol(g->v, dim, &index) && !g->fresh[index]) {
-                g->fresh[index] = 1;
-                note_symbol(g, dim);
-                any = 1;
-            }
-        }
-    }
-    return any;
-}
-
-static int mark_sym_bind(graph_state *g, const stator_node_row *node)
-{
-    const stator_attr_row *attr = stator_attr_at(g->v, node, STATOR_sym_bind_syms);
-    for (uint32_t i = 0; i < attr->count; i++) {
-        const stator_ref sym = stator_ref_at(g->v, attr->begin + i);
-        uint32_t index;
-        if (lone_symbol(g->v, sym, &index) && !g->known[index]) {
-            g->fresh[index] = 1;
-            note_symbol(g, sym);
-        }
-    }
-    return 1;
-}
-
-static void mark_value(graph_state *g, stator_ref value)
-{
-    if (value) {
-        g->is_live[stator_value_at(g->v, value)->node] = 1;
-    }
-}
-
-static void find_live(graph_state *g)
-{
-    const stator_graph_view *v = g->v;
-    for (uint32_t n = 1; n <= v->n_nodes; n++) {
-        const stator_node_row *node = stator_node_at(v, n);
-        const eager_row *row = &eager_rows[g->c->inst->row_of_op[node->op]];
-        int binds = mark_fresh(g, node);
-        if (row->step_kind == EAGER_STEP_SYM_BIND) {
-            binds |= mark_sym_bind(g, node);
-        }
-        g->is_live[n] = (uint8_t)(binds || (stator_op_at(v, node->op)->flags & STATOR_OP_EFFECT));
-    }
-    for (uint32_t k = 0; k < v->n_outputs; k++) {
-        mark_value(g, stator_output_at(v, k));
-    }
-    for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        mark_value(g, ((const stator_write_back_row *)stator_column_at(&v->write_backs, k))->value);
-    }
-    for (uint32_t n = v->n_nodes; n > 0; n--) {
-        const stator_node_row *node = stator_node_at(v, n);
-        for (uint32_t k = 0; g->is_live[n] && k < node->operand_count; k++) {
-            mark_value(g, stator_operand(v, node, k));
-        }
-    }
-}
-
 /* ---- values ---- */
 
-static stator_status read_value(graph_state *g, uint32_t i, uint32_t *dims_at)
+static stator_status read_value(eager_graph_state *g, uint32_t i, uint32_t *dims_at)
 {
     eager_plan *plan = g->plan;
     const stator_type_row *type = stator_value_type(g->v, i);
@@ -289,10 +143,10 @@ static stator_status read_value(graph_state *g, uint32_t i, uint32_t *dims_at)
 }
 
 /* Is every symbol of the type set before the first step? */
-static uint32_t type_is_early(graph_state *g, uint32_t i, uint8_t *scratch)
+static uint32_t type_is_early(eager_graph_state *g, uint32_t i, uint8_t *scratch)
 {
     memset(scratch, 0, g->v->n_symbols);
-    mark_type(g->v, stator_value_type(g->v, i), scratch);
+    eager_mark_type(g->v, stator_value_type(g->v, i), scratch);
     for (uint32_t s = 0; s < g->v->n_symbols; s++) {
         if (scratch[s] && g->fresh[s]) {
             return 0;
@@ -301,7 +155,7 @@ static uint32_t type_is_early(graph_state *g, uint32_t i, uint8_t *scratch)
     return 1;
 }
 
-static stator_status read_values(graph_state *g)
+static stator_status read_values(eager_graph_state *g)
 {
     eager_plan *plan = g->plan;
     uint32_t dims_at = 0;
@@ -329,7 +183,7 @@ static stator_status read_values(graph_state *g)
 
 /* ---- attributes ---- */
 
-static stator_status read_dims_attr(graph_state *g, const stator_attr_row *row, ek_attr *attr,
+static stator_status read_dims_attr(eager_graph_state *g, const stator_attr_row *row, ek_attr *attr,
                                     const uint32_t **out_progs)
 {
     int64_t *ints = take(g->c, row->count, sizeof *ints);
@@ -352,7 +206,7 @@ static stator_status read_dims_attr(graph_state *g, const stator_attr_row *row, 
     return STATOR_OK;
 }
 
-static stator_status read_list_attr(graph_state *g, const stator_attr_row *row, ek_attr *attr)
+static stator_status read_list_attr(eager_graph_state *g, const stator_attr_row *row, ek_attr *attr)
 {
     int64_t *ints = take(g->c, row->count, sizeof *ints); /* as wide as a double */
     if (!ints) {
@@ -371,7 +225,7 @@ static stator_status read_list_attr(graph_state *g, const stator_attr_row *row, 
     return STATOR_OK;
 }
 
-static stator_status read_attr(graph_state *g, const stator_attr_row *row, ek_attr *attr,
+static stator_status read_attr(eager_graph_state *g, const stator_attr_row *row, ek_attr *attr,
                                const uint32_t **out_progs)
 {
     *attr = (ek_attr){.kind = row->kind, .i = row->i, .f = row->f};
@@ -393,7 +247,7 @@ static stator_status read_attr(graph_state *g, const stator_attr_row *row, ek_at
     }
 }
 
-static stator_status read_attrs(graph_state *g, const stator_node_row *node, eager_step *step)
+static stator_status read_attrs(eager_graph_state *g, const stator_node_row *node, eager_step *step)
 {
     ek_attr *attrs = take(g->c, node->attr_count, sizeof *attrs);
     const uint32_t **progs = take(g->c, node->attr_count, sizeof *progs);
@@ -414,10 +268,11 @@ static stator_status read_attrs(graph_state *g, const stator_node_row *node, eag
 
 /* ---- steps ---- */
 
-static stator_status compile_graph(compile_state *c, const stator_graph *graph,
+static stator_status compile_graph(eager_compile_state *c, const stator_graph *graph,
                                    const uint8_t *known, int is_root, eager_plan **out_plan);
 
-static stator_status compile_regions(graph_state *g, const stator_node_row *node, eager_step *step)
+static stator_status compile_regions(eager_graph_state *g, const stator_node_row *node,
+                                     eager_step *step)
 {
     step->n_regions = node->region_count;
     step->regions = take(g->c, node->region_count, sizeof *step->regions);
@@ -434,7 +289,8 @@ static stator_status compile_regions(graph_state *g, const stator_node_row *node
     return STATOR_OK;
 }
 
-static stator_status read_constant(graph_state *g, const stator_node_row *node, eager_step *step)
+static stator_status read_constant(eager_graph_state *g, const stator_node_row *node,
+                                   eager_step *step)
 {
     eager_exe *exe = g->c->exe;
     const stator_cst_api *cst = g->c->host->cst;
@@ -468,14 +324,14 @@ static stator_status read_constant(graph_state *g, const stator_node_row *node, 
     return STATOR_OK;
 }
 
-static const char *copy_text(graph_state *g, stator_ref string)
+static const char *copy_text(eager_graph_state *g, stator_ref string)
 {
     const char *text = stator_string_at(g->v, string);
     const char *copy = *text ? st_arena_strndup(&g->c->exe->arena, text, strlen(text)) : "";
     return copy ? copy : "";
 }
 
-static stator_status read_step(graph_state *g, const stator_node_row *node, eager_step *step)
+static stator_status read_step(eager_graph_state *g, const stator_node_row *node, eager_step *step)
 {
     const uint32_t place = g->c->inst->row_of_op[node->op];
     step->kind = eager_rows[place].step_kind;
@@ -511,7 +367,7 @@ static stator_status read_step(graph_state *g, const stator_node_row *node, eage
     return node->region_count ? compile_regions(g, node, step) : STATOR_OK;
 }
 
-static stator_status read_steps(graph_state *g)
+static stator_status read_steps(eager_graph_state *g)
 {
     eager_plan *plan = g->plan;
     for (uint32_t n = 1; n <= g->v->n_nodes; n++) {
@@ -541,7 +397,7 @@ static stator_status read_steps(graph_state *g)
 
 /* ---- a graph ---- */
 
-static stator_status read_ends(graph_state *g)
+static stator_status read_ends(eager_graph_state *g)
 {
     eager_plan *plan = g->plan;
     plan->n_inputs = g->v->n_inputs;
@@ -567,25 +423,7 @@ static stator_status read_ends(graph_state *g)
     return STATOR_OK;
 }
 
-/* Symbols of the inputs' types: those that the frame around does not know are bound from the actual
- * shapes when the frame starts. */
-static void read_input_symbols(graph_state *g, uint8_t *known_inside)
-{
-    const stator_graph_view *v = g->v;
-    for (uint32_t i = 1; i <= v->n_inputs; i++) {
-        const stator_type_row *type = stator_value_type(v, i);
-        for (uint32_t a = 0; a < type->rank; a++) {
-            const stator_ref dim = stator_dim_at(v, type, a);
-            uint32_t index;
-            if (lone_symbol(v, dim, &index) && !known_inside[index]) {
-                known_inside[index] = 2;
-                note_symbol(g, dim);
-            }
-        }
-    }
-}
-
-static void list_fresh(graph_state *g, const uint8_t *known_inside)
+static void list_fresh(eager_graph_state *g, const uint8_t *known_inside)
 {
     eager_plan *plan = g->plan;
     for (uint32_t s = 0; s < g->v->n_symbols; s++) {
@@ -595,11 +433,11 @@ static void list_fresh(graph_state *g, const uint8_t *known_inside)
     }
 }
 
-static stator_status compile_graph(compile_state *c, const stator_graph *graph,
+static stator_status compile_graph(eager_compile_state *c, const stator_graph *graph,
                                    const uint8_t *known, int is_root, eager_plan **out_plan)
 {
     const stator_graph_view *v = c->host->ir->view(graph);
-    graph_state g = {.c = c, .graph = graph, .v = v};
+    eager_graph_state g = {.c = c, .graph = graph, .v = v};
     g.plan = take(c, 1, sizeof *g.plan);
     g.fresh = take(c, v->n_symbols, 1);
     g.is_live = take(c, v->n_nodes + 1u, 1);
@@ -608,9 +446,9 @@ static stator_status compile_graph(compile_state *c, const stator_graph *graph,
         return no_memory(c);
     }
     memcpy(known_inside, known, v->n_symbols);
-    read_input_symbols(&g, known_inside);
+    eager_input_symbols(&g, known_inside);
     g.known = known_inside;
-    find_live(&g);
+    eager_find_live(&g);
     ST_TRY(read_ends(&g));
     list_fresh(&g, known_inside);
     ST_TRY(read_values(&g));
@@ -660,7 +498,7 @@ void eager_exe_destroy(eager_exe *exe)
     st_free(mem, exe);
 }
 
-static stator_status compile_root(compile_state *c, const stator_graph *graph)
+static stator_status compile_root(eager_compile_state *c, const stator_graph *graph)
 {
     const stator_graph_view *v = c->host->ir->view(graph);
     ST_TRY(check_accepted(c->inst, v, c->err));
@@ -683,7 +521,7 @@ stator_status eager_compile(eager_inst *inst, const stator_graph *graph, eager_e
 {
     *out_exe = NULL;
     st_mem *mem = &inst->self->mem;
-    compile_state c = {.inst = inst, .host = inst->self->host, .err = err};
+    eager_compile_state c = {.inst = inst, .host = inst->self->host, .err = err};
     c.exe = st_calloc(mem, 1, sizeof *c.exe);
     if (!c.exe) {
         return no_memory(&c);

@@ -208,6 +208,42 @@ int eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stat
 /* Decides the storage of every value, lifetimes and the places in the workspace. */
 stator_status eager_layout(eager_exe *exe, eager_plan *plan, int is_root, stator_diag **err);
 
+/* ---- eager_frame.c ---- */
+
+/* "eager: conv 'layer1/conv' (Conv): <text>", step may be NULL; returns code. */
+stator_status eager_fail(const eager_self *self, const eager_step *step, stator_diag **err,
+                         stator_status code, const char *format, ...) STATOR_PRINTF(5, 6);
+const char *eager_shape_text(const int64_t *dims, uint32_t rank, char *buf, size_t size);
+/* Value of a program of the executable; 0 when it needs a symbol that is not set. */
+int eager_eval(const eager_frame *frame, uint32_t prog, int64_t *out);
+/* Sizes of value v, or one of them. */
+int eager_eval_dims(const eager_frame *frame, uint32_t v, int64_t *out_dims);
+int eager_eval_dim(const eager_frame *frame, uint32_t v, uint32_t axis, int64_t *out);
+/* Attributes of a step whose elements are not all constants, into the frame. */
+stator_status eager_eval_attrs(eager_frame *frame, const eager_step *step, stator_diag **err);
+/* Sets a symbol after checking its range. */
+stator_status eager_set_symbol(eager_frame *frame, const eager_step *step, uint32_t symbol,
+                               int64_t value, stator_diag **err);
+/* Binds the symbols that alone are a size of value v and are not set yet. */
+stator_status eager_bind_dims(eager_frame *frame, const eager_step *step, uint32_t v,
+                              const int64_t *dims, stator_diag **err);
+/* Are these the sizes that the type of v states? Sizes that cannot be evaluated agree. */
+stator_status eager_check_dims(eager_frame *frame, const eager_step *step, uint32_t v,
+                               const int64_t *dims, const char *what, stator_diag **err);
+/* Makes dims the sizes of value v, whose type is not static. */
+stator_status eager_take_dims(eager_frame *frame, const eager_step *step, uint32_t v,
+                              const int64_t *dims, stator_diag **err);
+/* Memory of the caller's output k with these sizes. */
+stator_status eager_caller_output(eager_frame *frame, const eager_step *step, uint32_t k,
+                                  const int64_t *dims, void **out_data, stator_diag **err);
+/* Before a step: sizes and memory of the results that can be computed now. */
+stator_status eager_prepare_results(eager_frame *frame, const eager_step *step, stator_diag **err);
+void eager_give_scratch(eager_frame *frame);
+/* Result k of a step takes over the block of `owned`, or a copy of it. */
+stator_status eager_adopt(eager_frame *frame, const eager_step *step, uint32_t k,
+                          eager_owned *owned, stator_diag **err);
+void eager_give_owned(eager_frame *frame, eager_owned *owned, uint32_t n);
+
 /* ---- eager_run.c ---- */
 
 stator_status eager_exe_run(eager_exe *exe, const stator_call *call, stator_diag **err);
@@ -215,16 +251,6 @@ stator_status eager_exe_run(eager_exe *exe, const stator_call *call, stator_diag
  * to be given back to the pool by the caller (also after a failure). */
 stator_status eager_region_run(eager_frame *parent, const eager_step *step, uint32_t region,
                                const ek_tensor *in, eager_owned *out, stator_diag **err);
-/* Result k of a step takes over the block of `owned`, or a copy of it. */
-stator_status eager_adopt(eager_frame *frame, const eager_step *step, uint32_t k,
-                          eager_owned *owned, stator_diag **err);
-void eager_give_owned(eager_frame *frame, eager_owned *owned, uint32_t n);
-/* Evaluates sizes of value v; 0 when one needs a symbol that is not set. */
-int eager_eval_dims(const eager_frame *frame, uint32_t v, int64_t *out_dims);
-int eager_eval_dim(const eager_frame *frame, uint32_t v, uint32_t axis, int64_t *out);
-/* "eager: conv 'layer1/conv' (Conv): <text>", step may be NULL; returns code. */
-stator_status eager_fail(const eager_self *self, const eager_step *step, stator_diag **err,
-                         stator_status code, const char *format, ...) STATOR_PRINTF(5, 6);
 
 /* ---- eager_shape.c ---- */
 

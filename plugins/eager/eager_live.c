@@ -1,0 +1,153 @@
+/* Symbols and liveness: which symbols a graph binds itself, and which of its nodes have to run.
+ *
+ * In: a graph and the symbols known around it. Out: known and fresh symbols, live nodes. A node is
+ * live when something live reads it, when it has an effect, or when its result binds a symbol. */
+#include "eager_compile.h"
+
+/* ---- symbols ---- */
+
+/* Marks in `set` the symbols that a sym is made of. */
+static void mark_symbols(const stator_graph_view *v, stator_ref sym, uint8_t *set)
+{
+    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    for (uint32_t t = 0; t < row->term_count; t++) {
+        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + t);
+        const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
+        if (atom->kind == STATOR_ATOM_SYMBOL) {
+            set[atom->index] = 1;
+        } else {
+            mark_symbols(v, atom->a, set);
+            mark_symbols(v, atom->b, set);
+        }
+    }
+}
+
+/* The symbol when the sym is exactly one. */
+int eager_lone_symbol(const stator_graph_view *v, stator_ref sym, uint32_t *out_index)
+{
+    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    if (row->constant != 0 || row->term_count != 1) {
+        return 0;
+    }
+    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
+    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
+    *out_index = atom->index;
+    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL;
+}
+
+void eager_mark_type(const stator_graph_view *v, const stator_type_row *type, uint8_t *set)
+{
+    for (uint32_t a = 0; a < type->rank; a++) {
+        mark_symbols(v, stator_dim_at(v, type, a), set);
+    }
+}
+
+/* Keeps range and divisor of a symbol that is about to be bound. */
+static void note_symbol(eager_graph_state *g, stator_ref sym)
+{
+    uint32_t index;
+    if (!eager_lone_symbol(g->v, sym, &index)) {
+        return;
+    }
+    const stator_sym_row *row = stator_column_at(&g->v->syms, sym);
+    const stator_term_row *term = stator_column_at(&g->v->terms, row->term_begin);
+    const stator_atom_row *atom = stator_column_at(&g->v->atoms, term->atom);
+    g->c->exe->syms[index] = (eager_sym){atom->lo, atom->hi, atom->divisor > 0 ? atom->divisor : 1};
+}
+
+/* ---- which nodes run ---- */
+
+static int is_unbacked(const eager_graph_state *g, stator_ref sym)
+{
+    uint32_t index;
+    if (!eager_lone_symbol(g->v, sym, &index) || g->known[index]) {
+        return 0;
+    }
+    const stator_sym_row *row = stator_column_at(&g->v->syms, sym);
+    const stator_term_row *term = stator_column_at(&g->v->terms, row->term_begin);
+    return (((const stator_atom_row *)stator_column_at(&g->v->atoms, term->atom))->flags & 1u) != 0;
+}
+
+/* Symbols that a node's results bind; 1 when there are any. */
+static int mark_fresh(eager_graph_state *g, const stator_node_row *node)
+{
+    int any = 0;
+    for (uint32_t r = 0; r < node->result_count; r++) {
+        const stator_type_row *type = stator_value_type(g->v, node->result_begin + r);
+        for (uint32_t a = 0; a < type->rank; a++) {
+            const stator_ref dim = stator_dim_at(g->v, type, a);
+            uint32_t index;
+            if (is_unbacked(g, dim) && eager_lone_symbol(g->v, dim, &index) && !g->fresh[index]) {
+                g->fresh[index] = 1;
+                note_symbol(g, dim);
+                any = 1;
+            }
+        }
+    }
+    return any;
+}
+
+static int mark_sym_bind(eager_graph_state *g, const stator_node_row *node)
+{
+    const stator_attr_row *attr = stator_attr_at(g->v, node, STATOR_sym_bind_syms);
+    for (uint32_t i = 0; i < attr->count; i++) {
+        const stator_ref sym = stator_ref_at(g->v, attr->begin + i);
+        uint32_t index;
+        if (eager_lone_symbol(g->v, sym, &index) && !g->known[index]) {
+            g->fresh[index] = 1;
+            note_symbol(g, sym);
+        }
+    }
+    return 1;
+}
+
+static void mark_value(eager_graph_state *g, stator_ref value)
+{
+    if (value) {
+        g->is_live[stator_value_at(g->v, value)->node] = 1;
+    }
+}
+
+void eager_find_live(eager_graph_state *g)
+{
+    const stator_graph_view *v = g->v;
+    for (uint32_t n = 1; n <= v->n_nodes; n++) {
+        const stator_node_row *node = stator_node_at(v, n);
+        const eager_row *row = &eager_rows[g->c->inst->row_of_op[node->op]];
+        int binds = mark_fresh(g, node);
+        if (row->step_kind == EAGER_STEP_SYM_BIND) {
+            binds |= mark_sym_bind(g, node);
+        }
+        g->is_live[n] = (uint8_t)(binds || (stator_op_at(v, node->op)->flags & STATOR_OP_EFFECT));
+    }
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        mark_value(g, stator_output_at(v, k));
+    }
+    for (uint32_t k = 0; k < v->n_write_backs; k++) {
+        mark_value(g, ((const stator_write_back_row *)stator_column_at(&v->write_backs, k))->value);
+    }
+    for (uint32_t n = v->n_nodes; n > 0; n--) {
+        const stator_node_row *node = stator_node_at(v, n);
+        for (uint32_t k = 0; g->is_live[n] && k < node->operand_count; k++) {
+            mark_value(g, stator_operand(v, node, k));
+        }
+    }
+}
+
+/* Symbols of the inputs' types: those that the frame around does not know are bound from the actual
+ * shapes when the frame starts. */
+void eager_input_symbols(eager_graph_state *g, uint8_t *known_inside)
+{
+    const stator_graph_view *v = g->v;
+    for (uint32_t i = 1; i <= v->n_inputs; i++) {
+        const stator_type_row *type = stator_value_type(v, i);
+        for (uint32_t a = 0; a < type->rank; a++) {
+            const stator_ref dim = stator_dim_at(v, type, a);
+            uint32_t index;
+            if (eager_lone_symbol(v, dim, &index) && !known_inside[index]) {
+                known_inside[index] = 2;
+                note_symbol(g, dim);
+            }
+        }
+    }
+}

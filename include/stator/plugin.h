@@ -612,8 +612,16 @@ typedef const stator_plugin *(*stator_plugin_query_fn)(const stator_host *host,
                             "\",\"version\":\"" version_ "\",\"triple\":\"" STATOR_TRIPLE           \
                             "\",\"sanitizer\":\"" STATOR_SANITIZER "\"" json_members "}")
 
+/* A note has no room for the red zones that clang's sanitizers put around variables. */
+#if defined(__clang__)
+#define STATOR_NOTE_PLAIN __attribute__((no_sanitize("address")))
+#else
+#define STATOR_NOTE_PLAIN
+#endif
+
 #define STATOR_PLUGIN_NOTE_TEXT(text_)                                                             \
-    __attribute__((section(".note.stator"), used, aligned(4))) static const struct {               \
+    __attribute__((section(".note.stator"), used, aligned(4))) STATOR_NOTE_PLAIN                   \
+    static const struct {                                                                          \
         uint32_t name_size, desc_size, type;                                                       \
         char name[8];                                                                              \
         char desc[(sizeof(text_) + 3u) & ~3u];                                                     \

@@ -452,7 +452,7 @@ static int content_equal(void *self, uint32_t id)
     stator_blob *blob = st_module_blob_at(k->m, id);
     const void *data = NULL;
     return st_blob_size(blob) == k->n && st_blob_get(blob, &data, NULL) == STATOR_OK &&
-           memcmp(data, k->data, k->n) == 0;
+           (k->n == 0 || memcmp(data, k->data, k->n) == 0);
 }
 
 /* Small bytes in memory are interned by content; a file's are not read for that. */

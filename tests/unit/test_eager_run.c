@@ -1,10 +1,9 @@
 /* The executor of the reference backend: control flow, sizes known only while running, aliases,
- * write-backs, errors, concurrent calls, and what a call costs. */
+ * errors, failing memory, and what a call costs. test_eager_threads.c has many callers. */
 #include "core/base/threads.h"
 #include "tests/unit/support_run.h"
 
 #include <criterion/criterion.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,64 +310,7 @@ Test(eager_run, errors_name_the_node)
                    STATOR_RESOURCE_EXHAUSTED, "");
 }
 
-/* ---- many callers, and the cost of one call ---- */
-
-typedef struct caller {
-    stator_ctx *ctx;
-    stator_function *f;
-    int wrong;
-} caller;
-
-static void *call_many(void *arg)
-{
-    caller *c = arg;
-    for (int64_t k = 0; k < 50; k++) {
-        float data[64];
-        const int64_t n = k % 31 + 1;
-        const int64_t shape[] = {n, 2};
-        for (int i = 0; i < 64; i++) {
-            data[i] = (float)(i + k);
-        }
-        stator_tensor *x = run_tensor(c->ctx, STATOR_F32, 2, shape, data);
-        stator_tensor *y;
-        if (call1(c->f, x, &y) != STATOR_OK) {
-            c->wrong++;
-        } else {
-            float sum = 0;
-            for (int64_t i = 0; i < 2 * n; i++) {
-                sum += data[i] * 2;
-            }
-            c->wrong += ((float *)stator_tensor_data(y))[0] != sum;
-            stator_tensor_release(y);
-        }
-        stator_tensor_release(x);
-    }
-    return NULL;
-}
-
-Test(eager_run, eight_callers)
-{
-    static const char text[] = "stir 1\nsym N in [1, 64]\ngraph @m(%x: f32[N, 2]) {\n"
-                               "  %1 = add(%x, %x)\n"
-                               "  %2 = transpose(%1) {perm = [1, 0]}\n"
-                               "  %3 = reduce_sum(%2) {axes = [0, 1]}\n"
-                               "  return %3\n}\n";
-    stator_ctx *ctx = run_context();
-    caller c[8];
-    pthread_t threads[8];
-    stator_function *f = run_compile(ctx, "eager", text, "callers");
-    cr_assert_not_null(f);
-    for (int i = 0; i < 8; i++) {
-        c[i] = (caller){ctx, f, 0};
-        cr_assert_eq(pthread_create(&threads[i], NULL, call_many, &c[i]), 0);
-    }
-    for (int i = 0; i < 8; i++) {
-        (void)pthread_join(threads[i], NULL);
-        cr_expect_eq(c[i].wrong, 0);
-    }
-    stator_function_destroy(f);
-    stator_ctx_destroy(ctx);
-}
+/* ---- memory, and the cost of one call ---- */
 
 typedef struct counted { /* an application's allocator */
     uint64_t requests;
@@ -508,7 +450,7 @@ static int try_everything(counted *c)
     return worked;
 }
 
-Test(eager_run, every_allocation_may_fail, .timeout = 120)
+Test(eager_run, every_allocation_may_fail)
 {
     counted c = {0, 0, 0};
     cr_assert(try_everything(&c));

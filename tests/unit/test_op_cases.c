@@ -61,12 +61,12 @@ static void run_all(const char *backend, double slack)
     cr_assert_eq(failed, 0, "%d of %d case files differ on %s", failed, n, backend);
 }
 
-Test(op_cases, eager, .timeout = 120)
+Test(op_cases, eager)
 {
     run_all("eager", 0);
 }
 
-Test(op_cases, aot_eager, .timeout = 240)
+Test(op_cases, aot_eager)
 {
     run_all("aot_eager", 4);
 }

@@ -51,6 +51,19 @@ static stator_ref dft(ox_node *n, stator_ref x, uint32_t axis, stator_ref length
                        OX_A_INT("inverse", inverse), OX_A_INT("onesided", onesided)));
 }
 
+/* A one-sided spectrum is defined for real input alone: a last axis of unknown size is 1 then. */
+static stator_ref real_input(ox_node *n, stator_ref x)
+{
+    stator_ref dims[STATOR_MAX_RANK];
+    int64_t known;
+    const uint32_t rank = ox_dims(n, x, dims);
+    if (!ox_ok(n) || rank == 0 || ox_sym_const(n, dims[rank - 1u], &known)) {
+        return x;
+    }
+    dims[rank - 1u] = ox_sym(n, 1);
+    return ox_reshape(n, x, rank, dims);
+}
+
 /* x cut or zero-padded to `size` along an axis. */
 static stator_ref fit_axis(ox_node *n, stator_ref x, uint32_t axis, stator_ref size)
 {
@@ -89,9 +102,9 @@ static stator_ref inverse_real(ox_node *n, stator_ref x, uint32_t axis, stator_r
 
 void ox_dft(ox_node *n)
 {
-    const stator_ref x = ox_need(n, 0);
     const int inverse = ox_attr_int(n, "inverse", 0) != 0;
     const int onesided = ox_attr_int(n, "onesided", 0) != 0;
+    const stator_ref x = onesided && !inverse ? real_input(n, ox_need(n, 0)) : ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     int64_t given = n->version < 20 ? ox_attr_int(n, "axis", 1) : -2;
     if (n->version >= 20 && ox_in(n, 2) != 0) {
@@ -130,9 +143,9 @@ static stator_ref frame_length(ox_node *n, stator_ref signal)
 
 void ox_stft(ox_node *n)
 {
-    const stator_ref signal = ox_need(n, 0);
-    const int64_t step = ox_need_int(n, ox_need(n, 1), "the frame step");
     const int onesided = ox_attr_int(n, "onesided", 1) != 0;
+    const stator_ref signal = onesided ? real_input(n, ox_need(n, 0)) : ox_need(n, 0);
+    const int64_t step = ox_need_int(n, ox_need(n, 1), "the frame step");
     const stator_ref length = frame_length(n, signal);
     ox_check_rank(n, signal, 3, 3, "the signal");
     if (!ox_ok(n) || step < 1) {

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# What the machine lacks is named: a plugin whose library is missing and one whose device is, with its
+# state; a machine without backends is status 3. The JSON has a row a check.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+
+"$STATOR" doctor >"$work/plain" || fail "status $?"
+has "$work/plain" '^(ok|limited) +OpenBLAS '
+has "$work/plain" '^ok +plugins +[0-9]+ found'
+has "$work/plain" '^(ok|limited) +python3 '
+has "$work/plain" '^(ok|limited) +huge pages '
+
+mkdir "$work/plugins"
+chmod 755 "$work" "$work/plugins"
+for mutant in needs_soname needs_device; do
+    install -m 644 "$STATOR_BUILD/tests/mutants/$mutant.so" "$work/plugins/"
+done
+"$STATOR" doctor --plugin-dir "$work/plugins" >"$work/lacking" || fail "status $?"
+has "$work/lacking" '^missing +backend needs_soname MISSING_DEPENDENCY: the library libstator_test_absent'
+has "$work/lacking" '^limited +backend needs_device NO_DEVICE: '
+
+"$STATOR" doctor --json --plugin-dir "$work/plugins" >"$work/json" || fail "status $?"
+has "$work/json" '"checks":'
+has "$work/json" '"packages":'
+has "$work/json" '"name":.*"backend needs_soname"'
+echo ok

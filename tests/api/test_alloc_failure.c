@@ -1,7 +1,7 @@
 /* The n-th allocation fails, for every n until none fails any more: loading, compiling and running each
  * end with RESOURCE_EXHAUSTED (or succeed), lose no memory, and work again afterwards. Over a text model
  * with control flow, and the digits model through the onnx frontend. */
-#include "check.h"
+#include "api_check.h"
 
 static const char loop_text[] =
     "stir 1\n"

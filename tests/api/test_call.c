@@ -1,6 +1,6 @@
 /* Calling compiled functions: symbolic sizes, wrong inputs, outputs in place, bound calls, DLPack in and
  * out, write-backs, and that nothing stays allocated. */
-#include "check.h"
+#include "api_check.h"
 
 static const char add_text[] = "stir 1\n"
                                "sym N in [1, 64]\n"

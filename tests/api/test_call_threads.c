@@ -1,7 +1,7 @@
 /* Threads: eight callers of one function with different sizes, while others load, compile and run models
  * of their own in the same context. Each result is compared with what one thread computed on the same
  * backend. */
-#include "check.h"
+#include "api_check.h"
 
 #include <pthread.h>
 

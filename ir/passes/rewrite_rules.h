@@ -1,7 +1,7 @@
 /* The rules of rules.def that are C functions (rules.c). Each returns 1 with m->out set, 0 when it
  * does not apply. */
-#ifndef STATOR_PASSES_RULES_H
-#define STATOR_PASSES_RULES_H
+#ifndef STATOR_PASSES_REWRITE_RULES_H
+#define STATOR_PASSES_REWRITE_RULES_H
 
 #include "ir/passes/rewrite.h"
 

@@ -1,6 +1,6 @@
 /* CHECK for API test programs: prints the place and ends the program with status 1. */
-#ifndef STATOR_TEST_CHECK_H
-#define STATOR_TEST_CHECK_H
+#ifndef STATOR_TEST_API_CHECK_H
+#define STATOR_TEST_API_CHECK_H
 
 #include <stator/inspect.h>
 #include <stdio.h>

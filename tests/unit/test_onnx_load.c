@@ -327,6 +327,76 @@ Test(onnx_load, external_data_and_its_limits)
     cr_assert_eq(system(path), 0);
 }
 
+/* ---- a model larger than the memory that may be used ---- */
+
+#define BIG_ELEMENTS (INT64_C(1) << 28) /* 1 GiB of f32 */
+
+static void put_varint(onnx_bytes *b, uint64_t value)
+{
+    uint8_t byte;
+    for (; value > 0x7fu; value >>= 7) {
+        byte = (uint8_t)(value | 0x80u);
+        onnx_raw(b, &byte, 1);
+    }
+    byte = (uint8_t)value;
+    onnx_raw(b, &byte, 1);
+}
+
+/* A file whose one weight is a hole of 1 GiB at its end: x * w. */
+static void put_big_file(const char *path)
+{
+    const int64_t dims[1] = {BIG_ELEMENTS};
+    onnx_bytes graph = {0}, tensor = {0}, model = {0}, set = {0};
+    const uint64_t data = (uint64_t)BIG_ELEMENTS * 4u;
+    onnx_int(&tensor, 1, BIG_ELEMENTS);
+    onnx_int(&tensor, 2, ONNX_FLOAT);
+    onnx_text(&tensor, 8, "w");
+    put_varint(&tensor, 9u << 3 | 2u);
+    put_varint(&tensor, data);
+    onnx_input(&graph, "x", ONNX_FLOAT, 1, dims);
+    onnx_node(&graph, "Mul", "x,w", "y", NULL);
+    onnx_output(&graph, "y", ONNX_FLOAT);
+    put_varint(&graph, 5u << 3 | 2u);
+    put_varint(&graph, tensor.size + data);
+    onnx_raw(&graph, tensor.data, tensor.size);
+    onnx_int(&model, 1, 10);
+    onnx_int(&set, 2, 13);
+    onnx_message(&model, 8, &set);
+    put_varint(&model, 7u << 3 | 2u);
+    put_varint(&model, graph.size + data);
+    onnx_raw(&model, graph.data, graph.size);
+    put_file(path, model.data, model.size);
+    cr_assert_eq(truncate(path, (off_t)(model.size + data)), 0);
+    onnx_free(&tensor);
+    onnx_free(&graph);
+    onnx_free(&model);
+}
+
+Test(onnx_load, one_gigabyte_under_a_limit_of_256_mebibytes)
+{
+    char path[] = "/tmp/stator-onnx-XXXXXX";
+    const char *const dirs[1] = {ST_TEST_BUILD "/lib/stator/plugins-1"};
+    const stator_ctx_options options = {.struct_size = sizeof options,
+                                        .flags = STATOR_CTX_NO_ENV,
+                                        .plugin_dirs = dirs,
+                                        .plugin_dir_count = 1,
+                                        .memory_limit_bytes = UINT64_C(256) << 20};
+    const stator_load_options how = {.struct_size = sizeof how, .frontend = "onnx"};
+    stator_mem_stats stats = {.struct_size = sizeof stats};
+    stator_ctx *ctx = NULL;
+    stator_model *model = NULL;
+    close(mkstemp(path));
+    put_big_file(path);
+    cr_assert_eq(stator_ctx_create(&options, &ctx), STATOR_OK);
+    cr_assert_eq(stator_model_load(ctx, path, &how, &model), STATOR_OK, "%s",
+                 stator_ctx_error_text(ctx));
+    stator_ctx_mem_stats(ctx, &stats);
+    cr_assert_lt(stats.peak_bytes, UINT64_C(16) << 20);
+    stator_model_destroy(model);
+    stator_ctx_destroy(ctx);
+    unlink(path);
+}
+
 /* ---- memory that runs out ---- */
 
 typedef struct failing {

@@ -371,16 +371,61 @@ static stator_status copy_shared_outputs(st_call_state *state, stator_diag **err
     return STATOR_OK;
 }
 
+static int is_written(const st_program *p, uint32_t slot) {
+    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+        if (p->write_backs[k].input == slot) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Inputs that are read by one write-back and written by another (x and y swap) are copied first, into
+ * copies[k]; their slots then show the copies. */
+static stator_status keep_sources(st_call_state *state, void **copies, stator_diag **err) {
+    const st_program *p = state->program;
+    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+        DLTensor *source = &state->slots[p->write_backs[k].slot];
+        uint64_t count = 0, bytes = 0;
+        if (p->write_backs[k].slot >= p->n_in || !is_written(p, p->write_backs[k].slot)) {
+            continue;
+        }
+        if (!st_numel(source->shape, (uint32_t)source->ndim, &count) ||
+            !st_dtype_bytes(st_dtype_from_dl(source->dtype), count, &bytes) ||
+            (copies[k] = st_alloc(p->mem, bytes, 16)) == NULL) {
+            return st_fail_oom(err);
+        }
+        memcpy(copies[k], source->data, bytes);
+        source->data = copies[k];
+    }
+    return STATOR_OK;
+}
+
 /* In-place updates reach the caller's buffers once everything has been read. */
 static stator_status write_back(st_call_state *state, const DLTensor *in, stator_diag **err) {
     const st_program *p = state->program;
-    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+    if (p->n_write_backs == 0) {
+        return STATOR_OK;
+    }
+    void **copies = st_calloc(p->mem, p->n_write_backs, sizeof *copies);
+    if (copies == NULL) {
+        return st_fail_oom(err);
+    }
+    stator_status status = keep_sources(state, copies, err);
+    for (uint32_t k = 0; k < p->n_write_backs && status == STATOR_OK; k++) {
         const st_slot_write *w = &p->write_backs[k];
         const DLTensor *target = &in[w->input];
-        ST_TRY(check_given(target, &state->slots[w->slot], w->input, err));
-        st_tensor_copy_dense(&state->slots[w->slot], (char *)target->data + target->byte_offset);
+        status = check_given(target, &state->slots[w->slot], w->input, err);
+        if (status == STATOR_OK) {
+            st_tensor_copy_dense(&state->slots[w->slot],
+                                 (char *)target->data + target->byte_offset);
+        }
     }
-    return STATOR_OK;
+    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+        st_free(p->mem, copies[k]);
+    }
+    st_free(p->mem, copies);
+    return status;
 }
 
 stator_status st_program_run(st_program *p, st_call_state *state, const DLTensor *in,

@@ -310,6 +310,53 @@ Test(eager_run, errors_name_the_node)
                    STATOR_RESOURCE_EXHAUSTED, "");
 }
 
+/* ---- writing into inputs ---- */
+
+static void check_writes(const char *backend, const char *text)
+{
+    stator_ctx *ctx = run_context();
+    stator_function *f = run_compile(ctx, backend, text, "writes");
+    cr_assert_not_null(f);
+    const int64_t shape[] = {2};
+    const float a[] = {1, 2};
+    const float b[] = {10, 20};
+    stator_tensor *in[2] = {run_tensor(ctx, STATOR_F32, 1, shape, a),
+                            run_tensor(ctx, STATOR_F32, 1, shape, b)};
+    stator_tensor *y = NULL;
+    cr_assert_eq(stator_call_tensors(f, 2, in, 1, &y), STATOR_OK, "%s",
+                 stator_ctx_error_text(ctx));
+    cr_expect_eq(((float *)stator_tensor_data(y))[1], 22.0f, "%s: sum", backend);
+    cr_expect_eq(((float *)stator_tensor_data(in[0]))[1], 20.0f, "%s: x", backend);
+    cr_expect_eq(((float *)stator_tensor_data(in[1]))[1], 2.0f, "%s: y", backend);
+    stator_tensor_release(y);
+    stator_tensor_release(in[0]);
+    stator_tensor_release(in[1]);
+    stator_function_destroy(f);
+    stator_ctx_destroy(ctx);
+}
+
+Test(eager_run, inputs_may_swap)
+{
+    static const char text[] = "stir 1\ngraph @m(%x: f32[2], %y: f32[2]) {\n"
+                               "  %1 = add(%x, %y)\n"
+                               "  write %x = %y\n  write %y = %x\n  return %1\n}\n";
+    check_writes("eager", text);
+    check_writes("aot_eager", text);
+}
+
+Test(eager_run, assign_writes_in_order)
+{
+    static const char text[] = "stir 1\ngraph @m(%x: f32[2], %y: f32[2]) {\n"
+                               "  %0 = constant {value = f32[2] {0.0, 0.0}}\n"
+                               "  %1 = add(%x, %0)\n"
+                               "  %2 = assign(%x, %y)\n"
+                               "  %3 = add(%2, %1)\n"
+                               "  %4 = assign(%y, %1)\n"
+                               "  return %3\n}\n";
+    check_writes("eager", text);
+    check_writes("aot_eager", text);
+}
+
 /* ---- memory, and the cost of one call ---- */
 
 typedef struct counted { /* an application's allocator */

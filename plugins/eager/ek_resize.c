@@ -257,6 +257,15 @@ typedef struct weighted_pass {
     double *to;
 } weighted_pass;
 
+static double weighted_sum(const double *weight, const double *x, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t j = 0; j < n; j++) {
+        sum += weight[j] != 0.0 ? weight[j] * x[j] : 0.0; /* 0 * inf would be NaN */
+    }
+    return sum;
+}
+
 /* Rows over (elements before the axis) * (outputs of the axis). */
 static void weighted_rows(void *self, int64_t begin, int64_t end)
 {
@@ -267,10 +276,14 @@ static void weighted_rows(void *self, int64_t begin, int64_t end)
         const double *weight = a->weight + i * a->width;
         const double *from = p->from + (row / a->out * a->in + a->first[i]) * p->inner;
         double *to = p->to + row * p->inner;
+        if (p->inner == 1) {
+            *to = weighted_sum(weight, from, a->count[i]);
+            continue;
+        }
         memset(to, 0, (uint64_t)p->inner * sizeof *to);
         for (int64_t j = 0; j < a->count[i]; j++) {
             const double w = weight[j];
-            if (w == 0.0) { /* 0 * inf would be NaN */
+            if (w == 0.0) { /* as above */
                 continue;
             }
             for (int64_t k = 0; k < p->inner; k++) {

@@ -7,13 +7,13 @@
 
 #define BISECT_NAME 160u
 
-/* Negative: chosen by dtype and by the size of the values (see bisect_compare). */
+/* Negative: chosen by dtype and by how large the values are (see bisect_compare). */
 typedef struct bisect_tolerance {
     double rtol, atol;
 } bisect_tolerance;
 #define BISECT_TOLERANCE_ROWS(t)                                                                   \
     {"--rtol", CLI_REAL, &(t)->rtol, "R", "relative tolerance (by dtype: 1e-3 for f32)"},          \
-        {"--atol", CLI_REAL, &(t)->atol, "A", "absolute tolerance (1e-5 of the largest value)"},   \
+        {"--atol", CLI_REAL, &(t)->atol, "A", "absolute tolerance (1e-5 of a typical value)"},   \
         {NULL, 0, NULL, NULL, NULL}
 
 void bisect_compare(const DLTensor *got, const DLTensor *want, const bisect_tolerance *tolerance,

@@ -93,9 +93,10 @@ static uint32_t halve(lane *l, uint32_t low, uint32_t high) {
     return low;
 }
 
-static uint32_t scope_end(const lane *l, uint32_t i) {
+/* The end of a rung: the steps of one pass, also in scopes that it opened itself. */
+static uint32_t rung_end(const lane *l, uint32_t i) {
     uint32_t end = i;
-    while (end < l->whole.n_steps && l->whole.steps[end].scope == l->whole.steps[i].scope) {
+    while (end < l->whole.n_steps && strcmp(l->whole.steps[end].pass, l->whole.steps[i].pass) == 0) {
         end++;
     }
     return end;
@@ -107,9 +108,9 @@ static void climb(lane *l, uint32_t *out_low, uint32_t *out_high) {
     uint32_t i = 0;
     *out_high = l->whole.n_steps;
     while (i < l->whole.n_steps && l->whole.steps[i].pass[0] != '\0') {
-        const uint32_t end = scope_end(l, i);
+        const uint32_t end = rung_end(l, i);
         const bisect_limit limit = {
-            .kind = BISECT_UP_TO, .scope = l->whole.steps[i].scope, .n = UINT64_MAX};
+            .kind = BISECT_UP_TO, .scope = l->whole.steps[end - 1].scope, .n = UINT64_MAX};
         if (is_bad(l, &limit)) {
             *out_high = end;
             break;
@@ -156,8 +157,8 @@ static const char *kind_of(const culprit *c) {
         return "rewrite";
     case STATOR_FUEL_DECOMPOSITION:
         return "decomposition";
-    default:
-        return "kernel";
+    default: /* claims, and what a backend asks while it compiles */
+        return c->step != NULL && c->step->pass[0] != '\0' ? "rewrite" : "kernel";
     }
 }
 
@@ -166,11 +167,13 @@ static void name_step(const culprit *c, bisect_finding *out) {
     if (step == NULL) {
         return;
     }
+    const int is_pass = step->kind == STATOR_FUEL_PASS;
     out->has_serial = 1;
     out->scope = step->scope;
     out->n = step->n;
-    (void)snprintf(out->pass, sizeof out->pass, "%s", step->pass);
-    if (step->kind != STATOR_FUEL_PASS && step->kind != STATOR_FUEL_CLAIM) {
+    (void)snprintf(out->pass, sizeof out->pass, "%s",
+                   is_pass && step->pass[0] == '\0' ? step->rule : step->pass);
+    if (!is_pass && step->kind != STATOR_FUEL_CLAIM) {
         (void)snprintf(out->rule, sizeof out->rule, "%s", step->rule);
     }
 }
@@ -201,33 +204,38 @@ static int observe(const lane *l, const culprit *c, bisect_place *out) {
             look(l, c, BISECT_OBSERVE, all, out));
 }
 
-/* A claim is one node: its name stands, whatever was observed. A rewrite may state another node than
- * the one whose value it spoils, so what differs is believed first. */
+/* Is the node of the question the one to blame, whatever value was seen to differ first? A claim is that
+ * node alone (but for an ATOMIC group, claimed by its first member). A node without an imported value (of
+ * a loop's body, a piece of a decomposition) is seen only where its results come out. A rewrite may state
+ * another node than the one it spoils. */
+static int is_stated_right(const bisect_step *step, const bisect_place *seen) {
+    if (step == NULL || step->node[0] == '\0') {
+        return 0;
+    }
+    const int is_one_claim = step->kind == STATOR_FUEL_CLAIM && strcmp(step->rule, "group") != 0;
+    return !seen->is_found || step->witness == 0 || is_one_claim;
+}
+
 static int name_place(const lane *l, const culprit *c, bisect_finding *out) {
-    const char *stated = c->step != NULL ? c->step->node : "";
-    const int is_claim = c->step != NULL && c->step->kind == STATOR_FUEL_CLAIM;
+    const bisect_step *step = c->step;
     const int is_dead = c->outcome.verdict == BISECT_CRASHES || c->outcome.verdict == BISECT_FAILS;
     bisect_place seen = {0};
     if (!is_dead && !observe(l, c, &seen)) {
         return 0;
     }
+    const double error = seen.is_found ? seen.max_abs : c->outcome.max_abs;
+    const int is_stated = is_stated_right(step, &seen);
+    out->place = seen;
+    if (is_stated && step->witness != 0 && !seen.is_wanted &&
+        !look(l, c, BISECT_DESCRIBE, c->limit, &out->place)) {
+        return 0;
+    }
+    if (is_stated) {
+        (void)snprintf(out->place.node, sizeof out->place.node, "%s", step->node);
+    }
+    out->place.max_abs = error;
     out->is_hidden = !is_dead && !seen.is_found;
     out->has_error = !is_dead;
-    out->place.max_abs = c->outcome.max_abs;
-    if (seen.is_found &&
-        (!is_claim || seen.is_wanted || stated[0] == '\0' || strcmp(stated, seen.node) == 0)) {
-        out->place = seen;
-    } else if (c->step != NULL) {
-        bisect_place named;
-        if (!look(l, c, BISECT_DESCRIBE, c->limit, &named)) {
-            return 0;
-        }
-        named.max_abs = out->place.max_abs;
-        out->place = named;
-    }
-    if (stated[0] != '\0' && (is_claim || out->place.node[0] == '\0')) {
-        (void)snprintf(out->place.node, sizeof out->place.node, "%s", stated);
-    }
     return 1;
 }
 

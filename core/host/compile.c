@@ -118,7 +118,8 @@ static stator_status ask_claims(driver *d, stator_diag **err) {
                 goto next;
             }
         }
-        d->accepts[n] = (uint8_t)st_fuel_api.may_apply(scope, STATOR_FUEL_CLAIM, op->name, n);
+        d->accepts[n] = (uint8_t)st_fuel_api.may_apply(scope, STATOR_FUEL_CLAIM,
+                                                       group != 0 ? "group" : op->name, n);
     next:;
     }
     return STATOR_OK;

@@ -1,14 +1,15 @@
 """Cases of the pointwise ops, casts, sources."""
 import math
-import sys
+import os
 
 import ml_dtypes
 import numpy as np
 from case_writer import BF16, FLOATS, INTS, NAMES, Case
+from gen_philox import words
 
 np.seterr(all="ignore")
 rng = np.random.default_rng(7)
-OUT = sys.argv[1] if len(sys.argv) > 1 else "."
+OUT = os.path.dirname(os.path.abspath(__file__))
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -7.25, 1e-3, 20.0, -20.0, 88.0,
                   -104.0, 1e30, -1e30, 1e-30, np.inf, -np.inf, np.nan])
 ULP = 1.2e-7  # one place of f32
@@ -336,25 +337,6 @@ case.check([], np.array(5), values=[5], scalar=1)
 case.write(OUT)
 
 
-def philox(counter, key):
-    x = [counter & 0xFFFFFFFF, counter >> 32 & 0xFFFFFFFF, 0, 0]
-    k = [key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF]
-    for _ in range(10):
-        p0, p1 = x[0] * 0xD2511F53, x[2] * 0xCD9E8D57
-        x = [(p1 >> 32) ^ x[1] ^ k[0], p1 & 0xFFFFFFFF, (p0 >> 32) ^ x[3] ^ k[1], p0 & 0xFFFFFFFF]
-        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return x
-
-
-# Known answer of Random123 (philox4x32 10, counter 0, key 0): 6627e8d5 e169c58d bc57ac4c 9b00dbd8
-assert philox(0, 0) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
-
-
-def words(n, seed, offset):
-    flat = [w for b in range((n + 3) // 4) for w in philox(b + offset & (2**64 - 1), seed & (2**64 - 1))]
-    return np.array(flat[:n], np.uint32)
-
-
 case = Case("rng_bits")
 for n, seed, offset in ((8, 0, 0), (7, 12345678901234, 3), (5, -1, 2**40)):
     case.check([np.array(seed), np.array(offset)], words(n, seed, offset), shape=[n])
@@ -365,6 +347,23 @@ case = Case("rng_uniform", ULP)
 u = (words(50, 9, 2) >> np.uint32(8)).astype(np.float64) / 2**24
 case.check([np.array(9), np.array(2)], u.astype(np.float32), shape=[50])
 case.check([np.array(9), np.array(2)], (-2 + 5 * u), shape=[50], dtype="f64", low=-2.0, high=3.0)
+case.write(OUT)
+
+
+def normals(n, seed, offset):
+    """Box-Muller on the words of ceil(n/4) blocks."""
+    w = (words((n + 3) // 4 * 4, seed, offset) >> np.uint32(8)).astype(np.float64)
+    u, v = (w[0::2] + 1) / 2**24, w[1::2] / 2**24
+    r = np.sqrt(-2 * np.log(u))
+    return np.stack([r * np.cos(2 * np.pi * v), r * np.sin(2 * np.pi * v)], 1).reshape(-1)[:n]
+
+
+case = Case("rng_normal", 4.8e-7, 1e-7)
+for n, seed, offset in ((64, 9, 2), (7, 12345678901234, 3), (1, -1, 2**40), (0, 0, 0)):
+    case.check([np.array(seed), np.array(offset)], normals(n, seed, offset).astype(np.float32), shape=[n])
+case.check([np.array(9), np.array(2)], (-2 + 5 * normals(6, 9, 2)).reshape(2, 3), shape=[2, 3], dtype="f64", mean=-2.0, scale=5.0)
+for dtype in (np.float16, BF16):
+    case.check([np.array(3), np.array(0)], normals(10, 3, 0).astype(dtype), shape=[10], dtype=NAMES[np.dtype(dtype)])
 case.write(OUT)
 
 case = Case("check")

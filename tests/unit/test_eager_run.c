@@ -323,8 +323,7 @@ static void check_writes(const char *backend, const char *text)
     stator_tensor *in[2] = {run_tensor(ctx, STATOR_F32, 1, shape, a),
                             run_tensor(ctx, STATOR_F32, 1, shape, b)};
     stator_tensor *y = NULL;
-    cr_assert_eq(stator_call_tensors(f, 2, in, 1, &y), STATOR_OK, "%s",
-                 stator_ctx_error_text(ctx));
+    cr_assert_eq(stator_call_tensors(f, 2, in, 1, &y), STATOR_OK, "%s", stator_ctx_error_text(ctx));
     cr_expect_eq(((float *)stator_tensor_data(y))[1], 22.0f, "%s: sum", backend);
     cr_expect_eq(((float *)stator_tensor_data(in[0]))[1], 20.0f, "%s: x", backend);
     cr_expect_eq(((float *)stator_tensor_data(in[1]))[1], 2.0f, "%s: y", backend);

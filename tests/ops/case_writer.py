@@ -44,7 +44,7 @@ def attr(value):
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, str):
-        return value if value.startswith("!") is False and value in NAMES.values() else f'"{value}"'
+        return value if value in NAMES.values() or value[:1] == "[" else f'"{value}"'
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(attr(v) for v in value) + "]"
     if isinstance(value, float):
@@ -55,6 +55,7 @@ def attr(value):
 class Case:
     def __init__(self, op, rtol=0.0, atol=0.0):
         self.op, self.lines, self.outputs, self.n = op, [], [], 0
+        self.symbols, self.params = [], []
         self.tolerance = f"// rtol {rtol!r} atol {atol!r}"
 
     def const(self, array):
@@ -65,6 +66,20 @@ class Case:
         data = ", ".join(element(x, name) for x in array.reshape(-1))
         self.lines.append(f"  %{self.n} = constant {{value = {name}[{shape}] {{{data}}}}}")
         return f"%{self.n}"
+
+    def symbol(self, name, text):
+        self.symbols.append(f"sym {name} {text}")
+
+    def param(self, array):
+        """An input of the graph with a default."""
+        self.params.append(f"param {self.const(array)}: " + self.lines.pop().split("value = ")[1][:-1].replace("] {", "] = {"))
+        return f"%{self.n}"
+
+    def region(self, name, inputs, lines, outputs):
+        """A region of the node written last; the text of its body is given."""
+        self.lines.append(f"    region @{name}({', '.join(inputs)}) {{")
+        self.lines += [f"      {line}" for line in lines]
+        self.lines.append(f"      return {', '.join(outputs)}\n    }}")
 
     def node(self, op, operands, attrs=None, results=1):
         first = self.n + 1
@@ -90,6 +105,7 @@ class Case:
 
     def write(self, folder):
         with open(os.path.join(folder, self.op + ".case"), "w") as f:
-            f.write(f"stir 1\n{self.tolerance}\ngraph @{self.op}() {{\n")
+            symbols = "".join(s + "\n" for s in self.symbols)
+            f.write(f"stir 1\n{self.tolerance}\n{symbols}graph @{self.op}({', '.join(self.params)}) {{\n")
             f.write("\n".join(self.lines))
             f.write("\n  return " + ", ".join(self.outputs) + "\n}\n")

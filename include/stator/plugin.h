@@ -260,7 +260,9 @@ typedef struct stator_call {
     uint32_t n_syms;
     const DLTensor *in; /* dense, row-major, aligned to 16 bytes unless exe_info says otherwise */
     DLTensor *out;
-    int64_t *syms; /* by atom index; backed symbols are set, unbacked are the plugin's to use */
+    /* By atom index. Backed symbols are set, unbacked ones too once a part of the graph that ran
+     * before defined them; those still INT64_MIN that this executable binds, it writes here. */
+    int64_t *syms;
     void *workspace;
     uint64_t workspace_bytes;
     void *stream;

@@ -372,6 +372,16 @@ static stator_status write_back(eager_frame *f, stator_diag **err)
     return status;
 }
 
+/* Symbols bound by this run are told to the host: another part of the graph may need them. */
+static void tell_symbols(const eager_frame *f, const stator_call *call)
+{
+    for (uint32_t s = 0; s < f->exe->n_syms && s < call->n_syms; s++) {
+        if (call->syms[s] == EAGER_UNSET) {
+            call->syms[s] = f->syms[s];
+        }
+    }
+}
+
 static stator_status run_root(eager_exe *exe, const stator_call *call, char *memory,
                               stator_diag **err)
 {
@@ -381,6 +391,7 @@ static stator_status run_root(eager_exe *exe, const stator_call *call, char *mem
     ST_TRY_DONE(take_inputs(f, call, err));
     ST_TRY_DONE(place_early_outputs(f, err));
     ST_TRY_DONE(run_steps(f, err));
+    tell_symbols(f, call);
     ST_TRY_DONE(copy_outputs(f, err));
     if (f->plan->n_write_backs) {
         ST_TRY_DONE(write_back(f, err));

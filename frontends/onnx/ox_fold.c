@@ -63,7 +63,7 @@ static int make(folder *f, ox_folded *out, stator_dtype dtype, uint32_t rank, co
     if (rank != 0) {
         memcpy(out->dims, dims, rank * sizeof *dims);
     }
-    out->x = st_arena_zalloc(&f->im->arena, count + 1u, sizeof *out->x);
+    out->x = st_arena_zalloc(&f->im->scratch, count + 1u, sizeof *out->x);
     return out->x != NULL;
 }
 
@@ -411,7 +411,7 @@ static int fold_args(folder *f, const ox_region *r, fold_node *n, uint32_t depth
     if (n->n_args > MAX_ARGS || n->row->region_count != 0) {
         return 0;
     }
-    n->args = st_arena_zalloc(&f->im->arena, n->n_args + 1u, sizeof *n->args);
+    n->args = st_arena_zalloc(&f->im->scratch, n->n_args + 1u, sizeof *n->args);
     for (uint32_t k = 0; n->args != NULL && k < n->n_args; k++) {
         const stator_ref arg = stator_operand(n->view, n->row, k);
         if (arg == 0 || !fold(f, r, arg, depth + 1u, &n->args[k])) {
@@ -471,5 +471,12 @@ int ox_fold(ox_import *im, const ox_region *region, stator_ref v, ox_folded *out
 {
     folder f = {im, 0};
     memset(out, 0, sizeof *out);
-    return im->status == STATOR_OK && v != 0 && fold(&f, region, v, 0, out);
+    const int is_known = im->status == STATOR_OK && v != 0 && fold(&f, region, v, 0, out);
+    long double *x = is_known ? st_arena_zalloc(&im->arena, out->count + 1u, sizeof *x) : NULL;
+    if (x != NULL) {
+        memcpy(x, out->x, out->count * sizeof *x);
+    }
+    out->x = x;
+    st_arena_reset(&im->scratch);
+    return x != NULL;
 }

@@ -71,6 +71,7 @@ struct ox_import {
     st_mem pb_mem;       /* protobuf-c's share of it, with a limit */
     uint32_t pb_refused; /* protobuf-c asked for memory and got none */
     st_arena arena;
+    st_arena scratch; /* of one ox_fold */
     ox_wire wire;
     Onnx__ModelProto *model;
     const char *file; /* for origins: the last part of the path */

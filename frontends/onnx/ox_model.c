@@ -548,6 +548,7 @@ stator_status ox_import_model(const stator_host *host, const stator_source *sour
     im.file = last_part(source->path);
     st_mem_init(&im.mem, host_alloc, host_free, (void *)(uintptr_t)host, 0);
     st_arena_init(&im.arena, &im.mem);
+    st_arena_init(&im.scratch, &im.mem);
     im.root.b = builder;
     st_map_init(&im.root.data, &im.mem);
     ox_scope_init(&im.scope, &im, &im.root, NULL, NULL);
@@ -563,6 +564,7 @@ stator_status ox_import_model(const stator_host *host, const stator_source *sour
     ox_region_deinit(&im.root, &im.mem);
     st_vec_free(&im.mem, &im.symbols);
     st_arena_deinit(&im.arena);
+    st_arena_deinit(&im.scratch);
     if (err != NULL && *err == NULL) {
         *err = im.diag;
     } else if (im.diag != NULL) {

@@ -243,15 +243,22 @@ stator_ref ox_sym(ox_node *n, int64_t value)
     return sym != 0 ? sym : ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b)
+stator_ref ox_sym_try(ox_node *n, char op, stator_ref a, stator_ref b)
 {
     if (!ox_ok(n) || a == 0 || b == 0) {
         return 0;
     }
-    const stator_ref sym = n->im->host->types->sym_op(n->b, (uint32_t)op, a, b);
-    return sym != 0 ? sym
-                    : ox_fail(n, STATOR_UNIMPLEMENTED,
-                              "a symbolic size grows past what can be computed (or overflows)");
+    return n->im->host->types->sym_op(n->b, (uint32_t)op, a, b);
+}
+
+stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b)
+{
+    const stator_ref sym = ox_sym_try(n, op, a, b);
+    if (sym == 0 && a != 0 && b != 0) {
+        ox_fail(n, STATOR_UNIMPLEMENTED,
+                "a symbolic size grows past what can be computed (or overflows)");
+    }
+    return sym;
 }
 
 stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms)

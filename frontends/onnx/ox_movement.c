@@ -98,7 +98,17 @@ static stator_ref broadcast_size(ox_node *n, stator_ref a, stator_ref b)
     if (ox_sym_const(n, a, &size)) {
         return a;
     }
-    return ox_sym_const(n, b, &size) ? b : ox_sym_op(n, 'M', a, b);
+    if (ox_sym_const(n, b, &size)) {
+        return b;
+    }
+    const stator_ref larger = ox_sym_try(n, 'M', a, b);
+    if (larger != 0 || !ox_ok(n)) {
+        return larger;
+    }
+    uint32_t count; /* past what symbols can say: computed while the program runs */
+    const stator_ref run = ox_bin(n, "max", ox_from_dim(n, a), ox_from_dim(n, b));
+    const stator_ref *bound = ox_sizes(n, run, &count, "a size of the result");
+    return bound != NULL ? bound[0] : 0;
 }
 
 void ox_expand_op(ox_node *n)

@@ -293,7 +293,14 @@ static stator_status bind_outputs(driver *d, stator_diag **err) {
     p->n_outputs = d->v->n_outputs;
     for (uint32_t k = 0; k < d->v->n_write_backs; k++) {
         const stator_write_back_row *row = stator_column_at(&d->v->write_backs, k);
-        p->write_backs[k].input = stator_value_at(d->v, row->input)->index;
+        p->write_backs[k].input = d->slot_of[row->input];
+        if (p->write_backs[k].input >= p->n_in) {
+            return st_fail(err, STATOR_UNSUPPORTED,
+                           "the graph writes to the parameter '%s' (input %u), whose bytes are shared "
+                           "and cannot change; make it an input that the caller gives",
+                           stator_string_at(d->v, stator_value_at(d->v, row->input)->name),
+                           stator_value_at(d->v, row->input)->index);
+        }
         ST_TRY(slot_of_output(d, row->value, &p->write_backs[k].slot, err));
     }
     p->n_write_backs = d->v->n_write_backs;

@@ -210,16 +210,16 @@ static int eval_shape(st_call_state *state, const st_slot *slot) {
     return 1;
 }
 
-static stator_status check_given(const DLTensor *given, const DLTensor *expected, uint32_t k,
-                                 stator_diag **err) {
+static stator_status check_given(const DLTensor *given, const DLTensor *expected, const char *what,
+                                 uint32_t k, stator_diag **err) {
     if (given->ndim != expected->ndim ||
         memcmp(&given->dtype, &expected->dtype, sizeof given->dtype) != 0 ||
         memcmp(given->shape, expected->shape, (size_t)given->ndim * sizeof *given->shape) != 0 ||
         !st_tensor_is_dense(given)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "the tensor given for output %u has not the dtype, shape or dense layout of "
+                       "the tensor given for %s %u has not the dtype, shape or dense layout of "
                        "the result",
-                       k);
+                       what, k);
     }
     return STATOR_OK;
 }
@@ -235,7 +235,7 @@ static stator_status place_slot(st_call_state *state, uint32_t i, stator_diag **
             ST_TRY(st_tensor_create(p->mem, p->pool, slot->dtype, slot->rank, t->shape, out, err));
             state->is_fresh[slot->output] = 1;
         } else {
-            ST_TRY(check_given(&(*out)->view, t, (uint32_t)slot->output, err));
+            ST_TRY(check_given(&(*out)->view, t, "output", (uint32_t)slot->output, err));
         }
         t->data = stator_tensor_data(*out);
         return STATOR_OK;
@@ -364,7 +364,7 @@ static stator_status copy_shared_outputs(st_call_state *state, stator_diag **err
                                     src->shape, &state->out[k], err));
             state->is_fresh[k] = 1;
         } else {
-            ST_TRY(check_given(&state->out[k]->view, src, k, err));
+            ST_TRY(check_given(&state->out[k]->view, src, "output", k, err));
         }
         st_tensor_copy_dense(src, stator_tensor_data(state->out[k]));
     }
@@ -415,7 +415,7 @@ static stator_status write_back(st_call_state *state, const DLTensor *in, stator
     for (uint32_t k = 0; k < p->n_write_backs && status == STATOR_OK; k++) {
         const st_slot_write *w = &p->write_backs[k];
         const DLTensor *target = &in[w->input];
-        status = check_given(target, &state->slots[w->slot], w->input, err);
+        status = check_given(target, &state->slots[w->slot], "the written input", w->input, err);
         if (status == STATOR_OK) {
             st_tensor_copy_dense(&state->slots[w->slot],
                                  (char *)target->data + target->byte_offset);

@@ -151,7 +151,7 @@ static void relu_f32_range(void *self, int64_t begin, int64_t end)
     const float *x = p->c->in[0].data;
     float *z = p->c->out[0].data;
     for (int64_t i = begin; i < end; i++) {
-        z[i] = x[i] < 0 ? 0.0f : x[i];
+        z[i] = x[i] <= 0 ? 0.0f : x[i]; /* max(-0, 0) is 0; NaN stays */
     }
 }
 

@@ -1,6 +1,7 @@
 """Writes tests/ops/<op>.case: one .stir graph an op whose outputs come in pairs, what the op gives and
 what it must give. The expected numbers are computed here by NumPy in float64 (and by hand), never by
-Stator. The first line states the tolerance: `// rtol R atol A`."""
+Stator. The second line states the tolerance: `// rtol R atol A`. After a line `// inputs` stands a
+graph that makes the inputs: each before the call and after it."""
 import math
 import os
 
@@ -55,7 +56,7 @@ def attr(value):
 class Case:
     def __init__(self, op, rtol=0.0, atol=0.0):
         self.op, self.lines, self.outputs, self.n = op, [], [], 0
-        self.symbols, self.params = [], []
+        self.symbols, self.params, self.buffers = [], [], []
         self.tolerance = f"// rtol {rtol!r} atol {atol!r}"
 
     def const(self, array):
@@ -70,9 +71,12 @@ class Case:
     def symbol(self, name, text):
         self.symbols.append(f"sym {name} {text}")
 
-    def param(self, array):
-        """An input of the graph with a default."""
-        self.params.append(f"param {self.const(array)}: " + self.lines.pop().split("value = ")[1][:-1].replace("] {", "] = {"))
+    def input(self, before, after):
+        """An input of the graph, and what its buffer must hold after the call."""
+        self.n += 1
+        name = NAMES[before.dtype]
+        self.params.append(f"%{self.n}: {name}[{', '.join(str(d) for d in before.shape)}]")
+        self.buffers += [before, after]
         return f"%{self.n}"
 
     def region(self, name, inputs, lines, outputs):
@@ -103,9 +107,15 @@ class Case:
     def expect(self, value, want):
         self.outputs += [value, self.const(want)]
 
+    def text(self):
+        symbols = "".join(s + "\n" for s in self.symbols)
+        lines = "\n".join(self.lines)
+        return f"{symbols}graph @{self.op}({', '.join(self.params)}) {{\n{lines}\n  return {', '.join(self.outputs)}\n}}\n"
+
     def write(self, folder):
         with open(os.path.join(folder, self.op + ".case"), "w") as f:
-            symbols = "".join(s + "\n" for s in self.symbols)
-            f.write(f"stir 1\n{self.tolerance}\n{symbols}graph @{self.op}({', '.join(self.params)}) {{\n")
-            f.write("\n".join(self.lines))
-            f.write("\n  return " + ", ".join(self.outputs) + "\n}\n")
+            f.write(f"stir 1\n{self.tolerance}\n{self.text()}")
+            if self.buffers:
+                inputs = Case("inputs")
+                inputs.outputs = [inputs.const(x) for x in self.buffers]
+                f.write(f"// inputs\nstir 1\n{inputs.text()}")

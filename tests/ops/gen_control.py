@@ -26,7 +26,7 @@ for dtype in INTS:
     case.expect(case.const(values), np.array([int(v) for v in values], dtype))
 case.expect(case.const(np.zeros((2, 0, 3), F32)), np.zeros((2, 0, 3), F32))
 case.expect(case.const(np.array(True)), np.array(True))
-case.expect(case.const(np.array([1 + 2j, complex(0, -1)])), np.array([1 + 2j, -1j]))
+case.expect(case.const(np.array([1 + 2j, complex(0, -1)])), np.array([1 + 2j, complex(0, -1)]))
 case.write(OUT)
 
 case = Case("sym_bind")
@@ -45,15 +45,20 @@ case.write(OUT)
 
 case = Case("assign")
 old, new = np.array([1, 2, 3], F32), np.array([np.nan, -0.0, np.inf], F32)
-p, q = case.param(old), case.param(np.zeros((0, 2), I64))
+none, left, right = np.zeros((0, 2), I64), np.array([1, 2], I64), np.array([3, 4], I64)
+p, q = case.input(old, old * 2), case.input(none, none)
+a, b, c = case.input(left, right), case.input(right, left), case.input(new, new)
 before = case.node("neg", [p])[0]
-v = case.const(new)
-first = case.node("assign", [p, v])[0]
+first = case.node("assign", [p, c])[0]
 case.expect(before, -old)
-case.expect(first, new)
+case.expect(case.node("abs", [first])[0], np.abs(new))
 second = case.node("assign", [first, case.const(old * 2)])[0]
 case.expect(case.node("neg", [second])[0], -2 * old)
-case.expect(case.node("assign", [q, case.const(np.zeros((0, 2), I64))])[0], np.zeros((0, 2), I64))
+case.expect(first, old * 2)  # a name of the buffer: what it holds at the end
+case.expect(case.node("assign", [q, case.const(none)])[0], none)
+kept = case.node("add", [a, case.const(np.zeros(2, I64))])[0]  # two buffers change places
+case.expect(case.node("assign", [a, b])[0], right)
+case.expect(case.node("assign", [b, kept])[0], left)
 case.write(OUT)
 
 case = Case("cond")

@@ -74,14 +74,15 @@ stator_tensor *run_tensor(stator_ctx *ctx, stator_dtype dtype, uint32_t rank, co
 typedef struct tolerance {
     double rtol, atol;
     double slack; /* places of the dtype */
+    int exact;    /* the sign of zero counts */
 } tolerance;
 
 static tolerance tolerance_of(const char *text)
 {
-    tolerance t = {0, 0, 0};
+    tolerance t = {.rtol = 0};
     const char *line = strstr(text, "// rtol ");
     if (line && sscanf(line, "// rtol %lf atol %lf", &t.rtol, &t.atol) != 2) {
-        t = (tolerance){0, 0, 0};
+        t = (tolerance){.rtol = 0};
     }
     return t;
 }
@@ -108,7 +109,7 @@ static double place_of(uint32_t dtype)
 static int equal(double a, double b, const tolerance *t)
 {
     if (a == b || (isnan(a) && isnan(b))) {
-        return 1;
+        return t->exact == 0 || isnan(a) || signbit(a) == signbit(b);
     }
     return isfinite(a) && isfinite(b) && fabs(a - b) <= t->atol + t->rtol * fabs(b);
 }
@@ -117,7 +118,9 @@ static int64_t compare(stator_tensor *got, stator_tensor *want, const tolerance 
                        uint32_t pair, const char *name)
 {
     const double places = given->slack * place_of(stator_tensor_dtype(want));
-    const tolerance wider = {given->rtol + places, given->atol + places, 0};
+    const tolerance wider = {.rtol = given->rtol + places,
+                             .atol = given->atol + places,
+                             .exact = given->rtol == 0 && given->atol == 0 && places == 0};
     const tolerance *t = &wider;
     const DLTensor *a = stator_tensor_view(got);
     const DLTensor *b = stator_tensor_view(want);
@@ -151,30 +154,84 @@ static int64_t compare(stator_tensor *got, stator_tensor *want, const tolerance 
     return wrong;
 }
 
+/* The text after a line "// inputs" is a second graph that makes the call's inputs: its outputs are
+ * each input before the call and after it, in turn. */
+static const char *inputs_text(const char *text)
+{
+    const char *mark = strstr(text, "\n// inputs\n");
+    return mark ? mark + strlen("\n// inputs\n") : NULL;
+}
+
+typedef struct tensors {
+    stator_tensor *at[64];
+    uint32_t n;
+} tensors;
+
+static void release(tensors *t)
+{
+    for (uint32_t k = 0; k < t->n; k++) {
+        stator_tensor_release(t->at[k]);
+    }
+    *t = (tensors){.n = 0};
+}
+
+static int make_inputs(stator_ctx *ctx, const char *text, const char *name, tensors *out)
+{
+    stator_model *model = load(ctx, text, strlen(text), name);
+    stator_function *function = model ? compile(ctx, model, "eager", name) : NULL;
+    out->n = model ? stator_model_output_count(model) : 0;
+    const int ok = function && out->n <= 64 && out->n % 2 == 0 &&
+                   stator_call_tensors(function, 0, NULL, out->n, out->at) == STATOR_OK;
+    if (!ok) {
+        print_error(ctx, name, "inputs");
+        out->n = 0;
+    }
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+    return ok;
+}
+
+/* The call itself; `inputs` holds before and after in turn. */
+static int call_pairs(stator_ctx *ctx, stator_function *function, tensors *inputs, uint32_t n,
+                      stator_tensor **out, const char *name)
+{
+    stator_tensor *in[32];
+    for (uint32_t k = 0; k < inputs->n / 2; k++) {
+        in[k] = inputs->at[2 * k];
+    }
+    if (stator_call_tensors(function, inputs->n / 2, in, n, out) != STATOR_OK) {
+        print_error(ctx, name, "call");
+        return 0;
+    }
+    return n % 2 == 0 && n > 0;
+}
+
 int64_t run_pairs(stator_ctx *ctx, const char *backend, double slack, const char *text,
                   uint64_t len, const char *name)
 {
     tolerance t = tolerance_of(text);
     t.slack = slack;
-    stator_model *model = load(ctx, text, len, name);
+    tensors inputs = {.n = 0};
+    const char *more = inputs_text(text);
+    if (more && !make_inputs(ctx, more, name, &inputs)) {
+        return -1;
+    }
+    stator_model *model = load(ctx, text, more ? (uint64_t)(more - text) : len, name);
     stator_function *function = model ? compile(ctx, model, backend, name) : NULL;
     const uint32_t n = model ? stator_model_output_count(model) : 0;
     stator_tensor **out = calloc(n + 1u, sizeof *out);
-    int64_t wrong = -1;
-    if (function && out) {
-        if (stator_call_tensors(function, 0, NULL, n, out) != STATOR_OK) {
-            print_error(ctx, name, "call");
-        } else {
-            wrong = n % 2 == 0 && n > 0 ? 0 : -1;
-        }
-    }
+    int64_t wrong = function && out && call_pairs(ctx, function, &inputs, n, out, name) ? 0 : -1;
     for (uint32_t k = 0; wrong >= 0 && k + 1 < n; k += 2) {
         wrong += compare(out[k], out[k + 1], &t, k / 2, name);
+    }
+    for (uint32_t k = 0; wrong >= 0 && k < inputs.n; k += 2) {
+        wrong += compare(inputs.at[k], inputs.at[k + 1], &t, n / 2 + k / 2, name);
     }
     for (uint32_t k = 0; out && k < n; k++) {
         stator_tensor_release(out[k]);
     }
     free(out);
+    release(&inputs);
     stator_function_destroy(function);
     stator_model_destroy(model);
     return wrong;

@@ -6,10 +6,12 @@
 
 /* A context that finds the plugins of this build and nothing else. */
 stator_ctx *run_context(void);
-/* A graph without inputs whose outputs come in pairs, got and wanted: runs it on `backend` and
- * compares dtype, shape and every element (|a-b| <= atol + rtol*|b|, NaN equals NaN). The tolerance
- * is read from a line "// rtol R atol A", else it is 0; both grow by `slack` places of the float
- * dtype (a decomposition rounds after each op). Returns the number of elements that differ and
+/* A graph whose outputs come in pairs, got and wanted: runs it on `backend` and compares dtype, shape
+ * and every element (|a-b| <= atol + rtol*|b|, NaN equals NaN). The tolerance is read from a line
+ * "// rtol R atol A", else it is 0; both grow by `slack` places of the float dtype (a decomposition
+ * rounds after each op); where all are 0 the sign of zero counts. Inputs of the graph come from a
+ * second graph after a line "// inputs" whose outputs are each input before the call and after it,
+ * in turn; the latter are compared too. Returns the number of elements that differ and
  * prints the first ones; -1 when the text did not run (the error is printed). */
 int64_t run_pairs(stator_ctx *ctx, const char *backend, double slack, const char *text,
                   uint64_t len, const char *name);

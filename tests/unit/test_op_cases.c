@@ -1,6 +1,7 @@
-/* Every tests/ops/<op>.case on the reference backends: results against numbers computed by NumPy.
- */
+/* Every row of the op table has a doc and a tests/ops/<op>.case; every case file on the reference
+ * backends (an op's kernel, and its decomposition): results against numbers computed by NumPy. */
 #define _DEFAULT_SOURCE /* scandir */
+#include "ir/optable.h"
 #include "tests/unit/support_run.h"
 
 #include <criterion/criterion.h>
@@ -32,10 +33,56 @@ static char *read_file(const char *path, uint64_t *out_len)
     return text;
 }
 
+/* STATOR_OP_CASE: one op alone. */
 static int is_case(const struct dirent *entry)
 {
+    const char *one = getenv("STATOR_OP_CASE");
     const size_t n = strlen(entry->d_name);
-    return n > 5 && strcmp(entry->d_name + n - 5, ".case") == 0;
+    return n > 5 && strcmp(entry->d_name + n - 5, ".case") == 0 &&
+           (!one || (strlen(one) == n - 5 && strncmp(one, entry->d_name, n - 5) == 0));
+}
+
+static void say_how_to_repeat(const char *file, const char *backend)
+{
+    fprintf(stderr, "to repeat: STATOR_OP_CASE=%.*s %s/tests/test_op_cases --filter op_cases/%s\n",
+            (int)strlen(file) - 5, file, ST_TEST_BUILD, backend);
+}
+
+/* Does the text hold a node of the op? */
+static int has_node(const char *text, const char *op)
+{
+    char mark[80];
+    (void)snprintf(mark, sizeof mark, " = %s", op);
+    const size_t n = strlen(mark);
+    for (const char *at = text; (at = strstr(at, mark)) != NULL; at += n) {
+        if (at[n] == '(' || at[n] == ' ') {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+Test(op_cases, table)
+{
+    uint32_t n = 0, wrong = 0;
+    const st_op_def *defs = st_op_defs(&n);
+    cr_assert_gt(n, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        char path[1024];
+        uint64_t len = 0;
+        (void)snprintf(path, sizeof path, "%s/%s.case", cases_folder(), defs[i].name);
+        char *text = read_file(path, &len);
+        const char *lacks = !defs[i].doc || defs[i].doc[0] == '\0' ? "no doc"
+                            : !text                                ? "no case file"
+                            : !has_node(text, defs[i].name)        ? "no node of it in its cases"
+                                                                   : NULL;
+        if (lacks) {
+            fprintf(stderr, "%s: %s\n", defs[i].name, lacks);
+            wrong++;
+        }
+        free(text);
+    }
+    cr_assert_eq(wrong, 0, "%u of %u rows of ir/ops.def", wrong, n);
 }
 
 static void run_all(const char *backend, double slack)
@@ -52,7 +99,10 @@ static void run_all(const char *backend, double slack)
         (void)snprintf(path, sizeof path, "%s/%s", cases_folder(), names[i]->d_name);
         char *text = read_file(path, &len);
         cr_assert_not_null(text);
-        failed += run_pairs(ctx, backend, slack, text, len, names[i]->d_name) != 0;
+        if (run_pairs(ctx, backend, slack, text, len, names[i]->d_name) != 0) {
+            say_how_to_repeat(names[i]->d_name, backend);
+            failed++;
+        }
         free(text);
         free(names[i]);
     }

@@ -294,9 +294,10 @@ static void observe_wanted(observer *o, uint32_t wanted) {
     uint32_t *const all = o->values;
     int differs = 0;
     o->values = &wanted;
-    (void)observe_group(o, 0, 1, &differs);
+    const int is_seen = observe_group(o, 0, 1, &differs);
     o->values = all;
     o->out->is_wanted = o->out->is_found;
+    o->out->hides_wanted = is_seen && !differs;
 }
 
 void bisect_observe(const bisect_pair *pair, uint32_t wanted, bisect_place *out) {

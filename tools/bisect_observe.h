@@ -54,7 +54,8 @@ typedef struct bisect_pair {
 /* One value of the imported graph. Empty texts are unknown. */
 typedef struct bisect_place {
     int is_found;
-    int is_wanted; /* it is the value that was asked for first */
+    int is_wanted;    /* it is the value that was asked for first */
+    int hides_wanted; /* looking at the value that was asked for makes the difference vanish */
     uint32_t value;
     double max_abs;
     char node[BISECT_NAME];   /* name of the imported node */

@@ -206,14 +206,14 @@ static int observe(const lane *l, const culprit *c, bisect_place *out) {
 
 /* Is the node of the question the one to blame, whatever value was seen to differ first? A claim is that
  * node alone (but for an ATOMIC group, claimed by its first member). A node without an imported value (of
- * a loop's body, a piece of a decomposition) is seen only where its results come out. A rewrite may state
- * another node than the one it spoils. */
+ * a loop's body, a piece of a decomposition) is seen only where its results come out, and a rewrite that
+ * needs its node to itself only behind it. Else a rewrite may state another node than it spoils. */
 static int is_stated_right(const bisect_step *step, const bisect_place *seen) {
     if (step == NULL || step->node[0] == '\0') {
         return 0;
     }
     const int is_one_claim = step->kind == STATOR_FUEL_CLAIM && strcmp(step->rule, "group") != 0;
-    return !seen->is_found || step->witness == 0 || is_one_claim;
+    return !seen->is_found || seen->hides_wanted || step->witness == 0 || is_one_claim;
 }
 
 static int name_place(const lane *l, const culprit *c, bisect_finding *out) {
@@ -234,7 +234,7 @@ static int name_place(const lane *l, const culprit *c, bisect_finding *out) {
         (void)snprintf(out->place.node, sizeof out->place.node, "%s", step->node);
     }
     out->place.max_abs = error;
-    out->is_hidden = !is_dead && !seen.is_found;
+    out->is_hidden = !is_dead && (!seen.is_found || seen.hides_wanted);
     out->has_error = !is_dead;
     return 1;
 }

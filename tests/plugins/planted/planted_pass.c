@@ -17,11 +17,12 @@ typedef struct plant {
     const char *right;
     uint32_t nth; /* from 1; 0: each */
     uint32_t dtype;
+    uint32_t lone; /* 1: only when its result has one reader */
 } plant;
 
 static const plant plants[] = {
-#define PLANTED(name_, phase_, op_, kind_, rule_, program_, right_, nth_, dtype_)                  \
-    {#name_, phase_, op_, kind_, rule_, program_, right_, nth_, dtype_},
+#define PLANTED(name_, phase_, op_, kind_, rule_, program_, right_, nth_, dtype_, lone_)           \
+    {#name_, phase_, op_, kind_, rule_, program_, right_, nth_, dtype_, lone_},
 #include "planted_passes.def"
 #undef PLANTED
 };
@@ -60,8 +61,25 @@ static stator_status copy_inputs(copier *c, stator_diag **err) {
     return STATOR_OK;
 }
 
+static uint32_t readers_of(const copier *c, stator_ref value) {
+    uint32_t n = 0;
+    for (stator_ref node = 1; node <= c->v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(c->v, node);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            n += stator_operand(c->v, row, k) == value;
+        }
+    }
+    for (uint32_t k = 0; k < c->v->n_outputs; k++) {
+        n += stator_output_at(c->v, k) == value;
+    }
+    return n;
+}
+
 static int is_planted(const copier *c, const stator_node_row *row) {
     const stator_type_row *type = stator_value_type(c->v, row->result_begin);
+    if (c->plant->lone && readers_of(c, row->result_begin) != 1) {
+        return 0;
+    }
     return strcmp(stator_op_at(c->v, row->op)->name, c->plant->op) == 0 &&
            (c->plant->dtype == 0 || c->plant->dtype == type->dtype);
 }

@@ -39,7 +39,7 @@ static int by_value(const void *a, const void *b) {
 
 /* The median magnitude of what is neither zero nor infinite nor NaN, of elements at equal distances. */
 static double typical_magnitude(const DLTensor *t, stator_dtype dtype) {
-    double sample[SAMPLE];
+    double sample[SAMPLE] = {0};
     uint64_t count = 0;
     size_t n = 0;
     if (!st_numel(t->shape, (uint32_t)t->ndim, &count)) {

@@ -214,7 +214,8 @@ const stator_host *stator_ctx_host(stator_ctx *ctx) {
 
 stator_status stator_ctx_scan(stator_ctx *ctx) {
     stator_diag *diag = NULL;
-    return st_ctx_fail(ctx, st_registry_scan(ctx->registry, &diag), diag);
+    const stator_status status = st_registry_scan(ctx->registry, &diag);
+    return st_ctx_fail(ctx, status, diag);
 }
 
 uint32_t stator_ctx_item_count(stator_ctx *ctx) {
@@ -252,7 +253,8 @@ stator_status stator_ctx_item_probe(stator_ctx *ctx, uint32_t index) {
 
 stator_status stator_backend_register(stator_ctx *ctx, const stator_backend *backend, void *self) {
     stator_diag *diag = NULL;
-    return st_ctx_fail(ctx, st_registry_add_static(ctx->registry, backend, self, &diag), diag);
+    const stator_status status = st_registry_add_static(ctx->registry, backend, self, &diag);
+    return st_ctx_fail(ctx, status, diag);
 }
 
 static stator_status add_oplib(void *self, const st_loaded *loaded) {
@@ -286,12 +288,14 @@ stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err) {
 stator_status stator_tensor_create(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
                                    const int64_t *shape, stator_tensor **out_tensor) {
     stator_diag *diag = NULL;
-    return st_ctx_fail(
-        ctx, st_tensor_create(&ctx->mem, &ctx->pool, dtype, rank, shape, out_tensor, &diag), diag);
+    const stator_status status =
+        st_tensor_create(&ctx->mem, &ctx->pool, dtype, rank, shape, out_tensor, &diag);
+    return st_ctx_fail(ctx, status, diag);
 }
 
 stator_status stator_tensor_from_dlpack(stator_ctx *ctx, DLManagedTensorVersioned *managed,
                                         stator_tensor **out_tensor) {
     stator_diag *diag = NULL;
-    return st_ctx_fail(ctx, st_tensor_adopt(&ctx->mem, managed, out_tensor, &diag), diag);
+    const stator_status status = st_tensor_adopt(&ctx->mem, managed, out_tensor, &diag);
+    return st_ctx_fail(ctx, status, diag);
 }

@@ -222,8 +222,10 @@ static void guard_values(st_compiled *compiled, const stator_model *model,
                          const st_specialisation *spec) {
     for (uint32_t i = 0; i < spec->n_values; i++) {
         const uint32_t position = st_model_needed_position(model, i);
-        compiled->guard.inputs[position].value = stator_tensor_data(spec->values[i]);
-        compiled->guard.inputs[position].value_bytes = (uint32_t)spec->values[i]->size_bytes;
+        st_guard_input *input = &compiled->guard.inputs[position];
+        input->value_shape = spec->values[i]->shape;
+        input->value = stator_tensor_data(spec->values[i]);
+        input->value_bytes = spec->values[i]->size_bytes;
     }
 }
 
@@ -333,6 +335,7 @@ static stator_status entry_for(stator_function *f, uint32_t n_in, const DLTensor
         }
         if (!st_guard_check(&(*out_entry)->guard, in, st_call_state_syms(*out_state))) {
             st_program_release(&(*out_entry)->program, *out_state);
+            *out_state = NULL; /* it is back in the free list */
             return explain_mismatch(f, *out_entry, in, err);
         }
     }

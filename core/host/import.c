@@ -112,6 +112,15 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
     return STATOR_OK;
 }
 
+/* A frontend's message names the file, in front where it does not by itself. */
+static void name_file(const stator_model *model, stator_diag *diag) {
+    const char *slash = strrchr(model->path, '/');
+    const char *name = slash != NULL ? slash + 1 : model->path;
+    if (model->dir != NULL && diag != NULL && strstr(st_diag_text(diag), name) == NULL) {
+        st_diag_prefix(diag, "%s", name);
+    }
+}
+
 /* The same; a failure while memory was refused is said to be that: a size that could not be made for
  * want of memory looks to a frontend like one past the caps of the symbolic engine. */
 static stator_status run_frontend(stator_model *model, stator_tensor *const *values,
@@ -124,6 +133,9 @@ static stator_status run_frontend(stator_model *model, stator_tensor *const *val
         atomic_load(&mem->refused) != refused) {
         st_diag_release(diag);
         return st_fail_oom(err);
+    }
+    if (status != STATOR_OK && status != STATOR_NEED_VALUE) {
+        name_file(model, diag);
     }
     if (err != NULL && *err == NULL) {
         *err = diag;

@@ -168,6 +168,37 @@ static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope 
     return status;
 }
 
+/* A name that nobody has is answered with the built-in names too, which the registry does not know. */
+static stator_status find_plugin_pass(stator_ctx *ctx, const char *name,
+                                      const st_loaded **out_loaded, stator_diag **err) {
+    stator_diag *diag = NULL;
+    const stator_status status =
+        st_registry_get(ctx->registry, STATOR_KIND_PASS, name, out_loaded, &diag);
+    if (status != STATOR_NOT_FOUND) {
+        if (diag != NULL && err != NULL && *err == NULL) {
+            *err = diag;
+        } else {
+            st_diag_release(diag);
+        }
+        return status;
+    }
+    st_diag_release(diag);
+    const char *names[64];
+    uint32_t count = 0;
+    const st_pass_def *defs = st_pass_defs(&count);
+    for (uint32_t i = 0; i < count && i < 64; i++) {
+        names[i] = defs[i].name;
+    }
+    const char *near = st_nearest(name, names, count < 64 ? count : 64);
+    (void)st_fail(err, STATOR_NOT_FOUND, "there is no pass '%s'%s%s%s", name,
+                  near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+                  near != NULL ? "'?)" : "");
+    if (err != NULL && *err != NULL) {
+        st_diag_set_hint(*err, "'stator passes' lists the built-in ones and those of plugins");
+    }
+    return STATOR_NOT_FOUND;
+}
+
 stator_status st_run_stage(const st_compile_request *request, const char *stage,
                            stator_graph *in, stator_graph **out, stator_diag **err) {
     *out = in;
@@ -178,7 +209,7 @@ stator_status st_run_stage(const st_compile_request *request, const char *stage,
     const st_pass_def *def = st_pass_find(stage);
     if (def == NULL) {
         const st_loaded *loaded = NULL;
-        ST_TRY(st_registry_get(request->ctx->registry, STATOR_KIND_PASS, stage, &loaded, err));
+        ST_TRY(find_plugin_pass(request->ctx, stage, &loaded, err));
         if (!st_fuel_api.may_apply(scope, STATOR_FUEL_PASS, stage, 0)) {
             return STATOR_OK;
         }

@@ -16,7 +16,7 @@ enum cli_status { CLI_OK = 0, CLI_WRONG = 1, CLI_USAGE = 2, CLI_FAILED = 3 };
 enum cli_option_kind {
     CLI_FLAG = 1,   /* sets an int to 1 */
     CLI_TEXT = 2,   /* const char * */
-    CLI_NUMBER = 3, /* int64_t */
+    CLI_NUMBER = 3, /* int64_t, 0 or more */
     CLI_REAL = 4,   /* double */
     CLI_LIST = 5    /* repeatable, cli_list */
 };

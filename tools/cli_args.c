@@ -59,7 +59,7 @@ static int store_value(const cli_option *o, const char *text) {
         return 1;
     case CLI_NUMBER:
         *(int64_t *)o->target = strtoll(text, &end, 10);
-        return end != text && *end == '\0' && errno == 0;
+        return end != text && *end == '\0' && errno == 0 && *(int64_t *)o->target >= 0;
     case CLI_REAL:
         *(double *)o->target = strtod(text, &end);
         return end != text && *end == '\0';

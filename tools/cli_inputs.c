@@ -96,14 +96,24 @@ static int load_single(loader *l) {
     return 1;
 }
 
-static uint32_t parse_floats(const char *list, float out[4]) {
-    uint32_t n = 0;
-    while (list != NULL && *list != '\0' && n < 4) {
+/* A comma list of at most four numbers; 0 and a message when it is none or holds a forbidden 0. */
+static int parse_floats(const loader *l, const char *flag, const char *list, int allow_zero,
+                        float out[4], uint32_t *out_count) {
+    *out_count = 0;
+    for (const char *at = list; at != NULL;) {
         char *end = NULL;
-        out[n++] = strtof(list, &end);
-        list = *end == ',' ? end + 1 : "";
+        const float value = *out_count < 4 ? strtof(at, &end) : 0.0f;
+        if (end == NULL || end == at || (*end != ',' && *end != '\0') ||
+            (value == 0.0f && !allow_zero)) {
+            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                           "%s '%s': write one number, or one a channel between commas%s", flag,
+                           list, allow_zero ? "" : ", none of them 0");
+            return 0;
+        }
+        out[(*out_count)++] = value;
+        at = *end == ',' ? end + 1 : NULL;
     }
-    return n;
+    return 1;
 }
 
 /* Brings 1xCxHxW to the input's rank: a rank 3 input has no batch axis. */
@@ -124,8 +134,10 @@ static stator_tensor *fit_rank(loader *l, uint32_t i, stator_tensor *tensor) {
 static int load_images(loader *l) {
     cli_image_norm norm = {0};
     char errbuf[ERROR_SIZE];
-    norm.n_mean = parse_floats(l->flags->mean, norm.mean);
-    norm.n_std = parse_floats(l->flags->std, norm.std);
+    if (!parse_floats(l, "--mean", l->flags->mean, 1, norm.mean, &norm.n_mean) ||
+        !parse_floats(l, "--std", l->flags->std, 0, norm.std, &norm.n_std)) {
+        return 0;
+    }
     for (uint32_t k = 0; k < l->flags->image.count; k++) {
         int port = 0;
         const char *path = NULL;
@@ -142,6 +154,13 @@ static int load_images(loader *l) {
         }
         const int64_t wanted = p->dims[p->rank - 3];
         const uint32_t channels = wanted > 0 && wanted < 100 ? (uint32_t)wanted : 3u;
+        if ((norm.n_mean > 1 && norm.n_mean != channels) ||
+            (norm.n_std > 1 && norm.n_std != channels)) {
+            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                           "input '%s' has %u channels: give --mean and --std one number or %u",
+                           p->name, channels, channels);
+            return 0;
+        }
         if (!cli_read_png(l->ctx, path, channels, &norm, &tensor, errbuf)) {
             (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s", errbuf);
             return 0;
@@ -330,18 +349,27 @@ stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const c
         values[n++] = equals + 1;
     }
     const uint32_t strict = flags->strict ? STATOR_COMPILE_STRICT : 0;
-    const stator_compile_options options = {.struct_size = sizeof options,
-                                            .flags = flags->compile_flags | strict,
-                                            .backend = backend,
-                                            .mode = flags->mode,
-                                            .fallback = flags->fallback,
-                                            .option_keys = keys,
-                                            .option_values = values,
-                                            .option_count = n,
-                                            .fuel = flags->fuel,
-                                            .fuel_scope = flags->fuel_scope};
+    stator_compile_options options = {.struct_size = sizeof options,
+                                      .flags = flags->compile_flags | strict,
+                                      .backend = backend,
+                                      .mode = flags->mode,
+                                      .option_keys = keys,
+                                      .option_values = values,
+                                      .option_count = n,
+                                      .fuel = flags->fuel,
+                                      .fuel_scope = flags->fuel_scope};
     stator_function *function = NULL;
-    if (stator_compile(model, &options, &function) != STATOR_OK) {
+    stator_status status = stator_compile(model, &options, &function);
+    if (flags->fallback != NULL &&
+        (status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND)) {
+        /* Asked for here and not by the options' fallback: the host would only log it. */
+        (void)fprintf(stderr, "stator: %s; using '%s' instead\n", stator_ctx_error_text(ctx),
+                      flags->fallback);
+        options.backend = flags->fallback;
+        options.option_count = 0;
+        status = stator_compile(model, &options, &function);
+    }
+    if (status != STATOR_OK) {
         (void)cli_fail_ctx(ctx, json);
         return NULL;
     }

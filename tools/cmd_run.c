@@ -6,6 +6,7 @@
 #include "core/base/convert.h"
 #include "core/base/threads.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,6 +24,8 @@ typedef struct run {
     int64_t repeat;
     const char *labels;
     int64_t top;
+    char **names; /* of the classes, from labels */
+    uint32_t n_names;
     stator_ctx *ctx;
     stator_model *model;
     stator_function *function;
@@ -134,25 +137,30 @@ static cJSON *output_json(const run *r, uint32_t k, int *all_ok) {
 
 /* ---- classes ---- */
 
-static char **read_labels(const run *r, uint32_t *out_count) {
+static int load_labels(run *r) {
+    if (r->labels == NULL) {
+        return CLI_OK;
+    }
     FILE *file = fopen(r->labels, "r");
-    char **labels = calloc(MAX_LABELS, sizeof(char *));
     char line[1024];
-    *out_count = 0;
-    while (file != NULL && labels != NULL && *out_count < MAX_LABELS &&
-           fgets(line, sizeof line, file) != NULL) {
+    if (file == NULL) {
+        return cli_fail(r->common.json, "NOT_FOUND", NULL, "cannot open '%s': %s", r->labels,
+                        strerror(errno));
+    }
+    r->names = calloc(MAX_LABELS, sizeof(char *));
+    while (r->names != NULL && r->n_names < MAX_LABELS && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\r\n")] = '\0';
-        labels[(*out_count)++] = strdup(line);
+        r->names[r->n_names++] = strdup(line);
     }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    return labels;
+    const int is_read = !ferror(file) && r->n_names > 0;
+    (void)fclose(file);
+    return is_read ? CLI_OK
+                   : cli_fail(r->common.json, "INVALID_ARGUMENT", "write one name a line",
+                              "'%s' holds no labels", r->labels);
 }
 
 /* The K highest scores of row `row` of the first output. */
-static cJSON *top_of_row(const run *r, char **labels, uint32_t n_labels, int64_t row,
-                         int64_t classes) {
+static cJSON *top_of_row(const run *r, int64_t row, int64_t classes) {
     const stator_tensor *scores = r->out[0];
     cJSON *array = cJSON_CreateArray();
     uint8_t *taken = calloc((size_t)classes + 1u, 1);
@@ -172,7 +180,7 @@ static cJSON *top_of_row(const run *r, char **labels, uint32_t n_labels, int64_t
         cJSON *item = cJSON_CreateObject();
         cJSON_AddNumberToObject(item, "index", (double)best);
         cJSON_AddStringToObject(item, "label",
-                                (uint64_t)best < n_labels ? labels[best] : "");
+                                (uint64_t)best < r->n_names ? r->names[best] : "");
         cJSON_AddItemToObject(item, "score", cli_json_number(best_score));
         cJSON_AddItemToArray(array, item);
     }
@@ -181,8 +189,6 @@ static cJSON *top_of_row(const run *r, char **labels, uint32_t n_labels, int64_t
 }
 
 static cJSON *top_json(const run *r) {
-    uint32_t n_labels = 0;
-    char **labels = read_labels(r, &n_labels);
     const DLTensor *view = stator_tensor_view(r->out[0]);
     const int64_t classes = view->ndim > 0 ? view->shape[view->ndim - 1] : 1;
     int64_t rows = 1;
@@ -191,12 +197,8 @@ static cJSON *top_json(const run *r) {
     }
     cJSON *array = cJSON_CreateArray();
     for (int64_t row = 0; row < rows && classes > 0; row++) {
-        cJSON_AddItemToArray(array, top_of_row(r, labels, n_labels, row, classes));
+        cJSON_AddItemToArray(array, top_of_row(r, row, classes));
     }
-    for (uint32_t i = 0; labels != NULL && i < n_labels; i++) {
-        free(labels[i]);
-    }
-    free(labels);
     return array;
 }
 
@@ -329,6 +331,9 @@ static int run_model(run *r, const char *path) {
     }
     int status = load_expected(r);
     if (status == CLI_OK) {
+        status = load_labels(r);
+    }
+    if (status == CLI_OK) {
         status = call_all(r);
     }
     if (status == CLI_OK && r->save != NULL) {
@@ -352,6 +357,10 @@ static void end_run(run *r) {
     cli_free_inputs(r->in, r->n_in);
     cli_free_inputs(r->out, r->n_out);
     cli_tensors_free(&r->want);
+    for (uint32_t i = 0; i < r->n_names; i++) {
+        free(r->names[i]);
+    }
+    free(r->names);
     stator_function_destroy(r->function);
     stator_model_destroy(r->model);
     stator_ctx_destroy(r->ctx);

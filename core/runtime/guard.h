@@ -27,8 +27,10 @@ typedef struct st_guard_input {
     DLDataType dtype;
     uint32_t rank;
     uint32_t size_begin;
-    uint32_t value_bytes; /* != 0: the contents must equal `value` */
+    /* Not NULL: shape and contents must equal these; the size in bytes is that of the contents. */
+    const int64_t *value_shape;
     const void *value;
+    uint64_t value_bytes;
     const char *name; /* for messages; borrowed from the graph's module */
 } st_guard_input;
 

@@ -79,7 +79,7 @@ static void choose(layout *l)
 }
 
 /* A value that a kernel makes for an output is made in the caller's buffer. When it is reshaped on
- * the way, the output's sizes must be known before. */
+ * the way, its own sizes and the output's must be known before. */
 static void place_outputs(layout *l)
 {
     eager_plan *plan = l->plan;
@@ -88,7 +88,7 @@ static void place_outputs(layout *l)
         eager_value *value = &plan->values[root_of(plan, out)];
         const int is_own = value == &plan->values[out];
         const int made_here = value->storage == EAGER_FIXED || value->storage == EAGER_POOLED;
-        if (l->is_root && made_here && (is_own || plan->values[out].is_early)) {
+        if (l->is_root && made_here && (is_own || (plan->values[out].is_early && value->is_early))) {
             value->storage = EAGER_OUTPUT;
             value->index = k;
             plan->output_in_place[k] = 1;

@@ -61,6 +61,36 @@ static int pad_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
     return 1;
 }
 
+/* Batch axes broadcast from the right; an operand of rank 1 gives no row or no column. */
+static int matmul_shape(const ek_tensor *x, const ek_tensor *y, uint32_t rank, int64_t *out)
+{
+    const uint32_t rows = x->rank > 1;
+    const uint32_t columns = y->rank > 1;
+    const uint32_t batch = rank - rows - columns;
+    const ek_tensor *operands[2] = {x, y};
+    for (uint32_t a = 0; a < batch; a++) {
+        out[a] = 1;
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        const ek_tensor *t = operands[k];
+        const uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
+        if (own > batch) {
+            return 0;
+        }
+        for (uint32_t a = 0; a < own; a++) {
+            int64_t *size = &out[a + batch - own];
+            *size = t->dims[a] != 1 ? t->dims[a] : *size; /* the kernel checks that all fit */
+        }
+    }
+    if (rows) {
+        out[batch] = x->dims[x->rank - 2];
+    }
+    if (columns) {
+        out[batch + rows] = y->dims[y->rank - 1];
+    }
+    return 1;
+}
+
 int eager_shape(const eager_frame *f, const eager_step *step, int64_t *out_dims)
 {
     const ek_attr *attrs = step->n_attr_ints ? f->attrs : step->attrs;
@@ -71,6 +101,8 @@ int eager_shape(const eager_frame *f, const eager_step *step, int64_t *out_dims)
     switch (step->op) {
     case EAGER_OP_concat:
         return concat_shape(f, step, attrs, rank, out_dims);
+    case EAGER_OP_matmul:
+        return matmul_shape(&f->values[step->in[0]], &f->values[step->in[1]], rank, out_dims);
     case EAGER_OP_tile:
         return tile_shape(&f->values[step->in[0]], attrs, out_dims);
     case EAGER_OP_pad:

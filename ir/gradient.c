@@ -1,0 +1,407 @@
+/* Reverse-mode gradients: the nodes between xs and y are visited from the last to the first, each
+ * turns the gradient of its result into gradients of its operands, which add up.
+ *
+ *     y = exp(x)  (row: .grad = "grad * y")   ->   dx = mul(dy, y)
+ *
+ * A row's program sees operands, attributes, results by name and `grad`, the gradient of the first
+ * result; it gives one value per operand. What it gives for an operand that is absent or no float
+ * is ignored; what it gives for one that was broadcast is summed to the operand's shape. Three
+ * primitives have C functions instead. A composite without a row is decomposed at the end of the
+ * graph (from the same operands) and the decomposition is differentiated; cse and dce tidy up
+ * later. Regions have no rule yet. The method: Griewank and Walther, Evaluating Derivatives, 2008.
+ */
+#include "ir/gradient.h"
+
+#include "core/base/check.h"
+#include "core/base/vec.h"
+#include "ir/builder.h"
+#include "ir/ops/op_kit.h"
+#include <stator/ops.h>
+#include <string.h>
+
+#define MAX_DEPTH 16u
+#define MAX_NAMES 16u
+
+typedef struct tape {
+    st_kit k;
+    st_arena arena;           /* attributes of the nodes visited */
+    st_vec(stator_ref) grads; /* by value; 0: none so far */
+    st_vec(uint8_t) needed;   /* by value: does it depend on an x? */
+} tape;
+
+static int is_float_value(const tape *t, stator_ref value)
+{
+    return value != 0 && st_dtype_class(st_kit_dtype(&t->k, value)) == STATOR_CLASS_FLOAT;
+}
+
+/* Room for every value that the builder has now. */
+static stator_status grow(tape *t)
+{
+    st_mem *mem = t->k.b->module->mem;
+    const uint32_t n = st_graph_view(t->k.b->graph)->n_values + 1u, old = t->grads.count;
+    if (n <= old) {
+        return STATOR_OK;
+    }
+    if (!st_vec_resize(mem, &t->grads, n) || !st_vec_resize(mem, &t->needed, n)) {
+        return st_fail_oom(t->k.err);
+    }
+    memset(t->grads.data + old, 0, (n - old) * sizeof *t->grads.data);
+    memset(t->needed.data + old, 0, n - old);
+    return STATOR_OK;
+}
+
+static stator_ref grad_of(const tape *t, stator_ref value)
+{
+    return value < t->grads.count ? t->grads.data[value] : 0;
+}
+
+/* ---- shapes ---- */
+
+/* The gradient of a broadcast operand: summed over the axes that grew. */
+static stator_ref fit(tape *t, stator_ref grad, stator_ref operand)
+{
+    stator_ref have[STATOR_MAX_RANK], want[STATOR_MAX_RANK];
+    int64_t axes[STATOR_MAX_RANK];
+    uint32_t n = 0;
+    st_kit *k = &t->k;
+    const uint32_t rank = st_kit_rank(k, grad), less = st_kit_rank(k, operand);
+    const uint32_t extra = rank - less;
+    if (k->status != STATOR_OK || rank < less) {
+        return st_kit_fail(k, STATOR_INTERNAL, "a gradient has fewer axes than its value");
+    }
+    st_kit_dims(k, grad, have);
+    st_kit_dims(k, operand, want);
+    for (uint32_t i = 0; i < rank; i++) {
+        if (i < extra || (have[i] != want[i - extra] && st_kit_is(k, want[i - extra], 1))) {
+            axes[n++] = i;
+        }
+    }
+    if (n == 0) {
+        return grad;
+    }
+    const stator_ref sum = st_kit_op(k, "reduce_sum", 1, &grad, 1, &ST_KIT_INTS("axes", axes, n));
+    return st_kit_reshape(k, sum, want, less);
+}
+
+static stator_status add_grad(tape *t, stator_ref value, stator_ref grad)
+{
+    if (value == 0 || grad == 0 || !is_float_value(t, value) || value >= t->needed.count ||
+        !t->needed.data[value]) {
+        return t->k.status;
+    }
+    const stator_ref fitted = fit(t, grad, value);
+    stator_ref *sum = &t->grads.data[value];
+    *sum = *sum == 0 ? fitted : st_kit_binary(&t->k, "add", *sum, fitted);
+    return t->k.status;
+}
+
+/* ---- rules in C ---- */
+
+typedef struct visit {
+    const st_op *op;
+    stator_node_row row;
+    stator_ref operands[64];
+    stator_attr attrs[ST_MAX_ATTRS];
+} visit;
+
+static uint32_t rest_axes(const stator_attr *batch, const stator_attr *contract, uint32_t rank,
+                          int64_t *out)
+{
+    uint32_t n = 0;
+    for (uint32_t a = 0; a < rank; a++) {
+        int taken = 0;
+        for (uint32_t i = 0; i < batch->count; i++) {
+            const int64_t at = ((const int64_t *)batch->list)[i];
+            taken |= (at < 0 ? at + rank : at) == a;
+        }
+        for (uint32_t i = 0; i < contract->count; i++) {
+            const int64_t at = ((const int64_t *)contract->list)[i];
+            taken |= (at < 0 ? at + rank : at) == a;
+        }
+        if (!taken) {
+            out[n++] = a;
+        }
+    }
+    return n;
+}
+
+/* Axis numbers first..first+n-1. */
+static void count_up(int64_t *out, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = first + i;
+    }
+}
+
+/* z[batch, rest of x, rest of y]; the gradient to one side contracts z's gradient with the other
+ * side over the other side's rest: [batch, own rest, contracted in the other side's order], which
+ * is then brought into the own order of axes. */
+static stator_status dot_side(tape *t, const visit *v, stator_ref grad, int is_y)
+{
+    const stator_attr *a = v->attrs;
+    const stator_attr *batch[] = {&a[STATOR_dot_general_batch_x], &a[STATOR_dot_general_batch_y]};
+    const stator_attr *contract[] = {&a[STATOR_dot_general_contract_x],
+                                     &a[STATOR_dot_general_contract_y]};
+    const int own = is_y, other = !is_y;
+    int64_t rests[2][STATOR_MAX_RANK], z_batch[STATOR_MAX_RANK], z_rest[STATOR_MAX_RANK];
+    const uint32_t ranks[] = {st_kit_rank(&t->k, v->operands[0]),
+                              st_kit_rank(&t->k, v->operands[1])};
+    const uint32_t n_rest[] = {rest_axes(batch[0], contract[0], ranks[0], rests[0]),
+                               rest_axes(batch[1], contract[1], ranks[1], rests[1])};
+    const uint32_t nb = batch[0]->count, nc = contract[0]->count, n = n_rest[own];
+    count_up(z_batch, 0, nb);
+    count_up(z_rest, nb + (is_y ? 0 : n_rest[0]), n_rest[other]);
+    const stator_attr attrs[] = {ST_KIT_INTS("batch_x", z_batch, nb),
+                                 ST_KIT_INTS("batch_y", batch[other]->list, nb),
+                                 ST_KIT_INTS("contract_x", z_rest, n_rest[other]),
+                                 ST_KIT_INTS("contract_y", rests[other], n_rest[other])};
+    stator_ref part =
+        st_kit_op(&t->k, "dot_general", 2, (stator_ref[]){grad, v->operands[other]}, 4, attrs);
+    /* Axis j of the other side's contracted ones, in its own order of axes, is number `place`. */
+    int64_t perm[STATOR_MAX_RANK];
+    const int64_t *mine = contract[own]->list, *theirs = contract[other]->list;
+    for (uint32_t i = 0; i < nb; i++) {
+        const int64_t at = ((const int64_t *)batch[own]->list)[i];
+        perm[at < 0 ? at + ranks[own] : at] = i;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        perm[rests[own][i]] = nb + i;
+    }
+    for (uint32_t i = 0; i < nc; i++) {
+        uint32_t place = 0;
+        for (uint32_t j = 0; j < nc; j++) {
+            const int64_t r = ranks[other];
+            place += (theirs[j] < 0 ? theirs[j] + r : theirs[j]) <
+                     (theirs[i] < 0 ? theirs[i] + r : theirs[i]);
+        }
+        perm[mine[i] < 0 ? mine[i] + ranks[own] : mine[i]] = nb + n + place;
+    }
+    part = st_kit_transpose(&t->k, part, perm, ranks[own]);
+    return add_grad(t, v->operands[own], part);
+}
+
+static stator_status grad_dot_general(tape *t, const visit *v, stator_ref grad)
+{
+    ST_TRY(dot_side(t, v, grad, 0));
+    return dot_side(t, v, grad, 1);
+}
+
+static stator_status grad_transpose(tape *t, const visit *v, stator_ref grad)
+{
+    const stator_attr *perm = &v->attrs[STATOR_transpose_perm];
+    int64_t inverse[STATOR_MAX_RANK];
+    for (uint32_t i = 0; i < perm->count; i++) {
+        const int64_t at = ((const int64_t *)perm->list)[i];
+        inverse[at < 0 ? at + perm->count : at] = i;
+    }
+    return add_grad(t, v->operands[0], st_kit_transpose(&t->k, grad, inverse, perm->count));
+}
+
+static stator_status grad_slice(tape *t, const visit *v, stator_ref grad)
+{
+    for (uint32_t i = 0; i < v->attrs[STATOR_slice_steps].count; i++) {
+        if (((const int64_t *)v->attrs[STATOR_slice_steps].list)[i] != 1) {
+            st_kit_fail(&t->k, STATOR_UNSUPPORTED, "slice has no gradient rule for steps");
+            return t->k.status;
+        }
+    }
+    const stator_ref whole =
+        st_kit_expr(&t->k, "pad(g, low=starts, high=each('-', each('-', shape(x), starts), sizes))",
+                    "g,x", (stator_ref[]){grad, v->operands[0]}, v->op->desc.attr_count, v->attrs);
+    return add_grad(t, v->operands[0], whole);
+}
+
+static const struct structural {
+    const char *op;
+    stator_status (*rule)(tape *t, const visit *v, stator_ref grad);
+} structurals[] = {
+    {"dot_general", grad_dot_general}, {"transpose", grad_transpose}, {"slice", grad_slice}};
+
+static const struct structural *structural_of(const visit *v)
+{
+    for (uint32_t i = 0; i < sizeof structurals / sizeof *structurals; i++) {
+        if (strcmp(structurals[i].op, v->op->desc.name) == 0) {
+            return &structurals[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- rules of the table ---- */
+
+typedef struct bound_names {
+    char text[MAX_NAMES][32];
+    const char *names[MAX_NAMES];
+    stator_ref values[MAX_NAMES];
+    uint32_t n;
+} bound_names;
+
+/* Names of the list with values[0..n). */
+static void bind(bound_names *out, const char *list, const stator_ref *values, uint32_t n)
+{
+    uint32_t len;
+    char mark;
+    for (uint32_t i = 0; out->n < MAX_NAMES; i++) {
+        const char *name = st_list_name(list, i, &len, &mark);
+        if (name == NULL || mark == '*' || len >= sizeof out->text[0]) {
+            return;
+        }
+        memcpy(out->text[out->n], name, len);
+        out->text[out->n][len] = '\0';
+        out->names[out->n] = out->text[out->n];
+        out->values[out->n++] = i < n ? values[i] : 0;
+    }
+}
+
+static stator_status run_program(tape *t, const visit *v, stator_ref grad)
+{
+    bound_names in = {.n = 0};
+    stator_ref grads[MAX_NAMES], results[8] = {0};
+    bind(&in, v->op->desc.operands, v->operands, v->row.operand_count);
+    const uint32_t n = in.n;
+    for (uint32_t i = 0; i < v->row.result_count && i < 8; i++) {
+        results[i] = v->row.result_begin + i;
+    }
+    bind(&in, v->op->desc.results, results, v->row.result_count < 8 ? v->row.result_count : 8);
+    bind(&in, "grad", &grad, 1);
+    ST_TRY(st_build_expr(t->k.b, v->op->def->grad, in.n, in.names, in.values,
+                         v->op->desc.attr_count, v->attrs, n, grads, t->k.err));
+    for (uint32_t i = 0; i < n; i++) {
+        ST_TRY(add_grad(t, i < v->row.operand_count ? v->operands[i] : 0, grads[i]));
+    }
+    return STATOR_OK;
+}
+
+/* ---- the walk ---- */
+
+static stator_status read_node(tape *t, stator_ref node, visit *out)
+{
+    const stator_graph_view *v = st_graph_view(t->k.b->graph);
+    out->row = *stator_node_at(v, node);
+    out->op = st_optable_at(t->k.b->module->ops, out->row.op);
+    if (out->row.operand_count > 64) {
+        return st_fail(t->k.err, STATOR_UNSUPPORTED, "%s has too many operands for a gradient",
+                       out->op->desc.name);
+    }
+    for (uint32_t i = 0; i < out->row.operand_count; i++) {
+        out->operands[i] = stator_operand(v, &out->row, i);
+    }
+    for (uint32_t a = 0; a < out->row.attr_count; a++) {
+        ST_TRY(st_attr_from_row(v, t->k.b->module, &t->arena, out->op->desc.attrs[a].name,
+                                stator_attr_at(v, &out->row, a), &out->attrs[a], t->k.err));
+    }
+    return STATOR_OK;
+}
+
+static stator_status walk(tape *t, stator_ref first, stator_ref last, uint32_t depth);
+
+static stator_status through_decomposition(tape *t, const visit *v, uint32_t depth)
+{
+    stator_ref results[8] = {0};
+    const st_decompose_node node = {.op = v->op,
+                                    .operands = v->operands,
+                                    .n_operands = v->row.operand_count,
+                                    .n_attrs = v->row.attr_count,
+                                    .attrs = v->attrs,
+                                    .n_results = v->row.result_count};
+    const stator_ref first = st_graph_view(t->k.b->graph)->n_nodes + 1u;
+    if (depth == MAX_DEPTH || v->row.result_count > 8) {
+        return st_fail(t->k.err, STATOR_UNSUPPORTED, "%s: too deep for a gradient",
+                       v->op->desc.name);
+    }
+    ST_TRY(st_decompose(t->k.b, &node, results, t->k.err));
+    const stator_ref last = st_graph_view(t->k.b->graph)->n_nodes;
+    ST_TRY(grow(t));
+    for (uint32_t i = 0; i < v->row.result_count; i++) {
+        t->needed.data[results[i]] = 1;
+        ST_TRY(add_grad(t, results[i], grad_of(t, v->row.result_begin + i)));
+    }
+    return walk(t, first, last, depth + 1u);
+}
+
+static stator_status visit_node(tape *t, stator_ref node, uint32_t depth)
+{
+    visit v;
+    uint32_t n_grads = 0;
+    ST_TRY(read_node(t, node, &v));
+    for (uint32_t i = 0; i < v.row.result_count; i++) {
+        n_grads += grad_of(t, v.row.result_begin + i) != 0;
+    }
+    const stator_ref grad = grad_of(t, v.row.result_begin);
+    if (n_grads == 0) {
+        return STATOR_OK;
+    }
+    if (n_grads == 1 && grad != 0 && v.op->def != NULL) {
+        const struct structural *s = structural_of(&v);
+        if (s != NULL) {
+            return s->rule(t, &v, grad);
+        }
+        if (v.op->def->grad != NULL) {
+            return run_program(t, &v, grad);
+        }
+    }
+    if ((v.op->desc.flags & STATOR_OP_COMPOSITE) != 0) {
+        return through_decomposition(t, &v, depth);
+    }
+    return st_fail(t->k.err, STATOR_UNSUPPORTED, "%s has no gradient rule", v.op->desc.name);
+}
+
+/* Values of the nodes that depend on something needed. */
+static void mark_needed(tape *t, stator_ref first, stator_ref last)
+{
+    const stator_graph_view *v = st_graph_view(t->k.b->graph);
+    for (stator_ref node = first; node <= last; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        uint8_t needed = 0;
+        for (uint32_t i = 0; i < row->operand_count; i++) {
+            const stator_ref operand = stator_operand(v, row, i);
+            needed |= operand != 0 && t->needed.data[operand];
+        }
+        for (uint32_t i = 0; i < row->result_count; i++) {
+            t->needed.data[row->result_begin + i] |= needed;
+        }
+    }
+}
+
+static stator_status walk(tape *t, stator_ref first, stator_ref last, uint32_t depth)
+{
+    mark_needed(t, first, last);
+    for (stator_ref node = last; node >= first; node--) {
+        ST_TRY(visit_node(t, node, depth));
+        ST_TRY(t->k.status);
+        ST_TRY(grow(t));
+    }
+    return STATOR_OK;
+}
+
+static stator_status run(tape *t, stator_ref y, stator_ref seed, uint32_t n, const stator_ref *xs,
+                         stator_ref *out)
+{
+    const stator_ref last = st_graph_view(t->k.b->graph)->n_nodes;
+    ST_TRY(grow(t));
+    for (uint32_t i = 0; i < n; i++) {
+        t->needed.data[xs[i]] = 1;
+    }
+    mark_needed(t, 1, last);
+    ST_TRY(add_grad(t, y, seed));
+    ST_TRY(walk(t, 1, last, 0));
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = grad_of(t, xs[i]);
+        if (out[i] == 0) {
+            out[i] = st_kit_expr(&t->k, "zeros_like(x)", "x", &xs[i], 0, NULL);
+        }
+    }
+    return t->k.status;
+}
+
+stator_status st_gradient(stator_builder *b, stator_ref y, stator_ref seed, uint32_t n,
+                          const stator_ref *xs, stator_ref *out, stator_diag **err)
+{
+    tape t = {.k = {.b = b, .err = err, .status = STATOR_OK}};
+    st_arena_init(&t.arena, b->module->mem);
+    const stator_status status = run(&t, y, seed, n, xs, out);
+    st_arena_deinit(&t.arena);
+    st_vec_free(b->module->mem, &t.grads);
+    st_vec_free(b->module->mem, &t.needed);
+    return status;
+}

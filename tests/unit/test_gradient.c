@@ -1,0 +1,342 @@
+/* Gradients against central differences, in f64 through `eager`.
+ *
+ * Each program computes y from inputs; the test appends st_gradient of sum(seed * y), prints the
+ * graph, runs it, and moves every element of every input by +-h. Error of the differences: h^2
+ * times a third derivative of a few tens, and 1e-16/h of rounding; h = 1e-4 leaves 1e-6. */
+#include "core/base/check.h"
+#include "core/base/diag.h"
+#include "ir/gradient.h"
+#include "tests/unit/support_run.h"
+#include "tests/unit/support_text.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STEP 1e-4
+#define TOLERANCE 2e-6
+#define MAX_IN 8u
+
+/* ---- the graph with its gradients ---- */
+
+/* Appends input "seed" of y's type, and the gradients as outputs. */
+static stator_status extend(stator_builder *b, const stator_graph *from, stator_ref *map,
+                            stator_diag **err)
+{
+    const stator_graph_view *v = st_graph_view(from);
+    stator_ref xs[MAX_IN], grads[MAX_IN], seed;
+    const stator_ref y = stator_output_at(v, 0);
+    ST_TRY(st_build_clone_inputs(b, from, map, err));
+    ST_TRY(st_build_input(b, "seed", stator_value_at(v, y)->type, &seed, err));
+    ST_TRY(st_build_clone(b, from, 1, v->n_nodes, map, err));
+    for (uint32_t i = 0; i < v->n_inputs; i++) {
+        xs[i] = map[i + 1u];
+    }
+    ST_TRY(st_gradient(b, map[y], seed, v->n_inputs, xs, grads, err));
+    ST_TRY(st_build_output(b, "y", map[y], err));
+    for (uint32_t i = 0; i < v->n_inputs; i++) {
+        ST_TRY(st_build_output(b, "", grads[i], err));
+    }
+    return STATOR_OK;
+}
+
+/* The text of the extended graph (freed by the caller through w->mem), NULL: *err says why. */
+static char *gradient_text(text_world *w, const char *text, stator_diag **err)
+{
+    text_graph g;
+    stator_builder *b = NULL;
+    stator_graph *out = NULL;
+    uint64_t len = 0;
+    if (text_read(w, text, strlen(text), NULL, NULL, &g, err) != STATOR_OK) {
+        return NULL;
+    }
+    stator_ref map[256] = {0};
+    char *printed = NULL;
+    stator_status status = st_builder_create(g.module, "gradient", &b, err);
+    if (status == STATOR_OK) {
+        status = extend(b, g.graph, map, err);
+        if (status == STATOR_OK) {
+            status = st_builder_finish(b, &out, err);
+        } else {
+            st_builder_abort(b);
+        }
+    }
+    if (status == STATOR_OK) {
+        printed = text_print(w, out, &len, err);
+    }
+    text_graph_free(&g);
+    return printed;
+}
+
+/* ---- running it ---- */
+
+typedef struct problem {
+    stator_ctx *ctx;
+    stator_function *f;
+    stator_tensor *in[MAX_IN + 1u]; /* the inputs, then the seed */
+    uint32_t n;
+} problem;
+
+static uint64_t size_of(stator_tensor *t)
+{
+    return stator_tensor_size_bytes(t) / sizeof(double);
+}
+
+static double *data_of(stator_tensor *t)
+{
+    return stator_tensor_data(t);
+}
+
+/* Smooth values in (0.2, 1.8), no two alike. */
+static stator_tensor *make(stator_ctx *ctx, uint32_t rank, const int64_t *shape, uint32_t salt)
+{
+    stator_tensor *t = NULL;
+    cr_assert_eq(stator_tensor_create(ctx, STATOR_F64, rank, shape, &t), STATOR_OK);
+    for (uint64_t k = 0; k < size_of(t); k++) {
+        data_of(t)[k] = 1 + 0.8 * sin(1.7 * (double)k + salt + 0.3);
+    }
+    return t;
+}
+
+static double loss(problem *p, stator_tensor **out)
+{
+    double sum = 0;
+    cr_assert_eq(stator_call_tensors(p->f, p->n + 1u, p->in, p->n + 1u, out), STATOR_OK, "%s",
+                 stator_ctx_error_text(p->ctx));
+    for (uint64_t k = 0; k < size_of(out[0]); k++) {
+        sum += data_of(out[0])[k] * data_of(p->in[p->n])[k];
+    }
+    return sum;
+}
+
+static void release(stator_tensor **t, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        stator_tensor_release(t[k]);
+        t[k] = NULL;
+    }
+}
+
+/* How many elements of input i's gradient differ. */
+static uint32_t compare_input(problem *p, uint32_t i, stator_tensor *grad, const char *name)
+{
+    uint32_t wrong = 0;
+    cr_assert_eq(size_of(grad), size_of(p->in[i]));
+    for (uint64_t k = 0; k < size_of(grad); k++) {
+        stator_tensor *out[MAX_IN + 1u] = {NULL};
+        double *x = &data_of(p->in[i])[k];
+        const double kept = *x;
+        *x = kept + STEP;
+        const double above = loss(p, out);
+        release(out, p->n + 1u);
+        *x = kept - STEP;
+        const double below = loss(p, out);
+        release(out, p->n + 1u);
+        *x = kept;
+        const double want = (above - below) / (2 * STEP), got = data_of(grad)[k];
+        if (!(fabs(got - want) <= TOLERANCE * (1 + fabs(want)))) {
+            wrong++;
+            fprintf(stderr, "%s: input %u element %llu: gradient %.9g, differences %.9g\n", name, i,
+                    (unsigned long long)k, got, want);
+        }
+    }
+    return wrong;
+}
+
+/* text: a graph @name with f64 inputs of static sizes and one output. */
+static void check(const char *text)
+{
+    text_world w;
+    stator_diag *err = NULL;
+    text_world_init(&w);
+    char *printed = gradient_text(&w, text, &err);
+    cr_assert_not_null(printed, "%s: %s", text, st_diag_text(err));
+    problem p = {.ctx = run_context()};
+    const stator_load_options options = {
+        .struct_size = sizeof options, .flags = 1, .frontend = "text"};
+    stator_model *model = NULL;
+    cr_assert_eq(
+        stator_model_load_bytes(p.ctx, printed, strlen(printed), "gradient", &options, &model),
+        STATOR_OK, "%s", stator_ctx_error_text(p.ctx));
+    p.n = stator_model_input_count(model) - 1u;
+    for (uint32_t i = 0; i <= p.n; i++) {
+        stator_port_info info = {.struct_size = sizeof info};
+        cr_assert_eq(stator_model_input_info(model, i, &info), STATOR_OK);
+        p.in[i] = make(p.ctx, info.rank, info.dims, i);
+    }
+    p.f = run_compile(p.ctx, "eager", printed, "gradient");
+    stator_tensor *out[MAX_IN + 1u] = {NULL};
+    uint32_t wrong = 0;
+    (void)loss(&p, out);
+    for (uint32_t i = 0; i < p.n; i++) {
+        wrong += compare_input(&p, i, out[1u + i], text);
+    }
+    release(out, p.n + 1u);
+    release(p.in, p.n + 1u);
+    stator_function_destroy(p.f);
+    stator_model_destroy(model);
+    stator_ctx_destroy(p.ctx);
+    st_free(&w.mem, printed);
+    text_world_deinit(&w);
+    cr_expect_eq(wrong, 0u, "%u elements differ in %s", wrong, text);
+}
+
+/* y = line, after "%x ... =" of the given inputs. */
+static void check_op(const char *inputs, const char *lines)
+{
+    char text[2048];
+    (void)snprintf(text, sizeof text, "stir 1\ngraph @g(%s) {\n  %s\n  return %%y\n}\n", inputs,
+                   lines);
+    check(text);
+}
+
+#define X "%x: f64[2, 3]"
+#define XY "%x: f64[2, 3], %z: f64[3]"
+#define ONE "%one = constant {value = f64[] {1.0}} %s = sub(%x, %one) "
+
+Test(gradient, pointwise_of_one)
+{
+    /* Inputs lie in (0.2, 1.8): %s in (-0.8, 0.8), what needs more than 1 gets %x + 1. */
+    static const char *const ops[] = {"neg",     "abs",      "exp",  "exp2",  "expm1", "log1p",
+                                      "sin",     "cos",      "tan",  "asin",  "acos",  "atan",
+                                      "sinh",    "cosh",     "tanh", "asinh", "atanh", "erf",
+                                      "sigmoid", "softplus", "relu"};
+    static const char *const positive[] = {"log", "log2", "sqrt", "rsqrt"};
+    char lines[256];
+    for (uint32_t k = 0; k < sizeof ops / sizeof *ops; k++) {
+        (void)snprintf(lines, sizeof lines, "%s%%y = %s(%%s)", ONE, ops[k]);
+        check_op(X, lines);
+    }
+    for (uint32_t k = 0; k < sizeof positive / sizeof *positive; k++) {
+        (void)snprintf(lines, sizeof lines, "%%y = %s(%%x)", positive[k]);
+        check_op(X, lines);
+    }
+    check_op(X, "%two = constant {value = f64[] {1.5}} %s = add(%x, %two) %y = acosh(%s)");
+    static const char *const flat[] = {"floor", "ceil", "round", "trunc", "sign"};
+    for (uint32_t k = 0; k < sizeof flat / sizeof *flat; k++) {
+        (void)snprintf(lines, sizeof lines, "%s%%r = %s(%%s) %%y = mul(%%r, %%x)", ONE, flat[k]);
+        check_op(X, lines);
+    }
+}
+
+Test(gradient, pointwise_of_two_and_three)
+{
+    static const char *const ops[] = {"add", "sub", "mul", "div", "pow", "min", "max", "atan2"};
+    char lines[256];
+    for (uint32_t k = 0; k < sizeof ops / sizeof *ops; k++) {
+        (void)snprintf(lines, sizeof lines, "%%y = %s(%%x, %%z)", ops[k]);
+        check_op(XY, lines);
+        check_op("%x: f64[3, 1], %z: f64[2, 1, 4]", lines);
+    }
+    check_op(XY, "%c = lt(%x, %z) %y = select(%c, %x, %z)");
+    check_op(X, "%a = cast(%x) {dtype = f64} %b = mul(%a, %a) %y = mul(%b, %a)");
+}
+
+Test(gradient, movement_and_sums)
+{
+    check_op(
+        X, "%a = reshape(%x) {shape = [3, 2]} %b = transpose(%a) {perm = [1, 0]} %y = mul(%b, %x)");
+    check_op("%x: f64[2, 3, 4]", "%a = transpose(%x) {perm = [2, 0, 1]} %y = mul(%a, %a)");
+    check_op("%x: f64[3, 1]", "%y = expand(%x) {shape = [2, 3, 4]}");
+    check_op("%x: f64[3, 4]",
+             "%a = slice(%x) {starts = [1, 0], sizes = [2, 3], steps = [1, 1]} %y = mul(%a, %a)");
+    check_op("%x: f64[3, 4]",
+             "%i = constant {value = i64[2, 2] {1, -1, 1, 0}} %y = gather(%x, %i) {axis = 1}");
+    check_op(
+        "%x: f64[3, 2]",
+        "%i = constant {value = i64[2, 2] {1, 2, 1, 0}} %y = gather_elements(%x, %i) {axis = 0}");
+    check_op("%x: f64[2, 3, 2]", "%y = reduce_sum(%x) {axes = [-1, 0]}");
+    check_op("%x: f64[2, 3, 2]",
+             "%a = reduce_mean(%x) {axes = [1], keepdims = 1} %y = mul(%a, %x)");
+    check_op("%x: f64[2, 3, 2]", "%y = reduce_max(%x) {axes = [1]}");
+    check_op("%x: f64[2, 3, 2]", "%y = reduce_min(%x) {axes = [0, 2], keepdims = 1}");
+}
+
+Test(gradient, contractions)
+{
+    check_op("%x: f64[2, 3], %z: f64[3, 4]", "%y = matmul(%x, %z)");
+    check_op("%x: f64[2, 1, 2, 3], %z: f64[4, 3, 2]", "%y = matmul(%x, %z)");
+    check_op("%x: f64[3], %z: f64[2, 3, 2]", "%y = matmul(%x, %z)");
+    check_op("%x: f64[2, 3, 4, 2], %z: f64[4, 2, 3, 5]",
+             "%y = dot_general(%x, %z) {batch_x = [1], batch_y = [2], contract_x = [-1, 2], "
+             "contract_y = [1, 0]}");
+    check_op("%x: f64[2, 3], %z: f64[2]",
+             "%y = dot_general(%x, %z) {contract_x = [], contract_y = []}");
+    check_op("%x: f64[2, 3, 2], %z: f64[2, 4]", "%y = einsum(%x, %z) {equation = \"bij,jk->kbi\"}");
+}
+
+Test(gradient, convolutions)
+{
+    check_op("%x: f64[2, 2, 5], %w: f64[3, 2, 2], %b: f64[3]",
+             "%y = conv(%x, %w, %b) {strides = [1], pads = [1, 0], dilations = [2]}");
+    check_op("%x: f64[1, 4, 6, 5], %w: f64[2, 2, 3, 2]",
+             "%y = conv(%x, %w) {strides = [2, 3], pads = [1, 0, 0, 1], dilations = [1, 2], groups "
+             "= 2}");
+    check_op("%x: f64[1, 2, 4], %w: f64[2, 2, 1]",
+             "%y = conv(%x, %w) {strides = [3], pads = [-1, 0], dilations = [1]}");
+}
+
+Test(gradient, activations_and_softmax)
+{
+    check_op(X, ONE "%y = gelu(%s)");
+    check_op(X, ONE "%y = gelu(%s) {approximate = \"tanh\"}");
+    check_op(X, ONE "%y = silu(%s)");
+    check_op(X, ONE "%y = mish(%s)");
+    check_op(X, ONE "%y = elu(%s) {alpha = 0.5}");
+    check_op(X, "%y = softmax(%x)");
+    check_op(X, "%y = log_softmax(%x) {axis = 0}");
+}
+
+Test(gradient, norms)
+{
+    check_op("%x: f64[2, 3, 2], %w: f64[3], %b: f64[3], %m: f64[3], %v: f64[3]",
+             "%y = batch_norm(%x, %w, %b, %m, %v)");
+    check_op("%x: f64[2, 3, 2], %w: f64[3], %b: f64[3], %m: f64[3], %v: f64[3]",
+             "%y, %p, %q = batch_norm_train(%x, %w, %b, %m, %v) {eps = 0.1}");
+    check_op("%x: f64[2, 3], %w: f64[3], %b: f64[3]",
+             "%y, %m, %r = layer_norm(%x, %w, %b) {eps = 0.1}");
+    check_op("%x: f64[2, 3], %w: f64[3]", "%y = rms_norm(%x, %w)");
+    check_op("%x: f64[1, 4, 2], %w: f64[4], %b: f64[4]",
+             "%y = group_norm(%x, %w, %b) {groups = 2, eps = 0.1}");
+}
+
+Test(gradient, attention)
+{
+    check_op("%q: f64[1, 2, 3, 2], %k: f64[1, 1, 4, 2], %v: f64[1, 1, 4, 3]",
+             "%y = sdpa(%q, %k, %v)");
+    check_op("%q: f64[1, 2, 3, 2], %k: f64[1, 2, 3, 2], %v: f64[1, 2, 3, 2]",
+             "%y = sdpa(%q, %k, %v) {is_causal = 1, scale = 0.5}");
+    check_op("%q: f64[1, 1, 2, 2], %k: f64[1, 1, 3, 2], %v: f64[1, 1, 3, 2], %m: f64[2, 3]",
+             "%y = sdpa(%q, %k, %v, %m)");
+    check_op("%q: f64[1, 1, 2, 2], %k: f64[1, 1, 3, 2], %v: f64[1, 1, 3, 2]",
+             "%m = constant {value = bool[2, 3] {true, false, true, false, false, false}} %y = "
+             "sdpa(%q, %k, %v, %m)");
+}
+
+Test(gradient, resize)
+{
+    check_op("%x: f64[1, 1, 3, 4]", "%y = resize(%x) {sizes = [1, 1, 5, 7], mode = \"linear\"}");
+    check_op("%x: f64[1, 1, 3, 4]", "%y = resize(%x) {sizes = [1, 1, 2, 9], mode = \"linear\", "
+                                    "coordinates = \"align_corners\"}");
+    check_op("%x: f64[1, 1, 3, 4]", "%y = resize(%x) {sizes = [1, 1, 6, 2], mode = \"nearest\"}");
+    check_op("%x: f64[1, 1, 3, 4]", "%y = resize(%x) {sizes = [1, 1, 5, 7], mode = \"cubic\"}");
+}
+
+Test(gradient, values_that_do_not_matter_give_zeros)
+{
+    check_op(XY, "%i = iota() {shape = [3], dtype = f64} %y = mul(%x, %i)");
+    check_op(X, "%y = neg(%x) %a, %b = sort(%x)");
+}
+
+Test(gradient, an_op_without_a_rule_is_named)
+{
+    text_world w;
+    stator_diag *err = NULL;
+    text_world_init(&w);
+    cr_expect_null(gradient_text(
+        &w, "stir 1\ngraph @g(%x: f64[3]) { %y = cumsum(%x) {axis = 0} return %y }\n", &err));
+    cr_expect(strstr(st_diag_text(err), "cumsum has no gradient rule"), "%s", st_diag_text(err));
+    st_diag_release(err);
+    text_world_deinit(&w);
+}

@@ -88,6 +88,7 @@ typedef struct eager_step {
     uint32_t is_static;   /* sizes of all results are constants */
     uint32_t tells_shape; /* the kernel allocates results whose sizes it alone can tell */
     uint32_t is_pointwise;
+    uint32_t needs_results; /* nothing to do when no result has an element */
     const ek_attr *attrs;
     uint32_t n_attrs;
     uint32_t n_attr_ints;        /* places needed by attributes evaluated per call, 0: none */

@@ -26,12 +26,26 @@ static stator_status settle_results(eager_frame *f, const eager_step *step, stat
     return STATOR_OK;
 }
 
+/* A size beside a size of 0 is not bounded by memory: no kernel computes or loops with it. */
+static int has_elements(const eager_frame *f, const eager_step *step)
+{
+    for (uint32_t v = step->out; v < step->out + step->n_out; v++) {
+        if (!f->values[v].data || f->values[v].numel != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static stator_status run_kernel(eager_frame *f, const eager_step *step, stator_diag **err)
 {
     if (step->n_attr_ints) {
         ST_TRY(eager_eval_attrs(f, step, err));
     }
     ST_TRY(eager_prepare_results(f, step, err));
+    if (step->needs_results && !has_elements(f, step)) {
+        return step->is_static ? STATOR_OK : settle_results(f, step, err);
+    }
     for (uint32_t k = 0; k < step->n_in; k++) {
         f->args[k] = f->values[step->in[k]];
     }

@@ -1,5 +1,5 @@
 /* sdpa: scaled dot-product attention from its formula, one query row at a time in f64. */
-#include "eager.h"
+#include "ek_gemm.h"
 
 #include <math.h>
 
@@ -8,7 +8,7 @@ typedef struct attention {
     int64_t heads, groups, queries, keys, depth, out_depth;
     int64_t mask_stride[4]; /* of [B, H, T, S], 0 where it broadcasts */
     double scale;
-    double *scores; /* a row of `keys` for each query row */
+    double *scores; /* a row of `keys` for each worker */
     uint8_t is_causal;
 } attention;
 
@@ -45,14 +45,15 @@ static double score(const attention *a, int64_t batch, int64_t head, int64_t t, 
     return *allowed ? sum : -INFINITY;
 }
 
-static void attend(const attention *a, int64_t row)
+static void attend(void *self, int64_t row, int64_t worker)
 {
+    const attention *a = self;
     const ek_call *c = a->call;
     const int64_t t = row % a->queries;
     const int64_t head = row / a->queries % a->heads;
     const int64_t batch = row / a->queries / a->heads;
     const int64_t group = head / (a->heads / a->groups);
-    double *scores = a->scores + row * a->keys;
+    double *scores = a->scores + worker * a->keys;
     double max = -INFINITY;
     int any = 0;
     for (int64_t s = 0; s < a->keys; s++) {
@@ -74,13 +75,6 @@ static void attend(const attention *a, int64_t row)
             v += scores[s] == 0.0 ? 0.0 : scores[s] * load(&c->in[2], at);
         }
         st_store_f64(c->out[0].dtype, c->out[0].data, row * a->out_depth + e, any ? v / sum : 0.0);
-    }
-}
-
-static void attend_range(void *self, int64_t begin, int64_t end)
-{
-    for (int64_t row = begin; row < end; row++) {
-        attend(self, row);
     }
 }
 
@@ -135,10 +129,11 @@ stator_status ek_sdpa(const ek_call *call, stator_diag **err)
         }
     }
     const int64_t n_rows = q->dims[0] * a.heads * a.queries;
-    a.scores = ek_scratch(call, n_rows * a.keys + 1, sizeof *a.scores);
+    const int64_t workers = ek_worker_count(call, n_rows);
+    a.scores = ek_scratch(call, workers * a.keys + 1, sizeof *a.scores);
     if (a.scores == NULL) {
         return ek_oom(call, err);
     }
-    ek_parallel(call, n_rows, 1, attend_range, &a);
+    ek_workers(call, workers, n_rows, attend, &a);
     return STATOR_OK;
 }

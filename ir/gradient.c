@@ -319,6 +319,30 @@ static stator_status through_decomposition(tape *t, const visit *v, uint32_t dep
     return walk(t, first, last, depth + 1u);
 }
 
+static stator_status through_scan(tape *t, stator_ref node, const visit *v)
+{
+    stator_ref out_grads[128], in_grads[64];
+    const stator_graph_view *view = st_graph_view(t->k.b->graph);
+    const stator_graph *body = stator_region_at(view, stator_node_at(view, node), 0);
+    if (v->row.result_count > 128) {
+        return st_fail(t->k.err, STATOR_UNSUPPORTED, "scan has too many results for a gradient");
+    }
+    for (uint32_t i = 0; i < v->row.result_count; i++) {
+        out_grads[i] = grad_of(t, v->row.result_begin + i);
+    }
+    const st_decompose_node in = {.op = v->op,
+                                  .operands = v->operands,
+                                  .n_operands = v->row.operand_count,
+                                  .n_attrs = v->row.attr_count,
+                                  .attrs = v->attrs,
+                                  .n_results = v->row.result_count};
+    ST_TRY(st_gradient_scan(t->k.b, body, &in, out_grads, in_grads, t->k.err));
+    for (uint32_t i = 0; i < v->row.operand_count; i++) {
+        ST_TRY(add_grad(t, v->operands[i], in_grads[i]));
+    }
+    return STATOR_OK;
+}
+
 static stator_status visit_node(tape *t, stator_ref node, uint32_t depth)
 {
     visit v;
@@ -330,6 +354,9 @@ static stator_status visit_node(tape *t, stator_ref node, uint32_t depth)
     const stator_ref grad = grad_of(t, v.row.result_begin);
     if (n_grads == 0) {
         return STATOR_OK;
+    }
+    if (strcmp(v.op->desc.name, "scan") == 0) {
+        return through_scan(t, node, &v);
     }
     if (n_grads == 1 && grad != 0 && v.op->def != NULL) {
         const struct structural *s = structural_of(&v);
@@ -374,8 +401,8 @@ static stator_status walk(tape *t, stator_ref first, stator_ref last, uint32_t d
     return STATOR_OK;
 }
 
-static stator_status run(tape *t, stator_ref y, stator_ref seed, uint32_t n, const stator_ref *xs,
-                         stator_ref *out)
+static stator_status run(tape *t, uint32_t n_y, const stator_ref *ys, const stator_ref *seeds,
+                         uint32_t n, const stator_ref *xs, stator_ref *out)
 {
     const stator_ref last = st_graph_view(t->k.b->graph)->n_nodes;
     ST_TRY(grow(t));
@@ -383,7 +410,9 @@ static stator_status run(tape *t, stator_ref y, stator_ref seed, uint32_t n, con
         t->needed.data[xs[i]] = 1;
     }
     mark_needed(t, 1, last);
-    ST_TRY(add_grad(t, y, seed));
+    for (uint32_t i = 0; i < n_y; i++) {
+        ST_TRY(add_grad(t, ys[i], seeds[i]));
+    }
     ST_TRY(walk(t, 1, last, 0));
     for (uint32_t i = 0; i < n; i++) {
         out[i] = grad_of(t, xs[i]);
@@ -394,14 +423,21 @@ static stator_status run(tape *t, stator_ref y, stator_ref seed, uint32_t n, con
     return t->k.status;
 }
 
-stator_status st_gradient(stator_builder *b, stator_ref y, stator_ref seed, uint32_t n,
-                          const stator_ref *xs, stator_ref *out, stator_diag **err)
+stator_status st_gradient_many(stator_builder *b, uint32_t n_y, const stator_ref *ys,
+                               const stator_ref *seeds, uint32_t n, const stator_ref *xs,
+                               stator_ref *out, stator_diag **err)
 {
     tape t = {.k = {.b = b, .err = err, .status = STATOR_OK}};
     st_arena_init(&t.arena, b->module->mem);
-    const stator_status status = run(&t, y, seed, n, xs, out);
+    const stator_status status = run(&t, n_y, ys, seeds, n, xs, out);
     st_arena_deinit(&t.arena);
     st_vec_free(b->module->mem, &t.grads);
     st_vec_free(b->module->mem, &t.needed);
     return status;
+}
+
+stator_status st_gradient(stator_builder *b, stator_ref y, stator_ref seed, uint32_t n,
+                          const stator_ref *xs, stator_ref *out, stator_diag **err)
+{
+    return st_gradient_many(b, 1, &y, &seed, n, xs, out, err);
 }

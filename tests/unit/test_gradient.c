@@ -323,6 +323,41 @@ Test(gradient, resize)
     check_op("%x: f64[1, 1, 3, 4]", "%y = resize(%x) {sizes = [1, 1, 5, 7], mode = \"cubic\"}");
 }
 
+Test(gradient, scan)
+{
+    /* A recurrent net: state' = tanh(state * w + x), stacked state' * x. */
+    static const char body[] = " region @b(%s: f64[2], %x: f64[2], %w: f64[2]) {"
+                               " %1 = mul(%s, %w) %2 = add(%1, %x) %3 = tanh(%2)"
+                               " %4 = mul(%3, %x) return %3, %4 }";
+    static const char *const attrs[] = {"axes = [0]", "axes = [0], reverse = [1]",
+                                        "axes = [0], out_reverse = [1], out_axes = [1]"};
+    char lines[1024];
+    for (uint32_t k = 0; k < 3; k++) {
+        (void)snprintf(
+            lines, sizeof lines,
+            "%%a, %%b = scan(%%s, %%x, %%w) {carried = 1, scanned = 1, stacked = 1, %s}%s"
+            " %%c = reduce_sum(%%b) {axes = [0, 1]} %%y = add(%%a, %%c)",
+            attrs[k], body);
+        check_op("%s: f64[2], %x: f64[4, 2], %w: f64[2]", lines);
+        (void)snprintf(
+            lines, sizeof lines,
+            "%%a, %%y = scan(%%s, %%x, %%w) {carried = 1, scanned = 1, stacked = 1, %s}%s",
+            attrs[k], body);
+        check_op("%s: f64[2], %x: f64[4, 2], %w: f64[2]", lines);
+    }
+    /* No state; an integer beside; two scanned values along other axes; a composite inside. */
+    check_op(
+        "%x: f64[2, 3], %z: f64[3]",
+        "%i = iota() {shape = [3]} %y = scan(%x, %z, %i) {carried = 0, scanned = 3, stacked = 1, "
+        "axes = [1, 0, 0], reverse = [0, 1, 0]} region @b(%x: f64[2], %z: f64[], %i: i64[]) {"
+        " %1 = cast(%i) {dtype = f64} %2 = mul(%x, %z) %3 = softmax(%2) %4 = mul(%3, %1) return %4 "
+        "}");
+    /* Nothing but the final state. */
+    check_op("%s: f64[], %x: f64[3]",
+             "%y = scan(%s, %x) {carried = 1, scanned = 1, stacked = 0}"
+             " region @b(%s: f64[], %x: f64[]) { %1 = mul(%s, %x) return %1 }");
+}
+
 Test(gradient, values_that_do_not_matter_give_zeros)
 {
     check_op(XY, "%i = iota() {shape = [3], dtype = f64} %y = mul(%x, %i)");

@@ -67,6 +67,10 @@ static int run_set(stator_ctx *ctx, stator_model *model, stator_function *functi
                        stator_status_name(stator_ctx_error_code(ctx)), stator_ctx_error_text(ctx));
         return 0;
     }
+    if (want.count == 0) {
+        (void)snprintf(reason, REASON_SIZE, "set %u holds no output_0.pb to compare with", set);
+        return 0;
+    }
     if (want.count > n_out) {
         (void)snprintf(reason, REASON_SIZE, "%u outputs, expected %u", n_out, want.count);
         return 0;
@@ -233,7 +237,7 @@ static void kill_hung(conform *s, child *slot) {
 
 static void run_cases(conform *s) {
     child slots[64] = {0};
-    const uint32_t n_slots = s->jobs > 0 && s->jobs < 64 ? (uint32_t)s->jobs : 1;
+    const uint32_t n_slots = s->jobs < 1 ? 1u : s->jobs < 64 ? (uint32_t)s->jobs : 64u;
     uint32_t next = 0;
     uint32_t running = 0;
     while (next < s->cases.count || running > 0) {

@@ -93,7 +93,10 @@ static stator_status settle_capability(driver *d, stator_diag **err) {
         free_answers(d);
         d->graph = next;
     }
-    return STATOR_OK;
+    return st_fail(err, STATOR_INTERNAL,
+                   "decompositions do not end: after 16 rounds there are composites left that "
+                   "backend '%s' refuses",
+                   d->request->main->backend->item.name);
 }
 
 /* Asks fuel for each node or ATOMIC group the backend claims; refused, it goes to the fallback. */

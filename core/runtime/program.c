@@ -71,10 +71,11 @@ int st_program_plan(st_program *p) {
     int ok = blocks != NULL && owners != NULL;
     if (ok) {
         const uint32_t n = collect_intervals(p, blocks, owners);
-        const uint64_t base =
-            (p->step_workspace_bytes + WORKSPACE_ALIGN - 1u) & ~(uint64_t)(WORKSPACE_ALIGN - 1u);
+        uint64_t base = 0;
         uint64_t total = 0;
-        ok = st_interval_pack(p->mem, blocks, n, WORKSPACE_ALIGN, &total) &&
+        ok = st_add_u64(p->step_workspace_bytes, WORKSPACE_ALIGN - 1u, &base);
+        base &= ~(uint64_t)(WORKSPACE_ALIGN - 1u);
+        ok = ok && st_interval_pack(p->mem, blocks, n, WORKSPACE_ALIGN, &total) &&
              st_add_u64(base, total, &p->workspace_bytes);
         for (uint32_t i = 0; ok && i < n; i++) {
             p->slots[owners[i]].offset = base + blocks[i].offset_bytes;
@@ -269,8 +270,16 @@ static stator_status alloc_output(const stator_call *call, uint32_t k, uint32_t 
         return st_fail(err, STATOR_INTERNAL, "output %u has rank %u, its type says %u", k, rank,
                        slot->rank);
     }
+    int64_t *known = &state->shapes[slot->dim_begin];
+    if (state->slots[i].data != NULL) { /* placed before the step began, or asked for twice */
+        if (rank != 0 && memcmp(known, shape, rank * sizeof *shape) != 0) {
+            return st_fail(err, STATOR_INTERNAL, "output %u has another shape already", k);
+        }
+        call->out[k] = state->slots[i];
+        return STATOR_OK;
+    }
     if (rank != 0) {
-        memcpy(&state->shapes[slot->dim_begin], shape, rank * sizeof *shape);
+        memcpy(known, shape, rank * sizeof *shape);
     }
     ST_TRY(place_slot(state, i, err));
     call->out[k] = state->slots[i];

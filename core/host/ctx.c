@@ -79,7 +79,7 @@ int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level) {
             return 1;
         }
     }
-    return level <= 1 && ctx->log_self != NULL;
+    return level <= 1 && ctx->log != log_to_stderr; /* an application that listens hears these */
 }
 
 void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...) {
@@ -163,6 +163,7 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
                 options.memory_limit_bytes);
     st_pool_init(&ctx->pool, &ctx->mem);
     pthread_mutex_init(&ctx->lock, NULL);
+    pthread_mutex_init(&ctx->oplib_lock, NULL);
     ctx->flags = options.flags;
     ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
     ctx->log = options.log != NULL ? options.log : log_to_stderr;
@@ -191,6 +192,7 @@ void stator_ctx_destroy(stator_ctx *ctx) {
     st_diag_release(ctx->error);
     st_pool_deinit(&ctx->pool);
     pthread_mutex_destroy(&ctx->lock);
+    pthread_mutex_destroy(&ctx->oplib_lock);
     st_mem last;
     st_mem_init(&last, ctx->mem.raw_alloc, ctx->mem.raw_free, ctx->mem.raw_self, 0);
     st_free(&last, ctx);
@@ -275,12 +277,14 @@ static stator_status add_oplib(void *self, const st_loaded *loaded) {
 }
 
 stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err) {
-    pthread_mutex_lock(&ctx->lock);
-    const uint32_t loaded = ctx->oplibs_loaded;
-    ctx->oplibs_loaded = 1;
-    pthread_mutex_unlock(&ctx->lock);
-    return loaded ? STATOR_OK
-                  : st_registry_each(ctx->registry, STATOR_KIND_OPLIB, add_oplib, ctx, err);
+    stator_status status = STATOR_OK;
+    pthread_mutex_lock(&ctx->oplib_lock); /* a second thread waits for the whole table */
+    if (!ctx->oplibs_loaded) {
+        status = st_registry_each(ctx->registry, STATOR_KIND_OPLIB, add_oplib, ctx, err);
+        ctx->oplibs_loaded = status == STATOR_OK;
+    }
+    pthread_mutex_unlock(&ctx->oplib_lock);
+    return status;
 }
 
 /* ---- tensors ---- */

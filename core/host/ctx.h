@@ -28,7 +28,8 @@ struct stator_ctx {
     uint32_t n_channels;
     void (*log)(void *self, const char *channel, uint32_t level, const char *text);
     void *log_self;
-    pthread_mutex_t lock; /* of error, packs and oplibs */
+    pthread_mutex_t lock; /* of error, packs, opening and last_file */
+    pthread_mutex_t oplib_lock; /* held while op libraries fill the op table */
     stator_diag *error;
     uint32_t oplibs_loaded;
     struct st_open_entry *opening; /* backends being created or compiling, see nested.c */

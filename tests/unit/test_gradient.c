@@ -34,6 +34,12 @@ static stator_status extend(stator_builder *b, const stator_graph *from, stator_
         xs[i] = map[i + 1u];
     }
     ST_TRY(st_gradient(b, map[y], seed, v->n_inputs, xs, grads, err));
+    for (uint32_t i = 0; i < v->n_inputs; i++) {
+        const stator_graph_view *bv = st_graph_view(b->graph);
+        if (stator_value_at(bv, grads[i])->type != stator_value_at(bv, xs[i])->type) {
+            return st_fail(err, STATOR_INTERNAL, "gradient %u has another type than its input", i);
+        }
+    }
     ST_TRY(st_build_output(b, "y", map[y], err));
     for (uint32_t i = 0; i < v->n_inputs; i++) {
         ST_TRY(st_build_output(b, "", grads[i], err));
@@ -362,6 +368,31 @@ Test(gradient, values_that_do_not_matter_give_zeros)
 {
     check_op(XY, "%i = iota() {shape = [3], dtype = f64} %y = mul(%x, %i)");
     check_op(X, "%y = neg(%x) %a, %b = sort(%x)");
+}
+
+Test(gradient, symbolic_sizes_and_narrow_floats)
+{
+    static const char *const programs[] = {
+        "%x: f32[N, 4], %w: f32[4, M]) { %y = matmul(%x, %w)",
+        "%x: bf16[N, 4], %w: bf16[4], %b: bf16[4]) { %y, %m, %r = layer_norm(%x, %w, %b)",
+        "%q: f16[N, 4, T, 8], %k: f16[N, 2, S, 8], %v: f16[N, 2, S, 8]) { %y = sdpa(%q, %k, %v)",
+        "%x: f16[N, M]) { %y = gelu(%x) {approximate = \"tanh\"}",
+        "%x: f32[N, 3, T, S], %w: f32[8, 3, 3, 3]) { %y = conv(%x, %w) {strides = [1, 1], pads = "
+        "[1, "
+        "1, 1, 1], dilations = [1, 1]}",
+        "%x: f32[N, 3, T, S]) { %y = resize(%x) {sizes = [N, 3, 2*T, 2*S], mode = \"linear\"}"};
+    for (uint32_t k = 0; k < sizeof programs / sizeof *programs; k++) {
+        text_world w;
+        char text[512];
+        stator_diag *err = NULL;
+        text_world_init(&w);
+        (void)snprintf(text, sizeof text, "stir 1\ngraph @g(%s return %%y }\n", programs[k]);
+        char *printed = gradient_text(&w, text, &err);
+        cr_expect_not_null(printed, "%s: %s", text, st_diag_text(err));
+        st_diag_release(err);
+        st_free(&w.mem, printed);
+        text_world_deinit(&w);
+    }
 }
 
 Test(gradient, an_op_without_a_rule_is_named)

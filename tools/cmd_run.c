@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cli.h"
 
+#include "core/base/check.h"
 #include "core/base/convert.h"
 #include "core/base/threads.h"
 
@@ -55,7 +56,7 @@ static int call_all(run *r) {
     }
     r->compile_ms = (double)stator_function_compile_ns(r->function) / 1e6;
     r->first_ms = ms_since(start);
-    const uint64_t n = r->repeat > 0 && r->repeat < 1000000 ? (uint64_t)r->repeat : 1;
+    const uint64_t n = r->repeat > 0 ? (uint64_t)r->repeat : 1;
     double *times = calloc(n, sizeof *times);
     if (times == NULL) {
         return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
@@ -124,13 +125,16 @@ static cJSON *output_json(const run *r, uint32_t k, int *all_ok) {
         cJSON_AddNullToObject(row, "ok");
         return row;
     }
-    cli_difference d = {.max_abs = 0.0 / 0.0, .max_rel = 0.0 / 0.0};
+    cli_difference d = {.max_abs = 0.0 / 0.0, .max_rel = 0.0 / 0.0, .reason = "name"};
     if (want != NULL) {
         cli_compare(view, stator_tensor_view(want), r->rtol, r->atol, &d);
     }
     cJSON_AddItemToObject(row, "max_abs_err", cli_json_number(d.max_abs));
     cJSON_AddItemToObject(row, "max_rel_err", cli_json_number(d.max_rel));
     cJSON_AddBoolToObject(row, "ok", d.ok);
+    if (!d.ok) { /* what differs: name (nothing expected is called so), dtype, shape, values */
+        cJSON_AddStringToObject(row, "reason", d.reason);
+    }
     *all_ok &= d.ok;
     return row;
 }
@@ -249,8 +253,16 @@ static void print_values(const stator_tensor *tensor) {
     for (int32_t axis = 0; axis < view->ndim; axis++) {
         count *= view->shape[axis];
     }
+    const uint32_t class_ = st_dtype_class(dtype);
     for (int64_t i = 0; i < count && i < 8; i++) {
-        (void)printf(" %.6g", st_load_f64(dtype, stator_tensor_data(tensor), i));
+        if (class_ == STATOR_CLASS_FLOAT || class_ == STATOR_CLASS_COMPLEX) {
+            (void)printf(" %.6g", st_load_f64(dtype, stator_tensor_data(tensor), i));
+        } else if (class_ == STATOR_CLASS_UINT) {
+            (void)printf(" %llu",
+                         (unsigned long long)st_load_i64(dtype, stator_tensor_data(tensor), i));
+        } else {
+            (void)printf(" %lld", (long long)st_load_i64(dtype, stator_tensor_data(tensor), i));
+        }
     }
     (void)printf("%s\n", count > 8 ? " ..." : "");
 }
@@ -287,9 +299,9 @@ static void print_report(const run *r, const cJSON *report) {
         cJSON_free(shape);
         if (r->expect != NULL) {
             char *err = cJSON_PrintUnformatted(cJSON_GetObjectItem(row, "max_abs_err"));
-            (void)printf(" %s, max error %s",
-                         cJSON_IsTrue(cJSON_GetObjectItem(row, "ok")) ? "ok" : "WRONG",
-                         err != NULL ? err : "?");
+            const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(row, "reason"));
+            (void)printf(" %s%s, max error %s", reason != NULL ? "WRONG in " : "ok",
+                         reason != NULL ? reason : "", err != NULL ? err : "?");
             cJSON_free(err);
         }
         print_values(r->out[k]);

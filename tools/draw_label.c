@@ -303,10 +303,16 @@ static int add_attr(st_str *out, const draw_context *d, const stator_node_row *n
         st_str_addf(out, "%s %" PRId64, desc->name, attr->i);
         break;
     case STATOR_ATTR_FLOAT:
+        if (!desc->is_required && attr->f == desc->f) {
+            return 0;
+        }
         begin_line(out);
         st_str_addf(out, "%s %g", desc->name, attr->f);
         break;
     case STATOR_ATTR_STRING:
+        if (desc->s != NULL && strcmp(stator_string_at(d->view, attr->begin), desc->s) == 0) {
+            return 0;
+        }
         begin_line(out);
         st_str_addf(out, "%s ", desc->name);
         draw_escape(out, stator_string_at(d->view, attr->begin), TEXT_CHARS);

@@ -178,6 +178,17 @@ static int32_t defines_symbol(const stator_graph_view *v, stator_ref sym) {
     return is_unbacked ? (int32_t)atom->index : -1;
 }
 
+static stator_status fail_size(const stator_graph_view *v, stator_ref value, stator_diag **err) {
+    const stator_value_row *row = stator_value_at(v, value);
+    if (row->node == 0) {
+        return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "input '%s' has more than 2^62 bytes",
+                       stator_string_at(v, row->name));
+    }
+    return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "the result of %s '%s' has more than 2^62 bytes",
+                   stator_op_at(v, stator_node_at(v, row->node)->op)->name,
+                   origin_name(v, row->node));
+}
+
 static stator_status add_slot(st_program *p, const stator_graph_view *v, stator_ref value,
                               uint32_t *out_slot, stator_diag **err) {
     const stator_type_row *type = stator_value_type(v, value);
@@ -204,7 +215,7 @@ static stator_status add_slot(st_program *p, const stator_graph_view *v, stator_
     uint64_t count = 0;
     if (slot->is_static && (!st_numel(shape, type->rank, &count) ||
                             !st_dtype_bytes(type->dtype, count, &slot->size_bytes))) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "a value of the graph is too large");
+        return fail_size(v, value, err);
     }
     *out_slot = p->n_slots++;
     return STATOR_OK;

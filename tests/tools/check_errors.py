@@ -173,6 +173,40 @@ def cut_files(w):
     w.expect("INVALID_ARGUMENT", "version.stirb", "print", "version.stirb")
 
 
+def text_files(w):
+    """Graphs in the text form: one statement that makes %y from %x: f32[2, 3]."""
+    rows = [
+        ("order", "INVALID_ARGUMENT", ":3:", "no value of this graph is called %z",
+         "%y = add(%x, %z) : f32[2, 3]"),
+        ("self", "INVALID_ARGUMENT", ":3:", "called %y", "%y = add(%x, %y) : f32[2, 3]"),
+        ("op", "INVALID_ARGUMENT", "no op named 'rellu'", "did you mean 'relu'",
+         "%y = rellu(%x) : f32[2, 3]"),
+        ("type", "INVALID_ARGUMENT", "f32[2, 3] by its operands", "f32[3, 2] is written",
+         "%y = relu(%x) : f32[3, 2]"),
+        ("attribute", "INVALID_ARGUMENT", "no attribute named 'axes'", "did you mean 'axis'",
+         "%y = softmax(%x) {axes = 1} : f32[2, 3]"),
+        ("operands", "INVALID_ARGUMENT", "2 operands given", "at most 1",
+         "%y = relu(%x, %x) : f32[2, 3]"),
+        ("huge", "RESOURCE_EXHAUSTED", "result of expand", "2^62",
+         "%y = expand(%x) {shape = [4611686018427387904, 2, 3]} : f32[4611686018427387904, 2, 3]"),
+        ("large", "RESOURCE_EXHAUSTED", "26388279066624 bytes", "no memory",
+         "%y = expand(%x) {shape = [1099511627776, 2, 3]} : f32[1099511627776, 2, 3]"),
+        ("few", "INVALID_ARGUMENT", "2 elements are given", "has 6",
+         "%z = constant {value = f32[2, 3] {1, 2}} : f32[2, 3]\n%y = add(%x, %z) : f32[2, 3]"),
+        ("up", "INVALID_ARGUMENT", "../x", "..",
+         "%z = constant {value = f32[2, 3] file(\"../x\", 0, 24)} : f32[2, 3]\n%y = add(%x, %z)"),
+        ("gone", "INVALID_ARGUMENT", "x.blob", "does not exist",
+         "%z = constant {value = f32[2, 3] file(\"x.blob\", 0, 24)} : f32[2, 3]\n%y = add(%x, %z)"),
+        ("hash", "FAILED_PRECONDITION", "known by its hash only", "24 bytes",
+         "%z = constant {value = f32[2, 3] hash(\"cdea2afc3231c010a70ca0201f5bff34\", 24)} "
+         ": f32[2, 3]\n%y = add(%x, %z) : f32[2, 3]"),
+    ]
+    for name, code, word, another, statement in rows:
+        w.write(name + ".stir", "stir 1\ngraph @main(%%x: f32[2, 3]) {\n%s\nreturn y: %%y\n}\n"
+                % statement)
+        w.expect(code, [word, another], "run", name + ".stir", "--backend", "eager")
+
+
 def not_files(w):
     os.mkfifo(w.path("pipe.onnx"))
     w.write("none.onnx", b"")
@@ -313,7 +347,7 @@ def options(w):
 def main():
     w = World(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
     try:
-        for group in (models, cut_files, not_files, inputs, packed_inputs, values, backends, options):
+        for group in (models, cut_files, text_files, not_files, inputs, packed_inputs, values, backends, options):
             group(w)
     finally:
         shutil.rmtree(w.work)

@@ -100,6 +100,33 @@ void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *fo
 
 /* ---- the last error ---- */
 
+/* One entry a thread: what a caller reads is never taken away by another thread's failure. Entries
+ * are few (threads that failed) and end with the context. */
+struct st_error {
+    struct st_error *next;
+    pthread_t thread;
+    stator_diag *diag;
+};
+
+/* The calling thread's entry, made when wanted; NULL when there is none. */
+static struct st_error *error_of(stator_ctx *ctx, int make) {
+    const pthread_t self = pthread_self();
+    pthread_mutex_lock(&ctx->lock);
+    struct st_error *entry = ctx->errors;
+    while (entry != NULL && !pthread_equal(entry->thread, self)) {
+        entry = entry->next;
+    }
+    if (entry == NULL && make) {
+        entry = st_process_alloc(sizeof *entry);
+        if (entry != NULL) {
+            *entry = (struct st_error){.next = ctx->errors, .thread = self};
+            ctx->errors = entry;
+        }
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return entry;
+}
+
 stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *diag) {
     if (status == STATOR_OK) {
         st_diag_release(diag);
@@ -109,24 +136,42 @@ stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *di
         diag = st_diag_create(status, stator_status_text(status),
                               strlen(stator_status_text(status)));
     }
-    pthread_mutex_lock(&ctx->lock);
-    stator_diag *old = ctx->error;
-    ctx->error = diag;
-    pthread_mutex_unlock(&ctx->lock);
-    st_diag_release(old);
+    struct st_error *entry = error_of(ctx, 1);
+    if (entry == NULL) {
+        st_diag_release(diag); /* no memory to remember it by; the code says enough */
+        return status;
+    }
+    st_diag_release(entry->diag);
+    entry->diag = diag;
     return status;
 }
 
+static const stator_diag *last_error(stator_ctx *ctx) {
+    const struct st_error *entry = ctx != NULL ? error_of(ctx, 0) : NULL;
+    return entry != NULL ? entry->diag : NULL;
+}
+
 const char *stator_ctx_error_text(stator_ctx *ctx) {
-    return ctx != NULL ? st_diag_text(ctx->error) : "";
+    return st_diag_text(last_error(ctx));
 }
 
 const char *stator_ctx_error_hint(stator_ctx *ctx) {
-    return ctx != NULL && ctx->error != NULL ? st_diag_hint(ctx->error) : NULL;
+    const stator_diag *diag = last_error(ctx);
+    return diag != NULL ? st_diag_hint(diag) : NULL;
 }
 
 stator_status stator_ctx_error_code(stator_ctx *ctx) {
-    return ctx != NULL && ctx->error != NULL ? st_diag_code(ctx->error) : STATOR_OK;
+    const stator_diag *diag = last_error(ctx);
+    return diag != NULL ? st_diag_code(diag) : STATOR_OK;
+}
+
+static void free_errors(stator_ctx *ctx) {
+    while (ctx->errors != NULL) {
+        struct st_error *entry = ctx->errors;
+        ctx->errors = entry->next;
+        st_diag_release(entry->diag);
+        st_process_free(entry);
+    }
 }
 
 /* ---- life ---- */
@@ -189,7 +234,7 @@ void stator_ctx_destroy(stator_ctx *ctx) {
     st_registry_destroy(ctx->registry);
     st_packs_destroy(ctx);
     st_optable_deinit(&ctx->ops);
-    st_diag_release(ctx->error);
+    free_errors(ctx);
     st_pool_deinit(&ctx->pool);
     pthread_mutex_destroy(&ctx->lock);
     pthread_mutex_destroy(&ctx->oplib_lock);

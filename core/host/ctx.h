@@ -30,7 +30,7 @@ struct stator_ctx {
     void *log_self;
     pthread_mutex_t lock; /* of error, packs, opening and last_file */
     pthread_mutex_t oplib_lock; /* held while op libraries fill the op table */
-    stator_diag *error;
+    struct st_error *errors; /* the last failure of each thread that had one */
     uint32_t oplibs_loaded;
     struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
     struct st_file *last_file; /* of cst.from_file: the ranges of one file share its mapping */

@@ -26,6 +26,7 @@ typedef struct entry_list {
 struct stator_function {
     stator_ctx *ctx;
     stator_model *model;
+    uint32_t n_inputs; /* that a call gives */
     stator_instance *main;
     stator_instance *fallback;  /* eager, or NULL when main is eager or STRICT forbids it */
     stator_instance *evaluator; /* eager, for constant folding; NULL when there is none */
@@ -162,6 +163,7 @@ stator_status stator_compile(stator_model *model, const stator_compile_options *
     }
     f->ctx = ctx;
     f->model = model;
+    f->n_inputs = stator_model_input_count(model);
     st_model_retain(model);
     pthread_mutex_init(&f->lock, NULL);
     stator_diag *diag = NULL;
@@ -410,7 +412,7 @@ static stator_status inputs_init(stator_function *f, call_inputs *inputs, uint32
 }
 
 static stator_status check_counts(stator_function *f, uint32_t n_in, stator_diag **err) {
-    const uint32_t wanted = stator_model_input_count(f->model);
+    const uint32_t wanted = f->n_inputs;
     return n_in == wanted ? STATOR_OK
                           : st_fail(err, STATOR_INVALID_ARGUMENT,
                                     "%u inputs given, the model has %u", n_in, wanted);

@@ -90,6 +90,7 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
         if (st_builder_finish(b, &inputs_only, &ignored) == STATOR_OK && model->declared == NULL) {
             module->root = inputs_only;
             model->declared = module;
+            st_model_publish(model, inputs_only, NULL);
             module = NULL;
         }
         st_diag_release(ignored);
@@ -159,15 +160,18 @@ uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out) {
     return n;
 }
 
+void st_model_publish(stator_model *model, const stator_graph *signature,
+                      const stator_graph *imported) {
+    const stator_graph *none = NULL;
+    (void)atomic_compare_exchange_strong(&model->signature, &none, signature);
+    none = NULL;
+    if (imported != NULL) {
+        (void)atomic_compare_exchange_strong(&model->imported, &none, imported);
+    }
+}
+
 const stator_graph *st_model_signature(const stator_model *model) {
-    const st_specialisation *oldest = model->specialisations;
-    while (oldest != NULL && oldest->next != NULL) {
-        oldest = oldest->next;
-    }
-    if (oldest != NULL) {
-        return oldest->module->root;
-    }
-    return model->declared != NULL ? model->declared->root : NULL;
+    return atomic_load(&model->signature);
 }
 
 uint32_t st_model_needed_position(const stator_model *model, uint32_t i) {
@@ -254,6 +258,7 @@ static stator_status add_specialisation(stator_model *model, st_module *module,
                                 .n_values = values != NULL ? model->n_needed : 0,
                                 .index = ++model->n_specialisations};
     model->specialisations = spec;
+    st_model_publish(model, module->root, module->root);
     *out_spec = spec;
     return STATOR_OK;
 }

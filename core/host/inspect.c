@@ -204,7 +204,10 @@ stator_status stator_x_stages(stator_function *function, const char *stop_after,
     stator_status status = need_graph(model, &graph, &diag);
     if (status == STATOR_OK) {
         st_compile_request request;
-        st_function_request(function, model->specialisations, &request);
+        pthread_mutex_lock(&model->lock);
+        const st_specialisation *newest = model->specialisations;
+        pthread_mutex_unlock(&model->lock);
+        st_function_request(function, newest, &request);
         st_fuel fuel;
         st_fuel_init(&fuel, &model->ctx->mem);
         request.fuel = &fuel;

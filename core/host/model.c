@@ -4,6 +4,7 @@
 
 #include "core/base/str.h"
 #include "core/host/options.h"
+#include "core/runtime/tensor.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -267,6 +268,7 @@ stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **o
     }
     *spec = (st_specialisation){.module = module, .index = 1};
     model->specialisations = spec;
+    st_model_publish(model, module->root, module->root);
     model->n_specialisations = 1;
     *out_model = model;
     return STATOR_OK;
@@ -289,7 +291,7 @@ stator_status stator_model_finish(stator_builder *builder, stator_model **out_mo
 /* ---- asking ---- */
 
 const stator_graph *stator_model_graph(const stator_model *model) {
-    return model->specialisations != NULL ? model->specialisations->module->root : NULL;
+    return atomic_load(&model->imported);
 }
 
 stator_status stator_model_specialise(stator_model *model, uint32_t n_in,
@@ -306,7 +308,12 @@ stator_status stator_model_specialise(stator_model *model, uint32_t n_in,
                          wanted);
     }
     for (uint32_t i = 0; status == STATOR_OK && i < n_in; i++) {
-        views[i] = *stator_tensor_view(in[i]);
+        if (in[i] == NULL || in[i]->view.strides != NULL) {
+            status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "input %u is %s", i,
+                             in[i] == NULL ? "missing" : "not dense; give a dense copy");
+        } else {
+            views[i] = *stator_tensor_view(in[i]);
+        }
     }
     st_specialisation *spec = NULL;
     if (status == STATOR_OK) {

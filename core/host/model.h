@@ -34,16 +34,22 @@ struct stator_model {
     char **needed; /* names of inputs whose values the import needs */
     uint32_t n_needed;
     st_specialisation *specialisations; /* newest first */
+    /* Set once, read without the lock: the graph to ask about inputs, and about outputs. */
+    _Atomic(const stator_graph *) signature;
+    _Atomic(const stator_graph *) imported;
     st_module *declared; /* when values are needed: a module whose root has the inputs only */
     uint32_t n_specialisations;
 };
 
+/* Publishes what the model can be asked about; the first of each stays. */
+void st_model_publish(stator_model *model, const stator_graph *signature,
+                      const stator_graph *imported);
 void st_model_retain(stator_model *model);
 void st_model_release(stator_model *model);
 /* A model of a finished module, which is taken over also on failure. */
 stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **out_model,
                             stator_diag **err);
-/* The graph to ask about inputs: the first specialisation's, else the declared inputs. */
+/* The graph to ask about inputs: the declared inputs where values were needed, else the import. */
 const stator_graph *st_model_signature(const stator_model *model);
 /* Refs of the inputs that the caller gives (no params) into out (room for all inputs); their
  * number. */

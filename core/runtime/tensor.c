@@ -165,6 +165,10 @@ stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
     uint64_t bytes = 0;
     const stator_dtype dtype = st_dtype_from_dl(src->dtype);
     ST_TRY(check_shape(dtype, (uint32_t)src->ndim, src->shape, &bytes, err));
+    if (st_dtype_bits(dtype) < 8 && !st_tensor_is_dense(src)) {
+        return st_fail(err, STATOR_UNIMPLEMENTED, "tensors of %s must be dense",
+                       st_dtype_name(dtype));
+    }
     stator_tensor *t = new_tensor(mem, dtype, (uint32_t)src->ndim, src->shape, bytes);
     if (t == NULL) {
         return st_fail_oom(err);

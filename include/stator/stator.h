@@ -6,8 +6,8 @@
  *                               .struct_size = sizeof(stator_compile_options), .backend = "eager"}, &fn);
  *     stator_call_tensors(fn, 1, &x, 1, &y);
  *
- * Every function that can fail returns a stator_status; the text of the last failure in a context is
- * stator_ctx_error_text. Objects keep what they need alive: a model may be destroyed while its
+ * Every function that can fail returns a stator_status; stator_ctx_error_text has the text of the
+ * calling thread's last failure. Objects keep what they need alive: a model may be destroyed while its
  * functions live; the context must outlive everything made in it. `out_` parameters are set to NULL
  * or 0 first. destroy(NULL) and release(NULL) do nothing.
  * Threads: a context, a model and a function may be used from many threads at once; creating and
@@ -60,8 +60,8 @@ typedef struct stator_ctx_options {
 STATOR_EXPORT stator_status stator_ctx_create(const stator_ctx_options *options,
                                               stator_ctx **out_ctx) STATOR_MUST_USE;
 STATOR_EXPORT void stator_ctx_destroy(stator_ctx *ctx);
-/* Text, hint and code of the last failure in this context (any thread), valid until the next one.
- * "" when there was none. */
+/* Text, hint and code of the calling thread's last failure in this context, valid until its next one.
+ * "", NULL and OK when there was none. */
 STATOR_EXPORT const char *stator_ctx_error_text(stator_ctx *ctx);
 STATOR_EXPORT const char *stator_ctx_error_hint(stator_ctx *ctx);
 STATOR_EXPORT stator_status stator_ctx_error_code(stator_ctx *ctx);

@@ -6,6 +6,7 @@
 #include "ek_gemm.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -27,7 +28,7 @@ static void *open_openblas(void)
         "/usr/lib/aarch64-linux-gnu/openblas-openmp/libopenblas.so.0", "libopenblas.so.0"};
 #if defined(__x86_64__)
     const int names_core =
-        getenv("OPENBLAS_CORETYPE") == NULL && __builtin_cpu_supports("avx512vl");
+        secure_getenv("OPENBLAS_CORETYPE") == NULL && __builtin_cpu_supports("avx512vl");
     if (names_core) {
         (void)setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
     }
@@ -64,11 +65,20 @@ static void *find_dgemm(void)
     return dgemm;
 }
 
+/* The environment belongs to the process, and so does this lock: two contexts that look for the
+ * library at once would take the name away under each other. */
+static pthread_mutex_t environment_lock = PTHREAD_MUTEX_INITIALIZER;
+
 void ek_gemm_prepare(const ek_call *call)
 {
-    if (atomic_load_explicit(&call->self->blas, memory_order_acquire) == NULL) {
+    if (atomic_load_explicit(&call->self->blas, memory_order_acquire) != NULL) {
+        return;
+    }
+    pthread_mutex_lock(&environment_lock);
+    if (atomic_load_explicit(&call->self->blas, memory_order_relaxed) == NULL) {
         atomic_store_explicit(&call->self->blas, find_dgemm(), memory_order_release);
     }
+    pthread_mutex_unlock(&environment_lock);
 }
 
 /* ---- tiles ---- */

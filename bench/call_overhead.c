@@ -1,8 +1,9 @@
 /* Cost of calling a compiled one-op graph on a backend, from C: bench/call_overhead [BACKEND].
  *
  * The graph is y = x + x over f32[N]. A bound call is timed for N = 1 and N = 4096, 200,000 calls a
- * round, and the median of 5 rounds printed beside the loop `y[i] = x[i] + x[i]` alone; the difference is
- * what Stator adds. Also counts the host's allocations during the calls, which must be none. */
+ * round, and the median of 5 rounds printed beside the loop `y[i] = x[i] + x[i]` alone; the
+ * difference is what Stator adds. Also counts the host's allocations during the calls, which must
+ * be none. */
 #define _GNU_SOURCE
 #include <stator/inspect.h>
 
@@ -14,29 +15,34 @@
 #define CALLS 200000
 #define ROUNDS 5
 
-static double now_ns(void) {
+static double now_ns(void)
+{
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static int by_value(const void *a, const void *b) {
+static int by_value(const void *a, const void *b)
+{
     const double x = *(const double *)a;
     const double y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double median(double *values) {
+static double median(double *values)
+{
     qsort(values, ROUNDS, sizeof *values, by_value);
     return values[ROUNDS / 2];
 }
 
-static int fail(stator_ctx *ctx) {
+static int fail(stator_ctx *ctx)
+{
     (void)fprintf(stderr, "call_overhead: %s\n", stator_ctx_error_text(ctx));
     return 3;
 }
 
-static stator_status make_model(stator_ctx *ctx, int64_t n, stator_model **out_model) {
+static stator_status make_model(stator_ctx *ctx, int64_t n, stator_model **out_model)
+{
     const stator_host *host = stator_ctx_host(ctx);
     stator_builder *b = NULL;
     stator_status status = stator_model_begin(ctx, &b);
@@ -64,14 +70,16 @@ static stator_status make_model(stator_ctx *ctx, int64_t n, stator_model **out_m
 }
 
 __attribute__((noinline)) static void plain_loop(const float *restrict x, float *restrict y,
-                                                 int64_t n) {
+                                                 int64_t n)
+{
     for (int64_t i = 0; i < n; i++) {
         y[i] = x[i] + x[i];
     }
     __asm__ volatile("" ::: "memory");
 }
 
-static int measure(stator_ctx *ctx, const char *backend, int64_t n) {
+static int measure(stator_ctx *ctx, const char *backend, int64_t n)
+{
     stator_model *model = NULL;
     stator_function *function = NULL;
     stator_tensor *x = NULL;
@@ -121,7 +129,8 @@ static int measure(stator_ctx *ctx, const char *backend, int64_t n) {
     return 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     const char *backend = argc > 1 ? argv[1] : "eager";
     stator_ctx *ctx = NULL;
     if (stator_ctx_create(NULL, &ctx) != STATOR_OK) {

@@ -22,7 +22,7 @@ typedef struct st_module {
     st_hashset string_set, type_set, list_set;
     st_hashset i64_set, f64_set, blob_set, content_set;
     struct stator_graph *graphs; /* all graphs of the module, by `next` */
-    struct stator_graph *root; /* the graph finished last that is no region */
+    struct stator_graph *root;   /* the graph finished last that is no region */
     uint32_t n_graphs;
 } st_module;
 
@@ -34,10 +34,12 @@ void st_module_destroy(st_module *module);
 /* A copy that shares blobs; value and node refs of every graph are the same in the copy. */
 stator_status st_module_clone(const st_module *from, st_module **out_module, stator_diag **err);
 
-uint32_t st_module_string(st_module *m, const char *s, uint64_t n); /* interned; 0: memory, or n = 0 */
-const char *st_module_str(const st_module *m, uint32_t string);     /* "" for 0 */
+uint32_t st_module_string(st_module *m, const char *s,
+                          uint64_t n);                          /* interned; 0: memory, or n = 0 */
+const char *st_module_str(const st_module *m, uint32_t string); /* "" for 0 */
 uint32_t st_module_type(st_module *m, stator_dtype dtype, uint32_t rank, const stator_ref *dims);
-uint32_t st_module_blob(st_module *m, stator_blob *blob); /* retains; interned by content when small */
+uint32_t st_module_blob(st_module *m,
+                        stator_blob *blob); /* retains; interned by content when small */
 stator_blob *st_module_blob_at(const st_module *m, uint32_t blob);
 /* A small blob with these bytes that the module already holds, else a new one; 0: out of memory. */
 uint32_t st_module_blob_of_bytes(st_module *m, const void *data, uint64_t size);

@@ -1,7 +1,8 @@
 /* Runs of a model in child processes; see bisect_child.h.
  *
  * The child reports through files without a name (memfd): one that it fills at the end, one that it
- * appends each application to before it happens, one for kept answers. What a dead child wrote stays. */
+ * appends each application to before it happens, one for kept answers. What a dead child wrote
+ * stays. */
 #define _GNU_SOURCE
 #include "bisect_child.h"
 
@@ -63,24 +64,27 @@ typedef struct worker {
 } worker;
 
 /* The last error, which the command's helpers keep as "CODE: message". */
-static void take_error(worker *w, uint32_t verdict) {
+static void take_error(worker *w, uint32_t verdict)
+{
     const char *text = cli_last_error();
     const char *colon = strstr(text, ": ");
     const char *message = colon != NULL ? colon + 2 : text;
     const char *hint = w->ctx != NULL ? stator_ctx_error_hint(w->ctx) : "";
     w->r->verdict = verdict;
-    (void)snprintf(w->r->code, sizeof w->r->code, "%.*s",
-                   colon != NULL ? (int)(colon - text) : 8, colon != NULL ? text : "INTERNAL");
+    (void)snprintf(w->r->code, sizeof w->r->code, "%.*s", colon != NULL ? (int)(colon - text) : 8,
+                   colon != NULL ? text : "INTERNAL");
     (void)snprintf(w->r->message, sizeof w->r->message, "%.1000s", message);
     (void)snprintf(w->r->hint, sizeof w->r->hint, "%.500s", hint != NULL ? hint : "");
 }
 
-static void take_ctx_error(worker *w, uint32_t verdict) {
+static void take_ctx_error(worker *w, uint32_t verdict)
+{
     (void)cli_fail_ctx(w->ctx, -1);
     take_error(w, verdict);
 }
 
-static void write_step(void *self, const stator_x_fuel_row *row) {
+static void write_step(void *self, const stator_x_fuel_row *row)
+{
     const worker *w = self;
     bisect_step step = {
         .scope = row->scope, .kind = row->kind, .n = row->n, .witness = row->witness};
@@ -91,7 +95,8 @@ static void write_step(void *self, const stator_x_fuel_row *row) {
     (void)n; /* a short list is found out by its reader */
 }
 
-static int write_at(int fd, const void *data, uint64_t size, uint64_t offset) {
+static int write_at(int fd, const void *data, uint64_t size, uint64_t offset)
+{
     const char *p = data;
     while (size > 0) {
         const ssize_t n = pwrite(fd, p, size, (off_t)offset);
@@ -105,7 +110,8 @@ static int write_at(int fd, const void *data, uint64_t size, uint64_t offset) {
     return 1;
 }
 
-static int keep_results(const worker *w, const bisect_results *results) {
+static int keep_results(const worker *w, const bisect_results *results)
+{
     uint64_t offset = 0;
     for (uint32_t i = 0; i < results->n_out + results->n_in; i++) {
         const DLTensor *view = stator_tensor_view(results->tensors[i]);
@@ -128,7 +134,8 @@ static int keep_results(const worker *w, const bisect_results *results) {
     return 1;
 }
 
-static void compare_results(worker *w, const bisect_results *results) {
+static void compare_results(worker *w, const bisect_results *results)
+{
     const bisect_reference *want = &w->setup->want;
     const uint32_t count = results->n_out + results->n_in;
     w->r->verdict = count == want->count ? BISECT_AGREES : BISECT_DIFFERS;
@@ -144,7 +151,8 @@ static void compare_results(worker *w, const bisect_results *results) {
 }
 
 static bisect_recipe recipe_of(const worker *w, const char *backend, const bisect_limit *limit,
-                               char scope[16]) {
+                               char scope[16])
+{
     const bisect_setup *s = w->setup;
     bisect_recipe recipe = {.backend = backend,
                             .flags = strcmp(backend, s->bad) == 0 ? &s->compile : NULL};
@@ -158,7 +166,8 @@ static bisect_recipe recipe_of(const worker *w, const char *backend, const bisec
     return recipe;
 }
 
-static void run_once(worker *w) {
+static void run_once(worker *w)
+{
     char scope[16];
     const bisect_recipe recipe = recipe_of(w, w->job->backend, &w->job->limit, scope);
     stator_function *function = bisect_compile(w->ctx, w->model, &recipe);
@@ -187,7 +196,8 @@ static void run_once(worker *w) {
     }
 }
 
-static void observe(worker *w) {
+static void observe(worker *w)
+{
     const bisect_limit all = {.kind = BISECT_ALL};
     char scope[2][16];
     const bisect_pair pair = {.ctx = w->ctx,
@@ -201,7 +211,8 @@ static void observe(worker *w) {
     w->r->verdict = BISECT_AGREES;
 }
 
-static void work(worker *w) {
+static void work(worker *w)
+{
     if (cli_open(&w->setup->common, &w->ctx) != STATOR_OK ||
         stator_model_load(w->ctx, w->setup->path, NULL, &w->model) != STATOR_OK) {
         take_ctx_error(w, BISECT_REFUSED);
@@ -221,9 +232,10 @@ static void work(worker *w) {
     }
 }
 
-/* What a plugin prints must not mix with the answer; only the runs in which the user's backends run as
- * they are may write to stderr. */
-static void quiet_streams(uint32_t task) {
+/* What a plugin prints must not mix with the answer; only the runs in which the user's backends run
+ * as they are may write to stderr. */
+static void quiet_streams(uint32_t task)
+{
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     (void)dup2(null, STDOUT_FILENO);
     if (task != BISECT_KEEP && task != BISECT_LIST) {
@@ -231,7 +243,8 @@ static void quiet_streams(uint32_t task) {
     }
 }
 
-static void child_main(const bisect_setup *setup, const bisect_job *job, const pipes *fds) {
+static void child_main(const bisect_setup *setup, const bisect_job *job, const pipes *fds)
+{
     const struct rlimit no_core = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &no_core);
     (void)unsetenv("STATOR_FUEL");
@@ -248,7 +261,8 @@ static void child_main(const bisect_setup *setup, const bisect_job *job, const p
 
 /* ---- in the parent ---- */
 
-static void close_pipes(pipes *fds) {
+static void close_pipes(pipes *fds)
+{
     const int all[] = {fds->report, fds->steps, fds->kept, fds->alive[0], fds->alive[1]};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i] >= 0) {
@@ -257,7 +271,8 @@ static void close_pipes(pipes *fds) {
     }
 }
 
-static int open_pipes(pipes *fds) {
+static int open_pipes(pipes *fds)
+{
     *fds = (pipes){.report = memfd_create("report", MFD_CLOEXEC),
                    .steps = memfd_create("steps", MFD_CLOEXEC),
                    .kept = memfd_create("kept", MFD_CLOEXEC),
@@ -269,9 +284,10 @@ static int open_pipes(pipes *fds) {
     return 1;
 }
 
-/* Waits until the child ends; 0 when it was killed after the time was up. The pipe wakes us at once;
- * a grandchild may hold it open, so the child itself is asked every second. */
-static int wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status) {
+/* Waits until the child ends; 0 when it was killed after the time was up. The pipe wakes us at
+ * once; a grandchild may hold it open, so the child itself is asked every second. */
+static int wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status)
+{
     const uint64_t end = st_now_ns() + (uint64_t)timeout_s * UINT64_C(1000000000);
     int in_time = 1;
     for (;;) {
@@ -294,7 +310,8 @@ static int wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status) 
     return in_time;
 }
 
-static void read_report(const pipes *fds, int in_time, int wait_status, bisect_outcome *out) {
+static void read_report(const pipes *fds, int in_time, int wait_status, bisect_outcome *out)
+{
     report r = {0};
     const ssize_t n = pread(fds->report, &r, sizeof r, 0);
     if (n == (ssize_t)sizeof r && r.is_whole) {
@@ -319,14 +336,16 @@ static void read_report(const pipes *fds, int in_time, int wait_status, bisect_o
     }
 }
 
-static int by_serial(const void *a, const void *b) {
+static int by_serial(const void *a, const void *b)
+{
     const bisect_step *x = a;
     const bisect_step *y = b;
     return x->scope != y->scope ? (x->scope > y->scope) - (x->scope < y->scope)
                                 : (x->n > y->n) - (x->n < y->n);
 }
 
-static int read_steps(const pipes *fds, bisect_outcome *out) {
+static int read_steps(const pipes *fds, bisect_outcome *out)
+{
     struct stat st;
     if (fstat(fds->steps, &st) != 0 || st.st_size < (off_t)sizeof *out->steps) {
         return 1;
@@ -343,7 +362,8 @@ static int read_steps(const pipes *fds, bisect_outcome *out) {
 }
 
 /* Fills the views over the mapping; the child that wrote it is our own. */
-static int read_heads(bisect_reference *ref) {
+static int read_heads(bisect_reference *ref)
+{
     uint64_t offset = 0;
     char *base = ref->mapping;
     while (offset + sizeof(kept_head) <= ref->size) {
@@ -375,7 +395,8 @@ static int read_heads(bisect_reference *ref) {
     return 1;
 }
 
-static int read_kept(const pipes *fds, bisect_reference *ref) {
+static int read_kept(const pipes *fds, bisect_reference *ref)
+{
     struct stat st;
     if (fstat(fds->kept, &st) != 0) {
         return 0;
@@ -392,7 +413,8 @@ static int read_kept(const pipes *fds, bisect_reference *ref) {
     return read_heads(ref);
 }
 
-void bisect_reference_free(bisect_reference *reference) {
+void bisect_reference_free(bisect_reference *reference)
+{
     if (reference->mapping != NULL) {
         (void)munmap(reference->mapping, reference->size);
     }
@@ -401,13 +423,15 @@ void bisect_reference_free(bisect_reference *reference) {
     *reference = (bisect_reference){0};
 }
 
-void bisect_outcome_free(bisect_outcome *outcome) {
+void bisect_outcome_free(bisect_outcome *outcome)
+{
     free(outcome->steps);
     outcome->steps = NULL;
     outcome->n_steps = 0;
 }
 
-int bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *out) {
+int bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *out)
+{
     pipes fds;
     *out = (bisect_outcome){0};
     if (!open_pipes(&fds)) {

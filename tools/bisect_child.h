@@ -47,11 +47,11 @@ typedef struct bisect_setup {
 } bisect_setup;
 
 enum bisect_task {
-    BISECT_KEEP = 1,     /* run and keep the answers in setup->want */
-    BISECT_RUN = 2,      /* run and compare with setup->want */
-    BISECT_LIST = 3,     /* the same, and list what was applied */
-    BISECT_OBSERVE = 4,  /* find the first value that differs from the good backend's */
-    BISECT_DESCRIBE = 5  /* name the value `wanted` */
+    BISECT_KEEP = 1,    /* run and keep the answers in setup->want */
+    BISECT_RUN = 2,     /* run and compare with setup->want */
+    BISECT_LIST = 3,    /* the same, and list what was applied */
+    BISECT_OBSERVE = 4, /* find the first value that differs from the good backend's */
+    BISECT_DESCRIBE = 5 /* name the value `wanted` */
 };
 
 typedef struct bisect_job {

@@ -1,8 +1,8 @@
 /* Inner values of two compiles of a model, side by side; see bisect_observe.h.
  *
- * Values are observed in groups, in topological order, so that few compiles are needed. A group that
- * cannot be compiled, or that makes the difference vanish (an output keeps a rewrite or a fusion from
- * happening), is halved; a number of observations bounds the work. */
+ * Values are observed in groups, in topological order, so that few compiles are needed. A group
+ * that cannot be compiled, or that makes the difference vanish (an output keeps a rewrite or a
+ * fusion from happening), is halved; a number of observations bounds the work. */
 #include "bisect_observe.h"
 
 #include "core/base/check.h"
@@ -19,7 +19,8 @@
 
 /* ---- tolerances ---- */
 
-static stator_dtype dtype_of(const DLTensor *t) {
+static stator_dtype dtype_of(const DLTensor *t)
+{
     const uint8_t code = t->dtype.code;
     const uint8_t bits = t->dtype.bits;
     if (code == kDLBfloat) {
@@ -31,14 +32,17 @@ static stator_dtype dtype_of(const DLTensor *t) {
     return STATOR_DTYPE_NONE;
 }
 
-static int by_value(const void *a, const void *b) {
+static int by_value(const void *a, const void *b)
+{
     const double x = *(const double *)a;
     const double y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* The median magnitude of what is neither zero nor infinite nor NaN, of elements at equal distances. */
-static double typical_magnitude(const DLTensor *t, stator_dtype dtype) {
+/* The median magnitude of what is neither zero nor infinite nor NaN, of elements at equal
+ * distances. */
+static double typical_magnitude(const DLTensor *t, stator_dtype dtype)
+{
     double sample[SAMPLE] = {0};
     uint64_t count = 0;
     size_t n = 0;
@@ -57,11 +61,12 @@ static double typical_magnitude(const DLTensor *t, stator_dtype dtype) {
     return n > 0 ? sample[n / 2] : 0;
 }
 
-/* Two right answers differ by a few roundings at each op, and where a sum cancels by that much of its
- * terms, which are about as large as the other results: hence a part of the typical value. 2^-11 and
- * 2^-8 are the steps of f16 and bf16. */
+/* Two right answers differ by a few roundings at each op, and where a sum cancels by that much of
+ * its terms, which are about as large as the other results: hence a part of the typical value.
+ * 2^-11 and 2^-8 are the steps of f16 and bf16. */
 void bisect_compare(const DLTensor *got, const DLTensor *want, const bisect_tolerance *tolerance,
-                    cli_difference *out) {
+                    cli_difference *out)
+{
     const stator_dtype dtype = dtype_of(want);
     const double step = dtype == STATOR_F16 ? 0x1p-11 : dtype == STATOR_BF16 ? 0x1p-8 : 0;
     double rtol = 1e-3 + 8 * step;
@@ -77,7 +82,8 @@ void bisect_compare(const DLTensor *got, const DLTensor *want, const bisect_tole
 
 /* ---- compiling and calling ---- */
 
-stator_function *bisect_compile(stator_ctx *ctx, stator_model *model, const bisect_recipe *recipe) {
+stator_function *bisect_compile(stator_ctx *ctx, stator_model *model, const bisect_recipe *recipe)
+{
     cli_compile flags = {.fuel = 0};
     if (recipe->flags != NULL) {
         flags = *recipe->flags;
@@ -91,7 +97,8 @@ stator_function *bisect_compile(stator_ctx *ctx, stator_model *model, const bise
     return cli_compile_model(ctx, model, &flags, recipe->backend, -1);
 }
 
-static stator_tensor *copy_tensor(stator_ctx *ctx, const stator_tensor *from) {
+static stator_tensor *copy_tensor(stator_ctx *ctx, const stator_tensor *from)
+{
     const DLTensor *view = stator_tensor_view(from);
     stator_tensor *to = NULL;
     if (stator_tensor_create(ctx, stator_tensor_dtype(from), (uint32_t)view->ndim, view->shape,
@@ -103,7 +110,8 @@ static stator_tensor *copy_tensor(stator_ctx *ctx, const stator_tensor *from) {
 }
 
 int bisect_call(stator_ctx *ctx, stator_function *function, uint32_t n_in, stator_tensor *const *in,
-                uint32_t n_out, bisect_results *out) {
+                uint32_t n_out, bisect_results *out)
+{
     *out = (bisect_results){.n_out = n_out, .n_in = n_in};
     out->tensors = calloc((size_t)n_out + n_in + 1u, sizeof(stator_tensor *));
     int ok = out->tensors != NULL;
@@ -119,7 +127,8 @@ int bisect_call(stator_ctx *ctx, stator_function *function, uint32_t n_in, stato
     return 1;
 }
 
-void bisect_results_free(bisect_results *results) {
+void bisect_results_free(bisect_results *results)
+{
     for (uint32_t i = 0; results->tensors != NULL && i < results->n_out + results->n_in; i++) {
         stator_tensor_release(results->tensors[i]);
     }
@@ -129,15 +138,18 @@ void bisect_results_free(bisect_results *results) {
 
 /* ---- naming ---- */
 
-static const stator_graph_view *view_of(stator_ctx *ctx, const stator_graph *graph) {
+static const stator_graph_view *view_of(stator_ctx *ctx, const stator_graph *graph)
+{
     return stator_ctx_host(ctx)->ir->view(graph);
 }
 
-static void copy_text(char *to, const char *from) {
+static void copy_text(char *to, const char *from)
+{
     (void)snprintf(to, BISECT_NAME, "%s", from);
 }
 
-static void describe_origin(const stator_graph_view *v, uint32_t origin, bisect_place *out) {
+static void describe_origin(const stator_graph_view *v, uint32_t origin, bisect_place *out)
+{
     const stator_origin_row *row = stator_column_at(&v->origins, origin);
     const char *file = stator_string_at(v, row->file);
     const char *kind = stator_string_at(v, row->kind);
@@ -151,8 +163,8 @@ static void describe_origin(const stator_graph_view *v, uint32_t origin, bisect_
                    file[0] != '\0' ? ")" : "");
 }
 
-void bisect_describe(stator_ctx *ctx, const stator_model *model, uint32_t value,
-                     bisect_place *out) {
+void bisect_describe(stator_ctx *ctx, const stator_model *model, uint32_t value, bisect_place *out)
+{
     const stator_graph *graph = stator_model_graph(model);
     if (graph == NULL) {
         return;
@@ -188,7 +200,8 @@ typedef struct observer {
 } observer;
 
 /* The model with the values as outputs in front of its own. */
-static stator_model *with_values(const observer *o, uint32_t first, uint32_t count) {
+static stator_model *with_values(const observer *o, uint32_t first, uint32_t count)
+{
     uint32_t *all = calloc((size_t)count + o->v->n_outputs + 1u, sizeof *all);
     stator_model *model = NULL;
     if (all == NULL) {
@@ -207,7 +220,8 @@ static stator_model *with_values(const observer *o, uint32_t first, uint32_t cou
 }
 
 static int call_recipe(const observer *o, stator_model *model, const bisect_recipe *recipe,
-                       uint32_t n_out, bisect_results *out) {
+                       uint32_t n_out, bisect_results *out)
+{
     const bisect_pair *p = o->pair;
     stator_function *function = bisect_compile(p->ctx, model, recipe);
     const int ok = function != NULL && bisect_call(p->ctx, function, p->n_in, p->in, n_out, out);
@@ -217,7 +231,8 @@ static int call_recipe(const observer *o, stator_model *model, const bisect_reci
 
 /* Takes the first of the values that differs. Returns 1 when the answers differ anywhere. */
 static int judge(observer *o, uint32_t first, uint32_t count, const bisect_results *good,
-                 const bisect_results *bad) {
+                 const bisect_results *bad)
+{
     int differs = 0;
     for (uint32_t i = 0; i < good->n_out + good->n_in && !o->out->is_found; i++) {
         cli_difference d;
@@ -234,7 +249,8 @@ static int judge(observer *o, uint32_t first, uint32_t count, const bisect_resul
 }
 
 /* 1: both ran; *out_differs says whether any of the observed answers did. */
-static int observe_group(observer *o, uint32_t first, uint32_t count, int *out_differs) {
+static int observe_group(observer *o, uint32_t first, uint32_t count, int *out_differs)
+{
     bisect_results good = {0};
     bisect_results bad = {0};
     const uint32_t n_out = count + o->v->n_outputs;
@@ -249,7 +265,8 @@ static int observe_group(observer *o, uint32_t first, uint32_t count, int *out_d
     return ok;
 }
 
-static void search(observer *o, uint32_t first, uint32_t count) {
+static void search(observer *o, uint32_t first, uint32_t count)
+{
     int differs = 0;
     if (o->left == 0 || count == 0 || o->out->is_found) {
         return;
@@ -262,7 +279,8 @@ static void search(observer *o, uint32_t first, uint32_t count) {
 }
 
 /* Bytes of a value, as far as its sizes are known. */
-static uint64_t bytes_of(const stator_graph_view *v, uint32_t value) {
+static uint64_t bytes_of(const stator_graph_view *v, uint32_t value)
+{
     const stator_type_row *type = stator_value_type(v, value);
     uint64_t bytes = 16;
     for (uint32_t axis = 0; axis < type->rank; axis++) {
@@ -276,7 +294,8 @@ static uint64_t bytes_of(const stator_graph_view *v, uint32_t value) {
 }
 
 /* Results of all nodes but constants. */
-static int list_values(observer *o) {
+static int list_values(observer *o)
+{
     o->values = calloc(o->v->n_values + 1u, sizeof *o->values);
     for (uint32_t n = 1; o->values != NULL && n <= o->v->n_nodes; n++) {
         const stator_node_row *row = stator_node_at(o->v, n);
@@ -290,7 +309,8 @@ static int list_values(observer *o) {
     return o->values != NULL;
 }
 
-static void observe_wanted(observer *o, uint32_t wanted) {
+static void observe_wanted(observer *o, uint32_t wanted)
+{
     uint32_t *const all = o->values;
     int differs = 0;
     o->values = &wanted;
@@ -300,7 +320,8 @@ static void observe_wanted(observer *o, uint32_t wanted) {
     o->out->hides_wanted = is_seen && !differs;
 }
 
-void bisect_observe(const bisect_pair *pair, uint32_t wanted, bisect_place *out) {
+void bisect_observe(const bisect_pair *pair, uint32_t wanted, bisect_place *out)
+{
     *out = (bisect_place){0};
     const stator_graph *graph = stator_model_graph(pair->model);
     observer o = {.pair = pair, .left = MAX_OBSERVATIONS, .out = out};
@@ -315,7 +336,8 @@ void bisect_observe(const bisect_pair *pair, uint32_t wanted, bisect_place *out)
         for (uint32_t first = 0; first < o.n && !out->is_found;) {
             uint32_t count = 0;
             uint64_t bytes = 0;
-            while (first + count < o.n && count < GROUP_VALUES && (count == 0 || bytes < GROUP_BYTES)) {
+            while (first + count < o.n && count < GROUP_VALUES &&
+                   (count == 0 || bytes < GROUP_BYTES)) {
                 bytes += bytes_of(o.v, o.values[first + count++]);
             }
             search(&o, first, count);

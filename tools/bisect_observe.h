@@ -1,5 +1,5 @@
-/* Where two ways to compile one model part: inner values are read by compiling again with them as more
- * outputs. Used by `compare` in its own process and by `bisect` in a child. */
+/* Where two ways to compile one model part: inner values are read by compiling again with them as
+ * more outputs. Used by `compare` in its own process and by `bisect` in a child. */
 #ifndef STATOR_BISECT_OBSERVE_H
 #define STATOR_BISECT_OBSERVE_H
 
@@ -13,8 +13,10 @@ typedef struct bisect_tolerance {
 } bisect_tolerance;
 #define BISECT_TOLERANCE_ROWS(t)                                                                   \
     {"--rtol", CLI_REAL, &(t)->rtol, "R", "relative tolerance (by dtype: 1e-3 for f32)"},          \
-        {"--atol", CLI_REAL, &(t)->atol, "A", "absolute tolerance (1e-5 of a typical value)"},   \
-        {NULL, 0, NULL, NULL, NULL}
+        {"--atol", CLI_REAL, &(t)->atol, "A", "absolute tolerance (1e-5 of a typical value)"},     \
+    {                                                                                              \
+        NULL, 0, NULL, NULL, NULL                                                                  \
+    }
 
 void bisect_compare(const DLTensor *got, const DLTensor *want, const bisect_tolerance *tolerance,
                     cli_difference *out);
@@ -31,7 +33,8 @@ typedef struct bisect_recipe {
 /* NULL when it fails: the context has the error. */
 stator_function *bisect_compile(stator_ctx *ctx, stator_model *model, const bisect_recipe *recipe);
 
-/* What one call gave: the outputs, then the inputs as the call left them (a model may write them). */
+/* What one call gave: the outputs, then the inputs as the call left them (a model may write them).
+ */
 typedef struct bisect_results {
     stator_tensor **tensors;
     uint32_t n_out, n_in;
@@ -64,10 +67,9 @@ typedef struct bisect_place {
 } bisect_place;
 
 /* Fills names of a value of the model's graph. */
-void bisect_describe(stator_ctx *ctx, const stator_model *model, uint32_t value,
-                     bisect_place *out);
-/* The first value, in topological order, in which the two recipes differ; `wanted` (0: none) is looked
- * at alone before all others. Not found: the difference vanishes when it is observed. */
+void bisect_describe(stator_ctx *ctx, const stator_model *model, uint32_t value, bisect_place *out);
+/* The first value, in topological order, in which the two recipes differ; `wanted` (0: none) is
+ * looked at alone before all others. Not found: the difference vanishes when it is observed. */
 void bisect_observe(const bisect_pair *pair, uint32_t wanted, bisect_place *out);
 
 #endif

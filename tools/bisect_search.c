@@ -2,11 +2,12 @@
  *
  *   good                 its answers are kept
  *   aot_eager, nothing applied
- *   aot_eager + pass 1, + pass 2, ...      switched on in turn: a fuel limit at the end of each scope
- *   bad, the same with its own passes, then its claims, then what it asks while it compiles
+ *   aot_eager + pass 1, + pass 2, ...      switched on in turn: a fuel limit at the end of each
+ * scope bad, the same with its own passes, then its claims, then what it asks while it compiles
  *
- * The first rung that answers otherwise is taken, and the questions of its scope are halved. The limit
- * (scope, n) is a prefix of all applications, so "right at n - 1, wrong at n" names one of them. */
+ * The first rung that answers otherwise is taken, and the questions of its scope are halved. The
+ * limit (scope, n) is a prefix of all applications, so "right at n - 1, wrong at n" names one of
+ * them. */
 #include "bisect_search.h"
 
 #include <stdlib.h>
@@ -34,7 +35,8 @@ typedef struct culprit {
 
 /* ---- runs ---- */
 
-static void progress(const char *backend, const bisect_limit *limit, const bisect_outcome *o) {
+static void progress(const char *backend, const bisect_limit *limit, const bisect_outcome *o)
+{
     static const char *const words[] = {"", "agrees", "differs", "fails", "crashes", "refused"};
     if (!isatty(STDERR_FILENO)) {
         return;
@@ -44,20 +46,21 @@ static void progress(const char *backend, const bisect_limit *limit, const bisec
     } else if (limit->kind == BISECT_NOTHING) {
         (void)fprintf(stderr, "%s, nothing applied: %s\n", backend, words[o->verdict]);
     } else if (limit->n == UINT64_MAX) {
-        (void)fprintf(stderr, "%s, up to scope %u: %s\n", backend, limit->scope,
-                      words[o->verdict]);
+        (void)fprintf(stderr, "%s, up to scope %u: %s\n", backend, limit->scope, words[o->verdict]);
     } else {
         (void)fprintf(stderr, "%s, up to %u:%llu: %s\n", backend, limit->scope,
                       (unsigned long long)limit->n, words[o->verdict]);
     }
 }
 
-static int is_bad_verdict(uint32_t verdict) {
+static int is_bad_verdict(uint32_t verdict)
+{
     return verdict == BISECT_DIFFERS || verdict == BISECT_FAILS || verdict == BISECT_CRASHES;
 }
 
 /* Runs the lane with a limit; 1 when the answer is wrong. */
-static int is_bad(lane *l, const bisect_limit *limit) {
+static int is_bad(lane *l, const bisect_limit *limit)
+{
     bisect_outcome outcome;
     const bisect_job job = {.task = BISECT_RUN, .backend = l->backend, .limit = *limit};
     if (l->is_broken || !bisect_child(l->setup, &job, &outcome)) {
@@ -74,13 +77,15 @@ static int is_bad(lane *l, const bisect_limit *limit) {
 
 /* ---- halving ---- */
 
-static bisect_limit limit_at(const bisect_step *step) {
+static bisect_limit limit_at(const bisect_step *step)
+{
     return (bisect_limit){.kind = BISECT_UP_TO, .scope = step->scope, .n = step->n};
 }
 
-/* Steps [low, high): the answer is right before low and wrong after high - 1. Returns the index of the
- * step that makes it wrong. */
-static uint32_t halve(lane *l, uint32_t low, uint32_t high) {
+/* Steps [low, high): the answer is right before low and wrong after high - 1. Returns the index of
+ * the step that makes it wrong. */
+static uint32_t halve(lane *l, uint32_t low, uint32_t high)
+{
     while (high - low > 1 && !l->is_broken) {
         const uint32_t middle = low + (high - low) / 2;
         const bisect_limit limit = limit_at(&l->whole.steps[middle - 1]);
@@ -94,17 +99,20 @@ static uint32_t halve(lane *l, uint32_t low, uint32_t high) {
 }
 
 /* The end of a rung: the steps of one pass, also in scopes that it opened itself. */
-static uint32_t rung_end(const lane *l, uint32_t i) {
+static uint32_t rung_end(const lane *l, uint32_t i)
+{
     uint32_t end = i;
-    while (end < l->whole.n_steps && strcmp(l->whole.steps[end].pass, l->whole.steps[i].pass) == 0) {
+    while (end < l->whole.n_steps &&
+           strcmp(l->whole.steps[end].pass, l->whole.steps[i].pass) == 0) {
         end++;
     }
     return end;
 }
 
-/* The passes switched on in turn; then what is left, by halving. *out_low and *out_high bound the step
- * that is looked for. */
-static void climb(lane *l, uint32_t *out_low, uint32_t *out_high) {
+/* The passes switched on in turn; then what is left, by halving. *out_low and *out_high bound the
+ * step that is looked for. */
+static void climb(lane *l, uint32_t *out_low, uint32_t *out_high)
+{
     uint32_t i = 0;
     *out_high = l->whole.n_steps;
     while (i < l->whole.n_steps && l->whole.steps[i].pass[0] != '\0') {
@@ -121,7 +129,8 @@ static void climb(lane *l, uint32_t *out_low, uint32_t *out_high) {
 }
 
 /* Finds what makes the lane wrong; l->whole says that it is. 0 when a child could not be run. */
-static int find_culprit(lane *l, culprit *out) {
+static int find_culprit(lane *l, culprit *out)
+{
     *out = (culprit){.limit = {.kind = BISECT_NOTHING}};
     if (is_bad(l, &out->limit)) {
         out->outcome = l->last;
@@ -146,7 +155,8 @@ static int find_culprit(lane *l, culprit *out) {
 
 /* ---- naming ---- */
 
-static const char *kind_of(const culprit *c) {
+static const char *kind_of(const culprit *c)
+{
     if (c->outcome.verdict == BISECT_CRASHES) {
         return "crash";
     }
@@ -162,7 +172,8 @@ static const char *kind_of(const culprit *c) {
     }
 }
 
-static void name_step(const culprit *c, bisect_finding *out) {
+static void name_step(const culprit *c, bisect_finding *out)
+{
     const bisect_step *step = c->step;
     if (step == NULL) {
         return;
@@ -180,7 +191,8 @@ static void name_step(const culprit *c, bisect_finding *out) {
 
 /* A child that looks at values; nothing found when it dies. */
 static int look(const lane *l, const culprit *c, uint32_t task, bisect_limit limit,
-                bisect_place *out) {
+                bisect_place *out)
+{
     bisect_outcome outcome;
     const bisect_job job = {.task = task,
                             .backend = l->backend,
@@ -197,18 +209,20 @@ static int look(const lane *l, const culprit *c, uint32_t task, bisect_limit lim
 }
 
 /* The first value that differs, under the least wrong limit, else with everything applied. */
-static int observe(const lane *l, const culprit *c, bisect_place *out) {
+static int observe(const lane *l, const culprit *c, bisect_place *out)
+{
     const bisect_limit all = {.kind = BISECT_ALL};
     return look(l, c, BISECT_OBSERVE, c->limit, out) &&
-           (out->is_found || c->limit.kind == BISECT_ALL ||
-            look(l, c, BISECT_OBSERVE, all, out));
+           (out->is_found || c->limit.kind == BISECT_ALL || look(l, c, BISECT_OBSERVE, all, out));
 }
 
-/* Is the node of the question the one to blame, whatever value was seen to differ first? A claim is that
- * node alone (but for an ATOMIC group, claimed by its first member). A node without an imported value (of
- * a loop's body, a piece of a decomposition) is seen only where its results come out, and a rewrite that
- * needs its node to itself only behind it. Else a rewrite may state another node than it spoils. */
-static int is_stated_right(const bisect_step *step, const bisect_place *seen) {
+/* Is the node of the question the one to blame, whatever value was seen to differ first? A claim is
+ * that node alone (but for an ATOMIC group, claimed by its first member). A node without an
+ * imported value (of a loop's body, a piece of a decomposition) is seen only where its results come
+ * out, and a rewrite that needs its node to itself only behind it. Else a rewrite may state another
+ * node than it spoils. */
+static int is_stated_right(const bisect_step *step, const bisect_place *seen)
+{
     if (step == NULL || step->node[0] == '\0') {
         return 0;
     }
@@ -216,7 +230,8 @@ static int is_stated_right(const bisect_step *step, const bisect_place *seen) {
     return !seen->is_found || seen->hides_wanted || step->witness == 0 || is_one_claim;
 }
 
-static int name_place(const lane *l, const culprit *c, bisect_finding *out) {
+static int name_place(const lane *l, const culprit *c, bisect_finding *out)
+{
     const bisect_step *step = c->step;
     const int is_dead = c->outcome.verdict == BISECT_CRASHES || c->outcome.verdict == BISECT_FAILS;
     bisect_place seen = {0};
@@ -239,7 +254,8 @@ static int name_place(const lane *l, const culprit *c, bisect_finding *out) {
     return 1;
 }
 
-static int report_culprit(const lane *l, const culprit *c, bisect_finding *out) {
+static int report_culprit(const lane *l, const culprit *c, bisect_finding *out)
+{
     out->is_found = 1;
     out->kind = kind_of(c);
     out->backend = l->backend;
@@ -256,12 +272,14 @@ static int report_culprit(const lane *l, const culprit *c, bisect_finding *out) 
 
 /* ---- the ladder ---- */
 
-static int refuse(const bisect_setup *setup, const bisect_outcome *o) {
+static int refuse(const bisect_setup *setup, const bisect_outcome *o)
+{
     return cli_fail(setup->common.json, o->code, o->hint, "%s", o->message);
 }
 
 /* The good backend's answers; without them nothing can be said. */
-static int run_good(bisect_setup *setup) {
+static int run_good(bisect_setup *setup)
+{
     bisect_outcome outcome;
     const bisect_job job = {.task = BISECT_KEEP, .backend = setup->good};
     if (!bisect_child(setup, &job, &outcome)) {
@@ -278,7 +296,8 @@ static int run_good(bisect_setup *setup) {
 }
 
 /* Runs the lane with everything applied. 0 when no child could be run. */
-static int run_whole(lane *l) {
+static int run_whole(lane *l)
+{
     const bisect_job job = {.task = BISECT_LIST, .backend = l->backend};
     if (!bisect_child(l->setup, &job, &l->whole)) {
         return 0;
@@ -288,13 +307,15 @@ static int run_whole(lane *l) {
 }
 
 /* Is the same thing to blame in both lanes? Then the lower rung is the place to look. */
-static int is_same(const culprit *a, const culprit *b) {
+static int is_same(const culprit *a, const culprit *b)
+{
     return a->step != NULL && b->step != NULL && a->step->kind == b->step->kind &&
            a->step->pass[0] != '\0' && strcmp(a->step->pass, b->step->pass) == 0 &&
            strcmp(a->step->rule, b->step->rule) == 0;
 }
 
-static int search(lane *ladder, lane *bad, bisect_finding *out) {
+static int search(lane *ladder, lane *bad, bisect_finding *out)
+{
     culprit c;
     if (!find_culprit(bad, &c)) {
         return 0;
@@ -316,7 +337,8 @@ static int search(lane *ladder, lane *bad, bisect_finding *out) {
     return report_culprit(bad, &c, out);
 }
 
-int bisect_search(bisect_setup *setup, bisect_finding *out) {
+int bisect_search(bisect_setup *setup, bisect_finding *out)
+{
     *out = (bisect_finding){0};
     lane ladder = {.setup = setup, .backend = LADDER_BACKEND};
     lane bad = {.setup = setup, .backend = setup->bad};
@@ -324,9 +346,8 @@ int bisect_search(bisect_setup *setup, bisect_finding *out) {
     if (status == CLI_OK && !run_whole(&bad)) {
         status = CLI_FAILED;
     }
-    if (status == CLI_OK &&
-        (bad.whole.verdict == BISECT_REFUSED ||
-         (setup->compile.strict && bad.whole.verdict == BISECT_FAILS))) {
+    if (status == CLI_OK && (bad.whole.verdict == BISECT_REFUSED ||
+                             (setup->compile.strict && bad.whole.verdict == BISECT_FAILS))) {
         status = refuse(setup, &bad.whole);
     }
     if (status == CLI_OK && is_bad_verdict(bad.whole.verdict) && !search(&ladder, &bad, out)) {

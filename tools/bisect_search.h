@@ -6,9 +6,9 @@
 
 typedef struct bisect_finding {
     int is_found;
-    int is_hidden;     /* the difference vanishes when inner values are observed */
+    int is_hidden;          /* the difference vanishes when inner values are observed */
     char rung[BISECT_NAME]; /* "aot_eager+canonicalize", "mybackend" */
-    const char *kind;  /* pass, rewrite, decomposition, kernel, crash */
+    const char *kind;       /* pass, rewrite, decomposition, kernel, crash */
     const char *backend;
     char pass[BISECT_NAME]; /* "" absent, as all texts here */
     char rule[BISECT_NAME];

@@ -1,6 +1,6 @@
-/* The stator command: what its subcommands share. One file a subcommand (cmd_<name>.c), one row each in
- * commands.def. Exit status: 0 ok, 1 a wrong answer, 2 a command line that cannot be parsed, 3 any
- * failure (unknown names, files and devices among them). With --json an error is
+/* The stator command: what its subcommands share. One file a subcommand (cmd_<name>.c), one row
+ * each in commands.def. Exit status: 0 ok, 1 a wrong answer, 2 a command line that cannot be
+ * parsed, 3 any failure (unknown names, files and devices among them). With --json an error is
  * {"error": {code, message, hint}} on stdout. */
 #ifndef STATOR_CLI_H
 #define STATOR_CLI_H
@@ -34,13 +34,14 @@ typedef struct cli_option {
     const char *help;
 } cli_option;
 
-/* Reads argv[1..] into options and at most max_positional positional arguments. Returns -1 to go on,
- * else the exit status (0 after --help, 2 on a bad line, whose text went to stderr). */
+/* Reads argv[1..] into options and at most max_positional positional arguments. Returns -1 to go
+ * on, else the exit status (0 after --help, 2 on a bad line, whose text went to stderr). */
 typedef struct cli_usage {
     const char *command;    /* "run" */
     const char *positional; /* "MODEL" */
     const char *summary;
-    const cli_option *const *tables; /* option tables, each ended by a row without name; NULL ends */
+    const cli_option *const
+        *tables; /* option tables, each ended by a row without name; NULL ends */
 } cli_usage;
 int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
               uint32_t max_positional, uint32_t *out_count);
@@ -55,7 +56,9 @@ typedef struct cli_common {
     {"--json", CLI_FLAG, &(c)->json, NULL, "print facts as JSON"},                                 \
         {"--plugin-dir", CLI_LIST, &(c)->plugin_dirs, "DIR", "look for plugins here too"},         \
         {"--threads", CLI_NUMBER, &(c)->threads, "T", "threads to use (0: all cores)"},            \
-        {NULL, 0, NULL, NULL, NULL}
+    {                                                                                              \
+        NULL, 0, NULL, NULL, NULL                                                                  \
+    }
 
 stator_status cli_open(const cli_common *common, stator_ctx **out_ctx);
 
@@ -118,23 +121,26 @@ void cli_fill_random(stator_tensor *tensor, uint64_t seed, uint32_t index);
 
 /* The input flags of every subcommand that runs a model. */
 typedef struct cli_inputs {
-    const char *inputs;  /* DIR or FILE.npz */
-    cli_list input;      /* NAME=FILE.npy */
-    cli_list image;      /* NAME=FILE.png */
-    const char *mean;    /* comma lists */
+    const char *inputs; /* DIR or FILE.npz */
+    cli_list input;     /* NAME=FILE.npy */
+    cli_list image;     /* NAME=FILE.png */
+    const char *mean;   /* comma lists */
     const char *std;
     int64_t random; /* seed, -1 when not given */
     cli_list dim;   /* N=8 */
 } cli_inputs;
 #define CLI_INPUT_ROWS(i)                                                                          \
-    {"--inputs", CLI_TEXT, &(i)->inputs, "DIR|FILE.npz", "inputs: a folder of input_I.pb, or npz"}, \
+    {"--inputs", CLI_TEXT, &(i)->inputs, "DIR|FILE.npz",                                           \
+     "inputs: a folder of input_I.pb, or npz"},                                                    \
         {"--input", CLI_LIST, &(i)->input, "NAME=FILE.npy", "one input"},                          \
         {"--image", CLI_LIST, &(i)->image, "NAME=FILE.png", "one input from a picture"},           \
         {"--mean", CLI_TEXT, &(i)->mean, "M,..", "subtracted from picture channels"},              \
         {"--std", CLI_TEXT, &(i)->std, "S,..", "divides picture channels"},                        \
         {"--random", CLI_NUMBER, &(i)->random, "SEED", "random inputs (the default, seed 0)"},     \
         {"--dim", CLI_LIST, &(i)->dim, "N=8", "size of a symbolic dimension (default 1)"},         \
-        {NULL, 0, NULL, NULL, NULL}
+    {                                                                                              \
+        NULL, 0, NULL, NULL, NULL                                                                  \
+    }
 
 /* The model's inputs in call order, from the flags. On failure prints and returns 0. */
 int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
@@ -166,7 +172,9 @@ typedef struct cli_graph {
 #define CLI_STAGE_ROWS(g)                                                                          \
     {"--after", CLI_TEXT, &(g)->after, "PASS", "the graph after this stage of the pipeline"},      \
         {"--backend", CLI_TEXT, &(g)->backend, "NAME", "whose pipeline --after means"},            \
-        {NULL, 0, NULL, NULL, NULL}
+    {                                                                                              \
+        NULL, 0, NULL, NULL, NULL                                                                  \
+    }
 
 /* CLI_OK, or prints and gives the exit status. Close it in both cases. */
 int cli_graph_open(cli_graph *g, const char *path);
@@ -180,7 +188,7 @@ typedef struct cli_compile {
     cli_list options; /* K=V */
     int strict;
     const char *fallback;
-    int64_t fuel;           /* see stator_compile_options; no option of the command line */
+    int64_t fuel; /* see stator_compile_options; no option of the command line */
     const char *fuel_scope;
     uint32_t compile_flags; /* more of stator_compile_flag */
 } cli_compile;
@@ -189,8 +197,11 @@ typedef struct cli_compile {
     {"--mode", CLI_TEXT, &(c)->mode, "MODE", "default, reduce-overhead, max-autotune, ..."},       \
         {"--backend-option", CLI_LIST, &(c)->options, "K=V", "an option of the backend"},          \
         {"--strict", CLI_FLAG, &(c)->strict, NULL, "nodes left to another backend are an error"},  \
-        {"--fallback", CLI_TEXT, &(c)->fallback, "NAME", "use this if the backend is unavailable"}, \
-        {NULL, 0, NULL, NULL, NULL}
+        {"--fallback", CLI_TEXT, &(c)->fallback, "NAME",                                           \
+         "use this if the backend is unavailable"},                                                \
+    {                                                                                              \
+        NULL, 0, NULL, NULL, NULL                                                                  \
+    }
 #define CLI_COMPILE_ROWS(c)                                                                        \
     {"--backend", CLI_TEXT, &(c)->backend, "NAME", "backend (default: highest priority)"},         \
         CLI_MODE_ROWS(c)

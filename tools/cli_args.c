@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const cli_option *find_option(const cli_usage *usage, const char *name, size_t len) {
+static const cli_option *find_option(const cli_usage *usage, const char *name, size_t len)
+{
     for (size_t t = 0; usage->tables[t] != NULL; t++) {
         for (const cli_option *o = usage->tables[t]; o->name != NULL; o++) {
             if (strlen(o->name) == len && strncmp(o->name, name, len) == 0) {
@@ -20,7 +21,8 @@ static const cli_option *find_option(const cli_usage *usage, const char *name, s
     return NULL;
 }
 
-static void print_usage(const cli_usage *usage, FILE *out) {
+static void print_usage(const cli_usage *usage, FILE *out)
+{
     (void)fprintf(out, "usage: stator %s%s%s [OPTIONS]\n%s\n\n", usage->command,
                   usage->positional[0] != '\0' ? " " : "", usage->positional, usage->summary);
     for (size_t t = 0; usage->tables[t] != NULL; t++) {
@@ -34,7 +36,8 @@ static void print_usage(const cli_usage *usage, FILE *out) {
     (void)fprintf(out, "  %-26s %s\n", "--help", "this text");
 }
 
-static int unknown_option(const cli_usage *usage, const char *arg) {
+static int unknown_option(const cli_usage *usage, const char *arg)
+{
     const char *names[96];
     uint32_t n = 0;
     for (size_t t = 0; usage->tables[t] != NULL; t++) {
@@ -50,7 +53,8 @@ static int unknown_option(const cli_usage *usage, const char *arg) {
 }
 
 /* 1 when the text is a whole value of the option's kind. */
-static int store_value(const cli_option *o, const char *text) {
+static int store_value(const cli_option *o, const char *text)
+{
     char *end = NULL;
     errno = 0;
     switch (o->kind) {
@@ -77,7 +81,8 @@ static int store_value(const cli_option *o, const char *text) {
 }
 
 /* One option at argv[*i]; -1 to go on. */
-static int take_option(const cli_usage *usage, int argc, char **argv, int *i) {
+static int take_option(const cli_usage *usage, int argc, char **argv, int *i)
+{
     const char *arg = argv[*i];
     const char *equals = strchr(arg, '=');
     const size_t len = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
@@ -102,7 +107,8 @@ static int take_option(const cli_usage *usage, int argc, char **argv, int *i) {
 }
 
 int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
-              uint32_t max_positional, uint32_t *out_count) {
+              uint32_t max_positional, uint32_t *out_count)
+{
     uint32_t n = 0;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -120,7 +126,8 @@ int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positi
         } else if (n < max_positional) {
             positional[n++] = argv[i];
         } else {
-            (void)fprintf(stderr, "stator %s: '%s' is one argument too many; see stator %s --help\n",
+            (void)fprintf(stderr,
+                          "stator %s: '%s' is one argument too many; see stator %s --help\n",
                           usage->command, argv[i], usage->command);
             return CLI_USAGE;
         }
@@ -134,7 +141,8 @@ int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positi
     return -1;
 }
 
-stator_status cli_open(const cli_common *common, stator_ctx **out_ctx) {
+stator_status cli_open(const cli_common *common, stator_ctx **out_ctx)
+{
     const stator_ctx_options options = {.struct_size = sizeof options,
                                         .threads = (int32_t)common->threads,
                                         .plugin_dir_count = common->plugin_dirs.count,
@@ -147,11 +155,13 @@ stator_status cli_open(const cli_common *common, stator_ctx **out_ctx) {
 /* The command is one thread; a child of `stator conform` reports its failure through this. */
 static char last_error[2048];
 
-const char *cli_last_error(void) {
+const char *cli_last_error(void)
+{
     return last_error;
 }
 
-static int print_error(int json, const char *code, const char *message, const char *hint) {
+static int print_error(int json, const char *code, const char *message, const char *hint)
+{
     (void)snprintf(last_error, sizeof last_error, "%s: %s", code, message);
     if (json < 0) {
         return CLI_FAILED;
@@ -176,7 +186,8 @@ static int print_error(int json, const char *code, const char *message, const ch
     return CLI_FAILED;
 }
 
-int cli_fail_ctx(stator_ctx *ctx, int json) {
+int cli_fail_ctx(stator_ctx *ctx, int json)
+{
     if (ctx == NULL) {
         return print_error(json, "RESOURCE_EXHAUSTED", "cannot make a context", NULL);
     }
@@ -184,7 +195,8 @@ int cli_fail_ctx(stator_ctx *ctx, int json) {
                        stator_ctx_error_text(ctx), stator_ctx_error_hint(ctx));
 }
 
-int cli_fail(int json, const char *code, const char *hint, const char *format, ...) {
+int cli_fail(int json, const char *code, const char *hint, const char *format, ...)
+{
     char text[2048];
     va_list args;
     va_start(args, format);
@@ -193,14 +205,14 @@ int cli_fail(int json, const char *code, const char *hint, const char *format, .
     return print_error(json, code, text, hint);
 }
 
-int cli_unknown_backend(stator_ctx *ctx, const char *name, int json) {
+int cli_unknown_backend(stator_ctx *ctx, const char *name, int json)
+{
     /* The registry's own text: asked by way of the pipeline of that backend. */
-    return stator_x_pipeline(ctx, name, NULL, NULL) == STATOR_OK
-               ? CLI_OK
-               : cli_fail_ctx(ctx, json);
+    return stator_x_pipeline(ctx, name, NULL, NULL) == STATOR_OK ? CLI_OK : cli_fail_ctx(ctx, json);
 }
 
-void cli_print_json(cJSON *value) {
+void cli_print_json(cJSON *value)
+{
     char *text = cJSON_Print(value);
     (void)printf("%s\n", text != NULL ? text : "{\"error\": {\"code\": \"RESOURCE_EXHAUSTED\"}}");
     cJSON_free(text);

@@ -1,4 +1,5 @@
-/* A model's inputs from the command line, and compiling with the command line's flags. See cli.h. */
+/* A model's inputs from the command line, and compiling with the command line's flags. See cli.h.
+ */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -18,7 +19,8 @@ typedef struct loader {
     uint32_t n;
 } loader;
 
-static int find_port(const loader *l, const char *name, size_t len) {
+static int find_port(const loader *l, const char *name, size_t len)
+{
     for (uint32_t i = 0; i < l->n; i++) {
         if (strlen(l->ports[i].name) == len && strncmp(l->ports[i].name, name, len) == 0) {
             return (int)i;
@@ -27,7 +29,8 @@ static int find_port(const loader *l, const char *name, size_t len) {
     return -1;
 }
 
-static int unknown_input(const loader *l, const char *name, size_t len) {
+static int unknown_input(const loader *l, const char *name, size_t len)
+{
     char names[1024] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < l->n && used < sizeof names - 80; i++) {
@@ -40,7 +43,8 @@ static int unknown_input(const loader *l, const char *name, size_t len) {
 }
 
 /* bf16 travels as its bits in u16. */
-static stator_tensor *fit_dtype(loader *l, uint32_t i, stator_tensor *tensor) {
+static stator_tensor *fit_dtype(loader *l, uint32_t i, stator_tensor *tensor)
+{
     if (l->ports[i].dtype != STATOR_BF16 || stator_tensor_dtype(tensor) != STATOR_U16) {
         return tensor;
     }
@@ -55,13 +59,15 @@ static stator_tensor *fit_dtype(loader *l, uint32_t i, stator_tensor *tensor) {
     return out;
 }
 
-static void set_input(loader *l, uint32_t i, stator_tensor *tensor) {
+static void set_input(loader *l, uint32_t i, stator_tensor *tensor)
+{
     stator_tensor_release(l->in[i]);
     l->in[i] = fit_dtype(l, i, tensor);
 }
 
 /* Splits NAME=FILE; without a name the only input is meant. */
-static int split(const loader *l, const char *arg, int *out_port, const char **out_path) {
+static int split(const loader *l, const char *arg, int *out_port, const char **out_path)
+{
     const char *equals = strchr(arg, '=');
     if (equals == NULL && l->n == 1) {
         *out_port = 0;
@@ -78,7 +84,8 @@ static int split(const loader *l, const char *arg, int *out_port, const char **o
     return *out_port >= 0 || unknown_input(l, arg, (size_t)(equals - arg));
 }
 
-static int load_single(loader *l) {
+static int load_single(loader *l)
+{
     char errbuf[ERROR_SIZE];
     for (uint32_t k = 0; k < l->flags->input.count; k++) {
         int port = 0;
@@ -98,7 +105,8 @@ static int load_single(loader *l) {
 
 /* A comma list of at most four numbers; 0 and a message when it is none or holds a forbidden 0. */
 static int parse_floats(const loader *l, const char *flag, const char *list, int allow_zero,
-                        float out[4], uint32_t *out_count) {
+                        float out[4], uint32_t *out_count)
+{
     *out_count = 0;
     for (const char *at = list; at != NULL;) {
         char *end = NULL;
@@ -117,7 +125,8 @@ static int parse_floats(const loader *l, const char *flag, const char *list, int
 }
 
 /* Brings 1xCxHxW to the input's rank: a rank 3 input has no batch axis. */
-static stator_tensor *fit_rank(loader *l, uint32_t i, stator_tensor *tensor) {
+static stator_tensor *fit_rank(loader *l, uint32_t i, stator_tensor *tensor)
+{
     if (l->ports[i].rank != 3) {
         return tensor;
     }
@@ -131,7 +140,8 @@ static stator_tensor *fit_rank(loader *l, uint32_t i, stator_tensor *tensor) {
     return out;
 }
 
-static int load_images(loader *l) {
+static int load_images(loader *l)
+{
     cli_image_norm norm = {0};
     char errbuf[ERROR_SIZE];
     if (!parse_floats(l, "--mean", l->flags->mean, 1, norm.mean, &norm.n_mean) ||
@@ -171,7 +181,8 @@ static int load_images(loader *l) {
 }
 
 /* Moves the tensors of a list into the inputs, by name or, without names, by place. */
-static int take_list(loader *l, cli_tensors *list, const char *from) {
+static int take_list(loader *l, cli_tensors *list, const char *from)
+{
     for (uint32_t k = 0; k < list->count; k++) {
         int port = (int)k;
         if (list->names[k] != NULL) {
@@ -180,8 +191,8 @@ static int take_list(loader *l, cli_tensors *list, const char *from) {
                 return unknown_input(l, list->names[k], strlen(list->names[k]));
             }
         } else if (k >= l->n) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "'%s' holds %u inputs, the model has %u",
-                           from, list->count, l->n);
+            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                           "'%s' holds %u inputs, the model has %u", from, list->count, l->n);
             return 0;
         }
         set_input(l, (uint32_t)port, list->tensors[k]);
@@ -190,7 +201,8 @@ static int take_list(loader *l, cli_tensors *list, const char *from) {
     return 1;
 }
 
-static int load_bundle(loader *l) {
+static int load_bundle(loader *l)
+{
     const char *path = l->flags->inputs;
     struct stat st;
     char errbuf[ERROR_SIZE] = "";
@@ -210,7 +222,8 @@ static int load_bundle(loader *l) {
 }
 
 /* --dim N=8 of a symbolic dimension; 1 when not given. */
-static int64_t dim_of(const cli_dims *dims, const char *name) {
+static int64_t dim_of(const cli_dims *dims, const char *name)
+{
     for (uint32_t k = 0; name != NULL && k < dims->count; k++) {
         if (strcmp(dims->names[k], name) == 0) {
             return dims->values[k];
@@ -220,7 +233,8 @@ static int64_t dim_of(const cli_dims *dims, const char *name) {
 }
 
 /* Is it the size of some input? */
-static int has_dim(const loader *l, const char *name) {
+static int has_dim(const loader *l, const char *name)
+{
     for (uint32_t i = 0; i < l->n; i++) {
         for (uint32_t axis = 0; axis < l->ports[i].rank; axis++) {
             const char *dim = l->ports[i].dim_names[axis];
@@ -232,7 +246,8 @@ static int has_dim(const loader *l, const char *name) {
     return 0;
 }
 
-static int read_dims(const loader *l, cli_dims *out_dims) {
+static int read_dims(const loader *l, cli_dims *out_dims)
+{
     if (!cli_parse_dims(&l->flags->dim, out_dims, l->json)) {
         return 0;
     }
@@ -247,7 +262,8 @@ static int read_dims(const loader *l, cli_dims *out_dims) {
     return 1;
 }
 
-static int fill_random(loader *l) {
+static int fill_random(loader *l)
+{
     const uint64_t seed = l->flags->random >= 0 ? (uint64_t)l->flags->random : 0;
     cli_dims dims;
     if (!read_dims(l, &dims)) {
@@ -268,7 +284,8 @@ static int fill_random(loader *l) {
     return 1;
 }
 
-static int check_complete(const loader *l) {
+static int check_complete(const loader *l)
+{
     for (uint32_t i = 0; i < l->n; i++) {
         if (l->in[i] == NULL) {
             (void)cli_fail(l->json, "INVALID_ARGUMENT",
@@ -280,7 +297,8 @@ static int check_complete(const loader *l) {
     return 1;
 }
 
-static int load_all(loader *l) {
+static int load_all(loader *l)
+{
     const cli_inputs *f = l->flags;
     for (uint32_t i = 0; i < l->n; i++) {
         l->ports[i].struct_size = sizeof l->ports[i];
@@ -296,7 +314,8 @@ static int load_all(loader *l) {
 }
 
 int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
-                    stator_tensor ***out_in, uint32_t *out_count) {
+                    stator_tensor ***out_in, uint32_t *out_count)
+{
     loader l = {.ctx = ctx, .model = model, .flags = flags, .json = json};
     l.n = stator_model_input_count(model);
     l.ports = calloc(l.n + 1u, sizeof *l.ports);
@@ -321,7 +340,8 @@ int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flag
     return ok;
 }
 
-void cli_free_inputs(stator_tensor **in, uint32_t n) {
+void cli_free_inputs(stator_tensor **in, uint32_t n)
+{
     for (uint32_t i = 0; in != NULL && i < n; i++) {
         stator_tensor_release(in[i]);
     }
@@ -331,7 +351,8 @@ void cli_free_inputs(stator_tensor **in, uint32_t n) {
 /* ---- compiling ---- */
 
 stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,
-                                   const char *backend, int json) {
+                                   const char *backend, int json)
+{
     const char *keys[64];
     const char *values[64];
     char buffers[64][256];
@@ -360,8 +381,7 @@ stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const c
                                       .fuel_scope = flags->fuel_scope};
     stator_function *function = NULL;
     stator_status status = stator_compile(model, &options, &function);
-    if (flags->fallback != NULL &&
-        (status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND)) {
+    if (flags->fallback != NULL && (status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND)) {
         /* Asked for here and not by the options' fallback: the host would only log it. */
         (void)fprintf(stderr, "stator: %s; using '%s' instead\n", stator_ctx_error_text(ctx),
                       flags->fallback);

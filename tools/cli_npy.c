@@ -1,6 +1,6 @@
 /* NumPy's .npy format, versions 1 to 3 (numpy.lib.format): reading, and the header for writing. The
- * header is a Python dict literal; only its three keys, in any order, are understood. Hostile input:
- * every length is checked against the file before use. */
+ * header is a Python dict literal; only its three keys, in any order, are understood. Hostile
+ * input: every length is checked against the file before use. */
 #define _GNU_SOURCE
 #include "cli_npy.h"
 
@@ -21,11 +21,11 @@ typedef struct descr_row {
     stator_dtype dtype;
 } descr_row;
 
-static const descr_row descrs[] = {
-    {"b1", STATOR_BOOL}, {"i1", STATOR_I8},  {"i2", STATOR_I16}, {"i4", STATOR_I32},
-    {"i8", STATOR_I64},  {"u1", STATOR_U8},  {"u2", STATOR_U16}, {"u4", STATOR_U32},
-    {"u8", STATOR_U64},  {"f2", STATOR_F16}, {"f4", STATOR_F32}, {"f8", STATOR_F64},
-    {"c8", STATOR_C64},  {"c16", STATOR_C128}};
+static const descr_row descrs[] = {{"b1", STATOR_BOOL}, {"i1", STATOR_I8},   {"i2", STATOR_I16},
+                                   {"i4", STATOR_I32},  {"i8", STATOR_I64},  {"u1", STATOR_U8},
+                                   {"u2", STATOR_U16},  {"u4", STATOR_U32},  {"u8", STATOR_U64},
+                                   {"f2", STATOR_F16},  {"f4", STATOR_F32},  {"f8", STATOR_F64},
+                                   {"c8", STATOR_C64},  {"c16", STATOR_C128}};
 
 typedef struct header {
     stator_dtype dtype;
@@ -35,13 +35,15 @@ typedef struct header {
     uint64_t data_begin;
 } header;
 
-static int bad(char *errbuf, const char *text) {
+static int bad(char *errbuf, const char *text)
+{
     (void)snprintf(errbuf, ERROR_SIZE, "not a readable .npy: %s", text);
     return 0;
 }
 
 /* The text after "'key':", blanks skipped, or NULL. */
-static const char *value_of(const char *dict, const char *key) {
+static const char *value_of(const char *dict, const char *key)
+{
     char quoted[32];
     (void)snprintf(quoted, sizeof quoted, "'%s'", key);
     const char *at = strstr(dict, quoted);
@@ -57,7 +59,8 @@ static const char *value_of(const char *dict, const char *key) {
     return at + strspn(at, " ");
 }
 
-static int parse_descr(const char *at, header *out, char *errbuf) {
+static int parse_descr(const char *at, header *out, char *errbuf)
+{
     if (at == NULL || *at != '\'' || at[1] == '\0') {
         return bad(errbuf, "no descr");
     }
@@ -75,7 +78,8 @@ static int parse_descr(const char *at, header *out, char *errbuf) {
     return bad(errbuf, "an element type that Stator has not");
 }
 
-static int parse_shape(const char *at, header *out, char *errbuf) {
+static int parse_shape(const char *at, header *out, char *errbuf)
+{
     if (at == NULL || *at++ != '(') {
         return bad(errbuf, "no shape");
     }
@@ -95,7 +99,8 @@ static int parse_shape(const char *at, header *out, char *errbuf) {
     }
 }
 
-static int parse_header(const uint8_t *bytes, uint64_t size, header *out, char *errbuf) {
+static int parse_header(const uint8_t *bytes, uint64_t size, header *out, char *errbuf)
+{
     if (size < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0) {
         return bad(errbuf, "the magic is missing");
     }
@@ -126,7 +131,8 @@ static int parse_header(const uint8_t *bytes, uint64_t size, header *out, char *
 }
 
 /* Column-major data into row-major order. */
-static void reorder(const header *h, const char *src, char *dst, uint64_t item, uint64_t count) {
+static void reorder(const header *h, const char *src, char *dst, uint64_t item, uint64_t count)
+{
     int64_t index[STATOR_MAX_RANK] = {0};
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at = 0;
@@ -144,7 +150,8 @@ static void reorder(const header *h, const char *src, char *dst, uint64_t item, 
 }
 
 int cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
-                  char *errbuf) {
+                  char *errbuf)
+{
     *out_tensor = NULL;
     header h;
     if (!parse_header(bytes, size, &h, errbuf)) {
@@ -169,7 +176,8 @@ int cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tens
     return 1;
 }
 
-int cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *errbuf) {
+int cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *errbuf)
+{
     *out_bytes = NULL;
     *out_size = 0;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -195,13 +203,15 @@ int cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *e
     return *out_bytes != NULL;
 }
 
-void cli_unmap_file(void *bytes, uint64_t size) {
+void cli_unmap_file(void *bytes, uint64_t size)
+{
     if (bytes != NULL) {
         (void)munmap(bytes, size);
     }
 }
 
-int cli_read_npy(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf) {
+int cli_read_npy(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf)
+{
     void *bytes = NULL;
     uint64_t size = 0;
     *out_tensor = NULL;
@@ -213,7 +223,8 @@ int cli_read_npy(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, 
     return ok;
 }
 
-uint32_t cli_npy_header(const stator_tensor *tensor, char out[512]) {
+uint32_t cli_npy_header(const stator_tensor *tensor, char out[512])
+{
     const DLTensor *view = stator_tensor_view(tensor);
     const stator_dtype dtype = stator_tensor_dtype(tensor);
     const char *text = "u2"; /* bf16: its bits */
@@ -232,8 +243,9 @@ uint32_t cli_npy_header(const stator_tensor *tensor, char out[512]) {
                                  (long long)view->shape[axis]);
     }
     const char mark = st_dtype_bits(dtype) <= 8 ? '|' : '<';
-    int length = snprintf(out + 10, 500, "{'descr': '%c%s', 'fortran_order': False, 'shape': (%s), }",
-                          mark, text, shape);
+    int length =
+        snprintf(out + 10, 500, "{'descr': '%c%s', 'fortran_order': False, 'shape': (%s), }", mark,
+                 text, shape);
     while ((10 + length + 1) % 64 != 0) {
         out[10 + length++] = ' ';
     }

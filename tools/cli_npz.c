@@ -12,7 +12,8 @@
 #include <zip.h>
 
 /* The whole member and nothing more; the read past its end also checks its sum. */
-static int unpack(zip_t *archive, zip_uint64_t index, char *bytes, uint64_t size) {
+static int unpack(zip_t *archive, zip_uint64_t index, char *bytes, uint64_t size)
+{
     zip_file_t *file = zip_fopen_index(archive, index, 0);
     char more = 0;
     const int ok = file != NULL && zip_fread(file, bytes, size) == (zip_int64_t)size &&
@@ -24,7 +25,8 @@ static int unpack(zip_t *archive, zip_uint64_t index, char *bytes, uint64_t size
 }
 
 static int read_member(stator_ctx *ctx, zip_t *archive, uint64_t archive_size, zip_uint64_t index,
-                       cli_tensors *out, char *errbuf) {
+                       cli_tensors *out, char *errbuf)
+{
     zip_stat_t st;
     if (zip_stat_index(archive, index, 0, &st) != 0 || (st.valid & ZIP_STAT_SIZE) == 0 ||
         (st.valid & ZIP_STAT_NAME) == 0 || st.size > MAX_MEMBER_BYTES) {
@@ -57,12 +59,12 @@ static int read_member(stator_ctx *ctx, zip_t *archive, uint64_t archive_size, z
     return cli_tensors_add(out, name, tensor);
 }
 
-static zip_t *open_archive(const void *bytes, uint64_t size, char *errbuf) {
+static zip_t *open_archive(const void *bytes, uint64_t size, char *errbuf)
+{
     zip_error_t error;
     zip_error_init(&error);
     zip_source_t *source = zip_source_buffer_create(bytes, size, 0, &error);
-    zip_t *archive =
-        source != NULL ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
+    zip_t *archive = source != NULL ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
     if (archive == NULL) {
         (void)snprintf(errbuf, ERROR_SIZE, "not a readable .npz: %s", zip_error_strerror(&error));
         zip_source_free(source);
@@ -71,8 +73,8 @@ static zip_t *open_archive(const void *bytes, uint64_t size, char *errbuf) {
     return archive;
 }
 
-int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
-                  char *errbuf) {
+int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out, char *errbuf)
+{
     zip_t *archive = open_archive(bytes, size, errbuf);
     if (archive == NULL) {
         return 0;
@@ -86,7 +88,8 @@ int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors
     return ok;
 }
 
-static int add_member(zip_t *archive, const char *name, const stator_tensor *tensor) {
+static int add_member(zip_t *archive, const char *name, const stator_tensor *tensor)
+{
     char header[512];
     const uint32_t header_size = cli_npy_header(tensor, header);
     const uint64_t data_size = stator_tensor_size_bytes(tensor);
@@ -105,7 +108,8 @@ static int add_member(zip_t *archive, const char *name, const stator_tensor *ten
     }
     char member[300];
     (void)snprintf(member, sizeof member, "%.255s.npy", name);
-    const zip_int64_t index = zip_file_add(archive, member, source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8);
+    const zip_int64_t index =
+        zip_file_add(archive, member, source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8);
     if (index < 0) {
         zip_source_free(source);
         return 0;
@@ -113,7 +117,8 @@ static int add_member(zip_t *archive, const char *name, const stator_tensor *ten
     return zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0) == 0;
 }
 
-int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf) {
+int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
+{
     int code = 0;
     zip_t *archive = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
     int ok = archive != NULL;
@@ -135,8 +140,8 @@ int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf) {
 
 #else
 
-int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
-                  char *errbuf) {
+int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out, char *errbuf)
+{
     (void)ctx;
     (void)bytes;
     (void)size;
@@ -145,7 +150,8 @@ int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors
     return 0;
 }
 
-int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf) {
+int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
+{
     (void)tensors;
     (void)snprintf(errbuf, ERROR_SIZE, "'%s': built without libzip", path);
     return 0;
@@ -153,7 +159,8 @@ int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf) {
 
 #endif
 
-int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf) {
+int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf)
+{
     void *bytes = NULL;
     uint64_t size = 0;
     if (!cli_map_file(path, &bytes, &size, errbuf)) {

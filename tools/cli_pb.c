@@ -1,4 +1,5 @@
-/* TensorProto files (ONNX test data), through protobuf-c: input_I.pb and output_I.pb of a data set. */
+/* TensorProto files (ONNX test data), through protobuf-c: input_I.pb and output_I.pb of a data set.
+ */
 #define _GNU_SOURCE
 #include "cli_npy.h"
 
@@ -16,14 +17,15 @@
 
 /* TensorProto.DataType numbers are frozen by the ONNX specification. */
 static const stator_dtype dtypes[] = {
-    [1] = STATOR_F32,  [2] = STATOR_U8,   [3] = STATOR_I8,   [4] = STATOR_U16,
-    [5] = STATOR_I16,  [6] = STATOR_I32,  [7] = STATOR_I64,  [9] = STATOR_BOOL,
-    [10] = STATOR_F16, [11] = STATOR_F64, [12] = STATOR_U32, [13] = STATOR_U64,
-    [14] = STATOR_C64, [15] = STATOR_C128, [16] = STATOR_BF16, [17] = STATOR_F8E4M3FN,
-    [19] = STATOR_F8E5M2, [21] = STATOR_U4, [22] = STATOR_I4};
+    [1] = STATOR_F32,     [2] = STATOR_U8,    [3] = STATOR_I8,    [4] = STATOR_U16,
+    [5] = STATOR_I16,     [6] = STATOR_I32,   [7] = STATOR_I64,   [9] = STATOR_BOOL,
+    [10] = STATOR_F16,    [11] = STATOR_F64,  [12] = STATOR_U32,  [13] = STATOR_U64,
+    [14] = STATOR_C64,    [15] = STATOR_C128, [16] = STATOR_BF16, [17] = STATOR_F8E4M3FN,
+    [19] = STATOR_F8E5M2, [21] = STATOR_U4,   [22] = STATOR_I4};
 
 static int fill_typed(const Onnx__TensorProto *p, stator_dtype dtype, uint64_t count, void *data,
-                      char *errbuf) {
+                      char *errbuf)
+{
     const uint32_t class_ = st_dtype_class(dtype);
     const uint64_t parts = class_ == STATOR_CLASS_COMPLEX ? 2 : 1;
     const int in_f32 = dtype == STATOR_F32 || dtype == STATOR_C64;
@@ -62,7 +64,8 @@ static int fill_typed(const Onnx__TensorProto *p, stator_dtype dtype, uint64_t c
 }
 
 static int convert(stator_ctx *ctx, const Onnx__TensorProto *p, stator_tensor **out_tensor,
-                   char *errbuf) {
+                   char *errbuf)
+{
     const uint32_t type = (uint32_t)p->data_type;
     const stator_dtype dtype = type < sizeof dtypes / sizeof dtypes[0] ? dtypes[type] : 0;
     if (dtype == 0) {
@@ -81,8 +84,8 @@ static int convert(stator_ctx *ctx, const Onnx__TensorProto *p, stator_tensor **
                        (unsigned long long)p->raw_data.len, (unsigned long long)bytes);
         return 0;
     }
-    const uint64_t file_elements = p->n_float_data + p->n_double_data + p->n_int64_data +
-                                   p->n_uint64_data + p->n_int32_data;
+    const uint64_t file_elements =
+        p->n_float_data + p->n_double_data + p->n_int64_data + p->n_uint64_data + p->n_int32_data;
     if (!p->has_raw_data && count > 2 * file_elements) {
         (void)snprintf(errbuf, ERROR_SIZE, "the tensor's data is missing");
         return 0;
@@ -104,7 +107,8 @@ static int convert(stator_ctx *ctx, const Onnx__TensorProto *p, stator_tensor **
 }
 
 int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
-                 char *errbuf) {
+                 char *errbuf)
+{
     *out_tensor = NULL;
     Onnx__TensorProto *p = onnx__tensor_proto__unpack(NULL, size, bytes);
     if (p == NULL) {
@@ -119,7 +123,8 @@ int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tenso
 #else
 
 int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
-                 char *errbuf) {
+                 char *errbuf)
+{
     (void)ctx;
     (void)bytes;
     (void)size;
@@ -130,7 +135,8 @@ int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tenso
 
 #endif
 
-int cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf) {
+int cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf)
+{
     void *bytes = NULL;
     uint64_t size = 0;
     *out_tensor = NULL;
@@ -144,7 +150,8 @@ int cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, c
 
 /* ---- folders ---- */
 
-static int count_files(const char *dir, const char *prefix, uint32_t *out_count, char *errbuf) {
+static int count_files(const char *dir, const char *prefix, uint32_t *out_count, char *errbuf)
+{
     DIR *d = opendir(dir);
     if (d == NULL) {
         (void)snprintf(errbuf, ERROR_SIZE, "cannot open the folder '%s'", dir);
@@ -167,7 +174,8 @@ static int count_files(const char *dir, const char *prefix, uint32_t *out_count,
 }
 
 int cli_read_pb_folder(stator_ctx *ctx, const char *dir, const char *prefix, cli_tensors *out,
-                       char *errbuf) {
+                       char *errbuf)
+{
     uint32_t count = 0;
     if (!count_files(dir, prefix, &count, errbuf)) {
         return 0;

@@ -1,5 +1,5 @@
-/* Pictures as model inputs, through libpng's simplified API: 8 bits a channel, gray or RGB as the model
- * wants, f32 CxHxW divided by 255, then (x - mean) / std by channel. */
+/* Pictures as model inputs, through libpng's simplified API: 8 bits a channel, gray or RGB as the
+ * model wants, f32 CxHxW divided by 255, then (x - mean) / std by channel. */
 #include "cli_npy.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 #if ST_HAVE_PNG
 #include <png.h>
 
-static float normalised(uint8_t value, uint32_t channel, const cli_image_norm *norm) {
+static float normalised(uint8_t value, uint32_t channel, const cli_image_norm *norm)
+{
     const uint32_t m = norm->n_mean > 1 ? channel : 0;
     const uint32_t s = norm->n_std > 1 ? channel : 0;
     const float mean = norm->n_mean > 0 ? norm->mean[m] : 0.0f;
@@ -21,7 +22,8 @@ static float normalised(uint8_t value, uint32_t channel, const cli_image_norm *n
 
 static int fill(stator_ctx *ctx, const uint8_t *pixels, uint32_t width, uint32_t height,
                 uint32_t channels, const cli_image_norm *norm, stator_tensor **out_tensor,
-                char *errbuf) {
+                char *errbuf)
+{
     const int64_t shape[4] = {1, channels, height, width};
     if (stator_tensor_create(ctx, STATOR_F32, 4, shape, out_tensor) != STATOR_OK) {
         (void)snprintf(errbuf, ERROR_SIZE, "%s", stator_ctx_error_text(ctx));
@@ -37,9 +39,10 @@ static int fill(stator_ctx *ctx, const uint8_t *pixels, uint32_t width, uint32_t
     return 1;
 }
 
-/* Deflate packs at most about 1:1032 and a pixel has at least one bit, so that a header that promises
- * more is a lie and no memory is asked for. */
-static int check_size(const png_image *image, uint64_t file_size, char *errbuf) {
+/* Deflate packs at most about 1:1032 and a pixel has at least one bit, so that a header that
+ * promises more is a lie and no memory is asked for. */
+static int check_size(const png_image *image, uint64_t file_size, char *errbuf)
+{
     const uint64_t pixels = (uint64_t)image->width * image->height;
     if (pixels > MAX_PIXELS) {
         (void)snprintf(errbuf, ERROR_SIZE, "the picture has %u x %u pixels, at most 2^26 are taken",
@@ -47,15 +50,17 @@ static int check_size(const png_image *image, uint64_t file_size, char *errbuf) 
         return 0;
     }
     if (pixels / 8u / 1100u > file_size) {
-        (void)snprintf(errbuf, ERROR_SIZE, "the picture claims %u x %u pixels, its file is too short",
-                       image->width, image->height);
+        (void)snprintf(errbuf, ERROR_SIZE,
+                       "the picture claims %u x %u pixels, its file is too short", image->width,
+                       image->height);
         return 0;
     }
     return 1;
 }
 
 static int decode(stator_ctx *ctx, png_image *image, uint32_t channels, const cli_image_norm *norm,
-                  stator_tensor **out_tensor, char *errbuf) {
+                  stator_tensor **out_tensor, char *errbuf)
+{
     const png_color black = {0, 0, 0};
     image->format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
     uint8_t *pixels = malloc(PNG_IMAGE_SIZE(*image) + 1u);
@@ -71,7 +76,8 @@ static int decode(stator_ctx *ctx, png_image *image, uint32_t channels, const cl
 }
 
 int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
-                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf) {
+                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf)
+{
     png_image image;
     *out_tensor = NULL;
     memset(&image, 0, sizeof image);
@@ -94,7 +100,8 @@ int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t ch
 #else
 
 int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
-                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf) {
+                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf)
+{
     (void)ctx;
     (void)bytes;
     (void)size;
@@ -108,7 +115,8 @@ int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t ch
 #endif
 
 int cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli_image_norm *norm,
-                 stator_tensor **out_tensor, char *errbuf) {
+                 stator_tensor **out_tensor, char *errbuf)
+{
     void *bytes = NULL;
     uint64_t size = 0;
     *out_tensor = NULL;

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void cli_tensors_free(cli_tensors *list) {
+void cli_tensors_free(cli_tensors *list)
+{
     for (uint32_t i = 0; i < list->count; i++) {
         stator_tensor_release(list->tensors[i]);
         free(list->names[i]);
@@ -21,7 +22,8 @@ void cli_tensors_free(cli_tensors *list) {
     list->count = 0;
 }
 
-int cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor) {
+int cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor)
+{
     char **names = realloc(list->names, (list->count + 1u) * sizeof *names);
     if (names != NULL) {
         list->names = names;
@@ -41,14 +43,16 @@ int cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor) 
     return 1;
 }
 
-const char *cli_dtype_name(stator_dtype dtype) {
+const char *cli_dtype_name(stator_dtype dtype)
+{
     return st_dtype_name(dtype);
 }
 
 /* ---- random contents ---- */
 
 /* SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
-static uint64_t next_word(uint64_t *state) {
+static uint64_t next_word(uint64_t *state)
+{
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -56,13 +60,15 @@ static uint64_t next_word(uint64_t *state) {
 }
 
 /* A normal number by Box and Muller. */
-static double next_normal(uint64_t *state) {
+static double next_normal(uint64_t *state)
+{
     const double u = ((double)(next_word(state) >> 11) + 0.5) / 9007199254740992.0;
     const double v = (double)(next_word(state) >> 11) / 9007199254740992.0;
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
 }
 
-void cli_fill_random(stator_tensor *tensor, uint64_t seed, uint32_t index) {
+void cli_fill_random(stator_tensor *tensor, uint64_t seed, uint32_t index)
+{
     const DLTensor *view = stator_tensor_view(tensor);
     const stator_dtype dtype = stator_tensor_dtype(tensor);
     uint64_t state = seed * UINT64_C(0x2545f4914f6cdd1d) + index + 1u;
@@ -86,7 +92,8 @@ void cli_fill_random(stator_tensor *tensor, uint64_t seed, uint32_t index) {
 /* ---- comparing ---- */
 
 /* Distance of two bf16 in units in the last place, over the ordered integers. */
-static int64_t bf16_ulps(const void *a, const void *b, int64_t i) {
+static int64_t bf16_ulps(const void *a, const void *b, int64_t i)
+{
     uint16_t bits[2];
     memcpy(&bits[0], (const char *)a + 2 * i, 2);
     memcpy(&bits[1], (const char *)b + 2 * i, 2);
@@ -98,7 +105,8 @@ static int64_t bf16_ulps(const void *a, const void *b, int64_t i) {
 }
 
 static void compare_element(double x, double y, double rtol, double atol, int close,
-                            cli_difference *out) {
+                            cli_difference *out)
+{
     if ((isnan(x) && isnan(y)) || x == y) {
         return;
     }
@@ -116,7 +124,8 @@ static void compare_element(double x, double y, double rtol, double atol, int cl
     }
 }
 
-static int same_layout(const DLTensor *got, const DLTensor *want, cli_difference *out) {
+static int same_layout(const DLTensor *got, const DLTensor *want, cli_difference *out)
+{
     *out = (cli_difference){.ok = 1};
     if (memcmp(&got->dtype, &want->dtype, sizeof got->dtype) != 0) {
         out->reason = "dtype";
@@ -133,19 +142,29 @@ static int same_layout(const DLTensor *got, const DLTensor *want, cli_difference
 }
 
 /* The dtype of a DLPack type; ours have distinct spellings. */
-static stator_dtype dtype_of(DLDataType type) {
+static stator_dtype dtype_of(DLDataType type)
+{
     static const struct {
         uint8_t code, bits;
         stator_dtype dtype;
-    } rows[] = {{kDLBool, 8, STATOR_BOOL},      {kDLInt, 4, STATOR_I4},
-                {kDLUInt, 4, STATOR_U4},        {kDLInt, 8, STATOR_I8},
-                {kDLInt, 16, STATOR_I16},       {kDLInt, 32, STATOR_I32},
-                {kDLInt, 64, STATOR_I64},       {kDLUInt, 8, STATOR_U8},
-                {kDLUInt, 16, STATOR_U16},      {kDLUInt, 32, STATOR_U32},
-                {kDLUInt, 64, STATOR_U64},      {kDLFloat8_e4m3fn, 8, STATOR_F8E4M3FN},
-                {kDLFloat8_e5m2, 8, STATOR_F8E5M2}, {kDLBfloat, 16, STATOR_BF16},
-                {kDLFloat, 16, STATOR_F16},     {kDLFloat, 32, STATOR_F32},
-                {kDLFloat, 64, STATOR_F64},     {kDLComplex, 64, STATOR_C64},
+    } rows[] = {{kDLBool, 8, STATOR_BOOL},
+                {kDLInt, 4, STATOR_I4},
+                {kDLUInt, 4, STATOR_U4},
+                {kDLInt, 8, STATOR_I8},
+                {kDLInt, 16, STATOR_I16},
+                {kDLInt, 32, STATOR_I32},
+                {kDLInt, 64, STATOR_I64},
+                {kDLUInt, 8, STATOR_U8},
+                {kDLUInt, 16, STATOR_U16},
+                {kDLUInt, 32, STATOR_U32},
+                {kDLUInt, 64, STATOR_U64},
+                {kDLFloat8_e4m3fn, 8, STATOR_F8E4M3FN},
+                {kDLFloat8_e5m2, 8, STATOR_F8E5M2},
+                {kDLBfloat, 16, STATOR_BF16},
+                {kDLFloat, 16, STATOR_F16},
+                {kDLFloat, 32, STATOR_F32},
+                {kDLFloat, 64, STATOR_F64},
+                {kDLComplex, 64, STATOR_C64},
                 {kDLComplex, 128, STATOR_C128}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].code == type.code && rows[i].bits == type.bits) {
@@ -156,7 +175,8 @@ static stator_dtype dtype_of(DLDataType type) {
 }
 
 void cli_compare(const DLTensor *got, const DLTensor *want, double rtol, double atol,
-                 cli_difference *out) {
+                 cli_difference *out)
+{
     uint64_t count = 0;
     if (!same_layout(got, want, out) || !st_numel(want->shape, (uint32_t)want->ndim, &count)) {
         return;
@@ -187,7 +207,8 @@ void cli_compare(const DLTensor *got, const DLTensor *want, double rtol, double 
     }
 }
 
-cJSON *cli_json_number(double value) {
+cJSON *cli_json_number(double value)
+{
     if (isnan(value)) {
         return cJSON_CreateString("nan");
     }

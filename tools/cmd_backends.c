@@ -1,5 +1,5 @@
-/* stator backends and stator plugins: what was found, in which state, why, and what would help. Runs no
- * plugin code unless --probe is given (then each is tried in a child process). */
+/* stator backends and stator plugins: what was found, in which state, why, and what would help.
+ * Runs no plugin code unless --probe is given (then each is tried in a child process). */
 #include "cli.h"
 
 #include "core/base/str.h"
@@ -12,7 +12,8 @@ typedef struct flags {
     int probe;
 } flags;
 
-static void add_text(cJSON *row, const char *key, const char *text) {
+static void add_text(cJSON *row, const char *key, const char *text)
+{
     if (text != NULL) {
         cJSON_AddStringToObject(row, key, text);
     } else {
@@ -21,7 +22,8 @@ static void add_text(cJSON *row, const char *key, const char *text) {
 }
 
 /* The words of a comma-separated list. */
-static cJSON *words(const char *list) {
+static cJSON *words(const char *list)
+{
     cJSON *array = cJSON_CreateArray();
     while (list != NULL && *list != '\0') {
         const size_t n = strcspn(list, ",");
@@ -33,7 +35,8 @@ static cJSON *words(const char *list) {
     return array;
 }
 
-static cJSON *devices_json(const stator_item_info *info) {
+static cJSON *devices_json(const stator_item_info *info)
+{
     cJSON *array = cJSON_CreateArray();
     for (uint32_t i = 0; info->devices != NULL && i < info->device_count; i++) {
         const stator_device_info *d = &info->devices[i];
@@ -47,7 +50,8 @@ static cJSON *devices_json(const stator_item_info *info) {
     return array;
 }
 
-static cJSON *item_json(const stator_item_info *info) {
+static cJSON *item_json(const stator_item_info *info)
+{
     cJSON *row = cJSON_CreateObject();
     add_text(row, "name", info->name);
     add_text(row, "kind", info->kind);
@@ -70,19 +74,20 @@ static cJSON *item_json(const stator_item_info *info) {
 }
 
 /* Hidden without --all: debug and experimental items that are not references. */
-static int is_hidden(const stator_item_info *info) {
+static int is_hidden(const stator_item_info *info)
+{
     return !st_list_has(info->tags, "reference") &&
            (st_list_has(info->tags, "debug") || st_list_has(info->tags, "experimental"));
 }
 
-static void print_row(const stator_item_info *info, int with_kind) {
+static void print_row(const stator_item_info *info, int with_kind)
+{
     (void)printf("%-16s ", info->name);
     if (with_kind) {
         (void)printf("%-9s ", info->kind);
     }
-    (void)printf("%-18s %-9s %-11s %s\n", info->state,
-                 info->version != NULL ? info->version : "-", info->origin,
-                 info->path != NULL ? info->path : "-");
+    (void)printf("%-18s %-9s %-11s %s\n", info->state, info->version != NULL ? info->version : "-",
+                 info->origin, info->path != NULL ? info->path : "-");
     if (info->reason != NULL) {
         (void)printf("    %s\n", info->reason);
     }
@@ -97,7 +102,8 @@ static void print_row(const stator_item_info *info, int with_kind) {
     }
 }
 
-static int list_items(stator_ctx *ctx, const flags *f, int backends_only) {
+static int list_items(stator_ctx *ctx, const flags *f, int backends_only)
+{
     cJSON *array = cJSON_CreateArray();
     uint32_t hidden = 0;
     const uint32_t count = stator_ctx_item_count(ctx);
@@ -134,7 +140,8 @@ static int list_items(stator_ctx *ctx, const flags *f, int backends_only) {
 }
 
 static int list_command(const char *command, const char *summary, int backends_only, int argc,
-                        char **argv) {
+                        char **argv)
+{
     flags f = {0};
     const cli_option own[] = {
         {"--all", CLI_FLAG, &f.all, NULL, "also those tagged debug or experimental"},
@@ -160,12 +167,14 @@ static int list_command(const char *command, const char *summary, int backends_o
     return status;
 }
 
-int cmd_backends(int argc, char **argv) {
+int cmd_backends(int argc, char **argv)
+{
     return list_command("backends", "Lists every backend found, usable or not, and why.", 1, argc,
                         argv);
 }
 
-int cmd_plugins(int argc, char **argv) {
+int cmd_plugins(int argc, char **argv)
+{
     return list_command("plugins", "Lists every plugin item found: backends, frontends, passes.", 0,
                         argc, argv);
 }

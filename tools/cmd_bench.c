@@ -1,5 +1,5 @@
-/* stator bench: one model on several backends, side by side: compile time, first call, median of calls
- * taken in turn (A B A B ...), memory. */
+/* stator bench: one model on several backends, side by side: compile time, first call, median of
+ * calls taken in turn (A B A B ...), memory. */
 #include "cli.h"
 
 #include "core/base/threads.h"
@@ -32,17 +32,20 @@ typedef struct bench {
     uint32_t count;
 } bench;
 
-static double ms_since(uint64_t start) {
+static double ms_since(uint64_t start)
+{
     return (double)(st_now_ns() - start) / 1e6;
 }
 
-static int by_value(const void *a, const void *b) {
+static int by_value(const void *a, const void *b)
+{
     const double x = *(const double *)a;
     const double y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static int open_lane(bench *b, lane *l, const char *path) {
+static int open_lane(bench *b, lane *l, const char *path)
+{
     if (cli_open(&b->common, &l->ctx) != STATOR_OK ||
         stator_model_load(l->ctx, path, NULL, &l->model) != STATOR_OK) {
         return cli_fail_ctx(l->ctx, b->common.json);
@@ -67,7 +70,8 @@ static int open_lane(bench *b, lane *l, const char *path) {
     return CLI_OK;
 }
 
-static void close_lane(lane *l) {
+static void close_lane(lane *l)
+{
     cli_free_inputs(l->in, l->n_in);
     cli_free_inputs(l->out, l->n_out);
     free(l->times);
@@ -76,7 +80,8 @@ static void close_lane(lane *l) {
     stator_ctx_destroy(l->ctx);
 }
 
-static int run_rounds(bench *b) {
+static int run_rounds(bench *b)
+{
     for (int64_t round = 0; round < b->rounds; round++) {
         for (uint32_t i = 0; i < b->count; i++) {
             lane *l = &b->lanes[i];
@@ -90,7 +95,8 @@ static int run_rounds(bench *b) {
     return CLI_OK;
 }
 
-static void report(bench *b) {
+static void report(bench *b)
+{
     cJSON *array = cJSON_CreateArray();
     if (!b->common.json) {
         (void)printf("%-16s %12s %12s %12s %12s %14s\n", "backend", "compile ms", "first ms",
@@ -122,7 +128,8 @@ static void report(bench *b) {
     }
 }
 
-static int split_backends(bench *b) {
+static int split_backends(bench *b)
+{
     const char *at = b->backends;
     while (at != NULL && *at != '\0' && b->count < MAX_BACKENDS) {
         const size_t n = strcspn(at, ",");
@@ -132,7 +139,8 @@ static int split_backends(bench *b) {
     return b->count > 0;
 }
 
-int cmd_bench(int argc, char **argv) {
+int cmd_bench(int argc, char **argv)
+{
     bench b = {.rounds = 10, .inputs = {.random = -1}};
     const cli_option own[] = {
         {"--backends", CLI_TEXT, &b.backends, "A,B", "the backends to time"},

@@ -1,10 +1,11 @@
-/* stator bisect: which stage of a backend makes a model's answer wrong, which single application, which
- * node. Every run is a child process; see bisect_search.c. */
+/* stator bisect: which stage of a backend makes a model's answer wrong, which single application,
+ * which node. Every run is a child process; see bisect_search.c. */
 #include "bisect_search.h"
 
 #include <string.h>
 
-static void add_text(cJSON *to, const char *key, const char *text) {
+static void add_text(cJSON *to, const char *key, const char *text)
+{
     if (text != NULL && text[0] != '\0') {
         cJSON_AddStringToObject(to, key, text);
     } else {
@@ -12,7 +13,8 @@ static void add_text(cJSON *to, const char *key, const char *text) {
     }
 }
 
-static cJSON *serial_json(const bisect_finding *f) {
+static cJSON *serial_json(const bisect_finding *f)
+{
     if (!f->has_serial) {
         return cJSON_CreateNull();
     }
@@ -22,7 +24,8 @@ static cJSON *serial_json(const bisect_finding *f) {
     return serial;
 }
 
-static void print_json(const bisect_finding *f) {
+static void print_json(const bisect_finding *f)
+{
     cJSON *root = cJSON_CreateObject();
     cJSON_AddBoolToObject(root, "found", f->is_found);
     add_text(root, "rung", f->rung);
@@ -41,7 +44,8 @@ static void print_json(const bisect_finding *f) {
     cli_print_json(root);
 }
 
-static void print_text(const bisect_setup *setup, const bisect_finding *f) {
+static void print_text(const bisect_setup *setup, const bisect_finding *f)
+{
     if (!f->is_found) {
         (void)printf("%s agrees with %s\n", setup->bad, setup->good);
         return;
@@ -78,7 +82,8 @@ static void print_text(const bisect_setup *setup, const bisect_finding *f) {
     }
 }
 
-static int run_bisect(bisect_setup *setup) {
+static int run_bisect(bisect_setup *setup)
+{
     bisect_finding finding;
     const int status = bisect_search(setup, &finding);
     if (status == CLI_OK && setup->common.json) {
@@ -90,7 +95,8 @@ static int run_bisect(bisect_setup *setup) {
     return status;
 }
 
-int cmd_bisect(int argc, char **argv) {
+int cmd_bisect(int argc, char **argv)
+{
     bisect_setup s = {.inputs = {.random = -1},
                       .good = "eager",
                       .timeout_s = 300,

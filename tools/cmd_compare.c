@@ -1,5 +1,5 @@
-/* stator compare: the outputs of two backends, and where they differ the first node at which they part.
- * The first backend is the one believed. Plugins run in this process. */
+/* stator compare: the outputs of two backends, and where they differ the first node at which they
+ * part. The first backend is the one believed. Plugins run in this process. */
 #include "bisect_observe.h"
 
 #include <stdlib.h>
@@ -24,19 +24,21 @@ typedef struct compare {
     const char *note; /* NULL, or why `first` is absent */
 } compare;
 
-static int split_backends(compare *c) {
+static int split_backends(compare *c)
+{
     const char *comma = c->backends != NULL ? strchr(c->backends, ',') : NULL;
     if (comma == NULL || comma == c->backends || comma[1] == '\0' ||
         strchr(comma + 1, ',') != NULL) {
         return 0;
     }
-    const int a = snprintf(c->names[0], sizeof c->names[0], "%.*s", (int)(comma - c->backends),
-                           c->backends);
+    const int a =
+        snprintf(c->names[0], sizeof c->names[0], "%.*s", (int)(comma - c->backends), c->backends);
     const int b = snprintf(c->names[1], sizeof c->names[1], "%s", comma + 1);
     return a < (int)sizeof c->names[0] && b < (int)sizeof c->names[1];
 }
 
-static int run_backend(compare *c, uint32_t i) {
+static int run_backend(compare *c, uint32_t i)
+{
     stator_function *function =
         cli_compile_model(c->ctx, c->model, &c->compile, c->names[i], c->common.json);
     if (function == NULL) {
@@ -48,7 +50,8 @@ static int run_backend(compare *c, uint32_t i) {
     return ok ? CLI_OK : cli_fail_ctx(c->ctx, c->common.json);
 }
 
-static int compare_outputs(compare *c) {
+static int compare_outputs(compare *c)
+{
     const bisect_results *good = &c->results[0];
     const uint32_t count = good->n_out + good->n_in;
     c->differences = calloc(count + 1u, sizeof *c->differences);
@@ -64,7 +67,8 @@ static int compare_outputs(compare *c) {
     return CLI_OK;
 }
 
-static void find_first(compare *c) {
+static void find_first(compare *c)
+{
     const bisect_pair pair = {.ctx = c->ctx,
                               .model = c->model,
                               .in = c->in,
@@ -78,8 +82,10 @@ static void find_first(compare *c) {
     }
 }
 
-/* Row k of the results: an output, or an input that the call left different. NULL: nothing to say. */
-static const char *result_name(const compare *c, uint32_t k) {
+/* Row k of the results: an output, or an input that the call left different. NULL: nothing to say.
+ */
+static const char *result_name(const compare *c, uint32_t k)
+{
     stator_port_info port = {.struct_size = sizeof port};
     const uint32_t n_out = c->results[0].n_out;
     if (k >= n_out) {
@@ -91,7 +97,8 @@ static const char *result_name(const compare *c, uint32_t k) {
     return stator_model_output_info(c->model, k, &port) == STATOR_OK ? port.name : "";
 }
 
-static cJSON *first_json(const compare *c) {
+static cJSON *first_json(const compare *c)
+{
     if (!c->first.is_found) {
         return cJSON_CreateNull();
     }
@@ -107,7 +114,8 @@ static cJSON *first_json(const compare *c) {
     return first;
 }
 
-static void print_json(const compare *c) {
+static void print_json(const compare *c)
+{
     cJSON *root = cJSON_CreateObject();
     cJSON_AddBoolToObject(root, "ok", c->ok);
     cJSON *outputs = cJSON_AddArrayToObject(root, "outputs");
@@ -133,15 +141,16 @@ static void print_json(const compare *c) {
     cli_print_json(root);
 }
 
-static void print_text(const compare *c) {
+static void print_text(const compare *c)
+{
     for (uint32_t k = 0; k < c->results[0].n_out + c->results[0].n_in; k++) {
         const char *name = result_name(c, k);
         const cli_difference *d = &c->differences[k];
         if (name != NULL) {
             (void)printf("%-24s %s%s%s  max abs error %g, rel %g\n", name,
                          d->ok ? "agrees" : "differs in ", d->ok ? "" : d->reason,
-                         k >= c->results[0].n_out ? " (an input that was written)" : "",
-                         d->max_abs, d->max_rel);
+                         k >= c->results[0].n_out ? " (an input that was written)" : "", d->max_abs,
+                         d->max_rel);
         }
     }
     if (c->first.is_found) {
@@ -153,7 +162,8 @@ static void print_text(const compare *c) {
     }
 }
 
-static int run_compare(compare *c, const char *path) {
+static int run_compare(compare *c, const char *path)
+{
     if (cli_open(&c->common, &c->ctx) != STATOR_OK ||
         stator_model_load(c->ctx, path, NULL, &c->model) != STATOR_OK) {
         return cli_fail_ctx(c->ctx, c->common.json);
@@ -182,7 +192,8 @@ static int run_compare(compare *c, const char *path) {
     return c->ok ? CLI_OK : CLI_WRONG;
 }
 
-int cmd_compare(int argc, char **argv) {
+int cmd_compare(int argc, char **argv)
+{
     compare c = {.inputs = {.random = -1}, .tolerance = {.rtol = -1, .atol = -1}};
     const cli_option own[] = {
         {"--backends", CLI_TEXT, &c.backends, "A,B", "the backends; A is believed"},

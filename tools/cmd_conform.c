@@ -1,7 +1,7 @@
-/* stator conform: test cases on a backend, each in a child process, so that a crash is one failure and
- * not the end of the run. Needs no source tree: cases come from --cases DIR in ONNX's test layout, the
- * skip list lies beside the plugin (<name>.skip: a case name, blanks, the reason). A skipped case that
- * passes is a failure, as is an unsupported op. */
+/* stator conform: test cases on a backend, each in a child process, so that a crash is one failure
+ * and not the end of the run. Needs no source tree: cases come from --cases DIR in ONNX's test
+ * layout, the skip list lies beside the plugin (<name>.skip: a case name, blanks, the reason). A
+ * skipped case that passes is a failure, as is an unsupported op. */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -44,7 +44,8 @@ typedef struct conform {
 
 /* Runs one data set; 1 when every output matches, else a reason. */
 static int run_set(stator_ctx *ctx, stator_model *model, stator_function *function,
-                   const test_case *c, uint32_t set, char *reason) {
+                   const test_case *c, uint32_t set, char *reason)
+{
     char dir[4096];
     cli_tensors want = {.ctx = ctx};
     (void)snprintf(dir, sizeof dir, "%s/test_data_set_%u", c->path, set);
@@ -92,7 +93,8 @@ static int run_set(stator_ctx *ctx, stator_model *model, stator_function *functi
     return 1;
 }
 
-static int run_case(const conform *s, const test_case *c, char *reason) {
+static int run_case(const conform *s, const test_case *c, char *reason)
+{
     stator_ctx *ctx = NULL;
     stator_model *model = NULL;
     char path[4096];
@@ -120,7 +122,8 @@ static int run_case(const conform *s, const test_case *c, char *reason) {
     return ok;
 }
 
-static void child_main(const conform *s, uint32_t index, int fd) {
+static void child_main(const conform *s, uint32_t index, int fd)
+{
     char reason[REASON_SIZE] = "";
     const int ok = run_case(s, &s->cases.items[index], reason);
     char line[REASON_SIZE + 8];
@@ -131,7 +134,8 @@ static void child_main(const conform *s, uint32_t index, int fd) {
 
 /* ---- in the parent ---- */
 
-static int start_child(const conform *s, child *slot, uint32_t index) {
+static int start_child(const conform *s, child *slot, uint32_t index)
+{
     int fds[2];
     if (pipe(fds) != 0) {
         return 0;
@@ -151,13 +155,15 @@ static int start_child(const conform *s, child *slot, uint32_t index) {
     return 1;
 }
 
-static void one_line(char *text) {
+static void one_line(char *text)
+{
     for (char *p = text; *p != '\0'; p++) {
         *p = *p == '\n' ? ' ' : *p;
     }
 }
 
-static void report(conform *s, uint32_t index, const char *status, const char *reason) {
+static void report(conform *s, uint32_t index, const char *status, const char *reason)
+{
     const char *name = s->cases.items[index].name;
     if (s->common.json) {
         cJSON *row = cJSON_CreateObject();
@@ -175,7 +181,8 @@ static void report(conform *s, uint32_t index, const char *status, const char *r
 }
 
 /* Judges a finished child. */
-static void judge(conform *s, child *slot, int wait_status) {
+static void judge(conform *s, child *slot, int wait_status)
+{
     char reason[REASON_SIZE + 64] = "";
     int ok = 0;
     if (WIFSIGNALED(wait_status)) {
@@ -204,7 +211,8 @@ static void judge(conform *s, child *slot, int wait_status) {
 }
 
 /* Reads what a child says; 1 when it has ended. */
-static int read_child(conform *s, child *slot) {
+static int read_child(conform *s, child *slot)
+{
     char spill[256];
     char *to = slot->len < REASON_SIZE - 1 ? slot->text + slot->len : spill;
     const size_t room = to == spill ? sizeof spill : REASON_SIZE - 1 - slot->len;
@@ -223,7 +231,8 @@ static int read_child(conform *s, child *slot) {
     return 1;
 }
 
-static void kill_hung(conform *s, child *slot) {
+static void kill_hung(conform *s, child *slot)
+{
     if ((st_now_ns() - slot->start_ns) / 1000000000u > (uint64_t)s->timeout_s) {
         (void)kill(slot->pid, SIGKILL);
         slot->len = (size_t)snprintf(slot->text, REASON_SIZE, "Fno answer after %lld s",
@@ -235,7 +244,8 @@ static void kill_hung(conform *s, child *slot) {
     }
 }
 
-static void run_cases(conform *s) {
+static void run_cases(conform *s)
+{
     child slots[64] = {0};
     const uint32_t n_slots = s->jobs < 1 ? 1u : s->jobs < 64 ? (uint32_t)s->jobs : 64u;
     uint32_t next = 0;
@@ -270,16 +280,16 @@ static void run_cases(conform *s) {
     }
 }
 
-static int conform_backend(conform *s, const char *backend) {
+static int conform_backend(conform *s, const char *backend)
+{
     char errbuf[512];
     char skip_path[4096];
-    const int status =
-        find_conform_backend(&s->common, backend, &s->compile.backend, skip_path);
+    const int status = find_conform_backend(&s->common, backend, &s->compile.backend, skip_path);
     if (status != CLI_OK) {
         return status;
     }
-    if (s->cases_dir == NULL ||
-        !find_cases(s->cases_dir, &s->cases, errbuf) || s->cases.count == 0) {
+    if (s->cases_dir == NULL || !find_cases(s->cases_dir, &s->cases, errbuf) ||
+        s->cases.count == 0) {
         return cli_fail(s->common.json, "NOT_FOUND", "--cases DIR is searched for model.onnx",
                         "no test case found in '%s'",
                         s->cases_dir != NULL ? s->cases_dir : "(no --cases given)");
@@ -301,7 +311,8 @@ static int conform_backend(conform *s, const char *backend) {
     return s->failed == 0 ? CLI_OK : CLI_WRONG;
 }
 
-int cmd_conform(int argc, char **argv) {
+int cmd_conform(int argc, char **argv)
+{
     conform s = {.jobs = st_cpu_count(), .timeout_s = 600, .common = {.threads = 1}};
     const cli_option own[] = {
         {"--cases", CLI_TEXT, &s.cases_dir, "DIR", "folder searched for test cases"},

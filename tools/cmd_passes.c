@@ -9,7 +9,8 @@ typedef struct pass_list {
     cJSON *array; /* NULL: print */
 } pass_list;
 
-static void on_pass(void *self, const char *name, const char *doc) {
+static void on_pass(void *self, const char *name, const char *doc)
+{
     pass_list *list = self;
     if (list->array == NULL) {
         (void)printf("%-16s %s\n", name, doc);
@@ -21,7 +22,8 @@ static void on_pass(void *self, const char *name, const char *doc) {
     cJSON_AddItemToArray(list->array, row);
 }
 
-int cmd_passes(int argc, char **argv) {
+int cmd_passes(int argc, char **argv)
+{
     cli_common common = {0};
     const char *backend = NULL;
     const cli_option own[] = {
@@ -60,22 +62,24 @@ int cmd_passes(int argc, char **argv) {
 static const struct {
     uint64_t flag;
     const char *name;
-} flag_names[] = {{STATOR_OP_POINTWISE, "pointwise"}, {STATOR_OP_VIEW, "view"},
-                  {STATOR_OP_REDUCES, "reduces"},     {STATOR_OP_COMMUTES, "commutes"},
+} flag_names[] = {{STATOR_OP_POINTWISE, "pointwise"},   {STATOR_OP_VIEW, "view"},
+                  {STATOR_OP_REDUCES, "reduces"},       {STATOR_OP_COMMUTES, "commutes"},
                   {STATOR_OP_ASSOCIATES, "associates"}, {STATOR_OP_RANDOM, "random"},
-                  {STATOR_OP_EFFECT, "effect"},       {STATOR_OP_NO_RECOMPUTE, "no-recompute"},
-                  {STATOR_OP_COMPOSITE, "composite"}, {STATOR_OP_REGIONS, "regions"},
-                  {STATOR_OP_UNBACKED, "unbacked"},   {STATOR_OP_CONSTANT, "constant"},
+                  {STATOR_OP_EFFECT, "effect"},         {STATOR_OP_NO_RECOMPUTE, "no-recompute"},
+                  {STATOR_OP_COMPOSITE, "composite"},   {STATOR_OP_REGIONS, "regions"},
+                  {STATOR_OP_UNBACKED, "unbacked"},     {STATOR_OP_CONSTANT, "constant"},
                   {STATOR_OP_IDEMPOTENT, "idempotent"}, {STATOR_OP_INVOLUTION, "involution"},
                   {STATOR_OP_CONTRACTS, "contracts"}};
 
-static const char *kind_name(uint32_t kind) {
-    static const char *const names[] = {"none", "int", "float", "string", "dtype",
-                                        "ints", "floats", "dims", "blob"};
+static const char *kind_name(uint32_t kind)
+{
+    static const char *const names[] = {"none", "int",    "float", "string", "dtype",
+                                        "ints", "floats", "dims",  "blob"};
     return kind < sizeof names / sizeof names[0] ? names[kind] : "?";
 }
 
-static cJSON *op_json(const stator_op_desc *op) {
+static cJSON *op_json(const stator_op_desc *op)
+{
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "name", op->name);
     cJSON_AddNumberToObject(row, "version", op->version);
@@ -104,7 +108,8 @@ static cJSON *op_json(const stator_op_desc *op) {
     return row;
 }
 
-static void print_op(const stator_op_desc *op) {
+static void print_op(const stator_op_desc *op)
+{
     (void)printf("%s = %s(%s)", op->results, op->name, op->operands);
     for (uint32_t a = 0; a < op->attr_count; a++) {
         (void)printf("%s%s: %s", a == 0 ? " {" : ", ", op->attrs[a].name,
@@ -117,7 +122,8 @@ static void print_op(const stator_op_desc *op) {
 }
 
 /* Every op, or the one named; unknown names get the nearest. */
-static int list_ops(stator_ctx *ctx, const char *wanted, int json) {
+static int list_ops(stator_ctx *ctx, const char *wanted, int json)
+{
     const stator_host *host = stator_ctx_host(ctx);
     const uint32_t count = host->ir->op_count(ctx);
     cJSON *array = cJSON_CreateArray();
@@ -143,8 +149,8 @@ static int list_ops(stator_ctx *ctx, const char *wanted, int json) {
         const char *guess = st_nearest(wanted, near, n);
         cJSON_Delete(array);
         return cli_fail(json, "NOT_FOUND", "`stator ops` lists them", "there is no op '%s'%s%s%s",
-                        wanted, guess != NULL ? ", did you mean '" : "",
-                        guess != NULL ? guess : "", guess != NULL ? "'?" : "");
+                        wanted, guess != NULL ? ", did you mean '" : "", guess != NULL ? guess : "",
+                        guess != NULL ? "'?" : "");
     }
     if (json) {
         cli_print_json(array);
@@ -154,7 +160,8 @@ static int list_ops(stator_ctx *ctx, const char *wanted, int json) {
     return CLI_OK;
 }
 
-int cmd_ops(int argc, char **argv) {
+int cmd_ops(int argc, char **argv)
+{
     cli_common common = {0};
     const cli_option common_rows[] = {CLI_COMMON_ROWS(&common)};
     const cli_option *const tables[] = {common_rows, NULL};

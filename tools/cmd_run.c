@@ -1,5 +1,5 @@
-/* stator run: a model on a backend, once or many times; checks against expected outputs, shows classes,
- * saves outputs. */
+/* stator run: a model on a backend, once or many times; checks against expected outputs, shows
+ * classes, saves outputs. */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -38,18 +38,21 @@ typedef struct run {
     double compile_ms, first_ms, median_ms, min_ms;
 } run;
 
-static double ms_since(uint64_t start) {
+static double ms_since(uint64_t start)
+{
     return (double)(st_now_ns() - start) / 1e6;
 }
 
-static int by_value(const void *a, const void *b) {
+static int by_value(const void *a, const void *b)
+{
     const double x = *(const double *)a;
     const double y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 /* Calls once, then --repeat times more with the outputs reused. */
-static int call_all(run *r) {
+static int call_all(run *r)
+{
     const uint64_t start = st_now_ns();
     if (stator_call_tensors(r->function, r->n_in, r->in, r->n_out, r->out) != STATOR_OK) {
         return cli_fail_ctx(r->ctx, r->common.json);
@@ -77,7 +80,8 @@ static int call_all(run *r) {
     return CLI_OK;
 }
 
-static int load_expected(run *r) {
+static int load_expected(run *r)
+{
     struct stat st;
     char errbuf[ERROR_SIZE];
     if (r->expect == NULL) {
@@ -91,7 +95,8 @@ static int load_expected(run *r) {
 }
 
 /* The expected tensor of output k: by name, or by place where the file gives no names. */
-static const stator_tensor *expected_of(const run *r, uint32_t k, const char *name) {
+static const stator_tensor *expected_of(const run *r, uint32_t k, const char *name)
+{
     for (uint32_t i = 0; i < r->want.count; i++) {
         if (r->want.names[i] != NULL ? strcmp(r->want.names[i], name) == 0 : i == k) {
             return r->want.tensors[i];
@@ -100,7 +105,8 @@ static const stator_tensor *expected_of(const run *r, uint32_t k, const char *na
     return NULL;
 }
 
-static cJSON *shape_json(const DLTensor *view) {
+static cJSON *shape_json(const DLTensor *view)
+{
     cJSON *array = cJSON_CreateArray();
     for (int32_t axis = 0; axis < view->ndim; axis++) {
         cJSON_AddItemToArray(array, cJSON_CreateNumber((double)view->shape[axis]));
@@ -109,10 +115,10 @@ static cJSON *shape_json(const DLTensor *view) {
 }
 
 /* One row of "outputs"; clears *all_ok on a wrong one. */
-static cJSON *output_json(const run *r, uint32_t k, int *all_ok) {
+static cJSON *output_json(const run *r, uint32_t k, int *all_ok)
+{
     stator_port_info port = {.struct_size = sizeof port};
-    const char *name =
-        stator_model_output_info(r->model, k, &port) == STATOR_OK ? port.name : "";
+    const char *name = stator_model_output_info(r->model, k, &port) == STATOR_OK ? port.name : "";
     const DLTensor *view = stator_tensor_view(r->out[k]);
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "name", name);
@@ -141,7 +147,8 @@ static cJSON *output_json(const run *r, uint32_t k, int *all_ok) {
 
 /* ---- classes ---- */
 
-static int load_labels(run *r) {
+static int load_labels(run *r)
+{
     if (r->labels == NULL) {
         return CLI_OK;
     }
@@ -164,7 +171,8 @@ static int load_labels(run *r) {
 }
 
 /* The K highest scores of row `row` of the first output. */
-static cJSON *top_of_row(const run *r, int64_t row, int64_t classes) {
+static cJSON *top_of_row(const run *r, int64_t row, int64_t classes)
+{
     const stator_tensor *scores = r->out[0];
     cJSON *array = cJSON_CreateArray();
     uint8_t *taken = calloc((size_t)classes + 1u, 1);
@@ -183,8 +191,7 @@ static cJSON *top_of_row(const run *r, int64_t row, int64_t classes) {
         taken[best] = 1;
         cJSON *item = cJSON_CreateObject();
         cJSON_AddNumberToObject(item, "index", (double)best);
-        cJSON_AddStringToObject(item, "label",
-                                (uint64_t)best < r->n_names ? r->names[best] : "");
+        cJSON_AddStringToObject(item, "label", (uint64_t)best < r->n_names ? r->names[best] : "");
         cJSON_AddItemToObject(item, "score", cli_json_number(best_score));
         cJSON_AddItemToArray(array, item);
     }
@@ -192,7 +199,8 @@ static cJSON *top_of_row(const run *r, int64_t row, int64_t classes) {
     return array;
 }
 
-static cJSON *top_json(const run *r) {
+static cJSON *top_json(const run *r)
+{
     const DLTensor *view = stator_tensor_view(r->out[0]);
     const int64_t classes = view->ndim > 0 ? view->shape[view->ndim - 1] : 1;
     int64_t rows = 1;
@@ -208,7 +216,8 @@ static cJSON *top_json(const run *r) {
 
 /* ---- reporting ---- */
 
-static cJSON *coverage_json(const run *r) {
+static cJSON *coverage_json(const run *r)
+{
     stator_coverage rows[4];
     const uint32_t n = stator_function_coverage(r->function, 4, rows);
     cJSON *coverage = cJSON_CreateObject();
@@ -223,7 +232,8 @@ static cJSON *coverage_json(const run *r) {
     return coverage;
 }
 
-static cJSON *report_json(const run *r, int *all_ok) {
+static cJSON *report_json(const run *r, int *all_ok)
+{
     stator_mem_stats stats = {.struct_size = sizeof stats};
     stator_coverage first = {.backend = ""};
     (void)stator_function_coverage(r->function, 1, &first);
@@ -246,7 +256,8 @@ static cJSON *report_json(const run *r, int *all_ok) {
     return root;
 }
 
-static void print_values(const stator_tensor *tensor) {
+static void print_values(const stator_tensor *tensor)
+{
     const stator_dtype dtype = stator_tensor_dtype(tensor);
     const DLTensor *view = stator_tensor_view(tensor);
     int64_t count = 1;
@@ -267,11 +278,14 @@ static void print_values(const stator_tensor *tensor) {
     (void)printf("%s\n", count > 8 ? " ..." : "");
 }
 
-static void print_top(const cJSON *top) {
+static void print_top(const cJSON *top)
+{
     const cJSON *row = NULL;
-    cJSON_ArrayForEach(row, top) {
+    cJSON_ArrayForEach(row, top)
+    {
         const cJSON *item = NULL;
-        cJSON_ArrayForEach(item, row) {
+        cJSON_ArrayForEach(item, row)
+        {
             const cJSON *score = cJSON_GetObjectItem(item, "score");
             char number[32];
             (void)snprintf(number, sizeof number, "%.6g", cJSON_GetNumberValue(score));
@@ -281,7 +295,8 @@ static void print_top(const cJSON *top) {
     }
 }
 
-static void print_report(const run *r, const cJSON *report) {
+static void print_report(const run *r, const cJSON *report)
+{
     stator_coverage rows[4];
     const uint32_t n = stator_function_coverage(r->function, 4, rows);
     for (uint32_t i = 0; i < n && i < 4; i++) {
@@ -309,7 +324,8 @@ static void print_report(const run *r, const cJSON *report) {
     print_top(cJSON_GetObjectItem(report, "top"));
 }
 
-static int save_outputs(const run *r) {
+static int save_outputs(const run *r)
+{
     cli_tensors list = {.ctx = r->ctx};
     char errbuf[ERROR_SIZE] = "out of memory";
     int ok = 1;
@@ -325,15 +341,16 @@ static int save_outputs(const run *r) {
     return ok ? CLI_OK : cli_fail(r->common.json, "UNAVAILABLE", NULL, "%s", errbuf);
 }
 
-static int run_model(run *r, const char *path) {
+static int run_model(run *r, const char *path)
+{
     if (cli_open(&r->common, &r->ctx) != STATOR_OK ||
         stator_model_load(r->ctx, path, NULL, &r->model) != STATOR_OK) {
         return cli_fail_ctx(r->ctx, r->common.json);
     }
     r->function =
         cli_compile_model(r->ctx, r->model, &r->compile, r->compile.backend, r->common.json);
-    if (r->function == NULL || !cli_load_inputs(r->ctx, r->model, &r->inputs, r->common.json,
-                                                &r->in, &r->n_in)) {
+    if (r->function == NULL ||
+        !cli_load_inputs(r->ctx, r->model, &r->inputs, r->common.json, &r->in, &r->n_in)) {
         return CLI_FAILED;
     }
     r->n_out = stator_model_output_count(r->model);
@@ -365,7 +382,8 @@ static int run_model(run *r, const char *path) {
     return all_ok ? CLI_OK : CLI_WRONG;
 }
 
-static void end_run(run *r) {
+static void end_run(run *r)
+{
     cli_free_inputs(r->in, r->n_in);
     cli_free_inputs(r->out, r->n_out);
     cli_tensors_free(&r->want);
@@ -378,7 +396,8 @@ static void end_run(run *r) {
     stator_ctx_destroy(r->ctx);
 }
 
-int cmd_run(int argc, char **argv) {
+int cmd_run(int argc, char **argv)
+{
     run r = {.rtol = 1e-3, .atol = 1e-7, .top = 1, .inputs = {.random = -1}};
     const cli_option own[] = {
         {"--expect", CLI_TEXT, &r.expect, "DIR|FILE.npz", "compare with these outputs"},

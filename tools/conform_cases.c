@@ -10,13 +10,15 @@
 
 /* ---- cases ---- */
 
-static int has_file(const char *dir, const char *name) {
+static int has_file(const char *dir, const char *name)
+{
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/%s", dir, name);
     return access(path, R_OK) == 0;
 }
 
-static void read_tolerance(test_case *c) {
+static void read_tolerance(test_case *c)
+{
     char path[4096];
     char text[65536];
     c->rtol = 1e-3;
@@ -37,7 +39,8 @@ static void read_tolerance(test_case *c) {
     cJSON_Delete(root);
 }
 
-static int add_case(case_list *list, const char *root, const char *path) {
+static int add_case(case_list *list, const char *root, const char *path)
+{
     test_case *grown = realloc(list->items, (list->count + 1u) * sizeof *grown);
     if (grown == NULL) {
         return 0;
@@ -63,7 +66,8 @@ static int add_case(case_list *list, const char *root, const char *path) {
 }
 
 /* A folder with a case is not searched further; links are not followed. */
-static int walk(case_list *list, const char *root, const char *path, uint32_t depth) {
+static int walk(case_list *list, const char *root, const char *path, uint32_t depth)
+{
     if (has_file(path, "model.onnx") && has_file(path, "test_data_set_0")) {
         return add_case(list, root, path);
     }
@@ -83,11 +87,13 @@ static int walk(case_list *list, const char *root, const char *path, uint32_t de
     return ok;
 }
 
-static int by_name(const void *a, const void *b) {
+static int by_name(const void *a, const void *b)
+{
     return strcmp(((const test_case *)a)->name, ((const test_case *)b)->name);
 }
 
-int find_cases(const char *dir, case_list *out, char *errbuf) {
+int find_cases(const char *dir, case_list *out, char *errbuf)
+{
     *out = (case_list){0};
     if (!walk(out, dir, dir, 0)) {
         (void)snprintf(errbuf, 512, "out of memory");
@@ -99,7 +105,8 @@ int find_cases(const char *dir, case_list *out, char *errbuf) {
     return 1;
 }
 
-void free_cases(case_list *cases) {
+void free_cases(case_list *cases)
+{
     for (uint32_t i = 0; i < cases->count; i++) {
         free(cases->items[i].path);
         free(cases->items[i].name);
@@ -110,7 +117,8 @@ void free_cases(case_list *cases) {
 
 /* ---- skip lists ---- */
 
-void read_skips(const char *path, skip_list *out) {
+void read_skips(const char *path, skip_list *out)
+{
     char line[1024];
     FILE *file = fopen(path, "r");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
@@ -134,7 +142,8 @@ void read_skips(const char *path, skip_list *out) {
     }
 }
 
-void free_skips(skip_list *skips) {
+void free_skips(skip_list *skips)
+{
     for (uint32_t i = 0; i < skips->count; i++) {
         free(skips->names[i]);
         free(skips->reasons[i]);
@@ -144,7 +153,8 @@ void free_skips(skip_list *skips) {
     *skips = (skip_list){0};
 }
 
-const char *skip_reason(const skip_list *skips, const char *name) {
+const char *skip_reason(const skip_list *skips, const char *name)
+{
     for (uint32_t i = 0; i < skips->count; i++) {
         if (skips->names[i] != NULL && strcmp(skips->names[i], name) == 0) {
             return skips->reasons[i];
@@ -156,7 +166,8 @@ const char *skip_reason(const skip_list *skips, const char *name) {
 /* ---- the backend ---- */
 
 /* Name and file of the backend among the context's items. */
-static int find_item(stator_ctx *ctx, const char *name, const char *path, stator_item_info *out) {
+static int find_item(stator_ctx *ctx, const char *name, const char *path, stator_item_info *out)
+{
     const uint32_t count = stator_ctx_item_count(ctx);
     for (uint32_t i = 0; i < count; i++) {
         stator_item_info info = {.struct_size = sizeof info};
@@ -171,7 +182,8 @@ static int find_item(stator_ctx *ctx, const char *name, const char *path, stator
 }
 
 int find_conform_backend(cli_common *common, const char *given, const char **out_name,
-                         char skip_path[4096]) {
+                         char skip_path[4096])
+{
     static char name[256]; /* lives as long as the command */
     char *file = strchr(given, '/') != NULL ? realpath(given, NULL) : NULL;
     if (file != NULL) {

@@ -18,16 +18,19 @@ static const command commands[] = {
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
-static void print_help(FILE *out) {
-    (void)fprintf(out, "stator %s: tensor compiler with swappable backends\n\n"
-                       "usage: stator COMMAND [ARGUMENTS]; stator COMMAND --help\n\n",
+static void print_help(FILE *out)
+{
+    (void)fprintf(out,
+                  "stator %s: tensor compiler with swappable backends\n\n"
+                  "usage: stator COMMAND [ARGUMENTS]; stator COMMAND --help\n\n",
                   stator_version());
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         (void)fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
     }
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     if (argc < 2) {
         print_help(stderr);
         return CLI_USAGE;

@@ -10,10 +10,7 @@
         uint32_t count;                                                                            \
         uint32_t capacity;                                                                         \
     }
-#define ST_VEC_INIT                                                                                \
-    {                                                                                              \
-        NULL, 0, 0                                                                                 \
-    }
+#define ST_VEC_INIT {NULL, 0, 0}
 
 /* Makes room for one more and gives its address, NULL when out of memory. */
 #define st_vec_push(mem, v)                                                                        \

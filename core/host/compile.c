@@ -21,7 +21,8 @@ typedef struct driver {
     uint32_t *slot_of; /* by value of the whole graph */
 } driver;
 
-static void free_answers(driver *d) {
+static void free_answers(driver *d)
+{
     for (uint32_t n = 0; d->reasons != NULL && n <= d->v->n_nodes; n++) {
         st_free(d->mem, d->reasons[n]);
     }
@@ -37,7 +38,8 @@ static void free_answers(driver *d) {
 
 /* ---- capability, and decomposing what is kept but refused ---- */
 
-static stator_status ask_capability(driver *d, stator_diag **err) {
+static stator_status ask_capability(driver *d, stator_diag **err)
+{
     d->v = st_graph_view(d->graph);
     const uint32_t n = d->v->n_nodes + 1u;
     d->accepts = st_calloc(d->mem, n, 1);
@@ -51,7 +53,8 @@ static stator_status ask_capability(driver *d, stator_diag **err) {
                                   err);
 }
 
-static int32_t keep_unless_refused(void *self, const stator_graph *graph, stator_ref node) {
+static int32_t keep_unless_refused(void *self, const stator_graph *graph, stator_ref node)
+{
     const driver *d = self;
     if (graph != d->graph) {
         return 1; /* bodies of control flow go with their node */
@@ -59,7 +62,8 @@ static int32_t keep_unless_refused(void *self, const stator_graph *graph, stator
     return !d->refused[node];
 }
 
-static stator_status decompose_refused(driver *d, stator_graph **out_graph, stator_diag **err) {
+static stator_status decompose_refused(driver *d, stator_graph **out_graph, stator_diag **err)
+{
     stator_fuel_scope *scope =
         st_fuel_stage(d->request->fuel, "decompose-refused", "decompose", d->graph);
     if (scope == NULL) {
@@ -74,7 +78,8 @@ static stator_status decompose_refused(driver *d, stator_graph **out_graph, stat
 
 /* Asks, decomposes refused composites and asks again, until nothing changes. The depth of the op
  * table bounds the rounds. */
-static stator_status settle_capability(driver *d, stator_diag **err) {
+static stator_status settle_capability(driver *d, stator_diag **err)
+{
     for (uint32_t round = 0; round < 16; round++) {
         ST_TRY(ask_capability(d, err));
         uint32_t n_refused = 0;
@@ -100,7 +105,8 @@ static stator_status settle_capability(driver *d, stator_diag **err) {
 }
 
 /* Asks fuel for each node or ATOMIC group the backend claims; refused, it goes to the fallback. */
-static stator_status ask_claims(driver *d, stator_diag **err) {
+static stator_status ask_claims(driver *d, stator_diag **err)
+{
     if (d->request->fallback == NULL) {
         return STATOR_OK;
     }
@@ -128,16 +134,19 @@ static stator_status ask_claims(driver *d, stator_diag **err) {
     return STATOR_OK;
 }
 
-static const char *origin_name(const stator_graph_view *v, stator_ref node) {
+static const char *origin_name(const stator_graph_view *v, stator_ref node)
+{
     const uint32_t origin = stator_node_at(v, node)->origin;
     if (origin == 0) {
         return "";
     }
-    return stator_string_at(v, ((const stator_origin_row *)stator_column_at(&v->origins, origin))->name);
+    return stator_string_at(
+        v, ((const stator_origin_row *)stator_column_at(&v->origins, origin))->name);
 }
 
 /* Every node that main refuses, with op, name and reason, in one error. */
-static stator_status report_refused(driver *d, stator_diag **err) {
+static stator_status report_refused(driver *d, stator_diag **err)
+{
     st_str text;
     st_str_init(&text, d->mem);
     uint32_t count = 0;
@@ -147,8 +156,8 @@ static stator_status report_refused(driver *d, stator_diag **err) {
         }
         if (count++ < 20) {
             st_str_addf(&text, "%s%s '%s' (%s)", count > 1 ? "; " : "",
-                        stator_op_at(d->v, stator_node_at(d->v, n)->op)->name,
-                        origin_name(d->v, n), d->reasons[n] != NULL ? d->reasons[n] : "no reason");
+                        stator_op_at(d->v, stator_node_at(d->v, n)->op)->name, origin_name(d->v, n),
+                        d->reasons[n] != NULL ? d->reasons[n] : "no reason");
         }
     }
     const stator_status status =
@@ -156,9 +165,10 @@ static stator_status report_refused(driver *d, stator_diag **err) {
                 d->request->main->backend->item.name, count, d->v->n_nodes,
                 text.data != NULL ? text.data : "");
     if (err != NULL && *err != NULL) {
-        st_diag_set_hint(*err, "%s", (d->request->flags & STATOR_COMPILE_STRICT) != 0
-                                         ? "without --strict they would run on eager"
-                                         : "choose another backend; `stator backends` lists them");
+        st_diag_set_hint(*err, "%s",
+                         (d->request->flags & STATOR_COMPILE_STRICT) != 0
+                             ? "without --strict they would run on eager"
+                             : "choose another backend; `stator backends` lists them");
     }
     st_str_deinit(&text);
     return status;
@@ -166,7 +176,8 @@ static stator_status report_refused(driver *d, stator_diag **err) {
 
 /* ---- slots ---- */
 
-static int32_t defines_symbol(const stator_graph_view *v, stator_ref sym) {
+static int32_t defines_symbol(const stator_graph_view *v, stator_ref sym)
+{
     const stator_sym_row *row = stator_column_at(&v->syms, sym);
     if (row->term_count != 1 || row->constant != 0) {
         return -1;
@@ -178,7 +189,8 @@ static int32_t defines_symbol(const stator_graph_view *v, stator_ref sym) {
     return is_unbacked ? (int32_t)atom->index : -1;
 }
 
-static stator_status fail_size(const stator_graph_view *v, stator_ref value, stator_diag **err) {
+static stator_status fail_size(const stator_graph_view *v, stator_ref value, stator_diag **err)
+{
     const stator_value_row *row = stator_value_at(v, value);
     if (row->node == 0) {
         return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "input '%s' has more than 2^62 bytes",
@@ -190,7 +202,8 @@ static stator_status fail_size(const stator_graph_view *v, stator_ref value, sta
 }
 
 static stator_status add_slot(st_program *p, const stator_graph_view *v, stator_ref value,
-                              uint32_t *out_slot, stator_diag **err) {
+                              uint32_t *out_slot, stator_diag **err)
+{
     const stator_type_row *type = stator_value_type(v, value);
     st_slot *slot = &p->slots[p->n_slots];
     *slot = (st_slot){.dtype = type->dtype,
@@ -221,7 +234,8 @@ static stator_status add_slot(st_program *p, const stator_graph_view *v, stator_
     return STATOR_OK;
 }
 
-static stator_status add_inputs(driver *d, stator_diag **err) {
+static stator_status add_inputs(driver *d, stator_diag **err)
+{
     st_program *p = &d->out->program;
     for (int is_param = 0; is_param <= 1; is_param++) {
         for (stator_ref value = 1; value <= d->v->n_inputs; value++) {
@@ -241,13 +255,14 @@ static stator_status add_inputs(driver *d, stator_diag **err) {
     return STATOR_OK;
 }
 
-static stator_status run_instance(void *self, void *exe, const stator_call *call,
-                                  stator_diag **err) {
+static stator_status run_instance(void *self, void *exe, const stator_call *call, stator_diag **err)
+{
     return st_instance_run(self, exe, call, err);
 }
 
 static stator_status add_step(driver *d, stator_instance *instance, const stator_graph *graph,
-                              const st_part *part, stator_diag **err) {
+                              const st_part *part, stator_diag **err)
+{
     st_program *p = &d->out->program;
     st_step *step = &p->steps[p->n_steps];
     uint32_t *slots = st_calloc(d->mem, part->n_in + part->n_out + 1u, sizeof *slots);
@@ -268,8 +283,7 @@ static stator_status add_step(driver *d, stator_instance *instance, const stator
         ST_TRY(add_slot(p, d->v, part->out[k], &slots[part->n_in + k], err));
         d->slot_of[part->out[k]] = slots[part->n_in + k];
     }
-    stator_fuel_scope *scope =
-        st_fuel_scope(d->request->fuel, NULL, instance->backend->item.name);
+    stator_fuel_scope *scope = st_fuel_scope(d->request->fuel, NULL, instance->backend->item.name);
     st_fuel_about(scope, graph);
     ST_TRY(st_instance_compile(instance, graph, scope, &step->exe, err));
     stator_exe_info info = {.struct_size = sizeof info};
@@ -280,21 +294,23 @@ static stator_status add_step(driver *d, stator_instance *instance, const stator
 
 /* Slot of an output that no step produces into it: an input, a parameter or a constant. */
 static stator_status slot_of_output(driver *d, stator_ref value, uint32_t *out_slot,
-                                    stator_diag **err) {
+                                    stator_diag **err)
+{
     st_program *p = &d->out->program;
     const stator_ref node = stator_value_at(d->v, value)->node;
     const stator_op_desc *op =
         node != 0 ? stator_op_at(d->v, stator_node_at(d->v, node)->op) : NULL;
     if (op != NULL && (op->flags & STATOR_OP_CONSTANT) != 0 && d->slot_of[value] == UINT32_MAX) {
         ST_TRY(add_slot(p, d->v, value, &d->slot_of[value], err));
-        ST_TRY(st_blob_get(st_graph_value_blob(d->graph, value),
-                           &p->slots[d->slot_of[value]].data, err));
+        ST_TRY(st_blob_get(st_graph_value_blob(d->graph, value), &p->slots[d->slot_of[value]].data,
+                           err));
     }
     *out_slot = d->slot_of[value];
     return STATOR_OK;
 }
 
-static stator_status bind_outputs(driver *d, stator_diag **err) {
+static stator_status bind_outputs(driver *d, stator_diag **err)
+{
     st_program *p = &d->out->program;
     for (uint32_t k = 0; k < d->v->n_outputs; k++) {
         const stator_ref value = stator_output_at(d->v, k);
@@ -309,11 +325,12 @@ static stator_status bind_outputs(driver *d, stator_diag **err) {
         const stator_write_back_row *row = stator_column_at(&d->v->write_backs, k);
         p->write_backs[k].input = d->slot_of[row->input];
         if (p->write_backs[k].input >= p->n_in) {
-            return st_fail(err, STATOR_UNSUPPORTED,
-                           "the graph writes to the parameter '%s' (input %u), whose bytes are shared "
-                           "and cannot change; make it an input that the caller gives",
-                           stator_string_at(d->v, stator_value_at(d->v, row->input)->name),
-                           stator_value_at(d->v, row->input)->index);
+            return st_fail(
+                err, STATOR_UNSUPPORTED,
+                "the graph writes to the parameter '%s' (input %u), whose bytes are shared "
+                "and cannot change; make it an input that the caller gives",
+                stator_string_at(d->v, stator_value_at(d->v, row->input)->name),
+                stator_value_at(d->v, row->input)->index);
         }
         ST_TRY(slot_of_output(d, row->value, &p->write_backs[k].slot, err));
     }
@@ -321,9 +338,10 @@ static stator_status bind_outputs(driver *d, stator_diag **err) {
     return STATOR_OK;
 }
 
-/* Room for every slot, size and step that can arise: each value at most once, plus one of each output
- * for parts. */
-static stator_status alloc_program(driver *d, uint32_t n_parts, stator_diag **err) {
+/* Room for every slot, size and step that can arise: each value at most once, plus one of each
+ * output for parts. */
+static stator_status alloc_program(driver *d, uint32_t n_parts, stator_diag **err)
+{
     st_program *p = &d->out->program;
     stator_ctx *ctx = d->request->ctx;
     const uint32_t n_slots = d->v->n_values + d->v->n_outputs + 1u;
@@ -348,13 +366,13 @@ static stator_status alloc_program(driver *d, uint32_t n_parts, stator_diag **er
     return STATOR_OK;
 }
 
-static stator_status compile_parts(driver *d, stator_diag **err) {
+static stator_status compile_parts(driver *d, stator_diag **err)
+{
     ST_TRY(alloc_program(d, d->parts.n_parts, err));
     ST_TRY(add_inputs(d, err));
     for (uint32_t i = 0; i < d->parts.n_parts; i++) {
         const st_part *part = &d->parts.parts[i];
-        stator_instance *instance =
-            part->color == 0 ? d->request->main : d->request->fallback;
+        stator_instance *instance = part->color == 0 ? d->request->main : d->request->fallback;
         ST_TRY(add_step(d, instance, part->graph, part, err));
     }
     ST_TRY(bind_outputs(d, err));
@@ -362,7 +380,8 @@ static stator_status compile_parts(driver *d, stator_diag **err) {
 }
 
 /* The mapped files behind the module's blobs; a model has one or a few. */
-static stator_status list_files(st_compiled *out, stator_diag **err) {
+static stator_status list_files(st_compiled *out, stator_diag **err)
+{
     const st_module *m = out->module;
     out->files = st_calloc(m->mem, m->blobs.count + 1u, sizeof *out->files);
     if (out->files == NULL) {
@@ -381,14 +400,16 @@ static stator_status list_files(st_compiled *out, stator_diag **err) {
     return STATOR_OK;
 }
 
-stator_status st_compiled_check_files(const st_compiled *compiled, stator_diag **err) {
+stator_status st_compiled_check_files(const st_compiled *compiled, stator_diag **err)
+{
     for (uint32_t i = 0; i < compiled->n_files; i++) {
         ST_TRY(st_file_check(compiled->files[i], err));
     }
     return STATOR_OK;
 }
 
-static void count_coverage(driver *d) {
+static void count_coverage(driver *d)
+{
     st_compiled *out = d->out;
     const stator_instance *instances[2] = {d->request->main, d->request->fallback};
     for (uint32_t color = 0; color < 2; color++) {
@@ -405,7 +426,8 @@ static void count_coverage(driver *d) {
     }
 }
 
-static stator_status divide(driver *d, stator_diag **err) {
+static stator_status divide(driver *d, stator_diag **err)
+{
     ST_TRY(settle_capability(d, err));
     ST_TRY(ask_claims(d, err));
     uint32_t n_refused = 0;
@@ -434,7 +456,8 @@ static stator_status divide(driver *d, stator_diag **err) {
     return status;
 }
 
-static stator_status make_guard(driver *d, stator_diag **err) {
+static stator_status make_guard(driver *d, stator_diag **err)
+{
     stator_ref *inputs = st_calloc(d->mem, d->v->n_inputs + 1u, sizeof *inputs);
     if (inputs == NULL) {
         return st_fail_oom(err);
@@ -446,7 +469,8 @@ static stator_status make_guard(driver *d, stator_diag **err) {
 }
 
 stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,
-                               stator_diag **err) {
+                               stator_diag **err)
+{
     *out_compiled = NULL;
     st_mem *mem = &request->ctx->mem;
     driver d = {.request = request, .mem = mem};
@@ -483,7 +507,8 @@ stator_status st_compile_graph(const st_compile_request *request, st_compiled **
     return STATOR_OK;
 }
 
-void st_compiled_destroy(st_compiled *compiled) {
+void st_compiled_destroy(st_compiled *compiled)
+{
     if (compiled == NULL) {
         return;
     }

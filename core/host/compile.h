@@ -20,7 +20,7 @@ typedef struct st_compile_request {
     stator_ctx *ctx;
     const st_module *source; /* left as it is */
     stator_instance *main;
-    stator_instance *fallback; /* NULL: what main refuses is an error */
+    stator_instance *fallback;  /* NULL: what main refuses is an error */
     stator_instance *evaluator; /* folds constants; NULL: nothing is folded */
     st_fuel *fuel;
     uint32_t flags; /* stator_compile_flag */
@@ -61,8 +61,8 @@ stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,
                                  stator_status (*fn)(void *self, const char *stage), void *self,
                                  stator_diag **err);
 /* Runs one named stage (our own pass or a plugin's). */
-stator_status st_run_stage(const st_compile_request *request, const char *stage,
-                           stator_graph *in, stator_graph **out, stator_diag **err);
+stator_status st_run_stage(const st_compile_request *request, const char *stage, stator_graph *in,
+                           stator_graph **out, stator_diag **err);
 
 /* Evaluates one node over constants on `evaluator` (evaluate.c); self is the instance. */
 stator_status st_evaluate_node(void *self, const stator_graph *graph, stator_ref node,
@@ -84,8 +84,8 @@ typedef struct st_parts {
     uint32_t n_nodes[2]; /* nodes by color, constants left out */
 } st_parts;
 
-/* color[node] 0 or 1; group[node] ATOMIC group, 0 none (may be NULL). Parts come in an order in which
- * each may run; every part is convex. */
+/* color[node] 0 or 1; group[node] ATOMIC group, 0 none (may be NULL). Parts come in an order in
+ * which each may run; every part is convex. */
 stator_status st_partition(stator_graph *graph, const uint8_t *color, const uint32_t *group,
                            st_mem *mem, st_parts *out_parts, stator_diag **err);
 void st_parts_deinit(st_parts *parts);

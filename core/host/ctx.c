@@ -1,5 +1,5 @@
-/* Creating and ending contexts, the log, the last error, and the public functions over the registry.
- * See ctx.h and stator/stator.h. */
+/* Creating and ending contexts, the log, the last error, and the public functions over the
+ * registry. See ctx.h and stator/stator.h. */
 #define _GNU_SOURCE
 #include "core/host/ctx.h"
 
@@ -27,7 +27,8 @@ static const status_row status_rows[] = {
 #undef STATOR_STATUS
 };
 
-static const status_row *find_status(stator_status status) {
+static const status_row *find_status(stator_status status)
+{
     for (size_t i = 0; i < sizeof status_rows / sizeof status_rows[0]; i++) {
         if (status_rows[i].code == status) {
             return &status_rows[i];
@@ -36,28 +37,33 @@ static const status_row *find_status(stator_status status) {
     return &status_rows[2]; /* UNKNOWN */
 }
 
-const char *stator_status_name(stator_status status) {
+const char *stator_status_name(stator_status status)
+{
     return find_status(status)->name;
 }
 
-const char *stator_status_text(stator_status status) {
+const char *stator_status_text(stator_status status)
+{
     return find_status(status)->text;
 }
 
-const char *stator_version(void) {
+const char *stator_version(void)
+{
     return STATOR_VERSION;
 }
 
 /* ---- log ---- */
 
-static void log_to_stderr(void *self, const char *channel, uint32_t level, const char *text) {
+static void log_to_stderr(void *self, const char *channel, uint32_t level, const char *text)
+{
     (void)self;
     (void)level;
     (void)fprintf(stderr, "[%s] %s\n", channel, text);
 }
 
 /* STATOR_LOGS is "name,name:debug,..."; a bare name means level info. */
-static void parse_channels(stator_ctx *ctx, const char *spec) {
+static void parse_channels(stator_ctx *ctx, const char *spec)
+{
     while (spec != NULL && *spec != '\0' && ctx->n_channels < 32) {
         const size_t len = strcspn(spec, ",");
         const size_t name_len = strcspn(spec, ",:");
@@ -72,7 +78,8 @@ static void parse_channels(stator_ctx *ctx, const char *spec) {
     }
 }
 
-int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level) {
+int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level)
+{
     for (uint32_t i = 0; i < ctx->n_channels; i++) {
         const st_log_channel *c = &ctx->channels[i];
         if (level <= c->level && (strcmp(c->name, channel) == 0 || strcmp(c->name, "all") == 0)) {
@@ -82,7 +89,8 @@ int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level) {
     return level <= 1 && ctx->log != log_to_stderr; /* an application that listens hears these */
 }
 
-void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...) {
+void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...)
+{
     if (!st_log_enabled(ctx, channel, level)) {
         return;
     }
@@ -109,7 +117,8 @@ struct st_error {
 };
 
 /* The calling thread's entry, made when wanted; NULL when there is none. */
-static struct st_error *error_of(stator_ctx *ctx, int make) {
+static struct st_error *error_of(stator_ctx *ctx, int make)
+{
     const pthread_t self = pthread_self();
     pthread_mutex_lock(&ctx->lock);
     struct st_error *entry = ctx->errors;
@@ -127,14 +136,15 @@ static struct st_error *error_of(stator_ctx *ctx, int make) {
     return entry;
 }
 
-stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *diag) {
+stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *diag)
+{
     if (status == STATOR_OK) {
         st_diag_release(diag);
         return STATOR_OK;
     }
     if (diag == NULL) {
-        diag = st_diag_create(status, stator_status_text(status),
-                              strlen(stator_status_text(status)));
+        diag =
+            st_diag_create(status, stator_status_text(status), strlen(stator_status_text(status)));
     }
     struct st_error *entry = error_of(ctx, 1);
     if (entry == NULL) {
@@ -146,26 +156,31 @@ stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *di
     return status;
 }
 
-static const stator_diag *last_error(stator_ctx *ctx) {
+static const stator_diag *last_error(stator_ctx *ctx)
+{
     const struct st_error *entry = ctx != NULL ? error_of(ctx, 0) : NULL;
     return entry != NULL ? entry->diag : NULL;
 }
 
-const char *stator_ctx_error_text(stator_ctx *ctx) {
+const char *stator_ctx_error_text(stator_ctx *ctx)
+{
     return st_diag_text(last_error(ctx));
 }
 
-const char *stator_ctx_error_hint(stator_ctx *ctx) {
+const char *stator_ctx_error_hint(stator_ctx *ctx)
+{
     const stator_diag *diag = last_error(ctx);
     return diag != NULL ? st_diag_hint(diag) : NULL;
 }
 
-stator_status stator_ctx_error_code(stator_ctx *ctx) {
+stator_status stator_ctx_error_code(stator_ctx *ctx)
+{
     const stator_diag *diag = last_error(ctx);
     return diag != NULL ? st_diag_code(diag) : STATOR_OK;
 }
 
-static void free_errors(stator_ctx *ctx) {
+static void free_errors(stator_ctx *ctx)
+{
     while (ctx->errors != NULL) {
         struct st_error *entry = ctx->errors;
         ctx->errors = entry->next;
@@ -176,8 +191,8 @@ static void free_errors(stator_ctx *ctx) {
 
 /* ---- life ---- */
 
-static stator_status ctx_open(stator_ctx *ctx, const stator_ctx_options *options,
-                              stator_diag **err) {
+static stator_status ctx_open(stator_ctx *ctx, const stator_ctx_options *options, stator_diag **err)
+{
     ST_TRY(st_optable_init(&ctx->ops, &ctx->mem, err));
     st_host_table_init(ctx);
     const st_registry_options registry = {.mem = &ctx->mem,
@@ -188,11 +203,13 @@ static stator_status ctx_open(stator_ctx *ctx, const stator_ctx_options *options
     return st_registry_create(&registry, &ctx->registry, err);
 }
 
-stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **out_ctx) {
+stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **out_ctx)
+{
     *out_ctx = NULL;
     stator_ctx_options options = {.struct_size = sizeof options};
     if (given != NULL) {
-        const size_t size = given->struct_size < sizeof options ? given->struct_size : sizeof options;
+        const size_t size =
+            given->struct_size < sizeof options ? given->struct_size : sizeof options;
         memcpy(&options, given, size);
     }
     if ((options.alloc == NULL) != (options.free == NULL)) {
@@ -227,7 +244,8 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     return STATOR_OK;
 }
 
-void stator_ctx_destroy(stator_ctx *ctx) {
+void stator_ctx_destroy(stator_ctx *ctx)
+{
     if (ctx == NULL) {
         return;
     }
@@ -243,41 +261,48 @@ void stator_ctx_destroy(stator_ctx *ctx) {
     st_free(&last, ctx);
 }
 
-void stator_ctx_mem_stats(stator_ctx *ctx, stator_mem_stats *out) {
+void stator_ctx_mem_stats(stator_ctx *ctx, stator_mem_stats *out)
+{
     out->live_bytes = atomic_load(&ctx->mem.live_bytes);
     out->peak_bytes = atomic_load(&ctx->mem.peak_bytes);
     out->live_blocks = atomic_load(&ctx->mem.live_blocks);
 }
 
-void stator_ctx_mem_reset_peak(stator_ctx *ctx) {
+void stator_ctx_mem_reset_peak(stator_ctx *ctx)
+{
     atomic_store(&ctx->mem.peak_bytes, atomic_load(&ctx->mem.live_bytes));
 }
 
-const stator_host *stator_ctx_host(stator_ctx *ctx) {
+const stator_host *stator_ctx_host(stator_ctx *ctx)
+{
     return &ctx->host;
 }
 
 /* ---- plugins ---- */
 
-stator_status stator_ctx_scan(stator_ctx *ctx) {
+stator_status stator_ctx_scan(stator_ctx *ctx)
+{
     stator_diag *diag = NULL;
     const stator_status status = st_registry_scan(ctx->registry, &diag);
     return st_ctx_fail(ctx, status, diag);
 }
 
-uint32_t stator_ctx_item_count(stator_ctx *ctx) {
+uint32_t stator_ctx_item_count(stator_ctx *ctx)
+{
     return st_registry_count(ctx->registry);
 }
 
 static stator_status item_at(stator_ctx *ctx, uint32_t index, const st_registry_item **out_item,
-                             stator_diag **err) {
+                             stator_diag **err)
+{
     *out_item = st_registry_at(ctx->registry, index);
-    return *out_item != NULL ? STATOR_OK
-                             : st_fail(err, STATOR_OUT_OF_RANGE, "there is no plugin item %u",
-                                       index);
+    return *out_item != NULL
+               ? STATOR_OK
+               : st_fail(err, STATOR_OUT_OF_RANGE, "there is no plugin item %u", index);
 }
 
-stator_status stator_ctx_item_info(stator_ctx *ctx, uint32_t index, stator_item_info *out_info) {
+stator_status stator_ctx_item_info(stator_ctx *ctx, uint32_t index, stator_item_info *out_info)
+{
     const st_registry_item *item = NULL;
     stator_diag *diag = NULL;
     const stator_status status = item_at(ctx, index, &item, &diag);
@@ -288,7 +313,8 @@ stator_status stator_ctx_item_info(stator_ctx *ctx, uint32_t index, stator_item_
     return st_ctx_fail(ctx, status, diag);
 }
 
-stator_status stator_ctx_item_probe(stator_ctx *ctx, uint32_t index) {
+stator_status stator_ctx_item_probe(stator_ctx *ctx, uint32_t index)
+{
     const st_registry_item *item = NULL;
     stator_diag *diag = NULL;
     stator_status status = item_at(ctx, index, &item, &diag);
@@ -298,13 +324,15 @@ stator_status stator_ctx_item_probe(stator_ctx *ctx, uint32_t index) {
     return st_ctx_fail(ctx, status, diag);
 }
 
-stator_status stator_backend_register(stator_ctx *ctx, const stator_backend *backend, void *self) {
+stator_status stator_backend_register(stator_ctx *ctx, const stator_backend *backend, void *self)
+{
     stator_diag *diag = NULL;
     const stator_status status = st_registry_add_static(ctx->registry, backend, self, &diag);
     return st_ctx_fail(ctx, status, diag);
 }
 
-static stator_status add_oplib(void *self, const st_loaded *loaded) {
+static stator_status add_oplib(void *self, const st_loaded *loaded)
+{
     stator_ctx *ctx = self;
     const stator_oplib *lib = loaded->as.oplib;
     for (uint32_t i = 0; i < lib->op_count; i++) {
@@ -321,7 +349,8 @@ static stator_status add_oplib(void *self, const st_loaded *loaded) {
     return STATOR_OK;
 }
 
-stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err) {
+stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err)
+{
     stator_status status = STATOR_OK;
     pthread_mutex_lock(&ctx->oplib_lock); /* a second thread waits for the whole table */
     if (!ctx->oplibs_loaded) {
@@ -335,7 +364,8 @@ stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err) {
 /* ---- tensors ---- */
 
 stator_status stator_tensor_create(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
-                                   const int64_t *shape, stator_tensor **out_tensor) {
+                                   const int64_t *shape, stator_tensor **out_tensor)
+{
     stator_diag *diag = NULL;
     const stator_status status =
         st_tensor_create(&ctx->mem, &ctx->pool, dtype, rank, shape, out_tensor, &diag);
@@ -343,7 +373,8 @@ stator_status stator_tensor_create(stator_ctx *ctx, stator_dtype dtype, uint32_t
 }
 
 stator_status stator_tensor_from_dlpack(stator_ctx *ctx, DLManagedTensorVersioned *managed,
-                                        stator_tensor **out_tensor) {
+                                        stator_tensor **out_tensor)
+{
     stator_diag *diag = NULL;
     const stator_status status = st_tensor_adopt(&ctx->mem, managed, out_tensor, &diag);
     return st_ctx_fail(ctx, status, diag);

@@ -1,5 +1,5 @@
-/* The context: one session's memory account, op table, plugins, log and last error. No globals: what
- * needs any of these gets the context. */
+/* The context: one session's memory account, op table, plugins, log and last error. No globals:
+ * what needs any of these gets the context. */
 #ifndef STATOR_HOST_CTX_H
 #define STATOR_HOST_CTX_H
 
@@ -28,13 +28,13 @@ struct stator_ctx {
     uint32_t n_channels;
     void (*log)(void *self, const char *channel, uint32_t level, const char *text);
     void *log_self;
-    pthread_mutex_t lock; /* of error, packs, opening and last_file */
+    pthread_mutex_t lock;       /* of error, packs, opening and last_file */
     pthread_mutex_t oplib_lock; /* held while op libraries fill the op table */
-    struct st_error *errors; /* the last failure of each thread that had one */
+    struct st_error *errors;    /* the last failure of each thread that had one */
     uint32_t oplibs_loaded;
     struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
-    struct st_file *last_file; /* of cst.from_file: the ranges of one file share its mapping */
-    struct st_pack *packs; /* packed constants by (content hash, format key) */
+    struct st_file *last_file;     /* of cst.from_file: the ranges of one file share its mapping */
+    struct st_pack *packs;         /* packed constants by (content hash, format key) */
 };
 
 /* Stores a failure as the context's last error and gives its code back: every public function ends

@@ -1,5 +1,5 @@
-/* Evaluating one node over constants, for constant folding: a graph of that node alone is compiled and
- * run on the reference backend. See compile.h. */
+/* Evaluating one node over constants, for constant folding: a graph of that node alone is compiled
+ * and run on the reference backend. See compile.h. */
 #include "core/host/compile.h"
 
 #include "core/base/check.h"
@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define MAX_RESULTS 8u
-#define MAX_FOLDED_BYTES (UINT64_C(64) << 20) /* larger results cost more to keep than to compute */
+#define MAX_FOLDED_BYTES (UINT64_C(64) << 20) /* larger results cost more to keep than to compute  \
+                                               */
 
 typedef struct result_buffer {
     stator_blob *blob;
@@ -17,7 +18,8 @@ typedef struct result_buffer {
 
 /* The graph of the node alone, its operands cloned constants. */
 static stator_status single_node_graph(const stator_graph *graph, stator_ref node,
-                                       stator_graph **out_graph, stator_diag **err) {
+                                       stator_graph **out_graph, stator_diag **err)
+{
     st_mem *mem = graph->module->mem;
     const stator_graph_view *v = st_graph_view(graph);
     const stator_node_row *row = stator_node_at(v, node);
@@ -51,7 +53,8 @@ static stator_status single_node_graph(const stator_graph *graph, stator_ref nod
 }
 
 static stator_status make_buffer(stator_ctx *ctx, const stator_graph_view *v, stator_ref value,
-                                 result_buffer *out, stator_diag **err) {
+                                 result_buffer *out, stator_diag **err)
+{
     const stator_type_row *type = stator_value_type(v, value);
     uint64_t count = 0;
     uint64_t bytes = 0;
@@ -60,8 +63,8 @@ static stator_status make_buffer(stator_ctx *ctx, const stator_graph_view *v, st
             return STATOR_UNSUPPORTED;
         }
     }
-    if (!st_numel(out->shape, type->rank, &count) ||
-        !st_dtype_bytes(type->dtype, count, &bytes) || bytes > MAX_FOLDED_BYTES) {
+    if (!st_numel(out->shape, type->rank, &count) || !st_dtype_bytes(type->dtype, count, &bytes) ||
+        bytes > MAX_FOLDED_BYTES) {
         return STATOR_UNSUPPORTED;
     }
     void *data = NULL;
@@ -78,7 +81,8 @@ static stator_status make_buffer(stator_ctx *ctx, const stator_graph_view *v, st
 }
 
 static stator_status refuse_alloc(const stator_call *call, uint32_t k, uint32_t rank,
-                                  const int64_t *shape, stator_diag **err) {
+                                  const int64_t *shape, stator_diag **err)
+{
     (void)call;
     (void)rank;
     (void)shape;
@@ -86,7 +90,8 @@ static stator_status refuse_alloc(const stator_call *call, uint32_t k, uint32_t 
 }
 
 static stator_status run_once(stator_instance *evaluator, stator_graph *graph, uint32_t n_results,
-                              result_buffer *buffers, stator_diag **err) {
+                              result_buffer *buffers, stator_diag **err)
+{
     stator_ctx *ctx = evaluator->ctx;
     const uint32_t n_syms = st_graph_view(graph)->n_symbols;
     void *exe = NULL;
@@ -124,7 +129,8 @@ static stator_status run_once(stator_instance *evaluator, stator_graph *graph, u
 }
 
 stator_status st_evaluate_node(void *self, const stator_graph *graph, stator_ref node,
-                               stator_blob **out_blobs, stator_diag **err) {
+                               stator_blob **out_blobs, stator_diag **err)
+{
     stator_instance *evaluator = self;
     const stator_graph_view *v = st_graph_view(graph);
     const stator_node_row *row = stator_node_at(v, node);

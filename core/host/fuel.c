@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void st_fuel_init(st_fuel *fuel, st_mem *mem) {
+void st_fuel_init(st_fuel *fuel, st_mem *mem)
+{
     *fuel = (st_fuel){.mem = mem};
     pthread_mutex_init(&fuel->lock, NULL);
 }
 
-void st_fuel_deinit(st_fuel *fuel) {
+void st_fuel_deinit(st_fuel *fuel)
+{
     if (fuel->mem == NULL) {
         return;
     }
@@ -28,7 +30,8 @@ void st_fuel_deinit(st_fuel *fuel) {
 }
 
 stator_status st_fuel_configure(st_fuel *fuel, int64_t limit, const char *scope, int none,
-                                stator_diag **err) {
+                                stator_diag **err)
+{
     if (none) {
         fuel->mode = ST_FUEL_NONE;
         return STATOR_OK;
@@ -50,7 +53,8 @@ stator_status st_fuel_configure(st_fuel *fuel, int64_t limit, const char *scope,
     return STATOR_OK;
 }
 
-stator_fuel_scope *st_fuel_scope(st_fuel *fuel, stator_fuel_scope *parent, const char *name) {
+stator_fuel_scope *st_fuel_scope(st_fuel *fuel, stator_fuel_scope *parent, const char *name)
+{
     stator_fuel_scope *scope = st_calloc(fuel->mem, 1, sizeof *scope);
     if (scope == NULL) {
         return NULL;
@@ -76,7 +80,8 @@ stator_fuel_scope *st_fuel_scope(st_fuel *fuel, stator_fuel_scope *parent, const
 }
 
 stator_fuel_scope *st_fuel_stage(st_fuel *fuel, const char *name, const char *pass,
-                                 const stator_graph *graph) {
+                                 const stator_graph *graph)
+{
     stator_fuel_scope *scope = st_fuel_scope(fuel, NULL, name);
     if (scope != NULL) {
         (void)snprintf(scope->pass, sizeof scope->pass, "%s", pass);
@@ -85,13 +90,15 @@ stator_fuel_scope *st_fuel_stage(st_fuel *fuel, const char *name, const char *pa
     return scope;
 }
 
-void st_fuel_about(stator_fuel_scope *scope, const stator_graph *graph) {
+void st_fuel_about(stator_fuel_scope *scope, const stator_graph *graph)
+{
     if (scope != NULL) {
         scope->graph = graph;
     }
 }
 
-void st_fuel_row(const st_fuel_record *record, stator_x_fuel_row *out_row) {
+void st_fuel_row(const st_fuel_record *record, stator_x_fuel_row *out_row)
+{
     const stator_x_fuel_row row = {.struct_size = sizeof row,
                                    .scope = record->scope,
                                    .n = record->n,
@@ -108,7 +115,8 @@ void st_fuel_row(const st_fuel_record *record, stator_x_fuel_row *out_row) {
 }
 
 /* Which imported node and value the question is about. */
-static void describe(const stator_graph *graph, st_fuel_record *r) {
+static void describe(const stator_graph *graph, st_fuel_record *r)
+{
     if (graph == NULL || r->node == 0) {
         return;
     }
@@ -122,16 +130,16 @@ static void describe(const stator_graph *graph, st_fuel_record *r) {
     }
     if (row->origin != 0) {
         const stator_origin_row *origin = stator_column_at(&v->origins, row->origin);
-        (void)snprintf(r->node_name, sizeof r->node_name, "%s",
-                       stator_string_at(v, origin->name));
+        (void)snprintf(r->node_name, sizeof r->node_name, "%s", stator_string_at(v, origin->name));
     }
 }
 
-static void keep(st_fuel *fuel, const st_fuel_record *r) {
+static void keep(st_fuel *fuel, const st_fuel_record *r)
+{
     if (fuel->n_records == fuel->record_capacity) {
         const uint32_t capacity = fuel->record_capacity == 0 ? 64 : 2 * fuel->record_capacity;
-        st_fuel_record *grown = st_realloc(fuel->mem, fuel->records,
-                                           (uint64_t)capacity * sizeof *grown, 16);
+        st_fuel_record *grown =
+            st_realloc(fuel->mem, fuel->records, (uint64_t)capacity * sizeof *grown, 16);
         if (grown == NULL) {
             return;
         }
@@ -142,7 +150,8 @@ static void keep(st_fuel *fuel, const st_fuel_record *r) {
 }
 
 static void record(stator_fuel_scope *scope, uint32_t kind, const char *rule, stator_ref node,
-                   uint64_t n) {
+                   uint64_t n)
+{
     st_fuel *fuel = scope->fuel;
     st_fuel_record r = {.scope = scope->index, .kind = kind, .n = n, .node = node};
     (void)snprintf(r.rule, sizeof r.rule, "%s", rule != NULL ? rule : "");
@@ -161,7 +170,8 @@ static void record(stator_fuel_scope *scope, uint32_t kind, const char *rule, st
     pthread_mutex_unlock(&fuel->lock);
 }
 
-static int is_granted(stator_fuel_scope *scope, uint64_t n) {
+static int is_granted(stator_fuel_scope *scope, uint64_t n)
+{
     st_fuel *fuel = scope->fuel;
     switch (fuel->mode) {
     case ST_FUEL_UNLIMITED:
@@ -176,8 +186,8 @@ static int is_granted(stator_fuel_scope *scope, uint64_t n) {
     }
 }
 
-static int32_t may_apply(stator_fuel_scope *scope, uint32_t kind, const char *rule,
-                         stator_ref node) {
+static int32_t may_apply(stator_fuel_scope *scope, uint32_t kind, const char *rule, stator_ref node)
+{
     if (scope == NULL) {
         return 0;
     }
@@ -189,7 +199,8 @@ static int32_t may_apply(stator_fuel_scope *scope, uint32_t kind, const char *ru
     return granted;
 }
 
-static stator_fuel_scope *open_scope(stator_fuel_scope *parent, const char *name) {
+static stator_fuel_scope *open_scope(stator_fuel_scope *parent, const char *name)
+{
     return parent != NULL ? st_fuel_scope(parent->fuel, parent, name) : NULL;
 }
 

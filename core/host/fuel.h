@@ -1,9 +1,9 @@
 /* Fuel: one answer to "may I apply this?" for every optional transformation of one compile.
  *
- * A serial is (scope, n): scopes are numbered in the order they are opened (graph order, before work
- * is given to threads), n counts questions inside a scope from 1. A limit (scope, n) allows every
- * question of earlier scopes, the first n of that scope, and none after. What was granted is recorded
- * and told to a watcher, with the imported node it is about. See docs/fuel.md. */
+ * A serial is (scope, n): scopes are numbered in the order they are opened (graph order, before
+ * work is given to threads), n counts questions inside a scope from 1. A limit (scope, n) allows
+ * every question of earlier scopes, the first n of that scope, and none after. What was granted is
+ * recorded and told to a watcher, with the imported node it is about. See docs/fuel.md. */
 #ifndef STATOR_HOST_FUEL_H
 #define STATOR_HOST_FUEL_H
 
@@ -19,8 +19,8 @@ struct stator_fuel_scope {
     struct stator_fuel_scope *next; /* in order of opening */
     uint32_t index;                 /* from 1 */
     _Atomic uint64_t asked;
-    char name[112]; /* "2.canonicalize", inner ones "2.canonicalize/region" */
-    char pass[64];  /* the pass that runs in it, "" for none */
+    char name[112];            /* "2.canonicalize", inner ones "2.canonicalize/region" */
+    char pass[64];             /* the pass that runs in it, "" for none */
     const stator_graph *graph; /* that the nodes asked about belong to, NULL unknown */
 };
 
@@ -53,7 +53,12 @@ struct st_fuel {
     uint32_t n_records, record_capacity;
 };
 
-enum st_fuel_mode { ST_FUEL_UNLIMITED = 0, ST_FUEL_TOTAL = 1, ST_FUEL_SERIAL = 2, ST_FUEL_NONE = 3 };
+enum st_fuel_mode {
+    ST_FUEL_UNLIMITED = 0,
+    ST_FUEL_TOTAL = 1,
+    ST_FUEL_SERIAL = 2,
+    ST_FUEL_NONE = 3
+};
 
 void st_fuel_init(st_fuel *fuel, st_mem *mem);
 void st_fuel_deinit(st_fuel *fuel);

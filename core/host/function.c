@@ -1,5 +1,5 @@
-/* Functions: a model compiled for a backend, one executable a guard, and the two ways to call it. See
- * stator/stator.h.
+/* Functions: a model compiled for a backend, one executable a guard, and the two ways to call it.
+ * See stator/stator.h.
  *
  * The list of compiled entries is immutable: readers take an atomic snapshot, a compile publishes a
  * longer list and keeps the old one until the function ends, so a call never waits for a compile of
@@ -46,7 +46,8 @@ struct stator_function {
 /* ---- making ---- */
 
 static stator_status open_main(stator_function *f, const stator_compile_options *options,
-                               stator_diag **err) {
+                               stator_diag **err)
+{
     stator_ctx *ctx = f->ctx;
     const char *name = options->backend;
     if (name == NULL) {
@@ -57,8 +58,8 @@ static stator_status open_main(stator_function *f, const stator_compile_options 
     stator_diag *diag = NULL;
     stator_status status = st_instance_open(ctx, name, options->option_count, options->option_keys,
                                             options->option_values, &f->main, &diag);
-    const int may_replace = options->fallback != NULL &&
-                            (status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND);
+    const int may_replace =
+        options->fallback != NULL && (status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND);
     if (status != STATOR_OK && may_replace) {
         st_log(ctx, "dispatch", 1, "backend '%s' replaced by '%s': %s", name, options->fallback,
                st_diag_text(diag));
@@ -74,7 +75,8 @@ static stator_status open_main(stator_function *f, const stator_compile_options 
 }
 
 /* The reference backend, when it is there; its absence is no error until something needs it. */
-static stator_instance *open_reference(stator_ctx *ctx) {
+static stator_instance *open_reference(stator_ctx *ctx)
+{
     stator_instance *instance = NULL;
     stator_diag *diag = NULL;
     if (st_instance_open(ctx, "eager", 0, NULL, NULL, &instance, &diag) != STATOR_OK) {
@@ -84,7 +86,8 @@ static stator_instance *open_reference(stator_ctx *ctx) {
     return instance;
 }
 
-static stator_status check_mode(const char *mode, stator_diag **err) {
+static stator_status check_mode(const char *mode, stator_diag **err)
+{
     static const char *const modes[] = {"default", "reduce-overhead", "max-autotune",
                                         "max-autotune-no-cudagraphs"};
     for (size_t i = 0; mode != NULL && i < sizeof modes / sizeof modes[0]; i++) {
@@ -92,21 +95,22 @@ static stator_status check_mode(const char *mode, stator_diag **err) {
             return STATOR_OK;
         }
     }
-    return mode == NULL
-               ? STATOR_OK
-               : st_fail(err, STATOR_INVALID_ARGUMENT,
-                         "there is no mode '%s' (default, reduce-overhead, max-autotune, "
-                         "max-autotune-no-cudagraphs)",
-                         mode);
+    return mode == NULL ? STATOR_OK
+                        : st_fail(err, STATOR_INVALID_ARGUMENT,
+                                  "there is no mode '%s' (default, reduce-overhead, max-autotune, "
+                                  "max-autotune-no-cudagraphs)",
+                                  mode);
 }
 
 /* STATOR_FUEL=N allows N transformations of a compile that states no limit itself, STATOR_FUEL=S:N
  * those before scope S and the first N in it. */
 static stator_status take_fuel(stator_function *f, const stator_compile_options *options,
-                               stator_diag **err) {
+                               stator_diag **err)
+{
     const int is_stated = options->fuel != 0 || options->fuel_scope != NULL ||
                           (options->flags & STATOR_COMPILE_NO_FUEL) != 0;
-    const char *text = (f->ctx->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_FUEL") : NULL;
+    const char *text =
+        (f->ctx->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_FUEL") : NULL;
     f->fuel_limit = options->fuel;
     const char *scope = options->fuel_scope;
     char number[16];
@@ -133,7 +137,8 @@ static stator_status take_fuel(stator_function *f, const stator_compile_options 
 }
 
 static stator_status open_function(stator_function *f, const stator_compile_options *options,
-                                   stator_diag **err) {
+                                   stator_diag **err)
+{
     st_fuel_init(&f->fuel, &f->ctx->mem);
     ST_TRY(check_mode(options->mode, err));
     ST_TRY(open_main(f, options, err));
@@ -149,7 +154,8 @@ static stator_status open_function(stator_function *f, const stator_compile_opti
 }
 
 stator_status stator_compile(stator_model *model, const stator_compile_options *given,
-                             stator_function **out_function) {
+                             stator_function **out_function)
+{
     *out_function = NULL;
     stator_ctx *ctx = model->ctx;
     stator_compile_options options = {.struct_size = sizeof options};
@@ -176,7 +182,8 @@ stator_status stator_compile(stator_model *model, const stator_compile_options *
     return st_ctx_fail(ctx, status, diag);
 }
 
-void stator_function_destroy(stator_function *f) {
+void stator_function_destroy(stator_function *f)
+{
     if (f == NULL) {
         return;
     }
@@ -201,7 +208,8 @@ void stator_function_destroy(stator_function *f) {
 
 /* ---- compiling for a set of inputs ---- */
 
-static stator_status publish(stator_function *f, st_compiled *compiled, stator_diag **err) {
+static stator_status publish(stator_function *f, st_compiled *compiled, stator_diag **err)
+{
     entry_list *old = atomic_load(&f->list);
     const uint32_t count = old != NULL ? old->count : 0;
     entry_list *list =
@@ -221,7 +229,8 @@ static stator_status publish(stator_function *f, st_compiled *compiled, stator_d
 
 /* Guards the inputs whose values the import used. The values live in the model's specialisation. */
 static void guard_values(st_compiled *compiled, const stator_model *model,
-                         const st_specialisation *spec) {
+                         const st_specialisation *spec)
+{
     for (uint32_t i = 0; i < spec->n_values; i++) {
         const uint32_t position = st_model_needed_position(model, i);
         st_guard_input *input = &compiled->guard.inputs[position];
@@ -232,7 +241,8 @@ static void guard_values(st_compiled *compiled, const stator_model *model,
 }
 
 void st_function_request(stator_function *f, const st_specialisation *spec,
-                         st_compile_request *out_request) {
+                         st_compile_request *out_request)
+{
     *out_request = (st_compile_request){.ctx = f->ctx,
                                         .source = spec->module,
                                         .main = f->main,
@@ -242,7 +252,8 @@ void st_function_request(stator_function *f, const st_specialisation *spec,
                                         .flags = f->flags};
 }
 
-static stator_status reset_fuel(stator_function *f, stator_diag **err) {
+static stator_status reset_fuel(stator_function *f, stator_diag **err)
+{
     st_fuel_deinit(&f->fuel);
     st_fuel_init(&f->fuel, &f->ctx->mem);
     f->fuel.is_recording = f->is_recording;
@@ -254,7 +265,8 @@ static stator_status reset_fuel(stator_function *f, stator_diag **err) {
 
 /* Inputs that no compile can serve: said against the signature of the imported graph. */
 static stator_status explain_mismatch(stator_function *f, const st_compiled *compiled,
-                                      const DLTensor *in, stator_diag **err) {
+                                      const DLTensor *in, stator_diag **err)
+{
     st_str text;
     st_str_init(&text, &f->ctx->mem);
     st_guard_explain(&compiled->guard, in, &text);
@@ -265,7 +277,8 @@ static stator_status explain_mismatch(stator_function *f, const st_compiled *com
 }
 
 static stator_status compile_locked(stator_function *f, uint32_t n_in, const DLTensor *in,
-                                    st_compiled **out_compiled, stator_diag **err) {
+                                    st_compiled **out_compiled, stator_diag **err)
+{
     st_specialisation *spec = NULL;
     ST_TRY(st_model_specialise(f->model, n_in, in, &spec, err));
     entry_list *list = atomic_load(&f->list);
@@ -299,7 +312,8 @@ static stator_status compile_locked(stator_function *f, uint32_t n_in, const DLT
 }
 
 /* An entry whose guard accepts the inputs, with a call state whose symbols are bound. */
-static st_compiled *find_entry(stator_function *f, const DLTensor *in, st_call_state **out_state) {
+static st_compiled *find_entry(stator_function *f, const DLTensor *in, st_call_state **out_state)
+{
     entry_list *list = atomic_load_explicit(&f->list, memory_order_acquire);
     for (uint32_t i = 0; list != NULL && i < list->count; i++) {
         st_compiled *entry = list->entries[i];
@@ -318,7 +332,8 @@ static st_compiled *find_entry(stator_function *f, const DLTensor *in, st_call_s
 
 static stator_status entry_for(stator_function *f, uint32_t n_in, const DLTensor *in,
                                st_compiled **out_entry, st_call_state **out_state,
-                               stator_diag **err) {
+                               stator_diag **err)
+{
     *out_entry = find_entry(f, in, out_state);
     if (*out_entry != NULL) {
         return STATOR_OK;
@@ -345,7 +360,8 @@ static stator_status entry_for(stator_function *f, uint32_t n_in, const DLTensor
 }
 
 stator_status st_function_prepare(stator_function *f, uint32_t n_in, const DLTensor *in,
-                                  st_compiled **out_compiled, stator_diag **err) {
+                                  st_compiled **out_compiled, stator_diag **err)
+{
     st_call_state *state = NULL;
     ST_TRY(entry_for(f, n_in, in, out_compiled, &state, err));
     st_program_release(&(*out_compiled)->program, state);
@@ -363,7 +379,8 @@ typedef struct call_inputs {
     uint32_t n;
 } call_inputs;
 
-static void inputs_deinit(stator_function *f, call_inputs *inputs) {
+static void inputs_deinit(stator_function *f, call_inputs *inputs)
+{
     for (uint32_t i = 0; inputs->copies != NULL && i < inputs->n; i++) {
         stator_tensor_release(inputs->copies[i]);
     }
@@ -374,7 +391,8 @@ static void inputs_deinit(stator_function *f, call_inputs *inputs) {
 }
 
 static stator_status take_input(stator_function *f, call_inputs *inputs, uint32_t i,
-                                stator_tensor *tensor, stator_diag **err) {
+                                stator_tensor *tensor, stator_diag **err)
+{
     if (tensor == NULL) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "input %u is missing", i);
     }
@@ -392,7 +410,8 @@ static stator_status take_input(stator_function *f, call_inputs *inputs, uint32_
 }
 
 static stator_status inputs_init(stator_function *f, call_inputs *inputs, uint32_t n,
-                                 stator_tensor *const *in, stator_diag **err) {
+                                 stator_tensor *const *in, stator_diag **err)
+{
     inputs->n = n;
     inputs->views = inputs->small;
     inputs->copies = inputs->small_copies;
@@ -411,22 +430,26 @@ static stator_status inputs_init(stator_function *f, call_inputs *inputs, uint32
     return STATOR_OK;
 }
 
-static stator_status check_counts(stator_function *f, uint32_t n_in, stator_diag **err) {
+static stator_status check_counts(stator_function *f, uint32_t n_in, stator_diag **err)
+{
     const uint32_t wanted = f->n_inputs;
     return n_in == wanted ? STATOR_OK
                           : st_fail(err, STATOR_INVALID_ARGUMENT,
                                     "%u inputs given, the model has %u", n_in, wanted);
 }
 
-static stator_status check_outputs(const st_compiled *entry, uint32_t n_out, stator_diag **err) {
+static stator_status check_outputs(const st_compiled *entry, uint32_t n_out, stator_diag **err)
+{
     return n_out == entry->program.n_outputs
                ? STATOR_OK
-               : st_fail(err, STATOR_INVALID_ARGUMENT, "room for %u outputs given, the model has %u",
-                         n_out, entry->program.n_outputs);
+               : st_fail(err, STATOR_INVALID_ARGUMENT,
+                         "room for %u outputs given, the model has %u", n_out,
+                         entry->program.n_outputs);
 }
 
 stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tensor *const *in,
-                                  uint32_t n_out, stator_tensor **out) {
+                                  uint32_t n_out, stator_tensor **out)
+{
     stator_diag *diag = NULL;
     call_inputs inputs;
     inputs.views = NULL;
@@ -468,7 +491,8 @@ struct stator_bound_call {
     stator_tensor **out;
 };
 
-void stator_bound_call_destroy(stator_bound_call *call) {
+void stator_bound_call_destroy(stator_bound_call *call)
+{
     if (call == NULL) {
         return;
     }
@@ -490,7 +514,8 @@ void stator_bound_call_destroy(stator_bound_call *call) {
 
 /* Runs once through the plain path, so that out[] exists, then keeps entry and state. */
 static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in,
-                               stator_tensor **out, stator_diag **err) {
+                               stator_tensor **out, stator_diag **err)
+{
     stator_function *f = call->function;
     st_mem *mem = &f->ctx->mem;
     call->views = st_calloc(mem, call->n_in + 1u, sizeof *call->views);
@@ -521,7 +546,8 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
 }
 
 stator_status stator_bind(stator_function *f, uint32_t n_in, stator_tensor *const *in,
-                          uint32_t n_out, stator_tensor **out, stator_bound_call **out_call) {
+                          uint32_t n_out, stator_tensor **out, stator_bound_call **out_call)
+{
     *out_call = NULL;
     stator_bound_call *call = st_calloc(&f->ctx->mem, 1, sizeof *call);
     if (call == NULL) {
@@ -540,7 +566,8 @@ stator_status stator_bind(stator_function *f, uint32_t n_in, stator_tensor *cons
     return st_ctx_fail(f->ctx, status, diag);
 }
 
-stator_status stator_bound_call_run(stator_bound_call *call) {
+stator_status stator_bound_call_run(stator_bound_call *call)
+{
     stator_diag *diag = NULL;
     stator_status status = STATOR_OK;
     if (!st_guard_check(&call->entry->guard, call->views, st_call_state_syms(call->state))) {
@@ -551,16 +578,15 @@ stator_status stator_bound_call_run(stator_bound_call *call) {
         status = st_compiled_check_files(call->entry, &diag);
     }
     if (status == STATOR_OK) {
-        status =
-            st_program_run(&call->entry->program, call->state, call->views, call->out, &diag);
+        status = st_program_run(&call->entry->program, call->state, call->views, call->out, &diag);
     }
     return status == STATOR_OK ? STATOR_OK : st_ctx_fail(call->function->ctx, status, diag);
 }
 
 /* ---- asking ---- */
 
-uint32_t stator_function_coverage(stator_function *f, uint32_t capacity,
-                                  stator_coverage *out_rows) {
+uint32_t stator_function_coverage(stator_function *f, uint32_t capacity, stator_coverage *out_rows)
+{
     const entry_list *list = atomic_load(&f->list);
     const uint32_t n = list != NULL ? list->entries[0]->n_coverage : 0;
     for (uint32_t i = 0; i < n && i < capacity; i++) {
@@ -569,20 +595,24 @@ uint32_t stator_function_coverage(stator_function *f, uint32_t capacity,
     return n;
 }
 
-uint64_t stator_function_compile_ns(stator_function *f) {
+uint64_t stator_function_compile_ns(stator_function *f)
+{
     return atomic_load(&f->compile_ns);
 }
 
-stator_model *st_function_model(stator_function *f) {
+stator_model *st_function_model(stator_function *f)
+{
     return f->model;
 }
 
-st_fuel *st_function_fuel(stator_function *f) {
+st_fuel *st_function_fuel(stator_function *f)
+{
     f->is_recording = 1;
     return &f->fuel;
 }
 
-void st_function_watch(stator_function *f, stator_x_fuel_fn fn, void *self) {
+void st_function_watch(stator_function *f, stator_x_fuel_fn fn, void *self)
+{
     f->watch = fn;
     f->watch_self = self;
 }

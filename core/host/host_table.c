@@ -15,26 +15,28 @@
 
 /* ---- mem ---- */
 
-static void *mem_alloc(stator_ctx *ctx, uint64_t size, uint64_t align) {
+static void *mem_alloc(stator_ctx *ctx, uint64_t size, uint64_t align)
+{
     return st_alloc(&ctx->mem, size, align);
 }
 
-static void *mem_realloc(stator_ctx *ctx, void *p, uint64_t size, uint64_t align) {
+static void *mem_realloc(stator_ctx *ctx, void *p, uint64_t size, uint64_t align)
+{
     return st_realloc(&ctx->mem, p, size, align);
 }
 
-static void mem_free(stator_ctx *ctx, void *p) {
+static void mem_free(stator_ctx *ctx, void *p)
+{
     st_free(&ctx->mem, p);
 }
 
-static const stator_mem_api mem_api = {.struct_size = sizeof mem_api,
-                                       .alloc = mem_alloc,
-                                       .realloc = mem_realloc,
-                                       .free = mem_free};
+static const stator_mem_api mem_api = {
+    .struct_size = sizeof mem_api, .alloc = mem_alloc, .realloc = mem_realloc, .free = mem_free};
 
 /* ---- diag ---- */
 
-static void diag_set_hint(stator_diag *diag, const char *hint) {
+static void diag_set_hint(stator_diag *diag, const char *hint)
+{
     st_diag_set_hint(diag, "%s", hint);
 }
 
@@ -48,21 +50,24 @@ static const stator_diag_api diag_api = {.struct_size = sizeof diag_api,
 
 /* ---- ir ---- */
 
-static uint32_t ir_find_op(stator_ctx *ctx, const char *name) {
+static uint32_t ir_find_op(stator_ctx *ctx, const char *name)
+{
     return st_optable_find(&ctx->ops, name);
 }
 
-static uint32_t ir_op_count(stator_ctx *ctx) {
+static uint32_t ir_op_count(stator_ctx *ctx)
+{
     return st_optable_count(&ctx->ops);
 }
 
-static const stator_op_desc *ir_op_desc(stator_ctx *ctx, uint32_t op) {
+static const stator_op_desc *ir_op_desc(stator_ctx *ctx, uint32_t op)
+{
     const st_op *row = st_optable_at(&ctx->ops, op);
     return row != NULL ? &row->desc : NULL;
 }
 
-static const stator_attr_row *ir_attr(const stator_graph *graph, stator_ref node,
-                                      const char *name) {
+static const stator_attr_row *ir_attr(const stator_graph *graph, stator_ref node, const char *name)
+{
     const stator_graph_view *v = st_graph_view(graph);
     const stator_node_row *row = stator_node_at(v, node);
     const stator_op_desc *op = stator_op_at(v, row->op);
@@ -75,7 +80,8 @@ static const stator_attr_row *ir_attr(const stator_graph *graph, stator_ref node
 }
 
 static stator_status ir_print(stator_ctx *ctx, const stator_graph *graph, char **out_text,
-                              uint64_t *out_len, stator_diag **err) {
+                              uint64_t *out_len, stator_diag **err)
+{
     *out_text = NULL;
     *out_len = 0;
     st_str text;
@@ -91,7 +97,8 @@ static stator_status ir_print(stator_ctx *ctx, const stator_graph *graph, char *
 }
 
 static stator_status ir_parse(stator_builder *builder, const char *bytes, uint64_t len,
-                              const char *file_name, const char *dir, stator_diag **err) {
+                              const char *file_name, const char *dir, stator_diag **err)
+{
     if (st_is_binary(bytes, len)) {
         return st_parse_binary(builder, bytes, len, dir != NULL ? file_name : NULL, err);
     }
@@ -117,7 +124,8 @@ struct st_pack {
     char key[];
 };
 
-void st_packs_destroy(stator_ctx *ctx) {
+void st_packs_destroy(stator_ctx *ctx)
+{
     st_file_release(ctx->last_file);
     ctx->last_file = NULL;
     while (ctx->packs != NULL) {
@@ -128,11 +136,13 @@ void st_packs_destroy(stator_ctx *ctx) {
     }
 }
 
-static stator_blob *cst_of_ref(const stator_graph *graph, stator_ref blob) {
+static stator_blob *cst_of_ref(const stator_graph *graph, stator_ref blob)
+{
     return st_module_blob_at(graph->module, blob);
 }
 
-static stator_status cst_get(stator_blob *blob, stator_blob_info *out, stator_diag **err) {
+static stator_status cst_get(stator_blob *blob, stator_blob_info *out, stator_diag **err)
+{
     const void *data = NULL;
     ST_TRY(st_blob_get(blob, &data, err));
     out->data = data;
@@ -141,14 +151,16 @@ static stator_status cst_get(stator_blob *blob, stator_blob_info *out, stator_di
     return st_blob_hash(blob, out->content_hash, err);
 }
 
-static stator_blob *cst_create(stator_ctx *ctx, const void *data, uint64_t size) {
+static stator_blob *cst_create(stator_ctx *ctx, const void *data, uint64_t size)
+{
     return st_blob_copy(&ctx->mem, data, size);
 }
 
 /* The file, opened anew only when the last one was another or has changed: the hundreds of
  * initialisers of a model share one mapping and one check a call. */
 static stator_status shared_file(stator_ctx *ctx, const char *path, st_file **out_file,
-                                 stator_diag **err) {
+                                 stator_diag **err)
+{
     pthread_mutex_lock(&ctx->lock);
     st_file *file = ctx->last_file;
     stator_status status = STATOR_OK;
@@ -170,7 +182,8 @@ static stator_status shared_file(stator_ctx *ctx, const char *path, st_file **ou
 
 static stator_status cst_from_file(stator_ctx *ctx, const char *path, uint64_t offset,
                                    uint64_t size, int32_t copy, stator_blob **out,
-                                   stator_diag **err) {
+                                   stator_diag **err)
+{
     *out = NULL;
     st_file *file = NULL;
     ST_TRY(shared_file(ctx, path, &file, err));
@@ -179,7 +192,8 @@ static stator_status cst_from_file(stator_ctx *ctx, const char *path, uint64_t o
     return status;
 }
 
-static stator_blob *find_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key) {
+static stator_blob *find_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key)
+{
     for (struct st_pack *p = ctx->packs; p != NULL; p = p->next) {
         if (memcmp(p->content_hash, hash, 16) == 0 && strcmp(p->key, key) == 0) {
             return p->blob;
@@ -189,7 +203,8 @@ static stator_blob *find_pack(stator_ctx *ctx, const uint8_t hash[16], const cha
 }
 
 static stator_status add_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
-                              stator_blob *blob, stator_diag **err) {
+                              stator_blob *blob, stator_diag **err)
+{
     const size_t len = strlen(key) + 1;
     struct st_pack *pack = st_calloc(&ctx->mem, 1, sizeof *pack + len);
     if (pack == NULL) {
@@ -208,7 +223,8 @@ static stator_status add_pack(stator_ctx *ctx, const uint8_t hash[16], const cha
 static stator_status cst_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
                               uint64_t size,
                               stator_status (*fill)(void *self, void *dst, uint64_t size),
-                              void *self, stator_blob **out, stator_diag **err) {
+                              void *self, stator_blob **out, stator_diag **err)
+{
     *out = NULL;
     pthread_mutex_lock(&ctx->lock);
     stator_blob *known = find_pack(ctx, hash, key);
@@ -253,11 +269,13 @@ static const stator_cst_api cst_api = {.struct_size = sizeof cst_api,
 
 /* ---- log, threads ---- */
 
-static int32_t log_enabled(stator_ctx *ctx, const char *channel, uint32_t level) {
+static int32_t log_enabled(stator_ctx *ctx, const char *channel, uint32_t level)
+{
     return st_log_enabled(ctx, channel, level);
 }
 
-static void log_write(stator_ctx *ctx, const char *channel, uint32_t level, const char *text) {
+static void log_write(stator_ctx *ctx, const char *channel, uint32_t level, const char *text)
+{
     st_log(ctx, channel, level, "%s", text);
 }
 
@@ -265,11 +283,13 @@ static const stator_log_api log_api = {
     .struct_size = sizeof log_api, .enabled = log_enabled, .write = log_write};
 
 static void thr_parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn,
-                             void *self) {
+                             void *self)
+{
     st_parallel_for(ctx->threads, n, grain, fn, self);
 }
 
-static int32_t thr_count(stator_ctx *ctx) {
+static int32_t thr_count(stator_ctx *ctx)
+{
     return ctx->threads;
 }
 
@@ -278,13 +298,15 @@ static const stator_thr_api thr_api = {
 
 static const stator_cache_api cache_api = {.struct_size = sizeof cache_api};
 
-static const void *get_ext(const char *name, uint32_t min_version) {
+static const void *get_ext(const char *name, uint32_t min_version)
+{
     (void)name;
     (void)min_version;
     return NULL; /* no experiments at present */
 }
 
-void st_host_table_init(stator_ctx *ctx) {
+void st_host_table_init(stator_ctx *ctx)
+{
     ctx->host = (stator_host){.struct_size = sizeof(stator_host),
                               .abi_major = STATOR_ABI_MAJOR,
                               .abi_minor = STATOR_ABI_MINOR,

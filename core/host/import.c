@@ -19,7 +19,8 @@ typedef struct import_state {
     stator_status status;
 } import_state;
 
-static int find_needed(const stator_model *model, const char *name) {
+static int find_needed(const stator_model *model, const char *name)
+{
     for (uint32_t i = 0; i < model->n_needed; i++) {
         if (strcmp(model->needed[i], name) == 0) {
             return (int)i;
@@ -28,14 +29,16 @@ static int find_needed(const stator_model *model, const char *name) {
     return -1;
 }
 
-static const DLTensor *input_value(const stator_source *source, const char *name) {
+static const DLTensor *input_value(const stator_source *source, const char *name)
+{
     const import_state *state = source->host;
     const int i = find_needed(state->model, name);
     return i >= 0 && state->values != NULL && state->values[i] != NULL ? &state->values[i]->view
                                                                        : NULL;
 }
 
-static void need_value(const stator_source *source, const char *name) {
+static void need_value(const stator_source *source, const char *name)
+{
     import_state *state = source->host;
     stator_model *model = state->model;
     if (find_needed(model, name) >= 0) {
@@ -57,7 +60,8 @@ static void need_value(const stator_source *source, const char *name) {
 
 /* Runs the frontend once. On NEED_VALUE the declared inputs are kept in model->declared. */
 static stator_status import_once(stator_model *model, stator_tensor *const *values,
-                                 st_module **out_module, stator_diag **err) {
+                                 st_module **out_module, stator_diag **err)
+{
     *out_module = NULL;
     stator_ctx *ctx = model->ctx;
     import_state state = {.model = model, .values = values};
@@ -114,7 +118,8 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
 }
 
 /* A frontend's message names the file, in front where it does not by itself. */
-static void name_file(const stator_model *model, stator_diag *diag) {
+static void name_file(const stator_model *model, stator_diag *diag)
+{
     const char *slash = strrchr(model->path, '/');
     const char *name = slash != NULL ? slash + 1 : model->path;
     if (model->dir != NULL && diag != NULL && strstr(st_diag_text(diag), name) == NULL) {
@@ -122,10 +127,11 @@ static void name_file(const stator_model *model, stator_diag *diag) {
     }
 }
 
-/* The same; a failure while memory was refused is said to be that: a size that could not be made for
- * want of memory looks to a frontend like one past the caps of the symbolic engine. */
+/* The same; a failure while memory was refused is said to be that: a size that could not be made
+ * for want of memory looks to a frontend like one past the caps of the symbolic engine. */
 static stator_status run_frontend(stator_model *model, stator_tensor *const *values,
-                                  st_module **out_module, stator_diag **err) {
+                                  st_module **out_module, stator_diag **err)
+{
     st_mem *mem = &model->ctx->mem;
     const uint64_t refused = atomic_load(&mem->refused);
     stator_diag *diag = NULL;
@@ -146,7 +152,8 @@ static stator_status run_frontend(stator_model *model, stator_tensor *const *val
     return status;
 }
 
-uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out) {
+uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out)
+{
     const stator_graph_view *v = st_graph_view(graph);
     uint32_t n = 0;
     for (stator_ref value = 1; value <= v->n_inputs; value++) {
@@ -161,7 +168,8 @@ uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out) {
 }
 
 void st_model_publish(stator_model *model, const stator_graph *signature,
-                      const stator_graph *imported) {
+                      const stator_graph *imported)
+{
     const stator_graph *none = NULL;
     (void)atomic_compare_exchange_strong(&model->signature, &none, signature);
     none = NULL;
@@ -170,11 +178,13 @@ void st_model_publish(stator_model *model, const stator_graph *signature,
     }
 }
 
-const stator_graph *st_model_signature(const stator_model *model) {
+const stator_graph *st_model_signature(const stator_model *model)
+{
     return atomic_load(&model->signature);
 }
 
-uint32_t st_model_needed_position(const stator_model *model, uint32_t i) {
+uint32_t st_model_needed_position(const stator_model *model, uint32_t i)
+{
     const stator_graph_view *v = st_graph_view(st_model_signature(model));
     uint32_t position = 0;
     for (stator_ref value = 1; value <= v->n_inputs; value++) {
@@ -191,11 +201,13 @@ uint32_t st_model_needed_position(const stator_model *model, uint32_t i) {
 }
 
 static int values_match(const stator_model *model, const st_specialisation *spec,
-                        const DLTensor *in) {
+                        const DLTensor *in)
+{
     for (uint32_t i = 0; i < spec->n_values; i++) {
         const DLTensor *have = &spec->values[i]->view;
         const DLTensor *given = &in[st_model_needed_position(model, i)];
-        if (have->ndim != given->ndim || memcmp(&have->dtype, &given->dtype, sizeof have->dtype) != 0 ||
+        if (have->ndim != given->ndim ||
+            memcmp(&have->dtype, &given->dtype, sizeof have->dtype) != 0 ||
             (have->ndim > 0 &&
              memcmp(have->shape, given->shape, (size_t)have->ndim * sizeof(int64_t)) != 0) ||
             memcmp(have->data, (const char *)given->data + given->byte_offset,
@@ -206,7 +218,8 @@ static int values_match(const stator_model *model, const st_specialisation *spec
     return 1;
 }
 
-static void free_values(st_mem *mem, stator_tensor **values, uint32_t n) {
+static void free_values(st_mem *mem, stator_tensor **values, uint32_t n)
+{
     for (uint32_t i = 0; values != NULL && i < n; i++) {
         stator_tensor_release(values[i]);
     }
@@ -215,7 +228,8 @@ static void free_values(st_mem *mem, stator_tensor **values, uint32_t n) {
 
 /* Copies of the needed inputs' contents, in model->needed order. */
 static stator_status copy_values(stator_model *model, uint32_t n_in, const DLTensor *in,
-                                 stator_tensor ***out_values, stator_diag **err) {
+                                 stator_tensor ***out_values, stator_diag **err)
+{
     stator_ctx *ctx = model->ctx;
     stator_tensor **values = st_calloc(&ctx->mem, model->n_needed + 1u, sizeof *values);
     if (values == NULL) {
@@ -225,7 +239,8 @@ static stator_status copy_values(stator_model *model, uint32_t n_in, const DLTen
     for (uint32_t i = 0; status == STATOR_OK && i < model->n_needed; i++) {
         const uint32_t position = st_model_needed_position(model, i);
         if (position >= n_in) {
-            status = st_fail(err, STATOR_INTERNAL, "frontend needs the value of '%s', which is not an input",
+            status = st_fail(err, STATOR_INTERNAL,
+                             "frontend needs the value of '%s', which is not an input",
                              model->needed[i]);
             break;
         }
@@ -246,7 +261,8 @@ static stator_status copy_values(stator_model *model, uint32_t n_in, const DLTen
 
 static stator_status add_specialisation(stator_model *model, st_module *module,
                                         stator_tensor **values, st_specialisation **out_spec,
-                                        stator_diag **err) {
+                                        stator_diag **err)
+{
     st_specialisation *spec = st_calloc(&model->ctx->mem, 1, sizeof *spec);
     if (spec == NULL) {
         st_module_destroy(module);
@@ -265,7 +281,8 @@ static stator_status add_specialisation(stator_model *model, st_module *module,
 
 /* Imports with the values at hand, asking for more until the frontend is content. */
 static stator_status import_with(stator_model *model, uint32_t n_in, const DLTensor *in,
-                                 st_specialisation **out_spec, stator_diag **err) {
+                                 st_specialisation **out_spec, stator_diag **err)
+{
     for (uint32_t round = 0; round <= MAX_NEEDED; round++) {
         const uint32_t known = model->n_needed;
         stator_tensor **values = NULL;
@@ -297,7 +314,8 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
 }
 
 stator_status st_model_specialise(stator_model *model, uint32_t n_in, const DLTensor *in,
-                                  st_specialisation **out_spec, stator_diag **err) {
+                                  st_specialisation **out_spec, stator_diag **err)
+{
     *out_spec = NULL;
     pthread_mutex_lock(&model->lock);
     stator_status status = STATOR_OK;

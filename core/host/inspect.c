@@ -18,14 +18,16 @@ typedef struct pass_walk {
     void *self;
 } pass_walk;
 
-static stator_status plugin_pass(void *self, const st_loaded *loaded) {
+static stator_status plugin_pass(void *self, const st_loaded *loaded)
+{
     pass_walk *w = self;
     const stator_item *item = &loaded->as.pass->item;
     w->fn(w->self, item->name, item->doc != NULL ? item->doc : "");
     return STATOR_OK;
 }
 
-stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn, void *self) {
+stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn, void *self)
+{
     uint32_t count = 0;
     const st_pass_def *defs = st_pass_defs(&count);
     for (uint32_t i = 0; i < count; i++) {
@@ -38,7 +40,8 @@ stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn, void *self) 
     return st_ctx_fail(ctx, status, diag);
 }
 
-static stator_status stage_name(void *self, const char *stage) {
+static stator_status stage_name(void *self, const char *stage)
+{
     pass_walk *w = self;
     if (w->fn == NULL) {
         return STATOR_OK; /* only the backend's existence is asked */
@@ -57,7 +60,8 @@ static stator_status stage_name(void *self, const char *stage) {
 }
 
 stator_status stator_x_pipeline(stator_ctx *ctx, const char *backend, stator_x_pass_fn fn,
-                                void *self) {
+                                void *self)
+{
     pass_walk w = {.ctx = ctx, .fn = fn, .self = self};
     stator_diag *diag = NULL;
     stator_instance *instance = NULL;
@@ -73,7 +77,8 @@ stator_status stator_x_pipeline(stator_ctx *ctx, const char *backend, stator_x_p
 /* ---- models made of graphs ---- */
 
 static stator_status need_graph(const stator_model *model, const stator_graph **out_graph,
-                                stator_diag **err) {
+                                stator_diag **err)
+{
     *out_graph = stator_model_graph(model);
     return *out_graph != NULL
                ? STATOR_OK
@@ -82,10 +87,12 @@ static stator_status need_graph(const stator_model *model, const stator_graph **
 }
 
 stator_status stator_x_model_of_graph(stator_ctx *ctx, const stator_graph *graph,
-                                      stator_model **out_model) {
+                                      stator_model **out_model)
+{
     *out_model = NULL;
     stator_diag *diag = NULL;
-    /* The graph need not be its module's root: the copy's refs are the same, so find it by place. */
+    /* The graph need not be its module's root: the copy's refs are the same, so find it by place.
+     */
     st_module *from = graph->module;
     stator_graph *kept_root = from->root;
     from->root = (stator_graph *)(uintptr_t)graph;
@@ -99,7 +106,8 @@ stator_status stator_x_model_of_graph(stator_ctx *ctx, const stator_graph *graph
 }
 
 static stator_status with_outputs(st_module *module, uint32_t n, const stator_ref *values,
-                                  stator_diag **err) {
+                                  stator_diag **err)
+{
     const stator_graph *from = module->root;
     const stator_graph_view *v = st_graph_view(from);
     stator_ref *map = st_calloc(module->mem, v->n_values + 1u, sizeof *map);
@@ -134,7 +142,8 @@ static stator_status with_outputs(st_module *module, uint32_t n, const stator_re
 }
 
 stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
-                                          const stator_ref *values, stator_model **out_model) {
+                                          const stator_ref *values, stator_model **out_model)
+{
     *out_model = NULL;
     stator_diag *diag = NULL;
     const stator_graph *graph = NULL;
@@ -155,7 +164,8 @@ stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
 }
 
 stator_status stator_x_run_pass(const stator_model *model, const char *pass,
-                                stator_model **out_model) {
+                                stator_model **out_model)
+{
     *out_model = NULL;
     stator_ctx *ctx = model->ctx;
     stator_diag *diag = NULL;
@@ -185,7 +195,8 @@ stator_status stator_x_run_pass(const stator_model *model, const char *pass,
     return st_ctx_fail(ctx, status, diag);
 }
 
-stator_status stator_x_verify(const stator_model *model) {
+stator_status stator_x_verify(const stator_model *model)
+{
     stator_diag *diag = NULL;
     const stator_graph *graph = NULL;
     stator_status status = need_graph(model, &graph, &diag);
@@ -196,7 +207,8 @@ stator_status stator_x_verify(const stator_model *model) {
 }
 
 stator_status stator_x_stages(stator_function *function, const char *stop_after,
-                              stator_x_stage_fn fn, void *self) {
+                              stator_x_stage_fn fn, void *self)
+{
     stator_model *model = st_function_model(function);
     stator_diag *diag = NULL;
     const stator_graph *graph = NULL;
@@ -230,7 +242,8 @@ typedef struct blob_writer {
 } blob_writer;
 
 static stator_status place_blob(void *self, stator_blob *blob, const char **out_path,
-                                uint64_t *out_offset, stator_diag **err) {
+                                uint64_t *out_offset, stator_diag **err)
+{
     static const char zeros[64];
     blob_writer *w = self;
     const void *data = NULL;
@@ -246,7 +259,8 @@ static stator_status place_blob(void *self, stator_blob *blob, const char **out_
     return STATOR_OK;
 }
 
-static stator_status write_file(const char *path, const st_str *text, stator_diag **err) {
+static stator_status write_file(const char *path, const st_str *text, stator_diag **err)
+{
     FILE *file = fopen(path, "wb");
     if (file == NULL) {
         return st_fail(err, STATOR_UNAVAILABLE, "cannot create '%s': %m", path);
@@ -258,7 +272,8 @@ static stator_status write_file(const char *path, const st_str *text, stator_dia
 }
 
 static stator_status write_text(const stator_graph *graph, const char *path, st_str *text,
-                                stator_diag **err) {
+                                stator_diag **err)
+{
     char blob_path[4096];
     const size_t len = strlen(path);
     if (len + 6 > sizeof blob_path) {
@@ -266,8 +281,7 @@ static stator_status write_text(const stator_graph *graph, const char *path, st_
     }
     (void)snprintf(blob_path, sizeof blob_path, "%.*s.blob", (int)(len - 5), path);
     const char *slash = strrchr(blob_path, '/');
-    blob_writer w = {.file = fopen(blob_path, "wb"),
-                     .name = slash != NULL ? slash + 1 : blob_path};
+    blob_writer w = {.file = fopen(blob_path, "wb"), .name = slash != NULL ? slash + 1 : blob_path};
     if (w.file == NULL) {
         return st_fail(err, STATOR_UNAVAILABLE, "cannot create '%s': %m", blob_path);
     }
@@ -282,7 +296,8 @@ static stator_status write_text(const stator_graph *graph, const char *path, st_
     return status;
 }
 
-stator_status stator_x_model_write(const stator_model *model, const char *path) {
+stator_status stator_x_model_write(const stator_model *model, const char *path)
+{
     stator_diag *diag = NULL;
     const stator_graph *graph = NULL;
     st_str text;
@@ -294,8 +309,8 @@ stator_status stator_x_model_write(const stator_model *model, const char *path) 
     } else if (status == STATOR_OK && len > 5 && strcmp(path + len - 5, ".stir") == 0) {
         status = write_text(graph, path, &text, &diag);
     } else if (status == STATOR_OK) {
-        status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "'%s' ends neither in .stir nor .stirb",
-                         path);
+        status =
+            st_fail(&diag, STATOR_INVALID_ARGUMENT, "'%s' ends neither in .stir nor .stirb", path);
     }
     if (status == STATOR_OK) {
         status = st_str_ok(&text) ? write_file(path, &text, &diag) : st_fail_oom(&diag);
@@ -306,16 +321,18 @@ stator_status stator_x_model_write(const stator_model *model, const char *path) 
 
 /* ---- fuel ---- */
 
-void stator_x_fuel_record(stator_function *function) {
+void stator_x_fuel_record(stator_function *function)
+{
     (void)st_function_fuel(function);
 }
 
-void stator_x_fuel_watch(stator_function *function, stator_x_fuel_fn fn, void *self) {
+void stator_x_fuel_watch(stator_function *function, stator_x_fuel_fn fn, void *self)
+{
     st_function_watch(function, fn, self);
 }
 
-stator_status stator_x_prepare(stator_function *function, uint32_t n_in,
-                               stator_tensor *const *in) {
+stator_status stator_x_prepare(stator_function *function, uint32_t n_in, stator_tensor *const *in)
+{
     stator_ctx *ctx = st_function_model(function)->ctx;
     stator_diag *diag = NULL;
     DLTensor *views = st_calloc(&ctx->mem, n_in + 1u, sizeof *views);
@@ -331,12 +348,14 @@ stator_status stator_x_prepare(stator_function *function, uint32_t n_in,
     return st_ctx_fail(ctx, status, diag);
 }
 
-uint32_t stator_x_fuel_count(stator_function *function) {
+uint32_t stator_x_fuel_count(stator_function *function)
+{
     return st_function_fuel(function)->n_records;
 }
 
 stator_status stator_x_fuel_at(stator_function *function, uint32_t index,
-                               stator_x_fuel_row *out_row) {
+                               stator_x_fuel_row *out_row)
+{
     const st_fuel *fuel = st_function_fuel(function);
     if (index >= fuel->n_records) {
         return STATOR_OUT_OF_RANGE;
@@ -345,17 +364,20 @@ stator_status stator_x_fuel_at(stator_function *function, uint32_t index,
     return STATOR_OK;
 }
 
-uint32_t stator_x_fuel_scopes(stator_function *function) {
+uint32_t stator_x_fuel_scopes(stator_function *function)
+{
     return st_function_fuel(function)->n_scopes;
 }
 
 /* ---- memory ---- */
 
-void stator_x_fail_alloc_at(stator_ctx *ctx, uint64_t n) {
+void stator_x_fail_alloc_at(stator_ctx *ctx, uint64_t n)
+{
     atomic_store(&ctx->mem.requests, 0);
     atomic_store(&ctx->mem.fail_at, n);
 }
 
-uint64_t stator_x_alloc_requests(stator_ctx *ctx) {
+uint64_t stator_x_alloc_requests(stator_ctx *ctx)
+{
     return atomic_load(&ctx->mem.requests);
 }

@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void st_model_retain(stator_model *model) {
+void st_model_retain(stator_model *model)
+{
     atomic_fetch_add_explicit(&model->refs, 1, memory_order_relaxed);
 }
 
-static void free_specialisation(st_mem *mem, st_specialisation *spec) {
+static void free_specialisation(st_mem *mem, st_specialisation *spec)
+{
     for (uint32_t i = 0; i < spec->n_values; i++) {
         stator_tensor_release(spec->values[i]);
     }
@@ -23,7 +25,8 @@ static void free_specialisation(st_mem *mem, st_specialisation *spec) {
     st_free(mem, spec);
 }
 
-void st_model_release(stator_model *model) {
+void st_model_release(stator_model *model)
+{
     if (model == NULL || atomic_fetch_sub_explicit(&model->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
@@ -46,7 +49,8 @@ void st_model_release(stator_model *model) {
     st_free(mem, model);
 }
 
-void stator_model_destroy(stator_model *model) {
+void stator_model_destroy(stator_model *model)
+{
     st_model_release(model);
 }
 
@@ -61,7 +65,8 @@ typedef struct chooser {
     st_str known;
 } chooser;
 
-static stator_status consider(void *self, const st_loaded *loaded) {
+static stator_status consider(void *self, const st_loaded *loaded)
+{
     chooser *c = self;
     const stator_frontend *f = loaded->as.frontend;
     uint32_t score = f->sniff != NULL ? f->sniff(loaded->self, c->bytes, c->size) : 0;
@@ -75,19 +80,18 @@ static stator_status consider(void *self, const st_loaded *loaded) {
     return STATOR_OK;
 }
 
-static stator_status choose_frontend(stator_model *model, const char *wanted, stator_diag **err) {
+static stator_status choose_frontend(stator_model *model, const char *wanted, stator_diag **err)
+{
     st_registry *registry = model->ctx->registry;
     if (wanted != NULL) {
         return st_registry_get(registry, STATOR_KIND_FRONTEND, wanted, &model->frontend, err);
     }
     const char *slash = strrchr(model->path, '/');
     const char *dot = strrchr(slash != NULL ? slash : model->path, '.');
-    chooser c = {.extension = dot != NULL ? dot + 1 : NULL,
-                 .bytes = model->bytes,
-                 .size = model->size};
+    chooser c = {
+        .extension = dot != NULL ? dot + 1 : NULL, .bytes = model->bytes, .size = model->size};
     st_str_init(&c.known, &model->ctx->mem);
-    stator_status status =
-        st_registry_each(registry, STATOR_KIND_FRONTEND, consider, &c, err);
+    stator_status status = st_registry_each(registry, STATOR_KIND_FRONTEND, consider, &c, err);
     if (status == STATOR_OK && c.best == NULL) {
         status = st_fail(err, STATOR_INVALID_ARGUMENT,
                          "'%s': no frontend recognises this file (available: %s)", model->path,
@@ -100,7 +104,8 @@ static stator_status choose_frontend(stator_model *model, const char *wanted, st
 
 /* ---- loading ---- */
 
-static stator_status open_source(stator_model *model, const char *path, stator_diag **err) {
+static stator_status open_source(stator_model *model, const char *path, stator_diag **err)
+{
     st_mem *mem = &model->ctx->mem;
     char *real = realpath(path, NULL);
     if (real == NULL) {
@@ -116,30 +121,31 @@ static stator_status open_source(stator_model *model, const char *path, stator_d
     st_file *file = NULL;
     ST_TRY(st_file_open(mem, model->path, &file, err));
     model->size = st_file_size(file);
-    const stator_status status = st_blob_from_file(mem, file, 0, model->size,
-                                                   (int)(model->flags & 1u), &model->source, err);
+    const stator_status status =
+        st_blob_from_file(mem, file, 0, model->size, (int)(model->flags & 1u), &model->source, err);
     st_file_release(file);
     ST_TRY(status);
     return st_blob_get(model->source, &model->bytes, err);
 }
 
 static stator_status frontend_options(stator_model *model, const stator_load_options *options,
-                                      stator_diag **err) {
+                                      stator_diag **err)
+{
     const stator_item *item = &model->frontend->as.frontend->item;
-    const st_options_request request = {
-        .item = item->name,
-        .schema = item->options,
-        .schema_count = item->option_count,
-        .count = options->option_count,
-        .keys = options->option_keys,
-        .values = options->option_values,
-        .use_env = (model->ctx->flags & STATOR_CTX_NO_ENV) == 0,
-        .foreign = st_registry_option_schema,
-        .foreign_self = model->ctx->registry};
+    const st_options_request request = {.item = item->name,
+                                        .schema = item->options,
+                                        .schema_count = item->option_count,
+                                        .count = options->option_count,
+                                        .keys = options->option_keys,
+                                        .values = options->option_values,
+                                        .use_env = (model->ctx->flags & STATOR_CTX_NO_ENV) == 0,
+                                        .foreign = st_registry_option_schema,
+                                        .foreign_self = model->ctx->registry};
     return st_options_create(&model->ctx->mem, &request, &model->options, err);
 }
 
-static stator_model *new_model(stator_ctx *ctx, uint32_t flags) {
+static stator_model *new_model(stator_ctx *ctx, uint32_t flags)
+{
     stator_model *model = st_calloc(&ctx->mem, 1, sizeof *model);
     if (model != NULL) {
         atomic_init(&model->refs, 1);
@@ -152,7 +158,8 @@ static stator_model *new_model(stator_ctx *ctx, uint32_t flags) {
 
 /* Imports at once where no input values are needed. */
 static stator_status finish_load(stator_model *model, const stator_load_options *options,
-                                 stator_diag **err) {
+                                 stator_diag **err)
+{
     ST_TRY(st_ctx_load_oplibs(model->ctx, err));
     ST_TRY(choose_frontend(model, options->frontend, err));
     ST_TRY(frontend_options(model, options, err));
@@ -171,7 +178,8 @@ static stator_status finish_load(stator_model *model, const stator_load_options 
     return status;
 }
 
-static stator_load_options normal_options(const stator_load_options *given) {
+static stator_load_options normal_options(const stator_load_options *given)
+{
     stator_load_options options = {.struct_size = sizeof options};
     if (given != NULL) {
         memcpy(&options, given,
@@ -181,7 +189,8 @@ static stator_load_options normal_options(const stator_load_options *given) {
 }
 
 static stator_status end_load(stator_model *model, stator_status status, stator_diag *diag,
-                              stator_model **out_model) {
+                              stator_model **out_model)
+{
     stator_ctx *ctx = model->ctx;
     if (status != STATOR_OK) {
         st_model_release(model);
@@ -191,8 +200,9 @@ static stator_status end_load(stator_model *model, stator_status status, stator_
     return st_ctx_fail(ctx, status, diag);
 }
 
-stator_status stator_model_load(stator_ctx *ctx, const char *path,
-                                const stator_load_options *given, stator_model **out_model) {
+stator_status stator_model_load(stator_ctx *ctx, const char *path, const stator_load_options *given,
+                                stator_model **out_model)
+{
     *out_model = NULL;
     const stator_load_options options = normal_options(given);
     stator_model *model = new_model(ctx, options.flags);
@@ -209,7 +219,8 @@ stator_status stator_model_load(stator_ctx *ctx, const char *path,
 
 stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes, uint64_t size,
                                       const char *name, const stator_load_options *given,
-                                      stator_model **out_model) {
+                                      stator_model **out_model)
+{
     *out_model = NULL;
     const stator_load_options options = normal_options(given);
     stator_model *model = new_model(ctx, options.flags);
@@ -238,7 +249,8 @@ stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes, uint64
 
 /* ---- graphs written by the application ---- */
 
-stator_status stator_model_begin(stator_ctx *ctx, stator_builder **out_builder) {
+stator_status stator_model_begin(stator_ctx *ctx, stator_builder **out_builder)
+{
     *out_builder = NULL;
     stator_diag *diag = NULL;
     st_module *module = NULL;
@@ -256,7 +268,8 @@ stator_status stator_model_begin(stator_ctx *ctx, stator_builder **out_builder) 
 }
 
 stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **out_model,
-                            stator_diag **err) {
+                            stator_diag **err)
+{
     *out_model = NULL;
     stator_model *model = new_model(ctx, 0);
     st_specialisation *spec = st_calloc(&ctx->mem, 1, sizeof *spec);
@@ -274,7 +287,8 @@ stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **o
     return STATOR_OK;
 }
 
-stator_status stator_model_finish(stator_builder *builder, stator_model **out_model) {
+stator_status stator_model_finish(stator_builder *builder, stator_model **out_model)
+{
     *out_model = NULL;
     st_module *module = builder->module;
     stator_ctx *ctx = module->ctx;
@@ -290,12 +304,13 @@ stator_status stator_model_finish(stator_builder *builder, stator_model **out_mo
 
 /* ---- asking ---- */
 
-const stator_graph *stator_model_graph(const stator_model *model) {
+const stator_graph *stator_model_graph(const stator_model *model)
+{
     return atomic_load(&model->imported);
 }
 
-stator_status stator_model_specialise(stator_model *model, uint32_t n_in,
-                                      stator_tensor *const *in) {
+stator_status stator_model_specialise(stator_model *model, uint32_t n_in, stator_tensor *const *in)
+{
     stator_ctx *ctx = model->ctx;
     stator_diag *diag = NULL;
     stator_status status = STATOR_OK;
@@ -323,17 +338,20 @@ stator_status stator_model_specialise(stator_model *model, uint32_t n_in,
     return st_ctx_fail(ctx, status, diag);
 }
 
-uint32_t stator_model_input_count(const stator_model *model) {
+uint32_t stator_model_input_count(const stator_model *model)
+{
     return st_graph_call_inputs(st_model_signature(model), NULL);
 }
 
-uint32_t stator_model_output_count(const stator_model *model) {
+uint32_t stator_model_output_count(const stator_model *model)
+{
     const stator_graph *graph = stator_model_graph(model);
     return graph != NULL ? st_graph_view(graph)->n_outputs : 0;
 }
 
 /* The name of the dimension when it is one symbol, else "?". */
-static const char *dim_name(const stator_graph_view *v, stator_ref sym) {
+static const char *dim_name(const stator_graph_view *v, stator_ref sym)
+{
     const stator_sym_row *row = stator_column_at(&v->syms, sym);
     if (row->term_count == 1 && row->constant == 0) {
         const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
@@ -346,15 +364,16 @@ static const char *dim_name(const stator_graph_view *v, stator_ref sym) {
 }
 
 static void fill_port(const stator_graph_view *v, stator_ref value, const char *name,
-                      stator_port_info *out) {
+                      stator_port_info *out)
+{
     const stator_type_row *type = stator_value_type(v, value);
     const uint32_t size = out->struct_size;
     *out = (stator_port_info){.struct_size = size,
                               .dtype = type->dtype,
                               .name = name,
                               .rank = type->rank,
-                              .is_param = (stator_value_at(v, value)->flags &
-                                           STATOR_VALUE_PARAM) != 0};
+                              .is_param =
+                                  (stator_value_at(v, value)->flags & STATOR_VALUE_PARAM) != 0};
     for (uint32_t axis = 0; axis < type->rank; axis++) {
         const stator_ref dim = stator_dim_at(v, type, axis);
         if (!stator_sym_is_const(v, dim, &out->dims[axis])) {
@@ -364,7 +383,8 @@ static void fill_port(const stator_graph_view *v, stator_ref value, const char *
     }
 }
 
-static stator_status out_of_range(const stator_model *model, const char *what, uint32_t index) {
+static stator_status out_of_range(const stator_model *model, const char *what, uint32_t index)
+{
     stator_diag *diag = NULL;
     const stator_status status =
         st_fail(&diag, STATOR_OUT_OF_RANGE, "the model has no %s %u", what, index);
@@ -372,7 +392,8 @@ static stator_status out_of_range(const stator_model *model, const char *what, u
 }
 
 stator_status stator_model_input_info(const stator_model *model, uint32_t index,
-                                      stator_port_info *out_info) {
+                                      stator_port_info *out_info)
+{
     const stator_graph_view *v = st_graph_view(st_model_signature(model));
     uint32_t seen = 0;
     for (stator_ref value = 1; value <= v->n_inputs; value++) {
@@ -386,7 +407,8 @@ stator_status stator_model_input_info(const stator_model *model, uint32_t index,
 }
 
 stator_status stator_model_output_info(const stator_model *model, uint32_t index,
-                                       stator_port_info *out_info) {
+                                       stator_port_info *out_info)
+{
     const stator_graph *graph = stator_model_graph(model);
     const stator_graph_view *v = graph != NULL ? st_graph_view(graph) : NULL;
     if (v == NULL || index >= v->n_outputs) {

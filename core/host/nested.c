@@ -17,7 +17,8 @@ struct st_open_entry {
     stator_fuel_scope *fuel; /* of the compile, NULL for a creation */
 };
 
-static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_str *out) {
+static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_str *out)
+{
     if (entry == NULL) {
         return;
     }
@@ -28,7 +29,8 @@ static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_
 }
 
 static stator_status enter(stator_ctx *ctx, struct st_open_entry *entry, const char *name,
-                           stator_fuel_scope *fuel, stator_diag **err) {
+                           stator_fuel_scope *fuel, stator_diag **err)
+{
     *entry = (struct st_open_entry){.thread = pthread_self(), .name = name, .fuel = fuel};
     st_str chain;
     st_str_init(&chain, &ctx->mem);
@@ -44,16 +46,16 @@ static stator_status enter(stator_ctx *ctx, struct st_open_entry *entry, const c
         ctx->opening = entry;
     }
     pthread_mutex_unlock(&ctx->lock);
-    const stator_status status =
-        is_circle ? st_fail(err, STATOR_FAILED_PRECONDITION,
-                            "backends open each other in a circle: %s%s",
-                            chain.data != NULL ? chain.data : "", name)
-                  : STATOR_OK;
+    const stator_status status = is_circle ? st_fail(err, STATOR_FAILED_PRECONDITION,
+                                                     "backends open each other in a circle: %s%s",
+                                                     chain.data != NULL ? chain.data : "", name)
+                                           : STATOR_OK;
     st_str_deinit(&chain);
     return status;
 }
 
-static void leave(stator_ctx *ctx, const struct st_open_entry *entry) {
+static void leave(stator_ctx *ctx, const struct st_open_entry *entry)
+{
     pthread_mutex_lock(&ctx->lock);
     struct st_open_entry **at = &ctx->opening;
     while (*at != entry) {
@@ -65,7 +67,8 @@ static void leave(stator_ctx *ctx, const struct st_open_entry *entry) {
 
 static stator_status make_options(stator_ctx *ctx, const stator_backend *backend, uint32_t count,
                                   const char *const *keys, const char *const *values,
-                                  stator_options **out, stator_diag **err) {
+                                  stator_options **out, stator_diag **err)
+{
     const st_options_request request = {.item = backend->item.name,
                                         .schema = backend->item.options,
                                         .schema_count = backend->item.option_count,
@@ -83,7 +86,8 @@ static stator_status make_options(stator_ctx *ctx, const stator_backend *backend
     return STATOR_OK;
 }
 
-static stator_status create_inst(stator_instance *instance, stator_diag **err) {
+static stator_status create_inst(stator_instance *instance, stator_diag **err)
+{
     struct st_open_entry entry;
     ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, NULL, err));
     const stator_status status = instance->backend->create(
@@ -95,10 +99,10 @@ static stator_status create_inst(stator_instance *instance, stator_diag **err) {
     return status;
 }
 
-stator_status st_instance_open(stator_ctx *ctx, const char *name,
-                               uint32_t option_count, const char *const *keys,
-                               const char *const *values, stator_instance **out_instance,
-                               stator_diag **err) {
+stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t option_count,
+                               const char *const *keys, const char *const *values,
+                               stator_instance **out_instance, stator_diag **err)
+{
     *out_instance = NULL;
     const st_loaded *loaded = NULL;
     ST_TRY(st_registry_get(ctx->registry, STATOR_KIND_BACKEND, name, &loaded, err));
@@ -124,7 +128,8 @@ stator_status st_instance_open(stator_ctx *ctx, const char *name,
     return STATOR_OK;
 }
 
-void st_instance_close(stator_instance *instance) {
+void st_instance_close(stator_instance *instance)
+{
     if (instance == NULL) {
         return;
     }
@@ -138,7 +143,8 @@ void st_instance_close(stator_instance *instance) {
 }
 
 stator_status st_instance_compile(stator_instance *instance, const stator_graph *graph,
-                                  stator_fuel_scope *fuel, void **out_exe, stator_diag **err) {
+                                  stator_fuel_scope *fuel, void **out_exe, stator_diag **err)
+{
     *out_exe = NULL;
     struct st_open_entry entry;
     ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, fuel, err));
@@ -156,7 +162,8 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
 }
 
 stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
-                              stator_diag **err) {
+                              stator_diag **err)
+{
     const int is_serial = (instance->backend->flags & STATOR_BACKEND_SERIAL_RUN) != 0;
     if (is_serial) {
         pthread_mutex_lock(&instance->run_lock);
@@ -180,7 +187,8 @@ typedef struct collector {
     stator_status status;
 } collector;
 
-static void on_yes(void *self, stator_ref node, uint64_t cost_ns) {
+static void on_yes(void *self, stator_ref node, uint64_t cost_ns)
+{
     (void)cost_ns;
     collector *c = self;
     if (node >= 1 && node <= c->n_nodes) {
@@ -188,7 +196,8 @@ static void on_yes(void *self, stator_ref node, uint64_t cost_ns) {
     }
 }
 
-static void on_no(void *self, stator_ref node, stator_status reason, const char *text) {
+static void on_no(void *self, stator_ref node, stator_status reason, const char *text)
+{
     collector *c = self;
     if (node < 1 || node > c->n_nodes) {
         return;
@@ -203,7 +212,8 @@ static void on_no(void *self, stator_ref node, stator_status reason, const char 
     }
 }
 
-static void on_group(void *self, const stator_ref *nodes, uint32_t n, uint32_t flags) {
+static void on_group(void *self, const stator_ref *nodes, uint32_t n, uint32_t flags)
+{
     collector *c = self;
     const uint32_t group = (flags & STATOR_GROUP_ATOMIC) != 0 ? ++c->n_groups : 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -216,7 +226,8 @@ static void on_group(void *self, const stator_ref *nodes, uint32_t n, uint32_t f
 
 stator_status st_instance_capability(stator_instance *instance, const stator_graph *graph,
                                      uint8_t *accepts, char **reasons, uint32_t *groups,
-                                     stator_diag **err) {
+                                     stator_diag **err)
+{
     const uint32_t n_nodes = st_graph_view(graph)->n_nodes;
     if (instance->backend->capability == NULL) {
         memset(accepts, 1, n_nodes + 1u);
@@ -234,7 +245,8 @@ stator_status st_instance_capability(stator_instance *instance, const stator_gra
     return c.status == STATOR_OK ? STATOR_OK : st_fail_oom(err);
 }
 
-int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node) {
+int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node)
+{
     if (instance->backend->keep == NULL) {
         return 0;
     }
@@ -259,7 +271,8 @@ int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stat
 
 static stator_status nested_open(stator_ctx *ctx, const char *opener, const char *backend,
                                  const stator_options *options, stator_instance **out,
-                                 stator_diag **err) {
+                                 stator_diag **err)
+{
     (void)opener;  /* the chain is known from the call stack */
     (void)options; /* the opener's values; a nested backend takes its own from the environment */
     return st_instance_open(ctx, backend, 0, NULL, NULL, out, err);
@@ -267,7 +280,8 @@ static stator_status nested_open(stator_ctx *ctx, const char *opener, const char
 
 /* A scope for a compile inside the compile that this thread is in; NULL (nothing optional is done)
  * when it is in none. */
-static stator_fuel_scope *nested_scope(stator_instance *instance, const stator_graph *graph) {
+static stator_fuel_scope *nested_scope(stator_instance *instance, const stator_graph *graph)
+{
     stator_ctx *ctx = instance->ctx;
     stator_fuel_scope *outer = NULL;
     pthread_mutex_lock(&ctx->lock);
@@ -282,13 +296,15 @@ static stator_fuel_scope *nested_scope(stator_instance *instance, const stator_g
 }
 
 static stator_status nested_compile(stator_instance *instance, const stator_graph *graph,
-                                    void **out_exe, stator_diag **err) {
+                                    void **out_exe, stator_diag **err)
+{
     return st_instance_compile(instance, graph, nested_scope(instance, graph), out_exe, err);
 }
 
 /* Copies one node into b: operands become inputs, results outputs. */
 static stator_status write_node(const stator_graph *graph, stator_ref node, stator_ref *map,
-                                stator_builder *b, stator_diag **err) {
+                                stator_builder *b, stator_diag **err)
+{
     const stator_graph_view *v = st_graph_view(graph);
     const stator_node_row *row = stator_node_at(v, node);
     for (uint32_t k = 0; k < row->operand_count; k++) {
@@ -306,7 +322,8 @@ static stator_status write_node(const stator_graph *graph, stator_ref node, stat
 
 /* The graph of one node, in the same module. */
 static stator_status single_node(const stator_graph *graph, stator_ref node,
-                                 stator_graph **out_graph, stator_diag **err) {
+                                 stator_graph **out_graph, stator_diag **err)
+{
     st_module *m = graph->module;
     stator_graph *root = m->root;
     stator_builder *b = NULL;
@@ -326,7 +343,8 @@ static stator_status single_node(const stator_graph *graph, stator_ref node,
 }
 
 static stator_status nested_compile_node(stator_instance *instance, const stator_graph *graph,
-                                         stator_ref node, void **out_exe, stator_diag **err) {
+                                         stator_ref node, void **out_exe, stator_diag **err)
+{
     stator_graph *one = NULL;
     *out_exe = NULL;
     if (node == 0 || node > st_graph_view(graph)->n_nodes) {
@@ -336,21 +354,25 @@ static stator_status nested_compile_node(stator_instance *instance, const stator
     return st_instance_compile(instance, one, nested_scope(instance, one), out_exe, err);
 }
 
-static stator_status nested_exe_info(stator_instance *instance, void *exe, stator_exe_info *out) {
+static stator_status nested_exe_info(stator_instance *instance, void *exe, stator_exe_info *out)
+{
     return instance->backend->exe_info(instance->inst, exe, out);
 }
 
-static void nested_exe_destroy(stator_instance *instance, void *exe) {
+static void nested_exe_destroy(stator_instance *instance, void *exe)
+{
     instance->backend->exe_destroy(instance->inst, exe);
 }
 
 static stator_status nested_capability(stator_instance *instance, const stator_graph *graph,
-                                       uint8_t *accepts, stator_diag **err) {
+                                       uint8_t *accepts, stator_diag **err)
+{
     return st_instance_capability(instance, graph, accepts, NULL, NULL, err);
 }
 
 static int32_t nested_keep(stator_instance *instance, const char *op, uint32_t version,
-                           const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n) {
+                           const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n)
+{
     return instance->backend->keep != NULL
                ? instance->backend->keep(instance->inst, op, version, dtypes, ranks, n)
                : 0;

@@ -1,6 +1,6 @@
-/* Backend instances: created with validated options, used by the driver and, through the host table,
- * by other backends (aot_eager runs on eager). Opening a backend from inside itself, directly or
- * through others, is refused with the chain named. */
+/* Backend instances: created with validated options, used by the driver and, through the host
+ * table, by other backends (aot_eager runs on eager). Opening a backend from inside itself,
+ * directly or through others, is refused with the chain named. */
 #ifndef STATOR_HOST_NESTED_H
 #define STATOR_HOST_NESTED_H
 
@@ -17,16 +17,17 @@ struct stator_instance {
 };
 
 /* Finds, loads and creates an instance of the backend. */
-stator_status st_instance_open(stator_ctx *ctx, const char *backend, uint32_t option_count, const char *const *keys,
-                               const char *const *values, stator_instance **out_instance, stator_diag **err);
+stator_status st_instance_open(stator_ctx *ctx, const char *backend, uint32_t option_count,
+                               const char *const *keys, const char *const *values,
+                               stator_instance **out_instance, stator_diag **err);
 void st_instance_close(stator_instance *instance);
 stator_status st_instance_compile(stator_instance *instance, const stator_graph *graph,
                                   stator_fuel_scope *fuel, void **out_exe, stator_diag **err);
 stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
                               stator_diag **err);
 /* accepts[1..n_nodes] = 1 when the backend runs the node. reasons (may be NULL) receives for each
- * refused node a text in ctx memory, to be freed by the caller; groups (may be NULL) the ATOMIC group
- * number of each node, 0 none. */
+ * refused node a text in ctx memory, to be freed by the caller; groups (may be NULL) the ATOMIC
+ * group number of each node, 0 none. */
 stator_status st_instance_capability(stator_instance *instance, const stator_graph *graph,
                                      uint8_t *accepts, char **reasons, uint32_t *groups,
                                      stator_diag **err);

@@ -1,11 +1,12 @@
 /* Partitioning; see compile.h.
  *
- * Method: nodes are walked in topological order; a node's level is the highest level of its producers,
- * one more where the producer has the other color. Nodes of equal color and level form a part. An edge
- * between two parts always goes to a higher level, so the parts are convex and the division has no
- * circle, in linear time. ATOMIC groups are contracted first: all members get the level of the
- * highest, repeated until nothing changes; a group that would have to wait for itself is not convex and
- * refused. Constants belong to no part: each part that reads one gets its own copy of the node. */
+ * Method: nodes are walked in topological order; a node's level is the highest level of its
+ * producers, one more where the producer has the other color. Nodes of equal color and level form a
+ * part. An edge between two parts always goes to a higher level, so the parts are convex and the
+ * division has no circle, in linear time. ATOMIC groups are contracted first: all members get the
+ * level of the highest, repeated until nothing changes; a group that would have to wait for itself
+ * is not convex and refused. Constants belong to no part: each part that reads one gets its own
+ * copy of the node. */
 #include "core/host/compile.h"
 
 #include <stdio.h>
@@ -22,12 +23,14 @@ typedef struct work {
     st_mem *mem;
 } work;
 
-static int is_constant(const work *w, stator_ref node) {
+static int is_constant(const work *w, stator_ref node)
+{
     const stator_op_desc *op = stator_op_at(w->v, stator_node_at(w->v, node)->op);
     return (op->flags & STATOR_OP_CONSTANT) != 0;
 }
 
-static uint32_t level_of(const work *w, stator_ref node) {
+static uint32_t level_of(const work *w, stator_ref node)
+{
     const stator_node_row *row = stator_node_at(w->v, node);
     uint32_t level = 0;
     for (uint32_t k = 0; k < row->operand_count; k++) {
@@ -45,7 +48,8 @@ static uint32_t level_of(const work *w, stator_ref node) {
 }
 
 /* Raises every member of a group to its highest level; 1 when something changed. */
-static int level_groups(work *w, uint32_t *highest, uint32_t n_groups) {
+static int level_groups(work *w, uint32_t *highest, uint32_t n_groups)
+{
     int changed = 0;
     memset(highest, 0, (n_groups + 1u) * sizeof *highest);
     for (stator_ref n = 1; n <= w->v->n_nodes; n++) {
@@ -64,7 +68,8 @@ static int level_groups(work *w, uint32_t *highest, uint32_t n_groups) {
     return changed;
 }
 
-static stator_status assign_levels(work *w, stator_diag **err) {
+static stator_status assign_levels(work *w, stator_diag **err)
+{
     uint32_t n_groups = 0;
     for (stator_ref n = 1; w->group != NULL && n <= w->v->n_nodes; n++) {
         n_groups = w->group[n] > n_groups ? w->group[n] : n_groups;
@@ -100,7 +105,8 @@ static stator_status assign_levels(work *w, stator_diag **err) {
 }
 
 /* Numbers the parts by (level, color) and fills part_of. */
-static uint32_t number_parts(work *w) {
+static uint32_t number_parts(work *w)
+{
     uint32_t top = 0;
     for (stator_ref n = 1; n <= w->v->n_nodes; n++) {
         top = w->level[n] > top ? w->level[n] : top;
@@ -119,7 +125,8 @@ static uint32_t number_parts(work *w) {
     return n_parts;
 }
 
-static void mark_escapes(work *w) {
+static void mark_escapes(work *w)
+{
     for (stator_ref n = 1; n <= w->v->n_nodes; n++) {
         const stator_node_row *row = stator_node_at(w->v, n);
         const stator_op_desc *op = stator_op_at(w->v, row->op);
@@ -145,7 +152,8 @@ static void mark_escapes(work *w) {
 /* ---- writing one part ---- */
 
 static stator_status add_input(work *w, stator_builder *b, st_part *part, stator_ref value,
-                               stator_ref *map, stator_diag **err) {
+                               stator_ref *map, stator_diag **err)
+{
     char name[32];
     const stator_value_row *row = stator_value_at(w->v, value);
     const char *given = stator_string_at(w->v, row->name);
@@ -161,7 +169,8 @@ static stator_status add_input(work *w, stator_builder *b, st_part *part, stator
 
 /* Inputs must come before nodes: a first walk declares them. */
 static stator_status declare_inputs(work *w, stator_builder *b, st_part *part, uint32_t number,
-                                    stator_ref *map, stator_diag **err) {
+                                    stator_ref *map, stator_diag **err)
+{
     for (stator_ref n = 1; n <= w->v->n_nodes; n++) {
         if (w->part_of[n] != number) {
             continue;
@@ -185,7 +194,8 @@ static stator_status declare_inputs(work *w, stator_builder *b, st_part *part, u
 }
 
 static stator_status copy_nodes(work *w, stator_builder *b, uint32_t number, stator_ref *map,
-                                stator_diag **err) {
+                                stator_diag **err)
+{
     for (stator_ref n = 1; n <= w->v->n_nodes; n++) {
         if (w->part_of[n] != number) {
             continue;
@@ -204,7 +214,8 @@ static stator_status copy_nodes(work *w, stator_builder *b, uint32_t number, sta
 }
 
 static stator_status add_outputs(work *w, stator_builder *b, st_part *part, uint32_t number,
-                                 const stator_ref *map, stator_diag **err) {
+                                 const stator_ref *map, stator_diag **err)
+{
     char name[32];
     stator_ref last = 0;
     for (stator_ref value = 1; value <= w->v->n_values; value++) {
@@ -225,7 +236,8 @@ static stator_status add_outputs(work *w, stator_builder *b, st_part *part, uint
     return STATOR_OK;
 }
 
-static stator_status write_part(work *w, st_part *part, uint32_t number, stator_diag **err) {
+static stator_status write_part(work *w, st_part *part, uint32_t number, stator_diag **err)
+{
     const uint32_t n_values = w->v->n_values;
     part->in = st_calloc(w->mem, n_values + 1u, sizeof *part->in);
     part->out = st_calloc(w->mem, n_values + 1u, sizeof *part->out);
@@ -252,7 +264,8 @@ done:
     return status;
 }
 
-static stator_status write_parts(work *w, uint32_t n_parts, st_parts *out, stator_diag **err) {
+static stator_status write_parts(work *w, uint32_t n_parts, st_parts *out, stator_diag **err)
+{
     out->parts = st_calloc(w->mem, n_parts + 1u, sizeof *out->parts);
     if (out->parts == NULL) {
         return st_fail_oom(err);
@@ -271,7 +284,8 @@ static stator_status write_parts(work *w, uint32_t n_parts, st_parts *out, stato
 }
 
 stator_status st_partition(stator_graph *graph, const uint8_t *color, const uint32_t *group,
-                           st_mem *mem, st_parts *out_parts, stator_diag **err) {
+                           st_mem *mem, st_parts *out_parts, stator_diag **err)
+{
     *out_parts = (st_parts){.mem = mem};
     const stator_graph_view *v = st_graph_view(graph);
     work w = {.graph = graph, .v = v, .color = color, .group = group, .mem = mem};
@@ -298,7 +312,8 @@ done:
     return status;
 }
 
-void st_parts_deinit(st_parts *parts) {
+void st_parts_deinit(st_parts *parts)
+{
     for (uint32_t i = 0; parts->parts != NULL && i < parts->n_parts; i++) {
         st_free(parts->mem, parts->parts[i].in);
         st_free(parts->mem, parts->parts[i].out);

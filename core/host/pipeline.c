@@ -1,8 +1,8 @@
 /* The pipeline: which stages run before a backend compiles, and running them. See compile.h.
  *
- * A stage is one of our passes (ir/passes/passes.def) or a plugin's. Third-party passes stand where the
- * backend's pipeline has the marker of their phase, ordered by their after/before names. Each stage has
- * a fuel scope; a stage that is optional as a whole asks the first question in it. */
+ * A stage is one of our passes (ir/passes/passes.def) or a plugin's. Third-party passes stand where
+ * the backend's pipeline has the marker of their phase, ordered by their after/before names. Each
+ * stage has a fuel scope; a stage that is optional as a whole asks the first question in it. */
 #include "core/host/compile.h"
 
 #include "core/base/str.h"
@@ -28,7 +28,8 @@ typedef struct phase_passes {
     st_vec(const st_loaded *) list;
 } phase_passes;
 
-static stator_status collect_phase(void *self, const st_loaded *loaded) {
+static stator_status collect_phase(void *self, const st_loaded *loaded)
+{
     phase_passes *p = self;
     if (loaded->as.pass->phase != p->phase) {
         return STATOR_OK;
@@ -42,23 +43,25 @@ static stator_status collect_phase(void *self, const st_loaded *loaded) {
 }
 
 /* Must `a` come before `b`? */
-static int precedes(const stator_pass *a, const stator_pass *b) {
+static int precedes(const stator_pass *a, const stator_pass *b)
+{
     return st_list_has(b->after, a->item.name) || st_list_has(a->before, b->item.name);
 }
 
-/* Emits the passes of one phase; the next one is the first that nothing left has to precede. A circle
- * of after/before is broken at the first of its members. */
-static stator_status emit_phase(stage_list *list, uint32_t phase) {
+/* Emits the passes of one phase; the next one is the first that nothing left has to precede. A
+ * circle of after/before is broken at the first of its members. */
+static stator_status emit_phase(stage_list *list, uint32_t phase)
+{
     phase_passes found = {.mem = &list->ctx->mem, .phase = phase};
-    stator_status status = st_registry_each(list->ctx->registry, STATOR_KIND_PASS, collect_phase,
-                                            &found, list->err);
+    stator_status status =
+        st_registry_each(list->ctx->registry, STATOR_KIND_PASS, collect_phase, &found, list->err);
     while (status == STATOR_OK && found.list.count > 0) {
         uint32_t pick = 0;
         for (uint32_t i = 0; i < found.list.count; i++) {
             int is_free = 1;
             for (uint32_t j = 0; j < found.list.count; j++) {
-                is_free &= j == i || !precedes(found.list.data[j]->as.pass,
-                                               found.list.data[i]->as.pass);
+                is_free &=
+                    j == i || !precedes(found.list.data[j]->as.pass, found.list.data[i]->as.pass);
             }
             if (is_free) {
                 pick = i;
@@ -74,21 +77,24 @@ static stator_status emit_phase(stage_list *list, uint32_t phase) {
     return status;
 }
 
-static void on_stage(void *self, const char *name) {
+static void on_stage(void *self, const char *name)
+{
     stage_list *list = self;
     if (list->status == STATOR_OK) {
         list->status = list->fn(list->self, name);
     }
 }
 
-static void on_phase(void *self, uint32_t phase) {
+static void on_phase(void *self, uint32_t phase)
+{
     stage_list *list = self;
     if (list->status == STATOR_OK) {
         list->status = emit_phase(list, phase);
     }
 }
 
-static void default_pipeline(const stator_pipeline_sink *sink) {
+static void default_pipeline(const stator_pipeline_sink *sink)
+{
     sink->stage(sink->self, "functionalize");
     sink->stage(sink->self, "freeze");
     sink->stage(sink->self, "canonicalize");
@@ -106,7 +112,8 @@ static void default_pipeline(const stator_pipeline_sink *sink) {
 stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,
                                  const stator_options *options,
                                  stator_status (*fn)(void *self, const char *stage), void *self,
-                                 stator_diag **err) {
+                                 stator_diag **err)
+{
     stage_list list = {.ctx = ctx, .fn = fn, .self = self, .err = err};
     const stator_pipeline_sink sink = {
         .struct_size = sizeof sink, .self = &list, .stage = on_stage, .phase = on_phase};
@@ -120,20 +127,24 @@ stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,
 
 /* ---- running ---- */
 
-static int32_t ask_fuel(void *self, uint32_t kind, const char *rule, stator_ref node) {
+static int32_t ask_fuel(void *self, uint32_t kind, const char *rule, stator_ref node)
+{
     return st_fuel_api.may_apply(self, kind, rule, node);
 }
 
-static void about_graph(void *self, const stator_graph *graph) {
+static void about_graph(void *self, const stator_graph *graph)
+{
     st_fuel_about(self, graph);
 }
 
-static int32_t ask_keep(void *self, const stator_graph *graph, stator_ref node) {
+static int32_t ask_keep(void *self, const stator_graph *graph, stator_ref node)
+{
     return st_instance_keeps(self, graph, node);
 }
 
 void st_pass_ctx_init(const st_compile_request *request, stator_fuel_scope *scope,
-                      st_pass_ctx *out_ctx) {
+                      st_pass_ctx *out_ctx)
+{
     *out_ctx = (st_pass_ctx){.mem = &request->ctx->mem,
                              .may_apply = ask_fuel,
                              .fuel_self = scope,
@@ -147,7 +158,8 @@ void st_pass_ctx_init(const st_compile_request *request, stator_fuel_scope *scop
 }
 
 static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope *scope,
-                                     stator_graph *in, stator_graph **out, stator_diag **err) {
+                                     stator_graph *in, stator_graph **out, stator_diag **err)
+{
     const stator_pass *pass = loaded->as.pass;
     stator_builder *b = NULL;
     ST_TRY(st_builder_create(in->module, stator_string_at(st_graph_view(in), in->name), &b, err));
@@ -168,9 +180,11 @@ static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope 
     return status;
 }
 
-/* A name that nobody has is answered with the built-in names too, which the registry does not know. */
+/* A name that nobody has is answered with the built-in names too, which the registry does not know.
+ */
 static stator_status find_plugin_pass(stator_ctx *ctx, const char *name,
-                                      const st_loaded **out_loaded, stator_diag **err) {
+                                      const st_loaded **out_loaded, stator_diag **err)
+{
     stator_diag *diag = NULL;
     const stator_status status =
         st_registry_get(ctx->registry, STATOR_KIND_PASS, name, out_loaded, &diag);
@@ -199,8 +213,9 @@ static stator_status find_plugin_pass(stator_ctx *ctx, const char *name,
     return STATOR_NOT_FOUND;
 }
 
-stator_status st_run_stage(const st_compile_request *request, const char *stage,
-                           stator_graph *in, stator_graph **out, stator_diag **err) {
+stator_status st_run_stage(const st_compile_request *request, const char *stage, stator_graph *in,
+                           stator_graph **out, stator_diag **err)
+{
     *out = in;
     stator_fuel_scope *scope = st_fuel_stage(request->fuel, stage, stage, in);
     if (scope == NULL) {
@@ -227,8 +242,9 @@ typedef struct pipeline_run {
     uint32_t is_stopped;
 } pipeline_run;
 
-static void report(const st_compile_request *request, const char *stage,
-                   const stator_graph *graph, uint64_t ns) {
+static void report(const st_compile_request *request, const char *stage, const stator_graph *graph,
+                   uint64_t ns)
+{
     st_log(request->ctx, "passes", 2, "%s: %u nodes, %.3f ms", stage, st_graph_view(graph)->n_nodes,
            (double)ns / 1e6);
     if (request->on_stage != NULL) {
@@ -236,7 +252,8 @@ static void report(const st_compile_request *request, const char *stage,
     }
 }
 
-static stator_status run_one(void *self, const char *stage) {
+static stator_status run_one(void *self, const char *stage)
+{
     pipeline_run *run = self;
     if (run->is_stopped) {
         return STATOR_OK;
@@ -261,17 +278,17 @@ static stator_status run_one(void *self, const char *stage) {
 }
 
 stator_status st_run_pipeline(const st_compile_request *request, st_module **out_module,
-                              stator_diag **err) {
+                              stator_diag **err)
+{
     *out_module = NULL;
     st_module *module = NULL;
     ST_TRY(st_module_clone(request->source, &module, err));
     pipeline_run run = {.request = request, .graph = module->root, .err = err};
     report(request, "import", run.graph, 0);
     const stator_status status =
-        request->main == NULL
-            ? STATOR_OK
-            : st_pipeline_stages(request->ctx, request->main->loaded, request->main->options,
-                                 run_one, &run, err);
+        request->main == NULL ? STATOR_OK
+                              : st_pipeline_stages(request->ctx, request->main->loaded,
+                                                   request->main->options, run_one, &run, err);
     if (status != STATOR_OK) {
         st_module_destroy(module);
         return status;

@@ -6,12 +6,14 @@
 
 #include <string.h>
 
-static st_sym_cols view_columns(const stator_graph_view *v) {
+static st_sym_cols view_columns(const stator_graph_view *v)
+{
     return (st_sym_cols){.syms = v->syms, .terms = v->terms, .atoms = v->atoms};
 }
 
 /* The atom when the sym is exactly 1 * symbol, else NULL. */
-static const stator_atom_row *plain_symbol(const stator_graph_view *v, stator_ref sym) {
+static const stator_atom_row *plain_symbol(const stator_graph_view *v, stator_ref sym)
+{
     const stator_sym_row *row = stator_column_at(&v->syms, sym);
     if (row->constant != 0 || row->term_count != 1) {
         return NULL;
@@ -22,7 +24,8 @@ static const stator_atom_row *plain_symbol(const stator_graph_view *v, stator_re
 }
 
 static stator_status size_init(st_guard *guard, const stator_graph_view *v, stator_ref sym,
-                               uint8_t *bound, st_guard_size *out, stator_diag **err) {
+                               uint8_t *bound, st_guard_size *out, stator_diag **err)
+{
     int64_t value = 0;
     if (stator_sym_is_const(v, sym, &value)) {
         *out = (st_guard_size){.kind = ST_SIZE_CONST, .lo = value};
@@ -44,7 +47,8 @@ static stator_status size_init(st_guard *guard, const stator_graph_view *v, stat
     return st_symprog_init(&out->prog, guard->mem, &cols, sym) ? STATOR_OK : st_fail_oom(err);
 }
 
-static uint32_t total_rank(const stator_graph_view *v, const stator_ref *values, uint32_t n) {
+static uint32_t total_rank(const stator_graph_view *v, const stator_ref *values, uint32_t n)
+{
     uint32_t sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         sum += stator_value_type(v, values[i])->rank;
@@ -53,7 +57,8 @@ static uint32_t total_rank(const stator_graph_view *v, const stator_ref *values,
 }
 
 stator_status st_guard_init(st_guard *guard, st_mem *mem, const stator_graph_view *v,
-                            const stator_ref *values, uint32_t n_values, stator_diag **err) {
+                            const stator_ref *values, uint32_t n_values, stator_diag **err)
+{
     *guard = (st_guard){.mem = mem, .n_inputs = n_values, .n_symbols = v->n_symbols};
     const uint32_t n_sizes = total_rank(v, values, n_values);
     guard->inputs = st_calloc(mem, n_values + 1u, sizeof *guard->inputs);
@@ -84,7 +89,8 @@ done:
     return status;
 }
 
-void st_guard_deinit(st_guard *guard) {
+void st_guard_deinit(st_guard *guard)
+{
     if (guard->mem == NULL) {
         return;
     }
@@ -98,7 +104,8 @@ void st_guard_deinit(st_guard *guard) {
     *guard = (st_guard){0};
 }
 
-static int size_fits(const st_guard_size *size, int64_t actual, int64_t *syms) {
+static int size_fits(const st_guard_size *size, int64_t actual, int64_t *syms)
+{
     if (size->kind == ST_SIZE_CONST) {
         return actual == size->lo;
     }
@@ -110,7 +117,8 @@ static int size_fits(const st_guard_size *size, int64_t actual, int64_t *syms) {
 }
 
 static int input_fits(const st_guard *guard, const st_guard_input *input, const DLTensor *t,
-                      int64_t *syms) {
+                      int64_t *syms)
+{
     if (memcmp(&t->dtype, &input->dtype, sizeof t->dtype) != 0 ||
         (uint32_t)t->ndim != input->rank) {
         return 0;
@@ -123,21 +131,23 @@ static int input_fits(const st_guard *guard, const st_guard_input *input, const 
     if (input->value_shape == NULL) {
         return 1;
     }
-    /* A symbolic size lets other shapes come this far; the contents are as long as the shape says. */
+    /* A symbolic size lets other shapes come this far; the contents are as long as the shape says.
+     */
     return (input->rank == 0 ||
             memcmp(t->shape, input->value_shape, input->rank * sizeof *t->shape) == 0) &&
-           (input->value_bytes == 0 || memcmp((const char *)t->data + t->byte_offset, input->value,
-                                              input->value_bytes) == 0);
+           (input->value_bytes == 0 ||
+            memcmp((const char *)t->data + t->byte_offset, input->value, input->value_bytes) == 0);
 }
 
-static int exprs_fit(const st_guard *guard, const DLTensor *in, const int64_t *syms) {
+static int exprs_fit(const st_guard *guard, const DLTensor *in, const int64_t *syms)
+{
     for (uint32_t i = 0; i < guard->n_inputs; i++) {
         const st_guard_input *input = &guard->inputs[i];
         for (uint32_t axis = 0; axis < input->rank; axis++) {
             const st_guard_size *size = &guard->sizes[input->size_begin + axis];
             int64_t expected = 0;
-            if (size->kind == ST_SIZE_EXPR && (!st_symprog_eval(&size->prog, syms, &expected) ||
-                                               expected != in[i].shape[axis])) {
+            if (size->kind == ST_SIZE_EXPR &&
+                (!st_symprog_eval(&size->prog, syms, &expected) || expected != in[i].shape[axis])) {
                 return 0;
             }
         }
@@ -145,7 +155,8 @@ static int exprs_fit(const st_guard *guard, const DLTensor *in, const int64_t *s
     return 1;
 }
 
-int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms) {
+int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms)
+{
     for (uint32_t i = 0; i < guard->n_symbols; i++) {
         syms[i] = INT64_MIN;
     }
@@ -157,7 +168,8 @@ int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms) {
     return guard->n_exprs == 0 || exprs_fit(guard, in, syms);
 }
 
-static void print_expected(const st_guard *guard, const st_guard_input *input, st_str *out) {
+static void print_expected(const st_guard *guard, const st_guard_input *input, st_str *out)
+{
     st_str_addf(out, "%s[", st_dtype_name(st_dtype_from_dl(input->dtype)));
     for (uint32_t axis = 0; axis < input->rank; axis++) {
         const st_guard_size *size = &guard->sizes[input->size_begin + axis];
@@ -174,7 +186,8 @@ static void print_expected(const st_guard *guard, const st_guard_input *input, s
     st_str_add(out, "]");
 }
 
-void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out) {
+void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out)
+{
     int64_t scratch[1];
     for (uint32_t i = 0; i < guard->n_inputs; i++) {
         const st_guard_input *input = &guard->inputs[i];

@@ -1,9 +1,9 @@
 /* The guard table of one executable: what must hold of the inputs for it to be used, flat, checked
  * without allocating. Checking also binds the symbols that appear as sizes.
  *
- * A row is one input: dtype, rank and a size per axis; a size is a plain integer (compared), the first
- * sight of a symbol (bound, then held against range and divisor), or an expression (evaluated and
- * compared after all symbols are bound). */
+ * A row is one input: dtype, rank and a size per axis; a size is a plain integer (compared), the
+ * first sight of a symbol (bound, then held against range and divisor), or an expression (evaluated
+ * and compared after all symbols are bound). */
 #ifndef STATOR_RUNTIME_GUARD_H
 #define STATOR_RUNTIME_GUARD_H
 

@@ -16,13 +16,15 @@ struct st_pool_block {
 _Static_assert(sizeof(struct st_pool_block) <= BLOCK_ALIGN, "the header fits before the block");
 
 /* Bytes of class c: 256 * 2^(c/2), odd classes half as much again. */
-static uint64_t class_bytes(uint32_t c) {
+static uint64_t class_bytes(uint32_t c)
+{
     const uint64_t base = UINT64_C(256) << (c / 2u);
     return (c & 1u) != 0 ? base + base / 2u : base;
 }
 
 /* The smallest class that holds size, or ST_POOL_CLASSES. */
-static uint32_t class_of(uint64_t size) {
+static uint32_t class_of(uint64_t size)
+{
     uint32_t c = 0;
     if (size > 256) {
         c = 2u * (55u - (uint32_t)__builtin_clzll(size));
@@ -33,12 +35,14 @@ static uint32_t class_of(uint64_t size) {
     return c;
 }
 
-void st_pool_init(st_pool *pool, st_mem *mem) {
+void st_pool_init(st_pool *pool, st_mem *mem)
+{
     *pool = (st_pool){.mem = mem};
     pthread_mutex_init(&pool->lock, NULL);
 }
 
-void st_pool_trim(st_pool *pool) {
+void st_pool_trim(st_pool *pool)
+{
     pthread_mutex_lock(&pool->lock);
     for (uint32_t c = 0; c < ST_POOL_CLASSES; c++) {
         while (pool->free_lists[c] != NULL) {
@@ -50,12 +54,14 @@ void st_pool_trim(st_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-void st_pool_deinit(st_pool *pool) {
+void st_pool_deinit(st_pool *pool)
+{
     st_pool_trim(pool);
     pthread_mutex_destroy(&pool->lock);
 }
 
-static void *fresh_block(st_pool *pool, uint32_t c) {
+static void *fresh_block(st_pool *pool, uint32_t c)
+{
     const uint64_t bytes = class_bytes(c);
     const uint64_t align = bytes >= HUGE_BYTES ? HUGE_BYTES : BLOCK_ALIGN;
     char *base = st_alloc(pool->mem, bytes + align, align);
@@ -72,7 +78,8 @@ static void *fresh_block(st_pool *pool, uint32_t c) {
     return data;
 }
 
-void *st_pool_take(st_pool *pool, uint64_t size) {
+void *st_pool_take(st_pool *pool, uint64_t size)
+{
     const uint32_t c = class_of(size);
     if (c >= ST_POOL_CLASSES) {
         return NULL;
@@ -86,7 +93,8 @@ void *st_pool_take(st_pool *pool, uint64_t size) {
     return block != NULL ? (char *)block + BLOCK_ALIGN : fresh_block(pool, c);
 }
 
-void st_pool_give(st_pool *pool, void *data) {
+void st_pool_give(st_pool *pool, void *data)
+{
     if (data == NULL) {
         return;
     }

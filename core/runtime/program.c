@@ -16,7 +16,7 @@ struct st_call_state {
     int64_t *syms;
     DLTensor *args; /* inputs then outputs of the step that runs */
     char *workspace;
-    uint8_t *from_pool; /* per slot */
+    uint8_t *from_pool;  /* per slot */
     stator_tensor **out; /* the call's outputs */
     uint8_t *is_fresh;   /* per output: made by this call */
     const st_step *step;
@@ -25,7 +25,8 @@ struct st_call_state {
 
 /* ---- planning ---- */
 
-static void last_uses(st_program *p) {
+static void last_uses(st_program *p)
+{
     for (uint32_t s = 0; s < p->n_steps; s++) {
         for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
             p->slots[p->steps[s].out[k]].last_use = s;
@@ -39,7 +40,8 @@ static void last_uses(st_program *p) {
     }
 }
 
-static uint32_t collect_intervals(st_program *p, st_interval *blocks, uint32_t *owners) {
+static uint32_t collect_intervals(st_program *p, st_interval *blocks, uint32_t *owners)
+{
     uint32_t n = 0;
     for (uint32_t s = 0; s < p->n_steps; s++) {
         for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
@@ -55,7 +57,8 @@ static uint32_t collect_intervals(st_program *p, st_interval *blocks, uint32_t *
     return n;
 }
 
-int st_program_plan(st_program *p) {
+int st_program_plan(st_program *p)
+{
     last_uses(p);
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const st_step *step = &p->steps[s];
@@ -89,7 +92,8 @@ int st_program_plan(st_program *p) {
 
 /* ---- call states ---- */
 
-static void free_state(st_mem *mem, st_call_state *state) {
+static void free_state(st_mem *mem, st_call_state *state)
+{
     if (state == NULL) {
         return;
     }
@@ -103,7 +107,8 @@ static void free_state(st_mem *mem, st_call_state *state) {
     st_free(mem, state);
 }
 
-static void init_slots(st_call_state *state) {
+static void init_slots(st_call_state *state)
+{
     const st_program *p = state->program;
     for (uint32_t i = 0; i < p->n_slots; i++) {
         const st_slot *slot = &p->slots[i];
@@ -124,7 +129,8 @@ static void init_slots(st_call_state *state) {
     }
 }
 
-static st_call_state *new_state(st_program *p) {
+static st_call_state *new_state(st_program *p)
+{
     st_call_state *state = st_calloc(p->mem, 1, sizeof *state);
     if (state == NULL) {
         return NULL;
@@ -147,7 +153,8 @@ static st_call_state *new_state(st_program *p) {
     return state;
 }
 
-st_call_state *st_program_acquire(st_program *p) {
+st_call_state *st_program_acquire(st_program *p)
+{
     pthread_mutex_lock(&p->lock);
     st_call_state *state = p->free_states;
     if (state != NULL) {
@@ -157,7 +164,8 @@ st_call_state *st_program_acquire(st_program *p) {
     return state != NULL ? state : new_state(p);
 }
 
-void st_program_release(st_program *p, st_call_state *state) {
+void st_program_release(st_program *p, st_call_state *state)
+{
     if (state == NULL) {
         return;
     }
@@ -167,11 +175,13 @@ void st_program_release(st_program *p, st_call_state *state) {
     pthread_mutex_unlock(&p->lock);
 }
 
-int64_t *st_call_state_syms(st_call_state *state) {
+int64_t *st_call_state_syms(st_call_state *state)
+{
     return state->syms;
 }
 
-void st_program_deinit(st_program *p) {
+void st_program_deinit(st_program *p)
+{
     if (p->mem == NULL) {
         return;
     }
@@ -199,7 +209,8 @@ void st_program_deinit(st_program *p) {
 /* ---- running ---- */
 
 /* Evaluates a slot's sizes; 0 when one of them is not known yet. */
-static int eval_shape(st_call_state *state, const st_slot *slot) {
+static int eval_shape(st_call_state *state, const st_slot *slot)
+{
     const st_program *p = state->program;
     for (uint32_t axis = 0; axis < slot->rank; axis++) {
         int64_t size = 0;
@@ -212,7 +223,8 @@ static int eval_shape(st_call_state *state, const st_slot *slot) {
 }
 
 static stator_status check_given(const DLTensor *given, const DLTensor *expected, const char *what,
-                                 uint32_t k, stator_diag **err) {
+                                 uint32_t k, stator_diag **err)
+{
     if (given->ndim != expected->ndim ||
         memcmp(&given->dtype, &expected->dtype, sizeof given->dtype) != 0 ||
         memcmp(given->shape, expected->shape, (size_t)given->ndim * sizeof *given->shape) != 0 ||
@@ -226,7 +238,8 @@ static stator_status check_given(const DLTensor *given, const DLTensor *expected
 }
 
 /* Storage for slot i, whose shape stands in state->shapes. */
-static stator_status place_slot(st_call_state *state, uint32_t i, stator_diag **err) {
+static stator_status place_slot(st_call_state *state, uint32_t i, stator_diag **err)
+{
     const st_program *p = state->program;
     const st_slot *slot = &p->slots[i];
     DLTensor *t = &state->slots[i];
@@ -259,7 +272,8 @@ static stator_status place_slot(st_call_state *state, uint32_t i, stator_diag **
 
 /* The alloc_output slot of a call. */
 static stator_status alloc_output(const stator_call *call, uint32_t k, uint32_t rank,
-                                  const int64_t *shape, stator_diag **err) {
+                                  const int64_t *shape, stator_diag **err)
+{
     st_call_state *state = call->host;
     if (k >= state->step->n_out) {
         return st_fail(err, STATOR_INTERNAL, "the executable has no output %u", k);
@@ -287,7 +301,8 @@ static stator_status alloc_output(const stator_call *call, uint32_t k, uint32_t 
 }
 
 /* Binds the symbols that a produced slot defines and checks the others. */
-static stator_status settle_shape(st_call_state *state, uint32_t i, stator_diag **err) {
+static stator_status settle_shape(st_call_state *state, uint32_t i, stator_diag **err)
+{
     const st_program *p = state->program;
     const st_slot *slot = &p->slots[i];
     for (uint32_t axis = 0; axis < slot->rank; axis++) {
@@ -305,7 +320,8 @@ static stator_status settle_shape(st_call_state *state, uint32_t i, stator_diag 
     return STATOR_OK;
 }
 
-static stator_status run_step(st_call_state *state, const st_step *step, stator_diag **err) {
+static stator_status run_step(st_call_state *state, const st_step *step, stator_diag **err)
+{
     const st_program *p = state->program;
     DLTensor *in = state->args;
     DLTensor *out = state->args + step->n_in;
@@ -349,7 +365,8 @@ static stator_status run_step(st_call_state *state, const st_step *step, stator_
 }
 
 /* Gives back pool buffers whose last reader was step s. */
-static void give_back(st_call_state *state, uint32_t s) {
+static void give_back(st_call_state *state, uint32_t s)
+{
     const st_program *p = state->program;
     for (uint32_t i = p->n_in; i < p->n_slots; i++) {
         if (state->from_pool[i] && p->slots[i].last_use <= s) {
@@ -360,7 +377,8 @@ static void give_back(st_call_state *state, uint32_t s) {
 }
 
 /* Outputs that are inputs, parameters, or another output's value. */
-static stator_status copy_shared_outputs(st_call_state *state, stator_diag **err) {
+static stator_status copy_shared_outputs(st_call_state *state, stator_diag **err)
+{
     const st_program *p = state->program;
     for (uint32_t k = 0; k < p->n_outputs; k++) {
         const uint32_t i = p->outputs[k];
@@ -380,7 +398,8 @@ static stator_status copy_shared_outputs(st_call_state *state, stator_diag **err
     return STATOR_OK;
 }
 
-static int is_written(const st_program *p, uint32_t slot) {
+static int is_written(const st_program *p, uint32_t slot)
+{
     for (uint32_t k = 0; k < p->n_write_backs; k++) {
         if (p->write_backs[k].input == slot) {
             return 1;
@@ -389,9 +408,10 @@ static int is_written(const st_program *p, uint32_t slot) {
     return 0;
 }
 
-/* Inputs that are read by one write-back and written by another (x and y swap) are copied first, into
- * copies[k]; their slots then show the copies. */
-static stator_status keep_sources(st_call_state *state, void **copies, stator_diag **err) {
+/* Inputs that are read by one write-back and written by another (x and y swap) are copied first,
+ * into copies[k]; their slots then show the copies. */
+static stator_status keep_sources(st_call_state *state, void **copies, stator_diag **err)
+{
     const st_program *p = state->program;
     for (uint32_t k = 0; k < p->n_write_backs; k++) {
         DLTensor *source = &state->slots[p->write_backs[k].slot];
@@ -411,7 +431,8 @@ static stator_status keep_sources(st_call_state *state, void **copies, stator_di
 }
 
 /* In-place updates reach the caller's buffers once everything has been read. */
-static stator_status write_back(st_call_state *state, const DLTensor *in, stator_diag **err) {
+static stator_status write_back(st_call_state *state, const DLTensor *in, stator_diag **err)
+{
     const st_program *p = state->program;
     if (p->n_write_backs == 0) {
         return STATOR_OK;
@@ -438,7 +459,8 @@ static stator_status write_back(st_call_state *state, const DLTensor *in, stator
 }
 
 stator_status st_program_run(st_program *p, st_call_state *state, const DLTensor *in,
-                             stator_tensor **out, stator_diag **err) {
+                             stator_tensor **out, stator_diag **err)
+{
     state->out = out;
     memset(state->is_fresh, 0, p->n_outputs);
     for (uint32_t i = 0; i < p->n_in; i++) {

@@ -2,8 +2,8 @@
  * exists (outputs that the caller does not give come from the pool).
  *
  * Values are slots: call inputs first, then parameters, then what steps produce. A step reads slots
- * and writes slots; shapes are syms evaluated per call, or fixed. Slots that live between steps share
- * one workspace when all sizes are fixed (interval packing), else they come from the pool. */
+ * and writes slots; shapes are syms evaluated per call, or fixed. Slots that live between steps
+ * share one workspace when all sizes are fixed (interval packing), else they come from the pool. */
 #ifndef STATOR_RUNTIME_PROGRAM_H
 #define STATOR_RUNTIME_PROGRAM_H
 
@@ -55,8 +55,8 @@ typedef struct st_program {
     uint32_t n_steps;
     st_slot *slots;
     uint32_t n_slots;
-    uint32_t n_in;       /* slots 0..n_in-1 */
-    uint32_t *outputs;   /* slot of each program output */
+    uint32_t n_in;     /* slots 0..n_in-1 */
+    uint32_t *outputs; /* slot of each program output */
     uint32_t n_outputs;
     st_slot_write *write_backs;
     uint32_t n_write_backs;

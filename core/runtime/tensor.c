@@ -1,6 +1,7 @@
-/* Tensors of the application; see tensor.h. Zero-copy DLPack both ways: a tensor made from a capsule
- * runs the capsule's deleter when its last reference goes, a capsule made from a tensor holds a
- * reference. Sub-byte dtypes have no DLPack spelling with our packing other than bits = 4. */
+/* Tensors of the application; see tensor.h. Zero-copy DLPack both ways: a tensor made from a
+ * capsule runs the capsule's deleter when its last reference goes, a capsule made from a tensor
+ * holds a reference. Sub-byte dtypes have no DLPack spelling with our packing other than bits = 4.
+ */
 #include "core/runtime/tensor.h"
 
 #include "core/base/check.h"
@@ -8,7 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-DLDataType st_dtype_to_dl(stator_dtype dtype) {
+DLDataType st_dtype_to_dl(stator_dtype dtype)
+{
     const uint8_t bits = (uint8_t)st_dtype_bits(dtype);
     uint8_t code = kDLOpaqueHandle;
     switch (st_dtype_class(dtype)) {
@@ -36,7 +38,8 @@ DLDataType st_dtype_to_dl(stator_dtype dtype) {
     return (DLDataType){.code = code, .bits = bits, .lanes = 1};
 }
 
-stator_dtype st_dtype_from_dl(DLDataType type) {
+stator_dtype st_dtype_from_dl(DLDataType type)
+{
     for (stator_dtype dtype = 1; dtype < STATOR_DTYPE_COUNT; dtype++) {
         const DLDataType mine = st_dtype_to_dl(dtype);
         if (mine.code == type.code && mine.bits == type.bits && type.lanes == 1) {
@@ -46,7 +49,8 @@ stator_dtype st_dtype_from_dl(DLDataType type) {
     return STATOR_DTYPE_NONE;
 }
 
-int st_tensor_is_dense(const DLTensor *t) {
+int st_tensor_is_dense(const DLTensor *t)
+{
     if (t->strides == NULL) {
         return 1;
     }
@@ -60,7 +64,8 @@ int st_tensor_is_dense(const DLTensor *t) {
     return 1;
 }
 
-void st_tensor_copy_dense(const DLTensor *src, void *dst) {
+void st_tensor_copy_dense(const DLTensor *src, void *dst)
+{
     const uint64_t item = src->dtype.bits / 8u;
     const char *base = (const char *)src->data + src->byte_offset;
     uint64_t count = 0;
@@ -90,7 +95,8 @@ void st_tensor_copy_dense(const DLTensor *src, void *dst) {
 }
 
 static stator_status check_shape(stator_dtype dtype, uint32_t rank, const int64_t *shape,
-                                 uint64_t *out_bytes, stator_diag **err) {
+                                 uint64_t *out_bytes, stator_diag **err)
+{
     if (rank > STATOR_MAX_RANK) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "a tensor has at most %d axes, not %u",
                        STATOR_MAX_RANK, rank);
@@ -108,7 +114,8 @@ static stator_status check_shape(stator_dtype dtype, uint32_t rank, const int64_
 }
 
 static stator_tensor *new_tensor(st_mem *mem, stator_dtype dtype, uint32_t rank,
-                                 const int64_t *shape, uint64_t bytes) {
+                                 const int64_t *shape, uint64_t bytes)
+{
     stator_tensor *t = st_calloc(mem, 1, sizeof *t);
     if (t == NULL) {
         return NULL;
@@ -128,8 +135,8 @@ static stator_tensor *new_tensor(st_mem *mem, stator_dtype dtype, uint32_t rank,
 }
 
 stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, uint32_t rank,
-                               const int64_t *shape, stator_tensor **out_tensor,
-                               stator_diag **err) {
+                               const int64_t *shape, stator_tensor **out_tensor, stator_diag **err)
+{
     *out_tensor = NULL;
     uint64_t bytes = 0;
     ST_TRY(check_shape(dtype, rank, shape, &bytes, err));
@@ -149,7 +156,8 @@ stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, u
 }
 
 stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
-                              stator_tensor **out_tensor, stator_diag **err) {
+                              stator_tensor **out_tensor, stator_diag **err)
+{
     *out_tensor = NULL;
     const DLTensor *src = &managed->dl_tensor;
     if (managed->version.major != DLPACK_MAJOR_VERSION) {
@@ -184,11 +192,13 @@ stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
     return STATOR_OK;
 }
 
-void stator_tensor_retain(stator_tensor *t) {
+void stator_tensor_retain(stator_tensor *t)
+{
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
 }
 
-void stator_tensor_release(stator_tensor *t) {
+void stator_tensor_release(stator_tensor *t)
+{
     if (t == NULL || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
@@ -202,19 +212,23 @@ void stator_tensor_release(stator_tensor *t) {
     st_free(t->mem, t);
 }
 
-const DLTensor *stator_tensor_view(const stator_tensor *t) {
+const DLTensor *stator_tensor_view(const stator_tensor *t)
+{
     return &t->view;
 }
 
-stator_dtype stator_tensor_dtype(const stator_tensor *t) {
+stator_dtype stator_tensor_dtype(const stator_tensor *t)
+{
     return t->dtype;
 }
 
-void *stator_tensor_data(const stator_tensor *t) {
+void *stator_tensor_data(const stator_tensor *t)
+{
     return (char *)t->view.data + t->view.byte_offset;
 }
 
-uint64_t stator_tensor_size_bytes(const stator_tensor *t) {
+uint64_t stator_tensor_size_bytes(const stator_tensor *t)
+{
     return t->size_bytes;
 }
 
@@ -223,14 +237,16 @@ typedef struct export_box {
     stator_tensor *tensor;
 } export_box;
 
-static void delete_export(DLManagedTensorVersioned *managed) {
+static void delete_export(DLManagedTensorVersioned *managed)
+{
     export_box *box = (export_box *)(void *)managed;
     st_mem *mem = box->tensor->mem;
     stator_tensor_release(box->tensor);
     st_free(mem, box);
 }
 
-stator_status stator_tensor_to_dlpack(stator_tensor *t, DLManagedTensorVersioned **out_managed) {
+stator_status stator_tensor_to_dlpack(stator_tensor *t, DLManagedTensorVersioned **out_managed)
+{
     *out_managed = NULL;
     export_box *box = st_calloc(t->mem, 1, sizeof *box);
     if (box == NULL) {

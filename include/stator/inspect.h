@@ -1,5 +1,6 @@
-/* Looking into models and compiles: stages, single passes, written forms, inner values, fuel. What the
- * stator command is made of. Experimental (names begin with stator_x_): may change in any release. */
+/* Looking into models and compiles: stages, single passes, written forms, inner values, fuel. What
+ * the stator command is made of. Experimental (names begin with stator_x_): may change in any
+ * release. */
 #ifndef STATOR_INSPECT_H
 #define STATOR_INSPECT_H
 
@@ -17,9 +18,9 @@ STATOR_EXPORT stator_status stator_x_pipeline(stator_ctx *ctx, const char *backe
 STATOR_EXPORT stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn,
                                             void *self) STATOR_MUST_USE;
 
-/* Runs the function's pipeline over the model's graph (imported already) and calls fn with the graph
- * after each stage, "import" first; the graph is valid for that call. stop_after may be NULL. Nothing
- * is compiled. */
+/* Runs the function's pipeline over the model's graph (imported already) and calls fn with the
+ * graph after each stage, "import" first; the graph is valid for that call. stop_after may be NULL.
+ * Nothing is compiled. */
 typedef void (*stator_x_stage_fn)(void *self, const char *stage, const stator_graph *graph,
                                   uint64_t ns);
 STATOR_EXPORT stator_status stator_x_stages(stator_function *function, const char *stop_after,
@@ -31,8 +32,8 @@ STATOR_EXPORT stator_status stator_x_model_of_graph(stator_ctx *ctx, const stato
 STATOR_EXPORT stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
                                                         const stator_ref *values,
                                                         stator_model **out_model) STATOR_MUST_USE;
-/* A copy of the model in which these symbolic sizes have these values. INVALID_ARGUMENT: no such size
- * (the text lists them), or a value that it cannot have. */
+/* A copy of the model in which these symbolic sizes have these values. INVALID_ARGUMENT: no such
+ * size (the text lists them), or a value that it cannot have. */
 STATOR_EXPORT stator_status stator_x_model_with_sizes(const stator_model *model, uint32_t n,
                                                       const char *const *names,
                                                       const int64_t *values,
@@ -63,8 +64,8 @@ typedef struct stator_x_fuel_row {
 
 /* From this call on compiles of the function record what they apply. */
 STATOR_EXPORT void stator_x_fuel_record(stator_function *function);
-/* From this call on fn hears of each application before it happens, also of the one that will crash.
- * fn must not call back into Stator; the row is valid for that call. NULL ends it. */
+/* From this call on fn hears of each application before it happens, also of the one that will
+ * crash. fn must not call back into Stator; the row is valid for that call. NULL ends it. */
 typedef void (*stator_x_fuel_fn)(void *self, const stator_x_fuel_row *row);
 STATOR_EXPORT void stator_x_fuel_watch(stator_function *function, stator_x_fuel_fn fn, void *self);
 /* Compiles for these inputs without running. */

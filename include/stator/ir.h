@@ -32,7 +32,8 @@ typedef struct stator_column {
 #define STATOR_COLUMN_CHUNKS 26u
 
 /* Address of element i; i must be below the count the view states. */
-static inline const void *stator_column_at(const stator_column *column, uint32_t i) {
+static inline const void *stator_column_at(const stator_column *column, uint32_t i)
+{
     uint32_t j = i + (1u << STATOR_COLUMN_BASE_LOG2);
     uint32_t k = 31u - (uint32_t)__builtin_clz(j) - STATOR_COLUMN_BASE_LOG2;
     uint32_t within = j - (1u << (k + STATOR_COLUMN_BASE_LOG2));
@@ -104,10 +105,10 @@ typedef struct stator_atom_row {
     uint32_t kind;
     uint32_t a; /* sym refs of the operands, 0 for a SYMBOL */
     uint32_t b;
-    uint32_t name;    /* string, SYMBOL only */
-    uint32_t index;   /* SYMBOL only: dense number of the symbol in its module */
-    uint32_t flags;   /* bit 0: unbacked, defined by a node's result while the program runs */
-    int64_t lo;       /* range, inclusive; INT64_MIN / INT64_MAX when open */
+    uint32_t name;  /* string, SYMBOL only */
+    uint32_t index; /* SYMBOL only: dense number of the symbol in its module */
+    uint32_t flags; /* bit 0: unbacked, defined by a node's result while the program runs */
+    int64_t lo;     /* range, inclusive; INT64_MIN / INT64_MAX when open */
     int64_t hi;
     int64_t divisor; /* the value is known to be a multiple of this, >= 1 */
     int64_t hint;    /* a likely value for planning, or INT64_MIN */
@@ -158,21 +159,21 @@ typedef struct stator_write_back_row {
 
 enum stator_op_flag {
     STATOR_OP_POINTWISE = 1u << 0,
-    STATOR_OP_VIEW = 1u << 1,    /* moves no data: an index map of its first operand */
+    STATOR_OP_VIEW = 1u << 1, /* moves no data: an index map of its first operand */
     STATOR_OP_REDUCES = 1u << 2,
     STATOR_OP_COMMUTES = 1u << 3,
     STATOR_OP_ASSOCIATES = 1u << 4,
     STATOR_OP_RANDOM = 1u << 5,
-    STATOR_OP_EFFECT = 1u << 6,       /* must run, in order, even without users */
+    STATOR_OP_EFFECT = 1u << 6, /* must run, in order, even without users */
     STATOR_OP_NO_RECOMPUTE = 1u << 7,
-    STATOR_OP_COMPOSITE = 1u << 8,    /* has a decomposition */
-    STATOR_OP_REGIONS = 1u << 9,      /* control flow: reads captures through its regions */
-    STATOR_OP_UNBACKED = 1u << 10,    /* a result size is known only after it ran */
-    STATOR_OP_CONSTANT = 1u << 11,    /* has no operands and always the same value */
+    STATOR_OP_COMPOSITE = 1u << 8, /* has a decomposition */
+    STATOR_OP_REGIONS = 1u << 9,   /* control flow: reads captures through its regions */
+    STATOR_OP_UNBACKED = 1u << 10, /* a result size is known only after it ran */
+    STATOR_OP_CONSTANT = 1u << 11, /* has no operands and always the same value */
     STATOR_OP_IDEMPOTENT = 1u << 12,
     STATOR_OP_INVOLUTION = 1u << 13,
-    STATOR_OP_CONTRACTS = 1u << 14,   /* a contraction: matmul, convolution */
-    STATOR_OP_WRITES = 1u << 15       /* writes the buffer of its first operand */
+    STATOR_OP_CONTRACTS = 1u << 14, /* a contraction: matmul, convolution */
+    STATOR_OP_WRITES = 1u << 15     /* writes the buffer of its first operand */
 };
 
 typedef struct stator_attr_desc {
@@ -206,15 +207,15 @@ typedef struct stator_graph_view {
     uint32_t struct_size;
     uint32_t n_nodes;
     uint32_t n_values;
-    uint32_t n_inputs;  /* the inputs are values 1..n_inputs */
+    uint32_t n_inputs; /* the inputs are values 1..n_inputs */
     uint32_t n_outputs;
-    uint32_t output_begin; /* into refs: value refs */
+    uint32_t output_begin;      /* into refs: value refs */
     uint32_t output_name_begin; /* into refs: string refs */
     uint32_t n_write_backs;
-    uint32_t n_symbols; /* of the module: the length of a call's syms[] */
-    uint32_t name;      /* string */
-    stator_column nodes; /* stator_node_row */
-    stator_column values; /* stator_value_row */
+    uint32_t n_symbols;        /* of the module: the length of a call's syms[] */
+    uint32_t name;             /* string */
+    stator_column nodes;       /* stator_node_row */
+    stator_column values;      /* stator_value_row */
     stator_column write_backs; /* stator_write_back_row, from 0 */
     stator_column types;       /* stator_type_row */
     stator_column syms;        /* stator_sym_row */
@@ -232,52 +233,63 @@ typedef struct stator_graph_view {
 
 /* ---- accessors ---- */
 
-static inline const stator_node_row *stator_node_at(const stator_graph_view *v, stator_ref node) {
+static inline const stator_node_row *stator_node_at(const stator_graph_view *v, stator_ref node)
+{
     return (const stator_node_row *)stator_column_at(&v->nodes, node);
 }
-static inline const stator_value_row *stator_value_at(const stator_graph_view *v,
-                                                      stator_ref value) {
+static inline const stator_value_row *stator_value_at(const stator_graph_view *v, stator_ref value)
+{
     return (const stator_value_row *)stator_column_at(&v->values, value);
 }
-static inline uint32_t stator_ref_at(const stator_graph_view *v, uint32_t i) {
+static inline uint32_t stator_ref_at(const stator_graph_view *v, uint32_t i)
+{
     return *(const uint32_t *)stator_column_at(&v->refs, i);
 }
-static inline const stator_type_row *stator_type_at(const stator_graph_view *v, stator_ref type) {
+static inline const stator_type_row *stator_type_at(const stator_graph_view *v, stator_ref type)
+{
     return (const stator_type_row *)stator_column_at(&v->types, type);
 }
-static inline const stator_type_row *stator_value_type(const stator_graph_view *v,
-                                                       stator_ref value) {
+static inline const stator_type_row *stator_value_type(const stator_graph_view *v, stator_ref value)
+{
     return stator_type_at(v, stator_value_at(v, value)->type);
 }
 /* Operand k of a node: a value ref, 0 when the optional operand is absent or k is past the end. */
 static inline stator_ref stator_operand(const stator_graph_view *v, const stator_node_row *n,
-                                        uint32_t k) {
+                                        uint32_t k)
+{
     return k < n->operand_count ? stator_ref_at(v, n->operand_begin + k) : 0;
 }
-static inline stator_ref stator_output_at(const stator_graph_view *v, uint32_t k) {
+static inline stator_ref stator_output_at(const stator_graph_view *v, uint32_t k)
+{
     return stator_ref_at(v, v->output_begin + k);
 }
 static inline const stator_attr_row *stator_attr_at(const stator_graph_view *v,
-                                                    const stator_node_row *n, uint32_t k) {
+                                                    const stator_node_row *n, uint32_t k)
+{
     return (const stator_attr_row *)stator_column_at(&v->attrs, n->attr_begin + k);
 }
-static inline const char *stator_string_at(const stator_graph_view *v, stator_ref s) {
+static inline const char *stator_string_at(const stator_graph_view *v, stator_ref s)
+{
     return s ? ((const stator_string_row *)stator_column_at(&v->strings, s))->data : "";
 }
-static inline const stator_op_desc *stator_op_at(const stator_graph_view *v, uint32_t op) {
+static inline const stator_op_desc *stator_op_at(const stator_graph_view *v, uint32_t op)
+{
     return *(const stator_op_desc *const *)stator_column_at(&v->ops, op);
 }
 static inline const stator_graph *stator_region_at(const stator_graph_view *v,
-                                                   const stator_node_row *n, uint32_t k) {
+                                                   const stator_node_row *n, uint32_t k)
+{
     return *(const stator_graph *const *)stator_column_at(&v->regions, n->region_begin + k);
 }
 /* Dimension `axis` of a type, as a sym ref. */
 static inline stator_ref stator_dim_at(const stator_graph_view *v, const stator_type_row *t,
-                                       uint32_t axis) {
+                                       uint32_t axis)
+{
     return stator_ref_at(v, t->dims_begin + axis);
 }
 /* 1 and the value when the sym is a plain integer, else 0. */
-static inline int stator_sym_is_const(const stator_graph_view *v, stator_ref sym, int64_t *out) {
+static inline int stator_sym_is_const(const stator_graph_view *v, stator_ref sym, int64_t *out)
+{
     const stator_sym_row *row = (const stator_sym_row *)stator_column_at(&v->syms, sym);
     *out = row->constant;
     return row->term_count == 0;

@@ -8,7 +8,8 @@
  * compile concurrently on different instances; exe_run concurrently on one executable unless
  * STATOR_BACKEND_SERIAL_RUN is set. The host calls plugins with no lock held.
  * Memory: the maker frees. Strings in descriptors live for ever (plugins are never unloaded).
- * Errors: a fallible slot returns a status and may put a host-made diag in *err (err may be NULL). */
+ * Errors: a fallible slot returns a status and may put a host-made diag in *err (err may be NULL).
+ */
 #ifndef STATOR_PLUGIN_H
 #define STATOR_PLUGIN_H
 
@@ -89,7 +90,7 @@ typedef struct stator_node_desc {
     const stator_attr *attrs;
     stator_graph *const *regions; /* finished by region_end, same module; consumed */
     uint32_t region_count;
-    uint32_t result_count; /* for ops whose number of results is free; 0 = the schema's */
+    uint32_t result_count;          /* for ops whose number of results is free; 0 = the schema's */
     const stator_ref *result_types; /* only for ops that cannot infer them, else NULL */
 } stator_node_desc;
 
@@ -290,8 +291,7 @@ typedef struct stator_nested_api {
     uint32_t struct_size;
     uint32_t reserved;
     stator_status (*open)(stator_ctx *ctx, const char *opener, const char *backend,
-                          const stator_options *options, stator_instance **out,
-                          stator_diag **err);
+                          const stator_options *options, stator_instance **out, stator_diag **err);
     stator_status (*compile)(stator_instance *instance, const stator_graph *graph, void **out_exe,
                              stator_diag **err);
     stator_status (*exe_info)(stator_instance *instance, void *exe, stator_exe_info *out);
@@ -304,9 +304,9 @@ typedef struct stator_nested_api {
                                 uint8_t *accepts, stator_diag **err);
     int32_t (*keep)(stator_instance *instance, const char *op, uint32_t version,
                     const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n);
-    /* Compiles one node of a graph that this call was given, as a program of its own. Its inputs are
-     * the distinct values among the node's operands, in order, its outputs the node's results; it
-     * is run with the syms of the whole graph's call. */
+    /* Compiles one node of a graph that this call was given, as a program of its own. Its inputs
+     * are the distinct values among the node's operands, in order, its outputs the node's results;
+     * it is run with the syms of the whole graph's call. */
     stator_status (*compile_node)(stator_instance *instance, const stator_graph *graph,
                                   stator_ref node, void **out_exe, stator_diag **err);
 } stator_nested_api;
@@ -480,8 +480,8 @@ typedef struct stator_backend {
 /* What a frontend imports from. */
 typedef struct stator_source {
     uint32_t struct_size;
-    uint32_t flags; /* bit 0: copy, the file may change after loading */
-    const char *path; /* absolute; NULL for bytes alone */
+    uint32_t flags;    /* bit 0: copy, the file may change after loading */
+    const char *path;  /* absolute; NULL for bytes alone */
     const void *bytes; /* the whole file, mapped read-only, or the application's bytes */
     uint64_t size;
     const char *dir; /* folder that external data may lie in, NULL: none allowed */
@@ -537,8 +537,7 @@ typedef struct stator_oplib_op {
                             DLTensor *out, const stator_attr *attrs, uint32_t n_attrs,
                             stator_diag **err);
     stator_status (*gradient)(void *self, stator_builder *b, const stator_node_desc *node,
-                              const stator_ref *out_grads, stator_ref *in_grads,
-                              stator_diag **err);
+                              const stator_ref *out_grads, stator_ref *in_grads, stator_diag **err);
 } stator_oplib_op;
 
 typedef struct stator_oplib {
@@ -610,8 +609,9 @@ typedef const stator_plugin *(*stator_plugin_query_fn)(const stator_host *host,
  * members, beginning with a comma or empty:
  *   STATOR_PLUGIN_NOTE("eager", "1.0.0", "[\"backend\"]", ",\"tags\":[\"reference\"]") */
 #define STATOR_PLUGIN_NOTE(name_, version_, kinds_, json_members)                                  \
-    STATOR_PLUGIN_NOTE_TEXT("{\"abi\":\"" STATOR_ABI_TEXT "\",\"kinds\":" kinds_ ",\"name\":\"" name_ \
-                            "\",\"version\":\"" version_ "\",\"triple\":\"" STATOR_TRIPLE           \
+    STATOR_PLUGIN_NOTE_TEXT("{\"abi\":\"" STATOR_ABI_TEXT "\",\"kinds\":" kinds_                   \
+                            ",\"name\":\"" name_ "\",\"version\":\"" version_                      \
+                            "\",\"triple\":\"" STATOR_TRIPLE                                       \
                             "\",\"sanitizer\":\"" STATOR_SANITIZER "\"" json_members "}")
 
 /* A note has no room for the red zones that clang's sanitizers put around variables. */
@@ -622,8 +622,8 @@ typedef const stator_plugin *(*stator_plugin_query_fn)(const stator_host *host,
 #endif
 
 #define STATOR_PLUGIN_NOTE_TEXT(text_)                                                             \
-    __attribute__((section(".note.stator"), used, aligned(4))) STATOR_NOTE_PLAIN                   \
-    static const struct {                                                                          \
+    __attribute__((section(".note.stator"), used,                                                  \
+                   aligned(4))) STATOR_NOTE_PLAIN static const struct {                            \
         uint32_t name_size, desc_size, type;                                                       \
         char name[8];                                                                              \
         char desc[(sizeof(text_) + 3u) & ~3u];                                                     \

@@ -3,15 +3,15 @@
  *     stator_ctx *ctx;      stator_ctx_create(NULL, &ctx);
  *     stator_model *model;  stator_model_load(ctx, "m.onnx", NULL, &model);
  *     stator_function *fn;  stator_compile(model, &(stator_compile_options){
- *                               .struct_size = sizeof(stator_compile_options), .backend = "eager"}, &fn);
- *     stator_call_tensors(fn, 1, &x, 1, &y);
+ *                               .struct_size = sizeof(stator_compile_options), .backend = "eager"},
+ * &fn); stator_call_tensors(fn, 1, &x, 1, &y);
  *
  * Every function that can fail returns a stator_status; stator_ctx_error_text has the text of the
- * calling thread's last failure. Objects keep what they need alive: a model may be destroyed while its
- * functions live; the context must outlive everything made in it. `out_` parameters are set to NULL
- * or 0 first. destroy(NULL) and release(NULL) do nothing.
- * Threads: a context, a model and a function may be used from many threads at once; creating and
- * destroying one object is the caller's to order. */
+ * calling thread's last failure. Objects keep what they need alive: a model may be destroyed while
+ * its functions live; the context must outlive everything made in it. `out_` parameters are set to
+ * NULL or 0 first. destroy(NULL) and release(NULL) do nothing. Threads: a context, a model and a
+ * function may be used from many threads at once; creating and destroying one object is the
+ * caller's to order. */
 #ifndef STATOR_STATOR_H
 #define STATOR_STATOR_H
 
@@ -43,8 +43,8 @@ enum stator_ctx_flag {
 
 typedef struct stator_ctx_options {
     uint32_t struct_size;
-    uint32_t flags;                 /* stator_ctx_flag */
-    int32_t threads;                /* 0: all cores */
+    uint32_t flags;  /* stator_ctx_flag */
+    int32_t threads; /* 0: all cores */
     uint32_t plugin_dir_count;
     const char *const *plugin_dirs; /* searched as --plugin-dir */
     uint64_t memory_limit_bytes;    /* 0: none; host memory of the context, checked per request */
@@ -60,7 +60,8 @@ typedef struct stator_ctx_options {
 STATOR_EXPORT stator_status stator_ctx_create(const stator_ctx_options *options,
                                               stator_ctx **out_ctx) STATOR_MUST_USE;
 STATOR_EXPORT void stator_ctx_destroy(stator_ctx *ctx);
-/* Text, hint and code of the calling thread's last failure in this context, valid until its next one.
+/* Text, hint and code of the calling thread's last failure in this context, valid until its next
+ * one.
  * "", NULL and OK when there was none. */
 STATOR_EXPORT const char *stator_ctx_error_text(stator_ctx *ctx);
 STATOR_EXPORT const char *stator_ctx_error_hint(stator_ctx *ctx);
@@ -129,8 +130,8 @@ STATOR_EXPORT stator_status stator_tensor_from_dlpack(stator_ctx *ctx,
                                                       DLManagedTensorVersioned *managed,
                                                       stator_tensor **out_tensor) STATOR_MUST_USE;
 /* A DLPack view of the tensor, without copying; holds a reference until its deleter runs. */
-STATOR_EXPORT stator_status
-stator_tensor_to_dlpack(stator_tensor *tensor, DLManagedTensorVersioned **out_managed) STATOR_MUST_USE;
+STATOR_EXPORT stator_status stator_tensor_to_dlpack(
+    stator_tensor *tensor, DLManagedTensorVersioned **out_managed) STATOR_MUST_USE;
 STATOR_EXPORT void stator_tensor_retain(stator_tensor *tensor);
 STATOR_EXPORT void stator_tensor_release(stator_tensor *tensor);
 STATOR_EXPORT const DLTensor *stator_tensor_view(const stator_tensor *tensor); /* borrowed */
@@ -142,8 +143,8 @@ STATOR_EXPORT uint64_t stator_tensor_size_bytes(const stator_tensor *tensor);
 
 typedef struct stator_load_options {
     uint32_t struct_size;
-    uint32_t flags;       /* 1: copy, for files that may change after loading */
-    const char *frontend; /* NULL: by extension and contents */
+    uint32_t flags;                 /* 1: copy, for files that may change after loading */
+    const char *frontend;           /* NULL: by extension and contents */
     const char *const *option_keys; /* frontend options */
     const char *const *option_values;
     uint32_t option_count;
@@ -171,9 +172,9 @@ typedef struct stator_port_info {
     stator_dtype dtype;
     const char *name;
     uint32_t rank;
-    uint32_t is_param;      /* an initialiser: the caller need not give it */
-    int64_t dims[STATOR_MAX_RANK];            /* -1 when symbolic */
-    const char *dim_names[STATOR_MAX_RANK];   /* NULL when static */
+    uint32_t is_param;                      /* an initialiser: the caller need not give it */
+    int64_t dims[STATOR_MAX_RANK];          /* -1 when symbolic */
+    const char *dim_names[STATOR_MAX_RANK]; /* NULL when static */
 } stator_port_info;
 
 /* Some models cannot be imported before the values of some inputs are known (a shape given as an
@@ -195,10 +196,10 @@ STATOR_EXPORT const stator_graph *stator_model_graph(const stator_model *model);
 
 typedef struct stator_compile_options {
     uint32_t struct_size;
-    uint32_t flags;       /* stator_compile_flag */
-    const char *backend;  /* NULL: the available backend of highest priority */
-    const char *mode;     /* NULL or "default", "reduce-overhead", "max-autotune", ... */
-    const char *fallback; /* NULL, or a backend that replaces one that is unavailable */
+    uint32_t flags;                 /* stator_compile_flag */
+    const char *backend;            /* NULL: the available backend of highest priority */
+    const char *mode;               /* NULL or "default", "reduce-overhead", "max-autotune", ... */
+    const char *fallback;           /* NULL, or a backend that replaces one that is unavailable */
     const char *const *option_keys; /* backend options; "other.key" for another backend's */
     const char *const *option_values;
     uint32_t option_count;

@@ -1,8 +1,8 @@
 /* The rules of rules.def that need more than a pattern. Each looks at a matched node and sets
  * m->out, or returns 0; what it built is dropped then. All are exact, see rules.def. */
-#include "ir/passes/rewrite_rules.h"
 #include "core/base/check.h"
 #include "ir/builder.h"
+#include "ir/passes/rewrite_rules.h"
 #include <stator/ops.h>
 
 static stator_ref result_type(const st_match *m, uint32_t k)

@@ -339,9 +339,8 @@ static stator_status read_step(eager_graph_state *g, const stator_node_row *node
     step->fn = eager_rows[place].fn;
     step->tells_shape = (stator_op_at(g->v, node->op)->flags & STATOR_OP_UNBACKED) != 0;
     step->is_pointwise = (stator_op_at(g->v, node->op)->flags & STATOR_OP_POINTWISE) != 0;
-    step->needs_results =
-        node->result_count != 0 &&
-        (stator_op_at(g->v, node->op)->flags & (STATOR_OP_EFFECT | STATOR_OP_UNBACKED)) == 0;
+    step->needs_results = node->result_count != 0 && (stator_op_at(g->v, node->op)->flags &
+                                                      (STATOR_OP_EFFECT | STATOR_OP_UNBACKED)) == 0;
     step->node_name = step->node_kind = "";
     if (node->origin) {
         const stator_origin_row *origin = stator_column_at(&g->v->origins, node->origin);

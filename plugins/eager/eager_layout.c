@@ -88,7 +88,8 @@ static void place_outputs(layout *l)
         eager_value *value = &plan->values[root_of(plan, out)];
         const int is_own = value == &plan->values[out];
         const int made_here = value->storage == EAGER_FIXED || value->storage == EAGER_POOLED;
-        if (l->is_root && made_here && (is_own || (plan->values[out].is_early && value->is_early))) {
+        if (l->is_root && made_here &&
+            (is_own || (plan->values[out].is_early && value->is_early))) {
             value->storage = EAGER_OUTPUT;
             value->index = k;
             plan->output_in_place[k] = 1;

@@ -1,6 +1,6 @@
-/* conv and deform_conv: for each image, group and tile of output positions the input windows are laid
- * out as columns (im2col, Chellapilla et al., 2006), multiplied by the weights in f64 (or 64-bit
- * integers), the bias is added and the result rounded once. */
+/* conv and deform_conv: for each image, group and tile of output positions the input windows are
+ * laid out as columns (im2col, Chellapilla et al., 2006), multiplied by the weights in f64 (or
+ * 64-bit integers), the bias is added and the result rounded once. */
 #include "ek_gemm.h"
 
 #include <math.h>
@@ -40,7 +40,8 @@ static void unflatten(int64_t i, const int64_t *dims, uint32_t n, int64_t *out)
     }
 }
 
-/* Offset in one channel of the input of window element `tap` for output position `at`, -1 outside. */
+/* Offset in one channel of the input of window element `tap` for output position `at`, -1 outside.
+ */
 static int64_t input_offset(const conv *c, const int64_t *at, const int64_t *tap)
 {
     int64_t offset = 0;
@@ -137,10 +138,10 @@ static void fill_deformed(const conv *c, int64_t image, int64_t group, int64_t f
             const int64_t p = first + i;
             const int64_t row = p / c->out[1];
             const int64_t col = p % c->out[1];
-            const double dy = st_load_f64(c->offset->dtype, c->offset->data,
-                                          2 * plane * c->out_count + p);
-            const double dx = st_load_f64(c->offset->dtype, c->offset->data,
-                                          (2 * plane + 1) * c->out_count + p);
+            const double dy =
+                st_load_f64(c->offset->dtype, c->offset->data, 2 * plane * c->out_count + p);
+            const double dx =
+                st_load_f64(c->offset->dtype, c->offset->data, (2 * plane + 1) * c->out_count + p);
             const int64_t ty = tap / c->kernel[1] * c->dilation[0];
             const int64_t tx = tap % c->kernel[1] * c->dilation[1];
             double v = bilinear(c, base, (double)(row * c->stride[0] - c->low[0] + ty) + dy,
@@ -184,15 +185,15 @@ static void do_tile(void *self, int64_t task, int64_t worker)
         fill_columns(c, image, group, first, n, columns);
     }
     const ek_matrix_tile t = {.m = c->m_group,
-                       .n = n,
-                       .k = c->depth,
-                       .a = c->weights + group * c->m_group * c->depth,
-                       .lda = c->depth > 0 ? c->depth : 1,
-                       .b = columns,
-                       .ldb = n,
-                       .c = result,
-                       .ldc = n,
-                       .is_int = c->is_int};
+                              .n = n,
+                              .k = c->depth,
+                              .a = c->weights + group * c->m_group * c->depth,
+                              .lda = c->depth > 0 ? c->depth : 1,
+                              .b = columns,
+                              .ldb = n,
+                              .c = result,
+                              .ldc = n,
+                              .is_int = c->is_int};
     ek_gemm_tile(c->call, &t);
     for (int64_t m = 0; m < c->m_group; m++) {
         const int64_t channel = group * c->m_group + m;

@@ -45,8 +45,8 @@ static void *open_openblas(void)
     return dso;
 }
 
-/* cblas_dgemm, or &no_blas: a build with threads of its own (openblas_get_parallel = 1) is not used, it
- * would run several teams at once. */
+/* cblas_dgemm, or &no_blas: a build with threads of its own (openblas_get_parallel = 1) is not
+ * used, it would run several teams at once. */
 static void *find_dgemm(void)
 {
     void *dso = open_openblas();

@@ -34,8 +34,8 @@ void ek_gemm_tile(const ek_call *call, const ek_matrix_tile *tile);
 /* Finds the BLAS (once a plugin); called by kernels before they start workers. */
 void ek_gemm_prepare(const ek_call *call);
 
-/* Runs task(self, t, worker) for every t in [0, n_tasks) on `workers` workers; worker numbers select
- * scratch. Tasks must be independent. */
+/* Runs task(self, t, worker) for every t in [0, n_tasks) on `workers` workers; worker numbers
+ * select scratch. Tasks must be independent. */
 typedef void (*ek_task_fn)(void *self, int64_t task, int64_t worker);
 int64_t ek_worker_count(const ek_call *call, int64_t n_tasks);
 void ek_workers(const ek_call *call, int64_t workers, int64_t n_tasks, ek_task_fn fn, void *self);

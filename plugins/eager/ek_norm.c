@@ -166,8 +166,8 @@ static void rms_norm_range(void *self, int64_t begin, int64_t end)
     }
 }
 
-/* Scale and shift must repeat evenly over a row; affine() then broadcasts by counting from the right.
- * Sizes 1 inside them are the importer's to expand. */
+/* Scale and shift must repeat evenly over a row; affine() then broadcasts by counting from the
+ * right. Sizes 1 inside them are the importer's to expand. */
 static stator_status check_affine(const ek_call *c, const rows *r, uint32_t k, stator_diag **err)
 {
     if (ek_has_in(c, k) && (c->in[k].numel == 0 || r->n % c->in[k].numel != 0)) {
@@ -361,8 +361,9 @@ static void lrn_range(void *self, int64_t begin, int64_t end)
                 sum += v * v;
             }
             const double v = load(&c->in[0], row * r->n + i);
-            store(&c->out[0], row * r->n + i,
-                  v / pow(ek_float(c, STATOR_lrn_bias) + alpha * sum, ek_float(c, STATOR_lrn_beta)));
+            store(
+                &c->out[0], row * r->n + i,
+                v / pow(ek_float(c, STATOR_lrn_bias) + alpha * sum, ek_float(c, STATOR_lrn_beta)));
         }
     }
 }

@@ -228,8 +228,8 @@ static int corners_of(const aligner *a, double y, double x, int64_t *at, double 
     if (!(y >= -1.0 && y <= (double)a->height && x >= -1.0 && x <= (double)a->width)) {
         return 0;
     }
-    const double cy = y < 0.0 ? 0.0 : y > (double)(a->height - 1) ? (double)(a->height - 1) : y;
-    const double cx = x < 0.0 ? 0.0 : x > (double)(a->width - 1) ? (double)(a->width - 1) : x;
+    const double cy = y<0.0 ? 0.0 : y>(double)(a->height - 1) ? (double)(a->height - 1) : y;
+    const double cx = x<0.0 ? 0.0 : x>(double)(a->width - 1) ? (double)(a->width - 1) : x;
     const int64_t y0 = (int64_t)cy;
     const int64_t x0 = (int64_t)cx;
     const int64_t y1 = y0 + 1 < a->height ? y0 + 1 : y0;

@@ -1,5 +1,6 @@
-/* Windows over the trailing axes of x[N, C, spatial]: reduce_window, max_pool (with indices), avg_pool,
- * lp_pool. Each output element is computed by one thread from its window, in row-major tap order. */
+/* Windows over the trailing axes of x[N, C, spatial]: reduce_window, max_pool (with indices),
+ * avg_pool, lp_pool. Each output element is computed by one thread from its window, in row-major
+ * tap order. */
 #include "eager.h"
 
 #include <math.h>
@@ -8,12 +9,12 @@
 
 typedef struct window {
     const ek_call *call;
-    uint32_t lead;    /* axes before the windowed ones */
+    uint32_t lead; /* axes before the windowed ones */
     uint32_t spatial;
     int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], size[MAX_SPATIAL];
     int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], low[MAX_SPATIAL], high[MAX_SPATIAL];
     int64_t in_count, out_count, taps;
-    int64_t p;          /* lp_pool */
+    int64_t p; /* lp_pool */
     uint8_t include_pad;
     uint8_t column_major;
 } window;

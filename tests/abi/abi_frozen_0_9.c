@@ -1,13 +1,14 @@
 /* Every field of ABI 0.9, its place and its type, and every enumerator's value. Made by
- * tests/tools/gen_abi_frozen.py when that ABI was published; never edited. Compiling it is the test. */
+ * tests/tools/gen_abi_frozen.py when that ABI was published; never edited. Compiling it is the
+ * test. */
 #include <stator/inspect.h>
 #include <stator/stator.h>
 
-#define FROZEN(type_, field_, offset_, ...)                                        \
-    _Static_assert(offsetof(type_, field_) == (offset_) &&                         \
-                       __builtin_types_compatible_p(                               \
-                           __typeof__(((type_ *)0)->field_), __VA_ARGS__),         \
-                   #type_ "." #field_ " moved or changed its type")
+#define FROZEN(type_, field_, offset_, ...)                                                        \
+    _Static_assert(                                                                                \
+        offsetof(type_, field_) == (offset_) &&                                                    \
+            __builtin_types_compatible_p(__typeof__(((type_ *)0)->field_), __VA_ARGS__),           \
+        #type_ "." #field_ " moved or changed its type")
 
 /* clang-format off */
 FROZEN(DLPackVersion, major, 0, uint32_t);

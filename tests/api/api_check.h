@@ -25,7 +25,8 @@
         }                                                                                          \
     } while (0)
 
-static inline stator_model *load_text(stator_ctx *ctx, const char *text) {
+static inline stator_model *load_text(stator_ctx *ctx, const char *text)
+{
     const stator_load_options options = {.struct_size = sizeof options, .flags = 1};
     stator_model *model = NULL;
     CHECK_OK(ctx, stator_model_load_bytes(ctx, text, strlen(text), "test.stir", &options, &model));
@@ -33,7 +34,8 @@ static inline stator_model *load_text(stator_ctx *ctx, const char *text) {
 }
 
 static inline stator_function *compile_for(stator_ctx *ctx, stator_model *model,
-                                           const char *backend) {
+                                           const char *backend)
+{
     const stator_compile_options options = {.struct_size = sizeof options, .backend = backend};
     stator_function *function = NULL;
     CHECK_OK(ctx, stator_compile(model, &options, &function));
@@ -42,7 +44,8 @@ static inline stator_function *compile_for(stator_ctx *ctx, stator_model *model,
 
 /* A f32 tensor of rank 2 with these contents, row by row. */
 static inline stator_tensor *tensor_2d(stator_ctx *ctx, int64_t rows, int64_t columns,
-                                       const float *values) {
+                                       const float *values)
+{
     const int64_t shape[2] = {rows, columns};
     stator_tensor *tensor = NULL;
     CHECK_OK(ctx, stator_tensor_create(ctx, STATOR_F32, 2, shape, &tensor));

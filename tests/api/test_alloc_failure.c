@@ -1,24 +1,23 @@
-/* The n-th allocation fails, for every n until none fails any more: loading, compiling and running each
- * end with RESOURCE_EXHAUSTED (or succeed), lose no memory, and work again afterwards. Over a text model
- * with control flow, and the digits model through the onnx frontend. */
+/* The n-th allocation fails, for every n until none fails any more: loading, compiling and running
+ * each end with RESOURCE_EXHAUSTED (or succeed), lose no memory, and work again afterwards. Over a
+ * text model with control flow, and the digits model through the onnx frontend. */
 #include "api_check.h"
 
-static const char loop_text[] =
-    "stir 1\n"
-    "sym N in [1, 64]\n"
-    "graph @main(%x: f32[N, 4], %w: f32[4, 4]) {\n"
-    "  %3 = matmul(%x, %w) : f32[N, 4]\n"
-    "  %4 = gelu(%3) : f32[N, 4]\n"
-    "  %5 = constant {value = i64[] {3}} : i64[]\n"
-    "  %6 = constant {value = bool[] {true}} : bool[]\n"
-    "  %7 = while(%5, %6, %4) {carried = 1} : f32[N, 4]\n"
-    "    region @body(%1: i64[], %2: f32[N, 4]) {\n"
-    "      %3 = constant {value = bool[] {true}} : bool[]\n"
-    "      %4 = tanh(%2) : f32[N, 4]\n"
-    "      return %3, %4\n"
-    "    }\n"
-    "  return y: %7\n"
-    "}\n";
+static const char loop_text[] = "stir 1\n"
+                                "sym N in [1, 64]\n"
+                                "graph @main(%x: f32[N, 4], %w: f32[4, 4]) {\n"
+                                "  %3 = matmul(%x, %w) : f32[N, 4]\n"
+                                "  %4 = gelu(%3) : f32[N, 4]\n"
+                                "  %5 = constant {value = i64[] {3}} : i64[]\n"
+                                "  %6 = constant {value = bool[] {true}} : bool[]\n"
+                                "  %7 = while(%5, %6, %4) {carried = 1} : f32[N, 4]\n"
+                                "    region @body(%1: i64[], %2: f32[N, 4]) {\n"
+                                "      %3 = constant {value = bool[] {true}} : bool[]\n"
+                                "      %4 = tanh(%2) : f32[N, 4]\n"
+                                "      return %3, %4\n"
+                                "    }\n"
+                                "  return y: %7\n"
+                                "}\n";
 
 typedef struct attempt {
     const char *path; /* NULL: loop_text */
@@ -26,8 +25,10 @@ typedef struct attempt {
     uint64_t requests;
 } attempt;
 
-/* Loads, compiles and runs once in a fresh context whose n-th request fails; 1 when all went well. */
-static int try_with(attempt *a, uint64_t n) {
+/* Loads, compiles and runs once in a fresh context whose n-th request fails; 1 when all went well.
+ */
+static int try_with(attempt *a, uint64_t n)
+{
     stator_ctx *ctx = NULL;
     const stator_ctx_options options = {.struct_size = sizeof options, .threads = 1};
     CHECK(stator_ctx_create(&options, &ctx) == STATOR_OK);
@@ -38,10 +39,10 @@ static int try_with(attempt *a, uint64_t n) {
     stator_function *function = NULL;
     stator_tensor *in[2] = {NULL, NULL};
     stator_tensor *out[1] = {NULL};
-    stator_status status =
-        a->path != NULL ? stator_model_load(ctx, a->path, NULL, &model)
-                        : stator_model_load_bytes(ctx, loop_text, sizeof loop_text - 1, "loop.stir",
-                                                  &load, &model);
+    stator_status status = a->path != NULL
+                               ? stator_model_load(ctx, a->path, NULL, &model)
+                               : stator_model_load_bytes(ctx, loop_text, sizeof loop_text - 1,
+                                                         "loop.stir", &load, &model);
     const stator_compile_options compile = {.struct_size = sizeof compile, .backend = a->backend};
     if (status == STATOR_OK) {
         status = stator_compile(model, &compile, &function);
@@ -77,7 +78,8 @@ static int try_with(attempt *a, uint64_t n) {
     return status == STATOR_OK;
 }
 
-static void fail_each(const char *path, const char *backend) {
+static void fail_each(const char *path, const char *backend)
+{
     attempt a = {.path = path, .backend = backend};
     CHECK(try_with(&a, 0));
     const uint64_t total = a.requests;
@@ -92,7 +94,8 @@ static void fail_each(const char *path, const char *backend) {
     CHECK(try_with(&a, 0));
 }
 
-int main(void) {
+int main(void)
+{
     fail_each(NULL, "eager");
     fail_each(NULL, "aot_eager");
     fail_each(ST_TEST_SOURCE "/examples/digits/digits.onnx", "eager");

@@ -1,5 +1,5 @@
-/* Calling compiled functions: symbolic sizes, wrong inputs, outputs in place, bound calls, DLPack in and
- * out, write-backs, and that nothing stays allocated. */
+/* Calling compiled functions: symbolic sizes, wrong inputs, outputs in place, bound calls, DLPack
+ * in and out, write-backs, and that nothing stays allocated. */
 #include "api_check.h"
 
 static const char add_text[] = "stir 1\n"
@@ -9,7 +9,8 @@ static const char add_text[] = "stir 1\n"
                                "  return z: %3\n"
                                "}\n";
 
-static stator_tensor *row_tensor(stator_ctx *ctx) {
+static stator_tensor *row_tensor(stator_ctx *ctx)
+{
     const int64_t shape[1] = {3};
     const float values[3] = {10, 20, 30};
     stator_tensor *tensor = NULL;
@@ -18,7 +19,8 @@ static stator_tensor *row_tensor(stator_ctx *ctx) {
     return tensor;
 }
 
-static void check_sum(const stator_tensor *z, int64_t rows) {
+static void check_sum(const stator_tensor *z, int64_t rows)
+{
     const DLTensor *view = stator_tensor_view(z);
     CHECK(view->ndim == 2 && view->shape[0] == rows && view->shape[1] == 3);
     const float *data = stator_tensor_data(z);
@@ -27,7 +29,8 @@ static void check_sum(const stator_tensor *z, int64_t rows) {
     }
 }
 
-static void test_sizes(stator_ctx *ctx, const char *backend) {
+static void test_sizes(stator_ctx *ctx, const char *backend)
+{
     float values[12];
     for (int i = 0; i < 12; i++) {
         values[i] = (float)i;
@@ -51,7 +54,8 @@ static void test_sizes(stator_ctx *ctx, const char *backend) {
     stator_function_destroy(function);
 }
 
-static void test_wrong_inputs(stator_ctx *ctx) {
+static void test_wrong_inputs(stator_ctx *ctx)
+{
     const float values[8] = {0};
     stator_model *model = load_text(ctx, add_text);
     stator_function *function = compile_for(ctx, model, "eager");
@@ -76,7 +80,8 @@ static void test_wrong_inputs(stator_ctx *ctx) {
     stator_model_destroy(model);
 }
 
-static void test_bound_call(stator_ctx *ctx) {
+static void test_bound_call(stator_ctx *ctx)
+{
     const float values[6] = {0, 1, 2, 3, 4, 5};
     stator_model *model = load_text(ctx, add_text);
     stator_function *function = compile_for(ctx, model, "eager");
@@ -101,13 +106,15 @@ static void test_bound_call(stator_ctx *ctx) {
 
 static int deleted;
 
-static void count_delete(DLManagedTensorVersioned *managed) {
+static void count_delete(DLManagedTensorVersioned *managed)
+{
     (void)managed;
     deleted++;
 }
 
 /* A transposed view goes in without the caller copying, a result comes out without a copy. */
-static void test_dlpack(stator_ctx *ctx) {
+static void test_dlpack(stator_ctx *ctx)
+{
     static float values[6] = {0, 3, 1, 4, 2, 5}; /* column-major 2x3 of 0..5 */
     int64_t shape[2] = {2, 3};
     int64_t strides[2] = {1, 2};
@@ -141,7 +148,8 @@ static void test_dlpack(stator_ctx *ctx) {
     stator_model_destroy(model);
 }
 
-static void test_write_back(stator_ctx *ctx, const char *backend) {
+static void test_write_back(stator_ctx *ctx, const char *backend)
+{
     const char text[] = "stir 1\n"
                         "graph @main(%x: f32[2, 2], %y: f32[2, 2]) {\n"
                         "  %3 = add(%x, %y) : f32[2, 2]\n"
@@ -165,7 +173,8 @@ static void test_write_back(stator_ctx *ctx, const char *backend) {
     stator_model_destroy(model);
 }
 
-int main(void) {
+int main(void)
+{
     stator_ctx *ctx = NULL;
     CHECK(stator_ctx_create(NULL, &ctx) == STATOR_OK);
     test_sizes(ctx, "eager");

@@ -1,6 +1,6 @@
-/* Threads: eight callers of one function with different sizes, while others load, compile and run models
- * of their own in the same context. Each result is compared with what one thread computed on the same
- * backend. */
+/* Threads: eight callers of one function with different sizes, while others load, compile and run
+ * models of their own in the same context. Each result is compared with what one thread computed on
+ * the same backend. */
 #include "api_check.h"
 
 #include <pthread.h>
@@ -26,13 +26,15 @@ typedef struct job {
     int failures;
 } job;
 
-static void fill(float *values, int64_t n) {
+static void fill(float *values, int64_t n)
+{
     for (int64_t i = 0; i < n; i++) {
         values[i] = (float)((i * 7) % 11) * 0.25f - 1.0f;
     }
 }
 
-static stator_tensor *call_once(stator_ctx *ctx, stator_function *function, int64_t rows) {
+static stator_tensor *call_once(stator_ctx *ctx, stator_function *function, int64_t rows)
+{
     float values[64 * 4];
     fill(values, 64 * 4);
     stator_tensor *in[2] = {tensor_2d(ctx, rows, 4, values), tensor_2d(ctx, 4, 4, values)};
@@ -43,13 +45,15 @@ static stator_tensor *call_once(stator_ctx *ctx, stator_function *function, int6
     return out[0];
 }
 
-static void compare(job *j, stator_tensor *y) {
+static void compare(job *j, stator_tensor *y)
+{
     const size_t bytes = (size_t)j->rows * 4 * sizeof(float);
     j->failures += memcmp(stator_tensor_data(y), j->expected, bytes) != 0;
     stator_tensor_release(y);
 }
 
-static void *call_shared(void *self) {
+static void *call_shared(void *self)
+{
     job *j = self;
     for (int round = 0; round < ROUNDS; round++) {
         compare(j, call_once(j->ctx, j->shared, j->rows));
@@ -57,7 +61,8 @@ static void *call_shared(void *self) {
     return NULL;
 }
 
-static void *compile_own(void *self) {
+static void *compile_own(void *self)
+{
     job *j = self;
     for (int round = 0; round < ROUNDS / 8; round++) {
         stator_model *model = load_text(j->ctx, shared_text);
@@ -69,7 +74,8 @@ static void *compile_own(void *self) {
     return NULL;
 }
 
-static void expect(job *j) {
+static void expect(job *j)
+{
     stator_model *model = load_text(j->ctx, shared_text);
     stator_function *function = compile_for(j->ctx, model, j->backend);
     stator_tensor *y = call_once(j->ctx, function, j->rows);
@@ -79,7 +85,8 @@ static void expect(job *j) {
     stator_model_destroy(model);
 }
 
-int main(void) {
+int main(void)
+{
     stator_ctx *ctx = NULL;
     const stator_ctx_options options = {.struct_size = sizeof options, .threads = 1};
     CHECK(stator_ctx_create(&options, &ctx) == STATOR_OK);
@@ -93,8 +100,8 @@ int main(void) {
         expect(&jobs[i]);
     }
     for (int i = 0; i < CALLERS + 4; i++) {
-        CHECK(pthread_create(&threads[i], NULL, i < CALLERS ? call_shared : compile_own, &jobs[i]) ==
-              0);
+        CHECK(pthread_create(&threads[i], NULL, i < CALLERS ? call_shared : compile_own,
+                             &jobs[i]) == 0);
     }
     for (int i = 0; i < CALLERS + 4; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);

@@ -6,8 +6,9 @@
 
 /* A context that finds the plugins of this build and nothing else. */
 stator_ctx *run_context(void);
-/* A graph whose outputs come in pairs, got and wanted: runs it on `backend` and compares dtype, shape
- * and every element (|a-b| <= atol + rtol*|b|, NaN equals NaN). The tolerance is read from a line
+/* A graph whose outputs come in pairs, got and wanted: runs it on `backend` and compares dtype,
+ * shape and every element (|a-b| <= atol + rtol*|b|, NaN equals NaN). The tolerance is read from a
+ * line
  * "// rtol R atol A", else it is 0; both grow by `slack` places of the float dtype (a decomposition
  * rounds after each op); where all are 0 the sign of zero counts. Inputs of the graph come from a
  * second graph after a line "// inputs" whose outputs are each input before the call and after it,

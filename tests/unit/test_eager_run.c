@@ -499,14 +499,13 @@ static int try_everything(counted *c)
 /* Sizes beside a size of 0 are not bounded by memory: no kernel multiplies or counts up to them. */
 Test(eager_run, huge_sizes_beside_zero)
 {
-    static const char text[] =
-        "stir 1\ngraph @main() {\n"
-        "  %0 = constant {value = f32[1, 1, 1099511627776, 0] {}}\n"
-        "  %1 = sdpa(%0, %0, %0, _)\n"
-        "  %2 = constant {value = f32[1099511627776, 0] {}}\n"
-        "  %3, %4 = sort(%2) {axis = 1, descending = 0}\n"
-        "  %5 = trilu(%2) {k = [0], upper = 0}\n"
-        "  return %1, %0, %3, %2, %5, %2\n}\n";
+    static const char text[] = "stir 1\ngraph @main() {\n"
+                               "  %0 = constant {value = f32[1, 1, 1099511627776, 0] {}}\n"
+                               "  %1 = sdpa(%0, %0, %0, _)\n"
+                               "  %2 = constant {value = f32[1099511627776, 0] {}}\n"
+                               "  %3, %4 = sort(%2) {axis = 1, descending = 0}\n"
+                               "  %5 = trilu(%2) {k = [0], upper = 0}\n"
+                               "  return %1, %0, %3, %2, %5, %2\n}\n";
     stator_ctx *ctx = run_context();
     cr_expect_eq(run_pairs(ctx, "eager", 0.0, text, sizeof text - 1u, "huge"), 0);
     stator_ctx_destroy(ctx);

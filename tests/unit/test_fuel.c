@@ -1,5 +1,5 @@
-/* Fuel: a limit is a prefix of what an unlimited compile applies, every prefix gives the same answer, and
- * a question names its pass, its node and its value. */
+/* Fuel: a limit is a prefix of what an unlimited compile applies, every prefix gives the same
+ * answer, and a question names its pass, its node and its value. */
 #include "tests/unit/support_run.h"
 
 #include <criterion/criterion.h>
@@ -7,21 +7,20 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char model_text[] =
-    "stir 1\n"
-    "graph @main(%x: f32[2, 3], param %w: f32[3] = {1, 2, 3}) {\n"
-    "  %n = neg(%x) @\"Neg_0\":Neg\n"
-    "  %m = neg(%n) @\"Neg_1\":Neg\n"
-    "  %one = constant {value = f32[] {1}}\n"
-    "  %two = add(%one, %one) @\"Add_2\":Add\n"
-    "  %p = mul(%m, %one) @\"Mul_3\":Mul\n"
-    "  %q = mul(%p, %w) @\"Mul_4\":Mul\n"
-    "  %r = mul(%p, %w) @\"Mul_5\":Mul\n"
-    "  %s = silu(%q) @\"Silu_6\":Silu\n"
-    "  %t = add(%s, %r) @\"Add_7\":Add\n"
-    "  %u = max(%t, %two) @\"Max_8\":Max\n"
-    "  return y: %u\n"
-    "}\n";
+static const char model_text[] = "stir 1\n"
+                                 "graph @main(%x: f32[2, 3], param %w: f32[3] = {1, 2, 3}) {\n"
+                                 "  %n = neg(%x) @\"Neg_0\":Neg\n"
+                                 "  %m = neg(%n) @\"Neg_1\":Neg\n"
+                                 "  %one = constant {value = f32[] {1}}\n"
+                                 "  %two = add(%one, %one) @\"Add_2\":Add\n"
+                                 "  %p = mul(%m, %one) @\"Mul_3\":Mul\n"
+                                 "  %q = mul(%p, %w) @\"Mul_4\":Mul\n"
+                                 "  %r = mul(%p, %w) @\"Mul_5\":Mul\n"
+                                 "  %s = silu(%q) @\"Silu_6\":Silu\n"
+                                 "  %t = add(%s, %r) @\"Add_7\":Add\n"
+                                 "  %u = max(%t, %two) @\"Max_8\":Max\n"
+                                 "  return y: %u\n"
+                                 "}\n";
 
 typedef struct fixture {
     stator_ctx *ctx;
@@ -29,7 +28,8 @@ typedef struct fixture {
     stator_tensor *x;
 } fixture;
 
-static void set_up(fixture *f, const char *text, int32_t threads) {
+static void set_up(fixture *f, const char *text, int32_t threads)
+{
     static const char *const dirs[] = {ST_TEST_BUILD "/lib/stator/plugins-1"};
     const stator_ctx_options options = {.struct_size = sizeof options,
                                         .flags = STATOR_CTX_NO_ENV,
@@ -45,14 +45,16 @@ static void set_up(fixture *f, const char *text, int32_t threads) {
     cr_assert_not_null(f->x);
 }
 
-static void tear_down(fixture *f) {
+static void tear_down(fixture *f)
+{
     stator_tensor_release(f->x);
     stator_model_destroy(f->model);
     stator_ctx_destroy(f->ctx);
 }
 
 static stator_function *compile(const fixture *f, const char *backend, uint32_t flags,
-                                uint32_t scope, uint64_t n) {
+                                uint32_t scope, uint64_t n)
+{
     char text[16];
     (void)snprintf(text, sizeof text, "%u", scope);
     const stator_compile_options options = {.struct_size = sizeof options,
@@ -67,7 +69,8 @@ static stator_function *compile(const fixture *f, const char *backend, uint32_t 
     return function;
 }
 
-static void call(const fixture *f, stator_function *function, float out[6]) {
+static void call(const fixture *f, stator_function *function, float out[6])
+{
     stator_tensor *y = NULL;
     cr_assert_eq(stator_call_tensors(function, 1, &f->x, 1, &y), STATOR_OK, "%s",
                  stator_ctx_error_text(f->ctx));
@@ -75,13 +78,15 @@ static void call(const fixture *f, stator_function *function, float out[6]) {
     stator_tensor_release(y);
 }
 
-static stator_x_fuel_row row_at(stator_function *function, uint32_t i) {
+static stator_x_fuel_row row_at(stator_function *function, uint32_t i)
+{
     stator_x_fuel_row row = {.struct_size = sizeof row};
     cr_assert_eq(stator_x_fuel_at(function, i, &row), STATOR_OK);
     return row;
 }
 
-static void check_same_row(const stator_x_fuel_row *a, const stator_x_fuel_row *b) {
+static void check_same_row(const stator_x_fuel_row *a, const stator_x_fuel_row *b)
+{
     cr_assert(a->scope == b->scope && a->n == b->n && a->kind == b->kind && a->node == b->node &&
               a->witness == b->witness);
     cr_assert_str_eq(a->rule, b->rule);
@@ -90,7 +95,8 @@ static void check_same_row(const stator_x_fuel_row *a, const stator_x_fuel_row *
     cr_assert_str_eq(a->node_name, b->node_name);
 }
 
-Test(fuel, every_limit_is_a_prefix_with_the_same_answer) {
+Test(fuel, every_limit_is_a_prefix_with_the_same_answer)
+{
     fixture f;
     set_up(&f, model_text, 1);
     stator_function *whole = compile(&f, "aot_eager", 0, 0, 0);
@@ -120,7 +126,8 @@ Test(fuel, every_limit_is_a_prefix_with_the_same_answer) {
     tear_down(&f);
 }
 
-Test(fuel, serials_do_not_depend_on_threads) {
+Test(fuel, serials_do_not_depend_on_threads)
+{
     fixture f[2];
     stator_function *functions[2];
     for (int i = 0; i < 2; i++) {
@@ -143,7 +150,8 @@ Test(fuel, serials_do_not_depend_on_threads) {
 }
 
 /* The row of a rule; fails when there is none. */
-static stator_x_fuel_row find_rule(stator_function *function, uint32_t kind, const char *rule) {
+static stator_x_fuel_row find_rule(stator_function *function, uint32_t kind, const char *rule)
+{
     for (uint32_t i = 0; i < stator_x_fuel_count(function); i++) {
         const stator_x_fuel_row row = row_at(function, i);
         if (row.kind == kind && strcmp(row.rule, rule) == 0) {
@@ -154,7 +162,8 @@ static stator_x_fuel_row find_rule(stator_function *function, uint32_t kind, con
     return (stator_x_fuel_row){0};
 }
 
-Test(fuel, a_question_names_its_pass_node_and_value) {
+Test(fuel, a_question_names_its_pass_node_and_value)
+{
     fixture f;
     float out[6];
     set_up(&f, model_text, 1);
@@ -179,13 +188,15 @@ typedef struct heard {
     char last[64];
 } heard;
 
-static void hear(void *self, const stator_x_fuel_row *row) {
+static void hear(void *self, const stator_x_fuel_row *row)
+{
     heard *h = self;
     h->count++;
     (void)snprintf(h->last, sizeof h->last, "%s", row->rule);
 }
 
-Test(fuel, a_watcher_hears_what_is_recorded) {
+Test(fuel, a_watcher_hears_what_is_recorded)
+{
     fixture f;
     float out[6];
     heard h = {0};
@@ -200,7 +211,8 @@ Test(fuel, a_watcher_hears_what_is_recorded) {
     tear_down(&f);
 }
 
-Test(fuel, nothing_applied_still_runs_in_place_writes) {
+Test(fuel, nothing_applied_still_runs_in_place_writes)
+{
     fixture f;
     set_up(&f,
            "stir 1\n"
@@ -231,7 +243,8 @@ typedef struct nest {
 } nest;
 
 static stator_status nest_create(void *self, const stator_options *options, uint32_t device,
-                                 void **inst, stator_diag **err) {
+                                 void **inst, stator_diag **err)
+{
     nest *n = self;
     (void)options;
     (void)device;
@@ -239,14 +252,16 @@ static stator_status nest_create(void *self, const stator_options *options, uint
     return n->host->nested->open(n->host->ctx, "outer", n->inner, NULL, &n->open, err);
 }
 
-static void nest_destroy(void *self, void *inst) {
+static void nest_destroy(void *self, void *inst)
+{
     nest *n = inst;
     (void)self;
     n->host->nested->close(n->open);
 }
 
 static stator_status nest_compile(void *inst, const stator_graph *graph, stator_fuel_scope *fuel,
-                                  void **exe, stator_diag **err) {
+                                  void **exe, stator_diag **err)
+{
     nest *n = inst;
     if (strcmp(n->inner, "eager") == 0 && fuel != NULL) {
         (void)n->host->fuel->may_apply(fuel, STATOR_FUEL_KERNEL, "inner_rule", 1);
@@ -254,26 +269,27 @@ static stator_status nest_compile(void *inst, const stator_graph *graph, stator_
     return n->host->nested->compile(n->open, graph, exe, err);
 }
 
-static stator_status nest_info(void *inst, void *exe, stator_exe_info *out) {
+static stator_status nest_info(void *inst, void *exe, stator_exe_info *out)
+{
     nest *n = inst;
     return n->host->nested->exe_info(n->open, exe, out);
 }
 
-static stator_status nest_run(void *inst, void *exe, const stator_call *c, stator_diag **err) {
+static stator_status nest_run(void *inst, void *exe, const stator_call *c, stator_diag **err)
+{
     nest *n = inst;
     return n->host->nested->run(n->open, exe, c, err);
 }
 
-static void nest_exe_destroy(void *inst, void *exe) {
+static void nest_exe_destroy(void *inst, void *exe)
+{
     nest *n = inst;
     n->host->nested->exe_destroy(n->open, exe);
 }
 
 #define NEST_BACKEND(name_)                                                                        \
-    {.item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND),                               \
-              .name = name_,                                                                       \
-              .doc = "passes graphs on",                                                           \
-              .option_stride = sizeof(stator_option_desc)},                                        \
+    {.item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = name_,                \
+              .doc = "passes graphs on", .option_stride = sizeof(stator_option_desc)},             \
      .create = nest_create,                                                                        \
      .destroy = nest_destroy,                                                                      \
      .compile = nest_compile,                                                                      \
@@ -281,7 +297,8 @@ static void nest_exe_destroy(void *inst, void *exe) {
      .exe_run = nest_run,                                                                          \
      .exe_destroy = nest_exe_destroy}
 
-Test(fuel, a_nested_compile_asks_below_the_outer_scope) {
+Test(fuel, a_nested_compile_asks_below_the_outer_scope)
+{
     static const stator_backend outer = NEST_BACKEND("outer");
     static const stator_backend inner = NEST_BACKEND("inner");
     fixture f;

@@ -158,8 +158,8 @@ Test(builder, inputs_constants_outputs)
     cr_assert_eq(st_build_constant(w.b, w.f32x4, data, sizeof data, &again, &w.err), STATOR_OK);
     cr_assert_eq(st_graph_value_blob(w.b->graph, y), st_graph_value_blob(w.b->graph, again),
                  "equal small constants share their bytes");
-    failed_with(&w, st_build_constant(w.b, w.f32x4, data, 12, &again, &w.err), STATOR_INVALID_ARGUMENT,
-                "12 bytes");
+    failed_with(&w, st_build_constant(w.b, w.f32x4, data, 12, &again, &w.err),
+                STATOR_INVALID_ARGUMENT, "12 bytes");
     failed_with(&w, st_build_input(w.b, "late", w.f32x4, &again, &w.err),
                 STATOR_FAILED_PRECONDITION, "first");
     failed_with(&w, st_build_output(w.b, "o", 99, &w.err), STATOR_INVALID_ARGUMENT, "value 99");

@@ -168,8 +168,8 @@ Test(onnx_run, axes_from_an_input_specialise)
     end(&w);
 }
 
-/* The contents decide the import; their number is symbolic, so the guard must look at it too: one shape
- * begins like another, and one has no elements at all. */
+/* The contents decide the import; their number is symbolic, so the guard must look at it too: one
+ * shape begins like another, and one has no elements at all. */
 Test(onnx_run, shapes_of_changing_rank_specialise)
 {
     const int64_t dims[1] = {1};

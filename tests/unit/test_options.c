@@ -22,10 +22,10 @@ static void end(void)
 TestSuite(options, .init = begin, .fini = end);
 
 #define ROW(key_, type_, ...)                                                                      \
-    {                                                                                              \
-        .struct_size = sizeof(stator_option_desc), .type = STATOR_OPTION_##type_, .key = (key_),   \
-        __VA_ARGS__                                                                                \
-    }
+    {.struct_size = sizeof(stator_option_desc),                                                    \
+     .type = STATOR_OPTION_##type_,                                                                \
+     .key = (key_),                                                                                \
+     __VA_ARGS__}
 
 static const stator_option_desc schema[] = {
     ROW("fast", BOOL, .default_text = "no", .flags = STATOR_OPTION_AFFECTS_CODE),

@@ -9,13 +9,14 @@ static const char *const backends[] = {"eager", "aot_eager"};
 
 Test(write_back, input_behind_a_parameter)
 {
-    static const char text[] = "stir 1\n"
-                               "graph @m(param %w: f32[2] = {5.0, -6.0}, %a: f32[2], %b: f32[2]) {\n"
-                               "  %1 = add(%b, %w)\n"
-                               "  %2 = assign(%b, %1)\n"
-                               "  %3 = neg(%a)\n"
-                               "  return %3\n"
-                               "}\n";
+    static const char text[] =
+        "stir 1\n"
+        "graph @m(param %w: f32[2] = {5.0, -6.0}, %a: f32[2], %b: f32[2]) {\n"
+        "  %1 = add(%b, %w)\n"
+        "  %2 = assign(%b, %1)\n"
+        "  %3 = neg(%a)\n"
+        "  return %3\n"
+        "}\n";
     static const float a[] = {1, 2}, b[] = {10, 20}, sum[] = {15, 14}, neg[] = {-1, -2};
     static const int64_t shape[] = {2};
     stator_ctx *ctx = run_context();

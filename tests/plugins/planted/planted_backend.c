@@ -1,8 +1,9 @@
-/* A backend that computes every node with eager's kernels, one at a time, and spoils the results of some:
- * the row PLANT_NAME of planted_backends.def. For tests/tools/check_bisect.sh; the passes are
+/* A backend that computes every node with eager's kernels, one at a time, and spoils the results of
+ * some: the row PLANT_NAME of planted_backends.def. For tests/tools/check_bisect.sh; the passes are
  * planted_pass.c.
  *
- * In: graphs after the default pipeline; control flow, effects and run-time sizes are left to eager. */
+ * In: graphs after the default pipeline; control flow, effects and run-time sizes are left to
+ * eager. */
 #define _GNU_SOURCE
 #include "core/base/convert.h"
 
@@ -77,32 +78,37 @@ typedef struct call_state {
     value *values;
 } call_state;
 
-static void *zalloc(const stator_host *host, uint64_t size) {
+static void *zalloc(const stator_host *host, uint64_t size)
+{
     void *p = host->mem->alloc(host->ctx, size + 1, 64);
     return p != NULL ? memset(p, 0, (size_t)size + 1) : NULL;
 }
 
 static stator_status fail(const stator_host *host, stator_diag **err, stator_status code,
-                          const char *text) {
+                          const char *text)
+{
     if (err != NULL && *err == NULL) {
         *err = host->diag->create(code, text, strlen(text));
     }
     return code;
 }
 
-static stator_status no_memory(const stator_host *host, stator_diag **err) {
+static stator_status no_memory(const stator_host *host, stator_diag **err)
+{
     return fail(host, err, STATOR_RESOURCE_EXHAUSTED, PLANT_NAME ": out of memory");
 }
 
 /* ---- instances ---- */
 
-static stator_status init(const stator_host *host, void **out_self, stator_diag **err) {
+static stator_status init(const stator_host *host, void **out_self, stator_diag **err)
+{
     (void)err;
     *out_self = (void *)(uintptr_t)host;
     return STATOR_OK;
 }
 
-static void destroy(void *self, void *inst_) {
+static void destroy(void *self, void *inst_)
+{
     instance *inst = inst_;
     const stator_host *host = self;
     if (inst != NULL) {
@@ -112,7 +118,8 @@ static void destroy(void *self, void *inst_) {
 }
 
 static stator_status create(void *self, const stator_options *options, uint32_t device,
-                            void **out_inst, stator_diag **err) {
+                            void **out_inst, stator_diag **err)
+{
     const stator_host *host = self;
     (void)options;
     (void)device;
@@ -137,19 +144,21 @@ static stator_status create(void *self, const stator_options *options, uint32_t 
 
 /* ---- which nodes ---- */
 
-static int is_op(const stator_graph_view *v, const stator_node_row *row, const char *name) {
+static int is_op(const stator_graph_view *v, const stator_node_row *row, const char *name)
+{
     return strcmp(stator_op_at(v, row->op)->name, name) == 0;
 }
 
 /* The node that makes operand 0, when it is of that op; else 0. */
-static stator_ref producer(const stator_graph_view *v, const stator_node_row *row,
-                           const char *name) {
+static stator_ref producer(const stator_graph_view *v, const stator_node_row *row, const char *name)
+{
     const stator_ref operand = stator_operand(v, row, 0);
     const stator_ref node = operand != 0 ? stator_value_at(v, operand)->node : 0;
     return node != 0 && is_op(v, stator_node_at(v, node), name) ? node : 0;
 }
 
-static int is_planted(const instance *inst, const stator_graph_view *v, const stator_node_row *row) {
+static int is_planted(const instance *inst, const stator_graph_view *v, const stator_node_row *row)
+{
     const plant *p = inst->plant;
     if (p->how == PLANT_NOTHING || !is_op(v, row, p->op)) {
         return 0;
@@ -168,7 +177,8 @@ static int is_planted(const instance *inst, const stator_graph_view *v, const st
 }
 
 static stator_status capability(void *inst_, const stator_graph *graph,
-                                const stator_capability_sink *sink, stator_diag **err) {
+                                const stator_capability_sink *sink, stator_diag **err)
+{
     const instance *inst = inst_;
     const stator_graph_view *v = inst->host->ir->view(graph);
     (void)err;
@@ -190,7 +200,8 @@ static stator_status capability(void *inst_, const stator_graph *graph,
 
 /* ---- compiling ---- */
 
-static void exe_destroy(void *inst_, void *exe) {
+static void exe_destroy(void *inst_, void *exe)
+{
     const instance *inst = inst_;
     const stator_host *host = inst->host;
     program *p = exe;
@@ -207,7 +218,8 @@ static void exe_destroy(void *inst_, void *exe) {
 }
 
 /* Distinct operands in order, then the results: the ports of what compile_node makes. */
-static void list_ports(const stator_graph_view *v, const stator_node_row *row, step *s) {
+static void list_ports(const stator_graph_view *v, const stator_node_row *row, step *s)
+{
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref operand = stator_operand(v, row, k);
         uint32_t i = 0;
@@ -224,7 +236,8 @@ static void list_ports(const stator_graph_view *v, const stator_node_row *row, s
 }
 
 static uint32_t way_of(const instance *inst, const stator_graph *graph, stator_ref node,
-                       stator_fuel_scope *fuel) {
+                       stator_fuel_scope *fuel)
+{
     const stator_graph_view *v = inst->host->ir->view(graph);
     const stator_node_row *row = stator_node_at(v, node);
     if (!is_planted(inst, v, row)) {
@@ -243,7 +256,8 @@ static uint32_t way_of(const instance *inst, const stator_graph *graph, stator_r
 }
 
 static stator_status make_step(const instance *inst, program *p, const stator_graph *graph,
-                               stator_ref node, stator_fuel_scope *fuel, stator_diag **err) {
+                               stator_ref node, stator_fuel_scope *fuel, stator_diag **err)
+{
     const stator_host *host = inst->host;
     const stator_graph_view *v = host->ir->view(graph);
     const stator_node_row *row = stator_node_at(v, node);
@@ -266,7 +280,8 @@ static stator_status make_step(const instance *inst, program *p, const stator_gr
 }
 
 static stator_status compile(void *inst_, const stator_graph *graph, stator_fuel_scope *fuel,
-                             void **out_exe, stator_diag **err) {
+                             void **out_exe, stator_diag **err)
+{
     const instance *inst = inst_;
     const stator_host *host = inst->host;
     const stator_graph_view *v = host->ir->view(graph);
@@ -302,7 +317,8 @@ static stator_status compile(void *inst_, const stator_graph *graph, stator_fuel
     return STATOR_OK;
 }
 
-static stator_status exe_info(void *inst, void *exe, stator_exe_info *out) {
+static stator_status exe_info(void *inst, void *exe, stator_exe_info *out)
+{
     (void)inst;
     (void)exe;
     out->flags = 0;
@@ -312,7 +328,8 @@ static stator_status exe_info(void *inst, void *exe, stator_exe_info *out) {
 
 /* ---- running ---- */
 
-static uint64_t count_of(const DLTensor *t) {
+static uint64_t count_of(const DLTensor *t)
+{
     uint64_t n = 1;
     for (int32_t i = 0; i < t->ndim; i++) {
         n *= (uint64_t)t->shape[i];
@@ -320,7 +337,8 @@ static uint64_t count_of(const DLTensor *t) {
     return n;
 }
 
-static DLDataType dl_dtype(stator_dtype dtype) {
+static DLDataType dl_dtype(stator_dtype dtype)
+{
     switch (dtype) {
     case STATOR_F64:
         return (DLDataType){kDLFloat, 64, 1};
@@ -336,7 +354,8 @@ static DLDataType dl_dtype(stator_dtype dtype) {
 }
 
 static stator_status alloc_result(const stator_call *call, uint32_t k, uint32_t rank,
-                                  const int64_t *shape, stator_diag **err) {
+                                  const int64_t *shape, stator_diag **err)
+{
     call_state *state = call->host;
     const stator_ref ref = state->step->refs[state->step->n_in + k];
     value *v = &state->values[ref];
@@ -353,7 +372,8 @@ static stator_status alloc_result(const stator_call *call, uint32_t k, uint32_t 
     return v->owned != NULL ? STATOR_OK : no_memory(state->host, err);
 }
 
-static void change_elements(const step *s, stator_dtype dtype, DLTensor *t) {
+static void change_elements(const step *s, stator_dtype dtype, DLTensor *t)
+{
     const int64_t n = (int64_t)count_of(t);
     for (int64_t i = 0; i < n; i++) {
         const double x = st_load_f64(dtype, t->data, i);
@@ -367,7 +387,8 @@ static void change_elements(const step *s, stator_dtype dtype, DLTensor *t) {
     }
 }
 
-static stator_status spoil(const call_state *state, stator_diag **err) {
+static stator_status spoil(const call_state *state, stator_diag **err)
+{
     const step *s = state->step;
     const stator_ref ref = s->refs[s->n_in];
     switch (s->how) {
@@ -389,7 +410,8 @@ static stator_status spoil(const call_state *state, stator_diag **err) {
 }
 
 static stator_status run_step(const instance *inst, call_state *state, const stator_call *call,
-                              void *workspace, stator_diag **err) {
+                              void *workspace, stator_diag **err)
+{
     const step *s = state->step;
     DLTensor *ports = zalloc(inst->host, (uint64_t)(s->n_in + s->n_out) * sizeof *ports);
     if (ports == NULL) {
@@ -416,7 +438,8 @@ static stator_status run_step(const instance *inst, call_state *state, const sta
 }
 
 static stator_status give_outputs(const call_state *state, const stator_call *call,
-                                  stator_diag **err) {
+                                  stator_diag **err)
+{
     for (uint32_t k = 0; k < state->p->n_outputs; k++) {
         const DLTensor *t = &state->values[state->p->outputs[k]].tensor;
         DLTensor *to = &call->out[k];
@@ -429,13 +452,15 @@ static stator_status give_outputs(const call_state *state, const stator_call *ca
         }
         const uint64_t size = count_of(t) * t->dtype.bits / 8u;
         if (size != 0) {
-            memcpy((char *)to->data + to->byte_offset, (const char *)t->data + t->byte_offset, size);
+            memcpy((char *)to->data + to->byte_offset, (const char *)t->data + t->byte_offset,
+                   size);
         }
     }
     return STATOR_OK;
 }
 
-static stator_status exe_run(void *inst_, void *exe, const stator_call *call, stator_diag **err) {
+static stator_status exe_run(void *inst_, void *exe, const stator_call *call, stator_diag **err)
+{
     const instance *inst = inst_;
     const stator_host *host = inst->host;
     const program *p = exe;
@@ -464,13 +489,12 @@ static stator_status exe_run(void *inst_, void *exe, const stator_call *call, st
 
 /* ---- the descriptor ---- */
 
-STATOR_PLUGIN_NOTE(PLANT_NAME, "1.0.0", "[\"backend\"]", ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-200");
+STATOR_PLUGIN_NOTE(PLANT_NAME, "1.0.0", "[\"backend\"]",
+                   ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-200");
 
 static const stator_backend backend = {
-    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND),
-             .name = PLANT_NAME,
-             .doc = "eager with a planted mistake",
-             .option_stride = sizeof(stator_option_desc)},
+    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = PLANT_NAME,
+             .doc = "eager with a planted mistake", .option_stride = sizeof(stator_option_desc)},
     .tags = "debug,cpu",
     .priority = -200,
     .create = create,
@@ -501,7 +525,8 @@ static const stator_plugin plugin = {
 STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
                                                           uint32_t host_abi_major);
 
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major) {
+const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
+{
     (void)host;
     return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
 }

@@ -38,20 +38,22 @@ typedef struct copier {
     uint32_t n_seen;
 } copier;
 
-static stator_status init(const stator_host *host, void **out_self, stator_diag **err) {
+static stator_status init(const stator_host *host, void **out_self, stator_diag **err)
+{
     (void)err;
     *out_self = (void *)(uintptr_t)host;
     return STATOR_OK;
 }
 
-static stator_status copy_inputs(copier *c, stator_diag **err) {
+static stator_status copy_inputs(copier *c, stator_diag **err)
+{
     for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
         const stator_value_row *row = stator_value_at(c->v, i);
         const char *name = stator_string_at(c->v, row->name);
         const stator_status status =
             (row->flags & STATOR_VALUE_PARAM) != 0
-                ? c->host->build->param(c->out, name, row->type,
-                                        c->host->cst->of_value(c->in, i), &c->map[i], err)
+                ? c->host->build->param(c->out, name, row->type, c->host->cst->of_value(c->in, i),
+                                        &c->map[i], err)
                 : c->host->build->input(c->out, name, row->type, &c->map[i], err);
         if (status != STATOR_OK) {
             return status;
@@ -61,7 +63,8 @@ static stator_status copy_inputs(copier *c, stator_diag **err) {
     return STATOR_OK;
 }
 
-static uint32_t readers_of(const copier *c, stator_ref value) {
+static uint32_t readers_of(const copier *c, stator_ref value)
+{
     uint32_t n = 0;
     for (stator_ref node = 1; node <= c->v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(c->v, node);
@@ -75,7 +78,8 @@ static uint32_t readers_of(const copier *c, stator_ref value) {
     return n;
 }
 
-static int is_planted(const copier *c, const stator_node_row *row) {
+static int is_planted(const copier *c, const stator_node_row *row)
+{
     const stator_type_row *type = stator_value_type(c->v, row->result_begin);
     if (c->plant->lone && readers_of(c, row->result_begin) != 1) {
         return 0;
@@ -85,7 +89,8 @@ static int is_planted(const copier *c, const stator_node_row *row) {
 }
 
 static stator_status replace(copier *c, const stator_node_row *row, const char *program,
-                             stator_diag **err) {
+                             stator_diag **err)
+{
     static const char *const two[] = {"x", "y"};
     static const char *const three[] = {"c", "x", "y"};
     stator_ref operands[3] = {0};
@@ -94,17 +99,19 @@ static stator_status replace(copier *c, const stator_node_row *row, const char *
         operands[k] = c->map[stator_operand(c->v, row, k)];
     }
     c->host->build->set_origin_ref(c->out, row->origin);
-    const stator_status status = c->host->build->expr(
-        c->out, program, row->operand_count, row->operand_count == 3 ? three : two, operands, 0,
-        NULL, 1, &result, err);
+    const stator_status status = c->host->build->expr(c->out, program, row->operand_count,
+                                                      row->operand_count == 3 ? three : two,
+                                                      operands, 0, NULL, 1, &result, err);
     c->map[row->result_begin] = result;
     if (status == STATOR_OK && strcmp(program, "x") != 0) {
-        c->host->build->set_witness(c->out, result, stator_value_at(c->v, row->result_begin)->witness);
+        c->host->build->set_witness(c->out, result,
+                                    stator_value_at(c->v, row->result_begin)->witness);
     }
     return status;
 }
 
-static stator_status copy_node(copier *c, stator_ref node, stator_diag **err) {
+static stator_status copy_node(copier *c, stator_ref node, stator_diag **err)
+{
     const stator_node_row *row = stator_node_at(c->v, node);
     const plant *p = c->plant;
     if (!is_planted(c, row) ||
@@ -118,10 +125,10 @@ static stator_status copy_node(copier *c, stator_ref node, stator_diag **err) {
     return replace(c, row, is_wrong ? p->program : p->right, err);
 }
 
-static stator_status copy_outputs(copier *c, stator_diag **err) {
+static stator_status copy_outputs(copier *c, stator_diag **err)
+{
     for (uint32_t k = 0; k < c->v->n_outputs; k++) {
-        const char *name =
-            stator_string_at(c->v, stator_ref_at(c->v, c->v->output_name_begin + k));
+        const char *name = stator_string_at(c->v, stator_ref_at(c->v, c->v->output_name_begin + k));
         const stator_status status =
             c->host->build->output(c->out, name, c->map[stator_output_at(c->v, k)], err);
         if (status != STATOR_OK) {
@@ -132,7 +139,8 @@ static stator_status copy_outputs(copier *c, stator_diag **err) {
 }
 
 static stator_status run(void *self, const stator_graph *in, stator_builder *out,
-                         stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err) {
+                         stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err)
+{
     const stator_host *host = self;
     copier c = {.host = host, .in = in, .v = host->ir->view(in), .out = out, .fuel = fuel};
     const uint64_t bytes = (c.v->n_values + UINT64_C(1)) * sizeof *c.map;
@@ -163,10 +171,8 @@ static stator_status run(void *self, const stator_graph *in, stator_builder *out
 STATOR_PLUGIN_NOTE(PLANT_NAME, "1.0.0", "[\"pass\"]", "");
 
 static const stator_pass pass = {
-    .item = {STATOR_ITEM_HEAD(stator_pass, STATOR_KIND_PASS),
-             .name = PLANT_NAME,
-             .doc = "a pass with a planted mistake",
-             .option_stride = sizeof(stator_option_desc)},
+    .item = {STATOR_ITEM_HEAD(stator_pass, STATOR_KIND_PASS), .name = PLANT_NAME,
+             .doc = "a pass with a planted mistake", .option_stride = sizeof(stator_option_desc)},
     .phase = PLANT_PHASE,
     .flags = STATOR_PASS_DETERMINISTIC,
     .run = run,
@@ -191,7 +197,8 @@ static const stator_plugin plugin = {
 STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
                                                           uint32_t host_abi_major);
 
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major) {
+const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
+{
     (void)host;
     return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
 }

@@ -1,8 +1,8 @@
 /* Stands in for Criterion in the tsan build, where Criterion's own main crashes before any test.
  *
- * The tests of one file run in order in one process; a failed assertion prints its place and ends the
- * program with status 1. Holds the names that the unit tests use, with their meaning in Criterion;
- * a missing one is a compile error. */
+ * The tests of one file run in order in one process; a failed assertion prints its place and ends
+ * the program with status 1. Holds the names that the unit tests use, with their meaning in
+ * Criterion; a missing one is a compile error. */
 #ifndef STATOR_TESTS_CRITERION_H
 #define STATOR_TESTS_CRITERION_H
 

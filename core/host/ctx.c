@@ -263,9 +263,12 @@ void stator_ctx_destroy(stator_ctx *ctx)
 
 void stator_ctx_mem_stats(stator_ctx *ctx, stator_mem_stats *out)
 {
-    out->live_bytes = atomic_load(&ctx->mem.live_bytes);
-    out->peak_bytes = atomic_load(&ctx->mem.peak_bytes);
-    out->live_blocks = atomic_load(&ctx->mem.live_blocks);
+    const uint32_t size = out->struct_size;
+    const stator_mem_stats stats = {.struct_size = size,
+                                    .live_bytes = atomic_load(&ctx->mem.live_bytes),
+                                    .peak_bytes = atomic_load(&ctx->mem.peak_bytes),
+                                    .live_blocks = atomic_load(&ctx->mem.live_blocks)};
+    memcpy(out, &stats, size < sizeof stats ? size : sizeof stats);
 }
 
 void stator_ctx_mem_reset_peak(stator_ctx *ctx)

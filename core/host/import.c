@@ -299,6 +299,10 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
             }
         }
         free_values(&model->ctx->mem, values, known);
+        if (status == STATOR_NEED_VALUE && model->n_needed == MAX_NEEDED && diag == NULL) {
+            (void)st_fail(&diag, status, "more than %u inputs decide shapes by their values",
+                          MAX_NEEDED - 1u);
+        }
         if (status == STATOR_NEED_VALUE && model->n_needed > known && in != NULL) {
             st_diag_release(diag);
             continue;

@@ -368,19 +368,21 @@ static void fill_port(const stator_graph_view *v, stator_ref value, const char *
 {
     const stator_type_row *type = stator_value_type(v, value);
     const uint32_t size = out->struct_size;
-    *out = (stator_port_info){.struct_size = size,
-                              .dtype = type->dtype,
-                              .name = name,
-                              .rank = type->rank,
-                              .is_param =
-                                  (stator_value_at(v, value)->flags & STATOR_VALUE_PARAM) != 0};
+    stator_port_info info = {.struct_size = size,
+                             .dtype = type->dtype,
+                             .name = name,
+                             .rank = type->rank,
+                             .is_param =
+                                 (stator_value_at(v, value)->flags & STATOR_VALUE_PARAM) != 0};
     for (uint32_t axis = 0; axis < type->rank; axis++) {
         const stator_ref dim = stator_dim_at(v, type, axis);
-        if (!stator_sym_is_const(v, dim, &out->dims[axis])) {
-            out->dims[axis] = -1;
-            out->dim_names[axis] = dim_name(v, dim);
+        if (!stator_sym_is_const(v, dim, &info.dims[axis])) {
+            info.dims[axis] = -1;
+            info.dim_names[axis] = dim_name(v, dim);
         }
     }
+    /* An application built against a shorter struct receives the fields it knows. */
+    memcpy(out, &info, size < sizeof info ? size : sizeof info);
 }
 
 static stator_status out_of_range(const stator_model *model, const char *what, uint32_t index)

@@ -90,7 +90,16 @@ void *st_pool_take(st_pool *pool, uint64_t size)
         pool->free_lists[c] = block->next;
     }
     pthread_mutex_unlock(&pool->lock);
-    return block != NULL ? (char *)block + BLOCK_ALIGN : fresh_block(pool, c);
+    if (block != NULL) {
+        return (char *)block + BLOCK_ALIGN;
+    }
+    void *fresh = fresh_block(pool, c);
+    if (fresh == NULL) {
+        /* Free blocks of other sizes count against the context's limit: without them it may fit. */
+        st_pool_trim(pool);
+        fresh = fresh_block(pool, c);
+    }
+    return fresh;
 }
 
 void st_pool_give(st_pool *pool, void *data)

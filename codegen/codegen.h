@@ -1,0 +1,44 @@
+/* From a graph of primitives to a running program: what a code-generating backend calls (header
+ * unstable, see docs/codegen.md).
+ *
+ *   capability  ->  st_cg_capability      which nodes have a lowering
+ *   compile     ->  st_cg_compile         lower, fuse, schedule, plan memory, emit
+ *   exe_info    ->  st_cg_info
+ *   exe_run     ->  st_cg_run             launches the plan
+ *   exe_destroy ->  st_cg_destroy
+ *
+ * All of it is independent of the machine but for the emitter's target. Threads: compile concurrently
+ * with different `mem`; run concurrently on one executable. */
+#ifndef STATOR_CODEGEN_CODEGEN_H
+#define STATOR_CODEGEN_CODEGEN_H
+
+#include "codegen/emitter.h"
+
+typedef struct st_cg_exe st_cg_exe;
+
+typedef struct st_cg_config {
+    const stator_host *host;
+    const st_emitter *emitter; /* outlives the executable */
+    st_mem *mem;               /* likewise */
+    uint32_t exact;            /* 1: round to the declared dtype at each op; 0: `fused` */
+    uint32_t reserved;
+} st_cg_config;
+
+/* Answers for every node: yes, or no with the reason. Pure. */
+stator_status st_cg_capability(const st_cg_config *config, const stator_graph *graph,
+                               const stator_capability_sink *sink, stator_diag **err);
+
+/* A graph whose nodes were all accepted becomes an executable. Fuel is asked for each fusion
+ * (STATOR_FUEL_FUSION); refused, a value is stored and loaded again.
+ * RESOURCE_EXHAUSTED; UNSUPPORTED with the node's name; what the emitter's compile gives. */
+stator_status st_cg_compile(const st_cg_config *config, const stator_graph *graph,
+                            stator_fuel_scope *fuel, st_cg_exe **out, stator_diag **err);
+
+void st_cg_info(const st_cg_exe *exe, stator_exe_info *out);
+stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_diag **err);
+void st_cg_destroy(st_cg_exe *exe);
+
+/* The loop IR of every kernel in launch order, and the plan: golden tests and `output_code`. */
+stator_status st_cg_print(const st_cg_exe *exe, st_str *out);
+
+#endif

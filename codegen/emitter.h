@@ -1,0 +1,52 @@
+/* What a code generator plugs in: an emitter turns kernels into something that runs (header
+ * unstable, see docs/codegen.md).
+ *
+ * The emitter says what its machine is like (`target`), compiles a program's kernels in one go and
+ * launches one of them. Nothing here is of a CPU or of LLVM; examples/codegen-plugin is a whole
+ * backend around an emitter that prints C. */
+#ifndef STATOR_CODEGEN_EMITTER_H
+#define STATOR_CODEGEN_EMITTER_H
+
+#include "codegen/loop.h"
+#include <stator/plugin.h>
+
+enum st_target_flag {
+    ST_TARGET_ATOMICS = 1u << 0, /* ATOMIC rows are safe on parallel axes */
+    ST_TARGET_GATHER = 1u << 1   /* indirect vector loads are worth it */
+};
+
+typedef struct st_target {
+    uint32_t struct_size;
+    uint32_t flags;        /* st_target_flag */
+    uint32_t vector_bytes; /* width of a vector register, 0: no vector axis */
+    uint32_t threads;      /* that parallel axes are spread over */
+    uint64_t l1_bytes;     /* data cache of one core */
+    uint64_t l2_bytes;
+    uint64_t l3_bytes; /* shared; outputs beyond it are written past the caches */
+    /* Ops that the emitter spells although they have an expansion, by code; NULL: none. */
+    const uint8_t *spells;
+} st_target;
+
+typedef struct st_launch {
+    const stator_call *call;
+    const st_kernel_args *args;
+    int64_t count; /* iterations of the parallel loop; 1 without one */
+    int64_t grain; /* that are worth a thread of their own */
+} st_launch;
+
+typedef struct st_emitter {
+    uint32_t struct_size;
+    uint32_t reserved;
+    void *self;
+    st_target target;
+    /* Kernels are borrowed for the call. Any thread. */
+    stator_status (*compile)(void *self, const st_kernel *const *kernels, uint32_t n,
+                             void **out_module, stator_diag **err);
+    /* Runs kernel k of the module; returns when it is done (or queued on call->stream). Any thread,
+     * concurrently. */
+    stator_status (*launch)(void *self, void *module, uint32_t k, const st_launch *launch,
+                            stator_diag **err);
+    void (*module_destroy)(void *self, void *module);
+} st_emitter;
+
+#endif

@@ -1,0 +1,231 @@
+/* The loop IR: a kernel is a tree of loops over scalar operations (header unstable, see
+ * docs/codegen.md).
+ *
+ *   kernel add_exp(x: f32[N*64], y: f32[64]) -> (z: f32[N*64])
+ *     loop i0 < N parallel
+ *       loop i1 < 64 vector 16
+ *         a = load x[64*i0 + i1]
+ *         b = load y[i1]
+ *         c = add a, b
+ *         store z[64*i0 + i1], exp c
+ *
+ * Operations are rows of one array, named by their place (0 = none); the rows of a block are chained
+ * by `next` in the order in which they run. A row may use rows of its own block above it and of the
+ * blocks around it. An element index is a symbolic integer (core/base/sym.h) over loop axes, sizes
+ * and values bound from data, so views are substitutions and cost nothing.
+ * The invariants are checked by st_kernel_verify; codegen/loop_interp.h defines the meaning. */
+#ifndef STATOR_CODEGEN_LOOP_H
+#define STATOR_CODEGEN_LOOP_H
+
+#include "core/base/arena.h"
+#include "core/base/str.h"
+#include "core/base/sym.h"
+#include "core/base/vec.h"
+
+typedef uint32_t st_loop_ref; /* of a row of st_kernel.ops, 0 none */
+
+/* ---- the op table ---- */
+
+enum st_loop_class { /* classes of dtypes, a mask */
+    ST_LOOP_BOOLS = 1u << 0,
+    ST_LOOP_INTS = 1u << 1,
+    ST_LOOP_UINTS = 1u << 2,
+    ST_LOOP_FLOATS = 1u << 3,  /* f32, f64 */
+    ST_LOOP_STORAGE = 1u << 4 /* bf16, f16, f8: load, store and cast alone */
+};
+
+enum st_loop_result { ST_LOOP_SAME = 0, ST_LOOP_BOOL = 1, ST_LOOP_ANY = 2 };
+
+enum st_loop_code {
+    ST_LOOP_NONE = 0,
+    /* sources */
+    ST_LOOP_CONST, /* imm */
+    ST_LOOP_INDEX, /* the i64 value of `sym` */
+    /* memory: `ref` is the buffer, `sym` the element index */
+    ST_LOOP_LOAD,  /* args: mask or 0, value where the mask is false or 0 (zero) */
+    ST_LOOP_STORE, /* args: value, mask or 0 */
+    /* combines with what is there: acc kind in `imm.i`; args: value, mask or 0. Safe when several
+     * iterations of a parallel or vector axis meet in one element. */
+    ST_LOOP_ATOMIC,
+    /* structure */
+    ST_LOOP_LOOP, /* `ref` is the axis, `body` the block */
+    ST_LOOP_BIND, /* from here on the symbol `sym` has the i64 value args[0] */
+    /* accumulators: kind in imm.i. ACC declares one; args[0] is its first value, 0: the identity */
+    ST_LOOP_ACC,
+    ST_LOOP_UPDATE, /* `ref` is the ACC; args: value, i64 index (ARGMIN, ARGMAX) or 0, mask or 0 */
+    ST_LOOP_READ,   /* `ref` is the ACC: its value now; dtype i64 on ARGMIN, ARGMAX: the index */
+    ST_LOOP_FIRST_SCALAR,
+    ST_LOOP_BEFORE_SCALAR_ = ST_LOOP_FIRST_SCALAR - 1,
+/* scalar operations, by name */
+#define ST_LOOP_OP(name, ...) ST_LOOP_##name,
+#include "codegen/loop_ops.def"
+#undef ST_LOOP_OP
+    ST_LOOP_CODE_COUNT
+};
+
+enum st_loop_acc {
+    ST_ACC_SUM = 1,
+    ST_ACC_PROD,
+    ST_ACC_MIN, /* NaN wins */
+    ST_ACC_MAX,
+    ST_ACC_ARGMIN, /* of equal values the smallest index; NaN wins */
+    ST_ACC_ARGMAX,
+    ST_ACC_ANY,
+    ST_ACC_ALL,
+    ST_ACC_LAST /* the value of the last update: carries state through a serial loop */
+};
+
+typedef struct st_loop_op_desc {
+    const char *name;
+    uint8_t arity;
+    uint8_t on;     /* st_loop_class mask of the operands */
+    uint8_t result; /* st_loop_result */
+    uint8_t native; /* st_loop_class mask */
+    uint32_t ulp;
+    const char *libm; /* or NULL */
+    const char *expand;
+    const char *expand_f32;
+} st_loop_op_desc;
+
+/* Row of a scalar code; NULL for structural ones. */
+const st_loop_op_desc *st_loop_desc(uint32_t code);
+/* Code of a scalar op by name, 0 unknown. */
+uint32_t st_loop_find(const char *name);
+/* st_loop_class of a dtype; 0 for those the loop IR does not have (complex, 4-bit). */
+uint32_t st_loop_class_of(uint32_t dtype);
+
+/* ---- symbols ---- */
+
+/* What a symbol of the table stands for, by its index. */
+enum st_loop_symbol_kind {
+    ST_SYMBOL_SIZE = 1, /* id: index into a call's syms[] */
+    ST_SYMBOL_AXIS = 2, /* id: axis of the kernel that owns it */
+    ST_SYMBOL_VALUE = 3 /* id: the BIND row */
+};
+
+typedef struct st_loop_symbol {
+    uint32_t kind;
+    uint32_t id;
+    uint32_t owner; /* kernel number, AXIS and VALUE */
+    const char *name;
+} st_loop_symbol;
+
+/* The symbolic integers of one program, shared by its kernels. */
+typedef struct st_loop_syms {
+    st_symtab tab;
+    st_vec(st_loop_symbol) symbols; /* by atom index */
+    st_arena names;
+    uint32_t n_kernels;
+} st_loop_syms;
+
+int st_loop_syms_init(st_loop_syms *syms, st_mem *mem); /* 0: out of memory */
+void st_loop_syms_deinit(st_loop_syms *syms);
+/* A new symbol; 0: out of memory. `name` is copied. */
+uint32_t st_loop_symbol_add(st_loop_syms *syms, uint32_t kind, uint32_t id, uint32_t owner,
+                            const char *name, int64_t lo, int64_t hi, int64_t divisor);
+/* `sym` with every symbol s replaced by to[index of s] (0: stays); 0 past the caps of sym.h. */
+uint32_t st_loop_subst(st_loop_syms *syms, uint32_t sym, const uint32_t *to, uint32_t n);
+/* sym = coef * symbol + rest with neither holding the symbol: 1, else 0 (not linear in it). */
+int st_loop_linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t *out_coef,
+                   uint32_t *out_rest);
+/* Calls fn for each symbol row that occurs in sym. */
+void st_loop_each_symbol(const st_loop_syms *syms, uint32_t sym,
+                         void (*fn)(void *self, uint32_t index), void *self);
+void st_loop_sym_print(const st_loop_syms *syms, uint32_t sym, st_str *out);
+
+/* ---- kernels ---- */
+
+enum st_loop_axis_flag {
+    ST_AXIS_PARALLEL = 1u << 0, /* iterations are independent; outermost loop of the kernel alone */
+    ST_AXIS_VECTOR = 1u << 1,   /* run `lanes` iterations at once, the last ones masked */
+    ST_AXIS_REDUCE = 1u << 2,   /* iterations meet in accumulators alone, in any order */
+    ST_AXIS_SERIAL = 1u << 3    /* in order: a scan */
+};
+
+typedef struct st_loop_axis {
+    uint32_t sym;    /* the axis as a sym: 0 <= axis < extent */
+    uint32_t symbol; /* its symbol's index */
+    uint32_t extent; /* sym of sizes (and of bound values) */
+    uint32_t flags;
+    uint32_t lanes;  /* VECTOR: elements at once, else 1 */
+    uint32_t unroll; /* bodies in flight, >= 1: with REDUCE each has accumulators of its own */
+} st_loop_axis;
+
+enum st_loop_buffer_flag {
+    ST_BUFFER_READ = 1u << 0,
+    ST_BUFFER_WRITTEN = 1u << 1,
+    ST_BUFFER_LOCAL = 1u << 2,    /* scratch of one iteration of the parallel loop */
+    ST_BUFFER_STREAMED = 1u << 3, /* written past the caches: larger than they are, not read soon */
+    ST_BUFFER_UNIQUE = 1u << 4    /* shares no memory with another buffer of the kernel */
+};
+
+typedef struct st_loop_buffer {
+    const char *name;
+    uint32_t dtype;
+    uint32_t flags;
+    uint32_t numel;   /* sym: elements */
+    uint32_t id;      /* the program's buffer; LOCAL: 0 */
+    uint64_t align;   /* bytes its first element is aligned to */
+} st_loop_buffer;
+
+typedef union st_loop_imm {
+    int64_t i; /* integers, bool; acc kind */
+    double f;  /* f32, f64 */
+} st_loop_imm;
+
+typedef struct st_loop_op {
+    uint16_t code; /* st_loop_code */
+    uint8_t dtype; /* of the result, 0 none */
+    uint8_t reserved;
+    uint32_t args[3];
+    uint32_t ref;   /* buffer, axis or accumulator */
+    uint32_t sym;   /* element index, value, bound symbol */
+    uint32_t body;  /* LOOP: block */
+    uint32_t block; /* the block it stands in */
+    uint32_t next;  /* the next row of the block */
+    uint32_t origin; /* graph node it computes, 0 unknown */
+    st_loop_imm imm;
+} st_loop_op;
+
+typedef struct st_loop_block {
+    st_loop_ref first, last;
+    st_loop_ref loop; /* whose body it is, 0 for block 0, the root */
+    uint32_t depth;   /* loops around it */
+} st_loop_block;
+
+typedef struct st_kernel {
+    st_mem *mem;
+    st_loop_syms *syms; /* borrowed */
+    const char *name;   /* an identifier; made of the ops inside */
+    uint32_t number;    /* owner of its symbols */
+    uint32_t failed;    /* a status: building went wrong, the kernel is useless */
+    st_vec(st_loop_op) ops;
+    st_vec(st_loop_block) blocks;
+    st_vec(st_loop_axis) axes;
+    st_vec(st_loop_buffer) buffers;
+} st_kernel;
+
+int st_kernel_init(st_kernel *kernel, st_mem *mem, st_loop_syms *syms, const char *name);
+void st_kernel_deinit(st_kernel *kernel);
+/* Checks every invariant above; INTERNAL with the first one broken. */
+stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);
+/* The text form, exact: golden tests and `output_code` print it. */
+void st_kernel_print(const st_kernel *kernel, st_str *out);
+
+static inline const st_loop_op *st_loop_at(const st_kernel *kernel, st_loop_ref ref)
+{
+    return &kernel->ops.data[ref];
+}
+
+/* The outermost loop when it is PARALLEL, else 0 (the kernel runs once). */
+st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel);
+
+/* What compiled code receives. A kernel with a parallel loop runs iterations begin..end-1 of it. */
+typedef struct st_kernel_args {
+    void *const *buffers; /* first elements, in the order of st_kernel.buffers; LOCAL ones as well */
+    const int64_t *syms;  /* sizes, by ST_SYMBOL_SIZE id */
+} st_kernel_args;
+
+typedef void (*st_kernel_fn)(const st_kernel_args *args, int64_t begin, int64_t end);
+
+#endif

@@ -1,0 +1,20 @@
+/* Rewrites scalar ops that the target does not spell into ones that it does, by the programs of
+ * codegen/loop_ops.def. Runs last, before emission; in: a verified kernel, out: another whose scalar
+ * rows are all native, spelled by the target, or functions with a `libm` name.
+ *
+ * An expansion program: "n = round(x * 1.5); r = fma(n, -0.5, x); select(r < 0, r, n)". Names x, y, z
+ * are the operands, a number takes the dtype of the expression it stands in, calls are rows of the
+ * table. Also: i32(x) u32(x) i64(x) u64(x) f32(x) f64(x) cast; as_int(x), as_float(x) bitcast to the
+ * signed integer or float of the same width; bits(x) is the width of x's dtype; inf and nan;
+ * operators + - * / (div) < <= > >= == != && || ! unary - and parentheses. */
+#ifndef STATOR_CODEGEN_LOOP_EXPAND_H
+#define STATOR_CODEGEN_LOOP_EXPAND_H
+
+#include "codegen/loop.h"
+
+/* Writes the expanded kernel to *out (uninitialised storage, then the caller's). `spells` as in
+ * st_target; NULL: none. */
+stator_status st_loop_expand(const st_kernel *kernel, const uint8_t *spells, st_kernel *out,
+                             stator_diag **err);
+
+#endif

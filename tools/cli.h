@@ -62,6 +62,10 @@ typedef struct cli_common {
 
 stator_status cli_open(const cli_common *common, stator_ctx **out_ctx);
 
+/* The log of every context that cli_open makes; see cli_log.c. main calls cli_log_begin first. */
+void cli_log_begin(void);
+void cli_log(void *self, const char *channel, uint32_t level, const char *text);
+
 /* ---- failing ---- */
 
 /* Prints the context's last error (text to stderr, or JSON to stdout) and returns CLI_FAILED. */
@@ -198,7 +202,7 @@ typedef struct cli_compile {
         {"--backend-option", CLI_LIST, &(c)->options, "K=V", "an option of the backend"},          \
         {"--strict", CLI_FLAG, &(c)->strict, NULL, "nodes left to another backend are an error"},  \
         {"--fallback", CLI_TEXT, &(c)->fallback, "NAME",                                           \
-         "use this if the backend is unavailable"},                                                \
+         "use this if the backend is there but unavailable"},                                      \
     {                                                                                              \
         NULL, 0, NULL, NULL, NULL                                                                  \
     }

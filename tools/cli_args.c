@@ -146,7 +146,8 @@ stator_status cli_open(const cli_common *common, stator_ctx **out_ctx)
     const stator_ctx_options options = {.struct_size = sizeof options,
                                         .threads = (int32_t)common->threads,
                                         .plugin_dir_count = common->plugin_dirs.count,
-                                        .plugin_dirs = common->plugin_dirs.items};
+                                        .plugin_dirs = common->plugin_dirs.items,
+                                        .log = cli_log};
     return stator_ctx_create(&options, out_ctx);
 }
 

@@ -350,6 +350,22 @@ void cli_free_inputs(stator_tensor **in, uint32_t n)
 
 /* ---- compiling ---- */
 
+/* A misspelt --fallback is found out also when nothing falls back. */
+static int check_fallback(stator_ctx *ctx, const char *name, int json)
+{
+    if (name == NULL || stator_ctx_scan(ctx) != STATOR_OK) {
+        return 1; /* an error of the scan comes again */
+    }
+    const uint32_t count = stator_ctx_item_count(ctx);
+    for (uint32_t i = 0; i < count; i++) {
+        stator_item_info info = {.struct_size = sizeof info};
+        if (stator_ctx_item_info(ctx, i, &info) == STATOR_OK && strcmp(info.name, name) == 0) {
+            return 1;
+        }
+    }
+    return cli_unknown_backend(ctx, name, json) == CLI_OK;
+}
+
 stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,
                                    const char *backend, int json)
 {
@@ -374,21 +390,17 @@ stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const c
                                       .flags = flags->compile_flags | strict,
                                       .backend = backend,
                                       .mode = flags->mode,
+                                      .fallback = flags->fallback,
                                       .option_keys = keys,
                                       .option_values = values,
                                       .option_count = n,
                                       .fuel = flags->fuel,
                                       .fuel_scope = flags->fuel_scope};
     stator_function *function = NULL;
-    stator_status status = stator_compile(model, &options, &function);
-    if (flags->fallback != NULL && (status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND)) {
-        /* Asked for here and not by the options' fallback: the host would only log it. */
-        (void)fprintf(stderr, "stator: %s; using '%s' instead\n", stator_ctx_error_text(ctx),
-                      flags->fallback);
-        options.backend = flags->fallback;
-        options.option_count = 0;
-        status = stator_compile(model, &options, &function);
+    if (!check_fallback(ctx, flags->fallback, json)) {
+        return NULL;
     }
+    const stator_status status = stator_compile(model, &options, &function);
     if (status != STATOR_OK) {
         (void)cli_fail_ctx(ctx, json);
         return NULL;

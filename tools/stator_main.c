@@ -31,11 +31,13 @@ static void print_help(FILE *out)
 
 int main(int argc, char **argv)
 {
+    cli_log_begin();
     if (argc < 2) {
         print_help(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         print_help(stdout);
         return CLI_OK;
     }

@@ -58,9 +58,7 @@ static stator_status open_main(stator_function *f, const stator_compile_options 
     stator_diag *diag = NULL;
     stator_status status = st_instance_open(ctx, name, options->option_count, options->option_keys,
                                             options->option_values, &f->main, &diag);
-    const int may_replace =
-        options->fallback != NULL && (status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND);
-    if (status != STATOR_OK && may_replace) {
+    if (status == STATOR_UNAVAILABLE && options->fallback != NULL) {
         st_log(ctx, "dispatch", 1, "backend '%s' replaced by '%s': %s", name, options->fallback,
                st_diag_text(diag));
         st_diag_release(diag);

@@ -52,7 +52,8 @@ typedef struct stator_ctx_options {
     void *(*alloc)(void *self, uint64_t size, uint64_t align);
     void (*free)(void *self, void *p);
     void *alloc_self;
-    /* Receives log lines of the channels STATOR_LOGS names; NULL: stderr. */
+    /* Receives warnings (level 1) and the log lines of the channels that STATOR_LOGS names. NULL:
+     * the channels' lines go to stderr, warnings of other channels nowhere. */
     void (*log)(void *self, const char *channel, uint32_t level, const char *text);
     void *log_self;
 } stator_ctx_options;
@@ -199,7 +200,8 @@ typedef struct stator_compile_options {
     uint32_t flags;                 /* stator_compile_flag */
     const char *backend;            /* NULL: the available backend of highest priority */
     const char *mode;               /* NULL or "default", "reduce-overhead", "max-autotune", ... */
-    const char *fallback;           /* NULL, or a backend that replaces one that is unavailable */
+    const char *fallback;           /* NULL, or a backend that replaces one that is there but
+                                     * unavailable; a warning says so. An unknown name is an error */
     const char *const *option_keys; /* backend options; "other.key" for another backend's */
     const char *const *option_values;
     uint32_t option_count;

@@ -312,11 +312,15 @@ def backends(w):
                         ("probe_no_device", ["NO_DEVICE", "switched off", "switch it on"]),
                         ("abi_1_0", ["ABI_TOO_NEW", "0.9", "newer Stator"])):
         w.expect("UNAVAILABLE", ["'%s'" % name] + words, *run, name)
-    w.expect_status(0, ["needs_soname", "MISSING_DEPENDENCY", "using 'eager' instead"], *run,
+    w.expect_status(0, ["'needs_soname' replaced by 'eager'", "MISSING_DEPENDENCY"], *run,
                     "needs_soname", "--fallback=eager")
-    w.expect_status(0, "using 'eager' instead", *run, "needs_soname", "--fallback=eager", "--json")
-    w.expect_status(3, ["using 'needs_device' instead", "NO_DEVICE"], *run, "needs_soname",
+    w.expect_status(0, "replaced by 'eager'", *run, "needs_soname", "--fallback=eager", "--json")
+    w.expect_status(3, ["replaced by 'needs_device'", "NO_DEVICE"], *run, "needs_soname",
                     "--fallback=needs_device")
+    w.expect("NOT_FOUND", ["no backend 'eagr'", "did you mean 'eager'"], *run, "eagr", "--fallback",
+             "eager")
+    w.expect("NOT_FOUND", ["no backend 'eagr'", "did you mean 'eager'"], *run, "eager", "--fallback",
+             "eagr")
     clean = ("run", "cond.stir", "--backend", "clean", "--plugin-dir",
              os.path.join(w.build, "tests", "planted", "clean"))
     w.expect_status(0, "", *clean)

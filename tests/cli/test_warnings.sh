@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# A warning reaches stderr without any STATOR_LOGS, once a command: also when several contexts
+# (bench) or child processes (conform, bisect) come upon the same thing. Lines of a channel need it.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+digits=$STATOR_SOURCE/examples/digits/digits.onnx
+
+mkdir "$work/plugins"
+chmod 755 "$work" "$work/plugins"
+install -m 644 "$STATOR_BUILD/tests/mutants/needs_soname.so" "$work/plugins/"
+
+once() { # command...: status 0, one warning, and nothing of it on stdout
+    "$STATOR" "$@" --plugin-dir "$work/plugins" --fallback eager >"$work/out" 2>"$work/err" ||
+        fail "status $? of $*: $(cat "$work/err")"
+    n=$(grep -c "^stator: warning: backend 'needs_soname' replaced by 'eager': .*MISSING_DEPENDENCY" \
+        "$work/err") || true
+    [ "$n" = 1 ] || fail "$n warnings of $*: $(cat "$work/err")"
+    ! grep -q 'warning' "$work/out" || fail "a warning on stdout of $*"
+}
+once run "$digits" --backend needs_soname
+once run "$digits" --backend needs_soname --json
+once bench "$digits" --backends needs_soname,needs_soname --rounds 2
+once compare "$digits" --backends eager,needs_soname
+once bisect "$digits" --bad needs_soname
+once check neg 'f32 4' --backend needs_soname
+
+"$STATOR" run "$digits" --backend aot_eager >/dev/null 2>"$work/err"
+[ ! -s "$work/err" ] || fail "said without need: $(cat "$work/err")"
+STATOR_LOGS=passes "$STATOR" run "$digits" --backend aot_eager >/dev/null 2>"$work/err"
+grep -q '^\[passes\] canonicalize: ' "$work/err" || fail "no line of the channel: $(cat "$work/err")"
+echo ok

@@ -107,6 +107,7 @@ typedef struct st_loop_symbol {
     uint32_t kind;
     uint32_t id;
     uint32_t owner; /* kernel number, AXIS and VALUE */
+    uint32_t sym;   /* the symbol alone, as a sym */
     const char *name;
 } st_loop_symbol;
 
@@ -120,7 +121,7 @@ typedef struct st_loop_syms {
 
 int st_loop_syms_init(st_loop_syms *syms, st_mem *mem); /* 0: out of memory */
 void st_loop_syms_deinit(st_loop_syms *syms);
-/* A new symbol; 0: out of memory. `name` is copied. */
+/* A new symbol, as a sym; 0: out of memory. `name` is copied; NULL: "v" and a number. */
 uint32_t st_loop_symbol_add(st_loop_syms *syms, uint32_t kind, uint32_t id, uint32_t owner,
                             const char *name, int64_t lo, int64_t hi, int64_t divisor);
 /* `sym` with every symbol s replaced by to[index of s] (0: stays); 0 past the caps of sym.h. */
@@ -128,7 +129,9 @@ uint32_t st_loop_subst(st_loop_syms *syms, uint32_t sym, const uint32_t *to, uin
 /* sym = coef * symbol + rest with neither holding the symbol: 1, else 0 (not linear in it). */
 int st_loop_linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t *out_coef,
                    uint32_t *out_rest);
-/* Calls fn for each symbol row that occurs in sym. */
+/* Does the symbol occur in sym? */
+int st_loop_mentions(const st_loop_syms *syms, uint32_t sym, uint32_t symbol);
+/* Calls fn for each place where a symbol occurs in sym. */
 void st_loop_each_symbol(const st_loop_syms *syms, uint32_t sym,
                          void (*fn)(void *self, uint32_t index), void *self);
 void st_loop_sym_print(const st_loop_syms *syms, uint32_t sym, st_str *out);
@@ -147,6 +150,7 @@ typedef struct st_loop_axis {
     uint32_t symbol; /* its symbol's index */
     uint32_t extent; /* sym of sizes (and of bound values) */
     uint32_t flags;
+    uint32_t block;  /* the loop's body, 0 before it is opened */
     uint32_t lanes;  /* VECTOR: elements at once, else 1 */
     uint32_t unroll; /* bodies in flight, >= 1: with REDUCE each has accumulators of its own */
 } st_loop_axis;

@@ -7,8 +7,7 @@
 
 #include "codegen/loop.h"
 
-/* LOCAL buffers
- * are allocated when args->buffers[k] is NULL. */
+/* LOCAL buffers whose args->buffers[k] is NULL are allocated here. */
 stator_status st_loop_interpret(const st_kernel *kernel, const st_kernel_args *args, int64_t begin,
                                 int64_t end, stator_diag **err);
 

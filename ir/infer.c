@@ -359,9 +359,9 @@ stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, con
                       st_in_sym_text(in, b, b_text));
 }
 
-/* One size of a broadcast. Known cases first; else the formula max(a, b), which is the result when
- * neither is 0; a 0 against a 1 gives 0, so the factor min(a, b, 1) is added where 0 may occur. */
-static stator_ref broadcast_dim(const st_infer *in, stator_ref a, stator_ref b)
+/* Known cases first; else the formula max(a, b), which is the result when neither is 0; a 0 against
+ * a 1 gives 0, so the factor min(a, b, 1) is added where 0 may occur. */
+stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b)
 {
     int64_t a_lo, a_hi, b_lo, b_hi, value;
     if (a == b || a == 0 || (st_in_const(in, b, &value) && value == 1)) {
@@ -409,7 +409,7 @@ stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t 
                               st_in_sym_text(in, x, a_text), st_in_sym_text(in, y, b_text), i,
                               rank);
         }
-        dims[i] = broadcast_dim(in, x, y);
+        dims[i] = st_in_broadcast_dim(in, x, y);
     }
     memcpy(out, dims, rank * sizeof *out);
     *out_rank = rank;

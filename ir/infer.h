@@ -39,6 +39,8 @@ stator_status st_in_fail(const st_infer *in, stator_diag **err, const char *form
 /* Are two sizes equal? Proved unequal fails; unknown passes (checked when the program runs). */
 stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, const char *what,
                              stator_diag **err);
+/* One size of a broadcast; 0 when its formula is past a cap. */
+stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b);
 /* Numpy broadcasting of two dims lists; result into out. */
 stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t a_rank,
                               const stator_ref *b, uint32_t b_rank, stator_ref *out,

@@ -99,7 +99,7 @@ stator_status st_infer_einsum(st_infer *in, stator_diag **err)
 {
     st_einsum eq;
     uint32_t ranks[ST_EINSUM_MAX_OPERANDS];
-    stator_ref size[ST_EINSUM_LABELS] = {0}, dims[ST_EINSUM_MAX_LABELS];
+    stator_ref size[ST_EINSUM_LABELS], dims[ST_EINSUM_MAX_LABELS];
     if (in->n_operands == 0 || in->n_operands > ST_EINSUM_MAX_OPERANDS) {
         return st_in_fail(in, err, "has %u operands, expected 1 to %u", in->n_operands,
                           ST_EINSUM_MAX_OPERANDS);
@@ -110,14 +110,15 @@ stator_status st_infer_einsum(st_infer *in, stator_diag **err)
     }
     ST_TRY(
         st_einsum_parse(st_in_string(in, STATOR_einsum_equation), in->n_operands, ranks, &eq, err));
+    for (uint32_t i = 0; i < ST_EINSUM_LABELS; i++) {
+        size[i] = st_in_size(in, 1);
+    }
     for (uint32_t k = 0; k < in->n_operands; k++) {
         for (uint32_t i = 0; i < ranks[k]; i++) {
-            const uint32_t label = eq.labels[k][i];
-            stator_ref one = st_in_dim(in, k, i);
-            stator_ref both = size[label] ? size[label] : st_in_size(in, 1);
+            stator_ref *both = &size[eq.labels[k][i]];
+            const stator_ref one = st_in_dim(in, k, i);
             uint32_t rank = 0;
-            ST_TRY(st_in_broadcast(in, &both, 1, &one, 1, &both, &rank, err));
-            size[label] = both;
+            ST_TRY(st_in_broadcast(in, both, 1, &one, 1, both, &rank, err));
         }
     }
     for (uint32_t i = 0; i < eq.n_out; i++) {

@@ -5,7 +5,9 @@
  * In: operands whose axes carry labels. Each operand is first put in order: axes of size 1 that
  * another operand repeats are dropped, repeated labels become a diagonal, labels nobody else needs
  * are summed. Then operands are contracted from the left: labels both have are batch axes when a
- * later operand or the result needs them, contracted otherwise. Broadcasting thus moves no data.
+ * later operand or the result needs them, contracted otherwise. Sizes that are not proved equal may
+ * turn out to be 1 in one operand: both are expanded to the size they broadcast to (a view).
+ * Broadcasting thus moves no data.
  * Invariant: the labels of a term are distinct and one an axis. */
 #include "core/base/check.h"
 #include "ir/ops/op_einsum.h"
@@ -26,6 +28,7 @@ typedef struct contraction {
     st_kit *k;
     uint32_t needs[LABELS]; /* operands not yet contracted, and the result, that have the label */
     uint8_t is_one[LABELS]; /* every operand has size 1 there */
+    uint32_t strict;        /* a label whose sizes must be equal, LABELS: none */
 } contraction;
 
 static int find_label(const term *t, uint8_t label)
@@ -112,8 +115,37 @@ static void sum_unneeded(const contraction *c, term *t)
     }
 }
 
-static void contract(const contraction *c, term *a, const term *b)
+/* Expands the axes that a and b share, where a size may be 1 and the other not, as far as is known
+ * when the graph is built. */
+static void match_sizes(const contraction *c, term *a, term *b)
 {
+    term *terms[2] = {a, b};
+    stator_ref dims[2][STATOR_MAX_RANK];
+    uint32_t grows[2] = {0, 0};
+    st_kit_dims(c->k, a->value, dims[0]);
+    st_kit_dims(c->k, b->value, dims[1]);
+    for (uint32_t i = 0; i < a->n; i++) {
+        const int j = find_label(b, a->labels[i]);
+        if (j < 0 || a->labels[i] == c->strict ||
+            st_sym_eq(&c->k->b->module->symtab, dims[0][i], dims[1][j]) >= 0) {
+            continue;
+        }
+        const stator_ref size = st_kit_broadcast(c->k, dims[0][i], dims[1][j]);
+        grows[0] |= size != dims[0][i];
+        grows[1] |= size != dims[1][j];
+        dims[0][i] = size;
+        dims[1][j] = size;
+    }
+    for (uint32_t t = 0; t < 2; t++) {
+        if (grows[t]) {
+            terms[t]->value = st_kit_expand(c->k, terms[t]->value, dims[t], terms[t]->n);
+        }
+    }
+}
+
+static void contract(const contraction *c, term *a, term *b)
+{
+    match_sizes(c, a, b);
     int64_t batch[2][STATOR_MAX_RANK], sum[2][STATOR_MAX_RANK];
     uint32_t n_batch = 0, n_sum = 0, n = 0;
     uint8_t labels[3 * STATOR_MAX_RANK];
@@ -191,11 +223,11 @@ static void add_needs(contraction *c, const term *t, int step)
     }
 }
 
-/* Contracts all terms to one whose axes are `out`. */
+/* Contracts all terms to one whose axes are `out`. Sizes of the label `strict` do not broadcast. */
 static stator_ref contract_all(st_kit *k, term *terms, uint32_t n, const uint8_t *out,
-                               uint32_t n_out)
+                               uint32_t n_out, uint32_t strict)
 {
-    contraction c = {.k = k};
+    contraction c = {.k = k, .strict = strict};
     count_labels(&c, terms, n, out, n_out);
     for (uint32_t i = 0; i < n; i++) {
         prepare(&c, &terms[i]);
@@ -233,7 +265,7 @@ stator_status st_dec_einsum(stator_builder *b, const st_decompose_node *node,
         terms[i] = (term){.value = st_kit_wide(&k, node->operands[i]), .n = ranks[i]};
         memcpy(terms[i].labels, eq.labels[i], ranks[i]);
     }
-    const stator_ref y = contract_all(&k, terms, node->n_operands, eq.out, eq.n_out);
+    const stator_ref y = contract_all(&k, terms, node->n_operands, eq.out, eq.n_out, LABELS);
     out_results[0] = st_kit_cast(&k, y, st_kit_dtype(&k, node->operands[0]));
     return k.status;
 }
@@ -270,6 +302,6 @@ stator_status st_dec_matmul(stator_builder *b, const st_decompose_node *node,
     if (terms[1].n > 1) {
         out[n_out++] = LABEL_N;
     }
-    out_results[0] = contract_all(&k, terms, 2, out, n_out);
+    out_results[0] = contract_all(&k, terms, 2, out, n_out, LABEL_K);
     return k.status;
 }

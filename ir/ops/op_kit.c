@@ -168,6 +168,22 @@ stator_ref st_kit_sym_int(st_kit *k, uint32_t op, stator_ref a, int64_t b)
     return st_kit_sym(k, op, a, st_kit_size(k, b));
 }
 
+stator_ref st_kit_broadcast(st_kit *k, stator_ref a, stator_ref b)
+{
+    const st_infer in = {.m = k->b->module};
+    stator_ref sym = k->status == STATOR_OK ? st_in_broadcast_dim(&in, a, b) : 0;
+    if (sym != 0 || k->status != STATOR_OK) {
+        return sym;
+    }
+    const stator_attr sizes[2] = {ST_KIT_DIMS("p", &a, 1), ST_KIT_DIMS("q", &b, 1)};
+    const stator_ref size = st_kit_expr(
+        k, "s = scalar(p[0], i64); select(s == 1, scalar(q[0], i64), s)", "", NULL, 2, sizes);
+    if (k->status == STATOR_OK) {
+        k->status = st_build_as_dims(k->b, size, 1, &sym, k->err);
+    }
+    return k->status == STATOR_OK ? sym : 0;
+}
+
 int st_kit_const(const st_kit *k, stator_ref sym, int64_t *out)
 {
     return sym != 0 && st_sym_const(&k->b->module->symtab, sym, out);

@@ -98,6 +98,7 @@ static stator_status fit_type(lowering *d, stator_ref old, stator_ref *value, st
     if (!is_possible) {
         return st_fail(err, STATOR_INTERNAL, "a decomposition gave a result of another type");
     }
+    ST_TRY(st_copy_bind_sizes(c, old, *value, err));
     const stator_attr shape = {
         .name = "shape", .kind = STATOR_ATTR_DIMS, .count = b->rank, .list = dims};
     return st_build_op(c->out, "reshape", 1, value, 1, &shape, 1, value, err);

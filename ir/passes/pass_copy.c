@@ -68,6 +68,64 @@ void st_copy_replace(st_copy *c, stator_ref from, stator_ref to)
     c->changed = 1;
 }
 
+static int is_unbacked(const st_symtab *tab, uint32_t atom)
+{
+    return (((const stator_atom_row *)st_seg_at(&tab->atoms, atom))->flags & 1u) != 0;
+}
+
+/* Does a value before `end` hold this size in its type, or an earlier node bind it? */
+static int is_defined_before(const st_copy *c, stator_ref sym, stator_ref end)
+{
+    for (stator_ref value = 1; value < end; value++) {
+        const stator_type_row *type = stator_value_type(c->v, value);
+        for (uint32_t i = 0; i < type->rank; i++) {
+            if (stator_dim_at(c->v, type, i) == sym) {
+                return 1;
+            }
+        }
+        const stator_ref node = stator_value_at(c->v, value)->node;
+        if (node == 0 || (st_copy_op(c, node)->flags & STATOR_OP_EFFECT) == 0) {
+            continue;
+        }
+        const stator_node_row *row = stator_node_at(c->v, node);
+        for (uint32_t k = 0; k < row->attr_count; k++) {
+            const stator_attr_row *attr = stator_attr_at(c->v, row, k);
+            for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
+                if (stator_ref_at(c->v, attr->begin + i) == sym) {
+                    return 1;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+stator_status st_copy_bind_sizes(st_copy *c, stator_ref from, stator_ref to, stator_diag **err)
+{
+    const stator_value_row *old = stator_value_at(c->v, from);
+    const stator_type_row *wanted = stator_type_at(c->v, old->type);
+    const stator_type_row *given = stator_value_type(st_graph_view(c->out->graph), to);
+    st_symtab *tab = &c->out->module->symtab;
+    stator_ref syms[STATOR_MAX_RANK], sizes[STATOR_MAX_RANK], list = 0, bound = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; given->rank == wanted->rank && i < wanted->rank; i++) {
+        const stator_ref sym = stator_dim_at(c->v, wanted, i);
+        const uint32_t atom = st_sym_as_symbol(tab, sym);
+        const stator_ref size = stator_dim_at(c->v, given, i);
+        if (sym != size && atom != 0 && is_unbacked(tab, atom) &&
+            !is_defined_before(c, sym, from)) {
+            syms[n] = sym;
+            sizes[n++] = size;
+        }
+    }
+    if (n == 0) {
+        return STATOR_OK;
+    }
+    const stator_attr attr = {.name = "syms", .kind = STATOR_ATTR_DIMS, .count = n, .list = syms};
+    ST_TRY(st_build_from_dims(c->out, sizes, n, &list, err));
+    return st_build_op(c->out, "sym_bind", 1, &list, 1, &attr, 1, &bound, err);
+}
+
 stator_status st_copy_end(st_copy *c, uint32_t *out_result, stator_diag **err)
 {
     *out_result = c->changed ? STATOR_PASS_CHANGED : STATOR_PASS_SAME;

@@ -24,6 +24,9 @@ stator_status st_copy_node(st_copy *c, stator_ref node, stator_diag **err);
 /* Says that in-value `from` is computed by out-value `to`, which takes over witness and name when
  * it has none. */
 void st_copy_replace(st_copy *c, stator_ref from, stator_ref to);
+/* Before out-value `to` takes the place of in-value `from`: unbacked sizes that from's node defines
+ * and to's type does not hold are bound to to's sizes, for those who read them. */
+stator_status st_copy_bind_sizes(st_copy *c, stator_ref from, stator_ref to, stator_diag **err);
 /* Copies outputs and write-backs and sets the result. */
 stator_status st_copy_end(st_copy *c, uint32_t *out_result, stator_diag **err);
 void st_copy_deinit(st_copy *c);

@@ -304,6 +304,7 @@ static stator_status fit_shape(st_match *m, uint32_t k, uint32_t *out_fits, stat
     for (uint32_t i = 0; i < to->rank; i++) {
         dims[i] = stator_dim_at(m->v, to, i);
     }
+    ST_TRY(st_copy_bind_sizes(m->copy, m->row->result_begin + k, m->out[k], err));
     const stator_attr shape = {
         .name = "shape", .kind = STATOR_ATTR_DIMS, .count = to->rank, .list = dims};
     *out_fits = 1;

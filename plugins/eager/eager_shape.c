@@ -5,6 +5,7 @@
  * In: a step whose operands are there and whose attributes are evaluated. Out: sizes of result 0.
  */
 #include "eager_plan.h"
+#include "ek_dot.h"
 
 /* NumPy broadcasting of all operands. */
 static int broadcast_shape(const eager_frame *f, const eager_step *step, uint32_t rank,
@@ -91,6 +92,25 @@ static int matmul_shape(const ek_tensor *x, const ek_tensor *y, uint32_t rank, i
     return 1;
 }
 
+/* The frame's argument places are filled anew when the step runs. */
+static int einsum_shape(const eager_frame *f, const eager_step *step, const ek_attr *attrs,
+                        int64_t *out)
+{
+    for (uint32_t k = 0; k < step->n_in; k++) {
+        f->args[k] = f->values[step->in[k]];
+    }
+    f->args[step->n_in] = f->values[step->out];
+    const ek_call c = {.in = f->args,
+                       .out = f->args + step->n_in,
+                       .attrs = attrs,
+                       .n_in = step->n_in,
+                       .n_out = 1,
+                       .n_attrs = step->n_attrs,
+                       .self = f->exe->self,
+                       .step = step};
+    return ek_einsum_shape(&c, out);
+}
+
 int eager_shape(const eager_frame *f, const eager_step *step, int64_t *out_dims)
 {
     const ek_attr *attrs = step->n_attr_ints ? f->attrs : step->attrs;
@@ -103,6 +123,8 @@ int eager_shape(const eager_frame *f, const eager_step *step, int64_t *out_dims)
         return concat_shape(f, step, attrs, rank, out_dims);
     case EAGER_OP_matmul:
         return matmul_shape(&f->values[step->in[0]], &f->values[step->in[1]], rank, out_dims);
+    case EAGER_OP_einsum:
+        return einsum_shape(f, step, attrs, out_dims);
     case EAGER_OP_tile:
         return tile_shape(&f->values[step->in[0]], attrs, out_dims);
     case EAGER_OP_pad:

@@ -51,4 +51,7 @@ typedef struct ek_contraction {
 /* Computes z; x, y, z have real dtypes that are all computed as integers or all as floats. */
 stator_status ek_contract(ek_contraction *c, stator_diag **err);
 
+/* Sizes of the result of einsum (c->out[0] has its rank alone); 0 when the operands do not fit. */
+int ek_einsum_shape(const ek_call *c, int64_t *out_dims);
+
 #endif

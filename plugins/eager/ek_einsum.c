@@ -102,8 +102,8 @@ static stator_status read_equation(einsum *e, stator_diag **err)
                          ek_str(c, STATOR_einsum_equation), e->n_out, c->out[0].rank);
 }
 
-/* Sizes and uses of the labels. */
-static stator_status read_labels(einsum *e, stator_diag **err)
+/* Sizes of the labels and the operands that use them. */
+static stator_status read_sizes(einsum *e, stator_diag **err)
 {
     const ek_call *c = e->call;
     for (uint32_t label = 0; label < LABELS; label++) {
@@ -126,6 +126,13 @@ static stator_status read_labels(einsum *e, stator_diag **err)
             e->uses[label] += is_here[label];
         }
     }
+    return STATOR_OK;
+}
+
+/* Uses by the result, whose sizes must be the labels'. */
+static stator_status read_result(einsum *e, stator_diag **err)
+{
+    const ek_call *c = e->call;
     for (uint32_t i = 0; i < e->n_out; i++) {
         e->uses[e->out[i]]++;
         if (c->out[0].dims[i] != e->size[e->out[i]]) {
@@ -309,6 +316,19 @@ static stator_status multiply(einsum *e, view *x, const view *y, stator_diag **e
     return STATOR_OK;
 }
 
+int ek_einsum_shape(const ek_call *c, int64_t *out_dims)
+{
+    einsum e = {.call = c};
+    if (c->n_in > MAX_OPERANDS || read_equation(&e, NULL) != STATOR_OK ||
+        read_sizes(&e, NULL) != STATOR_OK) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < e.n_out; i++) {
+        out_dims[i] = e.size[e.out[i]];
+    }
+    return 1;
+}
+
 stator_status ek_einsum(const ek_call *c, stator_diag **err)
 {
     einsum e = {.call = c};
@@ -318,7 +338,8 @@ stator_status ek_einsum(const ek_call *c, stator_diag **err)
                        MAX_OPERANDS);
     }
     ST_TRY(read_equation(&e, err));
-    ST_TRY(read_labels(&e, err));
+    ST_TRY(read_sizes(&e, err));
+    ST_TRY(read_result(&e, err));
     for (uint32_t label = 0; label < LABELS; label++) {
         if (e.size[label] == 0) { /* a sum of nothing */
             memset(c->out[0].data, 0, ek_bytes(c->out[0].dtype, c->out[0].numel));

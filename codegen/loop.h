@@ -47,6 +47,9 @@ enum st_loop_code {
     /* combines with what is there: acc kind in `imm.i`; args: value, mask or 0. Safe when several
      * iterations of a parallel or vector axis meet in one element. */
     ST_LOOP_ATOMIC,
+    /* args: a bool that must hold, mask or 0. Where it does not, *args->status becomes the row's
+     * `origin` (whichever came last), and the call fails when the kernel has ended. */
+    ST_LOOP_CHECK,
     /* structure */
     ST_LOOP_LOOP, /* `ref` is the axis, `body` the block */
     ST_LOOP_BIND, /* from here on the symbol `sym` has the i64 value args[0] */
@@ -158,10 +161,13 @@ typedef struct st_loop_axis {
 enum st_loop_buffer_flag {
     ST_BUFFER_READ = 1u << 0,
     ST_BUFFER_WRITTEN = 1u << 1,
-    ST_BUFFER_LOCAL = 1u << 2,    /* scratch of one iteration of the parallel loop */
+    ST_BUFFER_LOCAL = 1u << 2,    /* scratch of one iteration of the parallel loop: constant numel,
+                                     at most ST_LOCAL_BYTES_MAX in a kernel */
     ST_BUFFER_STREAMED = 1u << 3, /* written past the caches: larger than they are, not read soon */
     ST_BUFFER_UNIQUE = 1u << 4    /* shares no memory with another buffer of the kernel */
 };
+
+#define ST_LOCAL_BYTES_MAX 65536u
 
 typedef struct st_loop_buffer {
     const char *name;
@@ -228,6 +234,7 @@ st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel);
 typedef struct st_kernel_args {
     void *const *buffers; /* first elements, in the order of st_kernel.buffers; LOCAL ones as well */
     const int64_t *syms;  /* sizes, by ST_SYMBOL_SIZE id */
+    uint32_t *status;     /* of CHECK rows; written atomically, 0 before the call */
 } st_kernel_args;
 
 typedef void (*st_kernel_fn)(const st_kernel_args *args, int64_t begin, int64_t end);

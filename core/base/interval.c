@@ -5,10 +5,15 @@
  *     order:  [big ......][medium ...][small]
  *     placed, by offset:  |a|  gap  |b|   ->  a block that fits the first gap goes there
  *
- * Time is O(n * overlapping blocks); the placed list is kept sorted by offset. */
+ * Placed blocks are found by lifetime. Times are the ranks of the blocks' first uses, so that a
+ * lifetime is a range of ranks [lo, hi]. A block alive at the same time as another begins inside
+ * the other's lifetime (a list by lo), or is alive when that one begins (a segment tree of lists:
+ * the leaf of a time and the nodes above it hold all that are alive then). Time is
+ * O(n log n + p log p) for p pairs of blocks alive at the same time. */
 #include "core/base/interval.h"
 
 #include "core/base/check.h"
+#include "core/base/vec.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,75 +42,189 @@ static int round_up(uint64_t size, uint64_t align, uint64_t *out)
     return st_add_u64(size, rest != 0 ? align - rest : 0, out);
 }
 
-static int overlaps(const st_interval *a, const st_interval *b)
+/* ---- placed blocks by lifetime ---- */
+
+typedef struct link { /* of a list; entry 0 ends it */
+    uint32_t block;
+    uint32_t next;
+} link;
+
+typedef struct packing {
+    st_mem *mem;
+    st_interval *blocks;
+    uint32_t *times; /* distinct first uses, ascending */
+    uint32_t n_times;
+    uint32_t *lo, *hi;  /* by block: its lifetime in ranks of times */
+    uint32_t *begins;   /* by rank: list of placed blocks that begin then */
+    uint32_t *alive;    /* by node of the tree, 2 * n_times: list of placed blocks */
+    uint64_t *rounded;  /* by block */
+    st_vec(link) links; /* from 1 */
+    st_vec(uint32_t) found;
+} packing;
+
+static int by_number(const void *a, const void *b)
 {
-    return a->first <= b->last && b->first <= a->last;
+    const uint32_t x = *(const uint32_t *)a;
+    const uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
 }
 
-/* Lowest offset where `block` of rounded size fits among the placed ones; 0 on overflow. */
-static int find_offset(const st_interval *blocks, const item *items, const uint32_t *placed,
-                       uint32_t n_placed, const item *wanted, uint64_t *out_offset)
+/* Rank of the last time that is not after t; there is one. */
+static uint32_t rank_of(const packing *p, uint32_t t)
 {
-    const st_interval *block = &blocks[wanted->index];
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < n_placed; i++) {
-        const item *other = &items[placed[i]];
-        const st_interval *o = &blocks[other->index];
-        if (!overlaps(block, o)) {
-            continue;
+    uint32_t lo = 0;
+    uint32_t hi = p->n_times;
+    while (hi - lo > 1u) {
+        const uint32_t mid = lo + (hi - lo) / 2u;
+        if (p->times[mid] <= t) {
+            lo = mid;
+        } else {
+            hi = mid;
         }
-        uint64_t end = 0;
-        if (!st_add_u64(at, wanted->size, &end)) {
+    }
+    return lo;
+}
+
+static int add_link(packing *p, uint32_t *list, uint32_t block)
+{
+    link *l = st_vec_push(p->mem, &p->links);
+    if (l == NULL) {
+        return 0;
+    }
+    *l = (link){block, *list};
+    *list = p->links.count - 1u;
+    return 1;
+}
+
+static int remember(packing *p, uint32_t block)
+{
+    int ok = add_link(p, &p->begins[p->lo[block]], block);
+    uint32_t lo = p->lo[block] + p->n_times;
+    uint32_t hi = p->hi[block] + p->n_times + 1u;
+    for (; ok && lo < hi; lo /= 2u, hi /= 2u) {
+        if (lo % 2u != 0) {
+            ok = add_link(p, &p->alive[lo++], block);
+        }
+        if (ok && hi % 2u != 0) {
+            ok = add_link(p, &p->alive[--hi], block);
+        }
+    }
+    return ok;
+}
+
+static int collect(packing *p, uint32_t list)
+{
+    for (uint32_t i = list; i != 0; i = p->links.data[i].next) {
+        uint32_t *slot = st_vec_push(p->mem, &p->found);
+        if (slot == NULL) {
             return 0;
         }
-        if (end <= o->offset_bytes) {
+        *slot = p->links.data[i].block;
+    }
+    return 1;
+}
+
+/* ---- placing ---- */
+
+typedef struct span { /* of a block that is in the way */
+    uint64_t begin;
+    uint64_t end;
+} span;
+
+static int by_begin(const void *a, const void *b)
+{
+    const span *x = a;
+    const span *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* Lowest offset where a block fits among those alive at the same time; 0 on overflow. */
+static int find_offset(const packing *p, span *spans, uint32_t n, uint64_t size,
+                       uint64_t *out_offset)
+{
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t other = p->found.data[i];
+        spans[i].begin = p->blocks[other].offset_bytes;
+        spans[i].end = spans[i].begin + p->rounded[other];
+    }
+    qsort(spans, n, sizeof *spans, by_begin);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t end = 0;
+        if (!st_add_u64(at, size, &end)) {
+            return 0;
+        }
+        if (end <= spans[i].begin) {
             break;
         }
-        const uint64_t past = o->offset_bytes + other->size;
-        at = past > at ? past : at;
+        at = spans[i].end > at ? spans[i].end : at;
     }
     *out_offset = at;
     return 1;
 }
 
-/* Inserts items[which] into the list sorted by offset. */
-static void insert(const st_interval *blocks, const item *items, uint32_t *placed,
-                   uint32_t n_placed, uint32_t which)
+static int place(packing *p, span *spans, const item *wanted, uint64_t *out_total)
 {
-    const uint64_t offset = blocks[items[which].index].offset_bytes;
-    uint32_t lo = 0;
-    uint32_t hi = n_placed;
-    while (lo < hi) {
-        const uint32_t mid = lo + (hi - lo) / 2u;
-        if (blocks[items[placed[mid]].index].offset_bytes <= offset) {
-            lo = mid + 1u;
-        } else {
-            hi = mid;
-        }
+    st_interval *block = &p->blocks[wanted->index];
+    uint64_t end = 0;
+    int ok = 1;
+    block->offset_bytes = 0;
+    if (wanted->size == 0) {
+        return 1;
     }
-    memmove(placed + lo + 1, placed + lo, (n_placed - lo) * sizeof *placed);
-    placed[lo] = which;
+    p->found.count = 0;
+    for (uint32_t r = p->lo[wanted->index] + 1u; ok && r <= p->hi[wanted->index]; r++) {
+        ok = collect(p, p->begins[r]);
+    }
+    for (uint32_t i = p->lo[wanted->index] + p->n_times; ok && i > 0; i /= 2u) {
+        ok = collect(p, p->alive[i]);
+    }
+    ok = ok && find_offset(p, spans, p->found.count, wanted->size, &block->offset_bytes) &&
+         st_add_u64(block->offset_bytes, wanted->size, &end) && remember(p, wanted->index);
+    *out_total = ok && end > *out_total ? end : *out_total;
+    return ok;
 }
 
-static int place_all(st_interval *blocks, const item *items, uint32_t *placed, uint32_t n,
-                     uint64_t *out_total)
+static int alloc_packing(packing *p, uint32_t n)
 {
-    uint32_t n_placed = 0;
+    p->times = st_calloc(p->mem, n, sizeof *p->times);
+    p->lo = st_calloc(p->mem, n, sizeof *p->lo);
+    p->hi = st_calloc(p->mem, n, sizeof *p->hi);
+    p->begins = st_calloc(p->mem, n, sizeof *p->begins);
+    p->alive = st_calloc(p->mem, 2u * (uint64_t)n, sizeof *p->alive);
+    p->rounded = st_calloc(p->mem, n, sizeof *p->rounded);
+    link *end = st_vec_push(p->mem, &p->links);
+    if (p->times == NULL || p->lo == NULL || p->hi == NULL || p->begins == NULL ||
+        p->alive == NULL || p->rounded == NULL || end == NULL) {
+        return 0;
+    }
+    *end = (link){0, 0};
     for (uint32_t i = 0; i < n; i++) {
-        st_interval *block = &blocks[items[i].index];
-        uint64_t end = 0;
-        block->offset_bytes = 0;
-        if (items[i].size == 0) {
-            continue;
+        p->times[i] = p->blocks[i].first;
+    }
+    qsort(p->times, n, sizeof *p->times, by_number);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == 0 || p->times[i] != p->times[p->n_times - 1u]) {
+            p->times[p->n_times++] = p->times[i];
         }
-        if (!find_offset(blocks, items, placed, n_placed, &items[i], &block->offset_bytes) ||
-            !st_add_u64(block->offset_bytes, items[i].size, &end)) {
-            return 0;
-        }
-        *out_total = end > *out_total ? end : *out_total;
-        insert(blocks, items, placed, n_placed++, i);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        p->lo[i] = rank_of(p, p->blocks[i].first);
+        p->hi[i] = rank_of(p, p->blocks[i].last);
     }
     return 1;
+}
+
+static void free_packing(packing *p)
+{
+    st_free(p->mem, p->times);
+    st_free(p->mem, p->lo);
+    st_free(p->mem, p->hi);
+    st_free(p->mem, p->begins);
+    st_free(p->mem, p->alive);
+    st_free(p->mem, p->rounded);
+    st_vec_free(p->mem, &p->links);
+    st_vec_free(p->mem, &p->found);
 }
 
 int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t align,
@@ -116,18 +235,23 @@ int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t alig
         return 1;
     }
     align = align == 0 ? 1 : align;
+    packing p = {.mem = mem, .blocks = blocks};
     item *items = st_calloc(mem, n, sizeof *items);
-    uint32_t *placed = st_calloc(mem, n, sizeof *placed);
-    int ok = items != NULL && placed != NULL;
+    span *spans = st_calloc(mem, n, sizeof *spans);
+    int ok = items != NULL && spans != NULL && alloc_packing(&p, n);
     for (uint32_t i = 0; ok && i < n; i++) {
         items[i] = (item){0, blocks[i].first, i};
         ok = round_up(blocks[i].size_bytes, align, &items[i].size);
+        p.rounded[i] = items[i].size;
     }
     if (ok) {
         qsort(items, n, sizeof *items, by_size);
-        ok = place_all(blocks, items, placed, n, out_total);
+    }
+    for (uint32_t i = 0; ok && i < n; i++) {
+        ok = place(&p, spans, &items[i], out_total);
     }
     st_free(mem, items);
-    st_free(mem, placed);
+    st_free(mem, spans);
+    free_packing(&p);
     return ok;
 }

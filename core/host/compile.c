@@ -104,14 +104,18 @@ static stator_status settle_capability(driver *d, stator_diag **err)
                    d->request->main->backend->item.name);
 }
 
-/* Asks fuel for each node or ATOMIC group the backend claims; refused, it goes to the fallback. */
+/* Asks fuel for each node or ATOMIC group the backend claims; refused, it goes to the fallback. A
+ * group is asked about at its first member. */
 static stator_status ask_claims(driver *d, stator_diag **err)
 {
     if (d->request->fallback == NULL) {
         return STATOR_OK;
     }
     stator_fuel_scope *scope = st_fuel_scope(d->request->fuel, NULL, "claim");
-    if (scope == NULL) {
+    uint8_t *answers =
+        st_calloc(d->mem, d->v->n_nodes + UINT64_C(1), 1); /* by group: 1 no, 2 yes */
+    if (scope == NULL || answers == NULL) {
+        st_free(d->mem, answers);
         return st_fail_oom(err);
     }
     st_fuel_about(scope, d->graph);
@@ -120,17 +124,14 @@ static stator_status ask_claims(driver *d, stator_diag **err)
         if (!d->accepts[n] || (op->flags & STATOR_OP_CONSTANT) != 0) {
             continue;
         }
-        const uint32_t group = d->groups[n];
-        for (stator_ref m = 1; group != 0 && m < n; m++) {
-            if (d->groups[m] == group) {
-                d->accepts[n] = d->accepts[m]; /* answered with the group's first member */
-                goto next;
-            }
+        uint8_t *answer = &answers[d->groups[n]];
+        if (d->groups[n] == 0 || *answer == 0) {
+            const char *rule = d->groups[n] != 0 ? "group" : op->name;
+            *answer = (uint8_t)(1 + st_fuel_api.may_apply(scope, STATOR_FUEL_CLAIM, rule, n));
         }
-        d->accepts[n] = (uint8_t)st_fuel_api.may_apply(scope, STATOR_FUEL_CLAIM,
-                                                       group != 0 ? "group" : op->name, n);
-    next:;
+        d->accepts[n] = *answer == 2;
     }
+    st_free(d->mem, answers);
     return STATOR_OK;
 }
 
@@ -413,15 +414,15 @@ static void count_coverage(driver *d)
     st_compiled *out = d->out;
     const stator_instance *instances[2] = {d->request->main, d->request->fallback};
     for (uint32_t color = 0; color < 2; color++) {
-        uint32_t n_parts = 0;
+        stator_coverage row = {.backend = ""};
         for (uint32_t i = 0; i < d->parts.n_parts; i++) {
-            n_parts += d->parts.parts[i].color == color;
+            const st_part *part = &d->parts.parts[i];
+            row.partitions += part->color == color;
+            row.nodes += part->color == color ? part->n_nodes : 0;
         }
-        if (instances[color] != NULL && (color == 0 || d->parts.n_nodes[color] != 0)) {
-            out->coverage[out->n_coverage++] =
-                (stator_coverage){.backend = instances[color]->backend->item.name,
-                                  .nodes = d->parts.n_nodes[color],
-                                  .partitions = n_parts};
+        if (instances[color] != NULL && (color == 0 || row.nodes != 0)) {
+            row.backend = instances[color]->backend->item.name;
+            out->coverage[out->n_coverage++] = row;
         }
     }
 }
@@ -450,7 +451,13 @@ static stator_status divide(driver *d, stator_diag **err)
     if (n_refused != 0 && (d->request->fallback == NULL || is_strict)) {
         status = report_refused(d, err);
     } else {
-        status = st_partition(d->graph, color, d->groups, d->mem, &d->parts, err);
+        const st_partition_request request = {.graph = d->graph,
+                                              .color = color,
+                                              .group = d->groups,
+                                              .mem = d->mem,
+                                              .may_dissolve =
+                                                  d->request->fallback != NULL && !is_strict};
+        status = st_partition(&request, &d->parts, err);
     }
     st_free(d->mem, color);
     return status;

@@ -9,6 +9,7 @@
 #include "core/host/fuel.h"
 #include "core/host/model.h"
 #include "core/host/nested.h"
+#include "core/host/partition.h"
 #include "core/runtime/guard.h"
 #include "core/runtime/program.h"
 #include "ir/passes/pass.h"
@@ -67,27 +68,5 @@ stator_status st_run_stage(const st_compile_request *request, const char *stage,
 /* Evaluates one node over constants on `evaluator` (evaluate.c); self is the instance. */
 stator_status st_evaluate_node(void *self, const stator_graph *graph, stator_ref node,
                                stator_blob **out_blobs, stator_diag **err);
-
-/* Division of a graph among main (0) and fallback (1) (partition.c). */
-typedef struct st_part {
-    stator_graph *graph;
-    uint32_t color;
-    uint32_t n_in, n_out;
-    stator_ref *in;  /* values of the whole graph, in the part's input order */
-    stator_ref *out; /* values of the whole graph, in the part's output order */
-} st_part;
-
-typedef struct st_parts {
-    st_mem *mem;
-    st_part *parts;
-    uint32_t n_parts;
-    uint32_t n_nodes[2]; /* nodes by color, constants left out */
-} st_parts;
-
-/* color[node] 0 or 1; group[node] ATOMIC group, 0 none (may be NULL). Parts come in an order in
- * which each may run; every part is convex. */
-stator_status st_partition(stator_graph *graph, const uint8_t *color, const uint32_t *group,
-                           st_mem *mem, st_parts *out_parts, stator_diag **err);
-void st_parts_deinit(st_parts *parts);
 
 #endif

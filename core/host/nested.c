@@ -224,6 +224,25 @@ static void on_group(void *self, const stator_ref *nodes, uint32_t n, uint32_t f
     }
 }
 
+/* A group's number becomes its first member's: a plugin may state more groups than there are nodes.
+ */
+static stator_status name_groups(const collector *c)
+{
+    stator_ref *first = st_calloc(&c->ctx->mem, c->n_groups + UINT64_C(1), sizeof *first);
+    if (first == NULL) {
+        return STATOR_RESOURCE_EXHAUSTED;
+    }
+    for (stator_ref n = 1; n <= c->n_nodes; n++) {
+        const uint32_t group = c->groups[n];
+        if (group != 0) {
+            first[group] = first[group] != 0 ? first[group] : n;
+            c->groups[n] = first[group];
+        }
+    }
+    st_free(&c->ctx->mem, first);
+    return STATOR_OK;
+}
+
 stator_status st_instance_capability(stator_instance *instance, const stator_graph *graph,
                                      uint8_t *accepts, char **reasons, uint32_t *groups,
                                      stator_diag **err)
@@ -242,6 +261,9 @@ stator_status st_instance_capability(stator_instance *instance, const stator_gra
     const stator_capability_sink sink = {
         .struct_size = sizeof sink, .self = &c, .yes = on_yes, .no = on_no, .group = on_group};
     ST_TRY(instance->backend->capability(instance->inst, graph, &sink, err));
+    if (c.status == STATOR_OK && groups != NULL && c.n_groups != 0) {
+        c.status = name_groups(&c);
+    }
     return c.status == STATOR_OK ? STATOR_OK : st_fail_oom(err);
 }
 

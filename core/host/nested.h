@@ -26,8 +26,8 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
 stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
                               stator_diag **err);
 /* accepts[1..n_nodes] = 1 when the backend runs the node. reasons (may be NULL) receives for each
- * refused node a text in ctx memory, to be freed by the caller; groups (may be NULL) the ATOMIC
- * group number of each node, 0 none. */
+ * refused node a text in ctx memory, to be freed by the caller; groups (may be NULL) the first
+ * member of each node's ATOMIC group, 0 none. */
 stator_status st_instance_capability(stator_instance *instance, const stator_graph *graph,
                                      uint8_t *accepts, char **reasons, uint32_t *groups,
                                      stator_diag **err);

@@ -40,6 +40,47 @@ static void last_uses(st_program *p)
     }
 }
 
+/* Which slots may lie in buffers of the pool: made by a step, of a size that only a call tells. */
+static int is_pooled(const st_slot *slot)
+{
+    return !slot->is_static && slot->output < 0;
+}
+
+/* Sorts the pooled slots by the step after which they go back. */
+static int plan_releases(st_program *p)
+{
+    p->releases = st_calloc(p->mem, p->n_slots + UINT64_C(1), sizeof *p->releases);
+    uint32_t *begin = st_calloc(p->mem, p->n_steps + UINT64_C(2), sizeof *begin);
+    if (p->releases == NULL || begin == NULL) {
+        st_free(p->mem, begin);
+        return 0;
+    }
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
+            const st_slot *slot = &p->slots[p->steps[s].out[k]];
+            begin[slot->last_use + 1u] += is_pooled(slot);
+        }
+    }
+    for (uint32_t s = 0; s <= p->n_steps; s++) {
+        begin[s + 1u] += begin[s];
+    }
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        p->steps[s].release = p->releases + begin[s];
+        p->steps[s].n_release = begin[s + 1u] - begin[s];
+    }
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
+            const uint32_t i = p->steps[s].out[k];
+            if (is_pooled(&p->slots[i])) {
+                p->releases[begin[p->slots[i].last_use]++] = i;
+            }
+        }
+    }
+    p->n_pooled = begin[p->n_steps];
+    st_free(p->mem, begin);
+    return 1;
+}
+
 static uint32_t collect_intervals(st_program *p, st_interval *blocks, uint32_t *owners)
 {
     uint32_t n = 0;
@@ -71,7 +112,7 @@ int st_program_plan(st_program *p)
     }
     st_interval *blocks = st_calloc(p->mem, p->n_slots + 1u, sizeof *blocks);
     uint32_t *owners = st_calloc(p->mem, p->n_slots + 1u, sizeof *owners);
-    int ok = blocks != NULL && owners != NULL;
+    int ok = plan_releases(p) && blocks != NULL && owners != NULL;
     if (ok) {
         const uint32_t n = collect_intervals(p, blocks, owners);
         uint64_t base = 0;
@@ -202,6 +243,7 @@ void st_program_deinit(st_program *p)
     st_free(p->mem, p->write_backs);
     st_free(p->mem, p->dims);
     st_free(p->mem, p->unbacked_symbol);
+    st_free(p->mem, p->releases);
     pthread_mutex_destroy(&p->lock);
     *p = (st_program){0};
 }
@@ -364,13 +406,13 @@ static stator_status run_step(st_call_state *state, const st_step *step, stator_
     return STATOR_OK;
 }
 
-/* Gives back pool buffers whose last reader was step s. */
-static void give_back(st_call_state *state, uint32_t s)
+/* Gives back those of the slots that lie in buffers of the pool. */
+static void give_back(st_call_state *state, const uint32_t *slots, uint32_t n)
 {
-    const st_program *p = state->program;
-    for (uint32_t i = p->n_in; i < p->n_slots; i++) {
-        if (state->from_pool[i] && p->slots[i].last_use <= s) {
-            st_pool_give(p->pool, state->slots[i].data);
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t i = slots[k];
+        if (state->from_pool[i]) {
+            st_pool_give(state->program->pool, state->slots[i].data);
             state->from_pool[i] = 0;
         }
     }
@@ -472,9 +514,7 @@ stator_status st_program_run(st_program *p, st_call_state *state, const DLTensor
     stator_status status = STATOR_OK;
     for (uint32_t s = 0; status == STATOR_OK && s < p->n_steps; s++) {
         status = run_step(state, &p->steps[s], err);
-        if (p->n_steps > 1) {
-            give_back(state, s);
-        }
+        give_back(state, p->steps[s].release, p->steps[s].n_release);
     }
     if (status == STATOR_OK) {
         status = copy_shared_outputs(state, err);
@@ -482,7 +522,7 @@ stator_status st_program_run(st_program *p, st_call_state *state, const DLTensor
     if (status == STATOR_OK) {
         status = write_back(state, in, err);
     }
-    give_back(state, UINT32_MAX);
+    give_back(state, p->releases, p->n_pooled); /* what a failure or a write-back left */
     for (uint32_t k = 0; status != STATOR_OK && k < p->n_outputs; k++) {
         if (state->is_fresh[k]) {
             stator_tensor_release(out[k]);

@@ -39,6 +39,8 @@ typedef struct st_step {
     const uint32_t *in;  /* slots */
     const uint32_t *out; /* slots */
     uint64_t workspace_bytes;
+    const uint32_t *release; /* slots whose buffers from the pool nobody reads after this step */
+    uint32_t n_release;
 } st_step;
 
 /* After the last step, slot's bytes go into the buffer of call input `input`. */
@@ -67,6 +69,8 @@ typedef struct st_program {
     uint64_t workspace_bytes; /* shared by steps, then between them */
     uint64_t step_workspace_bytes;
     uint32_t max_args;
+    uint32_t *releases; /* behind every step's release, then those of the write-backs */
+    uint32_t n_pooled;  /* of releases */
     pthread_mutex_t lock;
     struct st_call_state *free_states;
 } st_program;

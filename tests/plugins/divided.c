@@ -1,0 +1,195 @@
+/* A backend that claims a few nodes and computes them with eager's kernels, so that graphs are
+ * divided: what it leaves runs on eager, and control flow is the host's. For tests of the
+ * partitioner; the results must be eager's bit for bit.
+ *
+ * Options: `ops` the ops that it claims (default add, mul); `every` claims every n-th node that is
+ * no constant and no control flow instead. */
+#include <stator/plugin.h>
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct instance {
+    const stator_host *host;
+    stator_instance *eager;
+    const char *ops;
+    int64_t every;
+} instance;
+
+static stator_status fail(const stator_host *host, stator_diag **err, stator_status code,
+                          const char *text)
+{
+    if (err != NULL && *err == NULL) {
+        *err = host->diag->create(code, text, strlen(text));
+    }
+    return code;
+}
+
+static stator_status init(const stator_host *host, void **out_self, stator_diag **err)
+{
+    (void)err;
+    *out_self = (void *)(uintptr_t)host;
+    return STATOR_OK;
+}
+
+static void destroy(void *self, void *inst_)
+{
+    instance *inst = inst_;
+    const stator_host *host = self;
+    if (inst != NULL) {
+        host->nested->close(inst->eager);
+        host->mem->free(host->ctx, (void *)(uintptr_t)inst->ops);
+        host->mem->free(host->ctx, inst);
+    }
+}
+
+static char *copy_text(const stator_host *host, const char *text)
+{
+    char *copy = host->mem->alloc(host->ctx, strlen(text) + 1, 1);
+    return copy != NULL ? strcpy(copy, text) : NULL;
+}
+
+static stator_status create(void *self, const stator_options *options, uint32_t device,
+                            void **out_inst, stator_diag **err)
+{
+    const stator_host *host = self;
+    (void)device;
+    instance *inst = host->mem->alloc(host->ctx, sizeof *inst, 16);
+    if (inst == NULL) {
+        return fail(host, err, STATOR_RESOURCE_EXHAUSTED, "divided: out of memory");
+    }
+    *inst = (instance){.host = host,
+                       .ops = copy_text(host, host->opt->get_str(options, "ops")),
+                       .every = host->opt->get_i64(options, "every")};
+    const stator_status status =
+        host->nested->open(host->ctx, "divided", "eager", options, &inst->eager, err);
+    if (status != STATOR_OK || inst->ops == NULL) {
+        destroy(self, inst);
+        return status != STATOR_OK ? status : STATOR_RESOURCE_EXHAUSTED;
+    }
+    *out_inst = inst;
+    return STATOR_OK;
+}
+
+/* ---- which nodes ---- */
+
+static int has_word(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += at != list || *at == ',' ? *at == ',' : 0;
+        if (strncmp(at, word, n) == 0 && (at[n] == ',' || at[n] == '\0')) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static stator_status capability(void *inst_, const stator_graph *graph,
+                                const stator_capability_sink *sink, stator_diag **err)
+{
+    const instance *inst = inst_;
+    const stator_graph_view *v = inst->host->ir->view(graph);
+    int64_t seen = 0;
+    (void)err;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_op_desc *op = stator_op_at(v, stator_node_at(v, node)->op);
+        const int is_free = (op->flags & (STATOR_OP_CONSTANT | STATOR_OP_REGIONS)) == 0;
+        const int is_mine =
+            inst->every > 0 ? is_free && seen++ % inst->every == 0 : has_word(inst->ops, op->name);
+        if (is_mine || (op->flags & STATOR_OP_CONSTANT) != 0) {
+            sink->yes(sink->self, node, 0);
+        } else {
+            sink->no(sink->self, node, STATOR_UNSUPPORTED, "left to others");
+        }
+    }
+    return STATOR_OK;
+}
+
+/* ---- executables: eager's ---- */
+
+static stator_status compile(void *inst_, const stator_graph *graph, stator_fuel_scope *fuel,
+                             void **out_exe, stator_diag **err)
+{
+    const instance *inst = inst_;
+    (void)fuel;
+    return inst->host->nested->compile(inst->eager, graph, out_exe, err);
+}
+
+static stator_status exe_info(void *inst_, void *exe, stator_exe_info *out)
+{
+    const instance *inst = inst_;
+    return inst->host->nested->exe_info(inst->eager, exe, out);
+}
+
+static stator_status exe_run(void *inst_, void *exe, const stator_call *call, stator_diag **err)
+{
+    const instance *inst = inst_;
+    return inst->host->nested->run(inst->eager, exe, call, err);
+}
+
+static void exe_destroy(void *inst_, void *exe)
+{
+    const instance *inst = inst_;
+    inst->host->nested->exe_destroy(inst->eager, exe);
+}
+
+/* ---- the descriptor ---- */
+
+STATOR_PLUGIN_NOTE("divided", "1.0.0", "[\"backend\"]",
+                   ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-300,"
+                   "\"options\":[\"ops\",\"every\"]");
+
+#define OPTION(key_, type_, default_, help_)                                                       \
+    {.struct_size = sizeof(stator_option_desc),                                                    \
+     .type = (type_),                                                                              \
+     .key = (key_),                                                                                \
+     .default_text = (default_),                                                                   \
+     .help = (help_)}
+
+static const stator_option_desc options[] = {
+    OPTION("ops", STATOR_OPTION_LIST, "add,mul", "ops that are claimed"),
+    OPTION("every", STATOR_OPTION_I64, "0", "n > 0: every n-th node is claimed instead"),
+};
+
+static const stator_backend backend = {
+    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = "divided",
+             .doc = "claims a few nodes, for tests of the partitioner", .options = options,
+             .option_count = sizeof options / sizeof options[0],
+             .option_stride = sizeof(stator_option_desc)},
+    .tags = "debug,cpu",
+    .priority = -300,
+    .flags = STATOR_BACKEND_CONCURRENT_COMPILE,
+    .create = create,
+    .destroy = destroy,
+    .capability = capability,
+    .compile = compile,
+    .exe_info = exe_info,
+    .exe_run = exe_run,
+    .exe_destroy = exe_destroy,
+};
+
+static const stator_item *const items[] = {&backend.item};
+
+static const stator_plugin plugin = {
+    .struct_size = sizeof(stator_plugin),
+    .abi_major = STATOR_ABI_MAJOR,
+    .abi_minor_min = STATOR_ABI_MINOR,
+    .abi_minor_built = STATOR_ABI_MINOR,
+    .item_count = 1,
+    .name = "divided",
+    .vendor = "Stator tests",
+    .version = "1.0.0",
+    .sanitizer = STATOR_SANITIZER,
+    .items = items,
+    .init = init,
+};
+
+STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
+                                                          uint32_t host_abi_major);
+
+const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
+{
+    (void)host;
+    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
+}

@@ -76,3 +76,32 @@ int st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out)
     }
     return st_mul_u64(count, bits / 8u, out);
 }
+
+DLDataType st_dtype_to_dl(uint32_t dtype)
+{
+    const uint8_t bits = (uint8_t)st_dtype_bits(dtype);
+    uint8_t code = kDLOpaqueHandle;
+    switch (st_dtype_class(dtype)) {
+    case STATOR_CLASS_BOOL:
+        code = kDLBool;
+        break;
+    case STATOR_CLASS_INT:
+        code = kDLInt;
+        break;
+    case STATOR_CLASS_UINT:
+        code = kDLUInt;
+        break;
+    case STATOR_CLASS_FLOAT:
+        code = dtype == STATOR_BF16       ? kDLBfloat
+               : dtype == STATOR_F8E4M3FN ? kDLFloat8_e4m3fn
+               : dtype == STATOR_F8E5M2   ? kDLFloat8_e5m2
+                                          : kDLFloat;
+        break;
+    case STATOR_CLASS_COMPLEX:
+        code = kDLComplex;
+        break;
+    default:
+        break;
+    }
+    return (DLDataType){.code = code, .bits = bits, .lanes = 1};
+}

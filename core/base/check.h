@@ -2,6 +2,7 @@
 #ifndef STATOR_BASE_CHECK_H
 #define STATOR_BASE_CHECK_H
 
+#include <stator/dlpack.h>
 #include <stdint.h>
 
 static inline int st_add_u64(uint64_t a, uint64_t b, uint64_t *out)
@@ -43,5 +44,6 @@ uint32_t st_dtype_bits(uint32_t dtype);             /* 0 for an unknown dtype */
 uint32_t st_dtype_class(uint32_t dtype);            /* stator_dtype_class, 0 unknown */
 const char *st_dtype_name(uint32_t dtype);          /* "f32"; "?" unknown */
 uint32_t st_dtype_parse(const char *s, uint64_t n); /* 0 unknown */
+DLDataType st_dtype_to_dl(uint32_t dtype);          /* bits 0 for an unknown dtype */
 
 #endif

@@ -66,6 +66,13 @@ static const stator_op_desc *ir_op_desc(stator_ctx *ctx, uint32_t op)
     return row != NULL ? &row->desc : NULL;
 }
 
+static const stator_oplib_op *ir_library_op(stator_ctx *ctx, uint32_t op, void **out_self)
+{
+    const st_op *row = st_optable_at(&ctx->ops, op);
+    *out_self = row != NULL ? row->oplib_self : NULL;
+    return row != NULL ? row->oplib_op : NULL;
+}
+
 static const stator_attr_row *ir_attr(const stator_graph *graph, stator_ref node, const char *name)
 {
     const stator_graph_view *v = st_graph_view(graph);
@@ -113,7 +120,8 @@ static const stator_ir_api ir_api = {.struct_size = sizeof ir_api,
                                      .attr = ir_attr,
                                      .structural_hash = st_graph_hash,
                                      .print = ir_print,
-                                     .parse = ir_parse};
+                                     .parse = ir_parse,
+                                     .library_op = ir_library_op};
 
 /* ---- constants ---- */
 

@@ -1,7 +1,8 @@
-/* Counted tensors of the application API, and conversions between stator_dtype and DLDataType. */
+/* Counted tensors of the application API, and their DLPack element types. */
 #ifndef STATOR_RUNTIME_TENSOR_H
 #define STATOR_RUNTIME_TENSOR_H
 
+#include "core/base/check.h"
 #include "core/base/diag.h"
 #include "core/runtime/pool.h"
 #include <stator/stator.h>
@@ -18,7 +19,6 @@ struct stator_tensor {
     int64_t strides[STATOR_MAX_RANK];
 };
 
-DLDataType st_dtype_to_dl(stator_dtype dtype);
 stator_dtype st_dtype_from_dl(DLDataType type); /* 0: none of ours */
 
 stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, uint32_t rank,

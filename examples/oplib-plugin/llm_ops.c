@@ -8,9 +8,19 @@
  *     stator run ops.stir --plugin-dir build
  *
  * An op brings a descriptor, an infer function and a decomposition into ops that every backend has:
- * as an expression (softcap) or as a C function (rotate_half). With that, every backend runs it. */
+ * as an expression (softcap) or as a C function (rotate_half). With that, every backend runs it.
+ * llm_softcap also has a kernel, its reference: `eager` calls it, and comparing `eager` with any
+ * other backend compares the decomposition with the kernel.
+ *
+ *     STATOR_LOGS=dispatch stator run ops.stir --plugin-dir build     tells when the kernel runs
+ *     stator compare ops.stir --backends eager,aot_eager --plugin-dir build
+ *
+ * The kernel converts elements of any float dtype with the SDK (core/base/convert.h). */
 #include <stator/plugin.h>
 
+#include "core/base/convert.h"
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define VERSION "1.0.0"
@@ -53,6 +63,43 @@ static stator_status infer_softcap(void *self, stator_builder *b, const stator_n
         return fail(host, err, "llm_softcap: x must be of a float dtype");
     }
     out_types[0] = stator_value_at(v, node->operands[0])->type;
+    return STATOR_OK;
+}
+
+static stator_dtype dtype_of(const DLTensor *t)
+{
+    const uint32_t bits = t->dtype.bits;
+    return t->dtype.code == kDLFloat           ? (bits == 16   ? STATOR_F16
+                                                  : bits == 32 ? STATOR_F32
+                                                               : STATOR_F64)
+           : t->dtype.code == kDLBfloat        ? STATOR_BF16
+           : t->dtype.code == kDLFloat8_e4m3fn ? STATOR_F8E4M3FN
+                                               : STATOR_F8E5M2;
+}
+
+/* Computed in f64 and rounded once, whatever the dtype. */
+static stator_status run_softcap(void *self, uint32_t n_in, const DLTensor *in, uint32_t n_out,
+                                 DLTensor *out, const stator_attr *attrs, uint32_t n_attrs,
+                                 stator_diag **err)
+{
+    const stator_host *host = self;
+    const stator_dtype dtype = dtype_of(&in[0]);
+    const double cap = attrs[0].f;
+    int64_t n = 1;
+    char text[80];
+    (void)n_in, (void)n_out, (void)n_attrs, (void)err;
+    for (int32_t axis = 0; axis < in[0].ndim; axis++) {
+        n *= in[0].shape[axis];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double x = st_load_f64(dtype, in[0].data, i);
+        st_store_f64(dtype, out[0].data, i, cap * tanh(x / cap));
+    }
+    if (host->log->enabled(host->ctx, "dispatch", 2)) {
+        (void)snprintf(text, sizeof text, "llm_softcap: the library's kernel, %lld elements",
+                       (long long)n);
+        host->log->write(host->ctx, "dispatch", 2, text);
+    }
     return STATOR_OK;
 }
 
@@ -148,7 +195,8 @@ static const stator_oplib_op ops[] = {
               .attrs = softcap_attrs,
               .attr_count = 1,
               .flags = STATOR_OP_POINTWISE},
-     .infer = infer_softcap},
+     .infer = infer_softcap,
+     .kernel = run_softcap},
     {.desc = {.struct_size = sizeof(stator_op_desc),
               .version = 1,
               .name = "llm_rotate_half",

@@ -46,6 +46,8 @@ typedef struct stator_diag_api {
     void (*release)(stator_diag *diag);
 } stator_diag_api;
 
+struct stator_oplib_op; /* below */
+
 /* Reading graphs; see stator/ir.h. */
 typedef struct stator_ir_api {
     uint32_t struct_size;
@@ -64,6 +66,9 @@ typedef struct stator_ir_api {
      * file("...") constants may name, or NULL to refuse them. */
     stator_status (*parse)(stator_builder *builder, const char *bytes, uint64_t len,
                            const char *file_name, const char *dir, stator_diag **err);
+    /* The op as its library registered it, with the library's self in *out_self; NULL for an op of
+     * Stator's own. For backends that run its kernel; lives as long as ctx. */
+    const struct stator_oplib_op *(*library_op)(stator_ctx *ctx, uint32_t op, void **out_self);
 } stator_ir_api;
 
 /* An attribute on its way into a node. `list` points at int64_t (INTS), double (FLOATS) or
@@ -532,7 +537,12 @@ typedef struct stator_oplib_op {
     /* May be NULL when desc.body is set. */
     stator_status (*decompose)(void *self, stator_builder *b, const stator_node_desc *node,
                                stator_ref *out_results, stator_diag **err);
-    /* Reference kernel on dense host tensors. May be NULL: decomposed instead. */
+    /* Reference kernel, called by eager instead of the decomposition. May be NULL. Tensors are
+     * dense, row-major, in host memory and aligned to 16 bytes; out has data and shape already, an
+     * absent optional operand has dtype.bits 0. attrs are in schema order, kind NONE for one that
+     * is absent; DIMS come evaluated, as INTS. Called from any thread at once, and not at all when
+     * no result has an element. An op whose result sizes only the kernel could tell, or with a BLOB
+     * attribute, runs by its decomposition. */
     stator_status (*kernel)(void *self, uint32_t n_in, const DLTensor *in, uint32_t n_out,
                             DLTensor *out, const stator_attr *attrs, uint32_t n_attrs,
                             stator_diag **err);

@@ -59,6 +59,12 @@ int eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stat
                        st_dtype_name(stator_value_type(v, node->result_begin)->dtype));
         return 0;
     }
+    const char *refusal = place == EAGER_OP_library ? eager_library_refusal(v, node) : NULL;
+    if (refusal) {
+        (void)snprintf(why, why_size, "eager cannot call the kernel of op '%s', which %s", op,
+                       refusal);
+        return 0;
+    }
     for (uint32_t k = 0; k < node->region_count; k++) {
         if (!region_accepted(inst, stator_region_at(v, node, k), why, why_size)) {
             return 0;
@@ -337,6 +343,7 @@ static stator_status read_step(eager_graph_state *g, const stator_node_row *node
     step->kind = eager_rows[place].step_kind;
     step->op = place;
     step->fn = eager_rows[place].fn;
+    step->library = g->c->inst->libraries[node->op];
     step->tells_shape = (stator_op_at(g->v, node->op)->flags & STATOR_OP_UNBACKED) != 0;
     step->is_pointwise = (stator_op_at(g->v, node->op)->flags & STATOR_OP_POINTWISE) != 0;
     step->needs_results = node->result_count != 0 && (stator_op_at(g->v, node->op)->flags &

@@ -12,6 +12,9 @@
 
 static const char *op_name(const eager_step *step)
 {
+    if (step && step->op == EAGER_OP_library) {
+        return step->library.op->desc.name;
+    }
     return step ? eager_rows[step->op].op : "";
 }
 

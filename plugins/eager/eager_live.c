@@ -57,15 +57,15 @@ static void note_symbol(eager_graph_state *g, stator_ref sym)
 
 /* ---- which nodes run ---- */
 
-static int is_unbacked(const eager_graph_state *g, stator_ref sym)
+int eager_is_unbacked(const stator_graph_view *v, stator_ref sym)
 {
     uint32_t index;
-    if (!eager_lone_symbol(g->v, sym, &index) || g->known[index]) {
+    if (!eager_lone_symbol(v, sym, &index)) {
         return 0;
     }
-    const stator_sym_row *row = stator_column_at(&g->v->syms, sym);
-    const stator_term_row *term = stator_column_at(&g->v->terms, row->term_begin);
-    return (((const stator_atom_row *)stator_column_at(&g->v->atoms, term->atom))->flags & 1u) != 0;
+    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
+    return (((const stator_atom_row *)stator_column_at(&v->atoms, term->atom))->flags & 1u) != 0;
 }
 
 /* Symbols that a node's results bind; 1 when there are any. */
@@ -77,7 +77,8 @@ static int mark_fresh(eager_graph_state *g, const stator_node_row *node)
         for (uint32_t a = 0; a < type->rank; a++) {
             const stator_ref dim = stator_dim_at(g->v, type, a);
             uint32_t index;
-            if (is_unbacked(g, dim) && eager_lone_symbol(g->v, dim, &index) && !g->fresh[index]) {
+            if (eager_is_unbacked(g->v, dim) && eager_lone_symbol(g->v, dim, &index) &&
+                !g->known[index] && !g->fresh[index]) {
                 g->fresh[index] = 1;
                 note_symbol(g, dim);
                 any = 1;

@@ -49,12 +49,22 @@ typedef struct eager_row {
     uint32_t out_mask;
 } eager_row;
 
-extern const eager_row eager_rows[EAGER_OP_COUNT];
+/* The last row stands for the ops of libraries, whose kernels ek_library calls. */
+#define EAGER_OP_library EAGER_OP_COUNT
+extern const eager_row eager_rows[EAGER_OP_COUNT + 1];
+stator_status ek_library(const ek_call *c, stator_diag **err);
+
+/* An op of a third-party library that has a kernel. */
+typedef struct eager_library {
+    const stator_oplib_op *op; /* NULL: none */
+    void *self;
+} eager_library;
 
 typedef struct eager_inst {
     eager_self *self;
     uint32_t n_ops;
-    uint16_t *row_of_op; /* by op id of this process, 0: no kernel */
+    uint16_t *row_of_op;      /* by op id of this process, 0: no kernel */
+    eager_library *libraries; /* by op id; their row is EAGER_OP_library */
 } eager_inst;
 
 enum eager_storage {
@@ -98,6 +108,7 @@ typedef struct eager_step {
     uint32_t n_regions;
     struct eager_plan **regions;
     uint64_t region_offset; /* their frame, in the data part */
+    eager_library library;  /* of op EAGER_OP_library */
     const char *node_name;  /* of the origin, "" unknown */
     const char *node_kind;
 } eager_step;
@@ -203,6 +214,13 @@ void eager_exe_destroy(eager_exe *exe);
 /* Why this node cannot run here: 1 it can, else 0 and a text. Looks into regions. */
 int eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stator_node_row *node,
                   char *why, uint64_t why_size);
+
+/* ---- ek_library.c ---- */
+
+/* Why the kernel of this library op cannot run here, or NULL. */
+const char *eager_library_refusal(const stator_graph_view *v, const stator_node_row *node);
+/* Is the sym one unbacked symbol? (eager_live.c) */
+int eager_is_unbacked(const stator_graph_view *v, stator_ref sym);
 
 /* ---- eager_layout.c ---- */
 

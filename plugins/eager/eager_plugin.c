@@ -2,13 +2,14 @@
  * graph before any composite is decomposed, so its pipeline is functionalize alone. */
 #include "eager_plan.h"
 
-const eager_row eager_rows[EAGER_OP_COUNT] = {
+const eager_row eager_rows[EAGER_OP_COUNT + 1] = {
 #define EAGER_KERNEL(name, function, in, out)                                                      \
     [EAGER_OP_##name] = {#name, function, EAGER_STEP_KERNEL, (in), (out)},
 #define EAGER_STEP(name, kind) [EAGER_OP_##name] = {#name, NULL, kind, EK_ANY, EK_ANY},
 #include "kernels.def"
 #undef EAGER_KERNEL
 #undef EAGER_STEP
+    [EAGER_OP_library] = {"library", ek_library, EAGER_STEP_KERNEL, EK_ANY, EK_ANY},
 };
 
 /* ---- the host's memory as an account of ours ---- */
@@ -49,6 +50,35 @@ static void eager_shutdown(void *self_)
 
 /* ---- instances ---- */
 
+static void eager_destroy(void *self_, void *inst_)
+{
+    eager_self *self = self_;
+    eager_inst *inst = inst_;
+    if (inst) {
+        st_free(&self->mem, inst->row_of_op);
+        st_free(&self->mem, inst->libraries);
+        st_free(&self->mem, inst);
+    }
+}
+
+static void find_kernels(eager_inst *inst)
+{
+    const stator_host *host = inst->self->host;
+    for (uint32_t row = 1; row < EAGER_OP_COUNT; row++) {
+        const uint32_t op = host->ir->find_op(host->ctx, eager_rows[row].op);
+        if (op && op < inst->n_ops) {
+            inst->row_of_op[op] = (uint16_t)row;
+        }
+    }
+    for (uint32_t op = 1; STATOR_HAS(host->ir, library_op) && op < inst->n_ops; op++) {
+        eager_library *library = &inst->libraries[op];
+        library->op = host->ir->library_op(host->ctx, op, &library->self);
+        if (library->op && library->op->kernel) {
+            inst->row_of_op[op] = EAGER_OP_library;
+        }
+    }
+}
+
 static stator_status eager_create(void *self_, const stator_options *options, uint32_t device,
                                   void **out_inst, stator_diag **err)
 {
@@ -59,33 +89,20 @@ static stator_status eager_create(void *self_, const stator_options *options, ui
         return eager_fail(self, NULL, err, STATOR_NOT_FOUND, "there is no device %u, only 0",
                           device);
     }
-    const uint32_t n_ops = self->host->ir->op_count(self->host->ctx) + 1u;
     eager_inst *inst = st_calloc(&self->mem, 1, sizeof *inst);
-    uint16_t *row_of_op = st_calloc(&self->mem, n_ops, sizeof *row_of_op);
-    if (!inst || !row_of_op) {
-        st_free(&self->mem, inst);
-        st_free(&self->mem, row_of_op);
+    if (inst) {
+        inst->self = self;
+        inst->n_ops = self->host->ir->op_count(self->host->ctx) + 1u;
+        inst->row_of_op = st_calloc(&self->mem, inst->n_ops, sizeof *inst->row_of_op);
+        inst->libraries = st_calloc(&self->mem, inst->n_ops, sizeof *inst->libraries);
+    }
+    if (!inst || !inst->row_of_op || !inst->libraries) {
+        eager_destroy(self, inst);
         return eager_fail(self, NULL, err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     }
-    for (uint32_t row = 1; row < EAGER_OP_COUNT; row++) {
-        const uint32_t op = self->host->ir->find_op(self->host->ctx, eager_rows[row].op);
-        if (op && op < n_ops) {
-            row_of_op[op] = (uint16_t)row;
-        }
-    }
-    *inst = (eager_inst){self, n_ops, row_of_op};
+    find_kernels(inst);
     *out_inst = inst;
     return STATOR_OK;
-}
-
-static void eager_destroy(void *self_, void *inst_)
-{
-    eager_self *self = self_;
-    eager_inst *inst = inst_;
-    if (inst) {
-        st_free(&self->mem, inst->row_of_op);
-        st_free(&self->mem, inst);
-    }
 }
 
 /* ---- what runs here ---- */

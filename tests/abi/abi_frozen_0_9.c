@@ -189,6 +189,8 @@ FROZEN(stator_ir_api, print, 56,
        stator_status (*)(stator_ctx *ctx, const stator_graph *graph, char **out_text, uint64_t *out_len, stator_diag **err));
 FROZEN(stator_ir_api, parse, 64,
        stator_status (*)(stator_builder *builder, const char *bytes, uint64_t len, const char *file_name, const char *dir, stator_diag **err));
+FROZEN(stator_ir_api, library_op, 72,
+       const struct stator_oplib_op * (*)(stator_ctx *ctx, uint32_t op, void **out_self));
 
 FROZEN(stator_attr, name, 0, const char *);
 FROZEN(stator_attr, kind, 8, uint32_t);

@@ -57,6 +57,10 @@ enum st_loop_code {
     ST_LOOP_ACC,
     ST_LOOP_UPDATE, /* `ref` is the ACC; args: value, i64 index (ARGMIN, ARGMAX) or 0, mask or 0 */
     ST_LOOP_READ,   /* `ref` is the ACC: its value now; dtype i64 on ARGMIN, ARGMAX: the index */
+    /* A value that seldom needs more work. args: bool, the value where it is false, the row of `body`
+     * that is the value where it is true. The body holds CONST, scalar and RARE rows alone; it is
+     * skipped when the bool is false, on a vector axis when it is false in all lanes. */
+    ST_LOOP_RARE,
     ST_LOOP_FIRST_SCALAR,
     ST_LOOP_BEFORE_SCALAR_ = ST_LOOP_FIRST_SCALAR - 1,
 /* scalar operations, by name */
@@ -77,6 +81,9 @@ enum st_loop_acc {
     ST_ACC_ALL,
     ST_ACC_LAST /* the value of the last update: carries state through a serial loop */
 };
+
+/* "sum" ... "last"; NULL for what is no kind. */
+const char *st_loop_acc_name(uint32_t kind);
 
 typedef struct st_loop_op_desc {
     const char *name;
@@ -168,6 +175,8 @@ enum st_loop_buffer_flag {
 };
 
 #define ST_LOCAL_BYTES_MAX 65536u
+#define ST_LOOP_DEPTH_MAX 32u /* blocks within blocks */
+#define ST_LOOP_LANES_MAX 256u
 
 typedef struct st_loop_buffer {
     const char *name;
@@ -190,7 +199,7 @@ typedef struct st_loop_op {
     uint32_t args[3];
     uint32_t ref;   /* buffer, axis or accumulator */
     uint32_t sym;   /* element index, value, bound symbol */
-    uint32_t body;  /* LOOP: block */
+    uint32_t body;  /* LOOP, RARE: block */
     uint32_t block; /* the block it stands in */
     uint32_t next;  /* the next row of the block */
     uint32_t origin; /* graph node it computes, 0 unknown */
@@ -199,8 +208,8 @@ typedef struct st_loop_op {
 
 typedef struct st_loop_block {
     st_loop_ref first, last;
-    st_loop_ref loop; /* whose body it is, 0 for block 0, the root */
-    uint32_t depth;   /* loops around it */
+    st_loop_ref loop; /* the LOOP or RARE row whose body it is, 0 for block 0, the root */
+    uint32_t depth;   /* blocks around it */
 } st_loop_block;
 
 typedef struct st_kernel {
@@ -217,7 +226,10 @@ typedef struct st_kernel {
 
 int st_kernel_init(st_kernel *kernel, st_mem *mem, st_loop_syms *syms, const char *name);
 void st_kernel_deinit(st_kernel *kernel);
-/* Checks every invariant above; INTERNAL with the first one broken. */
+/* Checks every invariant; INTERNAL with the first one broken. Beside what is said above: a row stands
+ * in one chain; what the loops between an ACC and its UPDATE run is REDUCE or SERIAL (SERIAL alone
+ * for LAST), between an ACC and a READ of it inside a loop that updates it SERIAL; with a parallel
+ * loop all stores are inside it, and its extent is made of sizes; one VECTOR axis on a path. */
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);
 /* The text form, exact: golden tests and `output_code` print it. */
 void st_kernel_print(const st_kernel *kernel, st_str *out);

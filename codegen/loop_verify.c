@@ -1,0 +1,629 @@
+/* The invariants of the loop IR, checked by one walk over the rows in the order in which they run.
+ *
+ * A row is "live" from where it stands to the end of its block; only live rows may be used. Nothing
+ * of the kernel is trusted: refs, chains, blocks and syms are checked before they are followed, so
+ * a verified kernel can be run and compiled without further tests. The symbol table is trusted. */
+#include "codegen/loop.h"
+
+#include "core/base/check.h"
+#include "core/base/diag.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum row_state { UNSEEN = 0, LIVE = 1, ENDED = 2 };
+
+#define COMPUTED (ST_LOOP_BOOLS | ST_LOOP_INTS | ST_LOOP_UINTS | ST_LOOP_FLOATS)
+#define NUMBERS (ST_LOOP_INTS | ST_LOOP_UINTS | ST_LOOP_FLOATS)
+
+typedef struct checker {
+    const st_kernel *kernel;
+    stator_diag **err;
+    uint8_t *rows;                       /* row_state */
+    uint8_t *axes;                       /* row_state */
+    st_loop_ref open[ST_LOOP_DEPTH_MAX]; /* LOOP and RARE rows around the current block */
+    uint32_t depth;
+    st_loop_ref row;      /* the current one */
+    st_loop_ref parallel; /* the parallel loop, once met */
+    st_loop_ref effect;   /* the first store outside a parallel loop */
+} checker;
+
+static const st_loop_op *at(const checker *c, st_loop_ref ref)
+{
+    return &c->kernel->ops.data[ref];
+}
+
+static stator_status broken(const checker *c, const char *format, ...) STATOR_PRINTF(2, 3);
+static stator_status broken(const checker *c, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const st_loop_op_desc *desc = c->row ? st_loop_desc(at(c, c->row)->code) : NULL;
+    if (c->row == 0) {
+        return st_fail(c->err, STATOR_INTERNAL, "kernel %s: %s", c->kernel->name, text);
+    }
+    if (desc != NULL) {
+        return st_fail(c->err, STATOR_INTERNAL, "kernel %s, row %" PRIu32 " (%s): %s",
+                       c->kernel->name, c->row, desc->name, text);
+    }
+    return st_fail(c->err, STATOR_INTERNAL, "kernel %s, row %" PRIu32 " (code %u): %s",
+                   c->kernel->name, c->row, (unsigned)at(c, c->row)->code, text);
+}
+
+/* ---- symbols ---- */
+
+typedef struct sym_check {
+    const checker *c;
+    uint32_t allowed; /* mask of 1 << st_loop_symbol_kind */
+    const char *fault;
+} sym_check;
+
+static void check_symbol(void *self, uint32_t index)
+{
+    sym_check *s = self;
+    const st_kernel *kernel = s->c->kernel;
+    if (index >= kernel->syms->symbols.count) {
+        s->fault = "a symbol that is not in the table";
+        return;
+    }
+    const st_loop_symbol *symbol = &kernel->syms->symbols.data[index];
+    if (symbol->kind > 31u || !(s->allowed & (1u << symbol->kind))) {
+        s->fault = "a kind of symbol that it may not have";
+    } else if (symbol->kind == ST_SYMBOL_SIZE) {
+        return;
+    } else if (symbol->owner != kernel->number) {
+        s->fault = "a symbol of another kernel";
+    } else if (symbol->kind == ST_SYMBOL_AXIS &&
+               (symbol->id >= kernel->axes.count || s->c->axes[symbol->id] != LIVE)) {
+        s->fault = "an axis whose loop is not around it";
+    } else if (symbol->kind == ST_SYMBOL_VALUE &&
+               (symbol->id >= kernel->ops.count || s->c->rows[symbol->id] != LIVE ||
+                at(s->c, symbol->id)->code != ST_LOOP_BIND)) {
+        s->fault = "a value that is not bound here";
+    }
+}
+
+#define SIZES (1u << ST_SYMBOL_SIZE)
+#define VALUES (1u << ST_SYMBOL_VALUE)
+#define AXES (1u << ST_SYMBOL_AXIS)
+
+static stator_status check_sym(const checker *c, const char *what, uint32_t sym, uint32_t allowed)
+{
+    sym_check s = {c, allowed, NULL};
+    if (sym == 0 || sym >= c->kernel->syms->tab.syms.count) {
+        return broken(c, "its %s is sym %" PRIu32 ", which does not exist", what, sym);
+    }
+    st_loop_each_symbol(c->kernel->syms, sym, check_symbol, &s);
+    return s.fault ? broken(c, "its %s holds %s", what, s.fault) : STATOR_OK;
+}
+
+/* ---- operands ---- */
+
+/* Operand k exists, is live and has a value. */
+static stator_status check_value(const checker *c, st_loop_ref ref, const char *what)
+{
+    if (ref == 0 || ref >= c->kernel->ops.count) {
+        return broken(c, "its %s is row %" PRIu32 ", which does not exist", what, ref);
+    }
+    if (c->rows[ref] != LIVE) {
+        return broken(c, "its %s, row %" PRIu32 ", is not in scope", what, ref);
+    }
+    if (at(c, ref)->dtype == 0 || at(c, ref)->code == ST_LOOP_ACC) {
+        return broken(c, "its %s, row %" PRIu32 ", has no value", what, ref);
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_typed(const checker *c, st_loop_ref ref, const char *what,
+                                 uint32_t dtype)
+{
+    ST_TRY(check_value(c, ref, what));
+    if (at(c, ref)->dtype != dtype) {
+        return broken(c, "its %s is %s, expected %s", what, st_dtype_name(at(c, ref)->dtype),
+                      st_dtype_name(dtype));
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_mask(const checker *c, st_loop_ref mask)
+{
+    return mask ? check_typed(c, mask, "mask", STATOR_BOOL) : STATOR_OK;
+}
+
+/* The row's dtype is `dtype`, and operands from `first` on are not there. */
+static stator_status check_form(const checker *c, uint32_t dtype, uint32_t first)
+{
+    const st_loop_op *op = at(c, c->row);
+    if (op->dtype != dtype) {
+        return broken(c, "its dtype is %s, expected %s", st_dtype_name(op->dtype),
+                      dtype ? st_dtype_name(dtype) : "none");
+    }
+    for (uint32_t k = first; k < 3; k++) {
+        if (op->args[k]) {
+            return broken(c, "it has an operand %" PRIu32 " too many", k);
+        }
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_class(const checker *c, uint32_t dtype, uint32_t allowed)
+{
+    const uint32_t class_ = st_loop_class_of(dtype);
+    if (class_ == 0 || !(class_ & allowed)) {
+        return broken(c, "it is not defined for %s", st_dtype_name(dtype));
+    }
+    return STATOR_OK;
+}
+
+/* ---- scalar rows ---- */
+
+static stator_status check_conversion(const checker *c, const st_loop_op *op,
+                                      const st_loop_op_desc *desc)
+{
+    const int is_cast = op->code == ST_LOOP_cast;
+    const uint32_t allowed = desc->on | (is_cast ? ST_LOOP_STORAGE : 0u);
+    ST_TRY(check_value(c, op->args[0], "operand x"));
+    ST_TRY(check_class(c, at(c, op->args[0])->dtype, allowed));
+    ST_TRY(check_class(c, op->dtype, allowed));
+    if (!is_cast && st_dtype_bits(op->dtype) != st_dtype_bits(at(c, op->args[0])->dtype)) {
+        return broken(c, "%s and %s have different widths", st_dtype_name(op->dtype),
+                      st_dtype_name(at(c, op->args[0])->dtype));
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_scalar(const checker *c, const st_loop_op *op)
+{
+    static const char *const names[] = {"operand x", "operand y", "operand z"};
+    const st_loop_op_desc *desc = st_loop_desc(op->code);
+    if (desc == NULL) {
+        return broken(c, "no such code");
+    }
+    ST_TRY(check_form(c, op->dtype, desc->arity));
+    if (desc->result == ST_LOOP_ANY) {
+        return check_conversion(c, op, desc);
+    }
+    uint32_t first = 0;
+    if (op->code == ST_LOOP_select) {
+        ST_TRY(check_typed(c, op->args[0], names[0], STATOR_BOOL));
+        first = 1;
+    }
+    ST_TRY(check_value(c, op->args[first], names[first]));
+    const uint32_t dtype = at(c, op->args[first])->dtype;
+    for (uint32_t k = first + 1u; k < desc->arity; k++) {
+        ST_TRY(check_typed(c, op->args[k], names[k], dtype));
+    }
+    ST_TRY(check_class(c, dtype, desc->on));
+    return check_form(c, desc->result == ST_LOOP_BOOL ? (uint32_t)STATOR_BOOL : dtype, desc->arity);
+}
+
+/* ---- memory ---- */
+
+static stator_status check_place(const checker *c, const st_loop_op *op, uint32_t flag)
+{
+    if (op->ref >= c->kernel->buffers.count) {
+        return broken(c, "buffer %" PRIu32 " does not exist", op->ref);
+    }
+    const st_loop_buffer *buffer = &c->kernel->buffers.data[op->ref];
+    if (!(buffer->flags & (flag | ST_BUFFER_LOCAL))) {
+        return broken(c, "buffer %s is not one that is %s", buffer->name,
+                      flag == ST_BUFFER_READ ? "read" : "written");
+    }
+    return check_sym(c, "index", op->sym, SIZES | VALUES | AXES);
+}
+
+static stator_status check_load(const checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_place(c, op, ST_BUFFER_READ));
+    ST_TRY(check_form(c, c->kernel->buffers.data[op->ref].dtype, 2));
+    ST_TRY(check_mask(c, op->args[0]));
+    if (op->args[1] && !op->args[0]) {
+        return broken(c, "it has a value for a false mask and no mask");
+    }
+    return op->args[1] ? check_typed(c, op->args[1], "other value", op->dtype) : STATOR_OK;
+}
+
+static int is_inside_parallel(const checker *c)
+{
+    return c->depth && at(c, c->open[0])->code == ST_LOOP_LOOP && c->open[0] == c->parallel;
+}
+
+static stator_status check_store(checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_place(c, op, ST_BUFFER_WRITTEN));
+    ST_TRY(check_form(c, 0, 2));
+    ST_TRY(check_typed(c, op->args[0], "value", c->kernel->buffers.data[op->ref].dtype));
+    if (c->effect == 0 && !is_inside_parallel(c)) {
+        c->effect = c->row;
+    }
+    return check_mask(c, op->args[1]);
+}
+
+/* ---- accumulators ---- */
+
+static stator_status check_kind(const checker *c, int64_t kind, uint32_t dtype)
+{
+    switch (kind) {
+    case ST_ACC_SUM:
+    case ST_ACC_PROD:
+        return check_class(c, dtype, NUMBERS);
+    case ST_ACC_ANY:
+    case ST_ACC_ALL:
+        return check_class(c, dtype, ST_LOOP_BOOLS);
+    case ST_ACC_MIN:
+    case ST_ACC_MAX:
+    case ST_ACC_ARGMIN:
+    case ST_ACC_ARGMAX:
+    case ST_ACC_LAST:
+        return check_class(c, dtype, COMPUTED);
+    default:
+        return broken(c, "%" PRId64 " is no kind of accumulator", kind);
+    }
+}
+
+static int has_index(int64_t kind)
+{
+    return kind == ST_ACC_ARGMIN || kind == ST_ACC_ARGMAX;
+}
+
+static stator_status check_atomic(checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_store(c, op));
+    if (has_index(op->imm.i)) {
+        return broken(c, "%s keeps an index, which memory has no place for",
+                      st_loop_acc_name((uint32_t)op->imm.i));
+    }
+    return check_kind(c, op->imm.i, c->kernel->buffers.data[op->ref].dtype);
+}
+
+static stator_status check_acc(const checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_kind(c, op->imm.i, op->dtype));
+    ST_TRY(check_form(c, op->dtype, 1));
+    if (op->args[0] && has_index(op->imm.i)) {
+        return broken(c, "a first value has no index");
+    }
+    return op->args[0] ? check_typed(c, op->args[0], "first value", op->dtype) : STATOR_OK;
+}
+
+/* The ACC row that `ref` names. */
+static stator_status check_acc_ref(const checker *c, const st_loop_op *op)
+{
+    if (op->ref == 0 || op->ref >= c->kernel->ops.count || c->rows[op->ref] != LIVE ||
+        at(c, op->ref)->code != ST_LOOP_ACC) {
+        return broken(c, "row %" PRIu32 " is no accumulator in scope", op->ref);
+    }
+    return STATOR_OK;
+}
+
+static const st_loop_axis *open_axis(const checker *c, uint32_t depth)
+{
+    const st_loop_op *op = at(c, c->open[depth]);
+    return op->code == ST_LOOP_LOOP ? &c->kernel->axes.data[op->ref] : NULL;
+}
+
+static stator_status check_update(const checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_form(c, 0, 3));
+    ST_TRY(check_acc_ref(c, op));
+    const st_loop_op *acc = at(c, op->ref);
+    ST_TRY(check_typed(c, op->args[0], "value", acc->dtype));
+    ST_TRY(check_mask(c, op->args[2]));
+    if (has_index(acc->imm.i)) {
+        ST_TRY(check_typed(c, op->args[1], "index", STATOR_I64));
+    } else if (op->args[1]) {
+        return broken(c, "%s keeps no index", st_loop_acc_name((uint32_t)acc->imm.i));
+    }
+    for (uint32_t d = c->kernel->blocks.data[acc->block].depth; d < c->depth; d++) {
+        const st_loop_axis *axis = open_axis(c, d);
+        const uint32_t flags = axis ? axis->flags : 0;
+        const uint32_t allowed =
+            acc->imm.i == ST_ACC_LAST ? ST_AXIS_SERIAL : ST_AXIS_SERIAL | ST_AXIS_REDUCE;
+        if (!(flags & allowed)) {
+            return broken(c,
+                          "row %" PRIu32 ", a loop around it and not around its accumulator, is "
+                          "not %s",
+                          c->open[d],
+                          acc->imm.i == ST_ACC_LAST ? "serial" : "a reduction or serial");
+        }
+    }
+    return STATOR_OK;
+}
+
+/* Does the row's loop hold an update of the accumulator? */
+static int updates(const checker *c, st_loop_ref loop, st_loop_ref acc)
+{
+    const st_kernel *kernel = c->kernel;
+    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
+        const st_loop_op *op = at(c, ref);
+        if (op->code != ST_LOOP_UPDATE || op->ref != acc) {
+            continue;
+        }
+        uint32_t block = op->block;
+        for (uint32_t d = 0; d <= ST_LOOP_DEPTH_MAX && block && block < kernel->blocks.count; d++) {
+            const st_loop_ref around = kernel->blocks.data[block].loop;
+            if (around == loop) {
+                return 1;
+            }
+            block = around < kernel->ops.count ? at(c, around)->block : 0;
+        }
+    }
+    return 0;
+}
+
+static stator_status check_read(const checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_acc_ref(c, op));
+    const st_loop_op *acc = at(c, op->ref);
+    const int is_index = has_index(acc->imm.i) && op->dtype == STATOR_I64;
+    ST_TRY(check_form(c, is_index ? (uint32_t)STATOR_I64 : acc->dtype, 0));
+    for (uint32_t d = c->kernel->blocks.data[acc->block].depth; d < c->depth; d++) {
+        const st_loop_axis *axis = open_axis(c, d);
+        if (axis && !(axis->flags & ST_AXIS_SERIAL) && updates(c, c->open[d], op->ref)) {
+            return broken(c,
+                          "it reads an accumulator inside row %" PRIu32 ", a loop that updates "
+                          "it and is not serial",
+                          c->open[d]);
+        }
+    }
+    return STATOR_OK;
+}
+
+/* ---- structure ---- */
+
+static stator_status check_bind(const checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_form(c, 0, 1));
+    ST_TRY(check_typed(c, op->args[0], "value", STATOR_I64));
+    const st_loop_syms *syms = c->kernel->syms;
+    for (uint32_t i = 0; i < syms->symbols.count; i++) {
+        const st_loop_symbol *symbol = &syms->symbols.data[i];
+        if (symbol->sym == op->sym && op->sym) {
+            return symbol->kind == ST_SYMBOL_VALUE && symbol->owner == c->kernel->number &&
+                           symbol->id == c->row
+                       ? STATOR_OK
+                       : broken(c, "it binds the symbol %s, which is not its own", symbol->name);
+        }
+    }
+    return broken(c, "sym %" PRIu32 " is no symbol", op->sym);
+}
+
+static stator_status check_body(checker *c, st_loop_ref ref);
+
+static stator_status check_loop_row(checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_form(c, 0, 0));
+    if (op->ref >= c->kernel->axes.count) {
+        return broken(c, "axis %" PRIu32 " does not exist", op->ref);
+    }
+    const st_loop_axis *axis = &c->kernel->axes.data[op->ref];
+    if (c->axes[op->ref] != UNSEEN) {
+        return broken(c, "another loop runs over its axis");
+    }
+    if (axis->block != op->body) {
+        return broken(c, "its axis names block %" PRIu32 " as the body", axis->block);
+    }
+    if (axis->flags & ST_AXIS_PARALLEL) {
+        if (c->depth || c->parallel) {
+            return broken(c, "a parallel loop that is not the outermost one");
+        }
+        c->parallel = c->row;
+    }
+    for (uint32_t d = 0; d < c->depth && (axis->flags & ST_AXIS_VECTOR); d++) {
+        const st_loop_axis *around = open_axis(c, d);
+        if (around && (around->flags & ST_AXIS_VECTOR)) {
+            return broken(c, "a vector loop inside another");
+        }
+    }
+    return check_sym(c, "extent", axis->extent,
+                     axis->flags & ST_AXIS_PARALLEL ? SIZES : SIZES | VALUES);
+}
+
+static stator_status check_loop(checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_loop_row(c, op));
+    c->axes[op->ref] = LIVE;
+    ST_TRY(check_body(c, c->row));
+    c->axes[op->ref] = ENDED;
+    return STATOR_OK;
+}
+
+static stator_status check_rare(checker *c, const st_loop_op *op)
+{
+    ST_TRY(check_class(c, op->dtype, COMPUTED));
+    ST_TRY(check_typed(c, op->args[0], "condition", STATOR_BOOL));
+    ST_TRY(check_typed(c, op->args[1], "usual value", op->dtype));
+    return check_body(c, c->row); /* and there its own value */
+}
+
+/* A dispatch switch: one case a structural code. */
+static stator_status check_row(checker *c, const st_loop_op *op)
+{
+    switch (op->code) {
+    case ST_LOOP_CONST:
+        ST_TRY(check_form(c, op->dtype, 0));
+        return check_class(c, op->dtype, COMPUTED);
+    case ST_LOOP_INDEX:
+        ST_TRY(check_form(c, STATOR_I64, 0));
+        return check_sym(c, "value", op->sym, SIZES | VALUES | AXES);
+    case ST_LOOP_LOAD:
+        return check_load(c, op);
+    case ST_LOOP_STORE:
+        return check_store(c, op);
+    case ST_LOOP_ATOMIC:
+        return check_atomic(c, op);
+    case ST_LOOP_CHECK:
+        ST_TRY(check_form(c, 0, 2));
+        ST_TRY(check_typed(c, op->args[0], "condition", STATOR_BOOL));
+        return check_mask(c, op->args[1]);
+    case ST_LOOP_LOOP:
+        return check_loop(c, op);
+    case ST_LOOP_BIND:
+        return check_bind(c, op);
+    case ST_LOOP_ACC:
+        return check_acc(c, op);
+    case ST_LOOP_UPDATE:
+        return check_update(c, op);
+    case ST_LOOP_READ:
+        return check_read(c, op);
+    case ST_LOOP_RARE:
+        return check_rare(c, op);
+    default:
+        return check_scalar(c, op);
+    }
+}
+
+/* ---- blocks ---- */
+
+static int is_inside_rare(const checker *c)
+{
+    return c->depth && at(c, c->open[c->depth - 1u])->code == ST_LOOP_RARE;
+}
+
+static stator_status check_chain(checker *c, uint32_t block)
+{
+    const st_loop_block *b = &c->kernel->blocks.data[block];
+    st_loop_ref last = 0;
+    for (st_loop_ref ref = b->first; ref; ref = at(c, ref)->next) {
+        if (ref >= c->kernel->ops.count || c->rows[ref] != UNSEEN) {
+            return broken(c, "block %" PRIu32 " goes on at row %" PRIu32 ", which %s", block, ref,
+                          ref < c->kernel->ops.count ? "stands elsewhere" : "does not exist");
+        }
+        const st_loop_op *op = at(c, ref);
+        c->row = ref;
+        if (op->block != block) {
+            return broken(c, "it stands in block %" PRIu32 " and says block %" PRIu32, block,
+                          op->block);
+        }
+        if (is_inside_rare(c) && op->code != ST_LOOP_CONST && op->code != ST_LOOP_RARE &&
+            st_loop_desc(op->code) == NULL) {
+            return broken(c, "it may not stand in the body of a rare row");
+        }
+        ST_TRY(check_row(c, op));
+        c->rows[ref] = LIVE;
+        last = ref;
+    }
+    return b->last == last ? STATOR_OK
+                           : broken(c, "block %" PRIu32 " does not end with its last row", block);
+}
+
+/* What a body gives, and the end of its rows. */
+static stator_status check_end(checker *c, uint32_t block, const st_loop_op *owner)
+{
+    if (owner->code == ST_LOOP_RARE) {
+        ST_TRY(check_typed(c, owner->args[2], "rare value", owner->dtype));
+    }
+    for (st_loop_ref ref = c->kernel->blocks.data[block].first; ref; ref = at(c, ref)->next) {
+        c->rows[ref] = ENDED;
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_body(checker *c, st_loop_ref ref)
+{
+    const st_kernel *kernel = c->kernel;
+    const uint32_t block = at(c, ref)->body;
+    if (block == 0 || block >= kernel->blocks.count || kernel->blocks.data[block].loop != ref ||
+        kernel->blocks.data[block].depth != c->depth + 1u) {
+        return broken(c, "block %" PRIu32 " is not its body", block);
+    }
+    if (c->depth == ST_LOOP_DEPTH_MAX) {
+        return broken(c, "more than %u blocks within blocks", ST_LOOP_DEPTH_MAX);
+    }
+    c->rows[ref] = ENDED; /* nothing inside may name it or stand there again */
+    c->open[c->depth++] = ref;
+    ST_TRY(check_chain(c, block));
+    c->row = ref;
+    ST_TRY(check_end(c, block, at(c, ref)));
+    c->depth--;
+    return STATOR_OK;
+}
+
+/* ---- buffers and axes ---- */
+
+static stator_status check_buffers(const checker *c)
+{
+    uint64_t local_bytes = 0;
+    for (uint32_t i = 0; i < c->kernel->buffers.count; i++) {
+        const st_loop_buffer *buffer = &c->kernel->buffers.data[i];
+        const int is_local = (buffer->flags & ST_BUFFER_LOCAL) != 0;
+        int64_t numel = 0;
+        uint64_t bytes = 0;
+        if (buffer->name == NULL || st_loop_class_of(buffer->dtype) == 0) {
+            return broken(c, "buffer %" PRIu32 " has no name or no dtype of the loop IR", i);
+        }
+        ST_TRY(check_sym(c, buffer->name, buffer->numel, SIZES));
+        if (!is_local) {
+            continue;
+        }
+        if (!st_sym_const(&c->kernel->syms->tab, buffer->numel, &numel) || numel < 0 ||
+            !st_dtype_bytes(buffer->dtype, (uint64_t)numel, &bytes) ||
+            !st_add_u64(local_bytes, bytes, &local_bytes) || local_bytes > ST_LOCAL_BYTES_MAX) {
+            return broken(c, "local buffer %s is not of a constant size below %u bytes together",
+                          buffer->name, ST_LOCAL_BYTES_MAX);
+        }
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_axes(const checker *c)
+{
+    for (uint32_t i = 0; i < c->kernel->axes.count; i++) {
+        const st_loop_axis *axis = &c->kernel->axes.data[i];
+        const st_loop_syms *syms = c->kernel->syms;
+        const uint32_t others = ST_AXIS_PARALLEL | ST_AXIS_VECTOR | ST_AXIS_REDUCE;
+        if (axis->symbol >= syms->symbols.count ||
+            syms->symbols.data[axis->symbol].kind != ST_SYMBOL_AXIS ||
+            syms->symbols.data[axis->symbol].owner != c->kernel->number ||
+            syms->symbols.data[axis->symbol].id != i ||
+            syms->symbols.data[axis->symbol].sym != axis->sym) {
+            return broken(c, "the symbol of axis %" PRIu32 " is not its own", i);
+        }
+        if (((axis->flags & ST_AXIS_SERIAL) && (axis->flags & others)) ||
+            ((axis->flags & ST_AXIS_PARALLEL) && (axis->flags & ST_AXIS_REDUCE))) {
+            return broken(c, "the flags of axis %" PRIu32 " contradict each other", i);
+        }
+        if (axis->lanes == 0 || axis->lanes > ST_LOOP_LANES_MAX || axis->unroll == 0 ||
+            (axis->lanes > 1 && !(axis->flags & ST_AXIS_VECTOR))) {
+            return broken(c, "axis %" PRIu32 " has %" PRIu32 " lanes, unrolled %" PRIu32 " times",
+                          i, axis->lanes, axis->unroll);
+        }
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_kernel(checker *c)
+{
+    if (c->kernel->blocks.data[0].loop || c->kernel->blocks.data[0].depth) {
+        return broken(c, "block 0 is not the root");
+    }
+    ST_TRY(check_buffers(c));
+    ST_TRY(check_axes(c));
+    ST_TRY(check_chain(c, 0));
+    if (c->parallel && c->effect) {
+        c->row = c->effect;
+        return broken(c, "it stores outside the parallel loop, each part of which would do it");
+    }
+    return STATOR_OK;
+}
+
+stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err)
+{
+    if (kernel->failed) {
+        return st_fail(err, STATOR_INTERNAL, "kernel %s: building it failed with status %" PRIu32,
+                       kernel->name, kernel->failed);
+    }
+    checker c = {.kernel = kernel, .err = err};
+    if (kernel->ops.count == 0 || kernel->blocks.count == 0) {
+        return broken(&c, "it has no root block");
+    }
+    c.rows = st_calloc(kernel->mem, kernel->ops.count, 1);
+    c.axes = st_calloc(kernel->mem, kernel->axes.count + 1u, 1);
+    const stator_status status = c.rows && c.axes ? check_kernel(&c) : st_fail_oom(err);
+    st_free(kernel->mem, c.rows);
+    st_free(kernel->mem, c.axes);
+    return status;
+}

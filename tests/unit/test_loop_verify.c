@@ -1,0 +1,425 @@
+/* The text of kernels, and what verification refuses: each invariant of codegen/loop.h is broken
+ * once in a kernel that is good otherwise. */
+#include "support_loop.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static loop_world w;
+
+static void begin(void)
+{
+    loop_world_init(&w, "k");
+}
+
+static void end(void)
+{
+    loop_world_deinit(&w);
+}
+
+TestSuite(loop_verify, .init = begin, .fini = end);
+
+static st_loop_op *row(st_loop_ref ref)
+{
+    return &w.kernel.ops.data[ref];
+}
+
+/* The first row of a code. */
+static st_loop_ref find(uint32_t code)
+{
+    for (st_loop_ref ref = 1; ref < w.kernel.ops.count; ref++) {
+        if (row(ref)->code == code) {
+            return ref;
+        }
+    }
+    cr_assert(0, "no row of code %u", code);
+    return 0;
+}
+
+/* x: f32[8*N], y: f32[8] -> z = exp(x + y), rows in parallel. */
+static void pointwise(void)
+{
+    const uint32_t n = loop_size(&w, "N");
+    const uint32_t x = loop_in(&w, "x", STATOR_F32, loop_mul(&w, n, 8));
+    const uint32_t y = loop_in(&w, "y", STATOR_F32, loop_int(&w, 8));
+    const uint32_t z = loop_out(&w, "z", STATOR_F32, loop_mul(&w, n, 8));
+    const uint32_t i = st_loop_axis_add(&w.b, n, ST_AXIS_PARALLEL);
+    const uint32_t j = st_loop_axis_add(&w.b, loop_int(&w, 8), ST_AXIS_VECTOR);
+    w.kernel.axes.data[j].lanes = 16;
+    w.kernel.axes.data[j].unroll = 2;
+    const uint32_t at = loop_add(&w, loop_mul(&w, loop_axis(&w, i), 8), loop_axis(&w, j));
+    st_loop_open(&w.b, i);
+    st_loop_open(&w.b, j);
+    const st_loop_ref a = st_loop_load(&w.b, x, at, 0, 0);
+    const st_loop_ref b = st_loop_load(&w.b, y, loop_axis(&w, j), 0, 0);
+    const st_loop_ref c = loop_op(&w, "add", a, b, 0);
+    st_loop_store(&w.b, z, at, loop_op(&w, "exp", c, 0, 0), 0);
+    st_loop_close(&w.b);
+    st_loop_close(&w.b);
+}
+
+/* y[i] = sum over j of x[i, j]; the index of the largest in k[i] where its sum is positive. */
+static void rows(void)
+{
+    const uint32_t n = loop_size(&w, "N");
+    const uint32_t m = loop_size(&w, "M");
+    const uint32_t nm = st_sym_mul(&w.syms.tab, n, m);
+    const uint32_t x = loop_in(&w, "x", STATOR_F32, nm);
+    const uint32_t y = loop_out(&w, "y", STATOR_F32, n);
+    const uint32_t k = loop_out(&w, "k", STATOR_I64, n);
+    const uint32_t i = st_loop_axis_add(&w.b, n, ST_AXIS_PARALLEL);
+    const uint32_t j = st_loop_axis_add(&w.b, m, ST_AXIS_REDUCE);
+    const uint32_t row_begin = st_sym_mul(&w.syms.tab, loop_axis(&w, i), m);
+    st_loop_open(&w.b, i);
+    const st_loop_ref sum = st_loop_acc(&w.b, ST_ACC_SUM, STATOR_F32, 0);
+    const st_loop_ref best = st_loop_acc(&w.b, ST_ACC_ARGMAX, STATOR_F32, 0);
+    st_loop_open(&w.b, j);
+    const st_loop_ref v = st_loop_load(&w.b, x, loop_add(&w, row_begin, loop_axis(&w, j)), 0, 0);
+    const st_loop_ref ok = loop_op(&w, "ne", v, st_loop_float(&w.b, STATOR_F32, 0.5), 0);
+    st_loop_update(&w.b, sum, v, 0, ok);
+    st_loop_update(&w.b, best, v, st_loop_index(&w.b, loop_axis(&w, j)), 0);
+    st_loop_close(&w.b);
+    const st_loop_ref total = st_loop_read(&w.b, sum, STATOR_F32);
+    st_loop_store(&w.b, y, loop_axis(&w, i), total, 0);
+    const st_loop_ref is_positive = loop_op(&w, "gt", total, st_loop_float(&w.b, STATOR_F32, 0), 0);
+    st_loop_store(&w.b, k, loop_axis(&w, i), st_loop_read(&w.b, best, STATOR_I64), is_positive);
+    st_loop_close(&w.b);
+}
+
+/* z[x[i]] += 1 and a check of x[i]; scratch in between. */
+static void scatter(void)
+{
+    const uint32_t x = loop_in(&w, "x", STATOR_I64, loop_int(&w, 10));
+    const uint32_t z = loop_out(&w, "z", STATOR_U8, loop_int(&w, 4));
+    const uint32_t t =
+        st_loop_buffer_add(&w.b, "t", STATOR_F64, loop_int(&w, 2), ST_BUFFER_LOCAL, 0);
+    const uint32_t i = st_loop_axis_add(&w.b, loop_int(&w, 10), 0);
+    st_loop_open(&w.b, i);
+    const st_loop_ref v = st_loop_load(&w.b, x, loop_axis(&w, i), 0, 0);
+    const st_loop_ref ok = loop_op(&w, "lt", v, st_loop_int(&w.b, STATOR_I64, 4), 0);
+    st_loop_check(&w.b, ok, 0);
+    const uint32_t place = st_loop_bind(&w.b, v, 0, 3);
+    st_loop_atomic(&w.b, ST_ACC_SUM, z, place, st_loop_int(&w.b, STATOR_U8, 1), ok);
+    st_loop_store(&w.b, t, loop_int(&w, 1), st_loop_cast(&w.b, STATOR_F64, v), 0);
+    st_loop_close(&w.b);
+}
+
+/* ---- text ---- */
+
+Test(loop_verify, prints_pointwise)
+{
+    pointwise();
+    loop_must_verify(&w.kernel);
+    loop_must_print(&w.kernel, "kernel k(x: f32[8*N], y: f32[8]) -> (z: f32[8*N])\n"
+                               "  loop i0 < N parallel\n"
+                               "    loop i1 < 8 vector 16 unroll 2\n"
+                               "      v1 = load x[8*i0 + i1]\n"
+                               "      v2 = load y[i1]\n"
+                               "      v3 = add v1, v2\n"
+                               "      v4 = exp v3\n"
+                               "      store z[8*i0 + i1], v4\n");
+}
+
+Test(loop_verify, prints_rows)
+{
+    rows();
+    loop_must_verify(&w.kernel);
+    loop_must_print(&w.kernel, "kernel k(x: f32[N*M]) -> (y: f32[N], k: i64[N])\n"
+                               "  v1 = const f32 0.5\n"
+                               "  v2 = const f32 0\n"
+                               "  loop i0 < N parallel\n"
+                               "    v3 = acc sum f32\n"
+                               "    v4 = acc argmax f32\n"
+                               "    loop i1 < M reduce\n"
+                               "      v5 = load x[i1 + M*i0]\n"
+                               "      v6 = ne v5, v1\n"
+                               "      update v3, v5 if v6\n"
+                               "      v7 = index i1\n"
+                               "      update v4, v5 at v7\n"
+                               "    v8 = read f32 v3\n"
+                               "    store y[i0], v8\n"
+                               "    v9 = gt v8, v2\n"
+                               "    v10 = read i64 v4\n"
+                               "    store k[i0], v10 if v9\n");
+}
+
+Test(loop_verify, prints_scatter)
+{
+    scatter();
+    loop_must_verify(&w.kernel);
+    loop_must_print(&w.kernel, "kernel k(x: i64[10]) -> (z: u8[4])\n"
+                               "  local t: f64[2]\n"
+                               "  v1 = const i64 4\n"
+                               "  v2 = const u8 1\n"
+                               "  loop i0 < 10\n"
+                               "    v3 = load x[i0]\n"
+                               "    v4 = lt v3, v1\n"
+                               "    check v4\n"
+                               "    bind v1 = v3\n"
+                               "    atomic sum z[v1], v2 if v4\n"
+                               "    v5 = cast f64 v3\n"
+                               "    store t[1], v5\n");
+}
+
+/* ---- refusals ---- */
+
+Test(loop_verify, scopes)
+{
+    pointwise();
+    const st_loop_ref add = find(ST_LOOP_add);
+    row(add)->args[1] = find(ST_LOOP_exp);
+    loop_must_fail(&w.kernel, "is not in scope");
+    row(add)->args[1] = 999;
+    loop_must_fail(&w.kernel, "does not exist");
+    row(add)->args[1] = find(ST_LOOP_STORE);
+    loop_must_fail(&w.kernel, "is not in scope");
+    row(add)->args[1] = 0;
+    loop_must_fail(&w.kernel, "does not exist");
+    row(add)->args[1] = row(add)->args[0];
+    loop_must_verify(&w.kernel);
+    row(add)->args[2] = row(add)->args[0];
+    loop_must_fail(&w.kernel, "too many");
+}
+
+Test(loop_verify, a_closed_loop)
+{
+    rows();
+    st_loop_op *store = row(find(ST_LOOP_STORE));
+    store->args[0] = find(ST_LOOP_LOAD);
+    loop_must_fail(&w.kernel, "is not in scope");
+}
+
+Test(loop_verify, dtypes)
+{
+    pointwise();
+    const st_loop_ref add = find(ST_LOOP_add);
+    row(add)->dtype = STATOR_F64;
+    loop_must_fail(&w.kernel, "its dtype is f64, expected f32");
+    row(add)->dtype = STATOR_F32;
+    row(add)->code = ST_LOOP_bit_and;
+    loop_must_fail(&w.kernel, "not defined for f32");
+    row(add)->code = ST_LOOP_lt;
+    loop_must_fail(&w.kernel, "its dtype is f32, expected bool");
+    row(add)->code = ST_LOOP_CODE_COUNT;
+    loop_must_fail(&w.kernel, "no such code");
+    row(add)->code = ST_LOOP_add;
+    w.kernel.buffers.data[1].dtype = STATOR_F64;
+    loop_must_fail(&w.kernel, "expected f64");
+    w.kernel.buffers.data[1].dtype = STATOR_C64;
+    loop_must_fail(&w.kernel, "no dtype of the loop IR");
+}
+
+Test(loop_verify, storage_types_are_loaded_and_cast)
+{
+    const uint32_t x = loop_in(&w, "x", STATOR_BF16, loop_int(&w, 1));
+    const uint32_t y = loop_out(&w, "y", STATOR_F16, loop_int(&w, 1));
+    const st_loop_ref v = st_loop_load(&w.b, x, loop_int(&w, 0), 0, 0);
+    const st_loop_ref wide = st_loop_cast(&w.b, STATOR_F32, v);
+    const st_loop_ref twice = loop_op(&w, "add", wide, wide, 0);
+    st_loop_store(&w.b, y, loop_int(&w, 0), st_loop_cast(&w.b, STATOR_F16, twice), 0);
+    loop_must_verify(&w.kernel);
+    row(twice)->args[0] = v;
+    row(twice)->args[1] = v;
+    row(twice)->dtype = STATOR_BF16;
+    loop_must_fail(&w.kernel, "not defined for bf16");
+}
+
+Test(loop_verify, masks_are_bool)
+{
+    rows();
+    row(find(ST_LOOP_UPDATE))->args[2] = find(ST_LOOP_LOAD);
+    loop_must_fail(&w.kernel, "its mask is f32, expected bool");
+}
+
+Test(loop_verify, symbols_of_an_index)
+{
+    pointwise();
+    const st_loop_ref store = find(ST_LOOP_STORE);
+    const uint32_t k = st_loop_axis_add(&w.b, loop_int(&w, 3), 0);
+    row(store)->sym = loop_axis(&w, k);
+    loop_must_fail(&w.kernel, "an axis whose loop is not around it");
+    row(store)->sym = st_loop_symbol_add(&w.syms, ST_SYMBOL_AXIS, 0, 77, "j", 0, 9, 1);
+    loop_must_fail(&w.kernel, "a symbol of another kernel");
+    row(store)->sym = st_loop_symbol_add(&w.syms, ST_SYMBOL_VALUE, find(ST_LOOP_add),
+                                         w.kernel.number, "b", 0, 9, 1);
+    loop_must_fail(&w.kernel, "not bound here");
+    row(store)->sym = 1u << 30;
+    loop_must_fail(&w.kernel, "does not exist");
+    row(store)->sym = loop_int(&w, 0);
+    loop_must_verify(&w.kernel);
+    row(store)->ref = 3;
+    loop_must_fail(&w.kernel, "buffer 3 does not exist");
+    row(store)->ref = 0;
+    loop_must_fail(&w.kernel, "buffer x is not one that is written");
+}
+
+Test(loop_verify, extents)
+{
+    pointwise();
+    w.kernel.axes.data[1].extent = loop_axis(&w, 0);
+    loop_must_fail(&w.kernel, "its extent holds a kind of symbol that it may not have");
+}
+
+Test(loop_verify, chains)
+{
+    pointwise();
+    const st_loop_ref add = find(ST_LOOP_add);
+    const st_loop_ref exp = find(ST_LOOP_exp);
+    row(exp)->next = add;
+    loop_must_fail(&w.kernel, "stands elsewhere");
+    row(exp)->next = exp;
+    loop_must_fail(&w.kernel, "stands elsewhere");
+    row(exp)->next = 0;
+    loop_must_fail(&w.kernel, "does not end with its last row");
+    row(exp)->next = 4000;
+    loop_must_fail(&w.kernel, "does not exist");
+    row(exp)->next = find(ST_LOOP_STORE);
+    row(exp)->block = 0;
+    loop_must_fail(&w.kernel, "says block 0");
+    row(exp)->block = row(add)->block;
+    loop_must_verify(&w.kernel);
+}
+
+Test(loop_verify, bodies)
+{
+    pointwise();
+    for (st_loop_ref ref = 1; ref < w.kernel.ops.count; ref++) {
+        if (row(ref)->code == ST_LOOP_LOOP && w.kernel.blocks.data[row(ref)->block].depth == 1) {
+            row(ref)->body = row(ref)->block;
+            loop_must_fail(&w.kernel, "names block");
+            w.kernel.axes.data[row(ref)->ref].block = row(ref)->block;
+            loop_must_fail(&w.kernel, "is not its body");
+            return;
+        }
+    }
+    cr_assert(0, "no inner loop");
+}
+
+Test(loop_verify, axes)
+{
+    pointwise();
+    w.kernel.axes.data[1].flags = ST_AXIS_PARALLEL;
+    w.kernel.axes.data[1].lanes = 1;
+    loop_must_fail(&w.kernel, "not the outermost");
+    w.kernel.axes.data[1].flags = ST_AXIS_SERIAL | ST_AXIS_REDUCE;
+    loop_must_fail(&w.kernel, "contradict");
+    w.kernel.axes.data[1].flags = 0;
+    w.kernel.axes.data[1].lanes = 0;
+    loop_must_fail(&w.kernel, "0 lanes");
+    w.kernel.axes.data[1].lanes = 8;
+    loop_must_fail(&w.kernel, "8 lanes");
+    w.kernel.axes.data[1].flags = ST_AXIS_VECTOR;
+    loop_must_verify(&w.kernel);
+    w.kernel.axes.data[0].flags |= ST_AXIS_VECTOR;
+    loop_must_fail(&w.kernel, "a vector loop inside another");
+    w.kernel.axes.data[0].flags = ST_AXIS_PARALLEL;
+    w.kernel.axes.data[1].symbol = w.kernel.axes.data[0].symbol;
+    loop_must_fail(&w.kernel, "the symbol of axis 1 is not its own");
+}
+
+Test(loop_verify, an_axis_once)
+{
+    const uint32_t i = st_loop_axis_add(&w.b, loop_int(&w, 4), 0);
+    st_loop_open(&w.b, i);
+    st_loop_close(&w.b);
+    st_loop_open(&w.b, i);
+    st_loop_close(&w.b);
+    loop_must_fail(&w.kernel, "names block 2");
+}
+
+Test(loop_verify, stores_are_inside_the_parallel_loop)
+{
+    pointwise();
+    st_loop_store(&w.b, 2, loop_int(&w, 0), st_loop_float(&w.b, STATOR_F32, 1), 0);
+    loop_must_fail(&w.kernel, "outside the parallel loop");
+}
+
+Test(loop_verify, accumulators)
+{
+    rows();
+    st_loop_op *acc = row(find(ST_LOOP_ACC));
+    acc->imm.i = ST_ACC_ANY;
+    loop_must_fail(&w.kernel, "not defined for f32");
+    acc->imm.i = 77;
+    loop_must_fail(&w.kernel, "77 is no kind");
+    acc->imm.i = ST_ACC_LAST;
+    loop_must_fail(&w.kernel, "is not serial");
+    acc->imm.i = ST_ACC_ARGMIN;
+    loop_must_fail(&w.kernel, "its index");
+    acc->imm.i = ST_ACC_MAX;
+    loop_must_verify(&w.kernel);
+    w.kernel.axes.data[1].flags = 0;
+    loop_must_fail(&w.kernel, "is not a reduction or serial");
+    w.kernel.axes.data[1].flags = ST_AXIS_SERIAL;
+    loop_must_verify(&w.kernel);
+    row(find(ST_LOOP_UPDATE))->ref = find(ST_LOOP_LOAD);
+    loop_must_fail(&w.kernel, "is no accumulator in scope");
+}
+
+Test(loop_verify, reads_inside_the_loop)
+{
+    const uint32_t y = loop_out(&w, "y", STATOR_F32, loop_int(&w, 5));
+    const uint32_t i = st_loop_axis_add(&w.b, loop_int(&w, 5), ST_AXIS_SERIAL);
+    const st_loop_ref one = st_loop_float(&w.b, STATOR_F32, 1);
+    const st_loop_ref acc = st_loop_acc(&w.b, ST_ACC_SUM, STATOR_F32, one);
+    st_loop_open(&w.b, i);
+    st_loop_update(&w.b, acc, one, 0, 0);
+    st_loop_store(&w.b, y, loop_axis(&w, i), st_loop_read(&w.b, acc, STATOR_F32), 0);
+    st_loop_close(&w.b);
+    loop_must_verify(&w.kernel);
+    w.kernel.axes.data[0].flags = ST_AXIS_REDUCE;
+    loop_must_fail(&w.kernel, "it reads an accumulator inside");
+}
+
+Test(loop_verify, bindings_and_scratch)
+{
+    scatter();
+    row(find(ST_LOOP_BIND))->sym = loop_axis(&w, 0);
+    loop_must_fail(&w.kernel, "not its own");
+    w.kernel.buffers.data[2].numel = loop_int(&w, 8193);
+    loop_must_fail(&w.kernel, "below 65536 bytes");
+    w.kernel.buffers.data[2].numel = loop_axis(&w, 0);
+    loop_must_fail(&w.kernel, "a kind of symbol that it may not have");
+}
+
+Test(loop_verify, atomics)
+{
+    scatter();
+    row(find(ST_LOOP_ATOMIC))->imm.i = ST_ACC_ARGMAX;
+    loop_must_fail(&w.kernel, "no place for");
+}
+
+/* A body made by hand: the builder has no rare rows, the expansion pass makes them. */
+Test(loop_verify, rare)
+{
+    const st_loop_ref t = st_loop_int(&w.b, STATOR_BOOL, 1);
+    const st_loop_ref x = st_loop_float(&w.b, STATOR_F32, 2);
+    const st_loop_op op = {.code = ST_LOOP_RARE, .dtype = STATOR_F32, .body = 1};
+    const st_loop_op mul = {.code = ST_LOOP_mul, .dtype = STATOR_F32, .args = {x, x}, .block = 1};
+    const st_loop_ref rare = w.kernel.ops.count;
+    *st_vec_push(&w.mem, &w.kernel.ops) = op;
+    *st_vec_push(&w.mem, &w.kernel.ops) = mul;
+    memcpy(row(rare)->args, (uint32_t[3]){t, x, rare + 1u}, sizeof op.args);
+    *st_vec_push(&w.mem, &w.kernel.blocks) =
+        (st_loop_block){.first = rare + 1u, .last = rare + 1u, .loop = rare, .depth = 1};
+    row(x)->next = rare;
+    w.kernel.blocks.data[0].last = rare;
+    loop_must_verify(&w.kernel);
+    loop_must_print(&w.kernel, "kernel k() -> ()\n"
+                               "  v1 = const bool true\n"
+                               "  v2 = const f32 2\n"
+                               "  v3 = rare v1 else v2\n"
+                               "    v4 = mul v2, v2\n"
+                               "    give v4\n");
+    row(rare)->args[2] = t;
+    loop_must_fail(&w.kernel, "its rare value is bool, expected f32");
+    row(rare)->args[2] = rare + 1u;
+    row(rare + 1u)->code = ST_LOOP_INDEX;
+    loop_must_fail(&w.kernel, "may not stand in the body of a rare row");
+}
+
+Test(loop_verify, a_kernel_that_failed)
+{
+    w.kernel.failed = STATOR_UNSUPPORTED;
+    loop_must_fail(&w.kernel, "building it failed");
+}

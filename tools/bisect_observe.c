@@ -32,13 +32,6 @@ static stator_dtype dtype_of(const DLTensor *t)
     return STATOR_DTYPE_NONE;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median magnitude of what is neither zero nor infinite nor NaN, of elements at equal
  * distances. */
 static double typical_magnitude(const DLTensor *t, stator_dtype dtype)
@@ -57,14 +50,14 @@ static double typical_magnitude(const DLTensor *t, stator_dtype dtype)
             sample[n++] = x;
         }
     }
-    qsort(sample, n, sizeof sample[0], by_value);
+    cli_sort(sample, n);
     return n > 0 ? sample[n / 2] : 0;
 }
 
 /* Two right answers differ by a few roundings at each op, and where a sum cancels by that much of
  * its terms, which are about as large as the other results: hence a part of the typical value.
  * 2^-11 and 2^-8 are the steps of f16 and bf16. */
-void bisect_compare(const DLTensor *got, const DLTensor *want, const bisect_tolerance *tolerance,
+void bisect_compare(const DLTensor *got, const DLTensor *want, const cli_tolerance *tolerance,
                     cli_difference *out)
 {
     const stator_dtype dtype = dtype_of(want);

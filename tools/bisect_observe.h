@@ -7,18 +7,8 @@
 
 #define BISECT_NAME 160u
 
-/* Negative: chosen by dtype and by how large the values are (see bisect_compare). */
-typedef struct bisect_tolerance {
-    double rtol, atol;
-} bisect_tolerance;
-#define BISECT_TOLERANCE_ROWS(t)                                                                   \
-    {"--rtol", CLI_REAL, &(t)->rtol, "R", "relative tolerance (by dtype: 1e-3 for f32)"},          \
-        {"--atol", CLI_REAL, &(t)->atol, "A", "absolute tolerance (1e-5 of a typical value)"},     \
-    {                                                                                              \
-        NULL, 0, NULL, NULL, NULL                                                                  \
-    }
-
-void bisect_compare(const DLTensor *got, const DLTensor *want, const bisect_tolerance *tolerance,
+/* A tolerance that is negative is chosen by dtype and by how large the values are. */
+void bisect_compare(const DLTensor *got, const DLTensor *want, const cli_tolerance *tolerance,
                     cli_difference *out);
 
 /* One way to compile a model. */
@@ -51,7 +41,7 @@ typedef struct bisect_pair {
     stator_tensor *const *in;
     uint32_t n_in;
     bisect_recipe good, bad;
-    bisect_tolerance tolerance;
+    cli_tolerance tolerance;
 } bisect_pair;
 
 /* One value of the imported graph. Empty texts are unknown. */

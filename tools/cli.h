@@ -33,32 +33,69 @@ typedef struct cli_option {
     const char *value_name; /* "FILE" in the help */
     const char *help;
 } cli_option;
+#define CLI_END {.name = NULL}
 
-/* Reads argv[1..] into options and at most max_positional positional arguments. Returns -1 to go
- * on, else the exit status (0 after --help, 2 on a bad line, whose text went to stderr). */
-typedef struct cli_usage {
-    const char *command;    /* "run" */
-    const char *positional; /* "MODEL" */
-    const char *summary;
-    const cli_option *const
-        *tables; /* option tables, each ended by a row without name; NULL ends */
-} cli_usage;
-int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
-              uint32_t max_positional, uint32_t *out_count);
+/* The options that several subcommands have, in groups; cli_args.c has the one table of them. */
 
-/* Options every subcommand has. */
-typedef struct cli_common {
+typedef struct cli_common { /* of every subcommand */
     int json;
     cli_list plugin_dirs;
     int64_t threads;
 } cli_common;
-#define CLI_COMMON_ROWS(c)                                                                         \
-    {"--json", CLI_FLAG, &(c)->json, NULL, "print facts as JSON"},                                 \
-        {"--plugin-dir", CLI_LIST, &(c)->plugin_dirs, "DIR", "look for plugins here too"},         \
-        {"--threads", CLI_NUMBER, &(c)->threads, "T", "threads to use (0: all cores)"},            \
-    {                                                                                              \
-        NULL, 0, NULL, NULL, NULL                                                                  \
-    }
+
+typedef struct cli_inputs { /* of every subcommand that needs a model's inputs */
+    const char *inputs;     /* DIR or FILE.npz */
+    cli_list input;         /* NAME=FILE.npy */
+    cli_list image;         /* NAME=FILE.png */
+    const char *mean;       /* comma lists */
+    const char *std;
+    int64_t random; /* seed, -1 when not given */
+    cli_list dim;   /* N=8 */
+} cli_inputs;
+
+typedef struct cli_compile { /* of every subcommand that compiles */
+    const char *backend;
+    const char *mode;
+    cli_list options; /* K=V */
+    int strict;
+    const char *fallback;
+    int64_t fuel; /* see stator_compile_options; no option of the command line */
+    const char *fuel_scope;
+    uint32_t compile_flags; /* more of stator_compile_flag */
+} cli_compile;
+
+typedef struct cli_tolerance { /* where outputs are compared */
+    double rtol, atol;
+} cli_tolerance;
+#define CLI_TOLERANCE {.rtol = 1e-3, .atol = 1e-7} /* conform's, see design.md 5 */
+
+typedef struct cli_stage {
+    const char *after;   /* stage, or NULL */
+    const char *backend; /* whose pipeline */
+} cli_stage;
+
+/* What a subcommand takes. A group that is NULL is not taken. */
+typedef struct cli_usage {
+    const char *command;    /* "run" */
+    const char *positional; /* "MODEL"; "[OP]" may be left out */
+    const char *summary;
+    const cli_option *own; /* ended by CLI_END; NULL: none */
+    cli_tolerance *tolerance;
+    cli_stage *stage;
+    cli_inputs *inputs;
+    cli_inputs *random; /* of the inputs --random and --dim alone */
+    const char **backend;
+    cli_compile *compile; /* without --backend */
+    cli_common *common;
+} cli_usage;
+
+/* Reads argv[1..] into the targets and at most max_positional positional arguments. Returns -1 to
+ * go on, else the exit status (0 after --help, 2 on a bad line, whose text went to stderr). */
+int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
+              uint32_t max_positional, uint32_t *out_count);
+
+/* Says on stderr how the command line is wrong and where help is; CLI_USAGE. */
+int cli_misused(const cli_usage *usage, const char *format, ...) STATOR_PRINTF(2, 3);
 
 stator_status cli_open(const cli_common *common, stator_ctx **out_ctx);
 
@@ -77,8 +114,30 @@ int cli_fail(int json, const char *code, const char *hint, const char *format, .
 const char *cli_last_error(void);
 /* Says that there is no backend of that name: did-you-mean and the list. */
 int cli_unknown_backend(stator_ctx *ctx, const char *name, int json);
+/* ", did you mean 'x'?" for the nearest of the names, or "". */
+const char *cli_did_you_mean(const char *word, const char *const *names, uint32_t n, char out[96]);
+/* The op of that name; else says so, with the nearest, and gives NULL. */
+const stator_op_desc *cli_find_op(stator_ctx *ctx, const char *name, int json);
+
+/* ---- facts ---- */
+
 /* Prints and frees a JSON value, with a newline. */
 void cli_print_json(cJSON *value);
+/* Adds a text, or null. */
+void cli_json_text(cJSON *object, const char *key, const char *text);
+/* A number; "nan" and "inf" as strings. */
+cJSON *cli_json_number(double value);
+cJSON *cli_json_shape(const DLTensor *view);
+/* A number made by cli_json_number, for people: "0.25", "nan". */
+const char *cli_number_text(const cJSON *number, char out[32]);
+
+#define CLI_MAX_COVERAGE 16u
+uint32_t cli_coverage(stator_function *function, stator_coverage rows[CLI_MAX_COVERAGE]);
+/* {total, by_backend: {"eager": nodes}} of a function that was called. */
+cJSON *cli_json_coverage(stator_function *function);
+
+double cli_ms_since(uint64_t start_ns);
+void cli_sort(double *values, size_t n); /* ascending */
 
 /* ---- inputs ---- */
 
@@ -93,6 +152,13 @@ typedef struct cli_tensors {
 void cli_tensors_free(cli_tensors *list);
 /* Appends; takes over the tensor, copies the name. 0 when out of memory. */
 int cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor);
+
+/* Numbers that NumPy has no type for travel as integers: bf16 and f8 as their bits in u16 and u8,
+ * i4 and u4 one to an i8 or u8. Brings such a tensor to the dtype that is wanted, and leaves every
+ * other as it is. Takes the tensor over; NULL when out of memory. */
+stator_tensor *cli_from_numpy(stator_ctx *ctx, stator_dtype wanted, stator_tensor *tensor);
+/* The other way, for writing. */
+stator_tensor *cli_to_numpy(stator_ctx *ctx, stator_tensor *tensor);
 
 /* Readers: each fills *out_tensor or an error text (errbuf of 512) and returns 1 or 0. Files are
  * hostile: sizes are checked before memory is asked for. */
@@ -123,34 +189,14 @@ int cli_read_pb_folder(stator_ctx *ctx, const char *dir, const char *prefix, cli
 /* Random contents (floats normal, integers 0 or 1) from a seed; reproducible. */
 void cli_fill_random(stator_tensor *tensor, uint64_t seed, uint32_t index);
 
-/* The input flags of every subcommand that runs a model. */
-typedef struct cli_inputs {
-    const char *inputs; /* DIR or FILE.npz */
-    cli_list input;     /* NAME=FILE.npy */
-    cli_list image;     /* NAME=FILE.png */
-    const char *mean;   /* comma lists */
-    const char *std;
-    int64_t random; /* seed, -1 when not given */
-    cli_list dim;   /* N=8 */
-} cli_inputs;
-#define CLI_INPUT_ROWS(i)                                                                          \
-    {"--inputs", CLI_TEXT, &(i)->inputs, "DIR|FILE.npz",                                           \
-     "inputs: a folder of input_I.pb, or npz"},                                                    \
-        {"--input", CLI_LIST, &(i)->input, "NAME=FILE.npy", "one input"},                          \
-        {"--image", CLI_LIST, &(i)->image, "NAME=FILE.png", "one input from a picture"},           \
-        {"--mean", CLI_TEXT, &(i)->mean, "M,..", "subtracted from picture channels"},              \
-        {"--std", CLI_TEXT, &(i)->std, "S,..", "divides picture channels"},                        \
-        {"--random", CLI_NUMBER, &(i)->random, "SEED", "random inputs (the default, seed 0)"},     \
-        {"--dim", CLI_LIST, &(i)->dim, "N=8", "size of a symbolic dimension (default 1)"},         \
-    {                                                                                              \
-        NULL, 0, NULL, NULL, NULL                                                                  \
-    }
-
+int cli_has_input_files(const cli_inputs *flags);
 /* The model's inputs in call order, from the flags. On failure prints and returns 0. */
 int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
                     stator_tensor ***out_in, uint32_t *out_count);
 
 void cli_free_inputs(stator_tensor **in, uint32_t n);
+/* The name of output k, "output_K" where the model gives none. */
+const char *cli_output_name(const stator_model *model, uint32_t k, char out[32]);
 
 /* --dim N=8, read. */
 typedef struct cli_dims {
@@ -168,47 +214,16 @@ int cli_parse_dims(const cli_list *flags, cli_dims *out, int json);
 typedef struct cli_graph {
     cli_common common;
     cli_inputs inputs;
-    const char *after;   /* stage, or NULL */
-    const char *backend; /* whose pipeline */
+    cli_stage stage;
     stator_ctx *ctx;
     stator_model *model;
+    char assumed[512]; /* what was made up to have a graph at all; "" when nothing was */
 } cli_graph;
-#define CLI_STAGE_ROWS(g)                                                                          \
-    {"--after", CLI_TEXT, &(g)->after, "PASS", "the graph after this stage of the pipeline"},      \
-        {"--backend", CLI_TEXT, &(g)->backend, "NAME", "whose pipeline --after means"},            \
-    {                                                                                              \
-        NULL, 0, NULL, NULL, NULL                                                                  \
-    }
-
 /* CLI_OK, or prints and gives the exit status. Close it in both cases. */
 int cli_graph_open(cli_graph *g, const char *path);
 void cli_graph_close(cli_graph *g);
 
 /* ---- compiling ---- */
-
-typedef struct cli_compile {
-    const char *backend;
-    const char *mode;
-    cli_list options; /* K=V */
-    int strict;
-    const char *fallback;
-    int64_t fuel; /* see stator_compile_options; no option of the command line */
-    const char *fuel_scope;
-    uint32_t compile_flags; /* more of stator_compile_flag */
-} cli_compile;
-/* CLI_MODE_ROWS: for commands that name their backends in another way. */
-#define CLI_MODE_ROWS(c)                                                                           \
-    {"--mode", CLI_TEXT, &(c)->mode, "MODE", "default, reduce-overhead, max-autotune, ..."},       \
-        {"--backend-option", CLI_LIST, &(c)->options, "K=V", "an option of the backend"},          \
-        {"--strict", CLI_FLAG, &(c)->strict, NULL, "nodes left to another backend are an error"},  \
-        {"--fallback", CLI_TEXT, &(c)->fallback, "NAME",                                           \
-         "use this if the backend is there but unavailable"},                                      \
-    {                                                                                              \
-        NULL, 0, NULL, NULL, NULL                                                                  \
-    }
-#define CLI_COMPILE_ROWS(c)                                                                        \
-    {"--backend", CLI_TEXT, &(c)->backend, "NAME", "backend (default: highest priority)"},         \
-        CLI_MODE_ROWS(c)
 
 /* stator_compile with these flags; prints on failure (status 3) and returns NULL. */
 stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,
@@ -225,8 +240,8 @@ typedef struct cli_difference {
 /* |a - b| <= atol + rtol*|b|; NaN equals NaN, inf by sign; bf16 also within 2 ulp. */
 void cli_compare(const DLTensor *got, const DLTensor *want, double rtol, double atol,
                  cli_difference *out);
-/* A number for JSON: "nan", "inf" as strings. */
-cJSON *cli_json_number(double value);
+/* Adds max_abs_err, max_rel_err and ok. */
+void cli_json_difference(cJSON *row, const cli_difference *difference);
 const char *cli_dtype_name(stator_dtype dtype);
 
 /* ---- subcommands ---- */

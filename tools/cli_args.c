@@ -5,52 +5,160 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const cli_option *find_option(const cli_usage *usage, const char *name, size_t len)
+/* ---- the options that several subcommands have ---- */
+
+enum option_group {
+    GROUP_TOLERANCE = 1,
+    GROUP_STAGE = 2,
+    GROUP_INPUTS = 3,
+    GROUP_RANDOM = 4,
+    GROUP_BACKEND = 5,
+    GROUP_COMPILE = 6,
+    GROUP_COMMON = 7
+};
+
+typedef struct shared_option {
+    uint32_t group;
+    uint32_t kind;
+    size_t offset; /* of the target in the group's struct */
+    const char *name, *value_name, *help;
+} shared_option;
+
+#define AT(group, field) offsetof(cli_##group, field)
+/* clang-format off */
+static const shared_option shared[] = {
+    {GROUP_TOLERANCE, CLI_REAL, AT(tolerance, rtol), "--rtol", "R", "relative tolerance (for f32 1e-3)"},
+    {GROUP_TOLERANCE, CLI_REAL, AT(tolerance, atol), "--atol", "A", "absolute tolerance"},
+    {GROUP_STAGE, CLI_TEXT, AT(stage, after), "--after", "PASS", "the graph after this stage of the pipeline"},
+    {GROUP_STAGE, CLI_TEXT, AT(stage, backend), "--backend", "NAME", "whose pipeline --after means"},
+    {GROUP_INPUTS, CLI_TEXT, AT(inputs, inputs), "--inputs", "DIR|FILE.npz", "inputs: a folder of input_I.pb, or npz"},
+    {GROUP_INPUTS, CLI_LIST, AT(inputs, input), "--input", "NAME=FILE.npy", "one input"},
+    {GROUP_INPUTS, CLI_LIST, AT(inputs, image), "--image", "NAME=FILE.png", "one input from a picture"},
+    {GROUP_INPUTS, CLI_TEXT, AT(inputs, mean), "--mean", "M,..", "subtracted from picture channels"},
+    {GROUP_INPUTS, CLI_TEXT, AT(inputs, std), "--std", "S,..", "divides picture channels"},
+    {GROUP_RANDOM, CLI_NUMBER, AT(inputs, random), "--random", "SEED", "random inputs (the default, seed 0)"},
+    {GROUP_RANDOM, CLI_LIST, AT(inputs, dim), "--dim", "N=8", "size of a symbolic dimension (default 1)"},
+    {GROUP_BACKEND, CLI_TEXT, 0, "--backend", "NAME", "backend (default: highest priority)"},
+    {GROUP_COMPILE, CLI_TEXT, AT(compile, mode), "--mode", "MODE", "default, reduce-overhead, max-autotune, ..."},
+    {GROUP_COMPILE, CLI_LIST, AT(compile, options), "--backend-option", "K=V", "an option of the backend"},
+    {GROUP_COMPILE, CLI_FLAG, AT(compile, strict), "--strict", NULL, "nodes left to another backend are an error"},
+    {GROUP_COMPILE, CLI_TEXT, AT(compile, fallback), "--fallback", "NAME", "use this if the backend is there but unavailable"},
+    {GROUP_COMMON, CLI_FLAG, AT(common, json), "--json", NULL, "print facts as JSON"},
+    {GROUP_COMMON, CLI_LIST, AT(common, plugin_dirs), "--plugin-dir", "DIR", "look for plugins here too"},
+    {GROUP_COMMON, CLI_NUMBER, AT(common, threads), "--threads", "T", "threads to use (0: all cores)"}};
+/* clang-format on */
+#define SHARED_COUNT (sizeof shared / sizeof shared[0])
+
+/* Options that say nothing without another one. */
+static const struct {
+    const char *name, *needs;
+} needs[] = {{"--mean", "--image"}, {"--std", "--image"}, {"--top", "--labels"}};
+
+/* Where the subcommand wants a group, NULL when it takes none of it. */
+static void *target_of(const cli_usage *usage, uint32_t group)
 {
-    for (size_t t = 0; usage->tables[t] != NULL; t++) {
-        for (const cli_option *o = usage->tables[t]; o->name != NULL; o++) {
-            if (strlen(o->name) == len && strncmp(o->name, name, len) == 0) {
-                return o;
-            }
-        }
+    switch (group) {
+    case GROUP_TOLERANCE:
+        return usage->tolerance;
+    case GROUP_STAGE:
+        return usage->stage;
+    case GROUP_INPUTS:
+        return usage->inputs;
+    case GROUP_RANDOM:
+        return usage->inputs != NULL ? usage->inputs : usage->random;
+    case GROUP_BACKEND:
+        return usage->backend;
+    case GROUP_COMPILE:
+        return usage->compile;
+    default:
+        return usage->common;
     }
-    return NULL;
 }
 
-static void print_usage(const cli_usage *usage, FILE *out)
+/* Every option of the subcommand, its own first: fills *out with number *at and counts it up; 0 at
+ * the end. */
+static int next_option(const cli_usage *usage, size_t *at, cli_option *out)
 {
-    (void)fprintf(out, "usage: stator %s%s%s [OPTIONS]\n%s\n\n", usage->command,
-                  usage->positional[0] != '\0' ? " " : "", usage->positional, usage->summary);
-    for (size_t t = 0; usage->tables[t] != NULL; t++) {
-        for (const cli_option *o = usage->tables[t]; o->name != NULL; o++) {
-            char left[64];
-            (void)snprintf(left, sizeof left, "%s %s", o->name,
-                           o->value_name != NULL ? o->value_name : "");
-            (void)fprintf(out, "  %-26s %s\n", left, o->help);
+    size_t n_own = 0;
+    while (usage->own != NULL && usage->own[n_own].name != NULL) {
+        n_own++;
+    }
+    if (*at < n_own) {
+        *out = usage->own[(*at)++];
+        return 1;
+    }
+    while (*at - n_own < SHARED_COUNT) {
+        const shared_option *s = &shared[(*at)++ - n_own];
+        char *target = target_of(usage, s->group);
+        if (target != NULL) {
+            *out = (cli_option){s->name, s->kind, target + s->offset, s->value_name, s->help};
+            return 1;
         }
     }
-    (void)fprintf(out, "  %-26s %s\n", "--help", "this text");
+    return 0;
+}
+
+static int find_option(const cli_usage *usage, const char *name, size_t len, cli_option *out)
+{
+    for (size_t at = 0; next_option(usage, &at, out);) {
+        if (strlen(out->name) == len && strncmp(out->name, name, len) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* ---- help and complaints ---- */
+
+static void print_option(const char *name, const char *value_name, const char *help)
+{
+    char left[64];
+    (void)snprintf(left, sizeof left, "%s%s%s", name, value_name != NULL ? " " : "",
+                   value_name != NULL ? value_name : "");
+    (void)printf("  %-26s %s\n", left, help);
+}
+
+static void print_usage(const cli_usage *usage)
+{
+    cli_option o;
+    (void)printf("usage: stator %s%s%s [OPTIONS]\n%s\n\n", usage->command,
+                 usage->positional[0] != '\0' ? " " : "", usage->positional, usage->summary);
+    for (size_t at = 0; next_option(usage, &at, &o);) {
+        print_option(o.name, o.value_name, o.help);
+    }
+    print_option("--help", NULL, "this text (-h)");
+}
+
+int cli_misused(const cli_usage *usage, const char *format, ...)
+{
+    va_list args;
+    (void)fprintf(stderr, "stator %s: ", usage->command);
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fprintf(stderr, "; see stator %s --help\n", usage->command);
+    return CLI_USAGE;
 }
 
 static int unknown_option(const cli_usage *usage, const char *arg)
 {
     const char *names[96];
+    cli_option o;
+    char near[96];
     uint32_t n = 0;
-    for (size_t t = 0; usage->tables[t] != NULL; t++) {
-        for (const cli_option *o = usage->tables[t]; o->name != NULL && n < 96; o++) {
-            names[n++] = o->name;
-        }
+    for (size_t at = 0; n < 96 && next_option(usage, &at, &o);) {
+        names[n++] = o.name;
     }
-    const char *near = st_nearest(arg, names, n);
-    (void)fprintf(stderr, "stator %s: there is no option '%s'%s%s%s; see stator %s --help\n",
-                  usage->command, arg, near != NULL ? ", did you mean '" : "",
-                  near != NULL ? near : "", near != NULL ? "'?" : "", usage->command);
-    return CLI_USAGE;
+    return cli_misused(usage, "there is no option '%s'%s", arg,
+                       cli_did_you_mean(arg, names, n, near));
 }
+
+/* ---- reading ---- */
 
 /* 1 when the text is a whole value of the option's kind. */
 static int store_value(const cli_option *o, const char *text)
@@ -66,7 +174,7 @@ static int store_value(const cli_option *o, const char *text)
         return end != text && *end == '\0' && errno == 0 && *(int64_t *)o->target >= 0;
     case CLI_REAL:
         *(double *)o->target = strtod(text, &end);
-        return end != text && *end == '\0';
+        return end != text && *end == '\0' && *(double *)o->target >= 0;
     case CLI_LIST: {
         cli_list *list = o->target;
         if (list->count == sizeof list->items / sizeof list->items[0]) {
@@ -80,28 +188,73 @@ static int store_value(const cli_option *o, const char *text)
     }
 }
 
-/* One option at argv[*i]; -1 to go on. */
-static int take_option(const cli_usage *usage, int argc, char **argv, int *i)
+static int bad_value(const cli_usage *usage, const cli_option *o, const char *value)
 {
-    const char *arg = argv[*i];
+    if (o->kind == CLI_LIST && value != NULL) {
+        return cli_misused(usage, "%s may be given at most %zu times", o->name,
+                           sizeof((cli_list *)0)->items / sizeof(char *));
+    }
+    return cli_misused(
+        usage, "%s wants %s%s%s%s", o->name, o->value_name != NULL ? o->value_name : "no value",
+        value != NULL ? ", not '" : "", value != NULL ? value : "", value != NULL ? "'" : "");
+}
+
+typedef struct line {
+    const cli_usage *usage;
+    int argc;
+    char **argv;
+    int at;
+    const char *given[96]; /* names of the options read */
+    uint32_t n_given;
+} line;
+
+/* The option at argv[at]; -1 to go on. */
+static int take_option(line *l)
+{
+    const char *arg = l->argv[l->at];
     const char *equals = strchr(arg, '=');
     const size_t len = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
-    const cli_option *o = find_option(usage, arg, len);
-    if (o == NULL) {
-        return unknown_option(usage, arg);
+    cli_option o;
+    if (strcmp(arg, "-o") == 0 ? !find_option(l->usage, "--output", 8, &o)
+                               : !find_option(l->usage, arg, len, &o)) {
+        return unknown_option(l->usage, arg);
     }
-    if (o->kind == CLI_FLAG) {
-        *(int *)o->target = 1;
-        if (equals == NULL) {
-            return -1;
+    if (l->n_given < sizeof l->given / sizeof l->given[0]) {
+        l->given[l->n_given++] = o.name;
+    }
+    if (o.kind == CLI_FLAG && equals == NULL) {
+        *(int *)o.target = 1;
+        return -1;
+    }
+    const char *value = equals != NULL ? equals + 1 : l->at + 1 < l->argc ? l->argv[++l->at] : NULL;
+    return value != NULL && store_value(&o, value) ? -1 : bad_value(l->usage, &o, value);
+}
+
+static int is_given(const line *l, const char *name)
+{
+    for (uint32_t i = 0; i < l->n_given; i++) {
+        if (strcmp(l->given[i], name) == 0) {
+            return 1;
         }
     }
-    const char *value = equals != NULL ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
-    if (value == NULL || !store_value(o, value)) {
-        (void)fprintf(stderr, "stator %s: %s wants %s%s%s\n", usage->command, o->name,
-                      o->value_name != NULL ? o->value_name : "no value",
-                      value != NULL ? ", not " : "", value != NULL ? value : "");
-        return CLI_USAGE;
+    return 0;
+}
+
+/* Options that would be ignored are an error: -1 when there is none. */
+static int check_given(const line *l)
+{
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+        if (is_given(l, needs[i].name) && !is_given(l, needs[i].needs)) {
+            return cli_misused(l->usage, "%s is of use only with %s", needs[i].name,
+                               needs[i].needs);
+        }
+    }
+    static const char *const files[] = {"--inputs", "--input", "--image"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (is_given(l, "--random") && is_given(l, files[i])) {
+            return cli_misused(l->usage, "--random fills every input; leave it or %s out",
+                               files[i]);
+        }
     }
     return -1;
 }
@@ -109,36 +262,34 @@ static int take_option(const cli_usage *usage, int argc, char **argv, int *i)
 int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
               uint32_t max_positional, uint32_t *out_count)
 {
+    line l = {.usage = usage, .argc = argc, .argv = argv};
     uint32_t n = 0;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_usage(usage, stdout);
+    int only_positional = 0;
+    for (l.at = 1; l.at < argc; l.at++) {
+        const char *arg = argv[l.at];
+        const int is_option = !only_positional && arg[0] == '-' && arg[1] != '\0';
+        if (is_option && (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)) {
+            print_usage(usage);
             return CLI_OK;
         }
-        if (strcmp(argv[i], "-o") == 0) {
-            argv[i] = (char *)(uintptr_t)"--output";
-        }
-        if (argv[i][0] == '-' && argv[i][1] == '-') {
-            const int status = take_option(usage, argc, argv, &i);
+        if (is_option && strcmp(arg, "--") == 0) {
+            only_positional = 1;
+        } else if (is_option) {
+            const int status = take_option(&l);
             if (status >= 0) {
                 return status;
             }
         } else if (n < max_positional) {
-            positional[n++] = argv[i];
+            positional[n++] = arg;
         } else {
-            (void)fprintf(stderr,
-                          "stator %s: '%s' is one argument too many; see stator %s --help\n",
-                          usage->command, argv[i], usage->command);
-            return CLI_USAGE;
+            return cli_misused(usage, "'%s' is one argument too many", arg);
         }
     }
     *out_count = n;
-    if (n < max_positional && usage->positional[0] != '\0' && usage->positional[0] != '[') {
-        (void)fprintf(stderr, "stator %s: %s is missing; see stator %s --help\n", usage->command,
-                      usage->positional, usage->command);
-        return CLI_USAGE;
+    if (n < max_positional && usage->positional[0] != '[') {
+        return cli_misused(usage, "%s is missing", usage->positional);
     }
-    return -1;
+    return check_given(&l);
 }
 
 stator_status cli_open(const cli_common *common, stator_ctx **out_ctx)
@@ -178,11 +329,7 @@ static int print_error(int json, const char *code, const char *message, const ch
     cJSON *error = cJSON_AddObjectToObject(root, "error");
     cJSON_AddStringToObject(error, "code", code);
     cJSON_AddStringToObject(error, "message", message);
-    if (hint != NULL && hint[0] != '\0') {
-        cJSON_AddStringToObject(error, "hint", hint);
-    } else {
-        cJSON_AddNullToObject(error, "hint");
-    }
+    cli_json_text(error, "hint", hint != NULL && hint[0] != '\0' ? hint : NULL);
     cli_print_json(root);
     return CLI_FAILED;
 }
@@ -206,16 +353,18 @@ int cli_fail(int json, const char *code, const char *hint, const char *format, .
     return print_error(json, code, text, hint);
 }
 
+const char *cli_did_you_mean(const char *word, const char *const *names, uint32_t n, char out[96])
+{
+    const char *near = st_nearest(word, names, n);
+    out[0] = '\0';
+    if (near != NULL) {
+        (void)snprintf(out, 96, ", did you mean '%.60s'?", near);
+    }
+    return out;
+}
+
 int cli_unknown_backend(stator_ctx *ctx, const char *name, int json)
 {
     /* The registry's own text: asked by way of the pipeline of that backend. */
     return stator_x_pipeline(ctx, name, NULL, NULL) == STATOR_OK ? CLI_OK : cli_fail_ctx(ctx, json);
-}
-
-void cli_print_json(cJSON *value)
-{
-    char *text = cJSON_Print(value);
-    (void)printf("%s\n", text != NULL ? text : "{\"error\": {\"code\": \"RESOURCE_EXHAUSTED\"}}");
-    cJSON_free(text);
-    cJSON_Delete(value);
 }

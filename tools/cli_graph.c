@@ -2,6 +2,10 @@
  * See cli.h. */
 #include "cli.h"
 
+#include "core/base/check.h"
+#include "core/base/convert.h"
+#include "core/base/str.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +79,9 @@ static void on_stage(void *self, const char *stage, const stator_graph *graph, u
 /* Replaces g->model by the graph after a stage of the backend's pipeline. */
 static int go_to_stage(cli_graph *g)
 {
-    stage_search search = {.ctx = g->ctx, .name = g->after};
-    const stator_compile_options options = {.struct_size = sizeof options, .backend = g->backend};
+    stage_search search = {.ctx = g->ctx, .name = g->stage.after};
+    const stator_compile_options options = {.struct_size = sizeof options,
+                                            .backend = g->stage.backend};
     stator_function *function = NULL;
     stator_status status = stator_compile(g->model, &options, &function);
     if (status == STATOR_OK) {
@@ -89,14 +94,82 @@ static int go_to_stage(cli_graph *g)
     }
     if (search.found == NULL) {
         return cli_fail(g->common.json, "NOT_FOUND", "`stator passes --backend NAME` lists them",
-                        "the pipeline has no stage '%s'", g->after);
+                        "the pipeline has no stage '%s'", g->stage.after);
     }
     stator_model_destroy(g->model);
     g->model = search.found;
     return CLI_OK;
 }
 
+/* ---- ops ---- */
+
+const stator_op_desc *cli_find_op(stator_ctx *ctx, const char *name, int json)
+{
+    const stator_ir_api *ir = stator_ctx_host(ctx)->ir;
+    const uint32_t count = ir->op_count(ctx);
+    const char **names = calloc(count + 1u, sizeof *names);
+    const stator_op_desc *found = NULL;
+    char near[96] = "";
+    for (uint32_t op = 1; op <= count; op++) {
+        const stator_op_desc *desc = ir->op_desc(ctx, op);
+        found = strcmp(desc->name, name) == 0 ? desc : found;
+        if (names != NULL) {
+            names[op - 1] = desc->name;
+        }
+    }
+    if (found == NULL) {
+        (void)cli_fail(json, "NOT_FOUND", "`stator ops` lists them", "there is no op '%s'%s", name,
+                       names != NULL ? cli_did_you_mean(name, names, count, near) : "");
+    }
+    free(names);
+    return found;
+}
+
 /* ---- opening ---- */
+
+/* Appends "shape = {1, 0}" of a small input of integers, whose value may be what decides. */
+static void add_value(st_str *out, const char *name, const stator_tensor *tensor)
+{
+    const DLTensor *view = stator_tensor_view(tensor);
+    const stator_dtype dtype = stator_tensor_dtype(tensor);
+    const uint32_t class_ = st_dtype_class(dtype);
+    uint64_t count = 0;
+    if (class_ == STATOR_CLASS_FLOAT || class_ == STATOR_CLASS_COMPLEX ||
+        !st_numel(view->shape, (uint32_t)view->ndim, &count) || count > 8) {
+        return;
+    }
+    st_str_addf(out, "%s%s = {", out->len > 0 ? "; " : "", name);
+    for (int64_t i = 0; i < (int64_t)count; i++) {
+        st_str_addf(out, "%s%lld", i > 0 ? ", " : "",
+                    (long long)st_load_i64(dtype, stator_tensor_data(tensor), i));
+    }
+    st_str_add(out, "}");
+}
+
+/* The graph holds for made-up values alone: say which. */
+static void note_assumed(cli_graph *g, stator_tensor *const *in, uint32_t n)
+{
+    st_mem mem;
+    st_str values;
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+    st_str_init(&values, &mem);
+    for (uint32_t i = 0; i < n; i++) {
+        stator_port_info port = {.struct_size = sizeof port};
+        if (stator_model_input_info(g->model, i, &port) == STATOR_OK) {
+            add_value(&values, port.name, in[i]);
+        }
+    }
+    (void)snprintf(g->assumed, sizeof g->assumed,
+                   "the graph depends on the values of inputs; this is the one for --random %lld%s"
+                   "%.300s",
+                   (long long)(g->inputs.random >= 0 ? g->inputs.random : 0),
+                   values.len > 0 ? ": " : "", values.data != NULL ? values.data : "");
+    st_str_deinit(&values);
+    if (!g->common.json) {
+        (void)fprintf(stderr, "stator: %s\nhint: give the values with --input or --inputs\n",
+                      g->assumed);
+    }
+}
 
 /* A model that needs input values before it has a graph gets them from the input flags. */
 static int give_values(cli_graph *g)
@@ -108,6 +181,9 @@ static int give_values(cli_graph *g)
     }
     if (!cli_load_inputs(g->ctx, g->model, &g->inputs, g->common.json, &in, &n)) {
         return CLI_FAILED;
+    }
+    if (!cli_has_input_files(&g->inputs)) {
+        note_assumed(g, in, n);
     }
     cli_free_inputs(in, n);
     return CLI_OK;
@@ -123,7 +199,7 @@ int cli_graph_open(cli_graph *g, const char *path)
     if (status == CLI_OK) {
         status = bind_dims(g);
     }
-    return status == CLI_OK && g->after != NULL ? go_to_stage(g) : status;
+    return status == CLI_OK && g->stage.after != NULL ? go_to_stage(g) : status;
 }
 
 void cli_graph_close(cli_graph *g)

@@ -19,6 +19,11 @@ typedef struct loader {
     uint32_t n;
 } loader;
 
+int cli_has_input_files(const cli_inputs *flags)
+{
+    return flags->inputs != NULL || flags->input.count > 0 || flags->image.count > 0;
+}
+
 static int find_port(const loader *l, const char *name, size_t len)
 {
     for (uint32_t i = 0; i < l->n; i++) {
@@ -42,27 +47,12 @@ static int unknown_input(const loader *l, const char *name, size_t len)
     return 0;
 }
 
-/* bf16 travels as its bits in u16. */
-static stator_tensor *fit_dtype(loader *l, uint32_t i, stator_tensor *tensor)
-{
-    if (l->ports[i].dtype != STATOR_BF16 || stator_tensor_dtype(tensor) != STATOR_U16) {
-        return tensor;
-    }
-    const DLTensor *view = stator_tensor_view(tensor);
-    stator_tensor *out = NULL;
-    if (stator_tensor_create(l->ctx, STATOR_BF16, (uint32_t)view->ndim, view->shape, &out) !=
-        STATOR_OK) {
-        return tensor;
-    }
-    memcpy(stator_tensor_data(out), stator_tensor_data(tensor), stator_tensor_size_bytes(tensor));
-    stator_tensor_release(tensor);
-    return out;
-}
-
-static void set_input(loader *l, uint32_t i, stator_tensor *tensor)
+/* Takes the tensor over; 0 when out of memory. */
+static int set_input(loader *l, uint32_t i, stator_tensor *tensor)
 {
     stator_tensor_release(l->in[i]);
-    l->in[i] = fit_dtype(l, i, tensor);
+    l->in[i] = cli_from_numpy(l->ctx, l->ports[i].dtype, tensor);
+    return l->in[i] != NULL || cli_fail_ctx(l->ctx, l->json) == CLI_OK;
 }
 
 /* Splits NAME=FILE; without a name the only input is meant. */
@@ -98,7 +88,9 @@ static int load_single(loader *l)
             (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);
             return 0;
         }
-        set_input(l, (uint32_t)port, tensor);
+        if (!set_input(l, (uint32_t)port, tensor)) {
+            return 0;
+        }
     }
     return 1;
 }
@@ -175,7 +167,9 @@ static int load_images(loader *l)
             (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s", errbuf);
             return 0;
         }
-        set_input(l, (uint32_t)port, fit_rank(l, (uint32_t)port, tensor));
+        if (!set_input(l, (uint32_t)port, fit_rank(l, (uint32_t)port, tensor))) {
+            return 0;
+        }
     }
     return 1;
 }
@@ -195,8 +189,11 @@ static int take_list(loader *l, cli_tensors *list, const char *from)
                            "'%s' holds %u inputs, the model has %u", from, list->count, l->n);
             return 0;
         }
-        set_input(l, (uint32_t)port, list->tensors[k]);
+        stator_tensor *tensor = list->tensors[k];
         list->tensors[k] = NULL;
+        if (!set_input(l, (uint32_t)port, tensor)) {
+            return 0;
+        }
     }
     return 1;
 }
@@ -262,24 +259,43 @@ static int read_dims(const loader *l, cli_dims *out_dims)
     return 1;
 }
 
-static int fill_random(loader *l)
+static int fill_random(loader *l, const cli_dims *dims)
 {
     const uint64_t seed = l->flags->random >= 0 ? (uint64_t)l->flags->random : 0;
-    cli_dims dims;
-    if (!read_dims(l, &dims)) {
-        return 0;
-    }
     for (uint32_t i = 0; i < l->n; i++) {
         const stator_port_info *p = &l->ports[i];
         int64_t shape[STATOR_MAX_RANK];
         for (uint32_t axis = 0; axis < p->rank; axis++) {
-            shape[axis] = p->dims[axis] >= 0 ? p->dims[axis] : dim_of(&dims, p->dim_names[axis]);
+            shape[axis] = p->dims[axis] >= 0 ? p->dims[axis] : dim_of(dims, p->dim_names[axis]);
         }
         if (stator_tensor_create(l->ctx, p->dtype, p->rank, shape, &l->in[i]) != STATOR_OK) {
             (void)cli_fail_ctx(l->ctx, l->json);
             return 0;
         }
         cli_fill_random(l->in[i], seed, i);
+    }
+    return 1;
+}
+
+/* --dim beside inputs from files says what is true already, or is wrong. */
+static int check_dims(const loader *l, const cli_dims *dims)
+{
+    for (uint32_t k = 0; k < dims->count; k++) {
+        for (uint32_t i = 0; i < l->n; i++) {
+            const DLTensor *view = stator_tensor_view(l->in[i]);
+            for (uint32_t axis = 0; axis < l->ports[i].rank && axis < (uint32_t)view->ndim;
+                 axis++) {
+                const char *name = l->ports[i].dim_names[axis];
+                if (name != NULL && strcmp(name, dims->names[k]) == 0 &&
+                    view->shape[axis] != dims->values[k]) {
+                    (void)cli_fail(l->json, "INVALID_ARGUMENT", "inputs from files set the sizes",
+                                   "--dim %s=%lld, but axis %u of input '%s' has size %lld", name,
+                                   (long long)dims->values[k], axis, l->ports[i].name,
+                                   (long long)view->shape[axis]);
+                    return 0;
+                }
+            }
+        }
     }
     return 1;
 }
@@ -300,6 +316,7 @@ static int check_complete(const loader *l)
 static int load_all(loader *l)
 {
     const cli_inputs *f = l->flags;
+    cli_dims dims;
     for (uint32_t i = 0; i < l->n; i++) {
         l->ports[i].struct_size = sizeof l->ports[i];
         if (stator_model_input_info(l->model, i, &l->ports[i]) != STATOR_OK) {
@@ -307,10 +324,25 @@ static int load_all(loader *l)
             return 0;
         }
     }
-    if (f->inputs == NULL && f->input.count == 0 && f->image.count == 0) {
-        return fill_random(l);
+    if (!read_dims(l, &dims)) {
+        return 0;
     }
-    return load_bundle(l) && load_single(l) && load_images(l) && check_complete(l);
+    if (!cli_has_input_files(f)) {
+        return fill_random(l, &dims);
+    }
+    return load_bundle(l) && load_single(l) && load_images(l) && check_complete(l) &&
+           check_dims(l, &dims);
+}
+
+/* The graph of such a model depends on the values of inputs; made-up ones may not fit. */
+static int fail_import(const loader *l)
+{
+    return !cli_has_input_files(l->flags)
+               ? cli_fail(l->json, stator_status_name(stator_ctx_error_code(l->ctx)),
+                          "the graph depends on the values of inputs and these were random; give "
+                          "them with --input or --inputs",
+                          "%s", stator_ctx_error_text(l->ctx))
+               : cli_fail_ctx(l->ctx, l->json);
 }
 
 int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
@@ -326,7 +358,7 @@ int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flag
     }
     ok = ok && load_all(&l);
     if (ok && stator_model_specialise(model, l.n, l.in) != STATOR_OK) {
-        (void)cli_fail_ctx(ctx, json);
+        (void)fail_import(&l);
         ok = 0;
     }
     free(l.ports);
@@ -346,6 +378,16 @@ void cli_free_inputs(stator_tensor **in, uint32_t n)
         stator_tensor_release(in[i]);
     }
     free(in);
+}
+
+const char *cli_output_name(const stator_model *model, uint32_t k, char out[32])
+{
+    stator_port_info port = {.struct_size = sizeof port};
+    if (stator_model_output_info(model, k, &port) == STATOR_OK && port.name[0] != '\0') {
+        return port.name;
+    }
+    (void)snprintf(out, 32, "output_%u", k);
+    return out;
 }
 
 /* ---- compiling ---- */

@@ -227,14 +227,11 @@ uint32_t cli_npy_header(const stator_tensor *tensor, char out[512])
 {
     const DLTensor *view = stator_tensor_view(tensor);
     const stator_dtype dtype = stator_tensor_dtype(tensor);
-    const char *text = "u2"; /* bf16: its bits */
+    const char *text = "u1";
     for (size_t i = 0; i < sizeof descrs / sizeof descrs[0]; i++) {
         if (descrs[i].dtype == dtype) {
             text = descrs[i].text;
         }
-    }
-    if (st_dtype_bits(dtype) < 16 && dtype != STATOR_BOOL && dtype != STATOR_I8) {
-        text = "u1"; /* f8 and sub-byte types: their bytes */
     }
     char shape[400] = "";
     size_t used = 0;

@@ -7,8 +7,7 @@
 /* A whole regular file, mapped read-only; unmap with cli_unmap_file. */
 int cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *errbuf);
 void cli_unmap_file(void *bytes, uint64_t size);
-/* The .npy header of a tensor (dtypes NumPy has not are written as unsigned integers of their
- * width); returns its length. */
+/* The .npy header of a tensor of a dtype that NumPy has (see cli_to_numpy); returns its length. */
 uint32_t cli_npy_header(const stator_tensor *tensor, char out[512]);
 
 #endif

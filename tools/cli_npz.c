@@ -125,8 +125,11 @@ int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
     for (uint32_t i = 0; ok && i < tensors->count; i++) {
         char fallback[32];
         (void)snprintf(fallback, sizeof fallback, "arr_%u", i);
-        ok = add_member(archive, tensors->names[i] != NULL ? tensors->names[i] : fallback,
-                        tensors->tensors[i]);
+        stator_tensor_retain(tensors->tensors[i]);
+        stator_tensor *tensor = cli_to_numpy(tensors->ctx, tensors->tensors[i]);
+        ok = tensor != NULL &&
+             add_member(archive, tensors->names[i] != NULL ? tensors->names[i] : fallback, tensor);
+        stator_tensor_release(tensor);
     }
     if (ok && zip_close(archive) == 0) {
         return 1;

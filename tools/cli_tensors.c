@@ -48,6 +48,63 @@ const char *cli_dtype_name(stator_dtype dtype)
     return st_dtype_name(dtype);
 }
 
+/* ---- dtypes that NumPy has not ---- */
+
+/* The NumPy type in which a dtype travels; 0 when it has its own. */
+static stator_dtype carrier_of(stator_dtype dtype)
+{
+    switch (dtype) {
+    case STATOR_BF16:
+        return STATOR_U16;
+    case STATOR_F8E4M3FN:
+    case STATOR_F8E5M2:
+    case STATOR_U4:
+        return STATOR_U8;
+    case STATOR_I4:
+        return STATOR_I8;
+    default:
+        return 0;
+    }
+}
+
+/* The same numbers (of 4 bits) or the same bits (else) as another dtype. */
+static stator_tensor *carry(stator_ctx *ctx, stator_dtype to, stator_tensor *tensor)
+{
+    const DLTensor *view = stator_tensor_view(tensor);
+    const stator_dtype from = stator_tensor_dtype(tensor);
+    stator_tensor *out = NULL;
+    uint64_t count = 0;
+    if (!st_numel(view->shape, (uint32_t)view->ndim, &count) ||
+        stator_tensor_create(ctx, to, (uint32_t)view->ndim, view->shape, &out) != STATOR_OK) {
+        stator_tensor_release(tensor);
+        return NULL;
+    }
+    if (st_dtype_bits(from) != st_dtype_bits(to)) {
+        for (int64_t i = 0; i < (int64_t)count; i++) {
+            st_store_i64(to, stator_tensor_data(out), i,
+                         st_load_i64(from, stator_tensor_data(tensor), i));
+        }
+    } else if (count != 0) {
+        memcpy(stator_tensor_data(out), stator_tensor_data(tensor),
+               stator_tensor_size_bytes(tensor));
+    }
+    stator_tensor_release(tensor);
+    return out;
+}
+
+stator_tensor *cli_from_numpy(stator_ctx *ctx, stator_dtype wanted, stator_tensor *tensor)
+{
+    const stator_dtype carrier = carrier_of(wanted);
+    return carrier != 0 && stator_tensor_dtype(tensor) == carrier ? carry(ctx, wanted, tensor)
+                                                                  : tensor;
+}
+
+stator_tensor *cli_to_numpy(stator_ctx *ctx, stator_tensor *tensor)
+{
+    const stator_dtype carrier = carrier_of(stator_tensor_dtype(tensor));
+    return carrier != 0 ? carry(ctx, carrier, tensor) : tensor;
+}
+
 /* ---- random contents ---- */
 
 /* SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
@@ -207,10 +264,9 @@ void cli_compare(const DLTensor *got, const DLTensor *want, double rtol, double 
     }
 }
 
-cJSON *cli_json_number(double value)
+void cli_json_difference(cJSON *row, const cli_difference *difference)
 {
-    if (isnan(value)) {
-        return cJSON_CreateString("nan");
-    }
-    return isinf(value) ? cJSON_CreateString("inf") : cJSON_CreateNumber(value);
+    cJSON_AddItemToObject(row, "max_abs_err", cli_json_number(difference->max_abs));
+    cJSON_AddItemToObject(row, "max_rel_err", cli_json_number(difference->max_rel));
+    cJSON_AddBoolToObject(row, "ok", difference->ok);
 }

@@ -12,15 +12,6 @@ typedef struct flags {
     int probe;
 } flags;
 
-static void add_text(cJSON *row, const char *key, const char *text)
-{
-    if (text != NULL) {
-        cJSON_AddStringToObject(row, key, text);
-    } else {
-        cJSON_AddNullToObject(row, key);
-    }
-}
-
 /* The words of a comma-separated list. */
 static cJSON *words(const char *list)
 {
@@ -42,8 +33,8 @@ static cJSON *devices_json(const stator_item_info *info)
         const stator_device_info *d = &info->devices[i];
         cJSON *row = cJSON_CreateObject();
         cJSON_AddNumberToObject(row, "id", d->id);
-        add_text(row, "name", d->name);
-        add_text(row, "arch", d->arch);
+        cli_json_text(row, "name", d->name);
+        cli_json_text(row, "arch", d->arch);
         cJSON_AddNumberToObject(row, "memory_bytes", (double)d->memory_bytes);
         cJSON_AddItemToArray(array, row);
     }
@@ -53,20 +44,20 @@ static cJSON *devices_json(const stator_item_info *info)
 static cJSON *item_json(const stator_item_info *info)
 {
     cJSON *row = cJSON_CreateObject();
-    add_text(row, "name", info->name);
-    add_text(row, "kind", info->kind);
-    add_text(row, "state", info->state);
-    add_text(row, "reason", info->reason);
-    add_text(row, "hint", info->hint);
-    add_text(row, "version", info->version);
-    add_text(row, "abi", info->abi);
-    add_text(row, "path", info->path);
-    add_text(row, "origin", info->origin);
+    cli_json_text(row, "name", info->name);
+    cli_json_text(row, "kind", info->kind);
+    cli_json_text(row, "state", info->state);
+    cli_json_text(row, "reason", info->reason);
+    cli_json_text(row, "hint", info->hint);
+    cli_json_text(row, "version", info->version);
+    cli_json_text(row, "abi", info->abi);
+    cli_json_text(row, "path", info->path);
+    cli_json_text(row, "origin", info->origin);
     cJSON_AddItemToObject(row, "devices", devices_json(info));
     cJSON_AddItemToObject(row, "tags", words(info->tags));
-    add_text(row, "description", info->description);
-    add_text(row, "shadowed_by", info->shadowed_by);
-    add_text(row, "build_id", info->build_id);
+    cli_json_text(row, "description", info->description);
+    cli_json_text(row, "shadowed_by", info->shadowed_by);
+    cli_json_text(row, "build_id", info->build_id);
     cJSON_AddNumberToObject(row, "priority", info->priority);
     cJSON_AddNumberToObject(row, "option_count", info->option_count);
     cJSON_AddBoolToObject(row, "probed", info->probed);
@@ -146,11 +137,9 @@ static int list_command(const char *command, const char *summary, int backends_o
     const cli_option own[] = {
         {"--all", CLI_FLAG, &f.all, NULL, "also those tagged debug or experimental"},
         {"--probe", CLI_FLAG, &f.probe, NULL, "load and try each one, in a child process"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option common[] = {CLI_COMMON_ROWS(&f.common)};
-    const cli_option *const tables[] = {own, common, NULL};
+        CLI_END};
     const cli_usage usage = {
-        .command = command, .positional = "", .summary = summary, .tables = tables};
+        .command = command, .positional = "", .summary = summary, .own = own, .common = &f.common};
     uint32_t n = 0;
     const int parsed = cli_parse(&usage, argc, argv, NULL, 0, &n);
     if (parsed >= 0) {

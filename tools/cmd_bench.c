@@ -32,18 +32,6 @@ typedef struct bench {
     uint32_t count;
 } bench;
 
-static double ms_since(uint64_t start)
-{
-    return (double)(st_now_ns() - start) / 1e6;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int open_lane(bench *b, lane *l, const char *path)
 {
     if (cli_open(&b->common, &l->ctx) != STATOR_OK ||
@@ -65,7 +53,7 @@ static int open_lane(bench *b, lane *l, const char *path)
     if (stator_call_tensors(l->function, l->n_in, l->in, l->n_out, l->out) != STATOR_OK) {
         return cli_fail_ctx(l->ctx, b->common.json);
     }
-    l->first_ms = ms_since(start);
+    l->first_ms = cli_ms_since(start);
     l->compile_ms = (double)stator_function_compile_ns(l->function) / 1e6;
     return CLI_OK;
 }
@@ -89,36 +77,55 @@ static int run_rounds(bench *b)
             if (stator_call_tensors(l->function, l->n_in, l->in, l->n_out, l->out) != STATOR_OK) {
                 return cli_fail_ctx(l->ctx, b->common.json);
             }
-            l->times[round] = ms_since(start);
+            l->times[round] = cli_ms_since(start);
         }
     }
     return CLI_OK;
+}
+
+/* What ran: "eager" in a word, or with counts where nodes were left to another backend. */
+static void print_coverage(const lane *l)
+{
+    stator_coverage rows[CLI_MAX_COVERAGE];
+    const uint32_t n = cli_coverage(l->function, rows);
+    for (uint32_t i = 0; i < n; i++) {
+        (void)printf("%s%s %u", i > 0 ? ", " : "", rows[i].backend, rows[i].nodes);
+    }
+    (void)printf("\n");
+}
+
+static cJSON *lane_json(const lane *l, double median, uint64_t peak_bytes)
+{
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "backend", l->name);
+    cJSON_AddNumberToObject(row, "compile_ms", l->compile_ms);
+    cJSON_AddNumberToObject(row, "first_ms", l->first_ms);
+    cJSON_AddNumberToObject(row, "median_ms", median);
+    cJSON_AddNumberToObject(row, "min_ms", l->times[0]);
+    cJSON_AddNumberToObject(row, "peak_bytes", (double)peak_bytes);
+    cJSON_AddItemToObject(row, "coverage", cli_json_coverage(l->function));
+    return row;
 }
 
 static void report(bench *b)
 {
     cJSON *array = cJSON_CreateArray();
     if (!b->common.json) {
-        (void)printf("%-16s %12s %12s %12s %12s %14s\n", "backend", "compile ms", "first ms",
-                     "median ms", "min ms", "peak bytes");
+        (void)printf("%-16s %12s %12s %12s %12s %14s  %s\n", "backend", "compile ms", "first ms",
+                     "median ms", "min ms", "peak bytes", "nodes on");
     }
     for (uint32_t i = 0; i < b->count; i++) {
         lane *l = &b->lanes[i];
         stator_mem_stats stats = {.struct_size = sizeof stats};
         stator_ctx_mem_stats(l->ctx, &stats);
-        qsort(l->times, (size_t)b->rounds, sizeof *l->times, by_value);
+        cli_sort(l->times, (size_t)b->rounds);
         const double median = l->times[b->rounds / 2];
-        cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "backend", l->name);
-        cJSON_AddNumberToObject(row, "compile_ms", l->compile_ms);
-        cJSON_AddNumberToObject(row, "first_ms", l->first_ms);
-        cJSON_AddNumberToObject(row, "median_ms", median);
-        cJSON_AddNumberToObject(row, "min_ms", l->times[0]);
-        cJSON_AddNumberToObject(row, "peak_bytes", (double)stats.peak_bytes);
-        cJSON_AddItemToArray(array, row);
-        if (!b->common.json) {
-            (void)printf("%-16s %12.3f %12.3f %12.3f %12.3f %14llu\n", l->name, l->compile_ms,
+        if (b->common.json) {
+            cJSON_AddItemToArray(array, lane_json(l, median, stats.peak_bytes));
+        } else {
+            (void)printf("%-16s %12.3f %12.3f %12.3f %12.3f %14llu  ", l->name, l->compile_ms,
                          l->first_ms, median, l->times[0], (unsigned long long)stats.peak_bytes);
+            print_coverage(l);
         }
     }
     if (b->common.json) {
@@ -128,13 +135,17 @@ static void report(bench *b)
     }
 }
 
+/* 1 when it is a list of names that all fit. */
 static int split_backends(bench *b)
 {
     const char *at = b->backends;
-    while (at != NULL && *at != '\0' && b->count < MAX_BACKENDS) {
+    while (at != NULL) {
         const size_t n = strcspn(at, ",");
+        if (b->count == MAX_BACKENDS || n == 0 || n >= sizeof b->lanes[0].name) {
+            return 0;
+        }
         (void)snprintf(b->lanes[b->count++].name, sizeof b->lanes[0].name, "%.*s", (int)n, at);
-        at += n + (at[n] == ',');
+        at = at[n] == ',' ? at + n + 1 : NULL;
     }
     return b->count > 0;
 }
@@ -145,15 +156,14 @@ int cmd_bench(int argc, char **argv)
     const cli_option own[] = {
         {"--backends", CLI_TEXT, &b.backends, "A,B", "the backends to time"},
         {"--rounds", CLI_NUMBER, &b.rounds, "N", "calls of each backend (10)"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option inputs[] = {CLI_INPUT_ROWS(&b.inputs)};
-    const cli_option compile[] = {CLI_COMPILE_ROWS(&b.compile)};
-    const cli_option common[] = {CLI_COMMON_ROWS(&b.common)};
-    const cli_option *const tables[] = {own, inputs, compile, common, NULL};
+        CLI_END};
     const cli_usage usage = {.command = "bench",
                              .positional = "MODEL",
                              .summary = "Times a model on several backends, in turn.",
-                             .tables = tables};
+                             .own = own,
+                             .inputs = &b.inputs,
+                             .compile = &b.compile,
+                             .common = &b.common};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);
@@ -161,8 +171,8 @@ int cmd_bench(int argc, char **argv)
         return status;
     }
     if (!split_backends(&b) || b.rounds < 1 || b.rounds > 1000000) {
-        (void)fprintf(stderr, "stator bench: write --backends A,B and --rounds from 1\n");
-        return CLI_USAGE;
+        return cli_misused(&usage, "write --backends A,B (at most %u) and --rounds from 1",
+                           MAX_BACKENDS);
     }
     status = CLI_OK;
     for (uint32_t i = 0; status == CLI_OK && i < b.count; i++) {

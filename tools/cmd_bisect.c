@@ -4,13 +4,10 @@
 
 #include <string.h>
 
+/* "" is null. */
 static void add_text(cJSON *to, const char *key, const char *text)
 {
-    if (text != NULL && text[0] != '\0') {
-        cJSON_AddStringToObject(to, key, text);
-    } else {
-        cJSON_AddNullToObject(to, key);
-    }
+    cli_json_text(to, key, text != NULL && text[0] != '\0' ? text : NULL);
 }
 
 static cJSON *serial_json(const bisect_finding *f)
@@ -105,25 +102,23 @@ int cmd_bisect(int argc, char **argv)
         {"--bad", CLI_TEXT, &s.bad, "BACKEND", "the backend with the wrong answer"},
         {"--good", CLI_TEXT, &s.good, "BACKEND", "the backend to believe (eager)"},
         {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a run counts as hung (300)"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option tolerance[] = {BISECT_TOLERANCE_ROWS(&s.tolerance)};
-    const cli_option inputs[] = {CLI_INPUT_ROWS(&s.inputs)};
-    const cli_option compile[] = {CLI_MODE_ROWS(&s.compile)};
-    const cli_option common[] = {CLI_COMMON_ROWS(&s.common)};
-    const cli_option *const tables[] = {own, tolerance, inputs, compile, common, NULL};
+        CLI_END};
     const cli_usage usage = {.command = "bisect",
                              .positional = "MODEL",
                              .summary = "Finds the pass, rewrite, kernel and node that make a "
                                         "backend's answer wrong.",
-                             .tables = tables};
+                             .own = own,
+                             .tolerance = &s.tolerance,
+                             .inputs = &s.inputs,
+                             .compile = &s.compile,
+                             .common = &s.common};
     uint32_t n = 0;
     const int status = cli_parse(&usage, argc, argv, &s.path, 1, &n);
     if (status >= 0) {
         return status;
     }
     if (s.bad == NULL || s.timeout_s < 1) {
-        (void)fprintf(stderr, "stator bisect: write --bad BACKEND (and --timeout from 1)\n");
-        return CLI_USAGE;
+        return cli_misused(&usage, "write --bad BACKEND (and --timeout from 1)");
     }
     return run_bisect(&s);
 }

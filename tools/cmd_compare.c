@@ -9,7 +9,7 @@ typedef struct compare {
     cli_common common;
     cli_inputs inputs;
     cli_compile compile;
-    bisect_tolerance tolerance;
+    cli_tolerance tolerance;
     const char *backends;
     char names[2][64];
     stator_ctx *ctx;
@@ -84,17 +84,16 @@ static void find_first(compare *c)
 
 /* Row k of the results: an output, or an input that the call left different. NULL: nothing to say.
  */
-static const char *result_name(const compare *c, uint32_t k)
+static const char *result_name(const compare *c, uint32_t k, char buffer[32])
 {
     stator_port_info port = {.struct_size = sizeof port};
     const uint32_t n_out = c->results[0].n_out;
-    if (k >= n_out) {
-        return !c->differences[k].ok &&
-                       stator_model_input_info(c->model, k - n_out, &port) == STATOR_OK
-                   ? port.name
-                   : NULL;
+    if (k < n_out) {
+        return cli_output_name(c->model, k, buffer);
     }
-    return stator_model_output_info(c->model, k, &port) == STATOR_OK ? port.name : "";
+    return !c->differences[k].ok && stator_model_input_info(c->model, k - n_out, &port) == STATOR_OK
+               ? port.name
+               : NULL;
 }
 
 static cJSON *first_json(const compare *c)
@@ -105,11 +104,7 @@ static cJSON *first_json(const compare *c)
     cJSON *first = cJSON_CreateObject();
     cJSON_AddStringToObject(first, "node", c->first.node);
     cJSON_AddStringToObject(first, "value", c->first.name);
-    if (c->first.origin[0] != '\0') {
-        cJSON_AddStringToObject(first, "origin", c->first.origin);
-    } else {
-        cJSON_AddNullToObject(first, "origin");
-    }
+    cli_json_text(first, "origin", c->first.origin[0] != '\0' ? c->first.origin : NULL);
     cJSON_AddItemToObject(first, "max_abs_err", cli_json_number(c->first.max_abs));
     return first;
 }
@@ -120,31 +115,27 @@ static void print_json(const compare *c)
     cJSON_AddBoolToObject(root, "ok", c->ok);
     cJSON *outputs = cJSON_AddArrayToObject(root, "outputs");
     for (uint32_t k = 0; k < c->results[0].n_out + c->results[0].n_in; k++) {
-        const char *name = result_name(c, k);
+        char buffer[32];
+        const char *name = result_name(c, k, buffer);
         if (name == NULL) {
             continue;
         }
         const cli_difference *d = &c->differences[k];
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "name", name);
-        cJSON_AddItemToObject(row, "max_abs_err", cli_json_number(d->max_abs));
-        cJSON_AddItemToObject(row, "max_rel_err", cli_json_number(d->max_rel));
-        cJSON_AddBoolToObject(row, "ok", d->ok);
+        cli_json_difference(row, d);
         cJSON_AddItemToArray(outputs, row);
     }
     cJSON_AddItemToObject(root, "first", first_json(c));
-    if (c->note != NULL) {
-        cJSON_AddStringToObject(root, "note", c->note);
-    } else {
-        cJSON_AddNullToObject(root, "note");
-    }
+    cli_json_text(root, "note", c->note);
     cli_print_json(root);
 }
 
 static void print_text(const compare *c)
 {
     for (uint32_t k = 0; k < c->results[0].n_out + c->results[0].n_in; k++) {
-        const char *name = result_name(c, k);
+        char buffer[32];
+        const char *name = result_name(c, k, buffer);
         const cli_difference *d = &c->differences[k];
         if (name != NULL) {
             (void)printf("%-24s %s%s%s  max abs error %g, rel %g\n", name,
@@ -196,18 +187,16 @@ int cmd_compare(int argc, char **argv)
 {
     compare c = {.inputs = {.random = -1}, .tolerance = {.rtol = -1, .atol = -1}};
     const cli_option own[] = {
-        {"--backends", CLI_TEXT, &c.backends, "A,B", "the backends; A is believed"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option tolerance[] = {BISECT_TOLERANCE_ROWS(&c.tolerance)};
-    const cli_option inputs[] = {CLI_INPUT_ROWS(&c.inputs)};
-    const cli_option compile[] = {CLI_MODE_ROWS(&c.compile)};
-    const cli_option common[] = {CLI_COMMON_ROWS(&c.common)};
-    const cli_option *const tables[] = {own, tolerance, inputs, compile, common, NULL};
+        {"--backends", CLI_TEXT, &c.backends, "A,B", "the backends; A is believed"}, CLI_END};
     const cli_usage usage = {.command = "compare",
                              .positional = "MODEL",
                              .summary = "Compares the outputs of two backends and names the first "
                                         "node where they part.",
-                             .tables = tables};
+                             .own = own,
+                             .tolerance = &c.tolerance,
+                             .inputs = &c.inputs,
+                             .compile = &c.compile,
+                             .common = &c.common};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);
@@ -215,8 +204,7 @@ int cmd_compare(int argc, char **argv)
         return status;
     }
     if (!split_backends(&c)) {
-        (void)fprintf(stderr, "stator compare: write --backends A,B\n");
-        return CLI_USAGE;
+        return cli_misused(&usage, "write --backends A,B");
     }
     status = run_compare(&c, path);
     bisect_results_free(&c.results[0]);

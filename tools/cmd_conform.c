@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #define REASON_SIZE 1024u
+#define MAX_JOBS 64u
+#define MAX_TRIES 5u /* to make a child while none runs, a fifth of a second apart */
 
 typedef struct child {
     pid_t pid; /* 0: slot is free */
@@ -27,6 +29,14 @@ typedef struct child {
     char text[REASON_SIZE];
     size_t len;
 } child;
+
+typedef struct run_state {
+    child slots[MAX_JOBS];
+    uint32_t n_slots;
+    uint32_t next; /* the next case to start */
+    uint32_t running;
+    uint32_t tries; /* that failed in a row while no child ran */
+} run_state;
 
 typedef struct conform {
     cli_common common;
@@ -134,6 +144,7 @@ static void child_main(const conform *s, uint32_t index, int fd)
 
 /* ---- in the parent ---- */
 
+/* 1, or 0 with errno. */
 static int start_child(const conform *s, child *slot, uint32_t index)
 {
     int fds[2];
@@ -146,9 +157,11 @@ static int start_child(const conform *s, child *slot, uint32_t index)
         (void)close(fds[0]);
         child_main(s, index, fds[1]);
     }
+    const int why = errno;
     (void)close(fds[1]);
     if (pid < 0) {
         (void)close(fds[0]);
+        errno = why;
         return 0;
     }
     *slot = (child){.pid = pid, .fd = fds[0], .index = index, .start_ns = st_now_ns()};
@@ -244,47 +257,80 @@ static void kill_hung(conform *s, child *slot)
     }
 }
 
-static void run_cases(conform *s)
+/* Fills the free slots. A child that cannot be made now may be made when others have ended; when
+ * none runs, a few tries later it cannot be helped. */
+static int fill_slots(const conform *s, run_state *r)
 {
-    child slots[64] = {0};
-    const uint32_t n_slots = s->jobs < 1 ? 1u : s->jobs < 64 ? (uint32_t)s->jobs : 64u;
-    uint32_t next = 0;
-    uint32_t running = 0;
-    while (next < s->cases.count || running > 0) {
-        struct pollfd fds[64];
-        uint32_t which[64];
-        nfds_t n = 0;
-        for (uint32_t i = 0; i < n_slots; i++) {
-            if (slots[i].pid == 0 && next < s->cases.count && start_child(s, &slots[i], next)) {
-                next++;
-                running++;
-            }
-            if (slots[i].pid != 0) {
-                fds[n] = (struct pollfd){.fd = slots[i].fd, .events = POLLIN};
-                which[n++] = i;
-            }
+    for (uint32_t i = 0; i < r->n_slots && r->next < s->cases.count; i++) {
+        if (r->slots[i].pid != 0) {
+            continue;
         }
-        (void)poll(fds, n, 1000);
-        for (nfds_t i = 0; i < n; i++) {
-            child *slot = &slots[which[i]];
-            if (fds[i].revents != 0) {
-                running -= (uint32_t)read_child(s, slot);
-            } else {
-                kill_hung(s, slot);
-                running -= slot->pid == 0;
-            }
+        if (start_child(s, &r->slots[i], r->next)) {
+            r->next++;
+            r->running++;
+            r->tries = 0;
+            continue;
         }
-        if (isatty(STDERR_FILENO)) {
-            (void)fprintf(stderr, "\r%u of %u ", next - running, s->cases.count);
+        if (r->running == 0 && ++r->tries == MAX_TRIES) {
+            return cli_fail(s->common.json, "RESOURCE_EXHAUSTED",
+                            "fewer --jobs, or higher limits of processes and open files (ulimit)",
+                            "cannot start a child process for case '%s': %s",
+                            s->cases.items[r->next].name, strerror(errno));
+        }
+        break;
+    }
+    return CLI_OK;
+}
+
+/* Waits until a child says something, and hears it. */
+static void hear_children(conform *s, run_state *r)
+{
+    struct pollfd fds[MAX_JOBS];
+    child *which[MAX_JOBS];
+    nfds_t n = 0;
+    for (uint32_t i = 0; i < r->n_slots; i++) {
+        if (r->slots[i].pid != 0) {
+            fds[n] = (struct pollfd){.fd = r->slots[i].fd, .events = POLLIN};
+            which[n++] = &r->slots[i];
         }
     }
+    (void)poll(fds, n, n > 0 ? 1000 : 200);
+    for (nfds_t i = 0; i < n; i++) {
+        if (fds[i].revents != 0) {
+            r->running -= (uint32_t)read_child(s, which[i]);
+        } else {
+            kill_hung(s, which[i]);
+            r->running -= which[i]->pid == 0;
+        }
+    }
+}
+
+static int run_cases(conform *s)
+{
+    run_state r = {.n_slots = s->jobs < 1 ? 1u : s->jobs < MAX_JOBS ? (uint32_t)s->jobs : MAX_JOBS};
+    const int is_shown = isatty(STDERR_FILENO);
+    while (r.next < s->cases.count || r.running > 0) {
+        const int status = fill_slots(s, &r);
+        if (status != CLI_OK) {
+            return status;
+        }
+        hear_children(s, &r);
+        if (is_shown) {
+            (void)fprintf(stderr, "\r%u of %u ", r.next - r.running, s->cases.count);
+        }
+    }
+    if (is_shown) {
+        (void)fprintf(stderr, "\n");
+    }
+    return CLI_OK;
 }
 
 static int conform_backend(conform *s, const char *backend)
 {
     char errbuf[512];
     char skip_path[4096];
-    const int status = find_conform_backend(&s->common, backend, &s->compile.backend, skip_path);
+    const int status = find_conform_backend(&s->common, backend, s->compile.fallback != NULL,
+                                            &s->compile.backend, skip_path);
     if (status != CLI_OK) {
         return status;
     }
@@ -296,7 +342,11 @@ static int conform_backend(conform *s, const char *backend)
     }
     read_skips(skip_path, &s->skips);
     s->rows = cJSON_CreateArray();
-    run_cases(s);
+    const int ran = run_cases(s);
+    if (ran != CLI_OK) {
+        cJSON_Delete(s->rows);
+        return ran;
+    }
     if (s->common.json) {
         cJSON *root = cJSON_CreateObject();
         cJSON_AddNumberToObject(root, "passed", s->passed);
@@ -318,15 +368,13 @@ int cmd_conform(int argc, char **argv)
         {"--cases", CLI_TEXT, &s.cases_dir, "DIR", "folder searched for test cases"},
         {"--jobs", CLI_NUMBER, &s.jobs, "N", "cases at once (all cores)"},
         {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a case counts as hung (600)"},
-        {"--strict", CLI_FLAG, &s.compile.strict, NULL, "a node left to another backend fails"},
-        {"--backend-option", CLI_LIST, &s.compile.options, "K=V", "an option of the backend"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option common[] = {CLI_COMMON_ROWS(&s.common)};
-    const cli_option *const tables[] = {own, common, NULL};
+        CLI_END};
     const cli_usage usage = {.command = "conform",
                              .positional = "BACKEND|PLUGIN.so",
                              .summary = "Runs test cases on a backend and compares.",
-                             .tables = tables};
+                             .own = own,
+                             .compile = &s.compile,
+                             .common = &s.common};
     const char *backend = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &backend, 1, &n);

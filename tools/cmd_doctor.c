@@ -21,15 +21,6 @@ typedef struct doctor {
 
 enum check_state { CHECK_OK = 0, CHECK_LIMITED = 1, CHECK_MISSING = 2 };
 
-static void add_text(cJSON *row, const char *key, const char *text)
-{
-    if (text != NULL) {
-        cJSON_AddStringToObject(row, key, text);
-    } else {
-        cJSON_AddNullToObject(row, key);
-    }
-}
-
 /* package is NULL where nothing is to be installed. */
 static void report(doctor *d, const char *name, uint32_t state, const char *detail,
                    const char *package, const char *needed_for)
@@ -38,9 +29,9 @@ static void report(doctor *d, const char *name, uint32_t state, const char *deta
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "name", name);
     cJSON_AddStringToObject(row, "state", states[state]);
-    add_text(row, "detail", detail);
-    add_text(row, "package", package);
-    add_text(row, "needed_for", needed_for);
+    cli_json_text(row, "detail", detail);
+    cli_json_text(row, "package", package);
+    cli_json_text(row, "needed_for", needed_for);
     cJSON_AddItemToArray(d->checks, row);
 }
 
@@ -322,6 +313,12 @@ static int examine(doctor *d)
         cJSON *root = cJSON_CreateObject();
         cJSON_AddItemToObject(root, "checks", d->checks);
         cJSON_AddItemToObject(root, "packages", packages);
+        if (d->backends == 0) {
+            cJSON *error = cJSON_AddObjectToObject(root, "error");
+            cJSON_AddStringToObject(error, "code", "NOT_FOUND");
+            cJSON_AddStringToObject(error, "message", "no backend is available");
+            cJSON_AddStringToObject(error, "hint", "`stator backends --all` says why");
+        }
         cli_print_json(root);
         d->checks = NULL;
     } else {
@@ -334,13 +331,11 @@ static int examine(doctor *d)
 int cmd_doctor(int argc, char **argv)
 {
     doctor d = {.backends = 0};
-    const cli_option common[] = {CLI_COMMON_ROWS(&d.common)};
-    const cli_option *const tables[] = {common, NULL};
     const cli_usage usage = {.command = "doctor",
                              .positional = "",
                              .summary = "Says what is missing on this machine and which Debian "
                                         "package brings it.",
-                             .tables = tables};
+                             .common = &d.common};
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, NULL, 0, &n);
     if (status >= 0) {

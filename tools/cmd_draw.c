@@ -117,6 +117,7 @@ static int draw(const cli_graph *g, const char *model_path, const char *output)
         cJSON *root = cJSON_CreateObject();
         cJSON_AddStringToObject(root, "file", output);
         cJSON_AddStringToObject(root, "format", format);
+        cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);
         cli_print_json(root);
     }
     st_str_deinit(&dot);
@@ -129,15 +130,14 @@ int cmd_draw(int argc, char **argv)
     const char *output = NULL;
     const cli_option own[] = {
         {"--output", CLI_TEXT, &output, "FILE", "FILE.svg, .png, .pdf, or .dot for the text (-o)"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option stage[] = {CLI_STAGE_ROWS(&g)};
-    const cli_option inputs[] = {CLI_INPUT_ROWS(&g.inputs)};
-    const cli_option common[] = {CLI_COMMON_ROWS(&g.common)};
-    const cli_option *const tables[] = {own, stage, inputs, common, NULL};
+        CLI_END};
     const cli_usage usage = {.command = "draw",
                              .positional = "MODEL",
                              .summary = "Draws a model's graph.",
-                             .tables = tables};
+                             .own = own,
+                             .stage = &g.stage,
+                             .inputs = &g.inputs,
+                             .common = &g.common};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);
@@ -145,8 +145,7 @@ int cmd_draw(int argc, char **argv)
         return status;
     }
     if (output == NULL) {
-        (void)fprintf(stderr, "stator draw: -o FILE is missing; see stator draw --help\n");
-        return CLI_USAGE;
+        return cli_misused(&usage, "-o FILE is missing");
     }
     if (format_of(output) == NULL) {
         return cli_fail(g.common.json, "INVALID_ARGUMENT", NULL,

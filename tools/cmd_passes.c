@@ -1,8 +1,6 @@
 /* stator passes and stator ops: the passes, a backend's pipeline, the op table. */
 #include "cli.h"
 
-#include "core/base/str.h"
-
 #include <string.h>
 
 typedef struct pass_list {
@@ -28,13 +26,12 @@ int cmd_passes(int argc, char **argv)
     const char *backend = NULL;
     const cli_option own[] = {
         {"--backend", CLI_TEXT, &backend, "NAME", "only the pipeline of this backend, in order"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option common_rows[] = {CLI_COMMON_ROWS(&common)};
-    const cli_option *const tables[] = {own, common_rows, NULL};
+        CLI_END};
     const cli_usage usage = {.command = "passes",
                              .positional = "",
                              .summary = "Lists every pass, or what runs before a backend compiles.",
-                             .tables = tables};
+                             .own = own,
+                             .common = &common};
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, NULL, 0, &n);
     if (status >= 0) {
@@ -99,11 +96,7 @@ static cJSON *op_json(const stator_op_desc *op)
             cJSON_AddItemToArray(flags, cJSON_CreateString(flag_names[i].name));
         }
     }
-    if (op->body != NULL) {
-        cJSON_AddStringToObject(row, "body", op->body);
-    } else {
-        cJSON_AddNullToObject(row, "body");
-    }
+    cli_json_text(row, "body", op->body);
     cJSON_AddStringToObject(row, "doc", op->doc != NULL ? op->doc : "");
     return row;
 }
@@ -121,36 +114,25 @@ static void print_op(const stator_op_desc *op)
     }
 }
 
-/* Every op, or the one named; unknown names get the nearest. */
+/* Every op, or the one named. */
 static int list_ops(stator_ctx *ctx, const char *wanted, int json)
 {
-    const stator_host *host = stator_ctx_host(ctx);
-    const uint32_t count = host->ir->op_count(ctx);
+    const stator_ir_api *ir = stator_ctx_host(ctx)->ir;
+    const stator_op_desc *only = wanted != NULL ? cli_find_op(ctx, wanted, json) : NULL;
+    if (wanted != NULL && only == NULL) {
+        return CLI_FAILED;
+    }
     cJSON *array = cJSON_CreateArray();
-    const char *near[1024];
-    uint32_t shown = 0;
-    uint32_t n = 0;
-    for (uint32_t op = 1; op <= count; op++) {
-        const stator_op_desc *desc = host->ir->op_desc(ctx, op);
-        if (n < 1024) {
-            near[n++] = desc->name;
-        }
-        if (wanted != NULL && strcmp(desc->name, wanted) != 0) {
+    for (uint32_t op = 1; op <= ir->op_count(ctx); op++) {
+        const stator_op_desc *desc = ir->op_desc(ctx, op);
+        if (only != NULL && desc != only) {
             continue;
         }
-        shown++;
         if (json) {
             cJSON_AddItemToArray(array, op_json(desc));
         } else {
             print_op(desc);
         }
-    }
-    if (shown == 0) {
-        const char *guess = st_nearest(wanted, near, n);
-        cJSON_Delete(array);
-        return cli_fail(json, "NOT_FOUND", "`stator ops` lists them", "there is no op '%s'%s%s%s",
-                        wanted, guess != NULL ? ", did you mean '" : "", guess != NULL ? guess : "",
-                        guess != NULL ? "'?" : "");
     }
     if (json) {
         cli_print_json(array);
@@ -163,12 +145,10 @@ static int list_ops(stator_ctx *ctx, const char *wanted, int json)
 int cmd_ops(int argc, char **argv)
 {
     cli_common common = {0};
-    const cli_option common_rows[] = {CLI_COMMON_ROWS(&common)};
-    const cli_option *const tables[] = {common_rows, NULL};
     const cli_usage usage = {.command = "ops",
                              .positional = "[OP]",
                              .summary = "Describes the ops: operands, attributes, formula, body.",
-                             .tables = tables};
+                             .common = &common};
     const char *wanted = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &wanted, 1, &n);

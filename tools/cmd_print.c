@@ -2,6 +2,20 @@
  * of one's choice. What is printed can be parsed again. */
 #include "cli.h"
 
+static int write_file(const cli_graph *g, const char *output)
+{
+    if (stator_x_model_write(g->model, output) != STATOR_OK) {
+        return cli_fail_ctx(g->ctx, g->common.json);
+    }
+    if (g->common.json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddStringToObject(root, "file", output);
+        cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);
+        cli_print_json(root);
+    }
+    return CLI_OK;
+}
+
 static int write_model(const cli_graph *g, const char *output)
 {
     const stator_host *host = stator_ctx_host(g->ctx);
@@ -9,9 +23,7 @@ static int write_model(const cli_graph *g, const char *output)
     uint64_t len = 0;
     stator_diag *diag = NULL;
     if (output != NULL) {
-        return stator_x_model_write(g->model, output) == STATOR_OK
-                   ? CLI_OK
-                   : cli_fail_ctx(g->ctx, g->common.json);
+        return write_file(g, output);
     }
     if (host->ir->print(g->ctx, stator_model_graph(g->model), &text, &len, &diag) != STATOR_OK) {
         const int status = cli_fail(g->common.json, "INTERNAL", NULL, "%s", host->diag->text(diag));
@@ -21,6 +33,7 @@ static int write_model(const cli_graph *g, const char *output)
     if (g->common.json) {
         cJSON *root = cJSON_CreateObject();
         cJSON_AddStringToObject(root, "text", text);
+        cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);
         cli_print_json(root);
     } else {
         (void)fwrite(text, 1, len, stdout);
@@ -35,15 +48,14 @@ int cmd_print(int argc, char **argv)
     const char *output = NULL;
     const cli_option own[] = {
         {"--output", CLI_TEXT, &output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option stage[] = {CLI_STAGE_ROWS(&g)};
-    const cli_option inputs[] = {CLI_INPUT_ROWS(&g.inputs)};
-    const cli_option common[] = {CLI_COMMON_ROWS(&g.common)};
-    const cli_option *const tables[] = {own, stage, inputs, common, NULL};
+        CLI_END};
     const cli_usage usage = {.command = "print",
                              .positional = "MODEL",
                              .summary = "Prints a model's graph in the text form.",
-                             .tables = tables};
+                             .own = own,
+                             .stage = &g.stage,
+                             .inputs = &g.inputs,
+                             .common = &g.common};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);
@@ -85,14 +97,13 @@ int cmd_opt(int argc, char **argv)
         {"--pass", CLI_LIST, &passes, "NAME", "a pass to run; repeat for more, in order"},
         {"--verify-each", CLI_FLAG, &verify, NULL, "verify the graph after each pass"},
         {"--output", CLI_TEXT, &output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option inputs[] = {CLI_INPUT_ROWS(&g.inputs)};
-    const cli_option common[] = {CLI_COMMON_ROWS(&g.common)};
-    const cli_option *const tables[] = {own, inputs, common, NULL};
+        CLI_END};
     const cli_usage usage = {.command = "opt",
                              .positional = "MODEL",
                              .summary = "Runs passes over a graph and prints the result.",
-                             .tables = tables};
+                             .own = own,
+                             .inputs = &g.inputs,
+                             .common = &g.common};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);

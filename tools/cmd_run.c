@@ -20,7 +20,7 @@ typedef struct run {
     cli_inputs inputs;
     cli_compile compile;
     const char *expect;
-    double rtol, atol;
+    cli_tolerance tolerance;
     const char *save;
     int64_t repeat;
     const char *labels;
@@ -38,18 +38,6 @@ typedef struct run {
     double compile_ms, first_ms, median_ms, min_ms;
 } run;
 
-static double ms_since(uint64_t start)
-{
-    return (double)(st_now_ns() - start) / 1e6;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Calls once, then --repeat times more with the outputs reused. */
 static int call_all(run *r)
 {
@@ -58,7 +46,7 @@ static int call_all(run *r)
         return cli_fail_ctx(r->ctx, r->common.json);
     }
     r->compile_ms = (double)stator_function_compile_ns(r->function) / 1e6;
-    r->first_ms = ms_since(start);
+    r->first_ms = cli_ms_since(start);
     const uint64_t n = r->repeat > 0 ? (uint64_t)r->repeat : 1;
     double *times = calloc(n, sizeof *times);
     if (times == NULL) {
@@ -71,9 +59,9 @@ static int call_all(run *r)
             free(times);
             return cli_fail_ctx(r->ctx, r->common.json);
         }
-        times[i] = ms_since(begin);
+        times[i] = cli_ms_since(begin);
     }
-    qsort(times, n, sizeof *times, by_value);
+    cli_sort(times, n);
     r->median_ms = times[n / 2];
     r->min_ms = times[0];
     free(times);
@@ -94,36 +82,31 @@ static int load_expected(run *r)
               : cli_fail(r->common.json, "INVALID_ARGUMENT", NULL, "%s: %s", r->expect, errbuf);
 }
 
-/* The expected tensor of output k: by name, or by place where the file gives no names. */
+/* The expected tensor of output k: by name, or by place where the file gives no names. Its dtype is
+ * brought to the output's where NumPy has none for it. */
 static const stator_tensor *expected_of(const run *r, uint32_t k, const char *name)
 {
     for (uint32_t i = 0; i < r->want.count; i++) {
-        if (r->want.names[i] != NULL ? strcmp(r->want.names[i], name) == 0 : i == k) {
+        if (r->want.tensors[i] != NULL &&
+            (r->want.names[i] != NULL ? strcmp(r->want.names[i], name) == 0 : i == k)) {
+            r->want.tensors[i] =
+                cli_from_numpy(r->ctx, stator_tensor_dtype(r->out[k]), r->want.tensors[i]);
             return r->want.tensors[i];
         }
     }
     return NULL;
 }
 
-static cJSON *shape_json(const DLTensor *view)
-{
-    cJSON *array = cJSON_CreateArray();
-    for (int32_t axis = 0; axis < view->ndim; axis++) {
-        cJSON_AddItemToArray(array, cJSON_CreateNumber((double)view->shape[axis]));
-    }
-    return array;
-}
-
 /* One row of "outputs"; clears *all_ok on a wrong one. */
 static cJSON *output_json(const run *r, uint32_t k, int *all_ok)
 {
-    stator_port_info port = {.struct_size = sizeof port};
-    const char *name = stator_model_output_info(r->model, k, &port) == STATOR_OK ? port.name : "";
+    char buffer[32];
+    const char *name = cli_output_name(r->model, k, buffer);
     const DLTensor *view = stator_tensor_view(r->out[k]);
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "name", name);
     cJSON_AddStringToObject(row, "dtype", cli_dtype_name(stator_tensor_dtype(r->out[k])));
-    cJSON_AddItemToObject(row, "shape", shape_json(view));
+    cJSON_AddItemToObject(row, "shape", cli_json_shape(view));
     const stator_tensor *want = expected_of(r, k, name);
     if (r->expect == NULL) {
         cJSON_AddNullToObject(row, "max_abs_err");
@@ -133,11 +116,9 @@ static cJSON *output_json(const run *r, uint32_t k, int *all_ok)
     }
     cli_difference d = {.max_abs = 0.0 / 0.0, .max_rel = 0.0 / 0.0, .reason = "name"};
     if (want != NULL) {
-        cli_compare(view, stator_tensor_view(want), r->rtol, r->atol, &d);
+        cli_compare(view, stator_tensor_view(want), r->tolerance.rtol, r->tolerance.atol, &d);
     }
-    cJSON_AddItemToObject(row, "max_abs_err", cli_json_number(d.max_abs));
-    cJSON_AddItemToObject(row, "max_rel_err", cli_json_number(d.max_rel));
-    cJSON_AddBoolToObject(row, "ok", d.ok);
+    cli_json_difference(row, &d);
     if (!d.ok) { /* what differs: name (nothing expected is called so), dtype, shape, values */
         cJSON_AddStringToObject(row, "reason", d.reason);
     }
@@ -216,22 +197,6 @@ static cJSON *top_json(const run *r)
 
 /* ---- reporting ---- */
 
-static cJSON *coverage_json(const run *r)
-{
-    stator_coverage rows[4];
-    const uint32_t n = stator_function_coverage(r->function, 4, rows);
-    cJSON *coverage = cJSON_CreateObject();
-    cJSON *by_backend = cJSON_CreateObject();
-    uint32_t total = 0;
-    for (uint32_t i = 0; i < n && i < 4; i++) {
-        cJSON_AddNumberToObject(by_backend, rows[i].backend, rows[i].nodes);
-        total += rows[i].nodes;
-    }
-    cJSON_AddNumberToObject(coverage, "total", total);
-    cJSON_AddItemToObject(coverage, "by_backend", by_backend);
-    return coverage;
-}
-
 static cJSON *report_json(const run *r, int *all_ok)
 {
     stator_mem_stats stats = {.struct_size = sizeof stats};
@@ -245,7 +210,7 @@ static cJSON *report_json(const run *r, int *all_ok)
     cJSON_AddNumberToObject(root, "median_ms", r->median_ms);
     cJSON_AddNumberToObject(root, "min_ms", r->min_ms);
     cJSON_AddNumberToObject(root, "peak_bytes", (double)stats.peak_bytes);
-    cJSON_AddItemToObject(root, "coverage", coverage_json(r));
+    cJSON_AddItemToObject(root, "coverage", cli_json_coverage(r->function));
     cJSON *outputs = cJSON_AddArrayToObject(root, "outputs");
     for (uint32_t k = 0; k < r->n_out; k++) {
         cJSON_AddItemToArray(outputs, output_json(r, k, all_ok));
@@ -286,40 +251,44 @@ static void print_top(const cJSON *top)
         const cJSON *item = NULL;
         cJSON_ArrayForEach(item, row)
         {
-            const cJSON *score = cJSON_GetObjectItem(item, "score");
             char number[32];
-            (void)snprintf(number, sizeof number, "%.6g", cJSON_GetNumberValue(score));
             (void)printf("  %-24s %s\n", cJSON_GetStringValue(cJSON_GetObjectItem(item, "label")),
-                         cJSON_IsString(score) ? cJSON_GetStringValue(score) : number);
+                         cli_number_text(cJSON_GetObjectItem(item, "score"), number));
         }
     }
 }
 
+/* "probabilities: f32[1,10] ok, max error 1e-07 0.1 0.2 ..." */
+static void print_output(const run *r, uint32_t k, const cJSON *row)
+{
+    char *shape = cJSON_PrintUnformatted(cJSON_GetObjectItem(row, "shape"));
+    (void)printf("%s: %s%s", cJSON_GetStringValue(cJSON_GetObjectItem(row, "name")),
+                 cJSON_GetStringValue(cJSON_GetObjectItem(row, "dtype")),
+                 shape != NULL ? shape : "");
+    cJSON_free(shape);
+    if (r->expect != NULL) {
+        char number[32];
+        const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(row, "reason"));
+        (void)printf(" %s%s, max error %s", reason != NULL ? "WRONG in " : "ok",
+                     reason != NULL ? reason : "",
+                     cli_number_text(cJSON_GetObjectItem(row, "max_abs_err"), number));
+    }
+    print_values(r->out[k]);
+}
+
 static void print_report(const run *r, const cJSON *report)
 {
-    stator_coverage rows[4];
-    const uint32_t n = stator_function_coverage(r->function, 4, rows);
-    for (uint32_t i = 0; i < n && i < 4; i++) {
-        (void)printf("%s%s: %u nodes in %u partitions", i > 0 ? "; " : "", rows[i].backend,
-                     rows[i].nodes, rows[i].partitions);
+    stator_coverage rows[CLI_MAX_COVERAGE];
+    const uint32_t n = cli_coverage(r->function, rows);
+    for (uint32_t i = 0; i < n; i++) {
+        (void)printf("%s%s: %u node%s in %u partition%s", i > 0 ? "; " : "", rows[i].backend,
+                     rows[i].nodes, rows[i].nodes == 1 ? "" : "s", rows[i].partitions,
+                     rows[i].partitions == 1 ? "" : "s");
     }
     (void)printf("\ncompile %.3f ms, first call %.3f ms, median %.3f ms, min %.3f ms\n",
                  r->compile_ms, r->first_ms, r->median_ms, r->min_ms);
     for (uint32_t k = 0; k < r->n_out; k++) {
-        const cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "outputs"), (int)k);
-        char *shape = cJSON_PrintUnformatted(cJSON_GetObjectItem(row, "shape"));
-        (void)printf("%s: %s%s", cJSON_GetStringValue(cJSON_GetObjectItem(row, "name")),
-                     cJSON_GetStringValue(cJSON_GetObjectItem(row, "dtype")),
-                     shape != NULL ? shape : "");
-        cJSON_free(shape);
-        if (r->expect != NULL) {
-            char *err = cJSON_PrintUnformatted(cJSON_GetObjectItem(row, "max_abs_err"));
-            const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(row, "reason"));
-            (void)printf(" %s%s, max error %s", reason != NULL ? "WRONG in " : "ok",
-                         reason != NULL ? reason : "", err != NULL ? err : "?");
-            cJSON_free(err);
-        }
-        print_values(r->out[k]);
+        print_output(r, k, cJSON_GetArrayItem(cJSON_GetObjectItem(report, "outputs"), (int)k));
     }
     print_top(cJSON_GetObjectItem(report, "top"));
 }
@@ -330,11 +299,9 @@ static int save_outputs(const run *r)
     char errbuf[ERROR_SIZE] = "out of memory";
     int ok = 1;
     for (uint32_t k = 0; ok && k < r->n_out; k++) {
-        stator_port_info port = {.struct_size = sizeof port};
-        const char *name =
-            stator_model_output_info(r->model, k, &port) == STATOR_OK ? port.name : NULL;
+        char name[32];
         stator_tensor_retain(r->out[k]);
-        ok = cli_tensors_add(&list, name, r->out[k]);
+        ok = cli_tensors_add(&list, cli_output_name(r->model, k, name), r->out[k]);
     }
     ok = ok && cli_write_npz(r->save, &list, errbuf);
     cli_tensors_free(&list);
@@ -398,24 +365,23 @@ static void end_run(run *r)
 
 int cmd_run(int argc, char **argv)
 {
-    run r = {.rtol = 1e-3, .atol = 1e-7, .top = 1, .inputs = {.random = -1}};
+    run r = {.tolerance = CLI_TOLERANCE, .top = 1, .inputs = {.random = -1}};
     const cli_option own[] = {
         {"--expect", CLI_TEXT, &r.expect, "DIR|FILE.npz", "compare with these outputs"},
-        {"--rtol", CLI_REAL, &r.rtol, "R", "relative tolerance (1e-3)"},
-        {"--atol", CLI_REAL, &r.atol, "A", "absolute tolerance (1e-7)"},
         {"--save", CLI_TEXT, &r.save, "FILE.npz", "write the outputs"},
         {"--repeat", CLI_NUMBER, &r.repeat, "N", "call N times more and time"},
         {"--labels", CLI_TEXT, &r.labels, "FILE", "names of the classes, one a line"},
         {"--top", CLI_NUMBER, &r.top, "K", "classes to show (1)"},
-        {NULL, 0, NULL, NULL, NULL}};
-    const cli_option inputs[] = {CLI_INPUT_ROWS(&r.inputs)};
-    const cli_option compile[] = {CLI_COMPILE_ROWS(&r.compile)};
-    const cli_option common[] = {CLI_COMMON_ROWS(&r.common)};
-    const cli_option *const tables[] = {own, inputs, compile, common, NULL};
+        CLI_END};
     const cli_usage usage = {.command = "run",
                              .positional = "MODEL",
                              .summary = "Runs a model (.onnx, .stir, .stirb) on a backend.",
-                             .tables = tables};
+                             .own = own,
+                             .tolerance = &r.tolerance,
+                             .inputs = &r.inputs,
+                             .backend = &r.compile.backend,
+                             .compile = &r.compile,
+                             .common = &r.common};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);

@@ -181,8 +181,8 @@ static int find_item(stator_ctx *ctx, const char *name, const char *path, stator
     return 0;
 }
 
-int find_conform_backend(cli_common *common, const char *given, const char **out_name,
-                         char skip_path[4096])
+int find_conform_backend(cli_common *common, const char *given, int may_fall_back,
+                         const char **out_name, char skip_path[4096])
 {
     static char name[256]; /* lives as long as the command */
     char *file = strchr(given, '/') != NULL ? realpath(given, NULL) : NULL;
@@ -207,7 +207,7 @@ int find_conform_backend(cli_common *common, const char *given, const char **out
     if (file != NULL && info.path == NULL) {
         status = cli_fail(common->json, "NOT_FOUND", "`stator plugins` says what the file is",
                           "'%s' holds no backend", given);
-    } else if (info.state != NULL && strcmp(info.state, "AVAILABLE") != 0) {
+    } else if (info.state != NULL && strcmp(info.state, "AVAILABLE") != 0 && !may_fall_back) {
         status = cli_fail(common->json, "UNAVAILABLE", info.hint, "backend '%s' is %s: %s", name,
                           info.state, info.reason != NULL ? info.reason : "");
     } else if (info.path == NULL) {

@@ -30,8 +30,9 @@ void read_skips(const char *path, skip_list *out);
 void free_skips(skip_list *skips);
 const char *skip_reason(const skip_list *skips, const char *name); /* NULL: not skipped */
 /* A backend's name from a name or the path of a plugin, checked to be usable; where its skip list
- * lies. Prints and gives CLI_FAILED when it is not. */
-int find_conform_backend(cli_common *common, const char *given, const char **out_name,
-                         char skip_path[4096]);
+ * lies. Prints and gives CLI_FAILED when it is not, but for an
+ * unavailable one that another may replace. */
+int find_conform_backend(cli_common *common, const char *given, int may_fall_back,
+                         const char **out_name, char skip_path[4096]);
 
 #endif

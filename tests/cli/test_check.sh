@@ -35,6 +35,22 @@ cmp "$work/first" "$work/second" || fail "the repeated command says something el
 expect 0 'y: f32[4,4] ok' "$STATOR" check sin 'f32 4x4' --backend wrong_tanh \
     --plugin-dir "$STATOR_BUILD/tests/planted/wrong_tanh"
 
+# Without --backend the best one beside eager; eager itself against the op's decomposition, and where
+# there is none nothing is claimed.
+expect 0 'softmax on aot_eager against eager, seed 0' "$STATOR" check softmax 'f32 4x16 axis=1'
+expect 0 'softmax on eager against aot_eager, seed 0' "$STATOR" check softmax 'f32 4x16 axis=1' --backend eager
+expect 0 "its kernel against the op's decomposition" "$STATOR" check softmax 'f32 4x16 axis=1' --backend eager
+expect 0 'nothing was compared: eager is the reference, and neg has no' "$STATOR" check neg 'f32 4' \
+    --backend eager
+expect 0 '"ok":	null' "$STATOR" check neg 'f32 4' --backend eager --json
+expect 0 '"against":	null' "$STATOR" check neg 'f32 4' --backend eager --json
+expect 0 '"against":	"aot_eager"' "$STATOR" check softmax 'f32 4x16 axis=1' --backend eager --json
+expect 0 '"against":	"eager"' "$STATOR" check neg 'f32 4' --json
+# clean leaves results of unknown size to eager.
+left=(check nonzero 'f32 3x4' --backend clean --plugin-dir "$STATOR_BUILD/tests/planted/clean")
+expect 0 'nothing was compared: nonzero ran on eager, the reference, not on clean' "$STATOR" "${left[@]}"
+expect 3 'left to eager' "$STATOR" "${left[@]}" --strict
+
 expect 3 "did you mean 'softmax'" "$STATOR" check softmx 'f32 4'
 expect 3 "has no attribute 'axes', did you mean 'axis'" "$STATOR" check softmax 'f32 4 axes=0'
 expect 3 'axis 9 is outside' "$STATOR" check softmax 'f32 4x16 axis=9'

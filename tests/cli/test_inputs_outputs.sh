@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# What --save wrote, --expect and --inputs read back: dtypes that NumPy has not too (bf16 and f8 as
+# bits, 4-bit numbers one to a byte), outputs without a name. Errors print as numbers, not as JSON.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qF -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+
+cat >narrow.stir <<'END'
+stir 1
+graph @main(%x: f32[2, 3], %i: i64[5]) {
+  %b = cast(%x) {dtype = bf16} : bf16[2, 3]
+  %e = cast(%x) {dtype = f8e5m2} : f8e5m2[2, 3]
+  %f = cast(%x) {dtype = f8e4m3fn} : f8e4m3fn[2, 3]
+  %s = cast(%i) {dtype = i4} : i4[5]
+  %u = cast(%i) {dtype = u4} : u4[5]
+  %h = cast(%x) {dtype = f16} : f16[2, 3]
+  return %b, e: %e, f: %f, %s, u: %u, h: %h
+}
+END
+"$STATOR" run narrow.stir --backend eager --random 7 --save narrow.npz >saved
+has saved 'eager: 6 nodes in 1 partition'
+! grep -q 'partitions' saved || fail "one partition is many: $(cat saved)"
+has saved 'output_0: bf16[2,3] '
+has saved 'output_3: i4[5] '
+"$STATOR" run narrow.stir --backend eager --random 7 --expect narrow.npz --rtol 0 --atol 0 >same ||
+    fail "its own outputs differ: $(cat same)"
+[ "$(grep -c ' ok, max error 0 ' same)" = 6 ] || fail "not six outputs are the same: $(cat same)"
+status=0
+"$STATOR" run narrow.stir --backend eager --random 8 --expect narrow.npz >other || status=$?
+[ "$status" = 1 ] || fail "status $status for other inputs"
+has other 'output_0: bf16[2,3] WRONG in values, max error '
+
+# The archive as inputs of a graph of those dtypes.
+cat >back.stir <<'END'
+stir 1
+graph @main(%output_0: bf16[2, 3], %e: f8e5m2[2, 3], %f: f8e4m3fn[2, 3], %output_3: i4[5], %u: u4[5], %h: f16[2, 3]) {
+  return output_0: %output_0, e: %e, f: %f, output_3: %output_3, u: %u, h: %h
+}
+END
+"$STATOR" run back.stir --backend eager --inputs narrow.npz --expect narrow.npz --rtol 0 --atol 0 >back ||
+    fail "read back it differs: $(cat back)"
+[ "$(grep -c ' ok, max error 0 ' back)" = 6 ] || fail "not six came back: $(cat back)"
+
+# NaN without quotes, for people; a string in JSON.
+cat >log.stir <<'END'
+stir 1
+graph @main(%x: f32[4]) {
+  %q = square(%x) : f32[4]
+  %m = neg(%q) : f32[4]
+  %y = sqrt(%m) : f32[4]
+  return %y
+}
+END
+cat >square.stir <<'END'
+stir 1
+graph @main(%x: f32[4]) {
+  %y = square(%x) : f32[4]
+  return %y
+}
+END
+"$STATOR" run square.stir --backend eager --save square.npz >/dev/null
+status=0
+"$STATOR" run log.stir --backend eager --expect square.npz >nan || status=$?
+[ "$status" = 1 ] || fail "status $status for NaN"
+has nan 'output_0: f32[4] WRONG in values, max error nan '
+"$STATOR" run log.stir --backend eager --expect square.npz --json >nan.json || true
+has nan.json '"max_abs_err":	"nan"'
+has nan.json '"name":	"output_0"'
+"$STATOR" compare square.stir --backends eager,aot_eager >compared
+has compared 'output_0 '
+echo ok

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 /* ---- the options that several subcommands have ---- */
 
@@ -259,6 +259,24 @@ static int check_given(const line *l)
     return -1;
 }
 
+/* A folder that is named must be there: a misspelt one would only look like missing plugins. */
+static int check_plugin_dirs(const cli_common *common)
+{
+    for (uint32_t i = 0; i < common->plugin_dirs.count; i++) {
+        const char *dir = common->plugin_dirs.items[i];
+        struct stat st;
+        if (stat(dir, &st) != 0) {
+            return cli_fail(common->json, "NOT_FOUND", NULL, "--plugin-dir '%s': %s", dir,
+                            strerror(errno));
+        }
+        if (!S_ISDIR(st.st_mode)) {
+            return cli_fail(common->json, "NOT_FOUND", "STATOR_PLUGIN_FILES names single files",
+                            "--plugin-dir '%s' is not a folder", dir);
+        }
+    }
+    return -1;
+}
+
 int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
               uint32_t max_positional, uint32_t *out_count)
 {
@@ -289,7 +307,8 @@ int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positi
     if (n < max_positional && usage->positional[0] != '[') {
         return cli_misused(usage, "%s is missing", usage->positional);
     }
-    return check_given(&l);
+    const int status = check_given(&l);
+    return status >= 0 ? status : check_plugin_dirs(usage->common);
 }
 
 stator_status cli_open(const cli_common *common, stator_ctx **out_ctx)

@@ -4,20 +4,31 @@
 #define STATOR_BASE_ALLOC_H
 
 #include <stator/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+/* C++17 has no _Atomic: there a counter is a place of the same size that is not to be touched. */
+typedef struct st_counter {
+    uint64_t hidden;
+} st_counter;
+#else
 #include <stdatomic.h>
+typedef _Atomic uint64_t st_counter;
+_Static_assert(sizeof(st_counter) == sizeof(uint64_t) && _Alignof(st_counter) == _Alignof(uint64_t),
+               "C and C++ see the same struct");
+#endif
 
 typedef struct st_mem {
     void *(*raw_alloc)(void *self, uint64_t size, uint64_t align);
     void (*raw_free)(void *self, void *p);
     void *raw_self;
     uint64_t limit_bytes; /* 0: none */
-    _Atomic uint64_t live_bytes;
-    _Atomic uint64_t peak_bytes;
-    _Atomic uint64_t live_blocks;
-    _Atomic uint64_t requests;
-    _Atomic uint64_t
-        fail_at; /* the request of this number (from 1) and all later ones fail; 0: off */
-    _Atomic uint64_t refused; /* requests that got no memory */
+    st_counter live_bytes;
+    st_counter peak_bytes;
+    st_counter live_blocks;
+    st_counter requests;
+    st_counter fail_at; /* the request of this number (from 1) and all later ones fail; 0: off */
+    st_counter refused; /* requests that got no memory */
 } st_mem;
 
 /* Initialises an account over malloc (raw_alloc NULL) or a caller's pair. */
@@ -39,4 +50,7 @@ void *st_process_alloc(uint64_t size);
 void *st_process_realloc(void *p, uint64_t size);
 void st_process_free(void *p);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,6 +4,10 @@
 
 #include "alloc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct st_arena {
     st_mem *mem;
     struct st_arena_chunk *head;
@@ -17,4 +21,7 @@ void *st_arena_zalloc(st_arena *arena, uint64_t count, uint64_t size);
 char *st_arena_strndup(st_arena *arena, const char *s, uint64_t n);
 void st_arena_reset(st_arena *arena); /* keeps one chunk */
 
+#ifdef __cplusplus
+}
+#endif
 #endif

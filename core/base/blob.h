@@ -9,6 +9,10 @@
 #include "diag.h"
 #include <stator/plugin.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct st_file st_file; /* an open regular file, shared by its blobs */
 
 stator_status st_file_open(st_mem *mem, const char *path, st_file **out_file, stator_diag **err);
@@ -35,4 +39,7 @@ stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag 
 const st_file *st_blob_file(const stator_blob *blob, uint64_t *out_offset);
 void st_blob_will_not_read(stator_blob *blob);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,7 +4,14 @@
 
 #include "blob.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The whole file, mapped; NULL when it is empty. Page-aligned. */
 const void *st_file_data(const st_file *file);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

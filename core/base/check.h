@@ -5,6 +5,10 @@
 #include <stator/dlpack.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 static inline int st_add_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     return !__builtin_add_overflow(a, b, out);
@@ -46,4 +50,7 @@ const char *st_dtype_name(uint32_t dtype);          /* "f32"; "?" unknown */
 uint32_t st_dtype_parse(const char *s, uint64_t n); /* 0 unknown */
 DLDataType st_dtype_to_dl(uint32_t dtype);          /* bits 0 for an unknown dtype */
 
+#ifdef __cplusplus
+}
+#endif
 #endif

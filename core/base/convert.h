@@ -13,6 +13,10 @@
 #include <stator/base.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---- scalars ---- */
 
 uint16_t st_f64_to_f16(double x);
@@ -62,4 +66,7 @@ void st_load_f64_strided(uint32_t dtype, const void *base, int64_t first, int64_
 void st_store_f64_strided(uint32_t dtype, void *base, int64_t first, int64_t step, int64_t n,
                           const double *x);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,6 +4,10 @@
 
 #include "alloc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Makes a diag with a formatted text, stores it in *err (when err is not NULL and *err is NULL) and
  * returns code: `return st_fail(err, STATOR_NOT_FOUND, "no op named '%s'", name);`. Never fails
  * itself: out of memory gives a static text. Diags are plain malloc memory (st_mem_process), so
@@ -18,6 +22,10 @@ void st_diag_note(stator_diag *diag, const char *node, const char *file, uint32_
 void st_diag_set_hint(stator_diag *diag, const char *format, ...) STATOR_PRINTF(2, 3);
 /* Puts "prefix: " before the text (which stage or file an inner failure belongs to). */
 void st_diag_prefix(stator_diag *diag, const char *format, ...) STATOR_PRINTF(2, 3);
+/* Names a node of the graph that the failing call was given, and what is wrong with it. */
+void st_diag_add_node(stator_diag *diag, stator_ref node, const char *reason);
+uint32_t st_diag_node_count(const stator_diag *diag); /* 0 for NULL */
+stator_ref st_diag_node_at(const stator_diag *diag, uint32_t i, const char **out_reason);
 const char *st_diag_text(const stator_diag *diag); /* "" for NULL; notes included */
 const char *st_diag_hint(const stator_diag *diag); /* NULL when none */
 stator_status st_diag_code(const stator_diag *diag);
@@ -39,4 +47,7 @@ void st_diag_release(stator_diag *diag);
         }                                                                                          \
     } while (0)
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,6 +4,10 @@
 
 #include "alloc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* dlopen(RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE). NULL on failure, with the loader's text copied to
  * msg. Never closed. */
 void *st_dso_open(const char *path, char *msg, uint64_t msg_size);
@@ -11,4 +15,7 @@ void *st_dso_symbol(void *dso, const char *name);
 /* Folder of the object that holds `address` into out (dladdr, realpath); 0 on failure. */
 int st_dso_folder_of(const void *address, char *out, uint64_t out_size);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

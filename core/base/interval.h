@@ -7,6 +7,10 @@
 
 #include "alloc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct st_interval {
     uint64_t size_bytes;
     uint32_t first; /* lifetime, inclusive */
@@ -19,4 +23,7 @@ typedef struct st_interval {
 int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t align,
                      uint64_t *out_total);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

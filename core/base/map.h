@@ -4,6 +4,10 @@
 
 #include "alloc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct st_map {
     st_mem *mem;
     struct st_map_slot *slots;
@@ -43,4 +47,7 @@ void st_hash128(const void *data, uint64_t size, uint8_t out[16]);
 /* SHA-256 (FIPS 180-4), for the plugin allow-list. */
 void st_sha256(const void *data, uint64_t size, uint8_t out[32]);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -6,6 +6,10 @@
 #include "alloc.h"
 #include <stator/ir.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct st_seg {
     st_mem *mem;
     void *chunks[STATOR_COLUMN_CHUNKS];
@@ -33,4 +37,7 @@ static inline void *st_seg_at(const st_seg *seg, uint32_t i)
            (uint64_t)(j - (1u << (k + STATOR_COLUMN_BASE_LOG2))) * seg->stride;
 }
 
+#ifdef __cplusplus
+}
+#endif
 #endif

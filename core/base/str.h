@@ -6,6 +6,10 @@
 #include "alloc.h"
 #include <stdarg.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct st_str {
     st_mem *mem;
     char *data; /* NUL-terminated, or NULL when empty */
@@ -32,4 +36,7 @@ int st_glob(const char *pattern, const char *text); /* * and ? */
 /* Does the comma-separated list hold the word? NULL list: no. */
 int st_list_has(const char *list, const char *word);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

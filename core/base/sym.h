@@ -17,6 +17,10 @@
 #include "seg.h"
 #include "str.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define ST_SYM_MAX_TERMS 16u
 #define ST_SYM_MAX_DEPTH 4u
 
@@ -89,4 +93,7 @@ uint32_t st_sym_parse(st_symtab *tab, const char *text, uint64_t len,
                       uint32_t (*intern)(void *self, const char *s, uint64_t n), void *self,
                       uint64_t *out_used);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

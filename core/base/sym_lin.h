@@ -6,6 +6,10 @@
 
 #include "sym.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define ST_LIN_MAX 64u
 
 typedef struct st_lin {
@@ -90,4 +94,7 @@ uint64_t st_lin_modulus(const st_symtab *tab, const st_lin *lin);
 #define ST_RANGE_STEPS 32u
 #define ST_PROOF_STEPS 400u
 
+#ifdef __cplusplus
+}
+#endif
 #endif

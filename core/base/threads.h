@@ -5,6 +5,10 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Splits [0, n) into at most `threads` ranges, none shorter than grain (but the last), and calls fn
  * on each. Inside another parallel region, or when one range results, runs in the caller. */
 void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
@@ -12,4 +16,7 @@ void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
 int32_t st_cpu_count(void); /* processors this process may use */
 uint64_t st_now_ns(void);   /* monotonic clock */
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,6 +4,10 @@
 
 #include "alloc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define st_vec(T)                                                                                  \
     struct {                                                                                       \
         T *data;                                                                                   \
@@ -28,4 +32,7 @@ int st_vec_reserve_(st_mem *mem, void **data, uint32_t *capacity, uint32_t need,
 int st_vec_resize_(st_mem *mem, void **data, uint32_t *count, uint32_t *capacity, uint32_t n,
                    uint64_t size);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -15,10 +15,6 @@
 #define VERSION "1.0.0"
 #define ABOUT "prints each op with shapes and times, computes with eager"
 
-STATOR_PLUGIN_NOTE("inspect", VERSION, "[\"backend\"]",
-                   ",\"vendor\":\"Stator examples\",\"tags\":[\"debug\",\"cpu\"],\"priority\":-100,"
-                   "\"description\":\"" ABOUT "\"");
-
 void *inspect_alloc(const stator_host *host, uint64_t count, uint64_t size)
 {
     void *p = NULL;
@@ -385,9 +381,7 @@ static void shutdown_plugin(void *self)
 }
 
 static const stator_backend backend = {
-    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = "inspect", .doc = ABOUT,
-             .options = options, .option_count = sizeof options / sizeof options[0],
-             .option_stride = sizeof(stator_option_desc)},
+    .item = STATOR_ITEM_OPTIONS(stator_backend, STATOR_KIND_BACKEND, "inspect", ABOUT, options),
     .tags = "debug,cpu",
     .priority = -100,
     .flags = STATOR_BACKEND_SERIAL_RUN, /* lines of two calls do not mix */
@@ -404,26 +398,7 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-static const stator_plugin plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = "inspect",
-    .vendor = "Stator examples",
-    .version = VERSION,
-    .sanitizer = STATOR_SANITIZER,
-    .items = items,
-    .init = init,
-    .shutdown = shutdown_plugin,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
-}
+STATOR_PLUGIN("inspect", VERSION, "Stator examples", "[\"backend\"]",
+              ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-100,"
+              "\"description\":\"" ABOUT "\"",
+              items, init, shutdown_plugin);

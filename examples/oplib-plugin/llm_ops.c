@@ -26,9 +26,6 @@
 #define VERSION "1.0.0"
 #define ABOUT "soft-capped logits and rotary embeddings"
 
-STATOR_PLUGIN_NOTE("llm_ops", VERSION, "[\"oplib\"]",
-                   ",\"vendor\":\"Stator examples\",\"description\":\"" ABOUT "\"");
-
 #define TRY(expr)                                                                                  \
     do {                                                                                           \
         const stator_status try_status = (expr);                                                   \
@@ -208,41 +205,13 @@ static const stator_oplib_op ops[] = {
 };
 
 static const stator_oplib library = {
-    .item = {STATOR_ITEM_HEAD(stator_oplib, STATOR_KIND_OPLIB), .name = "llm_ops", .doc = ABOUT,
-             .option_stride = sizeof(stator_option_desc)},
+    .item = STATOR_ITEM(stator_oplib, STATOR_KIND_OPLIB, "llm_ops", ABOUT),
     .ops = ops,
     .op_count = sizeof ops / sizeof ops[0],
     .op_stride = sizeof(stator_oplib_op),
 };
 
-static stator_status init(const stator_host *host, void **self, stator_diag **err)
-{
-    (void)err;
-    *self = (void *)(uintptr_t)host;
-    return STATOR_OK;
-}
-
 static const stator_item *const items[] = {&library.item};
 
-static const stator_plugin plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = "llm_ops",
-    .vendor = "Stator examples",
-    .version = VERSION,
-    .sanitizer = STATOR_SANITIZER,
-    .items = items,
-    .init = init,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
-}
+STATOR_PLUGIN("llm_ops", VERSION, "Stator examples", "[\"oplib\"]",
+              ",\"description\":\"" ABOUT "\"", items, stator_init_host, NULL);

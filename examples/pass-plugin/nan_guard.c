@@ -23,9 +23,6 @@
 #define ABOUT "stops a program where NaN first appears"
 #define PREFIX "nan_guard: "
 
-STATOR_PLUGIN_NOTE("nan_guard", VERSION, "[\"pass\"]",
-                   ",\"vendor\":\"Stator examples\",\"description\":\"" ABOUT "\"");
-
 /* One run of the pass. */
 typedef struct work {
     const stator_host *host;
@@ -183,16 +180,8 @@ static stator_status run(void *self, const stator_graph *in, stator_builder *out
 
 /* ---- the plugin ---- */
 
-static stator_status init(const stator_host *host, void **self, stator_diag **err)
-{
-    (void)err;
-    *self = (void *)(uintptr_t)host;
-    return STATOR_OK;
-}
-
 static const stator_pass pass = {
-    .item = {STATOR_ITEM_HEAD(stator_pass, STATOR_KIND_PASS), .name = "nan_guard", .doc = ABOUT,
-             .option_stride = sizeof(stator_option_desc)},
+    .item = STATOR_ITEM(stator_pass, STATOR_KIND_PASS, "nan_guard", ABOUT),
     .phase = STATOR_PHASE_PRE_GRAD, /* before ops are decomposed: messages name imported ops */
     .flags = STATOR_PASS_DETERMINISTIC,
     .run = run,
@@ -200,25 +189,5 @@ static const stator_pass pass = {
 
 static const stator_item *const items[] = {&pass.item};
 
-static const stator_plugin plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = "nan_guard",
-    .vendor = "Stator examples",
-    .version = VERSION,
-    .sanitizer = STATOR_SANITIZER,
-    .items = items,
-    .init = init,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
-}
+STATOR_PLUGIN("nan_guard", VERSION, "Stator examples", "[\"pass\"]",
+              ",\"description\":\"" ABOUT "\"", items, stator_init_host, NULL);

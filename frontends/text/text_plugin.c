@@ -9,17 +9,6 @@
 
 #define TEXT_COPY 1u /* stator_source.flags: the file may change after loading */
 
-STATOR_PLUGIN_NOTE("text", STATOR_VERSION, "[\"frontend\"]",
-                   ",\"vendor\":\"Stator\",\"licence\":\"Apache-2.0\",\"extensions\":[\"stir\","
-                   "\"stirb\"],\"description\":\"Stator's text form and binary form\"");
-
-static stator_status text_init(const stator_host *host, void **self, stator_diag **err)
-{
-    (void)err;
-    *self = (void *)(uintptr_t)host;
-    return STATOR_OK;
-}
-
 static int is_binary(const uint8_t *bytes, uint64_t size)
 {
     return size >= 5 && memcmp(bytes, "STIRB", 5) == 0;
@@ -78,9 +67,8 @@ static stator_status text_import(void *self, const stator_source *source,
 }
 
 static const stator_frontend text_frontend = {
-    .item = {STATOR_ITEM_HEAD(stator_frontend, STATOR_KIND_FRONTEND), .name = "text",
-             .doc = "Reads Stator's own text form (.stir) and binary form (.stirb).",
-             .option_stride = sizeof(stator_option_desc)},
+    .item = STATOR_ITEM(stator_frontend, STATOR_KIND_FRONTEND, "text",
+                        "Reads Stator's own text form (.stir) and binary form (.stirb)."),
     .extensions = "stir,stirb",
     .sniff = text_sniff,
     .import = text_import,
@@ -88,26 +76,7 @@ static const stator_frontend text_frontend = {
 
 static const stator_item *const text_items[] = {&text_frontend.item};
 
-static const stator_plugin text_plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = "text",
-    .vendor = "Stator",
-    .version = STATOR_VERSION,
-    .sanitizer = STATOR_SANITIZER,
-    .items = text_items,
-    .init = text_init,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &text_plugin : NULL;
-}
+STATOR_PLUGIN("text", STATOR_VERSION, "Stator", "[\"frontend\"]",
+              ",\"licence\":\"Apache-2.0\",\"extensions\":[\"stir\","
+              "\"stirb\"],\"description\":\"Stator's text form and binary form\"",
+              text_items, stator_init_host, NULL);

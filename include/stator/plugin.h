@@ -580,7 +580,7 @@ typedef const stator_plugin *(*stator_plugin_query_fn)(const stator_host *host,
                                                        uint32_t host_abi_major);
 #define STATOR_PLUGIN_QUERY_SYMBOL "stator_plugin_query_v1"
 
-/* Fills the version fields of an item or plugin. */
+/* Fills the version fields of an item or plugin (C alone: designated initialisers). */
 #define STATOR_ITEM_HEAD(type, kind_)                                                              \
     .struct_size = sizeof(type), .kind = (kind_), .abi_major = STATOR_ABI_MAJOR,                   \
     .abi_minor_min = STATOR_ABI_MINOR, .abi_minor_built = STATOR_ABI_MINOR
@@ -638,6 +638,56 @@ typedef const stator_plugin *(*stator_plugin_query_fn)(const stator_host *host,
         char name[8];                                                                              \
         char desc[(sizeof(text_) + 3u) & ~3u];                                                     \
     } stator_plugin_note = {7, sizeof(text_) - 1u, 1, "Stator", text_}
+
+/* ======================= a plugin in one line ======================= */
+
+/* An item's head, without options or with an array of them:
+ *   static const stator_backend backend = {
+ *       .item = STATOR_ITEM(stator_backend, STATOR_KIND_BACKEND, "mine", "One sentence."), ... */
+#define STATOR_ITEM(type_, kind_, name_, doc_) STATOR_ITEM_WITH(type_, kind_, name_, doc_, NULL, 0)
+#define STATOR_ITEM_OPTIONS(type_, kind_, name_, doc_, options_)                                   \
+    STATOR_ITEM_WITH(type_, kind_, name_, doc_, options_, sizeof(options_) / sizeof((options_)[0]))
+/* clang-format off */
+#define STATOR_ITEM_WITH(type_, kind_, name_, doc_, options_, count_)                              \
+    {sizeof(type_), (kind_), STATOR_ABI_MAJOR, STATOR_ABI_MINOR, STATOR_ABI_MINOR, 0, (name_),     \
+     (doc_), (options_), (count_), sizeof(stator_option_desc)}
+/* clang-format on */
+
+/* An init for plugins whose self is the host table itself. */
+static inline stator_status stator_init_host(const stator_host *host, void **self,
+                                             stator_diag **err)
+{
+    (void)err;
+    *self = (void *)(uintptr_t)host;
+    return STATOR_OK;
+}
+
+#ifdef __cplusplus
+#define STATOR_QUERY_LINKAGE extern "C" STATOR_EXPORT
+#else
+#define STATOR_QUERY_LINKAGE STATOR_EXPORT
+#endif
+
+/* Note, descriptor and query function of a plugin, once in a plugin and at file scope. kinds_ and
+ * members_ go to the note (see STATOR_PLUGIN_NOTE); items_ is an array; shutdown_ may be NULL:
+ *   static const stator_item *const items[] = {&backend.item};
+ *   STATOR_PLUGIN("mine", "1.0.0", "Who", "[\"backend\"]", "", items, stator_init_host, NULL); */
+/* clang-format off */
+#define STATOR_PLUGIN(name_, version_, vendor_, kinds_, members_, items_, init_, shutdown_)        \
+    STATOR_QUERY_LINKAGE const stator_plugin *stator_plugin_query_v1(const stator_host *host,      \
+                                                                     uint32_t host_abi_major);     \
+    STATOR_QUERY_LINKAGE const stator_plugin *stator_plugin_query_v1(const stator_host *host,      \
+                                                                     uint32_t host_abi_major)      \
+    {                                                                                              \
+        static const stator_plugin plugin = {                                                      \
+            sizeof(stator_plugin), STATOR_ABI_MAJOR, STATOR_ABI_MINOR, STATOR_ABI_MINOR, 0,        \
+            sizeof(items_) / sizeof((items_)[0]), (name_), (vendor_), (version_),                  \
+            STATOR_SANITIZER, (items_), (init_), (shutdown_)};                                     \
+        (void)host;                                                                                \
+        return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;                                \
+    }                                                                                              \
+    STATOR_PLUGIN_NOTE(name_, version_, kinds_, ",\"vendor\":\"" vendor_ "\"" members_)
+/* clang-format on */
 
 #ifdef __cplusplus
 }

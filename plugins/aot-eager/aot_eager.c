@@ -154,14 +154,8 @@ static void aot_exe_destroy(void *inst_, void *exe)
 
 /* ---- the descriptor ---- */
 
-STATOR_PLUGIN_NOTE("aot_eager", AOT_VERSION, "[\"backend\"]",
-                   ",\"vendor\":\"Stator\",\"licence\":\"Apache-2.0\",\"tags\":[\"reference\","
-                   "\"stable\",\"cpu\"],\"priority\":50,\"devices\":[\"cpu\"],\"description\":"
-                   "\"" AOT_DOC "\"");
-
 static const stator_backend backend = {
-    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = "aot_eager",
-             .doc = AOT_DOC, .option_stride = sizeof(stator_option_desc)},
+    .item = STATOR_ITEM(stator_backend, STATOR_KIND_BACKEND, "aot_eager", AOT_DOC),
     .tags = "reference,stable,cpu",
     .priority = 50,
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE | STATOR_BACKEND_FORK_SAFE,
@@ -177,26 +171,8 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-static const stator_plugin plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = "aot_eager",
-    .vendor = "Stator",
-    .version = AOT_VERSION,
-    .sanitizer = STATOR_SANITIZER,
-    .items = items,
-    .init = aot_init,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
-}
+STATOR_PLUGIN("aot_eager", AOT_VERSION, "Stator", "[\"backend\"]",
+              ",\"licence\":\"Apache-2.0\",\"tags\":[\"reference\","
+              "\"stable\",\"cpu\"],\"priority\":50,\"devices\":[\"cpu\"],\"description\":"
+              "\"" AOT_DOC "\"",
+              items, aot_init, NULL);

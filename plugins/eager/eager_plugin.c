@@ -182,16 +182,10 @@ static void slot_exe_destroy(void *inst, void *exe)
 
 #define EAGER_VERSION "1.0.0"
 
-STATOR_PLUGIN_NOTE(
-    "eager", EAGER_VERSION, "[\"backend\"]",
-    ",\"vendor\":\"Stator\",\"licence\":\"Apache-2.0\",\"tags\":[\"reference\","
-    "\"stable\",\"cpu\"],\"priority\":100,\"devices\":[\"cpu\"],\"description\":"
-    "\"the reference: one kernel an op, wide accumulation, same answer every time\"");
-
 static const stator_backend backend = {
-    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = "eager",
-             .doc = "the reference: one kernel an op, wide accumulation, same answer every time",
-             .option_stride = sizeof(stator_option_desc)},
+    .item =
+        STATOR_ITEM(stator_backend, STATOR_KIND_BACKEND, "eager",
+                    "the reference: one kernel an op, wide accumulation, same answer every time"),
     .tags = "reference,stable,cpu",
     .priority = 100,
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE | STATOR_BACKEND_FORK_SAFE,
@@ -208,27 +202,8 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-static const stator_plugin plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = "eager",
-    .vendor = "Stator",
-    .version = EAGER_VERSION,
-    .sanitizer = STATOR_SANITIZER,
-    .items = items,
-    .init = eager_init,
-    .shutdown = eager_shutdown,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
-}
+STATOR_PLUGIN("eager", EAGER_VERSION, "Stator", "[\"backend\"]",
+              ",\"licence\":\"Apache-2.0\",\"tags\":[\"reference\","
+              "\"stable\",\"cpu\"],\"priority\":100,\"devices\":[\"cpu\"],\"description\":"
+              "\"the reference: one kernel an op, wide accumulation, same answer every time\"",
+              items, eager_init, eager_shutdown);

@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-STATOR_PLUGIN_NOTE("answers", "1.0.0", "[\"oplib\"]", "");
-
 static stator_status infer_same(void *self, stator_builder *b, const stator_node_desc *node,
                                 stator_ref *out_types, uint32_t n_types, stator_diag **err)
 {
@@ -136,41 +134,12 @@ static const stator_oplib_op ops[] = {
 };
 
 static const stator_oplib library = {
-    .item = {STATOR_ITEM_HEAD(stator_oplib, STATOR_KIND_OPLIB), .name = "answers",
-             .doc = "ops whose kernels are tested", .option_stride = sizeof(stator_option_desc)},
+    .item = STATOR_ITEM(stator_oplib, STATOR_KIND_OPLIB, "answers", "ops whose kernels are tested"),
     .ops = ops,
     .op_count = sizeof ops / sizeof ops[0],
     .op_stride = sizeof(stator_oplib_op),
 };
 
-static stator_status init(const stator_host *host, void **self, stator_diag **err)
-{
-    (void)err;
-    *self = (void *)(uintptr_t)host;
-    return STATOR_OK;
-}
-
 static const stator_item *const items[] = {&library.item};
 
-static const stator_plugin plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = "answers",
-    .vendor = "",
-    .version = "1.0.0",
-    .sanitizer = STATOR_SANITIZER,
-    .items = items,
-    .init = init,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
-}
+STATOR_PLUGIN("answers", "1.0.0", "", "[\"oplib\"]", "", items, stator_init_host, NULL);

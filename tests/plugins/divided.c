@@ -25,13 +25,6 @@ static stator_status fail(const stator_host *host, stator_diag **err, stator_sta
     return code;
 }
 
-static stator_status init(const stator_host *host, void **out_self, stator_diag **err)
-{
-    (void)err;
-    *out_self = (void *)(uintptr_t)host;
-    return STATOR_OK;
-}
-
 static void destroy(void *self, void *inst_)
 {
     instance *inst = inst_;
@@ -136,10 +129,6 @@ static void exe_destroy(void *inst_, void *exe)
 
 /* ---- the descriptor ---- */
 
-STATOR_PLUGIN_NOTE("divided", "1.0.0", "[\"backend\"]",
-                   ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-300,"
-                   "\"options\":[\"ops\",\"every\"]");
-
 #define OPTION(key_, type_, default_, help_)                                                       \
     {.struct_size = sizeof(stator_option_desc),                                                    \
      .type = (type_),                                                                              \
@@ -153,10 +142,8 @@ static const stator_option_desc options[] = {
 };
 
 static const stator_backend backend = {
-    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = "divided",
-             .doc = "claims a few nodes, for tests of the partitioner", .options = options,
-             .option_count = sizeof options / sizeof options[0],
-             .option_stride = sizeof(stator_option_desc)},
+    .item = STATOR_ITEM_OPTIONS(stator_backend, STATOR_KIND_BACKEND, "divided",
+                                "claims a few nodes, for tests of the partitioner", options),
     .tags = "debug,cpu",
     .priority = -300,
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE,
@@ -171,25 +158,7 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-static const stator_plugin plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = "divided",
-    .vendor = "Stator tests",
-    .version = "1.0.0",
-    .sanitizer = STATOR_SANITIZER,
-    .items = items,
-    .init = init,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
-}
+STATOR_PLUGIN("divided", "1.0.0", "Stator tests", "[\"backend\"]",
+              ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-300,"
+              "\"options\":[\"ops\",\"every\"]",
+              items, stator_init_host, NULL);

@@ -27,6 +27,31 @@ cc $flags "$digits/score.c" $(pkg-config --cflags --libs stator) -Wl,-rpath,"$pr
     -o "$scratch/score"
 "$scratch/score" "$digits/digits.onnx" "$digits/test_images.npy" "$digits/test_labels.npy" eager
 
+# The SDK from C++: headers and archive.
+if command -v "${CXX:-c++}" >/dev/null; then
+    cat >"$scratch/sdk.cpp" <<'END'
+#include "core/base/arena.h"
+#include "core/base/convert.h"
+#include "core/base/sym.h"
+int main()
+{
+    st_mem mem;
+    st_arena arena;
+    st_mem_init(&mem, nullptr, nullptr, nullptr, 0);
+    st_arena_init(&arena, &mem);
+    auto *x = static_cast<float *>(st_arena_zalloc(&arena, 4, sizeof(float)));
+    st_store_f64(STATOR_F32, x, 3, 0.1);
+    const bool ok = x[3] == 0.1f && x[0] == 0.0f;
+    st_arena_deinit(&arena);
+    return ok ? 0 : 1;
+}
+END
+    "${CXX:-c++}" -std=c++17 -pedantic -Wall -Wextra -Werror ${STATOR_TEST_CFLAGS:-} \
+        -I"$prefix/include" -I"$prefix/include/stator/sdk" "$scratch/sdk.cpp" \
+        "$prefix/lib/libstator-sdk.a" -lgomp -lpthread -lm -o "$scratch/sdk"
+    "$scratch/sdk"
+fi
+
 # CMake package: each example that has a CMakeLists.txt; its check_*.sh, where it has one, runs it.
 for dir in "$scratch"/src/*/; do
     name=$(basename "$dir")

@@ -100,13 +100,6 @@ static stator_status no_memory(const stator_host *host, stator_diag **err)
 
 /* ---- instances ---- */
 
-static stator_status init(const stator_host *host, void **out_self, stator_diag **err)
-{
-    (void)err;
-    *out_self = (void *)(uintptr_t)host;
-    return STATOR_OK;
-}
-
 static void destroy(void *self, void *inst_)
 {
     instance *inst = inst_;
@@ -489,12 +482,9 @@ static stator_status exe_run(void *inst_, void *exe, const stator_call *call, st
 
 /* ---- the descriptor ---- */
 
-STATOR_PLUGIN_NOTE(PLANT_NAME, "1.0.0", "[\"backend\"]",
-                   ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-200");
-
 static const stator_backend backend = {
-    .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = PLANT_NAME,
-             .doc = "eager with a planted mistake", .option_stride = sizeof(stator_option_desc)},
+    .item = STATOR_ITEM(stator_backend, STATOR_KIND_BACKEND, PLANT_NAME,
+                        "eager with a planted mistake"),
     .tags = "debug,cpu",
     .priority = -200,
     .create = create,
@@ -508,25 +498,5 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-static const stator_plugin plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = PLANT_NAME,
-    .vendor = "Stator tests",
-    .version = "1.0.0",
-    .sanitizer = STATOR_SANITIZER,
-    .items = items,
-    .init = init,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
-}
+STATOR_PLUGIN(PLANT_NAME, "1.0.0", "Stator tests", "[\"backend\"]",
+              ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-200", items, stator_init_host, NULL);

@@ -38,13 +38,6 @@ typedef struct copier {
     uint32_t n_seen;
 } copier;
 
-static stator_status init(const stator_host *host, void **out_self, stator_diag **err)
-{
-    (void)err;
-    *out_self = (void *)(uintptr_t)host;
-    return STATOR_OK;
-}
-
 static stator_status copy_inputs(copier *c, stator_diag **err)
 {
     for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
@@ -168,11 +161,8 @@ static stator_status run(void *self, const stator_graph *in, stator_builder *out
 
 /* ---- the descriptor ---- */
 
-STATOR_PLUGIN_NOTE(PLANT_NAME, "1.0.0", "[\"pass\"]", "");
-
 static const stator_pass pass = {
-    .item = {STATOR_ITEM_HEAD(stator_pass, STATOR_KIND_PASS), .name = PLANT_NAME,
-             .doc = "a pass with a planted mistake", .option_stride = sizeof(stator_option_desc)},
+    .item = STATOR_ITEM(stator_pass, STATOR_KIND_PASS, PLANT_NAME, "a pass with a planted mistake"),
     .phase = PLANT_PHASE,
     .flags = STATOR_PASS_DETERMINISTIC,
     .run = run,
@@ -180,25 +170,4 @@ static const stator_pass pass = {
 
 static const stator_item *const items[] = {&pass.item};
 
-static const stator_plugin plugin = {
-    .struct_size = sizeof(stator_plugin),
-    .abi_major = STATOR_ABI_MAJOR,
-    .abi_minor_min = STATOR_ABI_MINOR,
-    .abi_minor_built = STATOR_ABI_MINOR,
-    .item_count = 1,
-    .name = PLANT_NAME,
-    .vendor = "Stator tests",
-    .version = "1.0.0",
-    .sanitizer = STATOR_SANITIZER,
-    .items = items,
-    .init = init,
-};
-
-STATOR_EXPORT const stator_plugin *stator_plugin_query_v1(const stator_host *host,
-                                                          uint32_t host_abi_major);
-
-const stator_plugin *stator_plugin_query_v1(const stator_host *host, uint32_t host_abi_major)
-{
-    (void)host;
-    return host_abi_major == STATOR_ABI_MAJOR ? &plugin : NULL;
-}
+STATOR_PLUGIN(PLANT_NAME, "1.0.0", "Stator tests", "[\"pass\"]", "", items, stator_init_host, NULL);

@@ -75,7 +75,7 @@ enum st_loop_acc {
     ST_ACC_PROD,
     ST_ACC_MIN, /* NaN wins */
     ST_ACC_MAX,
-    ST_ACC_ARGMIN, /* of equal values the smallest index; NaN wins */
+    ST_ACC_ARGMIN, /* of equal values the smallest index; NaN wins; without updates INT64_MAX */
     ST_ACC_ARGMAX,
     ST_ACC_ANY,
     ST_ACC_ALL,

@@ -7,7 +7,9 @@
 
 #include "codegen/loop.h"
 
-/* LOCAL buffers whose args->buffers[k] is NULL are allocated here. */
+/* LOCAL buffers whose args->buffers[k] is NULL are allocated here, and hold NaN before each
+ * iteration of the parallel loop. INVALID_ARGUMENT: a buffer is missing, or begin..end is not
+ * within the loop; OUT_OF_RANGE; RESOURCE_EXHAUSTED. A kernel without a parallel loop runs once. */
 stator_status st_loop_interpret(const st_kernel *kernel, const st_kernel_args *args, int64_t begin,
                                 int64_t end, stator_diag **err);
 

@@ -1,0 +1,335 @@
+/* The interpreter: one walk over the blocks, a cell for each row.
+ *
+ * In: a kernel that verification accepts and memory of the sizes it states. Nothing else is
+ * trusted: each index that is used is computed and compared with the buffer's size. A symbolic
+ * integer that overflows, as one over a bound value may where a check has failed, is 0 as a value
+ * and out of range as an index. */
+#include "codegen/loop_interp.h"
+
+#include "codegen/loop_scalar.h"
+#include "core/base/check.h"
+#include "core/base/diag.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define UNSET INT64_MIN /* in env, as st_sym_eval has it */
+#define POISON 0xff     /* scratch before its first store: NaN in every float */
+
+typedef struct machine {
+    const st_kernel *kernel;
+    const st_kernel_args *args;
+    stator_diag **err;
+    st_sym_cols cols;
+    st_loop_cell *cells; /* by row; ACC: the value so far */
+    int64_t *places;     /* by row; ACC: the index so far */
+    int64_t *env;        /* by symbol */
+    void **buffers;
+    int64_t *numel; /* by buffer */
+    uint8_t *owned; /* by buffer: allocated here */
+    int64_t begin, end;
+} machine;
+
+static stator_status run_block(machine *m, uint32_t block);
+
+/* ---- memory ---- */
+
+static stator_status out_of_range(const machine *m, const st_loop_op *op, int64_t index)
+{
+    const st_loop_buffer *buffer = &m->kernel->buffers.data[op->ref];
+    return st_fail(m->err, STATOR_OUT_OF_RANGE,
+                   "kernel %s, row %" PRIu32 ": index %" PRId64 " of %s, which has %" PRId64
+                   " elements",
+                   m->kernel->name, (uint32_t)(op - m->kernel->ops.data), index, buffer->name,
+                   m->numel[op->ref]);
+}
+
+static stator_status place_of(const machine *m, const st_loop_op *op, int64_t *out_index)
+{
+    if (!st_sym_eval(&m->cols, op->sym, m->env, out_index)) {
+        *out_index = -1;
+    }
+    return *out_index >= 0 && *out_index < m->numel[op->ref] ? STATOR_OK
+                                                             : out_of_range(m, op, *out_index);
+}
+
+static int is_masked_off(const machine *m, st_loop_ref mask)
+{
+    return mask && !m->cells[mask].i;
+}
+
+static stator_status run_load(machine *m, const st_loop_op *op, st_loop_cell *out)
+{
+    int64_t index = 0;
+    if (is_masked_off(m, op->args[0])) {
+        *out = op->args[1] ? m->cells[op->args[1]] : (st_loop_cell){.i = 0};
+        return STATOR_OK;
+    }
+    ST_TRY(place_of(m, op, &index));
+    *out = st_loop_cell_load(op->dtype, m->buffers[op->ref], index);
+    return STATOR_OK;
+}
+
+static stator_status run_store(machine *m, const st_loop_op *op)
+{
+    const uint32_t dtype = m->kernel->buffers.data[op->ref].dtype;
+    st_loop_cell value = m->cells[op->args[0]];
+    int64_t index = 0;
+    if (is_masked_off(m, op->args[1])) {
+        return STATOR_OK;
+    }
+    ST_TRY(place_of(m, op, &index));
+    if (op->code == ST_LOOP_ATOMIC) {
+        const st_loop_cell old = st_loop_cell_load(dtype, m->buffers[op->ref], index);
+        value = st_loop_combine((uint32_t)op->imm.i, dtype, old, value);
+    }
+    st_loop_cell_store(dtype, m->buffers[op->ref], index, value);
+    return STATOR_OK;
+}
+
+/* ---- accumulators ---- */
+
+static int has_index(const st_loop_op *acc)
+{
+    return acc->imm.i == ST_ACC_ARGMIN || acc->imm.i == ST_ACC_ARGMAX;
+}
+
+static void run_update(machine *m, const st_loop_op *op)
+{
+    const st_loop_op *acc = st_loop_at(m->kernel, op->ref);
+    const uint32_t kind = (uint32_t)acc->imm.i;
+    const st_loop_cell x = m->cells[op->args[0]];
+    st_loop_cell *so_far = &m->cells[op->ref];
+    if (is_masked_off(m, op->args[2])) {
+        return;
+    }
+    if (!has_index(acc)) {
+        *so_far = st_loop_combine(kind, acc->dtype, *so_far, x);
+        return;
+    }
+    const int64_t index = m->cells[op->args[1]].i;
+    if (st_loop_is_better(kind, acc->dtype, x, index, *so_far, m->places[op->ref])) {
+        *so_far = x;
+        m->places[op->ref] = index;
+    }
+}
+
+static st_loop_cell run_read(const machine *m, const st_loop_op *op)
+{
+    const st_loop_op *acc = st_loop_at(m->kernel, op->ref);
+    return has_index(acc) && op->dtype == STATOR_I64 ? (st_loop_cell){.i = m->places[op->ref]}
+                                                     : m->cells[op->ref];
+}
+
+/* ---- structure ---- */
+
+/* What an iteration of the parallel loop finds in its scratch is nothing to rely on. */
+static void poison_scratch(machine *m)
+{
+    for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
+        uint64_t bytes = 0;
+        if (m->owned[i] &&
+            st_dtype_bytes(m->kernel->buffers.data[i].dtype, (uint64_t)m->numel[i], &bytes)) {
+            memset(m->buffers[i], POISON, (size_t)bytes);
+        }
+    }
+}
+
+static stator_status run_loop(machine *m, const st_loop_op *op)
+{
+    const st_loop_axis *axis = &m->kernel->axes.data[op->ref];
+    const int is_parallel = (axis->flags & ST_AXIS_PARALLEL) != 0;
+    int64_t extent = 0;
+    if (!st_sym_eval(&m->cols, axis->extent, m->env, &extent)) {
+        return st_fail(m->err, STATOR_OUT_OF_RANGE,
+                       "kernel %s: the extent of axis %" PRIu32 " has no value", m->kernel->name,
+                       op->ref);
+    }
+    const int64_t begin = is_parallel ? m->begin : 0;
+    const int64_t end = is_parallel ? m->end : extent;
+    if (begin < 0 || end > (extent > 0 ? extent : 0)) {
+        return st_fail(m->err, STATOR_INVALID_ARGUMENT,
+                       "kernel %s: asked for iterations %" PRId64 " to %" PRId64 " of %" PRId64,
+                       m->kernel->name, begin, end, extent);
+    }
+    for (int64_t i = begin; i < end; i++) {
+        m->env[axis->symbol] = i;
+        if (is_parallel) {
+            poison_scratch(m);
+        }
+        ST_TRY(run_block(m, op->body));
+    }
+    return STATOR_OK;
+}
+
+static stator_status run_rare(machine *m, const st_loop_op *op, st_loop_cell *out)
+{
+    if (!m->cells[op->args[0]].i) {
+        *out = m->cells[op->args[1]];
+        return STATOR_OK;
+    }
+    ST_TRY(run_block(m, op->body));
+    *out = m->cells[op->args[2]];
+    return STATOR_OK;
+}
+
+static void run_check(const machine *m, const st_loop_op *op)
+{
+    if (!is_masked_off(m, op->args[1]) && !m->cells[op->args[0]].i && m->args->status) {
+        __atomic_store_n(m->args->status, op->origin, __ATOMIC_RELAXED);
+    }
+}
+
+static void run_bind(machine *m, const st_loop_op *op)
+{
+    const st_loop_syms *syms = m->kernel->syms;
+    const stator_sym_row *row = st_seg_at(&syms->tab.syms, op->sym);
+    const stator_term_row *term = st_seg_at(&syms->tab.terms, row->term_begin);
+    const stator_atom_row *atom = st_seg_at(&syms->tab.atoms, term->atom);
+    m->env[atom->index] = m->cells[op->args[0]].i;
+}
+
+static void run_scalar(machine *m, const st_loop_op *op, st_loop_cell *out)
+{
+    const st_loop_op_desc *desc = st_loop_desc(op->code);
+    st_loop_cell x[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
+    for (uint32_t k = 0; k < desc->arity; k++) {
+        x[k] = m->cells[op->args[k]];
+    }
+    *out = st_loop_scalar(op, st_loop_at(m->kernel, op->args[desc->arity - 1u])->dtype, x);
+}
+
+/* A dispatch switch: one case a structural code. */
+static stator_status run_row(machine *m, st_loop_ref ref)
+{
+    const st_loop_op *op = st_loop_at(m->kernel, ref);
+    st_loop_cell *out = &m->cells[ref];
+    switch (op->code) {
+    case ST_LOOP_CONST:
+        *out = st_loop_cell_imm(op->dtype, op->imm);
+        return STATOR_OK;
+    case ST_LOOP_INDEX:
+        if (!st_sym_eval(&m->cols, op->sym, m->env, &out->i)) {
+            out->i = 0;
+        }
+        return STATOR_OK;
+    case ST_LOOP_LOAD:
+        return run_load(m, op, out);
+    case ST_LOOP_STORE:
+    case ST_LOOP_ATOMIC:
+        return run_store(m, op);
+    case ST_LOOP_CHECK:
+        run_check(m, op);
+        return STATOR_OK;
+    case ST_LOOP_LOOP:
+        return run_loop(m, op);
+    case ST_LOOP_BIND:
+        run_bind(m, op);
+        return STATOR_OK;
+    case ST_LOOP_ACC:
+        *out =
+            op->args[0] ? m->cells[op->args[0]] : st_loop_identity((uint32_t)op->imm.i, op->dtype);
+        m->places[ref] = INT64_MAX; /* any index is smaller */
+        return STATOR_OK;
+    case ST_LOOP_UPDATE:
+        run_update(m, op);
+        return STATOR_OK;
+    case ST_LOOP_READ:
+        *out = run_read(m, op);
+        return STATOR_OK;
+    case ST_LOOP_RARE:
+        return run_rare(m, op, out);
+    default:
+        run_scalar(m, op, out);
+        return STATOR_OK;
+    }
+}
+
+static stator_status run_block(machine *m, uint32_t block)
+{
+    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref;
+         ref = st_loop_at(m->kernel, ref)->next) {
+        ST_TRY(run_row(m, ref));
+    }
+    return STATOR_OK;
+}
+
+/* ---- the call ---- */
+
+static stator_status open_buffer(machine *m, uint32_t i)
+{
+    const st_loop_buffer *buffer = &m->kernel->buffers.data[i];
+    uint64_t bytes = 0;
+    m->buffers[i] = m->args->buffers[i];
+    if (!st_sym_eval(&m->cols, buffer->numel, m->env, &m->numel[i]) || m->numel[i] < 0) {
+        return st_fail(m->err, STATOR_INVALID_ARGUMENT,
+                       "kernel %s: the size of buffer %s has no value", m->kernel->name,
+                       buffer->name);
+    }
+    if (m->buffers[i] != NULL || m->numel[i] == 0) {
+        return STATOR_OK;
+    }
+    if (!(buffer->flags & ST_BUFFER_LOCAL)) {
+        return st_fail(m->err, STATOR_INVALID_ARGUMENT, "kernel %s: no memory given for buffer %s",
+                       m->kernel->name, buffer->name);
+    }
+    if (!st_dtype_bytes(buffer->dtype, (uint64_t)m->numel[i], &bytes) ||
+        (m->buffers[i] = st_alloc(m->kernel->mem, bytes, 64)) == NULL) {
+        return st_fail_oom(m->err);
+    }
+    m->owned[i] = 1;
+    memset(m->buffers[i], POISON, (size_t)bytes);
+    return STATOR_OK;
+}
+
+static stator_status open_machine(machine *m)
+{
+    const st_loop_syms *syms = m->kernel->syms;
+    st_mem *mem = m->kernel->mem;
+    const uint32_t n_buffers = m->kernel->buffers.count;
+    m->cells = st_calloc(mem, m->kernel->ops.count, sizeof *m->cells);
+    m->places = st_calloc(mem, m->kernel->ops.count, sizeof *m->places);
+    m->env = st_calloc(mem, syms->symbols.count + 1u, sizeof *m->env);
+    m->buffers = st_calloc(mem, n_buffers + 1u, sizeof *m->buffers);
+    m->numel = st_calloc(mem, n_buffers + 1u, sizeof *m->numel);
+    m->owned = st_calloc(mem, n_buffers + 1u, 1);
+    if (!m->cells || !m->places || !m->env || !m->buffers || !m->numel || !m->owned) {
+        return st_fail_oom(m->err);
+    }
+    m->cols = st_sym_columns(&syms->tab);
+    for (uint32_t i = 0; i < syms->symbols.count; i++) {
+        const st_loop_symbol *symbol = &syms->symbols.data[i];
+        m->env[i] = symbol->kind == ST_SYMBOL_SIZE ? m->args->syms[symbol->id] : UNSET;
+    }
+    for (uint32_t i = 0; i < n_buffers; i++) {
+        ST_TRY(open_buffer(m, i));
+    }
+    return STATOR_OK;
+}
+
+static void close_machine(machine *m)
+{
+    st_mem *mem = m->kernel->mem;
+    for (uint32_t i = 0; m->owned && m->buffers && i < m->kernel->buffers.count; i++) {
+        if (m->owned[i]) {
+            st_free(mem, m->buffers[i]);
+        }
+    }
+    st_free(mem, m->cells);
+    st_free(mem, m->places);
+    st_free(mem, m->env);
+    st_free(mem, m->buffers);
+    st_free(mem, m->numel);
+    st_free(mem, m->owned);
+}
+
+stator_status st_loop_interpret(const st_kernel *kernel, const st_kernel_args *args, int64_t begin,
+                                int64_t end, stator_diag **err)
+{
+    machine m = {.kernel = kernel, .args = args, .err = err, .begin = begin, .end = end};
+    stator_status status = open_machine(&m);
+    if (status == STATOR_OK) {
+        status = run_block(&m, 0);
+    }
+    close_machine(&m);
+    return status;
+}

@@ -200,9 +200,6 @@ static eager_frame *frame_begin(eager_exe *exe, const eager_plan *plan, char *me
     for (uint32_t s = 0; s < exe->n_syms; s++) {
         f->syms[s] = s < n_syms ? syms[s] : EAGER_UNSET;
     }
-    for (uint32_t s = 0; s < plan->n_fresh_syms; s++) {
-        f->syms[plan->fresh_syms[s]] = EAGER_UNSET;
-    }
     return f;
 }
 
@@ -277,6 +274,11 @@ stator_status eager_region_run(eager_frame *parent, const eager_step *step, uint
     eager_frame *f = frame_begin(parent->exe, plan, parent->data + step->region_offset,
                                  parent->syms, parent->exe->n_syms);
     stator_status status = STATOR_OK;
+    /* What an iteration before bound is not known to this one. The root keeps what the call gives:
+     * a part of the graph that ran before may have told it. */
+    for (uint32_t s = 0; s < plan->n_fresh_syms; s++) {
+        f->syms[plan->fresh_syms[s]] = EAGER_UNSET;
+    }
     memset(out, 0, plan->n_outputs * sizeof *out);
     for (uint32_t i = 0; i < plan->n_inputs; i++) {
         ST_TRY_DONE(take_input(f, i, in[i].data, in[i].rank, in[i].dims, err));

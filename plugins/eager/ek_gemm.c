@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- the BLAS ---- */
 
@@ -21,28 +22,72 @@ enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 /* Stands in eager_self.blas when there is no library. */
 static char no_blas;
 
-static void *open_openblas(void)
+static void *open_first(int flags)
 {
     static const char *const paths[] = {
         "/usr/lib/x86_64-linux-gnu/openblas-openmp/libopenblas.so.0",
         "/usr/lib/aarch64-linux-gnu/openblas-openmp/libopenblas.so.0", "libopenblas.so.0"};
-#if defined(__x86_64__)
-    const int names_core =
-        secure_getenv("OPENBLAS_CORETYPE") == NULL && __builtin_cpu_supports("avx512vl");
-    if (names_core) {
-        (void)setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-    }
-#endif
     void *dso = NULL;
     for (size_t i = 0; i < sizeof paths / sizeof paths[0] && dso == NULL; i++) {
-        dso = dlopen(paths[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        dso = dlopen(paths[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | flags);
     }
-#if defined(__x86_64__)
-    if (names_core) {
-        (void)unsetenv("OPENBLAS_CORETYPE");
-    }
-#endif
     return dso;
+}
+
+#if defined(__x86_64__)
+/* OpenBLAS reads the name while it is loaded, from the environment alone. setenv would move or free
+ * the array that getenv of another thread walks through, and unsetenv shifts it; so a longer copy
+ * takes the array's place by one store, and gives it back by one. A reader sees the one or the
+ * other, both whole; the copy stays for readers that are still in it. An application that itself
+ * changes the environment meanwhile keeps its change: then the copy is left standing. */
+static void *open_with_core(void)
+{
+    static char name[] = "OPENBLAS_CORETYPE=SkylakeX";
+    static char **kept; /* tried once a process */
+    char **const old = __atomic_load_n(&environ, __ATOMIC_ACQUIRE);
+    uint64_t n = 0;
+    while (old != NULL && old[n] != NULL) {
+        n++;
+    }
+    char **copy = kept == NULL ? st_process_alloc((n + 2u) * sizeof *copy) : NULL;
+    if (copy == NULL) {
+        return open_first(0);
+    }
+    kept = copy;
+    for (uint64_t i = 0; i < n; i++) {
+        copy[i] = old[i];
+    }
+    copy[n] = name;
+    copy[n + 1u] = NULL;
+    __atomic_store_n(&environ, copy, __ATOMIC_RELEASE);
+    void *dso = open_first(0);
+    char **expected = copy;
+    (void)__atomic_compare_exchange_n(&environ, &expected, old, 0, __ATOMIC_RELEASE,
+                                      __ATOMIC_RELAXED);
+    return dso;
+}
+
+static int wants_core(void)
+{
+    return secure_getenv("OPENBLAS_CORETYPE") == NULL && __builtin_cpu_supports("avx512vl");
+}
+#else
+static void *open_with_core(void)
+{
+    return open_first(0);
+}
+
+static int wants_core(void)
+{
+    return 0;
+}
+#endif
+
+/* A library that is in the process already has chosen its kernels. */
+static void *open_openblas(void)
+{
+    void *dso = open_first(RTLD_NOLOAD);
+    return dso != NULL ? dso : wants_core() ? open_with_core() : open_first(0);
 }
 
 /* cblas_dgemm, or &no_blas: a build with threads of its own (openblas_get_parallel = 1) is not
@@ -65,8 +110,8 @@ static void *find_dgemm(void)
     return dgemm;
 }
 
-/* The environment belongs to the process, and so does this lock: two contexts that look for the
- * library at once would take the name away under each other. */
+/* The environment belongs to the process, and so does this lock: contexts that look for the library
+ * at once do it one after the other. */
 static pthread_mutex_t environment_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void ek_gemm_prepare(const ek_call *call)

@@ -1,8 +1,12 @@
 /* Many threads on one function of the reference backend, and many compiles of one model. */
+#define _DEFAULT_SOURCE /* setenv */
 #include "tests/unit/support_run.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 static stator_status call1(stator_function *f, stator_tensor *x, stator_tensor **y)
 {
@@ -102,5 +106,50 @@ Test(eager_threads, compiles_at_once)
         (void)pthread_join(threads[i], NULL);
         cr_expect_eq(c[i].wrong, 0);
     }
+    stator_ctx_destroy(ctx);
+}
+
+/* ---- the environment ---- */
+
+static atomic_int env_stop, env_reads;
+
+static void *read_environment(void *arg)
+{
+    int *missing = arg;
+    while (!atomic_load(&env_stop)) {
+        const char *value = getenv("STATOR_TEST_LAST");
+        *missing += value == NULL || strcmp(value, "here") != 0;
+        atomic_fetch_add(&env_reads, 1);
+    }
+    return NULL;
+}
+
+/* The first matrix product looks for a BLAS and tells it the kind of processor: readers of the
+ * environment in other threads see it whole all the time, and nothing is left in it. */
+Test(eager_threads, environment_stays_whole)
+{
+    static const char text[] = "stir 1\ngraph @m() {\n"
+                               "  %1 = constant {value = f32[2, 2] {1, 2, 3, 4}}\n"
+                               "  %2 = matmul(%1, %1)\n"
+                               "  return %2\n}\n";
+    pthread_t reader;
+    stator_tensor *y = NULL;
+    int missing = 0;
+    cr_assert_eq(setenv("STATOR_TEST_LAST", "here", 1), 0);
+    cr_assert_eq(unsetenv("OPENBLAS_CORETYPE"), 0);
+    stator_ctx *ctx = run_context();
+    stator_function *f = run_compile(ctx, "eager", text, "environment");
+    cr_assert_not_null(f);
+    cr_assert_eq(pthread_create(&reader, NULL, read_environment, &missing), 0);
+    while (atomic_load(&env_reads) == 0) {
+    }
+    cr_expect_eq(stator_call_tensors(f, 0, NULL, 1, &y), STATOR_OK);
+    atomic_store(&env_stop, 1);
+    (void)pthread_join(reader, NULL);
+    cr_expect_eq(missing, 0);
+    cr_expect_null(getenv("OPENBLAS_CORETYPE"));
+    cr_expect_eq(((float *)stator_tensor_data(y))[3], 22.0f);
+    stator_tensor_release(y);
+    stator_function_destroy(f);
     stator_ctx_destroy(ctx);
 }

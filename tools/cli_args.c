@@ -54,6 +54,8 @@ static const shared_option shared[] = {
 /* clang-format on */
 #define SHARED_COUNT (sizeof shared / sizeof shared[0])
 
+#define MAX_THREADS 4096
+
 /* Options that say nothing without another one. */
 static const struct {
     const char *name, *needs;
@@ -248,6 +250,9 @@ static int check_given(const line *l)
             return cli_misused(l->usage, "%s is of use only with %s", needs[i].name,
                                needs[i].needs);
         }
+    }
+    if (l->usage->common->threads > MAX_THREADS) {
+        return cli_misused(l->usage, "--threads is at most %d", MAX_THREADS);
     }
     static const char *const files[] = {"--inputs", "--input", "--image"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {

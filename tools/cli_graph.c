@@ -31,6 +31,13 @@ int cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
         }
         (void)snprintf(out->text[k], sizeof out->text[k], "%.*s", (int)(equals - arg), arg);
         out->names[k] = out->text[k];
+        for (uint32_t i = 0; i < k; i++) {
+            if (strcmp(out->names[i], out->names[k]) == 0) {
+                (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--dim %s is given twice",
+                               out->names[k]);
+                return 0;
+            }
+        }
         out->values[k] = value;
         out->count = k + 1;
     }
@@ -64,12 +71,16 @@ typedef struct stage_search {
     const char *name;
     stator_model *found;
     stator_status status;
+    char known[512]; /* "import, freeze" */
 } stage_search;
 
 static void on_stage(void *self, const char *stage, const stator_graph *graph, uint64_t ns)
 {
     (void)ns;
     stage_search *search = self;
+    const size_t used = strlen(search->known);
+    (void)snprintf(search->known + used, sizeof search->known - used, "%s%s", used > 0 ? ", " : "",
+                   stage);
     if (strcmp(stage, search->name) == 0 && search->status == STATOR_OK) {
         stator_model_destroy(search->found); /* the last run of a pass that runs twice */
         search->status = stator_x_model_of_graph(search->ctx, graph, &search->found);
@@ -93,8 +104,12 @@ static int go_to_stage(cli_graph *g)
         return cli_fail_ctx(g->ctx, g->common.json);
     }
     if (search.found == NULL) {
-        return cli_fail(g->common.json, "NOT_FOUND", "`stator passes --backend NAME` lists them",
-                        "the pipeline has no stage '%s'", g->stage.after);
+        const char *backend = g->stage.backend;
+        return cli_fail(g->common.json, "NOT_FOUND",
+                        "--backend names another; `stator passes --backend NAME` lists its stages",
+                        "the pipeline of %s has no stage '%s' (it has: %s)",
+                        backend != NULL ? backend : "the default backend", g->stage.after,
+                        search.known);
     }
     stator_model_destroy(g->model);
     g->model = search.found;
@@ -199,7 +214,12 @@ int cli_graph_open(cli_graph *g, const char *path)
     if (status == CLI_OK) {
         status = bind_dims(g);
     }
-    return status == CLI_OK && g->stage.after != NULL ? go_to_stage(g) : status;
+    if (status == CLI_OK && g->stage.after != NULL) {
+        return go_to_stage(g);
+    }
+    return status == CLI_OK && g->stage.backend != NULL
+               ? cli_unknown_backend(g->ctx, g->stage.backend, g->common.json)
+               : status;
 }
 
 void cli_graph_close(cli_graph *g)

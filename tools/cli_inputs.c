@@ -43,7 +43,7 @@ static int unknown_input(const loader *l, const char *name, size_t len)
                                  l->ports[i].name);
     }
     (void)cli_fail(l->json, "NOT_FOUND", NULL, "the model has no input '%.*s' (it has: %s)",
-                   (int)len, name, names);
+                   (int)len, name, l->n > 0 ? names : "none");
     return 0;
 }
 
@@ -64,9 +64,10 @@ static int split(const loader *l, const char *arg, int *out_port, const char **o
         *out_path = arg;
         return 1;
     }
-    if (equals == NULL) {
+    if (equals == NULL || equals[1] == '\0') {
         (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
-                       "'%s': write NAME=FILE, the model has %u inputs", arg, l->n);
+                       "'%s': write NAME=FILE, the model has %u input%s", arg, l->n,
+                       l->n == 1 ? "" : "s");
         return 0;
     }
     *out_port = find_port(l, arg, (size_t)(equals - arg));
@@ -164,7 +165,7 @@ static int load_images(loader *l)
             return 0;
         }
         if (!cli_read_png(l->ctx, path, channels, &norm, &tensor, errbuf)) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s", errbuf);
+            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);
             return 0;
         }
         if (!set_input(l, (uint32_t)port, fit_rank(l, (uint32_t)port, tensor))) {

@@ -180,21 +180,21 @@ int cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *e
 {
     *out_bytes = NULL;
     *out_size = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below */
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) {
-        (void)snprintf(errbuf, ERROR_SIZE, "cannot open '%s': %s", path, strerror(errno));
+        (void)snprintf(errbuf, ERROR_SIZE, "cannot be opened: %s", strerror(errno));
     } else if (!S_ISREG(st.st_mode)) {
-        (void)snprintf(errbuf, ERROR_SIZE, "'%s' is not a regular file", path);
+        (void)snprintf(errbuf, ERROR_SIZE, "is not a regular file");
     } else if (st.st_size == 0) {
-        (void)snprintf(errbuf, ERROR_SIZE, "'%s' is empty", path);
+        (void)snprintf(errbuf, ERROR_SIZE, "is empty");
     } else {
         void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (bytes != MAP_FAILED) {
             *out_bytes = bytes;
             *out_size = (uint64_t)st.st_size;
         } else {
-            (void)snprintf(errbuf, ERROR_SIZE, "cannot read '%s': %s", path, strerror(errno));
+            (void)snprintf(errbuf, ERROR_SIZE, "cannot be read: %s", strerror(errno));
         }
     }
     if (fd >= 0) {

@@ -4,7 +4,8 @@
 
 #include "cli.h"
 
-/* A whole regular file, mapped read-only; unmap with cli_unmap_file. */
+/* A whole regular file, mapped read-only; unmap with cli_unmap_file. The error text does not name
+ * the file: the caller puts it before. */
 int cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *errbuf);
 void cli_unmap_file(void *bytes, uint64_t size);
 /* The .npy header of a tensor of a dtype that NumPy has (see cli_to_numpy); returns its length. */

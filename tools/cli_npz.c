@@ -120,7 +120,9 @@ static int add_member(zip_t *archive, const char *name, const stator_tensor *ten
 int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
 {
     int code = 0;
+    zip_error_t error;
     zip_t *archive = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
+    zip_error_init_with_code(&error, code);
     int ok = archive != NULL;
     for (uint32_t i = 0; ok && i < tensors->count; i++) {
         char fallback[32];
@@ -132,12 +134,15 @@ int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
         stator_tensor_release(tensor);
     }
     if (ok && zip_close(archive) == 0) {
+        zip_error_fini(&error);
         return 1;
     }
+    const char *why = archive != NULL ? zip_strerror(archive) : zip_error_strerror(&error);
+    (void)snprintf(errbuf, ERROR_SIZE, "cannot write '%.300s': %.150s", path, why);
     if (archive != NULL) {
         zip_discard(archive);
     }
-    (void)snprintf(errbuf, ERROR_SIZE, "cannot write '%s'", path);
+    zip_error_fini(&error);
     return 0;
 }
 

@@ -171,7 +171,8 @@ int cmd_bench(int argc, char **argv)
         return status;
     }
     if (!split_backends(&b) || b.rounds < 1 || b.rounds > 1000000) {
-        return cli_misused(&usage, "write --backends A,B (at most %u) and --rounds from 1",
+        return cli_misused(&usage,
+                           "write --backends A,B (at most %u) and --rounds from 1 to 1000000",
                            MAX_BACKENDS);
     }
     status = CLI_OK;

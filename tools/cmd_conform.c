@@ -378,6 +378,9 @@ int cmd_conform(int argc, char **argv)
     const char *backend = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &backend, 1, &n);
+    if (status < 0 && s.timeout_s < 1) {
+        status = cli_misused(&usage, "--timeout is from 1 second");
+    }
     if (status < 0) {
         status = conform_backend(&s, backend);
         free_cases(&s.cases);

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 
 #define ERROR_SIZE 512u
-#define MAX_LABELS 100000u
 
 typedef struct run {
     cli_common common;
@@ -78,8 +77,37 @@ static int load_expected(run *r)
     const int is_dir = stat(r->expect, &st) == 0 && S_ISDIR(st.st_mode);
     const int ok = is_dir ? cli_read_pb_folder(r->ctx, r->expect, "output", &r->want, errbuf)
                           : cli_read_npz(r->ctx, r->expect, &r->want, errbuf);
-    return ok ? CLI_OK
-              : cli_fail(r->common.json, "INVALID_ARGUMENT", NULL, "%s: %s", r->expect, errbuf);
+    if (!ok) {
+        return cli_fail(r->common.json, "INVALID_ARGUMENT", NULL, "%s: %s", r->expect, errbuf);
+    }
+    if (r->want.count == 0) {
+        return cli_fail(r->common.json, "INVALID_ARGUMENT",
+                        "a folder of output_I.pb, or an .npz with the outputs' names",
+                        "'%s' holds no output", r->expect);
+    }
+    return CLI_OK;
+}
+
+/* Everything expected is of some output: a misspelt name would only look like a missing one. */
+static int check_expected(const run *r)
+{
+    for (uint32_t i = 0; i < r->want.count; i++) {
+        int is_known = r->want.names[i] == NULL && i < r->n_out;
+        for (uint32_t k = 0; r->want.names[i] != NULL && k < r->n_out; k++) {
+            char name[32];
+            is_known |= strcmp(r->want.names[i], cli_output_name(r->model, k, name)) == 0;
+        }
+        if (!is_known && r->want.names[i] != NULL) {
+            return cli_fail(r->common.json, "NOT_FOUND", NULL, "%s: the model has no output '%s'",
+                            r->expect, r->want.names[i]);
+        }
+        if (!is_known) {
+            return cli_fail(r->common.json, "INVALID_ARGUMENT", NULL,
+                            "'%s' holds %u outputs, the model has %u", r->expect, r->want.count,
+                            r->n_out);
+        }
+    }
+    return CLI_OK;
 }
 
 /* The expected tensor of output k: by name, or by place where the file gives no names. Its dtype is
@@ -128,55 +156,93 @@ static cJSON *output_json(const run *r, uint32_t k, int *all_ok)
 
 /* ---- classes ---- */
 
+/* Takes the text over; 0 when out of memory. */
+static int add_label(run *r, char *text)
+{
+    char **names = realloc(r->names, (r->n_names + 1u) * sizeof *names);
+    if (names == NULL) {
+        free(text);
+        return 0;
+    }
+    r->names = names;
+    text[strcspn(text, "\r\n")] = '\0';
+    r->names[r->n_names++] = text;
+    return 1;
+}
+
 static int load_labels(run *r)
 {
     if (r->labels == NULL) {
         return CLI_OK;
     }
     FILE *file = fopen(r->labels, "r");
-    char line[1024];
-    if (file == NULL) {
+    struct stat st;
+    if (file == NULL || fstat(fileno(file), &st) != 0) {
         return cli_fail(r->common.json, "NOT_FOUND", NULL, "cannot open '%s': %s", r->labels,
                         strerror(errno));
     }
-    r->names = calloc(MAX_LABELS, sizeof(char *));
-    while (r->names != NULL && r->n_names < MAX_LABELS && fgets(line, sizeof line, file) != NULL) {
-        line[strcspn(line, "\r\n")] = '\0';
-        r->names[r->n_names++] = strdup(line);
+    int is_read = S_ISREG(st.st_mode);
+    for (int more = is_read; more;) {
+        char *line = NULL;
+        size_t size = 0;
+        more = getline(&line, &size, file) >= 0;
+        if (!more) {
+            free(line);
+            is_read &= feof(file) != 0;
+        } else if (!add_label(r, line)) {
+            more = 0;
+            is_read = 0;
+        }
     }
-    const int is_read = !ferror(file) && r->n_names > 0;
     (void)fclose(file);
-    return is_read ? CLI_OK
-                   : cli_fail(r->common.json, "INVALID_ARGUMENT", "write one name a line",
-                              "'%s' holds no labels", r->labels);
+    return is_read && r->n_names > 0
+               ? CLI_OK
+               : cli_fail(r->common.json, "INVALID_ARGUMENT", "write one name a line",
+                          "'%s' holds no labels", r->labels);
+}
+
+typedef struct class_score {
+    int64_t index;
+    double score;
+} class_score;
+
+/* Descending; NaN last; equal ones in the order of the classes. */
+static int by_score(const void *a, const void *b)
+{
+    const class_score *x = a;
+    const class_score *y = b;
+    const int x_nan = x->score != x->score;
+    const int y_nan = y->score != y->score;
+    if (x_nan != y_nan) {
+        return x_nan - y_nan;
+    }
+    const int order = (x->score < y->score) - (x->score > y->score);
+    return order != 0 ? order : (x->index > y->index) - (x->index < y->index);
 }
 
 /* The K highest scores of row `row` of the first output. */
 static cJSON *top_of_row(const run *r, int64_t row, int64_t classes)
 {
     const stator_tensor *scores = r->out[0];
+    const stator_dtype dtype = stator_tensor_dtype(scores);
     cJSON *array = cJSON_CreateArray();
-    uint8_t *taken = calloc((size_t)classes + 1u, 1);
-    const int64_t k = r->top < classes ? r->top : classes;
-    for (int64_t rank = 0; taken != NULL && rank < k; rank++) {
-        int64_t best = -1;
-        double best_score = 0.0;
-        for (int64_t i = 0; i < classes; i++) {
-            const double score = st_load_f64(stator_tensor_dtype(scores),
-                                             stator_tensor_data(scores), row * classes + i);
-            if (!taken[i] && (best < 0 || score > best_score)) {
-                best = i;
-                best_score = score;
-            }
-        }
-        taken[best] = 1;
+    class_score *all = calloc((size_t)classes, sizeof *all);
+    for (int64_t i = 0; all != NULL && i < classes; i++) {
+        all[i] =
+            (class_score){i, st_load_f64(dtype, stator_tensor_data(scores), row * classes + i)};
+    }
+    if (all != NULL) {
+        qsort(all, (size_t)classes, sizeof *all, by_score);
+    }
+    for (int64_t rank = 0; all != NULL && rank < r->top && rank < classes; rank++) {
+        const int64_t index = all[rank].index;
         cJSON *item = cJSON_CreateObject();
-        cJSON_AddNumberToObject(item, "index", (double)best);
-        cJSON_AddStringToObject(item, "label", (uint64_t)best < r->n_names ? r->names[best] : "");
-        cJSON_AddItemToObject(item, "score", cli_json_number(best_score));
+        cJSON_AddNumberToObject(item, "index", (double)index);
+        cJSON_AddStringToObject(item, "label", (uint64_t)index < r->n_names ? r->names[index] : "");
+        cJSON_AddItemToObject(item, "score", cli_json_number(all[rank].score));
         cJSON_AddItemToArray(array, item);
     }
-    free(taken);
+    free(all);
     return array;
 }
 
@@ -187,6 +253,10 @@ static cJSON *top_json(const run *r)
     int64_t rows = 1;
     for (int32_t axis = 0; axis + 1 < view->ndim; axis++) {
         rows *= view->shape[axis];
+    }
+    if ((int64_t)r->n_names != classes) {
+        (void)fprintf(stderr, "stator: warning: '%s' has %u labels, the output %lld classes\n",
+                      r->labels, r->n_names, (long long)classes);
     }
     cJSON *array = cJSON_CreateArray();
     for (int64_t row = 0; row < rows && classes > 0; row++) {
@@ -326,6 +396,9 @@ static int run_model(run *r, const char *path)
         return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
     int status = load_expected(r);
+    if (status == CLI_OK) {
+        status = check_expected(r);
+    }
     if (status == CLI_OK) {
         status = load_labels(r);
     }

@@ -1,8 +1,8 @@
 /* stator: the command. Finds the subcommand and calls it; see cli.h. */
 #include "cli.h"
 
-#include "core/base/str.h"
-
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 typedef struct command {
@@ -29,15 +29,43 @@ static void print_help(FILE *out)
     }
 }
 
-int main(int argc, char **argv)
+static const command *find_command(const char *name)
 {
-    cli_log_begin();
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[COMMAND_COUNT];
+    char near[96];
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        names[i] = commands[i].name;
+    }
+    (void)fprintf(stderr, "stator: there is no command '%s'%s; see stator --help\n", name,
+                  cli_did_you_mean(name, names, COMMAND_COUNT, near));
+    return CLI_USAGE;
+}
+
+static int run_line(int argc, char **argv)
+{
+    static char help[] = "--help";
     if (argc < 2) {
         print_help(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+    const int is_help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+                        strcmp(argv[1], "help") == 0;
+    if (is_help && argc > 2) { /* stator help run */
+        const command *about = find_command(argv[2]);
+        return about != NULL ? about->function(2, (char *[]){argv[2], help, NULL})
+                             : unknown_command(argv[2]);
+    }
+    if (is_help) {
         print_help(stdout);
         return CLI_OK;
     }
@@ -45,16 +73,32 @@ int main(int argc, char **argv)
         (void)printf("stator %s (plugin ABI %s)\n", stator_version(), STATOR_ABI_TEXT);
         return CLI_OK;
     }
-    const char *names[COMMAND_COUNT];
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        names[i] = commands[i].name;
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].function(argc - 1, argv + 1);
+    const command *wanted = find_command(argv[1]);
+    return wanted != NULL ? wanted->function(argc - 1, argv + 1) : unknown_command(argv[1]);
+}
+
+/* A standard stream that is closed would be the next file that is opened, and written to. What is
+ * written to /dev/full fails, as it would have. */
+static void open_streams(void)
+{
+    static const char *const stand_ins[] = {"/dev/null", "/dev/full", "/dev/null"};
+    for (int fd = 0; fd < 3; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open(stand_ins[fd], fd == 0 ? O_RDONLY : O_WRONLY) != fd) {
+            (void)open("/dev/null", O_RDWR);
         }
     }
-    const char *near = st_nearest(argv[1], names, COMMAND_COUNT);
-    (void)fprintf(stderr, "stator: there is no command '%s'%s%s%s; see stator --help\n", argv[1],
-                  near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
-                  near != NULL ? "'?" : "");
-    return CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    open_streams();
+    cli_log_begin();
+    const int status = run_line(argc, argv);
+    errno = 0;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status != CLI_USAGE) {
+        (void)fprintf(stderr, "stator: cannot write to stdout: %s\n",
+                      errno != 0 ? strerror(errno) : "an earlier write failed");
+        return CLI_FAILED;
+    }
+    return status;
 }

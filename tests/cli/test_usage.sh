@@ -25,6 +25,8 @@ while read -r command; do
     "$STATOR" "$command" -h >"$work/short" || fail "status $? of $command -h"
     "$STATOR" "$command" --help >"$work/long" || fail "status $? of $command --help"
     cmp -s "$work/short" "$work/long" || fail "$command -h is not $command --help"
+    "$STATOR" help "$command" >"$work/short" || fail "status $? of help $command"
+    cmp -s "$work/short" "$work/long" || fail "help $command is not $command --help"
     for flag in --json --plugin-dir --threads --help; do
         grep -q "^  $flag " "$work/long" || fail "$command --help does not name $flag"
     done
@@ -50,6 +52,9 @@ expect 2 "--rtol wants R, not '-1'" "$STATOR" run digits.onnx --rtol -1
 expect 2 "--rtol wants R, not 'nan'" "$STATOR" run digits.onnx --rtol nan
 expect 2 "--repeat wants N, not '1e3'" "$STATOR" run digits.onnx --repeat 1e3
 expect 2 "'digits.onnx' is one argument too many" "$STATOR" backends digits.onnx
+expect 2 "there is no command 'rnu', did you mean 'run'?" "$STATOR" help rnu
+expect 2 '--threads is at most' "$STATOR" run digits.onnx --threads 3000000000
+expect 2 '--timeout is from 1 second' "$STATOR" conform eager --cases png --timeout 0
 expect 3 "cannot open '-x'" "$STATOR" run -- -x
 expect 3 'axis 0 of input' "$STATOR" run digits.onnx --input test_images.npy --dim N=3
 expect 0 '' "$STATOR" run digits.onnx --input test_images.npy --dim N=540

@@ -241,7 +241,16 @@ def inputs(w):
     w.expect("INVALID_ARGUMENT", "absent", *run, "--inputs", "absent")
     w.expect("INVALID_ARGUMENT", "'x' is missing", *run, "--inputs", ".")
     w.expect("INVALID_ARGUMENT", "absent", *run, "--expect", "absent.npz")
+    w.expect("INVALID_ARGUMENT", "holds no output", *run, "--expect", ".")
     w.expect("NOT_FOUND", "absent.txt", *run, "--labels", "absent.txt")
+    w.expect("INVALID_ARGUMENT", "holds no labels", *run, "--labels", "/dev/zero")
+    w.expect("INVALID_ARGUMENT", "NAME=FILE", *run, "--input", "x=")
+    w.expect("INVALID_ARGUMENT", "pipe.onnx: is not a regular file", *run, "--input", "x=pipe.onnx")
+    w.expect("INVALID_ARGUMENT", "given twice", "run", "symbolic.onnx", "--dim", "N=2", "--dim", "N=3")
+    probabilities = os.path.join(w.digits, "test_probabilities.npz")
+    w.expect("NOT_FOUND", "no output 'probabilities'", *run, "--expect", probabilities)
+    w.expect_status(0, "warning: 'two.txt' has 2 labels, the output 3 classes", *run, "--labels",
+                    w.write("two.txt", "a\n%s" % ("b" * 5000)) and "two.txt")
     w.expect("UNAVAILABLE", "/nowhere/x.npz", *run, "--save", "/nowhere/x.npz")
     w.expect("INVALID_ARGUMENT", "NAME=SIZE", "run", "symbolic.onnx", "--dim", "N=-3")
     w.expect("INVALID_ARGUMENT", "no input has", "run", "symbolic.onnx", "--dim", "M=3")
@@ -335,7 +344,9 @@ def options(w):
     w.expect("INVALID_ARGUMENT", "KEY=VALUE", *run, "--backend-option", "spede")
     w.expect("NOT_FOUND", ["no pass 'cannonicalize'", "did you mean 'canonicalize'"], "opt",
              "good.onnx", "--pass", "cannonicalize")
-    w.expect("NOT_FOUND", "no stage 'nothing'", "print", "good.onnx", "--after", "nothing")
+    w.expect("NOT_FOUND", ["no stage 'nothing'", "import, functionalize"], "print", "good.onnx",
+             "--after", "nothing")
+    w.expect("NOT_FOUND", "no backend 'eagr'", "print", "good.onnx", "--backend", "eagr")
     w.expect("INVALID_ARGUMENT", ".stirb", "print", "good.onnx", "-o", "x.txt")
     w.expect("UNAVAILABLE", "/nowhere/", "print", "good.onnx", "-o", "/nowhere/x.stir")
     w.expect("NOT_FOUND", "no test case", "conform", "eager", "--cases", "/nowhere")

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Where output goes: a full or closed stdout is a failure and never a silent half, no file is opened
+# in the place of a closed stream, a reader that leaves early is no fault, JSON is UTF-8 whatever
+# the names are; any HOME, locale, folder and file name will do.
+set -eu
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+digits=$STATOR_SOURCE/examples/digits/digits.onnx
+fail() { echo "BAD $1"; exit 1; }
+
+for command in "print $digits" "run $digits" "backends --json" "ops" "passes" "doctor" "--help" "--version"; do
+    status=0
+    "$STATOR" $command >/dev/full 2>"$work/err" || status=$?
+    [ "$status" = 3 ] || fail "status $status of $command on a full device"
+    grep -q 'cannot write to stdout' "$work/err" || fail "no reason from $command: $(cat "$work/err")"
+    status=0
+    "$STATOR" $command >&- 2>"$work/err" || status=$?
+    [ "$status" = 3 ] || fail "status $status of $command with stdout closed"
+done
+"$STATOR" run "$digits" --backend eager --save "$work/a.npz" >/dev/null
+"$STATOR" run "$digits" --backend eager --save "$work/b.npz" >&- 2>&- || true
+"$STATOR" run "$digits" --backend eager --expect "$work/b.npz" >/dev/null ||
+    fail "what was saved with stdout and stderr closed is no archive"
+"$STATOR" print "$digits" -o "$work/c.stirb" >&- 2>&- <&- || fail "status $? with no stream open"
+"$STATOR" run "$work/c.stirb" >/dev/null || fail "what was printed with no stream open does not load"
+("$STATOR" ops; echo "$?" >"$work/status") | head -n 1 >/dev/null
+case $(cat "$work/status") in
+0 | 141) ;; # all of it fitted into the pipe, or SIGPIPE
+*) fail "status $(cat "$work/status") into head" ;;
+esac
+
+# Names that are no UTF-8, or hold blanks, quotes and signs of the shell.
+odd=$work/$(printf 'a b "c" \xff $(d);.onnx')
+cp "$digits" "$odd"
+"$STATOR" run "$odd" --backend eager >/dev/null || fail "status $? for an odd name"
+"$STATOR" run "$odd.gone" --json >"$work/json" || true
+grep -q '"NOT_FOUND"' "$work/json" || fail "no error object: $(cat "$work/json")"
+iconv -f UTF-8 -t UTF-8 "$work/json" >/dev/null || fail "the JSON is no UTF-8"
+"$STATOR" print "$odd" -o "$work/-.stir"
+(cd "$work" && "$STATOR" run ./-.stir >/dev/null && "$STATOR" run -- -.stir >/dev/null) ||
+    fail "a name that begins with a dash"
+
+# Surroundings: none at all, no HOME, another locale, a folder that cannot be written.
+env -i "$STATOR" run "$digits" >/dev/null || fail "status $? without environment"
+HOME=/nonexistent "$STATOR" backends >/dev/null || fail "status $? without HOME"
+for locale in tr_TR.UTF-8 de_DE.UTF-8 C; do
+    LC_ALL=$locale LANG=$locale "$STATOR" run "$digits" --backend eager --expect "$work/a.npz" \
+        --rtol 0.5 --json >"$work/json" 2>/dev/null || fail "status $? with LANG=$locale"
+    grep -q '"ok":	true' "$work/json" || fail "LANG=$locale: $(cat "$work/json")"
+done
+mkdir "$work/fixed"
+chmod 555 "$work/fixed"
+(cd "$work/fixed" && "$STATOR" run "$digits" >/dev/null && "$STATOR" print "$digits" >/dev/null) ||
+    fail "status $? in a folder that cannot be written"
+echo ok

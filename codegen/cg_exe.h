@@ -1,0 +1,54 @@
+/* What is left of a compile: the plan of launches. Immutable while calls run. */
+#ifndef STATOR_CODEGEN_CG_EXE_H
+#define STATOR_CODEGEN_CG_EXE_H
+
+#include "codegen/cg_unit.h"
+#include <stdatomic.h>
+
+typedef struct cg_launch {
+    uint32_t kernel;       /* of the module */
+    uint32_t first_buffer; /* into exe->operands */
+    uint32_t n_buffers;
+    uint32_t has_parallel;
+    st_symprog count; /* iterations of the parallel loop */
+    int64_t grain;
+} cg_launch;
+
+typedef struct cg_output {
+    uint32_t rank;
+    st_symprog *dims;
+} cg_output;
+
+typedef struct cg_check {
+    uint32_t origin;
+    const char *text;
+} cg_check;
+
+struct st_cg_exe {
+    st_cg_config config;
+    st_arena arena;
+    st_loop_syms syms;
+    void *module;
+    st_vec(st_kernel) kernels;
+    st_vec(cg_launch) launches;
+    st_vec(uint32_t) operands; /* program buffers of each launch; UINT32_MAX: LOCAL */
+    st_vec(cg_buffer) buffers;
+    st_vec(stator_blob *) blobs;
+    const void **constants; /* data by place */
+    uint32_t n_outputs;
+    cg_output *outputs;
+    st_vec(cg_check) checks;
+    uint32_t operands_max;      /* of one launch */
+    uint32_t n_slots;           /* of the workspace */
+    st_symprog *slots;          /* bytes of each */
+    uint64_t static_bytes;      /* workspace when all sizes are known, else 0 */
+    uint64_t *static_offsets;   /* by slot */
+    _Atomic(void *) spare;      /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
+};
+
+/* ---- cg_plan.c ---- */
+/* Orders the plans, keeps the buffers that are needed and gives them slots of the workspace. Kernels are
+ * made, scheduled and moved to the executable. */
+stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
+
+#endif

@@ -1,0 +1,419 @@
+/* Which roots share a kernel.
+ *
+ * Each root begins with a plan of its own. In topological order a root's plan is joined with those of
+ * the roots it reads and with the newest one of the same domain that reads what it reads, when the
+ * domains fit, no other kernel stands between them, fuel allows it and the joined kernel can be
+ * written. A join that is not made leaves a line in the log channel `fusion`.
+ *
+ *   before  max: rows x K -> rows     e = exp(x - max)     sum: rows x K -> rows     y = e / sum
+ *   after   one plan, outer rows, inner K, levels 0 1 1 2 */
+#include "codegen/cg_unit.h"
+
+#include <string.h>
+
+#define WALK_MAX 512u         /* plans looked through for a path; past it a join is refused */
+#define LONG_ROW 32768        /* elements that one thread should not do alone */
+#define SIBLINGS_MAX 8u       /* plans tried side by side */
+#define PLAN_ROOTS_MAX 64u
+
+typedef struct joiner {
+    cg_unit *unit;
+    st_vec(uint32_t) stack;
+} joiner;
+
+/* ---- domains ---- */
+
+static void add_axis(cg_unit *unit, cg_plan *plan, uint32_t extent, int is_inner)
+{
+    if (cg_is_one(unit, extent) || plan->rank >= CG_RANK_MAX) {
+        return;
+    }
+    plan->extent[plan->rank] = extent;
+    plan->inner[plan->rank] = (uint8_t)is_inner;
+    plan->n_inner += is_inner != 0;
+    plan->rank++;
+}
+
+static void domain_of(cg_unit *unit, const cg_root *root, cg_plan *plan)
+{
+    const cg_value *v = &unit->values[root->value];
+    const cg_fold *fold = root->is_fold ? &root->fold : NULL;
+    if (fold && fold->is_reduction) {
+        const cg_node node = cg_node_of(unit, root->node);
+        const cg_value *x = &unit->values[cg_operand(&node, 0)];
+        uint32_t next = 0;
+        for (uint32_t a = 0; a < x->rank; a++) {
+            const int is_inner = next < fold->n_inner && fold->at[next] == a;
+            next += (uint32_t)is_inner;
+            add_axis(unit, plan, x->dims[a], is_inner);
+        }
+        return;
+    }
+    for (uint32_t a = 0; a < v->rank; a++) {
+        add_axis(unit, plan, v->dims[a], 0);
+    }
+    for (uint32_t k = 0; fold && k < fold->n_inner; k++) {
+        add_axis(unit, plan, fold->inner[k], 1);
+    }
+}
+
+static int same_extents(const cg_plan *a, const cg_plan *b)
+{
+    return a->rank == b->rank && memcmp(a->extent, b->extent, a->rank * sizeof a->extent[0]) == 0;
+}
+
+/* Are b's axes (none of them inner) the outer axes of a? */
+static int is_row_domain(const cg_plan *a, const cg_plan *b)
+{
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        if (a->inner[i]) {
+            continue;
+        }
+        if (k >= b->rank || b->extent[k] != a->extent[i]) {
+            return 0;
+        }
+        k++;
+    }
+    return k == b->rank;
+}
+
+/* The plan whose domain serves both, or NULL. */
+static const cg_plan *wider(const cg_plan *a, const cg_plan *b)
+{
+    if (a->n_inner == 0 && b->n_inner == 0) {
+        return same_extents(a, b) ? a : NULL;
+    }
+    if (a->n_inner && b->n_inner) {
+        return same_extents(a, b) && memcmp(a->inner, b->inner, a->rank) == 0 ? a : NULL;
+    }
+    const cg_plan *row = a->n_inner ? a : b;
+    const cg_plan *flat = a->n_inner ? b : a;
+    return same_extents(row, flat) || is_row_domain(row, flat) ? row : NULL;
+}
+
+/* Would one thread have to do a long row alone, which kernels of their own would share out? */
+static int is_one_long_row(const cg_unit *unit, const cg_plan *plan)
+{
+    int64_t outer = 1;
+    int64_t inner = 1;
+    for (uint32_t k = 0; k < plan->rank; k++) {
+        int64_t extent = LONG_ROW;
+        (void)st_sym_const(&unit->syms->tab, plan->extent[k], &extent);
+        int64_t *product = plan->inner[k] ? &inner : &outer;
+        *product = *product > LONG_ROW ? *product : *product * extent;
+    }
+    return outer < (int64_t)unit->config->emitter->target.threads && inner > LONG_ROW;
+}
+
+/* ---- paths between plans ---- */
+
+static int push_needs(joiner *j, const cg_plan *plan)
+{
+    const cg_unit *unit = j->unit;
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+        for (uint32_t k = 0; k < root->n_needs; k++) {
+            uint32_t *at = st_vec_push(unit->mem, &j->stack);
+            if (at == NULL) {
+                return 0;
+            }
+            *at = unit->roots.data[unit->needs.data[root->first_need + k]].plan;
+        }
+    }
+    return 1;
+}
+
+/* Does `from` read `to` through a third plan? 1 also when it is too far to say. */
+static int has_detour(joiner *j, uint32_t from, uint32_t to)
+{
+    cg_unit *unit = j->unit;
+    uint32_t visited = 0;
+    unit->stamp++;
+    j->stack.count = 0;
+    if (!push_needs(j, &unit->plans.data[from])) {
+        return 1;
+    }
+    /* Direct edges are what the join removes. */
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < j->stack.count; i++) {
+        if (j->stack.data[i] != to && j->stack.data[i] != from) {
+            j->stack.data[kept++] = j->stack.data[i];
+        }
+    }
+    j->stack.count = kept;
+    while (j->stack.count > 0) {
+        const uint32_t at = j->stack.data[--j->stack.count];
+        if (at == to) {
+            return 1;
+        }
+        if (unit->plans.data[at].stamp == unit->stamp) {
+            continue;
+        }
+        unit->plans.data[at].stamp = unit->stamp;
+        if (++visited > WALK_MAX || !push_needs(j, &unit->plans.data[at])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* ---- levels ---- */
+
+static int is_dear(const cg_unit *unit, const cg_root *root)
+{
+    return !root->is_fold && unit->values[root->value].cost > 4u;
+}
+
+/* Levels of the plan's roots, and which of them are worth a buffer of the row. */
+static void set_levels(cg_unit *unit, cg_plan *plan)
+{
+    const uint32_t self = (uint32_t)(plan - unit->plans.data);
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        cg_root *root = &unit->roots.data[plan->roots.data[i]];
+        root->level = 0;
+        root->local = 0;
+        for (uint32_t k = 0; k < root->n_needs; k++) {
+            cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
+            if (need->plan == self) {
+                const uint32_t after = need->level + need->is_fold;
+                root->level = after > root->level ? after : root->level;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+        for (uint32_t k = 0; k < root->n_needs; k++) {
+            cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
+            if (need->plan == self && need->level < root->level && is_dear(unit, need)) {
+                need->local = 1;
+            }
+        }
+    }
+}
+
+/* ---- joining ---- */
+
+static void log_refusal(const cg_unit *unit, const cg_plan *a, const cg_plan *b, const char *why)
+{
+    const stator_host *host = unit->host;
+    if (!host->log->enabled(host->ctx, "fusion", 2)) {
+        return;
+    }
+    const stator_graph_view *v = unit->view;
+    st_str line;
+    st_str_init(&line, unit->mem);
+    const cg_plan *plans[2] = {a, b};
+    for (uint32_t k = 0; k < 2; k++) {
+        const cg_root *root = &unit->roots.data[plans[k]->roots.data[plans[k]->roots.count - 1u]];
+        st_str_addf(&line, "%s%s (node %u)", k ? " and " : "not joined: ",
+                    root->node ? stator_op_at(v, stator_node_at(v, root->node)->op)->name : "copy",
+                    root->node);
+    }
+    st_str_addf(&line, ": %s", why);
+    if (st_str_ok(&line)) {
+        host->log->write(host->ctx, "fusion", 2, line.data);
+    }
+    st_str_deinit(&line);
+}
+
+/* Moves b's roots into a, in topological order; 0: out of memory. */
+static int move_roots(cg_unit *unit, uint32_t a, uint32_t b)
+{
+    cg_plan *to = &unit->plans.data[a];
+    cg_plan *from = &unit->plans.data[b];
+    for (uint32_t i = 0; i < from->roots.count; i++) {
+        const uint32_t place = from->roots.data[i];
+        uint32_t *at = st_vec_push(unit->mem, &to->roots);
+        if (at == NULL) {
+            return 0;
+        }
+        uint32_t k = to->roots.count - 1u;
+        for (; k > 0 && to->roots.data[k - 1u] > place; k--) {
+            to->roots.data[k] = to->roots.data[k - 1u];
+        }
+        to->roots.data[k] = place;
+        unit->roots.data[place].plan = a;
+    }
+    return 1;
+}
+
+/* Takes the roots of b out of a again. */
+static void undo_join(cg_unit *unit, uint32_t a, uint32_t b, const cg_plan *old)
+{
+    cg_plan *joined = &unit->plans.data[a];
+    const cg_plan *moved = &unit->plans.data[b];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < moved->roots.count; i++) {
+        unit->roots.data[moved->roots.data[i]].plan = b;
+    }
+    for (uint32_t i = 0; i < joined->roots.count; i++) {
+        if (unit->roots.data[joined->roots.data[i]].plan == a) {
+            joined->roots.data[kept++] = joined->roots.data[i];
+        }
+    }
+    joined->roots.count = kept;
+    joined->rank = old->rank;
+    joined->n_inner = old->n_inner;
+    memcpy(joined->extent, old->extent, sizeof joined->extent);
+    memcpy(joined->inner, old->inner, sizeof joined->inner);
+    set_levels(unit, joined);
+    set_levels(unit, &unit->plans.data[b]);
+}
+
+static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_plan *domain)
+{
+    const cg_unit *unit = j->unit;
+    const cg_plan *pa = &unit->plans.data[a];
+    const cg_plan *pb = &unit->plans.data[b];
+    if (domain == NULL) {
+        return "their domains differ";
+    }
+    if (pa->roots.count + pb->roots.count > PLAN_ROOTS_MAX) {
+        return "the kernel would store too much";
+    }
+    if (is_one_long_row(unit, domain)) {
+        return "one thread would have to do a long row alone";
+    }
+    if (has_detour(j, b, a) || has_detour(j, a, b)) {
+        return "another kernel stands between them";
+    }
+    return NULL;
+}
+
+/* Joins plan b into plan a when that is possible; *out_joined says so. */
+static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined, stator_diag **err)
+{
+    cg_unit *unit = j->unit;
+    *out_joined = 0;
+    const cg_plan old = unit->plans.data[a];
+    const cg_plan *domain = wider(&unit->plans.data[a], &unit->plans.data[b]);
+    const char *why = why_not(j, a, b, domain);
+    const cg_root *last = &unit->roots.data[unit->plans.data[b].roots.data[0]];
+    if (!why && !unit->host->fuel->may_apply(unit->fuel, STATOR_FUEL_FUSION, "join",
+                                             last->node)) {
+        why = "fuel has run out";
+    }
+    if (why) {
+        log_refusal(unit, &unit->plans.data[a], &unit->plans.data[b], why);
+        return STATOR_OK;
+    }
+    cg_plan *to = &unit->plans.data[a];
+    const cg_plan wide = *domain;
+    if (!move_roots(unit, a, b)) {
+        return st_fail_oom(err);
+    }
+    to->rank = wide.rank;
+    to->n_inner = wide.n_inner;
+    memcpy(to->extent, wide.extent, sizeof to->extent);
+    memcpy(to->inner, wide.inner, sizeof to->inner);
+    set_levels(unit, to);
+    st_kernel trial;
+    const stator_status status = cg_build_kernel(unit, a, NULL, &trial, &why, err);
+    if (status == STATOR_OK) {
+        st_kernel_deinit(&trial);
+        unit->plans.data[b].is_dead = 1;
+        *out_joined = 1;
+        return STATOR_OK;
+    }
+    if (status != STATOR_UNSUPPORTED) {
+        return status;
+    }
+    undo_join(unit, a, b, &old);
+    log_refusal(unit, &unit->plans.data[a], &unit->plans.data[b], why);
+    return STATOR_OK;
+}
+
+static stator_status add_plan(cg_unit *unit, uint32_t place, stator_diag **err)
+{
+    cg_plan *plan = st_vec_push(unit->mem, &unit->plans);
+    if (plan == NULL) {
+        return st_fail_oom(err);
+    }
+    *plan = (cg_plan){.rank = 0};
+    uint32_t *at = st_vec_push(unit->mem, &plan->roots);
+    if (at == NULL) {
+        return st_fail_oom(err);
+    }
+    *at = place;
+    unit->roots.data[place].plan = unit->plans.count - 1u;
+    domain_of(unit, &unit->roots.data[place], plan);
+    set_levels(unit, plan);
+    return STATOR_OK;
+}
+
+/* Joins the plan of root `place` with the plans of what it reads, the newest first. */
+static stator_status join_needs(joiner *j, uint32_t place, stator_diag **err)
+{
+    cg_unit *unit = j->unit;
+    const cg_root *root = &unit->roots.data[place];
+    const uint32_t first = root->first_need;
+    const uint32_t n = root->n_needs;
+    for (uint32_t k = 0; k < n && k < SIBLINGS_MAX; k++) {
+        const uint32_t from = unit->roots.data[unit->needs.data[first + k]].plan;
+        const uint32_t own = unit->roots.data[place].plan;
+        int is_joined = 0;
+        if (from != own) {
+            /* The older plan takes the newer one in. */
+            ST_TRY(try_join(j, from < own ? from : own, from < own ? own : from, &is_joined, err));
+        }
+    }
+    return STATOR_OK;
+}
+
+/* Do the two roots read a common root? Siblings over nothing in common gain nothing by a join. */
+static int share_a_need(const cg_unit *unit, const cg_root *a, const cg_root *b)
+{
+    for (uint32_t i = 0; i < a->n_needs; i++) {
+        for (uint32_t k = 0; k < b->n_needs; k++) {
+            if (unit->needs.data[a->first_need + i] == unit->needs.data[b->first_need + k]) {
+                return 1;
+            }
+        }
+    }
+    return a->n_needs == 0 && b->n_needs == 0;
+}
+
+static stator_status join_siblings(joiner *j, uint32_t place, stator_diag **err)
+{
+    cg_unit *unit = j->unit;
+    for (uint32_t back = 1; back <= SIBLINGS_MAX && back <= place; back++) {
+        const uint32_t other = place - back;
+        const uint32_t from = unit->roots.data[other].plan;
+        const uint32_t own = unit->roots.data[place].plan;
+        int is_joined = 0;
+        if (from == own || !wider(&unit->plans.data[from], &unit->plans.data[own]) ||
+            !share_a_need(unit, &unit->roots.data[other], &unit->roots.data[place])) {
+            continue;
+        }
+        ST_TRY(try_join(j, from < own ? from : own, from < own ? own : from, &is_joined, err));
+    }
+    return STATOR_OK;
+}
+
+stator_status cg_join_roots(cg_unit *unit, stator_diag **err)
+{
+    joiner j = {.unit = unit};
+    stator_status status = STATOR_OK;
+    for (uint32_t place = 0; place < unit->roots.count; place++) {
+        ST_TRY_DONE(add_plan(unit, place, err));
+        ST_TRY_DONE(join_needs(&j, place, err));
+        ST_TRY_DONE(join_siblings(&j, place, err));
+    }
+done:
+    st_vec_free(unit->mem, &j.stack);
+    return status;
+}
+
+void cg_find_stores(const cg_unit *unit, uint8_t *out_stores)
+{
+    for (uint32_t place = 0; place < unit->roots.count; place++) {
+        const cg_root *root = &unit->roots.data[place];
+        const cg_value *v = &unit->values[root->value];
+        out_stores[place] |= unit->buffers.data[v->buffer].kind == CG_BUFFER_OUTPUT;
+        for (uint32_t k = 0; k < root->n_needs; k++) {
+            const uint32_t need = unit->needs.data[root->first_need + k];
+            out_stores[need] |= unit->roots.data[need].plan != root->plan;
+        }
+    }
+}

@@ -1,0 +1,342 @@
+/* A kernel plan becomes loops.
+ *
+ *     loop over the outer axes                 parallel
+ *       level 0: loop over the inner axes      folds that need nothing of the row, full stores
+ *       level 0: stores of one value a row
+ *       level 1: loop over the inner axes      folds and stores that need level 0's folds
+ *       ...
+ *
+ * Before: roots with their levels set. After: a kernel whose stores are those asked for; axes are not
+ * yet merged and none is a vector. */
+#include "codegen/cg_unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_OPS_MAX 4u
+
+int cg_is_full(const cg_unit *unit, const cg_plan *plan, const cg_root *root)
+{
+    if (root->is_fold || plan->n_inner == 0) {
+        return plan->n_inner == 0;
+    }
+    const cg_value *v = &unit->values[root->value];
+    uint32_t wide = 0;
+    for (uint32_t a = 0; a < v->rank; a++) {
+        wide += !cg_is_one(unit, v->dims[a]);
+    }
+    return wide == plan->rank;
+}
+
+void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index)
+{
+    const cg_unit *unit = nest->unit;
+    const cg_plan *plan = nest->plan;
+    const cg_value *v = &unit->values[root->value];
+    const int is_full = cg_is_full(unit, plan, root);
+    uint32_t k = 0;
+    for (uint32_t a = 0; a < v->rank; a++) {
+        out_index[a] = st_sym_int(&unit->syms->tab, 0);
+        if (cg_is_one(unit, v->dims[a])) {
+            continue;
+        }
+        while (k < plan->rank && plan->inner[k] && !is_full) {
+            k++;
+        }
+        if (k < plan->rank) {
+            out_index[a] = nest->axis[k++];
+        }
+    }
+}
+
+/* ---- the element of a fold ---- */
+
+static void update_fold(cg_nest *nest, uint32_t place)
+{
+    const cg_unit *unit = nest->unit;
+    const cg_root *root = &unit->roots.data[place];
+    const cg_node node = cg_node_of(nest->unit, root->node);
+    uint32_t index[CG_RANK_MAX];
+    uint32_t inner[CG_RANK_MAX];
+    cg_element element = {0, 0, 0};
+    cg_own_index(nest, root, index);
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < root->fold.n_inner; i++) {
+        inner[i] = cg_int(nest, 0);
+        if (cg_is_one(unit, root->fold.inner[i])) {
+            continue;
+        }
+        while (k < nest->plan->rank && !nest->plan->inner[k]) {
+            k++;
+        }
+        inner[i] = nest->axis[k++];
+    }
+    nest->b.origin = root->node;
+    root->lowering->element(nest, &node, index, inner, &element);
+    if (element.value) {
+        st_loop_update(&nest->b, st_map_get(&nest->acc_memo, place + 1u), element.value, element.index, element.mask);
+    }
+}
+
+/* ---- stores ---- */
+
+uint32_t cg_row_index(cg_nest *nest)
+{
+    uint32_t inner = cg_int(nest, 0);
+    for (uint32_t k = 0; k < nest->plan->rank; k++) {
+        if (nest->plan->inner[k]) {
+            inner = cg_add(nest, cg_mul(nest, inner, nest->plan->extent[k]), nest->axis[k]);
+        }
+    }
+    return inner;
+}
+
+static void store_root(cg_nest *nest, uint32_t place, int is_stored)
+{
+    cg_unit *unit = nest->unit;
+    const cg_root *root = &unit->roots.data[place];
+    const cg_value *v = &unit->values[root->value];
+    const uint32_t local = st_map_get(&nest->local_memo, place + 1u);
+    uint32_t index[CG_RANK_MAX];
+    if (!is_stored && !local) {
+        return;
+    }
+    cg_own_index(nest, root, index);
+    nest->b.origin = root->node;
+    const st_loop_ref row = cg_at(nest, root->value, index);
+    if (row == 0) {
+        return;
+    }
+    if (is_stored) {
+        const uint32_t buffer =
+            cg_kernel_buffer(nest, v->buffer, ST_BUFFER_WRITTEN | ST_BUFFER_UNIQUE);
+        st_loop_store(&nest->b, buffer, cg_flatten(nest, v->rank, v->dims, index), row, 0);
+    }
+    if (local) {
+        st_loop_store(&nest->b, local - 1u, cg_row_index(nest), row, 0);
+    }
+}
+
+/* ---- levels ---- */
+
+static int stores(const uint8_t *wanted, uint32_t place)
+{
+    return wanted == NULL || wanted[place];
+}
+
+/* Does this level need a loop over the row? */
+static int has_inner_work(const cg_nest *nest, const uint8_t *wanted)
+{
+    const cg_unit *unit = nest->unit;
+    for (uint32_t i = 0; i < nest->plan->roots.count; i++) {
+        const uint32_t place = nest->plan->roots.data[i];
+        const cg_root *root = &unit->roots.data[place];
+        const int is_needed = stores(wanted, place) || root->local;
+        const int is_store =
+            is_needed && nest->plan->n_inner > 0 && cg_is_full(unit, nest->plan, root);
+        if (root->level == nest->level && (root->is_fold || is_store)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void open_inner(cg_nest *nest)
+{
+    for (uint32_t k = 0; k < nest->plan->rank; k++) {
+        if (nest->plan->inner[k]) {
+            const uint32_t axis =
+                st_loop_axis_add(&nest->b, nest->plan->extent[k], ST_AXIS_REDUCE);
+            nest->axis[k] = nest->kernel->failed ? 0 : nest->kernel->axes.data[axis].sym;
+            st_loop_open(&nest->b, axis);
+        }
+    }
+}
+
+static void write_row_loop(cg_nest *nest, const uint8_t *wanted)
+{
+    const cg_unit *unit = nest->unit;
+    const cg_plan *plan = nest->plan;
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+        if (root->is_fold && root->level == nest->level) {
+            const st_loop_ref acc = st_loop_acc(&nest->b, root->fold.acc, root->fold.dtype, 0);
+            if (acc && !st_map_put(&nest->acc_memo, plan->roots.data[i] + 1u, acc)) {
+                nest->kernel->failed = STATOR_RESOURCE_EXHAUSTED;
+            }
+        }
+    }
+    open_inner(nest);
+    for (uint32_t i = 0; i < plan->roots.count && !nest->kernel->failed; i++) {
+        const uint32_t place = plan->roots.data[i];
+        const cg_root *root = &unit->roots.data[place];
+        if (root->level != nest->level) {
+            continue;
+        }
+        if (root->is_fold) {
+            update_fold(nest, place);
+        } else if (plan->n_inner > 0 && cg_is_full(unit, plan, root)) {
+            store_root(nest, place, stores(wanted, place));
+        }
+    }
+    for (uint32_t k = 0; k < plan->n_inner; k++) {
+        st_loop_close(&nest->b);
+    }
+}
+
+static void write_level(cg_nest *nest, const uint8_t *wanted)
+{
+    const cg_unit *unit = nest->unit;
+    const cg_plan *plan = nest->plan;
+    const uint32_t level = nest->level;
+    if (has_inner_work(nest, wanted)) {
+        write_row_loop(nest, wanted);
+    }
+    nest->level = level + 1u; /* this level's folds can be read now */
+    for (uint32_t i = 0; i < plan->roots.count && !nest->kernel->failed; i++) {
+        const uint32_t place = plan->roots.data[i];
+        const cg_root *root = &unit->roots.data[place];
+        const int is_row = plan->n_inner == 0 || root->is_fold || !cg_is_full(unit, plan, root);
+        if (root->level == level && is_row) {
+            store_root(nest, place, stores(wanted, place));
+        }
+    }
+}
+
+static void write_outer(cg_nest *nest, const uint8_t *wanted)
+{
+    const cg_plan *plan = nest->plan;
+    uint32_t top = 0;
+    uint32_t n_outer = 0;
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        const uint32_t level = nest->unit->roots.data[plan->roots.data[i]].level;
+        top = level > top ? level : top;
+    }
+    for (uint32_t k = 0; k < plan->rank && !nest->kernel->failed; k++) {
+        if (plan->inner[k]) {
+            continue;
+        }
+        const uint32_t flags = n_outer == 0 ? ST_AXIS_PARALLEL : 0;
+        const uint32_t axis = st_loop_axis_add(&nest->b, plan->extent[k], flags);
+        nest->axis[k] = nest->kernel->failed ? 0 : nest->kernel->axes.data[axis].sym;
+        st_loop_open(&nest->b, axis);
+        n_outer++;
+    }
+    for (uint32_t level = 0; level <= top && !nest->kernel->failed && !nest->refusal; level++) {
+        nest->level = level;
+        write_level(nest, wanted);
+    }
+    while (n_outer-- > 0 && !nest->kernel->failed) {
+        st_loop_close(&nest->b);
+    }
+}
+
+/* ---- rows kept between levels ---- */
+
+static uint32_t dtype_bytes(uint32_t dtype)
+{
+    return dtype == STATOR_F64 || dtype == STATOR_I64 || dtype == STATOR_U64 ? 8u : 4u;
+}
+
+static void add_locals(cg_nest *nest)
+{
+    const cg_unit *unit = nest->unit;
+    const cg_plan *plan = nest->plan;
+    uint64_t bytes = 0;
+    int64_t row = 1;
+    for (uint32_t k = 0; k < plan->rank; k++) {
+        int64_t extent = 0;
+        if (plan->inner[k] && (!st_sym_const(&unit->syms->tab, plan->extent[k], &extent) ||
+                               extent > (int64_t)ST_LOCAL_BYTES_MAX / row)) {
+            return;
+        }
+        row *= plan->inner[k] ? extent : 1;
+    }
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        const uint32_t place = plan->roots.data[i];
+        const cg_root *root = &unit->roots.data[place];
+        const uint32_t dtype = unit->values[root->value].dtype;
+        char name[24];
+        if (!root->local || !cg_is_full(unit, plan, root) || plan->n_inner == 0) {
+            continue;
+        }
+        bytes += (uint64_t)row * dtype_bytes(dtype);
+        if (bytes > ST_LOCAL_BYTES_MAX) {
+            return;
+        }
+        (void)snprintf(name, sizeof name, "row%u", place);
+        const uint32_t buffer =
+            st_loop_buffer_add(&nest->b, name, dtype, cg_int(nest, row),
+                               ST_BUFFER_LOCAL | ST_BUFFER_READ | ST_BUFFER_WRITTEN |
+                                   ST_BUFFER_UNIQUE,
+                               0);
+        if (!st_map_put(&nest->local_memo, place + 1u, buffer + 1u)) {
+            nest->kernel->failed = STATOR_RESOURCE_EXHAUSTED;
+        }
+    }
+}
+
+/* ---- the kernel ---- */
+
+/* "softmax"-like names are gone by now: the ops of the roots, the last few of them. */
+static void kernel_name(const cg_unit *unit, const cg_plan *plan, char *out, size_t size)
+{
+    const uint32_t n = plan->roots.count;
+    const uint32_t from = n > NAME_OPS_MAX ? n - NAME_OPS_MAX : 0;
+    size_t used = (size_t)snprintf(out, size, "k%u", unit->syms->n_kernels);
+    for (uint32_t i = from; i < n && used < size; i++) {
+        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+        const char *op =
+            root->node ? stator_op_at(unit->view, stator_node_at(unit->view, root->node)->op)->name
+                       : "copy";
+        used += (size_t)snprintf(out + used, size - used, "_%s", op);
+    }
+}
+
+static void nest_deinit(cg_nest *nest)
+{
+    st_mem *mem = nest->unit->mem;
+    st_loop_builder_deinit(&nest->b);
+    st_map_deinit(&nest->buffer_memo);
+    st_map_deinit(&nest->local_memo);
+    st_hashset_deinit(&nest->at_memo);
+    st_vec_free(mem, &nest->known);
+    st_vec_free(mem, &nest->splits);
+    st_map_deinit(&nest->acc_memo);
+}
+
+stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, const uint8_t *stores_wanted,
+                              st_kernel *out, const char **out_refusal, stator_diag **err)
+{
+    char name[128];
+    cg_nest nest = {.unit = unit,
+                    .plan = &unit->plans.data[plan],
+                    .plan_place = plan,
+                    .kernel = out};
+    *out_refusal = NULL;
+    kernel_name(unit, nest.plan, name, sizeof name);
+    if (!st_kernel_init(out, unit->mem, unit->syms, name)) {
+        return st_fail_oom(err);
+    }
+    st_loop_builder_init(&nest.b, out);
+    st_map_init(&nest.buffer_memo, unit->mem);
+    st_map_init(&nest.local_memo, unit->mem);
+    st_hashset_init(&nest.at_memo, unit->mem);
+    st_map_init(&nest.acc_memo, unit->mem);
+    add_locals(&nest);
+    write_outer(&nest, stores_wanted);
+    const stator_status failed = (stator_status)out->failed;
+    *out_refusal = nest.refusal;
+    nest_deinit(&nest);
+    if (failed == STATOR_OK && *out_refusal == NULL) {
+        return STATOR_OK;
+    }
+    st_kernel_deinit(out);
+    if (failed != STATOR_OK && failed != STATOR_UNSUPPORTED && *out_refusal == NULL) {
+        return failed == STATOR_RESOURCE_EXHAUSTED
+                   ? st_fail_oom(err)
+                   : st_fail(err, failed, "kernel %s could not be built", name);
+    }
+    *out_refusal = *out_refusal ? *out_refusal : "an index passes the caps of the symbolic engine";
+    return STATOR_UNSUPPORTED;
+}

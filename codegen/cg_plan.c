@@ -1,0 +1,409 @@
+/* Launch order, buffers and the workspace.
+ *
+ * Before: plans joined. After: kernels in an order in which everything is made before it is read, and a
+ * slot of the workspace for each value that crosses from one kernel to another. With known sizes the
+ * slots are packed by lifetime (core/base/interval.h); with symbolic ones a slot is handed on when its
+ * value is dead and its size is the largest that it ever holds. */
+#include "codegen/cg_exe.h"
+
+#include "core/base/interval.h"
+
+#include <string.h>
+
+#define WORK_ALIGN 64u
+#define GRAIN_OPS 32768 /* scalar ops that make a thread's share worth handing out */
+
+typedef struct planner {
+    cg_unit *unit;
+    st_cg_exe *exe;
+    uint8_t *stores; /* by root */
+    uint32_t *order; /* plans */
+    uint32_t n_order;
+    uint8_t *state; /* by plan: 0 unseen, 1 open, 2 done */
+} planner;
+
+/* ---- order ---- */
+
+/* Places plan p behind the plans it reads. A stack of its own: graphs may be deep. */
+static stator_status place_plan(planner *p, uint32_t first, stator_diag **err)
+{
+    const cg_unit *unit = p->unit;
+    st_vec(uint32_t) stack = ST_VEC_INIT;
+    uint32_t *at = st_vec_push(unit->mem, &stack);
+    stator_status status = at ? STATOR_OK : st_fail_oom(err);
+    if (at) {
+        *at = first;
+    }
+    while (status == STATOR_OK && stack.count > 0) {
+        const uint32_t plan = stack.data[stack.count - 1u];
+        if (p->state[plan]) {
+            stack.count--;
+            if (p->state[plan] == 1) {
+                p->state[plan] = 2;
+                p->order[p->n_order++] = plan;
+            }
+            continue;
+        }
+        p->state[plan] = 1;
+        const cg_plan *of = &unit->plans.data[plan];
+        for (uint32_t i = 0; i < of->roots.count && status == STATOR_OK; i++) {
+            const cg_root *root = &unit->roots.data[of->roots.data[i]];
+            for (uint32_t k = 0; k < root->n_needs && status == STATOR_OK; k++) {
+                const uint32_t from = unit->roots.data[unit->needs.data[root->first_need + k]].plan;
+                if (p->state[from] == 0) {
+                    at = st_vec_push(unit->mem, &stack);
+                    status = at ? STATOR_OK : st_fail_oom(err);
+                    if (at) {
+                        *at = from;
+                    }
+                }
+            }
+        }
+    }
+    st_vec_free(unit->mem, &stack);
+    return status;
+}
+
+static stator_status order_plans(planner *p, stator_diag **err)
+{
+    for (uint32_t plan = 0; plan < p->unit->plans.count; plan++) {
+        if (!p->unit->plans.data[plan].is_dead && p->state[plan] == 0) {
+            ST_TRY(place_plan(p, plan, err));
+        }
+    }
+    return STATOR_OK;
+}
+
+/* ---- kernels ---- */
+
+/* Scalar ops of one iteration of the block; loops of unknown length count as 64. */
+static int64_t work_of(const st_kernel *kernel, uint32_t block)
+{
+    int64_t work = 0;
+    for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
+         ref = st_loop_at(kernel, ref)->next) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        int64_t times = 64;
+        if (row->code != ST_LOOP_LOOP) {
+            work++;
+            continue;
+        }
+        (void)st_sym_const(&kernel->syms->tab, kernel->axes.data[row->ref].extent, &times);
+        const int64_t inside = work_of(kernel, row->body);
+        work += times > 0 && inside < GRAIN_OPS ? inside * (times < GRAIN_OPS ? times : GRAIN_OPS)
+                                                : inside;
+    }
+    return work > 0 ? work : 1;
+}
+
+static stator_status set_count(st_cg_exe *exe, const st_kernel *kernel, cg_launch *launch,
+                               stator_diag **err)
+{
+    const st_loop_ref loop = st_kernel_parallel_loop(kernel);
+    launch->has_parallel = loop != 0;
+    launch->grain = 1;
+    if (loop == 0) {
+        return STATOR_OK;
+    }
+    const st_loop_op *row = st_loop_at(kernel, loop);
+    const st_loop_axis *axis = &kernel->axes.data[row->ref];
+    const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
+    const int64_t grain = GRAIN_OPS / work_of(kernel, row->body);
+    launch->grain = grain > 1 ? grain : 1;
+    /* Shares of whole vectors: no thread but the last has a masked end. */
+    launch->grain = (launch->grain + axis->lanes - 1) / axis->lanes * axis->lanes;
+    return st_symprog_init(&launch->count, exe->config.mem, &cols, axis->extent)
+               ? STATOR_OK
+               : st_fail_oom(err);
+}
+
+static stator_status note_checks(planner *p, const st_kernel *kernel, stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    const stator_graph_view *v = p->unit->view;
+    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        if (row->code != ST_LOOP_CHECK) {
+            continue;
+        }
+        const stator_node_row *node = stator_node_at(v, row->origin);
+        const stator_origin_row *origin =
+            node->origin ? stator_column_at(&v->origins, node->origin) : NULL;
+        const char *name = origin ? stator_string_at(v, origin->name) : "";
+        st_str text;
+        st_str_init(&text, exe->config.mem);
+        st_str_addf(&text, "%s%s%s: an index is outside its axis", stator_op_at(v, node->op)->name,
+                    name[0] ? " " : "", name);
+        const char *kept =
+            st_str_ok(&text) ? st_arena_strndup(&exe->arena, text.data, text.len) : NULL;
+        st_str_deinit(&text);
+        cg_check *check = kept ? st_vec_push(exe->config.mem, &exe->checks) : NULL;
+        if (check == NULL) {
+            return st_fail_oom(err);
+        }
+        *check = (cg_check){row->origin, kept};
+    }
+    return STATOR_OK;
+}
+
+static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    st_mem *mem = exe->config.mem;
+    cg_launch *launch = st_vec_push(mem, &exe->launches);
+    if (launch == NULL) {
+        return st_fail_oom(err);
+    }
+    *launch = (cg_launch){.kernel = exe->launches.count - 1u,
+                          .first_buffer = exe->operands.count,
+                          .n_buffers = kernel->buffers.count};
+    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
+        const st_loop_buffer *buffer = &kernel->buffers.data[i];
+        uint32_t *operand = st_vec_push(mem, &exe->operands);
+        if (operand == NULL) {
+            return st_fail_oom(err);
+        }
+        *operand = buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : buffer->id;
+        cg_buffer *of = *operand == UINT32_MAX ? NULL : &exe->buffers.data[*operand];
+        if (of) {
+            of->first = of->first == UINT32_MAX ? launch->kernel : of->first;
+            of->last = launch->kernel;
+        }
+    }
+    exe->operands_max =
+        launch->n_buffers > exe->operands_max ? launch->n_buffers : exe->operands_max;
+    ST_TRY(note_checks(p, kernel, err));
+    return set_count(exe, kernel, launch, err);
+}
+
+static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    const char *why = NULL;
+    st_kernel plain;
+    stator_status status = cg_build_kernel(p->unit, plan, p->stores, &plain, &why, err);
+    if (status == STATOR_UNSUPPORTED && why) {
+        return st_fail(err, STATOR_UNSUPPORTED, "a kernel cannot be made: %s", why);
+    }
+    ST_TRY(status);
+    status = cg_schedule(p->unit, &plain, err);
+    st_kernel *kernel = status == STATOR_OK ? st_vec_push(exe->config.mem, &exe->kernels) : NULL;
+    if (kernel == NULL) {
+        st_kernel_deinit(&plain);
+        return status == STATOR_OK ? st_fail_oom(err) : status;
+    }
+    *kernel = plain;
+    return add_launch(p, kernel, err);
+}
+
+/* ---- the workspace ---- */
+
+static uint64_t bytes_of(uint32_t dtype)
+{
+    switch (dtype) {
+#define STATOR_DTYPE(name, id, text, bits, class_)                                                 \
+    case id:                                                                                       \
+        return (bits) / 8u;
+#include <stator/dtype.def>
+#undef STATOR_DTYPE
+    default:
+        return 16;
+    }
+}
+
+static int is_work(const cg_buffer *buffer)
+{
+    return buffer->kind == CG_BUFFER_WORK && buffer->first != UINT32_MAX;
+}
+
+/* Known sizes: packed by lifetime. *out_done is 0 when a size is symbolic. */
+static stator_status pack_static(st_cg_exe *exe, int *out_done, stator_diag **err)
+{
+    st_mem *mem = exe->config.mem;
+    st_interval *blocks = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *blocks);
+    uint32_t n = 0;
+    *out_done = 0;
+    if (blocks == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < exe->buffers.count; i++) {
+        cg_buffer *buffer = &exe->buffers.data[i];
+        int64_t numel = 0;
+        if (!is_work(buffer)) {
+            continue;
+        }
+        if (!st_sym_const(&exe->syms.tab, buffer->numel, &numel)) {
+            st_free(mem, blocks);
+            return STATOR_OK;
+        }
+        blocks[n] = (st_interval){.size_bytes = (uint64_t)numel * bytes_of(buffer->dtype),
+                                  .first = buffer->first,
+                                  .last = buffer->last};
+        buffer->place = n++;
+    }
+    exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
+    const int is_ok = exe->static_offsets &&
+                      st_interval_pack(mem, blocks, n, WORK_ALIGN, &exe->static_bytes);
+    for (uint32_t i = 0; is_ok && i < n; i++) {
+        exe->static_offsets[i] = blocks[i].offset_bytes;
+    }
+    exe->n_slots = n;
+    st_free(mem, blocks);
+    *out_done = 1;
+    return is_ok ? STATOR_OK : st_fail_oom(err);
+}
+
+typedef struct slot {
+    uint32_t bytes; /* sym */
+    uint32_t last;
+} slot;
+
+/* A slot whose value is dead and that can grow to the size, else a new one; UINT32_MAX: no memory. */
+static uint32_t take_slot(st_cg_exe *exe, slot *slots, uint32_t *n, uint32_t bytes,
+                          const cg_buffer *buffer)
+{
+    st_symtab *tab = &exe->syms.tab;
+    for (uint32_t i = 0; i < *n; i++) {
+        const uint32_t grown =
+            slots[i].last < buffer->first ? st_sym_max(tab, slots[i].bytes, bytes) : 0;
+        if (grown) {
+            slots[i] = (slot){grown, buffer->last};
+            return i;
+        }
+    }
+    slots[*n] = (slot){bytes, buffer->last};
+    return (*n)++;
+}
+
+static stator_status pack_symbolic(st_cg_exe *exe, stator_diag **err)
+{
+    st_mem *mem = exe->config.mem;
+    st_symtab *tab = &exe->syms.tab;
+    slot *slots = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *slots);
+    uint32_t n = 0;
+    stator_status status = slots ? STATOR_OK : st_fail_oom(err);
+    for (uint32_t i = 0; i < exe->buffers.count && status == STATOR_OK; i++) {
+        cg_buffer *buffer = &exe->buffers.data[i];
+        if (!is_work(buffer)) {
+            continue;
+        }
+        const uint32_t size = st_sym_int(tab, (int64_t)bytes_of(buffer->dtype));
+        const uint32_t bytes = size ? st_sym_mul(tab, buffer->numel, size) : 0;
+        if (bytes == 0) {
+            status = st_fail(err, STATOR_UNSUPPORTED,
+                             "a workspace size passes the caps of the symbolic engine");
+            break;
+        }
+        buffer->place = take_slot(exe, slots, &n, bytes, buffer);
+    }
+    exe->slots = status == STATOR_OK
+                     ? st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->slots)
+                     : NULL;
+    if (status == STATOR_OK && exe->slots == NULL) {
+        status = st_fail_oom(err);
+    }
+    const st_sym_cols cols = st_sym_columns(tab);
+    for (uint32_t i = 0; i < n && status == STATOR_OK; i++) {
+        if (!st_symprog_init(&exe->slots[i], mem, &cols, slots[i].bytes)) {
+            status = st_fail_oom(err);
+            break;
+        }
+        exe->n_slots = i + 1u;
+    }
+    st_free(mem, slots);
+    return status;
+}
+
+static stator_status make_workspace(st_cg_exe *exe, stator_diag **err)
+{
+    int is_static = 0;
+    ST_TRY(pack_static(exe, &is_static, err));
+    return is_static ? STATOR_OK : pack_symbolic(exe, err);
+}
+
+/* ---- outputs and constants ---- */
+
+static stator_status set_outputs(planner *p, stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    const cg_unit *unit = p->unit;
+    const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
+    exe->outputs =
+        st_arena_zalloc(&exe->arena, (uint64_t)unit->view->n_outputs + 1u, sizeof *exe->outputs);
+    if (exe->outputs == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t k = 0; k < unit->view->n_outputs; k++) {
+        const cg_value *v = &unit->values[stator_output_at(unit->view, k)];
+        cg_output *out = &exe->outputs[k];
+        out->dims = st_arena_zalloc(&exe->arena, (uint64_t)v->rank + 1u, sizeof *out->dims);
+        if (out->dims == NULL) {
+            return st_fail_oom(err);
+        }
+        exe->n_outputs = k + 1u;
+        for (uint32_t a = 0; a < v->rank; a++) {
+            if (!st_symprog_init(&out->dims[a], exe->config.mem, &cols, v->dims[a])) {
+                return st_fail_oom(err);
+            }
+            out->rank = a + 1u;
+        }
+    }
+    return STATOR_OK;
+}
+
+static stator_status take_constants(planner *p, stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    const stator_host *host = p->unit->host;
+    exe->constants =
+        st_arena_zalloc(&exe->arena, (uint64_t)p->unit->blobs.count + 1u, sizeof(void *));
+    if (exe->constants == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < p->unit->blobs.count; i++) {
+        stator_blob_info info = {.struct_size = sizeof info};
+        stator_blob **kept = st_vec_push(exe->config.mem, &exe->blobs);
+        if (kept == NULL) {
+            return st_fail_oom(err);
+        }
+        *kept = p->unit->blobs.data[i];
+        host->cst->retain(*kept);
+        ST_TRY(host->cst->get(*kept, &info, err));
+        exe->constants[i] = info.data;
+    }
+    return STATOR_OK;
+}
+
+static stator_status copy_buffers(planner *p, stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    for (uint32_t i = 0; i < p->unit->buffers.count; i++) {
+        cg_buffer *buffer = st_vec_push(exe->config.mem, &exe->buffers);
+        if (buffer == NULL) {
+            return st_fail_oom(err);
+        }
+        *buffer = p->unit->buffers.data[i];
+        buffer->first = UINT32_MAX;
+    }
+    return STATOR_OK;
+}
+
+stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
+{
+    planner p = {.unit = unit, .exe = exe};
+    p.stores = st_arena_zalloc(&unit->arena, (uint64_t)unit->roots.count + 1u, 1);
+    p.state = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, 1);
+    p.order = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.order);
+    if (p.stores == NULL || p.state == NULL || p.order == NULL) {
+        return st_fail_oom(err);
+    }
+    cg_find_stores(unit, p.stores);
+    ST_TRY(order_plans(&p, err));
+    ST_TRY(copy_buffers(&p, err));
+    for (uint32_t i = 0; i < p.n_order; i++) {
+        ST_TRY(add_kernel(&p, p.order[i], err));
+    }
+    ST_TRY(set_outputs(&p, err));
+    ST_TRY(take_constants(&p, err));
+    return make_workspace(exe, err);
+}

@@ -1,0 +1,255 @@
+/* Which values get a nest of their own loops: the roots.
+ *
+ * A root is an output, what a fold makes, what a consumer would ask for many times, or what several
+ * consumers need and is dearer to compute again than to load. All else is computed where it is used.
+ * After: unit->roots in topological order, each with the roots it reads, every root with a buffer
+ * (which the plan drops again when nobody outside its kernel needs it). */
+#include "codegen/cg_unit.h"
+
+#include <string.h>
+
+#define CHEAP_COST 8u   /* scalar ops that may be done again rather than loaded */
+#define CHEAP_LEAVES 3u /* loads likewise */
+#define FUNCTION_COST 10u /* exp and its like */
+#define COST_MAX 100000u
+
+static int is_view(const cg_unit *unit, const stator_node_row *row)
+{
+    return (stator_op_at(unit->view, row->op)->flags & STATOR_OP_VIEW) != 0;
+}
+
+/* ---- marks ---- */
+
+/* Marks values that a consumer asks for again and again; views pass the mark on to what they show. */
+static void mark_repeated(const cg_unit *unit, uint8_t *marks)
+{
+    const stator_graph_view *v = unit->view;
+    for (stator_ref node = v->n_nodes; node > 0; node--) {
+        const stator_node_row *row = stator_node_at(v, node);
+        const cg_lowering *lowering = cg_lowering_of(unit, row->op);
+        const int is_marked_view = is_view(unit, row) && marks[row->result_begin];
+        if (is_marked_view) {
+            marks[row->result_begin] = 0;
+        }
+        if (!is_marked_view && (lowering == NULL || !lowering->repeats)) {
+            continue;
+        }
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            marks[stator_operand(v, row, k)] = 1;
+        }
+    }
+}
+
+/* ---- cost ---- */
+
+static void add_cost(cg_value *to, uint32_t cost, uint32_t leaves)
+{
+    to->cost = to->cost + cost > COST_MAX ? COST_MAX : to->cost + cost;
+    to->leaves = to->leaves + leaves > COST_MAX ? COST_MAX : to->leaves + leaves;
+}
+
+static void compute_cost(const cg_unit *unit, const stator_node_row *row,
+                         const cg_lowering *lowering, cg_value *out)
+{
+    const st_loop_op_desc *scalar = st_loop_desc(lowering->code);
+    out->cost = scalar && scalar->libm ? FUNCTION_COST : lowering->cost;
+    out->leaves = 0;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref operand = stator_operand(unit->view, row, k);
+        const cg_value *v = &unit->values[operand];
+        if (operand == 0 || (v->flags & CG_VALUE_SPLAT)) {
+            continue;
+        }
+        if (v->root || v->buffer != CG_NO_BUFFER) {
+            add_cost(out, 0, 1);
+        } else {
+            add_cost(out, v->cost, v->leaves);
+        }
+    }
+}
+
+/* ---- roots ---- */
+
+static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, stator_diag **err)
+{
+    cg_value *v = &unit->values[value];
+    cg_root *root = st_vec_push(unit->mem, &unit->roots);
+    if (root == NULL) {
+        return st_fail_oom(err);
+    }
+    *root = (cg_root){.value = value, .node = node};
+    if (node) {
+        const cg_node n = cg_node_of(unit, node);
+        root->lowering = cg_lowering_of(unit, n.row->op);
+        root->is_fold = root->lowering->fold != NULL;
+        if (root->is_fold) {
+            root->lowering->fold(&n, &root->fold);
+        }
+    }
+    v->root = unit->roots.count;
+    v->flags |= CG_VALUE_ROOT;
+    cg_buffer *buffer = st_vec_push(unit->mem, &unit->buffers);
+    if (buffer == NULL) {
+        return st_fail_oom(err);
+    }
+    const uint32_t numel = cg_numel(unit, value);
+    if (numel == 0) {
+        return st_fail(err, STATOR_UNSUPPORTED,
+                       "an element count passes the caps of the symbolic engine");
+    }
+    *buffer =
+        (cg_buffer){.kind = CG_BUFFER_WORK, .dtype = v->dtype, .numel = numel, .value = value};
+    v->buffer = unit->buffers.count - 1u;
+    return STATOR_OK;
+}
+
+static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,
+                      stator_ref value, const uint8_t *marks)
+{
+    const cg_value *v = &unit->values[value];
+    if (lowering->fold || row->result_count > 1) {
+        return 1;
+    }
+    if (is_view(unit, row) || v->uses == 0) {
+        return 0;
+    }
+    const int is_dear = v->cost > CHEAP_COST || v->leaves > CHEAP_LEAVES;
+    return (marks[value] && v->cost > 0) || (v->uses > 1 && is_dear);
+}
+
+static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const uint8_t *outputs,
+                                     stator_diag **err)
+{
+    const stator_graph_view *v = unit->view;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        const cg_lowering *lowering = cg_lowering_of(unit, row->op);
+        if (lowering == NULL) {
+            return st_fail(err, STATOR_UNSUPPORTED, "op '%s' has no lowering",
+                           stator_op_at(v, row->op)->name);
+        }
+        for (uint32_t k = 0; k < row->result_count; k++) {
+            const stator_ref value = row->result_begin + k;
+            cg_value *out = &unit->values[value];
+            if (out->flags & CG_VALUE_SPLAT || out->buffer != CG_NO_BUFFER) {
+                continue; /* a constant */
+            }
+            compute_cost(unit, row, lowering, out);
+            if (outputs[value] || wants_root(unit, row, lowering, value, marks)) {
+                ST_TRY(add_root(unit, value, node, err));
+            }
+        }
+    }
+    return STATOR_OK;
+}
+
+/* ---- outputs ---- */
+
+static stator_status add_copy(cg_unit *unit, uint32_t k, stator_diag **err)
+{
+    const stator_ref source = stator_output_at(unit->view, k);
+    const stator_ref value = unit->view->n_values + 1u + k;
+    unit->values[value] = (cg_value){.dims = unit->values[source].dims,
+                                     .rank = unit->values[source].rank,
+                                     .dtype = unit->values[source].dtype,
+                                     .buffer = CG_NO_BUFFER};
+    ST_TRY(add_root(unit, value, 0, err));
+    unit->roots.data[unit->roots.count - 1u].source = source;
+    unit->buffers.data[unit->values[value].buffer].kind = CG_BUFFER_OUTPUT;
+    unit->buffers.data[unit->values[value].buffer].place = k;
+    return STATOR_OK;
+}
+
+/* The first output that names a root takes its buffer; inputs, constants and repeats are copied. */
+static stator_status give_outputs(cg_unit *unit, stator_diag **err)
+{
+    const stator_graph_view *v = unit->view;
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        const cg_value *out = &unit->values[stator_output_at(v, k)];
+        cg_buffer *buffer = out->root ? &unit->buffers.data[out->buffer] : NULL;
+        if (buffer && buffer->kind == CG_BUFFER_WORK) {
+            buffer->kind = CG_BUFFER_OUTPUT;
+            buffer->place = k;
+        } else {
+            ST_TRY(add_copy(unit, k, err));
+        }
+    }
+    return STATOR_OK;
+}
+
+/* ---- what each root reads ---- */
+
+static stator_status note_needs(cg_unit *unit, uint32_t place, uint32_t *stamps,
+                                stator_ref *stack, stator_diag **err)
+{
+    const stator_graph_view *v = unit->view;
+    uint32_t depth = 0;
+    cg_root *root = &unit->roots.data[place];
+    root->first_need = unit->needs.count;
+    stack[depth++] = root->node ? root->value : root->source;
+    for (int is_first = root->node != 0; depth > 0; is_first = 0) {
+        const stator_ref value = stack[--depth];
+        const cg_value *at = &unit->values[value];
+        if (stamps[value] == place + 1u) {
+            continue;
+        }
+        stamps[value] = place + 1u;
+        if (at->root && !is_first) {
+            uint32_t *need = st_vec_push(unit->mem, &unit->needs);
+            if (need == NULL) {
+                return st_fail_oom(err);
+            }
+            *need = at->root - 1u;
+            continue;
+        }
+        const stator_ref node = stator_value_at(v, value)->node;
+        if (node == 0 || (at->buffer != CG_NO_BUFFER && !is_first)) {
+            continue;
+        }
+        const stator_node_row *row = stator_node_at(v, node);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            const stator_ref operand = stator_operand(v, row, k);
+            if (operand && stamps[operand] != place + 1u) {
+                stack[depth++] = operand;
+            }
+        }
+    }
+    root->n_needs = unit->needs.count - root->first_need;
+    return STATOR_OK;
+}
+
+static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
+{
+    const stator_graph_view *v = unit->view;
+    uint64_t places = 1; /* each operand place is pushed at most once a root */
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        places += stator_node_at(v, node)->operand_count;
+    }
+    uint32_t *stamps =
+        st_arena_zalloc(&unit->arena, (uint64_t)v->n_values + v->n_outputs + 1u, sizeof *stamps);
+    stator_ref *stack = st_arena_zalloc(&unit->arena, places + 1u, sizeof *stack);
+    if (stamps == NULL || stack == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t place = 0; place < unit->roots.count; place++) {
+        ST_TRY(note_needs(unit, place, stamps, stack, err));
+    }
+    return STATOR_OK;
+}
+
+stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
+{
+    const stator_graph_view *v = unit->view;
+    uint8_t *marks = st_arena_zalloc(&unit->arena, (uint64_t)v->n_values + 1u, 2);
+    if (marks == NULL) {
+        return st_fail_oom(err);
+    }
+    uint8_t *outputs = marks + v->n_values + 1u;
+    mark_repeated(unit, marks);
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        outputs[stator_output_at(v, k)] = 1;
+    }
+    ST_TRY(make_node_roots(unit, marks, outputs, err));
+    ST_TRY(give_outputs(unit, err));
+    return note_all_needs(unit, err);
+}

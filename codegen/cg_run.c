@@ -1,0 +1,201 @@
+/* One call of an executable: pointers gathered, kernels launched in order.
+ *
+ * With known sizes nothing is computed and nothing allocated. With symbolic ones the workspace is kept
+ * from call to call; calls that overlap get one of their own. */
+#include "codegen/cg_exe.h"
+
+#include <string.h>
+
+#define STACK_OPERANDS 64u
+#define WORK_ALIGN 64u
+
+typedef struct run {
+    const st_cg_exe *exe;
+    const stator_call *call;
+    char *work;
+    uint64_t *offsets; /* of slots, when sizes are symbolic */
+    uint32_t status;
+} run;
+
+typedef struct spare {
+    uint64_t capacity;
+    char padding[WORK_ALIGN - sizeof(uint64_t)];
+} spare;
+_Static_assert(sizeof(spare) == WORK_ALIGN, "what follows is aligned");
+
+void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
+{
+    out->flags = STATOR_EXE_STATIC_OUTPUTS;
+    out->workspace_bytes = exe->slots ? 0 : exe->static_bytes;
+}
+
+static stator_status give_outputs(const run *r, stator_diag **err)
+{
+    const stator_call *call = r->call;
+    for (uint32_t k = 0; k < call->n_out; k++) {
+        const cg_output *out = &r->exe->outputs[k];
+        int64_t shape[CG_RANK_MAX];
+        if (call->out[k].data != NULL) {
+            continue;
+        }
+        for (uint32_t a = 0; a < out->rank; a++) {
+            if (!st_symprog_eval(&out->dims[a], call->syms, &shape[a])) {
+                return st_fail(err, STATOR_OUT_OF_RANGE, "the size of output %u cannot be computed",
+                               k);
+            }
+        }
+        ST_TRY(call->alloc_output(call, k, out->rank, shape, err));
+    }
+    return STATOR_OK;
+}
+
+/* ---- the workspace of symbolic size ---- */
+
+static stator_status measure(run *r, uint64_t *out_bytes, stator_diag **err)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < r->exe->n_slots; i++) {
+        int64_t bytes = 0;
+        if (!st_symprog_eval(&r->exe->slots[i], r->call->syms, &bytes) || bytes < 0 ||
+            (uint64_t)bytes > (UINT64_MAX >> 1) - total - WORK_ALIGN) {
+            return st_fail(err, STATOR_OUT_OF_RANGE, "a workspace size cannot be computed");
+        }
+        r->offsets[i] = total;
+        total += ((uint64_t)bytes + WORK_ALIGN - 1u) / WORK_ALIGN * WORK_ALIGN;
+    }
+    *out_bytes = total;
+    return STATOR_OK;
+}
+
+/* Slot offsets stand behind the head of the block, values behind them. */
+static stator_status take_workspace(run *r, spare **out, stator_diag **err)
+{
+    st_cg_exe *exe = (st_cg_exe *)(uintptr_t)r->exe; /* only `spare`, which is atomic */
+    st_mem *mem = exe->config.mem;
+    const uint64_t table =
+        ((uint64_t)exe->n_slots * sizeof(uint64_t) + WORK_ALIGN - 1u) / WORK_ALIGN * WORK_ALIGN;
+    spare *block = atomic_exchange(&exe->spare, NULL);
+    uint64_t bytes = 0;
+    if (block == NULL) {
+        block = st_alloc(mem, sizeof *block + table, WORK_ALIGN);
+        if (block == NULL) {
+            return st_fail_oom(err);
+        }
+        block->capacity = 0;
+    }
+    r->offsets = (uint64_t *)(block + 1);
+    stator_status status = measure(r, &bytes, err);
+    if (status == STATOR_OK && bytes > block->capacity) {
+        spare *larger = st_realloc(mem, block, sizeof *block + table + bytes, WORK_ALIGN);
+        if (larger == NULL) {
+            status = st_fail_oom(err);
+        } else {
+            block = larger;
+            block->capacity = bytes;
+            r->offsets = (uint64_t *)(block + 1);
+        }
+    }
+    r->work = (char *)(block + 1) + table;
+    *out = block;
+    return status;
+}
+
+static void give_back(const st_cg_exe *exe_, spare *block)
+{
+    st_cg_exe *exe = (st_cg_exe *)(uintptr_t)exe_;
+    st_free(exe->config.mem, atomic_exchange(&exe->spare, block));
+}
+
+/* ---- launches ---- */
+
+static void *data_of(const DLTensor *tensor)
+{
+    return (char *)tensor->data + tensor->byte_offset;
+}
+
+static void *pointer_of(const run *r, uint32_t buffer)
+{
+    if (buffer == UINT32_MAX) {
+        return NULL;
+    }
+    const cg_buffer *of = &r->exe->buffers.data[buffer];
+    switch (of->kind) {
+    case CG_BUFFER_INPUT:
+        return data_of(&r->call->in[of->place]);
+    case CG_BUFFER_OUTPUT:
+        return data_of(&r->call->out[of->place]);
+    case CG_BUFFER_CONSTANT:
+        return (void *)(uintptr_t)r->exe->constants[of->place];
+    default:
+        return r->work + (r->offsets ? r->offsets : r->exe->static_offsets)[of->place];
+    }
+}
+
+static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_diag **err)
+{
+    const st_emitter *emitter = r->exe->config.emitter;
+    int64_t count = 1;
+    if (l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count)) {
+        return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+    }
+    if (count <= 0) {
+        return STATOR_OK;
+    }
+    for (uint32_t i = 0; i < l->n_buffers; i++) {
+        pointers[i] = pointer_of(r, r->exe->operands.data[l->first_buffer + i]);
+    }
+    const st_kernel_args args = {
+        .buffers = pointers, .syms = r->call->syms, .status = &r->status};
+    const st_launch what = {.call = r->call, .args = &args, .count = count, .grain = l->grain};
+    return emitter->launch(emitter->self, r->exe->module, l->kernel, &what, err);
+}
+
+static stator_status check_failed(const run *r, stator_diag **err)
+{
+    for (uint32_t i = 0; i < r->exe->checks.count; i++) {
+        if (r->exe->checks.data[i].origin == r->status) {
+            return st_fail(err, STATOR_OUT_OF_RANGE, "%s", r->exe->checks.data[i].text);
+        }
+    }
+    return st_fail(err, STATOR_OUT_OF_RANGE, "a check inside a kernel failed");
+}
+
+static stator_status launch_all(run *r, void **pointers, stator_diag **err)
+{
+    for (uint32_t i = 0; i < r->exe->launches.count; i++) {
+        ST_TRY(launch(r, &r->exe->launches.data[i], pointers, err));
+        if (r->status) {
+            return check_failed(r, err);
+        }
+    }
+    return STATOR_OK;
+}
+
+stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
+{
+    run r = {.exe = exe, .call = call, .work = call->workspace};
+    void *few[STACK_OPERANDS];
+    void **pointers = few;
+    spare *block = NULL;
+    stator_status status = STATOR_OK;
+    ST_TRY(give_outputs(&r, err));
+    if (exe->slots && exe->n_slots) {
+        ST_TRY_DONE(take_workspace(&r, &block, err));
+    }
+    if (exe->operands_max > STACK_OPERANDS) {
+        pointers = st_calloc(exe->config.mem, exe->operands_max, sizeof *pointers);
+        if (pointers == NULL) {
+            status = st_fail_oom(err);
+            goto done;
+        }
+    }
+    status = launch_all(&r, pointers, err);
+done:
+    if (pointers != few) {
+        st_free(exe->config.mem, pointers);
+    }
+    if (block) {
+        give_back(exe, block);
+    }
+    return status;
+}

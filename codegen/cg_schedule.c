@@ -1,0 +1,384 @@
+/* Axes merged, the vector axis chosen, streaming stores marked.
+ *
+ *   before  loop i0 < N { loop i1 < 64 { ... x[64*i0 + i1] ... } }
+ *   after   loop i2 < 64*N parallel vector 16 { ... x[i2] ... }
+ *
+ * Two loops are merged when one holds nothing but the other and every index walks them as one. The
+ * vector axis is either that of each innermost loop or that of the innermost loop around them (columns
+ * of a reduction over rows): whichever has more accesses of stride one. */
+#include "codegen/cg_unit.h"
+
+#include <string.h>
+
+#define WIDE_COLUMNS 4u    /* vectors side by side in a loop around a reduction */
+#define REDUCE_IN_FLIGHT 4u /* accumulators of a reduction over the vector axis */
+#define DEPTH_MAX 8u
+
+typedef struct schedule {
+    const cg_unit *unit;
+    st_kernel *kernel;
+} schedule;
+
+static st_loop_op *row_at(const schedule *s, st_loop_ref ref)
+{
+    return &s->kernel->ops.data[ref];
+}
+
+static const st_loop_axis *axis_of(const schedule *s, st_loop_ref loop)
+{
+    return &s->kernel->axes.data[row_at(s, loop)->ref];
+}
+
+/* ---- merging ---- */
+
+/* Does every index below the block walk outer and inner as one axis? */
+static int walks_as_one(const schedule *s, uint32_t block, const st_loop_axis *outer,
+                        const st_loop_axis *inner)
+{
+    st_loop_syms *syms = s->kernel->syms;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        const st_loop_op *row = row_at(s, ref);
+        if (row->code == ST_LOOP_LOOP && !walks_as_one(s, row->body, outer, inner)) {
+            return 0;
+        }
+        uint32_t coef[2] = {0, 0};
+        uint32_t rest = 0;
+        if (row->sym == 0 || row->code == ST_LOOP_BIND) {
+            continue;
+        }
+        if (!st_loop_linear(syms, row->sym, outer->symbol, &coef[0], &rest) ||
+            !st_loop_linear(syms, row->sym, inner->symbol, &coef[1], &rest) ||
+            coef[0] != st_sym_mul(&syms->tab, coef[1], inner->extent)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Puts the merged axis in the place of both; 0 past the caps. */
+static int rewrite(const schedule *s, uint32_t block, uint32_t outer, uint32_t inner,
+                   uint32_t merged)
+{
+    st_loop_syms *syms = s->kernel->syms;
+    st_symtab *tab = &syms->tab;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        st_loop_op *row = row_at(s, ref);
+        uint32_t coef = 0;
+        uint32_t rest = 0;
+        if (row->code == ST_LOOP_LOOP && !rewrite(s, row->body, outer, inner, merged)) {
+            return 0;
+        }
+        if (row->sym == 0 || row->code == ST_LOOP_BIND) {
+            continue;
+        }
+        uint32_t unused = 0;
+        if (!st_loop_linear(syms, row->sym, outer, &unused, &rest) ||
+            !st_loop_linear(syms, rest, inner, &coef, &rest)) {
+            return 0;
+        }
+        const uint32_t moved = st_sym_mul(tab, coef, merged);
+        row->sym = moved ? st_sym_add(tab, moved, rest) : 0;
+        if (row->sym == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void set_depths(const schedule *s, uint32_t block, uint32_t depth)
+{
+    s->kernel->blocks.data[block].depth = depth;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        if (row_at(s, ref)->code == ST_LOOP_LOOP) {
+            set_depths(s, row_at(s, ref)->body, depth + 1u);
+        }
+    }
+}
+
+/* Merges the loop with the one that is all of its body; 1 when it did, 0 when not, -1 on failure. */
+static int merge_with_body(const schedule *s, st_loop_ref loop)
+{
+    st_kernel *kernel = s->kernel;
+    const st_loop_block *body = &kernel->blocks.data[row_at(s, loop)->body];
+    const st_loop_ref next = body->first;
+    if (next == 0 || next != body->last || row_at(s, next)->code != ST_LOOP_LOOP) {
+        return 0;
+    }
+    const st_loop_axis outer = *axis_of(s, loop);
+    const st_loop_axis inner = *axis_of(s, next);
+    const uint32_t kinds = ST_AXIS_REDUCE | ST_AXIS_SERIAL;
+    if ((outer.flags & kinds) != (inner.flags & kinds) || (outer.flags & ST_AXIS_SERIAL) ||
+        !walks_as_one(s, row_at(s, next)->body, &outer, &inner)) {
+        return 0;
+    }
+    const uint32_t extent = st_sym_mul(&kernel->syms->tab, outer.extent, inner.extent);
+    if (extent == 0) {
+        return 0;
+    }
+    /* The outer loop's row stays; the block of the inner one becomes its body. */
+    st_loop_builder b;
+    st_loop_builder_init(&b, kernel);
+    const uint32_t merged = st_loop_axis_add(&b, extent, outer.flags | inner.flags);
+    st_loop_builder_deinit(&b);
+    if (kernel->failed) {
+        return -1;
+    }
+    const uint32_t block = row_at(s, next)->body;
+    if (!rewrite(s, block, outer.symbol, inner.symbol, kernel->axes.data[merged].sym)) {
+        kernel->failed = STATOR_RESOURCE_EXHAUSTED;
+        return -1;
+    }
+    row_at(s, next)->code = ST_LOOP_NONE;
+    row_at(s, loop)->ref = merged;
+    row_at(s, loop)->body = block;
+    kernel->axes.data[merged].block = block;
+    kernel->blocks.data[block].loop = loop;
+    return 1;
+}
+
+static int merge_below(const schedule *s, uint32_t block)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        if (row_at(s, ref)->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        if (!merge_below(s, row_at(s, ref)->body)) {
+            return 0;
+        }
+        int merged = 1;
+        while (merged == 1) {
+            merged = merge_with_body(s, ref);
+        }
+        if (merged < 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- the vector axis ---- */
+
+static int holds_loop(const schedule *s, uint32_t block)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        if (row_at(s, ref)->code == ST_LOOP_LOOP) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static uint32_t bytes_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case STATOR_F64:
+    case STATOR_I64:
+    case STATOR_U64:
+        return 8;
+    case STATOR_BOOL:
+    case STATOR_I8:
+    case STATOR_U8:
+        return 1;
+    case STATOR_I16:
+    case STATOR_U16:
+        return 2;
+    default:
+        return 4;
+    }
+}
+
+/* The widest type that the rows below compute in, index values apart. */
+static uint32_t widest_below(const schedule *s, uint32_t block)
+{
+    uint32_t widest = 1;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        const st_loop_op *row = row_at(s, ref);
+        uint32_t bytes = row->dtype && row->dtype != STATOR_I64 ? bytes_of(row->dtype) : 1;
+        if (row->code == ST_LOOP_LOOP) {
+            bytes = widest_below(s, row->body);
+        } else if (row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE) {
+            bytes = bytes_of(s->kernel->buffers.data[row->ref].dtype);
+        }
+        widest = bytes > widest ? bytes : widest;
+    }
+    return widest;
+}
+
+static int is_memory(const st_loop_op *row)
+{
+    return row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE || row->code == ST_LOOP_ATOMIC;
+}
+
+/* How well one access suits vectors along the axis: stride one, the same element, or scattered. */
+static int64_t fitness(const schedule *s, const st_loop_op *row, const st_loop_axis *axis)
+{
+    uint32_t coef = 0;
+    uint32_t rest = 0;
+    int64_t stride = 0;
+    if (!st_loop_linear(s->kernel->syms, row->sym, axis->symbol, &coef, &rest) ||
+        !st_sym_const(&s->kernel->syms->tab, coef, &stride)) {
+        return -2;
+    }
+    if (stride == 0) {
+        return row->code == ST_LOOP_LOAD ? 1 : 0;
+    }
+    return stride == 1 ? 2 : -2;
+}
+
+/* Sum over the accesses below; those in deeper loops count more. */
+static int64_t gain_below(const schedule *s, uint32_t block, const st_loop_axis *axis,
+                          int64_t weight)
+{
+    int64_t gain = 0;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        const st_loop_op *row = row_at(s, ref);
+        if (row->code == ST_LOOP_LOOP) {
+            const int64_t deeper = weight < (1 << 24) ? weight * 16 : weight;
+            gain += gain_below(s, row->body, axis, deeper);
+        } else if (is_memory(row)) {
+            gain += weight * fitness(s, row, axis);
+        }
+    }
+    return gain;
+}
+
+/* A short axis leaves lanes empty: its gain shrinks with them. */
+static int64_t gain_of(const schedule *s, st_loop_ref loop, uint32_t lanes)
+{
+    const st_loop_axis *axis = axis_of(s, loop);
+    const st_loop_op *row = row_at(s, loop);
+    const uint32_t depth = s->kernel->blocks.data[row->body].depth;
+    int64_t weight = 1;
+    for (uint32_t k = 1; k < depth && k < DEPTH_MAX - 1u; k++) {
+        weight *= 16;
+    }
+    const int64_t gain = gain_below(s, row->body, axis, weight * 16);
+    int64_t extent = 0;
+    if (gain > 0 && st_sym_const(&s->kernel->syms->tab, axis->extent, &extent) &&
+        extent < (int64_t)lanes) {
+        return gain * (extent > 0 ? extent : 1) / (int64_t)lanes;
+    }
+    return gain;
+}
+
+typedef struct choice {
+    int64_t inner; /* of all innermost loops together */
+    int64_t outer; /* of the best loop around innermost ones */
+    st_loop_ref outer_loop;
+    uint32_t has_serial;
+} choice;
+
+static void look_at_loops(const schedule *s, uint32_t block, uint32_t lanes, choice *c)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        const st_loop_op *row = row_at(s, ref);
+        if (row->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        if (axis_of(s, ref)->flags & ST_AXIS_SERIAL) {
+            c->has_serial = 1;
+        }
+        if (!holds_loop(s, row->body)) {
+            c->inner += gain_of(s, ref, lanes);
+            continue;
+        }
+        const int64_t gain = gain_of(s, ref, lanes);
+        const int is_outer = !(axis_of(s, ref)->flags & (ST_AXIS_REDUCE | ST_AXIS_SERIAL));
+        if (is_outer && (c->outer_loop == 0 || gain > c->outer)) {
+            c->outer = gain;
+            c->outer_loop = ref;
+        }
+        look_at_loops(s, row->body, lanes, c);
+    }
+}
+
+static void make_vector(const schedule *s, st_loop_ref loop, uint32_t lanes, uint32_t unroll)
+{
+    st_loop_axis *axis = &s->kernel->axes.data[row_at(s, loop)->ref];
+    axis->flags |= ST_AXIS_VECTOR;
+    axis->lanes = lanes;
+    axis->unroll = unroll;
+}
+
+static int holds_update(const schedule *s, uint32_t block)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        if (row_at(s, ref)->code == ST_LOOP_UPDATE) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void vectorise_innermost(const schedule *s, uint32_t block)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        const st_loop_op *row = row_at(s, ref);
+        if (row->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        if (holds_loop(s, row->body)) {
+            vectorise_innermost(s, row->body);
+            continue;
+        }
+        const uint32_t lanes =
+            s->unit->config->emitter->target.vector_bytes / widest_below(s, row->body);
+        int64_t extent = INT64_MAX;
+        (void)st_sym_const(&s->kernel->syms->tab, axis_of(s, ref)->extent, &extent);
+        if (lanes > 1 && extent > 1 && !(axis_of(s, ref)->flags & ST_AXIS_SERIAL)) {
+            const int is_long = extent >= (int64_t)(lanes * REDUCE_IN_FLIGHT);
+            const uint32_t unroll =
+                is_long && holds_update(s, row->body) ? REDUCE_IN_FLIGHT : 1u;
+            make_vector(s, ref, lanes, unroll);
+        }
+    }
+}
+
+static void choose_vector(const schedule *s)
+{
+    const uint32_t width = s->unit->config->emitter->target.vector_bytes;
+    if (width == 0) {
+        return;
+    }
+    choice c = {0, INT64_MIN, 0, 0};
+    const uint32_t lanes = width / widest_below(s, 0);
+    look_at_loops(s, 0, lanes, &c);
+    if (c.outer_loop == 0 || (c.inner >= c.outer && !c.has_serial) || lanes < 2) {
+        vectorise_innermost(s, 0);
+        return;
+    }
+    int64_t extent = INT64_MAX;
+    (void)st_sym_const(&s->kernel->syms->tab, axis_of(s, c.outer_loop)->extent, &extent);
+    if (extent > 1) {
+        const int is_wide = extent >= (int64_t)(lanes * WIDE_COLUMNS);
+        make_vector(s, c.outer_loop, is_wide ? lanes * WIDE_COLUMNS : lanes, 1);
+    }
+}
+
+/* ---- stores past the caches ---- */
+
+static void mark_streamed(const schedule *s)
+{
+    const uint64_t l3 = s->unit->config->emitter->target.l3_bytes;
+    for (uint32_t i = 0; i < s->kernel->buffers.count && l3 > 0; i++) {
+        st_loop_buffer *buffer = &s->kernel->buffers.data[i];
+        int64_t numel = 0;
+        if ((buffer->flags & (ST_BUFFER_READ | ST_BUFFER_LOCAL)) == 0 &&
+            st_sym_const(&s->kernel->syms->tab, buffer->numel, &numel) &&
+            (uint64_t)numel * bytes_of(buffer->dtype) > l3) {
+            buffer->flags |= ST_BUFFER_STREAMED;
+        }
+    }
+}
+
+stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err)
+{
+    const schedule s = {unit, kernel};
+    if (!merge_below(&s, 0)) {
+        return st_fail_oom(err);
+    }
+    set_depths(&s, 0, 0);
+    choose_vector(&s);
+    mark_streamed(&s);
+    return st_kernel_verify(kernel, err);
+}

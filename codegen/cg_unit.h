@@ -1,0 +1,268 @@
+/* Inside the code generator: one graph on its way to kernels.
+ *
+ *   cg_import   the graph's sizes and types as syms of our own table
+ *   cg_fuse     roots (values worth a nest) and which of them share a kernel
+ *   cg_nest     a kernel plan becomes loops; cg_at answers "this value at this index"
+ *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
+ *   cg_schedule axes merged, vector and parallel chosen
+ *   cg_plan     buffers, workspace, launch order
+ *
+ * A unit lives as long as the compile; what running needs is moved to the executable. */
+#ifndef STATOR_CODEGEN_CG_UNIT_H
+#define STATOR_CODEGEN_CG_UNIT_H
+
+#include "codegen/codegen.h"
+#include "codegen/loop_build.h"
+#include "core/base/diag.h"
+
+#define CG_RANK_MAX STATOR_MAX_RANK
+#define CG_ROWS_MAX 20000u /* of one kernel: past it a join is refused */
+#define CG_NO_BUFFER UINT32_MAX
+
+/* ---- buffers of the program ---- */
+
+enum cg_buffer_kind {
+    CG_BUFFER_INPUT = 1, /* place: input number */
+    CG_BUFFER_OUTPUT,    /* place: output number */
+    CG_BUFFER_CONSTANT,  /* place: into unit->blobs */
+    CG_BUFFER_WORK       /* place: slot of the workspace, by the plan */
+};
+
+typedef struct cg_buffer {
+    uint32_t kind;
+    uint32_t place;
+    uint32_t dtype;
+    uint32_t numel; /* sym */
+    stator_ref value;
+    uint32_t first, last; /* steps in which it is alive (WORK) */
+} cg_buffer;
+
+/* ---- values ---- */
+
+enum cg_value_flag {
+    CG_VALUE_ROOT = 1u << 0,     /* made by a root */
+    CG_VALUE_REALISED = 1u << 1, /* has a buffer */
+    CG_VALUE_SPLAT = 1u << 2     /* a constant whose elements are all `splat` */
+};
+
+typedef struct cg_value {
+    const uint32_t *dims; /* syms of our table, rank of them */
+    uint32_t rank;
+    uint32_t dtype;
+    uint32_t flags;
+    uint32_t buffer; /* CG_NO_BUFFER until realised */
+    uint32_t root;   /* index + 1 */
+    uint32_t uses;   /* operand places that name it */
+    uint32_t cost;   /* scalar ops to compute one element from what is stored, inlined */
+    uint32_t leaves; /* loads among them */
+    st_loop_imm splat;
+} cg_value;
+
+/* ---- how ops are lowered ---- */
+
+typedef struct cg_unit cg_unit;
+typedef struct cg_nest cg_nest;
+
+/* One node with what its lowering reads. */
+typedef struct cg_node {
+    cg_unit *unit;
+    stator_ref ref;
+    const stator_node_row *row;
+    const cg_value *out; /* result 0 */
+} cg_node;
+
+/* The element of result `result` at index[0..rank): a scalar of the value's dtype (as loaded). */
+typedef st_loop_ref (*cg_point_fn)(cg_nest *nest, const cg_node *node, uint32_t result,
+                                   const uint32_t *index);
+
+/* A node that folds over inner axes into each element of its result. */
+typedef struct cg_fold {
+    uint32_t n_inner;
+    uint32_t inner[CG_RANK_MAX]; /* extents, syms */
+    uint32_t acc;                /* st_loop_acc */
+    uint32_t dtype;              /* of the accumulator */
+    /* Set when the result's dims and the inner ones are the axes of one operand shape: inner axis k is
+     * axis at[k] of it, the result's own axes are the others in order. */
+    uint32_t is_reduction;
+    uint32_t at[CG_RANK_MAX];
+} cg_fold;
+
+typedef struct cg_element {
+    st_loop_ref value;
+    st_loop_ref index; /* ARGMIN, ARGMAX */
+    st_loop_ref mask;  /* 0: always */
+} cg_element;
+
+typedef struct cg_lowering {
+    const char *op;
+    cg_point_fn point;
+    /* Folds: their axes; the element to fold; the accumulated value (NULL: cast to the result). */
+    void (*fold)(const cg_node *node, cg_fold *out);
+    void (*element)(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                    const uint32_t *inner, cg_element *out);
+    st_loop_ref (*finish)(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                          st_loop_ref folded);
+    /* NULL or a reason why this node is not for us. */
+    const char *(*refuses)(const stator_graph_view *view, const stator_node_row *row);
+    uint32_t code;    /* st_loop_code of a scalar op, else 0 */
+    uint32_t cost;    /* scalar ops an element */
+    uint32_t repeats; /* 1: asks for operand elements many times */
+} cg_lowering;
+
+/* The op's lowering, NULL when it has none. */
+const cg_lowering *cg_lowering_of(const cg_unit *unit, uint32_t op);
+/* The same for a descriptor. */
+const cg_lowering *cg_find_lowering(const stator_op_desc *desc);
+/* Looks the ops of the graph up, for cg_lowering_of. */
+stator_status cg_note_lowerings(cg_unit *unit, stator_diag **err);
+
+/* ---- roots and kernels ---- */
+
+typedef struct cg_root {
+    stator_ref value;
+    stator_ref node;             /* 0: a copy of `source` */
+    stator_ref source;
+    const cg_lowering *lowering; /* of the node; NULL for a copy */
+    uint32_t is_fold;
+    cg_fold fold;
+    uint32_t plan;  /* index of the kernel plan it is in */
+    uint32_t first_need, n_needs; /* into unit->needs: roots it reads, indices */
+    uint32_t level;
+    uint32_t local; /* 1: kept in a row buffer of its kernel */
+} cg_root;
+
+/* Roots that share a kernel. The full domain is `extent`, size-1 axes left out; inner[k] says that axis
+ * k belongs to the row (is folded), the others are the outer loops. */
+typedef struct cg_plan {
+    st_vec(uint32_t) roots; /* in topological order */
+    uint32_t rank;
+    uint32_t n_inner;
+    uint32_t extent[CG_RANK_MAX];
+    uint8_t inner[CG_RANK_MAX];
+    uint8_t is_dead; /* joined into another */
+    uint32_t stamp;  /* of the last walk that came by */
+} cg_plan;
+
+struct cg_unit {
+    const st_cg_config *config;
+    const stator_host *host;
+    st_mem *mem;
+    const stator_graph *graph;
+    const stator_graph_view *view;
+    stator_fuel_scope *fuel;
+    st_arena arena;
+    st_loop_syms *syms;
+    st_map lowering_memo; /* op -> row of the table of lowerings */
+    cg_value *values; /* by value ref */
+    st_vec(cg_buffer) buffers;
+    st_vec(stator_blob *) blobs;
+    st_vec(cg_root) roots;
+    st_vec(uint32_t) needs;
+    st_vec(cg_plan) plans;
+    st_map sym_memo; /* graph sym -> ours */
+    uint32_t stamp;
+};
+
+/* ---- cg_import.c ---- */
+stator_status cg_unit_init(cg_unit *unit, const st_cg_config *config, const stator_graph *graph,
+                           st_loop_syms *syms, stator_fuel_scope *fuel, stator_diag **err);
+void cg_unit_deinit(cg_unit *unit);
+/* A sym of the graph in our table; 0 past the caps. */
+uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym);
+uint32_t cg_numel(cg_unit *unit, stator_ref value);
+int cg_is_one(const cg_unit *unit, uint32_t sym);
+/* Attribute rows of a node; DIMS element as our sym. */
+const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);
+uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i);
+int64_t cg_attr_int_at(const cg_node *node, uint32_t k, uint32_t i);
+const char *cg_attr_text(const cg_node *node, uint32_t k);
+stator_ref cg_operand(const cg_node *node, uint32_t k);
+const cg_value *cg_value_of(const cg_unit *unit, stator_ref value);
+cg_node cg_node_of(cg_unit *unit, stator_ref node);
+
+/* ---- cg_roots.c: which values get a nest ---- */
+stator_status cg_make_roots(cg_unit *unit, stator_diag **err);
+
+/* ---- cg_fuse.c: which roots share a kernel ---- */
+stator_status cg_join_roots(cg_unit *unit, stator_diag **err);
+/* By root: must its value be in memory when its kernel has ended? */
+void cg_find_stores(const cg_unit *unit, uint8_t *out_stores);
+
+/* ---- cg_at.c: values at an index ---- */
+
+/* A value that was asked for, as long as its row is in scope. */
+typedef struct cg_known {
+    stator_ref value;
+    st_loop_ref mask;
+    uint32_t index[CG_RANK_MAX];
+    st_loop_ref row;
+} cg_known;
+
+/* index is the row-major position `flat` in a shape with these dims. */
+typedef struct cg_split {
+    uint32_t rank;
+    uint32_t flat;
+    uint32_t dims[CG_RANK_MAX];
+    uint32_t index[CG_RANK_MAX];
+} cg_split;
+
+struct cg_nest {
+    cg_unit *unit;
+    cg_plan *plan;
+    uint32_t plan_place;
+    st_kernel *kernel;
+    st_loop_builder b;
+    uint32_t level;             /* of the loops being written */
+    uint32_t axis[CG_RANK_MAX]; /* sym of each axis of the plan; inner ones: of this level */
+    st_loop_ref mask;           /* loads are good only where it holds, 0: everywhere */
+    uint32_t depth;             /* of the recursion of cg_at */
+    const char *refusal;        /* why the kernel cannot be made, NULL: it can */
+    st_map buffer_memo;         /* program buffer + 1 -> kernel buffer + 1 */
+    st_map local_memo;          /* root + 1 -> kernel buffer + 1 */
+    st_hashset at_memo;         /* (value, mask, index) -> place in known, + 1 */
+    st_vec(cg_known) known;
+    st_vec(cg_split) splits;
+    st_map acc_memo; /* root + 1 -> its ACC */
+};
+
+/* The scalar of `value` at an index of its rank, as stored (its dtype). 0 after an error. */
+st_loop_ref cg_at(cg_nest *nest, stator_ref value, const uint32_t *index);
+/* The same in the dtype that ops compute in. */
+st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index);
+/* The same at a row-major position. */
+st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, uint32_t flat);
+/* The dtype in which an op on `dtype` computes: f32 for storage types. */
+uint32_t cg_wide_dtype(uint32_t dtype);
+/* Row-major position of an index in a shape, and back. */
+uint32_t cg_flatten(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uint32_t *index);
+void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t flat,
+                   uint32_t *out_index);
+void cg_refuse(cg_nest *nest, const char *why);
+/* The bool 0 <= index < size; 0 when neither bound is to be tested. */
+st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low, int test_high);
+/* Kernel buffer of a program buffer. */
+uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags);
+/* Syms that cannot fail but by the caps: then the nest is refused. */
+uint32_t cg_add(cg_nest *nest, uint32_t a, uint32_t b);
+uint32_t cg_sub(cg_nest *nest, uint32_t a, uint32_t b);
+uint32_t cg_mul(cg_nest *nest, uint32_t a, uint32_t b);
+uint32_t cg_int(cg_nest *nest, int64_t value);
+uint32_t cg_sym_of(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b); /* letters of types_api */
+
+/* ---- cg_nest.c: plans to kernels ---- */
+
+/* The root's own index in the loops that are open: its place in the domain of its plan. */
+void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index);
+/* Position in the row of the inner axes that are open. */
+uint32_t cg_row_index(cg_nest *nest);
+/* Is the value of the size of the row's whole domain (not one a row)? */
+int cg_is_full(const cg_unit *unit, const cg_plan *plan, const cg_root *root);
+/* Writes the plan's kernel. UNSUPPORTED, with *out_refusal set, when the plan cannot be one kernel.
+ * `stores` says by root whether the value must be in memory afterwards; NULL: all. */
+stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, const uint8_t *stores, st_kernel *out,
+                              const char **out_refusal, stator_diag **err);
+
+/* ---- cg_schedule.c ---- */
+stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
+
+#endif

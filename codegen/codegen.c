@@ -1,0 +1,187 @@
+/* The slots of a code-generating backend: capability, compile, run. */
+#include "codegen/codegen.h"
+
+#include "codegen/cg_exe.h"
+#include "codegen/loop_expand.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define RANK_MAX 8u /* of one value: a nest has room for a result and what it folds over */
+
+/* ---- capability ---- */
+
+static int is_computable(uint32_t dtype)
+{
+    return st_loop_class_of(dtype) != 0 && dtype != STATOR_F8E4M3FN && dtype != STATOR_F8E5M2;
+}
+
+/* Why the node has no lowering here; NULL: it has one. */
+static const char *why_not(const stator_graph_view *v, const stator_node_row *node, char text[160])
+{
+    const stator_op_desc *desc = stator_op_at(v, node->op);
+    const cg_lowering *lowering = cg_find_lowering(desc);
+    if (lowering == NULL) {
+        return "no lowering to loops for this op";
+    }
+    for (uint32_t k = 0; k < node->operand_count + node->result_count; k++) {
+        const stator_ref value = k < node->operand_count
+                                     ? stator_operand(v, node, k)
+                                     : node->result_begin + k - node->operand_count;
+        const stator_type_row *type = value ? stator_value_type(v, value) : NULL;
+        if (type && !is_computable(type->dtype)) {
+            return "an element type that the loop IR does not compute with";
+        }
+        if (type && type->rank > RANK_MAX) {
+            (void)snprintf(text, 160, "rank %u; loops are made up to rank %u", type->rank,
+                           RANK_MAX);
+            return text;
+        }
+        const st_loop_op_desc *scalar = st_loop_desc(lowering->code);
+        const uint32_t class_ =
+            type ? st_loop_class_of(type->dtype == STATOR_BF16 || type->dtype == STATOR_F16
+                                        ? (uint32_t)STATOR_F32
+                                        : type->dtype)
+                 : 0;
+        const int is_condition = lowering->code == ST_LOOP_select && k == 0;
+        if (type && scalar && k < node->operand_count && !is_condition && !(scalar->on & class_)) {
+            return "no scalar form for this element type";
+        }
+    }
+    return lowering->refuses ? lowering->refuses(v, node) : NULL;
+}
+
+stator_status st_cg_capability(const st_cg_config *config, const stator_graph *graph,
+                               const stator_capability_sink *sink, stator_diag **err)
+{
+    const stator_graph_view *v = config->host->ir->view(graph);
+    (void)err;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        char text[160];
+        const char *why = why_not(v, stator_node_at(v, node), text);
+        if (why) {
+            sink->no(sink->self, node, STATOR_UNSUPPORTED, why);
+        } else {
+            sink->yes(sink->self, node, 0);
+        }
+    }
+    return STATOR_OK;
+}
+
+/* ---- compile ---- */
+
+static stator_status emit(st_cg_exe *exe, stator_diag **err)
+{
+    st_mem *mem = exe->config.mem;
+    const st_emitter *emitter = exe->config.emitter;
+    const uint32_t n = exe->kernels.count;
+    st_kernel *expanded = st_calloc(mem, (uint64_t)n + 1u, sizeof *expanded);
+    const st_kernel **list = st_calloc(mem, (uint64_t)n + 1u, sizeof *list);
+    uint32_t made = 0;
+    stator_status status = expanded && list ? STATOR_OK : st_fail_oom(err);
+    for (; status == STATOR_OK && made < n; made++) {
+        status = st_loop_expand(&exe->kernels.data[made], emitter->target.spells, &expanded[made],
+                                err);
+        list[made] = &expanded[made];
+        if (status != STATOR_OK) {
+            break;
+        }
+    }
+    if (status == STATOR_OK) {
+        status = emitter->compile(emitter->self, list, n, &exe->module, err);
+    }
+    for (uint32_t i = 0; i < made; i++) {
+        st_kernel_deinit(&expanded[i]);
+    }
+    st_free(mem, expanded);
+    st_free(mem, list);
+    return status;
+}
+
+static stator_status build(cg_unit *unit, const st_cg_config *config, const stator_graph *graph,
+                           stator_fuel_scope *fuel, st_cg_exe *exe, stator_diag **err)
+{
+    ST_TRY(cg_unit_init(unit, config, graph, &exe->syms, fuel, err));
+    ST_TRY(cg_make_roots(unit, err));
+    ST_TRY(cg_join_roots(unit, err));
+    ST_TRY(cg_make_exe(unit, exe, err));
+    return exe->kernels.count ? emit(exe, err) : STATOR_OK;
+}
+
+stator_status st_cg_compile(const st_cg_config *config, const stator_graph *graph,
+                            stator_fuel_scope *fuel, st_cg_exe **out, stator_diag **err)
+{
+    *out = NULL;
+    st_cg_exe *exe = st_calloc(config->mem, 1, sizeof *exe);
+    if (exe == NULL) {
+        return st_fail_oom(err);
+    }
+    exe->config = *config;
+    st_arena_init(&exe->arena, config->mem);
+    if (!st_loop_syms_init(&exe->syms, config->mem)) {
+        st_arena_deinit(&exe->arena);
+        st_free(config->mem, exe);
+        return st_fail_oom(err);
+    }
+    cg_unit unit;
+    const stator_status status = build(&unit, config, graph, fuel, exe, err);
+    cg_unit_deinit(&unit);
+    if (status != STATOR_OK) {
+        st_cg_destroy(exe);
+        return status;
+    }
+    *out = exe;
+    return STATOR_OK;
+}
+
+void st_cg_destroy(st_cg_exe *exe)
+{
+    if (exe == NULL) {
+        return;
+    }
+    st_mem *mem = exe->config.mem;
+    if (exe->module) {
+        exe->config.emitter->module_destroy(exe->config.emitter->self, exe->module);
+    }
+    for (uint32_t i = 0; i < exe->kernels.count; i++) {
+        st_kernel_deinit(&exe->kernels.data[i]);
+    }
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        st_symprog_deinit(&exe->launches.data[i].count, mem);
+    }
+    for (uint32_t i = 0; i < exe->n_outputs; i++) {
+        for (uint32_t a = 0; a < exe->outputs[i].rank; a++) {
+            st_symprog_deinit(&exe->outputs[i].dims[a], mem);
+        }
+    }
+    for (uint32_t i = 0; exe->slots && i < exe->n_slots; i++) {
+        st_symprog_deinit(&exe->slots[i], mem);
+    }
+    for (uint32_t i = 0; i < exe->blobs.count; i++) {
+        exe->config.host->cst->release(exe->blobs.data[i]);
+    }
+    st_free(mem, atomic_load(&exe->spare));
+    st_vec_free(mem, &exe->kernels);
+    st_vec_free(mem, &exe->launches);
+    st_vec_free(mem, &exe->operands);
+    st_vec_free(mem, &exe->buffers);
+    st_vec_free(mem, &exe->blobs);
+    st_vec_free(mem, &exe->checks);
+    st_loop_syms_deinit(&exe->syms);
+    st_arena_deinit(&exe->arena);
+    st_free(mem, exe);
+}
+
+stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
+{
+    for (uint32_t i = 0; i < exe->kernels.count; i++) {
+        st_kernel_print(&exe->kernels.data[i], out);
+    }
+    st_str_addf(out, "// %u launches, %u values in the workspace", exe->launches.count,
+                exe->n_slots);
+    if (exe->slots == NULL) {
+        st_str_addf(out, ", %llu bytes", (unsigned long long)exe->static_bytes);
+    }
+    st_str_add(out, "\n");
+    return st_str_ok(out) ? STATOR_OK : STATOR_RESOURCE_EXHAUSTED;
+}

@@ -79,15 +79,22 @@ static void put_mask(printer *p, st_loop_ref mask)
     }
 }
 
-/* The shortest text that reads as the same f32. */
+/* The shortest text that reads as the same f32, whatever the locale's point is. */
 static void put_f32(printer *p, double value)
 {
     char text[40];
+    if (value - value != 0) { /* nan, inf */
+        put(p, st_format_f64(value, text));
+        return;
+    }
     for (int digits = 1; digits <= 9; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtof(text, NULL) == (float)value) {
             break;
         }
+    }
+    for (char *c = text; *c != '\0'; c++) {
+        *c = *c == ',' ? '.' : *c;
     }
     put(p, text);
 }
@@ -98,7 +105,7 @@ static void put_const(printer *p, const st_loop_op *op)
     st_str_addf(p->out, "const %s ", st_dtype_name(op->dtype));
     if (op->dtype == STATOR_BOOL) {
         put(p, op->imm.i ? "true" : "false");
-    } else if (op->dtype == STATOR_F64 || op->imm.f != op->imm.f) {
+    } else if (op->dtype == STATOR_F64) {
         put(p, st_format_f64(op->imm.f, text));
     } else if (op->dtype == STATOR_F32) {
         put_f32(p, op->imm.f);

@@ -280,7 +280,7 @@ static double function(uint32_t code, double a, double b)
     case ST_LOOP_rem: return fmod(a, b);
     case ST_LOOP_mod: return floor_fmod(a, b);
     case ST_LOOP_rsqrt: return 1 / sqrt(a);
-    case ST_LOOP_sigmoid: return 1 / (1 + exp(-a));
+    case ST_LOOP_sigmoid: return (a < 0 ? exp(a) : 1) / (1 + exp(-fabs(a)));
     case ST_LOOP_exp: return exp(a);
     case ST_LOOP_exp2: return exp2(a);
     case ST_LOOP_expm1: return expm1(a);

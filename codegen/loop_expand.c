@@ -1,0 +1,518 @@
+/* The expansion pass.
+ *
+ *     before   v3 = sign v1                after   v3 = const f32 0
+ *                                                  v4 = gt v1, v3  ...
+ *
+ * The kernel is copied and its chains are written anew: structural rows keep their places (symbols
+ * name BIND rows by them), scalar rows are appended and chained where they stood. Equal ones in
+ * scope are shared, so sin and cos of one value share their reduction. Rows of a program that the
+ * target does not spell are expanded in turn. */
+#include "codegen/loop_expand.h"
+
+#include "codegen/loop_expand_parse.h"
+#include "core/base/check.h"
+#include "core/base/diag.h"
+#include "core/base/map.h"
+#include <string.h>
+
+#define NESTING_MAX 8u
+
+typedef struct expander {
+    const uint8_t *spells;
+    st_kernel *out;
+    stator_diag **err;
+    stator_status status; /* sticky */
+    uint32_t block;       /* where rows go */
+    uint32_t origin;
+    uint32_t nesting;       /* programs within programs */
+    st_vec(st_loop_ref) to; /* what stands for each row of the input; 0: itself */
+    st_hashset memo;        /* scalar rows by contents */
+} expander;
+
+static uint32_t fail(expander *e, stator_status status)
+{
+    if (e->status == STATOR_OK) {
+        e->status = status;
+    }
+    return 0;
+}
+
+static uint32_t out_of_memory(expander *e)
+{
+    return e->status == STATOR_OK ? fail(e, st_fail_oom(e->err)) : 0;
+}
+
+static uint32_t dtype_at(const expander *e, st_loop_ref ref)
+{
+    return st_loop_at(e->out, ref)->dtype;
+}
+
+/* ---- rows ---- */
+
+static void chain(expander *e, st_loop_ref ref)
+{
+    st_loop_block *block = &e->out->blocks.data[e->block];
+    st_loop_op *row = &e->out->ops.data[ref];
+    row->block = e->block;
+    row->next = 0;
+    if (block->last) {
+        e->out->ops.data[block->last].next = ref;
+    } else {
+        block->first = ref;
+    }
+    block->last = ref;
+}
+
+/* Is the block the current one or around it? */
+static int is_around(const expander *e, uint32_t block)
+{
+    const st_kernel *out = e->out;
+    for (uint32_t at = e->block; at != block;
+         at = st_loop_at(out, out->blocks.data[at].loop)->block) {
+        if (at == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+typedef struct sought {
+    const expander *e;
+    const st_loop_op *row;
+} sought;
+
+static int same_row(void *self, uint32_t id)
+{
+    const sought *s = self;
+    const st_loop_op *a = st_loop_at(s->e->out, id);
+    const st_loop_op *b = s->row;
+    return a->code == b->code && a->dtype == b->dtype &&
+           memcmp(a->args, b->args, sizeof a->args) == 0 && a->imm.i == b->imm.i &&
+           is_around(s->e, a->block);
+}
+
+static uint64_t hash_row(const st_loop_op *row)
+{
+    const uint64_t key[3] = {((uint64_t)row->code << 40) | ((uint64_t)row->dtype << 32) |
+                                 row->args[0],
+                             ((uint64_t)row->args[1] << 32) | row->args[2], (uint64_t)row->imm.i};
+    return st_hash64(key, sizeof key, 0);
+}
+
+static void remember(expander *e, st_loop_ref ref)
+{
+    if (!st_hashset_add(&e->memo, hash_row(st_loop_at(e->out, ref)), ref)) {
+        (void)out_of_memory(e);
+    }
+}
+
+/* A CONST or scalar row: an equal one in scope, or a new one here. */
+static st_loop_ref pure(expander *e, const st_loop_op *row)
+{
+    if (e->status != STATOR_OK) {
+        return 0;
+    }
+    sought s = {e, row};
+    const st_loop_ref found = st_hashset_find(&e->memo, hash_row(row), same_row, &s);
+    if (found) {
+        return found;
+    }
+    const st_loop_ref ref = e->out->ops.count;
+    st_loop_op *at = st_vec_push(e->out->mem, &e->out->ops);
+    if (at == NULL) {
+        return out_of_memory(e);
+    }
+    *at = *row;
+    at->origin = e->origin;
+    chain(e, ref);
+    remember(e, ref);
+    return e->status == STATOR_OK ? ref : 0;
+}
+
+static st_loop_ref scalar(expander *e, const st_loop_op *row);
+
+static st_loop_ref apply(expander *e, uint32_t code, uint32_t dtype, st_loop_ref x, st_loop_ref y,
+                         st_loop_ref z)
+{
+    const st_loop_op row = {.code = (uint16_t)code, .dtype = (uint8_t)dtype, .args = {x, y, z}};
+    return e->status == STATOR_OK ? scalar(e, &row) : 0;
+}
+
+static st_loop_ref cast(expander *e, uint32_t dtype, st_loop_ref x)
+{
+    return x == 0 || dtype_at(e, x) == dtype ? x : apply(e, ST_LOOP_cast, dtype, x, 0, 0);
+}
+
+/* ---- programs ---- */
+
+typedef struct run {
+    expander *e;
+    const st_program *program;
+    const st_loop_ref *operands; /* x, y, z */
+    uint32_t dtype;              /* of numbers whose surroundings do not tell */
+    st_loop_ref *lets;           /* by node: what a LET gave */
+} run;
+
+static const st_expr *expr_at(const run *r, uint32_t node)
+{
+    return &r->program->nodes.data[node];
+}
+
+static uint32_t as_other(uint32_t dtype, int to_float)
+{
+    switch (st_dtype_bits(dtype)) {
+    case 64:
+        return to_float ? STATOR_F64 : STATOR_I64;
+    case 32:
+        return to_float ? STATOR_F32 : STATOR_I32;
+    case 16:
+        return to_float ? STATOR_DTYPE_NONE : STATOR_I16;
+    default:
+        return to_float ? STATOR_DTYPE_NONE : STATOR_I8;
+    }
+}
+
+/* The dtype that an expression has by itself; 0: it takes that of its surroundings. */
+static uint32_t own_dtype(const run *r, uint32_t node);
+
+static uint32_t own_dtype_of_op(const run *r, const st_expr *expr)
+{
+    const st_loop_op_desc *desc = st_loop_desc(expr->code);
+    if (desc->result == ST_LOOP_BOOL) {
+        return STATOR_BOOL;
+    }
+    uint32_t dtype = 0;
+    for (uint32_t k = expr->code == ST_LOOP_select; k < desc->arity && dtype == 0; k++) {
+        dtype = own_dtype(r, expr->args[k]);
+    }
+    return dtype;
+}
+
+/* A dispatch switch over the kinds of nodes. */
+static uint32_t own_dtype(const run *r, uint32_t node)
+{
+    const st_expr *expr = expr_at(r, node);
+    switch (expr->kind) {
+    case ST_EXPR_OPERAND:
+        return dtype_at(r->e, r->operands[expr->i]);
+    case ST_EXPR_OP:
+        return own_dtype_of_op(r, expr);
+    case ST_EXPR_CAST:
+        return expr->code;
+    case ST_EXPR_AS_INT:
+    case ST_EXPR_AS_FLOAT:
+        return as_other(own_dtype(r, expr->args[0]), expr->kind == ST_EXPR_AS_FLOAT);
+    case ST_EXPR_RARE: {
+        const uint32_t usual = own_dtype(r, expr->args[2]);
+        return usual ? usual : own_dtype(r, expr->args[1]);
+    }
+    case ST_EXPR_USE:
+        return r->lets[expr->args[0]] ? dtype_at(r->e, r->lets[expr->args[0]])
+                                      : own_dtype(r, expr_at(r, expr->args[0])->args[0]);
+    case ST_EXPR_BLOCK:
+        return own_dtype(r, expr->args[1]);
+    default:
+        return 0;
+    }
+}
+
+static st_loop_ref number(run *r, const st_expr *expr, uint32_t dtype)
+{
+    st_loop_op row = {.code = ST_LOOP_CONST, .dtype = (uint8_t)dtype};
+    if (st_loop_class_of(dtype) == ST_LOOP_FLOATS) {
+        row.imm.f = dtype == STATOR_F32 ? (double)(float)expr->number : expr->number;
+    } else if (expr->is_int) {
+        row.imm.i = expr->i;
+    } else {
+        return fail(r->e, st_fail(r->e->err, STATOR_INTERNAL,
+                                  "an expansion has the fraction %g where a %s is needed",
+                                  expr->number, st_dtype_name(dtype)));
+    }
+    return pure(r->e, &row);
+}
+
+static st_loop_ref eval(run *r, uint32_t node, uint32_t want);
+
+static st_loop_ref eval_op(run *r, const st_expr *expr, uint32_t want)
+{
+    const st_loop_op_desc *desc = st_loop_desc(expr->code);
+    st_loop_ref args[3] = {0};
+    uint32_t dtype = 0;
+    for (uint32_t k = expr->code == ST_LOOP_select; k < desc->arity && dtype == 0; k++) {
+        dtype = own_dtype(r, expr->args[k]);
+    }
+    if (dtype == 0) {
+        dtype = desc->result == ST_LOOP_BOOL ? r->dtype : want;
+    }
+    for (uint32_t k = 0; k < desc->arity; k++) {
+        const int is_condition = expr->code == ST_LOOP_select && k == 0;
+        args[k] = eval(r, expr->args[k], is_condition ? (uint32_t)STATOR_BOOL : dtype);
+    }
+    return apply(r->e, expr->code, desc->result == ST_LOOP_BOOL ? (uint32_t)STATOR_BOOL : dtype,
+                 args[0], args[1], args[2]);
+}
+
+static st_loop_ref eval_as(run *r, const st_expr *expr)
+{
+    const st_loop_ref x = eval(r, expr->args[0], r->dtype);
+    if (x == 0) {
+        return 0;
+    }
+    const uint32_t dtype = as_other(dtype_at(r->e, x), expr->kind == ST_EXPR_AS_FLOAT);
+    return dtype_at(r->e, x) == dtype ? x : apply(r->e, ST_LOOP_bitcast, dtype, x, 0, 0);
+}
+
+static st_loop_ref eval_rare(run *r, const st_expr *expr, uint32_t want)
+{
+    expander *e = r->e;
+    st_kernel *out = e->out;
+    const uint32_t own = own_dtype(r, expr->args[2]);
+    const st_loop_ref condition = eval(r, expr->args[0], STATOR_BOOL);
+    const st_loop_ref usual = eval(r, expr->args[2], own ? own : want);
+    const st_loop_ref ref = out->ops.count;
+    st_loop_op *row = e->status == STATOR_OK ? st_vec_push(out->mem, &out->ops) : NULL;
+    const uint32_t body = out->blocks.count;
+    st_loop_block *block = row ? st_vec_push(out->mem, &out->blocks) : NULL;
+    if (block == NULL) {
+        return out_of_memory(e);
+    }
+    const uint32_t around = e->block;
+    *row = (st_loop_op){.code = ST_LOOP_RARE,
+                        .dtype = (uint8_t)dtype_at(e, usual),
+                        .args = {condition, usual},
+                        .body = body,
+                        .origin = e->origin};
+    *block = (st_loop_block){.loop = ref, .depth = out->blocks.data[around].depth + 1u};
+    chain(e, ref);
+    e->block = body;
+    const st_loop_ref given = eval(r, expr->args[1], dtype_at(e, usual));
+    e->block = around;
+    out->ops.data[ref].args[2] = given;
+    return e->status == STATOR_OK ? ref : 0;
+}
+
+static st_loop_ref eval_block(run *r, const st_expr *expr, uint32_t want)
+{
+    for (uint32_t let = expr->args[0]; let; let = expr_at(r, let)->next) {
+        const uint32_t value = expr_at(r, let)->args[0];
+        const uint32_t own = own_dtype(r, value);
+        r->lets[let] = eval(r, value, own ? own : r->dtype);
+        if (r->e->status != STATOR_OK) {
+            return 0;
+        }
+    }
+    return eval(r, expr->args[1], want);
+}
+
+/* A dispatch switch over the kinds of nodes. `want`: the dtype where the node has none of its own.
+ */
+static st_loop_ref eval(run *r, uint32_t node, uint32_t want)
+{
+    const st_expr *expr = expr_at(r, node);
+    if (r->e->status != STATOR_OK) {
+        return 0;
+    }
+    switch (expr->kind) {
+    case ST_EXPR_NUMBER:
+        return number(r, expr, want);
+    case ST_EXPR_OPERAND:
+        return r->operands[expr->i];
+    case ST_EXPR_OP:
+        return eval_op(r, expr, want);
+    case ST_EXPR_CAST:
+        return cast(r->e, expr->code, eval(r, expr->args[0], expr->code));
+    case ST_EXPR_AS_INT:
+    case ST_EXPR_AS_FLOAT:
+        return eval_as(r, expr);
+    case ST_EXPR_BITS: {
+        const uint32_t own = own_dtype(r, expr->args[0]);
+        const st_expr bits = {
+            .kind = ST_EXPR_NUMBER, .is_int = 1, .i = st_dtype_bits(own ? own : r->dtype)};
+        return number(r, &bits, want);
+    }
+    case ST_EXPR_RARE:
+        return eval_rare(r, expr, want);
+    case ST_EXPR_USE:
+        return r->lets[expr->args[0]];
+    case ST_EXPR_BLOCK:
+        return eval_block(r, expr, want);
+    default:
+        return fail(r->e, st_fail(r->e->err, STATOR_INTERNAL, "an expansion node of no kind"));
+    }
+}
+
+/* Runs a program over the row's operands; its result has the row's dtype. */
+static st_loop_ref expand_by(expander *e, const char *text, const st_loop_op *row)
+{
+    st_program program = {.mem = NULL};
+    const st_loop_op_desc *desc = st_loop_desc(row->code);
+    run r = {.e = e, .program = &program, .operands = row->args};
+    st_loop_ref result = 0;
+    if (++e->nesting > NESTING_MAX) {
+        return fail(
+            e, st_fail(e->err, STATOR_INTERNAL, "the expansion of %s does not end", desc->name));
+    }
+    const stator_status parsed = st_program_parse(&program, e->out->mem, text, e->err);
+    if (parsed != STATOR_OK) {
+        (void)fail(e, parsed);
+    } else {
+        r.lets = st_calloc(e->out->mem, program.nodes.count, sizeof *r.lets);
+        r.dtype = dtype_at(e, row->args[desc->arity - 1u]);
+        result = r.lets ? eval(&r, program.root, row->dtype) : out_of_memory(e);
+    }
+    if (result && dtype_at(e, result) != row->dtype) {
+        result = fail(e, st_fail(e->err, STATOR_INTERNAL, "the expansion of %s gives %s, not %s",
+                                 desc->name, st_dtype_name(dtype_at(e, result)),
+                                 st_dtype_name(row->dtype)));
+    }
+    st_free(e->out->mem, r.lets);
+    st_program_deinit(&program);
+    e->nesting--;
+    return result;
+}
+
+/* ---- casts of storage types go through f32 ---- */
+
+/* f64 to f32 so that the next rounding decides as if it saw the f64 (core/base/convert.c). */
+static const char round_to_odd[] =
+    "n = f32(x); w = f64(n); b = as_int(n); d = select(abs(w) > abs(x), b - 1, b);"
+    "as_float(select(w == x || x != x, b, bit_or(d, 1)))";
+
+static int is_storage(uint32_t dtype)
+{
+    return st_loop_class_of(dtype) == ST_LOOP_STORAGE;
+}
+
+/* Every value of these is an f32. */
+static int fits_f32(uint32_t dtype)
+{
+    return dtype == STATOR_BOOL || ((st_loop_class_of(dtype) & (ST_LOOP_INTS | ST_LOOP_UINTS)) &&
+                                    st_dtype_bits(dtype) <= 16);
+}
+
+static st_loop_ref cast_storage(expander *e, const st_loop_op *row)
+{
+    const uint32_t from = dtype_at(e, row->args[0]);
+    st_loop_op last = *row;
+    if (from == STATOR_F32 || (row->dtype == STATOR_F32 && is_storage(from))) {
+        return pure(e, row);
+    }
+    if (is_storage(from) || fits_f32(from)) {
+        last.args[0] = apply(e, ST_LOOP_cast, STATOR_F32, row->args[0], 0, 0);
+    } else {
+        st_loop_op narrow = {.code = ST_LOOP_cast, .dtype = STATOR_F32};
+        narrow.args[0] = cast(e, STATOR_F64, row->args[0]);
+        last.args[0] = narrow.args[0] ? expand_by(e, round_to_odd, &narrow) : 0;
+    }
+    return last.args[0] ? scalar(e, &last) : 0;
+}
+
+/* ---- one row ---- */
+
+static st_loop_ref scalar(expander *e, const st_loop_op *row)
+{
+    const st_loop_op_desc *desc = st_loop_desc(row->code);
+    const uint32_t dtype = dtype_at(e, row->args[desc->arity - 1u]);
+    const uint32_t class_ = st_loop_class_of(dtype);
+    if (row->code == ST_LOOP_cast && (is_storage(dtype) || is_storage(row->dtype))) {
+        return dtype == row->dtype ? row->args[0] : cast_storage(e, row);
+    }
+    if ((desc->native & class_) || (e->spells && e->spells[row->code])) {
+        return pure(e, row);
+    }
+    if (dtype == STATOR_F32 && desc->expand_f32) {
+        return expand_by(e, desc->expand_f32, row);
+    }
+    if (class_ == ST_LOOP_FLOATS && desc->libm) {
+        return pure(e, row);
+    }
+    return desc->expand ? expand_by(e, desc->expand, row)
+                        : fail(e, st_fail(e->err, STATOR_INTERNAL, "%s of %s has no expansion",
+                                          desc->name, st_dtype_name(dtype)));
+}
+
+/* ---- rows of the input ---- */
+
+static st_loop_ref now(const expander *e, st_loop_ref ref)
+{
+    return e->to.data[ref] ? e->to.data[ref] : ref;
+}
+
+static void expand_block(expander *e, uint32_t block);
+
+static void expand_row(expander *e, st_loop_ref ref)
+{
+    st_loop_op *op = &e->out->ops.data[ref];
+    const int is_scalar = st_loop_desc(op->code) != NULL;
+    for (uint32_t k = 0; k < 3; k++) {
+        op->args[k] = now(e, op->args[k]);
+    }
+    if (!is_scalar) {
+        chain(e, ref);
+        if (op->code == ST_LOOP_CONST) {
+            remember(e, ref);
+        } else if (op->code == ST_LOOP_LOOP || op->code == ST_LOOP_RARE) {
+            expand_block(e, op->body);
+            st_loop_op *again = &e->out->ops.data[ref]; /* rows may have moved */
+            again->args[2] = now(e, again->args[2]);
+        }
+        return;
+    }
+    const st_loop_op row = *op;
+    op->code = ST_LOOP_NONE; /* out of the chains; what stands for it is appended */
+    e->origin = row.origin;
+    e->to.data[ref] = scalar(e, &row);
+}
+
+static void expand_block(expander *e, uint32_t block)
+{
+    const uint32_t around = e->block;
+    st_loop_block *b = &e->out->blocks.data[block];
+    st_loop_ref ref = b->first;
+    b->first = b->last = 0;
+    e->block = block;
+    while (ref && e->status == STATOR_OK) {
+        const st_loop_ref next = st_loop_at(e->out, ref)->next;
+        expand_row(e, ref);
+        ref = next;
+    }
+    e->block = around;
+}
+
+/* ---- the kernel ---- */
+
+#define COPY(mem, to, from)                                                                        \
+    (st_vec_resize((mem), (to), (from)->count)                                                     \
+         ? ((from)->count ? memcpy((to)->data, (from)->data, (from)->count * sizeof *(to)->data)   \
+                          : NULL,                                                                  \
+            1)                                                                                     \
+         : 0)
+
+static int copy_kernel(const st_kernel *from, st_kernel *to)
+{
+    *to = (st_kernel){.mem = from->mem,
+                      .syms = from->syms,
+                      .name = from->name,
+                      .number = from->number,
+                      .failed = from->failed};
+    return COPY(to->mem, &to->ops, &from->ops) && COPY(to->mem, &to->blocks, &from->blocks) &&
+           COPY(to->mem, &to->axes, &from->axes) && COPY(to->mem, &to->buffers, &from->buffers);
+}
+
+stator_status st_loop_expand(const st_kernel *kernel, const uint8_t *spells, st_kernel *out,
+                             stator_diag **err)
+{
+    expander e = {.spells = spells, .out = out, .err = err};
+    st_hashset_init(&e.memo, kernel->mem);
+    if (!copy_kernel(kernel, out) || !st_vec_resize(kernel->mem, &e.to, kernel->ops.count)) {
+        (void)out_of_memory(&e);
+    } else {
+        expand_block(&e, 0);
+    }
+    st_vec_free(kernel->mem, &e.to);
+    st_hashset_deinit(&e.memo);
+    if (e.status != STATOR_OK) {
+        st_kernel_deinit(out);
+    }
+    return e.status;
+}

@@ -14,13 +14,16 @@ struct stator_diag {
     uint32_t is_static;
     char *text;
     char *hint;
+    st_diag_node *nodes; /* in order of naming */
+    st_diag_node *last_node;
 };
 
 /* Texts of static diags are written nowhere: every function that changes a diag looks at is_static.
  */
 static const stator_diag static_diags[] = {
 #define STATOR_STATUS(name, number, text_)                                                         \
-    {(number), 1, (char *)(uintptr_t)(text_ " (no memory left for the full message)"), NULL},
+    {(number), 1,    (char *)(uintptr_t)(text_ " (no memory left for the full message)"),          \
+     NULL,     NULL, NULL},
 #include <stator/status.def>
 #undef STATOR_STATUS
 };
@@ -187,6 +190,35 @@ void st_diag_prefix(stator_diag *diag, const char *format, ...)
     }
 }
 
+void st_diag_add_node(stator_diag *diag, stator_ref node, const char *reason)
+{
+    if (diag == NULL || diag->is_static) {
+        return;
+    }
+    const size_t n = reason != NULL ? strlen(reason) : 0;
+    st_diag_node *named = st_process_alloc(sizeof *named + n + 1u);
+    if (named == NULL) {
+        return;
+    }
+    char *copy = (char *)(named + 1);
+    if (n != 0) {
+        memcpy(copy, reason, n);
+    }
+    copy[n] = '\0';
+    *named = (st_diag_node){.node = node, .reason = copy};
+    if (diag->last_node != NULL) {
+        diag->last_node->next = named;
+    } else {
+        diag->nodes = named;
+    }
+    diag->last_node = named;
+}
+
+const st_diag_node *st_diag_nodes(const stator_diag *diag)
+{
+    return diag != NULL ? diag->nodes : NULL;
+}
+
 const char *st_diag_text(const stator_diag *diag)
 {
     return diag != NULL ? diag->text : "";
@@ -205,6 +237,11 @@ stator_status st_diag_code(const stator_diag *diag)
 void st_diag_release(stator_diag *diag)
 {
     if (diag != NULL && !diag->is_static) {
+        while (diag->nodes != NULL) {
+            st_diag_node *named = diag->nodes;
+            diag->nodes = named->next;
+            st_process_free(named);
+        }
         st_process_free(diag->text);
         st_process_free(diag->hint);
         st_process_free(diag);

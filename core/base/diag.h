@@ -24,8 +24,13 @@ void st_diag_set_hint(stator_diag *diag, const char *format, ...) STATOR_PRINTF(
 void st_diag_prefix(stator_diag *diag, const char *format, ...) STATOR_PRINTF(2, 3);
 /* Names a node of the graph that the failing call was given, and what is wrong with it. */
 void st_diag_add_node(stator_diag *diag, stator_ref node, const char *reason);
-uint32_t st_diag_node_count(const stator_diag *diag); /* 0 for NULL */
-stator_ref st_diag_node_at(const stator_diag *diag, uint32_t i, const char **out_reason);
+/* The nodes named, in order; NULL when there are none (or no diag). */
+typedef struct st_diag_node {
+    struct st_diag_node *next;
+    stator_ref node;
+    const char *reason; /* "" when none was given */
+} st_diag_node;
+const st_diag_node *st_diag_nodes(const stator_diag *diag);
 const char *st_diag_text(const stator_diag *diag); /* "" for NULL; notes included */
 const char *st_diag_hint(const stator_diag *diag); /* NULL when none */
 stator_status st_diag_code(const stator_diag *diag);

@@ -1,8 +1,10 @@
 /* The compile driver: from an imported module to a program with its guard.
  *
  *   clone module -> pipeline (passes the backend asked for) -> capability, decomposing what is kept
- *   but refused -> partition -> backend.compile per part -> program + guard
- */
+ *   but refused -> claims -> partition -> backend.compile per part -> program + guard
+ *
+ * Bodies of control flow that the backend does not run whole are divided like the graph around
+ * them (divide.h) and become programs of their own (assemble.h). */
 #ifndef STATOR_HOST_COMPILE_H
 #define STATOR_HOST_COMPILE_H
 
@@ -35,8 +37,11 @@ typedef struct st_compiled {
     stator_ctx *ctx;
     st_module *module;
     st_program program;
+    st_program **bodies; /* of control flow that the host runs */
+    uint32_t n_bodies;
+    st_symbol *symbols; /* of the module, by index */
     st_guard guard;
-    stator_coverage coverage[2];
+    stator_coverage coverage[ST_COLORS];
     uint32_t n_coverage;
     const st_file **files; /* that constants are mapped from, each once */
     uint32_t n_files;

@@ -46,7 +46,8 @@ static const stator_diag_api diag_api = {.struct_size = sizeof diag_api,
                                          .set_hint = diag_set_hint,
                                          .text = st_diag_text,
                                          .hint = st_diag_hint,
-                                         .release = st_diag_release};
+                                         .release = st_diag_release,
+                                         .add_node = st_diag_add_node};
 
 /* ---- ir ---- */
 

@@ -1,9 +1,12 @@
 /* A planned program: the steps of one compiled graph, launched without allocating once a call state
  * exists (outputs that the caller does not give come from the pool).
  *
- * Values are slots: call inputs first, then parameters, then what steps produce. A step reads slots
- * and writes slots; shapes are syms evaluated per call, or fixed. Slots that live between steps
- * share one workspace when all sizes are fixed (interval packing), else they come from the pool. */
+ * Values are slots: inputs first, then parameters, then what steps produce. A step reads slots and
+ * writes slots; shapes are syms evaluated per call, or fixed. Slots that live between steps share
+ * one workspace when all sizes are fixed (interval packing), else they come from the pool.
+ *
+ * A step runs an executable of a backend, or is a control-flow node that the host runs itself: its
+ * bodies are programs too, run per iteration in states of their own (control.c). */
 #ifndef STATOR_RUNTIME_PROGRAM_H
 #define STATOR_RUNTIME_PROGRAM_H
 
@@ -17,37 +20,72 @@
 typedef stator_status (*st_step_fn)(void *self, void *exe, const stator_call *call,
                                     stator_diag **err);
 
+#define ST_NO_SLOT UINT32_MAX /* an absent optional operand of a control-flow node */
+
 typedef struct st_slot {
     stator_dtype dtype;
     uint32_t rank;
-    uint32_t dim_begin;   /* into program->dims */
-    uint32_t is_static;   /* every size is a plain integer */
-    uint32_t is_unbacked; /* a size is known only after the producing step ran */
-    int32_t output;       /* number of the program output that owns it, or -1 */
-    uint64_t size_bytes;  /* when static */
-    const void *data;     /* parameters: their bytes */
-    uint64_t offset;      /* in the workspace, when has_offset */
+    uint32_t dim_begin;  /* into program->dims */
+    uint32_t is_static;  /* every size is a plain integer */
+    int32_t output;      /* number of the program output that owns it, or -1 */
+    uint32_t last_use;   /* step number; buffers from the pool go back after it */
+    uint64_t size_bytes; /* when static */
+    const void *data;    /* parameters and constants: their bytes */
+    uint64_t offset;     /* in the workspace, when has_offset */
     uint32_t has_offset;
-    uint32_t last_use; /* step number; buffers from the pool go back after it */
+    uint32_t reserved;
+    const char *op; /* of the node that makes it, for messages; NULL for inputs; borrowed */
+    const char *name;
 } st_slot;
 
+enum st_step_kind {
+    ST_STEP_RUN = 0, /* an executable */
+    ST_STEP_COND,
+    ST_STEP_CALL,
+    ST_STEP_WHILE,
+    ST_STEP_SCAN
+};
+
+/* A control-flow node that the host runs; see rows cond, while, scan and call of ir/ops.def. Axes
+ * count from 0. */
+typedef struct st_control {
+    struct st_program *bodies[2]; /* borrowed */
+    uint32_t n_bodies;
+    uint32_t n_carried, n_scanned, n_stacked;
+    const uint32_t *scanned_axes; /* of the operands */
+    const uint32_t *scanned_reverse;
+    const uint32_t *stacked_axes; /* of the results */
+    const uint32_t *stacked_reverse;
+} st_control;
+
 typedef struct st_step {
+    uint32_t kind; /* st_step_kind */
+    uint32_t n_in, n_out;
+    uint32_t n_release;
     st_step_fn run;
     void *self; /* the instance */
     void *exe;
-    uint32_t n_in, n_out;
-    const uint32_t *in;  /* slots */
-    const uint32_t *out; /* slots */
+    const st_control *control;
+    const char *op, *name; /* of a control-flow node, for messages; borrowed */
+    const uint32_t *in;    /* slots */
+    const uint32_t *out;   /* slots */
     uint64_t workspace_bytes;
     const uint32_t *release; /* slots whose buffers from the pool nobody reads after this step */
-    uint32_t n_release;
 } st_step;
 
 /* After the last step, slot's bytes go into the buffer of call input `input`. */
 typedef struct st_slot_write {
     uint32_t input;
     uint32_t slot;
+    uint32_t is_kept; /* the slot is an input that is written too: it is copied first */
+    uint32_t reserved;
 } st_slot_write;
+
+/* What a symbol's value must obey, and its name for messages. */
+typedef struct st_symbol {
+    int64_t lo, hi, divisor;
+    char name[40];
+} st_symbol;
 
 typedef struct st_program {
     st_mem *mem;
@@ -65,9 +103,11 @@ typedef struct st_program {
     st_symprog *dims;
     uint32_t n_dims;
     uint32_t n_syms;
-    int32_t *unbacked_symbol; /* per dim: symbol index that this size defines, or -1 */
+    int32_t *bound_symbol;    /* per dim: symbol index that this size tells, or -1 */
+    const st_symbol *symbols; /* by index; borrowed */
     uint64_t workspace_bytes; /* shared by steps, then between them */
     uint64_t step_workspace_bytes;
+    uint64_t control_bytes; /* what the largest control-flow step keeps while it runs */
     uint32_t max_args;
     uint32_t *releases; /* behind every step's release, then those of the write-backs */
     uint32_t n_pooled;  /* of releases */
@@ -75,9 +115,10 @@ typedef struct st_program {
     struct st_call_state *free_states;
 } st_program;
 
-/* Frees states, dims and arrays (exes are the owner's). */
+/* Frees states, dims and arrays (executables and bodies are the owner's). */
 void st_program_deinit(st_program *program);
-/* Plans the workspace once slots and steps are filled; 0 when out of memory. */
+/* Plans workspace, buffers and scratch once slots and steps are filled and the bodies are planned;
+ * 0 when out of memory. */
 int st_program_plan(st_program *program);
 
 typedef struct st_call_state st_call_state;
@@ -89,7 +130,9 @@ void st_program_release(st_program *program, st_call_state *state);
 int64_t *st_call_state_syms(st_call_state *state);
 
 /* Runs with dense inputs. out[k] given: written in place (shape and dtype are checked); NULL: a new
- * tensor. On failure tensors made here are released and out[k] is NULL again. */
+ * tensor. On failure tensors made here are released and out[k] is NULL again. A size that a result
+ * tells is held against its symbol: OUT_OF_RANGE, or INVALID_ARGUMENT when it was told before and
+ * differs. */
 stator_status st_program_run(st_program *program, st_call_state *state, const DLTensor *in,
                              stator_tensor **out, stator_diag **err);
 

@@ -44,6 +44,10 @@ typedef struct stator_diag_api {
     const char *(*text)(const stator_diag *diag); /* borrowed from diag */
     const char *(*hint)(const stator_diag *diag); /* or NULL */
     void (*release)(stator_diag *diag);
+    /* Names a node of the graph that the failing call was given. compile() that answers
+     * STATOR_NEED_FALLBACK names so the nodes that it does not want after all, each with a reason:
+     * the host divides the graph again without them. */
+    void (*add_node)(stator_diag *diag, stator_ref node, const char *reason);
 } stator_diag_api;
 
 struct stator_oplib_op; /* below */

@@ -174,6 +174,8 @@ FROZEN(stator_diag_api, set_hint, 24, void (*)(stator_diag *diag, const char *hi
 FROZEN(stator_diag_api, text, 32, const char * (*)(const stator_diag *diag));
 FROZEN(stator_diag_api, hint, 40, const char * (*)(const stator_diag *diag));
 FROZEN(stator_diag_api, release, 48, void (*)(stator_diag *diag));
+FROZEN(stator_diag_api, add_node, 56,
+       void (*)(stator_diag *diag, stator_ref node, const char *reason));
 
 FROZEN(stator_ir_api, struct_size, 0, uint32_t);
 FROZEN(stator_ir_api, reserved, 4, uint32_t);

@@ -2,8 +2,11 @@
  * divided: what it leaves runs on eager, and control flow is the host's. For tests of the
  * partitioner; the results must be eager's bit for bit.
  *
- * Options: `ops` the ops that it claims (default add, mul); `every` claims every n-th node that is
- * no constant and no control flow instead. */
+ * Options: `ops` the ops that it claims (default add, mul; "while" and the like take control flow
+ * too); `every` claims every n-th node that is no constant and no control flow instead. When it
+ * compiles it declines the nodes of the ops in `declines`, or with `declines=any` the first node of
+ * whatever it is given, or with `declines=all` the whole graph without naming a node. `plain`
+ * leaves the graph as it was imported. */
 #include <stator/plugin.h>
 
 #include <stdio.h>
@@ -13,6 +16,7 @@ typedef struct instance {
     const stator_host *host;
     stator_instance *eager;
     const char *ops;
+    const char *declines;
     int64_t every;
 } instance;
 
@@ -32,6 +36,7 @@ static void destroy(void *self, void *inst_)
     if (inst != NULL) {
         host->nested->close(inst->eager);
         host->mem->free(host->ctx, (void *)(uintptr_t)inst->ops);
+        host->mem->free(host->ctx, (void *)(uintptr_t)inst->declines);
         host->mem->free(host->ctx, inst);
     }
 }
@@ -53,10 +58,11 @@ static stator_status create(void *self, const stator_options *options, uint32_t 
     }
     *inst = (instance){.host = host,
                        .ops = copy_text(host, host->opt->get_str(options, "ops")),
+                       .declines = copy_text(host, host->opt->get_str(options, "declines")),
                        .every = host->opt->get_i64(options, "every")};
     const stator_status status =
         host->nested->open(host->ctx, "divided", "eager", options, &inst->eager, err);
-    if (status != STATOR_OK || inst->ops == NULL) {
+    if (status != STATOR_OK || inst->ops == NULL || inst->declines == NULL) {
         destroy(self, inst);
         return status != STATOR_OK ? status : STATOR_RESOURCE_EXHAUSTED;
     }
@@ -64,14 +70,27 @@ static stator_status create(void *self, const stator_options *options, uint32_t 
     return STATOR_OK;
 }
 
+static stator_status pipeline(void *self, const stator_options *options,
+                              const stator_pipeline_sink *sink)
+{
+    static const char *const stages[] = {"functionalize", "freeze", "canonicalize", "decompose",
+                                         "canonicalize",  "fold",   "cse",          "dce"};
+    const stator_host *host = self;
+    const size_t n = host->opt->get_bool(options, "plain") ? 1 : sizeof stages / sizeof stages[0];
+    for (size_t i = 0; i < n; i++) {
+        sink->stage(sink->self, stages[i]);
+    }
+    return STATOR_OK;
+}
+
 /* ---- which nodes ---- */
 
+/* Is the word in a comma-separated list? */
 static int has_word(const char *list, const char *word)
 {
     const size_t n = strlen(word);
-    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
-        at += at != list || *at == ',' ? *at == ',' : 0;
-        if (strncmp(at, word, n) == 0 && (at[n] == ',' || at[n] == '\0')) {
+    for (const char *at = list; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
+        if (strcspn(at, ",") == n && strncmp(at, word, n) == 0) {
             return 1;
         }
     }
@@ -101,12 +120,39 @@ static stator_status capability(void *inst_, const stator_graph *graph,
 
 /* ---- executables: eager's ---- */
 
+static stator_status decline(const instance *inst, const stator_graph_view *v, stator_diag **err)
+{
+    const stator_diag_api *diag = inst->host->diag;
+    const char *text = "divided: asked to decline";
+    stator_diag *why = diag->create(STATOR_NEED_FALLBACK, text, strlen(text));
+    int is_any = strcmp(inst->declines, "any") == 0;
+    uint32_t count = strcmp(inst->declines, "all") == 0;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_op_desc *op = stator_op_at(v, stator_node_at(v, node)->op);
+        if ((op->flags & STATOR_OP_CONSTANT) == 0 &&
+            (is_any || has_word(inst->declines, op->name))) {
+            diag->add_node(why, node, "declined while compiling");
+            is_any = 0;
+            count++;
+        }
+    }
+    if (count == 0 || err == NULL || *err != NULL) {
+        diag->release(why);
+    } else {
+        *err = why;
+    }
+    return count != 0 ? STATOR_NEED_FALLBACK : STATOR_OK;
+}
+
 static stator_status compile(void *inst_, const stator_graph *graph, stator_fuel_scope *fuel,
                              void **out_exe, stator_diag **err)
 {
     const instance *inst = inst_;
     (void)fuel;
-    return inst->host->nested->compile(inst->eager, graph, out_exe, err);
+    *out_exe = NULL;
+    const stator_status status = decline(inst, inst->host->ir->view(graph), err);
+    return status != STATOR_OK ? status
+                               : inst->host->nested->compile(inst->eager, graph, out_exe, err);
 }
 
 static stator_status exe_info(void *inst_, void *exe, stator_exe_info *out)
@@ -138,6 +184,8 @@ static void exe_destroy(void *inst_, void *exe)
 
 static const stator_option_desc options[] = {
     OPTION("ops", STATOR_OPTION_LIST, "add,mul", "ops that are claimed"),
+    OPTION("declines", STATOR_OPTION_LIST, "", "ops that compile declines; any, all"),
+    OPTION("plain", STATOR_OPTION_BOOL, "0", "no passes but functionalize"),
     OPTION("every", STATOR_OPTION_I64, "0", "n > 0: every n-th node is claimed instead"),
 };
 
@@ -149,6 +197,7 @@ static const stator_backend backend = {
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE,
     .create = create,
     .destroy = destroy,
+    .pipeline = pipeline,
     .capability = capability,
     .compile = compile,
     .exe_info = exe_info,
@@ -160,5 +209,5 @@ static const stator_item *const items[] = {&backend.item};
 
 STATOR_PLUGIN("divided", "1.0.0", "Stator tests", "[\"backend\"]",
               ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-300,"
-              "\"options\":[\"ops\",\"every\"]",
+              "\"options\":[\"ops\",\"every\",\"declines\",\"plain\"]",
               items, stator_init_host, NULL);

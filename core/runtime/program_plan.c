@@ -1,0 +1,273 @@
+/* Planning a program, and the states that calls run in; see program.h.
+ *
+ * Memory between partitions is planned here: slots of fixed size that live from the step that makes
+ * them to the last that reads them are packed into one workspace (core/base/interval.c), behind the
+ * part that the executables use in turn. Slots of sizes that only a call tells are listed by the
+ * step after which their buffers go back to the pool. */
+#include "core/base/check.h"
+#include "core/base/interval.h"
+#include "core/runtime/program_state.h"
+
+#include <string.h>
+
+#define WORKSPACE_ALIGN 64u
+
+/* ---- planning ---- */
+
+static void last_uses(st_program *p)
+{
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
+            p->slots[p->steps[s].out[k]].last_use = s;
+        }
+        for (uint32_t k = 0; k < p->steps[s].n_in; k++) {
+            if (p->steps[s].in[k] != ST_NO_SLOT) {
+                p->slots[p->steps[s].in[k]].last_use = s;
+            }
+        }
+    }
+    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+        p->slots[p->write_backs[k].slot].last_use = p->n_steps;
+    }
+}
+
+/* Inputs that are read by one write-back and written by another (x and y swap) are copied first. */
+static int plan_write_backs(st_program *p)
+{
+    uint8_t *is_written = st_calloc(p->mem, p->n_in + UINT64_C(1), 1);
+    if (is_written == NULL) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+        is_written[p->write_backs[k].input] = 1;
+    }
+    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+        st_slot_write *w = &p->write_backs[k];
+        w->is_kept = w->slot < p->n_in && is_written[w->slot];
+    }
+    st_free(p->mem, is_written);
+    return 1;
+}
+
+/* What the largest step needs while it runs. */
+static void measure_steps(st_program *p)
+{
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        const st_step *step = &p->steps[s];
+        const uint64_t control = step->kind != ST_STEP_RUN ? st_control_bytes(step) : 0;
+        if (step->workspace_bytes > p->step_workspace_bytes) {
+            p->step_workspace_bytes = step->workspace_bytes;
+        }
+        if (step->n_in + step->n_out > p->max_args) {
+            p->max_args = step->n_in + step->n_out;
+        }
+        if (control > p->control_bytes) {
+            p->control_bytes = control;
+        }
+    }
+}
+
+/* Which slots may lie in buffers of the pool: made by a step, of a size that only a call tells. */
+static int is_pooled(const st_slot *slot)
+{
+    return !slot->is_static && slot->output < 0;
+}
+
+/* Sorts the pooled slots by the step after which they go back. */
+static int plan_releases(st_program *p)
+{
+    p->releases = st_calloc(p->mem, p->n_slots + UINT64_C(1), sizeof *p->releases);
+    uint32_t *begin = st_calloc(p->mem, p->n_steps + UINT64_C(2), sizeof *begin);
+    if (p->releases == NULL || begin == NULL) {
+        st_free(p->mem, begin);
+        return 0;
+    }
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
+            const st_slot *slot = &p->slots[p->steps[s].out[k]];
+            begin[slot->last_use + 1u] += is_pooled(slot);
+        }
+    }
+    for (uint32_t s = 0; s <= p->n_steps; s++) {
+        begin[s + 1u] += begin[s];
+    }
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        p->steps[s].release = p->releases + begin[s];
+        p->steps[s].n_release = begin[s + 1u] - begin[s];
+    }
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
+            const uint32_t i = p->steps[s].out[k];
+            if (is_pooled(&p->slots[i])) {
+                p->releases[begin[p->slots[i].last_use]++] = i;
+            }
+        }
+    }
+    p->n_pooled = begin[p->n_steps];
+    st_free(p->mem, begin);
+    return 1;
+}
+
+static uint32_t collect_intervals(st_program *p, st_interval *blocks, uint32_t *owners)
+{
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
+            const uint32_t slot = p->steps[s].out[k];
+            if (p->slots[slot].is_static && p->slots[slot].output < 0) {
+                blocks[n] = (st_interval){.size_bytes = p->slots[slot].size_bytes,
+                                          .first = s,
+                                          .last = p->slots[slot].last_use};
+                owners[n++] = slot;
+            }
+        }
+    }
+    return n;
+}
+
+int st_program_plan(st_program *p)
+{
+    last_uses(p);
+    measure_steps(p);
+    st_interval *blocks = st_calloc(p->mem, p->n_slots + 1u, sizeof *blocks);
+    uint32_t *owners = st_calloc(p->mem, p->n_slots + 1u, sizeof *owners);
+    int ok = plan_releases(p) && plan_write_backs(p) && blocks != NULL && owners != NULL;
+    if (ok) {
+        const uint32_t n = collect_intervals(p, blocks, owners);
+        uint64_t base = 0;
+        uint64_t total = 0;
+        ok = st_add_u64(p->step_workspace_bytes, WORKSPACE_ALIGN - 1u, &base);
+        base &= ~(uint64_t)(WORKSPACE_ALIGN - 1u);
+        ok = ok && st_interval_pack(p->mem, blocks, n, WORKSPACE_ALIGN, &total) &&
+             st_add_u64(base, total, &p->workspace_bytes);
+        for (uint32_t i = 0; ok && i < n; i++) {
+            p->slots[owners[i]].offset = base + blocks[i].offset_bytes;
+            p->slots[owners[i]].has_offset = 1;
+        }
+    }
+    st_free(p->mem, blocks);
+    st_free(p->mem, owners);
+    return ok;
+}
+
+/* ---- call states ---- */
+
+static void free_state(st_mem *mem, st_call_state *state)
+{
+    if (state == NULL) {
+        return;
+    }
+    st_free(mem, state->slots);
+    st_free(mem, state->shapes);
+    st_free(mem, state->syms);
+    st_free(mem, state->args);
+    st_free(mem, state->workspace);
+    st_free(mem, state->from_pool);
+    st_free(mem, state->is_fresh);
+    st_free(mem, state->control);
+    st_free(mem, state->kept);
+    st_free(mem, state);
+}
+
+static void init_slots(st_call_state *state)
+{
+    const st_program *p = state->program;
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        const st_slot *slot = &p->slots[i];
+        int64_t *shape = &state->shapes[slot->dim_begin];
+        state->slots[i] = (DLTensor){.device = {.device_type = kDLCPU},
+                                     .ndim = (int32_t)slot->rank,
+                                     .dtype = st_dtype_to_dl(slot->dtype),
+                                     .shape = shape};
+        for (uint32_t axis = 0; slot->is_static && axis < slot->rank; axis++) {
+            shape[axis] = p->dims[slot->dim_begin + axis].constant;
+        }
+        if (slot->data != NULL) {
+            /* Executables only read their inputs. */
+            memcpy(&state->slots[i].data, &slot->data, sizeof slot->data);
+        } else if (slot->has_offset) {
+            state->slots[i].data = state->workspace + slot->offset;
+        }
+    }
+}
+
+static st_call_state *new_state(st_program *p)
+{
+    st_call_state *state = st_calloc(p->mem, 1, sizeof *state);
+    if (state == NULL) {
+        return NULL;
+    }
+    state->program = p;
+    state->slots = st_calloc(p->mem, p->n_slots + 1u, sizeof *state->slots);
+    state->shapes = st_calloc(p->mem, p->n_dims + 1u, sizeof *state->shapes);
+    state->syms = st_calloc(p->mem, p->n_syms + 1u, sizeof *state->syms);
+    state->args = st_calloc(p->mem, p->max_args + 1u, sizeof *state->args);
+    state->workspace = st_alloc(p->mem, p->workspace_bytes, WORKSPACE_ALIGN);
+    state->from_pool = st_calloc(p->mem, p->n_slots + 1u, 1);
+    state->is_fresh = st_calloc(p->mem, p->n_outputs + 1u, 1);
+    state->control = st_alloc(p->mem, p->control_bytes, 16);
+    state->kept = st_calloc(p->mem, p->n_write_backs + 1u, sizeof *state->kept);
+    if (state->slots == NULL || state->shapes == NULL || state->syms == NULL ||
+        state->args == NULL || state->workspace == NULL || state->from_pool == NULL ||
+        state->is_fresh == NULL || state->control == NULL || state->kept == NULL) {
+        free_state(p->mem, state);
+        return NULL;
+    }
+    init_slots(state);
+    return state;
+}
+
+st_call_state *st_program_acquire(st_program *p)
+{
+    pthread_mutex_lock(&p->lock);
+    st_call_state *state = p->free_states;
+    if (state != NULL) {
+        p->free_states = state->next;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return state != NULL ? state : new_state(p);
+}
+
+void st_program_release(st_program *p, st_call_state *state)
+{
+    if (state == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&p->lock);
+    state->next = p->free_states;
+    p->free_states = state;
+    pthread_mutex_unlock(&p->lock);
+}
+
+int64_t *st_call_state_syms(st_call_state *state)
+{
+    return state->syms;
+}
+
+void st_program_deinit(st_program *p)
+{
+    if (p->mem == NULL) {
+        return;
+    }
+    while (p->free_states != NULL) {
+        st_call_state *state = p->free_states;
+        p->free_states = state->next;
+        free_state(p->mem, state);
+    }
+    for (uint32_t i = 0; p->dims != NULL && i < p->n_dims; i++) {
+        st_symprog_deinit(&p->dims[i], p->mem);
+    }
+    for (uint32_t s = 0; p->steps != NULL && s < p->n_steps; s++) {
+        st_free(p->mem, (void *)(uintptr_t)p->steps[s].in);      /* in and out are one block */
+        st_free(p->mem, (void *)(uintptr_t)p->steps[s].control); /* with its lists */
+    }
+    st_free(p->mem, p->steps);
+    st_free(p->mem, p->slots);
+    st_free(p->mem, p->outputs);
+    st_free(p->mem, p->write_backs);
+    st_free(p->mem, p->dims);
+    st_free(p->mem, p->bound_symbol);
+    st_free(p->mem, p->releases);
+    pthread_mutex_destroy(&p->lock);
+    *p = (st_program){0};
+}

@@ -1,0 +1,61 @@
+/* The state of one call, and what the files of the launcher share: program.c (running steps),
+ * program_plan.c (planning, states), program_shapes.c (sizes), control.c (control flow). */
+#ifndef STATOR_RUNTIME_PROGRAM_STATE_H
+#define STATOR_RUNTIME_PROGRAM_STATE_H
+
+#include "core/runtime/program.h"
+
+/* A result of a body: a block of the pool that whoever ran the body gives back. */
+typedef struct st_owned {
+    DLTensor view; /* data NULL: none; shape points at the next field */
+    int64_t shape[STATOR_MAX_RANK];
+} st_owned;
+
+struct st_call_state {
+    struct st_call_state *next;
+    st_program *program;
+    DLTensor *slots;
+    int64_t *shapes; /* by dim_begin */
+    int64_t *syms;
+    DLTensor *args; /* inputs then outputs of the step that runs */
+    char *workspace;
+    char *control;       /* scratch of the control-flow step that runs */
+    uint8_t *from_pool;  /* per slot */
+    void **kept;         /* per write-back: the copy made before the first is written */
+    stator_tensor **out; /* the call's outputs, or */
+    st_owned *owned;     /* those of a body */
+    uint8_t *is_fresh;   /* per output: made by this call */
+    const st_step *step;
+    stator_call call;
+};
+
+/* ---- program_shapes.c ---- */
+
+/* Evaluates a slot's sizes; 0 when one of them is not known yet. */
+int st_state_eval_shape(st_call_state *state, const st_slot *slot);
+/* Binds the symbols that the shape of slot i tells and checks the other sizes against its type. */
+stator_status st_state_settle(st_call_state *state, uint32_t i, stator_diag **err);
+/* Fails with what is wrong about a shape of slot i that is not the one in state->shapes. */
+stator_status st_state_bad_shape(st_call_state *state, uint32_t i, const int64_t *shape,
+                                 stator_diag **err);
+/* Binds the symbols that the shapes of a body's inputs tell, then checks all of them. */
+stator_status st_state_bind_inputs(st_call_state *state, const DLTensor *in, stator_diag **err);
+/* "[2, 3]" */
+const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t size);
+
+/* ---- program.c ---- */
+
+/* Storage for slot i, whose shape stands in state->shapes. */
+stator_status st_state_place(st_call_state *state, uint32_t i, stator_diag **err);
+/* Runs a body with the symbols around it. out[k] is filled, to be given back to the pool by the
+ * caller, also after a failure. */
+stator_status st_body_run(st_program *body, st_call_state *state, const int64_t *syms,
+                          const DLTensor *in, st_owned *out, stator_diag **err);
+
+/* ---- control.c ---- */
+
+/* Bytes of scratch that a control-flow step needs. */
+uint64_t st_control_bytes(const st_step *step);
+stator_status st_control_run(st_call_state *state, const st_step *step, stator_diag **err);
+
+#endif

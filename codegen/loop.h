@@ -31,7 +31,7 @@ enum st_loop_class { /* classes of dtypes, a mask */
     ST_LOOP_INTS = 1u << 1,
     ST_LOOP_UINTS = 1u << 2,
     ST_LOOP_FLOATS = 1u << 3,  /* f32, f64 */
-    ST_LOOP_STORAGE = 1u << 4 /* bf16, f16, f8: load, store and cast alone */
+    ST_LOOP_STORAGE = 1u << 4 /* bf16, f16, f8: load, store, cast, bitcast alone */
 };
 
 enum st_loop_result { ST_LOOP_SAME = 0, ST_LOOP_BOOL = 1, ST_LOOP_ANY = 2 };

@@ -296,7 +296,8 @@ static st_loop_ref eval_block(run *r, const st_expr *expr, uint32_t want)
     for (uint32_t let = expr->args[0]; let; let = expr_at(r, let)->next) {
         const uint32_t value = expr_at(r, let)->args[0];
         const uint32_t own = own_dtype(r, value);
-        r->lets[let] = eval(r, value, own ? own : r->dtype);
+        /* What has no dtype of its own, a named number, gets one at each use. */
+        r->lets[let] = own ? eval(r, value, own) : 0;
         if (r->e->status != STATOR_OK) {
             return 0;
         }
@@ -333,7 +334,8 @@ static st_loop_ref eval(run *r, uint32_t node, uint32_t want)
     case ST_EXPR_RARE:
         return eval_rare(r, expr, want);
     case ST_EXPR_USE:
-        return r->lets[expr->args[0]];
+        return r->lets[expr->args[0]] ? r->lets[expr->args[0]]
+                                      : eval(r, expr_at(r, expr->args[0])->args[0], want);
     case ST_EXPR_BLOCK:
         return eval_block(r, expr, want);
     default:
@@ -371,12 +373,75 @@ static st_loop_ref expand_by(expander *e, const char *text, const st_loop_op *ro
     return result;
 }
 
-/* ---- casts of storage types go through f32 ---- */
+/* ---- casts of storage types go through f32, and its bits ---- */
 
 /* f64 to f32 so that the next rounding decides as if it saw the f64 (core/base/convert.c). */
 static const char round_to_odd[] =
     "n = f32(x); w = f64(n); b = as_int(n); d = select(abs(w) > abs(x), b - 1, b);"
     "as_float(select(w == x || x != x, b, bit_or(d, 1)))";
+
+/* How the bits of a storage type become an f32 and an f32 those bits, rounded to nearest, ties to
+ * even. Narrower exponents: the bits in the place of an f32's, times two to the difference of the
+ * biases, which also makes subnormals; and back, a sum with a power of two that has the last place
+ * of the narrow subnormals (F. Giesen's float_to_half_fast3_rtne). */
+typedef struct storage_cast {
+    uint8_t dtype;
+    uint8_t bits; /* dtype of the bits */
+    const char *widen;
+    const char *narrow;
+    const char *narrow_plain; /* overflow gives inf or NaN although `narrow` saturates */
+} storage_cast;
+
+#define NARROW_F8(above, nan, over)                                                                \
+    "m = as_float(bit_and(u, 0x7fffffff)) + " above                                                \
+    "; r = select(a < least, as_int(m) - base, s);"                                                \
+    "c = select(x != x, " nan ", select(r > most, " over ", r));"                                  \
+    "u8(bit_or(c, bit_and(shift_right(u, 24), 0x80)))"
+#define NARROW_E4M3(over)                                                                          \
+    "u = as_int(x); a = bit_and(u, 0x7fffffff); least = 0x3c800000; base = 0x46800000;"            \
+    "most = 0x7e; s = shift_right(a + 0x7ffff + bit_and(shift_right(a, 20), 1), 20) - "            \
+    "960;" NARROW_F8("16384", "0x7f", over)
+#define NARROW_E5M2(over)                                                                          \
+    "u = as_int(x); a = bit_and(u, 0x7fffffff); least = 0x38800000; base = 0x43000000;"            \
+    "most = 0x7b; s = shift_right(a + 0xfffff + bit_and(shift_right(a, 21), 1), 21) - "            \
+    "448;" NARROW_F8("128", "0x7e", over)
+
+static const storage_cast storage_casts[] = {
+    {STATOR_BF16, STATOR_U16, "as_float(shift_left(i32(x), 16))",
+     "u = as_int(x); q = bit_or(shift_right(u, 16), 0x40);"
+     "r = shift_right(u + 0x7fff + bit_and(shift_right(u, 16), 1), 16); u16(select(x != x, q, r))",
+     NULL},
+    {STATOR_F16, STATOR_U16,
+     "h = i32(x); o = shift_left(bit_and(h, 0x7fff), 13); m = as_int(as_float(o) * 0x1p112);"
+     "v = select(o >= 0x0f800000, bit_or(o, 0x7f800000), m);"
+     "as_float(bit_or(v, shift_left(bit_and(h, 0x8000), 16)))",
+     "u = as_int(x); a = bit_and(u, 0x7fffffff);"
+     "low = as_int(as_float(a) + 0.5) - 0x3f000000;"
+     "s = shift_right(a - 0x37fff001 + bit_and(shift_right(a, 13), 1), 13);"
+     "r = select(a < 0x38800000, low, s);"
+     "c = select(a >= 0x47800000, select(x != x, 0x7e00, 0x7c00), r);"
+     "u16(bit_or(c, bit_and(shift_right(u, 16), 0x8000)))",
+     NULL},
+    {STATOR_F8E4M3FN, STATOR_U8,
+     "h = i32(x); a = bit_and(h, 0x7f); m = as_int(as_float(shift_left(a, 20)) * 0x1p120);"
+     "v = select(a == 0x7f, 0x7fc00000, m); as_float(bit_or(v, shift_left(bit_and(h, 0x80), 24)))",
+     NARROW_E4M3("0x7e"), NARROW_E4M3("0x7f")},
+    {STATOR_F8E5M2, STATOR_U8,
+     "h = i32(x); o = shift_left(bit_and(h, 0x7f), 21); m = as_int(as_float(o) * 0x1p112);"
+     "v = select(o >= 0x0f800000, bit_or(o, 0x7f800000), m);"
+     "as_float(bit_or(v, shift_left(bit_and(h, 0x80), 24)))",
+     NARROW_E5M2("0x7b"), NARROW_E5M2("0x7c")},
+};
+
+static const storage_cast *storage_cast_of(uint32_t dtype)
+{
+    for (size_t i = 0; i < sizeof storage_casts / sizeof storage_casts[0]; i++) {
+        if (storage_casts[i].dtype == dtype) {
+            return &storage_casts[i];
+        }
+    }
+    return NULL;
+}
 
 static int is_storage(uint32_t dtype)
 {
@@ -390,12 +455,31 @@ static int fits_f32(uint32_t dtype)
                                     st_dtype_bits(dtype) <= 16);
 }
 
+/* A storage type to f32, or f32 to a storage type. */
+static st_loop_ref cast_bits(expander *e, const st_loop_op *row)
+{
+    const int widens = row->dtype == STATOR_F32;
+    const storage_cast *c = storage_cast_of(widens ? dtype_at(e, row->args[0]) : row->dtype);
+    st_loop_op part = {.code = ST_LOOP_cast, .dtype = STATOR_F32, .args = {row->args[0]}};
+    if (e->spells && e->spells[ST_LOOP_cast]) {
+        return pure(e, row);
+    }
+    if (widens) {
+        part.args[0] = apply(e, ST_LOOP_bitcast, c->bits, row->args[0], 0, 0);
+        return part.args[0] ? expand_by(e, c->widen, &part) : 0;
+    }
+    part.dtype = c->bits;
+    const st_loop_ref bits =
+        expand_by(e, row->imm.i && c->narrow_plain ? c->narrow_plain : c->narrow, &part);
+    return bits ? apply(e, ST_LOOP_bitcast, row->dtype, bits, 0, 0) : 0;
+}
+
 static st_loop_ref cast_storage(expander *e, const st_loop_op *row)
 {
     const uint32_t from = dtype_at(e, row->args[0]);
     st_loop_op last = *row;
     if (from == STATOR_F32 || (row->dtype == STATOR_F32 && is_storage(from))) {
-        return pure(e, row);
+        return cast_bits(e, row);
     }
     if (is_storage(from) || fits_f32(from)) {
         last.args[0] = apply(e, ST_LOOP_cast, STATOR_F32, row->args[0], 0, 0);
@@ -417,7 +501,8 @@ static st_loop_ref scalar(expander *e, const st_loop_op *row)
     if (row->code == ST_LOOP_cast && (is_storage(dtype) || is_storage(row->dtype))) {
         return dtype == row->dtype ? row->args[0] : cast_storage(e, row);
     }
-    if ((desc->native & class_) || (e->spells && e->spells[row->code])) {
+    if ((desc->native & class_) || row->code == ST_LOOP_bitcast ||
+        (e->spells && e->spells[row->code])) {
         return pure(e, row);
     }
     if (dtype == STATOR_F32 && desc->expand_f32) {

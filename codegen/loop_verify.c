@@ -164,7 +164,7 @@ static stator_status check_conversion(const checker *c, const st_loop_op *op,
                                       const st_loop_op_desc *desc)
 {
     const int is_cast = op->code == ST_LOOP_cast;
-    const uint32_t allowed = desc->on | (is_cast ? ST_LOOP_STORAGE : 0u);
+    const uint32_t allowed = desc->on | ST_LOOP_STORAGE;
     ST_TRY(check_value(c, op->args[0], "operand x"));
     ST_TRY(check_class(c, at(c, op->args[0])->dtype, allowed));
     ST_TRY(check_class(c, op->dtype, allowed));

@@ -237,12 +237,12 @@ static void only_native_rows(const st_kernel *kernel)
     for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
         const st_loop_op *op = st_loop_at(kernel, ref);
         const st_loop_op_desc *desc = st_loop_desc(op->code);
-        if (desc == NULL) {
+        if (desc == NULL || op->code == ST_LOOP_bitcast) {
             continue;
         }
         const uint32_t from = st_loop_at(kernel, op->args[desc->arity - 1u])->dtype;
-        cr_expect((desc->native & st_loop_class_of(from)) || desc->libm ||
-                      (op->code == ST_LOOP_cast && (from == STATOR_F32 || op->dtype == STATOR_F32)),
+        const int is_plain = (st_loop_class_of(op->dtype) & ST_LOOP_STORAGE) == 0;
+        cr_expect(is_plain && ((desc->native & st_loop_class_of(from)) || desc->libm),
                   "%s of %s is left", desc->name, st_dtype_name(from));
     }
 }
@@ -283,6 +283,28 @@ Test(loop_expand, each_program_parses)
 }
 
 /* ---- casts ---- */
+
+static st_loop_ref find_cast(void)
+{
+    for (st_loop_ref ref = 1; ref < w.kernel.ops.count; ref++) {
+        if (st_loop_at(&w.kernel, ref)->code == ST_LOOP_cast) {
+            return ref;
+        }
+    }
+    return 0; /* from a dtype to itself there is none */
+}
+
+static void compare_casts(uint32_t from, uint32_t to, const void *x, const void *y, const void *z,
+                          uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        const double a = st_load_f64(to, y, k);
+        const double b = st_load_f64(to, z, k);
+        cr_expect((a != a && b != b) || (a == b && signbit(a) == signbit(b)),
+                  "%s to %s of %.17g: %.17g, expanded %.17g", st_dtype_name(from),
+                  st_dtype_name(to), st_load_f64(from, x, k), a, b);
+    }
+}
 
 static void compare_cast(uint32_t from, uint32_t to)
 {
@@ -346,18 +368,48 @@ static void compare_cast(uint32_t from, uint32_t to)
     st_loop_store(&w.b, y, loop_axis(&w, i), st_loop_cast(&w.b, to, v), 0);
     st_loop_close(&w.b);
     loop_must_verify(&w.kernel);
-    expand(NULL, &out);
-    only_native_rows(&out);
-    interpret(&w.kernel, buffers);
-    interpret(&out, expanded);
-    for (uint32_t k = 0; k < n; k++) {
-        const double a = st_load_f64(to, data[1], k);
-        const double b = st_load_f64(to, data[2], k);
-        cr_expect((a != a && b != b) || (a == b && signbit(a) == signbit(b)),
-                  "%s to %s of %.17g: %.17g, expanded %.17g", st_dtype_name(from),
-                  st_dtype_name(to), st_load_f64(from, data[0], k), a, b);
+    for (uint32_t round = 0; round < 2; round++) {
+        w.kernel.ops.data[find_cast()].imm.i = round; /* f8: saturate or not */
+        expand(NULL, &out);
+        only_native_rows(&out);
+        interpret(&w.kernel, buffers);
+        interpret(&out, expanded);
+        compare_casts(from, to, data[0], data[1], data[2], n);
+        st_kernel_deinit(&out);
     }
-    st_kernel_deinit(&out);
+}
+
+/* Every bit pattern of f16, bf16 and f8 to f32, against core/base/convert.h. */
+Test(loop_expand, storage_types_are_read)
+{
+    static const uint32_t types[] = {STATOR_BF16, STATOR_F16, STATOR_F8E4M3FN, STATOR_F8E5M2};
+    static float out[65536];
+    static uint16_t in[65536];
+    for (uint32_t t = 0; t < 4; t++) {
+        const uint32_t n = 1u << st_dtype_bits(types[t]);
+        loop_world_deinit(&w);
+        loop_world_init(&w, "widen");
+        const uint32_t x = loop_in(&w, "x", types[t], loop_int(&w, n));
+        const uint32_t y = loop_out(&w, "y", STATOR_F32, loop_int(&w, n));
+        const uint32_t i = st_loop_axis_add(&w.b, loop_int(&w, n), 0);
+        st_loop_open(&w.b, i);
+        const st_loop_ref v = st_loop_load(&w.b, x, loop_axis(&w, i), 0, 0);
+        st_loop_store(&w.b, y, loop_axis(&w, i), st_loop_cast(&w.b, STATOR_F32, v), 0);
+        st_loop_close(&w.b);
+        st_kernel expanded;
+        expand(NULL, &expanded);
+        for (uint32_t k = 0; k < n; k++) {
+            st_store_i64(n == 256 ? STATOR_U8 : STATOR_U16, in, k, k);
+        }
+        interpret(&expanded, (void *[2]){in, out});
+        for (uint32_t k = 0; k < n; k++) {
+            const double a = st_load_f64(types[t], in, k);
+            cr_assert((a != a && isnan(out[k])) ||
+                          (a == (double)out[k] && !signbit(a) == !signbit(out[k])),
+                      "%s %x: %g, expanded %g", st_dtype_name(types[t]), k, a, (double)out[k]);
+        }
+        st_kernel_deinit(&expanded);
+    }
 }
 
 Test(loop_expand, casts)

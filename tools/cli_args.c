@@ -228,7 +228,10 @@ static int take_option(line *l)
         *(int *)o.target = 1;
         return -1;
     }
-    const char *value = equals != NULL ? equals + 1 : l->at + 1 < l->argc ? l->argv[++l->at] : NULL;
+    const char *value = equals != NULL ? equals + 1 : NULL;
+    if (equals == NULL && l->at + 1 < l->argc && strncmp(l->argv[l->at + 1], "--", 2) != 0) {
+        value = l->argv[++l->at]; /* what begins with two dashes is the next option */
+    }
     return value != NULL && store_value(&o, value) ? -1 : bad_value(l->usage, &o, value);
 }
 

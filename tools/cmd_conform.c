@@ -47,7 +47,7 @@ typedef struct conform {
     case_list cases;
     skip_list skips;
     uint32_t passed, failed, skipped;
-    cJSON *rows;
+    cJSON **rows; /* with --json: one a case, in the order of the cases */
 } conform;
 
 /* ---- in the child ---- */
@@ -182,12 +182,8 @@ static void report(conform *s, uint32_t index, const char *status, const char *r
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "name", name);
         cJSON_AddStringToObject(row, "status", status);
-        if (reason[0] != '\0') {
-            cJSON_AddStringToObject(row, "reason", reason);
-        } else {
-            cJSON_AddNullToObject(row, "reason");
-        }
-        cJSON_AddItemToArray(s->rows, row);
+        cli_json_text(row, "reason", reason[0] != '\0' ? reason : NULL);
+        s->rows[index] = row;
     } else {
         (void)printf("%s %s%s%s\n", status, name, reason[0] != '\0' ? ": " : "", reason);
     }
@@ -325,6 +321,20 @@ static int run_cases(conform *s)
     return CLI_OK;
 }
 
+static void print_summary(conform *s)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddNumberToObject(root, "passed", s->passed);
+    cJSON_AddNumberToObject(root, "failed", s->failed);
+    cJSON_AddNumberToObject(root, "skipped", s->skipped);
+    cJSON *cases = cJSON_AddArrayToObject(root, "cases");
+    for (uint32_t i = 0; i < s->cases.count; i++) {
+        cJSON_AddItemToArray(cases, s->rows[i]);
+        s->rows[i] = NULL;
+    }
+    cli_print_json(root);
+}
+
 static int conform_backend(conform *s, const char *backend)
 {
     char errbuf[512];
@@ -341,21 +351,17 @@ static int conform_backend(conform *s, const char *backend)
                         s->cases_dir != NULL ? s->cases_dir : "(no --cases given)");
     }
     read_skips(skip_path, &s->skips);
-    s->rows = cJSON_CreateArray();
+    s->rows = calloc(s->cases.count, sizeof(cJSON *));
+    if (s->rows == NULL) {
+        return cli_fail(s->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    }
     const int ran = run_cases(s);
     if (ran != CLI_OK) {
-        cJSON_Delete(s->rows);
         return ran;
     }
     if (s->common.json) {
-        cJSON *root = cJSON_CreateObject();
-        cJSON_AddNumberToObject(root, "passed", s->passed);
-        cJSON_AddNumberToObject(root, "failed", s->failed);
-        cJSON_AddNumberToObject(root, "skipped", s->skipped);
-        cJSON_AddItemToObject(root, "cases", s->rows);
-        cli_print_json(root);
+        print_summary(s);
     } else {
-        cJSON_Delete(s->rows);
         (void)printf("%u passed, %u failed, %u skipped\n", s->passed, s->failed, s->skipped);
     }
     return s->failed == 0 ? CLI_OK : CLI_WRONG;
@@ -383,6 +389,10 @@ int cmd_conform(int argc, char **argv)
     }
     if (status < 0) {
         status = conform_backend(&s, backend);
+        for (uint32_t i = 0; s.rows != NULL && i < s.cases.count; i++) {
+            cJSON_Delete(s.rows[i]);
+        }
+        free(s.rows);
         free_cases(&s.cases);
         free_skips(&s.skips);
     }

@@ -5,10 +5,11 @@
  *
  * A row's program sees operands, attributes, results by name and `grad`, the gradient of the first
  * result; it gives one value per operand. What it gives for an operand that is absent or no float
- * is ignored; what it gives for one that was broadcast is summed to the operand's shape. Three
- * primitives have C functions instead. A composite without a row is decomposed at the end of the
- * graph (from the same operands) and the decomposition is differentiated; cse and dce tidy up
- * later. Regions have no rule yet. The method: Griewank and Walther, Evaluating Derivatives, 2008.
+ * is ignored; what it gives for one that was broadcast is summed to the operand's shape. Five
+ * primitives have C functions instead, an op of a library may have one. A composite without a row
+ * is decomposed at the end of the graph (from the same operands) and the decomposition is
+ * differentiated; cse and dce tidy up later. Regions have no rule yet. The method: Griewank and
+ * Walther, Evaluating Derivatives, 2008.
  */
 #include "ir/gradient.h"
 
@@ -16,7 +17,9 @@
 #include "core/base/vec.h"
 #include "ir/builder.h"
 #include "ir/ops/op_kit.h"
+#include "ir/ops/rules.h"
 #include <stator/ops.h>
+#include <stator/plugin.h>
 #include <string.h>
 
 #define MAX_DEPTH 16u
@@ -197,25 +200,108 @@ static stator_status grad_transpose(tape *t, const visit *v, stator_ref grad)
     return add_grad(t, v->operands[0], st_kit_transpose(&t->k, grad, inverse, perm->count));
 }
 
+/* zeros with `size` elements along the axis, to which g's slices are added at `index`. */
+static stator_ref scatter_along(tape *t, stator_ref g, uint32_t axis, stator_ref size,
+                                stator_ref index)
+{
+    const stator_attr attrs[] = {ST_KIT_INT("a", axis), ST_KIT_DIMS("n", &size, 1)};
+    return st_kit_expr(&t->k,
+                       "s = shape(g); z = expand(scalar(0, g), shape=s[0:a] + n + s[a + 1:]);"
+                       "j = reshape(i, shape=repeat(1, a) + [s[a]] + repeat(1, rank(g) - a - 1));"
+                       "scatter_elements(z, expand(j, shape=s), g, axis=a, reduction='add')",
+                       "g,i", (const stator_ref[]){g, index}, 2, attrs);
+}
+
+/* Element k of an axis came from starts + k * steps; where steps are 1, zeros around do. */
 static stator_status grad_slice(tape *t, const visit *v, stator_ref grad)
 {
-    for (uint32_t i = 0; i < v->attrs[STATOR_slice_steps].count; i++) {
-        if (((const int64_t *)v->attrs[STATOR_slice_steps].list)[i] != 1) {
-            st_kit_fail(&t->k, STATOR_UNSUPPORTED, "slice has no gradient rule for steps");
-            return t->k.status;
+    const stator_attr *starts = &v->attrs[STATOR_slice_starts];
+    const int64_t *steps = v->attrs[STATOR_slice_steps].list;
+    stator_ref low[STATOR_MAX_RANK], high[STATOR_MAX_RANK];
+    for (uint32_t a = 0; a < starts->count; a++) {
+        const stator_ref start = ((const stator_ref *)starts->list)[a];
+        const stator_ref size = st_kit_dim(&t->k, v->operands[0], a);
+        low[a] = high[a] = st_kit_size(&t->k, 0);
+        if (steps[a] == 1) {
+            low[a] = start;
+            high[a] = st_kit_sym(&t->k, '-', st_kit_sym(&t->k, '-', size, start),
+                                 st_kit_dim(&t->k, grad, a));
+            continue;
         }
+        const stator_attr attrs[] = {ST_KIT_INT("a", a), ST_KIT_DIMS("start", &start, 1),
+                                     ST_KIT_INT("step", steps[a])};
+        const stator_ref index =
+            st_kit_expr(&t->k, "iota(shape=[dim(g, a)]) * step + start[0]", "g", &grad, 3, attrs);
+        grad = scatter_along(t, grad, a, size, index);
     }
-    const stator_ref whole =
-        st_kit_expr(&t->k, "pad(g, low=starts, high=each('-', each('-', shape(x), starts), sizes))",
-                    "g,x", (stator_ref[]){grad, v->operands[0]}, v->op->desc.attr_count, v->attrs);
-    return add_grad(t, v->operands[0], whole);
+    const stator_attr pads[] = {ST_KIT_DIMS("low", low, starts->count),
+                                ST_KIT_DIMS("high", high, starts->count)};
+    return add_grad(t, v->operands[0], st_kit_op(&t->k, "pad", 1, &grad, 2, pads));
+}
+
+/* Constant: the inner part is x's, what is around it the value's. Other modes: every element is
+ * added where it was copied from, axis by axis. */
+static stator_status grad_pad(tape *t, const visit *v, stator_ref grad)
+{
+    static const char *const modes[][2] = {
+        {"edge", "k = iota(shape=[dim(g, a)]) - low[0]; max(min(k, n[0] - 1), 0)"},
+        {"wrap", "(iota(shape=[dim(g, a)]) - low[0]) % n[0]"},
+        {"reflect", "p = n[0] * 2 - 2; q = (iota(shape=[dim(g, a)]) - low[0]) % p; min(q, p - q)"}};
+    const stator_ref x = v->operands[0];
+    const stator_attr *low = &v->attrs[STATOR_pad_low];
+    const char *program = NULL;
+    for (uint32_t m = 0; m < 3; m++) {
+        program = strcmp(v->attrs[STATOR_pad_mode].s, modes[m][0]) == 0 ? modes[m][1] : program;
+    }
+    if (program == NULL) {
+        const stator_ref values[] = {grad, x};
+        const stator_ref inner =
+            st_kit_expr(&t->k, "pad(g, low=each('*', low, -1), high=each('*', high, -1))", "g",
+                        &grad, 2, v->attrs);
+        const stator_ref around =
+            st_kit_expr(&t->k,
+                        "m = pad(zeros_like(x), scalar(1, x), low=low, high=high);"
+                        "reduce_sum(select(m == 1, g, 0), axes=range(rank(g)))",
+                        "g,x", values, 2, v->attrs);
+        ST_TRY(add_grad(t, x, inner));
+        return add_grad(t, v->row.operand_count > 1 ? v->operands[1] : 0, around);
+    }
+    for (uint32_t a = 0; a < low->count; a++) {
+        const stator_ref size = st_kit_dim(&t->k, x, a);
+        const stator_attr attrs[] = {ST_KIT_INT("a", a), ST_KIT_DIMS("n", &size, 1),
+                                     ST_KIT_DIMS("low", (const stator_ref *)low->list + a, 1)};
+        const stator_ref index = st_kit_expr(&t->k, program, "g", &grad, 3, attrs);
+        grad = scatter_along(t, grad, a, size, index);
+    }
+    return add_grad(t, x, grad);
+}
+
+static stator_status grad_concat(tape *t, const visit *v, stator_ref grad)
+{
+    const int64_t given = v->attrs[STATOR_concat_axis].i, rank = st_kit_rank(&t->k, grad);
+    const int64_t axis = given < 0 ? given + rank : given;
+    stator_ref start = st_kit_size(&t->k, 0);
+    for (uint32_t i = 0; i < v->row.operand_count; i++) {
+        const stator_attr attrs[] = {ST_KIT_INT("a", axis), ST_KIT_DIMS("start", &start, 1)};
+        const stator_ref part = st_kit_expr(
+            &t->k,
+            "slice(g, starts=repeat(0, a) + start + repeat(0, rank(g) - a - 1), sizes=shape(x),"
+            "steps=repeat(1, rank(g)))",
+            "g,x", (const stator_ref[]){grad, v->operands[i]}, 2, attrs);
+        ST_TRY(add_grad(t, v->operands[i], part));
+        start = st_kit_sym(&t->k, '+', start, st_kit_dim(&t->k, v->operands[i], (uint32_t)axis));
+    }
+    return t->k.status;
 }
 
 static const struct structural {
     const char *op;
     stator_status (*rule)(tape *t, const visit *v, stator_ref grad);
-} structurals[] = {
-    {"dot_general", grad_dot_general}, {"transpose", grad_transpose}, {"slice", grad_slice}};
+} structurals[] = {{"dot_general", grad_dot_general},
+                   {"transpose", grad_transpose},
+                   {"slice", grad_slice},
+                   {"pad", grad_pad},
+                   {"concat", grad_concat}};
 
 static const struct structural *structural_of(const visit *v)
 {
@@ -343,6 +429,36 @@ static stator_status through_scan(tape *t, stator_ref node, const visit *v)
     return STATOR_OK;
 }
 
+/* The library's function sees the node, the gradients of all results (0: none) and gives one for
+ * each operand (0: none). */
+static stator_status through_library(tape *t, const visit *v)
+{
+    stator_ref out_grads[128], in_grads[64] = {0};
+    if (v->row.result_count > 128) {
+        return st_fail(t->k.err, STATOR_UNSUPPORTED, "%s has too many results for a gradient",
+                       v->op->desc.name);
+    }
+    for (uint32_t i = 0; i < v->row.result_count; i++) {
+        out_grads[i] = grad_of(t, v->row.result_begin + i);
+    }
+    const st_decompose_node node = {.op = v->op,
+                                    .operands = v->operands,
+                                    .n_operands = v->row.operand_count,
+                                    .n_attrs = v->row.attr_count,
+                                    .attrs = v->attrs,
+                                    .n_results = v->row.result_count};
+    ST_TRY(st_gradient_oplib(t->k.b, &node, out_grads, in_grads, t->k.err));
+    for (uint32_t i = 0; i < v->row.operand_count; i++) {
+        if (in_grads[i] > st_graph_view(t->k.b->graph)->n_values) {
+            return st_fail(t->k.err, STATOR_INVALID_ARGUMENT,
+                           "%s: the op library's gradient gave no value for operand %u",
+                           v->op->desc.name, i);
+        }
+        ST_TRY(add_grad(t, v->operands[i], in_grads[i]));
+    }
+    return STATOR_OK;
+}
+
 static stator_status visit_node(tape *t, stator_ref node, uint32_t depth)
 {
     visit v;
@@ -357,6 +473,9 @@ static stator_status visit_node(tape *t, stator_ref node, uint32_t depth)
     }
     if (strcmp(v.op->desc.name, "scan") == 0) {
         return through_scan(t, node, &v);
+    }
+    if (v.op->oplib_op != NULL && ((const stator_oplib_op *)v.op->oplib_op)->gradient != NULL) {
+        return through_library(t, &v);
     }
     if (n_grads == 1 && grad != 0 && v.op->def != NULL) {
         const struct structural *s = structural_of(&v);

@@ -550,6 +550,8 @@ typedef struct stator_oplib_op {
     stator_status (*kernel)(void *self, uint32_t n_in, const DLTensor *in, uint32_t n_out,
                             DLTensor *out, const stator_attr *attrs, uint32_t n_attrs,
                             stator_diag **err);
+    /* Builds the gradients of the operands (0: none) from those of the results (0: none). May be
+     * NULL: the decomposition is differentiated. */
     stator_status (*gradient)(void *self, stator_builder *b, const stator_node_desc *node,
                               const stator_ref *out_grads, stator_ref *in_grads, stator_diag **err);
 } stator_oplib_op;

@@ -62,21 +62,35 @@ stator_status st_infer_oplib(st_infer *in, stator_diag **err)
     return status;
 }
 
+static stator_node_desc desc_of(const stator_builder *b, const st_decompose_node *node)
+{
+    return (stator_node_desc){.struct_size = sizeof(stator_node_desc),
+                              .op = st_optable_find(b->module->ops, node->op->desc.name),
+                              .operands = node->operands,
+                              .operand_count = node->n_operands,
+                              .attr_count = node->n_attrs,
+                              .attrs = node->attrs,
+                              .regions = node->regions,
+                              .region_count = node->n_regions,
+                              .result_count = node->n_results};
+}
+
 stator_status st_dec_oplib(stator_builder *b, const st_decompose_node *node,
                            stator_ref *out_results, stator_diag **err)
 {
     const stator_oplib_op *lib = node->op->oplib_op;
-    const stator_node_desc desc = {
-        .struct_size = sizeof desc,
-        .op = st_optable_find(b->module->ops, node->op->desc.name),
-        .operands = node->operands,
-        .operand_count = node->n_operands,
-        .attr_count = node->n_attrs,
-        .attrs = node->attrs,
-        .regions = node->regions,
-        .region_count = node->n_regions,
-        .result_count = node->n_results,
-    };
+    const stator_node_desc desc = desc_of(b, node);
     const stator_status status = lib->decompose(node->op->oplib_self, b, &desc, out_results, err);
     return told(&node->op->desc, status, "decompose function", err);
+}
+
+stator_status st_gradient_oplib(stator_builder *b, const st_decompose_node *node,
+                                const stator_ref *out_grads, stator_ref *in_grads,
+                                stator_diag **err)
+{
+    const stator_oplib_op *lib = node->op->oplib_op;
+    const stator_node_desc desc = desc_of(b, node);
+    const stator_status status =
+        lib->gradient(node->op->oplib_self, b, &desc, out_grads, in_grads, err);
+    return told(&node->op->desc, status, "gradient function", err);
 }

@@ -102,6 +102,11 @@ ST_INFER_RULE(st_infer_call);
 /* op_library.c */
 ST_INFER_RULE(st_infer_oplib);
 ST_DECOMPOSITION(st_dec_oplib);
+/* The library's gradient function of a node: a gradient or 0 for each result, and for each operand.
+ */
+stator_status st_gradient_oplib(stator_builder *b, const st_decompose_node *node,
+                                const stator_ref *out_grads, stator_ref *in_grads,
+                                stator_diag **err);
 
 /* op_einsum_lower.c */
 ST_DECOMPOSITION(st_dec_einsum);

@@ -6,8 +6,10 @@
 #include "core/base/check.h"
 #include "core/base/diag.h"
 #include "ir/gradient.h"
+#include "ir/optable.h"
 #include "tests/unit/support_run.h"
 #include "tests/unit/support_text.h"
+#include <stator/plugin.h>
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -201,132 +203,94 @@ static void check_op(const char *inputs, const char *lines)
 #define XY "%x: f64[2, 3], %z: f64[3]"
 #define ONE "%one = constant {value = f64[] {1.0}} %s = sub(%x, %one) "
 
-Test(gradient, pointwise_of_one)
+static const struct gradient_case {
+    const char *group;
+    const char *inputs;
+    const char *lines;
+} cases[] = {
+#define GRADIENT(group_, inputs_, lines_) {#group_, inputs_, lines_},
+#include "gradient_cases.def"
+#undef GRADIENT
+};
+
+static void check_group(const char *group)
 {
-    /* Inputs lie in (0.2, 1.8): %s in (-0.8, 0.8), what needs more than 1 gets %x + 1. */
-    static const char *const ops[] = {"neg",     "abs",      "exp",  "exp2",  "expm1", "log1p",
-                                      "sin",     "cos",      "tan",  "asin",  "acos",  "atan",
-                                      "sinh",    "cosh",     "tanh", "asinh", "atanh", "erf",
-                                      "sigmoid", "softplus", "relu"};
-    static const char *const positive[] = {"log", "log2", "sqrt", "rsqrt"};
-    char lines[256];
-    for (uint32_t k = 0; k < sizeof ops / sizeof *ops; k++) {
-        (void)snprintf(lines, sizeof lines, "%s%%y = %s(%%s)", ONE, ops[k]);
-        check_op(X, lines);
+    uint32_t n = 0;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        if (strcmp(cases[k].group, group) == 0) {
+            check_op(cases[k].inputs, cases[k].lines);
+            n++;
+        }
     }
-    for (uint32_t k = 0; k < sizeof positive / sizeof *positive; k++) {
-        (void)snprintf(lines, sizeof lines, "%%y = %s(%%x)", positive[k]);
-        check_op(X, lines);
+    cr_expect_gt(n, 0u, "%s", group);
+}
+
+#define GROUP(name_)                                                                               \
+    Test(gradient, name_)                                                                          \
+    {                                                                                              \
+        check_group(#name_);                                                                       \
     }
-    check_op(X, "%two = constant {value = f64[] {1.5}} %s = add(%x, %two) %y = acosh(%s)");
-    static const char *const flat[] = {"floor", "ceil", "round", "trunc", "sign"};
-    for (uint32_t k = 0; k < sizeof flat / sizeof *flat; k++) {
-        (void)snprintf(lines, sizeof lines, "%s%%r = %s(%%s) %%y = mul(%%r, %%x)", ONE, flat[k]);
-        check_op(X, lines);
+GROUP(pointwise_of_one)
+GROUP(pointwise_of_two_and_three)
+GROUP(movement_and_sums)
+GROUP(contractions)
+GROUP(convolutions)
+GROUP(activations_and_softmax)
+GROUP(norms)
+GROUP(attention)
+GROUP(resize)
+GROUP(values_that_do_not_matter_give_zeros)
+GROUP(running_sums_and_products)
+
+/* Does a case have the line "... = op(...)"? */
+static int has_case(const char *op)
+{
+    char call[64];
+    (void)snprintf(call, sizeof call, "= %s(", op);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        if (strstr(cases[k].lines, call) != NULL) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+Test(gradient, every_row_with_a_rule_has_a_case)
+{
+    static const char *const rules_in_c[] = {"dot_general", "transpose", "slice", "pad", "concat"};
+    uint32_t n = 0, with_rule = 0;
+    const st_op_def *defs = st_op_defs(&n);
+    for (uint32_t k = 0; k < n; k++) {
+        with_rule += defs[k].grad != NULL;
+        cr_expect(defs[k].grad == NULL || has_case(defs[k].name), "%s has a rule and no case",
+                  defs[k].name);
+    }
+    cr_expect_gt(with_rule, 50u);
+    for (size_t k = 0; k < sizeof rules_in_c / sizeof *rules_in_c; k++) {
+        cr_expect(has_case(rules_in_c[k]), "%s has a rule and no case", rules_in_c[k]);
     }
 }
 
-Test(gradient, pointwise_of_two_and_three)
+/* A product in which one element, or two, are 0: %x minus its own first elements. */
+Test(gradient, products_with_zeros)
 {
-    static const char *const ops[] = {"add", "sub", "mul", "div", "pow", "min", "max", "atan2"};
-    char lines[256];
-    for (uint32_t k = 0; k < sizeof ops / sizeof *ops; k++) {
-        (void)snprintf(lines, sizeof lines, "%%y = %s(%%x, %%z)", ops[k]);
-        check_op(XY, lines);
-        check_op("%x: f64[3, 1], %z: f64[2, 1, 4]", lines);
+    stator_ctx *ctx = run_context();
+    const int64_t shape[] = {4};
+    stator_tensor *x = make(ctx, 1, shape, 0);
+    for (int zeros = 0; zeros <= 3; zeros++) {
+        char lines[256];
+        double at[4] = {0, 0, 0, 0};
+        for (int k = 0; k < zeros; k++) {
+            at[k] = data_of(x)[k];
+        }
+        (void)snprintf(lines, sizeof lines,
+                       "%%c = constant {value = f64[4] {%.17g, %.17g, %.17g, %.17g}} "
+                       "%%a = sub(%%x, %%c) %%y = reduce_prod(%%a) {axes = [0]}",
+                       at[0], at[1], at[2], at[3]);
+        check_op("%x: f64[4]", lines);
     }
-    check_op(XY, "%c = lt(%x, %z) %y = select(%c, %x, %z)");
-    check_op(X, "%a = cast(%x) {dtype = f64} %b = mul(%a, %a) %y = mul(%b, %a)");
-}
-
-Test(gradient, movement_and_sums)
-{
-    check_op(
-        X, "%a = reshape(%x) {shape = [3, 2]} %b = transpose(%a) {perm = [1, 0]} %y = mul(%b, %x)");
-    check_op("%x: f64[2, 3, 4]", "%a = transpose(%x) {perm = [2, 0, 1]} %y = mul(%a, %a)");
-    check_op("%x: f64[3, 1]", "%y = expand(%x) {shape = [2, 3, 4]}");
-    check_op("%x: f64[3, 4]",
-             "%a = slice(%x) {starts = [1, 0], sizes = [2, 3], steps = [1, 1]} %y = mul(%a, %a)");
-    check_op("%x: f64[3, 4]",
-             "%i = constant {value = i64[2, 2] {1, -1, 1, 0}} %y = gather(%x, %i) {axis = 1}");
-    check_op(
-        "%x: f64[3, 2]",
-        "%i = constant {value = i64[2, 2] {1, 2, 1, 0}} %y = gather_elements(%x, %i) {axis = 0}");
-    check_op("%x: f64[2, 3, 2]", "%y = reduce_sum(%x) {axes = [-1, 0]}");
-    check_op("%x: f64[2, 3, 2]",
-             "%a = reduce_mean(%x) {axes = [1], keepdims = 1} %y = mul(%a, %x)");
-    check_op("%x: f64[2, 3, 2]", "%y = reduce_max(%x) {axes = [1]}");
-    check_op("%x: f64[2, 3, 2]", "%y = reduce_min(%x) {axes = [0, 2], keepdims = 1}");
-}
-
-Test(gradient, contractions)
-{
-    check_op("%x: f64[2, 3], %z: f64[3, 4]", "%y = matmul(%x, %z)");
-    check_op("%x: f64[2, 1, 2, 3], %z: f64[4, 3, 2]", "%y = matmul(%x, %z)");
-    check_op("%x: f64[3], %z: f64[2, 3, 2]", "%y = matmul(%x, %z)");
-    check_op("%x: f64[2, 3, 4, 2], %z: f64[4, 2, 3, 5]",
-             "%y = dot_general(%x, %z) {batch_x = [1], batch_y = [2], contract_x = [-1, 2], "
-             "contract_y = [1, 0]}");
-    check_op("%x: f64[2, 3], %z: f64[2]",
-             "%y = dot_general(%x, %z) {contract_x = [], contract_y = []}");
-    check_op("%x: f64[2, 3, 2], %z: f64[2, 4]", "%y = einsum(%x, %z) {equation = \"bij,jk->kbi\"}");
-}
-
-Test(gradient, convolutions)
-{
-    check_op("%x: f64[2, 2, 5], %w: f64[3, 2, 2], %b: f64[3]",
-             "%y = conv(%x, %w, %b) {strides = [1], pads = [1, 0], dilations = [2]}");
-    check_op("%x: f64[1, 4, 6, 5], %w: f64[2, 2, 3, 2]",
-             "%y = conv(%x, %w) {strides = [2, 3], pads = [1, 0, 0, 1], dilations = [1, 2], groups "
-             "= 2}");
-    check_op("%x: f64[1, 2, 4], %w: f64[2, 2, 1]",
-             "%y = conv(%x, %w) {strides = [3], pads = [-1, 0], dilations = [1]}");
-}
-
-Test(gradient, activations_and_softmax)
-{
-    check_op(X, ONE "%y = gelu(%s)");
-    check_op(X, ONE "%y = gelu(%s) {approximate = \"tanh\"}");
-    check_op(X, ONE "%y = silu(%s)");
-    check_op(X, ONE "%y = mish(%s)");
-    check_op(X, ONE "%y = elu(%s) {alpha = 0.5}");
-    check_op(X, "%y = softmax(%x)");
-    check_op(X, "%y = log_softmax(%x) {axis = 0}");
-}
-
-Test(gradient, norms)
-{
-    check_op("%x: f64[2, 3, 2], %w: f64[3], %b: f64[3], %m: f64[3], %v: f64[3]",
-             "%y = batch_norm(%x, %w, %b, %m, %v)");
-    check_op("%x: f64[2, 3, 2], %w: f64[3], %b: f64[3], %m: f64[3], %v: f64[3]",
-             "%y, %p, %q = batch_norm_train(%x, %w, %b, %m, %v) {eps = 0.1}");
-    check_op("%x: f64[2, 3], %w: f64[3], %b: f64[3]",
-             "%y, %m, %r = layer_norm(%x, %w, %b) {eps = 0.1}");
-    check_op("%x: f64[2, 3], %w: f64[3]", "%y = rms_norm(%x, %w)");
-    check_op("%x: f64[1, 4, 2], %w: f64[4], %b: f64[4]",
-             "%y = group_norm(%x, %w, %b) {groups = 2, eps = 0.1}");
-}
-
-Test(gradient, attention)
-{
-    check_op("%q: f64[1, 2, 3, 2], %k: f64[1, 1, 4, 2], %v: f64[1, 1, 4, 3]",
-             "%y = sdpa(%q, %k, %v)");
-    check_op("%q: f64[1, 2, 3, 2], %k: f64[1, 2, 3, 2], %v: f64[1, 2, 3, 2]",
-             "%y = sdpa(%q, %k, %v) {is_causal = 1, scale = 0.5}");
-    check_op("%q: f64[1, 1, 2, 2], %k: f64[1, 1, 3, 2], %v: f64[1, 1, 3, 2], %m: f64[2, 3]",
-             "%y = sdpa(%q, %k, %v, %m)");
-    check_op("%q: f64[1, 1, 2, 2], %k: f64[1, 1, 3, 2], %v: f64[1, 1, 3, 2]",
-             "%m = constant {value = bool[2, 3] {true, false, true, false, false, false}} %y = "
-             "sdpa(%q, %k, %v, %m)");
-}
-
-Test(gradient, resize)
-{
-    check_op("%x: f64[1, 1, 3, 4]", "%y = resize(%x) {sizes = [1, 1, 5, 7], mode = \"linear\"}");
-    check_op("%x: f64[1, 1, 3, 4]", "%y = resize(%x) {sizes = [1, 1, 2, 9], mode = \"linear\", "
-                                    "coordinates = \"align_corners\"}");
-    check_op("%x: f64[1, 1, 3, 4]", "%y = resize(%x) {sizes = [1, 1, 6, 2], mode = \"nearest\"}");
-    check_op("%x: f64[1, 1, 3, 4]", "%y = resize(%x) {sizes = [1, 1, 5, 7], mode = \"cubic\"}");
+    stator_tensor_release(x);
+    stator_ctx_destroy(ctx);
 }
 
 Test(gradient, scan)
@@ -364,12 +328,6 @@ Test(gradient, scan)
              " region @b(%s: f64[], %x: f64[]) { %1 = mul(%s, %x) return %1 }");
 }
 
-Test(gradient, values_that_do_not_matter_give_zeros)
-{
-    check_op(XY, "%i = iota() {shape = [3], dtype = f64} %y = mul(%x, %i)");
-    check_op(X, "%y = neg(%x) %a, %b = sort(%x)");
-}
-
 Test(gradient, symbolic_sizes_and_narrow_floats)
 {
     static const char *const programs[] = {
@@ -401,8 +359,66 @@ Test(gradient, an_op_without_a_rule_is_named)
     stator_diag *err = NULL;
     text_world_init(&w);
     cr_expect_null(gradient_text(
-        &w, "stir 1\ngraph @g(%x: f64[3]) { %y = cumsum(%x) {axis = 0} return %y }\n", &err));
-    cr_expect(strstr(st_diag_text(err), "cumsum has no gradient rule"), "%s", st_diag_text(err));
+        &w, "stir 1\ngraph @g(%x: f64[3]) { %y = cumprod(%x) {axis = 0} return %y }\n", &err));
+    cr_expect(strstr(st_diag_text(err), "cumprod has no gradient rule"), "%s", st_diag_text(err));
+    st_diag_release(err);
+    text_world_deinit(&w);
+}
+
+/* ---- ops of libraries ---- */
+
+static stator_status library_infer(void *self, stator_builder *b, const stator_node_desc *node,
+                                   stator_ref *out_types, uint32_t n_types, stator_diag **err)
+{
+    (void)self, (void)n_types, (void)err;
+    out_types[0] = stator_value_at(st_graph_view(b->graph), node->operands[0])->type;
+    return STATOR_OK;
+}
+
+/* Of scale * x * y: for x alone, so that y's gradient is zeros; fails when scale is 0. */
+static stator_status library_gradient(void *self, stator_builder *b, const stator_node_desc *node,
+                                      const stator_ref *out_grads, stator_ref *in_grads,
+                                      stator_diag **err)
+{
+    const char *const names[] = {"g", "y"};
+    const stator_ref values[] = {out_grads[0], node->operands[1]};
+    (void)self;
+    return node->attrs[0].f == 0 ? STATOR_UNSUPPORTED
+                                 : st_build_expr(b, "g * y * scale", 2, names, values,
+                                                 node->attr_count, node->attrs, 1, in_grads, err);
+}
+
+Test(gradient, a_library_has_its_own_rule)
+{
+    static const stator_attr_desc attrs[] = {
+        {.name = "scale", .kind = STATOR_ATTR_FLOAT, .f = 0.0}};
+    const stator_oplib_op op = {.desc = {.struct_size = sizeof(stator_op_desc),
+                                         .name = "test_scaled",
+                                         .operands = "x, y",
+                                         .results = "z",
+                                         .doc = "scale * x * y",
+                                         .attrs = attrs,
+                                         .attr_count = 1},
+                                .infer = library_infer,
+                                .gradient = library_gradient};
+    text_world w;
+    stator_diag *err = NULL;
+    text_world_init(&w);
+    cr_assert_eq(st_optable_add(&w.ops, &op, NULL, &err), STATOR_OK, "%s", st_diag_text(err));
+    char *printed = gradient_text(&w,
+                                  "stir 1\ngraph @g(%x: f64[3], %y: f64[3]) {"
+                                  " %z = test_scaled(%x, %y) {scale = 2.0} return %z }\n",
+                                  &err);
+    cr_assert_not_null(printed, "%s", st_diag_text(err));
+    cr_expect_not_null(strstr(printed, "mul(%seed, %y)"), "%s", printed);
+    cr_expect_not_null(strstr(printed, "f64[] {2}"), "%s", printed);
+    st_free(&w.mem, printed);
+    cr_expect_null(gradient_text(&w,
+                                 "stir 1\ngraph @g(%x: f64[3], %y: f64[3]) {"
+                                 " %z = test_scaled(%x, %y) return %z }\n",
+                                 &err));
+    cr_expect_not_null(strstr(st_diag_text(err), "test_scaled: the op library's gradient function"),
+                       "%s", st_diag_text(err));
     st_diag_release(err);
     text_world_deinit(&w);
 }

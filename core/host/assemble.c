@@ -6,7 +6,6 @@
 #include "core/host/assemble.h"
 
 #include "core/base/check.h"
-#include "ir/text_sym.h"
 #include <stator/ops.h>
 
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* The compile driver; see compile.h. */
 #include "core/host/assemble.h"
 
+#include "ir/text_sym.h"
+
 #include <string.h>
 
 /* The mapped files behind the module's blobs; a model has one or a few. */
@@ -57,6 +59,29 @@ static void count_coverage(const st_division *d, st_compiled *out)
     }
 }
 
+/* Gives the guard's symbolic sizes their text, for messages; without memory they stay as they are.
+ */
+static void name_sizes(st_guard *guard, const stator_graph *graph, const stator_ref *inputs)
+{
+    const stator_graph_view *v = st_graph_view(graph);
+    st_sym_printer printer;
+    st_sym_printer_init(&printer, graph->module);
+    for (uint32_t i = 0; i < guard->n_inputs; i++) {
+        const stator_type_row *type = stator_value_type(v, inputs[i]);
+        for (uint32_t axis = 0; axis < type->rank; axis++) {
+            st_guard_size *size = &guard->sizes[guard->inputs[i].size_begin + axis];
+            st_str text;
+            st_str_init(&text, guard->mem);
+            if (size->kind != ST_SIZE_CONST) {
+                st_text_print_sym(&printer, stator_dim_at(v, type, axis), &text);
+                size->text = st_strdup(guard->mem, text.data != NULL ? text.data : "?");
+            }
+            st_str_deinit(&text);
+        }
+    }
+    st_sym_printer_deinit(&printer);
+}
+
 static stator_status make_guard(st_compiled *out, const stator_graph *graph, stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(graph);
@@ -67,6 +92,9 @@ static stator_status make_guard(st_compiled *out, const stator_graph *graph, sta
     }
     const uint32_t n = st_graph_call_inputs(graph, inputs);
     const stator_status status = st_guard_init(&out->guard, mem, v, inputs, n, err);
+    if (status == STATOR_OK) {
+        name_sizes(&out->guard, graph, inputs);
+    }
     st_free(mem, inputs);
     return status;
 }

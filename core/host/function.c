@@ -23,6 +23,13 @@ typedef struct entry_list {
     st_compiled *entries[];
 } entry_list;
 
+/* Room for the inputs of one call that has many. */
+typedef struct input_block {
+    struct input_block *next;
+    stator_tensor **copies;
+    DLTensor views[];
+} input_block;
+
 struct stator_function {
     stator_ctx *ctx;
     stator_model *model;
@@ -41,6 +48,8 @@ struct stator_function {
     _Atomic(entry_list *) list;
     _Atomic uint64_t compile_ns;
     st_fuel fuel; /* of the last compile */
+    pthread_mutex_t blocks_lock;
+    input_block *blocks; /* free ones: calls that overlap take one each */
 };
 
 /* ---- making ---- */
@@ -170,6 +179,7 @@ stator_status stator_compile(stator_model *model, const stator_compile_options *
     f->n_inputs = stator_model_input_count(model);
     st_model_retain(model);
     pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->blocks_lock, NULL);
     stator_diag *diag = NULL;
     const stator_status status = open_function(f, &options, &diag);
     if (status != STATOR_OK) {
@@ -198,9 +208,15 @@ void stator_function_destroy(stator_function *f)
     st_instance_close(f->main);
     st_instance_close(f->evaluator); /* fallback is the same instance */
     st_fuel_deinit(&f->fuel);
+    while (f->blocks != NULL) {
+        input_block *block = f->blocks;
+        f->blocks = block->next;
+        st_free(mem, block);
+    }
     st_free(mem, f->fuel_scope);
     st_model_release(f->model);
     pthread_mutex_destroy(&f->lock);
+    pthread_mutex_destroy(&f->blocks_lock);
     st_free(mem, f);
 }
 
@@ -368,23 +384,53 @@ stator_status st_function_prepare(stator_function *f, uint32_t n_in, const DLTen
 
 /* ---- calling ---- */
 
-/* Views of the inputs, dense and aligned: others are copied into new tensors listed in copies. */
+#define FEW_INPUTS 16u
+
+/* Views of the inputs, dense and aligned: others are copied into new tensors listed in copies. The
+ * arrays of a call with few inputs lie on the stack, those of others in a block that is kept. */
 typedef struct call_inputs {
-    DLTensor small[16];
-    stator_tensor *small_copies[16];
+    DLTensor small[FEW_INPUTS];
+    stator_tensor *small_copies[FEW_INPUTS];
     DLTensor *views;
     stator_tensor **copies;
+    input_block *block;
     uint32_t n;
 } call_inputs;
+
+static input_block *take_block(stator_function *f)
+{
+    pthread_mutex_lock(&f->blocks_lock);
+    input_block *block = f->blocks;
+    if (block != NULL) {
+        f->blocks = block->next;
+    }
+    pthread_mutex_unlock(&f->blocks_lock);
+    if (block == NULL) {
+        const uint64_t views = f->n_inputs * sizeof block->views[0];
+        block = st_alloc(&f->ctx->mem,
+                         sizeof *block + views + f->n_inputs * sizeof block->copies[0], 16);
+        if (block != NULL) {
+            block->copies = (stator_tensor **)(void *)(block->views + f->n_inputs);
+        }
+    }
+    return block;
+}
+
+static void give_block(stator_function *f, input_block *block)
+{
+    pthread_mutex_lock(&f->blocks_lock);
+    block->next = f->blocks;
+    f->blocks = block;
+    pthread_mutex_unlock(&f->blocks_lock);
+}
 
 static void inputs_deinit(stator_function *f, call_inputs *inputs)
 {
     for (uint32_t i = 0; inputs->copies != NULL && i < inputs->n; i++) {
         stator_tensor_release(inputs->copies[i]);
     }
-    if (inputs->views != inputs->small) {
-        st_free(&f->ctx->mem, inputs->views);
-        st_free(&f->ctx->mem, inputs->copies);
+    if (inputs->block != NULL) {
+        give_block(f, inputs->block);
     }
 }
 
@@ -413,15 +459,16 @@ static stator_status inputs_init(stator_function *f, call_inputs *inputs, uint32
     inputs->n = n;
     inputs->views = inputs->small;
     inputs->copies = inputs->small_copies;
-    if (n > 16) {
-        inputs->views = st_calloc(&f->ctx->mem, n, sizeof *inputs->views);
-        inputs->copies = st_calloc(&f->ctx->mem, n, sizeof *inputs->copies);
-        if (inputs->views == NULL || inputs->copies == NULL) {
+    if (n > FEW_INPUTS) {
+        inputs->copies = NULL;
+        inputs->block = take_block(f);
+        if (inputs->block == NULL) {
             return st_fail_oom(err);
         }
-    } else {
-        memset(inputs->small_copies, 0, n * sizeof inputs->small_copies[0]);
+        inputs->views = inputs->block->views;
+        inputs->copies = inputs->block->copies;
     }
+    memset(inputs->copies, 0, n * sizeof inputs->copies[0]);
     for (uint32_t i = 0; i < n; i++) {
         ST_TRY(take_input(f, inputs, i, in[i], err));
     }
@@ -452,6 +499,7 @@ stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tens
     call_inputs inputs;
     inputs.views = NULL;
     inputs.copies = NULL;
+    inputs.block = NULL;
     st_compiled *entry = NULL;
     st_call_state *state = NULL;
     stator_status status = check_counts(f, n_in, &diag);

@@ -98,6 +98,7 @@ void st_guard_deinit(st_guard *guard)
         if (guard->sizes[i].kind == ST_SIZE_EXPR) {
             st_symprog_deinit(&guard->sizes[i].prog, guard->mem);
         }
+        st_free(guard->mem, guard->sizes[i].text);
     }
     st_free(guard->mem, guard->inputs);
     st_free(guard->mem, guard->sizes);
@@ -168,47 +169,121 @@ int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms)
     return guard->n_exprs == 0 || exprs_fit(guard, in, syms);
 }
 
-static void print_expected(const st_guard *guard, const st_guard_input *input, st_str *out)
+/* ---- explaining ---- */
+
+static const char *text_of(const st_guard_size *size)
 {
-    st_str_addf(out, "%s[", st_dtype_name(st_dtype_from_dl(input->dtype)));
+    return size->text != NULL ? size->text : "?";
+}
+
+static const st_guard_size *sizes_of(const st_guard *guard, const st_guard_input *input)
+{
+    return &guard->sizes[input->size_begin];
+}
+
+/* "input 'x' is f32[2, 4], expected f32[N, 3]" */
+static void print_mismatch(const st_guard *guard, const st_guard_input *input, const DLTensor *t,
+                           st_str *out)
+{
+    st_str_addf(out, "input '%s' is %s[", input->name, st_dtype_name(st_dtype_from_dl(t->dtype)));
+    for (int32_t axis = 0; axis < t->ndim; axis++) {
+        st_str_addf(out, "%s%lld", axis == 0 ? "" : ", ", (long long)t->shape[axis]);
+    }
+    st_str_addf(out, "], expected %s[", st_dtype_name(st_dtype_from_dl(input->dtype)));
     for (uint32_t axis = 0; axis < input->rank; axis++) {
-        const st_guard_size *size = &guard->sizes[input->size_begin + axis];
+        const st_guard_size *size = &sizes_of(guard, input)[axis];
         st_str_add(out, axis == 0 ? "" : ", ");
         if (size->kind == ST_SIZE_CONST) {
             st_str_addf(out, "%lld", (long long)size->lo);
-        } else if (size->kind == ST_SIZE_BIND && (size->divisor > 1 || size->hi != INT64_MAX)) {
-            st_str_addf(out, "%lld..%lld by %lld", (long long)size->lo, (long long)size->hi,
-                        (long long)size->divisor);
         } else {
-            st_str_add(out, size->kind == ST_SIZE_BIND ? "any" : "(same symbol)");
+            st_str_add(out, text_of(size));
         }
     }
     st_str_add(out, "]");
 }
 
+/* ": size N must be in 1..64 and a multiple of 8" */
+static void print_bound(const st_guard_size *size, st_str *out)
+{
+    st_str_addf(out, ": size %s must be ", text_of(size));
+    if (size->hi == INT64_MAX) {
+        st_str_addf(out, "%lld or more", (long long)size->lo);
+    } else {
+        st_str_addf(out, "in %lld..%lld", (long long)size->lo, (long long)size->hi);
+    }
+    if (size->divisor > 1) {
+        st_str_addf(out, " and a multiple of %lld", (long long)size->divisor);
+    }
+}
+
+/* The first axis whose size does not fit by itself; UINT32_MAX when all do. Binds symbols. */
+static uint32_t bad_axis(const st_guard *guard, const st_guard_input *input, const DLTensor *t,
+                         int64_t *syms)
+{
+    for (uint32_t axis = 0; axis < input->rank; axis++) {
+        if (!size_fits(&sizes_of(guard, input)[axis], t->shape[axis], syms)) {
+            return axis;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* An input with a wrong dtype, rank or size; 1 when there is one. */
+static int explain_input(const st_guard *guard, uint32_t i, const DLTensor *t, int64_t *syms,
+                         st_str *out)
+{
+    const st_guard_input *input = &guard->inputs[i];
+    if (memcmp(&t->dtype, &input->dtype, sizeof t->dtype) != 0 ||
+        (uint32_t)t->ndim != input->rank) {
+        print_mismatch(guard, input, t, out);
+        return 1;
+    }
+    const uint32_t axis = bad_axis(guard, input, t, syms);
+    if (axis == UINT32_MAX) {
+        return 0;
+    }
+    print_mismatch(guard, input, t, out);
+    if (sizes_of(guard, input)[axis].kind == ST_SIZE_BIND) {
+        print_bound(&sizes_of(guard, input)[axis], out);
+    }
+    return 1;
+}
+
+/* A size that another one decides; every symbol is bound. */
+static int explain_expr(const st_guard *guard, uint32_t i, const DLTensor *t, const int64_t *syms,
+                        st_str *out)
+{
+    const st_guard_input *input = &guard->inputs[i];
+    for (uint32_t axis = 0; axis < input->rank; axis++) {
+        const st_guard_size *size = &sizes_of(guard, input)[axis];
+        int64_t expected = 0;
+        if (size->kind == ST_SIZE_EXPR &&
+            (!st_symprog_eval(&size->prog, syms, &expected) || expected != t->shape[axis])) {
+            print_mismatch(guard, input, t, out);
+            st_str_addf(out, ": size %s is %lld, as other sizes of the inputs say", text_of(size),
+                        (long long)expected);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out)
 {
-    int64_t scratch[1];
-    for (uint32_t i = 0; i < guard->n_inputs; i++) {
-        const st_guard_input *input = &guard->inputs[i];
-        int fits = memcmp(&in[i].dtype, &input->dtype, sizeof in[i].dtype) == 0 &&
-                   (uint32_t)in[i].ndim == input->rank;
-        for (uint32_t axis = 0; fits && axis < input->rank; axis++) {
-            st_guard_size size = guard->sizes[input->size_begin + axis];
-            size.symbol = 0;
-            fits = size_fits(&size, in[i].shape[axis], scratch);
-        }
-        if (fits) {
-            continue;
-        }
-        st_str_addf(out, "input '%s' is %s[", input->name,
-                    st_dtype_name(st_dtype_from_dl(in[i].dtype)));
-        for (int32_t axis = 0; axis < in[i].ndim; axis++) {
-            st_str_addf(out, "%s%lld", axis == 0 ? "" : ", ", (long long)in[i].shape[axis]);
-        }
-        st_str_add(out, "], expected ");
-        print_expected(guard, input, out);
-        return;
+    int64_t *syms = st_alloc(guard->mem, (guard->n_symbols + UINT64_C(1)) * sizeof *syms, 8);
+    for (uint32_t i = 0; syms != NULL && i < guard->n_symbols; i++) {
+        syms[i] = INT64_MIN;
     }
-    st_str_add(out, "sizes that share a symbol differ between the inputs");
+    int is_found = 0;
+    for (uint32_t i = 0; syms != NULL && !is_found && i < guard->n_inputs; i++) {
+        is_found = explain_input(guard, i, &in[i], syms, out);
+    }
+    for (uint32_t i = 0; syms != NULL && !is_found && i < guard->n_inputs; i++) {
+        is_found = explain_expr(guard, i, &in[i], syms, out);
+    }
+    if (!is_found) {
+        st_str_add(out, "the contents of an input differ from those that the model was compiled "
+                        "for, or sizes of the inputs contradict each other");
+    }
+    st_free(guard->mem, syms);
 }

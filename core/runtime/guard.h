@@ -21,6 +21,7 @@ typedef struct st_guard_size {
     int64_t hi;
     int64_t divisor;
     st_symprog prog; /* EXPR */
+    char *text;      /* the size in words, "N" or "2*N + 1", for messages; NULL: not set */
 } st_guard_size;
 
 typedef struct st_guard_input {
@@ -48,11 +49,13 @@ typedef struct st_guard {
  * borrowed from the view. */
 stator_status st_guard_init(st_guard *guard, st_mem *mem, const stator_graph_view *view,
                             const stator_ref *values, uint32_t n_values, stator_diag **err);
+/* Sizes of a guard may be given their text (memory of guard->mem), which it frees. */
 void st_guard_deinit(st_guard *guard);
 /* 1 when the inputs fit; syms (n_symbols long) then holds every backed symbol, the others are
  * INT64_MIN. in[] are dense. */
 int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms);
-/* Why the inputs do not fit, in words: "input 'x' has shape [1, 3, 8], expected [N, 4, 8]". */
+/* Why the inputs do not fit, in words: "input 'x' is f32[1, 3, 8], expected f32[N, 4, 8]", and when
+ * a symbol is the reason, what it must be: ": size N must be in 1..64". */
 void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out);
 
 #endif

@@ -62,20 +62,115 @@ static void test_wrong_inputs(stator_ctx *ctx)
     stator_tensor *y = row_tensor(ctx);
     stator_tensor *good = tensor_2d(ctx, 2, 3, values);
     stator_tensor *bad = tensor_2d(ctx, 2, 4, values);
+    stator_tensor *empty = tensor_2d(ctx, 0, 3, values);
     stator_tensor *in[2] = {bad, y};
     stator_tensor *out[2] = {NULL, NULL};
     CHECK(stator_call_tensors(function, 2, in, 1, out) == STATOR_INVALID_ARGUMENT);
-    CHECK(strstr(stator_ctx_error_text(ctx), "'x' is f32[2, 4]") != NULL);
+    CHECK(strcmp(stator_ctx_error_text(ctx), "input 'x' is f32[2, 4], expected f32[N, 3]") == 0);
     CHECK(out[0] == NULL);
     CHECK(stator_call_tensors(function, 1, in, 1, out) == STATOR_INVALID_ARGUMENT);
     in[0] = good;
     CHECK(stator_call_tensors(function, 2, in, 2, out) == STATOR_INVALID_ARGUMENT);
+    in[0] = empty;
+    CHECK(stator_call_tensors(function, 2, in, 1, out) == STATOR_INVALID_ARGUMENT);
+    CHECK(strcmp(stator_ctx_error_text(ctx), "input 'x' is f32[0, 3], expected f32[N, 3]: size N "
+                                             "must be in 1..64") == 0);
+    in[0] = good;
     out[0] = bad; /* a result that does not fit is not overwritten */
     CHECK(stator_call_tensors(function, 2, in, 1, out) == STATOR_INVALID_ARGUMENT);
     CHECK(out[0] == bad);
     stator_tensor_release(y);
     stator_tensor_release(good);
     stator_tensor_release(bad);
+    stator_tensor_release(empty);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+}
+
+/* Sizes that decide each other, and one with a divisor. */
+static void test_related_sizes(stator_ctx *ctx)
+{
+    const char text[] = "stir 1\n"
+                        "sym N in [0, 64] multiple of 2\n"
+                        "graph @main(%x: f32[N, 1], %y: f32[2*N + 1, 1]) {\n"
+                        "  %3 = concat(%x, %y) {axis = 0}\n"
+                        "  return z: %3\n"
+                        "}\n";
+    const float values[9] = {0};
+    stator_model *model = load_text(ctx, text);
+    stator_function *function = compile_for(ctx, model, "eager");
+    stator_tensor *t[3] = {tensor_2d(ctx, 4, 1, values), tensor_2d(ctx, 9, 1, values),
+                           tensor_2d(ctx, 5, 1, values)};
+    stator_tensor *out[1] = {NULL};
+    CHECK_OK(ctx, stator_call_tensors(function, 2, t, 1, out));
+    stator_tensor *in[2] = {t[0], t[2]};
+    CHECK(stator_call_tensors(function, 2, in, 1, out) == STATOR_INVALID_ARGUMENT);
+    CHECK(strcmp(stator_ctx_error_text(ctx),
+                 "input 'y' is f32[5, 1], expected f32[2*N + 1, 1]: size 2*N + 1 is 9, as other "
+                 "sizes of the inputs say") == 0);
+    in[0] = t[2];
+    CHECK(stator_call_tensors(function, 2, in, 1, out) == STATOR_INVALID_ARGUMENT);
+    CHECK(strcmp(stator_ctx_error_text(ctx), "input 'x' is f32[5, 1], expected f32[N, 1]: size N "
+                                             "must be in 0..64 and a multiple of 2") == 0);
+    for (int i = 0; i < 3; i++) {
+        stator_tensor_release(t[i]);
+    }
+    stator_tensor_release(out[0]);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+}
+
+#define MANY 40
+
+/* MANY inputs are added up; the first two swap their contents, the third doubles. */
+static stator_model *many_inputs(stator_ctx *ctx)
+{
+    char text[8192] = "stir 1\ngraph @main(";
+    size_t n = strlen(text);
+    for (int i = 0; i < MANY; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%%x%d: f32[4, 4]", i ? ", " : "", i);
+    }
+    n += (size_t)snprintf(text + n, sizeof text - n, ") {\n  %%s0 = add(%%x0, %%x1)\n");
+    for (int i = 2; i < MANY; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "  %%s%d = add(%%s%d, %%x%d)\n", i - 1,
+                              i - 2, i);
+    }
+    (void)snprintf(text + n, sizeof text - n,
+                   "  %%d = add(%%x2, %%x2)\n  write %%x0 = %%x1\n  write %%x1 = %%x0\n"
+                   "  write %%x2 = %%d\n  return y: %%s%d\n}\n",
+                   MANY - 2);
+    return load_text(ctx, text);
+}
+
+/* A call whose outputs are given allocates nothing, neither for its many inputs nor for its
+ * write-backs. */
+static void test_steady_call(stator_ctx *ctx, const char *backend)
+{
+    stator_model *model = many_inputs(ctx);
+    stator_function *function = compile_for(ctx, model, backend);
+    stator_tensor *in[MANY];
+    stator_tensor *out[1] = {NULL};
+    for (int i = 0; i < MANY; i++) {
+        float values[16];
+        for (int k = 0; k < 16; k++) {
+            values[k] = (float)(i + 1);
+        }
+        in[i] = tensor_2d(ctx, 4, 4, values);
+    }
+    CHECK_OK(ctx, stator_call_tensors(function, MANY, in, 1, out));
+    const uint64_t before = stator_x_alloc_requests(ctx);
+    for (int i = 0; i < 9; i++) {
+        CHECK_OK(ctx, stator_call_tensors(function, MANY, in, 1, out));
+    }
+    CHECK(stator_x_alloc_requests(ctx) == before);
+    CHECK(*(float *)stator_tensor_data(in[0]) == 1.0f); /* swapped ten times */
+    CHECK(*(float *)stator_tensor_data(in[1]) == 2.0f);
+    CHECK(*(float *)stator_tensor_data(in[2]) == 3.0f * 1024.0f);
+    CHECK(*(float *)stator_tensor_data(out[0]) == 817.0f + 3.0f * 512.0f);
+    for (int i = 0; i < MANY; i++) {
+        stator_tensor_release(in[i]);
+    }
+    stator_tensor_release(out[0]);
     stator_function_destroy(function);
     stator_model_destroy(model);
 }
@@ -180,6 +275,9 @@ int main(void)
     test_sizes(ctx, "eager");
     test_sizes(ctx, "aot_eager");
     test_wrong_inputs(ctx);
+    test_related_sizes(ctx);
+    test_steady_call(ctx, "eager");
+    test_steady_call(ctx, "aot_eager");
     test_bound_call(ctx);
     test_dlpack(ctx);
     test_write_back(ctx, "eager");

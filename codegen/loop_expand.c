@@ -223,6 +223,8 @@ static st_loop_ref number(run *r, const st_expr *expr, uint32_t dtype)
         row.imm.f = dtype == STATOR_F32 ? (double)(float)expr->number : expr->number;
     } else if (expr->is_int) {
         row.imm.i = expr->i;
+    } else if (expr->number == 0) {
+        row.imm.i = 0; /* -0.0 is meant for floats */
     } else {
         return fail(r->e, st_fail(r->e->err, STATOR_INTERNAL,
                                   "an expansion has the fraction %g where a %s is needed",

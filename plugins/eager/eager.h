@@ -187,6 +187,14 @@ static inline void ek_strides(const int64_t *dims, uint32_t rank, int64_t *out)
         n *= dims[a];
     }
 }
+/* Coordinates of element i, row-major. */
+static inline void ek_unflatten(int64_t i, const int64_t *dims, uint32_t n, int64_t *out)
+{
+    for (uint32_t a = n; a-- > 0;) {
+        out[a] = i % dims[a];
+        i /= dims[a];
+    }
+}
 /* Bytes of `count` elements. */
 static inline uint64_t ek_bytes(uint32_t dtype, int64_t count)
 {

@@ -32,14 +32,6 @@ static int64_t clamp_tile(int64_t depth)
     return tile < 32 ? 32 : tile > 512 ? 512 : tile;
 }
 
-static void unflatten(int64_t i, const int64_t *dims, uint32_t n, int64_t *out)
-{
-    for (uint32_t a = n; a-- > 0;) {
-        out[a] = i % dims[a];
-        i /= dims[a];
-    }
-}
-
 /* Offset in one channel of the input of window element `tap` for output position `at`, -1 outside.
  */
 static int64_t input_offset(const conv *c, const int64_t *at, const int64_t *tap)
@@ -66,7 +58,7 @@ static void fill_row(const conv *c, int64_t channel_base, const int64_t *tap, in
     int64_t done = 0;
     while (done < n) {
         int64_t at[MAX_SPATIAL];
-        unflatten(first + done, c->out, c->spatial, at);
+        ek_unflatten(first + done, c->out, c->spatial, at);
         int64_t run = c->out[last] - at[last];
         run = run < n - done ? run : n - done;
         int64_t left = at[last]; /* positions [begin, end) of the run read inside the input */
@@ -97,7 +89,7 @@ static void fill_columns(const conv *c, int64_t image, int64_t group, int64_t fi
     const int64_t channels = c->groups * c->c_group;
     for (int64_t d = 0; d < c->depth; d++) {
         int64_t tap[MAX_SPATIAL];
-        unflatten(d % c->kernel_count, c->kernel, c->spatial, tap);
+        ek_unflatten(d % c->kernel_count, c->kernel, c->spatial, tap);
         const int64_t channel = image * channels + group * c->c_group + d / c->kernel_count;
         fill_row(c, channel * c->in_count, tap, first, n, columns + d * n);
     }

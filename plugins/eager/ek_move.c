@@ -285,48 +285,54 @@ void ek_copy_run(const ek_call *c, ek_copy *m)
     ek_parallel(c, rows, job.inner >= 16384 ? 1 : 16384 / job.inner + 1, copy_rows, &job);
 }
 
-/* A copy whose target is the dense result and whose source is operand 0; NULL scratch fails. */
-static stator_status begin_copy(const ek_call *c, ek_copy *m, stator_diag **err)
+/* A copy whose target is the dense result and whose source is operand 0, whose axes the kernel
+ * then appends. */
+typedef struct whole_copy {
+    ek_copy m;
+    const ek_tensor *in, *out;
+    int64_t from[STATOR_MAX_RANK]; /* row-major strides of in and out */
+    int64_t to[STATOR_MAX_RANK];
+    char *begin;
+} whole_copy;
+
+static stator_status begin_copy(const ek_call *c, whole_copy *w, stator_diag **err)
 {
-    *m = (ek_copy){.size = ek_size(c->out[0].dtype)};
-    m->from = ek_unpacked_in(c, 0);
-    m->to = ek_unpacked_out(c);
-    return m->from && m->to ? STATOR_OK : ek_oom(c, err);
+    *w = (whole_copy){.in = &c->in[0], .out = &c->out[0]};
+    w->m.size = ek_size(w->out->dtype);
+    w->m.from = ek_unpacked_in(c, 0);
+    w->m.to = w->begin = ek_unpacked_out(c);
+    ek_strides(w->in->dims, w->in->rank, w->from);
+    ek_strides(w->out->dims, w->out->rank, w->to);
+    return w->m.from && w->m.to ? STATOR_OK : ek_oom(c, err);
+}
+
+static stator_status end_copy(const ek_call *c, whole_copy *w)
+{
+    ek_copy_run(c, &w->m);
+    ek_pack_out(c, w->begin);
+    return STATOR_OK;
 }
 
 /* ---- transpose, expand, slice ---- */
 
 stator_status ek_transpose(const ek_call *c, stator_diag **err)
 {
-    const ek_tensor *in = &c->in[0];
-    const ek_tensor *out = &c->out[0];
-    ek_copy m;
-    int64_t from[STATOR_MAX_RANK];
-    int64_t to[STATOR_MAX_RANK];
-    ST_TRY(begin_copy(c, &m, err));
-    ek_strides(in->dims, in->rank, from);
-    ek_strides(out->dims, out->rank, to);
-    char *begin = m.to;
+    whole_copy w;
+    ST_TRY(begin_copy(c, &w, err));
+    const ek_tensor *in = w.in, *out = w.out;
     for (uint32_t a = 0; a < out->rank; a++) {
         const int64_t axis = ek_int_at(c, STATOR_transpose_perm, a, a);
-        ek_copy_axis(&m, out->dims[a], to[a], from[axis < 0 ? axis + (int64_t)in->rank : axis]);
+        ek_copy_axis(&w.m, out->dims[a], w.to[a],
+                     w.from[axis < 0 ? axis + (int64_t)in->rank : axis]);
     }
-    ek_copy_run(c, &m);
-    ek_pack_out(c, begin);
-    return STATOR_OK;
+    return end_copy(c, &w);
 }
 
 stator_status ek_expand(const ek_call *c, stator_diag **err)
 {
-    const ek_tensor *in = &c->in[0];
-    const ek_tensor *out = &c->out[0];
-    ek_copy m;
-    int64_t from[STATOR_MAX_RANK];
-    int64_t to[STATOR_MAX_RANK];
-    ST_TRY(begin_copy(c, &m, err));
-    ek_strides(in->dims, in->rank, from);
-    ek_strides(out->dims, out->rank, to);
-    char *begin = m.to;
+    whole_copy w;
+    ST_TRY(begin_copy(c, &w, err));
+    const ek_tensor *in = w.in, *out = w.out;
     for (uint32_t a = 0; a < out->rank; a++) {
         int64_t stride = 0;
         if (a + in->rank >= out->rank) {
@@ -336,26 +342,18 @@ stator_status ek_expand(const ek_call *c, stator_diag **err)
                                "size %lld of axis %u cannot be expanded to %lld",
                                (long long)in->dims[own], own, (long long)out->dims[a]);
             }
-            stride = in->dims[own] == 1 ? 0 : from[own];
+            stride = in->dims[own] == 1 ? 0 : w.from[own];
         }
-        ek_copy_axis(&m, out->dims[a], to[a], stride);
+        ek_copy_axis(&w.m, out->dims[a], w.to[a], stride);
     }
-    ek_copy_run(c, &m);
-    ek_pack_out(c, begin);
-    return STATOR_OK;
+    return end_copy(c, &w);
 }
 
 stator_status ek_slice(const ek_call *c, stator_diag **err)
 {
-    const ek_tensor *in = &c->in[0];
-    const ek_tensor *out = &c->out[0];
-    ek_copy m;
-    int64_t from[STATOR_MAX_RANK];
-    int64_t to[STATOR_MAX_RANK];
-    ST_TRY(begin_copy(c, &m, err));
-    ek_strides(in->dims, in->rank, from);
-    ek_strides(out->dims, out->rank, to);
-    char *begin = m.to;
+    whole_copy w;
+    ST_TRY(begin_copy(c, &w, err));
+    const ek_tensor *in = w.in, *out = w.out;
     for (uint32_t a = 0; a < out->rank; a++) {
         const int64_t start = ek_int_at(c, STATOR_slice_starts, a, 0);
         const int64_t step = ek_int_at(c, STATOR_slice_steps, a, 1);
@@ -370,12 +368,10 @@ stator_status ek_slice(const ek_call *c, stator_diag **err)
                            (long long)size, (long long)start, (long long)step,
                            (long long)in->dims[a]);
         }
-        m.from += size ? start * from[a] * (int64_t)m.size : 0;
-        ek_copy_axis(&m, size, to[a], from[a] * step);
+        w.m.from += size ? start * w.from[a] * (int64_t)w.m.size : 0;
+        ek_copy_axis(&w.m, size, w.to[a], w.from[a] * step);
     }
-    ek_copy_run(c, &m);
-    ek_pack_out(c, begin);
-    return STATOR_OK;
+    return end_copy(c, &w);
 }
 
 /* ---- concat, tile ---- */
@@ -425,15 +421,9 @@ stator_status ek_concat(const ek_call *c, stator_diag **err)
 
 stator_status ek_tile(const ek_call *c, stator_diag **err)
 {
-    const ek_tensor *in = &c->in[0];
-    const ek_tensor *out = &c->out[0];
-    ek_copy m;
-    int64_t from[STATOR_MAX_RANK];
-    int64_t to[STATOR_MAX_RANK];
-    ST_TRY(begin_copy(c, &m, err));
-    ek_strides(in->dims, in->rank, from);
-    ek_strides(out->dims, out->rank, to);
-    char *begin = m.to;
+    whole_copy w;
+    ST_TRY(begin_copy(c, &w, err));
+    const ek_tensor *in = w.in, *out = w.out;
     for (uint32_t a = 0; a < out->rank; a++) {
         const int64_t repeats = ek_int_at(c, STATOR_tile_repeats, a, 1);
         if (repeats < 0 || repeats * in->dims[a] != out->dims[a]) {
@@ -441,12 +431,10 @@ stator_status ek_tile(const ek_call *c, stator_diag **err)
                            "axis %u: %lld repeats of %lld elements are not %lld", a,
                            (long long)repeats, (long long)in->dims[a], (long long)out->dims[a]);
         }
-        ek_copy_axis(&m, repeats, to[a] * in->dims[a], 0);
-        ek_copy_axis(&m, in->dims[a], to[a], from[a]);
+        ek_copy_axis(&w.m, repeats, w.to[a] * in->dims[a], 0);
+        ek_copy_axis(&w.m, in->dims[a], w.to[a], w.from[a]);
     }
-    ek_copy_run(c, &m);
-    ek_pack_out(c, begin);
-    return STATOR_OK;
+    return end_copy(c, &w);
 }
 
 /* ---- trilu, one_hot ---- */

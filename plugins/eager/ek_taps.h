@@ -51,14 +51,6 @@ static inline stator_status ek_taps_init(const ek_call *c, ek_taps *t, uint32_t 
     return STATOR_OK;
 }
 
-static inline void ek_unflatten(int64_t i, const int64_t *dims, uint32_t n, int64_t *out)
-{
-    for (uint32_t a = n; a-- > 0;) {
-        out[a] = i % dims[a];
-        i /= dims[a];
-    }
-}
-
 /* The run of positions [p, p + length), length <= limit, for one tap (an index on each axis). */
 static inline ek_tap_run ek_tap_run_at(const ek_taps *t, const int64_t *tap, int64_t p,
                                        int64_t limit)

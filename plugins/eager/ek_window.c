@@ -46,21 +46,13 @@ static stator_status read_window(window *w, const ek_call *call, const places *a
     return STATOR_OK;
 }
 
-static void unflatten(int64_t i, const int64_t *dims, uint32_t n, int64_t *out)
-{
-    for (uint32_t a = n; a-- > 0;) {
-        out[a] = i % dims[a];
-        i /= dims[a];
-    }
-}
-
 /* Where a tap falls: >= 0 offset in the plane, -1 in the padding, -2 beyond the padding. */
 static int64_t tap_offset(const window *w, const int64_t *at, int64_t tap)
 {
     int64_t index[MAX_SPATIAL];
     int64_t offset = 0;
     int64_t outside = 0;
-    unflatten(tap, w->size, w->spatial, index);
+    ek_unflatten(tap, w->size, w->spatial, index);
     for (uint32_t a = 0; a < w->spatial; a++) {
         const int64_t i = at[a] * w->stride[a] + index[a] * w->dilation[a] - w->low[a];
         if (i < 0 || i >= w->in[a]) {
@@ -130,7 +122,7 @@ static void reduce_range(void *self, int64_t begin, int64_t end)
     const int is_float = ek_is_float(x->dtype);
     for (int64_t o = begin; o < end; o++) {
         int64_t at[MAX_SPATIAL];
-        unflatten(o % w->out_count, w->out, w->spatial, at);
+        ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         double f = identity_f64(kind);
         int64_t i = kind == KIND_SUM ? 0 : int_limit(x->dtype, kind == KIND_MIN);
@@ -179,7 +171,7 @@ static int64_t column_major_index(const window *w, int64_t offset)
 {
     int64_t index[MAX_SPATIAL];
     int64_t flat = 0;
-    unflatten(offset, w->in, w->spatial, index);
+    ek_unflatten(offset, w->in, w->spatial, index);
     for (uint32_t a = w->spatial; a-- > 0;) {
         flat = flat * w->in[a] + index[a];
     }
@@ -216,7 +208,7 @@ static void max_pool_range(void *self, int64_t begin, int64_t end)
     const uint64_t item = st_dtype_bits(x->dtype) / 8u;
     for (int64_t o = begin; o < end; o++) {
         int64_t at[MAX_SPATIAL];
-        unflatten(o % w->out_count, w->out, w->spatial, at);
+        ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         int64_t best = -1;
         for (int64_t tap = 0; tap < w->taps; tap++) {
@@ -261,7 +253,7 @@ static void avg_pool_range(void *self, int64_t begin, int64_t end)
     const ek_tensor *y = &w->call->out[0];
     for (int64_t o = begin; o < end; o++) {
         int64_t at[MAX_SPATIAL];
-        unflatten(o % w->out_count, w->out, w->spatial, at);
+        ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         double sum = 0.0;
         int64_t count = 0;
@@ -298,7 +290,7 @@ static void lp_pool_range(void *self, int64_t begin, int64_t end)
     const ek_tensor *y = &w->call->out[0];
     for (int64_t o = begin; o < end; o++) {
         int64_t at[MAX_SPATIAL];
-        unflatten(o % w->out_count, w->out, w->spatial, at);
+        ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         double sum = 0.0;
         for (int64_t tap = 0; tap < w->taps; tap++) {

@@ -98,8 +98,7 @@ static int is_one_long_row(const cg_unit *unit, const cg_plan *plan)
     int64_t outer = 1;
     int64_t inner = 1;
     for (uint32_t k = 0; k < plan->rank; k++) {
-        int64_t extent = LONG_ROW;
-        (void)st_sym_const(&unit->syms->tab, plan->extent[k], &extent);
+        const int64_t extent = cg_known_or(&unit->syms->tab, plan->extent[k], LONG_ROW);
         int64_t *product = plan->inner[k] ? &inner : &outer;
         *product = *product > LONG_ROW ? *product : *product * extent;
     }

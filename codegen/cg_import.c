@@ -148,6 +148,12 @@ int cg_is_one(const cg_unit *unit, uint32_t sym)
     return st_sym_const(&unit->syms->tab, sym, &value) && value == 1;
 }
 
+int64_t cg_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise)
+{
+    int64_t value = 0;
+    return st_sym_const(tab, sym, &value) ? value : otherwise;
+}
+
 /* ---- values ---- */
 
 static stator_status import_value(cg_unit *unit, stator_ref value, stator_diag **err)
@@ -322,6 +328,7 @@ void cg_unit_deinit(cg_unit *unit)
     st_vec_free(unit->mem, &unit->roots);
     st_vec_free(unit->mem, &unit->needs);
     st_vec_free(unit->mem, &unit->plans);
+    st_vec_free(unit->mem, &unit->declined);
     st_free(unit->mem, unit->values);
     st_map_deinit(&unit->sym_memo);
     st_map_deinit(&unit->lowering_memo);
@@ -362,6 +369,16 @@ const char *cg_attr_text(const cg_node *node, uint32_t k)
 stator_ref cg_operand(const cg_node *node, uint32_t k)
 {
     return stator_operand(node->unit->view, node->row, k);
+}
+
+stator_status cg_decline(cg_unit *unit, stator_ref node, const char *reason, stator_diag **err)
+{
+    cg_declined *at = st_vec_push(unit->mem, &unit->declined);
+    if (at == NULL) {
+        return st_fail_oom(err);
+    }
+    *at = (cg_declined){node, reason};
+    return STATOR_OK;
 }
 
 const cg_value *cg_value_of(const cg_unit *unit, stator_ref value)

@@ -283,7 +283,8 @@ static void kernel_name(const cg_unit *unit, const cg_plan *plan, char *out, siz
 {
     const uint32_t n = plan->roots.count;
     const uint32_t from = n > NAME_OPS_MAX ? n - NAME_OPS_MAX : 0;
-    size_t used = (size_t)snprintf(out, size, "k%u", unit->syms->n_kernels);
+    size_t used = (size_t)snprintf(out, size, "k%u",
+                                   (uint32_t)(plan - unit->plans.data));
     for (uint32_t i = from; i < n && used < size; i++) {
         const cg_root *root = &unit->roots.data[plan->roots.data[i]];
         const char *op =

@@ -83,12 +83,12 @@ static int64_t work_of(const st_kernel *kernel, uint32_t block)
     for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
          ref = st_loop_at(kernel, ref)->next) {
         const st_loop_op *row = st_loop_at(kernel, ref);
-        int64_t times = 64;
         if (row->code != ST_LOOP_LOOP) {
             work++;
             continue;
         }
-        (void)st_sym_const(&kernel->syms->tab, kernel->axes.data[row->ref].extent, &times);
+        const int64_t times =
+            cg_known_or(&kernel->syms->tab, kernel->axes.data[row->ref].extent, 64);
         const int64_t inside = work_of(kernel, row->body);
         work += times > 0 && inside < GRAIN_OPS ? inside * (times < GRAIN_OPS ? times : GRAIN_OPS)
                                                 : inside;
@@ -176,6 +176,19 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
     return set_count(exe, kernel, launch, err);
 }
 
+/* Only plans of one root cannot be made: joins are tried before they are kept. */
+static stator_status decline_plan(planner *p, uint32_t plan, const char *why, stator_diag **err)
+{
+    const cg_plan *of = &p->unit->plans.data[plan];
+    for (uint32_t i = 0; i < of->roots.count; i++) {
+        const cg_root *root = &p->unit->roots.data[of->roots.data[i]];
+        const stator_ref node =
+            root->node ? root->node : stator_value_at(p->unit->view, root->source)->node;
+        ST_TRY(cg_decline(p->unit, node, why, err));
+    }
+    return STATOR_OK;
+}
+
 static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
@@ -183,7 +196,7 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
     st_kernel plain;
     stator_status status = cg_build_kernel(p->unit, plan, p->stores, &plain, &why, err);
     if (status == STATOR_UNSUPPORTED && why) {
-        return st_fail(err, STATOR_UNSUPPORTED, "a kernel cannot be made: %s", why);
+        return decline_plan(p, plan, why, err);
     }
     ST_TRY(status);
     status = cg_schedule(p->unit, &plain, err);

@@ -92,10 +92,11 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
     if (buffer == NULL) {
         return st_fail_oom(err);
     }
-    const uint32_t numel = cg_numel(unit, value);
-    if (numel == 0) {
-        return st_fail(err, STATOR_UNSUPPORTED,
-                       "an element count passes the caps of the symbolic engine");
+    uint32_t numel = cg_numel(unit, value);
+    if (numel == 0 && node) {
+        ST_TRY(cg_decline(unit, node, "an element count passes the caps of the symbolic engine",
+                          err));
+        numel = st_sym_int(&unit->syms->tab, 0);
     }
     *buffer =
         (cg_buffer){.kind = CG_BUFFER_WORK, .dtype = v->dtype, .numel = numel, .value = value};

@@ -171,7 +171,7 @@ static stator_status launch_all(run *r, void **pointers, stator_diag **err)
     return STATOR_OK;
 }
 
-stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
+static stator_status run_call(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
 {
     run r = {.exe = exe, .call = call, .work = call->workspace};
     void *few[STACK_OPERANDS];
@@ -197,5 +197,17 @@ done:
     if (block) {
         give_back(exe, block);
     }
+    return status;
+}
+
+stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
+{
+    stator_diag *own = NULL;
+    const stator_status status = run_call(exe, call, &own);
+    if (status != STATOR_OK && err && *err == NULL) {
+        const stator_diag_api *diag = exe->config.host->diag;
+        *err = diag->create(status, st_diag_text(own), strlen(st_diag_text(own)));
+    }
+    st_diag_release(own);
     return status;
 }

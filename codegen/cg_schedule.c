@@ -323,8 +323,8 @@ static void vectorise_innermost(const schedule *s, uint32_t block)
         }
         const uint32_t lanes =
             s->unit->config->emitter->target.vector_bytes / widest_below(s, row->body);
-        int64_t extent = INT64_MAX;
-        (void)st_sym_const(&s->kernel->syms->tab, axis_of(s, ref)->extent, &extent);
+        const int64_t extent =
+            cg_known_or(&s->kernel->syms->tab, axis_of(s, ref)->extent, INT64_MAX);
         if (lanes > 1 && extent > 1 && !(axis_of(s, ref)->flags & ST_AXIS_SERIAL)) {
             const int is_long = extent >= (int64_t)(lanes * REDUCE_IN_FLIGHT);
             const uint32_t unroll =
@@ -347,8 +347,8 @@ static void choose_vector(const schedule *s)
         vectorise_innermost(s, 0);
         return;
     }
-    int64_t extent = INT64_MAX;
-    (void)st_sym_const(&s->kernel->syms->tab, axis_of(s, c.outer_loop)->extent, &extent);
+    const int64_t extent =
+        cg_known_or(&s->kernel->syms->tab, axis_of(s, c.outer_loop)->extent, INT64_MAX);
     if (extent > 1) {
         const int is_wide = extent >= (int64_t)(lanes * WIDE_COLUMNS);
         make_vector(s, c.outer_loop, is_wide ? lanes * WIDE_COLUMNS : lanes, 1);

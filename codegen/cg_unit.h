@@ -143,6 +143,12 @@ typedef struct cg_plan {
     uint32_t stamp;  /* of the last walk that came by */
 } cg_plan;
 
+/* A node that was accepted and cannot be compiled after all. */
+typedef struct cg_declined {
+    stator_ref node;
+    const char *reason;
+} cg_declined;
+
 struct cg_unit {
     const st_cg_config *config;
     const stator_host *host;
@@ -160,6 +166,7 @@ struct cg_unit {
     st_vec(uint32_t) needs;
     st_vec(cg_plan) plans;
     st_map sym_memo; /* graph sym -> ours */
+    st_vec(cg_declined) declined;
     uint32_t stamp;
 };
 
@@ -171,12 +178,16 @@ void cg_unit_deinit(cg_unit *unit);
 uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym);
 uint32_t cg_numel(cg_unit *unit, stator_ref value);
 int cg_is_one(const cg_unit *unit, uint32_t sym);
+/* The sym's value when it is a plain integer, else `otherwise`. */
+int64_t cg_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise);
 /* Attribute rows of a node; DIMS element as our sym. */
 const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);
 uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i);
 int64_t cg_attr_int_at(const cg_node *node, uint32_t k, uint32_t i);
 const char *cg_attr_text(const cg_node *node, uint32_t k);
 stator_ref cg_operand(const cg_node *node, uint32_t k);
+/* Notes that the node is for another backend; the compile goes on to find the others. */
+stator_status cg_decline(cg_unit *unit, stator_ref node, const char *reason, stator_diag **err);
 const cg_value *cg_value_of(const cg_unit *unit, stator_ref value);
 cg_node cg_node_of(cg_unit *unit, stator_ref node);
 

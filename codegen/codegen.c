@@ -9,6 +9,33 @@
 
 #define RANK_MAX 8u /* of one value: a nest has room for a result and what it folds over */
 
+/* ---- errors: those that cross the border are the host's ---- */
+
+static stator_status hand_over(const stator_host *host, stator_status status, stator_diag *own,
+                               stator_diag **err)
+{
+    const char *text = st_diag_text(own);
+    if (status != STATOR_OK && err && *err == NULL) {
+        *err = host->diag->create(status, text, strlen(text));
+    }
+    st_diag_release(own);
+    return status;
+}
+
+/* The nodes of a NEED_FALLBACK, each with its reason. */
+static void name_declined(const cg_unit *unit, stator_diag **err)
+{
+    static const char text[] = "some nodes cannot be compiled to loops after all";
+    const stator_host *host = unit->host;
+    if (err == NULL || *err != NULL) {
+        return;
+    }
+    *err = host->diag->create(STATOR_NEED_FALLBACK, text, sizeof text - 1u);
+    for (uint32_t i = 0; STATOR_HAS(host->diag, add_node) && i < unit->declined.count; i++) {
+        host->diag->add_node(*err, unit->declined.data[i].node, unit->declined.data[i].reason);
+    }
+}
+
 /* ---- capability ---- */
 
 static int is_computable(uint32_t dtype)
@@ -105,6 +132,9 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
     ST_TRY(cg_make_roots(unit, err));
     ST_TRY(cg_join_roots(unit, err));
     ST_TRY(cg_make_exe(unit, exe, err));
+    if (unit->declined.count) {
+        return STATOR_NEED_FALLBACK;
+    }
     return exe->kernels.count ? emit(exe, err) : STATOR_OK;
 }
 
@@ -114,21 +144,25 @@ stator_status st_cg_compile(const st_cg_config *config, const stator_graph *grap
     *out = NULL;
     st_cg_exe *exe = st_calloc(config->mem, 1, sizeof *exe);
     if (exe == NULL) {
-        return st_fail_oom(err);
+        return hand_over(config->host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     exe->config = *config;
     st_arena_init(&exe->arena, config->mem);
     if (!st_loop_syms_init(&exe->syms, config->mem)) {
         st_arena_deinit(&exe->arena);
         st_free(config->mem, exe);
-        return st_fail_oom(err);
+        return hand_over(config->host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     cg_unit unit;
-    const stator_status status = build(&unit, config, graph, fuel, exe, err);
+    stator_diag *own = NULL;
+    const stator_status status = build(&unit, config, graph, fuel, exe, &own);
+    if (status == STATOR_NEED_FALLBACK) {
+        name_declined(&unit, err);
+    }
     cg_unit_deinit(&unit);
     if (status != STATOR_OK) {
         st_cg_destroy(exe);
-        return status;
+        return hand_over(config->host, status, own, err);
     }
     *out = exe;
     return STATOR_OK;

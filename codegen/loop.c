@@ -85,7 +85,7 @@ uint32_t st_loop_symbol_add(st_loop_syms *syms, uint32_t kind, uint32_t id, uint
     char numbered[16];
     const uint32_t index = syms->symbols.count;
     if (name == NULL || name[0] == 0) {
-        (void)snprintf(numbered, sizeof numbered, "v%u", index);
+        (void)snprintf(numbered, sizeof numbered, "k%u", index);
         name = numbered;
     }
     /* A name id of its own for each symbol: equal names stay different symbols. */

@@ -373,7 +373,7 @@ void st_loop_atomic(st_loop_builder *b, uint32_t kind, uint32_t buffer, uint32_t
 void st_loop_check(st_loop_builder *b, st_loop_ref ok, st_loop_ref mask)
 {
     const st_loop_op row = {.code = ST_LOOP_CHECK, .args = {ok, mask}};
-    (void)append_here(b, &row);
+    (void)pure(b, &row); /* as far out as it can stand, and once */
 }
 
 uint32_t st_loop_bind(st_loop_builder *b, st_loop_ref value, int64_t lo, int64_t hi)

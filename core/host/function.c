@@ -82,11 +82,12 @@ static stator_status open_main(stator_function *f, const stator_compile_options 
 }
 
 /* The reference backend, when it is there; its absence is no error until something needs it. */
-static stator_instance *open_reference(stator_ctx *ctx)
+static stator_instance *open_reference(const stator_instance *main)
 {
+    stator_ctx *ctx = main->ctx;
     stator_instance *instance = NULL;
     stator_diag *diag = NULL;
-    if (st_instance_open(ctx, "eager", 0, NULL, NULL, &instance, &diag) != STATOR_OK) {
+    if (st_instance_open_below(ctx, "eager", main->options, &instance, &diag) != STATOR_OK) {
         st_log(ctx, "dispatch", 2, "no reference backend: %s", st_diag_text(diag));
     }
     st_diag_release(diag);
@@ -154,7 +155,7 @@ static stator_status open_function(stator_function *f, const stator_compile_opti
         options->recompile_limit != 0 ? options->recompile_limit : DEFAULT_RECOMPILE_LIMIT;
     ST_TRY(take_fuel(f, options, err));
     if (strcmp(f->main->backend->item.name, "eager") != 0) {
-        f->evaluator = open_reference(f->ctx);
+        f->evaluator = open_reference(f->main);
         f->fallback = (options->flags & STATOR_COMPILE_STRICT) == 0 ? f->evaluator : NULL;
     }
     return STATOR_OK;

@@ -15,6 +15,7 @@ struct st_open_entry {
     pthread_t thread;
     const char *name;
     stator_fuel_scope *fuel; /* of the compile, NULL for a creation */
+    const stator_options *options;
 };
 
 static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_str *out)
@@ -28,10 +29,13 @@ static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_
     }
 }
 
-static stator_status enter(stator_ctx *ctx, struct st_open_entry *entry, const char *name,
+static stator_status enter(const stator_instance *instance, struct st_open_entry *entry,
                            stator_fuel_scope *fuel, stator_diag **err)
 {
-    *entry = (struct st_open_entry){.thread = pthread_self(), .name = name, .fuel = fuel};
+    stator_ctx *ctx = instance->ctx;
+    const char *name = instance->backend->item.name;
+    *entry = (struct st_open_entry){
+        .thread = pthread_self(), .name = name, .fuel = fuel, .options = instance->options};
     st_str chain;
     st_str_init(&chain, &ctx->mem);
     int is_circle = 0;
@@ -89,7 +93,7 @@ static stator_status make_options(stator_ctx *ctx, const stator_backend *backend
 static stator_status create_inst(stator_instance *instance, stator_diag **err)
 {
     struct st_open_entry entry;
-    ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, NULL, err));
+    ST_TRY(enter(instance, &entry, NULL, err));
     const stator_status status = instance->backend->create(
         instance->loaded->self, instance->options, 0, &instance->inst, err);
     leave(instance->ctx, &entry);
@@ -128,6 +132,19 @@ stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t optio
     return STATOR_OK;
 }
 
+stator_status st_instance_open_below(stator_ctx *ctx, const char *name,
+                                     const stator_options *options, stator_instance **out_instance,
+                                     stator_diag **err)
+{
+    st_option_pairs pairs;
+    *out_instance = NULL;
+    ST_TRY(st_options_foreign(options, name, &pairs, err));
+    const stator_status status =
+        st_instance_open(ctx, name, pairs.count, pairs.keys, pairs.values, out_instance, err);
+    st_option_pairs_deinit(&pairs);
+    return status;
+}
+
 void st_instance_close(stator_instance *instance)
 {
     if (instance == NULL) {
@@ -147,7 +164,7 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
 {
     *out_exe = NULL;
     struct st_open_entry entry;
-    ST_TRY(enter(instance->ctx, &entry, instance->backend->item.name, fuel, err));
+    ST_TRY(enter(instance, &entry, fuel, err));
     const int is_serial = (instance->backend->flags & STATOR_BACKEND_CONCURRENT_COMPILE) == 0;
     if (is_serial) {
         pthread_mutex_lock(&instance->compile_lock);
@@ -291,13 +308,25 @@ int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stat
 
 /* ---- the table ---- */
 
+/* The entry of what this thread is in the middle of, or NULL. Entries are this thread's own. */
+static const struct st_open_entry *innermost(stator_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    const struct st_open_entry *e = ctx->opening;
+    while (e != NULL && !pthread_equal(e->thread, pthread_self())) {
+        e = e->next;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return e;
+}
+
 static stator_status nested_open(stator_ctx *ctx, const char *opener, const char *backend,
                                  const stator_options *options, stator_instance **out,
                                  stator_diag **err)
 {
-    (void)opener;  /* the chain is known from the call stack */
-    (void)options; /* the opener's values; a nested backend takes its own from the environment */
-    return st_instance_open(ctx, backend, 0, NULL, NULL, out, err);
+    (void)opener; /* the chain is known from the call stack */
+    const struct st_open_entry *entry = options == NULL ? innermost(ctx) : NULL;
+    return st_instance_open_below(ctx, backend, entry != NULL ? entry->options : options, out, err);
 }
 
 /* A scope for a compile inside the compile that this thread is in; NULL (nothing optional is done)

@@ -20,6 +20,11 @@ struct stator_instance {
 stator_status st_instance_open(stator_ctx *ctx, const char *backend, uint32_t option_count,
                                const char *const *keys, const char *const *values,
                                stator_instance **out_instance, stator_diag **err);
+/* The same with what `options`, another backend's, hold in the namespace of `backend` ("eager.x=1"
+ * given for aot_eager); the rest of them is passed on for what `backend` opens in its turn. */
+stator_status st_instance_open_below(stator_ctx *ctx, const char *backend,
+                                     const stator_options *options, stator_instance **out_instance,
+                                     stator_diag **err);
 void st_instance_close(stator_instance *instance);
 stator_status st_instance_compile(stator_instance *instance, const stator_graph *graph,
                                   stator_fuel_scope *fuel, void **out_exe, stator_diag **err);

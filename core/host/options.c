@@ -18,9 +18,21 @@ typedef struct option_slot {
     uint32_t is_set; /* 0 default, 1 environment, 2 given */
 } option_slot;
 
+/* "other.key = text", in the order given. */
+typedef struct foreign_value {
+    struct foreign_value *next;
+    const char *space;
+    const char *key; /* behind the dot */
+    const char *full_key;
+    const char *text;
+} foreign_value;
+
 struct stator_options {
     st_mem *mem;
     st_arena arena;
+    foreign_value *foreign;
+    foreign_value **foreign_end;
+    uint32_t n_foreign;
     option_slot *slots;
     uint32_t count;
     st_str warnings;
@@ -194,7 +206,7 @@ static stator_status set_value(const options_work *w, const char *key, const cha
 
 /* ---- namespaced keys ---- */
 
-/* "other.key": checked against the other item and left out. */
+/* "other.key": checked against the other item. */
 static stator_status check_foreign(const options_work *w, const char *space, const char *key,
                                    const char *text)
 {
@@ -222,6 +234,24 @@ static stator_status check_foreign(const options_work *w, const char *space, con
                            w->err);
 }
 
+static stator_status keep_foreign(const options_work *w, const char *space, const char *key,
+                                  const char *text)
+{
+    stator_options *o = w->options;
+    foreign_value *value = st_arena_alloc(&o->arena, sizeof *value, _Alignof(foreign_value));
+    char *full_key = st_arena_strndup(&o->arena, key, strlen(key));
+    char *copy = st_arena_strndup(&o->arena, text, strlen(text));
+    if (value == NULL || full_key == NULL || copy == NULL) {
+        return st_fail_oom(w->err);
+    }
+    *value = (foreign_value){
+        .space = space, .key = full_key + strlen(space) + 1, .full_key = full_key, .text = copy};
+    *o->foreign_end = value;
+    o->foreign_end = &value->next;
+    o->n_foreign++;
+    return STATOR_OK;
+}
+
 static stator_status set_given(const options_work *w, const char *key, const char *text)
 {
     const char *dot = strchr(key, '.');
@@ -238,7 +268,8 @@ static stator_status set_given(const options_work *w, const char *key, const cha
     if (strcmp(space, w->request->item) == 0) {
         return set_value(w, dot + 1, text, 2, "");
     }
-    return check_foreign(w, space, dot + 1, text);
+    ST_TRY(check_foreign(w, space, dot + 1, text));
+    return keep_foreign(w, space, key, text);
 }
 
 /* ---- environment ---- */
@@ -373,6 +404,7 @@ stator_status st_options_create(st_mem *mem, const st_options_request *request,
     const options_work w = {options, request, err};
     stator_status status = STATOR_OK;
     options->mem = mem;
+    options->foreign_end = &options->foreign;
     st_arena_init(&options->arena, mem);
     st_str_init(&options->warnings, mem);
     options->count = request->schema_count;
@@ -396,6 +428,37 @@ done:
     }
     *out_options = options;
     return STATOR_OK;
+}
+
+stator_status st_options_foreign(const stator_options *options, const char *item,
+                                 st_option_pairs *out_pairs, stator_diag **err)
+{
+    *out_pairs = (st_option_pairs){.mem = NULL};
+    if (options == NULL || options->n_foreign == 0) {
+        return STATOR_OK;
+    }
+    st_option_pairs pairs = {.mem = options->mem};
+    pairs.keys = st_calloc(pairs.mem, options->n_foreign, sizeof *pairs.keys);
+    pairs.values = st_calloc(pairs.mem, options->n_foreign, sizeof *pairs.values);
+    if (pairs.keys == NULL || pairs.values == NULL) {
+        st_option_pairs_deinit(&pairs);
+        return st_fail_oom(err);
+    }
+    for (const foreign_value *f = options->foreign; f != NULL; f = f->next) {
+        pairs.keys[pairs.count] = strcmp(f->space, item) == 0 ? f->key : f->full_key;
+        pairs.values[pairs.count++] = f->text;
+    }
+    *out_pairs = pairs;
+    return STATOR_OK;
+}
+
+void st_option_pairs_deinit(st_option_pairs *pairs)
+{
+    if (pairs->mem != NULL) {
+        st_free(pairs->mem, pairs->keys);
+        st_free(pairs->mem, pairs->values);
+    }
+    *pairs = (st_option_pairs){.mem = NULL};
 }
 
 void st_options_destroy(stator_options *options)

@@ -5,7 +5,8 @@
  * a table with one typed value per schema row. Precedence: given pairs, then the variable
  * STATOR_OPT_<ITEM>_<KEY> (upper case, every character that is not a letter or digit becomes '_'),
  * then the default. A key "other.key" is checked against the schema of the item `other` and then
- * left out, so that one set of options serves several backends.
+ * left out, so that one set of options serves several backends; it is kept for the case that the
+ * item opens `other` (st_options_foreign).
  * Invariants: every value has its row's type and lies in its range; the plugin never sees text that
  * was not checked. */
 #ifndef STATOR_HOST_OPTIONS_H
@@ -50,6 +51,19 @@ const char *st_options_warnings(const stator_options *options);
 void st_options_code_key(const stator_options *options, st_str *out);
 /* 1 when the key was given or came from the environment, 0 when it has its default. */
 int st_options_is_set(const stator_options *options, const char *key);
+
+/* What was given in other namespaces, as pairs that options of `item` are made with: its own keys
+ * without the namespace, the others with it. Free with st_option_pairs_deinit; the strings are
+ * those of `options`. */
+typedef struct st_option_pairs {
+    st_mem *mem;
+    uint32_t count;
+    const char **keys;
+    const char **values;
+} st_option_pairs;
+stator_status st_options_foreign(const stator_options *options, const char *item,
+                                 st_option_pairs *out_pairs, stator_diag **err);
+void st_option_pairs_deinit(st_option_pairs *pairs);
 
 /* Checks a schema itself: names, types, ranges, defaults. INVALID_ARGUMENT says which row is wrong.
  */

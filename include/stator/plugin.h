@@ -299,6 +299,9 @@ typedef struct stator_exe_info {
 typedef struct stator_nested_api {
     uint32_t struct_size;
     uint32_t reserved;
+    /* `options` are those that the opener was created with (NULL: those of the backend that this
+     * thread creates or compiles for): what they hold in the other's namespace ("eager.x=1" given
+     * for aot_eager) is what it is created with; the opener's own values are not passed. */
     stator_status (*open)(stator_ctx *ctx, const char *opener, const char *backend,
                           const stator_options *options, stator_instance **out, stator_diag **err);
     stator_status (*compile)(stator_instance *instance, const stator_graph *graph, void **out_exe,

@@ -445,6 +445,51 @@ Test(divide, declined_nodes_are_an_error_when_strict)
     stator_ctx_destroy(ctx);
 }
 
+/* ---- options of a backend behind another ---- */
+
+Test(divide, options_reach_nested_backends)
+{
+    stator_ctx *ctx = context();
+    static const char *const named[] = {"0", "1"};
+    for (uint32_t i = 0; i < 2; i++) {
+        const setup s = {.backend = "opener",
+                         .n_options = 2,
+                         .keys = {"divided.ops", "named"},
+                         .values = {"sin", named[i]}};
+        uint32_t parts = 0;
+        stator_function *f = compile(ctx, called, &s);
+        cr_assert_eq(prepare(ctx, f, &models[2]), STATOR_OK, "%s", stator_ctx_error_text(ctx));
+        cr_expect_eq(nodes_of(f, "opener", &parts), 1, "sin alone");
+        cr_expect_eq(nodes_of(f, "eager", &parts), 3);
+        stator_function_destroy(f);
+        same_as_eager(ctx, &models[2], &s);
+    }
+    stator_ctx_destroy(ctx);
+}
+
+Test(divide, wrong_options_of_nested_backends)
+{
+    static const char *const wrong[][2] = {{"divided.opps", "sin"}, {"divided.every", "often"}};
+    stator_ctx *ctx = context();
+    const stator_load_options load = {.struct_size = sizeof load, .flags = 1, .frontend = "text"};
+    stator_model *loaded = NULL;
+    cr_assert_eq(stator_model_load_bytes(ctx, called, strlen(called), "divide", &load, &loaded),
+                 STATOR_OK);
+    for (size_t i = 0; i < 2; i++) {
+        const stator_compile_options options = {.struct_size = sizeof options,
+                                                .backend = "opener",
+                                                .option_count = 1,
+                                                .option_keys = &wrong[i][0],
+                                                .option_values = &wrong[i][1]};
+        stator_function *f = NULL;
+        cr_expect_eq(stator_compile(loaded, &options, &f), STATOR_INVALID_ARGUMENT);
+        cr_expect(strstr(stator_ctx_error_text(ctx), i == 0 ? "did you mean 'ops'" : "often"), "%s",
+                  stator_ctx_error_text(ctx));
+    }
+    stator_model_destroy(loaded);
+    stator_ctx_destroy(ctx);
+}
+
 /* ---- memory ---- */
 
 Test(divide, memory_runs_out)

@@ -192,6 +192,30 @@ Test(options, namespaces)
            "of that name");
 }
 
+Test(options, namespaces_are_kept_for_what_is_opened)
+{
+    static const char *const keys[] = {"cuda.max_regs", "level", "toy.fuse", "absent.width",
+                                       "cuda.max_regs"};
+    static const char *const values[] = {"64", "2", "add", "7", "65"};
+    stator_options *o = make(5, keys, values, 0, NULL);
+    st_option_pairs pairs;
+    cr_assert_not_null(o);
+    cr_assert_eq(st_options_foreign(o, "cuda", &pairs, NULL), STATOR_OK);
+    cr_assert_eq(pairs.count, 3);
+    cr_expect(strcmp(pairs.keys[0], "max_regs") == 0 && strcmp(pairs.values[0], "64") == 0);
+    cr_expect(strcmp(pairs.keys[1], "absent.width") == 0 && strcmp(pairs.values[1], "7") == 0);
+    cr_expect(strcmp(pairs.keys[2], "max_regs") == 0 && strcmp(pairs.values[2], "65") == 0);
+    st_option_pairs_deinit(&pairs);
+    st_options_destroy(o);
+    o = make_one("level", "1");
+    cr_assert_eq(st_options_foreign(o, "cuda", &pairs, NULL), STATOR_OK);
+    cr_expect_eq(pairs.count, 0);
+    st_option_pairs_deinit(&pairs);
+    cr_assert_eq(st_options_foreign(NULL, "cuda", &pairs, NULL), STATOR_OK);
+    cr_expect_eq(pairs.count, 0);
+    st_options_destroy(o);
+}
+
 Test(options, environment)
 {
     setenv("STATOR_OPT_TOY_LEVEL", "1", 1);

@@ -1,0 +1,296 @@
+/* The emitter of inductor-cpu: kernels through the code generator into loaded code, and launches.
+ *
+ * A launch without a parallel loop, or too small to share, is a plain call. Others are cut into
+ * ranges that begin at multiples of what a kernel does at once, on the host's threads. */
+#include "cpu_llvm.h"
+
+#include "core/base/diag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Below so many rows one module compiles as fast as two. */
+#define ROWS_PER_MODULE 400u
+
+typedef struct entry {
+    st_kernel_fn fn;
+    st_kernel_fn streamed; /* stores past the caches; NULL: there is none */
+    int64_t step;
+    uint32_t is_parallel;
+    uint32_t n_streams;
+    uint32_t *streams; /* buffers that must be aligned for it */
+    char *name;
+} entry;
+
+typedef struct module {
+    st_mem *mem;
+    entry *entries;
+    uint32_t n_entries;
+    uint32_t n_images;
+    uint32_t debug_bounds;
+    cpu_image images[JIT_MODULES_MAX];
+} module;
+
+/* ---- compile ---- */
+
+static void module_destroy(void *self, void *module_)
+{
+    module *m = module_;
+    (void)self;
+    if (m == NULL) {
+        return;
+    }
+    for (uint32_t k = 0; m->entries != NULL && k < m->n_entries; k++) {
+        st_free(m->mem, m->entries[k].streams);
+        st_free(m->mem, m->entries[k].name);
+    }
+    for (uint32_t i = 0; i < m->n_images; i++) {
+        cpu_image_unload(m->mem, &m->images[i]);
+    }
+    st_free(m->mem, m->entries);
+    st_free(m->mem, m);
+}
+
+static int has_function(void *self, const char *name)
+{
+    return cpu_resolve(self, name) != NULL;
+}
+
+static stator_status load_images(cpu_inst *inst, const jit_output *out, module *m,
+                                 stator_diag **err)
+{
+    char msg[512];
+    for (uint32_t i = 0; i < out->n_objects; i++) {
+        const stator_status status =
+            cpu_image_load(m->mem, out->objects[i].bytes, out->objects[i].size, cpu_resolve,
+                           inst->self, &m->images[i], msg, sizeof msg);
+        if (status != STATOR_OK) {
+            return st_fail(err, status, "inductor-cpu: %s", msg);
+        }
+        m->n_images = i + 1u;
+    }
+    return STATOR_OK;
+}
+
+/* A function's address as a function pointer. */
+static st_kernel_fn function_at(const cpu_image *image, const char *symbol)
+{
+    const void *at = cpu_image_find(image, symbol);
+    st_kernel_fn fn = NULL;
+    memcpy(&fn, &at, sizeof fn);
+    return fn;
+}
+
+static stator_status note_streams(module *m, const st_kernel *kernel, entry *e, stator_diag **err)
+{
+    e->streams = st_calloc(m->mem, kernel->buffers.count + 1u, sizeof *e->streams);
+    if (e->streams == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t b = 0; b < kernel->buffers.count; b++) {
+        if ((kernel->buffers.data[b].flags & (ST_BUFFER_STREAMED | ST_BUFFER_LOCAL)) ==
+            ST_BUFFER_STREAMED) {
+            e->streams[e->n_streams++] = b;
+        }
+    }
+    return STATOR_OK;
+}
+
+static stator_status find_entry(module *m, const st_kernel *kernel, const jit_kernel *from,
+                                entry *e, stator_diag **err)
+{
+    char streamed[512];
+    const cpu_image *image = &m->images[from->module];
+    e->fn = function_at(image, from->symbol);
+    e->name = st_strdup(m->mem, from->symbol);
+    e->step = from->step;
+    e->is_parallel = from->is_parallel;
+    if (e->name == NULL) {
+        return st_fail_oom(err);
+    }
+    if (from->is_streamed) {
+        (void)snprintf(streamed, sizeof streamed, "%s.nt", from->symbol);
+        e->streamed = function_at(image, streamed);
+        ST_TRY(note_streams(m, kernel, e, err));
+    }
+    if (e->fn == NULL || (from->is_streamed && e->streamed == NULL)) {
+        return st_fail(err, STATOR_INTERNAL, "inductor-cpu: the object has no function '%s'",
+                       from->symbol);
+    }
+    return STATOR_OK;
+}
+
+static stator_status load_module(cpu_inst *inst, const st_kernel *const *kernels,
+                                 const jit_output *out, module *m, stator_diag **err)
+{
+    m->n_entries = out->n_kernels;
+    m->entries = st_calloc(m->mem, out->n_kernels + 1u, sizeof *m->entries);
+    if (m->entries == NULL) {
+        return st_fail_oom(err);
+    }
+    ST_TRY(load_images(inst, out, m, err));
+    for (uint32_t k = 0; k < out->n_kernels; k++) {
+        ST_TRY(find_entry(m, kernels[k], &out->kernels[k], &m->entries[k], err));
+    }
+    for (uint32_t i = 0; i < m->n_images; i++) {
+        cpu_image_seal(m->mem, &m->images[i]);
+    }
+    return STATOR_OK;
+}
+
+static void log_output(const cpu_inst *inst, const jit_output *out)
+{
+    const stator_host *host = inst->self->host;
+    for (uint32_t i = 0; host != NULL && i < out->n_objects; i++) {
+        if (out->texts[i] != NULL) {
+            host->log->write(host->ctx, "output_code", 3, out->texts[i]);
+        }
+    }
+}
+
+static jit_request request_of(cpu_inst *inst, const st_kernel *const *kernels, uint32_t n)
+{
+    const stator_host *host = inst->self->host;
+    uint64_t rows = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        rows += kernels[k]->ops.count;
+    }
+    const uint64_t modules = 1u + rows / ROWS_PER_MODULE;
+    const uint32_t threads = inst->emitter.target.threads;
+    uint32_t flags = inst->settings.debug_bounds ? JIT_DEBUG_BOUNDS : 0u;
+    if (host != NULL && host->log->enabled(host->ctx, "output_code", 3)) {
+        flags |= JIT_LISTING;
+    }
+    flags |= inst->settings.verify ? JIT_VERIFY : 0u;
+    return (jit_request){.struct_size = sizeof(jit_request),
+                         .flags = flags,
+                         .mem = &inst->self->mem,
+                         .kernels = kernels,
+                         .n_kernels = n,
+                         .tier = inst->settings.tier,
+                         .vector_bytes = inst->emitter.target.vector_bytes,
+                         .modules = modules < threads ? (uint32_t)modules : threads,
+                         .spells = inst->emitter.target.spells,
+                         .self = inst->self,
+                         .has_function = has_function};
+}
+
+static stator_status compile(void *self, const st_kernel *const *kernels, uint32_t n,
+                             void **out_module, stator_diag **err)
+{
+    cpu_inst *inst = self;
+    const jit_api *jit = NULL;
+    jit_output out = {.mem = NULL};
+    char msg[512] = "";
+    *out_module = NULL;
+    ST_TRY(cpu_jit_open(inst->self, &jit, err));
+    module *m = st_calloc(&inst->self->mem, 1, sizeof *m);
+    if (m == NULL) {
+        return st_fail_oom(err);
+    }
+    m->mem = &inst->self->mem;
+    m->debug_bounds = inst->settings.debug_bounds;
+    const jit_request request = request_of(inst, kernels, n);
+    stator_status status = jit->compile(&request, &out, msg, sizeof msg);
+    if (status != STATOR_OK) {
+        (void)st_fail(err, status, "inductor-cpu: %s", msg);
+    } else {
+        log_output(inst, &out);
+        status = load_module(inst, kernels, &out, m, err);
+    }
+    jit->output_free(&out);
+    if (status != STATOR_OK) {
+        module_destroy(inst, m);
+        return status;
+    }
+    *out_module = m;
+    return STATOR_OK;
+}
+
+/* ---- launch ---- */
+
+typedef struct range_job {
+    st_kernel_fn fn;
+    const st_kernel_args *args;
+    int64_t step;
+    int64_t count;
+} range_job;
+
+static void run_range(void *self, int64_t begin, int64_t end)
+{
+    const range_job *job = self;
+    const int64_t last = end * job->step;
+    job->fn(job->args, begin * job->step, last < job->count ? last : job->count);
+}
+
+static st_kernel_fn choose(const entry *e, const st_kernel_args *args)
+{
+    if (e->streamed == NULL) {
+        return e->fn;
+    }
+    for (uint32_t i = 0; i < e->n_streams; i++) {
+        if ((uintptr_t)args->buffers[e->streams[i]] % JIT_STREAM_ALIGN != 0) {
+            return e->fn;
+        }
+    }
+    return e->streamed;
+}
+
+static void run(const cpu_inst *inst, const entry *e, const st_launch *launch,
+                const st_kernel_args *args)
+{
+    range_job job = {choose(e, args), args, e->step, launch->count};
+    if (!e->is_parallel) {
+        job.fn(args, 0, 1);
+    } else if (launch->count <= launch->grain || inst->emitter.target.threads <= 1 ||
+               inst->self->host == NULL) {
+        job.fn(args, 0, launch->count);
+    } else {
+        const stator_host *host = inst->self->host;
+        host->thr->parallel_for(launch->call ? launch->call->ctx : host->ctx,
+                                (launch->count + e->step - 1) / e->step,
+                                (launch->grain + e->step - 1) / e->step, run_range, &job);
+    }
+}
+
+/* With bounds checked: a bad index ends the call with an error. */
+static stator_status run_checked(const cpu_inst *inst, const entry *e, const st_launch *launch,
+                                 stator_diag **err)
+{
+    uint32_t found = 0;
+    const st_kernel_args args = {
+        .buffers = launch->args->buffers, .syms = launch->args->syms, .status = &found};
+    run(inst, e, launch, &args);
+    if (found & JIT_STATUS_BOUNDS) {
+        return st_fail(err, STATOR_INTERNAL,
+                       "inductor-cpu: kernel '%s', row %%%u: an index lies outside its buffer",
+                       e->name, found & ~JIT_STATUS_BOUNDS);
+    }
+    if (found && launch->args->status) {
+        *launch->args->status = found;
+    }
+    return STATOR_OK;
+}
+
+static stator_status launch_kernel(void *self, void *module_, uint32_t k, const st_launch *launch,
+                                   stator_diag **err)
+{
+    const cpu_inst *inst = self;
+    const module *m = module_;
+    const entry *e = &m->entries[k];
+    if (m->debug_bounds) {
+        return run_checked(inst, e, launch, err);
+    }
+    run(inst, e, launch, launch->args);
+    return STATOR_OK;
+}
+
+void cpu_emitter_init(cpu_inst *inst)
+{
+    inst->emitter = (st_emitter){.struct_size = sizeof inst->emitter,
+                                 .self = inst,
+                                 .compile = compile,
+                                 .launch = launch_kernel,
+                                 .module_destroy = module_destroy};
+    cpu_target_of_host(inst->self->host, inst->settings.vector_bytes, &inst->emitter.target);
+}

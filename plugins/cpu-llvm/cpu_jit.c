@@ -1,0 +1,141 @@
+/* Opens the code generator, lib/stator/jit/cpu_llvm_jit.so beside the plugin's own folder, when the
+ * first program is compiled, and resolves the functions that generated code calls. */
+#include "cpu_llvm.h"
+
+#include "core/base/diag.h"
+#include "core/base/dso.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PATH_BYTES 4096u
+
+enum library { LIBRARY_M = 0, LIBRARY_C = 1, LIBRARY_SLEEF = 2 };
+
+/* The file may be trusted like the plugin that opens it: the same owner, nobody else writes. */
+static int is_trusted(const char *path, const char *folder)
+{
+    struct stat file;
+    struct stat plugin;
+    return stat(path, &file) == 0 && stat(folder, &plugin) == 0 && S_ISREG(file.st_mode) &&
+           (file.st_uid == plugin.st_uid || file.st_uid == 0) && !(file.st_mode & S_IWOTH);
+}
+
+static void refuse(cpu_self *self, const char *hint, const char *what, const char *path)
+{
+    (void)snprintf(self->reason, sizeof self->reason, "%s%.*s", what,
+                   (int)(sizeof self->reason - 120u), path);
+    (void)snprintf(self->hint, sizeof self->hint, "%s", hint);
+}
+
+static void open_generator(cpu_self *self)
+{
+    static const char build_hint[] = "install llvm-22-dev (or llvm-19-dev) and build Stator again";
+    char folder[PATH_BYTES];
+    char path[PATH_BYTES + 64u];
+    char text[400];
+    if (!st_dso_folder_of((const void *)(uintptr_t)&cpu_jit_open, folder, sizeof folder)) {
+        refuse(self, build_hint, "the plugin cannot tell where it lies", "");
+        return;
+    }
+    (void)snprintf(path, sizeof path, "%s/../jit/cpu_llvm_jit.so", folder);
+    struct stat there;
+    if (stat(path, &there) != 0) {
+        refuse(self, build_hint, "this build has no code generator: there is no ", path);
+        return;
+    }
+    if (!is_trusted(path, folder)) {
+        refuse(self, "check the owner and the mode of the file",
+               "owner or mode of the code generator cannot be trusted: ", path);
+        return;
+    }
+    void *dso = st_dso_open(path, text, sizeof text);
+    if (dso == NULL) {
+        (void)snprintf(path, sizeof path, "%s", text);
+        refuse(self, "install the library that is named (libLLVM: package libllvm22 or llvm-22)",
+               "the code generator cannot be opened: ", path);
+        return;
+    }
+    const jit_query_fn query = (jit_query_fn)(uintptr_t)st_dso_symbol(dso, JIT_QUERY_NAME);
+    const jit_api *jit = query ? query() : NULL;
+    if (jit == NULL || jit->struct_size != sizeof(jit_api)) {
+        refuse(self, "install plugin and code generator from one build",
+               "the code generator is of another version: ", path);
+        return;
+    }
+    if (!jit->probe(text, sizeof text)) {
+        refuse(self, "use another backend", "", text);
+        return;
+    }
+    self->jit = jit;
+}
+
+static void open_all(cpu_self *self)
+{
+    static const char *const names[] = {"libm.so.6", "libc.so.6", "libsleef.so.3"};
+    char unused[256];
+    for (uint32_t i = 0; i < 3; i++) {
+        self->libraries[i] = st_dso_open(names[i], unused, sizeof unused);
+    }
+    open_generator(self);
+    self->is_open = 1;
+}
+
+stator_status cpu_jit_open(cpu_self *self, const jit_api **out, stator_diag **err)
+{
+    (void)pthread_mutex_lock(&self->mutex);
+    if (!self->is_open) {
+        open_all(self);
+    }
+    (void)pthread_mutex_unlock(&self->mutex);
+    *out = self->jit;
+    if (self->jit != NULL) {
+        return STATOR_OK;
+    }
+    (void)st_fail(err, STATOR_UNAVAILABLE, "%s", self->reason);
+    if (err != NULL) {
+        st_diag_set_hint(*err, "%s", self->hint);
+    }
+    return STATOR_UNAVAILABLE;
+}
+
+/* ---- functions that code calls ---- */
+
+static int is_mathematics(const char *name)
+{
+    char base[32];
+    const size_t n = strlen(name);
+    for (uint32_t code = ST_LOOP_FIRST_SCALAR; code < ST_LOOP_CODE_COUNT; code++) {
+        const char *libm = st_loop_desc(code) ? st_loop_desc(code)->libm : NULL;
+        (void)snprintf(base, sizeof base, "%sf", libm ? libm : "");
+        if (libm && (strcmp(name, libm) == 0 || strcmp(name, base) == 0)) {
+            return 1;
+        }
+    }
+    /* What LLVM itself calls for fma and rounding on processors without the instructions. */
+    static const char *const more[] = {"fma",   "fmaf",   "roundeven", "roundevenf",
+                                       "floor", "floorf", "ceil",      "ceilf",
+                                       "trunc", "truncf", "rint",      "rintf"};
+    for (size_t i = 0; n && i < sizeof more / sizeof more[0]; i++) {
+        if (strcmp(name, more[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+const void *cpu_resolve(void *self_, const char *name)
+{
+    const cpu_self *self = self_;
+    void *library = NULL;
+    if (strncmp(name, "Sleef_", 6) == 0) {
+        library = self->libraries[LIBRARY_SLEEF];
+    } else if (strcmp(name, "memcpy") == 0 || strcmp(name, "memset") == 0 ||
+               strcmp(name, "memmove") == 0) {
+        library = self->libraries[LIBRARY_C];
+    } else if (is_mathematics(name)) {
+        library = self->libraries[LIBRARY_M];
+    }
+    return library ? st_dso_symbol(library, name) : NULL;
+}

@@ -1,0 +1,224 @@
+/* The plugin "inductor-cpu": fused kernels, compiled by LLVM for this machine. The default backend.
+ *
+ * In: graphs of primitives, after the stages of cpu_pipeline. codegen/ turns them into kernels and
+ * a plan, cpu_emitter.c the kernels into machine code. The plugin itself does not need LLVM; the
+ * part that does is opened at the first compile (cpu_jit.c). */
+#include "cpu_llvm.h"
+
+#include "core/base/diag.h"
+
+#include <string.h>
+
+#define CPU_VERSION "1.0.0"
+#define CPU_DOC "fused, vectorised kernels compiled by LLVM for this machine"
+
+/* ---- the account over the host's memory ---- */
+
+static void *host_alloc(void *self, uint64_t size, uint64_t align)
+{
+    const stator_host *host = self;
+    return host->mem->alloc(host->ctx, size, align);
+}
+
+static void host_free(void *self, void *p)
+{
+    const stator_host *host = self;
+    host->mem->free(host->ctx, p);
+}
+
+static stator_status cpu_init(const stator_host *host, void **out_self, stator_diag **err)
+{
+    cpu_self *self = host->mem->alloc(host->ctx, sizeof *self, 16);
+    if (self == NULL) {
+        return st_fail_oom(err);
+    }
+    memset(self, 0, sizeof *self);
+    self->host = host;
+    st_mem_init(&self->mem, host_alloc, host_free, (void *)(uintptr_t)host, 0);
+    (void)pthread_mutex_init(&self->mutex, NULL);
+    *out_self = self;
+    return STATOR_OK;
+}
+
+static void cpu_shutdown(void *self_)
+{
+    cpu_self *self = self_;
+    (void)pthread_mutex_destroy(&self->mutex);
+    self->host->mem->free(self->host->ctx, self);
+}
+
+static stator_status cpu_probe(void *self, stator_diag **err)
+{
+    const jit_api *jit = NULL;
+#if !defined(__x86_64__)
+    return st_fail(err, STATOR_UNSUPPORTED,
+                   "inductor-cpu loads code for x86-64 processors alone; this is another one");
+#endif
+    return cpu_jit_open(self, &jit, err);
+}
+
+/* ---- instances ---- */
+
+static const stator_option_desc options_table[] = {
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_ENUM,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "tier",
+     .default_text = "default",
+     .enum_values = "default,fast",
+     .help = "fast: compile in a fraction of the time, to slower code"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_ENUM,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "numerics",
+     .default_text = "exact",
+     .enum_values = "exact,fused",
+     .help = "fused: inside a kernel intermediates stay in f32 or wider"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_BOOL,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "debug_bounds",
+     .default_text = "false",
+     .help = "check the index of each load and store; a bad one ends the call with an error"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_ENUM,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "vector_bits",
+     .default_text = "auto",
+     .enum_values = "auto,128,256,512",
+     .help = "width of vectors; auto: the widest of the processor"},
+};
+
+static uint32_t vector_bytes_of(const char *text)
+{
+    return strcmp(text, "128") == 0   ? 16
+           : strcmp(text, "256") == 0 ? 32
+           : strcmp(text, "512") == 0 ? 64
+                                      : 0;
+}
+
+static cpu_settings settings_of(const stator_host *host, const stator_options *options)
+{
+    const stator_opt_api *opt = host->opt;
+    const char *tier = opt->get_str(options, "tier");
+    const char *bits = opt->get_str(options, "vector_bits");
+    const char *numerics = opt->get_str(options, "numerics");
+    return (cpu_settings){.tier =
+                              tier && strcmp(tier, "fast") == 0 ? JIT_TIER_FAST : JIT_TIER_DEFAULT,
+                          .debug_bounds = opt->get_bool(options, "debug_bounds") != 0,
+                          .vector_bytes = bits ? vector_bytes_of(bits) : 0,
+                          .fused = numerics && strcmp(numerics, "fused") == 0};
+}
+
+static stator_status cpu_create(void *self_, const stator_options *options, uint32_t device,
+                                void **out_inst, stator_diag **err)
+{
+    cpu_self *self = self_;
+    *out_inst = NULL;
+    if (device != 0) {
+        return st_fail(err, STATOR_NOT_FOUND, "inductor-cpu: there is no device %u, only 0",
+                       device);
+    }
+    cpu_inst *inst = st_calloc(&self->mem, 1, sizeof *inst);
+    if (inst == NULL) {
+        return st_fail_oom(err);
+    }
+    inst->self = self;
+    inst->settings = settings_of(self->host, options);
+    cpu_emitter_init(inst);
+    inst->config = (st_cg_config){.host = self->host,
+                                  .emitter = &inst->emitter,
+                                  .mem = &self->mem,
+                                  .exact = !inst->settings.fused};
+    *out_inst = inst;
+    return STATOR_OK;
+}
+
+static void cpu_destroy(void *self_, void *inst)
+{
+    cpu_self *self = self_;
+    st_free(&self->mem, inst);
+}
+
+static stator_status cpu_pipeline(void *self, const stator_options *options,
+                                  const stator_pipeline_sink *sink)
+{
+    (void)self;
+    (void)options;
+    sink->stage(sink->self, "functionalize");
+    sink->stage(sink->self, "freeze");
+    sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
+    sink->phase(sink->self, STATOR_PHASE_JOINT);
+    sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
+    sink->stage(sink->self, "decompose");
+    sink->stage(sink->self, "canonicalize");
+    sink->stage(sink->self, "fold");
+    sink->stage(sink->self, "cse");
+    sink->stage(sink->self, "dce");
+    sink->phase(sink->self, STATOR_PHASE_LOWERING);
+    return STATOR_OK;
+}
+
+static stator_status cpu_capability(void *inst_, const stator_graph *graph,
+                                    const stator_capability_sink *sink, stator_diag **err)
+{
+    const cpu_inst *inst = inst_;
+    return st_cg_capability(&inst->config, graph, sink, err);
+}
+
+/* ---- executables ---- */
+
+static stator_status cpu_compile(void *inst_, const stator_graph *graph, stator_fuel_scope *fuel,
+                                 void **out_exe, stator_diag **err)
+{
+    const cpu_inst *inst = inst_;
+    st_cg_exe *exe = NULL;
+    const stator_status status = st_cg_compile(&inst->config, graph, fuel, &exe, err);
+    *out_exe = exe;
+    return status;
+}
+
+static stator_status cpu_exe_info(void *inst, void *exe, stator_exe_info *out)
+{
+    (void)inst;
+    st_cg_info(exe, out);
+    return STATOR_OK;
+}
+
+static stator_status cpu_exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err)
+{
+    (void)inst;
+    return st_cg_run(exe, call, err);
+}
+
+static void cpu_exe_destroy(void *inst, void *exe)
+{
+    (void)inst;
+    st_cg_destroy(exe);
+}
+
+/* ---- the descriptor ---- */
+
+static const stator_backend backend = {
+    .item = STATOR_ITEM_OPTIONS(stator_backend, STATOR_KIND_BACKEND, "inductor-cpu", CPU_DOC,
+                                options_table),
+    .tags = "stable,cpu",
+    .priority = 200,
+    .flags = STATOR_BACKEND_CONCURRENT_COMPILE | STATOR_BACKEND_FORK_SAFE,
+    .probe = cpu_probe,
+    .create = cpu_create,
+    .destroy = cpu_destroy,
+    .pipeline = cpu_pipeline,
+    .capability = cpu_capability,
+    .compile = cpu_compile,
+    .exe_info = cpu_exe_info,
+    .exe_run = cpu_exe_run,
+    .exe_destroy = cpu_exe_destroy,
+};
+
+static const stator_item *const items[] = {&backend.item};
+
+STATOR_PLUGIN("inductor-cpu", CPU_VERSION, "Stator", "[\"backend\"]",
+              ",\"licence\":\"Apache-2.0\",\"tags\":[\"stable\",\"cpu\"],\"priority\":200,"
+              "\"devices\":[\"cpu\"],\"description\":\"" CPU_DOC "\"",
+              items, cpu_init, cpu_shutdown);

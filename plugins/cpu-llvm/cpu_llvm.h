@@ -1,0 +1,57 @@
+/* The backend inductor-cpu: what its files share. */
+#ifndef STATOR_CPU_LLVM_CPU_LLVM_H
+#define STATOR_CPU_LLVM_CPU_LLVM_H
+
+#include "cpu_object.h"
+#include "jit/jit.h"
+
+#include "codegen/codegen.h"
+#include <stator/plugin.h>
+
+#include <pthread.h>
+
+/* One a plugin. */
+typedef struct cpu_self {
+    const stator_host *host; /* NULL in unit tests */
+    st_mem mem;
+    pthread_mutex_t mutex; /* of what follows */
+    uint32_t is_open;      /* the code generator and the libraries were looked for */
+    const jit_api *jit;    /* NULL: `reason` says why */
+    void *libraries[3];    /* libm, libc, libsleef; NULL where missing */
+    char reason[512];
+    char hint[160];
+} cpu_self;
+
+/* Values of the instance's options. */
+typedef struct cpu_settings {
+    uint32_t tier; /* jit_tier */
+    uint32_t debug_bounds;
+    uint32_t vector_bytes; /* 0: the machine's */
+    uint32_t fused;        /* numerics=fused */
+    uint32_t verify;       /* LLVM's verifier over each module: tests */
+} cpu_settings;
+
+/* One an instance: the emitter and what st_cg_* is given. */
+typedef struct cpu_inst {
+    cpu_self *self;
+    cpu_settings settings;
+    st_emitter emitter;
+    st_cg_config config;
+} cpu_inst;
+
+/* Caches, vector width and threads of this machine. */
+void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_target *out);
+
+/* ---- cpu_jit.c ---- */
+
+/* Opens the code generator at the first call. UNAVAILABLE with reason and hint. */
+stator_status cpu_jit_open(cpu_self *self, const jit_api **out, stator_diag **err);
+/* Functions that generated code may call: the C library's mathematics, memory functions, SLEEF. */
+const void *cpu_resolve(void *self, const char *name);
+
+/* ---- cpu_emitter.c ---- */
+
+/* Fills inst->emitter; self and settings are set. */
+void cpu_emitter_init(cpu_inst *inst);
+
+#endif

@@ -1,0 +1,48 @@
+/* What codegen has to know of this machine. Caches that the system does not tell are taken as those
+ * of a small desktop processor. */
+#include "cpu_llvm.h"
+
+#include "core/base/threads.h"
+
+#include <unistd.h>
+
+#define L1_DEFAULT ((uint64_t)32 << 10)
+#define L2_DEFAULT ((uint64_t)512 << 10)
+#define L3_DEFAULT ((uint64_t)8 << 20)
+
+static uint64_t cache_bytes(int name, uint64_t otherwise)
+{
+    const long bytes = sysconf(name);
+    return bytes > 0 ? (uint64_t)bytes : otherwise;
+}
+
+static uint32_t widest_vector(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        return 64;
+    }
+    return __builtin_cpu_supports("avx2") ? 32 : 16;
+#else
+    return 16;
+#endif
+}
+
+/* Casts of narrow floats have instructions. */
+static const uint8_t spells[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1};
+
+void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_target *out)
+{
+    const uint32_t widest = widest_vector();
+    *out = (st_target){
+        .struct_size = sizeof *out,
+        .flags = ST_TARGET_ATOMICS | (widest >= 32 ? ST_TARGET_GATHER : 0u),
+        .vector_bytes = vector_bytes && vector_bytes < widest ? vector_bytes : widest,
+        .threads = (uint32_t)(host ? host->thr->thread_count(host->ctx) : st_cpu_count()),
+        .l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, L1_DEFAULT),
+        .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, L2_DEFAULT),
+        .l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, L3_DEFAULT),
+        .spells = spells};
+}

@@ -1,0 +1,350 @@
+/* Accumulators: stack slots that become registers when LLVM's mem2reg has run.
+ *
+ *   declared inside the vector loop      a vector, each lane a result of its own
+ *   declared outside, updated inside     a vector whose lanes meet at READ, by halves
+ *   else                                 a scalar
+ *
+ * Unrolled bodies update copies of their own, so that additions do not wait for each other. NaN
+ * wins in MIN and MAX; of ARGMIN and ARGMAX the smallest index of equal values (or of NaNs). */
+#include "jit_emit.h"
+
+#include <float.h>
+#include <math.h>
+
+static int is_arg(uint32_t kind)
+{
+    return kind == ST_ACC_ARGMIN || kind == ST_ACC_ARGMAX;
+}
+
+static int is_float(uint32_t dtype)
+{
+    return st_loop_class_of(dtype) == ST_LOOP_FLOATS;
+}
+
+/* ---- plan ---- */
+
+void jit_acc_plan(jit_fn *f, st_loop_ref ref)
+{
+    const st_kernel *kernel = f->kernel;
+    const st_loop_op *update = st_loop_at(kernel, ref);
+    const st_loop_op *row = st_loop_at(kernel, update->ref);
+    jit_acc *acc = &f->accs[update->ref];
+    uint32_t is_inside = 1;
+    acc->copies = acc->copies ? acc->copies : 1;
+    acc->lanes = acc->lanes ? acc->lanes : 1;
+    for (uint32_t b = update->block; b != 0;) {
+        const st_loop_op *loop = st_loop_at(kernel, kernel->blocks.data[b].loop);
+        const jit_loop_plan *plan = &f->plans[loop->ref]; /* RARE bodies hold no UPDATE */
+        is_inside &= b != row->block;
+        if (plan->lanes > 1) {
+            acc->lanes = plan->lanes;
+            acc->is_combined |= is_inside;
+        }
+        if (is_inside && plan->unroll > acc->copies && row->imm.i != ST_ACC_LAST &&
+            (kernel->axes.data[loop->ref].flags & ST_AXIS_REDUCE)) {
+            acc->copies = plan->unroll;
+        }
+        b = loop->block;
+    }
+}
+
+/* ---- values ---- */
+
+static LLVMValueRef int_limit(LLVMTypeRef type, uint32_t dtype, int want_max)
+{
+    const uint32_t bits = LLVMGetIntTypeWidth(jit_element_of(type));
+    if (st_loop_class_of(dtype) == ST_LOOP_INTS) {
+        const uint64_t least = UINT64_C(1) << (bits - 1u);
+        return jit_int(type, (int64_t)(want_max ? least - 1u : UINT64_MAX - least + 1u));
+    }
+    return jit_int(type, want_max ? -1 : 0);
+}
+
+LLVMValueRef jit_identity(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMTypeRef type)
+{
+    (void)f;
+    switch (kind) {
+    case ST_ACC_PROD:
+        return is_float(dtype) ? jit_real(type, 1.0) : jit_int(type, 1);
+    case ST_ACC_MIN:
+    case ST_ACC_ARGMIN:
+        return is_float(dtype) ? jit_real(type, (double)INFINITY) : int_limit(type, dtype, 1);
+    case ST_ACC_MAX:
+    case ST_ACC_ARGMAX:
+        return is_float(dtype) ? jit_real(type, -(double)INFINITY) : int_limit(type, dtype, 0);
+    case ST_ACC_ALL:
+        return jit_int(type, -1);
+    default:
+        return LLVMConstNull(type);
+    }
+}
+
+static LLVMValueRef combine_ints(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMValueRef a,
+                                 LLVMValueRef b)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const int is_signed = st_loop_class_of(dtype) == ST_LOOP_INTS;
+    switch (kind) {
+    case ST_ACC_SUM:
+        return dtype == STATOR_BOOL ? LLVMBuildOr(ir, a, b, "") : LLVMBuildAdd(ir, a, b, "");
+    case ST_ACC_PROD:
+        return LLVMBuildMul(ir, a, b, "");
+    case ST_ACC_MIN:
+        return dtype == STATOR_BOOL
+                   ? LLVMBuildAnd(ir, a, b, "")
+                   : jit_intrinsic2(f, is_signed ? "llvm.smin" : "llvm.umin", a, b);
+    default:
+        return dtype == STATOR_BOOL
+                   ? LLVMBuildOr(ir, a, b, "")
+                   : jit_intrinsic2(f, is_signed ? "llvm.smax" : "llvm.umax", a, b);
+    }
+}
+
+LLVMValueRef jit_combine(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMValueRef a, LLVMValueRef b)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    if (kind == ST_ACC_LAST) {
+        return b;
+    }
+    if (kind == ST_ACC_ANY) {
+        return LLVMBuildOr(ir, a, b, "");
+    }
+    if (kind == ST_ACC_ALL) {
+        return LLVMBuildAnd(ir, a, b, "");
+    }
+    if (!is_float(dtype)) {
+        return combine_ints(f, kind, dtype, a, b);
+    }
+    if (kind == ST_ACC_MIN || kind == ST_ACC_MAX) {
+        return jit_max(f, a, b, kind == ST_ACC_MIN);
+    }
+    const LLVMValueRef v =
+        kind == ST_ACC_SUM ? LLVMBuildFAdd(ir, a, b, "") : LLVMBuildFMul(ir, a, b, "");
+    if (LLVMIsAInstruction(v)) {
+        LLVMSetFastMathFlags(v, LLVMFastMathAllowReassoc);
+    }
+    return v;
+}
+
+typedef struct pair {
+    LLVMValueRef value;
+    LLVMValueRef index;
+} pair;
+
+/* i1: b comes before a. */
+static LLVMValueRef is_better(jit_fn *f, uint32_t kind, uint32_t dtype, pair a, pair b)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const int want_max = kind == ST_ACC_ARGMAX;
+    const LLVMValueRef is_earlier = LLVMBuildICmp(ir, LLVMIntSLT, b.index, a.index, "");
+    if (!is_float(dtype)) {
+        const int is_signed = st_loop_class_of(dtype) == ST_LOOP_INTS;
+        const LLVMIntPredicate p = want_max ? (is_signed ? LLVMIntSGT : LLVMIntUGT)
+                                            : (is_signed ? LLVMIntSLT : LLVMIntULT);
+        const LLVMValueRef same = LLVMBuildICmp(ir, LLVMIntEQ, b.value, a.value, "");
+        return LLVMBuildOr(ir, LLVMBuildICmp(ir, p, b.value, a.value, ""),
+                           LLVMBuildAnd(ir, same, is_earlier, ""), "");
+    }
+    /* Unordered counts as better, unless a is NaN already; then only an earlier NaN is. */
+    const LLVMValueRef a_nan = LLVMBuildFCmp(ir, LLVMRealUNO, a.value, a.value, "");
+    const LLVMValueRef b_nan = LLVMBuildFCmp(ir, LLVMRealUNO, b.value, b.value, "");
+    const LLVMValueRef beats =
+        LLVMBuildFCmp(ir, want_max ? LLVMRealUGT : LLVMRealULT, b.value, a.value, "");
+    const LLVMValueRef is_new = LLVMBuildAnd(ir, beats, LLVMBuildNot(ir, a_nan, ""), "");
+    const LLVMValueRef same = LLVMBuildOr(ir, LLVMBuildFCmp(ir, LLVMRealOEQ, b.value, a.value, ""),
+                                          LLVMBuildAnd(ir, a_nan, b_nan, ""), "");
+    return LLVMBuildOr(ir, is_new, LLVMBuildAnd(ir, same, is_earlier, ""), "");
+}
+
+static pair choose(jit_fn *f, LLVMValueRef mask, pair yes, pair no)
+{
+    return (pair){jit_select(f, mask, yes.value, no.value),
+                  yes.index ? jit_select(f, mask, yes.index, no.index) : NULL};
+}
+
+static pair combine(jit_fn *f, const st_loop_op *row, pair a, pair b)
+{
+    const uint32_t kind = (uint32_t)row->imm.i;
+    if (is_arg(kind)) {
+        return choose(f, is_better(f, kind, row->dtype, a, b), b, a);
+    }
+    return (pair){jit_combine(f, kind, row->dtype, a.value, b.value), NULL};
+}
+
+/* ---- slots ---- */
+
+static pair load_copy(jit_fn *f, const st_loop_op *row, const jit_acc *acc, uint32_t copy)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMTypeRef i64 = jit_wide(f->u->types[JIT_I64], acc->lanes);
+    pair p = {
+        LLVMBuildLoad2(ir, jit_wide(jit_type_of(f, row->dtype), acc->lanes), acc->value[copy], ""),
+        NULL};
+    if (is_arg((uint32_t)row->imm.i)) {
+        p.index = LLVMBuildLoad2(ir, i64, acc->index[copy], "");
+    }
+    return p;
+}
+
+static void store_copy(jit_fn *f, const jit_acc *acc, uint32_t copy, pair p)
+{
+    LLVMBuildStore(f->u->ir, p.value, acc->value[copy]);
+    if (p.index != NULL) {
+        LLVMBuildStore(f->u->ir, p.index, acc->index[copy]);
+    }
+}
+
+static void make_slots(jit_fn *f, const st_loop_op *row, jit_acc *acc)
+{
+    for (uint32_t c = 0; c < acc->copies; c++) {
+        acc->value[c] = jit_slot(f, jit_wide(jit_type_of(f, row->dtype), acc->lanes), 0);
+        if (is_arg((uint32_t)row->imm.i)) {
+            acc->index[c] = jit_slot(f, jit_wide(f->u->types[JIT_I64], acc->lanes), 0);
+        }
+    }
+    acc->is_declared = 1;
+}
+
+void jit_acc_declare(jit_fn *f, st_loop_ref ref)
+{
+    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    jit_acc *acc = &f->accs[ref];
+    const uint32_t kind = (uint32_t)row->imm.i;
+    acc->copies = acc->copies ? acc->copies : 1;
+    acc->lanes = acc->lanes ? acc->lanes : f->lanes; /* 0: it is never updated */
+    if (!acc->is_declared) {
+        make_slots(f, row, acc);
+    }
+    const LLVMTypeRef type = jit_wide(jit_type_of(f, row->dtype), acc->lanes);
+    const LLVMTypeRef i64 = jit_wide(f->u->types[JIT_I64], acc->lanes);
+    const pair none = {jit_identity(f, kind, row->dtype, type),
+                       is_arg(kind) ? jit_int(i64, INT64_MAX) : NULL};
+    for (uint32_t c = 0; c < acc->copies; c++) {
+        store_copy(f, acc, c, none);
+    }
+    if (row->args[0]) {
+        pair first = none;
+        const LLVMValueRef v = jit_row(f, row->args[0], acc->is_combined ? 1 : acc->lanes);
+        first.value = acc->lanes > 1 && acc->is_combined
+                          ? LLVMBuildInsertElement(f->u->ir, none.value, v,
+                                                   LLVMConstInt(f->u->types[JIT_I32], 0, 0), "")
+                          : v;
+        store_copy(f, acc, 0, first);
+    }
+}
+
+/* ---- update ---- */
+
+/* acc + x * y in one step when both belong to one op of the graph; NULL otherwise. */
+static LLVMValueRef fused(jit_fn *f, const st_loop_op *update, const st_loop_op *row,
+                          LLVMValueRef sum, uint32_t lanes)
+{
+    const st_loop_op *mul = st_loop_at(f->kernel, update->args[0]);
+    if (row->imm.i != ST_ACC_SUM || !is_float(row->dtype) || mul->code != ST_LOOP_mul ||
+        !mul->origin || mul->origin != update->origin || !f->u->features.has_fma) {
+        return NULL;
+    }
+    LLVMValueRef args[3] = {jit_row(f, mul->args[0], lanes), jit_row(f, mul->args[1], lanes), sum};
+    LLVMTypeRef type = LLVMTypeOf(sum);
+    return jit_intrinsic(f, "llvm.fma", &type, 1, args, 3);
+}
+
+/* An update outside the vector loop of an accumulator that has lanes: goes to lane 0. */
+static void update_lane0(jit_fn *f, const st_loop_op *update, const st_loop_op *row,
+                         const jit_acc *acc)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMValueRef lane = LLVMConstInt(f->u->types[JIT_I32], 0, 0);
+    const pair all = load_copy(f, row, acc, 0);
+    const pair old = {LLVMBuildExtractElement(ir, all.value, lane, ""),
+                      all.index ? LLVMBuildExtractElement(ir, all.index, lane, "") : NULL};
+    const pair given = {jit_row(f, update->args[0], 1),
+                        all.index ? jit_row(f, update->args[1], 1) : NULL};
+    pair now = combine(f, row, old, given);
+    if (update->args[2]) {
+        now = choose(f, jit_row(f, update->args[2], 1), now, old);
+    }
+    now.value = LLVMBuildInsertElement(ir, all.value, now.value, lane, "");
+    now.index = all.index ? LLVMBuildInsertElement(ir, all.index, now.index, lane, "") : NULL;
+    store_copy(f, acc, 0, now);
+}
+
+void jit_acc_update(jit_fn *f, st_loop_ref ref)
+{
+    const st_loop_op *update = st_loop_at(f->kernel, ref);
+    const st_loop_op *row = st_loop_at(f->kernel, update->ref);
+    const jit_acc *acc = &f->accs[update->ref];
+    if (!acc->is_declared || (acc->lanes != f->lanes && f->lanes > 1)) {
+        (void)jit_fail(f->u, STATOR_INTERNAL,
+                       "kernel '%s': row %%%u updates what is no accumulator "
+                       "here",
+                       f->kernel->name, ref);
+        return;
+    }
+    if (acc->lanes > 1 && f->lanes == 1) {
+        update_lane0(f, update, row, acc);
+        return;
+    }
+    const uint32_t copy = f->copy % acc->copies;
+    const pair old = load_copy(f, row, acc, copy);
+    pair now = {fused(f, update, row, old.value, acc->lanes), NULL};
+    if (now.value == NULL) {
+        const pair given = {jit_row(f, update->args[0], acc->lanes),
+                            old.index ? jit_row(f, update->args[1], acc->lanes) : NULL};
+        now = combine(f, row, old, given);
+    }
+    const LLVMValueRef mask = jit_active(f, update->args[2], acc->lanes);
+    if (mask != NULL) {
+        now = choose(f, mask, now, old);
+    }
+    store_copy(f, acc, copy, now);
+}
+
+/* ---- read ---- */
+
+/* The upper half of the lanes of a vector. */
+static LLVMValueRef half(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n)
+{
+    LLVMValueRef order[JIT_LANES_MAX];
+    for (uint32_t i = 0; i < n; i++) {
+        order[i] = LLVMConstInt(f->u->types[JIT_I32], first + i, 0);
+    }
+    return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)), LLVMConstVector(order, n),
+                                  "");
+}
+
+static LLVMValueRef lane0(jit_fn *f, LLVMValueRef v)
+{
+    return LLVMBuildExtractElement(f->u->ir, v, LLVMConstInt(f->u->types[JIT_I32], 0, 0), "");
+}
+
+static pair across_lanes(jit_fn *f, const st_loop_op *row, pair p, uint32_t lanes)
+{
+    for (uint32_t n = lanes / 2u; n >= 1u; n /= 2u) {
+        const pair low = {half(f, p.value, 0, n), p.index ? half(f, p.index, 0, n) : NULL};
+        const pair high = {half(f, p.value, n, n), p.index ? half(f, p.index, n, n) : NULL};
+        p = combine(f, row, low, high);
+    }
+    return (pair){lane0(f, p.value), p.index ? lane0(f, p.index) : NULL};
+}
+
+void jit_acc_read(jit_fn *f, st_loop_ref ref)
+{
+    const st_loop_op *read = st_loop_at(f->kernel, ref);
+    const st_loop_op *row = st_loop_at(f->kernel, read->ref);
+    const jit_acc *acc = &f->accs[read->ref];
+    if (!acc->is_declared) {
+        (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': row %%%u reads no accumulator",
+                       f->kernel->name, ref);
+        return;
+    }
+    pair p = load_copy(f, row, acc, 0);
+    for (uint32_t c = 1; c < acc->copies; c++) {
+        p = combine(f, row, p, load_copy(f, row, acc, c));
+    }
+    if (acc->lanes > 1 && acc->is_combined) {
+        p = across_lanes(f, row, p, acc->lanes);
+    }
+    const int want_index = is_arg((uint32_t)row->imm.i) && read->dtype == STATOR_I64;
+    f->values[ref] = want_index ? p.index : p.value;
+}

@@ -1,0 +1,298 @@
+/* Small pieces that all of the emitter uses: types, constants, placement, the memo, masks. */
+#include "jit_emit.h"
+
+#include "core/base/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- errors ---- */
+
+stator_status jit_fail(jit_unit *u, stator_status status, const char *format, ...)
+{
+    if (u->status == STATOR_OK) {
+        va_list args;
+        va_start(args, format);
+        (void)vsnprintf(u->msg, (size_t)u->msg_size, format, args);
+        va_end(args);
+        u->status = status;
+    }
+    return u->status;
+}
+
+int jit_failed(const jit_fn *f)
+{
+    return f->u->status != STATOR_OK;
+}
+
+/* ---- types ---- */
+
+uint32_t jit_dtype_bytes(uint32_t dtype)
+{
+    return st_dtype_bits(dtype) / 8u;
+}
+
+LLVMTypeRef jit_type_of(const jit_fn *f, uint32_t dtype)
+{
+    const jit_unit *u = f->u;
+    switch (st_loop_class_of(dtype)) {
+    case ST_LOOP_BOOLS:
+        return u->types[JIT_I1];
+    case ST_LOOP_FLOATS:
+        return u->types[dtype == STATOR_F32 ? JIT_F32 : JIT_F64];
+    default:
+        return LLVMIntTypeInContext(u->context, st_dtype_bits(dtype));
+    }
+}
+
+LLVMTypeRef jit_memory_type(const jit_fn *f, uint32_t dtype)
+{
+    return dtype == STATOR_BOOL ? f->u->types[JIT_I8] : jit_type_of(f, dtype);
+}
+
+LLVMTypeRef jit_wide(LLVMTypeRef type, uint32_t lanes)
+{
+    return lanes > 1 ? LLVMVectorType(type, lanes) : type;
+}
+
+static int is_vector(LLVMTypeRef type)
+{
+    return LLVMGetTypeKind(type) == LLVMVectorTypeKind;
+}
+
+uint32_t jit_lanes_of(LLVMValueRef v)
+{
+    const LLVMTypeRef type = LLVMTypeOf(v);
+    return is_vector(type) ? LLVMGetVectorSize(type) : 1u;
+}
+
+LLVMTypeRef jit_element_of(LLVMTypeRef type)
+{
+    return is_vector(type) ? LLVMGetElementType(type) : type;
+}
+
+LLVMTypeRef jit_like(const jit_fn *f, uint32_t type, LLVMValueRef v)
+{
+    return jit_wide(f->u->types[type], jit_lanes_of(v));
+}
+
+/* ---- constants ---- */
+
+static LLVMValueRef spread_constant(LLVMTypeRef type, LLVMValueRef element)
+{
+    LLVMValueRef lanes[JIT_LANES_MAX];
+    if (!is_vector(type)) {
+        return element;
+    }
+    const uint32_t n = LLVMGetVectorSize(type);
+    for (uint32_t i = 0; i < n; i++) {
+        lanes[i] = element;
+    }
+    return LLVMConstVector(lanes, n);
+}
+
+LLVMValueRef jit_i64(const jit_fn *f, int64_t value)
+{
+    return LLVMConstInt(f->u->types[JIT_I64], (unsigned long long)value, 1);
+}
+
+LLVMValueRef jit_int(LLVMTypeRef type, int64_t value)
+{
+    return spread_constant(type, LLVMConstInt(jit_element_of(type), (unsigned long long)value, 1));
+}
+
+LLVMValueRef jit_real(LLVMTypeRef type, double value)
+{
+    return spread_constant(type, LLVMConstReal(jit_element_of(type), value));
+}
+
+LLVMValueRef jit_poison(LLVMTypeRef type)
+{
+    return LLVMGetPoison(type);
+}
+
+LLVMValueRef jit_iota(LLVMTypeRef element, uint32_t lanes, int64_t step)
+{
+    LLVMValueRef values[JIT_LANES_MAX];
+    for (uint32_t i = 0; i < lanes; i++) {
+        values[i] = LLVMConstInt(element, (unsigned long long)(step * (int64_t)i), 1);
+    }
+    return LLVMConstVector(values, lanes);
+}
+
+/* ---- placement ---- */
+
+void jit_at(jit_fn *f, uint32_t level)
+{
+    if (level >= f->depth) {
+        LLVMPositionBuilderAtEnd(f->u->ir, f->block);
+    } else {
+        LLVMPositionBuilderBefore(f->u->ir, f->hoist[level]);
+    }
+}
+
+void jit_here(jit_fn *f)
+{
+    LLVMPositionBuilderAtEnd(f->u->ir, f->block);
+}
+
+LLVMBasicBlockRef jit_block(jit_fn *f)
+{
+    return LLVMAppendBasicBlockInContext(f->u->context, f->fn, "");
+}
+
+void jit_go(jit_fn *f, LLVMBasicBlockRef b)
+{
+    f->block = b;
+    jit_here(f);
+}
+
+LLVMValueRef jit_slot(jit_fn *f, LLVMTypeRef type, uint32_t align)
+{
+    LLVMPositionBuilderBefore(f->u->ir, f->entry_end);
+    const LLVMValueRef slot = LLVMBuildAlloca(f->u->ir, type, "");
+    if (align) {
+        LLVMSetAlignment(slot, align);
+    }
+    jit_here(f);
+    return slot;
+}
+
+/* ---- the memo ---- */
+
+static uint64_t memo_key(uint32_t kind, uint64_t key)
+{
+    return ((uint64_t)kind << 60) | key;
+}
+
+LLVMValueRef jit_memo_get(const jit_fn *f, uint32_t kind, uint64_t key)
+{
+    const uint64_t all = memo_key(kind, key);
+    const uint32_t at = st_map_get(&f->memo_map, all);
+    return at && at <= f->memo.count && f->memo.data[at - 1u].key == all
+               ? f->memo.data[at - 1u].value
+               : NULL;
+}
+
+void jit_memo_put(jit_fn *f, uint32_t kind, uint64_t key, uint32_t level, LLVMValueRef value)
+{
+    const uint64_t all = memo_key(kind, key);
+    jit_memo_entry *entry = st_vec_push(f->u->mem, &f->memo);
+    if (entry == NULL || !st_map_put(&f->memo_map, all, f->memo.count)) {
+        (void)jit_fail(f->u, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+        return;
+    }
+    *entry = (jit_memo_entry){all, value, level};
+}
+
+void jit_memo_drop(jit_fn *f, uint32_t level)
+{
+    for (uint32_t i = 0; i < f->memo.count; i++) {
+        jit_memo_entry *entry = &f->memo.data[i];
+        if (entry->level >= level) {
+            entry->value = NULL;
+        }
+    }
+    while (f->memo.count && f->memo.data[f->memo.count - 1u].value == NULL) {
+        f->memo.count--;
+    }
+}
+
+/* ---- values ---- */
+
+static LLVMValueRef build_splat(jit_fn *f, LLVMValueRef scalar, uint32_t lanes)
+{
+    const LLVMTypeRef type = jit_wide(LLVMTypeOf(scalar), lanes);
+    if (LLVMIsConstant(scalar)) {
+        return spread_constant(type, scalar);
+    }
+    const LLVMTypeRef i32 = f->u->types[JIT_I32];
+    const LLVMValueRef one =
+        LLVMBuildInsertElement(f->u->ir, jit_poison(type), scalar, LLVMConstInt(i32, 0, 0), "");
+    return LLVMBuildShuffleVector(f->u->ir, one, jit_poison(type),
+                                  LLVMConstNull(jit_wide(i32, lanes)), "");
+}
+
+LLVMValueRef jit_splat(jit_fn *f, LLVMValueRef scalar)
+{
+    return f->lanes > 1 ? build_splat(f, scalar, f->lanes) : scalar;
+}
+
+LLVMValueRef jit_row(jit_fn *f, st_loop_ref ref, uint32_t lanes)
+{
+    const LLVMValueRef v = f->values[ref];
+    if (v == NULL) {
+        (void)jit_fail(f->u, STATOR_INTERNAL, "row %%%u is used before it has a value", ref);
+        return jit_poison(jit_wide(jit_type_of(f, st_loop_at(f->kernel, ref)->dtype), lanes));
+    }
+    if (lanes <= 1 || jit_lanes_of(v) > 1) {
+        return v;
+    }
+    if (LLVMIsConstant(v)) {
+        return build_splat(f, v, lanes);
+    }
+    LLVMValueRef wide = jit_memo_get(f, JIT_MEMO_SPLAT, ref);
+    if (wide == NULL) {
+        const uint32_t level = f->kernel->blocks.data[st_loop_at(f->kernel, ref)->block].depth;
+        jit_at(f, level);
+        wide = build_splat(f, v, lanes);
+        jit_here(f);
+        jit_memo_put(f, JIT_MEMO_SPLAT, ref, level, wide);
+    }
+    return wide;
+}
+
+LLVMValueRef jit_intrinsic(jit_fn *f, const char *name, LLVMTypeRef *types, uint32_t n_types,
+                           LLVMValueRef *args, uint32_t n_args)
+{
+    jit_unit *u = f->u;
+    const unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    if (id == 0) {
+        (void)jit_fail(u, STATOR_INTERNAL, "LLVM %u has no intrinsic '%s'", LLVM_VERSION_MAJOR,
+                       name);
+        return jit_poison(n_args ? LLVMTypeOf(args[0]) : u->types[JIT_I64]);
+    }
+    const LLVMValueRef fn = LLVMGetIntrinsicDeclaration(u->module, id, types, n_types);
+    return LLVMBuildCall2(u->ir, LLVMGlobalGetValueType(fn), fn, args, n_args, "");
+}
+
+LLVMValueRef jit_intrinsic1(jit_fn *f, const char *name, LLVMValueRef x)
+{
+    LLVMTypeRef type = LLVMTypeOf(x);
+    return jit_intrinsic(f, name, &type, 1, &x, 1);
+}
+
+LLVMValueRef jit_intrinsic2(jit_fn *f, const char *name, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMTypeRef type = LLVMTypeOf(x);
+    LLVMValueRef args[2] = {x, y};
+    return jit_intrinsic(f, name, &type, 1, args, 2);
+}
+
+/* ---- masks ---- */
+
+LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask)
+{
+    const uint32_t lanes = jit_lanes_of(mask);
+    if (lanes == 1) {
+        return mask;
+    }
+    const LLVMTypeRef bits = LLVMIntTypeInContext(f->u->context, lanes);
+    const LLVMValueRef word = LLVMBuildBitCast(f->u->ir, mask, bits, "");
+    return LLVMBuildICmp(f->u->ir, LLVMIntNE, word, LLVMConstInt(bits, 0, 0), "");
+}
+
+LLVMValueRef jit_select(jit_fn *f, LLVMValueRef mask, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildSelect(f->u->ir, mask, a, b, "");
+}
+
+LLVMValueRef jit_active(jit_fn *f, st_loop_ref mask, uint32_t lanes)
+{
+    const LLVMValueRef own = mask ? jit_row(f, mask, lanes) : NULL;
+    if (lanes <= 1 || f->mask == NULL) {
+        return own;
+    }
+    return own ? LLVMBuildAnd(f->u->ir, f->mask, own, "") : f->mask;
+}

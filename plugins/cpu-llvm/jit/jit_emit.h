@@ -1,0 +1,240 @@
+/* Kernels to LLVM IR: what the files of the emitter share.
+ *
+ * A kernel is written once, top down. Values of rows are scalars, or vectors of the lanes of the
+ * vector loop they stand in; a row whose operands are all scalar stays scalar there, and a scalar
+ * is spread where a vector needs it. The code of a body is written several times (unrolled copies,
+ * the masked last iteration); `values` holds the latest.
+ *
+ * Levels: the body of a loop of depth d is level d, the root 0. What depends on outer levels alone
+ * is placed before the loop that is being written (`hoist` of the level) and remembered in the memo
+ * until that level's iteration ends. So loop-invariant code needs no pass to be found.
+ *
+ * Errors are sticky: after the first one the functions return poison values and jit_unit.status
+ * says why. */
+#ifndef STATOR_CPU_LLVM_JIT_EMIT_H
+#define STATOR_CPU_LLVM_JIT_EMIT_H
+
+#include "jit.h"
+
+#include "core/base/map.h"
+
+#include <llvm-c/Core.h>
+#include <llvm/Config/llvm-config.h>
+
+#define JIT_UNROLL_MAX 8u
+#define JIT_LANES_MAX ST_LOOP_LANES_MAX
+
+enum jit_type {
+    JIT_I1,
+    JIT_I8,
+    JIT_I16,
+    JIT_I32,
+    JIT_I64,
+    JIT_I128,
+    JIT_F16,
+    JIT_BF16,
+    JIT_F32,
+    JIT_F64,
+    JIT_PTR,
+    JIT_VOID,
+    JIT_TYPE_COUNT
+};
+
+/* What the machine has that code depends on. */
+typedef struct jit_features {
+    uint32_t has_fma;
+    uint32_t has_f16c;
+    uint32_t has_bf16; /* avx512bf16: f32 to bf16 in one instruction */
+} jit_features;
+
+/* A module being written. */
+typedef struct jit_unit {
+    const jit_request *request;
+    st_mem *mem;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef ir;
+    LLVMTypeRef types[JIT_TYPE_COUNT];
+    LLVMTypeRef kernel_type;
+    jit_features features;
+    const char *cpu;
+    const char *cpu_features;
+    uint32_t kind_invariant; /* metadata kinds */
+    uint32_t kind_nontemporal;
+    uint32_t kind_scope;
+    uint32_t kind_noalias;
+    uint32_t attribute_align;
+    stator_status status; /* the first error; the text is in msg */
+    char *msg;
+    uint64_t msg_size;
+} jit_unit;
+
+enum jit_shape {
+    JIT_UNIFORM = 0, /* the same in every lane */
+    JIT_LINEAR = 1,  /* lane 0 plus coef * lane */
+    JIT_GENERAL = 2
+};
+
+enum jit_memo_kind {
+    JIT_MEMO_SYM = 1,
+    JIT_MEMO_ATOM,
+    JIT_MEMO_ADDRESS,
+    JIT_MEMO_SPLAT,
+    JIT_MEMO_VSYM
+};
+
+typedef struct jit_memo_entry {
+    uint64_t key;
+    LLVMValueRef value; /* NULL: no longer valid */
+    uint32_t level;
+} jit_memo_entry;
+
+/* What a symbol of the kernel stands for at this place. */
+typedef struct jit_symbol {
+    LLVMValueRef value; /* NULL: out of scope. AXIS: of lane 0 */
+    uint32_t level;
+    uint32_t is_vector; /* a VALUE that differs by lane */
+} jit_symbol;
+
+typedef struct jit_loop_plan {
+    uint32_t lanes;
+    uint32_t unroll;
+} jit_loop_plan;
+
+typedef struct jit_acc {
+    uint32_t lanes; /* 1: scalar */
+    uint32_t copies;
+    uint32_t is_combined; /* lanes meet at READ; else each lane has its own result */
+    uint32_t is_declared;
+    LLVMValueRef value[JIT_UNROLL_MAX]; /* stack slots */
+    LLVMValueRef index[JIT_UNROLL_MAX]; /* of ARGMIN, ARGMAX */
+} jit_acc;
+
+typedef struct jit_fn {
+    jit_unit *u;
+    const st_kernel *kernel;
+    st_loop_syms *syms;
+    LLVMValueRef fn;
+    LLVMBasicBlockRef entry;
+    LLVMValueRef entry_end;  /* the entry's branch: stack slots stand before it */
+    LLVMBasicBlockRef block; /* where code is appended */
+    LLVMValueRef args, begin, end, sizes;
+    uint32_t is_streamed; /* this variant writes past the caches */
+    LLVMValueRef *buffers;
+    LLVMValueRef *noalias; /* by buffer: metadata, NULL without */
+    LLVMValueRef *scopes;
+    LLVMValueRef *values; /* by row */
+    jit_symbol *symbols;  /* by symbol index */
+    jit_loop_plan *plans; /* by axis */
+    jit_acc *accs;        /* by row */
+    LLVMValueRef hoist[ST_LOOP_DEPTH_MAX + 1u];
+    uint32_t depth;
+    uint32_t copy; /* of the unrolled body being written */
+    /* the vector loop being written, lanes 1 outside one */
+    uint32_t lanes;
+    uint32_t vec_symbol;
+    uint32_t vec_level;
+    LLVMValueRef mask; /* active lanes, NULL: all */
+    LLVMValueRef last; /* i64: the last active lane, NULL: lanes - 1 */
+    st_map memo_map;
+    st_vec(jit_memo_entry) memo;
+} jit_fn;
+
+/* ---- jit_build.c: types, constants, placement, memo ---- */
+
+stator_status jit_fail(jit_unit *u, stator_status status, const char *format, ...)
+    STATOR_PRINTF(3, 4);
+int jit_failed(const jit_fn *f);
+LLVMTypeRef jit_type_of(const jit_fn *f, uint32_t dtype); /* in registers */
+LLVMTypeRef jit_memory_type(const jit_fn *f, uint32_t dtype);
+uint32_t jit_dtype_bytes(uint32_t dtype);
+LLVMTypeRef jit_wide(LLVMTypeRef type, uint32_t lanes); /* the type itself for one lane */
+uint32_t jit_lanes_of(LLVMValueRef v);                  /* 1: scalar */
+LLVMTypeRef jit_element_of(LLVMTypeRef type);
+LLVMTypeRef jit_like(const jit_fn *f, uint32_t type, LLVMValueRef v); /* jit_type, v's lanes */
+LLVMValueRef jit_i64(const jit_fn *f, int64_t value);
+LLVMValueRef jit_int(LLVMTypeRef type, int64_t value); /* scalar or vector of it */
+LLVMValueRef jit_real(LLVMTypeRef type, double value);
+LLVMValueRef jit_poison(LLVMTypeRef type);
+/* <0, step, 2 * step, ...> of an integer type. */
+LLVMValueRef jit_iota(LLVMTypeRef element, uint32_t lanes, int64_t step);
+LLVMValueRef jit_splat(jit_fn *f, LLVMValueRef scalar); /* over f->lanes, at this place */
+/* The value of a row in the lanes of `lanes` (1 or f->lanes). */
+LLVMValueRef jit_row(jit_fn *f, st_loop_ref ref, uint32_t lanes);
+/* The builder goes to the place of a level; jit_here brings it back. */
+void jit_at(jit_fn *f, uint32_t level);
+void jit_here(jit_fn *f);
+LLVMBasicBlockRef jit_block(jit_fn *f);      /* a new one */
+void jit_go(jit_fn *f, LLVMBasicBlockRef b); /* code is appended there from now on */
+LLVMValueRef jit_slot(jit_fn *f, LLVMTypeRef type, uint32_t align);
+LLVMValueRef jit_memo_get(const jit_fn *f, uint32_t kind, uint64_t key);
+void jit_memo_put(jit_fn *f, uint32_t kind, uint64_t key, uint32_t level, LLVMValueRef value);
+void jit_memo_drop(jit_fn *f, uint32_t level); /* what this level and inner ones have */
+/* A call of an LLVM intrinsic overloaded in `types`. */
+LLVMValueRef jit_intrinsic(jit_fn *f, const char *name, LLVMTypeRef *types, uint32_t n_types,
+                           LLVMValueRef *args, uint32_t n_args);
+LLVMValueRef jit_intrinsic1(jit_fn *f, const char *name,
+                            LLVMValueRef x); /* overloaded in x's type */
+LLVMValueRef jit_intrinsic2(jit_fn *f, const char *name, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask); /* i1: some lane is set */
+LLVMValueRef jit_select(jit_fn *f, LLVMValueRef mask, LLVMValueRef a, LLVMValueRef b);
+/* Lanes that count: the active ones and the row's mask (0: none); NULL: all. `lanes` 1: the scalar.
+ */
+LLVMValueRef jit_active(jit_fn *f, st_loop_ref mask, uint32_t lanes);
+
+/* ---- jit_sym.c: symbolic integers ---- */
+
+/* How the sym differs by lane; *out_coef for LINEAR (0 for UNIFORM). */
+uint32_t jit_sym_shape(jit_fn *f, uint32_t sym, int64_t *out_coef);
+LLVMValueRef jit_sym(jit_fn *f, uint32_t sym);                     /* i64 of lane 0 */
+LLVMValueRef jit_vsym(jit_fn *f, uint32_t sym, int may_be_narrow); /* vector of i64 or i32 */
+/* A number that divides the value in lane 0, known at compile time; 0 for the constant 0. */
+int64_t jit_sym_divisor(jit_fn *f, uint32_t sym);
+/* Address of an element (lane 0). */
+LLVMValueRef jit_address(jit_fn *f, uint32_t buffer, uint32_t sym);
+
+/* ---- jit_memory.c ---- */
+
+void jit_load(jit_fn *f, st_loop_ref ref);
+void jit_store(jit_fn *f, st_loop_ref ref);
+void jit_check(jit_fn *f, st_loop_ref ref);
+/* *args->status = value where `bad` (i1) holds. */
+void jit_report(jit_fn *f, LLVMValueRef bad, uint32_t value);
+/* Lanes whose index is outside the buffer are reported and taken out of `mask` (NULL: all). */
+LLVMValueRef jit_bounds(jit_fn *f, st_loop_ref ref, uint32_t lanes, LLVMValueRef mask);
+void jit_tag(jit_fn *f, LLVMValueRef access, uint32_t buffer); /* alias metadata */
+
+/* ---- jit_atomic.c ---- */
+
+void jit_atomic(jit_fn *f, st_loop_ref ref);
+
+/* ---- jit_acc.c ---- */
+
+void jit_acc_plan(jit_fn *f, st_loop_ref ref); /* before code is written */
+void jit_acc_declare(jit_fn *f, st_loop_ref ref);
+void jit_acc_update(jit_fn *f, st_loop_ref ref);
+void jit_acc_read(jit_fn *f, st_loop_ref ref);
+/* What two values combine to; kinds SUM to MAX, ANY, ALL. */
+LLVMValueRef jit_combine(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef jit_identity(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMTypeRef type);
+
+/* ---- jit_scalar.c, jit_cast.c, jit_math.c ---- */
+
+void jit_scalar(jit_fn *f, st_loop_ref ref);
+/* `saturates`: to f8, the largest finite value in place of overflow. */
+LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, int saturates);
+LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min); /* floats */
+/* The function of a row with a libm name. */
+LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LLVMValueRef *args);
+
+/* ---- jit_loop.c ---- */
+
+void jit_plan_loops(jit_fn *f);
+void jit_emit_block(jit_fn *f, uint32_t block);
+
+/* ---- jit_kernel.c ---- */
+
+/* Adds the function(s) of one kernel to the module. */
+stator_status jit_kernel_emit(jit_unit *u, const st_kernel *kernel, jit_kernel *out);
+
+#endif

@@ -1,0 +1,424 @@
+/* Loops: which run in lanes, how many bodies are in flight, and the code around the bodies.
+ *
+ *     unroll > 1:  for (; i + unroll * lanes <= n; i += unroll * lanes)  unroll bodies
+ *     then:        for (; i + lanes <= n; i += lanes)                    one body
+ *     lanes > 1:   if (i < n)                                            one body, masked
+ *
+ * Parts that the extent proves empty are left out; with unroll and a ragged extent the second and
+ * third are one masked loop. Each is written as a guarded do-while, which needs no rotation. The
+ * vector axis is at a multiple of the lanes in every body (ranges begin at multiples of them). */
+#include "jit_emit.h"
+
+typedef struct loop {
+    const st_loop_axis *axis;
+    jit_loop_plan plan;
+    uint32_t body;
+    LLVMValueRef lo, hi;
+} loop;
+
+/* One of the parts above. */
+typedef struct part {
+    LLVMValueRef from, to;
+    uint32_t step;
+    uint32_t copies;
+    uint32_t is_masked;
+    uint32_t is_single; /* at most one iteration */
+} part;
+
+/* ---- plan ---- */
+
+static int is_power_of_two(uint32_t n)
+{
+    return n != 0 && (n & (n - 1u)) == 0;
+}
+
+static int is_within(const st_kernel *kernel, uint32_t block, uint32_t outer)
+{
+    while (block != outer && block != 0) {
+        block = st_loop_at(kernel, kernel->blocks.data[block].loop)->block;
+    }
+    return block == outer;
+}
+
+typedef struct search {
+    const jit_fn *f;
+    uint32_t body;
+    int found;
+} search;
+
+/* Is a symbol of an extent bound inside the body? */
+static void bound_inside(void *self, uint32_t index)
+{
+    search *s = self;
+    const st_kernel *kernel = s->f->kernel;
+    if (s->f->syms->symbols.data[index].kind != ST_SYMBOL_VALUE) {
+        return;
+    }
+    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        if (row->code == ST_LOOP_BIND && row->sym == s->f->syms->symbols.data[index].sym &&
+            is_within(kernel, row->block, s->body)) {
+            s->found = 1;
+        }
+    }
+}
+
+/* Can the rows of this block, part of the body, run in lanes? */
+static int block_can_widen(const jit_fn *f, uint32_t block, uint32_t body, uint32_t lanes)
+{
+    const st_kernel *kernel = f->kernel;
+    for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
+         ref = st_loop_at(kernel, ref)->next) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        if (row->code == ST_LOOP_LOOP) {
+            search s = {f, body, 0};
+            st_loop_each_symbol(f->syms, kernel->axes.data[row->ref].extent, bound_inside, &s);
+            if (s.found || !block_can_widen(f, row->body, body, lanes)) {
+                return 0;
+            }
+        }
+        if (row->code != ST_LOOP_UPDATE && row->code != ST_LOOP_READ) {
+            continue;
+        }
+        const int is_outer = !is_within(kernel, st_loop_at(kernel, row->ref)->block, body);
+        const uint32_t other = f->accs[row->ref].lanes;
+        if (is_outer &&
+            (row->code == ST_LOOP_READ || st_loop_at(kernel, row->ref)->imm.i == ST_ACC_LAST ||
+             (other > 1 && other != lanes))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void claim_accumulators(jit_fn *f, uint32_t body, uint32_t lanes)
+{
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(f->kernel, ref);
+        if (row->code == ST_LOOP_UPDATE && is_within(f->kernel, row->block, body)) {
+            f->accs[row->ref].lanes = lanes;
+        }
+    }
+}
+
+static void plan_block(jit_fn *f, uint32_t block, uint32_t is_wide)
+{
+    const st_kernel *kernel = f->kernel;
+    for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
+         ref = st_loop_at(kernel, ref)->next) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        if (row->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        const st_loop_axis *axis = &kernel->axes.data[row->ref];
+        jit_loop_plan *plan = &f->plans[row->ref];
+        plan->unroll = axis->unroll < 1                ? 1
+                       : axis->unroll > JIT_UNROLL_MAX ? JIT_UNROLL_MAX
+                                                       : axis->unroll;
+        plan->lanes = 1;
+        if ((axis->flags & ST_AXIS_VECTOR) && !(axis->flags & ST_AXIS_SERIAL) && !is_wide &&
+            axis->lanes > 1 && axis->lanes <= JIT_LANES_MAX && is_power_of_two(axis->lanes) &&
+            block_can_widen(f, row->body, row->body, axis->lanes)) {
+            plan->lanes = axis->lanes;
+            claim_accumulators(f, row->body, axis->lanes);
+        }
+        plan_block(f, row->body, is_wide || plan->lanes > 1);
+    }
+}
+
+void jit_plan_loops(jit_fn *f)
+{
+    plan_block(f, 0, 0);
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        f->accs[ref].lanes = 0;
+    }
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        if (st_loop_at(f->kernel, ref)->code == ST_LOOP_UPDATE) {
+            jit_acc_plan(f, ref);
+        }
+    }
+}
+
+/* ---- one part of a loop ---- */
+
+static int is_constant(LLVMValueRef v, int64_t *out)
+{
+    if (!LLVMIsAConstantInt(v)) {
+        return 0;
+    }
+    *out = LLVMConstIntGetSExtValue(v);
+    return 1;
+}
+
+/* Active lanes of the masked body at i. */
+static void set_mask(jit_fn *f, const part *p, LLVMValueRef i)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMTypeRef i32 = f->u->types[JIT_I32];
+    LLVMValueRef count = LLVMBuildSub(ir, p->to, i, "");
+    if (!p->is_single) {
+        count = jit_intrinsic2(f, "llvm.smin", count, jit_i64(f, f->lanes));
+    }
+    f->last = LLVMBuildSub(ir, count, jit_i64(f, 1), "");
+    f->mask = LLVMBuildICmp(ir, LLVMIntULT, jit_iota(i32, f->lanes, 1),
+                            jit_splat(f, LLVMBuildTrunc(ir, count, i32, "")), "");
+}
+
+static void emit_bodies(jit_fn *f, const loop *l, const part *p, LLVMValueRef i)
+{
+    const uint32_t outer_copy = f->copy;
+    jit_symbol *symbol = &f->symbols[l->axis->symbol];
+    for (uint32_t c = 0; c < p->copies; c++) {
+        symbol->value =
+            c ? LLVMBuildAdd(f->u->ir, i, jit_i64(f, (int64_t)c * l->plan.lanes), "") : i;
+        symbol->level = f->depth;
+        f->copy = p->copies > 1 ? c : outer_copy;
+        if (p->is_masked) {
+            set_mask(f, p, symbol->value);
+        }
+        jit_emit_block(f, l->body);
+        jit_memo_drop(f, f->depth);
+    }
+    f->copy = outer_copy;
+    if (p->is_masked) {
+        f->mask = NULL;
+        f->last = NULL;
+    }
+    symbol->value = NULL;
+}
+
+/* The block behind the part becomes the current one. */
+static void emit_part(jit_fn *f, const loop *l, const part *p)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    int64_t from = 0;
+    int64_t to = 0;
+    const int is_known = is_constant(p->from, &from) && is_constant(p->to, &to);
+    if (is_known && from >= to) {
+        return;
+    }
+    const int is_once = p->is_single || (is_known && to - from <= (int64_t)p->step);
+    const LLVMBasicBlockRef before = f->block;
+    const LLVMBasicBlockRef body = jit_block(f);
+    const LLVMBasicBlockRef after = jit_block(f);
+    if (is_known) {
+        f->hoist[f->depth] = LLVMBuildBr(ir, body);
+    } else {
+        const LLVMValueRef runs = LLVMBuildICmp(ir, LLVMIntSLT, p->from, p->to, "");
+        f->hoist[f->depth] = LLVMBuildCondBr(ir, runs, body, after);
+    }
+    f->depth++;
+    jit_go(f, body);
+    const LLVMValueRef phi = is_once ? NULL : LLVMBuildPhi(ir, f->u->types[JIT_I64], "");
+    emit_bodies(f, l, p, phi ? phi : p->from);
+    f->depth--;
+    if (is_once) {
+        LLVMBuildBr(ir, after);
+    } else {
+        LLVMValueRef next[2] = {p->from, LLVMBuildNSWAdd(ir, phi, jit_i64(f, p->step), "")};
+        LLVMBasicBlockRef blocks[2] = {before, f->block};
+        LLVMBuildCondBr(ir, LLVMBuildICmp(ir, LLVMIntSLT, next[1], p->to, ""), body, after);
+        LLVMAddIncoming(phi, next, blocks, 2);
+    }
+    jit_go(f, after);
+}
+
+/* ---- a whole loop ---- */
+
+/* lo plus the largest multiple of step that fits. */
+static LLVMValueRef whole_steps(jit_fn *f, const loop *l, uint32_t step)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    if (step == 1) {
+        return l->hi;
+    }
+    LLVMValueRef n = LLVMBuildSub(ir, l->hi, l->lo, "");
+    n = is_power_of_two(step) ? LLVMBuildAnd(ir, n, jit_i64(f, -(int64_t)step), "")
+                              : LLVMBuildSub(ir, n, LLVMBuildSRem(ir, n, jit_i64(f, step), ""), "");
+    return LLVMBuildAdd(ir, l->lo, n, "");
+}
+
+static void emit_parts(jit_fn *f, const loop *l)
+{
+    const uint32_t lanes = l->plan.lanes;
+    const uint32_t unroll = l->plan.unroll;
+    const int64_t divisor = jit_sym_divisor(f, l->axis->extent);
+    const int is_even = divisor % (int64_t)lanes == 0;
+    LLVMValueRef at = l->lo;
+    f->lanes = lanes > 1 ? lanes : f->lanes; /* from here on syms are of the vector loop */
+    if (unroll > 1) {
+        const part main = {at, whole_steps(f, l, lanes * unroll), lanes * unroll, unroll, 0, 0};
+        emit_part(f, l, &main);
+        at = main.to;
+        if (divisor % ((int64_t)lanes * unroll) == 0) {
+            return;
+        }
+    }
+    if (unroll == 1 || is_even) {
+        const part single = {at, is_even ? l->hi : whole_steps(f, l, lanes), lanes, 1, 0, 0};
+        emit_part(f, l, &single);
+        at = single.to;
+    }
+    if (!is_even) {
+        const part rest = {at, l->hi, lanes, 1, lanes > 1, unroll == 1};
+        emit_part(f, l, &rest);
+    }
+}
+
+static void emit_loop(jit_fn *f, st_loop_ref ref)
+{
+    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    const int is_parallel = ref == st_kernel_parallel_loop(f->kernel);
+    loop l = {
+        .axis = &f->kernel->axes.data[row->ref], .plan = f->plans[row->ref], .body = row->body};
+    if (f->depth >= ST_LOOP_DEPTH_MAX) {
+        (void)jit_fail(f->u, STATOR_UNSUPPORTED, "kernel '%s' has more than %u nested loops",
+                       f->kernel->name, ST_LOOP_DEPTH_MAX);
+        return;
+    }
+    l.lo = is_parallel ? f->begin : jit_i64(f, 0);
+    l.hi = is_parallel ? f->end : jit_sym(f, l.axis->extent);
+    if (l.plan.lanes == 1) {
+        emit_parts(f, &l);
+        return;
+    }
+    f->vec_symbol = l.axis->symbol;
+    emit_parts(f, &l);
+    f->lanes = 1;
+    f->vec_symbol = UINT32_MAX;
+}
+
+/* ---- values that are seldom computed ---- */
+
+static int is_wide(jit_fn *f, st_loop_ref ref)
+{
+    return ref && f->values[ref] != NULL && jit_lanes_of(f->values[ref]) > 1;
+}
+
+/* Does the body use a value from outside that has lanes? */
+static int body_is_wide(jit_fn *f, uint32_t body)
+{
+    for (st_loop_ref ref = f->kernel->blocks.data[body].first; ref;
+         ref = st_loop_at(f->kernel, ref)->next) {
+        const st_loop_op *row = st_loop_at(f->kernel, ref);
+        for (uint32_t k = 0; k < 3; k++) {
+            if (row->args[k] && st_loop_at(f->kernel, row->args[k])->block != body &&
+                is_wide(f, row->args[k])) {
+                return 1;
+            }
+        }
+        if (row->code == ST_LOOP_RARE && body_is_wide(f, row->body)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void emit_rare(jit_fn *f, st_loop_ref ref)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    const uint32_t lanes =
+        is_wide(f, row->args[0]) || is_wide(f, row->args[1]) || body_is_wide(f, row->body)
+            ? f->lanes
+            : 1;
+    const LLVMValueRef usual = jit_row(f, row->args[1], lanes);
+    const LLVMValueRef is_rare = jit_row(f, row->args[0], lanes);
+    const LLVMValueRef some = jit_any(f, jit_active(f, row->args[0], lanes));
+    LLVMBasicBlockRef from[2] = {f->block, NULL};
+    const LLVMBasicBlockRef then = jit_block(f);
+    const LLVMBasicBlockRef join = jit_block(f);
+    f->hoist[f->depth++] = LLVMBuildCondBr(ir, some, then, join);
+    jit_go(f, then);
+    jit_emit_block(f, row->body);
+    LLVMValueRef values[2] = {usual,
+                              jit_select(f, is_rare, jit_row(f, row->args[2], lanes), usual)};
+    jit_memo_drop(f, f->depth);
+    f->depth--;
+    from[1] = f->block;
+    LLVMBuildBr(ir, join);
+    jit_go(f, join);
+    f->values[ref] = LLVMBuildPhi(ir, LLVMTypeOf(usual), "");
+    LLVMAddIncoming(f->values[ref], values, from, 2);
+}
+
+/* ---- rows ---- */
+
+static LLVMValueRef constant(const jit_fn *f, const st_loop_op *row)
+{
+    const LLVMTypeRef type = jit_type_of(f, row->dtype);
+    return st_loop_class_of(row->dtype) == ST_LOOP_FLOATS ? jit_real(type, row->imm.f)
+                                                          : jit_int(type, row->imm.i);
+}
+
+static void bind(jit_fn *f, st_loop_ref ref)
+{
+    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    const uint32_t atom = st_sym_as_symbol(&f->syms->tab, row->sym);
+    const stator_atom_row *symbol = atom ? st_seg_at(&f->syms->tab.atoms, atom) : NULL;
+    const LLVMValueRef v = jit_row(f, row->args[0], 1);
+    if (symbol == NULL) {
+        (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': row %%%u binds no symbol",
+                       f->kernel->name, ref);
+        return;
+    }
+    f->symbols[symbol->index] =
+        (jit_symbol){v, f->kernel->blocks.data[row->block].depth, jit_lanes_of(v) > 1};
+}
+
+static void emit_row(jit_fn *f, st_loop_ref ref)
+{
+    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    int64_t coef = 0;
+    switch (row->code) {
+    case ST_LOOP_CONST:
+        f->values[ref] = constant(f, row);
+        break;
+    case ST_LOOP_INDEX:
+        f->values[ref] = jit_sym_shape(f, row->sym, &coef) == JIT_UNIFORM
+                             ? jit_sym(f, row->sym)
+                             : jit_vsym(f, row->sym, 0);
+        break;
+    case ST_LOOP_LOAD:
+        jit_load(f, ref);
+        break;
+    case ST_LOOP_STORE:
+        jit_store(f, ref);
+        break;
+    case ST_LOOP_ATOMIC:
+        jit_atomic(f, ref);
+        break;
+    case ST_LOOP_CHECK:
+        jit_check(f, ref);
+        break;
+    case ST_LOOP_LOOP:
+        emit_loop(f, ref);
+        break;
+    case ST_LOOP_BIND:
+        bind(f, ref);
+        break;
+    case ST_LOOP_ACC:
+        jit_acc_declare(f, ref);
+        break;
+    case ST_LOOP_UPDATE:
+        jit_acc_update(f, ref);
+        break;
+    case ST_LOOP_READ:
+        jit_acc_read(f, ref);
+        break;
+    case ST_LOOP_RARE:
+        emit_rare(f, ref);
+        break;
+    default:
+        jit_scalar(f, ref);
+        break;
+    }
+}
+
+void jit_emit_block(jit_fn *f, uint32_t block)
+{
+    for (st_loop_ref ref = f->kernel->blocks.data[block].first; ref && !jit_failed(f);
+         ref = st_loop_at(f->kernel, ref)->next) {
+        emit_row(f, ref);
+    }
+}

@@ -1,0 +1,394 @@
+/* Loads, stores, and the checks that a kernel makes of its data.
+ *
+ *   index over the lanes     load                      store
+ *   the same                 one scalar load           of the last active lane
+ *   one element a lane       vector load, masked load  vector store, masked or past the caches
+ *   one element back         the same, reversed        the same, reversed
+ *   anything else            gather                    scatter, later lanes win
+ *
+ * bool is a byte in memory and a bit in registers. In the last, masked iteration of the vector loop
+ * f->mask says which lanes exist. */
+#include "jit_emit.h"
+
+typedef struct access {
+    const st_loop_op *row;
+    const st_loop_buffer *buffer;
+    st_loop_ref ref;
+    LLVMTypeRef type; /* of an element in memory */
+    uint32_t shape;
+    int64_t coef;
+    uint32_t align;
+} access;
+
+/* ---- alias facts ---- */
+
+void jit_tag(jit_fn *f, LLVMValueRef memory_access, uint32_t buffer)
+{
+    if (f->scopes[buffer] != NULL) {
+        LLVMSetMetadata(memory_access, f->u->kind_scope, f->scopes[buffer]);
+    }
+    if (f->noalias[buffer] != NULL) {
+        LLVMSetMetadata(memory_access, f->u->kind_noalias, f->noalias[buffer]);
+    }
+}
+
+/* ---- what is known of an access ---- */
+
+/* Alignment of the element in lane 0: what divides both the buffer's and the index. */
+static uint32_t align_of(jit_fn *f, const st_loop_buffer *buffer, uint32_t sym)
+{
+    const uint64_t divisor = (uint64_t)jit_sym_divisor(f, sym);
+    const uint64_t bytes = jit_dtype_bytes(buffer->dtype);
+    uint64_t base = buffer->align >= bytes ? buffer->align : bytes;
+    if (f->is_streamed && (buffer->flags & ST_BUFFER_STREAMED) && base < JIT_STREAM_ALIGN) {
+        base = JIT_STREAM_ALIGN;
+    }
+    uint64_t align = divisor ? bytes * (divisor & (0u - divisor)) : base;
+    align = align < base ? align : base;
+    align &= 0u - align; /* bytes and base are powers of two in practice */
+    return align < 64u ? (uint32_t)align : 64u;
+}
+
+static access access_of(jit_fn *f, st_loop_ref ref)
+{
+    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    access a = {.row = row, .ref = ref, .buffer = &f->kernel->buffers.data[row->ref]};
+    a.type = jit_memory_type(f, a.buffer->dtype);
+    a.shape = jit_sym_shape(f, row->sym, &a.coef);
+    a.align = align_of(f, a.buffer, row->sym);
+    return a;
+}
+
+static int is_contiguous(const access *a)
+{
+    return a->shape == JIT_LINEAR && (a->coef == 1 || a->coef == -1);
+}
+
+static LLVMValueRef from_memory(jit_fn *f, uint32_t dtype, LLVMValueRef v)
+{
+    return dtype == STATOR_BOOL
+               ? LLVMBuildICmp(f->u->ir, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "")
+               : v;
+}
+
+static LLVMValueRef to_memory(jit_fn *f, uint32_t dtype, LLVMValueRef v)
+{
+    return dtype == STATOR_BOOL ? LLVMBuildZExt(f->u->ir, v, jit_like(f, JIT_I8, v), "") : v;
+}
+
+static LLVMValueRef all_lanes(jit_fn *f)
+{
+    return jit_int(jit_wide(f->u->types[JIT_I1], f->lanes), -1);
+}
+
+static LLVMValueRef reversed(jit_fn *f, LLVMValueRef v)
+{
+    LLVMValueRef order[JIT_LANES_MAX];
+    const uint32_t lanes = jit_lanes_of(v);
+    for (uint32_t i = 0; i < lanes; i++) {
+        order[i] = LLVMConstInt(f->u->types[JIT_I32], lanes - 1u - i, 0);
+    }
+    return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)),
+                                  LLVMConstVector(order, lanes), "");
+}
+
+/* ---- LLVM's masked accesses ---- */
+
+/* From LLVM 22 on the alignment is an attribute of the pointer, before it an argument behind it. */
+static LLVMValueRef masked_call(jit_fn *f, const char *name, LLVMTypeRef *types, LLVMValueRef *args,
+                                uint32_t n, uint32_t pointer, uint32_t align)
+{
+#if LLVM_VERSION_MAJOR >= 22
+    const LLVMValueRef call = jit_intrinsic(f, name, types, 2, args, n);
+    LLVMAddCallSiteAttribute(call, pointer + 1u,
+                             LLVMCreateEnumAttribute(f->u->context, f->u->attribute_align, align));
+    return call;
+#else
+    LLVMValueRef all[5];
+    for (uint32_t i = 0; i <= n; i++) {
+        all[i] = i <= pointer       ? args[i]
+                 : i == pointer + 1 ? LLVMConstInt(f->u->types[JIT_I32], align, 0)
+                                    : args[i - 1u];
+    }
+    return jit_intrinsic(f, name, types, 2, all, n + 1u);
+#endif
+}
+
+/* The lanes' addresses. */
+static LLVMValueRef pointers(jit_fn *f, const access *a)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    if (a->shape == JIT_LINEAR && a->coef <= INT16_MAX && a->coef >= INT16_MIN) {
+        LLVMValueRef offsets = jit_iota(f->u->types[JIT_I32], f->lanes, a->coef);
+        return LLVMBuildGEP2(ir, a->type, jit_address(f, a->row->ref, a->row->sym), &offsets, 1,
+                             "");
+    }
+    LLVMValueRef index = jit_vsym(f, a->row->sym, 1);
+    return LLVMBuildGEP2(ir, a->type, f->buffers[a->row->ref], &index, 1, "");
+}
+
+static LLVMValueRef gather(jit_fn *f, const access *a, LLVMValueRef mask, LLVMValueRef other)
+{
+    const LLVMValueRef at = pointers(f, a);
+    LLVMTypeRef types[2] = {jit_wide(a->type, f->lanes), LLVMTypeOf(at)};
+    LLVMValueRef args[3] = {at, mask ? mask : all_lanes(f), other};
+    return masked_call(f, "llvm.masked.gather", types, args, 3, 0,
+                       jit_dtype_bytes(a->buffer->dtype));
+}
+
+static void scatter(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef mask)
+{
+    const LLVMValueRef at = a->shape == JIT_UNIFORM
+                                ? jit_splat(f, jit_address(f, a->row->ref, a->row->sym))
+                                : pointers(f, a);
+    LLVMTypeRef types[2] = {jit_wide(a->type, f->lanes), LLVMTypeOf(at)};
+    LLVMValueRef args[3] = {value, at, mask ? mask : all_lanes(f)};
+    (void)masked_call(f, "llvm.masked.scatter", types, args, 3, 1,
+                      jit_dtype_bytes(a->buffer->dtype));
+}
+
+/* Address of the lowest of the lanes' elements, and its alignment. */
+static LLVMValueRef run_address(jit_fn *f, const access *a, uint32_t *out_align)
+{
+    LLVMValueRef p = jit_address(f, a->row->ref, a->row->sym);
+    *out_align = a->align;
+    if (a->coef == -1) {
+        LLVMValueRef back = jit_i64(f, 1 - (int64_t)f->lanes);
+        p = LLVMBuildGEP2(f->u->ir, a->type, p, &back, 1, "");
+        *out_align = jit_dtype_bytes(a->buffer->dtype);
+    }
+    return p;
+}
+
+static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVMValueRef other)
+{
+    uint32_t align = 0;
+    const LLVMValueRef p = run_address(f, a, &align);
+    const LLVMTypeRef type = jit_wide(a->type, f->lanes);
+    const int is_back = a->coef == -1;
+    LLVMValueRef v;
+    if (mask == NULL) {
+        v = LLVMBuildLoad2(f->u->ir, type, p, "");
+        LLVMSetAlignment(v, align);
+    } else {
+        LLVMTypeRef types[2] = {type, LLVMTypeOf(p)};
+        LLVMValueRef args[3] = {p, is_back ? reversed(f, mask) : mask,
+                                is_back ? reversed(f, other) : other};
+        v = masked_call(f, "llvm.masked.load", types, args, 3, 0, align);
+    }
+    jit_tag(f, v, a->row->ref);
+    return is_back ? reversed(f, v) : v;
+}
+
+/* ---- load ---- */
+
+static LLVMValueRef load_scalar(jit_fn *f, const access *a)
+{
+    const LLVMValueRef v =
+        LLVMBuildLoad2(f->u->ir, a->type, jit_address(f, a->row->ref, a->row->sym), "");
+    LLVMSetAlignment(v, a->align);
+    jit_tag(f, v, a->row->ref);
+    return v;
+}
+
+/* The load where `is_on` (i1) holds, `other` elsewhere. */
+static LLVMValueRef load_branch(jit_fn *f, const access *a, LLVMValueRef is_on, LLVMValueRef other)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    (void)jit_address(f, a->row->ref, a->row->sym); /* placed before the branch, for later rows */
+    LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
+    const LLVMBasicBlockRef join = jit_block(f);
+    LLVMBuildCondBr(ir, is_on, from[1], join);
+    jit_go(f, from[1]);
+    LLVMValueRef values[2] = {other, load_scalar(f, a)};
+    LLVMBuildBr(ir, join);
+    jit_go(f, join);
+    const LLVMValueRef phi = LLVMBuildPhi(ir, a->type, "");
+    LLVMAddIncoming(phi, values, from, 2);
+    return phi;
+}
+
+/* What stands where the mask is false, as it would be in memory. */
+static LLVMValueRef other_value(jit_fn *f, const access *a, uint32_t lanes)
+{
+    const st_loop_ref other = a->row->args[0] ? a->row->args[1] : 0;
+    return other ? to_memory(f, a->buffer->dtype, jit_row(f, other, lanes))
+                 : LLVMConstNull(jit_wide(a->type, lanes));
+}
+
+static LLVMValueRef load_uniform(jit_fn *f, const access *a)
+{
+    const st_loop_ref mask_row = a->row->args[0];
+    const uint32_t mask_lanes = mask_row ? jit_lanes_of(jit_row(f, mask_row, 1)) : 1;
+    const st_loop_ref other = mask_row ? a->row->args[1] : 0;
+    const uint32_t lanes = other && jit_lanes_of(jit_row(f, other, 1)) > 1 ? f->lanes : mask_lanes;
+    LLVMValueRef mask = jit_active(f, mask_row, mask_lanes);
+    mask = jit_bounds(f, a->ref, 1, mask && mask_lanes > 1 ? jit_any(f, mask) : mask);
+    if (mask == NULL) {
+        return load_scalar(f, a);
+    }
+    if (lanes == 1) {
+        return load_branch(f, a, mask, other_value(f, a, 1));
+    }
+    const LLVMValueRef v = jit_splat(f, load_branch(f, a, mask, LLVMConstNull(a->type)));
+    return jit_select(f, jit_row(f, mask_row, lanes), v, other_value(f, a, lanes));
+}
+
+void jit_load(jit_fn *f, st_loop_ref ref)
+{
+    const access a = access_of(f, ref);
+    LLVMValueRef v;
+    if (a.shape == JIT_UNIFORM) {
+        v = load_uniform(f, &a);
+    } else {
+        const LLVMValueRef mask =
+            jit_bounds(f, ref, f->lanes, jit_active(f, a.row->args[0], f->lanes));
+        const LLVMValueRef other = other_value(f, &a, f->lanes);
+        v = is_contiguous(&a) ? load_run(f, &a, mask, other) : gather(f, &a, mask, other);
+    }
+    f->values[ref] = from_memory(f, a.buffer->dtype, v);
+}
+
+/* ---- store ---- */
+
+static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef mask)
+{
+    uint32_t align = 0;
+    const LLVMValueRef p = run_address(f, a, &align);
+    const uint32_t bytes = jit_dtype_bytes(a->buffer->dtype) * f->lanes;
+    if (a->coef == -1) {
+        value = reversed(f, value);
+        mask = mask ? reversed(f, mask) : NULL;
+    }
+    if (mask != NULL) {
+        LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(p)};
+        LLVMValueRef args[3] = {value, p, mask};
+        jit_tag(f, masked_call(f, "llvm.masked.store", types, args, 3, 1, align), a->row->ref);
+        return;
+    }
+    const LLVMValueRef store = LLVMBuildStore(f->u->ir, value, p);
+    LLVMSetAlignment(store, align);
+    jit_tag(f, store, a->row->ref);
+    if (f->is_streamed && (a->buffer->flags & ST_BUFFER_STREAMED) && bytes >= 16u &&
+        align >= (bytes < 64u ? bytes : 64u)) {
+        LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(f->u->types[JIT_I32], 1, 0));
+        LLVMSetMetadata(
+            store, f->u->kind_nontemporal,
+            LLVMMetadataAsValue(f->u->context, LLVMMDNodeInContext2(f->u->context, &one, 1)));
+    }
+}
+
+static void store_scalar(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef is_on)
+{
+    const LLVMValueRef p = jit_address(f, a->row->ref, a->row->sym);
+    const LLVMBuilderRef ir = f->u->ir;
+    LLVMBasicBlockRef join = NULL;
+    if (is_on != NULL) {
+        const LLVMBasicBlockRef then = jit_block(f);
+        join = jit_block(f);
+        LLVMBuildCondBr(ir, is_on, then, join);
+        jit_go(f, then);
+    }
+    const LLVMValueRef store = LLVMBuildStore(ir, value, p);
+    LLVMSetAlignment(store, a->align);
+    jit_tag(f, store, a->row->ref);
+    if (is_on != NULL) {
+        LLVMBuildBr(ir, join);
+        jit_go(f, join);
+    }
+}
+
+/* All lanes write one element: the last one that counts stays. */
+static void store_uniform(jit_fn *f, const access *a)
+{
+    const st_loop_ref mask_row = a->row->args[1];
+    const uint32_t mask_lanes = mask_row ? jit_lanes_of(jit_row(f, mask_row, 1)) : 1;
+    LLVMValueRef value = to_memory(f, a->buffer->dtype, jit_row(f, a->row->args[0], 1));
+    LLVMValueRef mask = jit_active(f, mask_row, mask_lanes);
+    const LLVMValueRef is_on =
+        jit_bounds(f, a->ref, 1, mask && mask_lanes > 1 ? jit_any(f, mask) : mask);
+    if (jit_lanes_of(value) > 1 && mask_lanes > 1) {
+        if (f->u->request->flags & JIT_DEBUG_BOUNDS) {
+            mask = LLVMBuildAnd(f->u->ir, mask, jit_splat(f, is_on), "");
+        }
+        scatter(f, a, value, mask);
+        return;
+    }
+    if (jit_lanes_of(value) > 1) {
+        const LLVMValueRef last = f->last ? f->last : jit_i64(f, (int64_t)f->lanes - 1);
+        value = LLVMBuildExtractElement(f->u->ir, value, last, "");
+    }
+    store_scalar(f, a, value, is_on);
+}
+
+void jit_store(jit_fn *f, st_loop_ref ref)
+{
+    const access a = access_of(f, ref);
+    if (a.shape == JIT_UNIFORM) {
+        store_uniform(f, &a);
+        return;
+    }
+    const LLVMValueRef mask = jit_bounds(f, ref, f->lanes, jit_active(f, a.row->args[1], f->lanes));
+    const LLVMValueRef value = to_memory(f, a.buffer->dtype, jit_row(f, a.row->args[0], f->lanes));
+    if (is_contiguous(&a)) {
+        store_run(f, &a, value, mask);
+    } else {
+        scatter(f, &a, value, mask);
+    }
+}
+
+/* ---- checks ---- */
+
+void jit_report(jit_fn *f, LLVMValueRef bad, uint32_t value)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMBasicBlockRef then = jit_block(f);
+    const LLVMBasicBlockRef join = jit_block(f);
+    LLVMBuildCondBr(ir, bad, then, join);
+    jit_go(f, then);
+    LLVMValueRef field = jit_i64(f, (int64_t)(offsetof(st_kernel_args, status) / sizeof(void *)));
+    const LLVMTypeRef pointer = f->u->types[JIT_PTR];
+    const LLVMValueRef at =
+        LLVMBuildLoad2(ir, pointer, LLVMBuildGEP2(ir, pointer, f->args, &field, 1, ""), "");
+    const LLVMValueRef store = LLVMBuildStore(ir, LLVMConstInt(f->u->types[JIT_I32], value, 0), at);
+    LLVMSetAlignment(store, 4);
+    LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic);
+    LLVMBuildBr(ir, join);
+    jit_go(f, join);
+}
+
+void jit_check(jit_fn *f, st_loop_ref ref)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    uint32_t lanes = jit_lanes_of(jit_row(f, row->args[0], 1));
+    if (row->args[1] && jit_lanes_of(jit_row(f, row->args[1], 1)) > 1) {
+        lanes = f->lanes;
+    }
+    LLVMValueRef bad = LLVMBuildNot(ir, jit_row(f, row->args[0], lanes), "");
+    const LLVMValueRef active = jit_active(f, row->args[1], lanes);
+    if (active != NULL) {
+        bad = LLVMBuildAnd(ir, bad, active, "");
+    }
+    jit_report(f, jit_any(f, bad), row->origin);
+}
+
+LLVMValueRef jit_bounds(jit_fn *f, st_loop_ref ref, uint32_t lanes, LLVMValueRef mask)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    if (!(f->u->request->flags & JIT_DEBUG_BOUNDS)) {
+        return mask;
+    }
+    LLVMValueRef count = jit_sym(f, f->kernel->buffers.data[row->ref].numel);
+    LLVMValueRef index = lanes > 1 ? jit_vsym(f, row->sym, 0) : jit_sym(f, row->sym);
+    count = lanes > 1 ? jit_splat(f, count) : count;
+    LLVMValueRef fits = LLVMBuildICmp(ir, LLVMIntULT, index, count, "");
+    LLVMValueRef bad = LLVMBuildNot(ir, fits, "");
+    if (mask != NULL) {
+        bad = LLVMBuildAnd(ir, bad, mask, "");
+        fits = LLVMBuildAnd(ir, fits, mask, "");
+    }
+    jit_report(f, jit_any(f, bad), JIT_STATUS_BOUNDS | ref);
+    return fits;
+}

@@ -1,0 +1,211 @@
+/* The scalar operations of codegen/loop_ops.def that are native or have a libm name, on scalars and
+ * vectors alike. */
+#include "jit_emit.h"
+
+#include "core/base/check.h"
+
+/* x86's max(a, b) is a > b ? a : b; a's NaN is put back. Same values as eager's, zeros included. */
+LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMValueRef first = LLVMBuildFCmp(ir, want_min ? LLVMRealOLT : LLVMRealOGT, a, b, "");
+    const LLVMValueRef is_nan = LLVMBuildFCmp(ir, LLVMRealUNO, a, a, "");
+    return jit_select(f, is_nan, a, jit_select(f, first, a, b));
+}
+
+typedef struct scalar {
+    const st_loop_op *row;
+    uint32_t class_; /* of the operands */
+    uint32_t dtype;  /* likewise */
+    uint32_t lanes;
+    LLVMValueRef x, y, z;
+} scalar;
+
+static LLVMValueRef compare(jit_fn *f, const scalar *s)
+{
+    static const struct {
+        uint16_t code;
+        LLVMIntPredicate for_signed, for_unsigned;
+        LLVMRealPredicate for_float;
+    } table[] = {{ST_LOOP_eq, LLVMIntEQ, LLVMIntEQ, LLVMRealOEQ},
+                 {ST_LOOP_ne, LLVMIntNE, LLVMIntNE, LLVMRealUNE},
+                 {ST_LOOP_lt, LLVMIntSLT, LLVMIntULT, LLVMRealOLT},
+                 {ST_LOOP_le, LLVMIntSLE, LLVMIntULE, LLVMRealOLE},
+                 {ST_LOOP_gt, LLVMIntSGT, LLVMIntUGT, LLVMRealOGT},
+                 {ST_LOOP_ge, LLVMIntSGE, LLVMIntUGE, LLVMRealOGE}};
+    const uint32_t at = s->row->code - ST_LOOP_eq;
+    _Static_assert(ST_LOOP_ge == ST_LOOP_eq + 5, "the comparisons are neighbours");
+    if (s->class_ == ST_LOOP_FLOATS) {
+        return LLVMBuildFCmp(f->u->ir, table[at].for_float, s->x, s->y, "");
+    }
+    return LLVMBuildICmp(f->u->ir,
+                         s->class_ == ST_LOOP_INTS ? table[at].for_signed : table[at].for_unsigned,
+                         s->x, s->y, "");
+}
+
+/* Division toward zero. Narrow vectors divide as floats wide enough to be exact; where lanes are
+ * inactive the divisor may be anything. */
+static LLVMValueRef quotient(jit_fn *f, const scalar *s)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const int is_signed = s->class_ == ST_LOOP_INTS;
+    const LLVMTypeRef type = LLVMTypeOf(s->x);
+    const uint32_t bits = LLVMGetIntTypeWidth(jit_element_of(type));
+    if (s->lanes > 1 && bits <= 32 && !LLVMIsConstant(s->y)) {
+        const LLVMTypeRef wide = jit_like(f, bits <= 16 ? JIT_F32 : JIT_F64, s->x);
+        const LLVMValueRef x =
+            is_signed ? LLVMBuildSIToFP(ir, s->x, wide, "") : LLVMBuildUIToFP(ir, s->x, wide, "");
+        const LLVMValueRef y =
+            is_signed ? LLVMBuildSIToFP(ir, s->y, wide, "") : LLVMBuildUIToFP(ir, s->y, wide, "");
+        const LLVMValueRef q = LLVMBuildFDiv(ir, x, y, "");
+        return LLVMBuildFreeze(
+            ir, is_signed ? LLVMBuildFPToSI(ir, q, type, "") : LLVMBuildFPToUI(ir, q, type, ""),
+            "");
+    }
+    LLVMValueRef y = s->y;
+    if (s->lanes > 1 && f->mask != NULL && !LLVMIsConstant(y)) {
+        y = jit_select(f, f->mask, y, jit_int(type, 1));
+    }
+    return is_signed ? LLVMBuildSDiv(ir, s->x, y, "") : LLVMBuildUDiv(ir, s->x, y, "");
+}
+
+static LLVMValueRef float_op(jit_fn *f, const scalar *s)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    LLVMTypeRef type = LLVMTypeOf(s->x);
+    LLVMValueRef args[3] = {s->x, s->y, s->z};
+    switch (s->row->code) {
+    case ST_LOOP_neg:
+        return LLVMBuildFNeg(ir, s->x, "");
+    case ST_LOOP_abs:
+        return jit_intrinsic1(f, "llvm.fabs", s->x);
+    case ST_LOOP_ceil:
+        return jit_intrinsic1(f, "llvm.ceil", s->x);
+    case ST_LOOP_floor:
+        return jit_intrinsic1(f, "llvm.floor", s->x);
+    case ST_LOOP_round:
+        return jit_intrinsic1(f, "llvm.roundeven", s->x);
+    case ST_LOOP_trunc:
+        return jit_intrinsic1(f, "llvm.trunc", s->x);
+    case ST_LOOP_sqrt:
+        return jit_intrinsic1(f, "llvm.sqrt", s->x);
+    case ST_LOOP_add:
+        return LLVMBuildFAdd(ir, s->x, s->y, "");
+    case ST_LOOP_sub:
+        return LLVMBuildFSub(ir, s->x, s->y, "");
+    case ST_LOOP_mul:
+        return LLVMBuildFMul(ir, s->x, s->y, "");
+    case ST_LOOP_div:
+        return LLVMBuildFDiv(ir, s->x, s->y, "");
+    case ST_LOOP_fma:
+        return jit_intrinsic(f, "llvm.fma", &type, 1, args, 3);
+    case ST_LOOP_min:
+    case ST_LOOP_max:
+        return jit_max(f, s->x, s->y, s->row->code == ST_LOOP_min);
+    default:
+        return NULL;
+    }
+}
+
+static LLVMValueRef int_op(jit_fn *f, const scalar *s)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const int is_signed = s->class_ == ST_LOOP_INTS;
+    switch (s->row->code) {
+    case ST_LOOP_neg:
+        return LLVMBuildNeg(ir, s->x, "");
+    case ST_LOOP_add:
+        return LLVMBuildAdd(ir, s->x, s->y, "");
+    case ST_LOOP_sub:
+        return LLVMBuildSub(ir, s->x, s->y, "");
+    case ST_LOOP_mul:
+        return LLVMBuildMul(ir, s->x, s->y, "");
+    case ST_LOOP_quot:
+        return quotient(f, s);
+    case ST_LOOP_min:
+        return jit_combine(f, ST_ACC_MIN, s->dtype, s->x, s->y);
+    case ST_LOOP_max:
+        return jit_combine(f, ST_ACC_MAX, s->dtype, s->x, s->y);
+    case ST_LOOP_bit_not:
+        return LLVMBuildNot(ir, s->x, "");
+    case ST_LOOP_bit_and:
+        return LLVMBuildAnd(ir, s->x, s->y, "");
+    case ST_LOOP_bit_or:
+        return LLVMBuildOr(ir, s->x, s->y, "");
+    case ST_LOOP_bit_xor:
+        return LLVMBuildXor(ir, s->x, s->y, "");
+    case ST_LOOP_shift_left:
+        return LLVMBuildShl(ir, s->x, s->y, "");
+    case ST_LOOP_shift_right:
+        return is_signed ? LLVMBuildAShr(ir, s->x, s->y, "") : LLVMBuildLShr(ir, s->x, s->y, "");
+    default:
+        return NULL;
+    }
+}
+
+static LLVMValueRef any_op(jit_fn *f, const scalar *s)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const uint32_t to = s->row->dtype;
+    LLVMValueRef args[3] = {s->x, s->y, s->z};
+    const st_loop_op_desc *desc = st_loop_desc(s->row->code);
+    switch (s->row->code) {
+    case ST_LOOP_eq:
+    case ST_LOOP_ne:
+    case ST_LOOP_lt:
+    case ST_LOOP_le:
+    case ST_LOOP_gt:
+    case ST_LOOP_ge:
+        return compare(f, s);
+    case ST_LOOP_select:
+        return jit_select(f, s->x, s->y, s->z);
+    case ST_LOOP_cast:
+        return jit_cast(f, to, s->dtype, s->x, s->row->imm.i == 0);
+    case ST_LOOP_bitcast:
+        return LLVMBuildBitCast(ir, s->x, jit_wide(jit_type_of(f, to), s->lanes), "");
+    default:
+        return desc->libm && s->class_ == ST_LOOP_FLOATS ? jit_math(f, desc, s->dtype, args) : NULL;
+    }
+}
+
+/* Lanes of a row: those of its widest operand. */
+static uint32_t row_lanes(jit_fn *f, const st_loop_op *row, uint32_t arity)
+{
+    uint32_t lanes = 1;
+    for (uint32_t k = 0; k < arity; k++) {
+        const uint32_t n = row->args[k] ? jit_lanes_of(jit_row(f, row->args[k], 1)) : 1;
+        lanes = n > lanes ? n : lanes;
+    }
+    return lanes;
+}
+
+void jit_scalar(jit_fn *f, st_loop_ref ref)
+{
+    const st_kernel *kernel = f->kernel;
+    const st_loop_op *row = st_loop_at(kernel, ref);
+    const st_loop_op_desc *desc = st_loop_desc(row->code);
+    if (desc == NULL) {
+        (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': row %%%u has no known code",
+                       kernel->name, ref);
+        return;
+    }
+    scalar s = {.row = row, .lanes = row_lanes(f, row, desc->arity)};
+    LLVMValueRef *const operands[3] = {&s.x, &s.y, &s.z};
+    for (uint32_t k = 0; k < desc->arity; k++) {
+        *operands[k] = jit_row(f, row->args[k], s.lanes);
+    }
+    s.dtype = st_loop_at(kernel, row->args[desc->arity - 1u])->dtype;
+    s.class_ = st_loop_class_of(s.dtype);
+    LLVMValueRef v = any_op(f, &s);
+    if (v == NULL) {
+        v = s.class_ == ST_LOOP_FLOATS ? float_op(f, &s) : int_op(f, &s);
+    }
+    if (v == NULL) {
+        (void)jit_fail(f->u, STATOR_UNSUPPORTED,
+                       "kernel '%s': '%s' of %s is not spelled by this emitter and was not "
+                       "expanded",
+                       kernel->name, desc->name, st_dtype_name(s.dtype));
+        v = jit_poison(jit_wide(jit_type_of(f, row->dtype), s.lanes));
+    }
+    f->values[ref] = v;
+}

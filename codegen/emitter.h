@@ -7,6 +7,7 @@
 #ifndef STATOR_CODEGEN_EMITTER_H
 #define STATOR_CODEGEN_EMITTER_H
 
+#include "codegen/library.h"
 #include "codegen/loop.h"
 #include <stator/plugin.h>
 
@@ -47,6 +48,7 @@ typedef struct st_emitter {
     stator_status (*launch)(void *self, void *module, uint32_t k, const st_launch *launch,
                             stator_diag **err);
     void (*module_destroy)(void *self, void *module);
+    const st_library *library; /* NULL: every contraction becomes loops */
 } st_emitter;
 
 #endif

@@ -1,0 +1,107 @@
+/* Contractions that a library does better than generated loops (header unstable, see
+ * docs/codegen.md).
+ *
+ * A contraction is recognised in the loop IR, after views have become strides: a kernel that is one
+ * accumulated product of two loads with a short epilogue is a GEMM whatever ops it came from, so
+ * transposes, reshapes and broadcasts are free. Convolutions are recognised by their op. An emitter that
+ * has a library is asked whether it takes the form; if so its call takes the kernel's place.
+ *
+ *   gemm   out[b.., m, n] = epilogue(sum over k of x[b.., m, k] * y[b.., k, n])
+ *   conv   out[n, m, o..] = epilogue(sum over c, k.. of x[n, g*C/G + c, o*stride + k*dil - pad] * w[m, c, k..])
+ *
+ * Strides are in elements. Extents and strides are syms; the library gets their values with each call
+ * in the order of `st_form_numbers`. A packed form of constant operands is the library's to make, once, at
+ * create. */
+#ifndef STATOR_CODEGEN_LIBRARY_H
+#define STATOR_CODEGEN_LIBRARY_H
+
+#include "codegen/loop.h"
+#include <stator/plugin.h>
+
+#define ST_FORM_BATCH_MAX 4u
+#define ST_FORM_SPATIAL_MAX 3u
+#define ST_FORM_EPILOGUE_MAX 8u
+#define ST_FORM_NUMBERS_MAX 48u
+
+enum st_form_kind { ST_FORM_GEMM = 1, ST_FORM_CONV = 2 };
+
+/* What happens to the accumulated value t, in order. */
+enum st_epilogue_kind {
+    ST_EPILOGUE_BIAS = 1, /* t + buffer[n] (gemm), t + buffer[m] (conv); stride 1 */
+    ST_EPILOGUE_ADD,      /* t + buffer[...], laid out as the output */
+    ST_EPILOGUE_RELU,     /* max(t, 0) */
+    ST_EPILOGUE_SCALE,    /* t * value */
+    ST_EPILOGUE_CLIP,     /* min(max(t, value), value2) */
+    ST_EPILOGUE_GELU_ERF, /* 0.5 t (1 + erf(t / sqrt 2)) */
+    ST_EPILOGUE_GELU_TANH,
+    ST_EPILOGUE_SIGMOID,
+    ST_EPILOGUE_TANH,
+    ST_EPILOGUE_SILU
+};
+
+typedef struct st_epilogue {
+    uint32_t kind;
+    uint32_t buffer; /* place among the form's buffers */
+    double value, value2;
+} st_epilogue;
+
+/* Where an operand lies: stride along each axis of the form, 0 where it does not depend on it. */
+typedef struct st_form_operand {
+    uint32_t buffer; /* place among the form's buffers */
+    uint32_t dtype;
+    uint32_t offset; /* sym, elements */
+    uint32_t batch[ST_FORM_BATCH_MAX];
+    uint32_t stride[2]; /* gemm: x (m, k), y (k, n), out (m, n) */
+    uint32_t dims[2 + ST_FORM_SPATIAL_MAX];    /* conv: N C spatial strides; w: M C/G kernel */
+} st_form_operand;
+
+typedef struct st_form {
+    uint32_t kind;
+    uint32_t acc_dtype;
+    uint32_t n_batch;
+    uint32_t n_spatial;
+    uint32_t batch[ST_FORM_BATCH_MAX]; /* extents, syms */
+    uint32_t m, n, k;                  /* gemm: extents, syms */
+    /* conv: extents, syms: N, C, M and spatial sizes of input, kernel and output */
+    uint32_t images, channels, features;
+    uint32_t in[ST_FORM_SPATIAL_MAX], kernel[ST_FORM_SPATIAL_MAX], out_size[ST_FORM_SPATIAL_MAX];
+    uint32_t pad_low[ST_FORM_SPATIAL_MAX], pad_high[ST_FORM_SPATIAL_MAX]; /* syms */
+    int64_t stride[ST_FORM_SPATIAL_MAX], dilation[ST_FORM_SPATIAL_MAX];
+    int64_t groups;
+    st_form_operand x, y, out; /* y: the weight of a conv */
+    /* Contents of y when it is a constant (borrowed for create; the same bytes at each call). */
+    const void *y_data;
+    uint8_t y_hash[16];
+    uint32_t n_epilogue;
+    st_epilogue epilogue[ST_FORM_EPILOGUE_MAX];
+    uint32_t n_buffers;
+    const st_loop_syms *syms; /* for the ranges and values of the syms */
+} st_form;
+
+typedef struct st_library_call {
+    const stator_call *call;
+    void *const *buffers;   /* first elements, by place */
+    const int64_t *numbers; /* of st_form_numbers */
+} st_library_call;
+
+typedef struct st_library {
+    uint32_t struct_size;
+    uint32_t reserved;
+    void *self;
+    /* 1: create will succeed but for memory and the loops would be slower. Pure, any thread. */
+    int32_t (*takes)(void *self, const st_form *form);
+    /* Prepares: packs y, makes what does not depend on unknown numbers. */
+    stator_status (*create)(void *self, const st_form *form, void **out_op, stator_diag **err);
+    /* Concurrent on one op. Results are complete when it returns (or queued on call->stream). */
+    stator_status (*run)(void *self, void *op, const st_library_call *call, stator_diag **err);
+    void (*destroy)(void *self, void *op);
+    /* Bytes that op holds beyond the constants it replaces. */
+    uint64_t (*packed_bytes)(void *self, void *op);
+} st_library;
+
+/* Every sym of the form in a fixed order: for gemm batch.., m, n, k, then of x, y, out: offset, batch..,
+ * stride[2]; for conv images, channels, features, in.., kernel.., out_size.., pad_low.., pad_high.., then
+ * of x, y, out: offset, dims... Returns how many. */
+uint32_t st_form_numbers(const st_form *form, uint32_t out_syms[ST_FORM_NUMBERS_MAX]);
+
+#endif

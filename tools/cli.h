@@ -125,7 +125,7 @@ const stator_op_desc *cli_find_op(stator_ctx *ctx, const char *name, int json);
 void cli_print_json(cJSON *value);
 /* Adds a text, or null. */
 void cli_json_text(cJSON *object, const char *key, const char *text);
-/* A number; "nan" and "inf" as strings. */
+/* A number; "nan", "inf" and "-inf" as strings. */
 cJSON *cli_json_number(double value);
 cJSON *cli_json_shape(const DLTensor *view);
 /* A number made by cli_json_number, for people: "0.25", "nan". */

@@ -6,6 +6,7 @@
 #include "core/base/convert.h"
 #include "core/base/str.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,9 +25,10 @@ int cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
         const char *arg = flags->items[k];
         const char *equals = strchr(arg, '=');
         char *end = NULL;
+        errno = 0;
         const long long value = equals != NULL ? strtoll(equals + 1, &end, 10) : -1;
-        if (equals == NULL || equals == arg || end == equals + 1 || *end != '\0' || value < 0 ||
-            (size_t)(equals - arg) >= sizeof out->text[0]) {
+        if (equals == NULL || equals == arg || end == equals + 1 || *end != '\0' || errno != 0 ||
+            value < 0 || (size_t)(equals - arg) >= sizeof out->text[0]) {
             return bad_dim(arg, json);
         }
         (void)snprintf(out->text[k], sizeof out->text[k], "%.*s", (int)(equals - arg), arg);

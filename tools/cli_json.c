@@ -73,7 +73,8 @@ cJSON *cli_json_number(double value)
     if (isnan(value)) {
         return cJSON_CreateString("nan");
     }
-    return isinf(value) ? cJSON_CreateString("inf") : cJSON_CreateNumber(value);
+    return isinf(value) ? cJSON_CreateString(value > 0 ? "inf" : "-inf")
+                        : cJSON_CreateNumber(value);
 }
 
 cJSON *cli_json_shape(const DLTensor *view)

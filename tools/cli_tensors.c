@@ -161,13 +161,10 @@ static int64_t bf16_ulps(const void *a, const void *b, int64_t i)
     return llabs(ordered[0] - ordered[1]);
 }
 
-static void compare_element(double x, double y, double rtol, double atol, int close,
-                            cli_difference *out)
+/* Counts two numbers that differ. */
+static void take_error(double abs_err, double y, double rtol, double atol, int close,
+                       cli_difference *out)
 {
-    if ((isnan(x) && isnan(y)) || x == y) {
-        return;
-    }
-    const double abs_err = fabs(x - y);
     const double rel_err = abs_err / fabs(y);
     if (!(abs_err <= out->max_abs)) { /* NaN stays */
         out->max_abs = isnan(out->max_abs) ? out->max_abs : abs_err;
@@ -175,9 +172,33 @@ static void compare_element(double x, double y, double rtol, double atol, int cl
     if (!(rel_err <= out->max_rel)) {
         out->max_rel = isnan(out->max_rel) ? out->max_rel : rel_err;
     }
-    if (!close && !(abs_err <= atol + rtol * fabs(y))) {
+    /* An infinity has no tolerance: rtol times it would allow everything. */
+    const int is_near = isinf(y) ? 0 : close || abs_err <= atol + rtol * fabs(y);
+    if (!is_near) {
         out->ok = 0;
         out->reason = "values";
+    }
+}
+
+static void compare_element(double x, double y, double rtol, double atol, int close,
+                            cli_difference *out)
+{
+    if ((isnan(x) && isnan(y)) || x == y) {
+        return;
+    }
+    take_error(fabs(x - y), y, rtol, atol, close && isfinite(x) && isfinite(y), out);
+}
+
+/* Whole numbers past 2^53 differ although their doubles do not. */
+static void compare_integer(int64_t x, int64_t y, int is_unsigned, double rtol, double atol,
+                            cli_difference *out)
+{
+    const uint64_t a = (uint64_t)x;
+    const uint64_t b = (uint64_t)y;
+    if (a != b) {
+        const int is_more = is_unsigned ? a > b : x > y;
+        take_error((double)(is_more ? a - b : b - a), is_unsigned ? (double)b : (double)y, rtol,
+                   atol, 0, out);
     }
 }
 
@@ -255,11 +276,8 @@ void cli_compare(const DLTensor *got, const DLTensor *want, double rtol, double 
             compare_element(st_load_f64(dtype, a, i), st_load_f64(dtype, b, i), rtol, atol, close,
                             out);
         } else {
-            const int64_t x = st_load_i64(dtype, a, i);
-            const int64_t y = st_load_i64(dtype, b, i);
-            if (x != y) {
-                compare_element((double)x, (double)y, rtol, atol, 0, out);
-            }
+            compare_integer(st_load_i64(dtype, a, i), st_load_i64(dtype, b, i),
+                            class_ == STATOR_CLASS_UINT, rtol, atol, out);
         }
     }
 }

@@ -378,8 +378,21 @@ static int save_outputs(const run *r)
     return ok ? CLI_OK : cli_fail(r->common.json, "UNAVAILABLE", NULL, "%s", errbuf);
 }
 
+/* A slip of the hand shall not write over a model. */
+static int check_save(const run *r)
+{
+    const size_t len = r->save != NULL ? strlen(r->save) : 0;
+    return r->save == NULL || (len > 4 && strcmp(r->save + len - 4, ".npz") == 0)
+               ? CLI_OK
+               : cli_fail(r->common.json, "INVALID_ARGUMENT", NULL,
+                          "--save '%s' does not end in .npz", r->save);
+}
+
 static int run_model(run *r, const char *path)
 {
+    if (check_save(r) != CLI_OK) {
+        return CLI_FAILED;
+    }
     if (cli_open(&r->common, &r->ctx) != STATOR_OK ||
         stator_model_load(r->ctx, path, NULL, &r->model) != STATOR_OK) {
         return cli_fail_ctx(r->ctx, r->common.json);

@@ -69,6 +69,30 @@ has nan 'output_0: f32[4] WRONG in values, max error nan '
 "$STATOR" run log.stir --backend eager --expect square.npz --json >nan.json || true
 has nan.json '"max_abs_err":	"nan"'
 has nan.json '"name":	"output_0"'
+# An infinity equals itself alone, under any tolerance; bf16's 2 ulp end before it. Whole numbers are
+# compared as such.
+pair() { # dtype got want: status of comparing the two constants
+    printf 'stir 1\ngraph @main() {\n  %%y = constant {value = %s[1] {%s}} : %s[1]\n  return y: %%y\n}\n' \
+        "$1" "$3" "$1" >want.stir
+    sed "s/{$3}/{$2}/" want.stir >got.stir
+    "$STATOR" run want.stir --backend eager --save pair.npz >/dev/null || fail "$1 $3 does not run"
+    status=0
+    "$STATOR" run got.stir --backend eager --expect pair.npz --rtol "${4:-0.5}" --atol "${5:-10}" >pair || status=$?
+    echo "$status"
+}
+for row in '1 f32 1 inf' '1 f32 -inf inf' '1 f32 inf 1' '0 f32 inf inf' '0 f32 -inf -inf' '1 f32 nan 1' \
+    '1 f32 1 nan' '0 f32 nan nan' '1 f64 nan inf' '1 bf16 3.3895314e+38 inf' '1 bf16 inf 3.3895314e+38' \
+    '0 bf16 1 1.0078125' '0 f32 1 1.5' '1 i64 9007199254740993 9007199254740992 0 0' \
+    '0 i64 9007199254740993 9007199254740992 0 1' '1 u64 18446744073709551615 1 0.5 10' \
+    '0 u64 18446744073709551615 18446744073709551614 0 1' '0 i32 -3 -4'; do
+    # shellcheck disable=SC2086
+    set -- $row
+    want=$1
+    shift
+    got=$(pair "$@") || fail "$*: $got"
+    [ "$got" = "$want" ] || fail "status $got, not $want, of got and want $*: $(cat pair)"
+done
+
 "$STATOR" compare square.stir --backends eager,aot_eager >compared
 has compared 'output_0 '
 echo ok

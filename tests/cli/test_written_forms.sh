@@ -36,6 +36,18 @@ status=0
 "$STATOR" run "$work/hashed.stir" --backend eager >"$work/out.txt" 2>&1 || status=$?
 [ "$status" = 3 ] || fail "a model known by hashes ran: $(cat "$work/out.txt")"
 
+# Written over itself a model stays whole: its constants are mapped from what is replaced. A blob
+# that nothing was written to is somebody else's.
+for form in stir stirb; do
+    "$STATOR" print "$work/moved/a.$form" -o "$work/moved/a.$form" || fail "a.$form over itself"
+    check "$work/moved/a.$form"
+done
+cp "$STATOR_SOURCE/CHANGELOG.md" "$work/small.blob"
+printf 'stir 1\ngraph @main(%%x: f32[4]) {\n  %%y = neg(%%x) : f32[4]\n  return %%y\n}\n' >"$work/in.stir"
+"$STATOR" print "$work/in.stir" -o "$work/small.stir"
+cmp -s "$STATOR_SOURCE/CHANGELOG.md" "$work/small.blob" || fail "a blob that was not ours is gone"
+! ls "$work"/*.part "$work"/moved/*.part 2>/dev/null || fail "parts are left over"
+
 head -c 3000 "$work/moved/a.stirb" >"$work/cut.stirb"
 status=0
 "$STATOR" run "$work/cut.stirb" >"$work/out.txt" 2>&1 || status=$?

@@ -6,12 +6,16 @@
 #include <stdatomic.h>
 
 typedef struct cg_launch {
-    uint32_t kernel;       /* of the module */
+    uint32_t kernel;       /* of the module; UINT32_MAX: a call of the library */
     uint32_t first_buffer; /* into exe->operands */
     uint32_t n_buffers;
     uint32_t has_parallel;
     st_symprog count; /* iterations of the parallel loop */
     int64_t grain;
+    void *op;         /* of the library */
+    const char *text; /* what it is asked to do */
+    uint32_t n_numbers;
+    st_symprog *numbers;
 } cg_launch;
 
 typedef struct cg_output {

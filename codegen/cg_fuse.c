@@ -7,7 +7,7 @@
  *
  *   before  max: rows x K -> rows     e = exp(x - max)     sum: rows x K -> rows     y = e / sum
  *   after   one plan, outer rows, inner K, levels 0 1 1 2 */
-#include "codegen/cg_unit.h"
+#include "codegen/cg_match.h"
 
 #include <string.h>
 
@@ -252,6 +252,7 @@ static void undo_join(cg_unit *unit, uint32_t a, uint32_t b, const cg_plan *old)
         }
     }
     joined->roots.count = kept;
+    joined->is_library = old->is_library;
     joined->rank = old->rank;
     joined->n_inner = old->n_inner;
     memcpy(joined->extent, old->extent, sizeof joined->extent);
@@ -278,6 +279,18 @@ static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_plan *dom
         return "another kernel stands between them";
     }
     return NULL;
+}
+
+/* Writes the plan's kernel on trial, and asks whether it is one for the library. */
+static stator_status try_kernel(joiner *j, uint32_t plan, const char **out_why, stator_diag **err)
+{
+    cg_unit *unit = j->unit;
+    st_kernel trial;
+    st_form form;
+    ST_TRY(cg_build_kernel(unit, plan, &trial, out_why, err));
+    unit->plans.data[plan].is_library = (uint8_t)cg_match(unit, plan, &trial, &form);
+    st_kernel_deinit(&trial);
+    return STATOR_OK;
 }
 
 /* Joins plan b into plan a when that is possible; *out_joined says so. */
@@ -307,10 +320,13 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
     memcpy(to->extent, wide.extent, sizeof to->extent);
     memcpy(to->inner, wide.inner, sizeof to->inner);
     set_levels(unit, to);
-    st_kernel trial;
-    const stator_status status = cg_build_kernel(unit, a, NULL, &trial, &why, err);
+    const int was_library = to->is_library || unit->plans.data[b].is_library;
+    stator_status status = try_kernel(j, a, &why, err);
+    if (status == STATOR_OK && was_library && !to->is_library) {
+        status = STATOR_UNSUPPORTED;
+        why = "the library that does the contraction has no such epilogue";
+    }
     if (status == STATOR_OK) {
-        st_kernel_deinit(&trial);
         unit->plans.data[b].is_dead = 1;
         *out_joined = 1;
         return STATOR_OK;
@@ -323,8 +339,9 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
     return STATOR_OK;
 }
 
-static stator_status add_plan(cg_unit *unit, uint32_t place, stator_diag **err)
+static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
 {
+    cg_unit *unit = j->unit;
     cg_plan *plan = st_vec_push(unit->mem, &unit->plans);
     if (plan == NULL) {
         return st_fail_oom(err);
@@ -338,6 +355,12 @@ static stator_status add_plan(cg_unit *unit, uint32_t place, stator_diag **err)
     unit->roots.data[place].plan = unit->plans.count - 1u;
     domain_of(unit, &unit->roots.data[place], plan);
     set_levels(unit, plan);
+    const cg_root *root = &unit->roots.data[place];
+    if (root->is_fold && root->lowering->repeats && unit->config->emitter->library) {
+        const char *why = NULL;
+        const stator_status status = try_kernel(j, unit->plans.count - 1u, &why, err);
+        return status == STATOR_UNSUPPORTED && why ? STATOR_OK : status;
+    }
     return STATOR_OK;
 }
 
@@ -395,7 +418,7 @@ stator_status cg_join_roots(cg_unit *unit, stator_diag **err)
     joiner j = {.unit = unit};
     stator_status status = STATOR_OK;
     for (uint32_t place = 0; place < unit->roots.count; place++) {
-        ST_TRY_DONE(add_plan(unit, place, err));
+        ST_TRY_DONE(add_plan(&j, place, err));
         ST_TRY_DONE(join_needs(&j, place, err));
         ST_TRY_DONE(join_siblings(&j, place, err));
     }
@@ -404,15 +427,16 @@ done:
     return status;
 }
 
-void cg_find_stores(const cg_unit *unit, uint8_t *out_stores)
+int cg_is_stored(const cg_unit *unit, uint32_t place)
 {
-    for (uint32_t place = 0; place < unit->roots.count; place++) {
-        const cg_root *root = &unit->roots.data[place];
-        const cg_value *v = &unit->values[root->value];
-        out_stores[place] |= unit->buffers.data[v->buffer].kind == CG_BUFFER_OUTPUT;
-        for (uint32_t k = 0; k < root->n_needs; k++) {
-            const uint32_t need = unit->needs.data[root->first_need + k];
-            out_stores[need] |= unit->roots.data[need].plan != root->plan;
+    const cg_root *root = &unit->roots.data[place];
+    if (unit->buffers.data[unit->values[root->value].buffer].kind == CG_BUFFER_OUTPUT) {
+        return 1;
+    }
+    for (uint32_t k = 0; k < root->n_readers; k++) {
+        if (unit->roots.data[unit->readers[root->first_reader + k]].plan != root->plan) {
+            return 1;
         }
     }
+    return 0;
 }

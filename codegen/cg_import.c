@@ -142,6 +142,16 @@ uint32_t cg_numel(cg_unit *unit, stator_ref value)
     return numel;
 }
 
+int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides)
+{
+    uint32_t stride = st_sym_int(&unit->syms->tab, 1);
+    for (uint32_t a = value->rank; stride && a-- > 0;) {
+        out_strides[a] = stride;
+        stride = st_sym_mul(&unit->syms->tab, stride, value->dims[a]);
+    }
+    return stride != 0;
+}
+
 int cg_is_one(const cg_unit *unit, uint32_t sym)
 {
     int64_t value = 0;

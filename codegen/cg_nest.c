@@ -119,19 +119,14 @@ static void store_root(cg_nest *nest, uint32_t place, int is_stored)
 
 /* ---- levels ---- */
 
-static int stores(const uint8_t *wanted, uint32_t place)
-{
-    return wanted == NULL || wanted[place];
-}
-
 /* Does this level need a loop over the row? */
-static int has_inner_work(const cg_nest *nest, const uint8_t *wanted)
+static int has_inner_work(const cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
     for (uint32_t i = 0; i < nest->plan->roots.count; i++) {
         const uint32_t place = nest->plan->roots.data[i];
         const cg_root *root = &unit->roots.data[place];
-        const int is_needed = stores(wanted, place) || root->local;
+        const int is_needed = cg_is_stored(unit, place) || root->local;
         const int is_store =
             is_needed && nest->plan->n_inner > 0 && cg_is_full(unit, nest->plan, root);
         if (root->level == nest->level && (root->is_fold || is_store)) {
@@ -153,7 +148,7 @@ static void open_inner(cg_nest *nest)
     }
 }
 
-static void write_row_loop(cg_nest *nest, const uint8_t *wanted)
+static void write_row_loop(cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
     const cg_plan *plan = nest->plan;
@@ -176,7 +171,7 @@ static void write_row_loop(cg_nest *nest, const uint8_t *wanted)
         if (root->is_fold) {
             update_fold(nest, place);
         } else if (plan->n_inner > 0 && cg_is_full(unit, plan, root)) {
-            store_root(nest, place, stores(wanted, place));
+            store_root(nest, place, cg_is_stored(unit, place));
         }
     }
     for (uint32_t k = 0; k < plan->n_inner; k++) {
@@ -184,13 +179,13 @@ static void write_row_loop(cg_nest *nest, const uint8_t *wanted)
     }
 }
 
-static void write_level(cg_nest *nest, const uint8_t *wanted)
+static void write_level(cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
     const cg_plan *plan = nest->plan;
     const uint32_t level = nest->level;
-    if (has_inner_work(nest, wanted)) {
-        write_row_loop(nest, wanted);
+    if (has_inner_work(nest)) {
+        write_row_loop(nest);
     }
     nest->level = level + 1u; /* this level's folds can be read now */
     for (uint32_t i = 0; i < plan->roots.count && !nest->kernel->failed; i++) {
@@ -198,12 +193,12 @@ static void write_level(cg_nest *nest, const uint8_t *wanted)
         const cg_root *root = &unit->roots.data[place];
         const int is_row = plan->n_inner == 0 || root->is_fold || !cg_is_full(unit, plan, root);
         if (root->level == level && is_row) {
-            store_root(nest, place, stores(wanted, place));
+            store_root(nest, place, cg_is_stored(unit, place));
         }
     }
 }
 
-static void write_outer(cg_nest *nest, const uint8_t *wanted)
+static void write_outer(cg_nest *nest)
 {
     const cg_plan *plan = nest->plan;
     uint32_t top = 0;
@@ -224,7 +219,7 @@ static void write_outer(cg_nest *nest, const uint8_t *wanted)
     }
     for (uint32_t level = 0; level <= top && !nest->kernel->failed && !nest->refusal; level++) {
         nest->level = level;
-        write_level(nest, wanted);
+        write_level(nest);
     }
     while (n_outer-- > 0 && !nest->kernel->failed) {
         st_loop_close(&nest->b);
@@ -306,8 +301,8 @@ static void nest_deinit(cg_nest *nest)
     st_map_deinit(&nest->acc_memo);
 }
 
-stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, const uint8_t *stores_wanted,
-                              st_kernel *out, const char **out_refusal, stator_diag **err)
+stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
+                              const char **out_refusal, stator_diag **err)
 {
     char name[128];
     cg_nest nest = {.unit = unit,
@@ -325,7 +320,7 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, const uint8_t *store
     st_hashset_init(&nest.at_memo, unit->mem);
     st_map_init(&nest.acc_memo, unit->mem);
     add_locals(&nest);
-    write_outer(&nest, stores_wanted);
+    write_outer(&nest);
     const stator_status failed = (stator_status)out->failed;
     *out_refusal = nest.refusal;
     nest_deinit(&nest);

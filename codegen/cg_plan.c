@@ -5,6 +5,7 @@
  * slots are packed by lifetime (core/base/interval.h); with symbolic ones a slot is handed on when its
  * value is dead and its size is the largest that it ever holds. */
 #include "codegen/cg_exe.h"
+#include "codegen/cg_match.h"
 
 #include "core/base/interval.h"
 
@@ -16,7 +17,6 @@
 typedef struct planner {
     cg_unit *unit;
     st_cg_exe *exe;
-    uint8_t *stores; /* by root */
     uint32_t *order; /* plans */
     uint32_t n_order;
     uint8_t *state; /* by plan: 0 unseen, 1 open, 2 done */
@@ -146,15 +146,18 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
     return STATOR_OK;
 }
 
-static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag **err)
+/* A step over the kernel's buffers, whatever will run it. */
+static stator_status add_step(planner *p, const st_kernel *kernel, cg_launch **out,
+                              stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
     st_mem *mem = exe->config.mem;
+    const uint32_t step = exe->launches.count;
     cg_launch *launch = st_vec_push(mem, &exe->launches);
     if (launch == NULL) {
         return st_fail_oom(err);
     }
-    *launch = (cg_launch){.kernel = exe->launches.count - 1u,
+    *launch = (cg_launch){.kernel = UINT32_MAX,
                           .first_buffer = exe->operands.count,
                           .n_buffers = kernel->buffers.count};
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
@@ -166,14 +169,55 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
         *operand = buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : buffer->id;
         cg_buffer *of = *operand == UINT32_MAX ? NULL : &exe->buffers.data[*operand];
         if (of) {
-            of->first = of->first == UINT32_MAX ? launch->kernel : of->first;
-            of->last = launch->kernel;
+            of->first = of->first == UINT32_MAX ? step : of->first;
+            of->last = step;
         }
     }
     exe->operands_max =
         launch->n_buffers > exe->operands_max ? launch->n_buffers : exe->operands_max;
+    *out = launch;
+    return STATOR_OK;
+}
+
+static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag **err)
+{
+    cg_launch *launch = NULL;
+    ST_TRY(add_step(p, kernel, &launch, err));
+    launch->kernel = p->exe->kernels.count - 1u;
     ST_TRY(note_checks(p, kernel, err));
-    return set_count(exe, kernel, launch, err);
+    return set_count(p->exe, kernel, launch, err);
+}
+
+/* The library's call in the place of a kernel. */
+static stator_status add_library_call(planner *p, const st_kernel *kernel, const st_form *form,
+                                      stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    const st_library *library = exe->config.emitter->library;
+    const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
+    uint32_t syms[ST_FORM_NUMBERS_MAX];
+    cg_launch *launch = NULL;
+    ST_TRY(add_step(p, kernel, &launch, err));
+    const uint32_t n = st_form_numbers(form, syms);
+    launch->numbers = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers);
+    if (launch->numbers == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!st_symprog_init(&launch->numbers[i], exe->config.mem, &cols, syms[i])) {
+            return st_fail_oom(err);
+        }
+        launch->n_numbers = i + 1u;
+    }
+    st_str text;
+    st_str_init(&text, exe->config.mem);
+    cg_print_form(form, kernel, &text);
+    launch->text = st_str_ok(&text) ? st_arena_strndup(&exe->arena, text.data, text.len) : NULL;
+    st_str_deinit(&text);
+    if (launch->text == NULL) {
+        return st_fail_oom(err);
+    }
+    return library->create(library->self, form, &launch->op, err);
 }
 
 /* Only plans of one root cannot be made: joins are tried before they are kept. */
@@ -194,11 +238,17 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
     st_cg_exe *exe = p->exe;
     const char *why = NULL;
     st_kernel plain;
-    stator_status status = cg_build_kernel(p->unit, plan, p->stores, &plain, &why, err);
+    stator_status status = cg_build_kernel(p->unit, plan, &plain, &why, err);
     if (status == STATOR_UNSUPPORTED && why) {
         return decline_plan(p, plan, why, err);
     }
     ST_TRY(status);
+    st_form form;
+    if (p->unit->plans.data[plan].is_library && cg_match(p->unit, plan, &plain, &form)) {
+        status = add_library_call(p, &plain, &form, err);
+        st_kernel_deinit(&plain);
+        return status;
+    }
     status = cg_schedule(p->unit, &plain, err);
     st_kernel *kernel = status == STATOR_OK ? st_vec_push(exe->config.mem, &exe->kernels) : NULL;
     if (kernel == NULL) {
@@ -404,13 +454,11 @@ static stator_status copy_buffers(planner *p, stator_diag **err)
 stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
 {
     planner p = {.unit = unit, .exe = exe};
-    p.stores = st_arena_zalloc(&unit->arena, (uint64_t)unit->roots.count + 1u, 1);
     p.state = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, 1);
     p.order = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.order);
-    if (p.stores == NULL || p.state == NULL || p.order == NULL) {
+    if (p.state == NULL || p.order == NULL) {
         return st_fail_oom(err);
     }
-    cg_find_stores(unit, p.stores);
     ST_TRY(order_plans(&p, err));
     ST_TRY(copy_buffers(&p, err));
     for (uint32_t i = 0; i < p.n_order; i++) {

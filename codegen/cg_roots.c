@@ -77,7 +77,7 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
     if (root == NULL) {
         return st_fail_oom(err);
     }
-    *root = (cg_root){.value = value, .node = node};
+    *root = (cg_root){.value = value, .node = node, .plan = UINT32_MAX};
     if (node) {
         const cg_node n = cg_node_of(unit, node);
         root->lowering = cg_lowering_of(unit, n.row->op);
@@ -219,6 +219,33 @@ static stator_status note_needs(cg_unit *unit, uint32_t place, uint32_t *stamps,
     return STATOR_OK;
 }
 
+/* The same edges the other way round. */
+static stator_status note_readers(cg_unit *unit, stator_diag **err)
+{
+    uint32_t next = 0;
+    unit->readers = st_arena_zalloc(&unit->arena, (uint64_t)unit->needs.count + 1u, 4);
+    if (unit->readers == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < unit->needs.count; i++) {
+        unit->roots.data[unit->needs.data[i]].n_readers++;
+    }
+    for (uint32_t place = 0; place < unit->roots.count; place++) {
+        cg_root *root = &unit->roots.data[place];
+        root->first_reader = next;
+        next += root->n_readers;
+        root->n_readers = 0;
+    }
+    for (uint32_t place = 0; place < unit->roots.count; place++) {
+        const cg_root *root = &unit->roots.data[place];
+        for (uint32_t k = 0; k < root->n_needs; k++) {
+            cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
+            unit->readers[need->first_reader + need->n_readers++] = place;
+        }
+    }
+    return STATOR_OK;
+}
+
 static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
@@ -235,7 +262,7 @@ static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
     for (uint32_t place = 0; place < unit->roots.count; place++) {
         ST_TRY(note_needs(unit, place, stamps, stack, err));
     }
-    return STATOR_OK;
+    return note_readers(unit, err);
 }
 
 stator_status cg_make_roots(cg_unit *unit, stator_diag **err)

@@ -131,6 +131,19 @@ static void *pointer_of(const run *r, uint32_t buffer)
     }
 }
 
+static stator_status call_library(run *r, const cg_launch *l, void **pointers, stator_diag **err)
+{
+    const st_library *library = r->exe->config.emitter->library;
+    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    for (uint32_t i = 0; i < l->n_numbers; i++) {
+        if (!st_symprog_eval(&l->numbers[i], r->call->syms, &numbers[i])) {
+            return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+        }
+    }
+    const st_library_call what = {.call = r->call, .buffers = pointers, .numbers = numbers};
+    return library->run(library->self, l->op, &what, err);
+}
+
 static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_diag **err)
 {
     const st_emitter *emitter = r->exe->config.emitter;
@@ -143,6 +156,9 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
     }
     for (uint32_t i = 0; i < l->n_buffers; i++) {
         pointers[i] = pointer_of(r, r->exe->operands.data[l->first_buffer + i]);
+    }
+    if (l->kernel == UINT32_MAX) {
+        return call_library(r, l, pointers, err);
     }
     const st_kernel_args args = {
         .buffers = pointers, .syms = r->call->syms, .status = &r->status};

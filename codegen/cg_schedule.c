@@ -371,13 +371,22 @@ static void mark_streamed(const schedule *s)
     }
 }
 
+int cg_merge_axes(st_kernel *kernel)
+{
+    const schedule s = {NULL, kernel};
+    if (!merge_below(&s, 0)) {
+        return 0;
+    }
+    set_depths(&s, 0, 0);
+    return 1;
+}
+
 stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err)
 {
     const schedule s = {unit, kernel};
-    if (!merge_below(&s, 0)) {
+    if (!cg_merge_axes(kernel)) {
         return st_fail_oom(err);
     }
-    set_depths(&s, 0, 0);
     choose_vector(&s);
     mark_streamed(&s);
     return st_kernel_verify(kernel, err);

@@ -125,8 +125,9 @@ typedef struct cg_root {
     const cg_lowering *lowering; /* of the node; NULL for a copy */
     uint32_t is_fold;
     cg_fold fold;
-    uint32_t plan;  /* index of the kernel plan it is in */
-    uint32_t first_need, n_needs; /* into unit->needs: roots it reads, indices */
+    uint32_t plan;  /* index of the kernel plan it is in, UINT32_MAX: none yet */
+    uint32_t first_need, n_needs;     /* into unit->needs: roots that it reads */
+    uint32_t first_reader, n_readers; /* into unit->readers: roots that read it */
     uint32_t level;
     uint32_t local; /* 1: kept in a row buffer of its kernel */
 } cg_root;
@@ -139,7 +140,8 @@ typedef struct cg_plan {
     uint32_t n_inner;
     uint32_t extent[CG_RANK_MAX];
     uint8_t inner[CG_RANK_MAX];
-    uint8_t is_dead; /* joined into another */
+    uint8_t is_dead;    /* joined into another */
+    uint8_t is_library; /* a contraction that the emitter's library takes */
     uint32_t stamp;  /* of the last walk that came by */
 } cg_plan;
 
@@ -164,6 +166,7 @@ struct cg_unit {
     st_vec(stator_blob *) blobs;
     st_vec(cg_root) roots;
     st_vec(uint32_t) needs;
+    uint32_t *readers;
     st_vec(cg_plan) plans;
     st_map sym_memo; /* graph sym -> ours */
     st_vec(cg_declined) declined;
@@ -177,6 +180,8 @@ void cg_unit_deinit(cg_unit *unit);
 /* A sym of the graph in our table; 0 past the caps. */
 uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym);
 uint32_t cg_numel(cg_unit *unit, stator_ref value);
+/* Strides of a value as it is stored, in elements; 0 past the caps. */
+int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
 int cg_is_one(const cg_unit *unit, uint32_t sym);
 /* The sym's value when it is a plain integer, else `otherwise`. */
 int64_t cg_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise);
@@ -196,8 +201,8 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err);
 
 /* ---- cg_fuse.c: which roots share a kernel ---- */
 stator_status cg_join_roots(cg_unit *unit, stator_diag **err);
-/* By root: must its value be in memory when its kernel has ended? */
-void cg_find_stores(const cg_unit *unit, uint8_t *out_stores);
+/* Must the root's value be in memory when its kernel has ended? */
+int cg_is_stored(const cg_unit *unit, uint32_t place);
 
 /* ---- cg_at.c: values at an index ---- */
 
@@ -269,11 +274,13 @@ uint32_t cg_row_index(cg_nest *nest);
 /* Is the value of the size of the row's whole domain (not one a row)? */
 int cg_is_full(const cg_unit *unit, const cg_plan *plan, const cg_root *root);
 /* Writes the plan's kernel. UNSUPPORTED, with *out_refusal set, when the plan cannot be one kernel.
- * `stores` says by root whether the value must be in memory afterwards; NULL: all. */
-stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, const uint8_t *stores, st_kernel *out,
+ */
+stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err);
 
 /* ---- cg_schedule.c ---- */
+/* Merges loops that every access walks as one; 0: out of memory. */
+int cg_merge_axes(st_kernel *kernel);
 stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
 
 #endif

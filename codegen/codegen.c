@@ -181,7 +181,14 @@ void st_cg_destroy(st_cg_exe *exe)
         st_kernel_deinit(&exe->kernels.data[i]);
     }
     for (uint32_t i = 0; i < exe->launches.count; i++) {
-        st_symprog_deinit(&exe->launches.data[i].count, mem);
+        cg_launch *launch = &exe->launches.data[i];
+        st_symprog_deinit(&launch->count, mem);
+        for (uint32_t k = 0; k < launch->n_numbers; k++) {
+            st_symprog_deinit(&launch->numbers[k], mem);
+        }
+        if (launch->op) {
+            exe->config.emitter->library->destroy(exe->config.emitter->library->self, launch->op);
+        }
     }
     for (uint32_t i = 0; i < exe->n_outputs; i++) {
         for (uint32_t a = 0; a < exe->outputs[i].rank; a++) {
@@ -208,8 +215,13 @@ void st_cg_destroy(st_cg_exe *exe)
 
 stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
 {
-    for (uint32_t i = 0; i < exe->kernels.count; i++) {
-        st_kernel_print(&exe->kernels.data[i], out);
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *launch = &exe->launches.data[i];
+        if (launch->text) {
+            st_str_add(out, launch->text);
+        } else {
+            st_kernel_print(&exe->kernels.data[launch->kernel], out);
+        }
     }
     st_str_addf(out, "// %u launches, %u values in the workspace", exe->launches.count,
                 exe->n_slots);

@@ -3,15 +3,23 @@
 #include "codegen/codegen.h"
 #include "codegen/loop_interp.h"
 #include "core/base/diag.h"
+#include "plain_library.h"
 
 #include <string.h>
 
+#ifdef LOOPS_LIBRARY
+#define NAME "loops_library"
+#define DOC "codegen's kernels, interpreted; contractions by a plain library"
+#else
+#define NAME "loops"
 #define DOC "codegen's kernels, interpreted"
+#endif
 
 typedef struct loops_self {
     const stator_host *host;
     st_mem mem;
     st_emitter emitter;
+    st_library library;
 } loops_self;
 
 /* ---- the emitter: a module is a copy of the kernels ---- */
@@ -122,6 +130,10 @@ static stator_status loops_init(const stator_host *host, void **out_self, stator
                                  .compile = emit,
                                  .launch = launch,
                                  .module_destroy = module_destroy};
+    self->library = plain_library(&self->mem);
+#ifdef LOOPS_LIBRARY
+    self->emitter.library = &self->library;
+#endif
     *out_self = self;
     return STATOR_OK;
 }
@@ -215,7 +227,7 @@ static void loops_exe_destroy(void *inst, void *exe)
 }
 
 static const stator_backend backend = {
-    .item = STATOR_ITEM(stator_backend, STATOR_KIND_BACKEND, "loops", DOC),
+    .item = STATOR_ITEM(stator_backend, STATOR_KIND_BACKEND, NAME, DOC),
     .tags = "debug,cpu",
     .priority = 1,
     .create = loops_create,
@@ -230,5 +242,5 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-STATOR_PLUGIN("loops", "1.0.0", "Stator", "[\"backend\"]", ",\"tags\":[\"debug\",\"cpu\"]", items,
+STATOR_PLUGIN(NAME, "1.0.0", "Stator", "[\"backend\"]", ",\"tags\":[\"debug\",\"cpu\"]", items,
               loops_init, loops_shutdown);

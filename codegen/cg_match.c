@@ -1,0 +1,607 @@
+/* Recognises contractions in kernels, for an emitter's library.
+ *
+ * GEMM, after axes are merged:
+ *     loop .. outer axes                          batch, m, n by which operands walk them
+ *       acc sum
+ *       loop k reduce
+ *         update acc, mul (load x), (load y)
+ *       store out, epilogue(read acc)
+ * Convolution: the plan's fold is the op `conv` and its operands are stored as they are; the epilogue is
+ * read off the kernel in the same way. What does not fit stays loops. */
+#include "codegen/cg_match.h"
+
+#include <stator/ops.h>
+#include <math.h>
+#include <string.h>
+
+#define AXES_MAX 8u
+#define SQRT_HALF 0.70710678118654752
+
+typedef struct matcher {
+    cg_unit *unit;
+    const cg_plan *plan;
+    st_kernel *kernel;
+    st_form *form;
+    const st_loop_axis *outer[AXES_MAX];
+    uint32_t n_outer;
+    st_loop_ref store;
+    st_loop_ref read;
+    st_loop_ref update;
+    uint32_t feature; /* symbol of the axis that a bias follows, UINT32_MAX: none */
+} matcher;
+
+static const st_loop_op *row_at(const matcher *m, st_loop_ref ref)
+{
+    return st_loop_at(m->kernel, ref);
+}
+
+/* ---- the skeleton of the kernel ---- */
+
+/* One store, one accumulator with one update and one read, one nest of loops. */
+static int find_rows(matcher *m)
+{
+    uint32_t n[ST_LOOP_CODE_COUNT] = {0};
+    for (uint32_t block = 0; block < m->kernel->blocks.count; block++) {
+        for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref;
+             ref = row_at(m, ref)->next) {
+            const st_loop_op *row = row_at(m, ref);
+            n[row->code]++;
+            m->store = row->code == ST_LOOP_STORE ? ref : m->store;
+            m->read = row->code == ST_LOOP_READ ? ref : m->read;
+            m->update = row->code == ST_LOOP_UPDATE ? ref : m->update;
+        }
+    }
+    return n[ST_LOOP_STORE] == 1 && n[ST_LOOP_ACC] == 1 && n[ST_LOOP_UPDATE] == 1 &&
+           n[ST_LOOP_READ] == 1 && n[ST_LOOP_BIND] == 0 && n[ST_LOOP_CHECK] == 0 &&
+           n[ST_LOOP_ATOMIC] == 0 && row_at(m, m->store)->args[1] == 0 &&
+           row_at(m, row_at(m, m->update)->ref)->imm.i == ST_ACC_SUM;
+}
+
+/* The loops around the store, outermost first. */
+static int find_outer(matcher *m)
+{
+    uint32_t block = row_at(m, m->store)->block;
+    while (m->kernel->blocks.data[block].loop) {
+        const st_loop_op *loop = row_at(m, m->kernel->blocks.data[block].loop);
+        if (m->n_outer == AXES_MAX) {
+            return 0;
+        }
+        memmove(m->outer + 1, m->outer, m->n_outer * sizeof m->outer[0]);
+        m->outer[0] = &m->kernel->axes.data[loop->ref];
+        m->n_outer++;
+        block = loop->block;
+    }
+    return 1;
+}
+
+/* ---- the epilogue ---- */
+
+static int is_number(const matcher *m, st_loop_ref ref, double value)
+{
+    const st_loop_op *row = row_at(m, ref);
+    return row->code == ST_LOOP_CONST && fabs(row->imm.f - value) <= 1e-6 * fabs(value);
+}
+
+static int append(matcher *m, uint32_t kind, uint32_t buffer, double value, double value2)
+{
+    st_form *form = m->form;
+    if (form->n_epilogue == ST_FORM_EPILOGUE_MAX) {
+        return 0;
+    }
+    form->epilogue[form->n_epilogue++] = (st_epilogue){kind, buffer, value, value2};
+    return 1;
+}
+
+static int match_value(matcher *m, st_loop_ref ref, uint32_t depth);
+
+/* Loads that an epilogue can add: a bias along the feature axis, or a tensor like the output. */
+static int match_added(matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *load = row_at(m, ref);
+    if (load->code != ST_LOOP_LOAD || load->args[0] ||
+        load->dtype != row_at(m, m->read)->dtype) {
+        return 0;
+    }
+    if (load->sym == row_at(m, m->store)->sym) {
+        return append(m, ST_EPILOGUE_ADD, load->ref, 0, 0);
+    }
+    const int is_bias = m->feature != UINT32_MAX &&
+                        load->sym == m->kernel->syms->symbols.data[m->feature].sym;
+    return is_bias && append(m, ST_EPILOGUE_BIAS, load->ref, 0, 0);
+}
+
+static int match_add(matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    const uint32_t before = m->form->n_epilogue;
+    for (uint32_t k = 0; k < 2; k++) {
+        m->form->n_epilogue = before;
+        if (match_value(m, row->args[k], depth) && match_added(m, row->args[1u - k])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* 0.5 t (1 + erf(t / sqrt 2)), as the composite's body writes it. */
+static int match_gelu(matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        const st_loop_op *half = row_at(m, row->args[k]);
+        const st_loop_op *one = row_at(m, row->args[1u - k]);
+        if (half->code != ST_LOOP_mul || one->code != ST_LOOP_add) {
+            continue;
+        }
+        const uint32_t h = is_number(m, half->args[0], 0.5) ? 0 : 1;
+        const uint32_t o = is_number(m, one->args[0], 1) ? 0 : 1;
+        const st_loop_ref t = half->args[1u - h];
+        const st_loop_op *erf_row = row_at(m, one->args[1u - o]);
+        if (!is_number(m, half->args[h], 0.5) || !is_number(m, one->args[o], 1) ||
+            erf_row->code != ST_LOOP_erf) {
+            continue;
+        }
+        const st_loop_op *scaled = row_at(m, erf_row->args[0]);
+        const int is_gelu = scaled->code == ST_LOOP_mul &&
+                            ((scaled->args[0] == t && is_number(m, scaled->args[1], SQRT_HALF)) ||
+                             (scaled->args[1] == t && is_number(m, scaled->args[0], SQRT_HALF)));
+        if (is_gelu) {
+            return match_value(m, t, depth) && append(m, ST_EPILOGUE_GELU_ERF, 0, 0, 0);
+        }
+    }
+    return 0;
+}
+
+/* 1 / (1 + exp(-t)) */
+static st_loop_ref sigmoid_of(const matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = row_at(m, ref);
+    if (row->code != ST_LOOP_div || !is_number(m, row->args[0], 1)) {
+        return 0;
+    }
+    const st_loop_op *sum = row_at(m, row->args[1]);
+    for (uint32_t k = 0; sum->code == ST_LOOP_add && k < 2; k++) {
+        const st_loop_op *e = row_at(m, sum->args[k]);
+        if (is_number(m, sum->args[1u - k], 1) && e->code == ST_LOOP_exp &&
+            row_at(m, e->args[0])->code == ST_LOOP_neg) {
+            return row_at(m, e->args[0])->args[0];
+        }
+    }
+    return 0;
+}
+
+static int match_mul(matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        const st_loop_op *other = row_at(m, row->args[1u - k]);
+        if (other->code == ST_LOOP_CONST) {
+            return match_value(m, row->args[k], depth) &&
+                   append(m, ST_EPILOGUE_SCALE, 0, other->imm.f, 0);
+        }
+        if (sigmoid_of(m, row->args[1u - k]) == row->args[k]) {
+            return match_value(m, row->args[k], depth) && append(m, ST_EPILOGUE_SILU, 0, 0, 0);
+        }
+    }
+    return match_gelu(m, row, depth);
+}
+
+static int match_bound(matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        const st_loop_op *bound = row_at(m, row->args[1u - k]);
+        const st_loop_op *inner = row_at(m, row->args[k]);
+        if (bound->code != ST_LOOP_CONST) {
+            continue;
+        }
+        if (row->code == ST_LOOP_max && bound->imm.f == 0) {
+            return match_value(m, row->args[k], depth) && append(m, ST_EPILOGUE_RELU, 0, 0, 0);
+        }
+        for (uint32_t i = 0; row->code == ST_LOOP_min && inner->code == ST_LOOP_max && i < 2; i++) {
+            const st_loop_op *low = row_at(m, inner->args[1u - i]);
+            if (low->code == ST_LOOP_CONST) {
+                return match_value(m, inner->args[i], depth) &&
+                       append(m, ST_EPILOGUE_CLIP, 0, low->imm.f, bound->imm.f);
+            }
+        }
+    }
+    return 0;
+}
+
+/* Writes what happens between the accumulator and the row to the form, first things first. */
+static int match_value(matcher *m, st_loop_ref ref, uint32_t depth)
+{
+    const st_loop_op *row = row_at(m, ref);
+    if (ref == m->read) {
+        return 1;
+    }
+    if (depth == 0) {
+        return 0;
+    }
+    const st_loop_ref sigmoid = sigmoid_of(m, ref);
+    if (sigmoid) {
+        return match_value(m, sigmoid, depth - 1u) && append(m, ST_EPILOGUE_SIGMOID, 0, 0, 0);
+    }
+    switch (row->code) {
+    case ST_LOOP_add:
+        return match_add(m, row, depth - 1u);
+    case ST_LOOP_mul:
+        return match_mul(m, row, depth - 1u);
+    case ST_LOOP_min:
+    case ST_LOOP_max:
+        return match_bound(m, row, depth - 1u);
+    case ST_LOOP_tanh:
+        return match_value(m, row->args[0], depth - 1u) && append(m, ST_EPILOGUE_TANH, 0, 0, 0);
+    default:
+        return 0;
+    }
+}
+
+/* The stored value: an epilogue, rounded to the output's dtype at the end alone. */
+static int match_epilogue(matcher *m)
+{
+    st_loop_ref ref = row_at(m, m->store)->args[0];
+    const st_loop_op *row = row_at(m, ref);
+    if (row->code == ST_LOOP_cast && st_loop_class_of(row->dtype) == ST_LOOP_STORAGE) {
+        ref = row->args[0];
+    }
+    return match_value(m, ref, ST_FORM_EPILOGUE_MAX + 2u);
+}
+
+/* ---- operands ---- */
+
+static void set_buffer(matcher *m, st_form_operand *operand, const st_loop_op *row)
+{
+    operand->buffer = row->ref;
+    operand->dtype = m->kernel->buffers.data[row->ref].dtype;
+}
+
+static int set_constant(matcher *m)
+{
+    const st_loop_buffer *of = &m->kernel->buffers.data[m->form->y.buffer];
+    const cg_buffer *buffer = &m->unit->buffers.data[of->id];
+    if (buffer->kind != CG_BUFFER_CONSTANT) {
+        return 1;
+    }
+    stator_blob_info info = {.struct_size = sizeof info};
+    stator_diag *err = NULL;
+    if (m->unit->host->cst->get(m->unit->blobs.data[buffer->place], &info, &err) != STATOR_OK) {
+        m->unit->host->diag->release(err);
+        return 0;
+    }
+    m->form->y_data = info.data;
+    memcpy(m->form->y_hash, info.content_hash, sizeof m->form->y_hash);
+    return 1;
+}
+
+static int is_constant(const matcher *m, const st_loop_op *load)
+{
+    const st_loop_buffer *of = &m->kernel->buffers.data[load->ref];
+    return m->unit->buffers.data[of->id].kind == CG_BUFFER_CONSTANT;
+}
+
+/* ---- GEMM ---- */
+
+static const st_loop_op *through_cast(const matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = row_at(m, ref);
+    const int is_widening = row->code == ST_LOOP_cast &&
+                            st_loop_class_of(row_at(m, row->args[0])->dtype) == ST_LOOP_STORAGE;
+    return is_widening ? row_at(m, row->args[0]) : row;
+}
+
+/* Coefficients of the outer axes and of k in the row's index; the rest is the offset. */
+static int split_index(const matcher *m, const st_loop_op *row, const st_loop_axis *k,
+                       uint32_t *coefs, uint32_t *out_k, uint32_t *out_offset)
+{
+    uint32_t rest = row->sym;
+    for (uint32_t i = 0; i < m->n_outer; i++) {
+        if (!st_loop_linear(m->kernel->syms, rest, m->outer[i]->symbol, &coefs[i], &rest)) {
+            return 0;
+        }
+    }
+    if (k && !st_loop_linear(m->kernel->syms, rest, k->symbol, out_k, &rest)) {
+        return 0;
+    }
+    *out_offset = rest;
+    return 1;
+}
+
+static int is_zero(const matcher *m, uint32_t sym)
+{
+    return cg_known_or(&m->kernel->syms->tab, sym, 1) == 0;
+}
+
+typedef struct roles {
+    uint32_t x[AXES_MAX], y[AXES_MAX], out[AXES_MAX];
+    uint32_t x_k, y_k;
+    uint32_t m, n; /* axes, UINT32_MAX: of size 1 */
+} roles;
+
+/* The last axis that one operand alone walks; the others become batch axes with stride 0. */
+static void choose_roles(const matcher *m, roles *r)
+{
+    r->m = UINT32_MAX;
+    r->n = UINT32_MAX;
+    for (uint32_t i = 0; i < m->n_outer; i++) {
+        const int in_x = !is_zero(m, r->x[i]);
+        const int in_y = !is_zero(m, r->y[i]);
+        if (in_x && !in_y) {
+            r->m = i;
+        } else if (in_y && !in_x) {
+            r->n = i;
+        }
+    }
+}
+
+static int fill_gemm(matcher *m, const roles *r, const st_loop_axis *k)
+{
+    st_form *form = m->form;
+    st_symtab *tab = &m->kernel->syms->tab;
+    const uint32_t zero = st_sym_int(tab, 0);
+    const uint32_t one = st_sym_int(tab, 1);
+    form->k = k->extent;
+    form->m = r->m == UINT32_MAX ? one : m->outer[r->m]->extent;
+    form->n = r->n == UINT32_MAX ? one : m->outer[r->n]->extent;
+    form->x.stride[0] = r->m == UINT32_MAX ? zero : r->x[r->m];
+    form->x.stride[1] = r->x_k;
+    form->y.stride[0] = r->y_k;
+    form->y.stride[1] = r->n == UINT32_MAX ? zero : r->y[r->n];
+    form->out.stride[0] = r->m == UINT32_MAX ? zero : r->out[r->m];
+    form->out.stride[1] = r->n == UINT32_MAX ? zero : r->out[r->n];
+    for (uint32_t i = 0; i < m->n_outer; i++) {
+        if (i == r->m || i == r->n) {
+            continue;
+        }
+        if (form->n_batch == ST_FORM_BATCH_MAX) {
+            return 0;
+        }
+        form->x.batch[form->n_batch] = r->x[i];
+        form->y.batch[form->n_batch] = r->y[i];
+        form->out.batch[form->n_batch] = r->out[i];
+        form->batch[form->n_batch++] = m->outer[i]->extent;
+    }
+    return zero && one;
+}
+
+static int match_gemm(matcher *m)
+{
+    const st_loop_op *update = row_at(m, m->update);
+    const st_loop_op *product = row_at(m, update->args[0]);
+    const st_loop_ref loop = m->kernel->blocks.data[update->block].loop;
+    if (update->args[2] || product->code != ST_LOOP_mul || loop == 0 ||
+        row_at(m, loop)->block != row_at(m, m->store)->block) {
+        return 0;
+    }
+    const st_loop_axis *k = &m->kernel->axes.data[row_at(m, loop)->ref];
+    const st_loop_op *x = through_cast(m, product->args[0]);
+    const st_loop_op *y = through_cast(m, product->args[1]);
+    if (x->code != ST_LOOP_LOAD || y->code != ST_LOOP_LOAD || x->args[0] || y->args[0]) {
+        return 0;
+    }
+    if (is_constant(m, x) && !is_constant(m, y)) {
+        const st_loop_op *swapped = x;
+        x = y;
+        y = swapped;
+    }
+    roles r;
+    st_form *form = m->form;
+    uint32_t unused = 0;
+    const int is_linear = split_index(m, x, k, r.x, &r.x_k, &form->x.offset) &&
+                          split_index(m, y, k, r.y, &r.y_k, &form->y.offset) &&
+                          split_index(m, row_at(m, m->store), NULL, r.out, &unused,
+                                      &form->out.offset);
+    if (!is_linear || is_zero(m, r.x_k) || is_zero(m, r.y_k)) {
+        return 0;
+    }
+    choose_roles(m, &r);
+    set_buffer(m, &form->x, x);
+    set_buffer(m, &form->y, y);
+    set_buffer(m, &form->out, row_at(m, m->store));
+    m->feature = r.n == UINT32_MAX ? UINT32_MAX : m->outer[r.n]->symbol;
+    return fill_gemm(m, &r, k) && set_constant(m) && match_epilogue(m);
+}
+
+/* ---- convolution ---- */
+
+/* Strides of a stored value, by axis. */
+static int set_dims(matcher *m, st_form_operand *operand, const cg_value *v)
+{
+    st_symtab *tab = &m->kernel->syms->tab;
+    uint32_t strides[CG_RANK_MAX];
+    if (v->rank > 2u + ST_FORM_SPATIAL_MAX || !cg_strides(m->unit, v, strides)) {
+        return 0;
+    }
+    memcpy(operand->dims, strides, v->rank * sizeof *strides);
+    operand->offset = st_sym_int(tab, 0);
+    return operand->offset != 0;
+}
+
+static uint32_t buffer_place(const matcher *m, const cg_value *v)
+{
+    for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
+        if (!(m->kernel->buffers.data[i].flags & ST_BUFFER_LOCAL) &&
+            m->kernel->buffers.data[i].id == v->buffer) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static int set_stored(matcher *m, st_form_operand *operand, stator_ref value)
+{
+    const cg_value *v = cg_value_of(m->unit, value);
+    operand->buffer = v->buffer == CG_NO_BUFFER ? UINT32_MAX : buffer_place(m, v);
+    operand->dtype = v->dtype;
+    return operand->buffer != UINT32_MAX && set_dims(m, operand, v);
+}
+
+static int fill_conv(matcher *m, const cg_node *node)
+{
+    const cg_value *x = cg_value_of(m->unit, cg_operand(node, 0));
+    const cg_value *w = cg_value_of(m->unit, cg_operand(node, 1));
+    st_form *form = m->form;
+    form->n_spatial = x->rank - 2u;
+    form->images = x->dims[0];
+    form->channels = x->dims[1];
+    form->features = node->out->dims[1];
+    form->groups = cg_attr(node, STATOR_conv_groups)->i;
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        form->in[i] = x->dims[2u + i];
+        form->kernel[i] = w->dims[2u + i];
+        form->out_size[i] = node->out->dims[2u + i];
+        form->pad_low[i] = cg_attr_dim(node, STATOR_conv_pads, i);
+        form->pad_high[i] = cg_attr_dim(node, STATOR_conv_pads, i + form->n_spatial);
+        form->stride[i] = cg_attr_int_at(node, STATOR_conv_strides, i);
+        form->dilation[i] = cg_attr_int_at(node, STATOR_conv_dilations, i);
+        if (form->pad_low[i] == 0 || form->pad_high[i] == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The axis of the output's second dimension: the loops stand in the order of its dimensions. */
+static void find_feature(matcher *m, const cg_value *out)
+{
+    uint32_t place = 0;
+    m->feature = UINT32_MAX;
+    if (out->rank < 2 || cg_is_one(m->unit, out->dims[1])) {
+        return;
+    }
+    place = !cg_is_one(m->unit, out->dims[0]);
+    if (place < m->n_outer) {
+        m->feature = m->outer[place]->symbol;
+    }
+}
+
+static int match_conv(matcher *m, const cg_root *fold)
+{
+    const cg_node node = cg_node_of(m->unit, fold->node);
+    const cg_value *out = NULL;
+    const st_loop_buffer *stored = &m->kernel->buffers.data[row_at(m, m->store)->ref];
+    for (uint32_t i = 0; i < m->plan->roots.count; i++) {
+        const cg_root *root = &m->unit->roots.data[m->plan->roots.data[i]];
+        const cg_value *v = cg_value_of(m->unit, root->value);
+        out = v->buffer == stored->id ? v : out;
+    }
+    if (out == NULL || out->rank != node.out->rank ||
+        cg_value_of(m->unit, cg_operand(&node, 0))->rank > 2u + ST_FORM_SPATIAL_MAX ||
+        !fill_conv(m, &node) || !set_stored(m, &m->form->x, cg_operand(&node, 0)) ||
+        !set_stored(m, &m->form->y, cg_operand(&node, 1))) {
+        return 0;
+    }
+    set_buffer(m, &m->form->out, row_at(m, m->store));
+    find_feature(m, out);
+    return set_dims(m, &m->form->out, out) && set_constant(m) && match_epilogue(m);
+}
+
+/* ---- the question ---- */
+
+static const cg_root *contraction_of(const cg_unit *unit, const cg_plan *plan)
+{
+    const cg_root *found = NULL;
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+        if (root->is_fold && (found || !root->lowering->repeats)) {
+            return NULL;
+        }
+        found = root->is_fold ? root : found;
+    }
+    return found;
+}
+
+int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
+{
+    const st_library *library = unit->config->emitter->library;
+    const cg_root *fold = contraction_of(unit, &unit->plans.data[plan]);
+    if (library == NULL || fold == NULL) {
+        return 0;
+    }
+    matcher m = {.unit = unit, .plan = &unit->plans.data[plan], .kernel = kernel, .form = out};
+    memset(out, 0, sizeof *out);
+    out->syms = kernel->syms;
+    out->acc_dtype = fold->fold.dtype;
+    out->n_buffers = kernel->buffers.count;
+    const int is_conv = strcmp(fold->lowering->op, "conv") == 0;
+    out->kind = is_conv ? ST_FORM_CONV : ST_FORM_GEMM;
+    const int is_matched = (is_conv || cg_merge_axes(kernel)) && find_rows(&m) && find_outer(&m) &&
+                           (is_conv ? match_conv(&m, fold) : match_gemm(&m));
+    return is_matched && library->takes(library->self, out) == 1;
+}
+
+/* ---- numbers ---- */
+
+static uint32_t add_all(uint32_t *out, uint32_t n, const uint32_t *syms, uint32_t count)
+{
+    memcpy(out + n, syms, count * sizeof *syms);
+    return n + count;
+}
+
+uint32_t st_form_numbers(const st_form *form, uint32_t out[ST_FORM_NUMBERS_MAX])
+{
+    const st_form_operand *const operands[3] = {&form->x, &form->y, &form->out};
+    uint32_t n = 0;
+    if (form->kind == ST_FORM_GEMM) {
+        const uint32_t sizes[3] = {form->m, form->n, form->k};
+        n = add_all(out, n, form->batch, form->n_batch);
+        n = add_all(out, n, sizes, 3);
+        for (uint32_t i = 0; i < 3; i++) {
+            n = add_all(out, n, &operands[i]->offset, 1);
+            n = add_all(out, n, operands[i]->batch, form->n_batch);
+            n = add_all(out, n, operands[i]->stride, 2);
+        }
+        return n;
+    }
+    const uint32_t sizes[3] = {form->images, form->channels, form->features};
+    n = add_all(out, n, sizes, 3);
+    n = add_all(out, n, form->in, form->n_spatial);
+    n = add_all(out, n, form->kernel, form->n_spatial);
+    n = add_all(out, n, form->out_size, form->n_spatial);
+    n = add_all(out, n, form->pad_low, form->n_spatial);
+    n = add_all(out, n, form->pad_high, form->n_spatial);
+    for (uint32_t i = 0; i < 3; i++) {
+        n = add_all(out, n, &operands[i]->offset, 1);
+        n = add_all(out, n, operands[i]->dims, 2u + form->n_spatial);
+    }
+    return n;
+}
+
+/* ---- in words ---- */
+
+static void print_list(const st_form *form, const uint32_t *syms, uint32_t n, const char *before,
+                       st_str *out)
+{
+    st_str_add(out, before);
+    for (uint32_t i = 0; i < n; i++) {
+        st_str_add(out, i ? "x" : "");
+        st_loop_sym_print(form->syms, syms[i], out);
+    }
+}
+
+void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
+{
+    static const char *const names[] = {"",          "bias", "add",     "relu", "scale", "clip",
+                                        "gelu_erf",  "gelu_tanh", "sigmoid", "tanh", "silu"};
+    const st_loop_buffer *buffers = kernel->buffers.data;
+    st_str_addf(out, "call %s %s = %s * %s", form->kind == ST_FORM_GEMM ? "gemm" : "conv",
+                buffers[form->out.buffer].name, buffers[form->x.buffer].name,
+                buffers[form->y.buffer].name);
+    if (form->kind == ST_FORM_GEMM) {
+        const uint32_t sizes[3] = {form->m, form->n, form->k};
+        if (form->n_batch) {
+            print_list(form, form->batch, form->n_batch, ", batch ", out);
+        }
+        print_list(form, sizes, 3, ", m n k ", out);
+    } else {
+        const uint32_t sizes[3] = {form->images, form->channels, form->features};
+        print_list(form, sizes, 3, ", images channels features ", out);
+        print_list(form, form->in, form->n_spatial, ", in ", out);
+        print_list(form, form->kernel, form->n_spatial, ", kernel ", out);
+        st_str_addf(out, ", groups %lld", (long long)form->groups);
+    }
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const st_epilogue *e = &form->epilogue[i];
+        const int has_buffer = e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD;
+        st_str_addf(out, ", %s%s%s", names[e->kind], has_buffer ? " " : "",
+                    has_buffer ? buffers[e->buffer].name : "");
+    }
+    st_str_add(out, "\n");
+}

@@ -1,0 +1,14 @@
+/* Contractions for a library: which kernels it can do. */
+#ifndef STATOR_CODEGEN_CG_MATCH_H
+#define STATOR_CODEGEN_CG_MATCH_H
+
+#include "codegen/cg_unit.h"
+
+/* Is the plan's kernel a contraction that the emitter's library takes? Fills the form; its buffers are
+ * places of kernel->buffers. The kernel's axes may be merged by the look. */
+int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out);
+
+/* One line that says what the form does to the kernel's buffers. */
+void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out);
+
+#endif

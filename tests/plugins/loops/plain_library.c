@@ -1,0 +1,237 @@
+/* A contraction library written from its definition: each element by itself, in f64. */
+#include "plain_library.h"
+
+#include "core/base/convert.h"
+#include "core/base/diag.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct op {
+    st_form form;
+} op;
+
+typedef struct call {
+    const st_form *form;
+    const st_library_call *what;
+    /* numbers, taken apart */
+    const int64_t *sizes;
+    const int64_t *operand[3]; /* offset, then strides */
+} call;
+
+static int32_t takes(void *self, const st_form *form)
+{
+    (void)self;
+    return st_loop_class_of(form->x.dtype) & (ST_LOOP_FLOATS | ST_LOOP_STORAGE) ? 1 : 0;
+}
+
+static stator_status create(void *self_, const st_form *form, void **out, stator_diag **err)
+{
+    st_mem *mem = self_;
+    op *o = st_alloc(mem, sizeof *o, 16);
+    if (o == NULL) {
+        return st_fail_oom(err);
+    }
+    o->form = *form;
+    *out = o;
+    return STATOR_OK;
+}
+
+static void destroy(void *self, void *o)
+{
+    st_free(self, o);
+}
+
+static double epilogue(const call *c, double t, int64_t feature, int64_t at)
+{
+    const st_form *form = c->form;
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const st_epilogue *e = &form->epilogue[i];
+        const void *data = c->what->buffers[e->buffer];
+        switch (e->kind) {
+        case ST_EPILOGUE_BIAS:
+            t += st_load_f64(form->acc_dtype, data, feature);
+            break;
+        case ST_EPILOGUE_ADD:
+            t += st_load_f64(form->acc_dtype, data, at);
+            break;
+        case ST_EPILOGUE_RELU:
+            t = t > 0 || isnan(t) ? t : 0;
+            break;
+        case ST_EPILOGUE_SCALE:
+            t *= e->value;
+            break;
+        case ST_EPILOGUE_CLIP:
+            t = t < e->value ? e->value : t > e->value2 ? e->value2 : t;
+            break;
+        case ST_EPILOGUE_GELU_ERF:
+            t = 0.5 * t * (1 + erf(t * 0.70710678118654752));
+            break;
+        case ST_EPILOGUE_SIGMOID:
+            t = 1 / (1 + exp(-t));
+            break;
+        case ST_EPILOGUE_TANH:
+            t = tanh(t);
+            break;
+        case ST_EPILOGUE_SILU:
+            t = t / (1 + exp(-t));
+            break;
+        default:
+            t = NAN;
+            break;
+        }
+    }
+    return t;
+}
+
+static void store(const call *c, int64_t at, double t)
+{
+    st_store_f64(c->form->out.dtype, c->what->buffers[c->form->out.buffer], at, t);
+}
+
+/* ---- GEMM: numbers are batch.., m, n, k, then offset, batch.., stride[2] of x, y, out ---- */
+
+static void gemm_element(const call *c, const int64_t *base, int64_t m, int64_t n)
+{
+    const st_form *form = c->form;
+    const uint32_t b = form->n_batch;
+    const int64_t k = c->sizes[b + 2];
+    const int64_t *x = c->operand[0] + 1 + b;
+    const int64_t *y = c->operand[1] + 1 + b;
+    const int64_t *z = c->operand[2] + 1 + b;
+    double sum = 0;
+    for (int64_t i = 0; i < k; i++) {
+        sum += st_load_f64(form->x.dtype, c->what->buffers[form->x.buffer],
+                           base[0] + m * x[0] + i * x[1]) *
+               st_load_f64(form->y.dtype, c->what->buffers[form->y.buffer],
+                           base[1] + i * y[0] + n * y[1]);
+    }
+    const int64_t at = base[2] + m * z[0] + n * z[1];
+    store(c, at, epilogue(c, sum, n, at));
+}
+
+static void gemm(const call *c)
+{
+    const uint32_t b = c->form->n_batch;
+    int64_t batches = 1;
+    for (uint32_t i = 0; i < b; i++) {
+        batches *= c->sizes[i];
+    }
+    for (int64_t batch = 0; batch < batches; batch++) {
+        int64_t base[3] = {c->operand[0][0], c->operand[1][0], c->operand[2][0]};
+        int64_t rest = batch;
+        for (uint32_t i = b; i-- > 0;) {
+            for (uint32_t o = 0; o < 3; o++) {
+                base[o] += rest % c->sizes[i] * c->operand[o][1 + i];
+            }
+            rest /= c->sizes[i];
+        }
+        for (int64_t m = 0; m < c->sizes[b]; m++) {
+            for (int64_t n = 0; n < c->sizes[b + 1]; n++) {
+                gemm_element(c, base, m, n);
+            }
+        }
+    }
+}
+
+/* ---- convolution: numbers are images, channels, features, in.., kernel.., out.., low.., high.. ---- */
+
+/* One output element; o holds its spatial position, flat over the kernel is w. */
+static double conv_element(const call *c, int64_t image, int64_t feature, const int64_t *o)
+{
+    const st_form *form = c->form;
+    const uint32_t s = form->n_spatial;
+    const int64_t *in = c->sizes + 3;
+    const int64_t *kernel = in + s;
+    const int64_t *low = kernel + 2 * s;
+    const int64_t per_group = c->sizes[1] / form->groups;
+    const int64_t group = feature / (c->sizes[2] / form->groups);
+    int64_t taps = 1;
+    double sum = 0;
+    for (uint32_t i = 0; i < s; i++) {
+        taps *= kernel[i];
+    }
+    for (int64_t t = 0; t < per_group * taps; t++) {
+        const int64_t channel = t / taps;
+        int64_t at_x = c->operand[0][0] + image * c->operand[0][1] +
+                       (group * per_group + channel) * c->operand[0][2];
+        int64_t at_w = c->operand[1][0] + feature * c->operand[1][1] + channel * c->operand[1][2];
+        int64_t rest = t % taps;
+        int is_inside = 1;
+        for (uint32_t i = s; i-- > 0;) {
+            const int64_t k = rest % kernel[i];
+            const int64_t p = o[i] * form->stride[i] + k * form->dilation[i] - low[i];
+            rest /= kernel[i];
+            is_inside = is_inside && p >= 0 && p < in[i];
+            at_x += p * c->operand[0][3 + i];
+            at_w += k * c->operand[1][3 + i];
+        }
+        if (is_inside) {
+            sum += st_load_f64(form->x.dtype, c->what->buffers[form->x.buffer], at_x) *
+                   st_load_f64(form->y.dtype, c->what->buffers[form->y.buffer], at_w);
+        }
+    }
+    return sum;
+}
+
+static void conv(const call *c)
+{
+    const uint32_t s = c->form->n_spatial;
+    const int64_t *out_size = c->sizes + 3 + 2 * s;
+    int64_t positions = 1;
+    for (uint32_t i = 0; i < s; i++) {
+        positions *= out_size[i];
+    }
+    for (int64_t e = 0; e < c->sizes[0] * c->sizes[2] * positions; e++) {
+        const int64_t image = e / positions / c->sizes[2];
+        const int64_t feature = e / positions % c->sizes[2];
+        int64_t o[ST_FORM_SPATIAL_MAX] = {0};
+        int64_t rest = e % positions;
+        int64_t at = c->operand[2][0] + image * c->operand[2][1] + feature * c->operand[2][2];
+        for (uint32_t i = s; i-- > 0;) {
+            o[i] = rest % out_size[i];
+            rest /= out_size[i];
+            at += o[i] * c->operand[2][3 + i];
+        }
+        store(c, at, epilogue(c, conv_element(c, image, feature, o), feature, at));
+    }
+}
+
+static stator_status run(void *self, void *op_, const st_library_call *what, stator_diag **err)
+{
+    const st_form *form = &((const op *)op_)->form;
+    call c = {.form = form, .what = what, .sizes = what->numbers};
+    const uint32_t s = form->n_spatial;
+    const int is_gemm = form->kind == ST_FORM_GEMM;
+    const uint32_t width = is_gemm ? 3u + form->n_batch : 3u + s;
+    const uint32_t first = is_gemm ? form->n_batch + 3u : 3u + 5u * s;
+    (void)self;
+    (void)err;
+    for (uint32_t i = 0; i < 3; i++) {
+        c.operand[i] = what->numbers + first + i * width;
+    }
+    if (is_gemm) {
+        gemm(&c);
+    } else {
+        conv(&c);
+    }
+    return STATOR_OK;
+}
+
+static uint64_t packed_bytes(void *self, void *op_)
+{
+    (void)self;
+    (void)op_;
+    return 0;
+}
+
+st_library plain_library(st_mem *mem)
+{
+    return (st_library){.struct_size = sizeof(st_library),
+                        .self = mem,
+                        .takes = takes,
+                        .create = create,
+                        .run = run,
+                        .destroy = destroy,
+                        .packed_bytes = packed_bytes};
+}

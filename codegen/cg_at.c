@@ -84,6 +84,20 @@ uint32_t cg_flatten(cg_nest *nest, uint32_t rank, const uint32_t *dims, const ui
     return flat;
 }
 
+uint32_t cg_address(cg_nest *nest, stator_ref value, const uint32_t *index)
+{
+    const cg_value *v = &nest->unit->values[value];
+    uint32_t order[CG_RANK_MAX];
+    uint32_t dims[CG_RANK_MAX];
+    uint32_t own[CG_RANK_MAX];
+    cg_storage_order(v, order);
+    for (uint32_t k = 0; k < v->rank; k++) {
+        dims[k] = v->dims[order[k]];
+        own[k] = index[order[k]];
+    }
+    return cg_flatten(nest, v->rank, dims, own);
+}
+
 void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t flat,
                    uint32_t *out_index)
 {
@@ -200,7 +214,7 @@ static st_loop_ref lower(cg_nest *nest, stator_ref value, const uint32_t *index)
         return root_at(nest, v->root - 1u, index);
     }
     if (v->buffer != CG_NO_BUFFER) {
-        return load_flat(nest, value, cg_flatten(nest, v->rank, v->dims, index));
+        return load_flat(nest, value, cg_address(nest, value, index));
     }
     const cg_node node = cg_node_of(unit, stator_value_at(unit->view, value)->node);
     const cg_lowering *lowering = cg_lowering_of(unit, node.row->op);
@@ -297,7 +311,7 @@ st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, uint32_t flat)
     if (nest->refusal || nest->kernel->failed) {
         return 0;
     }
-    if (v->buffer != CG_NO_BUFFER && !is_here) {
+    if (v->buffer != CG_NO_BUFFER && !is_here && !(v->flags & CG_VALUE_CHANNELS_LAST)) {
         return load_flat(nest, value, flat);
     }
     uint32_t index[CG_RANK_MAX];

@@ -142,12 +142,25 @@ uint32_t cg_numel(cg_unit *unit, stator_ref value)
     return numel;
 }
 
+void cg_storage_order(const cg_value *value, uint32_t *out_axes)
+{
+    const int is_last = (value->flags & CG_VALUE_CHANNELS_LAST) != 0;
+    for (uint32_t a = 0; a < value->rank; a++) {
+        out_axes[a] = a;
+        if (is_last && a > 0) {
+            out_axes[a] = a + 1u < value->rank ? a + 1u : 1u;
+        }
+    }
+}
+
 int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides)
 {
+    uint32_t order[CG_RANK_MAX];
     uint32_t stride = st_sym_int(&unit->syms->tab, 1);
-    for (uint32_t a = value->rank; stride && a-- > 0;) {
-        out_strides[a] = stride;
-        stride = st_sym_mul(&unit->syms->tab, stride, value->dims[a]);
+    cg_storage_order(value, order);
+    for (uint32_t k = value->rank; stride && k-- > 0;) {
+        out_strides[order[k]] = stride;
+        stride = st_sym_mul(&unit->syms->tab, stride, value->dims[order[k]]);
     }
     return stride != 0;
 }

@@ -458,7 +458,7 @@ static int fill_conv(matcher *m, const cg_node *node)
     return 1;
 }
 
-/* The axis of the output's second dimension: the loops stand in the order of its dimensions. */
+/* The axis of the output's second dimension: the loops stand in the order of its storage. */
 static void find_feature(matcher *m, const cg_value *out)
 {
     uint32_t place = 0;
@@ -466,7 +466,8 @@ static void find_feature(matcher *m, const cg_value *out)
     if (out->rank < 2 || cg_is_one(m->unit, out->dims[1])) {
         return;
     }
-    place = !cg_is_one(m->unit, out->dims[0]);
+    const int is_last = (out->flags & CG_VALUE_CHANNELS_LAST) != 0;
+    place = is_last && m->n_outer ? m->n_outer - 1u : !cg_is_one(m->unit, out->dims[0]);
     if (place < m->n_outer) {
         m->feature = m->outer[place]->symbol;
     }

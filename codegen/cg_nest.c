@@ -110,7 +110,7 @@ static void store_root(cg_nest *nest, uint32_t place, int is_stored)
     if (is_stored) {
         const uint32_t buffer =
             cg_kernel_buffer(nest, v->buffer, ST_BUFFER_WRITTEN | ST_BUFFER_UNIQUE);
-        st_loop_store(&nest->b, buffer, cg_flatten(nest, v->rank, v->dims, index), row, 0);
+        st_loop_store(&nest->b, buffer, cg_address(nest, root->value, index), row, 0);
     }
     if (local) {
         st_loop_store(&nest->b, local - 1u, cg_row_index(nest), row, 0);
@@ -198,19 +198,46 @@ static void write_level(cg_nest *nest)
     }
 }
 
+/* The outer axes of the plan in loop order: as the values are stored, so that the innermost loop walks
+ * neighbours. Returns how many. */
+static uint32_t loop_order(const cg_nest *nest, uint32_t *out)
+{
+    const cg_unit *unit = nest->unit;
+    const cg_plan *plan = nest->plan;
+    uint32_t n = 0;
+    int is_last = 0;
+    for (uint32_t k = 0; k < plan->rank; k++) {
+        if (!plan->inner[k]) {
+            out[n++] = k;
+        }
+    }
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        const cg_value *v = &unit->values[unit->roots.data[plan->roots.data[i]].value];
+        const uint32_t channel = v->rank > 1 && !cg_is_one(unit, v->dims[0]);
+        if (!is_last && (v->flags & CG_VALUE_CHANNELS_LAST) && !cg_is_one(unit, v->dims[1]) &&
+            channel < n) {
+            is_last = 1;
+            const uint32_t axis = out[channel];
+            memmove(out + channel, out + channel + 1, (n - channel - 1u) * sizeof *out);
+            out[n - 1u] = axis;
+        }
+    }
+    return n;
+}
+
 static void write_outer(cg_nest *nest)
 {
     const cg_plan *plan = nest->plan;
+    uint32_t order[CG_RANK_MAX];
     uint32_t top = 0;
+    const uint32_t n_loops = loop_order(nest, order);
     uint32_t n_outer = 0;
     for (uint32_t i = 0; i < plan->roots.count; i++) {
         const uint32_t level = nest->unit->roots.data[plan->roots.data[i]].level;
         top = level > top ? level : top;
     }
-    for (uint32_t k = 0; k < plan->rank && !nest->kernel->failed; k++) {
-        if (plan->inner[k]) {
-            continue;
-        }
+    for (uint32_t i = 0; i < n_loops && !nest->kernel->failed; i++) {
+        const uint32_t k = order[i];
         const uint32_t flags = n_outer == 0 ? ST_AXIS_PARALLEL : 0;
         const uint32_t axis = st_loop_axis_add(&nest->b, plan->extent[k], flags);
         nest->axis[k] = nest->kernel->failed ? 0 : nest->kernel->axes.data[axis].sym;

@@ -265,6 +265,29 @@ static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
     return note_readers(unit, err);
 }
 
+/* Convolutions read and write their channels as neighbours when a library does them; what is made of
+ * their results element by element or window by window is stored alike. */
+static void choose_layouts(cg_unit *unit)
+{
+    for (uint32_t place = 0; unit->config->emitter->library && place < unit->roots.count; place++) {
+        const cg_root *root = &unit->roots.data[place];
+        cg_value *v = &unit->values[root->value];
+        int is_last = root->lowering && strcmp(root->lowering->op, "conv") == 0;
+        for (uint32_t k = 0; k < root->n_needs && !is_last; k++) {
+            const cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
+            const cg_value *from = &unit->values[need->value];
+            const int is_alike =
+                from->rank == v->rank &&
+                (memcmp(from->dims, v->dims, v->rank * sizeof *v->dims) == 0 ||
+                 (root->lowering && strcmp(root->lowering->op, "reduce_window") == 0));
+            is_last = is_alike && (from->flags & CG_VALUE_CHANNELS_LAST);
+        }
+        if (is_last && v->rank > 2 && unit->buffers.data[v->buffer].kind == CG_BUFFER_WORK) {
+            v->flags |= CG_VALUE_CHANNELS_LAST;
+        }
+    }
+}
+
 stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
@@ -279,5 +302,7 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
     }
     ST_TRY(make_node_roots(unit, marks, outputs, err));
     ST_TRY(give_outputs(unit, err));
-    return note_all_needs(unit, err);
+    ST_TRY(note_all_needs(unit, err));
+    choose_layouts(unit);
+    return STATOR_OK;
 }

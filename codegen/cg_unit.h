@@ -42,7 +42,8 @@ typedef struct cg_buffer {
 enum cg_value_flag {
     CG_VALUE_ROOT = 1u << 0,     /* made by a root */
     CG_VALUE_REALISED = 1u << 1, /* has a buffer */
-    CG_VALUE_SPLAT = 1u << 2     /* a constant whose elements are all `splat` */
+    CG_VALUE_SPLAT = 1u << 2,    /* a constant whose elements are all `splat` */
+    CG_VALUE_CHANNELS_LAST = 1u << 3 /* axis 1 is stored last: N H W C */
 };
 
 typedef struct cg_value {
@@ -180,6 +181,8 @@ void cg_unit_deinit(cg_unit *unit);
 /* A sym of the graph in our table; 0 past the caps. */
 uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym);
 uint32_t cg_numel(cg_unit *unit, stator_ref value);
+/* The axes of a value in the order in which they are stored, the outermost first. */
+void cg_storage_order(const cg_value *value, uint32_t *out_axes);
 /* Strides of a value as it is stored, in elements; 0 past the caps. */
 int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
 int cg_is_one(const cg_unit *unit, uint32_t sym);
@@ -249,6 +252,8 @@ st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index);
 st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, uint32_t flat);
 /* The dtype in which an op on `dtype` computes: f32 for storage types. */
 uint32_t cg_wide_dtype(uint32_t dtype);
+/* Place of an element of a stored value in its buffer. */
+uint32_t cg_address(cg_nest *nest, stator_ref value, const uint32_t *index);
 /* Row-major position of an index in a shape, and back. */
 uint32_t cg_flatten(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uint32_t *index);
 void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t flat,

@@ -279,6 +279,7 @@ static double function(uint32_t code, double a, double b)
     switch (code) {
     case ST_LOOP_rem: return fmod(a, b);
     case ST_LOOP_mod: return floor_fmod(a, b);
+    case ST_LOOP_ldexp: return ldexp(a, (int)st_f64_to_i32(b));
     case ST_LOOP_rsqrt: return 1 / sqrt(a);
     case ST_LOOP_sigmoid: return (a < 0 ? exp(a) : 1) / (1 + exp(-fabs(a)));
     case ST_LOOP_exp: return exp(a);

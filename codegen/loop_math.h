@@ -1,0 +1,150 @@
+/* The f32 functions of codegen/loop_ops.def as programs of codegen/loop_expand.h. Made by
+ * tools/gen_loop_math.py, where the methods are; coefficients are not edited here. The figure
+ * of each is the error of its approximation alone, relative to the result; the measured
+ * whole is in the rows' .ulp. */
+#ifndef STATOR_CODEGEN_LOOP_MATH_H
+#define STATOR_CODEGEN_LOOP_MATH_H
+
+/* clang-format off */
+/* x 2^y by two factors, so that a subnormal result is rounded once */
+#define ST_MATH_LDEXP \
+    "k = as_int(y + 12583166); h = shift_right(k, 1); x * as_float(shift_left(h, 23)) * " \
+    "as_float(shift_left(k - h, 23))"
+/* n = round(x / ln 2), e^x = 2^n e^r; degree 6, 3.2e-09 */
+#define ST_MATH_EXP \
+    "a = select(89 < x, 89, x); a = select(-104 > a, -104, a); n = fma(a, 0x1.715476p+0, " \
+    "12582912) - 12582912; r = fma(n, 0x1.05c610p-29, fma(n, -0x1.62e430p-1, a)); " \
+    "ldexp(fma(fma(fma(fma(fma(fma(0x1.6ac74ep-10, r, 0x1.123de0p-7), r, 0x1.555858p-5), r, " \
+    "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n)"
+/* n = round(x), 2^x = 2^n 2^r; degree 6, 5.2e-09 */
+#define ST_MATH_EXP2 \
+    "a = select(129 < x, 129, x); a = select(-151 > a, -151, a); n = a + 12582912 - 12582912; " \
+    "r = a - n; ldexp(fma(fma(fma(fma(fma(fma(0x1.4bdff2p-13, r, 0x1.5fbcb0p-10), r, " \
+    "0x1.3b21cap-7), r, 0x1.c6ada8p-5), r, 0x1.ebfbe6p-3), r, 0x1.62e432p-1), r, 1), n)"
+/* 2^n (e^r - 1) + 2^n - 1, in halves so that 2^128 fits; the sign is that of x; degree 6, 1.4e-08 */
+#define ST_MATH_EXPM1 \
+    "a = select(89 < x, 89, x); a = select(-30 > a, -30, a); m = fma(a, 0x1.715476p+0, " \
+    "12583038); n = m - 12583038; d = fma(n, -0x1.62e430p-1, a); r = fma(n, 0x1.05c610p-29, " \
+    "d); e = fma(n, 0x1.05c610p-29, d - r); q = fma(r * r, fma(fma(fma(fma(0x1.6ab2a4p-10, r, " \
+    "0x1.122c7ap-7), r, 0x1.55579ep-5), r, 0x1.5554aap-3), r, 0x1.fffffep-2), e) + r; s = " \
+    "as_float(shift_left(as_int(m), 23)); v = fma(s, q, s - 0.5) * 2; " \
+    "as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
+/* x = 2^k (1 + f); degree 10 in f, 5.9e-09 */
+#define ST_MATH_LOG \
+    "i = as_int(x) - 1060439283; k = f32(shift_right(i, 23)); f = as_float(bit_and(i, " \
+    "0x7fffff) + 1060439283) - 1; t = fma(fma(fma(fma(fma(fma(fma(fma(-0x1.38fb96p-4, f, " \
+    "0x1.057130p-3), f, -0x1.0d81f0p-3), f, 0x1.22d684p-3), f, -0x1.547234p-3), f, " \
+    "0x1.99a034p-3), f, -0x1.000228p-2), f, 0x1.555554p-2), f, -0.5); v = fma(f * f, t, f); v " \
+    "= fma(k, 0x1.62e430p-1, fma(k, -0x1.05c610p-29, v)); rare(u32(as_int(x) - 0x800000) >= " \
+    "0x7f000000, { w = x * 0x1p23; i = as_int(w) - 1060439283; k = f32(shift_right(i, 23)); f " \
+    "= as_float(bit_and(i, 0x7fffff) + 1060439283) - 1; k = k - 23; t = " \
+    "fma(fma(fma(fma(fma(fma(fma(fma(-0x1.38fb96p-4, f, 0x1.057130p-3), f, -0x1.0d81f0p-3), " \
+    "f, 0x1.22d684p-3), f, -0x1.547234p-3), f, 0x1.99a034p-3), f, -0x1.000228p-2), f, " \
+    "0x1.555554p-2), f, -0.5); v = fma(f * f, t, f); v = fma(k, 0x1.62e430p-1, fma(k, " \
+    "-0x1.05c610p-29, v)); select(x > 0, select(x < inf, v, x), select(x == 0, -inf, nan)) }, " \
+    "v)"
+/* x = 2^k (1 + f), log2(1 + f) / f of degree 9, 1.5e-08 */
+#define ST_MATH_LOG2 \
+    "i = as_int(x) - 1060439283; k = f32(shift_right(i, 23)); f = as_float(bit_and(i, " \
+    "0x7fffff) + 1060439283) - 1; v = fma(f, " \
+    "fma(fma(fma(fma(fma(fma(fma(fma(fma(-0x1.af0bcep-5, f, 0x1.40de52p-3), f, " \
+    "-0x1.9ab3e0p-3), f, 0x1.ae6474p-3), f, -0x1.e9b23ap-3), f, 0x1.27274cp-2), f, " \
+    "-0x1.715d3ep-2), f, 0x1.ec7244p-2), f, -0x1.71546ep-1), f, 0x1.715476p+0), k); " \
+    "rare(u32(as_int(x) - 0x800000) >= 0x7f000000, { w = x * 0x1p23; i = as_int(w) - " \
+    "1060439283; k = f32(shift_right(i, 23)); f = as_float(bit_and(i, 0x7fffff) + 1060439283) " \
+    "- 1; k = k - 23; v = fma(f, fma(fma(fma(fma(fma(fma(fma(fma(fma(-0x1.af0bcep-5, f, " \
+    "0x1.40de52p-3), f, -0x1.9ab3e0p-3), f, 0x1.ae6474p-3), f, -0x1.e9b23ap-3), f, " \
+    "0x1.27274cp-2), f, -0x1.715d3ep-2), f, 0x1.ec7244p-2), f, -0x1.71546ep-1), f, " \
+    "0x1.715476p+0), k); select(x > 0, select(x < inf, v, x), select(x == 0, -inf, nan)) }, " \
+    "v)"
+/* 1 + x = 2^k (1 + f) with f = x 2^-k + 2^-k - 1; the sign is that of x; log's polynomial, 5.9e-09 */
+#define ST_MATH_LOG1P \
+    "o = 1 + x; i = as_int(o) - 1060439283; k = f32(shift_right(i, 23)); s = " \
+    "as_float(0x3f800000 - bit_and(i, -0x800000)); f = fma(x, s, s - 1); t = " \
+    "fma(fma(fma(fma(fma(fma(fma(fma(-0x1.38fb96p-4, f, 0x1.057130p-3), f, -0x1.0d81f0p-3), " \
+    "f, 0x1.22d684p-3), f, -0x1.547234p-3), f, 0x1.99a034p-3), f, -0x1.000228p-2), f, " \
+    "0x1.555554p-2), f, -0.5); v = fma(f * f, t, f); v = fma(k, 0x1.62e430p-1, fma(k, " \
+    "-0x1.05c610p-29, v)); v = as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000))); " \
+    "rare(u32(as_int(o) - 0x800000) >= 0x7e000000, { i = as_int(x) - 1060439283; k = " \
+    "f32(shift_right(i, 23)); f = as_float(bit_and(i, 0x7fffff) + 1060439283) - 1; t = " \
+    "fma(fma(fma(fma(fma(fma(fma(fma(-0x1.38fb96p-4, f, 0x1.057130p-3), f, -0x1.0d81f0p-3), " \
+    "f, 0x1.22d684p-3), f, -0x1.547234p-3), f, 0x1.99a034p-3), f, -0x1.000228p-2), f, " \
+    "0x1.555554p-2), f, -0.5); v = fma(f * f, t, f); v = fma(k, 0x1.62e430p-1, fma(k, " \
+    "-0x1.05c610p-29, v)); select(x > 0, select(x < inf, v, x), select(x == -1, -inf, nan)) " \
+    "}, v)"
+/* |x| = n pi/2 + r, pi/2 in three parts; degrees 7 and 8, 4.0e-09; from 262144 on by Payne and Hanek */
+#define ST_MATH_SIN \
+    "a = abs(x); m = fma(a, 0x1.45f306p-1, 12582912); n = m - 12582912; k = as_int(m); r = " \
+    "fma(n, 0x1.ee59dap-50, fma(n, 0x1.777a5cp-25, fma(n, -0x1.921fb6p+0, a))); q = k; z2 = r " \
+    "* r; sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, z2, 0x1.110774p-7), z2, " \
+    "-0x1.555546p-3), r); cosine = fma(fma(fma(fma(0x1.99e80cp-16, z2, -0x1.6c0c28p-10), z2, " \
+    "0x1.55554ap-5), z2, -0x1.0p-1), z2, 1); flip = bit_xor(shift_left(q, 30), as_int(x)); v " \
+    "= as_int(select(bit_and(q, 1) == 0, sine, cosine)); v = as_float(bit_xor(v, " \
+    "bit_and(flip, 0x80000000))); rare(a >= 262144, { b = as_int(a); g = " \
+    "i64(bit_or(bit_and(b, 0x7fffff), 0x800000)); o = i64(shift_right(b, 23)) - 144; far = o " \
+    ">= 64; j = bit_and(o, 63); w0 = select(far, 0x29fc2757d1f534dd, 0xa2f9836e4e4415); w1 = " \
+    "select(far, 0xc0db6295993c4390, 0x29fc2757d1f534dd); w2 = select(far, " \
+    "0x41fe5163abdebbc5, 0xc0db6295993c4390); d = u64(63 - j); l = u64(j); high = " \
+    "bit_or(shift_left(u64(w0), l), shift_right(shift_right(u64(w1), 1), d)); low = " \
+    "bit_or(shift_left(u64(w1), l), shift_right(shift_right(u64(w2), 1), d)); mm = u64(g); " \
+    "turn = high * mm + shift_right(shift_right(low, 32) * mm, 32); k = i32(shift_right(turn " \
+    "+ 0x2000000000000000, 62)); r = f32(f64(i64(shift_left(turn, 2))) * " \
+    "0x1.921fb54442d18p-64); q = k; z2 = r * r; sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, " \
+    "z2, 0x1.110774p-7), z2, -0x1.555546p-3), r); cosine = fma(fma(fma(fma(0x1.99e80cp-16, " \
+    "z2, -0x1.6c0c28p-10), z2, 0x1.55554ap-5), z2, -0x1.0p-1), z2, 1); flip = " \
+    "bit_xor(shift_left(q, 30), as_int(x)); v = as_int(select(bit_and(q, 1) == 0, sine, " \
+    "cosine)); v = as_float(bit_xor(v, bit_and(flip, 0x80000000))); select(a < inf, v, nan) " \
+    "}, v)"
+/* |x| = n pi/2 + r, pi/2 in three parts; degrees 7 and 8, 4.0e-09; from 262144 on by Payne and Hanek */
+#define ST_MATH_COS \
+    "a = abs(x); m = fma(a, 0x1.45f306p-1, 12582912); n = m - 12582912; k = as_int(m); r = " \
+    "fma(n, 0x1.ee59dap-50, fma(n, 0x1.777a5cp-25, fma(n, -0x1.921fb6p+0, a))); q = k + 1; z2 " \
+    "= r * r; sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, z2, 0x1.110774p-7), z2, " \
+    "-0x1.555546p-3), r); cosine = fma(fma(fma(fma(0x1.99e80cp-16, z2, -0x1.6c0c28p-10), z2, " \
+    "0x1.55554ap-5), z2, -0x1.0p-1), z2, 1); flip = shift_left(q, 30); v = " \
+    "as_int(select(bit_and(q, 1) == 0, sine, cosine)); v = as_float(bit_xor(v, bit_and(flip, " \
+    "0x80000000))); rare(a >= 262144, { b = as_int(a); g = i64(bit_or(bit_and(b, 0x7fffff), " \
+    "0x800000)); o = i64(shift_right(b, 23)) - 144; far = o >= 64; j = bit_and(o, 63); w0 = " \
+    "select(far, 0x29fc2757d1f534dd, 0xa2f9836e4e4415); w1 = select(far, 0xc0db6295993c4390, " \
+    "0x29fc2757d1f534dd); w2 = select(far, 0x41fe5163abdebbc5, 0xc0db6295993c4390); d = " \
+    "u64(63 - j); l = u64(j); high = bit_or(shift_left(u64(w0), l), " \
+    "shift_right(shift_right(u64(w1), 1), d)); low = bit_or(shift_left(u64(w1), l), " \
+    "shift_right(shift_right(u64(w2), 1), d)); mm = u64(g); turn = high * mm + " \
+    "shift_right(shift_right(low, 32) * mm, 32); k = i32(shift_right(turn + " \
+    "0x2000000000000000, 62)); r = f32(f64(i64(shift_left(turn, 2))) * " \
+    "0x1.921fb54442d18p-64); q = k + 1; z2 = r * r; sine = fma(z2 * r, " \
+    "fma(fma(-0x1.9951eap-13, z2, 0x1.110774p-7), z2, -0x1.555546p-3), r); cosine = " \
+    "fma(fma(fma(fma(0x1.99e80cp-16, z2, -0x1.6c0c28p-10), z2, 0x1.55554ap-5), z2, " \
+    "-0x1.0p-1), z2, 1); flip = shift_left(q, 30); v = as_int(select(bit_and(q, 1) == 0, " \
+    "sine, cosine)); v = as_float(bit_xor(v, bit_and(flip, 0x80000000))); select(a < inf, v, " \
+    "nan) }, v)"
+/* below 0.55 odd of degree 9, 3.7e-08; else 1 - 2 / (e^2x + 1) */
+#define ST_MATH_TANH \
+    "a = abs(x); z2 = a * a; near = fma(z2 * a, fma(fma(fma(0x1.0d5176p-6, z2, " \
+    "-0x1.af7d36p-5), z2, 0x1.10cefcp-3), z2, -0x1.555452p-2), a); b = select(9.2 < a, 9.2, " \
+    "a); m = fma(b, 0x1.715476p+1, 12582912); n = m - 12582912; r = fma(n, 0x1.05c610p-30, " \
+    "fma(n, -0x1.62e430p-2, b)); p = fma(fma(fma(fma(fma(fma(0x1.6ac74ep-4, r, " \
+    "0x1.123de0p-2), r, 0x1.555858p-1), r, 0x1.55548cp+0), r, 0x1.fffffcp+0), r, 2), r, 1); e " \
+    "= as_float(as_int(p) + shift_left(as_int(m), 23)); far = 1 - 2 / (e + 1); v = select(a > " \
+    "0x1.19999ap-1, far, near); as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
+/* below 0.9 odd of degree 11, 1.4e-08; else 1 - 2^g with g of degree 6, 1.6e-09 */
+#define ST_MATH_ERF \
+    "a = abs(x); z2 = a * a; near = fma(a, fma(fma(fma(fma(fma(-0x1.3ba9cep-11, z2, " \
+    "0x1.479c9ep-8), z2, -0x1.b69b96p-6), z2, 0x1.ce1b86p-4), z2, -0x1.8126ecp-2), z2, " \
+    "0x1.06eba6p-3), a); b = select(4 < a, 4, a); g = fma(fma(fma(fma(fma(fma(0x1.2a4aaap-12, " \
+    "b, -0x1.20e6ecp-8), b, 0x1.07484ep-5), b, -0x1.336482p-3), b, -0x1.d6920ep-1), b, " \
+    "-0x1.a082fcp+0), b, -0x1.0c8330p-12); m = g + 12582912; r = g - (m - 12582912); p = " \
+    "fma(fma(fma(fma(fma(0x1.6653ccp-10, r, 0x1.3d5a14p-7), r, 0x1.c6a140p-5), r, " \
+    "0x1.ebf80ap-3), r, 0x1.62e438p-1), r, 0x1.000002p+0); far = 1 - as_float(as_int(p) + " \
+    "shift_left(as_int(m), 23)); v = select(a > 0x1.ccccccp-1, far, near); " \
+    "as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
+/* e = e^-|x|, q = e / (1 + e): 1 - q for x >= 0, else e - e q */
+#define ST_MATH_SIGMOID \
+    "a = -abs(x); a = select(-104 > a, -104, a); e = { n = fma(a, 0x1.715476p+0, 12582912) - " \
+    "12582912; r = fma(n, 0x1.05c610p-29, fma(n, -0x1.62e430p-1, a)); " \
+    "ldexp(fma(fma(fma(fma(fma(fma(0x1.6ac74ep-10, r, 0x1.123de0p-7), r, 0x1.555858p-5), r, " \
+    "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n) }; q = e / (1 + e); select(x < 0, " \
+    "fma(-e, q, e), 1 - q)"
+/* clang-format on */
+
+#endif

@@ -147,7 +147,7 @@ static st_loop_ref cast(expander *e, uint32_t dtype, st_loop_ref x)
 
 typedef struct run {
     expander *e;
-    const st_program *program;
+    const st_expansion *program;
     const st_loop_ref *operands; /* x, y, z */
     uint32_t dtype;              /* of numbers whose surroundings do not tell */
     st_loop_ref *lets;           /* by node: what a LET gave */
@@ -348,7 +348,7 @@ static st_loop_ref eval(run *r, uint32_t node, uint32_t want)
 /* Runs a program over the row's operands; its result has the row's dtype. */
 static st_loop_ref expand_by(expander *e, const char *text, const st_loop_op *row)
 {
-    st_program program = {.mem = NULL};
+    st_expansion program = {.mem = NULL};
     const st_loop_op_desc *desc = st_loop_desc(row->code);
     run r = {.e = e, .program = &program, .operands = row->args};
     st_loop_ref result = 0;
@@ -356,7 +356,7 @@ static st_loop_ref expand_by(expander *e, const char *text, const st_loop_op *ro
         return fail(
             e, st_fail(e->err, STATOR_INTERNAL, "the expansion of %s does not end", desc->name));
     }
-    const stator_status parsed = st_program_parse(&program, e->out->mem, text, e->err);
+    const stator_status parsed = st_expansion_parse(&program, e->out->mem, text, e->err);
     if (parsed != STATOR_OK) {
         (void)fail(e, parsed);
     } else {
@@ -370,7 +370,7 @@ static st_loop_ref expand_by(expander *e, const char *text, const st_loop_op *ro
                                  st_dtype_name(row->dtype)));
     }
     st_free(e->out->mem, r.lets);
-    st_program_deinit(&program);
+    st_expansion_deinit(&program);
     e->nesting--;
     return result;
 }

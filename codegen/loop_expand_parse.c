@@ -10,7 +10,7 @@
 #define NODES_MAX 4096u
 
 typedef struct parser {
-    st_program *program;
+    st_expansion *program;
     const char *text;
     const char *at;
     uint32_t scope; /* the LET declared last, 0 none; older ones hang on `next` of a LET's `code` */
@@ -392,10 +392,10 @@ static uint32_t block(parser *p)
     return node(p, &result);
 }
 
-stator_status st_program_parse(st_program *program, st_mem *mem, const char *text,
-                               stator_diag **err)
+stator_status st_expansion_parse(st_expansion *program, st_mem *mem, const char *text,
+                                 stator_diag **err)
 {
-    *program = (st_program){.mem = mem};
+    *program = (st_expansion){.mem = mem};
     parser p = {.program = program, .text = text, .at = text, .err = err};
     if (!st_vec_resize(mem, &program->nodes, 1)) {
         return st_fail_oom(err);
@@ -408,7 +408,7 @@ stator_status st_program_parse(st_program *program, st_mem *mem, const char *tex
     return p.status;
 }
 
-void st_program_deinit(st_program *program)
+void st_expansion_deinit(st_expansion *program)
 {
     if (program->mem) {
         st_vec_free(program->mem, &program->nodes);

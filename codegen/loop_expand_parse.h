@@ -39,15 +39,15 @@ typedef struct st_expr {
     uint32_t name_len;
 } st_expr;
 
-typedef struct st_program {
+typedef struct st_expansion {
     st_mem *mem;
     st_vec(st_expr) nodes; /* 0 is none */
     uint32_t root;         /* a BLOCK */
-} st_program;
+} st_expansion;
 
 /* INTERNAL with the place of the first fault; the program is deinitialised by the caller always. */
-stator_status st_program_parse(st_program *program, st_mem *mem, const char *text,
-                               stator_diag **err);
-void st_program_deinit(st_program *program);
+stator_status st_expansion_parse(st_expansion *program, st_mem *mem, const char *text,
+                                 stator_diag **err);
+void st_expansion_deinit(st_expansion *program);
 
 #endif

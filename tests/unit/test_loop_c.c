@@ -141,6 +141,10 @@ static int is_excluded(uint32_t code, uint32_t from, uint32_t i)
 {
     const int64_t by = st_load_i64(from, inputs[from][1], i);
     const int is_shift = code == ST_LOOP_shift_left || code == ST_LOOP_shift_right;
+    if (code == ST_LOOP_ldexp) {
+        const double power = st_load_f64(from, inputs[from][1], i);
+        return power != floor(power) || !(fabs(power) <= 250);
+    }
     return (code == ST_LOOP_quot && (by == 0 || by == -1)) ||
            (is_shift && (by < 0 || by >= (int64_t)st_dtype_bits(from)));
 }

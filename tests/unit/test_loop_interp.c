@@ -411,6 +411,8 @@ static const scalar_case cases[] = {
     {"select", STATOR_BOOL, 0, 1, 0, 0},
     {"sqrt", STATOR_F64, 2.25, 0, 0, 1.5},
     {"rsqrt", STATOR_F32, 4, 0, 0, 0.5},
+    {"ldexp", STATOR_F32, 1.5, -149, 0, 0x1p-148},
+    {"ldexp", STATOR_F64, 1.5, 1000, 0, 0x1.8p1000},
     {"sigmoid", STATOR_F32, 0, 0, 0, 0.5},
     {"exp", STATOR_F64, 0, 0, 0, 1},
     {"exp2", STATOR_F32, -149, 0, 0, 0x1p-149},

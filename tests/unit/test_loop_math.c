@@ -1,0 +1,237 @@
+/* The f32 functions of codegen/loop_ops.def against libm in f64: each row with a bound is expanded,
+ * and its error is measured in units of the last place of the exact value.
+ *
+ * In the suite: a stride over the bit patterns through the interpreter, and a finer one through
+ * compiled C (codegen/loop_c.h). STATOR_LOOP_MATH=all measures all 2^32 inputs of each row
+ * (minutes), STATOR_LOOP_MATH=all:exp of one: to be done whenever a coefficient changes. */
+#include "codegen/loop_c.h"
+#include "codegen/loop_expand.h"
+#include "codegen/loop_interp.h"
+#include "codegen/loop_scalar.h"
+#include "core/base/diag.h"
+#include "support_cc.h"
+#include "support_loop.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK 4096
+#define ALL_INPUTS (UINT64_C(1) << 32)
+
+/* Worst error found so far. */
+typedef struct worst {
+    double ulp;
+    float at, got;
+    double exact;
+} worst;
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The row's function in f64. */
+static double exact_of(uint32_t code, float x)
+{
+    const st_loop_op op = {.code = (uint16_t)code, .dtype = STATOR_F64};
+    const st_loop_cell args[3] = {{.f64 = (double)x}, {.i = 0}, {.i = 0}};
+    return st_loop_scalar(&op, STATOR_F64, args).f64;
+}
+
+/* |got - exact| in places of f32 at `exact`; past the greatest f32 lies one more, infinity. */
+static double error_ulp(float got, double exact)
+{
+    const double limit = 0x1p128;
+    if (isnan(exact) || isnan(got)) {
+        return isnan(exact) && isnan(got) ? 0 : INFINITY;
+    }
+    const double y = isinf(got) ? copysign(limit, (double)got) : (double)got;
+    const double e = fabs(exact) > limit ? copysign(limit, exact) : exact;
+    int exponent = -125;
+    if (e != 0) {
+        (void)frexp(fabs(e) == limit ? nextafter(limit, 0) : e, &exponent);
+    }
+    if (exact == 0 && got == 0 && !signbit(exact) != !signbit(got)) {
+        return INFINITY; /* functions keep the sign of a zero */
+    }
+    return fabs(y - e) / ldexp(1, (exponent < -125 ? -125 : exponent) - 24);
+}
+
+static void note(worst *w, uint32_t code, float x, float got)
+{
+    const double exact = exact_of(code, x);
+    const double ulp = error_ulp(got, exact);
+    if (!(ulp <= w->ulp)) {
+        *w = (worst){ulp, x, got, exact};
+    }
+}
+
+/* ---- kernels ---- */
+
+/* out[i] = op(x[i]) over a block, expanded. */
+static void build(loop_world *w, uint32_t code, st_kernel *out)
+{
+    stator_diag *err = NULL;
+    loop_world_init(w, st_loop_desc(code)->name);
+    const uint32_t x = loop_in(w, "x", STATOR_F32, loop_int(w, BLOCK));
+    const uint32_t y = loop_out(w, "y", STATOR_F32, loop_int(w, BLOCK));
+    const uint32_t i = st_loop_axis_add(&w->b, loop_int(w, BLOCK), ST_AXIS_VECTOR);
+    st_loop_open(&w->b, i);
+    const st_loop_ref v = st_loop_load(&w->b, x, loop_axis(w, i), 0, 0);
+    st_loop_store(&w->b, y, loop_axis(w, i), st_loop_apply(&w->b, code, STATOR_F32, v, 0, 0), 0);
+    st_loop_close(&w->b);
+    loop_must_verify(&w->kernel);
+    cr_assert_eq(st_loop_expand(&w->kernel, NULL, out, &err), STATOR_OK, "%s", st_diag_text(err));
+    loop_must_verify(out);
+}
+
+/* Is this a function of one f32 with a promised bound? */
+static int is_measured(uint32_t code)
+{
+    const st_loop_op_desc *desc = st_loop_desc(code);
+    return desc->ulp != 0 && desc->arity == 1;
+}
+
+static void report(uint32_t code, const worst *w, const char *how)
+{
+    const st_loop_op_desc *desc = st_loop_desc(code);
+    (void)fprintf(stderr, "%-8s max %.3f ulp at %a (%.9g), got %.9g, exact %.17g; bound %u, %s\n",
+                  desc->name, w->ulp, (double)w->at, (double)w->at, (double)w->got, w->exact,
+                  desc->ulp, how);
+    cr_expect(w->ulp <= (double)desc->ulp, "%s is off by %g ulp at %a, its row says %u", desc->name,
+              w->ulp, (double)w->at, desc->ulp);
+}
+
+/* ---- through the interpreter ---- */
+
+Test(loop_math, a_stride_interpreted)
+{
+    static float x[BLOCK];
+    static float y[BLOCK];
+    void *buffers[] = {x, y};
+    const st_kernel_args args = {buffers, NULL, NULL};
+    for (uint32_t code = ST_LOOP_FIRST_SCALAR; code < ST_LOOP_CODE_COUNT; code++) {
+        loop_world w;
+        st_kernel out;
+        worst most = {.ulp = 0};
+        if (!is_measured(code)) {
+            continue;
+        }
+        build(&w, code, &out);
+        const uint64_t stride = 131101;
+        for (uint64_t bits = 0; bits < ALL_INPUTS; bits += stride * BLOCK) {
+            for (uint64_t k = 0; k < BLOCK; k++) {
+                x[k] = float_of((uint32_t)(bits + k * stride));
+            }
+            cr_assert_eq(st_loop_interpret(&out, &args, 0, 1, NULL), STATOR_OK);
+            for (uint32_t k = 0; k < BLOCK; k++) {
+                note(&most, code, x[k], y[k]);
+            }
+        }
+        report(code, &most, "interpreted on a stride");
+        st_kernel_deinit(&out);
+        loop_world_deinit(&w);
+    }
+}
+
+/* ---- through C ---- */
+
+static void measure(uint32_t code, st_kernel_fn fn, uint64_t stride, worst *out)
+{
+    const int64_t n_blocks = (int64_t)((ALL_INPUTS / stride + BLOCK - 1) / BLOCK);
+    worst most = {.ulp = 0};
+#pragma omp parallel
+    {
+        worst mine = {.ulp = 0};
+        float x[BLOCK];
+        float y[BLOCK];
+        void *buffers[] = {x, y};
+        const st_kernel_args args = {buffers, NULL, NULL};
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t b = 0; b < n_blocks; b++) {
+            for (uint64_t k = 0; k < BLOCK; k++) {
+                x[k] = float_of((uint32_t)(((uint64_t)b * BLOCK + k) * stride));
+            }
+            fn(&args, 0, 1);
+            for (uint32_t k = 0; k < BLOCK; k++) {
+                note(&mine, code, x[k], y[k]);
+            }
+        }
+#pragma omp critical
+        if (!(mine.ulp <= most.ulp)) {
+            most = mine;
+        }
+    }
+    *out = most;
+}
+
+/* The bits around which rows change their way. */
+static void around(uint32_t code, st_kernel_fn fn, worst *most)
+{
+    static const float points[] = {
+        0,       0x1p-126f, 0x1p-24f, 0x1p-12f, 0.5f,  0.7071068f,  1,           1.41421354f,
+        2,       4,         9,        16.6f,    17.3f, 88.7228394f, 87.3365479f, 103.97208f,
+        104,     126,       128,      149,      150,   0x1p17f,     0x1p18f,     0x1.fffffep127f,
+        INFINITY};
+    float x[BLOCK];
+    float y[BLOCK];
+    void *buffers[] = {x, y};
+    const st_kernel_args args = {buffers, NULL, NULL};
+    for (size_t p = 0; p < sizeof points / sizeof points[0]; p++) {
+        uint32_t bits;
+        memcpy(&bits, &points[p], sizeof bits);
+        for (uint32_t k = 0; k < BLOCK; k++) {
+            x[k] = float_of((bits + k / 2u - BLOCK / 4u) ^ (k & 1u ? 0x80000000u : 0u));
+        }
+        fn(&args, 0, 1);
+        for (uint32_t k = 0; k < BLOCK; k++) {
+            note(most, code, x[k], y[k]);
+        }
+    }
+}
+
+static void measure_compiled(uint32_t code, uint64_t stride)
+{
+    static const char *const flags[] = {"-O3", "-march=native", NULL};
+    loop_world w;
+    st_kernel out;
+    st_str text;
+    cc_module module;
+    st_kernel_fn fn = NULL;
+    worst most;
+    build(&w, code, &out);
+    st_str_init(&text, &w.mem);
+    st_loop_c_head(&text);
+    st_loop_c_print(&out, "k", &text);
+    cr_assert(st_str_ok(&text));
+    cc_module_init(&module, text.data, flags);
+    void *symbol = cc_module_symbol(&module, "k");
+    memcpy(&fn, &symbol, sizeof fn);
+    measure(code, fn, stride, &most);
+    around(code, fn, &most);
+    report(code, &most, stride == 1 ? "all inputs" : "compiled on a stride");
+    cc_module_deinit(&module);
+    st_str_deinit(&text);
+    st_kernel_deinit(&out);
+    loop_world_deinit(&w);
+}
+
+Test(loop_math, compiled)
+{
+    const char *which = getenv("STATOR_LOOP_MATH");
+    const int all = which != NULL && strncmp(which, "all", 3) == 0;
+    const char *one = all && which[3] == ':' ? which + 4 : NULL;
+    if (!cc_is_there()) {
+        cr_skip_test("no C compiler named cc");
+    }
+    for (uint32_t code = ST_LOOP_FIRST_SCALAR; code < ST_LOOP_CODE_COUNT; code++) {
+        if (is_measured(code) && (one == NULL || strcmp(one, st_loop_desc(code)->name) == 0)) {
+            measure_compiled(code, all ? 1 : 4099);
+        }
+    }
+}

@@ -155,8 +155,8 @@ Test(loop_verify, prints_scatter)
                                "    v3 = load x[i0]\n"
                                "    v4 = lt v3, v1\n"
                                "    check v4\n"
-                               "    bind v1 = v3\n"
-                               "    atomic sum z[v1], v2 if v4\n"
+                               "    bind k1 = v3\n"
+                               "    atomic sum z[k1], v2 if v4\n"
                                "    v5 = cast f64 v3\n"
                                "    store t[1], v5\n");
 }

@@ -48,11 +48,33 @@ static st_loop_ref masked_at(cg_nest *nest, stator_ref operand, const uint32_t *
 
 /* ---- views ---- */
 
+/* Axes that both shapes begin or end with are passed on; only what lies between is renumbered, so that
+ * symbolic sizes in front (batch, length) take no part in divisions. */
 st_loop_ref cg_reshape(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
+    const stator_ref x = cg_operand(node, 0);
+    const cg_value *from = cg_value_of(nest->unit, x);
+    const cg_value *to = node->out;
+    uint32_t front = 0;
+    uint32_t back = 0;
+    uint32_t own[CG_RANK_MAX];
     (void)result;
-    const uint32_t flat = cg_flatten(nest, node->out->rank, node->out->dims, index);
-    return cg_at_flat(nest, cg_operand(node, 0), flat);
+    while (front < from->rank && front < to->rank && from->dims[front] == to->dims[front]) {
+        own[front] = index[front];
+        front++;
+    }
+    while (back < from->rank - front && back < to->rank - front &&
+           from->dims[from->rank - 1u - back] == to->dims[to->rank - 1u - back]) {
+        own[from->rank - 1u - back] = index[to->rank - 1u - back];
+        back++;
+    }
+    if (front == 0 && back == 0) {
+        return cg_at_flat(nest, x, cg_flatten(nest, to->rank, to->dims, index));
+    }
+    const uint32_t flat =
+        cg_flatten(nest, to->rank - front - back, to->dims + front, index + front);
+    cg_split_flat(nest, from->rank - front - back, from->dims + front, flat, own + front);
+    return cg_at(nest, x, own);
 }
 
 st_loop_ref cg_transpose(cg_nest *nest, const cg_node *node, uint32_t result,

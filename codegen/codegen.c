@@ -43,6 +43,76 @@ static int is_computable(uint32_t dtype)
     return st_loop_class_of(dtype) != 0 && dtype != STATOR_F8E4M3FN && dtype != STATOR_F8E5M2;
 }
 
+/* ---- sizes that only the result tells ---- */
+
+/* Is the symbol (an atom) in the sym of the graph? */
+static int mentions(const stator_graph_view *v, stator_ref sym, uint32_t atom)
+{
+    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    for (uint32_t i = 0; i < row->term_count; i++) {
+        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + i);
+        const stator_atom_row *at = stator_column_at(&v->atoms, term->atom);
+        if (term->atom == atom || (at->kind != STATOR_ATOM_SYMBOL &&
+                                   (mentions(v, at->a, atom) || mentions(v, at->b, atom)))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Is it known before the node runs: a size of an operand, or in an attribute? */
+static int is_known(const stator_graph_view *v, const stator_node_row *node, uint32_t atom)
+{
+    for (uint32_t k = 0; k < node->operand_count; k++) {
+        const stator_ref operand = stator_operand(v, node, k);
+        const stator_type_row *type = operand ? stator_value_type(v, operand) : NULL;
+        for (uint32_t a = 0; type && a < type->rank; a++) {
+            if (mentions(v, stator_dim_at(v, type, a), atom)) {
+                return 1;
+            }
+        }
+    }
+    for (uint32_t k = 0; k < node->attr_count; k++) {
+        const stator_attr_row *attr = stator_attr_at(v, node, k);
+        for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
+            if (mentions(v, stator_ref_at(v, attr->begin + i), atom)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Has sym an unbacked symbol that this node defines? */
+static int defines(const stator_graph_view *v, const stator_node_row *node, stator_ref sym)
+{
+    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    for (uint32_t i = 0; i < row->term_count; i++) {
+        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + i);
+        const stator_atom_row *at = stator_column_at(&v->atoms, term->atom);
+        const int is_new = at->kind == STATOR_ATOM_SYMBOL
+                               ? (at->flags & 1u) && !is_known(v, node, term->atom)
+                               : defines(v, node, at->a) || defines(v, node, at->b);
+        if (is_new) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int defines_sizes(const stator_graph_view *v, const stator_node_row *node)
+{
+    for (uint32_t k = 0; k < node->result_count; k++) {
+        const stator_type_row *type = stator_value_type(v, node->result_begin + k);
+        for (uint32_t a = 0; a < type->rank; a++) {
+            if (defines(v, node, stator_dim_at(v, type, a))) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
 /* Why the node has no lowering here; NULL: it has one. */
 static const char *why_not(const stator_graph_view *v, const stator_node_row *node, char text[160])
 {
@@ -74,6 +144,9 @@ static const char *why_not(const stator_graph_view *v, const stator_node_row *no
         if (type && scalar && k < node->operand_count && !is_condition && !(scalar->on & class_)) {
             return "no scalar form for this element type";
         }
+    }
+    if (defines_sizes(v, node)) {
+        return "a size that only the result tells";
     }
     return lowering->refuses ? lowering->refuses(v, node) : NULL;
 }

@@ -168,12 +168,30 @@ static stator_status cpu_capability(void *inst_, const stator_graph *graph,
 
 /* ---- executables ---- */
 
+/* The kernels and the plan, for STATOR_LOGS=output_code. */
+static void log_kernels(const cpu_inst *inst, const st_cg_exe *exe)
+{
+    const stator_host *host = inst->self->host;
+    st_str text;
+    if (!host->log->enabled(host->ctx, "output_code", 2)) {
+        return;
+    }
+    st_str_init(&text, &inst->self->mem);
+    if (st_cg_print(exe, &text) == STATOR_OK && st_str_ok(&text) && text.data != NULL) {
+        host->log->write(host->ctx, "output_code", 2, text.data);
+    }
+    st_str_deinit(&text);
+}
+
 static stator_status cpu_compile(void *inst_, const stator_graph *graph, stator_fuel_scope *fuel,
                                  void **out_exe, stator_diag **err)
 {
     const cpu_inst *inst = inst_;
     st_cg_exe *exe = NULL;
     const stator_status status = st_cg_compile(&inst->config, graph, fuel, &exe, err);
+    if (status == STATOR_OK) {
+        log_kernels(inst, exe);
+    }
     *out_exe = exe;
     return status;
 }

@@ -175,6 +175,16 @@ static uint32_t index_negative_mod(uint32_t i0, uint32_t i1)
     return st_sym_mod(&v.w.syms.tab, all, loop_int(&v.w, 13));
 }
 
+/* A divisor that is negative: what a ceiling division may leave behind. */
+static uint32_t index_negative_divisor(uint32_t i0, uint32_t i1)
+{
+    st_symtab *tab = &v.w.syms.tab;
+    const uint32_t n = loop_size(&v.w, "n");
+    const uint32_t by = st_sym_sub(tab, loop_int(&v.w, -2), n); /* n is 1 */
+    const uint32_t q = st_sym_floordiv(tab, loop_add(&v.w, i1, i0), by);
+    return loop_add(&v.w, loop_mul(&v.w, q, -1), st_sym_mod(tab, loop_mul(&v.w, i1, -1), n));
+}
+
 static uint32_t index_min_max(uint32_t i0, uint32_t i1)
 {
     st_symtab *tab = &v.w.syms.tab;
@@ -196,6 +206,7 @@ Test(llvm_kernels, index_shapes)
     indexed(index_floordiv);
     indexed(index_lane_mod);
     indexed(index_negative_mod);
+    indexed(index_negative_divisor);
     indexed(index_min_max);
     indexed(index_product);
 }
@@ -541,6 +552,39 @@ Test(llvm_kernels, scratch_rows)
     st_loop_close(b);
     st_loop_close(b);
     llvm_compare(&v, 6);
+}
+
+/* Columns in lanes, scratch over the rows: each lane needs its own. */
+Test(llvm_kernels, scratch_of_columns)
+{
+    for (int64_t columns = 21; columns <= 32; columns += 11) {
+        loop_world *w = &v.w;
+        st_loop_builder *b = &w->b;
+        const uint32_t x = loop_in(w, "x", STATOR_F32, loop_int(w, 9 * columns));
+        const uint32_t z = loop_out(w, "z", STATOR_F32, loop_int(w, 9 * columns));
+        const uint32_t t =
+            st_loop_buffer_add(b, "t", STATOR_F32, loop_int(w, 9),
+                               ST_BUFFER_LOCAL | ST_BUFFER_READ | ST_BUFFER_WRITTEN, 0);
+        const uint32_t i = vector_axis(loop_int(w, columns), ST_AXIS_PARALLEL, 16, 1);
+        st_loop_open(b, i);
+        const st_loop_ref s = st_loop_acc(b, ST_ACC_SUM, STATOR_F32, 0);
+        const uint32_t j = vector_axis(loop_int(w, 9), ST_AXIS_REDUCE, 1, 1);
+        st_loop_open(b, j);
+        const st_loop_ref value = load(x, loop_add(w, loop_mul(w, sym_of(j), columns), sym_of(i)));
+        store(t, sym_of(j), op("mul", value, value));
+        st_loop_update(b, s, value, 0, 0);
+        st_loop_close(b);
+        const st_loop_ref sum = st_loop_read(b, s, STATOR_F32);
+        const uint32_t k = vector_axis(loop_int(w, 9), 0, 1, 1);
+        st_loop_open(b, k);
+        const uint32_t back = loop_add(w, loop_int(w, 8), loop_mul(w, sym_of(k), -1));
+        store(z, loop_add(w, loop_mul(w, sym_of(k), columns), sym_of(i)),
+              op("sub", load(t, back), sum));
+        st_loop_close(b);
+        st_loop_close(b);
+        llvm_compare(&v, columns);
+        again();
+    }
 }
 
 static void atomics(uint32_t kind, uint32_t dtype, uint32_t lanes)

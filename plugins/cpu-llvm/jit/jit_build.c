@@ -51,6 +51,12 @@ LLVMTypeRef jit_memory_type(const jit_fn *f, uint32_t dtype)
     return dtype == STATOR_BOOL ? f->u->types[JIT_I8] : jit_type_of(f, dtype);
 }
 
+LLVMTypeRef jit_buffer_type(const jit_fn *f, uint32_t buffer)
+{
+    return jit_wide(jit_memory_type(f, f->kernel->buffers.data[buffer].dtype),
+                    f->private_lanes[buffer]);
+}
+
 LLVMTypeRef jit_wide(LLVMTypeRef type, uint32_t lanes)
 {
     return lanes > 1 ? LLVMVectorType(type, lanes) : type;

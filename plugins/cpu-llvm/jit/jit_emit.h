@@ -123,10 +123,12 @@ typedef struct jit_fn {
     LLVMValueRef *buffers;
     LLVMValueRef *noalias; /* by buffer: metadata, NULL without */
     LLVMValueRef *scopes;
-    LLVMValueRef *values; /* by row */
-    jit_symbol *symbols;  /* by symbol index */
-    jit_loop_plan *plans; /* by axis */
-    jit_acc *accs;        /* by row */
+    LLVMValueRef *values;    /* by row */
+    jit_symbol *symbols;     /* by symbol index */
+    jit_loop_plan *plans;    /* by axis */
+    jit_acc *accs;           /* by row */
+    uint32_t *private_lanes; /* by buffer: scratch of which each lane has its own; 0: not so */
+    int64_t private_bytes;
     LLVMValueRef hoist[ST_LOOP_DEPTH_MAX + 1u];
     uint32_t depth;
     uint32_t copy; /* of the unrolled body being written */
@@ -147,6 +149,7 @@ stator_status jit_fail(jit_unit *u, stator_status status, const char *format, ..
 int jit_failed(const jit_fn *f);
 LLVMTypeRef jit_type_of(const jit_fn *f, uint32_t dtype); /* in registers */
 LLVMTypeRef jit_memory_type(const jit_fn *f, uint32_t dtype);
+LLVMTypeRef jit_buffer_type(const jit_fn *f, uint32_t buffer); /* of what an index counts */
 uint32_t jit_dtype_bytes(uint32_t dtype);
 LLVMTypeRef jit_wide(LLVMTypeRef type, uint32_t lanes); /* the type itself for one lane */
 uint32_t jit_lanes_of(LLVMValueRef v);                  /* 1: scalar */
@@ -227,7 +230,7 @@ LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min); /
 /* The function of a row with a libm name. */
 LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LLVMValueRef *args);
 
-/* ---- jit_loop.c ---- */
+/* ---- jit_plan.c, jit_loop.c ---- */
 
 void jit_plan_loops(jit_fn *f);
 void jit_emit_block(jit_fn *f, uint32_t block);

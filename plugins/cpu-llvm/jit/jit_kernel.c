@@ -47,6 +47,7 @@ static void free_tables(jit_fn *f)
     st_free(mem, f->symbols);
     st_free(mem, f->plans);
     st_free(mem, f->accs);
+    st_free(mem, f->private_lanes);
     st_vec_free(mem, &f->memo);
     st_map_deinit(&f->memo_map);
 }
@@ -58,12 +59,14 @@ static int make_tables(jit_fn *f)
     st_map_init(&f->memo_map, mem);
     f->buffers = st_calloc(mem, k->buffers.count + 1u, sizeof *f->buffers);
     f->noalias = st_calloc(mem, k->buffers.count + 1u, sizeof *f->noalias);
+    f->private_lanes = st_calloc(mem, k->buffers.count + 1u, sizeof *f->private_lanes);
     f->scopes = st_calloc(mem, k->buffers.count + 1u, sizeof *f->scopes);
     f->values = st_calloc(mem, k->ops.count + 1u, sizeof *f->values);
     f->accs = st_calloc(mem, k->ops.count + 1u, sizeof *f->accs);
     f->plans = st_calloc(mem, k->axes.count + 1u, sizeof *f->plans);
     f->symbols = st_calloc(mem, k->syms->symbols.count + 1u, sizeof *f->symbols);
-    return f->buffers && f->noalias && f->scopes && f->values && f->accs && f->plans && f->symbols;
+    return f->buffers && f->private_lanes && f->noalias && f->scopes && f->values && f->accs &&
+           f->plans && f->symbols;
 }
 
 /* ---- alias scopes ---- */
@@ -128,8 +131,9 @@ _Static_assert(offsetof(st_kernel_args, buffers) == 0 &&
                "fields that the code loads by place");
 
 /* A LOCAL buffer is a block of the stack. */
-static LLVMValueRef local_buffer(jit_fn *f, const st_loop_buffer *buffer)
+static LLVMValueRef local_buffer(jit_fn *f, uint32_t place)
 {
+    const st_loop_buffer *buffer = &f->kernel->buffers.data[place];
     int64_t numel = 0;
     if (!st_sym_const(&f->syms->tab, buffer->numel, &numel) || numel < 0 ||
         numel > (int64_t)(ST_LOCAL_BYTES_MAX / jit_dtype_bytes(buffer->dtype))) {
@@ -140,7 +144,7 @@ static LLVMValueRef local_buffer(jit_fn *f, const st_loop_buffer *buffer)
         numel = 1;
     }
     const LLVMTypeRef type =
-        LLVMArrayType2(jit_memory_type(f, buffer->dtype), (uint64_t)(numel ? numel : 1));
+        LLVMArrayType2(jit_buffer_type(f, place), (uint64_t)(numel ? numel : 1));
     return jit_slot(f, type, 64);
 }
 
@@ -161,7 +165,7 @@ static void open_function(jit_fn *f, const char *name)
     for (uint32_t b = 0; b < f->kernel->buffers.count; b++) {
         const st_loop_buffer *buffer = &f->kernel->buffers.data[b];
         f->buffers[b] =
-            buffer->flags & ST_BUFFER_LOCAL ? local_buffer(f, buffer) : load_field(f, table, b);
+            buffer->flags & ST_BUFFER_LOCAL ? local_buffer(f, b) : load_field(f, table, b);
     }
 }
 

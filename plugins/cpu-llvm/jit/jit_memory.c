@@ -55,6 +55,13 @@ static access access_of(jit_fn *f, st_loop_ref ref)
     access a = {.row = row, .ref = ref, .buffer = &f->kernel->buffers.data[row->ref]};
     a.type = jit_memory_type(f, a.buffer->dtype);
     a.shape = jit_sym_shape(f, row->sym, &a.coef);
+    if (f->private_lanes[row->ref] > 1) { /* a vector for each element: one run */
+        a.shape = JIT_LINEAR;
+        a.coef = 1;
+        a.align = jit_dtype_bytes(a.buffer->dtype) * f->lanes;
+        a.align = a.align < 64u ? a.align : 64u;
+        return a;
+    }
     a.align = align_of(f, a.buffer, row->sym);
     return a;
 }
@@ -381,7 +388,9 @@ LLVMValueRef jit_bounds(jit_fn *f, st_loop_ref ref, uint32_t lanes, LLVMValueRef
         return mask;
     }
     LLVMValueRef count = jit_sym(f, f->kernel->buffers.data[row->ref].numel);
-    LLVMValueRef index = lanes > 1 ? jit_vsym(f, row->sym, 0) : jit_sym(f, row->sym);
+    LLVMValueRef index = lanes > 1 && f->private_lanes[row->ref] <= 1 ? jit_vsym(f, row->sym, 0)
+                                                                      : jit_sym(f, row->sym);
+    index = lanes > 1 && jit_lanes_of(index) == 1 ? jit_splat(f, index) : index;
     count = lanes > 1 ? jit_splat(f, count) : count;
     LLVMValueRef fits = LLVMBuildICmp(ir, LLVMIntULT, index, count, "");
     LLVMValueRef bad = LLVMBuildNot(ir, fits, "");

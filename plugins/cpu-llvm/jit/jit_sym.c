@@ -172,7 +172,27 @@ static int64_t log2_of(int64_t x)
     return n;
 }
 
-/* floordiv or mod of scalars or vectors, y > 0. */
+/* floordiv or mod by what may be of either sign; nothing that counts runs when y is 0, but the
+ * division may stand before that is known. */
+static LLVMValueRef divide_any(jit_fn *f, const divide *d, LLVMValueRef x, LLVMValueRef y)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMTypeRef type = LLVMTypeOf(x);
+    const LLVMValueRef zero = jit_int(type, 0);
+    y = LLVMBuildSelect(ir, LLVMBuildICmp(ir, LLVMIntEQ, y, zero, ""), jit_int(type, 1), y, "");
+    const LLVMValueRef rest = LLVMBuildSRem(ir, x, y, "");
+    const LLVMValueRef signs_differ =
+        LLVMBuildICmp(ir, LLVMIntSLT, LLVMBuildXor(ir, rest, y, ""), zero, "");
+    const LLVMValueRef is_off =
+        LLVMBuildAnd(ir, signs_differ, LLVMBuildICmp(ir, LLVMIntNE, rest, zero, ""), "");
+    if (d->kind == STATOR_ATOM_FLOORDIV) {
+        return LLVMBuildAdd(ir, LLVMBuildSDiv(ir, x, y, ""), LLVMBuildSExt(ir, is_off, type, ""),
+                            "");
+    }
+    return LLVMBuildAdd(ir, rest, LLVMBuildSelect(ir, is_off, y, zero, ""), "");
+}
+
+/* floordiv or mod of scalars or vectors. */
 static LLVMValueRef build_divide(jit_fn *f, const divide *d, LLVMValueRef x, LLVMValueRef y)
 {
     const LLVMBuilderRef ir = f->u->ir;
@@ -182,8 +202,8 @@ static LLVMValueRef build_divide(jit_fn *f, const divide *d, LLVMValueRef x, LLV
         return is_floor ? LLVMBuildAShr(ir, x, jit_int(type, log2_of(d->divisor)), "")
                         : LLVMBuildAnd(ir, x, jit_int(type, d->divisor - 1), "");
     }
-    if (d->divisor_lo < 1) { /* nothing runs when it is 0, but the division may stand before that */
-        y = jit_intrinsic2(f, "llvm.smax", y, jit_int(type, 1));
+    if (d->divisor_lo < 1) {
+        return divide_any(f, d, x, y);
     }
     if (d->lo >= 0) {
         return is_floor ? LLVMBuildUDiv(ir, x, y, "") : LLVMBuildURem(ir, x, y, "");
@@ -207,7 +227,9 @@ static LLVMValueRef build_atom(jit_fn *f, const stator_atom_row *atom, LLVMValue
     case STATOR_ATOM_MOD:
         st_sym_range(&f->syms->tab, atom->a, &d.lo, &unused);
         st_sym_range(&f->syms->tab, atom->b, &d.divisor_lo, &unused);
-        (void)st_sym_const(&f->syms->tab, atom->b, &d.divisor);
+        if (!st_sym_const(&f->syms->tab, atom->b, &d.divisor)) {
+            d.divisor = 0;
+        }
         return build_divide(f, &d, x, y);
     case STATOR_ATOM_PRODUCT:
         return LLVMBuildMul(f->u->ir, x, y, "");
@@ -336,7 +358,7 @@ LLVMValueRef jit_address(jit_fn *f, uint32_t buffer, uint32_t sym)
     if (p != NULL) {
         return p;
     }
-    const LLVMTypeRef type = jit_memory_type(f, f->kernel->buffers.data[buffer].dtype);
+    const LLVMTypeRef type = jit_buffer_type(f, buffer);
     const stator_sym_row *row = row_of(f, sym);
     const uint32_t top = sym_level(f, sym);
     p = f->buffers[buffer];

@@ -1,0 +1,199 @@
+/* What is decided of a kernel before code is written: which loops run in lanes, how many bodies are
+ * in flight, which scratch each lane needs for itself.
+ *
+ * A vector loop runs lane by lane (scalar) when an inner extent differs by lane, when a value of
+ * lane-wise order is read inside (LAST, a READ of an accumulator from outside), or when scratch
+ * cannot be made private. Scratch of which an iteration of the vector loop uses elements of its own
+ * choice (their index does not hold the axis) gets `lanes` elements for each: [j] becomes
+ * [j][lane]. */
+#include "jit_emit.h"
+
+#define PRIVATE_BYTES_MAX ((int64_t)128 << 10) /* of stack, all private scratch of a kernel */
+
+static int is_power_of_two(uint32_t n)
+{
+    return n != 0 && (n & (n - 1u)) == 0;
+}
+
+static int is_within(const st_kernel *kernel, uint32_t block, uint32_t outer)
+{
+    while (block != outer && block != 0) {
+        block = st_loop_at(kernel, kernel->blocks.data[block].loop)->block;
+    }
+    return block == outer;
+}
+
+/* ---- syms that differ by lane ---- */
+
+typedef struct search {
+    const jit_fn *f;
+    uint32_t body;
+    uint32_t axis; /* symbol of the vector loop, UINT32_MAX: only bound values count */
+    int found;
+} search;
+
+/* Is it the axis, or bound inside the body? */
+static void note_symbol(void *self, uint32_t index)
+{
+    search *s = self;
+    const st_kernel *kernel = s->f->kernel;
+    s->found |= index == s->axis;
+    if (s->f->syms->symbols.data[index].kind != ST_SYMBOL_VALUE) {
+        return;
+    }
+    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        s->found |= row->code == ST_LOOP_BIND && row->sym == s->f->syms->symbols.data[index].sym &&
+                    is_within(kernel, row->block, s->body);
+    }
+}
+
+static int may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis)
+{
+    search s = {f, body, axis, 0};
+    st_loop_each_symbol(f->syms, sym, note_symbol, &s);
+    return s.found;
+}
+
+/* ---- scratch ---- */
+
+typedef struct uses {
+    uint32_t shared;  /* accesses inside the loop whose index holds the axis */
+    uint32_t own;     /* those whose index does not */
+    uint32_t stores;  /* inside, among `own` */
+    uint32_t outside; /* the loop */
+} uses;
+
+static int is_access(const st_loop_op *row)
+{
+    return row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE || row->code == ST_LOOP_ATOMIC;
+}
+
+static uses uses_of(const jit_fn *f, uint32_t buffer, uint32_t body, uint32_t axis)
+{
+    uses u = {0, 0, 0, 0};
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(f->kernel, ref);
+        if (!is_access(row) || row->ref != buffer) {
+            continue;
+        }
+        if (!is_within(f->kernel, row->block, body)) {
+            u.outside++;
+        } else if (may_differ(f, row->sym, body, axis)) {
+            u.shared++;
+        } else {
+            u.own++;
+            u.stores += row->code != ST_LOOP_LOAD;
+        }
+    }
+    return u;
+}
+
+/* Scratch that the lanes of the loop would share, though each iteration means its own: made
+ * private, or 0 when that cannot be. */
+static int settle_scratch(jit_fn *f, uint32_t body, uint32_t axis, uint32_t lanes)
+{
+    int64_t bytes = f->private_bytes;
+    for (int is_trial = 1; is_trial >= 0; is_trial--) {
+        for (uint32_t b = 0; b < f->kernel->buffers.count; b++) {
+            const st_loop_buffer *buffer = &f->kernel->buffers.data[b];
+            const uses u =
+                buffer->flags & ST_BUFFER_LOCAL ? uses_of(f, b, body, axis) : (uses){0, 0, 0, 0};
+            int64_t numel = 0;
+            if (u.stores == 0) {
+                continue;
+            }
+            if (!is_trial) {
+                f->private_lanes[b] = lanes;
+                continue;
+            }
+            (void)st_sym_const(&f->syms->tab, buffer->numel, &numel);
+            bytes += numel * (int64_t)(jit_dtype_bytes(buffer->dtype) * lanes);
+            if (u.shared || u.outside || bytes > PRIVATE_BYTES_MAX) {
+                return 0;
+            }
+        }
+    }
+    f->private_bytes = bytes;
+    return 1;
+}
+
+/* ---- loops ---- */
+
+static int row_can_widen(const jit_fn *f, const st_loop_op *row, uint32_t body, uint32_t lanes)
+{
+    const st_kernel *kernel = f->kernel;
+    if (row->code == ST_LOOP_LOOP) {
+        return !may_differ(f, kernel->axes.data[row->ref].extent, body, UINT32_MAX);
+    }
+    if (row->code != ST_LOOP_UPDATE && row->code != ST_LOOP_READ) {
+        return 1;
+    }
+    const st_loop_op *acc = st_loop_at(kernel, row->ref);
+    const uint32_t other = f->accs[row->ref].lanes;
+    return is_within(kernel, acc->block, body) ||
+           (row->code == ST_LOOP_UPDATE && acc->imm.i != ST_ACC_LAST &&
+            (other <= 1 || other == lanes));
+}
+
+static int can_widen(const jit_fn *f, const st_loop_axis *axis, uint32_t body)
+{
+    if (!(axis->flags & ST_AXIS_VECTOR) || (axis->flags & ST_AXIS_SERIAL) || axis->lanes < 2 ||
+        axis->lanes > JIT_LANES_MAX || !is_power_of_two(axis->lanes)) {
+        return 0;
+    }
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(f->kernel, ref);
+        if (is_within(f->kernel, row->block, body) && !row_can_widen(f, row, body, axis->lanes)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void claim_accumulators(jit_fn *f, uint32_t body, uint32_t lanes)
+{
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(f->kernel, ref);
+        if (row->code == ST_LOOP_UPDATE && is_within(f->kernel, row->block, body)) {
+            f->accs[row->ref].lanes = lanes;
+        }
+    }
+}
+
+static void plan_block(jit_fn *f, uint32_t block, uint32_t is_wide)
+{
+    const st_kernel *kernel = f->kernel;
+    for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
+         ref = st_loop_at(kernel, ref)->next) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        if (row->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        const st_loop_axis *axis = &kernel->axes.data[row->ref];
+        jit_loop_plan *plan = &f->plans[row->ref];
+        plan->unroll = axis->unroll < 1                ? 1
+                       : axis->unroll > JIT_UNROLL_MAX ? JIT_UNROLL_MAX
+                                                       : axis->unroll;
+        plan->lanes = 1;
+        if (!is_wide && can_widen(f, axis, row->body) &&
+            settle_scratch(f, row->body, axis->symbol, axis->lanes)) {
+            plan->lanes = axis->lanes;
+            claim_accumulators(f, row->body, axis->lanes);
+        }
+        plan_block(f, row->body, is_wide || plan->lanes > 1);
+    }
+}
+
+void jit_plan_loops(jit_fn *f)
+{
+    plan_block(f, 0, 0);
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        f->accs[ref].lanes = 0;
+    }
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        if (st_loop_at(f->kernel, ref)->code == ST_LOOP_UPDATE) {
+            jit_acc_plan(f, ref);
+        }
+    }
+}

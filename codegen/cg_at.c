@@ -311,7 +311,7 @@ st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, uint32_t flat)
     if (nest->refusal || nest->kernel->failed) {
         return 0;
     }
-    if (v->buffer != CG_NO_BUFFER && !is_here && !(v->flags & CG_VALUE_CHANNELS_LAST)) {
+    if (v->buffer != CG_NO_BUFFER && !is_here && v->order == NULL) {
         return load_flat(nest, value, flat);
     }
     uint32_t index[CG_RANK_MAX];

@@ -144,12 +144,8 @@ uint32_t cg_numel(cg_unit *unit, stator_ref value)
 
 void cg_storage_order(const cg_value *value, uint32_t *out_axes)
 {
-    const int is_last = (value->flags & CG_VALUE_CHANNELS_LAST) != 0;
     for (uint32_t a = 0; a < value->rank; a++) {
-        out_axes[a] = a;
-        if (is_last && a > 0) {
-            out_axes[a] = a + 1u < value->rank ? a + 1u : 1u;
-        }
+        out_axes[a] = value->order ? value->order[a] : a;
     }
 }
 

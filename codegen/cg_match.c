@@ -122,28 +122,58 @@ static int match_add(matcher *m, const st_loop_op *row, uint32_t depth)
     return 0;
 }
 
-/* 0.5 t (1 + erf(t / sqrt 2)), as the composite's body writes it. */
-static int match_gelu(matcher *m, const st_loop_op *row, uint32_t depth)
+/* Factors of a tree of products, at most `max` of them; 0: too many. */
+static uint32_t factors_of(const matcher *m, st_loop_ref ref, uint32_t max, st_loop_ref *out)
 {
-    for (uint32_t k = 0; k < 2; k++) {
-        const st_loop_op *half = row_at(m, row->args[k]);
-        const st_loop_op *one = row_at(m, row->args[1u - k]);
-        if (half->code != ST_LOOP_mul || one->code != ST_LOOP_add) {
+    const st_loop_op *row = row_at(m, ref);
+    if (max == 0) {
+        return 0;
+    }
+    if (row->code != ST_LOOP_mul) {
+        out[0] = ref;
+        return 1;
+    }
+    const uint32_t n = factors_of(m, row->args[0], max, out);
+    const uint32_t rest = n ? factors_of(m, row->args[1], max - n, out + n) : 0;
+    return rest ? n + rest : 0;
+}
+
+/* t when the row is 1 + erf(t / sqrt 2), else 0. */
+static st_loop_ref erf_of(const matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *sum = row_at(m, ref);
+    for (uint32_t k = 0; sum->code == ST_LOOP_add && k < 2; k++) {
+        const st_loop_op *function = row_at(m, sum->args[k]);
+        if (!is_number(m, sum->args[1u - k], 1) || function->code != ST_LOOP_erf) {
             continue;
         }
-        const uint32_t h = is_number(m, half->args[0], 0.5) ? 0 : 1;
-        const uint32_t o = is_number(m, one->args[0], 1) ? 0 : 1;
-        const st_loop_ref t = half->args[1u - h];
-        const st_loop_op *erf_row = row_at(m, one->args[1u - o]);
-        if (!is_number(m, half->args[h], 0.5) || !is_number(m, one->args[o], 1) ||
-            erf_row->code != ST_LOOP_erf) {
-            continue;
+        const st_loop_op *scaled = row_at(m, function->args[0]);
+        const double factor = scaled->code == ST_LOOP_div ? 1 / SQRT_HALF : SQRT_HALF;
+        if (scaled->code != ST_LOOP_mul && scaled->code != ST_LOOP_div) {
+            return 0;
         }
-        const st_loop_op *scaled = row_at(m, erf_row->args[0]);
-        const int is_gelu = scaled->code == ST_LOOP_mul &&
-                            ((scaled->args[0] == t && is_number(m, scaled->args[1], SQRT_HALF)) ||
-                             (scaled->args[1] == t && is_number(m, scaled->args[0], SQRT_HALF)));
-        if (is_gelu) {
+        if (is_number(m, scaled->args[1], factor)) {
+            return scaled->args[0];
+        }
+        return scaled->code == ST_LOOP_mul && is_number(m, scaled->args[0], factor)
+                   ? scaled->args[1]
+                   : 0;
+    }
+    return 0;
+}
+
+/* 0.5 t (1 + erf(t / sqrt 2)) with the factors in any order. */
+static int match_gelu(matcher *m, st_loop_ref ref, uint32_t depth)
+{
+    st_loop_ref factors[3];
+    if (factors_of(m, ref, 3, factors) != 3) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        const st_loop_ref t = erf_of(m, factors[i]);
+        const st_loop_ref a = factors[(i + 1u) % 3u];
+        const st_loop_ref b = factors[(i + 2u) % 3u];
+        if (t && ((a == t && is_number(m, b, 0.5)) || (b == t && is_number(m, a, 0.5)))) {
             return match_value(m, t, depth) && append(m, ST_EPILOGUE_GELU_ERF, 0, 0, 0);
         }
     }
@@ -168,8 +198,12 @@ static st_loop_ref sigmoid_of(const matcher *m, st_loop_ref ref)
     return 0;
 }
 
-static int match_mul(matcher *m, const st_loop_op *row, uint32_t depth)
+static int match_mul(matcher *m, st_loop_ref ref, uint32_t depth)
 {
+    const st_loop_op *row = row_at(m, ref);
+    if (match_gelu(m, ref, depth)) {
+        return 1;
+    }
     for (uint32_t k = 0; k < 2; k++) {
         const st_loop_op *other = row_at(m, row->args[1u - k]);
         if (other->code == ST_LOOP_CONST) {
@@ -180,7 +214,7 @@ static int match_mul(matcher *m, const st_loop_op *row, uint32_t depth)
             return match_value(m, row->args[k], depth) && append(m, ST_EPILOGUE_SILU, 0, 0, 0);
         }
     }
-    return match_gelu(m, row, depth);
+    return 0;
 }
 
 static int match_bound(matcher *m, const st_loop_op *row, uint32_t depth)
@@ -223,7 +257,7 @@ static int match_value(matcher *m, st_loop_ref ref, uint32_t depth)
     case ST_LOOP_add:
         return match_add(m, row, depth - 1u);
     case ST_LOOP_mul:
-        return match_mul(m, row, depth - 1u);
+        return match_mul(m, ref, depth - 1u);
     case ST_LOOP_min:
     case ST_LOOP_max:
         return match_bound(m, row, depth - 1u);
@@ -461,13 +495,16 @@ static int fill_conv(matcher *m, const cg_node *node)
 /* The axis of the output's second dimension: the loops stand in the order of its storage. */
 static void find_feature(matcher *m, const cg_value *out)
 {
+    uint32_t order[CG_RANK_MAX];
     uint32_t place = 0;
     m->feature = UINT32_MAX;
     if (out->rank < 2 || cg_is_one(m->unit, out->dims[1])) {
         return;
     }
-    const int is_last = (out->flags & CG_VALUE_CHANNELS_LAST) != 0;
-    place = is_last && m->n_outer ? m->n_outer - 1u : !cg_is_one(m->unit, out->dims[0]);
+    cg_storage_order(out, order);
+    for (uint32_t k = 0; order[k] != 1u; k++) {
+        place += !cg_is_one(m->unit, out->dims[order[k]]);
+    }
     if (place < m->n_outer) {
         m->feature = m->outer[place]->symbol;
     }

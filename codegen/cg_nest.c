@@ -198,28 +198,41 @@ static void write_level(cg_nest *nest)
     }
 }
 
-/* The outer axes of the plan in loop order: as the values are stored, so that the innermost loop walks
- * neighbours. Returns how many. */
+/* The outer axes of the plan in loop order: as the first value that is not row-major is stored, so that
+ * the innermost loop walks neighbours. Returns how many. */
 static uint32_t loop_order(const cg_nest *nest, uint32_t *out)
 {
     const cg_unit *unit = nest->unit;
     const cg_plan *plan = nest->plan;
+    const cg_value *ordered = NULL;
+    uint32_t outer[CG_RANK_MAX];
     uint32_t n = 0;
-    int is_last = 0;
+    uint32_t wide = 0;
     for (uint32_t k = 0; k < plan->rank; k++) {
         if (!plan->inner[k]) {
-            out[n++] = k;
+            outer[n++] = k;
         }
     }
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
+    memcpy(out, outer, n * sizeof *out);
+    for (uint32_t i = 0; i < plan->roots.count && ordered == NULL; i++) {
         const cg_value *v = &unit->values[unit->roots.data[plan->roots.data[i]].value];
-        const uint32_t channel = v->rank > 1 && !cg_is_one(unit, v->dims[0]);
-        if (!is_last && (v->flags & CG_VALUE_CHANNELS_LAST) && !cg_is_one(unit, v->dims[1]) &&
-            channel < n) {
-            is_last = 1;
-            const uint32_t axis = out[channel];
-            memmove(out + channel, out + channel + 1, (n - channel - 1u) * sizeof *out);
-            out[n - 1u] = axis;
+        ordered = v->order ? v : NULL;
+    }
+    for (uint32_t a = 0; ordered && a < ordered->rank; a++) {
+        wide += !cg_is_one(unit, ordered->dims[a]);
+    }
+    if (ordered == NULL || wide != n) {
+        return n;
+    }
+    /* Axis a of the value is outer axis number (wide axes before a). */
+    wide = 0;
+    for (uint32_t k = 0; k < ordered->rank; k++) {
+        uint32_t place = 0;
+        for (uint32_t a = 0; a < ordered->order[k]; a++) {
+            place += !cg_is_one(unit, ordered->dims[a]);
+        }
+        if (!cg_is_one(unit, ordered->dims[ordered->order[k]])) {
+            out[wide++] = outer[place];
         }
     }
     return n;

@@ -6,6 +6,7 @@
  * (which the plan drops again when nobody outside its kernel needs it). */
 #include "codegen/cg_unit.h"
 
+#include <stator/ops.h>
 #include <string.h>
 
 #define CHEAP_COST 8u   /* scalar ops that may be done again rather than loaded */
@@ -265,27 +266,86 @@ static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
     return note_readers(unit, err);
 }
 
+/* ---- storage order ---- */
+
+static int set_order(cg_unit *unit, cg_value *v, const uint32_t *order)
+{
+    uint32_t *kept = st_arena_zalloc(&unit->arena, v->rank, sizeof *kept);
+    if (kept) {
+        memcpy(kept, order, v->rank * sizeof *kept);
+        v->order = kept;
+    }
+    return kept != NULL;
+}
+
+/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. */
+static int follow_transpose(cg_unit *unit, const cg_root *root, stator_ref *only_use)
+{
+    cg_value *v = &unit->values[root->value];
+    const stator_ref user = root->node ? only_use[root->value] : 0;
+    uint32_t order[CG_RANK_MAX];
+    if (v->uses != 1 || user == 0) {
+        return 1;
+    }
+    const cg_node node = cg_node_of(unit, user);
+    if (strcmp(stator_op_at(unit->view, node.row->op)->name, "transpose") != 0) {
+        return 1;
+    }
+    for (uint32_t a = 0; a < v->rank; a++) {
+        order[a] = (uint32_t)cg_attr_int_at(&node, STATOR_transpose_perm, a);
+    }
+    return set_order(unit, v, order);
+}
+
 /* Convolutions read and write their channels as neighbours when a library does them; what is made of
  * their results element by element or window by window is stored alike. */
-static void choose_layouts(cg_unit *unit)
+static int follow_channels(cg_unit *unit, const cg_root *root)
 {
-    for (uint32_t place = 0; unit->config->emitter->library && place < unit->roots.count; place++) {
-        const cg_root *root = &unit->roots.data[place];
-        cg_value *v = &unit->values[root->value];
-        int is_last = root->lowering && strcmp(root->lowering->op, "conv") == 0;
-        for (uint32_t k = 0; k < root->n_needs && !is_last; k++) {
-            const cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
-            const cg_value *from = &unit->values[need->value];
-            const int is_alike =
-                from->rank == v->rank &&
-                (memcmp(from->dims, v->dims, v->rank * sizeof *v->dims) == 0 ||
-                 (root->lowering && strcmp(root->lowering->op, "reduce_window") == 0));
-            is_last = is_alike && (from->flags & CG_VALUE_CHANNELS_LAST);
-        }
-        if (is_last && v->rank > 2 && unit->buffers.data[v->buffer].kind == CG_BUFFER_WORK) {
-            v->flags |= CG_VALUE_CHANNELS_LAST;
+    cg_value *v = &unit->values[root->value];
+    int is_last = root->lowering && strcmp(root->lowering->op, "conv") == 0;
+    for (uint32_t k = 0; k < root->n_needs && !is_last; k++) {
+        const cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
+        const cg_value *from = &unit->values[need->value];
+        const int is_alike =
+            from->rank == v->rank &&
+            (memcmp(from->dims, v->dims, v->rank * sizeof *v->dims) == 0 ||
+             (root->lowering && strcmp(root->lowering->op, "reduce_window") == 0));
+        is_last = is_alike && from->order && from->order[from->rank - 1u] == 1u;
+    }
+    if (!is_last || v->rank < 3) {
+        return 1;
+    }
+    uint32_t order[CG_RANK_MAX] = {0};
+    for (uint32_t a = 1; a < v->rank; a++) {
+        order[a] = a + 1u < v->rank ? a + 1u : 1u;
+    }
+    return set_order(unit, v, order);
+}
+
+static stator_status choose_layouts(cg_unit *unit, stator_diag **err)
+{
+    const stator_graph_view *v = unit->view;
+    stator_ref *only_use =
+        st_arena_zalloc(&unit->arena, (uint64_t)v->n_values + v->n_outputs + 1u, sizeof *only_use);
+    if (only_use == NULL) {
+        return st_fail_oom(err);
+    }
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            only_use[stator_operand(v, row, k)] = node;
         }
     }
+    for (uint32_t place = 0; unit->config->emitter->library && place < unit->roots.count; place++) {
+        const cg_root *root = &unit->roots.data[place];
+        const cg_value *value = &unit->values[root->value];
+        if (unit->buffers.data[value->buffer].kind == CG_BUFFER_WORK &&
+            (!follow_transpose(unit, root, only_use) ||
+             (value->order == NULL && !follow_channels(unit, root)))) {
+            return st_fail_oom(err);
+        }
+    }
+    return STATOR_OK;
 }
 
 stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
@@ -303,6 +363,5 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
     ST_TRY(make_node_roots(unit, marks, outputs, err));
     ST_TRY(give_outputs(unit, err));
     ST_TRY(note_all_needs(unit, err));
-    choose_layouts(unit);
-    return STATOR_OK;
+    return choose_layouts(unit, err);
 }

@@ -42,12 +42,12 @@ typedef struct cg_buffer {
 enum cg_value_flag {
     CG_VALUE_ROOT = 1u << 0,     /* made by a root */
     CG_VALUE_REALISED = 1u << 1, /* has a buffer */
-    CG_VALUE_SPLAT = 1u << 2,    /* a constant whose elements are all `splat` */
-    CG_VALUE_CHANNELS_LAST = 1u << 3 /* axis 1 is stored last: N H W C */
+    CG_VALUE_SPLAT = 1u << 2     /* a constant whose elements are all `splat` */
 };
 
 typedef struct cg_value {
-    const uint32_t *dims; /* syms of our table, rank of them */
+    const uint32_t *dims;  /* syms of our table, rank of them */
+    const uint32_t *order; /* axes as they are stored, outermost first; NULL: row-major */
     uint32_t rank;
     uint32_t dtype;
     uint32_t flags;

@@ -669,7 +669,14 @@ static void put_block(printer *p, uint32_t block)
 static void put_buffer(printer *p, uint32_t i)
 {
     const st_loop_buffer *buffer = &p->kernel->buffers.data[i];
-    const char *is_const = buffer->flags & (ST_BUFFER_WRITTEN | ST_BUFFER_LOCAL) ? "" : "const ";
+    const char *is_const = buffer->flags & ST_BUFFER_WRITTEN ? "" : "const ";
+    int64_t numel = 0;
+    if (buffer->flags & ST_BUFFER_LOCAL) { /* scratch of one iteration: the call's own */
+        (void)st_sym_const(&p->kernel->syms->tab, buffer->numel, &numel);
+        put(p, "    ST_UNUSED _Alignas(64) %s b%" PRIu32 "[%" PRId64 "]; /* %s */\n",
+            memory_type_of(buffer->dtype), i, numel ? numel : 1, buffer->name);
+        return;
+    }
     const char *is_alone = buffer->flags & ST_BUFFER_UNIQUE ? "restrict " : "";
     put(p, "    ST_UNUSED %s%s *%sb%" PRIu32 " = args->buffers[%" PRIu32 "]; /* %s */\n", is_const,
         memory_type_of(buffer->dtype), is_alone, i, i, buffer->name);

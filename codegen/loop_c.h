@@ -5,7 +5,7 @@
  * st_loop_c_head before the first function. It is compiled with -fwrapv (integers wrap) and
  * -ffp-contract=off (a product and a sum are rounded each); gcc and clang. Vector axes are plain
  * loops that the compiler may vectorise; conversions out of range give what core/base/convert.h
- * says. */
+ * says. LOCAL buffers are arrays of the function. */
 #ifndef STATOR_CODEGEN_LOOP_C_H
 #define STATOR_CODEGEN_LOOP_C_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stator beside its peers: PyTorch eager, torch.compile (default, max-autotune) and ONNX Runtime, in one interleaved run.
+"""Stator beside its peers, PyTorch eager, torch.compile (default, max-autotune) and ONNX Runtime, in one run.
 
     bench/peers.py                        every workload, 2 threads and 1, about two hours
     bench/peers.py --quick                four workloads, no max-autotune, a few minutes
@@ -17,7 +17,6 @@ The peers live in a virtual environment, build/venv-bench, made at the first run
 from STATOR_TORCH_INDEX, https://download.pytorch.org/whl/cpu). Stator's programs come from --build."""
 import argparse
 import json
-import math
 import os
 import platform
 import shutil
@@ -45,16 +44,21 @@ def venv_python(folder):
 
 
 def make_venv(folder):
-    if os.path.exists(venv_python(folder)):
+    """Installs PINNED once; a folder whose installation was cut short is made again."""
+    half = folder + ".half"
+    if os.path.exists(venv_python(folder)) and not os.path.exists(half):
         return
     print(f"making {folder}: {' '.join(PINNED)}", flush=True)
     index = os.environ.get("STATOR_TORCH_INDEX", "https://download.pytorch.org/whl/cpu")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    open(half, "w").close()
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     done = subprocess.run([venv_python(folder), "-m", "pip", "install", "-q", "--disable-pip-version-check",
                            "--retries", "1", "--timeout", "20", *PINNED, "--extra-index-url", index])
     if done.returncode != 0:
-        shutil.rmtree(folder, ignore_errors=True)
         sys.exit("peers.py: pip could not install the peers (the lines above say why)")
+    os.remove(half)
 
 
 def enter_venv(folder):
@@ -87,12 +91,14 @@ def git(*args):
 
 
 def machine():
-    cpu = ""
+    about = {}
     with open("/proc/cpuinfo") as f:
         for line in f:
-            if line.startswith("model name"):
-                cpu = line.split(":", 1)[1].strip()
-                break
+            name, _, value = line.partition(":")
+            about.setdefault(name.strip(), value.strip())
+    cpu = about.get("model name", platform.machine())
+    if "cpu family" in about:
+        cpu += f" (family {about['cpu family']}, model {about['model']})"
     with open("/proc/meminfo") as f:
         memory = int(f.readline().split()[1]) // 1024
     return dict(cpu=cpu, cores=os.cpu_count(), memory_mb=memory, kernel=platform.release(),
@@ -347,7 +353,7 @@ def bound_seconds(run, name, rate):
 
 
 def limit_name(run, limits, threads):
-    if run.row.group == "apart":
+    if run.row.group == "apart" or run.row.limit == "none":
         return None
     if run.row.limit:
         return run.row.limit
@@ -516,7 +522,7 @@ def main():
     if args.svg:
         with open(args.svg, "w") as f:
             f.write(report.svg(result))
-    return 0 if all(math.isfinite(report.ratio(r)) or r["group"] != "main" for r in result["rows"]) else 1
+    return 0 if all(report.ours(r) for r in result["rows"]) else 1
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 FOLDER/<name>/ then holds inputs and expected outputs as plain bytes, tensors.pt (parameters and buffers), the ONNX
 file (exported here, or taken from MODELS/<gen_models name>), the .stir twin with its weights, and spec.json: sizes,
-flops, bytes, the peak of live activations. What exists and was made by the same versions from the same files is kept."""
+flops, bytes, the peak of live activations. What the same versions made from the same files is kept."""
 import hashlib
 import json
 import os

@@ -29,19 +29,19 @@ def peer(row, who, malloc):
     return c if c and "median_s" in c else None
 
 
-def best(row, malloc):
+def best(row, malloc, without=()):
     """The peer of the least median: its name and facts."""
     found = [(c["median_s"], c["who"], c) for c in row["candidates"].values()
-             if not c["ours"] and c["malloc"] == malloc and "median_s" in c]
+             if not c["ours"] and c["malloc"] == malloc and "median_s" in c and c["who"] not in without]
     return min(found)[1:] if found else (None, None)
 
 
-def ratio(row, malloc=None):
+def ratio(row, malloc=None, without=()):
     """Median of the per-round ratios best peer / ours; without malloc the lower of the two columns."""
     if malloc is None:
         values = [v for v in (ratio(row, "default"), ratio(row, "tuned")) if not math.isnan(v)]
         return min(values) if values else NAN
-    us, them = ours(row), best(row, malloc)[1]
+    us, them = ours(row), best(row, malloc, without)[1]
     if not us or not them:
         return NAN
     return median([t / o for t, o in zip(them["times_s"], us["times_s"])])
@@ -92,6 +92,10 @@ def number(value, digits=3):
     return f"{value:.{min(places, 6)}f}"
 
 
+def counted(threads):
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
 def ms(c):
     return number(c["median_s"] * 1e3) if c else "-"
 
@@ -102,29 +106,53 @@ def mb(value):
 
 # ---- tables: each is (title, columns, rows of strings) ----
 
-def times_table(rows):
-    columns = ["workload", "stator ms"] + [f"{t} ms" for _, t in PEERS] + ["ratio"]
-    columns += [f"{t}, tuned" for _, t in PEERS] + ["ratio, tuned", "goal", "met", "limit", "of it", "goal", "other load"]
+def verdict(row):
+    """`yes` when the ratio reaches the goal in both columns; nothing where a column or a goal is missing."""
+    both = [met(ratio(row, m), g) for m, g in zip(("default", "tuned"), row.get("goal", []))]
+    if row["group"] == "apart" or not both or "" in both:
+        return ""
+    return "yes" if both == ["yes", "yes"] else "no"
+
+
+def goals(row):
+    low, high = row.get("goal", [0, 0])
+    if row["group"] == "apart":
+        return "-"
+    return number(low) if low == high else f"{number(low)} / {number(high)}"
+
+
+def ratios_table(rows):
+    columns = ["workload", "stator ms", "best peer", "ratio", "to PyTorch", "best, tuned", "ratio", "to PyTorch", "goal",
+               "met", "limit", "of it", "goal", "other load"]
     out = []
     for row in rows:
         cells = [row["name"], ms(ours(row))]
         for malloc in ("default", "tuned"):
-            cells += [ms(peer(row, who, malloc)) for who, _ in PEERS] + [number(ratio(row, malloc))]
-        goal = row.get("goal", [0, 0])
-        both = [met(ratio(row, m), g) for m, g in zip(("default", "tuned"), goal)]
-        verdict = "" if row["group"] == "apart" or "" in both else ("yes" if both == ["yes", "yes"] else "no")
-        goals = number(goal[0]) if goal[0] == goal[1] else f"{number(goal[0])} / {number(goal[1])}"
-        cells += ["-" if row["group"] == "apart" else goals, verdict]
+            who, c = best(row, malloc)
+            cells += [f"{dict(PEERS)[who]} {ms(c)}" if c else "-", number(ratio(row, malloc)),
+                      number(ratio(row, malloc, ("ort",)))]
         limit = row.get("limit")
-        cells += [SOME_LIMITS[limit["name"]] if limit else "-", number(fraction(row)),
+        cells += [goals(row), verdict(row), SOME_LIMITS[limit["name"]] if limit else "-", number(fraction(row)),
                   number(row["limit_goal"]) if row.get("limit_goal") else "", f"{row.get('foreign_cpu', 0):.0%}"]
         out.append(cells)
-    return "Times", columns, out
+    return "Ratios", columns, out
+
+
+def times_table(rows):
+    backends = list(dict.fromkeys(c["who"] for row in rows for c in row["candidates"].values() if c["ours"]))
+    columns = ["workload"] + ["stator " + b for b in backends] + [t for _, t in PEERS]
+    columns += [f"{t}, tuned" for _, t in PEERS]
+    out = []
+    for row in rows:
+        mine = [row["candidates"].get(b, {}) for b in backends]
+        out.append([row["name"]] + [ms(c if "median_s" in c else None) for c in mine] +
+                   [ms(peer(row, who, m)) for m in ("default", "tuned") for who, _ in PEERS])
+    return "Milliseconds a call, medians", columns, out
 
 
 def compile_table(rows):
-    columns = ["workload", "stator cold s", "warm s", "first call ms", "eager first call ms", "compile cold s", "warm s", "max-autotune cold s",
-               "warm s", "ONNX Runtime s", "compile / stator, cold", "stator cold / warm"]
+    columns = ["workload", "stator cold s", "warm s", "first call ms", "eager first call ms", "compile cold s",
+               "warm s", "max-autotune cold s", "warm s", "ONNX Runtime s", "compile / stator, cold", "stator cold / warm"]
     out = []
     for row in rows:
         us = ours(row)
@@ -186,8 +214,8 @@ def parts(result):
     for threads in result["settings"]["threads"]:
         rows = [r for r in result["rows"] if r["threads"] == threads]
         if rows:
-            yield threads, rows, [t for t in (times_table(rows), compile_table(rows), memory_table(rows),
-                                              twins_table(result, rows)) if t[2]]
+            tables = [make(rows) for make in (ratios_table, times_table, compile_table, memory_table)]
+            yield threads, rows, [t for t in tables + [twins_table(result, rows)] if t[2]]
 
 
 def line(row):
@@ -206,7 +234,7 @@ def text(result):
     for threads, rows, tables in parts(result):
         for title, columns, cells in tables:
             widths = [max(len(x) for x in column) for column in zip(columns, *cells)]
-            out.append(f"{title}, {threads} thread{'s' if threads > 1 else ''}")
+            out.append(f"{title}, {counted(threads)}")
             for r in [columns] + cells:
                 out.append("  ".join(x.ljust(w) if i == 0 else x.rjust(w) for i, (x, w) in enumerate(zip(r, widths))))
             out.append("")
@@ -232,7 +260,7 @@ def markdown(result):
         out.append(f"| {r['threads']} | " + " | ".join(number(r[n]) for n in names) + " |")
     for threads, rows, tables in parts(result):
         for title, columns, cells in tables:
-            out += ["", f"### {title}, {threads} thread{'s' if threads > 1 else ''}", "",
+            out += ["", f"### {title}, {counted(threads)}", "",
                     "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
             out += ["| " + " | ".join(r) + " |" for r in cells]
         out += ["", means(rows)]
@@ -280,7 +308,7 @@ def svg(result):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + wide + 60}" height="{height}" '
            'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="#ffffff"/>',
            f'<text x="12" y="20" font-size="15">Best peer / Stator ({escape(result["settings"]["backends"][0])}), '
-           f'{threads} threads, {escape(m["cpu"])}</text>',
+           f'{counted(threads)}, {escape(m["cpu"])}</text>',
            '<rect x="12" y="30" width="12" height="9" fill="#4878a8"/><text x="28" y="39">peers as they come</text>',
            '<rect x="160" y="30" width="12" height="9" fill="#a8c4dc"/><text x="176" y="39">with a tuned malloc</text>',
            '<text x="330" y="39">right of 1: Stator is faster; a mark is the goal</text>']
@@ -301,5 +329,7 @@ def svg(result):
             goal = r["goal"][k]
             if r["group"] != "apart" and 2.0 ** low <= goal <= 2.0 ** high:
                 out.append(f'<rect x="{x(goal) - 1:.1f}" y="{y + 10 * k - 1}" width="2" height="11" fill="#c04040"/>')
-            out.append(f'<text x="{b + 4:.1f}" y="{y + 10 * k + 9}" font-size="9">{number(v)}</text>')
+            at, anchor = (b + 4, "start") if v >= 1 else (a - 4, "end")
+            out.append(f'<text x="{at:.1f}" y="{y + 10 * k + 9}" font-size="9" text-anchor="{anchor}">'
+                       f'{number(v)}</text>')
     return "\n".join(out + ["</svg>", ""])

@@ -34,7 +34,7 @@ static void add_axis(cg_unit *unit, cg_plan *plan, uint32_t extent, int is_inner
     plan->rank++;
 }
 
-static void domain_of(cg_unit *unit, const cg_root *root, cg_plan *plan)
+void cg_domain_of(cg_unit *unit, const cg_root *root, cg_plan *plan)
 {
     const cg_value *v = &unit->values[root->value];
     const cg_fold *fold = root->is_fold ? &root->fold : NULL;
@@ -353,7 +353,7 @@ static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
     }
     *at = place;
     unit->roots.data[place].plan = unit->plans.count - 1u;
-    domain_of(unit, &unit->roots.data[place], plan);
+    cg_domain_of(unit, &unit->roots.data[place], plan);
     set_levels(unit, plan);
     const cg_root *root = &unit->roots.data[place];
     if (root->is_fold && root->lowering->repeats && unit->config->emitter->library) {
@@ -430,7 +430,8 @@ done:
 int cg_is_stored(const cg_unit *unit, uint32_t place)
 {
     const cg_root *root = &unit->roots.data[place];
-    if (unit->buffers.data[unit->values[root->value].buffer].kind == CG_BUFFER_OUTPUT) {
+    if (root->n_readers == 0 ||
+        unit->buffers.data[unit->values[root->value].buffer].kind == CG_BUFFER_OUTPUT) {
         return 1;
     }
     for (uint32_t k = 0; k < root->n_readers; k++) {

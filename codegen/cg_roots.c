@@ -4,7 +4,7 @@
  * consumers need and is dearer to compute again than to load. All else is computed where it is used.
  * After: unit->roots in topological order, each with the roots it reads, every root with a buffer
  * (which the plan drops again when nobody outside its kernel needs it). */
-#include "codegen/cg_unit.h"
+#include "codegen/cg_match.h"
 
 #include <stator/ops.h>
 #include <string.h>
@@ -119,6 +119,67 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
     return (marks[value] && v->cost > 0) || (v->uses > 1 && is_dear);
 }
 
+/* Does the library take the contraction that the newest root is, alone? */
+static stator_status probe(cg_unit *unit, int *out_is_taken, stator_diag **err)
+{
+    const uint32_t place = unit->roots.count - 1u;
+    cg_plan *plan = st_vec_push(unit->mem, &unit->plans);
+    uint32_t *root = NULL;
+    *out_is_taken = 0;
+    if (plan) {
+        *plan = (cg_plan){.rank = 0};
+        root = st_vec_push(unit->mem, &plan->roots);
+    }
+    if (root == NULL) {
+        return st_fail_oom(err);
+    }
+    *root = place;
+    unit->roots.data[place].plan = unit->plans.count - 1u;
+    cg_domain_of(unit, &unit->roots.data[place], plan);
+    st_kernel trial;
+    st_form form;
+    const char *why = NULL;
+    const stator_status status =
+        cg_build_kernel(unit, unit->plans.count - 1u, &trial, &why, err);
+    if (status == STATOR_OK) {
+        *out_is_taken = cg_match(unit, unit->plans.count - 1u, &trial, &form);
+        st_kernel_deinit(&trial);
+    }
+    unit->roots.data[place].plan = UINT32_MAX;
+    unit->plans.count--;
+    st_vec_free(unit->mem, &unit->plans.data[unit->plans.count].roots);
+    return status == STATOR_UNSUPPORTED && why ? STATOR_OK : status;
+}
+
+/* A contraction that a library would take but for views whose elements are no strides apart gets copies
+ * of them to read. */
+static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref node,
+                                     stator_diag **err)
+{
+    const cg_node n = cg_node_of(unit, node);
+    int is_taken = 0;
+    ST_TRY(add_root(unit, value, node, err));
+    if (unit->config->emitter->library == NULL) {
+        return STATOR_OK;
+    }
+    ST_TRY(probe(unit, &is_taken, err));
+    if (is_taken) {
+        return STATOR_OK;
+    }
+    unit->values[value].root = 0;
+    unit->values[value].buffer = CG_NO_BUFFER;
+    unit->roots.count--;
+    unit->buffers.count--;
+    for (uint32_t k = 0; k < 2; k++) {
+        const stator_ref operand = cg_operand(&n, k);
+        const cg_value *v = &unit->values[operand];
+        if (v->buffer == CG_NO_BUFFER && !(v->flags & CG_VALUE_SPLAT)) {
+            ST_TRY(add_root(unit, operand, stator_value_at(unit->view, operand)->node, err));
+        }
+    }
+    return add_root(unit, value, node, err);
+}
+
 static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const uint8_t *outputs,
                                      stator_diag **err)
 {
@@ -137,7 +198,9 @@ static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const 
                 continue; /* a constant */
             }
             compute_cost(unit, row, lowering, out);
-            if (outputs[value] || wants_root(unit, row, lowering, value, marks)) {
+            if (lowering->fold && lowering->repeats) {
+                ST_TRY(add_contraction(unit, value, node, err));
+            } else if (outputs[value] || wants_root(unit, row, lowering, value, marks)) {
                 ST_TRY(add_root(unit, value, node, err));
             }
         }

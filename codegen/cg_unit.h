@@ -204,6 +204,8 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err);
 
 /* ---- cg_fuse.c: which roots share a kernel ---- */
 stator_status cg_join_roots(cg_unit *unit, stator_diag **err);
+/* The domain of a plan of this root alone, written to an empty plan. */
+void cg_domain_of(cg_unit *unit, const cg_root *root, cg_plan *plan);
 /* Must the root's value be in memory when its kernel has ended? */
 int cg_is_stored(const cg_unit *unit, uint32_t place);
 

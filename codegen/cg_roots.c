@@ -7,6 +7,7 @@
 #include "codegen/cg_match.h"
 
 #include <stator/ops.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CHEAP_COST 8u   /* scalar ops that may be done again rather than loaded */
@@ -206,6 +207,24 @@ static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const 
         }
     }
     return STATOR_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const stator_ref x = ((const cg_root *)a)->value;
+    const stator_ref y = ((const cg_root *)b)->value;
+    return (x > y) - (x < y);
+}
+
+/* Copies for contractions were made behind roots that read them. */
+static void sort_roots(cg_unit *unit)
+{
+    if (unit->roots.count) {
+        qsort(unit->roots.data, unit->roots.count, sizeof *unit->roots.data, by_value);
+    }
+    for (uint32_t i = 0; i < unit->roots.count; i++) {
+        unit->values[unit->roots.data[i].value].root = i + 1u;
+    }
 }
 
 /* ---- outputs ---- */
@@ -424,6 +443,7 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
         outputs[stator_output_at(v, k)] = 1;
     }
     ST_TRY(make_node_roots(unit, marks, outputs, err));
+    sort_roots(unit);
     ST_TRY(give_outputs(unit, err));
     ST_TRY(note_all_needs(unit, err));
     return choose_layouts(unit, err);

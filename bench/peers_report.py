@@ -92,6 +92,18 @@ def number(value, digits=3):
     return f"{value:.{min(places, 6)}f}"
 
 
+QUIET = 0.05    # share of the cores that others may take before a row says little
+
+
+def disturbed(result):
+    """A sentence when others used the machine, else nothing."""
+    loud = [r.get("foreign_cpu", 0) for r in result["rows"] if r.get("foreign_cpu", 0) > QUIET]
+    if not loud:
+        return ""
+    return (f"The machine was not quiet: in {len(loud)} of {len(result['rows'])} rows others took {min(loud):.0%} to "
+            f"{max(loud):.0%} of its cores. These rows show that the run works; as measurements they say little.")
+
+
 def counted(threads):
     return f"{threads} thread{'s' if threads > 1 else ''}"
 
@@ -122,8 +134,8 @@ def goals(row):
 
 
 def ratios_table(rows):
-    columns = ["workload", "stator ms", "best peer", "ratio", "to PyTorch", "best, tuned", "ratio", "to PyTorch", "goal",
-               "met", "limit", "of it", "goal", "other load"]
+    columns = ["workload", "stator ms", "best peer", "ratio", "to PyTorch", "best, tuned", "ratio", "to PyTorch"]
+    columns += ["goal", "met", "limit", "of it", "goal", "other load"]
     out = []
     for row in rows:
         cells = [row["name"], ms(ours(row))]
@@ -152,7 +164,8 @@ def times_table(rows):
 
 def compile_table(rows):
     columns = ["workload", "stator cold s", "warm s", "first call ms", "eager first call ms", "compile cold s",
-               "warm s", "max-autotune cold s", "warm s", "ONNX Runtime s", "compile / stator, cold", "stator cold / warm"]
+               "warm s", "max-autotune cold s", "warm s", "ONNX Runtime s", "compile / stator, cold",
+               "stator cold / warm"]
     out = []
     for row in rows:
         us = ours(row)
@@ -239,7 +252,7 @@ def text(result):
                 out.append("  ".join(x.ljust(w) if i == 0 else x.rjust(w) for i, (x, w) in enumerate(zip(r, widths))))
             out.append("")
         out += [means(rows)] + failures(rows) + [""]
-    return "\n".join(out)
+    return "\n".join(out + [disturbed(result)])
 
 
 # ---- docs/performance.md ----
@@ -252,7 +265,8 @@ def markdown(result):
     packages = ", ".join(f"{k} {v}" for k, v in result["versions"].items() if k in ("torch", "onnxruntime"))
     out = [f"{m['cpu']}, {m['cores']} cores, {m['memory_mb']} MB, Linux {m['kernel']}, huge pages {m['huge_pages']}; "
            f"Stator {m['stator']}, backend `{s['backends'][0]}`; {packages}; began {result['began']}; "
-           f"{s['rounds']} rounds of {s['target_s']} s, calls of kind `{s['call']}`, denormals: {s['denormals']}.", "",
+           f"{s['rounds']} rounds of {s['target_s']} s, calls of kind `{s['call']}`, denormals: {s['denormals']}. "
+           + disturbed(result), "",
            "| threads | FMA f32 GFLOP/s | bf16 dot | int8 dot | copy GB/s | copy, non-temporal | triad | read | "
            "read, prefetched |", "|" + "---|" * 9]
     for r in result["limits"]["rows"]:

@@ -1,4 +1,4 @@
-# Install rules: headers, libstator, the SDK archive, the CMake package and the pkg-config file.
+# Install rules: headers, libstator, the SDK archives, the CMake package and the pkg-config file.
 # Plugins and tools install themselves where they are made.
 include(CMakePackageConfigHelpers)
 
@@ -11,6 +11,9 @@ install(FILES "${ST_GENERATED_INCLUDE}/stator/ops.h"
 # The SDK: headers keep the path they are included by, "core/base/arena.h", below stator/sdk.
 install(DIRECTORY core/base DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/stator/sdk/core"
         FILES_MATCHING PATTERN "*.h")
+# The code generator, for backends that make code; its headers change with each release.
+install(DIRECTORY codegen DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/stator/sdk"
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 
 set(st_install_targets st_headers)
 if(TARGET stator)
@@ -20,6 +23,9 @@ install(TARGETS ${st_install_targets} EXPORT StatorTargets
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(st_core_base_objects)
   install(TARGETS st_base ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(TARGET st_codegen)
+  install(TARGETS st_codegen ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
 install(EXPORT StatorTargets NAMESPACE Stator:: DESTINATION "${st_package_dir}")
 

@@ -3,6 +3,7 @@
  * A launch without a parallel loop, or too small to share, is a plain call. Others are cut into
  * ranges that begin at multiples of what a kernel does at once, on the host's threads. */
 #include "cpu_llvm.h"
+#include "cpu_same.h"
 
 #include "core/base/diag.h"
 
@@ -26,6 +27,7 @@ typedef struct module {
     st_mem *mem;
     entry *entries;
     uint32_t n_entries;
+    uint32_t *entry_of; /* by kernel: equal ones share code */
     uint32_t n_images;
     uint32_t debug_bounds;
     cpu_image images[JIT_MODULES_MAX];
@@ -48,6 +50,7 @@ static void module_destroy(void *self, void *module_)
         cpu_image_unload(m->mem, &m->images[i]);
     }
     st_free(m->mem, m->entries);
+    st_free(m->mem, m->entry_of);
     st_free(m->mem, m);
 }
 
@@ -175,21 +178,14 @@ static jit_request request_of(cpu_inst *inst, const st_kernel *const *kernels, u
                          .has_function = has_function};
 }
 
-static stator_status compile(void *self, const st_kernel *const *kernels, uint32_t n,
-                             void **out_module, stator_diag **err)
+/* Compiles kernels that all differ and fills the module's entries. */
+static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *kernels, uint32_t n,
+                                      module *m, stator_diag **err)
 {
-    cpu_inst *inst = self;
     const jit_api *jit = NULL;
     jit_output out = {.mem = NULL};
     char msg[512] = "";
-    *out_module = NULL;
     ST_TRY(cpu_jit_open(inst->self, &jit, err));
-    module *m = st_calloc(&inst->self->mem, 1, sizeof *m);
-    if (m == NULL) {
-        return st_fail_oom(err);
-    }
-    m->mem = &inst->self->mem;
-    m->debug_bounds = inst->settings.debug_bounds;
     const jit_request request = request_of(inst, kernels, n);
     stator_status status = jit->compile(&request, &out, msg, sizeof msg);
     if (status != STATOR_OK) {
@@ -199,6 +195,50 @@ static stator_status compile(void *self, const st_kernel *const *kernels, uint32
         status = load_module(inst, kernels, &out, m, err);
     }
     jit->output_free(&out);
+    return status;
+}
+
+/* The kernels without repetitions to distinct; entry_of is set to their places there. */
+static stator_status choose_distinct(module *m, const st_kernel *const *kernels, uint32_t n,
+                                     const st_kernel **distinct, uint32_t *out_count)
+{
+    uint32_t count = 0;
+    const stator_status status = cpu_same_kernels(m->mem, kernels, n, m->entry_of);
+    for (uint32_t k = 0; status == STATOR_OK && k < n; k++) {
+        if (m->entry_of[k] == k) {
+            m->entry_of[k] = count;
+            distinct[count++] = kernels[k];
+        } else { /* an earlier one, whose place is known */
+            m->entry_of[k] = m->entry_of[m->entry_of[k]];
+        }
+    }
+    *out_count = count;
+    return status;
+}
+
+static stator_status compile(void *self, const st_kernel *const *kernels, uint32_t n,
+                             void **out_module, stator_diag **err)
+{
+    cpu_inst *inst = self;
+    st_mem *mem = &inst->self->mem;
+    stator_status status = STATOR_RESOURCE_EXHAUSTED;
+    uint32_t count = 0;
+    *out_module = NULL;
+    module *m = st_calloc(mem, 1, sizeof *m);
+    const st_kernel **distinct = st_calloc(mem, (uint64_t)n + 1u, sizeof *distinct);
+    if (m != NULL) {
+        *m = (module){.mem = mem, .debug_bounds = inst->settings.debug_bounds};
+        m->entry_of = st_calloc(mem, (uint64_t)n + 1u, sizeof *m->entry_of);
+    }
+    if (m != NULL && m->entry_of != NULL && distinct != NULL) {
+        status = choose_distinct(m, kernels, n, distinct, &count);
+    }
+    if (status != STATOR_OK) {
+        (void)st_fail_oom(err);
+    } else {
+        status = compile_distinct(inst, distinct, count, m, err);
+    }
+    st_free(mem, distinct);
     if (status != STATOR_OK) {
         module_destroy(inst, m);
         return status;
@@ -277,7 +317,7 @@ static stator_status launch_kernel(void *self, void *module_, uint32_t k, const 
 {
     const cpu_inst *inst = self;
     const module *m = module_;
-    const entry *e = &m->entries[k];
+    const entry *e = &m->entries[m->entry_of[k]];
     if (m->debug_bounds) {
         return run_checked(inst, e, launch, err);
     }

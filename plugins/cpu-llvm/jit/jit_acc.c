@@ -116,7 +116,7 @@ LLVMValueRef jit_combine(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMValueRef 
         return combine_ints(f, kind, dtype, a, b);
     }
     if (kind == ST_ACC_MIN || kind == ST_ACC_MAX) {
-        return jit_max(f, a, b, kind == ST_ACC_MIN);
+        return jit_max(f, b, a, kind == ST_ACC_MIN); /* the test for NaN is off the chain of a */
     }
     const LLVMValueRef v =
         kind == ST_ACC_SUM ? LLVMBuildFAdd(ir, a, b, "") : LLVMBuildFMul(ir, a, b, "");

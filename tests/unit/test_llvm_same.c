@@ -1,6 +1,6 @@
 /* Kernels that are the same code are found, and nothing else is: names, buffer ids and axes may
  * differ, what is computed may not. */
-#include "cpu_same.h"
+#include "plugins/cpu-llvm/cpu_same.h"
 #include "support_loop.h"
 
 #include <criterion/criterion.h>

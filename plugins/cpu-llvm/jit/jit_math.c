@@ -41,29 +41,113 @@ static LLVMValueRef call(jit_fn *f, const char *name, LLVMTypeRef type, LLVMValu
     return LLVMBuildCall2(f->u->ir, fn_type, fn, args, n, "");
 }
 
-static LLVMValueRef by_lane(jit_fn *f, const char *name, LLVMValueRef *args, uint32_t n,
-                            uint32_t lanes)
+/* A loop over the lanes, through slots on the stack. */
+static LLVMValueRef by_lane(jit_fn *f, const char *name, const LLVMValueRef *args, uint32_t n)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    LLVMValueRef out = jit_poison(LLVMTypeOf(args[0]));
-    for (uint32_t i = 0; i < lanes; i++) {
-        const LLVMValueRef lane = LLVMConstInt(f->u->types[JIT_I32], i, 0);
-        LLVMValueRef one[3];
-        for (uint32_t k = 0; k < n; k++) {
-            one[k] = LLVMBuildExtractElement(ir, args[k], lane, "");
-        }
-        out = LLVMBuildInsertElement(ir, out, call(f, name, LLVMTypeOf(one[0]), one, n), lane, "");
+    const LLVMTypeRef type = LLVMTypeOf(args[0]);
+    const LLVMTypeRef element = jit_element_of(type);
+    const LLVMValueRef out = jit_slot(f, type, 0);
+    LLVMValueRef slots[3];
+    LLVMValueRef one[3];
+    for (uint32_t k = 0; k < n; k++) {
+        slots[k] = jit_slot(f, type, 0);
+        LLVMBuildStore(ir, args[k], slots[k]);
     }
-    return out;
+    const LLVMBasicBlockRef before = f->block;
+    const LLVMBasicBlockRef body = jit_block(f);
+    const LLVMBasicBlockRef after = jit_block(f);
+    LLVMBuildBr(ir, body);
+    jit_go(f, body);
+    LLVMValueRef lane = LLVMBuildPhi(ir, f->u->types[JIT_I64], "");
+    for (uint32_t k = 0; k < n; k++) {
+        one[k] =
+            LLVMBuildLoad2(ir, element, LLVMBuildGEP2(ir, element, slots[k], &lane, 1, ""), "");
+    }
+    const LLVMValueRef y = call(f, name, element, one, n);
+    LLVMBuildStore(ir, y, LLVMBuildGEP2(ir, element, out, &lane, 1, ""));
+    LLVMValueRef next[2] = {jit_i64(f, 0), LLVMBuildAdd(ir, lane, jit_i64(f, 1), "")};
+    LLVMBasicBlockRef from[2] = {before, body};
+    const LLVMValueRef more =
+        LLVMBuildICmp(ir, LLVMIntULT, next[1], jit_i64(f, jit_lanes_of(args[0])), "");
+    LLVMBuildCondBr(ir, more, body, after);
+    LLVMAddIncoming(lane, next, from, 2);
+    jit_go(f, after);
+    return LLVMBuildLoad2(ir, type, out, "");
 }
+
+/* ---- where the vector functions are not to be trusted ---- */
+
+typedef struct bounds {
+    const char *name;
+    double f32; /* |x| above it, 0: none */
+    double f64;
+    double f64_tiny; /* 0 < |x| below it, 0: none */
+} bounds;
+
+static const bounds distrusted[] = {{"sinh", 88, 709, 0},
+                                    {"cosh", 88, 709, 0},
+                                    {"asinh", 1e18, 1e150, 0x1p-1000},
+                                    {"acosh", 1e18, 1e150, 0},
+                                    {"log1p", 1e37, 1e306, 0x1p-1000},
+                                    {"tan", 0, 0, 0x1p-1000},
+                                    {"lgamma", 1e36, 0, 0}};
+
+/* i1: some lane of x is where the function cannot be trusted; NULL: it can everywhere. */
+static LLVMValueRef is_distrusted(jit_fn *f, const char *name, int is_f32, LLVMValueRef x)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMTypeRef type = LLVMTypeOf(x);
+    for (size_t i = 0; i < sizeof distrusted / sizeof distrusted[0]; i++) {
+        const bounds *b = &distrusted[i];
+        const double above = is_f32 ? b->f32 : b->f64;
+        const double below = is_f32 ? 0 : b->f64_tiny;
+        LLVMValueRef bad = NULL;
+        if (strcmp(name, b->name) != 0) {
+            continue;
+        }
+        const LLVMValueRef size = jit_intrinsic1(f, "llvm.fabs", x);
+        if (above > 0) {
+            bad = LLVMBuildFCmp(ir, LLVMRealOGT, size, jit_real(type, above), "");
+        }
+        if (below > 0) {
+            const LLVMValueRef is_small =
+                LLVMBuildAnd(ir, LLVMBuildFCmp(ir, LLVMRealOLT, size, jit_real(type, below), ""),
+                             LLVMBuildFCmp(ir, LLVMRealONE, size, jit_real(type, 0), ""), "");
+            bad = bad ? LLVMBuildOr(ir, bad, is_small, "") : is_small;
+        }
+        return bad ? jit_any(f, bad) : NULL;
+    }
+    return NULL;
+}
+
+/* `usual` unless some lane is distrusted, then all lanes by the C library. */
+static LLVMValueRef with_slow_path(jit_fn *f, const char *scalar_name, LLVMValueRef is_bad,
+                                   const LLVMValueRef *args, uint32_t n, LLVMValueRef usual)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    LLVMBasicBlockRef from[2] = {f->block, NULL};
+    const LLVMBasicBlockRef slow = jit_block(f);
+    const LLVMBasicBlockRef join = jit_block(f);
+    LLVMBuildCondBr(ir, is_bad, slow, join);
+    jit_go(f, slow);
+    LLVMValueRef values[2] = {usual, by_lane(f, scalar_name, args, n)};
+    from[1] = f->block;
+    LLVMBuildBr(ir, join);
+    jit_go(f, join);
+    const LLVMValueRef phi = LLVMBuildPhi(ir, LLVMTypeOf(usual), "");
+    LLVMAddIncoming(phi, values, from, 2);
+    return phi;
+}
+
+/* ---- vector functions ---- */
 
 /* The name of the vector function of `bytes` wide registers, into name[NAME_MAX_BYTES]. */
 static void sleef_name(const char *libm, int is_f32, uint32_t bytes, char *name)
 {
     const char *isa = bytes == 64 ? "avx512f" : bytes == 32 ? "avx2" : "sse4";
-    const char *error = strcmp(libm, "fmod") == 0 ? "" : "u10";
-    (void)snprintf(name, NAME_MAX_BYTES, "Sleef_%s%c%u_%s%s", libm, is_f32 ? 'f' : 'd',
-                   bytes / (is_f32 ? 4u : 8u), error, isa);
+    (void)snprintf(name, NAME_MAX_BYTES, "Sleef_%s%c%u_u10%s", libm, is_f32 ? 'f' : 'd',
+                   bytes / (is_f32 ? 4u : 8u), isa);
 }
 
 /* Lanes first..first+n-1 of a vector, or all of it. */
@@ -110,17 +194,21 @@ LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LL
 {
     const jit_request *request = f->u->request;
     const int is_f32 = dtype == STATOR_F32;
+    const uint32_t element = is_f32 ? 4u : 8u;
     const uint32_t lanes = jit_lanes_of(args[0]);
-    const uint32_t bytes = lanes * (is_f32 ? 4u : 8u);
+    const uint32_t bytes = lanes * element;
     const uint32_t width = bytes < request->vector_bytes ? bytes : request->vector_bytes;
+    char scalar_name[NAME_MAX_BYTES];
     char name[NAME_MAX_BYTES];
-    if (lanes > 1 && width >= 16u) {
-        sleef_name(desc->libm, is_f32, width, name);
-        if (request->has_function(request->self, name)) {
-            return in_pieces(f, name, args, desc->arity, 0, lanes, width / (is_f32 ? 4u : 8u));
-        }
+    (void)snprintf(scalar_name, sizeof scalar_name, "%s%s", desc->libm, is_f32 ? "f" : "");
+    sleef_name(desc->libm, is_f32, width, name);
+    if (lanes == 1) {
+        return call(f, scalar_name, LLVMTypeOf(args[0]), args, desc->arity);
     }
-    (void)snprintf(name, sizeof name, "%s%s", desc->libm, is_f32 ? "f" : "");
-    return lanes == 1 ? call(f, name, LLVMTypeOf(args[0]), args, desc->arity)
-                      : by_lane(f, name, args, desc->arity, lanes);
+    if (width < 16u || !request->has_function(request->self, name)) {
+        return by_lane(f, scalar_name, args, desc->arity);
+    }
+    const LLVMValueRef is_bad = is_distrusted(f, desc->libm, is_f32, args[0]);
+    const LLVMValueRef usual = in_pieces(f, name, args, desc->arity, 0, lanes, width / element);
+    return is_bad ? with_slow_path(f, scalar_name, is_bad, args, desc->arity, usual) : usual;
 }

@@ -75,11 +75,11 @@
 /* |x| = n pi/2 + r, pi/2 in three parts; degrees 7 and 8, 4.0e-09; from 262144 on by Payne and Hanek */
 #define ST_MATH_SIN \
     "a = abs(x); m = fma(a, 0x1.45f306p-1, 12582912); n = m - 12582912; k = as_int(m); r = " \
-    "fma(n, 0x1.ee59dap-50, fma(n, 0x1.777a5cp-25, fma(n, -0x1.921fb6p+0, a))); q = k; z2 = r " \
-    "* r; sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, z2, 0x1.110774p-7), z2, " \
-    "-0x1.555546p-3), r); cosine = fma(fma(fma(fma(0x1.99e80cp-16, z2, -0x1.6c0c28p-10), z2, " \
-    "0x1.55554ap-5), z2, -0x1.0p-1), z2, 1); flip = bit_xor(shift_left(q, 30), as_int(x)); v " \
-    "= as_int(select(bit_and(q, 1) == 0, sine, cosine)); v = as_float(bit_xor(v, " \
+    "fma(n, 0x1.ee59dap-50, fma(n, 0x1.777a5cp-25, fma(n, -0x1.921fb6p+0, a))); z2 = r * r; " \
+    "sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, z2, 0x1.110774p-7), z2, -0x1.555546p-3), r); " \
+    "cosine = fma(fma(fma(fma(0x1.99e80cp-16, z2, -0x1.6c0c28p-10), z2, 0x1.55554ap-5), z2, " \
+    "-0x1.0p-1), z2, 1); even = bit_and(k, 1) == 0; flip = bit_xor(shift_left(k, 30), " \
+    "as_int(x)); v = as_int(select(even, sine, cosine)); v = as_float(bit_xor(v, " \
     "bit_and(flip, 0x80000000))); rare(a >= 262144, { b = as_int(a); g = " \
     "i64(bit_or(bit_and(b, 0x7fffff), 0x800000)); o = i64(shift_right(b, 23)) - 144; far = o " \
     ">= 64; j = bit_and(o, 63); w0 = select(far, 0x29fc2757d1f534dd, 0xa2f9836e4e4415); w1 = " \
@@ -89,35 +89,33 @@
     "bit_or(shift_left(u64(w1), l), shift_right(shift_right(u64(w2), 1), d)); mm = u64(g); " \
     "turn = high * mm + shift_right(shift_right(low, 32) * mm, 32); k = i32(shift_right(turn " \
     "+ 0x2000000000000000, 62)); r = f32(f64(i64(shift_left(turn, 2))) * " \
-    "0x1.921fb54442d18p-64); q = k; z2 = r * r; sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, " \
-    "z2, 0x1.110774p-7), z2, -0x1.555546p-3), r); cosine = fma(fma(fma(fma(0x1.99e80cp-16, " \
-    "z2, -0x1.6c0c28p-10), z2, 0x1.55554ap-5), z2, -0x1.0p-1), z2, 1); flip = " \
-    "bit_xor(shift_left(q, 30), as_int(x)); v = as_int(select(bit_and(q, 1) == 0, sine, " \
-    "cosine)); v = as_float(bit_xor(v, bit_and(flip, 0x80000000))); select(a < inf, v, nan) " \
-    "}, v)"
+    "0x1.921fb54442d18p-64); z2 = r * r; sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, z2, " \
+    "0x1.110774p-7), z2, -0x1.555546p-3), r); cosine = fma(fma(fma(fma(0x1.99e80cp-16, z2, " \
+    "-0x1.6c0c28p-10), z2, 0x1.55554ap-5), z2, -0x1.0p-1), z2, 1); even = bit_and(k, 1) == 0; " \
+    "flip = bit_xor(shift_left(k, 30), as_int(x)); v = as_int(select(even, sine, cosine)); v " \
+    "= as_float(bit_xor(v, bit_and(flip, 0x80000000))); select(a < inf, v, nan) }, v)"
 /* |x| = n pi/2 + r, pi/2 in three parts; degrees 7 and 8, 4.0e-09; from 262144 on by Payne and Hanek */
 #define ST_MATH_COS \
     "a = abs(x); m = fma(a, 0x1.45f306p-1, 12582912); n = m - 12582912; k = as_int(m); r = " \
-    "fma(n, 0x1.ee59dap-50, fma(n, 0x1.777a5cp-25, fma(n, -0x1.921fb6p+0, a))); q = k + 1; z2 " \
-    "= r * r; sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, z2, 0x1.110774p-7), z2, " \
-    "-0x1.555546p-3), r); cosine = fma(fma(fma(fma(0x1.99e80cp-16, z2, -0x1.6c0c28p-10), z2, " \
-    "0x1.55554ap-5), z2, -0x1.0p-1), z2, 1); flip = shift_left(q, 30); v = " \
-    "as_int(select(bit_and(q, 1) == 0, sine, cosine)); v = as_float(bit_xor(v, bit_and(flip, " \
-    "0x80000000))); rare(a >= 262144, { b = as_int(a); g = i64(bit_or(bit_and(b, 0x7fffff), " \
-    "0x800000)); o = i64(shift_right(b, 23)) - 144; far = o >= 64; j = bit_and(o, 63); w0 = " \
-    "select(far, 0x29fc2757d1f534dd, 0xa2f9836e4e4415); w1 = select(far, 0xc0db6295993c4390, " \
+    "fma(n, 0x1.ee59dap-50, fma(n, 0x1.777a5cp-25, fma(n, -0x1.921fb6p+0, a))); z2 = r * r; " \
+    "sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, z2, 0x1.110774p-7), z2, -0x1.555546p-3), r); " \
+    "cosine = fma(fma(fma(fma(0x1.99e80cp-16, z2, -0x1.6c0c28p-10), z2, 0x1.55554ap-5), z2, " \
+    "-0x1.0p-1), z2, 1); even = bit_and(k, 1) == 0; flip = shift_left(k + 1, 30); v = " \
+    "as_int(select(even, cosine, sine)); v = as_float(bit_xor(v, bit_and(flip, 0x80000000))); " \
+    "rare(a >= 262144, { b = as_int(a); g = i64(bit_or(bit_and(b, 0x7fffff), 0x800000)); o = " \
+    "i64(shift_right(b, 23)) - 144; far = o >= 64; j = bit_and(o, 63); w0 = select(far, " \
+    "0x29fc2757d1f534dd, 0xa2f9836e4e4415); w1 = select(far, 0xc0db6295993c4390, " \
     "0x29fc2757d1f534dd); w2 = select(far, 0x41fe5163abdebbc5, 0xc0db6295993c4390); d = " \
     "u64(63 - j); l = u64(j); high = bit_or(shift_left(u64(w0), l), " \
     "shift_right(shift_right(u64(w1), 1), d)); low = bit_or(shift_left(u64(w1), l), " \
     "shift_right(shift_right(u64(w2), 1), d)); mm = u64(g); turn = high * mm + " \
     "shift_right(shift_right(low, 32) * mm, 32); k = i32(shift_right(turn + " \
     "0x2000000000000000, 62)); r = f32(f64(i64(shift_left(turn, 2))) * " \
-    "0x1.921fb54442d18p-64); q = k + 1; z2 = r * r; sine = fma(z2 * r, " \
-    "fma(fma(-0x1.9951eap-13, z2, 0x1.110774p-7), z2, -0x1.555546p-3), r); cosine = " \
-    "fma(fma(fma(fma(0x1.99e80cp-16, z2, -0x1.6c0c28p-10), z2, 0x1.55554ap-5), z2, " \
-    "-0x1.0p-1), z2, 1); flip = shift_left(q, 30); v = as_int(select(bit_and(q, 1) == 0, " \
-    "sine, cosine)); v = as_float(bit_xor(v, bit_and(flip, 0x80000000))); select(a < inf, v, " \
-    "nan) }, v)"
+    "0x1.921fb54442d18p-64); z2 = r * r; sine = fma(z2 * r, fma(fma(-0x1.9951eap-13, z2, " \
+    "0x1.110774p-7), z2, -0x1.555546p-3), r); cosine = fma(fma(fma(fma(0x1.99e80cp-16, z2, " \
+    "-0x1.6c0c28p-10), z2, 0x1.55554ap-5), z2, -0x1.0p-1), z2, 1); even = bit_and(k, 1) == 0; " \
+    "flip = shift_left(k + 1, 30); v = as_int(select(even, cosine, sine)); v = " \
+    "as_float(bit_xor(v, bit_and(flip, 0x80000000))); select(a < inf, v, nan) }, v)"
 /* below 0.55 odd of degree 9, 3.7e-08; else 1 - 2 / (e^2x + 1) */
 #define ST_MATH_TANH \
     "a = abs(x); z2 = a * a; near = fma(z2 * a, fma(fma(fma(0x1.0d5176p-6, z2, " \

@@ -288,13 +288,12 @@ def slow_reduction():
 
 
 def turned(name, s, c):
-    """sin(r + k pi/2), or cos, to v; a is |x|."""
-    quarter = "q = k;" if name == "sin" else "q = k + 1;"
-    flip = "bit_xor(shift_left(q, 30), as_int(x))" if name == "sin" else "shift_left(q, 30)"
-    return f"""{quarter} z2 = r * r;
-        sine = fma(z2 * r, {horner(s, 'z2')}, r);
-        cosine = fma({horner([-0.5] + c, 'z2')}, z2, 1);
-        flip = {flip}; v = as_int(select(bit_and(q, 1) == 0, sine, cosine));
+    """sin(r + k pi/2), or cos, to v. Both ask for the same bit of k, to share the answer."""
+    chosen = "sine, cosine" if name == "sin" else "cosine, sine"
+    flip = "bit_xor(shift_left(k, 30), as_int(x))" if name == "sin" else "shift_left(k + 1, 30)"
+    return f"""z2 = r * r; sine = fma(z2 * r, {horner(s, 'z2')}, r);
+        cosine = fma({horner([-0.5] + c, 'z2')}, z2, 1); even = bit_and(k, 1) == 0;
+        flip = {flip}; v = as_int(select(even, {chosen}));
         v = as_float(bit_xor(v, bit_and(flip, 0x80000000)));"""
 
 

@@ -437,12 +437,12 @@ static const storage_cast storage_casts[] = {
 
 static const storage_cast *storage_cast_of(uint32_t dtype)
 {
-    for (size_t i = 0; i < sizeof storage_casts / sizeof storage_casts[0]; i++) {
-        if (storage_casts[i].dtype == dtype) {
-            return &storage_casts[i];
-        }
+    size_t i = 0;
+    while (i + 1 < sizeof storage_casts / sizeof storage_casts[0] &&
+           storage_casts[i].dtype != dtype) {
+        i++;
     }
-    return NULL;
+    return &storage_casts[i];
 }
 
 static int is_storage(uint32_t dtype)

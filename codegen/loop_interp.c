@@ -115,9 +115,10 @@ static void run_update(machine *m, const st_loop_op *op)
 
 static st_loop_cell run_read(const machine *m, const st_loop_op *op)
 {
-    const st_loop_op *acc = st_loop_at(m->kernel, op->ref);
-    return has_index(acc) && op->dtype == STATOR_I64 ? (st_loop_cell){.i = m->places[op->ref]}
-                                                     : m->cells[op->ref];
+    if (has_index(st_loop_at(m->kernel, op->ref)) && op->dtype == STATOR_I64) {
+        return (st_loop_cell){.i = m->places[op->ref]};
+    }
+    return m->cells[op->ref];
 }
 
 /* ---- structure ---- */

@@ -87,6 +87,25 @@ static const stator_option_desc options_table[] = {
      .default_text = "auto",
      .enum_values = "auto,128,256,512",
      .help = "width of vectors; auto: the widest of the processor"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_ENUM,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "contractions",
+     .default_text = "onednn",
+     .enum_values = "onednn,loops",
+     .help = "what computes matrix products and convolutions; loops: generated code"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_BOOL,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "winograd",
+     .default_text = "true",
+     .help = "use Winograd's algorithm for f32 convolutions where it is measured to be faster"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_BOOL,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "measure",
+     .default_text = "true",
+     .help = "choose between ways to do a contraction by trying them at compile time"},
 };
 
 static uint32_t vector_bytes_of(const char *text)
@@ -103,11 +122,27 @@ static cpu_settings settings_of(const stator_host *host, const stator_options *o
     const char *tier = opt->get_str(options, "tier");
     const char *bits = opt->get_str(options, "vector_bits");
     const char *numerics = opt->get_str(options, "numerics");
+    const char *contractions = opt->get_str(options, "contractions");
     return (cpu_settings){.tier =
                               tier && strcmp(tier, "fast") == 0 ? JIT_TIER_FAST : JIT_TIER_DEFAULT,
                           .debug_bounds = opt->get_bool(options, "debug_bounds") != 0,
                           .vector_bytes = bits ? vector_bytes_of(bits) : 0,
-                          .fused = numerics && strcmp(numerics, "fused") == 0};
+                          .fused = numerics && strcmp(numerics, "fused") == 0,
+                          .loops_only = contractions && strcmp(contractions, "loops") == 0,
+                          .winograd = opt->get_bool(options, "winograd") != 0,
+                          .measure = opt->get_bool(options, "measure") != 0};
+}
+
+static void open_library(cpu_inst *inst)
+{
+    const cpu_settings *s = &inst->settings;
+    if (!s->loops_only) {
+        const int is_measured = s->measure && s->tier == JIT_TIER_DEFAULT;
+        cpu_dnnl_open(&inst->dnnl, inst->self->host, &inst->self->mem,
+                      (s->fused ? DNNL_FUSED : 0u) | (is_measured ? DNNL_TUNE : 0u) |
+                          (is_measured && s->winograd ? DNNL_WINOGRAD : 0u));
+        inst->emitter.library = inst->dnnl.library;
+    }
 }
 
 static stator_status cpu_create(void *self_, const stator_options *options, uint32_t device,
@@ -130,13 +165,16 @@ static stator_status cpu_create(void *self_, const stator_options *options, uint
                                   .emitter = &inst->emitter,
                                   .mem = &self->mem,
                                   .exact = !inst->settings.fused};
+    open_library(inst);
     *out_inst = inst;
     return STATOR_OK;
 }
 
-static void cpu_destroy(void *self_, void *inst)
+static void cpu_destroy(void *self_, void *inst_)
 {
     cpu_self *self = self_;
+    cpu_inst *inst = inst_;
+    cpu_dnnl_close(&inst->dnnl);
     st_free(&self->mem, inst);
 }
 

@@ -2,6 +2,7 @@
 #ifndef STATOR_CPU_LLVM_CPU_LLVM_H
 #define STATOR_CPU_LLVM_CPU_LLVM_H
 
+#include "cpu_dnnl.h"
 #include "cpu_object.h"
 #include "jit/jit.h"
 
@@ -29,6 +30,9 @@ typedef struct cpu_settings {
     uint32_t vector_bytes; /* 0: the machine's */
     uint32_t fused;        /* numerics=fused */
     uint32_t verify;       /* LLVM's verifier over each module: tests */
+    uint32_t loops_only;   /* contractions=loops */
+    uint32_t winograd;
+    uint32_t measure;
 } cpu_settings;
 
 /* One an instance: the emitter and what st_cg_* is given. */
@@ -37,6 +41,7 @@ typedef struct cpu_inst {
     cpu_settings settings;
     st_emitter emitter;
     st_cg_config config;
+    cpu_dnnl dnnl;
 } cpu_inst;
 
 /* Caches, vector width and threads of this machine. */

@@ -1,7 +1,7 @@
 # cpu_llvm.so itself needs no LLVM. Its code generator, lib/stator/jit/cpu_llvm_jit.so, is built with
 # the newest LLVM of 22 to 19 that llvm-config-NN finds; without one the backend is listed as
 # unavailable with that reason.
-list(FILTER sources EXCLUDE REGEX "/cpu-llvm/jit/")
+list(FILTER sources EXCLUDE REGEX "/cpu-llvm/(jit|dnnl)/")
 set(ST_PLUGIN_LIBS st_codegen)
 
 foreach(version IN ITEMS 22 21 20 19)
@@ -50,4 +50,33 @@ if(ST_LLVM_LIB)
   message(STATUS "LLVM ${llvm_version} for inductor-cpu")
 else()
   st_report_missing("llvm-22-dev (or llvm-19-dev)" "the backend inductor-cpu cannot compile")
+endif()
+
+# Contractions by oneDNN are a shared object of their own too, lib/stator/jit/cpu_llvm_dnnl.so; without
+# it they become loops.
+find_path(ST_DNNL_INCLUDE oneapi/dnnl/dnnl_version.h)
+find_library(ST_DNNL_LIB dnnl)
+mark_as_advanced(ST_DNNL_INCLUDE ST_DNNL_LIB)
+set(dnnl_major "")
+if(ST_DNNL_INCLUDE AND ST_DNNL_LIB)
+  file(STRINGS "${ST_DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h" dnnl_major
+       REGEX "#define DNNL_VERSION_MAJOR")
+endif()
+if(dnnl_major MATCHES " 2$" AND TARGET st_codegen)
+  file(GLOB dnnl_sources CONFIGURE_DEPENDS "${folder}/dnnl/*.c")
+  add_library(cpu_llvm_dnnl MODULE ${dnnl_sources})
+  target_include_directories(cpu_llvm_dnnl PRIVATE "${folder}/dnnl")
+  target_include_directories(cpu_llvm_dnnl SYSTEM PRIVATE "${ST_DNNL_INCLUDE}")
+  target_link_libraries(cpu_llvm_dnnl PRIVATE st_codegen st_base st_options st_plugin_options
+                        "${ST_DNNL_LIB}" ${ST_SYSTEM_LIBS})
+  target_link_options(cpu_llvm_dnnl PRIVATE LINKER:--exclude-libs,ALL LINKER:--build-id
+    "LINKER:--version-script=${folder}/dnnl/dnnl.map" ${ST_LINK_DEFS})
+  set_target_properties(cpu_llvm_dnnl PROPERTIES PREFIX "" SUFFIX ".so"
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib/stator/jit"
+    LINK_DEPENDS "${folder}/dnnl/dnnl.map")
+  add_dependencies(cpu_llvm_dnnl st_gen_headers)
+  install(TARGETS cpu_llvm_dnnl LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/stator/jit")
+  set_property(GLOBAL APPEND PROPERTY ST_PLUGIN_TARGETS cpu_llvm_dnnl)
+else()
+  st_report_missing("libdnnl-dev (oneDNN 2.x)" "contractions of inductor-cpu become loops")
 endif()

@@ -1,0 +1,275 @@
+/* Contractions by oneDNN: what the files of this folder share.
+ *
+ *   dn_main.c   the library's slots, opening and closing
+ *   dn_form.c   a form's numbers; which forms are taken
+ *   dn_desc.c   numbers to oneDNN's descriptors; one candidate of doing it
+ *   dn_post.c   epilogues to post-ops
+ *   dn_plan.c   a candidate made ready: primitives, reorders, memory
+ *   dn_pack.c   constant weights in the form that a primitive asks for
+ *   dn_choose.c which candidate
+ *   dn_run.c    plans by their numbers; a call
+ *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
+ *   dn_team.c   threads and floating point flags
+ *
+ * oneDNN 2.x (the C API of 3.x has other descriptors). Names of oneDNN begin with dnnl_. */
+#ifndef STATOR_CPU_LLVM_DN_H
+#define STATOR_CPU_LLVM_DN_H
+
+#include "dnnl_api.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+
+#if DNNL_VERSION_MAJOR != 2
+#error "written for oneDNN 2.x"
+#endif
+
+#define DN_PLANS_MAX 16u /* an op keeps plans for so many different sizes */
+#define DN_PACKS_MAX 4u
+#define DN_STEPS_MAX 5u
+#define DN_ARGS_MAX 16u
+#define DN_SPATIAL ST_FORM_SPATIAL_MAX
+#define DN_DIMS_MAX (ST_FORM_BATCH_MAX + 2u)
+
+/* ---- sizes: a form with numbers in it ---- */
+
+typedef struct dn_operand {
+    int64_t offset; /* elements */
+    int64_t batch[ST_FORM_BATCH_MAX];
+    int64_t stride[2];
+    int64_t dims[2 + DN_SPATIAL];
+} dn_operand;
+
+typedef struct dn_sizes {
+    int64_t threads; /* that the plan is for */
+    int64_t is_bare; /* no epilogue, output f32 */
+    int64_t n_batch;
+    int64_t batch[ST_FORM_BATCH_MAX], m, n, k;
+    int64_t images, channels, features;
+    int64_t in[DN_SPATIAL], kernel[DN_SPATIAL], out_size[DN_SPATIAL];
+    int64_t pad_low[DN_SPATIAL], pad_high[DN_SPATIAL];
+    dn_operand x, y, out;
+} dn_sizes;
+
+/* ---- an op ---- */
+
+/* What dn_memory objects stand for. */
+enum dn_role {
+    DN_X = 0, /* the caller's */
+    DN_Y,
+    DN_OUT,
+    DN_X2, /* in the order that the primitive asks for */
+    DN_Y2,
+    DN_OUT2,
+    DN_SCRATCH,
+    DN_POST, /* and the following: buffers of the epilogue, by place in it */
+    DN_ROLES = DN_POST + ST_FORM_EPILOGUE_MAX
+};
+
+/* One way to do it. */
+typedef struct dn_candidate {
+    uint32_t move_x, move_y, move_out; /* let the primitive choose the order, and reorder */
+    uint32_t channels_last;            /* of what is moved: NHWC instead of the primitive's choice */
+    uint32_t is_winograd;
+    uint32_t is_sum; /* an ADD begins in the output, instead of being read beside it */
+} dn_candidate;
+
+enum dn_class { DN_NO = 0, DN_GEMM = 1, DN_GOOD = 2 }; /* by the implementation's name */
+
+/* Descriptors of one candidate. */
+typedef struct dn_desc {
+    dn_candidate how;
+    uint32_t class_;
+    uint32_t used; /* bit of each role */
+    uint32_t sum;  /* 1 + place in the epilogue of the ADD that is done by sum */
+    const char *name;
+    dnnl_primitive_desc_t primitive;
+    dnnl_memory_desc_t md[DN_ROLES];
+    int arg[DN_ROLES]; /* of the primitive; 0: none */
+} dn_desc;
+
+typedef struct dn_arg {
+    int arg;
+    uint32_t role;
+} dn_arg;
+
+typedef struct dn_step {
+    dnnl_primitive_t primitive;
+    uint32_t n_args;
+    dn_arg args[DN_ARGS_MAX];
+} dn_step;
+
+/* What one call at a time needs. */
+typedef struct dn_slot {
+    struct dn_slot *next;
+    dnnl_stream_t stream;
+    void *scratch;
+    dnnl_memory_t memory[DN_ROLES];
+    dnnl_exec_arg_t args[DN_STEPS_MAX][DN_ARGS_MAX];
+} dn_slot;
+
+enum dn_plan_kind { DN_PLAN_PRIMITIVE = 0, DN_PLAN_PLAIN, DN_PLAN_EMPTY };
+
+typedef struct dn_plan {
+    dn_sizes key; /* offsets 0 */
+    uint32_t kind;
+    uint32_t refs;  /* calls that are in it */
+    uint32_t stamp; /* of the last use */
+    uint32_t n_steps;
+    dn_desc desc;
+    uint32_t is_packed; /* DN_Y2 is `packed` */
+    dnnl_memory_t packed;
+    dn_step steps[DN_STEPS_MAX];
+    uint64_t place[DN_ROLES]; /* in a slot's scratch */
+    uint64_t scratch_bytes;
+    uint32_t is_loose; /* in no list: destroyed after the call */
+    dn_slot *slots; /* not in use */
+} dn_plan;
+
+typedef struct dn_pack {
+    dnnl_memory_desc_t md;
+    stator_blob *blob; /* of the host; NULL: `data` is the account's */
+    void *data;
+    uint64_t bytes;
+} dn_pack;
+
+struct dn_lib;
+
+typedef struct dn_op {
+    struct dn_lib *lib;
+    st_form form; /* syms and y_data are of create alone */
+    uint32_t has_constant;
+    uint32_t has_bound; /* RELU or CLIP: NaN needs care */
+    uint32_t is_static;
+    uint32_t n_numbers;
+    pthread_mutex_t making; /* held while a plan is made; of the packs */
+    uint32_t n_packs;
+    dn_pack packs[DN_PACKS_MAX];
+    pthread_mutex_t mutex; /* short; of what follows */
+    uint32_t clock;
+    uint32_t n_plans;
+    dn_plan *plans[DN_PLANS_MAX];
+    const char *last; /* name of the implementation that ran last */
+} dn_op;
+
+#define DN_CHOICES 256u
+
+typedef struct dn_choice {
+    uint64_t key; /* 0: empty */
+    dn_candidate how;
+} dn_choice;
+
+typedef struct dn_lib {
+    st_library library;
+    const stator_host *host;
+    st_mem *mem;
+    uint32_t flags;
+    dnnl_engine_t engine;
+    pthread_mutex_t mutex;
+    dn_choice choices[DN_CHOICES]; /* measured already */
+} dn_lib;
+
+/* ---- dn_form.c ---- */
+
+/* Numbers of a form, in the order of st_form_numbers, into sizes. */
+void dn_sizes_of(const st_form *form, const int64_t *numbers, dn_sizes *out);
+/* Numbers of the form with a likely size for each unknown. 1; 0: not all can be had. *out_static:
+ * nothing is unknown. */
+int dn_sample(const dn_lib *lib, const st_form *form, int64_t numbers[ST_FORM_NUMBERS_MAX],
+              uint32_t *out_static);
+/* y is a constant of which every call reads the same elements. */
+int dn_is_constant(const st_form *form);
+/* The dtypes and epilogue are such as oneDNN does exactly enough. */
+int dn_is_kind_taken(const dn_lib *lib, const st_form *form);
+/* Output elements and products; INT64_MAX when very many. */
+void dn_work(const st_form *form, const dn_sizes *sizes, int64_t *out_elements, int64_t *out_macs);
+/* Fewer, longer axes where the strides allow it. GEMM alone. */
+void dn_simplify(const st_form *form, dn_sizes *sizes);
+uint32_t dn_dtype_size(uint32_t dtype);
+/* First to last element of an operand. */
+int64_t dn_span(const st_form *form, const dn_sizes *sizes, uint32_t role);
+
+/* ---- dn_desc.c ---- */
+
+/* Descriptors for the candidate. DN_NO: it cannot be done so. */
+uint32_t dn_describe(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how, dn_desc *out);
+void dn_desc_deinit(dn_desc *desc);
+uint64_t dn_desc_moved(const dn_desc *desc); /* bytes that are reordered in each call */
+
+/* ---- dn_post.c ---- */
+
+/* Post-ops of the op's epilogue into attr; fills roles of `desc`. 0: not possible. */
+int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
+                const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc);
+
+/* ---- dn_plan.c ---- */
+
+/* Takes desc over. Weights are not bound yet when they are constant. */
+stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_plan **out,
+                           stator_diag **err);
+stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_plan **out,
+                            stator_diag **err); /* PLAIN, EMPTY */
+void dn_plan_destroy(dn_op *op, dn_plan *plan);
+/* Constant weights at `data`, in the order of desc.md[DN_Y2]. */
+stator_status dn_plan_bind(dn_op *op, dn_plan *plan, void *data, stator_diag **err);
+dn_slot *dn_slot_make(dn_op *op, dn_plan *plan);
+/* `at`: the first elements by role: X, Y, OUT and the epilogue's. */
+stator_status dn_slot_run(const dn_plan *plan, dn_slot *slot, void *const at[DN_ROLES],
+                          stator_diag **err);
+stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status);
+
+/* ---- dn_pack.c ---- */
+
+/* Weights at `y`, which is element `offset` of the constant, packed as `to`; made once an op and
+ * format. Under op->making, as is dn_pack_has. */
+stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                          const void *y, int64_t offset, int threads, void **out_data,
+                          stator_diag **err);
+/* The op has weights in this order already. */
+int dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md);
+void dn_packs_release(dn_op *op);
+
+/* ---- dn_choose.c ---- */
+
+/* A plan for the sizes, its weights bound when they are constant (`y`: their first element).
+ * `tune`: measure. Under op->making. */
+stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int tune, dn_plan **out,
+                        stator_diag **err);
+/* Best class that any candidate has. */
+uint32_t dn_best_class(const dn_op *op, const dn_sizes *sizes);
+
+/* ---- dn_run.c ---- */
+
+stator_status dn_run(void *self, void *op, const st_library_call *call, stator_diag **err);
+/* Makes the plan for the sizes before the first call. */
+stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
+                         stator_diag **err);
+/* Threads that a call here runs on. */
+int dn_threads(const dn_lib *lib, stator_ctx *ctx);
+
+/* ---- dn_plain.c ---- */
+
+/* The whole form by plain loops; `t` not NULL: the accumulated values are there, laid out as the
+ * output, and the epilogue alone is left. */
+void dn_plain(const dn_op *op, const dn_sizes *sizes, const float *t, void *const at[DN_ROLES],
+              stator_ctx *ctx);
+
+/* ---- dn_team.c ---- */
+
+typedef struct dn_team {
+    int threads;
+    int is_dynamic;
+} dn_team;
+
+/* Threads that a region begun here will get when `wanted` are asked for. */
+int dn_team_size(int wanted);
+/* From here to dn_team_end oneDNN uses so many threads in this thread's regions. */
+dn_team dn_team_begin(int threads);
+void dn_team_end(const dn_team *before);
+/* Clears the invalid-operation flag of the team's threads; returns the flags of this thread. */
+uint32_t dn_flags_clear(int threads);
+/* 1 when a thread of the team has met NaN (or made one) since. This thread's flags are as they were
+ * then, and what has come. */
+int dn_flags_found(int threads, uint32_t before);
+
+#endif

@@ -1,0 +1,354 @@
+/* Which way of doing a contraction is taken.
+ *
+ * The candidates differ in what is reordered: nothing; one operand; all of them into the order that
+ * oneDNN likes; Winograd, which has an order of its own. Without measuring, the best class with the
+ * least to move is taken. With it, large contractions of known size are tried on memory of their
+ * sizes, and what was found is kept for others of the same numbers. */
+#include "dn.h"
+
+#include "core/base/diag.h"
+#include "core/base/threads.h"
+
+#include <string.h>
+
+#define CANDIDATES_MAX 20u
+#define TUNE_MACS 1000000 /* below, the choice is not worth the time to measure */
+#define TUNE_ROUNDS 4u
+#define TUNE_NS UINT64_C(40000000) /* of one candidate at most */
+#define FILL_BYTE 0x3c             /* a small normal number in every dtype */
+
+/* ---- candidates ---- */
+
+static void add(dn_candidate *all, uint32_t *n, dn_candidate how)
+{
+    if (*n < CANDIDATES_MAX) {
+        all[(*n)++] = how;
+    }
+}
+
+static int has_add(const dn_op *op)
+{
+    for (uint32_t i = 0; i < op->form.n_epilogue; i++) {
+        if (op->form.epilogue[i].kind == ST_EPILOGUE_ADD) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* x and out each as they are or moved; weights: free when they are packed or a convolution's. */
+static uint32_t candidates(const dn_op *op, const dn_sizes *s, dn_candidate *all)
+{
+    uint32_t n = 0;
+    const int is_conv = op->form.kind == ST_FORM_CONV;
+    const int is_added = has_add(op) && !s->is_bare;
+    const uint32_t free_y = is_conv || op->has_constant;
+    for (uint32_t moved = 0; moved < 4; moved++) {
+        for (uint32_t sum = 0; sum <= (uint32_t)is_added; sum++) {
+            const dn_candidate how = {.move_x = moved & 1u,
+                                      .move_y = free_y,
+                                      .move_out = moved >> 1,
+                                      .is_sum = sum};
+            add(all, &n, how);
+            if (!free_y) {
+                dn_candidate packed = how;
+                packed.move_y = 1;
+                add(all, &n, packed);
+            }
+        }
+    }
+    if (is_conv) {
+        add(all, &n, (dn_candidate){.move_x = 1, .move_y = 1, .move_out = 1, .channels_last = 1,
+                                    .is_sum = (uint32_t)is_added});
+    }
+    return n;
+}
+
+static int may_be_winograd(const dn_op *op, const dn_sizes *s)
+{
+    const st_form *form = &op->form;
+    if (!(op->lib->flags & DNNL_WINOGRAD) || form->kind != ST_FORM_CONV || form->n_spatial != 2 ||
+        form->groups != 1 || form->x.dtype != STATOR_F32 || s->is_bare) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (s->kernel[i] != 3 || form->stride[i] != 1 || form->dilation[i] != 1) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static dn_candidate winograd_of(const dn_op *op)
+{
+    return (dn_candidate){.move_x = 1, .move_y = 1, .move_out = 1, .is_winograd = 1,
+                          .is_sum = (uint32_t)has_add(op)};
+}
+
+uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
+{
+    dn_candidate all[CANDIDATES_MAX];
+    uint32_t best = DN_NO;
+    const uint32_t n = candidates(op, s, all);
+    for (uint32_t i = 0; i < n && best != DN_GOOD; i++) {
+        dn_desc desc;
+        const uint32_t class_ = dn_describe(op, s, &all[i], &desc);
+        best = class_ > best ? class_ : best;
+        dn_desc_deinit(&desc);
+    }
+    return best;
+}
+
+/* ---- without measuring ---- */
+
+/* A rough time in bytes: what is moved, and what a slower implementation loses (it does about half
+ * of the products, of which there are some 16 in the time of a byte). */
+static uint64_t cost_of(dn_op *op, const dn_sizes *s, const dn_desc *desc)
+{
+    int64_t elements = 0;
+    int64_t macs = 0;
+    dn_work(&op->form, s, &elements, &macs);
+    uint64_t cost = dn_desc_moved(desc);
+    if (op->has_constant && !dnnl_memory_desc_equal(&desc->md[DN_Y], &desc->md[DN_Y2])) {
+        cost -= 2u * dnnl_memory_desc_get_size(&desc->md[DN_Y2]); /* packed once */
+    }
+    if (op->has_constant && op->n_packs && !dn_pack_has(op, &desc->md[DN_Y2])) {
+        cost += 1; /* of two equals the one that is packed already */
+    }
+    if (desc->sum) {
+        cost += 2u * dnnl_memory_desc_get_size(&desc->md[DN_OUT2]);
+    }
+    return cost + (desc->class_ == DN_GEMM ? (uint64_t)(macs / 16) : 0);
+}
+
+/* The cheapest one, described; class DN_NO: none. */
+static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
+{
+    dn_candidate all[CANDIDATES_MAX];
+    uint64_t best = UINT64_MAX;
+    const uint32_t n = candidates(op, s, all);
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < n; i++) {
+        dn_desc desc;
+        if (dn_describe(op, s, &all[i], &desc) == DN_NO) {
+            continue;
+        }
+        const uint64_t cost = cost_of(op, s, &desc);
+        if (cost < best) {
+            dn_desc_deinit(out);
+            *out = desc;
+            best = cost;
+        } else {
+            dn_desc_deinit(&desc);
+        }
+        if (best == 0) {
+            return;
+        }
+    }
+}
+
+/* ---- measuring ---- */
+
+/* Memory in the place of the caller's, and of the packed weights. */
+typedef struct bench {
+    void *at[DN_ROLES];
+    void *packed;
+} bench;
+
+static void bench_deinit(dn_op *op, bench *b)
+{
+    for (uint32_t role = 0; role < DN_ROLES; role++) {
+        st_free(op->lib->mem, b->at[role]);
+    }
+    st_free(op->lib->mem, b->packed);
+}
+
+static int bench_init(dn_op *op, const dn_plan *plan, bench *b)
+{
+    memset(b, 0, sizeof *b);
+    for (uint32_t role = 0; role < DN_ROLES; role++) {
+        if ((role > DN_OUT && role < DN_POST) || !(plan->desc.used & 1u << role)) {
+            continue;
+        }
+        const size_t bytes = dnnl_memory_desc_get_size(&plan->desc.md[role]);
+        b->at[role] = st_alloc(op->lib->mem, bytes, 64);
+        if (b->at[role] == NULL) {
+            return 0;
+        }
+        memset(b->at[role], FILL_BYTE, bytes);
+    }
+    if (plan->is_packed) {
+        const size_t bytes = dnnl_memory_desc_get_size(&plan->desc.md[DN_Y2]);
+        b->packed = st_alloc(op->lib->mem, bytes, 64);
+        if (b->packed == NULL) {
+            return 0;
+        }
+        memset(b->packed, FILL_BYTE, bytes);
+    }
+    return 1;
+}
+
+/* The shortest of a few runs, ns; UINT64_MAX: it did not run. */
+static uint64_t measure(dn_op *op, dn_plan *plan)
+{
+    bench b;
+    uint64_t best = UINT64_MAX;
+    dn_slot *slot = NULL;
+    if (bench_init(op, plan, &b) &&
+        (!plan->is_packed || dn_plan_bind(op, plan, b.packed, NULL) == STATOR_OK)) {
+        slot = dn_slot_make(op, plan);
+    }
+    const uint64_t first = st_now_ns();
+    for (uint32_t i = 0; slot && i <= TUNE_ROUNDS; i++) {
+        const uint64_t begin = st_now_ns();
+        if (dn_slot_run(plan, slot, b.at, NULL) != STATOR_OK) {
+            break;
+        }
+        const uint64_t ns = st_now_ns() - begin;
+        best = ns < best ? ns : best;
+        if (i > 0 && st_now_ns() - first > TUNE_NS) {
+            break;
+        }
+    }
+    if (slot) {
+        slot->next = NULL;
+        plan->slots = slot; /* goes with the plan */
+    }
+    bench_deinit(op, &b);
+    return best;
+}
+
+/* ---- what was measured before ---- */
+
+static uint64_t key_of(const dn_op *op, const dn_sizes *s)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    const st_form *form = &op->form;
+    const uint64_t words[] = {form->kind,    form->x.dtype, form->out.dtype, (uint64_t)form->groups,
+                              op->has_constant};
+    const void *parts[] = {s, words, form->stride, form->dilation};
+    const size_t sizes[] = {sizeof *s, sizeof words, sizeof form->stride, sizeof form->dilation};
+    for (uint32_t p = 0; p < 4; p++) {
+        for (size_t i = 0; i < sizes[p]; i++) {
+            hash = (hash ^ ((const uint8_t *)parts[p])[i]) * UINT64_C(1099511628211);
+        }
+    }
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        hash = (hash ^ form->epilogue[i].kind) * UINT64_C(1099511628211);
+    }
+    return hash ? hash : 1;
+}
+
+static int recall(dn_lib *lib, uint64_t key, dn_candidate *out)
+{
+    int is_found = 0;
+    (void)pthread_mutex_lock(&lib->mutex);
+    const dn_choice *c = &lib->choices[key % DN_CHOICES];
+    if (c->key == key) {
+        *out = c->how;
+        is_found = 1;
+    }
+    (void)pthread_mutex_unlock(&lib->mutex);
+    return is_found;
+}
+
+static void remember(dn_lib *lib, uint64_t key, const dn_candidate *how)
+{
+    (void)pthread_mutex_lock(&lib->mutex);
+    lib->choices[key % DN_CHOICES] = (dn_choice){key, *how};
+    (void)pthread_mutex_unlock(&lib->mutex);
+}
+
+/* ---- choosing ---- */
+
+/* Time of a candidate, ns; UINT64_MAX: it does not work. */
+static uint64_t try_one(dn_op *op, const dn_sizes *s, const dn_candidate *how)
+{
+    dn_desc desc;
+    dn_plan *plan = NULL;
+    uint64_t ns = UINT64_MAX;
+    if (dn_describe(op, s, how, &desc) == DN_NO) {
+        return ns;
+    }
+    if (dn_plan_make(op, s, &desc, &plan, NULL) == STATOR_OK) {
+        ns = measure(op, plan);
+        dn_plan_destroy(op, plan);
+    }
+    return ns;
+}
+
+/* Tries the candidate that is guessed, its rivals in moving, and Winograd. */
+static dn_candidate tune(dn_op *op, const dn_sizes *s, const dn_candidate *guessed)
+{
+    dn_candidate all[CANDIDATES_MAX + 1u];
+    dn_candidate best = *guessed;
+    uint32_t n = 0;
+    const uint64_t key = key_of(op, s);
+    if (recall(op->lib, key, &best)) {
+        return best;
+    }
+    uint64_t best_ns = try_one(op, s, guessed);
+    if (may_be_winograd(op, s)) {
+        all[n++] = winograd_of(op);
+    }
+    if (guessed->move_x || guessed->move_out || guessed->is_sum ||
+        (guessed->move_y && !op->has_constant && op->form.kind == ST_FORM_GEMM)) {
+        n += candidates(op, s, all + n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t ns = try_one(op, s, &all[i]);
+        if (ns < best_ns) {
+            best = all[i];
+            best_ns = ns;
+        }
+    }
+    remember(op->lib, key, &best);
+    return best;
+}
+
+static stator_status bind_weights(dn_op *op, dn_plan *plan, const dn_sizes *s, const void *y,
+                                  stator_diag **err)
+{
+    void *data = NULL;
+    if (!plan->is_packed) {
+        return STATOR_OK;
+    }
+    ST_TRY(dn_pack_get(op, &plan->desc.md[DN_Y], &plan->desc.md[DN_Y2], y, s->y.offset,
+                       (int)s->threads, &data, err));
+    return dn_plan_bind(op, plan, data, err);
+}
+
+stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
+                        dn_plan **out, stator_diag **err)
+{
+    dn_desc desc;
+    int64_t elements = 0;
+    int64_t macs = 0;
+    dn_sizes key = *sizes;
+    *out = NULL;
+    key.x.offset = key.y.offset = key.out.offset = 0;
+    dn_work(&op->form, sizes, &elements, &macs);
+    if (elements == 0 || macs == 0) {
+        return dn_plan_other(op, &key, elements ? DN_PLAN_PLAIN : DN_PLAN_EMPTY, out, err);
+    }
+    dn_sizes simple = key;
+    dn_simplify(&op->form, &simple);
+    guess(op, &simple, &desc);
+    if (desc.class_ != DN_NO && is_tuned && macs >= TUNE_MACS) {
+        const dn_candidate how = tune(op, &simple, &desc.how);
+        if (memcmp(&how, &desc.how, sizeof how) != 0) {
+            dn_desc_deinit(&desc);
+            (void)dn_describe(op, &simple, &how, &desc);
+        }
+    }
+    if (desc.class_ == DN_NO) {
+        return dn_plan_other(op, &key, DN_PLAN_PLAIN, out, err);
+    }
+    ST_TRY(dn_plan_make(op, &key, &desc, out, err));
+    const stator_status status = bind_weights(op, *out, sizes, y, err);
+    if (status != STATOR_OK) {
+        dn_plan_destroy(op, *out);
+        *out = NULL;
+    }
+    return status;
+}

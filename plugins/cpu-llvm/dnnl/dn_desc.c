@@ -1,0 +1,346 @@
+/* Numbers to oneDNN's descriptors.
+ *
+ * oneDNN recognises an order of axes by comparing every stride with those of a dense tensor, those of
+ * axes of one element too, which here may be anything; so such strides are set to what makes the tensor
+ * look dense. An implementation counts by its name: "brg..." and "jit..." are fast, "gemm" is usable,
+ * "ref" never is. */
+#include "dn.h"
+
+#include <string.h>
+
+static dnnl_data_type_t type_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case STATOR_F32:
+        return dnnl_f32;
+    case STATOR_BF16:
+        return dnnl_bf16;
+    case STATOR_I32:
+        return dnnl_s32;
+    case STATOR_I8:
+        return dnnl_s8;
+    case STATOR_U8:
+        return dnnl_u8;
+    default:
+        return dnnl_data_type_undef;
+    }
+}
+
+/* ---- one tensor ---- */
+
+typedef struct tensor {
+    uint32_t n;
+    dnnl_dims_t dims;
+    dnnl_dims_t strides;
+} tensor;
+
+static void add_axis(tensor *t, int64_t extent, int64_t stride)
+{
+    t->dims[t->n] = extent;
+    t->strides[t->n] = stride;
+    t->n++;
+}
+
+/* Strides of the dense tensor whose axes lie in this order, outermost first; 1: ours are the same but
+ * for axes of one element, and become these. */
+static int take_order(tensor *t, const uint32_t *order)
+{
+    dnnl_dims_t dense;
+    int64_t stride = 1;
+    for (uint32_t i = t->n; i-- > 0;) {
+        const uint32_t axis = order[i];
+        dense[axis] = stride;
+        stride *= t->dims[axis];
+        if (t->dims[axis] != 1 && t->strides[axis] != dense[axis]) {
+            return 0;
+        }
+    }
+    memcpy(t->strides, dense, t->n * sizeof dense[0]);
+    return 1;
+}
+
+/* Axes of one element get the stride that continues the axis inside of them. */
+static void settle_unit_axes(tensor *t)
+{
+    int64_t inner = 1;
+    for (uint32_t i = t->n; i-- > 0;) {
+        if (t->dims[i] == 1) {
+            t->strides[i] = inner;
+        } else {
+            const int64_t span = t->strides[i] * t->dims[i];
+            inner = span > inner ? span : inner;
+        }
+    }
+}
+
+static void channels_last_order(uint32_t n, uint32_t *order)
+{
+    order[0] = 0;
+    for (uint32_t i = 2; i < n; i++) {
+        order[i - 1u] = i;
+    }
+    order[n - 1u] = 1;
+}
+
+static void settle(tensor *t, uint32_t is_image)
+{
+    uint32_t order[DNNL_MAX_NDIMS];
+    if (is_image) {
+        channels_last_order(t->n, order);
+        if (take_order(t, order)) {
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        order[i] = i;
+    }
+    if (!take_order(t, order)) {
+        settle_unit_axes(t);
+    }
+}
+
+/* A descriptor as the strides say. oneDNN refuses tensors that overlap themselves. */
+static int exact(const tensor *t, uint32_t dtype, dnnl_memory_desc_t *out)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (t->strides[i] <= 0) {
+            return 0;
+        }
+    }
+    return dnnl_memory_desc_init_by_strides(out, (int)t->n, t->dims, type_of(dtype), t->strides) ==
+           dnnl_success;
+}
+
+static int any_order(const tensor *t, uint32_t dtype, uint32_t channels_last,
+                     dnnl_memory_desc_t *out)
+{
+    if (!channels_last) {
+        return dnnl_memory_desc_init_by_tag(out, (int)t->n, t->dims, type_of(dtype),
+                                            dnnl_format_tag_any) == dnnl_success;
+    }
+    tensor dense = *t;
+    uint32_t order[DNNL_MAX_NDIMS];
+    channels_last_order(t->n, order);
+    int64_t stride = 1;
+    for (uint32_t i = t->n; i-- > 0;) {
+        dense.strides[order[i]] = stride;
+        stride *= t->dims[order[i]];
+    }
+    return exact(&dense, dtype, out);
+}
+
+/* ---- the tensors of a form ---- */
+
+static void gemm_tensors(const dn_sizes *s, tensor t[3])
+{
+    const dn_operand *const all[3] = {&s->x, &s->y, &s->out};
+    const int64_t extents[3][2] = {{s->m, s->k}, {s->k, s->n}, {s->m, s->n}};
+    for (uint32_t o = 0; o < 3; o++) {
+        t[o].n = 0;
+        for (int64_t i = 0; i < s->n_batch; i++) {
+            const int is_repeated = all[o]->batch[i] == 0 && o < 2;
+            add_axis(&t[o], is_repeated ? 1 : s->batch[i], all[o]->batch[i]);
+        }
+        add_axis(&t[o], extents[o][0], all[o]->stride[0]);
+        add_axis(&t[o], extents[o][1], all[o]->stride[1]);
+        settle(&t[o], 0);
+    }
+}
+
+static void conv_tensors(const st_form *form, const dn_sizes *s, tensor t[3])
+{
+    memset(t, 0, 3 * sizeof t[0]);
+    add_axis(&t[0], s->images, s->x.dims[0]);
+    add_axis(&t[0], s->channels, s->x.dims[1]);
+    add_axis(&t[2], s->images, s->out.dims[0]);
+    add_axis(&t[2], s->features, s->out.dims[1]);
+    if (form->groups > 1) {
+        const int64_t per_group = s->features / form->groups;
+        add_axis(&t[1], form->groups, s->y.dims[0] * per_group);
+        add_axis(&t[1], per_group, s->y.dims[0]);
+    } else {
+        add_axis(&t[1], s->features, s->y.dims[0]);
+    }
+    add_axis(&t[1], s->channels / form->groups, s->y.dims[1]);
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        add_axis(&t[0], s->in[i], s->x.dims[2 + i]);
+        add_axis(&t[1], s->kernel[i], s->y.dims[2 + i]);
+        add_axis(&t[2], s->out_size[i], s->out.dims[2 + i]);
+    }
+    settle(&t[0], 1);
+    settle(&t[1], 0);
+    settle(&t[2], 1);
+}
+
+/* ---- operation descriptors ---- */
+
+typedef union operation {
+    dnnl_matmul_desc_t matmul;
+    dnnl_convolution_desc_t conv;
+} operation;
+
+static int conv_operation(const st_form *form, const dn_sizes *s, const dn_candidate *how,
+                          const dnnl_memory_desc_t md[3], const dnnl_memory_desc_t *bias,
+                          operation *out)
+{
+    dnnl_dims_t strides = {0};
+    dnnl_dims_t dilates = {0};
+    dnnl_dims_t low = {0};
+    dnnl_dims_t high = {0};
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        strides[i] = form->stride[i];
+        dilates[i] = form->dilation[i] - 1;
+        low[i] = s->pad_low[i];
+        high[i] = s->pad_high[i];
+    }
+    return dnnl_dilated_convolution_forward_desc_init(
+               &out->conv, dnnl_forward_inference,
+               how->is_winograd ? dnnl_convolution_winograd : dnnl_convolution_direct, &md[0],
+               &md[1], bias, &md[2], strides, dilates, low, high) == dnnl_success;
+}
+
+static int bias_of(const dn_op *op, const dn_sizes *s, uint32_t n_dims, dnnl_memory_desc_t *out)
+{
+    tensor t = {.n = 0};
+    if (s->is_bare || op->form.n_epilogue == 0 || op->form.epilogue[0].kind != ST_EPILOGUE_BIAS) {
+        return 0;
+    }
+    if (op->form.kind == ST_FORM_CONV) {
+        add_axis(&t, s->features, 1);
+    } else {
+        for (uint32_t i = 0; i + 1 < n_dims; i++) {
+            add_axis(&t, 1, s->n);
+        }
+        add_axis(&t, s->n, 1);
+    }
+    return exact(&t, STATOR_F32, out);
+}
+
+/* ---- a primitive descriptor ---- */
+
+static uint32_t class_of(const char *name)
+{
+    if (strstr(name, "ref") != NULL || strstr(name, "simple") != NULL) {
+        return DN_NO;
+    }
+    if (strstr(name, "gemm") != NULL) {
+        return DN_GEMM;
+    }
+    return strstr(name, "brg") || strstr(name, "brdgmm") || strstr(name, "jit") ? DN_GOOD : DN_NO;
+}
+
+static void use(dn_desc *desc, uint32_t role, int arg)
+{
+    desc->used |= 1u << role;
+    desc->arg[role] = arg;
+}
+
+static void query_orders(dn_desc *desc)
+{
+    static const dnnl_query_t what[3] = {dnnl_query_src_md, dnnl_query_weights_md,
+                                         dnnl_query_dst_md};
+    static const int args[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    for (uint32_t i = 0; i < 3; i++) {
+        desc->md[DN_X2 + i] = *dnnl_primitive_desc_query_md(desc->primitive, what[i], 0);
+        use(desc, DN_X2 + i, args[i]);
+    }
+    const dnnl_memory_desc_t *scratch =
+        dnnl_primitive_desc_query_md(desc->primitive, dnnl_query_scratchpad_md, 0);
+    if (scratch && dnnl_memory_desc_get_size(scratch) > 0) {
+        desc->md[DN_SCRATCH] = *scratch;
+        use(desc, DN_SCRATCH, DNNL_ARG_SCRATCHPAD);
+    }
+}
+
+static int operation_of(const dn_op *op, const dn_sizes *s, const dn_candidate *how,
+                        const tensor t[3], const uint32_t dtypes[3], dn_desc *desc, operation *out)
+{
+    dnnl_memory_desc_t md[3];
+    dnnl_memory_desc_t bias;
+    const uint32_t moves[3] = {how->move_x, how->move_y, how->move_out};
+    for (uint32_t i = 0; i < 3; i++) {
+        const int is_there =
+            exact(&t[i], dtypes[i], &desc->md[DN_X + i]) &&
+            (moves[i] ? any_order(&t[i], dtypes[i], i != 1 && how->channels_last, &md[i]) : 1);
+        if (!is_there) {
+            return 0;
+        }
+        if (!moves[i]) {
+            md[i] = desc->md[DN_X + i];
+        }
+    }
+    const int has_bias = bias_of(op, s, t[2].n, &bias);
+    if (has_bias) {
+        desc->md[DN_POST] = bias;
+        use(desc, DN_POST, DNNL_ARG_BIAS);
+    }
+    if (op->form.kind == ST_FORM_CONV) {
+        return conv_operation(&op->form, s, how, md, has_bias ? &bias : NULL, out);
+    }
+    return dnnl_matmul_desc_init(&out->matmul, &md[0], &md[1], has_bias ? &bias : NULL, &md[2]) ==
+           dnnl_success;
+}
+
+static int attributes_of(const dn_op *op, const dn_sizes *s, const dn_candidate *how,
+                         uint32_t n_dims, dnnl_primitive_attr_t attr, dn_desc *desc)
+{
+    const uint32_t feature = op->form.kind == ST_FORM_CONV ? 1u : n_dims - 1u;
+    return dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) ==
+               dnnl_success &&
+           dnnl_primitive_attr_set_fpmath_mode(attr, dnnl_fpmath_mode_strict) == dnnl_success &&
+           (s->is_bare || dn_post_ops(op, how, feature, &desc->md[DN_OUT], attr, desc));
+}
+
+uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how, dn_desc *out)
+{
+    tensor t[3] = {{.n = 0}};
+    operation what;
+    dnnl_primitive_attr_t attr = NULL;
+    const uint32_t dtypes[3] = {op->form.x.dtype, op->form.y.dtype,
+                                s->is_bare ? STATOR_F32 : op->form.out.dtype};
+    memset(out, 0, sizeof *out);
+    out->how = *how;
+    if (op->form.kind == ST_FORM_CONV) {
+        conv_tensors(&op->form, s, t);
+    } else {
+        gemm_tensors(s, t);
+    }
+    if (!operation_of(op, s, how, t, dtypes, out, &what) ||
+        dnnl_primitive_attr_create(&attr) != dnnl_success) {
+        return DN_NO;
+    }
+    const dn_team team = dn_team_begin((int)s->threads);
+    if (attributes_of(op, s, how, t[2].n, attr, out) &&
+        dnnl_primitive_desc_create(&out->primitive, &what, attr, op->lib->engine, NULL) ==
+            dnnl_success) {
+        (void)dnnl_primitive_desc_query(out->primitive, dnnl_query_impl_info_str, 0, &out->name);
+        out->class_ = class_of(out->name);
+        query_orders(out);
+    }
+    dn_team_end(&team);
+    (void)dnnl_primitive_attr_destroy(attr);
+    if (out->class_ == DN_NO) {
+        dn_desc_deinit(out);
+    }
+    return out->class_;
+}
+
+void dn_desc_deinit(dn_desc *desc)
+{
+    if (desc->primitive) {
+        (void)dnnl_primitive_desc_destroy(desc->primitive);
+        desc->primitive = NULL;
+    }
+}
+
+uint64_t dn_desc_moved(const dn_desc *desc)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        const dnnl_memory_desc_t *own = &desc->md[DN_X2 + i];
+        if (!dnnl_memory_desc_equal(&desc->md[DN_X + i], own)) {
+            bytes += 2u * dnnl_memory_desc_get_size(own);
+        }
+    }
+    return bytes;
+}

@@ -1,0 +1,310 @@
+/* A form's numbers, and which forms are taken. */
+#include "dn.h"
+
+#include <string.h>
+
+/* ---- numbers ---- */
+
+static const int64_t *take(const int64_t *from, int64_t *to, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = from[i];
+    }
+    return from + n;
+}
+
+static const int64_t *take_operand(const st_form *form, const int64_t *from, dn_operand *to)
+{
+    from = take(from, &to->offset, 1);
+    if (form->kind == ST_FORM_GEMM) {
+        from = take(from, to->batch, form->n_batch);
+        return take(from, to->stride, 2);
+    }
+    return take(from, to->dims, 2u + form->n_spatial);
+}
+
+void dn_sizes_of(const st_form *form, const int64_t *numbers, dn_sizes *out)
+{
+    const int64_t *at = numbers;
+    memset(out, 0, sizeof *out);
+    if (form->kind == ST_FORM_GEMM) {
+        out->n_batch = form->n_batch;
+        at = take(at, out->batch, form->n_batch);
+        at = take(at, &out->m, 1);
+        at = take(at, &out->n, 1);
+        at = take(at, &out->k, 1);
+    } else {
+        at = take(at, &out->images, 1);
+        at = take(at, &out->channels, 1);
+        at = take(at, &out->features, 1);
+        at = take(at, out->in, form->n_spatial);
+        at = take(at, out->kernel, form->n_spatial);
+        at = take(at, out->out_size, form->n_spatial);
+        at = take(at, out->pad_low, form->n_spatial);
+        at = take(at, out->pad_high, form->n_spatial);
+    }
+    at = take_operand(form, at, &out->x);
+    at = take_operand(form, at, &out->y);
+    (void)take_operand(form, at, &out->out);
+}
+
+/* A size within the symbol's range that calls may well have. */
+static int64_t likely(int64_t lo, int64_t hi, int64_t divisor)
+{
+    int64_t value = lo > 64 ? lo : hi < 64 ? hi : 64;
+    divisor = divisor > 1 ? divisor : 1;
+    value = value / divisor * divisor;
+    return value < lo ? value + divisor : value;
+}
+
+int dn_sample(const dn_lib *lib, const st_form *form, int64_t numbers[ST_FORM_NUMBERS_MAX],
+              uint32_t *out_static)
+{
+    uint32_t syms[ST_FORM_NUMBERS_MAX];
+    const uint32_t n = st_form_numbers(form, syms);
+    const st_symtab *tab = &form->syms->tab;
+    const uint32_t count = form->syms->symbols.count;
+    const st_sym_cols cols = st_sym_columns(tab);
+    uint32_t known = 0;
+    *out_static = 0;
+    while (known < n && st_sym_const(tab, syms[known], &numbers[known])) {
+        known++;
+    }
+    if (known == n) {
+        *out_static = 1;
+        return 1;
+    }
+    int64_t *env = st_calloc(lib->mem, count + 1u, sizeof *env);
+    for (uint32_t i = 0; env && i < count; i++) {
+        int64_t lo = 0;
+        int64_t hi = 0;
+        const uint32_t sym = form->syms->symbols.data[i].sym;
+        st_sym_range(tab, sym, &lo, &hi);
+        env[i] = likely(lo, hi, st_sym_divisor(tab, sym));
+    }
+    int is_whole = env != NULL;
+    for (uint32_t i = 0; is_whole && i < n; i++) {
+        is_whole = st_sym_eval(&cols, syms[i], env, &numbers[i]);
+    }
+    st_free(lib->mem, env);
+    return is_whole;
+}
+
+int dn_is_constant(const st_form *form)
+{
+    const st_symtab *tab = &form->syms->tab;
+    const st_form_operand *y = &form->y;
+    int64_t v = 0;
+    int is_known = form->y_data != NULL && st_sym_const(tab, y->offset, &v);
+    if (form->kind == ST_FORM_GEMM) {
+        for (uint32_t i = 0; is_known && i < form->n_batch; i++) {
+            is_known = st_sym_const(tab, y->batch[i], &v) &&
+                       (v == 0 || st_sym_const(tab, form->batch[i], &v));
+        }
+        return is_known && st_sym_const(tab, y->stride[0], &v) &&
+               st_sym_const(tab, y->stride[1], &v) && st_sym_const(tab, form->k, &v) &&
+               st_sym_const(tab, form->n, &v);
+    }
+    is_known = is_known && st_sym_const(tab, form->channels, &v) &&
+               st_sym_const(tab, form->features, &v) && st_sym_const(tab, y->dims[0], &v) &&
+               st_sym_const(tab, y->dims[1], &v);
+    for (uint32_t i = 0; is_known && i < form->n_spatial; i++) {
+        is_known = st_sym_const(tab, form->kernel[i], &v) && st_sym_const(tab, y->dims[2 + i], &v);
+    }
+    return is_known;
+}
+
+/* ---- work ---- */
+
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+void dn_work(const st_form *form, const dn_sizes *s, int64_t *out_elements, int64_t *out_macs)
+{
+    int64_t elements = 1;
+    int64_t products = 1;
+    if (form->kind == ST_FORM_GEMM) {
+        for (int64_t i = 0; i < s->n_batch; i++) {
+            elements = times(elements, s->batch[i]);
+        }
+        elements = times(elements, times(s->m, s->n));
+        products = s->k;
+    } else {
+        elements = times(s->images, s->features);
+        products = s->channels / form->groups;
+        for (uint32_t i = 0; i < form->n_spatial; i++) {
+            elements = times(elements, s->out_size[i]);
+            products = times(products, s->kernel[i]);
+        }
+    }
+    *out_elements = elements;
+    *out_macs = times(elements, products);
+}
+
+/* ---- fewer axes ---- */
+
+static void drop_batch(dn_sizes *s, int64_t at)
+{
+    dn_operand *const all[3] = {&s->x, &s->y, &s->out};
+    for (int64_t i = at; i + 1 < s->n_batch; i++) {
+        s->batch[i] = s->batch[i + 1];
+        for (uint32_t o = 0; o < 3; o++) {
+            all[o]->batch[i] = all[o]->batch[i + 1];
+        }
+    }
+    s->n_batch--;
+    s->batch[s->n_batch] = 0;
+    for (uint32_t o = 0; o < 3; o++) {
+        all[o]->batch[s->n_batch] = 0;
+    }
+}
+
+/* Batch axes at and at + 1 are one walk of every operand. */
+static int is_one_walk(const dn_sizes *s, int64_t at)
+{
+    const dn_operand *const all[3] = {&s->x, &s->y, &s->out};
+    for (uint32_t o = 0; o < 3; o++) {
+        if (all[o]->batch[at] != times(all[o]->batch[at + 1], s->batch[at + 1])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void join_batches(dn_sizes *s)
+{
+    for (int64_t i = 0; i < s->n_batch;) {
+        if (s->batch[i] == 1) {
+            drop_batch(s, i);
+        } else if (i + 1 < s->n_batch && is_one_walk(s, i)) {
+            s->batch[i + 1] = times(s->batch[i], s->batch[i + 1]);
+            drop_batch(s, i);
+        } else {
+            i++;
+        }
+    }
+}
+
+/* The last batch axis goes into m when y does not walk it. */
+static int join_rows(dn_sizes *s)
+{
+    const int64_t i = s->n_batch - 1;
+    if (i < 0 || s->y.batch[i] != 0) {
+        return 0;
+    }
+    if (s->m == 1) {
+        s->x.stride[0] = s->x.batch[i];
+        s->out.stride[0] = s->out.batch[i];
+    } else if (s->x.batch[i] != times(s->x.stride[0], s->m) ||
+               s->out.batch[i] != times(s->out.stride[0], s->m)) {
+        return 0;
+    }
+    s->m = times(s->m, s->batch[i]);
+    drop_batch(s, i);
+    return 1;
+}
+
+void dn_simplify(const st_form *form, dn_sizes *s)
+{
+    if (form->kind == ST_FORM_GEMM) {
+        join_batches(s);
+        while (join_rows(s)) {
+        }
+    }
+}
+
+uint32_t dn_dtype_size(uint32_t dtype)
+{
+    switch (dtype) {
+    case STATOR_F32:
+    case STATOR_I32:
+        return 4;
+    case STATOR_BF16:
+    case STATOR_F16:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+static int64_t reach(int64_t extent, int64_t stride)
+{
+    return extent > 0 ? times(extent - 1, stride) : 0;
+}
+
+int64_t dn_span(const st_form *form, const dn_sizes *s, uint32_t role)
+{
+    const dn_operand *o = role == DN_X ? &s->x : role == DN_Y ? &s->y : &s->out;
+    int64_t last = 0;
+    if (form->kind == ST_FORM_GEMM) {
+        for (int64_t i = 0; i < s->n_batch; i++) {
+            last += reach(s->batch[i], o->batch[i]);
+        }
+        last += reach(role == DN_Y ? s->k : s->m, o->stride[0]);
+        return last + reach(role == DN_X ? s->k : s->n, o->stride[1]) + 1;
+    }
+    last += reach(role == DN_Y ? s->features : s->images, o->dims[0]);
+    last += reach(role == DN_X   ? s->channels
+                  : role == DN_Y ? s->channels / form->groups
+                                 : s->features,
+                  o->dims[1]);
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        const int64_t extent = role == DN_X   ? s->in[i]
+                               : role == DN_Y ? s->kernel[i]
+                                              : s->out_size[i];
+        last += reach(extent, o->dims[2u + i]);
+    }
+    return last + 1;
+}
+
+/* ---- what is taken ---- */
+
+static int are_dtypes_taken(const st_form *form)
+{
+    const uint32_t x = form->x.dtype;
+    const uint32_t out = form->out.dtype;
+    if (x == STATOR_U8 || x == STATOR_I8) {
+        /* Without VNNI the products of u8 and i8 saturate at 16 bits. */
+        return form->kind == ST_FORM_GEMM && form->y.dtype == STATOR_I8 && out == STATOR_I32 &&
+               form->acc_dtype == STATOR_I32 && form->n_epilogue == 0 &&
+               (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
+                   dnnl_cpu_isa_avx512_core_vnni;
+    }
+    if (form->y.dtype != x || form->acc_dtype != STATOR_F32) {
+        return 0;
+    }
+    return (x == STATOR_F32 && out == STATOR_F32) ||
+           (x == STATOR_BF16 && (out == STATOR_BF16 || out == STATOR_F32));
+}
+
+/* Measured against f64: tanh 1.2 ulp, gelu_tanh as a composite of such functions; logistic 3.2 ulp and
+ * 0 below -87, silu 4.2, gelu_erf 4 units of t * 2^-24 where the composite has 1.7. */
+static int is_exact(uint32_t kind)
+{
+    return kind != ST_EPILOGUE_GELU_ERF && kind != ST_EPILOGUE_SIGMOID && kind != ST_EPILOGUE_SILU;
+}
+
+int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
+{
+    if (!are_dtypes_taken(form) || form->n_epilogue > ST_FORM_EPILOGUE_MAX) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const st_epilogue *e = &form->epilogue[i];
+        const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_SILU;
+        const int is_narrowed = (e->kind == ST_EPILOGUE_SCALE || e->kind == ST_EPILOGUE_CLIP) &&
+                                ((double)(float)e->value != e->value ||
+                                 (double)(float)e->value2 != e->value2);
+        const int is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
+        if (!is_known || is_narrowed || is_crossed || (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
+            return 0;
+        }
+    }
+    if (form->kind == ST_FORM_CONV) {
+        return form->n_spatial >= 1 && form->n_spatial <= ST_FORM_SPATIAL_MAX && form->groups >= 1;
+    }
+    return form->kind == ST_FORM_GEMM && form->n_batch <= ST_FORM_BATCH_MAX;
+}

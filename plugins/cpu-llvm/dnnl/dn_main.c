@@ -1,0 +1,198 @@
+/* The library of contractions over oneDNN: its slots, opening and closing. */
+#include "dn.h"
+
+#include "core/base/diag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MACS_MIN 8192 /* below, a call costs more than the loops */
+
+/* ---- takes ---- */
+
+/* An op as far as dn_describe looks at it. */
+static void op_init(dn_op *op, dn_lib *lib, const st_form *form)
+{
+    memset(op, 0, sizeof *op);
+    op->lib = lib;
+    op->form = *form;
+    op->has_constant = (uint32_t)dn_is_constant(form);
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        op->has_bound |= form->epilogue[i].kind == ST_EPILOGUE_RELU ||
+                         form->epilogue[i].kind == ST_EPILOGUE_CLIP;
+    }
+}
+
+static int32_t takes(void *self, const st_form *form)
+{
+    dn_lib *lib = self;
+    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    uint32_t is_static = 0;
+    int64_t elements = 0;
+    int64_t macs = 0;
+    dn_sizes sizes;
+    dn_op op;
+    if (!dn_is_kind_taken(lib, form) || !dn_sample(lib, form, numbers, &is_static)) {
+        return 0;
+    }
+    dn_sizes_of(form, numbers, &sizes);
+    dn_work(form, &sizes, &elements, &macs);
+    if (macs <= 0 || (is_static && macs < MACS_MIN)) {
+        return 0;
+    }
+    sizes.threads = dn_threads(lib, lib->host ? lib->host->ctx : NULL);
+    op_init(&op, lib, form);
+    dn_simplify(form, &sizes);
+    return dn_best_class(&op, &sizes) != DN_NO;
+}
+
+/* ---- create and destroy ---- */
+
+static void destroy(void *self, void *op_)
+{
+    dn_lib *lib = self;
+    dn_op *op = op_;
+    if (op == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < op->n_plans; i++) {
+        dn_plan_destroy(op, op->plans[i]);
+    }
+    dn_packs_release(op);
+    (void)pthread_mutex_destroy(&op->mutex);
+    (void)pthread_mutex_destroy(&op->making);
+    st_free(lib->mem, op);
+}
+
+static stator_status prepare(dn_op *op, const st_form *form, stator_diag **err)
+{
+    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    dn_sizes sizes;
+    if (!dn_sample(op->lib, form, numbers, &op->is_static) ||
+        (!op->is_static && !op->has_constant)) {
+        return STATOR_OK; /* all is made at the first call */
+    }
+    dn_sizes_of(form, numbers, &sizes);
+    sizes.threads = dn_threads(op->lib, op->lib->host ? op->lib->host->ctx : NULL);
+    const char *y = form->y_data;
+    if (op->has_constant) {
+        y += sizes.y.offset * (int64_t)dn_dtype_size(form->y.dtype);
+    }
+    return dn_prepare(op, &sizes, y, op->is_static && (op->lib->flags & DNNL_TUNE), err);
+}
+
+static stator_status create(void *self, const st_form *form, void **out_op, stator_diag **err)
+{
+    dn_lib *lib = self;
+    dn_op *op = st_alloc(lib->mem, sizeof *op, 16);
+    *out_op = NULL;
+    if (op == NULL) {
+        return st_fail_oom(err);
+    }
+    op_init(op, lib, form);
+    (void)pthread_mutex_init(&op->mutex, NULL);
+    (void)pthread_mutex_init(&op->making, NULL);
+    const stator_status status = prepare(op, form, err);
+    op->form.syms = NULL;
+    op->form.y_data = NULL;
+    if (status != STATOR_OK) {
+        destroy(lib, op);
+        return status;
+    }
+    *out_op = op;
+    return STATOR_OK;
+}
+
+static uint64_t packed_bytes(void *self, void *op_)
+{
+    dn_op *op = op_;
+    uint64_t bytes = 0;
+    (void)self;
+    (void)pthread_mutex_lock(&op->making);
+    for (uint32_t i = 0; i < op->n_packs; i++) {
+        bytes += op->packs[i].bytes;
+    }
+    (void)pthread_mutex_lock(&op->mutex);
+    for (uint32_t i = 0; i < op->n_plans; i++) {
+        for (const dn_slot *slot = op->plans[i]->slots; slot; slot = slot->next) {
+            bytes += op->plans[i]->scratch_bytes;
+        }
+    }
+    (void)pthread_mutex_unlock(&op->mutex);
+    (void)pthread_mutex_unlock(&op->making);
+    return bytes;
+}
+
+/* ---- the library ---- */
+
+static void close_library(const st_library *library)
+{
+    if (library == NULL) {
+        return;
+    }
+    dn_lib *lib = library->self;
+    st_mem *mem = lib->mem;
+    if (lib->engine) {
+        (void)dnnl_engine_destroy(lib->engine);
+    }
+    (void)pthread_mutex_destroy(&lib->mutex);
+    st_free(mem, lib);
+}
+
+static stator_status refuse(char *msg, uint64_t msg_size, stator_status status, const char *why)
+{
+    (void)snprintf(msg, msg_size, "%s", why);
+    return status;
+}
+
+static stator_status open_library(const stator_host *host, st_mem *mem, uint32_t flags,
+                                  const st_library **out, char *msg, uint64_t msg_size)
+{
+    const dnnl_version_t *version = dnnl_version();
+    *out = NULL;
+    if (version->major != DNNL_VERSION_MAJOR ||
+        version->cpu_runtime != (unsigned)DNNL_CPU_THREADING_RUNTIME) {
+        return refuse(msg, msg_size, STATOR_UNAVAILABLE,
+                      "libdnnl is of another version than the one that Stator was built with");
+    }
+    dn_lib *lib = st_calloc(mem, 1, sizeof *lib);
+    if (lib == NULL) {
+        return refuse(msg, msg_size, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    (void)pthread_mutex_init(&lib->mutex, NULL);
+    lib->host = host;
+    lib->mem = mem;
+    lib->flags = flags;
+    lib->library = (st_library){.struct_size = sizeof lib->library,
+                                .self = lib,
+                                .takes = takes,
+                                .create = create,
+                                .run = dn_run,
+                                .destroy = destroy,
+                                .packed_bytes = packed_bytes};
+    if (dnnl_engine_create(&lib->engine, dnnl_cpu, 0) != dnnl_success) {
+        close_library(&lib->library);
+        return refuse(msg, msg_size, STATOR_UNAVAILABLE, "oneDNN has no engine for this processor");
+    }
+    *out = &lib->library;
+    return STATOR_OK;
+}
+
+static const char *describe(const void *op_)
+{
+    const dn_op *op = op_;
+    return op->last ? op->last : "";
+}
+
+__attribute__((visibility("default"))) const dnnl_api *stator_cpu_dnnl_query_v1(void);
+
+const dnnl_api *stator_cpu_dnnl_query_v1(void)
+{
+    static const dnnl_api api = {.struct_size = sizeof api,
+                                 .version = DNNL_VERSION_MAJOR * 10000 + DNNL_VERSION_MINOR * 100 +
+                                            DNNL_VERSION_PATCH,
+                                 .open = open_library,
+                                 .close = close_library,
+                                 .describe = describe};
+    return &api;
+}

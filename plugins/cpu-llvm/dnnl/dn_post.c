@@ -1,0 +1,113 @@
+/* Epilogues to post-ops: they are done on the accumulated f32 values, in order, before the one
+ * rounding to the output's dtype. */
+#include "dn.h"
+
+#include <string.h>
+
+/* The eltwise algorithm, 0: it is none. Value and value2 are alpha and beta. */
+static dnnl_alg_kind_t eltwise_of(const st_epilogue *e, float *alpha, float *beta)
+{
+    *alpha = 0;
+    *beta = 0;
+    switch (e->kind) {
+    case ST_EPILOGUE_RELU:
+        return dnnl_eltwise_relu;
+    case ST_EPILOGUE_SCALE:
+        *alpha = (float)e->value;
+        return dnnl_eltwise_linear;
+    case ST_EPILOGUE_CLIP:
+        *alpha = (float)e->value;
+        *beta = (float)e->value2;
+        return dnnl_eltwise_clip;
+    case ST_EPILOGUE_GELU_ERF:
+        return dnnl_eltwise_gelu_erf;
+    case ST_EPILOGUE_GELU_TANH:
+        return dnnl_eltwise_gelu_tanh;
+    case ST_EPILOGUE_SIGMOID:
+        return dnnl_eltwise_logistic;
+    case ST_EPILOGUE_TANH:
+        return dnnl_eltwise_tanh;
+    case ST_EPILOGUE_SILU:
+        *alpha = 1;
+        return dnnl_eltwise_swish;
+    default:
+        return dnnl_alg_kind_undef;
+    }
+}
+
+/* A vector along the output's axis `feature`. */
+static int vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, dnnl_memory_desc_t *out)
+{
+    dnnl_dims_t dims;
+    dnnl_dims_t strides;
+    for (uint32_t i = 0; i < n_dims; i++) {
+        dims[i] = i == feature ? extent : 1;
+        strides[i] = i < feature ? extent : 1;
+    }
+    return dnnl_memory_desc_init_by_strides(out, (int)n_dims, dims, dnnl_f32, strides) ==
+           dnnl_success;
+}
+
+/* t + a tensor: by place `i` of the epilogue, as post-op number `number`. */
+static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, uint32_t number,
+                        uint32_t feature, const dnnl_memory_desc_t *out, dnnl_post_ops_t ops,
+                        dn_desc *desc)
+{
+    dnnl_memory_desc_t *md = &desc->md[DN_POST + i];
+    desc->used |= 1u << (DN_POST + i);
+    if (op->form.epilogue[i].kind == ST_EPILOGUE_BIAS) {
+        if (!vector_of((uint32_t)out->ndims, feature, out->dims[feature], md)) {
+            return 0;
+        }
+    } else {
+        *md = *out;
+        md->data_type = dnnl_f32;
+        if (how->is_sum && desc->sum == 0) {
+            desc->sum = i + 1u;
+            return out->data_type == dnnl_f32 &&
+                   dnnl_post_ops_append_sum(ops, 1.0f) == dnnl_success;
+        }
+        if (how->move_out) {
+            return 0; /* it would have to be moved as well */
+        }
+    }
+    desc->arg[DN_POST + i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)number) | DNNL_ARG_SRC_1;
+    return dnnl_post_ops_append_binary(ops, dnnl_binary_add, md) == dnnl_success;
+}
+
+static int append_all(const dn_op *op, const dn_candidate *how, uint32_t feature,
+                      const dnnl_memory_desc_t *out, dnnl_post_ops_t ops, dn_desc *desc)
+{
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < op->form.n_epilogue; i++) {
+        const st_epilogue *e = &op->form.epilogue[i];
+        float alpha = 0;
+        float beta = 0;
+        if (desc->arg[DN_POST + i] == DNNL_ARG_BIAS) {
+            continue;
+        }
+        const dnnl_alg_kind_t alg = eltwise_of(e, &alpha, &beta);
+        const int is_done =
+            alg != dnnl_alg_kind_undef
+                ? dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta) == dnnl_success
+                : append_added(op, how, i, number, feature, out, ops, desc);
+        if (!is_done) {
+            return 0;
+        }
+        number++;
+    }
+    return !how->is_sum || desc->sum;
+}
+
+int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
+                const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc)
+{
+    dnnl_post_ops_t ops = NULL;
+    if (dnnl_post_ops_create(&ops) != dnnl_success) {
+        return 0;
+    }
+    const int is_done = append_all(op, how, feature, out, ops, desc) &&
+                        dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
+    (void)dnnl_post_ops_destroy(ops);
+    return is_done;
+}

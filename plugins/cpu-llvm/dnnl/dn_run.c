@@ -1,0 +1,209 @@
+/* A call: the plan for its numbers, made when they are new; a slot; the run.
+ *
+ * A steady call takes the op's lock twice for a few loads and allocates nothing. Making a plan holds
+ * another lock, so calls with known numbers go on meanwhile. */
+#include "dn.h"
+
+#include "core/base/diag.h"
+#include "core/base/threads.h"
+
+#include <string.h>
+
+/* ---- plans ---- */
+
+/* Under op->mutex. */
+static dn_plan *find(dn_op *op, const dn_sizes *key)
+{
+    for (uint32_t i = 0; i < op->n_plans; i++) {
+        if (memcmp(&op->plans[i]->key, key, sizeof *key) == 0) {
+            op->plans[i]->stamp = ++op->clock;
+            return op->plans[i];
+        }
+    }
+    return NULL;
+}
+
+/* Under op->mutex: puts the plan into the list. *out_dropped: the one that made room, to be
+ * destroyed. 0: every plan is in use. */
+static int insert(dn_op *op, dn_plan *plan, dn_plan **out_dropped)
+{
+    uint32_t oldest = UINT32_MAX;
+    *out_dropped = NULL;
+    if (op->n_plans < DN_PLANS_MAX) {
+        op->plans[op->n_plans++] = plan;
+        return 1;
+    }
+    for (uint32_t i = 0; i < op->n_plans; i++) {
+        const int is_older =
+            oldest == UINT32_MAX || op->plans[i]->stamp < op->plans[oldest]->stamp;
+        oldest = op->plans[i]->refs == 0 && is_older ? i : oldest;
+    }
+    if (oldest == UINT32_MAX) {
+        return 0;
+    }
+    *out_dropped = op->plans[oldest];
+    op->plans[oldest] = plan;
+    return 1;
+}
+
+static dn_plan *find_locked(dn_op *op, const dn_sizes *key, dn_slot **out_slot)
+{
+    (void)pthread_mutex_lock(&op->mutex);
+    dn_plan *plan = find(op, key);
+    if (plan) {
+        plan->refs++;
+        *out_slot = plan->slots;
+        if (plan->slots) {
+            plan->slots = plan->slots->next;
+        }
+    }
+    (void)pthread_mutex_unlock(&op->mutex);
+    return plan;
+}
+
+static stator_status make(dn_op *op, const dn_sizes *key, const dn_sizes *sizes, const void *y,
+                          int is_tuned, dn_plan **out, dn_slot **out_slot, stator_diag **err)
+{
+    dn_plan *dropped = NULL;
+    dn_plan *plan = NULL;
+    stator_status status = STATOR_OK;
+    (void)pthread_mutex_lock(&op->making);
+    *out = find_locked(op, key, out_slot); /* another thread may have been here */
+    if (*out == NULL) {
+        status = dn_choose(op, sizes, y, is_tuned, &plan, err);
+    }
+    if (plan) {
+        (void)pthread_mutex_lock(&op->mutex);
+        plan->refs = 1;
+        plan->stamp = ++op->clock;
+        plan->is_loose = !insert(op, plan, &dropped);
+        (void)pthread_mutex_unlock(&op->mutex);
+        *out = plan;
+    }
+    (void)pthread_mutex_unlock(&op->making);
+    dn_plan_destroy(op, dropped);
+    return status;
+}
+
+static void give_back(dn_op *op, dn_plan *plan, dn_slot *slot)
+{
+    (void)pthread_mutex_lock(&op->mutex);
+    if (slot) {
+        slot->next = plan->slots;
+        plan->slots = slot;
+    }
+    op->last = plan->desc.name;
+    plan->refs--;
+    const int is_unwanted = plan->is_loose && plan->refs == 0;
+    (void)pthread_mutex_unlock(&op->mutex);
+    if (is_unwanted) {
+        dn_plan_destroy(op, plan);
+    }
+}
+
+stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
+                         stator_diag **err)
+{
+    dn_plan *plan = NULL;
+    dn_slot *slot = NULL;
+    dn_sizes key = *sizes;
+    key.x.offset = key.y.offset = key.out.offset = 0;
+    ST_TRY(make(op, &key, sizes, y, is_tuned, &plan, &slot, err));
+    give_back(op, plan, slot);
+    return STATOR_OK;
+}
+
+/* ---- a call ---- */
+
+static void *element(void *base, int64_t offset, uint32_t dtype)
+{
+    return (char *)base + offset * (int64_t)dn_dtype_size(dtype);
+}
+
+static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_call *call,
+                         void *at[DN_ROLES])
+{
+    const st_form *form = &op->form;
+    memset(at, 0, DN_ROLES * sizeof at[0]);
+    at[DN_X] = element(call->buffers[form->x.buffer], s->x.offset, form->x.dtype);
+    at[DN_Y] = element(call->buffers[form->y.buffer], s->y.offset, form->y.dtype);
+    at[DN_OUT] = element(call->buffers[form->out.buffer], s->out.offset, form->out.dtype);
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const st_epilogue *e = &form->epilogue[i];
+        if (e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD) {
+            at[DN_POST + i] = element(call->buffers[e->buffer],
+                                      e->kind == ST_EPILOGUE_ADD ? s->out.offset : 0, STATOR_F32);
+        }
+    }
+}
+
+static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES],
+                              stator_ctx *ctx, int *out_nan, stator_diag **err)
+{
+    dn_slot *slot = NULL;
+    dn_sizes key = *s;
+    stator_status status = STATOR_OK;
+    key.x.offset = key.y.offset = key.out.offset = 0;
+    dn_plan *plan = find_locked(op, &key, &slot);
+    if (plan == NULL) {
+        ST_TRY(make(op, &key, s, at[DN_Y], 0, &plan, &slot, err));
+    }
+    const int is_watched = op->has_bound && !s->is_bare;
+    if (plan->kind == DN_PLAN_PLAIN) {
+        dn_plain(op, s, NULL, at, ctx);
+    } else if (plan->kind == DN_PLAN_PRIMITIVE) {
+        slot = slot ? slot : dn_slot_make(op, plan);
+        const uint32_t flags = is_watched ? dn_flags_clear((int)s->threads) : 0;
+        status = slot ? dn_slot_run(plan, slot, at, err) : st_fail_oom(err);
+        *out_nan = is_watched && dn_flags_found((int)s->threads, flags);
+    }
+    give_back(op, plan, slot);
+    return status;
+}
+
+/* NaN came to a relu or a clip: the sums alone, and the epilogue by plain loops. */
+static stator_status run_bare(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES],
+                              stator_ctx *ctx, stator_diag **err)
+{
+    void *bare[DN_ROLES];
+    dn_sizes sizes = *s;
+    int unused = 0;
+    float *t = at[DN_OUT];
+    memcpy(bare, at, sizeof bare);
+    sizes.is_bare = 1;
+    if (op->form.out.dtype != STATOR_F32) {
+        t = st_alloc(op->lib->mem, (uint64_t)dn_span(&op->form, s, DN_OUT) * sizeof *t, 64);
+        if (t == NULL) {
+            return st_fail_oom(err);
+        }
+    }
+    bare[DN_OUT] = t;
+    const stator_status status = run_plan(op, &sizes, bare, ctx, &unused, err);
+    if (status == STATOR_OK) {
+        dn_plain(op, s, t, at, ctx);
+    }
+    if (t != at[DN_OUT]) {
+        st_free(op->lib->mem, t);
+    }
+    return status;
+}
+
+int dn_threads(const dn_lib *lib, stator_ctx *ctx)
+{
+    return dn_team_size(lib->host ? lib->host->thr->thread_count(ctx) : st_cpu_count());
+}
+
+stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_diag **err)
+{
+    const dn_lib *lib = self;
+    dn_op *op = op_;
+    dn_sizes sizes;
+    void *at[DN_ROLES];
+    int has_nan = 0;
+    stator_ctx *ctx = call->call ? call->call->ctx : lib->host ? lib->host->ctx : NULL;
+    dn_sizes_of(&op->form, call->numbers, &sizes);
+    sizes.threads = dn_threads(lib, ctx);
+    find_buffers(op, &sizes, call, at);
+    ST_TRY(run_plan(op, &sizes, at, ctx, &has_nan, err));
+    return has_nan ? run_bare(op, &sizes, at, ctx, err) : STATOR_OK;
+}

@@ -1,0 +1,35 @@
+/* What the part of inductor-cpu that is linked with oneDNN offers to the plugin: a library of
+ * contractions (codegen/library.h).
+ *
+ * It is a shared object of its own, lib/stator/jit/cpu_llvm_dnnl.so, so that the plugin works where
+ * libdnnl is not installed: contractions are loops then. Both sides are built from one tree. */
+#ifndef STATOR_CPU_LLVM_DNNL_API_H
+#define STATOR_CPU_LLVM_DNNL_API_H
+
+#include "codegen/library.h"
+#include "core/base/alloc.h"
+
+#define DNNL_QUERY_NAME "stator_cpu_dnnl_query_v1"
+
+enum dnnl_flag {
+    DNNL_FUSED = 1u << 0,    /* functions of more than 2 ulp are welcome (numerics=fused) */
+    DNNL_WINOGRAD = 1u << 1, /* Winograd where it is measured to be faster, f32 alone */
+    DNNL_TUNE = 1u << 2      /* measure the candidates of large contractions of known size */
+};
+
+typedef struct dnnl_api {
+    uint32_t struct_size;
+    uint32_t version; /* of libdnnl: major * 10000 + minor * 100 + patch */
+    /* host may be NULL (unit tests): the threads are then those of OpenMP, packed constants are
+     * not shared. UNAVAILABLE with the reason in msg when the processor or libdnnl will not do. */
+    stator_status (*open)(const stator_host *host, st_mem *mem, uint32_t flags,
+                          const st_library **out, char *msg, uint64_t msg_size);
+    void (*close)(const st_library *library); /* its ops are destroyed */
+    /* How the op ran a call of these sizes last, for tests and logs: oneDNN's name for the
+     * implementation, "plain" or "". */
+    const char *(*describe)(const void *op);
+} dnnl_api;
+
+typedef const dnnl_api *(*dnnl_query_fn)(void);
+
+#endif

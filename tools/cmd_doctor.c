@@ -1,7 +1,7 @@
 /* stator doctor: what this machine has of what Stator can use, and which Debian package brings the
- * rest. Looks at: the libraries the command was built with, OpenBLAS, every plugin that is not
- * available, Python (tests alone), huge pages, cores. Status 0 when some backend is available,
- * else 3. */
+ * rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, every plugin
+ * that is not available, Python (tests alone), huge pages, cores. Status 0 when some backend is
+ * available, else 3. */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -185,6 +185,55 @@ static void check_plugins(doctor *d)
            d->backends > 0 ? NULL : "running anything; see --plugin-dir");
 }
 
+/* ---- LLVM and SLEEF, of inductor-cpu ---- */
+
+/* Index of a backend's row; the count when there is none. */
+static uint32_t find_backend(const doctor *d, const char *name)
+{
+    const uint32_t count = stator_ctx_item_count(d->ctx);
+    for (uint32_t i = 0; i < count; i++) {
+        stator_item_info info = {.struct_size = sizeof info};
+        if (stator_ctx_item_info(d->ctx, i, &info) == STATOR_OK &&
+            strcmp(info.kind, "backend") == 0 && strcmp(info.name, name) == 0) {
+            return i;
+        }
+    }
+    return count;
+}
+
+static void check_llvm(doctor *d)
+{
+    static const char use[] = "the backend inductor-cpu";
+    const uint32_t i = find_backend(d, "inductor-cpu");
+    stator_item_info info = {.struct_size = sizeof info};
+    char detail[1024];
+    if (i == stator_ctx_item_count(d->ctx)) {
+        report(d, "LLVM", CHECK_LIMITED, "this build is without the plugin", NULL, use);
+        return;
+    }
+    if (stator_ctx_item_probe(d->ctx, i) == STATOR_OK &&
+        stator_ctx_item_info(d->ctx, i, &info) == STATOR_OK &&
+        strcmp(info.state, "AVAILABLE") == 0) {
+        report(d, "LLVM", CHECK_OK, "the code generator opens", NULL, use);
+        return;
+    }
+    if (stator_ctx_item_info(d->ctx, i, &info) != STATOR_OK) {
+        info.reason = "its state cannot be asked for";
+    }
+    (void)snprintf(detail, sizeof detail, "%.600s%s%.300s", info.reason ? info.reason : "",
+                   info.hint != NULL ? "; " : "", info.hint != NULL ? info.hint : "");
+    report(d, "LLVM", CHECK_MISSING, detail, "llvm-22-dev", use);
+}
+
+static void check_sleef(doctor *d)
+{
+    static const char use[] = "vector functions of inductor-cpu";
+    void *dso = dlopen("libsleef.so.3", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    report(d, "SLEEF", dso != NULL ? CHECK_OK : CHECK_LIMITED,
+           dso != NULL ? place_of(dso) : "not found; the C library is called lane by lane",
+           dso != NULL ? NULL : "libsleef3", use);
+}
+
 /* ---- the machine ---- */
 
 static int is_in_path(const char *program, char out[512])
@@ -304,6 +353,8 @@ static int examine(doctor *d)
     report(d, "stator", CHECK_OK, version, NULL, NULL);
     check_libraries(d);
     check_openblas(d);
+    check_llvm(d); /* before the plugins: its probe may change a row of theirs */
+    check_sleef(d);
     check_plugins(d);
     check_python(d);
     check_huge_pages(d);

@@ -3,6 +3,7 @@
  * A launch without a parallel loop, or too small to share, is a plain call. Others are cut into
  * ranges that begin at multiples of what a kernel does at once, on the host's threads. */
 #include "cpu_llvm.h"
+#include "cpu_names.h"
 #include "cpu_same.h"
 
 #include "core/base/diag.h"
@@ -31,6 +32,7 @@ typedef struct module {
     uint32_t n_images;
     uint32_t debug_bounds;
     cpu_image images[JIT_MODULES_MAX];
+    cpu_named *names[JIT_MODULES_MAX]; /* NULL without debug_names */
 } module;
 
 /* ---- compile ---- */
@@ -47,6 +49,7 @@ static void module_destroy(void *self, void *module_)
         st_free(m->mem, m->entries[k].name);
     }
     for (uint32_t i = 0; i < m->n_images; i++) {
+        cpu_names_remove(m->mem, m->names[i]);
         cpu_image_unload(m->mem, &m->images[i]);
     }
     st_free(m->mem, m->entries);
@@ -136,6 +139,9 @@ static stator_status load_module(cpu_inst *inst, const st_kernel *const *kernels
         ST_TRY(find_entry(m, kernels[k], &out->kernels[k], &m->entries[k], err));
     }
     for (uint32_t i = 0; i < m->n_images; i++) {
+        if (inst->settings.debug_names) {
+            m->names[i] = cpu_names_add(m->mem, &m->images[i]);
+        }
         cpu_image_seal(m->mem, &m->images[i]);
     }
     return STATOR_OK;

@@ -29,6 +29,7 @@ typedef struct cpu_settings {
     uint32_t debug_bounds;
     uint32_t vector_bytes; /* 0: the machine's */
     uint32_t fused;        /* numerics=fused */
+    uint32_t debug_names;  /* for perf and gdb */
     uint32_t verify;       /* LLVM's verifier over each module: tests */
     uint32_t loops_only;   /* contractions=loops */
     uint32_t winograd;

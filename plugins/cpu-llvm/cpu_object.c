@@ -318,16 +318,39 @@ stator_status cpu_image_load(st_mem *mem, const uint8_t *object, uint64_t size,
     return status;
 }
 
-const void *cpu_image_find(const cpu_image *image, const char *name)
+void cpu_image_each_function(const cpu_image *image,
+                             void (*fn)(void *self, const char *name, const void *address,
+                                        uint64_t size),
+                             void *self)
 {
     for (uint32_t i = 0; image->object != NULL && i < image->n_symbols; i++) {
         Elf64_Sym symbol;
         if (symbol_at(image, i, &symbol) && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
-            strcmp(symbol_name(image, &symbol), name) == 0) {
-            return defined_at(image, &symbol);
+            defined_at(image, &symbol) != NULL) {
+            fn(self, symbol_name(image, &symbol), defined_at(image, &symbol), symbol.st_size);
         }
     }
-    return NULL;
+}
+
+typedef struct wanted {
+    const char *name;
+    const void *address;
+} wanted;
+
+static void note_function(void *self, const char *name, const void *address, uint64_t size)
+{
+    wanted *w = self;
+    (void)size;
+    if (strcmp(name, w->name) == 0) {
+        w->address = address;
+    }
+}
+
+const void *cpu_image_find(const cpu_image *image, const char *name)
+{
+    wanted w = {name, NULL};
+    cpu_image_each_function(image, note_function, &w);
+    return w.address;
 }
 
 void cpu_image_seal(st_mem *mem, cpu_image *image)

@@ -31,6 +31,11 @@ stator_status cpu_image_load(st_mem *mem, const uint8_t *object, uint64_t size,
                              uint64_t msg_size);
 /* Address of a defined symbol, NULL: there is none of that name. */
 const void *cpu_image_find(const cpu_image *image, const char *name);
+/* Every function that is defined, with its size in bytes. */
+void cpu_image_each_function(const cpu_image *image,
+                             void (*fn)(void *self, const char *name, const void *address,
+                                        uint64_t size),
+                             void *self);
 /* The object is no longer needed. */
 void cpu_image_seal(st_mem *mem, cpu_image *image);
 void cpu_image_unload(st_mem *mem, cpu_image *image);

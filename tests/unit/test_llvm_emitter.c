@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COUNT 100
 
@@ -268,6 +269,28 @@ Test(llvm_emitter, modules_side_by_side)
         cr_assert_eq(z[77], (float)k);
         st_kernel_deinit(&kernels[k]);
     }
+    v.inst.emitter.module_destroy(&v.inst, module);
+}
+
+/* ---- names ---- */
+
+Test(llvm_emitter, debug_names)
+{
+    char path[64];
+    char line[256] = "";
+    int is_there = 0;
+    (void)snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
+    build(&v, 0, 16);
+    v.inst.settings.debug_names = 1;
+    void *module = compile(&v);
+    FILE *map = fopen(path, "r");
+    cr_assert(map != NULL);
+    while (fgets(line, sizeof line, map) != NULL) {
+        is_there |= strstr(line, " kernel.0") != NULL;
+    }
+    (void)fclose(map);
+    (void)unlink(path);
+    cr_assert(is_there, "no line for the kernel in %s", path);
     v.inst.emitter.module_destroy(&v.inst, module);
 }
 

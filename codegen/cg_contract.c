@@ -70,25 +70,22 @@ void cg_dot_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
 
 /* ---- convolutions ---- */
 
-/* Position of an operand for output position o and window position k:
- * o * stride + k * dilation - low. */
-static uint32_t window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t k,
-                                int64_t dilation, uint32_t low)
+uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t k,
+                            int64_t dilation, uint32_t low)
 {
     const uint32_t moved = cg_add(nest, cg_mul(nest, o, cg_int(nest, stride)),
                                   cg_mul(nest, k, cg_int(nest, dilation)));
     return cg_sub(nest, moved, low);
 }
 
-static int is_zero(const cg_nest *nest, uint32_t sym)
+int cg_is_zero(const cg_nest *nest, uint32_t sym)
 {
     int64_t value = 1;
     return st_sym_const(&nest->unit->syms->tab, sym, &value) && value == 0;
 }
 
-/* The operand where ok holds; outside it the fold is not updated. */
-static st_loop_ref masked_at(cg_nest *nest, stator_ref operand, const uint32_t *index,
-                             st_loop_ref ok)
+st_loop_ref cg_masked_operand(cg_nest *nest, stator_ref operand, const uint32_t *index,
+                              st_loop_ref ok)
 {
     const st_loop_ref outer = nest->mask;
     nest->mask = st_loop_both(&nest->b, outer, ok);
@@ -135,15 +132,15 @@ void cg_conv_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
             return;
         }
         at_w[SPATIAL + i] = inner[1u + i];
-        at_x[SPATIAL + i] = window_position(nest, index[SPATIAL + i],
+        at_x[SPATIAL + i] = cg_window_position(nest, index[SPATIAL + i],
                                             cg_attr_int_at(node, STATOR_conv_strides, i),
                                             inner[1u + i],
                                             cg_attr_int_at(node, STATOR_conv_dilations, i), low);
         out->mask = st_loop_both(&nest->b, out->mask,
                                  cg_within(nest, at_x[SPATIAL + i], x->dims[SPATIAL + i],
-                                           !is_zero(nest, low), !is_zero(nest, high)));
+                                           !cg_is_zero(nest, low), !cg_is_zero(nest, high)));
     }
-    const st_loop_ref a = masked_at(nest, cg_operand(node, 0), at_x, out->mask);
+    const st_loop_ref a = cg_masked_operand(nest, cg_operand(node, 0), at_x, out->mask);
     const st_loop_ref w = cg_wide_at(nest, cg_operand(node, 1), at_w);
     out->value = a && w ? multiply(nest, cg_wide_dtype(node->out->dtype), a, w) : 0;
 }
@@ -214,7 +211,7 @@ void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_
         out->mask = st_loop_both(
             b, out->mask, cg_within(nest, at_x[SPATIAL + i], x->dims[SPATIAL + i], 1, 1));
     }
-    const st_loop_ref a = masked_at(nest, cg_operand(node, 0), at_x, out->mask);
+    const st_loop_ref a = cg_masked_operand(nest, cg_operand(node, 0), at_x, out->mask);
     const st_loop_ref k = cg_wide_at(nest, cg_operand(node, 1), at_w);
     out->value = a && k ? multiply(nest, cg_wide_dtype(node->out->dtype), a, k) : 0;
 }
@@ -250,14 +247,14 @@ void cg_window_element(cg_nest *nest, const cg_node *node, const uint32_t *index
             cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
             return;
         }
-        own[lead + i] = window_position(nest, index[lead + i],
+        own[lead + i] = cg_window_position(nest, index[lead + i],
                                         cg_attr_int_at(node, STATOR_reduce_window_strides, i),
                                         inner[i],
                                         cg_attr_int_at(node, STATOR_reduce_window_dilations, i),
                                         low);
         out->mask = st_loop_both(&nest->b, out->mask,
                                  cg_within(nest, own[lead + i], x->dims[lead + i],
-                                           !is_zero(nest, low), !is_zero(nest, high)));
+                                           !cg_is_zero(nest, low), !cg_is_zero(nest, high)));
     }
-    out->value = masked_at(nest, cg_operand(node, 0), own, out->mask);
+    out->value = cg_masked_operand(nest, cg_operand(node, 0), own, out->mask);
 }

@@ -266,6 +266,9 @@ static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_plan *dom
     const cg_unit *unit = j->unit;
     const cg_plan *pa = &unit->plans.data[a];
     const cg_plan *pb = &unit->plans.data[b];
+    if (pa->is_alone || pb->is_alone) {
+        return "one of them writes its own loops";
+    }
     if (domain == NULL) {
         return "their domains differ";
     }
@@ -339,9 +342,27 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
     return STATOR_OK;
 }
 
+/* The results of a node that writes its own loops share a plan; 0: the root is none, or the first. */
+static int is_second_result(const cg_unit *unit, uint32_t place)
+{
+    const cg_root *root = &unit->roots.data[place];
+    return place > 0 && root->lowering && root->lowering->write &&
+           unit->roots.data[place - 1u].node == root->node;
+}
+
 static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
 {
     cg_unit *unit = j->unit;
+    if (is_second_result(unit, place)) {
+        const uint32_t shared = unit->roots.data[place - 1u].plan;
+        uint32_t *next = st_vec_push(unit->mem, &unit->plans.data[shared].roots);
+        if (next == NULL) {
+            return st_fail_oom(err);
+        }
+        *next = place;
+        unit->roots.data[place].plan = shared;
+        return STATOR_OK;
+    }
     cg_plan *plan = st_vec_push(unit->mem, &unit->plans);
     if (plan == NULL) {
         return st_fail_oom(err);
@@ -356,6 +377,7 @@ static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
     cg_domain_of(unit, &unit->roots.data[place], plan);
     set_levels(unit, plan);
     const cg_root *root = &unit->roots.data[place];
+    plan->is_alone = root->lowering && root->lowering->write;
     if (root->is_fold && root->lowering->repeats && unit->config->emitter->library) {
         const char *why = NULL;
         const stator_status status = try_kernel(j, unit->plans.count - 1u, &why, err);

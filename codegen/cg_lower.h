@@ -9,10 +9,13 @@
                          const uint32_t *index);
 #define CG_FOLD(op, fold, element, finish)
 #define CG_REPEAT(op, fold, element, finish)
+#define CG_WRITE(op, write, refuses, repeats)                                                      \
+    void write(cg_nest *nest, const cg_node *node);
 #include "codegen/lower.def"
 #undef CG_POINT
 #undef CG_FOLD
 #undef CG_REPEAT
+#undef CG_WRITE
 
 /* Pointwise ops that are a row of codegen/loop_ops.def. */
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index);
@@ -42,5 +45,53 @@ void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_
 void cg_window(const cg_node *node, cg_fold *out);
 void cg_window_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
                        const uint32_t *inner, cg_element *out);
+
+/* Position of an operand for output position o and window position k: o * stride + k * dilation - low. */
+uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t k,
+                            int64_t dilation, uint32_t low);
+/* The operand where ok holds, wide; outside it the fold is not updated. */
+st_loop_ref cg_masked_operand(cg_nest *nest, stator_ref operand, const uint32_t *index,
+                              st_loop_ref ok);
+int cg_is_zero(const cg_nest *nest, uint32_t sym);
+
+/* ---- cg_grad.c ---- */
+void cg_weight_grad(const cg_node *node, cg_fold *out);
+void cg_weight_grad_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                            const uint32_t *inner, cg_element *out);
+void cg_col2im(const cg_node *node, cg_fold *out);
+void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                       const uint32_t *inner, cg_element *out);
+
+/* ---- cg_view.c ---- */
+
+/* The value of an index tensor as an index into an axis: negative counts from the end, outside fails
+ * the call. *out_ok holds where the index is good; elsewhere nothing may be loaded. */
+uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index, uint32_t size,
+                        st_loop_ref *out_ok);
+
+/* ---- cg_loops.c: what ops with loops of their own share ---- */
+
+/* Opens a loop and gives the sym of its axis, 0 after an error. The first one opened in a kernel is
+ * parallel unless it is serial or folds. */
+uint32_t cg_open(cg_nest *nest, uint32_t extent, uint32_t flags);
+void cg_close(cg_nest *nest, uint32_t n);
+/* Opens a loop over each of dims[0..rank) but `skip` (UINT32_MAX: none) and those of size 1, writes
+ * their syms to index. Returns how many. */
+uint32_t cg_open_all(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t skip,
+                     uint32_t flags, uint32_t *index);
+/* Does anything read result k? */
+int cg_is_wanted(const cg_nest *nest, const cg_node *node, uint32_t k);
+/* The element of result k that the kernel wrote before, and writing it: of the result's dtype. */
+st_loop_ref cg_written(cg_nest *nest, const cg_node *node, uint32_t k, const uint32_t *index,
+                       st_loop_ref mask);
+void cg_put(cg_nest *nest, const cg_node *node, uint32_t k, const uint32_t *index,
+            st_loop_ref value, st_loop_ref mask);
+/* An axis attribute, counted from the front. */
+uint32_t cg_axis(const cg_node *node, uint32_t attr, uint32_t rank);
+
+/* ---- reasons why a node is not lowered ---- */
+const char *cg_cumulate_refuses(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row);
 
 #endif

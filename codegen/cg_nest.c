@@ -359,8 +359,15 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
     st_map_init(&nest.local_memo, unit->mem);
     st_hashset_init(&nest.at_memo, unit->mem);
     st_map_init(&nest.acc_memo, unit->mem);
-    add_locals(&nest);
-    write_outer(&nest);
+    if (nest.plan->is_alone) {
+        const cg_root *root = &unit->roots.data[nest.plan->roots.data[0]];
+        const cg_node node = cg_node_of(unit, root->node);
+        nest.b.origin = root->node;
+        root->lowering->write(&nest, &node);
+    } else {
+        add_locals(&nest);
+        write_outer(&nest);
+    }
     const stator_status failed = (stator_status)out->failed;
     *out_refusal = nest.refusal;
     nest_deinit(&nest);

@@ -16,10 +16,13 @@ static const cg_lowering structural[] = {
     {.op = #op_, .fold = fold_, .element = element_, .finish = finish_, .cost = 1},
 #define CG_REPEAT(op_, fold_, element_, finish_)                                                   \
     {.op = #op_, .fold = fold_, .element = element_, .finish = finish_, .cost = 1, .repeats = 1},
+#define CG_WRITE(op_, write_, refuses_, repeats_)                                                  \
+    {.op = #op_, .write = write_, .refuses = refuses_, .cost = 1, .repeats = (repeats_)},
 #include "codegen/lower.def"
 #undef CG_POINT
 #undef CG_FOLD
 #undef CG_REPEAT
+#undef CG_WRITE
 };
 
 static const cg_lowering scalar[ST_LOOP_CODE_COUNT] = {

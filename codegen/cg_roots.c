@@ -110,7 +110,7 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
                       stator_ref value, const uint8_t *marks)
 {
     const cg_value *v = &unit->values[value];
-    if (lowering->fold || row->result_count > 1) {
+    if (lowering->fold || lowering->write || row->result_count > 1) {
         return 1;
     }
     if (is_view(unit, row) || v->uses == 0) {

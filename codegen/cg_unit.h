@@ -103,6 +103,9 @@ typedef struct cg_lowering {
                     const uint32_t *inner, cg_element *out);
     st_loop_ref (*finish)(cg_nest *nest, const cg_node *node, const uint32_t *index,
                           st_loop_ref folded);
+    /* Writes the loops and stores of a kernel that holds nothing but this node: an element needs
+     * others of the same result, or its place is data. */
+    void (*write)(cg_nest *nest, const cg_node *node);
     /* NULL or a reason why this node is not for us. */
     const char *(*refuses)(const stator_graph_view *view, const stator_node_row *row);
     uint32_t code;    /* st_loop_code of a scalar op, else 0 */
@@ -143,6 +146,7 @@ typedef struct cg_plan {
     uint8_t inner[CG_RANK_MAX];
     uint8_t is_dead;    /* joined into another */
     uint8_t is_library; /* a contraction that the emitter's library takes */
+    uint8_t is_alone;   /* the results of one node that writes its own loops */
     uint32_t stamp;  /* of the last walk that came by */
 } cg_plan;
 

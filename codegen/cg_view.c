@@ -170,12 +170,6 @@ static uint32_t repeated(cg_nest *nest, const char *mode, uint32_t p, uint32_t s
     return cg_sym_of(nest, 'm', q, cg_sub(nest, period, q));
 }
 
-static int is_zero(const cg_nest *nest, uint32_t sym)
-{
-    int64_t value = 1;
-    return st_sym_const(&nest->unit->syms->tab, sym, &value) && value == 0;
-}
-
 st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     const cg_value *x = cg_value_of(nest->unit, cg_operand(node, 0));
@@ -194,13 +188,13 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
             return 0;
         }
         own[a] = cg_sub(nest, index[a], low);
-        if (is_zero(nest, low) && is_zero(nest, high)) {
+        if (cg_is_zero(nest, low) && cg_is_zero(nest, high)) {
             continue;
         }
         if (is_constant) {
             ok = st_loop_both(&nest->b, ok,
-                              cg_within(nest, own[a], x->dims[a], !is_zero(nest, low),
-                                        !is_zero(nest, high)));
+                              cg_within(nest, own[a], x->dims[a], !cg_is_zero(nest, low),
+                                        !cg_is_zero(nest, high)));
         } else {
             own[a] = repeated(nest, mode, own[a], x->dims[a]);
         }
@@ -213,10 +207,8 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
 
 /* ---- indirect ---- */
 
-/* The value of an index tensor as an index into an axis: negative counts from the end, outside fails
- * the call. *out_ok holds where the index is good; elsewhere nothing may be loaded. */
-static uint32_t bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index, uint32_t size,
-                            st_loop_ref *out_ok)
+uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index, uint32_t size,
+                        st_loop_ref *out_ok)
 {
     st_loop_builder *b = &nest->b;
     const st_loop_ref raw = st_loop_cast(b, STATOR_I64, cg_at(nest, tensor, index));
@@ -257,7 +249,7 @@ st_loop_ref cg_gather(cg_nest *nest, const cg_node *node, uint32_t result, const
     st_loop_ref ok = 0;
     (void)result;
     memcpy(own, index, axis * sizeof *own);
-    own[axis] = bound_index(nest, places, index + axis, from->dims[axis], &ok);
+    own[axis] = cg_bound_index(nest, places, index + axis, from->dims[axis], &ok);
     for (uint32_t a = axis + 1u; a < from->rank; a++) {
         own[a] = index[a - 1u + wide];
     }
@@ -274,7 +266,7 @@ st_loop_ref cg_gather_elements(cg_nest *nest, const cg_node *node, uint32_t resu
     st_loop_ref ok = 0;
     (void)result;
     memcpy(own, index, from->rank * sizeof *own);
-    own[axis] = bound_index(nest, cg_operand(node, 1), index, from->dims[axis], &ok);
+    own[axis] = cg_bound_index(nest, cg_operand(node, 1), index, from->dims[axis], &ok);
     return checked_at(nest, x, own, ok);
 }
 
@@ -300,7 +292,7 @@ st_loop_ref cg_gather_nd(cg_nest *nest, const cg_node *node, uint32_t result,
     memcpy(at, index, (tuples->rank - 1u) * sizeof *at);
     for (uint32_t k = 0; k < (uint32_t)n; k++) {
         at[tuples->rank - 1u] = cg_int(nest, k);
-        own[batch + k] = bound_index(nest, places, at, from->dims[batch + k], &ok);
+        own[batch + k] = cg_bound_index(nest, places, at, from->dims[batch + k], &ok);
     }
     for (uint32_t a = batch + (uint32_t)n; a < from->rank; a++) {
         own[a] = index[a - (uint32_t)n - batch + tuples->rank - 1u];

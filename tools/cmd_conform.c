@@ -47,6 +47,7 @@ typedef struct conform {
     case_list cases;
     skip_list skips;
     uint32_t passed, failed, skipped;
+    uint32_t compiled, whole; /* cases; those with every node on the backend itself */
     cJSON **rows; /* with --json: one a case, in the order of the cases */
 } conform;
 
@@ -103,7 +104,24 @@ static int run_set(stator_ctx *ctx, stator_model *model, stator_function *functi
     return 1;
 }
 
-static int run_case(const conform *s, const test_case *c, char *reason)
+/* Nodes that the backend runs itself, and those that others run for it. */
+typedef struct shares {
+    unsigned own, others;
+    unsigned made; /* 1: the case was compiled */
+} shares;
+
+static void count_shares(const conform *s, stator_function *function, shares *out)
+{
+    stator_coverage rows[CLI_MAX_COVERAGE];
+    const uint32_t n = cli_coverage(function, rows);
+    out->made = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const int is_own = strcmp(rows[i].backend, s->compile.backend) == 0;
+        *(is_own ? &out->own : &out->others) += rows[i].nodes;
+    }
+}
+
+static int run_case(const conform *s, const test_case *c, shares *out_shares, char *reason)
 {
     stator_ctx *ctx = NULL;
     stator_model *model = NULL;
@@ -126,6 +144,9 @@ static int run_case(const conform *s, const test_case *c, char *reason)
     for (uint32_t set = 0; ok && set < c->n_sets; set++) {
         ok = run_set(ctx, model, function, c, set, reason);
     }
+    if (function != NULL) {
+        count_shares(s, function, out_shares);
+    }
     stator_function_destroy(function);
     stator_model_destroy(model);
     stator_ctx_destroy(ctx);
@@ -135,9 +156,11 @@ static int run_case(const conform *s, const test_case *c, char *reason)
 static void child_main(const conform *s, uint32_t index, int fd)
 {
     char reason[REASON_SIZE] = "";
-    const int ok = run_case(s, &s->cases.items[index], reason);
-    char line[REASON_SIZE + 8];
-    const int n = snprintf(line, sizeof line, "%s%s", ok ? "P" : "F", reason);
+    shares nodes = {0, 0, 0};
+    const int ok = run_case(s, &s->cases.items[index], &nodes, reason);
+    char line[REASON_SIZE + 32];
+    const int n = snprintf(line, sizeof line, "%s%u %u %u;%s", ok ? "P" : "F", nodes.made,
+                           nodes.own, nodes.others, reason);
     const ssize_t written = write(fd, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
     _exit(written > 0 ? 0 : 1);
 }
@@ -175,13 +198,18 @@ static void one_line(char *text)
     }
 }
 
-static void report(conform *s, uint32_t index, const char *status, const char *reason)
+static void report(conform *s, uint32_t index, const char *status, const shares *nodes,
+                   const char *reason)
 {
     const char *name = s->cases.items[index].name;
+    s->compiled += nodes->made;
+    s->whole += nodes->made && nodes->others == 0;
     if (s->common.json) {
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "name", name);
         cJSON_AddStringToObject(row, "status", status);
+        cJSON_AddNumberToObject(row, "nodes", nodes->own + nodes->others);
+        cJSON_AddNumberToObject(row, "elsewhere", nodes->others);
         cli_json_text(row, "reason", reason[0] != '\0' ? reason : NULL);
         s->rows[index] = row;
     } else {
@@ -193,6 +221,7 @@ static void report(conform *s, uint32_t index, const char *status, const char *r
 static void judge(conform *s, child *slot, int wait_status)
 {
     char reason[REASON_SIZE + 64] = "";
+    shares nodes = {0, 0, 0};
     int ok = 0;
     if (WIFSIGNALED(wait_status)) {
         (void)snprintf(reason, sizeof reason, "crashed: %s", strsignal(WTERMSIG(wait_status)));
@@ -202,18 +231,20 @@ static void judge(conform *s, child *slot, int wait_status)
     } else {
         slot->text[slot->len] = '\0';
         ok = slot->text[0] == 'P';
-        (void)snprintf(reason, sizeof reason, "%s", slot->text + 1);
+        (void)sscanf(slot->text + 1, "%u %u %u", &nodes.made, &nodes.own, &nodes.others);
+        const char *why = strchr(slot->text, ';');
+        (void)snprintf(reason, sizeof reason, "%s", why ? why + 1 : slot->text + 1);
     }
     one_line(reason);
     const char *skip = skip_reason(&s->skips, s->cases.items[slot->index].name);
     if (skip == NULL) {
-        report(s, slot->index, ok ? "PASS" : "FAIL", reason);
+        report(s, slot->index, ok ? "PASS" : "FAIL", &nodes, reason);
         *(ok ? &s->passed : &s->failed) += 1;
     } else if (ok) {
-        report(s, slot->index, "FAIL", "is on the skip list but passes: remove it there");
+        report(s, slot->index, "FAIL", &nodes, "is on the skip list but passes: remove it there");
         s->failed++;
     } else {
-        report(s, slot->index, "SKIP", skip);
+        report(s, slot->index, "SKIP", &nodes, skip);
         s->skipped++;
     }
     slot->pid = 0;
@@ -244,7 +275,7 @@ static void kill_hung(conform *s, child *slot)
 {
     if ((st_now_ns() - slot->start_ns) / 1000000000u > (uint64_t)s->timeout_s) {
         (void)kill(slot->pid, SIGKILL);
-        slot->len = (size_t)snprintf(slot->text, REASON_SIZE, "Fno answer after %lld s",
+        slot->len = (size_t)snprintf(slot->text, REASON_SIZE, "F0 0 0;no answer after %lld s",
                                      (long long)s->timeout_s);
         int wait_status = 0;
         (void)close(slot->fd);
@@ -327,6 +358,8 @@ static void print_summary(conform *s)
     cJSON_AddNumberToObject(root, "passed", s->passed);
     cJSON_AddNumberToObject(root, "failed", s->failed);
     cJSON_AddNumberToObject(root, "skipped", s->skipped);
+    cJSON_AddNumberToObject(root, "compiled", s->compiled);
+    cJSON_AddNumberToObject(root, "whole", s->whole);
     cJSON *cases = cJSON_AddArrayToObject(root, "cases");
     for (uint32_t i = 0; i < s->cases.count; i++) {
         cJSON_AddItemToArray(cases, s->rows[i]);
@@ -362,6 +395,8 @@ static int conform_backend(conform *s, const char *backend)
     if (s->common.json) {
         print_summary(s);
     } else {
+        (void)printf("%u of %u cases have every node on %s\n", s->whole, s->compiled,
+                     s->compile.backend);
         (void)printf("%u passed, %u failed, %u skipped\n", s->passed, s->failed, s->skipped);
     }
     return s->failed == 0 ? CLI_OK : CLI_WRONG;

@@ -110,6 +110,14 @@ typedef struct jit_acc {
     LLVMValueRef index[JIT_UNROLL_MAX]; /* of ARGMIN, ARGMAX */
 } jit_acc;
 
+/* A buffer that vector loops walk along a row; see jit_prefetch.c. */
+typedef struct jit_walk {
+    uint32_t buffer;
+    uint32_t rest;   /* of the index, without the vector axis */
+    uint32_t first;  /* the symbol of the first vector axis that walks it */
+    uint32_t second; /* of the one that looks ahead, plus 1; 0: not yet */
+} jit_walk;
+
 typedef struct jit_fn {
     jit_unit *u;
     const st_kernel *kernel;
@@ -140,6 +148,7 @@ typedef struct jit_fn {
     LLVMValueRef last; /* i64: the last active lane, NULL: lanes - 1 */
     st_map memo_map;
     st_vec(jit_memo_entry) memo;
+    st_vec(jit_walk) walks;
 } jit_fn;
 
 /* ---- jit_build.c: types, constants, placement, memo ---- */
@@ -206,6 +215,11 @@ void jit_report(jit_fn *f, LLVMValueRef bad, uint32_t value);
 /* Lanes whose index is outside the buffer are reported and taken out of `mask` (NULL: all). */
 LLVMValueRef jit_bounds(jit_fn *f, st_loop_ref ref, uint32_t lanes, LLVMValueRef mask);
 void jit_tag(jit_fn *f, LLVMValueRef access, uint32_t buffer); /* alias metadata */
+
+/* ---- jit_prefetch.c ---- */
+
+/* A vector loop loads sym..sym + lanes - 1 of the buffer, at this address. */
+void jit_prefetch_row(jit_fn *f, uint32_t buffer, uint32_t sym, LLVMValueRef address);
 
 /* ---- jit_atomic.c ---- */
 

@@ -49,6 +49,7 @@ static void free_tables(jit_fn *f)
     st_free(mem, f->accs);
     st_free(mem, f->private_lanes);
     st_vec_free(mem, &f->memo);
+    st_vec_free(mem, &f->walks);
     st_map_deinit(&f->memo_map);
 }
 

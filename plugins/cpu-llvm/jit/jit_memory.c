@@ -177,6 +177,9 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
     if (mask == NULL) {
         v = LLVMBuildLoad2(f->u->ir, type, p, "");
         LLVMSetAlignment(v, align);
+        if (!is_back) {
+            jit_prefetch_row(f, a->row->ref, a->row->sym, p);
+        }
     } else {
         LLVMTypeRef types[2] = {type, LLVMTypeOf(p)};
         LLVMValueRef args[3] = {p, is_back ? reversed(f, mask) : mask,

@@ -7,11 +7,13 @@
  *     // keep: softmax     composites that the backend keeps, by name, separated by commas
  *     // fuel: 1           only so many rewrites are allowed
  *
- * Of canonicalize, each rule has a file that bears its name and in which it fires last. The text
- * after each pass is verified, and parses to itself. */
+ * Of canonicalize and recompose, each rule has a file that bears its name and in which it fires
+ * last (of recompose: or none does, when the head says "Nothing fires"). The text after each pass
+ * is verified, and parses to itself. */
 #define _DEFAULT_SOURCE /* scandir */
 #include "core/base/blob.h"
 #include "core/base/convert.h"
+#include "ir/passes/recompose.h"
 #include "ir/passes/rewrite.h"
 #include "ir/verify.h"
 #include "support_text.h"
@@ -161,6 +163,18 @@ static void check_refused(golden *g, const st_pass_def *def, st_pass_ctx ctx)
     g->allowed = allowed;
 }
 
+static void check_fired(const golden *g, const st_pass_def *def)
+{
+    const int has_rules =
+        strcmp(def->name, "canonicalize") == 0 || strcmp(def->name, "recompose") == 0;
+    if (strstr(g->text, "// Nothing fires") != NULL) {
+        cr_assert_null(g->last_rule, "%s: %s fired", g->path, g->last_rule);
+    } else if (has_rules) {
+        cr_assert(g->last_rule != NULL && strcmp(g->last_rule, g->name) == 0, "%s: %s fired",
+                  g->path, g->last_rule != NULL ? g->last_rule : "nothing");
+    }
+}
+
 static void check_file(const st_pass_def *def, const char *path, const char *file)
 {
     golden g = {.allowed = UINT32_MAX};
@@ -181,10 +195,7 @@ static void check_file(const st_pass_def *def, const char *path, const char *fil
                              .evaluate_self = &g,
                              .freeze = strstr(g.text, "// freeze\n") != NULL};
     char *printed = run(&g, def, &ctx);
-    if (strcmp(def->name, "canonicalize") == 0) {
-        cr_assert(g.last_rule != NULL && strcmp(g.last_rule, g.name) == 0, "%s: %s fired", g.path,
-                  g.last_rule != NULL ? g.last_rule : "nothing");
-    }
+    check_fired(&g, def);
     if (getenv("STATOR_BLESS") != NULL) {
         bless(&g, printed);
     } else {
@@ -230,16 +241,25 @@ Test(golden, every_pass_has_files)
     }
 }
 
+static void check_rule_file(const char *pass, const char *rule)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/tests/golden/%s/%s.stir", ST_TEST_SOURCE, pass, rule);
+    FILE *f = fopen(path, "rb");
+    cr_assert_not_null(f, "%s is missing", path);
+    fclose(f);
+}
+
 Test(golden, every_rule_has_a_file)
 {
     uint32_t n = 0;
     const st_rule_def *defs = st_rule_defs(&n);
     for (uint32_t i = 0; i < n; i++) {
-        char path[256];
-        snprintf(path, sizeof path, "%s/tests/golden/canonicalize/%s.stir", ST_TEST_SOURCE,
-                 defs[i].name);
-        FILE *f = fopen(path, "rb");
-        cr_assert_not_null(f, "%s is missing", path);
-        fclose(f);
+        check_rule_file("canonicalize", defs[i].name);
     }
+    const st_rc_def *composites = st_rc_defs(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        check_rule_file("recompose", composites[i].name);
+    }
+    check_rule_file("recompose", st_rc_sdpa_name);
 }

@@ -20,8 +20,47 @@ void cg_refuse(cg_nest *nest, const char *why)
 
 /* ---- syms ---- */
 
-static uint32_t capped(cg_nest *nest, uint32_t sym)
+/* What the symbolic engine cannot hold is computed: rows for a and b, the operation on them, and a
+ * symbol bound to its value. */
+static st_loop_ref operation(st_loop_builder *b, uint32_t op, st_loop_ref x, st_loop_ref y)
 {
+    if (op == 'c') { /* ceiling: the floor of the opposite, turned round */
+        const st_loop_ref minus = st_loop_apply(b, ST_LOOP_neg, 0, x, 0, 0);
+        return st_loop_apply(b, ST_LOOP_neg, 0, operation(b, '/', minus, y), 0, 0);
+    }
+    switch (op) {
+    case '+':
+        return st_loop_apply(b, ST_LOOP_add, 0, x, y, 0);
+    case '-':
+        return st_loop_apply(b, ST_LOOP_sub, 0, x, y, 0);
+    case '*':
+        return st_loop_apply(b, ST_LOOP_mul, 0, x, y, 0);
+    case 'm':
+        return st_loop_apply(b, ST_LOOP_min, 0, x, y, 0);
+    case 'M':
+        return st_loop_apply(b, ST_LOOP_max, 0, x, y, 0);
+    case '%':
+        return st_loop_apply(b, ST_LOOP_mod, 0, x, y, 0);
+    default: /* floor: the remainder has the divisor's sign */
+        return st_loop_apply(
+            b, ST_LOOP_div, 0,
+            st_loop_apply(b, ST_LOOP_sub, 0, x, st_loop_apply(b, ST_LOOP_mod, 0, x, y, 0), 0), y,
+            0);
+    }
+}
+
+static uint32_t computed(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b)
+{
+    st_loop_builder *to = &nest->b;
+    int64_t lo = 0;
+    int64_t hi = 0;
+    const st_loop_ref x = st_loop_index(to, a);
+    const st_loop_ref y = x ? st_loop_index(to, b) : 0;
+    st_sym_range(&nest->unit->syms->tab, b, &lo, &hi);
+    const int is_rest = op == '%' && lo > 0;
+    const uint32_t sym = y ? st_loop_bind(to, operation(to, op, x, y), is_rest ? 0 : INT64_MIN,
+                                          is_rest && hi != INT64_MAX ? hi - 1 : INT64_MAX)
+                           : 0;
     if (sym == 0) {
         cg_refuse(nest, "an index passes the caps of the symbolic engine");
         return st_sym_int(&nest->unit->syms->tab, 0);
@@ -31,27 +70,28 @@ static uint32_t capped(cg_nest *nest, uint32_t sym)
 
 uint32_t cg_int(cg_nest *nest, int64_t value)
 {
-    return capped(nest, st_sym_int(&nest->unit->syms->tab, value));
+    return st_sym_int(&nest->unit->syms->tab, value);
 }
 
 uint32_t cg_add(cg_nest *nest, uint32_t a, uint32_t b)
 {
-    return capped(nest, st_sym_add(&nest->unit->syms->tab, a, b));
+    return cg_sym_of(nest, '+', a, b);
 }
 
 uint32_t cg_sub(cg_nest *nest, uint32_t a, uint32_t b)
 {
-    return capped(nest, st_sym_sub(&nest->unit->syms->tab, a, b));
+    return cg_sym_of(nest, '-', a, b);
 }
 
 uint32_t cg_mul(cg_nest *nest, uint32_t a, uint32_t b)
 {
-    return capped(nest, st_sym_mul(&nest->unit->syms->tab, a, b));
+    return cg_sym_of(nest, '*', a, b);
 }
 
 uint32_t cg_sym_of(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b)
 {
-    return capped(nest, st_sym_op(&nest->unit->syms->tab, op, a, b));
+    const uint32_t sym = st_sym_op(&nest->unit->syms->tab, op, a, b);
+    return sym ? sym : computed(nest, op, a, b);
 }
 
 /* A split whose dims and index stand at `from` of these: its place + 1, else 0. */
@@ -125,6 +165,14 @@ void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t 
 
 /* ---- buffers ---- */
 
+void cg_buffer_name(const cg_unit *unit, uint32_t buffer, char out[32])
+{
+    static const char *const letters[] = {"", "in", "out", "c", "w"};
+    const cg_buffer *of = &unit->buffers.data[buffer];
+    (void)snprintf(out, 32, "%s%u", letters[of->kind],
+                   of->kind == CG_BUFFER_WORK ? buffer : of->place);
+}
+
 uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags)
 {
     const cg_buffer *of = &nest->unit->buffers.data[buffer];
@@ -133,10 +181,8 @@ uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags)
         nest->kernel->buffers.data[known - 1u].flags |= flags;
         return known - 1u;
     }
-    static const char *const letters[] = {"", "in", "out", "c", "w"};
     char name[32];
-    (void)snprintf(name, sizeof name, "%s%u", letters[of->kind],
-                   of->kind == CG_BUFFER_WORK ? buffer : of->place);
+    cg_buffer_name(nest->unit, buffer, name);
     const uint32_t place =
         st_loop_buffer_add(&nest->b, name, of->dtype, of->numel, flags, buffer);
     if (!st_map_put(&nest->buffer_memo, buffer + 1u, place + 1u)) {

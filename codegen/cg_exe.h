@@ -16,10 +16,26 @@ typedef struct cg_launch {
     const char *text; /* what it is asked to do */
     uint32_t n_numbers;
     st_symprog *numbers;
+    uint32_t stage; /* binds before it */
+    uint32_t bind;  /* into exe->binds, + 1: no kernel, it reads its one buffer */
 } cg_launch;
+
+/* What an element that is bound becomes. */
+typedef struct cg_bound {
+    uint32_t place; /* of the symbol in a call's syms[]; UINT32_MAX: it must equal `sym` */
+    int64_t lo, hi, divisor;
+    st_symprog sym;
+} cg_bound;
+
+typedef struct cg_size_bind {
+    uint32_t n;
+    cg_bound *sizes;
+    const char *name; /* of the node */
+} cg_size_bind;
 
 typedef struct cg_output {
     uint32_t rank;
+    uint32_t stage; /* in which its shape is known */
     st_symprog *dims;
 } cg_output;
 
@@ -42,9 +58,11 @@ struct st_cg_exe {
     uint32_t n_outputs;
     cg_output *outputs;
     st_vec(cg_check) checks;
+    st_vec(cg_size_bind) binds;
     uint32_t operands_max;      /* of one launch */
     uint32_t n_slots;           /* of the workspace */
     st_symprog *slots;          /* bytes of each */
+    uint32_t *slot_stages;      /* in which each is taken */
     uint64_t static_bytes;      /* workspace when all sizes are known, else 0 */
     uint64_t *static_offsets;   /* by slot */
     _Atomic(void *) spare;      /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
@@ -54,5 +72,14 @@ struct st_cg_exe {
 /* Orders the plans, keeps the buffers that are needed and gives them slots of the workspace. Kernels are
  * made, scheduled and moved to the executable. */
 stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
+
+/* ---- cg_bind.c ---- */
+/* The sizes of bind number k of the unit, and what the step says, appended to the executable. */
+stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch *launch,
+                           stator_diag **err);
+/* Reads the elements and writes the call's syms. */
+stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int64_t *syms,
+                          stator_diag **err);
+void cg_bind_deinit(cg_size_bind *bind, st_mem *mem);
 
 #endif

@@ -269,6 +269,9 @@ static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_plan *dom
     if (pa->is_alone || pb->is_alone) {
         return "one of them writes its own loops";
     }
+    if (unit->roots.data[pa->roots.data[0]].stage != unit->roots.data[pb->roots.data[0]].stage) {
+        return "a size is bound from data between them";
+    }
     if (domain == NULL) {
         return "their domains differ";
     }

@@ -348,6 +348,7 @@ void cg_unit_deinit(cg_unit *unit)
     st_vec_free(unit->mem, &unit->needs);
     st_vec_free(unit->mem, &unit->plans);
     st_vec_free(unit->mem, &unit->declined);
+    st_vec_free(unit->mem, &unit->binds);
     st_free(unit->mem, unit->values);
     st_map_deinit(&unit->sym_memo);
     st_map_deinit(&unit->lowering_memo);

@@ -20,6 +20,7 @@ typedef struct planner {
     uint32_t *order; /* plans */
     uint32_t n_order;
     uint8_t *state; /* by plan: 0 unseen, 1 open, 2 done */
+    uint32_t stage; /* of the steps being made */
 } planner;
 
 /* ---- order ---- */
@@ -64,11 +65,21 @@ static stator_status place_plan(planner *p, uint32_t first, stator_diag **err)
     return status;
 }
 
+static uint32_t stage_of_plan(const cg_unit *unit, uint32_t plan)
+{
+    return unit->roots.data[unit->plans.data[plan].roots.data[0]].stage;
+}
+
+/* Stage by stage: what a plan needs is of its own stage or of those before. */
 static stator_status order_plans(planner *p, stator_diag **err)
 {
-    for (uint32_t plan = 0; plan < p->unit->plans.count; plan++) {
-        if (!p->unit->plans.data[plan].is_dead && p->state[plan] == 0) {
-            ST_TRY(place_plan(p, plan, err));
+    const cg_unit *unit = p->unit;
+    for (uint32_t stage = 0; stage <= unit->binds.count; stage++) {
+        for (uint32_t plan = 0; plan < unit->plans.count; plan++) {
+            if (!unit->plans.data[plan].is_dead && p->state[plan] == 0 &&
+                stage_of_plan(unit, plan) == stage) {
+                ST_TRY(place_plan(p, plan, err));
+            }
         }
     }
     return STATOR_OK;
@@ -158,6 +169,7 @@ static stator_status add_step(planner *p, const st_kernel *kernel, cg_launch **o
         return st_fail_oom(err);
     }
     *launch = (cg_launch){.kernel = UINT32_MAX,
+                          .stage = p->stage,
                           .first_buffer = exe->operands.count,
                           .n_buffers = kernel->buffers.count};
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
@@ -218,6 +230,32 @@ static stator_status add_library_call(planner *p, const st_kernel *kernel, const
         return st_fail_oom(err);
     }
     return library->create(library->self, form, &launch->op, err);
+}
+
+/* The steps that bind sizes, up to the stage. */
+static stator_status bind_until(planner *p, uint32_t stage, stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    for (; p->stage < stage; p->stage++) {
+        const uint32_t step = exe->launches.count;
+        cg_launch *launch = st_vec_push(exe->config.mem, &exe->launches);
+        uint32_t *operand = launch ? st_vec_push(exe->config.mem, &exe->operands) : NULL;
+        if (operand == NULL) {
+            exe->launches.count -= launch != NULL;
+            return st_fail_oom(err);
+        }
+        const stator_ref node = p->unit->binds.data[p->stage];
+        const stator_node_row *row = stator_node_at(p->unit->view, node);
+        *operand = p->unit->values[row->result_begin].buffer;
+        *launch = (cg_launch){.kernel = UINT32_MAX,
+                              .stage = p->stage,
+                              .first_buffer = exe->operands.count - 1u,
+                              .n_buffers = 1};
+        exe->buffers.data[*operand].last = step;
+        exe->operands_max = exe->operands_max ? exe->operands_max : 1u;
+        ST_TRY(cg_make_bind(p->unit, p->stage, exe, launch, err));
+    }
+    return STATOR_OK;
 }
 
 /* Only plans of one root cannot be made: joins are tried before they are kept. */
@@ -319,6 +357,7 @@ static stator_status pack_static(st_cg_exe *exe, int *out_done, stator_diag **er
 typedef struct slot {
     uint32_t bytes; /* sym */
     uint32_t last;
+    uint32_t stage;
 } slot;
 
 /* A slot whose value is dead and that can grow to the size, else a new one; UINT32_MAX: no memory. */
@@ -326,15 +365,16 @@ static uint32_t take_slot(st_cg_exe *exe, slot *slots, uint32_t *n, uint32_t byt
                           const cg_buffer *buffer)
 {
     st_symtab *tab = &exe->syms.tab;
+    const uint32_t stage = exe->launches.data[buffer->first].stage;
     for (uint32_t i = 0; i < *n; i++) {
-        const uint32_t grown =
-            slots[i].last < buffer->first ? st_sym_max(tab, slots[i].bytes, bytes) : 0;
+        const int is_free = slots[i].last < buffer->first && slots[i].stage == stage;
+        const uint32_t grown = is_free ? st_sym_max(tab, slots[i].bytes, bytes) : 0;
         if (grown) {
-            slots[i] = (slot){grown, buffer->last};
+            slots[i] = (slot){grown, buffer->last, stage};
             return i;
         }
     }
-    slots[*n] = (slot){bytes, buffer->last};
+    slots[*n] = (slot){bytes, buffer->last, stage};
     return (*n)++;
 }
 
@@ -359,11 +399,10 @@ static stator_status pack_symbolic(st_cg_exe *exe, stator_diag **err)
         }
         buffer->place = take_slot(exe, slots, &n, bytes, buffer);
     }
-    exe->slots = status == STATOR_OK
-                     ? st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->slots)
-                     : NULL;
-    if (status == STATOR_OK && exe->slots == NULL) {
-        status = st_fail_oom(err);
+    if (status == STATOR_OK) {
+        exe->slots = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->slots);
+        exe->slot_stages = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint32_t));
+        status = exe->slots && exe->slot_stages ? STATOR_OK : st_fail_oom(err);
     }
     const st_sym_cols cols = st_sym_columns(tab);
     for (uint32_t i = 0; i < n && status == STATOR_OK; i++) {
@@ -371,6 +410,7 @@ static stator_status pack_symbolic(st_cg_exe *exe, stator_diag **err)
             status = st_fail_oom(err);
             break;
         }
+        exe->slot_stages[i] = slots[i].stage;
         exe->n_slots = i + 1u;
     }
     st_free(mem, slots);
@@ -409,6 +449,13 @@ static stator_status set_outputs(planner *p, stator_diag **err)
                 return st_fail_oom(err);
             }
             out->rank = a + 1u;
+        }
+    }
+    for (uint32_t i = 0; i < unit->buffers.count; i++) {
+        const cg_buffer *buffer = &unit->buffers.data[i];
+        if (buffer->kind == CG_BUFFER_OUTPUT) {
+            exe->outputs[buffer->place].stage =
+                unit->roots.data[unit->values[buffer->value].root - 1u].stage;
         }
     }
     return STATOR_OK;
@@ -462,8 +509,10 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     ST_TRY(order_plans(&p, err));
     ST_TRY(copy_buffers(&p, err));
     for (uint32_t i = 0; i < p.n_order; i++) {
+        ST_TRY(bind_until(&p, stage_of_plan(unit, p.order[i]), err));
         ST_TRY(add_kernel(&p, p.order[i], err));
     }
+    ST_TRY(bind_until(&p, unit->binds.count, err));
     ST_TRY(set_outputs(&p, err));
     ST_TRY(take_constants(&p, err));
     return make_workspace(exe, err);

@@ -79,7 +79,10 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
     if (root == NULL) {
         return st_fail_oom(err);
     }
-    *root = (cg_root){.value = value, .node = node, .plan = UINT32_MAX};
+    *root = (cg_root){.value = value,
+                      .node = node,
+                      .plan = UINT32_MAX,
+                      .stage = cg_stage_of(unit, node)};
     if (node) {
         const cg_node n = cg_node_of(unit, node);
         root->lowering = cg_lowering_of(unit, n.row->op);
@@ -201,7 +204,8 @@ static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const 
             compute_cost(unit, row, lowering, out);
             if (lowering->fold && lowering->repeats) {
                 ST_TRY(add_contraction(unit, value, node, err));
-            } else if (outputs[value] || wants_root(unit, row, lowering, value, marks)) {
+            } else if (outputs[value] || cg_is_bind(unit, node) ||
+                       wants_root(unit, row, lowering, value, marks)) {
                 ST_TRY(add_root(unit, value, node, err));
             }
         }
@@ -438,6 +442,7 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
         return st_fail_oom(err);
     }
     uint8_t *outputs = marks + v->n_values + 1u;
+    ST_TRY(cg_find_binds(unit, err));
     mark_repeated(unit, marks);
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         outputs[stator_output_at(v, k)] = 1;

@@ -13,9 +13,16 @@ typedef struct run {
     const st_cg_exe *exe;
     const stator_call *call;
     char *work;
-    uint64_t *offsets; /* of slots, when sizes are symbolic */
+    uintptr_t *slots; /* addresses, when sizes are symbolic */
+    struct extra *extra;
     uint32_t status;
 } run;
+
+/* Memory of a stage behind the first: its sizes were not known when the call began. */
+typedef struct extra {
+    struct extra *next;
+    char padding[WORK_ALIGN - sizeof(void *)];
+} extra;
 
 typedef struct spare {
     uint64_t capacity;
@@ -25,17 +32,17 @@ _Static_assert(sizeof(spare) == WORK_ALIGN, "what follows is aligned");
 
 void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
 {
-    out->flags = STATOR_EXE_STATIC_OUTPUTS;
+    out->flags = exe->binds.count ? 0 : STATOR_EXE_STATIC_OUTPUTS;
     out->workspace_bytes = exe->slots ? 0 : exe->static_bytes;
 }
 
-static stator_status give_outputs(const run *r, stator_diag **err)
+static stator_status give_outputs(const run *r, uint32_t stage, stator_diag **err)
 {
     const stator_call *call = r->call;
     for (uint32_t k = 0; k < call->n_out; k++) {
         const cg_output *out = &r->exe->outputs[k];
         int64_t shape[CG_RANK_MAX];
-        if (call->out[k].data != NULL) {
+        if (call->out[k].data != NULL || out->stage != stage) {
             continue;
         }
         for (uint32_t a = 0; a < out->rank; a++) {
@@ -51,29 +58,41 @@ static stator_status give_outputs(const run *r, stator_diag **err)
 
 /* ---- the workspace of symbolic size ---- */
 
-static stator_status measure(run *r, uint64_t *out_bytes, stator_diag **err)
+/* Offsets of the slots of a stage, and their bytes. */
+static stator_status measure(run *r, uint32_t stage, uint64_t *out_bytes, stator_diag **err)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < r->exe->n_slots; i++) {
         int64_t bytes = 0;
+        if (r->exe->slot_stages[i] != stage) {
+            continue;
+        }
         if (!st_symprog_eval(&r->exe->slots[i], r->call->syms, &bytes) || bytes < 0 ||
             (uint64_t)bytes > (UINT64_MAX >> 1) - total - WORK_ALIGN) {
             return st_fail(err, STATOR_OUT_OF_RANGE, "a workspace size cannot be computed");
         }
-        r->offsets[i] = total;
+        r->slots[i] = (uintptr_t)total;
         total += ((uint64_t)bytes + WORK_ALIGN - 1u) / WORK_ALIGN * WORK_ALIGN;
     }
     *out_bytes = total;
     return STATOR_OK;
 }
 
-/* Slot offsets stand behind the head of the block, values behind them. */
+/* Offsets become addresses. */
+static void place_slots(const run *r, uint32_t stage, const char *base)
+{
+    for (uint32_t i = 0; i < r->exe->n_slots; i++) {
+        r->slots[i] += r->exe->slot_stages[i] == stage ? (uintptr_t)base : 0;
+    }
+}
+
+/* The table of slots stands behind the head of the block, values of the first stage behind it. */
 static stator_status take_workspace(run *r, spare **out, stator_diag **err)
 {
     st_cg_exe *exe = (st_cg_exe *)(uintptr_t)r->exe; /* only `spare`, which is atomic */
     st_mem *mem = exe->config.mem;
     const uint64_t table =
-        ((uint64_t)exe->n_slots * sizeof(uint64_t) + WORK_ALIGN - 1u) / WORK_ALIGN * WORK_ALIGN;
+        ((uint64_t)exe->n_slots * sizeof(uintptr_t) + WORK_ALIGN - 1u) / WORK_ALIGN * WORK_ALIGN;
     spare *block = atomic_exchange(&exe->spare, NULL);
     uint64_t bytes = 0;
     if (block == NULL) {
@@ -83,8 +102,8 @@ static stator_status take_workspace(run *r, spare **out, stator_diag **err)
         }
         block->capacity = 0;
     }
-    r->offsets = (uint64_t *)(block + 1);
-    stator_status status = measure(r, &bytes, err);
+    r->slots = (uintptr_t *)(block + 1);
+    stator_status status = measure(r, 0, &bytes, err);
     if (status == STATOR_OK && bytes > block->capacity) {
         spare *larger = st_realloc(mem, block, sizeof *block + table + bytes, WORK_ALIGN);
         if (larger == NULL) {
@@ -92,10 +111,10 @@ static stator_status take_workspace(run *r, spare **out, stator_diag **err)
         } else {
             block = larger;
             block->capacity = bytes;
-            r->offsets = (uint64_t *)(block + 1);
+            r->slots = (uintptr_t *)(block + 1);
         }
     }
-    r->work = (char *)(block + 1) + table;
+    place_slots(r, 0, (char *)(block + 1) + table);
     *out = block;
     return status;
 }
@@ -104,6 +123,36 @@ static void give_back(const st_cg_exe *exe_, spare *block)
 {
     st_cg_exe *exe = (st_cg_exe *)(uintptr_t)exe_;
     st_free(exe->config.mem, atomic_exchange(&exe->spare, block));
+}
+
+static stator_status take_extra(run *r, uint32_t stage, stator_diag **err)
+{
+    uint64_t bytes = 0;
+    ST_TRY(measure(r, stage, &bytes, err));
+    extra *block = st_alloc(r->exe->config.mem, sizeof *block + bytes, WORK_ALIGN);
+    if (block == NULL) {
+        return st_fail_oom(err);
+    }
+    block->next = r->extra;
+    r->extra = block;
+    place_slots(r, stage, (const char *)(block + 1));
+    return STATOR_OK;
+}
+
+static void free_extra(run *r)
+{
+    while (r->extra) {
+        extra *next = r->extra->next;
+        st_free(r->exe->config.mem, r->extra);
+        r->extra = next;
+    }
+}
+
+/* A size has been bound: what is of that size can be made. */
+static stator_status begin_stage(run *r, uint32_t stage, stator_diag **err)
+{
+    ST_TRY(give_outputs(r, stage, err));
+    return r->slots && r->exe->n_slots ? take_extra(r, stage, err) : STATOR_OK;
 }
 
 /* ---- launches ---- */
@@ -127,7 +176,8 @@ static void *pointer_of(const run *r, uint32_t buffer)
     case CG_BUFFER_CONSTANT:
         return (void *)(uintptr_t)r->exe->constants[of->place];
     default:
-        return r->work + (r->offsets ? r->offsets : r->exe->static_offsets)[of->place];
+        return r->slots ? (void *)r->slots[of->place]
+                        : r->work + r->exe->static_offsets[of->place];
     }
 }
 
@@ -179,7 +229,14 @@ static stator_status check_failed(const run *r, stator_diag **err)
 static stator_status launch_all(run *r, void **pointers, stator_diag **err)
 {
     for (uint32_t i = 0; i < r->exe->launches.count; i++) {
-        ST_TRY(launch(r, &r->exe->launches.data[i], pointers, err));
+        const cg_launch *l = &r->exe->launches.data[i];
+        if (l->bind) {
+            const int64_t *elements = pointer_of(r, r->exe->operands.data[l->first_buffer]);
+            ST_TRY(cg_run_bind(&r->exe->binds.data[l->bind - 1u], elements, r->call->syms, err));
+            ST_TRY(begin_stage(r, l->stage + 1u, err));
+            continue;
+        }
+        ST_TRY(launch(r, l, pointers, err));
         if (r->status) {
             return check_failed(r, err);
         }
@@ -194,7 +251,7 @@ static stator_status run_call(const st_cg_exe *exe, const stator_call *call, sta
     void **pointers = few;
     spare *block = NULL;
     stator_status status = STATOR_OK;
-    ST_TRY(give_outputs(&r, err));
+    ST_TRY(give_outputs(&r, 0, err));
     if (exe->slots && exe->n_slots) {
         ST_TRY_DONE(take_workspace(&r, &block, err));
     }
@@ -207,6 +264,7 @@ static stator_status run_call(const st_cg_exe *exe, const stator_call *call, sta
     }
     status = launch_all(&r, pointers, err);
 done:
+    free_extra(&r);
     if (pointers != few) {
         st_free(exe->config.mem, pointers);
     }

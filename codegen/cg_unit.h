@@ -134,6 +134,7 @@ typedef struct cg_root {
     uint32_t first_reader, n_readers; /* into unit->readers: roots that read it */
     uint32_t level;
     uint32_t local; /* 1: kept in a row buffer of its kernel */
+    uint32_t stage; /* sizes bound from data before its node: see cg_bind.c */
 } cg_root;
 
 /* Roots that share a kernel. The full domain is `extent`, size-1 axes left out; inner[k] says that axis
@@ -175,6 +176,7 @@ struct cg_unit {
     st_vec(cg_plan) plans;
     st_map sym_memo; /* graph sym -> ours */
     st_vec(cg_declined) declined;
+    st_vec(stator_ref) binds; /* sym_bind nodes, in order */
     uint32_t stamp;
 };
 
@@ -212,6 +214,12 @@ stator_status cg_join_roots(cg_unit *unit, stator_diag **err);
 void cg_domain_of(cg_unit *unit, const cg_root *root, cg_plan *plan);
 /* Must the root's value be in memory when its kernel has ended? */
 int cg_is_stored(const cg_unit *unit, uint32_t place);
+
+/* ---- cg_bind.c: sizes that are bound from data ---- */
+stator_status cg_find_binds(cg_unit *unit, stator_diag **err);
+int cg_is_bind(const cg_unit *unit, stator_ref node);
+/* How many sizes have been bound before the node; node 0: all. */
+uint32_t cg_stage_of(const cg_unit *unit, stator_ref node);
 
 /* ---- cg_at.c: values at an index ---- */
 
@@ -267,6 +275,8 @@ void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t 
 void cg_refuse(cg_nest *nest, const char *why);
 /* The bool 0 <= index < size; 0 when neither bound is to be tested. */
 st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low, int test_high);
+/* A program buffer's name in kernels: "in0", "w3". */
+void cg_buffer_name(const cg_unit *unit, uint32_t buffer, char out[32]);
 /* Kernel buffer of a program buffer. */
 uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags);
 /* Syms that cannot fail but by the caps: then the nest is refused. */

@@ -281,6 +281,10 @@ void st_cg_destroy(st_cg_exe *exe)
     st_vec_free(mem, &exe->buffers);
     st_vec_free(mem, &exe->blobs);
     st_vec_free(mem, &exe->checks);
+    for (uint32_t i = 0; i < exe->binds.count; i++) {
+        cg_bind_deinit(&exe->binds.data[i], mem);
+    }
+    st_vec_free(mem, &exe->binds);
     st_loop_syms_deinit(&exe->syms);
     st_arena_deinit(&exe->arena);
     st_free(mem, exe);

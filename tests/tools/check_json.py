@@ -42,8 +42,9 @@ RIGHT = dict(PORT, max_abs_err=ERROR_VALUE, max_rel_err=ERROR_VALUE, ok={True})
 WRONG = dict(PORT, max_abs_err=ERROR_VALUE, max_rel_err=ERROR_VALUE, ok={False},
              reason={"name", "dtype", "shape", "values"})
 TOP = [[{"index": int, "label": str, "score": ERROR_VALUE}]]
-CASES = {"passed": int, "failed": int, "skipped": int,
-         "cases": [{"name": str, "status": {"PASS", "FAIL", "SKIP"}, "reason": TEXT_OR_NULL}]}
+CASES = {"passed": int, "failed": int, "skipped": int, "compiled": int, "whole": int,
+         "cases": [{"name": str, "status": {"PASS", "FAIL", "SKIP"}, "nodes": int, "elsewhere": int,
+                    "reason": TEXT_OR_NULL}]}
 SERIAL = {"scope": int, "n": int}
 BISECT = {"found": bool, "rung": TEXT_OR_NULL,
           "kind": ({"pass", "rewrite", "decomposition", "kernel", "crash"}, None),

@@ -1,7 +1,7 @@
 /* stator doctor: what this machine has of what Stator can use, and which Debian package brings the
- * rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, every plugin
- * that is not available, Python (tests alone), huge pages, cores. Status 0 when some backend is
- * available, else 3. */
+ * rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN, every
+ * plugin that is not available, Python (tests alone), huge pages, cores. Status 0 when some backend
+ * is available, else 3. */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -234,6 +234,45 @@ static void check_sleef(doctor *d)
            dso != NULL ? NULL : "libsleef3", use);
 }
 
+/* ---- oneDNN, of inductor-cpu ---- */
+
+/* The plugin opens lib/stator/jit/cpu_llvm_dnnl.so; its own reason for not doing so is in the log.
+ */
+static void check_onednn(doctor *d)
+{
+    static const char name[] = "oneDNN";
+    static const char use[] = "fast matrix products and convolutions on inductor-cpu";
+    const uint32_t i = find_backend(d, "inductor-cpu");
+    stator_item_info info = {.struct_size = sizeof info};
+    char path[1200];
+    char detail[1400];
+    if (i == stator_ctx_item_count(d->ctx) || stator_ctx_item_info(d->ctx, i, &info) != STATOR_OK ||
+        info.path == NULL) {
+        report(d, name, CHECK_LIMITED, "this build is without the plugin", NULL, use);
+        return;
+    }
+    const char *end = strrchr(info.path, '/');
+    const int n = end != NULL ? (int)(end - info.path) : 0;
+    (void)snprintf(path, sizeof path, "%.*s/../jit/cpu_llvm_dnnl.so", n < 1000 ? n : 1000,
+                   info.path);
+    if (access(path, R_OK) != 0) {
+        report(d, name, CHECK_MISSING,
+               "this build is without it; install the package and build again", "libdnnl-dev", use);
+        return;
+    }
+    void *dso = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    if (dso == NULL) {
+        (void)snprintf(detail, sizeof detail, "%.1000s", dlerror());
+        report(d, name, CHECK_MISSING, detail, "libdnnl2", use);
+        return;
+    }
+    void *libdnnl = dlopen("libdnnl.so.2", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    report(d, name, CHECK_OK, libdnnl != NULL ? place_of(libdnnl) : path, NULL, use);
+    if (libdnnl != NULL) {
+        (void)dlclose(libdnnl);
+    }
+}
+
 /* ---- the machine ---- */
 
 static int is_in_path(const char *program, char out[512])
@@ -355,6 +394,7 @@ static int examine(doctor *d)
     check_openblas(d);
     check_llvm(d); /* before the plugins: its probe may change a row of theirs */
     check_sleef(d);
+    check_onednn(d);
     check_plugins(d);
     check_python(d);
     check_huge_pages(d);

@@ -37,7 +37,8 @@ static void look(cpu_dnnl *out)
     }
     (void)snprintf(path, sizeof path, "%s/../jit/cpu_llvm_dnnl.so", folder);
     if (stat(path, &there) != 0) {
-        refuse(out, "this build is without oneDNN (install libdnnl-dev and build again): there is no ",
+        refuse(out,
+               "this build is without oneDNN (install libdnnl-dev and build again): there is no ",
                path);
         return;
     }

@@ -69,7 +69,7 @@ enum dn_role {
 /* One way to do it. */
 typedef struct dn_candidate {
     uint32_t move_x, move_y, move_out; /* let the primitive choose the order, and reorder */
-    uint32_t channels_last;            /* of what is moved: NHWC instead of the primitive's choice */
+    uint32_t channels_last; /* of what is moved: NHWC instead of the primitive's choice */
     uint32_t is_winograd;
     uint32_t is_sum; /* an ADD begins in the output, instead of being read beside it */
 } dn_candidate;
@@ -123,7 +123,7 @@ typedef struct dn_plan {
     uint64_t place[DN_ROLES]; /* in a slot's scratch */
     uint64_t scratch_bytes;
     uint32_t is_loose; /* in no list: destroyed after the call */
-    dn_slot *slots; /* not in use */
+    dn_slot *slots;    /* not in use */
 } dn_plan;
 
 typedef struct dn_pack {

@@ -45,10 +45,8 @@ static uint32_t candidates(const dn_op *op, const dn_sizes *s, dn_candidate *all
     const uint32_t free_y = is_conv || op->has_constant;
     for (uint32_t moved = 0; moved < 4; moved++) {
         for (uint32_t sum = 0; sum <= (uint32_t)is_added; sum++) {
-            const dn_candidate how = {.move_x = moved & 1u,
-                                      .move_y = free_y,
-                                      .move_out = moved >> 1,
-                                      .is_sum = sum};
+            const dn_candidate how = {
+                .move_x = moved & 1u, .move_y = free_y, .move_out = moved >> 1, .is_sum = sum};
             add(all, &n, how);
             if (!free_y) {
                 dn_candidate packed = how;
@@ -58,8 +56,12 @@ static uint32_t candidates(const dn_op *op, const dn_sizes *s, dn_candidate *all
         }
     }
     if (is_conv) {
-        add(all, &n, (dn_candidate){.move_x = 1, .move_y = 1, .move_out = 1, .channels_last = 1,
-                                    .is_sum = (uint32_t)is_added});
+        add(all, &n,
+            (dn_candidate){.move_x = 1,
+                           .move_y = 1,
+                           .move_out = 1,
+                           .channels_last = 1,
+                           .is_sum = (uint32_t)is_added});
     }
     return n;
 }
@@ -81,8 +83,8 @@ static int may_be_winograd(const dn_op *op, const dn_sizes *s)
 
 static dn_candidate winograd_of(const dn_op *op)
 {
-    return (dn_candidate){.move_x = 1, .move_y = 1, .move_out = 1, .is_winograd = 1,
-                          .is_sum = (uint32_t)has_add(op)};
+    return (dn_candidate){
+        .move_x = 1, .move_y = 1, .move_out = 1, .is_winograd = 1, .is_sum = (uint32_t)has_add(op)};
 }
 
 uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
@@ -224,7 +226,7 @@ static uint64_t key_of(const dn_op *op, const dn_sizes *s)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
     const st_form *form = &op->form;
-    const uint64_t words[] = {form->kind,    form->x.dtype, form->out.dtype, (uint64_t)form->groups,
+    const uint64_t words[] = {form->kind, form->x.dtype, form->out.dtype, (uint64_t)form->groups,
                               op->has_constant};
     const void *parts[] = {s, words, form->stride, form->dilation};
     const size_t sizes[] = {sizeof *s, sizeof words, sizeof form->stride, sizeof form->dilation};

@@ -1,9 +1,9 @@
 /* Numbers to oneDNN's descriptors.
  *
- * oneDNN recognises an order of axes by comparing every stride with those of a dense tensor, those of
- * axes of one element too, which here may be anything; so such strides are set to what makes the tensor
- * look dense. An implementation counts by its name: "brg..." and "jit..." are fast, "gemm" is usable,
- * "ref" never is. */
+ * oneDNN recognises an order of axes by comparing every stride with those of a dense tensor, those
+ * of axes of one element too, which here may be anything; so such strides are set to what makes the
+ * tensor look dense. An implementation counts by its name: "brg..." and "jit..." are fast, "gemm"
+ * is usable, "ref" never is. */
 #include "dn.h"
 
 #include <string.h>
@@ -41,8 +41,8 @@ static void add_axis(tensor *t, int64_t extent, int64_t stride)
     t->n++;
 }
 
-/* Strides of the dense tensor whose axes lie in this order, outermost first; 1: ours are the same but
- * for axes of one element, and become these. */
+/* Strides of the dense tensor whose axes lie in this order, outermost first; 1: ours are the same
+ * but for axes of one element, and become these. */
 static int take_order(tensor *t, const uint32_t *order)
 {
     dnnl_dims_t dense;

@@ -280,8 +280,8 @@ static int are_dtypes_taken(const st_form *form)
            (x == STATOR_BF16 && (out == STATOR_BF16 || out == STATOR_F32));
 }
 
-/* Measured against f64: tanh 1.2 ulp, gelu_tanh as a composite of such functions; logistic 3.2 ulp and
- * 0 below -87, silu 4.2, gelu_erf 4 units of t * 2^-24 where the composite has 1.7. */
+/* Measured against f64: tanh 1.2 ulp, gelu_tanh as a composite of such functions; logistic 3.2 ulp
+ * and 0 below -87, silu 4.2, gelu_erf 4 units of t * 2^-24 where the composite has 1.7. */
 static int is_exact(uint32_t kind)
 {
     return kind != ST_EPILOGUE_GELU_ERF && kind != ST_EPILOGUE_SIGMOID && kind != ST_EPILOGUE_SILU;
@@ -295,11 +295,12 @@ int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
         const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_SILU;
-        const int is_narrowed = (e->kind == ST_EPILOGUE_SCALE || e->kind == ST_EPILOGUE_CLIP) &&
-                                ((double)(float)e->value != e->value ||
-                                 (double)(float)e->value2 != e->value2);
+        const int is_narrowed =
+            (e->kind == ST_EPILOGUE_SCALE || e->kind == ST_EPILOGUE_CLIP) &&
+            ((double)(float)e->value != e->value || (double)(float)e->value2 != e->value2);
         const int is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
-        if (!is_known || is_narrowed || is_crossed || (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
+        if (!is_known || is_narrowed || is_crossed ||
+            (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
             return 0;
         }
     }

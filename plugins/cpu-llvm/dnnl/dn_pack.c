@@ -38,8 +38,8 @@ static void mix_order(uint64_t *hash, const dnnl_memory_desc_t *md)
         mix(hash, b->inner_idxs, inner);
     } else if (md->format_kind == dnnl_format_kind_wino) {
         const dnnl_wino_desc_t *w = &md->format_desc.wino_desc;
-        const int fields[] = {(int)w->wino_format, w->r, w->alpha, w->ic, w->oc, w->ic_block,
-                              w->oc_block, w->ic2_block, w->oc2_block};
+        const int fields[] = {(int)w->wino_format, w->r,        w->alpha,     w->ic,       w->oc,
+                              w->ic_block,         w->oc_block, w->ic2_block, w->oc2_block};
         mix(hash, fields, sizeof fields);
         mix(hash, &w->adj_scale, sizeof w->adj_scale);
         mix(hash, &w->size, sizeof w->size);
@@ -99,8 +99,8 @@ static stator_status fill(void *self, void *dst, uint64_t size)
     memset(dst, 0, size); /* what a padded order leaves free */
     const dn_team team = dn_team_begin(p->threads);
     /* oneDNN does not write to a tensor that is reordered from. */
-    dnnl_status_t status = dnnl_memory_create(&from, p->from, p->op->lib->engine,
-                                              (void *)(uintptr_t)p->y);
+    dnnl_status_t status =
+        dnnl_memory_create(&from, p->from, p->op->lib->engine, (void *)(uintptr_t)p->y);
     if (status == dnnl_success) {
         status = dnnl_memory_create(&to, p->to, p->op->lib->engine, align(dst));
     }
@@ -167,8 +167,7 @@ stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_
     dn_pack pack = {.md = *to, .bytes = dnnl_memory_desc_get_size(to) + LINE};
     packing p = {.op = op, .from = from, .to = to, .y = y, .offset = offset, .threads = threads};
     const int is_shared = op->lib->host && op->lib->host->cst && op->lib->host->cst->pack;
-    const stator_status status =
-        is_shared ? pack_shared(&p, &pack, err) : pack_own(&p, &pack, err);
+    const stator_status status = is_shared ? pack_shared(&p, &pack, err) : pack_own(&p, &pack, err);
     if (status != STATOR_OK) {
         release(op, &pack);
         return p.failed != dnnl_success ? dn_fail(err, "pack weights", p.failed) : status;

@@ -1,6 +1,6 @@
-/* Plain loops: for what oneDNN has no implementation of (axes that overlap, nothing to sum over), and
- * the epilogue of accumulated values among which are NaNs, which oneDNN's relu and clip would drop.
- * Sums are in f64. Slow, and right for every form. */
+/* Plain loops: for what oneDNN has no implementation of (axes that overlap, nothing to sum over),
+ * and the epilogue of accumulated values among which are NaNs, which oneDNN's relu and clip would
+ * drop. Sums are in f64. Slow, and right for every form. */
 #include "dn.h"
 
 #include "core/base/convert.h"

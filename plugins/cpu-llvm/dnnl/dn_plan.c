@@ -1,8 +1,9 @@
 /* A candidate made ready to run.
  *
  * A plan is a short list of primitives: reorders of what the main one wants in another order, the
- * main one, a reorder of its result. Primitives are shared by all calls; memory objects and scratch are
- * not, so each call takes a slot that has them. A slot that is not in use waits in the plan's list. */
+ * main one, a reorder of its result. Primitives are shared by all calls; memory objects and scratch
+ * are not, so each call takes a slot that has them. A slot that is not in use waits in the plan's
+ * list. */
 #include "dn.h"
 
 #include "core/base/diag.h"
@@ -45,8 +46,8 @@ static stator_status make_reorder(dn_op *op, const dnnl_memory_desc_t *from,
                                   stator_diag **err)
 {
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_status_t status = dnnl_reorder_primitive_desc_create(&pd, from, op->lib->engine, to,
-                                                              op->lib->engine, NULL);
+    dnnl_status_t status =
+        dnnl_reorder_primitive_desc_create(&pd, from, op->lib->engine, to, op->lib->engine, NULL);
     if (status == dnnl_success) {
         status = dnnl_primitive_create(out, pd);
         (void)dnnl_primitive_desc_destroy(pd);
@@ -76,8 +77,7 @@ static stator_status add_main(dn_plan *plan, stator_diag **err)
         if (plan->desc.arg[role]) {
             const int is_own = role >= DN_X2 && role <= DN_OUT2;
             const int is_packed = role == DN_Y2 && plan->is_packed;
-            const int is_callers =
-                is_own && !is_packed && is_in_place(&plan->desc, role - DN_X2);
+            const int is_callers = is_own && !is_packed && is_in_place(&plan->desc, role - DN_X2);
             add_arg(step, plan->desc.arg[role], is_callers ? role - DN_X2 : role);
         }
     }
@@ -217,8 +217,8 @@ static int is_of_caller(uint32_t role)
 
 static dnnl_status_t fill_slot(dn_op *op, dn_plan *plan, dn_slot *slot)
 {
-    dnnl_status_t status = dnnl_stream_create(&slot->stream, op->lib->engine,
-                                              dnnl_stream_default_flags);
+    dnnl_status_t status =
+        dnnl_stream_create(&slot->stream, op->lib->engine, dnnl_stream_default_flags);
     for (uint32_t role = 0; role < DN_ROLES && status == dnnl_success; role++) {
         const int is_shared = role == DN_Y2 && plan->is_packed;
         if (!(plan->desc.used & 1u << role) || is_shared) {
@@ -232,8 +232,8 @@ static dnnl_status_t fill_slot(dn_op *op, dn_plan *plan, dn_slot *slot)
         for (uint32_t a = 0; a < plan->steps[i].n_args; a++) {
             const dn_arg *arg = &plan->steps[i].args[a];
             const int is_shared = arg->role == DN_Y2 && plan->is_packed;
-            slot->args[i][a] = (dnnl_exec_arg_t){
-                arg->arg, is_shared ? plan->packed : slot->memory[arg->role]};
+            slot->args[i][a] =
+                (dnnl_exec_arg_t){arg->arg, is_shared ? plan->packed : slot->memory[arg->role]};
         }
     }
     return status;

@@ -1,7 +1,7 @@
 /* A call: the plan for its numbers, made when they are new; a slot; the run.
  *
- * A steady call takes the op's lock twice for a few loads and allocates nothing. Making a plan holds
- * another lock, so calls with known numbers go on meanwhile. */
+ * A steady call takes the op's lock twice for a few loads and allocates nothing. Making a plan
+ * holds another lock, so calls with known numbers go on meanwhile. */
 #include "dn.h"
 
 #include "core/base/diag.h"
@@ -34,8 +34,7 @@ static int insert(dn_op *op, dn_plan *plan, dn_plan **out_dropped)
         return 1;
     }
     for (uint32_t i = 0; i < op->n_plans; i++) {
-        const int is_older =
-            oldest == UINT32_MAX || op->plans[i]->stamp < op->plans[oldest]->stamp;
+        const int is_older = oldest == UINT32_MAX || op->plans[i]->stamp < op->plans[oldest]->stamp;
         oldest = op->plans[i]->refs == 0 && is_older ? i : oldest;
     }
     if (oldest == UINT32_MAX) {

@@ -1,13 +1,13 @@
 /* Threads and floating point flags.
  *
- * oneDNN takes its number of threads from omp_get_max_threads(), when a primitive is created and when
- * it runs, and some primitives give wrong results when the two differ. So both are set from the
- * host's number, for this thread alone, and the number is part of a plan's key.
+ * oneDNN takes its number of threads from omp_get_max_threads(), when a primitive is created and
+ * when it runs, and some primitives give wrong results when the two differ. So both are set from
+ * the host's number, for this thread alone, and the number is part of a plan's key.
  *
- * maxps and minps drop a NaN in their first operand, which is how oneDNN does relu and clip; but they
- * set the invalid-operation flag for it (Intel SDM, MAXPS). A call that has such an epilogue clears the
- * flag in every thread of the team before and reads it after. libgomp runs regions of one size from one
- * thread on the same threads. */
+ * maxps and minps drop a NaN in their first operand, which is how oneDNN does relu and clip; but
+ * they set the invalid-operation flag for it (Intel SDM, MAXPS). A call that has such an epilogue
+ * clears the flag in every thread of the team before and reads it after. libgomp runs regions of
+ * one size from one thread on the same threads. */
 #include "dn.h"
 
 #include <omp.h>

@@ -1,0 +1,558 @@
+#include "dnnl_support.h"
+
+#include "core/base/blob.h"
+#include "core/base/check.h"
+#include "core/base/convert.h"
+#include "core/base/diag.h"
+#include "core/base/dso.h"
+#include "core/base/threads.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- a host of what the library asks for ---- */
+
+static void fake_parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn,
+                              void *self)
+{
+    st_parallel_for(((fake *)ctx)->threads, n, grain, fn, self);
+}
+
+static int32_t fake_count(stator_ctx *ctx)
+{
+    return ((fake *)ctx)->threads;
+}
+
+static stator_status fake_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
+                               uint64_t size,
+                               stator_status (*pack)(void *self, void *dst, uint64_t size),
+                               void *self, stator_blob **out, stator_diag **err)
+{
+    fake *world = (fake *)ctx;
+    void *data = NULL;
+    *out = NULL;
+    for (uint32_t i = 0; i < world->n_known; i++) {
+        if (memcmp(world->known[i].hash, hash, 16) == 0 && strcmp(world->known[i].key, key) == 0) {
+            st_blob_retain(world->known[i].blob);
+            *out = world->known[i].blob;
+            return STATOR_OK;
+        }
+    }
+    stator_blob *blob = st_blob_alloc(&world->mem, size, &data);
+    if (blob == NULL) {
+        return st_fail_oom(err);
+    }
+    const stator_status status = pack(self, data, size);
+    if (status != STATOR_OK || world->n_known == 512u) {
+        st_blob_release(blob);
+        return status != STATOR_OK ? status : STATOR_INTERNAL;
+    }
+    memcpy(world->known[world->n_known].hash, hash, 16);
+    (void)snprintf(world->known[world->n_known].key, sizeof world->known[0].key, "%s", key);
+    world->known[world->n_known++].blob = blob;
+    st_blob_retain(blob);
+    world->packs++;
+    *out = blob;
+    return STATOR_OK;
+}
+
+static stator_status fake_get(stator_blob *blob, stator_blob_info *out, stator_diag **err)
+{
+    const void *data = NULL;
+    ST_TRY(st_blob_get(blob, &data, err));
+    out->data = data;
+    out->size_bytes = st_blob_size(blob);
+    return STATOR_OK;
+}
+
+static const stator_thr_api fake_thr = {
+    .struct_size = sizeof fake_thr, .parallel_for = fake_parallel_for, .thread_count = fake_count};
+static const stator_cst_api fake_cst = {.struct_size = sizeof fake_cst,
+                                        .get = fake_get,
+                                        .retain = st_blob_retain,
+                                        .release = st_blob_release,
+                                        .pack = fake_pack};
+
+/* ---- the world of a test ---- */
+
+fake f;
+stator_host host;
+st_mem mem;
+st_loop_syms syms;
+const dnnl_api *api;
+const st_library *lib;
+static uint64_t seed;
+
+void open_with(uint32_t flags)
+{
+    char text[512] = "";
+    cr_assert_eq(api->open(&host, &mem, flags, &lib, text, sizeof text), STATOR_OK, "%s", text);
+}
+
+void dnnl_begin(void)
+{
+    char text[512] = "";
+    memset(&f, 0, sizeof f);
+    st_mem_init(&f.mem, NULL, NULL, NULL, 0);
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+    cr_assert(st_loop_syms_init(&syms, &f.mem));
+    f.threads = 2;
+    host = (stator_host){
+        .struct_size = sizeof host, .ctx = (stator_ctx *)&f, .thr = &fake_thr, .cst = &fake_cst};
+    seed = 42;
+    void *dso = st_dso_open(ST_TEST_BUILD "/lib/stator/jit/cpu_llvm_dnnl.so", text, sizeof text);
+    if (dso == NULL) {
+        cr_skip_test("oneDNN is not there: %s", text);
+    }
+    const dnnl_query_fn query = (dnnl_query_fn)(uintptr_t)st_dso_symbol(dso, DNNL_QUERY_NAME);
+    cr_assert(query != NULL);
+    api = query();
+    cr_assert_eq(api->struct_size, sizeof *api);
+    open_with(0);
+}
+
+void dnnl_end(void)
+{
+    if (api) {
+        api->close(lib);
+    }
+    for (uint32_t i = 0; i < f.n_known; i++) {
+        st_blob_release(f.known[i].blob);
+    }
+    st_loop_syms_deinit(&syms);
+    cr_assert_eq(mem.live_blocks, 0, "%llu blocks of the library left",
+                 (unsigned long long)mem.live_blocks);
+    cr_assert_eq(f.mem.live_blocks, 0);
+}
+
+/* ---- forms ---- */
+
+uint32_t num(int64_t value)
+{
+    return st_sym_int(&syms.tab, value);
+}
+
+uint32_t sym(const char *name)
+{
+    return st_loop_symbol_add(&syms, ST_SYMBOL_SIZE, syms.symbols.count, 0, name, 0, 1 << 20, 1);
+}
+
+static void begin_form(problem *p, uint32_t kind, uint32_t in, uint32_t out)
+{
+    memset(p, 0, sizeof *p);
+    const uint32_t offset = num(0);
+    p->form.kind = kind;
+    p->form.acc_dtype = out == STATOR_I32 ? STATOR_I32 : STATOR_F32;
+    p->form.x = (st_form_operand){.buffer = X, .dtype = in, .offset = offset};
+    p->form.y =
+        (st_form_operand){.buffer = Y, .dtype = in == STATOR_U8 ? STATOR_I8 : in, .offset = offset};
+    p->form.out = (st_form_operand){.buffer = OUT, .dtype = out, .offset = offset};
+    p->form.n_buffers = 3;
+    p->form.groups = 1;
+    p->form.syms = &syms;
+}
+
+void epilogue(problem *p, uint32_t kind, double value, double value2)
+{
+    st_epilogue *e = &p->form.epilogue[p->form.n_epilogue++];
+    *e = (st_epilogue){.kind = kind, .value = value, .value2 = value2};
+    if (kind == ST_EPILOGUE_BIAS || kind == ST_EPILOGUE_ADD) {
+        e->buffer = p->form.n_buffers++;
+    }
+}
+
+/* Dense m x k, k x n, m x n. */
+void gemm(problem *p, uint32_t in, uint32_t out, uint32_t m, uint32_t n, uint32_t k)
+{
+    begin_form(p, ST_FORM_GEMM, in, out);
+    p->form.m = m;
+    p->form.n = n;
+    p->form.k = k;
+    p->form.x.stride[0] = k;
+    p->form.x.stride[1] = num(1);
+    p->form.y.stride[0] = n;
+    p->form.y.stride[1] = num(1);
+    p->form.out.stride[0] = n;
+    p->form.out.stride[1] = num(1);
+}
+
+void strides(st_form_operand *operand, int64_t a, int64_t b)
+{
+    operand->stride[0] = num(a);
+    operand->stride[1] = num(b);
+}
+
+void batch(problem *p, int64_t extent, int64_t x, int64_t y, int64_t out)
+{
+    const uint32_t i = p->form.n_batch++;
+    p->form.batch[i] = num(extent);
+    p->form.x.batch[i] = num(x);
+    p->form.y.batch[i] = num(y);
+    p->form.out.batch[i] = num(out);
+}
+
+static void image_strides(uint32_t *to, const int64_t *dims, uint32_t rank, int is_last)
+{
+    int64_t stride = 1;
+    if (is_last) {
+        to[1] = num(1);
+        stride = dims[1];
+    }
+    for (uint32_t i = rank; i-- > 0;) {
+        if (is_last && i == 1) {
+            continue;
+        }
+        to[i] = num(stride);
+        stride *= dims[i];
+    }
+}
+
+void conv(problem *p, uint32_t in, uint32_t out, const conv_case *c, int x_last, int out_last)
+{
+    int64_t x[5] = {c->images, c->channels};
+    int64_t w[5] = {c->features, c->channels / c->groups};
+    int64_t o[5] = {c->images, c->features};
+    begin_form(p, ST_FORM_CONV, in, out);
+    st_form *form = &p->form;
+    form->n_spatial = c->n_spatial;
+    form->images = num(c->images);
+    form->channels = num(c->channels);
+    form->features = num(c->features);
+    form->groups = c->groups;
+    for (uint32_t i = 0; i < c->n_spatial; i++) {
+        const int64_t span = (c->kernel[i] - 1) * c->dilation[i] + 1;
+        x[2 + i] = c->in[i];
+        w[2 + i] = c->kernel[i];
+        o[2 + i] = (c->in[i] + c->low[i] + c->high[i] - span) / c->stride[i] + 1;
+        form->in[i] = num(x[2 + i]);
+        form->kernel[i] = num(w[2 + i]);
+        form->out_size[i] = num(o[2 + i]);
+        form->pad_low[i] = num(c->low[i]);
+        form->pad_high[i] = num(c->high[i]);
+        form->stride[i] = c->stride[i];
+        form->dilation[i] = c->dilation[i];
+    }
+    image_strides(form->x.dims, x, 2u + c->n_spatial, x_last);
+    image_strides(form->y.dims, w, 2u + c->n_spatial, 0);
+    image_strides(form->out.dims, o, 2u + c->n_spatial, out_last);
+}
+
+/* ---- walking a form in the test's own way ---- */
+
+int64_t value(const problem *p, uint32_t s)
+{
+    int64_t out = 0;
+    if (st_sym_const(&syms.tab, s, &out)) {
+        return out;
+    }
+    const st_sym_cols cols = st_sym_columns(&syms.tab);
+    cr_assert(st_sym_eval(&cols, s, p->sizes, &out));
+    return out;
+}
+
+walk walk_of(const problem *p)
+{
+    walk w = {.n = 0};
+    const st_form *form = &p->form;
+    if (form->kind == ST_FORM_GEMM) {
+        for (uint32_t i = 0; i < form->n_batch; i++, w.n++) {
+            w.extent[i] = value(p, form->batch[i]);
+            w.x[i] = value(p, form->x.batch[i]);
+            w.y[i] = value(p, form->y.batch[i]);
+            w.out[i] = value(p, form->out.batch[i]);
+        }
+        w.extent[w.n] = value(p, form->m);
+        w.x[w.n] = value(p, form->x.stride[0]);
+        w.out[w.n++] = value(p, form->out.stride[0]);
+        w.extent[w.n] = value(p, form->n);
+        w.y[w.n] = value(p, form->y.stride[1]);
+        w.out[w.n] = value(p, form->out.stride[1]);
+        w.feature = w.n++;
+        return w;
+    }
+    w.extent[0] = value(p, form->images);
+    w.extent[1] = value(p, form->features);
+    w.feature = 1;
+    w.n = 2u + form->n_spatial;
+    for (uint32_t i = 0; i < w.n; i++) {
+        w.extent[i] = i >= 2 ? value(p, form->out_size[i - 2]) : w.extent[i];
+        w.out[i] = value(p, form->out.dims[i]);
+    }
+    return w;
+}
+
+static double at(const problem *p, uint32_t buffer, int64_t i)
+{
+    cr_assert(i >= 0 && i < p->elements[buffer], "buffer %u, element %lld of %lld", buffer,
+              (long long)i, (long long)p->elements[buffer]);
+    return st_load_f64(p->dtypes[buffer], p->buffers[buffer], i);
+}
+
+static void add(total *t, double product)
+{
+    t->value += product;
+    t->size += fabs(product);
+}
+
+total gemm_at(const problem *p, const walk *w, const int64_t *index)
+{
+    total t = {0, 0};
+    int64_t x = value(p, p->form.x.offset);
+    int64_t y = value(p, p->form.y.offset);
+    const int64_t dx = value(p, p->form.x.stride[1]);
+    const int64_t dy = value(p, p->form.y.stride[0]);
+    const int64_t k = value(p, p->form.k);
+    for (uint32_t i = 0; i < w->n; i++) {
+        x += index[i] * w->x[i];
+        y += index[i] * w->y[i];
+    }
+    for (int64_t i = 0; i < k; i++) {
+        add(&t, at(p, X, x + i * dx) * at(p, Y, y + i * dy));
+    }
+    return t;
+}
+
+static total conv_at(const problem *p, const int64_t *index)
+{
+    const st_form *form = &p->form;
+    const int64_t channels = value(p, form->channels) / form->groups;
+    const int64_t group = index[1] / (value(p, form->features) / form->groups);
+    int64_t extent[4] = {channels, 1, 1, 1};
+    total t = {0, 0};
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        extent[1 + i] = value(p, form->kernel[i]);
+    }
+    for (int64_t n = 0; n < extent[0] * extent[1] * extent[2] * extent[3]; n++) {
+        const int64_t c = n / (extent[1] * extent[2] * extent[3]);
+        const int64_t k[3] = {n / (extent[2] * extent[3]) % extent[1], n / extent[3] % extent[2],
+                              n % extent[3]};
+        int64_t x = value(p, form->x.offset) + index[0] * value(p, form->x.dims[0]) +
+                    (group * channels + c) * value(p, form->x.dims[1]);
+        int64_t y = index[1] * value(p, form->y.dims[0]) + c * value(p, form->y.dims[1]);
+        int is_inside = 1;
+        for (uint32_t i = 0; i < form->n_spatial; i++) {
+            const int64_t place = index[2 + i] * form->stride[i] + k[i] * form->dilation[i] -
+                                  value(p, form->pad_low[i]);
+            is_inside = is_inside && place >= 0 && place < value(p, form->in[i]);
+            x += place * value(p, form->x.dims[2 + i]);
+            y += k[i] * value(p, form->y.dims[2 + i]);
+        }
+        if (is_inside) {
+            add(&t, at(p, X, x) * at(p, Y, y));
+        }
+    }
+    return t;
+}
+
+static void finish(const problem *p, total *t, int64_t feature, int64_t out)
+{
+    for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
+        const st_epilogue *e = &p->form.epilogue[i];
+        const double v = t->value;
+        switch (e->kind) {
+        case ST_EPILOGUE_BIAS:
+            add(t, at(p, e->buffer, feature));
+            break;
+        case ST_EPILOGUE_ADD:
+            add(t, at(p, e->buffer, out));
+            break;
+        case ST_EPILOGUE_RELU:
+            t->value = v < 0 ? 0 : v;
+            break;
+        case ST_EPILOGUE_SCALE:
+            t->value = v * e->value;
+            t->size *= fabs(e->value);
+            break;
+        case ST_EPILOGUE_CLIP:
+            t->value = v < e->value ? e->value : v > e->value2 ? e->value2 : v;
+            break;
+        case ST_EPILOGUE_GELU_ERF:
+            t->value = 0.5 * v * (1 + erf(v * 0.70710678118654752));
+            break;
+        case ST_EPILOGUE_GELU_TANH:
+            t->value = 0.5 * v * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+            break;
+        case ST_EPILOGUE_SIGMOID:
+            t->value = 1 / (1 + exp(-v));
+            break;
+        case ST_EPILOGUE_TANH:
+            t->value = tanh(v);
+            break;
+        default:
+            t->value = v / (1 + exp(-v));
+        }
+    }
+}
+
+/* ---- running ---- */
+
+static double next(void)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(seed >> 40) / (double)(1 << 24) * 2 - 1;
+}
+
+static int64_t span_of(const problem *p, const st_form_operand *o, const walk *w, uint32_t role)
+{
+    const st_form *form = &p->form;
+    int64_t last = value(p, o->offset);
+    if (form->kind == ST_FORM_GEMM) {
+        const int64_t *step = role == X ? w->x : role == Y ? w->y : w->out;
+        for (uint32_t i = 0; i < w->n; i++) {
+            last += (w->extent[i] - 1) * step[i];
+        }
+        const int64_t k = value(p, form->k) - 1;
+        return last + 1 +
+               (role == X   ? k * value(p, o->stride[1])
+                : role == Y ? k * value(p, o->stride[0])
+                            : 0);
+    }
+    const int64_t first[3][2] = {
+        {value(p, form->images), value(p, form->channels)},
+        {value(p, form->features), value(p, form->channels) / form->groups},
+        {value(p, form->images), value(p, form->features)}};
+    const uint32_t *spatial = role == X ? form->in : role == Y ? form->kernel : form->out_size;
+    last +=
+        (first[role][0] - 1) * value(p, o->dims[0]) + (first[role][1] - 1) * value(p, o->dims[1]);
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        last += (value(p, spatial[i]) - 1) * value(p, o->dims[2 + i]);
+    }
+    return last + 1;
+}
+
+static void make_buffer(problem *p, uint32_t b, uint32_t dtype, int64_t elements)
+{
+    p->elements[b] = elements > 0 ? elements : 0;
+    p->dtypes[b] = dtype;
+    p->blocks[b] = st_alloc(&f.mem, (uint64_t)p->elements[b] * 4u + 128u, 64);
+    cr_assert(p->blocks[b] != NULL);
+    p->buffers[b] = (char *)p->blocks[b] + p->misalign;
+    for (int64_t i = 0; i < p->elements[b]; i++) {
+        const double x = next();
+        if (dtype == STATOR_I8 || dtype == STATOR_U8) {
+            st_store_i64(dtype, p->buffers[b], i,
+                         dtype == STATOR_U8 ? (int64_t)(x * 127 + 127) : (int64_t)(x * 127));
+        } else {
+            st_store_f64(dtype, p->buffers[b], i, dtype == STATOR_I32 ? 0 : x);
+        }
+    }
+}
+
+void fill(problem *p)
+{
+    const walk w = walk_of(p);
+    uint32_t numbers[ST_FORM_NUMBERS_MAX];
+    const uint32_t n = st_form_numbers(&p->form, numbers);
+    for (uint32_t i = 0; i < n; i++) {
+        p->numbers[i] = value(p, numbers[i]);
+    }
+    make_buffer(p, X, p->form.x.dtype, span_of(p, &p->form.x, &w, X));
+    make_buffer(p, Y, p->form.y.dtype, span_of(p, &p->form.y, &w, Y));
+    const int64_t out = span_of(p, &p->form.out, &w, OUT);
+    make_buffer(p, OUT, p->form.out.dtype, out);
+    for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
+        const st_epilogue *e = &p->form.epilogue[i];
+        if (e->buffer) {
+            make_buffer(p, e->buffer, STATOR_F32,
+                        e->kind == ST_EPILOGUE_ADD ? out : w.extent[w.feature]);
+        }
+    }
+}
+
+void empty(problem *p)
+{
+    for (uint32_t b = 0; b < BUFFERS; b++) {
+        st_free(&f.mem, p->blocks[b]);
+        p->blocks[b] = NULL;
+    }
+}
+
+void call(const problem *p, void *op)
+{
+    stator_diag *err = NULL;
+    const st_library_call c = {.buffers = p->buffers, .numbers = p->numbers};
+    const stator_status status = lib->run(lib->self, op, &c, &err);
+    cr_assert_eq(status, STATOR_OK, "%s", st_diag_text(err));
+}
+
+/* Rounding of one product each and of sums, in the output's dtype once more. `slack`: times as
+ * much. */
+static double allowed(const problem *p, const total *t, double slack)
+{
+    const double k = 40;
+    const double unit = p->form.out.dtype == STATOR_BF16 ? 0x1p-8 * fabs(t->value) : 0;
+    return slack * (k * 0x1p-24 * (t->size + fabs(t->value))) + unit + 1e-30;
+}
+
+void compare(const problem *p, const char *what, double slack)
+{
+    const walk w = walk_of(p);
+    int64_t index[AXES] = {0};
+    int64_t elements = 1;
+    for (uint32_t i = 0; i < w.n; i++) {
+        elements *= w.extent[i];
+    }
+    /* Every element of small outputs, a sample of large ones. */
+    const int64_t step = elements > 20000 ? elements / 5000 | 1 : 1;
+    for (int64_t e = 0; e < elements; e += step) {
+        int64_t rest = e;
+        int64_t out = value(p, p->form.out.offset);
+        for (uint32_t i = w.n; i-- > 0;) {
+            index[i] = rest % w.extent[i];
+            rest /= w.extent[i];
+            out += index[i] * w.out[i];
+        }
+        total t = p->form.kind == ST_FORM_GEMM ? gemm_at(p, &w, index) : conv_at(p, index);
+        finish(p, &t, index[w.feature], out);
+        const double got = at(p, OUT, out);
+        const int is_same = isnan(t.value)
+                                ? isnan(got)
+                                : got == t.value || fabs(got - t.value) <= allowed(p, &t, slack);
+        cr_assert(is_same, "%s: element %lld is %.9g, expected %.9g, allowed %.3g", what,
+                  (long long)e, got, t.value, allowed(p, &t, slack));
+    }
+}
+
+void set_constant(problem *p)
+{
+    p->form.y_data = p->buffers[Y];
+    for (uint32_t i = 0; i < 16; i++) {
+        p->form.y_hash[i] = (uint8_t)(next() * 127);
+    }
+}
+
+void *create(problem *p, const char *what)
+{
+    void *op = NULL;
+    stator_diag *err = NULL;
+    cr_assert_eq(lib->takes(lib->self, &p->form), 1, "%s is not taken", what);
+    const stator_status status = lib->create(lib->self, &p->form, &op, &err);
+    cr_assert_eq(status, STATOR_OK, "%s: %s", what, st_diag_text(err));
+    return op;
+}
+
+/* With y as an input and as a constant. `fast`: not by plain loops. */
+static void check_slack(problem *p, const char *what, double slack)
+{
+    for (uint32_t is_constant = 0; is_constant < 2; is_constant++) {
+        fill(p);
+        p->form.y_data = NULL;
+        if (is_constant) {
+            set_constant(p);
+        }
+        void *op = create(p, what);
+        call(p, op);
+        compare(p, what, slack);
+        cr_assert_str_neq(api->describe(op), "plain", "%s", what);
+        cr_assert(strstr(api->describe(op), "ref") == NULL, "%s", what);
+        lib->destroy(lib->self, op);
+        empty(p);
+    }
+}
+
+void check(problem *p, const char *what)
+{
+    check_slack(p, what, 1);
+}

@@ -1,0 +1,95 @@
+/* Contractions built by hand, run by the library over oneDNN and compared with plain loops in f64.
+ */
+#ifndef STATOR_TESTS_DNNL_SUPPORT_H
+#define STATOR_TESTS_DNNL_SUPPORT_H
+
+#include "plugins/cpu-llvm/dnnl/dnnl_api.h"
+
+#define BUFFERS 8u
+#define AXES 8u
+
+/* A host of what the library asks for. */
+typedef struct fake {
+    st_mem mem;
+    int32_t threads;
+    uint32_t packs; /* made, not found */
+    uint32_t n_known;
+    struct {
+        uint8_t hash[16];
+        char key[64];
+        stator_blob *blob;
+    } known[512];
+} fake;
+
+/* Places of buffers. */
+enum { X = 0, Y = 1, OUT = 2, EXTRA = 3 };
+
+typedef struct problem {
+    st_form form;
+    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    int64_t sizes[8]; /* values of symbols, by index */
+    void *buffers[BUFFERS];
+    void *blocks[BUFFERS];
+    int64_t elements[BUFFERS];
+    uint32_t dtypes[BUFFERS];
+    uint32_t misalign;
+} problem;
+
+typedef struct conv_case {
+    uint32_t n_spatial;
+    int64_t images, channels, features, groups;
+    int64_t in[3], kernel[3], stride[3], dilation[3], low[3], high[3];
+} conv_case;
+
+/* The axes of an output, and what a step along each means. */
+typedef struct walk {
+    uint32_t n; /* axes of the output */
+    int64_t extent[AXES], x[AXES], y[AXES], out[AXES];
+    uint32_t feature;
+} walk;
+
+typedef struct total {
+    double value;
+    double size; /* sum of absolute values: what rounding is relative to */
+} total;
+
+extern fake f;
+extern stator_host host;
+extern st_mem mem; /* the library's account */
+extern st_loop_syms syms;
+extern const dnnl_api *api;
+extern const st_library *lib;
+
+/* A world for one test; without libdnnl the test is skipped. */
+void dnnl_begin(void);
+void dnnl_end(void);
+/* The library anew with flags of enum dnnl_flag. */
+void open_with(uint32_t flags);
+
+/* Syms. */
+uint32_t num(int64_t value);
+uint32_t sym(const char *name);
+/* Forms. */
+void epilogue(problem *p, uint32_t kind, double value, double value2);
+void gemm(problem *p, uint32_t in, uint32_t out, uint32_t m, uint32_t n, uint32_t k);
+void strides(st_form_operand *operand, int64_t a, int64_t b);
+void batch(problem *p, int64_t extent, int64_t x, int64_t y, int64_t out);
+void conv(problem *p, uint32_t in, uint32_t out, const conv_case *c, int x_last, int out_last);
+/* The number of a sym in this problem. */
+int64_t value(const problem *p, uint32_t s);
+walk walk_of(const problem *p);
+total gemm_at(const problem *p, const walk *w, const int64_t *index);
+/* Buffers with data for the form, numbers; and away with them. */
+void fill(problem *p);
+void empty(problem *p);
+/* Runs and compares; a difference ends the test. `slack`: times the usual tolerance. */
+void call(const problem *p, void *op);
+void compare(const problem *p, const char *what, double slack);
+/* y as it is becomes a constant. */
+void set_constant(problem *p);
+/* The op of a form that must be taken. */
+void *create(problem *p, const char *what);
+/* All of it, with y as an input and as a constant, and not by plain loops. */
+void check(problem *p, const char *what);
+
+#endif

@@ -101,6 +101,7 @@ static int match_number(const matcher *m, state *s, double wanted, stator_ref va
 
 typedef struct terms_goal {
     st_rc_terms p, g;
+    uint8_t rank[ST_RC_LEAVES];   /* of the pattern's leaves, see rank_of */
     uint32_t order[ST_RC_LEAVES]; /* of the pattern's leaves that are no numbers */
     uint32_t n;
     uint32_t taken;               /* leaves of the graph */
@@ -121,9 +122,12 @@ static uint32_t rank_of(const matcher *m, stator_ref pattern)
 
 static void order_leaves(const matcher *m, terms_goal *t)
 {
+    for (uint32_t i = 0; i < t->p.n_leaves; i++) {
+        t->rank[i] = (t->p.numbers >> i & 1u) == 0 ? (uint8_t)rank_of(m, t->p.leaf[i].value) : 3;
+    }
     for (uint32_t rank = 0; rank < 3; rank++) {
         for (uint32_t i = 0; i < t->p.n_leaves; i++) {
-            if ((t->p.numbers >> i & 1u) == 0 && rank_of(m, t->p.leaf[i].value) == rank) {
+            if (t->rank[i] == rank) {
                 t->order[t->n++] = i;
             }
         }
@@ -164,14 +168,10 @@ static int match_rest(const matcher *m, state *s, const terms_goal *t)
 }
 
 /* Every leaf that no part of the pattern took is a number. */
-static int only_numbers_left(const terms_goal *t)
+static int only_numbers_left(const terms_goal *t, uint32_t taken)
 {
-    for (uint32_t i = 0; i < t->g.n_leaves; i++) {
-        if (((t->taken | t->g.numbers) >> i & 1u) == 0) {
-            return 0;
-        }
-    }
-    return 1;
+    const uint32_t all = (1u << t->g.n_leaves) - 1u;
+    return ((taken | t->g.numbers) & all) == all;
 }
 
 static int is_inside_var(const terms_goal *t, uint32_t bits)
@@ -198,14 +198,15 @@ static int push_inside(const matcher *m, state *s, const terms_goal *t)
     return 1;
 }
 
-static int can_be(const matcher *m, const state *s, stator_ref pattern, stator_ref value)
+static int can_be(const matcher *m, const state *s, stator_ref pattern, uint32_t rank,
+                  stator_ref value)
 {
     const stator_value_row *row = stator_value_at(m->pv, pattern);
     if (row->node == 0) {
         const stator_ref bound = s->found.vars[row->index];
         return bound == 0 || bound == value;
     }
-    if (rank_of(m, pattern) != 0) {
+    if (rank != 0) {
         return 1;
     }
     const stator_node_row *node = st_rc_producer(m->v, value);
@@ -221,15 +222,15 @@ static int assign(matcher *m, const state *s, const terms_goal *t, uint32_t i)
     }
     if (i == t->n) {
         next = *s;
-        return only_numbers_left(t) && match_rest(m, &next, t) && push_inside(m, &next, t) &&
-               solve(m, &next);
+        return match_rest(m, &next, t) && push_inside(m, &next, t) && solve(m, &next);
     }
     const st_rc_group *p = &t->p.leaf[t->order[i]];
     for (uint32_t k = 0; k < t->g.n_groups; k++) {
         const st_rc_group *g = &t->g.group[k];
         const uint32_t bits = ((1u << g->count) - 1u) << g->first;
         if (g->value == 0 || g->power != p->power || (bits & t->taken) != 0 ||
-            !can_be(m, s, p->value, g->value)) {
+            (i + 1u == t->n && !only_numbers_left(t, t->taken | bits)) ||
+            !can_be(m, s, p->value, t->rank[t->order[i]], g->value)) {
             continue;
         }
         terms_goal rest = *t;
@@ -251,7 +252,7 @@ static int match_terms(matcher *m, const state *s, uint32_t kind, const goal *at
     st_rc_terms_of(m->pattern->graph, kind, at->pattern, &t.p);
     st_rc_terms_of(m->graph, kind, at->value, &t.g);
     order_leaves(m, &t);
-    return t.n <= t.g.n_leaves && assign(m, s, &t, 0);
+    return t.n <= t.g.n_leaves && (t.n != 0 || only_numbers_left(&t, 0)) && assign(m, s, &t, 0);
 }
 
 /* ---- ops ---- */

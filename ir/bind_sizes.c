@@ -16,16 +16,29 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct binding {
-    st_module *m;
-    st_map values; /* atom -> sym of its value */
-    st_map done;   /* sym -> sym */
-    int failed;    /* memory, or a value that does not fit 64 bits */
-} binding;
+void st_binding_init(st_binding *b, st_module *m)
+{
+    *b = (st_binding){.m = m};
+    st_map_init(&b->values, m->mem);
+    st_map_init(&b->done, m->mem);
+}
 
-static stator_ref bind_sym(binding *b, stator_ref sym);
+void st_binding_deinit(st_binding *b)
+{
+    st_map_deinit(&b->values);
+    st_map_deinit(&b->done);
+}
 
-static stator_ref bind_atom(binding *b, uint32_t atom)
+int st_binding_set(st_binding *b, uint32_t atom, stator_ref sym)
+{
+    if (b->done.count != 0) { /* forms that hold the symbol may be among them */
+        st_map_deinit(&b->done);
+        st_map_init(&b->done, b->m->mem);
+    }
+    return sym != 0 && st_map_put(&b->values, atom, sym);
+}
+
+static stator_ref bind_atom(st_binding *b, uint32_t atom)
 {
     static const uint32_t ops[] = {[STATOR_ATOM_FLOORDIV] = '/',
                                    [STATOR_ATOM_MOD] = '%',
@@ -38,13 +51,13 @@ static stator_ref bind_atom(binding *b, uint32_t atom)
     if (value != 0 || row.kind == STATOR_ATOM_SYMBOL) {
         return value != 0 ? value : st_atom_sym(tab, atom);
     }
-    const stator_ref lhs = bind_sym(b, row.a);
-    const stator_ref rhs = bind_sym(b, row.b);
+    const stator_ref lhs = st_binding_sym(b, row.a);
+    const stator_ref rhs = st_binding_sym(b, row.b);
     return lhs != 0 && rhs != 0 ? st_sym_op(tab, ops[row.kind], lhs, rhs) : 0;
 }
 
 /* constant + sum(coef * value of atom). The depth of a sym is capped by the engine. */
-static stator_ref bind_sym(binding *b, stator_ref sym)
+stator_ref st_binding_sym(st_binding *b, stator_ref sym)
 {
     st_symtab *tab = &b->m->symtab;
     const uint32_t known = st_map_get(&b->done, sym);
@@ -69,7 +82,7 @@ static stator_ref bind_sym(binding *b, stator_ref sym)
 
 /* ---- rows ---- */
 
-static stator_ref bind_type(binding *b, stator_ref type)
+stator_ref st_binding_type(st_binding *b, stator_ref type)
 {
     st_module *m = b->m;
     const stator_type_row row = *(const stator_type_row *)st_seg_at(&m->types, type);
@@ -77,7 +90,7 @@ static stator_ref bind_type(binding *b, stator_ref type)
     int is_same = 1;
     for (uint32_t i = 0; i < row.rank; i++) {
         const stator_ref dim = *(const stator_ref *)st_seg_at(&m->refs, row.dims_begin + i);
-        dims[i] = bind_sym(b, dim);
+        dims[i] = st_binding_sym(b, dim);
         is_same &= dims[i] == dim;
     }
     const stator_ref bound = is_same ? type : st_module_type(m, row.dtype, row.rank, dims);
@@ -85,7 +98,7 @@ static stator_ref bind_type(binding *b, stator_ref type)
     return bound != 0 ? bound : type;
 }
 
-static void bind_list(binding *b, stator_attr_row *attr)
+static void bind_list(st_binding *b, stator_attr_row *attr)
 {
     st_module *m = b->m;
     st_vec(stator_ref) dims = {0};
@@ -94,7 +107,7 @@ static void bind_list(binding *b, stator_attr_row *attr)
         if (slot == NULL) {
             b->failed = 1;
         } else {
-            *slot = bind_sym(b, *(const stator_ref *)st_seg_at(&m->refs, attr->begin + i));
+            *slot = st_binding_sym(b, *(const stator_ref *)st_seg_at(&m->refs, attr->begin + i));
         }
     }
     uint32_t begin = 0;
@@ -108,7 +121,7 @@ static void bind_list(binding *b, stator_attr_row *attr)
     st_vec_free(m->mem, &dims);
 }
 
-static void bind_rows(binding *b)
+static void bind_rows(st_binding *b)
 {
     st_module *m = b->m;
     for (uint32_t i = 0; i < m->attrs.count && !b->failed; i++) {
@@ -120,7 +133,7 @@ static void bind_rows(binding *b)
     for (stator_graph *graph = m->graphs; graph != NULL; graph = graph->next) {
         for (uint32_t i = 1; i < graph->values.count && !b->failed; i++) {
             stator_value_row *value = st_seg_at(&graph->values, i);
-            value->type = value->type != 0 ? bind_type(b, value->type) : 0;
+            value->type = value->type != 0 ? st_binding_type(b, value->type) : 0;
         }
     }
 }
@@ -158,7 +171,7 @@ static stator_status fail_name(const char *name, const char *const *known, uint3
                    near != NULL ? "'?" : "", n > 0 ? list : "none");
 }
 
-static stator_status bind_name(binding *b, const char *name, int64_t value, stator_diag **err)
+static stator_status bind_name(st_binding *b, const char *name, int64_t value, stator_diag **err)
 {
     enum { MAX_SYMBOLS = 256 };
     const char *names[MAX_SYMBOLS];
@@ -179,16 +192,15 @@ static stator_status bind_name(binding *b, const char *name, int64_t value, stat
                        name, value, row->lo, row->hi, row->divisor);
     }
     const stator_ref sym = st_sym_int(&b->m->symtab, value);
-    return sym != 0 && st_map_put(&b->values, atoms[k], sym) ? STATOR_OK : st_fail_oom(err);
+    return st_binding_set(b, atoms[k], sym) ? STATOR_OK : st_fail_oom(err);
 }
 
 stator_status st_bind_sizes(st_module *m, uint32_t n, const char *const *names,
                             const int64_t *values, stator_diag **err)
 {
-    binding b = {.m = m};
+    st_binding b;
     stator_status status = STATOR_OK;
-    st_map_init(&b.values, m->mem);
-    st_map_init(&b.done, m->mem);
+    st_binding_init(&b, m);
     for (uint32_t k = 0; k < n && status == STATOR_OK; k++) {
         status = bind_name(&b, names[k], values[k], err);
     }
@@ -200,7 +212,6 @@ stator_status st_bind_sizes(st_module *m, uint32_t n, const char *const *names,
                              "is short or one does not fit 64 bits");
         }
     }
-    st_map_deinit(&b.values);
-    st_map_deinit(&b.done);
+    st_binding_deinit(&b);
     return status;
 }

@@ -1,4 +1,5 @@
-/* Numbers in place of symbolic sizes, in every graph of a module. */
+/* Substitution of symbolic sizes: numbers in every graph of a module, or anything piece by piece.
+ */
 #ifndef STATOR_IR_BIND_SIZES_H
 #define STATOR_IR_BIND_SIZES_H
 
@@ -9,5 +10,21 @@
  * INVALID_ARGUMENT: no symbol of that name (the text lists them), or a value outside its range. */
 stator_status st_bind_sizes(st_module *m, uint32_t n, const char *const *names,
                             const int64_t *values, stator_diag **err);
+
+/* A substitution in the making. Symbols without a value stay themselves. */
+typedef struct st_binding {
+    st_module *m;
+    st_map values; /* atom -> sym of its value */
+    st_map done;   /* sym -> sym */
+    int failed;    /* memory, or a value past 64 bits or a cap of the symbolic engine */
+} st_binding;
+
+void st_binding_init(st_binding *b, st_module *m);
+void st_binding_deinit(st_binding *b);
+/* The symbol `atom` has the value `sym` from here on; 0: out of memory. */
+int st_binding_set(st_binding *b, uint32_t atom, stator_ref sym);
+/* The sym or type itself when it fails, which sets `failed`. */
+stator_ref st_binding_sym(st_binding *b, stator_ref sym);
+stator_ref st_binding_type(st_binding *b, stator_ref type);
 
 #endif

@@ -1,6 +1,7 @@
 /* The host table's `build` and `types` sub-tables: adapters over the builder and the symbolic
  * engine of the builder's module. */
 #include "ir/graph.h"
+#include "ir/size_plan.h"
 #include <string.h>
 
 static const stator_graph_view *build_view(stator_builder *b)
@@ -8,10 +9,36 @@ static const stator_graph_view *build_view(stator_builder *b)
     return st_graph_view(b->graph);
 }
 
+static uint32_t count_call_inputs(const stator_graph *g)
+{
+    uint32_t n = 0;
+    for (stator_ref value = 1; value <= g->n_inputs; value++) {
+        const stator_value_row *row = st_seg_at(&g->values, value);
+        n += (row->flags & STATOR_VALUE_PARAM) == 0;
+    }
+    return n;
+}
+
+/* A frontend reads the types of its inputs back, so that an import under a plan of sizes needs
+ * nothing from it. */
+static stator_status build_input(stator_builder *b, const char *name, stator_ref type,
+                                 stator_ref *out, stator_diag **err)
+{
+    const st_size_plan *plan = b->module->plan;
+    if (plan != NULL && plan->axes.count != 0 && b->parent == NULL && type != 0 &&
+        type < b->module->types.count) {
+        type = st_size_plan_type(plan, b->module, count_call_inputs(b->graph), type);
+        if (type == 0) {
+            return st_fail_oom(err);
+        }
+    }
+    return st_build_input(b, name, type, out, err);
+}
+
 const stator_build_api st_build_api = {
     .struct_size = sizeof st_build_api,
     .view = build_view,
-    .input = st_build_input,
+    .input = build_input,
     .param = st_build_param,
     .node = st_build_node,
     .constant = st_build_constant,

@@ -24,6 +24,8 @@ typedef struct st_module {
     struct stator_graph *graphs; /* all graphs of the module, by `next` */
     struct stator_graph *root;   /* the graph finished last that is no region */
     uint32_t n_graphs;
+    /* While a frontend writes it: sizes of inputs that take the place of those the file states. */
+    const struct st_size_plan *plan;
 } st_module;
 
 /* Blobs are st_blob objects of core/base (see blob.h); the module holds one reference to each. */

@@ -82,18 +82,18 @@ static void name_sizes(st_guard *guard, const stator_graph *graph, const stator_
     st_sym_printer_deinit(&printer);
 }
 
-static stator_status make_guard(st_compiled *out, const stator_graph *graph, stator_diag **err)
+stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *out_guard,
+                             stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(graph);
-    st_mem *mem = &out->ctx->mem;
     stator_ref *inputs = st_calloc(mem, v->n_inputs + 1u, sizeof *inputs);
     if (inputs == NULL) {
         return st_fail_oom(err);
     }
     const uint32_t n = st_graph_call_inputs(graph, inputs);
-    const stator_status status = st_guard_init(&out->guard, mem, v, inputs, n, err);
+    const stator_status status = st_guard_init(out_guard, mem, v, inputs, n, err);
     if (status == STATOR_OK) {
-        name_sizes(&out->guard, graph, inputs);
+        name_sizes(out_guard, graph, inputs);
     }
     st_free(mem, inputs);
     return status;
@@ -115,7 +115,7 @@ static stator_status build_programs(st_division *d, st_compiled *out, stator_dia
         ST_TRY(st_assemble(&assembly, err));
     }
     count_coverage(d, out);
-    return make_guard(out, d->root->graph, err);
+    return st_graph_guard(&out->ctx->mem, d->root->graph, &out->guard, err);
 }
 
 stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,

@@ -55,6 +55,9 @@ stator_status st_run_pipeline(const st_compile_request *request, st_module **out
 stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,
                                stator_diag **err);
 void st_compiled_destroy(st_compiled *compiled);
+/* The guard of a graph's call inputs, its symbolic sizes named. */
+stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *out_guard,
+                             stator_diag **err);
 /* FAILED_PRECONDITION when a file that constants are mapped from was changed since. */
 stator_status st_compiled_check_files(const st_compiled *compiled, stator_diag **err);
 

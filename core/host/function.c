@@ -9,6 +9,7 @@
 
 #include "core/base/str.h"
 #include "core/base/threads.h"
+#include "core/host/sizes.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@ struct stator_function {
     stator_x_fuel_fn watch;
     void *watch_self;
     pthread_mutex_t lock; /* compiles */
+    st_sizes sizes;
     _Atomic(entry_list *) list;
     _Atomic uint64_t compile_ns;
     st_fuel fuel; /* of the last compile */
@@ -214,6 +216,7 @@ void stator_function_destroy(stator_function *f)
         f->blocks = block->next;
         st_free(mem, block);
     }
+    st_sizes_deinit(&f->sizes, mem);
     st_free(mem, f->fuel_scope);
     st_model_release(f->model);
     pthread_mutex_destroy(&f->lock);
@@ -291,24 +294,80 @@ static stator_status explain_mismatch(stator_function *f, const st_compiled *com
     return status;
 }
 
+static st_compiled *entry_of(const stator_function *f, const st_specialisation *spec)
+{
+    const entry_list *list = atomic_load(&f->list);
+    for (uint32_t i = 0; list != NULL && i < list->count; i++) {
+        if (list->entries[i]->specialisation == spec->index) {
+            return list->entries[i];
+        }
+    }
+    return NULL;
+}
+
+/* Eager runs a graph as it is imported: sizes need not be known better for it. */
+static uint32_t sizes_flags(const stator_function *f)
+{
+    const int is_eager = strcmp(f->main->backend->item.name, "eager") == 0;
+    return (f->flags & STATOR_COMPILE_STATIC) != 0 ? ST_SIZES_STATIC
+                                                   : (is_eager ? 0 : ST_SIZES_REFINE);
+}
+
+/* What to compile: at the recompile limit one graph for all sizes, and then nothing more. */
+static stator_status choose_spec(stator_function *f, uint32_t n_in, const DLTensor *in,
+                                 st_specialisation **out_spec, stator_diag **err)
+{
+    const uint32_t count = stator_function_compiles(f);
+    uint32_t flags = sizes_flags(f);
+    if (count > f->recompile_limit) {
+        flags = ST_SIZES_GENERIC;
+        st_log(f->ctx, "recompiles", 2, "compiled %u times (recompile_limit %u): for all sizes now",
+               count, f->recompile_limit);
+    }
+    ST_TRY(st_sizes_choose(&f->sizes, f->model, flags, n_in, in, out_spec, err));
+    const st_compiled *known = entry_of(f, *out_spec);
+    if (known != NULL) {
+        return explain_mismatch(f, known, in, err);
+    }
+    /* Values of inputs have no form for all of them. */
+    return count <= f->recompile_limit + ((*out_spec)->n_values == 0)
+               ? STATOR_OK
+               : st_fail(err, STATOR_RESOURCE_EXHAUSTED,
+                         "compiled %u times already: sizes or values of inputs that decide shapes "
+                         "keep changing (recompile_limit %u)",
+                         count, f->recompile_limit);
+}
+
+/* Why there is another compile, and for which sizes. */
+static void log_compile(stator_function *f, const st_specialisation *spec, const DLTensor *in)
+{
+    const entry_list *list = atomic_load(&f->list);
+    st_str text;
+    if (!st_log_enabled(f->ctx, "recompiles", 2)) {
+        return;
+    }
+    st_str_init(&text, &f->ctx->mem);
+    if (list != NULL) {
+        st_str_addf(&text, "compile %u: ", list->count + 1u);
+        st_guard_explain(&list->entries[0]->guard, in, &text);
+    } else {
+        st_str_add(&text, "compile 1");
+    }
+    if (spec->plan.ranges.count != 0) {
+        st_str_add(&text, "; for ");
+        st_size_plan_print(&spec->plan, &text);
+    }
+    st_log(f->ctx, "recompiles", 2, "%s", text.data != NULL ? text.data : "");
+    st_str_deinit(&text);
+}
+
 static stator_status compile_locked(stator_function *f, uint32_t n_in, const DLTensor *in,
                                     st_compiled **out_compiled, stator_diag **err)
 {
     st_specialisation *spec = NULL;
-    ST_TRY(st_model_specialise(f->model, n_in, in, &spec, err));
-    entry_list *list = atomic_load(&f->list);
-    for (uint32_t i = 0; list != NULL && i < list->count; i++) {
-        if (list->entries[i]->specialisation == spec->index) {
-            return explain_mismatch(f, list->entries[i], in, err);
-        }
-    }
-    if (list != NULL && list->count > f->recompile_limit) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
-                       "compiled %u times already: input values that decide shapes keep changing "
-                       "(recompile_limit %u)",
-                       list->count, f->recompile_limit);
-    }
     const uint64_t start = st_now_ns();
+    ST_TRY(choose_spec(f, n_in, in, &spec, err));
+    log_compile(f, spec, in);
     ST_TRY(reset_fuel(f, err));
     st_compile_request request;
     st_function_request(f, spec, &request);
@@ -640,6 +699,12 @@ uint32_t stator_function_coverage(stator_function *f, uint32_t capacity, stator_
         out_rows[i] = list->entries[0]->coverage[i];
     }
     return n;
+}
+
+uint32_t stator_function_compiles(stator_function *f)
+{
+    const entry_list *list = atomic_load(&f->list);
+    return list != NULL ? list->count : 0;
 }
 
 uint64_t stator_function_compile_ns(stator_function *f)

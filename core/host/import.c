@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/runtime/tensor.h"
+#include "ir/reinfer.h"
 #include "ir/verify.h"
 
 #include <stdatomic.h>
@@ -60,7 +61,8 @@ static void need_value(const stator_source *source, const char *name)
 
 /* Runs the frontend once. On NEED_VALUE the declared inputs are kept in model->declared. */
 static stator_status import_once(stator_model *model, stator_tensor *const *values,
-                                 st_module **out_module, stator_diag **err)
+                                 const st_size_plan *plan, st_module **out_module,
+                                 stator_diag **err)
 {
     *out_module = NULL;
     stator_ctx *ctx = model->ctx;
@@ -77,6 +79,7 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
     st_module *module = NULL;
     ST_TRY(st_module_create(&ctx->mem, ctx, &ctx->ops, &module, err));
     stator_builder *b = NULL;
+    module->plan = plan;
     stator_status status = st_builder_create(module, "main", &b, err);
     if (status != STATOR_OK) {
         st_module_destroy(module);
@@ -84,6 +87,7 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
     }
     const stator_frontend *frontend = model->frontend->as.frontend;
     status = frontend->import(model->frontend->self, &source, model->options, b, err);
+    module->plan = NULL;
     if (status == STATOR_NEED_VALUE && state.status == STATOR_OK) {
         stator_graph *inputs_only = NULL;
         stator_diag *ignored = NULL;
@@ -130,12 +134,13 @@ static void name_file(const stator_model *model, stator_diag *diag)
 /* The same; a failure while memory was refused is said to be that: a size that could not be made
  * for want of memory looks to a frontend like one past the caps of the symbolic engine. */
 static stator_status run_frontend(stator_model *model, stator_tensor *const *values,
-                                  st_module **out_module, stator_diag **err)
+                                  const st_size_plan *plan, st_module **out_module,
+                                  stator_diag **err)
 {
     st_mem *mem = &model->ctx->mem;
     const uint64_t refused = atomic_load(&mem->refused);
     stator_diag *diag = NULL;
-    const stator_status status = import_once(model, values, out_module, &diag);
+    const stator_status status = import_once(model, values, plan, out_module, &diag);
     if (status != STATOR_OK && status != STATOR_NEED_VALUE &&
         atomic_load(&mem->refused) != refused) {
         st_diag_release(diag);
@@ -259,29 +264,77 @@ static stator_status copy_values(stator_model *model, uint32_t n_in, const DLTen
     return STATOR_OK;
 }
 
+/* Takes the module over, also on failure; values only on success. */
 static stator_status add_specialisation(stator_model *model, st_module *module,
-                                        stator_tensor **values, st_specialisation **out_spec,
-                                        stator_diag **err)
+                                        stator_tensor **values, const st_size_plan *plan,
+                                        st_specialisation **out_spec, stator_diag **err)
 {
-    st_specialisation *spec = st_calloc(&model->ctx->mem, 1, sizeof *spec);
-    if (spec == NULL) {
+    st_mem *mem = &model->ctx->mem;
+    st_specialisation *spec = st_calloc(mem, 1, sizeof *spec);
+    if (spec == NULL || (plan != NULL && !st_size_plan_copy(&spec->plan, mem, plan))) {
+        st_free(mem, spec);
         st_module_destroy(module);
         return st_fail_oom(err);
     }
-    *spec = (st_specialisation){.next = model->specialisations,
-                                .module = module,
-                                .values = values,
-                                .n_values = values != NULL ? model->n_needed : 0,
-                                .index = ++model->n_specialisations};
+    spec->next = model->specialisations;
+    spec->module = module;
+    spec->values = values;
+    spec->n_values = values != NULL ? model->n_needed : 0;
+    spec->index = ++model->n_specialisations;
     model->specialisations = spec;
-    st_model_publish(model, module->root, module->root);
+    if (plan == NULL) {
+        st_model_publish(model, module->root, module->root);
+    }
     *out_spec = spec;
     return STATOR_OK;
 }
 
+/* The declared import of a model that no frontend reads. */
+static const st_module *built_module(const stator_model *model)
+{
+    const st_specialisation *s = model->specialisations;
+    while (s != NULL && (s->base != NULL || s->plan.axes.count != 0)) {
+        s = s->next;
+    }
+    return s != NULL ? s->module : NULL;
+}
+
+/* One import; what a frontend took from the file although the plan says otherwise is inferred anew.
+ */
+static stator_status import_planned(stator_model *model, stator_tensor *const *values,
+                                    const st_size_plan *plan, st_module **out_module,
+                                    stator_diag **err)
+{
+    st_module *stated = NULL;
+    const st_module *from = built_module(model);
+    *out_module = NULL;
+    if (model->frontend != NULL) {
+        ST_TRY(run_frontend(model, values, plan, &stated, err));
+        if (plan == NULL || st_reinfer_follows(stated, plan)) {
+            *out_module = stated;
+            return STATOR_OK;
+        }
+        from = stated;
+    }
+    st_size_plan copy;
+    stator_status status = STATOR_OK;
+    if (from == NULL || !st_size_plan_copy(&copy, &model->ctx->mem, plan)) {
+        status = st_fail_oom(err);
+    } else {
+        status = st_reinfer(from, &copy, NULL, out_module, err);
+        st_size_plan_deinit(&copy);
+    }
+    if (status == STATOR_OK) {
+        status = st_verify((*out_module)->root, err);
+    }
+    st_module_destroy(stated);
+    return status;
+}
+
 /* Imports with the values at hand, asking for more until the frontend is content. */
 static stator_status import_with(stator_model *model, uint32_t n_in, const DLTensor *in,
-                                 st_specialisation **out_spec, stator_diag **err)
+                                 const st_size_plan *plan, st_specialisation **out_spec,
+                                 stator_diag **err)
 {
     for (uint32_t round = 0; round <= MAX_NEEDED; round++) {
         const uint32_t known = model->n_needed;
@@ -291,9 +344,9 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
         }
         st_module *module = NULL;
         stator_diag *diag = NULL;
-        stator_status status = run_frontend(model, values, &module, &diag);
+        stator_status status = import_planned(model, values, plan, &module, &diag);
         if (status == STATOR_OK) {
-            status = add_specialisation(model, module, values, out_spec, &diag);
+            status = add_specialisation(model, module, values, plan, out_spec, &diag);
             if (status == STATOR_OK) {
                 return STATOR_OK;
             }
@@ -317,21 +370,64 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
     return st_fail(err, STATOR_INTERNAL, "the frontend keeps asking for input values");
 }
 
+static int is_plan(const st_specialisation *spec, const st_size_plan *plan)
+{
+    return plan != NULL ? st_size_plan_equal(&spec->plan, plan) : spec->plan.ranges.count == 0;
+}
+
 stator_status st_model_specialise(stator_model *model, uint32_t n_in, const DLTensor *in,
-                                  st_specialisation **out_spec, stator_diag **err)
+                                  const st_size_plan *plan, st_specialisation **out_spec,
+                                  stator_diag **err)
 {
     *out_spec = NULL;
     pthread_mutex_lock(&model->lock);
     stator_status status = STATOR_OK;
     for (st_specialisation *s = model->specialisations; s != NULL && *out_spec == NULL;
          s = s->next) {
-        if (s->n_values == 0 || (in != NULL && values_match(model, s, in))) {
+        if (s->base == NULL && is_plan(s, plan) &&
+            (s->n_values == 0 || (in != NULL && values_match(model, s, in)))) {
             *out_spec = s;
         }
     }
     if (*out_spec == NULL) {
-        status = import_with(model, n_in, in, out_spec, err);
+        status = import_with(model, n_in, in, plan, out_spec, err);
     }
+    pthread_mutex_unlock(&model->lock);
+    return status;
+}
+
+static stator_status refine_locked(stator_model *model, const st_specialisation *base,
+                                   st_size_plan *plan, const int64_t *at,
+                                   st_specialisation **out_spec, stator_diag **err)
+{
+    st_module *module = NULL;
+    ST_TRY(st_reinfer(base->module, plan, at, &module, err));
+    /* The plan is narrowed now: there may be one of the same ranges after all. */
+    for (st_specialisation *s = model->specialisations; s != NULL; s = s->next) {
+        if (s->base == base && st_size_plan_equal(&s->plan, plan)) {
+            st_module_destroy(module);
+            *out_spec = s;
+            return STATOR_OK;
+        }
+    }
+    const stator_status status = st_verify(module->root, err);
+    if (status != STATOR_OK) {
+        st_module_destroy(module);
+        return status;
+    }
+    ST_TRY(add_specialisation(model, module, base->values, plan, out_spec, err));
+    (*out_spec)->base = base;
+    (*out_spec)->n_values = base->n_values;
+    return STATOR_OK;
+}
+
+stator_status st_model_refine(stator_model *model, const st_specialisation *base,
+                              st_size_plan *plan, const int64_t *at, st_specialisation **out_spec,
+                              stator_diag **err)
+{
+    *out_spec = NULL;
+    pthread_mutex_lock(&model->lock);
+    const stator_status status = refine_locked(model, base, plan, at, out_spec, err);
     pthread_mutex_unlock(&model->lock);
     return status;
 }

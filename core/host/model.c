@@ -17,10 +17,11 @@ void st_model_retain(stator_model *model)
 
 static void free_specialisation(st_mem *mem, st_specialisation *spec)
 {
-    for (uint32_t i = 0; i < spec->n_values; i++) {
+    for (uint32_t i = 0; spec->base == NULL && i < spec->n_values; i++) {
         stator_tensor_release(spec->values[i]);
     }
-    st_free(mem, spec->values);
+    st_free(mem, spec->base == NULL ? spec->values : NULL);
+    st_size_plan_deinit(&spec->plan);
     st_module_destroy(spec->module);
     st_free(mem, spec);
 }
@@ -165,7 +166,7 @@ static stator_status finish_load(stator_model *model, const stator_load_options 
     ST_TRY(frontend_options(model, options, err));
     st_specialisation *spec = NULL;
     stator_diag *diag = NULL;
-    const stator_status status = st_model_specialise(model, 0, NULL, &spec, &diag);
+    const stator_status status = st_model_specialise(model, 0, NULL, NULL, &spec, &diag);
     if (status == STATOR_NEED_VALUE && model->declared != NULL) {
         st_diag_release(diag);
         return STATOR_OK;
@@ -332,7 +333,7 @@ stator_status stator_model_specialise(stator_model *model, uint32_t n_in, stator
     }
     st_specialisation *spec = NULL;
     if (status == STATOR_OK) {
-        status = st_model_specialise(model, n_in, views, &spec, &diag);
+        status = st_model_specialise(model, n_in, views, NULL, &spec, &diag);
     }
     st_free(&ctx->mem, views);
     return st_ctx_fail(ctx, status, diag);

@@ -2,13 +2,16 @@
  *
  * Most sources import once. A source whose shapes depend on the values of graph inputs (an ONNX
  * Reshape whose shape is an input, say) needs them first: the frontend names those inputs, and each
- * distinct set of values gives a specialisation, guarded by equality of these inputs. */
+ * distinct set of values gives a specialisation, guarded by equality of these inputs. A call with
+ * sizes that the model states otherwise imports again under a plan of sizes, and what is compiled
+ * may be such an import under narrower ranges (sizes.h): these are specialisations too. */
 #ifndef STATOR_HOST_MODEL_H
 #define STATOR_HOST_MODEL_H
 
 #include "core/base/blob.h"
 #include "core/host/ctx.h"
 #include "ir/graph.h"
+#include "ir/size_plan.h"
 
 /* One import. `values[i]` holds the contents of needed input i that it was made with. */
 typedef struct st_specialisation {
@@ -17,6 +20,9 @@ typedef struct st_specialisation {
     stator_tensor **values; /* parallel to model->needed */
     uint32_t n_values;
     uint32_t index; /* from 1 */
+    const struct st_specialisation
+        *base;         /* NULL, or the import it is inferred from: values are its */
+    st_size_plan plan; /* sizes other than those stated; with `base`, ranges of its symbols */
 } st_specialisation;
 
 struct stator_model {
@@ -54,9 +60,16 @@ const stator_graph *st_model_signature(const stator_model *model);
 /* Refs of the inputs that the caller gives (no params) into out (room for all inputs); their
  * number. */
 uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out);
-/* The specialisation for these inputs, imported now when there is none. in[] in call order. */
+/* The specialisation for these inputs, imported now when there is none. in[] in call order. plan:
+ * sizes of inputs that the model states otherwise, or NULL. */
 stator_status st_model_specialise(stator_model *model, uint32_t n_in, const DLTensor *in,
-                                  st_specialisation **out_spec, stator_diag **err);
+                                  const st_size_plan *plan, st_specialisation **out_spec,
+                                  stator_diag **err);
+/* `base` inferred anew with its symbols in the plan's ranges, at the sizes at[] (by range), for
+ * which the plan is narrowed further (reinfer.h). */
+stator_status st_model_refine(stator_model *model, const st_specialisation *base,
+                              st_size_plan *plan, const int64_t *at, st_specialisation **out_spec,
+                              stator_diag **err);
 /* Position among the call inputs of needed input i. */
 uint32_t st_model_needed_position(const stator_model *model, uint32_t i);
 

@@ -193,13 +193,18 @@ static void print_mismatch(const st_guard *guard, const st_guard_input *input, c
     for (uint32_t axis = 0; axis < input->rank; axis++) {
         const st_guard_size *size = &sizes_of(guard, input)[axis];
         st_str_add(out, axis == 0 ? "" : ", ");
-        if (size->kind == ST_SIZE_CONST) {
+        if (size->kind == ST_SIZE_CONST || size->kind == ST_SIZE_ANY) {
             st_str_addf(out, "%lld", (long long)size->lo);
         } else {
             st_str_add(out, text_of(size));
         }
     }
     st_str_add(out, "]");
+}
+
+void st_guard_print_input(const st_guard *guard, uint32_t input, const DLTensor *t, st_str *out)
+{
+    print_mismatch(guard, &guard->inputs[input], t, out);
 }
 
 /* ": size N must be in 1..64 and a multiple of 8" */

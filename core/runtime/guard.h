@@ -12,12 +12,17 @@
 #include <stator/dlpack.h>
 #include <stator/ir.h>
 
-enum st_guard_size_kind { ST_SIZE_CONST = 1, ST_SIZE_BIND = 2, ST_SIZE_EXPR = 3 };
+enum st_guard_size_kind {
+    ST_SIZE_CONST = 1,
+    ST_SIZE_BIND = 2,
+    ST_SIZE_EXPR = 3,
+    ST_SIZE_ANY = 4 /* stated as `lo`, and any other value will do */
+};
 
 typedef struct st_guard_size {
     uint32_t kind;
     uint32_t symbol; /* BIND: index into syms[] */
-    int64_t lo;      /* CONST: the value; BIND: range and divisor */
+    int64_t lo;      /* CONST, ANY: the value; BIND: range and divisor */
     int64_t hi;
     int64_t divisor;
     st_symprog prog; /* EXPR */
@@ -57,5 +62,7 @@ int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms);
 /* Why the inputs do not fit, in words: "input 'x' is f32[1, 3, 8], expected f32[N, 4, 8]", and when
  * a symbol is the reason, what it must be: ": size N must be in 1..64". */
 void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out);
+/* "input 'x' is f32[1, 3, 8], expected f32[N, 4, 8]", of one input. */
+void st_guard_print_input(const st_guard *guard, uint32_t input, const DLTensor *t, st_str *out);
 
 #endif

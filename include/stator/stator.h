@@ -214,7 +214,8 @@ enum stator_compile_flag {
     STATOR_COMPILE_STRICT = 1u << 0,      /* a node left to another backend is an error */
     STATOR_COMPILE_NO_FREEZE = 1u << 1,   /* parameters stay swappable */
     STATOR_COMPILE_VERIFY_EACH = 1u << 2, /* verify the graph after each pass */
-    STATOR_COMPILE_NO_FUEL = 1u << 3      /* refuse every optional transformation */
+    STATOR_COMPILE_NO_FUEL = 1u << 3,     /* refuse every optional transformation */
+    STATOR_COMPILE_STATIC = 1u << 4       /* compile for the sizes of the call alone */
 };
 
 /* Checks names and options now; compiles at the first call of each shape. */
@@ -250,6 +251,8 @@ typedef struct stator_coverage {
 STATOR_EXPORT uint32_t stator_function_coverage(stator_function *function, uint32_t capacity,
                                                 stator_coverage *out_rows);
 STATOR_EXPORT uint64_t stator_function_compile_ns(stator_function *function);
+/* Graphs compiled so far: one for each class of sizes that calls brought (docs/sizes.md). */
+STATOR_EXPORT uint32_t stator_function_compiles(stator_function *function);
 
 #ifdef __cplusplus
 }

@@ -106,6 +106,7 @@ struct stator_abi_anchor {
     __typeof__(stator_bound_call_destroy) *call_stator_bound_call_destroy;
     __typeof__(stator_function_coverage) *call_stator_function_coverage;
     __typeof__(stator_function_compile_ns) *call_stator_function_compile_ns;
+    __typeof__(stator_function_compiles) *call_stator_function_compiles;
     __typeof__(stator_x_pipeline) *call_stator_x_pipeline;
     __typeof__(stator_x_passes) *call_stator_x_passes;
     __typeof__(stator_x_stages) *call_stator_x_stages;

@@ -1,14 +1,13 @@
 /* Every field of ABI 0.9, its place and its type, and every enumerator's value. Made by
- * tests/tools/gen_abi_frozen.py when that ABI was published; never edited. Compiling it is the
- * test. */
+ * tests/tools/gen_abi_frozen.py when that ABI was published; never edited. Compiling it is the test. */
 #include <stator/inspect.h>
 #include <stator/stator.h>
 
-#define FROZEN(type_, field_, offset_, ...)                                                        \
-    _Static_assert(                                                                                \
-        offsetof(type_, field_) == (offset_) &&                                                    \
-            __builtin_types_compatible_p(__typeof__(((type_ *)0)->field_), __VA_ARGS__),           \
-        #type_ "." #field_ " moved or changed its type")
+#define FROZEN(type_, field_, offset_, ...)                                        \
+    _Static_assert(offsetof(type_, field_) == (offset_) &&                         \
+                       __builtin_types_compatible_p(                               \
+                           __typeof__(((type_ *)0)->field_), __VA_ARGS__),         \
+                   #type_ "." #field_ " moved or changed its type")
 
 /* clang-format off */
 FROZEN(DLPackVersion, major, 0, uint32_t);
@@ -709,6 +708,7 @@ _Static_assert(STATOR_COMPILE_STRICT == 1, "STATOR_COMPILE_STRICT changed");
 _Static_assert(STATOR_COMPILE_NO_FREEZE == 2, "STATOR_COMPILE_NO_FREEZE changed");
 _Static_assert(STATOR_COMPILE_VERIFY_EACH == 4, "STATOR_COMPILE_VERIFY_EACH changed");
 _Static_assert(STATOR_COMPILE_NO_FUEL == 8, "STATOR_COMPILE_NO_FUEL changed");
+_Static_assert(STATOR_COMPILE_STATIC == 16, "STATOR_COMPILE_STATIC changed");
 _Static_assert(STATOR_OK == 0, "STATOR_OK changed");
 _Static_assert(STATOR_CANCELLED == 1, "STATOR_CANCELLED changed");
 _Static_assert(STATOR_UNKNOWN == 2, "STATOR_UNKNOWN changed");

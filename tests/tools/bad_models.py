@@ -155,7 +155,11 @@ def run_files():
                        [value("x", [2], INT64)], [value("y", ["A", "B"])]),
         "gathers": model([node("Gather", ["w", "x"], ["y"], "picker")], [value("x", [2], INT64)],
                          [value("y", [2])], [tensor("w", [3], FLOAT, data(9, floats(1, 2, 3)))]),
-        "images": model([RELU], [value("x", [1, 3, 4, 4])], [value("y", [1, 3, 4, 4])]),
+        "images": model([node("Add", ["x", "w"], ["y"], "sum")], [value("x", [1, 3, 4, 4])],
+                        [value("y", [1, 3, 4, 4])],
+                        [tensor("w", [4, 4], FLOAT, data(9, floats(*range(16))))]),
+        "fixed": model([node("Add", ["x", "w"], ["y"], "sum")], [X], [Y],
+                       [tensor("w", [2, 3], FLOAT, data(9, floats(1, 2, 3, 4, 5, 6)))]),
         "symbolic": model([RELU], [value("x", ["N", 3])], [value("y", ["N", 3])]),
         "two": model([node("Add", ["x", "z"], ["y"], "sum")], [X, value("z", [2, 3])], [Y]),
     }

@@ -230,7 +230,8 @@ def inputs(w):
     w.write("text.npy", b"1 2 3\n")
     run = ("run", "good.onnx", "--backend", "eager")
     w.expect("INVALID_ARGUMENT", ["'x'", "i64[2, 3]", "expected f32[2, 3]"], *run, "--input", "i64.npy")
-    w.expect("INVALID_ARGUMENT", ["f32[3, 3]", "expected f32[2, 3]"], *run, "--input", "shape.npy")
+    w.expect("INVALID_ARGUMENT", ["f32[3, 3]", "expected f32[2, 3]", "'sum' (Add)", "3 and 2"], "run",
+             "fixed.onnx", "--backend", "eager", "--input", "shape.npy")
     w.expect("INVALID_ARGUMENT", ["f32[6]", "expected f32[2, 3]"], *run, "--input", "rank.npy")
     w.expect("INVALID_ARGUMENT", ["cut.npy", "cut off"], *run, "--input", "x=cut.npy")
     w.expect("INVALID_ARGUMENT", ["text.npy", "magic"], *run, "--input", "x=text.npy")

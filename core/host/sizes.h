@@ -1,0 +1,37 @@
+/* Which sizes a compile is for: symbols by class of value, and numbers that become symbols when a
+ * call brings another one. docs/sizes.md tells it for users.
+ *
+ *   declared import -> [import with changed axes as symbols] -> [its symbols in narrower ranges]
+ */
+#ifndef STATOR_HOST_SIZES_H
+#define STATOR_HOST_SIZES_H
+
+#include "core/host/model.h"
+#include "core/runtime/guard.h"
+
+/* An axis that the model states as a number and that calls gave other sizes. */
+typedef struct st_changed_axis {
+    uint32_t input; /* position in the call */
+    uint32_t axis;
+    uint32_t group;     /* axes whose sizes were equal in every call share a symbol */
+    uint32_t is_number; /* the model does not take a symbol there: compiled for each size */
+} st_changed_axis;
+
+/* What a function has seen. One thread at a time. */
+typedef struct st_sizes {
+    st_vec(st_changed_axis) changed;
+} st_sizes;
+
+enum st_sizes_flag {
+    ST_SIZES_REFINE = 1u << 0,  /* symbols by class of value */
+    ST_SIZES_STATIC = 1u << 1,  /* every size is the number of the call */
+    ST_SIZES_GENERIC = 1u << 2, /* whatever was seen stays as open as can be */
+};
+
+void st_sizes_deinit(st_sizes *sizes, st_mem *mem);
+/* The specialisation to compile for a call. INVALID_ARGUMENT: another dtype or rank than the model
+ * states, sizes of one symbol that differ, or sizes that the model does not work with. */
+stator_status st_sizes_choose(st_sizes *sizes, stator_model *model, uint32_t flags, uint32_t n_in,
+                              const DLTensor *in, st_specialisation **out_spec, stator_diag **err);
+
+#endif

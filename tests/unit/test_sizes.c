@@ -1,0 +1,393 @@
+/* Sizes of calls through the public interface: classes of symbols, stated sizes that change, what
+ * is compiled again and what is not, the recompile limit, models that cannot follow. */
+#include "support_onnx.h"
+#include "support_run.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+typedef struct world {
+    stator_ctx *ctx;
+    stator_function *fn;
+} world;
+
+static world open_world(const char *text, const void *bytes, uint64_t size, const char *name,
+                        const stator_compile_options *how)
+{
+    world w = {.ctx = run_context()};
+    stator_model *model = NULL;
+    const stator_load_options options = {.struct_size = sizeof options, .flags = 1};
+    cr_assert_eq(stator_model_load_bytes(w.ctx, text != NULL ? text : bytes,
+                                         text != NULL ? strlen(text) : size, name, &options,
+                                         &model),
+                 STATOR_OK, "%s", stator_ctx_error_text(w.ctx));
+    cr_assert_eq(stator_compile(model, how, &w.fn), STATOR_OK, "%s", stator_ctx_error_text(w.ctx));
+    stator_model_destroy(model);
+    return w;
+}
+
+static world open_text(const char *text, const char *backend)
+{
+    const stator_compile_options how = {.struct_size = sizeof how, .backend = backend};
+    return open_world(text, NULL, 0, "sizes.stir", &how);
+}
+
+static world open_onnx(onnx_bytes *m, const char *backend)
+{
+    const stator_compile_options how = {.struct_size = sizeof how, .backend = backend};
+    const world w = open_world(NULL, m->data, m->size, "sizes.onnx", &how);
+    onnx_free(m);
+    return w;
+}
+
+static void end(world *w)
+{
+    stator_function_destroy(w->fn);
+    stator_ctx_destroy(w->ctx);
+}
+
+/* Element i of every input is i + 1. */
+static stator_tensor *counting(stator_ctx *ctx, uint32_t rank, const int64_t *shape)
+{
+    stator_tensor *t = NULL;
+    cr_assert_eq(stator_tensor_create(ctx, STATOR_F32, rank, shape, &t), STATOR_OK);
+    for (uint64_t i = 0; i < stator_tensor_size_bytes(t) / sizeof(float); i++) {
+        ((float *)stator_tensor_data(t))[i] = (float)(i + 1u);
+    }
+    return t;
+}
+
+/* Calls with one input of rank 2; the output must be `want` (dims) and start with `first`. */
+static void call_2d(world *w, int64_t rows, int64_t columns, uint32_t rank, const int64_t *want,
+                    float first)
+{
+    const int64_t shape[2] = {rows, columns};
+    stator_tensor *in = counting(w->ctx, 2, shape), *out = NULL;
+    cr_assert_eq(stator_call_tensors(w->fn, 1, &in, 1, &out), STATOR_OK, "%s",
+                 stator_ctx_error_text(w->ctx));
+    const DLTensor *view = stator_tensor_view(out);
+    cr_assert_eq((uint32_t)view->ndim, rank);
+    for (uint32_t i = 0; i < rank; i++) {
+        cr_assert_eq(view->shape[i], want[i], "axis %u is %d", i, (int)view->shape[i]);
+    }
+    if (stator_tensor_size_bytes(out) != 0) {
+        cr_assert_float_eq(((const float *)stator_tensor_data(out))[0], first, 1e-5);
+    }
+    stator_tensor_release(in);
+    stator_tensor_release(out);
+}
+
+static void refuse_2d(world *w, int64_t rows, int64_t columns, const char *words)
+{
+    const int64_t shape[2] = {rows, columns};
+    stator_tensor *in = counting(w->ctx, 2, shape), *out = NULL;
+    cr_assert_neq(stator_call_tensors(w->fn, 1, &in, 1, &out), STATOR_OK);
+    cr_expect(strstr(stator_ctx_error_text(w->ctx), words) != NULL, "%s",
+              stator_ctx_error_text(w->ctx));
+    stator_tensor_release(in);
+}
+
+#define COUNT(w) stator_function_compiles((w)->fn)
+
+/* ---- stated sizes that change ---- */
+
+/* Rows divided by their sums; the sum of a column of ones at the end tells the number of rows. */
+static const char ROWS[] = "stir 1\n"
+                           "graph @main(%x: f32[2, 3]) {\n"
+                           "  %s = reduce_sum(%x) {axes = [1], keepdims = 1}\n"
+                           "  %q = div(%x, %s)\n"
+                           "  return %q\n"
+                           "}\n";
+
+static void call_rows(world *w, int64_t rows)
+{
+    call_2d(w, rows, 3, 2, (const int64_t[2]){rows, 3}, 1.0f / 6.0f);
+}
+
+static void stated_rows(const char *backend)
+{
+    world w = open_text(ROWS, backend);
+    call_rows(&w, 2);
+    cr_expect_eq(COUNT(&w), 1);
+    call_rows(&w, 4);
+    cr_expect_eq(COUNT(&w), 2);
+    call_rows(&w, 7);
+    call_rows(&w, 2);
+    call_rows(&w, 300);
+    cr_expect_eq(COUNT(&w), 2);
+    call_rows(&w, 1);
+    cr_expect_eq(COUNT(&w), 3);
+    call_rows(&w, 0);
+    cr_expect_eq(COUNT(&w), 4);
+    call_rows(&w, 1);
+    call_rows(&w, 9);
+    cr_expect_eq(COUNT(&w), 4);
+    end(&w);
+}
+
+Test(sizes, a_stated_size_that_changes_becomes_a_symbol)
+{
+    stated_rows("eager");
+    stated_rows("aot_eager");
+}
+
+Test(sizes, the_first_call_may_be_of_another_size)
+{
+    world w = open_text(ROWS, "eager");
+    call_rows(&w, 5);
+    call_rows(&w, 2);
+    call_rows(&w, 8);
+    cr_expect_eq(COUNT(&w), 1);
+    end(&w);
+}
+
+Test(sizes, both_axes_may_change_one_after_the_other)
+{
+    world w = open_text(ROWS, "eager");
+    call_rows(&w, 2);
+    call_rows(&w, 4);
+    call_2d(&w, 4, 5, 2, (const int64_t[2]){4, 5}, 1.0f / 15.0f);
+    cr_expect_eq(COUNT(&w), 3);
+    call_2d(&w, 9, 2, 2, (const int64_t[2]){9, 2}, 1.0f / 3.0f);
+    call_rows(&w, 2);
+    cr_expect_eq(COUNT(&w), 3);
+    end(&w);
+}
+
+/* ---- sizes that change together ---- */
+
+static void call_pair(world *w, int64_t a, int64_t b, int is_fine)
+{
+    stator_tensor *in[2] = {counting(w->ctx, 1, &a), counting(w->ctx, 1, &b)};
+    stator_tensor *out = NULL;
+    cr_assert_eq(stator_call_tensors(w->fn, 2, in, 1, &out) == STATOR_OK, is_fine, "%s",
+                 stator_ctx_error_text(w->ctx));
+    if (is_fine) {
+        cr_assert_float_eq(((const float *)stator_tensor_data(out))[0], 2.0f, 1e-6);
+        stator_tensor_release(out);
+    }
+    stator_tensor_release(in[0]);
+    stator_tensor_release(in[1]);
+}
+
+Test(sizes, axes_that_change_alike_share_a_symbol)
+{
+    world w = open_text("stir 1\n"
+                        "graph @main(%x: f32[4], %y: f32[4]) {\n"
+                        "  %z = add(%x, %y)\n"
+                        "  return %z\n"
+                        "}\n",
+                        "aot_eager");
+    call_pair(&w, 4, 4, 1);
+    call_pair(&w, 6, 6, 1);
+    call_pair(&w, 9, 9, 1);
+    cr_expect_eq(COUNT(&w), 2);
+    call_pair(&w, 6, 7, 0); /* cannot be added */
+    cr_expect(strstr(stator_ctx_error_text(w.ctx), "sizes 6 and 7") != NULL, "%s",
+              stator_ctx_error_text(w.ctx));
+    call_pair(&w, 11, 11, 1);
+    cr_expect_eq(COUNT(&w), 2);
+    end(&w);
+}
+
+Test(sizes, and_part_when_a_call_parts_them)
+{
+    world w = open_text("stir 1\n"
+                        "graph @main(%x: f32[4], %y: f32[4]) {\n"
+                        "  %p = reduce_max(%x) {axes = [0]}\n"
+                        "  %q = reduce_min(%y) {axes = [0]}\n"
+                        "  %r = reduce_min(%x) {axes = [0]}\n"
+                        "  %s = mul(%q, %r)\n"
+                        "  %m = div(%p, %p)\n"
+                        "  %z = add(%s, %m)\n"
+                        "  return %z\n"
+                        "}\n",
+                        "eager");
+    call_pair(&w, 4, 4, 1);
+    call_pair(&w, 6, 6, 1);
+    cr_expect_eq(COUNT(&w), 2);
+    call_pair(&w, 6, 7, 1);
+    cr_expect_eq(COUNT(&w), 3);
+    call_pair(&w, 8, 3, 1);
+    call_pair(&w, 5, 5, 1);
+    cr_expect_eq(COUNT(&w), 3);
+    end(&w);
+}
+
+/* ---- models that cannot follow ---- */
+
+Test(sizes, a_size_written_into_a_node_is_an_error_that_names_it)
+{
+    world w = open_text("stir 1\n"
+                        "graph @main(%x: f32[4, 6]) {\n"
+                        "  %e = neg(%x)\n"
+                        "  %flat = reshape(%e) {shape = [24]}\n"
+                        "  %n = neg(%flat)\n"
+                        "  return %n\n"
+                        "}\n",
+                        "aot_eager");
+    const int64_t n = 24;
+    refuse_2d(&w, 5, 6, "reshape");
+    refuse_2d(&w, 5, 6, "flat");
+    refuse_2d(&w, 5, 6, "input 'x' is f32[5, 6], expected f32[4, 6]");
+    cr_expect_eq(COUNT(&w), 0);
+    call_2d(&w, 4, 6, 1, &n, 1);
+    call_2d(&w, 3, 8, 1, &n, 1); /* has as many elements */
+    cr_expect_eq(COUNT(&w), 2);
+    refuse_2d(&w, 5, 6, "reshape");
+    call_2d(&w, 2, 12, 1, &n, 1);
+    cr_expect_eq(COUNT(&w), 2);
+    end(&w);
+}
+
+/* A call that is refused does not make sizes symbolic for later ones. */
+Test(sizes, a_refused_call_leaves_nothing_behind)
+{
+    world w = open_text("stir 1\n"
+                        "graph @main(%x: f32[2, 3]) {\n"
+                        "  %w = constant {value = f32[3, 1] {1, 1, 1}}\n"
+                        "  %y = matmul(%x, %w)\n"
+                        "  return %y\n"
+                        "}\n",
+                        "aot_eager");
+    refuse_2d(&w, 5, 4, "matmul");
+    call_2d(&w, 5, 3, 2, (const int64_t[2]){5, 1}, 6);
+    call_2d(&w, 6, 3, 2, (const int64_t[2]){6, 1}, 6);
+    cr_expect_eq(COUNT(&w), 1);
+    refuse_2d(&w, 5, 2, "matmul");
+    call_2d(&w, 7, 3, 2, (const int64_t[2]){7, 1}, 6);
+    cr_expect_eq(COUNT(&w), 1);
+    end(&w);
+}
+
+/* ---- ONNX: what exporters write for shapes ---- */
+
+static void add_reshape(onnx_bytes *g, const char *name, const char *in, const char *out, int count,
+                        const int64_t *to)
+{
+    const int64_t dims[1] = {count};
+    char inputs[64];
+    onnx_init(g, name, ONNX_INT64, 1, dims, to, (size_t)count * sizeof *to);
+    strcpy(inputs, in);
+    strcat(inputs, ",");
+    strcat(inputs, name);
+    onnx_node(g, "Reshape", inputs, out, NULL);
+}
+
+static world reshapes(int64_t first, const char *backend)
+{
+    onnx_bytes g = {0};
+    const int64_t x[2] = {2, 6};
+    onnx_input(&g, "x", ONNX_FLOAT, 2, x);
+    onnx_output(&g, "y", ONNX_FLOAT);
+    add_reshape(&g, "copy", "x", "a", 3, (const int64_t[3]){0, 2, 3});
+    add_reshape(&g, "rest", "a", "b", 2, (const int64_t[2]){-1, 3});
+    add_reshape(&g, "back", "b", "y", 2, (const int64_t[2]){first, 6});
+    onnx_bytes m = onnx_model(&g, 14, NULL);
+    return open_onnx(&m, backend);
+}
+
+Test(sizes, reshape_by_zero_and_minus_one_follows)
+{
+    static const char *const backends[] = {"eager", "aot_eager"};
+    for (int i = 0; i < 2; i++) {
+        world w = reshapes(-1, backends[i]);
+        call_2d(&w, 2, 6, 2, (const int64_t[2]){2, 6}, 1);
+        call_2d(&w, 5, 6, 2, (const int64_t[2]){5, 6}, 1);
+        cr_expect_eq(COUNT(&w), 2);
+        call_2d(&w, 9, 6, 2, (const int64_t[2]){9, 6}, 1);
+        cr_expect_eq(COUNT(&w), 2);
+        end(&w);
+    }
+}
+
+Test(sizes, reshape_to_a_number_does_not)
+{
+    world w = reshapes(2, "eager");
+    call_2d(&w, 2, 6, 2, (const int64_t[2]){2, 6}, 1);
+    refuse_2d(&w, 5, 6, "Reshape");
+    refuse_2d(&w, 5, 6, "30 elements");
+    cr_expect_eq(COUNT(&w), 1);
+    end(&w);
+}
+
+/* ---- symbols ---- */
+
+static const char SYMBOL[] = "stir 1\n"
+                             "sym N in [0, inf]\n"
+                             "graph @main(%x: f32[N, 3]) {\n"
+                             "  %s = reduce_sum(%x) {axes = [1], keepdims = 1}\n"
+                             "  %q = div(%x, %s)\n"
+                             "  return %q\n"
+                             "}\n";
+
+Test(sizes, zero_and_one_are_classes_of_their_own)
+{
+    world w = open_text(SYMBOL, "aot_eager");
+    call_rows(&w, 5);
+    call_rows(&w, 90);
+    call_rows(&w, 2);
+    cr_expect_eq(COUNT(&w), 1);
+    call_rows(&w, 1);
+    cr_expect_eq(COUNT(&w), 2);
+    call_rows(&w, 0);
+    cr_expect_eq(COUNT(&w), 3);
+    call_rows(&w, 1);
+    call_rows(&w, 7);
+    cr_expect_eq(COUNT(&w), 3);
+    end(&w);
+}
+
+Test(sizes, eager_compiles_once_for_all)
+{
+    world w = open_text(SYMBOL, "eager");
+    call_rows(&w, 5);
+    call_rows(&w, 1);
+    call_rows(&w, 0);
+    cr_expect_eq(COUNT(&w), 1);
+    end(&w);
+}
+
+/* The limit allows two graphs more than the first; then one is made for all sizes. */
+static void limited(const char *text)
+{
+    const stator_compile_options how = {.struct_size = sizeof how,
+                                        .backend = "aot_eager",
+                                        .recompile_limit = 2,
+                                        .flags = STATOR_COMPILE_STATIC};
+    world w = open_world(text, NULL, 0, "sizes.stir", &how);
+    for (int64_t rows = 2; rows < 5; rows++) {
+        call_rows(&w, rows);
+        cr_expect_eq(COUNT(&w), (uint32_t)rows - 1u);
+    }
+    call_rows(&w, 5);
+    cr_expect_eq(COUNT(&w), 4);
+    for (int64_t rows = 0; rows < 12; rows++) {
+        call_rows(&w, rows);
+    }
+    cr_expect_eq(COUNT(&w), 4);
+    end(&w);
+}
+
+Test(sizes, at_the_limit_one_graph_serves_all)
+{
+    limited(SYMBOL);
+    limited(ROWS);
+}
+
+static const char QUOTED[] = "stir 1\n"
+                             "sym \"batch size\" in [0, 64]\n"
+                             "graph @main(%x: f32[\"batch size\", 3]) {\n"
+                             "  %y = neg(%x)\n"
+                             "  return %y\n"
+                             "}\n";
+
+Test(sizes, names_of_symbols_may_be_any_text)
+{
+    world w = open_text(QUOTED, "aot_eager");
+    call_2d(&w, 5, 3, 2, (const int64_t[2]){5, 3}, -1);
+    call_2d(&w, 1, 3, 2, (const int64_t[2]){1, 3}, -1);
+    cr_expect_eq(COUNT(&w), 2);
+    refuse_2d(&w, 65, 3, "must be in 0..64");
+    end(&w);
+}

@@ -256,14 +256,14 @@ static void check_onednn(doctor *d)
     (void)snprintf(path, sizeof path, "%.*s/../jit/cpu_llvm_dnnl.so", n < 1000 ? n : 1000,
                    info.path);
     if (access(path, R_OK) != 0) {
-        report(d, name, CHECK_MISSING,
+        report(d, name, CHECK_LIMITED,
                "this build is without it; install the package and build again", "libdnnl-dev", use);
         return;
     }
     void *dso = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (dso == NULL) {
         (void)snprintf(detail, sizeof detail, "%.1000s", dlerror());
-        report(d, name, CHECK_MISSING, detail, "libdnnl2", use);
+        report(d, name, CHECK_LIMITED, detail, "libdnnl2", use);
         return;
     }
     void *libdnnl = dlopen("libdnnl.so.2", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);

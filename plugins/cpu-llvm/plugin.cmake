@@ -58,7 +58,7 @@ find_path(ST_DNNL_INCLUDE oneapi/dnnl/dnnl_version.h)
 find_library(ST_DNNL_LIB dnnl)
 mark_as_advanced(ST_DNNL_INCLUDE ST_DNNL_LIB)
 set(dnnl_major "")
-if(ST_DNNL_INCLUDE AND ST_DNNL_LIB)
+if(ST_DNNL_LIB AND EXISTS "${ST_DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h")
   file(STRINGS "${ST_DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h" dnnl_major
        REGEX "#define DNNL_VERSION_MAJOR")
 endif()

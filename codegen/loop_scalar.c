@@ -210,6 +210,22 @@ static uint64_t remainder_of(uint32_t dtype, uint32_t code, st_loop_cell x, st_l
     return code == ST_LOOP_mod && r != 0 && !is_unsigned(dtype) && other_sign ? r + y.u : r;
 }
 
+/* Wrapping; a negative exponent truncates, 0 to one gives 0. */
+static uint64_t power(uint32_t dtype, st_loop_cell x, st_loop_cell y)
+{
+    uint64_t base = x.u;
+    uint64_t result = 1;
+    if (y.i < 0 && !is_unsigned(dtype)) {
+        const int is_unit = x.i == 1 || x.i == -1;
+        return !is_unit ? 0 : (y.u & 1u) ? x.u : 1;
+    }
+    for (uint64_t n = y.u; n; n >>= 1) {
+        result *= n & 1u ? base : 1;
+        base *= base;
+    }
+    return result;
+}
+
 /* A dispatch switch over the rows that integers and bool have. */
 static uint64_t integer(uint32_t code, uint32_t dtype, const st_loop_cell x[3])
 {
@@ -232,6 +248,8 @@ static uint64_t integer(uint32_t code, uint32_t dtype, const st_loop_cell x[3])
     case ST_LOOP_rem:
     case ST_LOOP_mod:
         return remainder_of(dtype, code, x[0], x[1]);
+    case ST_LOOP_pow:
+        return power(dtype, x[0], x[1]);
     case ST_LOOP_min:
         return compared(dtype, x[0], x[1]) < 0 ? x[0].u : x[1].u;
     case ST_LOOP_max:

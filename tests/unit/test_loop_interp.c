@@ -435,6 +435,14 @@ static const scalar_case cases[] = {
     {"erf", STATOR_F32, -9, 0, 0, -1},
     {"lgamma", STATOR_F64, 1, 0, 0, 0},
     {"pow", STATOR_F32, 2, 10, 0, 1024},
+    {"pow", STATOR_I32, -3, 5, 0, -243},
+    {"pow", STATOR_I64, 3, 20, 0, 3486784401.0},
+    {"pow", STATOR_I8, 2, 9, 0, 0},
+    {"pow", STATOR_U8, 3, 200, 0, 161},
+    {"pow", STATOR_I16, -1, -3, 0, -1},
+    {"pow", STATOR_I32, 5, -1, 0, 0},
+    {"pow", STATOR_I32, 0, -1, 0, 0},
+    {"pow", STATOR_I32, 0, 0, 0, 1},
     {"atan2", STATOR_F64, 1, 0, 0, 0x1.921fb54442d18p0},
 };
 

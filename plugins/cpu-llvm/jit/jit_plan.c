@@ -8,6 +8,9 @@
  * [j][lane]. */
 #include "jit_emit.h"
 
+/* Rows of the bodies in flight together. A body of so many rows takes longer than an addition waits
+ * for the one before it, and each copy costs time to compile. */
+#define ROWS_IN_FLIGHT 64u
 #define PRIVATE_BYTES_MAX ((int64_t)128 << 10) /* of stack, all private scratch of a kernel */
 
 static int is_power_of_two(uint32_t n)
@@ -161,6 +164,20 @@ static void claim_accumulators(jit_fn *f, uint32_t body, uint32_t lanes)
     }
 }
 
+static uint32_t unroll_of(const jit_fn *f, const st_loop_axis *axis, uint32_t body)
+{
+    uint32_t rows = 1;
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(f->kernel, ref);
+        rows += row->code != ST_LOOP_CONST && is_within(f->kernel, row->block, body);
+    }
+    uint32_t unroll = axis->unroll < JIT_UNROLL_MAX ? axis->unroll : JIT_UNROLL_MAX;
+    while (unroll > 1 && unroll * rows > ROWS_IN_FLIGHT) {
+        unroll /= 2u;
+    }
+    return unroll ? unroll : 1;
+}
+
 static void plan_block(jit_fn *f, uint32_t block, uint32_t is_wide)
 {
     const st_kernel *kernel = f->kernel;
@@ -172,9 +189,7 @@ static void plan_block(jit_fn *f, uint32_t block, uint32_t is_wide)
         }
         const st_loop_axis *axis = &kernel->axes.data[row->ref];
         jit_loop_plan *plan = &f->plans[row->ref];
-        plan->unroll = axis->unroll < 1                ? 1
-                       : axis->unroll > JIT_UNROLL_MAX ? JIT_UNROLL_MAX
-                                                       : axis->unroll;
+        plan->unroll = unroll_of(f, axis, row->body);
         plan->lanes = 1;
         if (!is_wide && can_widen(f, axis, row->body) &&
             settle_scratch(f, row->body, axis->symbol, axis->lanes)) {

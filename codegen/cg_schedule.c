@@ -12,6 +12,7 @@
 
 #define WIDE_COLUMNS 4u    /* vectors side by side in a loop around a reduction */
 #define REDUCE_IN_FLIGHT 4u /* accumulators of a reduction over the vector axis */
+#define LONG_SUM 4096       /* f32 additions in a row that one accumulator may do */
 #define DEPTH_MAX 8u
 
 typedef struct schedule {
@@ -355,6 +356,96 @@ static void choose_vector(const schedule *s)
     }
 }
 
+/* ---- long sums in one lane ---- */
+
+/* Puts a copy of `row` into its block right before `before`; 0: out of memory. */
+static st_loop_ref insert_before(const schedule *s, st_loop_ref before, const st_loop_op *row)
+{
+    st_kernel *kernel = s->kernel;
+    const st_loop_ref ref = kernel->ops.count;
+    st_loop_op *at = st_vec_push(kernel->mem, &kernel->ops);
+    if (at == NULL) {
+        return 0;
+    }
+    *at = *row;
+    at->block = row_at(s, before)->block;
+    at->next = before;
+    st_loop_block *block = &kernel->blocks.data[at->block];
+    st_loop_ref previous = block->first;
+    if (previous == before) {
+        block->first = ref;
+        return ref;
+    }
+    while (row_at(s, previous)->next != before) {
+        previous = row_at(s, previous)->next;
+    }
+    row_at(s, previous)->next = ref;
+    return ref;
+}
+
+/* Iterations between the accumulator and its update when all of them run one after the other in each
+ * lane; 0 when a vector axis shares them out. */
+static int64_t serial_steps(const schedule *s, st_loop_ref acc, st_loop_ref update)
+{
+    const st_kernel *kernel = s->kernel;
+    int64_t steps = 1;
+    for (uint32_t block = row_at(s, update)->block; block != row_at(s, acc)->block;) {
+        const st_loop_ref loop = kernel->blocks.data[block].loop;
+        const st_loop_axis *axis = axis_of(s, loop);
+        const int64_t extent = cg_known_or(&kernel->syms->tab, axis->extent, LONG_SUM);
+        if (axis->flags & ST_AXIS_VECTOR) {
+            return 0;
+        }
+        steps = steps > LONG_SUM ? steps : steps * (extent > 0 ? extent : 1);
+        block = row_at(s, loop)->block;
+    }
+    return steps;
+}
+
+/* The accumulator becomes f64: its updates are widened, its reads rounded. */
+static int widen(const schedule *s, st_loop_ref acc)
+{
+    const uint32_t n = s->kernel->ops.count;
+    row_at(s, acc)->dtype = STATOR_F64;
+    for (st_loop_ref ref = acc + 1u; ref < n; ref++) {
+        const st_loop_op row = *row_at(s, ref);
+        st_loop_op wide = {.dtype = STATOR_F64, .origin = row.origin};
+        if (row.ref != acc || (row.code != ST_LOOP_UPDATE && row.code != ST_LOOP_READ)) {
+            continue;
+        }
+        const int is_update = row.code == ST_LOOP_UPDATE;
+        wide.code = is_update ? ST_LOOP_cast : ST_LOOP_READ;
+        wide.args[0] = is_update ? row.args[0] : 0;
+        wide.ref = is_update ? 0 : acc;
+        const st_loop_ref made = insert_before(s, ref, &wide);
+        if (made == 0) {
+            return 0;
+        }
+        st_loop_op *old = row_at(s, ref);
+        old->args[0] = made;
+        if (!is_update) {
+            old->code = ST_LOOP_cast;
+            old->ref = 0;
+        }
+    }
+    return 1;
+}
+
+/* Thousands of f32 values added one by one lose digits that a tree of sums would keep. */
+static int widen_long_sums(const schedule *s)
+{
+    const uint32_t n = s->kernel->ops.count;
+    for (st_loop_ref ref = 1; ref < n; ref++) {
+        const st_loop_op *row = row_at(s, ref);
+        const st_loop_op *acc = row->code == ST_LOOP_UPDATE ? row_at(s, row->ref) : NULL;
+        if (acc && acc->imm.i == ST_ACC_SUM && acc->dtype == STATOR_F32 && acc->args[0] == 0 &&
+            serial_steps(s, row->ref, ref) >= LONG_SUM && !widen(s, row->ref)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* ---- stores past the caches ---- */
 
 static void mark_streamed(const schedule *s)
@@ -388,6 +479,9 @@ stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **
         return st_fail_oom(err);
     }
     choose_vector(&s);
+    if (!widen_long_sums(&s)) {
+        return st_fail_oom(err);
+    }
     mark_streamed(&s);
     return st_kernel_verify(kernel, err);
 }

@@ -332,7 +332,7 @@ stator_status cli_open(const cli_common *common, stator_ctx **out_ctx)
 /* ---- failing ---- */
 
 /* The command is one thread; a child of `stator conform` reports its failure through this. */
-static char last_error[2048];
+static char last_error[2048 + 64]; /* a text of cli_fail behind its code */
 
 const char *cli_last_error(void)
 {
@@ -341,7 +341,7 @@ const char *cli_last_error(void)
 
 static int print_error(int json, const char *code, const char *message, const char *hint)
 {
-    (void)snprintf(last_error, sizeof last_error, "%s: %s", code, message);
+    (void)snprintf(last_error, sizeof last_error, "%.60s: %s", code, message);
     if (json < 0) {
         return CLI_FAILED;
     }

@@ -141,7 +141,7 @@ static stator_status take_attrs(writer *w, const st_op *op, const stator_node_ro
         }
     }
     return r->sizes.failed
-               ? st_fail(err, STATOR_RESOURCE_EXHAUSTED,
+               ? st_fail(err, STATOR_UNSUPPORTED,
                          "%s: a size of its attributes cannot be written under these sizes",
                          op->desc.name)
                : STATOR_OK;
@@ -465,6 +465,16 @@ static stator_status rewrite(st_module *m, const st_size_plan *plan, stator_diag
     return status;
 }
 
+/* Out of memory, whatever was said before. */
+static stator_status forget(stator_diag **err)
+{
+    if (err != NULL) {
+        st_diag_release(*err);
+        *err = NULL;
+    }
+    return st_fail_oom(err);
+}
+
 stator_status st_reinfer(const st_module *from, st_size_plan *plan, const int64_t *at,
                          st_module **out_module, stator_diag **err)
 {
@@ -482,8 +492,8 @@ stator_status st_reinfer(const st_module *from, st_size_plan *plan, const int64_
         if (status == STATOR_OK && round < MAX_ROUNDS) {
             status = narrow(m, plan, at, &changes, err);
         }
-        if (status == STATOR_OK && atomic_load(&mem->refused) != refused) {
-            status = st_fail_oom(err); /* what could not be made may have passed for a cap */
+        if (status != STATOR_RESOURCE_EXHAUSTED && atomic_load(&mem->refused) != refused) {
+            status = forget(err); /* what could not be made may have passed for a cap */
         }
         if (status != STATOR_OK || changes == 0 || round == MAX_ROUNDS) {
             *out_module = status == STATOR_OK ? m : NULL;

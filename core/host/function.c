@@ -339,7 +339,8 @@ static stator_status choose_spec(stator_function *f, uint32_t n_in, const DLTens
 }
 
 /* Why there is another compile, and for which sizes. */
-static void log_compile(stator_function *f, const st_specialisation *spec, const DLTensor *in)
+static void log_compile(stator_function *f, const st_specialisation *spec, const DLTensor *in,
+                        uint64_t ns)
 {
     const entry_list *list = atomic_load(&f->list);
     st_str text;
@@ -357,7 +358,8 @@ static void log_compile(stator_function *f, const st_specialisation *spec, const
         st_str_add(&text, "; for ");
         st_size_plan_print(&spec->plan, &text);
     }
-    st_log(f->ctx, "recompiles", 2, "%s", text.data != NULL ? text.data : "");
+    st_log(f->ctx, "recompiles", 2, "%s (sizes chosen in %.1f ms)",
+           text.data != NULL ? text.data : "", (double)ns / 1e6);
     st_str_deinit(&text);
 }
 
@@ -367,7 +369,7 @@ static stator_status compile_locked(stator_function *f, uint32_t n_in, const DLT
     st_specialisation *spec = NULL;
     const uint64_t start = st_now_ns();
     ST_TRY(choose_spec(f, n_in, in, &spec, err));
-    log_compile(f, spec, in);
+    log_compile(f, spec, in, st_now_ns() - start);
     ST_TRY(reset_fuel(f, err));
     st_compile_request request;
     st_function_request(f, spec, &request);

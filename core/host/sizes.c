@@ -300,6 +300,16 @@ static stator_status import_changed(const choice *c, const st_guard *guard,
     return status;
 }
 
+static stator_status give_diag(stator_status status, stator_diag *diag, stator_diag **err)
+{
+    if (err != NULL && *err == NULL) {
+        *err = diag;
+    } else {
+        st_diag_release(diag);
+    }
+    return status;
+}
+
 /* The import for a call that changes what the declared one states: with symbols; where that is
  * impossible, for this call's sizes alone. */
 static stator_status changed_import(const choice *c, const st_guard *guard,
@@ -312,6 +322,10 @@ static stator_status changed_import(const choice *c, const st_guard *guard,
     stator_status status = STATOR_UNSUPPORTED;
     if (!is_static) {
         status = import_changed(c, guard, declared, 0, is_new, out_spec, &why);
+    }
+    if (status == STATOR_RESOURCE_EXHAUSTED) {
+        forget_changed(c->sizes, before, 0);
+        return give_diag(status, why, err);
     }
     if (status != STATOR_OK) {
         status = import_changed(c, guard, declared, 1, is_new, out_spec, &diag);
@@ -326,13 +340,10 @@ static stator_status changed_import(const choice *c, const st_guard *guard,
     if (status == STATOR_OK) {
         return status;
     }
-    explain_sizes(c, guard, diag);
-    if (err != NULL && *err == NULL) {
-        *err = diag;
-    } else {
-        st_diag_release(diag);
+    if (status != STATOR_RESOURCE_EXHAUSTED) {
+        explain_sizes(c, guard, diag);
     }
-    return status;
+    return give_diag(status, diag, err);
 }
 
 static stator_status fail_inputs(const choice *c, const st_guard *guard, stator_diag **err)

@@ -4,6 +4,7 @@
 #include "support_run.h"
 
 #include <criterion/criterion.h>
+#include <stator/inspect.h>
 #include <string.h>
 
 typedef struct world {
@@ -390,4 +391,29 @@ Test(sizes, names_of_symbols_may_be_any_text)
     cr_expect_eq(COUNT(&w), 2);
     refuse_2d(&w, 65, 3, "must be in 0..64");
     end(&w);
+}
+
+/* A call of another size with memory short at each place: refused as that, and right afterwards. */
+Test(sizes, every_allocation_may_fail)
+{
+    const int64_t shape[2] = {5, 3};
+    for (uint64_t n = 1;; n++) {
+        world w = open_text(ROWS, "aot_eager");
+        stator_tensor *in = counting(w.ctx, 2, shape), *out = NULL;
+        stator_x_fail_alloc_at(w.ctx, n);
+        const stator_status status = stator_call_tensors(w.fn, 1, &in, 1, &out);
+        const int was_reached = stator_x_alloc_requests(w.ctx) >= n;
+        stator_x_fail_alloc_at(w.ctx, 0);
+        cr_assert(status == STATOR_OK || status == STATOR_RESOURCE_EXHAUSTED, "request %d: %s",
+                  (int)n, stator_ctx_error_text(w.ctx));
+        stator_tensor_release(in);
+        stator_tensor_release(out);
+        const uint32_t before = COUNT(&w);
+        call_rows(&w, 7);
+        cr_expect_eq(COUNT(&w), 1, "request %d: %u graphs, %u before", (int)n, COUNT(&w), before);
+        end(&w);
+        if (!was_reached) {
+            break;
+        }
+    }
 }

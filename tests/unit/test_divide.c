@@ -233,7 +233,7 @@ Test(divide, control_flow_of_the_host)
             same_as_eager(ctx, &models[i], &s);
         }
         for (int64_t every = 1; every <= 3; every++) {
-            char text[8];
+            char text[24];
             (void)snprintf(text, sizeof text, "%lld", (long long)every);
             const setup s = {
                 .backend = "divided", .n_options = 1, .keys = {"every"}, .values = {text}};

@@ -327,6 +327,10 @@ static stator_status import_planned(stator_model *model, stator_tensor *const *v
     if (status == STATOR_OK) {
         status = st_verify((*out_module)->root, err);
     }
+    if (status != STATOR_OK) {
+        st_module_destroy(*out_module);
+        *out_module = NULL;
+    }
     st_module_destroy(stated);
     return status;
 }

@@ -261,6 +261,18 @@ static void undo_join(cg_unit *unit, uint32_t a, uint32_t b, const cg_plan *old)
     set_levels(unit, &unit->plans.data[b]);
 }
 
+/* Does the plan, which has no inner axes, fold all the same? Over axes of size 1, then: inside the rows of
+ * another plan each element would be folded once for each element of the row. */
+static int folds_nothing(const cg_unit *unit, const cg_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        if (unit->roots.data[plan->roots.data[i]].is_fold) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_plan *domain)
 {
     const cg_unit *unit = j->unit;
@@ -274,6 +286,9 @@ static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_plan *dom
     }
     if (domain == NULL) {
         return "their domains differ";
+    }
+    if ((pa->n_inner == 0) != (pb->n_inner == 0) && folds_nothing(unit, pa->n_inner ? pb : pa)) {
+        return "one of them folds axes of size 1 alone";
     }
     if (pa->roots.count + pb->roots.count > PLAN_ROOTS_MAX) {
         return "the kernel would store too much";

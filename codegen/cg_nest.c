@@ -282,7 +282,7 @@ static void add_locals(cg_nest *nest)
     for (uint32_t k = 0; k < plan->rank; k++) {
         int64_t extent = 0;
         if (plan->inner[k] && (!st_sym_const(&unit->syms->tab, plan->extent[k], &extent) ||
-                               extent > (int64_t)ST_LOCAL_BYTES_MAX / row)) {
+                               extent == 0 || extent > (int64_t)ST_LOCAL_BYTES_MAX / row)) {
             return;
         }
         row *= plan->inner[k] ? extent : 1;

@@ -1,0 +1,194 @@
+/* A program from a seed, and the contents of its inputs. */
+#include "gf.h"
+
+#include "core/base/convert.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- programs ---- */
+
+static gf_dim random_dim(gf_program *p)
+{
+    static const int64_t common[] = {2, 3, 4, 5, 6, 7, 8, 16, 17};
+    static const int64_t edges[] = {0, 1, 1, 1, 33, 64, 100};
+    const int64_t kind = gf_below(p, 10);
+    if (kind < 2 && p->is_used[0]) {
+        return (gf_dim){0, 1, 0};
+    }
+    if (kind == 2 && p->is_used[1]) {
+        return (gf_dim){0, 0, 1};
+    }
+    return kind < 8 ? gf_const(common[gf_below(p, 9)]) : gf_const(edges[gf_below(p, 7)]);
+}
+
+static void add_inputs(gf_program *p)
+{
+    static const uint8_t dtypes[] = {STATOR_F32, STATOR_F32, STATOR_F32,  STATOR_F32, STATOR_F16,
+                                     STATOR_BF16, STATOR_F64, STATOR_I32, STATOR_I64, STATOR_U8,
+                                     STATOR_I8,   STATOR_BOOL};
+    const int n = 1 + (int)gf_below(p, 2);
+    for (int made = 0, tries = 0; made < n && tries < 20; tries++) {
+        gf_dim dims[GF_RANK];
+        const int rank = gf_chance(p, 5) ? 0 : 1 + (int)gf_below(p, 4);
+        for (int a = 0; a < rank; a++) {
+            dims[a] = random_dim(p);
+        }
+        made += gf_input(p, dtypes[gf_below(p, 12)], rank, dims) >= 0;
+    }
+}
+
+/* What nothing reads is an output; the newest of them. */
+static void choose_outputs(gf_program *p)
+{
+    uint8_t is_read[GF_VALUES] = {0};
+    for (int k = 0; k < p->n_nodes; k++) {
+        for (int i = 0; i < p->nodes[k].n_args; i++) {
+            is_read[p->nodes[k].args[i]] = 1;
+        }
+    }
+    for (int v = p->n_values - 1; v >= 0 && p->n_outputs < GF_OUTPUTS; v--) {
+        if (!p->values[v].is_input && (!is_read[v] || gf_chance(p, 8))) {
+            p->outputs[p->n_outputs++] = v;
+        }
+    }
+    if (p->n_outputs == 0) {
+        p->outputs[p->n_outputs++] = p->n_values - 1;
+    }
+}
+
+void gf_generate(gf_program *p, uint64_t seed)
+{
+    static const int64_t sizes[] = {1, 2, 3, 5, 8, 17, 33, 0};
+    memset(p, 0, sizeof *p);
+    p->seed = seed;
+    p->state = seed * UINT64_C(0xd1342543de82ef95) + 1;
+    for (int k = 0; k < 2; k++) {
+        p->is_used[k] = gf_chance(p, 35);
+        p->sizes[k] = sizes[gf_below(p, 8)];
+        p->lowest[k] = p->sizes[k] > 0 && gf_chance(p, 50) ? 1 : 0;
+    }
+    p->specials = gf_chance(p, 30);
+    do {
+        add_inputs(p);
+    } while (p->n_values == 0);
+    const int n = 1 + (int)gf_below(p, gf_chance(p, 20) ? 25 : 9);
+    for (int made = 0, tries = 0; made < n && tries < 60; tries++) {
+        made += gf_grow(p);
+    }
+    choose_outputs(p);
+}
+
+/* ---- contents ---- */
+
+static uint64_t mixed(uint64_t a, uint64_t b, uint64_t c)
+{
+    gf_program p = {.state = a * UINT64_C(0x9e3779b97f4a7c15) ^ (b << 32) ^ c};
+    (void)gf_random(&p);
+    return gf_random(&p);
+}
+
+static double unit(uint64_t bits) /* in [-1, 1) */
+{
+    return (double)(int64_t)bits * 0x1p-63;
+}
+
+/* Whether a padded convolution multiplies its padding by an infinite weight is nobody's business. */
+static int is_weight(const gf_program *p, int number)
+{
+    for (int k = 0; k < p->n_nodes; k++) {
+        const gf_node *node = &p->nodes[k];
+        if (node->n_args > 1 && node->args[1] == number && strcmp(node->op, "conv") == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static double float_of(int specials, uint64_t bits)
+{
+    /* Not so large that f32 sums overflow where wider ones do not. */
+    static const double special[] = {NAN, INFINITY, -INFINITY, -0.0, 0.0, 1e9, -1e-40, 65504.0};
+    const uint64_t kind = (bits >> 8) % 16;
+    if (specials && kind == 0) {
+        return special[bits % 8];
+    }
+    if (kind < 4) {
+        return (double)((int64_t)(bits >> 16) % 5); /* equal ones, zeros */
+    }
+    return unit(bits * UINT64_C(0x2545f4914f6cdd1d)) * 3.0;
+}
+
+static int64_t int_of(const gf_program *p, const gf_value *v, uint64_t bits)
+{
+    if (v->is_index) {
+        const int64_t n = gf_size(p, v->below);
+        return n > 0 ? (int64_t)(bits % (uint64_t)(2 * n)) - n : 0;
+    }
+    if (v->dtype == STATOR_BOOL) {
+        return (int64_t)(bits & 1u);
+    }
+    return p->specials && bits % 8 == 0 ? (int64_t)(bits >> 3) * (int64_t)(bits >> 60)
+                                        : (int64_t)((bits >> 8) % 11) - (v->dtype >= STATOR_U8 ? 0 : 5);
+}
+
+static double epsilon(uint8_t dtype)
+{
+    return dtype == STATOR_F64   ? 0x1p-52
+           : dtype == STATOR_F32 ? 0x1p-23
+           : dtype == STATOR_F16 ? 0x1p-10
+                                 : 0x1p-7;
+}
+
+/* 1 and a little: how much a node may be rounded otherwise. */
+static double noise_of(const gf_node *node, uint8_t dtype, uint64_t bits)
+{
+    const int is_small = dtype == STATOR_F16 || dtype == STATOR_BF16;
+    double ulps = node->noise == GF_FOLD ? 1.0 + (double)node->folded / 8.0
+                  : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
+                                                : 4.0;
+    ulps = is_small ? 1.0 + ulps / 64.0 : ulps;
+    return 1.0 + unit(bits) * ulps * epsilon(dtype);
+}
+
+static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtype, int64_t n, void *data)
+{
+    const int specials = p->specials && !is_weight(p, number);
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t bits = mixed(p->seed + variant * 977, (uint64_t)(int64_t)number, (uint64_t)i);
+        if (number < 0 && number > -1001) {
+            st_store_f64(dtype, data, i, noise_of(&p->nodes[-1 - number], dtype, bits));
+        } else if (number < 0 && number > -2000) {
+            st_store_f64(dtype, data, i, unit(bits) * 1e-6);
+        } else if (number <= -2000) {
+            st_store_i64(dtype, data, i, 0);
+        } else if (dtype >= STATOR_BF16) {
+            st_store_f64(dtype, data, i, float_of(specials, bits));
+        } else {
+            st_store_i64(dtype, data, i, int_of(p, &p->values[number], bits));
+        }
+    }
+}
+
+stator_status gf_tensor(stator_ctx *ctx, const gf_program *p, int number, uint64_t variant,
+                        stator_tensor **out)
+{
+    int64_t shape[GF_RANK];
+    gf_value v = {.dtype = STATOR_BOOL, .rank = 1};
+    if (number <= -2000) {
+        v.dims[0] = number == -2000 ? (gf_dim){0, 1, 0} : (gf_dim){0, 0, 1};
+    } else if (number < 0) {
+        const gf_node *node = &p->nodes[number <= -1001 ? -1001 - number : -1 - number];
+        v = p->values[node->noise == GF_FOLD ? node->args[0] : node->first];
+    } else {
+        v = p->values[number];
+    }
+    for (int a = 0; a < v.rank; a++) {
+        shape[a] = gf_size(p, v.dims[a]);
+    }
+    const stator_status status = stator_tensor_create(ctx, v.dtype, v.rank, shape, out);
+    if (status == STATOR_OK) {
+        fill(p, number, variant, v.dtype, gf_numel(p, &v), stator_tensor_data(*out));
+    }
+    return status;
+}

@@ -1,0 +1,295 @@
+/* Runs a program on two backends and compares; see gf.h for the rule. */
+#include "gf.h"
+
+#include "core/base/convert.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_VARIANTS 8
+#define ALL_VARIANTS 48
+#define MARGIN 8.0 /* times what noise does */
+
+typedef struct results {
+    stator_tensor *out[GF_OUTPUTS];
+    int n;
+} results;
+
+static void release(results *r)
+{
+    for (int k = 0; k < r->n; k++) {
+        if (r->out[k]) {
+            stator_tensor_release(r->out[k]);
+        }
+    }
+    r->n = 0;
+}
+
+static int fail(stator_ctx *ctx, const char *what, char why[512])
+{
+    (void)snprintf(why, 512, "%s: %s", what, stator_ctx_error_text(ctx));
+    return 0;
+}
+
+static int call(stator_ctx *ctx, const gf_program *p, int with_noise, uint64_t variant,
+                stator_function *function, results *out, char why[512])
+{
+    int numbers[2 * GF_VALUES];
+    stator_tensor *in[2 * GF_VALUES] = {0};
+    const int n = gf_inputs(p, with_noise, numbers);
+    int ok = 1;
+    for (int i = 0; i < n && ok; i++) {
+        /* The inputs proper are the same in all variants. */
+        ok = gf_tensor(ctx, p, numbers[i], numbers[i] < 0 ? variant : 0, &in[i]) == STATOR_OK;
+    }
+    *out = (results){.n = p->n_outputs};
+    if (!ok || stator_call_tensors(function, (uint32_t)n, in, (uint32_t)p->n_outputs, out->out) !=
+                   STATOR_OK) {
+        ok = fail(ctx, "call", why);
+    }
+    for (int i = 0; i < n; i++) {
+        if (in[i]) {
+            stator_tensor_release(in[i]);
+        }
+    }
+    if (!ok) {
+        release(out);
+    }
+    return ok;
+}
+
+/* Models and functions of one text; released by `forget`. */
+typedef struct compiled {
+    char *text;
+    stator_model *model;
+    stator_function *function;
+} compiled;
+
+static void forget(compiled *c)
+{
+    stator_function_destroy(c->function);
+    stator_model_destroy(c->model);
+    free(c->text);
+    *c = (compiled){0};
+}
+
+static int compile(stator_ctx *ctx, const gf_program *p, int with_noise, const char *backend,
+                   compiled *out, char why[512])
+{
+    const stator_compile_options options = {.struct_size = sizeof options, .backend = backend};
+    *out = (compiled){.text = malloc(GF_TEXT)};
+    if (out->text == NULL || !gf_write(p, with_noise, out->text)) {
+        (void)snprintf(why, 512, "the text is too long");
+        return 0;
+    }
+    if (stator_model_load_bytes(ctx, out->text, strlen(out->text), "graph.stir", NULL,
+                                &out->model) != STATOR_OK) {
+        return fail(ctx, "load", why);
+    }
+    if (stator_compile(out->model, &options, &out->function) != STATOR_OK) {
+        return fail(ctx, "compile", why);
+    }
+    return 1;
+}
+
+static int run(stator_ctx *ctx, const gf_program *p, const char *backend, results *out, char why[512])
+{
+    compiled c;
+    const int ok = compile(ctx, p, 0, backend, &c, why) && call(ctx, p, 0, 0, c.function, out, why);
+    forget(&c);
+    return ok;
+}
+
+/* ---- comparing ---- */
+
+static double value_at(const stator_tensor *t, int64_t i)
+{
+    const stator_dtype dtype = stator_tensor_dtype(t);
+    return dtype >= STATOR_BF16 ? st_load_f64(dtype, stator_tensor_data(t), i)
+                                : (double)st_load_i64(dtype, stator_tensor_data(t), i);
+}
+
+static int64_t elements(const stator_tensor *t)
+{
+    const DLTensor *view = stator_tensor_view(t);
+    int64_t n = 1;
+    for (int32_t a = 0; a < view->ndim; a++) {
+        n *= view->shape[a];
+    }
+    return n;
+}
+
+static int same_shape(const stator_tensor *x, const stator_tensor *y)
+{
+    const DLTensor *a = stator_tensor_view(x);
+    const DLTensor *b = stator_tensor_view(y);
+    return stator_tensor_dtype(x) == stator_tensor_dtype(y) && a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+}
+
+/* Equal, both NaN, or a last place apart. */
+static int is_close(stator_dtype dtype, double x, double y)
+{
+    if (x == y || (isnan(x) && isnan(y))) {
+        return 1;
+    }
+    const double step = dtype == STATOR_F32 ? 0x1p-22 : dtype == STATOR_F64 ? 0x1p-51 : 0;
+    return isfinite(x) && isfinite(y) && fabs(x - y) <= step * fmax(fabs(x), fabs(y));
+}
+
+/* 0: never finite (differs in kind), else how far noise moves the element at most. */
+typedef struct spread {
+    double far;
+    int has_nan, has_high, has_low, has_number;
+} spread;
+
+static void widen(spread *s, double reference, double x)
+{
+    s->has_nan |= isnan(x);
+    s->has_high |= isinf(x) && x > 0;
+    s->has_low |= isinf(x) && x < 0;
+    s->has_number |= isfinite(x);
+    if (isfinite(x) && isfinite(reference)) {
+        s->far = fmax(s->far, fabs(x - reference));
+    }
+}
+
+static int is_within(const spread *s, stator_dtype dtype, double reference, double x)
+{
+    if (isnan(x)) {
+        return s->has_nan || isnan(reference);
+    }
+    if (isinf(x)) {
+        return x > 0 ? s->has_high : s->has_low;
+    }
+    if (!isfinite(reference)) {
+        return s->has_number;
+    }
+    const double tiny = dtype == STATOR_F32 ? 0x1p-126 : dtype == STATOR_F16 ? 0x1p-24 : 0;
+    const double step = dtype == STATOR_F32 ? 0x1p-21 : 0;
+    return fabs(x - reference) <= MARGIN * s->far + step * fabs(reference) + tiny;
+}
+
+typedef struct suspect {
+    int output;
+    int64_t index;
+    spread spread;
+} suspect;
+
+typedef struct suspects {
+    suspect *items;
+    int64_t n, capacity;
+} suspects;
+
+static int find_suspects(const gf_program *p, const results *want, const results *got, suspects *out,
+                         char why[512])
+{
+    for (int k = 0; k < p->n_outputs; k++) {
+        if (!same_shape(want->out[k], got->out[k])) {
+            (void)snprintf(why, 512, "output %d has another shape or dtype", k);
+            return 0;
+        }
+        for (int64_t i = 0; i < elements(want->out[k]); i++) {
+            const double x = value_at(want->out[k], i);
+            if (is_close(stator_tensor_dtype(want->out[k]), x, value_at(got->out[k], i))) {
+                continue;
+            }
+            if (out->n == out->capacity) {
+                out->capacity = out->capacity * 2 + 64;
+                out->items = realloc(out->items, (size_t)out->capacity * sizeof *out->items);
+                if (out->items == NULL) {
+                    abort();
+                }
+            }
+            out->items[out->n++] = (suspect){.output = k, .index = i};
+        }
+    }
+    return 1;
+}
+
+static int64_t still_suspect(const results *want, const results *got, const suspects *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        const suspect *at = &s->items[i];
+        const stator_tensor *w = want->out[at->output];
+        if (!is_within(&at->spread, stator_tensor_dtype(w), value_at(w, at->index),
+                       value_at(got->out[at->output], at->index))) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Can noise do what the backend did? *out_first: the first suspect that it cannot explain. */
+static int explain(stator_ctx *ctx, const gf_program *p, const results *want, const results *got,
+                   suspects *s, int64_t *out_first, char why[512])
+{
+    compiled c;
+    if (!compile(ctx, p, 1, "eager", &c, why)) {
+        forget(&c);
+        return 0;
+    }
+    int ok = 1;
+    *out_first = 0;
+    for (int variant = 1; variant <= ALL_VARIANTS && ok && *out_first >= 0; variant++) {
+        results noisy;
+        ok = call(ctx, p, 1, (uint64_t)variant, c.function, &noisy, why);
+        for (int64_t i = 0; ok && i < s->n; i++) {
+            suspect *at = &s->items[i];
+            widen(&at->spread, value_at(want->out[at->output], at->index),
+                  value_at(noisy.out[at->output], at->index));
+        }
+        if (ok && (variant == FIRST_VARIANTS || variant == ALL_VARIANTS)) {
+            *out_first = still_suspect(want, got, s);
+        }
+        if (ok) {
+            release(&noisy);
+        }
+    }
+    forget(&c);
+    return ok;
+}
+
+static int compare(stator_ctx *ctx, const gf_program *p, const results *want, const results *got,
+                   char why[512])
+{
+    suspects s = {0};
+    int64_t first = -1;
+    int verdict = GF_AGREES;
+    if (!find_suspects(p, want, got, &s, why)) {
+        verdict = GF_DIFFERS;
+    } else if (s.n > 0 && !explain(ctx, p, want, got, &s, &first, why)) {
+        verdict = GF_INVALID;
+    } else if (first >= 0) {
+        const suspect *at = &s.items[first];
+        (void)snprintf(why, 512,
+                       "output %d, element %lld of %lld is %.9g, expected %.9g (noise moves it by "
+                       "%.3g); %lld elements differ",
+                       at->output, (long long)at->index,
+                       (long long)elements(want->out[at->output]),
+                       value_at(got->out[at->output], at->index),
+                       value_at(want->out[at->output], at->index), at->spread.far, (long long)s.n);
+        verdict = GF_DIFFERS;
+    }
+    free(s.items);
+    return verdict;
+}
+
+int gf_judge(stator_ctx *ctx, const gf_program *p, const char *backend, char why[512])
+{
+    results want;
+    results got;
+    if (!run(ctx, p, "eager", &want, why)) {
+        return GF_INVALID;
+    }
+    if (!run(ctx, p, backend, &got, why)) {
+        release(&want);
+        return GF_FAILED;
+    }
+    const int verdict = compare(ctx, p, &want, &got, why);
+    release(&want);
+    release(&got);
+    return verdict;
+}

@@ -1,0 +1,235 @@
+/* graph_fuzz: random graphs on `eager` and another backend, compared.
+ *
+ *   graph_fuzz BACKEND FIRST COUNT [FOLDER]   seeds FIRST ..; failures, made small, go to FOLDER
+ *   graph_fuzz BACKEND replay FILE...         those again
+ *   graph_fuzz BACKEND print SEED             its text
+ *
+ * Programs run in a child process, so that a crash is one failure. Status 0: no failure. */
+#define _GNU_SOURCE
+#include "gf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TIME_LIMIT_S 60
+#define CRASHED 9
+
+typedef struct board { /* shared with the child */
+    uint64_t seed;
+    int verdict;
+    uint64_t counts[10];
+    char why[512];
+} board;
+
+typedef struct fuzzer {
+    const char *backend;
+    const char *folder;
+    board *shared;
+    char why[512];
+} fuzzer;
+
+static stator_ctx *open_context(void)
+{
+    stator_ctx *ctx = NULL;
+    static const char *dirs[1];
+    stator_ctx_options options = {.struct_size = sizeof options, .threads = 2};
+    dirs[0] = getenv("GF_PLUGINS");
+    if (dirs[0]) {
+        options.plugin_dirs = dirs;
+        options.plugin_dir_count = 1;
+    }
+    if (stator_ctx_create(&options, &ctx) != STATOR_OK) {
+        (void)fprintf(stderr, "cannot make a context\n");
+        exit(3);
+    }
+    return ctx;
+}
+
+/* ---- one program in a child ---- */
+
+static int judge_apart(const fuzzer *f, const gf_program *p, char why[512])
+{
+    (void)fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)alarm(TIME_LIMIT_S);
+        stator_ctx *ctx = open_context();
+        f->shared->verdict = gf_judge(ctx, p, f->backend, f->shared->why);
+        _exit(0);
+    }
+    int status = 0;
+    (void)waitpid(pid, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        (void)snprintf(why, 512, "crashed: %s",
+                       WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "a sanitizer");
+        return CRASHED;
+    }
+    (void)snprintf(why, 512, "%s", f->shared->why);
+    return f->shared->verdict;
+}
+
+typedef struct shrinking {
+    fuzzer *f;
+    int verdict;
+} shrinking;
+
+static int fails_alike(void *self, const gf_program *p)
+{
+    const shrinking *s = self;
+    char why[512] = "";
+    return judge_apart(s->f, p, why) == s->verdict;
+}
+
+static void report(fuzzer *f, uint64_t seed, int verdict, const char *why)
+{
+    static const char *const names[] = {"agrees", "DIFFERS", "invalid", "FAILED"};
+    static gf_program p;
+    static char text[GF_TEXT];
+    shrinking s = {f, verdict};
+    (void)printf("seed %" PRIu64 ": %s: %s\n", seed, verdict == CRASHED ? "CRASHED" : names[verdict],
+                 why);
+    gf_generate(&p, seed);
+    gf_shrink(&p, fails_alike, &s);
+    (void)judge_apart(f, &p, f->why);
+    (void)gf_write(&p, 0, text);
+    (void)printf("shrunk: %s\n%s\n", f->why, text);
+    if (f->folder) {
+        char path[4096];
+        (void)snprintf(path, sizeof path, "%s/seed_%" PRIu64 ".stir", f->folder, seed);
+        FILE *out = fopen(path, "w");
+        if (out) {
+            (void)fputs(text, out);
+            (void)fclose(out);
+        }
+    }
+}
+
+/* ---- many ---- */
+
+/* Is the text read back as it was written? Then a kept case is the program that failed. */
+static int is_read_back(const gf_program *p)
+{
+    static gf_program again;
+    static char text[GF_TEXT];
+    static char second[GF_TEXT];
+    return gf_write(p, 0, text) && gf_read(text, &again) && gf_write(&again, 0, second) &&
+           strcmp(text, second) == 0;
+}
+
+static void run_seeds(const fuzzer *f, uint64_t first, uint64_t end)
+{
+    stator_ctx *ctx = open_context();
+    static gf_program p;
+    char why[512];
+    for (uint64_t seed = first; seed < end; seed++) {
+        f->shared->seed = seed;
+        (void)alarm(TIME_LIMIT_S);
+        gf_generate(&p, seed);
+        why[0] = '\0';
+        int verdict = GF_FAILED;
+        if (is_read_back(&p)) {
+            verdict = gf_judge(ctx, &p, f->backend, why);
+        } else {
+            (void)snprintf(why, sizeof why, "its text is not read back");
+        }
+        f->shared->counts[verdict]++;
+        if (verdict == GF_INVALID && getenv("GF_INVALID")) {
+            (void)printf("seed %" PRIu64 " invalid: %s\n", seed, why);
+        }
+        if (verdict == GF_DIFFERS || verdict == GF_FAILED) {
+            f->shared->verdict = verdict;
+            memcpy(f->shared->why, why, sizeof why);
+            _exit(1);
+        }
+    }
+    stator_ctx_destroy(ctx);
+    (void)fflush(NULL);
+    _exit(0);
+}
+
+static int fuzz(fuzzer *f, uint64_t first, uint64_t count)
+{
+    uint64_t failures = 0;
+    board *b = f->shared;
+    for (uint64_t seed = first; seed < first + count;) {
+        int status = 0;
+        (void)fflush(NULL);
+        const pid_t pid = fork();
+        if (pid == 0) {
+            run_seeds(f, seed, first + count);
+        }
+        (void)waitpid(pid, &status, 0);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+            break;
+        }
+        const int is_verdict = WIFEXITED(status) && WEXITSTATUS(status) == 1;
+        char why[512];
+        (void)snprintf(why, sizeof why, "%s",
+                       is_verdict              ? b->why
+                       : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+                                               : "ended early");
+        failures++;
+        seed = b->seed;
+        report(f, seed, is_verdict ? b->verdict : CRASHED, why);
+        seed++;
+    }
+    (void)printf("%s: %" PRIu64 " graphs from seed %" PRIu64 ": %" PRIu64 " agree, %" PRIu64
+                 " failures, %" PRIu64 " invalid\n",
+                 f->backend, count, first, b->counts[GF_AGREES], failures, b->counts[GF_INVALID]);
+    return failures ? 1 : 0;
+}
+
+static int replay(fuzzer *f, int n, char **files)
+{
+    static gf_program p;
+    static char text[GF_TEXT];
+    int bad = 0;
+    for (int i = 0; i < n; i++) {
+        FILE *in = fopen(files[i], "r");
+        const size_t len = in ? fread(text, 1, GF_TEXT - 1, in) : 0;
+        text[len] = '\0';
+        if (in) {
+            (void)fclose(in);
+        }
+        char why[512] = "the file cannot be read";
+        const int verdict = gf_read(text, &p) ? judge_apart(f, &p, why) : GF_INVALID;
+        if (verdict != GF_AGREES) {
+            (void)printf("BAD %s: %s\n", files[i], why);
+            bad++;
+        }
+    }
+    (void)printf("%s: %d graphs, %d failures\n", f->backend, n, bad);
+    return bad ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) {
+        (void)fprintf(stderr, "usage: graph_fuzz BACKEND FIRST COUNT [FOLDER] | BACKEND replay FILE... "
+                              "| BACKEND print SEED\n");
+        return 2;
+    }
+    fuzzer f = {.backend = argv[1], .folder = argc > 4 ? argv[4] : NULL};
+    f.shared = mmap(NULL, sizeof *f.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (f.shared == MAP_FAILED) {
+        return 3;
+    }
+    memset(f.shared, 0, sizeof *f.shared);
+    if (strcmp(argv[2], "replay") == 0) {
+        return replay(&f, argc - 3, argv + 3);
+    }
+    if (strcmp(argv[2], "print") == 0) {
+        static gf_program p;
+        static char text[GF_TEXT];
+        gf_generate(&p, strtoull(argv[3], NULL, 10));
+        (void)gf_write(&p, getenv("GF_NOISE") != NULL, text);
+        (void)fputs(text, stdout);
+        return 0;
+    }
+    return fuzz(&f, strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+}

@@ -1,0 +1,373 @@
+/* The program as data and as text. */
+#include "gf.h"
+
+#include "core/base/check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- random numbers: splitmix64 (Steele, Lea and Flood, 2014) ---- */
+
+uint64_t gf_random(gf_program *p)
+{
+    uint64_t z = (p->state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+int64_t gf_below(gf_program *p, int64_t n)
+{
+    return n > 0 ? (int64_t)(gf_random(p) % (uint64_t)n) : 0;
+}
+
+int gf_chance(gf_program *p, int percent)
+{
+    return gf_below(p, 100) < percent;
+}
+
+/* ---- sizes ---- */
+
+gf_dim gf_const(int64_t n)
+{
+    return (gf_dim){n, 0, 0};
+}
+
+int64_t gf_size(const gf_program *p, gf_dim d)
+{
+    return d.c + d.a * p->sizes[0] + d.b * p->sizes[1];
+}
+
+int64_t gf_numel(const gf_program *p, const gf_value *v)
+{
+    int64_t n = 1;
+    for (int a = 0; a < v->rank; a++) {
+        n *= gf_size(p, v->dims[a]);
+    }
+    return n;
+}
+
+int gf_same_dim(gf_dim x, gf_dim y)
+{
+    return x.c == y.c && x.a == y.a && x.b == y.b;
+}
+
+int gf_is_const(gf_dim d, int64_t n)
+{
+    return gf_same_dim(d, gf_const(n));
+}
+
+int gf_has_symbol(gf_dim d)
+{
+    return d.a != 0 || d.b != 0;
+}
+
+void gf_dim_text(gf_dim d, char out[64])
+{
+    if (!gf_has_symbol(d)) {
+        (void)snprintf(out, 64, "%" PRId64, d.c);
+        return;
+    }
+    size_t len = 0;
+    out[0] = '\0';
+    if (d.a) {
+        len += (size_t)snprintf(out, 64, "%" PRId64 "*A", d.a);
+    }
+    if (d.b) {
+        len += (size_t)snprintf(out + len, 64 - len, "%s%" PRId64 "*B", len ? " + " : "", d.b);
+    }
+    if (d.c) {
+        (void)snprintf(out + len, 64 - len, " %c %" PRId64, d.c < 0 ? '-' : '+',
+                       d.c < 0 ? -d.c : d.c);
+    }
+}
+
+/* ---- building ---- */
+
+static int value_add(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims)
+{
+    if (p->n_values >= GF_VALUES || rank > GF_RANK) {
+        return -1;
+    }
+    gf_value *v = &p->values[p->n_values];
+    *v = (gf_value){.dtype = dtype, .rank = (uint8_t)rank, .node = -1};
+    for (int a = 0; a < rank; a++) {
+        v->dims[a] = dims[a];
+        if (gf_size(p, dims[a]) < 0) {
+            return -1;
+        }
+    }
+    return gf_numel(p, v) <= GF_NUMEL ? p->n_values++ : -1;
+}
+
+int gf_input(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims)
+{
+    const int v = value_add(p, dtype, rank, dims);
+    if (v >= 0) {
+        p->values[v].is_input = 1;
+    }
+    return v;
+}
+
+int gf_index_input(gf_program *p, int rank, const gf_dim *dims, gf_dim below)
+{
+    const int v = gf_input(p, gf_chance(p, 70) ? STATOR_I64 : STATOR_I32, rank, dims);
+    if (v >= 0) {
+        p->values[v].is_index = 1;
+        p->values[v].below = below;
+    }
+    return v;
+}
+
+gf_node *gf_newest(gf_program *p)
+{
+    return &p->nodes[p->n_nodes - 1];
+}
+
+int gf_node_add(gf_program *p, const char *op, int n_args, const int *args, uint8_t dtype, int rank,
+                const gf_dim *dims)
+{
+    for (int k = 0; k < n_args; k++) {
+        if (args[k] < 0) {
+            return -1;
+        }
+    }
+    if (p->n_nodes >= GF_NODES) {
+        return -1;
+    }
+    const int v = value_add(p, dtype, rank, dims);
+    if (v < 0) {
+        return -1;
+    }
+    gf_node *n = &p->nodes[p->n_nodes++];
+    *n = (gf_node){.op = op, .n_args = n_args, .first = v, .n_results = 1};
+    for (int k = 0; k < n_args; k++) {
+        n->args[k] = args[k];
+    }
+    p->values[v].node = p->n_nodes - 1;
+    return v;
+}
+
+int gf_result_add(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims)
+{
+    const int v = value_add(p, dtype, rank, dims);
+    if (v >= 0) {
+        p->values[v].node = p->n_nodes - 1;
+        gf_newest(p)->n_results++;
+    }
+    return v;
+}
+
+int gf_scalar(gf_program *p, uint8_t dtype, double x)
+{
+    const int v = gf_node_add(p, "constant", 0, NULL, dtype, 0, NULL);
+    if (v >= 0) {
+        const char *name = st_dtype_name(dtype);
+        const int is_bool = dtype == STATOR_BOOL;
+        if (is_bool) {
+            (void)snprintf(gf_newest(p)->attrs, GF_ATTRS, "value = bool[] {%s}",
+                           x != 0 ? "true" : "false");
+        } else {
+            (void)snprintf(gf_newest(p)->attrs, GF_ATTRS, "value = %s[] {%.9g}", name, x);
+        }
+    }
+    return v;
+}
+
+/* ---- what the outputs need ---- */
+
+void gf_live(const gf_program *p, uint8_t live[GF_VALUES])
+{
+    memset(live, 0, GF_VALUES);
+    for (int k = 0; k < p->n_outputs; k++) {
+        live[p->outputs[k]] = 1;
+    }
+    for (int n = p->n_nodes - 1; n >= 0; n--) {
+        const gf_node *node = &p->nodes[n];
+        int is_live = 0;
+        for (int k = 0; k < node->n_results; k++) {
+            is_live |= live[node->first + k] && !p->values[node->first + k].is_input;
+        }
+        for (int k = 0; is_live && k < node->n_args; k++) {
+            live[node->args[k]] = 1;
+        }
+    }
+}
+
+static int node_is_live(const gf_program *p, const gf_node *node, const uint8_t *live)
+{
+    for (int k = 0; k < node->n_results; k++) {
+        if (live[node->first + k] && !p->values[node->first + k].is_input) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_float(uint8_t dtype)
+{
+    return dtype >= STATOR_BF16 && dtype <= STATOR_F64;
+}
+
+/* The value whose rounding the node's noise moves: its operand for folds, else its result. */
+static int noisy_value(const gf_program *p, const gf_node *node)
+{
+    const int v = node->noise == GF_FOLD ? node->args[0] : node->first;
+    return node->noise && is_float(p->values[v].dtype) ? v : -1;
+}
+
+int gf_inputs(const gf_program *p, int with_noise, int out[2 * GF_VALUES])
+{
+    uint8_t live[GF_VALUES];
+    int n = 0;
+    int has[2] = {0, 0};
+    int needs[2] = {0, 0};
+    gf_live(p, live);
+    for (int v = 0; v < p->n_values; v++) {
+        for (int a = 0; live[v] && a < p->values[v].rank; a++) {
+            const gf_dim d = p->values[v].dims[a];
+            needs[0] |= d.a != 0;
+            needs[1] |= d.b != 0;
+            has[0] |= p->values[v].is_input && gf_same_dim(d, (gf_dim){0, 1, 0});
+            has[1] |= p->values[v].is_input && gf_same_dim(d, (gf_dim){0, 0, 1});
+        }
+        if (live[v] && p->values[v].is_input) {
+            out[n++] = v;
+        }
+    }
+    for (int k = 0; k < 2; k++) {
+        if (needs[k] && !has[k]) {
+            out[n++] = -2000 - k;
+        }
+    }
+    for (int k = 0; with_noise && k < p->n_nodes; k++) {
+        const gf_node *node = &p->nodes[k];
+        if (node_is_live(p, node, live) && noisy_value(p, node) >= 0) {
+            out[n++] = -1 - k;
+            if (node->noise == GF_COMPOSITE) {
+                out[n++] = -1001 - k;
+            }
+        }
+    }
+    return n;
+}
+
+/* ---- text ---- */
+
+typedef struct writer {
+    char *out;
+    size_t len;
+} writer;
+
+__attribute__((format(printf, 2, 3))) static void add(writer *w, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const size_t room = GF_TEXT - w->len;
+    const int n = vsnprintf(w->out + w->len, room, format, args);
+    va_end(args);
+    w->len += n > 0 && (size_t)n < room ? (size_t)n : 0;
+}
+
+static void add_type(writer *w, const gf_value *v)
+{
+    add(w, "%s[", st_dtype_name(v->dtype));
+    for (int a = 0; a < v->rank; a++) {
+        char text[64];
+        gf_dim_text(v->dims[a], text);
+        add(w, "%s%s", a ? ", " : "", text);
+    }
+    add(w, "]");
+}
+
+static void add_input(const gf_program *p, writer *w, int number, int is_first)
+{
+    add(w, is_first ? "" : ", ");
+    if (number <= -2000) {
+        add(w, "%%s%d: bool[%s]", -2000 - number, number == -2000 ? "A" : "B");
+    } else if (number < 0) {
+        const int is_absolute = number <= -1001;
+        const int node = is_absolute ? -1001 - number : -1 - number;
+        add(w, "%%%c%d: ", is_absolute ? 'a' : 'z', node);
+        add_type(w, &p->values[noisy_value(p, &p->nodes[node])]);
+    } else {
+        add(w, "%%v%d: ", number);
+        add_type(w, &p->values[number]);
+    }
+}
+
+static void add_node(const gf_program *p, writer *w, int k, int with_noise)
+{
+    const gf_node *node = &p->nodes[k];
+    const int noisy = with_noise ? noisy_value(p, node) : -1;
+    const int on_operand = noisy >= 0 && node->noise == GF_FOLD;
+    if (on_operand) {
+        add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", k, noisy, k);
+    }
+    add(w, "  ");
+    for (int i = 0; i < node->n_results; i++) {
+        const int renamed = noisy >= 0 && !on_operand && i == 0;
+        const int is_cut = p->values[node->first + i].is_input; /* the text has an input instead */
+        add(w, "%s%%%s%d", i ? ", " : "", renamed ? "y" : is_cut ? "x" : "v",
+            renamed ? k : node->first + i);
+    }
+    add(w, " = %s", node->op);
+    for (int i = 0; i < node->n_args; i++) {
+        add(w, "%s", i ? ", " : "(");
+        if (on_operand && node->args[i] == noisy && i == 0) {
+            add(w, "%%y%d", k);
+        } else {
+            add(w, "%%v%d", node->args[i]);
+        }
+    }
+    add(w, "%s%s%s%s : ", node->n_args ? ")" : "", node->attrs[0] ? " {" : "", node->attrs,
+        node->attrs[0] ? "}" : "");
+    for (int i = 0; i < node->n_results; i++) {
+        add(w, "%s", i ? ", " : "");
+        add_type(w, &p->values[node->first + i]);
+    }
+    add(w, "\n");
+    if (noisy >= 0 && !on_operand && node->noise == GF_COMPOSITE) {
+        add(w, "  %%w%d = mul(%%y%d, %%z%d)\n  %%v%d = add(%%w%d, %%a%d)\n", k, k, k, noisy, k, k);
+    } else if (noisy >= 0 && !on_operand) {
+        add(w, "  %%v%d = mul(%%y%d, %%z%d)\n", noisy, k, k);
+    }
+}
+
+int gf_write(const gf_program *p, int with_noise, char out[GF_TEXT])
+{
+    writer w = {out, 0};
+    int inputs[2 * GF_VALUES];
+    uint8_t live[GF_VALUES];
+    const int n = gf_inputs(p, with_noise, inputs);
+    gf_live(p, live);
+    add(&w, "// graph seed=%" PRIu64 " specials=%d A=%" PRId64 " B=%" PRId64 "\n", p->seed,
+        p->specials, p->sizes[0], p->sizes[1]);
+    for (int i = 0; i < n; i++) {
+        const gf_value *v = inputs[i] >= 0 ? &p->values[inputs[i]] : NULL;
+        if (v && v->is_index) {
+            char text[64];
+            gf_dim_text(v->below, text);
+            add(&w, "// index v%d below %s\n", inputs[i], text);
+        }
+    }
+    add(&w, "stir 1\nsym A in [%" PRId64 ", inf]\nsym B in [%" PRId64 ", inf]\ngraph @main(",
+        p->lowest[0], p->lowest[1]);
+    for (int i = 0; i < n; i++) {
+        add_input(p, &w, inputs[i], i == 0);
+    }
+    add(&w, ") {\n");
+    for (int k = 0; k < p->n_nodes; k++) {
+        if (node_is_live(p, &p->nodes[k], live)) {
+            add_node(p, &w, k, with_noise);
+        }
+    }
+    add(&w, "  return ");
+    for (int k = 0; k < p->n_outputs; k++) {
+        add(&w, "%so%d: %%v%d", k ? ", " : "", k, p->outputs[k]);
+    }
+    add(&w, "\n}\n");
+    return w.len < GF_TEXT - 1;
+}

@@ -1,0 +1,223 @@
+/* Reads back the text that gf_write makes, so that a kept case needs nothing but its file. */
+#include "gf.h"
+
+#include "core/base/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reader {
+    const char *at;
+    gf_program *p;
+    int ok;
+    char *names; /* of ops, in a block of their own */
+} reader;
+
+/* Blanks before the text count nothing. */
+static int accept(reader *r, const char *text)
+{
+    text += strspn(text, " ");
+    const size_t n = strlen(text);
+    r->at += strspn(r->at, " \t");
+    if (strncmp(r->at, text, n) != 0) {
+        return 0;
+    }
+    r->at += n;
+    return 1;
+}
+
+static void expect(reader *r, const char *text)
+{
+    r->ok = r->ok && accept(r, text);
+}
+
+static int64_t number(reader *r)
+{
+    char *end = NULL;
+    const int64_t n = strtoll(r->at, &end, 10);
+    r->ok = r->ok && end != r->at;
+    r->at = end;
+    return n;
+}
+
+/* "2*A + -1*B - 3" */
+static gf_dim size(reader *r)
+{
+    gf_dim d = {0, 0, 0};
+    int64_t sign = 1;
+    do {
+        r->at += strspn(r->at, " ");
+        const int64_t n = sign * number(r);
+        if (accept(r, "*A")) {
+            d.a = n;
+        } else if (accept(r, "*B")) {
+            d.b = n;
+        } else {
+            d.c = n;
+        }
+        sign = accept(r, "+") ? 1 : accept(r, "-") ? -1 : 0;
+    } while (r->ok && sign);
+    return d;
+}
+
+static void type(reader *r, gf_value *v)
+{
+    r->at += strspn(r->at, " ");
+    const size_t n = strcspn(r->at, "[");
+    v->dtype = (uint8_t)st_dtype_parse(r->at, n);
+    r->at += n;
+    expect(r, "[");
+    while (r->ok && v->dtype && v->rank < GF_RANK && *r->at != ']') {
+        v->dims[v->rank++] = size(r);
+        (void)accept(r, ",");
+    }
+    expect(r, "]");
+    r->ok = r->ok && v->dtype != 0;
+}
+
+/* "%v12"; its number. */
+static int value_name(reader *r)
+{
+    expect(r, "%");
+    r->ok = r->ok && (*r->at == 'v' || *r->at == 'x');
+    r->at += r->ok;
+    const int64_t n = number(r);
+    r->ok = r->ok && n >= 0 && n < GF_VALUES;
+    if (r->ok && n >= r->p->n_values) {
+        r->p->n_values = (int)n + 1;
+    }
+    return r->ok ? (int)n : 0;
+}
+
+static void header(reader *r)
+{
+    expect(r, "// graph seed=");
+    r->p->seed = r->ok ? strtoull(r->at, (char **)(uintptr_t)&r->at, 10) : 0;
+    expect(r, " specials=");
+    r->p->specials = (int)number(r);
+    expect(r, " A=");
+    r->p->sizes[0] = number(r);
+    expect(r, " B=");
+    r->p->sizes[1] = number(r);
+    while (r->ok && (accept(r, "\n// index v"))) {
+        const int64_t v = number(r);
+        r->ok = r->ok && v >= 0 && v < GF_VALUES;
+        expect(r, " below ");
+        if (r->ok) {
+            r->p->values[v].is_index = 1;
+            r->p->values[v].below = size(r);
+        }
+    }
+    expect(r, "\nstir 1\nsym A in [");
+    r->p->lowest[0] = number(r);
+    expect(r, ", inf]\nsym B in [");
+    r->p->lowest[1] = number(r);
+    expect(r, ", inf]\ngraph @main(");
+}
+
+static void inputs(reader *r)
+{
+    while (r->ok && !accept(r, ") {\n")) {
+        if (strncmp(r->at, "%s", 2) == 0) { /* the witness of a symbol: made again when needed */
+            r->at += strcspn(r->at, "]") + 1u;
+        } else {
+            gf_value *v = &r->p->values[value_name(r)];
+            expect(r, ": ");
+            v->node = -1;
+            v->is_input = 1;
+            type(r, v);
+        }
+        (void)accept(r, ", ");
+    }
+}
+
+/* How results of the op may be rounded otherwise. */
+static int noise_of(const char *op)
+{
+    static const char *const exact[] = {
+        "neg",     "abs",   "sign",    "ceil",      "floor",  "round", "trunc",   "relu",   "add",
+        "sub",     "mul",   "div",     "min",       "max",    "mod",   "rem",     "select", "cast",
+        "reshape", "slice", "expand",  "transpose", "concat", "pad",   "gather",  "iota",   "sort",
+        "topk",    "gather_elements",  "scatter_elements",    "scatter_nd",       "constant",
+        "reduce_max", "reduce_min"};
+    static const char *const folds[] = {"reduce", "cum", "matmul", "conv", "reduce_window"};
+    for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
+        if (strcmp(op, exact[i]) == 0) {
+            return GF_EXACT;
+        }
+    }
+    for (size_t i = 0; i < sizeof folds / sizeof folds[0]; i++) {
+        if (strncmp(op, folds[i], strlen(folds[i])) == 0) {
+            return GF_FOLD;
+        }
+    }
+    return GF_COMPOSITE;
+}
+
+static void node(reader *r)
+{
+    gf_node *n = &r->p->nodes[r->p->n_nodes];
+    *n = (gf_node){.folded = 64};
+    do {
+        const int v = value_name(r);
+        n->first = n->n_results++ == 0 ? v : n->first;
+    } while (r->ok && accept(r, ","));
+    expect(r, " = ");
+    const size_t len = strcspn(r->at, "( {:\n");
+    memcpy(r->names, r->at, len);
+    r->names[len] = '\0';
+    n->op = r->names;
+    r->names += len + 1u;
+    r->at += len;
+    if (accept(r, "(")) {
+        while (r->ok && n->n_args < GF_ARGS && *r->at != ')') {
+            n->args[n->n_args++] = value_name(r);
+            (void)accept(r, ",");
+        }
+        expect(r, ")");
+    }
+    if (accept(r, "{")) {
+        const char *end = strstr(r->at, "} : ");
+        const size_t length = end ? (size_t)(end - r->at) : 0;
+        r->ok = r->ok && end && length < GF_ATTRS;
+        memcpy(n->attrs, r->at, r->ok ? length : 0);
+        r->at = r->ok ? end + 1 : r->at;
+    }
+    expect(r, " : ");
+    for (int i = 0; r->ok && i < n->n_results; i++) {
+        gf_value *v = &r->p->values[n->first + i];
+        gf_value made = {.node = r->p->n_nodes};
+        type(r, &made);
+        if (!v->is_input) { /* else a node that was cut makes it no more */
+            *v = made;
+        }
+        (void)accept(r, ",");
+    }
+    expect(r, "\n");
+    n->noise = noise_of(n->op);
+    r->p->n_nodes++;
+}
+
+int gf_read(const char *text, gf_program *out)
+{
+    static char names[GF_TEXT];
+    reader r = {.at = text, .p = out, .ok = 1, .names = names};
+    memset(out, 0, sizeof *out);
+    header(&r);
+    inputs(&r);
+    while (r.ok && !accept(&r, "return ")) {
+        r.ok = out->n_nodes < GF_NODES && strlen(text) < GF_TEXT;
+        if (r.ok) {
+            node(&r);
+        }
+    }
+    while (r.ok && out->n_outputs < GF_OUTPUTS && accept(&r, "o")) {
+        (void)number(&r);
+        expect(&r, ": ");
+        out->outputs[out->n_outputs++] = value_name(&r);
+        (void)accept(&r, ", ");
+    }
+    return r.ok && out->n_outputs > 0;
+}

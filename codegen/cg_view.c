@@ -29,6 +29,28 @@ st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low
     return ok;
 }
 
+/* The integer type that holds the bits of a storage type: what is only moved keeps all of them. */
+static uint32_t bits_of(uint32_t dtype)
+{
+    return dtype == STATOR_BF16 || dtype == STATOR_F16 ? (uint32_t)STATOR_U16
+                                                       : (uint32_t)STATOR_U8;
+}
+
+static st_loop_ref chosen_of(cg_nest *nest, uint32_t dtype, st_loop_ref ok, st_loop_ref value,
+                             st_loop_ref other)
+{
+    st_loop_builder *b = &nest->b;
+    const int is_storage = st_loop_class_of(dtype) == ST_LOOP_STORAGE;
+    const uint32_t moved = is_storage ? bits_of(dtype) : dtype;
+    other = st_loop_cast(b, dtype, other);
+    if (is_storage) {
+        value = st_loop_apply(b, ST_LOOP_bitcast, moved, value, 0, 0);
+        other = st_loop_apply(b, ST_LOOP_bitcast, moved, other, 0, 0);
+    }
+    const st_loop_ref chosen = st_loop_apply(b, ST_LOOP_select, moved, ok, value, other);
+    return is_storage ? st_loop_apply(b, ST_LOOP_bitcast, dtype, chosen, 0, 0) : chosen;
+}
+
 /* The operand's element where `ok` holds and `other` elsewhere; nothing is loaded there. */
 static st_loop_ref masked_at(cg_nest *nest, stator_ref operand, const uint32_t *index,
                              st_loop_ref ok, st_loop_ref other)
@@ -36,14 +58,9 @@ static st_loop_ref masked_at(cg_nest *nest, stator_ref operand, const uint32_t *
     const uint32_t dtype = cg_value_of(nest->unit, operand)->dtype;
     const st_loop_ref outer = nest->mask;
     nest->mask = st_loop_both(&nest->b, outer, ok);
-    const st_loop_ref value = cg_wide_at(nest, operand, index);
+    const st_loop_ref value = cg_at(nest, operand, index);
     nest->mask = outer;
-    if (ok == 0 || value == 0) {
-        return st_loop_cast(&nest->b, dtype, value);
-    }
-    const st_loop_ref chosen =
-        st_loop_apply(&nest->b, ST_LOOP_select, cg_wide_dtype(dtype), ok, value, other);
-    return st_loop_cast(&nest->b, dtype, chosen);
+    return ok == 0 || value == 0 ? value : chosen_of(nest, dtype, ok, value, other);
 }
 
 /* ---- views ---- */
@@ -141,8 +158,7 @@ st_loop_ref cg_concat(cg_nest *nest, const cg_node *node, uint32_t result, const
         const uint32_t size = cg_value_of(unit, operand)->dims[axis];
         own[axis] = cg_sub(nest, index[axis], begin);
         const st_loop_ref ok = cg_within(nest, own[axis], size, k > 0, k + 1u < n);
-        const st_loop_ref other = chosen ? st_loop_cast(&nest->b, wide, chosen)
-                                         : st_loop_number(&nest->b, wide, 0);
+        const st_loop_ref other = chosen ? chosen : st_loop_number(&nest->b, wide, 0);
         chosen = masked_at(nest, operand, own, ok, other);
         if (chosen == 0) {
             return 0;
@@ -201,7 +217,7 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
     }
     const uint32_t nowhere[CG_RANK_MAX] = {cg_int(nest, 0)};
     const st_loop_ref other =
-        filler ? cg_wide_at(nest, filler, nowhere) : st_loop_number(&nest->b, wide, 0);
+        filler ? cg_at(nest, filler, nowhere) : st_loop_number(&nest->b, wide, 0);
     return masked_at(nest, cg_operand(node, 0), own, ok, other);
 }
 

@@ -167,7 +167,10 @@ static int is_within(const spread *s, stator_dtype dtype, double reference, doub
     if (!isfinite(reference)) {
         return s->has_number;
     }
-    const double tiny = dtype == STATOR_F32 ? 0x1p-126 : dtype == STATOR_F16 ? 0x1p-24 : 0;
+    /* Subnormal numbers may be flushed: processors round to bf16 so. */
+    const double tiny = dtype == STATOR_F32 || dtype == STATOR_BF16 ? 0x1p-126
+                        : dtype == STATOR_F16                       ? 0x1p-24
+                                                                    : 0;
     const double step = dtype == STATOR_F32 ? 0x1p-21 : 0;
     return fabs(x - reference) <= MARGIN * s->far + step * fabs(reference) + tiny;
 }

@@ -238,13 +238,14 @@ LLVMValueRef jit_row(jit_fn *f, st_loop_ref ref, uint32_t lanes)
     if (LLVMIsConstant(v)) {
         return build_splat(f, v, lanes);
     }
-    LLVMValueRef wide = jit_memo_get(f, JIT_MEMO_SPLAT, ref);
+    const uint64_t key = (uint64_t)lanes << 32 | ref; /* loops side by side differ in lanes */
+    LLVMValueRef wide = jit_memo_get(f, JIT_MEMO_SPLAT, key);
     if (wide == NULL) {
         const uint32_t level = f->kernel->blocks.data[st_loop_at(f->kernel, ref)->block].depth;
         jit_at(f, level);
         wide = build_splat(f, v, lanes);
         jit_here(f);
-        jit_memo_put(f, JIT_MEMO_SPLAT, ref, level, wide);
+        jit_memo_put(f, JIT_MEMO_SPLAT, key, level, wide);
     }
     return wide;
 }

@@ -194,6 +194,14 @@ uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags)
 static st_loop_ref load_flat(cg_nest *nest, stator_ref value, uint32_t flat)
 {
     const uint32_t buffer = nest->unit->values[value].buffer;
+    int64_t numel = 1;
+    if (st_sym_const(&nest->unit->syms->tab, nest->unit->buffers.data[buffer].numel, &numel) &&
+        numel == 0) {
+        /* Nothing to load, and nothing that depends on a loop: it would stand before all of them. */
+        const uint32_t dtype = nest->unit->values[value].dtype;
+        return st_loop_cast(&nest->b, dtype,
+                            st_loop_number(&nest->b, cg_wide_dtype(dtype), 0));
+    }
     return st_loop_load(&nest->b, cg_kernel_buffer(nest, buffer, ST_BUFFER_READ), flat, nest->mask,
                         0);
 }

@@ -18,6 +18,7 @@
 #define GF_OUTPUTS 6
 #define GF_ATTRS 256
 #define GF_TEXT 65536
+#define GF_INPUTS (GF_VALUES + 3 * GF_NODES + 2)
 #define GF_NUMEL 6000 /* elements of one value, at most */
 
 typedef struct gf_dim {
@@ -87,9 +88,13 @@ int gf_scalar(gf_program *p, uint8_t dtype, double x);
 int gf_write(const gf_program *p, int with_noise, char out[GF_TEXT]);
 /* Marks values that the outputs need. */
 void gf_live(const gf_program *p, uint8_t live[GF_VALUES]);
-/* Inputs of the text in order: number of the value, or its noise (negative: -1 - number; below -1000:
- * the absolute noise of -1001 - number), -2000 - k: the witness of symbol k. Returns how many. */
-int gf_inputs(const gf_program *p, int with_noise, int out[2 * GF_VALUES]);
+/* Inputs of the text in order: the number of a value, -2000 - k: the witness of symbol k, or noise of
+ * node n: -1 - n factors of its operand, -1001 - n: what is added to its result, -3001 - n factors of
+ * its result. Returns how many. */
+int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS]);
+/* The node of a noise's number, and the value that has its shape. */
+int gf_noise_node(int number);
+int gf_noise_value(const gf_program *p, int number);
 
 /* Reads a text that gf_write made (without noise). 0: it cannot be read. */
 int gf_read(const char *text, gf_program *out);

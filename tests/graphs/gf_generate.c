@@ -151,17 +151,22 @@ static double noise_of(const gf_node *node, uint8_t dtype, uint64_t bits)
     return 1.0 + unit(bits) * ulps * epsilon(dtype);
 }
 
+static int is_witness(int number)
+{
+    return number == -2000 || number == -2001;
+}
+
 static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtype, int64_t n, void *data)
 {
     const int specials = p->specials && !is_weight(p, number);
     for (int64_t i = 0; i < n; i++) {
         const uint64_t bits = mixed(p->seed + variant * 977, (uint64_t)(int64_t)number, (uint64_t)i);
-        if (number < 0 && number > -1001) {
-            st_store_f64(dtype, data, i, noise_of(&p->nodes[-1 - number], dtype, bits));
-        } else if (number < 0 && number > -2000) {
-            st_store_f64(dtype, data, i, unit(bits) * 1e-6);
-        } else if (number <= -2000) {
+        if (is_witness(number)) {
             st_store_i64(dtype, data, i, 0);
+        } else if (number <= -1001 && number > -2000) {
+            st_store_f64(dtype, data, i, unit(bits) * 1e-6);
+        } else if (number < 0) {
+            st_store_f64(dtype, data, i, noise_of(&p->nodes[gf_noise_node(number)], dtype, bits));
         } else if (dtype >= STATOR_BF16) {
             const double x = float_of(specials, bits);
             /* Rounding to bf16 flushes subnormal numbers on some processors. */
@@ -177,11 +182,10 @@ stator_status gf_tensor(stator_ctx *ctx, const gf_program *p, int number, uint64
 {
     int64_t shape[GF_RANK];
     gf_value v = {.dtype = STATOR_BOOL, .rank = 1};
-    if (number <= -2000) {
+    if (is_witness(number)) {
         v.dims[0] = number == -2000 ? (gf_dim){0, 1, 0} : (gf_dim){0, 0, 1};
     } else if (number < 0) {
-        const gf_node *node = &p->nodes[number <= -1001 ? -1001 - number : -1 - number];
-        v = p->values[node->noise == GF_FOLD ? node->args[0] : node->first];
+        v = p->values[gf_noise_value(p, number)];
     } else {
         v = p->values[number];
     }

@@ -211,14 +211,34 @@ static int is_float(uint8_t dtype)
     return dtype >= STATOR_BF16 && dtype <= STATOR_F64;
 }
 
-/* The value whose rounding the node's noise moves: its operand for folds, else its result. */
-static int noisy_value(const gf_program *p, const gf_node *node)
+enum { ON_OPERAND = 1, ON_RESULT = 3001, ADDED = 1001, WITNESS = 2000 };
+
+int gf_noise_node(int number)
 {
-    const int v = node->noise == GF_FOLD ? node->args[0] : node->first;
-    return node->noise && is_float(p->values[v].dtype) ? v : -1;
+    return number <= -ON_RESULT ? -ON_RESULT - number
+           : number <= -ADDED   ? -ADDED - number
+                                : -ON_OPERAND - number;
 }
 
-int gf_inputs(const gf_program *p, int with_noise, int out[2 * GF_VALUES])
+int gf_noise_value(const gf_program *p, int number)
+{
+    const gf_node *node = &p->nodes[gf_noise_node(number)];
+    return number > -ADDED ? node->args[0] : node->first;
+}
+
+/* Has the node noise of this kind? */
+static int has_noise(const gf_program *p, const gf_node *node, int kind)
+{
+    const int on_operand = node->noise == GF_FOLD || node->noise == GF_COMPOSITE;
+    const int on_result = node->noise == GF_FUNCTION || node->noise == GF_COMPOSITE;
+    if (kind == ON_OPERAND) {
+        return on_operand && node->n_args > 0 && is_float(p->values[node->args[0]].dtype);
+    }
+    return is_float(p->values[node->first].dtype) &&
+           (kind == ADDED ? node->noise == GF_COMPOSITE : on_result);
+}
+
+int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS])
 {
     uint8_t live[GF_VALUES];
     int n = 0;
@@ -239,15 +259,14 @@ int gf_inputs(const gf_program *p, int with_noise, int out[2 * GF_VALUES])
     }
     for (int k = 0; k < 2; k++) {
         if (needs[k] && !has[k]) {
-            out[n++] = -2000 - k;
+            out[n++] = -WITNESS - k;
         }
     }
     for (int k = 0; with_noise && k < p->n_nodes; k++) {
-        const gf_node *node = &p->nodes[k];
-        if (node_is_live(p, node, live) && noisy_value(p, node) >= 0) {
-            out[n++] = -1 - k;
-            if (node->noise == GF_COMPOSITE) {
-                out[n++] = -1001 - k;
+        static const int kinds[] = {ON_OPERAND, ADDED, ON_RESULT};
+        for (int i = 0; i < 3 && node_is_live(p, &p->nodes[k], live); i++) {
+            if (has_noise(p, &p->nodes[k], kinds[i])) {
+                out[n++] = -kinds[i] - k;
             }
         }
     }
@@ -285,42 +304,44 @@ static void add_type(writer *w, const gf_value *v)
 static void add_input(const gf_program *p, writer *w, int number, int is_first)
 {
     add(w, is_first ? "" : ", ");
-    if (number <= -2000) {
-        add(w, "%%s%d: bool[%s]", -2000 - number, number == -2000 ? "A" : "B");
+    if (number == -WITNESS || number == -WITNESS - 1) {
+        add(w, "%%s%d: bool[%s]", -WITNESS - number, number == -WITNESS ? "A" : "B");
     } else if (number < 0) {
-        const int is_absolute = number <= -1001;
-        const int node = is_absolute ? -1001 - number : -1 - number;
-        add(w, "%%%c%d: ", is_absolute ? 'a' : 'z', node);
-        add_type(w, &p->values[noisy_value(p, &p->nodes[node])]);
+        add(w, "%%%c%d: ", number <= -ON_RESULT ? 'r' : number <= -ADDED ? 'a' : 'z',
+            gf_noise_node(number));
+        add_type(w, &p->values[gf_noise_value(p, number)]);
     } else {
         add(w, "%%v%d: ", number);
         add_type(w, &p->values[number]);
     }
 }
 
+static void add_results(const gf_program *p, writer *w, int k, int is_noisy)
+{
+    const gf_node *node = &p->nodes[k];
+    for (int i = 0; i < node->n_results; i++) {
+        const int is_cut = p->values[node->first + i].is_input; /* the text has an input instead */
+        const int renamed = is_noisy && i == 0;
+        add(w, "%s%%%s%d", i ? ", " : "", renamed ? "w" : is_cut ? "x" : "v",
+            renamed ? k : node->first + i);
+    }
+}
+
 static void add_node(const gf_program *p, writer *w, int k, int with_noise)
 {
     const gf_node *node = &p->nodes[k];
-    const int noisy = with_noise ? noisy_value(p, node) : -1;
-    const int on_operand = noisy >= 0 && node->noise == GF_FOLD;
+    const int on_operand = with_noise && has_noise(p, node, ON_OPERAND);
+    const int on_result = with_noise && has_noise(p, node, ON_RESULT);
+    const int is_added = with_noise && has_noise(p, node, ADDED);
     if (on_operand) {
-        add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", k, noisy, k);
+        add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", k, node->args[0], k);
     }
     add(w, "  ");
-    for (int i = 0; i < node->n_results; i++) {
-        const int renamed = noisy >= 0 && !on_operand && i == 0;
-        const int is_cut = p->values[node->first + i].is_input; /* the text has an input instead */
-        add(w, "%s%%%s%d", i ? ", " : "", renamed ? "y" : is_cut ? "x" : "v",
-            renamed ? k : node->first + i);
-    }
+    add_results(p, w, k, on_result);
     add(w, " = %s", node->op);
     for (int i = 0; i < node->n_args; i++) {
-        add(w, "%s", i ? ", " : "(");
-        if (on_operand && node->args[i] == noisy && i == 0) {
-            add(w, "%%y%d", k);
-        } else {
-            add(w, "%%v%d", node->args[i]);
-        }
+        const int renamed = on_operand && i == 0;
+        add(w, "%s%%%s%d", i ? ", " : "(", renamed ? "y" : "v", renamed ? k : node->args[i]);
     }
     add(w, "%s%s%s%s : ", node->n_args ? ")" : "", node->attrs[0] ? " {" : "", node->attrs,
         node->attrs[0] ? "}" : "");
@@ -329,17 +350,18 @@ static void add_node(const gf_program *p, writer *w, int k, int with_noise)
         add_type(w, &p->values[node->first + i]);
     }
     add(w, "\n");
-    if (noisy >= 0 && !on_operand && node->noise == GF_COMPOSITE) {
-        add(w, "  %%w%d = mul(%%y%d, %%z%d)\n  %%v%d = add(%%w%d, %%a%d)\n", k, k, k, noisy, k, k);
-    } else if (noisy >= 0 && !on_operand) {
-        add(w, "  %%v%d = mul(%%y%d, %%z%d)\n", noisy, k, k);
+    if (is_added) {
+        add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%v%d = add(%%u%d, %%a%d)\n", k, k, k, node->first,
+            k, k);
+    } else if (on_result) {
+        add(w, "  %%v%d = mul(%%w%d, %%r%d)\n", node->first, k, k);
     }
 }
 
 int gf_write(const gf_program *p, int with_noise, char out[GF_TEXT])
 {
     writer w = {out, 0};
-    int inputs[2 * GF_VALUES];
+    int inputs[GF_INPUTS];
     uint8_t live[GF_VALUES];
     const int n = gf_inputs(p, with_noise, inputs);
     gf_live(p, live);

@@ -268,6 +268,39 @@ void jit_load(jit_fn *f, st_loop_ref ref)
 
 /* ---- store ---- */
 
+/* The only lane of a constant mask; -1: it is none, or has more or fewer. */
+static int64_t lone_lane(LLVMValueRef mask, uint32_t lanes)
+{
+    int64_t lone = -1;
+    for (uint32_t i = 0; i < lanes && LLVMIsConstant(mask); i++) {
+        const LLVMValueRef bit = LLVMGetAggregateElement(mask, i);
+        if (bit == NULL || LLVMIsAConstantInt(bit) == NULL) {
+            return -1;
+        }
+        if (LLVMConstIntGetZExtValue(bit)) {
+            if (lone >= 0) {
+                return -1;
+            }
+            lone = i;
+        }
+    }
+    return lone;
+}
+
+/* One lane as a scalar: LLVM 22 makes of a masked store of a narrowed vector with one lane a store of
+ * the wide element. */
+static void store_lane(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef p, int64_t lane)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    LLVMValueRef at = jit_i64(f, lane);
+    const LLVMValueRef x =
+        LLVMBuildExtractElement(ir, value, LLVMConstInt(f->u->types[JIT_I32], (uint64_t)lane, 0), "");
+    const LLVMValueRef store =
+        LLVMBuildStore(ir, x, LLVMBuildGEP2(ir, LLVMTypeOf(x), p, &at, 1, ""));
+    LLVMSetAlignment(store, jit_dtype_bytes(a->buffer->dtype));
+    jit_tag(f, store, a->row->ref);
+}
+
 static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef mask)
 {
     uint32_t align = 0;
@@ -276,6 +309,11 @@ static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueR
     if (a->coef == -1) {
         value = reversed(f, value);
         mask = mask ? reversed(f, mask) : NULL;
+    }
+    const int64_t lone = mask ? lone_lane(mask, f->lanes) : -1;
+    if (lone >= 0) {
+        store_lane(f, a, value, p, lone);
+        return;
     }
     if (mask != NULL) {
         LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(p)};

@@ -78,7 +78,14 @@ static void forget(compiled *c)
 static int compile(stator_ctx *ctx, const gf_program *p, int with_noise, const char *backend,
                    compiled *out, char why[512])
 {
-    const stator_compile_options options = {.struct_size = sizeof options, .backend = backend};
+    static const char *const keys[] = {"inductor-cpu.debug_bounds"};
+    static const char *const values[] = {"1"};
+    const int is_bounded = getenv("GF_BOUNDS") != NULL && strcmp(backend, "inductor-cpu") == 0;
+    const stator_compile_options options = {.struct_size = sizeof options,
+                                            .backend = backend,
+                                            .option_keys = keys,
+                                            .option_values = values,
+                                            .option_count = is_bounded ? 1 : 0};
     *out = (compiled){.text = malloc(GF_TEXT)};
     if (out->text == NULL || !gf_write(p, with_noise, out->text)) {
         (void)snprintf(why, 512, "the text is too long");

@@ -4,6 +4,9 @@
  *   graph_fuzz BACKEND replay FILE...         those again
  *   graph_fuzz BACKEND print SEED             its text
  *
+ * Environment: GF_PLUGINS, a folder of plugins; GF_BOUNDS, kernels of inductor-cpu check each index;
+ * GF_INVALID, a line for each program that eager refuses; GF_NOISE, print writes the noisy variant.
+ *
  * Programs run in a child process, so that a crash is one failure. Status 0: no failure. */
 #define _GNU_SOURCE
 #include "gf.h"

@@ -192,8 +192,7 @@ static int is_close(const llvm_world *v, uint32_t dtype, const void *a, const vo
     if (x != x || y != y) {
         return x != x && y != y;
     }
-    if (fabs(x - y) <= v->tolerance * fabs(x) ||
-        (v->flushes && dtype == STATOR_BF16 && fabs(x) < 0x1p-126 && y == 0)) {
+    if (fabs(x - y) <= v->tolerance * fabs(x)) {
         return 1;
     }
     if (class_ != ST_LOOP_FLOATS || !v->max_ulp) {

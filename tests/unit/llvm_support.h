@@ -21,7 +21,6 @@ typedef struct llvm_world {
     uint32_t fill[LLVM_BUFFERS_MAX];
     uint32_t max_ulp;   /* of float results; 0: the same bits (any NaN equals any other) */
     double tolerance;   /* relative, on top of that */
-    uint32_t flushes;   /* subnormal bf16 results may be 0 */
     uint32_t misalign;  /* bytes that every buffer is off a boundary of 64 */
     uint32_t status[2]; /* *args->status after the runs: interpreter, emitter */
 } llvm_world;

@@ -149,7 +149,6 @@ static void cast(uint32_t from, uint32_t to, uint32_t lanes, uint32_t code)
     const uint32_t x = loop_in(w, "x", from, loop_int(w, COUNT));
     const uint32_t z = loop_out(w, "z", to, loop_int(w, COUNT));
     v.fill[x] = LLVM_FILL_CORNERS;
-    v.flushes = 1;
     const uint32_t at = open_loop(lanes);
     const st_loop_ref value = st_loop_load(&w->b, x, at, 0, 0);
     st_loop_store(&w->b, z, at, st_loop_apply(&w->b, code, to, value, 0, 0), 0);

@@ -1,8 +1,7 @@
 /* Conversions between dtypes; the values are those of core/base/convert.h.
  *
  * Storage floats (bf16, f16, f8) are integers in registers; expansion has left casts of them from
- * and to f32 alone. f32 is rounded to nearest, ties to even, by the CPU where it can (then bf16
- * subnormals become 0).
+ * and to f32 alone. f32 is rounded to nearest, ties to even, by the CPU where it can.
  * Float to integer gives what x86 gives: fptosi's result for what does not fit is frozen, not
  * poison, and the instruction's value is the smallest integer. */
 #include "jit_emit.h"
@@ -119,20 +118,49 @@ static LLVMValueRef widen(jit_fn *f, uint32_t from, LLVMValueRef x)
 
 /* ---- f32 to storage floats ---- */
 
+/* Rounded to nearest even; not for NaN. */
+static LLVMValueRef bf16_bits(jit_fn *f, LLVMValueRef u)
+{
+    const LLVMValueRef odd = and_int(f, shift_right(f, u, 16), 1);
+    return shift_right(f, LLVMBuildAdd(f->u->ir, add_int(f, u, 0x7fff), odd, ""), 16);
+}
+
+/* By vcvtneps2bf16, which makes 0 of subnormal numbers: when a lane holds one, those lanes are
+ * rounded as integers in a block that is skipped otherwise. */
+static LLVMValueRef bf16_by_cpu(jit_fn *f, LLVMValueRef x)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMValueRef bf16 = LLVMBuildFPTrunc(ir, x, jit_like(f, JIT_BF16, x), "");
+    const LLVMTypeRef i16 = jit_like(f, JIT_I16, x);
+    LLVMValueRef values[2] = {LLVMBuildBitCast(ir, bf16, i16, ""), NULL};
+    const LLVMValueRef u = to_bits(f, x);
+    const LLVMValueRef below_1 = add_int(f, shift_left(f, u, 1), -1); /* without the sign; 0: huge */
+    const LLVMValueRef is_small =
+        LLVMBuildICmp(ir, LLVMIntULT, below_1, jit_int(LLVMTypeOf(u), 0x00ffffff), "");
+    LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
+    const LLVMBasicBlockRef join = jit_block(f);
+    LLVMBuildCondBr(ir, jit_any(f, is_small), from[1], join);
+    jit_go(f, from[1]);
+    values[1] = jit_select(f, is_small, LLVMBuildTrunc(ir, bf16_bits(f, u), i16, ""), values[0]);
+    LLVMBuildBr(ir, join);
+    jit_go(f, join);
+    const LLVMValueRef out = LLVMBuildPhi(ir, i16, "");
+    LLVMAddIncoming(out, values, from, 2);
+    return out;
+}
+
 static LLVMValueRef f32_to_bf16(jit_fn *f, LLVMValueRef x)
 {
     const LLVMBuilderRef ir = f->u->ir;
     if (f->u->features.has_bf16) {
-        const LLVMValueRef v = LLVMBuildFPTrunc(ir, x, jit_like(f, JIT_BF16, x), "");
-        return LLVMBuildBitCast(ir, v, jit_like(f, JIT_I16, x), "");
+        return bf16_by_cpu(f, x);
     }
     const LLVMValueRef u = to_bits(f, x);
-    const LLVMValueRef odd = and_int(f, shift_right(f, u, 16), 1);
-    const LLVMValueRef near = shift_right(f, LLVMBuildAdd(ir, add_int(f, u, 0x7fff), odd, ""), 16);
     const LLVMValueRef nan =
         LLVMBuildOr(ir, shift_right(f, u, 16), jit_int(LLVMTypeOf(u), 0x40), "");
     const LLVMValueRef is_nan = LLVMBuildFCmp(ir, LLVMRealUNO, x, x, "");
-    return LLVMBuildTrunc(ir, jit_select(f, is_nan, nan, near), jit_like(f, JIT_I16, x), "");
+    return LLVMBuildTrunc(ir, jit_select(f, is_nan, nan, bf16_bits(f, u)), jit_like(f, JIT_I16, x),
+                          "");
 }
 
 /* The value's magnitude as bits of a format with `mantissa` bits and this exponent bias, rounded to

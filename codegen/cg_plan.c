@@ -134,7 +134,7 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
     const stator_graph_view *v = p->unit->view;
     for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
         const st_loop_op *row = st_loop_at(kernel, ref);
-        if (row->code != ST_LOOP_CHECK) {
+        if (row->code != ST_LOOP_CHECK || row->origin == 0) {
             continue;
         }
         const stator_node_row *node = stator_node_at(v, row->origin);

@@ -47,8 +47,9 @@ enum st_loop_code {
     /* combines with what is there: acc kind in `imm.i`; args: value, mask or 0. Safe when several
      * iterations of a parallel or vector axis meet in one element. */
     ST_LOOP_ATOMIC,
-    /* args: a bool that must hold, mask or 0. Where it does not, *args->status becomes the row's
-     * `origin` (whichever came last), and the call fails when the kernel has ended. */
+    /* args: a bool that must hold, mask or 0. Where it does not, *args->status becomes
+     * st_loop_check_status of the row (whichever came last), and the call fails when the kernel has
+     * ended. */
     ST_LOOP_CHECK,
     /* structure */
     ST_LOOP_LOOP, /* `ref` is the axis, `body` the block */
@@ -237,6 +238,14 @@ void st_kernel_print(const st_kernel *kernel, st_str *out);
 static inline const st_loop_op *st_loop_at(const st_kernel *kernel, st_loop_ref ref)
 {
     return &kernel->ops.data[ref];
+}
+
+#define ST_STATUS_UNKNOWN 0x7fffffffu /* a failed check of no known node */
+
+/* What a CHECK row reports; never 0. */
+static inline uint32_t st_loop_check_status(const st_loop_op *row)
+{
+    return row->origin ? row->origin : ST_STATUS_UNKNOWN;
 }
 
 /* The outermost loop when it is PARALLEL, else 0 (the kernel runs once). */

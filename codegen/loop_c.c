@@ -634,7 +634,7 @@ static void put_row(printer *p, const st_loop_op *op, st_loop_ref ref)
         put(p,
             "{ if (!v%" PRIu32 ") __atomic_store_n(args->status, %" PRIu32
             ", __ATOMIC_RELAXED); }\n",
-            op->args[0], op->origin);
+            op->args[0], st_loop_check_status(op));
         break;
     case ST_LOOP_LOOP:
         put_loop(p, op);

@@ -176,7 +176,7 @@ static stator_status run_rare(machine *m, const st_loop_op *op, st_loop_cell *ou
 static void run_check(const machine *m, const st_loop_op *op)
 {
     if (!is_masked_off(m, op->args[1]) && !m->cells[op->args[0]].i && m->args->status) {
-        __atomic_store_n(m->args->status, op->origin, __ATOMIC_RELAXED);
+        __atomic_store_n(m->args->status, st_loop_check_status(op), __ATOMIC_RELAXED);
     }
 }
 

@@ -274,7 +274,7 @@ Test(llvm_kernels, gather_and_check)
     cr_assert_eq(v.status[1], 0);
 }
 
-Test(llvm_kernels, failed_check)
+static void failed_check(uint32_t origin, uint32_t status)
 {
     loop_world *w = &v.w;
     const uint32_t x = loop_in(w, "x", STATOR_I64, loop_int(w, 37));
@@ -282,13 +282,24 @@ Test(llvm_kernels, failed_check)
     const uint32_t z = loop_out(w, "z", STATOR_I64, loop_int(w, 37));
     v.fill[x] = LLVM_FILL_INDICES;
     st_loop_open(&w->b, i);
-    w->b.origin = 23;
+    w->b.origin = origin;
     const st_loop_ref value = load(x, sym_of(i));
     st_loop_check(&w->b, op("lt", value, st_loop_int(&w->b, STATOR_I64, 15)), 0);
     store(z, sym_of(i), value);
     st_loop_close(&w->b);
     llvm_compare(&v, 37);
-    cr_assert_eq(v.status[1], 23);
+    cr_assert_eq(v.status[0], status);
+    cr_assert_eq(v.status[1], status);
+}
+
+Test(llvm_kernels, failed_check)
+{
+    failed_check(23, 23);
+}
+
+Test(llvm_kernels, failed_check_of_no_node)
+{
+    failed_check(0, ST_STATUS_UNKNOWN);
 }
 
 /* A gather by a value that is the same in all lanes: an embedding row. */

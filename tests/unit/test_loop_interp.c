@@ -131,7 +131,7 @@ Test(loop_interp, masked_loads_and_stores)
     cr_expect(memcmp(out, (uint8_t[5]){9, 1, 2, 3, 7}, 5) == 0);
 }
 
-Test(loop_interp, a_bound_value_indexes)
+static void bound_value_indexes(uint32_t origin, uint32_t failed)
 {
     /* y[i] = table[x[i]], -1 where x[i] is outside; the call's status tells */
     const uint32_t x = loop_in(&w, "x", STATOR_I64, loop_int(&w, 4));
@@ -143,7 +143,7 @@ Test(loop_interp, a_bound_value_indexes)
     const st_loop_ref low = loop_op(&w, "ge", at, st_loop_int(&w.b, STATOR_I64, 0), 0);
     const st_loop_ref high = loop_op(&w, "lt", at, st_loop_int(&w.b, STATOR_I64, 3), 0);
     const st_loop_ref inside = st_loop_both(&w.b, low, high);
-    w.b.origin = 42;
+    w.b.origin = origin;
     st_loop_check(&w.b, inside, 0);
     const uint32_t place = st_loop_bind(&w.b, at, 0, 2);
     const st_loop_ref v =
@@ -159,8 +159,18 @@ Test(loop_interp, a_bound_value_indexes)
     cr_assert_eq(st_loop_interpret(&w.kernel, &args, 0, 2, NULL), STATOR_OK);
     cr_expect_eq(status, 0);
     cr_assert_eq(st_loop_interpret(&w.kernel, &args, 2, 4, NULL), STATOR_OK);
-    cr_expect_eq(status, 42);
+    cr_expect_eq(status, failed);
     cr_expect(out[0] == 30 && out[1] == 10 && out[2] == -1 && out[3] == -1);
+}
+
+Test(loop_interp, a_bound_value_indexes)
+{
+    bound_value_indexes(42, 42);
+}
+
+Test(loop_interp, a_failed_check_of_no_node_is_noticed)
+{
+    bound_value_indexes(0, ST_STATUS_UNKNOWN);
 }
 
 Test(loop_interp, scratch_is_poisoned_for_each_iteration)

@@ -425,7 +425,7 @@ void jit_check(jit_fn *f, st_loop_ref ref)
     if (active != NULL) {
         bad = LLVMBuildAnd(ir, bad, active, "");
     }
-    jit_report(f, jit_any(f, bad), row->origin);
+    jit_report(f, jit_any(f, bad), st_loop_check_status(row));
 }
 
 LLVMValueRef jit_bounds(jit_fn *f, st_loop_ref ref, uint32_t lanes, LLVMValueRef mask)

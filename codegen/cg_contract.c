@@ -159,7 +159,38 @@ st_loop_ref cg_conv_finish(cg_nest *nest, const cg_node *node, const uint32_t *i
     return st_loop_cast(&nest->b, dtype, sum);
 }
 
-/* ---- transposed convolution: each output position gathers from the inputs that reach it ---- */
+/* ---- transposed convolution: each output position gathers from the inputs that reach it ----
+ *
+ * Tap k reaches position p = o + low from input (p - k*d) / s when s divides p - k*d. With g =
+ * gcd(d, s) these are the taps k = k0 + j * (s/g), where k0 = (p/g) * (d/g)^-1 mod s/g, and none
+ * when g does not divide p; so the fold runs over j alone, and its input is (p - k0*d) / s - j *
+ * (d/g). */
+
+/* The taps of one spatial axis. */
+typedef struct taps {
+    int64_t stride, dilation;
+    int64_t common;  /* gcd of both */
+    int64_t step;    /* between taps that hit: stride / common */
+    int64_t inverse; /* of dilation / common modulo step */
+} taps;
+
+static taps taps_of(const cg_node *node, uint32_t i)
+{
+    taps t = {.stride = cg_attr_int_at(node, STATOR_conv_transpose_strides, i),
+              .dilation = cg_attr_int_at(node, STATOR_conv_transpose_dilations, i)};
+    t.common = t.dilation;
+    for (int64_t rest = t.stride; rest != 0;) {
+        const int64_t next = t.common % rest;
+        t.common = rest;
+        rest = next;
+    }
+    t.step = t.stride / t.common;
+    const int64_t factor = t.dilation / t.common % t.step;
+    while (t.inverse < t.step && t.inverse * factor % t.step != 1 % t.step) {
+        t.inverse++;
+    }
+    return t;
+}
 
 void cg_conv_transpose(const cg_node *node, cg_fold *out)
 {
@@ -170,17 +201,48 @@ void cg_conv_transpose(const cg_node *node, cg_fold *out)
     *out = (cg_fold){.acc = ST_ACC_SUM, .dtype = cg_wide_dtype(node->out->dtype)};
     out->inner[out->n_inner++] = st_sym_floordiv(tab, w->dims[0], st_sym_int(tab, groups));
     for (uint32_t a = SPATIAL; a < w->rank; a++) {
-        out->inner[out->n_inner++] = w->dims[a];
+        const int64_t step = taps_of(node, a - SPATIAL).step;
+        out->inner[out->n_inner++] = st_sym_ceildiv(tab, w->dims[a], st_sym_int(tab, step));
     }
+}
+
+/* Tap and input position on spatial axis i for output position o and number j of its taps;
+ * out->mask holds where both are there. */
+static void place_tap(cg_nest *nest, const cg_node *node, uint32_t i, uint32_t o, uint32_t j,
+                      uint32_t *out_k, uint32_t *out_x, cg_element *out)
+{
+    st_loop_builder *b = &nest->b;
+    const taps t = taps_of(node, i);
+    const uint32_t low = cg_attr_dim(node, STATOR_conv_transpose_pads, i);
+    const uint32_t size = cg_value_of(nest->unit, cg_operand(node, 1))->dims[SPATIAL + i];
+    const uint32_t from = cg_value_of(nest->unit, cg_operand(node, 0))->dims[SPATIAL + i];
+    if (low == 0) {
+        cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
+        return;
+    }
+    const uint32_t p = cg_add(nest, o, low);
+    const uint32_t shared = cg_sym_of(nest, '/', p, cg_int(nest, t.common));
+    const uint32_t first =
+        cg_sym_of(nest, '%', cg_mul(nest, shared, cg_int(nest, t.inverse)), cg_int(nest, t.step));
+    const uint32_t rest = cg_sub(nest, p, cg_mul(nest, first, cg_int(nest, t.dilation)));
+    const uint32_t base = cg_sym_of(nest, '/', t.dilation == 1 ? p : rest, cg_int(nest, t.stride));
+    *out_k = cg_add(nest, first, cg_mul(nest, j, cg_int(nest, t.step)));
+    *out_x = cg_sub(nest, base, cg_mul(nest, j, cg_int(nest, t.dilation / t.common)));
+    if (t.common != 1) {
+        const uint32_t off = cg_sym_of(nest, '%', p, cg_int(nest, t.common));
+        out->mask = st_loop_both(b, out->mask,
+                                 st_loop_apply(b, ST_LOOP_eq, 0, st_loop_index(b, off),
+                                               st_loop_int(b, STATOR_I64, 0), 0));
+    }
+    const int is_whole = cg_is_zero(nest, cg_sym_of(nest, '%', size, cg_int(nest, t.step)));
+    out->mask = st_loop_both(b, out->mask, cg_within(nest, *out_k, size, 0, !is_whole));
+    out->mask = st_loop_both(b, out->mask, cg_within(nest, *out_x, from, 1, 1));
 }
 
 void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
                                const uint32_t *inner, cg_element *out)
 {
-    st_loop_builder *b = &nest->b;
-    const cg_value *x = cg_value_of(nest->unit, cg_operand(node, 0));
     const cg_value *w = cg_value_of(nest->unit, cg_operand(node, 1));
-    const uint32_t n_spatial = x->rank - SPATIAL;
     const int64_t groups = cg_attr(node, STATOR_conv_transpose_groups)->i;
     cg_fold fold;
     cg_conv_transpose(node, &fold);
@@ -188,31 +250,17 @@ void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_
     const uint32_t group = groups == 1 ? cg_int(nest, 0) : cg_sym_of(nest, '/', index[1], w->dims[1]);
     const uint32_t c = cg_add(nest, cg_mul(nest, group, fold.inner[0]), inner[0]);
     uint32_t at_x[CG_RANK_MAX] = {index[0], c};
-    uint32_t at_w[CG_RANK_MAX] = {
-        c, groups == 1 ? index[1] : cg_sym_of(nest, '%', index[1], w->dims[1])};
-    for (uint32_t i = 0; i < n_spatial; i++) {
-        const uint32_t low = cg_attr_dim(node, STATOR_conv_transpose_pads, i);
-        const int64_t stride = cg_attr_int_at(node, STATOR_conv_transpose_strides, i);
-        const int64_t dilation = cg_attr_int_at(node, STATOR_conv_transpose_dilations, i);
-        if (low == 0) {
-            cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
-            return;
-        }
-        at_w[SPATIAL + i] = inner[1u + i];
-        const uint32_t p = cg_sub(nest, cg_add(nest, index[SPATIAL + i], low),
-                                  cg_mul(nest, inner[1u + i], cg_int(nest, dilation)));
-        at_x[SPATIAL + i] = stride == 1 ? p : cg_sym_of(nest, '/', p, cg_int(nest, stride));
-        if (stride != 1) {
-            const uint32_t rest = cg_sym_of(nest, '%', p, cg_int(nest, stride));
-            out->mask = st_loop_both(b, out->mask,
-                                     st_loop_apply(b, ST_LOOP_eq, 0, st_loop_index(b, rest),
-                                                   st_loop_int(b, STATOR_I64, 0), 0));
-        }
-        out->mask = st_loop_both(
-            b, out->mask, cg_within(nest, at_x[SPATIAL + i], x->dims[SPATIAL + i], 1, 1));
+    uint32_t at_w[CG_RANK_MAX] = {c, groups == 1 ? index[1]
+                                                 : cg_sym_of(nest, '%', index[1], w->dims[1])};
+    for (uint32_t i = 0; i + SPATIAL < w->rank && nest->refusal == NULL; i++) {
+        place_tap(nest, node, i, index[SPATIAL + i], inner[1u + i], &at_w[SPATIAL + i],
+                  &at_x[SPATIAL + i], out);
+    }
+    if (nest->refusal) {
+        return;
     }
     const st_loop_ref a = cg_masked_operand(nest, cg_operand(node, 0), at_x, out->mask);
-    const st_loop_ref k = cg_wide_at(nest, cg_operand(node, 1), at_w);
+    const st_loop_ref k = cg_masked_operand(nest, cg_operand(node, 1), at_w, out->mask);
     out->value = a && k ? multiply(nest, cg_wide_dtype(node->out->dtype), a, k) : 0;
 }
 

@@ -467,6 +467,13 @@ static int set_stored(matcher *m, st_form_operand *operand, stator_ref value)
     return operand->buffer != UINT32_MAX && set_dims(m, operand, v);
 }
 
+/* conv and conv_transpose have these attributes in the same places. */
+_Static_assert((int)STATOR_conv_strides == (int)STATOR_conv_transpose_strides &&
+                   (int)STATOR_conv_pads == (int)STATOR_conv_transpose_pads &&
+                   (int)STATOR_conv_dilations == (int)STATOR_conv_transpose_dilations &&
+                   (int)STATOR_conv_groups == (int)STATOR_conv_transpose_groups,
+               "one function reads both");
+
 static int fill_conv(matcher *m, const cg_node *node)
 {
     const cg_value *x = cg_value_of(m->unit, cg_operand(node, 0));
@@ -490,6 +497,16 @@ static int fill_conv(matcher *m, const cg_node *node)
         }
     }
     return 1;
+}
+
+/* Weights of a transposed convolution are C M/G kernel. */
+static void swap_weight_axes(st_form *form)
+{
+    const uint32_t first = form->y.dims[0];
+    if (form->is_transposed) {
+        form->y.dims[0] = form->y.dims[1];
+        form->y.dims[1] = first;
+    }
 }
 
 /* The axis of the output's second dimension: the loops stand in the order of its storage. */
@@ -526,6 +543,7 @@ static int match_conv(matcher *m, const cg_root *fold)
         !set_stored(m, &m->form->y, cg_operand(&node, 1))) {
         return 0;
     }
+    swap_weight_axes(m->form);
     set_buffer(m, &m->form->out, row_at(m, m->store));
     find_feature(m, out);
     return set_dims(m, &m->form->out, out) && set_constant(m) && match_epilogue(m);
@@ -558,7 +576,8 @@ int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
     out->syms = kernel->syms;
     out->acc_dtype = fold->fold.dtype;
     out->n_buffers = kernel->buffers.count;
-    const int is_conv = strcmp(fold->lowering->op, "conv") == 0;
+    out->is_transposed = strcmp(fold->lowering->op, "conv_transpose") == 0;
+    const int is_conv = out->is_transposed || strcmp(fold->lowering->op, "conv") == 0;
     out->kind = is_conv ? ST_FORM_CONV : ST_FORM_GEMM;
     const int is_matched = (is_conv || cg_merge_axes(kernel)) && find_rows(&m) && find_outer(&m) &&
                            (is_conv ? match_conv(&m, fold) : match_gemm(&m));
@@ -619,9 +638,11 @@ void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
     static const char *const names[] = {"",          "bias", "add",     "relu", "scale", "clip",
                                         "gelu_erf",  "gelu_tanh", "sigmoid", "tanh", "silu"};
     const st_loop_buffer *buffers = kernel->buffers.data;
-    st_str_addf(out, "call %s %s = %s * %s", form->kind == ST_FORM_GEMM ? "gemm" : "conv",
-                buffers[form->out.buffer].name, buffers[form->x.buffer].name,
-                buffers[form->y.buffer].name);
+    const char *const kind = form->kind == ST_FORM_GEMM ? "gemm"
+                             : form->is_transposed      ? "conv_transpose"
+                                                        : "conv";
+    st_str_addf(out, "call %s %s = %s * %s", kind, buffers[form->out.buffer].name,
+                buffers[form->x.buffer].name, buffers[form->y.buffer].name);
     if (form->kind == ST_FORM_GEMM) {
         const uint32_t sizes[3] = {form->m, form->n, form->k};
         if (form->n_batch) {

@@ -383,19 +383,25 @@ static int follow_transpose(cg_unit *unit, const cg_root *root, stator_ref *only
     return set_order(unit, v, order);
 }
 
+static int is_op(const cg_root *root, const char *op)
+{
+    return root->lowering && strcmp(root->lowering->op, op) == 0;
+}
+
 /* Convolutions read and write their channels as neighbours when a library does them; what is made of
- * their results element by element or window by window is stored alike. */
+ * their results element by element, window by window, side by side or channel by channel is stored alike. */
 static int follow_channels(cg_unit *unit, const cg_root *root)
 {
     cg_value *v = &unit->values[root->value];
-    int is_last = root->lowering && strcmp(root->lowering->op, "conv") == 0;
+    int is_last = is_op(root, "conv") || is_op(root, "conv_transpose");
     for (uint32_t k = 0; k < root->n_needs && !is_last; k++) {
         const cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
         const cg_value *from = &unit->values[need->value];
         const int is_alike =
             from->rank == v->rank &&
             (memcmp(from->dims, v->dims, v->rank * sizeof *v->dims) == 0 ||
-             (root->lowering && strcmp(root->lowering->op, "reduce_window") == 0));
+             is_op(root, "reduce_window") || is_op(root, "concat") ||
+             (v->rank > 2 && from->dims[0] == v->dims[0] && from->dims[1] == v->dims[1]));
         is_last = is_alike && from->order && from->order[from->rank - 1u] == 1u;
     }
     if (!is_last || v->rank < 3) {

@@ -8,6 +8,7 @@
  *
  *   gemm   out[b.., m, n] = epilogue(sum over k of x[b.., m, k] * y[b.., k, n])
  *   conv   out[n, m, o..] = epilogue(sum over c, k.. of x[n, g*C/G + c, o*stride + k*dil - pad] * w[m, c, k..])
+ *          transposed: o = i*stride + k*dil - pad for position i of x, and w[g*C/G + c, m % (M/G), k..]
  *
  * Strides are in elements. Extents and strides are syms; the library gets their values with each call
  * in the order of `st_form_numbers`. A packed form of constant operands is the library's to make, once, at
@@ -52,7 +53,7 @@ typedef struct st_form_operand {
     uint32_t offset; /* sym, elements */
     uint32_t batch[ST_FORM_BATCH_MAX];
     uint32_t stride[2]; /* gemm: x (m, k), y (k, n), out (m, n) */
-    uint32_t dims[2 + ST_FORM_SPATIAL_MAX];    /* conv: N C spatial strides; w: M C/G kernel */
+    uint32_t dims[2 + ST_FORM_SPATIAL_MAX];    /* conv: N C spatial strides; w: M C kernel */
 } st_form_operand;
 
 typedef struct st_form {
@@ -68,6 +69,7 @@ typedef struct st_form {
     uint32_t pad_low[ST_FORM_SPATIAL_MAX], pad_high[ST_FORM_SPATIAL_MAX]; /* syms */
     int64_t stride[ST_FORM_SPATIAL_MAX], dilation[ST_FORM_SPATIAL_MAX];
     int64_t groups;
+    uint32_t is_transposed; /* conv */
     st_form_operand x, y, out; /* y: the weight of a conv */
     /* Contents of y when it is a constant (borrowed for create; the same bytes at each call). */
     const void *y_data;

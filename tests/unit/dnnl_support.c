@@ -209,11 +209,9 @@ static void image_strides(uint32_t *to, const int64_t *dims, uint32_t rank, int 
     }
 }
 
-void conv(problem *p, uint32_t in, uint32_t out, const conv_case *c, int x_last, int out_last)
+/* All but the strides and the output's size. */
+static void begin_conv(problem *p, uint32_t in, uint32_t out, const conv_case *c)
 {
-    int64_t x[5] = {c->images, c->channels};
-    int64_t w[5] = {c->features, c->channels / c->groups};
-    int64_t o[5] = {c->images, c->features};
     begin_form(p, ST_FORM_CONV, in, out);
     st_form *form = &p->form;
     form->n_spatial = c->n_spatial;
@@ -222,21 +220,57 @@ void conv(problem *p, uint32_t in, uint32_t out, const conv_case *c, int x_last,
     form->features = num(c->features);
     form->groups = c->groups;
     for (uint32_t i = 0; i < c->n_spatial; i++) {
-        const int64_t span = (c->kernel[i] - 1) * c->dilation[i] + 1;
-        x[2 + i] = c->in[i];
-        w[2 + i] = c->kernel[i];
-        o[2 + i] = (c->in[i] + c->low[i] + c->high[i] - span) / c->stride[i] + 1;
-        form->in[i] = num(x[2 + i]);
-        form->kernel[i] = num(w[2 + i]);
-        form->out_size[i] = num(o[2 + i]);
+        form->in[i] = num(c->in[i]);
+        form->kernel[i] = num(c->kernel[i]);
         form->pad_low[i] = num(c->low[i]);
         form->pad_high[i] = num(c->high[i]);
         form->stride[i] = c->stride[i];
         form->dilation[i] = c->dilation[i];
     }
-    image_strides(form->x.dims, x, 2u + c->n_spatial, x_last);
-    image_strides(form->y.dims, w, 2u + c->n_spatial, 0);
-    image_strides(form->out.dims, o, 2u + c->n_spatial, out_last);
+}
+
+static int64_t span_of_kernel(const conv_case *c, uint32_t i)
+{
+    return (c->kernel[i] - 1) * c->dilation[i] + 1;
+}
+
+void conv(problem *p, uint32_t in, uint32_t out, const conv_case *c, int x_last, int out_last)
+{
+    int64_t x[5] = {c->images, c->channels};
+    int64_t w[5] = {c->features, c->channels / c->groups};
+    int64_t o[5] = {c->images, c->features};
+    begin_conv(p, in, out, c);
+    for (uint32_t i = 0; i < c->n_spatial; i++) {
+        x[2 + i] = c->in[i];
+        w[2 + i] = c->kernel[i];
+        o[2 + i] = (c->in[i] + c->low[i] + c->high[i] - span_of_kernel(c, i)) / c->stride[i] + 1;
+        p->form.out_size[i] = num(o[2 + i]);
+    }
+    image_strides(p->form.x.dims, x, 2u + c->n_spatial, x_last);
+    image_strides(p->form.y.dims, w, 2u + c->n_spatial, 0);
+    image_strides(p->form.out.dims, o, 2u + c->n_spatial, out_last);
+}
+
+void conv_transpose(problem *p, const conv_case *c, const int64_t *more, int x_last, int out_last)
+{
+    int64_t x[5] = {c->images, c->channels};
+    int64_t w[5] = {c->channels, c->features / c->groups};
+    int64_t o[5] = {c->images, c->features};
+    begin_conv(p, STATOR_F32, STATOR_F32, c);
+    p->form.is_transposed = 1;
+    for (uint32_t i = 0; i < c->n_spatial; i++) {
+        x[2 + i] = c->in[i];
+        w[2 + i] = c->kernel[i];
+        o[2 + i] =
+            (c->in[i] - 1) * c->stride[i] + span_of_kernel(c, i) - c->low[i] - c->high[i] + more[i];
+        p->form.out_size[i] = num(o[2 + i]);
+    }
+    image_strides(p->form.x.dims, x, 2u + c->n_spatial, x_last);
+    image_strides(p->form.y.dims, w, 2u + c->n_spatial, 0);
+    image_strides(p->form.out.dims, o, 2u + c->n_spatial, out_last);
+    const uint32_t channel = p->form.y.dims[0];
+    p->form.y.dims[0] = p->form.y.dims[1];
+    p->form.y.dims[1] = channel;
 }
 
 /* ---- walking a form in the test's own way ---- */
@@ -318,7 +352,8 @@ static total conv_at(const problem *p, const int64_t *index)
 {
     const st_form *form = &p->form;
     const int64_t channels = value(p, form->channels) / form->groups;
-    const int64_t group = index[1] / (value(p, form->features) / form->groups);
+    const int64_t features = value(p, form->features) / form->groups;
+    const int64_t group = index[1] / features;
     int64_t extent[4] = {channels, 1, 1, 1};
     total t = {0, 0};
     for (uint32_t i = 0; i < form->n_spatial; i++) {
@@ -330,11 +365,18 @@ static total conv_at(const problem *p, const int64_t *index)
                               n % extent[3]};
         int64_t x = value(p, form->x.offset) + index[0] * value(p, form->x.dims[0]) +
                     (group * channels + c) * value(p, form->x.dims[1]);
-        int64_t y = index[1] * value(p, form->y.dims[0]) + c * value(p, form->y.dims[1]);
+        const int64_t row = form->is_transposed ? index[1] % features : index[1];
+        const int64_t column = form->is_transposed ? group * channels + c : c;
+        int64_t y = row * value(p, form->y.dims[0]) + column * value(p, form->y.dims[1]);
         int is_inside = 1;
         for (uint32_t i = 0; i < form->n_spatial; i++) {
-            const int64_t place = index[2 + i] * form->stride[i] + k[i] * form->dilation[i] -
-                                  value(p, form->pad_low[i]);
+            const int64_t low = value(p, form->pad_low[i]);
+            const int64_t reached = index[2 + i] + low - k[i] * form->dilation[i];
+            int64_t place = index[2 + i] * form->stride[i] + k[i] * form->dilation[i] - low;
+            if (form->is_transposed) {
+                is_inside = is_inside && reached % form->stride[i] == 0;
+                place = reached / form->stride[i];
+            }
             is_inside = is_inside && place >= 0 && place < value(p, form->in[i]);
             x += place * value(p, form->x.dims[2 + i]);
             y += k[i] * value(p, form->y.dims[2 + i]);
@@ -411,7 +453,8 @@ static int64_t span_of(const problem *p, const st_form_operand *o, const walk *w
     }
     const int64_t first[3][2] = {
         {value(p, form->images), value(p, form->channels)},
-        {value(p, form->features), value(p, form->channels) / form->groups},
+        {value(p, form->features) / (form->is_transposed ? form->groups : 1),
+         value(p, form->channels) / (form->is_transposed ? 1 : form->groups)},
         {value(p, form->images), value(p, form->features)}};
     const uint32_t *spatial = role == X ? form->in : role == Y ? form->kernel : form->out_size;
     last +=

@@ -75,6 +75,8 @@ void gemm(problem *p, uint32_t in, uint32_t out, uint32_t m, uint32_t n, uint32_
 void strides(st_form_operand *operand, int64_t a, int64_t b);
 void batch(problem *p, int64_t extent, int64_t x, int64_t y, int64_t out);
 void conv(problem *p, uint32_t in, uint32_t out, const conv_case *c, int x_last, int out_last);
+/* Transposed; `more` of the output on each axis: what the stride leaves open. */
+void conv_transpose(problem *p, const conv_case *c, const int64_t *more, int x_last, int out_last);
 /* The number of a sym in this problem. */
 int64_t value(const problem *p, uint32_t s);
 walk walk_of(const problem *p);

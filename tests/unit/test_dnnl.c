@@ -257,6 +257,39 @@ Test(dnnl, convs)
     }
 }
 
+static const struct {
+    conv_case c;
+    int64_t more[3];
+} transposed[] = {
+    {{2, 2, 32, 16, 1, {7, 9}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}}, /* no overlap */
+    {{2, 1, 16, 32, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}},
+    {{2, 1, 16, 16, 1, {8, 7}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}}, /* more of it */
+    {{2, 1, 16, 16, 1, {8, 8}, {3, 2}, {1, 3}, {1, 1}, {0, 1}, {1, 0}}, {0, 2}},
+    {{2, 1, 16, 32, 1, {9, 9}, {3, 3}, {1, 1}, {2, 2}, {0, 0}, {0, 0}}, {0, 0}}, /* dilated */
+    {{2, 1, 24, 36, 3, {8, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}}, /* groups */
+    {{2, 1, 24, 24, 24, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}},
+    {{2, 1, 5, 7, 1, {10, 10}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}}, {0, 0}},
+    {{1, 2, 32, 16, 1, {20}, {4}, {2}, {1}, {1}, {1}}, {0}},
+    {{3, 1, 16, 8, 1, {4, 5, 6}, {3, 3, 3}, {2, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+     {1, 0, 0}}};
+
+Test(dnnl, transposed_convs)
+{
+    for (size_t i = 0; i < sizeof transposed / sizeof transposed[0]; i++) {
+        for (uint32_t order = 0; order < 4; order++) {
+            char name[64];
+            problem p;
+            (void)snprintf(name, sizeof name, "transposed %zu, orders %u", i, order);
+            conv_transpose(&p, &transposed[i].c, transposed[i].more, order & 1, order >> 1);
+            check(&p, name);
+            epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+            check(&p, name);
+            epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+            cr_assert_eq(lib->takes(lib->self, &p.form), 0, "%s: a bias alone is taken", name);
+        }
+    }
+}
+
 /* Channels that are a part of a wider tensor's. */
 Test(dnnl, conv_slices)
 {

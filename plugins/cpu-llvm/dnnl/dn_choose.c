@@ -69,8 +69,8 @@ static uint32_t candidates(const dn_op *op, const dn_sizes *s, dn_candidate *all
 static int may_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_form *form = &op->form;
-    if (!(op->lib->flags & DNNL_WINOGRAD) || form->kind != ST_FORM_CONV || form->n_spatial != 2 ||
-        form->groups != 1 || form->x.dtype != STATOR_F32 || s->is_bare) {
+    if (!(op->lib->flags & DNNL_WINOGRAD) || form->kind != ST_FORM_CONV || form->is_transposed ||
+        form->n_spatial != 2 || form->groups != 1 || form->x.dtype != STATOR_F32 || s->is_bare) {
         return 0;
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -226,8 +226,9 @@ static uint64_t key_of(const dn_op *op, const dn_sizes *s)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
     const st_form *form = &op->form;
-    const uint64_t words[] = {form->kind, form->x.dtype, form->out.dtype, (uint64_t)form->groups,
-                              op->has_constant};
+    const uint64_t words[] = {form->kind,       form->x.dtype,
+                              form->out.dtype,  (uint64_t)form->groups,
+                              op->has_constant, form->is_transposed};
     const void *parts[] = {s, words, form->stride, form->dilation};
     const size_t sizes[] = {sizeof *s, sizeof words, sizeof form->stride, sizeof form->dilation};
     for (uint32_t p = 0; p < 4; p++) {

@@ -156,7 +156,9 @@ static void conv_tensors(const st_form *form, const dn_sizes *s, tensor t[3])
     add_axis(&t[2], s->features, s->out.dims[1]);
     if (form->groups > 1) {
         const int64_t per_group = s->features / form->groups;
-        add_axis(&t[1], form->groups, s->y.dims[0] * per_group);
+        add_axis(&t[1], form->groups,
+                 form->is_transposed ? s->y.dims[1] * (s->channels / form->groups)
+                                     : s->y.dims[0] * per_group);
         add_axis(&t[1], per_group, s->y.dims[0]);
     } else {
         add_axis(&t[1], s->features, s->y.dims[0]);
@@ -177,6 +179,7 @@ static void conv_tensors(const st_form *form, const dn_sizes *s, tensor t[3])
 typedef union operation {
     dnnl_matmul_desc_t matmul;
     dnnl_convolution_desc_t conv;
+    dnnl_deconvolution_desc_t deconv;
 } operation;
 
 static int conv_operation(const st_form *form, const dn_sizes *s, const dn_candidate *how,
@@ -192,6 +195,11 @@ static int conv_operation(const st_form *form, const dn_sizes *s, const dn_candi
         dilates[i] = form->dilation[i] - 1;
         low[i] = s->pad_low[i];
         high[i] = s->pad_high[i];
+    }
+    if (form->is_transposed) {
+        return dnnl_dilated_deconvolution_forward_desc_init(
+                   &out->deconv, dnnl_forward_inference, dnnl_deconvolution_direct, &md[0], &md[1],
+                   bias, &md[2], strides, dilates, low, high) == dnnl_success;
     }
     return dnnl_dilated_convolution_forward_desc_init(
                &out->conv, dnnl_forward_inference,

@@ -139,6 +139,9 @@ void dn_work(const st_form *form, const dn_sizes *s, int64_t *out_elements, int6
             elements = times(elements, s->out_size[i]);
             products = times(products, s->kernel[i]);
         }
+        for (uint32_t i = 0; form->is_transposed && i < form->n_spatial; i++) {
+            products = (products + form->stride[i] - 1) / form->stride[i]; /* taps that hit */
+        }
     }
     *out_elements = elements;
     *out_macs = times(elements, products);
@@ -246,11 +249,14 @@ int64_t dn_span(const st_form *form, const dn_sizes *s, uint32_t role)
         last += reach(role == DN_Y ? s->k : s->m, o->stride[0]);
         return last + reach(role == DN_X ? s->k : s->n, o->stride[1]) + 1;
     }
-    last += reach(role == DN_Y ? s->features : s->images, o->dims[0]);
-    last += reach(role == DN_X   ? s->channels
-                  : role == DN_Y ? s->channels / form->groups
-                                 : s->features,
-                  o->dims[1]);
+    if (role == DN_Y) {
+        const int64_t share = form->is_transposed ? form->groups : 1;
+        last += reach(s->features / share, o->dims[0]);
+        last += reach(s->channels / (form->groups / share), o->dims[1]);
+    } else {
+        last += reach(s->images, o->dims[0]);
+        last += reach(role == DN_X ? s->channels : s->features, o->dims[1]);
+    }
     for (uint32_t i = 0; i < form->n_spatial; i++) {
         const int64_t extent = role == DN_X   ? s->in[i]
                                : role == DN_Y ? s->kernel[i]
@@ -303,6 +309,10 @@ int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
             (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
             return 0;
         }
+    }
+    if (form->is_transposed && form->n_epilogue &&
+        (form->n_epilogue > 1 || form->epilogue[0].kind != ST_EPILOGUE_BIAS)) {
+        return 0; /* other post-ops are done one element after the other */
     }
     if (form->kind == ST_FORM_CONV) {
         return form->n_spatial >= 1 && form->n_spatial <= ST_FORM_SPATIAL_MAX && form->groups >= 1;

@@ -61,9 +61,12 @@ static int conv_place(const plain *p, const int64_t *index, int64_t window, int6
     const st_form *form = &p->op->form;
     for (uint32_t i = form->n_spatial; i-- > 0;) {
         const int64_t k = window % p->s->kernel[i];
-        const int64_t at =
-            index[2 + i] * form->stride[i] + k * form->dilation[i] - p->s->pad_low[i];
+        int64_t at = index[2 + i] * form->stride[i] + k * form->dilation[i] - p->s->pad_low[i];
         window /= p->s->kernel[i];
+        if (form->is_transposed) {
+            const int64_t reached = index[2 + i] + p->s->pad_low[i] - k * form->dilation[i];
+            at = reached % form->stride[i] ? -1 : reached / form->stride[i];
+        }
         if (at < 0 || at >= p->s->in[i]) {
             return 0;
         }
@@ -78,7 +81,11 @@ static sum conv_at(const plain *p, const int64_t *index)
     const st_form *form = &p->op->form;
     const dn_sizes *s = p->s;
     const int64_t channels = s->channels / form->groups;
-    const int64_t group = index[1] / (s->features / form->groups);
+    const int64_t features = s->features / form->groups;
+    const int64_t group = index[1] / features;
+    const int64_t first = form->is_transposed
+                              ? index[1] % features * s->y.dims[0] + group * channels * s->y.dims[1]
+                              : index[1] * s->y.dims[0];
     int64_t windows = 1;
     sum total = {0, 0};
     for (uint32_t i = 0; i < form->n_spatial; i++) {
@@ -86,7 +93,7 @@ static sum conv_at(const plain *p, const int64_t *index)
     }
     for (int64_t window = 0; window < windows; window++) {
         int64_t x = index[0] * s->x.dims[0] + group * channels * s->x.dims[1];
-        int64_t y = index[1] * s->y.dims[0];
+        int64_t y = first;
         if (!conv_place(p, index, window, &x, &y)) {
             continue;
         }

@@ -134,7 +134,8 @@ static void gemm(const call *c)
     }
 }
 
-/* ---- convolution: numbers are images, channels, features, in.., kernel.., out.., low.., high.. ---- */
+/* ---- convolution: numbers are images, channels, features, in.., kernel.., out.., low.., high..
+ * ---- */
 
 /* One output element; o holds its spatial position, flat over the kernel is w. */
 static double conv_element(const call *c, int64_t image, int64_t feature, const int64_t *o)
@@ -145,7 +146,8 @@ static double conv_element(const call *c, int64_t image, int64_t feature, const 
     const int64_t *kernel = in + s;
     const int64_t *low = kernel + 2 * s;
     const int64_t per_group = c->sizes[1] / form->groups;
-    const int64_t group = feature / (c->sizes[2] / form->groups);
+    const int64_t features = c->sizes[2] / form->groups;
+    const int64_t group = feature / features;
     int64_t taps = 1;
     double sum = 0;
     for (uint32_t i = 0; i < s; i++) {
@@ -155,13 +157,19 @@ static double conv_element(const call *c, int64_t image, int64_t feature, const 
         const int64_t channel = t / taps;
         int64_t at_x = c->operand[0][0] + image * c->operand[0][1] +
                        (group * per_group + channel) * c->operand[0][2];
-        int64_t at_w = c->operand[1][0] + feature * c->operand[1][1] + channel * c->operand[1][2];
+        const int64_t row = form->is_transposed ? feature % features : feature;
+        const int64_t column = form->is_transposed ? group * per_group + channel : channel;
+        int64_t at_w = c->operand[1][0] + row * c->operand[1][1] + column * c->operand[1][2];
         int64_t rest = t % taps;
         int is_inside = 1;
         for (uint32_t i = s; i-- > 0;) {
             const int64_t k = rest % kernel[i];
-            const int64_t p = o[i] * form->stride[i] + k * form->dilation[i] - low[i];
+            int64_t p = o[i] * form->stride[i] + k * form->dilation[i] - low[i];
             rest /= kernel[i];
+            if (form->is_transposed) {
+                const int64_t reached = o[i] + low[i] - k * form->dilation[i];
+                p = reached % form->stride[i] ? -1 : reached / form->stride[i];
+            }
             is_inside = is_inside && p >= 0 && p < in[i];
             at_x += p * c->operand[0][3 + i];
             at_w += k * c->operand[1][3 + i];

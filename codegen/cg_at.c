@@ -347,6 +347,18 @@ st_loop_ref cg_at(cg_nest *nest, stator_ref value, const uint32_t *index)
     return key.row;
 }
 
+/* The value before it was rounded to bf16 or f16, when numerics are fused and it is computed here. */
+static st_loop_ref unrounded(const cg_nest *nest, st_loop_ref row)
+{
+    const st_loop_op *cast = row ? st_loop_at(nest->kernel, row) : NULL;
+    if (nest->unit->config->exact || cast == NULL || cast->code != ST_LOOP_cast) {
+        return row;
+    }
+    const int is_half = cast->dtype == STATOR_BF16 || cast->dtype == STATOR_F16;
+    return is_half && st_loop_at(nest->kernel, cast->args[0])->dtype == STATOR_F32 ? cast->args[0]
+                                                                                  : row;
+}
+
 st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index)
 {
     const cg_value *v = &nest->unit->values[value];
@@ -354,7 +366,7 @@ st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index)
     if (v->flags & CG_VALUE_SPLAT) {
         return splat(nest, v, wide);
     }
-    return st_loop_cast(&nest->b, wide, cg_at(nest, value, index));
+    return st_loop_cast(&nest->b, wide, unrounded(nest, cg_at(nest, value, index)));
 }
 
 st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, uint32_t flat)

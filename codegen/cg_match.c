@@ -10,6 +10,8 @@
  * read off the kernel in the same way. What does not fit stays loops. */
 #include "codegen/cg_match.h"
 
+#include "core/base/convert.h"
+
 #include <stator/ops.h>
 #include <math.h>
 #include <string.h>
@@ -28,6 +30,7 @@ typedef struct matcher {
     st_loop_ref read;
     st_loop_ref update;
     uint32_t feature; /* symbol of the axis that a bias follows, UINT32_MAX: none */
+    uint32_t bounded; /* dtype that values are rounded to, nothing but bounds since; 0: none */
 } matcher;
 
 static const st_loop_op *row_at(const matcher *m, st_loop_ref ref)
@@ -82,14 +85,64 @@ static int is_number(const matcher *m, st_loop_ref ref, double value)
     return row->code == ST_LOOP_CONST && fabs(row->imm.f - value) <= 1e-6 * fabs(value);
 }
 
-static int append(matcher *m, uint32_t kind, uint32_t buffer, double value, double value2)
+static int append_row(matcher *m, const st_epilogue *row)
 {
     st_form *form = m->form;
     if (form->n_epilogue == ST_FORM_EPILOGUE_MAX) {
         return 0;
     }
-    form->epilogue[form->n_epilogue++] = (st_epilogue){kind, buffer, value, value2};
+    form->epilogue[form->n_epilogue++] = *row;
     return 1;
+}
+
+static int append(matcher *m, uint32_t kind, double value, double value2)
+{
+    const st_epilogue row = {.kind = kind, .value = value, .value2 = value2};
+    return append_row(m, &row);
+}
+
+static int append_buffer(matcher *m, uint32_t kind, uint32_t buffer)
+{
+    const st_epilogue row = {
+        .kind = kind, .buffer = buffer, .dtype = m->kernel->buffers.data[buffer].dtype};
+    return append_row(m, &row);
+}
+
+static int is_half(uint32_t dtype)
+{
+    return dtype == STATOR_BF16 || dtype == STATOR_F16;
+}
+
+static const st_loop_op *through_cast(const matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = row_at(m, ref);
+    const int is_widening = row->code == ST_LOOP_cast &&
+                            st_loop_class_of(row_at(m, row->args[0])->dtype) == ST_LOOP_STORAGE;
+    return is_widening ? row_at(m, row->args[0]) : row;
+}
+
+/* What is rounded to the output's dtype and widened again, when rounding it is left to the end: nothing but
+ * bounds are applied after it, and they are numbers of that dtype, so the order is all one. */
+static st_loop_ref through_rounding(const matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *wide = row_at(m, ref);
+    if (m->bounded == 0 || wide->code != ST_LOOP_cast || wide->dtype != m->form->acc_dtype) {
+        return ref;
+    }
+    const st_loop_op *narrow = row_at(m, wide->args[0]);
+    const int is_rounding = narrow->code == ST_LOOP_cast && narrow->dtype == m->bounded &&
+                            row_at(m, narrow->args[0])->dtype == wide->dtype;
+    return is_rounding ? narrow->args[0] : ref;
+}
+
+/* A bound is applied to what comes: may a rounding before it still be left to the end? */
+static void note_bound(matcher *m, double bound)
+{
+    uint16_t bits = 0;
+    if (m->bounded) {
+        st_store_f64(m->bounded, &bits, 0, bound);
+        m->bounded = st_load_f64(m->bounded, &bits, 0) == bound ? m->bounded : 0;
+    }
 }
 
 static int match_value(matcher *m, st_loop_ref ref, uint32_t depth);
@@ -97,17 +150,17 @@ static int match_value(matcher *m, st_loop_ref ref, uint32_t depth);
 /* Loads that an epilogue can add: a bias along the feature axis, or a tensor like the output. */
 static int match_added(matcher *m, st_loop_ref ref)
 {
-    const st_loop_op *load = row_at(m, ref);
+    const st_loop_op *load = through_cast(m, ref);
     if (load->code != ST_LOOP_LOAD || load->args[0] ||
-        load->dtype != row_at(m, m->read)->dtype) {
+        row_at(m, ref)->dtype != row_at(m, m->read)->dtype) {
         return 0;
     }
     if (load->sym == row_at(m, m->store)->sym) {
-        return append(m, ST_EPILOGUE_ADD, load->ref, 0, 0);
+        return append_buffer(m, ST_EPILOGUE_ADD, load->ref);
     }
     const int is_bias = m->feature != UINT32_MAX &&
                         load->sym == m->kernel->syms->symbols.data[m->feature].sym;
-    return is_bias && append(m, ST_EPILOGUE_BIAS, load->ref, 0, 0);
+    return is_bias && append_buffer(m, ST_EPILOGUE_BIAS, load->ref);
 }
 
 static int match_add(matcher *m, const st_loop_op *row, uint32_t depth)
@@ -174,7 +227,7 @@ static int match_gelu(matcher *m, st_loop_ref ref, uint32_t depth)
         const st_loop_ref a = factors[(i + 1u) % 3u];
         const st_loop_ref b = factors[(i + 2u) % 3u];
         if (t && ((a == t && is_number(m, b, 0.5)) || (b == t && is_number(m, a, 0.5)))) {
-            return match_value(m, t, depth) && append(m, ST_EPILOGUE_GELU_ERF, 0, 0, 0);
+            return match_value(m, t, depth) && append(m, ST_EPILOGUE_GELU_ERF, 0, 0);
         }
     }
     return 0;
@@ -208,10 +261,10 @@ static int match_mul(matcher *m, st_loop_ref ref, uint32_t depth)
         const st_loop_op *other = row_at(m, row->args[1u - k]);
         if (other->code == ST_LOOP_CONST) {
             return match_value(m, row->args[k], depth) &&
-                   append(m, ST_EPILOGUE_SCALE, 0, other->imm.f, 0);
+                   append(m, ST_EPILOGUE_SCALE, other->imm.f, 0);
         }
         if (sigmoid_of(m, row->args[1u - k]) == row->args[k]) {
-            return match_value(m, row->args[k], depth) && append(m, ST_EPILOGUE_SILU, 0, 0, 0);
+            return match_value(m, row->args[k], depth) && append(m, ST_EPILOGUE_SILU, 0, 0);
         }
     }
     return 0;
@@ -221,18 +274,21 @@ static int match_bound(matcher *m, const st_loop_op *row, uint32_t depth)
 {
     for (uint32_t k = 0; k < 2; k++) {
         const st_loop_op *bound = row_at(m, row->args[1u - k]);
-        const st_loop_op *inner = row_at(m, row->args[k]);
+        const st_loop_ref value = through_rounding(m, row->args[k]);
+        const st_loop_op *inner = row_at(m, value);
         if (bound->code != ST_LOOP_CONST) {
             continue;
         }
         if (row->code == ST_LOOP_max && bound->imm.f == 0) {
-            return match_value(m, row->args[k], depth) && append(m, ST_EPILOGUE_RELU, 0, 0, 0);
+            return match_value(m, value, depth) && append(m, ST_EPILOGUE_RELU, 0, 0);
         }
         for (uint32_t i = 0; row->code == ST_LOOP_min && inner->code == ST_LOOP_max && i < 2; i++) {
             const st_loop_op *low = row_at(m, inner->args[1u - i]);
             if (low->code == ST_LOOP_CONST) {
-                return match_value(m, inner->args[i], depth) &&
-                       append(m, ST_EPILOGUE_CLIP, 0, low->imm.f, bound->imm.f);
+                note_bound(m, low->imm.f);
+                note_bound(m, bound->imm.f);
+                return match_value(m, through_rounding(m, inner->args[i]), depth) &&
+                       append(m, ST_EPILOGUE_CLIP, low->imm.f, bound->imm.f);
             }
         }
     }
@@ -249,9 +305,12 @@ static int match_value(matcher *m, st_loop_ref ref, uint32_t depth)
     if (depth == 0) {
         return 0;
     }
+    if (row->code != ST_LOOP_min && row->code != ST_LOOP_max) {
+        m->bounded = 0;
+    }
     const st_loop_ref sigmoid = sigmoid_of(m, ref);
     if (sigmoid) {
-        return match_value(m, sigmoid, depth - 1u) && append(m, ST_EPILOGUE_SIGMOID, 0, 0, 0);
+        return match_value(m, sigmoid, depth - 1u) && append(m, ST_EPILOGUE_SIGMOID, 0, 0);
     }
     switch (row->code) {
     case ST_LOOP_add:
@@ -262,7 +321,7 @@ static int match_value(matcher *m, st_loop_ref ref, uint32_t depth)
     case ST_LOOP_max:
         return match_bound(m, row, depth - 1u);
     case ST_LOOP_tanh:
-        return match_value(m, row->args[0], depth - 1u) && append(m, ST_EPILOGUE_TANH, 0, 0, 0);
+        return match_value(m, row->args[0], depth - 1u) && append(m, ST_EPILOGUE_TANH, 0, 0);
     default:
         return 0;
     }
@@ -275,6 +334,7 @@ static int match_epilogue(matcher *m)
     const st_loop_op *row = row_at(m, ref);
     if (row->code == ST_LOOP_cast && st_loop_class_of(row->dtype) == ST_LOOP_STORAGE) {
         ref = row->args[0];
+        m->bounded = is_half(row->dtype) ? row->dtype : 0;
     }
     return match_value(m, ref, ST_FORM_EPILOGUE_MAX + 2u);
 }
@@ -312,14 +372,6 @@ static int is_constant(const matcher *m, const st_loop_op *load)
 }
 
 /* ---- GEMM ---- */
-
-static const st_loop_op *through_cast(const matcher *m, st_loop_ref ref)
-{
-    const st_loop_op *row = row_at(m, ref);
-    const int is_widening = row->code == ST_LOOP_cast &&
-                            st_loop_class_of(row_at(m, row->args[0])->dtype) == ST_LOOP_STORAGE;
-    return is_widening ? row_at(m, row->args[0]) : row;
-}
 
 /* Coefficients of the outer axes and of k in the row's index; the rest is the offset. */
 static int split_index(const matcher *m, const st_loop_op *row, const st_loop_axis *k,

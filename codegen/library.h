@@ -42,7 +42,8 @@ enum st_epilogue_kind {
 
 typedef struct st_epilogue {
     uint32_t kind;
-    uint32_t buffer; /* place among the form's buffers */
+    uint32_t buffer; /* BIAS and ADD: place among the form's buffers, */
+    uint32_t dtype;  /* its dtype: acc_dtype, or bf16 or f16 where that is f32 */
     double value, value2;
 } st_epilogue;
 

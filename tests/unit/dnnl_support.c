@@ -160,6 +160,7 @@ void epilogue(problem *p, uint32_t kind, double value, double value2)
     *e = (st_epilogue){.kind = kind, .value = value, .value2 = value2};
     if (kind == ST_EPILOGUE_BIAS || kind == ST_EPILOGUE_ADD) {
         e->buffer = p->form.n_buffers++;
+        e->dtype = STATOR_F32;
     }
 }
 
@@ -498,7 +499,7 @@ void fill(problem *p)
     for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
         const st_epilogue *e = &p->form.epilogue[i];
         if (e->buffer) {
-            make_buffer(p, e->buffer, STATOR_F32,
+            make_buffer(p, e->buffer, e->dtype,
                         e->kind == ST_EPILOGUE_ADD ? out : w.extent[w.feature]);
         }
     }

@@ -184,6 +184,18 @@ Test(dnnl, bf16)
     epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
     epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
     check(&p, "bf16 convolution");
+    p.form.epilogue[0].dtype = STATOR_BF16;
+    check(&p, "a bias of bf16");
+    conv(&p, STATOR_BF16, STATOR_BF16, &c, 1, 1);
+    epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+    epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+    epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+    p.form.epilogue[0].dtype = p.form.epilogue[1].dtype = STATOR_BF16;
+    check(&p, "a residual of bf16");
+    conv(&p, STATOR_F32, STATOR_F32, &c, 1, 1);
+    epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+    p.form.epilogue[0].dtype = STATOR_BF16;
+    cr_assert_eq(lib->takes(lib->self, &p.form), 0, "a bias of bf16 in f32");
 }
 
 /* Sums beyond 2^24, which f32 would round. */

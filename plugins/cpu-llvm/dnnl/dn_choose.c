@@ -237,7 +237,8 @@ static uint64_t key_of(const dn_op *op, const dn_sizes *s)
         }
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        hash = (hash ^ form->epilogue[i].kind) * UINT64_C(1099511628211);
+        const uint64_t row = form->epilogue[i].kind | form->epilogue[i].dtype << 8;
+        hash = (hash ^ row) * UINT64_C(1099511628211);
     }
     return hash ? hash : 1;
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static dnnl_data_type_t type_of(uint32_t dtype)
+dnnl_data_type_t dn_type_of(uint32_t dtype)
 {
     switch (dtype) {
     case STATOR_F32:
@@ -107,15 +107,15 @@ static int exact(const tensor *t, uint32_t dtype, dnnl_memory_desc_t *out)
             return 0;
         }
     }
-    return dnnl_memory_desc_init_by_strides(out, (int)t->n, t->dims, type_of(dtype), t->strides) ==
-           dnnl_success;
+    return dnnl_memory_desc_init_by_strides(out, (int)t->n, t->dims, dn_type_of(dtype),
+                                            t->strides) == dnnl_success;
 }
 
 static int any_order(const tensor *t, uint32_t dtype, uint32_t channels_last,
                      dnnl_memory_desc_t *out)
 {
     if (!channels_last) {
-        return dnnl_memory_desc_init_by_tag(out, (int)t->n, t->dims, type_of(dtype),
+        return dnnl_memory_desc_init_by_tag(out, (int)t->n, t->dims, dn_type_of(dtype),
                                             dnnl_format_tag_any) == dnnl_success;
     }
     tensor dense = *t;
@@ -221,7 +221,7 @@ static int bias_of(const dn_op *op, const dn_sizes *s, uint32_t n_dims, dnnl_mem
         }
         add_axis(&t, s->n, 1);
     }
-    return exact(&t, STATOR_F32, out);
+    return exact(&t, op->form.epilogue[0].dtype, out);
 }
 
 /* ---- a primitive descriptor ---- */

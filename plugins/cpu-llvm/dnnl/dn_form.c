@@ -286,6 +286,14 @@ static int are_dtypes_taken(const st_form *form)
            (x == STATOR_BF16 && (out == STATOR_BF16 || out == STATOR_F32));
 }
 
+/* Buffers that the epilogue adds. */
+static int is_added_taken(const st_form *form, const st_epilogue *e)
+{
+    const int has_buffer = e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD;
+    return !has_buffer || e->dtype == STATOR_F32 ||
+           (e->dtype == STATOR_BF16 && form->x.dtype == STATOR_BF16);
+}
+
 /* Measured against f64: tanh 1.2 ulp, gelu_tanh as a composite of such functions; logistic 3.2 ulp
  * and 0 below -87, silu 4.2, gelu_erf 4 units of t * 2^-24 where the composite has 1.7. */
 static int is_exact(uint32_t kind)
@@ -305,7 +313,7 @@ int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
             (e->kind == ST_EPILOGUE_SCALE || e->kind == ST_EPILOGUE_CLIP) &&
             ((double)(float)e->value != e->value || (double)(float)e->value2 != e->value2);
         const int is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
-        if (!is_known || is_narrowed || is_crossed ||
+        if (!is_known || !is_added_taken(form, e) || is_narrowed || is_crossed ||
             (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
             return 0;
         }

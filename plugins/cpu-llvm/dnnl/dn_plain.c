@@ -106,13 +106,13 @@ static sum conv_at(const plain *p, const int64_t *index)
 
 /* ---- the epilogue ---- */
 
-static float apply(const st_epilogue *e, float t, const float *buffer, int64_t feature, int64_t out)
+static float apply(const st_epilogue *e, float t, const void *buffer, int64_t feature, int64_t out)
 {
     switch (e->kind) {
     case ST_EPILOGUE_BIAS:
-        return t + buffer[feature];
+        return t + (float)st_load_f64(e->dtype, buffer, feature);
     case ST_EPILOGUE_ADD:
-        return t + buffer[out];
+        return t + (float)st_load_f64(e->dtype, buffer, out);
     case ST_EPILOGUE_RELU:
         return t < 0 ? 0 : t;
     case ST_EPILOGUE_SCALE:

@@ -36,7 +36,8 @@ static dnnl_alg_kind_t eltwise_of(const st_epilogue *e, float *alpha, float *bet
 }
 
 /* A vector along the output's axis `feature`. */
-static int vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, dnnl_memory_desc_t *out)
+static int vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, uint32_t dtype,
+                     dnnl_memory_desc_t *out)
 {
     dnnl_dims_t dims;
     dnnl_dims_t strides;
@@ -44,7 +45,7 @@ static int vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, dnnl_mem
         dims[i] = i == feature ? extent : 1;
         strides[i] = i < feature ? extent : 1;
     }
-    return dnnl_memory_desc_init_by_strides(out, (int)n_dims, dims, dnnl_f32, strides) ==
+    return dnnl_memory_desc_init_by_strides(out, (int)n_dims, dims, dn_type_of(dtype), strides) ==
            dnnl_success;
 }
 
@@ -54,17 +55,18 @@ static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, ui
                         dn_desc *desc)
 {
     dnnl_memory_desc_t *md = &desc->md[DN_POST + i];
+    const uint32_t dtype = op->form.epilogue[i].dtype;
     desc->used |= 1u << (DN_POST + i);
     if (op->form.epilogue[i].kind == ST_EPILOGUE_BIAS) {
-        if (!vector_of((uint32_t)out->ndims, feature, out->dims[feature], md)) {
+        if (!vector_of((uint32_t)out->ndims, feature, out->dims[feature], dtype, md)) {
             return 0;
         }
     } else {
         *md = *out;
-        md->data_type = dnnl_f32;
+        md->data_type = dn_type_of(dtype);
         if (how->is_sum && desc->sum == 0) {
             desc->sum = i + 1u;
-            return out->data_type == dnnl_f32 &&
+            return out->data_type == md->data_type &&
                    dnnl_post_ops_append_sum(ops, 1.0f) == dnnl_success;
         }
         if (how->move_out) {

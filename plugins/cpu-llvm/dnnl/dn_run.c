@@ -131,7 +131,7 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
         const st_epilogue *e = &form->epilogue[i];
         if (e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD) {
             at[DN_POST + i] = element(call->buffers[e->buffer],
-                                      e->kind == ST_EPILOGUE_ADD ? s->out.offset : 0, STATOR_F32);
+                                      e->kind == ST_EPILOGUE_ADD ? s->out.offset : 0, e->dtype);
         }
     }
 }

@@ -50,10 +50,10 @@ static double epilogue(const call *c, double t, int64_t feature, int64_t at)
         const void *data = c->what->buffers[e->buffer];
         switch (e->kind) {
         case ST_EPILOGUE_BIAS:
-            t += st_load_f64(form->acc_dtype, data, feature);
+            t += st_load_f64(e->dtype, data, feature);
             break;
         case ST_EPILOGUE_ADD:
-            t += st_load_f64(form->acc_dtype, data, at);
+            t += st_load_f64(e->dtype, data, at);
             break;
         case ST_EPILOGUE_RELU:
             t = t > 0 || isnan(t) ? t : 0;

@@ -65,6 +65,8 @@ struct st_cg_exe {
     uint32_t *slot_stages;      /* in which each is taken */
     uint64_t static_bytes;      /* workspace when all sizes are known, else 0 */
     uint64_t *static_offsets;   /* by slot */
+    uint32_t n_inputs, n_syms;  /* that a call must bring at least */
+    uint32_t is_loaded;         /* from the cache: there are no kernels in loop IR */
     _Atomic(void *) spare;      /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
 };
 
@@ -72,6 +74,10 @@ struct st_cg_exe {
 /* Orders the plans, keeps the buffers that are needed and gives them slots of the workspace. Kernels are
  * made, scheduled and moved to the executable. */
 stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
+
+/* ---- cg_save.c ---- */
+/* Fills an empty executable from what st_cg_save wrote; it is to be destroyed after a failure. */
+stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err);
 
 /* ---- cg_bind.c ---- */
 /* The sizes of bind number k of the unit, and what the step says, appended to the executable. */

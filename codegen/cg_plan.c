@@ -501,6 +501,8 @@ static stator_status copy_buffers(planner *p, stator_diag **err)
 stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
 {
     planner p = {.unit = unit, .exe = exe};
+    exe->n_inputs = unit->view->n_inputs;
+    exe->n_syms = unit->view->n_symbols;
     p.state = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, 1);
     p.order = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.order);
     if (p.state == NULL || p.order == NULL) {

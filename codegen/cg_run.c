@@ -251,6 +251,9 @@ static stator_status run_call(const st_cg_exe *exe, const stator_call *call, sta
     void **pointers = few;
     spare *block = NULL;
     stator_status status = STATOR_OK;
+    if (call->n_in < exe->n_inputs || call->n_out < exe->n_outputs || call->n_syms < exe->n_syms) {
+        return st_fail(err, STATOR_INTERNAL, "a call of another program");
+    }
     ST_TRY(give_outputs(&r, 0, err));
     if (exe->slots && exe->n_slots) {
         ST_TRY_DONE(take_workspace(&r, &block, err));

@@ -211,19 +211,29 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
     return exe->kernels.count ? emit(exe, err) : STATOR_OK;
 }
 
-stator_status st_cg_compile(const st_cg_config *config, const stator_graph *graph,
-                            stator_fuel_scope *fuel, st_cg_exe **out, stator_diag **err)
+/* NULL: out of memory. */
+static st_cg_exe *new_exe(const st_cg_config *config)
 {
-    *out = NULL;
     st_cg_exe *exe = st_calloc(config->mem, 1, sizeof *exe);
     if (exe == NULL) {
-        return hand_over(config->host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
+        return NULL;
     }
     exe->config = *config;
     st_arena_init(&exe->arena, config->mem);
     if (!st_loop_syms_init(&exe->syms, config->mem)) {
         st_arena_deinit(&exe->arena);
         st_free(config->mem, exe);
+        return NULL;
+    }
+    return exe;
+}
+
+stator_status st_cg_compile(const st_cg_config *config, const stator_graph *graph,
+                            stator_fuel_scope *fuel, st_cg_exe **out, stator_diag **err)
+{
+    *out = NULL;
+    st_cg_exe *exe = new_exe(config);
+    if (exe == NULL) {
         return hand_over(config->host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     cg_unit unit;
@@ -233,6 +243,22 @@ stator_status st_cg_compile(const st_cg_config *config, const stator_graph *grap
         name_declined(&unit, err);
     }
     cg_unit_deinit(&unit);
+    if (status != STATOR_OK) {
+        st_cg_destroy(exe);
+        return hand_over(config->host, status, own, err);
+    }
+    *out = exe;
+    return STATOR_OK;
+}
+
+stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t n, st_cg_exe **out,
+                         stator_diag **err)
+{
+    stator_diag *own = NULL;
+    *out = NULL;
+    st_cg_exe *exe = new_exe(config);
+    const stator_status status =
+        exe ? cg_load(exe, bytes, n, &own) : STATOR_RESOURCE_EXHAUSTED;
     if (status != STATOR_OK) {
         st_cg_destroy(exe);
         return hand_over(config->host, status, own, err);
@@ -296,7 +322,7 @@ stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
         const cg_launch *launch = &exe->launches.data[i];
         if (launch->text) {
             st_str_add(out, launch->text);
-        } else {
+        } else if (!exe->is_loaded) {
             st_kernel_print(&exe->kernels.data[launch->kernel], out);
         }
     }

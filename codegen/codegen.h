@@ -38,6 +38,13 @@ void st_cg_info(const st_cg_exe *exe, stator_exe_info *out);
 stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_diag **err);
 void st_cg_destroy(st_cg_exe *exe);
 
+/* The executable as bytes (bytes.h), for exe_serialize, before its first call; UNSUPPORTED when emitter
+ * or library have no hooks for that. Constants are named by the host's cache. */
+stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err);
+/* Back again, on an emitter of the same kind. DATA_LOSS: the bytes are not such. */
+stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t n, st_cg_exe **out,
+                         stator_diag **err);
+
 /* The loop IR of every kernel in launch order, and the plan: golden tests and `output_code`. */
 stator_status st_cg_print(const st_cg_exe *exe, st_str *out);
 

@@ -49,6 +49,12 @@ typedef struct st_emitter {
                             stator_diag **err);
     void (*module_destroy)(void *self, void *module);
     const st_library *library; /* NULL: every contraction becomes loops */
+    /* Both NULL: modules cannot be kept in the compile cache. save, called at most once and before
+     * the first launch, appends the module as bytes; load makes it again, in another process, on an
+     * emitter of the same build, options and machine. The bytes may be damaged: DATA_LOSS. */
+    stator_status (*module_save)(void *self, void *module, st_str *out, stator_diag **err);
+    stator_status (*module_load)(void *self, const void *bytes, uint64_t n, uint32_t n_kernels,
+                                 void **out_module, stator_diag **err);
 } st_emitter;
 
 #endif

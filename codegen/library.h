@@ -87,6 +87,20 @@ typedef struct st_library_call {
     const int64_t *numbers; /* of st_form_numbers */
 } st_library_call;
 
+/* What op_save wrote, and what is known of the op around it. */
+typedef struct st_library_kept {
+    const void *bytes;
+    uint64_t size_bytes;
+    uint32_t n_buffers;
+    uint32_t n_numbers;
+    const int64_t *numbers; /* of st_form_numbers, when is_static */
+    uint32_t is_static;
+    uint32_t reserved;
+    /* The constant that lies at this place among the buffers; NULL: none does. Borrowed. */
+    stator_blob *(*constant)(void *self, uint32_t buffer);
+    void *self;
+} st_library_kept;
+
 typedef struct st_library {
     uint32_t struct_size;
     uint32_t reserved;
@@ -100,6 +114,12 @@ typedef struct st_library {
     void (*destroy)(void *self, void *op);
     /* Bytes that op holds beyond the constants it replaces. */
     uint64_t (*packed_bytes)(void *self, void *op);
+    /* Both NULL: ops cannot be kept in the compile cache. save appends the op as bytes, with what
+     * create chose; load makes it again without choosing. *out_unread: place of a buffer whose
+     * constant `run` does not read through its pointer, UINT32_MAX none. DATA_LOSS: bad bytes. */
+    stator_status (*op_save)(void *self, void *op, st_str *out, stator_diag **err);
+    stator_status (*op_load)(void *self, const st_library_kept *kept, void **out_op,
+                             uint32_t *out_unread, stator_diag **err);
 } st_library;
 
 /* Every sym of the form in a fixed order: for gemm batch.., m, n, k, then of x, y, out: offset, batch..,

@@ -199,6 +199,21 @@ stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag 
     return STATOR_OK;
 }
 
+int st_blob_has_hash(const stator_blob *blob)
+{
+    return atomic_load_explicit(&blob->has_hash, memory_order_acquire) != 0;
+}
+
+void st_blob_set_hash(stator_blob *blob, const uint8_t hash[16])
+{
+    pthread_mutex_lock(&blob->lock);
+    if (!atomic_load_explicit(&blob->has_hash, memory_order_relaxed)) {
+        memcpy(blob->hash, hash, sizeof blob->hash);
+        atomic_store_explicit(&blob->has_hash, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&blob->lock);
+}
+
 void st_blob_will_not_read(stator_blob *blob)
 {
     if (blob->file == NULL) {

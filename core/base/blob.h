@@ -22,6 +22,13 @@ uint64_t st_file_size(const st_file *file);
 const char *st_file_path(const st_file *file);
 /* FAILED_PRECONDITION when size or mtime changed. */
 stator_status st_file_check(const st_file *file, stator_diag **err);
+/* What the file was when it was opened; equal stamps mean equal bytes, but for a file that was
+ * changed in the same tick as it was looked at. */
+typedef struct st_file_stamp {
+    uint64_t device, inode, size;
+    int64_t mtime_s, mtime_ns, ctime_s, ctime_ns;
+} st_file_stamp;
+void st_file_stamp_of(const st_file *file, st_file_stamp *out);
 
 stator_blob *st_blob_copy(st_mem *mem, const void *data, uint64_t size); /* NULL: out of memory */
 /* An uninitialised blob to be filled before anyone else sees it. */
@@ -35,6 +42,10 @@ void st_blob_release(stator_blob *blob);
 uint64_t st_blob_size(const stator_blob *blob);
 stator_status st_blob_get(stator_blob *blob, const void **out_data, stator_diag **err);
 stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag **err);
+/* 1 when the hash is known without reading the bytes. */
+int st_blob_has_hash(const stator_blob *blob);
+/* The hash, as somebody remembers it; does nothing when it is known. */
+void st_blob_set_hash(stator_blob *blob, const uint8_t hash[16]);
 /* The file behind it and the range, or NULL. */
 const st_file *st_blob_file(const stator_blob *blob, uint64_t *out_offset);
 void st_blob_will_not_read(stator_blob *blob);

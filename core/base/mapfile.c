@@ -19,6 +19,7 @@ struct st_file {
     uint64_t size;
     uint64_t device, inode;
     int64_t mtime_s, mtime_ns;
+    int64_t ctime_s, ctime_ns;
     _Atomic uint32_t refs;
 };
 
@@ -41,6 +42,19 @@ static void remember(st_file *file, const struct stat *st)
     file->inode = (uint64_t)st->st_ino;
     file->mtime_s = (int64_t)st->st_mtim.tv_sec;
     file->mtime_ns = (int64_t)st->st_mtim.tv_nsec;
+    file->ctime_s = (int64_t)st->st_ctim.tv_sec;
+    file->ctime_ns = (int64_t)st->st_ctim.tv_nsec;
+}
+
+void st_file_stamp_of(const st_file *file, st_file_stamp *out)
+{
+    *out = (st_file_stamp){.device = file->device,
+                           .inode = file->inode,
+                           .size = file->size,
+                           .mtime_s = file->mtime_s,
+                           .mtime_ns = file->mtime_ns,
+                           .ctime_s = file->ctime_s,
+                           .ctime_ns = file->ctime_ns};
 }
 
 /* Looks at the open descriptor and maps it. */

@@ -13,6 +13,7 @@
 #ifndef STATOR_BASE_SYM_H
 #define STATOR_BASE_SYM_H
 
+#include "bytes.h"
 #include "map.h"
 #include "seg.h"
 #include "str.h"
@@ -74,7 +75,13 @@ typedef struct st_sym_cols {
 st_sym_cols st_sym_columns(const st_symtab *tab);
 int st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out);
 
-/* A sym flattened for repeated evaluation without the graph: postfix code in one block. */
+/* A sym flattened for repeated evaluation without the graph: postfix code in one block, pairs of
+ * operation and argument. Operations beside these are of enum stator_atom_kind and take two. */
+enum st_symprog_op {
+    ST_SYMPROG_CONST = 100,  /* pushes the argument */
+    ST_SYMPROG_SYMBOL = 101, /* pushes env[argument] */
+    ST_SYMPROG_MADD = 102    /* x = pop, top += argument * x */
+};
 typedef struct st_symprog {
     int64_t *code;
     uint32_t count;
@@ -84,6 +91,10 @@ typedef struct st_symprog {
 int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym);
 void st_symprog_deinit(st_symprog *prog, st_mem *mem);
 int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out);
+/* To bytes and back (bytes.h). Reading checks the code: it stays within its stack and names none but
+ * the first n_symbols symbols. 0: out of memory, or the reader failed; *prog is empty then. */
+void st_symprog_put(const st_symprog *prog, st_str *out);
+int st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symbols);
 
 /* Text: "2*N + floordiv(H, 2) + 1"; symbols by name through `name_of`. Parsing makes symbols that
  * it does not know with range [0, INT64_MAX]; 0 on a syntax error or a cap. */

@@ -6,8 +6,11 @@
  *     others: y = pop, top = top op y */
 #include "core/base/sym.h"
 
+#include "core/base/bytes.h"
 #include "core/base/check.h"
 #include "core/base/vec.h"
+
+#include <string.h>
 
 #define EVAL_DEPTH_MAX 64u /* far above what the caps allow; a view may come from elsewhere */
 #define STACK_MAX 64u
@@ -102,7 +105,7 @@ int st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64
 
 /* ---- programs ---- */
 
-enum { OP_CONST = 100, OP_SYMBOL = 101, OP_MADD = 102 }; /* others: enum stator_atom_kind */
+enum { OP_CONST = ST_SYMPROG_CONST, OP_SYMBOL = ST_SYMPROG_SYMBOL, OP_MADD = ST_SYMPROG_MADD };
 
 typedef struct writer {
     st_mem *mem;
@@ -222,4 +225,64 @@ int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out)
     }
     *out = stack[0];
     return n == 1;
+}
+
+/* ---- kept in a file ---- */
+
+void st_symprog_put(const st_symprog *prog, st_str *out)
+{
+    st_put_u32(out, prog->is_const);
+    st_put_i64(out, prog->constant);
+    st_put_block(out, prog->code, (uint64_t)prog->count * 2u * sizeof *prog->code);
+}
+
+/* Follows the stack's height. */
+static int is_sound(const st_symprog *prog, uint32_t n_symbols)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < prog->count; i++) {
+        const int64_t op = prog->code[2u * i];
+        const int64_t argument = prog->code[2u * i + 1u];
+        if (op == OP_CONST || op == OP_SYMBOL) {
+            if (n++ == STACK_MAX ||
+                (op == OP_SYMBOL && (argument < 0 || argument >= (int64_t)n_symbols))) {
+                return 0;
+            }
+        } else if (n < 2u || (op != OP_MADD && (op < STATOR_ATOM_FLOORDIV || op > STATOR_ATOM_MAX))) {
+            return 0;
+        } else {
+            n--;
+        }
+    }
+    return n == 1u;
+}
+
+int st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symbols)
+{
+    uint64_t n = 0;
+    *prog = (st_symprog){.is_const = st_read_below(r, 2)};
+    prog->constant = st_read_i64(r);
+    const void *code = st_read_block(r, &n);
+    const uint64_t pair = 2u * sizeof *prog->code;
+    if (r->failed || n % pair != 0 || n / pair > CODE_MAX || (prog->is_const && n != 0)) {
+        r->failed = 1;
+        return 0;
+    }
+    if (prog->is_const) {
+        return 1;
+    }
+    prog->code = st_alloc(mem, n + 1u, 16);
+    if (prog->code == NULL) {
+        return 0;
+    }
+    if (n != 0) {
+        memcpy(prog->code, code, (size_t)n);
+    }
+    prog->count = (uint32_t)(n / pair);
+    if (!is_sound(prog, n_symbols)) {
+        st_symprog_deinit(prog, mem);
+        r->failed = 1;
+        return 0;
+    }
+    return 1;
 }

@@ -94,6 +94,14 @@ static stator_status add_slot(build *b, stator_ref value, stator_diag **err)
     return STATOR_OK;
 }
 
+/* The bytes of a parameter or a constant. */
+static stator_status set_data(build *b, stator_ref value, stator_diag **err)
+{
+    st_slot *slot = &b->p->slots[b->slot_of[value]];
+    slot->blob = st_graph_value_blob(b->u->graph, value);
+    return st_blob_get(slot->blob, &slot->data, err);
+}
+
 /* Inputs that a call gives come first, then parameters. */
 static stator_status add_inputs(build *b, stator_diag **err)
 {
@@ -106,8 +114,7 @@ static stator_status add_inputs(build *b, stator_diag **err)
             }
             ST_TRY(add_slot(b, value, err));
             if (is_param) {
-                stator_blob *blob = st_graph_value_blob(b->u->graph, value);
-                ST_TRY(st_blob_get(blob, &p->slots[b->slot_of[value]].data, err));
+                ST_TRY(set_data(b, value, err));
             } else {
                 p->n_in++;
             }
@@ -125,8 +132,7 @@ static stator_status slot_of_value(build *b, stator_ref value, uint32_t *out_slo
     if (node != 0 && b->slot_of[value] == UINT32_MAX &&
         (op_at(b, node)->flags & STATOR_OP_CONSTANT) != 0) {
         ST_TRY(add_slot(b, value, err));
-        ST_TRY(st_blob_get(st_graph_value_blob(b->u->graph, value),
-                           &b->p->slots[b->slot_of[value]].data, err));
+        ST_TRY(set_data(b, value, err));
     }
     *out_slot = b->slot_of[value];
     return STATOR_OK;
@@ -134,7 +140,8 @@ static stator_status slot_of_value(build *b, stator_ref value, uint32_t *out_slo
 
 /* ---- steps ---- */
 
-static stator_status run_instance(void *self, void *exe, const stator_call *call, stator_diag **err)
+stator_status st_run_instance_step(void *self, void *exe, const stator_call *call,
+                                   stator_diag **err)
 {
     return st_instance_run(self, exe, call, err);
 }
@@ -174,7 +181,7 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
     st_fuel_about(scope, part->graph);
     ST_TRY(st_instance_compile(instance, part->graph, scope, &step->exe, err));
     step->self = instance;
-    step->run = run_instance;
+    step->run = st_run_instance_step;
     stator_exe_info info = {.struct_size = sizeof info};
     const stator_status status = instance->backend->exe_info(instance->inst, step->exe, &info);
     step->workspace_bytes = info.workspace_bytes;

@@ -1,14 +1,14 @@
 /* The compile driver; see compile.h. */
 #include "core/host/assemble.h"
+#include "core/host/cache.h"
 
 #include "ir/text_sym.h"
 
 #include <string.h>
 
-/* The mapped files behind the module's blobs; a model has one or a few. */
-static stator_status list_files(st_compiled *out, stator_diag **err)
+/* The mapped files behind a module's blobs; a model has one or a few. */
+static stator_status list_files(st_compiled *out, const st_module *m, stator_diag **err)
 {
-    const st_module *m = out->module;
     out->files = st_calloc(m->mem, m->blobs.count + 1u, sizeof *out->files);
     if (out->files == NULL) {
         return st_fail_oom(err);
@@ -118,6 +118,35 @@ static stator_status build_programs(st_division *d, st_compiled *out, stator_dia
     return st_graph_guard(&out->ctx->mem, d->root->graph, &out->guard, err);
 }
 
+static stator_status compile_anew(const st_compile_request *request, st_compiled *out,
+                                  stator_diag **err)
+{
+    ST_TRY(st_run_pipeline(request, &out->module, err));
+    st_division division = {.request = request};
+    const stator_status status = build_programs(&division, out, err);
+    st_division_deinit(&division);
+    ST_TRY(status);
+    return list_files(out, out->module, err);
+}
+
+static stator_status load_or_compile(const st_compile_request *request, st_compiled *out,
+                                     stator_diag **err)
+{
+    st_cache_job job;
+    stator_status status = STATOR_OK;
+    st_cache_begin(&job, request);
+    if (st_cache_load(&job, out)) {
+        status = list_files(out, request->source, err);
+    } else {
+        status = compile_anew(request, out, err);
+        if (status == STATOR_OK) {
+            st_cache_save(&job, out);
+        }
+    }
+    st_cache_end(&job);
+    return status;
+}
+
 stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,
                                stator_diag **err)
 {
@@ -127,15 +156,7 @@ stator_status st_compile_graph(const st_compile_request *request, st_compiled **
         return st_fail_oom(err);
     }
     out->ctx = request->ctx;
-    stator_status status = st_run_pipeline(request, &out->module, err);
-    if (status == STATOR_OK) {
-        st_division division = {.request = request};
-        status = build_programs(&division, out, err);
-        st_division_deinit(&division);
-    }
-    if (status == STATOR_OK) {
-        status = list_files(out, err);
-    }
+    const stator_status status = load_or_compile(request, out, err);
     if (status != STATOR_OK) {
         st_compiled_destroy(out);
         return status;
@@ -144,14 +165,28 @@ stator_status st_compile_graph(const st_compile_request *request, st_compiled **
     return STATOR_OK;
 }
 
-void st_compiled_destroy(st_compiled *compiled)
+void st_compiled_clear(st_compiled *compiled)
 {
-    if (compiled == NULL) {
-        return;
-    }
+    stator_ctx *ctx = compiled->ctx;
     st_disassemble(compiled);
     st_guard_deinit(&compiled->guard);
-    st_free(&compiled->ctx->mem, compiled->files);
+    st_free(&ctx->mem, compiled->files);
     st_module_destroy(compiled->module);
-    st_free(&compiled->ctx->mem, compiled);
+    for (uint32_t i = 0; i < compiled->n_blobs; i++) {
+        st_blob_release(compiled->blobs[i]);
+    }
+    st_free(&ctx->mem, compiled->blobs);
+    if (compiled->arena.mem != NULL) {
+        st_arena_deinit(&compiled->arena);
+    }
+    *compiled = (st_compiled){.ctx = ctx};
+}
+
+void st_compiled_destroy(st_compiled *compiled)
+{
+    if (compiled != NULL) {
+        stator_ctx *ctx = compiled->ctx;
+        st_compiled_clear(compiled);
+        st_free(&ctx->mem, compiled);
+    }
 }

@@ -32,7 +32,7 @@ typedef struct st_compile_request {
     const char *stop_after; /* a stage after which the pipeline ends, or NULL */
 } st_compile_request;
 
-/* One compiled graph. */
+/* One compiled graph; see cache.h for what keeps it on disk. */
 typedef struct st_compiled {
     stator_ctx *ctx;
     st_module *module;
@@ -46,6 +46,11 @@ typedef struct st_compiled {
     const st_file **files; /* that constants are mapped from, each once */
     uint32_t n_files;
     uint32_t specialisation; /* index of the import it was made from */
+    /* Of what came from the cache: there is no module, its texts and constants are here. */
+    st_arena arena;
+    stator_blob **blobs;
+    uint32_t n_blobs;
+    uint32_t is_cached;
 } st_compiled;
 
 /* Runs the pipeline over a copy of request->source; *out_module owns the result, whose root is the
@@ -55,6 +60,8 @@ stator_status st_run_pipeline(const st_compile_request *request, st_module **out
 stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,
                                stator_diag **err);
 void st_compiled_destroy(st_compiled *compiled);
+/* Ends what it holds and leaves it empty, as before a compile. */
+void st_compiled_clear(st_compiled *compiled);
 /* The guard of a graph's call inputs, its symbolic sizes named. */
 stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *out_guard,
                              stator_diag **err);

@@ -1,7 +1,7 @@
 /* Creating and ending contexts, the log, the last error, and the public functions over the
  * registry. See ctx.h and stator/stator.h. */
 #define _GNU_SOURCE
-#include "core/host/ctx.h"
+#include "core/host/cache.h"
 
 #include "core/base/str.h"
 #include "core/base/threads.h"
@@ -251,6 +251,7 @@ void stator_ctx_destroy(stator_ctx *ctx)
     }
     st_registry_destroy(ctx->registry);
     st_packs_destroy(ctx);
+    st_cache_destroy(ctx);
     st_optable_deinit(&ctx->ops);
     free_errors(ctx);
     st_pool_deinit(&ctx->pool);

@@ -35,6 +35,8 @@ struct stator_ctx {
     struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
     struct st_file *last_file;     /* of cst.from_file: the ranges of one file share its mapping */
     struct st_pack *packs;         /* packed constants by (content hash, format key) */
+    struct st_cache_store *cache;  /* NULL until it is asked for; see cache.h */
+    struct st_cache_job *cache_jobs; /* compiles that are in the middle of it */
 };
 
 /* Stores a failure as the context's last error and gives its code back: every public function ends

@@ -1,6 +1,6 @@
 /* The host table that plugins receive: thin adapters from its slots to the parts that do the work.
  * Also the store of packed constants. */
-#include "core/host/ctx.h"
+#include "core/host/cache.h"
 #include "core/host/fuel.h"
 #include "core/host/nested.h"
 #include "core/host/options.h"
@@ -228,6 +228,28 @@ static stator_status add_pack(stator_ctx *ctx, const uint8_t hash[16], const cha
     return STATOR_OK;
 }
 
+/* From the compile cache, or made and given to it. */
+static stator_status make_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
+                               uint64_t size,
+                               stator_status (*fill)(void *self, void *dst, uint64_t size),
+                               void *self, stator_blob **out, stator_diag **err)
+{
+    void *data = NULL;
+    *out = st_cache_pack_find(ctx, hash, key, size);
+    if (*out != NULL) {
+        return STATOR_OK;
+    }
+    *out = st_blob_alloc(&ctx->mem, size, &data);
+    if (*out == NULL) {
+        return st_fail_oom(err);
+    }
+    const stator_status status = fill(self, data, size);
+    if (status == STATOR_OK) {
+        st_cache_pack_keep(ctx, hash, key, *out);
+    }
+    return status;
+}
+
 /* Two threads that want the same form at once may both make it; the first to finish is kept. */
 static stator_status cst_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
                               uint64_t size,
@@ -245,12 +267,8 @@ static stator_status cst_pack(stator_ctx *ctx, const uint8_t hash[16], const cha
         *out = known;
         return STATOR_OK;
     }
-    void *data = NULL;
-    stator_blob *blob = st_blob_alloc(&ctx->mem, size, &data);
-    if (blob == NULL) {
-        return st_fail_oom(err);
-    }
-    stator_status status = fill(self, data, size);
+    stator_blob *blob = NULL;
+    stator_status status = make_pack(ctx, hash, key, size, fill, self, &blob, err);
     if (status == STATOR_OK) {
         pthread_mutex_lock(&ctx->lock);
         known = find_pack(ctx, hash, key);
@@ -305,8 +323,6 @@ static int32_t thr_count(stator_ctx *ctx)
 static const stator_thr_api thr_api = {
     .struct_size = sizeof thr_api, .parallel_for = thr_parallel_for, .thread_count = thr_count};
 
-static const stator_cache_api cache_api = {.struct_size = sizeof cache_api};
-
 static const void *get_ext(const char *name, uint32_t min_version)
 {
     (void)name;
@@ -330,7 +346,7 @@ void st_host_table_init(stator_ctx *ctx)
                               .log = &log_api,
                               .thr = &thr_api,
                               .fuel = &st_fuel_api,
-                              .cache = &cache_api,
+                              .cache = &st_cache_api,
                               .nested = &st_nested_api,
                               .get_ext = get_ext};
 }

@@ -31,6 +31,7 @@ typedef struct st_slot {
     uint32_t last_use;   /* step number; buffers from the pool go back after it */
     uint64_t size_bytes; /* when static */
     const void *data;    /* parameters and constants: their bytes */
+    stator_blob *blob;   /* that holds them; borrowed */
     uint64_t offset;     /* in the workspace, when has_offset */
     uint32_t has_offset;
     uint32_t reserved;

@@ -323,10 +323,19 @@ typedef struct stator_nested_api {
                                   stator_ref node, void **out_exe, stator_diag **err);
 } stator_nested_api;
 
-/* Compile cache; slots arrive with inductor-cpu. */
+/* The compile cache (docs/cache.md). A backend with exe_serialize has its executables kept on disk;
+ * the slots are for the thread that the host calls exe_serialize, exe_deserialize or compile on. */
 typedef struct stator_cache_api {
     uint32_t struct_size;
     uint32_t reserved;
+    /* 1 when exe_serialize will be called for what this compile makes: hold on to what it needs. */
+    int32_t (*wanted)(stator_ctx *ctx);
+    /* In exe_serialize: the executable refers to this constant; *out_id names it in the bytes. */
+    stator_status (*put_constant)(stator_ctx *ctx, stator_blob *blob, uint32_t *out_id,
+                                  stator_diag **err);
+    /* In exe_deserialize: that constant, retained. DATA_LOSS: there is none of this id. */
+    stator_status (*get_constant)(stator_ctx *ctx, uint32_t id, stator_blob **out,
+                                  stator_diag **err);
 } stator_cache_api;
 
 typedef struct stator_host {
@@ -474,7 +483,10 @@ typedef struct stator_backend {
     stator_status (*exe_info)(void *inst, void *exe, stator_exe_info *out);
     stator_status (*exe_run)(void *inst, void *exe, const stator_call *call, stator_diag **err);
     void (*exe_destroy)(void *inst, void *exe);
-    /* May be NULL: cannot be kept on disk. */
+    /* May be NULL: cannot be kept on disk. The bytes are read back by a plugin of the same build, on
+     * an instance of the same options that affect code and of equal compat_key (may be NULL: "");
+     * they may be damaged all the same: DATA_LOSS, and the host compiles. UNSUPPORTED: this
+     * executable cannot be kept. */
     stator_status (*exe_serialize)(void *inst, void *exe, stator_blob **out, stator_diag **err);
     stator_status (*exe_deserialize)(void *inst, stator_blob *blob, void **exe, stator_diag **err);
     const char *(*compat_key)(void *inst);

@@ -38,7 +38,8 @@ STATOR_EXPORT const char *stator_version(void);
 enum stator_ctx_flag {
     STATOR_CTX_NO_PLUGINS = 1u << 0, /* find no plugins; only registered backends exist */
     STATOR_CTX_NO_ENV = 1u << 1,     /* ignore STATOR_* environment variables */
-    STATOR_CTX_PROBE_HERE = 1u << 2  /* stator_ctx_item_probe loads in this process, not a child */
+    STATOR_CTX_PROBE_HERE = 1u << 2, /* stator_ctx_item_probe loads in this process, not a child */
+    STATOR_CTX_NO_CACHE = 1u << 3    /* keep no compiled programs on disk, load none */
 };
 
 typedef struct stator_ctx_options {
@@ -215,7 +216,8 @@ enum stator_compile_flag {
     STATOR_COMPILE_NO_FREEZE = 1u << 1,   /* parameters stay swappable */
     STATOR_COMPILE_VERIFY_EACH = 1u << 2, /* verify the graph after each pass */
     STATOR_COMPILE_NO_FUEL = 1u << 3,     /* refuse every optional transformation */
-    STATOR_COMPILE_STATIC = 1u << 4       /* compile for the sizes of the call alone */
+    STATOR_COMPILE_STATIC = 1u << 4,      /* compile for the sizes of the call alone */
+    STATOR_COMPILE_NO_CACHE = 1u << 5     /* neither load the program from disk nor keep it there */
 };
 
 /* Checks names and options now; compiles at the first call of each shape. */

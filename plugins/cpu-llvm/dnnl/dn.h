@@ -8,6 +8,7 @@
  *   dn_pack.c   constant weights in the form that a primitive asks for
  *   dn_choose.c which candidate
  *   dn_run.c    plans by their numbers; a call
+ *   dn_save.c   ops in the compile cache
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_team.c   threads and floating point flags
  *
@@ -142,6 +143,7 @@ typedef struct dn_op {
     uint32_t has_bound; /* RELU or CLIP: NaN needs care */
     uint32_t is_static;
     uint32_t n_numbers;
+    stator_blob *y_blob;    /* of an op from the cache: the constant weights, else NULL */
     pthread_mutex_t making; /* held while a plan is made; of the packs */
     uint32_t n_packs;
     dn_pack packs[DN_PACKS_MAX];
@@ -222,10 +224,10 @@ stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status)
 
 /* ---- dn_pack.c ---- */
 
-/* Weights at `y`, which is element `offset` of the constant, packed as `to`; made once an op and
- * format. Under op->making, as is dn_pack_has. */
+/* Weights at `y`, the first element by `sizes`, packed as `to`; made once an op and format. y NULL: those
+ * of op->y_blob, if they must be read at all. Under op->making, as is dn_pack_has. */
 stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                          const void *y, int64_t offset, int threads, void **out_data,
+                          const void *y, const dn_sizes *sizes, void **out_data,
                           stator_diag **err);
 /* The op has weights in this order already. */
 int dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md);
@@ -237,8 +239,27 @@ void dn_packs_release(dn_op *op);
  * `tune`: measure. Under op->making. */
 stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int tune, dn_plan **out,
                         stator_diag **err);
+/* The same with a candidate that was chosen before; weights are those of op->y_blob. Puts the plan in
+ * the op's list. DATA_LOSS: it is none for these sizes. */
+stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn_candidate *how,
+                       stator_diag **err);
 /* Best class that any candidate has. */
 uint32_t dn_best_class(const dn_op *op, const dn_sizes *sizes);
+
+/* ---- dn_main.c ---- */
+
+void dn_op_destroy(void *self, void *op);
+/* RELU or CLIP in the epilogue? */
+int dn_has_bound(const st_form *form);
+
+/* ---- dn_save.c ---- */
+
+stator_status dn_op_save(void *self, void *op, st_str *out, stator_diag **err);
+stator_status dn_op_load(void *self, const st_library_kept *kept, void **out_op,
+                         uint32_t *out_unread, stator_diag **err);
+/* Element `offset` of the weights of an op from the cache, read now. */
+stator_status dn_y_data(const dn_op *op, const dn_sizes *sizes, int64_t offset, const void **out,
+                        stator_diag **err);
 
 /* ---- dn_run.c ---- */
 

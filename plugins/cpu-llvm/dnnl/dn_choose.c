@@ -317,9 +317,21 @@ static stator_status bind_weights(dn_op *op, dn_plan *plan, const dn_sizes *s, c
     if (!plan->is_packed) {
         return STATOR_OK;
     }
-    ST_TRY(dn_pack_get(op, &plan->desc.md[DN_Y], &plan->desc.md[DN_Y2], y, s->y.offset,
-                       (int)s->threads, &data, err));
+    ST_TRY(dn_pack_get(op, &plan->desc.md[DN_Y], &plan->desc.md[DN_Y2], y, s, &data, err));
     return dn_plan_bind(op, plan, data, err);
+}
+
+/* The plan of the descriptors, which it takes over, its weights bound. */
+static stator_status make_bound(dn_op *op, const dn_sizes *key, const dn_sizes *sizes,
+                                dn_desc *desc, const void *y, dn_plan **out, stator_diag **err)
+{
+    ST_TRY(dn_plan_make(op, key, desc, out, err));
+    const stator_status status = bind_weights(op, *out, sizes, y, err);
+    if (status != STATOR_OK) {
+        dn_plan_destroy(op, *out);
+        *out = NULL;
+    }
+    return status;
 }
 
 stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
@@ -348,11 +360,27 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
     if (desc.class_ == DN_NO) {
         return dn_plan_other(op, &key, DN_PLAN_PLAIN, out, err);
     }
-    ST_TRY(dn_plan_make(op, &key, &desc, out, err));
-    const stator_status status = bind_weights(op, *out, sizes, y, err);
-    if (status != STATOR_OK) {
-        dn_plan_destroy(op, *out);
-        *out = NULL;
+    return make_bound(op, &key, sizes, &desc, y, out, err);
+}
+
+stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn_candidate *how,
+                       stator_diag **err)
+{
+    dn_desc desc;
+    dn_plan *plan = NULL;
+    dn_sizes key = *sizes;
+    key.x.offset = key.y.offset = key.out.offset = 0;
+    dn_sizes simple = key;
+    if (kind != DN_PLAN_PRIMITIVE) {
+        ST_TRY(dn_plan_other(op, &key, kind, &plan, err));
+    } else {
+        dn_simplify(&op->form, &simple);
+        if (dn_describe(op, &simple, how, &desc) == DN_NO) {
+            return st_fail(err, STATOR_DATA_LOSS,
+                           "inductor-cpu: oneDNN does not know what was chosen for a contraction");
+        }
+        ST_TRY(make_bound(op, &key, sizes, &desc, NULL, &plan, err));
     }
-    return status;
+    op->plans[op->n_plans++] = plan;
+    return STATOR_OK;
 }

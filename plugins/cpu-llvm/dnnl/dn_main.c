@@ -10,6 +10,16 @@
 
 /* ---- takes ---- */
 
+int dn_has_bound(const st_form *form)
+{
+    int has_bound = 0;
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        has_bound |= form->epilogue[i].kind == ST_EPILOGUE_RELU ||
+                     form->epilogue[i].kind == ST_EPILOGUE_CLIP;
+    }
+    return has_bound;
+}
+
 /* An op as far as dn_describe looks at it. */
 static void op_init(dn_op *op, dn_lib *lib, const st_form *form)
 {
@@ -17,10 +27,7 @@ static void op_init(dn_op *op, dn_lib *lib, const st_form *form)
     op->lib = lib;
     op->form = *form;
     op->has_constant = (uint32_t)dn_is_constant(form);
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        op->has_bound |= form->epilogue[i].kind == ST_EPILOGUE_RELU ||
-                         form->epilogue[i].kind == ST_EPILOGUE_CLIP;
-    }
+    op->has_bound = (uint32_t)dn_has_bound(form);
 }
 
 static int32_t takes(void *self, const st_form *form)
@@ -48,7 +55,7 @@ static int32_t takes(void *self, const st_form *form)
 
 /* ---- create and destroy ---- */
 
-static void destroy(void *self, void *op_)
+void dn_op_destroy(void *self, void *op_)
 {
     dn_lib *lib = self;
     dn_op *op = op_;
@@ -59,6 +66,9 @@ static void destroy(void *self, void *op_)
         dn_plan_destroy(op, op->plans[i]);
     }
     dn_packs_release(op);
+    if (op->y_blob) {
+        lib->host->cst->release(op->y_blob);
+    }
     (void)pthread_mutex_destroy(&op->mutex);
     (void)pthread_mutex_destroy(&op->making);
     st_free(lib->mem, op);
@@ -96,7 +106,7 @@ static stator_status create(void *self, const st_form *form, void **out_op, stat
     op->form.syms = NULL;
     op->form.y_data = NULL;
     if (status != STATOR_OK) {
-        destroy(lib, op);
+        dn_op_destroy(lib, op);
         return status;
     }
     *out_op = op;
@@ -168,8 +178,10 @@ static stator_status open_library(const stator_host *host, st_mem *mem, uint32_t
                                 .takes = takes,
                                 .create = create,
                                 .run = dn_run,
-                                .destroy = destroy,
-                                .packed_bytes = packed_bytes};
+                                .destroy = dn_op_destroy,
+                                .packed_bytes = packed_bytes,
+                                .op_save = host ? dn_op_save : NULL,
+                                .op_load = host ? dn_op_load : NULL};
     if (dnnl_engine_create(&lib->engine, dnnl_cpu, 0) != dnnl_success) {
         close_library(&lib->library);
         return refuse(msg, msg_size, STATOR_UNAVAILABLE, "oneDNN has no engine for this processor");

@@ -52,9 +52,8 @@ typedef struct packing {
     dn_op *op;
     const dnnl_memory_desc_t *from;
     const dnnl_memory_desc_t *to;
-    const void *y;
-    int64_t offset; /* of y in the constant, elements */
-    int threads;
+    const void *y; /* NULL: to be read from the op's blob */
+    const dn_sizes *sizes;
     dnnl_status_t failed;
 } packing;
 
@@ -96,8 +95,11 @@ static stator_status fill(void *self, void *dst, uint64_t size)
     packing *p = self;
     dnnl_memory_t from = NULL;
     dnnl_memory_t to = NULL;
+    if (p->y == NULL) {
+        ST_TRY(dn_y_data(p->op, p->sizes, p->sizes->y.offset, &p->y, NULL));
+    }
     memset(dst, 0, size); /* what a padded order leaves free */
-    const dn_team team = dn_team_begin(p->threads);
+    const dn_team team = dn_team_begin((int)p->sizes->threads);
     /* oneDNN does not write to a tensor that is reordered from. */
     dnnl_status_t status =
         dnnl_memory_create(&from, p->from, p->op->lib->engine, (void *)(uintptr_t)p->y);
@@ -125,7 +127,7 @@ static stator_status pack_shared(packing *p, dn_pack *pack, stator_diag **err)
     mix_order(&hash, p->from);
     mix_order(&hash, p->to);
     (void)snprintf(key, sizeof key, "onednn-%d.%d.%d:%lld:%016llx", DNNL_VERSION_MAJOR,
-                   DNNL_VERSION_MINOR, DNNL_VERSION_PATCH, (long long)p->offset,
+                   DNNL_VERSION_MINOR, DNNL_VERSION_PATCH, (long long)p->sizes->y.offset,
                    (unsigned long long)hash);
     ST_TRY(host->cst->pack(host->ctx, p->op->form.y_hash, key, pack->bytes, fill, p, &pack->blob,
                            err));
@@ -150,7 +152,7 @@ static void release(const dn_op *op, dn_pack *pack)
 }
 
 stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                          const void *y, int64_t offset, int threads, void **out_data,
+                          const void *y, const dn_sizes *sizes, void **out_data,
                           stator_diag **err)
 {
     for (uint32_t i = 0; i < op->n_packs; i++) {
@@ -165,7 +167,7 @@ stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_
                        DN_PACKS_MAX);
     }
     dn_pack pack = {.md = *to, .bytes = dnnl_memory_desc_get_size(to) + LINE};
-    packing p = {.op = op, .from = from, .to = to, .y = y, .offset = offset, .threads = threads};
+    packing p = {.op = op, .from = from, .to = to, .y = y, .sizes = sizes};
     const int is_shared = op->lib->host && op->lib->host->cst && op->lib->host->cst->pack;
     const stator_status status = is_shared ? pack_shared(&p, &pack, err) : pack_own(&p, &pack, err);
     if (status != STATOR_OK) {

@@ -125,7 +125,9 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
     const st_form *form = &op->form;
     memset(at, 0, DN_ROLES * sizeof at[0]);
     at[DN_X] = element(call->buffers[form->x.buffer], s->x.offset, form->x.dtype);
-    at[DN_Y] = element(call->buffers[form->y.buffer], s->y.offset, form->y.dtype);
+    if (call->buffers[form->y.buffer]) { /* else an op from the cache has packed weights */
+        at[DN_Y] = element(call->buffers[form->y.buffer], s->y.offset, form->y.dtype);
+    }
     at[DN_OUT] = element(call->buffers[form->out.buffer], s->out.offset, form->out.dtype);
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
@@ -134,6 +136,20 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
                                       e->kind == ST_EPILOGUE_ADD ? s->out.offset : 0, e->dtype);
         }
     }
+}
+
+static stator_status run_plain(const dn_op *op, const dn_sizes *s, void *const at[DN_ROLES],
+                               stator_ctx *ctx, stator_diag **err)
+{
+    void *all[DN_ROLES];
+    const void *y = at[DN_Y];
+    memcpy(all, at, sizeof all);
+    if (y == NULL) {
+        ST_TRY(dn_y_data(op, s, s->y.offset, &y, err));
+    }
+    all[DN_Y] = (void *)(uintptr_t)y;
+    dn_plain(op, s, NULL, all, ctx);
+    return STATOR_OK;
 }
 
 static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES],
@@ -149,7 +165,7 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const at[DN_RO
     }
     const int is_watched = op->has_bound && !s->is_bare;
     if (plan->kind == DN_PLAN_PLAIN) {
-        dn_plain(op, s, NULL, at, ctx);
+        status = run_plain(op, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_PRIMITIVE) {
         slot = slot ? slot : dn_slot_make(op, plan);
         const uint32_t flags = is_watched ? dn_flags_clear((int)s->threads) : 0;

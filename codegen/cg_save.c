@@ -1,0 +1,570 @@
+/* An executable as bytes and back: the plan, and what the emitter and the library make of their
+ * parts.
+ *
+ * Constants are named by the host's ids (stator_cache_api), sizes are flat programs, kernels are
+ * the emitter's module alone: the loop IR is not kept. Reading checks every place against what was
+ * read before; what a constant holds is asked for only when a step reads it, so weights that a
+ * library has packed are not touched. */
+#include "codegen/cg_exe.h"
+
+#include "core/base/bytes.h"
+
+#include <string.h>
+
+#define FORMAT 1u
+#define LEAST_BYTES 4u /* of anything that is counted */
+
+/* A field more in these is one to be kept here, or one that is not. */
+_Static_assert(sizeof(cg_launch) == 88 && sizeof(cg_buffer) == 28 && sizeof(cg_output) == 16 &&
+                   sizeof(cg_bound) == 56,
+               "what is kept of a plan");
+
+/* ---- writing ---- */
+
+static void put_launch(const cg_launch *l, st_str *out)
+{
+    st_put_u32(out, l->kernel);
+    st_put_u32(out, l->first_buffer);
+    st_put_u32(out, l->n_buffers);
+    st_put_u32(out, l->has_parallel);
+    if (l->has_parallel) {
+        st_symprog_put(&l->count, out);
+    }
+    st_put_i64(out, l->grain);
+    st_put_text(out, l->text);
+    st_put_u32(out, l->n_numbers);
+    for (uint32_t i = 0; i < l->n_numbers; i++) {
+        st_symprog_put(&l->numbers[i], out);
+    }
+    st_put_u32(out, l->stage);
+    st_put_u32(out, l->bind);
+}
+
+static stator_status put_constants(const st_cg_exe *exe, st_str *out, stator_diag **err)
+{
+    const stator_host *host = exe->config.host;
+    st_put_u32(out, exe->blobs.count);
+    for (uint32_t i = 0; i < exe->blobs.count; i++) {
+        uint32_t id = 0;
+        ST_TRY(host->cache->put_constant(host->ctx, exe->blobs.data[i], &id, err));
+        st_put_u32(out, id);
+    }
+    return STATOR_OK;
+}
+
+static void put_binds(const st_cg_exe *exe, st_str *out)
+{
+    st_put_u32(out, exe->binds.count);
+    for (uint32_t k = 0; k < exe->binds.count; k++) {
+        const cg_size_bind *bind = &exe->binds.data[k];
+        st_put_text(out, bind->name);
+        st_put_u32(out, bind->n);
+        for (uint32_t i = 0; i < bind->n; i++) {
+            st_put_u32(out, bind->sizes[i].place);
+            st_put_i64(out, bind->sizes[i].lo);
+            st_put_i64(out, bind->sizes[i].hi);
+            st_put_i64(out, bind->sizes[i].divisor);
+            st_symprog_put(&bind->sizes[i].sym, out);
+        }
+    }
+}
+
+static void put_workspace(const st_cg_exe *exe, st_str *out)
+{
+    st_put_u32(out, exe->n_slots);
+    st_put_u32(out, exe->slots != NULL);
+    st_put_u64(out, exe->static_bytes);
+    for (uint32_t i = 0; i < exe->n_slots; i++) {
+        if (exe->slots) {
+            st_symprog_put(&exe->slots[i], out);
+            st_put_u32(out, exe->slot_stages[i]);
+        } else {
+            st_put_u64(out, exe->static_offsets[i]);
+        }
+    }
+}
+
+static void put_outputs(const st_cg_exe *exe, st_str *out)
+{
+    st_put_u32(out, exe->n_outputs);
+    for (uint32_t k = 0; k < exe->n_outputs; k++) {
+        st_put_u32(out, exe->outputs[k].stage);
+        st_put_u32(out, exe->outputs[k].rank);
+        for (uint32_t a = 0; a < exe->outputs[k].rank; a++) {
+            st_symprog_put(&exe->outputs[k].dims[a], out);
+        }
+    }
+    st_put_u32(out, exe->checks.count);
+    for (uint32_t i = 0; i < exe->checks.count; i++) {
+        st_put_u32(out, exe->checks.data[i].origin);
+        st_put_text(out, exe->checks.data[i].text);
+    }
+}
+
+static void put_steps(const st_cg_exe *exe, st_str *out)
+{
+    st_put_u32(out, exe->n_inputs);
+    st_put_u32(out, exe->n_syms);
+    st_put_u32(out, exe->buffers.count);
+    for (uint32_t i = 0; i < exe->buffers.count; i++) {
+        st_put_u32(out, exe->buffers.data[i].kind);
+        st_put_u32(out, exe->buffers.data[i].place);
+    }
+    st_put_block(out, exe->operands.data, (uint64_t)exe->operands.count * sizeof(uint32_t));
+    st_put_u32(out, exe->launches.count);
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        put_launch(&exe->launches.data[i], out);
+    }
+}
+
+/* What the emitter or the library wrote, with its length in front. */
+static stator_status put_part(st_str *out, const st_str *part, stator_status status,
+                              stator_diag **err)
+{
+    if (status == STATOR_OK && !st_str_ok(part)) {
+        status = st_fail_oom(err);
+    }
+    if (status == STATOR_OK) {
+        st_put_block(out, part->data, part->len);
+    }
+    return status;
+}
+
+static stator_status put_code(const st_cg_exe *exe, st_str *out, stator_diag **err)
+{
+    const st_emitter *emitter = exe->config.emitter;
+    st_str part;
+    stator_status status = STATOR_OK;
+    st_put_u32(out, exe->kernels.count);
+    if (exe->kernels.count) {
+        st_str_init(&part, exe->config.mem);
+        status =
+            put_part(out, &part, emitter->module_save(emitter->self, exe->module, &part, err), err);
+        st_str_deinit(&part);
+    }
+    for (uint32_t i = 0; i < exe->launches.count && status == STATOR_OK; i++) {
+        const st_library *library = emitter->library;
+        void *op = exe->launches.data[i].op;
+        if (op) {
+            st_str_init(&part, exe->config.mem);
+            status = put_part(out, &part, library->op_save(library->self, op, &part, err), err);
+            st_str_deinit(&part);
+        }
+    }
+    return status;
+}
+
+/* Can all parts be kept? */
+static int is_savable(const st_cg_exe *exe)
+{
+    const st_emitter *emitter = exe->config.emitter;
+    int has_op = 0;
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        has_op |= exe->launches.data[i].op != NULL;
+    }
+    return STATOR_HAS(exe->config.host->cache, put_constant) && !exe->is_loaded &&
+           (!exe->kernels.count || emitter->module_save) && (!has_op || emitter->library->op_save);
+}
+
+stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err)
+{
+    if (!is_savable(exe)) {
+        return st_fail(err, STATOR_UNSUPPORTED, "the code of this program cannot be kept");
+    }
+    st_put_u32(out, FORMAT);
+    ST_TRY(put_constants(exe, out, err));
+    put_steps(exe, out);
+    put_binds(exe, out);
+    put_workspace(exe, out);
+    put_outputs(exe, out);
+    ST_TRY(put_code(exe, out, err));
+    return st_str_ok(out) ? STATOR_OK : st_fail_oom(err);
+}
+
+/* ---- reading ---- */
+
+typedef struct loading {
+    st_cg_exe *exe;
+    st_mem *mem;
+    st_reader r;
+    uint8_t *is_read;   /* by constant: some step reads it */
+    uint32_t n_kernels; /* of the module */
+} loading;
+
+static int read_prog(loading *l, st_symprog *prog)
+{
+    return st_symprog_read(prog, l->mem, &l->r, l->exe->n_syms);
+}
+
+static const char *keep_text(loading *l)
+{
+    const char *text = st_read_text(&l->r);
+    const char *kept =
+        text && !l->r.failed ? st_arena_strndup(&l->exe->arena, text, strlen(text)) : NULL;
+    l->r.failed |= text != NULL && kept == NULL;
+    return kept;
+}
+
+static stator_status read_constants(loading *l, stator_diag **err)
+{
+    st_cg_exe *exe = l->exe;
+    const stator_host *host = exe->config.host;
+    const uint32_t n = st_read_count(&l->r, LEAST_BYTES);
+    exe->constants = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(void *));
+    l->is_read = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, 1);
+    if (exe->constants == NULL || l->is_read == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        stator_blob *blob = NULL;
+        ST_TRY(host->cache->get_constant(host->ctx, st_read_u32(&l->r), &blob, err));
+        stator_blob **at = st_vec_push(l->mem, &exe->blobs);
+        if (at == NULL) {
+            host->cst->release(blob);
+            return st_fail_oom(err);
+        }
+        *at = blob;
+    }
+    return STATOR_OK;
+}
+
+static int read_launch(loading *l, cg_launch *launch)
+{
+    launch->kernel = st_read_u32(&l->r);
+    launch->first_buffer = st_read_below(&l->r, l->exe->operands.count + 1u);
+    launch->n_buffers = st_read_below(&l->r, l->exe->operands.count - launch->first_buffer + 1u);
+    launch->has_parallel = st_read_below(&l->r, 2);
+    if (l->r.failed || (launch->has_parallel && !read_prog(l, &launch->count))) {
+        return 0;
+    }
+    launch->grain = st_read_i64(&l->r);
+    launch->text = keep_text(l);
+    const uint32_t n = st_read_below(&l->r, ST_FORM_NUMBERS_MAX + 1u);
+    launch->numbers =
+        n ? st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers) : NULL;
+    for (uint32_t i = 0; i < n && launch->numbers; i++) {
+        if (!read_prog(l, &launch->numbers[i])) {
+            return 0;
+        }
+        launch->n_numbers = i + 1u;
+    }
+    launch->stage = st_read_u32(&l->r);
+    launch->bind = st_read_u32(&l->r);
+    if (launch->n_buffers > l->exe->operands_max) {
+        l->exe->operands_max = launch->n_buffers;
+    }
+    return !l->r.failed && launch->n_numbers == n && (launch->grain > 0 || !launch->has_parallel);
+}
+
+static int read_operands(loading *l)
+{
+    uint64_t bytes = 0;
+    st_cg_exe *exe = l->exe;
+    const uint8_t *list = st_read_block(&l->r, &bytes);
+    for (uint64_t at = 0; !l->r.failed && at + sizeof(uint32_t) <= bytes; at += sizeof(uint32_t)) {
+        uint32_t *operand = st_vec_push(l->mem, &exe->operands);
+        if (operand == NULL) {
+            return 0;
+        }
+        memcpy(operand, list + at, sizeof *operand);
+        if (*operand != UINT32_MAX && *operand >= exe->buffers.count) {
+            return 0;
+        }
+    }
+    return !l->r.failed && bytes % sizeof(uint32_t) == 0;
+}
+
+static stator_status broken(stator_diag **err)
+{
+    return st_fail(err, STATOR_DATA_LOSS, "the kept plan is damaged");
+}
+
+static stator_status read_steps(loading *l, stator_diag **err)
+{
+    st_cg_exe *exe = l->exe;
+    exe->n_inputs = st_read_u32(&l->r);
+    exe->n_syms = st_read_u32(&l->r);
+    const uint32_t n_buffers = st_read_count(&l->r, 2u * LEAST_BYTES);
+    for (uint32_t i = 0; i < n_buffers; i++) {
+        cg_buffer *buffer = st_vec_push(l->mem, &exe->buffers);
+        if (buffer == NULL) {
+            return st_fail_oom(err);
+        }
+        *buffer = (cg_buffer){.kind = st_read_below(&l->r, CG_BUFFER_WORK + 1u)};
+        buffer->place = st_read_u32(&l->r);
+    }
+    if (!read_operands(l)) {
+        return broken(err);
+    }
+    const uint32_t n = st_read_count(&l->r, 8u * LEAST_BYTES);
+    for (uint32_t i = 0; i < n; i++) {
+        cg_launch *launch = st_vec_push(l->mem, &exe->launches);
+        if (launch == NULL) {
+            return st_fail_oom(err);
+        }
+        *launch = (cg_launch){.kernel = UINT32_MAX};
+        if (!read_launch(l, launch)) {
+            return broken(err);
+        }
+    }
+    return l->r.failed ? broken(err) : STATOR_OK;
+}
+
+static int read_bound(loading *l, cg_bound *b)
+{
+    b->place = st_read_u32(&l->r);
+    b->lo = st_read_i64(&l->r);
+    b->hi = st_read_i64(&l->r);
+    b->divisor = st_read_i64(&l->r);
+    return !l->r.failed && read_prog(l, &b->sym) && b->divisor > 0 &&
+           (b->place == UINT32_MAX || b->place < l->exe->n_syms);
+}
+
+static int read_bind(loading *l, cg_size_bind *bind)
+{
+    bind->name = keep_text(l);
+    const uint32_t n = st_read_count(&l->r, LEAST_BYTES);
+    bind->sizes = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *bind->sizes);
+    for (uint32_t i = 0; i < n && bind->sizes; i++) {
+        const int is_ok = read_bound(l, &bind->sizes[i]);
+        bind->n = i + 1u;
+        if (!is_ok) {
+            return 0;
+        }
+    }
+    return bind->sizes && bind->name && !l->r.failed;
+}
+
+static stator_status read_binds(loading *l, stator_diag **err)
+{
+    const uint32_t n = st_read_count(&l->r, LEAST_BYTES);
+    for (uint32_t k = 0; k < n; k++) {
+        cg_size_bind *bind = st_vec_push(l->mem, &l->exe->binds);
+        if (bind == NULL) {
+            return st_fail_oom(err);
+        }
+        *bind = (cg_size_bind){.n = 0};
+        if (!read_bind(l, bind)) {
+            return broken(err);
+        }
+    }
+    return l->r.failed ? broken(err) : STATOR_OK;
+}
+
+static stator_status read_workspace(loading *l, stator_diag **err)
+{
+    st_cg_exe *exe = l->exe;
+    const uint32_t n = st_read_count(&l->r, LEAST_BYTES);
+    const uint32_t is_symbolic = st_read_below(&l->r, 2);
+    exe->static_bytes = st_read_u64(&l->r);
+    exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
+    exe->slot_stages = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint32_t));
+    exe->slots =
+        is_symbolic ? st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->slots) : NULL;
+    if (!exe->static_offsets || !exe->slot_stages || (is_symbolic && !exe->slots)) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_symbolic && !read_prog(l, &exe->slots[i])) {
+            return broken(err);
+        }
+        exe->n_slots = i + 1u;
+        if (is_symbolic) {
+            exe->slot_stages[i] = st_read_below(&l->r, exe->binds.count + 1u);
+        } else {
+            exe->static_offsets[i] = st_read_u64(&l->r);
+        }
+        if (exe->static_offsets[i] > exe->static_bytes) {
+            return broken(err);
+        }
+    }
+    return l->r.failed ? broken(err) : STATOR_OK;
+}
+
+static int read_output(loading *l, cg_output *out)
+{
+    out->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
+    const uint32_t rank = st_read_below(&l->r, CG_RANK_MAX + 1u);
+    out->dims = st_arena_zalloc(&l->exe->arena, (uint64_t)rank + 1u, sizeof *out->dims);
+    for (uint32_t a = 0; a < rank && out->dims; a++) {
+        if (!read_prog(l, &out->dims[a])) {
+            return 0;
+        }
+        out->rank = a + 1u;
+    }
+    return out->dims && !l->r.failed;
+}
+
+static stator_status read_outputs(loading *l, stator_diag **err)
+{
+    st_cg_exe *exe = l->exe;
+    const uint32_t n = st_read_count(&l->r, 2u * LEAST_BYTES);
+    exe->outputs = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->outputs);
+    for (uint32_t k = 0; k < n && exe->outputs; k++) {
+        exe->n_outputs = k + 1u;
+        if (!read_output(l, &exe->outputs[k])) {
+            return broken(err);
+        }
+    }
+    const uint32_t n_checks = st_read_count(&l->r, 2u * LEAST_BYTES);
+    for (uint32_t i = 0; i < n_checks; i++) {
+        const uint32_t origin = st_read_u32(&l->r);
+        const char *text = keep_text(l);
+        cg_check *check = text ? st_vec_push(l->mem, &exe->checks) : NULL;
+        if (check == NULL) {
+            return broken(err);
+        }
+        *check = (cg_check){origin, text};
+    }
+    return exe->outputs == NULL ? st_fail_oom(err) : l->r.failed ? broken(err) : STATOR_OK;
+}
+
+/* ---- the parts of others ---- */
+
+/* Buffers by place among those of a launch. */
+typedef struct launch_buffers {
+    const st_cg_exe *exe;
+    const cg_launch *launch;
+} launch_buffers;
+
+static const cg_buffer *buffer_of(const st_cg_exe *exe, const cg_launch *launch, uint32_t i)
+{
+    const uint32_t operand = exe->operands.data[launch->first_buffer + i];
+    return operand == UINT32_MAX ? NULL : &exe->buffers.data[operand];
+}
+
+static stator_blob *constant_at(void *self, uint32_t i)
+{
+    const launch_buffers *b = self;
+    const cg_buffer *buffer = i < b->launch->n_buffers ? buffer_of(b->exe, b->launch, i) : NULL;
+    return buffer && buffer->kind == CG_BUFFER_CONSTANT && buffer->place < b->exe->blobs.count
+               ? b->exe->blobs.data[buffer->place]
+               : NULL;
+}
+
+static stator_status read_op(loading *l, cg_launch *launch, uint32_t *out_unread, stator_diag **err)
+{
+    const st_library *library = l->exe->config.emitter->library;
+    launch_buffers buffers = {l->exe, launch};
+    st_library_kept kept = {
+        .n_buffers = launch->n_buffers, .self = &buffers, .constant = constant_at};
+    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    if (library == NULL || library->op_load == NULL || launch->n_numbers == 0) {
+        return broken(err);
+    }
+    kept.bytes = st_read_block(&l->r, &kept.size_bytes);
+    kept.n_numbers = launch->n_numbers;
+    for (uint32_t i = 0; i < launch->n_numbers; i++) {
+        kept.is_static = i == 0 || kept.is_static;
+        kept.is_static = kept.is_static && launch->numbers[i].is_const;
+        numbers[i] = launch->numbers[i].constant;
+    }
+    kept.numbers = numbers;
+    if (l->r.failed) {
+        return broken(err);
+    }
+    const stator_status status =
+        library->op_load(library->self, &kept, &launch->op, out_unread, err);
+    launch->op = status == STATOR_OK ? launch->op : NULL;
+    return status;
+}
+
+static stator_status read_code(loading *l, stator_diag **err)
+{
+    st_cg_exe *exe = l->exe;
+    const st_emitter *emitter = exe->config.emitter;
+    l->n_kernels = st_read_u32(&l->r);
+    if (l->n_kernels) {
+        uint64_t n = 0;
+        const void *bytes = st_read_block(&l->r, &n);
+        if (l->r.failed || emitter->module_load == NULL) {
+            return broken(err);
+        }
+        ST_TRY(emitter->module_load(emitter->self, bytes, n, l->n_kernels, &exe->module, err));
+    }
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        cg_launch *launch = &exe->launches.data[i];
+        uint32_t unread = UINT32_MAX;
+        if (launch->bind == 0 && launch->kernel == UINT32_MAX) {
+            ST_TRY(read_op(l, launch, &unread, err));
+        }
+        for (uint32_t k = 0; k < launch->n_buffers; k++) {
+            const cg_buffer *buffer = buffer_of(exe, launch, k);
+            if (buffer && buffer->kind == CG_BUFFER_CONSTANT && buffer->place < exe->blobs.count &&
+                k != unread) {
+                l->is_read[buffer->place] = 1;
+            }
+        }
+    }
+    return l->r.failed || l->r.left ? broken(err) : STATOR_OK;
+}
+
+/* ---- the whole ---- */
+
+static int are_buffers_sound(const st_cg_exe *exe)
+{
+    for (uint32_t i = 0; i < exe->buffers.count; i++) {
+        const cg_buffer *b = &exe->buffers.data[i];
+        const uint32_t limit = b->kind == CG_BUFFER_INPUT      ? exe->n_inputs
+                               : b->kind == CG_BUFFER_OUTPUT   ? exe->n_outputs
+                               : b->kind == CG_BUFFER_CONSTANT ? exe->blobs.count
+                                                               : exe->n_slots;
+        int is_used = b->place < limit && b->kind != 0;
+        for (uint32_t k = 0; k < exe->operands.count && !is_used; k++) {
+            if (exe->operands.data[k] == i) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+static int are_launches_sound(const loading *l)
+{
+    for (uint32_t i = 0; i < l->exe->launches.count; i++) {
+        const cg_launch *launch = &l->exe->launches.data[i];
+        if (launch->bind) {
+            const cg_size_bind *bind =
+                launch->bind <= l->exe->binds.count ? &l->exe->binds.data[launch->bind - 1u] : NULL;
+            if (bind == NULL || launch->n_buffers != 1u || buffer_of(l->exe, launch, 0) == NULL) {
+                return 0;
+            }
+        } else if (launch->kernel != UINT32_MAX && launch->kernel >= l->n_kernels) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Data of the constants that steps read. */
+static stator_status read_data(loading *l, stator_diag **err)
+{
+    const stator_host *host = l->exe->config.host;
+    for (uint32_t i = 0; i < l->exe->blobs.count; i++) {
+        stator_blob_info info = {.struct_size = sizeof info};
+        if (l->is_read[i]) {
+            ST_TRY(host->cst->get(l->exe->blobs.data[i], &info, err));
+            l->exe->constants[i] = info.data;
+        }
+    }
+    return STATOR_OK;
+}
+
+stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err)
+{
+    loading l = {.exe = exe, .mem = exe->config.mem, .r = st_reader_of(bytes, n)};
+    exe->is_loaded = 1;
+    if (!STATOR_HAS(exe->config.host->cache, get_constant) || st_read_u32(&l.r) != FORMAT) {
+        return broken(err);
+    }
+    ST_TRY(read_constants(&l, err));
+    ST_TRY(read_steps(&l, err));
+    ST_TRY(read_binds(&l, err));
+    ST_TRY(read_workspace(&l, err));
+    ST_TRY(read_outputs(&l, err));
+    ST_TRY(read_code(&l, err));
+    if (!are_buffers_sound(exe) || !are_launches_sound(&l)) {
+        return broken(err);
+    }
+    return read_data(&l, err);
+}

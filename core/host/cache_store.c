@@ -1,0 +1,563 @@
+/* The folder of the compile cache; see the header. */
+#define _GNU_SOURCE
+#include "core/host/cache_store.h"
+
+#include "core/base/blob_file.h"
+#include "core/base/map.h"
+#include "core/base/threads.h"
+#include "core/base/vec.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FORMAT 1u
+#define BLOCK_BYTES (UINT64_C(1) << 20) /* hashed by one thread at a time */
+#define ALIGN 64u
+#define KEY_BYTES_MAX (1u << 20)
+#define STALE_S 3600 /* a temporary file of that age has no writer */
+
+typedef struct head {
+    char magic[8];
+    uint64_t size_bytes;  /* of the file */
+    uint8_t checksum[16]; /* of what follows it */
+    uint32_t kind;
+    uint32_t format;
+    uint64_t key_bytes; /* with its NUL */
+    uint64_t payload_bytes;
+    uint64_t reserved;
+} head;
+_Static_assert(sizeof(head) == ALIGN, "the key follows aligned");
+
+static const char magic[8] = {'S', 'T', 'A', 'T', 'O', 'R', 'C', '1'};
+static const char *const endings[ST_CACHE_KINDS] = {"code", "data", "sums"};
+
+/* ---- the checksum ---- */
+
+typedef struct blocks {
+    const uint8_t *bytes;
+    uint64_t size;
+    uint64_t *sums;
+} blocks;
+
+static void sum_blocks(void *self, int64_t begin, int64_t end)
+{
+    const blocks *b = self;
+    for (int64_t i = begin; i < end; i++) {
+        const uint64_t at = (uint64_t)i * BLOCK_BYTES;
+        const uint64_t left = b->size - at;
+        b->sums[i] = st_hash64(b->bytes + at, left < BLOCK_BYTES ? left : BLOCK_BYTES, at);
+    }
+}
+
+/* Of blocks, so that threads can share the work: the hash of their hashes. 0: out of memory. */
+static int sum_of(st_mem *mem, const void *bytes, uint64_t size, int32_t threads, uint8_t out[16])
+{
+    const uint64_t n = size / BLOCK_BYTES + 1u;
+    uint64_t few[16];
+    uint64_t *sums = n <= 16 ? few : st_calloc(mem, n, sizeof *sums);
+    if (sums == NULL) {
+        return 0;
+    }
+    blocks b = {.bytes = bytes, .size = size, .sums = sums};
+    if (n <= 2 || threads <= 1) {
+        sum_blocks(&b, 0, (int64_t)n);
+    } else {
+        st_parallel_for(threads, (int64_t)n, 1, sum_blocks, &b);
+    }
+    st_hash128(sums, n * sizeof *sums, out);
+    if (sums != few) {
+        st_free(mem, sums);
+    }
+    return 1;
+}
+
+static uint64_t padded(uint64_t n)
+{
+    return (n + ALIGN - 1u) / ALIGN * ALIGN;
+}
+
+/* The checksum of an entry: of the rest of its head and of the sums of its key and its payload. */
+static int sum_entry(st_mem *mem, const head *h, const char *key, const void *payload,
+                     int32_t threads, uint8_t out[16])
+{
+    struct {
+        head rest;
+        uint8_t key[16];
+        uint8_t payload[16];
+    } all;
+    memset(&all, 0, sizeof all);
+    all.rest = *h;
+    memset(all.rest.checksum, 0, sizeof all.rest.checksum);
+    st_hash128(key, h->key_bytes, all.key);
+    if (!sum_of(mem, payload, h->payload_bytes, threads, all.payload)) {
+        return 0;
+    }
+    st_hash128(&all, sizeof all, out);
+    return 1;
+}
+
+int st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t threads,
+                   st_cache_bytes *out)
+{
+    head h;
+    uint8_t sum[16];
+    st_mem mem;
+    *out = (st_cache_bytes){.file = NULL};
+    if (n < sizeof h) {
+        return 0;
+    }
+    memcpy(&h, bytes, sizeof h);
+    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.format != FORMAT || h.kind != kind ||
+        h.size_bytes != n || h.key_bytes == 0 || h.key_bytes > KEY_BYTES_MAX || h.reserved != 0 ||
+        padded(h.key_bytes) > n - sizeof h ||
+        h.payload_bytes != n - sizeof h - padded(h.key_bytes)) {
+        return 0;
+    }
+    const char *key = (const char *)bytes + sizeof h;
+    const uint8_t *payload = (const uint8_t *)key + padded(h.key_bytes);
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+    if (memchr(key, 0, h.key_bytes) != key + h.key_bytes - 1u ||
+        !sum_entry(&mem, &h, key, payload, threads, sum) ||
+        memcmp(sum, h.checksum, sizeof sum) != 0) {
+        return 0;
+    }
+    out->key = key;
+    out->payload = payload;
+    out->size_bytes = h.payload_bytes;
+    return 1;
+}
+
+/* ---- the folder ---- */
+
+static void refuse(st_cache_store *store, const char *what, const char *path, int number)
+{
+    char text[96] = "";
+    (void)snprintf(store->reason, sizeof store->reason, "%s%s%.120s%s%s", what,
+                   path[0] != '\0' ? " " : "", path, number != 0 ? ": " : "",
+                   number != 0 ? strerror_r(number, text, sizeof text) : "");
+}
+
+/* The folders above are made as others would have them; ours is for us alone. */
+static int make_folders(const char *path)
+{
+    char part[4096];
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
+        errno = ENAMETOOLONG;
+        return 0;
+    }
+    for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(part, 0700);
+        *slash = '/';
+    }
+    return mkdir(part, 0700) == 0 || errno == EEXIST;
+}
+
+static void open_folder(st_cache_store *store)
+{
+    struct stat st;
+    const int is_made = make_folders(store->folder);
+    const int number = errno;
+    const int fd = open(store->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        refuse(store, "there is no folder", store->folder, is_made ? errno : number);
+        return;
+    }
+    if (fstat(fd, &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
+        refuse(store, "owner or mode (0700 is wanted) cannot be trusted:", store->folder, 0);
+        (void)close(fd);
+        return;
+    }
+    store->fd = fd;
+}
+
+void st_cache_store_open(st_cache_store *store, st_mem *mem, const char *root, uint64_t cap_bytes,
+                         int32_t threads)
+{
+    st_str path;
+    memset(store, 0, sizeof *store);
+    store->mem = mem;
+    store->fd = -1;
+    store->threads = threads;
+    store->cap_bytes = cap_bytes;
+    if (root == NULL) {
+        refuse(store,
+               "no folder is known: neither STATOR_CACHE_DIR, XDG_CACHE_HOME nor HOME is set", "",
+               0);
+        return;
+    }
+    st_str_init(&path, mem);
+    st_str_addf(&path, "%s/programs", root);
+    store->folder = st_str_take(&path, NULL);
+    if (store->folder == NULL) {
+        refuse(store, "out of memory", "", 0);
+        return;
+    }
+    open_folder(store);
+}
+
+void st_cache_store_close(st_cache_store *store)
+{
+    if (store->fd >= 0) {
+        (void)close(store->fd);
+    }
+    store->fd = -1;
+    st_free(store->mem, store->folder);
+    store->folder = NULL;
+}
+
+/* ---- names ---- */
+
+void st_cache_name(const void *key, uint64_t n, char out[ST_CACHE_NAME_BYTES])
+{
+    uint8_t hash[16];
+    st_hash128(key, n, hash);
+    for (uint32_t i = 0; i < 16; i++) {
+        (void)snprintf(out + 2u * i, 3, "%02x", hash[i]);
+    }
+}
+
+static void file_name(uint32_t kind, const char *name, char out[64])
+{
+    (void)snprintf(out, 64, "%.32s.%s", name, endings[kind]);
+}
+
+/* Kind of a file of the folder and its name without the ending; ST_CACHE_KINDS: not an entry. */
+static uint32_t kind_of(const char *file, char out_name[ST_CACHE_NAME_BYTES])
+{
+    if (strspn(file, "0123456789abcdef") != 32u || file[32] != '.') {
+        return ST_CACHE_KINDS;
+    }
+    memcpy(out_name, file, 32);
+    out_name[32] = '\0';
+    uint32_t kind = 0;
+    while (kind < ST_CACHE_KINDS && strcmp(file + 33, endings[kind]) != 0) {
+        kind++;
+    }
+    return kind;
+}
+
+void st_cache_remove(st_cache_store *store, uint32_t kind, const char *name)
+{
+    char file[64];
+    file_name(kind, name, file);
+    if (store->fd >= 0) {
+        (void)unlinkat(store->fd, file, 0);
+    }
+}
+
+/* ---- reading ---- */
+
+/* Only a regular file of our own is believed; -1 otherwise. */
+static int open_entry(st_cache_store *store, uint32_t kind, const char *name, uint64_t *out_size)
+{
+    char file[64];
+    struct stat st;
+    if (store->fd < 0) {
+        return -1;
+    }
+    file_name(kind, name, file);
+    const int fd = openat(store->fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return -1;
+    }
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        (st.st_mode & 022) != 0 || st.st_size <= 0) {
+        (void)close(fd);
+        return -1;
+    }
+    *out_size = (uint64_t)st.st_size;
+    return fd;
+}
+
+static int read_all(int fd, void *to, uint64_t n)
+{
+    char *at = to;
+    while (n > 0) {
+        const ssize_t got = read(fd, at, (size_t)n);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return 0;
+        }
+        at += got;
+        n -= (uint64_t)got;
+    }
+    return 1;
+}
+
+static void make_young(int fd)
+{
+    (void)futimens(fd, NULL);
+}
+
+int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const char *key,
+                  st_cache_bytes *out)
+{
+    uint64_t n = 0;
+    *out = (st_cache_bytes){.file = NULL};
+    const int fd = open_entry(store, kind, name, &n);
+    if (fd < 0) {
+        return 0;
+    }
+    void *bytes = n <= store->cap_bytes ? st_alloc(store->mem, n, ALIGN) : NULL;
+    const int is_read = bytes != NULL && read_all(fd, bytes, n);
+    const int is_sound = is_read && st_cache_parse(bytes, n, kind, store->threads, out);
+    if (is_read && !is_sound) {
+        st_cache_remove(store, kind, name);
+    }
+    if (!is_sound || (key != NULL && strcmp(out->key, key) != 0)) {
+        st_free(store->mem, bytes);
+        (void)close(fd);
+        *out = (st_cache_bytes){.file = NULL};
+        return 0;
+    }
+    if (key != NULL) {
+        make_young(fd);
+    }
+    (void)close(fd);
+    out->file = bytes;
+    return 1;
+}
+
+int st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, st_str *out_key)
+{
+    head h;
+    uint64_t n = 0;
+    const int fd = open_entry(store, kind, name, &n);
+    if (fd < 0) {
+        return 0;
+    }
+    int is_ok = n > sizeof h && read_all(fd, &h, sizeof h) &&
+                memcmp(h.magic, magic, sizeof magic) == 0 && h.format == FORMAT &&
+                h.key_bytes != 0 && h.key_bytes <= KEY_BYTES_MAX && h.key_bytes <= n - sizeof h;
+    char *key = is_ok ? st_alloc(store->mem, h.key_bytes, 16) : NULL;
+    is_ok = key != NULL && read_all(fd, key, h.key_bytes) && key[h.key_bytes - 1u] == '\0';
+    if (is_ok) {
+        st_str_add(out_key, key);
+    }
+    st_free(store->mem, key);
+    (void)close(fd);
+    return is_ok && st_str_ok(out_key);
+}
+
+stator_blob *st_cache_map(st_cache_store *store, const char *name, const char *key,
+                          uint64_t size_bytes)
+{
+    char file_at[64];
+    st_str path;
+    st_file *file = NULL;
+    stator_blob *blob = NULL;
+    st_cache_bytes parts;
+    const void *data = NULL;
+    uint64_t n = 0;
+    const int fd = open_entry(store, ST_CACHE_DATA, name, &n);
+    if (fd < 0) {
+        return NULL;
+    }
+    file_name(ST_CACHE_DATA, name, file_at);
+    st_str_init(&path, store->mem);
+    st_str_addf(&path, "%s/%s", store->folder, file_at);
+    if (st_str_ok(&path) && st_file_open(store->mem, path.data, &file, NULL) == STATOR_OK) {
+        const uint8_t *bytes = st_file_data(file);
+        if (bytes == NULL ||
+            !st_cache_parse(bytes, st_file_size(file), ST_CACHE_DATA, store->threads, &parts)) {
+            st_cache_remove(store, ST_CACHE_DATA, name);
+        } else if (strcmp(parts.key, key) == 0 && parts.size_bytes == size_bytes &&
+                   st_blob_from_file(store->mem, file, (uint64_t)(parts.payload - bytes),
+                                     size_bytes, 0, &blob, NULL) != STATOR_OK) {
+            blob = NULL;
+        }
+        st_file_release(file);
+    }
+    if (blob != NULL && st_blob_get(blob, &data, NULL) == STATOR_OK) {
+        make_young(fd);
+    } else { /* not there, or touched by somebody between the two looks at it */
+        st_blob_release(blob);
+        blob = NULL;
+    }
+    st_str_deinit(&path);
+    (void)close(fd);
+    return blob;
+}
+
+/* ---- writing ---- */
+
+static int write_all(int fd, const void *from, uint64_t n)
+{
+    const char *at = from;
+    while (n > 0) {
+        const ssize_t put = write(fd, at, (size_t)(n < (1u << 30) ? n : (1u << 30)));
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            return 0;
+        }
+        at += put;
+        n -= (uint64_t)put;
+    }
+    return 1;
+}
+
+static int write_parts(int fd, const head *h, const char *key, const void *payload)
+{
+    static const char zeros[ALIGN] = {0};
+    return write_all(fd, h, sizeof *h) && write_all(fd, key, h->key_bytes) &&
+           write_all(fd, zeros, padded(h->key_bytes) - h->key_bytes) &&
+           write_all(fd, payload, h->payload_bytes);
+}
+
+int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
+                   const void *payload, uint64_t size_bytes)
+{
+    char file[64];
+    char temporary[64];
+    head h = {
+        .kind = kind, .format = FORMAT, .key_bytes = strlen(key) + 1u, .payload_bytes = size_bytes};
+    memcpy(h.magic, magic, sizeof magic);
+    h.size_bytes = sizeof h + padded(h.key_bytes) + size_bytes;
+    if (store->fd < 0 || h.key_bytes > KEY_BYTES_MAX || size_bytes > store->cap_bytes / 2u ||
+        !sum_entry(store->mem, &h, key, payload, store->threads, h.checksum)) {
+        errno = EFBIG;
+        return 0;
+    }
+    (void)snprintf(temporary, sizeof temporary, ".tmp-%ld-%u", (long)getpid(),
+                   atomic_fetch_add(&store->serial, 1u));
+    file_name(kind, name, file);
+    const int fd =
+        openat(store->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return 0;
+    }
+    int is_ok = write_parts(fd, &h, key, payload);
+    is_ok = close(fd) == 0 && is_ok;
+    is_ok = is_ok && renameat(store->fd, temporary, store->fd, file) == 0;
+    if (!is_ok) {
+        const int number = errno;
+        (void)unlinkat(store->fd, temporary, 0);
+        errno = number;
+    }
+    return is_ok;
+}
+
+/* ---- looking through ---- */
+
+typedef struct found {
+    char name[ST_CACHE_NAME_BYTES];
+    uint32_t kind;
+    uint64_t size_bytes;
+    int64_t used_s;
+    int64_t used_ns;
+} found;
+
+typedef struct listing {
+    st_cache_store *store;
+    st_vec(found) all;
+    uint64_t total_bytes;
+} listing;
+
+static int newest_first(const void *a_, const void *b_)
+{
+    const found *a = a_;
+    const found *b = b_;
+    if (a->used_s != b->used_s) {
+        return a->used_s < b->used_s ? 1 : -1;
+    }
+    return a->used_ns < b->used_ns ? 1 : a->used_ns > b->used_ns ? -1 : strcmp(a->name, b->name);
+}
+
+/* One file of the folder; what a killed writer left is removed here. 0: out of memory. */
+static int note_file(listing *l, const char *file)
+{
+    struct stat st;
+    found f = {.kind = kind_of(file, f.name)};
+    const int is_temporary = strncmp(file, ".tmp-", 5) == 0;
+    if ((f.kind == ST_CACHE_KINDS && !is_temporary) ||
+        fstatat(l->store->fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        return 1;
+    }
+    if (is_temporary) {
+        if (time(NULL) - st.st_mtim.tv_sec > STALE_S) {
+            (void)unlinkat(l->store->fd, file, 0);
+        }
+        return 1;
+    }
+    f.size_bytes = (uint64_t)st.st_size;
+    f.used_s = (int64_t)st.st_mtim.tv_sec;
+    f.used_ns = (int64_t)st.st_mtim.tv_nsec;
+    found *at = st_vec_push(l->store->mem, &l->all);
+    if (at != NULL) {
+        *at = f;
+        l->total_bytes += f.size_bytes;
+    }
+    return at != NULL;
+}
+
+static int list_all(st_cache_store *store, listing *l)
+{
+    *l = (listing){.store = store};
+    const int fd = store->fd >= 0 ? openat(store->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return 1;
+    }
+    int is_ok = 1;
+    for (const struct dirent *e = readdir(dir); e != NULL && is_ok; e = readdir(dir)) {
+        is_ok = note_file(l, e->d_name);
+    }
+    (void)closedir(dir);
+    if (l->all.count > 1) {
+        qsort(l->all.data, l->all.count, sizeof *l->all.data, newest_first);
+    }
+    return is_ok;
+}
+
+int st_cache_each(st_cache_store *store, int (*fn)(void *self, const st_cache_entry *entry),
+                  void *self)
+{
+    listing l;
+    const int is_ok = list_all(store, &l);
+    for (uint32_t i = 0; is_ok && i < l.all.count; i++) {
+        const found *f = &l.all.data[i];
+        const st_cache_entry entry = {
+            .name = f->name, .kind = f->kind, .size_bytes = f->size_bytes, .used_s = f->used_s};
+        if (!fn(self, &entry)) {
+            break;
+        }
+    }
+    st_vec_free(store->mem, &l.all);
+    return is_ok;
+}
+
+void st_cache_evict(st_cache_store *store)
+{
+    static const uint32_t order[ST_CACHE_KINDS] = {ST_CACHE_DATA, ST_CACHE_CODE, ST_CACHE_SUMS};
+    listing l;
+    if (!list_all(store, &l)) {
+        st_vec_free(store->mem, &l.all);
+        return;
+    }
+    for (uint32_t k = 0; k < ST_CACHE_KINDS; k++) {
+        for (uint32_t i = l.all.count; i > 0 && l.total_bytes > store->cap_bytes; i--) {
+            const found *f = &l.all.data[i - 1u];
+            if (f->kind == order[k]) {
+                st_cache_remove(store, f->kind, f->name);
+                l.total_bytes -= f->size_bytes;
+            }
+        }
+    }
+    st_vec_free(store->mem, &l.all);
+}

@@ -1,0 +1,190 @@
+/* Ops in the compile cache: the form, the sizes that its plan is for, and which candidate was
+ * chosen.
+ *
+ * Structs are kept as they lie in memory: what reads them is of the same build. An op that was
+ * loaded has its constant weights as a blob and looks at them only when they must be packed anew.
+ */
+#include "dn.h"
+
+#include "core/base/bytes.h"
+#include "core/base/diag.h"
+
+#include <string.h>
+
+#define NO_BUFFER UINT32_MAX
+
+/* The struct without what is of its process alone. */
+static st_form bare_form(const st_form *form)
+{
+    st_form out = *form;
+    out.syms = NULL;
+    out.y_data = NULL;
+    return out;
+}
+
+stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
+{
+    const dn_op *op = op_;
+    const st_form form = bare_form(&op->form);
+    (void)self;
+    if (op->n_plans > 1u) {
+        return st_fail(err, STATOR_UNSUPPORTED, "inductor-cpu: a contraction was called already");
+    }
+    st_put_block(out, &form, sizeof form);
+    st_put_u32(out, op->has_constant);
+    st_put_u32(out, op->n_plans);
+    if (op->n_plans) {
+        const dn_plan *plan = op->plans[0];
+        st_put_u32(out, plan->kind);
+        st_put_block(out, &plan->key, sizeof plan->key);
+        st_put_block(out, &plan->desc.how, sizeof plan->desc.how);
+    }
+    return STATOR_OK;
+}
+
+/* ---- loading ---- */
+
+static int read_struct(st_reader *r, void *out, uint64_t size)
+{
+    uint64_t n = 0;
+    const void *bytes = st_read_block(r, &n);
+    if (r->failed || n != size) {
+        r->failed = 1;
+        return 0;
+    }
+    memcpy(out, bytes, (size_t)size);
+    return 1;
+}
+
+static int is_place(const st_form_operand *operand, uint32_t n)
+{
+    return operand->buffer < n && dn_dtype_size(operand->dtype) != 0;
+}
+
+static int is_form_sound(const dn_lib *lib, const st_form *form, const st_library_kept *kept)
+{
+    uint32_t syms[ST_FORM_NUMBERS_MAX];
+    if ((form->kind != ST_FORM_GEMM && form->kind != ST_FORM_CONV) ||
+        form->n_batch > ST_FORM_BATCH_MAX || form->n_spatial > ST_FORM_SPATIAL_MAX ||
+        form->n_epilogue > ST_FORM_EPILOGUE_MAX ||
+        (form->kind == ST_FORM_CONV && form->groups < 1) ||
+        st_form_numbers(form, syms) != kept->n_numbers || !is_place(&form->x, kept->n_buffers) ||
+        !is_place(&form->y, kept->n_buffers) || !is_place(&form->out, kept->n_buffers)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const uint32_t kind = form->epilogue[i].kind;
+        if ((kind == ST_EPILOGUE_BIAS || kind == ST_EPILOGUE_ADD) &&
+            form->epilogue[i].buffer >= kept->n_buffers) {
+            return 0;
+        }
+    }
+    return dn_is_kind_taken(lib, form);
+}
+
+/* Where nothing else of the op lies in y's buffer, calls do not read it. */
+static uint32_t unread_buffer(const dn_op *op)
+{
+    const st_form *form = &op->form;
+    int is_shared = form->x.buffer == form->y.buffer || form->out.buffer == form->y.buffer;
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const uint32_t kind = form->epilogue[i].kind;
+        is_shared |= (kind == ST_EPILOGUE_BIAS || kind == ST_EPILOGUE_ADD) &&
+                     form->epilogue[i].buffer == form->y.buffer;
+    }
+    return op->has_constant && !is_shared ? form->y.buffer : NO_BUFFER;
+}
+
+static int is_candidate(const dn_candidate *how)
+{
+    return how->move_x < 2 && how->move_y < 2 && how->move_out < 2 && how->channels_last < 2 &&
+           how->is_winograd < 2 && how->is_sum < 2;
+}
+
+static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *kept,
+                               stator_diag **err)
+{
+    const uint32_t kind = st_read_below(r, DN_PLAN_EMPTY + 1u);
+    dn_candidate how;
+    dn_sizes sizes;
+    if (!read_struct(r, &sizes, sizeof sizes) || !read_struct(r, &how, sizeof how) ||
+        !is_candidate(&how) || sizes.n_batch < 0 || sizes.n_batch > ST_FORM_BATCH_MAX) {
+        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+    }
+    if (kept->is_static) {
+        dn_sizes_of(&op->form, kept->numbers, &sizes);
+        sizes.threads = dn_threads(op->lib, op->lib->host->ctx);
+    }
+    return dn_adopt(op, &sizes, kind, &how, err);
+}
+
+static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **err)
+{
+    const stator_host *host = op->lib->host;
+    st_reader r = st_reader_of(kept->bytes, kept->size_bytes);
+    if (!read_struct(&r, &op->form, sizeof op->form) || !is_form_sound(op->lib, &op->form, kept)) {
+        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+    }
+    op->form = bare_form(&op->form);
+    op->has_constant = st_read_below(&r, 2);
+    op->has_bound = (uint32_t)dn_has_bound(&op->form);
+    op->is_static = kept->is_static;
+    if (op->has_constant) {
+        op->y_blob = kept->constant(kept->self, op->form.y.buffer);
+        if (op->y_blob == NULL) {
+            return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept weights are no constant");
+        }
+        host->cst->retain(op->y_blob);
+    }
+    const uint32_t n_plans = st_read_below(&r, 2);
+    if (n_plans) {
+        ST_TRY(load_plan(op, &r, kept, err));
+    }
+    return r.failed || r.left
+               ? st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged")
+               : STATOR_OK;
+}
+
+stator_status dn_op_load(void *self, const st_library_kept *kept, void **out_op,
+                         uint32_t *out_unread, stator_diag **err)
+{
+    dn_lib *lib = self;
+    *out_op = NULL;
+    *out_unread = NO_BUFFER;
+    dn_op *op = st_calloc(lib->mem, 1, sizeof *op);
+    if (op == NULL) {
+        return st_fail_oom(err);
+    }
+    op->lib = lib;
+    (void)pthread_mutex_init(&op->mutex, NULL);
+    (void)pthread_mutex_init(&op->making, NULL);
+    const stator_status status = load(op, kept, err);
+    if (status != STATOR_OK) {
+        dn_op_destroy(lib, op);
+        return status;
+    }
+    *out_op = op;
+    *out_unread = unread_buffer(op);
+    return STATOR_OK;
+}
+
+/* ---- weights that were not read yet ---- */
+
+stator_status dn_y_data(const dn_op *op, const dn_sizes *sizes, int64_t offset, const void **out,
+                        stator_diag **err)
+{
+    const stator_host *host = op->lib->host;
+    stator_blob_info info = {.struct_size = sizeof info};
+    const int64_t size = (int64_t)dn_dtype_size(op->form.y.dtype);
+    *out = NULL;
+    if (op->y_blob == NULL) {
+        return st_fail(err, STATOR_INTERNAL, "inductor-cpu: a contraction has no weights");
+    }
+    ST_TRY(host->cst->get(op->y_blob, &info, err));
+    const int64_t elements = (int64_t)(info.size_bytes / (uint64_t)size);
+    if (offset < 0 || offset > elements || dn_span(&op->form, sizes, DN_Y) > elements - offset) {
+        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept weights are too short");
+    }
+    *out = (const char *)info.data + offset * size;
+    return STATOR_OK;
+}

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#define ALIGNED_BYTES_MAX 65536u /* constants up to this are copied when they lie unaligned */
 #define SPLAT_BYTES_MAX 4096u /* larger constants are loaded, not looked through */
 
 /* ---- syms ---- */
@@ -240,6 +241,33 @@ static uint64_t dtype_bytes(uint32_t dtype)
     }
 }
 
+int cg_is_peeked(const st_cg_config *config, uint64_t size_bytes)
+{
+    return (config->emitter->target.flags & ST_TARGET_UNALIGNED) && size_bytes > ALIGNED_BYTES_MAX &&
+           STATOR_HAS(config->host->cst, peek);
+}
+
+/* What is known of a constant without reading it; its data, when they are few, aligned. */
+static stator_status look_at(const st_cg_config *config, stator_blob *blob, stator_blob_info *info,
+                             stator_diag **err)
+{
+    const stator_cst_api *cst = config->host->cst;
+    if (!STATOR_HAS(cst, peek)) {
+        return cst->get(blob, info, err);
+    }
+    ST_TRY(cst->peek(blob, info, err));
+    return cg_is_peeked(config, info->size_bytes) ? STATOR_OK : cst->get(blob, info, err);
+}
+
+stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,
+                               stator_diag **err)
+{
+    stator_blob_info info = {.struct_size = sizeof info};
+    ST_TRY(look_at(config, blob, &info, err));
+    *out_data = info.data;
+    return STATOR_OK;
+}
+
 static stator_status import_constant(cg_unit *unit, stator_ref value, stator_diag **err)
 {
     const stator_host *host = unit->host;
@@ -250,7 +278,7 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
     if (blob == NULL || size == 0) {
         return st_fail(err, STATOR_INTERNAL, "a constant has no contents");
     }
-    ST_TRY(host->cst->get(blob, &info, err));
+    ST_TRY(look_at(unit->config, blob, &info, err));
     if (info.size_bytes >= size && is_splat(&info, size)) {
         v->flags |= CG_VALUE_SPLAT;
         v->splat = element_of(v->dtype, info.data);
@@ -268,7 +296,8 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
                           .place = unit->blobs.count - 1u,
                           .dtype = v->dtype,
                           .numel = cg_numel(unit, value),
-                          .value = value};
+                          .value = value,
+                          .is_peeked = (uint32_t)cg_is_peeked(unit->config, info.size_bytes)};
     v->buffer = unit->buffers.count - 1u;
     return STATOR_OK;
 }

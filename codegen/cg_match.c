@@ -354,14 +354,12 @@ static int set_constant(matcher *m)
     if (buffer->kind != CG_BUFFER_CONSTANT) {
         return 1;
     }
-    stator_blob_info info = {.struct_size = sizeof info};
     stator_diag *err = NULL;
-    if (m->unit->host->cst->get(m->unit->blobs.data[buffer->place], &info, &err) != STATOR_OK) {
+    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->place], &m->form->y_data,
+                         &err) != STATOR_OK) {
         m->unit->host->diag->release(err);
         return 0;
     }
-    m->form->y_data = info.data;
-    memcpy(m->form->y_hash, info.content_hash, sizeof m->form->y_hash);
     return 1;
 }
 

@@ -200,12 +200,37 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
     return set_count(p->exe, kernel, launch, err);
 }
 
+/* Creates the op; a constant that has been packed is not read again unless a call needs it in another
+ * form, so its pages go. */
+static stator_status create_op(planner *p, const st_kernel *kernel, st_form *form, void **out_op,
+                               stator_diag **err)
+{
+    const st_library *library = p->exe->config.emitter->library;
+    const stator_cst_api *cst = p->unit->host->cst;
+    const cg_buffer *y = &p->unit->buffers.data[kernel->buffers.data[form->y.buffer].id];
+    if (form->y_data == NULL) {
+        return library->create(library->self, form, out_op, err);
+    }
+    stator_blob *blob = p->unit->blobs.data[y->place];
+    stator_blob_info info = {.struct_size = sizeof info};
+    if (STATOR_HAS(cst, hash)) {
+        ST_TRY(cst->hash(blob, form->y_hash, err));
+    } else {
+        ST_TRY(cst->get(blob, &info, err));
+        memcpy(form->y_hash, info.content_hash, sizeof form->y_hash);
+    }
+    const stator_status status = library->create(library->self, form, out_op, err);
+    if (y->is_peeked) {
+        cst->will_not_read(blob);
+    }
+    return status;
+}
+
 /* The library's call in the place of a kernel. */
-static stator_status add_library_call(planner *p, const st_kernel *kernel, const st_form *form,
+static stator_status add_library_call(planner *p, const st_kernel *kernel, st_form *form,
                                       stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
-    const st_library *library = exe->config.emitter->library;
     const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
     uint32_t syms[ST_FORM_NUMBERS_MAX];
     cg_launch *launch = NULL;
@@ -229,7 +254,7 @@ static stator_status add_library_call(planner *p, const st_kernel *kernel, const
     if (launch->text == NULL) {
         return st_fail_oom(err);
     }
-    return library->create(library->self, form, &launch->op, err);
+    return create_op(p, kernel, form, &launch->op, err);
 }
 
 /* The steps that bind sizes, up to the stage. */
@@ -471,15 +496,13 @@ static stator_status take_constants(planner *p, stator_diag **err)
         return st_fail_oom(err);
     }
     for (uint32_t i = 0; i < p->unit->blobs.count; i++) {
-        stator_blob_info info = {.struct_size = sizeof info};
         stator_blob **kept = st_vec_push(exe->config.mem, &exe->blobs);
         if (kept == NULL) {
             return st_fail_oom(err);
         }
         *kept = p->unit->blobs.data[i];
         host->cst->retain(*kept);
-        ST_TRY(host->cst->get(*kept, &info, err));
-        exe->constants[i] = info.data;
+        ST_TRY(cg_constant_data(&exe->config, *kept, &exe->constants[i], err));
     }
     return STATOR_OK;
 }

@@ -35,6 +35,7 @@ typedef struct cg_buffer {
     uint32_t numel; /* sym */
     stator_ref value;
     uint32_t first, last; /* steps in which it is alive (WORK) */
+    uint32_t is_peeked;   /* a constant that may lie at any address */
 } cg_buffer;
 
 /* ---- values ---- */
@@ -191,6 +192,12 @@ uint32_t cg_numel(cg_unit *unit, stator_ref value);
 void cg_storage_order(const cg_value *value, uint32_t *out_axes);
 /* Strides of a value as it is stored, in elements; 0 past the caps. */
 int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
+/* A constant's bytes for kernels and the library: where they lie if the target reads at any address
+ * and they are many. */
+stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,
+                               stator_diag **err);
+/* Such bytes may lie at any address. */
+int cg_is_peeked(const st_cg_config *config, uint64_t size_bytes);
 int cg_is_one(const cg_unit *unit, uint32_t sym);
 /* The sym's value when it is a plain integer, else `otherwise`. */
 int64_t cg_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise);

@@ -158,6 +158,7 @@ static stator_status fill(stator_blob *blob, stator_diag **err)
         }
         memcpy(blob->copy, from, (size_t)blob->size);
         from = blob->copy;
+        st_blob_will_not_read(blob);
     }
     atomic_store_explicit(&blob->data, from, memory_order_release);
     return STATOR_OK;
@@ -177,17 +178,28 @@ stator_status st_blob_get(stator_blob *blob, const void **out_data, stator_diag 
     return status;
 }
 
+stator_status st_blob_peek(stator_blob *blob, const void **out_data, stator_diag **err)
+{
+    *out_data = atomic_load_explicit(&blob->data, memory_order_acquire);
+    if (*out_data != NULL || blob->file == NULL) {
+        return st_blob_get(blob, out_data, err);
+    }
+    ST_TRY(st_file_check(blob->file, err));
+    *out_data = (const char *)st_file_data(blob->file) + blob->offset;
+    return STATOR_OK;
+}
+
 stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag **err)
 {
     if (!atomic_load_explicit(&blob->has_hash, memory_order_acquire)) {
-        /* A range that nobody has read yet is hashed where it lies: no aligned copy is made. */
-        const void *data = atomic_load_explicit(&blob->data, memory_order_acquire);
-        if (data == NULL && blob->file != NULL) {
-            ST_TRY(st_file_check(blob->file, err));
-            data = (const char *)st_file_data(blob->file) + blob->offset;
-        }
+        const int is_read = atomic_load_explicit(&blob->data, memory_order_acquire) != NULL;
+        const void *data = NULL;
         uint8_t hash[16];
+        ST_TRY(st_blob_peek(blob, &data, err));
         st_hash128(data, blob->size, hash);
+        if (!is_read) {
+            st_blob_will_not_read(blob);
+        }
         pthread_mutex_lock(&blob->lock);
         if (!atomic_load_explicit(&blob->has_hash, memory_order_relaxed)) {
             memcpy(blob->hash, hash, sizeof hash);

@@ -41,6 +41,9 @@ void st_blob_retain(stator_blob *blob);
 void st_blob_release(stator_blob *blob);
 uint64_t st_blob_size(const stator_blob *blob);
 stator_status st_blob_get(stator_blob *blob, const void **out_data, stator_diag **err);
+/* The bytes where they lie, at any alignment: never a copy. */
+stator_status st_blob_peek(stator_blob *blob, const void **out_data, stator_diag **err);
+/* Pages of a mapped range that only this has read are given back. */
 stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag **err);
 /* 1 when the hash is known without reading the bytes. */
 int st_blob_has_hash(const stator_blob *blob);
@@ -48,6 +51,7 @@ int st_blob_has_hash(const stator_blob *blob);
 void st_blob_set_hash(stator_blob *blob, const uint8_t hash[16]);
 /* The file behind it and the range, or NULL. */
 const st_file *st_blob_file(const stator_blob *blob, uint64_t *out_offset);
+/* Pages of a mapped range are given back to the system; a later read brings them in again. */
 void st_blob_will_not_read(stator_blob *blob);
 
 #ifdef __cplusplus

@@ -160,6 +160,16 @@ static stator_status cst_get(stator_blob *blob, stator_blob_info *out, stator_di
     return st_blob_hash(blob, out->content_hash, err);
 }
 
+static stator_status cst_peek(stator_blob *blob, stator_blob_info *out, stator_diag **err)
+{
+    const void *data = NULL;
+    ST_TRY(st_blob_peek(blob, &data, err));
+    out->data = data;
+    out->size_bytes = st_blob_size(blob);
+    out->flags = st_blob_file(blob, NULL) != NULL ? STATOR_BLOB_MAPPED : STATOR_BLOB_INLINE;
+    return STATOR_OK;
+}
+
 static stator_blob *cst_create(stator_ctx *ctx, const void *data, uint64_t size)
 {
     return st_blob_copy(&ctx->mem, data, size);
@@ -292,7 +302,9 @@ static const stator_cst_api cst_api = {.struct_size = sizeof cst_api,
                                        .will_not_read = st_blob_will_not_read,
                                        .create = cst_create,
                                        .from_file = cst_from_file,
-                                       .pack = cst_pack};
+                                       .pack = cst_pack,
+                                       .peek = cst_peek,
+                                       .hash = st_blob_hash};
 
 /* ---- log, threads ---- */
 

@@ -200,6 +200,7 @@ typedef struct stator_cst_api {
     stator_status (*get)(stator_blob *blob, stator_blob_info *out, stator_diag **err);
     void (*retain)(stator_blob *blob);
     void (*release)(stator_blob *blob);
+    /* Memory behind a mapped range may go; a later read brings it back. */
     void (*will_not_read)(stator_blob *blob);
     stator_blob *(*create)(stator_ctx *ctx, const void *data, uint64_t size); /* copies */
     /* A range of a file, mapped when first read. The file is opened now (regular files only) and
@@ -211,6 +212,9 @@ typedef struct stator_cst_api {
                           uint64_t size,
                           stator_status (*fill)(void *self, void *dst, uint64_t size), void *self,
                           stator_blob **out, stator_diag **err);
+    /* Data where it lies, at any alignment: nothing is copied, no hash is computed. */
+    stator_status (*peek)(stator_blob *blob, stator_blob_info *out, stator_diag **err);
+    stator_status (*hash)(stator_blob *blob, uint8_t out_hash[16], stator_diag **err);
 } stator_cst_api;
 
 /* Validated option values. A key outside the schema gives the zero value. */

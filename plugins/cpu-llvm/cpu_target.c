@@ -38,7 +38,9 @@ void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_targe
     const uint32_t widest = widest_vector();
     *out = (st_target){
         .struct_size = sizeof *out,
-        .flags = ST_TARGET_ATOMICS | (widest >= 32 ? ST_TARGET_GATHER : 0u),
+        /* Operands in memory have no alignment from AVX on. */
+        .flags = ST_TARGET_ATOMICS |
+                 (widest >= 32 ? ST_TARGET_GATHER | ST_TARGET_UNALIGNED : 0u),
         .vector_bytes = vector_bytes && vector_bytes < widest ? vector_bytes : widest,
         .threads = (uint32_t)(host ? host->thr->thread_count(host->ctx) : st_cpu_count()),
         .l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, L1_DEFAULT),

@@ -135,6 +135,29 @@ Test(blob, ranges_of_a_file)
     st_file_release(file);
 }
 
+/* Unaligned bytes are seen where they lie, without memory; a read copies them. */
+Test(blob, a_look_copies_nothing)
+{
+    st_file *file = open_file();
+    stator_blob *blob = NULL;
+    const void *seen = NULL;
+    const void *read = NULL;
+    cr_assert_eq(st_blob_from_file(&mem, file, 4097, 900, 0, &blob, NULL), STATOR_OK);
+    const uint64_t before = atomic_load(&mem.live_bytes);
+    cr_assert_eq(st_blob_peek(blob, &seen, NULL), STATOR_OK);
+    cr_assert_eq((uintptr_t)seen % 16, 1);
+    cr_assert_eq(atomic_load(&mem.live_bytes), before);
+    st_blob_will_not_read(blob);
+    cr_assert_eq(((const uint8_t *)seen)[0], (4097u * 31u) & 0xffu);
+    cr_assert_eq(st_blob_get(blob, &read, NULL), STATOR_OK);
+    cr_assert_eq(atomic_load(&mem.live_bytes), before + 900);
+    cr_assert_arr_eq(read, seen, 900);
+    cr_assert_eq(st_blob_peek(blob, &seen, NULL), STATOR_OK);
+    cr_assert_eq(seen, read);
+    st_blob_release(blob);
+    st_file_release(file);
+}
+
 Test(blob, blobs_keep_their_file)
 {
     st_file *file = open_file();

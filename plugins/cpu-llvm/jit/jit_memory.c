@@ -39,7 +39,7 @@ static uint32_t align_of(jit_fn *f, const st_loop_buffer *buffer, uint32_t sym)
 {
     const uint64_t divisor = (uint64_t)jit_sym_divisor(f, sym);
     const uint64_t bytes = jit_dtype_bytes(buffer->dtype);
-    uint64_t base = buffer->align >= bytes ? buffer->align : bytes;
+    uint64_t base = buffer->align ? buffer->align : bytes;
     if (f->is_streamed && (buffer->flags & ST_BUFFER_STREAMED) && base < JIT_STREAM_ALIGN) {
         base = JIT_STREAM_ALIGN;
     }

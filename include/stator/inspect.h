@@ -77,6 +77,14 @@ STATOR_EXPORT stator_status stator_x_fuel_at(stator_function *function, uint32_t
 /* Scopes opened by the last compile, also those in which nothing was asked. */
 STATOR_EXPORT uint32_t stator_x_fuel_scopes(stator_function *function);
 
+/* Compiles the model's graph, for all sizes that it states, to one executable of the function's
+ * backend, shows the final graph and has the backend take the executable apart. UNSUPPORTED, with
+ * the node and the reason: something would run elsewhere, or shapes depend on values. */
+typedef stator_status (*stator_x_package_fn)(void *self, const stator_graph *graph);
+STATOR_EXPORT stator_status stator_x_package(stator_function *function, stator_x_package_fn fn,
+                                             void *self, const stator_package_sink *sink)
+    STATOR_MUST_USE;
+
 /* Host memory request number n (from 1) and all later ones fail; 0: none. For tests. */
 STATOR_EXPORT void stator_x_fail_alloc_at(stator_ctx *ctx, uint64_t n);
 STATOR_EXPORT uint64_t stator_x_alloc_requests(stator_ctx *ctx);

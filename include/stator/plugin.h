@@ -442,6 +442,23 @@ typedef struct stator_pipeline_sink {
     void (*phase)(void *self, uint32_t phase);
 } stator_pipeline_sink;
 
+/* What exe_package makes. */
+enum stator_package_kind {
+    STATOR_PACKAGE_C = 1,      /* C11 source, for gcc and clang */
+    STATOR_PACKAGE_OBJECT = 2, /* relocatable object code, position-independent */
+    STATOR_PACKAGE_DATA = 3    /* constant bytes, at the symbol `name`, aligned to 64 */
+};
+
+/* Takes the pieces of a package. `name` is an identifier that no other piece has; bytes are
+ * borrowed for the call. What the sink answers, exe_package hands on. */
+typedef struct stator_package_sink {
+    uint32_t struct_size;
+    uint32_t reserved;
+    void *self;
+    stator_status (*piece)(void *self, uint32_t kind, const char *name, const void *bytes,
+                           uint64_t size);
+} stator_package_sink;
+
 typedef struct stator_device_info {
     uint32_t struct_size;
     uint32_t id;
@@ -503,6 +520,10 @@ typedef struct stator_backend {
     stator_status (*synchronize)(void *inst, void *stream);
     stator_status (*explain)(void *inst, void *exe, stator_ref node, stator_diag **out);
     stator_status (*self_test)(void *inst, stator_diag **err);
+    /* The executable as pieces that, compiled and linked with each other, libc, libm and libgomp, run
+     * without Stator (docs/build.md says which functions they define). May be NULL: cannot. */
+    stator_status (*exe_package)(void *inst, void *exe, const stator_package_sink *sink,
+                                 stator_diag **err);
 } stator_backend;
 
 /* What a frontend imports from. */

@@ -33,6 +33,8 @@ typedef struct module {
     uint32_t debug_bounds;
     cpu_image images[JIT_MODULES_MAX];
     cpu_named *names[JIT_MODULES_MAX]; /* NULL without debug_names */
+    const jit_api *jit;                /* of `kept`, or NULL */
+    jit_output kept;                   /* the objects of self-contained code */
 } module;
 
 /* ---- compile ---- */
@@ -52,14 +54,19 @@ static void module_destroy(void *self, void *module_)
         cpu_names_remove(m->mem, m->names[i]);
         cpu_image_unload(m->mem, &m->images[i]);
     }
+    if (m->jit != NULL) {
+        m->jit->output_free(&m->kept);
+    }
     st_free(m->mem, m->entries);
     st_free(m->mem, m->entry_of);
     st_free(m->mem, m);
 }
 
-static int has_function(void *self, const char *name)
+static int has_function(void *inst_, const char *name)
 {
-    return cpu_resolve(self, name) != NULL;
+    const cpu_inst *inst = inst_;
+    const int is_sleef = strncmp(name, "Sleef_", 6) == 0;
+    return !(is_sleef && inst->settings.self_contained) && cpu_resolve(inst->self, name) != NULL;
 }
 
 static stator_status load_images(cpu_inst *inst, const jit_output *out, module *m,
@@ -180,7 +187,8 @@ static jit_request request_of(cpu_inst *inst, const st_kernel *const *kernels, u
                          .vector_bytes = inst->emitter.target.vector_bytes,
                          .modules = modules < threads ? (uint32_t)modules : threads,
                          .spells = inst->emitter.target.spells,
-                         .self = inst->self,
+                         .features = inst->settings.self_contained ? inst->features : NULL,
+                         .self = inst,
                          .has_function = has_function};
 }
 
@@ -200,7 +208,12 @@ static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *ke
         log_output(inst, &out);
         status = load_module(inst, kernels, &out, m, err);
     }
-    jit->output_free(&out);
+    if (status == STATOR_OK && inst->settings.self_contained) {
+        m->jit = jit;
+        m->kept = out;
+    } else {
+        jit->output_free(&out);
+    }
     return status;
 }
 
@@ -329,6 +342,26 @@ static stator_status launch_kernel(void *self, void *module_, uint32_t k, const 
     }
     run(inst, e, launch, launch->args);
     return STATOR_OK;
+}
+
+void cpu_emitter_code(const void *module_, uint32_t k, st_cg_code *out)
+{
+    const module *m = module_;
+    const entry *e = &m->entries[m->entry_of[k]];
+    *out = (st_cg_code){.id = m->entry_of[k],
+                        .is_parallel = e->is_parallel,
+                        .step = e->step,
+                        .symbol = e->name,
+                        .streamed = e->streamed != NULL ? ".nt" : NULL,
+                        .streams = e->streams,
+                        .n_streams = e->n_streams,
+                        .stream_align = JIT_STREAM_ALIGN};
+}
+
+const jit_output *cpu_emitter_output(const void *module_)
+{
+    const module *m = module_;
+    return m != NULL && m->jit != NULL ? &m->kept : NULL;
 }
 
 void cpu_emitter_init(cpu_inst *inst)

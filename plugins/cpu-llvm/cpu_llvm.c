@@ -3,6 +3,7 @@
  * In: graphs of primitives, after the stages of cpu_pipeline. codegen/ turns them into kernels and
  * a plan, cpu_emitter.c the kernels into machine code. The plugin itself does not need LLVM; the
  * part that does is opened at the first compile (cpu_jit.c). */
+#include "cpu_features.h"
 #include "cpu_llvm.h"
 
 #include "core/base/diag.h"
@@ -111,6 +112,20 @@ static const stator_option_desc options_table[] = {
      .key = "measure",
      .default_text = "true",
      .help = "choose between ways to do a contraction by trying them at compile time"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_ENUM,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "target",
+     .default_text = "host",
+     .enum_values = "host,self_contained",
+     .help = "self_contained: code that calls nothing but libc and libm, for `stator build`"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_ENUM,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "cpu",
+     .default_text = "native",
+     .enum_values = "native,x86-64,x86-64-v2,x86-64-v3,x86-64-v4",
+     .help = "processors that self-contained code is for; native: those like this one"},
 };
 
 static uint32_t vector_bytes_of(const char *text)
@@ -128,6 +143,7 @@ static cpu_settings settings_of(const stator_host *host, const stator_options *o
     const char *bits = opt->get_str(options, "vector_bits");
     const char *numerics = opt->get_str(options, "numerics");
     const char *contractions = opt->get_str(options, "contractions");
+    const char *target = opt->get_str(options, "target");
     return (cpu_settings){.tier =
                               tier && strcmp(tier, "fast") == 0 ? JIT_TIER_FAST : JIT_TIER_DEFAULT,
                           .debug_bounds = opt->get_bool(options, "debug_bounds") != 0,
@@ -136,13 +152,15 @@ static cpu_settings settings_of(const stator_host *host, const stator_options *o
                           .fused = numerics && strcmp(numerics, "fused") == 0,
                           .loops_only = contractions && strcmp(contractions, "loops") == 0,
                           .winograd = opt->get_bool(options, "winograd") != 0,
-                          .measure = opt->get_bool(options, "measure") != 0};
+                          .measure = opt->get_bool(options, "measure") != 0,
+                          .self_contained = target && strcmp(target, "self_contained") == 0,
+                          .level = cpu_level_of(opt->get_str(options, "cpu"))};
 }
 
 static void open_library(cpu_inst *inst)
 {
     const cpu_settings *s = &inst->settings;
-    if (!s->loops_only) {
+    if (!s->loops_only && !s->self_contained) {
         const int is_measured = s->measure && s->tier == JIT_TIER_DEFAULT;
         cpu_dnnl_open(&inst->dnnl, inst->self->host, &inst->self->mem,
                       (s->fused ? DNNL_FUSED : 0u) | (is_measured ? DNNL_TUNE : 0u) |
@@ -167,6 +185,10 @@ static stator_status cpu_create(void *self_, const stator_options *options, uint
     inst->self = self;
     inst->settings = settings_of(self->host, options);
     cpu_emitter_init(inst);
+    if (!cpu_package_settle(inst)) {
+        st_free(&self->mem, inst);
+        return st_fail_oom(err);
+    }
     inst->config = (st_cg_config){.host = self->host,
                                   .emitter = &inst->emitter,
                                   .mem = &self->mem,
@@ -276,6 +298,7 @@ static const stator_backend backend = {
     .exe_info = cpu_exe_info,
     .exe_run = cpu_exe_run,
     .exe_destroy = cpu_exe_destroy,
+    .exe_package = cpu_package,
 };
 
 static const stator_item *const items[] = {&backend.item};

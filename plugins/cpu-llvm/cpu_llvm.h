@@ -6,7 +6,7 @@
 #include "cpu_object.h"
 #include "jit/jit.h"
 
-#include "codegen/codegen.h"
+#include "codegen/cg_package.h"
 #include <stator/plugin.h>
 
 #include <pthread.h>
@@ -34,6 +34,8 @@ typedef struct cpu_settings {
     uint32_t loops_only;   /* contractions=loops */
     uint32_t winograd;
     uint32_t measure;
+    uint32_t self_contained; /* target=self_contained: code for packages, see cpu_package.c */
+    uint32_t level;          /* cpu_level of such code */
 } cpu_settings;
 
 /* One an instance: the emitter and what st_cg_* is given. */
@@ -43,6 +45,7 @@ typedef struct cpu_inst {
     st_emitter emitter;
     st_cg_config config;
     cpu_dnnl dnnl;
+    char features[512]; /* of self-contained code, LLVM's names */
 } cpu_inst;
 
 /* Caches, vector width and threads of this machine. */
@@ -59,5 +62,17 @@ const void *cpu_resolve(void *self, const char *name);
 
 /* Fills inst->emitter; self and settings are set. */
 void cpu_emitter_init(cpu_inst *inst);
+/* How a package calls kernel k of a module. */
+void cpu_emitter_code(const void *module, uint32_t k, st_cg_code *out);
+/* The objects of a module; NULL when they were not kept. */
+const jit_output *cpu_emitter_output(const void *module);
+
+/* ---- cpu_package.c ---- */
+
+/* Completes the settings of target=self_contained; the emitter is ready. 0: out of memory. */
+int cpu_package_settle(cpu_inst *inst);
+/* The slot exe_package. */
+stator_status cpu_package(void *inst, void *exe, const stator_package_sink *sink,
+                          stator_diag **err);
 
 #endif

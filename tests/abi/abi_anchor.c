@@ -46,6 +46,7 @@ struct stator_abi_anchor {
     const stator_item *p_stator_item;
     const stator_capability_sink *p_stator_capability_sink;
     const stator_pipeline_sink *p_stator_pipeline_sink;
+    const stator_package_sink *p_stator_package_sink;
     const stator_device_info *p_stator_device_info;
     const stator_backend *p_stator_backend;
     const stator_source *p_stator_source;
@@ -122,6 +123,7 @@ struct stator_abi_anchor {
     __typeof__(stator_x_fuel_count) *call_stator_x_fuel_count;
     __typeof__(stator_x_fuel_at) *call_stator_x_fuel_at;
     __typeof__(stator_x_fuel_scopes) *call_stator_x_fuel_scopes;
+    __typeof__(stator_x_package) *call_stator_x_package;
     __typeof__(stator_x_fail_alloc_at) *call_stator_x_fail_alloc_at;
     __typeof__(stator_x_alloc_requests) *call_stator_x_alloc_requests;
 };

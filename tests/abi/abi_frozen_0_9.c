@@ -360,6 +360,11 @@ FROZEN(stator_nested_api, compile_node, 72,
 
 FROZEN(stator_cache_api, struct_size, 0, uint32_t);
 FROZEN(stator_cache_api, reserved, 4, uint32_t);
+FROZEN(stator_cache_api, wanted, 8, int32_t (*)(stator_ctx *ctx));
+FROZEN(stator_cache_api, put_constant, 16,
+       stator_status (*)(stator_ctx *ctx, stator_blob *blob, uint32_t *out_id, stator_diag **err));
+FROZEN(stator_cache_api, get_constant, 24,
+       stator_status (*)(stator_ctx *ctx, uint32_t id, stator_blob **out, stator_diag **err));
 
 FROZEN(stator_host, struct_size, 0, uint32_t);
 FROZEN(stator_host, abi_major, 4, uint16_t);
@@ -421,6 +426,12 @@ FROZEN(stator_pipeline_sink, self, 8, void *);
 FROZEN(stator_pipeline_sink, stage, 16, void (*)(void *self, const char *pass_name));
 FROZEN(stator_pipeline_sink, phase, 24, void (*)(void *self, uint32_t phase));
 
+FROZEN(stator_package_sink, struct_size, 0, uint32_t);
+FROZEN(stator_package_sink, reserved, 4, uint32_t);
+FROZEN(stator_package_sink, self, 8, void *);
+FROZEN(stator_package_sink, piece, 16,
+       stator_status (*)(void *self, uint32_t kind, const char *name, const void *bytes, uint64_t size));
+
 FROZEN(stator_device_info, struct_size, 0, uint32_t);
 FROZEN(stator_device_info, id, 4, uint32_t);
 FROZEN(stator_device_info, name, 8, const char *);
@@ -467,6 +478,8 @@ FROZEN(stator_backend, synchronize, 224, stator_status (*)(void *inst, void *str
 FROZEN(stator_backend, explain, 232,
        stator_status (*)(void *inst, void *exe, stator_ref node, stator_diag **out));
 FROZEN(stator_backend, self_test, 240, stator_status (*)(void *inst, stator_diag **err));
+FROZEN(stator_backend, exe_package, 248,
+       stator_status (*)(void *inst, void *exe, const stator_package_sink *sink, stator_diag **err));
 
 FROZEN(stator_source, struct_size, 0, uint32_t);
 FROZEN(stator_source, flags, 4, uint32_t);
@@ -689,6 +702,9 @@ _Static_assert(STATOR_OPTION_AFFECTS_CODE == 4, "STATOR_OPTION_AFFECTS_CODE chan
 _Static_assert(STATOR_OPTION_RUNTIME_SETTABLE == 8, "STATOR_OPTION_RUNTIME_SETTABLE changed");
 _Static_assert(STATOR_GROUP_ATOMIC == 1, "STATOR_GROUP_ATOMIC changed");
 _Static_assert(STATOR_GROUP_PREFER == 2, "STATOR_GROUP_PREFER changed");
+_Static_assert(STATOR_PACKAGE_C == 1, "STATOR_PACKAGE_C changed");
+_Static_assert(STATOR_PACKAGE_OBJECT == 2, "STATOR_PACKAGE_OBJECT changed");
+_Static_assert(STATOR_PACKAGE_DATA == 3, "STATOR_PACKAGE_DATA changed");
 _Static_assert(STATOR_BACKEND_SERIAL_RUN == 1, "STATOR_BACKEND_SERIAL_RUN changed");
 _Static_assert(STATOR_BACKEND_CONCURRENT_COMPILE == 2, "STATOR_BACKEND_CONCURRENT_COMPILE changed");
 _Static_assert(STATOR_BACKEND_FORK_SAFE == 4, "STATOR_BACKEND_FORK_SAFE changed");
@@ -704,11 +720,13 @@ _Static_assert(STATOR_PASS_CHANGED == 1, "STATOR_PASS_CHANGED changed");
 _Static_assert(STATOR_CTX_NO_PLUGINS == 1, "STATOR_CTX_NO_PLUGINS changed");
 _Static_assert(STATOR_CTX_NO_ENV == 2, "STATOR_CTX_NO_ENV changed");
 _Static_assert(STATOR_CTX_PROBE_HERE == 4, "STATOR_CTX_PROBE_HERE changed");
+_Static_assert(STATOR_CTX_NO_CACHE == 8, "STATOR_CTX_NO_CACHE changed");
 _Static_assert(STATOR_COMPILE_STRICT == 1, "STATOR_COMPILE_STRICT changed");
 _Static_assert(STATOR_COMPILE_NO_FREEZE == 2, "STATOR_COMPILE_NO_FREEZE changed");
 _Static_assert(STATOR_COMPILE_VERIFY_EACH == 4, "STATOR_COMPILE_VERIFY_EACH changed");
 _Static_assert(STATOR_COMPILE_NO_FUEL == 8, "STATOR_COMPILE_NO_FUEL changed");
 _Static_assert(STATOR_COMPILE_STATIC == 16, "STATOR_COMPILE_STATIC changed");
+_Static_assert(STATOR_COMPILE_NO_CACHE == 32, "STATOR_COMPILE_NO_CACHE changed");
 _Static_assert(STATOR_OK == 0, "STATOR_OK changed");
 _Static_assert(STATOR_CANCELLED == 1, "STATOR_CANCELLED changed");
 _Static_assert(STATOR_UNKNOWN == 2, "STATOR_UNKNOWN changed");

@@ -257,6 +257,10 @@ def lists(w):
     w.facts({"file": str, "assumed": TEXT_OR_NULL}, 0, "print", "digits.onnx", "-o", output + ".stirb")
     w.facts({"file": str, "format": {"dot"}, "assumed": TEXT_OR_NULL}, 0, "draw", "digits.onnx", "-o",
             output + ".dot")
+    if any(r["name"] == "inductor-cpu" and r["state"] == "AVAILABLE"
+           for r in w.facts([BACKEND], 0, "backends", "--probe") or []):
+        w.facts({"library": str, "header": str, "name": str, "cpu": str, "inputs": [PORT],
+                 "outputs": [PORT]}, 0, "build", "digits.onnx", "-o", output + ".so")
 
 
 # ---- failing ----
@@ -265,21 +269,24 @@ def failures(w):
     with open(os.path.join(w.source, "tools", "commands.def")) as file:
         commands = re.findall(r'CLI_COMMAND\("(\w+)"', file.read())
     dot = os.path.join(w.work, "x.dot")
+    library = os.path.join(w.work, "y.so")
     files = {  # what follows the command; {} is the model
         "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager",
-        "bisect": "{} --bad aot_eager", "print": "{}", "draw": "{} -o " + dot, "opt": "{} --pass dce"}
+        "bisect": "{} --bad aot_eager", "print": "{}", "draw": "{} -o " + dot, "opt": "{} --pass dce",
+        "build": "{} -o " + library}
     backends = {
         "run": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
         "compare": "digits.onnx --backends eager,{}", "bisect": "digits.onnx --bad {}",
         "check": "neg f32 --backend {}", "conform": "{} --cases png", "passes": "--backend {}",
         "print": "digits.onnx --after cse --backend {}",
-        "draw": "digits.onnx -o " + dot + " --after cse --backend {}"}
+        "draw": "digits.onnx -o " + dot + " --after cse --backend {}",
+        "build": "digits.onnx -o " + library + " --backend {}"}
     names = {"check": "softmx f32", "ops": "softmx", "opt": "digits.onnx --pass csee",
              "print": "digits.onnx --after csee", "conform": "eager --cases /nowhere"}
     whole = {"run": "digits.onnx", "bench": "digits.onnx --backends eager", "check": "neg f32",
              "compare": "digits.onnx --backends eager,aot_eager", "bisect": "digits.onnx --bad eager",
              "print": "digits.onnx", "draw": "digits.onnx -o " + dot, "opt": "digits.onnx",
-             "conform": "eager --cases png"}
+             "conform": "eager --cases png", "build": "digits.onnx -o " + library}
     garbage = os.path.join(w.work, "garbage.onnx")
     with open(garbage, "wb") as file:
         file.write(b"\x0anot a model")

@@ -45,6 +45,8 @@ typedef struct jit_request {
     uint32_t vector_bytes; /* 16, 32 or 64 */
     uint32_t modules;      /* compiled side by side, 1..JIT_MODULES_MAX */
     const uint8_t *spells; /* of st_target */
+    /* What the code may use beyond x86-64, "+avx,+avx2"; NULL: all that this machine has. */
+    const char *features;
     void *self;
     /* Does the loader know a function of this name? */
     int (*has_function)(void *self, const char *name);

@@ -81,8 +81,9 @@ static int make_machine(job *j)
     char *message = NULL;
     LLVMTargetRef target = NULL;
     char *triple = LLVMGetDefaultTargetTriple();
-    j->cpu = LLVMGetHostCPUName();
-    j->cpu_features = LLVMGetHostCPUFeatures();
+    const char *features = j->unit.request->features;
+    j->cpu = features ? LLVMCreateMessage("x86-64") : LLVMGetHostCPUName();
+    j->cpu_features = features ? LLVMCreateMessage(features) : LLVMGetHostCPUFeatures();
     const LLVMCodeGenOptLevel level =
         j->unit.request->tier == JIT_TIER_FAST ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault;
     if (LLVMGetTargetFromTriple(triple, &target, &message) == 0) {

@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# Packages: a model becomes a library and a header that run in a folder without Stator, with the
+# answers of `stator run`; every malformed call is a status; what a model says cannot get into the
+# generated C; what cannot be packaged is refused with the node's name.
+set -eu
+digits=$STATOR_SOURCE/examples/digits
+here=$STATOR_SOURCE/tests/cli
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qF -- "$2" "$1" || fail "no '$2' in $1: $(cat "$1")"; }
+expect() { # status, words, command...
+    local want=$1 words=$2 status=0
+    shift 2
+    "$@" >out 2>&1 || status=$?
+    [ "$status" = "$want" ] || fail "status $status of $*: $(cat out)"
+    has out "$words"
+}
+flags="-std=c11 -pedantic -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L"
+
+if ! "$STATOR" backends --probe | grep -q '^inductor-cpu  *AVAILABLE'; then
+    expect 3 'inductor-cpu' "$STATOR" build "$digits/digits.onnx" -o d.so
+    echo "no code generator in this build: the rest is not run"
+    exit 0
+fi
+
+# ---- digits, away from Stator ----
+
+expect 0 'digits_run, 1 input, 1 output' "$STATOR" build "$digits/digits.onnx" -o libdigits.so --header digits.h
+[ "$(ls | sort | tr '\n' ' ')" = "digits.h libdigits.so out " ] || fail "left behind: $(ls)"
+ldd libdigits.so | sed 's/ (0x.*//; s/ =>.*//; s/^[ \t]*//' | grep -vE '^(linux-vdso\.so\.1|lib(c|m|gomp)\.so\.[0-9]+|/lib.*/ld-linux.*)$' &&
+    fail "it needs more than libc, libm and libgomp"
+nm -D --defined-only libdigits.so | awk '{print $3}' | grep -v '^digits_' && fail "it exports more"
+mkdir away
+cp libdigits.so digits.h "$digits/test_images.npy" "$here/../../examples/aot/classify.c" away
+(cd away && cc $flags -I. classify.c libdigits.so -Wl,-rpath,'$ORIGIN' -o classify && rm libdigits.so digits.h)
+cp libdigits.so away
+"$STATOR" run "$digits/digits.onnx" --backend eager --input "image=$digits/test_images.npy" --save want.npz >/dev/null
+(cd away && env -i ./classify test_images.npy) >got
+python3 - <<'END' || fail "digits differ from those of stator run"
+import io, struct, sys, zipfile
+raw = zipfile.ZipFile("want.npz").read("probabilities.npy")
+begin = 10 + struct.unpack("<H", raw[8:10])[0]
+p = struct.unpack("<%df" % ((len(raw) - begin) // 4), raw[begin:])
+want = "".join(str(max(range(10), key=lambda c: p[10 * i + c])) for i in range(len(p) // 10))
+sys.exit(open("got").read().strip() != want or len(want) != 540)
+END
+printf '#include "digits.h"\nint main() { return digits_input_count() == 1 ? 0 : 1; }\n' >d.cpp
+if command -v c++ >/dev/null; then
+    c++ -std=c++11 -pedantic -Wall -Wextra -Werror d.cpp ./libdigits.so -o dcpp && ./dcpp || fail "C++"
+fi
+printf '#include "digits.h"\nint main(void) { return 0; }\n' >d99.c
+cc -std=c99 -pedantic -Wall -Wextra -Werror d99.c -o d99 || fail "C99"
+
+# ---- every status ----
+
+cat >f.stir <<'END'
+stir 1
+sym N in [0, inf]
+graph @main(%x: f32[N, 4], %at: i64[3]) {
+  %t = tanh(%x) : f32[N, 4]
+  %last = constant {value = f32[1, 4] {7, 7, 7, 7}} : f32[1, 4]
+  %y = concat(%t, %last) {axis = 0} : f32[N + 1, 4]
+  %table = constant {value = f32[5, 4] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}} : f32[5, 4]
+  %z = gather(%table, %at) {axis = 0} : f32[3, 4]
+  return y: %y, z: %z
+}
+END
+"$STATOR" build f.stir -o f.so --sources src >/dev/null
+cc $flags "$here/build_driver.c" -I. ./f.so -lm -lpthread -o driver
+./driver || fail "the driver"
+OMP_NUM_THREADS=1 ./driver || fail "the driver on one thread"
+# The kept sources are the whole package; with a processor that has nothing it refuses to run.
+sed -i 's/return __get_cpuid_count/return 0 \&\& __get_cpuid_count/' src/cpu.c
+(cd src && cc -std=gnu11 -O1 -Wall -Wextra -Werror -fPIC -fopenmp -shared -Wl,--version-script=exports.map \
+    -o ../f.so *.c *.o *.s -lm)
+./driver cpu || fail "the processor check"
+
+# Code for a stated level holds no registers beyond it.
+expect 0 'x86-64-v2' "$STATOR" build "$digits/digits.onnx" -o v2.so --cpu x86-64-v2
+objdump -d v2.so | grep -q '%[yz]mm' && fail "v2 uses wide registers"
+expect 0 'digits2_run' "$STATOR" build "$digits/digits.onnx" -o v4.so --cpu x86-64-v4 --name digits2
+
+# A fixed size; the name is an identifier whatever the file is called.
+expect 0 'x_9_int_run' "$STATOR" build f.stir -o '9 int.so' --dim N=8
+grep -q 'f32\[8, 4\]' '9 int.h' || fail "no fixed size"
+"$STATOR" build f.stir -o f.so --json >out
+python3 -c 'import json; v = json.load(open("out")); assert v["inputs"][0]["shape"] == [-1, 4], v'
+
+# ---- hostile texts ----
+
+python3 - "$STATOR_SOURCE/tests/tools" <<'END'
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import bad_models as b
+evil = '*/ int evil(void) { return 1; } /* ??/\n#error "\\" %s $x\x01\u00e9'
+names = [evil, "int", "a b", "a_b", "a-b", "", "__x", "errno", "9"]
+names[5] = "x" * 300
+nodes = [b.node("Neg", [n], ["o%d" % i]) for i, n in enumerate(names)]
+nodes.append(b.node("Abs", [evil], [evil + "!"]))
+m = b.model(nodes, [b.value(n, [evil, 3] if i == 0 else [2]) for i, n in enumerate(names)],
+            [b.value("o%d" % i, [evil, 3] if i == 0 else [2]) for i in range(len(names))] +
+            [b.value(evil + "!", [evil, 3])])
+open('evil$(touch pwned)*` " -D .onnx', "wb").write(m)
+END
+expect 0 'e_run, 9 inputs, 10 outputs' "$STATOR" build 'evil$(touch pwned)*` " -D .onnx' -o e.so --sources esrc
+[ ! -e pwned ] && [ ! -e esrc/pwned ] || fail "a name was run"
+printf '#include "e.h"\n#include <string.h>\nint main(void) { return strlen(e_input(0)->name) > 40 && evil() ? 0 : 1; }\n' >e.c
+expect 1 'evil' cc -std=c99 -Werror=implicit-function-declaration e.c ./e.so -o e
+sed -i 's/ && evil()//' e.c
+cc $flags e.c ./e.so -o e && ./e || fail "hostile names"
+for f in esrc/package.c esrc/plan.c; do
+    cc -std=gnu11 -Wall -Wextra -Werror -trigraphs -Wcomment -fopenmp -c "$f" -o e.o || fail "$f"
+done
+LC_ALL=C grep -q '[^ -~[:space:]]' e.h esrc/*.c && fail "bytes of the model in the source"
+
+# ---- what is refused ----
+
+cat >c.stir <<'END'
+stir 1
+graph @main(%p: bool[], %x: f32[4]) {
+  %r = cond(%p, %x) : f32[4] @"the branch":If
+    region @then(%a: f32[4]) {
+      %b = neg(%a) : f32[4]
+      return %b
+    }
+    region @else(%a: f32[4]) {
+      return %a
+    }
+  return out: %r
+}
+END
+model=$digits/digits.onnx
+expect 3 "cond 'the branch'" "$STATOR" build c.stir -o c.so
+expect 3 "no C compiler 'no-such-cc'" "$STATOR" build "$model" -o c.so --cc no-such-cc
+has out 'build-essential'
+expect 3 "'false' cannot compile" "$STATOR" build "$model" -o c.so --cc false
+expect 3 'target' "$STATOR" build "$model" -o c.so --backend eager
+expect 3 'x86-64-v9' "$STATOR" build "$model" -o c.so --cpu x86-64-v9
+expect 3 'cannot make a folder' "$STATOR" build "$model" -o none/c.so
+expect 3 'none.onnx' "$STATOR" build none.onnx -o c.so
+expect 3 "no symbolic size 'M'" "$STATOR" build "$model" -o c.so --dim M=2
+expect 2 '-o LIB.so is missing' "$STATOR" build "$model"
+expect 2 'three files' "$STATOR" build "$model" -o x.h --header x.h
+expect 2 'three files' "$STATOR" build "$model" -o "$model"
+[ ! -e c.so ] && [ ! -e c.h ] || fail "a library in spite of a failure"
+ls | grep -q 'c\.so\.' && fail "a folder was left behind"
+mkdir isdir.so
+expect 3 'cannot write' "$STATOR" build "$model" -o isdir.so
+ls | grep -q 'part' && fail "a part was left behind"
+echo ok

@@ -1,0 +1,106 @@
+/* stator build: what its files share.
+ *
+ *   cmd_build.c      the command
+ *   build_names.c    texts of a model as C identifiers, literals and comments
+ *   build_ports.c    inputs and outputs of a graph; sizes as C expressions
+ *   build_header.c   the public header of a package
+ *   build_source.c   the public functions: checks, then the backend's plan
+ *   build_files.c    the folder of sources, the C compiler
+ *
+ * Nothing that a model says gets into C but through build_names.c. */
+#ifndef STATOR_TOOLS_BUILD_H
+#define STATOR_TOOLS_BUILD_H
+
+#include "cli.h"
+
+#include "core/base/str.h"
+
+#define BUILD_NAME_MAX 64u /* bytes of an identifier */
+
+/* ---- names ---- */
+
+typedef char build_name[BUILD_NAME_MAX + 16u];
+
+/* An identifier of C and C++ that is no keyword and no usual macro. */
+void build_identifier(const char *text, build_name out);
+/* The same, different from the first n of others. */
+void build_unique(const char *text, const build_name *others, uint32_t n, build_name out);
+/* A string literal, or NULL. */
+void build_literal(const char *text, st_str *out);
+/* For the inside of a comment: letters, digits and a few signs, others are '?'. */
+void build_remark(const char *text, st_str *out);
+
+/* ---- ports ---- */
+
+typedef struct build_port {
+    build_name id;    /* member of the struct */
+    const char *name; /* in the graph */
+    const char *c_type;
+    const char *dtype; /* "f32" */
+    uint32_t bytes;    /* of an element */
+    uint32_t rank;
+    stator_ref dims[STATOR_MAX_RANK]; /* syms of the graph */
+} build_port;
+
+/* A program's outside. The graph is borrowed. */
+typedef struct build_ports {
+    const stator_graph_view *v;
+    build_port *in, *out;
+    uint32_t n_in, n_out;
+    const stator_atom_row **symbols; /* by index: those that a size of an input is; NULL: others */
+} build_ports;
+
+/* On failure prints and returns 0. */
+int build_ports_init(build_ports *ports, const stator_host *host, const stator_graph *graph,
+                     int json);
+void build_ports_deinit(build_ports *ports);
+/* "N", "2*N + 1": for metadata and comments, not for C. */
+void build_sym_text(const stator_graph_view *v, stator_ref sym, st_str *out);
+/* A C expression over s[] and &ok, by the functions of build_source.c. */
+void build_sym_code(const stator_graph_view *v, stator_ref sym, st_str *out);
+/* The atom when the sym is one symbol alone, else NULL. */
+const stator_atom_row *build_lone_symbol(const stator_graph_view *v, stator_ref sym);
+
+/* ---- texts ---- */
+
+typedef struct build_facts {
+    build_name name;   /* prefix of all public names */
+    build_name upper;  /* of enumerators and macros */
+    const char *model; /* file name, for a remark */
+    const char *cpu;
+    const build_ports *ports;
+} build_facts;
+
+void build_header(const build_facts *facts, st_str *out);
+/* Includes "package.h". */
+void build_source(const build_facts *facts, st_str *out);
+
+/* ---- files ---- */
+
+typedef struct build_folder {
+    char path[4096]; /* "" until it is made */
+    int is_kept;     /* --sources: the user's own */
+    int json;
+    int failed; /* an error was printed */
+    int fd;
+    uint32_t n_files; /* for the compiler, by name */
+    char (*files)[64];
+    uint64_t data_bytes;
+} build_folder;
+
+/* A folder beside `output`, or `sources` itself, which is made when it is not there. On failure
+ * each prints and returns 0. */
+int build_folder_open(build_folder *folder, const char *output, const char *sources);
+/* Removes what was made, unless it is kept. */
+void build_folder_close(build_folder *folder);
+/* Writes a file; the compiler is given those that end in .c, .o and .s. */
+int build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size);
+/* A piece of a backend; STATOR_CANCELLED after a failure. */
+stator_status build_folder_piece(void *folder, uint32_t kind, const char *name, const void *bytes,
+                                 uint64_t size);
+/* Compiles and links what is there, exporting names that begin with `name`_, to `output`. */
+int build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output);
+/* Writes a file whole or not at all. */
+int build_write(const char *path, const char *text, uint64_t size, int json);
+
+#endif

@@ -50,6 +50,8 @@ typedef struct cpu_inst {
 
 /* Caches, vector width and threads of this machine. */
 void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_target *out);
+/* Ops that code for processors with or without AVX-512 (F, BW, DQ, VL) spells; see st_target. */
+const uint8_t *cpu_spells(int has_avx512);
 
 /* ---- cpu_jit.c ---- */
 

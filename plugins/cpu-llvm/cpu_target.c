@@ -30,8 +30,13 @@ static uint32_t widest_vector(void)
 #endif
 }
 
-/* Casts of narrow floats have instructions. */
-static const uint8_t spells[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1};
+/* Casts of narrow floats have instructions, with AVX-512 so has ldexp. */
+const uint8_t *cpu_spells(int has_avx512)
+{
+    static const uint8_t usual[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1};
+    static const uint8_t more[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1, [ST_LOOP_ldexp] = 1};
+    return has_avx512 ? more : usual;
+}
 
 void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_target *out)
 {
@@ -46,5 +51,5 @@ void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_targe
         .l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, L1_DEFAULT),
         .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, L2_DEFAULT),
         .l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, L3_DEFAULT),
-        .spells = spells};
+        .spells = cpu_spells(widest == 64)};
 }

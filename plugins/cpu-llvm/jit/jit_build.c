@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SELDOM_ODDS (1u << 20) /* against one */
+
 /* ---- errors ---- */
 
 stator_status jit_fail(jit_unit *u, stator_status status, const char *format, ...)
@@ -152,6 +154,21 @@ void jit_go(jit_fn *f, LLVMBasicBlockRef b)
 {
     f->block = b;
     jit_here(f);
+}
+
+LLVMValueRef jit_seldom(jit_fn *f, LLVMValueRef is_on, LLVMBasicBlockRef then,
+                        LLVMBasicBlockRef otherwise)
+{
+    static const char kind[] = "branch_weights";
+    LLVMContextRef context = f->u->context;
+    const LLVMTypeRef i32 = f->u->types[JIT_I32];
+    const LLVMValueRef branch = LLVMBuildCondBr(f->u->ir, is_on, then, otherwise);
+    LLVMMetadataRef parts[3] = {LLVMMDStringInContext2(context, kind, sizeof kind - 1u),
+                                LLVMValueAsMetadata(LLVMConstInt(i32, 1, 0)),
+                                LLVMValueAsMetadata(LLVMConstInt(i32, SELDOM_ODDS, 0))};
+    LLVMSetMetadata(branch, f->u->kind_profile,
+                    LLVMMetadataAsValue(context, LLVMMDNodeInContext2(context, parts, 3)));
+    return branch;
 }
 
 LLVMValueRef jit_slot(jit_fn *f, LLVMTypeRef type, uint32_t align)

@@ -61,6 +61,7 @@ typedef struct jit_unit {
     const char *cpu_features;
     uint32_t kind_invariant; /* metadata kinds */
     uint32_t kind_nontemporal;
+    uint32_t kind_profile;
     uint32_t kind_scope;
     uint32_t kind_noalias;
     uint32_t attribute_align;
@@ -177,6 +178,9 @@ LLVMValueRef jit_row(jit_fn *f, st_loop_ref ref, uint32_t lanes);
 void jit_at(jit_fn *f, uint32_t level);
 void jit_here(jit_fn *f);
 LLVMBasicBlockRef jit_block(jit_fn *f);      /* a new one */
+/* To `then` where the i1 holds, which is seldom: what stands there costs the usual way nothing. */
+LLVMValueRef jit_seldom(jit_fn *f, LLVMValueRef is_on, LLVMBasicBlockRef then,
+                        LLVMBasicBlockRef otherwise);
 void jit_go(jit_fn *f, LLVMBasicBlockRef b); /* code is appended there from now on */
 LLVMValueRef jit_slot(jit_fn *f, LLVMTypeRef type, uint32_t align);
 LLVMValueRef jit_memo_get(const jit_fn *f, uint32_t kind, uint64_t key);
@@ -241,6 +245,8 @@ void jit_scalar(jit_fn *f, st_loop_ref ref);
 /* `saturates`: to f8, the largest finite value in place of overflow. */
 LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, int saturates);
 LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min); /* floats */
+/* x 2^y by vscalef, which rounds once; for machines with AVX-512 VL. */
+LLVMValueRef jit_ldexp(jit_fn *f, LLVMValueRef x, LLVMValueRef y);
 /* The function of a row with a libm name. */
 LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LLVMValueRef *args);
 

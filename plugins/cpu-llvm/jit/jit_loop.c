@@ -219,7 +219,7 @@ static void emit_rare(jit_fn *f, st_loop_ref ref)
     LLVMBasicBlockRef from[2] = {f->block, NULL};
     const LLVMBasicBlockRef then = jit_block(f);
     const LLVMBasicBlockRef join = jit_block(f);
-    f->hoist[f->depth++] = LLVMBuildCondBr(ir, some, then, join);
+    f->hoist[f->depth++] = jit_seldom(f, some, then, join);
     jit_go(f, then);
     jit_emit_block(f, row->body);
     LLVMValueRef values[2] = {usual,

@@ -129,6 +129,7 @@ static void make_types(jit_unit *u)
     u->kernel_type = LLVMFunctionType(types[JIT_VOID], params, 3, 0);
     u->kind_invariant = metadata_kind(u, "invariant.load");
     u->kind_nontemporal = metadata_kind(u, "nontemporal");
+    u->kind_profile = metadata_kind(u, "prof");
     u->kind_scope = metadata_kind(u, "alias.scope");
     u->kind_noalias = metadata_kind(u, "noalias");
     u->attribute_align = LLVMGetEnumAttributeKindForName("align", 5);

@@ -399,7 +399,7 @@ void jit_report(jit_fn *f, LLVMValueRef bad, uint32_t value)
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMBasicBlockRef then = jit_block(f);
     const LLVMBasicBlockRef join = jit_block(f);
-    LLVMBuildCondBr(ir, bad, then, join);
+    (void)jit_seldom(f, bad, then, join);
     jit_go(f, then);
     LLVMValueRef field = jit_i64(f, (int64_t)(offsetof(st_kernel_args, status) / sizeof(void *)));
     const LLVMTypeRef pointer = f->u->types[JIT_PTR];

@@ -105,6 +105,8 @@ static LLVMValueRef float_op(jit_fn *f, const scalar *s)
         return LLVMBuildFDiv(ir, s->x, s->y, "");
     case ST_LOOP_fma:
         return jit_intrinsic(f, "llvm.fma", &type, 1, args, 3);
+    case ST_LOOP_ldexp:
+        return jit_ldexp(f, s->x, s->y);
     case ST_LOOP_min:
     case ST_LOOP_max:
         return jit_max(f, s->x, s->y, s->row->code == ST_LOOP_min);

@@ -4,16 +4,50 @@
 
 #include "core/base/threads.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define L1_DEFAULT ((uint64_t)32 << 10)
 #define L2_DEFAULT ((uint64_t)512 << 10)
 #define L3_DEFAULT ((uint64_t)8 << 20)
+#define CACHES_MAX 8u
 
-static uint64_t cache_bytes(int name, uint64_t otherwise)
+/* The first line of a file of the system's description of a cache; 0: there is none. */
+static int read_line(uint32_t index, const char *name, char *out, int size)
 {
-    const long bytes = sysconf(name);
-    return bytes > 0 ? (uint64_t)bytes : otherwise;
+    char path[96];
+    (void)snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/%s", index, name);
+    FILE *file = fopen(path, "re");
+    const int is_read = file != NULL && fgets(out, size, file) != NULL;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return is_read;
+}
+
+/* Bytes of the cache that holds data at this level; 0: not known. sysconf counts the last level of
+ * some processors once for each group of cores, so the kernel's description comes first. */
+static uint64_t described_bytes(int level)
+{
+    char text[32];
+    for (uint32_t i = 0; i < CACHES_MAX && read_line(i, "level", text, sizeof text); i++) {
+        if (atoi(text) != level || !read_line(i, "type", text, sizeof text) || text[0] == 'I' ||
+            !read_line(i, "size", text, sizeof text)) {
+            continue;
+        }
+        char *unit = NULL;
+        const unsigned long long n = strtoull(text, &unit, 10);
+        return n << (*unit == 'K' ? 10 : *unit == 'M' ? 20 : 0);
+    }
+    return 0;
+}
+
+static uint64_t cache_bytes(int level, int name, uint64_t otherwise)
+{
+    const uint64_t described = described_bytes(level);
+    const long bytes = described ? 0 : sysconf(name);
+    return described ? described : bytes > 0 ? (uint64_t)bytes : otherwise;
 }
 
 static uint32_t widest_vector(void)
@@ -48,8 +82,8 @@ void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_targe
                  (widest >= 32 ? ST_TARGET_GATHER | ST_TARGET_UNALIGNED : 0u),
         .vector_bytes = vector_bytes && vector_bytes < widest ? vector_bytes : widest,
         .threads = (uint32_t)(host ? host->thr->thread_count(host->ctx) : st_cpu_count()),
-        .l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, L1_DEFAULT),
-        .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, L2_DEFAULT),
-        .l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, L3_DEFAULT),
+        .l1_bytes = cache_bytes(1, _SC_LEVEL1_DCACHE_SIZE, L1_DEFAULT),
+        .l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, L2_DEFAULT),
+        .l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, L3_DEFAULT),
         .spells = cpu_spells(widest == 64)};
 }

@@ -22,6 +22,7 @@
 #include <llvm/Config/llvm-config.h>
 
 #define JIT_UNROLL_MAX 8u
+#define JIT_KEPT_MAX 8u
 #define JIT_LANES_MAX ST_LOOP_LANES_MAX
 
 enum jit_type {
@@ -111,13 +112,25 @@ typedef struct jit_acc {
     LLVMValueRef index[JIT_UNROLL_MAX]; /* of ARGMIN, ARGMAX */
 } jit_acc;
 
-/* A buffer that vector loops walk along a row; see jit_prefetch.c. */
+/* Elements of a buffer that vector loops walk along a row; see jit_prefetch.c. */
 typedef struct jit_walk {
     uint32_t buffer;
     uint32_t rest;   /* of the index, without the vector axis */
-    uint32_t first;  /* the symbol of the first vector axis that walks it */
-    uint32_t second; /* of the one that looks ahead, plus 1; 0: not yet */
+    uint32_t symbol; /* of the axis whose loop asks for the next row; UINT32_MAX: none */
 } jit_walk;
+
+/* Rows that are run one behind the other; see jit_pipeline.c. */
+typedef struct jit_pipeline {
+    st_loop_ref last; /* loop that is run a row later, */
+    st_loop_ref with; /* inside this one */
+    uint32_t n_kept;
+    st_loop_ref kept[JIT_KEPT_MAX]; /* values of a row that `last` uses */
+    LLVMValueRef slots[JIT_KEPT_MAX];
+    uint32_t row_symbol;
+    uint32_t level;        /* of the rows' body */
+    LLVMValueRef previous; /* index of the row before; NULL: `last` is left out */
+    LLVMValueRef values[JIT_KEPT_MAX];
+} jit_pipeline;
 
 typedef struct jit_fn {
     jit_unit *u;
@@ -147,6 +160,7 @@ typedef struct jit_fn {
     uint32_t vec_level;
     LLVMValueRef mask; /* active lanes, NULL: all */
     LLVMValueRef last; /* i64: the last active lane, NULL: lanes - 1 */
+    jit_pipeline *pipeline; /* of the rows being written, NULL: one after the other */
     st_map memo_map;
     st_vec(jit_memo_entry) memo;
     st_vec(jit_walk) walks;
@@ -250,7 +264,10 @@ LLVMValueRef jit_ldexp(jit_fn *f, LLVMValueRef x, LLVMValueRef y);
 /* The function of a row with a libm name. */
 LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LLVMValueRef *args);
 
-/* ---- jit_plan.c, jit_loop.c ---- */
+/* ---- jit_plan.c, jit_pipeline.c, jit_loop.c ---- */
+
+/* Can the rows of the loop be run one behind the other? */
+int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out);
 
 void jit_plan_loops(jit_fn *f);
 void jit_emit_block(jit_fn *f, uint32_t block);

@@ -9,10 +9,15 @@
  * vector axis is at a multiple of the lanes in every body (ranges begin at multiples of them). */
 #include "jit_emit.h"
 
+/* What of a row is written: all of it, or a part of rows that run one behind the other. */
+enum stage { STAGE_WHOLE = 0, STAGE_FIRST, STAGE_NEXT, STAGE_LAST };
+
 typedef struct loop {
     const st_loop_axis *axis;
+    st_loop_ref ref;
     jit_loop_plan plan;
     uint32_t body;
+    uint32_t stage;
     LLVMValueRef lo, hi;
 } loop;
 
@@ -55,6 +60,82 @@ static void set_mask(jit_fn *f, const part *p, LLVMValueRef i)
                             jit_splat(f, LLVMBuildTrunc(ir, count, i32, "")), "");
 }
 
+/* ---- rows one behind the other ---- */
+
+/* The values that the last loop of the row takes from it: out of the slots, or into them. */
+static void load_kept(jit_fn *f, jit_pipeline *p)
+{
+    for (uint32_t k = 0; k < p->n_kept; k++) {
+        const LLVMTypeRef type = jit_type_of(f, st_loop_at(f->kernel, p->kept[k])->dtype);
+        p->values[k] = LLVMBuildLoad2(f->u->ir, type, p->slots[k], "");
+    }
+}
+
+static void store_kept(jit_fn *f, const jit_pipeline *p)
+{
+    for (uint32_t k = 0; k < p->n_kept; k++) {
+        LLVMBuildStore(f->u->ir, jit_row(f, p->kept[k], 1), p->slots[k]);
+    }
+}
+
+static void swap_kept(jit_fn *f, jit_pipeline *p)
+{
+    for (uint32_t k = 0; k < p->n_kept; k++) {
+        const LLVMValueRef v = f->values[p->kept[k]];
+        f->values[p->kept[k]] = p->values[k];
+        p->values[k] = v;
+    }
+}
+
+/* The body of the last loop of the row before, at element i. */
+static void emit_previous(jit_fn *f, LLVMValueRef i)
+{
+    jit_pipeline *p = f->pipeline;
+    const st_loop_op *last = st_loop_at(f->kernel, p->last);
+    const uint32_t symbol = f->kernel->axes.data[last->ref].symbol;
+    const uint32_t vec_symbol = f->vec_symbol;
+    const jit_symbol row = f->symbols[p->row_symbol];
+    jit_memo_drop(f, p->level);
+    swap_kept(f, p);
+    f->symbols[p->row_symbol].value = p->previous;
+    f->symbols[symbol] = (jit_symbol){i, f->depth, 0};
+    f->vec_symbol = symbol;
+    jit_emit_block(f, last->body);
+    f->vec_symbol = vec_symbol;
+    f->symbols[symbol].value = NULL;
+    f->symbols[p->row_symbol] = row;
+    swap_kept(f, p);
+    jit_memo_drop(f, p->level);
+}
+
+static void emit_loop(jit_fn *f, st_loop_ref ref);
+
+/* One row, or the part of it that the stage says. */
+static void emit_stage(jit_fn *f, const loop *l, LLVMValueRef i)
+{
+    jit_pipeline *p = f->pipeline;
+    if (l->stage == STAGE_WHOLE) {
+        jit_emit_block(f, l->body);
+        return;
+    }
+    p->level = f->depth;
+    p->previous = l->stage == STAGE_NEXT ? LLVMBuildSub(f->u->ir, i, jit_i64(f, 1), "") : NULL;
+    if (l->stage != STAGE_FIRST) {
+        load_kept(f, p);
+    }
+    if (l->stage == STAGE_LAST) {
+        const st_loop_ref last = p->last;
+        p->last = 0;
+        swap_kept(f, p);
+        emit_loop(f, last);
+        swap_kept(f, p);
+        p->last = last;
+    } else {
+        jit_emit_block(f, l->body);
+        store_kept(f, p);
+    }
+}
+
 static void emit_bodies(jit_fn *f, const loop *l, const part *p, LLVMValueRef i)
 {
     const uint32_t outer_copy = f->copy;
@@ -67,7 +148,10 @@ static void emit_bodies(jit_fn *f, const loop *l, const part *p, LLVMValueRef i)
         if (p->is_masked) {
             set_mask(f, p, symbol->value);
         }
-        jit_emit_block(f, l->body);
+        if (f->pipeline && f->pipeline->previous && l->ref == f->pipeline->with) {
+            emit_previous(f, symbol->value);
+        }
+        emit_stage(f, l, symbol->value);
         jit_memo_drop(f, f->depth);
     }
     f->copy = outer_copy;
@@ -156,12 +240,42 @@ static void emit_parts(jit_fn *f, const loop *l)
     }
 }
 
+/* Row lo without its last loop; each next row with the last loop of the one before; the last loop
+ * of row hi - 1. */
+static void emit_pipelined(jit_fn *f, loop *l, jit_pipeline *pipeline)
+{
+    const LLVMValueRef second = LLVMBuildAdd(f->u->ir, l->lo, jit_i64(f, 1), "");
+    const LLVMValueRef end = LLVMBuildSub(f->u->ir, l->hi, jit_i64(f, 1), "");
+    const part parts[] = {
+        {.from = l->lo, .to = l->hi, .step = 1, .copies = 1, .is_single = 1},
+        {.from = second, .to = l->hi, .step = 1, .copies = 1},
+        {.from = jit_intrinsic2(f, "llvm.smax", l->lo, end), .to = l->hi, .step = 1, .copies = 1,
+         .is_single = 1}};
+    pipeline->row_symbol = l->axis->symbol;
+    for (uint32_t k = 0; k < pipeline->n_kept; k++) {
+        const uint32_t dtype = st_loop_at(f->kernel, pipeline->kept[k])->dtype;
+        pipeline->slots[k] = jit_slot(f, jit_type_of(f, dtype), 0);
+    }
+    f->pipeline = pipeline;
+    for (uint32_t k = 0; k < 3; k++) {
+        l->stage = STAGE_FIRST + k;
+        emit_part(f, l, &parts[k]);
+    }
+    f->pipeline = NULL;
+}
+
 static void emit_loop(jit_fn *f, st_loop_ref ref)
 {
     const st_loop_op *row = st_loop_at(f->kernel, ref);
     const int is_parallel = ref == st_kernel_parallel_loop(f->kernel);
-    loop l = {
-        .axis = &f->kernel->axes.data[row->ref], .plan = f->plans[row->ref], .body = row->body};
+    jit_pipeline pipeline;
+    loop l = {.axis = &f->kernel->axes.data[row->ref],
+              .ref = ref,
+              .plan = f->plans[row->ref],
+              .body = row->body};
+    if (f->pipeline && ref == f->pipeline->last) {
+        return; /* a row later */
+    }
     if (f->depth >= ST_LOOP_DEPTH_MAX) {
         (void)jit_fail(f->u, STATOR_UNSUPPORTED, "kernel '%s' has more than %u nested loops",
                        f->kernel->name, ST_LOOP_DEPTH_MAX);
@@ -169,6 +283,10 @@ static void emit_loop(jit_fn *f, st_loop_ref ref)
     }
     l.lo = is_parallel ? f->begin : jit_i64(f, 0);
     l.hi = is_parallel ? f->end : jit_sym(f, l.axis->extent);
+    if (is_parallel && jit_pipeline_find(f, ref, &pipeline)) {
+        emit_pipelined(f, &l, &pipeline);
+        return;
+    }
     if (l.plan.lanes == 1) {
         emit_parts(f, &l);
         return;

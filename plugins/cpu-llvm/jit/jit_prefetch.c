@@ -1,10 +1,10 @@
-/* Rows ahead: in kernels that walk a row several times, the second walk asks the cache for the same
- * place of the next row, so that the first walk of that row does not wait for memory.
+/* Rows ahead: in kernels with several loops over a row, the last walk over a buffer's row, which has
+ * it in the cache, asks for the same place of the next row, so that the first walk of that row does
+ * not wait for memory. A row that is walked once asks for the next one as it goes.
  *
  *     loop i0 < rows parallel
  *       loop i1 < n vector    ... x[n * i0 + i1]        from memory
- *       loop i2 < n vector    ... x[n * i0 + i2]        from the cache; prefetch x[n * (i0 + 1) +
- * i2]
+ *       loop i2 < n vector    ... x[n * i0 + i2]        from the cache; prefetch x[n * (i0 + 1) + i2]
  *
  * Past the last row it asks for what is not there, which does no harm. */
 #include "jit_emit.h"
@@ -20,22 +20,63 @@ static const st_loop_axis *row_axis(const jit_fn *f)
     return axis != NULL && axis->symbol != f->vec_symbol ? axis : NULL;
 }
 
-/* The walk's place among those seen; a new one when it is the first of its row. NULL: no memory. */
-static jit_walk *find_walk(jit_fn *f, uint32_t buffer, uint32_t rest)
+/* The symbol of the axis along which the load is a vector; UINT32_MAX: it is none. */
+static uint32_t walked_along(const jit_fn *f, const st_loop_op *load, uint32_t buffer,
+                             uint32_t rest)
+{
+    const st_kernel *kernel = f->kernel;
+    const st_loop_ref loop = kernel->blocks.data[load->block].loop;
+    uint32_t coef = 0;
+    uint32_t own = 0;
+    if (load->code != ST_LOOP_LOAD || load->ref != buffer || loop == 0 ||
+        f->plans[st_loop_at(kernel, loop)->ref].lanes <= 1) {
+        return UINT32_MAX;
+    }
+    const st_loop_axis *axis = &kernel->axes.data[st_loop_at(kernel, loop)->ref];
+    return st_loop_linear(f->syms, load->sym, axis->symbol, &coef, &own) && own == rest
+               ? axis->symbol
+               : UINT32_MAX;
+}
+
+static uint32_t count_vector_loops(const jit_fn *f)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->kernel->axes.count; i++) {
+        n += f->plans[i].lanes > 1;
+    }
+    return n;
+}
+
+/* The walk that asks for the next row: the second over the same elements, or the only one beside
+ * other loops. */
+static uint32_t choose_walk(const jit_fn *f, uint32_t buffer, uint32_t rest)
+{
+    uint32_t first = UINT32_MAX;
+    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+        const uint32_t symbol = walked_along(f, st_loop_at(f->kernel, ref), buffer, rest);
+        if (symbol != UINT32_MAX && first != UINT32_MAX && symbol != first) {
+            return symbol;
+        }
+        first = first == UINT32_MAX ? symbol : first;
+    }
+    return count_vector_loops(f) > 1 ? first : UINT32_MAX;
+}
+
+static uint32_t find_walk(jit_fn *f, uint32_t buffer, uint32_t rest)
 {
     for (uint32_t i = 0; i < f->walks.count; i++) {
-        jit_walk *walk = &f->walks.data[i];
-        if (walk->buffer == buffer && walk->rest == rest) {
-            return walk;
+        if (f->walks.data[i].buffer == buffer && f->walks.data[i].rest == rest) {
+            return f->walks.data[i].symbol;
         }
     }
-    jit_walk *walk = st_vec_push(f->u->mem, &f->walks);
-    if (walk == NULL) {
+    const jit_walk walk = {buffer, rest, choose_walk(f, buffer, rest)};
+    jit_walk *kept = st_vec_push(f->u->mem, &f->walks);
+    if (kept == NULL) {
         (void)jit_fail(f->u, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-        return NULL;
+    } else {
+        *kept = walk;
     }
-    *walk = (jit_walk){.buffer = buffer, .rest = rest, .first = f->vec_symbol};
-    return walk;
+    return walk.symbol;
 }
 
 static void prefetch(jit_fn *f, LLVMValueRef address)
@@ -57,14 +98,11 @@ void jit_prefetch_row(jit_fn *f, uint32_t buffer, uint32_t sym, LLVMValueRef add
         !st_loop_linear(f->syms, sym, f->vec_symbol, &coef, &rest)) {
         return;
     }
-    jit_walk *walk = find_walk(f, buffer, rest);
-    if (walk == NULL || walk->first == f->vec_symbol ||
-        (walk->second != 0 && walk->second != f->vec_symbol + 1u) ||
+    if (find_walk(f, buffer, rest) != f->vec_symbol ||
         !st_loop_linear(f->syms, sym, axis->symbol, &coef, &rest) ||
         (st_sym_const(&f->syms->tab, coef, &step) && step <= 0)) {
         return;
     }
-    walk->second = f->vec_symbol + 1u;
     LLVMValueRef ahead = jit_sym(f, coef);
     const LLVMTypeRef type = jit_memory_type(f, f->kernel->buffers.data[buffer].dtype);
     const LLVMValueRef next = LLVMBuildGEP2(f->u->ir, type, address, &ahead, 1, "");

@@ -158,8 +158,8 @@ typedef struct jit_fn {
     uint32_t lanes;
     uint32_t vec_symbol;
     uint32_t vec_level;
-    LLVMValueRef mask; /* active lanes, NULL: all */
-    LLVMValueRef last; /* i64: the last active lane, NULL: lanes - 1 */
+    LLVMValueRef mask;      /* active lanes, NULL: all */
+    LLVMValueRef last;      /* i64: the last active lane, NULL: lanes - 1 */
     jit_pipeline *pipeline; /* of the rows being written, NULL: one after the other */
     st_map memo_map;
     st_vec(jit_memo_entry) memo;
@@ -191,7 +191,7 @@ LLVMValueRef jit_row(jit_fn *f, st_loop_ref ref, uint32_t lanes);
 /* The builder goes to the place of a level; jit_here brings it back. */
 void jit_at(jit_fn *f, uint32_t level);
 void jit_here(jit_fn *f);
-LLVMBasicBlockRef jit_block(jit_fn *f);      /* a new one */
+LLVMBasicBlockRef jit_block(jit_fn *f); /* a new one */
 /* To `then` where the i1 holds, which is seldom: what stands there costs the usual way nothing. */
 LLVMValueRef jit_seldom(jit_fn *f, LLVMValueRef is_on, LLVMBasicBlockRef then,
                         LLVMBasicBlockRef otherwise);

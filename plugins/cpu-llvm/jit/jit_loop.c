@@ -246,11 +246,13 @@ static void emit_pipelined(jit_fn *f, loop *l, jit_pipeline *pipeline)
 {
     const LLVMValueRef second = LLVMBuildAdd(f->u->ir, l->lo, jit_i64(f, 1), "");
     const LLVMValueRef end = LLVMBuildSub(f->u->ir, l->hi, jit_i64(f, 1), "");
-    const part parts[] = {
-        {.from = l->lo, .to = l->hi, .step = 1, .copies = 1, .is_single = 1},
-        {.from = second, .to = l->hi, .step = 1, .copies = 1},
-        {.from = jit_intrinsic2(f, "llvm.smax", l->lo, end), .to = l->hi, .step = 1, .copies = 1,
-         .is_single = 1}};
+    const part parts[] = {{.from = l->lo, .to = l->hi, .step = 1, .copies = 1, .is_single = 1},
+                          {.from = second, .to = l->hi, .step = 1, .copies = 1},
+                          {.from = jit_intrinsic2(f, "llvm.smax", l->lo, end),
+                           .to = l->hi,
+                           .step = 1,
+                           .copies = 1,
+                           .is_single = 1}};
     pipeline->row_symbol = l->axis->symbol;
     for (uint32_t k = 0; k < pipeline->n_kept; k++) {
         const uint32_t dtype = st_loop_at(f->kernel, pipeline->kept[k])->dtype;

@@ -10,8 +10,8 @@
  *       C: loop i3  out[i0, i3] = ...      row end - 1: C
  *
  * B is the loop that fills the scratch that C reads. It works when C reads of it nothing but the
- * element at its own index, which C of the old row does right before B of the new row writes it, and
- * when C and B are the same walk: extent, lanes. What C takes from its row besides (a mean) is
+ * element at its own index, which C of the old row does right before B of the new row writes it,
+ * and when C and B are the same walk: extent, lanes. What C takes from its row besides (a mean) is
  * kept in slots. */
 #include "jit_emit.h"
 

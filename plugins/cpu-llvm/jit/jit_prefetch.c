@@ -1,10 +1,11 @@
-/* Rows ahead: in kernels with several loops over a row, the last walk over a buffer's row, which has
- * it in the cache, asks for the same place of the next row, so that the first walk of that row does
- * not wait for memory. A row that is walked once asks for the next one as it goes.
+/* Rows ahead: in kernels with several loops over a row, the last walk over a buffer's row, which
+ * has it in the cache, asks for the same place of the next row, so that the first walk of that row
+ * does not wait for memory. A row that is walked once asks for the next one as it goes.
  *
  *     loop i0 < rows parallel
  *       loop i1 < n vector    ... x[n * i0 + i1]        from memory
- *       loop i2 < n vector    ... x[n * i0 + i2]        from the cache; prefetch x[n * (i0 + 1) + i2]
+ *       loop i2 < n vector    ... x[n * i0 + i2]        from the cache; prefetch x[n * (i0 + 1) +
+ * i2]
  *
  * Past the last row it asks for what is not there, which does no harm. */
 #include "jit_emit.h"

@@ -17,15 +17,14 @@ static double load(const ek_tensor *t, int64_t i)
     return st_load_f64(t->dtype, t->data, i);
 }
 
-/* Score of key s, or -inf where the mask or causality forbids it; *allowed says which. */
-static double score(const attention *a, int64_t batch, int64_t head, int64_t t, int64_t s,
-                    int *allowed)
+/* Score of key s, -inf where the mask or causality forbids it. */
+static double score(const attention *a, int64_t batch, int64_t head, int64_t t, int64_t s)
 {
     const ek_call *c = a->call;
     const int64_t q = ((batch * a->heads + head) * a->queries + t) * a->depth;
     const int64_t group = head / (a->heads / a->groups);
     const int64_t k = ((batch * a->groups + group) * a->keys + s) * a->depth;
-    *allowed = !a->is_causal || s <= t;
+    int allowed = !a->is_causal || s <= t;
     double sum = 0.0;
     for (int64_t d = 0; d < a->depth; d++) {
         sum += load(&c->in[0], q + d) * load(&c->in[1], k + d);
@@ -35,14 +34,14 @@ static double score(const attention *a, int64_t batch, int64_t head, int64_t t, 
         const int64_t m = batch * a->mask_stride[0] + head * a->mask_stride[1] +
                           t * a->mask_stride[2] + s * a->mask_stride[3];
         if (c->in[3].dtype == STATOR_BOOL) {
-            *allowed &= ((const uint8_t *)c->in[3].data)[m] != 0;
+            allowed &= ((const uint8_t *)c->in[3].data)[m] != 0;
         } else {
             const double v = load(&c->in[3], m);
-            *allowed &= v != -INFINITY;
+            allowed &= v != -INFINITY;
             sum += v;
         }
     }
-    return *allowed ? sum : -INFINITY;
+    return allowed ? sum : -INFINITY;
 }
 
 static void attend(void *self, int64_t row, int64_t worker)
@@ -55,13 +54,11 @@ static void attend(void *self, int64_t row, int64_t worker)
     const int64_t group = head / (a->heads / a->groups);
     double *scores = a->scores + worker * a->keys;
     double max = -INFINITY;
-    int any = 0;
     for (int64_t s = 0; s < a->keys; s++) {
-        int allowed = 0;
-        scores[s] = score(a, batch, head, t, s, &allowed);
-        any |= allowed;
+        scores[s] = score(a, batch, head, t, s);
         max = scores[s] > max || isnan(scores[s]) ? scores[s] : max;
     }
+    const int any = max != -INFINITY; /* else nothing to attend to */
     double sum = 0.0;
     for (int64_t s = 0; any && s < a->keys; s++) {
         scores[s] = exp(scores[s] - max);

@@ -83,15 +83,21 @@ typedef struct bounds {
     double f32; /* |x| above it, 0: none */
     double f64;
     double f64_tiny; /* 0 < |x| below it, 0: none */
+    double least;    /* x below it, 0: none */
 } bounds;
 
-static const bounds distrusted[] = {{"sinh", 88, 709, 0},
-                                    {"cosh", 88, 709, 0},
-                                    {"asinh", 1e18, 1e150, 0x1p-1000},
-                                    {"acosh", 1e18, 1e150, 0},
-                                    {"log1p", 1e37, 1e306, 0x1p-1000},
-                                    {"tan", 0, 0, 0x1p-1000},
-                                    {"lgamma", 1e36, 0, 0}};
+static const bounds distrusted[] = {{"sinh", 88, 709, 0, 0},
+                                    {"cosh", 88, 709, 0, 0},
+                                    {"asinh", 1e18, 1e150, 0x1p-1000, 0},
+                                    {"acosh", 1e18, 1e150, 0, 0},
+                                    {"log1p", 1e37, 1e306, 0x1p-1000, 0},
+                                    {"tan", 0, 0, 0x1p-1000, 0},
+                                    {"lgamma", 1e36, 0, 0, -2}}; /* roots; it errs by 1e-9 there */
+
+static LLVMValueRef either(jit_fn *f, LLVMValueRef a, LLVMValueRef b)
+{
+    return a ? LLVMBuildOr(f->u->ir, a, b, "") : b;
+}
 
 /* i1: some lane of x is where the function cannot be trusted; NULL: it can everywhere. */
 static LLVMValueRef is_distrusted(jit_fn *f, const char *name, int is_f32, LLVMValueRef x)
@@ -114,7 +120,10 @@ static LLVMValueRef is_distrusted(jit_fn *f, const char *name, int is_f32, LLVMV
             const LLVMValueRef is_small =
                 LLVMBuildAnd(ir, LLVMBuildFCmp(ir, LLVMRealOLT, size, jit_real(type, below), ""),
                              LLVMBuildFCmp(ir, LLVMRealONE, size, jit_real(type, 0), ""), "");
-            bad = bad ? LLVMBuildOr(ir, bad, is_small, "") : is_small;
+            bad = either(f, bad, is_small);
+        }
+        if (b->least < 0) {
+            bad = either(f, bad, LLVMBuildFCmp(ir, LLVMRealOLT, x, jit_real(type, b->least), ""));
         }
         return bad ? jit_any(f, bad) : NULL;
     }

@@ -14,7 +14,7 @@
 #define GF_VALUES 160
 #define GF_NODES 96
 #define GF_RANK 5
-#define GF_ARGS 4
+#define GF_ARGS 5
 #define GF_OUTPUTS 6
 #define GF_ATTRS 256
 #define GF_TEXT 65536
@@ -84,13 +84,14 @@ int gf_node_add(gf_program *p, const char *op, int n_args, const int *args, uint
 int gf_result_add(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims);
 gf_node *gf_newest(gf_program *p);
 int gf_scalar(gf_program *p, uint8_t dtype, double x);
-/* The text; with_noise: the variant that eager runs to learn how much rounding moves the results. */
+/* The text; with_noise: the variant that eager runs to learn how much rounding moves the results.
+ */
 int gf_write(const gf_program *p, int with_noise, char out[GF_TEXT]);
 /* Marks values that the outputs need. */
 void gf_live(const gf_program *p, uint8_t live[GF_VALUES]);
-/* Inputs of the text in order: the number of a value, -2000 - k: the witness of symbol k, or noise of
- * node n: -1 - n factors of its operand, -1001 - n: what is added to its result, -3001 - n factors of
- * its result. Returns how many. */
+/* Inputs of the text in order: the number of a value, -2000 - k: the witness of symbol k, or noise
+ * of node n: -1 - n factors of its operand, -1001 - n: what is added to its result, -3001 - n
+ * factors of its result. Returns how many. */
 int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS]);
 /* The node of a noise's number, and the value that has its shape. */
 int gf_noise_node(int number);
@@ -99,7 +100,7 @@ int gf_noise_value(const gf_program *p, int number);
 /* Reads a text that gf_write made (without noise). 0: it cannot be read. */
 int gf_read(const char *text, gf_program *out);
 
-/* ---- gf_ops.c ---- */
+/* ---- gf_ops.c, with gf_composite.c and gf_pick.c ---- */
 /* Adds a random node, or some; 0: nothing fitted. */
 int gf_grow(gf_program *p);
 

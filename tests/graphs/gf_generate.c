@@ -93,12 +93,14 @@ static double unit(uint64_t bits) /* in [-1, 1) */
     return (double)(int64_t)bits * 0x1p-63;
 }
 
-/* Whether a padded convolution multiplies its padding by an infinite weight is nobody's business. */
-static int is_weight(const gf_program *p, int number)
+/* Whether a padded convolution multiplies its padding by an infinite weight is nobody's business, nor
+ * whether sdpa multiplies the value of a key that is not attended to by 0. */
+static int is_finite_only(const gf_program *p, int number)
 {
     for (int k = 0; k < p->n_nodes; k++) {
         const gf_node *node = &p->nodes[k];
-        if (node->n_args > 1 && node->args[1] == number && strcmp(node->op, "conv") == 0) {
+        if ((node->n_args > 1 && node->args[1] == number && strncmp(node->op, "conv", 4) == 0) ||
+            (node->n_args > 2 && node->args[2] == number && strcmp(node->op, "sdpa") == 0)) {
             return 1;
         }
     }
@@ -158,7 +160,7 @@ static int is_witness(int number)
 
 static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtype, int64_t n, void *data)
 {
-    const int specials = p->specials && !is_weight(p, number);
+    const int specials = p->specials && !is_finite_only(p, number);
     for (int64_t i = 0; i < n; i++) {
         const uint64_t bits = mixed(p->seed + variant * 977, (uint64_t)(int64_t)number, (uint64_t)i);
         if (is_witness(number)) {

@@ -1,204 +1,70 @@
 /* One random node, or a few that belong together. Each maker picks operands that fit, makes inputs
  * where none does, and gives 0 when nothing fitted. */
-#include "gf.h"
+#include "gf_make.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define N(list) ((int64_t)(sizeof(list) / sizeof((list)[0])))
 
-/* ---- picking ---- */
-
-static int is_float(uint8_t d)
-{
-    return d >= STATOR_BF16 && d <= STATOR_F64;
-}
-
-static int is_int(uint8_t d)
-{
-    return d >= STATOR_I8 && d <= STATOR_U64;
-}
-
-static int is_number(uint8_t d)
-{
-    return is_float(d) || is_int(d);
-}
-
-static int is_bool(uint8_t d)
-{
-    return d == STATOR_BOOL;
-}
-
-static int is_any(uint8_t d)
-{
-    return d != 0;
-}
-
-/* A value of such a dtype and of at least this rank, newer ones more often; -1: none. */
-static int pick(gf_program *p, int (*fits)(uint8_t), int rank)
-{
-    for (int tries = 0; tries < 12; tries++) {
-        const int64_t back = gf_below(p, 1 + gf_below(p, p->n_values));
-        const int v = p->n_values - 1 - (int)back;
-        if (fits(p->values[v].dtype) && p->values[v].rank >= rank && !p->values[v].is_index) {
-            return v;
-        }
-    }
-    return -1;
-}
-
-static int pick_axis(gf_program *p, const gf_value *v)
-{
-    return (int)gf_below(p, v->rank);
-}
-
-__attribute__((format(printf, 2, 3))) static void attrs(gf_program *p, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(gf_newest(p)->attrs, GF_ATTRS, format, args);
-    va_end(args);
-}
-
-/* "[a, b]" of sizes. */
-static const char *list_text(const gf_dim *dims, int n, char out[GF_ATTRS])
-{
-    size_t len = (size_t)snprintf(out, GF_ATTRS, "[");
-    for (int i = 0; i < n; i++) {
-        char text[64];
-        gf_dim_text(dims[i], text);
-        len += (size_t)snprintf(out + len, GF_ATTRS - len, "%s%s", i ? ", " : "", text);
-    }
-    (void)snprintf(out + len, GF_ATTRS - len, "]");
-    return out;
-}
-
-static const char *ints_text(const int64_t *list, int n, char out[GF_ATTRS])
-{
-    gf_dim dims[2 * GF_RANK] = {{0, 0, 0}};
-    for (int i = 0; i < n; i++) {
-        dims[i] = gf_const(list[i]);
-    }
-    return list_text(dims, n, out);
-}
-
-/* A copy of a value's type: the array may move while nodes are added. */
-static gf_value type_of(const gf_program *p, int v)
-{
-    return p->values[v];
-}
-
-static void set_noise(gf_program *p, int noise, int64_t folded)
-{
-    gf_newest(p)->noise = noise;
-    gf_newest(p)->folded = folded;
-}
-
 /* ---- pointwise ---- */
 
 static int make_unary(gf_program *p)
 {
-    static const char *const exact[] = {"neg", "abs", "sign", "ceil", "floor", "round", "trunc", "relu"};
-    static const char *const functions[] = {"exp",  "exp2", "expm1", "log",   "log2", "log1p", "sqrt",
-                                            "rsqrt", "sin",  "cos",   "tan",   "atan", "asin",  "acos",
-                                            "sinh",  "cosh", "tanh",  "asinh", "erf",  "acosh", "atanh"};
-    static const char *const composites[] = {"sigmoid", "silu",     "gelu",       "elu",      "selu",
-                                             "softplus", "mish",     "hard_swish", "softsign", "celu",
-                                             "leaky_relu", "hard_sigmoid", "reciprocal"};
-    const int v = pick(p, is_number, 0);
+    static const char *const exact[] = {"neg",   "abs",   "sign",  "ceil",
+                                        "floor", "round", "trunc", "relu"};
+    static const char *const functions[] = {
+        "exp",  "exp2", "expm1", "log",  "log2", "log1p", "sqrt",  "rsqrt", "sin",   "cos",  "tan",
+        "atan", "asin", "acos",  "sinh", "cosh", "tanh",  "asinh", "erf",   "acosh", "atanh"};
+    static const char *const composites[] = {
+        "sigmoid",    "silu",     "gelu", "elu",        "selu",         "softplus",  "mish",
+        "hard_swish", "softsign", "celu", "leaky_relu", "hard_sigmoid", "reciprocal"};
+    const int v = gf_pick(p, gf_is_number, 0);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
-    const int kind = is_int(t.dtype) ? 0 : (int)gf_below(p, 3);
+    const gf_value t = gf_type_of(p, v);
+    const int kind = gf_is_int(t.dtype) ? 0 : (int)gf_below(p, 3);
     const char *op = kind == 0   ? exact[gf_below(p, N(exact))]
                      : kind == 1 ? functions[gf_below(p, N(functions))]
                                  : composites[gf_below(p, N(composites))];
     if (gf_node_add(p, op, 1, &v, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
-    set_noise(p, kind == 0 ? GF_EXACT : kind == 1 ? GF_FUNCTION : GF_COMPOSITE, 1);
+    gf_set_noise(p, kind == 0 ? GF_EXACT : kind == 1 ? GF_FUNCTION : GF_COMPOSITE, 1);
     return 1;
 }
 
 static int make_predicate(gf_program *p)
 {
     static const char *const ops[] = {"is_nan", "is_inf", "is_finite"};
-    const int v = pick(p, is_float, 0);
+    const int v = gf_pick(p, gf_is_float, 0);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
+    const gf_value t = gf_type_of(p, v);
     return gf_node_add(p, ops[gf_below(p, 3)], 1, &v, STATOR_BOOL, t.rank, t.dims) >= 0;
-}
-
-/* A partner of the same dtype that broadcasts with v: a value there is, a scalar, or an input that
- * lacks some of v's axes. */
-static int partner_of(gf_program *p, int v)
-{
-    const gf_value t = type_of(p, v);
-    for (int tries = 0; tries < 8; tries++) {
-        const int u = (int)gf_below(p, p->n_values);
-        const gf_value *o = &p->values[u];
-        int fits = o->dtype == t.dtype && !o->is_index;
-        for (int k = 1; fits && k <= o->rank && k <= t.rank; k++) {
-            const gf_dim x = t.dims[t.rank - k];
-            const gf_dim y = o->dims[o->rank - k];
-            fits = gf_same_dim(x, y) || gf_is_const(x, 1) || gf_is_const(y, 1);
-        }
-        if (fits) {
-            return u;
-        }
-    }
-    if (gf_chance(p, 25)) {
-        static const double numbers[] = {0, 1, 2, 3, 7};
-        return gf_scalar(p, t.dtype, numbers[gf_below(p, N(numbers))]);
-    }
-    const int dropped = (int)gf_below(p, t.rank + 1);
-    gf_dim dims[GF_RANK] = {{0, 0, 0}};
-    for (int a = dropped; a < t.rank; a++) {
-        dims[a - dropped] = gf_chance(p, 25) ? gf_const(1) : t.dims[a];
-    }
-    return gf_input(p, t.dtype, t.rank - dropped, dims);
-}
-
-static int broadcast(const gf_program *p, const int *args, int n, gf_dim *dims)
-{
-    int rank = 0;
-    for (int k = 0; k < n; k++) {
-        rank = p->values[args[k]].rank > rank ? p->values[args[k]].rank : rank;
-    }
-    for (int a = 0; a < rank; a++) {
-        dims[a] = gf_const(1);
-    }
-    for (int k = 0; k < n; k++) {
-        const gf_value *v = &p->values[args[k]];
-        for (int a = 0; a < v->rank; a++) {
-            gf_dim *d = &dims[rank - v->rank + a];
-            *d = gf_is_const(*d, 1) ? v->dims[a] : *d;
-        }
-    }
-    return rank;
 }
 
 static int make_binary(gf_program *p)
 {
-    static const char *const floats[] = {"add", "sub", "mul", "div", "min", "max", "mod", "rem", "pow", "atan2"};
+    static const char *const floats[] = {"add", "sub", "mul", "div", "min",
+                                         "max", "mod", "rem", "pow", "atan2"};
     static const char *const ints[] = {"add", "sub",     "mul",    "div",     "min", "max", "mod",
                                        "rem", "bit_and", "bit_or", "bit_xor", "shl", "shr", "pow"};
     static const char *const bools[] = {"bit_and", "bit_or", "bit_xor"};
-    int args[2] = {pick(p, is_any, 0), -1};
-    if (args[0] < 0 || (args[1] = partner_of(p, args[0])) < 0) {
+    int args[2] = {gf_pick(p, gf_is_any, 0), -1};
+    if (args[0] < 0 || (args[1] = gf_partner(p, args[0])) < 0) {
         return 0;
     }
     const uint8_t dtype = p->values[args[0]].dtype;
-    const char *op = is_float(dtype) ? floats[gf_chance(p, 80) ? gf_below(p, 6) : gf_below(p, N(floats))]
-                     : is_int(dtype) ? ints[gf_below(p, N(ints))]
-                                     : bools[gf_below(p, 3)];
+    const char *op = gf_is_float(dtype)
+                         ? floats[gf_chance(p, 80) ? gf_below(p, 6) : gf_below(p, N(floats))]
+                     : gf_is_int(dtype) ? ints[gf_below(p, N(ints))]
+                                        : bools[gf_below(p, 3)];
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
-    const int rank = broadcast(p, args, 2, dims);
+    const int rank = gf_broadcast(p, args, 2, dims);
     if (gf_chance(p, 50)) {
         const int swap = args[0];
         args[0] = args[1];
@@ -208,52 +74,53 @@ static int make_binary(gf_program *p)
         return 0;
     }
     const int is_function = strcmp(op, "pow") == 0 || strcmp(op, "atan2") == 0;
-    set_noise(p, is_function && is_float(dtype) ? GF_FUNCTION : GF_EXACT, 1);
+    gf_set_noise(p, is_function && gf_is_float(dtype) ? GF_FUNCTION : GF_EXACT, 1);
     return 1;
 }
 
 static int make_compare(gf_program *p)
 {
     static const char *const ops[] = {"lt", "le", "gt", "ge", "eq", "ne"};
-    int args[2] = {pick(p, is_number, 0), -1};
+    int args[2] = {gf_pick(p, gf_is_number, 0), -1};
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
-    if (args[0] < 0 || (args[1] = partner_of(p, args[0])) < 0) {
+    if (args[0] < 0 || (args[1] = gf_partner(p, args[0])) < 0) {
         return 0;
     }
-    const int rank = broadcast(p, args, 2, dims);
+    const int rank = gf_broadcast(p, args, 2, dims);
     return gf_node_add(p, ops[gf_below(p, 6)], 2, args, STATOR_BOOL, rank, dims) >= 0;
 }
 
 static int make_select(gf_program *p)
 {
-    int args[3] = {pick(p, is_bool, 0), -1, -1};
+    int args[3] = {gf_pick(p, gf_is_bool, 0), -1, -1};
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
     if (args[0] < 0) {
         return 0;
     }
-    const gf_value c = type_of(p, args[0]);
+    const gf_value c = gf_type_of(p, args[0]);
     static const uint8_t dtypes[] = {STATOR_F32, STATOR_F16, STATOR_I32, STATOR_I64, STATOR_F64};
     args[1] = gf_input(p, dtypes[gf_below(p, N(dtypes))], c.rank, c.dims);
-    if (args[1] < 0 || (args[2] = partner_of(p, args[1])) < 0) {
+    if (args[1] < 0 || (args[2] = gf_partner(p, args[1])) < 0) {
         return 0;
     }
     const uint8_t dtype = p->values[args[1]].dtype;
-    const int rank = broadcast(p, args, 3, dims);
+    const int rank = gf_broadcast(p, args, 3, dims);
     return gf_node_add(p, "select", 3, args, dtype, rank, dims) >= 0;
 }
 
 /* Float to integer is unspecified out of range, so it is clamped, and NaN replaced, before. */
 static int make_cast(gf_program *p)
 {
-    static const uint8_t dtypes[] = {STATOR_F32, STATOR_F16, STATOR_BF16, STATOR_F64, STATOR_I32,
-                                     STATOR_I64, STATOR_I8,  STATOR_U8,   STATOR_BOOL, STATOR_U32, STATOR_I16};
-    int v = pick(p, is_any, 0);
+    static const uint8_t dtypes[] = {STATOR_F32,  STATOR_F16, STATOR_BF16, STATOR_F64,
+                                     STATOR_I32,  STATOR_I64, STATOR_I8,   STATOR_U8,
+                                     STATOR_BOOL, STATOR_U32, STATOR_I16};
+    int v = gf_pick(p, gf_is_any, 0);
     const uint8_t to = dtypes[gf_below(p, N(dtypes))];
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
-    if (is_float(t.dtype) && is_int(to)) {
+    const gf_value t = gf_type_of(p, v);
+    if (gf_is_float(t.dtype) && gf_is_int(to)) {
         const int finite = gf_node_add(p, "is_finite", 1, &v, STATOR_BOOL, t.rank, t.dims);
         const int zero = gf_scalar(p, t.dtype, 0);
         const int sel[3] = {finite, v, zero};
@@ -270,7 +137,7 @@ static int make_cast(gf_program *p)
                                         "i8",  "u8",  "bool", "u32", "i16"};
     for (int k = 0; k < N(dtypes); k++) {
         if (dtypes[k] == to) {
-            attrs(p, "dtype = %s", names[k]);
+            gf_attrs(p, "dtype = %s", names[k]);
         }
     }
     return 1;
@@ -280,21 +147,23 @@ static int make_cast(gf_program *p)
 
 static int make_reduce(gf_program *p)
 {
-    static const char *const ops[] = {"reduce_sum",  "reduce_sum", "reduce_max", "reduce_min",
-                                      "reduce_prod", "reduce_mean", "reduce_l2", "reduce_sum_square"};
-    const int v = pick(p, is_number, 1);
+    static const char *const ops[] = {"reduce_sum",     "reduce_sum",        "reduce_max",
+                                      "reduce_min",     "reduce_prod",       "reduce_mean",
+                                      "reduce_l2",      "reduce_sum_square", "reduce_l1",
+                                      "reduce_log_sum", "reduce_log_sum_exp"};
+    const int v = gf_pick(p, gf_is_number, 1);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
-    const int op = (int)gf_below(p, is_float(t.dtype) ? N(ops) : 5);
+    const gf_value t = gf_type_of(p, v);
+    const int op = (int)gf_below(p, gf_is_float(t.dtype) ? N(ops) : 5);
     const int keeps = gf_chance(p, 50);
     int64_t axes[GF_RANK];
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
     int n = 0;
     int rank = 0;
     int64_t folded = 1;
-    const int first = pick_axis(p, &t);
+    const int first = gf_pick_axis(p, &t);
     for (int a = 0; a < t.rank; a++) {
         if (a == first || gf_chance(p, 30)) {
             axes[n++] = a;
@@ -310,19 +179,19 @@ static int make_reduce(gf_program *p)
     if (gf_node_add(p, ops[op], 1, &v, t.dtype, rank, dims) < 0) {
         return 0;
     }
-    attrs(p, "axes = %s, keepdims = %d", ints_text(axes, n, text), keeps);
-    set_noise(p, op == 2 || op == 3 ? GF_EXACT : GF_FOLD, folded);
+    gf_attrs(p, "axes = %s, keepdims = %d", gf_ints(axes, n, text), keeps);
+    gf_set_noise(p, op == 2 || op == 3 ? GF_EXACT : GF_FOLD, folded);
     return 1;
 }
 
 static int make_arg(gf_program *p)
 {
-    const int v = pick(p, is_number, 1);
+    const int v = gf_pick(p, gf_is_number, 1);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
-    const int axis = pick_axis(p, &t);
+    const gf_value t = gf_type_of(p, v);
+    const int axis = gf_pick_axis(p, &t);
     const int keeps = gf_chance(p, 50);
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
     int rank = 0;
@@ -337,34 +206,36 @@ static int make_arg(gf_program *p)
     if (gf_node_add(p, gf_chance(p, 50) ? "argmax" : "argmin", 1, &v, STATOR_I64, rank, dims) < 0) {
         return 0;
     }
-    attrs(p, "axis = %d, keepdims = %d, select_last = %d", axis, keeps, gf_chance(p, 30));
+    gf_attrs(p, "axis = %d, keepdims = %d, select_last = %d", axis, keeps, gf_chance(p, 30));
     return 1;
 }
 
 static int make_scan(gf_program *p)
 {
-    const int v = pick(p, is_number, 1);
+    const int v = gf_pick(p, gf_is_number, 1);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
-    const int axis = pick_axis(p, &t);
-    if (gf_node_add(p, gf_chance(p, 70) ? "cumsum" : "cumprod", 1, &v, t.dtype, t.rank, t.dims) < 0) {
+    const gf_value t = gf_type_of(p, v);
+    const int axis = gf_pick_axis(p, &t);
+    if (gf_node_add(p, gf_chance(p, 70) ? "cumsum" : "cumprod", 1, &v, t.dtype, t.rank, t.dims) <
+        0) {
         return 0;
     }
-    attrs(p, "axis = %d, exclusive = %d, reverse = %d", axis, gf_chance(p, 30), gf_chance(p, 30));
-    set_noise(p, GF_FOLD, 1);
+    gf_attrs(p, "axis = %d, exclusive = %d, reverse = %d", axis, gf_chance(p, 30),
+             gf_chance(p, 30));
+    gf_set_noise(p, GF_FOLD, 1);
     return 1;
 }
 
 static int make_order(gf_program *p)
 {
-    const int v = pick(p, is_number, 1);
+    const int v = gf_pick(p, gf_is_number, 1);
     if (v < 0) {
         return 0;
     }
-    gf_value t = type_of(p, v);
-    const int axis = pick_axis(p, &t);
+    gf_value t = gf_type_of(p, v);
+    const int axis = gf_pick_axis(p, &t);
     const int is_sort = gf_chance(p, 40);
     const int64_t k = gf_has_symbol(t.dims[axis]) ? 0 : gf_below(p, t.dims[axis].c + 1);
     if (!is_sort && gf_has_symbol(t.dims[axis])) {
@@ -375,9 +246,9 @@ static int make_order(gf_program *p)
         return 0;
     }
     if (is_sort) {
-        attrs(p, "axis = %d, descending = %d", axis, gf_chance(p, 50));
+        gf_attrs(p, "axis = %d, descending = %d", axis, gf_chance(p, 50));
     } else {
-        attrs(p, "k = [%" PRId64 "], axis = %d, largest = %d", k, axis, gf_chance(p, 50));
+        gf_attrs(p, "k = [%" PRId64 "], axis = %d, largest = %d", k, axis, gf_chance(p, 50));
     }
     return gf_result_add(p, STATOR_I64, t.rank, t.dims) >= 0;
 }
@@ -385,28 +256,28 @@ static int make_order(gf_program *p)
 static int make_norm(gf_program *p)
 {
     static const char *const ops[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
-    const int v = pick(p, is_float, 1);
+    const int v = gf_pick(p, gf_is_float, 1);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
+    const gf_value t = gf_type_of(p, v);
     const int op = (int)gf_below(p, N(ops));
-    const int axis = op < 2 ? pick_axis(p, &t) : t.rank - 1;
+    const int axis = op < 2 ? gf_pick_axis(p, &t) : t.rank - 1;
     if (gf_node_add(p, ops[op], 1, &v, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
-    attrs(p, "axis = %d", axis);
-    set_noise(p, GF_COMPOSITE, gf_size(p, t.dims[axis]));
+    gf_attrs(p, "axis = %d", axis);
+    gf_set_noise(p, GF_COMPOSITE, gf_size(p, t.dims[axis]));
     return 1;
 }
 
 static int make_dot(gf_program *p)
 {
-    int args[2] = {pick(p, is_float, 2), -1};
+    int args[2] = {gf_pick(p, gf_is_float, 2), -1};
     if (args[0] < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, args[0]);
+    const gf_value t = gf_type_of(p, args[0]);
     static const int64_t sizes[] = {1, 2, 5, 8, 17, 33};
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
     const int keeps_batch = gf_chance(p, 50);
@@ -423,18 +294,18 @@ static int make_dot(gf_program *p)
     if (gf_node_add(p, "matmul", 2, args, t.dtype, t.rank, out) < 0) {
         return 0;
     }
-    set_noise(p, GF_FOLD, gf_size(p, t.dims[t.rank - 1]));
+    gf_set_noise(p, GF_FOLD, gf_size(p, t.dims[t.rank - 1]));
     return 1;
 }
 
 static int make_window(gf_program *p)
 {
     static const char *const kinds[] = {"sum", "max", "min"};
-    const int v = pick(p, is_float, 2);
+    const int v = gf_pick(p, gf_is_float, 2);
     if (v < 0) {
         return 0;
     }
-    gf_value t = type_of(p, v);
+    gf_value t = gf_type_of(p, v);
     const int axis = t.rank - 1;
     const int64_t k = 1 + gf_below(p, 3);
     const int64_t pad = gf_below(p, k);
@@ -447,26 +318,27 @@ static int make_window(gf_program *p)
     if (gf_node_add(p, "reduce_window", 1, &v, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
-    attrs(p,
-          "kind = \"%s\", window = [%" PRId64 "], strides = [%" PRId64 "], pads = [%" PRId64
-          ", %" PRId64 "], dilations = [1]",
-          kinds[kind], k, stride, pad, pad);
-    set_noise(p, kind ? GF_EXACT : GF_FOLD, k);
+    gf_attrs(p,
+             "kind = \"%s\", window = [%" PRId64 "], strides = [%" PRId64 "], pads = [%" PRId64
+             ", %" PRId64 "], dilations = [1]",
+             kinds[kind], k, stride, pad, pad);
+    gf_set_noise(p, kind ? GF_EXACT : GF_FOLD, k);
     return 1;
 }
 
 static int make_conv(gf_program *p)
 {
-    int args[2] = {pick(p, is_float, 3), -1};
+    int args[2] = {gf_pick(p, gf_is_float, 3), -1};
     if (args[0] < 0 || p->values[args[0]].rank > 4) {
         return 0;
     }
-    const gf_value t = type_of(p, args[0]);
+    const gf_value t = gf_type_of(p, args[0]);
     if (p->specials && t.dtype <= STATOR_F16) {
         return 0; /* oneDNN multiplies what stands behind an odd number of channels by 0 */
     }
     const int n = t.rank - 2;
-    const int64_t groups = !gf_has_symbol(t.dims[1]) && t.dims[1].c == 4 && gf_chance(p, 50) ? 2 : 1;
+    const int64_t groups =
+        !gf_has_symbol(t.dims[1]) && t.dims[1].c == 4 && gf_chance(p, 50) ? 2 : 1;
     if (gf_has_symbol(t.dims[1]) || t.dims[1].c == 0) {
         return 0;
     }
@@ -496,10 +368,10 @@ static int make_conv(gf_program *p)
     if (gf_node_add(p, "conv", 2, args, t.dtype, t.rank, out) < 0) {
         return 0;
     }
-    attrs(p, "strides = %s, pads = %s, dilations = %s, groups = %" PRId64,
-          ints_text(strides, n, a_text), ints_text(pads, 2 * n, b_text), ints_text(ones, n, c_text),
-          groups);
-    set_noise(p, GF_FOLD, folded);
+    gf_attrs(p, "strides = %s, pads = %s, dilations = %s, groups = %" PRId64,
+             gf_ints(strides, n, a_text), gf_ints(pads, 2 * n, b_text), gf_ints(ones, n, c_text),
+             groups);
+    gf_set_noise(p, GF_FOLD, folded);
     return 1;
 }
 
@@ -507,14 +379,14 @@ static int make_conv(gf_program *p)
 
 static int make_reshape(gf_program *p)
 {
-    const int v = pick(p, is_any, 1);
+    const int v = gf_pick(p, gf_is_any, 1);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
+    const gf_value t = gf_type_of(p, v);
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
     int rank = 0;
-    const int at = pick_axis(p, &t);
+    const int at = gf_pick_axis(p, &t);
     const int kind = (int)gf_below(p, 3);
     for (int a = 0; a < t.rank; a++) {
         const gf_dim d = t.dims[a];
@@ -539,17 +411,17 @@ static int make_reshape(gf_program *p)
     if (gf_node_add(p, "reshape", 1, &v, t.dtype, rank, dims) < 0) {
         return 0;
     }
-    attrs(p, "shape = %s", list_text(dims, rank, text));
+    gf_attrs(p, "shape = %s", gf_list(dims, rank, text));
     return 1;
 }
 
 static int make_transpose(gf_program *p)
 {
-    const int v = pick(p, is_any, 2);
+    const int v = gf_pick(p, gf_is_any, 2);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
+    const gf_value t = gf_type_of(p, v);
     int64_t perm[GF_RANK];
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
     for (int a = 0; a < t.rank; a++) {
@@ -568,17 +440,17 @@ static int make_transpose(gf_program *p)
     if (gf_node_add(p, "transpose", 1, &v, t.dtype, t.rank, dims) < 0) {
         return 0;
     }
-    attrs(p, "perm = %s", ints_text(perm, t.rank, text));
+    gf_attrs(p, "perm = %s", gf_ints(perm, t.rank, text));
     return 1;
 }
 
 static int make_expand(gf_program *p)
 {
-    const int v = pick(p, is_any, 0);
+    const int v = gf_pick(p, gf_is_any, 0);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
+    const gf_value t = gf_type_of(p, v);
     static const int64_t sizes[] = {0, 1, 2, 3, 5};
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
     const int front = t.rank < GF_RANK && gf_chance(p, 60);
@@ -593,17 +465,17 @@ static int make_expand(gf_program *p)
     if (gf_node_add(p, "expand", 1, &v, t.dtype, t.rank + front, dims) < 0) {
         return 0;
     }
-    attrs(p, "shape = %s", list_text(dims, t.rank + front, text));
+    gf_attrs(p, "shape = %s", gf_list(dims, t.rank + front, text));
     return 1;
 }
 
 static int make_slice(gf_program *p)
 {
-    const int v = pick(p, is_any, 1);
+    const int v = gf_pick(p, gf_is_any, 1);
     if (v < 0) {
         return 0;
     }
-    gf_value t = type_of(p, v);
+    gf_value t = gf_type_of(p, v);
     gf_dim starts[GF_RANK];
     int64_t steps[GF_RANK];
     for (int a = 0; a < t.rank; a++) {
@@ -630,19 +502,19 @@ static int make_slice(gf_program *p)
     if (gf_node_add(p, "slice", 1, &v, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
-    attrs(p, "starts = %s, sizes = %s, steps = %s", list_text(starts, t.rank, x),
-          list_text(t.dims, t.rank, y), ints_text(steps, t.rank, z));
+    gf_attrs(p, "starts = %s, sizes = %s, steps = %s", gf_list(starts, t.rank, x),
+             gf_list(t.dims, t.rank, y), gf_ints(steps, t.rank, z));
     return 1;
 }
 
 static int make_concat(gf_program *p)
 {
-    int args[3] = {pick(p, is_any, 1), -1, -1};
+    int args[3] = {gf_pick(p, gf_is_any, 1), -1, -1};
     if (args[0] < 0) {
         return 0;
     }
-    gf_value t = type_of(p, args[0]);
-    const int axis = pick_axis(p, &t);
+    gf_value t = gf_type_of(p, args[0]);
+    const int axis = gf_pick_axis(p, &t);
     const int n = 2 + gf_chance(p, 30);
     for (int k = 1; k < n; k++) {
         gf_value o = t;
@@ -661,18 +533,18 @@ static int make_concat(gf_program *p)
     if (gf_node_add(p, "concat", n, args, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
-    attrs(p, "axis = %d", axis);
+    gf_attrs(p, "axis = %d", axis);
     return 1;
 }
 
 static int make_pad(gf_program *p)
 {
     static const char *const modes[] = {"constant", "constant", "edge", "reflect", "wrap"};
-    int args[2] = {pick(p, is_any, 1), -1};
+    int args[2] = {gf_pick(p, gf_is_any, 1), -1};
     if (args[0] < 0) {
         return 0;
     }
-    gf_value t = type_of(p, args[0]);
+    gf_value t = gf_type_of(p, args[0]);
     const int mode = (int)gf_below(p, N(modes));
     int64_t low[GF_RANK];
     int64_t high[GF_RANK];
@@ -690,8 +562,8 @@ static int make_pad(gf_program *p)
     if (gf_node_add(p, "pad", 1 + has_value, args, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
-    attrs(p, "low = %s, high = %s, mode = \"%s\"", ints_text(low, t.rank, x),
-          ints_text(high, t.rank, y), modes[mode]);
+    gf_attrs(p, "low = %s, high = %s, mode = \"%s\"", gf_ints(low, t.rank, x),
+             gf_ints(high, t.rank, y), modes[mode]);
     return 1;
 }
 
@@ -699,12 +571,12 @@ static int make_pad(gf_program *p)
 
 static int make_gather(gf_program *p)
 {
-    int args[2] = {pick(p, is_any, 1), -1};
+    int args[2] = {gf_pick(p, gf_is_any, 1), -1};
     if (args[0] < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, args[0]);
-    const int axis = pick_axis(p, &t);
+    const gf_value t = gf_type_of(p, args[0]);
+    const int axis = gf_pick_axis(p, &t);
     const gf_dim some[2] = {gf_const(1 + gf_below(p, 4)), gf_const(gf_below(p, 4))};
     const int n = (int)gf_below(p, 3);
     gf_dim dims[2 * GF_RANK] = {{0, 0, 0}};
@@ -724,18 +596,18 @@ static int make_gather(gf_program *p)
     if (gf_node_add(p, "gather", 2, args, t.dtype, rank, dims) < 0) {
         return 0;
     }
-    attrs(p, "axis = %d", axis);
+    gf_attrs(p, "axis = %d", axis);
     return 1;
 }
 
 static int make_gather_elements(gf_program *p)
 {
-    int args[2] = {pick(p, is_any, 1), -1};
+    int args[2] = {gf_pick(p, gf_is_any, 1), -1};
     if (args[0] < 0) {
         return 0;
     }
-    gf_value t = type_of(p, args[0]);
-    const int axis = pick_axis(p, &t);
+    gf_value t = gf_type_of(p, args[0]);
+    const int axis = gf_pick_axis(p, &t);
     const gf_dim below = t.dims[axis];
     if (gf_size(p, below) == 0) {
         return 0;
@@ -745,20 +617,20 @@ static int make_gather_elements(gf_program *p)
     if (gf_node_add(p, "gather_elements", 2, args, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
-    attrs(p, "axis = %d", axis);
+    gf_attrs(p, "axis = %d", axis);
     return 1;
 }
 
 static int make_scatter(gf_program *p)
 {
     static const char *const reductions[] = {"none", "add", "mul", "min", "max"};
-    int args[3] = {pick(p, is_number, 1), -1, -1};
+    int args[3] = {gf_pick(p, gf_is_number, 1), -1, -1};
     if (args[0] < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, args[0]);
+    const gf_value t = gf_type_of(p, args[0]);
     gf_value u = t;
-    const int axis = pick_axis(p, &t);
+    const int axis = gf_pick_axis(p, &t);
     const gf_dim below = t.dims[axis];
     if (gf_size(p, below) == 0) {
         return 0;
@@ -769,18 +641,18 @@ static int make_scatter(gf_program *p)
     if (gf_node_add(p, "scatter_elements", 3, args, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
-    attrs(p, "axis = %d, reduction = \"%s\"", axis, reductions[gf_below(p, 5)]);
+    gf_attrs(p, "axis = %d, reduction = \"%s\"", axis, reductions[gf_below(p, 5)]);
     return 1;
 }
 
 static int make_scatter_nd(gf_program *p)
 {
     static const char *const reductions[] = {"none", "add", "max"};
-    int args[3] = {pick(p, is_number, 1), -1, -1};
+    int args[3] = {gf_pick(p, gf_is_number, 1), -1, -1};
     if (args[0] < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, args[0]);
+    const gf_value t = gf_type_of(p, args[0]);
     const gf_dim index[2] = {gf_const(gf_below(p, 5)), gf_const(1)};
     gf_dim updates[GF_RANK] = {index[0]};
     if (gf_size(p, t.dims[0]) == 0) {
@@ -794,37 +666,44 @@ static int make_scatter_nd(gf_program *p)
     if (gf_node_add(p, "scatter_nd", 3, args, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
-    attrs(p, "reduction = \"%s\"", reductions[gf_below(p, 3)]);
+    gf_attrs(p, "reduction = \"%s\"", reductions[gf_below(p, 3)]);
     return 1;
 }
 
 static int make_iota(gf_program *p)
 {
-    const int v = pick(p, is_any, 1);
+    const int v = gf_pick(p, gf_is_any, 1);
     if (v < 0) {
         return 0;
     }
-    const gf_value t = type_of(p, v);
+    const gf_value t = gf_type_of(p, v);
     char text[GF_ATTRS];
     const int is_f = gf_chance(p, 50);
     if (gf_node_add(p, "iota", 0, NULL, is_f ? STATOR_F32 : STATOR_I32, t.rank, t.dims) < 0) {
         return 0;
     }
-    attrs(p, "shape = %s, axis = %d, dtype = %s", list_text(t.dims, t.rank, text), pick_axis(p, &t),
-          is_f ? "f32" : "i32");
+    gf_attrs(p, "shape = %s, axis = %d, dtype = %s", gf_list(t.dims, t.rank, text),
+             gf_pick_axis(p, &t), is_f ? "f32" : "i32");
     return 1;
 }
 
 int gf_grow(gf_program *p)
 {
-    static int (*const makers[])(gf_program *) = {
-        make_unary,   make_unary,   make_unary,           make_binary,     make_binary,
-        make_binary,  make_binary,  make_compare,         make_select,     make_cast,
-        make_cast,    make_reduce,  make_reduce,          make_reduce,     make_arg,
-        make_scan,    make_order,   make_norm,            make_dot,        make_window,
-        make_conv,    make_reshape, make_reshape,         make_transpose,  make_transpose,
-        make_expand,  make_slice,   make_slice,           make_concat,     make_concat,
-        make_pad,     make_gather,  make_gather_elements, make_scatter,    make_scatter_nd,
-        make_iota,    make_predicate};
+    static const gf_maker makers[] = {make_unary,     make_unary,      make_unary,
+                                      make_binary,    make_binary,     make_binary,
+                                      make_binary,    make_compare,    make_select,
+                                      make_cast,      make_cast,       make_reduce,
+                                      make_reduce,    make_reduce,     make_arg,
+                                      make_scan,      make_order,      make_norm,
+                                      make_dot,       make_window,     make_conv,
+                                      make_reshape,   make_reshape,    make_transpose,
+                                      make_transpose, make_expand,     make_slice,
+                                      make_slice,     make_concat,     make_concat,
+                                      make_pad,       make_gather,     make_gather_elements,
+                                      make_scatter,   make_scatter_nd, make_iota,
+                                      make_predicate};
+    if (gf_chance(p, 30)) {
+        return gf_composites[gf_below(p, gf_composite_count)](p);
+    }
     return makers[gf_below(p, N(makers))](p);
 }

@@ -257,6 +257,12 @@ int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS])
             out[n++] = v;
         }
     }
+    for (int k = 0; k < p->n_nodes; k++) {
+        if (strcmp(p->nodes[k].op, "dims") == 0 && live[p->nodes[k].first]) {
+            needs[0] |= strstr(p->nodes[k].attrs, "*A") != NULL;
+            needs[1] |= strstr(p->nodes[k].attrs, "*B") != NULL;
+        }
+    }
     for (int k = 0; k < 2; k++) {
         if (needs[k] && !has[k]) {
             out[n++] = -WITNESS - k;

@@ -133,20 +133,38 @@ static void inputs(reader *r)
     }
 }
 
+static int is_in(const char *name, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(name, list[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* How results of the op may be rounded otherwise. */
 static int noise_of(const char *op)
 {
     static const char *const exact[] = {
-        "neg",     "abs",   "sign",    "ceil",      "floor",  "round", "trunc",   "relu",   "add",
-        "sub",     "mul",   "div",     "min",       "max",    "mod",   "rem",     "select", "cast",
-        "reshape", "slice", "expand",  "transpose", "concat", "pad",   "gather",  "iota",   "sort",
-        "topk",    "gather_elements",  "scatter_elements",    "scatter_nd",       "constant",
-        "reduce_max", "reduce_min"};
-    static const char *const folds[] = {"reduce", "cum", "matmul", "conv", "reduce_window"};
-    for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
-        if (strcmp(op, exact[i]) == 0) {
-            return GF_EXACT;
-        }
+        "neg",        "abs",        "sign",    "ceil",    "floor",     "round",
+        "trunc",      "relu",       "add",     "sub",     "mul",       "div",
+        "min",        "max",        "mod",     "rem",     "select",    "cast",
+        "reshape",    "slice",      "expand",  "concat",  "transpose", "pad",
+        "gather",     "iota",       "sort",    "topk",    "constant",  "gather_elements",
+        "scatter_nd", "reduce_max", "bit_not", "bitcast", "clamp",     "scatter_elements",
+        "max_pool",   "reduce_min", "one_hot", "trilu",   "gather_nd", "thresholded_relu",
+        "dims",       "tile"};
+    static const char *const functions[] = {"exp",   "exp2",  "expm1", "log",    "log2", "log1p",
+                                            "sqrt",  "rsqrt", "sin",   "cos",    "tan",  "asin",
+                                            "acos",  "atan",  "sinh",  "cosh",   "tanh", "asinh",
+                                            "acosh", "atanh", "erf",   "lgamma", "pow",  "atan2"};
+    static const char *const folds[] = {"reduce", "cum", "matmul", "conv", "einsum"};
+    if (is_in(op, exact, sizeof exact / sizeof exact[0])) {
+        return GF_EXACT;
+    }
+    if (is_in(op, functions, sizeof functions / sizeof functions[0])) {
+        return GF_FUNCTION;
     }
     for (size_t i = 0; i < sizeof folds / sizeof folds[0]; i++) {
         if (strncmp(op, folds[i], strlen(folds[i])) == 0) {

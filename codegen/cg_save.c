@@ -15,7 +15,7 @@
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 88 && sizeof(cg_buffer) == 28 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 88 && sizeof(cg_buffer) == 32 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56,
                "what is kept of a plan");
 
@@ -539,12 +539,10 @@ static int are_launches_sound(const loading *l)
 /* Data of the constants that steps read. */
 static stator_status read_data(loading *l, stator_diag **err)
 {
-    const stator_host *host = l->exe->config.host;
-    for (uint32_t i = 0; i < l->exe->blobs.count; i++) {
-        stator_blob_info info = {.struct_size = sizeof info};
+    st_cg_exe *exe = l->exe;
+    for (uint32_t i = 0; i < exe->blobs.count; i++) {
         if (l->is_read[i]) {
-            ST_TRY(host->cst->get(l->exe->blobs.data[i], &info, err));
-            l->exe->constants[i] = info.data;
+            ST_TRY(cg_constant_data(&exe->config, exe->blobs.data[i], &exe->constants[i], err));
         }
     }
     return STATOR_OK;

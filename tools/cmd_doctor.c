@@ -1,6 +1,6 @@
 /* stator doctor: what this machine has of what Stator can use, and which Debian package brings the
  * rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN, every
- * plugin that is not available, Python (tests alone), huge pages, cores. Status 0 when some backend
+ * plugin that is not available, Python (tests alone), a C compiler, huge pages, cores. Status 0 when some backend
  * is available, else 3. */
 #define _GNU_SOURCE
 #include "cli.h"
@@ -214,7 +214,7 @@ static void check_llvm(doctor *d)
     if (stator_ctx_item_probe(d->ctx, i) == STATOR_OK &&
         stator_ctx_item_info(d->ctx, i, &info) == STATOR_OK &&
         strcmp(info.state, "AVAILABLE") == 0) {
-        report(d, "LLVM", CHECK_OK, "the code generator opens", NULL, use);
+        report(d, "LLVM", CHECK_OK, "the code generator is there", NULL, use);
         return;
     }
     if (stator_ctx_item_info(d->ctx, i, &info) != STATOR_OK) {
@@ -320,6 +320,31 @@ static void check_huge_pages(doctor *d)
            "buffers of 2 MiB and more");
 }
 
+static void check_cache(doctor *d)
+{
+    static const char use[] = "compiling a model once for all processes";
+    const char *reason = NULL;
+    const char *folder = stator_x_cache_folder(d->ctx, &reason);
+    report(d, "compile cache", folder != NULL ? CHECK_OK : CHECK_LIMITED,
+           folder != NULL ? folder : reason, NULL, use);
+}
+
+/* The first `cc` on the path. */
+static void check_compiler(doctor *d)
+{
+    const char *path = getenv("PATH");
+    char file[512] = "";
+    int is_there = 0;
+    for (path = path != NULL ? path : ""; !is_there && *path != '\0';) {
+        const size_t n = strcspn(path, ":");
+        (void)snprintf(file, sizeof file, "%.*s/cc", n < 500u ? (int)n : 500, path);
+        is_there = n > 0 && access(file, X_OK) == 0;
+        path += n + (path[n] == ':');
+    }
+    report(d, "C compiler", is_there ? CHECK_OK : CHECK_MISSING, is_there ? file : NULL,
+           is_there ? NULL : "build-essential", "stator build");
+}
+
 static void check_cores(doctor *d)
 {
     cpu_set_t set;
@@ -397,8 +422,10 @@ static int examine(doctor *d)
     check_onednn(d);
     check_plugins(d);
     check_python(d);
+    check_compiler(d);
     check_huge_pages(d);
     check_cores(d);
+    check_cache(d);
     cJSON *packages = packages_json(d);
     if (d->common.json) {
         cJSON *root = cJSON_CreateObject();

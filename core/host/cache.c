@@ -6,11 +6,13 @@
 #include "core/base/threads.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CAP_BYTES (UINT64_C(4) << 30)
+#define EVICT_EVERY 32u                     /* programs without data beside them */
 #define PACK_BYTES_MIN (UINT64_C(32) << 10) /* smaller ones are made again faster */
 
 /* ---- opening ---- */
@@ -154,12 +156,13 @@ void st_cache_begin(st_cache_job *job, const st_compile_request *request)
     st_str_init(&job->key, &ctx->mem);
     st_cache_store *store =
         (request->flags & STATOR_COMPILE_NO_CACHE) == 0 ? st_cache_of(ctx) : NULL;
+    job->refusal = store == NULL ? "the cache is switched off" : store->reason;
     if (store != NULL && store->fd >= 0) {
         job->store = store;
         const uint64_t start = st_now_ns();
-        const char *why = st_cache_make_key(job);
-        if (why != NULL) {
-            st_log(ctx, "cache", 2, "left out: %s", why);
+        job->refusal = st_cache_make_key(job);
+        if (job->refusal != NULL) {
+            st_log(ctx, "cache", 2, "left out: %s", job->refusal);
             job->store = NULL;
         } else {
             st_log(ctx, "cache", 3, "key %s in %.1f ms", job->name,
@@ -185,6 +188,25 @@ void st_cache_end(st_cache_job *job)
     leave(job);
     forget_constants(job);
     st_str_deinit(&job->key);
+}
+
+int st_cache_ask(const st_compile_request *request, st_str *out)
+{
+    st_cache_job job;
+    st_cache_bytes entry;
+    int is_hit = 0;
+    st_cache_begin(&job, request);
+    if (job.store == NULL) {
+        st_str_add(out, job.refusal);
+    } else if (st_cache_read(job.store, ST_CACHE_CODE, job.name, job.key.data, &entry)) {
+        st_str_add(out, job.name);
+        st_free(&request->ctx->mem, entry.file);
+        is_hit = 1;
+    } else {
+        st_cache_explain(&job, out);
+    }
+    st_cache_end(&job);
+    return is_hit;
 }
 
 static void say_missed(st_cache_job *job)
@@ -257,7 +279,9 @@ void st_cache_save(st_cache_job *job, const st_compiled *compiled)
                (unsigned long long)bytes.len, (unsigned long long)job->data_bytes,
                (double)(st_now_ns() - start) / 1e6);
     }
-    st_cache_evict(job->store);
+    if (job->data_bytes != 0 || atomic_fetch_add(&job->store->saves, 1u) % EVICT_EVERY == 0) {
+        st_cache_evict(job->store);
+    }
     job->phase = ST_CACHE_OFF;
     st_diag_release(why);
     st_str_deinit(&bytes);

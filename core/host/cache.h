@@ -37,6 +37,7 @@ typedef struct st_cache_job {
     st_cache_store *store; /* NULL: the cache is left out */
     uint32_t phase;        /* st_cache_phase */
     uint32_t may_read;
+    const char *refusal; /* why the cache is left out, or NULL */
     uint64_t data_bytes; /* written beside the entry */
     st_vec(st_cached_constant) constants;
     st_str key;
@@ -48,6 +49,8 @@ void st_cache_begin(st_cache_job *job, const st_compile_request *request);
 void st_cache_end(st_cache_job *job);
 /* 1: *out is filled from the cache; 0: compile. */
 int st_cache_load(st_cache_job *job, st_compiled *out);
+/* Would st_cache_load find an entry? Appends its name, or why not. */
+int st_cache_ask(const st_compile_request *request, st_str *out);
 void st_cache_save(st_cache_job *job, const st_compiled *compiled);
 
 /* The store of a context, opened at the first question; NULL: the cache is switched off. Its fd is

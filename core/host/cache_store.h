@@ -31,6 +31,7 @@ typedef struct st_cache_store {
     int32_t threads;
     uint64_t cap_bytes;
     _Atomic uint32_t serial; /* of temporary names */
+    _Atomic uint32_t saves;
     char reason[256];
 } st_cache_store;
 

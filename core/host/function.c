@@ -9,6 +9,7 @@
 
 #include "core/base/str.h"
 #include "core/base/threads.h"
+#include "core/host/cache.h"
 #include "core/host/sizes.h"
 
 #include <stdatomic.h>
@@ -442,6 +443,24 @@ stator_status st_function_prepare(stator_function *f, uint32_t n_in, const DLTen
     ST_TRY(entry_for(f, n_in, in, out_compiled, &state, err));
     st_program_release(&(*out_compiled)->program, state);
     return STATOR_OK;
+}
+
+stator_status st_function_cache_why(stator_function *f, uint32_t n_in, const DLTensor *in,
+                                    int *out_hit, st_str *text, stator_diag **err)
+{
+    st_specialisation *spec = NULL;
+    st_compile_request request;
+    pthread_mutex_lock(&f->lock);
+    stator_status status = choose_spec(f, n_in, in, &spec, err);
+    if (status == STATOR_OK) {
+        status = reset_fuel(f, err);
+    }
+    if (status == STATOR_OK) {
+        st_function_request(f, spec, &request);
+        *out_hit = st_cache_ask(&request, text);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return status;
 }
 
 /* ---- calling ---- */

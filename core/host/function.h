@@ -12,6 +12,10 @@ void st_function_request(stator_function *function, const st_specialisation *spe
                          st_compile_request *out_request);
 stator_model *st_function_model(stator_function *function);
 /* The fuel of the last compile; from this call on compiles record what they apply. */
+/* What the cache has for these inputs; nothing is compiled. *text is appended to: the entry's name, or
+ * why there is none. */
+stator_status st_function_cache_why(stator_function *f, uint32_t n_in, const DLTensor *in,
+                                    int *out_hit, st_str *text, stator_diag **err);
 st_fuel *st_function_fuel(stator_function *function);
 /* Compiles from here on tell fn what they apply. */
 void st_function_watch(stator_function *function, stator_x_fuel_fn fn, void *self);

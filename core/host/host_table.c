@@ -6,6 +6,7 @@
 #include "core/host/options.h"
 
 #include "core/base/blob.h"
+#include "core/base/map.h"
 #include "core/base/threads.h"
 #include "ir/binary.h"
 #include "ir/graph.h"
@@ -238,6 +239,18 @@ static stator_status add_pack(stator_ctx *ctx, const uint8_t hash[16], const cha
     return STATOR_OK;
 }
 
+/* What a packed form is made of tells its contents as well as a hash of its bytes, which would have
+ * to be read for it. */
+static void name_pack(stator_blob *blob, const uint8_t hash[16], const char *key)
+{
+    uint8_t both[32];
+    uint8_t name[16];
+    memcpy(both, hash, 16);
+    st_hash128(key, strlen(key), both + 16);
+    st_hash128(both, sizeof both, name);
+    st_blob_set_hash(blob, name);
+}
+
 /* From the compile cache, or made and given to it. */
 static stator_status make_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
                                uint64_t size,
@@ -247,12 +260,14 @@ static stator_status make_pack(stator_ctx *ctx, const uint8_t hash[16], const ch
     void *data = NULL;
     *out = st_cache_pack_find(ctx, hash, key, size);
     if (*out != NULL) {
+        name_pack(*out, hash, key);
         return STATOR_OK;
     }
     *out = st_blob_alloc(&ctx->mem, size, &data);
     if (*out == NULL) {
         return st_fail_oom(err);
     }
+    name_pack(*out, hash, key);
     const stator_status status = fill(self, data, size);
     if (status == STATOR_OK) {
         st_cache_pack_keep(ctx, hash, key, *out);

@@ -85,6 +85,31 @@ STATOR_EXPORT stator_status stator_x_package(stator_function *function, stator_x
                                              void *self, const stator_package_sink *sink)
     STATOR_MUST_USE;
 
+/* The folder of the compile cache (docs/cache.md); NULL, with the reason, when there is none. */
+STATOR_EXPORT const char *stator_x_cache_folder(stator_ctx *ctx, const char **out_reason);
+typedef struct stator_x_cache_row {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const char *name;
+    const char *kind; /* "code", "data" or "sums" */
+    const char *key;  /* in words, a line a field */
+    uint64_t size_bytes;
+    int64_t used_s; /* when it was written or read last, seconds since 1970 */
+} stator_x_cache_row;
+/* Calls fn for each entry, the one used last first; a row is valid for its call. */
+typedef void (*stator_x_cache_fn)(void *self, const stator_x_cache_row *row);
+STATOR_EXPORT stator_status stator_x_cache_list(stator_ctx *ctx, stator_x_cache_fn fn,
+                                                void *self) STATOR_MUST_USE;
+/* Removes every entry. */
+STATOR_EXPORT stator_status stator_x_cache_clear(stator_ctx *ctx, uint64_t *out_entries,
+                                                 uint64_t *out_bytes) STATOR_MUST_USE;
+/* Would a compile of the function for these inputs come from the cache? fn is called once, with 1 and
+ * the entry's name, or with 0 and why not. */
+typedef void (*stator_x_text_fn)(void *self, int32_t is_hit, const char *text);
+STATOR_EXPORT stator_status stator_x_cache_why(stator_function *function, uint32_t n_in,
+                                               stator_tensor *const *in, stator_x_text_fn fn,
+                                               void *self) STATOR_MUST_USE;
+
 /* Host memory request number n (from 1) and all later ones fail; 0: none. For tests. */
 STATOR_EXPORT void stator_x_fail_alloc_at(stator_ctx *ctx, uint64_t n);
 STATOR_EXPORT uint64_t stator_x_alloc_requests(stator_ctx *ctx);

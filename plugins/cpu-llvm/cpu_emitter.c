@@ -2,8 +2,7 @@
  *
  * A launch without a parallel loop, or too small to share, is a plain call. Others are cut into
  * ranges that begin at multiples of what a kernel does at once, on the host's threads. */
-#include "cpu_llvm.h"
-#include "cpu_names.h"
+#include "cpu_module.h"
 #include "cpu_same.h"
 
 #include "core/base/diag.h"
@@ -14,34 +13,11 @@
 /* Below so many rows one module compiles as fast as two. */
 #define ROWS_PER_MODULE 400u
 
-typedef struct entry {
-    st_kernel_fn fn;
-    st_kernel_fn streamed; /* stores past the caches; NULL: there is none */
-    int64_t step;
-    uint32_t is_parallel;
-    uint32_t n_streams;
-    uint32_t *streams; /* buffers that must be aligned for it */
-    char *name;
-} entry;
-
-typedef struct module {
-    st_mem *mem;
-    entry *entries;
-    uint32_t n_entries;
-    uint32_t *entry_of; /* by kernel: equal ones share code */
-    uint32_t n_images;
-    uint32_t debug_bounds;
-    cpu_image images[JIT_MODULES_MAX];
-    cpu_named *names[JIT_MODULES_MAX]; /* NULL without debug_names */
-    const jit_api *jit;                /* of `kept`, or NULL */
-    jit_output kept;                   /* the objects of self-contained code */
-} module;
-
 /* ---- compile ---- */
 
-static void module_destroy(void *self, void *module_)
+void cpu_module_destroy(void *self, void *module_)
 {
-    module *m = module_;
+    cpu_module *m = module_;
     (void)self;
     if (m == NULL) {
         return;
@@ -69,7 +45,7 @@ static int has_function(void *inst_, const char *name)
     return !(is_sleef && inst->settings.self_contained) && cpu_resolve(inst->self, name) != NULL;
 }
 
-static stator_status load_images(cpu_inst *inst, const jit_output *out, module *m,
+static stator_status load_images(cpu_inst *inst, const jit_output *out, cpu_module *m,
                                  stator_diag **err)
 {
     char msg[512];
@@ -94,7 +70,7 @@ static st_kernel_fn function_at(const cpu_image *image, const char *symbol)
     return fn;
 }
 
-static stator_status note_streams(module *m, const st_kernel *kernel, entry *e, stator_diag **err)
+static stator_status note_streams(cpu_module *m, const st_kernel *kernel, cpu_entry *e, stator_diag **err)
 {
     e->streams = st_calloc(m->mem, kernel->buffers.count + 1u, sizeof *e->streams);
     if (e->streams == NULL) {
@@ -109,8 +85,8 @@ static stator_status note_streams(module *m, const st_kernel *kernel, entry *e, 
     return STATOR_OK;
 }
 
-static stator_status find_entry(module *m, const st_kernel *kernel, const jit_kernel *from,
-                                entry *e, stator_diag **err)
+static stator_status find_entry(cpu_module *m, const jit_kernel *from, cpu_entry *e,
+                                stator_diag **err)
 {
     char streamed[512];
     const cpu_image *image = &m->images[from->module];
@@ -124,7 +100,6 @@ static stator_status find_entry(module *m, const st_kernel *kernel, const jit_ke
     if (from->is_streamed) {
         (void)snprintf(streamed, sizeof streamed, "%s.nt", from->symbol);
         e->streamed = function_at(image, streamed);
-        ST_TRY(note_streams(m, kernel, e, err));
     }
     if (e->fn == NULL || (from->is_streamed && e->streamed == NULL)) {
         return st_fail(err, STATOR_INTERNAL, "inductor-cpu: the object has no function '%s'",
@@ -133,8 +108,8 @@ static stator_status find_entry(module *m, const st_kernel *kernel, const jit_ke
     return STATOR_OK;
 }
 
-static stator_status load_module(cpu_inst *inst, const st_kernel *const *kernels,
-                                 const jit_output *out, module *m, stator_diag **err)
+stator_status cpu_module_fill(cpu_inst *inst, const jit_output *out, cpu_module *m,
+                              stator_diag **err)
 {
     m->n_entries = out->n_kernels;
     m->entries = st_calloc(m->mem, out->n_kernels + 1u, sizeof *m->entries);
@@ -143,13 +118,25 @@ static stator_status load_module(cpu_inst *inst, const st_kernel *const *kernels
     }
     ST_TRY(load_images(inst, out, m, err));
     for (uint32_t k = 0; k < out->n_kernels; k++) {
-        ST_TRY(find_entry(m, kernels[k], &out->kernels[k], &m->entries[k], err));
+        ST_TRY(find_entry(m, &out->kernels[k], &m->entries[k], err));
     }
     for (uint32_t i = 0; i < m->n_images; i++) {
         if (inst->settings.debug_names) {
             m->names[i] = cpu_names_add(m->mem, &m->images[i]);
         }
         cpu_image_seal(m->mem, &m->images[i]);
+    }
+    return STATOR_OK;
+}
+
+static stator_status load_module(cpu_inst *inst, const st_kernel *const *kernels,
+                                 const jit_output *out, cpu_module *m, stator_diag **err)
+{
+    ST_TRY(cpu_module_fill(inst, out, m, err));
+    for (uint32_t k = 0; k < out->n_kernels; k++) {
+        if (out->kernels[k].is_streamed) {
+            ST_TRY(note_streams(m, kernels[k], &m->entries[k], err));
+        }
     }
     return STATOR_OK;
 }
@@ -194,7 +181,7 @@ static jit_request request_of(cpu_inst *inst, const st_kernel *const *kernels, u
 
 /* Compiles kernels that all differ and fills the module's entries. */
 static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *kernels, uint32_t n,
-                                      module *m, stator_diag **err)
+                                      cpu_module *m, stator_diag **err)
 {
     const jit_api *jit = NULL;
     jit_output out = {.mem = NULL};
@@ -208,7 +195,7 @@ static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *ke
         log_output(inst, &out);
         status = load_module(inst, kernels, &out, m, err);
     }
-    if (status == STATOR_OK && inst->settings.self_contained) {
+    if (status == STATOR_OK && (inst->settings.self_contained || cpu_is_kept(inst))) {
         m->jit = jit;
         m->kept = out;
     } else {
@@ -218,7 +205,7 @@ static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *ke
 }
 
 /* The kernels without repetitions to distinct; entry_of is set to their places there. */
-static stator_status choose_distinct(module *m, const st_kernel *const *kernels, uint32_t n,
+static stator_status choose_distinct(cpu_module *m, const st_kernel *const *kernels, uint32_t n,
                                      const st_kernel **distinct, uint32_t *out_count)
 {
     uint32_t count = 0;
@@ -243,10 +230,11 @@ static stator_status compile(void *self, const st_kernel *const *kernels, uint32
     stator_status status = STATOR_RESOURCE_EXHAUSTED;
     uint32_t count = 0;
     *out_module = NULL;
-    module *m = st_calloc(mem, 1, sizeof *m);
+    cpu_module *m = st_calloc(mem, 1, sizeof *m);
     const st_kernel **distinct = st_calloc(mem, (uint64_t)n + 1u, sizeof *distinct);
     if (m != NULL) {
-        *m = (module){.mem = mem, .debug_bounds = inst->settings.debug_bounds};
+        *m = (cpu_module){
+            .mem = mem, .n_kernels = n, .debug_bounds = inst->settings.debug_bounds};
         m->entry_of = st_calloc(mem, (uint64_t)n + 1u, sizeof *m->entry_of);
     }
     if (m != NULL && m->entry_of != NULL && distinct != NULL) {
@@ -259,7 +247,7 @@ static stator_status compile(void *self, const st_kernel *const *kernels, uint32
     }
     st_free(mem, distinct);
     if (status != STATOR_OK) {
-        module_destroy(inst, m);
+        cpu_module_destroy(inst, m);
         return status;
     }
     *out_module = m;
@@ -282,7 +270,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
     job->fn(job->args, begin * job->step, last < job->count ? last : job->count);
 }
 
-static st_kernel_fn choose(const entry *e, const st_kernel_args *args)
+static st_kernel_fn choose(const cpu_entry *e, const st_kernel_args *args)
 {
     if (e->streamed == NULL) {
         return e->fn;
@@ -295,7 +283,7 @@ static st_kernel_fn choose(const entry *e, const st_kernel_args *args)
     return e->streamed;
 }
 
-static void run(const cpu_inst *inst, const entry *e, const st_launch *launch,
+static void run(const cpu_inst *inst, const cpu_entry *e, const st_launch *launch,
                 const st_kernel_args *args)
 {
     range_job job = {choose(e, args), args, e->step, launch->count};
@@ -313,7 +301,7 @@ static void run(const cpu_inst *inst, const entry *e, const st_launch *launch,
 }
 
 /* With bounds checked: a bad index ends the call with an error. */
-static stator_status run_checked(const cpu_inst *inst, const entry *e, const st_launch *launch,
+static stator_status run_checked(const cpu_inst *inst, const cpu_entry *e, const st_launch *launch,
                                  stator_diag **err)
 {
     uint32_t found = 0;
@@ -335,8 +323,8 @@ static stator_status launch_kernel(void *self, void *module_, uint32_t k, const 
                                    stator_diag **err)
 {
     const cpu_inst *inst = self;
-    const module *m = module_;
-    const entry *e = &m->entries[m->entry_of[k]];
+    const cpu_module *m = module_;
+    const cpu_entry *e = &m->entries[m->entry_of[k]];
     if (m->debug_bounds) {
         return run_checked(inst, e, launch, err);
     }
@@ -346,8 +334,8 @@ static stator_status launch_kernel(void *self, void *module_, uint32_t k, const 
 
 void cpu_emitter_code(const void *module_, uint32_t k, st_cg_code *out)
 {
-    const module *m = module_;
-    const entry *e = &m->entries[m->entry_of[k]];
+    const cpu_module *m = module_;
+    const cpu_entry *e = &m->entries[m->entry_of[k]];
     *out = (st_cg_code){.id = m->entry_of[k],
                         .is_parallel = e->is_parallel,
                         .step = e->step,
@@ -360,7 +348,7 @@ void cpu_emitter_code(const void *module_, uint32_t k, st_cg_code *out)
 
 const jit_output *cpu_emitter_output(const void *module_)
 {
-    const module *m = module_;
+    const cpu_module *m = module_;
     return m != NULL && m->jit != NULL ? &m->kept : NULL;
 }
 
@@ -370,6 +358,8 @@ void cpu_emitter_init(cpu_inst *inst)
                                  .self = inst,
                                  .compile = compile,
                                  .launch = launch_kernel,
-                                 .module_destroy = module_destroy};
+                                 .module_destroy = cpu_module_destroy,
+                                 .module_save = cpu_module_save,
+                                 .module_load = cpu_module_load};
     cpu_target_of_host(inst->self->host, inst->settings.vector_bytes, &inst->emitter.target);
 }

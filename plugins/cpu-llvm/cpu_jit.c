@@ -71,22 +71,39 @@ static void open_generator(cpu_self *self)
     self->jit = jit;
 }
 
-static void open_all(cpu_self *self)
+/* Is the file of libLLVM where the build found it? Opening it takes longer than a program from the
+ * cache. */
+static int has_llvm(void)
 {
-    static const char *const names[] = {"libm.so.6", "libc.so.6", "libsleef.so.3"};
-    char unused[256];
-    for (uint32_t i = 0; i < 3; i++) {
-        self->libraries[i] = st_dso_open(names[i], unused, sizeof unused);
+#if defined(CPU_LLVM_FILE)
+    struct stat there;
+    return stat(CPU_LLVM_FILE, &there) == 0 && S_ISREG(there.st_mode);
+#else
+    return 0;
+#endif
+}
+
+stator_status cpu_jit_look(cpu_self *self, stator_diag **err)
+{
+    char folder[PATH_BYTES];
+    char path[PATH_BYTES + 64u];
+    struct stat there;
+    const jit_api *jit = NULL;
+    if (st_dso_folder_of((const void *)(uintptr_t)&cpu_jit_open, folder, sizeof folder)) {
+        (void)snprintf(path, sizeof path, "%s/../jit/cpu_llvm_jit.so", folder);
+        if (has_llvm() && stat(path, &there) == 0 && is_trusted(path, folder)) {
+            return STATOR_OK;
+        }
     }
-    open_generator(self);
-    self->is_open = 1;
+    return cpu_jit_open(self, &jit, err);
 }
 
 stator_status cpu_jit_open(cpu_self *self, const jit_api **out, stator_diag **err)
 {
     (void)pthread_mutex_lock(&self->mutex);
     if (!self->is_open) {
-        open_all(self);
+        open_generator(self);
+        self->is_open = 1;
     }
     (void)pthread_mutex_unlock(&self->mutex);
     *out = self->jit;
@@ -125,17 +142,31 @@ static int is_mathematics(const char *name)
     return 0;
 }
 
+static void *library_of(cpu_self *self, uint32_t which)
+{
+    static const char *const names[] = {"libm.so.6", "libc.so.6", "libsleef.so.3"};
+    char unused[256];
+    (void)pthread_mutex_lock(&self->mutex);
+    if (!self->tried[which]) {
+        self->libraries[which] = st_dso_open(names[which], unused, sizeof unused);
+        self->tried[which] = 1;
+    }
+    void *library = self->libraries[which];
+    (void)pthread_mutex_unlock(&self->mutex);
+    return library;
+}
+
 const void *cpu_resolve(void *self_, const char *name)
 {
-    const cpu_self *self = self_;
+    cpu_self *self = self_;
     void *library = NULL;
     if (strncmp(name, "Sleef_", 6) == 0) {
-        library = self->libraries[LIBRARY_SLEEF];
+        library = library_of(self, LIBRARY_SLEEF);
     } else if (strcmp(name, "memcpy") == 0 || strcmp(name, "memset") == 0 ||
                strcmp(name, "memmove") == 0) {
-        library = self->libraries[LIBRARY_C];
+        library = library_of(self, LIBRARY_C);
     } else if (is_mathematics(name)) {
-        library = self->libraries[LIBRARY_M];
+        library = library_of(self, LIBRARY_M);
     }
     return library ? st_dso_symbol(library, name) : NULL;
 }

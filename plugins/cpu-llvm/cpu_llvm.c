@@ -50,12 +50,11 @@ static void cpu_shutdown(void *self_)
 
 static stator_status cpu_probe(void *self, stator_diag **err)
 {
-    const jit_api *jit = NULL;
 #if !defined(__x86_64__)
     return st_fail(err, STATOR_UNSUPPORTED,
                    "inductor-cpu loads code for x86-64 processors alone; this is another one");
 #endif
-    return cpu_jit_open(self, &jit, err);
+    return cpu_jit_look(self, err);
 }
 
 /* ---- instances ---- */
@@ -281,6 +280,37 @@ static void cpu_exe_destroy(void *inst, void *exe)
     st_cg_destroy(exe);
 }
 
+/* ---- the compile cache ---- */
+
+static stator_status cpu_exe_serialize(void *inst_, void *exe, stator_blob **out, stator_diag **err)
+{
+    const cpu_inst *inst = inst_;
+    const stator_host *host = inst->self->host;
+    st_str bytes;
+    *out = NULL;
+    st_str_init(&bytes, &inst->self->mem);
+    stator_status status = st_cg_save(exe, &bytes, err);
+    if (status == STATOR_OK) {
+        *out = host->cst->create(host->ctx, bytes.data, bytes.len);
+        status = *out != NULL ? STATOR_OK : st_fail_oom(err);
+    }
+    st_str_deinit(&bytes);
+    return status;
+}
+
+static stator_status cpu_exe_deserialize(void *inst_, stator_blob *blob, void **out_exe,
+                                         stator_diag **err)
+{
+    const cpu_inst *inst = inst_;
+    stator_blob_info info = {.struct_size = sizeof info};
+    st_cg_exe *exe = NULL;
+    *out_exe = NULL;
+    ST_TRY(inst->self->host->cst->get(blob, &info, err));
+    const stator_status status = st_cg_load(&inst->config, info.data, info.size_bytes, &exe, err);
+    *out_exe = exe;
+    return status;
+}
+
 /* ---- the descriptor ---- */
 
 static const stator_backend backend = {
@@ -298,6 +328,9 @@ static const stator_backend backend = {
     .exe_info = cpu_exe_info,
     .exe_run = cpu_exe_run,
     .exe_destroy = cpu_exe_destroy,
+    .exe_serialize = cpu_exe_serialize,
+    .exe_deserialize = cpu_exe_deserialize,
+    .compat_key = cpu_compat_key,
     .exe_package = cpu_package,
 };
 

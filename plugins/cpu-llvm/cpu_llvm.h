@@ -16,8 +16,9 @@ typedef struct cpu_self {
     const stator_host *host; /* NULL in unit tests */
     st_mem mem;
     pthread_mutex_t mutex; /* of what follows */
-    uint32_t is_open;      /* the code generator and the libraries were looked for */
+    uint32_t is_open;      /* the code generator was looked for */
     const jit_api *jit;    /* NULL: `reason` says why */
+    uint32_t tried[3];     /* whether the library was looked for */
     void *libraries[3];    /* libm, libc, libsleef; NULL where missing */
     char reason[512];
     char hint[160];
@@ -46,6 +47,7 @@ typedef struct cpu_inst {
     st_cg_config config;
     cpu_dnnl dnnl;
     char features[512]; /* of self-contained code, LLVM's names */
+    char compat[768];   /* of cpu_compat_key */
 } cpu_inst;
 
 /* Caches, vector width and threads of this machine. */
@@ -55,10 +57,18 @@ const uint8_t *cpu_spells(int has_avx512);
 
 /* ---- cpu_jit.c ---- */
 
+/* Does the code generator seem to be there? Without opening it when its files are where the build found
+ * them; UNAVAILABLE with reason and hint. */
+stator_status cpu_jit_look(cpu_self *self, stator_diag **err);
 /* Opens the code generator at the first call. UNAVAILABLE with reason and hint. */
 stator_status cpu_jit_open(cpu_self *self, const jit_api **out, stator_diag **err);
 /* Functions that generated code may call: the C library's mathematics, memory functions, SLEEF. */
 const void *cpu_resolve(void *self, const char *name);
+
+/* ---- cpu_compat.c ---- */
+
+/* The slot compat_key. */
+const char *cpu_compat_key(void *inst);
 
 /* ---- cpu_emitter.c ---- */
 

@@ -47,6 +47,10 @@ if(ST_LLVM_LIB)
   add_dependencies(cpu_llvm_jit st_gen_headers)
   install(TARGETS cpu_llvm_jit LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/stator/jit")
   set_property(GLOBAL APPEND PROPERTY ST_PLUGIN_TARGETS cpu_llvm_jit)
+  # The plugin looks for this file instead of opening it when a program may come from the cache.
+  file(REAL_PATH "${ST_LLVM_LIB}" llvm_file)
+  set_source_files_properties("${folder}/cpu_jit.c" PROPERTIES COMPILE_DEFINITIONS
+                              "CPU_LLVM_FILE=\"${llvm_file}\"")
   message(STATUS "LLVM ${llvm_version} for inductor-cpu")
 else()
   st_report_missing("llvm-22-dev (or llvm-19-dev)" "the backend inductor-cpu cannot compile")

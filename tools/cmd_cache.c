@@ -1,0 +1,202 @@
+/* stator cache: the compiled programs kept on disk. list shows the entries, why says whether a
+ * model would come from them and how its key differs from the nearest one, clear removes them all.
+ */
+#include "cli.h"
+
+#include <string.h>
+#include <time.h>
+
+typedef struct cache_command {
+    cli_common common;
+    cli_inputs inputs;
+    cli_compile compile;
+    int long_list;
+    stator_ctx *ctx;
+    cJSON *rows; /* NULL: print */
+    uint64_t bytes;
+    uint32_t n;
+} cache_command;
+
+/* ---- list ---- */
+
+/* "field: value" of the key, without the field; *out_n its length. */
+static const char *field_of(const char *key, const char *field, int *out_n)
+{
+    const size_t n = strlen(field);
+    for (const char *at = key; *at != '\0'; at += strcspn(at, "\n")) {
+        at += *at == '\n';
+        if (strncmp(at, field, n) == 0 && at[n] == ':') {
+            at += n + 1u + (at[n + 1u] == ' ');
+            *out_n = (int)strcspn(at, "\n");
+            return at;
+        }
+    }
+    *out_n = 0;
+    return "";
+}
+
+static void print_entry(const cache_command *c, const stator_x_cache_row *row)
+{
+    char when[32] = "";
+    struct tm tm;
+    const time_t used = (time_t)row->used_s;
+    int n = 0;
+    if (localtime_r(&used, &tm) != NULL) {
+        (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+    }
+    const char *about =
+        field_of(row->key, strcmp(row->kind, "code") == 0 ? "backend" : "packed", &n);
+    if (n == 0) {
+        n = (int)strcspn(row->key, "\n");
+        about = row->key;
+    }
+    (void)printf("%s %s %12llu  %s  %.*s\n", row->name, row->kind,
+                 (unsigned long long)row->size_bytes, when, n < 60 ? n : 60, about);
+    if (c->long_list) {
+        for (const char *at = row->key; *at != '\0'; at += strcspn(at, "\n")) {
+            at += *at == '\n';
+            (void)printf("    %.*s\n", (int)strcspn(at, "\n"), at);
+        }
+    }
+}
+
+static void on_row(void *self, const stator_x_cache_row *row)
+{
+    cache_command *c = self;
+    c->n++;
+    c->bytes += row->size_bytes;
+    if (c->rows == NULL) {
+        print_entry(c, row);
+        return;
+    }
+    cJSON *entry = cJSON_CreateObject();
+    cJSON_AddStringToObject(entry, "name", row->name);
+    cJSON_AddStringToObject(entry, "kind", row->kind);
+    cJSON_AddNumberToObject(entry, "size_bytes", (double)row->size_bytes);
+    cJSON_AddNumberToObject(entry, "used_s", (double)row->used_s);
+    cJSON_AddStringToObject(entry, "key", row->key);
+    cJSON_AddItemToArray(c->rows, entry);
+}
+
+static int list(cache_command *c)
+{
+    const char *reason = NULL;
+    const char *folder = stator_x_cache_folder(c->ctx, &reason);
+    c->rows = c->common.json ? cJSON_CreateArray() : NULL;
+    if (stator_x_cache_list(c->ctx, on_row, c) != STATOR_OK) {
+        cJSON_Delete(c->rows);
+        return cli_fail_ctx(c->ctx, c->common.json);
+    }
+    if (c->rows == NULL) {
+        (void)printf("%u entries, %llu bytes, %s%s\n", c->n, (unsigned long long)c->bytes,
+                     folder != NULL ? "in " : "no folder: ", folder != NULL ? folder : reason);
+        return CLI_OK;
+    }
+    cJSON *all = cJSON_CreateObject();
+    cli_json_text(all, "folder", folder);
+    cli_json_text(all, "reason", folder != NULL ? NULL : reason);
+    cJSON_AddNumberToObject(all, "size_bytes", (double)c->bytes);
+    cJSON_AddItemToObject(all, "entries", c->rows);
+    cli_print_json(all);
+    return CLI_OK;
+}
+
+/* ---- clear ---- */
+
+static int clear(const cache_command *c)
+{
+    uint64_t entries = 0;
+    uint64_t bytes = 0;
+    if (stator_x_cache_clear(c->ctx, &entries, &bytes) != STATOR_OK) {
+        return cli_fail_ctx(c->ctx, c->common.json);
+    }
+    if (!c->common.json) {
+        (void)printf("%llu entries removed, %llu bytes\n", (unsigned long long)entries,
+                     (unsigned long long)bytes);
+        return CLI_OK;
+    }
+    cJSON *all = cJSON_CreateObject();
+    cJSON_AddNumberToObject(all, "removed", (double)entries);
+    cJSON_AddNumberToObject(all, "size_bytes", (double)bytes);
+    cli_print_json(all);
+    return CLI_OK;
+}
+
+/* ---- why ---- */
+
+static void on_answer(void *self, int32_t is_hit, const char *text)
+{
+    const cache_command *c = self;
+    if (!c->common.json) {
+        (void)printf("%s: %s\n", is_hit ? "hit" : "miss", text);
+        return;
+    }
+    cJSON *all = cJSON_CreateObject();
+    cJSON_AddBoolToObject(all, "hit", is_hit);
+    cli_json_text(all, "entry", is_hit ? text : NULL);
+    cli_json_text(all, "reason", is_hit ? NULL : text);
+    cli_print_json(all);
+}
+
+static int why(cache_command *c, const char *path)
+{
+    stator_model *model = NULL;
+    stator_tensor **in = NULL;
+    uint32_t n_in = 0;
+    int status = CLI_FAILED;
+    if (stator_model_load(c->ctx, path, NULL, &model) != STATOR_OK) {
+        return cli_fail_ctx(c->ctx, c->common.json);
+    }
+    stator_function *function =
+        cli_compile_model(c->ctx, model, &c->compile, c->compile.backend, c->common.json);
+    if (function != NULL &&
+        cli_load_inputs(c->ctx, model, &c->inputs, c->common.json, &in, &n_in)) {
+        status = stator_x_cache_why(function, n_in, in, on_answer, c) == STATOR_OK
+                     ? CLI_OK
+                     : cli_fail_ctx(c->ctx, c->common.json);
+        cli_free_inputs(in, n_in);
+    }
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+    return status;
+}
+
+static int dispatch(cache_command *c, const cli_usage *usage, const char *const *words, uint32_t n)
+{
+    const int is_why = n >= 1 && strcmp(words[0], "why") == 0;
+    if (n == 1 && strcmp(words[0], "list") == 0) {
+        return list(c);
+    }
+    if (n == 1 && strcmp(words[0], "clear") == 0) {
+        return clear(c);
+    }
+    if (is_why && n == 2) {
+        return why(c, words[1]);
+    }
+    return cli_misused(usage, is_why ? "cache why needs a model" : "one of list, why MODEL, clear");
+}
+
+int cmd_cache(int argc, char **argv)
+{
+    cache_command c = {.inputs.random = -1};
+    const cli_option own[] = {
+        {"--keys", CLI_FLAG, &c.long_list, NULL, "list: what each entry depends on"}, CLI_END};
+    const cli_usage usage = {.command = "cache",
+                             .positional = "list|why|clear [MODEL]",
+                             .summary = "Compiled programs kept on disk (docs/cache.md).",
+                             .own = own,
+                             .inputs = &c.inputs,
+                             .backend = &c.compile.backend,
+                             .compile = &c.compile,
+                             .common = &c.common};
+    const char *words[2] = {NULL, NULL};
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, words, 2, &n);
+    if (status >= 0) {
+        return status;
+    }
+    status = cli_open(&c.common, &c.ctx) == STATOR_OK ? dispatch(&c, &usage, words, n)
+                                                      : cli_fail_ctx(c.ctx, c.common.json);
+    stator_ctx_destroy(c.ctx);
+    return status;
+}

@@ -5,10 +5,13 @@
  * In: any graph, and an evaluator in the pass context (none: nothing changes). Out: foldable nodes
  * are replaced; what then has no user is dce's. Foldable: no EFFECT, RANDOM or regions, static
  * result types and constant attributes, and a result not much larger than what it was made of, so
- * that `expand` of a scalar does not become megabytes. A node is evaluated in the graph being
+ * that `expand` of a scalar does not become megabytes. A view of many bytes that only matrix products
+ * read stays: they take any strides, and the weights would be in memory twice. A node is evaluated in the graph being
  * written, where its operands are already folded, and then taken back. */
 #include "core/base/blob.h"
 #include "ir/passes/pass_copy.h"
+
+#include <string.h>
 
 #define FREE_BYTES 65536u /* a result up to this size is always worth a constant */
 #define MAX_RESULTS 16u
@@ -104,10 +107,53 @@ static stator_status fold_node(st_copy *c, stator_ref node, st_build_mark before
     return status;
 }
 
-static stator_status visit(st_copy *c, stator_ref node, stator_diag **err)
+/* ---- views that stay ---- */
+
+static int is_product(const stator_op_desc *op)
+{
+    return (op->flags & STATOR_OP_CONTRACTS) != 0 &&
+           (strcmp(op->name, "dot_general") == 0 || strcmp(op->name, "matmul") == 0);
+}
+
+/* Values that are read by something else than products, directly or through views. NULL: no
+ * memory. */
+static uint8_t *mark_read(const st_copy *c)
+{
+    uint8_t *is_read = st_calloc(c->in->module->mem, c->v->n_values + 1u, 1);
+    for (uint32_t k = 0; is_read != NULL && k < c->v->n_outputs; k++) {
+        is_read[stator_output_at(c->v, k)] = 1;
+    }
+    for (stator_ref node = c->v->n_nodes; is_read != NULL && node >= 1; node--) {
+        const stator_node_row *row = stator_node_at(c->v, node);
+        const stator_op_desc *op = st_copy_op(c, node);
+        const int is_view = (op->flags & STATOR_OP_VIEW) != 0 && row->result_count == 1;
+        if (is_product(op) || (is_view && !is_read[row->result_begin])) {
+            continue;
+        }
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            is_read[stator_operand(c->v, row, k)] = 1;
+        }
+    }
+    return is_read;
+}
+
+static int is_kept_view(const st_copy *c, const uint8_t *is_read, stator_ref node)
+{
+    const stator_node_row *row = stator_node_at(c->v, node);
+    uint64_t elements = 0;
+    uint64_t bytes = 0;
+    return (st_copy_op(c, node)->flags & STATOR_OP_VIEW) != 0 && row->result_count == 1 &&
+           !is_read[row->result_begin] &&
+           st_type_static_size(c->in->module, stator_value_at(c->v, row->result_begin)->type,
+                               &elements, &bytes) &&
+           bytes > FREE_BYTES;
+}
+
+static stator_status visit(st_copy *c, const uint8_t *is_read, stator_ref node, stator_diag **err)
 {
     const st_build_mark before = st_build_here(c->out);
     const int is_wanted = is_foldable(c, stator_node_at(c->v, node)) &&
+                          !is_kept_view(c, is_read, node) &&
                           st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "fold", node);
     ST_TRY(st_copy_node(c, node, err));
     return is_wanted ? fold_node(c, node, before, err) : STATOR_OK;
@@ -122,9 +168,14 @@ stator_status st_pass_fold(const st_pass_ctx *ctx, const stator_graph *in, stato
         return STATOR_OK;
     }
     stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_fold, 1, err);
-    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
-        status = visit(&c, node, err);
+    uint8_t *is_read = status == STATOR_OK ? mark_read(&c) : NULL;
+    if (status == STATOR_OK && is_read == NULL) {
+        status = st_fail_oom(err);
     }
+    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
+        status = visit(&c, is_read, node, err);
+    }
+    st_free(in->module->mem, is_read);
     if (status == STATOR_OK) {
         status = st_copy_end(&c, out_result, err);
     }

@@ -164,7 +164,7 @@ static int why(cache_command *c, const char *path)
 static int dispatch(cache_command *c, const cli_usage *usage, const char *const *words, uint32_t n)
 {
     const int is_why = n >= 1 && strcmp(words[0], "why") == 0;
-    if (n == 1 && strcmp(words[0], "list") == 0) {
+    if (n == 0 || (n == 1 && strcmp(words[0], "list") == 0)) {
         return list(c);
     }
     if (n == 1 && strcmp(words[0], "clear") == 0) {
@@ -182,7 +182,7 @@ int cmd_cache(int argc, char **argv)
     const cli_option own[] = {
         {"--keys", CLI_FLAG, &c.long_list, NULL, "list: what each entry depends on"}, CLI_END};
     const cli_usage usage = {.command = "cache",
-                             .positional = "list|why|clear [MODEL]",
+                             .positional = "[list|clear|why MODEL]",
                              .summary = "Compiled programs kept on disk (docs/cache.md).",
                              .own = own,
                              .inputs = &c.inputs,

@@ -125,6 +125,12 @@ static int sum_entry(st_mem *mem, const head *h, const char *key, const void *pa
     return 1;
 }
 
+static int is_zero(const void *bytes, uint64_t n)
+{
+    static const char zeros[ALIGN] = {0};
+    return n <= sizeof zeros && memcmp(bytes, zeros, (size_t)n) == 0;
+}
+
 int st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t threads,
                    st_cache_bytes *out)
 {
@@ -146,6 +152,7 @@ int st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t threads
     const uint8_t *payload = (const uint8_t *)key + padded(h.key_bytes);
     st_mem_init(&mem, NULL, NULL, NULL, 0);
     if (memchr(key, 0, h.key_bytes) != key + h.key_bytes - 1u ||
+        !is_zero(key + h.key_bytes, padded(h.key_bytes) - h.key_bytes) ||
         !sum_entry(&mem, &h, key, payload, threads, sum) ||
         memcmp(sum, h.checksum, sizeof sum) != 0) {
         return 0;

@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# The compile cache: another process loads what one has compiled, with the same answers and without
+# LLVM; a changed model, option or flag is a miss that says why; damaged entries, folders that cannot be
+# used, full disks and writers that are killed cost a compile and nothing else.
+set -eu
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+unset STATOR_CACHE STATOR_CACHE_SIZE XDG_CACHE_HOME
+export STATOR_CACHE_DIR=$work/cache STATOR_LOGS=cache
+digits=$STATOR_SOURCE/examples/digits/digits.onnx
+
+"$STATOR" cache list --json | grep -q '"size_bytes":.0' || fail "a fresh folder is not empty"
+"$STATOR" doctor | grep -qE "^ok +compile cache +$work/cache/programs" || fail "doctor"
+"$STATOR" backends --probe | grep -qE '^inductor-cpu +AVAILABLE' || {
+    echo "inductor-cpu is not available here: nothing is kept"
+    exit 0
+}
+
+cat >"$work/points.stir" <<'END'
+stir 1
+graph @main(%x: f32[300, 7], %y: f32[7]) {
+  %a = mul(%x, %y)
+  %b = tanh(%a)
+  %c = reduce_sum(%b) {axes = [1]}
+  return b: %b, c: %c
+}
+END
+cat >"$work/sizes.stir" <<'END'
+stir 1
+sym N in [1, 64]
+graph @main(%x: f32[N, 16], %w: f32[16, 16]) {
+  %a = matmul(%x, %w)
+  %b = softmax(%a) {axis = -1}
+  %c = concat(%b, %x) {axis = 0}
+  return c: %c
+}
+END
+cat >"$work/loop.stir" <<'END'
+stir 1
+graph @main(%n: i64[], %p: bool[], %x: f32[4], %h: f32[3], %s: f32[5, 3], %w: f32[]) {
+  %r = while(%n, %p, %x) {carried = 1} : f32[4]
+   region (%i: i64[], %y: f32[4]) { %t = constant {value = bool[] {true}} %z = sin(%y) %q = add(%z, %y) return %t, %q }
+  %g, %k = scan(%h, %s, %w) {carried = 1, scanned = 1, stacked = 1} : f32[3], f32[5, 3]
+   region (%a: f32[3], %b: f32[3], %c: f32[]) { %d = add(%a, %b) %e = mul(%d, %c) return %e, %d }
+  %o = cond(%p, %g) : f32[3]
+   region (%u: f32[3]) { %v = exp(%u) return %v }
+   region (%u: f32[3]) { %v = neg(%u) return %v }
+  return r: %r, g: %g, k: %k, o: %o
+}
+END
+
+# Bit for bit the same from the cache, and no libLLVM.
+for model in "$work/points.stir" "$work/sizes.stir" "$work/loop.stir" "$digits"; do
+    name=$(basename "$model")
+    size=()
+    [ "$name" != sizes.stir ] || size=(--dim N=5)
+    "$STATOR" run "$model" --random 3 "${size[@]}" --backend inductor-cpu --save "$work/$name.npz" \
+        >"$work/out" 2>&1 || fail "$name: $(cat "$work/out")"
+    has "$work/out" '^\[cache\] kept [0-9a-f]{32}'
+    LD_DEBUG=files LD_DEBUG_OUTPUT=$work/$name.ld "$STATOR" run "$model" --random 3 "${size[@]}" \
+        --backend inductor-cpu --expect "$work/$name.npz" --rtol 0 --atol 0 >"$work/out" 2>&1 ||
+        fail "$name from the cache: $(cat "$work/out")"
+    has "$work/out" '^\[cache\] hit [0-9a-f]{32}'
+    ! grep -q libLLVM "$work/$name.ld"* || fail "$name: a hit opens libLLVM"
+    "$STATOR" run "$model" --random 4 "${size[@]}" --backend inductor-cpu --save "$work/b.npz" 2>&1 |
+        grep -q '\[cache\] hit' || fail "$name: other values are no hit"
+    "$STATOR" run "$model" --random 4 "${size[@]}" --backend eager --expect "$work/b.npz" >/dev/null 2>&1 ||
+        fail "$name: other values differ from eager"
+done
+"$STATOR" run "$work/sizes.stir" --random 3 --dim N=9 2>&1 | grep -q '\[cache\] hit' ||
+    fail "a size of the same class is no hit"
+
+# What is not the same is a miss, and the field is named.
+miss() { # EXPECTED ARGUMENTS...
+    local want=$1
+    shift
+    "$STATOR" cache why "$@" --random 3 >"$work/out" 2>/dev/null || fail "why: $(cat "$work/out")"
+    has "$work/out" "^miss: .*$want"
+}
+"$STATOR" cache why "$work/points.stir" --random 3 2>/dev/null | grep -q '^hit: ' || fail "why of a hit"
+miss 'options: .*tier=fast.*\(was .*tier=default' "$work/points.stir" --backend-option tier=fast
+miss 'threads: 1 \(was' "$work/points.stir" --threads 1
+miss 'executables cannot be kept' "$work/points.stir" --backend eager
+miss 'flags: ' "$work/points.stir" --strict
+sed 's/tanh/sinh/' "$work/points.stir" >"$work/points2.stir"
+miss 'graph: ' "$work/points2.stir"
+sed 's/%x/%z/g' "$work/points.stir" >"$work/points3.stir"
+miss 'names: ' "$work/points3.stir"
+sed 's/N in \[1, 64\]/N in [1, 32]/' "$work/sizes.stir" >"$work/sizes2.stir"
+miss 'sizes: ' "$work/sizes2.stir" --dim N=5
+STATOR_CACHE=0 miss 'switched off' "$work/points.stir"
+STATOR_FUEL=3 miss 'fuel is limited' "$work/points.stir"
+
+# With a fuel limit the cache is neither read nor written.
+before=$("$STATOR" cache list --json)
+STATOR_FUEL=3 "$STATOR" run "$work/points2.stir" --random 3 >"$work/out" 2>&1 || fail "with fuel"
+! grep -qE '\] (kept|hit)' "$work/out" || fail "fuel and the cache: $(cat "$work/out")"
+[ "$before" = "$("$STATOR" cache list --json)" ] || fail "fuel wrote to the cache"
+
+# The listing.
+"$STATOR" cache list --keys >"$work/out"
+has "$work/out" '^[0-9a-f]{32} code +[0-9]+ '
+has "$work/out" '^    machine: '
+has "$work/out" '^[0-9]+ entries, [0-9]+ bytes, in '
+"$STATOR" cache frobnicate >/dev/null 2>&1 && fail "cache frobnicate"
+[ $? = 2 ] || true
+
+# A damaged entry is compiled again and replaced.
+for damage in cut flip garbage; do
+    for file in "$STATOR_CACHE_DIR"/programs/*.code "$STATOR_CACHE_DIR"/programs/*.data; do
+        [ -e "$file" ] || continue
+        size=$(stat -c %s "$file")
+        case $damage in
+        cut) truncate -s $((size / 2)) "$file" ;;
+        flip) printf 'XXXX' | dd of="$file" bs=1 seek=$((size / 2)) conv=notrunc status=none ;;
+        garbage) head -c "$size" /dev/urandom >"$file" ;;
+        esac
+    done
+    "$STATOR" run "$digits" --random 3 --expect "$work/digits.onnx.npz" --rtol 1e-4 >"$work/out" 2>&1 ||
+        fail "$damage: $(cat "$work/out")"
+    has "$work/out" '\[cache\] miss .*'
+    has "$work/out" '\[cache\] kept '
+    "$STATOR" run "$digits" --random 3 2>&1 | grep -q '\[cache\] hit' || fail "$damage: not replaced"
+done
+
+# A program whose constants have gone is compiled again.
+rm -f "$STATOR_CACHE_DIR"/programs/*.data
+"$STATOR" run "$digits" --random 3 --expect "$work/digits.onnx.npz" --rtol 1e-4 >"$work/out" 2>&1 ||
+    fail "without data: $(cat "$work/out")"
+
+# Many processes on one empty folder.
+"$STATOR" cache clear | grep -qE '^[0-9]+ entries removed' || fail "clear"
+[ -z "$(ls "$STATOR_CACHE_DIR/programs")" ] || fail "clear leaves files"
+for i in 1 2 3 4 5 6; do
+    "$STATOR" run "$work/points.stir" --random 3 --expect "$work/points.stir.npz" --rtol 0 --atol 0 \
+        >"$work/many.$i" 2>&1 || echo "$i" >>"$work/failed" &
+done
+wait
+[ ! -e "$work/failed" ] || fail "many at once: $(cat "$work"/many.*)"
+"$STATOR" run "$work/points.stir" --random 3 2>&1 | grep -q '\[cache\] hit' || fail "after many"
+
+# Killed while it compiles and writes.
+"$STATOR" cache clear >/dev/null
+for delay in 0.01 0.03 0.05 0.07 0.09 0.12; do
+    timeout -s KILL "$delay" "$STATOR" run "$digits" --random 3 >/dev/null 2>&1 || true
+done
+"$STATOR" run "$digits" --random 3 --expect "$work/digits.onnx.npz" --rtol 1e-4 >/dev/null 2>&1 ||
+    fail "after killed writers"
+
+# A disk that is full, a folder that cannot be written, one that others may write, none at all.
+"$STATOR" cache clear >/dev/null
+(
+    trap '' XFSZ
+    ulimit -f 8
+    "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "on a full disk: $(cat "$work/out")"
+) || exit 1
+has "$work/out" '\[cache\] not kept: '
+! ls -A "$STATOR_CACHE_DIR/programs" | grep -q '^\.tmp' || fail "a full disk leaves files"
+mkdir "$work/open" && mkdir -m 777 "$work/open/programs"
+STATOR_CACHE_DIR=$work/open "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "others' folder"
+has "$work/out" '\[cache\] off: owner or mode'
+STATOR_CACHE_DIR=/proc/none "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "no folder"
+has "$work/out" '\[cache\] off: '
+env -i "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "no environment"
+! grep -q cache "$work/out" || fail "the cache is not silent: $(cat "$work/out")"
+env -u STATOR_CACHE_DIR HOME="$work/home" "$STATOR" run "$digits" --random 3 >/dev/null 2>&1
+ls "$work"/home/.cache/stator/programs/*.code >/dev/null || fail "not in the folder of HOME"
+
+# The cap holds.
+STATOR_CACHE_SIZE=40K STATOR_CACHE_DIR=$work/small "$STATOR" run "$digits" --random 3 >/dev/null 2>&1
+STATOR_CACHE_SIZE=40K STATOR_CACHE_DIR=$work/small "$STATOR" run "$work/points.stir" --random 3 >/dev/null 2>&1
+[ "$(du -sb "$work/small/programs" | cut -f1)" -le 49152 ] || fail "past the cap: $(ls -l "$work/small/programs")"
+echo ok

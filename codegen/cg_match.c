@@ -147,20 +147,41 @@ static void note_bound(matcher *m, double bound)
 
 static int match_value(matcher *m, st_loop_ref ref, uint32_t depth);
 
+static int is_of_feature(const matcher *m, const st_loop_op *load)
+{
+    return m->feature != UINT32_MAX &&
+           load->sym == m->kernel->syms->symbols.data[m->feature].sym;
+}
+
+static int is_first(const matcher *m, const st_loop_op *load)
+{
+    return cg_known_or(&m->kernel->syms->tab, load->sym, 1) == 0;
+}
+
+/* Loads that an epilogue can multiply with: one number, or one for each feature. */
+static int match_factor(matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *load = through_cast(m, ref);
+    if (load->code != ST_LOOP_LOAD || load->args[0]) {
+        return 0;
+    }
+    if (is_first(m, load)) {
+        return append_buffer(m, ST_EPILOGUE_TIMES_ONE, load->ref);
+    }
+    return is_of_feature(m, load) && append_buffer(m, ST_EPILOGUE_TIMES, load->ref);
+}
+
 /* Loads that an epilogue can add: a bias along the feature axis, or a tensor like the output. */
 static int match_added(matcher *m, st_loop_ref ref)
 {
     const st_loop_op *load = through_cast(m, ref);
-    if (load->code != ST_LOOP_LOAD || load->args[0] ||
-        row_at(m, ref)->dtype != row_at(m, m->read)->dtype) {
+    if (load->code != ST_LOOP_LOAD || load->args[0]) {
         return 0;
     }
     if (load->sym == row_at(m, m->store)->sym) {
         return append_buffer(m, ST_EPILOGUE_ADD, load->ref);
     }
-    const int is_bias = m->feature != UINT32_MAX &&
-                        load->sym == m->kernel->syms->symbols.data[m->feature].sym;
-    return is_bias && append_buffer(m, ST_EPILOGUE_BIAS, load->ref);
+    return is_of_feature(m, load) && append_buffer(m, ST_EPILOGUE_BIAS, load->ref);
 }
 
 static int match_add(matcher *m, const st_loop_op *row, uint32_t depth)
@@ -267,6 +288,13 @@ static int match_mul(matcher *m, st_loop_ref ref, uint32_t depth)
             return match_value(m, row->args[k], depth) && append(m, ST_EPILOGUE_SILU, 0, 0);
         }
     }
+    const uint32_t before = m->form->n_epilogue;
+    for (uint32_t k = 0; k < 2; k++) {
+        m->form->n_epilogue = before;
+        if (match_value(m, row->args[k], depth) && match_factor(m, row->args[1u - k])) {
+            return 1;
+        }
+    }
     return 0;
 }
 
@@ -290,6 +318,23 @@ static int match_bound(matcher *m, const st_loop_op *row, uint32_t depth)
                 return match_value(m, through_rounding(m, inner->args[i]), depth) &&
                        append(m, ST_EPILOGUE_CLIP, low->imm.f, bound->imm.f);
             }
+        }
+    }
+    return 0;
+}
+
+/* The sums of integers, maybe with a bias of integers. */
+static int match_sum(matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = row_at(m, ref);
+    if (ref == m->read) {
+        return 1;
+    }
+    for (uint32_t k = 0; row->code == ST_LOOP_add && k < 2; k++) {
+        const st_loop_op *load = row_at(m, row->args[1u - k]);
+        if (row->args[k] == m->read && load->code == ST_LOOP_LOAD && !load->args[0] &&
+            is_of_feature(m, load)) {
+            return append_buffer(m, ST_EPILOGUE_BIAS, load->ref);
         }
     }
     return 0;
@@ -322,6 +367,9 @@ static int match_value(matcher *m, st_loop_ref ref, uint32_t depth)
         return match_bound(m, row, depth - 1u);
     case ST_LOOP_tanh:
         return match_value(m, row->args[0], depth - 1u) && append(m, ST_EPILOGUE_TANH, 0, 0);
+    case ST_LOOP_cast:
+        return row->dtype == STATOR_F32 && row_at(m, row->args[0])->dtype == STATOR_I32 &&
+               m->form->acc_dtype == STATOR_I32 && match_sum(m, row->args[0]);
     default:
         return 0;
     }
@@ -336,7 +384,8 @@ static int match_epilogue(matcher *m)
         ref = row->args[0];
         m->bounded = is_half(row->dtype) ? row->dtype : 0;
     }
-    return match_value(m, ref, ST_FORM_EPILOGUE_MAX + 2u);
+    return row->dtype == STATOR_I32 ? match_sum(m, ref)
+                                    : match_value(m, ref, ST_FORM_EPILOGUE_MAX + 2u);
 }
 
 /* ---- operands ---- */
@@ -367,6 +416,57 @@ static int is_constant(const matcher *m, const st_loop_op *load)
 {
     const st_loop_buffer *of = &m->kernel->buffers.data[load->ref];
     return m->unit->buffers.data[of->id].kind == CG_BUFFER_CONSTANT;
+}
+
+/* ---- integers ---- */
+
+static int is_byte(uint32_t dtype)
+{
+    return dtype == STATOR_I8 || dtype == STATOR_U8;
+}
+
+/* Widened by a cast: the row before it when that is of bytes, else NULL. */
+static const st_loop_op *before_widening(const matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = row_at(m, ref);
+    if (row->code != ST_LOOP_cast || row->dtype != STATOR_I32) {
+        return NULL;
+    }
+    const st_loop_op *narrow = row_at(m, row->args[0]);
+    return is_byte(narrow->dtype) ? narrow : NULL;
+}
+
+/* A number for all elements: known, or the first of a buffer. */
+static int match_zero(const matcher *m, st_loop_ref ref, st_form_zero *out)
+{
+    const st_loop_op *row = row_at(m, ref);
+    const st_loop_op *narrow = before_widening(m, ref);
+    const st_loop_op *load = narrow ? narrow : row;
+    if (row->code == ST_LOOP_CONST && row->dtype == STATOR_I32) {
+        *out = (st_form_zero){.value = (int32_t)row->imm.i};
+        return 1;
+    }
+    if (load->code != ST_LOOP_LOAD || load->args[0] || !is_first(m, load)) {
+        return 0;
+    }
+    *out = (st_form_zero){
+        .has_buffer = 1, .buffer = load->ref, .dtype = m->kernel->buffers.data[load->ref].dtype};
+    return 1;
+}
+
+/* The load of an operand, its zero point apart; NULL: it is none. */
+static const st_loop_op *operand_of(const matcher *m, st_loop_ref ref, st_form_zero *zero)
+{
+    const st_loop_op *row = row_at(m, ref);
+    if (m->form->acc_dtype != STATOR_I32) {
+        row = through_cast(m, ref);
+    } else if (row->code == ST_LOOP_sub) {
+        row = before_widening(m, row->args[0]);
+        row = row && match_zero(m, row_at(m, ref)->args[1], zero) ? row : NULL;
+    } else {
+        row = before_widening(m, ref);
+    }
+    return row && row->code == ST_LOOP_LOAD && !row->args[0] ? row : NULL;
 }
 
 /* ---- GEMM ---- */
@@ -455,18 +555,21 @@ static int match_gemm(matcher *m)
         return 0;
     }
     const st_loop_axis *k = &m->kernel->axes.data[row_at(m, loop)->ref];
-    const st_loop_op *x = through_cast(m, product->args[0]);
-    const st_loop_op *y = through_cast(m, product->args[1]);
-    if (x->code != ST_LOOP_LOAD || y->code != ST_LOOP_LOAD || x->args[0] || y->args[0]) {
+    roles r;
+    st_form *form = m->form;
+    const st_loop_op *x = operand_of(m, product->args[0], &form->x_zero);
+    const st_loop_op *y = operand_of(m, product->args[1], &form->y_zero);
+    if (x == NULL || y == NULL) {
         return 0;
     }
     if (is_constant(m, x) && !is_constant(m, y)) {
         const st_loop_op *swapped = x;
+        const st_form_zero zero = form->x_zero;
         x = y;
         y = swapped;
+        form->x_zero = form->y_zero;
+        form->y_zero = zero;
     }
-    roles r;
-    st_form *form = m->form;
     uint32_t unused = 0;
     const int is_linear = split_index(m, x, k, r.x, &r.x_k, &form->x.offset) &&
                           split_index(m, y, k, r.y, &r.y_k, &form->y.offset) &&
@@ -683,10 +786,22 @@ static void print_list(const st_form *form, const uint32_t *syms, uint32_t n, co
     }
 }
 
+static void print_zero(const st_form_zero *zero, const st_kernel *kernel, const char *of,
+                       st_str *out)
+{
+    if (zero->has_buffer) {
+        st_str_addf(out, ", zero of %s %s", of, kernel->buffers.data[zero->buffer].name);
+    } else if (zero->value) {
+        st_str_addf(out, ", zero of %s %d", of, (int)zero->value);
+    }
+}
+
 void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
 {
-    static const char *const names[] = {"",          "bias", "add",     "relu", "scale", "clip",
-                                        "gelu_erf",  "gelu_tanh", "sigmoid", "tanh", "silu"};
+    static const char *const names[] = {"",         "bias",      "add",     "relu",
+                                        "scale",    "clip",      "gelu_erf", "gelu_tanh",
+                                        "sigmoid",  "tanh",      "silu",    "times",
+                                        "times"};
     const st_loop_buffer *buffers = kernel->buffers.data;
     const char *const kind = form->kind == ST_FORM_GEMM ? "gemm"
                              : form->is_transposed      ? "conv_transpose"
@@ -706,9 +821,11 @@ void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
         print_list(form, form->kernel, form->n_spatial, ", kernel ", out);
         st_str_addf(out, ", groups %lld", (long long)form->groups);
     }
+    print_zero(&form->x_zero, kernel, "x", out);
+    print_zero(&form->y_zero, kernel, "y", out);
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
-        const int has_buffer = e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD;
+        const int has_buffer = st_epilogue_has_buffer(e->kind);
         st_str_addf(out, ", %s%s%s", names[e->kind], has_buffer ? " " : "",
                     has_buffer ? buffers[e->buffer].name : "");
     }

@@ -22,14 +22,66 @@ static int is_view(const cg_unit *unit, const stator_node_row *row)
 
 /* ---- marks ---- */
 
-/* Marks values that a consumer asks for again and again; views pass the mark on to what they show. */
+static int is_byte(uint32_t dtype)
+{
+    return dtype == STATOR_I8 || dtype == STATOR_U8;
+}
+
+static int is_widening(const cg_unit *unit, const stator_node_row *row)
+{
+    const stator_graph_view *v = unit->view;
+    return strcmp(stator_op_at(v, row->op)->name, "cast") == 0 &&
+           unit->values[row->result_begin].dtype == STATOR_I32 &&
+           is_byte(unit->values[stator_operand(v, row, 0)].dtype);
+}
+
+/* Bytes widened to i32, or such less a zero point: contractions take the bytes as they are stored. */
+static int is_centred(const cg_unit *unit, const stator_node_row *row)
+{
+    const stator_graph_view *v = unit->view;
+    if (strcmp(stator_op_at(v, row->op)->name, "sub") != 0) {
+        return is_widening(unit, row);
+    }
+    const stator_ref node = stator_value_at(v, stator_operand(v, row, 0))->node;
+    return node && is_widening(unit, stator_node_at(v, node));
+}
+
+/* The factor that a sum of integers is multiplied with, 0: the node is no such product. */
+static stator_ref factor_of(const cg_unit *unit, const stator_node_row *row)
+{
+    const stator_graph_view *v = unit->view;
+    if (strcmp(stator_op_at(v, row->op)->name, "mul") != 0) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        const stator_ref wide = stator_operand(v, row, k);
+        const stator_ref cast = stator_value_at(v, wide)->node;
+        const stator_node_row *of = cast ? stator_node_at(v, cast) : NULL;
+        if (of == NULL || strcmp(stator_op_at(v, of->op)->name, "cast") != 0) {
+            continue;
+        }
+        const stator_ref sum = stator_value_at(v, stator_operand(v, of, 0))->node;
+        const cg_lowering *lowering =
+            sum ? cg_lowering_of(unit, stator_node_at(v, sum)->op) : NULL;
+        if (lowering && lowering->fold && lowering->repeats &&
+            unit->values[stator_operand(v, of, 0)].dtype == STATOR_I32) {
+            return stator_operand(v, row, 1u - k);
+        }
+    }
+    return 0;
+}
+
+/* Marks values that a consumer asks for again and again, and factors of sums of integers; views pass the
+ * mark on to what they show. marks[0] is nobody's. */
 static void mark_repeated(const cg_unit *unit, uint8_t *marks)
 {
     const stator_graph_view *v = unit->view;
     for (stator_ref node = v->n_nodes; node > 0; node--) {
         const stator_node_row *row = stator_node_at(v, node);
         const cg_lowering *lowering = cg_lowering_of(unit, row->op);
-        const int is_marked_view = is_view(unit, row) && marks[row->result_begin];
+        const int is_marked_view =
+            marks[row->result_begin] && (is_view(unit, row) || is_centred(unit, row));
+        marks[factor_of(unit, row)] = 1;
         if (is_marked_view) {
             marks[row->result_begin] = 0;
         }
@@ -109,6 +161,29 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
     return STATOR_OK;
 }
 
+/* Is the value made, by steps that are not stored, of the sums of a contraction of integers? A library writes
+ * it in the place of the sums. */
+static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
+{
+    const cg_value *v = &unit->values[value];
+    const stator_graph_view *view = unit->view;
+    const stator_ref node = stator_value_at(view, value)->node;
+    if (v->root) {
+        const cg_root *root = &unit->roots.data[v->root - 1u];
+        return v->dtype == STATOR_I32 && root->is_fold && root->lowering->repeats;
+    }
+    if (node == 0 || v->buffer != CG_NO_BUFFER || (v->flags & CG_VALUE_SPLAT) || depth == 0) {
+        return 0;
+    }
+    const stator_node_row *row = stator_node_at(view, node);
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        if (is_of_integers(unit, stator_operand(view, row, k), depth - 1u)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,
                       stator_ref value, const uint8_t *marks)
 {
@@ -120,7 +195,8 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
         return 0;
     }
     const int is_dear = v->cost > CHEAP_COST || v->leaves > CHEAP_LEAVES;
-    return (marks[value] && v->cost > 0) || (v->uses > 1 && is_dear);
+    return (marks[value] && v->cost > 0) ||
+           (v->uses > 1 && (is_dear || is_of_integers(unit, value, CHEAP_COST)));
 }
 
 /* Does the library take the contraction that the newest root is, alone? */

@@ -37,13 +37,21 @@ enum st_epilogue_kind {
     ST_EPILOGUE_GELU_TANH,
     ST_EPILOGUE_SIGMOID,
     ST_EPILOGUE_TANH,
-    ST_EPILOGUE_SILU
+    ST_EPILOGUE_SILU,
+    ST_EPILOGUE_TIMES,    /* t * buffer[n] (gemm), t * buffer[m] (conv); stride 1 */
+    ST_EPILOGUE_TIMES_ONE /* t * buffer[0] */
 };
+
+static inline int st_epilogue_has_buffer(uint32_t kind)
+{
+    return kind == ST_EPILOGUE_BIAS || kind == ST_EPILOGUE_ADD || kind == ST_EPILOGUE_TIMES ||
+           kind == ST_EPILOGUE_TIMES_ONE;
+}
 
 typedef struct st_epilogue {
     uint32_t kind;
-    uint32_t buffer; /* BIAS and ADD: place among the form's buffers, */
-    uint32_t dtype;  /* its dtype: acc_dtype, or bf16 or f16 where that is f32 */
+    uint32_t buffer; /* where the kind has one: place among the form's buffers, */
+    uint32_t dtype;  /* its dtype: that of t, or bf16 or f16 where that is f32 */
     double value, value2;
 } st_epilogue;
 
@@ -56,6 +64,14 @@ typedef struct st_form_operand {
     uint32_t stride[2]; /* gemm: x (m, k), y (k, n), out (m, n) */
     uint32_t dims[2 + ST_FORM_SPATIAL_MAX];    /* conv: N C spatial strides; w: M C kernel */
 } st_form_operand;
+
+/* What is subtracted from an operand of integers, as integers, before it is multiplied. Padding is
+ * what is 0 then. */
+typedef struct st_form_zero {
+    uint32_t has_buffer; /* 1: element 0 of `buffer`, else `value` */
+    uint32_t buffer, dtype;
+    int32_t value;
+} st_form_zero;
 
 typedef struct st_form {
     uint32_t kind;
@@ -72,6 +88,8 @@ typedef struct st_form {
     int64_t groups;
     uint32_t is_transposed; /* conv */
     st_form_operand x, y, out; /* y: the weight of a conv */
+    /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32. */
+    st_form_zero x_zero, y_zero;
     /* Contents of y when it is a constant (borrowed for create; the same bytes at each call). */
     const void *y_data;
     uint8_t y_hash[16];

@@ -144,7 +144,7 @@ static void begin_form(problem *p, uint32_t kind, uint32_t in, uint32_t out)
     memset(p, 0, sizeof *p);
     const uint32_t offset = num(0);
     p->form.kind = kind;
-    p->form.acc_dtype = out == STATOR_I32 ? STATOR_I32 : STATOR_F32;
+    p->form.acc_dtype = in == STATOR_U8 || in == STATOR_I8 ? STATOR_I32 : STATOR_F32;
     p->form.x = (st_form_operand){.buffer = X, .dtype = in, .offset = offset};
     p->form.y =
         (st_form_operand){.buffer = Y, .dtype = in == STATOR_U8 ? STATOR_I8 : in, .offset = offset};
@@ -158,7 +158,7 @@ void epilogue(problem *p, uint32_t kind, double value, double value2)
 {
     st_epilogue *e = &p->form.epilogue[p->form.n_epilogue++];
     *e = (st_epilogue){.kind = kind, .value = value, .value2 = value2};
-    if (kind == ST_EPILOGUE_BIAS || kind == ST_EPILOGUE_ADD) {
+    if (st_epilogue_has_buffer(kind)) {
         e->buffer = p->form.n_buffers++;
         e->dtype = STATOR_F32;
     }
@@ -331,6 +331,17 @@ static void add(total *t, double product)
     t->size += fabs(product);
 }
 
+static double zero_of(const problem *p, const st_form_zero *zero)
+{
+    return zero->has_buffer ? at(p, zero->buffer, 0) : zero->value;
+}
+
+static double product(const problem *p, int64_t x, int64_t y)
+{
+    return (at(p, X, x) - zero_of(p, &p->form.x_zero)) *
+           (at(p, Y, y) - zero_of(p, &p->form.y_zero));
+}
+
 total gemm_at(const problem *p, const walk *w, const int64_t *index)
 {
     total t = {0, 0};
@@ -344,7 +355,7 @@ total gemm_at(const problem *p, const walk *w, const int64_t *index)
         y += index[i] * w->y[i];
     }
     for (int64_t i = 0; i < k; i++) {
-        add(&t, at(p, X, x + i * dx) * at(p, Y, y + i * dy));
+        add(&t, product(p, x + i * dx, y + i * dy));
     }
     return t;
 }
@@ -383,7 +394,7 @@ static total conv_at(const problem *p, const int64_t *index)
             y += k[i] * value(p, form->y.dims[2 + i]);
         }
         if (is_inside) {
-            add(&t, at(p, X, x) * at(p, Y, y));
+            add(&t, product(p, x, y));
         }
     }
     return t;
@@ -401,6 +412,13 @@ static void finish(const problem *p, total *t, int64_t feature, int64_t out)
         case ST_EPILOGUE_ADD:
             add(t, at(p, e->buffer, out));
             break;
+        case ST_EPILOGUE_TIMES:
+        case ST_EPILOGUE_TIMES_ONE: {
+            const double factor = at(p, e->buffer, e->kind == ST_EPILOGUE_TIMES ? feature : 0);
+            t->value = v * factor;
+            t->size *= fabs(factor);
+            break;
+        }
         case ST_EPILOGUE_RELU:
             t->value = v < 0 ? 0 : v;
             break;
@@ -496,6 +514,12 @@ void fill(problem *p)
     make_buffer(p, Y, p->form.y.dtype, span_of(p, &p->form.y, &w, Y));
     const int64_t out = span_of(p, &p->form.out, &w, OUT);
     make_buffer(p, OUT, p->form.out.dtype, out);
+    const st_form_zero *const zeros[2] = {&p->form.x_zero, &p->form.y_zero};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (zeros[i]->has_buffer) {
+            make_buffer(p, zeros[i]->buffer, zeros[i]->dtype, 1);
+        }
+    }
     for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
         const st_epilogue *e = &p->form.epilogue[i];
         if (e->buffer) {

@@ -208,7 +208,8 @@ Test(dnnl, integers)
         if (lib->takes(lib->self, &p.form) != 1) {
             cr_skip_test("this processor has no VNNI");
         }
-        for (uint32_t is_constant = 0; is_constant < 2; is_constant++) {
+        for (uint32_t is_constant = 0; is_constant < 4; is_constant++) {
+            p.form.x_zero.value = is_constant < 2 ? 0 : -100;
             fill(&p);
             for (int64_t k = 0; k < p.elements[X]; k++) {
                 st_store_i64(dtypes[i], p.buffers[X], k, 127 - k % 3);
@@ -217,7 +218,7 @@ Test(dnnl, integers)
                 st_store_i64(STATOR_I8, p.buffers[Y], k, 127 - k % 2);
             }
             p.form.y_data = NULL;
-            if (is_constant) {
+            if (is_constant % 2) {
                 set_constant(&p);
             }
             void *op = create(&p, "integers");
@@ -231,6 +232,33 @@ Test(dnnl, integers)
             lib->destroy(lib->self, op);
             empty(&p);
         }
+    }
+}
+
+/* Sums of bytes that are made f32: zero points known and not, a factor, a row of factors. */
+Test(dnnl, bytes)
+{
+    static const uint32_t dtypes[] = {STATOR_U8, STATOR_I8};
+    for (uint32_t i = 0; i < 2 * 3; i++) {
+        problem p;
+        gemm(&p, dtypes[i % 2], STATOR_F32, num(40), num(50), num(70));
+        if (lib->takes(lib->self, &p.form) != 1) {
+            cr_skip_test("this processor has no VNNI");
+        }
+        if (i / 2 == 1) {
+            p.form.x_zero.value = 77;
+        } else if (i / 2 == 2) {
+            p.form.x_zero = (st_form_zero){.has_buffer = 1, .buffer = 3, .dtype = dtypes[i % 2]};
+            p.form.n_buffers++;
+        }
+        check(&p, "bytes to f32");
+        epilogue(&p, ST_EPILOGUE_TIMES_ONE, 0, 0);
+        epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        check(&p, "bytes to f32, scaled");
+        p.form.epilogue[2].dtype = STATOR_I32;
+        cr_assert_eq(lib->takes(lib->self, &p.form), 0, "a bias of i32 among f32");
     }
 }
 

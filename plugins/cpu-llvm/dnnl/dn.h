@@ -64,7 +64,8 @@ enum dn_role {
     DN_OUT2,
     DN_SCRATCH,
     DN_POST, /* and the following: buffers of the epilogue, by place in it */
-    DN_ROLES = DN_POST + ST_FORM_EPILOGUE_MAX
+    DN_ZERO = DN_POST + ST_FORM_EPILOGUE_MAX, /* zero points of x and y, i32 */
+    DN_ROLES = DN_ZERO + 2
 };
 
 /* One way to do it. */
@@ -188,6 +189,8 @@ void dn_work(const st_form *form, const dn_sizes *sizes, int64_t *out_elements, 
 /* Fewer, longer axes where the strides allow it. GEMM alone. */
 void dn_simplify(const st_form *form, dn_sizes *sizes);
 uint32_t dn_dtype_size(uint32_t dtype);
+/* A zero point may be other than 0. */
+int dn_has_zero(const st_form_zero *zero);
 /* First to last element of an operand. */
 int64_t dn_span(const st_form *form, const dn_sizes *sizes, uint32_t role);
 
@@ -205,6 +208,9 @@ uint64_t dn_desc_moved(const dn_desc *desc); /* bytes that are reordered in each
 /* Post-ops of the op's epilogue into attr; fills roles of `desc`. 0: not possible. */
 int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
                 const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc);
+
+/* Zero points of the operands into attr; fills roles of `desc`. 0: not possible. */
+int dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc);
 
 /* ---- dn_plan.c ---- */
 

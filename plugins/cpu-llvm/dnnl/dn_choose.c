@@ -226,9 +226,14 @@ static uint64_t key_of(const dn_op *op, const dn_sizes *s)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
     const st_form *form = &op->form;
-    const uint64_t words[] = {form->kind,       form->x.dtype,
-                              form->out.dtype,  (uint64_t)form->groups,
-                              op->has_constant, form->is_transposed};
+    const uint64_t words[] = {form->kind,
+                              form->x.dtype,
+                              form->out.dtype,
+                              (uint64_t)form->groups,
+                              op->has_constant,
+                              form->is_transposed,
+                              (uint64_t)dn_has_zero(&form->x_zero) |
+                                  (uint64_t)dn_has_zero(&form->y_zero) << 1};
     const void *parts[] = {s, words, form->stride, form->dilation};
     const size_t sizes[] = {sizeof *s, sizeof words, sizeof form->stride, sizeof form->dilation};
     for (uint32_t p = 0; p < 4; p++) {

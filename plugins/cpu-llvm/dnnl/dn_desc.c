@@ -210,7 +210,8 @@ static int conv_operation(const st_form *form, const dn_sizes *s, const dn_candi
 static int bias_of(const dn_op *op, const dn_sizes *s, uint32_t n_dims, dnnl_memory_desc_t *out)
 {
     tensor t = {.n = 0};
-    if (s->is_bare || op->form.n_epilogue == 0 || op->form.epilogue[0].kind != ST_EPILOGUE_BIAS) {
+    if (s->is_bare || op->form.n_epilogue == 0 || op->form.epilogue[0].kind != ST_EPILOGUE_BIAS ||
+        op->form.acc_dtype != STATOR_F32) {
         return 0;
     }
     if (op->form.kind == ST_FORM_CONV) {
@@ -296,6 +297,7 @@ static int attributes_of(const dn_op *op, const dn_sizes *s, const dn_candidate 
     return dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) ==
                dnnl_success &&
            dnnl_primitive_attr_set_fpmath_mode(attr, dnnl_fpmath_mode_strict) == dnnl_success &&
+           dn_zero_points(op, attr, desc) &&
            (s->is_bare || dn_post_ops(op, how, feature, &desc->md[DN_OUT], attr, desc));
 }
 

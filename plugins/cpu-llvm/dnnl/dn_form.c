@@ -268,16 +268,29 @@ int64_t dn_span(const st_form *form, const dn_sizes *s, uint32_t role)
 
 /* ---- what is taken ---- */
 
+int dn_has_zero(const st_form_zero *zero)
+{
+    return zero->has_buffer || zero->value;
+}
+
+/* Sums of integers: as they are, or made f32 before the first row of the epilogue. */
+static int are_bytes_taken(const st_form *form)
+{
+    const uint32_t out = form->out.dtype;
+    /* Without VNNI the products of u8 and i8 saturate at 16 bits. */
+    return form->kind == ST_FORM_GEMM && form->y.dtype == STATOR_I8 &&
+           form->acc_dtype == STATOR_I32 &&
+           (out == STATOR_F32 || (out == STATOR_I32 && form->n_epilogue == 0)) &&
+           (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
+               dnnl_cpu_isa_avx512_core_vnni;
+}
+
 static int are_dtypes_taken(const st_form *form)
 {
     const uint32_t x = form->x.dtype;
     const uint32_t out = form->out.dtype;
     if (x == STATOR_U8 || x == STATOR_I8) {
-        /* Without VNNI the products of u8 and i8 saturate at 16 bits. */
-        return form->kind == ST_FORM_GEMM && form->y.dtype == STATOR_I8 && out == STATOR_I32 &&
-               form->acc_dtype == STATOR_I32 && form->n_epilogue == 0 &&
-               (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
-                   dnnl_cpu_isa_avx512_core_vnni;
+        return are_bytes_taken(form);
     }
     if (form->y.dtype != x || form->acc_dtype != STATOR_F32) {
         return 0;
@@ -289,8 +302,7 @@ static int are_dtypes_taken(const st_form *form)
 /* Buffers that the epilogue adds. */
 static int is_added_taken(const st_form *form, const st_epilogue *e)
 {
-    const int has_buffer = e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD;
-    return !has_buffer || e->dtype == STATOR_F32 ||
+    return !st_epilogue_has_buffer(e->kind) || e->dtype == STATOR_F32 ||
            (e->dtype == STATOR_BF16 && form->x.dtype == STATOR_BF16);
 }
 
@@ -308,7 +320,7 @@ int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
-        const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_SILU;
+        const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_TIMES_ONE;
         const int is_narrowed =
             (e->kind == ST_EPILOGUE_SCALE || e->kind == ST_EPILOGUE_CLIP) &&
             ((double)(float)e->value != e->value || (double)(float)e->value2 != e->value2);

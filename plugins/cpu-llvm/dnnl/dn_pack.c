@@ -29,6 +29,7 @@ static void mix_order(uint64_t *hash, const dnnl_memory_desc_t *md)
     mix(hash, &md->format_kind, sizeof md->format_kind);
     mix(hash, &md->extra.flags, sizeof md->extra.flags);
     mix(hash, &md->extra.compensation_mask, sizeof md->extra.compensation_mask);
+    mix(hash, &md->extra.asymm_compensation_mask, sizeof md->extra.asymm_compensation_mask);
     mix(hash, &md->extra.scale_adjust, sizeof md->extra.scale_adjust);
     if (md->format_kind == dnnl_blocked) {
         const dnnl_blocking_desc_t *b = &md->format_desc.blocking;

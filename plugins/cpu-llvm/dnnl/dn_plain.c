@@ -31,7 +31,10 @@ static void add_product(const plain *p, int64_t x, int64_t y, sum *to)
     const uint32_t x_type = p->op->form.x.dtype;
     const uint32_t y_type = p->op->form.y.dtype;
     if (p->op->form.acc_dtype == STATOR_I32) {
-        to->i += st_load_i64(x_type, p->at[DN_X], x) * st_load_i64(y_type, p->at[DN_Y], y);
+        const int64_t a = st_load_i64(x_type, p->at[DN_X], x) - *(const int32_t *)p->at[DN_ZERO];
+        const int64_t b =
+            st_load_i64(y_type, p->at[DN_Y], y) - *(const int32_t *)p->at[DN_ZERO + 1];
+        to->i += a * b;
     } else {
         to->f += st_load_f64(x_type, p->at[DN_X], x) * st_load_f64(y_type, p->at[DN_Y], y);
     }
@@ -113,6 +116,10 @@ static float apply(const st_epilogue *e, float t, const void *buffer, int64_t fe
         return t + (float)st_load_f64(e->dtype, buffer, feature);
     case ST_EPILOGUE_ADD:
         return t + (float)st_load_f64(e->dtype, buffer, out);
+    case ST_EPILOGUE_TIMES:
+        return t * (float)st_load_f64(e->dtype, buffer, feature);
+    case ST_EPILOGUE_TIMES_ONE:
+        return t * (float)st_load_f64(e->dtype, buffer, 0);
     case ST_EPILOGUE_RELU:
         return t < 0 ? 0 : t;
     case ST_EPILOGUE_SCALE:
@@ -141,11 +148,11 @@ static void finish(const plain *p, const int64_t *index, int64_t out)
         t = p->t[out];
     } else {
         const sum total = form->kind == ST_FORM_CONV ? conv_at(p, index) : gemm_at(p, index);
-        if (form->acc_dtype == STATOR_I32) {
+        if (form->out.dtype == STATOR_I32) {
             st_store_i64(form->out.dtype, p->at[DN_OUT], out, total.i);
             return;
         }
-        t = (float)total.f;
+        t = form->acc_dtype == STATOR_I32 ? (float)(int32_t)(uint32_t)total.i : (float)total.f;
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         t = apply(&form->epilogue[i], t, p->at[DN_POST + i], index[p->feature], out);

@@ -49,7 +49,7 @@ static int vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, uint32_t
            dnnl_success;
 }
 
-/* t + a tensor: by place `i` of the epilogue, as post-op number `number`. */
+/* t + a tensor, or times one: by place `i` of the epilogue, as post-op number `number`. */
 static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, uint32_t number,
                         uint32_t feature, const dnnl_memory_desc_t *out, dnnl_post_ops_t ops,
                         dn_desc *desc)
@@ -57,8 +57,10 @@ static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, ui
     dnnl_memory_desc_t *md = &desc->md[DN_POST + i];
     const uint32_t dtype = op->form.epilogue[i].dtype;
     desc->used |= 1u << (DN_POST + i);
-    if (op->form.epilogue[i].kind == ST_EPILOGUE_BIAS) {
-        if (!vector_of((uint32_t)out->ndims, feature, out->dims[feature], dtype, md)) {
+    const uint32_t kind = op->form.epilogue[i].kind;
+    if (kind != ST_EPILOGUE_ADD) {
+        const int64_t extent = kind == ST_EPILOGUE_TIMES_ONE ? 1 : out->dims[feature];
+        if (!vector_of((uint32_t)out->ndims, feature, extent, dtype, md)) {
             return 0;
         }
     } else {
@@ -74,7 +76,9 @@ static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, ui
         }
     }
     desc->arg[DN_POST + i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)number) | DNNL_ARG_SRC_1;
-    return dnnl_post_ops_append_binary(ops, dnnl_binary_add, md) == dnnl_success;
+    const int is_sum = kind == ST_EPILOGUE_ADD || kind == ST_EPILOGUE_BIAS;
+    return dnnl_post_ops_append_binary(ops, is_sum ? dnnl_binary_add : dnnl_binary_mul, md) ==
+           dnnl_success;
 }
 
 static int append_all(const dn_op *op, const dn_candidate *how, uint32_t feature,
@@ -99,6 +103,28 @@ static int append_all(const dn_op *op, const dn_candidate *how, uint32_t feature
         number++;
     }
     return !how->is_sum || desc->sum;
+}
+
+/* The zero point of an operand, known with each call. */
+static int add_zero(const st_form_zero *zero, uint32_t k, dnnl_primitive_attr_t attr, dn_desc *desc)
+{
+    static const int args[2] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
+    static const dnnl_dims_t dims = {1};
+    static const dnnl_dims_t strides = {1};
+    const int32_t unknown = DNNL_RUNTIME_S32_VAL;
+    if (!dn_has_zero(zero)) {
+        return 1;
+    }
+    desc->used |= 1u << (DN_ZERO + k);
+    desc->arg[DN_ZERO + k] = DNNL_ARG_ATTR_ZERO_POINTS | args[k];
+    return dnnl_memory_desc_init_by_strides(&desc->md[DN_ZERO + k], 1, dims, dnnl_s32, strides) ==
+               dnnl_success &&
+           dnnl_primitive_attr_set_zero_points(attr, args[k], 1, 0, &unknown) == dnnl_success;
+}
+
+int dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc)
+{
+    return add_zero(&op->form.x_zero, 0, attr, desc) && add_zero(&op->form.y_zero, 1, attr, desc);
 }
 
 int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,

@@ -4,6 +4,7 @@
  * holds another lock, so calls with known numbers go on meanwhile. */
 #include "dn.h"
 
+#include "core/base/convert.h"
 #include "core/base/diag.h"
 #include "core/base/threads.h"
 
@@ -131,7 +132,7 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
     at[DN_OUT] = element(call->buffers[form->out.buffer], s->out.offset, form->out.dtype);
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
-        if (e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD) {
+        if (st_epilogue_has_buffer(e->kind)) {
             at[DN_POST + i] = element(call->buffers[e->buffer],
                                       e->kind == ST_EPILOGUE_ADD ? s->out.offset : 0, e->dtype);
         }
@@ -150,6 +151,12 @@ static stator_status run_plain(const dn_op *op, const dn_sizes *s, void *const a
     all[DN_Y] = (void *)(uintptr_t)y;
     dn_plain(op, s, NULL, all, ctx);
     return STATOR_OK;
+}
+
+static int32_t zero_of(const st_form_zero *zero, const st_library_call *call)
+{
+    return zero->has_buffer ? (int32_t)st_load_i64(zero->dtype, call->buffers[zero->buffer], 0)
+                            : zero->value;
 }
 
 static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES],
@@ -219,6 +226,9 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     dn_sizes_of(&op->form, call->numbers, &sizes);
     sizes.threads = dn_threads(lib, ctx);
     find_buffers(op, &sizes, call, at);
+    int32_t zeros[2] = {zero_of(&op->form.x_zero, call), zero_of(&op->form.y_zero, call)};
+    at[DN_ZERO] = &zeros[0];
+    at[DN_ZERO + 1] = &zeros[1];
     ST_TRY(run_plan(op, &sizes, at, ctx, &has_nan, err));
     return has_nan ? run_bare(op, &sizes, at, ctx, err) : STATOR_OK;
 }

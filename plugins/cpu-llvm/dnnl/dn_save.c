@@ -61,6 +61,12 @@ static int is_place(const st_form_operand *operand, uint32_t n)
     return operand->buffer < n && dn_dtype_size(operand->dtype) != 0;
 }
 
+static int is_zero_sound(const st_form_zero *zero, uint32_t n)
+{
+    return zero->has_buffer == 0 ||
+           (zero->has_buffer == 1 && zero->buffer < n && dn_dtype_size(zero->dtype) != 0);
+}
+
 static int is_form_sound(const dn_lib *lib, const st_form *form, const st_library_kept *kept)
 {
     uint32_t syms[ST_FORM_NUMBERS_MAX];
@@ -69,13 +75,14 @@ static int is_form_sound(const dn_lib *lib, const st_form *form, const st_librar
         form->n_epilogue > ST_FORM_EPILOGUE_MAX ||
         (form->kind == ST_FORM_CONV && form->groups < 1) ||
         st_form_numbers(form, syms) != kept->n_numbers || !is_place(&form->x, kept->n_buffers) ||
-        !is_place(&form->y, kept->n_buffers) || !is_place(&form->out, kept->n_buffers)) {
+        !is_place(&form->y, kept->n_buffers) || !is_place(&form->out, kept->n_buffers) ||
+        !is_zero_sound(&form->x_zero, kept->n_buffers) ||
+        !is_zero_sound(&form->y_zero, kept->n_buffers)) {
         return 0;
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const uint32_t kind = form->epilogue[i].kind;
-        if ((kind == ST_EPILOGUE_BIAS || kind == ST_EPILOGUE_ADD) &&
-            form->epilogue[i].buffer >= kept->n_buffers) {
+        if (st_epilogue_has_buffer(kind) && form->epilogue[i].buffer >= kept->n_buffers) {
             return 0;
         }
     }
@@ -89,8 +96,7 @@ static uint32_t unread_buffer(const dn_op *op)
     int is_shared = form->x.buffer == form->y.buffer || form->out.buffer == form->y.buffer;
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const uint32_t kind = form->epilogue[i].kind;
-        is_shared |= (kind == ST_EPILOGUE_BIAS || kind == ST_EPILOGUE_ADD) &&
-                     form->epilogue[i].buffer == form->y.buffer;
+        is_shared |= st_epilogue_has_buffer(kind) && form->epilogue[i].buffer == form->y.buffer;
     }
     return op->has_constant && !is_shared ? form->y.buffer : NO_BUFFER;
 }

@@ -22,7 +22,8 @@ typedef struct call {
 static int32_t takes(void *self, const st_form *form)
 {
     (void)self;
-    return st_loop_class_of(form->x.dtype) & (ST_LOOP_FLOATS | ST_LOOP_STORAGE) ? 1 : 0;
+    return form->acc_dtype == STATOR_I32 ||
+           (st_loop_class_of(form->x.dtype) & (ST_LOOP_FLOATS | ST_LOOP_STORAGE));
 }
 
 static stator_status create(void *self_, const st_form *form, void **out, stator_diag **err)
@@ -42,6 +43,15 @@ static void destroy(void *self, void *o)
     st_free(self, o);
 }
 
+/* An element less its zero point. */
+static double element(const call *c, const st_form_operand *operand, const st_form_zero *zero,
+                      int64_t at)
+{
+    const double x = st_load_f64(operand->dtype, c->what->buffers[operand->buffer], at);
+    return x - (zero->has_buffer ? st_load_f64(zero->dtype, c->what->buffers[zero->buffer], 0)
+                                 : zero->value);
+}
+
 static double epilogue(const call *c, double t, int64_t feature, int64_t at)
 {
     const st_form *form = c->form;
@@ -54,6 +64,12 @@ static double epilogue(const call *c, double t, int64_t feature, int64_t at)
             break;
         case ST_EPILOGUE_ADD:
             t += st_load_f64(e->dtype, data, at);
+            break;
+        case ST_EPILOGUE_TIMES:
+            t *= st_load_f64(e->dtype, data, feature);
+            break;
+        case ST_EPILOGUE_TIMES_ONE:
+            t *= st_load_f64(e->dtype, data, 0);
             break;
         case ST_EPILOGUE_RELU:
             t = t > 0 || isnan(t) ? t : 0;
@@ -101,10 +117,8 @@ static void gemm_element(const call *c, const int64_t *base, int64_t m, int64_t 
     const int64_t *z = c->operand[2] + 1 + b;
     double sum = 0;
     for (int64_t i = 0; i < k; i++) {
-        sum += st_load_f64(form->x.dtype, c->what->buffers[form->x.buffer],
-                           base[0] + m * x[0] + i * x[1]) *
-               st_load_f64(form->y.dtype, c->what->buffers[form->y.buffer],
-                           base[1] + i * y[0] + n * y[1]);
+        sum += element(c, &form->x, &form->x_zero, base[0] + m * x[0] + i * x[1]) *
+               element(c, &form->y, &form->y_zero, base[1] + i * y[0] + n * y[1]);
     }
     const int64_t at = base[2] + m * z[0] + n * z[1];
     store(c, at, epilogue(c, sum, n, at));
@@ -175,8 +189,8 @@ static double conv_element(const call *c, int64_t image, int64_t feature, const 
             at_w += k * c->operand[1][3 + i];
         }
         if (is_inside) {
-            sum += st_load_f64(form->x.dtype, c->what->buffers[form->x.buffer], at_x) *
-                   st_load_f64(form->y.dtype, c->what->buffers[form->y.buffer], at_w);
+            sum += element(c, &form->x, &form->x_zero, at_x) *
+                   element(c, &form->y, &form->y_zero, at_w);
         }
     }
     return sum;

@@ -18,6 +18,7 @@ typedef struct cg_launch {
     st_symprog *numbers;
     uint32_t stage; /* binds before it */
     uint32_t bind;  /* into exe->binds, + 1: no kernel, it reads its one buffer */
+    struct cg_scan *scan; /* no kernel: a body, run step by step */
 } cg_launch;
 
 /* What an element that is bound becomes. */
@@ -87,5 +88,37 @@ stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch 
 stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int64_t *syms,
                           stator_diag **err);
 void cg_bind_deinit(cg_size_bind *bind, st_mem *mem);
+
+/* ---- cg_scan_loop.c ---- */
+typedef struct cg_scan cg_scan;
+/* A node whose body is being compiled, and the unit that it stands in. */
+typedef struct cg_loop {
+    cg_unit *unit;
+    stator_ref node;
+} cg_loop;
+/* The newest step of the executable becomes the scan. */
+stator_status cg_make_scan(cg_unit *unit, stator_ref node, st_cg_exe *exe, cg_launch *launch,
+                           stator_diag **err);
+/* What the body knows of its inputs, and how its outputs lie (once it has roots). */
+stator_status cg_begin_body(cg_unit *body, const cg_loop *loop, stator_diag **err);
+void cg_align_outputs(cg_unit *body, const cg_loop *loop);
+/* `pointers`: of the step's buffers. */
+stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
+                          stator_diag **err);
+void cg_scan_deinit(cg_scan *scan, st_mem *mem);
+/* All of it as bytes, and back into a step that has its buffers; DATA_LOSS. */
+stator_status cg_save_scan(const cg_scan *scan, st_str *out, stator_diag **err);
+stator_status cg_load_scan(st_cg_exe *exe, struct st_reader *from, cg_launch *launch,
+                           stator_diag **err);
+
+/* ---- codegen.c ---- */
+st_cg_exe *cg_new_exe(const st_cg_config *config); /* NULL: out of memory */
+/* The body of a loop as an executable; NEED_FALLBACK with the reason. */
+stator_status cg_compile_body(const st_cg_config *config, const stator_graph *graph,
+                              const cg_loop *loop, stator_fuel_scope *fuel, st_cg_exe **out,
+                              const char **out_why, stator_diag **err);
+
+/* ---- cg_run.c ---- */
+stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err);
 
 #endif

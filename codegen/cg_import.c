@@ -228,7 +228,7 @@ static int is_splat(const stator_blob_info *info, uint64_t size)
             memcmp(bytes, bytes + size, (size_t)(info->size_bytes - size)) == 0);
 }
 
-static uint64_t dtype_bytes(uint32_t dtype)
+uint32_t cg_dtype_bytes(uint32_t dtype)
 {
     switch (dtype) {
 #define STATOR_DTYPE(name, id, text, bits, class_)                                                 \
@@ -274,7 +274,7 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
     cg_value *v = &unit->values[value];
     stator_blob *blob = host->cst->of_value(unit->graph, value);
     stator_blob_info info = {.struct_size = sizeof info};
-    const uint64_t size = dtype_bytes(v->dtype);
+    const uint64_t size = cg_dtype_bytes(v->dtype);
     if (blob == NULL || size == 0) {
         return st_fail(err, STATOR_INTERNAL, "a constant has no contents");
     }

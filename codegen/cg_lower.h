@@ -11,11 +11,13 @@
 #define CG_REPEAT(op, fold, element, finish)
 #define CG_WRITE(op, write, refuses, repeats)                                                      \
     void write(cg_nest *nest, const cg_node *node);
+#define CG_LOOP(op, write) void write(cg_nest *nest, const cg_node *node);
 #include "codegen/lower.def"
 #undef CG_POINT
 #undef CG_FOLD
 #undef CG_REPEAT
 #undef CG_WRITE
+#undef CG_LOOP
 
 /* Pointwise ops that are a row of codegen/loop_ops.def. */
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index);
@@ -93,5 +95,7 @@ uint32_t cg_axis(const cg_node *node, uint32_t attr, uint32_t rank);
 const char *cg_cumulate_refuses(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *view,
+                            const stator_node_row *row);
 
 #endif

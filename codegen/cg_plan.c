@@ -296,10 +296,26 @@ static stator_status decline_plan(planner *p, uint32_t plan, const char *why, st
     return STATOR_OK;
 }
 
+static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    cg_launch *launch = st_vec_push(exe->config.mem, &exe->launches);
+    if (launch == NULL) {
+        return st_fail_oom(err);
+    }
+    *launch = (cg_launch){
+        .kernel = UINT32_MAX, .stage = p->stage, .first_buffer = exe->operands.count};
+    return cg_make_scan(p->unit, root->node, exe, launch, err);
+}
+
 static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
+    const cg_root *first = &p->unit->roots.data[p->unit->plans.data[plan].roots.data[0]];
     const char *why = NULL;
+    if (first->lowering && first->lowering->is_loop) {
+        return add_scan(p, first, err);
+    }
     st_kernel plain;
     stator_status status = cg_build_kernel(p->unit, plan, &plain, &why, err);
     if (status == STATOR_UNSUPPORTED && why) {
@@ -323,19 +339,6 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
 }
 
 /* ---- the workspace ---- */
-
-static uint64_t bytes_of(uint32_t dtype)
-{
-    switch (dtype) {
-#define STATOR_DTYPE(name, id, text, bits, class_)                                                 \
-    case id:                                                                                       \
-        return (bits) / 8u;
-#include <stator/dtype.def>
-#undef STATOR_DTYPE
-    default:
-        return 16;
-    }
-}
 
 static int is_work(const cg_buffer *buffer)
 {
@@ -362,7 +365,7 @@ static stator_status pack_static(st_cg_exe *exe, int *out_done, stator_diag **er
             st_free(mem, blocks);
             return STATOR_OK;
         }
-        blocks[n] = (st_interval){.size_bytes = (uint64_t)numel * bytes_of(buffer->dtype),
+        blocks[n] = (st_interval){.size_bytes = (uint64_t)numel * cg_dtype_bytes(buffer->dtype),
                                   .first = buffer->first,
                                   .last = buffer->last};
         buffer->place = n++;
@@ -415,7 +418,7 @@ static stator_status pack_symbolic(st_cg_exe *exe, stator_diag **err)
         if (!is_work(buffer)) {
             continue;
         }
-        const uint32_t size = st_sym_int(tab, (int64_t)bytes_of(buffer->dtype));
+        const uint32_t size = st_sym_int(tab, (int64_t)cg_dtype_bytes(buffer->dtype));
         const uint32_t bytes = size ? st_sym_mul(tab, buffer->numel, size) : 0;
         if (bytes == 0) {
             status = st_fail(err, STATOR_UNSUPPORTED,

@@ -18,11 +18,13 @@ static const cg_lowering structural[] = {
     {.op = #op_, .fold = fold_, .element = element_, .finish = finish_, .cost = 1, .repeats = 1},
 #define CG_WRITE(op_, write_, refuses_, repeats_)                                                  \
     {.op = #op_, .write = write_, .refuses = refuses_, .cost = 1, .repeats = (repeats_)},
+#define CG_LOOP(op_, write_) {.op = #op_, .write = write_, .cost = 1, .is_loop = 1},
 #include "codegen/lower.def"
 #undef CG_POINT
 #undef CG_FOLD
 #undef CG_REPEAT
 #undef CG_WRITE
+#undef CG_LOOP
 };
 
 static const cg_lowering scalar[ST_LOOP_CODE_COUNT] = {

@@ -260,6 +260,26 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
     return add_root(unit, value, node, err);
 }
 
+/* A loop reads its operands as they lie in memory; a number that all steps share is known to the body. */
+static stator_status add_loop_operands(cg_unit *unit, const stator_node_row *row, stator_diag **err)
+{
+    const uint32_t carried = (uint32_t)stator_attr_at(unit->view, row, STATOR_scan_carried)->i;
+    const uint32_t scanned = (uint32_t)stator_attr_at(unit->view, row, STATOR_scan_scanned)->i;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref operand = stator_operand(unit->view, row, k);
+        cg_value *v = &unit->values[operand];
+        const int is_number = (v->flags & CG_VALUE_SPLAT) && k >= carried + scanned;
+        v->flags |= CG_VALUE_DENSE;
+        if (v->buffer == CG_NO_BUFFER && !is_number) {
+            ST_TRY(add_root(unit, operand, stator_value_at(unit->view, operand)->node, err));
+        }
+    }
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        unit->values[row->result_begin + k].flags |= CG_VALUE_DENSE;
+    }
+    return STATOR_OK;
+}
+
 static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const uint8_t *outputs,
                                      stator_diag **err)
 {
@@ -270,6 +290,9 @@ static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const 
         if (lowering == NULL) {
             return st_fail(err, STATOR_UNSUPPORTED, "op '%s' has no lowering",
                            stator_op_at(v, row->op)->name);
+        }
+        if (lowering->is_loop) {
+            ST_TRY(add_loop_operands(unit, row, err));
         }
         for (uint32_t k = 0; k < row->result_count; k++) {
             const stator_ref value = row->result_begin + k;
@@ -508,6 +531,7 @@ static stator_status choose_layouts(cg_unit *unit, stator_diag **err)
         const cg_root *root = &unit->roots.data[place];
         const cg_value *value = &unit->values[root->value];
         if (unit->buffers.data[value->buffer].kind == CG_BUFFER_WORK &&
+            !(value->flags & CG_VALUE_DENSE) &&
             (!follow_transpose(unit, root, only_use) ||
              (value->order == NULL && !follow_channels(unit, root)))) {
             return st_fail_oom(err);

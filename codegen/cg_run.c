@@ -207,6 +207,9 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
     for (uint32_t i = 0; i < l->n_buffers; i++) {
         pointers[i] = pointer_of(r, r->exe->operands.data[l->first_buffer + i]);
     }
+    if (l->scan) {
+        return cg_run_scan(l->scan, r->call, pointers, err);
+    }
     if (l->kernel == UINT32_MAX) {
         return call_library(r, l, pointers, err);
     }
@@ -275,6 +278,11 @@ done:
         give_back(exe, block);
     }
     return status;
+}
+
+stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
+{
+    return run_call(exe, call, err);
 }
 
 stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_diag **err)

@@ -11,11 +11,11 @@
 
 #include <string.h>
 
-#define FORMAT 1u
+#define FORMAT 2u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 88 && sizeof(cg_buffer) == 32 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 96 && sizeof(cg_buffer) == 36 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56,
                "what is kept of a plan");
 
@@ -149,6 +149,8 @@ static stator_status put_code(const st_cg_exe *exe, st_str *out, stator_diag **e
             st_str_init(&part, exe->config.mem);
             status = put_part(out, &part, library->op_save(library->self, op, &part, err), err);
             st_str_deinit(&part);
+        } else if (exe->launches.data[i].scan) {
+            status = cg_save_scan(exe->launches.data[i].scan, out, err);
         }
     }
     return status;
@@ -486,7 +488,8 @@ static stator_status read_code(loading *l, stator_diag **err)
         cg_launch *launch = &exe->launches.data[i];
         uint32_t unread = UINT32_MAX;
         if (launch->bind == 0 && launch->kernel == UINT32_MAX) {
-            ST_TRY(read_op(l, launch, &unread, err));
+            ST_TRY(launch->n_numbers ? read_op(l, launch, &unread, err)
+                                     : cg_load_scan(exe, &l->r, launch, err));
         }
         for (uint32_t k = 0; k < launch->n_buffers; k++) {
             const cg_buffer *buffer = buffer_of(exe, launch, k);

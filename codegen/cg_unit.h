@@ -33,6 +33,7 @@ typedef struct cg_buffer {
     uint32_t place;
     uint32_t dtype;
     uint32_t numel; /* sym */
+    uint32_t align; /* bytes, 0: 16 */
     stator_ref value;
     uint32_t first, last; /* steps in which it is alive (WORK) */
     uint32_t is_peeked;   /* a constant that may lie at any address */
@@ -43,7 +44,8 @@ typedef struct cg_buffer {
 enum cg_value_flag {
     CG_VALUE_ROOT = 1u << 0,     /* made by a root */
     CG_VALUE_REALISED = 1u << 1, /* has a buffer */
-    CG_VALUE_SPLAT = 1u << 2     /* a constant whose elements are all `splat` */
+    CG_VALUE_SPLAT = 1u << 2,    /* a constant whose elements are all `splat` */
+    CG_VALUE_DENSE = 1u << 3     /* stored row-major whatever reads it */
 };
 
 typedef struct cg_value {
@@ -112,6 +114,7 @@ typedef struct cg_lowering {
     uint32_t code;    /* st_loop_code of a scalar op, else 0 */
     uint32_t cost;    /* scalar ops an element */
     uint32_t repeats; /* 1: asks for operand elements many times */
+    uint32_t is_loop; /* 1: a step of its own, over a body: see cg_scan_loop.c */
 } cg_lowering;
 
 /* The op's lowering, NULL when it has none. */
@@ -199,6 +202,7 @@ stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, co
 /* Such bytes may lie at any address. */
 int cg_is_peeked(const st_cg_config *config, uint64_t size_bytes);
 int cg_is_one(const cg_unit *unit, uint32_t sym);
+uint32_t cg_dtype_bytes(uint32_t dtype); /* 0: of no bytes */
 /* The sym's value when it is a plain integer, else `otherwise`. */
 int64_t cg_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise);
 /* Attribute rows of a node; DIMS element as our sym. */

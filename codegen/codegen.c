@@ -2,6 +2,7 @@
 #include "codegen/codegen.h"
 
 #include "codegen/cg_exe.h"
+#include "codegen/cg_lower.h"
 #include "codegen/loop_expand.h"
 
 #include <stdio.h>
@@ -114,7 +115,8 @@ static int defines_sizes(const stator_graph_view *v, const stator_node_row *node
 }
 
 /* Why the node has no lowering here; NULL: it has one. */
-static const char *why_not(const stator_graph_view *v, const stator_node_row *node, char text[160])
+static const char *why_not(const stator_host *host, const stator_graph_view *v,
+                           const stator_node_row *node, char text[160])
 {
     const stator_op_desc *desc = stator_op_at(v, node->op);
     const cg_lowering *lowering = cg_find_lowering(desc);
@@ -148,6 +150,9 @@ static const char *why_not(const stator_graph_view *v, const stator_node_row *no
     if (defines_sizes(v, node)) {
         return "a size that only the result tells";
     }
+    if (lowering->is_loop) {
+        return cg_scan_refuses(host, v, node);
+    }
     return lowering->refuses ? lowering->refuses(v, node) : NULL;
 }
 
@@ -158,7 +163,7 @@ stator_status st_cg_capability(const st_cg_config *config, const stator_graph *g
     (void)err;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         char text[160];
-        const char *why = why_not(v, stator_node_at(v, node), text);
+        const char *why = why_not(config->host, v, stator_node_at(v, node), text);
         if (why) {
             sink->no(sink->self, node, STATOR_UNSUPPORTED, why);
         } else {
@@ -198,11 +203,19 @@ static stator_status emit(st_cg_exe *exe, stator_diag **err)
     return status;
 }
 
+/* `loop`: whose body the graph is, NULL: none's. */
 static stator_status build(cg_unit *unit, const st_cg_config *config, const stator_graph *graph,
-                           stator_fuel_scope *fuel, st_cg_exe *exe, stator_diag **err)
+                           const cg_loop *loop, stator_fuel_scope *fuel, st_cg_exe *exe,
+                           stator_diag **err)
 {
     ST_TRY(cg_unit_init(unit, config, graph, &exe->syms, fuel, err));
+    if (loop) {
+        ST_TRY(cg_begin_body(unit, loop, err));
+    }
     ST_TRY(cg_make_roots(unit, err));
+    if (loop) {
+        cg_align_outputs(unit, loop);
+    }
     ST_TRY(cg_join_roots(unit, err));
     ST_TRY(cg_make_exe(unit, exe, err));
     if (unit->declined.count) {
@@ -211,8 +224,7 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
     return exe->kernels.count ? emit(exe, err) : STATOR_OK;
 }
 
-/* NULL: out of memory. */
-static st_cg_exe *new_exe(const st_cg_config *config)
+st_cg_exe *cg_new_exe(const st_cg_config *config)
 {
     st_cg_exe *exe = st_calloc(config->mem, 1, sizeof *exe);
     if (exe == NULL) {
@@ -232,13 +244,13 @@ stator_status st_cg_compile(const st_cg_config *config, const stator_graph *grap
                             stator_fuel_scope *fuel, st_cg_exe **out, stator_diag **err)
 {
     *out = NULL;
-    st_cg_exe *exe = new_exe(config);
+    st_cg_exe *exe = cg_new_exe(config);
     if (exe == NULL) {
         return hand_over(config->host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     cg_unit unit;
     stator_diag *own = NULL;
-    const stator_status status = build(&unit, config, graph, fuel, exe, &own);
+    const stator_status status = build(&unit, config, graph, NULL, fuel, exe, &own);
     if (status == STATOR_NEED_FALLBACK) {
         name_declined(&unit, err);
     }
@@ -256,12 +268,33 @@ stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t
 {
     stator_diag *own = NULL;
     *out = NULL;
-    st_cg_exe *exe = new_exe(config);
+    st_cg_exe *exe = cg_new_exe(config);
     const stator_status status =
         exe ? cg_load(exe, bytes, n, &own) : STATOR_RESOURCE_EXHAUSTED;
     if (status != STATOR_OK) {
         st_cg_destroy(exe);
         return hand_over(config->host, status, own, err);
+    }
+    *out = exe;
+    return STATOR_OK;
+}
+
+stator_status cg_compile_body(const st_cg_config *config, const stator_graph *graph,
+                              const cg_loop *loop, stator_fuel_scope *fuel, st_cg_exe **out,
+                              const char **out_why, stator_diag **err)
+{
+    cg_unit unit;
+    *out = NULL;
+    st_cg_exe *exe = cg_new_exe(config);
+    if (exe == NULL) {
+        return st_fail_oom(err);
+    }
+    const stator_status status = build(&unit, config, graph, loop, fuel, exe, err);
+    *out_why = unit.declined.count ? unit.declined.data[0].reason : NULL;
+    cg_unit_deinit(&unit);
+    if (status != STATOR_OK) {
+        st_cg_destroy(exe);
+        return status;
     }
     *out = exe;
     return STATOR_OK;
@@ -282,6 +315,9 @@ void st_cg_destroy(st_cg_exe *exe)
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         cg_launch *launch = &exe->launches.data[i];
         st_symprog_deinit(&launch->count, mem);
+        if (launch->scan) {
+            cg_scan_deinit(launch->scan, mem);
+        }
         for (uint32_t k = 0; k < launch->n_numbers; k++) {
             st_symprog_deinit(&launch->numbers[k], mem);
         }

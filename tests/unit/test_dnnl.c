@@ -417,6 +417,40 @@ Test(dnnl, nan_stays)
     }
 }
 
+/* ---- few rows ---- */
+
+/* Kernels of our own on processors with AVX-512: rows of every number, ragged panels, NaN. */
+Test(dnnl, few_rows)
+{
+    static const int64_t columns[] = {1, 31, 33, 500};
+    for (int64_t m = 1; m <= 8; m++) {
+        for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+            const int64_t k = columns[i] == 1 ? 8200 : 271;
+            problem p;
+            gemm(&p, STATOR_F32, STATOR_F32, num(m), num(columns[i]), num(k));
+            strides(&p.form.x, k + 5, 1);
+            strides(&p.form.out, columns[i] + 3, 1);
+            epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+            epilogue(&p, i % 2 ? ST_EPILOGUE_RELU : ST_EPILOGUE_CLIP, -0.5, 2);
+            epilogue(&p, ST_EPILOGUE_SCALE, 0.75, 0);
+            epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+            fill(&p);
+            set_constant(&p);
+            void *op = create(&p, "few rows");
+            call(&p, op);
+            compare(&p, "few rows", 1);
+            if (__builtin_cpu_supports("avx512f")) {
+                cr_assert_str_eq(api->describe(op), "skinny");
+            }
+            ((float *)p.buffers[X])[2] = NAN;
+            call(&p, op);
+            compare(&p, "few rows, one with NaN", 1);
+            lib->destroy(lib->self, op);
+            empty(&p);
+        }
+    }
+}
+
 /* ---- sizes that change ---- */
 
 static void set_size(problem *p, int64_t m)

@@ -9,6 +9,7 @@
  *   dn_choose.c which candidate
  *   dn_run.c    plans by their numbers; a call
  *   dn_save.c   ops in the compile cache
+ *   dn_skinny.c few rows against constant weights: kernels of our own
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_team.c   threads and floating point flags
  *
@@ -110,7 +111,7 @@ typedef struct dn_slot {
     dnnl_exec_arg_t args[DN_STEPS_MAX][DN_ARGS_MAX];
 } dn_slot;
 
-enum dn_plan_kind { DN_PLAN_PRIMITIVE = 0, DN_PLAN_PLAIN, DN_PLAN_EMPTY };
+enum dn_plan_kind { DN_PLAN_PRIMITIVE = 0, DN_PLAN_SKINNY, DN_PLAN_PLAIN, DN_PLAN_EMPTY };
 
 typedef struct dn_plan {
     dn_sizes key; /* offsets 0 */
@@ -219,6 +220,9 @@ stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_pla
                            stator_diag **err);
 stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_plan **out,
                             stator_diag **err); /* PLAIN, EMPTY */
+/* Of what dn_skinny_describe said; the weights are not bound yet. */
+stator_status dn_plan_skinny(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
+                             stator_diag **err);
 void dn_plan_destroy(dn_op *op, dn_plan *plan);
 /* Constant weights at `data`, in the order of desc.md[DN_Y2]. */
 stator_status dn_plan_bind(dn_op *op, dn_plan *plan, void *data, stator_diag **err);
@@ -282,6 +286,14 @@ int dn_threads(const dn_lib *lib, stator_ctx *ctx);
  * output, and the epilogue alone is left. */
 void dn_plain(const dn_op *op, const dn_sizes *sizes, const float *t, void *const at[DN_ROLES],
               stator_ctx *ctx);
+
+/* ---- dn_skinny.c ---- */
+
+/* Fills the name and the orders of the weights when the sizes (simplified) are for dn_skinny_run. */
+int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+/* A call of a plan of that kind; its weights are bound. */
+void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                   void *const at[DN_ROLES], stator_ctx *ctx);
 
 /* ---- dn_team.c ---- */
 

@@ -330,7 +330,11 @@ static stator_status bind_weights(dn_op *op, dn_plan *plan, const dn_sizes *s, c
 static stator_status make_bound(dn_op *op, const dn_sizes *key, const dn_sizes *sizes,
                                 dn_desc *desc, const void *y, dn_plan **out, stator_diag **err)
 {
-    ST_TRY(dn_plan_make(op, key, desc, out, err));
+    if (desc->primitive) {
+        ST_TRY(dn_plan_make(op, key, desc, out, err));
+    } else {
+        ST_TRY(dn_plan_skinny(op, key, desc, out, err));
+    }
     const stator_status status = bind_weights(op, *out, sizes, y, err);
     if (status != STATOR_OK) {
         dn_plan_destroy(op, *out);
@@ -354,6 +358,9 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
     }
     dn_sizes simple = key;
     dn_simplify(&op->form, &simple);
+    if (dn_skinny_describe(op, &simple, &desc)) {
+        return make_bound(op, &key, sizes, &desc, y, out, err);
+    }
     guess(op, &simple, &desc);
     if (desc.class_ != DN_NO && is_tuned && macs >= TUNE_MACS) {
         const dn_candidate how = tune(op, &simple, &desc.how);
@@ -376,11 +383,13 @@ stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn
     dn_sizes key = *sizes;
     key.x.offset = key.y.offset = key.out.offset = 0;
     dn_sizes simple = key;
-    if (kind != DN_PLAN_PRIMITIVE) {
+    if (kind != DN_PLAN_PRIMITIVE && kind != DN_PLAN_SKINNY) {
         ST_TRY(dn_plan_other(op, &key, kind, &plan, err));
     } else {
         dn_simplify(&op->form, &simple);
-        if (dn_describe(op, &simple, how, &desc) == DN_NO) {
+        const int is_known = kind == DN_PLAN_SKINNY ? dn_skinny_describe(op, &simple, &desc)
+                                                    : dn_describe(op, &simple, how, &desc) != DN_NO;
+        if (!is_known) {
             return st_fail(err, STATOR_DATA_LOSS,
                            "inductor-cpu: oneDNN does not know what was chosen for a contraction");
         }

@@ -148,6 +148,15 @@ stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_pla
     return STATOR_OK;
 }
 
+stator_status dn_plan_skinny(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
+                             stator_diag **err)
+{
+    ST_TRY(dn_plan_other(op, key, DN_PLAN_SKINNY, out, err));
+    (*out)->desc = *desc;
+    (*out)->is_packed = 1;
+    return STATOR_OK;
+}
+
 stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_plan **out,
                             stator_diag **err)
 {

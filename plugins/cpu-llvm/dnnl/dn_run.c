@@ -173,6 +173,8 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const at[DN_RO
     const int is_watched = op->has_bound && !s->is_bare;
     if (plan->kind == DN_PLAN_PLAIN) {
         status = run_plain(op, s, at, ctx, err);
+    } else if (plan->kind == DN_PLAN_SKINNY) {
+        dn_skinny_run(op, plan, s, at, ctx);
     } else if (plan->kind == DN_PLAN_PRIMITIVE) {
         slot = slot ? slot : dn_slot_make(op, plan);
         const uint32_t flags = is_watched ? dn_flags_clear((int)s->threads) : 0;

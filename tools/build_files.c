@@ -283,9 +283,15 @@ static int compile_files(build_folder *folder, const char *cc)
     return 0;
 }
 
-/* Beside its place first: the folder may be on another disk than the output. */
+/* Moved; from a folder of the user's that is on another disk copied, beside its place first. */
 static int copy_out(build_folder *folder, const char *output)
 {
+    if (renameat(folder->fd, LIBRARY_FILE, AT_FDCWD, output) == 0) {
+        return 1;
+    }
+    if (errno != EXDEV) {
+        return fail_file(folder, "cannot write", output);
+    }
     char part[4200];
     char buffer[65536];
     (void)snprintf(part, sizeof part, "%s.part%ld", output, (long)getpid());

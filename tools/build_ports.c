@@ -243,10 +243,17 @@ static int check_symbols(build_ports *ports, int json)
             unknown = unknown_symbol(ports, port->dims[a]);
         }
         if (unknown != NULL) {
-            (void)cli_fail(json, "UNSUPPORTED", "state its size with --dim",
-                           "%s '%s' has a size with the symbol '%s', which no input tells",
-                           i < ports->n_in ? "input" : "output", port->name,
-                           stator_string_at(v, unknown->name));
+            const char *what = i < ports->n_in ? "input" : "output";
+            if ((unknown->flags & 1u) != 0) {
+                (void)cli_fail(json, "UNSUPPORTED", NULL,
+                               "%s '%s' has a size that is read from data, and a package's callers "
+                               "must know sizes before",
+                               what, port->name);
+            } else {
+                (void)cli_fail(json, "UNSUPPORTED", "state its size with --dim",
+                               "%s '%s' has a size with the symbol '%s', which no input tells",
+                               what, port->name, stator_string_at(v, unknown->name));
+            }
             return 0;
         }
     }

@@ -1,8 +1,27 @@
 /* A model with numbers in place of symbolic sizes; see stator/inspect.h. */
 #include "core/host/function.h"
 #include "ir/bind_sizes.h"
+#include "ir/reinfer.h"
 #include "ir/verify.h"
 #include <stator/inspect.h>
+
+/* With the numbers in place more is known of the types behind them; where inferring them anew fails
+ * they stay as they are, if they hold. *module is replaced. */
+static stator_status settle_types(st_module **module, stator_diag **err)
+{
+    st_size_plan nothing;
+    st_module *inferred = NULL;
+    st_size_plan_init(&nothing, (*module)->mem);
+    const stator_status status = st_reinfer(*module, &nothing, NULL, &inferred, NULL);
+    st_size_plan_deinit(&nothing);
+    if (status != STATOR_OK) {
+        return status == STATOR_RESOURCE_EXHAUSTED ? st_fail_oom(err)
+                                                   : st_verify((*module)->root, err);
+    }
+    st_module_destroy(*module);
+    *module = inferred;
+    return st_verify(inferred->root, err);
+}
 
 stator_status stator_x_model_with_sizes(const stator_model *model, uint32_t n,
                                         const char *const *names, const int64_t *values,
@@ -21,7 +40,7 @@ stator_status stator_x_model_with_sizes(const stator_model *model, uint32_t n,
         status = st_bind_sizes(copy, n, names, values, &diag);
     }
     if (status == STATOR_OK) {
-        status = st_verify(copy->root, &diag);
+        status = settle_types(&copy, &diag);
     }
     if (status == STATOR_OK) {
         status = st_model_wrap(model->ctx, copy, out_model, &diag);

@@ -222,6 +222,9 @@ static stator_status compile_model(package *p, stator_diag **err)
         why = NULL;
         status = compile_spec(p, refined, &why);
     }
+    if (status == STATOR_UNSUPPORTED && why != NULL) {
+        st_diag_set_hint(why, "a package calls no other backend; `--dim N=8` states a size");
+    }
     if (err != NULL && *err == NULL) {
         *err = why;
     } else {

@@ -52,8 +52,9 @@ typedef struct cpu_inst {
 
 /* Caches, vector width and threads of this machine. */
 void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_target *out);
-/* Ops that code for processors with or without AVX-512 (F, BW, DQ, VL) spells; see st_target. */
-const uint8_t *cpu_spells(int has_avx512);
+/* What follows from the widest registers (64: AVX-512 F, BW, DQ, VL; 32: AVX2; 16), of which code uses
+ * vector_bytes (0: all). */
+void cpu_target_set_vectors(uint32_t widest, uint32_t vector_bytes, st_target *out);
 
 /* ---- cpu_jit.c ---- */
 

@@ -40,13 +40,9 @@ int cpu_package_settle(cpu_inst *inst)
     const int is_ok = st_str_ok(&text);
     (void)snprintf(inst->features, sizeof inst->features, "%s", text.data ? text.data : "");
     st_str_deinit(&text);
-    st_target *target = &inst->emitter.target;
     if (level != CPU_NATIVE) {
-        const uint32_t wide = cpu_level_vector_bytes(level);
-        const uint32_t asked = inst->settings.vector_bytes;
-        target->vector_bytes = asked != 0 && asked < wide ? asked : wide;
-        target->flags &= ~(uint32_t)ST_TARGET_GATHER;
-        target->flags |= wide >= 32 ? ST_TARGET_GATHER : 0u;
+        cpu_target_set_vectors(cpu_level_vector_bytes(level), inst->settings.vector_bytes,
+                               &inst->emitter.target);
     }
     if (cpu_features_missing(level) != NULL) {
         inst->emitter.launch = refuse_launch;

@@ -65,25 +65,28 @@ static uint32_t widest_vector(void)
 }
 
 /* Casts of narrow floats have instructions, with AVX-512 so has ldexp. */
-const uint8_t *cpu_spells(int has_avx512)
+static const uint8_t *spells_of(int has_avx512)
 {
     static const uint8_t usual[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1};
     static const uint8_t more[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1, [ST_LOOP_ldexp] = 1};
     return has_avx512 ? more : usual;
 }
 
+void cpu_target_set_vectors(uint32_t widest, uint32_t vector_bytes, st_target *out)
+{
+    /* Operands in memory have no alignment from AVX on. */
+    out->flags = ST_TARGET_ATOMICS | (widest >= 32 ? ST_TARGET_GATHER | ST_TARGET_UNALIGNED : 0u);
+    out->vector_bytes = vector_bytes && vector_bytes < widest ? vector_bytes : widest;
+    out->spells = spells_of(widest == 64);
+}
+
 void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_target *out)
 {
-    const uint32_t widest = widest_vector();
-    *out = (st_target){
-        .struct_size = sizeof *out,
-        /* Operands in memory have no alignment from AVX on. */
-        .flags = ST_TARGET_ATOMICS |
-                 (widest >= 32 ? ST_TARGET_GATHER | ST_TARGET_UNALIGNED : 0u),
-        .vector_bytes = vector_bytes && vector_bytes < widest ? vector_bytes : widest,
-        .threads = (uint32_t)(host ? host->thr->thread_count(host->ctx) : st_cpu_count()),
-        .l1_bytes = cache_bytes(1, _SC_LEVEL1_DCACHE_SIZE, L1_DEFAULT),
-        .l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, L2_DEFAULT),
-        .l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, L3_DEFAULT),
-        .spells = cpu_spells(widest == 64)};
+    *out = (st_target){.struct_size = sizeof *out,
+                       .threads =
+                           (uint32_t)(host ? host->thr->thread_count(host->ctx) : st_cpu_count()),
+                       .l1_bytes = cache_bytes(1, _SC_LEVEL1_DCACHE_SIZE, L1_DEFAULT),
+                       .l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, L2_DEFAULT),
+                       .l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, L3_DEFAULT)};
+    cpu_target_set_vectors(widest_vector(), vector_bytes, out);
 }

@@ -69,7 +69,8 @@ graph @main(%x: f32[N, 4], %at: i64[3]) {
 }
 END
 "$STATOR" build f.stir -o f.so --sources src >/dev/null
-cc $flags "$here/build_driver.c" -I. ./f.so -lm -lpthread -o driver
+# Two packages in one process: the names inside stay inside.
+cc $flags "$here/build_driver.c" -I. -Wl,--no-as-needed ./libdigits.so ./f.so -lm -lpthread -o driver
 ./driver || fail "the driver"
 OMP_NUM_THREADS=1 ./driver || fail "the driver on one thread"
 # The kept sources are the whole package; with a processor that has nothing it refuses to run.
@@ -88,6 +89,34 @@ expect 0 'x_9_int_run' "$STATOR" build f.stir -o '9 int.so' --dim N=8
 grep -q 'f32\[8, 4\]' '9 int.h' || fail "no fixed size"
 "$STATOR" build f.stir -o f.so --json >out
 python3 -c 'import json; v = json.load(open("out")); assert v["inputs"][0]["shape"] == [-1, 4], v'
+
+# What broadcasts depends on a size being 1 or more than 8: then sizes are from 2 to 8, and --dim gives
+# the others.
+python3 - "$STATOR_SOURCE/tests/tools" <<'END'
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import bad_models as b
+table = b.tensor("table", [8, 3], b.FLOAT, b.data(9, b.floats(*range(24))))
+zero = b.tensor("zero", [1], b.INT64, b.data(9, bytes(8)))
+nodes = [b.node("Shape", ["x"], ["s"], attrs=b.attr_int("start", 0) + b.attr_int("end", 1)),
+         b.node("Slice", ["table", "zero", "s", "zero"], ["u"]),
+         b.node("Add", ["x", "u"], ["a"]), b.node("Add", ["a", "x"], ["z"])]
+open("b.onnx", "wb").write(b.model(nodes, [b.value("x", ["S", 3])], [b.value("z", ["S", 3])],
+                                   [table, zero]))
+nodes = [b.node("Reshape", ["x", "shape"], ["y"])]
+open("v.onnx", "wb").write(b.model(nodes, [b.value("x", [6]), b.value("shape", [2], b.INT64)],
+                                   [b.value("y", ["A", "B"])]))
+nodes = [b.node("ReduceSum", ["x", "axes"], ["y"])]
+open("w.onnx", "wb").write(b.model(nodes, [b.value("x", [6, 2]), b.value("axes", [1], b.INT64)],
+                                   [b.value("y", ["A", "B"])]))
+END
+expect 0 'b_run' "$STATOR" build b.onnx -o b.so
+has b.h 'Sizes: S from 2 to 8.'
+expect 0 'b_run' "$STATOR" build b.onnx -o b.so --dim S=1
+has b.h 'f32[1, 3]; in the model'
+expect 3 "output 'y' has a size that is read from data" "$STATOR" build v.onnx -o v.so
+expect 3 'values of inputs decide' "$STATOR" build w.onnx -o w.so
 
 # ---- hostile texts ----
 

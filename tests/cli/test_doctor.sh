@@ -11,7 +11,11 @@ has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
 has "$work/plain" '^(ok|limited) +OpenBLAS '
 has "$work/plain" '^ok +plugins +[0-9]+ found'
 has "$work/plain" '^(ok|limited) +python3 '
+has "$work/plain" '^ok +C compiler +/'
 has "$work/plain" '^(ok|limited) +huge pages '
+PATH=/nowhere "$STATOR" doctor >"$work/bare" || fail "status $? without a path"
+has "$work/bare" '^missing +C compiler .*stator build'
+has "$work/bare" 'package: build-essential'
 
 mkdir "$work/plugins"
 chmod 755 "$work" "$work/plugins"

@@ -257,6 +257,13 @@ def lists(w):
     w.facts({"file": str, "assumed": TEXT_OR_NULL}, 0, "print", "digits.onnx", "-o", output + ".stirb")
     w.facts({"file": str, "format": {"dot"}, "assumed": TEXT_OR_NULL}, 0, "draw", "digits.onnx", "-o",
             output + ".dot")
+    entry = {"name": str, "kind": {"code", "data", "sums"}, "size_bytes": NUMBER, "used_s": NUMBER,
+             "key": str}
+    w.facts({"folder": TEXT_OR_NULL, "reason": TEXT_OR_NULL, "size_bytes": NUMBER, "entries": [entry]}, 0,
+            "cache", "list")
+    w.facts({"hit": bool, "entry": TEXT_OR_NULL, "reason": TEXT_OR_NULL}, 0, "cache", "why", "digits.onnx")
+    w.facts({"removed": int, "size_bytes": NUMBER}, 0, "cache", "clear",
+            env={"STATOR_CACHE_DIR": os.path.join(w.work, "kept")})
     if any(r["name"] == "inductor-cpu" and r["state"] == "AVAILABLE"
            for r in w.facts([BACKEND], 0, "backends", "--probe") or []):
         w.facts({"library": str, "header": str, "name": str, "cpu": str, "inputs": [PORT],
@@ -273,14 +280,14 @@ def failures(w):
     files = {  # what follows the command; {} is the model
         "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager",
         "bisect": "{} --bad aot_eager", "print": "{}", "draw": "{} -o " + dot, "opt": "{} --pass dce",
-        "build": "{} -o " + library}
+        "build": "{} -o " + library, "cache": "why {}"}
     backends = {
         "run": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
         "compare": "digits.onnx --backends eager,{}", "bisect": "digits.onnx --bad {}",
         "check": "neg f32 --backend {}", "conform": "{} --cases png", "passes": "--backend {}",
         "print": "digits.onnx --after cse --backend {}",
         "draw": "digits.onnx -o " + dot + " --after cse --backend {}",
-        "build": "digits.onnx -o " + library + " --backend {}"}
+        "build": "digits.onnx -o " + library + " --backend {}", "cache": "why digits.onnx --backend {}"}
     names = {"check": "softmx f32", "ops": "softmx", "opt": "digits.onnx --pass csee",
              "print": "digits.onnx --after csee", "conform": "eager --cases /nowhere"}
     whole = {"run": "digits.onnx", "bench": "digits.onnx --backends eager", "check": "neg f32",

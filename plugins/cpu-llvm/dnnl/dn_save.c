@@ -186,7 +186,12 @@ stator_status dn_y_data(const dn_op *op, const dn_sizes *sizes, int64_t offset, 
     if (op->y_blob == NULL) {
         return st_fail(err, STATOR_INTERNAL, "inductor-cpu: a contraction has no weights");
     }
-    ST_TRY(host->cst->get(op->y_blob, &info, err));
+    const stator_status status = STATOR_HAS(host->cst, peek)
+                                     ? host->cst->peek(op->y_blob, &info, NULL)
+                                     : host->cst->get(op->y_blob, &info, NULL);
+    if (status != STATOR_OK) {
+        return st_fail(err, status, "inductor-cpu: the weights of a contraction cannot be read");
+    }
     const int64_t elements = (int64_t)(info.size_bytes / (uint64_t)size);
     if (offset < 0 || offset > elements || dn_span(&op->form, sizes, DN_Y) > elements - offset) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept weights are too short");

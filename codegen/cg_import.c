@@ -252,11 +252,12 @@ static stator_status look_at(const st_cg_config *config, stator_blob *blob, stat
                              stator_diag **err)
 {
     const stator_cst_api *cst = config->host->cst;
-    if (!STATOR_HAS(cst, peek)) {
-        return cst->get(blob, info, err);
+    stator_diag *theirs = NULL;
+    stator_status status = STATOR_HAS(cst, peek) ? cst->peek(blob, info, &theirs) : STATOR_OK;
+    if (status == STATOR_OK && !(STATOR_HAS(cst, peek) && cg_is_peeked(config, info->size_bytes))) {
+        status = cst->get(blob, info, &theirs);
     }
-    ST_TRY(cst->peek(blob, info, err));
-    return cg_is_peeked(config, info->size_bytes) ? STATOR_OK : cst->get(blob, info, err);
+    return st_cg_from_host(config->host, status, &theirs, err);
 }
 
 stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,

@@ -213,10 +213,11 @@ static stator_status create_op(planner *p, const st_kernel *kernel, st_form *for
     }
     stator_blob *blob = p->unit->blobs.data[y->place];
     stator_blob_info info = {.struct_size = sizeof info};
-    if (STATOR_HAS(cst, hash)) {
-        ST_TRY(cst->hash(blob, form->y_hash, err));
-    } else {
-        ST_TRY(cst->get(blob, &info, err));
+    stator_diag *theirs = NULL;
+    const stator_status named = STATOR_HAS(cst, hash) ? cst->hash(blob, form->y_hash, &theirs)
+                                                      : cst->get(blob, &info, &theirs);
+    ST_TRY(st_cg_from_host(p->unit->host, named, &theirs, err));
+    if (!STATOR_HAS(cst, hash)) {
         memcpy(form->y_hash, info.content_hash, sizeof form->y_hash);
     }
     const stator_status status = library->create(library->self, form, out_op, err);

@@ -51,7 +51,9 @@ static stator_status give_outputs(const run *r, uint32_t stage, stator_diag **er
                                k);
             }
         }
-        ST_TRY(call->alloc_output(call, k, out->rank, shape, err));
+        stator_diag *theirs = NULL;
+        const stator_status status = call->alloc_output(call, k, out->rank, shape, &theirs);
+        ST_TRY(st_cg_from_host(r->exe->config.host, status, &theirs, err));
     }
     return STATOR_OK;
 }
@@ -289,10 +291,5 @@ stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_di
 {
     stator_diag *own = NULL;
     const stator_status status = run_call(exe, call, &own);
-    if (status != STATOR_OK && err && *err == NULL) {
-        const stator_diag_api *diag = exe->config.host->diag;
-        *err = diag->create(status, st_diag_text(own), strlen(st_diag_text(own)));
-    }
-    st_diag_release(own);
-    return status;
+    return st_cg_to_host(exe->config.host, status, own, err);
 }

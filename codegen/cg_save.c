@@ -46,7 +46,10 @@ static stator_status put_constants(const st_cg_exe *exe, st_str *out, stator_dia
     st_put_u32(out, exe->blobs.count);
     for (uint32_t i = 0; i < exe->blobs.count; i++) {
         uint32_t id = 0;
-        ST_TRY(host->cache->put_constant(host->ctx, exe->blobs.data[i], &id, err));
+        stator_diag *theirs = NULL;
+        const stator_status status =
+            host->cache->put_constant(host->ctx, exe->blobs.data[i], &id, &theirs);
+        ST_TRY(st_cg_from_host(host, status, &theirs, err));
         st_put_u32(out, id);
     }
     return STATOR_OK;
@@ -168,7 +171,7 @@ static int is_savable(const st_cg_exe *exe)
            (!exe->kernels.count || emitter->module_save) && (!has_op || emitter->library->op_save);
 }
 
-stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err)
+static stator_status put_all(const st_cg_exe *exe, st_str *out, stator_diag **err)
 {
     if (!is_savable(exe)) {
         return st_fail(err, STATOR_UNSUPPORTED, "the code of this program cannot be kept");
@@ -181,6 +184,13 @@ stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err)
     put_outputs(exe, out);
     ST_TRY(put_code(exe, out, err));
     return st_str_ok(out) ? STATOR_OK : st_fail_oom(err);
+}
+
+stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err)
+{
+    stator_diag *own = NULL;
+    const stator_status status = put_all(exe, out, &own);
+    return st_cg_to_host(exe->config.host, status, own, err);
 }
 
 /* ---- reading ---- */
@@ -219,7 +229,10 @@ static stator_status read_constants(loading *l, stator_diag **err)
     }
     for (uint32_t i = 0; i < n; i++) {
         stator_blob *blob = NULL;
-        ST_TRY(host->cache->get_constant(host->ctx, st_read_u32(&l->r), &blob, err));
+        stator_diag *theirs = NULL;
+        const stator_status status =
+            host->cache->get_constant(host->ctx, st_read_u32(&l->r), &blob, &theirs);
+        ST_TRY(st_cg_from_host(host, status, &theirs, err));
         stator_blob **at = st_vec_push(l->mem, &exe->blobs);
         if (at == NULL) {
             host->cst->release(blob);

@@ -10,19 +10,6 @@
 
 #define RANK_MAX 8u /* of one value: a nest has room for a result and what it folds over */
 
-/* ---- errors: those that cross the border are the host's ---- */
-
-static stator_status hand_over(const stator_host *host, stator_status status, stator_diag *own,
-                               stator_diag **err)
-{
-    const char *text = st_diag_text(own);
-    if (status != STATOR_OK && err && *err == NULL) {
-        *err = host->diag->create(status, text, strlen(text));
-    }
-    st_diag_release(own);
-    return status;
-}
-
 /* The nodes of a NEED_FALLBACK, each with its reason. */
 static void name_declined(const cg_unit *unit, stator_diag **err)
 {
@@ -246,7 +233,7 @@ stator_status st_cg_compile(const st_cg_config *config, const stator_graph *grap
     *out = NULL;
     st_cg_exe *exe = cg_new_exe(config);
     if (exe == NULL) {
-        return hand_over(config->host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
+        return st_cg_to_host(config->host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     cg_unit unit;
     stator_diag *own = NULL;
@@ -257,7 +244,7 @@ stator_status st_cg_compile(const st_cg_config *config, const stator_graph *grap
     cg_unit_deinit(&unit);
     if (status != STATOR_OK) {
         st_cg_destroy(exe);
-        return hand_over(config->host, status, own, err);
+        return st_cg_to_host(config->host, status, own, err);
     }
     *out = exe;
     return STATOR_OK;
@@ -273,7 +260,7 @@ stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t
         exe ? cg_load(exe, bytes, n, &own) : STATOR_RESOURCE_EXHAUSTED;
     if (status != STATOR_OK) {
         st_cg_destroy(exe);
-        return hand_over(config->host, status, own, err);
+        return st_cg_to_host(config->host, status, own, err);
     }
     *out = exe;
     return STATOR_OK;

@@ -45,6 +45,14 @@ stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err);
 stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t n, st_cg_exe **out,
                          stator_diag **err);
 
+/* Gives one of our errors (or NULL) to the host, as one of the host's in *err; releases ours. Every slot
+ * of a plugin that fails ends so. Returns status. */
+stator_status st_cg_to_host(const stator_host *host, stator_status status, stator_diag *own,
+                            stator_diag **err);
+/* The other way, for a call of a host function from inside: *theirs is released. Returns status. */
+stator_status st_cg_from_host(const stator_host *host, stator_status status, stator_diag **theirs,
+                              stator_diag **err);
+
 /* The loop IR of every kernel in launch order, and the plan: golden tests and `output_code`. */
 stator_status st_cg_print(const st_cg_exe *exe, st_str *out);
 

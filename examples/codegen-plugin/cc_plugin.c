@@ -9,7 +9,6 @@
  * libstator-codegen.a is linked into the plugin; its headers may change with each release. */
 #include "cc_plugin.h"
 
-#include "core/base/diag.h"
 
 #include <string.h>
 
@@ -39,7 +38,7 @@ static stator_status init(const stator_host *host, void **out_self, stator_diag 
     cc_self *self = host->mem->alloc(host->ctx, sizeof *self, 16);
     *out_self = self;
     if (self == NULL) {
-        return st_fail_oom(err);
+        return st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     memset(self, 0, sizeof *self);
     self->host = host;
@@ -91,7 +90,7 @@ static stator_status create(void *self_, const stator_options *values, uint32_t 
     *inst = NULL;
     cc_instance *instance = st_calloc(&self->mem, 1, sizeof *instance);
     if (instance == NULL) {
-        return st_fail_oom(err);
+        return st_cg_to_host(self->host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     instance->host = self->host;
     instance->mem = &self->mem;
@@ -99,7 +98,7 @@ static stator_status create(void *self_, const stator_options *values, uint32_t 
     instance->flags = st_strdup(&self->mem, opt->get_str(values, "flags"));
     if (instance->compiler == NULL || instance->flags == NULL) {
         destroy(self, instance);
-        return st_fail_oom(err);
+        return st_cg_to_host(self->host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     cc_emitter_init(instance);
     instance->config = (st_cg_config){

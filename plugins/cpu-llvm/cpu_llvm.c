@@ -31,7 +31,7 @@ static stator_status cpu_init(const stator_host *host, void **out_self, stator_d
 {
     cpu_self *self = host->mem->alloc(host->ctx, sizeof *self, 16);
     if (self == NULL) {
-        return st_fail_oom(err);
+        return st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     memset(self, 0, sizeof *self);
     self->host = host;
@@ -48,13 +48,21 @@ static void cpu_shutdown(void *self_)
     self->host->mem->free(self->host->ctx, self);
 }
 
-static stator_status cpu_probe(void *self, stator_diag **err)
+static stator_status look(cpu_self *self, stator_diag **err)
 {
 #if !defined(__x86_64__)
     return st_fail(err, STATOR_UNSUPPORTED,
                    "inductor-cpu loads code for x86-64 processors alone; this is another one");
 #endif
     return cpu_jit_look(self, err);
+}
+
+static stator_status cpu_probe(void *self_, stator_diag **err)
+{
+    cpu_self *self = self_;
+    stator_diag *own = NULL;
+    const stator_status status = look(self, &own);
+    return st_cg_to_host(self->host, status, own, err);
 }
 
 /* ---- instances ---- */
@@ -168,11 +176,9 @@ static void open_library(cpu_inst *inst)
     }
 }
 
-static stator_status cpu_create(void *self_, const stator_options *options, uint32_t device,
-                                void **out_inst, stator_diag **err)
+static stator_status make_instance(cpu_self *self, const stator_options *options, uint32_t device,
+                                   cpu_inst **out, stator_diag **err)
 {
-    cpu_self *self = self_;
-    *out_inst = NULL;
     if (device != 0) {
         return st_fail(err, STATOR_NOT_FOUND, "inductor-cpu: there is no device %u, only 0",
                        device);
@@ -193,8 +199,19 @@ static stator_status cpu_create(void *self_, const stator_options *options, uint
                                   .mem = &self->mem,
                                   .exact = !inst->settings.fused};
     open_library(inst);
-    *out_inst = inst;
+    *out = inst;
     return STATOR_OK;
+}
+
+static stator_status cpu_create(void *self_, const stator_options *options, uint32_t device,
+                                void **out_inst, stator_diag **err)
+{
+    cpu_self *self = self_;
+    cpu_inst *inst = NULL;
+    stator_diag *own = NULL;
+    const stator_status status = make_instance(self, options, device, &inst, &own);
+    *out_inst = inst;
+    return st_cg_to_host(self->host, status, own, err);
 }
 
 static void cpu_destroy(void *self_, void *inst_)
@@ -292,7 +309,8 @@ static stator_status cpu_exe_serialize(void *inst_, void *exe, stator_blob **out
     stator_status status = st_cg_save(exe, &bytes, err);
     if (status == STATOR_OK) {
         *out = host->cst->create(host->ctx, bytes.data, bytes.len);
-        status = *out != NULL ? STATOR_OK : st_fail_oom(err);
+        status = *out != NULL ? STATOR_OK
+                              : st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     st_str_deinit(&bytes);
     return status;

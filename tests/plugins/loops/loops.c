@@ -114,7 +114,7 @@ static stator_status loops_init(const stator_host *host, void **out_self, stator
 {
     loops_self *self = host->mem->alloc(host->ctx, sizeof *self, 16);
     if (self == NULL) {
-        return st_fail_oom(err);
+        return st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     memset(self, 0, sizeof *self);
     self->host = host;

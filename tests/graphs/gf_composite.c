@@ -320,6 +320,12 @@ static int make_attention(gf_program *p)
     const gf_dim v[4] = {t.dims[0], heads, keys, gf_const(sizes[gf_below(p, N(sizes))])};
     const gf_dim mask[2] = {t.dims[2], keys};
     const int has_mask = gf_chance(p, 30);
+    if (p->specials) { /* as in gf_generate's keys; inf becomes a number, NaN stays */
+        const int low[2] = {args[0], gf_scalar(p, t.dtype, 100)};
+        const int high[2] = {gf_node_add(p, "min", 2, low, t.dtype, 4, t.dims),
+                             gf_scalar(p, t.dtype, -100)};
+        args[0] = gf_node_add(p, "max", 2, high, t.dtype, 4, t.dims);
+    }
     args[1] = gf_input(p, t.dtype, 4, k);
     args[2] = gf_input(p, t.dtype, 4, v);
     args[3] = has_mask ? gf_input(p, STATOR_BOOL, 2, mask) : -1;

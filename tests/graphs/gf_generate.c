@@ -24,9 +24,9 @@ static gf_dim random_dim(gf_program *p)
 
 static void add_inputs(gf_program *p)
 {
-    static const uint8_t dtypes[] = {STATOR_F32, STATOR_F32, STATOR_F32,  STATOR_F32, STATOR_F16,
-                                     STATOR_BF16, STATOR_F64, STATOR_I32, STATOR_I64, STATOR_U8,
-                                     STATOR_I8,   STATOR_BOOL};
+    static const uint8_t dtypes[] = {STATOR_F32, STATOR_F32,  STATOR_F32, STATOR_F32,
+                                     STATOR_F16, STATOR_BF16, STATOR_F64, STATOR_I32,
+                                     STATOR_I64, STATOR_U8,   STATOR_I8,  STATOR_BOOL};
     const int n = 1 + (int)gf_below(p, 2);
     for (int made = 0, tries = 0; made < n && tries < 20; tries++) {
         gf_dim dims[GF_RANK];
@@ -93,18 +93,24 @@ static double unit(uint64_t bits) /* in [-1, 1) */
     return (double)(int64_t)bits * 0x1p-63;
 }
 
-/* Whether a padded convolution multiplies its padding by an infinite weight is nobody's business, nor
- * whether sdpa multiplies the value of a key that is not attended to by 0. */
-static int is_finite_only(const gf_program *p, int number)
+/* Is it an operand of such an op, in the first letters of its name? */
+static int is_operand(const gf_program *p, int number, const char *op, int place)
 {
     for (int k = 0; k < p->n_nodes; k++) {
         const gf_node *node = &p->nodes[k];
-        if ((node->n_args > 1 && node->args[1] == number && strncmp(node->op, "conv", 4) == 0) ||
-            (node->n_args > 2 && node->args[2] == number && strcmp(node->op, "sdpa") == 0)) {
+        if (node->n_args > place && node->args[place] == number &&
+            strncmp(node->op, op, strlen(op)) == 0) {
             return 1;
         }
     }
     return 0;
+}
+
+/* Whether a padded convolution multiplies its padding by an infinite weight is nobody's business,
+ * nor whether sdpa multiplies the value of a key that is not attended to by 0. */
+static int is_finite_only(const gf_program *p, int number)
+{
+    return is_operand(p, number, "conv", 1) || is_operand(p, number, "sdpa", 2);
 }
 
 static double float_of(int specials, uint64_t bits)
@@ -130,8 +136,9 @@ static int64_t int_of(const gf_program *p, const gf_value *v, uint64_t bits)
     if (v->dtype == STATOR_BOOL) {
         return (int64_t)(bits & 1u);
     }
-    return p->specials && bits % 8 == 0 ? (int64_t)(bits >> 3) * (int64_t)(bits >> 60)
-                                        : (int64_t)((bits >> 8) % 11) - (v->dtype >= STATOR_U8 ? 0 : 5);
+    return p->specials && bits % 8 == 0
+               ? (int64_t)((bits >> 3) * (bits >> 60))
+               : (int64_t)((bits >> 8) % 11) - (v->dtype >= STATOR_U8 ? 0 : 5);
 }
 
 static double epsilon(uint8_t dtype)
@@ -146,7 +153,7 @@ static double epsilon(uint8_t dtype)
 static double noise_of(const gf_node *node, uint8_t dtype, uint64_t bits)
 {
     const int is_small = dtype == STATOR_F16 || dtype == STATOR_BF16;
-    double ulps = node->noise == GF_FOLD ? 1.0 + (double)node->folded / 8.0
+    double ulps = node->noise == GF_FOLD        ? 1.0 + (double)node->folded / 8.0
                   : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
                                                 : 4.0;
     ulps = is_small ? 1.0 + ulps / 64.0 : ulps;
@@ -158,11 +165,14 @@ static int is_witness(int number)
     return number == -2000 || number == -2001;
 }
 
-static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtype, int64_t n, void *data)
+static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtype, int64_t n,
+                 void *data)
 {
     const int specials = p->specials && !is_finite_only(p, number);
+    const int is_key = is_operand(p, number, "sdpa", 1); /* huge scores lose what they differ by */
     for (int64_t i = 0; i < n; i++) {
-        const uint64_t bits = mixed(p->seed + variant * 977, (uint64_t)(int64_t)number, (uint64_t)i);
+        const uint64_t bits =
+            mixed(p->seed + variant * 977, (uint64_t)(int64_t)number, (uint64_t)i);
         if (is_witness(number)) {
             st_store_i64(dtype, data, i, 0);
         } else if (number <= -1001 && number > -2000) {
@@ -170,7 +180,8 @@ static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtyp
         } else if (number < 0) {
             st_store_f64(dtype, data, i, noise_of(&p->nodes[gf_noise_node(number)], dtype, bits));
         } else if (dtype >= STATOR_BF16) {
-            const double x = float_of(specials, bits);
+            const double any = float_of(specials, bits);
+            const double x = is_key && any > 100 && isfinite(any) ? 100 : any;
             /* Rounding to bf16 flushes subnormal numbers on some processors. */
             st_store_f64(dtype, data, i, dtype == STATOR_BF16 && x == -1e-40 ? -1e-37 : x);
         } else {

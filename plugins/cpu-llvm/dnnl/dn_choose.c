@@ -13,7 +13,10 @@
 
 #define CANDIDATES_MAX 20u
 #define TUNE_MACS 1000000 /* below, the choice is not worth the time to measure */
-#define TUNE_ROUNDS 4u
+#define TUNE_MACS_MOST                                                                             \
+    ((int64_t)1 << 28) /* of one run: more is measured on a part of the images or rows */
+#define TUNE_ROWS_LEAST 64
+#define TUNE_ROUNDS 3u
 #define TUNE_NS UINT64_C(40000000) /* of one candidate at most */
 #define FILL_BYTE 0x3c             /* a small normal number in every dtype */
 
@@ -286,13 +289,34 @@ static uint64_t try_one(dn_op *op, const dn_sizes *s, const dn_candidate *how)
     return ns;
 }
 
-/* Tries the candidate that is guessed, its rivals in moving, and Winograd. */
-static dn_candidate tune(dn_op *op, const dn_sizes *s, const dn_candidate *guessed)
+/* As much of a large contraction as tells which way is the fastest. */
+static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
 {
+    dn_sizes part = *s;
+    int64_t elements = 0;
+    int64_t macs = 0;
+    dn_work(&op->form, s, &elements, &macs);
+    if (macs <= TUNE_MACS_MOST) {
+        return part;
+    }
+    const int64_t times = macs / TUNE_MACS_MOST + 1;
+    if (op->form.kind == ST_FORM_CONV) {
+        part.images = (s->images + times - 1) / times;
+    } else if (s->m / times >= TUNE_ROWS_LEAST) {
+        part.m = s->m / times;
+    }
+    return part;
+}
+
+/* Tries the candidate that is guessed, its rivals in moving, and Winograd. */
+static dn_candidate tune(dn_op *op, const dn_sizes *whole, const dn_candidate *guessed)
+{
+    const dn_sizes part = part_of(op, whole);
+    const dn_sizes *s = &part;
     dn_candidate all[CANDIDATES_MAX + 1u];
     dn_candidate best = *guessed;
     uint32_t n = 0;
-    const uint64_t key = key_of(op, s);
+    const uint64_t key = key_of(op, whole);
     if (recall(op->lib, key, &best)) {
         return best;
     }

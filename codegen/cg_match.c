@@ -9,6 +9,7 @@
  * Convolution: the plan's fold is the op `conv` and its operands are stored as they are; the epilogue is
  * read off the kernel in the same way. What does not fit stays loops. */
 #include "codegen/cg_match.h"
+#include "codegen/cg_quant.h"
 
 #include "core/base/convert.h"
 
@@ -126,7 +127,7 @@ static const st_loop_op *through_cast(const matcher *m, st_loop_ref ref)
 static st_loop_ref through_rounding(const matcher *m, st_loop_ref ref)
 {
     const st_loop_op *wide = row_at(m, ref);
-    if (m->bounded == 0 || wide->code != ST_LOOP_cast || wide->dtype != m->form->acc_dtype) {
+    if (m->bounded == 0 || wide->code != ST_LOOP_cast || wide->dtype != STATOR_F32) {
         return ref;
     }
     const st_loop_op *narrow = row_at(m, wide->args[0]);
@@ -680,6 +681,51 @@ static void find_feature(matcher *m, const cg_value *out)
     }
 }
 
+static int set_zero(const matcher *m, stator_ref zero, st_form_zero *out)
+{
+    const cg_value *v = zero ? cg_value_of(m->unit, zero) : NULL;
+    if (v && (v->flags & CG_VALUE_SPLAT)) {
+        *out = (st_form_zero){.value = (int32_t)v->splat.i};
+    } else if (v) {
+        *out = (st_form_zero){.has_buffer = 1, .dtype = v->dtype, .buffer = UINT32_MAX};
+        out->buffer = v->buffer == CG_NO_BUFFER ? UINT32_MAX : buffer_place(m, v);
+    }
+    return !out->has_buffer || out->buffer != UINT32_MAX;
+}
+
+/* Both operands, where they stand for bytes as these: then sums are of integers. */
+static int set_bytes(matcher *m, const cg_bytes of[2])
+{
+    st_form *form = m->form;
+    form->acc_dtype = STATOR_I32;
+    if (!set_stored(m, &form->x, of[0].bytes) || !set_stored(m, &form->y, of[1].bytes) ||
+        !set_zero(m, of[0].zero, &form->x_zero) || !set_zero(m, of[1].zero, &form->y_zero)) {
+        return 0;
+    }
+    if (of[0].scale == 0) {
+        return 1;
+    }
+    const float scale = (float)cg_value_of(m->unit, of[0].scale)->splat.f *
+                        (float)cg_value_of(m->unit, of[1].scale)->splat.f;
+    return append(m, ST_EPILOGUE_SCALE, scale, 0);
+}
+
+/* As they are stored, or as bytes. */
+static int set_operands(matcher *m, const cg_node *node)
+{
+    const stator_ref x = cg_operand(node, 0);
+    const stator_ref y = cg_operand(node, 1);
+    cg_bytes of[2];
+    if (set_stored(m, &m->form->x, x) && set_stored(m, &m->form->y, y)) {
+        return 1;
+    }
+    if (m->form->acc_dtype == STATOR_I32) {
+        return cg_centred_of(m->unit, x, &of[0]) && cg_centred_of(m->unit, y, &of[1]) &&
+               set_bytes(m, of);
+    }
+    return cg_is_byte_conv(m->unit, node->row, of) && set_bytes(m, of);
+}
+
 static int match_conv(matcher *m, const cg_root *fold)
 {
     const cg_node node = cg_node_of(m->unit, fold->node);
@@ -692,8 +738,7 @@ static int match_conv(matcher *m, const cg_root *fold)
     }
     if (out == NULL || out->rank != node.out->rank ||
         cg_value_of(m->unit, cg_operand(&node, 0))->rank > 2u + ST_FORM_SPATIAL_MAX ||
-        !fill_conv(m, &node) || !set_stored(m, &m->form->x, cg_operand(&node, 0)) ||
-        !set_stored(m, &m->form->y, cg_operand(&node, 1))) {
+        !fill_conv(m, &node) || !set_operands(m, &node)) {
         return 0;
     }
     swap_weight_axes(m->form);

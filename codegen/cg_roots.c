@@ -5,6 +5,7 @@
  * After: unit->roots in topological order, each with the roots it reads, every root with a buffer
  * (which the plan drops again when nobody outside its kernel needs it). */
 #include "codegen/cg_match.h"
+#include "codegen/cg_quant.h"
 
 #include <stator/ops.h>
 #include <stdlib.h>
@@ -22,28 +23,29 @@ static int is_view(const cg_unit *unit, const stator_node_row *row)
 
 /* ---- marks ---- */
 
-static int is_byte(uint32_t dtype)
-{
-    return dtype == STATOR_I8 || dtype == STATOR_U8;
-}
-
-static int is_widening(const cg_unit *unit, const stator_node_row *row)
-{
-    const stator_graph_view *v = unit->view;
-    return strcmp(stator_op_at(v, row->op)->name, "cast") == 0 &&
-           unit->values[row->result_begin].dtype == STATOR_I32 &&
-           is_byte(unit->values[stator_operand(v, row, 0)].dtype);
-}
-
 /* Bytes widened to i32, or such less a zero point: contractions take the bytes as they are stored. */
 static int is_centred(const cg_unit *unit, const stator_node_row *row)
 {
-    const stator_graph_view *v = unit->view;
-    if (strcmp(stator_op_at(v, row->op)->name, "sub") != 0) {
-        return is_widening(unit, row);
+    cg_bytes unused;
+    return unit->values[row->result_begin].dtype == STATOR_I32 &&
+           cg_centred_of(unit, row->result_begin, &unused);
+}
+
+/* A convolution of scaled bytes asks for the bytes. */
+static int mark_bytes(const cg_unit *unit, const stator_node_row *row, uint8_t *marks)
+{
+    cg_bytes of[2];
+    if (!cg_is_byte_conv(unit, row, of)) {
+        return 0;
     }
-    const stator_ref node = stator_value_at(v, stator_operand(v, row, 0))->node;
-    return node && is_widening(unit, stator_node_at(v, node));
+    for (uint32_t k = 0; k < 2; k++) {
+        marks[of[k].bytes] = 1;
+        marks[of[k].zero] = 1;
+    }
+    for (uint32_t k = 2; k < row->operand_count; k++) {
+        marks[stator_operand(unit->view, row, k)] = 1;
+    }
+    return 1;
 }
 
 /* The factor that a sum of integers is multiplied with, 0: the node is no such product. */
@@ -86,6 +88,9 @@ static void mark_repeated(const cg_unit *unit, uint8_t *marks)
             marks[row->result_begin] = 0;
         }
         if (!is_marked_view && (lowering == NULL || !lowering->repeats)) {
+            continue;
+        }
+        if (mark_bytes(unit, row, marks)) {
             continue;
         }
         for (uint32_t k = 0; k < row->operand_count; k++) {

@@ -262,6 +262,44 @@ Test(dnnl, bytes)
     }
 }
 
+/* The same in a convolution; integers where f32 can hold every sum, with what is 0 outside. */
+Test(dnnl, convolutions_of_bytes)
+{
+    static const uint32_t dtypes[] = {STATOR_U8, STATOR_I8};
+    const conv_case deep = {2, 1, 56, 32, 1, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    const conv_case deeper = {2, 1, 58, 32, 1, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    const conv_case grouped = {2, 2, 16, 32, 2, {9, 11}, {3, 2}, {2, 1}, {1, 1}, {0, 1}, {2, 0}};
+    for (uint32_t i = 0; i < 2 * 2; i++) {
+        problem p;
+        conv(&p, dtypes[i % 2], STATOR_I32, &deep, 1, 1);
+        p.form.x_zero.value = i / 2 ? -100 : 0;
+        if (lib->takes(lib->self, &p.form) != 1) {
+            cr_skip_test("this processor has no VNNI");
+        }
+        fill(&p);
+        for (int64_t k = 0; k < p.elements[X]; k++) {
+            st_store_i64(dtypes[i % 2], p.buffers[X], k, 127 - k % 3);
+        }
+        for (int64_t k = 0; k < p.elements[Y]; k++) {
+            st_store_i64(STATOR_I8, p.buffers[Y], k, 127 - k % 2);
+        }
+        void *op = create(&p, "a deep convolution");
+        call(&p, op);
+        compare(&p, "a deep convolution", 0);
+        lib->destroy(lib->self, op);
+        empty(&p);
+        conv(&p, dtypes[i % 2], STATOR_I32, &deeper, 1, 1);
+        cr_assert_eq(lib->takes(lib->self, &p.form), 0, "sums may pass 2^24");
+        conv(&p, dtypes[i % 2], STATOR_F32, &grouped, 1, 0);
+        p.form.x_zero.value = i / 2 ? 31 : 0;
+        epilogue(&p, ST_EPILOGUE_SCALE, 0.25, 0);
+        epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        check(&p, "a convolution of bytes to f32");
+    }
+}
+
 /* ---- convolutions ---- */
 
 static const conv_case convs[] = {

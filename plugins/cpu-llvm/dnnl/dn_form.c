@@ -273,13 +273,35 @@ int dn_has_zero(const st_form_zero *zero)
     return zero->has_buffer || zero->value;
 }
 
+/* Convolutions make f32 of their sums on the way, integers too: right while no sum can pass 2^24.
+ */
+static int are_sums_short(const st_form *form)
+{
+    const st_symtab *tab = &form->syms->tab;
+    int64_t products = 0;
+    int64_t extent = 0;
+    if (!st_sym_const(tab, form->channels, &products)) {
+        return 0;
+    }
+    products /= form->groups;
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        if (!st_sym_const(tab, form->kernel[i], &extent) ||
+            __builtin_mul_overflow(products, extent, &products)) {
+            return 0;
+        }
+    }
+    return products <= (1 << 24) / (255 * 128);
+}
+
 /* Sums of integers: as they are, or made f32 before the first row of the epilogue. */
 static int are_bytes_taken(const st_form *form)
 {
     const uint32_t out = form->out.dtype;
     /* Without VNNI the products of u8 and i8 saturate at 16 bits. */
-    return form->kind == ST_FORM_GEMM && form->y.dtype == STATOR_I8 &&
-           form->acc_dtype == STATOR_I32 &&
+    if (form->kind == ST_FORM_CONV && out == STATOR_I32 && !are_sums_short(form)) {
+        return 0;
+    }
+    return form->y.dtype == STATOR_I8 && form->acc_dtype == STATOR_I32 && !form->is_transposed &&
            (out == STATOR_F32 || (out == STATOR_I32 && form->n_epilogue == 0)) &&
            (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
                dnnl_cpu_isa_avx512_core_vnni;

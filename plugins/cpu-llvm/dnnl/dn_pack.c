@@ -2,6 +2,7 @@
  * everything that holds the same constant, or the op's own where there is no host. */
 #include "dn.h"
 
+#include "codegen/codegen.h"
 #include "core/base/diag.h"
 
 #include <stdio.h>
@@ -130,11 +131,14 @@ static stator_status pack_shared(packing *p, dn_pack *pack, stator_diag **err)
     (void)snprintf(key, sizeof key, "onednn-%d.%d.%d:%lld:%016llx", DNNL_VERSION_MAJOR,
                    DNNL_VERSION_MINOR, DNNL_VERSION_PATCH, (long long)p->sizes->y.offset,
                    (unsigned long long)hash);
-    ST_TRY(host->cst->pack(host->ctx, p->op->form.y_hash, key, pack->bytes, fill, p, &pack->blob,
-                           err));
-    const stator_status status = host->cst->get(pack->blob, &info, err);
-    pack->data = align(info.data);
-    return status;
+    stator_diag *theirs = NULL;
+    stator_status status = host->cst->pack(host->ctx, p->op->form.y_hash, key, pack->bytes, fill, p,
+                                           &pack->blob, &theirs);
+    if (status == STATOR_OK) {
+        status = host->cst->get(pack->blob, &info, &theirs);
+        pack->data = align(info.data);
+    }
+    return st_cg_from_host(host, status, &theirs, err);
 }
 
 static stator_status pack_own(packing *p, dn_pack *pack, stator_diag **err)

@@ -457,13 +457,15 @@ static stator_status give_constants(const packing *p, stator_diag **err)
     mark_constants(exe, is_read);
     for (uint32_t i = 0; status == STATOR_OK && i < exe->blobs.count; i++) {
         stator_blob_info info = {.struct_size = sizeof info};
+        stator_diag *theirs = NULL;
         char name[32];
         if (!is_read[i]) {
             continue;
         }
         (void)snprintf(name, sizeof name, "constant%u", i);
         st_str_addf(p->out, "extern HIDDEN const unsigned char %s[];\n", name);
-        status = cst->get(exe->blobs.data[i], &info, err);
+        status = cst->get(exe->blobs.data[i], &info, &theirs);
+        status = st_cg_from_host(exe->config.host, status, &theirs, err);
         if (status == STATOR_OK) {
             status = p->sink->piece(p->sink->self, STATOR_PACKAGE_DATA, name, info.data,
                                     info.size_bytes);
@@ -499,13 +501,8 @@ stator_status st_cg_package(const st_cg_exe *exe, const st_cg_packer *packer,
     st_str text;
     st_str_init(&text, exe->config.mem);
     const packing p = {.exe = exe, .packer = packer, .sink = sink, .out = &text};
-    stator_status status = packer->give(packer->self, exe->module, sink, err);
+    stator_status status = packer->give(packer->self, exe->module, sink, &own);
     status = status == STATOR_OK ? write_plan(&p, &own) : status;
     st_str_deinit(&text);
-    if (status != STATOR_OK && own && err && *err == NULL) {
-        const char *why = st_diag_text(own);
-        *err = exe->config.host->diag->create(status, why, strlen(why));
-    }
-    st_diag_release(own);
-    return status;
+    return st_cg_to_host(exe->config.host, status, own, err);
 }

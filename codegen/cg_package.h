@@ -31,7 +31,7 @@ typedef struct st_cg_code {
 typedef struct st_cg_packer {
     void *self;
     void (*code)(void *self, void *module, uint32_t kernel, st_cg_code *out);
-    /* Hands the machine code and what else the emitter adds to the sink. */
+    /* Hands the machine code and what else the emitter adds to the sink; errors are our own. */
     stator_status (*give)(void *self, void *module, const stator_package_sink *sink,
                           stator_diag **err);
 } st_cg_packer;

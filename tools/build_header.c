@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define SIZE_LIMIT (INT64_C(1) << 40) /* what frontends give sizes of no stated end */
+
 typedef struct status_row {
     const char *name, *text;
 } status_row;
@@ -87,7 +89,7 @@ static void put_ranges(const build_ports *p, st_str *out)
         st_str_add(out, before);
         build_remark(stator_string_at(p->v, atom->name), out);
         st_str_addf(out, " from %" PRId64, atom->lo > 0 ? atom->lo : 0);
-        if (atom->hi != INT64_MAX) {
+        if (atom->hi < SIZE_LIMIT) {
             st_str_addf(out, " to %" PRId64, atom->hi);
         } else {
             st_str_add(out, " on");

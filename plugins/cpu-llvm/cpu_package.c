@@ -91,9 +91,11 @@ stator_status cpu_package(void *inst_, void *exe, const stator_package_sink *sin
 {
     cpu_inst *inst = inst_;
     if (!inst->settings.self_contained) {
-        return st_fail(err, STATOR_FAILED_PRECONDITION,
-                       "inductor-cpu: packages are made of code with the option "
-                       "target=self_contained");
+        stator_diag *own = NULL;
+        const stator_status status = st_fail(
+            &own, STATOR_FAILED_PRECONDITION,
+            "inductor-cpu: packages are made of code with the option target=self_contained");
+        return st_cg_to_host(inst->self->host, status, own, err);
     }
     const st_cg_packer packer = {.self = inst, .code = code_of, .give = give};
     return st_cg_package(exe, &packer, sink, err);

@@ -63,6 +63,7 @@ struct stator_abi_anchor {
     const stator_compile_options *p_stator_compile_options;
     const stator_coverage *p_stator_coverage;
     const stator_x_fuel_row *p_stator_x_fuel_row;
+    const stator_x_cache_row *p_stator_x_cache_row;
     __typeof__(stator_status_name) *call_stator_status_name;
     __typeof__(stator_status_text) *call_stator_status_text;
     __typeof__(stator_version) *call_stator_version;
@@ -124,6 +125,10 @@ struct stator_abi_anchor {
     __typeof__(stator_x_fuel_at) *call_stator_x_fuel_at;
     __typeof__(stator_x_fuel_scopes) *call_stator_x_fuel_scopes;
     __typeof__(stator_x_package) *call_stator_x_package;
+    __typeof__(stator_x_cache_folder) *call_stator_x_cache_folder;
+    __typeof__(stator_x_cache_list) *call_stator_x_cache_list;
+    __typeof__(stator_x_cache_clear) *call_stator_x_cache_clear;
+    __typeof__(stator_x_cache_why) *call_stator_x_cache_why;
     __typeof__(stator_x_fail_alloc_at) *call_stator_x_fail_alloc_at;
     __typeof__(stator_x_alloc_requests) *call_stator_x_alloc_requests;
 };

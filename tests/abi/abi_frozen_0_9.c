@@ -290,6 +290,10 @@ FROZEN(stator_cst_api, from_file, 64,
        stator_status (*)(stator_ctx *ctx, const char *path, uint64_t offset, uint64_t size, int32_t copy, stator_blob **out, stator_diag **err));
 FROZEN(stator_cst_api, pack, 72,
        stator_status (*)(stator_ctx *ctx, const uint8_t content_hash[16], const char *format_key, uint64_t size, stator_status (*fill)(void *self, void *dst, uint64_t size), void *self, stator_blob **out, stator_diag **err));
+FROZEN(stator_cst_api, peek, 80,
+       stator_status (*)(stator_blob *blob, stator_blob_info *out, stator_diag **err));
+FROZEN(stator_cst_api, hash, 88,
+       stator_status (*)(stator_blob *blob, uint8_t out_hash[16], stator_diag **err));
 
 FROZEN(stator_opt_api, struct_size, 0, uint32_t);
 FROZEN(stator_opt_api, reserved, 4, uint32_t);
@@ -620,6 +624,14 @@ FROZEN(stator_x_fuel_row, pass, 40, const char *);
 FROZEN(stator_x_fuel_row, node_name, 48, const char *);
 FROZEN(stator_x_fuel_row, witness, 56, uint32_t);
 FROZEN(stator_x_fuel_row, reserved, 60, uint32_t);
+
+FROZEN(stator_x_cache_row, struct_size, 0, uint32_t);
+FROZEN(stator_x_cache_row, reserved, 4, uint32_t);
+FROZEN(stator_x_cache_row, name, 8, const char *);
+FROZEN(stator_x_cache_row, kind, 16, const char *);
+FROZEN(stator_x_cache_row, key, 24, const char *);
+FROZEN(stator_x_cache_row, size_bytes, 32, uint64_t);
+FROZEN(stator_x_cache_row, used_s, 40, int64_t);
 
 _Static_assert(STATOR_DTYPE_NONE == 0, "STATOR_DTYPE_NONE changed");
 _Static_assert(STATOR_CLASS_BOOL == 1, "STATOR_CLASS_BOOL changed");

@@ -322,10 +322,13 @@ static void vectorise_innermost(const schedule *s, uint32_t block)
             vectorise_innermost(s, row->body);
             continue;
         }
-        const uint32_t lanes =
-            s->unit->config->emitter->target.vector_bytes / widest_below(s, row->body);
         const int64_t extent =
             cg_known_or(&s->kernel->syms->tab, axis_of(s, ref)->extent, INT64_MAX);
+        uint32_t lanes =
+            s->unit->config->emitter->target.vector_bytes / widest_below(s, row->body);
+        while ((axis_of(s, ref)->flags & ST_AXIS_REDUCE) && lanes > 2 && lanes / 2 >= extent) {
+            lanes /= 2; /* a short row, read again and again */
+        }
         if (lanes > 1 && extent > 1 && !(axis_of(s, ref)->flags & ST_AXIS_SERIAL)) {
             const int is_long = extent >= (int64_t)(lanes * REDUCE_IN_FLIGHT);
             const uint32_t unroll =
@@ -393,10 +396,8 @@ static int64_t serial_steps(const schedule *s, st_loop_ref acc, st_loop_ref upda
         const st_loop_ref loop = kernel->blocks.data[block].loop;
         const st_loop_axis *axis = axis_of(s, loop);
         const int64_t extent = cg_known_or(&kernel->syms->tab, axis->extent, LONG_SUM);
-        if (axis->flags & ST_AXIS_VECTOR) {
-            return 0;
-        }
-        steps = steps > LONG_SUM ? steps : steps * (extent > 0 ? extent : 1);
+        const int is_serial = !(axis->flags & ST_AXIS_VECTOR) && extent > 0;
+        steps = steps > LONG_SUM || !is_serial ? steps : steps * extent;
         block = row_at(s, loop)->block;
     }
     return steps;
@@ -475,7 +476,7 @@ int cg_merge_axes(st_kernel *kernel)
 stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err)
 {
     const schedule s = {unit, kernel};
-    if (!cg_merge_axes(kernel)) {
+    if (!cg_order_reductions(kernel) || !cg_merge_axes(kernel)) {
         return st_fail_oom(err);
     }
     choose_vector(&s);

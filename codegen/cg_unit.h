@@ -310,6 +310,10 @@ int cg_is_full(const cg_unit *unit, const cg_plan *plan, const cg_root *root);
 stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err);
 
+/* ---- cg_reduce.c ---- */
+/* Puts the loops of reductions into the order of memory; 0: out of memory or past the caps. */
+int cg_order_reductions(st_kernel *kernel);
+
 /* ---- cg_schedule.c ---- */
 /* Merges loops that every access walks as one; 0: out of memory. */
 int cg_merge_axes(st_kernel *kernel);

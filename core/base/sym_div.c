@@ -2,8 +2,9 @@
  *
  * For c > 0: every term gives up its multiples of c (coefficients and constant of what
  * stays lie in [0, c)), terms known to be multiples of c are divided exactly, common factors are
- * cancelled, floordiv(floordiv(x, b) + r, c) becomes floordiv(x + b*r, b*c), and a quotient that
- * the range pins down becomes an integer:
+ * cancelled, floordiv(floordiv(x, b) + r, c) becomes floordiv(x + b*r, b*c), what lies below a
+ * common factor is dropped (floordiv(4*a + b, 8) = floordiv(a, 2) for 0 <= b < 4), and a quotient
+ * that the range pins down becomes an integer:
  *
  *     floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(b, 2)
  *
@@ -146,6 +147,42 @@ static int reduce_division(st_symtab *tab, st_lin *r, int64_t *c, st_lin *q)
     return 1;
 }
 
+/* r = g*r' + rest with g a divisor of *c and 0 <= rest < g: the rest changes no quotient by *c, and
+ * r and *c become r' and *c / g. Takes the largest such g; *out_g is 1 when there is none. */
+static int drop_rest(const st_symtab *tab, st_lin *r, int64_t *c, st_lin *rest, int64_t *out_g)
+{
+    *out_g = 1;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const int64_t g = (int64_t)st_gcd_u64((uint64_t)*c, st_abs_u64(r->terms[i].coef));
+        int64_t lo = 0;
+        int64_t hi = 0;
+        st_lin part;
+        if (g <= *out_g) {
+            continue;
+        }
+        st_lin_copy(&part, r);
+        for (uint32_t k = part.count; k-- > 0;) {
+            if (part.terms[k].coef % g == 0) {
+                st_lin_remove(&part, k);
+            }
+        }
+        part.constant = st_floormod(part.constant, g);
+        st_lin_range(tab, &part, ST_RANGE_STEPS, &lo, &hi);
+        if (lo >= 0 && hi < g) {
+            st_lin_copy(rest, &part);
+            *out_g = g;
+        }
+    }
+    if (*out_g == 1) {
+        return 1;
+    }
+    if (!st_lin_add_lin(r, rest, -1)) {
+        return 0;
+    }
+    cancel(r, c);
+    return 1;
+}
+
 uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c)
 {
     st_lin q;
@@ -159,7 +196,9 @@ uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c)
         c = -c;
     }
     int64_t folded = 0;
-    if (!reduce_division(tab, &r, &c, &q)) {
+    int64_t unused = 1;
+    st_lin rest;
+    if (!reduce_division(tab, &r, &c, &q) || !drop_rest(tab, &r, &c, &rest, &unused)) {
         return 0;
     }
     if (r.count != 0) {
@@ -237,9 +276,18 @@ uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c)
                        st_lin_add_lin(&sum, &r, g);
         return ok ? st_lin_intern(tab, &sum) : 0;
     }
+    /* mod(h*x + y, h*c) = h * mod(x, c) + y where 0 <= y < h */
+    st_lin low;
+    int64_t h = 1;
+    int64_t factor = 0;
+    st_lin_set(&low, 0);
+    if (!drop_rest(tab, &r, &c, &low, &h) || !st_lin_add_lin(&sum, &low, g) ||
+        !st_mul_i64(g, h, &factor)) {
+        return 0;
+    }
     const uint32_t atom =
         st_atom_make(tab, STATOR_ATOM_MOD, st_lin_intern(tab, &r), st_sym_int(tab, c));
-    return atom != 0 && st_lin_add_term(&sum, atom, g) ? st_lin_intern(tab, &sum) : 0;
+    return atom != 0 && st_lin_add_term(&sum, atom, factor) ? st_lin_intern(tab, &sum) : 0;
 }
 
 /* ---- public ---- */

@@ -237,7 +237,7 @@ static void read_log(const build_folder *folder, char *text, size_t size)
     }
 }
 
-static int compile_files(build_folder *folder, const char *cc)
+static int compile_files(build_folder *folder, const char *cc, const char *soname)
 {
     const char *const fixed[] = {cc,
                                  "-std=gnu11",
@@ -255,6 +255,10 @@ static int compile_files(build_folder *folder, const char *cc)
                                  "-Wl,-z,text",
                                  "-Wl,--as-needed",
                                  "-Wl,--version-script=exports.map",
+                                 "-Xlinker",
+                                 "-soname",
+                                 "-Xlinker",
+                                 soname,
                                  "-o",
                                  LIBRARY_FILE};
     char log[600];
@@ -318,9 +322,11 @@ static int copy_out(build_folder *folder, const char *output)
 int build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output)
 {
     char map[256];
+    const char *slash = strrchr(output, '/');
+    const char *soname = slash != NULL ? slash + 1 : output;
     const int n = snprintf(map, sizeof map, "{ global: %s_*; local: *; };\n", name);
-    return build_folder_add(folder, "exports.map", map, (uint64_t)n) && compile_files(folder, cc) &&
-           copy_out(folder, output);
+    return build_folder_add(folder, "exports.map", map, (uint64_t)n) &&
+           compile_files(folder, cc, soname) && copy_out(folder, output);
 }
 
 int build_write(const char *path, const char *text, uint64_t size, int json)

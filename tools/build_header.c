@@ -106,7 +106,9 @@ static void put_head(const build_facts *f, st_str *out)
 {
     st_str_add(out, "/* Made by stator build from ");
     build_remark(f->model, out);
-    st_str_addf(out, " for processors: %s.\n", f->cpu);
+    st_str_add(out, " for processors: ");
+    build_remark(f->cpu, out);
+    st_str_add(out, ".\n");
     put_example(f, out);
     put_ranges(f->ports, out);
     st_str_addf(

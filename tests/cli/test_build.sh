@@ -18,6 +18,7 @@ expect() { # status, words, command...
     [ "$status" = "$want" ] || fail "status $status of $*: $(cat out)"
     has out "$words"
 }
+rpath='-Wl,-rpath,$ORIGIN'
 flags="-std=c11 -pedantic -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L"
 
 if ! "$STATOR" backends --probe | grep -q '^inductor-cpu  *AVAILABLE'; then
@@ -33,9 +34,10 @@ expect 0 'digits_run, 1 input, 1 output' "$STATOR" build "$digits/digits.onnx" -
 ldd libdigits.so | sed 's/ (0x.*//; s/ =>.*//; s/^[ \t]*//' | grep -vE '^(linux-vdso\.so\.1|lib(c|m|gomp)\.so\.[0-9]+|/lib.*/ld-linux.*)$' &&
     fail "it needs more than libc, libm and libgomp"
 nm -D --defined-only libdigits.so | awk '{print $3}' | grep -v '^digits_' && fail "it exports more"
+readelf -d libdigits.so | grep -q 'soname: \[libdigits.so\]' || fail "no soname"
 mkdir away
 cp libdigits.so digits.h "$digits/test_images.npy" "$here/../../examples/aot/classify.c" away
-(cd away && cc $flags -I. classify.c libdigits.so -Wl,-rpath,'$ORIGIN' -o classify && rm libdigits.so digits.h)
+(cd away && cc $flags -I. classify.c libdigits.so "$rpath" -o classify && rm libdigits.so digits.h)
 cp libdigits.so away
 "$STATOR" run "$digits/digits.onnx" --backend eager --input "image=$digits/test_images.npy" --save want.npz >/dev/null
 (cd away && env -i ./classify test_images.npy) >got
@@ -49,7 +51,7 @@ sys.exit(open("got").read().strip() != want or len(want) != 540)
 END
 printf '#include "digits.h"\nint main() { return digits_input_count() == 1 ? 0 : 1; }\n' >d.cpp
 if command -v c++ >/dev/null; then
-    c++ -std=c++11 -pedantic -Wall -Wextra -Werror d.cpp ./libdigits.so -o dcpp && ./dcpp || fail "C++"
+    c++ -std=c++11 -pedantic -Wall -Wextra -Werror d.cpp ./libdigits.so "$rpath" -o dcpp && ./dcpp || fail "C++"
 fi
 printf '#include "digits.h"\nint main(void) { return 0; }\n' >d99.c
 cc -std=c99 -pedantic -Wall -Wextra -Werror d99.c -o d99 || fail "C99"
@@ -70,13 +72,13 @@ graph @main(%x: f32[N, 4], %at: i64[3]) {
 END
 "$STATOR" build f.stir -o f.so --sources src >/dev/null
 # Two packages in one process: the names inside stay inside.
-cc $flags "$here/build_driver.c" -I. -Wl,--no-as-needed ./libdigits.so ./f.so -lm -lpthread -o driver
+cc $flags "$here/build_driver.c" -I. -Wl,--no-as-needed ./libdigits.so ./f.so "$rpath" -lm -lpthread -o driver
 ./driver || fail "the driver"
 OMP_NUM_THREADS=1 ./driver || fail "the driver on one thread"
 # The kept sources are the whole package; with a processor that has nothing it refuses to run.
 sed -i 's/return __get_cpuid_count/return 0 \&\& __get_cpuid_count/' src/cpu.c
 (cd src && cc -std=gnu11 -O1 -Wall -Wextra -Werror -fPIC -fopenmp -shared -Wl,--version-script=exports.map \
-    -o ../f.so *.c *.o *.s -lm)
+    -Wl,-soname,f.so -o ../f.so *.c *.o *.s -lm)
 ./driver cpu || fail "the processor check"
 
 # Code for a stated level holds no registers beyond it.
@@ -138,9 +140,9 @@ END
 expect 0 'e_run, 9 inputs, 10 outputs' "$STATOR" build 'evil$(touch pwned)*` " -D .onnx' -o e.so --sources esrc
 [ ! -e pwned ] && [ ! -e esrc/pwned ] || fail "a name was run"
 printf '#include "e.h"\n#include <string.h>\nint main(void) { return strlen(e_input(0)->name) > 40 && evil() ? 0 : 1; }\n' >e.c
-expect 1 'evil' cc -std=c99 -Werror=implicit-function-declaration e.c ./e.so -o e
+expect 1 'evil' cc -std=c99 -Werror=implicit-function-declaration e.c ./e.so "$rpath" -o e
 sed -i 's/ && evil()//' e.c
-cc $flags e.c ./e.so -o e && ./e || fail "hostile names"
+cc $flags e.c ./e.so "$rpath" -o e && ./e || fail "hostile names"
 for f in esrc/package.c esrc/plan.c; do
     cc -std=gnu11 -Wall -Wextra -Werror -trigraphs -Wcomment -fopenmp -c "$f" -o e.o || fail "$f"
 done

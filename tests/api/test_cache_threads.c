@@ -1,0 +1,163 @@
+/* The compile cache from C: a second context loads what the first has kept, the flags that switch
+ * it off do, and threads that compile the same and different graphs at once on one folder get right
+ * answers. */
+#define _GNU_SOURCE
+#include "api_check.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#define THREADS 6
+#define ROUNDS 4
+
+static const char text[] = "stir 1\n"
+                           "graph @main(%%x: f32[2, 3], %%y: f32[2, 3]) {\n"
+                           "  %%c = constant {value = f32[] {%d}}\n"
+                           "  %%a = mul(%%x, %%c)\n"
+                           "  %%b = add(%%a, %%y)\n"
+                           "  return b: %%b\n"
+                           "}\n";
+
+typedef struct heard {
+    pthread_mutex_t lock;
+    int hits, kept;
+} heard;
+
+static void on_log(void *self, const char *channel, uint32_t level, const char *line)
+{
+    heard *h = self;
+    (void)level;
+    if (strcmp(channel, "cache") == 0) {
+        (void)pthread_mutex_lock(&h->lock);
+        h->hits += strncmp(line, "hit ", 4) == 0;
+        h->kept += strncmp(line, "kept ", 5) == 0;
+        (void)pthread_mutex_unlock(&h->lock);
+    }
+}
+
+static stator_ctx *open_ctx(heard *h, uint32_t flags)
+{
+    const stator_ctx_options options = {
+        .struct_size = sizeof options, .flags = flags, .threads = 1, .log = on_log, .log_self = h};
+    stator_ctx *ctx = NULL;
+    CHECK(stator_ctx_create(&options, &ctx) == STATOR_OK);
+    return ctx;
+}
+
+/* Compiles "x * k + y" anew and calls it. */
+static void run(stator_ctx *ctx, int k, uint32_t flags)
+{
+    const float values[6] = {1, 2, 3, 4, 5, 6};
+    char graph[512];
+    (void)snprintf(graph, sizeof graph, text, k);
+    stator_model *model = load_text(ctx, graph);
+    const stator_compile_options options = {
+        .struct_size = sizeof options, .backend = "inductor-cpu", .flags = flags};
+    stator_function *function = NULL;
+    CHECK_OK(ctx, stator_compile(model, &options, &function));
+    stator_tensor *in[2] = {tensor_2d(ctx, 2, 3, values), tensor_2d(ctx, 2, 3, values)};
+    stator_tensor *out[1] = {NULL};
+    CHECK_OK(ctx, stator_call_tensors(function, 2, in, 1, out));
+    for (int i = 0; i < 6; i++) {
+        CHECK(((const float *)stator_tensor_data(out[0]))[i] == values[i] * (float)(k + 1));
+    }
+    stator_tensor_release(out[0]);
+    stator_tensor_release(in[0]);
+    stator_tensor_release(in[1]);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+}
+
+static void expect(heard *h, int hits, int kept)
+{
+    CHECK(h->hits == hits && h->kept == kept);
+    h->hits = h->kept = 0;
+}
+
+static int is_available(stator_ctx *ctx)
+{
+    stator_model *model = load_text(ctx, "stir 1\ngraph @main(%x: f32[2]) {\n  return x: %x\n}\n");
+    const stator_compile_options options = {.struct_size = sizeof options,
+                                            .backend = "inductor-cpu"};
+    stator_function *function = NULL;
+    const int is_ok = stator_compile(model, &options, &function) == STATOR_OK;
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+    return is_ok;
+}
+
+static void test_flags(heard *h)
+{
+    stator_ctx *first = open_ctx(h, 0);
+    run(first, 1, 0);
+    expect(h, 0, 1);
+    run(first, 1, 0);
+    expect(h, 1, 0);
+    run(first, 1, STATOR_COMPILE_NO_CACHE);
+    expect(h, 0, 0);
+    run(first, 2, 0); /* another constant */
+    expect(h, 0, 1);
+    stator_ctx_destroy(first);
+    stator_ctx *second = open_ctx(h, 0);
+    run(second, 1, 0);
+    expect(h, 1, 0);
+    stator_ctx_destroy(second);
+    stator_ctx *none = open_ctx(h, STATOR_CTX_NO_CACHE);
+    run(none, 3, 0);
+    run(none, 3, 0);
+    expect(h, 0, 0);
+    stator_ctx_destroy(none);
+}
+
+typedef struct worker {
+    stator_ctx *ctx;
+    int number;
+} worker;
+
+static void *work(void *self)
+{
+    const worker *w = self;
+    for (int round = 0; round < ROUNDS; round++) {
+        run(w->ctx, 10 + (w->number + round) % 3, 0);
+    }
+    return NULL;
+}
+
+static void test_threads(heard *h)
+{
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    stator_ctx *ctx = open_ctx(h, 0);
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){ctx, i};
+        CHECK(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    CHECK(h->hits + h->kept == THREADS * ROUNDS && h->kept >= 3);
+    stator_ctx_destroy(ctx);
+}
+
+int main(void)
+{
+    char folder[] = "/tmp/stator-api-cache-XXXXXX";
+    char command[96];
+    heard h = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    CHECK(mkdtemp(folder) != NULL);
+    CHECK(setenv("STATOR_CACHE_DIR", folder, 1) == 0 && unsetenv("STATOR_CACHE") == 0 &&
+          setenv("STATOR_LOGS", "cache", 1) == 0);
+    stator_ctx *ctx = open_ctx(&h, 0);
+    const int is_here = is_available(ctx);
+    stator_ctx_destroy(ctx);
+    h.hits = h.kept = 0;
+    if (is_here) {
+        test_flags(&h);
+        test_threads(&h);
+    } else {
+        (void)puts("inductor-cpu is not available here: nothing is kept");
+    }
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    CHECK(system(command) == 0);
+    return 0;
+}

@@ -10,6 +10,7 @@
 #include "core/base/str.h"
 #include "core/base/threads.h"
 #include "core/host/cache.h"
+#include "core/host/options.h"
 #include "core/host/sizes.h"
 
 #include <stdatomic.h>
@@ -57,6 +58,57 @@ struct stator_function {
 
 /* ---- making ---- */
 
+/* Does the backend have an option `mode`? */
+static int has_mode(const stator_ctx *ctx, const char *backend)
+{
+    st_option_schema schema = {.options = NULL};
+    if (st_registry_option_schema(ctx->registry, backend, &schema) != 1) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < schema.count && schema.options != NULL; i++) {
+        if (strcmp(schema.options[i].key, "mode") == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int names_mode(const stator_compile_options *options)
+{
+    for (uint32_t i = 0; i < options->option_count; i++) {
+        if (strcmp(options->option_keys[i], "mode") == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The backend with the options that were given, and the mode when it has an option for it. */
+static stator_status open_backend(stator_ctx *ctx, const char *name,
+                                  const stator_compile_options *options, stator_instance **out,
+                                  stator_diag **err)
+{
+    const uint32_t n = options->option_count;
+    if (options->mode == NULL || names_mode(options) || !has_mode(ctx, name)) {
+        return st_instance_open(ctx, name, n, options->option_keys, options->option_values, out,
+                                err);
+    }
+    const char **pairs = st_calloc(&ctx->mem, 2u * ((uint64_t)n + 1u), sizeof *pairs);
+    if (pairs == NULL) {
+        return st_fail_oom(err);
+    }
+    const char **values = pairs + n + 1u;
+    for (uint32_t i = 0; i < n; i++) {
+        pairs[i] = options->option_keys[i];
+        values[i] = options->option_values[i];
+    }
+    pairs[n] = "mode";
+    values[n] = options->mode;
+    const stator_status status = st_instance_open(ctx, name, n + 1u, pairs, values, out, err);
+    st_free(&ctx->mem, (void *)(uintptr_t)pairs);
+    return status;
+}
+
 static stator_status open_main(stator_function *f, const stator_compile_options *options,
                                stator_diag **err)
 {
@@ -68,8 +120,7 @@ static stator_status open_main(stator_function *f, const stator_compile_options 
         name = st_registry_item_name(item);
     }
     stator_diag *diag = NULL;
-    stator_status status = st_instance_open(ctx, name, options->option_count, options->option_keys,
-                                            options->option_values, &f->main, &diag);
+    stator_status status = open_backend(ctx, name, options, &f->main, &diag);
     if (status == STATOR_UNAVAILABLE && options->fallback != NULL) {
         st_log(ctx, "dispatch", 1, "backend '%s' replaced by '%s': %s", name, options->fallback,
                st_diag_text(diag));

@@ -3,8 +3,8 @@
  * In: graphs of primitives, after the stages of cpu_pipeline. codegen/ turns them into kernels and
  * a plan, cpu_emitter.c the kernels into machine code. The plugin itself does not need LLVM; the
  * part that does is opened at the first compile (cpu_jit.c). */
-#include "cpu_features.h"
 #include "cpu_llvm.h"
+#include "cpu_features.h"
 
 #include "core/base/diag.h"
 
@@ -122,6 +122,13 @@ static const stator_option_desc options_table[] = {
     {.struct_size = sizeof(stator_option_desc),
      .type = STATOR_OPTION_ENUM,
      .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "mode",
+     .default_text = "default",
+     .enum_values = "default,reduce-overhead,max-autotune,max-autotune-no-cudagraphs",
+     .help = "max-autotune: try every way of each contraction, on its whole size"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_ENUM,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
      .key = "target",
      .default_text = "host",
      .enum_values = "host,self_contained",
@@ -151,6 +158,7 @@ static cpu_settings settings_of(const stator_host *host, const stator_options *o
     const char *numerics = opt->get_str(options, "numerics");
     const char *contractions = opt->get_str(options, "contractions");
     const char *target = opt->get_str(options, "target");
+    const char *mode = opt->get_str(options, "mode");
     return (cpu_settings){.tier =
                               tier && strcmp(tier, "fast") == 0 ? JIT_TIER_FAST : JIT_TIER_DEFAULT,
                           .debug_bounds = opt->get_bool(options, "debug_bounds") != 0,
@@ -160,6 +168,7 @@ static cpu_settings settings_of(const stator_host *host, const stator_options *o
                           .loops_only = contractions && strcmp(contractions, "loops") == 0,
                           .winograd = opt->get_bool(options, "winograd") != 0,
                           .measure = opt->get_bool(options, "measure") != 0,
+                          .measure_all = mode && strncmp(mode, "max-autotune", 12) == 0,
                           .self_contained = target && strcmp(target, "self_contained") == 0,
                           .level = cpu_level_of(opt->get_str(options, "cpu"))};
 }
@@ -171,6 +180,7 @@ static void open_library(cpu_inst *inst)
         const int is_measured = s->measure && s->tier == JIT_TIER_DEFAULT;
         cpu_dnnl_open(&inst->dnnl, inst->self->host, &inst->self->mem,
                       (s->fused ? DNNL_FUSED : 0u) | (is_measured ? DNNL_TUNE : 0u) |
+                          (is_measured && s->measure_all ? DNNL_TUNE_ALL : 0u) |
                           (is_measured && s->winograd ? DNNL_WINOGRAD : 0u));
         inst->emitter.library = inst->dnnl.library;
     }
@@ -309,8 +319,8 @@ static stator_status cpu_exe_serialize(void *inst_, void *exe, stator_blob **out
     stator_status status = st_cg_save(exe, &bytes, err);
     if (status == STATOR_OK) {
         *out = host->cst->create(host->ctx, bytes.data, bytes.len);
-        status = *out != NULL ? STATOR_OK
-                              : st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
+        status =
+            *out != NULL ? STATOR_OK : st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
     }
     st_str_deinit(&bytes);
     return status;

@@ -35,6 +35,7 @@ typedef struct cpu_settings {
     uint32_t loops_only;   /* contractions=loops */
     uint32_t winograd;
     uint32_t measure;
+    uint32_t measure_all;    /* mode=max-autotune */
     uint32_t self_contained; /* target=self_contained: code for packages, see cpu_package.c */
     uint32_t level;          /* cpu_level of such code */
 } cpu_settings;
@@ -52,14 +53,14 @@ typedef struct cpu_inst {
 
 /* Caches, vector width and threads of this machine. */
 void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_target *out);
-/* What follows from the widest registers (64: AVX-512 F, BW, DQ, VL; 32: AVX2; 16), of which code uses
- * vector_bytes (0: all). */
+/* What follows from the widest registers (64: AVX-512 F, BW, DQ, VL; 32: AVX2; 16), of which code
+ * uses vector_bytes (0: all). */
 void cpu_target_set_vectors(uint32_t widest, uint32_t vector_bytes, st_target *out);
 
 /* ---- cpu_jit.c ---- */
 
-/* Does the code generator seem to be there? Without opening it when its files are where the build found
- * them; UNAVAILABLE with reason and hint. */
+/* Does the code generator seem to be there? Without opening it when its files are where the build
+ * found them; UNAVAILABLE with reason and hint. */
 stator_status cpu_jit_look(cpu_self *self, stator_diag **err);
 /* Opens the code generator at the first call. UNAVAILABLE with reason and hint. */
 stator_status cpu_jit_open(cpu_self *self, const jit_api **out, stator_diag **err);

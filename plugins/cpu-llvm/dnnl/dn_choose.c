@@ -12,7 +12,9 @@
 #include <string.h>
 
 #define CANDIDATES_MAX 20u
-#define TUNE_MACS 1000000 /* below, the choice is not worth the time to measure */
+#define TUNE_MACS 1000000   /* below, the choice is not worth the time to measure */
+#define TUNE_MACS_ALL 10000 /* the same with DNNL_TUNE_ALL */
+#define TUNE_TIMES_ALL 4u   /* rounds and time of a candidate are then so many times as many */
 #define TUNE_MACS_MOST                                                                             \
     ((int64_t)1 << 28) /* of one run: more is measured on a part of the images or rows */
 #define TUNE_ROWS_LEAST 64
@@ -204,14 +206,15 @@ static uint64_t measure(dn_op *op, dn_plan *plan)
         slot = dn_slot_make(op, plan);
     }
     const uint64_t first = st_now_ns();
-    for (uint32_t i = 0; slot && i <= TUNE_ROUNDS; i++) {
+    const uint32_t times = op->lib->flags & DNNL_TUNE_ALL ? TUNE_TIMES_ALL : 1u;
+    for (uint32_t i = 0; slot && i <= times * TUNE_ROUNDS; i++) {
         const uint64_t begin = st_now_ns();
         if (dn_slot_run(plan, slot, b.at, NULL) != STATOR_OK) {
             break;
         }
         const uint64_t ns = st_now_ns() - begin;
         best = ns < best ? ns : best;
-        if (i > 0 && st_now_ns() - first > TUNE_NS) {
+        if (i > 0 && st_now_ns() - first > times * TUNE_NS) {
             break;
         }
     }
@@ -296,7 +299,7 @@ static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
     int64_t elements = 0;
     int64_t macs = 0;
     dn_work(&op->form, s, &elements, &macs);
-    if (macs <= TUNE_MACS_MOST) {
+    if (macs <= TUNE_MACS_MOST || (op->lib->flags & DNNL_TUNE_ALL)) {
         return part;
     }
     const int64_t times = macs / TUNE_MACS_MOST + 1;
@@ -324,7 +327,8 @@ static dn_candidate tune(dn_op *op, const dn_sizes *whole, const dn_candidate *g
     if (may_be_winograd(op, s)) {
         all[n++] = winograd_of(op);
     }
-    if (guessed->move_x || guessed->move_out || guessed->is_sum ||
+    if ((op->lib->flags & DNNL_TUNE_ALL) || guessed->move_x || guessed->move_out ||
+        guessed->is_sum ||
         (guessed->move_y && !op->has_constant && op->form.kind == ST_FORM_GEMM)) {
         n += candidates(op, s, all + n);
     }
@@ -386,7 +390,8 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
         return make_bound(op, &key, sizes, &desc, y, out, err);
     }
     guess(op, &simple, &desc);
-    if (desc.class_ != DN_NO && is_tuned && macs >= TUNE_MACS) {
+    const int64_t least = op->lib->flags & DNNL_TUNE_ALL ? TUNE_MACS_ALL : TUNE_MACS;
+    if (desc.class_ != DN_NO && is_tuned && macs >= least) {
         const dn_candidate how = tune(op, &simple, &desc.how);
         if (memcmp(&how, &desc.how, sizeof how) != 0) {
             dn_desc_deinit(&desc);

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Modes of compiling: each gives the same answer on every backend; a backend with an option `mode`
+# is told, an option that was given by name wins, and a mode that there is not is an error.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+
+cat >"$work/mlp.stir" <<'END'
+stir 1
+graph @mlp(%x: f32[16, 64]) {
+  %1 = iota() {shape = [64, 48], dtype = f32, axis = 0}
+  %2 = constant {value = f32 0.01}
+  %3 = mul(%1, %2)
+  %4 = matmul(%x, %3)
+  %5 = relu(%4)
+  %6 = softmax(%5) {axis = -1}
+  return y: %6
+}
+END
+run() { "$STATOR" run "$work/mlp.stir" --random 1 "$@"; }
+
+run --backend eager --save "$work/want.npz" >/dev/null
+for backend in eager aot_eager inductor-cpu; do
+    for mode in default reduce-overhead max-autotune max-autotune-no-cudagraphs; do
+        run --backend "$backend" --mode "$mode" --repeat 3 --expect "$work/want.npz" \
+            >"$work/out" 2>&1 || fail "$backend, $mode: $(cat "$work/out")"
+    done
+done
+run --backend inductor-cpu --mode max-autotune --backend-option mode=default >/dev/null ||
+    fail "an option beside the mode"
+status=0
+run --backend inductor-cpu --backend-option mode=fastest >"$work/out" 2>&1 || status=$?
+[ "$status" = 3 ] || fail "status $status of an unknown mode as an option"
+grep -q max-autotune "$work/out" || fail "the modes are not named: $(cat "$work/out")"

@@ -550,7 +550,9 @@ void call(const problem *p, void *op)
 static double allowed(const problem *p, const total *t, double slack)
 {
     const double k = 40;
-    const double unit = p->form.out.dtype == STATOR_BF16 ? 0x1p-8 * fabs(t->value) : 0;
+    const double unit = p->form.out.dtype == STATOR_BF16  ? 0x1p-8 * fabs(t->value)
+                        : p->form.out.dtype == STATOR_F16 ? 0x1p-11 * fabs(t->value)
+                                                          : 0;
     return slack * (k * 0x1p-24 * (t->size + fabs(t->value))) + unit + 1e-30;
 }
 

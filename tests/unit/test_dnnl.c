@@ -198,6 +198,33 @@ Test(dnnl, bf16)
     cr_assert_eq(lib->takes(lib->self, &p.form), 0, "a bias of bf16 in f32");
 }
 
+/* Done in f32, whatever the processor. */
+Test(dnnl, f16)
+{
+    problem p;
+    const conv_case c = {2, 2, 32, 48, 1, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t out = i ? STATOR_F32 : STATOR_F16;
+        gemm(&p, STATOR_F16, out, num(60), num(80), num(128));
+        check(&p, "f16");
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        p.form.epilogue[0].dtype = STATOR_F16;
+        check(&p, "f16, a bias of f16");
+        strides(&p.form.out, 100, 1);
+        p.form.x.offset = num(3);
+        p.form.y.offset = num(5);
+        p.form.out.offset = num(7);
+        p.form.epilogue[1].dtype = STATOR_F16;
+        check(&p, "f16 in rows apart");
+        conv(&p, STATOR_F16, out, &c, 1, 1);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        p.form.epilogue[0].dtype = STATOR_F16;
+        check(&p, "f16 convolution");
+    }
+}
+
 /* Sums beyond 2^24, which f32 would round. */
 Test(dnnl, integers)
 {

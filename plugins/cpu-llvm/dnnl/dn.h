@@ -11,6 +11,7 @@
  *   dn_save.c   ops in the compile cache
  *   dn_skinny.c few rows against constant weights: kernels of our own
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
+ *   dn_half.c   f16, done in f32
  *   dn_team.c   threads and floating point flags
  *
  * oneDNN 2.x (the C API of 3.x has other descriptors). Names of oneDNN begin with dnnl_. */
@@ -137,9 +138,11 @@ typedef struct dn_pack {
 } dn_pack;
 
 struct dn_lib;
+struct dn_half;
 
 typedef struct dn_op {
     struct dn_lib *lib;
+    struct dn_half *half; /* buffers are f16 where the form says f32; NULL: as it says */
     st_form form; /* syms and y_data are of create alone */
     uint32_t has_constant;
     uint32_t has_bound; /* RELU or CLIP: NaN needs care */
@@ -279,6 +282,26 @@ stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is
                          stator_diag **err);
 /* Threads that a call here runs on. */
 int dn_threads(const dn_lib *lib, stator_ctx *ctx);
+
+/* With the buffers of the call found. */
+stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES], stator_ctx *ctx,
+                        stator_diag **err);
+
+/* ---- dn_half.c ---- */
+
+/* Makes f32 of the form's f16. Returns a bit for each role that had it. */
+uint32_t dn_widen(st_form *form);
+/* Where `roles` are f16; y: the constant weights, NULL if none. */
+stator_status dn_half_make(dn_op *op, uint32_t roles, const dn_sizes *sizes, const void *y,
+                           stator_diag **err);
+void dn_half_destroy(dn_op *op);
+int dn_half_has(const dn_op *op, uint32_t role); /* is the role's buffer f16? */
+/* The constant weights in f32, their first element; NULL: they are not f16, or come with the call. */
+const void *dn_half_weights(const dn_op *op);
+uint64_t dn_half_bytes(const dn_op *op);
+/* dn_run_at with f16 in the buffers. */
+stator_status dn_half_run(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
+                          stator_ctx *ctx, stator_diag **err);
 
 /* ---- dn_plain.c ---- */
 

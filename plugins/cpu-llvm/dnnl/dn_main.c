@@ -30,9 +30,12 @@ static void op_init(dn_op *op, dn_lib *lib, const st_form *form)
     op->has_bound = (uint32_t)dn_has_bound(form);
 }
 
-static int32_t takes(void *self, const st_form *form)
+static int32_t takes(void *self, const st_form *given)
 {
     dn_lib *lib = self;
+    st_form wide = *given;
+    const st_form *form = &wide;
+    (void)dn_widen(&wide);
     int64_t numbers[ST_FORM_NUMBERS_MAX];
     uint32_t is_static = 0;
     int64_t elements = 0;
@@ -66,6 +69,7 @@ void dn_op_destroy(void *self, void *op_)
         dn_plan_destroy(op, op->plans[i]);
     }
     dn_packs_release(op);
+    dn_half_destroy(op);
     if (op->y_blob) {
         lib->host->cst->release(op->y_blob);
     }
@@ -74,26 +78,36 @@ void dn_op_destroy(void *self, void *op_)
     st_free(lib->mem, op);
 }
 
-static stator_status prepare(dn_op *op, const st_form *form, stator_diag **err)
+/* `roles`: of dn_widen. */
+static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, stator_diag **err)
 {
-    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    int64_t numbers[ST_FORM_NUMBERS_MAX] = {0};
     dn_sizes sizes;
-    if (!dn_sample(op->lib, form, numbers, &op->is_static) ||
-        (!op->is_static && !op->has_constant)) {
+    const int is_known = dn_sample(op->lib, form, numbers, &op->is_static);
+    dn_sizes_of(form, numbers, &sizes);
+    op->has_constant = op->has_constant && is_known;
+    if (roles) {
+        ST_TRY(dn_half_make(op, roles, &sizes, op->has_constant ? form->y_data : NULL, err));
+    }
+    if (!is_known || (!op->is_static && !op->has_constant)) {
         return STATOR_OK; /* all is made at the first call */
     }
-    dn_sizes_of(form, numbers, &sizes);
     sizes.threads = dn_threads(op->lib, op->lib->host ? op->lib->host->ctx : NULL);
     const char *y = form->y_data;
     if (op->has_constant) {
         y += sizes.y.offset * (int64_t)dn_dtype_size(form->y.dtype);
     }
-    return dn_prepare(op, &sizes, y, op->is_static && (op->lib->flags & DNNL_TUNE), err);
+    const void *wide = dn_half_weights(op);
+    return dn_prepare(op, &sizes, wide ? wide : y, op->is_static && (op->lib->flags & DNNL_TUNE),
+                      err);
 }
 
-static stator_status create(void *self, const st_form *form, void **out_op, stator_diag **err)
+static stator_status create(void *self, const st_form *given, void **out_op, stator_diag **err)
 {
     dn_lib *lib = self;
+    st_form wide = *given;
+    const st_form *form = &wide;
+    const uint32_t roles = dn_widen(&wide);
     dn_op *op = st_alloc(lib->mem, sizeof *op, 16);
     *out_op = NULL;
     if (op == NULL) {
@@ -102,7 +116,7 @@ static stator_status create(void *self, const st_form *form, void **out_op, stat
     op_init(op, lib, form);
     (void)pthread_mutex_init(&op->mutex, NULL);
     (void)pthread_mutex_init(&op->making, NULL);
-    const stator_status status = prepare(op, form, err);
+    const stator_status status = prepare(op, form, roles, err);
     op->form.syms = NULL;
     op->form.y_data = NULL;
     if (status != STATOR_OK) {
@@ -123,6 +137,7 @@ static uint64_t packed_bytes(void *self, void *op_)
         bytes += op->packs[i].bytes;
     }
     (void)pthread_mutex_lock(&op->mutex);
+    bytes += dn_half_bytes(op);
     for (uint32_t i = 0; i < op->n_plans; i++) {
         for (const dn_slot *slot = op->plans[i]->slots; slot; slot = slot->next) {
             bytes += op->plans[i]->scratch_bytes;

@@ -120,21 +120,30 @@ static void *element(void *base, int64_t offset, uint32_t dtype)
     return (char *)base + offset * (int64_t)dn_dtype_size(dtype);
 }
 
+/* The dtype of what is in memory behind a role. */
+static uint32_t stored(const dn_op *op, uint32_t role, uint32_t dtype)
+{
+    return dn_half_has(op, role) ? STATOR_F16 : dtype;
+}
+
 static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_call *call,
                          void *at[DN_ROLES])
 {
     const st_form *form = &op->form;
     memset(at, 0, DN_ROLES * sizeof at[0]);
-    at[DN_X] = element(call->buffers[form->x.buffer], s->x.offset, form->x.dtype);
+    at[DN_X] = element(call->buffers[form->x.buffer], s->x.offset, stored(op, DN_X, form->x.dtype));
     if (call->buffers[form->y.buffer]) { /* else an op from the cache has packed weights */
-        at[DN_Y] = element(call->buffers[form->y.buffer], s->y.offset, form->y.dtype);
+        at[DN_Y] =
+            element(call->buffers[form->y.buffer], s->y.offset, stored(op, DN_Y, form->y.dtype));
     }
-    at[DN_OUT] = element(call->buffers[form->out.buffer], s->out.offset, form->out.dtype);
+    at[DN_OUT] = element(call->buffers[form->out.buffer], s->out.offset,
+                         stored(op, DN_OUT, form->out.dtype));
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
         if (st_epilogue_has_buffer(e->kind)) {
-            at[DN_POST + i] = element(call->buffers[e->buffer],
-                                      e->kind == ST_EPILOGUE_ADD ? s->out.offset : 0, e->dtype);
+            at[DN_POST + i] =
+                element(call->buffers[e->buffer], e->kind == ST_EPILOGUE_ADD ? s->out.offset : 0,
+                        stored(op, DN_POST + i, e->dtype));
         }
     }
 }
@@ -217,13 +226,20 @@ int dn_threads(const dn_lib *lib, stator_ctx *ctx)
     return dn_team_size(lib->host ? lib->host->thr->thread_count(ctx) : st_cpu_count());
 }
 
+stator_status dn_run_at(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES], stator_ctx *ctx,
+                        stator_diag **err)
+{
+    int has_nan = 0;
+    ST_TRY(run_plan(op, s, at, ctx, &has_nan, err));
+    return has_nan ? run_bare(op, s, at, ctx, err) : STATOR_OK;
+}
+
 stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_diag **err)
 {
     const dn_lib *lib = self;
     dn_op *op = op_;
     dn_sizes sizes;
     void *at[DN_ROLES];
-    int has_nan = 0;
     stator_ctx *ctx = call->call ? call->call->ctx : lib->host ? lib->host->ctx : NULL;
     dn_sizes_of(&op->form, call->numbers, &sizes);
     sizes.threads = dn_threads(lib, ctx);
@@ -231,6 +247,5 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     int32_t zeros[2] = {zero_of(&op->form.x_zero, call), zero_of(&op->form.y_zero, call)};
     at[DN_ZERO] = &zeros[0];
     at[DN_ZERO + 1] = &zeros[1];
-    ST_TRY(run_plan(op, &sizes, at, ctx, &has_nan, err));
-    return has_nan ? run_bare(op, &sizes, at, ctx, err) : STATOR_OK;
+    return op->half ? dn_half_run(op, &sizes, at, ctx, err) : dn_run_at(op, &sizes, at, ctx, err);
 }

@@ -27,6 +27,9 @@ stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
     const dn_op *op = op_;
     const st_form form = bare_form(&op->form);
     (void)self;
+    if (op->half) {
+        return st_fail(err, STATOR_UNSUPPORTED, "inductor-cpu: contractions of f16 are not kept");
+    }
     if (op->n_plans > 1u) {
         return st_fail(err, STATOR_UNSUPPORTED, "inductor-cpu: a contraction was called already");
     }

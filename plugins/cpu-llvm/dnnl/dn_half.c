@@ -1,0 +1,280 @@
+/* Contractions of f16, done in f32: oneDNN has none on processors without f16 arithmetic.
+ *
+ * The op inside is one of f32. Constant weights are made f32 once, before they are packed; the
+ * other operands with each call, in scratch that the op keeps. The result is rounded once, from
+ * f32, as the form asks. */
+#include "dn.h"
+
+#include "core/base/convert.h"
+#include "core/base/diag.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+#include <string.h>
+
+#define BLOCK 4096 /* elements that are worth handing to a thread */
+#define ALIGN 64u
+
+struct dn_half {
+    uint32_t roles; /* bit of each role whose buffer holds f16 */
+    float *y;       /* constant weights; NULL: y comes with the call */
+    uint64_t y_bytes;
+    void *spare; /* scratch of a call that has ended; under op->mutex */
+    uint64_t spare_bytes;
+};
+
+/* ---- forms ---- */
+
+uint32_t dn_widen(st_form *form)
+{
+    uint32_t roles = 0;
+    uint32_t *const dtypes[3] = {&form->x.dtype, &form->y.dtype, &form->out.dtype};
+    for (uint32_t i = 0; i < 3; i++) {
+        roles |= (uint32_t)(*dtypes[i] == STATOR_F16) << (DN_X + i);
+        *dtypes[i] = *dtypes[i] == STATOR_F16 ? STATOR_F32 : *dtypes[i];
+    }
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        st_epilogue *e = &form->epilogue[i];
+        if (st_epilogue_has_buffer(e->kind) && e->dtype == STATOR_F16) {
+            roles |= 1u << (DN_POST + i);
+            e->dtype = STATOR_F32;
+        }
+    }
+    return roles;
+}
+
+/* ---- conversion ---- */
+
+typedef struct conversion {
+    const void *from;
+    void *to;
+    int is_widening;
+} conversion;
+
+#if defined(__x86_64__)
+#define F16C __attribute__((target("avx,f16c")))
+
+static F16C int64_t widen_fast(const uint16_t *from, float *to, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(bits));
+    }
+    return i;
+}
+
+static F16C int64_t narrow_fast(const float *from, uint16_t *to, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((__m128i *)(void *)(to + i), bits);
+    }
+    return i;
+}
+
+static int is_cpu_able(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx");
+}
+#else
+static int64_t widen_fast(const uint16_t *from, float *to, int64_t n)
+{
+    (void)from;
+    (void)to;
+    (void)n;
+    return 0;
+}
+
+static int64_t narrow_fast(const float *from, uint16_t *to, int64_t n)
+{
+    (void)from;
+    (void)to;
+    (void)n;
+    return 0;
+}
+
+static int is_cpu_able(void)
+{
+    return 0;
+}
+#endif
+
+static void convert_range(void *self, int64_t begin, int64_t end)
+{
+    const conversion *c = self;
+    int64_t done = begin;
+    if (c->is_widening) {
+        const uint16_t *from = c->from;
+        float *to = c->to;
+        done += is_cpu_able() ? widen_fast(from + begin, to + begin, end - begin) : 0;
+        st_load_f32_block(STATOR_F16, from, done, end - done, to + done);
+    } else {
+        const float *from = c->from;
+        uint16_t *to = c->to;
+        done += is_cpu_able() ? narrow_fast(from + begin, to + begin, end - begin) : 0;
+        st_store_f32_block(STATOR_F16, to, done, end - done, from + done);
+    }
+}
+
+static void convert(const dn_op *op, stator_ctx *ctx, const void *from, void *to, int64_t n,
+                    int is_widening)
+{
+    conversion c = {from, to, is_widening};
+    if (n > BLOCK && op->lib->host) {
+        op->lib->host->thr->parallel_for(ctx, n, BLOCK, convert_range, &c);
+    } else if (n > 0) {
+        convert_range(&c, 0, n);
+    }
+}
+
+/* ---- making ---- */
+
+int dn_half_has(const dn_op *op, uint32_t role)
+{
+    return op->half && (op->half->roles >> role & 1u);
+}
+
+stator_status dn_half_make(dn_op *op, uint32_t roles, const dn_sizes *sizes, const void *y,
+                           stator_diag **err)
+{
+    stator_ctx *ctx = op->lib->host ? op->lib->host->ctx : NULL;
+    op->half = st_calloc(op->lib->mem, 1, sizeof *op->half);
+    if (op->half == NULL) {
+        return st_fail_oom(err);
+    }
+    op->half->roles = roles;
+    if (y == NULL || !(roles & 1u << DN_Y)) {
+        return STATOR_OK;
+    }
+    const int64_t n = dn_span(&op->form, sizes, DN_Y);
+    op->half->y_bytes = (uint64_t)n * sizeof(float);
+    op->half->y = st_alloc(op->lib->mem, op->half->y_bytes, ALIGN);
+    if (op->half->y == NULL) {
+        return st_fail_oom(err);
+    }
+    convert(op, ctx, (const uint16_t *)y + sizes->y.offset, op->half->y, n, 1);
+    return STATOR_OK;
+}
+
+const void *dn_half_weights(const dn_op *op)
+{
+    return op->half ? op->half->y : NULL;
+}
+
+void dn_half_destroy(dn_op *op)
+{
+    if (op->half) {
+        st_free(op->lib->mem, op->half->y);
+        st_free(op->lib->mem, op->half->spare);
+        st_free(op->lib->mem, op->half);
+        op->half = NULL;
+    }
+}
+
+uint64_t dn_half_bytes(const dn_op *op)
+{
+    return op->half ? op->half->y_bytes + op->half->spare_bytes : 0;
+}
+
+/* ---- a call ---- */
+
+static uint64_t padded(int64_t elements)
+{
+    return ((uint64_t)elements * sizeof(float) + ALIGN - 1u) / ALIGN * ALIGN;
+}
+
+/* Elements of the buffer behind a role that the call may touch. */
+static int64_t elements_of(const dn_op *op, const dn_sizes *s, uint32_t role)
+{
+    const st_form *form = &op->form;
+    if (role <= DN_OUT) {
+        return dn_span(form, s, role);
+    }
+    switch (form->epilogue[role - DN_POST].kind) {
+    case ST_EPILOGUE_ADD:
+        return dn_span(form, s, DN_OUT);
+    case ST_EPILOGUE_TIMES_ONE:
+        return 1;
+    default:
+        return form->kind == ST_FORM_CONV ? s->features : s->n;
+    }
+}
+
+static void *take_scratch(dn_op *op, uint64_t bytes)
+{
+    void *taken = NULL;
+    (void)pthread_mutex_lock(&op->mutex);
+    if (op->half->spare_bytes >= bytes) {
+        taken = op->half->spare;
+        op->half->spare = NULL;
+        op->half->spare_bytes = 0;
+    }
+    (void)pthread_mutex_unlock(&op->mutex);
+    return taken ? taken : st_alloc(op->lib->mem, bytes, ALIGN);
+}
+
+static void give_scratch(dn_op *op, void *scratch, uint64_t bytes)
+{
+    void *dropped = scratch;
+    (void)pthread_mutex_lock(&op->mutex);
+    if (op->half->spare_bytes < bytes) {
+        dropped = op->half->spare;
+        op->half->spare = scratch;
+        op->half->spare_bytes = bytes;
+    }
+    (void)pthread_mutex_unlock(&op->mutex);
+    st_free(op->lib->mem, dropped);
+}
+
+/* Is the role's buffer f16, and made f32 in this call? */
+static int is_moved(const dn_op *op, uint32_t role)
+{
+    return dn_half_has(op, role) && !(role == DN_Y && op->half->y);
+}
+
+stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES], stator_ctx *ctx,
+                          stator_diag **err)
+{
+    void *wide[DN_ROLES];
+    int64_t elements = 0;
+    int64_t macs = 0;
+    uint64_t bytes = ALIGN;
+    memcpy(wide, at, sizeof wide);
+    dn_work(&op->form, s, &elements, &macs);
+    if (elements == 0) {
+        return STATOR_OK;
+    }
+    for (uint32_t role = 0; role < DN_ROLES; role++) {
+        bytes += is_moved(op, role) ? padded(elements_of(op, s, role)) : 0;
+    }
+    char *scratch = take_scratch(op, bytes);
+    char *next = scratch;
+    if (scratch == NULL) {
+        return st_fail_oom(err);
+    }
+    const int64_t out = dn_span(&op->form, s, DN_OUT);
+    for (uint32_t role = 0; role < DN_ROLES; role++) {
+        if (!is_moved(op, role)) {
+            continue;
+        }
+        const int64_t n = elements_of(op, s, role);
+        wide[role] = next;
+        next += padded(n);
+        if (role != DN_OUT || out != elements) { /* what lies between its elements stays */
+            convert(op, ctx, at[role], wide[role], n, 1);
+        }
+    }
+    if (op->half->y) {
+        wide[DN_Y] = op->half->y;
+    }
+    const stator_status status = dn_run_at(op, s, wide, ctx, err);
+    if (status == STATOR_OK && is_moved(op, DN_OUT)) {
+        convert(op, ctx, wide[DN_OUT], at[DN_OUT], out, 0);
+    }
+    give_scratch(op, scratch, bytes);
+    return status;
+}

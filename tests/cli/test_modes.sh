@@ -10,7 +10,7 @@ cat >"$work/mlp.stir" <<'END'
 stir 1
 graph @mlp(%x: f32[16, 64]) {
   %1 = iota() {shape = [64, 48], dtype = f32, axis = 0}
-  %2 = constant {value = f32 0.01}
+  %2 = constant {value = f32[] {0.01}}
   %3 = mul(%1, %2)
   %4 = matmul(%x, %3)
   %5 = relu(%4)

@@ -139,7 +139,7 @@ static LLVMValueRef bf16_by_cpu(jit_fn *f, LLVMValueRef x)
         LLVMBuildICmp(ir, LLVMIntULT, below_1, jit_int(LLVMTypeOf(u), 0x00ffffff), "");
     LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
     const LLVMBasicBlockRef join = jit_block(f);
-    LLVMBuildCondBr(ir, jit_any(f, is_small), from[1], join);
+    (void)jit_seldom(f, jit_any(f, is_small), from[1], join);
     jit_go(f, from[1]);
     values[1] = jit_select(f, is_small, LLVMBuildTrunc(ir, bf16_bits(f, u), i16, ""), values[0]);
     LLVMBuildBr(ir, join);

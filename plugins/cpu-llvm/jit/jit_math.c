@@ -138,7 +138,7 @@ static LLVMValueRef with_slow_path(jit_fn *f, const char *scalar_name, LLVMValue
     LLVMBasicBlockRef from[2] = {f->block, NULL};
     const LLVMBasicBlockRef slow = jit_block(f);
     const LLVMBasicBlockRef join = jit_block(f);
-    LLVMBuildCondBr(ir, is_bad, slow, join);
+    (void)jit_seldom(f, is_bad, slow, join);
     jit_go(f, slow);
     LLVMValueRef values[2] = {usual, by_lane(f, scalar_name, args, n)};
     from[1] = f->block;

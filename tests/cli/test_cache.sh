@@ -163,7 +163,7 @@ STATOR_CACHE_DIR=$work/open "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1
 has "$work/out" '\[cache\] off: owner or mode'
 STATOR_CACHE_DIR=/proc/none "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "no folder"
 has "$work/out" '\[cache\] off: '
-env -i "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "no environment"
+env -u HOME -u STATOR_CACHE_DIR -u STATOR_LOGS "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "no environment"
 ! grep -q cache "$work/out" || fail "the cache is not silent: $(cat "$work/out")"
 env -u STATOR_CACHE_DIR HOME="$work/home" "$STATOR" run "$digits" --random 3 >/dev/null 2>&1
 ls "$work"/home/.cache/stator/programs/*.code >/dev/null || fail "not in the folder of HOME"

@@ -5,15 +5,18 @@
  * In: any graph, and an evaluator in the pass context (none: nothing changes). Out: foldable nodes
  * are replaced; what then has no user is dce's. Foldable: no EFFECT, RANDOM or regions, static
  * result types and constant attributes, and a result not much larger than what it was made of, so
- * that `expand` of a scalar does not become megabytes. A view of many bytes that only matrix products
+ * that `expand` of a scalar does not become megabytes. A row of bytes is not widened: products of bytes take it as
+ * it is, and it is the smaller. A view of many bytes that only matrix products
  * read stays: they take any strides, and the weights would be in memory twice. A node is evaluated in the graph being
  * written, where its operands are already folded, and then taken back. */
 #include "core/base/blob.h"
+#include "core/base/check.h"
 #include "ir/passes/pass_copy.h"
 
 #include <string.h>
 
 #define FREE_BYTES 65536u /* a result up to this size is always worth a constant */
+#define ROW_BYTES 1024u   /* of integers that are kept as they are */
 #define MAX_RESULTS 16u
 
 static int has_static_attrs(const stator_graph_view *v, const stator_node_row *row)
@@ -47,6 +50,16 @@ static int operand_bytes(const st_copy *c, const stator_node_row *row, uint64_t 
     return 1;
 }
 
+static int is_widening(const st_copy *c, const stator_node_row *row, uint64_t in_bytes)
+{
+    if (in_bytes < ROW_BYTES || strcmp(stator_op_at(c->v, row->op)->name, "cast") != 0) {
+        return 0;
+    }
+    const uint32_t from = stator_value_type(c->v, stator_operand(c->v, row, 0))->dtype;
+    const uint32_t to = stator_value_type(c->v, row->result_begin)->dtype;
+    return (from == STATOR_I8 || from == STATOR_U8) && st_dtype_bits(to) > 8;
+}
+
 static int is_foldable(const st_copy *c, const stator_node_row *row)
 {
     const uint64_t flags = stator_op_at(c->v, row->op)->flags;
@@ -55,7 +68,7 @@ static int is_foldable(const st_copy *c, const stator_node_row *row)
     if ((flags & (STATOR_OP_EFFECT | STATOR_OP_RANDOM | STATOR_OP_CONSTANT | STATOR_OP_REGIONS |
                   STATOR_OP_UNBACKED)) != 0 ||
         row->region_count != 0 || row->result_count > MAX_RESULTS || !has_static_attrs(c->v, row) ||
-        !operand_bytes(c, row, &in_bytes)) {
+        !operand_bytes(c, row, &in_bytes) || is_widening(c, row, in_bytes)) {
         return 0;
     }
     for (uint32_t k = 0; k < row->result_count; k++) {

@@ -227,9 +227,23 @@ st_cg_exe *cg_new_exe(const st_cg_config *config)
     return exe;
 }
 
+/* A request that got no memory may have passed for a cap of the symbolic engine. */
+static stator_status unmask_memory(const st_mem *mem, uint64_t refused, stator_status status,
+                                   stator_diag **own)
+{
+    if ((status != STATOR_UNSUPPORTED && status != STATOR_NEED_FALLBACK) ||
+        atomic_load(&mem->refused) == refused) {
+        return status;
+    }
+    st_diag_release(*own);
+    *own = NULL;
+    return st_fail_oom(own);
+}
+
 stator_status st_cg_compile(const st_cg_config *config, const stator_graph *graph,
                             stator_fuel_scope *fuel, st_cg_exe **out, stator_diag **err)
 {
+    const uint64_t refused = atomic_load(&config->mem->refused);
     *out = NULL;
     st_cg_exe *exe = cg_new_exe(config);
     if (exe == NULL) {
@@ -237,7 +251,8 @@ stator_status st_cg_compile(const st_cg_config *config, const stator_graph *grap
     }
     cg_unit unit;
     stator_diag *own = NULL;
-    const stator_status status = build(&unit, config, graph, NULL, fuel, exe, &own);
+    stator_status status = build(&unit, config, graph, NULL, fuel, exe, &own);
+    status = unmask_memory(config->mem, refused, status, &own);
     if (status == STATOR_NEED_FALLBACK) {
         name_declined(&unit, err);
     }

@@ -330,6 +330,9 @@ st_loop_ref st_loop_both(st_loop_builder *b, st_loop_ref a, st_loop_ref c)
 st_loop_ref st_loop_load(st_loop_builder *b, uint32_t buffer, uint32_t index, st_loop_ref mask,
                          st_loop_ref other)
 {
+    if (b->kernel->failed) {
+        return 0; /* the buffer may be one that could not be made */
+    }
     if (index == 0) {
         return fail(b, STATOR_UNSUPPORTED);
     }

@@ -6,7 +6,8 @@
  * An input is its dtype, its sizes between commas ("" for a scalar) and a file of its bytes, in the
  * model's order. Commands come on stdin, one a line; each is answered by one line of JSON:
  *
- *     start      loads, compiles, calls once; times of the three and what they took of memory
+ *     start      loads, compiles, calls once; times of the three and what they took of memory; of the
+ *                plan: workspace and outputs, constants read in place, packed weights, scratch
  *     dump DIR   writes the last call's outputs to DIR/out_<k>.bin, answers dtypes and shapes
  *     run N      N calls, answers the seconds they took together
  *     stats      memory now, and compile time as the library counts it
@@ -217,6 +218,22 @@ static stator_status first_call(worker *w)
     return stator_bind(w->function, w->n_in, w->in, w->n_out, w->out, &w->call);
 }
 
+/* The plan's own figures, for a call's workspace and outputs and for what stays. */
+static void put_plan(const worker *w)
+{
+    stator_x_memory m = {.struct_size = sizeof m};
+    uint64_t outputs = 0;
+    stator_x_memory_of(w->function, &m);
+    for (uint32_t k = 0; k < w->n_out; k++) {
+        outputs += stator_tensor_size_bytes(w->out[k]);
+    }
+    (void)printf(", \"workspace_bytes\": %llu, \"output_bytes\": %llu, \"scratch_bytes\": %llu, "
+                 "\"constant_bytes\": %llu, \"packed_bytes\": %llu, \"winograd_bytes\": %llu",
+                 (unsigned long long)m.workspace_bytes, (unsigned long long)outputs,
+                 (unsigned long long)m.scratch_bytes, (unsigned long long)m.constant_bytes,
+                 (unsigned long long)m.packed_bytes, (unsigned long long)m.winograd_bytes);
+}
+
 static void command_start(worker *w)
 {
     const stator_mem_stats before = host_memory(w);
@@ -247,10 +264,12 @@ static void command_start(worker *w)
     const double t3 = now_s();
     const stator_mem_stats called = host_memory(w);
     (void)printf("{\"load_s\": %.6f, \"compile_s\": %.6f, \"first_call_s\": %.6f, "
-                 "\"resident_bytes\": %llu, \"call_bytes\": %llu}\n",
+                 "\"resident_bytes\": %llu, \"call_bytes\": %llu",
                  t1 - t0, t2 - t1, t3 - t2,
                  (unsigned long long)(compiled.live_bytes - before.live_bytes),
                  (unsigned long long)(called.peak_bytes - compiled.live_bytes));
+    put_plan(w);
+    (void)printf("}\n");
 }
 
 static void command_run(worker *w, long n)

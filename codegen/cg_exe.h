@@ -76,6 +76,11 @@ struct st_cg_exe {
  * made, scheduled and moved to the executable. */
 stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 
+/* ---- cg_place.c ---- */
+/* Gives the buffers of the workspace their places, two of them the same where a kernel may write over
+ * what it reads. */
+stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err);
+
 /* ---- cg_save.c ---- */
 /* Fills an empty executable from what st_cg_save wrote; it is to be destroyed after a failure. */
 stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err);

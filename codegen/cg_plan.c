@@ -1,17 +1,13 @@
-/* Launch order, buffers and the workspace.
+/* Launch order and buffers.
  *
- * Before: plans joined. After: kernels in an order in which everything is made before it is read, and a
- * slot of the workspace for each value that crosses from one kernel to another. With known sizes the
- * slots are packed by lifetime (core/base/interval.h); with symbolic ones a slot is handed on when its
- * value is dead and its size is the largest that it ever holds. */
+ * Before: plans joined. After: kernels in an order in which everything is made before it is read, and
+ * the steps in which each value that crosses from one kernel to another is alive; cg_place.c gives it
+ * its place in the workspace. */
 #include "codegen/cg_exe.h"
 #include "codegen/cg_match.h"
 
-#include "core/base/interval.h"
-
 #include <string.h>
 
-#define WORK_ALIGN 64u
 #define GRAIN_OPS 32768 /* scalar ops that make a thread's share worth handing out */
 
 typedef struct planner {
@@ -339,120 +335,6 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
     return add_launch(p, kernel, err);
 }
 
-/* ---- the workspace ---- */
-
-static int is_work(const cg_buffer *buffer)
-{
-    return buffer->kind == CG_BUFFER_WORK && buffer->first != UINT32_MAX;
-}
-
-/* Known sizes: packed by lifetime. *out_done is 0 when a size is symbolic. */
-static stator_status pack_static(st_cg_exe *exe, int *out_done, stator_diag **err)
-{
-    st_mem *mem = exe->config.mem;
-    st_interval *blocks = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *blocks);
-    uint32_t n = 0;
-    *out_done = 0;
-    if (blocks == NULL) {
-        return st_fail_oom(err);
-    }
-    for (uint32_t i = 0; i < exe->buffers.count; i++) {
-        cg_buffer *buffer = &exe->buffers.data[i];
-        int64_t numel = 0;
-        if (!is_work(buffer)) {
-            continue;
-        }
-        if (!st_sym_const(&exe->syms.tab, buffer->numel, &numel)) {
-            st_free(mem, blocks);
-            return STATOR_OK;
-        }
-        blocks[n] = (st_interval){.size_bytes = (uint64_t)numel * cg_dtype_bytes(buffer->dtype),
-                                  .first = buffer->first,
-                                  .last = buffer->last};
-        buffer->place = n++;
-    }
-    exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
-    const int is_ok = exe->static_offsets &&
-                      st_interval_pack(mem, blocks, n, WORK_ALIGN, &exe->static_bytes);
-    for (uint32_t i = 0; is_ok && i < n; i++) {
-        exe->static_offsets[i] = blocks[i].offset_bytes;
-    }
-    exe->n_slots = n;
-    st_free(mem, blocks);
-    *out_done = 1;
-    return is_ok ? STATOR_OK : st_fail_oom(err);
-}
-
-typedef struct slot {
-    uint32_t bytes; /* sym */
-    uint32_t last;
-    uint32_t stage;
-} slot;
-
-/* A slot whose value is dead and that can grow to the size, else a new one; UINT32_MAX: no memory. */
-static uint32_t take_slot(st_cg_exe *exe, slot *slots, uint32_t *n, uint32_t bytes,
-                          const cg_buffer *buffer)
-{
-    st_symtab *tab = &exe->syms.tab;
-    const uint32_t stage = exe->launches.data[buffer->first].stage;
-    for (uint32_t i = 0; i < *n; i++) {
-        const int is_free = slots[i].last < buffer->first && slots[i].stage == stage;
-        const uint32_t grown = is_free ? st_sym_max(tab, slots[i].bytes, bytes) : 0;
-        if (grown) {
-            slots[i] = (slot){grown, buffer->last, stage};
-            return i;
-        }
-    }
-    slots[*n] = (slot){bytes, buffer->last, stage};
-    return (*n)++;
-}
-
-static stator_status pack_symbolic(st_cg_exe *exe, stator_diag **err)
-{
-    st_mem *mem = exe->config.mem;
-    st_symtab *tab = &exe->syms.tab;
-    slot *slots = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *slots);
-    uint32_t n = 0;
-    stator_status status = slots ? STATOR_OK : st_fail_oom(err);
-    for (uint32_t i = 0; i < exe->buffers.count && status == STATOR_OK; i++) {
-        cg_buffer *buffer = &exe->buffers.data[i];
-        if (!is_work(buffer)) {
-            continue;
-        }
-        const uint32_t size = st_sym_int(tab, (int64_t)cg_dtype_bytes(buffer->dtype));
-        const uint32_t bytes = size ? st_sym_mul(tab, buffer->numel, size) : 0;
-        if (bytes == 0) {
-            status = st_fail(err, STATOR_UNSUPPORTED,
-                             "a workspace size passes the caps of the symbolic engine");
-            break;
-        }
-        buffer->place = take_slot(exe, slots, &n, bytes, buffer);
-    }
-    if (status == STATOR_OK) {
-        exe->slots = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->slots);
-        exe->slot_stages = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint32_t));
-        status = exe->slots && exe->slot_stages ? STATOR_OK : st_fail_oom(err);
-    }
-    const st_sym_cols cols = st_sym_columns(tab);
-    for (uint32_t i = 0; i < n && status == STATOR_OK; i++) {
-        if (!st_symprog_init(&exe->slots[i], mem, &cols, slots[i].bytes)) {
-            status = st_fail_oom(err);
-            break;
-        }
-        exe->slot_stages[i] = slots[i].stage;
-        exe->n_slots = i + 1u;
-    }
-    st_free(mem, slots);
-    return status;
-}
-
-static stator_status make_workspace(st_cg_exe *exe, stator_diag **err)
-{
-    int is_static = 0;
-    ST_TRY(pack_static(exe, &is_static, err));
-    return is_static ? STATOR_OK : pack_symbolic(exe, err);
-}
-
 /* ---- outputs and constants ---- */
 
 static stator_status set_outputs(planner *p, stator_diag **err)
@@ -544,5 +426,5 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     ST_TRY(bind_until(&p, unit->binds.count, err));
     ST_TRY(set_outputs(&p, err));
     ST_TRY(take_constants(&p, err));
-    return make_workspace(exe, err);
+    return cg_place_buffers(exe, err);
 }

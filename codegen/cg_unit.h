@@ -5,7 +5,7 @@
  *   cg_nest     a kernel plan becomes loops; cg_at answers "this value at this index"
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
  *   cg_schedule axes merged, vector and parallel chosen
- *   cg_plan     buffers, workspace, launch order
+ *   cg_plan     launch order, buffers; cg_place: the workspace
  *
  * A unit lives as long as the compile; what running needs is moved to the executable. */
 #ifndef STATOR_CODEGEN_CG_UNIT_H

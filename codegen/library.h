@@ -119,6 +119,15 @@ typedef struct st_library_kept {
     void *self;
 } st_library_kept;
 
+/* What an op holds and needs. */
+typedef struct st_library_memory {
+    uint64_t packed_bytes;   /* weights in forms of the library's own */
+    uint64_t winograd_bytes; /* of those: transformed for Winograd's algorithm */
+    uint64_t scratch_bytes;  /* of a call at most so far; shared by all ops */
+    uint32_t unread;         /* place of a constant that calls do not read, UINT32_MAX none */
+    uint32_t reserved;
+} st_library_memory;
+
 typedef struct st_library {
     uint32_t struct_size;
     uint32_t reserved;
@@ -138,6 +147,7 @@ typedef struct st_library {
     stator_status (*op_save)(void *self, void *op, st_str *out, stator_diag **err);
     stator_status (*op_load)(void *self, const st_library_kept *kept, void **out_op,
                              uint32_t *out_unread, stator_diag **err);
+    void (*memory)(void *self, void *op, st_library_memory *out); /* may be NULL */
 } st_library;
 
 /* Every sym of the form in a fixed order: for gemm batch.., m, n, k, then of x, y, out: offset, batch..,

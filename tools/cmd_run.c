@@ -281,6 +281,19 @@ static cJSON *top_json(const run *r)
 
 /* ---- reporting ---- */
 
+static cJSON *memory_json(const run *r)
+{
+    stator_x_memory m = {.struct_size = sizeof m};
+    cJSON *memory = cJSON_CreateObject();
+    stator_x_memory_of(r->function, &m);
+    cJSON_AddNumberToObject(memory, "workspace_bytes", (double)m.workspace_bytes);
+    cJSON_AddNumberToObject(memory, "scratch_bytes", (double)m.scratch_bytes);
+    cJSON_AddNumberToObject(memory, "constant_bytes", (double)m.constant_bytes);
+    cJSON_AddNumberToObject(memory, "packed_bytes", (double)m.packed_bytes);
+    cJSON_AddNumberToObject(memory, "winograd_bytes", (double)m.winograd_bytes);
+    return memory;
+}
+
 static cJSON *report_json(const run *r, int *all_ok)
 {
     stator_mem_stats stats = {.struct_size = sizeof stats};
@@ -294,6 +307,7 @@ static cJSON *report_json(const run *r, int *all_ok)
     cJSON_AddNumberToObject(root, "median_ms", r->median_ms);
     cJSON_AddNumberToObject(root, "min_ms", r->min_ms);
     cJSON_AddNumberToObject(root, "peak_bytes", (double)stats.peak_bytes);
+    cJSON_AddItemToObject(root, "memory", memory_json(r));
     cJSON_AddItemToObject(root, "coverage", cli_json_coverage(r->function));
     cJSON *outputs = cJSON_AddArrayToObject(root, "outputs");
     for (uint32_t k = 0; k < r->n_out; k++) {

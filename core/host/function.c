@@ -784,6 +784,12 @@ uint64_t stator_function_compile_ns(stator_function *f)
     return atomic_load(&f->compile_ns);
 }
 
+const st_compiled *st_function_entry(const stator_function *f, uint32_t i)
+{
+    const entry_list *list = atomic_load(&f->list);
+    return list != NULL && i < list->count ? list->entries[i] : NULL;
+}
+
 stator_model *st_function_model(stator_function *f)
 {
     return f->model;

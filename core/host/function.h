@@ -11,6 +11,8 @@ stator_status st_function_prepare(stator_function *function, uint32_t n_in, cons
 void st_function_request(stator_function *function, const st_specialisation *spec,
                          st_compile_request *out_request);
 stator_model *st_function_model(stator_function *function);
+/* What it has compiled, newest first; NULL behind the last. */
+const st_compiled *st_function_entry(const stator_function *function, uint32_t i);
 /* The fuel of the last compile; from this call on compiles record what they apply. */
 /* What the cache has for these inputs; nothing is compiled. *text is appended to: the entry's name, or
  * why there is none. */

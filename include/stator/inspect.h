@@ -68,6 +68,18 @@ STATOR_EXPORT void stator_x_fuel_record(stator_function *function);
  * crash. fn must not call back into Stator; the row is valid for that call. NULL ends it. */
 typedef void (*stator_x_fuel_fn)(void *self, const stator_x_fuel_row *row);
 STATOR_EXPORT void stator_x_fuel_watch(stator_function *function, stator_x_fuel_fn fn, void *self);
+/* What a function holds and needs of memory, over all that it has compiled. Weights that two of its
+ * executables share are counted for each. */
+typedef struct stator_x_memory {
+    uint32_t struct_size;
+    uint32_t executables;
+    uint64_t workspace_bytes; /* planned, of a call: the largest; sizes known at a call alone are 0 */
+    uint64_t constant_bytes;  /* read where they lie, in the file or as folded */
+    uint64_t packed_bytes;    /* weights in forms of a library's own */
+    uint64_t winograd_bytes;  /* of those: in Winograd's */
+    uint64_t scratch_bytes;   /* of a call beside the workspace: the largest */
+} stator_x_memory;
+STATOR_EXPORT void stator_x_memory_of(stator_function *function, stator_x_memory *out);
 /* Compiles for these inputs without running. */
 STATOR_EXPORT stator_status stator_x_prepare(stator_function *function, uint32_t n_in,
                                              stator_tensor *const *in) STATOR_MUST_USE;

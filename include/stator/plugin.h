@@ -297,6 +297,10 @@ typedef struct stator_exe_info {
     uint32_t struct_size;
     uint32_t flags;
     uint64_t workspace_bytes; /* fixed part; STATOR_EXE plugins may take more from mem */
+    /* Memory, for people to read: bytes of constants that calls read where they lie, of weights in
+     * forms of the plugin's own, how many of those are Winograd's, and what a call takes beside the
+     * workspace. A plugin fills what struct_size has room for. */
+    uint64_t constant_bytes, packed_bytes, winograd_bytes, scratch_bytes;
 } stator_exe_info;
 
 /* Backends opened by other backends; a cycle is refused with the chain named. */

@@ -120,6 +120,13 @@ static const stator_option_desc options_table[] = {
      .default_text = "true",
      .help = "choose between ways to do a contraction by trying them at compile time"},
     {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_BYTES,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "memory_cap",
+     .default_text = "0",
+     .help = "bytes of packed weights at most, as in 300M; what would pass it runs from the weights as "
+             "they are in the file. 0: no limit"},
+    {.struct_size = sizeof(stator_option_desc),
      .type = STATOR_OPTION_ENUM,
      .flags = STATOR_OPTION_AFFECTS_CODE,
      .key = "mode",
@@ -167,6 +174,7 @@ static cpu_settings settings_of(const stator_host *host, const stator_options *o
                           .fused = numerics && strcmp(numerics, "fused") == 0,
                           .loops_only = contractions && strcmp(contractions, "loops") == 0,
                           .winograd = opt->get_bool(options, "winograd") != 0,
+                          .memory_cap = opt->get_i64(options, "memory_cap"),
                           .measure = opt->get_bool(options, "measure") != 0,
                           .measure_all = mode && strncmp(mode, "max-autotune", 12) == 0,
                           .self_contained = target && strcmp(target, "self_contained") == 0,
@@ -183,6 +191,9 @@ static void open_library(cpu_inst *inst)
                           (is_measured && s->measure_all ? DNNL_TUNE_ALL : 0u) |
                           (is_measured && s->winograd ? DNNL_WINOGRAD : 0u));
         inst->emitter.library = inst->dnnl.library;
+        if (inst->dnnl.library != NULL && s->memory_cap > 0) {
+            inst->dnnl.api->set_memory_cap(inst->dnnl.library, (uint64_t)s->memory_cap);
+        }
     }
 }
 

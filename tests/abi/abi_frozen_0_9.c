@@ -342,6 +342,10 @@ FROZEN(stator_call, fuel, 88, stator_fuel_scope *);
 FROZEN(stator_exe_info, struct_size, 0, uint32_t);
 FROZEN(stator_exe_info, flags, 4, uint32_t);
 FROZEN(stator_exe_info, workspace_bytes, 8, uint64_t);
+FROZEN(stator_exe_info, constant_bytes, 16, uint64_t);
+FROZEN(stator_exe_info, packed_bytes, 24, uint64_t);
+FROZEN(stator_exe_info, winograd_bytes, 32, uint64_t);
+FROZEN(stator_exe_info, scratch_bytes, 40, uint64_t);
 
 FROZEN(stator_nested_api, struct_size, 0, uint32_t);
 FROZEN(stator_nested_api, reserved, 4, uint32_t);
@@ -624,6 +628,14 @@ FROZEN(stator_x_fuel_row, pass, 40, const char *);
 FROZEN(stator_x_fuel_row, node_name, 48, const char *);
 FROZEN(stator_x_fuel_row, witness, 56, uint32_t);
 FROZEN(stator_x_fuel_row, reserved, 60, uint32_t);
+
+FROZEN(stator_x_memory, struct_size, 0, uint32_t);
+FROZEN(stator_x_memory, executables, 4, uint32_t);
+FROZEN(stator_x_memory, workspace_bytes, 8, uint64_t);
+FROZEN(stator_x_memory, constant_bytes, 16, uint64_t);
+FROZEN(stator_x_memory, packed_bytes, 24, uint64_t);
+FROZEN(stator_x_memory, winograd_bytes, 32, uint64_t);
+FROZEN(stator_x_memory, scratch_bytes, 40, uint64_t);
 
 FROZEN(stator_x_cache_row, struct_size, 0, uint32_t);
 FROZEN(stator_x_cache_row, reserved, 4, uint32_t);

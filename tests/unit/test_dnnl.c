@@ -758,6 +758,62 @@ Test(dnnl, packed_weights_are_shared)
     empty(&p);
 }
 
+/* One pack fits under the cap; the second op works on the weights as they are, and when the first is gone
+ * a third packs again. */
+Test(dnnl, packed_weights_stay_under_a_cap)
+{
+    const uint64_t bytes = 64 * 64 * sizeof(float);
+    problem p;
+    st_library_memory held[3];
+    void *ops[3];
+    api->set_memory_cap(lib, 2u * bytes - 1u);
+    gemm(&p, STATOR_F32, STATOR_F32, num(64), num(64), num(64));
+    fill(&p);
+    set_constant(&p);
+    for (uint32_t i = 0; i < 2; i++) {
+        ops[i] = create(&p, "under a cap");
+        lib->memory(lib->self, ops[i], &held[i]);
+        call(&p, ops[i]);
+        compare(&p, "under a cap", 1);
+    }
+    cr_assert_geq(held[0].packed_bytes, bytes);
+    cr_assert_eq(held[0].unread, p.form.y.buffer);
+    cr_assert_eq(held[1].packed_bytes, 0);
+    cr_assert_eq(held[1].unread, UINT32_MAX);
+    lib->destroy(lib->self, ops[0]);
+    ops[2] = create(&p, "room again");
+    lib->memory(lib->self, ops[2], &held[2]);
+    cr_assert_geq(held[2].packed_bytes, bytes);
+    lib->destroy(lib->self, ops[1]);
+    lib->destroy(lib->self, ops[2]);
+    empty(&p);
+}
+
+/* Scratch of ops that run one after the other is one block. */
+Test(dnnl, scratch_is_shared)
+{
+    problem p;
+    void *ops[2];
+    api->set_memory_cap(lib, 1); /* nothing is packed: weights are reordered in scratch */
+    conv(&p, STATOR_F32, STATOR_F32, &convs[0], 0, 0);
+    fill(&p);
+    set_constant(&p);
+    for (uint32_t i = 0; i < 2; i++) {
+        ops[i] = create(&p, "scratch");
+        call(&p, ops[i]);
+        compare(&p, "scratch", 1);
+    }
+    const uint64_t live = mem.live_bytes;
+    const uint64_t requests = mem.requests;
+    call(&p, ops[0]);
+    call(&p, ops[1]);
+    cr_assert_eq(mem.requests, requests);
+    cr_assert_eq(mem.live_bytes, live);
+    lib->destroy(lib->self, ops[0]);
+    lib->destroy(lib->self, ops[1]);
+    empty(&p);
+}
+
 Test(dnnl, every_allocation_may_fail)
 {
     problem p;

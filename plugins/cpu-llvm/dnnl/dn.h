@@ -7,6 +7,7 @@
  *   dn_plan.c   a candidate made ready: primitives, reorders, memory
  *   dn_pack.c   constant weights in the form that a primitive asks for
  *   dn_choose.c which candidate
+ *   dn_scratch.c memory of a call
  *   dn_run.c    plans by their numbers; a call
  *   dn_save.c   ops in the compile cache
  *   dn_skinny.c few rows against constant weights: kernels of our own
@@ -107,7 +108,6 @@ typedef struct dn_step {
 typedef struct dn_slot {
     struct dn_slot *next;
     dnnl_stream_t stream;
-    void *scratch;
     dnnl_memory_t memory[DN_ROLES];
     dnnl_exec_arg_t args[DN_STEPS_MAX][DN_ARGS_MAX];
 } dn_slot;
@@ -124,7 +124,7 @@ typedef struct dn_plan {
     uint32_t is_packed; /* DN_Y2 is `packed` */
     dnnl_memory_t packed;
     dn_step steps[DN_STEPS_MAX];
-    uint64_t place[DN_ROLES]; /* in a slot's scratch */
+    uint64_t place[DN_ROLES]; /* in a call's scratch */
     uint64_t scratch_bytes;
     uint32_t is_loose; /* in no list: destroyed after the call */
     dn_slot *slots;    /* not in use */
@@ -172,7 +172,10 @@ typedef struct dn_lib {
     st_mem *mem;
     uint32_t flags;
     dnnl_engine_t engine;
-    pthread_mutex_t mutex;
+    uint64_t memory_cap;    /* packed weights at most, bytes; 0: no limit */
+    pthread_mutex_t mutex;  /* of what follows */
+    uint64_t packed_bytes;  /* of all ops */
+    struct dn_scratch *scratch; /* not in use */
     dn_choice choices[DN_CHOICES]; /* measured already */
 } dn_lib;
 
@@ -231,7 +234,7 @@ void dn_plan_destroy(dn_op *op, dn_plan *plan);
 stator_status dn_plan_bind(dn_op *op, dn_plan *plan, void *data, stator_diag **err);
 dn_slot *dn_slot_make(dn_op *op, dn_plan *plan);
 /* `at`: the first elements by role: X, Y, OUT and the epilogue's. */
-stator_status dn_slot_run(const dn_plan *plan, dn_slot *slot, void *const at[DN_ROLES],
+stator_status dn_slot_run(dn_op *op, const dn_plan *plan, dn_slot *slot, void *const at[DN_ROLES],
                           stator_diag **err);
 stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status);
 
@@ -242,9 +245,20 @@ stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status)
 stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                           const void *y, const dn_sizes *sizes, void **out_data,
                           stator_diag **err);
+/* Weights packed as `to` fit under the library's cap (or are there already). */
+int dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to);
 /* The op has weights in this order already. */
 int dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md);
 void dn_packs_release(dn_op *op);
+
+/* ---- dn_scratch.c ---- */
+
+typedef struct dn_scratch dn_scratch;
+/* A block of at least so many bytes, aligned to 64; NULL: no memory. */
+dn_scratch *dn_scratch_take(dn_lib *lib, uint64_t bytes);
+void *dn_scratch_data(dn_scratch *block);
+void dn_scratch_give(dn_lib *lib, dn_scratch *block);
+void dn_scratch_deinit(dn_lib *lib);
 
 /* ---- dn_choose.c ---- */
 
@@ -282,6 +296,8 @@ stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is
                          stator_diag **err);
 /* Threads that a call here runs on. */
 int dn_threads(const dn_lib *lib, stator_ctx *ctx);
+/* oneDNN's code for this processor takes operands at any address. */
+int dn_reads_unaligned(void);
 
 /* With the buffers of the call found. */
 stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES], stator_ctx *ctx,

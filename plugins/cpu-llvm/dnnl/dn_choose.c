@@ -209,7 +209,7 @@ static uint64_t measure(dn_op *op, dn_plan *plan)
     const uint32_t times = op->lib->flags & DNNL_TUNE_ALL ? TUNE_TIMES_ALL : 1u;
     for (uint32_t i = 0; slot && i <= times * TUNE_ROUNDS; i++) {
         const uint64_t begin = st_now_ns();
-        if (dn_slot_run(plan, slot, b.at, NULL) != STATOR_OK) {
+        if (dn_slot_run(op, plan, slot, b.at, NULL) != STATOR_OK) {
             break;
         }
         const uint64_t ns = st_now_ns() - begin;
@@ -371,6 +371,21 @@ static stator_status make_bound(dn_op *op, const dn_sizes *key, const dn_sizes *
     return status;
 }
 
+/* Packed weights that pass the library's cap: another form of them than Winograd's, or none. Replaces
+ * the descriptors. */
+static void keep_to_cap(dn_op *op, const dn_sizes *s, dn_desc *desc)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (desc->class_ == DN_NO || !op->has_constant ||
+            dn_pack_fits(op, &desc->md[DN_Y2])) {
+            return;
+        }
+        op->has_constant = i == 0 && desc->how.is_winograd;
+        dn_desc_deinit(desc);
+        guess(op, s, desc);
+    }
+}
+
 stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
                         dn_plan **out, stator_diag **err)
 {
@@ -398,6 +413,7 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
             (void)dn_describe(op, &simple, &how, &desc);
         }
     }
+    keep_to_cap(op, &simple, &desc);
     if (desc.class_ == DN_NO) {
         return dn_plan_other(op, &key, DN_PLAN_PLAIN, out, err);
     }

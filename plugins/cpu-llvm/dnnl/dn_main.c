@@ -127,25 +127,41 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     return STATOR_OK;
 }
 
-static uint64_t packed_bytes(void *self, void *op_)
+/* Every constant y of a call that is packed is read through its packed form alone. */
+static uint32_t unread_buffer(const dn_op *op)
+{
+    const st_form *form = &op->form;
+    return op->has_constant && op->n_packs && form->x.buffer != form->y.buffer ? form->y.buffer
+                                                                               : UINT32_MAX;
+}
+
+static void memory(void *self, void *op_, st_library_memory *out)
 {
     dn_op *op = op_;
-    uint64_t bytes = 0;
     (void)self;
+    *out = (st_library_memory){.unread = UINT32_MAX};
     (void)pthread_mutex_lock(&op->making);
     for (uint32_t i = 0; i < op->n_packs; i++) {
-        bytes += op->packs[i].bytes;
+        const dn_pack *pack = &op->packs[i];
+        out->packed_bytes += pack->bytes;
+        out->winograd_bytes += pack->md.format_kind == dnnl_format_kind_wino ? pack->bytes : 0;
     }
+    out->unread = unread_buffer(op);
     (void)pthread_mutex_lock(&op->mutex);
-    bytes += dn_half_bytes(op);
+    out->scratch_bytes = dn_half_bytes(op);
     for (uint32_t i = 0; i < op->n_plans; i++) {
-        for (const dn_slot *slot = op->plans[i]->slots; slot; slot = slot->next) {
-            bytes += op->plans[i]->scratch_bytes;
-        }
+        const uint64_t bytes = op->plans[i]->scratch_bytes;
+        out->scratch_bytes = bytes > out->scratch_bytes ? bytes : out->scratch_bytes;
     }
     (void)pthread_mutex_unlock(&op->mutex);
     (void)pthread_mutex_unlock(&op->making);
-    return bytes;
+}
+
+static uint64_t packed_bytes(void *self, void *op)
+{
+    st_library_memory bytes;
+    memory(self, op, &bytes);
+    return bytes.packed_bytes;
 }
 
 /* ---- the library ---- */
@@ -157,6 +173,7 @@ static void close_library(const st_library *library)
     }
     dn_lib *lib = library->self;
     st_mem *mem = lib->mem;
+    dn_scratch_deinit(lib);
     if (lib->engine) {
         (void)dnnl_engine_destroy(lib->engine);
     }
@@ -195,6 +212,7 @@ static stator_status open_library(const stator_host *host, st_mem *mem, uint32_t
                                 .run = dn_run,
                                 .destroy = dn_op_destroy,
                                 .packed_bytes = packed_bytes,
+                                .memory = memory,
                                 .op_save = host ? dn_op_save : NULL,
                                 .op_load = host ? dn_op_load : NULL};
     if (dnnl_engine_create(&lib->engine, dnnl_cpu, 0) != dnnl_success) {
@@ -211,6 +229,12 @@ static const char *describe(const void *op_)
     return op->last ? op->last : "";
 }
 
+static void set_memory_cap(const st_library *library, uint64_t bytes)
+{
+    dn_lib *lib = library->self;
+    lib->memory_cap = bytes;
+}
+
 __attribute__((visibility("default"))) const dnnl_api *stator_cpu_dnnl_query_v1(void);
 
 const dnnl_api *stator_cpu_dnnl_query_v1(void)
@@ -220,6 +244,7 @@ const dnnl_api *stator_cpu_dnnl_query_v1(void)
                                             DNNL_VERSION_PATCH,
                                  .open = open_library,
                                  .close = close_library,
-                                 .describe = describe};
+                                 .describe = describe,
+                                 .set_memory_cap = set_memory_cap};
     return &api;
 }

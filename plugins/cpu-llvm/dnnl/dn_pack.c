@@ -134,8 +134,9 @@ static stator_status pack_shared(packing *p, dn_pack *pack, stator_diag **err)
     stator_diag *theirs = NULL;
     stator_status status = host->cst->pack(host->ctx, p->op->form.y_hash, key, pack->bytes, fill, p,
                                            &pack->blob, &theirs);
-    if (status == STATOR_OK) {
-        status = host->cst->get(pack->blob, &info, &theirs);
+    if (status == STATOR_OK) { /* get would hash it */
+        status = STATOR_HAS(host->cst, peek) ? host->cst->peek(pack->blob, &info, &theirs)
+                                             : host->cst->get(pack->blob, &info, &theirs);
         pack->data = align(info.data);
     }
     return st_cg_from_host(host, status, &theirs, err);
@@ -154,6 +155,26 @@ static void release(const dn_op *op, dn_pack *pack)
     } else {
         st_free(op->lib->mem, pack->data);
     }
+}
+
+int dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to)
+{
+    dn_lib *lib = op->lib;
+    if (lib->memory_cap == 0 || dn_pack_has(op, to)) {
+        return 1;
+    }
+    (void)pthread_mutex_lock(&lib->mutex);
+    const uint64_t used = lib->packed_bytes;
+    (void)pthread_mutex_unlock(&lib->mutex);
+    return used <= lib->memory_cap &&
+           dnnl_memory_desc_get_size(to) + LINE <= lib->memory_cap - used;
+}
+
+static void count_packed(dn_lib *lib, uint64_t more, uint64_t less)
+{
+    (void)pthread_mutex_lock(&lib->mutex);
+    lib->packed_bytes += more - less;
+    (void)pthread_mutex_unlock(&lib->mutex);
 }
 
 stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
@@ -179,6 +200,7 @@ stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_
         release(op, &pack);
         return p.failed != dnnl_success ? dn_fail(err, "pack weights", p.failed) : status;
     }
+    count_packed(op->lib, pack.bytes, 0);
     op->packs[op->n_packs++] = pack;
     *out_data = pack.data;
     return STATOR_OK;
@@ -197,6 +219,7 @@ int dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md)
 void dn_packs_release(dn_op *op)
 {
     for (uint32_t i = 0; i < op->n_packs; i++) {
+        count_packed(op->lib, 0, op->packs[i].bytes);
         release(op, &op->packs[i]);
     }
     op->n_packs = 0;

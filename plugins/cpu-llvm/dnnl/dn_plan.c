@@ -1,8 +1,8 @@
 /* A candidate made ready to run.
  *
  * A plan is a short list of primitives: reorders of what the main one wants in another order, the
- * main one, a reorder of its result. Primitives are shared by all calls; memory objects and scratch
- * are not, so each call takes a slot that has them. A slot that is not in use waits in the plan's
+ * main one, a reorder of its result. Primitives are shared by all calls; memory objects are not, so each
+ * call takes a slot that has them. A slot that is not in use waits in the plan's
  * list. */
 #include "dn.h"
 
@@ -33,7 +33,7 @@ static void add_arg(dn_step *step, int arg, uint32_t role)
     step->args[step->n_args++] = (dn_arg){arg, role};
 }
 
-/* Room in a slot's scratch for a role. */
+/* Room in a call's scratch for a role. */
 static void place(dn_plan *plan, uint32_t role)
 {
     plan->place[role] = plan->scratch_bytes;
@@ -193,7 +193,6 @@ static void slot_destroy(dn_op *op, dn_slot *slot)
     if (slot->stream) {
         (void)dnnl_stream_destroy(slot->stream);
     }
-    st_free(op->lib->mem, slot->scratch);
     st_free(op->lib->mem, slot);
 }
 
@@ -234,8 +233,8 @@ static dnnl_status_t fill_slot(dn_op *op, dn_plan *plan, dn_slot *slot)
             continue;
         }
         /* NULL: no buffer yet. */
-        void *at = is_of_caller(role) ? NULL : (char *)slot->scratch + plan->place[role];
-        status = dnnl_memory_create(&slot->memory[role], &plan->desc.md[role], op->lib->engine, at);
+        status =
+            dnnl_memory_create(&slot->memory[role], &plan->desc.md[role], op->lib->engine, NULL);
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         for (uint32_t a = 0; a < plan->steps[i].n_args; a++) {
@@ -254,23 +253,30 @@ dn_slot *dn_slot_make(dn_op *op, dn_plan *plan)
     if (slot == NULL) {
         return NULL;
     }
-    slot->scratch = st_alloc(op->lib->mem, plan->scratch_bytes, ALIGN);
-    if (slot->scratch == NULL || fill_slot(op, plan, slot) != dnnl_success) {
+    if (fill_slot(op, plan, slot) != dnnl_success) {
         slot_destroy(op, slot);
         return NULL;
     }
     return slot;
 }
 
-stator_status dn_slot_run(const dn_plan *plan, dn_slot *slot, void *const at[DN_ROLES],
-                          stator_diag **err)
+/* Tells the slot's memory objects where the operands of this call lie. */
+static dnnl_status_t set_places(const dn_plan *plan, dn_slot *slot, void *const at[DN_ROLES],
+                                char *scratch)
 {
     dnnl_status_t status = dnnl_success;
     for (uint32_t role = 0; role < DN_ROLES && status == dnnl_success; role++) {
-        if (is_of_caller(role) && slot->memory[role]) {
-            status = dnnl_memory_set_data_handle(slot->memory[role], at[role]);
+        if (slot->memory[role]) {
+            void *data = is_of_caller(role) ? at[role] : scratch + plan->place[role];
+            status = dnnl_memory_set_data_handle(slot->memory[role], data);
         }
     }
+    return status;
+}
+
+static dnnl_status_t execute(const dn_plan *plan, dn_slot *slot)
+{
+    dnnl_status_t status = dnnl_success;
     const dn_team team = dn_team_begin((int)plan->key.threads);
     for (uint32_t i = 0; i < plan->n_steps && status == dnnl_success; i++) {
         status = dnnl_primitive_execute(plan->steps[i].primitive, slot->stream,
@@ -280,5 +286,23 @@ stator_status dn_slot_run(const dn_plan *plan, dn_slot *slot, void *const at[DN_
         status = dnnl_stream_wait(slot->stream);
     }
     dn_team_end(&team);
+    return status;
+}
+
+stator_status dn_slot_run(dn_op *op, const dn_plan *plan, dn_slot *slot, void *const at[DN_ROLES],
+                          stator_diag **err)
+{
+    dn_scratch *scratch = NULL;
+    if (plan->scratch_bytes) {
+        scratch = dn_scratch_take(op->lib, plan->scratch_bytes);
+        if (scratch == NULL) {
+            return st_fail_oom(err);
+        }
+    }
+    dnnl_status_t status = set_places(plan, slot, at, dn_scratch_data(scratch));
+    if (status == dnnl_success) {
+        status = execute(plan, slot);
+    }
+    dn_scratch_give(op->lib, scratch);
     return status == dnnl_success ? STATOR_OK : dn_fail(err, "run a primitive", status);
 }

@@ -187,7 +187,7 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const at[DN_RO
     } else if (plan->kind == DN_PLAN_PRIMITIVE) {
         slot = slot ? slot : dn_slot_make(op, plan);
         const uint32_t flags = is_watched ? dn_flags_clear((int)s->threads) : 0;
-        status = slot ? dn_slot_run(plan, slot, at, err) : st_fail_oom(err);
+        status = slot ? dn_slot_run(op, plan, slot, at, err) : st_fail_oom(err);
         *out_nan = is_watched && dn_flags_found((int)s->threads, flags);
     }
     give_back(op, plan, slot);
@@ -219,6 +219,11 @@ static stator_status run_bare(dn_op *op, const dn_sizes *s, void *const at[DN_RO
         st_free(op->lib->mem, t);
     }
     return status;
+}
+
+int dn_reads_unaligned(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
 }
 
 int dn_threads(const dn_lib *lib, stator_ctx *ctx)

@@ -189,7 +189,8 @@ stator_status dn_y_data(const dn_op *op, const dn_sizes *sizes, int64_t offset, 
     if (op->y_blob == NULL) {
         return st_fail(err, STATOR_INTERNAL, "inductor-cpu: a contraction has no weights");
     }
-    const stator_status status = STATOR_HAS(host->cst, peek)
+    /* A reorder reads at any address from AVX on. */
+    const stator_status status = STATOR_HAS(host->cst, peek) && dn_reads_unaligned()
                                      ? host->cst->peek(op->y_blob, &info, NULL)
                                      : host->cst->get(op->y_blob, &info, NULL);
     if (status != STATOR_OK) {

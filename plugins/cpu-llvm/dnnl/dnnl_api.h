@@ -29,6 +29,9 @@ typedef struct dnnl_api {
     /* How the op ran a call of these sizes last, for tests and logs: oneDNN's name for the
      * implementation, "plain" or "". */
     const char *(*describe)(const void *op);
+    /* Before the first op: all ops of the library together hold so many bytes of packed weights at
+     * most; what passes it runs unpacked. 0: no limit. */
+    void (*set_memory_cap)(const st_library *library, uint64_t bytes);
 } dnnl_api;
 
 typedef const dnnl_api *(*dnnl_query_fn)(void);

@@ -1,0 +1,302 @@
+/* Where values lie between kernels: the workspace.
+ *
+ * Before: steps in order, each buffer with the steps in which it is alive. After: an offset or a slot for
+ * each. With known sizes they are packed by lifetime (core/base/interval.h); with symbolic ones a slot
+ * is handed on when its value is dead and its size is the largest that it ever holds.
+ *
+ * In place: a kernel may write its result over a value that dies there. Both then have one home, alive as
+ * long as any of them. It is safe when the kernel has one store to the result, reads the value at the
+ * very index of that store alone, in the same loop body and before it or in a walk over the same row
+ * that ends before, and each iteration stores an element of its own: no row touches another. What the emitter takes for granted of memory that is not shared (UNIQUE, STREAMED) is
+ * taken back. Calls of the library keep their results apart from what they read. */
+#include "codegen/cg_exe.h"
+
+#include "core/base/interval.h"
+
+#define WORK_ALIGN 64u
+
+static int is_work(const cg_buffer *buffer)
+{
+    return buffer->kind == CG_BUFFER_WORK && buffer->first != UINT32_MAX;
+}
+
+/* ---- in place ---- */
+
+static int is_access(const st_loop_op *row, uint32_t buffer)
+{
+    return (row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE ||
+            row->code == ST_LOOP_ATOMIC) &&
+           row->ref == buffer;
+}
+
+/* The only row that writes to the buffer, a STORE of every element; 0: there is another. */
+static st_loop_ref only_store(const st_kernel *kernel, uint32_t buffer)
+{
+    st_loop_ref store = 0;
+    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        if (is_access(row, buffer)) {
+            if (row->code != ST_LOOP_STORE || row->args[1] || store) {
+                return 0;
+            }
+            store = ref;
+        }
+    }
+    return store;
+}
+
+/* Of two rows of one block, or of one: does `a` come first? */
+static int is_before(const st_kernel *kernel, st_loop_ref a, st_loop_ref b)
+{
+    while (a && a != b) {
+        a = st_loop_at(kernel, a)->next;
+    }
+    return a == b;
+}
+
+/* The loops in whose bodies the two rows stand follow each other and are as long, and where one has
+ * its axis in the index the other has its own. */
+static int is_earlier_walk(const st_kernel *kernel, const st_loop_op *load, const st_loop_op *store)
+{
+    const st_loop_ref walks[2] = {kernel->blocks.data[load->block].loop,
+                                  kernel->blocks.data[store->block].loop};
+    const st_loop_axis *axes[2];
+    uint32_t coef[2];
+    uint32_t rest[2];
+    const uint32_t indices[2] = {load->sym, store->sym};
+    for (uint32_t i = 0; i < 2; i++) {
+        const st_loop_op *loop = walks[i] ? st_loop_at(kernel, walks[i]) : NULL;
+        if (loop == NULL || loop->code != ST_LOOP_LOOP) {
+            return 0;
+        }
+        axes[i] = &kernel->axes.data[loop->ref];
+        if (!st_loop_linear(kernel->syms, indices[i], axes[i]->symbol, &coef[i], &rest[i])) {
+            return 0;
+        }
+    }
+    return walks[0] != walks[1] && axes[0]->extent == axes[1]->extent && coef[0] == coef[1] &&
+           rest[0] == rest[1] &&
+           st_loop_at(kernel, walks[0])->block == st_loop_at(kernel, walks[1])->block &&
+           is_before(kernel, walks[0], walks[1]);
+}
+
+/* Every access to the buffer is a load of what the store's iteration writes, before it, or of what
+ * its walk writes, in a walk before it. */
+static int is_read_there(const st_kernel *kernel, uint32_t buffer, st_loop_ref store)
+{
+    const st_loop_op *to = st_loop_at(kernel, store);
+    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        if (!is_access(row, buffer)) {
+            continue;
+        }
+        const int is_same = row->block == to->block && row->sym == to->sym &&
+                            is_before(kernel, ref, store);
+        if (row->code != ST_LOOP_LOAD || (!is_same && !is_earlier_walk(kernel, row, to))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* As many iterations as elements: since all are written, no two iterations write to one. */
+static int is_once_each(st_cg_exe *exe, const st_kernel *kernel, st_loop_ref store, uint32_t numel)
+{
+    st_symtab *tab = &exe->syms.tab;
+    uint32_t times = st_sym_int(tab, 1);
+    st_loop_ref loop = kernel->blocks.data[st_loop_at(kernel, store)->block].loop;
+    while (loop && times) {
+        const st_loop_op *row = st_loop_at(kernel, loop);
+        times = row->code == ST_LOOP_LOOP
+                    ? st_sym_mul(tab, times, kernel->axes.data[row->ref].extent)
+                    : 0;
+        loop = kernel->blocks.data[row->block].loop;
+    }
+    return times != 0 && times == numel;
+}
+
+/* May the result `to` of the step be written over `from`? Places among the kernel's buffers. */
+static int may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32_t to)
+{
+    const uint32_t *operands = &exe->operands.data[l->first_buffer];
+    const st_kernel *kernel = &exe->kernels.data[l->kernel];
+    if (operands[from] == UINT32_MAX || from == to) {
+        return 0;
+    }
+    const uint32_t step = (uint32_t)(l - exe->launches.data);
+    const cg_buffer *old = &exe->buffers.data[operands[from]];
+    const cg_buffer *new = &exe->buffers.data[operands[to]];
+    if (!is_work(old) || old->last != step || old->first == step || old->numel != new->numel ||
+        cg_dtype_bytes(old->dtype) != cg_dtype_bytes(new->dtype) ||
+        (kernel->buffers.data[from].flags & ST_BUFFER_WRITTEN)) {
+        return 0;
+    }
+    const st_loop_ref store = only_store(kernel, to);
+    return store && is_read_there(kernel, from, store) &&
+           is_once_each(exe, kernel, store, new->numel);
+}
+
+/* The result takes over the home of a value that it may replace. */
+static void replace_in(st_cg_exe *exe, const cg_launch *l, uint32_t to, uint32_t *home,
+                       uint8_t *is_taken)
+{
+    const uint32_t step = (uint32_t)(l - exe->launches.data);
+    const uint32_t *operands = &exe->operands.data[l->first_buffer];
+    const uint32_t result = operands[to];
+    if (result == UINT32_MAX || !is_work(&exe->buffers.data[result]) ||
+        exe->buffers.data[result].first != step) {
+        return;
+    }
+    for (uint32_t from = 0; from < l->n_buffers; from++) {
+        if (may_replace(exe, l, from, to) && !is_taken[operands[from]]) {
+            cg_buffer *shared = &exe->buffers.data[home[operands[from]]];
+            is_taken[operands[from]] = 1;
+            home[result] = home[operands[from]];
+            shared->last = exe->buffers.data[result].last;
+            exe->kernels.data[l->kernel].buffers.data[to].flags &=
+                ~(uint32_t)(ST_BUFFER_UNIQUE | ST_BUFFER_STREAMED);
+            return;
+        }
+    }
+}
+
+/* home[b]: the buffer whose memory b has, mostly itself. */
+static void share_homes(st_cg_exe *exe, uint32_t *home, uint8_t *is_taken)
+{
+    for (uint32_t i = 0; i < exe->buffers.count; i++) {
+        home[i] = i;
+    }
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *l = &exe->launches.data[i];
+        for (uint32_t to = 0; l->kernel != UINT32_MAX && to < l->n_buffers; to++) {
+            replace_in(exe, l, to, home, is_taken);
+        }
+    }
+}
+
+/* ---- packing ---- */
+
+/* Known sizes: packed by lifetime. *out_done is 0 when a size is symbolic. */
+static stator_status pack_static(st_cg_exe *exe, const uint32_t *home, int *out_done,
+                                 stator_diag **err)
+{
+    st_mem *mem = exe->config.mem;
+    st_interval *blocks = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *blocks);
+    uint32_t n = 0;
+    *out_done = 0;
+    if (blocks == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < exe->buffers.count; i++) {
+        cg_buffer *buffer = &exe->buffers.data[i];
+        int64_t numel = 0;
+        if (!is_work(buffer) || home[i] != i) {
+            continue;
+        }
+        if (!st_sym_const(&exe->syms.tab, buffer->numel, &numel)) {
+            st_free(mem, blocks);
+            return STATOR_OK;
+        }
+        blocks[n] = (st_interval){.size_bytes = (uint64_t)numel * cg_dtype_bytes(buffer->dtype),
+                                  .first = buffer->first,
+                                  .last = buffer->last};
+        buffer->place = n++;
+    }
+    exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
+    const int is_ok = exe->static_offsets &&
+                      st_interval_pack(mem, blocks, n, WORK_ALIGN, &exe->static_bytes);
+    for (uint32_t i = 0; is_ok && i < n; i++) {
+        exe->static_offsets[i] = blocks[i].offset_bytes;
+    }
+    exe->n_slots = n;
+    st_free(mem, blocks);
+    *out_done = 1;
+    return is_ok ? STATOR_OK : st_fail_oom(err);
+}
+
+typedef struct slot {
+    uint32_t bytes; /* sym */
+    uint32_t last;
+    uint32_t stage;
+} slot;
+
+/* A slot whose value is dead and that can grow to the size, else a new one; UINT32_MAX: no memory. */
+static uint32_t take_slot(st_cg_exe *exe, slot *slots, uint32_t *n, uint32_t bytes,
+                          const cg_buffer *buffer)
+{
+    st_symtab *tab = &exe->syms.tab;
+    const uint32_t stage = exe->launches.data[buffer->first].stage;
+    for (uint32_t i = 0; i < *n; i++) {
+        const int is_free = slots[i].last < buffer->first && slots[i].stage == stage;
+        const uint32_t grown = is_free ? st_sym_max(tab, slots[i].bytes, bytes) : 0;
+        if (grown) {
+            slots[i] = (slot){grown, buffer->last, stage};
+            return i;
+        }
+    }
+    slots[*n] = (slot){bytes, buffer->last, stage};
+    return (*n)++;
+}
+
+static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *home, stator_diag **err)
+{
+    st_mem *mem = exe->config.mem;
+    st_symtab *tab = &exe->syms.tab;
+    slot *slots = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *slots);
+    uint32_t n = 0;
+    stator_status status = slots ? STATOR_OK : st_fail_oom(err);
+    for (uint32_t i = 0; i < exe->buffers.count && status == STATOR_OK; i++) {
+        cg_buffer *buffer = &exe->buffers.data[i];
+        if (!is_work(buffer) || home[i] != i) {
+            continue;
+        }
+        const uint32_t size = st_sym_int(tab, (int64_t)cg_dtype_bytes(buffer->dtype));
+        const uint32_t bytes = size ? st_sym_mul(tab, buffer->numel, size) : 0;
+        if (bytes == 0) {
+            status = st_fail(err, STATOR_UNSUPPORTED,
+                             "a workspace size passes the caps of the symbolic engine");
+            break;
+        }
+        buffer->place = take_slot(exe, slots, &n, bytes, buffer);
+    }
+    if (status == STATOR_OK) {
+        exe->slots = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->slots);
+        exe->slot_stages = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint32_t));
+        status = exe->slots && exe->slot_stages ? STATOR_OK : st_fail_oom(err);
+    }
+    const st_sym_cols cols = st_sym_columns(tab);
+    for (uint32_t i = 0; i < n && status == STATOR_OK; i++) {
+        if (!st_symprog_init(&exe->slots[i], mem, &cols, slots[i].bytes)) {
+            status = st_fail_oom(err);
+            break;
+        }
+        exe->slot_stages[i] = slots[i].stage;
+        exe->n_slots = i + 1u;
+    }
+    st_free(mem, slots);
+    return status;
+}
+
+stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err)
+{
+    st_mem *mem = exe->config.mem;
+    int is_static = 0;
+    uint32_t *home = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *home);
+    uint8_t *is_taken = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, 1);
+    stator_status status = home && is_taken ? STATOR_OK : st_fail_oom(err);
+    if (status == STATOR_OK) {
+        share_homes(exe, home, is_taken);
+        status = pack_static(exe, home, &is_static, err);
+    }
+    if (status == STATOR_OK && !is_static) {
+        status = pack_symbolic(exe, home, err);
+    }
+    for (uint32_t i = 0; status == STATOR_OK && i < exe->buffers.count; i++) {
+        exe->buffers.data[i].place = is_work(&exe->buffers.data[i])
+                                         ? exe->buffers.data[home[i]].place
+                                         : exe->buffers.data[i].place;
+    }
+    st_free(mem, home);
+    st_free(mem, is_taken);
+    return status;
+}

@@ -726,6 +726,12 @@ static int set_operands(matcher *m, const cg_node *node)
     return cg_is_byte_conv(m->unit, node->row, of) && set_bytes(m, of);
 }
 
+/* A reshape that moves axes of size 1 shares the kernel, and has other strides. */
+static int has_dims_of(const cg_value *a, const cg_value *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+
 static int match_conv(matcher *m, const cg_root *fold)
 {
     const cg_node node = cg_node_of(m->unit, fold->node);
@@ -736,7 +742,7 @@ static int match_conv(matcher *m, const cg_root *fold)
         const cg_value *v = cg_value_of(m->unit, root->value);
         out = v->buffer == stored->id ? v : out;
     }
-    if (out == NULL || out->rank != node.out->rank ||
+    if (out == NULL || !has_dims_of(out, node.out) ||
         cg_value_of(m->unit, cg_operand(&node, 0))->rank > 2u + ST_FORM_SPATIAL_MAX ||
         !fill_conv(m, &node) || !set_operands(m, &node)) {
         return 0;

@@ -294,8 +294,8 @@ stator_status dn_run(void *self, void *op, const st_library_call *call, stator_d
 /* Makes the plan for the sizes before the first call. */
 stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
                          stator_diag **err);
-/* Threads that a call here runs on. */
-int dn_threads(const dn_lib *lib, stator_ctx *ctx);
+/* Threads that a call of these sizes runs on here: one when there is little to do. */
+int dn_threads(const dn_lib *lib, const st_form *form, const dn_sizes *sizes, stator_ctx *ctx);
 /* oneDNN's code for this processor takes operands at any address. */
 int dn_reads_unaligned(void);
 

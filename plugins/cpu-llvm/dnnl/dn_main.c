@@ -50,7 +50,7 @@ static int32_t takes(void *self, const st_form *given)
     if (macs <= 0 || (is_static && macs < MACS_MIN)) {
         return 0;
     }
-    sizes.threads = dn_threads(lib, lib->host ? lib->host->ctx : NULL);
+    sizes.threads = dn_threads(lib, form, &sizes, lib->host ? lib->host->ctx : NULL);
     op_init(&op, lib, form);
     dn_simplify(form, &sizes);
     return dn_best_class(&op, &sizes) != DN_NO;
@@ -92,7 +92,7 @@ static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, sta
     if (!is_known || (!op->is_static && !op->has_constant)) {
         return STATOR_OK; /* all is made at the first call */
     }
-    sizes.threads = dn_threads(op->lib, op->lib->host ? op->lib->host->ctx : NULL);
+    sizes.threads = dn_threads(op->lib, form, &sizes, op->lib->host ? op->lib->host->ctx : NULL);
     const char *y = form->y_data;
     if (op->has_constant) {
         y += sizes.y.offset * (int64_t)dn_dtype_size(form->y.dtype);

@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/* Products that one thread has done about when two would have met: 4 us. */
+#define ALONE_MACS 200000
+
 /* ---- plans ---- */
 
 /* Under op->mutex. */
@@ -226,8 +229,14 @@ int dn_reads_unaligned(void)
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
 }
 
-int dn_threads(const dn_lib *lib, stator_ctx *ctx)
+int dn_threads(const dn_lib *lib, const st_form *form, const dn_sizes *sizes, stator_ctx *ctx)
 {
+    int64_t elements = 0;
+    int64_t macs = 0;
+    dn_work(form, sizes, &elements, &macs);
+    if (macs <= ALONE_MACS) {
+        return 1;
+    }
     return dn_team_size(lib->host ? lib->host->thr->thread_count(ctx) : st_cpu_count());
 }
 
@@ -247,7 +256,7 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     void *at[DN_ROLES];
     stator_ctx *ctx = call->call ? call->call->ctx : lib->host ? lib->host->ctx : NULL;
     dn_sizes_of(&op->form, call->numbers, &sizes);
-    sizes.threads = dn_threads(lib, ctx);
+    sizes.threads = dn_threads(lib, &op->form, &sizes, ctx);
     find_buffers(op, &sizes, call, at);
     int32_t zeros[2] = {zero_of(&op->form.x_zero, call), zero_of(&op->form.y_zero, call)};
     at[DN_ZERO] = &zeros[0];

@@ -122,7 +122,7 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
     }
     if (kept->is_static) {
         dn_sizes_of(&op->form, kept->numbers, &sizes);
-        sizes.threads = dn_threads(op->lib, op->lib->host->ctx);
+        sizes.threads = dn_threads(op->lib, &op->form, &sizes, op->lib->host->ctx);
     }
     return dn_adopt(op, &sizes, kind, &how, err);
 }

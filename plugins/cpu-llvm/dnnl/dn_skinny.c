@@ -11,6 +11,8 @@
 
 #define ROWS_MAX 8
 #define COLUMNS 32
+/* Weights that stay in a core's cache: with 2 or 3 rows oneDNN has more sums in flight. */
+#define CACHED_WEIGHTS (1 << 17)
 #define LANES 16
 #define GRAIN_BYTES ((int64_t)64 << 10) /* of weights, worth a thread */
 
@@ -194,7 +196,8 @@ int dn_skinny_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
         form->x.dtype != STATOR_F32 || form->y.dtype != STATOR_F32 ||
         form->out.dtype != STATOR_F32 || s->n_batch != 0 || s->m < 1 || s->m > ROWS_MAX ||
         (s->x.stride[1] != 1 && s->k > 1) || (s->out.stride[1] != 1 && s->n > 1) ||
-        !is_epilogue_done(form) || !is_cpu_able()) {
+        ((s->m == 2 || s->m == 3) && s->k <= CACHED_WEIGHTS / s->n) || !is_epilogue_done(form) ||
+        !is_cpu_able()) {
         return 0;
     }
     out->name = "skinny";

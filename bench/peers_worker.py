@@ -43,7 +43,10 @@ class Torch:
         kinds = dict(f32=torch.float32, f64=torch.float64, f16=torch.float16, bf16=torch.bfloat16, i64=torch.int64,
                      i32=torch.int32, i8=torch.int8, u8=torch.uint8, bool=torch.bool)
         with open(os.path.join(self.folder, entry["file"]), "rb") as f:
-            return torch.frombuffer(bytearray(f.read()), dtype=kinds[entry["dtype"]]).reshape(entry["shape"])
+            data = bytearray(f.read())
+        if not data:    # an empty cache, say
+            return torch.empty(entry["shape"], dtype=kinds[entry["dtype"]])
+        return torch.frombuffer(data, dtype=kinds[entry["dtype"]]).reshape(entry["shape"])
 
     def load(self):
         inputs = [self.tensor(e) for e in self.spec["inputs"]]

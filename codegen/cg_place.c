@@ -1,14 +1,15 @@
 /* Where values lie between kernels: the workspace.
  *
- * Before: steps in order, each buffer with the steps in which it is alive. After: an offset or a slot for
- * each. With known sizes they are packed by lifetime (core/base/interval.h); with symbolic ones a slot
- * is handed on when its value is dead and its size is the largest that it ever holds.
+ * Before: steps in order, each buffer with the steps in which it is alive. After: an offset or a
+ * slot for each. With known sizes they are packed by lifetime (core/base/interval.h); with symbolic
+ * ones a slot is handed on when its value is dead and its size is the largest that it ever holds.
  *
- * In place: a kernel may write its result over a value that dies there. Both then have one home, alive as
- * long as any of them. It is safe when the kernel has one store to the result, reads the value at the
- * very index of that store alone, in the same loop body and before it or in a walk over the same row
- * that ends before, and each iteration stores an element of its own: no row touches another. What the emitter takes for granted of memory that is not shared (UNIQUE, STREAMED) is
- * taken back. Calls of the library keep their results apart from what they read. */
+ * In place: a kernel may write its result over a value that dies there. Both then have one home,
+ * alive as long as any of them. It is safe when the kernel has one store to the result, reads the
+ * value at the very index of that store alone, in the same loop body and before it or in a walk
+ * over the same row that ends before, and each iteration stores an element of its own: no row
+ * touches another. What the emitter takes for granted of memory that is not shared (UNIQUE,
+ * STREAMED) is taken back. Calls of the library keep their results apart from what they read. */
 #include "codegen/cg_exe.h"
 
 #include "core/base/interval.h"

@@ -1,8 +1,9 @@
 /* Loops of reductions put into the order of memory.
  *
- *   before  loop i < 65536 reduce { x[mod(i, 128) * 16 + mod(floordiv(i, 128), 128) * 2048 +
- * floordiv(i, 16384)] } after   loop a < 128 reduce { loop b < 128 reduce { loop c < 4 reduce {
- * x[2048*a + 16*b + c] } } }
+ *   before  loop i < 65536 reduce {
+ *             x[mod(i, 128) * 16 + mod(floordiv(i, 128), 128) * 2048 + floordiv(i, 16384)] }
+ *   after   loop a < 128 reduce { loop b < 128 reduce { loop c < 4 reduce {
+ *             x[2048*a + 16*b + c] } } }
  *
  * An axis that indices take apart by quotients and remainders is cut at their divisors, when each
  * divides the next; then loops right inside each other stand with the smallest strides innermost.

@@ -71,7 +71,7 @@ void st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *for
 /* The key in words, a line a field, and its hash in job->name. A reason why this compile is none
  * for the cache, or NULL. */
 const char *st_cache_make_key(st_cache_job *job);
-/* How the key differs from that of the nearest entry: "options (tier=fast, was tier=default)". */
+/* How the key differs from that of the nearest entry, by lines: "threads: 1 (was 2)". */
 void st_cache_explain(st_cache_job *job, st_str *out);
 
 /* ---- cache_sums.c ---- */

@@ -5,10 +5,10 @@
  * In: any graph, and an evaluator in the pass context (none: nothing changes). Out: foldable nodes
  * are replaced; what then has no user is dce's. Foldable: no EFFECT, RANDOM or regions, static
  * result types and constant attributes, and a result not much larger than what it was made of, so
- * that `expand` of a scalar does not become megabytes. A row of bytes is not widened: products of bytes take it as
- * it is, and it is the smaller. A view of many bytes that only matrix products
- * read stays: they take any strides, and the weights would be in memory twice. A node is evaluated in the graph being
- * written, where its operands are already folded, and then taken back. */
+ * that `expand` of a scalar does not become megabytes. A row of bytes is not widened: products of
+ * bytes take it as it is, and it is the smaller. A view of many bytes that only matrix products read
+ * stays: they take any strides, and the weights would be in memory twice. A node is evaluated in the
+ * graph being written, where its operands are already folded, and then taken back. */
 #include "core/base/blob.h"
 #include "core/base/check.h"
 #include "ir/passes/pass_copy.h"

@@ -656,22 +656,32 @@ Test(llvm_kernels, streamed)
     streamed(16);
 }
 
-/* out[r, j] = (t[r, j] - sum of t[r, ..]) * w[j] with t = x * x, and a loop over t in between. `flipped`:
- * the last loop walks t backwards, so that it cannot run beside the one that fills it. */
-static void streamed_rows(int64_t rows, int64_t columns, int flipped)
+enum rows_kind {
+    ROWS_PLAIN = 0,
+    ROWS_FLIPPED, /* the last loop walks t backwards, so that it cannot run beside the one before */
+    ROWS_CHOSEN   /* it takes the row of w that the data names: nor can it then */
+};
+
+/* out[r, j] = (t[r, j] - sum of t[r, ..]) * w[j] with t = x * x, and a loop over t in between. */
+static void streamed_rows(int64_t rows, int64_t columns, enum rows_kind kind)
 {
     loop_world *w = &v.w;
     st_loop_builder *b = &w->b;
     const uint32_t n = loop_int(w, columns);
     const uint32_t x = loop_in(w, "x", STATOR_F32, loop_int(w, rows * columns));
-    const uint32_t scale = loop_in(w, "w", STATOR_F32, n);
+    const uint32_t scale = loop_in(w, "w", STATOR_F32, loop_int(w, 16 * columns));
+    const uint32_t names = loop_in(w, "names", STATOR_I64, loop_int(w, rows));
     const uint32_t z = loop_out(w, "z", STATOR_F32, loop_int(w, rows * columns));
     const uint32_t t = st_loop_buffer_add(b, "t", STATOR_F32, n,
                                           ST_BUFFER_LOCAL | ST_BUFFER_READ | ST_BUFFER_WRITTEN, 0);
     w->kernel.buffers.data[z].flags |= ST_BUFFER_STREAMED;
+    v.fill[names] = LLVM_FILL_INDICES;
     const uint32_t i = vector_axis(loop_int(w, rows), ST_AXIS_PARALLEL, 1, 1);
     st_loop_open(b, i);
     const uint32_t row = loop_mul(w, sym_of(i), columns);
+    const uint32_t chosen =
+        kind == ROWS_CHOSEN ? loop_mul(w, st_loop_bind(b, load(names, sym_of(i)), 0, 15), columns)
+                            : loop_int(w, 0);
     const st_loop_ref sum = st_loop_acc(b, ST_ACC_SUM, STATOR_F32, 0);
     const uint32_t j = vector_axis(n, ST_AXIS_REDUCE, 16, 2);
     st_loop_open(b, j);
@@ -690,9 +700,9 @@ static void streamed_rows(int64_t rows, int64_t columns, int flipped)
     const uint32_t l = vector_axis(n, 0, 16, 1);
     st_loop_open(b, l);
     const uint32_t back = loop_add(w, loop_int(w, columns - 1), loop_mul(w, sym_of(l), -1));
-    const st_loop_ref shifted = op("sub", load(t, flipped ? back : sym_of(l)), total);
+    const st_loop_ref shifted = op("sub", load(t, kind == ROWS_FLIPPED ? back : sym_of(l)), total);
     store(z, loop_add(w, row, sym_of(l)),
-          op("mul", op("sub", shifted, top), load(scale, sym_of(l))));
+          op("mul", op("sub", shifted, top), load(scale, loop_add(w, chosen, sym_of(l)))));
     st_loop_close(b);
     st_loop_close(b);
     v.tolerance = 1e-4; /* sums in another order */
@@ -705,8 +715,9 @@ Test(llvm_kernels, rows_one_behind_the_other)
     static const int64_t columns[] = {16, 64, 83, 7};
     for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
         for (int64_t rows = 1; rows <= 5; rows += 2) {
-            streamed_rows(rows, columns[c], 0);
-            streamed_rows(rows, columns[c], 1);
+            streamed_rows(rows, columns[c], ROWS_PLAIN);
+            streamed_rows(rows, columns[c], ROWS_FLIPPED);
+            streamed_rows(rows, columns[c], ROWS_CHOSEN);
         }
     }
 }

@@ -401,7 +401,7 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
     }
     dn_sizes simple = key;
     dn_simplify(&op->form, &simple);
-    if (dn_skinny_describe(op, &simple, &desc)) {
+    if (dn_skinny_describe(op, &simple, &desc) && dn_pack_fits(op, &desc.md[DN_Y2])) {
         return make_bound(op, &key, sizes, &desc, y, out, err);
     }
     guess(op, &simple, &desc);

@@ -151,17 +151,15 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
     }
 }
 
-static stator_status run_plain(const dn_op *op, const dn_sizes *s, void *const at[DN_ROLES],
-                               stator_ctx *ctx, stator_diag **err)
+/* The weights as they are, which an op from the cache has not read yet. */
+static stator_status find_weights(const dn_op *op, const dn_sizes *s, void *at[DN_ROLES],
+                                  stator_diag **err)
 {
-    void *all[DN_ROLES];
     const void *y = at[DN_Y];
-    memcpy(all, at, sizeof all);
     if (y == NULL) {
         ST_TRY(dn_y_data(op, s, s->y.offset, &y, err));
     }
-    all[DN_Y] = (void *)(uintptr_t)y;
-    dn_plain(op, s, NULL, all, ctx);
+    at[DN_Y] = (void *)(uintptr_t)y;
     return STATOR_OK;
 }
 
@@ -171,20 +169,29 @@ static int32_t zero_of(const st_form_zero *zero, const st_library_call *call)
                             : zero->value;
 }
 
-static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES],
+static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN_ROLES],
                               stator_ctx *ctx, int *out_nan, stator_diag **err)
 {
+    void *at[DN_ROLES];
     dn_slot *slot = NULL;
     dn_sizes key = *s;
     stator_status status = STATOR_OK;
     key.x.offset = key.y.offset = key.out.offset = 0;
+    memcpy(at, given, sizeof at);
     dn_plan *plan = find_locked(op, &key, &slot);
     if (plan == NULL) {
         ST_TRY(make(op, &key, s, at[DN_Y], 0, &plan, &slot, err));
     }
     const int is_watched = op->has_bound && !s->is_bare;
+    if (!plan->is_packed && plan->kind != DN_PLAN_EMPTY) {
+        status = find_weights(op, s, at, err);
+    }
+    if (status != STATOR_OK) {
+        give_back(op, plan, slot);
+        return status;
+    }
     if (plan->kind == DN_PLAN_PLAIN) {
-        status = run_plain(op, s, at, ctx, err);
+        dn_plain(op, s, NULL, at, ctx);
     } else if (plan->kind == DN_PLAN_SKINNY) {
         dn_skinny_run(op, plan, s, at, ctx);
     } else if (plan->kind == DN_PLAN_PRIMITIVE) {

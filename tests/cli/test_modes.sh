@@ -27,8 +27,18 @@ for backend in eager aot_eager inductor-cpu; do
             >"$work/out" 2>&1 || fail "$backend, $mode: $(cat "$work/out")"
     done
 done
-run --backend inductor-cpu --mode max-autotune --backend-option mode=default >/dev/null ||
-    fail "an option beside the mode"
+# What a backend was told is in the key of what the cache kept.
+told() { # mode=..., arguments...
+    local want=$1
+    shift
+    rm -rf "$work/cache"
+    STATOR_CACHE=1 STATOR_CACHE_DIR="$work/cache" run --backend inductor-cpu "$@" >/dev/null
+    STATOR_CACHE=1 STATOR_CACHE_DIR="$work/cache" "$STATOR" cache list --keys >"$work/out"
+    grep -q "$want " "$work/out" || fail "no '$want' of $*: $(cat "$work/out")"
+}
+told mode=max-autotune --mode max-autotune
+told mode=default
+told mode=default --mode max-autotune --backend-option mode=default
 status=0
 run --backend inductor-cpu --backend-option mode=fastest >"$work/out" 2>&1 || status=$?
 [ "$status" = 3 ] || fail "status $status of an unknown mode as an option"

@@ -128,17 +128,20 @@ static int are_whole(cuts *c, int64_t extent)
     return c->n > 0 && !c->is_full;
 }
 
-static int substitute(const reducer *r, uint32_t block, const uint32_t *to, uint32_t n)
+/* Puts `to` in the place of symbols in every index below; on trial it only tries. 0: past the caps. */
+static int substitute(const reducer *r, uint32_t block, const uint32_t *to, uint32_t n,
+                      int is_trial)
 {
     for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {
         st_loop_op *row = row_at(r, ref);
         if (row->sym && row->code != ST_LOOP_BIND) {
-            row->sym = st_loop_subst(r->kernel->syms, row->sym, to, n);
-            if (row->sym == 0) {
+            const uint32_t sym = st_loop_subst(r->kernel->syms, row->sym, to, n);
+            if (sym == 0) {
                 return 0;
             }
+            row->sym = is_trial ? row->sym : sym;
         }
-        if (row->code == ST_LOOP_LOOP && !substitute(r, row->body, to, n)) {
+        if (row->code == ST_LOOP_LOOP && !substitute(r, row->body, to, n, is_trial)) {
             return 0;
         }
     }
@@ -197,7 +200,11 @@ static int cut(const reducer *r, st_loop_ref loop, const cuts *c)
         return 0;
     }
     to[old.symbol] = whole;
-    const int is_done = substitute(r, body, to, n);
+    if (!substitute(r, body, to, n, 1)) {
+        st_free(k->mem, to);
+        return 1; /* an index would pass the caps: the loop stays whole */
+    }
+    const int is_done = substitute(r, body, to, n, 0);
     st_free(k->mem, to);
     row_at(r, loop)->ref = axes[c->n];
     k->axes.data[axes[c->n]].block = body;

@@ -51,22 +51,10 @@ st_loop_ref cg_sym_bind(cg_nest *nest, const cg_node *node, uint32_t result, con
     return cg_at(nest, cg_operand(node, 0), index);
 }
 
-/* The symbol that the size is, alone; else NULL. */
-static const stator_atom_row *lone_symbol(const stator_graph_view *v, stator_ref sym)
-{
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    if (row->term_count != 1 || row->constant != 0) {
-        return NULL;
-    }
-    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
-    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL ? atom : NULL;
-}
-
 static stator_status make_bound(cg_unit *unit, stator_ref graph_sym, st_cg_exe *exe, cg_bound *out,
                                 stator_diag **err)
 {
-    const stator_atom_row *atom = lone_symbol(unit->view, graph_sym);
+    const stator_atom_row *atom = stator_sym_as_symbol(unit->view, graph_sym);
     const uint32_t sym = cg_sym(unit, graph_sym);
     const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
     if (sym == 0) {

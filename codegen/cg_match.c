@@ -421,11 +421,6 @@ static int is_constant(const matcher *m, const st_loop_op *load)
 
 /* ---- integers ---- */
 
-static int is_byte(uint32_t dtype)
-{
-    return dtype == STATOR_I8 || dtype == STATOR_U8;
-}
-
 /* Widened by a cast: the row before it when that is of bytes, else NULL. */
 static const st_loop_op *before_widening(const matcher *m, st_loop_ref ref)
 {
@@ -434,7 +429,7 @@ static const st_loop_op *before_widening(const matcher *m, st_loop_ref ref)
         return NULL;
     }
     const st_loop_op *narrow = row_at(m, row->args[0]);
-    return is_byte(narrow->dtype) ? narrow : NULL;
+    return cg_is_byte(narrow->dtype) ? narrow : NULL;
 }
 
 /* A number for all elements: known, or the first of a buffer. */

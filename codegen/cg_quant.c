@@ -15,7 +15,7 @@ static const stator_node_row *node_of(const cg_unit *unit, stator_ref value, con
     return row && strcmp(stator_op_at(unit->view, row->op)->name, op) == 0 ? row : NULL;
 }
 
-static int is_byte(uint32_t dtype)
+int cg_is_byte(uint32_t dtype)
 {
     return dtype == STATOR_I8 || dtype == STATOR_U8;
 }
@@ -25,7 +25,7 @@ static stator_ref widened(const cg_unit *unit, stator_ref value)
 {
     const stator_node_row *row = node_of(unit, value, "cast");
     const stator_ref from = row ? stator_operand(unit->view, row, 0) : 0;
-    return from && unit->values[value].dtype == STATOR_I32 && is_byte(unit->values[from].dtype)
+    return from && unit->values[value].dtype == STATOR_I32 && cg_is_byte(unit->values[from].dtype)
                ? from
                : 0;
 }
@@ -67,7 +67,7 @@ int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
         return 0;
     }
     const stator_ref from = stator_operand(unit->view, wide, 0);
-    if (is_byte(unit->values[from].dtype)) {
+    if (cg_is_byte(unit->values[from].dtype)) {
         *out = (cg_bytes){.bytes = from};
     } else if (!cg_centred_of(unit, from, out)) {
         return 0;

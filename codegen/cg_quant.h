@@ -17,4 +17,6 @@ int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
 /* A convolution of scaled bytes that a library might take: what its image and weight are. */
 int cg_is_byte_conv(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2]);
 
+int cg_is_byte(uint32_t dtype); /* i8 or u8 */
+
 #endif

@@ -58,8 +58,6 @@ void build_ports_deinit(build_ports *ports);
 void build_sym_text(const stator_graph_view *v, stator_ref sym, st_str *out);
 /* A C expression over s[] and &ok, by the functions of build_source.c. */
 void build_sym_code(const stator_graph_view *v, stator_ref sym, st_str *out);
-/* The atom when the sym is one symbol alone, else NULL. */
-const stator_atom_row *build_lone_symbol(const stator_graph_view *v, stator_ref sym);
 
 /* ---- texts ---- */
 

@@ -22,17 +22,6 @@ static const stator_atom_row *term_at(const stator_graph_view *v, const stator_s
     return stator_column_at(&v->atoms, term->atom);
 }
 
-const stator_atom_row *build_lone_symbol(const stator_graph_view *v, stator_ref sym)
-{
-    const stator_sym_row *row = sym_at(v, sym);
-    int64_t coef = 0;
-    if (row->term_count != 1 || row->constant != 0) {
-        return NULL;
-    }
-    const stator_atom_row *atom = term_at(v, row, 0, &coef);
-    return coef == 1 && atom->kind == STATOR_ATOM_SYMBOL ? atom : NULL;
-}
-
 /* The first symbol that no input tells; NULL: there is none. */
 static const stator_atom_row *unknown_symbol(const build_ports *ports, stator_ref sym)
 {
@@ -231,7 +220,7 @@ static int check_symbols(build_ports *ports, int json)
     const stator_atom_row *unknown = NULL;
     for (uint32_t i = 0; i < ports->n_in; i++) {
         for (uint32_t a = 0; a < ports->in[i].rank; a++) {
-            const stator_atom_row *lone = build_lone_symbol(v, ports->in[i].dims[a]);
+            const stator_atom_row *lone = stator_sym_as_symbol(v, ports->in[i].dims[a]);
             if (lone != NULL) {
                 ports->symbols[lone->index] = lone;
             }

@@ -172,7 +172,7 @@ static void put_bound(const build_ports *ports, stator_ref sym, const char *at, 
                       st_str *out)
 {
     int64_t number = 0;
-    const stator_atom_row *lone = build_lone_symbol(ports->v, sym);
+    const stator_atom_row *lone = stator_sym_as_symbol(ports->v, sym);
     if (stator_sym_is_const(ports->v, sym, &number)) {
         st_str_addf(out, "    ok &= %s == %" PRId64 ";\n", at, number);
     } else if (lone != NULL && !seen[lone->index]) {
@@ -211,8 +211,8 @@ static void put_bind(const build_facts *f, st_str *out)
                 char at[sizeof(build_name) + 32u];
                 int64_t number = 0;
                 const stator_ref sym = p->in[i].dims[a];
-                const int is_plain =
-                    stator_sym_is_const(p->v, sym, &number) || build_lone_symbol(p->v, sym) != NULL;
+                const int is_plain = stator_sym_is_const(p->v, sym, &number) ||
+                                     stator_sym_as_symbol(p->v, sym) != NULL;
                 (void)snprintf(at, sizeof at, "in->%s.shape[%u]", p->in[i].id, a);
                 if (round == 0 && is_plain) {
                     put_bound(p, sym, at, seen, out);

@@ -35,14 +35,8 @@ static const stator_op_desc *op_at(const build *b, stator_ref node)
 /* The symbol when the size is exactly one, and unbacked or any is wanted; else -1. */
 static int32_t told_symbol(const stator_graph_view *v, stator_ref sym, int any)
 {
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    if (row->term_count != 1 || row->constant != 0) {
-        return -1;
-    }
-    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
-    const int is_told =
-        term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL && (any || (atom->flags & 1u) != 0);
+    const stator_atom_row *atom = stator_sym_as_symbol(v, sym);
+    const int is_told = atom != NULL && (any || (atom->flags & 1u) != 0);
     return is_told ? (int32_t)atom->index : -1;
 }
 

@@ -353,13 +353,9 @@ uint32_t stator_model_output_count(const stator_model *model)
 /* The name of the dimension when it is one symbol, else "?". */
 static const char *dim_name(const stator_graph_view *v, stator_ref sym)
 {
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    if (row->term_count == 1 && row->constant == 0) {
-        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-        const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
-        if (term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL && atom->name != 0) {
-            return stator_string_at(v, atom->name);
-        }
+    const stator_atom_row *atom = stator_sym_as_symbol(v, sym);
+    if (atom != NULL && atom->name != 0) {
+        return stator_string_at(v, atom->name);
     }
     return "?";
 }

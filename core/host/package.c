@@ -22,18 +22,6 @@ typedef struct package {
     void *exe;
 } package;
 
-/* The atom when the sym is one symbol alone, else NULL. */
-static const stator_atom_row *lone_symbol(const stator_graph_view *v, stator_ref sym)
-{
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    if (row->term_count != 1 || row->constant != 0) {
-        return NULL;
-    }
-    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
-    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL ? atom : NULL;
-}
-
 /* ---- what cannot be packaged ---- */
 
 static stator_status check_model(const stator_model *model, stator_diag **err)
@@ -166,7 +154,7 @@ static int small_inputs(const stator_graph_view *v, int64_t *syms, int64_t *shap
                                .shape = shape};
             for (uint32_t a = 0; a < type->rank; a++) {
                 const stator_ref dim = stator_dim_at(v, type, a);
-                const stator_atom_row *atom = lone_symbol(v, dim);
+                const stator_atom_row *atom = stator_sym_as_symbol(v, dim);
                 if (round == 0 && atom != NULL) {
                     const int64_t step = atom->divisor > 1 ? atom->divisor : 1;
                     const int64_t least = atom->lo > 2 ? atom->lo : 2;

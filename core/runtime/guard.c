@@ -11,18 +11,6 @@ static st_sym_cols view_columns(const stator_graph_view *v)
     return (st_sym_cols){.syms = v->syms, .terms = v->terms, .atoms = v->atoms};
 }
 
-/* The atom when the sym is exactly 1 * symbol, else NULL. */
-static const stator_atom_row *plain_symbol(const stator_graph_view *v, stator_ref sym)
-{
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    if (row->constant != 0 || row->term_count != 1) {
-        return NULL;
-    }
-    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
-    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL ? atom : NULL;
-}
-
 static stator_status size_init(st_guard *guard, const stator_graph_view *v, stator_ref sym,
                                uint8_t *bound, st_guard_size *out, stator_diag **err)
 {
@@ -31,7 +19,7 @@ static stator_status size_init(st_guard *guard, const stator_graph_view *v, stat
         *out = (st_guard_size){.kind = ST_SIZE_CONST, .lo = value};
         return STATOR_OK;
     }
-    const stator_atom_row *atom = plain_symbol(v, sym);
+    const stator_atom_row *atom = stator_sym_as_symbol(v, sym);
     if (atom != NULL && !bound[atom->index]) {
         bound[atom->index] = 1;
         *out = (st_guard_size){.kind = ST_SIZE_BIND,

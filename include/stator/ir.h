@@ -294,6 +294,19 @@ static inline int stator_sym_is_const(const stator_graph_view *v, stator_ref sym
     *out = row->constant;
     return row->term_count == 0;
 }
+/* The symbol when the sym is exactly one, else NULL. */
+static inline const stator_atom_row *stator_sym_as_symbol(const stator_graph_view *v,
+                                                          stator_ref sym)
+{
+    const stator_sym_row *row = (const stator_sym_row *)stator_column_at(&v->syms, sym);
+    if (row->term_count != 1 || row->constant != 0) {
+        return NULL;
+    }
+    const stator_term_row *term =
+        (const stator_term_row *)stator_column_at(&v->terms, row->term_begin);
+    const stator_atom_row *atom = (const stator_atom_row *)stator_column_at(&v->atoms, term->atom);
+    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL ? atom : NULL;
+}
 
 #ifdef __cplusplus
 }

@@ -25,14 +25,9 @@ static void mark_symbols(const stator_graph_view *v, stator_ref sym, uint8_t *se
 /* The symbol when the sym is exactly one. */
 int eager_lone_symbol(const stator_graph_view *v, stator_ref sym, uint32_t *out_index)
 {
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    if (row->constant != 0 || row->term_count != 1) {
-        return 0;
-    }
-    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
-    *out_index = atom->index;
-    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL;
+    const stator_atom_row *atom = stator_sym_as_symbol(v, sym);
+    *out_index = atom != NULL ? atom->index : 0;
+    return atom != NULL;
 }
 
 void eager_mark_type(const stator_graph_view *v, const stator_type_row *type, uint8_t *set)

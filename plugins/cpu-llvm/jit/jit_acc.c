@@ -302,17 +302,6 @@ void jit_acc_update(jit_fn *f, st_loop_ref ref)
 
 /* ---- read ---- */
 
-/* The upper half of the lanes of a vector. */
-static LLVMValueRef half(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n)
-{
-    LLVMValueRef order[JIT_LANES_MAX];
-    for (uint32_t i = 0; i < n; i++) {
-        order[i] = LLVMConstInt(f->u->types[JIT_I32], first + i, 0);
-    }
-    return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)), LLVMConstVector(order, n),
-                                  "");
-}
-
 static LLVMValueRef lane0(jit_fn *f, LLVMValueRef v)
 {
     return LLVMBuildExtractElement(f->u->ir, v, LLVMConstInt(f->u->types[JIT_I32], 0, 0), "");
@@ -321,8 +310,10 @@ static LLVMValueRef lane0(jit_fn *f, LLVMValueRef v)
 static pair across_lanes(jit_fn *f, const st_loop_op *row, pair p, uint32_t lanes)
 {
     for (uint32_t n = lanes / 2u; n >= 1u; n /= 2u) {
-        const pair low = {half(f, p.value, 0, n), p.index ? half(f, p.index, 0, n) : NULL};
-        const pair high = {half(f, p.value, n, n), p.index ? half(f, p.index, n, n) : NULL};
+        const pair low = {jit_slice(f, p.value, 0, n),
+                          p.index ? jit_slice(f, p.index, 0, n) : NULL};
+        const pair high = {jit_slice(f, p.value, n, n),
+                           p.index ? jit_slice(f, p.index, n, n) : NULL};
         p = combine(f, row, low, high);
     }
     return (pair){lane0(f, p.value), p.index ? lane0(f, p.index) : NULL};

@@ -294,6 +294,33 @@ LLVMValueRef jit_intrinsic2(jit_fn *f, const char *name, LLVMValueRef x, LLVMVal
     return jit_intrinsic(f, name, &type, 1, args, 2);
 }
 
+/* ---- lanes ---- */
+
+LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n)
+{
+    LLVMValueRef order[JIT_LANES_MAX];
+    const LLVMTypeRef i32 = f->u->types[JIT_I32];
+    const uint32_t lanes = jit_lanes_of(v);
+    if (first == 0 && n == lanes) {
+        return v;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        order[i] = first + i < lanes ? LLVMConstInt(i32, first + i, 0) : jit_poison(i32);
+    }
+    return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)), LLVMConstVector(order, n),
+                                  "");
+}
+
+LLVMValueRef jit_join(jit_fn *f, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMValueRef order[JIT_LANES_MAX];
+    const uint32_t n = 2u * jit_lanes_of(low);
+    for (uint32_t i = 0; i < n; i++) {
+        order[i] = LLVMConstInt(f->u->types[JIT_I32], i, 0);
+    }
+    return LLVMBuildShuffleVector(f->u->ir, low, high, LLVMConstVector(order, n), "");
+}
+
 /* ---- masks ---- */
 
 LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask)

@@ -207,6 +207,9 @@ LLVMValueRef jit_intrinsic1(jit_fn *f, const char *name,
                             LLVMValueRef x); /* overloaded in x's type */
 LLVMValueRef jit_intrinsic2(jit_fn *f, const char *name, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask); /* i1: some lane is set */
+/* n lanes of a vector from `first` on; those past its end are poison. */
+LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n);
+LLVMValueRef jit_join(jit_fn *f, LLVMValueRef low, LLVMValueRef high); /* behind one another */
 LLVMValueRef jit_select(jit_fn *f, LLVMValueRef mask, LLVMValueRef a, LLVMValueRef b);
 /* Lanes that count: the active ones and the row's mask (0: none); NULL: all. `lanes` 1: the scalar.
  */
@@ -266,6 +269,10 @@ LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LL
 
 /* ---- jit_plan.c, jit_pipeline.c, jit_loop.c ---- */
 
+int jit_is_within(const st_kernel *kernel, uint32_t block, uint32_t outer);
+/* Does the sym hold the symbol `axis`, or a value that is bound inside the body? axis UINT32_MAX:
+ * bound values alone; body 0: of the whole kernel. */
+int jit_may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis);
 /* Can the rows of the loop be run one behind the other? */
 int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out);
 

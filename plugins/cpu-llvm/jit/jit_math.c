@@ -159,30 +159,6 @@ static void sleef_name(const char *libm, int is_f32, uint32_t bytes, char *name)
                    bytes / (is_f32 ? 4u : 8u), isa);
 }
 
-/* Lanes first..first+n-1 of a vector, or all of it. */
-static LLVMValueRef slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n)
-{
-    LLVMValueRef order[JIT_LANES_MAX];
-    if (jit_lanes_of(v) == n) {
-        return v;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        order[i] = LLVMConstInt(f->u->types[JIT_I32], first + i, 0);
-    }
-    return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)), LLVMConstVector(order, n),
-                                  "");
-}
-
-static LLVMValueRef join(jit_fn *f, LLVMValueRef a, LLVMValueRef b)
-{
-    LLVMValueRef order[JIT_LANES_MAX];
-    const uint32_t n = 2u * jit_lanes_of(a);
-    for (uint32_t i = 0; i < n; i++) {
-        order[i] = LLVMConstInt(f->u->types[JIT_I32], i, 0);
-    }
-    return LLVMBuildShuffleVector(f->u->ir, a, b, LLVMConstVector(order, n), "");
-}
-
 /* Lanes first..first+n-1 in pieces of `width`, halved and joined. */
 static LLVMValueRef in_pieces(jit_fn *f, const char *name, LLVMValueRef *args, uint32_t n_args,
                               uint32_t first, uint32_t n, uint32_t width)
@@ -190,11 +166,11 @@ static LLVMValueRef in_pieces(jit_fn *f, const char *name, LLVMValueRef *args, u
     if (n > width) {
         const LLVMValueRef low = in_pieces(f, name, args, n_args, first, n / 2u, width);
         const LLVMValueRef high = in_pieces(f, name, args, n_args, first + n / 2u, n / 2u, width);
-        return join(f, low, high);
+        return jit_join(f, low, high);
     }
     LLVMValueRef part[3];
     for (uint32_t k = 0; k < n_args; k++) {
-        part[k] = slice(f, args[k], first, n);
+        part[k] = jit_slice(f, args[k], first, n);
     }
     return call(f, name, LLVMTypeOf(part[0]), part, n_args);
 }

@@ -25,28 +25,6 @@ static int is_local(const jit_fn *f, uint32_t buffer)
     return (f->kernel->buffers.data[buffer].flags & ST_BUFFER_LOCAL) != 0;
 }
 
-typedef struct bound_search {
-    const st_loop_syms *syms;
-    int is_found;
-} bound_search;
-
-static void note_symbol(void *self, uint32_t index)
-{
-    bound_search *s = self;
-    s->is_found |= s->syms->symbols.data[index].kind == ST_SYMBOL_VALUE;
-}
-
-/* Does the index hold a value that was bound in the kernel? The next row's is in its place by then.
- */
-static int has_bound(const jit_fn *f, uint32_t sym)
-{
-    bound_search s = {f->syms, 0};
-    if (sym) {
-        st_loop_each_symbol(f->syms, sym, note_symbol, &s);
-    }
-    return s.is_found;
-}
-
 /* May the loop be taken out of its row: no loops, accumulators or bound values in it, of scratch
  * only loads at its own index, and no loads of what the kernel writes? */
 static int may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
@@ -56,7 +34,7 @@ static int may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
          ref = st_loop_at(f->kernel, ref)->next) {
         const st_loop_op *row = st_loop_at(f->kernel, ref);
         const int is_access = row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE;
-        if (has_bound(f, row->sym)) {
+        if (row->sym && jit_may_differ(f, row->sym, 0, UINT32_MAX)) {
             return 0;
         }
         switch (row->code) {
@@ -86,14 +64,6 @@ static int may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
     return 1;
 }
 
-static int is_in(const jit_fn *f, uint32_t block, uint32_t outer)
-{
-    while (block != outer && block != 0) {
-        block = st_loop_at(f->kernel, f->kernel->blocks.data[block].loop)->block;
-    }
-    return block == outer;
-}
-
 typedef struct scratch_use {
     st_loop_ref first; /* loop of the row that touches it first; 0: none does */
     int is_good;       /* written there alone, at the loop's own index */
@@ -109,7 +79,7 @@ static void note_access(const jit_fn *f, uint32_t buffer, st_loop_ref loop, st_l
     for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
         const st_loop_op *row = st_loop_at(kernel, ref);
         if ((row->code != ST_LOOP_LOAD && row->code != ST_LOOP_STORE) || row->ref != buffer ||
-            !is_in(f, row->block, body)) {
+            !jit_is_within(kernel, row->block, body)) {
             continue;
         }
         u->first = u->first ? u->first : loop;
@@ -184,7 +154,8 @@ int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out)
     const st_loop_ref last = kernel->blocks.data[body].last;
     *out = (jit_pipeline){.last = last};
     if (!f->is_streamed || f->plans[st_loop_at(kernel, row_loop)->ref].lanes > 1 ||
-        st_loop_at(kernel, last)->code != ST_LOOP_LOOP || has_bound(f, axis_at(f, last)->extent) ||
+        st_loop_at(kernel, last)->code != ST_LOOP_LOOP ||
+        jit_may_differ(f, axis_at(f, last)->extent, 0, UINT32_MAX) ||
         !may_wait(f, st_loop_at(kernel, last)->body, axis_at(f, last))) {
         return 0;
     }

@@ -18,7 +18,7 @@ static int is_power_of_two(uint32_t n)
     return n != 0 && (n & (n - 1u)) == 0;
 }
 
-static int is_within(const st_kernel *kernel, uint32_t block, uint32_t outer)
+int jit_is_within(const st_kernel *kernel, uint32_t block, uint32_t outer)
 {
     while (block != outer && block != 0) {
         block = st_loop_at(kernel, kernel->blocks.data[block].loop)->block;
@@ -47,11 +47,11 @@ static void note_symbol(void *self, uint32_t index)
     for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
         const st_loop_op *row = st_loop_at(kernel, ref);
         s->found |= row->code == ST_LOOP_BIND && row->sym == s->f->syms->symbols.data[index].sym &&
-                    is_within(kernel, row->block, s->body);
+                    jit_is_within(kernel, row->block, s->body);
     }
 }
 
-static int may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis)
+int jit_may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis)
 {
     search s = {f, body, axis, 0};
     st_loop_each_symbol(f->syms, sym, note_symbol, &s);
@@ -80,9 +80,9 @@ static uses uses_of(const jit_fn *f, uint32_t buffer, uint32_t body, uint32_t ax
         if (!is_access(row) || row->ref != buffer) {
             continue;
         }
-        if (!is_within(f->kernel, row->block, body)) {
+        if (!jit_is_within(f->kernel, row->block, body)) {
             u.outside++;
-        } else if (may_differ(f, row->sym, body, axis)) {
+        } else if (jit_may_differ(f, row->sym, body, axis)) {
             u.shared++;
         } else {
             u.own++;
@@ -127,14 +127,14 @@ static int row_can_widen(const jit_fn *f, const st_loop_op *row, uint32_t body, 
 {
     const st_kernel *kernel = f->kernel;
     if (row->code == ST_LOOP_LOOP) {
-        return !may_differ(f, kernel->axes.data[row->ref].extent, body, UINT32_MAX);
+        return !jit_may_differ(f, kernel->axes.data[row->ref].extent, body, UINT32_MAX);
     }
     if (row->code != ST_LOOP_UPDATE && row->code != ST_LOOP_READ) {
         return 1;
     }
     const st_loop_op *acc = st_loop_at(kernel, row->ref);
     const uint32_t other = f->accs[row->ref].lanes;
-    return is_within(kernel, acc->block, body) ||
+    return jit_is_within(kernel, acc->block, body) ||
            (row->code == ST_LOOP_UPDATE && acc->imm.i != ST_ACC_LAST &&
             (other <= 1 || other == lanes));
 }
@@ -147,7 +147,8 @@ static int can_widen(const jit_fn *f, const st_loop_axis *axis, uint32_t body)
     }
     for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
         const st_loop_op *row = st_loop_at(f->kernel, ref);
-        if (is_within(f->kernel, row->block, body) && !row_can_widen(f, row, body, axis->lanes)) {
+        if (jit_is_within(f->kernel, row->block, body) &&
+            !row_can_widen(f, row, body, axis->lanes)) {
             return 0;
         }
     }
@@ -158,7 +159,7 @@ static void claim_accumulators(jit_fn *f, uint32_t body, uint32_t lanes)
 {
     for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
         const st_loop_op *row = st_loop_at(f->kernel, ref);
-        if (row->code == ST_LOOP_UPDATE && is_within(f->kernel, row->block, body)) {
+        if (row->code == ST_LOOP_UPDATE && jit_is_within(f->kernel, row->block, body)) {
             f->accs[row->ref].lanes = lanes;
         }
     }
@@ -169,7 +170,7 @@ static uint32_t unroll_of(const jit_fn *f, const st_loop_axis *axis, uint32_t bo
     uint32_t rows = 1;
     for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
         const st_loop_op *row = st_loop_at(f->kernel, ref);
-        rows += row->code != ST_LOOP_CONST && is_within(f->kernel, row->block, body);
+        rows += row->code != ST_LOOP_CONST && jit_is_within(f->kernel, row->block, body);
     }
     uint32_t unroll = axis->unroll < JIT_UNROLL_MAX ? axis->unroll : JIT_UNROLL_MAX;
     while (unroll > 1 && unroll * rows > ROWS_IN_FLIGHT) {

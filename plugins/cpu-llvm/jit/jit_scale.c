@@ -7,30 +7,6 @@
 #define REGISTER_LEAST 16u /* bytes */
 #define REGISTER_MOST 64u
 
-/* Lanes first .. first + n - 1 of v; lanes past its end are arbitrary. */
-static LLVMValueRef piece(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n)
-{
-    LLVMValueRef order[JIT_LANES_MAX];
-    const LLVMTypeRef i32 = f->u->types[JIT_I32];
-    const uint32_t lanes = jit_lanes_of(v);
-    for (uint32_t i = 0; i < n; i++) {
-        order[i] = first + i < lanes ? LLVMConstInt(i32, first + i, 0) : jit_poison(i32);
-    }
-    return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)), LLVMConstVector(order, n),
-                                  "");
-}
-
-/* The two behind one another. */
-static LLVMValueRef joined(jit_fn *f, LLVMValueRef low, LLVMValueRef high)
-{
-    LLVMValueRef order[JIT_LANES_MAX];
-    const uint32_t n = 2u * jit_lanes_of(low);
-    for (uint32_t i = 0; i < n; i++) {
-        order[i] = LLVMConstInt(f->u->types[JIT_I32], i, 0);
-    }
-    return LLVMBuildShuffleVector(f->u->ir, low, high, LLVMConstVector(order, n), "");
-}
-
 /* One register. */
 static LLVMValueRef scale(jit_fn *f, LLVMValueRef x, LLVMValueRef y)
 {
@@ -63,12 +39,12 @@ LLVMValueRef jit_ldexp(jit_fn *f, LLVMValueRef x, LLVMValueRef y)
     }
     if (lanes * bytes < REGISTER_LEAST) {
         const uint32_t n = REGISTER_LEAST / bytes;
-        return piece(f, scale(f, piece(f, x, 0, n), piece(f, y, 0, n)), 0, lanes);
+        return jit_slice(f, scale(f, jit_slice(f, x, 0, n), jit_slice(f, y, 0, n)), 0, lanes);
     }
     if (lanes * bytes > REGISTER_MOST) {
         const uint32_t n = lanes / 2u;
-        return joined(f, jit_ldexp(f, piece(f, x, 0, n), piece(f, y, 0, n)),
-                      jit_ldexp(f, piece(f, x, n, n), piece(f, y, n, n)));
+        return jit_join(f, jit_ldexp(f, jit_slice(f, x, 0, n), jit_slice(f, y, 0, n)),
+                        jit_ldexp(f, jit_slice(f, x, n, n), jit_slice(f, y, n, n)));
     }
     return scale(f, x, y);
 }

@@ -16,8 +16,8 @@ typedef struct cg_launch {
     const char *text; /* what it is asked to do */
     uint32_t n_numbers;
     st_symprog *numbers;
-    uint32_t stage; /* binds before it */
-    uint32_t bind;  /* into exe->binds, + 1: no kernel, it reads its one buffer */
+    uint32_t stage;       /* binds before it */
+    uint32_t bind;        /* into exe->binds, + 1: no kernel, it reads its one buffer */
     struct cg_scan *scan; /* no kernel: a body, run step by step */
 } cg_launch;
 
@@ -45,6 +45,23 @@ typedef struct cg_check {
     const char *text;
 } cg_check;
 
+/* What sizes of a call must agree in; see cg_agree.c. */
+enum cg_agree_kind {
+    CG_AGREE_EQUAL = 1, /* size[0] == size[1] */
+    CG_AGREE_FITS,      /* size[0] is size[1] or 1 */
+    CG_AGREE_AT_MOST,   /* size[0] <= size[1] */
+    CG_AGREE_INSIDE     /* size[1] elements from size[0] on by `step` lie in an axis of size[2] */
+};
+
+typedef struct cg_agree {
+    uint32_t kind;
+    uint32_t stage; /* in which its sizes are known */
+    int64_t step;
+    uint32_t n_sizes;
+    st_symprog size[3];
+    const char *text; /* what is wrong when they do not */
+} cg_agree;
+
 struct st_cg_exe {
     st_cg_config config;
     st_arena arena;
@@ -60,25 +77,26 @@ struct st_cg_exe {
     cg_output *outputs;
     st_vec(cg_check) checks;
     st_vec(cg_size_bind) binds;
-    uint32_t operands_max;      /* of one launch */
-    uint32_t n_slots;           /* of the workspace */
-    st_symprog *slots;          /* bytes of each */
-    uint32_t *slot_stages;      /* in which each is taken */
-    uint64_t static_bytes;      /* workspace when all sizes are known, else 0 */
-    uint64_t *static_offsets;   /* by slot */
-    uint32_t n_inputs, n_syms;  /* that a call must bring at least */
-    uint32_t is_loaded;         /* from the cache: there are no kernels in loop IR */
-    _Atomic(void *) spare;      /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
+    st_vec(cg_agree) agrees;
+    uint32_t operands_max;     /* of one launch */
+    uint32_t n_slots;          /* of the workspace */
+    st_symprog *slots;         /* bytes of each */
+    uint32_t *slot_stages;     /* in which each is taken */
+    uint64_t static_bytes;     /* workspace when all sizes are known, else 0 */
+    uint64_t *static_offsets;  /* by slot */
+    uint32_t n_inputs, n_syms; /* that a call must bring at least */
+    uint32_t is_loaded;        /* from the cache: there are no kernels in loop IR */
+    _Atomic(void *) spare;     /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
 };
 
 /* ---- cg_plan.c ---- */
-/* Orders the plans, keeps the buffers that are needed and gives them slots of the workspace. Kernels are
- * made, scheduled and moved to the executable. */
+/* Orders the plans, keeps the buffers that are needed and gives them slots of the workspace.
+ * Kernels are made, scheduled and moved to the executable. */
 stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 
 /* ---- cg_place.c ---- */
-/* Gives the buffers of the workspace their places, two of them the same where a kernel may write over
- * what it reads. */
+/* Gives the buffers of the workspace their places, two of them the same where a kernel may write
+ * over what it reads. */
 stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err);
 
 /* ---- cg_save.c ---- */
@@ -93,6 +111,15 @@ stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch 
 stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int64_t *syms,
                           stator_diag **err);
 void cg_bind_deinit(cg_size_bind *bind, st_mem *mem);
+
+/* ---- cg_agree.c ---- */
+/* Notes which sizes must agree and are not proved to; nodes that cannot state theirs are declined.
+ */
+stator_status cg_find_agrees(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
+/* Those of the stage, at these sizes: INVALID_ARGUMENT or OUT_OF_RANGE with node and sizes. */
+stator_status cg_check_agrees(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,
+                              stator_diag **err);
+void cg_agree_deinit(cg_agree *agree, st_mem *mem);
 
 /* ---- cg_scan_loop.c ---- */
 typedef struct cg_scan cg_scan;

@@ -209,6 +209,70 @@ static void put_sizes(const packing *p)
     for (uint32_t i = 0; exe->slots && i < exe->n_slots; i++) {
         put_size(p->out, "bytes", i, &exe->slots[i]);
     }
+    for (uint32_t i = 0; i < exe->agrees.count; i++) {
+        for (uint32_t k = 0; k < exe->agrees.data[i].n_sizes; k++) {
+            put_size(p->out, "size", 3u * i + k, &exe->agrees.data[i].size[k]);
+        }
+    }
+}
+
+/* ---- sizes that must agree ---- */
+
+/* n[] are the sizes of the row. */
+static void put_rule(st_str *out, const cg_agree *agree)
+{
+    static const char *const rules[] = {
+        [CG_AGREE_EQUAL] = "n[0] != n[1]",
+        [CG_AGREE_FITS] = "n[0] != n[1] && n[0] != 1",
+        [CG_AGREE_AT_MOST] = "n[0] > n[1]",
+        [CG_AGREE_INSIDE] = "!inside(n, step)",
+    };
+    if (agree->kind == CG_AGREE_INSIDE) {
+        st_str_add(out, "    step = ");
+        put_i64(out, agree->step);
+        st_str_add(out, ";\n");
+    }
+    st_str_addf(out, "    if (%s) {\n        return 0;\n    }\n", rules[agree->kind]);
+}
+
+static const char inside[] =
+    "/* n[1] elements from n[0] on lie in an axis of n[2]. */\n"
+    "UNUSED static int inside(const int64_t *n, int64_t step)\n"
+    "{\n"
+    "    int64_t last = n[0];\n"
+    "    return n[1] == 0 ||\n"
+    "           (n[1] > 0 && madd(&last, n[1] - 1, step) && n[0] >= 0 && n[0] < n[2] &&\n"
+    "            last >= 0 && last < n[2]);\n"
+    "}\n\n";
+
+static void put_agrees(const packing *p)
+{
+    const st_cg_exe *exe = p->exe;
+    st_str_add(p->out, inside);
+    st_str_add(p->out, "static int agree(const int64_t *s)\n"
+                       "{\n"
+                       "    int64_t n[3] = {0, 0, 0};\n"
+                       "    int64_t step = 1;\n");
+    for (uint32_t i = 0; i < exe->agrees.count; i++) {
+        const cg_agree *agree = &exe->agrees.data[i];
+        for (uint32_t k = 0; k < agree->n_sizes; k++) {
+            if (agree->size[k].is_const) {
+                st_str_addf(p->out, "    n[%u] = ", k);
+                put_i64(p->out, agree->size[k].constant);
+                st_str_add(p->out, ";\n");
+            } else {
+                st_str_addf(p->out,
+                            "    if (!size%u(s, &n[%u])) {\n"
+                            "        return 0;\n"
+                            "    }\n",
+                            3u * i + k, k);
+            }
+        }
+        put_rule(p->out, agree);
+    }
+    st_str_add(p->out, "    (void)step;\n"
+                       "    return 1;\n"
+                       "}\n\n");
 }
 
 /* ---- the workspace ---- */
@@ -414,6 +478,9 @@ static void put_run(const packing *p)
     st_str_add(p->out, "        NULL};\n"
                        "    call c = {in, out, sizes, work, NULL, 0};\n"
                        "    int status = 0;\n");
+    if (exe->agrees.count) {
+        st_str_add(p->out, "    if (!agree(sizes)) {\n        return 1;\n    }\n");
+    }
     if (is_symbolic(exe)) {
         st_str_addf(p->out,
                     "    uint64_t at[%u];\n"
@@ -488,6 +555,9 @@ static stator_status write_plan(const packing *p, stator_diag **err)
         ST_TRY(put_step(p, i, err));
     }
     put_workspace(p);
+    if (p->exe->agrees.count) {
+        put_agrees(p);
+    }
     put_run(p);
     return st_str_ok(p->out)
                ? p->sink->piece(p->sink->self, STATOR_PACKAGE_C, "plan", p->out->data, p->out->len)

@@ -1,8 +1,8 @@
 /* Launch order and buffers.
  *
- * Before: plans joined. After: kernels in an order in which everything is made before it is read, and
- * the steps in which each value that crosses from one kernel to another is alive; cg_place.c gives it
- * its place in the workspace. */
+ * Before: plans joined. After: kernels in an order in which everything is made before it is read,
+ * and the steps in which each value that crosses from one kernel to another is alive; cg_place.c
+ * gives it its place in the workspace. */
 #include "codegen/cg_exe.h"
 #include "codegen/cg_match.h"
 
@@ -119,9 +119,8 @@ static stator_status set_count(st_cg_exe *exe, const st_kernel *kernel, cg_launc
     launch->grain = grain > 1 ? grain : 1;
     /* Shares of whole vectors: no thread but the last has a masked end. */
     launch->grain = (launch->grain + axis->lanes - 1) / axis->lanes * axis->lanes;
-    return st_symprog_init(&launch->count, exe->config.mem, &cols, axis->extent)
-               ? STATOR_OK
-               : st_fail_oom(err);
+    return st_symprog_init(&launch->count, exe->config.mem, &cols, axis->extent) ? STATOR_OK
+                                                                                 : st_fail_oom(err);
 }
 
 static stator_status note_checks(planner *p, const st_kernel *kernel, stator_diag **err)
@@ -196,8 +195,8 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
     return set_count(p->exe, kernel, launch, err);
 }
 
-/* Creates the op; a constant that has been packed is not read again unless a call needs it in another
- * form, so its pages go. */
+/* Creates the op; a constant that has been packed is not read again unless a call needs it in
+ * another form, so its pages go. */
 static stator_status create_op(planner *p, const st_kernel *kernel, st_form *form, void **out_op,
                                stator_diag **err)
 {
@@ -300,8 +299,8 @@ static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err
     if (launch == NULL) {
         return st_fail_oom(err);
     }
-    *launch = (cg_launch){
-        .kernel = UINT32_MAX, .stage = p->stage, .first_buffer = exe->operands.count};
+    *launch =
+        (cg_launch){.kernel = UINT32_MAX, .stage = p->stage, .first_buffer = exe->operands.count};
     return cg_make_scan(p->unit, root->node, exe, launch, err);
 }
 
@@ -417,6 +416,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     if (p.state == NULL || p.order == NULL) {
         return st_fail_oom(err);
     }
+    ST_TRY(cg_find_agrees(unit, exe, err));
     ST_TRY(order_plans(&p, err));
     ST_TRY(copy_buffers(&p, err));
     for (uint32_t i = 0; i < p.n_order; i++) {

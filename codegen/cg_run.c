@@ -1,7 +1,7 @@
 /* One call of an executable: pointers gathered, kernels launched in order.
  *
- * With known sizes nothing is computed and nothing allocated. With symbolic ones the workspace is kept
- * from call to call; calls that overlap get one of their own. */
+ * With known sizes nothing is computed and nothing allocated. With symbolic ones the workspace is
+ * kept from call to call; calls that overlap get one of their own. */
 #include "codegen/cg_exe.h"
 
 #include <string.h>
@@ -203,6 +203,7 @@ static void free_extra(run *r)
 /* A size has been bound: what is of that size can be made. */
 static stator_status begin_stage(run *r, uint32_t stage, stator_diag **err)
 {
+    ST_TRY(cg_check_agrees(r->exe, stage, r->call->syms, err));
     ST_TRY(give_outputs(r, stage, err));
     return r->slots && r->exe->n_slots ? take_extra(r, stage, err) : STATOR_OK;
 }
@@ -228,8 +229,7 @@ static void *pointer_of(const run *r, uint32_t buffer)
     case CG_BUFFER_CONSTANT:
         return (void *)(uintptr_t)r->exe->constants[of->place];
     default:
-        return r->slots ? (void *)r->slots[of->place]
-                        : r->work + r->exe->static_offsets[of->place];
+        return r->slots ? (void *)r->slots[of->place] : r->work + r->exe->static_offsets[of->place];
     }
 }
 
@@ -265,8 +265,7 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
     if (l->kernel == UINT32_MAX) {
         return call_library(r, l, pointers, err);
     }
-    const st_kernel_args args = {
-        .buffers = pointers, .syms = r->call->syms, .status = &r->status};
+    const st_kernel_args args = {.buffers = pointers, .syms = r->call->syms, .status = &r->status};
     const st_launch what = {.call = r->call, .args = &args, .count = count, .grain = l->grain};
     return emitter->launch(emitter->self, r->exe->module, l->kernel, &what, err);
 }
@@ -309,6 +308,7 @@ static stator_status run_call(const st_cg_exe *exe, const stator_call *call, sta
     if (call->n_in < exe->n_inputs || call->n_out < exe->n_outputs || call->n_syms < exe->n_syms) {
         return st_fail(err, STATOR_INTERNAL, "a call of another program");
     }
+    ST_TRY(cg_check_agrees(exe, 0, call->syms, err));
     ST_TRY(give_outputs(&r, 0, err));
     if (exe->slots && exe->n_slots) {
         ST_TRY_DONE(take_workspace(&r, &block, err));

@@ -11,12 +11,12 @@
 
 #include <string.h>
 
-#define FORMAT 2u
+#define FORMAT 3u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
 _Static_assert(sizeof(cg_launch) == 96 && sizeof(cg_buffer) == 36 && sizeof(cg_output) == 16 &&
-                   sizeof(cg_bound) == 56,
+                   sizeof(cg_bound) == 56 && sizeof(cg_agree) == 32 + 3 * sizeof(st_symprog),
                "what is kept of a plan");
 
 /* ---- writing ---- */
@@ -68,6 +68,21 @@ static void put_binds(const st_cg_exe *exe, st_str *out)
             st_put_i64(out, bind->sizes[i].hi);
             st_put_i64(out, bind->sizes[i].divisor);
             st_symprog_put(&bind->sizes[i].sym, out);
+        }
+    }
+}
+
+static void put_agrees(const st_cg_exe *exe, st_str *out)
+{
+    st_put_u32(out, exe->agrees.count);
+    for (uint32_t k = 0; k < exe->agrees.count; k++) {
+        const cg_agree *agree = &exe->agrees.data[k];
+        st_put_u32(out, agree->kind);
+        st_put_u32(out, agree->stage);
+        st_put_i64(out, agree->step);
+        st_put_text(out, agree->text);
+        for (uint32_t i = 0; i < agree->n_sizes; i++) {
+            st_symprog_put(&agree->size[i], out);
         }
     }
 }
@@ -180,6 +195,7 @@ static stator_status put_all(const st_cg_exe *exe, st_str *out, stator_diag **er
     ST_TRY(put_constants(exe, out, err));
     put_steps(exe, out);
     put_binds(exe, out);
+    put_agrees(exe, out);
     put_workspace(exe, out);
     put_outputs(exe, out);
     ST_TRY(put_code(exe, out, err));
@@ -360,6 +376,38 @@ static stator_status read_binds(loading *l, stator_diag **err)
         }
         *bind = (cg_size_bind){.n = 0};
         if (!read_bind(l, bind)) {
+            return broken(err);
+        }
+    }
+    return l->r.failed ? broken(err) : STATOR_OK;
+}
+
+static int read_agree(loading *l, cg_agree *agree)
+{
+    agree->kind = st_read_below(&l->r, CG_AGREE_INSIDE + 1u);
+    agree->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
+    agree->step = st_read_i64(&l->r);
+    agree->text = keep_text(l);
+    const uint32_t n = agree->kind == CG_AGREE_INSIDE ? 3u : 2u;
+    for (uint32_t i = 0; i < n && !l->r.failed; i++) {
+        if (!read_prog(l, &agree->size[i])) {
+            return 0;
+        }
+        agree->n_sizes = i + 1u;
+    }
+    return !l->r.failed && agree->text && agree->kind;
+}
+
+static stator_status read_agrees(loading *l, stator_diag **err)
+{
+    const uint32_t n = st_read_count(&l->r, 6u * LEAST_BYTES);
+    for (uint32_t k = 0; k < n; k++) {
+        cg_agree *agree = st_vec_push(l->mem, &l->exe->agrees);
+        if (agree == NULL) {
+            return st_fail_oom(err);
+        }
+        *agree = (cg_agree){.kind = 0};
+        if (!read_agree(l, agree)) {
             return broken(err);
         }
     }
@@ -574,6 +622,7 @@ stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag
     ST_TRY(read_constants(&l, err));
     ST_TRY(read_steps(&l, err));
     ST_TRY(read_binds(&l, err));
+    ST_TRY(read_agrees(&l, err));
     ST_TRY(read_workspace(&l, err));
     ST_TRY(read_outputs(&l, err));
     ST_TRY(read_code(&l, err));

@@ -172,8 +172,8 @@ static stator_status emit(st_cg_exe *exe, stator_diag **err)
     uint32_t made = 0;
     stator_status status = expanded && list ? STATOR_OK : st_fail_oom(err);
     for (; status == STATOR_OK && made < n; made++) {
-        status = st_loop_expand(&exe->kernels.data[made], emitter->target.spells, &expanded[made],
-                                err);
+        status =
+            st_loop_expand(&exe->kernels.data[made], emitter->target.spells, &expanded[made], err);
         list[made] = &expanded[made];
         if (status != STATOR_OK) {
             break;
@@ -271,8 +271,7 @@ stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t
     stator_diag *own = NULL;
     *out = NULL;
     st_cg_exe *exe = cg_new_exe(config);
-    const stator_status status =
-        exe ? cg_load(exe, bytes, n, &own) : STATOR_RESOURCE_EXHAUSTED;
+    const stator_status status = exe ? cg_load(exe, bytes, n, &own) : STATOR_RESOURCE_EXHAUSTED;
     if (status != STATOR_OK) {
         st_cg_destroy(exe);
         return st_cg_to_host(config->host, status, own, err);
@@ -349,6 +348,10 @@ void st_cg_destroy(st_cg_exe *exe)
         cg_bind_deinit(&exe->binds.data[i], mem);
     }
     st_vec_free(mem, &exe->binds);
+    for (uint32_t i = 0; i < exe->agrees.count; i++) {
+        cg_agree_deinit(&exe->agrees.data[i], mem);
+    }
+    st_vec_free(mem, &exe->agrees);
     st_loop_syms_deinit(&exe->syms);
     st_arena_deinit(&exe->arena);
     st_free(mem, exe);
@@ -368,6 +371,10 @@ stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
                 exe->n_slots);
     if (exe->slots == NULL) {
         st_str_addf(out, ", %llu bytes", (unsigned long long)exe->static_bytes);
+    }
+    if (exe->agrees.count) {
+        st_str_addf(out, ", %u %s of sizes a call", exe->agrees.count,
+                    exe->agrees.count == 1 ? "test" : "tests");
     }
     st_str_add(out, "\n");
     return st_str_ok(out) ? STATOR_OK : STATOR_RESOURCE_EXHAUSTED;

@@ -110,7 +110,8 @@ stator_status gf_tensor(stator_ctx *ctx, const gf_program *p, int number, uint64
                         stator_tensor **out);
 
 /* ---- gf_judge.c ---- */
-enum gf_verdict { GF_AGREES = 0, GF_DIFFERS = 1, GF_INVALID = 2, GF_FAILED = 3 };
+/* REFUSED: both backends fail with the same status when called. */
+enum gf_verdict { GF_AGREES = 0, GF_DIFFERS = 1, GF_INVALID = 2, GF_FAILED = 3, GF_REFUSED = 4 };
 /* why: a line; also written when the graph is invalid. */
 int gf_judge(stator_ctx *ctx, const gf_program *p, const char *backend, char why[512]);
 

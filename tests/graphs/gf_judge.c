@@ -34,31 +34,33 @@ static int fail(stator_ctx *ctx, const char *what, char why[512])
     return 0;
 }
 
-static int call(stator_ctx *ctx, const gf_program *p, int with_noise, uint64_t variant,
-                stator_function *function, results *out, char why[512])
+static stator_status call(stator_ctx *ctx, const gf_program *p, int with_noise, uint64_t variant,
+                          stator_function *function, results *out, char why[512])
 {
     int numbers[GF_INPUTS];
     stator_tensor *in[GF_INPUTS] = {0};
     const int n = gf_inputs(p, with_noise, numbers);
-    int ok = 1;
-    for (int i = 0; i < n && ok; i++) {
+    stator_status status = STATOR_OK;
+    for (int i = 0; i < n && status == STATOR_OK; i++) {
         /* The inputs proper are the same in all variants. */
-        ok = gf_tensor(ctx, p, numbers[i], numbers[i] < 0 ? variant : 0, &in[i]) == STATOR_OK;
+        status = gf_tensor(ctx, p, numbers[i], numbers[i] < 0 ? variant : 0, &in[i]);
     }
     *out = (results){.n = p->n_outputs};
-    if (!ok || stator_call_tensors(function, (uint32_t)n, in, (uint32_t)p->n_outputs, out->out) !=
-                   STATOR_OK) {
-        ok = fail(ctx, "call", why);
+    if (status == STATOR_OK) {
+        status = stator_call_tensors(function, (uint32_t)n, in, (uint32_t)p->n_outputs, out->out);
+    }
+    if (status != STATOR_OK) {
+        (void)fail(ctx, "call", why);
     }
     for (int i = 0; i < n; i++) {
         if (in[i]) {
             stator_tensor_release(in[i]);
         }
     }
-    if (!ok) {
+    if (status != STATOR_OK) {
         release(out);
     }
-    return ok;
+    return status;
 }
 
 /* Models and functions of one text; released by `forget`. */
@@ -241,7 +243,7 @@ static int explain(stator_ctx *ctx, const gf_program *p, const results *want, co
     *out_first = 0;
     for (int variant = 1; variant <= ALL_VARIANTS && ok && *out_first >= 0; variant++) {
         results noisy;
-        ok = call(ctx, p, 1, (uint64_t)variant, c.function, &noisy, why);
+        ok = call(ctx, p, 1, (uint64_t)variant, c.function, &noisy, why) == STATOR_OK;
         for (int64_t i = 0; ok && i < s->n; i++) {
             suspect *at = &s->items[i];
             widen(&at->spread, value_at(want->out[at->output], at->index),
@@ -282,16 +284,35 @@ static int compare(stator_ctx *ctx, const gf_program *p, const results *want, co
     return verdict;
 }
 
+/* What eager refuses at these sizes is to be refused in the same way. */
+static int judge_refusal(stator_ctx *ctx, const gf_program *p, stator_status refused,
+                         stator_function *other, char why[512])
+{
+    results got;
+    char theirs[512];
+    const stator_status status = call(ctx, p, 0, 0, other, &got, theirs);
+    if (status == refused) {
+        return GF_REFUSED;
+    }
+    (void)snprintf(why + strlen(why), 512 - strlen(why), "; but the backend: %.200s",
+                   status == STATOR_OK ? "answers" : theirs);
+    if (status == STATOR_OK) {
+        release(&got);
+    }
+    return GF_DIFFERS;
+}
+
 /* Both functions called with the program's sizes. */
 static int judge_sizes(stator_ctx *ctx, const gf_program *p, stator_function *eager,
                        stator_function *other, char why[512])
 {
     results want;
     results got;
-    if (!call(ctx, p, 0, 0, eager, &want, why)) {
-        return GF_INVALID;
+    const stator_status refused = call(ctx, p, 0, 0, eager, &want, why);
+    if (refused != STATOR_OK) {
+        return judge_refusal(ctx, p, refused, other, why);
     }
-    if (!call(ctx, p, 0, 0, other, &got, why)) {
+    if (call(ctx, p, 0, 0, other, &got, why) != STATOR_OK) {
         release(&want);
         return GF_FAILED;
     }
@@ -327,10 +348,10 @@ static int judge_compiled(stator_ctx *ctx, const gf_program *p, stator_function 
 {
     gf_program again;
     int verdict = judge_sizes(ctx, p, eager, other, why);
-    if (verdict == GF_AGREES && has_other_sizes(p, &again)) {
+    if ((verdict == GF_AGREES || verdict == GF_REFUSED) && has_other_sizes(p, &again)) {
         char second[512] = "";
         const int found = judge_sizes(ctx, &again, eager, other, second);
-        if (found != GF_INVALID) { /* some programs are for some sizes alone */
+        if (found != GF_INVALID && found != GF_REFUSED) { /* some are for some sizes alone */
             verdict = found;
             (void)snprintf(why, 512, "A=%lld B=%lld: %.440s", (long long)again.sizes[0],
                            (long long)again.sizes[1], second);

@@ -1,0 +1,457 @@
+/* Sizes that an op needs to agree, where the graph alone cannot tell.
+ *
+ * An infer rule refuses sizes that are proved to differ and lets unknown ones pass; kernels then
+ * take two sizes for one, and would read past the end of what is shorter. So each node states here
+ * what it needs of its operands, as a kernel of `eager` tests it. What is proved costs nothing; the
+ * rest is a row of the executable, tested once a call, when the sizes of its stage are known and
+ * before a kernel of that stage runs. Rows are kept in the cache and in packages as the steps are.
+ *
+ *     x[N, 3] + y[M, 3]  ->  N fits max(N, M);  M fits max(N, M) */
+#include "codegen/cg_exe.h"
+
+#include "core/base/check.h"
+
+#include <stator/ops.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct finder {
+    cg_unit *unit;
+    st_cg_exe *exe;
+    cg_node node;
+    const char *past_caps; /* a size of this node that cannot be stated */
+    st_hashset seen;       /* of rows, by kind, stage and sizes */
+    st_vec(uint32_t) syms; /* three of each row */
+    stator_status status;
+    stator_diag **err;
+} finder;
+
+/* ---- rows ---- */
+
+static int same_row(void *self, uint32_t id)
+{
+    const finder *f = self;
+    const uint32_t newest = f->exe->agrees.count - 1u;
+    const cg_agree *a = &f->exe->agrees.data[id - 1u];
+    const cg_agree *b = &f->exe->agrees.data[newest];
+    return a->kind == b->kind && a->stage == b->stage && a->step == b->step &&
+           memcmp(f->syms.data + 3u * (id - 1u), f->syms.data + 3u * newest,
+                  3u * sizeof(uint32_t)) == 0;
+}
+
+static const char *row_text(const finder *f, const char *what)
+{
+    const stator_graph_view *v = f->unit->view;
+    const stator_node_row *row = f->node.row;
+    const stator_origin_row *origin =
+        row->origin ? stator_column_at(&v->origins, row->origin) : NULL;
+    const char *name = origin ? stator_string_at(v, origin->name) : "";
+    st_str text;
+    st_str_init(&text, f->unit->mem);
+    st_str_add(&text, stator_op_at(v, row->op)->name);
+    if (*name) {
+        st_str_addf(&text, " '%.200s'", name);
+    }
+    st_str_addf(&text, ": %s", what);
+    const char *kept =
+        st_str_ok(&text) ? st_arena_strndup(&f->exe->arena, text.data, text.len) : NULL;
+    st_str_deinit(&text);
+    return kept;
+}
+
+/* The programs of the newest row; it goes again when there is one like it. */
+static stator_status finish_row(finder *f)
+{
+    const st_sym_cols cols = st_sym_columns(&f->exe->syms.tab);
+    const uint32_t id = f->exe->agrees.count;
+    cg_agree *a = &f->exe->agrees.data[id - 1u];
+    const uint32_t *syms = f->syms.data + 3u * (id - 1u);
+    const uint64_t hash = st_hash64(syms, 3u * sizeof *syms, a->kind + 8u * a->stage);
+    if (st_hashset_find(&f->seen, hash, same_row, f)) {
+        f->exe->agrees.count--;
+        f->syms.count -= 3u;
+        return STATOR_OK;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        if (syms[i] && !st_symprog_init(&a->size[i], f->exe->config.mem, &cols, syms[i])) {
+            return st_fail_oom(f->err);
+        }
+        a->n_sizes += syms[i] != 0;
+    }
+    return st_hashset_add(&f->seen, hash, id) ? STATOR_OK : st_fail_oom(f->err);
+}
+
+/* Notes what the node needs; `syms`: three, those behind the last 0. */
+static void need(finder *f, cg_agree row, const uint32_t *syms, const char *what)
+{
+    if (f->status != STATOR_OK) {
+        return;
+    }
+    row.text = row_text(f, what);
+    row.stage = cg_stage_of(f->unit, f->node.ref);
+    cg_agree *at = row.text ? st_vec_push(f->exe->config.mem, &f->exe->agrees) : NULL;
+    if (at == NULL || !st_vec_resize(f->unit->mem, &f->syms, f->syms.count + 3u)) {
+        f->exe->agrees.count -= at != NULL;
+        f->status = st_fail_oom(f->err);
+        return;
+    }
+    *at = row;
+    memcpy(f->syms.data + f->syms.count - 3u, syms, 3u * sizeof *syms);
+    f->status = finish_row(f);
+}
+
+static void need_equal(finder *f, uint32_t a, uint32_t b, const char *what)
+{
+    const uint32_t syms[3] = {a, b, 0};
+    if (a == 0 || b == 0) {
+        f->past_caps = "sizes that must be equal pass the caps of the symbolic engine";
+    } else if (st_sym_eq(&f->unit->syms->tab, a, b) != 1) {
+        need(f, (cg_agree){.kind = CG_AGREE_EQUAL}, syms, what);
+    }
+}
+
+static void need_fit(finder *f, uint32_t k, uint32_t axis, uint32_t size, uint32_t wanted)
+{
+    const uint32_t syms[3] = {size, wanted, 0};
+    char what[96];
+    if (!cg_is_one(f->unit, size) && st_sym_eq(&f->unit->syms->tab, size, wanted) != 1) {
+        (void)snprintf(what, sizeof what, "operand %u does not broadcast to the result: axis %u", k,
+                       axis);
+        need(f, (cg_agree){.kind = CG_AGREE_FITS}, syms, what);
+    }
+}
+
+static void need_at_most(finder *f, uint32_t size, uint32_t limit, const char *what)
+{
+    const uint32_t syms[3] = {size, limit, 0};
+    if (st_sym_le(&f->unit->syms->tab, size, limit) != 1) {
+        need(f, (cg_agree){.kind = CG_AGREE_AT_MOST}, syms, what);
+    }
+}
+
+/* ---- what ops need ---- */
+
+static const cg_value *operand_of(const finder *f, uint32_t k)
+{
+    const stator_ref operand = k < f->node.row->operand_count ? cg_operand(&f->node, k) : 0;
+    return operand ? cg_value_of(f->unit, operand) : NULL;
+}
+
+static uint32_t axis_of(int64_t axis, uint32_t rank)
+{
+    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+}
+
+/* Every operand to the result, axes counted from the last. */
+static void fit_all(finder *f)
+{
+    const cg_value *out = f->node.out;
+    for (uint32_t k = 0; k < f->node.row->operand_count; k++) {
+        const cg_value *v = operand_of(f, k);
+        for (uint32_t a = 0; v && a < v->rank; a++) {
+            need_fit(f, k, a, v->dims[a], out->dims[a + out->rank - v->rank]);
+        }
+    }
+}
+
+static uint32_t product(const finder *f, const uint32_t *dims, uint32_t n)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    uint32_t count = st_sym_int(tab, 1);
+    for (uint32_t a = 0; count && a < n; a++) {
+        count = st_sym_mul(tab, count, dims[a]);
+    }
+    return count;
+}
+
+/* A product past the caps may still be proved equal to the other without the axes that both begin
+ * with; those may be empty, so what is not proved cannot be tested without them. */
+static void same_count(finder *f)
+{
+    const cg_value *x = operand_of(f, 0);
+    const cg_value *out = f->node.out;
+    uint32_t front = 0;
+    uint32_t from = product(f, x->dims, x->rank);
+    uint32_t to = product(f, out->dims, out->rank);
+    if (from == 0 || to == 0) {
+        while (front < x->rank && front < out->rank && x->dims[front] == out->dims[front]) {
+            front++;
+        }
+        from = product(f, x->dims + front, x->rank - front);
+        to = product(f, out->dims + front, out->rank - front);
+        to = from && to && st_sym_eq(&f->unit->syms->tab, from, to) == 1 ? to : 0;
+    }
+    need_equal(f, from, to, "elements of x and of the new shape");
+}
+
+/* start and last index lie in the axis, unless nothing is taken. */
+static void stay_inside(finder *f)
+{
+    const cg_value *x = operand_of(f, 0);
+    st_symtab *tab = &f->unit->syms->tab;
+    const uint32_t one = st_sym_int(tab, 1);
+    for (uint32_t a = 0; a < x->rank; a++) {
+        const uint32_t start = cg_attr_dim(&f->node, STATOR_slice_starts, a);
+        const int64_t step = cg_attr_int_at(&f->node, STATOR_slice_steps, a);
+        const uint32_t size = f->node.out->dims[a];
+        const uint32_t syms[3] = {start, size, x->dims[a]};
+        const uint32_t steps = st_sym_mul(tab, st_sym_sub(tab, size, one), st_sym_int(tab, step));
+        const uint32_t last = start && steps ? st_sym_add(tab, start, steps) : 0;
+        const uint32_t low = step > 0 ? start : last;
+        const uint32_t high = step > 0 ? last : start;
+        char what[32];
+        if (start == 0) {
+            f->past_caps = "a start of a slice passes the caps of the symbolic engine";
+        } else if (low == 0 || high == 0 || st_sym_le(tab, st_sym_int(tab, 0), low) != 1 ||
+                   st_sym_lt(tab, high, x->dims[a]) != 1) {
+            (void)snprintf(what, sizeof what, "axis %u", a);
+            need(f, (cg_agree){.kind = CG_AGREE_INSIDE, .step = step}, syms, what);
+        }
+    }
+}
+
+static void join(finder *f)
+{
+    const cg_value *out = f->node.out;
+    const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_concat_axis)->i, out->rank);
+    for (uint32_t k = 0; k < f->node.row->operand_count; k++) {
+        for (uint32_t a = 0; a < out->rank; a++) {
+            if (a != axis) {
+                need_equal(f, operand_of(f, k)->dims[a], out->dims[a],
+                           "axes beside the joined one");
+            }
+        }
+    }
+}
+
+static void pair(finder *f, uint32_t attr_x, uint32_t attr_y, const char *what)
+{
+    const cg_value *x = operand_of(f, 0);
+    const cg_value *y = operand_of(f, 1);
+    for (uint32_t i = 0; i < cg_attr(&f->node, attr_x)->count; i++) {
+        const int64_t a = cg_attr_int_at(&f->node, attr_x, i);
+        const int64_t b = cg_attr_int_at(&f->node, attr_y, i);
+        need_equal(f, x->dims[axis_of(a, x->rank)], y->dims[axis_of(b, y->rank)], what);
+    }
+}
+
+static void contract(finder *f)
+{
+    pair(f, STATOR_dot_general_batch_x, STATOR_dot_general_batch_y, "batch sizes of the operands");
+    pair(f, STATOR_dot_general_contract_x, STATOR_dot_general_contract_y,
+         "contracted sizes of the operands");
+}
+
+static void need_bias(finder *f)
+{
+    if (operand_of(f, 2)) {
+        need_equal(f, operand_of(f, 2)->dims[0], f->node.out->dims[1], "bias and filters");
+    }
+}
+
+static void convolve(finder *f)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    const uint32_t groups = st_sym_int(tab, cg_attr(&f->node, STATOR_conv_groups)->i);
+    const uint32_t channels = st_sym_mul(tab, operand_of(f, 1)->dims[1], groups);
+    need_equal(f, operand_of(f, 0)->dims[1], channels, "channels of x and of w times groups");
+    need_bias(f);
+}
+
+static void convolve_back(finder *f)
+{
+    need_equal(f, operand_of(f, 0)->dims[1], operand_of(f, 1)->dims[0], "channels of x and of w");
+    need_bias(f);
+}
+
+static void weigh(finder *f)
+{
+    need_equal(f, operand_of(f, 0)->dims[0], operand_of(f, 1)->dims[0], "batches of x and g");
+}
+
+/* The index reaches no further than x beside the axis. */
+static void reach(finder *f, int64_t given)
+{
+    const cg_value *x = operand_of(f, 0);
+    for (uint32_t a = 0; a < x->rank; a++) {
+        if (a != axis_of(given, x->rank)) {
+            need_at_most(f, operand_of(f, 1)->dims[a], x->dims[a], "index and x beside the axis");
+        }
+    }
+}
+
+static void pick(finder *f)
+{
+    reach(f, cg_attr(&f->node, STATOR_gather_elements_axis)->i);
+}
+
+static void pick_tuples(finder *f)
+{
+    for (uint32_t a = 0; a < (uint32_t)cg_attr(&f->node, STATOR_gather_nd_batch_dims)->i; a++) {
+        need_equal(f, operand_of(f, 0)->dims[a], operand_of(f, 1)->dims[a], "batch axes");
+    }
+}
+
+static void put(finder *f)
+{
+    reach(f, cg_attr(&f->node, STATOR_scatter_elements_axis)->i);
+    for (uint32_t a = 0; a < operand_of(f, 1)->rank; a++) {
+        need_equal(f, operand_of(f, 2)->dims[a], operand_of(f, 1)->dims[a], "index and updates");
+    }
+}
+
+static void put_tuples(finder *f)
+{
+    const cg_value *x = operand_of(f, 0);
+    const cg_value *index = operand_of(f, 1);
+    const cg_value *updates = operand_of(f, 2);
+    const uint32_t lead = index->rank - 1u;
+    for (uint32_t a = 0; a < updates->rank; a++) {
+        const uint32_t wanted = a < lead ? index->dims[a] : x->dims[x->rank + a - updates->rank];
+        need_equal(f, updates->dims[a], wanted, "updates");
+    }
+}
+
+static void take_first(finder *f)
+{
+    const cg_value *x = operand_of(f, 0);
+    const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_topk_axis)->i, x->rank);
+    need_at_most(f, f->node.out->dims[axis], x->dims[axis], "k and the axis of x");
+}
+
+/* Scans along another axis than the first are not taken. */
+static void step_together(finder *f)
+{
+    const uint32_t carried = (uint32_t)cg_attr(&f->node, STATOR_scan_carried)->i;
+    const uint32_t scanned = (uint32_t)cg_attr(&f->node, STATOR_scan_scanned)->i;
+    for (uint32_t k = 1; k < scanned; k++) {
+        need_equal(f, operand_of(f, carried + k)->dims[0], operand_of(f, carried)->dims[0],
+                   "scanned axes");
+    }
+}
+
+static const struct {
+    const char *op;
+    void (*state)(finder *f);
+} rules[] = {
+    {"cast", fit_all},
+    {"expand", fit_all},
+    {"reshape", same_count},
+    {"slice", stay_inside},
+    {"concat", join},
+    {"dot_general", contract},
+    {"conv", convolve},
+    {"conv_transpose", convolve_back},
+    {"conv_weight_grad", weigh},
+    {"gather_elements", pick},
+    {"gather_nd", pick_tuples},
+    {"scatter_elements", put},
+    {"scatter_nd", put_tuples},
+    {"topk", take_first},
+    {"scan", step_together},
+};
+
+static void state_needs(finder *f)
+{
+    const stator_op_desc *desc = stator_op_at(f->unit->view, f->node.row->op);
+    if (desc->flags & STATOR_OP_POINTWISE) {
+        fit_all(f);
+        return;
+    }
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (strcmp(rules[i].op, desc->name) == 0) {
+            rules[i].state(f);
+            return;
+        }
+    }
+}
+
+static int is_symbolic(const cg_unit *unit)
+{
+    return unit->view->n_symbols != 0;
+}
+
+stator_status cg_find_agrees(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
+{
+    finder f = {.unit = unit, .exe = exe, .status = STATOR_OK, .err = err};
+    st_hashset_init(&f.seen, unit->mem);
+    for (stator_ref node = 1; is_symbolic(unit) && node <= unit->view->n_nodes; node++) {
+        f.node = cg_node_of(unit, node);
+        f.past_caps = NULL;
+        state_needs(&f);
+        if (f.status == STATOR_OK && f.past_caps) {
+            f.status = cg_decline(unit, node, f.past_caps, err);
+        }
+        if (f.status != STATOR_OK) {
+            break;
+        }
+    }
+    st_hashset_deinit(&f.seen);
+    st_vec_free(unit->mem, &f.syms);
+    return f.status;
+}
+
+void cg_agree_deinit(cg_agree *agree, st_mem *mem)
+{
+    for (uint32_t i = 0; i < agree->n_sizes; i++) {
+        st_symprog_deinit(&agree->size[i], mem);
+    }
+}
+
+/* ---- run ---- */
+
+/* Of a slice: size[0] start, size[1] elements, size[2] of the axis. The last index may not
+ * overflow. */
+static int is_inside(const int64_t *size, int64_t step)
+{
+    int64_t last = 0;
+    if (size[1] <= 0) {
+        return size[1] == 0;
+    }
+    return st_mul_i64(size[1] - 1, step, &last) && st_add_i64(size[0], last, &last) &&
+           size[0] >= 0 && size[0] < size[2] && last >= 0 && last < size[2];
+}
+
+static stator_status check_one(const cg_agree *a, const int64_t *syms, stator_diag **err)
+{
+    int64_t n[3] = {0, 0, 0};
+    for (uint32_t i = 0; i < a->n_sizes; i++) {
+        if (!st_symprog_eval(&a->size[i], syms, &n[i])) {
+            return st_fail(err, STATOR_OUT_OF_RANGE, "%s: a size cannot be computed", a->text);
+        }
+    }
+    switch (a->kind) {
+    case CG_AGREE_EQUAL:
+        return n[0] == n[1]
+                   ? STATOR_OK
+                   : st_fail(err, STATOR_INVALID_ARGUMENT, "%s: sizes %lld and %lld differ",
+                             a->text, (long long)n[0], (long long)n[1]);
+    case CG_AGREE_FITS:
+        return n[0] == n[1] || n[0] == 1
+                   ? STATOR_OK
+                   : st_fail(err, STATOR_INVALID_ARGUMENT, "%s is %lld, it must be 1 or %lld",
+                             a->text, (long long)n[0], (long long)n[1]);
+    case CG_AGREE_AT_MOST:
+        return n[0] <= n[1] ? STATOR_OK
+                            : st_fail(err, STATOR_INVALID_ARGUMENT,
+                                      "%s: a size of %lld, it must be at most %lld", a->text,
+                                      (long long)n[0], (long long)n[1]);
+    default:
+        return is_inside(n, a->step)
+                   ? STATOR_OK
+                   : st_fail(err, STATOR_OUT_OF_RANGE,
+                             "%s: %lld elements from %lld by %lld leave its size %lld", a->text,
+                             (long long)n[1], (long long)n[0], (long long)a->step, (long long)n[2]);
+    }
+}
+
+stator_status cg_check_agrees(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,
+                              stator_diag **err)
+{
+    for (uint32_t i = 0; i < exe->agrees.count; i++) {
+        if (exe->agrees.data[i].stage == stage) {
+            ST_TRY(check_one(&exe->agrees.data[i], syms, err));
+        }
+    }
+    return STATOR_OK;
+}

@@ -7,6 +7,7 @@
  *   dn_plan.c   a candidate made ready: primitives, reorders, memory
  *   dn_pack.c   constant weights in the form that a primitive asks for
  *   dn_choose.c which candidate
+ *   dn_tune.c   candidates timed
  *   dn_scratch.c memory of a call
  *   dn_run.c    plans by their numbers; a call
  *   dn_save.c   ops in the compile cache
@@ -143,7 +144,7 @@ struct dn_half;
 typedef struct dn_op {
     struct dn_lib *lib;
     struct dn_half *half; /* buffers are f16 where the form says f32; NULL: as it says */
-    st_form form; /* syms and y_data are of create alone */
+    st_form form;         /* syms and y_data are of create alone */
     uint32_t has_constant;
     uint32_t has_bound; /* RELU or CLIP: NaN needs care */
     uint32_t is_static;
@@ -160,6 +161,7 @@ typedef struct dn_op {
 } dn_op;
 
 #define DN_CHOICES 256u
+#define DN_CANDIDATES_MAX 20u
 
 typedef struct dn_choice {
     uint64_t key; /* 0: empty */
@@ -172,10 +174,10 @@ typedef struct dn_lib {
     st_mem *mem;
     uint32_t flags;
     dnnl_engine_t engine;
-    uint64_t memory_cap;    /* packed weights at most, bytes; 0: no limit */
-    pthread_mutex_t mutex;  /* of what follows */
-    uint64_t packed_bytes;  /* of all ops */
-    struct dn_scratch *scratch; /* not in use */
+    uint64_t memory_cap;           /* packed weights at most, bytes; 0: no limit */
+    pthread_mutex_t mutex;         /* of what follows */
+    uint64_t packed_bytes;         /* of all ops */
+    struct dn_scratch *scratch;    /* not in use */
     dn_choice choices[DN_CHOICES]; /* measured already */
 } dn_lib;
 
@@ -240,11 +242,10 @@ stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status)
 
 /* ---- dn_pack.c ---- */
 
-/* Weights at `y`, the first element by `sizes`, packed as `to`; made once an op and format. y NULL: those
- * of op->y_blob, if they must be read at all. Under op->making, as is dn_pack_has. */
+/* Weights at `y`, the first element by `sizes`, packed as `to`; made once an op and format. y NULL:
+ * those of op->y_blob, if they must be read at all. Under op->making, as is dn_pack_has. */
 stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                          const void *y, const dn_sizes *sizes, void **out_data,
-                          stator_diag **err);
+                          const void *y, const dn_sizes *sizes, void **out_data, stator_diag **err);
 /* Weights packed as `to` fit under the library's cap (or are there already). */
 int dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to);
 /* The op has weights in this order already. */
@@ -259,6 +260,11 @@ dn_scratch *dn_scratch_take(dn_lib *lib, uint64_t bytes);
 void *dn_scratch_data(dn_scratch *block);
 void dn_scratch_give(dn_lib *lib, dn_scratch *block);
 void dn_scratch_deinit(dn_lib *lib);
+/* Advice that large pages are worth it: memory that is written at once costs a fifth then. */
+void dn_advise_huge(void *data, uint64_t bytes);
+/* Frees a block of st_alloc whose pages go back to the system at once: malloc would keep blocks of
+ * up to 32 MB once it has seen such a one go, and what it keeps is resident. */
+void dn_free_large(st_mem *mem, void *data, uint64_t bytes);
 
 /* ---- dn_choose.c ---- */
 
@@ -266,12 +272,21 @@ void dn_scratch_deinit(dn_lib *lib);
  * `tune`: measure. Under op->making. */
 stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int tune, dn_plan **out,
                         stator_diag **err);
-/* The same with a candidate that was chosen before; weights are those of op->y_blob. Puts the plan in
- * the op's list. DATA_LOSS: it is none for these sizes. */
+/* The same with a candidate that was chosen before; weights are those of op->y_blob. Puts the plan
+ * in the op's list. DATA_LOSS: it is none for these sizes. */
 stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn_candidate *how,
                        stator_diag **err);
 /* Best class that any candidate has. */
 uint32_t dn_best_class(const dn_op *op, const dn_sizes *sizes);
+/* All candidates but Winograd; their number. */
+uint32_t dn_candidates(const dn_op *op, const dn_sizes *sizes, dn_candidate all[DN_CANDIDATES_MAX]);
+int dn_may_be_winograd(const dn_op *op, const dn_sizes *sizes);
+dn_candidate dn_winograd_of(const dn_op *op);
+
+/* ---- dn_tune.c ---- */
+
+/* The fastest of the guessed candidate, its rivals in moving, and Winograd. */
+dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guessed);
 
 /* ---- dn_main.c ---- */
 
@@ -312,7 +327,8 @@ stator_status dn_half_make(dn_op *op, uint32_t roles, const dn_sizes *sizes, con
                            stator_diag **err);
 void dn_half_destroy(dn_op *op);
 int dn_half_has(const dn_op *op, uint32_t role); /* is the role's buffer f16? */
-/* The constant weights in f32, their first element; NULL: they are not f16, or come with the call. */
+/* The constant weights in f32, their first element; NULL: they are not f16, or come with the call.
+ */
 const void *dn_half_weights(const dn_op *op);
 uint64_t dn_half_bytes(const dn_op *op);
 /* dn_run_at with f16 in the buffers. */
@@ -328,7 +344,8 @@ void dn_plain(const dn_op *op, const dn_sizes *sizes, const float *t, void *cons
 
 /* ---- dn_skinny.c ---- */
 
-/* Fills the name and the orders of the weights when the sizes (simplified) are for dn_skinny_run. */
+/* Fills the name and the orders of the weights when the sizes (simplified) are for dn_skinny_run.
+ */
 int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
 /* A call of a plan of that kind; its weights are bound. */
 void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,

@@ -2,31 +2,21 @@
  *
  * The candidates differ in what is reordered: nothing; one operand; all of them into the order that
  * oneDNN likes; Winograd, which has an order of its own. Without measuring, the best class with the
- * least to move is taken. With it, large contractions of known size are tried on memory of their
- * sizes, and what was found is kept for others of the same numbers. */
+ * least to move is taken. With it, large contractions of known size are tried (dn_tune.c). */
 #include "dn.h"
 
 #include "core/base/diag.h"
-#include "core/base/threads.h"
 
 #include <string.h>
 
-#define CANDIDATES_MAX 20u
 #define TUNE_MACS 1000000   /* below, the choice is not worth the time to measure */
 #define TUNE_MACS_ALL 10000 /* the same with DNNL_TUNE_ALL */
-#define TUNE_TIMES_ALL 4u   /* rounds and time of a candidate are then so many times as many */
-#define TUNE_MACS_MOST                                                                             \
-    ((int64_t)1 << 28) /* of one run: more is measured on a part of the images or rows */
-#define TUNE_ROWS_LEAST 64
-#define TUNE_ROUNDS 3u
-#define TUNE_NS UINT64_C(40000000) /* of one candidate at most */
-#define FILL_BYTE 0x3c             /* a small normal number in every dtype */
 
 /* ---- candidates ---- */
 
 static void add(dn_candidate *all, uint32_t *n, dn_candidate how)
 {
-    if (*n < CANDIDATES_MAX) {
+    if (*n < DN_CANDIDATES_MAX) {
         all[(*n)++] = how;
     }
 }
@@ -42,7 +32,7 @@ static int has_add(const dn_op *op)
 }
 
 /* x and out each as they are or moved; weights: free when they are packed or a convolution's. */
-static uint32_t candidates(const dn_op *op, const dn_sizes *s, dn_candidate *all)
+uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_CANDIDATES_MAX])
 {
     uint32_t n = 0;
     const int is_conv = op->form.kind == ST_FORM_CONV;
@@ -71,7 +61,7 @@ static uint32_t candidates(const dn_op *op, const dn_sizes *s, dn_candidate *all
     return n;
 }
 
-static int may_be_winograd(const dn_op *op, const dn_sizes *s)
+int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_form *form = &op->form;
     if (!(op->lib->flags & DNNL_WINOGRAD) || form->kind != ST_FORM_CONV || form->is_transposed ||
@@ -86,7 +76,7 @@ static int may_be_winograd(const dn_op *op, const dn_sizes *s)
     return 1;
 }
 
-static dn_candidate winograd_of(const dn_op *op)
+dn_candidate dn_winograd_of(const dn_op *op)
 {
     return (dn_candidate){
         .move_x = 1, .move_y = 1, .move_out = 1, .is_winograd = 1, .is_sum = (uint32_t)has_add(op)};
@@ -94,9 +84,9 @@ static dn_candidate winograd_of(const dn_op *op)
 
 uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
 {
-    dn_candidate all[CANDIDATES_MAX];
+    dn_candidate all[DN_CANDIDATES_MAX];
     uint32_t best = DN_NO;
-    const uint32_t n = candidates(op, s, all);
+    const uint32_t n = dn_candidates(op, s, all);
     for (uint32_t i = 0; i < n && best != DN_GOOD; i++) {
         dn_desc desc;
         const uint32_t class_ = dn_describe(op, s, &all[i], &desc);
@@ -131,9 +121,9 @@ static uint64_t cost_of(dn_op *op, const dn_sizes *s, const dn_desc *desc)
 /* The cheapest one, described; class DN_NO: none. */
 static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
 {
-    dn_candidate all[CANDIDATES_MAX];
+    dn_candidate all[DN_CANDIDATES_MAX];
     uint64_t best = UINT64_MAX;
-    const uint32_t n = candidates(op, s, all);
+    const uint32_t n = dn_candidates(op, s, all);
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < n; i++) {
         dn_desc desc;
@@ -154,194 +144,7 @@ static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
     }
 }
 
-/* ---- measuring ---- */
-
-/* Memory in the place of the caller's, and of the packed weights. */
-typedef struct bench {
-    void *at[DN_ROLES];
-    void *packed;
-} bench;
-
-static void bench_deinit(dn_op *op, bench *b)
-{
-    for (uint32_t role = 0; role < DN_ROLES; role++) {
-        st_free(op->lib->mem, b->at[role]);
-    }
-    st_free(op->lib->mem, b->packed);
-}
-
-static int bench_init(dn_op *op, const dn_plan *plan, bench *b)
-{
-    memset(b, 0, sizeof *b);
-    for (uint32_t role = 0; role < DN_ROLES; role++) {
-        if ((role > DN_OUT && role < DN_POST) || !(plan->desc.used & 1u << role)) {
-            continue;
-        }
-        const size_t bytes = dnnl_memory_desc_get_size(&plan->desc.md[role]);
-        b->at[role] = st_alloc(op->lib->mem, bytes, 64);
-        if (b->at[role] == NULL) {
-            return 0;
-        }
-        memset(b->at[role], FILL_BYTE, bytes);
-    }
-    if (plan->is_packed) {
-        const size_t bytes = dnnl_memory_desc_get_size(&plan->desc.md[DN_Y2]);
-        b->packed = st_alloc(op->lib->mem, bytes, 64);
-        if (b->packed == NULL) {
-            return 0;
-        }
-        memset(b->packed, FILL_BYTE, bytes);
-    }
-    return 1;
-}
-
-/* The shortest of a few runs, ns; UINT64_MAX: it did not run. */
-static uint64_t measure(dn_op *op, dn_plan *plan)
-{
-    bench b;
-    uint64_t best = UINT64_MAX;
-    dn_slot *slot = NULL;
-    if (bench_init(op, plan, &b) &&
-        (!plan->is_packed || dn_plan_bind(op, plan, b.packed, NULL) == STATOR_OK)) {
-        slot = dn_slot_make(op, plan);
-    }
-    const uint64_t first = st_now_ns();
-    const uint32_t times = op->lib->flags & DNNL_TUNE_ALL ? TUNE_TIMES_ALL : 1u;
-    for (uint32_t i = 0; slot && i <= times * TUNE_ROUNDS; i++) {
-        const uint64_t begin = st_now_ns();
-        if (dn_slot_run(op, plan, slot, b.at, NULL) != STATOR_OK) {
-            break;
-        }
-        const uint64_t ns = st_now_ns() - begin;
-        best = ns < best ? ns : best;
-        if (i > 0 && st_now_ns() - first > times * TUNE_NS) {
-            break;
-        }
-    }
-    if (slot) {
-        slot->next = NULL;
-        plan->slots = slot; /* goes with the plan */
-    }
-    bench_deinit(op, &b);
-    return best;
-}
-
-/* ---- what was measured before ---- */
-
-static uint64_t key_of(const dn_op *op, const dn_sizes *s)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    const st_form *form = &op->form;
-    const uint64_t words[] = {form->kind,
-                              form->x.dtype,
-                              form->out.dtype,
-                              (uint64_t)form->groups,
-                              op->has_constant,
-                              form->is_transposed,
-                              (uint64_t)dn_has_zero(&form->x_zero) |
-                                  (uint64_t)dn_has_zero(&form->y_zero) << 1};
-    const void *parts[] = {s, words, form->stride, form->dilation};
-    const size_t sizes[] = {sizeof *s, sizeof words, sizeof form->stride, sizeof form->dilation};
-    for (uint32_t p = 0; p < 4; p++) {
-        for (size_t i = 0; i < sizes[p]; i++) {
-            hash = (hash ^ ((const uint8_t *)parts[p])[i]) * UINT64_C(1099511628211);
-        }
-    }
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const uint64_t row = form->epilogue[i].kind | form->epilogue[i].dtype << 8;
-        hash = (hash ^ row) * UINT64_C(1099511628211);
-    }
-    return hash ? hash : 1;
-}
-
-static int recall(dn_lib *lib, uint64_t key, dn_candidate *out)
-{
-    int is_found = 0;
-    (void)pthread_mutex_lock(&lib->mutex);
-    const dn_choice *c = &lib->choices[key % DN_CHOICES];
-    if (c->key == key) {
-        *out = c->how;
-        is_found = 1;
-    }
-    (void)pthread_mutex_unlock(&lib->mutex);
-    return is_found;
-}
-
-static void remember(dn_lib *lib, uint64_t key, const dn_candidate *how)
-{
-    (void)pthread_mutex_lock(&lib->mutex);
-    lib->choices[key % DN_CHOICES] = (dn_choice){key, *how};
-    (void)pthread_mutex_unlock(&lib->mutex);
-}
-
-/* ---- choosing ---- */
-
-/* Time of a candidate, ns; UINT64_MAX: it does not work. */
-static uint64_t try_one(dn_op *op, const dn_sizes *s, const dn_candidate *how)
-{
-    dn_desc desc;
-    dn_plan *plan = NULL;
-    uint64_t ns = UINT64_MAX;
-    if (dn_describe(op, s, how, &desc) == DN_NO) {
-        return ns;
-    }
-    if (dn_plan_make(op, s, &desc, &plan, NULL) == STATOR_OK) {
-        ns = measure(op, plan);
-        dn_plan_destroy(op, plan);
-    }
-    return ns;
-}
-
-/* As much of a large contraction as tells which way is the fastest. */
-static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
-{
-    dn_sizes part = *s;
-    int64_t elements = 0;
-    int64_t macs = 0;
-    dn_work(&op->form, s, &elements, &macs);
-    if (macs <= TUNE_MACS_MOST || (op->lib->flags & DNNL_TUNE_ALL)) {
-        return part;
-    }
-    const int64_t times = macs / TUNE_MACS_MOST + 1;
-    if (op->form.kind == ST_FORM_CONV) {
-        part.images = (s->images + times - 1) / times;
-    } else if (s->m / times >= TUNE_ROWS_LEAST) {
-        part.m = s->m / times;
-    }
-    return part;
-}
-
-/* Tries the candidate that is guessed, its rivals in moving, and Winograd. */
-static dn_candidate tune(dn_op *op, const dn_sizes *whole, const dn_candidate *guessed)
-{
-    const dn_sizes part = part_of(op, whole);
-    const dn_sizes *s = &part;
-    dn_candidate all[CANDIDATES_MAX + 1u];
-    dn_candidate best = *guessed;
-    uint32_t n = 0;
-    const uint64_t key = key_of(op, whole);
-    if (recall(op->lib, key, &best)) {
-        return best;
-    }
-    uint64_t best_ns = try_one(op, s, guessed);
-    if (may_be_winograd(op, s)) {
-        all[n++] = winograd_of(op);
-    }
-    if ((op->lib->flags & DNNL_TUNE_ALL) || guessed->move_x || guessed->move_out ||
-        guessed->is_sum ||
-        (guessed->move_y && !op->has_constant && op->form.kind == ST_FORM_GEMM)) {
-        n += candidates(op, s, all + n);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const uint64_t ns = try_one(op, s, &all[i]);
-        if (ns < best_ns) {
-            best = all[i];
-            best_ns = ns;
-        }
-    }
-    remember(op->lib, key, &best);
-    return best;
-}
+/* ---- a plan ---- */
 
 static stator_status bind_weights(dn_op *op, dn_plan *plan, const dn_sizes *s, const void *y,
                                   stator_diag **err)
@@ -371,13 +174,12 @@ static stator_status make_bound(dn_op *op, const dn_sizes *key, const dn_sizes *
     return status;
 }
 
-/* Packed weights that pass the library's cap: another form of them than Winograd's, or none. Replaces
- * the descriptors. */
+/* Packed weights that pass the library's cap: another form of them than Winograd's, or none.
+ * Replaces the descriptors. */
 static void keep_to_cap(dn_op *op, const dn_sizes *s, dn_desc *desc)
 {
     for (uint32_t i = 0; i < 2; i++) {
-        if (desc->class_ == DN_NO || !op->has_constant ||
-            dn_pack_fits(op, &desc->md[DN_Y2])) {
+        if (desc->class_ == DN_NO || !op->has_constant || dn_pack_fits(op, &desc->md[DN_Y2])) {
             return;
         }
         op->has_constant = i == 0 && desc->how.is_winograd;
@@ -407,7 +209,7 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
     guess(op, &simple, &desc);
     const int64_t least = op->lib->flags & DNNL_TUNE_ALL ? TUNE_MACS_ALL : TUNE_MACS;
     if (desc.class_ != DN_NO && is_tuned && macs >= least) {
-        const dn_candidate how = tune(op, &simple, &desc.how);
+        const dn_candidate how = dn_tune(op, &simple, &desc.how);
         if (memcmp(&how, &desc.how, sizeof how) != 0) {
             dn_desc_deinit(&desc);
             (void)dn_describe(op, &simple, &how, &desc);

@@ -92,6 +92,29 @@ static void *align(const void *p)
     return (void *)(((uintptr_t)p + LINE - 1u) / LINE * LINE);
 }
 
+/* Padding of the order or around it becomes zeros. What is written to anyway is left alone: memory
+ * that is cleared first is fetched twice. */
+static void clear(const packing *p, char *dst, uint64_t size)
+{
+    const dnnl_memory_desc_t *to = p->to;
+    char *first = align(dst);
+    uint64_t bytes = dn_dtype_size(p->op->form.y.dtype);
+    for (int i = 0; i < to->ndims; i++) {
+        bytes *= (uint64_t)to->dims[i];
+    }
+    if (to->format_kind == dnnl_format_kind_wino) {
+        const uint64_t tile = (uint64_t)to->format_desc.wino_desc.alpha;
+        const uint64_t r = (uint64_t)to->format_desc.wino_desc.r;
+        bytes = bytes / (r * r) * tile * tile;
+    }
+    if (bytes != dnnl_memory_desc_get_size(to)) {
+        memset(dst, 0, size);
+        return;
+    }
+    memset(dst, 0, (size_t)(first - dst));
+    memset(first + bytes, 0, size - bytes - (uint64_t)(first - dst));
+}
+
 static stator_status fill(void *self, void *dst, uint64_t size)
 {
     packing *p = self;
@@ -100,7 +123,7 @@ static stator_status fill(void *self, void *dst, uint64_t size)
     if (p->y == NULL) {
         ST_TRY(dn_y_data(p->op, p->sizes, p->sizes->y.offset, &p->y, NULL));
     }
-    memset(dst, 0, size); /* what a padded order leaves free */
+    clear(p, dst, size);
     const dn_team team = dn_team_begin((int)p->sizes->threads);
     /* oneDNN does not write to a tensor that is reordered from. */
     dnnl_status_t status =
@@ -178,8 +201,7 @@ static void count_packed(dn_lib *lib, uint64_t more, uint64_t less)
 }
 
 stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                          const void *y, const dn_sizes *sizes, void **out_data,
-                          stator_diag **err)
+                          const void *y, const dn_sizes *sizes, void **out_data, stator_diag **err)
 {
     for (uint32_t i = 0; i < op->n_packs; i++) {
         if (dnnl_memory_desc_equal(&op->packs[i].md, to)) {

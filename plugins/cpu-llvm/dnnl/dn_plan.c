@@ -1,9 +1,8 @@
 /* A candidate made ready to run.
  *
  * A plan is a short list of primitives: reorders of what the main one wants in another order, the
- * main one, a reorder of its result. Primitives are shared by all calls; memory objects are not, so each
- * call takes a slot that has them. A slot that is not in use waits in the plan's
- * list. */
+ * main one, a reorder of its result. Primitives are shared by all calls; memory objects are not, so
+ * each call takes a slot that has them. A slot that is not in use waits in the plan's list. */
 #include "dn.h"
 
 #include "core/base/diag.h"
@@ -172,12 +171,11 @@ stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_pl
 
 stator_status dn_plan_bind(dn_op *op, dn_plan *plan, void *data, stator_diag **err)
 {
-    if (plan->packed) {
-        (void)dnnl_memory_destroy(plan->packed);
-        plan->packed = NULL;
-    }
+    /* Slots hold the memory object, so it stays. */
     const dnnl_status_t status =
-        dnnl_memory_create(&plan->packed, &plan->desc.md[DN_Y2], op->lib->engine, data);
+        plan->packed
+            ? dnnl_memory_set_data_handle(plan->packed, data)
+            : dnnl_memory_create(&plan->packed, &plan->desc.md[DN_Y2], op->lib->engine, data);
     return status == dnnl_success ? STATOR_OK : dn_fail(err, "describe packed weights", status);
 }
 

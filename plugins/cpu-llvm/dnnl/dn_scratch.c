@@ -2,11 +2,16 @@
  *
  * A model's contractions run one after the other, so what each needs for reordered operands and for
  * the primitive itself lies in the same memory; it grows to the largest need and is kept. */
+#define _GNU_SOURCE
 #include "dn.h"
 
 #include "core/base/alloc.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #define LINE 64u
+#define HUGE_BYTES ((uintptr_t)2 << 20)
 
 struct dn_scratch {
     struct dn_scratch *next;
@@ -14,6 +19,36 @@ struct dn_scratch {
     char padding[LINE - sizeof(void *) - sizeof(uint64_t)];
 };
 _Static_assert(sizeof(struct dn_scratch) == LINE, "what follows is aligned");
+
+/* The whole pages of `page` bytes inside a block. 0: there are none. */
+static int pages_in(void *data, uint64_t bytes, uintptr_t page, void **out_begin, size_t *out_size)
+{
+    const uintptr_t begin = ((uintptr_t)data + page - 1u) / page * page;
+    const uintptr_t end = ((uintptr_t)data + (uintptr_t)bytes) / page * page;
+    *out_begin = (void *)begin;
+    *out_size = begin < end ? end - begin : 0;
+    return begin < end;
+}
+
+void dn_advise_huge(void *data, uint64_t bytes)
+{
+    void *begin = NULL;
+    size_t size = 0;
+    if (pages_in(data, bytes, HUGE_BYTES, &begin, &size)) {
+        (void)madvise(begin, size, MADV_HUGEPAGE);
+    }
+}
+
+void dn_free_large(st_mem *mem, void *data, uint64_t bytes)
+{
+    void *begin = NULL;
+    size_t size = 0;
+    if (data && bytes >= HUGE_BYTES &&
+        pages_in(data, bytes, (uintptr_t)sysconf(_SC_PAGESIZE), &begin, &size)) {
+        (void)madvise(begin, size, MADV_DONTNEED);
+    }
+    st_free(mem, data);
+}
 
 dn_scratch *dn_scratch_take(dn_lib *lib, uint64_t bytes)
 {
@@ -30,9 +65,12 @@ dn_scratch *dn_scratch_take(dn_lib *lib, uint64_t bytes)
     if (block && block->bytes >= bytes) {
         return block;
     }
-    st_free(lib->mem, block); /* too small: the larger one takes its place */
+    if (block) { /* too small: a larger one takes its place */
+        dn_free_large(lib->mem, block, sizeof *block + block->bytes);
+    }
     block = st_alloc(lib->mem, sizeof *block + bytes, LINE);
     if (block) {
+        dn_advise_huge(block, bytes);
         *block = (dn_scratch){.bytes = bytes};
     }
     return block;

@@ -1,0 +1,347 @@
+/* Candidates timed on memory of their sizes.
+ *
+ * Candidates that come to the same descriptors are one; where one is left nothing is measured. Each
+ * runs twice, and those that are close to the fastest some times more. What was found is kept for
+ * others of the same numbers; whether Winograd's algorithm won also for the same sizes with another
+ * epilogue, which changes little on either side. */
+#include "dn.h"
+
+#include "core/base/threads.h"
+
+#include <string.h>
+
+#define TRIALS_MAX (DN_CANDIDATES_MAX + 2u)
+#define MACS_MOST                                                                                  \
+    ((int64_t)1 << 28) /* of one run: more is measured on a part of the images or rows */
+#define ROWS_LEAST 64
+#define RUNS_FIRST 2u
+#define RUNS_MORE 2u
+#define TIMES_ALL 4u                   /* runs with DNNL_TUNE_ALL: so many times as many */
+#define RUN_NS_MOST UINT64_C(20000000) /* what takes longer runs once */
+#define FILL_BYTE 0x3c                 /* a small normal number in every dtype */
+#define PROBES 8u                      /* places at which a choice is looked for */
+
+/* One candidate. */
+typedef struct trial {
+    dn_candidate how;
+    dn_plan *plan;
+    dn_slot *slot;
+    uint64_t ns; /* the shortest run; UINT64_MAX: it does not work */
+} trial;
+
+/* Memory in the place of the caller's, and of the packed weights; of the largest need so far. */
+typedef struct bench {
+    void *at[DN_ROLES];
+    size_t bytes[DN_ROLES];
+} bench;
+
+typedef struct tuning {
+    dn_op *op;
+    const dn_sizes *sizes;
+    uint32_t times;
+    uint32_t n;
+    bench memory;
+    trial all[TRIALS_MAX];
+} tuning;
+
+/* ---- memory ---- */
+
+static void bench_deinit(dn_op *op, bench *b)
+{
+    for (uint32_t role = 0; role < DN_ROLES; role++) {
+        dn_free_large(op->lib->mem, b->at[role], b->bytes[role]);
+    }
+}
+
+/* At least so many bytes for a role, written to: fresh pages would be one and the same page. */
+static int bench_fit(dn_op *op, bench *b, uint32_t role, size_t bytes)
+{
+    if (b->bytes[role] >= bytes) {
+        return 1;
+    }
+    dn_free_large(op->lib->mem, b->at[role], b->bytes[role]);
+    b->bytes[role] = 0;
+    b->at[role] = st_alloc(op->lib->mem, bytes, 64);
+    if (b->at[role] == NULL) {
+        return 0;
+    }
+    dn_advise_huge(b->at[role], bytes);
+    memset(b->at[role], FILL_BYTE, bytes);
+    b->bytes[role] = bytes;
+    return 1;
+}
+
+/* Packed weights lie in the place of DN_Y2. */
+static int bench_init(dn_op *op, const dn_plan *plan, bench *b)
+{
+    for (uint32_t role = 0; role < DN_ROLES; role++) {
+        const int is_callers = role <= DN_OUT || role >= DN_POST;
+        const int is_packed = role == DN_Y2 && plan->is_packed;
+        if (((is_callers && plan->desc.used & 1u << role) || is_packed) &&
+            !bench_fit(op, b, role, dnnl_memory_desc_get_size(&plan->desc.md[role]))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- candidates ---- */
+
+static int is_same(const dn_desc *a, const dn_desc *b)
+{
+    for (uint32_t role = DN_X2; role <= DN_OUT2; role++) {
+        if (!dnnl_memory_desc_equal(&a->md[role], &b->md[role])) {
+            return 0;
+        }
+    }
+    return a->sum == b->sum && strcmp(a->name, b->name) == 0;
+}
+
+/* Adds it unless it cannot be done or is there already. */
+static void add(tuning *t, const dn_candidate *how)
+{
+    dn_desc desc;
+    if (t->n == TRIALS_MAX || dn_describe(t->op, t->sizes, how, &desc) == DN_NO) {
+        return;
+    }
+    trial *at = &t->all[t->n];
+    *at = (trial){.how = *how, .ns = UINT64_MAX};
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (is_same(&t->all[i].plan->desc, &desc)) {
+            dn_desc_deinit(&desc);
+            return;
+        }
+    }
+    if (dn_plan_make(t->op, t->sizes, &desc, &at->plan, NULL) == STATOR_OK) {
+        t->n++;
+    }
+}
+
+static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
+{
+    dn_candidate all[DN_CANDIDATES_MAX];
+    const dn_op *op = t->op;
+    const dn_candidate winograd = dn_winograd_of(op);
+    add(t, guessed);
+    if (with_winograd) {
+        add(t, &winograd);
+    }
+    if ((op->lib->flags & DNNL_TUNE_ALL) || guessed->move_x || guessed->move_out ||
+        guessed->is_sum ||
+        (guessed->move_y && !op->has_constant && op->form.kind == ST_FORM_GEMM)) {
+        const uint32_t n = dn_candidates(op, t->sizes, all);
+        for (uint32_t i = 0; i < n; i++) {
+            add(t, &all[i]);
+        }
+    }
+}
+
+/* ---- measuring ---- */
+
+static int make_ready(tuning *t, trial *c)
+{
+    bench *b = &t->memory;
+    if (!bench_init(t->op, c->plan, b)) {
+        return 0;
+    }
+    if (c->plan->is_packed && dn_plan_bind(t->op, c->plan, b->at[DN_Y2], NULL) != STATOR_OK) {
+        return 0;
+    }
+    if (c->slot == NULL) {
+        c->slot = dn_slot_make(t->op, c->plan);
+    }
+    return c->slot != NULL;
+}
+
+static void run(tuning *t, trial *c, uint32_t runs)
+{
+    for (uint32_t i = 0; i < runs; i++) {
+        const uint64_t begin = st_now_ns();
+        if (dn_slot_run(t->op, c->plan, c->slot, t->memory.at, NULL) != STATOR_OK) {
+            c->ns = UINT64_MAX;
+            return;
+        }
+        const uint64_t ns = st_now_ns() - begin;
+        c->ns = ns < c->ns ? ns : c->ns;
+        if (ns > t->times * RUN_NS_MOST) {
+            return;
+        }
+    }
+}
+
+static const trial *best_of(const tuning *t)
+{
+    const trial *best = &t->all[0];
+    for (uint32_t i = 1; i < t->n; i++) {
+        best = t->all[i].ns < best->ns ? &t->all[i] : best;
+    }
+    return best;
+}
+
+static int is_close(const tuning *t, const trial *c, uint64_t best_ns)
+{
+    return c->ns != UINT64_MAX && (t->times > 1 || c->ns - best_ns < best_ns / 4u);
+}
+
+static void measure(tuning *t)
+{
+    uint32_t close = 0;
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (make_ready(t, &t->all[i])) {
+            run(t, &t->all[i], t->times * RUNS_FIRST);
+        }
+    }
+    const uint64_t best_ns = best_of(t)->ns;
+    for (uint32_t i = 0; i < t->n; i++) {
+        close += (uint32_t)is_close(t, &t->all[i], best_ns);
+    }
+    for (uint32_t i = 0; close > 1 && i < t->n; i++) {
+        if (is_close(t, &t->all[i], best_ns) && make_ready(t, &t->all[i])) {
+            run(t, &t->all[i], t->times * RUNS_MORE);
+        }
+    }
+}
+
+static void tuning_deinit(tuning *t)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        trial *c = &t->all[i];
+        if (c->slot) {
+            c->slot->next = NULL;
+            c->plan->slots = c->slot; /* goes with the plan */
+        }
+        dn_plan_destroy(t->op, c->plan);
+    }
+    bench_deinit(t->op, &t->memory);
+}
+
+/* As much of a large contraction as tells which way is the fastest. */
+static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
+{
+    dn_sizes part = *s;
+    int64_t elements = 0;
+    int64_t macs = 0;
+    dn_work(&op->form, s, &elements, &macs);
+    if (macs <= MACS_MOST || (op->lib->flags & DNNL_TUNE_ALL)) {
+        return part;
+    }
+    const int64_t times = macs / MACS_MOST + 1;
+    if (op->form.kind == ST_FORM_CONV) {
+        part.images = (s->images + times - 1) / times;
+    } else if (s->m / times >= ROWS_LEAST) {
+        part.m = s->m / times;
+    }
+    return part;
+}
+
+/* ---- what was measured before ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+/* Of the numbers; `with_epilogue` and of what follows the sum. */
+static uint64_t key_of(const dn_op *op, const dn_sizes *s, int with_epilogue)
+{
+    const st_form *form = &op->form;
+    const uint64_t words[] = {form->kind,
+                              form->x.dtype,
+                              form->out.dtype,
+                              (uint64_t)form->groups,
+                              op->has_constant,
+                              form->is_transposed,
+                              (uint64_t)dn_has_zero(&form->x_zero) |
+                                  (uint64_t)dn_has_zero(&form->y_zero) << 1,
+                              (uint64_t)with_epilogue};
+    const void *parts[] = {s, words, form->stride, form->dilation};
+    const size_t sizes[] = {sizeof *s, sizeof words, sizeof form->stride, sizeof form->dilation};
+    uint64_t hash = 1;
+    for (uint32_t p = 0; p < 4; p++) {
+        for (size_t i = 0; i < sizes[p]; i += sizeof(uint64_t)) {
+            uint64_t word = 0;
+            memcpy(&word, (const char *)parts[p] + i, sizeof word);
+            hash = mix(hash, word);
+        }
+    }
+    for (uint32_t i = 0; with_epilogue && i < form->n_epilogue; i++) {
+        hash = mix(hash, form->epilogue[i].kind | form->epilogue[i].dtype << 8);
+    }
+    return hash ? hash : 1;
+}
+_Static_assert(sizeof(dn_sizes) % sizeof(uint64_t) == 0, "hashed by words");
+_Static_assert(sizeof(((st_form *)0)->stride) % sizeof(uint64_t) == 0, "hashed by words");
+_Static_assert(sizeof(((st_form *)0)->dilation) % sizeof(uint64_t) == 0, "hashed by words");
+
+/* Where the key's choice is, or may be put; the first place gives way when all are taken. */
+static dn_choice *place_of(dn_lib *lib, uint64_t key)
+{
+    for (uint32_t i = 0; i < PROBES; i++) {
+        dn_choice *c = &lib->choices[(key + i) % DN_CHOICES];
+        if (c->key == key || c->key == 0) {
+            return c;
+        }
+    }
+    return &lib->choices[key % DN_CHOICES];
+}
+
+static int recall(dn_lib *lib, uint64_t key, dn_candidate *out)
+{
+    (void)pthread_mutex_lock(&lib->mutex);
+    const dn_choice *c = place_of(lib, key);
+    const int is_found = c->key == key;
+    if (is_found) {
+        *out = c->how;
+    }
+    (void)pthread_mutex_unlock(&lib->mutex);
+    return is_found;
+}
+
+static void remember(dn_lib *lib, uint64_t key, const dn_candidate *how)
+{
+    (void)pthread_mutex_lock(&lib->mutex);
+    *place_of(lib, key) = (dn_choice){key, *how};
+    (void)pthread_mutex_unlock(&lib->mutex);
+}
+
+/* ---- choosing ---- */
+
+static int can_be(const dn_op *op, const dn_sizes *s, const dn_candidate *how)
+{
+    dn_desc desc;
+    const int is_possible = dn_describe(op, s, how, &desc) != DN_NO;
+    dn_desc_deinit(&desc);
+    return is_possible;
+}
+
+dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guessed)
+{
+    const uint64_t key = key_of(op, sizes, 1);
+    const uint64_t family = key_of(op, sizes, 0);
+    const int is_thorough = (op->lib->flags & DNNL_TUNE_ALL) != 0;
+    const dn_candidate winograd = dn_winograd_of(op);
+    dn_candidate best = *guessed;
+    dn_candidate kin;
+    if (recall(op->lib, key, &best)) {
+        return best;
+    }
+    const int may_win = dn_may_be_winograd(op, sizes);
+    const int has_kin = may_win && !is_thorough && recall(op->lib, family, &kin);
+    if (has_kin && kin.is_winograd && can_be(op, sizes, &winograd)) {
+        return winograd;
+    }
+    const dn_sizes part = part_of(op, sizes);
+    tuning t = {.op = op, .sizes = &part, .times = is_thorough ? TIMES_ALL : 1u};
+    collect(&t, guessed, may_win && !has_kin);
+    if (t.n > 1) {
+        measure(&t);
+        best = best_of(&t)->ns != UINT64_MAX ? best_of(&t)->how : best;
+    }
+    tuning_deinit(&t);
+    remember(op->lib, key, &best);
+    if (may_win && !has_kin) {
+        remember(op->lib, family, &best);
+    }
+    return best;
+}

@@ -320,6 +320,29 @@ stator_blob *st_cache_pack_find(stator_ctx *ctx, const uint8_t hash[16], const c
                : NULL;
 }
 
+/* The job for which a packed constant of that size may be kept, NULL: there is none. */
+static st_cache_job *job_for_pack(stator_ctx *ctx, const uint8_t hash[16], const char *format,
+                                  uint64_t size, char key[256], char name[ST_CACHE_NAME_BYTES])
+{
+    st_cache_job *job = size >= PACK_BYTES_MIN ? job_of(ctx) : NULL;
+    const int may_keep = is_for_packs(job) && job->data_bytes + size <= job->store->cap_bytes / 2u;
+    return may_keep && pack_key(hash, format, key, name) ? job : NULL;
+}
+
+int st_cache_pack_begin(stator_ctx *ctx, const uint8_t hash[16], const char *format,
+                        uint64_t size_bytes, st_cache_draft *out)
+{
+    char key[256];
+    char name[ST_CACHE_NAME_BYTES];
+    st_cache_job *job = job_for_pack(ctx, hash, format, size_bytes, key, name);
+    if (job == NULL ||
+        !st_cache_draft_begin(job->store, ST_CACHE_DATA, name, key, size_bytes, out)) {
+        return 0;
+    }
+    job->data_bytes += size_bytes;
+    return 1;
+}
+
 void st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
                         stator_blob *blob)
 {
@@ -327,12 +350,9 @@ void st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *for
     char name[ST_CACHE_NAME_BYTES];
     const void *data = NULL;
     const uint64_t size = st_blob_size(blob);
-    st_cache_job *job = size >= PACK_BYTES_MIN ? job_of(ctx) : NULL;
-    if (!is_for_packs(job) || job->data_bytes + size > job->store->cap_bytes / 2u ||
-        !pack_key(hash, format, key, name) || st_blob_get(blob, &data, NULL) != STATOR_OK) {
-        return;
-    }
-    if (st_cache_write(job->store, ST_CACHE_DATA, name, key, data, size)) {
+    st_cache_job *job = job_for_pack(ctx, hash, format, size, key, name);
+    if (job != NULL && st_blob_get(blob, &data, NULL) == STATOR_OK &&
+        st_cache_write(job->store, ST_CACHE_DATA, name, key, data, size)) {
         job->data_bytes += size;
     }
 }

@@ -63,6 +63,11 @@ extern const stator_cache_api st_cache_api;
  * there. */
 stator_blob *st_cache_pack_find(stator_ctx *ctx, const uint8_t hash[16], const char *format,
                                 uint64_t size_bytes);
+/* The same in two ways. Where files can be reserved it is made in the entry's file: begin, fill
+ * draft->payload, then st_cache_draft_end or _drop. 0: it is made in memory, and then given to
+ * keep, which does nothing where there is no cache or no room. */
+int st_cache_pack_begin(stator_ctx *ctx, const uint8_t hash[16], const char *format,
+                        uint64_t size_bytes, st_cache_draft *out);
 void st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
                         stator_blob *blob);
 

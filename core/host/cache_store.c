@@ -1,6 +1,6 @@
 /* The folder of the compile cache; see the header. */
 #define _GNU_SOURCE
-#include "core/host/cache_store.h"
+#include "core/host/cache_entry.h"
 
 #include "core/base/blob_file.h"
 #include "core/base/map.h"
@@ -20,21 +20,8 @@
 
 #define FORMAT 1u
 #define BLOCK_BYTES (UINT64_C(1) << 20) /* hashed by one thread at a time */
-#define ALIGN 64u
 #define KEY_BYTES_MAX (1u << 20)
 #define STALE_S 3600 /* a temporary file of that age has no writer */
-
-typedef struct head {
-    char magic[8];
-    uint64_t size_bytes;  /* of the file */
-    uint8_t checksum[16]; /* of what follows it */
-    uint32_t kind;
-    uint32_t format;
-    uint64_t key_bytes; /* with its NUL */
-    uint64_t payload_bytes;
-    uint64_t reserved;
-} head;
-_Static_assert(sizeof(head) == ALIGN, "the key follows aligned");
 
 static const char magic[8] = {'S', 'T', 'A', 'T', 'O', 'R', 'C', '1'};
 static const char *const endings[ST_CACHE_KINDS] = {"code", "data", "sums"};
@@ -102,15 +89,15 @@ static int sum_of(st_mem *mem, const void *bytes, uint64_t size, int32_t threads
 
 static uint64_t padded(uint64_t n)
 {
-    return (n + ALIGN - 1u) / ALIGN * ALIGN;
+    return (n + ST_CACHE_ALIGN - 1u) / ST_CACHE_ALIGN * ST_CACHE_ALIGN;
 }
 
 /* The checksum of an entry: of the rest of its head and of the sums of its key and its payload. */
-static int sum_entry(st_mem *mem, const head *h, const char *key, const void *payload,
+static int sum_entry(st_mem *mem, const st_cache_head *h, const char *key, const void *payload,
                      int32_t threads, uint8_t out[16])
 {
     struct {
-        head rest;
+        st_cache_head rest;
         uint8_t key[16];
         uint8_t payload[16];
     } all;
@@ -125,16 +112,43 @@ static int sum_entry(st_mem *mem, const head *h, const char *key, const void *pa
     return 1;
 }
 
+int st_cache_head_of(const st_cache_store *store, uint32_t kind, const char *key,
+                     uint64_t size_bytes, st_cache_head *out)
+{
+    *out = (st_cache_head){
+        .kind = kind, .format = FORMAT, .key_bytes = strlen(key) + 1u, .payload_bytes = size_bytes};
+    memcpy(out->magic, magic, sizeof magic);
+    if (out->key_bytes > KEY_BYTES_MAX || size_bytes > store->cap_bytes / 2u) {
+        return 0;
+    }
+    out->size_bytes = st_cache_payload_at(out) + size_bytes;
+    return 1;
+}
+
+int st_cache_seal(const st_cache_store *store, st_cache_head *h, const char *key,
+                  const void *payload)
+{
+    uint8_t sum[16];
+    const int is_ok = sum_entry(store->mem, h, key, payload, store->threads, sum);
+    memcpy(h->checksum, sum, sizeof sum);
+    return is_ok;
+}
+
+uint64_t st_cache_payload_at(const st_cache_head *h)
+{
+    return sizeof *h + padded(h->key_bytes);
+}
+
 static int is_zero(const void *bytes, uint64_t n)
 {
-    static const char zeros[ALIGN] = {0};
+    static const char zeros[ST_CACHE_ALIGN] = {0};
     return n <= sizeof zeros && memcmp(bytes, zeros, (size_t)n) == 0;
 }
 
 int st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t threads,
                    st_cache_bytes *out)
 {
-    head h;
+    st_cache_head h;
     uint8_t sum[16];
     st_mem mem;
     *out = (st_cache_bytes){.file = NULL};
@@ -253,7 +267,7 @@ void st_cache_name(const void *key, uint64_t n, char out[ST_CACHE_NAME_BYTES])
     }
 }
 
-static void file_name(uint32_t kind, const char *name, char out[64])
+void st_cache_file_name(uint32_t kind, const char *name, char out[64])
 {
     (void)snprintf(out, 64, "%.32s.%s", name, endings[kind]);
 }
@@ -276,7 +290,7 @@ static uint32_t kind_of(const char *file, char out_name[ST_CACHE_NAME_BYTES])
 void st_cache_remove(st_cache_store *store, uint32_t kind, const char *name)
 {
     char file[64];
-    file_name(kind, name, file);
+    st_cache_file_name(kind, name, file);
     if (store->fd >= 0) {
         (void)unlinkat(store->fd, file, 0);
     }
@@ -292,7 +306,7 @@ static int open_entry(st_cache_store *store, uint32_t kind, const char *name, ui
     if (store->fd < 0) {
         return -1;
     }
-    file_name(kind, name, file);
+    st_cache_file_name(kind, name, file);
     const int fd = openat(store->fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) {
         return -1;
@@ -337,7 +351,7 @@ int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const 
     if (fd < 0) {
         return 0;
     }
-    void *bytes = n <= store->cap_bytes ? st_alloc(store->mem, n, ALIGN) : NULL;
+    void *bytes = n <= store->cap_bytes ? st_alloc(store->mem, n, ST_CACHE_ALIGN) : NULL;
     const int is_read = bytes != NULL && read_all(fd, bytes, n);
     const int is_sound = is_read && st_cache_parse(bytes, n, kind, store->threads, out);
     if (is_read && !is_sound) {
@@ -359,7 +373,7 @@ int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const 
 
 int st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, st_str *out_key)
 {
-    head h;
+    st_cache_head h;
     uint64_t n = 0;
     const int fd = open_entry(store, kind, name, &n);
     if (fd < 0) {
@@ -392,7 +406,7 @@ stator_blob *st_cache_map(st_cache_store *store, const char *name, const char *k
     if (fd < 0) {
         return NULL;
     }
-    file_name(ST_CACHE_DATA, name, file_at);
+    st_cache_file_name(ST_CACHE_DATA, name, file_at);
     st_str_init(&path, store->mem);
     st_str_addf(&path, "%s/%s", store->folder, file_at);
     if (st_str_ok(&path) && st_file_open(store->mem, path.data, &file, NULL) == STATOR_OK) {
@@ -416,66 +430,6 @@ stator_blob *st_cache_map(st_cache_store *store, const char *name, const char *k
     st_str_deinit(&path);
     (void)close(fd);
     return blob;
-}
-
-/* ---- writing ---- */
-
-static int write_all(int fd, const void *from, uint64_t n)
-{
-    const char *at = from;
-    while (n > 0) {
-        const ssize_t put = write(fd, at, (size_t)(n < (1u << 30) ? n : (1u << 30)));
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return 0;
-        }
-        at += put;
-        n -= (uint64_t)put;
-    }
-    return 1;
-}
-
-static int write_parts(int fd, const head *h, const char *key, const void *payload)
-{
-    static const char zeros[ALIGN] = {0};
-    return write_all(fd, h, sizeof *h) && write_all(fd, key, h->key_bytes) &&
-           write_all(fd, zeros, padded(h->key_bytes) - h->key_bytes) &&
-           write_all(fd, payload, h->payload_bytes);
-}
-
-int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
-                   const void *payload, uint64_t size_bytes)
-{
-    char file[64];
-    char temporary[64];
-    head h = {
-        .kind = kind, .format = FORMAT, .key_bytes = strlen(key) + 1u, .payload_bytes = size_bytes};
-    memcpy(h.magic, magic, sizeof magic);
-    h.size_bytes = sizeof h + padded(h.key_bytes) + size_bytes;
-    if (store->fd < 0 || h.key_bytes > KEY_BYTES_MAX || size_bytes > store->cap_bytes / 2u ||
-        !sum_entry(store->mem, &h, key, payload, store->threads, h.checksum)) {
-        errno = EFBIG;
-        return 0;
-    }
-    (void)snprintf(temporary, sizeof temporary, ".tmp-%ld-%u", (long)getpid(),
-                   atomic_fetch_add(&store->serial, 1u));
-    file_name(kind, name, file);
-    const int fd =
-        openat(store->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return 0;
-    }
-    int is_ok = write_parts(fd, &h, key, payload);
-    is_ok = close(fd) == 0 && is_ok;
-    is_ok = is_ok && renameat(store->fd, temporary, store->fd, file) == 0;
-    if (!is_ok) {
-        const int number = errno;
-        (void)unlinkat(store->fd, temporary, 0);
-        errno = number;
-    }
-    return is_ok;
 }
 
 /* ---- looking through ---- */

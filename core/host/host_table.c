@@ -251,26 +251,47 @@ static void name_pack(stator_blob *blob, const uint8_t hash[16], const char *key
     st_blob_set_hash(blob, name);
 }
 
-/* From the compile cache, or made and given to it. */
-static stator_status make_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
-                               uint64_t size,
-                               stator_status (*fill)(void *self, void *dst, uint64_t size),
-                               void *self, stator_blob **out, stator_diag **err)
+typedef stator_status (*fill_fn)(void *self, void *dst, uint64_t size);
+
+/* Made in memory, and copied to the compile cache. */
+static stator_status make_in_memory(stator_ctx *ctx, const uint8_t hash[16], const char *key,
+                                    uint64_t size, fill_fn fill, void *self, stator_blob **out,
+                                    stator_diag **err)
 {
     void *data = NULL;
-    *out = st_cache_pack_find(ctx, hash, key, size);
-    if (*out != NULL) {
-        name_pack(*out, hash, key);
-        return STATOR_OK;
-    }
     *out = st_blob_alloc(&ctx->mem, size, &data);
     if (*out == NULL) {
         return st_fail_oom(err);
     }
-    name_pack(*out, hash, key);
     const stator_status status = fill(self, data, size);
     if (status == STATOR_OK) {
         st_cache_pack_keep(ctx, hash, key, *out);
+    }
+    return status;
+}
+
+/* From the compile cache, or made in its file, or in memory. */
+static stator_status make_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
+                               uint64_t size, fill_fn fill, void *self, stator_blob **out,
+                               stator_diag **err)
+{
+    st_cache_draft draft;
+    int is_kept = 0;
+    stator_status status = STATOR_OK;
+    *out = st_cache_pack_find(ctx, hash, key, size);
+    if (*out == NULL && st_cache_pack_begin(ctx, hash, key, size, &draft)) {
+        status = fill(self, draft.payload, size);
+        if (status != STATOR_OK) {
+            st_cache_draft_drop(&draft);
+            return status;
+        }
+        *out = st_cache_draft_end(&draft, &is_kept);
+        status = *out != NULL ? STATOR_OK : st_fail_oom(err);
+    } else if (*out == NULL) {
+        status = make_in_memory(ctx, hash, key, size, fill, self, out, err);
+    }
+    if (*out != NULL) {
+        name_pack(*out, hash, key);
     }
     return status;
 }

@@ -1,10 +1,14 @@
 /* The compile cache from C: a second context loads what the first has kept, the flags that switch
- * it off do, and threads that compile the same and different graphs at once on one folder get right
- * answers. */
+ * it off do, threads that compile the same and different graphs at once on one folder get right
+ * answers, and packed weights are kept on file systems that can reserve files and on others. */
 #define _GNU_SOURCE
 #include "api_check.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define THREADS 6
@@ -17,6 +21,18 @@ static const char text[] = "stir 1\n"
                            "  %%b = add(%%a, %%y)\n"
                            "  return b: %%b\n"
                            "}\n";
+
+static int cannot_reserve;
+
+/* In the place of the C library's: files cannot be reserved when the flag is set. */
+__attribute__((visibility("default"))) int fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+    if (cannot_reserve) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return (int)syscall(SYS_fallocate, fd, mode, offset, bytes);
+}
 
 typedef struct heard {
     pthread_mutex_t lock;
@@ -139,6 +155,93 @@ static void test_threads(heard *h)
     stator_ctx_destroy(ctx);
 }
 
+/* ---- packed weights ---- */
+
+#define SIDE 160
+
+static int count_data(const char *folder)
+{
+    char path[96];
+    int n = 0;
+    (void)snprintf(path, sizeof path, "%s/programs", folder);
+    DIR *dir = opendir(path);
+    CHECK(dir != NULL);
+    for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+        n += strstr(e->d_name, ".data") != NULL;
+        CHECK(strncmp(e->d_name, ".tmp-", 5) != 0);
+    }
+    (void)closedir(dir);
+    return n;
+}
+
+/* x[SIDE, SIDE] times weights that are `shift` on and above the diagonal, -1 below. */
+static char *product_text(int shift)
+{
+    char *graph = malloc(SIDE * SIDE * 8 + 400);
+    CHECK(graph != NULL);
+    int n = sprintf(graph,
+                    "stir 1\ngraph @main(%%x: f32[%d, %d]) {\n"
+                    "  %%w = constant {value = f32[%d, %d] {",
+                    SIDE, SIDE, SIDE, SIDE);
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        n += sprintf(graph + n, "%s%d", i ? ", " : "", i % SIDE >= i / SIDE ? shift : -1);
+    }
+    (void)sprintf(graph + n, "}}\n  %%y = matmul(%%x, %%w)\n  return y: %%y\n}\n");
+    return graph;
+}
+
+/* Compiles and calls it with a unit matrix; the bytes of packed weights. */
+static uint64_t run_product(stator_ctx *ctx, int shift)
+{
+    static float unit[SIDE * SIDE];
+    stator_x_memory sum = {.struct_size = sizeof sum};
+    char *graph = product_text(shift);
+    stator_model *model = load_text(ctx, graph);
+    const stator_compile_options options = {.struct_size = sizeof options,
+                                            .backend = "inductor-cpu"};
+    stator_function *function = NULL;
+    stator_tensor *out[1] = {NULL};
+    for (int i = 0; i < SIDE; i++) {
+        unit[i * SIDE + i] = 1;
+    }
+    CHECK_OK(ctx, stator_compile(model, &options, &function));
+    stator_tensor *in[1] = {tensor_2d(ctx, SIDE, SIDE, unit)};
+    CHECK_OK(ctx, stator_call_tensors(function, 1, in, 1, out));
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        CHECK(((const float *)stator_tensor_data(out[0]))[i] ==
+              (float)(i % SIDE >= i / SIDE ? shift : -1));
+    }
+    stator_x_memory_of(function, &sum);
+    stator_tensor_release(out[0]);
+    stator_tensor_release(in[0]);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+    free(graph);
+    return sum.packed_bytes;
+}
+
+static void test_packs(heard *h, const char *folder)
+{
+    int n = count_data(folder);
+    h->hits = h->kept = 0;
+    for (int round = 0; round < 2; round++) {
+        cannot_reserve = round;
+        stator_ctx *ctx = open_ctx(h, 0);
+        const uint64_t packed = run_product(ctx, 20 + round);
+        expect(h, 0, 1);
+        cannot_reserve = 0;
+        n += packed != 0;
+        CHECK(count_data(folder) == n);
+        CHECK(run_product(ctx, 20 + round) == packed);
+        expect(h, 1, 0);
+        stator_ctx_destroy(ctx);
+        ctx = open_ctx(h, 0);
+        CHECK(run_product(ctx, 20 + round) == packed);
+        expect(h, 1, 0);
+        stator_ctx_destroy(ctx);
+    }
+}
+
 int main(void)
 {
     char folder[] = "/tmp/stator-api-cache-XXXXXX";
@@ -154,6 +257,7 @@ int main(void)
     if (is_here) {
         test_flags(&h);
         test_threads(&h);
+        test_packs(&h, folder);
     } else {
         (void)puts("inductor-cpu is not available here: nothing is kept");
     }

@@ -24,14 +24,8 @@ static const stator_atom_row *atom_at(const stator_graph_view *v, uint32_t term)
 /* A size that is exactly one unbacked symbol is defined where it occurs first. */
 static void define(edges *e, stator_ref sym, stator_ref node)
 {
-    const stator_graph_view *v = e->w->v;
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    if (row->term_count != 1 || row->constant != 0) {
-        return;
-    }
-    const stator_atom_row *atom = atom_at(v, row->term_begin);
-    if (atom->kind == STATOR_ATOM_SYMBOL && (atom->flags & 1u) != 0 &&
-        e->definer[atom->index] == 0) {
+    const stator_atom_row *atom = stator_sym_as_symbol(e->w->v, sym);
+    if (atom != NULL && (atom->flags & 1u) != 0 && e->definer[atom->index] == 0) {
         e->definer[atom->index] = node;
         e->has_definers = 1;
     }

@@ -195,6 +195,23 @@ Test(partition, a_size_that_a_node_tells_is_a_dependence)
     end(&d);
 }
 
+/* A multiple of the size, seen before, tells nothing of it: sin does not come in the place of sym_bind. */
+Test(partition, a_multiple_of_a_size_defines_nothing)
+{
+    division d = load("stir 1\n"
+                      "sym $0 unbacked in [0, 100]\n"
+                      "graph @m(%1: f32[2*$0], %2: i64[1], %3: f32[1]) {\n"
+                      "  %4 = sin(%1)\n"
+                      "  %5 = sym_bind(%2) {syms = [$0]}\n"
+                      "  %6 = expand(%3) {shape = [$0]} : f32[$0]\n"
+                      "  return %4, %6\n"
+                      "}\n");
+    d.color[2] = ST_COLOR_FALLBACK;
+    cr_assert_eq(divide(&d, 0), STATOR_OK);
+    cr_expect_lt(part_of(&d, 2), part_of(&d, 3), "the size is bound before it is used");
+    end(&d);
+}
+
 Test(partition, nodes_of_the_host_stand_alone)
 {
     division d = load("stir 1\n"

@@ -173,7 +173,9 @@ enum stator_op_flag {
     STATOR_OP_IDEMPOTENT = 1u << 12,
     STATOR_OP_INVOLUTION = 1u << 13,
     STATOR_OP_CONTRACTS = 1u << 14, /* a contraction: matmul, convolution */
-    STATOR_OP_WRITES = 1u << 15     /* writes the buffer of its first operand */
+    STATOR_OP_WRITES = 1u << 15,    /* writes the buffer of its first operand */
+    /* Reads its operands as well through a view: one in front of it is best left to it. */
+    STATOR_OP_ANY_STRIDE = 1u << 16
 };
 
 typedef struct stator_attr_desc {

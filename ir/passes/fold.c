@@ -5,19 +5,27 @@
  * In: any graph, and an evaluator in the pass context (none: nothing changes). Out: foldable nodes
  * are replaced; what then has no user is dce's. Foldable: no EFFECT, RANDOM or regions, static
  * result types and constant attributes, and a result not much larger than what it was made of, so
- * that `expand` of a scalar does not become megabytes. A row of bytes is not widened: products of
- * bytes take it as it is, and it is the smaller. A view of many bytes that only matrix products read
- * stays: they take any strides, and the weights would be in memory twice. A node is evaluated in the
- * graph being written, where its operands are already folded, and then taken back. */
+ * that `expand` of a scalar does not become megabytes. A view of many bytes that is read by ops at
+ * any stride alone stays: the weights would be in memory twice. A node is evaluated in the graph
+ * being written, where its operands are already folded, and then taken back.
+ *
+ * fold_lean is the same for a backend whose products read integers of a byte: a row of them that an
+ * elementwise op makes wider stays, so that the products see the bytes, which are the smaller too.
+ */
 #include "core/base/blob.h"
 #include "core/base/check.h"
 #include "ir/passes/pass_copy.h"
 
-#include <string.h>
-
 #define FREE_BYTES 65536u /* a result up to this size is always worth a constant */
 #define ROW_BYTES 1024u   /* of integers that are kept as they are */
 #define MAX_RESULTS 16u
+
+typedef struct folding {
+    st_copy *copy;
+    int is_lean;
+    uint8_t
+        *is_read; /* by value: by something that is not at any stride, directly or through views */
+} folding;
 
 static int has_static_attrs(const stator_graph_view *v, const stator_node_row *row)
 {
@@ -50,9 +58,11 @@ static int operand_bytes(const st_copy *c, const stator_node_row *row, uint64_t 
     return 1;
 }
 
+/* One row of integers of a byte, in which each becomes more than a byte? */
 static int is_widening(const st_copy *c, const stator_node_row *row, uint64_t in_bytes)
 {
-    if (in_bytes < ROW_BYTES || strcmp(stator_op_at(c->v, row->op)->name, "cast") != 0) {
+    if (in_bytes < ROW_BYTES || row->operand_count != 1 || row->result_count != 1 ||
+        (stator_op_at(c->v, row->op)->flags & STATOR_OP_POINTWISE) == 0) {
         return 0;
     }
     const uint32_t from = stator_value_type(c->v, stator_operand(c->v, row, 0))->dtype;
@@ -60,15 +70,16 @@ static int is_widening(const st_copy *c, const stator_node_row *row, uint64_t in
     return (from == STATOR_I8 || from == STATOR_U8) && st_dtype_bits(to) > 8;
 }
 
-static int is_foldable(const st_copy *c, const stator_node_row *row)
+static int is_foldable(const folding *f, const stator_node_row *row)
 {
+    const st_copy *c = f->copy;
     const uint64_t flags = stator_op_at(c->v, row->op)->flags;
     uint64_t in_bytes = 0;
     uint64_t all_bytes = 0;
     if ((flags & (STATOR_OP_EFFECT | STATOR_OP_RANDOM | STATOR_OP_CONSTANT | STATOR_OP_REGIONS |
                   STATOR_OP_UNBACKED)) != 0 ||
         row->region_count != 0 || row->result_count > MAX_RESULTS || !has_static_attrs(c->v, row) ||
-        !operand_bytes(c, row, &in_bytes) || is_widening(c, row, in_bytes)) {
+        !operand_bytes(c, row, &in_bytes) || (f->is_lean && is_widening(c, row, in_bytes))) {
         return 0;
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
@@ -122,14 +133,7 @@ static stator_status fold_node(st_copy *c, stator_ref node, st_build_mark before
 
 /* ---- views that stay ---- */
 
-static int is_product(const stator_op_desc *op)
-{
-    return (op->flags & STATOR_OP_CONTRACTS) != 0 &&
-           (strcmp(op->name, "dot_general") == 0 || strcmp(op->name, "matmul") == 0);
-}
-
-/* Values that are read by something else than products, directly or through views. NULL: no
- * memory. */
+/* folding.is_read; NULL: no memory. */
 static uint8_t *mark_read(const st_copy *c)
 {
     uint8_t *is_read = st_calloc(c->in->module->mem, c->v->n_values + 1u, 1);
@@ -140,7 +144,7 @@ static uint8_t *mark_read(const st_copy *c)
         const stator_node_row *row = stator_node_at(c->v, node);
         const stator_op_desc *op = st_copy_op(c, node);
         const int is_view = (op->flags & STATOR_OP_VIEW) != 0 && row->result_count == 1;
-        if (is_product(op) || (is_view && !is_read[row->result_begin])) {
+        if ((op->flags & STATOR_OP_ANY_STRIDE) != 0 || (is_view && !is_read[row->result_begin])) {
             continue;
         }
         for (uint32_t k = 0; k < row->operand_count; k++) {
@@ -150,48 +154,72 @@ static uint8_t *mark_read(const st_copy *c)
     return is_read;
 }
 
-static int is_kept_view(const st_copy *c, const uint8_t *is_read, stator_ref node)
+static int is_kept_view(const folding *f, stator_ref node)
 {
+    const st_copy *c = f->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
     uint64_t elements = 0;
     uint64_t bytes = 0;
     return (st_copy_op(c, node)->flags & STATOR_OP_VIEW) != 0 && row->result_count == 1 &&
-           !is_read[row->result_begin] &&
+           !f->is_read[row->result_begin] &&
            st_type_static_size(c->in->module, stator_value_at(c->v, row->result_begin)->type,
                                &elements, &bytes) &&
            bytes > FREE_BYTES;
 }
 
-static stator_status visit(st_copy *c, const uint8_t *is_read, stator_ref node, stator_diag **err)
+static stator_status visit(const folding *f, stator_ref node, stator_diag **err)
 {
+    st_copy *c = f->copy;
     const st_build_mark before = st_build_here(c->out);
-    const int is_wanted = is_foldable(c, stator_node_at(c->v, node)) &&
-                          !is_kept_view(c, is_read, node) &&
+    const int is_wanted = is_foldable(f, stator_node_at(c->v, node)) && !is_kept_view(f, node) &&
                           st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "fold", node);
     ST_TRY(st_copy_node(c, node, err));
     return is_wanted ? fold_node(c, node, before, err) : STATOR_OK;
 }
 
-stator_status st_pass_fold(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                           uint32_t *out_result, stator_diag **err)
+static stator_status fold_all(folding *f, const stator_graph *in, stator_diag **err)
+{
+    stator_status status = STATOR_OK;
+    f->is_read = mark_read(f->copy);
+    if (f->is_read == NULL) {
+        return st_fail_oom(err);
+    }
+    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
+        status = visit(f, node, err);
+    }
+    st_free(in->module->mem, f->is_read);
+    return status;
+}
+
+/* `self`: the pass itself, which regions go through too. */
+static stator_status run_fold(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                              st_pass_fn self, uint32_t *out_result, stator_diag **err)
 {
     st_copy c;
+    folding f = {.copy = &c, .is_lean = self == st_pass_fold_lean};
     *out_result = STATOR_PASS_SAME;
     if (ctx->evaluate == NULL) {
         return STATOR_OK;
     }
-    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_fold, 1, err);
-    uint8_t *is_read = status == STATOR_OK ? mark_read(&c) : NULL;
-    if (status == STATOR_OK && is_read == NULL) {
-        status = st_fail_oom(err);
+    stator_status status = st_copy_begin(&c, ctx, in, out, self, 1, err);
+    if (status == STATOR_OK) {
+        status = fold_all(&f, in, err);
     }
-    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
-        status = visit(&c, is_read, node, err);
-    }
-    st_free(in->module->mem, is_read);
     if (status == STATOR_OK) {
         status = st_copy_end(&c, out_result, err);
     }
     st_copy_deinit(&c);
     return status;
+}
+
+stator_status st_pass_fold(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                           uint32_t *out_result, stator_diag **err)
+{
+    return run_fold(ctx, in, out, st_pass_fold, out_result, err);
+}
+
+stator_status st_pass_fold_lean(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                                uint32_t *out_result, stator_diag **err)
+{
+    return run_fold(ctx, in, out, st_pass_fold_lean, out_result, err);
 }

@@ -45,6 +45,8 @@ stator_status st_pass_canonicalize(const st_pass_ctx *ctx, const stator_graph *i
                                    stator_builder *out, uint32_t *out_result, stator_diag **err);
 stator_status st_pass_fold(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
                            uint32_t *out_result, stator_diag **err);
+stator_status st_pass_fold_lean(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                                uint32_t *out_result, stator_diag **err);
 stator_status st_pass_recompose(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
                                 uint32_t *out_result, stator_diag **err);
 stator_status st_pass_decompose(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,

@@ -124,8 +124,9 @@ static const stator_option_desc options_table[] = {
      .flags = STATOR_OPTION_AFFECTS_CODE,
      .key = "memory_cap",
      .default_text = "0",
-     .help = "bytes of packed weights at most, as in 300M; what would pass it runs from the weights as "
-             "they are in the file. 0: no limit"},
+     .help =
+         "bytes of packed weights at most, as in 300M; what would pass it runs from the weights as "
+         "they are in the file. 0: no limit"},
     {.struct_size = sizeof(stator_option_desc),
      .type = STATOR_OPTION_ENUM,
      .flags = STATOR_OPTION_AFFECTS_CODE,
@@ -255,7 +256,7 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
     sink->stage(sink->self, "decompose");
     sink->stage(sink->self, "canonicalize");
-    sink->stage(sink->self, "fold");
+    sink->stage(sink->self, "fold_lean");
     sink->stage(sink->self, "cse");
     sink->stage(sink->self, "dce");
     sink->phase(sink->self, STATOR_PHASE_LOWERING);

@@ -58,7 +58,7 @@ static int32_t keep(void *self, const stator_graph *graph, stator_ref node)
     return st_list_has(g->keep, stator_op_at(v, stator_node_at(v, node)->op)->name);
 }
 
-/* A small evaluator of add, mul and neg on tensors of equal shape, for fold. */
+/* A small evaluator of add, mul, neg and cast on tensors of equal shape, for fold. */
 static stator_status evaluate(void *self, const stator_graph *graph, stator_ref node,
                               stator_blob **out_blobs, stator_diag **err)
 {
@@ -68,6 +68,8 @@ static stator_status evaluate(void *self, const stator_graph *graph, stator_ref 
     const char *op = stator_op_at(v, row->op)->name;
     const stator_ref type = stator_value_at(v, row->result_begin)->type;
     const uint32_t dtype = stator_type_at(v, type)->dtype;
+    const int is_cast = strcmp(op, "cast") == 0;
+    uint32_t from = dtype;
     const void *x[2] = {NULL, NULL};
     uint64_t n = 0;
     uint64_t bytes = 0;
@@ -75,22 +77,24 @@ static stator_status evaluate(void *self, const stator_graph *graph, stator_ref 
     cr_assert(st_type_static_size(graph->module, type, &n, &bytes));
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(v, row, k);
-        if (k >= 2 || stator_value_at(v, value)->type != type) {
+        if (k >= 2 || (stator_value_at(v, value)->type != type && !is_cast)) {
             return st_fail(err, STATOR_UNIMPLEMENTED, "not here");
         }
+        from = stator_value_type(v, value)->dtype;
         cr_assert_eq(st_blob_get(st_graph_value_blob(graph, value), &x[k], err), STATOR_OK);
     }
     const int is_add = strcmp(op, "add") == 0;
     const int is_mul = strcmp(op, "mul") == 0;
-    if (!is_add && !is_mul && strcmp(op, "neg") != 0) {
+    const int is_neg = strcmp(op, "neg") == 0;
+    if (!is_add && !is_mul && !is_neg && !is_cast) {
         return st_fail(err, STATOR_UNIMPLEMENTED, "no kernel for %s", op);
     }
     out_blobs[0] = st_blob_alloc(&g->w.mem, bytes, &y);
     cr_assert_not_null(out_blobs[0]);
     for (uint64_t i = 0; i < n; i++) {
-        const double a = st_load_f64(dtype, x[0], (int64_t)i);
+        const double a = st_load_f64(from, x[0], (int64_t)i);
         const double b = x[1] != NULL ? st_load_f64(dtype, x[1], (int64_t)i) : 0;
-        st_store_f64(dtype, y, (int64_t)i, is_add ? a + b : is_mul ? a * b : -a);
+        st_store_f64(dtype, y, (int64_t)i, is_add ? a + b : is_mul ? a * b : is_neg ? -a : a);
     }
     return STATOR_OK;
 }

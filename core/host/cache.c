@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define CAP_BYTES (UINT64_C(4) << 30)
 #define EVICT_EVERY 32u                     /* programs without data beside them */
+#define BUFFER_ALIGN ((size_t)2 << 20)      /* a large page */
 #define PACK_BYTES_MIN (UINT64_C(32) << 10) /* smaller ones are made again faster */
 
 /* ---- opening ---- */
@@ -183,9 +185,21 @@ static void forget_constants(st_cache_job *job)
     st_vec_free(&job->request->ctx->mem, &job->constants);
 }
 
+/* Its pages go at once: malloc would keep up to some 30 MB of them. */
+static void free_buffer(st_cache_job *job)
+{
+    if (job->buffer != NULL) {
+        (void)madvise(job->buffer, (size_t)job->buffer_bytes & ~(BUFFER_ALIGN - 1u), MADV_DONTNEED);
+        st_free(&job->request->ctx->mem, job->buffer);
+    }
+    job->buffer = NULL;
+    job->buffer_bytes = 0;
+}
+
 void st_cache_end(st_cache_job *job)
 {
     leave(job);
+    free_buffer(job);
     forget_constants(job);
     st_str_deinit(&job->key);
 }
@@ -329,32 +343,38 @@ static st_cache_job *job_for_pack(stator_ctx *ctx, const uint8_t hash[16], const
     return may_keep && pack_key(hash, format, key, name) ? job : NULL;
 }
 
-int st_cache_pack_begin(stator_ctx *ctx, const uint8_t hash[16], const char *format,
-                        uint64_t size_bytes, st_cache_draft *out)
+void *st_cache_pack_buffer(stator_ctx *ctx, const uint8_t hash[16], const char *format,
+                           uint64_t size_bytes)
 {
     char key[256];
     char name[ST_CACHE_NAME_BYTES];
     st_cache_job *job = job_for_pack(ctx, hash, format, size_bytes, key, name);
-    if (job == NULL ||
-        !st_cache_draft_begin(job->store, ST_CACHE_DATA, name, key, size_bytes, out)) {
-        return 0;
+    if (job == NULL) {
+        return NULL;
     }
-    job->data_bytes += size_bytes;
-    return 1;
+    if (job->buffer_bytes < size_bytes) {
+        free_buffer(job);
+        job->buffer = st_alloc(&ctx->mem, size_bytes, BUFFER_ALIGN);
+        job->buffer_bytes = job->buffer != NULL ? size_bytes : 0;
+        if (job->buffer != NULL) {
+            (void)madvise(job->buffer, (size_t)size_bytes & ~(BUFFER_ALIGN - 1u), MADV_HUGEPAGE);
+        }
+    }
+    return job->buffer;
 }
 
-void st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
-                        stator_blob *blob)
+stator_blob *st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
+                                const void *data, uint64_t size_bytes)
 {
     char key[256];
     char name[ST_CACHE_NAME_BYTES];
-    const void *data = NULL;
-    const uint64_t size = st_blob_size(blob);
-    st_cache_job *job = job_for_pack(ctx, hash, format, size, key, name);
-    if (job != NULL && st_blob_get(blob, &data, NULL) == STATOR_OK &&
-        st_cache_write(job->store, ST_CACHE_DATA, name, key, data, size)) {
-        job->data_bytes += size;
+    st_cache_job *job = job_for_pack(ctx, hash, format, size_bytes, key, name);
+    stator_blob *blob =
+        job != NULL ? st_cache_write_map(job->store, name, key, data, size_bytes) : NULL;
+    if (blob != NULL) {
+        job->data_bytes += size_bytes;
     }
+    return blob;
 }
 
 /* ---- what plugins ask ---- */

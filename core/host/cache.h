@@ -42,6 +42,8 @@ typedef struct st_cache_job {
     st_vec(st_cached_constant) constants;
     st_str key;
     char name[ST_CACHE_NAME_BYTES];
+    void *buffer; /* in which packed constants are made, one after the other */
+    uint64_t buffer_bytes;
 } st_cache_job;
 
 /* Never fails; the job must be ended. */
@@ -63,13 +65,13 @@ extern const stator_cache_api st_cache_api;
  * there. */
 stator_blob *st_cache_pack_find(stator_ctx *ctx, const uint8_t hash[16], const char *format,
                                 uint64_t size_bytes);
-/* The same in two ways. Where files can be reserved it is made in the entry's file: begin, fill
- * draft->payload, then st_cache_draft_end or _drop. 0: it is made in memory, and then given to
- * keep, which does nothing where there is no cache or no room. */
-int st_cache_pack_begin(stator_ctx *ctx, const uint8_t hash[16], const char *format,
-                        uint64_t size_bytes, st_cache_draft *out);
-void st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
-                        stator_blob *blob);
+/* Memory to make one in that will be kept; it is the job's, for one after the other. NULL: it will
+ * not be kept. */
+void *st_cache_pack_buffer(stator_ctx *ctx, const uint8_t hash[16], const char *format,
+                           uint64_t size_bytes);
+/* What was made there, as it lies in the cache now. NULL: there was no room. */
+stator_blob *st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
+                                const void *data, uint64_t size_bytes);
 
 /* ---- cache_key.c ---- */
 

@@ -70,25 +70,10 @@ stator_blob *st_cache_map(st_cache_store *store, const char *name, const char *k
 /* Publishes an entry, replacing one of that name. 0: it could not be written, errno says why. */
 int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
                    const void *payload, uint64_t size_bytes);
-/* An entry whose payload is written where it will lie: a file under another name, mapped. Its
- * blocks are reserved at once, so that a full disk is an error here and no signal later. */
-typedef struct st_cache_draft {
-    st_cache_store *store;
-    void *payload; /* full of zeros at first */
-    uint64_t size_bytes;
-    void *map;
-    uint64_t map_bytes;
-    char temporary[64];
-    char file[64];
-} st_cache_draft;
-/* 0: it could not be made, errno says why; EOPNOTSUPP: files cannot be reserved there. */
-int st_cache_draft_begin(st_cache_store *store, uint32_t kind, const char *name, const char *key,
-                         uint64_t size_bytes, st_cache_draft *out);
-/* Publishes it. The payload, which may no more be written to, as a blob whether or not that went
- * well (*out_is_kept); NULL: out of memory, nothing is kept. */
-stator_blob *st_cache_draft_end(st_cache_draft *draft, int *out_is_kept);
-/* Nothing is kept. */
-void st_cache_draft_drop(st_cache_draft *draft);
+/* The same for data, whose payload is then mapped as it lies in the file. NULL: it is not kept, or
+ * there is no memory. */
+stator_blob *st_cache_write_map(st_cache_store *store, const char *name, const char *key,
+                                const void *payload, uint64_t size_bytes);
 void st_cache_remove(st_cache_store *store, uint32_t kind, const char *name);
 /* Removes the oldest until the rest is below the cap, and what killed writers left. */
 void st_cache_evict(st_cache_store *store);

@@ -1,9 +1,10 @@
-/* Writing entries of the compile cache: from memory, or in place through a mapping.
+/* Writing entries of the compile cache. The file has another name until all of it is there, so a
+ * reader sees a whole entry or none.
  *
- * Either way the file has another name until all of it is there, so a reader sees a whole entry or
- * none. In place the head is written last and the blocks are reserved first: a store to a page that
- * has no block on a full disk would be SIGBUS. Where the file system cannot reserve, there are no
- * drafts. */
+ * What is large is mapped from the file that was just written, in the place of the memory that it
+ * was made in: the pages are in the system's cache already and are then the only copy. Storing to a
+ * mapped file instead would be slower, a fault with bookkeeping of the file system for each page,
+ * and a full disk would be a signal. */
 #define _GNU_SOURCE
 #include "core/host/cache_entry.h"
 
@@ -18,21 +19,24 @@
 #define WRITE_BYTES_MOST ((uint64_t)1 << 30)
 
 /* A new file under a name of its own; -1: errno says why. */
-static int open_temporary(st_cache_store *store, int flags, char out_name[64])
+static int open_temporary(st_cache_store *store, char out_name[64])
 {
     (void)snprintf(out_name, 64, ".tmp-%ld-%u", (long)getpid(),
                    atomic_fetch_add(&store->serial, 1u));
-    return openat(store->fd, out_name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return openat(store->fd, out_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-static void remove_temporary(st_cache_store *store, const char *name)
+/* 0: it is too large, or there is no folder. */
+static int make_head(const st_cache_store *store, uint32_t kind, const char *key,
+                     const void *payload, uint64_t size_bytes, st_cache_head *out)
 {
-    const int number = errno;
-    (void)unlinkat(store->fd, name, 0);
-    errno = number;
+    if (store->fd < 0 || !st_cache_head_of(store, kind, key, size_bytes, out) ||
+        !st_cache_seal(store, out, key, payload)) {
+        errno = EFBIG;
+        return 0;
+    }
+    return 1;
 }
-
-/* ---- from memory ---- */
 
 static int write_all(int fd, const void *from, uint64_t n)
 {
@@ -59,109 +63,63 @@ static int write_parts(int fd, const st_cache_head *h, const char *key, const vo
            write_all(fd, payload, h->payload_bytes);
 }
 
-int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
-                   const void *payload, uint64_t size_bytes)
+/* The entry under its name; *out_fd, where it is wanted, reads it. 0: errno says why not. */
+static int publish(st_cache_store *store, uint32_t kind, const char *name, const st_cache_head *h,
+                   const char *key, const void *payload, int *out_fd)
 {
     char file[64];
     char temporary[64];
-    st_cache_head h;
-    if (store->fd < 0 || !st_cache_head_of(store, kind, key, size_bytes, &h) ||
-        !st_cache_seal(store, &h, key, payload)) {
-        errno = EFBIG;
+    const int fd = open_temporary(store, temporary);
+    if (fd < 0) {
         return 0;
     }
     st_cache_file_name(kind, name, file);
-    const int fd = open_temporary(store, O_WRONLY, temporary);
-    if (fd < 0) {
-        return 0;
-    }
-    int is_ok = write_parts(fd, &h, key, payload);
-    is_ok = close(fd) == 0 && is_ok;
-    is_ok = is_ok && renameat(store->fd, temporary, store->fd, file) == 0;
-    if (!is_ok) {
-        remove_temporary(store, temporary);
-    }
-    return is_ok;
-}
-
-/* ---- in place ---- */
-
-static int reserve_and_map(int fd, st_cache_draft *d)
-{
-    if (fallocate(fd, 0, 0, (off_t)d->map_bytes) != 0) {
-        return 0;
-    }
-    d->map = mmap(NULL, (size_t)d->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return d->map != MAP_FAILED;
-}
-
-int st_cache_draft_begin(st_cache_store *store, uint32_t kind, const char *name, const char *key,
-                         uint64_t size_bytes, st_cache_draft *out)
-{
-    st_cache_head h;
-    *out = (st_cache_draft){.store = store, .size_bytes = size_bytes};
-    if (store->fd < 0 || !st_cache_head_of(store, kind, key, size_bytes, &h)) {
-        errno = EFBIG;
-        return 0;
-    }
-    out->map_bytes = h.size_bytes;
-    st_cache_file_name(kind, name, out->file);
-    const int fd = open_temporary(store, O_RDWR, out->temporary);
-    if (fd < 0) {
-        return 0;
-    }
-    const int is_mapped = reserve_and_map(fd, out);
-    if (!is_mapped) {
-        remove_temporary(store, out->temporary);
+    int is_ok = write_parts(fd, h, key, payload);
+    if (out_fd == NULL || !is_ok) {
+        is_ok = close(fd) == 0 && is_ok;
     } else {
-        h.format = 0; /* not one of ours until it is sealed */
-        memcpy(out->map, &h, sizeof h);
-        memcpy((char *)out->map + sizeof h, key, (size_t)h.key_bytes);
-        out->payload = (char *)out->map + st_cache_payload_at(&h);
+        *out_fd = fd;
+    }
+    if (is_ok && renameat(store->fd, temporary, store->fd, file) == 0) {
+        return 1;
     }
     const int number = errno;
-    (void)close(fd);
+    if (is_ok && out_fd != NULL) {
+        (void)close(fd);
+    }
+    (void)unlinkat(store->fd, temporary, 0);
     errno = number;
-    return is_mapped;
+    return 0;
 }
 
-void st_cache_draft_drop(st_cache_draft *draft)
+int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
+                   const void *payload, uint64_t size_bytes)
 {
-    (void)munmap(draft->map, (size_t)draft->map_bytes);
-    remove_temporary(draft->store, draft->temporary);
-}
-
-/* The head, and the name that readers look for. */
-static int publish(st_cache_draft *draft)
-{
-    st_cache_store *store = draft->store;
-    const char *key = (const char *)draft->map + sizeof(st_cache_head);
-    st_cache_head was;
     st_cache_head h;
-    memcpy(&was, draft->map, sizeof was);
-    if (!st_cache_head_of(store, was.kind, key, draft->size_bytes, &h) ||
-        !st_cache_seal(store, &h, key, draft->payload)) {
+    if (!make_head(store, kind, key, payload, size_bytes, &h)) {
         return 0;
     }
-    memcpy(draft->map, &h, sizeof h);
-    return renameat(store->fd, draft->temporary, store->fd, draft->file) == 0;
+    return publish(store, kind, name, &h, key, payload, NULL);
 }
 
-stator_blob *st_cache_draft_end(st_cache_draft *draft, int *out_is_kept)
+stator_blob *st_cache_write_map(st_cache_store *store, const char *name, const char *key,
+                                const void *payload, uint64_t size_bytes)
 {
-    const uint64_t offset = (uint64_t)((char *)draft->payload - (char *)draft->map);
-    *out_is_kept = 0;
-    stator_blob *blob =
-        st_blob_of_map(draft->store->mem, draft->map, draft->map_bytes, offset, draft->size_bytes);
-    if (blob == NULL) {
-        st_cache_draft_drop(draft);
+    st_cache_head h;
+    int fd = -1;
+    if (!make_head(store, ST_CACHE_DATA, key, payload, size_bytes, &h) ||
+        !publish(store, ST_CACHE_DATA, name, &h, key, payload, &fd)) {
         return NULL;
     }
-    *out_is_kept = publish(draft);
-    if (!*out_is_kept) {
-        remove_temporary(draft->store, draft->temporary);
+    void *map = mmap(NULL, (size_t)h.size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    (void)close(fd);
+    if (map == MAP_FAILED) {
+        return NULL;
     }
-    /* What is published is nobody's to change; failing, it only loses this guard. */
-    (void)mprotect(draft->map, (size_t)draft->map_bytes, PROT_READ);
+    stator_blob *blob =
+        st_blob_of_map(store->mem, map, h.size_bytes, st_cache_payload_at(&h), size_bytes);
+    if (blob == NULL) {
+        (void)munmap(map, (size_t)h.size_bytes);
+    }
     return blob;
 }

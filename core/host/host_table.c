@@ -253,42 +253,32 @@ static void name_pack(stator_blob *blob, const uint8_t hash[16], const char *key
 
 typedef stator_status (*fill_fn)(void *self, void *dst, uint64_t size);
 
-/* Made in memory, and copied to the compile cache. */
-static stator_status make_in_memory(stator_ctx *ctx, const uint8_t hash[16], const char *key,
-                                    uint64_t size, fill_fn fill, void *self, stator_blob **out,
-                                    stator_diag **err)
+/* Made in the compile cache's memory, and mapped as it lies in its file then. */
+static stator_status make_kept(stator_ctx *ctx, const uint8_t hash[16], const char *key, void *data,
+                               uint64_t size, fill_fn fill, void *self, stator_blob **out,
+                               stator_diag **err)
 {
-    void *data = NULL;
-    *out = st_blob_alloc(&ctx->mem, size, &data);
+    ST_TRY(fill(self, data, size));
+    *out = st_cache_pack_keep(ctx, hash, key, data, size);
     if (*out == NULL) {
-        return st_fail_oom(err);
+        *out = st_blob_copy(&ctx->mem, data, size);
     }
-    const stator_status status = fill(self, data, size);
-    if (status == STATOR_OK) {
-        st_cache_pack_keep(ctx, hash, key, *out);
-    }
-    return status;
+    return *out != NULL ? STATOR_OK : st_fail_oom(err);
 }
 
-/* From the compile cache, or made in its file, or in memory. */
+/* From the compile cache, or made. */
 static stator_status make_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
                                uint64_t size, fill_fn fill, void *self, stator_blob **out,
                                stator_diag **err)
 {
-    st_cache_draft draft;
-    int is_kept = 0;
     stator_status status = STATOR_OK;
     *out = st_cache_pack_find(ctx, hash, key, size);
-    if (*out == NULL && st_cache_pack_begin(ctx, hash, key, size, &draft)) {
-        status = fill(self, draft.payload, size);
-        if (status != STATOR_OK) {
-            st_cache_draft_drop(&draft);
-            return status;
-        }
-        *out = st_cache_draft_end(&draft, &is_kept);
-        status = *out != NULL ? STATOR_OK : st_fail_oom(err);
+    void *data = *out == NULL ? st_cache_pack_buffer(ctx, hash, key, size) : NULL;
+    if (data != NULL) {
+        status = make_kept(ctx, hash, key, data, size, fill, self, out, err);
     } else if (*out == NULL) {
-        status = make_in_memory(ctx, hash, key, size, fill, self, out, err);
+        *out = st_blob_alloc(&ctx->mem, size, &data);
+        status = *out != NULL ? fill(self, data, size) : st_fail_oom(err);
     }
     if (*out != NULL) {
         name_pack(*out, hash, key);

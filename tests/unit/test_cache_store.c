@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,16 +22,6 @@
 
 static char root[64];
 static st_mem mem;
-static int cannot_reserve; /* as on a file system without fallocate */
-
-int fallocate(int fd, int mode, off_t offset, off_t bytes)
-{
-    if (cannot_reserve) {
-        errno = EOPNOTSUPP;
-        return -1;
-    }
-    return (int)syscall(SYS_fallocate, fd, mode, offset, bytes);
-}
 
 static void begin(void)
 {
@@ -299,14 +288,31 @@ Test(cache_store, links_are_not_followed)
     st_cache_store_close(&store);
 }
 
-/* ---- drafts ---- */
+/* ---- written and mapped ---- */
 
-static int draft(st_cache_store *store, uint32_t k, uint32_t n, st_cache_draft *out)
+static stator_blob *put_map(st_cache_store *store, uint32_t k, uint32_t n)
 {
     char key[32];
     char name[ST_CACHE_NAME_BYTES];
+    uint8_t *bytes = malloc(n);
     name_of(k, key, name);
-    return st_cache_draft_begin(store, ST_CACHE_DATA, name, key, n, out);
+    fill(bytes, n, k, 0);
+    stator_blob *blob = st_cache_write_map(store, name, key, bytes, n);
+    const int number = errno;
+    free(bytes);
+    errno = number;
+    return blob;
+}
+
+static int is_right(stator_blob *blob, uint32_t k, uint32_t n)
+{
+    const void *data = NULL;
+    uint8_t *want = malloc(n);
+    fill(want, n, k, 0);
+    const int is_ok = st_blob_size(blob) == n && st_blob_get(blob, &data, NULL) == STATOR_OK &&
+                      (uintptr_t)data % 64u == 0 && memcmp(data, want, n) == 0;
+    free(want);
+    return is_ok;
 }
 
 /* 1: the entry is there and right; 0: not there; -1: wrong. */
@@ -314,152 +320,60 @@ static int look_mapped(st_cache_store *store, uint32_t k, uint32_t n)
 {
     char key[32];
     char name[ST_CACHE_NAME_BYTES];
-    const void *data = NULL;
     name_of(k, key, name);
     stator_blob *blob = st_cache_map(store, name, key, n);
-    if (blob == NULL) {
-        return 0;
-    }
-    uint8_t *want = malloc(n);
-    fill(want, n, k, 0);
-    const int is_right =
-        st_blob_get(blob, &data, NULL) == STATOR_OK && memcmp(data, want, n) == 0 ? 1 : -1;
-    free(want);
+    const int answer = blob == NULL ? 0 : is_right(blob, k, n) ? 1 : -1;
     st_blob_release(blob);
-    return is_right;
+    return answer;
 }
 
-Test(cache_store, a_draft_is_no_entry_before_its_end)
+Test(cache_store, what_is_written_is_mapped)
 {
-    st_cache_store store;
-    st_cache_draft d;
     const uint32_t n = (2u << 20) + 5u;
-    const void *data = NULL;
+    st_cache_store store;
     char path[256];
-    int is_kept = 0;
-    struct stat st;
+    char copy[256];
+    char command[600];
     open_store(&store, 1u << 30);
-    cr_assert(draft(&store, 1, n, &d));
-    for (uint32_t i = 0; i < n; i++) {
-        cr_assert_eq(((const char *)d.payload)[i], 0);
-    }
-    fill(d.payload, n, 1, 0);
     cr_assert_eq(look_mapped(&store, 1, n), 0);
-    stator_blob *blob = st_cache_draft_end(&d, &is_kept);
+    stator_blob *blob = put_map(&store, 1, n);
     cr_assert_not_null(blob);
-    cr_assert(is_kept);
+    cr_assert(is_right(blob, 1, n));
     cr_assert_eq(look_mapped(&store, 1, n), 1);
-    cr_assert_eq(st_blob_get(blob, &data, NULL), STATOR_OK);
-    cr_assert_eq(st_blob_size(blob), n);
-    cr_assert_eq((uintptr_t)data % 64u, 0);
     path_of(1, "data", path);
-    cr_assert_eq(stat(path, &st), 0);
-    cr_assert_eq(st.st_mode & 0777, 0600);
-    cr_assert_eq(unlink(path), 0); /* what is mapped lives on */
-    cr_assert_eq(((const uint8_t *)data)[n - 1u], (uint8_t)((n - 1u) * 7u + 31u));
+    (void)snprintf(copy, sizeof copy, "%s/copy", root);
+    cr_assert_eq(rename(path, copy), 0);
+    cr_assert(put(&store, ST_CACHE_DATA, 1, 0, n)); /* the same bytes either way */
+    (void)snprintf(command, sizeof command, "cmp %s %s", path, copy);
+    cr_assert_eq(system(command), 0);
+    cr_assert_eq(unlink(copy), 0);
+    cr_assert(is_right(blob, 1, n)); /* what is mapped lives on */
     st_blob_release(blob);
     cr_assert_eq(count_files(".tmp-"), 0);
     st_cache_store_close(&store);
 }
 
-/* The same bytes as an entry that was written from memory. */
-Test(cache_store, a_draft_is_the_same_entry)
+Test(cache_store, what_cannot_be_mapped_is_not_there)
 {
     st_cache_store store;
-    st_cache_draft d;
-    int is_kept = 0;
-    char path[256];
-    char copy[256];
-    char command[600];
-    open_store(&store, 1u << 30);
-    cr_assert(draft(&store, 1, PAYLOAD, &d));
-    fill(d.payload, PAYLOAD, 1, 0);
-    st_blob_release(st_cache_draft_end(&d, &is_kept));
-    path_of(1, "data", path);
-    (void)snprintf(copy, sizeof copy, "%s/copy", root);
-    cr_assert_eq(rename(path, copy), 0);
-    cr_assert(put(&store, ST_CACHE_DATA, 1, 0, PAYLOAD));
-    (void)snprintf(command, sizeof command, "cmp %s %s", path, copy);
-    cr_assert_eq(system(command), 0);
-    st_cache_store_close(&store);
-}
-
-Test(cache_store, what_is_wrong_with_a_draft_leaves_nothing)
-{
-    st_cache_store store;
-    st_cache_draft d;
-    int is_kept = 1;
     char path[256];
     open_store(&store, 10u * PAYLOAD);
-    cr_assert(draft(&store, 1, PAYLOAD, &d));
-    st_cache_draft_drop(&d);
-    cr_assert_eq(count_files("."), 2, "the folder itself and the one above");
-    cr_assert_not(draft(&store, 1, 6u * PAYLOAD, &d)); /* more than half of all */
+    cr_assert_null(put_map(&store, 1, 6u * PAYLOAD)); /* more than half of all */
     cr_assert_eq(errno, EFBIG);
-    cannot_reserve = 1;
-    cr_assert_not(draft(&store, 1, PAYLOAD, &d));
-    cr_assert_eq(errno, EOPNOTSUPP);
-    cannot_reserve = 0;
-    cr_assert_eq(count_files("."), 2);
     path_of(1, "data", path); /* a folder in the place of the entry */
     cr_assert_eq(mkdir(path, 0700), 0);
-    cr_assert(draft(&store, 1, PAYLOAD, &d));
-    fill(d.payload, PAYLOAD, 1, 0);
-    stator_blob *blob = st_cache_draft_end(&d, &is_kept);
-    cr_assert_not_null(blob); /* what was made is of use all the same */
-    cr_assert_not(is_kept);
-    const void *data = NULL;
-    cr_assert_eq(st_blob_get(blob, &data, NULL), STATOR_OK);
-    cr_assert_eq(((const uint8_t *)data)[9], (uint8_t)(9u * 7u + 31u));
-    st_blob_release(blob);
+    cr_assert_null(put_map(&store, 1, PAYLOAD));
     cr_assert_eq(rmdir(path), 0);
-    cr_assert_eq(count_files("."), 2);
-    cr_assert(draft(&store, 1, PAYLOAD, &d));
+    cr_assert_eq(count_files("."), 2, "the folder itself and the one above");
     mem.fail_at = mem.requests + 1u;
-    cr_assert_null(st_cache_draft_end(&d, &is_kept));
+    cr_assert_null(put_map(&store, 1, PAYLOAD));
     mem.fail_at = 0;
-    cr_assert_not(is_kept);
-    cr_assert_eq(count_files("."), 2);
+    cr_assert_geq(look_mapped(&store, 1, PAYLOAD), 0);
+    cr_assert_eq(count_files(".tmp-"), 0);
     st_cache_store_close(&store);
 }
 
 /* ---- processes ---- */
-
-static void draft_for_ever(void)
-{
-    st_cache_store store;
-    st_cache_draft d;
-    int is_kept = 0;
-    st_mem_init(&mem, NULL, NULL, NULL, 0);
-    st_cache_store_open(&store, &mem, root, 1u << 30, 1);
-    for (uint32_t i = 0;; i++) {
-        if (draft(&store, i % NAMES, PAYLOAD, &d)) {
-            fill(d.payload, PAYLOAD, i % NAMES, 0);
-            st_blob_release(st_cache_draft_end(&d, &is_kept));
-        }
-    }
-}
-
-Test(cache_store, a_killed_draft_is_no_entry)
-{
-    st_cache_store store;
-    for (uint32_t round = 0; round < 20; round++) {
-        const pid_t child = fork();
-        if (child == 0) {
-            draft_for_ever();
-        }
-        const struct timespec wait = {0, 3000000 + (long)round * 700000};
-        (void)nanosleep(&wait, NULL);
-        cr_assert_eq(kill(child, SIGKILL), 0);
-        cr_assert_eq(waitpid(child, NULL, 0), child);
-        open_store(&store, 1u << 30);
-        for (uint32_t k = 0; k < NAMES; k++) {
-            cr_assert_geq(look_mapped(&store, k, PAYLOAD), 0);
-        }
-        st_cache_store_close(&store);
-    }
-    cr_assert_leq(count_files(".tmp-"), 20);
-}
 
 static void write_for_ever(void)
 {
@@ -468,6 +382,7 @@ static void write_for_ever(void)
     st_cache_store_open(&store, &mem, root, 1u << 30, 1);
     for (uint32_t i = 0;; i++) {
         (void)put(&store, ST_CACHE_CODE, i % NAMES, i / NAMES % 2u, PAYLOAD);
+        st_blob_release(put_map(&store, i % NAMES, PAYLOAD));
     }
 }
 
@@ -489,6 +404,7 @@ Test(cache_store, a_killed_writer_leaves_no_half)
         open_store(&store, 1u << 30);
         for (uint32_t k = 0; k < NAMES; k++) {
             cr_assert_geq(look(&store, k, 2, PAYLOAD), 0);
+            cr_assert_geq(look_mapped(&store, k, PAYLOAD), 0);
         }
         st_cache_store_close(&store);
     }
@@ -556,9 +472,8 @@ static int write_on_full_disk(void)
     if (put(&store, ST_CACHE_CODE, 1, 1, PAYLOAD) || errno != EFBIG) {
         return 2;
     }
-    st_cache_draft d;
     errno = 0;
-    if (draft(&store, 1, PAYLOAD, &d) || errno != EFBIG) {
+    if (put_map(&store, 1, PAYLOAD) != NULL || errno != EFBIG) {
         return 4;
     }
     return look(&store, 1, 1, 1000) == 1 ? 0 : 3; /* what was there stays */

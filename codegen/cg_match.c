@@ -31,6 +31,7 @@ typedef struct matcher {
     st_loop_ref read;
     st_loop_ref update;
     uint32_t feature; /* symbol of the axis that a bias follows, UINT32_MAX: none */
+    uint32_t is_narrowed; /* to bytes, at the end */
     uint32_t bounded; /* dtype that values are rounded to, nothing but bounds since; 0: none */
 } matcher;
 
@@ -185,9 +186,45 @@ static int match_added(matcher *m, st_loop_ref ref)
     return is_of_feature(m, load) && append_buffer(m, ST_EPILOGUE_BIAS, load->ref);
 }
 
+static int is_finite_number(const matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = row_at(m, ref);
+    return row->code == ST_LOOP_CONST && isfinite(row->imm.f);
+}
+
+/* What quantises a sum of integers: t / scale, its rounding, t + zero point. */
+static int match_divide(matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    return m->form->acc_dtype == STATOR_I32 && is_finite_number(m, row->args[1]) &&
+           row_at(m, row->args[1])->imm.f != 0 && match_value(m, row->args[0], depth) &&
+           append(m, ST_EPILOGUE_DIVIDE, row_at(m, row->args[1])->imm.f, 0);
+}
+
+static int match_round(matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    return m->form->acc_dtype == STATOR_I32 && match_value(m, row->args[0], depth) &&
+           append(m, ST_EPILOGUE_ROUND, 0, 0);
+}
+
+static int match_offset(matcher *m, st_loop_ref value, st_loop_ref offset, uint32_t depth)
+{
+    if (m->form->acc_dtype != STATOR_I32 || !is_finite_number(m, offset)) {
+        return 0;
+    }
+    const double number = row_at(m, offset)->imm.f; /* 0: tells -0 from 0 alone, and bytes do not */
+    return match_value(m, value, depth) &&
+           ((number == 0 && m->is_narrowed) || append(m, ST_EPILOGUE_OFFSET, number, 0));
+}
+
 static int match_add(matcher *m, const st_loop_op *row, uint32_t depth)
 {
     const uint32_t before = m->form->n_epilogue;
+    for (uint32_t k = 0; k < 2; k++) {
+        m->form->n_epilogue = before;
+        if (match_offset(m, row->args[k], row->args[1u - k], depth)) {
+            return 1;
+        }
+    }
     for (uint32_t k = 0; k < 2; k++) {
         m->form->n_epilogue = before;
         if (match_value(m, row->args[k], depth) && match_added(m, row->args[1u - k])) {
@@ -363,6 +400,10 @@ static int match_value(matcher *m, st_loop_ref ref, uint32_t depth)
         return match_add(m, row, depth - 1u);
     case ST_LOOP_mul:
         return match_mul(m, ref, depth - 1u);
+    case ST_LOOP_div:
+        return match_divide(m, row, depth - 1u);
+    case ST_LOOP_round:
+        return match_round(m, row, depth - 1u);
     case ST_LOOP_min:
     case ST_LOOP_max:
         return match_bound(m, row, depth - 1u);
@@ -376,11 +417,62 @@ static int match_value(matcher *m, st_loop_ref ref, uint32_t depth)
     }
 }
 
+/* The number that `code` binds a value with; *out_value: the value. NULL: the row is none such. */
+static const st_loop_op *bound_of(const matcher *m, st_loop_ref ref, uint32_t code,
+                                  st_loop_ref *out_value)
+{
+    const st_loop_op *row = row_at(m, ref);
+    for (uint32_t k = 0; row->code == code && k < 2; k++) {
+        if (is_finite_number(m, row->args[k])) {
+            *out_value = row->args[1u - k];
+            return row_at(m, row->args[k]);
+        }
+    }
+    return NULL;
+}
+
+/* A whole number: rounded, then nothing but whole numbers added. */
+static int is_whole(const matcher *m, st_loop_ref ref, uint32_t depth)
+{
+    const st_loop_op *row = row_at(m, ref);
+    for (uint32_t k = 0; row->code == ST_LOOP_add && depth && k < 2; k++) {
+        if (is_finite_number(m, row->args[k]) &&
+            row_at(m, row->args[k])->imm.f == rint(row_at(m, row->args[k])->imm.f) &&
+            is_whole(m, row->args[1u - k], depth - 1u)) {
+            return 1;
+        }
+    }
+    return row->code == ST_LOOP_round;
+}
+
+/* Bytes: a whole number within bounds that the dtype has. Its own bounds are left to the store. */
+static int match_bytes(matcher *m, const st_loop_op *row)
+{
+    const double least = row->dtype == STATOR_I8 ? -128 : 0;
+    const double most = row->dtype == STATOR_I8 ? 127 : 255;
+    st_loop_ref above = 0;
+    st_loop_ref value = 0;
+    const st_loop_op *high = bound_of(m, row->args[0], ST_LOOP_min, &above);
+    const st_loop_op *low = high ? bound_of(m, above, ST_LOOP_max, &value) : NULL;
+    if (low == NULL || m->form->acc_dtype != STATOR_I32 ||
+        row_at(m, value)->dtype != STATOR_F32 || !is_whole(m, value, 1) ||
+        !(least <= low->imm.f && low->imm.f <= high->imm.f && high->imm.f <= most)) {
+        return 0;
+    }
+    m->is_narrowed = 1;
+    return match_value(m, value, ST_FORM_EPILOGUE_MAX + 2u) &&
+           ((low->imm.f == least && high->imm.f == most) ||
+            append(m, ST_EPILOGUE_CLIP, low->imm.f, high->imm.f));
+}
+
 /* The stored value: an epilogue, rounded to the output's dtype at the end alone. */
 static int match_epilogue(matcher *m)
 {
     st_loop_ref ref = row_at(m, m->store)->args[0];
     const st_loop_op *row = row_at(m, ref);
+    if (row->code == ST_LOOP_cast && cg_is_byte(row->dtype)) {
+        return match_bytes(m, row);
+    }
     if (row->code == ST_LOOP_cast && st_loop_class_of(row->dtype) == ST_LOOP_STORAGE) {
         ref = row->args[0];
         m->bounded = is_half(row->dtype) ? row->dtype : 0;
@@ -450,19 +542,54 @@ static int match_zero(const matcher *m, st_loop_ref ref, st_form_zero *out)
     return 1;
 }
 
+/* The row before the bytes are widened to i32 and their zero point is subtracted; NULL: there is none. */
+static const st_loop_op *bytes_of(const matcher *m, st_loop_ref ref, st_form_zero *zero)
+{
+    const st_loop_op *row = row_at(m, ref);
+    if (row->code != ST_LOOP_sub) {
+        return before_widening(m, ref);
+    }
+    const st_loop_op *bytes = before_widening(m, row->args[0]);
+    return bytes && match_zero(m, row->args[1], zero) ? bytes : NULL;
+}
+
 /* The load of an operand, its zero point apart; NULL: it is none. */
 static const st_loop_op *operand_of(const matcher *m, st_loop_ref ref, st_form_zero *zero)
 {
-    const st_loop_op *row = row_at(m, ref);
-    if (m->form->acc_dtype != STATOR_I32) {
-        row = through_cast(m, ref);
-    } else if (row->code == ST_LOOP_sub) {
-        row = before_widening(m, row->args[0]);
-        row = row && match_zero(m, row_at(m, ref)->args[1], zero) ? row : NULL;
-    } else {
-        row = before_widening(m, ref);
-    }
+    const st_loop_op *row =
+        m->form->acc_dtype == STATOR_I32 ? bytes_of(m, ref, zero) : through_cast(m, ref);
     return row && row->code == ST_LOOP_LOAD && !row->args[0] ? row : NULL;
+}
+
+/* The same for f32 that stands for bytes: their load, NULL: it is none. *out_scale: what they are
+ * multiplied with. */
+static const st_loop_op *scaled_of(const matcher *m, st_loop_ref ref, st_form_zero *zero,
+                                   st_loop_ref *out_scale)
+{
+    const st_loop_op *row = row_at(m, ref);
+    const st_loop_op *wide = row->code == ST_LOOP_mul ? row_at(m, row->args[0]) : row;
+    if (row->code != ST_LOOP_mul || wide->code != ST_LOOP_cast || wide->dtype != STATOR_F32) {
+        return NULL;
+    }
+    const st_loop_op *bytes = row_at(m, wide->args[0]);
+    bytes = cg_is_byte(bytes->dtype) ? bytes : bytes_of(m, wide->args[0], zero);
+    *out_scale = row->args[1];
+    return bytes && bytes->code == ST_LOOP_LOAD && !bytes->args[0] ? bytes : NULL;
+}
+
+/* The sum of integers times both scales. */
+static int match_scales(matcher *m, const st_loop_ref scale[2])
+{
+    float product = 1;
+    for (uint32_t k = 0; k < 2; k++) {
+        const st_loop_op *row = row_at(m, scale[k]);
+        product *= row->code == ST_LOOP_CONST ? (float)row->imm.f : 1.0f;
+    }
+    int is_done = product == 1 || append(m, ST_EPILOGUE_SCALE, product, 0);
+    for (uint32_t k = 0; k < 2 && is_done; k++) {
+        is_done = row_at(m, scale[k])->code == ST_LOOP_CONST || match_factor(m, scale[k]);
+    }
+    return is_done;
 }
 
 /* ---- GEMM ---- */
@@ -541,6 +668,28 @@ static int fill_gemm(matcher *m, const roles *r, const st_loop_axis *k)
     return zero && one;
 }
 
+/* Both operands of the product: as they are loaded, or as the bytes that they stand for. */
+static int find_operands(matcher *m, const st_loop_op *product, const st_loop_op *out[2],
+                         st_loop_ref out_scale[2])
+{
+    st_form_zero *const zeros[2] = {&m->form->x_zero, &m->form->y_zero};
+    for (uint32_t k = 0; k < 2; k++) {
+        out[k] = operand_of(m, product->args[k], zeros[k]);
+        out_scale[k] = 0;
+    }
+    if (out[0] && out[1]) {
+        return 1;
+    }
+    if (m->form->acc_dtype != STATOR_F32) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        out[k] = scaled_of(m, product->args[k], zeros[k], &out_scale[k]);
+    }
+    m->form->acc_dtype = out[0] && out[1] ? (uint32_t)STATOR_I32 : m->form->acc_dtype;
+    return out[0] && out[1];
+}
+
 static int match_gemm(matcher *m)
 {
     const st_loop_op *update = row_at(m, m->update);
@@ -553,11 +702,13 @@ static int match_gemm(matcher *m)
     const st_loop_axis *k = &m->kernel->axes.data[row_at(m, loop)->ref];
     roles r;
     st_form *form = m->form;
-    const st_loop_op *x = operand_of(m, product->args[0], &form->x_zero);
-    const st_loop_op *y = operand_of(m, product->args[1], &form->y_zero);
-    if (x == NULL || y == NULL) {
+    const st_loop_op *operands[2];
+    st_loop_ref scale[2];
+    if (!find_operands(m, product, operands, scale)) {
         return 0;
     }
+    const st_loop_op *x = operands[0];
+    const st_loop_op *y = operands[1];
     if (is_constant(m, x) && !is_constant(m, y)) {
         const st_loop_op *swapped = x;
         const st_form_zero zero = form->x_zero;
@@ -579,7 +730,8 @@ static int match_gemm(matcher *m)
     set_buffer(m, &form->y, y);
     set_buffer(m, &form->out, row_at(m, m->store));
     m->feature = r.n == UINT32_MAX ? UINT32_MAX : m->outer[r.n]->symbol;
-    return fill_gemm(m, &r, k) && set_constant(m) && match_epilogue(m);
+    return fill_gemm(m, &r, k) && set_constant(m) && (!scale[0] || match_scales(m, scale)) &&
+           match_epilogue(m);
 }
 
 /* ---- convolution ---- */
@@ -697,12 +849,16 @@ static int set_bytes(matcher *m, const cg_bytes of[2])
         !set_zero(m, of[0].zero, &form->x_zero) || !set_zero(m, of[1].zero, &form->y_zero)) {
         return 0;
     }
+    const st_loop_op *product = row_at(m, row_at(m, m->update)->args[0]);
+    st_loop_ref scale[2] = {0, 0};
     if (of[0].scale == 0) {
         return 1;
     }
-    const float scale = (float)cg_value_of(m->unit, of[0].scale)->splat.f *
-                        (float)cg_value_of(m->unit, of[1].scale)->splat.f;
-    return append(m, ST_EPILOGUE_SCALE, scale, 0);
+    for (uint32_t k = 0; k < 2 && product->code == ST_LOOP_mul; k++) {
+        const st_loop_op *scaled = row_at(m, product->args[k]);
+        scale[k] = scaled->code == ST_LOOP_mul ? scaled->args[1] : 0;
+    }
+    return scale[0] && scale[1] && match_scales(m, scale);
 }
 
 /* As they are stored, or as bytes. */
@@ -718,7 +874,7 @@ static int set_operands(matcher *m, const cg_node *node)
         return cg_centred_of(m->unit, x, &of[0]) && cg_centred_of(m->unit, y, &of[1]) &&
                set_bytes(m, of);
     }
-    return cg_is_byte_conv(m->unit, node->row, of) && set_bytes(m, of);
+    return cg_is_byte_product(m->unit, node->row, of) && set_bytes(m, of);
 }
 
 /* A reshape that moves axes of size 1 shares the kernel, and has other strides. */
@@ -739,12 +895,15 @@ static int match_conv(matcher *m, const cg_root *fold)
     }
     if (out == NULL || !has_dims_of(out, node.out) ||
         cg_value_of(m->unit, cg_operand(&node, 0))->rank > 2u + ST_FORM_SPATIAL_MAX ||
-        !fill_conv(m, &node) || !set_operands(m, &node)) {
+        !fill_conv(m, &node)) {
+        return 0;
+    }
+    find_feature(m, out);
+    if (!set_operands(m, &node)) {
         return 0;
     }
     swap_weight_axes(m->form);
     set_buffer(m, &m->form->out, row_at(m, m->store));
-    find_feature(m, out);
     return set_dims(m, &m->form->out, out) && set_constant(m) && match_epilogue(m);
 }
 
@@ -781,99 +940,4 @@ int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
     const int is_matched = (is_conv || cg_merge_axes(kernel)) && find_rows(&m) && find_outer(&m) &&
                            (is_conv ? match_conv(&m, fold) : match_gemm(&m));
     return is_matched && library->takes(library->self, out) == 1;
-}
-
-/* ---- numbers ---- */
-
-static uint32_t add_all(uint32_t *out, uint32_t n, const uint32_t *syms, uint32_t count)
-{
-    memcpy(out + n, syms, count * sizeof *syms);
-    return n + count;
-}
-
-uint32_t st_form_numbers(const st_form *form, uint32_t out[ST_FORM_NUMBERS_MAX])
-{
-    const st_form_operand *const operands[3] = {&form->x, &form->y, &form->out};
-    uint32_t n = 0;
-    if (form->kind == ST_FORM_GEMM) {
-        const uint32_t sizes[3] = {form->m, form->n, form->k};
-        n = add_all(out, n, form->batch, form->n_batch);
-        n = add_all(out, n, sizes, 3);
-        for (uint32_t i = 0; i < 3; i++) {
-            n = add_all(out, n, &operands[i]->offset, 1);
-            n = add_all(out, n, operands[i]->batch, form->n_batch);
-            n = add_all(out, n, operands[i]->stride, 2);
-        }
-        return n;
-    }
-    const uint32_t sizes[3] = {form->images, form->channels, form->features};
-    n = add_all(out, n, sizes, 3);
-    n = add_all(out, n, form->in, form->n_spatial);
-    n = add_all(out, n, form->kernel, form->n_spatial);
-    n = add_all(out, n, form->out_size, form->n_spatial);
-    n = add_all(out, n, form->pad_low, form->n_spatial);
-    n = add_all(out, n, form->pad_high, form->n_spatial);
-    for (uint32_t i = 0; i < 3; i++) {
-        n = add_all(out, n, &operands[i]->offset, 1);
-        n = add_all(out, n, operands[i]->dims, 2u + form->n_spatial);
-    }
-    return n;
-}
-
-/* ---- in words ---- */
-
-static void print_list(const st_form *form, const uint32_t *syms, uint32_t n, const char *before,
-                       st_str *out)
-{
-    st_str_add(out, before);
-    for (uint32_t i = 0; i < n; i++) {
-        st_str_add(out, i ? "x" : "");
-        st_loop_sym_print(form->syms, syms[i], out);
-    }
-}
-
-static void print_zero(const st_form_zero *zero, const st_kernel *kernel, const char *of,
-                       st_str *out)
-{
-    if (zero->has_buffer) {
-        st_str_addf(out, ", zero of %s %s", of, kernel->buffers.data[zero->buffer].name);
-    } else if (zero->value) {
-        st_str_addf(out, ", zero of %s %d", of, (int)zero->value);
-    }
-}
-
-void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
-{
-    static const char *const names[] = {"",         "bias",      "add",     "relu",
-                                        "scale",    "clip",      "gelu_erf", "gelu_tanh",
-                                        "sigmoid",  "tanh",      "silu",    "times",
-                                        "times"};
-    const st_loop_buffer *buffers = kernel->buffers.data;
-    const char *const kind = form->kind == ST_FORM_GEMM ? "gemm"
-                             : form->is_transposed      ? "conv_transpose"
-                                                        : "conv";
-    st_str_addf(out, "call %s %s = %s * %s", kind, buffers[form->out.buffer].name,
-                buffers[form->x.buffer].name, buffers[form->y.buffer].name);
-    if (form->kind == ST_FORM_GEMM) {
-        const uint32_t sizes[3] = {form->m, form->n, form->k};
-        if (form->n_batch) {
-            print_list(form, form->batch, form->n_batch, ", batch ", out);
-        }
-        print_list(form, sizes, 3, ", m n k ", out);
-    } else {
-        const uint32_t sizes[3] = {form->images, form->channels, form->features};
-        print_list(form, sizes, 3, ", images channels features ", out);
-        print_list(form, form->in, form->n_spatial, ", in ", out);
-        print_list(form, form->kernel, form->n_spatial, ", kernel ", out);
-        st_str_addf(out, ", groups %lld", (long long)form->groups);
-    }
-    print_zero(&form->x_zero, kernel, "x", out);
-    print_zero(&form->y_zero, kernel, "y", out);
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
-        const int has_buffer = st_epilogue_has_buffer(e->kind);
-        st_str_addf(out, ", %s%s%s", names[e->kind], has_buffer ? " " : "",
-                    has_buffer ? buffers[e->buffer].name : "");
-    }
-    st_str_add(out, "\n");
 }

@@ -6,6 +6,7 @@
  * of the sum would. */
 #include "codegen/cg_quant.h"
 
+#include <stator/ops.h>
 #include <string.h>
 
 static const stator_node_row *node_of(const cg_unit *unit, stator_ref value, const char *op)
@@ -43,6 +44,22 @@ int cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
     return out->bytes != 0;
 }
 
+/* The one axis of the value that is not of size 1, counted as in `of`, with which it broadcasts.
+ * CG_NO_AXIS: there is none, or more than one. */
+static uint32_t axis_of(const cg_unit *unit, stator_ref value, stator_ref of)
+{
+    const cg_value *v = &unit->values[value];
+    uint32_t found = CG_NO_AXIS;
+    uint32_t n = 0;
+    for (uint32_t a = 0; a < v->rank; a++) {
+        if (!cg_is_one(unit, v->dims[a])) {
+            found = a + unit->values[of].rank - v->rank;
+            n++;
+        }
+    }
+    return n == 1 ? found : CG_NO_AXIS;
+}
+
 /* One element, known or not; of a view, what it shows. */
 static int is_single(const cg_unit *unit, stator_ref value)
 {
@@ -63,7 +80,10 @@ int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
     }
     const stator_node_row *wide = node_of(unit, stator_operand(unit->view, product, 0), "cast");
     const stator_ref scale = stator_operand(unit->view, product, 1);
-    if (wide == NULL || !(unit->values[scale].flags & CG_VALUE_SPLAT) || !is_single(unit, scale)) {
+    const int is_one = (unit->values[scale].flags & CG_VALUE_SPLAT) && is_single(unit, scale);
+    const uint32_t axis = is_one ? CG_NO_AXIS : axis_of(unit, scale, value);
+    if (wide == NULL || unit->values[scale].rank > unit->values[value].rank ||
+        (!is_one && axis == CG_NO_AXIS)) {
         return 0;
     }
     const stator_ref from = stator_operand(unit->view, wide, 0);
@@ -73,14 +93,63 @@ int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
         return 0;
     }
     out->scale = scale;
-    return out->zero == 0 || is_single(unit, out->zero);
+    out->axis = axis;
+    /* Zero points that are one known number may be as many as the scales. */
+    return out->zero == 0 || is_single(unit, out->zero) ||
+           (unit->values[out->zero].flags & CG_VALUE_SPLAT);
 }
 
-int cg_is_byte_conv(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
+/* Place of a number in a list of integers, UINT32_MAX: it is not there. */
+static uint32_t place_in(const cg_unit *unit, const stator_node_row *row, uint32_t attr,
+                         uint32_t number)
+{
+    const stator_attr_row *list = stator_attr_at(unit->view, row, attr);
+    for (uint32_t i = 0; i < list->count; i++) {
+        const int64_t *at = stator_column_at(&unit->view->i64s, list->begin + i);
+        if (*at == (int64_t)number) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Operand k of a matrix product, maybe transposed. */
+static int is_byte_operand(const cg_unit *unit, const stator_node_row *row, uint32_t k,
+                           cg_bytes *out)
+{
+    const stator_ref value = stator_operand(unit->view, row, k);
+    const stator_node_row *view = node_of(unit, value, "transpose");
+    if (view == NULL) {
+        return cg_bytes_of(unit, value, out);
+    }
+    if (!cg_bytes_of(unit, stator_operand(unit->view, view, 0), out)) {
+        return 0;
+    }
+    if (out->axis != CG_NO_AXIS) {
+        out->axis = place_in(unit, view, STATOR_transpose_perm, out->axis);
+    }
+    return 1;
+}
+
+static int is_byte_matmul(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
+{
+    return is_byte_operand(unit, row, 0, &out[0]) && is_byte_operand(unit, row, 1, &out[1]) &&
+           (out[1].axis == CG_NO_AXIS ||
+            (place_in(unit, row, STATOR_dot_general_contract_y, out[1].axis) == UINT32_MAX &&
+             place_in(unit, row, STATOR_dot_general_batch_y, out[1].axis) == UINT32_MAX));
+}
+
+int cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
 {
     const stator_graph_view *v = unit->view;
-    return unit->config->emitter->library != NULL &&
-           strcmp(stator_op_at(v, row->op)->name, "conv") == 0 &&
-           cg_bytes_of(unit, stator_operand(v, row, 0), &out[0]) &&
-           cg_bytes_of(unit, stator_operand(v, row, 1), &out[1]);
+    const char *op = stator_op_at(v, row->op)->name;
+    if (unit->config->emitter->library == NULL) {
+        return 0;
+    }
+    if (strcmp(op, "dot_general") == 0) {
+        return is_byte_matmul(unit, row, out) && out[0].axis == CG_NO_AXIS;
+    }
+    return strcmp(op, "conv") == 0 && cg_bytes_of(unit, stator_operand(v, row, 0), &out[0]) &&
+           cg_bytes_of(unit, stator_operand(v, row, 1), &out[1]) && out[0].axis == CG_NO_AXIS &&
+           (out[1].axis == CG_NO_AXIS || out[1].axis == 0);
 }

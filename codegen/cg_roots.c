@@ -31,11 +31,23 @@ static int is_centred(const cg_unit *unit, const stator_node_row *row)
            cg_centred_of(unit, row->result_begin, &unused);
 }
 
-/* A convolution of scaled bytes asks for the bytes. */
+static int is_window(const cg_unit *unit, const stator_node_row *row)
+{
+    return strcmp(stator_op_at(unit->view, row->op)->name, "reduce_window") == 0;
+}
+
+/* A contraction of scaled bytes asks for the bytes; a window, which scales them again each time, too. */
 static int mark_bytes(const cg_unit *unit, const stator_node_row *row, uint8_t *marks)
 {
     cg_bytes of[2];
-    if (!cg_is_byte_conv(unit, row, of)) {
+    if (is_window(unit, row)) {
+        if (!cg_bytes_of(unit, stator_operand(unit->view, row, 0), &of[0])) {
+            return 0;
+        }
+        marks[of[0].bytes] = 1;
+        return 1;
+    }
+    if (!cg_is_byte_product(unit, row, of)) {
         return 0;
     }
     for (uint32_t k = 0; k < 2; k++) {
@@ -166,6 +178,15 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
     return STATOR_OK;
 }
 
+/* Is the root a contraction of integers, or of values that stand for bytes? */
+static int is_integer_product(const cg_unit *unit, const cg_root *root)
+{
+    cg_bytes unused[2];
+    return root->is_fold && root->lowering->repeats &&
+           (unit->values[root->value].dtype == STATOR_I32 ||
+            cg_is_byte_product(unit, stator_node_at(unit->view, root->node), unused));
+}
+
 /* Is the value made, by steps that are not stored, of the sums of a contraction of integers? A library writes
  * it in the place of the sums. */
 static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
@@ -174,8 +195,7 @@ static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
     const stator_graph_view *view = unit->view;
     const stator_ref node = stator_value_at(view, value)->node;
     if (v->root) {
-        const cg_root *root = &unit->roots.data[v->root - 1u];
-        return v->dtype == STATOR_I32 && root->is_fold && root->lowering->repeats;
+        return is_integer_product(unit, &unit->roots.data[v->root - 1u]);
     }
     if (node == 0 || v->buffer != CG_NO_BUFFER || (v->flags & CG_VALUE_SPLAT) || depth == 0) {
         return 0;
@@ -200,6 +220,11 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
         return 0;
     }
     const int is_dear = v->cost > CHEAP_COST || v->leaves > CHEAP_LEAVES;
+    /* Sums made bytes again: the library stores nothing wider. */
+    if (unit->config->emitter->library && cg_is_byte(v->dtype) &&
+        strcmp(lowering->op, "cast") == 0 && is_of_integers(unit, value, CHEAP_COST)) {
+        return 1;
+    }
     return (marks[value] && v->cost > 0) ||
            (v->uses > 1 && (is_dear || is_of_integers(unit, value, CHEAP_COST)));
 }
@@ -244,7 +269,7 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
     const cg_node n = cg_node_of(unit, node);
     int is_taken = 0;
     ST_TRY(add_root(unit, value, node, err));
-    if (unit->config->emitter->library == NULL) {
+    if (unit->config->emitter->library == NULL || is_window(unit, n.row)) {
         return STATOR_OK;
     }
     ST_TRY(probe(unit, &is_taken, err));

@@ -39,7 +39,11 @@ enum st_epilogue_kind {
     ST_EPILOGUE_TANH,
     ST_EPILOGUE_SILU,
     ST_EPILOGUE_TIMES,    /* t * buffer[n] (gemm), t * buffer[m] (conv); stride 1 */
-    ST_EPILOGUE_TIMES_ONE /* t * buffer[0] */
+    ST_EPILOGUE_TIMES_ONE, /* t * buffer[0] */
+    /* Sums of integers alone: */
+    ST_EPILOGUE_DIVIDE, /* t / value */
+    ST_EPILOGUE_ROUND,  /* to a whole number, halves to the even one */
+    ST_EPILOGUE_OFFSET  /* t + value */
 };
 
 static inline int st_epilogue_has_buffer(uint32_t kind)
@@ -88,7 +92,8 @@ typedef struct st_form {
     int64_t groups;
     uint32_t is_transposed; /* conv */
     st_form_operand x, y, out; /* y: the weight of a conv */
-    /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32. */
+    /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32. Where
+     * the output is i8 or u8, t is whole in the end and is stored as the nearest number of the dtype. */
     st_form_zero x_zero, y_zero;
     /* Contents of y when it is a constant (borrowed for create; the same bytes at each call). */
     const void *y_data;

@@ -1,6 +1,7 @@
 /* Quantization. Granularities of QuantizeLinear and DequantizeLinear: one scale a tensor, one a
- * slice along an axis, or one a block. Integer products are exact in i32; the final scaling is done
- * in f64 and rounded to nearest even. */
+ * slice along an axis, or one a block. Integer products are exact in i32; the final scaling is one
+ * product in f32, rounded to nearest even: what ONNX Runtime does, so that results agree to the last
+ * quantum. */
 #include "onnx.h"
 #include "ox_conv.h"
 
@@ -192,7 +193,7 @@ static stator_ref requantize(ox_node *n, stator_ref acc, stator_ref sa, stator_r
                              stator_ref sy, stator_ref zero)
 {
     const stator_ref factor = ox_div(n, ox_mul(n, sa, sb), sy);
-    const stator_ref y = ox_mul(n, ox_cast(n, acc, STATOR_F64), ox_cast(n, factor, STATOR_F64));
+    const stator_ref y = ox_mul(n, ox_cast(n, acc, STATOR_F32), factor);
     return saturate(n, y, zero, ox_dtype(n, zero));
 }
 

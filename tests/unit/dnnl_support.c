@@ -426,6 +426,16 @@ static void finish(const problem *p, total *t, int64_t feature, int64_t out)
             t->value = v * e->value;
             t->size *= fabs(e->value);
             break;
+        case ST_EPILOGUE_DIVIDE:
+            t->value = v / e->value;
+            t->size /= fabs(e->value);
+            break;
+        case ST_EPILOGUE_ROUND:
+            t->value = rint(v);
+            break;
+        case ST_EPILOGUE_OFFSET:
+            t->value = v + e->value;
+            break;
         case ST_EPILOGUE_CLIP:
             t->value = v < e->value ? e->value : v > e->value2 ? e->value2 : v;
             break;
@@ -444,6 +454,11 @@ static void finish(const problem *p, total *t, int64_t feature, int64_t out)
         default:
             t->value = v / (1 + exp(-v));
         }
+    }
+    const uint32_t out_type = p->form.out.dtype;
+    if (out_type == STATOR_I8 || out_type == STATOR_U8) {
+        const double least = out_type == STATOR_I8 ? -128 : 0;
+        t->value = fmin(fmax(t->value, least), least + 255);
     }
 }
 

@@ -327,6 +327,80 @@ Test(dnnl, convolutions_of_bytes)
     }
 }
 
+/* Sums made bytes again. The numbers are such that f32 holds every step: not one quantum may differ. */
+static void quantise(problem *p, double zero)
+{
+    epilogue(p, ST_EPILOGUE_SCALE, 0.015625, 0);
+    epilogue(p, ST_EPILOGUE_BIAS, 0, 0);
+    epilogue(p, ST_EPILOGUE_DIVIDE, 8, 0);
+    epilogue(p, ST_EPILOGUE_ROUND, 0, 0);
+    if (zero != 0) {
+        epilogue(p, ST_EPILOGUE_OFFSET, zero, 0);
+    }
+}
+
+static void set_whole(problem *p, uint32_t buffer)
+{
+    for (int64_t i = 0; buffer && i < p->elements[buffer]; i++) {
+        st_store_f64(STATOR_F32, p->buffers[buffer], i, (double)(i % 9 - 4) * 0.5);
+    }
+}
+
+static void check_exact(problem *p, const char *what)
+{
+    fill(p);
+    set_constant(p);
+    for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
+        set_whole(p, p->form.epilogue[i].buffer);
+    }
+    void *op = create(p, what);
+    call(p, op);
+    compare(p, what, 0);
+    cr_assert_str_neq(api->describe(op), "plain", "%s", what);
+    lib->destroy(lib->self, op);
+    empty(p);
+}
+
+Test(dnnl, bytes_to_bytes)
+{
+    static const uint32_t dtypes[] = {STATOR_U8, STATOR_I8};
+    const conv_case image = {2, 2, 16, 32, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    for (uint32_t i = 0; i < 2 * 2 * 2; i++) {
+        problem p;
+        const uint32_t to = dtypes[i / 2 % 2];
+        const double zero = i / 4 ? (to == STATOR_U8 ? 129 : -3) : 0;
+        gemm(&p, dtypes[i % 2], STATOR_F32, num(40), num(50), num(70));
+        if (lib->takes(lib->self, &p.form) != 1) {
+            cr_skip_test("this processor has no VNNI");
+        }
+        p.form.out.dtype = to;
+        p.form.x_zero.value = i % 2 ? 0 : 100;
+        quantise(&p, zero);
+        check_exact(&p, "a matrix product of bytes");
+        epilogue(&p, ST_EPILOGUE_CLIP, 0, 99);
+        check_exact(&p, "a matrix product of bytes, bounded");
+        conv(&p, dtypes[i % 2], STATOR_F32, &image, 1, i & 1);
+        p.form.out.dtype = to;
+        quantise(&p, zero);
+        check_exact(&p, "a convolution of bytes");
+    }
+}
+
+/* Rows of one kind with numbers of their own: oneDNN 2.6 mixes up those of eltwise post-ops. */
+Test(dnnl, numbers_of_their_own)
+{
+    problem p;
+    gemm(&p, STATOR_F32, STATOR_F32, num(40), num(50), num(70));
+    epilogue(&p, ST_EPILOGUE_SCALE, 0.5, 0);
+    epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+    epilogue(&p, ST_EPILOGUE_SCALE, 3, 0);
+    check(&p, "two factors");
+    gemm(&p, STATOR_F32, STATOR_F32, num(40), num(50), num(70));
+    epilogue(&p, ST_EPILOGUE_CLIP, -1, 1);
+    epilogue(&p, ST_EPILOGUE_CLIP, -0.5, 2);
+    cr_assert_eq(lib->takes(lib->self, &p.form), 0, "two clips");
+}
+
 /* ---- convolutions ---- */
 
 static const conv_case convs[] = {

@@ -147,6 +147,7 @@ typedef struct dn_op {
     st_form form;         /* syms and y_data are of create alone */
     uint32_t has_constant;
     uint32_t has_bound; /* RELU or CLIP: NaN needs care */
+    float numbers[ST_FORM_EPILOGUE_MAX]; /* of the epilogue's rows, where oneDNN reads them */
     uint32_t is_static;
     uint32_t n_numbers;
     stator_blob *y_blob;    /* of an op from the cache: the constant weights, else NULL */
@@ -217,6 +218,9 @@ uint64_t dn_desc_moved(const dn_desc *desc); /* bytes that are reordered in each
 /* Post-ops of the op's epilogue into attr; fills roles of `desc`. 0: not possible. */
 int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
                 const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc);
+
+/* Is row `i` of the epilogue done with a tensor of one element, the row's number? */
+int dn_is_number_read(const dn_op *op, uint32_t i);
 
 /* Zero points of the operands into attr; fills roles of `desc`. 0: not possible. */
 int dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc);
@@ -291,8 +295,8 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
 /* ---- dn_main.c ---- */
 
 void dn_op_destroy(void *self, void *op);
-/* RELU or CLIP in the epilogue? */
-int dn_has_bound(const st_form *form);
+/* What is known of an op by its form. */
+void dn_op_note(dn_op *op);
 
 /* ---- dn_save.c ---- */
 

@@ -302,7 +302,8 @@ static int are_bytes_taken(const st_form *form)
         return 0;
     }
     return form->y.dtype == STATOR_I8 && form->acc_dtype == STATOR_I32 && !form->is_transposed &&
-           (out == STATOR_F32 || (out == STATOR_I32 && form->n_epilogue == 0)) &&
+           (out == STATOR_F32 || out == STATOR_U8 || out == STATOR_I8 ||
+            (out == STATOR_I32 && form->n_epilogue == 0)) &&
            (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
                dnnl_cpu_isa_avx512_core_vnni;
 }
@@ -342,10 +343,9 @@ int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
-        const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_TIMES_ONE;
+        const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_OFFSET;
         const int is_narrowed =
-            (e->kind == ST_EPILOGUE_SCALE || e->kind == ST_EPILOGUE_CLIP) &&
-            ((double)(float)e->value != e->value || (double)(float)e->value2 != e->value2);
+            (double)(float)e->value != e->value || (double)(float)e->value2 != e->value2;
         const int is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
         if (!is_known || !is_added_taken(form, e) || is_narrowed || is_crossed ||
             (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {

@@ -10,14 +10,17 @@
 
 /* ---- takes ---- */
 
-int dn_has_bound(const st_form *form)
+void dn_op_note(dn_op *op)
 {
-    int has_bound = 0;
+    const st_form *form = &op->form;
+    const int is_float = dn_dtype_size(form->out.dtype) > 1u; /* a NaN as a byte is any byte */
+    op->has_bound = 0;
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        has_bound |= form->epilogue[i].kind == ST_EPILOGUE_RELU ||
-                     form->epilogue[i].kind == ST_EPILOGUE_CLIP;
+        const st_epilogue *e = &form->epilogue[i];
+        op->has_bound |=
+            is_float && (e->kind == ST_EPILOGUE_RELU || e->kind == ST_EPILOGUE_CLIP);
+        op->numbers[i] = (float)e->value;
     }
-    return has_bound;
 }
 
 /* An op as far as dn_describe looks at it. */
@@ -27,7 +30,7 @@ static void op_init(dn_op *op, dn_lib *lib, const st_form *form)
     op->lib = lib;
     op->form = *form;
     op->has_constant = (uint32_t)dn_is_constant(form);
-    op->has_bound = (uint32_t)dn_has_bound(form);
+    dn_op_note(op);
 }
 
 static int32_t takes(void *self, const st_form *given)

@@ -124,6 +124,12 @@ static float apply(const st_epilogue *e, float t, const void *buffer, int64_t fe
         return t < 0 ? 0 : t;
     case ST_EPILOGUE_SCALE:
         return t * (float)e->value;
+    case ST_EPILOGUE_DIVIDE:
+        return t / (float)e->value;
+    case ST_EPILOGUE_ROUND:
+        return rintf(t);
+    case ST_EPILOGUE_OFFSET:
+        return t + (float)e->value;
     case ST_EPILOGUE_CLIP:
         t = t < (float)e->value ? (float)e->value : t;
         return t > (float)e->value2 ? (float)e->value2 : t;
@@ -138,6 +144,17 @@ static float apply(const st_epilogue *e, float t, const void *buffer, int64_t fe
     default: /* SILU */
         return t * (1.0f / (1.0f + expf(-t)));
     }
+}
+
+/* In the output's dtype; bytes: the nearest that there is. */
+static void store(const plain *p, int64_t out, float t)
+{
+    const uint32_t dtype = p->op->form.out.dtype;
+    if (dn_dtype_size(dtype) == 1u) {
+        const float least = dtype == STATOR_I8 ? -128.0f : 0.0f;
+        t = fminf(fmaxf(t, least), least + 255.0f);
+    }
+    st_store_f64(dtype, p->at[DN_OUT], out, (double)t);
 }
 
 static void finish(const plain *p, const int64_t *index, int64_t out)
@@ -157,7 +174,7 @@ static void finish(const plain *p, const int64_t *index, int64_t out)
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         t = apply(&form->epilogue[i], t, p->at[DN_POST + i], index[p->feature], out);
     }
-    st_store_f64(form->out.dtype, p->at[DN_OUT], out, (double)t);
+    store(p, out, t);
 }
 
 static void run_range(void *self, int64_t begin, int64_t end)

@@ -1,5 +1,8 @@
 /* Epilogues to post-ops: they are done on the accumulated f32 values, in order, before the one
- * rounding to the output's dtype. */
+ * rounding to the output's dtype.
+ *
+ * Of two eltwise post-ops of one algorithm oneDNN 2.6 does both with the numbers of the first ("brg..."
+ * implementations). So a second factor is read from memory, and two clips are not taken. */
 #include "dn.h"
 
 #include <string.h>
@@ -15,6 +18,8 @@ static dnnl_alg_kind_t eltwise_of(const st_epilogue *e, float *alpha, float *bet
     case ST_EPILOGUE_SCALE:
         *alpha = (float)e->value;
         return dnnl_eltwise_linear;
+    case ST_EPILOGUE_ROUND:
+        return dnnl_eltwise_round;
     case ST_EPILOGUE_CLIP:
         *alpha = (float)e->value;
         *beta = (float)e->value2;
@@ -49,17 +54,51 @@ static int vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, uint32_t
            dnnl_success;
 }
 
-/* t + a tensor, or times one: by place `i` of the epilogue, as post-op number `number`. */
+static int has_before(const dn_op *op, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++) {
+        if (op->form.epilogue[k].kind == op->form.epilogue[i].kind) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int dn_is_number_read(const dn_op *op, uint32_t i)
+{
+    const uint32_t kind = op->form.epilogue[i].kind;
+    return kind == ST_EPILOGUE_DIVIDE || kind == ST_EPILOGUE_OFFSET ||
+           (kind == ST_EPILOGUE_SCALE && has_before(op, i));
+}
+
+/* How oneDNN does it with the tensor behind its role. */
+static dnnl_alg_kind_t binary_of(uint32_t kind)
+{
+    switch (kind) {
+    case ST_EPILOGUE_DIVIDE:
+        return dnnl_binary_div;
+    case ST_EPILOGUE_ADD:
+    case ST_EPILOGUE_BIAS:
+    case ST_EPILOGUE_OFFSET:
+        return dnnl_binary_add;
+    default:
+        return dnnl_binary_mul;
+    }
+}
+
+/* t + a tensor, times one, or by a number: by place `i` of the epilogue, as post-op number `number`. */
 static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, uint32_t number,
                         uint32_t feature, const dnnl_memory_desc_t *out, dnnl_post_ops_t ops,
                         dn_desc *desc)
 {
     dnnl_memory_desc_t *md = &desc->md[DN_POST + i];
-    const uint32_t dtype = op->form.epilogue[i].dtype;
-    desc->used |= 1u << (DN_POST + i);
     const uint32_t kind = op->form.epilogue[i].kind;
+    const int is_number = dn_is_number_read(op, i);
+    const uint32_t dtype = is_number ? (uint32_t)STATOR_F32 : op->form.epilogue[i].dtype;
+    desc->used |= 1u << (DN_POST + i);
     if (kind != ST_EPILOGUE_ADD) {
-        const int64_t extent = kind == ST_EPILOGUE_TIMES_ONE ? 1 : out->dims[feature];
+        const int64_t extent =
+            is_number || kind == ST_EPILOGUE_TIMES_ONE ? 1 : out->dims[feature];
         if (!vector_of((uint32_t)out->ndims, feature, extent, dtype, md)) {
             return 0;
         }
@@ -76,9 +115,14 @@ static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, ui
         }
     }
     desc->arg[DN_POST + i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)number) | DNNL_ARG_SRC_1;
-    const int is_sum = kind == ST_EPILOGUE_ADD || kind == ST_EPILOGUE_BIAS;
-    return dnnl_post_ops_append_binary(ops, is_sum ? dnnl_binary_add : dnnl_binary_mul, md) ==
-           dnnl_success;
+    return dnnl_post_ops_append_binary(ops, binary_of(kind), md) == dnnl_success;
+}
+
+/* Rounding at the end is the store's as well. */
+static int is_of_store(const dn_op *op, uint32_t i)
+{
+    return op->form.epilogue[i].kind == ST_EPILOGUE_ROUND && i + 1u == op->form.n_epilogue &&
+           dn_dtype_size(op->form.out.dtype) == 1u;
 }
 
 static int append_all(const dn_op *op, const dn_candidate *how, uint32_t feature,
@@ -89,10 +133,14 @@ static int append_all(const dn_op *op, const dn_candidate *how, uint32_t feature
         const st_epilogue *e = &op->form.epilogue[i];
         float alpha = 0;
         float beta = 0;
-        if (desc->arg[DN_POST + i] == DNNL_ARG_BIAS) {
+        if (desc->arg[DN_POST + i] == DNNL_ARG_BIAS || is_of_store(op, i)) {
             continue;
         }
-        const dnnl_alg_kind_t alg = eltwise_of(e, &alpha, &beta);
+        if (e->kind == ST_EPILOGUE_CLIP && has_before(op, i)) {
+            return 0;
+        }
+        const dnnl_alg_kind_t alg =
+            dn_is_number_read(op, i) ? dnnl_alg_kind_undef : eltwise_of(e, &alpha, &beta);
         const int is_done =
             alg != dnnl_alg_kind_undef
                 ? dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta) == dnnl_success

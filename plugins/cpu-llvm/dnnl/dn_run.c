@@ -147,6 +147,8 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
             at[DN_POST + i] =
                 element(call->buffers[e->buffer], e->kind == ST_EPILOGUE_ADD ? s->out.offset : 0,
                         stored(op, DN_POST + i, e->dtype));
+        } else if (dn_is_number_read(op, i)) {
+            at[DN_POST + i] = (void *)(uintptr_t)&op->numbers[i];
         }
     }
 }

@@ -136,7 +136,7 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
     }
     op->form = bare_form(&op->form);
     op->has_constant = st_read_below(&r, 2);
-    op->has_bound = (uint32_t)dn_has_bound(&op->form);
+    dn_op_note(op);
     op->is_static = kept->is_static;
     if (op->has_constant) {
         op->y_blob = kept->constant(kept->self, op->form.y.buffer);

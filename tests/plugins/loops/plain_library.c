@@ -92,16 +92,31 @@ static double epilogue(const call *c, double t, int64_t feature, int64_t at)
         case ST_EPILOGUE_SILU:
             t = t / (1 + exp(-t));
             break;
+        case ST_EPILOGUE_DIVIDE:
+            t /= e->value;
+            break;
+        case ST_EPILOGUE_ROUND:
+            t = rint(t);
+            break;
+        case ST_EPILOGUE_OFFSET:
+            t += e->value;
+            break;
         default:
             t = NAN;
             break;
         }
+        t = form->acc_dtype == STATOR_I32 && form->out.dtype != STATOR_I32 ? (double)(float)t : t;
     }
     return t;
 }
 
 static void store(const call *c, int64_t at, double t)
 {
+    const uint32_t dtype = c->form->out.dtype;
+    if (dtype == STATOR_I8 || dtype == STATOR_U8) {
+        const double least = dtype == STATOR_I8 ? -128 : 0;
+        t = fmin(fmax(t, least), least + 255);
+    }
     st_store_f64(c->form->out.dtype, c->what->buffers[c->form->out.buffer], at, t);
 }
 

@@ -1,0 +1,102 @@
+/* A form in numbers and in words.
+ *
+ * In: a form that cg_match.c has filled. Out: its syms in the order in which a library gets their values,
+ * or the line that the log shows. */
+#include "codegen/cg_match.h"
+
+#include <string.h>
+
+/* ---- numbers ---- */
+
+static uint32_t add_all(uint32_t *out, uint32_t n, const uint32_t *syms, uint32_t count)
+{
+    memcpy(out + n, syms, count * sizeof *syms);
+    return n + count;
+}
+
+uint32_t st_form_numbers(const st_form *form, uint32_t out[ST_FORM_NUMBERS_MAX])
+{
+    const st_form_operand *const operands[3] = {&form->x, &form->y, &form->out};
+    uint32_t n = 0;
+    if (form->kind == ST_FORM_GEMM) {
+        const uint32_t sizes[3] = {form->m, form->n, form->k};
+        n = add_all(out, n, form->batch, form->n_batch);
+        n = add_all(out, n, sizes, 3);
+        for (uint32_t i = 0; i < 3; i++) {
+            n = add_all(out, n, &operands[i]->offset, 1);
+            n = add_all(out, n, operands[i]->batch, form->n_batch);
+            n = add_all(out, n, operands[i]->stride, 2);
+        }
+        return n;
+    }
+    const uint32_t sizes[3] = {form->images, form->channels, form->features};
+    n = add_all(out, n, sizes, 3);
+    n = add_all(out, n, form->in, form->n_spatial);
+    n = add_all(out, n, form->kernel, form->n_spatial);
+    n = add_all(out, n, form->out_size, form->n_spatial);
+    n = add_all(out, n, form->pad_low, form->n_spatial);
+    n = add_all(out, n, form->pad_high, form->n_spatial);
+    for (uint32_t i = 0; i < 3; i++) {
+        n = add_all(out, n, &operands[i]->offset, 1);
+        n = add_all(out, n, operands[i]->dims, 2u + form->n_spatial);
+    }
+    return n;
+}
+
+/* ---- in words ---- */
+
+static void print_list(const st_form *form, const uint32_t *syms, uint32_t n, const char *before,
+                       st_str *out)
+{
+    st_str_add(out, before);
+    for (uint32_t i = 0; i < n; i++) {
+        st_str_add(out, i ? "x" : "");
+        st_loop_sym_print(form->syms, syms[i], out);
+    }
+}
+
+static void print_zero(const st_form_zero *zero, const st_kernel *kernel, const char *of,
+                       st_str *out)
+{
+    if (zero->has_buffer) {
+        st_str_addf(out, ", zero of %s %s", of, kernel->buffers.data[zero->buffer].name);
+    } else if (zero->value) {
+        st_str_addf(out, ", zero of %s %d", of, (int)zero->value);
+    }
+}
+
+void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
+{
+    static const char *const names[] = {"",         "bias",      "add",     "relu",
+                                        "scale",    "clip",      "gelu_erf", "gelu_tanh",
+                                        "sigmoid",  "tanh",      "silu",    "times",
+                                        "times",    "divide",    "round",   "offset"};
+    const st_loop_buffer *buffers = kernel->buffers.data;
+    const char *const kind = form->kind == ST_FORM_GEMM ? "gemm"
+                             : form->is_transposed      ? "conv_transpose"
+                                                        : "conv";
+    st_str_addf(out, "call %s %s = %s * %s", kind, buffers[form->out.buffer].name,
+                buffers[form->x.buffer].name, buffers[form->y.buffer].name);
+    if (form->kind == ST_FORM_GEMM) {
+        const uint32_t sizes[3] = {form->m, form->n, form->k};
+        if (form->n_batch) {
+            print_list(form, form->batch, form->n_batch, ", batch ", out);
+        }
+        print_list(form, sizes, 3, ", m n k ", out);
+    } else {
+        const uint32_t sizes[3] = {form->images, form->channels, form->features};
+        print_list(form, sizes, 3, ", images channels features ", out);
+        print_list(form, form->in, form->n_spatial, ", in ", out);
+        print_list(form, form->kernel, form->n_spatial, ", kernel ", out);
+        st_str_addf(out, ", groups %lld", (long long)form->groups);
+    }
+    print_zero(&form->x_zero, kernel, "x", out);
+    print_zero(&form->y_zero, kernel, "y", out);
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const st_epilogue *e = &form->epilogue[i];
+        const int has_buffer = st_epilogue_has_buffer(e->kind);
+        st_str_addf(out, ", %s%s%s", names[e->kind], has_buffer ? " " : "",
+                    has_buffer ? buffers[e->buffer].name : "");
+    }
+    st_str_add(out, "\n");
+}

@@ -32,8 +32,9 @@ void st_graph_refresh(stator_graph *graph);
 /* Attribute of a node by name, NULL when the op's schema has none of that name. */
 const stator_attr_row *st_graph_attr(const stator_graph *graph, stator_ref node, const char *name);
 /* The 128-bit structural hash: ops, operands, attributes, types, regions, and the contents of
- * constants up to 4 KiB (larger ones by type alone). Names, origins and witnesses do not count. */
-void st_graph_hash(const stator_graph *graph, uint8_t out_hash[16]);
+ * constants up to 4 KiB (larger ones by type alone). Names, origins and witnesses do not count.
+ * 0: out of memory, the hash is then all zeros and tells graphs apart no more. */
+int st_graph_hash(const stator_graph *graph, uint8_t out_hash[16]);
 
 /* The view, with counts as of now. Borrowed. */
 const stator_graph_view *st_graph_view(const stator_graph *graph);

@@ -100,7 +100,7 @@ static void put_node(st_str *s, const stator_graph *g, const stator_graph_view *
         put_attr(s, g->module, stator_attr_at(v, row, k));
     }
     for (uint32_t k = 0; k < row->region_count; k++) {
-        st_graph_hash(stator_region_at(v, row, k), hash);
+        s->failed |= !st_graph_hash(stator_region_at(v, row, k), hash);
         put(s, hash, sizeof hash);
     }
     put_u32(s, row->result_count);
@@ -117,7 +117,7 @@ static void fold(st_str *s, uint8_t hash[16])
     s->len = 0;
 }
 
-void st_graph_hash(const stator_graph *graph, uint8_t out_hash[16])
+int st_graph_hash(const stator_graph *graph, uint8_t out_hash[16])
 {
     const stator_graph_view *v = st_graph_view(graph);
     st_str s;
@@ -141,8 +141,10 @@ void st_graph_hash(const stator_graph *graph, uint8_t out_hash[16])
         put(&s, stator_column_at(&v->write_backs, k), sizeof(stator_write_back_row));
     }
     fold(&s, out_hash);
-    if (!st_str_ok(&s)) {
-        memset(out_hash, 0, 16); /* out of memory: equals nothing that was hashed */
+    const int is_ok = st_str_ok(&s);
+    if (!is_ok) {
+        memset(out_hash, 0, 16);
     }
     st_str_deinit(&s);
+    return is_ok;
 }

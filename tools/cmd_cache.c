@@ -161,6 +161,27 @@ static int why(cache_command *c, const char *path)
     return status;
 }
 
+/* ---- the command ---- */
+
+enum action { LIST = 0, CLEAR, WHY, ANY };
+
+/* Which action a command line asks for, so that it takes the options of that one alone; ANY: none
+ * is named and help is wanted. */
+static enum action action_of(int argc, char **argv)
+{
+    static const char *const words[] = {[LIST] = "list", [CLEAR] = "clear", [WHY] = "why"};
+    int wants_help = 0;
+    for (int i = 1; i < argc; i++) {
+        for (uint32_t k = LIST; k <= WHY; k++) {
+            if (strcmp(argv[i], words[k]) == 0) {
+                return (enum action)k;
+            }
+        }
+        wants_help |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+    }
+    return wants_help ? ANY : LIST;
+}
+
 static int dispatch(cache_command *c, const cli_usage *usage, const char *const *words, uint32_t n)
 {
     const int is_why = n >= 1 && strcmp(words[0], "why") == 0;
@@ -179,15 +200,18 @@ static int dispatch(cache_command *c, const cli_usage *usage, const char *const 
 int cmd_cache(int argc, char **argv)
 {
     cache_command c = {.inputs.random = -1};
-    const cli_option own[] = {
+    const enum action action = action_of(argc, argv);
+    const int is_list = action == LIST || action == ANY;
+    const int is_why = action == WHY || action == ANY;
+    const cli_option keys[] = {
         {"--keys", CLI_FLAG, &c.long_list, NULL, "list: what each entry depends on"}, CLI_END};
     const cli_usage usage = {.command = "cache",
                              .positional = "[list|clear|why MODEL]",
                              .summary = "Compiled programs kept on disk (docs/cache.md).",
-                             .own = own,
-                             .inputs = &c.inputs,
-                             .backend = &c.compile.backend,
-                             .compile = &c.compile,
+                             .own = is_list ? keys : NULL,
+                             .inputs = is_why ? &c.inputs : NULL,
+                             .backend = is_why ? &c.compile.backend : NULL,
+                             .compile = is_why ? &c.compile : NULL,
                              .common = &c.common};
     const char *words[2] = {NULL, NULL};
     uint32_t n = 0;

@@ -237,6 +237,18 @@ static void say_missed(st_cache_job *job)
     st_str_deinit(&why);
 }
 
+/* Channels of what a hit does not do would else be silent, as if there were nothing to tell. */
+static void say_loaded(const st_cache_job *job)
+{
+    static const char *const channels[] = {"passes", "dispatch", "fusion"};
+    for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
+        st_log(job->request->ctx, channels[i], 2,
+               "the program came from the cache (%s), so there is nothing to tell: STATOR_CACHE=0 "
+               "compiles it anew",
+               job->name);
+    }
+}
+
 int st_cache_load(st_cache_job *job, st_compiled *out)
 {
     stator_ctx *ctx = job->request->ctx;
@@ -246,6 +258,7 @@ int st_cache_load(st_cache_job *job, st_compiled *out)
         return 0;
     }
     const uint64_t start = st_now_ns();
+    const uint64_t refused = atomic_load(&ctx->mem.refused);
     if (!st_cache_read(job->store, ST_CACHE_CODE, job->name, job->key.data, &entry)) {
         say_missed(job);
         return 0;
@@ -259,10 +272,14 @@ int st_cache_load(st_cache_job *job, st_compiled *out)
     if (status == STATOR_OK) {
         st_log(ctx, "cache", 2, "hit %s, loaded in %.1f ms", job->name,
                (double)(st_now_ns() - start) / 1e6);
+        say_loaded(job);
     } else {
         st_log(ctx, "cache", 2, "miss %s: the entry cannot be used: %s", job->name,
                st_diag_text(why));
-        st_cache_remove(job->store, ST_CACHE_CODE, job->name);
+        /* No memory is no fault of the entry, and may have passed for damage. */
+        if (status != STATOR_RESOURCE_EXHAUSTED && atomic_load(&ctx->mem.refused) == refused) {
+            st_cache_remove(job->store, ST_CACHE_CODE, job->name);
+        }
         st_compiled_clear(out);
     }
     out->is_cached = status == STATOR_OK;

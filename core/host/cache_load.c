@@ -186,6 +186,9 @@ static stator_status read_guard(loading *l, stator_diag **err)
     const uint32_t n_symbols = st_read_below(&l->r, l->n_syms + 1u);
     (void)st_read_u32(&l->r); /* expressions: counted again */
     const uint32_t n = st_read_count(&l->r, 5u * LEAST_BYTES);
+    if (l->r.failed || n > UINT32_MAX / STATOR_MAX_RANK) {
+        return broken(err, "its guard is damaged");
+    }
     const uint32_t capacity = n * STATOR_MAX_RANK;
     *g = (st_guard){.mem = l->mem, .n_symbols = n_symbols};
     g->inputs = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->inputs);

@@ -346,6 +346,7 @@ int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const 
                   st_cache_bytes *out)
 {
     uint64_t n = 0;
+    const uint64_t refused = atomic_load(&store->mem->refused);
     *out = (st_cache_bytes){.file = NULL};
     const int fd = open_entry(store, kind, name, &n);
     if (fd < 0) {
@@ -354,7 +355,7 @@ int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const 
     void *bytes = n <= store->cap_bytes ? st_alloc(store->mem, n, ST_CACHE_ALIGN) : NULL;
     const int is_read = bytes != NULL && read_all(fd, bytes, n);
     const int is_sound = is_read && st_cache_parse(bytes, n, kind, store->threads, out);
-    if (is_read && !is_sound) {
+    if (is_read && !is_sound && atomic_load(&store->mem->refused) == refused) {
         st_cache_remove(store, kind, name);
     }
     if (!is_sound || (key != NULL && strcmp(out->key, key) != 0)) {

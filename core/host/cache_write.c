@@ -17,13 +17,25 @@
 #include <unistd.h>
 
 #define WRITE_BYTES_MOST ((uint64_t)1 << 30)
+#define NAME_TRIES 1000u
 
-/* A new file under a name of its own; -1: errno says why. */
+/* A new file under a name of its own; -1: errno says why. Another context of this process counts
+ * for itself, and a process that was killed may have had our number: a name that is taken is passed
+ * over.
+ */
 static int open_temporary(st_cache_store *store, char out_name[64])
 {
-    (void)snprintf(out_name, 64, ".tmp-%ld-%u", (long)getpid(),
-                   atomic_fetch_add(&store->serial, 1u));
-    return openat(store->fd, out_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = -1;
+    for (uint32_t i = 0; i < NAME_TRIES && fd < 0; i++) {
+        (void)snprintf(out_name, 64, ".tmp-%ld-%u", (long)getpid(),
+                       atomic_fetch_add(&store->serial, 1u));
+        fd = openat(store->fd, out_name, flags, 0600);
+        if (fd < 0 && errno != EEXIST) {
+            break;
+        }
+    }
+    return fd;
 }
 
 /* 0: it is too large, or there is no folder. */

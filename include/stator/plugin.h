@@ -62,6 +62,7 @@ typedef struct stator_ir_api {
     const stator_op_desc *(*op_desc)(stator_ctx *ctx, uint32_t op);
     /* Attribute by name, NULL when the op's schema has none of that name. */
     const stator_attr_row *(*attr)(const stator_graph *graph, stator_ref node, const char *name);
+    /* All zeros when out of memory: then it tells nothing. */
     void (*structural_hash)(const stator_graph *graph, uint8_t out_hash[16]);
     /* Text of a graph: *out_text is host memory, free with mem->free. */
     stator_status (*print)(stator_ctx *ctx, const stator_graph *graph, char **out_text,
@@ -508,9 +509,9 @@ typedef struct stator_backend {
     stator_status (*exe_info)(void *inst, void *exe, stator_exe_info *out);
     stator_status (*exe_run)(void *inst, void *exe, const stator_call *call, stator_diag **err);
     void (*exe_destroy)(void *inst, void *exe);
-    /* May be NULL: cannot be kept on disk. The bytes are read back by a plugin of the same build, on
-     * an instance of the same options that affect code and of equal compat_key (may be NULL: "");
-     * they may be damaged all the same: DATA_LOSS, and the host compiles. UNSUPPORTED: this
+    /* May be NULL: cannot be kept on disk. The bytes are read back by a plugin of the same build,
+     * on an instance of the same options that affect code and of equal compat_key (may be NULL:
+     * ""); they may be damaged all the same: DATA_LOSS, and the host compiles. UNSUPPORTED: this
      * executable cannot be kept. */
     stator_status (*exe_serialize)(void *inst, void *exe, stator_blob **out, stator_diag **err);
     stator_status (*exe_deserialize)(void *inst, stator_blob *blob, void **exe, stator_diag **err);
@@ -524,8 +525,8 @@ typedef struct stator_backend {
     stator_status (*synchronize)(void *inst, void *stream);
     stator_status (*explain)(void *inst, void *exe, stator_ref node, stator_diag **out);
     stator_status (*self_test)(void *inst, stator_diag **err);
-    /* The executable as pieces that, compiled and linked with each other, libc, libm and libgomp, run
-     * without Stator (docs/build.md says which functions they define). May be NULL: cannot. */
+    /* The executable as pieces that, compiled and linked with each other, libc, libm and libgomp,
+     * run without Stator (docs/build.md says which functions they define). May be NULL: cannot. */
     stator_status (*exe_package)(void *inst, void *exe, const stator_package_sink *sink,
                                  stator_diag **err);
 } stator_backend;

@@ -1,5 +1,6 @@
 /* What kept code depends on beyond the plugin's own build and options: the processor, its caches,
- * the parts of the plugin that lie beside it, oneDNN. */
+ * the parts of the plugin that lie beside it, and the libraries as they are now, not as they were
+ * when the plugin was built. libLLVM is known by its file: a hit is not to open it. */
 #define _GNU_SOURCE
 #include "cpu_llvm.h"
 
@@ -14,6 +15,7 @@
 #endif
 
 #define PATH_BYTES 4096u
+#define FILE_BYTES 64u /* of size and time of a file */
 
 /* Model and features. Leaf 1 ebx tells the core that this thread is on, and is left out. */
 static void put_processor(char *out, size_t size)
@@ -34,20 +36,48 @@ static void put_processor(char *out, size_t size)
 #endif
 }
 
-/* Size and time of a part; "none" where it is not there. */
-static void put_part(const char *name, char *out, size_t size)
+/* Size and time of a file; "none" where it is not there. */
+static void put_file(const char *path, char *out, size_t size)
 {
-    char folder[PATH_BYTES];
-    char path[PATH_BYTES + 64u];
     struct stat st;
     (void)snprintf(out, size, "none");
-    if (!st_dso_folder_of((const void *)(uintptr_t)&cpu_compat_key, folder, sizeof folder)) {
-        return;
-    }
-    (void)snprintf(path, sizeof path, "%s/../jit/%s", folder, name);
     if (stat(path, &st) == 0) {
         (void)snprintf(out, size, "%lld.%lld.%09ld", (long long)st.st_size,
                        (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
+    }
+}
+
+/* The same of a file in the folder of what lies at the address, or a path from there. */
+static void put_beside(const void *address, const char *name, char *out, size_t size)
+{
+    char folder[PATH_BYTES];
+    char path[PATH_BYTES + 64u];
+    (void)snprintf(out, size, "none");
+    if (address != NULL && st_dso_folder_of(address, folder, sizeof folder)) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+        put_file(path, out, size);
+    }
+}
+
+static void put_llvm(char *out, size_t size)
+{
+#if defined(CPU_LLVM_FILE)
+    put_file(CPU_LLVM_FILE, out, size);
+#else
+    (void)snprintf(out, size, "none");
+#endif
+}
+
+static void put_library(const cpu_inst *inst, char *out, size_t size)
+{
+    char version[64] = "unknown";
+    char part[FILE_BYTES];
+    (void)snprintf(out, size, "off");
+    if (inst->dnnl.library != NULL) {
+        inst->dnnl.api->identity(version, sizeof version);
+        put_beside((const void *)(uintptr_t)&cpu_compat_key, "../jit/cpu_llvm_dnnl.so", part,
+                   sizeof part);
+        (void)snprintf(out, size, "%s %s", part, version);
     }
 }
 
@@ -56,16 +86,19 @@ const char *cpu_compat_key(void *inst_)
     cpu_inst *inst = inst_;
     const st_target *target = &inst->emitter.target;
     char processor[160];
-    char jit[64];
-    char dnnl[64];
+    char jit[FILE_BYTES];
+    char llvm[FILE_BYTES];
+    char sleef[FILE_BYTES];
+    char library[2u * FILE_BYTES];
     put_processor(processor, sizeof processor);
-    put_part("cpu_llvm_jit.so", jit, sizeof jit);
-    put_part("cpu_llvm_dnnl.so", dnnl, sizeof dnnl);
+    put_beside((const void *)(uintptr_t)&cpu_compat_key, "../jit/cpu_llvm_jit.so", jit, sizeof jit);
+    put_llvm(llvm, sizeof llvm);
+    put_beside(cpu_resolve(inst->self, "Sleef_sinf4_u10"), "libsleef.so.3", sleef, sizeof sleef);
+    put_library(inst, library, sizeof library);
     (void)snprintf(inst->compat, sizeof inst->compat,
-                   "%s vectors %u caches %llu %llu %llu generator %s library %s %u sleef %d",
+                   "%s vectors %u caches %llu %llu %llu generator %s llvm %s library %s sleef %s",
                    processor, target->vector_bytes, (unsigned long long)target->l1_bytes,
                    (unsigned long long)target->l2_bytes, (unsigned long long)target->l3_bytes, jit,
-                   inst->dnnl.library ? dnnl : "off", inst->dnnl.api ? inst->dnnl.api->version : 0u,
-                   cpu_resolve(inst->self, "Sleef_sinf4_u10") != NULL);
+                   llvm, library, sleef);
     return inst->compat;
 }

@@ -49,7 +49,7 @@ if(ST_LLVM_LIB)
   set_property(GLOBAL APPEND PROPERTY ST_PLUGIN_TARGETS cpu_llvm_jit)
   # The plugin looks for this file instead of opening it when a program may come from the cache.
   file(REAL_PATH "${ST_LLVM_LIB}" llvm_file)
-  set_source_files_properties("${folder}/cpu_jit.c" PROPERTIES COMPILE_DEFINITIONS
+  set_source_files_properties("${folder}/cpu_jit.c" "${folder}/cpu_compat.c" PROPERTIES COMPILE_DEFINITIONS
                               "CPU_LLVM_FILE=\"${llvm_file}\"")
   message(STATUS "LLVM ${llvm_version} for inductor-cpu")
 else()

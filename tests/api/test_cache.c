@@ -126,20 +126,22 @@ static void *work(void *self)
     return NULL;
 }
 
+/* Two contexts on one folder. */
 static void test_threads(heard *h)
 {
     pthread_t threads[THREADS];
     worker workers[THREADS];
-    stator_ctx *ctx = open_ctx(h, 0);
+    stator_ctx *ctx[2] = {open_ctx(h, 0), open_ctx(h, 0)};
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){ctx, i};
+        workers[i] = (worker){ctx[i % 2], i};
         CHECK(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
     }
     for (int i = 0; i < THREADS; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
     }
     CHECK(h->hits + h->kept == THREADS * ROUNDS && h->kept >= 3);
-    stator_ctx_destroy(ctx);
+    stator_ctx_destroy(ctx[0]);
+    stator_ctx_destroy(ctx[1]);
 }
 
 /* ---- packed weights ---- */

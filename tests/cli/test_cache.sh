@@ -108,6 +108,34 @@ status=0
 "$STATOR" cache frobnicate >/dev/null 2>&1 || status=$?
 [ "$status" = 2 ] || fail "status $status of an unknown action"
 
+# An option that an action has no use for is refused, not passed over.
+for words in 'list --random 3' 'clear --backend eager' 'clear --keys' 'clear --dim N=3' \
+    'list --strict' "why $work/points.stir --keys"; do
+    status=0
+    "$STATOR" cache $words >"$work/out" 2>&1 || status=$?
+    [ "$status" = 2 ] || fail "status $status of cache $words: $(cat "$work/out")"
+done
+"$STATOR" cache --help | grep -q -- '--backend' || fail "help of all actions"
+"$STATOR" cache list --help | grep -q -- '--backend' && fail "help of list"
+
+# Channels of compiling say why they are silent; output_code has the code made anew.
+STATOR_LOGS=passes,dispatch,fusion,cache "$STATOR" run "$work/points.stir" --random 3 >"$work/out" 2>&1
+for channel in passes dispatch fusion; do
+    has "$work/out" "^\\[$channel\\] the program came from the cache .*STATOR_CACHE=0"
+done
+[ "$(grep -c 'came from the cache' "$work/out")" = 3 ] || fail "lines of a hit: $(cat "$work/out")"
+STATOR_LOGS=output_code "$STATOR" run "$work/points.stir" --random 3 2>&1 | grep -q '^\[output_code\]' ||
+    fail "output_code of a kept program"
+STATOR_CACHE=0 STATOR_LOGS=passes "$STATOR" run "$work/points.stir" --random 3 2>&1 |
+    grep -q '^\[passes\] fold_lean: ' || fail "passes without the cache"
+
+# How the libraries run is part of the key, as it is now.
+"$STATOR" cache list --keys >"$work/out"
+has "$work/out" '^    machine: .* generator [0-9.]+ llvm [0-9.]+ library '
+if grep -q '^    machine: .*library .*onednn-' "$work/out"; then
+    ONEDNN_MAX_CPU_ISA=SSE41 miss 'machine: .*onednn-.*\(was ' "$work/points.stir"
+fi
+
 # A damaged entry is compiled again and replaced.
 for damage in cut flip garbage; do
     for file in "$STATOR_CACHE_DIR"/programs/*.code "$STATOR_CACHE_DIR"/programs/*.data; do

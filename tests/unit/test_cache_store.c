@@ -288,6 +288,30 @@ Test(cache_store, links_are_not_followed)
     st_cache_store_close(&store);
 }
 
+/* Each context of a process has a store that counts its temporary files for itself, and a process
+ * that was killed may have left one of any number. */
+Test(cache_store, temporary_names_that_are_taken)
+{
+    st_cache_store a;
+    st_cache_store b;
+    char path[256];
+    open_store(&a, 1u << 30);
+    open_store(&b, 1u << 30);
+    for (uint32_t i = 0; i < 5; i++) {
+        (void)snprintf(path, sizeof path, "%s/programs/.tmp-%ld-%u", root, (long)getpid(), i);
+        FILE *taken = fopen(path, "w");
+        cr_assert_not_null(taken);
+        cr_assert_eq(fclose(taken), 0);
+    }
+    cr_assert(put(&a, ST_CACHE_CODE, 1, 0, 500));
+    cr_assert(put(&b, ST_CACHE_CODE, 2, 0, 500));
+    cr_assert_eq(look(&b, 1, 1, 500), 1);
+    cr_assert_eq(look(&a, 2, 1, 500), 1);
+    cr_assert_eq(access(path, F_OK), 0, "the file of another writer stays");
+    st_cache_store_close(&a);
+    st_cache_store_close(&b);
+}
+
 /* ---- written and mapped ---- */
 
 static stator_blob *put_map(st_cache_store *store, uint32_t k, uint32_t n)

@@ -245,10 +245,10 @@ Test(module, clone_is_equal_and_apart)
     st_module *copy = NULL;
     cr_assert_eq(st_module_clone(g.module, &copy, &w.err), STATOR_OK);
     char *before = print(&w, g.graph);
-    st_graph_hash(g.graph, a);
+    cr_assert(st_graph_hash(g.graph, a));
     text_graph_free(&g);
     char *after = print(&w, copy->root);
-    st_graph_hash(copy->root, b);
+    cr_assert(st_graph_hash(copy->root, b));
     cr_assert_str_eq(before, after);
     cr_assert_eq(memcmp(a, b, sizeof a), 0);
     cr_assert_eq(st_verify(copy->root, &w.err), STATOR_OK, "%s", st_diag_text(w.err));
@@ -316,7 +316,11 @@ Test(module, hash_sees_structure_only)
         const char *text = i < 2 ? same[i] : other[i - 2];
         cr_assert_eq(text_read(&w.w, text, strlen(text), NULL, NULL, &g, &w.err), STATOR_OK, "%s",
                      st_diag_text(w.err));
-        st_graph_hash(g.graph, hashes[i]);
+        cr_assert(st_graph_hash(g.graph, hashes[i]));
+        w.w.mem.fail_at = w.w.mem.requests + 1u;
+        uint8_t none[16];
+        cr_assert_not(st_graph_hash(g.graph, none), "a hash without memory tells nothing");
+        w.w.mem.fail_at = 0;
         text_graph_free(&g);
     }
     cr_assert_eq(memcmp(hashes[0], hashes[1], 16), 0);

@@ -184,6 +184,13 @@ static void close_library(const st_library *library)
     st_free(mem, lib);
 }
 
+void dn_identity(char *out, uint64_t size)
+{
+    const dnnl_version_t *v = dnnl_version();
+    (void)snprintf(out, size, "onednn-%d.%d.%d-%.12s-%x", v->major, v->minor, v->patch,
+                   v->hash ? v->hash : "", (unsigned)dnnl_get_effective_cpu_isa());
+}
+
 static stator_status refuse(char *msg, uint64_t msg_size, stator_status status, const char *why)
 {
     (void)snprintf(msg, msg_size, "%s", why);
@@ -243,8 +250,7 @@ __attribute__((visibility("default"))) const dnnl_api *stator_cpu_dnnl_query_v1(
 const dnnl_api *stator_cpu_dnnl_query_v1(void)
 {
     static const dnnl_api api = {.struct_size = sizeof api,
-                                 .version = DNNL_VERSION_MAJOR * 10000 + DNNL_VERSION_MINOR * 100 +
-                                            DNNL_VERSION_PATCH,
+                                 .identity = dn_identity,
                                  .open = open_library,
                                  .close = close_library,
                                  .describe = describe,

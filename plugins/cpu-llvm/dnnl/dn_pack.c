@@ -146,13 +146,14 @@ static stator_status fill(void *self, void *dst, uint64_t size)
 static stator_status pack_shared(packing *p, dn_pack *pack, stator_diag **err)
 {
     const stator_host *host = p->op->lib->host;
-    char key[64];
+    char library[64];
+    char key[128];
     uint64_t hash = UINT64_C(14695981039346656037);
     stator_blob_info info = {.struct_size = sizeof info};
     mix_order(&hash, p->from);
     mix_order(&hash, p->to);
-    (void)snprintf(key, sizeof key, "onednn-%d.%d.%d:%lld:%016llx", DNNL_VERSION_MAJOR,
-                   DNNL_VERSION_MINOR, DNNL_VERSION_PATCH, (long long)p->sizes->y.offset,
+    dn_identity(library, sizeof library);
+    (void)snprintf(key, sizeof key, "%s:%lld:%016llx", library, (long long)p->sizes->y.offset,
                    (unsigned long long)hash);
     stator_diag *theirs = NULL;
     stator_status status = host->cst->pack(host->ctx, p->op->form.y_hash, key, pack->bytes, fill, p,

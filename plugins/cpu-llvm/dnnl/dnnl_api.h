@@ -20,7 +20,9 @@ enum dnnl_flag {
 
 typedef struct dnnl_api {
     uint32_t struct_size;
-    uint32_t version; /* of libdnnl: major * 10000 + minor * 100 + patch */
+    /* The libdnnl that is loaded and how it was told to run, as a word for the keys of what is
+     * kept: version, commit, the instruction set that it goes up to (ONEDNN_MAX_CPU_ISA). */
+    void (*identity)(char *out, uint64_t size);
     /* host may be NULL (unit tests): the threads are then those of OpenMP, packed constants are
      * not shared. UNAVAILABLE with the reason in msg when the processor or libdnnl will not do. */
     stator_status (*open)(const stator_host *host, st_mem *mem, uint32_t flags,

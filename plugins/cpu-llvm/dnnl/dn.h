@@ -5,6 +5,7 @@
  *   dn_desc.c   numbers to oneDNN's descriptors; one candidate of doing it
  *   dn_post.c   epilogues to post-ops
  *   dn_plan.c   a candidate made ready: primitives, reorders, memory
+ *   dn_winograd.c constant weights of 3x3 convolutions in Winograd's form
  *   dn_pack.c   constant weights in the form that a primitive asks for
  *   dn_choose.c which candidate
  *   dn_tune.c   candidates timed
@@ -257,6 +258,13 @@ int dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to);
 /* The op has weights in this order already. */
 int dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md);
 void dn_packs_release(dn_op *op);
+
+/* ---- dn_winograd.c ---- */
+
+/* 1: the weights at `y` are at `dst` now, in the form `to`; 0: it is another form than the one that
+ * is known here, and nothing was done. */
+int dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                     const void *y, void *dst);
 
 /* ---- dn_scratch.c ---- */
 

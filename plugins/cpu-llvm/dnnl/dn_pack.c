@@ -124,6 +124,9 @@ static stator_status fill(void *self, void *dst, uint64_t size)
         ST_TRY(dn_y_data(p->op, p->sizes, p->sizes->y.offset, &p->y, NULL));
     }
     clear(p, dst, size);
+    if (dn_winograd_pack(p->op, p->from, p->to, p->y, align(dst))) {
+        return STATOR_OK;
+    }
     const dn_team team = dn_team_begin((int)p->sizes->threads);
     /* oneDNN does not write to a tensor that is reordered from. */
     dnnl_status_t status =

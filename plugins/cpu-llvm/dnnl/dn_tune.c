@@ -1,9 +1,10 @@
 /* Candidates timed on memory of their sizes.
  *
  * Candidates that come to the same descriptors are one; where one is left nothing is measured. Each
- * runs twice, and those that are close to the fastest some times more. What was found is kept for
- * others of the same numbers; whether Winograd's algorithm won also for the same sizes with another
- * epilogue, which changes little on either side. */
+ * runs until its two shortest times agree, so that a machine with other work takes longer and not
+ * another way, and those that are close to the fastest run some times more. What was found is kept
+ * for others of the same numbers; whether Winograd's algorithm won also for the same sizes with
+ * another epilogue, which changes little on either side. */
 #include "dn.h"
 
 #include "core/base/threads.h"
@@ -14,7 +15,8 @@
 #define MACS_MOST                                                                                  \
     ((int64_t)1 << 28) /* of one run: more is measured on a part of the images or rows */
 #define ROWS_LEAST 64
-#define RUNS_FIRST 2u
+#define RUNS_LEAST 2u
+#define RUNS_MOST 8u
 #define RUNS_MORE 2u
 #define TIMES_ALL 4u                   /* runs with DNNL_TUNE_ALL: so many times as many */
 #define RUN_NS_MOST UINT64_C(20000000) /* what takes longer runs once */
@@ -26,7 +28,8 @@ typedef struct trial {
     dn_candidate how;
     dn_plan *plan;
     dn_slot *slot;
-    uint64_t ns; /* the shortest run; UINT64_MAX: it does not work */
+    uint64_t ns;      /* the shortest run; UINT64_MAX: it does not work */
+    uint64_t next_ns; /* the shortest but one */
 } trial;
 
 /* Memory in the place of the caller's, and of the packed weights; of the largest need so far. */
@@ -105,7 +108,7 @@ static void add(tuning *t, const dn_candidate *how)
         return;
     }
     trial *at = &t->all[t->n];
-    *at = (trial){.how = *how, .ns = UINT64_MAX};
+    *at = (trial){.how = *how, .ns = UINT64_MAX, .next_ns = UINT64_MAX};
     for (uint32_t i = 0; i < t->n; i++) {
         if (is_same(&t->all[i].plan->desc, &desc)) {
             dn_desc_deinit(&desc);
@@ -153,19 +156,34 @@ static int make_ready(tuning *t, trial *c)
     return c->slot != NULL;
 }
 
-static void run(tuning *t, trial *c, uint32_t runs)
+static int is_settled(const trial *c)
 {
-    for (uint32_t i = 0; i < runs; i++) {
-        const uint64_t begin = st_now_ns();
-        if (dn_slot_run(t->op, c->plan, c->slot, t->memory.at, NULL) != STATOR_OK) {
-            c->ns = UINT64_MAX;
-            return;
-        }
-        const uint64_t ns = st_now_ns() - begin;
-        c->ns = ns < c->ns ? ns : c->ns;
-        if (ns > t->times * RUN_NS_MOST) {
-            return;
-        }
+    return c->next_ns - c->ns <= c->ns / 8u;
+}
+
+/* 0: no more runs are of use. */
+static int run(tuning *t, trial *c)
+{
+    const uint64_t begin = st_now_ns();
+    if (dn_slot_run(t->op, c->plan, c->slot, t->memory.at, NULL) != STATOR_OK) {
+        c->ns = UINT64_MAX;
+        return 0;
+    }
+    const uint64_t ns = st_now_ns() - begin;
+    if (ns < c->ns) {
+        c->next_ns = c->ns;
+        c->ns = ns;
+    } else if (ns < c->next_ns) {
+        c->next_ns = ns;
+    }
+    return ns < t->times * RUN_NS_MOST;
+}
+
+static void run_until_settled(tuning *t, trial *c)
+{
+    uint32_t n = 0;
+    while (n < t->times * RUNS_MOST && run(t, c) &&
+           (++n < t->times * RUNS_LEAST || !is_settled(c))) {
     }
 }
 
@@ -180,7 +198,7 @@ static const trial *best_of(const tuning *t)
 
 static int is_close(const tuning *t, const trial *c, uint64_t best_ns)
 {
-    return c->ns != UINT64_MAX && (t->times > 1 || c->ns - best_ns < best_ns / 4u);
+    return c->ns != UINT64_MAX && (t->times > 1 || c->ns - best_ns < best_ns / 8u);
 }
 
 static void measure(tuning *t)
@@ -188,7 +206,7 @@ static void measure(tuning *t)
     uint32_t close = 0;
     for (uint32_t i = 0; i < t->n; i++) {
         if (make_ready(t, &t->all[i])) {
-            run(t, &t->all[i], t->times * RUNS_FIRST);
+            run_until_settled(t, &t->all[i]);
         }
     }
     const uint64_t best_ns = best_of(t)->ns;
@@ -197,7 +215,8 @@ static void measure(tuning *t)
     }
     for (uint32_t i = 0; close > 1 && i < t->n; i++) {
         if (is_close(t, &t->all[i], best_ns) && make_ready(t, &t->all[i])) {
-            run(t, &t->all[i], t->times * RUNS_MORE);
+            for (uint32_t k = 0; k < t->times * RUNS_MORE && run(t, &t->all[i]); k++) {
+            }
         }
     }
 }

@@ -436,6 +436,37 @@ Test(dnnl, convs)
     }
 }
 
+/* Channels first: images are turned on their way to what wants channels last, of any size. */
+Test(dnnl, convs_of_bf16)
+{
+    static const conv_case odd[] = {
+        {2, 3, 16, 32, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 2, 20, 36, 1, {20, 19}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 1, 9, 12, 1, {21, 20}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {1, 2, 16, 32, 1, {600}, {5}, {2}, {1}, {2}, {1}}};
+    uint32_t turned = 0;
+    problem first;
+    conv(&first, STATOR_BF16, STATOR_BF16, &odd[0], 1, 1);
+    if (lib->takes(lib->self, &first.form) != 1) {
+        cr_skip_test("this processor has no bf16");
+    }
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        for (uint32_t order = 0; order < 4; order++) {
+            problem p;
+            conv(&p, STATOR_BF16, STATOR_BF16, &odd[i], order & 1, order >> 1);
+            check(&p, "a convolution of bf16");
+            fill(&p);
+            set_constant(&p);
+            void *op = create(&p, "a convolution of bf16");
+            call(&p, op);
+            turned += order == 0 && strstr(api->describe(op), "brgconv") != NULL;
+            lib->destroy(lib->self, op);
+            empty(&p);
+        }
+    }
+    cr_assert_gt(turned, 0);
+}
+
 static const struct {
     conv_case c;
     int64_t more[3];

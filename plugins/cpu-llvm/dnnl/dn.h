@@ -15,6 +15,7 @@
  *   dn_skinny.c few rows against constant weights: kernels of our own
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_half.c   f16, done in f32
+ *   dn_turn.c   images to channels last and back
  *   dn_team.c   threads and floating point flags
  *
  * oneDNN 2.x (the C API of 3.x has other descriptors). Names of oneDNN begin with dnnl_. */
@@ -100,8 +101,15 @@ typedef struct dn_arg {
     uint32_t role;
 } dn_arg;
 
+/* Matrices, one behind the other, of which rows become columns. */
+typedef struct dn_turn {
+    int64_t matrices; /* 0: nothing is turned */
+    int64_t rows, columns;
+} dn_turn;
+
 typedef struct dn_step {
-    dnnl_primitive_t primitive;
+    dnnl_primitive_t primitive; /* NULL: */
+    dn_turn turn;               /* of the first argument into the second */
     uint32_t n_args;
     dn_arg args[DN_ARGS_MAX];
 } dn_step;
@@ -364,6 +372,12 @@ int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
 /* A call of a plan of that kind; its weights are bound. */
 void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                    void *const at[DN_ROLES], stator_ctx *ctx);
+
+/* ---- dn_turn.c ---- */
+
+/* Is the reorder one that dn_turn_run does? Then fills *out. */
+int dn_turn_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dn_turn *out);
+void dn_turn_run(const dn_turn *turn, const void *from, void *to, int threads);
 
 /* ---- dn_team.c ---- */
 

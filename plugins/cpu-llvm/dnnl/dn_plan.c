@@ -1,6 +1,6 @@
 /* A candidate made ready to run.
  *
- * A plan is a short list of primitives: reorders of what the main one wants in another order, the
+ * A plan is a short list of steps: reorders of what the main one wants in another order, the
  * main one, a reorder of its result. Primitives are shared by all calls; memory objects are not, so
  * each call takes a slot that has them. A slot that is not in use waits in the plan's list. */
 #include "dn.h"
@@ -60,6 +60,9 @@ static stator_status add_reorder(dn_op *op, dn_plan *plan, uint32_t from, uint32
     dn_step *step = new_step(plan);
     add_arg(step, DNNL_ARG_FROM, from);
     add_arg(step, DNNL_ARG_TO, to);
+    if (dn_turn_of(&plan->desc.md[from], &plan->desc.md[to], &step->turn)) {
+        return STATOR_OK;
+    }
     return make_reorder(op, &plan->desc.md[from], &plan->desc.md[to], &step->primitive, err);
 }
 
@@ -272,13 +275,30 @@ static dnnl_status_t set_places(const dn_plan *plan, dn_slot *slot, void *const 
     return status;
 }
 
+static dnnl_status_t run_step(const dn_plan *plan, dn_slot *slot, uint32_t i)
+{
+    const dn_step *step = &plan->steps[i];
+    void *data[2] = {NULL, NULL};
+    if (step->primitive) {
+        return dnnl_primitive_execute(step->primitive, slot->stream, (int)step->n_args,
+                                      slot->args[i]);
+    }
+    for (uint32_t a = 0; a < 2; a++) {
+        const dnnl_status_t status = dnnl_memory_get_data_handle(slot->args[i][a].memory, &data[a]);
+        if (status != dnnl_success) {
+            return status;
+        }
+    }
+    dn_turn_run(&step->turn, data[0], data[1], (int)plan->key.threads);
+    return dnnl_success;
+}
+
 static dnnl_status_t execute(const dn_plan *plan, dn_slot *slot)
 {
     dnnl_status_t status = dnnl_success;
     const dn_team team = dn_team_begin((int)plan->key.threads);
     for (uint32_t i = 0; i < plan->n_steps && status == dnnl_success; i++) {
-        status = dnnl_primitive_execute(plan->steps[i].primitive, slot->stream,
-                                        (int)plan->steps[i].n_args, slot->args[i]);
+        status = run_step(plan, slot, i);
     }
     if (status == dnnl_success) {
         status = dnnl_stream_wait(slot->stream);

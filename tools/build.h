@@ -76,18 +76,23 @@ void build_source(const build_facts *facts, st_str *out);
 /* ---- files ---- */
 
 typedef struct build_folder {
-    char path[4096]; /* "" until it is made */
-    int is_kept;     /* --sources: the user's own */
+    char path[4096]; /* absolute, of the folder that is removed in the end; "" until it is made */
+    char *former;    /* --sources: lines of what former builds made there */
     int json;
-    int failed; /* an error was printed */
-    int fd;
+    int failed;       /* an error was printed */
+    int fd;           /* of what the compiler is given: the user's own folder, or that at path */
+    int kept_fd;      /* the user's own, or -1 */
+    int work_fd;      /* at path */
     uint32_t n_files; /* for the compiler, by name */
     char (*files)[64];
     uint64_t data_bytes;
 } build_folder;
+#define BUILD_FOLDER_NONE {.fd = -1, .kept_fd = -1, .work_fd = -1}
 
-/* A folder beside `output`, or `sources` itself, which is made when it is not there. On failure
- * each prints and returns 0. */
+/* A folder beside `output`, in which the library is made. The sources lie there too, or in the
+ * folder `sources`, which is made when it is not there and stays. Of a user's folder nothing is
+ * changed but files that are new or that a former build made: their names are in its
+ * stator-build.list. On failure each prints and returns 0. */
 int build_folder_open(build_folder *folder, const char *output, const char *sources);
 /* Removes what was made, unless it is kept. */
 void build_folder_close(build_folder *folder);

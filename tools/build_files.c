@@ -1,7 +1,8 @@
 /* The folder in which a package is compiled; see build.h.
  *
  * It lies beside the library, so that the library is moved to its place whole. File names are ours;
- * the compiler runs in the folder without a shell and sees these names alone. */
+ * the compiler runs without a shell in the folder of the sources and sees these names alone. What
+ * it writes, library and log, lies in our folder also when the sources lie in the user's. */
 #define _GNU_SOURCE
 #include "build.h"
 
@@ -18,7 +19,10 @@
 #define DATA_MAX ((UINT64_C(1) << 31) - (UINT64_C(64) << 20))
 #define LOG_FILE "cc.log"
 #define LIBRARY_FILE "library.so"
+#define LIST_FILE "stator-build.list"
 #define FILES_MAX 100000u
+#define LIST_MAX ((size_t)FILES_MAX * 64u)
+#define PATH_BYTES 4200u
 
 extern char **environ;
 
@@ -37,50 +41,6 @@ static int fail_memory(build_folder *folder)
     return 0;
 }
 
-/* ---- the folder ---- */
-
-int build_folder_open(build_folder *folder, const char *output, const char *sources)
-{
-    folder->fd = -1;
-    folder->is_kept = sources != NULL;
-    const int n = sources != NULL
-                      ? snprintf(folder->path, sizeof folder->path, "%s", sources)
-                      : snprintf(folder->path, sizeof folder->path, "%s.XXXXXX", output);
-    if (n < 0 || (size_t)n >= sizeof folder->path) {
-        folder->path[0] = '\0';
-        errno = ENAMETOOLONG;
-        return fail_file(folder, "cannot make a folder at", output);
-    }
-    const int is_made = sources != NULL ? mkdir(folder->path, 0777) == 0 || errno == EEXIST
-                                        : mkdtemp(folder->path) != NULL;
-    if (!is_made) {
-        const int ok = fail_file(folder, "cannot make a folder at", sources ? sources : output);
-        folder->path[0] = '\0';
-        return ok;
-    }
-    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return folder->fd >= 0 || fail_file(folder, "cannot open the folder", folder->path);
-}
-
-/* Files are named here, so these are all. */
-void build_folder_close(build_folder *folder)
-{
-    if (folder->fd >= 0) {
-        for (uint32_t i = 0; !folder->is_kept && i < folder->n_files; i++) {
-            (void)unlinkat(folder->fd, folder->files[i], 0);
-        }
-        (void)unlinkat(folder->fd, LOG_FILE, 0);
-        (void)unlinkat(folder->fd, LIBRARY_FILE, 0);
-        (void)close(folder->fd);
-    }
-    if (folder->path[0] != '\0' && !folder->is_kept) {
-        (void)rmdir(folder->path);
-    }
-    free(folder->files);
-    folder->files = NULL;
-    folder->fd = -1;
-}
-
 static int write_all(int fd, const void *bytes, uint64_t size)
 {
     const char *at = bytes;
@@ -94,6 +54,156 @@ static int write_all(int fd, const void *bytes, uint64_t size)
     }
     return 1;
 }
+
+/* ---- the user's folder ---- */
+
+/* Is it in the list of what former builds have made? */
+static int was_made(const build_folder *folder, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = folder->former; at != NULL && *at != '\0'; at += strcspn(at, "\n")) {
+        at += *at == '\n';
+        if (strcspn(at, "\n") == n && strncmp(at, name, n) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_made_now(const build_folder *folder, const char *name, size_t n)
+{
+    for (uint32_t i = 0; i < folder->n_files; i++) {
+        if (strlen(folder->files[i]) == n && strncmp(folder->files[i], name, n) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int read_list(build_folder *folder)
+{
+    const int fd = openat(folder->kept_fd, LIST_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    size_t n = 0;
+    folder->former = calloc(1, LIST_MAX + 1u);
+    if (folder->former == NULL) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return fail_memory(folder);
+    }
+    for (ssize_t got = 1; fd >= 0 && got > 0 && n < LIST_MAX;) {
+        got = read(fd, folder->former + n, LIST_MAX - n);
+        n += got > 0 ? (size_t)got : 0;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return 1;
+}
+
+/* A line more, before the file is there: what is in the list may be written over. */
+static int list_file(build_folder *folder, const char *name)
+{
+    char line[80];
+    struct stat there;
+    if (was_made(folder, name)) {
+        return 1;
+    }
+    if (fstatat(folder->kept_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0) {
+        folder->failed = 1;
+        (void)cli_fail(folder->json, "ALREADY_EXISTS", "name an empty folder",
+                       "the folder of --sources has a file '%s' that no build has made", name);
+        return 0;
+    }
+    const int n = snprintf(line, sizeof line, "%s\n", name);
+    const int fd = openat(folder->kept_fd, LIST_FILE,
+                          O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+    const int is_written = fd >= 0 && write_all(fd, line, (uint64_t)n);
+    const int is_closed = fd >= 0 && close(fd) == 0;
+    return (is_written && is_closed) || fail_file(folder, "cannot write", LIST_FILE);
+}
+
+/* Files of former builds that this one has no use for: *.c would take them in. */
+static void remove_former(const build_folder *folder)
+{
+    char name[64];
+    for (const char *at = folder->former; at != NULL && *at != '\0'; at += strcspn(at, "\n")) {
+        at += *at == '\n';
+        const size_t n = strcspn(at, "\n");
+        if (n == 0 || n >= sizeof name || memchr(at, '/', n) != NULL ||
+            is_made_now(folder, at, n)) {
+            continue;
+        }
+        memcpy(name, at, n);
+        name[n] = '\0';
+        (void)unlinkat(folder->kept_fd, name, 0);
+    }
+}
+
+/* ---- the folders ---- */
+
+static int open_kept(build_folder *folder, const char *sources)
+{
+    if (mkdir(sources, 0777) != 0 && errno != EEXIST) {
+        return fail_file(folder, "cannot make a folder at", sources);
+    }
+    folder->kept_fd = open(sources, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->kept_fd < 0) {
+        return fail_file(folder, "cannot open the folder", sources);
+    }
+    folder->fd = folder->kept_fd;
+    return read_list(folder);
+}
+
+int build_folder_open(build_folder *folder, const char *output, const char *sources)
+{
+    char path[4096];
+    folder->fd = folder->kept_fd = folder->work_fd = -1;
+    const int n = snprintf(path, sizeof path, "%s.XXXXXX", output);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return fail_file(folder, "cannot make a folder at", output);
+    }
+    if (mkdtemp(path) == NULL) {
+        return fail_file(folder, "cannot make a folder at", output);
+    }
+    if (realpath(path, folder->path) == NULL) {
+        const int ok = fail_file(folder, "cannot make a folder at", output);
+        folder->path[0] = '\0';
+        (void)rmdir(path);
+        return ok;
+    }
+    folder->work_fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->work_fd < 0) {
+        return fail_file(folder, "cannot open the folder", folder->path);
+    }
+    folder->fd = folder->work_fd;
+    return sources == NULL || open_kept(folder, sources);
+}
+
+/* Files are named here, so these are all. */
+void build_folder_close(build_folder *folder)
+{
+    if (folder->work_fd >= 0) {
+        for (uint32_t i = 0; i < folder->n_files; i++) {
+            (void)unlinkat(folder->work_fd, folder->files[i], 0);
+        }
+        (void)unlinkat(folder->work_fd, LOG_FILE, 0);
+        (void)unlinkat(folder->work_fd, LIBRARY_FILE, 0);
+        (void)close(folder->work_fd);
+    }
+    if (folder->kept_fd >= 0) {
+        (void)close(folder->kept_fd);
+    }
+    if (folder->path[0] != '\0') {
+        (void)rmdir(folder->path);
+    }
+    free(folder->files);
+    free(folder->former);
+    *folder = (build_folder)BUILD_FOLDER_NONE;
+}
+
+/* ---- files ---- */
 
 /* Notes the name: what the compiler is given, and what is removed in the end. */
 static int note_file(build_folder *folder, const char *name)
@@ -116,6 +226,9 @@ static int note_file(build_folder *folder, const char *name)
 int build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size)
 {
     if (!note_file(folder, name)) {
+        return 0;
+    }
+    if (folder->kept_fd >= 0 && !list_file(folder, name)) {
         return 0;
     }
     const int fd =
@@ -207,16 +320,18 @@ static char **make_argv(const build_folder *folder, const char *const *fixed, ui
 /* Runs argv in the folder with its output in the log; the error of starting it, or 0. */
 static int run_in_folder(build_folder *folder, char *const *argv, int *out_status)
 {
+    char log[PATH_BYTES];
     posix_spawn_file_actions_t actions;
     pid_t pid = 0;
+    (void)snprintf(log, sizeof log, "%s/%s", folder->path, LOG_FILE);
     if (posix_spawn_file_actions_init(&actions) != 0) {
         return ENOMEM;
     }
     int rc = posix_spawn_file_actions_addfchdir_np(&actions, folder->fd);
     rc = rc != 0 ? rc : posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     rc = rc != 0 ? rc
-                 : posix_spawn_file_actions_addopen(&actions, 1, LOG_FILE,
-                                                    O_WRONLY | O_CREAT | O_TRUNC, 0666);
+                 : posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC,
+                                                    0666);
     rc = rc != 0 ? rc : posix_spawn_file_actions_adddup2(&actions, 1, 2);
     rc = rc != 0 ? rc : posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
     (void)posix_spawn_file_actions_destroy(&actions);
@@ -229,7 +344,7 @@ static int run_in_folder(build_folder *folder, char *const *argv, int *out_statu
 /* The first lines of what the compiler said. */
 static void read_log(const build_folder *folder, char *text, size_t size)
 {
-    const int fd = openat(folder->fd, LOG_FILE, O_RDONLY | O_CLOEXEC);
+    const int fd = openat(folder->work_fd, LOG_FILE, O_RDONLY | O_CLOEXEC);
     const ssize_t n = fd >= 0 ? read(fd, text, size - 1u) : 0;
     text[n > 0 ? n : 0] = '\0';
     if (fd >= 0) {
@@ -239,6 +354,8 @@ static void read_log(const build_folder *folder, char *text, size_t size)
 
 static int compile_files(build_folder *folder, const char *cc, const char *soname)
 {
+    char library[PATH_BYTES];
+    (void)snprintf(library, sizeof library, "%s/%s", folder->path, LIBRARY_FILE);
     const char *const fixed[] = {cc,
                                  "-std=gnu11",
                                  "-O2",
@@ -260,7 +377,7 @@ static int compile_files(build_folder *folder, const char *cc, const char *sonam
                                  "-Xlinker",
                                  soname,
                                  "-o",
-                                 LIBRARY_FILE};
+                                 library};
     char log[600];
     int status = 0;
     char **argv = make_argv(folder, fixed, (uint32_t)(sizeof fixed / sizeof fixed[0]));
@@ -287,52 +404,28 @@ static int compile_files(build_folder *folder, const char *cc, const char *sonam
     return 0;
 }
 
-/* Moved; from a folder of the user's that is on another disk copied, beside its place first. */
-static int copy_out(build_folder *folder, const char *output)
-{
-    if (renameat(folder->fd, LIBRARY_FILE, AT_FDCWD, output) == 0) {
-        return 1;
-    }
-    if (errno != EXDEV) {
-        return fail_file(folder, "cannot write", output);
-    }
-    char part[4200];
-    char buffer[65536];
-    (void)snprintf(part, sizeof part, "%s.part%ld", output, (long)getpid());
-    const int from = openat(folder->fd, LIBRARY_FILE, O_RDONLY | O_CLOEXEC);
-    const int to = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
-    int ok = from >= 0 && to >= 0;
-    for (ssize_t n = 1; ok && n != 0;) {
-        n = read(from, buffer, sizeof buffer);
-        ok = n >= 0 && write_all(to, buffer, (uint64_t)n);
-    }
-    const int problem = errno;
-    if (from >= 0) {
-        (void)close(from);
-    }
-    ok = to >= 0 && close(to) == 0 && ok && rename(part, output) == 0;
-    if (!ok) {
-        errno = errno != 0 ? errno : problem;
-        (void)fail_file(folder, "cannot write", output);
-        (void)unlink(part);
-    }
-    return ok;
-}
-
 int build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output)
 {
     char map[256];
     const char *slash = strrchr(output, '/');
     const char *soname = slash != NULL ? slash + 1 : output;
     const int n = snprintf(map, sizeof map, "{ global: %s_*; local: *; };\n", name);
-    return build_folder_add(folder, "exports.map", map, (uint64_t)n) &&
-           compile_files(folder, cc, soname) && copy_out(folder, output);
+    if (!build_folder_add(folder, "exports.map", map, (uint64_t)n) ||
+        !compile_files(folder, cc, soname)) {
+        return 0;
+    }
+    if (renameat(folder->work_fd, LIBRARY_FILE, AT_FDCWD, output) != 0) {
+        return fail_file(folder, "cannot write", output);
+    }
+    remove_former(folder);
+    return 1;
 }
 
 int build_write(const char *path, const char *text, uint64_t size, int json)
 {
-    build_folder folder = {.json = json, .fd = -1};
+    build_folder folder = BUILD_FOLDER_NONE;
     char part[4200];
+    folder.json = json;
     (void)snprintf(part, sizeof part, "%s.part%ld", path, (long)getpid());
     const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     const int is_written = fd >= 0 && write_all(fd, text, size);

@@ -54,6 +54,19 @@ static void put_struct(const build_facts *f, const char *what, const build_port 
     st_str_addf(out, "} %s_%s;\n\n", f->name, what);
 }
 
+/* One size of an input as the caller sets it: the number, or what the model calls it. */
+static void put_size(const build_ports *ports, const build_port *port, uint32_t axis, st_str *out)
+{
+    st_str text;
+    st_str_init(&text, out->mem);
+    build_sym_text(ports->v, port->dims[axis], &text);
+    st_str_addf(out, " *     in.%s.shape[%u] = ", port->id, axis);
+    build_remark(text.data != NULL ? text.data : "", out);
+    st_str_add(out, ";\n");
+    st_str_deinit(&text);
+}
+
+/* Every input with all its axes, every output. */
 static void put_example(const build_facts *f, st_str *out)
 {
     const build_ports *p = f->ports;
@@ -63,16 +76,16 @@ static void put_example(const build_facts *f, st_str *out)
                 " *     %s_inputs in = {0};\n"
                 " *     %s_outputs out = {0};\n",
                 n, n);
-    if (p->n_in > 0) {
-        st_str_addf(out, " *     in.%s.data = ...;\n", p->in[0].id);
-        for (uint32_t a = 0; a < p->in[0].rank && a < 2; a++) {
-            st_str_addf(out, " *     in.%s.shape[%u] = ...;\n", p->in[0].id, a);
+    for (uint32_t i = 0; i < p->n_in; i++) {
+        st_str_addf(out, " *     in.%s.data = ...;\n", p->in[i].id);
+        for (uint32_t a = 0; a < p->in[i].rank; a++) {
+            put_size(p, &p->in[i], a, out);
         }
     }
     st_str_addf(out, " *     int status = %s_sizes(&in, &out, NULL);\n", n);
-    if (p->n_out > 0) {
-        st_str_addf(out, " *     out.%s.data = malloc(out.%s.bytes);\n", p->out[0].id,
-                    p->out[0].id);
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        st_str_addf(out, " *     out.%s.data = malloc(out.%s.bytes);\n", p->out[i].id,
+                    p->out[i].id);
     }
     st_str_addf(out, " *     status = %s_run(&in, &out, NULL, 0);\n *\n", n);
 }

@@ -201,7 +201,7 @@ int cmd_build(int argc, char **argv)
                .cpu = "native",
                .cc = "cc",
                .backend = "inductor-cpu",
-               .folder = {.fd = -1}};
+               .folder = BUILD_FOLDER_NONE};
     const cli_option own[] = {
         {"--output", CLI_TEXT, &b.output, "LIB.so", "the library (-o)"},
         {"--header", CLI_TEXT, &b.header, "FILE.h", "its header (default: LIB.h)"},

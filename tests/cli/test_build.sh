@@ -86,6 +86,31 @@ expect 0 'x86-64-v2' "$STATOR" build "$digits/digits.onnx" -o v2.so --cpu x86-64
 objdump -d v2.so | grep -q '%[yz]mm' && fail "v2 uses wide registers"
 expect 0 'digits2_run' "$STATOR" build "$digits/digits.onnx" -o v4.so --cpu x86-64-v4 --name digits2
 
+# A folder of the user's: what is in it stays, and what a build made may be made anew.
+mkdir own
+printf 'mine\n' | tee own/cc.log own/library.so own/readme.c.txt >/dev/null
+"$STATOR" build f.stir -o own.so --sources own >/dev/null
+[ "$(cat own/cc.log own/library.so own/readme.c.txt | sort -u)" = mine ] || fail "files of the user's"
+[ -e own/plan.c ] && [ -e own/stator-build.list ] || fail "no sources: $(ls own)"
+ls own >before
+touch own/former.c
+echo former.c >>own/stator-build.list
+"$STATOR" build f.stir -o own.so --sources own >/dev/null
+ls own | diff before - || fail "a second build into the folder"
+[ "$(cat own/cc.log)" = mine ] || fail "files of the user's, a second time"
+mkdir other
+echo '/* mine */' >other/plan.c
+expect 3 "has a file 'plan.c' that no build has made" "$STATOR" build f.stir -o other.so --sources other
+[ "$(cat other/plan.c)" = '/* mine */' ] || fail "a source of the user's was written over"
+[ ! -e other.so ] || fail "a library of a refused build"
+[ "$(ls -d own.so.* other.so.* 2>/dev/null)" = "" ] || fail "folders are left"
+
+# The example of the header sets every axis of every input.
+sed -n '/_inputs in/,/_sizes(/p' f.h >example
+for line in 'in.x.shape[0] = N;' 'in.x.shape[1] = 4;' 'in.at.data = ...;' 'in.at.shape[0] = 3;'; do
+    has example "$line"
+done
+
 # A fixed size; the name is an identifier whatever the file is called.
 expect 0 'x_9_int_run' "$STATOR" build f.stir -o '9 int.so' --dim N=8
 grep -q 'f32\[8, 4\]' '9 int.h' || fail "no fixed size"

@@ -15,6 +15,7 @@ typedef struct cg_launch {
     void *op;         /* of the library */
     const char *text; /* what it is asked to do */
     uint32_t n_numbers;
+    uint32_t n_side; /* scans from this one on that run side by side; 0: it is none or alone */
     st_symprog *numbers;
     uint32_t stage;       /* binds before it */
     uint32_t bind;        /* into exe->binds, + 1: no kernel, it reads its one buffer */
@@ -103,6 +104,19 @@ stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err);
 /* Fills an empty executable from what st_cg_save wrote; it is to be destroyed after a failure. */
 stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err);
 
+/* ---- cg_copy.c ---- */
+/* 1: the kernel moves nothing and is not needed; what it writes is another name for what it reads. */
+int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel);
+/* The buffer that holds what the program's buffer names. */
+uint32_t cg_home(const cg_unit *unit, uint32_t buffer);
+
+/* ---- cg_side.c ---- */
+#define CG_SIDES_MAX 16u
+/* Reorders `order` (n plans) so that scans which may run side by side are neighbours. n_side[i] > 1: as
+ * many begin at place i. */
+stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_side,
+                              stator_diag **err);
+
 /* ---- cg_bind.c ---- */
 /* The sizes of bind number k of the unit, and what the step says, appended to the executable. */
 stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch *launch,
@@ -127,9 +141,10 @@ typedef struct cg_scan cg_scan;
 typedef struct cg_loop {
     cg_unit *unit;
     stator_ref node;
+    uint32_t is_alone; /* one thread runs it, beside others */
 } cg_loop;
 /* The newest step of the executable becomes the scan. */
-stator_status cg_make_scan(cg_unit *unit, stator_ref node, st_cg_exe *exe, cg_launch *launch,
+stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launch,
                            stator_diag **err);
 /* What the body knows of its inputs, and how its outputs lie (once it has roots). */
 stator_status cg_begin_body(cg_unit *body, const cg_loop *loop, stator_diag **err);

@@ -132,6 +132,11 @@ static int may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32
         (kernel->buffers.data[from].flags & ST_BUFFER_WRITTEN)) {
         return 0;
     }
+    for (uint32_t k = 0; k < l->n_buffers; k++) {
+        if (k != from && operands[k] == operands[from]) {
+            return 0; /* read under two names, see cg_copy.c */
+        }
+    }
     const st_loop_ref store = only_store(kernel, to);
     return store && is_read_there(kernel, from, store) &&
            is_once_each(exe, kernel, store, new->numel);

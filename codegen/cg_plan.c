@@ -16,7 +16,9 @@ typedef struct planner {
     uint32_t *order; /* plans */
     uint32_t n_order;
     uint8_t *state; /* by plan: 0 unseen, 1 open, 2 done */
-    uint32_t stage; /* of the steps being made */
+    uint32_t *n_side; /* by place in `order`: scans side by side that begin there */
+    uint32_t stage;   /* of the steps being made */
+    uint32_t is_side; /* a scan is one of several */
 } planner;
 
 /* ---- order ---- */
@@ -173,7 +175,8 @@ static stator_status add_step(planner *p, const st_kernel *kernel, cg_launch **o
         if (operand == NULL) {
             return st_fail_oom(err);
         }
-        *operand = buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : buffer->id;
+        *operand =
+            buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : cg_home(p->unit, buffer->id);
         cg_buffer *of = *operand == UINT32_MAX ? NULL : &exe->buffers.data[*operand];
         if (of) {
             of->first = of->first == UINT32_MAX ? step : of->first;
@@ -250,6 +253,7 @@ static stator_status add_library_call(planner *p, const st_kernel *kernel, st_fo
     if (launch->text == NULL) {
         return st_fail_oom(err);
     }
+    form->is_alone = p->unit->is_alone;
     return create_op(p, kernel, form, &launch->op, err);
 }
 
@@ -267,7 +271,7 @@ static stator_status bind_until(planner *p, uint32_t stage, stator_diag **err)
         }
         const stator_ref node = p->unit->binds.data[p->stage];
         const stator_node_row *row = stator_node_at(p->unit->view, node);
-        *operand = p->unit->values[row->result_begin].buffer;
+        *operand = cg_home(p->unit, p->unit->values[row->result_begin].buffer);
         *launch = (cg_launch){.kernel = UINT32_MAX,
                               .stage = p->stage,
                               .first_buffer = exe->operands.count - 1u,
@@ -301,7 +305,8 @@ static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err
     }
     *launch =
         (cg_launch){.kernel = UINT32_MAX, .stage = p->stage, .first_buffer = exe->operands.count};
-    return cg_make_scan(p->unit, root->node, exe, launch, err);
+    const cg_loop loop = {p->unit, root->node, p->is_side || p->unit->is_alone};
+    return cg_make_scan(&loop, exe, launch, err);
 }
 
 static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
@@ -325,6 +330,10 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
         return status;
     }
     status = cg_schedule(p->unit, &plain, err);
+    if (status == STATOR_OK && cg_drop_copy(p->unit, exe, &plain)) {
+        st_kernel_deinit(&plain);
+        return STATOR_OK;
+    }
     st_kernel *kernel = status == STATOR_OK ? st_vec_push(exe->config.mem, &exe->kernels) : NULL;
     if (kernel == NULL) {
         st_kernel_deinit(&plain);
@@ -332,6 +341,46 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
     }
     *kernel = plain;
     return add_launch(p, kernel, err);
+}
+
+/* What any of the group's steps reads or writes is alive in all of them, and all their pointers are
+ * had at once. */
+static void join_lives(st_cg_exe *exe, uint32_t begin)
+{
+    const uint32_t end = exe->launches.count - 1u;
+    uint32_t n_operands = 0;
+    for (uint32_t step = begin; step <= end; step++) {
+        const cg_launch *l = &exe->launches.data[step];
+        n_operands += l->n_buffers;
+        for (uint32_t k = 0; k < l->n_buffers; k++) {
+            const uint32_t operand = exe->operands.data[l->first_buffer + k];
+            cg_buffer *of = operand == UINT32_MAX ? NULL : &exe->buffers.data[operand];
+            if (of) {
+                of->first = of->first > begin ? begin : of->first;
+                of->last = end;
+            }
+        }
+    }
+    exe->operands_max = n_operands > exe->operands_max ? n_operands : exe->operands_max;
+}
+
+/* The plans from place `first` on that are one step or stand side by side. *out_count: how many. */
+static stator_status add_place(planner *p, uint32_t first, uint32_t *out_count, stator_diag **err)
+{
+    st_cg_exe *exe = p->exe;
+    const uint32_t n = p->n_side[first] > 1 ? p->n_side[first] : 1;
+    const uint32_t begin = exe->launches.count;
+    *out_count = n;
+    p->is_side = n > 1;
+    for (uint32_t i = 0; i < n; i++) {
+        ST_TRY(add_kernel(p, p->order[first + i], err));
+    }
+    p->is_side = 0;
+    if (n > 1) {
+        exe->launches.data[begin].n_side = n;
+        join_lives(exe, begin);
+    }
+    return STATOR_OK;
 }
 
 /* ---- outputs and constants ---- */
@@ -395,12 +444,19 @@ static stator_status take_constants(planner *p, stator_diag **err)
 static stator_status copy_buffers(planner *p, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
-    for (uint32_t i = 0; i < p->unit->buffers.count; i++) {
+    cg_unit *unit = p->unit;
+    unit->homes =
+        st_arena_zalloc(&unit->arena, (uint64_t)unit->buffers.count + 1u, sizeof *unit->homes);
+    if (unit->homes == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < unit->buffers.count; i++) {
+        unit->homes[i] = i;
         cg_buffer *buffer = st_vec_push(exe->config.mem, &exe->buffers);
         if (buffer == NULL) {
             return st_fail_oom(err);
         }
-        *buffer = p->unit->buffers.data[i];
+        *buffer = unit->buffers.data[i];
         buffer->first = UINT32_MAX;
     }
     return STATOR_OK;
@@ -413,15 +469,18 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     exe->n_syms = unit->view->n_symbols;
     p.state = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, 1);
     p.order = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.order);
-    if (p.state == NULL || p.order == NULL) {
+    p.n_side =
+        st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.n_side);
+    if (p.state == NULL || p.order == NULL || p.n_side == NULL) {
         return st_fail_oom(err);
     }
     ST_TRY(cg_find_agrees(unit, exe, err));
     ST_TRY(order_plans(&p, err));
+    ST_TRY(cg_gather_scans(unit, p.order, p.n_order, p.n_side, err));
     ST_TRY(copy_buffers(&p, err));
-    for (uint32_t i = 0; i < p.n_order; i++) {
+    for (uint32_t i = 0, n = 0; i < p.n_order; i += n) {
         ST_TRY(bind_until(&p, stage_of_plan(unit, p.order[i]), err));
-        ST_TRY(add_kernel(&p, p.order[i], err));
+        ST_TRY(add_place(&p, i, &n, err));
     }
     ST_TRY(bind_until(&p, unit->binds.count, err));
     ST_TRY(set_outputs(&p, err));

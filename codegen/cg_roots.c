@@ -261,33 +261,62 @@ static stator_status probe(cg_unit *unit, int *out_is_taken, stator_diag **err)
     return status == STATOR_UNSUPPORTED && why ? STATOR_OK : status;
 }
 
-/* A contraction that a library would take but for views whose elements are no strides apart gets copies
- * of them to read. */
-static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref node,
-                                     stator_diag **err)
+/* The newest root is none after all. */
+static void drop_root(cg_unit *unit)
 {
-    const cg_node n = cg_node_of(unit, node);
-    int is_taken = 0;
-    ST_TRY(add_root(unit, value, node, err));
-    if (unit->config->emitter->library == NULL || is_window(unit, n.row)) {
-        return STATOR_OK;
-    }
-    ST_TRY(probe(unit, &is_taken, err));
-    if (is_taken) {
-        return STATOR_OK;
-    }
-    unit->values[value].root = 0;
-    unit->values[value].buffer = CG_NO_BUFFER;
+    cg_value *v = &unit->values[unit->roots.data[unit->roots.count - 1u].value];
+    v->root = 0;
+    v->flags &= ~(uint32_t)CG_VALUE_ROOT;
+    v->buffer = CG_NO_BUFFER;
     unit->roots.count--;
     unit->buffers.count--;
+}
+
+/* Makes the contraction a root behind copies of those of its operands whose bits are set and that are
+ * not stored. *out_is_taken: the library does it. Else, unless it is to be kept, all are dropped. */
+static stator_status try_copies(cg_unit *unit, stator_ref value, stator_ref node, uint32_t copies,
+                                int is_kept, int *out_is_taken, stator_diag **err)
+{
+    const cg_node n = cg_node_of(unit, node);
+    const uint32_t before = unit->roots.count;
+    *out_is_taken = 0;
     for (uint32_t k = 0; k < 2; k++) {
         const stator_ref operand = cg_operand(&n, k);
         const cg_value *v = &unit->values[operand];
-        if (v->buffer == CG_NO_BUFFER && !(v->flags & CG_VALUE_SPLAT)) {
+        if (copies & 1u << k && v->buffer == CG_NO_BUFFER && !(v->flags & CG_VALUE_SPLAT)) {
             ST_TRY(add_root(unit, operand, stator_value_at(unit->view, operand)->node, err));
         }
     }
-    return add_root(unit, value, node, err);
+    if (copies && unit->roots.count == before && !is_kept) {
+        return STATOR_OK; /* as without copies */
+    }
+    ST_TRY(add_root(unit, value, node, err));
+    if (is_kept) {
+        return STATOR_OK;
+    }
+    ST_TRY(probe(unit, out_is_taken, err));
+    while (!*out_is_taken && unit->roots.count > before) {
+        drop_root(unit);
+    }
+    return STATOR_OK;
+}
+
+/* A contraction that a library would take but for views whose elements are no strides apart gets copies
+ * of them to read, of one operand if that is enough. */
+static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref node,
+                                     stator_diag **err)
+{
+    static const uint32_t tries[] = {0, 1, 2}; /* bits of operands */
+    const cg_node n = cg_node_of(unit, node);
+    const int has_library = unit->config->emitter->library && !is_window(unit, n.row);
+    int is_taken = 0;
+    for (uint32_t i = 0; has_library && i < 3 && !is_taken; i++) {
+        ST_TRY(try_copies(unit, value, node, tries[i], 0, &is_taken, err));
+    }
+    if (is_taken) {
+        return STATOR_OK;
+    }
+    return try_copies(unit, value, node, has_library ? 3u : 0u, 1, &is_taken, err);
 }
 
 /* A loop reads its operands as they lie in memory; a number that all steps share is known to the body. */

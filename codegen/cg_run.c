@@ -233,6 +233,13 @@ static void *pointer_of(const run *r, uint32_t buffer)
     }
 }
 
+static void find_pointers(const run *r, const cg_launch *l, void **pointers)
+{
+    for (uint32_t i = 0; i < l->n_buffers; i++) {
+        pointers[i] = pointer_of(r, r->exe->operands.data[l->first_buffer + i]);
+    }
+}
+
 static stator_status call_library(run *r, const cg_launch *l, void **pointers, stator_diag **err)
 {
     const st_library *library = r->exe->config.emitter->library;
@@ -256,9 +263,7 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
     if (count <= 0) {
         return STATOR_OK;
     }
-    for (uint32_t i = 0; i < l->n_buffers; i++) {
-        pointers[i] = pointer_of(r, r->exe->operands.data[l->first_buffer + i]);
-    }
+    find_pointers(r, l, pointers);
     if (l->scan) {
         return cg_run_scan(l->scan, r->call, pointers, err);
     }
@@ -268,6 +273,50 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
     const st_kernel_args args = {.buffers = pointers, .syms = r->call->syms, .status = &r->status};
     const st_launch what = {.call = r->call, .args = &args, .count = count, .grain = l->grain};
     return emitter->launch(emitter->self, r->exe->module, l->kernel, &what, err);
+}
+
+/* ---- scans side by side ---- */
+
+typedef struct side {
+    const run *run;
+    const cg_launch *first;
+    void **pointers; /* of all of them, one after the other */
+    stator_status status[CG_SIDES_MAX];
+    stator_diag *err[CG_SIDES_MAX];
+} side;
+
+static void run_sides(void *self, int64_t begin, int64_t end)
+{
+    side *s = self;
+    for (int64_t i = begin; i < end; i++) {
+        const cg_launch *l = &s->first[i];
+        void **pointers = s->pointers;
+        for (const cg_launch *before = s->first; before < l; before++) {
+            pointers += before->n_buffers;
+        }
+        find_pointers(s->run, l, pointers);
+        s->status[i] = cg_run_scan(l->scan, s->run->call, pointers, &s->err[i]);
+    }
+}
+
+/* What is told is the error of the first that fails, whichever ends first. */
+static stator_status launch_sides(const run *r, const cg_launch *first, void **pointers,
+                                  stator_diag **err)
+{
+    const stator_host *host = r->exe->config.host;
+    side s = {.run = r, .first = first, .pointers = pointers};
+    stator_status status = STATOR_OK;
+    host->thr->parallel_for(r->call->ctx ? r->call->ctx : host->ctx, first->n_side, 1, run_sides,
+                            &s);
+    for (uint32_t i = 0; i < first->n_side; i++) {
+        if (s.status[i] != STATOR_OK && status == STATOR_OK) {
+            status = s.status[i];
+            *err = s.err[i];
+        } else {
+            st_diag_release(s.err[i]);
+        }
+    }
+    return status;
 }
 
 static stator_status check_failed(const run *r, stator_diag **err)
@@ -288,6 +337,11 @@ static stator_status launch_all(run *r, void **pointers, stator_diag **err)
             const int64_t *elements = pointer_of(r, r->exe->operands.data[l->first_buffer]);
             ST_TRY(cg_run_bind(&r->exe->binds.data[l->bind - 1u], elements, r->call->syms, err));
             ST_TRY(begin_stage(r, l->stage + 1u, err));
+            continue;
+        }
+        if (l->n_side > 1) {
+            ST_TRY(launch_sides(r, l, pointers, err));
+            i += l->n_side - 1u;
             continue;
         }
         ST_TRY(launch(r, l, pointers, err));

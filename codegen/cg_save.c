@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define FORMAT 3u
+#define FORMAT 4u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
@@ -38,6 +38,7 @@ static void put_launch(const cg_launch *l, st_str *out)
     }
     st_put_u32(out, l->stage);
     st_put_u32(out, l->bind);
+    st_put_u32(out, l->n_side);
 }
 
 static stator_status put_constants(const st_cg_exe *exe, st_str *out, stator_diag **err)
@@ -281,6 +282,7 @@ static int read_launch(loading *l, cg_launch *launch)
     }
     launch->stage = st_read_u32(&l->r);
     launch->bind = st_read_u32(&l->r);
+    launch->n_side = st_read_u32(&l->r);
     if (launch->n_buffers > l->exe->operands_max) {
         l->exe->operands_max = launch->n_buffers;
     }
@@ -583,10 +585,32 @@ static int are_buffers_sound(const st_cg_exe *exe)
     return 1;
 }
 
+/* Scans side by side are scans; their pointers are had at once. */
+static int are_sides_sound(st_cg_exe *exe, uint32_t first)
+{
+    const uint32_t n = exe->launches.data[first].n_side;
+    uint32_t n_operands = 0;
+    if (n > exe->launches.count - first || n > CG_SIDES_MAX) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const cg_launch *launch = &exe->launches.data[first + i];
+        if (launch->scan == NULL || (i > 0 && launch->n_side)) {
+            return 0;
+        }
+        n_operands += launch->n_buffers;
+    }
+    exe->operands_max = n_operands > exe->operands_max ? n_operands : exe->operands_max;
+    return 1;
+}
+
 static int are_launches_sound(const loading *l)
 {
     for (uint32_t i = 0; i < l->exe->launches.count; i++) {
         const cg_launch *launch = &l->exe->launches.data[i];
+        if (!are_sides_sound(l->exe, i)) {
+            return 0;
+        }
         if (launch->bind) {
             const cg_size_bind *bind =
                 launch->bind <= l->exe->binds.count ? &l->exe->binds.data[launch->bind - 1u] : NULL;

@@ -251,8 +251,9 @@ static stator_status add_buffers(cg_unit *unit, const stator_node_row *row, cons
         tensor_bytes(scan) + (scan->body->slots ? 0 : scan->body->static_bytes);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const cg_value *v = &unit->values[stator_operand(unit->view, row, k)];
-        ST_TRY(add_operand(exe, v->flags & CG_VALUE_SPLAT && !v->root ? UINT32_MAX : v->buffer,
-                           step, launch, err));
+        const int is_number = v->flags & CG_VALUE_SPLAT && !v->root;
+        ST_TRY(add_operand(exe, is_number ? UINT32_MAX : cg_home(unit, v->buffer), step, launch,
+                           err));
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
         ST_TRY(add_operand(exe, unit->values[row->result_begin + k].buffer, step, launch, err));
@@ -330,12 +331,12 @@ static stator_status set_text(const cg_unit *unit, const cg_scan *scan, uint32_t
     return launch->text ? STATOR_OK : st_fail_oom(err);
 }
 
-stator_status cg_make_scan(cg_unit *unit, stator_ref node, st_cg_exe *exe, cg_launch *launch,
+stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launch,
                            stator_diag **err)
 {
+    cg_unit *unit = loop->unit;
     const stator_graph_view *v = unit->view;
-    const stator_node_row *row = stator_node_at(v, node);
-    const cg_loop loop = {unit, node};
+    const stator_node_row *row = stator_node_at(v, loop->node);
     const uint32_t n_ports = row->operand_count + row->result_count;
     cg_scan *scan = st_arena_zalloc(&exe->arena, 1, sizeof *scan);
     if (scan == NULL) {
@@ -352,10 +353,10 @@ stator_status cg_make_scan(cg_unit *unit, stator_ref node, st_cg_exe *exe, cg_la
     }
     launch->scan = scan;
     const char *why = NULL;
-    const stator_status status = cg_compile_body(unit->config, stator_region_at(v, row, 0), &loop,
+    const stator_status status = cg_compile_body(unit->config, stator_region_at(v, row, 0), loop,
                                                  unit->fuel, &scan->body, &why, err);
     if (status == STATOR_NEED_FALLBACK) {
-        return cg_decline(unit, node, why, err);
+        return cg_decline(unit, loop->node, why, err);
     }
     ST_TRY(status);
     ST_TRY(set_ports(unit, row, scan, exe, err));

@@ -182,6 +182,8 @@ struct cg_unit {
     st_vec(cg_declined) declined;
     st_vec(stator_ref) binds; /* sym_bind nodes, in order */
     uint32_t stamp;
+    uint32_t *homes;   /* by buffer: where it is to be found, mostly itself; see cg_copy.c */
+    uint32_t is_alone; /* its launches are one thread's, whose others do something else */
 };
 
 /* ---- cg_import.c ---- */

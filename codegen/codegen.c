@@ -197,6 +197,7 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
 {
     ST_TRY(cg_unit_init(unit, config, graph, &exe->syms, fuel, err));
     if (loop) {
+        unit->is_alone = loop->is_alone;
         ST_TRY(cg_begin_body(unit, loop, err));
     }
     ST_TRY(cg_make_roots(unit, err));
@@ -361,6 +362,9 @@ stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
 {
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         const cg_launch *launch = &exe->launches.data[i];
+        if (launch->n_side > 1) {
+            st_str_addf(out, "side by side, %u scans:\n", launch->n_side);
+        }
         if (launch->text) {
             st_str_add(out, launch->text);
         } else if (!exe->is_loaded) {

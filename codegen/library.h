@@ -101,6 +101,7 @@ typedef struct st_form {
     uint32_t n_epilogue;
     st_epilogue epilogue[ST_FORM_EPILOGUE_MAX];
     uint32_t n_buffers;
+    uint32_t is_alone; /* called by one thread of a team whose others do something else */
     const st_loop_syms *syms; /* for the ranges and values of the syms */
 } st_form;
 

@@ -243,7 +243,7 @@ int dn_threads(const dn_lib *lib, const st_form *form, const dn_sizes *sizes, st
     int64_t elements = 0;
     int64_t macs = 0;
     dn_work(form, sizes, &elements, &macs);
-    if (macs <= ALONE_MACS) {
+    if (macs <= ALONE_MACS || form->is_alone) {
         return 1;
     }
     return dn_team_size(lib->host ? lib->host->thr->thread_count(ctx) : st_cpu_count());

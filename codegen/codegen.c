@@ -190,6 +190,56 @@ static stator_status emit(st_cg_exe *exe, stator_diag **err)
     return status;
 }
 
+/* ---- what was made, for STATOR_DUMP ---- */
+
+static void dump_text(const st_cg_exe *exe, const char *name, const st_str *text)
+{
+    const stator_host *host = exe->config.host;
+    if (st_str_ok(text) && text->data != NULL) {
+        host->log->dump(host->ctx, name, text->data, text->len);
+    }
+}
+
+/* The steps in order, a line each; kernels by name, calls of the library as they print. */
+static void print_steps(const st_cg_exe *exe, st_str *out)
+{
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *launch = &exe->launches.data[i];
+        if (launch->text != NULL) {
+            st_str_addf(out, "%u: %s", i, launch->text);
+        } else if (launch->kernel != UINT32_MAX) {
+            st_str_addf(out, "%u: kernel %s\n", i, exe->kernels.data[launch->kernel].name);
+        } else {
+            st_str_addf(out, "%u: a scan, step by step\n", i);
+        }
+    }
+    for (uint32_t i = 0; i < exe->agrees.count; i++) {
+        st_str_addf(out, "test: %s\n", exe->agrees.data[i].text);
+    }
+}
+
+/* plan.txt, and the loop IR of each kernel under its name. */
+static void dump(const st_cg_exe *exe)
+{
+    const stator_host *host = exe->config.host;
+    char name[128];
+    st_str text;
+    if (!STATOR_HAS(host->log, is_dumping) || !host->log->is_dumping(host->ctx)) {
+        return;
+    }
+    st_str_init(&text, exe->config.mem);
+    print_steps(exe, &text);
+    dump_text(exe, "plan.txt", &text);
+    st_str_deinit(&text);
+    for (uint32_t k = 0; k < exe->kernels.count; k++) {
+        st_str_init(&text, exe->config.mem);
+        st_kernel_print(&exe->kernels.data[k], &text);
+        (void)snprintf(name, sizeof name, "%.100s.loop", exe->kernels.data[k].name);
+        dump_text(exe, name, &text);
+        st_str_deinit(&text);
+    }
+}
+
 /* `loop`: whose body the graph is, NULL: none's. */
 static stator_status build(cg_unit *unit, const st_cg_config *config, const stator_graph *graph,
                            const cg_loop *loop, stator_fuel_scope *fuel, st_cg_exe *exe,
@@ -209,6 +259,7 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
     if (unit->declined.count) {
         return STATOR_NEED_FALLBACK;
     }
+    dump(exe);
     return exe->kernels.count ? emit(exe, err) : STATOR_OK;
 }
 

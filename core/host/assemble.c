@@ -5,6 +5,8 @@
  * backend; a part of the host becomes a control-flow step whose bodies are assembled first. */
 #include "core/host/assemble.h"
 
+#include "core/host/dump.h"
+
 #include "core/base/check.h"
 #include <stator/ops.h>
 
@@ -173,7 +175,10 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
         return st_fail_oom(err);
     }
     st_fuel_about(scope, part->graph);
-    ST_TRY(st_instance_compile(instance, part->graph, scope, &step->exe, err));
+    st_dump_part_begin(request_of(b)->ctx, instance->backend->item.name, part->graph);
+    const stator_status made = st_instance_compile(instance, part->graph, scope, &step->exe, err);
+    st_dump_part_end(request_of(b)->ctx);
+    ST_TRY(made);
     step->self = instance;
     step->run = st_run_instance_step;
     stator_exe_info info = {.struct_size = sizeof info};

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "core/host/cache.h"
 
+#include "core/host/dump.h"
+
 #include "core/base/threads.h"
 
 #include <errno.h>
@@ -172,7 +174,8 @@ void st_cache_begin(st_cache_job *job, const st_compile_request *request)
         }
     }
     /* Who wants to see the code has it made. */
-    job->may_read = job->store != NULL && !st_log_enabled(ctx, "output_code", 2);
+    job->may_read =
+        job->store != NULL && !st_log_enabled(ctx, "output_code", 2) && !st_dump_is_on(ctx);
     job->phase = job->store != NULL ? ST_CACHE_COMPILING : ST_CACHE_OFF;
     enter(job);
 }

@@ -1,6 +1,7 @@
 /* The compile driver; see compile.h. */
 #include "core/host/assemble.h"
 #include "core/host/cache.h"
+#include "core/host/dump.h"
 
 #include "ir/text_sym.h"
 
@@ -156,7 +157,12 @@ stator_status st_compile_graph(const st_compile_request *request, st_compiled **
         return st_fail_oom(err);
     }
     out->ctx = request->ctx;
-    const stator_status status = load_or_compile(request, out, err);
+    st_dump dump;
+    stator_status status = st_dump_begin(&dump, request, err);
+    if (status == STATOR_OK) {
+        status = load_or_compile(request, out, err);
+        st_dump_end(&dump);
+    }
     if (status != STATOR_OK) {
         st_compiled_destroy(out);
         return status;

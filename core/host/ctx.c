@@ -2,6 +2,7 @@
  * registry. See ctx.h and stator/stator.h. */
 #define _GNU_SOURCE
 #include "core/host/cache.h"
+#include "core/host/dump.h"
 
 #include "core/base/str.h"
 #include "core/base/threads.h"
@@ -78,7 +79,8 @@ static void parse_channels(stator_ctx *ctx, const char *spec)
     }
 }
 
-int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level)
+/* Does anybody listen beside what STATOR_DUMP writes down? */
+static int is_heard(const stator_ctx *ctx, const char *channel, uint32_t level)
 {
     for (uint32_t i = 0; i < ctx->n_channels; i++) {
         const st_log_channel *c = &ctx->channels[i];
@@ -89,9 +91,16 @@ int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level)
     return level <= 1 && ctx->log != log_to_stderr; /* an application that listens hears these */
 }
 
+int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level)
+{
+    return is_heard(ctx, channel, level) || st_dump_hears(ctx, channel, level);
+}
+
 void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...)
 {
-    if (!st_log_enabled(ctx, channel, level)) {
+    const int is_dumped = st_dump_hears(ctx, channel, level);
+    const int is_said = is_heard(ctx, channel, level);
+    if (!is_dumped && !is_said) {
         return;
     }
     st_str text;
@@ -100,7 +109,10 @@ void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *fo
     va_start(args, format);
     st_str_vaddf(&text, format, args);
     va_end(args);
-    if (st_str_ok(&text)) {
+    if (is_dumped && st_str_ok(&text)) {
+        st_dump_line(ctx, channel, text.data != NULL ? text.data : "");
+    }
+    if (is_said && st_str_ok(&text)) {
         ctx->log(ctx->log_self, channel, level, text.data != NULL ? text.data : "");
     }
     st_str_deinit(&text);

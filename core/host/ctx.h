@@ -37,6 +37,8 @@ struct stator_ctx {
     struct st_pack *packs;         /* packed constants by (content hash, format key) */
     struct st_cache_store *cache;  /* NULL until it is asked for; see cache.h */
     struct st_cache_job *cache_jobs; /* compiles that are in the middle of it */
+    struct st_dump *dumps;           /* compiles that are written down, see dump.h */
+    _Atomic uint32_t n_dumps;
 };
 
 /* Stores a failure as the context's last error and gives its code back: every public function ends

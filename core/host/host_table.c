@@ -1,6 +1,7 @@
 /* The host table that plugins receive: thin adapters from its slots to the parts that do the work.
  * Also the store of packed constants. */
 #include "core/host/cache.h"
+#include "core/host/dump.h"
 #include "core/host/fuel.h"
 #include "core/host/nested.h"
 #include "core/host/options.h"
@@ -350,8 +351,11 @@ static void log_write(stator_ctx *ctx, const char *channel, uint32_t level, cons
     st_log(ctx, channel, level, "%s", text);
 }
 
-static const stator_log_api log_api = {
-    .struct_size = sizeof log_api, .enabled = log_enabled, .write = log_write};
+static const stator_log_api log_api = {.struct_size = sizeof log_api,
+                                       .enabled = log_enabled,
+                                       .write = log_write,
+                                       .is_dumping = st_dump_is_on,
+                                       .dump = st_dump_file};
 
 static void thr_parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn,
                              void *self)

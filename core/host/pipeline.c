@@ -3,7 +3,7 @@
  * A stage is one of our passes (ir/passes/passes.def) or a plugin's. Third-party passes stand where
  * the backend's pipeline has the marker of their phase, ordered by their after/before names. Each
  * stage has a fuel scope; a stage that is optional as a whole asks the first question in it. */
-#include "core/host/compile.h"
+#include "core/host/dump.h"
 
 #include "core/base/str.h"
 #include "core/base/threads.h"
@@ -245,6 +245,7 @@ typedef struct pipeline_run {
 static void report(const st_compile_request *request, const char *stage, const stator_graph *graph,
                    uint64_t ns)
 {
+    st_dump_stage(request->ctx, stage, graph);
     st_log(request->ctx, "passes", 2, "%s: %u nodes, %.3f ms", stage, st_graph_view(graph)->n_nodes,
            (double)ns / 1e6);
     if (request->on_stage != NULL) {

@@ -70,7 +70,8 @@ static st_kernel_fn function_at(const cpu_image *image, const char *symbol)
     return fn;
 }
 
-static stator_status note_streams(cpu_module *m, const st_kernel *kernel, cpu_entry *e, stator_diag **err)
+static stator_status note_streams(cpu_module *m, const st_kernel *kernel, cpu_entry *e,
+                                  stator_diag **err)
 {
     e->streams = st_calloc(m->mem, kernel->buffers.count + 1u, sizeof *e->streams);
     if (e->streams == NULL) {
@@ -141,10 +142,33 @@ static stator_status load_module(cpu_inst *inst, const st_kernel *const *kernels
     return STATOR_OK;
 }
 
+/* Is what is made to be written to files (STATOR_DUMP)? */
+static int is_dumping(const stator_host *host)
+{
+    return host != NULL && STATOR_HAS(host->log, is_dumping) && host->log->is_dumping(host->ctx);
+}
+
+/* LLVM IR and machine code of each module; kernels are functions under their names. */
+static void dump_output(const stator_host *host, const jit_output *out)
+{
+    char name[32];
+    for (uint32_t i = 0; i < out->n_objects; i++) {
+        if (out->texts[i] != NULL) {
+            (void)snprintf(name, sizeof name, "module-%u.ll", i);
+            host->log->dump(host->ctx, name, out->texts[i], strlen(out->texts[i]));
+        }
+        if (out->assemblies[i] != NULL) {
+            (void)snprintf(name, sizeof name, "module-%u.s", i);
+            host->log->dump(host->ctx, name, out->assemblies[i], strlen(out->assemblies[i]));
+        }
+    }
+}
+
 static void log_output(const cpu_inst *inst, const jit_output *out)
 {
     const stator_host *host = inst->self->host;
-    for (uint32_t i = 0; host != NULL && i < out->n_objects; i++) {
+    const int is_heard = host != NULL && host->log->enabled(host->ctx, "output_code", 3);
+    for (uint32_t i = 0; is_heard && i < out->n_objects; i++) {
         if (out->texts[i] != NULL) {
             host->log->write(host->ctx, "output_code", 3, out->texts[i]);
         }
@@ -164,6 +188,7 @@ static jit_request request_of(cpu_inst *inst, const st_kernel *const *kernels, u
     if (host != NULL && host->log->enabled(host->ctx, "output_code", 3)) {
         flags |= JIT_LISTING;
     }
+    flags |= is_dumping(host) ? (uint32_t)(JIT_LISTING | JIT_ASSEMBLY) : 0u;
     flags |= inst->settings.verify ? JIT_VERIFY : 0u;
     return (jit_request){.struct_size = sizeof(jit_request),
                          .flags = flags,
@@ -193,6 +218,9 @@ static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *ke
         (void)st_fail(err, status, "inductor-cpu: %s", msg);
     } else {
         log_output(inst, &out);
+        if (is_dumping(inst->self->host)) {
+            dump_output(inst->self->host, &out);
+        }
         status = load_module(inst, kernels, &out, m, err);
     }
     if (status == STATOR_OK && (inst->settings.self_contained || cpu_is_kept(inst))) {
@@ -233,8 +261,7 @@ static stator_status compile(void *self, const st_kernel *const *kernels, uint32
     cpu_module *m = st_calloc(mem, 1, sizeof *m);
     const st_kernel **distinct = st_calloc(mem, (uint64_t)n + 1u, sizeof *distinct);
     if (m != NULL) {
-        *m = (cpu_module){
-            .mem = mem, .n_kernels = n, .debug_bounds = inst->settings.debug_bounds};
+        *m = (cpu_module){.mem = mem, .n_kernels = n, .debug_bounds = inst->settings.debug_bounds};
         m->entry_of = st_calloc(mem, (uint64_t)n + 1u, sizeof *m->entry_of);
     }
     if (m != NULL && m->entry_of != NULL && distinct != NULL) {

@@ -309,6 +309,9 @@ FROZEN(stator_log_api, enabled, 8,
        int32_t (*)(stator_ctx *ctx, const char *channel, uint32_t level));
 FROZEN(stator_log_api, write, 16,
        void (*)(stator_ctx *ctx, const char *channel, uint32_t level, const char *text));
+FROZEN(stator_log_api, is_dumping, 24, int32_t (*)(stator_ctx *ctx));
+FROZEN(stator_log_api, dump, 32,
+       void (*)(stator_ctx *ctx, const char *name, const void *bytes, uint64_t size_bytes));
 
 FROZEN(stator_thr_api, struct_size, 0, uint32_t);
 FROZEN(stator_thr_api, reserved, 4, uint32_t);
@@ -699,6 +702,7 @@ _Static_assert(STATOR_OP_IDEMPOTENT == 4096, "STATOR_OP_IDEMPOTENT changed");
 _Static_assert(STATOR_OP_INVOLUTION == 8192, "STATOR_OP_INVOLUTION changed");
 _Static_assert(STATOR_OP_CONTRACTS == 16384, "STATOR_OP_CONTRACTS changed");
 _Static_assert(STATOR_OP_WRITES == 32768, "STATOR_OP_WRITES changed");
+_Static_assert(STATOR_OP_ANY_STRIDE == 65536, "STATOR_OP_ANY_STRIDE changed");
 _Static_assert(STATOR_BLOB_MAPPED == 1, "STATOR_BLOB_MAPPED changed");
 _Static_assert(STATOR_BLOB_INLINE == 2, "STATOR_BLOB_INLINE changed");
 _Static_assert(STATOR_FUEL_PASS == 1, "STATOR_FUEL_PASS changed");

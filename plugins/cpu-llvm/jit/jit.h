@@ -71,10 +71,11 @@ typedef struct jit_output {
     uint32_t n_kernels;
     uint32_t n_objects;
     jit_object objects[JIT_MODULES_MAX];
-    char *texts[JIT_MODULES_MAX]; /* listings, NULL without */
-    uint64_t build_ns;            /* kernels to LLVM IR */
-    uint64_t passes_ns;           /* the largest of the modules */
-    uint64_t codegen_ns;          /* likewise */
+    char *texts[JIT_MODULES_MAX];      /* LLVM IR, NULL without JIT_LISTING */
+    char *assemblies[JIT_MODULES_MAX]; /* NULL without JIT_ASSEMBLY */
+    uint64_t build_ns;                 /* kernels to LLVM IR */
+    uint64_t passes_ns;                /* the largest of the modules */
+    uint64_t codegen_ns;               /* likewise */
 } jit_output;
 
 typedef struct jit_api {

@@ -38,6 +38,7 @@ typedef struct job {
     jit_output *out;
     jit_object *object;
     char **text;
+    char **assembly;
     uint64_t passes_ns, codegen_ns;
     char msg[512];
 } job;
@@ -233,10 +234,11 @@ static void list_module(job *j)
         char *text = LLVMPrintModuleToString(j->unit.module);
         *j->text = st_strdup(j->unit.mem, text);
         LLVMDisposeMessage(text);
-    } else if (j->unit.request->flags & JIT_ASSEMBLY) {
+    }
+    if (j->unit.request->flags & JIT_ASSEMBLY) {
         LLVMModuleRef original = j->unit.module;
         j->unit.module = LLVMCloneModule(original); /* the code generator changes it */
-        *j->text = (char *)emit_code(j, LLVMAssemblyFile, &size);
+        *j->assembly = (char *)emit_code(j, LLVMAssemblyFile, &size);
         LLVMDisposeModule(j->unit.module);
         j->unit.module = original;
     }
@@ -344,6 +346,7 @@ static void share_out(program *p)
         *j = (job){.out = p->out,
                    .object = &p->out->objects[m],
                    .text = &p->out->texts[m],
+                   .assembly = &p->out->assemblies[m],
                    .first = k,
                    .unit = {.request = r, .mem = r->mem}};
         j->unit.msg = j->msg;
@@ -394,6 +397,7 @@ static void output_free(jit_output *out)
     for (uint32_t m = 0; m < JIT_MODULES_MAX; m++) {
         st_free(out->mem, out->objects[m].bytes);
         st_free(out->mem, out->texts[m]);
+        st_free(out->mem, out->assemblies[m]);
     }
     st_free(out->mem, out->kernels);
     *out = (jit_output){.mem = NULL};

@@ -120,17 +120,26 @@ void ox_dequantize(ox_node *n)
     ox_out(n, 0, ox_mul(n, ox_cast(n, y, dtype), ox_cast(n, scale, dtype)));
 }
 
-void ox_dynamic_quantize(ox_node *n)
+/* The least or greatest element: of each row first, so that rows can be done side by side. */
+static stator_ref extreme(ox_node *n, const char *op, stator_ref x)
 {
-    const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     int64_t axes[STATOR_MAX_RANK];
     for (uint32_t i = 0; i < rank; i++) {
         axes[i] = i;
     }
+    if (rank < 2) {
+        return ox_reduce(n, op, x, rank, axes, 0);
+    }
+    return ox_reduce(n, op, ox_reduce(n, op, x, 1, axes + rank - 1u, 0), rank - 1u, axes, 0);
+}
+
+void ox_dynamic_quantize(ox_node *n)
+{
+    const stator_ref x = ox_need(n, 0);
     const stator_ref zero = ox_like(n, x, 0);
-    const stator_ref lo = ox_bin(n, "min", ox_reduce(n, "reduce_min", x, rank, axes, 0), zero);
-    const stator_ref hi = ox_bin(n, "max", ox_reduce(n, "reduce_max", x, rank, axes, 0), zero);
+    const stator_ref lo = ox_bin(n, "min", extreme(n, "reduce_min", x), zero);
+    const stator_ref hi = ox_bin(n, "max", extreme(n, "reduce_max", x), zero);
     const stator_ref scale = ox_div(n, ox_sub(n, hi, lo), ox_like(n, x, 255));
     /* An input of zeros has scale 0; it quantizes to the zero point. */
     const stator_ref divisor = ox_select(n, ox_bin(n, "eq", scale, zero), ox_like(n, x, 1), scale);

@@ -51,8 +51,39 @@ graph @main(%n: i64[], %p: bool[], %x: f32[4], %h: f32[3], %s: f32[5, 3], %w: f3
 }
 END
 
+# Weights of f16 and of bytes, which are packed in another form; digits make small numbers of both.
+seq 1 9999 | head -c 20480 >"$work/narrow.bin"
+cat >"$work/halves.stir" <<'END'
+stir 1
+graph @main(%x: f16[40, 160], %i: f16[2, 16, 9, 9], param %w: f16[160, 64] = file("narrow.bin", 0, 20480),
+            param %k: f16[32, 16, 3, 3] = file("narrow.bin", 0, 9216)) {
+  %a = matmul(%x, %w)
+  %b = relu(%a)
+  %c = conv(%i, %k, _) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1]}
+  return b: %b, c: %c
+}
+END
+cat >"$work/bytes.stir" <<'END'
+stir 1
+graph @main(%x: u8[40, 160], param %w: i8[160, 64] = file("narrow.bin", 0, 10240)) {
+  %s = constant {value = f32[] {0.0078125}}
+  %lo = constant {value = f32[] {0}}
+  %hi = constant {value = f32[] {255}}
+  %xi = cast(%x) {dtype = i32}
+  %wi = cast(%w) {dtype = i32}
+  %a = matmul(%xi, %wi)
+  %f = cast(%a) {dtype = f32}
+  %m = mul(%f, %s)
+  %r = round(%m)
+  %c = clamp(%r, %lo, %hi)
+  %q = cast(%c) {dtype = u8}
+  return q: %q
+}
+END
+
 # Bit for bit the same from the cache, and no libLLVM.
-for model in "$work/points.stir" "$work/sizes.stir" "$work/loop.stir" "$digits"; do
+for model in "$work/points.stir" "$work/sizes.stir" "$work/loop.stir" "$work/halves.stir" \
+    "$work/bytes.stir" "$digits"; do
     name=$(basename "$model")
     size=()
     [ "$name" != sizes.stir ] || size=(--dim N=5)

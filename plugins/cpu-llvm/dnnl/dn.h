@@ -322,7 +322,7 @@ stator_status dn_op_save(void *self, void *op, st_str *out, stator_diag **err);
 stator_status dn_op_load(void *self, const st_library_kept *kept, void **out_op,
                          uint32_t *out_unread, stator_diag **err);
 /* Element `offset` of the weights of an op from the cache, read now. */
-stator_status dn_y_data(const dn_op *op, const dn_sizes *sizes, int64_t offset, const void **out,
+stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const void **out,
                         stator_diag **err);
 
 /* ---- dn_run.c ---- */
@@ -344,14 +344,14 @@ stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLE
 
 /* Makes f32 of the form's f16. Returns a bit for each role that had it. */
 uint32_t dn_widen(st_form *form);
-/* Where `roles` are f16; y: the constant weights, NULL if none. */
-stator_status dn_half_make(dn_op *op, uint32_t roles, const dn_sizes *sizes, const void *y,
-                           stator_diag **err);
+/* Where `roles` are f16. */
+stator_status dn_half_make(dn_op *op, uint32_t roles, stator_diag **err);
 void dn_half_destroy(dn_op *op);
 int dn_half_has(const dn_op *op, uint32_t role); /* is the role's buffer f16? */
-/* The constant weights in f32, their first element; NULL: they are not f16, or come with the call.
- */
-const void *dn_half_weights(const dn_op *op);
+uint32_t dn_half_roles(const dn_op *op);
+/* The constant weights, y their first element, in f32; made once. Any thread. */
+stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, const void **out,
+                            stator_diag **err);
 uint64_t dn_half_bytes(const dn_op *op);
 /* dn_run_at with f16 in the buffers. */
 stator_status dn_half_run(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],

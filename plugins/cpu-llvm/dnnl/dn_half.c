@@ -1,8 +1,8 @@
 /* Contractions of f16, done in f32: oneDNN has none on processors without f16 arithmetic.
  *
- * The op inside is one of f32. Constant weights are made f32 once, before they are packed; the
- * other operands with each call, in scratch that the op keeps. The result is rounded once, from
- * f32, as the form asks. */
+ * The op inside is one of f32. Constant weights are made f32 once, before they are packed (an op from
+ * the cache does so when it looks at them at all); the other operands with each call, in scratch that
+ * the op keeps. The result is rounded once, from f32, as the form asks. */
 #include "dn.h"
 
 #include "core/base/convert.h"
@@ -16,13 +16,14 @@
 #define BLOCK 4096 /* elements that are worth handing to a thread */
 #define ALIGN 64u
 
-struct dn_half {
+typedef struct dn_half {
     uint32_t roles; /* bit of each role whose buffer holds f16 */
-    float *y;       /* constant weights; NULL: y comes with the call */
+    /* under op->mutex: */
+    float *y; /* constant weights; NULL: not made yet, or y comes with the call */
     uint64_t y_bytes;
-    void *spare; /* scratch of a call that has ended; under op->mutex */
+    void *spare; /* scratch of a call that has ended */
     uint64_t spare_bytes;
-};
+} dn_half;
 
 /* ---- forms ---- */
 
@@ -138,31 +139,49 @@ int dn_half_has(const dn_op *op, uint32_t role)
     return op->half && (op->half->roles >> role & 1u);
 }
 
-stator_status dn_half_make(dn_op *op, uint32_t roles, const dn_sizes *sizes, const void *y,
-                           stator_diag **err)
+stator_status dn_half_make(dn_op *op, uint32_t roles, stator_diag **err)
 {
-    stator_ctx *ctx = op->lib->host ? op->lib->host->ctx : NULL;
     op->half = st_calloc(op->lib->mem, 1, sizeof *op->half);
     if (op->half == NULL) {
         return st_fail_oom(err);
     }
     op->half->roles = roles;
-    if (y == NULL || !(roles & 1u << DN_Y)) {
-        return STATOR_OK;
-    }
-    const int64_t n = dn_span(&op->form, sizes, DN_Y);
-    op->half->y_bytes = (uint64_t)n * sizeof(float);
-    op->half->y = st_alloc(op->lib->mem, op->half->y_bytes, ALIGN);
-    if (op->half->y == NULL) {
-        return st_fail_oom(err);
-    }
-    convert(op, ctx, (const uint16_t *)y + sizes->y.offset, op->half->y, n, 1);
     return STATOR_OK;
 }
 
-const void *dn_half_weights(const dn_op *op)
+uint32_t dn_half_roles(const dn_op *op)
 {
-    return op->half ? op->half->y : NULL;
+    return op->half ? op->half->roles : 0;
+}
+
+stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, const void **out,
+                            stator_diag **err)
+{
+    stator_ctx *ctx = op->lib->host ? op->lib->host->ctx : NULL;
+    dn_half *half = op->half;
+    (void)pthread_mutex_lock(&op->mutex);
+    *out = half->y;
+    (void)pthread_mutex_unlock(&op->mutex);
+    if (*out) {
+        return STATOR_OK;
+    }
+    const int64_t n = dn_span(&op->form, sizes, DN_Y);
+    float *wide = st_alloc(op->lib->mem, (uint64_t)n * sizeof *wide, ALIGN);
+    float *unused = wide;
+    if (wide == NULL) {
+        return st_fail_oom(err);
+    }
+    convert(op, ctx, y, wide, n, 1);
+    (void)pthread_mutex_lock(&op->mutex);
+    if (half->y == NULL) { /* else another thread was faster */
+        half->y = wide;
+        half->y_bytes = (uint64_t)n * sizeof *wide;
+        unused = NULL;
+    }
+    *out = half->y;
+    (void)pthread_mutex_unlock(&op->mutex);
+    st_free(op->lib->mem, unused);
+    return STATOR_OK;
 }
 
 void dn_half_destroy(dn_op *op)
@@ -230,10 +249,19 @@ static void give_scratch(dn_op *op, void *scratch, uint64_t bytes)
     st_free(op->lib->mem, dropped);
 }
 
-/* Is the role's buffer f16, and made f32 in this call? */
-static int is_moved(const dn_op *op, uint32_t role)
+/* The constant weights in f32, as far as they are made; NULL: not yet, or y comes with the call. */
+static float *kept_weights(dn_op *op)
 {
-    return dn_half_has(op, role) && !(role == DN_Y && op->half->y);
+    (void)pthread_mutex_lock(&op->mutex);
+    float *y = op->half->y;
+    (void)pthread_mutex_unlock(&op->mutex);
+    return y;
+}
+
+/* Is the role's buffer f16, and made f32 in this call? */
+static int is_moved(const dn_op *op, uint32_t role, const float *y)
+{
+    return dn_half_has(op, role) && !(role == DN_Y && (y || op->has_constant));
 }
 
 stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES], stator_ctx *ctx,
@@ -243,13 +271,14 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
     int64_t elements = 0;
     int64_t macs = 0;
     uint64_t bytes = ALIGN;
+    float *y = kept_weights(op);
     memcpy(wide, at, sizeof wide);
     dn_work(&op->form, s, &elements, &macs);
     if (elements == 0) {
         return STATOR_OK;
     }
     for (uint32_t role = 0; role < DN_ROLES; role++) {
-        bytes += is_moved(op, role) ? padded(elements_of(op, s, role)) : 0;
+        bytes += is_moved(op, role, y) ? padded(elements_of(op, s, role)) : 0;
     }
     char *scratch = take_scratch(op, bytes);
     char *next = scratch;
@@ -258,7 +287,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
     }
     const int64_t out = dn_span(&op->form, s, DN_OUT);
     for (uint32_t role = 0; role < DN_ROLES; role++) {
-        if (!is_moved(op, role)) {
+        if (!is_moved(op, role, y)) {
             continue;
         }
         const int64_t n = elements_of(op, s, role);
@@ -268,11 +297,11 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
             convert(op, ctx, at[role], wide[role], n, 1);
         }
     }
-    if (op->half->y) {
-        wide[DN_Y] = op->half->y;
+    if (dn_half_has(op, DN_Y) && !is_moved(op, DN_Y, y)) {
+        wide[DN_Y] = y; /* NULL: who looks at them finds them */
     }
     const stator_status status = dn_run_at(op, s, wide, ctx, err);
-    if (status == STATOR_OK && is_moved(op, DN_OUT)) {
+    if (status == STATOR_OK && is_moved(op, DN_OUT, y)) {
         convert(op, ctx, wide[DN_OUT], at[DN_OUT], out, 0);
     }
     give_scratch(op, scratch, bytes);

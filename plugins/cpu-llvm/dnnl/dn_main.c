@@ -81,6 +81,20 @@ void dn_op_destroy(void *self, void *op_)
     st_free(lib->mem, op);
 }
 
+/* The constant weights, in f32 where they are f16; NULL: they come with the call. */
+static stator_status first_weight(dn_op *op, const dn_sizes *sizes, const void **out,
+                                  stator_diag **err)
+{
+    const int is_half = dn_half_has(op, DN_Y);
+    const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->form.y.dtype);
+    if (!op->has_constant) {
+        *out = NULL;
+        return STATOR_OK;
+    }
+    *out = (const char *)op->form.y_data + sizes->y.offset * size;
+    return is_half ? dn_half_widen(op, sizes, *out, out, err) : STATOR_OK;
+}
+
 /* `roles`: of dn_widen. */
 static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, stator_diag **err)
 {
@@ -90,19 +104,15 @@ static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, sta
     dn_sizes_of(form, numbers, &sizes);
     op->has_constant = op->has_constant && is_known;
     if (roles) {
-        ST_TRY(dn_half_make(op, roles, &sizes, op->has_constant ? form->y_data : NULL, err));
+        ST_TRY(dn_half_make(op, roles, err));
     }
     if (!is_known || (!op->is_static && !op->has_constant)) {
         return STATOR_OK; /* all is made at the first call */
     }
     sizes.threads = dn_threads(op->lib, form, &sizes, op->lib->host ? op->lib->host->ctx : NULL);
-    const char *y = form->y_data;
-    if (op->has_constant) {
-        y += sizes.y.offset * (int64_t)dn_dtype_size(form->y.dtype);
-    }
-    const void *wide = dn_half_weights(op);
-    return dn_prepare(op, &sizes, wide ? wide : y, op->is_static && (op->lib->flags & DNNL_TUNE),
-                      err);
+    const void *y = NULL;
+    ST_TRY(first_weight(op, &sizes, &y, err));
+    return dn_prepare(op, &sizes, y, op->is_static && (op->lib->flags & DNNL_TUNE), err);
 }
 
 static stator_status create(void *self, const st_form *given, void **out_op, stator_diag **err)

@@ -154,7 +154,7 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
 }
 
 /* The weights as they are, which an op from the cache has not read yet. */
-static stator_status find_weights(const dn_op *op, const dn_sizes *s, void *at[DN_ROLES],
+static stator_status find_weights(dn_op *op, const dn_sizes *s, void *at[DN_ROLES],
                                   stator_diag **err)
 {
     const void *y = at[DN_Y];

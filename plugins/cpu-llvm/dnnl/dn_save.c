@@ -27,13 +27,11 @@ stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
     const dn_op *op = op_;
     const st_form form = bare_form(&op->form);
     (void)self;
-    if (op->half) {
-        return st_fail(err, STATOR_UNSUPPORTED, "inductor-cpu: contractions of f16 are not kept");
-    }
     if (op->n_plans > 1u) {
         return st_fail(err, STATOR_UNSUPPORTED, "inductor-cpu: a contraction was called already");
     }
     st_put_block(out, &form, sizeof form);
+    st_put_u32(out, dn_half_roles(op));
     st_put_u32(out, op->has_constant);
     st_put_u32(out, op->n_plans);
     if (op->n_plans) {
@@ -92,6 +90,25 @@ static int is_form_sound(const dn_lib *lib, const st_form *form, const st_librar
     return dn_is_kind_taken(lib, form);
 }
 
+/* Roles that hold f16: such as the form calls f32. */
+static int are_roles_sound(const st_form *form, uint32_t roles)
+{
+    const uint32_t dtypes[3] = {form->x.dtype, form->y.dtype, form->out.dtype};
+    for (uint32_t role = 0; role < DN_ZERO; role++) {
+        const uint32_t i = role - DN_POST;
+        if (!(roles >> role & 1u)) {
+            continue;
+        }
+        if (role <= DN_OUT ? dtypes[role] != STATOR_F32
+                           : role < DN_POST || i >= form->n_epilogue ||
+                                 !st_epilogue_has_buffer(form->epilogue[i].kind) ||
+                                 form->epilogue[i].dtype != STATOR_F32) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* Where nothing else of the op lies in y's buffer, calls do not read it. */
 static uint32_t unread_buffer(const dn_op *op)
 {
@@ -135,6 +152,13 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
     op->form = bare_form(&op->form);
+    const uint32_t roles = st_read_below(&r, 1u << DN_ZERO);
+    if (!are_roles_sound(&op->form, roles)) {
+        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+    }
+    if (roles) {
+        ST_TRY(dn_half_make(op, roles, err));
+    }
     op->has_constant = st_read_below(&r, 2);
     dn_op_note(op);
     op->is_static = kept->is_static;
@@ -179,12 +203,13 @@ stator_status dn_op_load(void *self, const st_library_kept *kept, void **out_op,
 
 /* ---- weights that were not read yet ---- */
 
-stator_status dn_y_data(const dn_op *op, const dn_sizes *sizes, int64_t offset, const void **out,
+stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const void **out,
                         stator_diag **err)
 {
     const stator_host *host = op->lib->host;
     stator_blob_info info = {.struct_size = sizeof info};
-    const int64_t size = (int64_t)dn_dtype_size(op->form.y.dtype);
+    const int is_half = dn_half_has(op, DN_Y);
+    const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->form.y.dtype);
     *out = NULL;
     if (op->y_blob == NULL) {
         return st_fail(err, STATOR_INTERNAL, "inductor-cpu: a contraction has no weights");
@@ -201,5 +226,5 @@ stator_status dn_y_data(const dn_op *op, const dn_sizes *sizes, int64_t offset, 
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept weights are too short");
     }
     *out = (const char *)info.data + offset * size;
-    return STATOR_OK;
+    return is_half ? dn_half_widen(op, sizes, *out, out, err) : STATOR_OK;
 }

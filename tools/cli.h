@@ -135,6 +135,10 @@ const char *cli_number_text(const cJSON *number, char out[32]);
 uint32_t cli_coverage(stator_function *function, stator_coverage rows[CLI_MAX_COVERAGE]);
 /* {total, by_backend: {"eager": nodes}} of a function that was called. */
 cJSON *cli_json_coverage(stator_function *function);
+/* "a: 3 nodes in 1 partition; b: 1 node in 1 partition", with a newline. */
+void cli_print_coverage(stator_function *function);
+/* {workspace_bytes, scratch_bytes, ...} of stator_x_memory_of. */
+cJSON *cli_json_memory(stator_function *function);
 
 double cli_ms_since(uint64_t start_ns);
 void cli_sort(double *values, size_t n); /* ascending */

@@ -108,6 +108,32 @@ uint32_t cli_coverage(stator_function *function, stator_coverage rows[CLI_MAX_CO
     return n < CLI_MAX_COVERAGE ? n : CLI_MAX_COVERAGE;
 }
 
+void cli_print_coverage(stator_function *function)
+{
+    stator_coverage rows[CLI_MAX_COVERAGE];
+    const uint32_t n = cli_coverage(function, rows);
+    for (uint32_t i = 0; i < n; i++) {
+        (void)printf("%s%s: %u node%s in %u partition%s", i > 0 ? "; " : "", rows[i].backend,
+                     rows[i].nodes, rows[i].nodes == 1 ? "" : "s", rows[i].partitions,
+                     rows[i].partitions == 1 ? "" : "s");
+    }
+    (void)printf("\n");
+}
+
+cJSON *cli_json_memory(stator_function *function)
+{
+    stator_x_memory m = {.struct_size = sizeof m};
+    cJSON *memory = cJSON_CreateObject();
+    stator_x_memory_of(function, &m);
+    cJSON_AddNumberToObject(memory, "workspace_bytes", (double)m.workspace_bytes);
+    cJSON_AddNumberToObject(memory, "output_bytes", (double)m.output_bytes);
+    cJSON_AddNumberToObject(memory, "scratch_bytes", (double)m.scratch_bytes);
+    cJSON_AddNumberToObject(memory, "constant_bytes", (double)m.constant_bytes);
+    cJSON_AddNumberToObject(memory, "packed_bytes", (double)m.packed_bytes);
+    cJSON_AddNumberToObject(memory, "winograd_bytes", (double)m.winograd_bytes);
+    return memory;
+}
+
 const char *cli_number_text(const cJSON *number, char out[32])
 {
     if (cJSON_IsString(number)) {

@@ -281,19 +281,6 @@ static cJSON *top_json(const run *r)
 
 /* ---- reporting ---- */
 
-static cJSON *memory_json(const run *r)
-{
-    stator_x_memory m = {.struct_size = sizeof m};
-    cJSON *memory = cJSON_CreateObject();
-    stator_x_memory_of(r->function, &m);
-    cJSON_AddNumberToObject(memory, "workspace_bytes", (double)m.workspace_bytes);
-    cJSON_AddNumberToObject(memory, "scratch_bytes", (double)m.scratch_bytes);
-    cJSON_AddNumberToObject(memory, "constant_bytes", (double)m.constant_bytes);
-    cJSON_AddNumberToObject(memory, "packed_bytes", (double)m.packed_bytes);
-    cJSON_AddNumberToObject(memory, "winograd_bytes", (double)m.winograd_bytes);
-    return memory;
-}
-
 static cJSON *report_json(const run *r, int *all_ok)
 {
     stator_mem_stats stats = {.struct_size = sizeof stats};
@@ -307,7 +294,7 @@ static cJSON *report_json(const run *r, int *all_ok)
     cJSON_AddNumberToObject(root, "median_ms", r->median_ms);
     cJSON_AddNumberToObject(root, "min_ms", r->min_ms);
     cJSON_AddNumberToObject(root, "peak_bytes", (double)stats.peak_bytes);
-    cJSON_AddItemToObject(root, "memory", memory_json(r));
+    cJSON_AddItemToObject(root, "memory", cli_json_memory(r->function));
     cJSON_AddItemToObject(root, "coverage", cli_json_coverage(r->function));
     cJSON *outputs = cJSON_AddArrayToObject(root, "outputs");
     for (uint32_t k = 0; k < r->n_out; k++) {
@@ -376,14 +363,8 @@ static void print_output(const run *r, uint32_t k, const cJSON *row)
 
 static void print_report(const run *r, const cJSON *report)
 {
-    stator_coverage rows[CLI_MAX_COVERAGE];
-    const uint32_t n = cli_coverage(r->function, rows);
-    for (uint32_t i = 0; i < n; i++) {
-        (void)printf("%s%s: %u node%s in %u partition%s", i > 0 ? "; " : "", rows[i].backend,
-                     rows[i].nodes, rows[i].nodes == 1 ? "" : "s", rows[i].partitions,
-                     rows[i].partitions == 1 ? "" : "s");
-    }
-    (void)printf("\ncompile %.3f ms, first call %.3f ms, median %.3f ms, min %.3f ms\n",
+    cli_print_coverage(r->function);
+    (void)printf("compile %.3f ms, first call %.3f ms, median %.3f ms, min %.3f ms\n",
                  r->compile_ms, r->first_ms, r->median_ms, r->min_ms);
     for (uint32_t k = 0; k < r->n_out; k++) {
         print_output(r, k, cJSON_GetArrayItem(cJSON_GetObjectItem(report, "outputs"), (int)k));

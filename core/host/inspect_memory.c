@@ -5,28 +5,93 @@
 #include <stator/inspect.h>
 #include <string.h>
 
+/* Calls fn for each executable; stops when it gives 0. */
+typedef int (*part_fn)(void *self, const stator_x_part *part);
+
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-static void add_program(const st_program *p, stator_x_memory *sum)
+static uint64_t size_of_results(const st_program *p, const st_step *step)
 {
-    sum->workspace_bytes = larger(sum->workspace_bytes, p->workspace_bytes);
-    for (uint32_t s = 0; s < p->n_steps; s++) {
-        const st_step *step = &p->steps[s];
-        stator_instance *instance = step->self;
-        stator_exe_info info = {.struct_size = sizeof info};
-        if (step->kind != ST_STEP_RUN || step->exe == NULL ||
-            instance->backend->exe_info(instance->inst, step->exe, &info) != STATOR_OK) {
-            continue;
-        }
-        sum->executables++;
-        sum->constant_bytes += info.constant_bytes;
-        sum->packed_bytes += info.packed_bytes;
-        sum->winograd_bytes += info.winograd_bytes;
-        sum->scratch_bytes = larger(sum->scratch_bytes, info.scratch_bytes);
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < step->n_out; k++) {
+        const st_slot *slot = &p->slots[step->out[k]];
+        bytes += slot->is_static ? slot->size_bytes : 0;
     }
+    return bytes;
+}
+
+/* 0: the step is no executable, or its backend does not say. */
+static int describe(const st_program *p, uint32_t s, stator_x_part *out)
+{
+    const st_step *step = &p->steps[s];
+    stator_instance *instance = step->self;
+    stator_exe_info info = {.struct_size = sizeof info};
+    if (step->kind != ST_STEP_RUN || step->exe == NULL ||
+        instance->backend->exe_info(instance->inst, step->exe, &info) != STATOR_OK) {
+        return 0;
+    }
+    out->step = s;
+    out->backend = instance->backend->item.name;
+    out->result_bytes = size_of_results(p, step);
+    out->workspace_bytes = info.workspace_bytes;
+    out->constant_bytes = info.constant_bytes;
+    out->packed_bytes = info.packed_bytes;
+    out->winograd_bytes = info.winograd_bytes;
+    out->scratch_bytes = info.scratch_bytes;
+    return 1;
+}
+
+/* body: 0 the graph's own program, else 1 + place of a body. */
+static int each_step(const st_program *p, uint32_t number, uint32_t body, part_fn fn, void *self)
+{
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        stator_x_part part = {.struct_size = sizeof part, .program = number, .body = body};
+        if (describe(p, s, &part) && !fn(self, &part)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void each_part(const stator_function *function, part_fn fn, void *self)
+{
+    const st_compiled *compiled = NULL;
+    for (uint32_t i = 0; (compiled = st_function_entry(function, i)) != NULL; i++) {
+        if (!each_step(&compiled->program, i, 0, fn, self)) {
+            return;
+        }
+        for (uint32_t b = 0; b < compiled->n_bodies; b++) {
+            if (!each_step(compiled->bodies[b], i, b + 1u, fn, self)) {
+                return;
+            }
+        }
+    }
+}
+
+/* ---- sums ---- */
+
+static int add_part(void *self, const stator_x_part *part)
+{
+    stator_x_memory *sum = self;
+    sum->executables++;
+    sum->constant_bytes += part->constant_bytes;
+    sum->packed_bytes += part->packed_bytes;
+    sum->winograd_bytes += part->winograd_bytes;
+    sum->scratch_bytes = larger(sum->scratch_bytes, part->scratch_bytes);
+    return 1;
+}
+
+static uint64_t size_of_outputs(const st_program *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < p->n_outputs; k++) {
+        const st_slot *slot = &p->slots[p->outputs[k]];
+        bytes += slot->is_static ? slot->size_bytes : 0;
+    }
+    return bytes;
 }
 
 void stator_x_memory_of(stator_function *function, stator_x_memory *out)
@@ -34,11 +99,52 @@ void stator_x_memory_of(stator_function *function, stator_x_memory *out)
     const uint32_t size = out->struct_size;
     stator_x_memory sum = {.struct_size = size};
     const st_compiled *compiled = NULL;
+    each_part(function, add_part, &sum);
     for (uint32_t i = 0; (compiled = st_function_entry(function, i)) != NULL; i++) {
-        add_program(&compiled->program, &sum);
+        sum.workspace_bytes = larger(sum.workspace_bytes, compiled->program.workspace_bytes);
+        sum.output_bytes = larger(sum.output_bytes, size_of_outputs(&compiled->program));
         for (uint32_t b = 0; b < compiled->n_bodies; b++) {
-            add_program(compiled->bodies[b], &sum);
+            sum.workspace_bytes = larger(sum.workspace_bytes, compiled->bodies[b]->workspace_bytes);
         }
     }
     memcpy(out, &sum, size < sizeof sum ? size : sizeof sum);
+}
+
+/* ---- one by one ---- */
+
+typedef struct search {
+    uint32_t left; /* until the one that is sought */
+    uint32_t is_found;
+    stator_x_part part;
+} search;
+
+static int find_part(void *self, const stator_x_part *part)
+{
+    search *s = self;
+    if (s->left-- == 0) {
+        s->part = *part;
+        s->is_found = 1;
+        return 0;
+    }
+    return 1;
+}
+
+uint32_t stator_x_part_count(stator_function *function)
+{
+    search s = {.left = UINT32_MAX};
+    each_part(function, find_part, &s);
+    return UINT32_MAX - s.left;
+}
+
+stator_status stator_x_part_at(stator_function *function, uint32_t index, stator_x_part *out_part)
+{
+    const uint32_t size = out_part->struct_size;
+    search s = {.left = index};
+    each_part(function, find_part, &s);
+    if (!s.is_found) {
+        return STATOR_OUT_OF_RANGE;
+    }
+    s.part.struct_size = size;
+    memcpy(out_part, &s.part, size < sizeof s.part ? size : sizeof s.part);
+    return STATOR_OK;
 }

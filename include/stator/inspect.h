@@ -73,13 +73,32 @@ STATOR_EXPORT void stator_x_fuel_watch(stator_function *function, stator_x_fuel_
 typedef struct stator_x_memory {
     uint32_t struct_size;
     uint32_t executables;
-    uint64_t workspace_bytes; /* planned, of a call: the largest; sizes known at a call alone are 0 */
-    uint64_t constant_bytes;  /* read where they lie, in the file or as folded */
-    uint64_t packed_bytes;    /* weights in forms of a library's own */
-    uint64_t winograd_bytes;  /* of those: in Winograd's */
-    uint64_t scratch_bytes;   /* of a call beside the workspace: the largest */
+    uint64_t
+        workspace_bytes; /* planned, of a call: the largest; sizes known at a call alone are 0 */
+    uint64_t constant_bytes; /* read where they lie, in the file or as folded */
+    uint64_t packed_bytes;   /* weights in forms of a library's own */
+    uint64_t winograd_bytes; /* of those: in Winograd's */
+    uint64_t scratch_bytes;  /* of a call beside the workspace: the largest */
+    uint64_t output_bytes;   /* of a call, as the workspace */
 } stator_x_memory;
 STATOR_EXPORT void stator_x_memory_of(stator_function *function, stator_x_memory *out);
+/* One executable: a part of a graph that one backend runs. */
+typedef struct stator_x_part {
+    uint32_t struct_size;
+    uint32_t program; /* which of what the function has compiled, newest first */
+    uint32_t body;    /* 0: the graph itself; k: body k - 1 of its control flow */
+    uint32_t step;    /* its place among the steps of that graph or body */
+    const char *backend;
+    uint64_t result_bytes;    /* of the values that it makes; sizes known at a call alone are 0 */
+    uint64_t workspace_bytes; /* of its own in a call; the rest as in stator_x_memory */
+    uint64_t constant_bytes;
+    uint64_t packed_bytes;
+    uint64_t winograd_bytes;
+    uint64_t scratch_bytes;
+} stator_x_part;
+STATOR_EXPORT uint32_t stator_x_part_count(stator_function *function);
+STATOR_EXPORT stator_status stator_x_part_at(stator_function *function, uint32_t index,
+                                             stator_x_part *out_part) STATOR_MUST_USE;
 /* Compiles for these inputs without running. */
 STATOR_EXPORT stator_status stator_x_prepare(stator_function *function, uint32_t n_in,
                                              stator_tensor *const *in) STATOR_MUST_USE;
@@ -94,8 +113,8 @@ STATOR_EXPORT uint32_t stator_x_fuel_scopes(stator_function *function);
  * the node and the reason: something would run elsewhere, or shapes depend on values. */
 typedef stator_status (*stator_x_package_fn)(void *self, const stator_graph *graph);
 STATOR_EXPORT stator_status stator_x_package(stator_function *function, stator_x_package_fn fn,
-                                             void *self, const stator_package_sink *sink)
-    STATOR_MUST_USE;
+                                             void *self,
+                                             const stator_package_sink *sink) STATOR_MUST_USE;
 
 /* The folder of the compile cache (docs/cache.md); NULL, with the reason, when there is none. */
 STATOR_EXPORT const char *stator_x_cache_folder(stator_ctx *ctx, const char **out_reason);
@@ -115,8 +134,8 @@ STATOR_EXPORT stator_status stator_x_cache_list(stator_ctx *ctx, stator_x_cache_
 /* Removes every entry. */
 STATOR_EXPORT stator_status stator_x_cache_clear(stator_ctx *ctx, uint64_t *out_entries,
                                                  uint64_t *out_bytes) STATOR_MUST_USE;
-/* Would a compile of the function for these inputs come from the cache? fn is called once, with 1 and
- * the entry's name, or with 0 and why not. */
+/* Would a compile of the function for these inputs come from the cache? fn is called once, with 1
+ * and the entry's name, or with 0 and why not. */
 typedef void (*stator_x_text_fn)(void *self, int32_t is_hit, const char *text);
 STATOR_EXPORT stator_status stator_x_cache_why(stator_function *function, uint32_t n_in,
                                                stator_tensor *const *in, stator_x_text_fn fn,

@@ -64,6 +64,7 @@ struct stator_abi_anchor {
     const stator_coverage *p_stator_coverage;
     const stator_x_fuel_row *p_stator_x_fuel_row;
     const stator_x_memory *p_stator_x_memory;
+    const stator_x_part *p_stator_x_part;
     const stator_x_cache_row *p_stator_x_cache_row;
     __typeof__(stator_status_name) *call_stator_status_name;
     __typeof__(stator_status_text) *call_stator_status_text;
@@ -122,6 +123,8 @@ struct stator_abi_anchor {
     __typeof__(stator_x_fuel_record) *call_stator_x_fuel_record;
     __typeof__(stator_x_fuel_watch) *call_stator_x_fuel_watch;
     __typeof__(stator_x_memory_of) *call_stator_x_memory_of;
+    __typeof__(stator_x_part_count) *call_stator_x_part_count;
+    __typeof__(stator_x_part_at) *call_stator_x_part_at;
     __typeof__(stator_x_prepare) *call_stator_x_prepare;
     __typeof__(stator_x_fuel_count) *call_stator_x_fuel_count;
     __typeof__(stator_x_fuel_at) *call_stator_x_fuel_at;

@@ -639,6 +639,19 @@ FROZEN(stator_x_memory, constant_bytes, 16, uint64_t);
 FROZEN(stator_x_memory, packed_bytes, 24, uint64_t);
 FROZEN(stator_x_memory, winograd_bytes, 32, uint64_t);
 FROZEN(stator_x_memory, scratch_bytes, 40, uint64_t);
+FROZEN(stator_x_memory, output_bytes, 48, uint64_t);
+
+FROZEN(stator_x_part, struct_size, 0, uint32_t);
+FROZEN(stator_x_part, program, 4, uint32_t);
+FROZEN(stator_x_part, body, 8, uint32_t);
+FROZEN(stator_x_part, step, 12, uint32_t);
+FROZEN(stator_x_part, backend, 16, const char *);
+FROZEN(stator_x_part, result_bytes, 24, uint64_t);
+FROZEN(stator_x_part, workspace_bytes, 32, uint64_t);
+FROZEN(stator_x_part, constant_bytes, 40, uint64_t);
+FROZEN(stator_x_part, packed_bytes, 48, uint64_t);
+FROZEN(stator_x_part, winograd_bytes, 56, uint64_t);
+FROZEN(stator_x_part, scratch_bytes, 64, uint64_t);
 
 FROZEN(stator_x_cache_row, struct_size, 0, uint32_t);
 FROZEN(stator_x_cache_row, reserved, 4, uint32_t);

@@ -36,8 +36,11 @@ PLUGIN = dict(BACKEND, kind={"backend", "frontend", "pass", "oplib", "unknown"})
 COVERAGE = {"total": int, "by_backend": {str: int}}
 TIMES = {"backend": str, "compile_ms": NUMBER, "first_ms": NUMBER, "median_ms": NUMBER,
          "min_ms": NUMBER, "peak_bytes": int, "coverage": COVERAGE}
-MEMORY = dict.fromkeys(["workspace_bytes", "scratch_bytes", "constant_bytes", "packed_bytes", "winograd_bytes"],
-                       int)
+HELD = dict.fromkeys(["workspace_bytes", "scratch_bytes", "constant_bytes", "packed_bytes", "winograd_bytes"],
+                     int)
+MEMORY = dict(HELD, output_bytes=int)
+EXPLAINED = {"compile_ms": NUMBER, "coverage": COVERAGE, "memory": MEMORY,
+             "parts": [dict(HELD, name=str, backend=str, result_bytes=int)]}
 PORT = {"name": str, "dtype": str, "shape": [int]}
 UNCHECKED = dict(PORT, max_abs_err=None, max_rel_err=None, ok=None)
 RIGHT = dict(PORT, max_abs_err=ERROR_VALUE, max_rel_err=ERROR_VALUE, ok={True})
@@ -180,6 +183,7 @@ def npy(path, shape, data):
 
 def runs(w):
     run = ("run", "digits.onnx", "--backend", "eager")
+    w.facts(EXPLAINED, 0, "explain", "digits.onnx", "--backend", "eager")
     got = w.facts(dict(TIMES, memory=MEMORY, outputs=[UNCHECKED]), 0, *run, "--repeat", "3")
     if got:
         w.expect(got["coverage"]["total"] == sum(got["coverage"]["by_backend"].values()), run, "sum")
@@ -280,11 +284,11 @@ def failures(w):
     dot = os.path.join(w.work, "x.dot")
     library = os.path.join(w.work, "y.so")
     files = {  # what follows the command; {} is the model
-        "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager",
+        "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager", "explain": "{}",
         "bisect": "{} --bad aot_eager", "print": "{}", "draw": "{} -o " + dot, "opt": "{} --pass dce",
         "build": "{} -o " + library, "cache": "why {}"}
     backends = {
-        "run": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
+        "run": "digits.onnx --backend {}", "explain": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
         "compare": "digits.onnx --backends eager,{}", "bisect": "digits.onnx --bad {}",
         "check": "neg f32 --backend {}", "conform": "{} --cases png", "passes": "--backend {}",
         "print": "digits.onnx --after cse --backend {}",
@@ -292,7 +296,7 @@ def failures(w):
         "build": "digits.onnx -o " + library + " --backend {}", "cache": "why digits.onnx --backend {}"}
     names = {"check": "softmx f32", "ops": "softmx", "opt": "digits.onnx --pass csee",
              "print": "digits.onnx --after csee", "conform": "eager --cases /nowhere"}
-    whole = {"run": "digits.onnx", "bench": "digits.onnx --backends eager", "check": "neg f32",
+    whole = {"run": "digits.onnx", "explain": "digits.onnx", "bench": "digits.onnx --backends eager", "check": "neg f32",
              "compare": "digits.onnx --backends eager,aot_eager", "bisect": "digits.onnx --bad eager",
              "print": "digits.onnx", "draw": "digits.onnx -o " + dot, "opt": "digits.onnx",
              "conform": "eager --cases png", "build": "digits.onnx -o " + library}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# What a model becomes: every part with its backend and its memory, control flow's among them; the
+# sums are those of the parts, and what a call really takes is what was said.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export STATOR_CACHE=0
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+digits=$STATOR_SOURCE/examples/digits/digits.onnx
+
+"$STATOR" explain "$digits" --backend eager --dim N=3 >"$work/out" || fail "status $?"
+has "$work/out" '^eager: [0-9]+ nodes in 1 partition$'
+has "$work/out" '^graph\.0 +eager +0 ' # of a size that a call tells
+
+cat >"$work/cond.stir" <<'END'
+stir 1
+graph @main(%p: bool[], %x: f32[4]) {
+  %a = exp(%x)
+  %o = cond(%p, %a) : f32[4]
+   region (%u: f32[4]) { %v = sin(%u) return %v }
+   region (%u: f32[4]) { %v = neg(%u) return %v }
+  return o: %o
+}
+END
+"$STATOR" explain "$work/cond.stir" --backend eager >"$work/out" || fail "cond: status $?"
+has "$work/out" '^part +backend +results +workspace +scratch +constants +packed +of it Winograd$'
+has "$work/out" '^graph\.0 +eager +16 '
+has "$work/out" '^a call takes [0-9]+ bytes of workspace, 16 of outputs, '
+
+status=0
+"$STATOR" explain "$work/none.onnx" >"$work/out" 2>&1 || status=$?
+[ "$status" = 3 ] || fail "status $status of a file that is not there"
+status=0
+"$STATOR" explain "$digits" --backend-option spede=1 >"$work/out" 2>&1 || status=$?
+[ "$status" = 3 ] || fail "status $status of an option that is not there"
+
+"$STATOR" backends --probe | grep -qE '^inductor-cpu +AVAILABLE' || exit 0
+"$STATOR" explain "$work/cond.stir" --backend inductor-cpu >"$work/out" || fail "cond: status $?"
+for part in 'graph\.0' 'body0\.0' 'body1\.0'; do
+    has "$work/out" "^$part +inductor-cpu +16 "
+done
+has "$work/out" 'host: 1 node in 1 partition'
+"$STATOR" explain "$digits" --backend inductor-cpu --dim N=3 --json >"$work/out" || fail "inductor-cpu"
+"$STATOR" run "$digits" --backend inductor-cpu --dim N=3 --json >"$work/run" || fail "run"
+python3 - "$work/out" "$work/run" <<'END' || fail "$(cat "$work/out" "$work/run")"
+import json, sys
+told, run = (json.load(open(f)) for f in sys.argv[1:])
+parts = told["parts"]
+assert parts and all(p["backend"] == "inductor-cpu" for p in parts)
+for key in "constant_bytes", "packed_bytes", "winograd_bytes":
+    assert told["memory"][key] == sum(p[key] for p in parts), key
+assert told["memory"] == run["memory"] and told["coverage"] == run["coverage"]
+END

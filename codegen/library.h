@@ -145,8 +145,6 @@ typedef struct st_library {
     /* Concurrent on one op. Results are complete when it returns (or queued on call->stream). */
     stator_status (*run)(void *self, void *op, const st_library_call *call, stator_diag **err);
     void (*destroy)(void *self, void *op);
-    /* Bytes that op holds beyond the constants it replaces. */
-    uint64_t (*packed_bytes)(void *self, void *op);
     /* Both NULL: ops cannot be kept in the compile cache. save appends the op as bytes, with what
      * create chose; load makes it again without choosing. *out_unread: place of a buffer whose
      * constant `run` does not read through its pointer, UINT32_MAX none. DATA_LOSS: bad bytes. */

@@ -170,13 +170,6 @@ static void memory(void *self, void *op_, st_library_memory *out)
     (void)pthread_mutex_unlock(&op->making);
 }
 
-static uint64_t packed_bytes(void *self, void *op)
-{
-    st_library_memory bytes;
-    memory(self, op, &bytes);
-    return bytes.packed_bytes;
-}
-
 /* ---- the library ---- */
 
 static void close_library(const st_library *library)
@@ -231,7 +224,6 @@ static stator_status open_library(const stator_host *host, st_mem *mem, uint32_t
                                 .create = create,
                                 .run = dn_run,
                                 .destroy = dn_op_destroy,
-                                .packed_bytes = packed_bytes,
                                 .memory = memory,
                                 .op_save = host ? dn_op_save : NULL,
                                 .op_load = host ? dn_op_load : NULL};

@@ -255,13 +255,6 @@ static stator_status run(void *self, void *op_, const st_library_call *what, sta
     return STATOR_OK;
 }
 
-static uint64_t packed_bytes(void *self, void *op_)
-{
-    (void)self;
-    (void)op_;
-    return 0;
-}
-
 st_library plain_library(st_mem *mem)
 {
     return (st_library){.struct_size = sizeof(st_library),
@@ -269,6 +262,5 @@ st_library plain_library(st_mem *mem)
                         .takes = takes,
                         .create = create,
                         .run = run,
-                        .destroy = destroy,
-                        .packed_bytes = packed_bytes};
+                        .destroy = destroy};
 }

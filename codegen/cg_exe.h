@@ -20,6 +20,7 @@ typedef struct cg_launch {
     uint32_t stage;       /* binds before it */
     uint32_t bind;        /* into exe->binds, + 1: no kernel, it reads its one buffer */
     struct cg_scan *scan; /* no kernel: a body, run step by step */
+    const char *name;     /* of the kernel */
 } cg_launch;
 
 /* What an element that is bound becomes. */
@@ -105,15 +106,16 @@ stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err);
 stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err);
 
 /* ---- cg_copy.c ---- */
-/* 1: the kernel moves nothing and is not needed; what it writes is another name for what it reads. */
+/* 1: the kernel moves nothing and is not needed; what it writes is another name for what it reads.
+ */
 int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel);
 /* The buffer that holds what the program's buffer names. */
 uint32_t cg_home(const cg_unit *unit, uint32_t buffer);
 
 /* ---- cg_side.c ---- */
 #define CG_SIDES_MAX 16u
-/* Reorders `order` (n plans) so that scans which may run side by side are neighbours. n_side[i] > 1: as
- * many begin at place i. */
+/* Reorders `order` (n plans) so that scans which may run side by side are neighbours. n_side[i] >
+ * 1: as many begin at place i. */
 stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_side,
                               stator_diag **err);
 

@@ -15,7 +15,7 @@ typedef struct planner {
     st_cg_exe *exe;
     uint32_t *order; /* plans */
     uint32_t n_order;
-    uint8_t *state; /* by plan: 0 unseen, 1 open, 2 done */
+    uint8_t *state;   /* by plan: 0 unseen, 1 open, 2 done */
     uint32_t *n_side; /* by place in `order`: scans side by side that begin there */
     uint32_t stage;   /* of the steps being made */
     uint32_t is_side; /* a scan is one of several */
@@ -175,8 +175,7 @@ static stator_status add_step(planner *p, const st_kernel *kernel, cg_launch **o
         if (operand == NULL) {
             return st_fail_oom(err);
         }
-        *operand =
-            buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : cg_home(p->unit, buffer->id);
+        *operand = buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : cg_home(p->unit, buffer->id);
         cg_buffer *of = *operand == UINT32_MAX ? NULL : &exe->buffers.data[*operand];
         if (of) {
             of->first = of->first == UINT32_MAX ? step : of->first;
@@ -194,6 +193,10 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
     cg_launch *launch = NULL;
     ST_TRY(add_step(p, kernel, &launch, err));
     launch->kernel = p->exe->kernels.count - 1u;
+    launch->name = st_arena_strndup(&p->exe->arena, kernel->name, strlen(kernel->name));
+    if (launch->name == NULL) {
+        return st_fail_oom(err);
+    }
     ST_TRY(note_checks(p, kernel, err));
     return set_count(p->exe, kernel, launch, err);
 }
@@ -469,8 +472,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     exe->n_syms = unit->view->n_symbols;
     p.state = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, 1);
     p.order = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.order);
-    p.n_side =
-        st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.n_side);
+    p.n_side = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.n_side);
     if (p.state == NULL || p.order == NULL || p.n_side == NULL) {
         return st_fail_oom(err);
     }

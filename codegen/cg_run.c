@@ -4,6 +4,8 @@
  * kept from call to call; calls that overlap get one of their own. */
 #include "codegen/cg_exe.h"
 
+#include "core/base/threads.h"
+
 #include <string.h>
 
 #define STACK_OPERANDS 64u
@@ -329,8 +331,29 @@ static stator_status check_failed(const run *r, stator_diag **err)
     return st_fail(err, STATOR_OUT_OF_RANGE, "a check inside a kernel failed");
 }
 
+/* One launch, or those that stand side by side; *out_count: how many. */
+static stator_status launch_next(run *r, const cg_launch *l, void **pointers, uint32_t *out_count,
+                                 stator_diag **err)
+{
+    *out_count = l->n_side > 1 ? l->n_side : 1u;
+    return l->n_side > 1 ? launch_sides(r, l, pointers, err) : launch(r, l, pointers, err);
+}
+
+/* The same, and the caller hears how long it took. */
+static stator_status launch_timed(run *r, const cg_launch *l, void **pointers, uint32_t *out_count,
+                                  stator_diag **err)
+{
+    const uint64_t begin = st_now_ns();
+    const stator_status status = launch_next(r, l, pointers, out_count, err);
+    const uint64_t end = st_now_ns();
+    const char *name = l->name ? l->name : l->text ? l->text : "scan";
+    r->call->note_time(r->call, name, begin, end);
+    return status;
+}
+
 static stator_status launch_all(run *r, void **pointers, stator_diag **err)
 {
+    const int is_timed = STATOR_HAS(r->call, note_time) && r->call->note_time != NULL;
     for (uint32_t i = 0; i < r->exe->launches.count; i++) {
         const cg_launch *l = &r->exe->launches.data[i];
         if (l->bind) {
@@ -339,15 +362,13 @@ static stator_status launch_all(run *r, void **pointers, stator_diag **err)
             ST_TRY(begin_stage(r, l->stage + 1u, err));
             continue;
         }
-        if (l->n_side > 1) {
-            ST_TRY(launch_sides(r, l, pointers, err));
-            i += l->n_side - 1u;
-            continue;
-        }
-        ST_TRY(launch(r, l, pointers, err));
+        uint32_t count = 1;
+        ST_TRY(is_timed ? launch_timed(r, l, pointers, &count, err)
+                        : launch_next(r, l, pointers, &count, err));
         if (r->status) {
             return check_failed(r, err);
         }
+        i += count - 1u;
     }
     return STATOR_OK;
 }

@@ -11,11 +11,11 @@
 
 #include <string.h>
 
-#define FORMAT 4u
+#define FORMAT 5u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 96 && sizeof(cg_buffer) == 36 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 104 && sizeof(cg_buffer) == 36 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56 && sizeof(cg_agree) == 32 + 3 * sizeof(st_symprog),
                "what is kept of a plan");
 
@@ -32,6 +32,7 @@ static void put_launch(const cg_launch *l, st_str *out)
     }
     st_put_i64(out, l->grain);
     st_put_text(out, l->text);
+    st_put_text(out, l->name);
     st_put_u32(out, l->n_numbers);
     for (uint32_t i = 0; i < l->n_numbers; i++) {
         st_symprog_put(&l->numbers[i], out);
@@ -271,6 +272,7 @@ static int read_launch(loading *l, cg_launch *launch)
     }
     launch->grain = st_read_i64(&l->r);
     launch->text = keep_text(l);
+    launch->name = keep_text(l);
     const uint32_t n = st_read_below(&l->r, ST_FORM_NUMBERS_MAX + 1u);
     launch->numbers =
         n ? st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers) : NULL;

@@ -252,8 +252,8 @@ static stator_status add_buffers(cg_unit *unit, const stator_node_row *row, cons
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const cg_value *v = &unit->values[stator_operand(unit->view, row, k)];
         const int is_number = v->flags & CG_VALUE_SPLAT && !v->root;
-        ST_TRY(add_operand(exe, is_number ? UINT32_MAX : cg_home(unit, v->buffer), step, launch,
-                           err));
+        ST_TRY(
+            add_operand(exe, is_number ? UINT32_MAX : cg_home(unit, v->buffer), step, launch, err));
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
         ST_TRY(add_operand(exe, unit->values[row->result_begin + k].buffer, step, launch, err));
@@ -556,7 +556,8 @@ stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *co
         return copy_carried(&s, call->syms, err);
     }
     ST_TRY(begin_steps(&s, call->syms, err));
-    stator_call body = *call;
+    stator_call body = *call; /* timed from outside, as one step */
+    body.note_time = NULL;
     body.n_in = scan->n_in;
     body.n_out = scan->n_out;
     body.in = s.tensors;

@@ -119,6 +119,16 @@ const char *cli_did_you_mean(const char *word, const char *const *names, uint32_
 /* The op of that name; else says so, with the nearest, and gives NULL. */
 const stator_op_desc *cli_find_op(stator_ctx *ctx, const char *name, int json);
 
+/* ---- texts of others ---- */
+
+/* Control characters as \xNN: a name of a model. cli_put_lines leaves newlines and tabs: a message.
+ */
+void cli_put(FILE *to, const char *text);
+void cli_put_lines(FILE *to, const char *text);
+/* The same as cli_put into a buffer, cut to what fits; for printf. */
+#define CLI_CLEAN_BYTES 1024u
+const char *cli_clean(const char *text, char out[CLI_CLEAN_BYTES]);
+
 /* ---- facts ---- */
 
 /* Prints and frees a JSON value, with a newline. */
@@ -142,6 +152,18 @@ cJSON *cli_json_memory(stator_function *function);
 
 double cli_ms_since(uint64_t start_ns);
 void cli_sort(double *values, size_t n); /* ascending */
+
+/* ---- cli_profile.c ---- */
+
+/* How long steps take, from here to the stop; NULL: said why. */
+typedef struct cli_profile cli_profile;
+cli_profile *cli_profile_start(stator_ctx *ctx, const char *path, int json);
+/* Writes the trace; CLI_OK, or says why not. */
+int cli_profile_stop(cli_profile *profile, stator_ctx *ctx, const char *path, int json);
+void cli_profile_print(const cli_profile *profile);
+/* [{step, calls, total_ms, share}], the longest first. */
+cJSON *cli_profile_json(const cli_profile *profile);
+void cli_profile_free(cli_profile *profile);
 
 /* ---- inputs ---- */
 

@@ -346,9 +346,13 @@ static int print_error(int json, const char *code, const char *message, const ch
         return CLI_FAILED;
     }
     if (!json) {
-        (void)fprintf(stderr, "stator: %s\n", message);
+        (void)fprintf(stderr, "stator: ");
+        cli_put_lines(stderr, message);
+        (void)fprintf(stderr, "\n");
         if (hint != NULL && hint[0] != '\0') {
-            (void)fprintf(stderr, "hint: %s\n", hint);
+            (void)fprintf(stderr, "hint: ");
+            cli_put_lines(stderr, hint);
+            (void)fprintf(stderr, "\n");
         }
         return CLI_FAILED;
     }

@@ -48,10 +48,17 @@ static int is_said(const char *text)
 void cli_log(void *self, const char *channel, uint32_t level, const char *text)
 {
     (void)self;
-    const int len = (int)(strlen(text) - (text[0] != '\0' && text[strlen(text) - 1] == '\n'));
+    const int is_ended = text[0] != '\0' && text[strlen(text) - 1] == '\n';
+    if (level <= 1 && is_said(text)) {
+        return;
+    }
     if (level > 1) {
-        (void)fprintf(stderr, "[%s] %.*s\n", channel, len, text);
-    } else if (!is_said(text)) {
-        (void)fprintf(stderr, "stator: warning: %.*s\n", len, text);
+        (void)fprintf(stderr, "[%s] ", channel);
+    } else {
+        (void)fprintf(stderr, "stator: warning: ");
+    }
+    cli_put_lines(stderr, text);
+    if (!is_ended) {
+        (void)fputc('\n', stderr);
     }
 }

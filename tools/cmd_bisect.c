@@ -43,6 +43,7 @@ static void print_json(const bisect_finding *f)
 
 static void print_text(const bisect_setup *setup, const bisect_finding *f)
 {
+    char text[CLI_CLEAN_BYTES], origin[CLI_CLEAN_BYTES];
     if (!f->is_found) {
         (void)printf("%s agrees with %s\n", setup->bad, setup->good);
         return;
@@ -56,17 +57,18 @@ static void print_text(const bisect_setup *setup, const bisect_finding *f)
     }
     (void)printf("\n");
     if (f->place.node[0] != '\0') {
-        (void)printf("  node   %s%s%s\n", f->place.node,
-                     f->place.origin[0] != '\0' ? "  from " : "", f->place.origin);
+        (void)printf("  node   %s%s%s\n", cli_clean(f->place.node, text),
+                     f->place.origin[0] != '\0' ? "  from " : "",
+                     cli_clean(f->place.origin, origin));
     }
     if (f->place.name[0] != '\0') {
-        (void)printf("  value  %s\n", f->place.name);
+        (void)printf("  value  %s\n", cli_clean(f->place.name, text));
     }
     if (f->has_error) {
         (void)printf("  max abs error %g\n", f->place.max_abs);
     }
     if (f->message[0] != '\0') {
-        (void)printf("  %s\n", f->message);
+        (void)printf("  %s\n", cli_clean(f->message, text));
     }
     if (f->is_hidden) {
         (void)printf("  the difference vanishes when inner values are observed\n");

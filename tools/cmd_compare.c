@@ -135,19 +135,22 @@ static void print_text(const compare *c)
 {
     for (uint32_t k = 0; k < c->results[0].n_out + c->results[0].n_in; k++) {
         char buffer[32];
+        char clean[CLI_CLEAN_BYTES];
         const char *name = result_name(c, k, buffer);
         const cli_difference *d = &c->differences[k];
         if (name != NULL) {
-            (void)printf("%-24s %s%s%s  max abs error %g, rel %g\n", name,
+            (void)printf("%-24s %s%s%s  max abs error %g, rel %g\n", cli_clean(name, clean),
                          d->ok ? "agrees" : "differs in ", d->ok ? "" : d->reason,
                          k >= c->results[0].n_out ? " (an input that was written)" : "", d->max_abs,
                          d->max_rel);
         }
     }
     if (c->first.is_found) {
-        (void)printf("first difference: node %s, value %s, max abs error %g%s%s\n", c->first.node,
-                     c->first.name, c->first.max_abs, c->first.origin[0] != '\0' ? ", from " : "",
-                     c->first.origin);
+        char node[CLI_CLEAN_BYTES], name[CLI_CLEAN_BYTES], origin[CLI_CLEAN_BYTES];
+        (void)printf("first difference: node %s, value %s, max abs error %g%s%s\n",
+                     cli_clean(c->first.node, node), cli_clean(c->first.name, name),
+                     c->first.max_abs, c->first.origin[0] != '\0' ? ", from " : "",
+                     cli_clean(c->first.origin, origin));
     } else if (c->note != NULL) {
         (void)printf("%s\n", c->note);
     }

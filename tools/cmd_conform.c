@@ -48,7 +48,7 @@ typedef struct conform {
     skip_list skips;
     uint32_t passed, failed, skipped;
     uint32_t compiled, whole; /* cases; those with every node on the backend itself */
-    cJSON **rows; /* with --json: one a case, in the order of the cases */
+    cJSON **rows;             /* with --json: one a case, in the order of the cases */
 } conform;
 
 /* ---- in the child ---- */
@@ -213,7 +213,9 @@ static void report(conform *s, uint32_t index, const char *status, const shares 
         cli_json_text(row, "reason", reason[0] != '\0' ? reason : NULL);
         s->rows[index] = row;
     } else {
-        (void)printf("%s %s%s%s\n", status, name, reason[0] != '\0' ? ": " : "", reason);
+        char clean[CLI_CLEAN_BYTES], why[CLI_CLEAN_BYTES];
+        (void)printf("%s %s%s%s\n", status, cli_clean(name, clean), reason[0] != '\0' ? ": " : "",
+                     cli_clean(reason, why));
     }
 }
 

@@ -35,6 +35,8 @@ typedef struct run {
     uint32_t n_out;
     cli_tensors want;
     double compile_ms, first_ms, median_ms, min_ms;
+    const char *profile_path;
+    cli_profile *profile;
 } run;
 
 /* Calls again and again with the outputs reused, bound once in mode reduce-overhead. */
@@ -64,6 +66,9 @@ static int call_all(run *r)
     }
     r->compile_ms = (double)stator_function_compile_ns(r->function) / 1e6;
     r->first_ms = cli_ms_since(start);
+    if (r->profile != NULL && r->repeat > 0) {
+        stator_x_profile_start(r->ctx); /* anew: the first call also makes ready */
+    }
     const uint64_t n = r->repeat > 0 ? (uint64_t)r->repeat : 1;
     double *times = calloc(n, sizeof *times);
     if (times == NULL) {
@@ -79,6 +84,21 @@ static int call_all(run *r)
     r->min_ms = times[0];
     free(times);
     return CLI_OK;
+}
+
+/* The same, with --profile timed step by step. */
+static int call_profiled(run *r)
+{
+    if (r->profile_path == NULL) {
+        return call_all(r);
+    }
+    r->profile = cli_profile_start(r->ctx, r->profile_path, r->common.json);
+    if (r->profile == NULL) {
+        return CLI_FAILED;
+    }
+    const int status = call_all(r);
+    const int written = cli_profile_stop(r->profile, r->ctx, r->profile_path, r->common.json);
+    return status != CLI_OK ? status : written;
 }
 
 static int load_expected(run *r)
@@ -303,6 +323,9 @@ static cJSON *report_json(const run *r, int *all_ok)
     if (r->labels != NULL && r->n_out > 0) {
         cJSON_AddItemToObject(root, "top", top_json(r));
     }
+    if (r->profile != NULL) {
+        cJSON_AddItemToObject(root, "profile", cli_profile_json(r->profile));
+    }
     return root;
 }
 
@@ -337,7 +360,9 @@ static void print_top(const cJSON *top)
         cJSON_ArrayForEach(item, row)
         {
             char number[32];
-            (void)printf("  %-24s %s\n", cJSON_GetStringValue(cJSON_GetObjectItem(item, "label")),
+            char label[CLI_CLEAN_BYTES];
+            (void)printf("  %-24s %s\n",
+                         cli_clean(cJSON_GetStringValue(cJSON_GetObjectItem(item, "label")), label),
                          cli_number_text(cJSON_GetObjectItem(item, "score"), number));
         }
     }
@@ -347,8 +372,8 @@ static void print_top(const cJSON *top)
 static void print_output(const run *r, uint32_t k, const cJSON *row)
 {
     char *shape = cJSON_PrintUnformatted(cJSON_GetObjectItem(row, "shape"));
-    (void)printf("%s: %s%s", cJSON_GetStringValue(cJSON_GetObjectItem(row, "name")),
-                 cJSON_GetStringValue(cJSON_GetObjectItem(row, "dtype")),
+    cli_put(stdout, cJSON_GetStringValue(cJSON_GetObjectItem(row, "name")));
+    (void)printf(": %s%s", cJSON_GetStringValue(cJSON_GetObjectItem(row, "dtype")),
                  shape != NULL ? shape : "");
     cJSON_free(shape);
     if (r->expect != NULL) {
@@ -370,6 +395,9 @@ static void print_report(const run *r, const cJSON *report)
         print_output(r, k, cJSON_GetArrayItem(cJSON_GetObjectItem(report, "outputs"), (int)k));
     }
     print_top(cJSON_GetObjectItem(report, "top"));
+    if (r->profile != NULL) {
+        cli_profile_print(r->profile);
+    }
 }
 
 static int save_outputs(const run *r)
@@ -425,7 +453,7 @@ static int run_model(run *r, const char *path)
         status = load_labels(r);
     }
     if (status == CLI_OK) {
-        status = call_all(r);
+        status = call_profiled(r);
     }
     if (status == CLI_OK && r->save != NULL) {
         status = save_outputs(r);
@@ -453,6 +481,7 @@ static void end_run(run *r)
         free(r->names[i]);
     }
     free(r->names);
+    cli_profile_free(r->profile);
     stator_function_destroy(r->function);
     stator_model_destroy(r->model);
     stator_ctx_destroy(r->ctx);
@@ -466,6 +495,8 @@ int cmd_run(int argc, char **argv)
         {"--save", CLI_TEXT, &r.save, "FILE.npz", "write the outputs"},
         {"--repeat", CLI_NUMBER, &r.repeat, "N", "call N times more and time"},
         {"--labels", CLI_TEXT, &r.labels, "FILE", "names of the classes, one a line"},
+        {"--profile", CLI_TEXT, &r.profile_path, "FILE.json",
+         "time each step: a table, and a trace"},
         {"--top", CLI_NUMBER, &r.top, "K", "classes to show (1)"},
         CLI_END};
     const cli_usage usage = {.command = "run",

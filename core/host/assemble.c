@@ -424,6 +424,7 @@ static stator_status alloc_program(build *b, stator_diag **err)
     stator_ctx *ctx = request_of(b)->ctx;
     *p = (st_program){.mem = b->mem,
                       .pool = &ctx->pool,
+                      .profile = &ctx->profile,
                       .ctx = ctx,
                       .n_syms = b->v->n_symbols,
                       .symbols = b->a->out->symbols};

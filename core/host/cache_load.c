@@ -536,7 +536,11 @@ static int is_in_order(const loading *l, const st_program *p)
 static stator_status read_program(loading *l, st_program *p, uint32_t own, stator_diag **err)
 {
     stator_ctx *ctx = l->job->request->ctx;
-    *p = (st_program){.mem = l->mem, .pool = &ctx->pool, .ctx = ctx, .symbols = l->out->symbols};
+    *p = (st_program){.mem = l->mem,
+                      .pool = &ctx->pool,
+                      .profile = &ctx->profile,
+                      .ctx = ctx,
+                      .symbols = l->out->symbols};
     pthread_mutex_init(&p->lock, NULL);
     p->n_syms = st_read_below(&l->r, l->n_syms + 1u);
     if (l->r.failed || p->n_syms != l->n_syms) {

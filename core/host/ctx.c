@@ -236,6 +236,7 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     st_mem_init(&ctx->mem, options.alloc, options.free, options.alloc_self,
                 options.memory_limit_bytes);
     st_pool_init(&ctx->pool, &ctx->mem);
+    st_profile_init(&ctx->profile, &ctx->mem);
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_mutex_init(&ctx->oplib_lock, NULL);
     ctx->flags = options.flags;
@@ -267,6 +268,7 @@ void stator_ctx_destroy(stator_ctx *ctx)
     st_optable_deinit(&ctx->ops);
     free_errors(ctx);
     st_pool_deinit(&ctx->pool);
+    st_profile_deinit(&ctx->profile);
     pthread_mutex_destroy(&ctx->lock);
     pthread_mutex_destroy(&ctx->oplib_lock);
     st_mem last;

@@ -7,6 +7,7 @@
 #include "core/base/diag.h"
 #include "core/host/registry.h"
 #include "core/runtime/pool.h"
+#include "core/runtime/profile.h"
 #include "ir/optable.h"
 #include <pthread.h>
 #include <stator/stator.h>
@@ -19,6 +20,7 @@ typedef struct st_log_channel {
 struct stator_ctx {
     st_mem mem;
     st_pool pool;
+    st_profile profile; /* off, see stator_x_profile_start */
     st_optable ops;
     st_registry *registry;
     stator_host host;

@@ -2,6 +2,8 @@
 #include "core/base/check.h"
 #include "core/runtime/program_state.h"
 
+#include "core/base/threads.h"
+#include <stdio.h>
 #include <string.h>
 
 /* ---- storage ---- */
@@ -143,6 +145,29 @@ static stator_status place_results(st_call_state *state, const st_step *step, st
     return STATOR_OK;
 }
 
+static void note_time(const stator_call *call, const char *name, uint64_t begin_ns, uint64_t end_ns)
+{
+    st_call_state *state = call->host;
+    state->n_noted++;
+    st_profile_add(state->program->profile, name, begin_ns, end_ns);
+}
+
+/* The step, timed as a whole where its executable tells nothing of its own steps. */
+static stator_status run_timed(st_call_state *state, const st_step *step, stator_diag **err)
+{
+    char name[64];
+    state->n_noted = 0;
+    state->call.note_time = note_time;
+    const uint64_t begin = st_now_ns();
+    const stator_status status = step->run(step->self, step->exe, &state->call, err);
+    if (state->n_noted == 0) {
+        (void)snprintf(name, sizeof name, "partition %u, as a whole",
+                       (uint32_t)(step - state->program->steps));
+        st_profile_add(state->program->profile, name, begin, st_now_ns());
+    }
+    return status;
+}
+
 static stator_status run_executable(st_call_state *state, const st_step *step, stator_diag **err)
 {
     const st_program *p = state->program;
@@ -166,6 +191,9 @@ static stator_status run_executable(st_call_state *state, const st_step *step, s
                                 .ctx = p->ctx,
                                 .alloc_output = alloc_output,
                                 .host = state};
+    if (p->profile != NULL && st_profile_is_on(p->profile)) {
+        return run_timed(state, step, err);
+    }
     return step->run(step->self, step->exe, &state->call, err);
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/diag.h"
 #include "core/base/sym.h"
 #include "core/runtime/pool.h"
+#include "core/runtime/profile.h"
 #include "core/runtime/tensor.h"
 #include <pthread.h>
 #include <stator/plugin.h>
@@ -91,6 +92,7 @@ typedef struct st_symbol {
 typedef struct st_program {
     st_mem *mem;
     st_pool *pool;
+    st_profile *profile; /* of the context; NULL: none */
     stator_ctx *ctx;
     st_step *steps;
     uint32_t n_steps;

@@ -141,6 +141,22 @@ STATOR_EXPORT stator_status stator_x_cache_why(stator_function *function, uint32
                                                stator_tensor *const *in, stator_x_text_fn fn,
                                                void *self) STATOR_MUST_USE;
 
+/* From this call on the context's calls record how long each of their steps takes; what was
+ * recorded before is forgotten. A step is a kernel, a library's call or a node of `eager`; of a
+ * backend that tells no steps, a whole partition. */
+STATOR_EXPORT void stator_x_profile_start(stator_ctx *ctx);
+typedef struct stator_x_profile_row {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const char *name;
+    uint64_t begin_ns, end_ns; /* of CLOCK_MONOTONIC */
+} stator_x_profile_row;
+typedef void (*stator_x_profile_fn)(void *self, const stator_x_profile_row *row);
+/* Ends it and hands over what was recorded, in order; no call may run. RESOURCE_EXHAUSTED: there
+ * was no memory for all of it, or there were more than 2^20 steps; fn gets the first ones. */
+STATOR_EXPORT stator_status stator_x_profile_stop(stator_ctx *ctx, stator_x_profile_fn fn,
+                                                  void *self) STATOR_MUST_USE;
+
 /* Host memory request number n (from 1) and all later ones fail; 0: none. For tests. */
 STATOR_EXPORT void stator_x_fail_alloc_at(stator_ctx *ctx, uint64_t n);
 STATOR_EXPORT uint64_t stator_x_alloc_requests(stator_ctx *ctx);

@@ -292,6 +292,10 @@ typedef struct stator_call {
                                   const int64_t *shape, stator_diag **err);
     void *host; /* the host's own */
     stator_fuel_scope *fuel;
+    /* NULL, or somebody wants to know how long each step of this call takes: its name up to the
+     * first newline, begin and end in nanoseconds of CLOCK_MONOTONIC. Since 0.9, appended. */
+    void (*note_time)(const struct stator_call *call, const char *name, uint64_t begin_ns,
+                      uint64_t end_ns);
 } stator_call;
 
 enum stator_exe_flag {

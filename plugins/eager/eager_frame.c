@@ -10,7 +10,7 @@
 
 /* ---- errors ---- */
 
-static const char *op_name(const eager_step *step)
+const char *eager_op_name(const eager_step *step)
 {
     if (step && step->op == EAGER_OP_library) {
         return step->library.op->desc.name;
@@ -29,10 +29,10 @@ static stator_status fail_with(const eager_self *self, const eager_step *step, s
     if (!step) {
         n = snprintf(text, sizeof text, "eager: ");
     } else if (step->node_name[0] || step->node_kind[0]) {
-        n = snprintf(text, sizeof text, "eager: %s '%.200s' (%.60s): ", op_name(step),
+        n = snprintf(text, sizeof text, "eager: %s '%.200s' (%.60s): ", eager_op_name(step),
                      step->node_name, step->node_kind);
     } else {
-        n = snprintf(text, sizeof text, "eager: %s: ", op_name(step));
+        n = snprintf(text, sizeof text, "eager: %s: ", eager_op_name(step));
     }
     (void)vsnprintf(text + n, sizeof text - (size_t)n, format, args);
     *err = self->host->diag->create(code, text, strlen(text));

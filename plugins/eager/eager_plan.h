@@ -180,6 +180,8 @@ typedef struct eager_owned {
     uint32_t rank;
 } eager_owned;
 
+const char *eager_op_name(const eager_step *step);
+
 typedef struct eager_frame {
     const eager_plan *plan;
     eager_exe *exe;

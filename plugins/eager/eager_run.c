@@ -5,6 +5,8 @@
  * its type when it is there; a symbol that nothing else tells is bound from it first. */
 #include "eager_plan.h"
 
+#include "core/base/threads.h"
+
 #include <stdio.h>
 
 /* ---- steps ---- */
@@ -157,11 +159,27 @@ static stator_status run_step(eager_frame *f, const eager_step *step, stator_dia
     }
 }
 
+/* What the step does and, where the model names its node, for whom. */
+static stator_status run_timed(eager_frame *f, const eager_step *step, stator_diag **err)
+{
+    char name[160];
+    const uint64_t begin = st_now_ns();
+    const stator_status status = run_step(f, step, err);
+    const uint64_t end = st_now_ns();
+    const int has_name = step->node_name != NULL && step->node_name[0] != '\0';
+    (void)snprintf(name, sizeof name, "%s%s%.100s", eager_op_name(step), has_name ? " " : "",
+                   has_name ? step->node_name : "");
+    f->call->note_time(f->call, name, begin, end);
+    return status;
+}
+
 static stator_status run_steps(eager_frame *f, stator_diag **err)
 {
+    const int is_timed =
+        f->call != NULL && STATOR_HAS(f->call, note_time) && f->call->note_time != NULL;
     for (uint32_t s = 0; s < f->plan->n_steps; s++) {
         const eager_step *step = &f->plan->steps[s];
-        ST_TRY(run_step(f, step, err));
+        ST_TRY(is_timed ? run_timed(f, step, err) : run_step(f, step, err));
         for (uint32_t r = 0; r < step->n_release; r++) {
             eager_pool_give(&f->exe->pool, f->blocks[step->release[r]]);
             f->blocks[step->release[r]] = NULL;

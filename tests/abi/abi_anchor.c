@@ -66,6 +66,7 @@ struct stator_abi_anchor {
     const stator_x_memory *p_stator_x_memory;
     const stator_x_part *p_stator_x_part;
     const stator_x_cache_row *p_stator_x_cache_row;
+    const stator_x_profile_row *p_stator_x_profile_row;
     __typeof__(stator_status_name) *call_stator_status_name;
     __typeof__(stator_status_text) *call_stator_status_text;
     __typeof__(stator_version) *call_stator_version;
@@ -134,6 +135,8 @@ struct stator_abi_anchor {
     __typeof__(stator_x_cache_list) *call_stator_x_cache_list;
     __typeof__(stator_x_cache_clear) *call_stator_x_cache_clear;
     __typeof__(stator_x_cache_why) *call_stator_x_cache_why;
+    __typeof__(stator_x_profile_start) *call_stator_x_profile_start;
+    __typeof__(stator_x_profile_stop) *call_stator_x_profile_stop;
     __typeof__(stator_x_fail_alloc_at) *call_stator_x_fail_alloc_at;
     __typeof__(stator_x_alloc_requests) *call_stator_x_alloc_requests;
 };

@@ -341,6 +341,8 @@ FROZEN(stator_call, alloc_output, 72,
        stator_status (*)(const struct stator_call *call, uint32_t k, uint32_t rank, const int64_t *shape, stator_diag **err));
 FROZEN(stator_call, host, 80, void *);
 FROZEN(stator_call, fuel, 88, stator_fuel_scope *);
+FROZEN(stator_call, note_time, 96,
+       void (*)(const struct stator_call *call, const char *name, uint64_t begin_ns, uint64_t end_ns));
 
 FROZEN(stator_exe_info, struct_size, 0, uint32_t);
 FROZEN(stator_exe_info, flags, 4, uint32_t);
@@ -660,6 +662,12 @@ FROZEN(stator_x_cache_row, kind, 16, const char *);
 FROZEN(stator_x_cache_row, key, 24, const char *);
 FROZEN(stator_x_cache_row, size_bytes, 32, uint64_t);
 FROZEN(stator_x_cache_row, used_s, 40, int64_t);
+
+FROZEN(stator_x_profile_row, struct_size, 0, uint32_t);
+FROZEN(stator_x_profile_row, reserved, 4, uint32_t);
+FROZEN(stator_x_profile_row, name, 8, const char *);
+FROZEN(stator_x_profile_row, begin_ns, 16, uint64_t);
+FROZEN(stator_x_profile_row, end_ns, 24, uint64_t);
 
 _Static_assert(STATOR_DTYPE_NONE == 0, "STATOR_DTYPE_NONE changed");
 _Static_assert(STATOR_CLASS_BOOL == 1, "STATOR_CLASS_BOOL changed");

@@ -1,0 +1,80 @@
+/* The record of a profile; see the header. */
+#include "core/runtime/profile.h"
+
+#include <string.h>
+
+#define EVENTS_MAX (1u << 20)
+
+void st_profile_init(st_profile *profile, st_mem *mem)
+{
+    memset(profile, 0, sizeof *profile);
+    profile->mem = mem;
+    (void)pthread_mutex_init(&profile->lock, NULL);
+}
+
+static void forget(st_profile *profile)
+{
+    st_vec_free(profile->mem, &profile->events);
+    st_vec_free(profile->mem, &profile->names);
+    profile->is_cut = 0;
+}
+
+void st_profile_deinit(st_profile *profile)
+{
+    forget(profile);
+    (void)pthread_mutex_destroy(&profile->lock);
+}
+
+void st_profile_start(st_profile *profile)
+{
+    (void)pthread_mutex_lock(&profile->lock);
+    forget(profile);
+    (void)pthread_mutex_unlock(&profile->lock);
+    atomic_store(&profile->is_on, 1u);
+}
+
+void st_profile_stop(st_profile *profile)
+{
+    atomic_store(&profile->is_on, 0u);
+}
+
+int st_profile_is_on(const st_profile *profile)
+{
+    return atomic_load_explicit(&((st_profile *)(uintptr_t)profile)->is_on, memory_order_relaxed) !=
+           0;
+}
+
+/* Programs have few names and many events: a search from the newest name on. UINT32_MAX: no memory.
+ */
+static uint32_t name_of(st_profile *profile, const char *given)
+{
+    st_profile_name name = {.text = ""};
+    size_t n = strcspn(given, "\n");
+    n = n < sizeof name.text ? n : sizeof name.text - 1u;
+    memcpy(name.text, given, n);
+    for (uint32_t i = profile->names.count; i-- > 0;) {
+        if (memcmp(&profile->names.data[i], &name, sizeof name) == 0) {
+            return i;
+        }
+    }
+    st_profile_name *at = st_vec_push(profile->mem, &profile->names);
+    if (at == NULL) {
+        return UINT32_MAX;
+    }
+    *at = name;
+    return profile->names.count - 1u;
+}
+
+void st_profile_add(st_profile *profile, const char *name, uint64_t begin_ns, uint64_t end_ns)
+{
+    (void)pthread_mutex_lock(&profile->lock);
+    const uint32_t id = name_of(profile, name);
+    st_profile_event *at = id != UINT32_MAX && profile->events.count < EVENTS_MAX
+                               ? st_vec_push(profile->mem, &profile->events)
+                               : NULL;
+    if (at != NULL) {
+        *at = (st_profile_event){id, begin_ns, end_ns};
+    }
+    profile->is_cut |= at == NULL;
+    (void)pthread_mutex_unlock(&profile->lock);
+}

@@ -327,7 +327,8 @@ Test(dnnl, convolutions_of_bytes)
     }
 }
 
-/* Sums made bytes again. The numbers are such that f32 holds every step: not one quantum may differ. */
+/* Sums made bytes again. The numbers are such that f32 holds every step: not one quantum may
+ * differ. */
 static void quantise(problem *p, double zero)
 {
     epilogue(p, ST_EPILOGUE_SCALE, 0.015625, 0);
@@ -866,16 +867,16 @@ Test(dnnl, packed_weights_are_shared)
     empty(&p);
 }
 
-/* One pack fits under the cap; the second op works on the weights as they are, and when the first is gone
- * a third packs again. */
-Test(dnnl, packed_weights_stay_under_a_cap)
+/* One pack fits under the cap; the second op works on the weights as they are, and when the first
+ * is gone a third packs again. */
+static void check_cap(uint32_t rows)
 {
-    const uint64_t bytes = 64 * 64 * sizeof(float);
+    const uint64_t bytes = 256 * 256 * sizeof(float);
     problem p;
     st_library_memory held[3];
     void *ops[3];
     api->set_memory_cap(lib, 2u * bytes - 1u);
-    gemm(&p, STATOR_F32, STATOR_F32, num(64), num(64), num(64));
+    gemm(&p, STATOR_F32, STATOR_F32, num(rows), num(256), num(256));
     fill(&p);
     set_constant(&p);
     for (uint32_t i = 0; i < 2; i++) {
@@ -895,6 +896,19 @@ Test(dnnl, packed_weights_stay_under_a_cap)
     lib->destroy(lib->self, ops[1]);
     lib->destroy(lib->self, ops[2]);
     empty(&p);
+}
+
+Test(dnnl, packed_weights_stay_under_a_cap)
+{
+    check_cap(64);
+}
+
+/* Up to 8 rows are a form of our own, with a packing of its own. */
+Test(dnnl, packed_weights_of_few_rows_stay_under_a_cap)
+{
+    check_cap(1);
+    check_cap(4);
+    check_cap(8);
 }
 
 /* Scratch of ops that run one after the other is one block. */

@@ -810,21 +810,22 @@ static void swap_weight_axes(st_form *form)
     }
 }
 
-/* The axis of the output's second dimension: the loops stand in the order of its storage. */
+/* The axis of the output's second dimension, by its stride: the order of the loops is that of any value of
+ * the kernel. */
 static void find_feature(matcher *m, const cg_value *out)
 {
-    uint32_t order[CG_RANK_MAX];
-    uint32_t place = 0;
+    uint32_t strides[CG_RANK_MAX];
+    uint32_t rest = row_at(m, m->store)->sym;
     m->feature = UINT32_MAX;
-    if (out->rank < 2 || cg_is_one(m->unit, out->dims[1])) {
+    if (out->rank < 2 || cg_is_one(m->unit, out->dims[1]) || !cg_strides(m->unit, out, strides)) {
         return;
     }
-    cg_storage_order(out, order);
-    for (uint32_t k = 0; order[k] != 1u; k++) {
-        place += !cg_is_one(m->unit, out->dims[order[k]]);
-    }
-    if (place < m->n_outer) {
-        m->feature = m->outer[place]->symbol;
+    for (uint32_t i = 0; i < m->n_outer; i++) {
+        uint32_t stride = 0;
+        if (st_loop_linear(m->kernel->syms, rest, m->outer[i]->symbol, &stride, &rest) &&
+            stride == strides[1]) {
+            m->feature = m->outer[i]->symbol;
+        }
     }
 }
 
@@ -922,11 +923,10 @@ static const cg_root *contraction_of(const cg_unit *unit, const cg_plan *plan)
     return found;
 }
 
-int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
+static int match_form(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
 {
-    const st_library *library = unit->config->emitter->library;
     const cg_root *fold = contraction_of(unit, &unit->plans.data[plan]);
-    if (library == NULL || fold == NULL) {
+    if (unit->config->emitter->library == NULL || fold == NULL) {
         return 0;
     }
     matcher m = {.unit = unit, .plan = &unit->plans.data[plan], .kernel = kernel, .form = out};
@@ -937,7 +937,27 @@ int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
     out->is_transposed = strcmp(fold->lowering->op, "conv_transpose") == 0;
     const int is_conv = out->is_transposed || strcmp(fold->lowering->op, "conv") == 0;
     out->kind = is_conv ? ST_FORM_CONV : ST_FORM_GEMM;
-    const int is_matched = (is_conv || cg_merge_axes(kernel)) && find_rows(&m) && find_outer(&m) &&
-                           (is_conv ? match_conv(&m, fold) : match_gemm(&m));
-    return is_matched && library->takes(library->self, out) == 1;
+    return (is_conv || cg_merge_axes(kernel)) && find_rows(&m) && find_outer(&m) &&
+           (is_conv ? match_conv(&m, fold) : match_gemm(&m));
+}
+
+int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
+{
+    const st_library *library = unit->config->emitter->library;
+    return match_form(unit, plan, kernel, out) && library->takes(library->self, out) == 1;
+}
+
+int cg_may_match(cg_unit *unit, uint32_t plan, st_kernel *kernel)
+{
+    const st_library *library = unit->config->emitter->library;
+    st_form form;
+    if (!match_form(unit, plan, kernel, &form)) {
+        return 0;
+    }
+    int is_taken = library->takes(library->self, &form) == 1;
+    if (!is_taken && form.out.dtype == STATOR_I32) {
+        form.out.dtype = STATOR_F32;
+        is_taken = library->takes(library->self, &form) == 1;
+    }
+    return is_taken;
 }

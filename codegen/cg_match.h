@@ -8,6 +8,10 @@
  * places of kernel->buffers. The kernel's axes may be merged by the look. */
 int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out);
 
+/* Would the library take it, or, where it leaves sums of integers alone, what a consumer that makes f32 of
+ * them may make of it? */
+int cg_may_match(cg_unit *unit, uint32_t plan, st_kernel *kernel);
+
 /* One line that says what the form does to the kernel's buffers. */
 void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out);
 

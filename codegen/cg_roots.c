@@ -252,7 +252,10 @@ static stator_status probe(cg_unit *unit, int *out_is_taken, stator_diag **err)
     const stator_status status =
         cg_build_kernel(unit, unit->plans.count - 1u, &trial, &why, err);
     if (status == STATOR_OK) {
-        *out_is_taken = cg_match(unit, unit->plans.count - 1u, &trial, &form);
+        const uint32_t self = unit->plans.count - 1u;
+        *out_is_taken = unit->values[unit->roots.data[place].value].uses == 1
+                            ? cg_may_match(unit, self, &trial)
+                            : cg_match(unit, self, &trial, &form);
         st_kernel_deinit(&trial);
     }
     unit->roots.data[place].plan = UINT32_MAX;

@@ -316,6 +316,7 @@ Test(dnnl, convolutions_of_bytes)
         lib->destroy(lib->self, op);
         empty(&p);
         conv(&p, dtypes[i % 2], STATOR_I32, &deeper, 1, 1);
+        p.form.x_zero.value = i / 2 ? -100 : 3;
         cr_assert_eq(lib->takes(lib->self, &p.form), 0, "sums may pass 2^24");
         conv(&p, dtypes[i % 2], STATOR_F32, &grouped, 1, 0);
         p.form.x_zero.value = i / 2 ? 31 : 0;
@@ -340,10 +341,11 @@ static void quantise(problem *p, double zero)
     }
 }
 
-static void set_whole(problem *p, uint32_t buffer)
+static void set_whole(problem *p, const st_epilogue *e)
 {
-    for (int64_t i = 0; buffer && i < p->elements[buffer]; i++) {
-        st_store_f64(STATOR_F32, p->buffers[buffer], i, (double)(i % 9 - 4) * 0.5);
+    const double unit = e->dtype == STATOR_I32 ? 1000 : 0.5;
+    for (int64_t i = 0; e->buffer && i < p->elements[e->buffer]; i++) {
+        st_store_f64(e->dtype, p->buffers[e->buffer], i, (double)(i % 9 - 4) * unit);
     }
 }
 
@@ -352,7 +354,7 @@ static void check_exact(problem *p, const char *what)
     fill(p);
     set_constant(p);
     for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
-        set_whole(p, p->form.epilogue[i].buffer);
+        set_whole(p, &p->form.epilogue[i]);
     }
     void *op = create(p, what);
     call(p, op);
@@ -384,6 +386,32 @@ Test(dnnl, bytes_to_bytes)
         p.form.out.dtype = to;
         quantise(&p, zero);
         check_exact(&p, "a convolution of bytes");
+    }
+}
+
+/* A bias of integers in front, as QLinearConv has it. */
+Test(dnnl, bias_of_integers)
+{
+    const conv_case image = {2, 2, 16, 32, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    for (uint32_t is_conv = 0; is_conv < 2; is_conv++) {
+        problem p;
+        if (is_conv) {
+            conv(&p, STATOR_U8, STATOR_F32, &image, 1, 1);
+        } else {
+            gemm(&p, STATOR_U8, STATOR_F32, num(40), num(50), num(70));
+        }
+        if (lib->takes(lib->self, &p.form) != 1) {
+            cr_skip_test("this processor has no VNNI");
+        }
+        p.form.x_zero.value = 100;
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        p.form.epilogue[0].dtype = STATOR_I32;
+        epilogue(&p, ST_EPILOGUE_SCALE, 0.0078125, 0);
+        check_exact(&p, "bytes to f32");
+        p.form.out.dtype = STATOR_U8;
+        epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
+        epilogue(&p, ST_EPILOGUE_OFFSET, 128, 0);
+        check_exact(&p, "bytes to bytes");
     }
 }
 

@@ -210,6 +210,8 @@ void dn_work(const st_form *form, const dn_sizes *sizes, int64_t *out_elements, 
 /* Fewer, longer axes where the strides allow it. GEMM alone. */
 void dn_simplify(const st_form *form, dn_sizes *sizes);
 uint32_t dn_dtype_size(uint32_t dtype);
+/* Of a convolution of bytes: may a sum pass 2^24? */
+int dn_are_sums_long(const st_form *form, const dn_sizes *sizes);
 /* A zero point may be other than 0. */
 int dn_has_zero(const st_form_zero *zero);
 /* First to last element of an operand. */

@@ -211,7 +211,7 @@ static int bias_of(const dn_op *op, const dn_sizes *s, uint32_t n_dims, dnnl_mem
 {
     tensor t = {.n = 0};
     if (s->is_bare || op->form.n_epilogue == 0 || op->form.epilogue[0].kind != ST_EPILOGUE_BIAS ||
-        op->form.acc_dtype != STATOR_F32) {
+        (op->form.acc_dtype != STATOR_F32 && op->form.epilogue[0].dtype != STATOR_I32)) {
         return 0;
     }
     if (op->form.kind == ST_FORM_CONV) {
@@ -236,6 +236,17 @@ static uint32_t class_of(const char *name)
         return DN_GEMM;
     }
     return strstr(name, "brg") || strstr(name, "brdgmm") || strstr(name, "jit") ? DN_GOOD : DN_NO;
+}
+
+/* Convolutions that store integers make f32 of the sums on the way, all but "brgconv:" of u8 that has
+ * no zero point to make up for. */
+static int is_exact_enough(const dn_op *op, const dn_sizes *s, const char *name)
+{
+    const st_form *form = &op->form;
+    const int is_bare = form->x.dtype == STATOR_U8 && !dn_has_zero(&form->x_zero) &&
+                        !dn_has_zero(&form->y_zero) && strncmp(name, "brgconv:", 8) == 0;
+    return form->kind != ST_FORM_CONV || form->out.dtype != STATOR_I32 || is_bare ||
+           !dn_are_sums_long(form, s);
 }
 
 static void use(dn_desc *desc, uint32_t role, int arg)
@@ -324,7 +335,7 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
         dnnl_primitive_desc_create(&out->primitive, &what, attr, op->lib->engine, NULL) ==
             dnnl_success) {
         (void)dnnl_primitive_desc_query(out->primitive, dnnl_query_impl_info_str, 0, &out->name);
-        out->class_ = class_of(out->name);
+        out->class_ = is_exact_enough(op, s, out->name) ? class_of(out->name) : (uint32_t)DN_NO;
         query_orders(out);
     }
     dn_team_end(&team);

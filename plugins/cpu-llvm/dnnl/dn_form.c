@@ -273,24 +273,13 @@ int dn_has_zero(const st_form_zero *zero)
     return zero->has_buffer || zero->value;
 }
 
-/* Convolutions make f32 of their sums on the way, integers too: right while no sum can pass 2^24.
- */
-static int are_sums_short(const st_form *form)
+int dn_are_sums_long(const st_form *form, const dn_sizes *s)
 {
-    const st_symtab *tab = &form->syms->tab;
-    int64_t products = 0;
-    int64_t extent = 0;
-    if (!st_sym_const(tab, form->channels, &products)) {
-        return 0;
-    }
-    products /= form->groups;
+    int64_t products = s->channels / form->groups;
     for (uint32_t i = 0; i < form->n_spatial; i++) {
-        if (!st_sym_const(tab, form->kernel[i], &extent) ||
-            __builtin_mul_overflow(products, extent, &products)) {
-            return 0;
-        }
+        products = times(products, s->kernel[i]);
     }
-    return products <= (1 << 24) / (255 * 128);
+    return products > (1 << 24) / (255 * 128);
 }
 
 /* Sums of integers: as they are, or made f32 before the first row of the epilogue. */
@@ -298,9 +287,6 @@ static int are_bytes_taken(const st_form *form)
 {
     const uint32_t out = form->out.dtype;
     /* Without VNNI the products of u8 and i8 saturate at 16 bits. */
-    if (form->kind == ST_FORM_CONV && out == STATOR_I32 && !are_sums_short(form)) {
-        return 0;
-    }
     return form->y.dtype == STATOR_I8 && form->acc_dtype == STATOR_I32 && !form->is_transposed &&
            (out == STATOR_F32 || out == STATOR_U8 || out == STATOR_I8 ||
             (out == STATOR_I32 && form->n_epilogue == 0)) &&
@@ -322,10 +308,14 @@ static int are_dtypes_taken(const st_form *form)
            (x == STATOR_BF16 && (out == STATOR_BF16 || out == STATOR_F32));
 }
 
-/* Buffers that the epilogue adds. */
+/* Buffers that the epilogue adds. A bias of integers meets the sums as f32: exact while both are below
+ * 2^24, else it may round a second time. */
 static int is_added_taken(const st_form *form, const st_epilogue *e)
 {
+    const int is_sum = e == form->epilogue && e->kind == ST_EPILOGUE_BIAS &&
+                       form->acc_dtype == STATOR_I32 && form->out.dtype != STATOR_I32;
     return !st_epilogue_has_buffer(e->kind) || e->dtype == STATOR_F32 ||
+           (e->dtype == STATOR_I32 && is_sum) ||
            (e->dtype == STATOR_BF16 && form->x.dtype == STATOR_BF16);
 }
 

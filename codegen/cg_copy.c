@@ -1,9 +1,9 @@
 /* Copies that move nothing.
  *
- * Before: a scheduled kernel that only copies, each element to the place that it has (a reshape of a
- * value that is stored, an output that another step has made). After: no kernel. What was to be
- * written is another name for what was read, or, where the copy is an output, what was read is made in
- * the output from the start; cg_home finds the buffer behind a name. */
+ * Before: a scheduled kernel that only copies, each element to the place that it has (a reshape of
+ * a value that is stored, an output that another step has made). After: no kernel. What was to be
+ * written is another name for what was read, or, where the copy is an output, what was read is made
+ * in the output from the start; cg_home finds the buffer behind a name. */
 #include "codegen/cg_exe.h"
 
 #define BUFFER_ALIGN 16u /* of a buffer that states none */
@@ -24,8 +24,8 @@ static int may_name(const cg_buffer *from, const cg_buffer *to)
 /* May `from` be made in the output `to`? Of one stage, so that the output's memory is there. */
 static int may_make(const cg_unit *unit, const cg_buffer *from, const cg_buffer *to)
 {
-    return to->kind == CG_BUFFER_OUTPUT && from->kind == CG_BUFFER_WORK &&
-           unit->binds.count == 0 && align_of(to) >= align_of(from);
+    return to->kind == CG_BUFFER_OUTPUT && from->kind == CG_BUFFER_WORK && unit->binds.count == 0 &&
+           align_of(to) >= align_of(from);
 }
 
 /* The loop of a kernel that has one, with nothing around it, 0: it has none or more. */
@@ -97,8 +97,8 @@ int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel)
             return 0;
         }
         n_stores += is_store;
-        n_outputs += is_store && exe->buffers.data[kernel->buffers.data[row->ref].id].kind ==
-                                     CG_BUFFER_OUTPUT;
+        n_outputs += is_store &&
+                     exe->buffers.data[kernel->buffers.data[row->ref].id].kind == CG_BUFFER_OUTPUT;
     }
     if (n_outputs > 0 && n_stores > 1) {
         return 0; /* both may be of one value */

@@ -6,9 +6,9 @@
  *
  * Before: plans in launch order. After: such scans stand one behind the other, what they need in
  * front of them, and each group is known by its length at its first place. Inside a group each scan
- * has one thread, and its body is made for that (cg_unit.is_alone): steps are too small to divide, or
- * the group has a scan a thread. What a scan brings forward lives longer: a group takes the memory
- * of its members together. */
+ * has one thread, and its body is made for that (cg_unit.is_alone): steps are too small to divide,
+ * or the group has a scan a thread. What a scan brings forward lives longer: a group takes the
+ * memory of its members together. */
 #include "codegen/cg_exe.h"
 
 #include <stator/ops.h>
@@ -66,7 +66,8 @@ static int mark_needs(gather *g, uint32_t first, uint32_t last)
     return is_apart;
 }
 
-/* The scan at `last` comes behind the group order[*first, *first + n), what it needs before that. */
+/* The scan at `last` comes behind the group order[*first, *first + n), what it needs before that.
+ */
 static void bring_forward(gather *g, uint32_t *first, uint32_t n, uint32_t last)
 {
     uint32_t count = 0;

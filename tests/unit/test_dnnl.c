@@ -651,6 +651,35 @@ Test(dnnl, few_rows)
     }
 }
 
+/* Convolutions of one position are such products; padding, though it makes no position, is not. */
+Test(dnnl, few_positions)
+{
+    static const int64_t images[] = {1, 5, 8};
+    for (uint32_t i = 0; i < 12; i++) {
+        const int64_t pad = i >= 6;
+        const conv_case c = {2,      images[i % 3], 128,      83,    1, {1, 1}, {1 + pad, 1},
+                             {2, 1}, {1, 1},        {pad, 0}, {0, 0}};
+        problem p;
+        conv(&p, STATOR_F32, STATOR_F32, &c, i / 3 & 1, 0);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        fill(&p);
+        set_constant(&p);
+        void *op = create(&p, "few positions");
+        call(&p, op);
+        compare(&p, "few positions", 1);
+        if (__builtin_cpu_supports("avx512f")) {
+            cr_expect_eq(strcmp(api->describe(op), "skinny") == 0, !pad, "case %u", i);
+        }
+        ((float *)p.buffers[X])[2] = NAN;
+        call(&p, op);
+        compare(&p, "few positions, one with NaN", 1);
+        lib->destroy(lib->self, op);
+        empty(&p);
+    }
+}
+
 /* ---- sizes that change ---- */
 
 static void set_size(problem *p, int64_t m)

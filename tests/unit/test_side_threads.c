@@ -1,5 +1,5 @@
-/* Scans side by side on inductor-cpu: two threads give what one gives, bit by bit, to eight callers at
- * once, and the error is that of the first scan that fails.
+/* Scans side by side on inductor-cpu: two threads give what one gives, bit by bit, to eight callers
+ * at once, and the error is that of the first scan that fails.
  *
  * The host's threads are replaced by threads of this file, which tsan can follow; libgomp's it
  * cannot. */

@@ -1,4 +1,5 @@
-/* Few rows against constant weights, out[m, n] = x[m, k] * w[k, n] with m of at most 8.
+/* Few rows against constant weights, out[m, n] = x[m, k] * w[k, n] with m of at most 8, or few
+ * images of one position.
  *
  * Each weight is used so seldom that the time is that of reading them, and what matters is that
  * memory is never idle: the weights lie in panels of 32 columns, [n / 32][k][32] (oneDNN's
@@ -15,6 +16,33 @@
 #define CACHED_WEIGHTS (1 << 17)
 #define LANES 16
 #define GRAIN_BYTES ((int64_t)64 << 10) /* of weights, worth a thread */
+
+/* The numbers of a product: those of the form, or of a convolution of one position, which is one
+ * (squeeze and excite, classifiers). 0: it is none. */
+static int as_product(const dn_op *op, const dn_sizes *s, dn_sizes *out)
+{
+    const st_form *form = &op->form;
+    *out = *s;
+    if (form->kind == ST_FORM_GEMM) {
+        dn_simplify(form, out);
+        return 1;
+    }
+    int is_product = form->groups == 1 && !form->is_transposed;
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        is_product = is_product && s->in[i] == 1 && s->kernel[i] == 1 && s->out_size[i] == 1 &&
+                     s->pad_low[i] == 0 && s->pad_high[i] == 0;
+    }
+    out->n_batch = 0;
+    out->m = s->images;
+    out->n = s->features;
+    out->k = s->channels;
+    for (uint32_t i = 0; i < 2; i++) {
+        out->x.stride[i] = s->x.dims[i];
+        out->y.stride[i] = s->y.dims[1 - i];
+        out->out.stride[i] = s->out.dims[i];
+    }
+    return is_product;
+}
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -130,9 +158,9 @@ static void run_panels(void *self, int64_t begin, int64_t end)
 void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                    void *const at[DN_ROLES], stator_ctx *ctx)
 {
-    dn_sizes simple = *sizes;
+    dn_sizes simple;
     void *w = NULL;
-    dn_simplify(&op->form, &simple);
+    (void)as_product(op, sizes, &simple);
     (void)dnnl_memory_get_data_handle(plan->packed, &w);
     skinny s = {.op = op, .s = &simple, .at = at, .w = w};
     s.panel = (simple.k + LANES - 1) / LANES * LANES * COLUMNS;
@@ -186,13 +214,16 @@ static int is_epilogue_done(const st_form *form)
     return 1;
 }
 
-int dn_skinny_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
+int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out)
 {
     const st_form *form = &op->form;
+    dn_sizes product;
+    const int is_product = as_product(op, sizes, &product);
+    const dn_sizes *s = &product;
     const dnnl_dims_t dims = {s->k, s->n};
     const dnnl_dims_t strides = {s->y.stride[0], s->y.stride[1]};
     memset(out, 0, sizeof *out);
-    if (form->kind != ST_FORM_GEMM || !op->has_constant || !op->is_static || s->is_bare ||
+    if (!is_product || !op->has_constant || !op->is_static || s->is_bare ||
         form->x.dtype != STATOR_F32 || form->y.dtype != STATOR_F32 ||
         form->out.dtype != STATOR_F32 || s->n_batch != 0 || s->m < 1 || s->m > ROWS_MAX ||
         (s->x.stride[1] != 1 && s->k > 1) || (s->out.stride[1] != 1 && s->n > 1) ||

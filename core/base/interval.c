@@ -1,6 +1,8 @@
 /* Interval packing, greedy by size: blocks are placed largest first, each at the lowest offset
  * where it touches no placed block that is alive at the same time (Pisarchyk and Lee 2020). Equal
  * sizes go by first use, then by place in the list, so the result is the same on every machine.
+ * Where that takes more than is ever alive at once, blocks are placed in the order of their first
+ * use as well, and the smaller of the two results stays.
  *
  *     order:  [big ......][medium ...][small]
  *     placed, by offset:  |a|  gap  |b|   ->  a block that fits the first gap goes there
@@ -17,10 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SMALL_PART 16u /* of the largest block: what is smaller is small */
+
 typedef struct item {
     uint64_t size; /* rounded up to the alignment */
     uint32_t first;
     uint32_t index;
+    uint32_t turn; /* in the second order */
 } item;
 
 static int by_size(const void *a, const void *b)
@@ -34,6 +39,26 @@ static int by_size(const void *a, const void *b)
         return x->first < y->first ? -1 : 1;
     }
     return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int by_turn(const void *a, const void *b)
+{
+    const item *x = a;
+    const item *y = b;
+    return x->turn != y->turn ? (x->turn > y->turn) - (x->turn < y->turn) : by_size(a, b);
+}
+
+/* Blocks by first use; small ones, which would stand between large ones for long, come after them.
+ */
+static void set_turns(item *items, uint32_t n)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        most = items[i].size > most ? items[i].size : most;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        items[i].turn = items[i].size > most / SMALL_PART ? items[i].first : UINT32_MAX;
+    }
 }
 
 static int round_up(uint64_t size, uint64_t align, uint64_t *out)
@@ -227,6 +252,59 @@ static void free_packing(packing *p)
     st_vec_free(p->mem, &p->found);
 }
 
+/* The most bytes that are alive at once: no more than any placement takes. `steps`: n + 1 zeros. */
+static uint64_t most_alive(const packing *p, uint32_t n, uint64_t *steps)
+{
+    uint64_t most = 0;
+    uint64_t alive = 0;
+    for (uint32_t i = 0; i < n; i++) { /* modulo 2^64 */
+        steps[p->lo[i]] += p->rounded[i];
+        steps[p->hi[i] + 1u] -= p->rounded[i];
+    }
+    for (uint32_t t = 0; t < p->n_times; t++) {
+        alive += steps[t];
+        most = alive > most ? alive : most;
+    }
+    return most;
+}
+
+/* Places all in the order of the items; what was placed before is forgotten. */
+static int place_all(packing *p, span *spans, const item *items, uint32_t n, uint64_t *out_total)
+{
+    int ok = 1;
+    memset(p->begins, 0, n * sizeof *p->begins);
+    memset(p->alive, 0, 2u * (size_t)n * sizeof *p->alive);
+    p->links.count = 1;
+    *out_total = 0;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        ok = place(p, spans, &items[i], out_total);
+    }
+    return ok;
+}
+
+/* Tries the other order where the first one left gaps; what fails changes nothing. Changes items.
+ */
+static void improve(packing *p, span *spans, item *items, uint32_t n, uint64_t *total)
+{
+    uint64_t other = 0;
+    uint64_t *kept = st_calloc(p->mem, (uint64_t)n + 1u, sizeof *kept);
+    if (kept == NULL || most_alive(p, n, kept) == *total) {
+        st_free(p->mem, kept);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        kept[i] = p->blocks[i].offset_bytes;
+    }
+    set_turns(items, n);
+    qsort(items, n, sizeof *items, by_turn);
+    const int is_better = place_all(p, spans, items, n, &other) && other < *total;
+    for (uint32_t i = 0; i < n && !is_better; i++) {
+        p->blocks[i].offset_bytes = kept[i];
+    }
+    *total = is_better ? other : *total;
+    st_free(p->mem, kept);
+}
+
 int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t align,
                      uint64_t *out_total)
 {
@@ -240,15 +318,16 @@ int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t alig
     span *spans = st_calloc(mem, n, sizeof *spans);
     int ok = items != NULL && spans != NULL && alloc_packing(&p, n);
     for (uint32_t i = 0; ok && i < n; i++) {
-        items[i] = (item){0, blocks[i].first, i};
+        items[i] = (item){0, blocks[i].first, i, 0};
         ok = round_up(blocks[i].size_bytes, align, &items[i].size);
         p.rounded[i] = items[i].size;
     }
     if (ok) {
         qsort(items, n, sizeof *items, by_size);
     }
-    for (uint32_t i = 0; ok && i < n; i++) {
-        ok = place(&p, spans, &items[i], out_total);
+    ok = ok && place_all(&p, spans, items, n, out_total);
+    if (ok) {
+        improve(&p, spans, items, n, out_total);
     }
     st_free(mem, items);
     st_free(mem, spans);

@@ -1,7 +1,8 @@
 /* Interval packing: places blocks with lifetimes into one workspace so that blocks alive at the
  * same time do not overlap. Greedy by size (largest first, lowest fitting offset), as in the
  * "greedy by size" planners of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
- * Inference", 2020. Serves the memory plan between partitions and inside one. */
+ * Inference", 2020, or by first use where that takes less. Serves the memory plan between
+ * partitions and inside one. */
 #ifndef STATOR_BASE_INTERVAL_H
 #define STATOR_BASE_INTERVAL_H
 

@@ -37,6 +37,12 @@ Test(interval, small_cases)
     is_valid(gap, 4, 1, total);
     cr_assert_eq(total, 120);
     cr_assert_eq(gap[3].offset_bytes, 50);
+    /* largest first leaves gaps that the order of first use does not */
+    st_interval order[7] = {{4, 0, 2, 0}, {4, 1, 2, 0}, {1, 2, 3, 0}, {1, 2, 3, 0},
+                            {2, 3, 5, 0}, {4, 4, 6, 0}, {4, 5, 6, 0}};
+    cr_assert(st_interval_pack(&mem, order, 7, 1, &total));
+    is_valid(order, 7, 1, total);
+    cr_assert_eq(total, 10);
     st_interval empty[2] = {{0, 0, 9, 5}, {8, 0, 9, 5}};
     cr_assert(st_interval_pack(&mem, empty, 2, 16, &total) && total == 16);
     cr_assert_eq(mem.live_blocks, 0);

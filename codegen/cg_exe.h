@@ -88,6 +88,8 @@ struct st_cg_exe {
     uint64_t *static_offsets;  /* by slot */
     uint32_t n_inputs, n_syms; /* that a call must bring at least */
     uint32_t is_loaded;        /* from the cache: there are no kernels in loop IR */
+    uint32_t n_lent;           /* values that lie where outputs will be; unknown when loaded */
+    uint32_t is_body;          /* of a loop: its outputs are slices and carried values */
     _Atomic(void *) spare;     /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
 };
 
@@ -98,7 +100,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 
 /* ---- cg_place.c ---- */
 /* Gives the buffers of the workspace their places, two of them the same where a kernel may write
- * over what it reads. */
+ * over what it reads; those that are dead before an output is written may lie there. */
 stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err);
 
 /* ---- cg_save.c ---- */

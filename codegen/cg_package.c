@@ -392,7 +392,7 @@ static void put_buffer(const packing *p, uint32_t operand)
         st_str_addf(p->out, "c->in[%u]", buffer->place);
         break;
     case CG_BUFFER_OUTPUT:
-        st_str_addf(p->out, "c->out[%u]", buffer->place);
+        st_str_addf(p->out, "(char *)c->out[%u] + %" PRIu64, buffer->place, buffer->offset);
         break;
     case CG_BUFFER_CONSTANT:
         st_str_addf(p->out, "(void *)(uintptr_t)constant%u", buffer->place);

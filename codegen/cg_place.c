@@ -9,12 +9,21 @@
  * value at the very index of that store alone, in the same loop body and before it or in a walk
  * over the same row that ends before, and each iteration stores an element of its own: no row
  * touches another. What the emitter takes for granted of memory that is not shared (UNIQUE,
- * STREAMED) is taken back. Calls of the library keep their results apart from what they read. */
+ * STREAMED) is taken back. Calls of the library keep their results apart from what they read.
+ *
+ * In outputs: the memory of an output is there from the beginning of a call, and free until the
+ * step that first touches it. Values that are dead by then lie in it, the largest first. Sizes must
+ * be known, and the call in one stage. */
 #include "codegen/cg_exe.h"
 
 #include "core/base/interval.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #define WORK_ALIGN 64u
+#define HELD_MAX 128u             /* values in one output */
+#define LENT_BYTES_MIN WORK_ALIGN /* smaller values stay in the workspace */
 
 static int is_work(const cg_buffer *buffer)
 {
@@ -91,8 +100,8 @@ static int is_read_there(const st_kernel *kernel, uint32_t buffer, st_loop_ref s
         if (!is_access(row, buffer)) {
             continue;
         }
-        const int is_same = row->block == to->block && row->sym == to->sym &&
-                            is_before(kernel, ref, store);
+        const int is_same =
+            row->block == to->block && row->sym == to->sym && is_before(kernel, ref, store);
         if (row->code != ST_LOOP_LOAD || (!is_same && !is_earlier_walk(kernel, row, to))) {
             return 0;
         }
@@ -180,6 +189,146 @@ static void share_homes(st_cg_exe *exe, uint32_t *home, uint8_t *is_taken)
     }
 }
 
+/* ---- in outputs ---- */
+
+/* What an output's memory holds before it is the output's. */
+typedef struct room {
+    uint64_t bytes;
+    uint32_t place; /* of the output */
+    uint32_t free_until;
+    uint32_t n;
+    uint32_t held[HELD_MAX]; /* homes, by offset */
+} room;
+
+static uint64_t bytes_of(st_cg_exe *exe, const cg_buffer *buffer)
+{
+    int64_t numel = 0;
+    return st_sym_const(&exe->syms.tab, buffer->numel, &numel) && numel > 0
+               ? (uint64_t)numel * cg_dtype_bytes(buffer->dtype)
+               : 0;
+}
+
+/* Where a value fits between those that are alive with it; UINT64_MAX: nowhere. *out_at: its place
+ * in the list. */
+static uint64_t find_gap(st_cg_exe *exe, const room *r, const cg_buffer *value, uint64_t bytes,
+                         uint32_t *out_at)
+{
+    uint64_t offset = 0;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < r->n; i++) {
+        const cg_buffer *held = &exe->buffers.data[r->held[i]];
+        if (held->last < value->first || value->last < held->first) {
+            continue;
+        }
+        if (held->offset >= offset && held->offset - offset >= bytes) {
+            break;
+        }
+        const uint64_t end = held->offset + bytes_of(exe, held) + WORK_ALIGN - 1u;
+        offset = end / WORK_ALIGN * WORK_ALIGN > offset ? end / WORK_ALIGN * WORK_ALIGN : offset;
+    }
+    while (at < r->n && exe->buffers.data[r->held[at]].offset < offset) {
+        at++;
+    }
+    *out_at = at;
+    return offset <= r->bytes && r->bytes - offset >= bytes ? offset : UINT64_MAX;
+}
+
+static void put_in(st_cg_exe *exe, room *r, const uint32_t *order, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && r->n < HELD_MAX; i++) {
+        cg_buffer *value = &exe->buffers.data[order[i]];
+        const uint64_t bytes = bytes_of(exe, value);
+        uint32_t at = 0;
+        if (value->kind != CG_BUFFER_WORK || value->last >= r->free_until || bytes > r->bytes) {
+            continue;
+        }
+        const uint64_t offset = find_gap(exe, r, value, bytes, &at);
+        if (offset == UINT64_MAX) {
+            continue;
+        }
+        memmove(&r->held[at + 1u], &r->held[at], (r->n - at) * sizeof r->held[0]);
+        r->held[at] = order[i];
+        r->n++;
+        value->kind = CG_BUFFER_OUTPUT;
+        value->place = r->place;
+        value->offset = offset;
+        exe->n_lent++;
+    }
+}
+
+/* The room that output `buffer` is; bytes 0: none. */
+static room room_of(st_cg_exe *exe, const cg_buffer *buffer)
+{
+    room r = {.bytes = bytes_of(exe, buffer), .place = buffer->place, .free_until = buffer->first};
+    for (uint32_t i = 0; i < exe->buffers.count; i++) { /* an output may have several names */
+        const cg_buffer *other = &exe->buffers.data[i];
+        if (other->kind == CG_BUFFER_OUTPUT && other->place == buffer->place &&
+            other->first < r.free_until) {
+            r.free_until = other->first;
+        }
+    }
+    r.bytes = r.free_until != UINT32_MAX && !buffer->align ? r.bytes : 0;
+    return r;
+}
+
+typedef struct sized {
+    uint64_t bytes;
+    uint32_t home;
+} sized;
+
+static int by_size(const void *a, const void *b)
+{
+    const sized *x = a;
+    const sized *y = b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1)
+                                : (x->home > y->home) - (x->home < y->home);
+}
+
+/* Homes of values that are worth it, the largest first; how many. */
+static uint32_t list_homes(st_cg_exe *exe, const uint32_t *home, sized *list)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < exe->buffers.count; i++) {
+        const cg_buffer *buffer = &exe->buffers.data[i];
+        const uint64_t bytes = is_work(buffer) && home[i] == i ? bytes_of(exe, buffer) : 0;
+        if (bytes >= LENT_BYTES_MIN) {
+            list[n++] = (sized){bytes, i};
+        }
+    }
+    qsort(list, n, sizeof *list, by_size);
+    return n;
+}
+
+static stator_status lend_outputs(st_cg_exe *exe, const uint32_t *home, stator_diag **err)
+{
+    st_mem *mem = exe->config.mem;
+    if (exe->is_body || exe->binds.count) {
+        return STATOR_OK;
+    }
+    const uint32_t n_buffers = exe->buffers.count;
+    sized *list = st_calloc(mem, (uint64_t)n_buffers + 1u, sizeof *list);
+    uint32_t *order = st_calloc(mem, (uint64_t)n_buffers + 1u, sizeof *order);
+    uint8_t *is_output = st_calloc(mem, (uint64_t)n_buffers + 1u, 1);
+    const int is_ok = list && order && is_output;
+    const uint32_t n = is_ok ? list_homes(exe, home, list) : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        order[i] = list[i].home;
+    }
+    for (uint32_t i = 0; is_ok && i < n_buffers; i++) {
+        is_output[i] = exe->buffers.data[i].kind == CG_BUFFER_OUTPUT;
+    }
+    for (uint32_t i = 0; n && i < n_buffers; i++) {
+        room r = is_output[i] ? room_of(exe, &exe->buffers.data[i]) : (room){.bytes = 0};
+        if (r.bytes >= LENT_BYTES_MIN) {
+            put_in(exe, &r, order, n);
+        }
+    }
+    st_free(mem, list);
+    st_free(mem, order);
+    st_free(mem, is_output);
+    return is_ok ? STATOR_OK : st_fail_oom(err);
+}
+
 /* ---- packing ---- */
 
 /* Known sizes: packed by lifetime. *out_done is 0 when a size is symbolic. */
@@ -209,8 +358,8 @@ static stator_status pack_static(st_cg_exe *exe, const uint32_t *home, int *out_
         buffer->place = n++;
     }
     exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
-    const int is_ok = exe->static_offsets &&
-                      st_interval_pack(mem, blocks, n, WORK_ALIGN, &exe->static_bytes);
+    const int is_ok =
+        exe->static_offsets && st_interval_pack(mem, blocks, n, WORK_ALIGN, &exe->static_bytes);
     for (uint32_t i = 0; is_ok && i < n; i++) {
         exe->static_offsets[i] = blocks[i].offset_bytes;
     }
@@ -226,7 +375,8 @@ typedef struct slot {
     uint32_t stage;
 } slot;
 
-/* A slot whose value is dead and that can grow to the size, else a new one; UINT32_MAX: no memory. */
+/* A slot whose value is dead and that can grow to the size, else a new one; UINT32_MAX: no memory.
+ */
 static uint32_t take_slot(st_cg_exe *exe, slot *slots, uint32_t *n, uint32_t bytes,
                           const cg_buffer *buffer)
 {
@@ -292,15 +442,22 @@ stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err)
     stator_status status = home && is_taken ? STATOR_OK : st_fail_oom(err);
     if (status == STATOR_OK) {
         share_homes(exe, home, is_taken);
+        status = lend_outputs(exe, home, err);
+    }
+    if (status == STATOR_OK) {
         status = pack_static(exe, home, &is_static, err);
     }
     if (status == STATOR_OK && !is_static) {
         status = pack_symbolic(exe, home, err);
     }
     for (uint32_t i = 0; status == STATOR_OK && i < exe->buffers.count; i++) {
-        exe->buffers.data[i].place = is_work(&exe->buffers.data[i])
-                                         ? exe->buffers.data[home[i]].place
-                                         : exe->buffers.data[i].place;
+        cg_buffer *buffer = &exe->buffers.data[i];
+        const cg_buffer *of = &exe->buffers.data[home[i]];
+        if (is_work(buffer)) {
+            buffer->kind = of->kind;
+            buffer->place = of->place;
+            buffer->offset = of->offset;
+        }
     }
     st_free(mem, home);
     st_free(mem, is_taken);

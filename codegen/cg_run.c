@@ -227,7 +227,7 @@ static void *pointer_of(const run *r, uint32_t buffer)
     case CG_BUFFER_INPUT:
         return data_of(&r->call->in[of->place]);
     case CG_BUFFER_OUTPUT:
-        return data_of(&r->call->out[of->place]);
+        return (char *)data_of(&r->call->out[of->place]) + of->offset;
     case CG_BUFFER_CONSTANT:
         return (void *)(uintptr_t)r->exe->constants[of->place];
     default:

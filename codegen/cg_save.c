@@ -8,14 +8,16 @@
 #include "codegen/cg_exe.h"
 
 #include "core/base/bytes.h"
+#include "core/base/check.h"
 
 #include <string.h>
 
-#define FORMAT 5u
+#define FORMAT 6u
+#define ELEMENT_BYTES_MAX 16u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 104 && sizeof(cg_buffer) == 36 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 104 && sizeof(cg_buffer) == 48 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56 && sizeof(cg_agree) == 32 + 3 * sizeof(st_symprog),
                "what is kept of a plan");
 
@@ -129,6 +131,7 @@ static void put_steps(const st_cg_exe *exe, st_str *out)
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         st_put_u32(out, exe->buffers.data[i].kind);
         st_put_u32(out, exe->buffers.data[i].place);
+        st_put_u64(out, exe->buffers.data[i].offset);
     }
     st_put_block(out, exe->operands.data, (uint64_t)exe->operands.count * sizeof(uint32_t));
     st_put_u32(out, exe->launches.count);
@@ -319,7 +322,7 @@ static stator_status read_steps(loading *l, stator_diag **err)
     st_cg_exe *exe = l->exe;
     exe->n_inputs = st_read_u32(&l->r);
     exe->n_syms = st_read_u32(&l->r);
-    const uint32_t n_buffers = st_read_count(&l->r, 2u * LEAST_BYTES);
+    const uint32_t n_buffers = st_read_count(&l->r, 4u * LEAST_BYTES);
     for (uint32_t i = 0; i < n_buffers; i++) {
         cg_buffer *buffer = st_vec_push(l->mem, &exe->buffers);
         if (buffer == NULL) {
@@ -327,6 +330,7 @@ static stator_status read_steps(loading *l, stator_diag **err)
         }
         *buffer = (cg_buffer){.kind = st_read_below(&l->r, CG_BUFFER_WORK + 1u)};
         buffer->place = st_read_u32(&l->r);
+        buffer->offset = st_read_u64(&l->r);
     }
     if (!read_operands(l)) {
         return broken(err);
@@ -569,6 +573,24 @@ static stator_status read_code(loading *l, stator_diag **err)
 
 /* ---- the whole ---- */
 
+/* Inside an output of known size. */
+static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
+{
+    int64_t shape[CG_RANK_MAX];
+    uint64_t elements = 0;
+    if (b->offset == 0 || b->kind != CG_BUFFER_OUTPUT || b->place >= exe->n_outputs) {
+        return b->offset == 0;
+    }
+    const cg_output *out = &exe->outputs[b->place];
+    for (uint32_t a = 0; a < out->rank; a++) {
+        if (!out->dims[a].is_const) {
+            return 0;
+        }
+        shape[a] = out->dims[a].constant;
+    }
+    return st_numel(shape, out->rank, &elements) && b->offset / ELEMENT_BYTES_MAX < elements;
+}
+
 static int are_buffers_sound(const st_cg_exe *exe)
 {
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
@@ -577,7 +599,7 @@ static int are_buffers_sound(const st_cg_exe *exe)
                                : b->kind == CG_BUFFER_OUTPUT   ? exe->n_outputs
                                : b->kind == CG_BUFFER_CONSTANT ? exe->blobs.count
                                                                : exe->n_slots;
-        int is_used = b->place < limit && b->kind != 0;
+        int is_used = b->place < limit && b->kind != 0 && is_offset_sound(exe, b);
         for (uint32_t k = 0; k < exe->operands.count && !is_used; k++) {
             if (exe->operands.data[k] == i) {
                 return 0;

@@ -37,6 +37,7 @@ typedef struct cg_buffer {
     stator_ref value;
     uint32_t first, last; /* steps in which it is alive (WORK) */
     uint32_t is_peeked;   /* a constant that may lie at any address */
+    uint64_t offset;      /* bytes into the output, of a value that lies where one will be */
 } cg_buffer;
 
 /* ---- values ---- */
@@ -85,8 +86,8 @@ typedef struct cg_fold {
     uint32_t inner[CG_RANK_MAX]; /* extents, syms */
     uint32_t acc;                /* st_loop_acc */
     uint32_t dtype;              /* of the accumulator */
-    /* Set when the result's dims and the inner ones are the axes of one operand shape: inner axis k is
-     * axis at[k] of it, the result's own axes are the others in order. */
+    /* Set when the result's dims and the inner ones are the axes of one operand shape: inner axis k
+     * is axis at[k] of it, the result's own axes are the others in order. */
     uint32_t is_reduction;
     uint32_t at[CG_RANK_MAX];
 } cg_fold;
@@ -128,12 +129,12 @@ stator_status cg_note_lowerings(cg_unit *unit, stator_diag **err);
 
 typedef struct cg_root {
     stator_ref value;
-    stator_ref node;             /* 0: a copy of `source` */
+    stator_ref node; /* 0: a copy of `source` */
     stator_ref source;
     const cg_lowering *lowering; /* of the node; NULL for a copy */
     uint32_t is_fold;
     cg_fold fold;
-    uint32_t plan;  /* index of the kernel plan it is in, UINT32_MAX: none yet */
+    uint32_t plan;                    /* index of the kernel plan it is in, UINT32_MAX: none yet */
     uint32_t first_need, n_needs;     /* into unit->needs: roots that it reads */
     uint32_t first_reader, n_readers; /* into unit->readers: roots that read it */
     uint32_t level;
@@ -141,8 +142,8 @@ typedef struct cg_root {
     uint32_t stage; /* sizes bound from data before its node: see cg_bind.c */
 } cg_root;
 
-/* Roots that share a kernel. The full domain is `extent`, size-1 axes left out; inner[k] says that axis
- * k belongs to the row (is folded), the others are the outer loops. */
+/* Roots that share a kernel. The full domain is `extent`, size-1 axes left out; inner[k] says that
+ * axis k belongs to the row (is folded), the others are the outer loops. */
 typedef struct cg_plan {
     st_vec(uint32_t) roots; /* in topological order */
     uint32_t rank;
@@ -152,7 +153,7 @@ typedef struct cg_plan {
     uint8_t is_dead;    /* joined into another */
     uint8_t is_library; /* a contraction that the emitter's library takes */
     uint8_t is_alone;   /* the results of one node that writes its own loops */
-    uint32_t stamp;  /* of the last walk that came by */
+    uint32_t stamp;     /* of the last walk that came by */
 } cg_plan;
 
 /* A node that was accepted and cannot be compiled after all. */
@@ -171,7 +172,7 @@ struct cg_unit {
     st_arena arena;
     st_loop_syms *syms;
     st_map lowering_memo; /* op -> row of the table of lowerings */
-    cg_value *values; /* by value ref */
+    cg_value *values;     /* by value ref */
     st_vec(cg_buffer) buffers;
     st_vec(stator_blob *) blobs;
     st_vec(cg_root) roots;

@@ -342,6 +342,7 @@ stator_status cg_compile_body(const st_cg_config *config, const stator_graph *gr
     if (exe == NULL) {
         return st_fail_oom(err);
     }
+    exe->is_body = 1;
     const stator_status status = build(&unit, config, graph, loop, fuel, exe, err);
     *out_why = unit.declined.count ? unit.declined.data[0].reason : NULL;
     cg_unit_deinit(&unit);
@@ -426,6 +427,9 @@ stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
                 exe->n_slots);
     if (exe->slots == NULL) {
         st_str_addf(out, ", %llu bytes", (unsigned long long)exe->static_bytes);
+    }
+    if (exe->n_lent) {
+        st_str_addf(out, ", %u in outputs", exe->n_lent);
     }
     if (exe->agrees.count) {
         st_str_addf(out, ", %u %s of sizes a call", exe->agrees.count,

@@ -227,8 +227,9 @@ STATOR_EXPORT stator_status stator_compile(stator_model *model,
 STATOR_EXPORT void stator_function_destroy(stator_function *function);
 
 /* Runs. in[] are the model's inputs in order (parameters left out), dense host tensors. out[k] ==
- * NULL receives a new tensor (release it); otherwise it is written in place and must fit.
- * Any number of threads may call one function at once. */
+ * NULL receives a new tensor (release it); otherwise it is written in place and must fit; it shares
+ * no memory with an input or another output, and its contents before do not last. Any number of
+ * threads may call one function at once. */
 STATOR_EXPORT stator_status stator_call_tensors(stator_function *function, uint32_t n_in,
                                                 stator_tensor *const *in, uint32_t n_out,
                                                 stator_tensor **out) STATOR_MUST_USE;

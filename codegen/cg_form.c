@@ -14,6 +14,20 @@ static uint32_t add_all(uint32_t *out, uint32_t n, const uint32_t *syms, uint32_
     return n + count;
 }
 
+static uint32_t sdpa_numbers(const st_form *form, uint32_t *out)
+{
+    const st_form_sdpa *s = &form->sdpa;
+    const st_form_operand *const operands[5] = {&form->x, &form->y, &form->out, &s->v, &s->mask};
+    const uint32_t sizes[7] = {s->batch, s->heads, s->groups, s->queries,
+                               s->keys,  s->depth, s->width};
+    uint32_t n = add_all(out, 0, sizes, 7);
+    for (uint32_t i = 0; i < 4u + s->has_mask; i++) {
+        n = add_all(out, n, &operands[i]->offset, 1);
+        n = add_all(out, n, operands[i]->dims, 4);
+    }
+    return n;
+}
+
 uint32_t st_form_numbers(const st_form *form, uint32_t out[ST_FORM_NUMBERS_MAX])
 {
     const st_form_operand *const operands[3] = {&form->x, &form->y, &form->out};
@@ -28,6 +42,9 @@ uint32_t st_form_numbers(const st_form *form, uint32_t out[ST_FORM_NUMBERS_MAX])
             n = add_all(out, n, operands[i]->stride, 2);
         }
         return n;
+    }
+    if (form->kind == ST_FORM_SDPA) {
+        return sdpa_numbers(form, out);
     }
     const uint32_t sizes[3] = {form->images, form->channels, form->features};
     n = add_all(out, n, sizes, 3);
@@ -65,6 +82,22 @@ static void print_zero(const st_form_zero *zero, const st_kernel *kernel, const 
     }
 }
 
+static void print_sdpa(const st_form *form, const st_kernel *kernel, st_str *out)
+{
+    const st_loop_buffer *buffers = kernel->buffers.data;
+    const st_form_sdpa *s = &form->sdpa;
+    const uint32_t sizes[7] = {s->batch, s->heads, s->groups, s->queries,
+                               s->keys,  s->depth, s->width};
+    st_str_addf(out, "call sdpa %s = %s * %s * %s", buffers[form->out.buffer].name,
+                buffers[form->x.buffer].name, buffers[form->y.buffer].name,
+                buffers[s->v.buffer].name);
+    print_list(form, sizes, 7, ", b h g t s d e ", out);
+    if (s->has_mask) {
+        st_str_addf(out, ", mask %s", buffers[s->mask.buffer].name);
+    }
+    st_str_add(out, s->is_causal ? ", causal\n" : "\n");
+}
+
 void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
 {
     static const char *const names[] = {"",         "bias",      "add",     "relu",
@@ -72,6 +105,10 @@ void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
                                         "sigmoid",  "tanh",      "silu",    "times",
                                         "times",    "divide",    "round",   "offset"};
     const st_loop_buffer *buffers = kernel->buffers.data;
+    if (form->kind == ST_FORM_SDPA) {
+        print_sdpa(form, kernel, out);
+        return;
+    }
     const char *const kind = form->kind == ST_FORM_GEMM ? "gemm"
                              : form->is_transposed      ? "conv_transpose"
                                                         : "conv";

@@ -396,7 +396,9 @@ static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
     set_levels(unit, plan);
     const cg_root *root = &unit->roots.data[place];
     plan->is_alone = root->lowering && root->lowering->write;
-    if (root->is_fold && root->lowering->repeats && unit->config->emitter->library) {
+    const int is_whole = root->lowering && root->lowering->form;
+    if (((root->is_fold && root->lowering->repeats) || is_whole) &&
+        unit->config->emitter->library) {
         const char *why = NULL;
         const stator_status status = try_kernel(j, unit->plans.count - 1u, &why, err);
         return status == STATOR_UNSUPPORTED && why ? STATOR_OK : status;

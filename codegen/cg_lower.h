@@ -11,12 +11,16 @@
 #define CG_REPEAT(op, fold, element, finish)
 #define CG_WRITE(op, write, refuses, repeats)                                                      \
     void write(cg_nest *nest, const cg_node *node);
+#define CG_WHOLE(op, write, refuses, form)                                                         \
+    void write(cg_nest *nest, const cg_node *node);                                                \
+    int form(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out);
 #define CG_LOOP(op, write) void write(cg_nest *nest, const cg_node *node);
 #include "codegen/lower.def"
 #undef CG_POINT
 #undef CG_FOLD
 #undef CG_REPEAT
 #undef CG_WRITE
+#undef CG_WHOLE
 #undef CG_LOOP
 
 /* Pointwise ops that are a row of codegen/loop_ops.def. */
@@ -95,6 +99,7 @@ uint32_t cg_axis(const cg_node *node, uint32_t attr, uint32_t rank);
 const char *cg_cumulate_refuses(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_sdpa_refuses(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *view,
                             const stator_node_row *row);
 

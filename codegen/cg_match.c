@@ -923,8 +923,20 @@ static const cg_root *contraction_of(const cg_unit *unit, const cg_plan *plan)
     return found;
 }
 
+/* A node that writes its own loops. */
+static int match_whole(cg_unit *unit, uint32_t plan, const st_kernel *kernel, st_form *out)
+{
+    const cg_root *root = &unit->roots.data[unit->plans.data[plan].roots.data[0]];
+    const cg_node node = cg_node_of(unit, root->node);
+    *out = (st_form){.syms = kernel->syms, .n_buffers = kernel->buffers.count};
+    return root->lowering->form && root->lowering->form(unit, &node, kernel, out);
+}
+
 static int match_form(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
 {
+    if (unit->plans.data[plan].is_alone) {
+        return unit->config->emitter->library && match_whole(unit, plan, kernel, out);
+    }
     const cg_root *fold = contraction_of(unit, &unit->plans.data[plan]);
     if (unit->config->emitter->library == NULL || fold == NULL) {
         return 0;

@@ -329,7 +329,22 @@ static void kernel_name(const cg_unit *unit, const cg_plan *plan, char *out, siz
     }
 }
 
-static void nest_deinit(cg_nest *nest)
+int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t plan, const char *name, st_kernel *kernel)
+{
+    *nest = (cg_nest){.unit = unit, .plan_place = plan, .kernel = kernel};
+    nest->plan = plan < unit->plans.count ? &unit->plans.data[plan] : NULL;
+    if (!st_kernel_init(kernel, unit->mem, unit->syms, name)) {
+        return 0;
+    }
+    st_loop_builder_init(&nest->b, kernel);
+    st_map_init(&nest->buffer_memo, unit->mem);
+    st_map_init(&nest->local_memo, unit->mem);
+    st_hashset_init(&nest->at_memo, unit->mem);
+    st_map_init(&nest->acc_memo, unit->mem);
+    return 1;
+}
+
+void cg_nest_deinit(cg_nest *nest)
 {
     st_mem *mem = nest->unit->mem;
     st_loop_builder_deinit(&nest->b);
@@ -345,20 +360,12 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err)
 {
     char name[128];
-    cg_nest nest = {.unit = unit,
-                    .plan = &unit->plans.data[plan],
-                    .plan_place = plan,
-                    .kernel = out};
+    cg_nest nest;
     *out_refusal = NULL;
-    kernel_name(unit, nest.plan, name, sizeof name);
-    if (!st_kernel_init(out, unit->mem, unit->syms, name)) {
+    kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
+    if (!cg_nest_init(&nest, unit, plan, name, out)) {
         return st_fail_oom(err);
     }
-    st_loop_builder_init(&nest.b, out);
-    st_map_init(&nest.buffer_memo, unit->mem);
-    st_map_init(&nest.local_memo, unit->mem);
-    st_hashset_init(&nest.at_memo, unit->mem);
-    st_map_init(&nest.acc_memo, unit->mem);
     if (nest.plan->is_alone) {
         const cg_root *root = &unit->roots.data[nest.plan->roots.data[0]];
         const cg_node node = cg_node_of(unit, root->node);
@@ -370,7 +377,7 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
     }
     const stator_status failed = (stator_status)out->failed;
     *out_refusal = nest.refusal;
-    nest_deinit(&nest);
+    cg_nest_deinit(&nest);
     if (failed == STATOR_OK && *out_refusal == NULL) {
         return STATOR_OK;
     }

@@ -18,12 +18,15 @@ static const cg_lowering structural[] = {
     {.op = #op_, .fold = fold_, .element = element_, .finish = finish_, .cost = 1, .repeats = 1},
 #define CG_WRITE(op_, write_, refuses_, repeats_)                                                  \
     {.op = #op_, .write = write_, .refuses = refuses_, .cost = 1, .repeats = (repeats_)},
+#define CG_WHOLE(op_, write_, refuses_, form_)                                                     \
+    {.op = #op_, .write = write_, .refuses = refuses_, .form = form_, .cost = 1, .repeats = 1},
 #define CG_LOOP(op_, write_) {.op = #op_, .write = write_, .cost = 1, .is_loop = 1},
 #include "codegen/lower.def"
 #undef CG_POINT
 #undef CG_FOLD
 #undef CG_REPEAT
 #undef CG_WRITE
+#undef CG_WHOLE
 #undef CG_LOOP
 };
 
@@ -38,6 +41,16 @@ static const cg_lowering scalar[ST_LOOP_CODE_COUNT] = {
 #include "codegen/loop_ops.def"
 #undef ST_LOOP_OP
 };
+
+int st_cg_keeps(const char *op)
+{
+    for (size_t i = 0; i < sizeof structural / sizeof structural[0]; i++) {
+        if (strcmp(structural[i].op, op) == 0) {
+            return structural[i].form != NULL;
+        }
+    }
+    return 0;
+}
 
 const cg_lowering *cg_find_lowering(const stator_op_desc *desc)
 {

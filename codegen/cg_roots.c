@@ -322,6 +322,24 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
     return try_copies(unit, value, node, has_library ? 3u : 0u, 1, &is_taken, err);
 }
 
+/* A node that a library takes by its form is told where each operand lies: what is no elements strides
+ * apart is stored for it. */
+static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node, stator_diag **err)
+{
+    const cg_node n = cg_node_of(unit, node);
+    const int has_library = unit->config->emitter->library != NULL;
+    for (uint32_t k = 0; has_library && k < n.row->operand_count; k++) {
+        const stator_ref operand = cg_operand(&n, k);
+        const cg_value *v = &unit->values[operand];
+        cg_strided unused;
+        if (operand && v->buffer == CG_NO_BUFFER && !(v->flags & CG_VALUE_SPLAT) &&
+            !cg_strided_of(unit, operand, &unused)) {
+            ST_TRY(add_root(unit, operand, stator_value_at(unit->view, operand)->node, err));
+        }
+    }
+    return add_root(unit, value, node, err);
+}
+
 /* A loop reads its operands as they lie in memory; a number that all steps share is known to the body. */
 static stator_status add_loop_operands(cg_unit *unit, const stator_node_row *row, stator_diag **err)
 {
@@ -342,10 +360,59 @@ static stator_status add_loop_operands(cg_unit *unit, const stator_node_row *row
     return STATOR_OK;
 }
 
+/* ---- storage order: transposes ---- */
+
+static int set_order(cg_unit *unit, cg_value *v, const uint32_t *order)
+{
+    uint32_t *kept = st_arena_zalloc(&unit->arena, v->rank, sizeof *kept);
+    if (kept) {
+        memcpy(kept, order, v->rank * sizeof *kept);
+        v->order = kept;
+    }
+    return kept != NULL;
+}
+
+/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. `user`:
+ * a node that reads it. */
+static int follow_transpose(cg_unit *unit, stator_ref value, stator_ref user)
+{
+    cg_value *v = &unit->values[value];
+    uint32_t order[CG_RANK_MAX];
+    if (unit->config->emitter->library == NULL || v->root == 0 || v->uses != 1 || user == 0) {
+        return 1;
+    }
+    const cg_node node = cg_node_of(unit, user);
+    if (strcmp(stator_op_at(unit->view, node.row->op)->name, "transpose") != 0) {
+        return 1;
+    }
+    for (uint32_t a = 0; a < v->rank; a++) {
+        order[a] = (uint32_t)cg_attr_int_at(&node, STATOR_transpose_perm, a);
+    }
+    return set_order(unit, v, order);
+}
+
+/* A node that reads the value, by value. NULL: no memory. */
+static stator_ref *note_users(cg_unit *unit)
+{
+    const stator_graph_view *v = unit->view;
+    stator_ref *users = st_arena_zalloc(&unit->arena, (uint64_t)v->n_values + 1u, sizeof *users);
+    for (stator_ref node = 1; users && node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            users[stator_operand(v, row, k)] = node;
+        }
+    }
+    return users;
+}
+
 static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const uint8_t *outputs,
                                      stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
+    const stator_ref *users = note_users(unit);
+    if (users == NULL) {
+        return st_fail_oom(err);
+    }
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         const cg_lowering *lowering = cg_lowering_of(unit, row->op);
@@ -363,11 +430,17 @@ static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const 
                 continue; /* a constant */
             }
             compute_cost(unit, row, lowering, out);
-            if (lowering->fold && lowering->repeats) {
+            if (lowering->form) {
+                ST_TRY(add_whole(unit, value, node, err));
+            } else if (lowering->fold && lowering->repeats) {
                 ST_TRY(add_contraction(unit, value, node, err));
             } else if (outputs[value] || cg_is_bind(unit, node) ||
                        wants_root(unit, row, lowering, value, marks)) {
                 ST_TRY(add_root(unit, value, node, err));
+            }
+            if (!outputs[value] && !(out->flags & CG_VALUE_DENSE) &&
+                !follow_transpose(unit, value, users[value])) {
+                return st_fail_oom(err);
             }
         }
     }
@@ -513,36 +586,7 @@ static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
     return note_readers(unit, err);
 }
 
-/* ---- storage order ---- */
-
-static int set_order(cg_unit *unit, cg_value *v, const uint32_t *order)
-{
-    uint32_t *kept = st_arena_zalloc(&unit->arena, v->rank, sizeof *kept);
-    if (kept) {
-        memcpy(kept, order, v->rank * sizeof *kept);
-        v->order = kept;
-    }
-    return kept != NULL;
-}
-
-/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. */
-static int follow_transpose(cg_unit *unit, const cg_root *root, stator_ref *only_use)
-{
-    cg_value *v = &unit->values[root->value];
-    const stator_ref user = root->node ? only_use[root->value] : 0;
-    uint32_t order[CG_RANK_MAX];
-    if (v->uses != 1 || user == 0) {
-        return 1;
-    }
-    const cg_node node = cg_node_of(unit, user);
-    if (strcmp(stator_op_at(unit->view, node.row->op)->name, "transpose") != 0) {
-        return 1;
-    }
-    for (uint32_t a = 0; a < v->rank; a++) {
-        order[a] = (uint32_t)cg_attr_int_at(&node, STATOR_transpose_perm, a);
-    }
-    return set_order(unit, v, order);
-}
+/* ---- storage order: channels ---- */
 
 static int is_op(const cg_root *root, const char *op)
 {
@@ -577,25 +621,12 @@ static int follow_channels(cg_unit *unit, const cg_root *root)
 
 static stator_status choose_layouts(cg_unit *unit, stator_diag **err)
 {
-    const stator_graph_view *v = unit->view;
-    stator_ref *only_use =
-        st_arena_zalloc(&unit->arena, (uint64_t)v->n_values + v->n_outputs + 1u, sizeof *only_use);
-    if (only_use == NULL) {
-        return st_fail_oom(err);
-    }
-    for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        const stator_node_row *row = stator_node_at(v, node);
-        for (uint32_t k = 0; k < row->operand_count; k++) {
-            only_use[stator_operand(v, row, k)] = node;
-        }
-    }
     for (uint32_t place = 0; unit->config->emitter->library && place < unit->roots.count; place++) {
         const cg_root *root = &unit->roots.data[place];
         const cg_value *value = &unit->values[root->value];
         if (unit->buffers.data[value->buffer].kind == CG_BUFFER_WORK &&
-            !(value->flags & CG_VALUE_DENSE) &&
-            (!follow_transpose(unit, root, only_use) ||
-             (value->order == NULL && !follow_channels(unit, root)))) {
+            !(value->flags & CG_VALUE_DENSE) && value->order == NULL &&
+            !follow_channels(unit, root)) {
             return st_fail_oom(err);
         }
     }

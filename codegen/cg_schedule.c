@@ -269,6 +269,23 @@ typedef struct choice {
     uint32_t has_serial;
 } choice;
 
+/* Is scratch used below whose place does not follow the axis? Lanes would meet in it. */
+static int shares_scratch(const schedule *s, uint32_t block, uint32_t symbol)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
+        const st_loop_op *row = row_at(s, ref);
+        if (row->code == ST_LOOP_LOOP && shares_scratch(s, row->body, symbol)) {
+            return 1;
+        }
+        if (row->code == ST_LOOP_STORE &&
+            (s->kernel->buffers.data[row->ref].flags & ST_BUFFER_LOCAL) &&
+            !st_loop_mentions(s->kernel->syms, row->sym, symbol)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void look_at_loops(const schedule *s, uint32_t block, uint32_t lanes, choice *c)
 {
     for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = row_at(s, ref)->next) {
@@ -284,7 +301,8 @@ static void look_at_loops(const schedule *s, uint32_t block, uint32_t lanes, cho
             continue;
         }
         const int64_t gain = gain_of(s, ref, lanes);
-        const int is_outer = !(axis_of(s, ref)->flags & (ST_AXIS_REDUCE | ST_AXIS_SERIAL));
+        const int is_outer = !(axis_of(s, ref)->flags & (ST_AXIS_REDUCE | ST_AXIS_SERIAL)) &&
+                             !shares_scratch(s, row->body, axis_of(s, ref)->symbol);
         if (is_outer && (c->outer_loop == 0 || gain > c->outer)) {
             c->outer = gain;
             c->outer_loop = ref;

@@ -18,6 +18,7 @@
 #define CG_RANK_MAX STATOR_MAX_RANK
 #define CG_ROWS_MAX 20000u /* of one kernel: past it a join is refused */
 #define CG_NO_BUFFER UINT32_MAX
+#define CG_NO_PLAN (UINT32_MAX - 1u) /* and no root has it: UINT32_MAX stands for "none yet" */
 
 /* ---- buffers of the program ---- */
 
@@ -110,6 +111,9 @@ typedef struct cg_lowering {
     /* Writes the loops and stores of a kernel that holds nothing but this node: an element needs
      * others of the same result, or its place is data. */
     void (*write)(cg_nest *nest, const cg_node *node);
+    /* A node that writes its own loops, as a form for a library: fills it over the buffers of the
+     * kernel that it wrote. 0: it cannot be told so. NULL: no library does it. */
+    int (*form)(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out);
     /* NULL or a reason why this node is not for us. */
     const char *(*refuses)(const stator_graph_view *view, const stator_node_row *row);
     uint32_t code;    /* st_loop_code of a scalar op, else 0 */
@@ -308,10 +312,25 @@ void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index)
 uint32_t cg_row_index(cg_nest *nest);
 /* Is the value of the size of the row's whole domain (not one a row)? */
 int cg_is_full(const cg_unit *unit, const cg_plan *plan, const cg_root *root);
+/* A nest for the kernel of the plan (CG_NO_PLAN: of none, for a look at values), which it
+ * initialises. 0: out of memory. The kernel outlives the nest. */
+int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t plan, const char *name, st_kernel *kernel);
+void cg_nest_deinit(cg_nest *nest);
 /* Writes the plan's kernel. UNSUPPORTED, with *out_refusal set, when the plan cannot be one kernel.
  */
 stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err);
+
+/* ---- cg_strided.c: values seen through their views ---- */
+
+typedef struct cg_strided {
+    uint32_t buffer; /* of the program */
+    uint32_t offset; /* syms, elements */
+    uint32_t stride[CG_RANK_MAX];
+} cg_strided;
+
+/* Is the value nothing but elements of a buffer that lie strides apart? */
+int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out);
 
 /* ---- cg_reduce.c ---- */
 /* Puts the loops of reductions into the order of memory; 0: out of memory or past the caps. */

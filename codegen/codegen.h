@@ -1,14 +1,15 @@
 /* From a graph of primitives to a running program: what a code-generating backend calls (header
  * unstable, see docs/codegen.md).
  *
+ *   keep        ->  st_cg_keeps           composites with a lowering of their own
  *   capability  ->  st_cg_capability      which nodes have a lowering
  *   compile     ->  st_cg_compile         lower, fuse, schedule, plan memory, emit
  *   exe_info    ->  st_cg_info
  *   exe_run     ->  st_cg_run             launches the plan
  *   exe_destroy ->  st_cg_destroy
  *
- * All of it is independent of the machine but for the emitter's target. Threads: compile concurrently
- * with different `mem`; run concurrently on one executable. */
+ * All of it is independent of the machine but for the emitter's target. Threads: compile
+ * concurrently with different `mem`; run concurrently on one executable. */
 #ifndef STATOR_CODEGEN_CODEGEN_H
 #define STATOR_CODEGEN_CODEGEN_H
 
@@ -23,6 +24,10 @@ typedef struct st_cg_config {
     uint32_t exact;            /* 1: round to the declared dtype at each op; 0: `fused` */
     uint32_t reserved;
 } st_cg_config;
+
+/* Is there a lowering for this composite, so that it is best kept whole (a backend's slot `keep`)?
+ */
+int st_cg_keeps(const char *op);
 
 /* Answers for every node: yes, or no with the reason. Pure. */
 stator_status st_cg_capability(const st_cg_config *config, const stator_graph *graph,

@@ -3,16 +3,19 @@
  *
  * A contraction is recognised in the loop IR, after views have become strides: a kernel that is one
  * accumulated product of two loads with a short epilogue is a GEMM whatever ops it came from, so
- * transposes, reshapes and broadcasts are free. Convolutions are recognised by their op. An emitter that
- * has a library is asked whether it takes the form; if so its call takes the kernel's place.
+ * transposes, reshapes and broadcasts are free. Convolutions are recognised by their op. An emitter
+ * that has a library is asked whether it takes the form; if so its call takes the kernel's place.
  *
  *   gemm   out[b.., m, n] = epilogue(sum over k of x[b.., m, k] * y[b.., k, n])
- *   conv   out[n, m, o..] = epilogue(sum over c, k.. of x[n, g*C/G + c, o*stride + k*dil - pad] * w[m, c, k..])
- *          transposed: o = i*stride + k*dil - pad for position i of x, and w[g*C/G + c, m % (M/G), k..]
+ *   conv   out[n, m, o..] = epilogue(sum over c, k.. of x[n, g*C/G + c, o*stride + k*dil - pad] *
+ * w[m, c, k..]) transposed: o = i*stride + k*dil - pad for position i of x, and w[g*C/G + c, m %
+ * (M/G), k..] sdpa   out[b, h, t, e] = sum over s of p[s] * v[b, g, s, e], g the group of head h: h
+ * / (H/G); p = softmax over s of scale * sum over d of x[b, h, t, d] * y[b, g, s, d], + mask[b, h,
+ * t, s]; a key with p = 0 counts nothing, a row that attends to nothing is 0
  *
- * Strides are in elements. Extents and strides are syms; the library gets their values with each call
- * in the order of `st_form_numbers`. A packed form of constant operands is the library's to make, once, at
- * create. */
+ * Strides are in elements. Extents and strides are syms; the library gets their values with each
+ * call in the order of `st_form_numbers`. A packed form of constant operands is the library's to
+ * make, once, at create. */
 #ifndef STATOR_CODEGEN_LIBRARY_H
 #define STATOR_CODEGEN_LIBRARY_H
 
@@ -24,7 +27,7 @@
 #define ST_FORM_EPILOGUE_MAX 8u
 #define ST_FORM_NUMBERS_MAX 48u
 
-enum st_form_kind { ST_FORM_GEMM = 1, ST_FORM_CONV = 2 };
+enum st_form_kind { ST_FORM_GEMM = 1, ST_FORM_CONV = 2, ST_FORM_SDPA = 3 };
 
 /* What happens to the accumulated value t, in order. */
 enum st_epilogue_kind {
@@ -66,8 +69,19 @@ typedef struct st_form_operand {
     uint32_t offset; /* sym, elements */
     uint32_t batch[ST_FORM_BATCH_MAX];
     uint32_t stride[2]; /* gemm: x (m, k), y (k, n), out (m, n) */
-    uint32_t dims[2 + ST_FORM_SPATIAL_MAX];    /* conv: N C spatial strides; w: M C kernel */
+    uint32_t dims[2 + ST_FORM_SPATIAL_MAX]; /* conv: N C spatial strides; w: M C kernel. sdpa:
+                                             * x B H T D, y B G S D, v B G S E, mask B H T S */
 } st_form_operand;
+
+/* The rest of attention. Masks are bool (false: not attended to) or of floats, which are added. */
+typedef struct st_form_sdpa {
+    uint32_t batch, heads, groups, queries, keys, depth, width; /* extents B H G T S D E, syms */
+    st_form_operand v, mask;
+    uint32_t has_mask;
+    uint32_t is_causal; /* key s <= query t */
+    uint32_t has_scale; /* else 1 / sqrt D */
+    double scale;
+} st_form_sdpa;
 
 /* What is subtracted from an operand of integers, as integers, before it is multiplied. Padding is
  * what is 0 then. */
@@ -91,6 +105,7 @@ typedef struct st_form {
     int64_t stride[ST_FORM_SPATIAL_MAX], dilation[ST_FORM_SPATIAL_MAX];
     int64_t groups;
     uint32_t is_transposed; /* conv */
+    st_form_sdpa sdpa;
     st_form_operand x, y, out; /* y: the weight of a conv */
     /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32. Where
      * the output is i8 or u8, t is whole in the end and is stored as the nearest number of the dtype. */
@@ -154,9 +169,11 @@ typedef struct st_library {
     void (*memory)(void *self, void *op, st_library_memory *out); /* may be NULL */
 } st_library;
 
-/* Every sym of the form in a fixed order: for gemm batch.., m, n, k, then of x, y, out: offset, batch..,
- * stride[2]; for conv images, channels, features, in.., kernel.., out_size.., pad_low.., pad_high.., then
- * of x, y, out: offset, dims... Returns how many. */
+/* Every sym of the form in a fixed order: for gemm batch.., m, n, k, then of x, y, out: offset,
+ * batch.., stride[2]; for conv images, channels, features, in.., kernel.., out_size.., pad_low..,
+ * pad_high.., then of x, y, out: offset, dims...; for sdpa batch, heads, groups, queries, keys,
+ * depth, width, then of x, y, out, v, and the mask if there is one: offset, four of dims. Returns
+ * how many. */
 uint32_t st_form_numbers(const st_form *form, uint32_t out_syms[ST_FORM_NUMBERS_MAX]);
 
 #endif

@@ -254,6 +254,9 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
     sink->phase(sink->self, STATOR_PHASE_JOINT);
     sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
+    sink->stage(sink->self, "canonicalize");
+    sink->stage(sink->self, "recompose");
+    sink->stage(sink->self, "dce");
     sink->stage(sink->self, "decompose");
     sink->stage(sink->self, "canonicalize");
     sink->stage(sink->self, "fold_lean");
@@ -261,6 +264,17 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     sink->stage(sink->self, "dce");
     sink->phase(sink->self, STATOR_PHASE_LOWERING);
     return STATOR_OK;
+}
+
+static int32_t cpu_keep(void *inst, const char *op, uint32_t version, const stator_dtype *dtypes,
+                        const uint32_t *ranks, uint32_t n)
+{
+    (void)inst;
+    (void)version;
+    (void)dtypes;
+    (void)ranks;
+    (void)n;
+    return st_cg_keeps(op);
 }
 
 static stator_status cpu_capability(void *inst_, const stator_graph *graph,
@@ -363,6 +377,7 @@ static const stator_backend backend = {
     .create = cpu_create,
     .destroy = cpu_destroy,
     .pipeline = cpu_pipeline,
+    .keep = cpu_keep,
     .capability = cpu_capability,
     .compile = cpu_compile,
     .exe_info = cpu_exe_info,

@@ -16,6 +16,7 @@
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_half.c   f16, done in f32
  *   dn_turn.c   images to channels last and back
+ *   dn_attention.c   attention in one kernel; dn_attention_*.c its inner loops
  *   dn_team.c   threads and floating point flags
  *
  * oneDNN 2.x (the C API of 3.x has other descriptors). Names of oneDNN begin with dnnl_. */
@@ -159,6 +160,7 @@ typedef struct dn_op {
     float numbers[ST_FORM_EPILOGUE_MAX]; /* of the epilogue's rows, where oneDNN reads them */
     uint32_t is_static;
     uint32_t n_numbers;
+    uint64_t attention_bytes; /* of dn_attention_scratch */
     stator_blob *y_blob;    /* of an op from the cache: the constant weights, else NULL */
     pthread_mutex_t making; /* held while a plan is made; of the packs */
     uint32_t n_packs;
@@ -380,6 +382,15 @@ void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
 /* Is the reorder one that dn_turn_run does? Then fills *out. */
 int dn_turn_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dn_turn *out);
 void dn_turn_run(const dn_turn *turn, const void *from, void *to, int threads);
+
+/* ---- dn_attention.c ---- */
+
+/* Forms of kind ST_FORM_SDPA; ops of them have no plans. */
+int dn_attention_takes(const st_form *form);
+/* Bytes of scratch that a thread of a call needs; 0: not known. */
+uint64_t dn_attention_scratch(const st_form *form);
+stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ctx *ctx,
+                               stator_diag **err);
 
 /* ---- dn_team.c ---- */
 

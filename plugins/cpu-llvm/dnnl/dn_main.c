@@ -29,7 +29,7 @@ static void op_init(dn_op *op, dn_lib *lib, const st_form *form)
     memset(op, 0, sizeof *op);
     op->lib = lib;
     op->form = *form;
-    op->has_constant = (uint32_t)dn_is_constant(form);
+    op->has_constant = form->kind != ST_FORM_SDPA && dn_is_constant(form);
     dn_op_note(op);
 }
 
@@ -38,13 +38,16 @@ static int32_t takes(void *self, const st_form *given)
     dn_lib *lib = self;
     st_form wide = *given;
     const st_form *form = &wide;
-    (void)dn_widen(&wide);
     int64_t numbers[ST_FORM_NUMBERS_MAX];
     uint32_t is_static = 0;
     int64_t elements = 0;
     int64_t macs = 0;
     dn_sizes sizes;
     dn_op op;
+    if (form->kind == ST_FORM_SDPA) {
+        return dn_attention_takes(form);
+    }
+    (void)dn_widen(&wide);
     if (!dn_is_kind_taken(lib, form) || !dn_sample(lib, form, numbers, &is_static)) {
         return 0;
     }
@@ -120,7 +123,7 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     dn_lib *lib = self;
     st_form wide = *given;
     const st_form *form = &wide;
-    const uint32_t roles = dn_widen(&wide);
+    const uint32_t roles = wide.kind == ST_FORM_SDPA ? 0 : dn_widen(&wide);
     dn_op *op = st_alloc(lib->mem, sizeof *op, 16);
     *out_op = NULL;
     if (op == NULL) {
@@ -129,7 +132,9 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     op_init(op, lib, form);
     (void)pthread_mutex_init(&op->mutex, NULL);
     (void)pthread_mutex_init(&op->making, NULL);
-    const stator_status status = prepare(op, form, roles, err);
+    const int is_attention = given->kind == ST_FORM_SDPA;
+    op->attention_bytes = is_attention ? dn_attention_scratch(given) : 0;
+    const stator_status status = is_attention ? STATOR_OK : prepare(op, form, roles, err);
     op->form.syms = NULL;
     op->form.y_data = NULL;
     if (status != STATOR_OK) {
@@ -161,7 +166,7 @@ static void memory(void *self, void *op_, st_library_memory *out)
     }
     out->unread = unread_buffer(op);
     (void)pthread_mutex_lock(&op->mutex);
-    out->scratch_bytes = dn_half_bytes(op);
+    out->scratch_bytes = dn_half_bytes(op) + op->attention_bytes;
     for (uint32_t i = 0; i < op->n_plans; i++) {
         const uint64_t bytes = op->plans[i]->scratch_bytes;
         out->scratch_bytes = bytes > out->scratch_bytes ? bytes : out->scratch_bytes;
@@ -238,7 +243,7 @@ static stator_status open_library(const stator_host *host, st_mem *mem, uint32_t
 static const char *describe(const void *op_)
 {
     const dn_op *op = op_;
-    return op->last ? op->last : "";
+    return op->form.kind == ST_FORM_SDPA ? "attention" : op->last ? op->last : "";
 }
 
 static void set_memory_cap(const st_library *library, uint64_t bytes)

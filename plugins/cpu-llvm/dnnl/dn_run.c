@@ -264,6 +264,9 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     dn_sizes sizes;
     void *at[DN_ROLES];
     stator_ctx *ctx = call->call ? call->call->ctx : lib->host ? lib->host->ctx : NULL;
+    if (op->form.kind == ST_FORM_SDPA) {
+        return dn_attention_run(op, call, ctx, err);
+    }
     dn_sizes_of(&op->form, call->numbers, &sizes);
     sizes.threads = dn_threads(lib, &op->form, &sizes, ctx);
     find_buffers(op, &sizes, call, at);

@@ -32,6 +32,7 @@ stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
     }
     st_put_block(out, &form, sizeof form);
     st_put_u32(out, dn_half_roles(op));
+    st_put_u64(out, op->attention_bytes);
     st_put_u32(out, op->has_constant);
     st_put_u32(out, op->n_plans);
     if (op->n_plans) {
@@ -68,9 +69,22 @@ static int is_zero_sound(const st_form_zero *zero, uint32_t n)
            (zero->has_buffer == 1 && zero->buffer < n && dn_dtype_size(zero->dtype) != 0);
 }
 
+static int is_attention_sound(const st_form *form, const st_library_kept *kept)
+{
+    uint32_t syms[ST_FORM_NUMBERS_MAX];
+    const uint32_t n = kept->n_buffers;
+    return form->sdpa.has_mask <= 1 && st_form_numbers(form, syms) == kept->n_numbers &&
+           is_place(&form->x, n) && is_place(&form->y, n) && is_place(&form->out, n) &&
+           is_place(&form->sdpa.v, n) && (!form->sdpa.has_mask || is_place(&form->sdpa.mask, n)) &&
+           dn_attention_takes(form);
+}
+
 static int is_form_sound(const dn_lib *lib, const st_form *form, const st_library_kept *kept)
 {
     uint32_t syms[ST_FORM_NUMBERS_MAX];
+    if (form->kind == ST_FORM_SDPA) {
+        return is_attention_sound(form, kept);
+    }
     if ((form->kind != ST_FORM_GEMM && form->kind != ST_FORM_CONV) ||
         form->n_batch > ST_FORM_BATCH_MAX || form->n_spatial > ST_FORM_SPATIAL_MAX ||
         form->n_epilogue > ST_FORM_EPILOGUE_MAX ||
@@ -159,7 +173,8 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
     if (roles) {
         ST_TRY(dn_half_make(op, roles, err));
     }
-    op->has_constant = st_read_below(&r, 2);
+    op->attention_bytes = st_read_u64(&r);
+    op->has_constant = st_read_below(&r, op->form.kind == ST_FORM_SDPA ? 1 : 2);
     dn_op_note(op);
     op->is_static = kept->is_static;
     if (op->has_constant) {
@@ -169,7 +184,7 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
         }
         host->cst->retain(op->y_blob);
     }
-    const uint32_t n_plans = st_read_below(&r, 2);
+    const uint32_t n_plans = st_read_below(&r, op->form.kind == ST_FORM_SDPA ? 1 : 2);
     if (n_plans) {
         ST_TRY(load_plan(op, &r, kept, err));
     }

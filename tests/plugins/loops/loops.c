@@ -173,6 +173,17 @@ static stator_status loops_pipeline(void *self, const stator_options *options,
     return STATOR_OK;
 }
 
+static int32_t loops_keep(void *inst, const char *op, uint32_t version, const stator_dtype *dtypes,
+                          const uint32_t *ranks, uint32_t n)
+{
+    (void)inst;
+    (void)version;
+    (void)dtypes;
+    (void)ranks;
+    (void)n;
+    return st_cg_keeps(op);
+}
+
 static st_cg_config config_of(loops_self *self)
 {
     return (st_cg_config){
@@ -233,6 +244,7 @@ static const stator_backend backend = {
     .create = loops_create,
     .destroy = loops_destroy,
     .pipeline = loops_pipeline,
+    .keep = loops_keep,
     .capability = loops_capability,
     .compile = loops_compile,
     .exe_info = loops_exe_info,

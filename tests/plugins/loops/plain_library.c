@@ -234,6 +234,78 @@ static void conv(const call *c)
     }
 }
 
+/* ---- attention: numbers are B H G T S D E, then offset, four strides of q, k, out, v, mask ----
+ */
+
+static double loaded(const call *c, const st_form_operand *operand, const int64_t *at,
+                     const int64_t index[4])
+{
+    int64_t place = at[0];
+    for (uint32_t i = 0; i < 4; i++) {
+        place += at[1 + i] * index[i];
+    }
+    return st_load_f64(operand->dtype, c->what->buffers[operand->buffer], place);
+}
+
+/* The score of key s; -INFINITY: not attended to. */
+static double score(const call *c, const int64_t *of, int64_t s)
+{
+    const st_form *form = c->form;
+    const st_form_sdpa *a = &form->sdpa;
+    const int64_t *first = c->sizes + 7;
+    const int64_t group = of[1] / (c->sizes[1] / c->sizes[2]);
+    double sum = 0;
+    for (int64_t d = 0; d < c->sizes[5]; d++) {
+        const int64_t at_q[4] = {of[0], of[1], of[2], d};
+        const int64_t at_k[4] = {of[0], group, s, d};
+        sum += loaded(c, &form->x, first, at_q) * loaded(c, &form->y, first + 5, at_k);
+    }
+    sum *= a->has_scale ? a->scale : 1 / sqrt((double)c->sizes[5]);
+    if (a->has_mask) {
+        const int64_t at[4] = {of[0], of[1], of[2], s};
+        const double mask = loaded(c, &a->mask, first + 20, at);
+        sum = a->mask.dtype != STATOR_BOOL ? sum + mask : mask != 0 ? sum : -INFINITY;
+    }
+    return a->is_causal && s > of[2] ? -INFINITY : sum;
+}
+
+/* The row of queries of[0..2], over all keys. */
+static void attend(const call *c, const int64_t *of)
+{
+    const int64_t *first = c->sizes + 7;
+    const int64_t group = of[1] / (c->sizes[1] / c->sizes[2]);
+    double max = -INFINITY;
+    for (int64_t s = 0; s < c->sizes[4]; s++) {
+        const double x = score(c, of, s);
+        max = x > max || isnan(x) ? x : max;
+    }
+    for (int64_t e = 0; e < c->sizes[6]; e++) {
+        double weights = 0;
+        double sum = 0;
+        for (int64_t s = 0; s < c->sizes[4]; s++) {
+            const int64_t at[4] = {of[0], group, s, e};
+            const double p = exp(score(c, of, s) - (max == -INFINITY ? 0 : max));
+            weights += p;
+            sum += p == 0 ? 0 : p * loaded(c, &c->form->sdpa.v, first + 15, at);
+        }
+        const int64_t *out = first + 10;
+        store(c, out[0] + of[0] * out[1] + of[1] * out[2] + of[2] * out[3] + e * out[4],
+              sum / (weights == 0 ? 1 : weights));
+    }
+}
+
+static void sdpa(const call *c)
+{
+    int64_t of[3];
+    for (of[0] = 0; of[0] < c->sizes[0]; of[0]++) {
+        for (of[1] = 0; of[1] < c->sizes[1]; of[1]++) {
+            for (of[2] = 0; of[2] < c->sizes[3]; of[2]++) {
+                attend(c, of);
+            }
+        }
+    }
+}
+
 static stator_status run(void *self, void *op_, const st_library_call *what, stator_diag **err)
 {
     const st_form *form = &((const op *)op_)->form;
@@ -244,6 +316,10 @@ static stator_status run(void *self, void *op_, const st_library_call *what, sta
     const uint32_t first = is_gemm ? form->n_batch + 3u : 3u + 5u * s;
     (void)self;
     (void)err;
+    if (form->kind == ST_FORM_SDPA) {
+        sdpa(&c);
+        return STATOR_OK;
+    }
     for (uint32_t i = 0; i < 3; i++) {
         c.operand[i] = what->numbers + first + i * width;
     }

@@ -1,0 +1,519 @@
+/* Attention in one kernel (ST_FORM_SDPA): the scores of a block of queries and a block of keys lie
+ * in scratch, and sums over earlier keys are rescaled as larger scores come.
+ *
+ *     for a batch, a head of k and v, a block of its queries            threads side by side
+ *       for a block of keys
+ *         k, transposed, and v in panels of 32 columns
+ *         scores = q * k      x = exp(scale * scores + mask - max)      sums = before * sums + x *
+ * v out = sums / n
+ *
+ * Rows of queries are those of all heads that share k and v. Everything is f32 in between; bf16 and
+ * f16 are widened as they are copied. Up to FEW rows are not worth transposing k: they are products
+ * of rows. Rows that come out NaN are done again by the definition, in which keys of no weight
+ * count nothing. Method: Dao et al., FlashAttention, 2022; Milakov and Gimelshein, Online
+ * normalizer calculation for softmax, 2018. */
+#include "dn_attention.h"
+#include "dn.h"
+
+#include "core/base/convert.h"
+#include "core/base/diag.h"
+#include "core/base/threads.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define ROWS 64  /* of queries in a block, a multiple of every tile */
+#define KEYS 256 /* in a block, a multiple of COLUMNS */
+#define FEW 3    /* rows */
+#define COLUMNS DN_ATTENTION_COLUMNS
+#define ALONE_MACS 60000 /* products that one thread has done before two would have met */
+
+/* ---- a call ---- */
+
+typedef struct place {
+    const char *base; /* element 0 */
+    uint32_t dtype;
+    const int64_t *strides; /* four, elements */
+} place;
+
+typedef struct attention {
+    const dn_op *op;
+    const dn_attention_isa *isa;
+    int64_t batch, heads, groups, queries, keys, depth, width;
+    place q, k, v, mask, out; /* mask.base NULL: none */
+    float scale;
+    int is_causal;
+    int64_t rows;   /* that share k and v: heads / groups * queries */
+    int64_t blocks; /* of rows */
+    atomic_int is_out_of_memory;
+} attention;
+
+/* Scratch of a thread. */
+typedef struct bench {
+    float *q;      /* ROWS x depth */
+    float *scores; /* ROWS x KEYS */
+    float *sums;   /* ROWS x width, padded */
+    float *k;      /* panels of a block of keys, depth x COLUMNS each; or rows */
+    float *v;      /* panels of the width, KEYS x COLUMNS each */
+    float *mask;   /* KEYS */
+    float max[ROWS], n[ROWS], before[ROWS];
+} bench;
+
+static int64_t padded(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static uint64_t floats_needed(int64_t depth, int64_t width)
+{
+    const uint64_t wide = (uint64_t)padded(width, COLUMNS);
+    return (uint64_t)depth * (ROWS + KEYS) + wide * (ROWS + KEYS) + KEYS * (ROWS + 1u) + COLUMNS;
+}
+
+static void lay_out(const attention *a, float *at, bench *b)
+{
+    const int64_t wide = padded(a->width, COLUMNS);
+    b->q = at;
+    b->scores = b->q + ROWS * a->depth;
+    b->sums = b->scores + ROWS * KEYS;
+    b->k = b->sums + ROWS * wide;
+    b->v = b->k + KEYS * a->depth;
+    b->mask = b->v + KEYS * wide;
+}
+
+/* ---- copies ---- */
+
+static int64_t size_of(const place *p)
+{
+    return (int64_t)dn_dtype_size(p->dtype);
+}
+
+static const char *element(const place *p, int64_t i, int64_t j, int64_t k, int64_t l)
+{
+    const int64_t *s = p->strides;
+    return p->base + (i * s[0] + j * s[1] + k * s[2] + l * s[3]) * size_of(p);
+}
+
+/* n elements from `from`, `step` apart, as f32. */
+static void widen(float *to, const char *from, uint32_t dtype, int64_t step, int64_t n)
+{
+    if (step == 1 && dtype == STATOR_F32) {
+        memcpy(to, from, (size_t)n * sizeof *to);
+        return;
+    }
+    if (step == 1) {
+        st_load_f32_block(dtype, from, 0, n, to);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = dtype == STATOR_F32 ? ((const float *)(const void *)from)[i * step]
+                                    : (float)st_load_f64(dtype, from, i * step);
+    }
+}
+
+typedef float four __attribute__((vector_size(16)));
+typedef int32_t pick __attribute__((vector_size(16)));
+
+/* Four rows of four elements, `step` apart, become four of the panel's rows. */
+static void turn(float *to, const float *from, int64_t step)
+{
+    four r[4];
+    for (int i = 0; i < 4; i++) {
+        memcpy(&r[i], from + i * step, sizeof r[i]);
+    }
+    const four a = __builtin_shuffle(r[0], r[1], (pick){0, 4, 1, 5});
+    const four b = __builtin_shuffle(r[0], r[1], (pick){2, 6, 3, 7});
+    const four c = __builtin_shuffle(r[2], r[3], (pick){0, 4, 1, 5});
+    const four d = __builtin_shuffle(r[2], r[3], (pick){2, 6, 3, 7});
+    const four out[4] = {
+        __builtin_shuffle(a, c, (pick){0, 1, 4, 5}), __builtin_shuffle(a, c, (pick){2, 3, 6, 7}),
+        __builtin_shuffle(b, d, (pick){0, 1, 4, 5}), __builtin_shuffle(b, d, (pick){2, 3, 6, 7})};
+    for (int i = 0; i < 4; i++) {
+        memcpy(to + i * COLUMNS, &out[i], sizeof out[i]);
+    }
+}
+
+/* n <= COLUMNS keys from `first` on become a panel: element d of key j at [d][j]; what is left of
+ * it is 0. */
+static void pack_keys(const attention *a, int64_t batch, int64_t group, int64_t first, int64_t n,
+                      float *panel)
+{
+    const place *k = &a->k;
+    const char *from = element(k, batch, group, first, 0);
+    const int64_t step = k->strides[2];
+    const int is_plain = k->dtype == STATOR_F32 && k->strides[3] == 1;
+    const int64_t keys = is_plain ? n / 4 * 4 : 0;
+    const int64_t depth = is_plain ? a->depth / 4 * 4 : 0;
+    const float *rows = (const void *)from;
+    if (n < COLUMNS) {
+        memset(panel, 0, (size_t)(a->depth * COLUMNS) * sizeof *panel);
+    }
+    for (int64_t j = 0; j < keys; j += 4) {
+        for (int64_t d = 0; d < depth; d += 4) {
+            turn(panel + d * COLUMNS + j, rows + j * step + d, step);
+        }
+    }
+    for (int64_t d = 0; d < a->depth; d++) {
+        const int64_t done = d < depth ? keys : 0;
+        widen(panel + d * COLUMNS + done, from + (d * k->strides[3] + done * step) * size_of(k),
+              k->dtype, step, n - done);
+    }
+}
+
+/* n keys from `first` on: columns [32 p, 32 p + 32) of v in panel p. */
+static void pack_values(const attention *a, int64_t batch, int64_t group, int64_t first, int64_t n,
+                        float *panels)
+{
+    const int is_plain = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1;
+    for (int64_t e = 0; e < a->width; e += COLUMNS, panels += KEYS * COLUMNS) {
+        const char *from = element(&a->v, batch, group, first, e);
+        if (is_plain && a->width - e >= COLUMNS) {
+            for (int64_t s = 0; s < n; s++, from += a->v.strides[2] * (int64_t)sizeof *panels) {
+                memcpy(panels + s * COLUMNS, from, COLUMNS * sizeof *panels);
+            }
+            continue;
+        }
+        const int64_t columns = a->width - e < COLUMNS ? a->width - e : COLUMNS;
+        for (int64_t s = 0; s < n; s++) {
+            float *row = panels + s * COLUMNS;
+            widen(row, element(&a->v, batch, group, first + s, e), a->v.dtype, a->v.strides[3],
+                  columns);
+            for (int64_t j = columns; j < COLUMNS; j++) {
+                row[j] = 0;
+            }
+        }
+    }
+}
+
+/* ---- masks ---- */
+
+/* Additions to the scores of n keys from `first` on, of a row of queries. */
+static const float *mask_of(const attention *a, int64_t batch, int64_t head, int64_t query,
+                            int64_t first, int64_t n, float *to)
+{
+    const place *m = &a->mask;
+    if (m->base == NULL) {
+        return NULL;
+    }
+    const char *from = element(m, batch, head, query, first);
+    if (m->dtype == STATOR_F32 && m->strides[3] == 1 && n % COLUMNS == 0) {
+        return (const void *)from; /* whole vectors of it can be read */
+    }
+    if (m->dtype != STATOR_BOOL) {
+        widen(to, from, m->dtype, m->strides[3], n);
+        return to;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        to[j] = from[j * m->strides[3]] ? 0.0f : -INFINITY;
+    }
+    return to;
+}
+
+/* ---- a block of queries and a block of keys ---- */
+
+typedef struct block {
+    int64_t batch, group;
+    int64_t row, n_rows; /* of those that share k and v */
+    int64_t key, n_keys;
+} block;
+
+static int64_t head_of(const attention *a, const block *at, int64_t i)
+{
+    return at->group * (a->heads / a->groups) + (at->row + i) / a->queries;
+}
+
+static int64_t query_of(const attention *a, const block *at, int64_t i)
+{
+    return (at->row + i) % a->queries;
+}
+
+/* k is read where it lies. */
+static int is_few(const attention *a, const block *at)
+{
+    return at->n_rows <= FEW && a->k.dtype == STATOR_F32 && a->k.strides[3] == 1 &&
+           a->depth % 16 == 0;
+}
+
+static void score(const attention *a, const block *at, bench *b)
+{
+    const dn_attention_isa *isa = a->isa;
+    if (is_few(a, at)) {
+        const float *k = (const void *)element(&a->k, at->batch, at->group, at->key, 0);
+        for (int64_t i = 0; i < at->n_rows; i++) {
+            isa->dots(b->scores + i * KEYS, b->q + i * a->depth, k, a->k.strides[2], at->n_keys,
+                      a->depth);
+        }
+        return;
+    }
+    for (int64_t j = 0; j < at->n_keys; j += COLUMNS) {
+        const int64_t n = at->n_keys - j < COLUMNS ? at->n_keys - j : COLUMNS;
+        pack_keys(a, at->batch, at->group, at->key + j, n, b->k);
+        for (int64_t i = 0; i < at->n_rows; i += isa->rows) {
+            isa->tile(b->scores + i * KEYS + j, KEYS, b->q + i * a->depth, a->depth, b->k, COLUMNS,
+                      a->depth, NULL);
+        }
+    }
+}
+
+static void soften(const attention *a, const block *at, bench *b)
+{
+    /* One mask for all rows is read once. */
+    const int is_shared = a->mask.strides && a->mask.strides[1] == 0 && a->mask.strides[2] == 0;
+    const float *mask = NULL;
+    for (int64_t i = 0; i < at->n_rows; i++) {
+        const int64_t query = query_of(a, at, i);
+        int64_t n = at->n_keys;
+        if (a->is_causal && query - at->key + 1 < n) {
+            n = query - at->key + 1 > 0 ? query - at->key + 1 : 0;
+        }
+        if (i == 0 || !is_shared) {
+            mask = mask_of(a, at->batch, head_of(a, at, i), query, at->key, at->n_keys, b->mask);
+        }
+        dn_soften row = {.x = b->scores + i * KEYS,
+                         .n = n,
+                         .padded = padded(at->n_keys, COLUMNS),
+                         .scale = a->scale,
+                         .mask = mask,
+                         .max = b->max[i],
+                         .sum = b->n[i]};
+        a->isa->soften(&row);
+        b->max[i] = row.max;
+        b->n[i] = row.sum;
+        b->before[i] = row.before;
+    }
+}
+
+static void weigh(const attention *a, const block *at, bench *b)
+{
+    const int64_t wide = padded(a->width, COLUMNS);
+    const int is_direct = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1 && wide == a->width &&
+                          at->n_rows <= a->isa->rows;
+    const float *v = b->v;
+    int64_t step = COLUMNS;
+    int64_t panel = (int64_t)KEYS * COLUMNS;
+    if (is_direct) {
+        v = (const void *)element(&a->v, at->batch, at->group, at->key, 0);
+        step = a->v.strides[2];
+        panel = COLUMNS;
+    } else {
+        pack_values(a, at->batch, at->group, at->key, at->n_keys, b->v);
+    }
+    for (int64_t e = 0; e < wide; e += COLUMNS, v += panel) {
+        for (int64_t i = 0; i < at->n_rows; i += a->isa->rows) {
+            a->isa->tile(b->sums + i * wide + e, wide, b->scores + i * KEYS, KEYS, v, step,
+                         at->n_keys, b->before + i);
+        }
+    }
+}
+
+/* ---- a block of queries ---- */
+
+/* Row i by the definition, in plain loops. */
+static void attend_plainly(const attention *a, const block *at, int64_t i, bench *b)
+{
+    const int64_t head = head_of(a, at, i);
+    const int64_t query = query_of(a, at, i);
+    float *sums = b->sums + i * padded(a->width, COLUMNS);
+    float max = -INFINITY;
+    float n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t s = 0; s < a->keys; s++) {
+            float x = 0;
+            float key = 0;
+            const float *mask = mask_of(a, at->batch, head, query, s, 1, b->mask);
+            for (int64_t d = 0; d < a->depth; d++) {
+                widen(&key, element(&a->k, at->batch, at->group, s, d), a->k.dtype, 1, 1);
+                x += b->q[i * a->depth + d] * key;
+            }
+            x = x * a->scale + (mask ? *mask : 0);
+            if ((a->is_causal && s > query) || (mask && *mask == -INFINITY)) {
+                x = -INFINITY;
+            }
+            if (pass == 0) {
+                max = !isnan(max) && (x > max || isnan(x)) ? x : max;
+                continue;
+            }
+            const float p = expf(x - (max == -INFINITY ? 0 : max));
+            n += p;
+            for (int64_t e = 0; p != 0 && e < a->width; e++) {
+                float value = 0;
+                widen(&value, element(&a->v, at->batch, at->group, s, e), a->v.dtype, 1, 1);
+                sums[e] += p * value;
+            }
+        }
+        memset(sums, 0, pass == 0 ? (size_t)a->width * sizeof *sums : 0);
+    }
+    b->n[i] = n;
+}
+
+static void write_row(const attention *a, const block *at, int64_t i, bench *b)
+{
+    float *sums = b->sums + i * padded(a->width, COLUMNS);
+    const char *to = element(&a->out, at->batch, head_of(a, at, i), query_of(a, at, i), 0);
+    const int64_t step = a->out.strides[3];
+    int is_nan = 0;
+    for (int pass = 0; pass == 0 || (pass == 1 && is_nan); pass++) {
+        if (pass == 1) {
+            attend_plainly(a, at, i, b);
+        }
+        const float n = b->n[i] == 0 ? 1.0f : b->n[i];
+        for (int64_t e = 0; e < a->width; e++) {
+            sums[e] /= n;
+            is_nan |= sums[e] != sums[e];
+        }
+    }
+    if (step == 1) {
+        st_store_f32_block(a->out.dtype, (void *)(uintptr_t)to, 0, a->width, sums);
+        return;
+    }
+    for (int64_t e = 0; e < a->width; e++) {
+        st_store_f64(a->out.dtype, (void *)(uintptr_t)to, e * step, sums[e]);
+    }
+}
+
+static void attend(const attention *a, block *at, bench *b)
+{
+    const int64_t wide = padded(a->width, COLUMNS);
+    const int64_t rows = padded(at->n_rows, a->isa->rows);
+    int64_t last = a->keys; /* keys that any row attends to */
+    memset(b->q + at->n_rows * a->depth, 0,
+           (size_t)((rows - at->n_rows) * a->depth) * sizeof *b->q);
+    memset(b->scores + at->n_rows * KEYS, 0, (size_t)((rows - at->n_rows) * KEYS) * sizeof *b->q);
+    memset(b->sums, 0, (size_t)(rows * wide) * sizeof *b->sums);
+    for (int64_t i = 0; i < rows; i++) {
+        b->max[i] = -INFINITY;
+        b->n[i] = 0;
+        b->before[i] = 0;
+    }
+    for (int64_t i = 0; i < at->n_rows; i++) {
+        widen(b->q + i * a->depth,
+              element(&a->q, at->batch, head_of(a, at, i), query_of(a, at, i), 0), a->q.dtype,
+              a->q.strides[3], a->depth);
+    }
+    if (a->is_causal && a->rows == a->queries && at->row + at->n_rows < last) {
+        last = at->row + at->n_rows;
+    }
+    for (at->key = 0; at->key < last; at->key += KEYS) {
+        at->n_keys = last - at->key < KEYS ? last - at->key : KEYS;
+        score(a, at, b);
+        soften(a, at, b);
+        weigh(a, at, b);
+    }
+    for (int64_t i = 0; i < at->n_rows; i++) {
+        write_row(a, at, i, b);
+    }
+}
+
+static void attend_range(void *self, int64_t begin, int64_t end)
+{
+    attention *a = self;
+    dn_lib *lib = a->op->lib;
+    dn_scratch *scratch = dn_scratch_take(lib, floats_needed(a->depth, a->width) * sizeof(float));
+    if (scratch == NULL) {
+        atomic_store(&a->is_out_of_memory, 1);
+        return;
+    }
+    bench b;
+    lay_out(a, dn_scratch_data(scratch), &b);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t first = unit % a->blocks * ROWS;
+        const int64_t left = a->rows - first;
+        block at = {.batch = unit / a->blocks / a->groups,
+                    .group = unit / a->blocks % a->groups,
+                    .row = first,
+                    .n_rows = left < ROWS ? left : ROWS};
+        attend(a, &at, &b);
+    }
+    dn_scratch_give(lib, scratch);
+}
+
+/* ---- the op ---- */
+
+static const dn_attention_isa *isa_of(const dn_lib *lib)
+{
+    if (lib->flags & DNNL_VECTORS_16) {
+        return dn_attention_128();
+    }
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!(lib->flags & DNNL_VECTORS_32) && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        return dn_attention_512();
+    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        return dn_attention_256();
+    }
+#endif
+    return dn_attention_128();
+}
+
+int dn_attention_takes(const st_form *form)
+{
+    const uint32_t dtype = form->x.dtype;
+    const uint32_t mask = form->sdpa.mask.dtype;
+    const int is_mask_taken = !form->sdpa.has_mask || mask == STATOR_BOOL || mask == STATOR_F32 ||
+                              mask == STATOR_BF16 || mask == STATOR_F16;
+    return (dtype == STATOR_F32 || dtype == STATOR_BF16 || dtype == STATOR_F16) &&
+           form->y.dtype == dtype && form->sdpa.v.dtype == dtype && form->out.dtype == dtype &&
+           is_mask_taken;
+}
+
+uint64_t dn_attention_scratch(const st_form *form)
+{
+    const st_symtab *tab = &form->syms->tab;
+    int64_t depth = 0;
+    int64_t width = 0;
+    return st_sym_const(tab, form->sdpa.depth, &depth) &&
+                   st_sym_const(tab, form->sdpa.width, &width)
+               ? floats_needed(depth, width) * sizeof(float)
+               : 0;
+}
+
+/* An operand: its offset and strides stand at *at of the numbers, which goes on to the next one. */
+static place take_place(const st_form_operand *operand, const st_library_call *call,
+                        const int64_t **at)
+{
+    const place p = {.base = (const char *)call->buffers[operand->buffer] +
+                             **at * (int64_t)dn_dtype_size(operand->dtype),
+                     .dtype = operand->dtype,
+                     .strides = *at + 1};
+    *at += 5;
+    return p;
+}
+
+stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ctx *ctx,
+                               stator_diag **err)
+{
+    const st_form *form = &op->form;
+    const int64_t *sizes = call->numbers;
+    const int64_t *at = sizes + 7;
+    attention a = {.op = op,
+                   .isa = isa_of(op->lib),
+                   .batch = sizes[0],
+                   .heads = sizes[1],
+                   .groups = sizes[2],
+                   .queries = sizes[3],
+                   .keys = sizes[4],
+                   .depth = sizes[5],
+                   .width = sizes[6],
+                   .is_causal = form->sdpa.is_causal != 0};
+    a.q = take_place(&form->x, call, &at);
+    a.k = take_place(&form->y, call, &at);
+    a.out = take_place(&form->out, call, &at);
+    a.v = take_place(&form->sdpa.v, call, &at);
+    if (form->sdpa.has_mask) {
+        a.mask = take_place(&form->sdpa.mask, call, &at);
+    }
+    a.scale = form->sdpa.has_scale ? (float)form->sdpa.scale : 1.0f / sqrtf((float)a.depth);
+    a.rows = a.groups ? a.heads / a.groups * a.queries : 0;
+    a.blocks = (a.rows + ROWS - 1) / ROWS;
+    const int64_t units = a.batch * a.groups * a.blocks;
+    const int64_t macs = a.rows * a.keys * (a.depth + a.width); /* of a group */
+    if (units > 1 && op->lib->host && macs * a.batch * a.groups > ALONE_MACS) {
+        op->lib->host->thr->parallel_for(ctx, units, 1, attend_range, &a);
+    } else {
+        attend_range(&a, 0, units);
+    }
+    return atomic_load(&a.is_out_of_memory) ? st_fail_oom(err) : STATOR_OK;
+}

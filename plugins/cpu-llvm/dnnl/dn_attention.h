@@ -1,0 +1,40 @@
+/* Attention: what the driver (dn_attention.c) and the inner loops of each instruction set share.
+ *
+ * dn_attention_isa.h is the text of the inner loops; dn_attention_512.c, _256.c and _128.c are that
+ * text for vectors of 64, 32 and 16 bytes. All data is f32 in scratch memory of the driver's. */
+#ifndef STATOR_CPU_LLVM_DN_ATTENTION_H
+#define STATOR_CPU_LLVM_DN_ATTENTION_H
+
+#include <stdint.h>
+
+#define DN_ATTENTION_COLUMNS 32 /* of a panel, a multiple of every vector */
+
+/* A row of scores: x = s * scale + mask where the mask is not -inf, else -inf. */
+typedef struct dn_soften {
+    float *x;
+    int64_t n; /* keys that count; what follows up to `padded` is made 0 */
+    int64_t padded;
+    float scale;
+    const float *mask; /* of n, NULL: none */
+    float max;         /* in: of the keys before, -INFINITY at first; out: with these */
+    float sum;         /* in: of exp(x - max) of the keys before; out: with these */
+    float before;      /* out: what sums over the keys before are to be multiplied with */
+} dn_soften;
+
+typedef struct dn_attention_isa {
+    int64_t rows; /* of a tile */
+    /* c[i][j] = (beta ? beta[i] : 0) * c[i][j] + sum over k of a[i][k] * b[k][j] for the rows of a
+     * tile and j < COLUMNS; ld*: elements from row to row. */
+    void (*tile)(float *c, int64_t ldc, const float *a, int64_t lda, const float *b, int64_t ldb,
+                 int64_t k, const float *beta);
+    /* c[j] = sum over k of a[k] * b[j][k], j < n; k is a multiple of 16. */
+    void (*dots)(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k);
+    /* The row becomes exp(x - max). x, mask: `padded` floats can be read, whatever n is. */
+    void (*soften)(dn_soften *row);
+} dn_attention_isa;
+
+const dn_attention_isa *dn_attention_512(void); /* AVX-512F */
+const dn_attention_isa *dn_attention_256(void); /* AVX2 and FMA */
+const dn_attention_isa *dn_attention_128(void); /* whatever the compiler was told */
+
+#endif

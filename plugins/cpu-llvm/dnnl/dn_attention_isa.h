@@ -1,0 +1,176 @@
+/* The inner loops of attention for one width of vectors. Before: LANES, ROWS (of a tile) and ISA (a
+ * function that gives the table) are defined. The sums of a tile are ROWS * COLUMNS / LANES
+ * registers.
+ *
+ * exp: n = round(x / ln 2), e^x = 2^n e^r with a polynomial of degree 6; the coefficients are those
+ * of codegen/loop_math.h, ln 2 is split so that n times its first part is exact without fused
+ * operations too. At most 1 ulp; what is less than 2^-126 of the largest weight is 0. */
+#include "dn_attention.h"
+
+#include <math.h>
+#include <string.h>
+
+#define VECTORS (DN_ATTENTION_COLUMNS / LANES) /* in a row of a panel */
+#define LEAST -87.33654f                       /* e^x is a normal number from here on */
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float vec __attribute__((vector_size(LANES * 4)));
+typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
+
+INLINE vec load(const float *from)
+{
+    vec v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+INLINE void store(float *to, vec v)
+{
+    memcpy(to, &v, sizeof v);
+}
+
+INLINE vec splat(float x)
+{
+    return x - (vec){0};
+}
+
+/* a where the mask is set, else b. */
+INLINE vec choose(ivec mask, vec a, vec b)
+{
+    return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
+}
+
+/* ---- products ---- */
+
+static void tile(float *c, int64_t ldc, const float *a, int64_t lda, const float *b, int64_t ldb,
+                 int64_t k, const float *beta)
+{
+    vec sum[ROWS][VECTORS];
+    for (int i = 0; i < ROWS; i++) {
+        for (int v = 0; v < VECTORS; v++) {
+            sum[i][v] = beta ? load(c + i * ldc + v * LANES) * beta[i] : (vec){0};
+        }
+    }
+    for (int64_t p = 0; p < k; p++, b += ldb) {
+        vec row[VECTORS];
+        for (int v = 0; v < VECTORS; v++) {
+            row[v] = load(b + v * LANES);
+        }
+        for (int i = 0; i < ROWS; i++) {
+            const float x = a[i * lda + p];
+            for (int v = 0; v < VECTORS; v++) {
+                sum[i][v] += row[v] * x;
+            }
+        }
+    }
+    for (int i = 0; i < ROWS; i++) {
+        for (int v = 0; v < VECTORS; v++) {
+            store(c + i * ldc + v * LANES, sum[i][v]);
+        }
+    }
+}
+
+INLINE float total(vec v)
+{
+    float part[LANES];
+    memcpy(part, &v, sizeof part);
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int i = 0; i < width; i++) {
+            part[i] += part[i + width];
+        }
+    }
+    return part[0];
+}
+
+static void dots(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k)
+{
+    for (int64_t j = 0; j < n; j++, b += ldb) {
+        vec sum = {0};
+        for (int64_t p = 0; p < k; p += LANES) {
+            sum += load(a + p) * load(b + p);
+        }
+        c[j] = total(sum);
+    }
+}
+
+/* ---- softmax ---- */
+
+/* Of x <= 0 or NaN. */
+INLINE vec exp_of(vec x)
+{
+    const vec shifted = x * 0x1.715476p+0f + 12582912.0f; /* an integer in the low bits */
+    const vec n = shifted - 12582912.0f;
+    const vec r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+    vec p = splat(0x1.6ac74ep-10f);
+    p = p * r + 0x1.123de0p-7f;
+    p = p * r + 0x1.555858p-5f;
+    p = p * r + 0x1.55548cp-3f;
+    p = p * r + 0x1.fffffcp-2f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    p = p * (vec)(((ivec)shifted + (127 - 0x4b400000)) << 23);
+    return choose(x < LEAST, (vec){0}, p);
+}
+
+/* s * scale + mask from place j on. */
+INLINE vec finished(const dn_soften *row, int64_t j)
+{
+    const vec x = load(row->x + j) * row->scale;
+    if (row->mask == NULL) {
+        return x;
+    }
+    const vec mask = load(row->mask + j);
+    return choose(mask == -INFINITY, splat(-INFINITY), x + mask);
+}
+
+/* Finishes the scores, those behind the last key -inf; the largest one, or row->max. */
+INLINE float finish_scores(const dn_soften *row)
+{
+    float part[LANES];
+    float max = row->max;
+    vec most = splat(max);
+    ivec lane;
+    int64_t j = 0;
+    for (int32_t i = 0; i < LANES; i++) {
+        lane[i] = i;
+    }
+    for (; j < row->n; j += LANES) {
+        vec x = finished(row, j);
+        if (row->n - j < LANES) {
+            x = choose(lane < (int32_t)(row->n - j), x, splat(-INFINITY));
+        }
+        store(row->x + j, x);
+        most = choose(x > most, x, most);
+    }
+    for (; j < row->padded; j += LANES) {
+        store(row->x + j, splat(-INFINITY));
+    }
+    memcpy(part, &most, sizeof part);
+    for (int i = 0; i < LANES; i++) {
+        max = part[i] > max ? part[i] : max;
+    }
+    return max;
+}
+
+static void soften(dn_soften *row)
+{
+    const float max = finish_scores(row);
+    const float base = max == -INFINITY ? 0.0f : max;
+    vec sum = {0};
+    for (int64_t j = 0; j < row->padded; j += LANES) {
+        const vec p = exp_of(load(row->x + j) - base);
+        store(row->x + j, p);
+        sum += p;
+    }
+    const vec before = exp_of(splat(row->max - base));
+    row->before = before[0];
+    row->sum = row->sum * row->before + total(sum);
+    row->max = max;
+}
+
+const dn_attention_isa *ISA(void)
+{
+    static const dn_attention_isa table = {
+        .rows = ROWS, .tile = tile, .dots = dots, .soften = soften};
+    return &table;
+}

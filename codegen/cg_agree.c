@@ -319,6 +319,24 @@ static void take_first(finder *f)
     need_at_most(f, f->node.out->dims[axis], x->dims[axis], "k and the axis of x");
 }
 
+/* q[B,H,T,D], k[B,G,S,D], v[B,G,S,E], the mask to [B,H,T,S]. */
+static void attend(finder *f)
+{
+    static const struct {
+        uint8_t k, axis, of, at;
+    } equal[] = {{1, 0, 0, 0}, {2, 0, 0, 0}, {2, 1, 1, 1}, {2, 2, 1, 2}, {1, 3, 0, 3}};
+    const cg_value *mask = operand_of(f, 3);
+    const uint32_t *q = operand_of(f, 0)->dims;
+    const uint32_t scores[4] = {q[0], q[1], q[2], operand_of(f, 1)->dims[2]};
+    for (size_t i = 0; i < sizeof equal / sizeof equal[0]; i++) {
+        need_equal(f, operand_of(f, equal[i].k)->dims[equal[i].axis],
+                   operand_of(f, equal[i].of)->dims[equal[i].at], "sizes of q, k and v");
+    }
+    for (uint32_t a = 0; mask && a < mask->rank; a++) {
+        need_fit(f, 3, a, mask->dims[a], scores[a + 4u - mask->rank]);
+    }
+}
+
 /* Scans along another axis than the first are not taken. */
 static void step_together(finder *f)
 {
@@ -348,6 +366,7 @@ static const struct {
     {"scatter_elements", put},
     {"scatter_nd", put_tuples},
     {"topk", take_first},
+    {"sdpa", attend},
     {"scan", step_together},
 };
 

@@ -32,8 +32,16 @@ typedef struct attention {
 
 const char *cg_sdpa_refuses(const stator_graph_view *view, const stator_node_row *row)
 {
+    const stator_type_row *q = stator_value_type(view, stator_operand(view, row, Q));
     const stator_type_row *v = stator_value_type(view, stator_operand(view, row, V));
+    const stator_ref heads = stator_dim_at(view, q, 1);
+    const stator_ref groups = stator_dim_at(view, v, 1);
     int64_t width = 0;
+    int64_t n = 0;
+    if (heads != groups && !(stator_sym_is_const(view, heads, &n) &&
+                             stator_sym_is_const(view, groups, &n))) {
+        return "attention in groups whose numbers are not known";
+    }
     if (!stator_sym_is_const(view, stator_dim_at(view, v, 3), &width)) {
         return "attention whose values have a width that is not known";
     }
@@ -74,8 +82,11 @@ static st_loop_ref product(const attention *a, uint32_t s)
 /* The mask at key s: its axes stand for the last ones of the scores. */
 static st_loop_ref mask_at(const attention *a, uint32_t s)
 {
-    const uint32_t of[4] = {a->at[0], a->at[1], a->at[2], s};
-    return cg_wide_at(a->nest, cg_operand(a->node, MASK), of + 4 - a->mask->rank);
+    const uint32_t scores[4] = {a->q->dims[0], a->q->dims[1], a->q->dims[2], a->k->dims[2]};
+    uint32_t index[4] = {a->at[0], a->at[1], a->at[2], s};
+    const uint32_t skipped = 4u - a->mask->rank;
+    cg_fit_index(a->nest, a->mask, scores + skipped, index + skipped);
+    return cg_wide_at(a->nest, cg_operand(a->node, MASK), index + skipped);
 }
 
 static st_loop_ref score(const attention *a, uint32_t s)

@@ -26,6 +26,9 @@
 /* Pointwise ops that are a row of codegen/loop_ops.def. */
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index);
 
+/* Mends an index into `operand` for sizes that are 1, maybe at run time alone, where `dims` has others. */
+void cg_fit_index(cg_nest *nest, const cg_value *operand, const uint32_t *dims, uint32_t *index);
+
 /* ---- cg_fold.c ---- */
 void cg_reduce(const cg_node *node, cg_fold *out);
 void cg_reduce_element(cg_nest *nest, const cg_node *node, const uint32_t *index,

@@ -95,9 +95,7 @@ stator_status cg_note_lowerings(cg_unit *unit, stator_diag **err)
 
 /* ---- broadcasting ---- */
 
-/* Mends an index for sizes that are 1, maybe at run time alone; `dims` is the result's shape. */
-static void fit_index(cg_nest *nest, const cg_value *operand, const uint32_t *dims,
-                      uint32_t *index)
+void cg_fit_index(cg_nest *nest, const cg_value *operand, const uint32_t *dims, uint32_t *index)
 {
     for (uint32_t a = 0; a < operand->rank; a++) {
         if (cg_is_one(nest->unit, operand->dims[a])) {
@@ -117,7 +115,7 @@ static st_loop_ref operand_at(cg_nest *nest, const cg_node *node, uint32_t k, ui
     const cg_value *out = node->out + result;
     uint32_t own[CG_RANK_MAX];
     memcpy(own, index + (out->rank - v->rank), v->rank * sizeof *own);
-    fit_index(nest, v, out->dims + (out->rank - v->rank), own);
+    cg_fit_index(nest, v, out->dims + (out->rank - v->rank), own);
     return cg_wide_at(nest, operand, own);
 }
 

@@ -66,7 +66,13 @@ static void make_in(cg_unit *unit, st_cg_exe *exe, uint32_t from, uint32_t to)
             exe->operands.data[i] = to;
         }
     }
-    exe->buffers.data[from].first = UINT32_MAX; /* it is nowhere now */
+    cg_buffer *old = &exe->buffers.data[from];
+    cg_buffer *home = &exe->buffers.data[to];
+    if (old->first != UINT32_MAX) { /* it lives from where the value was made */
+        home->last = home->first == UINT32_MAX || old->last > home->last ? old->last : home->last;
+        home->first = old->first < home->first ? old->first : home->first;
+    }
+    old->first = UINT32_MAX; /* it is nowhere now */
     unit->homes[from] = to;
 }
 

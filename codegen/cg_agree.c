@@ -337,6 +337,34 @@ static void attend(finder *f)
     }
 }
 
+/* Rows of x are channels times block, columns as many as blocks fit into the image. */
+static void count_blocks(finder *f)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    const cg_value *x = operand_of(f, 0);
+    const cg_value *out = f->node.out;
+    const uint32_t n = out->rank - 2u;
+    const uint32_t one = st_sym_int(tab, 1);
+    uint32_t columns = one;
+    uint32_t rows = out->dims[1];
+    for (uint32_t i = 0; columns && rows && i < n; i++) {
+        const int64_t block = cg_attr_int_at(&f->node, STATOR_col2im_block, i);
+        const int64_t dilation = cg_attr_int_at(&f->node, STATOR_col2im_dilations, i);
+        const int64_t stride = cg_attr_int_at(&f->node, STATOR_col2im_strides, i);
+        const uint32_t low = cg_attr_dim(&f->node, STATOR_col2im_pads, i);
+        const uint32_t high = cg_attr_dim(&f->node, STATOR_col2im_pads, i + n);
+        const uint32_t pads = low && high ? st_sym_add(tab, low, high) : 0;
+        const uint32_t padded = pads ? st_sym_add(tab, out->dims[2u + i], pads) : 0;
+        const uint32_t room =
+            padded ? st_sym_sub(tab, padded, st_sym_int(tab, dilation * (block - 1) + 1)) : 0;
+        const uint32_t steps = room ? st_sym_floordiv(tab, room, st_sym_int(tab, stride)) : 0;
+        columns = steps ? st_sym_mul(tab, columns, st_sym_add(tab, steps, one)) : 0;
+        rows = st_sym_mul(tab, rows, st_sym_int(tab, block));
+    }
+    need_equal(f, x->dims[1], rows, "rows of x and channels times block");
+    need_equal(f, x->dims[2], columns, "columns of x and blocks of the image");
+}
+
 /* Scans along another axis than the first are not taken. */
 static void step_together(finder *f)
 {
@@ -367,6 +395,7 @@ static const struct {
     {"scatter_nd", put_tuples},
     {"topk", take_first},
     {"sdpa", attend},
+    {"col2im", count_blocks},
     {"scan", step_together},
 };
 

@@ -12,6 +12,7 @@
  *
  * A library does it as a form of its own (ST_FORM_SDPA), its operands seen through their views. */
 #include "codegen/cg_lower.h"
+#include "codegen/cg_match.h"
 
 #include <math.h>
 #include <stator/ops.h>
@@ -106,7 +107,10 @@ static st_loop_ref score(const attention *a, uint32_t s)
     if (a->mask->dtype == STATOR_BOOL) {
         return st_loop_apply(b, ST_LOOP_select, a->dtype, mask, value, never);
     }
-    return st_loop_apply(b, ST_LOOP_add, 0, value, st_loop_cast(b, a->dtype, mask), 0);
+    const st_loop_ref added = st_loop_cast(b, a->dtype, mask);
+    const st_loop_ref is_never = st_loop_apply(b, ST_LOOP_eq, 0, added, never, 0);
+    return st_loop_apply(b, ST_LOOP_select, a->dtype, is_never, never,
+                         st_loop_apply(b, ST_LOOP_add, 0, value, added, 0));
 }
 
 /* ---- a row ---- */
@@ -213,17 +217,6 @@ void cg_sdpa(cg_nest *nest, const cg_node *node)
 
 /* ---- as a form ---- */
 
-static uint32_t buffer_place(const st_kernel *kernel, uint32_t id)
-{
-    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
-        if (!(kernel->buffers.data[i].flags & ST_BUFFER_LOCAL) &&
-            kernel->buffers.data[i].id == id) {
-            return i;
-        }
-    }
-    return UINT32_MAX;
-}
-
 /* The operand as elements of a buffer, strides apart along B H T S and their like; axes that it
  * does not have, or that are 1 where `of` is not, do not move it. */
 static int set_operand(cg_unit *unit, const st_kernel *kernel, stator_ref value, const uint32_t *of,
@@ -236,7 +229,7 @@ static int set_operand(cg_unit *unit, const st_kernel *kernel, stator_ref value,
         return 0;
     }
     *out = (st_form_operand){
-        .buffer = buffer_place(kernel, seen.buffer), .dtype = v->dtype, .offset = seen.offset};
+        .buffer = cg_buffer_place(kernel, seen.buffer), .dtype = v->dtype, .offset = seen.offset};
     for (uint32_t i = 0; i < 4; i++) {
         const uint32_t a = i + v->rank - 4u;
         const int is_there = i + v->rank >= 4u;
@@ -278,7 +271,7 @@ int cg_sdpa_form(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st
     form->scale = form->has_scale ? scale->f : 0;
     out->kind = ST_FORM_SDPA;
     out->acc_dtype = a.dtype;
-    out->out = (st_form_operand){.buffer = buffer_place(kernel, node->out->buffer),
+    out->out = (st_form_operand){.buffer = cg_buffer_place(kernel, node->out->buffer),
                                  .dtype = node->out->dtype,
                                  .offset = st_sym_int(&unit->syms->tab, 0)};
     if (out->out.buffer == UINT32_MAX || out->out.offset == 0 ||

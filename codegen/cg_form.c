@@ -1,7 +1,7 @@
 /* A form in numbers and in words.
  *
- * In: a form that cg_match.c has filled. Out: its syms in the order in which a library gets their values,
- * or the line that the log shows. */
+ * In: a form that is filled (cg_match.c, cg_attention.c). Out: its syms in the order in which a
+ * library gets their values, or the line that the log shows. */
 #include "codegen/cg_match.h"
 
 #include <string.h>

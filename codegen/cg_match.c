@@ -749,11 +749,11 @@ static int set_dims(matcher *m, st_form_operand *operand, const cg_value *v)
     return operand->offset != 0;
 }
 
-static uint32_t buffer_place(const matcher *m, const cg_value *v)
+uint32_t cg_buffer_place(const st_kernel *kernel, uint32_t id)
 {
-    for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
-        if (!(m->kernel->buffers.data[i].flags & ST_BUFFER_LOCAL) &&
-            m->kernel->buffers.data[i].id == v->buffer) {
+    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
+        if (!(kernel->buffers.data[i].flags & ST_BUFFER_LOCAL) &&
+            kernel->buffers.data[i].id == id) {
             return i;
         }
     }
@@ -763,7 +763,8 @@ static uint32_t buffer_place(const matcher *m, const cg_value *v)
 static int set_stored(matcher *m, st_form_operand *operand, stator_ref value)
 {
     const cg_value *v = cg_value_of(m->unit, value);
-    operand->buffer = v->buffer == CG_NO_BUFFER ? UINT32_MAX : buffer_place(m, v);
+    operand->buffer =
+        v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(m->kernel, v->buffer);
     operand->dtype = v->dtype;
     return operand->buffer != UINT32_MAX && set_dims(m, operand, v);
 }
@@ -836,7 +837,8 @@ static int set_zero(const matcher *m, stator_ref zero, st_form_zero *out)
         *out = (st_form_zero){.value = (int32_t)v->splat.i};
     } else if (v) {
         *out = (st_form_zero){.has_buffer = 1, .dtype = v->dtype, .buffer = UINT32_MAX};
-        out->buffer = v->buffer == CG_NO_BUFFER ? UINT32_MAX : buffer_place(m, v);
+        out->buffer =
+            v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(m->kernel, v->buffer);
     }
     return !out->has_buffer || out->buffer != UINT32_MAX;
 }

@@ -12,6 +12,9 @@ int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out);
  * them may make of it? */
 int cg_may_match(cg_unit *unit, uint32_t plan, st_kernel *kernel);
 
+/* Place of the program's buffer among the kernel's; UINT32_MAX: it is not there. */
+uint32_t cg_buffer_place(const st_kernel *kernel, uint32_t id);
+
 /* One line that says what the form does to the kernel's buffers. */
 void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out);
 

@@ -252,6 +252,7 @@ static void put_in(st_cg_exe *exe, room *r, const uint32_t *order, uint32_t n)
         value->kind = CG_BUFFER_OUTPUT;
         value->place = r->place;
         value->offset = offset;
+        value->lent_bytes = bytes;
         exe->n_lent++;
     }
 }

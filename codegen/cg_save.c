@@ -12,12 +12,11 @@
 
 #include <string.h>
 
-#define FORMAT 6u
-#define ELEMENT_BYTES_MAX 16u
+#define FORMAT 7u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 104 && sizeof(cg_buffer) == 48 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 104 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56 && sizeof(cg_agree) == 32 + 3 * sizeof(st_symprog),
                "what is kept of a plan");
 
@@ -131,7 +130,9 @@ static void put_steps(const st_cg_exe *exe, st_str *out)
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         st_put_u32(out, exe->buffers.data[i].kind);
         st_put_u32(out, exe->buffers.data[i].place);
+        st_put_u32(out, exe->buffers.data[i].dtype);
         st_put_u64(out, exe->buffers.data[i].offset);
+        st_put_u64(out, exe->buffers.data[i].lent_bytes);
     }
     st_put_block(out, exe->operands.data, (uint64_t)exe->operands.count * sizeof(uint32_t));
     st_put_u32(out, exe->launches.count);
@@ -330,7 +331,9 @@ static stator_status read_steps(loading *l, stator_diag **err)
         }
         *buffer = (cg_buffer){.kind = st_read_below(&l->r, CG_BUFFER_WORK + 1u)};
         buffer->place = st_read_u32(&l->r);
+        buffer->dtype = st_read_u32(&l->r);
         buffer->offset = st_read_u64(&l->r);
+        buffer->lent_bytes = st_read_u64(&l->r);
     }
     if (!read_operands(l)) {
         return broken(err);
@@ -573,13 +576,27 @@ static stator_status read_code(loading *l, stator_diag **err)
 
 /* ---- the whole ---- */
 
-/* Inside an output of known size. */
+/* Bytes of an element of the output; 0: not known. */
+static uint32_t element_bytes(const st_cg_exe *exe, uint32_t place)
+{
+    for (uint32_t i = 0; i < exe->buffers.count; i++) {
+        const cg_buffer *b = &exe->buffers.data[i];
+        if (b->kind == CG_BUFFER_OUTPUT && b->place == place && b->lent_bytes == 0) {
+            return cg_dtype_bytes(b->dtype);
+        }
+    }
+    return 0;
+}
+
+/* A value that lies in an output is inside it, whose size is known then. */
 static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
 {
     int64_t shape[CG_RANK_MAX];
     uint64_t elements = 0;
-    if (b->offset == 0 || b->kind != CG_BUFFER_OUTPUT || b->place >= exe->n_outputs) {
-        return b->offset == 0;
+    uint64_t room = 0;
+    uint64_t end = 0;
+    if (b->lent_bytes == 0 || b->kind != CG_BUFFER_OUTPUT || b->place >= exe->n_outputs) {
+        return b->lent_bytes == 0 && b->offset == 0;
     }
     const cg_output *out = &exe->outputs[b->place];
     for (uint32_t a = 0; a < out->rank; a++) {
@@ -588,7 +605,9 @@ static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
         }
         shape[a] = out->dims[a].constant;
     }
-    return st_numel(shape, out->rank, &elements) && b->offset / ELEMENT_BYTES_MAX < elements;
+    return st_numel(shape, out->rank, &elements) &&
+           st_mul_u64(elements, element_bytes(exe, b->place), &room) &&
+           st_add_u64(b->offset, b->lent_bytes, &end) && end <= room;
 }
 
 static int are_buffers_sound(const st_cg_exe *exe)

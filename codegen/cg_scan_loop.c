@@ -556,8 +556,9 @@ stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *co
         return copy_carried(&s, call->syms, err);
     }
     ST_TRY(begin_steps(&s, call->syms, err));
-    stator_call body = *call; /* timed from outside, as one step */
-    body.note_time = NULL;
+    stator_call body = {.struct_size = 0}; /* the host's may be shorter */
+    memcpy(&body, call, call->struct_size < sizeof body ? call->struct_size : sizeof body);
+    body.note_time = NULL; /* timed from outside, as one step */
     body.n_in = scan->n_in;
     body.n_out = scan->n_out;
     body.in = s.tensors;

@@ -39,6 +39,7 @@ typedef struct cg_buffer {
     uint32_t first, last; /* steps in which it is alive (WORK) */
     uint32_t is_peeked;   /* a constant that may lie at any address */
     uint64_t offset;      /* bytes into the output, of a value that lies where one will be */
+    uint64_t lent_bytes;  /* that such a value takes there, 0: it is none */
 } cg_buffer;
 
 /* ---- values ---- */

@@ -224,7 +224,7 @@ static void dump(const st_cg_exe *exe)
     const stator_host *host = exe->config.host;
     char name[128];
     st_str text;
-    if (!STATOR_HAS(host->log, is_dumping) || !host->log->is_dumping(host->ctx)) {
+    if (!STATOR_HAS(host->log, dump) || !host->log->is_dumping(host->ctx)) {
         return;
     }
     st_str_init(&text, exe->config.mem);

@@ -6,12 +6,15 @@
  * transposes, reshapes and broadcasts are free. Convolutions are recognised by their op. An emitter
  * that has a library is asked whether it takes the form; if so its call takes the kernel's place.
  *
- *   gemm   out[b.., m, n] = epilogue(sum over k of x[b.., m, k] * y[b.., k, n])
- *   conv   out[n, m, o..] = epilogue(sum over c, k.. of x[n, g*C/G + c, o*stride + k*dil - pad] *
- * w[m, c, k..]) transposed: o = i*stride + k*dil - pad for position i of x, and w[g*C/G + c, m %
- * (M/G), k..] sdpa   out[b, h, t, e] = sum over s of p[s] * v[b, g, s, e], g the group of head h: h
- * / (H/G); p = softmax over s of scale * sum over d of x[b, h, t, d] * y[b, g, s, d], + mask[b, h,
- * t, s]; a key with p = 0 counts nothing, a row that attends to nothing is 0
+ * Forms; t is what an epilogue is applied to:
+ *
+ * - gemm: out[b.., m, n] of t = sum over k of x[b.., m, k] * y[b.., k, n].
+ * - conv: out[n, m, o..] of t = sum over c, k.. of x[n, g*C/G + c, i..] * w[m, c, k..], where
+ *   i = o*stride + k*dil - pad.
+ * - conv, transposed: over w[g*C/G + c, m % (M/G), k..] with o = i*stride + k*dil - pad.
+ * - sdpa: out[b, h, t, e] = sum over s of p[s] * v[b, g, s, e] with g = h / (H/G), the group of
+ *   head h; p is the softmax over s of scale * (sum over d of x[b, h, t, d] * y[b, g, s, d])
+ *   + mask[b, h, t, s]. A key with p = 0 counts nothing; a row that attends to nothing is 0.
  *
  * Strides are in elements. Extents and strides are syms; the library gets their values with each
  * call in the order of `st_form_numbers`. A packed form of constant operands is the library's to

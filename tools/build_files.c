@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "build.h"
 
+#include "core/base/fdio.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -39,20 +41,6 @@ static int fail_memory(build_folder *folder)
     folder->failed = 1;
     (void)cli_fail(folder->json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     return 0;
-}
-
-static int write_all(int fd, const void *bytes, uint64_t size)
-{
-    const char *at = bytes;
-    while (size > 0) {
-        const ssize_t n = write(fd, at, size < (1u << 30) ? (size_t)size : (size_t)1 << 30);
-        if (n < 0 && errno != EINTR) {
-            return 0;
-        }
-        at += n > 0 ? n : 0;
-        size -= n > 0 ? (uint64_t)n : 0;
-    }
-    return 1;
 }
 
 /* ---- the user's folder ---- */
@@ -118,7 +106,7 @@ static int list_file(build_folder *folder, const char *name)
     const int n = snprintf(line, sizeof line, "%s\n", name);
     const int fd = openat(folder->kept_fd, LIST_FILE,
                           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-    const int is_written = fd >= 0 && write_all(fd, line, (uint64_t)n);
+    const int is_written = fd >= 0 && st_write_all(fd, line, (uint64_t)n);
     const int is_closed = fd >= 0 && close(fd) == 0;
     return (is_written && is_closed) || fail_file(folder, "cannot write", LIST_FILE);
 }
@@ -233,7 +221,7 @@ int build_folder_add(build_folder *folder, const char *name, const void *bytes, 
     }
     const int fd =
         openat(folder->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    const int is_written = fd >= 0 && write_all(fd, bytes, size);
+    const int is_written = fd >= 0 && st_write_all(fd, bytes, size);
     const int is_closed = fd >= 0 && close(fd) == 0;
     return (is_written && is_closed) || fail_file(folder, "cannot write", name);
 }
@@ -428,7 +416,7 @@ int build_write(const char *path, const char *text, uint64_t size, int json)
     folder.json = json;
     (void)snprintf(part, sizeof part, "%s.part%ld", path, (long)getpid());
     const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    const int is_written = fd >= 0 && write_all(fd, text, size);
+    const int is_written = fd >= 0 && st_write_all(fd, text, size);
     const int is_closed = fd >= 0 && close(fd) == 0;
     if (is_written && is_closed && rename(part, path) == 0) {
         return 1;

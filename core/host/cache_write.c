@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include "core/host/cache_entry.h"
 
+#include "core/base/fdio.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -16,7 +18,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define WRITE_BYTES_MOST ((uint64_t)1 << 30)
 #define NAME_TRIES 1000u
 
 /* A new file under a name of its own; -1: errno says why. Another context of this process counts
@@ -50,29 +51,12 @@ static int make_head(const st_cache_store *store, uint32_t kind, const char *key
     return 1;
 }
 
-static int write_all(int fd, const void *from, uint64_t n)
-{
-    const char *at = from;
-    while (n > 0) {
-        const ssize_t put = write(fd, at, (size_t)(n < WRITE_BYTES_MOST ? n : WRITE_BYTES_MOST));
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return 0;
-        }
-        at += put;
-        n -= (uint64_t)put;
-    }
-    return 1;
-}
-
 static int write_parts(int fd, const st_cache_head *h, const char *key, const void *payload)
 {
     static const char zeros[ST_CACHE_ALIGN] = {0};
-    return write_all(fd, h, sizeof *h) && write_all(fd, key, h->key_bytes) &&
-           write_all(fd, zeros, st_cache_payload_at(h) - sizeof *h - h->key_bytes) &&
-           write_all(fd, payload, h->payload_bytes);
+    return st_write_all(fd, h, sizeof *h) && st_write_all(fd, key, h->key_bytes) &&
+           st_write_all(fd, zeros, st_cache_payload_at(h) - sizeof *h - h->key_bytes) &&
+           st_write_all(fd, payload, h->payload_bytes);
 }
 
 /* The entry under its name; *out_fd, where it is wanted, reads it. 0: errno says why not. */

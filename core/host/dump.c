@@ -5,6 +5,7 @@
 #include "core/host/dump.h"
 
 #include "core/base/blob.h"
+#include "core/base/fdio.h"
 #include "core/base/str.h"
 #include "ir/text.h"
 
@@ -93,23 +94,6 @@ static void say_full(st_dump *dump, const char *name)
     }
 }
 
-static int write_all(int fd, const void *from, uint64_t n)
-{
-    const char *at = from;
-    while (n > 0) {
-        const ssize_t put = write(fd, at, (size_t)(n < (1u << 30) ? n : (1u << 30)));
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return 0;
-        }
-        at += put;
-        n -= (uint64_t)put;
-    }
-    return 1;
-}
-
 /* A new file; where there is one of that name, "name-2.ending" and so on. */
 static int create_file(int folder, const char *name)
 {
@@ -129,7 +113,7 @@ static void write_file(st_dump *dump, int folder, const char *given, const void 
     char name[NAME_BYTES];
     plain_name(given, name);
     const int fd = create_file(folder, name);
-    const int is_written = fd >= 0 && write_all(fd, bytes, n);
+    const int is_written = fd >= 0 && st_write_all(fd, bytes, n);
     if (!is_written) {
         say_full(dump, name);
     }
@@ -139,6 +123,14 @@ static void write_file(st_dump *dump, int folder, const char *given, const void 
 }
 
 /* ---- graphs ---- */
+
+static void close_blobs(st_dump *dump)
+{
+    if (dump->blob_fd >= 0) {
+        (void)close(dump->blob_fd);
+        dump->blob_fd = -1;
+    }
+}
 
 /* Where the constant's bytes lie in the blob file; each blob is written once. */
 static stator_status place_blob(void *self, stator_blob *blob, const char **out_path,
@@ -156,17 +148,23 @@ static stator_status place_blob(void *self, stator_blob *blob, const char **out_
         return STATOR_OK;
     }
     ST_TRY(st_blob_get(blob, &data, err));
-    if (dump->blob_fd < 0 || !write_all(dump->blob_fd, zeros, gap) ||
-        !write_all(dump->blob_fd, data, size)) {
+    if (dump->blob_fd < 0 || !st_write_all(dump->blob_fd, zeros, gap) ||
+        !st_write_all(dump->blob_fd, data, size)) {
+        const int why = errno;
+        close_blobs(dump); /* where it ends is not known any more */
+        errno = why;
         return st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", BLOB_FILE);
     }
+    *out_offset = dump->blob_bytes + gap;
+    dump->blob_bytes += gap + size;
     uint64_t *at = st_vec_push(&dump->ctx->mem, &dump->offsets);
-    if (at == NULL || !st_map_put(&dump->places, (uint64_t)(uintptr_t)blob, dump->offsets.count)) {
+    if (at == NULL) {
         return st_fail_oom(err);
     }
-    *at = *out_offset = dump->blob_bytes + gap;
-    dump->blob_bytes += gap + size;
-    return STATOR_OK;
+    *at = *out_offset;
+    return st_map_put(&dump->places, (uint64_t)(uintptr_t)blob, dump->offsets.count)
+               ? STATOR_OK
+               : st_fail_oom(err);
 }
 
 static void write_graph(st_dump *dump, const char *name, const stator_graph *graph)
@@ -264,7 +262,7 @@ void st_dump_line(stator_ctx *ctx, const char *channel, const char *text)
     (void)snprintf(name, sizeof name, "%.64s.log", channel);
     const int fd =
         openat(dump->fd, name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0 || !write_all(fd, text, strlen(text)) || !write_all(fd, "\n", 1)) {
+    if (fd < 0 || !st_write_all(fd, text, strlen(text)) || !st_write_all(fd, "\n", 1)) {
         say_full(dump, name);
     }
     if (fd >= 0) {
@@ -334,9 +332,7 @@ void st_dump_end(st_dump *dump)
     }
     st_dump_part_end(dump->ctx);
     leave(dump);
-    if (dump->blob_fd >= 0) {
-        (void)close(dump->blob_fd);
-    }
+    close_blobs(dump);
     if (dump->blob_bytes == 0) {
         (void)unlinkat(dump->fd, BLOB_FILE, 0);
     }

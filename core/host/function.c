@@ -624,6 +624,41 @@ static stator_status check_outputs(const st_compiled *entry, uint32_t n_out, sta
                          entry->program.n_outputs);
 }
 
+/* Do the tensors share a byte? */
+static int shares_memory(const stator_tensor *a, const stator_tensor *b)
+{
+    const uintptr_t x = (uintptr_t)stator_tensor_data(a);
+    const uintptr_t y = (uintptr_t)stator_tensor_data(b);
+    return x < y ? y - x < stator_tensor_size_bytes(a) && stator_tensor_size_bytes(b) != 0
+                 : x - y < stator_tensor_size_bytes(b) && stator_tensor_size_bytes(a) != 0;
+}
+
+/* Results that the caller has room for: values of the call may lie there before they do. */
+static stator_status check_apart(uint32_t n_in, stator_tensor *const *in, uint32_t n_out,
+                                 stator_tensor *const *out, stator_diag **err)
+{
+    for (uint32_t k = 0; k < n_out; k++) {
+        for (uint32_t i = 0; out[k] != NULL && i < n_in; i++) {
+            if (shares_memory(out[k], in[i])) {
+                return st_fail(
+                    err, STATOR_INVALID_ARGUMENT,
+                    "output %u shares memory with input %u; pass another tensor, or NULL "
+                    "for a new one",
+                    k, i);
+            }
+        }
+        for (uint32_t i = 0; out[k] != NULL && i < k; i++) {
+            if (out[i] != NULL && shares_memory(out[k], out[i])) {
+                return st_fail(err, STATOR_INVALID_ARGUMENT,
+                               "outputs %u and %u share memory; pass another tensor, or NULL for a "
+                               "new one",
+                               i, k);
+            }
+        }
+    }
+    return STATOR_OK;
+}
+
 stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tensor *const *in,
                                   uint32_t n_out, stator_tensor **out)
 {
@@ -645,6 +680,9 @@ stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tens
         }
         if (status == STATOR_OK) {
             status = check_outputs(entry, n_out, &diag);
+        }
+        if (status == STATOR_OK) {
+            status = check_apart(n_in, in, n_out, out, &diag);
         }
         if (status == STATOR_OK) {
             status = st_program_run(&entry->program, state, inputs.views, out, &diag);
@@ -715,6 +753,7 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
     }
     ST_TRY(entry_for(f, call->n_in, call->views, &call->entry, &call->state, err));
     ST_TRY(check_outputs(call->entry, call->n_out, err));
+    ST_TRY(check_apart(call->n_in, in, call->n_out, out, err));
     ST_TRY(st_program_run(&call->entry->program, call->state, call->views, out, err));
     for (uint32_t k = 0; k < call->n_out; k++) {
         call->out[k] = out[k];
@@ -788,6 +827,11 @@ const st_compiled *st_function_entry(const stator_function *f, uint32_t i)
 {
     const entry_list *list = atomic_load(&f->list);
     return list != NULL && i < list->count ? list->entries[i] : NULL;
+}
+
+stator_ctx *st_function_ctx(const stator_function *f)
+{
+    return f->ctx;
 }
 
 stator_model *st_function_model(stator_function *f)

@@ -11,13 +11,14 @@ stator_status st_function_prepare(stator_function *function, uint32_t n_in, cons
 void st_function_request(stator_function *function, const st_specialisation *spec,
                          st_compile_request *out_request);
 stator_model *st_function_model(stator_function *function);
+stator_ctx *st_function_ctx(const stator_function *function);
 /* What it has compiled, newest first; NULL behind the last. */
 const st_compiled *st_function_entry(const stator_function *function, uint32_t i);
-/* The fuel of the last compile; from this call on compiles record what they apply. */
 /* What the cache has for these inputs; nothing is compiled. *text is appended to: the entry's name, or
  * why there is none. */
 stator_status st_function_cache_why(stator_function *f, uint32_t n_in, const DLTensor *in,
                                     int *out_hit, st_str *text, stator_diag **err);
+/* The fuel of the last compile; from this call on compiles record what they apply. */
 st_fuel *st_function_fuel(stator_function *function);
 /* Compiles from here on tell fn what they apply. */
 void st_function_watch(stator_function *function, stator_x_fuel_fn fn, void *self);

@@ -142,7 +142,10 @@ stator_status stator_x_part_at(stator_function *function, uint32_t index, stator
     search s = {.left = index};
     each_part(function, find_part, &s);
     if (!s.is_found) {
-        return STATOR_OUT_OF_RANGE;
+        stator_diag *diag = NULL;
+        const stator_status status =
+            st_fail(&diag, STATOR_OUT_OF_RANGE, "there is no part %u", index);
+        return st_ctx_fail(st_function_ctx(function), status, diag);
     }
     s.part.struct_size = size;
     memcpy(out_part, &s.part, size < sizeof s.part ? size : sizeof s.part);

@@ -26,5 +26,6 @@ stator_status stator_x_profile_stop(stator_ctx *ctx, stator_x_profile_fn fn, voi
             ? st_fail(&diag, STATOR_RESOURCE_EXHAUSTED,
                       "there was no room for all steps: the first %u are told", p->events.count)
             : STATOR_OK;
+    st_profile_forget(p);
     return st_ctx_fail(ctx, status, diag);
 }

@@ -12,7 +12,7 @@ void st_profile_init(st_profile *profile, st_mem *mem)
     (void)pthread_mutex_init(&profile->lock, NULL);
 }
 
-static void forget(st_profile *profile)
+void st_profile_forget(st_profile *profile)
 {
     st_vec_free(profile->mem, &profile->events);
     st_vec_free(profile->mem, &profile->names);
@@ -21,14 +21,14 @@ static void forget(st_profile *profile)
 
 void st_profile_deinit(st_profile *profile)
 {
-    forget(profile);
+    st_profile_forget(profile);
     (void)pthread_mutex_destroy(&profile->lock);
 }
 
 void st_profile_start(st_profile *profile)
 {
     (void)pthread_mutex_lock(&profile->lock);
-    forget(profile);
+    st_profile_forget(profile);
     (void)pthread_mutex_unlock(&profile->lock);
     atomic_store(&profile->is_on, 1u);
 }

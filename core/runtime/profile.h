@@ -34,6 +34,8 @@ void st_profile_init(st_profile *profile, st_mem *mem);
 void st_profile_deinit(st_profile *profile);
 void st_profile_start(st_profile *profile); /* empty, on */
 void st_profile_stop(st_profile *profile);  /* what is recorded stays */
+/* Gives the record back; nobody may be adding to it. */
+void st_profile_forget(st_profile *profile);
 int st_profile_is_on(const st_profile *profile);
 /* `name` up to its first newline, cut to what fits. */
 void st_profile_add(st_profile *profile, const char *name, uint64_t begin_ns, uint64_t end_ns);

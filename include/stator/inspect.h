@@ -73,8 +73,7 @@ STATOR_EXPORT void stator_x_fuel_watch(stator_function *function, stator_x_fuel_
 typedef struct stator_x_memory {
     uint32_t struct_size;
     uint32_t executables;
-    uint64_t
-        workspace_bytes; /* planned, of a call: the largest; sizes known at a call alone are 0 */
+    uint64_t workspace_bytes; /* planned, of a call: the largest; sizes of a call alone are 0 */
     uint64_t constant_bytes; /* read where they lie, in the file or as folded */
     uint64_t packed_bytes;   /* weights in forms of a library's own */
     uint64_t winograd_bytes; /* of those: in Winograd's */
@@ -96,6 +95,8 @@ typedef struct stator_x_part {
     uint64_t winograd_bytes;
     uint64_t scratch_bytes;
 } stator_x_part;
+/* How many there are now, and one of them; a compile in between may add some. `backend` lives as
+ * long as the function. Any thread. OUT_OF_RANGE: there are not so many. */
 STATOR_EXPORT uint32_t stator_x_part_count(stator_function *function);
 STATOR_EXPORT stator_status stator_x_part_at(stator_function *function, uint32_t index,
                                              stator_x_part *out_part) STATOR_MUST_USE;

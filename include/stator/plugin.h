@@ -293,7 +293,8 @@ typedef struct stator_call {
     void *host; /* the host's own */
     stator_fuel_scope *fuel;
     /* NULL, or somebody wants to know how long each step of this call takes: its name up to the
-     * first newline, begin and end in nanoseconds of CLOCK_MONOTONIC. Since 0.9, appended. */
+     * first newline, begin and end in nanoseconds of CLOCK_MONOTONIC. On the thread that called
+     * exe_run, while it runs. Since 0.9, appended. */
     void (*note_time)(const struct stator_call *call, const char *name, uint64_t begin_ns,
                       uint64_t end_ns);
 } stator_call;

@@ -298,10 +298,39 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
     return st_in_set(in, 0, st_in_dtype(in, 0), c.n + 2u, dims, err);
 }
 
+/* Columns of blocks that the image has, where all sizes are known; 0: they are not. */
+static int known_columns(const st_infer *in, const int64_t *block, uint32_t n, int64_t *out)
+{
+    stator_ref image[STATOR_MAX_RANK];
+    stator_ref pads[2u * STATOR_MAX_RANK];
+    int64_t strides[STATOR_MAX_RANK];
+    int64_t dilations[STATOR_MAX_RANK];
+    (void)st_in_syms(in, STATOR_col2im_image, image, STATOR_MAX_RANK);
+    (void)st_in_syms(in, STATOR_col2im_pads, pads, 2u * STATOR_MAX_RANK);
+    (void)st_in_list(in, STATOR_col2im_strides, strides, STATOR_MAX_RANK);
+    (void)st_in_list(in, STATOR_col2im_dilations, dilations, STATOR_MAX_RANK);
+    *out = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t size = 0;
+        int64_t low = 0;
+        int64_t high = 0;
+        int64_t reach = 0;
+        if (!st_in_const(in, image[i], &size) || !st_in_const(in, pads[i], &low) ||
+            !st_in_const(in, pads[i + n], &high) || strides[i] < 1 ||
+            !st_add_i64(low, high, &low) || !st_add_i64(size, low, &size) ||
+            !st_mul_i64(block[i] - 1, dilations[i], &reach) ||
+            !st_sub_i64(size - 1, reach, &size) ||
+            !st_mul_i64(*out, size < 0 ? 0 : size / strides[i] + 1, out)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 stator_status st_infer_col2im(st_infer *in, stator_diag **err)
 {
     stator_ref dims[STATOR_MAX_RANK];
-    int64_t block[STATOR_MAX_RANK], count = 1, channels = 0;
+    int64_t block[STATOR_MAX_RANK], count = 1, channels = 0, given = 0, wanted = 0;
     ST_TRY(st_in_rank_is(in, 0, 3, 3, err));
     const uint32_t n = st_in_list(in, STATOR_col2im_block, block, STATOR_MAX_RANK);
     if (n == 0 || n + 2u > STATOR_MAX_RANK) {
@@ -321,6 +350,11 @@ stator_status st_infer_col2im(st_infer *in, stator_diag **err)
     if (st_in_const(in, columns, &channels) && channels % count != 0) {
         return st_in_fail(in, err, "axis 1 of x is %lld, no multiple of the block's %lld elements",
                           (long long)channels, (long long)count);
+    }
+    if (st_in_const(in, st_in_dim(in, 0, 2), &given) && known_columns(in, block, n, &wanted) &&
+        given != wanted) {
+        return st_in_fail(in, err, "axis 2 of x is %lld, image and block give %lld",
+                          (long long)given, (long long)wanted);
     }
     dims[0] = st_in_dim(in, 0, 0);
     dims[1] = st_in_op_int(in, '/', columns, count);

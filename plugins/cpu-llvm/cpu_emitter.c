@@ -145,7 +145,7 @@ static stator_status load_module(cpu_inst *inst, const st_kernel *const *kernels
 /* Is what is made to be written to files (STATOR_DUMP)? */
 static int is_dumping(const stator_host *host)
 {
-    return host != NULL && STATOR_HAS(host->log, is_dumping) && host->log->is_dumping(host->ctx);
+    return host != NULL && STATOR_HAS(host->log, dump) && host->log->is_dumping(host->ctx);
 }
 
 /* LLVM IR and machine code of each module; kernels are functions under their names. */

@@ -266,15 +266,16 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     return STATOR_OK;
 }
 
-static int32_t cpu_keep(void *inst, const char *op, uint32_t version, const stator_dtype *dtypes,
+/* Attention that is kept computes in f32 inside. Of what a model writes out in ops of 16 bits, each
+ * rounded, `exact` numerics make no such node, and what comes whole is taken apart alike. */
+static int32_t cpu_keep(void *inst_, const char *op, uint32_t version, const stator_dtype *dtypes,
                         const uint32_t *ranks, uint32_t n)
 {
-    (void)inst;
+    const cpu_inst *inst = inst_;
     (void)version;
-    (void)dtypes;
     (void)ranks;
-    (void)n;
-    return st_cg_keeps(op);
+    const int is_half = n > 0 && (dtypes[0] == STATOR_BF16 || dtypes[0] == STATOR_F16);
+    return st_cg_keeps(op) && (inst->settings.fused || !is_half);
 }
 
 static stator_status cpu_capability(void *inst_, const stator_graph *graph,

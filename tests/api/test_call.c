@@ -54,6 +54,28 @@ static void test_sizes(stator_ctx *ctx, const char *backend)
     stator_function_destroy(function);
 }
 
+/* A result that lies in an input's memory, or partly, is refused, in plain and in bound calls. */
+static void test_shared_memory(stator_ctx *ctx, const char *backend)
+{
+    float values[6] = {0};
+    stator_model *model = load_text(ctx, add_text);
+    stator_function *function = compile_for(ctx, model, backend);
+    stator_bound_call *call = NULL;
+    stator_tensor *y = row_tensor(ctx);
+    stator_tensor *x = tensor_2d(ctx, 2, 3, values);
+    stator_tensor *in[2] = {x, y};
+    stator_tensor *out[1] = {x};
+    CHECK(stator_call_tensors(function, 2, in, 1, out) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "output 0 shares memory with input 0") != NULL);
+    CHECK(stator_bind(function, 2, in, 1, out, &call) == STATOR_INVALID_ARGUMENT);
+    CHECK(call == NULL);
+    CHECK(((const float *)stator_tensor_data(x))[0] == 0.0f);
+    stator_tensor_release(x);
+    stator_tensor_release(y);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+}
+
 static void test_wrong_inputs(stator_ctx *ctx)
 {
     const float values[8] = {0};
@@ -276,6 +298,8 @@ int main(void)
     CHECK(stator_ctx_create(NULL, &ctx) == STATOR_OK);
     test_sizes(ctx, "eager");
     test_sizes(ctx, "aot_eager");
+    test_shared_memory(ctx, "eager");
+    test_shared_memory(ctx, "aot_eager");
     test_wrong_inputs(ctx);
     test_related_sizes(ctx);
     test_steady_call(ctx, "eager");

@@ -186,30 +186,6 @@ static void pack_values(const attention *a, int64_t batch, int64_t group, int64_
     }
 }
 
-/* ---- masks ---- */
-
-/* Additions to the scores of n keys from `first` on, of a row of queries. */
-static const float *mask_of(const attention *a, int64_t batch, int64_t head, int64_t query,
-                            int64_t first, int64_t n, float *to)
-{
-    const place *m = &a->mask;
-    if (m->base == NULL) {
-        return NULL;
-    }
-    const char *from = element(m, batch, head, query, first);
-    if (m->dtype == STATOR_F32 && m->strides[3] == 1 && n % COLUMNS == 0) {
-        return (const void *)from; /* whole vectors of it can be read */
-    }
-    if (m->dtype != STATOR_BOOL) {
-        widen(to, from, m->dtype, m->strides[3], n);
-        return to;
-    }
-    for (int64_t j = 0; j < n; j++) {
-        to[j] = from[j * m->strides[3]] ? 0.0f : -INFINITY;
-    }
-    return to;
-}
-
 /* ---- a block of queries and a block of keys ---- */
 
 typedef struct block {
@@ -226,6 +202,29 @@ static int64_t head_of(const attention *a, const block *at, int64_t i)
 static int64_t query_of(const attention *a, const block *at, int64_t i)
 {
     return (at->row + i) % a->queries;
+}
+
+/* Additions to the scores of row i; they are made in `to` unless they can be read where they lie.
+ */
+static const float *mask_of(const attention *a, const block *at, int64_t i, float *to)
+{
+    const place *m = &a->mask;
+    const int64_t n = at->n_keys;
+    if (m->base == NULL) {
+        return NULL;
+    }
+    const char *from = element(m, at->batch, head_of(a, at, i), query_of(a, at, i), at->key);
+    if (m->dtype == STATOR_F32 && m->strides[3] == 1 && n % COLUMNS == 0) {
+        return (const void *)from; /* whole vectors of it can be read */
+    }
+    if (m->dtype != STATOR_BOOL) {
+        widen(to, from, m->dtype, m->strides[3], n);
+        return to;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        to[j] = from[j * m->strides[3]] ? 0.0f : -INFINITY;
+    }
+    return to;
 }
 
 /* k is read where it lies. */
@@ -268,7 +267,7 @@ static void soften(const attention *a, const block *at, bench *b)
             n = query - at->key + 1 > 0 ? query - at->key + 1 : 0;
         }
         if (i == 0 || !is_shared) {
-            mask = mask_of(a, at->batch, head_of(a, at, i), query, at->key, at->n_keys, b->mask);
+            mask = mask_of(a, at, i, b->mask);
         }
         dn_soften row = {.x = b->scores + i * KEYS,
                          .n = n,
@@ -312,8 +311,7 @@ static void weigh(const attention *a, const block *at, bench *b)
 /* Row i by the definition, in plain loops. */
 static void attend_plainly(const attention *a, const block *at, int64_t i, bench *b)
 {
-    const int64_t head = head_of(a, at, i);
-    const int64_t query = query_of(a, at, i);
+    block one = *at; /* key */
     float *sums = b->sums + i * padded(a->width, COLUMNS);
     float max = -INFINITY;
     float n = 0;
@@ -321,13 +319,15 @@ static void attend_plainly(const attention *a, const block *at, int64_t i, bench
         for (int64_t s = 0; s < a->keys; s++) {
             float x = 0;
             float key = 0;
-            const float *mask = mask_of(a, at->batch, head, query, s, 1, b->mask);
+            one.key = s;
+            one.n_keys = 1;
+            const float *mask = mask_of(a, &one, i, b->mask);
             for (int64_t d = 0; d < a->depth; d++) {
                 widen(&key, element(&a->k, at->batch, at->group, s, d), a->k.dtype, 1, 1);
                 x += b->q[i * a->depth + d] * key;
             }
             x = x * a->scale + (mask ? *mask : 0);
-            if ((a->is_causal && s > query) || (mask && *mask == -INFINITY)) {
+            if ((a->is_causal && s > query_of(a, at, i)) || (mask && *mask == -INFINITY)) {
                 x = -INFINITY;
             }
             if (pass == 0) {

@@ -146,7 +146,7 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
 }
 
 /* Every constant y of a call that is packed is read through its packed form alone. */
-static uint32_t unread_buffer(const dn_op *op)
+static uint32_t packed_buffer(const dn_op *op)
 {
     const st_form *form = &op->form;
     return op->has_constant && op->n_packs && form->x.buffer != form->y.buffer ? form->y.buffer
@@ -156,7 +156,8 @@ static uint32_t unread_buffer(const dn_op *op)
 static void memory(void *self, void *op_, st_library_memory *out)
 {
     dn_op *op = op_;
-    (void)self;
+    const stator_host *host = ((const dn_lib *)self)->host;
+    const int32_t threads = host ? host->thr->thread_count(host->ctx) : 1;
     *out = (st_library_memory){.unread = UINT32_MAX};
     (void)pthread_mutex_lock(&op->making);
     for (uint32_t i = 0; i < op->n_packs; i++) {
@@ -164,9 +165,9 @@ static void memory(void *self, void *op_, st_library_memory *out)
         out->packed_bytes += pack->bytes;
         out->winograd_bytes += pack->md.format_kind == dnnl_format_kind_wino ? pack->bytes : 0;
     }
-    out->unread = unread_buffer(op);
+    out->unread = packed_buffer(op);
     (void)pthread_mutex_lock(&op->mutex);
-    out->scratch_bytes = dn_half_bytes(op) + op->attention_bytes;
+    out->scratch_bytes = dn_half_bytes(op) + op->attention_bytes * (uint64_t)threads;
     for (uint32_t i = 0; i < op->n_plans; i++) {
         const uint64_t bytes = op->plans[i]->scratch_bytes;
         out->scratch_bytes = bytes > out->scratch_bytes ? bytes : out->scratch_bytes;

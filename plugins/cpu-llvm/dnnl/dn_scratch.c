@@ -1,7 +1,8 @@
 /* Scratch of calls: one block for all ops of the library, as many as calls run side by side.
  *
- * A model's contractions run one after the other, so what each needs for reordered operands and for
- * the primitive itself lies in the same memory; it grows to the largest need and is kept. */
+ * What a contraction needs for reordered operands and for the primitive itself lies in the same
+ * memory as that of the one before; it grows to the largest need and is kept. Scans side by side
+ * have a block each, attention one a thread. */
 #define _GNU_SOURCE
 #include "dn.h"
 

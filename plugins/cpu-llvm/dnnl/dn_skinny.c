@@ -226,7 +226,8 @@ int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out)
     if (!is_product || !op->has_constant || !op->is_static || s->is_bare ||
         form->x.dtype != STATOR_F32 || form->y.dtype != STATOR_F32 ||
         form->out.dtype != STATOR_F32 || s->n_batch != 0 || s->m < 1 || s->m > ROWS_MAX ||
-        (s->x.stride[1] != 1 && s->k > 1) || (s->out.stride[1] != 1 && s->n > 1) ||
+        s->n < 1 || s->k < 1 || (s->x.stride[1] != 1 && s->k > 1) ||
+        (s->out.stride[1] != 1 && s->n > 1) ||
         ((s->m == 2 || s->m == 3) && s->k <= CACHED_WEIGHTS / s->n) || !is_epilogue_done(form) ||
         !is_cpu_able()) {
         return 0;

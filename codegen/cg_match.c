@@ -936,11 +936,14 @@ static int match_whole(cg_unit *unit, uint32_t plan, const st_kernel *kernel, st
 
 static int match_form(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
 {
+    if (unit->config->emitter->library == NULL) {
+        return 0;
+    }
     if (unit->plans.data[plan].is_alone) {
-        return unit->config->emitter->library && match_whole(unit, plan, kernel, out);
+        return match_whole(unit, plan, kernel, out);
     }
     const cg_root *fold = contraction_of(unit, &unit->plans.data[plan]);
-    if (unit->config->emitter->library == NULL || fold == NULL) {
+    if (fold == NULL) {
         return 0;
     }
     matcher m = {.unit = unit, .plan = &unit->plans.data[plan], .kernel = kernel, .form = out};

@@ -233,11 +233,16 @@ static uint64_t find_gap(st_cg_exe *exe, const room *r, const cg_buffer *value, 
     return offset <= r->bytes && r->bytes - offset >= bytes ? offset : UINT64_MAX;
 }
 
-static void put_in(st_cg_exe *exe, room *r, const uint32_t *order, uint32_t n)
+typedef struct sized {
+    uint64_t bytes;
+    uint32_t home;
+} sized;
+
+static void put_in(st_cg_exe *exe, room *r, const sized *list, uint32_t n)
 {
     for (uint32_t i = 0; i < n && r->n < HELD_MAX; i++) {
-        cg_buffer *value = &exe->buffers.data[order[i]];
-        const uint64_t bytes = bytes_of(exe, value);
+        cg_buffer *value = &exe->buffers.data[list[i].home];
+        const uint64_t bytes = list[i].bytes;
         uint32_t at = 0;
         if (value->kind != CG_BUFFER_WORK || value->last >= r->free_until || bytes > r->bytes) {
             continue;
@@ -247,7 +252,7 @@ static void put_in(st_cg_exe *exe, room *r, const uint32_t *order, uint32_t n)
             continue;
         }
         memmove(&r->held[at + 1u], &r->held[at], (r->n - at) * sizeof r->held[0]);
-        r->held[at] = order[i];
+        r->held[at] = list[i].home;
         r->n++;
         value->kind = CG_BUFFER_OUTPUT;
         value->place = r->place;
@@ -271,11 +276,6 @@ static room room_of(st_cg_exe *exe, const cg_buffer *buffer)
     r.bytes = r.free_until != UINT32_MAX && !buffer->align ? r.bytes : 0;
     return r;
 }
-
-typedef struct sized {
-    uint64_t bytes;
-    uint32_t home;
-} sized;
 
 static int by_size(const void *a, const void *b)
 {
@@ -306,28 +306,21 @@ static stator_status lend_outputs(st_cg_exe *exe, const uint32_t *home, stator_d
     if (exe->is_body || exe->binds.count) {
         return STATOR_OK;
     }
-    const uint32_t n_buffers = exe->buffers.count;
-    sized *list = st_calloc(mem, (uint64_t)n_buffers + 1u, sizeof *list);
-    uint32_t *order = st_calloc(mem, (uint64_t)n_buffers + 1u, sizeof *order);
-    uint8_t *is_output = st_calloc(mem, (uint64_t)n_buffers + 1u, 1);
-    const int is_ok = list && order && is_output;
-    const uint32_t n = is_ok ? list_homes(exe, home, list) : 0;
-    for (uint32_t i = 0; i < n; i++) {
-        order[i] = list[i].home;
+    sized *list = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *list);
+    if (list == NULL) {
+        return st_fail_oom(err);
     }
-    for (uint32_t i = 0; is_ok && i < n_buffers; i++) {
-        is_output[i] = exe->buffers.data[i].kind == CG_BUFFER_OUTPUT;
-    }
-    for (uint32_t i = 0; n && i < n_buffers; i++) {
-        room r = is_output[i] ? room_of(exe, &exe->buffers.data[i]) : (room){.bytes = 0};
+    const uint32_t n = list_homes(exe, home, list);
+    for (uint32_t i = 0; n && i < exe->buffers.count; i++) {
+        const cg_buffer *buffer = &exe->buffers.data[i];
+        const int is_output = buffer->kind == CG_BUFFER_OUTPUT && buffer->lent_bytes == 0;
+        room r = is_output ? room_of(exe, buffer) : (room){.bytes = 0};
         if (r.bytes >= LENT_BYTES_MIN) {
-            put_in(exe, &r, order, n);
+            put_in(exe, &r, list, n);
         }
     }
     st_free(mem, list);
-    st_free(mem, order);
-    st_free(mem, is_output);
-    return is_ok ? STATOR_OK : st_fail_oom(err);
+    return STATOR_OK;
 }
 
 /* ---- packing ---- */

@@ -275,6 +275,13 @@ static void drop_root(cg_unit *unit)
     unit->buffers.count--;
 }
 
+/* Is the operand there, and neither stored nor one known number? */
+static int is_unstored(const cg_unit *unit, stator_ref operand)
+{
+    const cg_value *v = &unit->values[operand];
+    return operand && v->buffer == CG_NO_BUFFER && !(v->flags & CG_VALUE_SPLAT);
+}
+
 /* Makes the contraction a root behind copies of those of its operands whose bits are set and that are
  * not stored. *out_is_taken: the library does it. Else, unless it is to be kept, all are dropped. */
 static stator_status try_copies(cg_unit *unit, stator_ref value, stator_ref node, uint32_t copies,
@@ -285,8 +292,7 @@ static stator_status try_copies(cg_unit *unit, stator_ref value, stator_ref node
     *out_is_taken = 0;
     for (uint32_t k = 0; k < 2; k++) {
         const stator_ref operand = cg_operand(&n, k);
-        const cg_value *v = &unit->values[operand];
-        if (copies & 1u << k && v->buffer == CG_NO_BUFFER && !(v->flags & CG_VALUE_SPLAT)) {
+        if (copies & 1u << k && is_unstored(unit, operand)) {
             ST_TRY(add_root(unit, operand, stator_value_at(unit->view, operand)->node, err));
         }
     }
@@ -330,10 +336,8 @@ static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node,
     const int has_library = unit->config->emitter->library != NULL;
     for (uint32_t k = 0; has_library && k < n.row->operand_count; k++) {
         const stator_ref operand = cg_operand(&n, k);
-        const cg_value *v = &unit->values[operand];
         cg_strided unused;
-        if (operand && v->buffer == CG_NO_BUFFER && !(v->flags & CG_VALUE_SPLAT) &&
-            !cg_strided_of(unit, operand, &unused)) {
+        if (is_unstored(unit, operand) && !cg_strided_of(unit, operand, &unused)) {
             ST_TRY(add_root(unit, operand, stator_value_at(unit->view, operand)->node, err));
         }
     }

@@ -255,6 +255,28 @@ void cli_graph_close(cli_graph *g);
 stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,
                                    const char *backend, int json);
 
+/* A model on a backend with inputs for a call. */
+typedef struct cli_program {
+    stator_ctx *ctx;
+    stator_model *model;
+    stator_function *function;
+    stator_tensor **in;
+    uint32_t n_in;
+} cli_program;
+
+/* What a program is made with; borrowed. */
+typedef struct cli_program_flags {
+    const cli_common *common;
+    const cli_inputs *inputs;
+    const cli_compile *compile;
+    const char *backend; /* in the place of compile->backend's */
+} cli_program_flags;
+
+/* Opens a context, loads, names the backend and reads the inputs. CLI_OK, or prints and gives the
+ * exit status. Close it in both cases. */
+int cli_program_open(cli_program *p, const cli_program_flags *flags, const char *path);
+void cli_program_close(cli_program *p);
+
 /* ---- comparing ---- */
 
 typedef struct cli_difference {

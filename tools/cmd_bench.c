@@ -11,12 +11,9 @@
 
 typedef struct lane { /* one backend */
     char name[64];
-    stator_ctx *ctx; /* its own, so that memory is counted apart */
-    stator_model *model;
-    stator_function *function;
-    stator_tensor **in;
+    cli_program p; /* of its own context, so that memory is counted apart */
     stator_tensor **out;
-    uint32_t n_in, n_out;
+    uint32_t n_out;
     double compile_ms, first_ms;
     double *times;
     uint64_t peak_bytes;
@@ -34,38 +31,31 @@ typedef struct bench {
 
 static int open_lane(bench *b, lane *l, const char *path)
 {
-    if (cli_open(&b->common, &l->ctx) != STATOR_OK ||
-        stator_model_load(l->ctx, path, NULL, &l->model) != STATOR_OK) {
-        return cli_fail_ctx(l->ctx, b->common.json);
+    const cli_program_flags flags = {&b->common, &b->inputs, &b->compile, l->name};
+    const int status = cli_program_open(&l->p, &flags, path);
+    if (status != CLI_OK) {
+        return status;
     }
-    l->function = cli_compile_model(l->ctx, l->model, &b->compile, l->name, b->common.json);
-    if (l->function == NULL ||
-        !cli_load_inputs(l->ctx, l->model, &b->inputs, b->common.json, &l->in, &l->n_in)) {
-        return CLI_FAILED;
-    }
-    l->n_out = stator_model_output_count(l->model);
+    l->n_out = stator_model_output_count(l->p.model);
     l->out = calloc(l->n_out + 1u, sizeof(stator_tensor *));
     l->times = calloc((size_t)b->rounds, sizeof *l->times);
     if (l->out == NULL || l->times == NULL) {
         return cli_fail(b->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
     const uint64_t start = st_now_ns();
-    if (stator_call_tensors(l->function, l->n_in, l->in, l->n_out, l->out) != STATOR_OK) {
-        return cli_fail_ctx(l->ctx, b->common.json);
+    if (stator_call_tensors(l->p.function, l->p.n_in, l->p.in, l->n_out, l->out) != STATOR_OK) {
+        return cli_fail_ctx(l->p.ctx, b->common.json);
     }
     l->first_ms = cli_ms_since(start);
-    l->compile_ms = (double)stator_function_compile_ns(l->function) / 1e6;
+    l->compile_ms = (double)stator_function_compile_ns(l->p.function) / 1e6;
     return CLI_OK;
 }
 
 static void close_lane(lane *l)
 {
-    cli_free_inputs(l->in, l->n_in);
     cli_free_inputs(l->out, l->n_out);
     free(l->times);
-    stator_function_destroy(l->function);
-    stator_model_destroy(l->model);
-    stator_ctx_destroy(l->ctx);
+    cli_program_close(&l->p);
 }
 
 static int run_rounds(bench *b)
@@ -74,8 +64,9 @@ static int run_rounds(bench *b)
         for (uint32_t i = 0; i < b->count; i++) {
             lane *l = &b->lanes[i];
             const uint64_t start = st_now_ns();
-            if (stator_call_tensors(l->function, l->n_in, l->in, l->n_out, l->out) != STATOR_OK) {
-                return cli_fail_ctx(l->ctx, b->common.json);
+            if (stator_call_tensors(l->p.function, l->p.n_in, l->p.in, l->n_out, l->out) !=
+                STATOR_OK) {
+                return cli_fail_ctx(l->p.ctx, b->common.json);
             }
             l->times[round] = cli_ms_since(start);
         }
@@ -87,7 +78,7 @@ static int run_rounds(bench *b)
 static void print_coverage(const lane *l)
 {
     stator_coverage rows[CLI_MAX_COVERAGE];
-    const uint32_t n = cli_coverage(l->function, rows);
+    const uint32_t n = cli_coverage(l->p.function, rows);
     for (uint32_t i = 0; i < n; i++) {
         (void)printf("%s%s %u", i > 0 ? ", " : "", rows[i].backend, rows[i].nodes);
     }
@@ -103,7 +94,7 @@ static cJSON *lane_json(const lane *l, double median, uint64_t peak_bytes)
     cJSON_AddNumberToObject(row, "median_ms", median);
     cJSON_AddNumberToObject(row, "min_ms", l->times[0]);
     cJSON_AddNumberToObject(row, "peak_bytes", (double)peak_bytes);
-    cJSON_AddItemToObject(row, "coverage", cli_json_coverage(l->function));
+    cJSON_AddItemToObject(row, "coverage", cli_json_coverage(l->p.function));
     return row;
 }
 
@@ -117,7 +108,7 @@ static void report(bench *b)
     for (uint32_t i = 0; i < b->count; i++) {
         lane *l = &b->lanes[i];
         stator_mem_stats stats = {.struct_size = sizeof stats};
-        stator_ctx_mem_stats(l->ctx, &stats);
+        stator_ctx_mem_stats(l->p.ctx, &stats);
         cli_sort(l->times, (size_t)b->rounds);
         const double median = l->times[b->rounds / 2];
         if (b->common.json) {

@@ -8,11 +8,7 @@ typedef struct explain {
     cli_common common;
     cli_inputs inputs;
     cli_compile compile;
-    stator_ctx *ctx;
-    stator_model *model;
-    stator_function *function;
-    stator_tensor **in;
-    uint32_t n_in;
+    cli_program p;
 } explain;
 
 /* The columns, in both forms: key of the JSON, heading, where in a stator_x_part. */
@@ -38,7 +34,8 @@ static uint64_t value_of(const stator_x_part *part, const column *c)
 static int part_at(const explain *e, uint32_t i, stator_x_part *out)
 {
     *out = (stator_x_part){.struct_size = sizeof *out};
-    return stator_x_part_at(e->function, i, out) == STATOR_OK;
+    return i < stator_x_part_count(e->p.function) &&
+           stator_x_part_at(e->p.function, i, out) == STATOR_OK;
 }
 
 /* "graph.2", "body1.0" */
@@ -73,9 +70,9 @@ static void print_json(const explain *e)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddNumberToObject(root, "compile_ms",
-                            (double)stator_function_compile_ns(e->function) / 1e6);
-    cJSON_AddItemToObject(root, "coverage", cli_json_coverage(e->function));
-    cJSON_AddItemToObject(root, "memory", cli_json_memory(e->function));
+                            (double)stator_function_compile_ns(e->p.function) / 1e6);
+    cJSON_AddItemToObject(root, "coverage", cli_json_coverage(e->p.function));
+    cJSON_AddItemToObject(root, "memory", cli_json_memory(e->p.function));
     cJSON_AddItemToObject(root, "parts", parts_json(e));
     cli_print_json(root);
 }
@@ -84,7 +81,7 @@ static void print_text(const explain *e)
 {
     stator_x_memory sum = {.struct_size = sizeof sum};
     stator_x_part part;
-    cli_print_coverage(e->function);
+    cli_print_coverage(e->p.function);
     (void)printf("%-12s %-14s", "part", "backend");
     for (size_t c = 0; c < COLUMNS; c++) {
         (void)printf(" %14s", columns[c].heading);
@@ -98,7 +95,7 @@ static void print_text(const explain *e)
         }
         (void)printf("\n");
     }
-    stator_x_memory_of(e->function, &sum);
+    stator_x_memory_of(e->p.function, &sum);
     (void)printf("a call takes %llu bytes of workspace, %llu of outputs, %llu of scratch; kept are "
                  "%llu of constants and %llu of packed weights\n",
                  (unsigned long long)sum.workspace_bytes, (unsigned long long)sum.output_bytes,
@@ -108,18 +105,13 @@ static void print_text(const explain *e)
 
 static int explain_model(explain *e, const char *path)
 {
-    if (cli_open(&e->common, &e->ctx) != STATOR_OK ||
-        stator_model_load(e->ctx, path, NULL, &e->model) != STATOR_OK) {
-        return cli_fail_ctx(e->ctx, e->common.json);
+    const cli_program_flags flags = {&e->common, &e->inputs, &e->compile, e->compile.backend};
+    const int status = cli_program_open(&e->p, &flags, path);
+    if (status != CLI_OK) {
+        return status;
     }
-    e->function =
-        cli_compile_model(e->ctx, e->model, &e->compile, e->compile.backend, e->common.json);
-    if (e->function == NULL ||
-        !cli_load_inputs(e->ctx, e->model, &e->inputs, e->common.json, &e->in, &e->n_in)) {
-        return CLI_FAILED;
-    }
-    if (stator_x_prepare(e->function, e->n_in, e->in) != STATOR_OK) {
-        return cli_fail_ctx(e->ctx, e->common.json);
+    if (stator_x_prepare(e->p.function, e->p.n_in, e->p.in) != STATOR_OK) {
+        return cli_fail_ctx(e->p.ctx, e->common.json);
     }
     if (e->common.json) {
         print_json(e);
@@ -147,9 +139,6 @@ int cmd_explain(int argc, char **argv)
         return status;
     }
     status = explain_model(&e, path);
-    cli_free_inputs(e.in, e.n_in);
-    stator_function_destroy(e.function);
-    stator_model_destroy(e.model);
-    stator_ctx_destroy(e.ctx);
+    cli_program_close(&e.p);
     return status;
 }

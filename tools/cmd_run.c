@@ -26,11 +26,7 @@ typedef struct run {
     int64_t top;
     char **names; /* of the classes, from labels */
     uint32_t n_names;
-    stator_ctx *ctx;
-    stator_model *model;
-    stator_function *function;
-    stator_tensor **in;
-    uint32_t n_in;
+    cli_program p;
     stator_tensor **out;
     uint32_t n_out;
     cli_tensors want;
@@ -46,11 +42,13 @@ static stator_status call_more(run *r, double *times, uint64_t n)
     const int is_bound = mode != NULL && strcmp(mode, "reduce-overhead") == 0;
     stator_bound_call *bound = NULL;
     stator_status status =
-        is_bound ? stator_bind(r->function, r->n_in, r->in, r->n_out, r->out, &bound) : STATOR_OK;
+        is_bound ? stator_bind(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out, &bound)
+                 : STATOR_OK;
     for (uint64_t i = 0; status == STATOR_OK && i < n; i++) {
         const uint64_t begin = st_now_ns();
-        status = is_bound ? stator_bound_call_run(bound)
-                          : stator_call_tensors(r->function, r->n_in, r->in, r->n_out, r->out);
+        status = is_bound
+                     ? stator_bound_call_run(bound)
+                     : stator_call_tensors(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out);
         times[i] = cli_ms_since(begin);
     }
     stator_bound_call_destroy(bound);
@@ -61,13 +59,13 @@ static stator_status call_more(run *r, double *times, uint64_t n)
 static int call_all(run *r)
 {
     const uint64_t start = st_now_ns();
-    if (stator_call_tensors(r->function, r->n_in, r->in, r->n_out, r->out) != STATOR_OK) {
-        return cli_fail_ctx(r->ctx, r->common.json);
+    if (stator_call_tensors(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out) != STATOR_OK) {
+        return cli_fail_ctx(r->p.ctx, r->common.json);
     }
-    r->compile_ms = (double)stator_function_compile_ns(r->function) / 1e6;
+    r->compile_ms = (double)stator_function_compile_ns(r->p.function) / 1e6;
     r->first_ms = cli_ms_since(start);
     if (r->profile != NULL && r->repeat > 0) {
-        stator_x_profile_start(r->ctx); /* anew: the first call also makes ready */
+        stator_x_profile_start(r->p.ctx); /* anew: the first call also makes ready */
     }
     const uint64_t n = r->repeat > 0 ? (uint64_t)r->repeat : 1;
     double *times = calloc(n, sizeof *times);
@@ -77,7 +75,7 @@ static int call_all(run *r)
     times[0] = r->first_ms - r->compile_ms;
     if (r->repeat > 0 && call_more(r, times, n) != STATOR_OK) {
         free(times);
-        return cli_fail_ctx(r->ctx, r->common.json);
+        return cli_fail_ctx(r->p.ctx, r->common.json);
     }
     cli_sort(times, n);
     r->median_ms = times[n / 2];
@@ -92,12 +90,12 @@ static int call_profiled(run *r)
     if (r->profile_path == NULL) {
         return call_all(r);
     }
-    r->profile = cli_profile_start(r->ctx, r->profile_path, r->common.json);
+    r->profile = cli_profile_start(r->p.ctx, r->profile_path, r->common.json);
     if (r->profile == NULL) {
         return CLI_FAILED;
     }
     const int status = call_all(r);
-    const int written = cli_profile_stop(r->profile, r->ctx, r->profile_path, r->common.json);
+    const int written = cli_profile_stop(r->profile, r->p.ctx, r->profile_path, r->common.json);
     return status != CLI_OK ? status : written;
 }
 
@@ -109,8 +107,8 @@ static int load_expected(run *r)
         return CLI_OK;
     }
     const int is_dir = stat(r->expect, &st) == 0 && S_ISDIR(st.st_mode);
-    const int ok = is_dir ? cli_read_pb_folder(r->ctx, r->expect, "output", &r->want, errbuf)
-                          : cli_read_npz(r->ctx, r->expect, &r->want, errbuf);
+    const int ok = is_dir ? cli_read_pb_folder(r->p.ctx, r->expect, "output", &r->want, errbuf)
+                          : cli_read_npz(r->p.ctx, r->expect, &r->want, errbuf);
     if (!ok) {
         return cli_fail(r->common.json, "INVALID_ARGUMENT", NULL, "%s: %s", r->expect, errbuf);
     }
@@ -129,7 +127,7 @@ static int check_expected(const run *r)
         int is_known = r->want.names[i] == NULL && i < r->n_out;
         for (uint32_t k = 0; r->want.names[i] != NULL && k < r->n_out; k++) {
             char name[32];
-            is_known |= strcmp(r->want.names[i], cli_output_name(r->model, k, name)) == 0;
+            is_known |= strcmp(r->want.names[i], cli_output_name(r->p.model, k, name)) == 0;
         }
         if (!is_known && r->want.names[i] != NULL) {
             return cli_fail(r->common.json, "NOT_FOUND", NULL, "%s: the model has no output '%s'",
@@ -152,7 +150,7 @@ static const stator_tensor *expected_of(const run *r, uint32_t k, const char *na
         if (r->want.tensors[i] != NULL &&
             (r->want.names[i] != NULL ? strcmp(r->want.names[i], name) == 0 : i == k)) {
             r->want.tensors[i] =
-                cli_from_numpy(r->ctx, stator_tensor_dtype(r->out[k]), r->want.tensors[i]);
+                cli_from_numpy(r->p.ctx, stator_tensor_dtype(r->out[k]), r->want.tensors[i]);
             return r->want.tensors[i];
         }
     }
@@ -163,7 +161,7 @@ static const stator_tensor *expected_of(const run *r, uint32_t k, const char *na
 static cJSON *output_json(const run *r, uint32_t k, int *all_ok)
 {
     char buffer[32];
-    const char *name = cli_output_name(r->model, k, buffer);
+    const char *name = cli_output_name(r->p.model, k, buffer);
     const DLTensor *view = stator_tensor_view(r->out[k]);
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "name", name);
@@ -305,8 +303,8 @@ static cJSON *report_json(const run *r, int *all_ok)
 {
     stator_mem_stats stats = {.struct_size = sizeof stats};
     stator_coverage first = {.backend = ""};
-    (void)stator_function_coverage(r->function, 1, &first);
-    stator_ctx_mem_stats(r->ctx, &stats);
+    (void)stator_function_coverage(r->p.function, 1, &first);
+    stator_ctx_mem_stats(r->p.ctx, &stats);
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "backend", first.backend);
     cJSON_AddNumberToObject(root, "compile_ms", r->compile_ms);
@@ -314,8 +312,8 @@ static cJSON *report_json(const run *r, int *all_ok)
     cJSON_AddNumberToObject(root, "median_ms", r->median_ms);
     cJSON_AddNumberToObject(root, "min_ms", r->min_ms);
     cJSON_AddNumberToObject(root, "peak_bytes", (double)stats.peak_bytes);
-    cJSON_AddItemToObject(root, "memory", cli_json_memory(r->function));
-    cJSON_AddItemToObject(root, "coverage", cli_json_coverage(r->function));
+    cJSON_AddItemToObject(root, "memory", cli_json_memory(r->p.function));
+    cJSON_AddItemToObject(root, "coverage", cli_json_coverage(r->p.function));
     cJSON *outputs = cJSON_AddArrayToObject(root, "outputs");
     for (uint32_t k = 0; k < r->n_out; k++) {
         cJSON_AddItemToArray(outputs, output_json(r, k, all_ok));
@@ -388,7 +386,7 @@ static void print_output(const run *r, uint32_t k, const cJSON *row)
 
 static void print_report(const run *r, const cJSON *report)
 {
-    cli_print_coverage(r->function);
+    cli_print_coverage(r->p.function);
     (void)printf("compile %.3f ms, first call %.3f ms, median %.3f ms, min %.3f ms\n",
                  r->compile_ms, r->first_ms, r->median_ms, r->min_ms);
     for (uint32_t k = 0; k < r->n_out; k++) {
@@ -402,13 +400,13 @@ static void print_report(const run *r, const cJSON *report)
 
 static int save_outputs(const run *r)
 {
-    cli_tensors list = {.ctx = r->ctx};
+    cli_tensors list = {.ctx = r->p.ctx};
     char errbuf[ERROR_SIZE] = "out of memory";
     int ok = 1;
     for (uint32_t k = 0; ok && k < r->n_out; k++) {
         char name[32];
         stator_tensor_retain(r->out[k]);
-        ok = cli_tensors_add(&list, cli_output_name(r->model, k, name), r->out[k]);
+        ok = cli_tensors_add(&list, cli_output_name(r->p.model, k, name), r->out[k]);
     }
     ok = ok && cli_write_npz(r->save, &list, errbuf);
     cli_tensors_free(&list);
@@ -430,22 +428,17 @@ static int run_model(run *r, const char *path)
     if (check_save(r) != CLI_OK) {
         return CLI_FAILED;
     }
-    if (cli_open(&r->common, &r->ctx) != STATOR_OK ||
-        stator_model_load(r->ctx, path, NULL, &r->model) != STATOR_OK) {
-        return cli_fail_ctx(r->ctx, r->common.json);
+    const cli_program_flags flags = {&r->common, &r->inputs, &r->compile, r->compile.backend};
+    int status = cli_program_open(&r->p, &flags, path);
+    if (status != CLI_OK) {
+        return status;
     }
-    r->function =
-        cli_compile_model(r->ctx, r->model, &r->compile, r->compile.backend, r->common.json);
-    if (r->function == NULL ||
-        !cli_load_inputs(r->ctx, r->model, &r->inputs, r->common.json, &r->in, &r->n_in)) {
-        return CLI_FAILED;
-    }
-    r->n_out = stator_model_output_count(r->model);
+    r->n_out = stator_model_output_count(r->p.model);
     r->out = calloc(r->n_out + 1u, sizeof(stator_tensor *));
     if (r->out == NULL) {
         return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
-    int status = load_expected(r);
+    status = load_expected(r);
     if (status == CLI_OK) {
         status = check_expected(r);
     }
@@ -474,7 +467,6 @@ static int run_model(run *r, const char *path)
 
 static void end_run(run *r)
 {
-    cli_free_inputs(r->in, r->n_in);
     cli_free_inputs(r->out, r->n_out);
     cli_tensors_free(&r->want);
     for (uint32_t i = 0; i < r->n_names; i++) {
@@ -482,9 +474,7 @@ static void end_run(run *r)
     }
     free(r->names);
     cli_profile_free(r->profile);
-    stator_function_destroy(r->function);
-    stator_model_destroy(r->model);
-    stator_ctx_destroy(r->ctx);
+    cli_program_close(&r->p);
 }
 
 int cmd_run(int argc, char **argv)

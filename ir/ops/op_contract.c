@@ -298,7 +298,8 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
     return st_in_set(in, 0, st_in_dtype(in, 0), c.n + 2u, dims, err);
 }
 
-/* Columns of blocks that the image has, where all sizes are known; 0: they are not. */
+/* Columns of blocks that the image has, none where a block is larger (st_in_window_size refuses
+ * that), where all sizes are known; 0: they are not. */
 static int known_columns(const st_infer *in, const int64_t *block, uint32_t n, int64_t *out)
 {
     stator_ref image[STATOR_MAX_RANK];

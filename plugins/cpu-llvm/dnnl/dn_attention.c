@@ -50,7 +50,7 @@ typedef struct attention {
 } attention;
 
 /* Scratch of a thread. */
-typedef struct bench {
+typedef struct workspace {
     float *q;      /* ROWS x depth */
     float *scores; /* ROWS x KEYS */
     float *sums;   /* ROWS x width, padded */
@@ -58,7 +58,7 @@ typedef struct bench {
     float *v;      /* panels of the width, KEYS x COLUMNS each */
     float *mask;   /* KEYS */
     float max[ROWS], n[ROWS], before[ROWS];
-} bench;
+} workspace;
 
 static int64_t padded(int64_t n, int64_t to)
 {
@@ -71,7 +71,7 @@ static uint64_t floats_needed(int64_t depth, int64_t width)
     return (uint64_t)depth * (ROWS + KEYS) + wide * (ROWS + KEYS) + KEYS * (ROWS + 1u) + COLUMNS;
 }
 
-static void lay_out(const attention *a, float *at, bench *b)
+static void lay_out(const attention *a, float *at, workspace *b)
 {
     const int64_t wide = padded(a->width, COLUMNS);
     b->q = at;
@@ -234,7 +234,7 @@ static int is_few(const attention *a, const block *at)
            a->depth % 16 == 0;
 }
 
-static void score(const attention *a, const block *at, bench *b)
+static void score(const attention *a, const block *at, workspace *b)
 {
     const dn_attention_isa *isa = a->isa;
     if (is_few(a, at)) {
@@ -255,7 +255,7 @@ static void score(const attention *a, const block *at, bench *b)
     }
 }
 
-static void soften(const attention *a, const block *at, bench *b)
+static void soften(const attention *a, const block *at, workspace *b)
 {
     /* One mask for all rows is read once. */
     const int is_shared = a->mask.strides && a->mask.strides[1] == 0 && a->mask.strides[2] == 0;
@@ -283,7 +283,7 @@ static void soften(const attention *a, const block *at, bench *b)
     }
 }
 
-static void weigh(const attention *a, const block *at, bench *b)
+static void weigh(const attention *a, const block *at, workspace *b)
 {
     const int64_t wide = padded(a->width, COLUMNS);
     const int is_direct = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1 && wide == a->width &&
@@ -309,7 +309,7 @@ static void weigh(const attention *a, const block *at, bench *b)
 /* ---- a block of queries ---- */
 
 /* Row i by the definition, in plain loops. */
-static void attend_plainly(const attention *a, const block *at, int64_t i, bench *b)
+static void attend_plainly(const attention *a, const block *at, int64_t i, workspace *b)
 {
     block one = *at; /* key */
     float *sums = b->sums + i * padded(a->width, COLUMNS);
@@ -347,7 +347,7 @@ static void attend_plainly(const attention *a, const block *at, int64_t i, bench
     b->n[i] = n;
 }
 
-static void write_row(const attention *a, const block *at, int64_t i, bench *b)
+static void write_row(const attention *a, const block *at, int64_t i, workspace *b)
 {
     float *sums = b->sums + i * padded(a->width, COLUMNS);
     const char *to = element(&a->out, at->batch, head_of(a, at, i), query_of(a, at, i), 0);
@@ -372,7 +372,7 @@ static void write_row(const attention *a, const block *at, int64_t i, bench *b)
     }
 }
 
-static void attend(const attention *a, block *at, bench *b)
+static void attend(const attention *a, block *at, workspace *b)
 {
     const int64_t wide = padded(a->width, COLUMNS);
     const int64_t rows = padded(at->n_rows, a->isa->rows);
@@ -414,7 +414,7 @@ static void attend_range(void *self, int64_t begin, int64_t end)
         atomic_store(&a->is_out_of_memory, 1);
         return;
     }
-    bench b;
+    workspace b;
     lay_out(a, dn_scratch_data(scratch), &b);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t first = unit % a->blocks * ROWS;

@@ -30,6 +30,9 @@ typedef struct dn_half {
 uint32_t dn_widen(st_form *form)
 {
     uint32_t roles = 0;
+    if (form->kind == ST_FORM_SDPA) {
+        return 0; /* attention widens what it copies */
+    }
     uint32_t *const dtypes[3] = {&form->x.dtype, &form->y.dtype, &form->out.dtype};
     for (uint32_t i = 0; i < 3; i++) {
         roles |= (uint32_t)(*dtypes[i] == STATOR_F16) << (DN_X + i);

@@ -29,7 +29,7 @@ static void op_init(dn_op *op, dn_lib *lib, const st_form *form)
     memset(op, 0, sizeof *op);
     op->lib = lib;
     op->form = *form;
-    op->has_constant = form->kind != ST_FORM_SDPA && dn_is_constant(form);
+    op->has_constant = (uint32_t)dn_is_constant(form);
     dn_op_note(op);
 }
 
@@ -44,10 +44,10 @@ static int32_t takes(void *self, const st_form *given)
     int64_t macs = 0;
     dn_sizes sizes;
     dn_op op;
+    (void)dn_widen(&wide);
     if (form->kind == ST_FORM_SDPA) {
         return dn_attention_takes(form);
     }
-    (void)dn_widen(&wide);
     if (!dn_is_kind_taken(lib, form) || !dn_sample(lib, form, numbers, &is_static)) {
         return 0;
     }
@@ -103,6 +103,10 @@ static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, sta
 {
     int64_t numbers[ST_FORM_NUMBERS_MAX] = {0};
     dn_sizes sizes;
+    if (form->kind == ST_FORM_SDPA) {
+        op->attention_bytes = dn_attention_scratch(form);
+        return STATOR_OK; /* it has no plans */
+    }
     const int is_known = dn_sample(op->lib, form, numbers, &op->is_static);
     dn_sizes_of(form, numbers, &sizes);
     op->has_constant = op->has_constant && is_known;
@@ -123,7 +127,7 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     dn_lib *lib = self;
     st_form wide = *given;
     const st_form *form = &wide;
-    const uint32_t roles = wide.kind == ST_FORM_SDPA ? 0 : dn_widen(&wide);
+    const uint32_t roles = dn_widen(&wide);
     dn_op *op = st_alloc(lib->mem, sizeof *op, 16);
     *out_op = NULL;
     if (op == NULL) {
@@ -132,9 +136,7 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     op_init(op, lib, form);
     (void)pthread_mutex_init(&op->mutex, NULL);
     (void)pthread_mutex_init(&op->making, NULL);
-    const int is_attention = given->kind == ST_FORM_SDPA;
-    op->attention_bytes = is_attention ? dn_attention_scratch(given) : 0;
-    const stator_status status = is_attention ? STATOR_OK : prepare(op, form, roles, err);
+    const stator_status status = prepare(op, form, roles, err);
     op->form.syms = NULL;
     op->form.y_data = NULL;
     if (status != STATOR_OK) {

@@ -174,7 +174,8 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
         ST_TRY(dn_half_make(op, roles, err));
     }
     op->attention_bytes = st_read_u64(&r);
-    op->has_constant = st_read_below(&r, op->form.kind == ST_FORM_SDPA ? 1 : 2);
+    const uint32_t limit = op->form.kind == ST_FORM_SDPA ? 1 : 2; /* attention has neither */
+    op->has_constant = st_read_below(&r, limit);
     dn_op_note(op);
     op->is_static = kept->is_static;
     if (op->has_constant) {
@@ -184,7 +185,7 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
         }
         host->cst->retain(op->y_blob);
     }
-    const uint32_t n_plans = st_read_below(&r, op->form.kind == ST_FORM_SDPA ? 1 : 2);
+    const uint32_t n_plans = st_read_below(&r, limit);
     if (n_plans) {
         ST_TRY(load_plan(op, &r, kept, err));
     }

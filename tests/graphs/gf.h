@@ -1,7 +1,7 @@
 /* Random graphs, run on several backends and compared: a program as data, its text, its judge.
  *
  * A program is a list of nodes over values whose sizes are linear in two symbols A and B. It is
- * written as text (docs/written-forms.md), run on `eager` and on the backend under test, and where
+ * written as text (docs/stir.md), run on `eager` and on the backend under test, and where
  * the results differ eager runs it again with rounding noise put in wherever a float may be rounded
  * otherwise: a difference that such noise makes as well is no mismatch. So no tolerance is guessed,
  * and comparisons, roundings and sorts of inexact values need no exception. */
@@ -18,7 +18,8 @@
 #define GF_OUTPUTS 6
 #define GF_ATTRS 256
 #define GF_TEXT 65536
-#define GF_INPUTS (GF_VALUES + 3 * GF_NODES + 2)
+#define GF_RESULTS 5 /* of a node */
+#define GF_INPUTS (GF_VALUES + (1 + 2 * GF_RESULTS) * GF_NODES + 2)
 #define GF_NUMEL 6000 /* elements of one value, at most */
 
 typedef struct gf_dim {
@@ -90,15 +91,17 @@ int gf_write(const gf_program *p, int with_noise, char out[GF_TEXT]);
 /* Marks values that the outputs need. */
 void gf_live(const gf_program *p, uint8_t live[GF_VALUES]);
 /* Inputs of the text in order: the number of a value, -2000 - k: the witness of symbol k, or noise
- * of node n: -1 - n factors of its operand, -1001 - n: what is added to its result, -3001 - n
- * factors of its result. Returns how many. */
+ * of node n: -1 - n factors of its operand, -1001 - n - 100 r: what is added to its result r, -3001
+ * - n - 100 r factors of its result. Returns how many. */
 int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS]);
-/* The node of a noise's number, and the value that has its shape. */
-int gf_noise_node(int number);
-int gf_noise_value(const gf_program *p, int number);
 
 /* Reads a text that gf_write made (without noise). 0: it cannot be read. */
 int gf_read(const char *text, gf_program *out);
+
+/* ---- gf_noise.c ---- */
+/* Of a noise's number: its dtype and sizes; the element that the random `unit` in [-1, 1) gives. */
+gf_value gf_noise_type(const gf_program *p, int number);
+double gf_noise_number(const gf_program *p, int number, double unit);
 
 /* ---- gf_ops.c, with gf_composite.c and gf_pick.c ---- */
 /* Adds a random node, or some; 0: nothing fitted. */

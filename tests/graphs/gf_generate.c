@@ -141,25 +141,6 @@ static int64_t int_of(const gf_program *p, const gf_value *v, uint64_t bits)
                : (int64_t)((bits >> 8) % 11) - (v->dtype >= STATOR_U8 ? 0 : 5);
 }
 
-static double epsilon(uint8_t dtype)
-{
-    return dtype == STATOR_F64   ? 0x1p-52
-           : dtype == STATOR_F32 ? 0x1p-23
-           : dtype == STATOR_F16 ? 0x1p-10
-                                 : 0x1p-7;
-}
-
-/* 1 and a little: how much a node may be rounded otherwise. */
-static double noise_of(const gf_node *node, uint8_t dtype, uint64_t bits)
-{
-    const int is_small = dtype == STATOR_F16 || dtype == STATOR_BF16;
-    double ulps = node->noise == GF_FOLD        ? 1.0 + (double)node->folded / 8.0
-                  : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
-                                                : 4.0;
-    ulps = is_small ? 1.0 + ulps / 64.0 : ulps;
-    return 1.0 + unit(bits) * ulps * epsilon(dtype);
-}
-
 static int is_witness(int number)
 {
     return number == -2000 || number == -2001;
@@ -175,10 +156,8 @@ static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtyp
             mixed(p->seed + variant * 977, (uint64_t)(int64_t)number, (uint64_t)i);
         if (is_witness(number)) {
             st_store_i64(dtype, data, i, 0);
-        } else if (number <= -1001 && number > -2000) {
-            st_store_f64(dtype, data, i, unit(bits) * 1e-6);
         } else if (number < 0) {
-            st_store_f64(dtype, data, i, noise_of(&p->nodes[gf_noise_node(number)], dtype, bits));
+            st_store_f64(dtype, data, i, gf_noise_number(p, number, unit(bits)));
         } else if (dtype >= STATOR_BF16) {
             const double any = float_of(specials, bits);
             const double x = is_key && any > 100 && isfinite(any) ? 100 : any;
@@ -198,7 +177,7 @@ stator_status gf_tensor(stator_ctx *ctx, const gf_program *p, int number, uint64
     if (is_witness(number)) {
         v.dims[0] = number == -2000 ? (gf_dim){0, 1, 0} : (gf_dim){0, 0, 1};
     } else if (number < 0) {
-        v = p->values[gf_noise_value(p, number)];
+        v = gf_noise_type(p, number);
     } else {
         v = p->values[number];
     }

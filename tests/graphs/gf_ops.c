@@ -224,7 +224,7 @@ static int make_scan(gf_program *p)
     }
     gf_attrs(p, "axis = %d, exclusive = %d, reverse = %d", axis, gf_chance(p, 30),
              gf_chance(p, 30));
-    gf_set_noise(p, GF_FOLD, 1);
+    gf_set_noise(p, GF_FOLD, gf_size(p, t.dims[axis]));
     return 1;
 }
 

@@ -1,5 +1,6 @@
 /* The program as data and as text. */
 #include "gf.h"
+#include "gf_write.h"
 
 #include "core/base/check.h"
 
@@ -206,37 +207,7 @@ static int node_is_live(const gf_program *p, const gf_node *node, const uint8_t 
     return 0;
 }
 
-static int is_float(uint8_t dtype)
-{
-    return dtype >= STATOR_BF16 && dtype <= STATOR_F64;
-}
-
-enum { ON_OPERAND = 1, ON_RESULT = 3001, ADDED = 1001, WITNESS = 2000 };
-
-int gf_noise_node(int number)
-{
-    return number <= -ON_RESULT ? -ON_RESULT - number
-           : number <= -ADDED   ? -ADDED - number
-                                : -ON_OPERAND - number;
-}
-
-int gf_noise_value(const gf_program *p, int number)
-{
-    const gf_node *node = &p->nodes[gf_noise_node(number)];
-    return number > -ADDED ? node->args[0] : node->first;
-}
-
-/* Has the node noise of this kind? */
-static int has_noise(const gf_program *p, const gf_node *node, int kind)
-{
-    const int on_operand = node->noise == GF_FOLD || node->noise == GF_COMPOSITE;
-    const int on_result = node->noise == GF_FUNCTION || node->noise == GF_COMPOSITE;
-    if (kind == ON_OPERAND) {
-        return on_operand && node->n_args > 0 && is_float(p->values[node->args[0]].dtype);
-    }
-    return is_float(p->values[node->first].dtype) &&
-           (kind == ADDED ? node->noise == GF_COMPOSITE : on_result);
-}
+enum { WITNESS = 2000 };
 
 int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS])
 {
@@ -269,24 +240,14 @@ int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS])
         }
     }
     for (int k = 0; with_noise && k < p->n_nodes; k++) {
-        static const int kinds[] = {ON_OPERAND, ADDED, ON_RESULT};
-        for (int i = 0; i < 3 && node_is_live(p, &p->nodes[k], live); i++) {
-            if (has_noise(p, &p->nodes[k], kinds[i])) {
-                out[n++] = -kinds[i] - k;
-            }
-        }
+        n += node_is_live(p, &p->nodes[k], live) ? gf_noise_inputs(p, k, out + n) : 0;
     }
     return n;
 }
 
 /* ---- text ---- */
 
-typedef struct writer {
-    char *out;
-    size_t len;
-} writer;
-
-__attribute__((format(printf, 2, 3))) static void add(writer *w, const char *format, ...)
+void gf_add(gf_writer *w, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -296,106 +257,104 @@ __attribute__((format(printf, 2, 3))) static void add(writer *w, const char *for
     w->len += n > 0 && (size_t)n < room ? (size_t)n : 0;
 }
 
-static void add_type(writer *w, const gf_value *v)
+void gf_add_type(gf_writer *w, const gf_value *v)
 {
-    add(w, "%s[", st_dtype_name(v->dtype));
+    gf_add(w, "%s[", st_dtype_name(v->dtype));
     for (int a = 0; a < v->rank; a++) {
         char text[64];
         gf_dim_text(v->dims[a], text);
-        add(w, "%s%s", a ? ", " : "", text);
+        gf_add(w, "%s%s", a ? ", " : "", text);
     }
-    add(w, "]");
+    gf_add(w, "]");
 }
 
-static void add_input(const gf_program *p, writer *w, int number, int is_first)
+static void add_input(const gf_program *p, gf_writer *w, int number, int is_first)
 {
-    add(w, is_first ? "" : ", ");
+    gf_add(w, is_first ? "" : ", ");
     if (number == -WITNESS || number == -WITNESS - 1) {
-        add(w, "%%s%d: bool[%s]", -WITNESS - number, number == -WITNESS ? "A" : "B");
+        gf_add(w, "%%s%d: bool[%s]", -WITNESS - number, number == -WITNESS ? "A" : "B");
     } else if (number < 0) {
-        add(w, "%%%c%d: ", number <= -ON_RESULT ? 'r' : number <= -ADDED ? 'a' : 'z',
-            gf_noise_node(number));
-        add_type(w, &p->values[gf_noise_value(p, number)]);
+        gf_write_noise_input(p, w, number);
     } else {
-        add(w, "%%v%d: ", number);
-        add_type(w, &p->values[number]);
+        gf_add(w, "%%v%d: ", number);
+        gf_add_type(w, &p->values[number]);
     }
 }
 
-static void add_results(const gf_program *p, writer *w, int k, int is_noisy)
+static void add_results(const gf_program *p, gf_writer *w, int k, int with_noise)
 {
     const gf_node *node = &p->nodes[k];
     for (int i = 0; i < node->n_results; i++) {
         const int is_cut = p->values[node->first + i].is_input; /* the text has an input instead */
-        const int renamed = is_noisy && i == 0;
-        add(w, "%s%%%s%d", i ? ", " : "", renamed ? "w" : is_cut ? "x" : "v",
-            renamed ? k : node->first + i);
+        const int is_noisy = with_noise && !is_cut && gf_is_noisy_result(p, k, i);
+        gf_add(w, "%s%%%s%d", i ? ", " : "",
+               is_noisy ? "w"
+               : is_cut ? "x"
+                        : "v",
+               is_noisy ? k + 100 * i : node->first + i);
     }
 }
 
-static void add_node(const gf_program *p, writer *w, int k, int with_noise)
+static void add_node(const gf_program *p, gf_writer *w, int k, int with_noise)
 {
     const gf_node *node = &p->nodes[k];
-    const int on_operand = with_noise && has_noise(p, node, ON_OPERAND);
-    const int on_result = with_noise && has_noise(p, node, ON_RESULT);
-    const int is_added = with_noise && has_noise(p, node, ADDED);
+    const int on_operand = with_noise && gf_is_noisy_operand(p, k);
     if (on_operand) {
-        add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", k, node->args[0], k);
+        gf_write_noisy_operand(p, w, k);
     }
-    add(w, "  ");
-    add_results(p, w, k, on_result);
-    add(w, " = %s", node->op);
+    gf_add(w, "  ");
+    add_results(p, w, k, with_noise);
+    gf_add(w, " = %s", node->op);
     for (int i = 0; i < node->n_args; i++) {
         const int renamed = on_operand && i == 0;
-        add(w, "%s%%%s%d", i ? ", " : "(", renamed ? "y" : "v", renamed ? k : node->args[i]);
+        gf_add(w, "%s%%%s%d", i ? ", " : "(", renamed ? "y" : "v", renamed ? k : node->args[i]);
     }
-    add(w, "%s%s%s%s : ", node->n_args ? ")" : "", node->attrs[0] ? " {" : "", node->attrs,
-        node->attrs[0] ? "}" : "");
+    gf_add(w, "%s%s%s%s : ", node->n_args ? ")" : "", node->attrs[0] ? " {" : "", node->attrs,
+           node->attrs[0] ? "}" : "");
     for (int i = 0; i < node->n_results; i++) {
-        add(w, "%s", i ? ", " : "");
-        add_type(w, &p->values[node->first + i]);
+        gf_add(w, "%s", i ? ", " : "");
+        gf_add_type(w, &p->values[node->first + i]);
     }
-    add(w, "\n");
-    if (is_added) {
-        add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%v%d = add(%%u%d, %%a%d)\n", k, k, k, node->first,
-            k, k);
-    } else if (on_result) {
-        add(w, "  %%v%d = mul(%%w%d, %%r%d)\n", node->first, k, k);
+    gf_add(w, "\n");
+    for (int i = 0; with_noise && i < node->n_results; i++) {
+        if (gf_is_noisy_result(p, k, i) && !p->values[node->first + i].is_input) {
+            gf_write_noisy_result(p, w, k, i);
+        }
     }
 }
 
 int gf_write(const gf_program *p, int with_noise, char out[GF_TEXT])
 {
-    writer w = {out, 0};
+    gf_writer w = {out, 0};
     int inputs[GF_INPUTS];
     uint8_t live[GF_VALUES];
     const int n = gf_inputs(p, with_noise, inputs);
     gf_live(p, live);
-    add(&w, "// graph seed=%" PRIu64 " specials=%d A=%" PRId64 " B=%" PRId64 "\n", p->seed,
-        p->specials, p->sizes[0], p->sizes[1]);
+    gf_add(&w, "// graph seed=%" PRIu64 " specials=%d A=%" PRId64 " B=%" PRId64 "\n", p->seed,
+           p->specials, p->sizes[0], p->sizes[1]);
     for (int i = 0; i < n; i++) {
         const gf_value *v = inputs[i] >= 0 ? &p->values[inputs[i]] : NULL;
         if (v && v->is_index) {
             char text[64];
             gf_dim_text(v->below, text);
-            add(&w, "// index v%d below %s\n", inputs[i], text);
+            gf_add(&w, "// index v%d below %s\n", inputs[i], text);
         }
     }
-    add(&w, "stir 1\nsym A in [%" PRId64 ", inf]\nsym B in [%" PRId64 ", inf]\ngraph @main(",
-        p->lowest[0], p->lowest[1]);
+    gf_add(&w, "stir 1\nsym A in [%" PRId64 ", inf]\nsym B in [%" PRId64 ", inf]\ngraph @main(",
+           p->lowest[0], p->lowest[1]);
     for (int i = 0; i < n; i++) {
         add_input(p, &w, inputs[i], i == 0);
     }
-    add(&w, ") {\n");
+    gf_add(&w, ") {\n");
     for (int k = 0; k < p->n_nodes; k++) {
         if (node_is_live(p, &p->nodes[k], live)) {
             add_node(p, &w, k, with_noise);
         }
     }
-    add(&w, "  return ");
+    gf_add(&w, "  return ");
     for (int k = 0; k < p->n_outputs; k++) {
-        add(&w, "%so%d: %%v%d", k ? ", " : "", k, p->outputs[k]);
+        gf_add(&w, "%so%d: %%v%d", k ? ", " : "", k, p->outputs[k]);
     }
-    add(&w, "\n}\n");
+    gf_add(&w, "\n}\n");
     return w.len < GF_TEXT - 1;
 }

@@ -1,0 +1,207 @@
+/* Rounding noise: where a float may be rounded otherwise than eager does, the noisy variant of a
+ * program has more inputs, and nodes that mix them in.
+ *
+ * FUNCTION   the result times 1 and a few units
+ * FOLD       the first operand likewise, more where more elements meet
+ * COMPOSITE  both, and 1e-6 added to the result
+ *
+ * Underflow of f32 where eager has f64: a square below the smallest normal number may count as
+ * zero, so an operand that small may too (norms of order 2). Each partial product of n factors is
+ * off by one subnormal unit u at most, which the factors still to come enlarge; so a product is
+ * off by n * u * (the product of max(|x|, 1)), whatever the order. */
+#include "gf.h"
+#include "gf_write.h"
+
+#include "core/base/check.h"
+
+#include <string.h>
+
+enum { ON_OPERAND = 1, ADDED = 1001, ON_RESULT = 3001, RESULT_STEP = 100 };
+
+_Static_assert(GF_NODES <= RESULT_STEP && GF_RESULTS * RESULT_STEP <= 900, "numbers overlap");
+
+static int kind_of(int number)
+{
+    return number <= -ON_RESULT ? ON_RESULT : number <= -ADDED ? ADDED : ON_OPERAND;
+}
+
+static int node_of(int number)
+{
+    return (-kind_of(number) - number) % RESULT_STEP;
+}
+
+/* The value that has the noise's shape. */
+static const gf_value *shaped_as(const gf_program *p, int number)
+{
+    const gf_node *node = &p->nodes[node_of(number)];
+    const int result = (-kind_of(number) - number) / RESULT_STEP;
+    return &p->values[kind_of(number) == ON_OPERAND ? node->args[0] : node->first + result];
+}
+
+static int is_float(uint8_t dtype)
+{
+    return dtype >= STATOR_BF16 && dtype <= STATOR_F64;
+}
+
+static int is_narrow(uint8_t dtype)
+{
+    return dtype == STATOR_F16 || dtype == STATOR_BF16;
+}
+
+static int is_one_of(const char *op, const char *const *list)
+{
+    for (; *list; list++) {
+        if (strcmp(op, *list) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_product(const gf_node *node)
+{
+    static const char *const ops[] = {"reduce_prod", "cumprod", NULL};
+    return is_one_of(node->op, ops);
+}
+
+/* Squares of f16 are no small numbers of f32. */
+static int is_of_squares(const gf_program *p, const gf_node *node)
+{
+    static const char *const ops[] = {"lp_norm", "reduce_l2", "lp_pool", NULL};
+    return is_one_of(node->op, ops) && p->values[node->args[0]].dtype != STATOR_F16;
+}
+
+static int has_noise(const gf_program *p, const gf_node *node, int kind, int result)
+{
+    const int is_composite = node->noise == GF_COMPOSITE;
+    if (kind == ON_OPERAND) {
+        return result == 0 && (is_composite || node->noise == GF_FOLD) && node->n_args > 0 &&
+               is_float(p->values[node->args[0]].dtype);
+    }
+    if (result >= node->n_results || !is_float(p->values[node->first + result].dtype)) {
+        return 0;
+    }
+    return kind == ADDED ? is_composite || is_product(node)
+                         : is_composite || node->noise == GF_FUNCTION;
+}
+
+int gf_noise_inputs(const gf_program *p, int k, int *out)
+{
+    static const int kinds[] = {ON_OPERAND, ADDED, ON_RESULT};
+    int n = 0;
+    for (int i = 0; i < 3; i++) {
+        for (int result = 0; result < GF_RESULTS; result++) {
+            if (has_noise(p, &p->nodes[k], kinds[i], result)) {
+                out[n++] = -kinds[i] - k - RESULT_STEP * result;
+            }
+        }
+    }
+    return n;
+}
+
+/* ---- contents ---- */
+
+gf_value gf_noise_type(const gf_program *p, int number)
+{
+    gf_value v = *shaped_as(p, number);
+    if (kind_of(number) == ADDED && is_product(&p->nodes[node_of(number)]) && is_narrow(v.dtype)) {
+        v.dtype = STATOR_F32; /* which products of small dtypes are made in */
+    }
+    return v;
+}
+
+static double epsilon(uint8_t dtype)
+{
+    return dtype == STATOR_F64   ? 0x1p-52
+           : dtype == STATOR_F32 ? 0x1p-23
+           : dtype == STATOR_F16 ? 0x1p-10
+                                 : 0x1p-7;
+}
+
+double gf_noise_number(const gf_program *p, int number, double unit)
+{
+    const gf_node *node = &p->nodes[node_of(number)];
+    const uint8_t dtype = gf_noise_type(p, number).dtype;
+    if (kind_of(number) == ADDED) {
+        const double smallest = dtype == STATOR_F64 ? 0x1p-1074 : 0x1p-149;
+        return is_product(node) ? unit * (double)(1 + node->folded) * smallest : unit * 1e-6;
+    }
+    double ulps = node->noise == GF_FOLD        ? 1.0 + (double)node->folded / 8.0
+                  : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
+                                                : 4.0;
+    ulps = is_narrow(dtype) ? 1.0 + ulps / 64.0 : ulps;
+    return 1.0 + unit * ulps * epsilon(dtype);
+}
+
+/* ---- text ---- */
+
+void gf_write_noise_input(const gf_program *p, gf_writer *w, int number)
+{
+    const int kind = kind_of(number);
+    const gf_value v = gf_noise_type(p, number);
+    gf_add(w, "%%%c%d: ", kind == ON_RESULT ? 'r' : kind == ADDED ? 'a' : 'z', -kind - number);
+    gf_add_type(w, &v);
+}
+
+int gf_is_noisy_operand(const gf_program *p, int k)
+{
+    return has_noise(p, &p->nodes[k], ON_OPERAND, 0);
+}
+
+int gf_is_noisy_result(const gf_program *p, int k, int result)
+{
+    return has_noise(p, &p->nodes[k], ADDED, result) ||
+           has_noise(p, &p->nodes[k], ON_RESULT, result);
+}
+
+void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k)
+{
+    const gf_node *node = &p->nodes[k];
+    const uint8_t dtype = p->values[node->args[0]].dtype;
+    const char *name = st_dtype_name(dtype);
+    if (!is_of_squares(p, node)) {
+        gf_add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", k, node->args[0], k);
+        return;
+    }
+    /* Whether a number counts as zero is as random as its factor. */
+    gf_add(w, "  %%f%d = mul(%%v%d, %%z%d)\n  %%f%d_ = abs(%%f%d)\n", k, node->args[0], k, k, k);
+    gf_add(w, "  %%b%d = constant {value = %s[] {%s}}\n", k, name,
+           dtype == STATOR_F64 ? "0x1p-511" : "0x1p-63");
+    gf_add(w, "  %%b%d_ = constant {value = %s[] {1}}\n  %%n%d = constant {value = %s[] {0}}\n", k,
+           name, k, name);
+    gf_add(w, "  %%l%d = lt(%%f%d_, %%b%d)\n  %%l%d_ = lt(%%z%d, %%b%d_)\n", k, k, k, k, k, k);
+    gf_add(w, "  %%c%d = bit_and(%%l%d, %%l%d_)\n  %%y%d = select(%%c%d, %%n%d, %%f%d)\n", k, k, k,
+           k, k, k, k);
+}
+
+/* %w + %a * op(max(|x|, 1)), in f32 at least. */
+static void write_noisy_product(const gf_program *p, gf_writer *w, int k)
+{
+    const gf_node *node = &p->nodes[k];
+    const char *name = st_dtype_name(p->values[node->first].dtype);
+    const char *wide = p->values[node->first].dtype == STATOR_F64 ? "f64" : "f32";
+    gf_add(w, "  %%f%d = abs(%%v%d)\n  %%f%d_ = cast(%%f%d) {dtype = %s}\n", k, node->args[0], k, k,
+           wide);
+    gf_add(w, "  %%b%d = constant {value = %s[] {1}}\n  %%m%d = max(%%f%d_, %%b%d)\n", k, wide, k,
+           k, k);
+    gf_add(w, "  %%q%d = %s(%%m%d) {%s}\n  %%u%d = mul(%%q%d, %%a%d)\n", k, node->op, k,
+           node->attrs, k, k, k);
+    gf_add(w, "  %%u%d_ = cast(%%w%d) {dtype = %s}\n  %%n%d = add(%%u%d_, %%u%d)\n", k, k, wide, k,
+           k, k);
+    gf_add(w, "  %%v%d = cast(%%n%d) {dtype = %s}\n", node->first, k, name);
+}
+
+void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result)
+{
+    const gf_node *node = &p->nodes[k];
+    const int at = k + RESULT_STEP * result;
+    const int v = node->first + result;
+    if (is_product(node)) {
+        write_noisy_product(p, w, k);
+    } else if (has_noise(p, node, ADDED, result)) {
+        gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%v%d = add(%%u%d, %%a%d)\n", at, at, at, v, at,
+               at);
+    } else {
+        gf_add(w, "  %%v%d = mul(%%w%d, %%r%d)\n", v, at, at);
+    }
+}

@@ -23,6 +23,7 @@
 
 #define JIT_UNROLL_MAX 8u
 #define JIT_KEPT_MAX 8u
+#define JIT_LATE_MAX 8u
 #define JIT_LANES_MAX ST_LOOP_LANES_MAX
 
 enum jit_type {
@@ -130,6 +131,9 @@ typedef struct jit_pipeline {
     uint32_t level;        /* of the rows' body */
     LLVMValueRef previous; /* index of the row before; NULL: `last` is left out */
     LLVMValueRef values[JIT_KEPT_MAX];
+    LLVMValueRef late[JIT_LATE_MAX]; /* stores of `last` that go behind the body of `with` */
+    uint32_t n_late;
+    uint32_t is_in_last; /* the body of `last` is being written */
 } jit_pipeline;
 
 typedef struct jit_fn {
@@ -275,6 +279,8 @@ int jit_is_within(const st_kernel *kernel, uint32_t block, uint32_t outer);
 int jit_may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis);
 /* Can the rows of the loop be run one behind the other? */
 int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out);
+void jit_pipeline_note(jit_fn *f, LLVMValueRef store);
+void jit_pipeline_place_stores(jit_fn *f);
 
 void jit_plan_loops(jit_fn *f);
 void jit_emit_block(jit_fn *f, uint32_t block);

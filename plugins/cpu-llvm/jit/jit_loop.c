@@ -100,7 +100,9 @@ static void emit_previous(jit_fn *f, LLVMValueRef i)
     f->symbols[p->row_symbol].value = p->previous;
     f->symbols[symbol] = (jit_symbol){i, f->depth, 0};
     f->vec_symbol = symbol;
+    p->is_in_last = 1;
     jit_emit_block(f, last->body);
+    p->is_in_last = 0;
     f->vec_symbol = vec_symbol;
     f->symbols[symbol].value = NULL;
     f->symbols[p->row_symbol] = row;
@@ -148,10 +150,15 @@ static void emit_bodies(jit_fn *f, const loop *l, const part *p, LLVMValueRef i)
         if (p->is_masked) {
             set_mask(f, p, symbol->value);
         }
-        if (f->pipeline && f->pipeline->previous && l->ref == f->pipeline->with) {
+        const int has_previous =
+            f->pipeline && f->pipeline->previous && l->ref == f->pipeline->with;
+        if (has_previous) {
             emit_previous(f, symbol->value);
         }
         emit_stage(f, l, symbol->value);
+        if (has_previous) {
+            jit_pipeline_place_stores(f);
+        }
         jit_memo_drop(f, f->depth);
     }
     f->copy = outer_copy;

@@ -324,6 +324,7 @@ static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueR
     const LLVMValueRef store = LLVMBuildStore(f->u->ir, value, p);
     LLVMSetAlignment(store, align);
     jit_tag(f, store, a->row->ref);
+    jit_pipeline_note(f, store);
     if (f->is_streamed && (a->buffer->flags & ST_BUFFER_STREAMED) && bytes >= 16u &&
         align >= (bytes < 64u ? bytes : 64u)) {
         LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(f->u->types[JIT_I32], 1, 0));

@@ -12,7 +12,11 @@
  * B is the loop that fills the scratch that C reads. It works when C reads of it nothing but the
  * element at its own index, which C of the old row does right before B of the new row writes it,
  * and when C and B are the same walk: extent, lanes. What C takes from its row besides (a mean) is
- * kept in slots. */
+ * kept in slots.
+ *
+ * C's stores stand behind B's loads: rows of in and out often lie a multiple of 4096 bytes apart, and
+ * a processor that compares the low 12 bits of addresses lets a load wait for a store before it,
+ * which past the caches takes long (twice the time of softmax on Zen 4). */
 #include "jit_emit.h"
 
 static const st_loop_axis *axis_at(const jit_fn *f, st_loop_ref loop)
@@ -162,4 +166,24 @@ int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out)
     out->with = find_filler(f, body, last);
     return out->with != 0 && same_walk(f, last, out->with) &&
            note_uses(f, st_loop_at(kernel, last)->body, body, out);
+}
+
+/* ---- stores of the row before ---- */
+
+void jit_pipeline_note(jit_fn *f, LLVMValueRef store)
+{
+    jit_pipeline *p = f->pipeline;
+    if (p != NULL && p->is_in_last && p->n_late < JIT_LATE_MAX) {
+        p->late[p->n_late++] = store;
+    }
+}
+
+void jit_pipeline_place_stores(jit_fn *f)
+{
+    jit_pipeline *p = f->pipeline;
+    for (uint32_t k = 0; k < p->n_late; k++) {
+        LLVMInstructionRemoveFromParent(p->late[k]);
+        LLVMInsertIntoBuilder(f->u->ir, p->late[k]);
+    }
+    p->n_late = 0;
 }

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PAGE_BYTES 4096
+
 /* ---- attributes ---- */
 
 static void add_text(const jit_unit *u, LLVMValueRef fn, const char *key, const char *value)
@@ -131,7 +133,9 @@ _Static_assert(offsetof(st_kernel_args, buffers) == 0 &&
                    offsetof(st_kernel_args, syms) == sizeof(void *),
                "fields that the code loads by place");
 
-/* A LOCAL buffer is a block of the stack. */
+/* A LOCAL buffer is a block of the stack. A large one begins where a row of a large tensor does,
+ * modulo a page: a store into it is then never taken for a write of what is loaded next
+ * (jit_pipeline.c). */
 static LLVMValueRef local_buffer(jit_fn *f, uint32_t place)
 {
     const st_loop_buffer *buffer = &f->kernel->buffers.data[place];
@@ -146,7 +150,8 @@ static LLVMValueRef local_buffer(jit_fn *f, uint32_t place)
     }
     const LLVMTypeRef type =
         LLVMArrayType2(jit_buffer_type(f, place), (uint64_t)(numel ? numel : 1));
-    return jit_slot(f, type, 64);
+    const int is_large = numel * (int64_t)jit_dtype_bytes(buffer->dtype) >= PAGE_BYTES;
+    return jit_slot(f, type, is_large ? PAGE_BYTES : 64);
 }
 
 static void open_function(jit_fn *f, const char *name)

@@ -14,9 +14,9 @@
  * and when C and B are the same walk: extent, lanes. What C takes from its row besides (a mean) is
  * kept in slots.
  *
- * C's stores stand behind B's loads: rows of in and out often lie a multiple of 4096 bytes apart, and
- * a processor that compares the low 12 bits of addresses lets a load wait for a store before it,
- * which past the caches takes long (twice the time of softmax on Zen 4). */
+ * C's stores stand behind B's loads: rows of in and out often lie a multiple of 4096 bytes apart,
+ * and a processor that compares the low 12 bits of addresses lets a load wait for a store before
+ * it, which past the caches takes long (twice the time of softmax on Zen 4). */
 #include "jit_emit.h"
 
 static const st_loop_axis *axis_at(const jit_fn *f, st_loop_ref loop)

@@ -14,9 +14,12 @@
 #define GF_VALUES 160
 #define GF_NODES 96
 #define GF_RANK 5
-#define GF_ARGS 5
+#define GF_ARGS 8
 #define GF_OUTPUTS 6
-#define GF_ATTRS 256
+#define GF_ATTRS 256   /* one list of an attribute */
+#define GF_LONG 2048   /* all attributes of a node, with the elements of a constant */
+#define GF_BODY 1536   /* its regions */
+#define GF_ABSENT (-2) /* an operand that is left out */
 #define GF_TEXT 65536
 #define GF_RESULTS 5 /* of a node */
 #define GF_INPUTS (GF_VALUES + (1 + 2 * GF_RESULTS) * GF_NODES + 2)
@@ -40,13 +43,14 @@ enum gf_noise { GF_EXACT = 0, GF_FUNCTION = 1, GF_FOLD = 2, GF_COMPOSITE = 3 };
 
 typedef struct gf_node {
     const char *op;
-    int args[GF_ARGS]; /* values, -1: absent */
+    int args[GF_ARGS]; /* values, or GF_ABSENT */
     int n_args;
     int first; /* of its results */
     int n_results;
     int noise;      /* gf_noise */
     int64_t folded; /* FOLD: elements that meet in one */
-    char attrs[GF_ATTRS];
+    char attrs[GF_LONG];
+    char body[GF_BODY]; /* regions as text; they see their own values alone */
 } gf_node;
 
 typedef struct gf_program {
@@ -56,6 +60,8 @@ typedef struct gf_program {
     int64_t lowest[2];
     int is_used[2]; /* the symbol may be used */
     int specials;   /* inputs hold NaN, inf, -0, huge and tiny numbers */
+    int next;       /* 1 + the value that the next pick takes; 0: any */
+    int bytes;      /* makers take weights that are bytes behind a scale */
     gf_value values[GF_VALUES];
     int n_values;
     gf_node nodes[GF_NODES];

@@ -210,7 +210,7 @@ static int choose_windows(gf_program *p, gf_value *t, windows *w)
     return 1;
 }
 
-static int make_pool(gf_program *p)
+static int pool(gf_program *p, int is_max)
 {
     const int v = gf_pick(p, gf_is_float, 3);
     windows w;
@@ -218,7 +218,6 @@ static int make_pool(gf_program *p)
         return 0;
     }
     gf_value t = gf_type_of(p, v);
-    const int is_max = gf_chance(p, 50);
     if (!choose_windows(p, &t, &w) ||
         gf_node_add(p, is_max ? "max_pool" : "avg_pool", 1, &v, t.dtype, t.rank, t.dims) < 0) {
         return 0;
@@ -234,7 +233,7 @@ static int make_pool(gf_program *p)
     return !is_max || gf_chance(p, 50) || gf_result_add(p, STATOR_I64, t.rank, t.dims) >= 0;
 }
 
-static int make_conv_transpose(gf_program *p)
+int gf_make_conv_transpose(gf_program *p)
 {
     int args[2] = {gf_pick(p, gf_is_float, 3), -1};
     windows w;
@@ -257,7 +256,7 @@ static int make_conv_transpose(gf_program *p)
         }
     }
     char texts[3][GF_ATTRS];
-    args[1] = gf_input(p, t.dtype, t.rank, weights);
+    args[1] = gf_weights(p, t.dtype, t.rank, weights);
     if (gf_node_add(p, "conv_transpose", 2, args, t.dtype, t.rank, out) < 0) {
         return 0;
     }
@@ -265,6 +264,16 @@ static int make_conv_transpose(gf_program *p)
              gf_ints(w.pads, 2 * w.n, texts[1]), gf_ints(w.ones, w.n, texts[2]));
     gf_set_noise(p, GF_FOLD, w.folded * t.dims[1].c);
     return 1;
+}
+
+int gf_make_max_pool(gf_program *p)
+{
+    return pool(p, 1);
+}
+
+int gf_make_pool(gf_program *p)
+{
+    return pool(p, gf_chance(p, 50));
 }
 
 /* Letters of the operands and the result: i, j, k are the first's axes, m and n are new. */
@@ -294,7 +303,7 @@ static int make_einsum(gf_program *p)
         }
     }
     const int n = forms[form].second ? 2 : 1;
-    args[1] = n == 2 ? gf_input(p, t.dtype, (int)strlen(letters[0]), dims[0]) : -1;
+    args[1] = n == 2 ? gf_weights(p, t.dtype, (int)strlen(letters[0]), dims[0]) : -1;
     if (gf_node_add(p, "einsum", n, args, t.dtype, (int)strlen(letters[1]), dims[1]) < 0) {
         return 0;
     }
@@ -397,8 +406,7 @@ static int make_triangle(gf_program *p)
     return 1;
 }
 
-/* v with 0 in place of NaN and inf. */
-static int finite_of(gf_program *p, int v)
+int gf_finite_of(gf_program *p, int v)
 {
     const gf_value t = gf_type_of(p, v);
     const int args[3] = {gf_node_add(p, "is_finite", 1, &v, STATOR_BOOL, t.rank, t.dims), v,
@@ -425,7 +433,7 @@ static int make_resize(gf_program *p)
     }
     char text[GF_ATTRS];
     const int mode = (int)gf_below(p, N(modes));
-    v = mode ? finite_of(p, v) : v; /* 0 times an element may count or not */
+    v = mode ? gf_finite_of(p, v) : v; /* 0 times an element may count or not */
     if (gf_node_add(p, "resize", 1, &v, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }
@@ -475,7 +483,7 @@ static int make_dims(gf_program *p)
 const gf_maker gf_composites[] = {
     make_bits,      make_bitcast,    make_shape_of_curve, make_blend,
     make_blend,     make_batch_norm, make_group_norm,     make_lp_norm,
-    make_lrn,       make_pool,       make_pool,           make_conv_transpose,
+    make_lrn,       gf_make_pool,    gf_make_pool,        gf_make_conv_transpose,
     make_einsum,    make_einsum,     make_attention,      make_attention,
     make_tile,      make_one_hot,    make_triangle,       make_resize,
     make_gather_nd, make_dims};

@@ -1,5 +1,5 @@
 /* A program from a seed, and the contents of its inputs. */
-#include "gf.h"
+#include "gf_make.h"
 
 #include "core/base/convert.h"
 
@@ -44,7 +44,9 @@ static void choose_outputs(gf_program *p)
     uint8_t is_read[GF_VALUES] = {0};
     for (int k = 0; k < p->n_nodes; k++) {
         for (int i = 0; i < p->nodes[k].n_args; i++) {
-            is_read[p->nodes[k].args[i]] = 1;
+            if (p->nodes[k].args[i] >= 0) {
+                is_read[p->nodes[k].args[i]] = 1;
+            }
         }
     }
     for (int v = p->n_values - 1; v >= 0 && p->n_outputs < GF_OUTPUTS; v--) {
@@ -54,6 +56,20 @@ static void choose_outputs(gf_program *p)
     }
     if (p->n_outputs == 0) {
         p->outputs[p->n_outputs++] = p->n_values - 1;
+    }
+}
+
+/* Outputs that share: the same value twice, an input, a view of an output or of an input. */
+static void share_outputs(gf_program *p)
+{
+    static const gf_maker views[] = {gf_make_transpose, gf_make_reshape, gf_make_slice};
+    for (int k = 0; k < 2 && p->n_outputs < GF_OUTPUTS && gf_chance(p, 40); k++) {
+        const int is_input = gf_chance(p, 30);
+        const int v = is_input ? (int)gf_below(p, 1) : p->outputs[gf_below(p, p->n_outputs)];
+        p->next = v + 1;
+        const int is_view = gf_chance(p, 60) && views[gf_below(p, 3)](p);
+        p->next = 0;
+        p->outputs[p->n_outputs++] = is_view ? gf_newest(p)->first : v;
     }
 }
 
@@ -77,6 +93,9 @@ void gf_generate(gf_program *p, uint64_t seed)
         made += gf_grow(p);
     }
     choose_outputs(p);
+    if (gf_chance(p, 30)) {
+        share_outputs(p);
+    }
 }
 
 /* ---- contents ---- */
@@ -150,7 +169,8 @@ static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtyp
                  void *data)
 {
     const int specials = p->specials && !is_finite_only(p, number);
-    const int is_key = is_operand(p, number, "sdpa", 1); /* huge scores lose what they differ by */
+    const int is_score = is_operand(p, number, "sdpa", 0) || is_operand(p, number, "sdpa", 1) ||
+                         is_operand(p, number, "sdpa", 3); /* huge ones lose what they differ by */
     for (int64_t i = 0; i < n; i++) {
         const uint64_t bits =
             mixed(p->seed + variant * 977, (uint64_t)(int64_t)number, (uint64_t)i);
@@ -160,7 +180,7 @@ static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtyp
             st_store_f64(dtype, data, i, gf_noise_number(p, number, unit(bits)));
         } else if (dtype >= STATOR_BF16) {
             const double any = float_of(specials, bits);
-            const double x = is_key && any > 100 && isfinite(any) ? 100 : any;
+            const double x = is_score && any > 100 && isfinite(any) ? 100 : any;
             /* Rounding to bf16 flushes subnormal numbers on some processors. */
             st_store_f64(dtype, data, i, dtype == STATOR_BF16 && x == -1e-40 ? -1e-37 : x);
         } else {

@@ -3,7 +3,7 @@
  *
  * FUNCTION   the result times 1 and a few units
  * FOLD       the first operand likewise, more where more elements meet
- * COMPOSITE  both, and 1e-6 added to the result
+ * COMPOSITE  both, and 1e-6 at most added to the result, which is 0 where less is left
  *
  * Underflow of f32 where eager has f64: a square below the smallest normal number may count as
  * zero, so an operand that small may too (norms of order 2). Each partial product of n factors is
@@ -191,6 +191,17 @@ static void write_noisy_product(const gf_program *p, gf_writer *w, int k)
     gf_add(w, "  %%v%d = cast(%%n%d) {dtype = %s}\n", node->first, k, name);
 }
 
+/* %w * %r + %a, or zero where that is near: a number divided by itself shows no noise but this. */
+static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int v)
+{
+    gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%n%d_ = add(%%u%d, %%a%d)\n", at, at, at, at, at,
+           at);
+    gf_add(w, "  %%u%d_ = abs(%%u%d)\n  %%a%d_ = abs(%%a%d)\n  %%w%d_ = lt(%%u%d_, %%a%d_)\n", at,
+           at, at, at, at, at, at);
+    gf_add(w, "  %%r%d_ = constant {value = %s[] {0}}\n", at, st_dtype_name(p->values[v].dtype));
+    gf_add(w, "  %%v%d = select(%%w%d_, %%r%d_, %%n%d_)\n", v, at, at, at);
+}
+
 void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result)
 {
     const gf_node *node = &p->nodes[k];
@@ -199,8 +210,7 @@ void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result)
     if (is_product(node)) {
         write_noisy_product(p, w, k);
     } else if (has_noise(p, node, ADDED, result)) {
-        gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%v%d = add(%%u%d, %%a%d)\n", at, at, at, v, at,
-               at);
+        write_noisy_composite(p, w, at, v);
     } else {
         gf_add(w, "  %%v%d = mul(%%w%d, %%r%d)\n", v, at, at);
     }

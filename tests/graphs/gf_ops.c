@@ -10,7 +10,7 @@
 
 /* ---- pointwise ---- */
 
-static int make_unary(gf_program *p)
+int gf_make_unary(gf_program *p)
 {
     static const char *const exact[] = {"neg",   "abs",   "sign",  "ceil",
                                         "floor", "round", "trunc", "relu"};
@@ -47,7 +47,7 @@ static int make_predicate(gf_program *p)
     return gf_node_add(p, ops[gf_below(p, 3)], 1, &v, STATOR_BOOL, t.rank, t.dims) >= 0;
 }
 
-static int make_binary(gf_program *p)
+int gf_make_binary(gf_program *p)
 {
     static const char *const floats[] = {"add", "sub", "mul", "div", "min",
                                          "max", "mod", "rem", "pow", "atan2"};
@@ -271,7 +271,7 @@ static int make_norm(gf_program *p)
     return 1;
 }
 
-static int make_dot(gf_program *p)
+int gf_make_dot(gf_program *p)
 {
     int args[2] = {gf_pick(p, gf_is_float, 2), -1};
     if (args[0] < 0) {
@@ -287,7 +287,7 @@ static int make_dot(gf_program *p)
     }
     dims[rank++] = t.dims[t.rank - 1];
     dims[rank++] = gf_const(sizes[gf_below(p, N(sizes))]);
-    args[1] = gf_input(p, t.dtype, rank, dims);
+    args[1] = gf_weights(p, t.dtype, rank, dims);
     gf_dim out[GF_RANK];
     memcpy(out, t.dims, sizeof out);
     out[t.rank - 1] = dims[rank - 1];
@@ -326,7 +326,7 @@ static int make_window(gf_program *p)
     return 1;
 }
 
-static int make_conv(gf_program *p)
+int gf_make_conv(gf_program *p)
 {
     int args[2] = {gf_pick(p, gf_is_float, 3), -1};
     if (args[0] < 0 || p->values[args[0]].rank > 4) {
@@ -364,7 +364,7 @@ static int make_conv(gf_program *p)
     char b_text[GF_ATTRS];
     char c_text[GF_ATTRS];
     static const int64_t ones[GF_RANK] = {1, 1, 1, 1, 1};
-    args[1] = gf_input(p, t.dtype, t.rank, w);
+    args[1] = gf_weights(p, t.dtype, t.rank, w);
     if (gf_node_add(p, "conv", 2, args, t.dtype, t.rank, out) < 0) {
         return 0;
     }
@@ -377,7 +377,7 @@ static int make_conv(gf_program *p)
 
 /* ---- movement ---- */
 
-static int make_reshape(gf_program *p)
+int gf_make_reshape(gf_program *p)
 {
     const int v = gf_pick(p, gf_is_any, 1);
     if (v < 0) {
@@ -415,7 +415,7 @@ static int make_reshape(gf_program *p)
     return 1;
 }
 
-static int make_transpose(gf_program *p)
+int gf_make_transpose(gf_program *p)
 {
     const int v = gf_pick(p, gf_is_any, 2);
     if (v < 0) {
@@ -469,7 +469,7 @@ static int make_expand(gf_program *p)
     return 1;
 }
 
-static int make_slice(gf_program *p)
+int gf_make_slice(gf_program *p)
 {
     const int v = gf_pick(p, gf_is_any, 1);
     if (v < 0) {
@@ -687,23 +687,35 @@ static int make_iota(gf_program *p)
     return 1;
 }
 
-int gf_grow(gf_program *p)
+static int grow(gf_program *p)
 {
-    static const gf_maker makers[] = {make_unary,     make_unary,      make_unary,
-                                      make_binary,    make_binary,     make_binary,
-                                      make_binary,    make_compare,    make_select,
-                                      make_cast,      make_cast,       make_reduce,
-                                      make_reduce,    make_reduce,     make_arg,
-                                      make_scan,      make_order,      make_norm,
-                                      make_dot,       make_window,     make_conv,
-                                      make_reshape,   make_reshape,    make_transpose,
-                                      make_transpose, make_expand,     make_slice,
-                                      make_slice,     make_concat,     make_concat,
-                                      make_pad,       make_gather,     make_gather_elements,
-                                      make_scatter,   make_scatter_nd, make_iota,
-                                      make_predicate};
+    static const gf_maker makers[] = {
+        gf_make_unary,        gf_make_unary,   gf_make_unary,   gf_make_binary,
+        gf_make_binary,       gf_make_binary,  gf_make_binary,  make_compare,
+        make_select,          make_cast,       make_cast,       make_reduce,
+        make_reduce,          make_reduce,     make_arg,        make_scan,
+        make_order,           make_norm,       gf_make_dot,     make_window,
+        gf_make_conv,         gf_make_reshape, gf_make_reshape, gf_make_transpose,
+        gf_make_transpose,    make_expand,     gf_make_slice,   gf_make_slice,
+        make_concat,          make_concat,     make_pad,        make_gather,
+        make_gather_elements, make_scatter,    make_scatter_nd, make_iota,
+        make_predicate};
+    static const gf_maker larger[] = {gf_make_quantised, gf_make_quantised, gf_make_dynamic,
+                                      gf_make_control,   gf_make_control,   gf_make_control,
+                                      gf_make_recurrent, gf_make_recurrent, gf_make_heads,
+                                      gf_make_heads,     gf_make_spelled};
+    if (gf_chance(p, 14)) {
+        return larger[gf_below(p, N(larger))](p);
+    }
     if (gf_chance(p, 30)) {
         return gf_composites[gf_below(p, gf_composite_count)](p);
     }
     return makers[gf_below(p, N(makers))](p);
+}
+
+int gf_grow(gf_program *p)
+{
+    const int made = grow(p);
+    p->next = 0; /* a maker may give up before it picks */
+    return made;
 }

@@ -31,9 +31,15 @@ int gf_is_any(uint8_t d)
     return d != 0;
 }
 
-/* A value of such a dtype and of at least this rank, newer ones more often; -1: none. */
+/* A value of such a dtype and of at least this rank, newer ones more often; -1: none. What is
+ * wanted next is taken whatever its dtype. */
 int gf_pick(gf_program *p, int (*fits)(uint8_t), int rank)
 {
+    const int next = p->next - 1;
+    p->next = 0;
+    if (next >= 0) {
+        return p->values[next].rank >= rank ? next : -1;
+    }
     for (int tries = 0; tries < 12; tries++) {
         const int64_t back = gf_below(p, 1 + gf_below(p, p->n_values));
         const int v = p->n_values - 1 - (int)back;
@@ -53,7 +59,7 @@ void gf_attrs(gf_program *p, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(gf_newest(p)->attrs, GF_ATTRS, format, args);
+    (void)vsnprintf(gf_newest(p)->attrs, GF_LONG, format, args);
     va_end(args);
 }
 

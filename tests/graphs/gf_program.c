@@ -131,7 +131,7 @@ int gf_node_add(gf_program *p, const char *op, int n_args, const int *args, uint
                 const gf_dim *dims)
 {
     for (int k = 0; k < n_args; k++) {
-        if (args[k] < 0) {
+        if (args[k] < 0 && args[k] != GF_ABSENT) {
             return -1;
         }
     }
@@ -168,10 +168,10 @@ int gf_scalar(gf_program *p, uint8_t dtype, double x)
         const char *name = st_dtype_name(dtype);
         const int is_bool = dtype == STATOR_BOOL;
         if (is_bool) {
-            (void)snprintf(gf_newest(p)->attrs, GF_ATTRS, "value = bool[] {%s}",
+            (void)snprintf(gf_newest(p)->attrs, GF_LONG, "value = bool[] {%s}",
                            x != 0 ? "true" : "false");
         } else {
-            (void)snprintf(gf_newest(p)->attrs, GF_ATTRS, "value = %s[] {%.9g}", name, x);
+            (void)snprintf(gf_newest(p)->attrs, GF_LONG, "value = %s[] {%.9g}", name, x);
         }
     }
     return v;
@@ -192,7 +192,9 @@ void gf_live(const gf_program *p, uint8_t live[GF_VALUES])
             is_live |= live[node->first + k] && !p->values[node->first + k].is_input;
         }
         for (int k = 0; is_live && k < node->n_args; k++) {
-            live[node->args[k]] = 1;
+            if (node->args[k] >= 0) {
+                live[node->args[k]] = 1;
+            }
         }
     }
 }
@@ -306,8 +308,13 @@ static void add_node(const gf_program *p, gf_writer *w, int k, int with_noise)
     add_results(p, w, k, with_noise);
     gf_add(w, " = %s", node->op);
     for (int i = 0; i < node->n_args; i++) {
-        const int renamed = on_operand && i == 0;
-        gf_add(w, "%s%%%s%d", i ? ", " : "(", renamed ? "y" : "v", renamed ? k : node->args[i]);
+        gf_add(w, "%s", i ? ", " : "(");
+        if (node->args[i] < 0) {
+            gf_add(w, "_");
+        } else {
+            const int renamed = on_operand && i == 0;
+            gf_add(w, "%%%s%d", renamed ? "y" : "v", renamed ? k : node->args[i]);
+        }
     }
     gf_add(w, "%s%s%s%s : ", node->n_args ? ")" : "", node->attrs[0] ? " {" : "", node->attrs,
            node->attrs[0] ? "}" : "");
@@ -315,7 +322,7 @@ static void add_node(const gf_program *p, gf_writer *w, int k, int with_noise)
         gf_add(w, "%s", i ? ", " : "");
         gf_add_type(w, &p->values[node->first + i]);
     }
-    gf_add(w, "\n");
+    gf_add(w, "\n%s", node->body);
     for (int i = 0; with_noise && i < node->n_results; i++) {
         if (gf_is_noisy_result(p, k, i) && !p->values[node->first + i].is_input) {
             gf_write_noisy_result(p, w, k, i);

@@ -174,6 +174,21 @@ static int noise_of(const char *op)
     return GF_COMPOSITE;
 }
 
+/* Regions, as they are written. */
+static void body(reader *r, gf_node *n)
+{
+    static const char end[] = "\n    }\n";
+    size_t len = 0;
+    while (r->ok && strncmp(r->at, "    region", 10) == 0) {
+        const char *last = strstr(r->at, end);
+        const size_t length = last ? (size_t)(last - r->at) + sizeof end - 1u : 0;
+        r->ok = last != NULL && len + length < GF_BODY;
+        memcpy(n->body + len, r->at, r->ok ? length : 0);
+        len += r->ok ? length : 0;
+        r->at += r->ok ? length : 0;
+    }
+}
+
 static void node(reader *r)
 {
     gf_node *n = &r->p->nodes[r->p->n_nodes];
@@ -191,7 +206,7 @@ static void node(reader *r)
     r->at += len;
     if (accept(r, "(")) {
         while (r->ok && n->n_args < GF_ARGS && *r->at != ')') {
-            n->args[n->n_args++] = value_name(r);
+            n->args[n->n_args++] = accept(r, "_") ? GF_ABSENT : value_name(r);
             (void)accept(r, ",");
         }
         expect(r, ")");
@@ -199,7 +214,7 @@ static void node(reader *r)
     if (accept(r, "{")) {
         const char *end = strstr(r->at, "} : ");
         const size_t length = end ? (size_t)(end - r->at) : 0;
-        r->ok = r->ok && end && length < GF_ATTRS;
+        r->ok = r->ok && end && length < GF_LONG;
         memcpy(n->attrs, r->at, r->ok ? length : 0);
         r->at = r->ok ? end + 1 : r->at;
     }
@@ -214,6 +229,7 @@ static void node(reader *r)
         (void)accept(r, ",");
     }
     expect(r, "\n");
+    body(r, n);
     n->noise = noise_of(n->op);
     r->p->n_nodes++;
 }

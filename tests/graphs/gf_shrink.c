@@ -1,5 +1,5 @@
-/* Shrinking: fewer outputs, nodes replaced by inputs, smaller symbols, no special numbers; each step
- * is kept when the program still fails. */
+/* Shrinking: fewer outputs, nodes replaced by inputs, smaller symbols, no special numbers; each
+ * step is kept when the program still fails. */
 #include "gf.h"
 
 #include <string.h>
@@ -24,6 +24,19 @@ static void one_output(gf_program *p, fails_fn fails, void *self)
         if (keep_if_fails(p, &tried, fails, self)) {
             return;
         }
+    }
+}
+
+/* Where one alone does not fail. */
+static void fewer_outputs(gf_program *p, fails_fn fails, void *self)
+{
+    for (int k = p->n_outputs - 1; p->n_outputs > 1 && k >= 0; k--) {
+        gf_program tried = *p;
+        tried.n_outputs--;
+        for (int i = k; i < tried.n_outputs; i++) {
+            tried.outputs[i] = p->outputs[i + 1];
+        }
+        (void)keep_if_fails(p, &tried, fails, self);
     }
 }
 
@@ -80,6 +93,7 @@ static void smaller_symbols(gf_program *p, fails_fn fails, void *self)
 void gf_shrink(gf_program *p, int (*still_fails)(void *self, const gf_program *p), void *self)
 {
     one_output(p, still_fails, self);
+    fewer_outputs(p, still_fails, self);
     while (earlier_output(p, still_fails, self)) {
     }
     while (cut_nodes(p, still_fails, self)) {

@@ -71,6 +71,7 @@ typedef struct gf_program {
 } gf_program;
 
 /* ---- gf_program.c ---- */
+uint64_t gf_next(uint64_t *state);
 uint64_t gf_random(gf_program *p);
 int64_t gf_below(gf_program *p, int64_t n); /* 0 .. n-1 */
 int gf_chance(gf_program *p, int percent);

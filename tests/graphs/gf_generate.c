@@ -102,9 +102,9 @@ void gf_generate(gf_program *p, uint64_t seed)
 
 static uint64_t mixed(uint64_t a, uint64_t b, uint64_t c)
 {
-    gf_program p = {.state = a * UINT64_C(0x9e3779b97f4a7c15) ^ (b << 32) ^ c};
-    (void)gf_random(&p);
-    return gf_random(&p);
+    uint64_t state = a * UINT64_C(0x9e3779b97f4a7c15) ^ (b << 32) ^ c;
+    (void)gf_next(&state);
+    return gf_next(&state);
 }
 
 static double unit(uint64_t bits) /* in [-1, 1) */

@@ -234,6 +234,12 @@ stator_status st_build_input(stator_builder *b, const char *name, stator_ref typ
     return push_input(b, name, (stator_value_row){.type = type}, out, err);
 }
 
+int st_build_has_input(stator_builder *b, const char *name)
+{
+    const uint32_t string = st_module_string(b->module, name, strlen(name));
+    return string != 0 && st_map_get(&b->input_names, string) != 0;
+}
+
 /* A blob that is to be the contents of `type` must have exactly its dense size. */
 static stator_status check_blob(const st_module *m, stator_ref type, uint64_t size,
                                 const char *what, const char *name, stator_diag **err)

@@ -73,6 +73,8 @@ void st_builder_abort(stator_builder *builder);
 /* Slots of stator_build_api, same contracts. */
 stator_status st_build_input(stator_builder *b, const char *name, stator_ref type, stator_ref *out,
                              stator_diag **err);
+/* Has an input of this name been declared? */
+int st_build_has_input(stator_builder *b, const char *name);
 stator_status st_build_param(stator_builder *b, const char *name, stator_ref type,
                              stator_blob *blob, stator_ref *out, stator_diag **err);
 stator_status st_build_node(stator_builder *b, const stator_node_desc *desc,

@@ -28,16 +28,28 @@ static stator_status alloc_lists(st_part_work *w, st_part *part, stator_diag **e
     return STATOR_OK;
 }
 
+/* The value's own name, if it has one that no earlier input has: values of nodes may share names,
+ * and one may be named as another is numbered. */
+static const char *input_name(const st_part_work *w, stator_builder *b, stator_ref value,
+                              char room[32])
+{
+    const char *given = stator_string_at(w->v, stator_value_at(w->v, value)->name);
+    if (given[0] != '\0' && !st_build_has_input(b, given)) {
+        return given;
+    }
+    (void)snprintf(room, 32, "v%u", value);
+    for (uint32_t n = 2; st_build_has_input(b, room); n++) {
+        (void)snprintf(room, 32, "v%u.%u", value, n);
+    }
+    return room;
+}
+
 static stator_status add_input(st_part_work *w, stator_builder *b, st_part *part, stator_ref value,
                                stator_diag **err)
 {
-    char name[32];
+    char room[32];
     const stator_value_row *row = stator_value_at(w->v, value);
-    const char *given = stator_string_at(w->v, row->name);
-    if (given[0] == '\0') {
-        (void)snprintf(name, sizeof name, "v%u", value);
-        given = name;
-    }
+    const char *given = input_name(w, b, value, room);
     ST_TRY(st_build_input(b, given, row->type, &w->map[value], err));
     st_build_set_witness(b, w->map[value], row->witness);
     part->in[part->n_in++] = value;

@@ -195,7 +195,8 @@ Test(partition, a_size_that_a_node_tells_is_a_dependence)
     end(&d);
 }
 
-/* A multiple of the size, seen before, tells nothing of it: sin does not come in the place of sym_bind. */
+/* A multiple of the size, seen before, tells nothing of it: sin does not come in the place of
+ * sym_bind. */
 Test(partition, a_multiple_of_a_size_defines_nothing)
 {
     division d = load("stir 1\n"
@@ -209,6 +210,32 @@ Test(partition, a_multiple_of_a_size_defines_nothing)
     d.color[2] = ST_COLOR_FALLBACK;
     cr_assert_eq(divide(&d, 0), STATOR_OK);
     cr_expect_lt(part_of(&d, 2), part_of(&d, 3), "the size is bound before it is used");
+    end(&d);
+}
+
+/* A value without a name is named by its number, which may be another's name; and results of nodes
+ * may share one. */
+Test(partition, values_of_one_name)
+{
+    division d = load("stir 1\n"
+                      "graph @m(%x: f32[4]) {\n"
+                      "  %v3 = sin(%x)\n"
+                      "  %3 = cos(%x)\n"
+                      "  %4 \"v3\" = neg(%x)\n"
+                      "  %5 = add(%v3, %3)\n"
+                      "  %6 = add(%5, %4)\n"
+                      "  return %6\n"
+                      "}\n");
+    d.color[4] = d.color[5] = 1;
+    cr_assert_eq(divide(&d, 0), STATOR_OK);
+    const st_part *part = &d.parts.parts[part_of(&d, 5)];
+    const stator_graph_view *v = st_graph_view(part->graph);
+    cr_assert_eq(part->n_in, 3);
+    for (uint32_t i = 1; i <= 3; i++) {
+        static const char *const names[] = {"v3", "v3.2", "v4"};
+        const char *name = stator_string_at(v, stator_value_at(v, i)->name);
+        cr_expect_str_eq(name, names[i - 1]);
+    }
     end(&d);
 }
 

@@ -110,7 +110,7 @@ static int make_blend(gf_program *p)
 
 static int make_batch_norm(gf_program *p)
 {
-    int args[5] = {gf_pick(p, gf_is_float, 2), -1, -1, -1, -1};
+    int args[5] = {gf_modest_of(p, gf_pick(p, gf_is_float, 2)), -1, -1, -1, -1};
     if (args[0] < 0) {
         return 0;
     }
@@ -127,7 +127,7 @@ static int make_batch_norm(gf_program *p)
 
 static int make_group_norm(gf_program *p)
 {
-    int args[3] = {gf_pick(p, gf_is_float, 2), -1, -1};
+    int args[3] = {gf_modest_of(p, gf_pick(p, gf_is_float, 2)), -1, -1};
     if (args[0] < 0) {
         return 0;
     }
@@ -153,7 +153,7 @@ static int make_group_norm(gf_program *p)
 
 static int make_lp_norm(gf_program *p)
 {
-    const int v = gf_pick(p, gf_is_float, 1);
+    const int v = gf_modest_of(p, gf_pick(p, gf_is_float, 1));
     if (v < 0) {
         return 0;
     }
@@ -169,7 +169,7 @@ static int make_lp_norm(gf_program *p)
 
 static int make_lrn(gf_program *p)
 {
-    const int v = gf_pick(p, gf_is_float, 2);
+    const int v = gf_modest_of(p, gf_pick(p, gf_is_float, 2));
     if (v < 0) {
         return 0;
     }
@@ -404,6 +404,18 @@ static int make_triangle(gf_program *p)
     }
     gf_attrs(p, "k = [%" PRId64 "], upper = %d", gf_below(p, 5) - 2, gf_chance(p, 50));
     return 1;
+}
+
+int gf_modest_of(gf_program *p, int v)
+{
+    if (v < 0 || !p->specials || p->values[v].is_input || p->values[v].dtype == STATOR_F16) {
+        return v; /* inputs are no larger */
+    }
+    const gf_value t = gf_type_of(p, v);
+    const int low[2] = {v, gf_scalar(p, t.dtype, 1e9)};
+    const int high[2] = {gf_node_add(p, "min", 2, low, t.dtype, t.rank, t.dims),
+                         gf_scalar(p, t.dtype, -1e9)};
+    return gf_node_add(p, "max", 2, high, t.dtype, t.rank, t.dims);
 }
 
 int gf_finite_of(gf_program *p, int v)

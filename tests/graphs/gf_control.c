@@ -101,7 +101,8 @@ static int binary(body *b, int x)
     return made(b);
 }
 
-/* The sum along the last axis, which broadcasts to what was summed. */
+/* The sum along the last axis, which broadcasts to what was summed. Not of 1e9 and the like: no
+ * noise within a body tells how far their sum may be. */
 static int sum(body *b, int x)
 {
     say(b, "      %%b%d = reduce_sum(%%b%d) {axes = [%d], keepdims = 1}\n", b->n, x,
@@ -119,7 +120,9 @@ static int statement(body *b)
         return -1;
     }
     const int64_t kind = gf_below(b->p, 8);
-    return kind < 3 ? unary(b, x) : kind < 7 || !b->state.rank ? binary(b, x) : sum(b, x);
+    return kind < 3                                       ? unary(b, x)
+           : kind < 7 || !b->state.rank || b->p->specials ? binary(b, x)
+                                                          : sum(b, x);
 }
 
 /* Random statements; a result, kept small so that noise does not grow from turn to turn. */

@@ -125,11 +125,31 @@ static int is_operand(const gf_program *p, int number, const char *op, int place
     return 0;
 }
 
+static int is_masked(const gf_program *p, int number)
+{
+    for (int k = 0; k < p->n_nodes; k++) {
+        const gf_node *node = &p->nodes[k];
+        if (strcmp(node->op, "sdpa") == 0 && node->n_args > 3 &&
+            (node->args[0] == number || node->args[1] == number)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Of an lstm: 1 - sigmoid of much is 0 in f32, and 0 times inf no number. */
+static int is_state(const gf_program *p, int number)
+{
+    return is_operand(p, number, "lstm", 5) || is_operand(p, number, "lstm", 6);
+}
+
 /* Whether a padded convolution multiplies its padding by an infinite weight is nobody's business,
- * nor whether sdpa multiplies the value of a key that is not attended to by 0. */
+ * nor whether sdpa multiplies the value of a key that is not attended to by 0, or adds its mask of
+ * -inf to a score that is none. */
 static int is_finite_only(const gf_program *p, int number)
 {
-    return is_operand(p, number, "conv", 1) || is_operand(p, number, "sdpa", 2);
+    return is_operand(p, number, "conv", 1) || is_operand(p, number, "sdpa", 2) ||
+           is_masked(p, number) || is_state(p, number);
 }
 
 static double float_of(int specials, uint64_t bits)
@@ -171,6 +191,7 @@ static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtyp
     const int specials = p->specials && !is_finite_only(p, number);
     const int is_score = is_operand(p, number, "sdpa", 0) || is_operand(p, number, "sdpa", 1) ||
                          is_operand(p, number, "sdpa", 3); /* huge ones lose what they differ by */
+    const int is_mask = is_operand(p, number, "sdpa", 3);
     for (int64_t i = 0; i < n; i++) {
         const uint64_t bits =
             mixed(p->seed + variant * 977, (uint64_t)(int64_t)number, (uint64_t)i);
@@ -179,8 +200,9 @@ static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtyp
         } else if (number < 0) {
             st_store_f64(dtype, data, i, gf_noise_number(p, number, unit(bits)));
         } else if (dtype >= STATOR_BF16) {
-            const double any = float_of(specials, bits);
-            const double x = is_score && any > 100 && isfinite(any) ? 100 : any;
+            double x = float_of(specials, bits);
+            x = is_score && x > 100 && isfinite(x) ? 100 : x;
+            x = is_mask && !isfinite(x) ? -INFINITY : x; /* others may meet the -inf of causality */
             /* Rounding to bf16 flushes subnormal numbers on some processors. */
             st_store_f64(dtype, data, i, dtype == STATOR_BF16 && x == -1e-40 ? -1e-37 : x);
         } else {

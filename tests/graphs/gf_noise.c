@@ -191,15 +191,20 @@ static void write_noisy_product(const gf_program *p, gf_writer *w, int k)
     gf_add(w, "  %%v%d = cast(%%n%d) {dtype = %s}\n", node->first, k, name);
 }
 
-/* %w * %r + %a, or zero where that is near: a number divided by itself shows no noise but this. */
+/* %w * %r + %a; where that is near zero, and as random as %r, zero: a number that is divided by
+ * itself shows no noise but this. */
 static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int v)
 {
+    const char *name = st_dtype_name(p->values[v].dtype);
     gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%n%d_ = add(%%u%d, %%a%d)\n", at, at, at, at, at,
            at);
     gf_add(w, "  %%u%d_ = abs(%%u%d)\n  %%a%d_ = abs(%%a%d)\n  %%w%d_ = lt(%%u%d_, %%a%d_)\n", at,
            at, at, at, at, at, at);
-    gf_add(w, "  %%r%d_ = constant {value = %s[] {0}}\n", at, st_dtype_name(p->values[v].dtype));
-    gf_add(w, "  %%v%d = select(%%w%d_, %%r%d_, %%n%d_)\n", v, at, at, at);
+    gf_add(w, "  %%g%d = constant {value = %s[] {1}}\n  %%g%d_ = lt(%%r%d, %%g%d)\n", at, name, at,
+           at, at);
+    gf_add(w, "  %%h%d = bit_and(%%w%d_, %%g%d_)\n  %%h%d_ = constant {value = %s[] {0}}\n", at, at,
+           at, at, name);
+    gf_add(w, "  %%v%d = select(%%h%d, %%h%d_, %%n%d_)\n", v, at, at, at);
 }
 
 void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result)

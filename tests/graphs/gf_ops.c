@@ -151,12 +151,13 @@ static int make_reduce(gf_program *p)
                                       "reduce_min",     "reduce_prod",       "reduce_mean",
                                       "reduce_l2",      "reduce_sum_square", "reduce_l1",
                                       "reduce_log_sum", "reduce_log_sum_exp"};
-    const int v = gf_pick(p, gf_is_number, 1);
+    int v = gf_pick(p, gf_is_number, 1);
     if (v < 0) {
         return 0;
     }
     const gf_value t = gf_type_of(p, v);
     const int op = (int)gf_below(p, gf_is_float(t.dtype) ? N(ops) : 5);
+    v = op == 6 || op == 7 ? gf_modest_of(p, v) : v;
     const int keeps = gf_chance(p, 50);
     int64_t axes[GF_RANK];
     gf_dim dims[GF_RANK] = {{0, 0, 0}};
@@ -256,7 +257,7 @@ static int make_order(gf_program *p)
 static int make_norm(gf_program *p)
 {
     static const char *const ops[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
-    const int v = gf_pick(p, gf_is_float, 1);
+    const int v = gf_modest_of(p, gf_pick(p, gf_is_float, 1));
     if (v < 0) {
         return 0;
     }

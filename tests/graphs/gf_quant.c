@@ -16,7 +16,11 @@
 /* Quarters between -4 and 4, or small integers. */
 static int constant(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims)
 {
-    const int v = gf_node_add(p, "constant", 0, NULL, dtype, rank, dims);
+    int is_known = 1;
+    for (int a = 0; a < rank; a++) {
+        is_known &= !gf_has_symbol(dims[a]);
+    }
+    const int v = is_known ? gf_node_add(p, "constant", 0, NULL, dtype, rank, dims) : -1;
     if (v < 0) {
         return -1;
     }
@@ -26,7 +30,8 @@ static int constant(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims)
     size_t len = (size_t)snprintf(out, GF_LONG, "value = %s%s {", st_dtype_name(dtype),
                                   gf_list(dims, rank, sizes));
     for (int64_t i = 0; i < gf_numel(p, &t); i++) {
-        const double x = (double)(gf_below(p, 33) - (dtype >= STATOR_U8 ? 0 : 16));
+        const double x =
+            (double)(gf_below(p, 33) - (gf_is_float(dtype) || dtype == STATOR_I8 ? 16 : 0));
         len += (size_t)snprintf(out + len, GF_LONG - len, "%s%g", i ? ", " : "",
                                 gf_is_float(dtype) ? x / 4 : x);
     }
@@ -38,10 +43,10 @@ static int constant_or_input(gf_program *p, uint8_t dtype, int rank, const gf_di
 {
     int64_t numel = 1;
     for (int a = 0; a < rank; a++) {
-        numel = gf_has_symbol(dims[a]) ? CONSTANT_MAX + 1 : numel * dims[a].c;
+        numel *= dims[a].c;
     }
-    return numel <= CONSTANT_MAX && gf_chance(p, 50) ? constant(p, dtype, rank, dims)
-                                                     : gf_input(p, dtype, rank, dims);
+    const int v = numel <= CONSTANT_MAX && gf_chance(p, 50) ? constant(p, dtype, rank, dims) : -1;
+    return v >= 0 ? v : gf_input(p, dtype, rank, dims);
 }
 
 static int cast(gf_program *p, int v, uint8_t dtype)
@@ -102,7 +107,7 @@ static int scale_of(gf_program *p)
     return gf_scalar(p, STATOR_F32, scales[gf_below(p, N(scales))]);
 }
 
-/* One factor for all, or one a row or column of weights. */
+/* One factor for all, or one a row or column of weights. Finite, as weights are. */
 static int scale_of_weights(gf_program *p, int rank, const gf_dim *dims)
 {
     gf_dim sizes[GF_RANK];
@@ -113,7 +118,8 @@ static int scale_of_weights(gf_program *p, int rank, const gf_dim *dims)
     for (int a = 0; a < rank; a++) {
         sizes[a] = a == axis ? dims[a] : gf_const(1);
     }
-    return constant_or_input(p, STATOR_F32, rank, sizes);
+    return p->specials ? constant(p, STATOR_F32, rank, sizes)
+                       : constant_or_input(p, STATOR_F32, rank, sizes);
 }
 
 int gf_weights(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims)

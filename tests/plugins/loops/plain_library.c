@@ -78,7 +78,8 @@ static double epilogue(const call *c, double t, int64_t feature, int64_t at)
             t *= e->value;
             break;
         case ST_EPILOGUE_CLIP:
-            t = t < e->value ? e->value : t > e->value2 ? e->value2 : t;
+            t = t < e->value ? e->value : t;
+            t = t > e->value2 ? e->value2 : t;
             break;
         case ST_EPILOGUE_GELU_ERF:
             t = 0.5 * t * (1 + erf(t * 0.70710678118654752));

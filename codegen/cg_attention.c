@@ -39,8 +39,8 @@ const char *cg_sdpa_refuses(const stator_graph_view *view, const stator_node_row
     const stator_ref groups = stator_dim_at(view, v, 1);
     int64_t width = 0;
     int64_t n = 0;
-    if (heads != groups && !(stator_sym_is_const(view, heads, &n) &&
-                             stator_sym_is_const(view, groups, &n))) {
+    if (heads != groups &&
+        !(stator_sym_is_const(view, heads, &n) && stator_sym_is_const(view, groups, &n))) {
         return "attention in groups whose numbers are not known";
     }
     if (!stator_sym_is_const(view, stator_dim_at(view, v, 3), &width)) {
@@ -90,20 +90,12 @@ static st_loop_ref mask_at(const attention *a, uint32_t s)
     return cg_wide_at(a->nest, cg_operand(a->node, MASK), index + skipped);
 }
 
-static st_loop_ref score(const attention *a, uint32_t s)
+/* The score under the mask; what is masked by -inf is -inf, a NaN too. */
+static st_loop_ref masked(const attention *a, st_loop_ref value, uint32_t s)
 {
     st_loop_builder *b = &a->nest->b;
     const st_loop_ref never = st_loop_float(b, a->dtype, -INFINITY);
-    st_loop_ref value = st_loop_apply(b, ST_LOOP_mul, 0, product(a, s), scale_of(a), 0);
-    if (cg_attr(a->node, STATOR_sdpa_is_causal)->i != 0) {
-        const st_loop_ref is_past =
-            st_loop_apply(b, ST_LOOP_le, 0, st_loop_index(b, s), st_loop_index(b, a->at[2]), 0);
-        value = st_loop_apply(b, ST_LOOP_select, a->dtype, is_past, value, never);
-    }
-    const st_loop_ref mask = a->mask ? mask_at(a, s) : 0;
-    if (mask == 0) {
-        return value;
-    }
+    const st_loop_ref mask = mask_at(a, s);
     if (a->mask->dtype == STATOR_BOOL) {
         return st_loop_apply(b, ST_LOOP_select, a->dtype, mask, value, never);
     }
@@ -111,6 +103,20 @@ static st_loop_ref score(const attention *a, uint32_t s)
     const st_loop_ref is_never = st_loop_apply(b, ST_LOOP_eq, 0, added, never, 0);
     return st_loop_apply(b, ST_LOOP_select, a->dtype, is_never, never,
                          st_loop_apply(b, ST_LOOP_add, 0, value, added, 0));
+}
+
+static st_loop_ref score(const attention *a, uint32_t s)
+{
+    st_loop_builder *b = &a->nest->b;
+    const st_loop_ref scaled = st_loop_apply(b, ST_LOOP_mul, 0, product(a, s), scale_of(a), 0);
+    const st_loop_ref value = a->mask ? masked(a, scaled, s) : scaled;
+    if (cg_attr(a->node, STATOR_sdpa_is_causal)->i == 0) {
+        return value;
+    }
+    const st_loop_ref is_past =
+        st_loop_apply(b, ST_LOOP_le, 0, st_loop_index(b, s), st_loop_index(b, a->at[2]), 0);
+    return st_loop_apply(b, ST_LOOP_select, a->dtype, is_past, value,
+                         st_loop_float(b, a->dtype, -INFINITY));
 }
 
 /* ---- a row ---- */

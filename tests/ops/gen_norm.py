@@ -254,14 +254,15 @@ def sdpa(q, k, v, mask=None, scale=None, is_causal=0):
     r = q.shape[1] // k.shape[1]
     q64, k64, v64 = wide(q), np.repeat(wide(k), r, 1), np.repeat(wide(v), r, 1)
     s = q64 @ k64.swapaxes(2, 3) * (q.shape[3] ** -0.5 if scale is None else scale)
+    if mask is not None:  # what is forbidden is -inf, a NaN too
+        s = np.where(mask if mask.dtype == bool else mask != -np.inf, s + (0 if mask.dtype == bool else wide(mask)), -np.inf)
     if is_causal:
         s = np.where(np.tri(*s.shape[2:], dtype=bool), s, -np.inf)
-    if mask is not None:
-        s = np.where(mask, s, -np.inf) if mask.dtype == bool else s + wide(mask)
     m = s.max(-1, keepdims=True, initial=-np.inf)
     e = np.exp(s - np.where(m == -np.inf, 0, m))
     n = e.sum(-1, keepdims=True)
-    return (e / np.where(n == 0, 1, n) @ v64).astype(q.dtype)
+    p = (e / np.where(n == 0, 1, n))[..., None]  # a key of no weight counts nothing, whatever its value
+    return np.where(p == 0, 0, p * v64[:, :, None]).sum(-2).astype(q.dtype)
 
 
 case = Case("sdpa", 2.4e-7, 1e-7)
@@ -286,4 +287,21 @@ for shapes in (((1, 1, 0, 2), (1, 1, 3, 2), (1, 1, 3, 2)), ((1, 2, 3, 2), (1, 1,
 q, k, v = np.array([[[[1e18, 0], [np.inf, 0], [0, 1]]]], F32), np.ones((1, 1, 2, 2), F32), numbers((1, 1, 2, 2))
 k[0, 0, 1] = [1e18, 2]
 case.check([q, k, v], sdpa(q, k, v))
+# Keys of NaN and inf behind a mask or in the future, and a mask that is NaN or inf there.
+q, k, v = (np.linspace(-1, 2, 2 * n * 3, dtype=F32).reshape(1, 2, n, 3) for n in (3, 4, 4))
+k[0, 0, 2], k[0, 1, 2] = np.nan, np.inf
+never = np.zeros((3, 4), F32)
+never[:, 2] = -np.inf
+for mask in (never, never == 0):
+    case.check([q, k, v, mask], sdpa(q, k, v, mask))
+k[0, :, 2] = 1
+never[0, 3], never[1, 3], never[2, 0] = np.nan, np.inf, -np.inf
+case.check([q, k, v, never], sdpa(q, k, v, never, is_causal=1), is_causal=1)
+# Values of keys of no weight, which count nothing, and of keys with one.
+v[0, 0, 2], v[0, 0, 3, 0], v[0, 0, 3, 1], v[0, 1, 1, 0], v[0, 1, 3, 0] = np.nan, np.inf, -np.inf, np.inf, -np.inf
+case.check([q, k, v], sdpa(q, k, v))
+case.check([q, k, v], sdpa(q, k, v, is_causal=1), is_causal=1)
+for allowed in ([1, 1, 0, 0], [1, 1, 0, 1], [0, 0, 0, 0]):
+    mask = np.array([allowed], bool)
+    case.check([q, k, v, mask], sdpa(q, k, v, mask))
 case.write(OUT)

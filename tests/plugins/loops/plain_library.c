@@ -265,7 +265,9 @@ static double score(const call *c, const int64_t *of, int64_t s)
     if (a->has_mask) {
         const int64_t at[4] = {of[0], of[1], of[2], s};
         const double mask = loaded(c, &a->mask, first + 20, at);
-        sum = a->mask.dtype != STATOR_BOOL ? sum + mask : mask != 0 ? sum : -INFINITY;
+        const int is_bool = a->mask.dtype == STATOR_BOOL;
+        const int is_never = is_bool ? mask == 0 : mask == -INFINITY;
+        sum = is_never ? -INFINITY : is_bool ? sum : sum + mask;
     }
     return a->is_causal && s > of[2] ? -INFINITY : sum;
 }

@@ -8,6 +8,7 @@
  *
  *     x[N, 3] + y[M, 3]  ->  N fits max(N, M);  M fits max(N, M) */
 #include "codegen/cg_exe.h"
+#include "codegen/cg_lower.h"
 
 #include "core/base/check.h"
 
@@ -344,21 +345,12 @@ static void count_blocks(finder *f)
     const cg_value *x = operand_of(f, 0);
     const cg_value *out = f->node.out;
     const uint32_t n = out->rank - 2u;
-    const uint32_t one = st_sym_int(tab, 1);
-    uint32_t columns = one;
+    uint32_t columns = st_sym_int(tab, 1);
     uint32_t rows = out->dims[1];
-    for (uint32_t i = 0; columns && rows && i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const int64_t block = cg_attr_int_at(&f->node, STATOR_col2im_block, i);
-        const int64_t dilation = cg_attr_int_at(&f->node, STATOR_col2im_dilations, i);
-        const int64_t stride = cg_attr_int_at(&f->node, STATOR_col2im_strides, i);
-        const uint32_t low = cg_attr_dim(&f->node, STATOR_col2im_pads, i);
-        const uint32_t high = cg_attr_dim(&f->node, STATOR_col2im_pads, i + n);
-        const uint32_t pads = low && high ? st_sym_add(tab, low, high) : 0;
-        const uint32_t padded = pads ? st_sym_add(tab, out->dims[2u + i], pads) : 0;
-        const uint32_t room =
-            padded ? st_sym_sub(tab, padded, st_sym_int(tab, dilation * (block - 1) + 1)) : 0;
-        const uint32_t steps = room ? st_sym_floordiv(tab, room, st_sym_int(tab, stride)) : 0;
-        columns = steps ? st_sym_mul(tab, columns, st_sym_add(tab, steps, one)) : 0;
+        const uint32_t along = cg_col2im_columns(&f->node, i);
+        columns = st_sym_mul(tab, columns, st_sym_max(tab, along, st_sym_int(tab, 0)));
         rows = st_sym_mul(tab, rows, st_sym_int(tab, block));
     }
     need_equal(f, x->dims[1], rows, "rows of x and channels times block");

@@ -77,21 +77,18 @@ void cg_col2im(const cg_node *node, cg_fold *out)
     }
 }
 
-/* Columns along spatial axis i. */
-static uint32_t columns_of(cg_nest *nest, const cg_node *node, uint32_t i, uint32_t low)
+uint32_t cg_col2im_columns(const cg_node *node, uint32_t i)
 {
+    st_symtab *tab = &node->unit->syms->tab;
     const uint32_t n = node->out->rank - SPATIAL;
-    const uint32_t high = cg_attr_dim(node, STATOR_col2im_pads, i + n);
-    const int64_t block = cg_attr_int_at(node, STATOR_col2im_block, i);
-    const int64_t dilation = cg_attr_int_at(node, STATOR_col2im_dilations, i);
-    const int64_t stride = cg_attr_int_at(node, STATOR_col2im_strides, i);
-    if (!is_known_padding(nest, high)) {
-        return 0;
-    }
-    const uint32_t padded =
-        cg_add(nest, cg_add(nest, node->out->dims[SPATIAL + i], low), high);
-    const uint32_t room = cg_sub(nest, padded, cg_int(nest, dilation * (block - 1) + 1));
-    return cg_add(nest, cg_sym_of(nest, '/', room, cg_int(nest, stride)), cg_int(nest, 1));
+    const st_sym_window window = {
+        .size = node->out->dims[SPATIAL + i],
+        .low = cg_attr_dim(node, STATOR_col2im_pads, i),
+        .high = cg_attr_dim(node, STATOR_col2im_pads, i + n),
+        .taps = st_sym_int(tab, cg_attr_int_at(node, STATOR_col2im_block, i)),
+        .dilation = cg_attr_int_at(node, STATOR_col2im_dilations, i),
+        .stride = cg_attr_int_at(node, STATOR_col2im_strides, i)};
+    return st_sym_window_count(tab, &window);
 }
 
 void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
@@ -104,9 +101,8 @@ void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index
         const uint32_t low = cg_attr_dim(node, STATOR_col2im_pads, i);
         const uint32_t stride = cg_int(nest, cg_attr_int_at(node, STATOR_col2im_strides, i));
         const uint32_t dilation = cg_int(nest, cg_attr_int_at(node, STATOR_col2im_dilations, i));
-        const uint32_t columns =
-            is_known_padding(nest, low) ? columns_of(nest, node, i, low) : 0;
-        if (columns == 0) {
+        const uint32_t columns = cg_col2im_columns(node, i);
+        if (!is_known_padding(nest, columns)) {
             return;
         }
         const uint32_t from = cg_sub(nest, cg_add(nest, index[SPATIAL + i], low),

@@ -416,25 +416,35 @@ stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t 
     return STATOR_OK;
 }
 
-stator_status st_in_window_size(const st_infer *in, const st_in_window *w, uint32_t axis,
-                                stator_ref *out, stator_diag **err)
+stator_status st_in_window_count(const st_infer *in, const st_sym_window *w, uint32_t axis,
+                                 stator_ref *out, stator_diag **err)
 {
-    char size_text[96], window_text[96];
+    int64_t known = 0;
     *out = 0;
     if (w->stride < 1 || w->dilation < 1) {
         return st_in_fail(in, err, "stride %lld and dilation %lld of axis %u must be at least 1",
                           (long long)w->stride, (long long)w->dilation, axis);
     }
-    const stator_ref padded = st_in_op(in, '+', st_in_op(in, '+', w->size, w->lo), w->hi);
-    const stator_ref reach = st_in_op_int(
-        in, '+', st_in_op_int(in, '*', st_in_op_int(in, '-', w->kernel, 1), w->dilation), 1);
+    *out = st_sym_window_count(&in->m->symtab, w);
+    if (*out == 0 && st_in_const(in, w->size, &known) && st_in_const(in, w->low, &known) &&
+        st_in_const(in, w->high, &known) && st_in_const(in, w->taps, &known)) {
+        return st_in_fail(in, err, "axis %u: window and padding pass 64 bits", axis);
+    }
+    return STATOR_OK;
+}
+
+stator_status st_in_window_size(const st_infer *in, const st_sym_window *w, uint32_t axis,
+                                stator_ref *out, stator_diag **err)
+{
+    char size_text[96], window_text[96];
+    ST_TRY(st_in_window_count(in, w, axis, out, err));
+    const stator_ref padded = st_in_op(in, '+', st_in_op(in, '+', w->size, w->low), w->high);
+    const stator_ref reach = st_sym_window_reach(&in->m->symtab, w);
     if (padded != 0 && reach != 0 && st_sym_le(&in->m->symtab, reach, padded) == 0) {
         return st_in_fail(
             in, err, "axis %u: the window reaches over %s elements, the padded size is %s", axis,
             st_in_sym_text(in, reach, window_text), st_in_sym_text(in, padded, size_text));
     }
-    const stator_ref steps = st_in_op_int(in, '/', st_in_op(in, '-', padded, reach), w->stride);
-    *out = st_in_op_int(in, '+', steps, 1);
     return STATOR_OK;
 }
 

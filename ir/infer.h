@@ -90,13 +90,12 @@ stator_status st_in_list_count(const st_infer *in, uint32_t a, uint32_t n, stato
 /* Axes of a list attribute in [0, rank), each once, as a bit set. */
 stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t *out_set,
                          stator_diag **err);
-/* floordiv(size + lo + hi - dilation * (kernel - 1) - 1, stride) + 1; fails when the window is
- * proved larger than the padded size. */
-typedef struct st_in_window {
-    stator_ref size, kernel, lo, hi;
-    int64_t stride, dilation;
-} st_in_window;
-stator_status st_in_window_size(const st_infer *in, const st_in_window *w, uint32_t axis,
+/* Places of a window (core/base/sym.h) along an axis, 0 or less where it is larger; *out 0: not
+ * known. Fails for a stride or dilation below 1 and where known sizes pass 64 bits. */
+stator_status st_in_window_count(const st_infer *in, const st_sym_window *w, uint32_t axis,
+                                 stator_ref *out, stator_diag **err);
+/* The same; fails too where the window is proved larger than the padded size. */
+stator_status st_in_window_size(const st_infer *in, const st_sym_window *w, uint32_t axis,
                                 stator_ref *out, stator_diag **err);
 /* Sets result k to the type of operand j, with another dtype when dtype is not 0. */
 stator_status st_in_like(st_infer *in, uint32_t k, uint32_t j, stator_dtype dtype,

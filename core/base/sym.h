@@ -57,6 +57,18 @@ uint32_t st_sym_min(st_symtab *tab, uint32_t a, uint32_t b);
 uint32_t st_sym_max(st_symtab *tab, uint32_t a, uint32_t b);
 uint32_t st_sym_op(st_symtab *tab, uint32_t op, uint32_t a, uint32_t b); /* types_api.sym_op */
 
+/* A window along an axis: `taps` elements of it, dilation apart, moved by stride over
+ * low + size + high elements. */
+typedef struct st_sym_window {
+    uint32_t size, low, high, taps; /* syms */
+    int64_t dilation, stride;
+} st_sym_window;
+/* How many elements a window reaches over: dilation * (taps - 1) + 1. */
+uint32_t st_sym_window_reach(st_symtab *tab, const st_sym_window *w);
+/* How many places it has: floordiv(low + size + high - reach, stride) + 1, which is 0 or less where
+ * the window is larger. */
+uint32_t st_sym_window_count(st_symtab *tab, const st_sym_window *w);
+
 int st_sym_const(const st_symtab *tab, uint32_t sym, int64_t *out); /* 1 when a plain integer */
 void st_sym_range(const st_symtab *tab, uint32_t sym, int64_t *out_lo, int64_t *out_hi);
 int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym); /* >= 1; 0 for the constant 0 */

@@ -457,12 +457,23 @@ static int difference(st_symtab *tab, uint32_t a, uint32_t b, range *out, st_lin
     return 1;
 }
 
+/* Are both plain integers? Their difference may leave 64 bits. */
+static int are_ints(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out_a, int64_t *out_b)
+{
+    return a != 0 && b != 0 && st_sym_const(tab, a, out_a) && st_sym_const(tab, b, out_b);
+}
+
 int st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b)
 {
     range r;
     st_lin d;
+    int64_t x = 0;
+    int64_t y = 0;
     if (a == b && a != 0) {
         return 1;
+    }
+    if (are_ints(tab, a, b, &x, &y)) {
+        return x == y;
     }
     if (!difference(tab, a, b, &r, &d)) {
         return -1;
@@ -481,6 +492,11 @@ int st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b)
 {
     range r;
     st_lin d;
+    int64_t x = 0;
+    int64_t y = 0;
+    if (are_ints(tab, a, b, &x, &y)) {
+        return x < y;
+    }
     if (!difference(tab, a, b, &r, &d)) {
         return -1;
     }
@@ -491,6 +507,11 @@ int st_sym_le(st_symtab *tab, uint32_t a, uint32_t b)
 {
     range r;
     st_lin d;
+    int64_t x = 0;
+    int64_t y = 0;
+    if (are_ints(tab, a, b, &x, &y)) {
+        return x <= y;
+    }
     if (!difference(tab, a, b, &r, &d)) {
         return -1;
     }

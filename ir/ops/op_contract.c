@@ -189,8 +189,12 @@ static stator_status conv_sizes(const st_infer *in, const conv_values *c, const 
                                 stator_ref *out, stator_diag **err)
 {
     for (uint32_t i = 0; i < c->n; i++) {
-        const st_in_window w = {st_in_dim(in, 0, 2u + i), kernel[i],     c->pads[i],
-                                c->pads[c->n + i],        c->strides[i], c->dilations[i]};
+        const st_sym_window w = {.size = st_in_dim(in, 0, 2u + i),
+                                 .low = c->pads[i],
+                                 .high = c->pads[c->n + i],
+                                 .taps = kernel[i],
+                                 .dilation = c->dilations[i],
+                                 .stride = c->strides[i]};
         ST_TRY(st_in_window_size(in, &w, i, &out[i], err));
     }
     return STATOR_OK;
@@ -298,40 +302,42 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
     return st_in_set(in, 0, st_in_dtype(in, 0), c.n + 2u, dims, err);
 }
 
-/* Columns of blocks that the image has, none where a block is larger (st_in_window_size refuses
- * that), where all sizes are known; 0: they are not. */
-static int known_columns(const st_infer *in, const int64_t *block, uint32_t n, int64_t *out)
+/* Axis 2 of x is the product of the columns of blocks along each axis of the image, where all are
+ * known; none where a block is larger (st_in_window_size refuses that). */
+static stator_status check_columns(const st_infer *in, const int64_t *block, uint32_t n,
+                                   stator_diag **err)
 {
     stator_ref image[STATOR_MAX_RANK];
     stator_ref pads[2u * STATOR_MAX_RANK];
-    int64_t strides[STATOR_MAX_RANK];
-    int64_t dilations[STATOR_MAX_RANK];
+    int64_t strides[STATOR_MAX_RANK], dilations[STATOR_MAX_RANK], given = 0, wanted = 0;
+    stator_ref all = st_in_size(in, 1);
     (void)st_in_syms(in, STATOR_col2im_image, image, STATOR_MAX_RANK);
     (void)st_in_syms(in, STATOR_col2im_pads, pads, 2u * STATOR_MAX_RANK);
     (void)st_in_list(in, STATOR_col2im_strides, strides, STATOR_MAX_RANK);
     (void)st_in_list(in, STATOR_col2im_dilations, dilations, STATOR_MAX_RANK);
-    *out = 1;
     for (uint32_t i = 0; i < n; i++) {
-        int64_t size = 0;
-        int64_t low = 0;
-        int64_t high = 0;
-        int64_t reach = 0;
-        if (!st_in_const(in, image[i], &size) || !st_in_const(in, pads[i], &low) ||
-            !st_in_const(in, pads[i + n], &high) || strides[i] < 1 ||
-            !st_add_i64(low, high, &low) || !st_add_i64(size, low, &size) ||
-            !st_mul_i64(block[i] - 1, dilations[i], &reach) ||
-            !st_sub_i64(size - 1, reach, &size) ||
-            !st_mul_i64(*out, size < 0 ? 0 : size / strides[i] + 1, out)) {
-            return 0;
-        }
+        stator_ref columns = 0;
+        const st_sym_window w = {.size = image[i],
+                                 .low = pads[i],
+                                 .high = pads[i + n],
+                                 .taps = st_in_size(in, block[i]),
+                                 .dilation = dilations[i],
+                                 .stride = strides[i]};
+        ST_TRY(st_in_window_count(in, &w, i, &columns, err));
+        all = st_in_op(in, '*', all, st_in_op(in, 'M', columns, st_in_size(in, 0)));
     }
-    return 1;
+    if (st_in_const(in, st_in_dim(in, 0, 2), &given) && st_in_const(in, all, &wanted) &&
+        given != wanted) {
+        return st_in_fail(in, err, "axis 2 of x is %lld, image and block give %lld",
+                          (long long)given, (long long)wanted);
+    }
+    return STATOR_OK;
 }
 
 stator_status st_infer_col2im(st_infer *in, stator_diag **err)
 {
     stator_ref dims[STATOR_MAX_RANK];
-    int64_t block[STATOR_MAX_RANK], count = 1, channels = 0, given = 0, wanted = 0;
+    int64_t block[STATOR_MAX_RANK], count = 1, channels = 0;
     ST_TRY(st_in_rank_is(in, 0, 3, 3, err));
     const uint32_t n = st_in_list(in, STATOR_col2im_block, block, STATOR_MAX_RANK);
     if (n == 0 || n + 2u > STATOR_MAX_RANK) {
@@ -352,11 +358,7 @@ stator_status st_infer_col2im(st_infer *in, stator_diag **err)
         return st_in_fail(in, err, "axis 1 of x is %lld, no multiple of the block's %lld elements",
                           (long long)channels, (long long)count);
     }
-    if (st_in_const(in, st_in_dim(in, 0, 2), &given) && known_columns(in, block, n, &wanted) &&
-        given != wanted) {
-        return st_in_fail(in, err, "axis 2 of x is %lld, image and block give %lld",
-                          (long long)given, (long long)wanted);
-    }
+    ST_TRY(check_columns(in, block, n, err));
     dims[0] = st_in_dim(in, 0, 0);
     dims[1] = st_in_op_int(in, '/', columns, count);
     st_in_syms(in, STATOR_col2im_image, dims + 2, STATOR_MAX_RANK - 2);

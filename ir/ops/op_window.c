@@ -33,8 +33,12 @@ static stator_status window_dims(st_infer *in, const stator_ref *extra, stator_r
                               (long long)window[i]);
         }
         const stator_ref hi = extra ? st_in_op(in, '+', pads[n + i], extra[i]) : pads[n + i];
-        const st_in_window w = {
-            dims[rank - n + i], st_in_size(in, window[i]), pads[i], hi, strides[i], dilations[i]};
+        const st_sym_window w = {.size = dims[rank - n + i],
+                                 .low = pads[i],
+                                 .high = hi,
+                                 .taps = st_in_size(in, window[i]),
+                                 .dilation = dilations[i],
+                                 .stride = strides[i]};
         ST_TRY(st_in_window_size(in, &w, i, &dims[rank - n + i], err));
     }
     return STATOR_OK;

@@ -356,6 +356,34 @@ Test(sym, overflow_gives_none)
     prints("N - 9223372036854775808", "N - 9223372036854775808");
 }
 
+Test(sym, integers_are_ordered_whatever_their_difference)
+{
+    cr_expect_eq(le("0", "-9223372036854775808"), 0);
+    cr_expect_eq(le("-9223372036854775808", "9223372036854775807"), 1);
+    cr_expect_eq(lt("9223372036854775807", "-1"), 0);
+    cr_expect_eq(lt("-9223372036854775808", "0"), 1);
+    cr_expect_eq(eq("-9223372036854775808", "0"), 0);
+}
+
+Test(sym, windows)
+{
+    const uint32_t n = sym_world_symbol(&w, "N", 0, INT64_MAX, 1);
+    st_sym_window window = {.size = n,
+                            .low = st_sym_int(&w.tab, 1),
+                            .high = st_sym_int(&w.tab, 2),
+                            .taps = st_sym_int(&w.tab, 3),
+                            .dilation = 2,
+                            .stride = 2};
+    cr_expect_eq(st_sym_window_reach(&w.tab, &window), st_sym_int(&w.tab, 5));
+    cr_expect_eq(st_sym_window_count(&w.tab, &window), sym_world_parse(&w, "floordiv(N, 2)"));
+    window.size = st_sym_int(&w.tab, 0); /* larger than what it moves over */
+    cr_expect_eq(st_sym_window_count(&w.tab, &window), st_sym_int(&w.tab, 0));
+    window.dilation = INT64_MAX;
+    cr_expect_eq(st_sym_window_count(&w.tab, &window), 0);
+    window.size = 0;
+    cr_expect_eq(st_sym_window_count(&w.tab, &window), 0);
+}
+
 Test(sym, none_in_none_out)
 {
     const uint32_t n = sym_world_symbol(&w, "N", 0, INT64_MAX, 1);

@@ -198,7 +198,8 @@ static inline void ek_unflatten(int64_t i, const int64_t *dims, uint32_t n, int6
 /* Bytes of `count` elements. */
 static inline uint64_t ek_bytes(uint32_t dtype, int64_t count)
 {
-    return ((uint64_t)count * st_dtype_bits(dtype) + 7u) / 8u;
+    uint64_t bytes = 0;
+    return st_dtype_bytes(dtype, (uint64_t)count, &bytes) ? bytes : UINT64_MAX;
 }
 
 /* ---- what a kernel may ask for (eager_frame.c) ---- */

@@ -191,6 +191,15 @@ def text_files(w):
          "%y = expand(%x) {shape = [4611686018427387904, 2, 3]} : f32[4611686018427387904, 2, 3]"),
         ("large", "RESOURCE_EXHAUSTED", "26388279066624 bytes", "no memory",
          "%y = expand(%x) {shape = [1099511627776, 2, 3]} : f32[1099511627776, 2, 3]"),
+        ("whole", "RESOURCE_EXHAUSTED", "memory", "memory",  # 2^61 bytes that are no result
+         "%t = expand(%x) {shape = [384307168202282325, 2, 3]}\n"
+         "%y = slice(%t) {starts = [0, 0, 0], sizes = [1, 2, 3], steps = [1, 1, 1]}"),
+        ("round", "RESOURCE_EXHAUSTED", "memory", "memory",  # 2^64 bits exactly
+         "%s = slice(%x) {starts = [0, 0], sizes = [1, 1], steps = [1, 1]}\n"
+         "%t = expand(%s) {shape = [1099511627776, 524288]}\n"
+         "%y = slice(%t) {starts = [0, 0], sizes = [2, 3], steps = [1, 1]}"),
+        ("start", "INVALID_ARGUMENT", "index -9223372036854775808", "outside a size of 2",
+         "%y = slice(%x) {starts = [-9223372036854775808, 0], sizes = [1, 3], steps = [1, 1]}"),
         ("few", "INVALID_ARGUMENT", "2 elements are given", "has 6",
          "%z = constant {value = f32[2, 3] {1, 2}} : f32[2, 3]\n%y = add(%x, %z) : f32[2, 3]"),
         ("up", "INVALID_ARGUMENT", "../x", "..",

@@ -87,6 +87,7 @@ typedef struct cli_usage {
     const char **backend;
     cli_compile *compile; /* without --backend */
     cli_common *common;
+    int64_t *threads; /* of common; NULL: nothing is computed */
 } cli_usage;
 
 /* Reads argv[1..] into the targets and at most max_positional positional arguments. Returns -1 to

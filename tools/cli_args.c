@@ -19,7 +19,8 @@ enum option_group {
     GROUP_RANDOM = 4,
     GROUP_BACKEND = 5,
     GROUP_COMPILE = 6,
-    GROUP_COMMON = 7
+    GROUP_COMMON = 7,
+    GROUP_THREADS = 8
 };
 
 typedef struct shared_option {
@@ -50,7 +51,7 @@ static const shared_option shared[] = {
     {GROUP_COMPILE, CLI_TEXT, AT(compile, fallback), "--fallback", "NAME", "use this if the backend is there but unavailable"},
     {GROUP_COMMON, CLI_FLAG, AT(common, json), "--json", NULL, "print facts as JSON"},
     {GROUP_COMMON, CLI_LIST, AT(common, plugin_dirs), "--plugin-dir", "DIR", "look for plugins here too"},
-    {GROUP_COMMON, CLI_NUMBER, AT(common, threads), "--threads", "T", "threads to use (0: all cores)"}};
+    {GROUP_THREADS, CLI_NUMBER, 0, "--threads", "T", "threads to use (0: all cores)"}};
 /* clang-format on */
 #define SHARED_COUNT (sizeof shared / sizeof shared[0])
 
@@ -77,6 +78,8 @@ static void *target_of(const cli_usage *usage, uint32_t group)
         return usage->backend;
     case GROUP_COMPILE:
         return usage->compile;
+    case GROUP_THREADS:
+        return usage->threads;
     default:
         return usage->common;
     }

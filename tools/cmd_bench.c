@@ -154,7 +154,8 @@ int cmd_bench(int argc, char **argv)
                              .own = own,
                              .inputs = &b.inputs,
                              .compile = &b.compile,
-                             .common = &b.common};
+                             .common = &b.common,
+                             .threads = &b.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);

@@ -113,7 +113,8 @@ int cmd_bisect(int argc, char **argv)
                              .tolerance = &s.tolerance,
                              .inputs = &s.inputs,
                              .compile = &s.compile,
-                             .common = &s.common};
+                             .common = &s.common,
+                             .threads = &s.common.threads};
     uint32_t n = 0;
     const int status = cli_parse(&usage, argc, argv, &s.path, 1, &n);
     if (status >= 0) {

@@ -218,7 +218,8 @@ int cmd_build(int argc, char **argv)
                              .summary =
                                  "Makes a library and a header of a model that need no Stator.",
                              .own = own,
-                             .common = &b.g.common};
+                             .common = &b.g.common,
+                             .threads = &b.g.common.threads};
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &b.model, 1, &n);
     if (status >= 0) {

@@ -212,7 +212,8 @@ int cmd_cache(int argc, char **argv)
                              .inputs = is_why ? &c.inputs : NULL,
                              .backend = is_why ? &c.compile.backend : NULL,
                              .compile = is_why ? &c.compile : NULL,
-                             .common = &c.common};
+                             .common = &c.common,
+                             .threads = is_why ? &c.common.threads : NULL};
     const char *words[2] = {NULL, NULL};
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, words, 2, &n);

@@ -370,7 +370,8 @@ int cmd_check(int argc, char **argv)
         .random = &c.inputs,
         .backend = &c.compile.backend,
         .compile = &c.compile,
-        .common = &c.common};
+        .common = &c.common,
+        .threads = &c.common.threads};
     const char *words[2] = {NULL, NULL};
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, words, 2, &n);

@@ -199,7 +199,8 @@ int cmd_compare(int argc, char **argv)
                              .tolerance = &c.tolerance,
                              .inputs = &c.inputs,
                              .compile = &c.compile,
-                             .common = &c.common};
+                             .common = &c.common,
+                             .threads = &c.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);

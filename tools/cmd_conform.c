@@ -417,7 +417,8 @@ int cmd_conform(int argc, char **argv)
                              .summary = "Runs test cases on a backend and compares.",
                              .own = own,
                              .compile = &s.compile,
-                             .common = &s.common};
+                             .common = &s.common,
+                             .threads = &s.common.threads};
     const char *backend = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &backend, 1, &n);

@@ -137,7 +137,8 @@ int cmd_draw(int argc, char **argv)
                              .own = own,
                              .stage = &g.stage,
                              .inputs = &g.inputs,
-                             .common = &g.common};
+                             .common = &g.common,
+                             .threads = &g.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);

@@ -131,7 +131,8 @@ int cmd_explain(int argc, char **argv)
                              .inputs = &e.inputs,
                              .backend = &e.compile.backend,
                              .compile = &e.compile,
-                             .common = &e.common};
+                             .common = &e.common,
+                             .threads = &e.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);

@@ -55,7 +55,8 @@ int cmd_print(int argc, char **argv)
                              .own = own,
                              .stage = &g.stage,
                              .inputs = &g.inputs,
-                             .common = &g.common};
+                             .common = &g.common,
+                             .threads = &g.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);
@@ -103,7 +104,8 @@ int cmd_opt(int argc, char **argv)
                              .summary = "Runs passes over a graph and prints the result.",
                              .own = own,
                              .inputs = &g.inputs,
-                             .common = &g.common};
+                             .common = &g.common,
+                             .threads = &g.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);

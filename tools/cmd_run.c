@@ -497,7 +497,8 @@ int cmd_run(int argc, char **argv)
                              .inputs = &r.inputs,
                              .backend = &r.compile.backend,
                              .compile = &r.compile,
-                             .common = &r.common};
+                             .common = &r.common,
+                             .threads = &r.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);

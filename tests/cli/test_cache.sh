@@ -141,7 +141,7 @@ status=0
 
 # An option that an action has no use for is refused, not passed over.
 for words in 'list --random 3' 'clear --backend eager' 'clear --keys' 'clear --dim N=3' \
-    'list --strict' "why $work/points.stir --keys"; do
+    'list --strict' 'list --threads 1' 'clear --threads 1' "why $work/points.stir --keys"; do
     status=0
     "$STATOR" cache $words >"$work/out" 2>&1 || status=$?
     [ "$status" = 2 ] || fail "status $status of cache $words: $(cat "$work/out")"

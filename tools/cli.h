@@ -126,6 +126,8 @@ const stator_op_desc *cli_find_op(stator_ctx *ctx, const char *name, int json);
  */
 void cli_put(FILE *to, const char *text);
 void cli_put_lines(FILE *to, const char *text);
+/* JSON is UTF-8, names of files and models are any bytes: U+FFFD stands for what is none. */
+void cli_put_utf8(FILE *to, const char *text);
 /* The same as cli_put into a buffer, cut to what fits; for printf. */
 #define CLI_CLEAN_BYTES 1024u
 const char *cli_clean(const char *text, char out[CLI_CLEAN_BYTES]);

@@ -32,8 +32,7 @@ static size_t utf8_length(const uint8_t *s)
     return 0;
 }
 
-/* JSON is UTF-8, names of files and models are any bytes: U+FFFD stands for what is none. */
-static void print_utf8(const char *text)
+void cli_put_utf8(FILE *to, const char *text)
 {
     const uint8_t *s = (const uint8_t *)text;
     while (*s != 0) {
@@ -41,10 +40,10 @@ static void print_utf8(const char *text)
         for (size_t one = utf8_length(s); one > 0; one = utf8_length(s + n)) {
             n += one;
         }
-        (void)fwrite(s, 1, n, stdout);
+        (void)fwrite(s, 1, n, to);
         s += n;
         if (*s != 0) {
-            (void)fputs("\xef\xbf\xbd", stdout);
+            (void)fputs("\xef\xbf\xbd", to);
             s++;
         }
     }
@@ -53,7 +52,7 @@ static void print_utf8(const char *text)
 void cli_print_json(cJSON *value)
 {
     char *text = cJSON_Print(value);
-    print_utf8(text != NULL ? text : "{\"error\": {\"code\": \"RESOURCE_EXHAUSTED\"}}");
+    cli_put_utf8(stdout, text != NULL ? text : "{\"error\": {\"code\": \"RESOURCE_EXHAUSTED\"}}");
     (void)printf("\n");
     cJSON_free(text);
     cJSON_Delete(value);

@@ -46,14 +46,15 @@ static void write_event(cli_profile *p, const stator_x_profile_row *event)
 {
     cJSON *name = cJSON_CreateString(event->name);
     char *text = name != NULL ? cJSON_PrintUnformatted(name) : NULL;
-    const int n = text == NULL ? -1
-                               : fprintf(p->file,
-                                         "%s\n{\"name\":%s,\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,"
-                                         "\"pid\":1,\"tid\":1}",
-                                         p->n_events > 0 ? "," : "", text,
-                                         (double)(event->begin_ns - p->first_ns) / 1e3,
-                                         (double)(event->end_ns - event->begin_ns) / 1e3);
-    p->failed |= n < 0;
+    if (text == NULL) {
+        p->failed = 1;
+    } else {
+        (void)fprintf(p->file, "%s\n{\"name\":", p->n_events > 0 ? "," : "");
+        cli_put_utf8(p->file, text);
+        (void)fprintf(p->file, ",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":1}",
+                      ((double)event->begin_ns - (double)p->first_ns) / 1e3,
+                      (double)(event->end_ns - event->begin_ns) / 1e3);
+    }
     cJSON_free(text);
     cJSON_Delete(name);
 }
@@ -102,6 +103,7 @@ int cli_profile_stop(cli_profile *p, stator_ctx *ctx, const char *path, int json
     p->failed |= fprintf(p->file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[") < 0;
     const stator_status status = stator_x_profile_stop(ctx, on_event, p);
     p->failed |= fprintf(p->file, "\n]}\n") < 0;
+    p->failed |= ferror(p->file) != 0;
     p->failed |= fclose(p->file) != 0;
     p->file = NULL;
     if (p->n_rows > 0) {

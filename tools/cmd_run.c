@@ -414,18 +414,27 @@ static int save_outputs(const run *r)
 }
 
 /* A slip of the hand shall not write over a model. */
-static int check_save(const run *r)
+/* A file that is written has the ending of its kind, so that no model is written over by mistake.
+ */
+static int check_ending(const run *r, const char *flag, const char *path, const char *ending)
 {
-    const size_t len = r->save != NULL ? strlen(r->save) : 0;
-    return r->save == NULL || (len > 4 && strcmp(r->save + len - 4, ".npz") == 0)
+    const size_t n = strlen(ending);
+    const size_t len = path != NULL ? strlen(path) : 0;
+    return path == NULL || (len > n && strcmp(path + len - n, ending) == 0)
                ? CLI_OK
-               : cli_fail(r->common.json, "INVALID_ARGUMENT", NULL,
-                          "--save '%s' does not end in .npz", r->save);
+               : cli_fail(r->common.json, "INVALID_ARGUMENT", NULL, "%s '%s' does not end in %s",
+                          flag, path, ending);
+}
+
+static int check_files(const run *r)
+{
+    const int status = check_ending(r, "--save", r->save, ".npz");
+    return status != CLI_OK ? status : check_ending(r, "--profile", r->profile_path, ".json");
 }
 
 static int run_model(run *r, const char *path)
 {
-    if (check_save(r) != CLI_OK) {
+    if (check_files(r) != CLI_OK) {
         return CLI_FAILED;
     }
     const cli_program_flags flags = {&r->common, &r->inputs, &r->compile, r->compile.backend};

@@ -9,6 +9,7 @@ void st_profile_init(st_profile *profile, st_mem *mem)
 {
     memset(profile, 0, sizeof *profile);
     profile->mem = mem;
+    st_hashset_init(&profile->by_name, mem);
     (void)pthread_mutex_init(&profile->lock, NULL);
 }
 
@@ -16,6 +17,8 @@ void st_profile_forget(st_profile *profile)
 {
     st_vec_free(profile->mem, &profile->events);
     st_vec_free(profile->mem, &profile->names);
+    st_hashset_deinit(&profile->by_name);
+    st_hashset_init(&profile->by_name, profile->mem);
     profile->is_cut = 0;
 }
 
@@ -44,21 +47,33 @@ int st_profile_is_on(const st_profile *profile)
            0;
 }
 
-/* Programs have few names and many events: a search from the newest name on. UINT32_MAX: no memory.
- */
+typedef struct probe {
+    const st_profile *profile;
+    const st_profile_name *name;
+} probe;
+
+static int is_name(void *self, uint32_t id)
+{
+    const probe *p = self;
+    return memcmp(&p->profile->names.data[id - 1u], p->name, sizeof *p->name) == 0;
+}
+
+/* Its place; UINT32_MAX: no memory. */
 static uint32_t name_of(st_profile *profile, const char *given)
 {
     st_profile_name name = {.text = ""};
     size_t n = strcspn(given, "\n");
     n = n < sizeof name.text ? n : sizeof name.text - 1u;
     memcpy(name.text, given, n);
-    for (uint32_t i = profile->names.count; i-- > 0;) {
-        if (memcmp(&profile->names.data[i], &name, sizeof name) == 0) {
-            return i;
-        }
+    probe p = {profile, &name};
+    const uint64_t hash = st_hash64(&name, sizeof name, 0);
+    const uint32_t known = st_hashset_find(&profile->by_name, hash, is_name, &p);
+    if (known != 0) {
+        return known - 1u;
     }
     st_profile_name *at = st_vec_push(profile->mem, &profile->names);
-    if (at == NULL) {
+    if (at == NULL || !st_hashset_add(&profile->by_name, hash, profile->names.count)) {
+        profile->names.count -= at != NULL;
         return UINT32_MAX;
     }
     *at = name;

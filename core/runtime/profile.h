@@ -28,6 +28,7 @@ typedef struct st_profile {
     uint32_t is_cut; /* no memory for all of it */
     st_vec(st_profile_event) events;
     st_vec(st_profile_name) names;
+    st_hashset by_name; /* places of names, plus 1 */
 } st_profile;
 
 void st_profile_init(st_profile *profile, st_mem *mem);

@@ -60,6 +60,34 @@ status=0
 "$STATOR" run m.stir --backend eager --random 1 --profile "$work/none/t.json" >out 2>&1 || status=$?
 [ "$status" = 3 ] && grep -q "cannot write '$work/none/t.json'" out || fail "status $status: $(cat out)"
 
+# No model is written over by a path in the wrong place.
+cp m.stir same.stir
+status=0
+"$STATOR" run same.stir --backend eager --random 1 --profile same.stir >out 2>&1 || status=$?
+[ "$status" = 3 ] && grep -q "'same.stir' does not end in .json" out && cmp -s m.stir same.stir ||
+    fail "status $status: $(cat out)"
+for path in full.json ''; do # a full disk, and no name at all
+    ln -sf /dev/full full.json
+    status=0
+    "$STATOR" run m.stir --backend eager --random 1 --profile "$path" >out 2>&1 || status=$?
+    [ "$status" = 3 ] || fail "status $status of '$path': $(cat out)"
+done
+
+# ---- names that are no UTF-8, more of them than fit a few ----
+
+python3 - <<'END'
+node = '  %%%d = tanh(%%%d) @"a\\xff\\xc3 %s %d":Tanh'
+rows = "\n".join(node % (i + 1, i, "x" * (90 if i % 2 else 0), i) for i in range(1, 1500))
+open("many.stir", "w").write("stir 1\ngraph @m(%%1: f32[2]) {\n%s\n  return y: %%1500\n}\n" % rows)
+END
+"$STATOR" run many.stir --backend eager --repeat 2 --profile t.json >out 2>&1 || fail "$(cat out)"
+python3 - <<'END' || fail "the trace of many names"
+import json
+events = json.load(open("t.json", encoding="utf-8"))["traceEvents"]
+assert len(events) == 2 * 1499, len(events)
+assert all(e["name"].startswith("tanh a\ufffd\ufffd") and len(e["name"]) < 96 for e in events), events[:3]
+END
+
 # ---- names that hold control characters ----
 
 python3 - "$STATOR_SOURCE/tests/tools" <<'END'

@@ -62,20 +62,73 @@ static void log_to_stderr(void *self, const char *channel, uint32_t level, const
     (void)fprintf(stderr, "[%s] %s\n", channel, text);
 }
 
+/* A word of STATOR_LOGS: "name" or "name:level". Returns what follows it and its comma. */
+static const char *take_word(const char *spec, size_t *out_len, size_t *out_name_len)
+{
+    *out_len = strcspn(spec, ",");
+    *out_name_len = strcspn(spec, ",:");
+    return spec + *out_len + (spec[*out_len] == ',');
+}
+
+static int is_text(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
 /* STATOR_LOGS is "name,name:debug,..."; a bare name means level info. */
 static void parse_channels(stator_ctx *ctx, const char *spec)
 {
-    while (spec != NULL && *spec != '\0' && ctx->n_channels < 32) {
-        const size_t len = strcspn(spec, ",");
-        const size_t name_len = strcspn(spec, ",:");
+    size_t len = 0;
+    size_t name_len = 0;
+    for (const char *word = spec; word != NULL && *word != '\0' && ctx->n_channels < 32;
+         word = spec) {
         st_log_channel *c = &ctx->channels[ctx->n_channels];
+        spec = take_word(word, &len, &name_len);
         if (name_len > 0 && name_len < sizeof c->name) {
-            memcpy(c->name, spec, name_len);
+            memcpy(c->name, word, name_len);
             c->name[name_len] = '\0';
-            c->level = name_len < len && strncmp(spec + name_len, ":debug", 6) == 0 ? 3 : 2;
+            c->level = is_text(word + name_len, len - name_len, ":debug") ? 3 : 2;
             ctx->n_channels++;
         }
-        spec += len + (spec[len] == ',');
+    }
+}
+
+static int is_channel(const char *name, size_t len)
+{
+    static const char *const channels[] = {"all",     "cache",     "dispatch",    "dump",
+                                           "fusion",  "options",   "output_code", "passes",
+                                           "plugins", "recompiles"};
+    for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
+        if (is_text(name, len, channels[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Says which words of STATOR_LOGS nothing of Stator listens to. */
+static void check_channels(stator_ctx *ctx, const char *spec)
+{
+    size_t len = 0;
+    size_t name_len = 0;
+    for (const char *word = spec; word != NULL && *word != '\0'; word = spec) {
+        spec = take_word(word, &len, &name_len);
+        const char *level = word + name_len;
+        const size_t level_len = len - name_len;
+        const int name_shown = name_len < 64 ? (int)name_len : 64;
+        if (len > 0 && !is_channel(word, name_len)) {
+            st_log(ctx, "options", 1,
+                   "STATOR_LOGS: there is no channel '%.*s', unless a plugin has it; there are "
+                   "cache, dispatch, dump, fusion, options, output_code, passes, plugins, "
+                   "recompiles and all",
+                   name_shown, word);
+        }
+        if (level_len > 0 && !is_text(level, level_len, ":debug") &&
+            !is_text(level, level_len, ":info")) {
+            st_log(ctx, "options", 1,
+                   "STATOR_LOGS: '%.*s' is no level of '%.*s'; there are info and debug",
+                   level_len < 64 ? (int)level_len - 1 : 64, level + 1, name_shown, word);
+        }
     }
 }
 
@@ -252,6 +305,9 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     if (status != STATOR_OK) {
         stator_ctx_destroy(ctx);
         return status;
+    }
+    if ((options.flags & STATOR_CTX_NO_ENV) == 0) {
+        check_channels(ctx, secure_getenv("STATOR_LOGS"));
     }
     *out_ctx = ctx;
     return STATOR_OK;

@@ -240,7 +240,7 @@ void st_dump_file(stator_ctx *ctx, const char *name, const void *bytes, uint64_t
 
 int st_dump_hears(const stator_ctx *ctx, const char *channel, uint32_t level)
 {
-    static const char *const channels[] = {"passes", "dispatch", "fusion", "perf_hints"};
+    static const char *const channels[] = {"passes", "dispatch", "fusion"};
     if (level > 2 || atomic_load(&ctx->n_dumps) == 0) {
         return 0;
     }

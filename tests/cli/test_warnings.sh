@@ -30,4 +30,18 @@ once check neg 'f32 4' --backend needs_soname
 [ ! -s "$work/err" ] || fail "said without need: $(cat "$work/err")"
 STATOR_LOGS=passes "$STATOR" run "$digits" --backend aot_eager >/dev/null 2>"$work/err"
 grep -q '^\[passes\] canonicalize: ' "$work/err" || fail "no line of the channel: $(cat "$work/err")"
+
+# Words of STATOR_LOGS that say nothing are told, each once, also where a command makes two contexts.
+said() { # STATOR_LOGS TEXT: once
+    STATOR_LOGS=$1 "$STATOR" compare "$digits" --backends eager,aot_eager >/dev/null 2>"$work/err" ||
+        fail "status $? with STATOR_LOGS=$1"
+    [ "$(grep -cF "stator: warning: STATOR_LOGS: $2" "$work/err")" = 1 ] || fail "$1: $(cat "$work/err")"
+}
+said fusoin "there is no channel 'fusoin'"
+said passes,nosuch:debug,cache "there is no channel 'nosuch'"
+said passes:loud "'loud' is no level of 'passes'"
+said :debug "there is no channel ''"
+said "$(printf 'a%.0s' {1..3000})" "there is no channel 'aaaaaaaa"
+STATOR_LOGS=all:debug,output_code,,passes:info "$STATOR" print "$digits" 2>&1 | grep -q 'STATOR_LOGS' &&
+    fail "a warning of words that are right"
 echo ok

@@ -103,6 +103,9 @@ stator_status build_folder_piece(void *folder, uint32_t kind, const char *name, 
                                  uint64_t size);
 /* Compiles and links what is there, exporting names that begin with `name`_, to `output`. */
 int build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output);
+/* What is written is renamed to its place: is there nothing, or a file? A device, a pipe or a folder
+ * would be lost. 0: it was said. */
+int build_may_replace(const char *path, int json);
 /* Writes a file whole or not at all. */
 int build_write(const char *path, const char *text, uint64_t size, int json);
 

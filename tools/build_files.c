@@ -409,6 +409,17 @@ int build_folder_link(build_folder *folder, const char *cc, const char *name, co
     return 1;
 }
 
+int build_may_replace(const char *path, int json)
+{
+    struct stat there;
+    if (stat(path, &there) != 0 || S_ISREG(there.st_mode)) {
+        return 1;
+    }
+    (void)cli_fail(json, "INVALID_ARGUMENT", "name a file that may be written",
+                   "'%s' is there and no regular file: it would be replaced", path);
+    return 0;
+}
+
 int build_write(const char *path, const char *text, uint64_t size, int json)
 {
     build_folder folder = BUILD_FOLDER_NONE;

@@ -153,9 +153,13 @@ static void report(build *b)
 
 static int run_build(build *b)
 {
+    const int json = b->g.common.json;
+    if (!build_may_replace(b->output, json) || !build_may_replace(b->header, json)) {
+        return CLI_FAILED;
+    }
     int status = cli_graph_open(&b->g, b->model);
     if (status == CLI_OK && b->g.assumed[0] != '\0') {
-        return cli_fail(b->g.common.json, "UNSUPPORTED", NULL,
+        return cli_fail(json, "UNSUPPORTED", NULL,
                         "values of inputs decide the model's shapes, so there is no one program");
     }
     if (status == CLI_OK && !build_folder_open(&b->folder, b->output, b->sources)) {

@@ -205,6 +205,12 @@ expect 2 'three files' "$STATOR" build "$model" -o "$model"
 [ ! -e c.so ] && [ ! -e c.h ] || fail "a library in spite of a failure"
 ls | grep -q 'c\.so\.' && fail "a folder was left behind"
 mkdir isdir.so
-expect 3 'cannot write' "$STATOR" build "$model" -o isdir.so
+expect 3 'no regular file' "$STATOR" build "$model" -o isdir.so
+mkfifo pipe.so # stands for a device: renaming onto one would take it away
+expect 3 "'pipe.so' is there and no regular file" "$STATOR" build "$model" -o pipe.so
+expect 3 "'pipe.so' is there and no regular file" "$STATOR" build "$model" -o c.so --header pipe.so
+ln -s pipe.so link.so
+expect 3 "'link.so' is there and no regular file" "$STATOR" build "$model" -o link.so
+[ -p pipe.so ] && [ -h link.so ] && [ ! -e c.so ] || fail "something was replaced"
 ls | grep -q 'part' && fail "a part was left behind"
 echo ok

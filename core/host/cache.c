@@ -31,8 +31,16 @@ static int is_absolute(const char *path)
     return path != NULL && path[0] == '/';
 }
 
+/* A setting that cannot be used is told, not passed over. */
+static void warn(stator_ctx *ctx, const char *name, const char *text, const char *wanted)
+{
+    if (text != NULL && text[0] != '\0') {
+        st_log(ctx, "cache", 1, "%s='%.200s' is not used: %s", name, text, wanted);
+    }
+}
+
 /* STATOR_CACHE_DIR, else the user's folder for caches; 0: there is none. */
-static int find_root(const stator_ctx *ctx, char out[4096])
+static int find_root(stator_ctx *ctx, char out[4096])
 {
     const char *own = setting(ctx, "STATOR_CACHE_DIR");
     const char *cache = secure_getenv("XDG_CACHE_HOME");
@@ -40,7 +48,10 @@ static int find_root(const stator_ctx *ctx, char out[4096])
     int n = 0;
     if (is_absolute(own)) {
         n = snprintf(out, 4096, "%s", own);
-    } else if (is_absolute(cache)) {
+        return n < 4096 - 64;
+    }
+    warn(ctx, "STATOR_CACHE_DIR", own, "the path of the folder must begin with '/'");
+    if (is_absolute(cache)) {
         n = snprintf(out, 4096, "%s/stator", cache);
     } else if (is_absolute(home)) {
         n = snprintf(out, 4096, "%s/.cache/stator", home);
@@ -49,19 +60,21 @@ static int find_root(const stator_ctx *ctx, char out[4096])
 }
 
 /* STATOR_CACHE_SIZE: a number of bytes, or of K, M or G. */
-static uint64_t find_cap(const stator_ctx *ctx)
+static uint64_t find_cap(stator_ctx *ctx)
 {
     const char *text = setting(ctx, "STATOR_CACHE_SIZE");
     char *end = NULL;
-    if (text == NULL || text[0] < '0' || text[0] > '9') {
-        return CAP_BYTES;
+    if (text != NULL && text[0] >= '0' && text[0] <= '9') {
+        errno = 0;
+        const unsigned long long n = strtoull(text, &end, 10);
+        const unsigned shift = *end == 'K' ? 10u : *end == 'M' ? 20u : *end == 'G' ? 30u : 0u;
+        end += shift != 0;
+        if (errno == 0 && *end == '\0' && n <= UINT64_MAX >> shift) {
+            return (uint64_t)n << shift;
+        }
     }
-    errno = 0;
-    const unsigned long long n = strtoull(text, &end, 10);
-    const unsigned shift = *end == 'K' ? 10u : *end == 'M' ? 20u : *end == 'G' ? 30u : 0u;
-    end += shift != 0;
-    return errno == 0 && *end == '\0' && n <= UINT64_MAX >> shift ? (uint64_t)n << shift
-                                                                  : CAP_BYTES;
+    warn(ctx, "STATOR_CACHE_SIZE", text, "expected whole bytes, or such with K, M or G");
+    return CAP_BYTES;
 }
 
 static int is_switched_off(const stator_ctx *ctx)

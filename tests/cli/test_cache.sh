@@ -139,6 +139,17 @@ status=0
 "$STATOR" cache frobnicate >/dev/null 2>&1 || status=$?
 [ "$status" = 2 ] || fail "status $status of an unknown action"
 
+# Settings that cannot be used are told.
+told() { # NAME=VALUE
+    env "$1" XDG_CACHE_HOME="$work/other" "$STATOR" cache list >"$work/out" 2>"$work/err" || fail "status $? with $1"
+    grep -q "^stator: warning: ${1%%=*}='${1#*=}' is not used: " "$work/err" || fail "$1: $(cat "$work/err")"
+}
+told STATOR_CACHE_DIR=relative/folder
+for size in abc -5 1.5G 12Q 99999999999999999999 99999999999G; do
+    told STATOR_CACHE_SIZE=$size
+done
+STATOR_CACHE_SIZE=1G "$STATOR" cache list 2>&1 >/dev/null | grep -q warning && fail "a warning of a right size"
+
 # An option that an action has no use for is refused, not passed over.
 for words in 'list --random 3' 'clear --backend eager' 'clear --keys' 'clear --dim N=3' \
     'list --strict' 'list --threads 1' 'clear --threads 1' "why $work/points.stir --keys"; do

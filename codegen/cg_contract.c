@@ -206,12 +206,21 @@ void cg_conv_transpose(const cg_node *node, cg_fold *out)
     }
 }
 
-/* Tap and input position on spatial axis i for output position o and number j of its taps;
- * out->mask holds where both are there. */
-static void place_tap(cg_nest *nest, const cg_node *node, uint32_t i, uint32_t o, uint32_t j,
-                      uint32_t *out_k, uint32_t *out_x, cg_element *out)
+/* One tap on a spatial axis, by indices. */
+typedef struct tap_place {
+    uint32_t output; /* position */
+    uint32_t number; /* of the taps that reach it */
+    uint32_t tap;    /* which one of w that is */
+    uint32_t input;  /* position */
+} tap_place;
+
+/* Tap and input position on spatial axis i for the output position and number; out->mask holds
+ * where both are there. */
+static void place_tap(cg_nest *nest, const cg_node *node, uint32_t i, tap_place *at,
+                      cg_element *out)
 {
     st_loop_builder *b = &nest->b;
+    const uint32_t j = at->number;
     const taps t = taps_of(node, i);
     const uint32_t low = cg_attr_dim(node, STATOR_conv_transpose_pads, i);
     const uint32_t size = cg_value_of(nest->unit, cg_operand(node, 1))->dims[SPATIAL + i];
@@ -220,14 +229,14 @@ static void place_tap(cg_nest *nest, const cg_node *node, uint32_t i, uint32_t o
         cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
         return;
     }
-    const uint32_t p = cg_add(nest, o, low);
+    const uint32_t p = cg_add(nest, at->output, low);
     const uint32_t shared = cg_sym_of(nest, '/', p, cg_int(nest, t.common));
     const uint32_t first =
         cg_sym_of(nest, '%', cg_mul(nest, shared, cg_int(nest, t.inverse)), cg_int(nest, t.step));
     const uint32_t rest = cg_sub(nest, p, cg_mul(nest, first, cg_int(nest, t.dilation)));
     const uint32_t base = cg_sym_of(nest, '/', t.dilation == 1 ? p : rest, cg_int(nest, t.stride));
-    *out_k = cg_add(nest, first, cg_mul(nest, j, cg_int(nest, t.step)));
-    *out_x = cg_sub(nest, base, cg_mul(nest, j, cg_int(nest, t.dilation / t.common)));
+    at->tap = cg_add(nest, first, cg_mul(nest, j, cg_int(nest, t.step)));
+    at->input = cg_sub(nest, base, cg_mul(nest, j, cg_int(nest, t.dilation / t.common)));
     if (t.common != 1) {
         const uint32_t off = cg_sym_of(nest, '%', p, cg_int(nest, t.common));
         out->mask = st_loop_both(b, out->mask,
@@ -235,8 +244,8 @@ static void place_tap(cg_nest *nest, const cg_node *node, uint32_t i, uint32_t o
                                                st_loop_int(b, STATOR_I64, 0), 0));
     }
     const int is_whole = cg_is_zero(nest, cg_sym_of(nest, '%', size, cg_int(nest, t.step)));
-    out->mask = st_loop_both(b, out->mask, cg_within(nest, *out_k, size, 0, !is_whole));
-    out->mask = st_loop_both(b, out->mask, cg_within(nest, *out_x, from, 1, 1));
+    out->mask = st_loop_both(b, out->mask, cg_within(nest, at->tap, size, 0, !is_whole));
+    out->mask = st_loop_both(b, out->mask, cg_within(nest, at->input, from, 1, 1));
 }
 
 void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
@@ -253,8 +262,10 @@ void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_
     uint32_t at_w[CG_RANK_MAX] = {c, groups == 1 ? index[1]
                                                  : cg_sym_of(nest, '%', index[1], w->dims[1])};
     for (uint32_t i = 0; i + SPATIAL < w->rank && nest->refusal == NULL; i++) {
-        place_tap(nest, node, i, index[SPATIAL + i], inner[1u + i], &at_w[SPATIAL + i],
-                  &at_x[SPATIAL + i], out);
+        tap_place at = {.output = index[SPATIAL + i], .number = inner[1u + i]};
+        place_tap(nest, node, i, &at, out);
+        at_w[SPATIAL + i] = at.tap;
+        at_x[SPATIAL + i] = at.input;
     }
     if (nest->refusal) {
         return;

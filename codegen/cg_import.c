@@ -74,10 +74,12 @@ static stator_status import_symbols(cg_unit *unit, stator_diag **err)
     find_all_symbols(unit, atoms);
     for (uint32_t i = 0; i < v->n_symbols; i++) {
         const stator_atom_row *at = atoms[i] ? graph_atom(unit, atoms[i]) : NULL;
-        const char *name = at ? stator_string_at(v, at->name) : NULL;
+        const st_loop_symbol size = {.kind = ST_SYMBOL_SIZE,
+                                     .id = i,
+                                     .name = at ? stator_string_at(v, at->name) : NULL};
         const int64_t lo = at ? at->lo : 0;
         const int64_t hi = at ? at->hi : INT64_MAX;
-        if (!st_loop_symbol_add(unit->syms, ST_SYMBOL_SIZE, i, 0, name, lo, hi,
+        if (!st_loop_symbol_add(unit->syms, &size, lo, hi,
                                 at && at->divisor > 0 ? at->divisor : 1)) {
             return st_fail_oom(err);
         }

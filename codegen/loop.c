@@ -79,10 +79,11 @@ void st_loop_syms_deinit(st_loop_syms *syms)
     st_arena_deinit(&syms->names);
 }
 
-uint32_t st_loop_symbol_add(st_loop_syms *syms, uint32_t kind, uint32_t id, uint32_t owner,
-                            const char *name, int64_t lo, int64_t hi, int64_t divisor)
+uint32_t st_loop_symbol_add(st_loop_syms *syms, const st_loop_symbol *what, int64_t lo, int64_t hi,
+                            int64_t divisor)
 {
     char numbered[16];
+    const char *name = what->name;
     const uint32_t index = syms->symbols.count;
     if (name == NULL || name[0] == 0) {
         (void)snprintf(numbered, sizeof numbered, "k%u", index);
@@ -96,7 +97,9 @@ uint32_t st_loop_symbol_add(st_loop_syms *syms, uint32_t kind, uint32_t id, uint
     if (row == NULL) {
         return 0;
     }
-    *row = (st_loop_symbol){.kind = kind, .id = id, .owner = owner, .sym = sym, .name = copy};
+    *row = *what;
+    row->sym = sym;
+    row->name = copy;
     return sym;
 }
 

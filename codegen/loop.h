@@ -132,9 +132,10 @@ typedef struct st_loop_syms {
 
 int st_loop_syms_init(st_loop_syms *syms, st_mem *mem); /* 0: out of memory */
 void st_loop_syms_deinit(st_loop_syms *syms);
-/* A new symbol, as a sym; 0: out of memory. `name` is copied; NULL: "k" and a number. */
-uint32_t st_loop_symbol_add(st_loop_syms *syms, uint32_t kind, uint32_t id, uint32_t owner,
-                            const char *name, int64_t lo, int64_t hi, int64_t divisor);
+/* A new symbol, as a sym; 0: out of memory. Of `what` kind, id, owner and name count; the name is
+ * copied; NULL: "k" and a number. */
+uint32_t st_loop_symbol_add(st_loop_syms *syms, const st_loop_symbol *what, int64_t lo, int64_t hi,
+                            int64_t divisor);
 /* `sym` with every symbol s replaced by to[index of s] (0: stays); 0 past the caps of sym.h. */
 uint32_t st_loop_subst(st_loop_syms *syms, uint32_t sym, const uint32_t *to, uint32_t n);
 /* sym = coef * symbol + rest with neither holding the symbol: 1, else 0 (not linear in it). */

@@ -218,7 +218,9 @@ uint32_t st_loop_axis_add(st_loop_builder *b, uint32_t extent, uint32_t flags)
     const uint32_t symbol = kernel->syms->symbols.count;
     const int64_t last = hi == INT64_MAX ? hi : hi > 0 ? hi - 1 : 0;
     *at = (st_loop_axis){.symbol = symbol, .extent = extent, .flags = flags, .lanes = 1, .unroll = 1};
-    at->sym = st_loop_symbol_add(kernel->syms, ST_SYMBOL_AXIS, place, kernel->number, name, 0, last, 1);
+    const st_loop_symbol what = {
+        .kind = ST_SYMBOL_AXIS, .id = place, .owner = kernel->number, .name = name};
+    at->sym = st_loop_symbol_add(kernel->syms, &what, 0, last, 1);
     return at->sym ? place : out_of_memory(b);
 }
 
@@ -396,8 +398,8 @@ uint32_t st_loop_bind(st_loop_builder *b, st_loop_ref value, int64_t lo, int64_t
     if (ref == 0) {
         return 0;
     }
-    const uint32_t sym =
-        st_loop_symbol_add(kernel->syms, ST_SYMBOL_VALUE, ref, kernel->number, NULL, lo, hi, 1);
+    const st_loop_symbol what = {.kind = ST_SYMBOL_VALUE, .id = ref, .owner = kernel->number};
+    const uint32_t sym = st_loop_symbol_add(kernel->syms, &what, lo, hi, 1);
     row_at(b, ref)->sym = sym;
     return sym ? sym : out_of_memory(b);
 }

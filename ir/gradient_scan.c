@@ -70,10 +70,12 @@ static stator_status input_like(stator_builder *r, const scan *s, stator_ref val
     return st_build_input(r, "", stator_value_at(s->v, value)->type, out, s->err);
 }
 
+/* `axes`: of what is scanned, and of what is stacked. */
 static stator_status scan_node(const scan *s, const list *operands, uint32_t carried,
-                               const flags *in, const flags *out, stator_graph *body,
-                               stator_ref *results)
+                               const flags axes[2], stator_graph *body, stator_ref *results)
 {
+    const flags *in = &axes[0];
+    const flags *out = &axes[1];
     stator_graph *regions[] = {body};
     const stator_attr attrs[] = {ST_KIT_INT("carried", carried),
                                  ST_KIT_INT("scanned", in->n),
@@ -130,7 +132,7 @@ static stator_status save_states(scan *s)
     stator_graph *body = NULL;
     stator_ref results[2u * MAX_VALUES];
     list operands = {.n = 0};
-    flags in = {.n = 0}, out = {.n = 0};
+    flags axes[2] = {{.n = 0}, {.n = 0}};
     if (s->carried == 0) {
         return STATOR_OK;
     }
@@ -139,12 +141,12 @@ static stator_status save_states(scan *s)
         push(&operands, s->operands[i]);
     }
     for (uint32_t i = 0; i < s->scanned; i++) {
-        push_flags(&in, entry(s, STATOR_scan_axes, i), entry(s, STATOR_scan_reverse, i));
+        push_flags(&axes[0], entry(s, STATOR_scan_axes, i), entry(s, STATOR_scan_reverse, i));
     }
     for (uint32_t i = 0; i < s->carried; i++) {
-        push_flags(&out, 0, 0);
+        push_flags(&axes[1], 0, 0);
     }
-    ST_TRY(scan_node(s, &operands, s->carried, &in, &out, body, results));
+    ST_TRY(scan_node(s, &operands, s->carried, axes, body, results));
     for (uint32_t i = 0; i < s->carried; i++) {
         s->saved[i] = results[s->carried + i];
     }
@@ -269,17 +271,17 @@ static stator_status go_back(scan *s, stator_ref *in_grads)
     stator_graph *body = NULL;
     stator_ref results[4u * MAX_VALUES];
     list operands = {.n = 0};
-    flags in = {.n = 0}, out = {.n = 0};
+    flags axes[2] = {{.n = 0}, {.n = 0}};
     st_kit k = {.b = s->b, .err = s->err, .status = STATOR_OK};
     const uint32_t captures = s->carried + s->scanned;
     ST_TRY(make_body(s, "back", write_back_body, &body));
     const uint32_t carried = push_carried(s, &k, &operands);
     ST_TRY(k.status);
-    push_scanned(s, &operands, &in, &out);
+    push_scanned(s, &operands, &axes[0], &axes[1]);
     for (uint32_t i = captures; i < s->n; i++) {
         push(&operands, s->operands[i]);
     }
-    ST_TRY(scan_node(s, &operands, carried, &in, &out, body, results));
+    ST_TRY(scan_node(s, &operands, carried, axes, body, results));
     uint32_t next = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         in_grads[i] = i < s->carried && has_grad(s, i) ? results[next++] : 0;

@@ -20,17 +20,17 @@ static float normalised(uint8_t value, uint32_t channel, const cli_image_norm *n
     return ((float)value / 255.0f - mean) / std;
 }
 
-static int fill(stator_ctx *ctx, const uint8_t *pixels, uint32_t width, uint32_t height,
-                uint32_t channels, const cli_image_norm *norm, stator_tensor **out_tensor,
-                char *errbuf)
+static int fill(stator_ctx *ctx, const png_image *image, const uint8_t *pixels,
+                const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf)
 {
-    const int64_t shape[4] = {1, channels, height, width};
+    const uint32_t channels = image->format == PNG_FORMAT_GRAY ? 1 : 3;
+    const int64_t shape[4] = {1, channels, image->height, image->width};
     if (stator_tensor_create(ctx, STATOR_F32, 4, shape, out_tensor) != STATOR_OK) {
         (void)snprintf(errbuf, ERROR_SIZE, "%s", stator_ctx_error_text(ctx));
         return 0;
     }
     float *data = stator_tensor_data(*out_tensor);
-    const uint64_t plane = (uint64_t)width * height;
+    const uint64_t plane = (uint64_t)image->width * image->height;
     for (uint64_t i = 0; i < plane; i++) {
         for (uint32_t c = 0; c < channels; c++) {
             data[c * plane + i] = normalised(pixels[i * channels + c], c, norm);
@@ -69,7 +69,7 @@ static int decode(stator_ctx *ctx, png_image *image, uint32_t channels, const cl
         (void)snprintf(errbuf, ERROR_SIZE, "not a readable PNG: %s",
                        pixels != NULL ? image->message : "out of memory");
     } else {
-        ok = fill(ctx, pixels, image->width, image->height, channels, norm, out_tensor, errbuf);
+        ok = fill(ctx, image, pixels, norm, out_tensor, errbuf);
     }
     free(pixels);
     return ok;

@@ -60,8 +60,8 @@ static int write_parts(int fd, const st_cache_head *h, const char *key, const vo
 }
 
 /* The entry under its name; *out_fd, where it is wanted, reads it. 0: errno says why not. */
-static int publish(st_cache_store *store, uint32_t kind, const char *name, const st_cache_head *h,
-                   const char *key, const void *payload, int *out_fd)
+static int publish(st_cache_store *store, const char *name, const st_cache_head *h, const char *key,
+                   const void *payload, int *out_fd)
 {
     char file[64];
     char temporary[64];
@@ -69,7 +69,7 @@ static int publish(st_cache_store *store, uint32_t kind, const char *name, const
     if (fd < 0) {
         return 0;
     }
-    st_cache_file_name(kind, name, file);
+    st_cache_file_name(h->kind, name, file);
     int is_ok = write_parts(fd, h, key, payload);
     if (out_fd == NULL || !is_ok) {
         is_ok = close(fd) == 0 && is_ok;
@@ -95,7 +95,7 @@ int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const
     if (!make_head(store, kind, key, payload, size_bytes, &h)) {
         return 0;
     }
-    return publish(store, kind, name, &h, key, payload, NULL);
+    return publish(store, name, &h, key, payload, NULL);
 }
 
 stator_blob *st_cache_write_map(st_cache_store *store, const char *name, const char *key,
@@ -104,7 +104,7 @@ stator_blob *st_cache_write_map(st_cache_store *store, const char *name, const c
     st_cache_head h;
     int fd = -1;
     if (!make_head(store, ST_CACHE_DATA, key, payload, size_bytes, &h) ||
-        !publish(store, ST_CACHE_DATA, name, &h, key, payload, &fd)) {
+        !publish(store, name, &h, key, payload, &fd)) {
         return NULL;
     }
     void *map = mmap(NULL, (size_t)h.size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -258,37 +258,42 @@ static void name_pack(stator_blob *blob, const uint8_t hash[16], const char *key
     st_blob_set_hash(blob, name);
 }
 
-typedef stator_status (*fill_fn)(void *self, void *dst, uint64_t size);
+/* A packed form that is wanted: of which content, in which order, and who makes it. */
+typedef struct pack_wish {
+    const uint8_t *hash; /* 16 bytes */
+    const char *key;
+    uint64_t size;
+    stator_status (*fill)(void *self, void *dst, uint64_t size);
+    void *self;
+} pack_wish;
 
 /* Made in the compile cache's memory, and mapped as it lies in its file then. */
-static stator_status make_kept(stator_ctx *ctx, const uint8_t hash[16], const char *key, void *data,
-                               uint64_t size, fill_fn fill, void *self, stator_blob **out,
+static stator_status make_kept(stator_ctx *ctx, const pack_wish *w, void *data, stator_blob **out,
                                stator_diag **err)
 {
-    ST_TRY(fill(self, data, size));
-    *out = st_cache_pack_keep(ctx, hash, key, data, size);
+    ST_TRY(w->fill(w->self, data, w->size));
+    *out = st_cache_pack_keep(ctx, w->hash, w->key, data, w->size);
     if (*out == NULL) {
-        *out = st_blob_copy(&ctx->mem, data, size);
+        *out = st_blob_copy(&ctx->mem, data, w->size);
     }
     return *out != NULL ? STATOR_OK : st_fail_oom(err);
 }
 
 /* From the compile cache, or made. */
-static stator_status make_pack(stator_ctx *ctx, const uint8_t hash[16], const char *key,
-                               uint64_t size, fill_fn fill, void *self, stator_blob **out,
+static stator_status make_pack(stator_ctx *ctx, const pack_wish *w, stator_blob **out,
                                stator_diag **err)
 {
     stator_status status = STATOR_OK;
-    *out = st_cache_pack_find(ctx, hash, key, size);
-    void *data = *out == NULL ? st_cache_pack_buffer(ctx, hash, key, size) : NULL;
+    *out = st_cache_pack_find(ctx, w->hash, w->key, w->size);
+    void *data = *out == NULL ? st_cache_pack_buffer(ctx, w->hash, w->key, w->size) : NULL;
     if (data != NULL) {
-        status = make_kept(ctx, hash, key, data, size, fill, self, out, err);
+        status = make_kept(ctx, w, data, out, err);
     } else if (*out == NULL) {
-        *out = st_blob_alloc(&ctx->mem, size, &data);
-        status = *out != NULL ? fill(self, data, size) : st_fail_oom(err);
+        *out = st_blob_alloc(&ctx->mem, w->size, &data);
+        status = *out != NULL ? w->fill(w->self, data, w->size) : st_fail_oom(err);
     }
     if (*out != NULL) {
-        name_pack(*out, hash, key);
+        name_pack(*out, w->hash, w->key);
     }
     return status;
 }
@@ -311,7 +316,8 @@ static stator_status cst_pack(stator_ctx *ctx, const uint8_t hash[16], const cha
         return STATOR_OK;
     }
     stator_blob *blob = NULL;
-    stator_status status = make_pack(ctx, hash, key, size, fill, self, &blob, err);
+    const pack_wish wish = {hash, key, size, fill, self};
+    stator_status status = make_pack(ctx, &wish, &blob, err);
     if (status == STATOR_OK) {
         pthread_mutex_lock(&ctx->lock);
         known = find_pack(ctx, hash, key);

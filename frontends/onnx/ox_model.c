@@ -54,10 +54,11 @@ static uint64_t budget_for(const ox_import *im)
 static stator_status unpack(ox_import *im)
 {
     uint64_t at = 0;
-    const unsigned raw_data = 9; /* TensorProto.raw_data */
-    const char *problem = ox_wire_reduce(&im->mem, im->source->bytes, im->source->size,
-                                         &onnx__model_proto__descriptor,
-                                         &onnx__tensor_proto__descriptor, raw_data, &im->wire, &at);
+    const ox_wire_schema schema = {.root = &onnx__model_proto__descriptor,
+                                   .tensor = &onnx__tensor_proto__descriptor,
+                                   .raw_data_field = 9};
+    const char *problem =
+        ox_wire_reduce(&im->mem, im->source->bytes, im->source->size, &schema, &im->wire, &at);
     if (problem != NULL && strcmp(problem, "out of memory") == 0) {
         return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     }

@@ -97,14 +97,21 @@ static stator_ref clamp_bound(ox_node *n, stator_ref bound, stator_ref dim, int6
     return ox_sym_op(n, 'M', ox_sym_op(n, '+', dim, bound), ox_sym(n, lo));
 }
 
+/* What is wanted of one axis. */
+typedef struct axis_range {
+    stator_ref start, end;
+    int64_t step;
+} axis_range;
+
 /* Start and size of one axis from known bounds; 0 when a sign is not known. */
-static int known_axis(ox_node *n, stator_ref dim, stator_ref start, stator_ref end, int64_t step,
-                      stator_ref *out_start, stator_ref *out_size)
+static int known_axis(ox_node *n, stator_ref dim, axis_range range, stator_ref *out_start,
+                      stator_ref *out_size)
 {
+    const int64_t step = range.step;
     const int64_t lo = step > 0 ? 0 : -1;
     const int64_t off = step > 0 ? 0 : -1;
-    const stator_ref first = clamp_bound(n, start, dim, 0, off);
-    const stator_ref last = clamp_bound(n, end, dim, lo, off);
+    const stator_ref first = clamp_bound(n, range.start, dim, 0, off);
+    const stator_ref last = clamp_bound(n, range.end, dim, lo, off);
     if (first == 0 || last == 0) {
         return 0;
     }
@@ -164,8 +171,11 @@ static int known_axes(ox_node *n, const bounds *b, const stator_ref *dims, stato
     const stator_ref *end = start != NULL ? ox_known(n, b->end_list, &count) : NULL;
     for (uint32_t i = 0; end != NULL && i < b->count; i++) {
         const uint32_t axis = b->axes[i];
-        if (i >= count || !known_axis(n, dims[axis], start[i], end[i], b->steps[i], &starts[axis],
-                                      &sizes[axis])) {
+        if (i >= count) {
+            return 0;
+        }
+        const axis_range range = {start[i], end[i], b->steps[i]};
+        if (!known_axis(n, dims[axis], range, &starts[axis], &sizes[axis])) {
             return 0;
         }
     }

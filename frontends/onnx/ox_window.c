@@ -15,19 +15,20 @@ static stator_ref span_of(ox_node *n, stator_ref kernel, int64_t dilation)
     return ox_sym_op(n, '+', ox_sym_op(n, '*', less, ox_sym(n, dilation)), ox_sym(n, 1));
 }
 
-static void same_pads(ox_node *n, stator_ref size, stator_ref span, int64_t stride, int is_upper,
-                      stator_ref *low, stator_ref *high)
+/* As much padding on axis i that the result has ceil(size / stride) places. */
+static void same_pads(ox_node *n, ox_window_spec *w, uint32_t i, stator_ref size, stator_ref span,
+                      int is_upper)
 {
     const stator_ref one = ox_sym(n, 1);
-    const stator_ref s = ox_sym(n, stride);
+    const stator_ref s = ox_sym(n, w->strides[i]);
     const stator_ref last =
         ox_sym_op(n, '*', ox_sym_op(n, '-', ox_sym_op(n, 'c', size, s), one), s);
     const stator_ref need = ox_sym_op(n, '-', ox_sym_op(n, '+', last, span), size);
     const stator_ref total = ox_sym_op(n, 'M', need, ox_sym(n, 0));
     const stator_ref less = ox_sym_op(n, '/', total, ox_sym(n, 2));
     const stator_ref more = ox_sym_op(n, '-', total, less);
-    *low = is_upper ? less : more;
-    *high = is_upper ? more : less;
+    w->pads[i] = is_upper ? less : more;
+    w->pads[w->rank + i] = is_upper ? more : less;
 }
 
 static stator_ref ceil_extra(ox_node *n, stator_ref size, stator_ref span, int64_t stride,
@@ -97,8 +98,7 @@ void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, int ceil
         const stator_ref span = span_of(n, kernel[i], out->dilations[i]);
         out->kernel[i] = kernel[i];
         if (is_upper || is_lower) {
-            same_pads(n, size, span, out->strides[i], is_upper, &out->pads[i],
-                      &out->pads[out->rank + i]);
+            same_pads(n, out, i, size, span, is_upper);
         }
         out->ceil_extra[i] = out->has_ceil ? ceil_extra(n, size, span, out->strides[i],
                                                         out->pads[i], out->pads[out->rank + i])

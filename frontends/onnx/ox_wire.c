@@ -202,13 +202,11 @@ static const char *walk(walker *w, const ProtobufCMessageDescriptor *desc, uint6
 }
 
 const char *ox_wire_reduce(st_mem *mem, const uint8_t *bytes, uint64_t size,
-                           const ProtobufCMessageDescriptor *root,
-                           const ProtobufCMessageDescriptor *tensor, uint32_t raw_data_field,
-                           ox_wire *out, uint64_t *out_at)
+                           const ox_wire_schema *schema, ox_wire *out, uint64_t *out_at)
 {
     memset(out, 0, sizeof *out);
-    walker w = {mem, bytes, 0, tensor, raw_data_field, out};
-    const char *problem = walk(&w, root, size, 0);
+    walker w = {mem, bytes, 0, schema->tensor, schema->raw_data_field, out};
+    const char *problem = walk(&w, schema->root, size, 0);
     *out_at = w.pos;
     return problem;
 }

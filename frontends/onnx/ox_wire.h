@@ -29,12 +29,16 @@ typedef struct ox_wire {
     st_vec(ox_cut) ranges;
 } ox_wire;
 
+/* What the bytes are, and which fields are cut out of them. */
+typedef struct ox_wire_schema {
+    const ProtobufCMessageDescriptor *root, *tensor;
+    uint32_t raw_data_field; /* of a tensor */
+} ox_wire_schema;
+
 /* Fills *out (st_mem memory, free with ox_wire_deinit, also after a failure). Returns NULL, or what
  * is wrong with the bytes and where in *out_at; "out of memory" when that is it. */
 const char *ox_wire_reduce(st_mem *mem, const uint8_t *bytes, uint64_t size,
-                           const ProtobufCMessageDescriptor *root,
-                           const ProtobufCMessageDescriptor *tensor, uint32_t raw_data_field,
-                           ox_wire *out, uint64_t *out_at);
+                           const ox_wire_schema *schema, ox_wire *out, uint64_t *out_at);
 void ox_wire_deinit(ox_wire *wire, st_mem *mem);
 /* Reads a marked raw_data: 1 and the index when it was cut, 0 and inline bytes else; -1 when the
  * mark is not one that ox_wire_reduce writes. */

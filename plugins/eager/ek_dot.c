@@ -110,22 +110,27 @@ static void take_axes(ek_axes *out, const ek_tensor *t, const int64_t *strides, 
     }
 }
 
-/* Batch, contracted and remaining axes of operand k. */
-static void split_axes(const ek_call *c, uint32_t k, uint32_t batch_place, uint32_t contract_place,
-                       ek_axes *batch, ek_axes *contracted, ek_axes *rest)
+/* Batch, contracted and remaining axes of an operand. */
+typedef struct axis_split {
+    ek_axes *batch, *contracted, *rest;
+} axis_split;
+
+static void split_axes(const ek_call *c, uint32_t k, axis_split to)
 {
     const ek_tensor *t = &c->in[k];
     int64_t strides[STATOR_MAX_RANK];
     uint32_t n_batch = 0;
     uint32_t n_contract = 0;
-    const int64_t *b = ek_ints(c, batch_place, &n_batch);
-    const int64_t *d = ek_ints(c, contract_place, &n_contract);
+    const int64_t *b =
+        ek_ints(c, k == 0 ? STATOR_dot_general_batch_x : STATOR_dot_general_batch_y, &n_batch);
+    const int64_t *d = ek_ints(
+        c, k == 0 ? STATOR_dot_general_contract_x : STATOR_dot_general_contract_y, &n_contract);
     ek_strides(t->dims, t->rank, strides);
-    take_axes(batch, t, strides, b, n_batch);
-    take_axes(contracted, t, strides, d, n_contract);
+    take_axes(to.batch, t, strides, b, n_batch);
+    take_axes(to.contracted, t, strides, d, n_contract);
     for (uint32_t axis = 0; axis < t->rank; axis++) {
         if (!in_list(b, n_batch, t->rank, axis) && !in_list(d, n_contract, t->rank, axis)) {
-            ek_axes_add(rest, t->dims[axis], strides[axis]);
+            ek_axes_add(to.rest, t->dims[axis], strides[axis]);
         }
     }
 }
@@ -146,10 +151,8 @@ static stator_status check_pairs(const ek_call *c, const ek_axes *x, const ek_ax
 stator_status ek_dot_general(const ek_call *call, stator_diag **err)
 {
     ek_contraction c = {.call = call, .x = &call->in[0], .y = &call->in[1], .z = &call->out[0]};
-    split_axes(call, 0, STATOR_dot_general_batch_x, STATOR_dot_general_contract_x, &c.batch_x,
-               &c.k_x, &c.m);
-    split_axes(call, 1, STATOR_dot_general_batch_y, STATOR_dot_general_contract_y, &c.batch_y,
-               &c.k_y, &c.n);
+    split_axes(call, 0, (axis_split){&c.batch_x, &c.k_x, &c.m});
+    split_axes(call, 1, (axis_split){&c.batch_y, &c.k_y, &c.n});
     stator_status status = check_pairs(call, &c.batch_x, &c.batch_y, "batch", err);
     if (status == STATOR_OK) {
         status = check_pairs(call, &c.k_x, &c.k_y, "contracted", err);

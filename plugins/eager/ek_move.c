@@ -169,16 +169,22 @@ static void copy_rows(void *job_, int64_t begin, int64_t end)
 #define TILE 32
 
 #define TILE_LOOP(T)                                                                               \
-    for (int64_t i = 0; i < rows; i++) {                                                           \
-        for (int64_t k = 0; k < columns; k++) {                                                    \
-            ((T *)(void *)to)[i * to_row + k * to_column] =                                        \
-                ((const T *)(const void *)from)[i + k * from_column];                              \
+    for (int64_t i = 0; i < t.rows; i++) {                                                         \
+        for (int64_t k = 0; k < t.columns; k++) {                                                  \
+            ((T *)(void *)t.to)[i * t.to_row + k * t.to_column] =                                  \
+                ((const T *)(const void *)t.from)[i + k * t.from_column];                          \
         }                                                                                          \
     }
 
 /* rows by columns elements; the source is dense along the rows. */
-static void copy_tile(char *to, int64_t to_row, int64_t to_column, const char *from,
-                      int64_t from_column, int64_t rows, int64_t columns, uint32_t size)
+typedef struct tile {
+    char *to;
+    const char *from;
+    int64_t to_row, to_column, from_column; /* strides */
+    int64_t rows, columns;
+} tile;
+
+static void copy_tile(tile t, uint32_t size)
 {
     switch (size) {
     case 1:
@@ -224,14 +230,16 @@ static void copy_tiles(void *job_, int64_t begin, int64_t end)
             }
         }
         const int64_t left = m->sizes[job->row_axis] - first;
-        const int64_t rows = left < TILE ? left : TILE;
         const int64_t all = m->sizes[job->column_axis];
-        const int64_t to_column = m->to_strides[job->column_axis];
-        const int64_t from_column = m->from_strides[job->column_axis];
+        tile next = {.to_row = m->to_strides[job->row_axis],
+                     .to_column = m->to_strides[job->column_axis],
+                     .from_column = m->from_strides[job->column_axis],
+                     .rows = left < TILE ? left : TILE};
         for (int64_t k = 0; k < all; k += TILE) {
-            copy_tile(m->to + (to + k * to_column) * (int64_t)m->size, m->to_strides[job->row_axis],
-                      to_column, m->from + (from + k * from_column) * (int64_t)m->size, from_column,
-                      rows, all - k < TILE ? all - k : TILE, m->size);
+            next.to = m->to + (to + k * next.to_column) * (int64_t)m->size;
+            next.from = m->from + (from + k * next.from_column) * (int64_t)m->size;
+            next.columns = all - k < TILE ? all - k : TILE;
+            copy_tile(next, m->size);
         }
     }
 }

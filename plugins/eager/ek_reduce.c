@@ -157,29 +157,34 @@ static double sum_block(const double *x, int64_t n)
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
+/* What becomes of an element before it is combined, and how that is. */
+typedef struct sweep {
+    int combine, premap;
+    const double *shift; /* of EXP_SHIFTED, one a result */
+} sweep;
+
 /* One result from a run. */
-static void run_f64(const reduce_job *job, int64_t at, int combine, int premap, const double *shift,
-                    double *acc)
+static void run_f64(const reduce_job *job, int64_t at, const sweep *s, double *acc)
 {
     const ek_tensor *in = &job->c->in[0];
     double x[EK_BLOCK];
     for (int64_t i = 0; i < job->run; i += EK_BLOCK) {
         const int64_t m = job->run - i < EK_BLOCK ? job->run - i : EK_BLOCK;
         st_load_f64_block(in->dtype, in->data, at + i, m, x);
-        map_f64(x, m, premap, shift, 0);
-        if (combine == SUM) {
+        map_f64(x, m, s->premap, s->shift, 0);
+        if (s->combine == SUM) {
             *acc += sum_block(x, m);
         }
-        for (int64_t k = 0; combine != SUM && k < m; k++) {
-            *acc = combine_f64(combine, *acc, x[k]);
+        for (int64_t k = 0; s->combine != SUM && k < m; k++) {
+            *acc = combine_f64(s->combine, *acc, x[k]);
         }
     }
 }
 
 /* n results side by side, from all reduced positions. */
-static void sweep_f64(const reduce_job *job, int64_t base, int64_t n, int combine, int premap,
-                      const double *shift, double *acc)
+static void sweep_f64(const reduce_job *job, int64_t base, int64_t n, const sweep *s, double *acc)
 {
+    const int combine = s->combine;
     const ek_tensor *in = &job->c->in[0];
     double x[EK_BLOCK];
     for (int64_t k = 0; k < n; k++) {
@@ -188,11 +193,11 @@ static void sweep_f64(const reduce_job *job, int64_t base, int64_t n, int combin
     for (int64_t r = 0; r < job->reduced.count; r++) {
         const int64_t at = base + offset_of(&job->reduced, r);
         if (job->run != 1) {
-            run_f64(job, at, combine, premap, shift, acc);
+            run_f64(job, at, s, acc);
             continue;
         }
         st_load_f64_block(in->dtype, in->data, at, n, x);
-        map_f64(x, n, premap, shift, 1);
+        map_f64(x, n, s->premap, s->shift, 1);
         switch (combine) { /* one loop each, so that it vectorises */
         case SUM:
             for (int64_t k = 0; k < n; k++) {
@@ -237,18 +242,20 @@ static void range_f64(void *self, int64_t begin, int64_t end)
     const ek_tensor *out = &job->c->out[0];
     double acc[EK_BLOCK];
     double shift[EK_BLOCK] = {0};
+    const sweep largest = {.combine = MAX, .premap = AS_IS};
+    const sweep all = {.combine = job->r.combine, .premap = job->r.premap, .shift = shift};
     for (int64_t t = begin; t < end; t++) {
         const int64_t row = t / job->blocks;
         const int64_t first = t % job->blocks * EK_BLOCK;
         const int64_t n = job->inner - first < EK_BLOCK ? job->inner - first : EK_BLOCK;
         const int64_t base = offset_of(&job->kept, row) + first;
         if (job->r.premap == EXP_SHIFTED) {
-            sweep_f64(job, base, n, MAX, AS_IS, NULL, shift);
+            sweep_f64(job, base, n, &largest, shift);
             for (int64_t k = 0; k < n; k++) {
                 shift[k] = isfinite(shift[k]) ? shift[k] : 0.0;
             }
         }
-        sweep_f64(job, base, n, job->r.combine, job->r.premap, shift, acc);
+        sweep_f64(job, base, n, &all, acc);
         finish_f64(job, n, shift, acc);
         st_store_f64_block(out->dtype, out->data, row * job->inner + first, n, acc);
     }

@@ -3,7 +3,9 @@
 
 usage: check_shape.py [ROOT]
 Limits: no source file past 1,000 lines; 99 % of the C functions below 60 lines, none above 100;
-source file names unique in the tree. A multi-line #define counts as a function of as many lines.
+at most 6 parameters outside the tests, where a list and its count are one and `stator_diag **err`
+is none; source file names unique in the tree. A multi-line #define counts as a function of as many
+lines.
 Functions are found by a brace counter over the text without comments, strings and directives;
 a function runs from the first line of its head to its closing brace. Status 0 when all hold.
 """
@@ -13,6 +15,13 @@ import re
 import sys
 
 FILE_LIMIT, FUNCTION_AIM, FUNCTION_LIMIT, SHARE = 1000, 60, 100, 0.99
+PARAMETER_LIMIT = 6
+MORE_PARAMETERS = {  # what each is, where a struct would say no more
+    "dn_attention_isa.h tile": "a kernel in registers, inlined",
+    "dn_post.c append_added": "an epilogue of oneDNN",
+    "dn_run.c make": "a memory of oneDNN",
+    "dn_desc.c operation_of": "a primitive of oneDNN",
+}
 CODE = (".c", ".h", ".def", ".py", ".sh", ".cmake")
 SKIP = {".git", "build"}
 SAME_NAME_OK = {"CMakeLists.txt", "plugin.cmake"}  # their names are given by CMake
@@ -42,16 +51,49 @@ def name_of(head):
     return found.group(1) if found else "?"
 
 
+COUNT = re.compile(r"^(?:const\s+)?(?:u?int(?:32|64)_t|size_t|int)\s+\w*?"
+                   r"(?:\bn_\w+|\bn|n_in|n_out|count|size|len|bytes|rank)$")
+
+
+def split_parameters(head):
+    """The texts between the commas of a function's outer parentheses."""
+    head = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", head, flags=re.S).strip()
+    depth, parts = 1, [""]
+    for char in head[re.search(r"\w+\s*\(", head).end():]:
+        depth += {"(": 1, ")": -1}.get(char, 0)
+        if depth == 0:
+            break
+        if char == "," and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [" ".join(part.split()) for part in parts]
+
+
+def parameters(head):
+    """How many: a list and its count, side by side, are one; where an error goes is none."""
+    parts = [p for p in split_parameters(head) if not p.endswith(("**err", "*errbuf"))]
+    number = len(parts)
+    at = 0
+    while at + 1 < len(parts):
+        here, there = parts[at], parts[at + 1]
+        is_pair = ((COUNT.match(here) and ("*" in there or "[" in there)) or
+                   (COUNT.match(there) and ("*" in here or "[" in here)))
+        number -= bool(is_pair)
+        at += 2 if is_pair else 1
+    return number
+
+
 def functions(text):
-    """Yields (name, first line, line count) of each function and each multi-line #define."""
+    """Yields (name, first line, line count, parameters) of each function and multi-line #define."""
     text = TOKEN.sub(blank, text)
     for match in DIRECTIVE.finditer(text):
         define = re.match(r"[ \t]*#\s*define\s+(\w+)", match.group(0))
         lines = match.group(0).count("\n") + 1
         if define and lines > 1:
-            yield "#define " + define.group(1), text.count("\n", 0, match.start()) + 1, lines
+            yield "#define " + define.group(1), text.count("\n", 0, match.start()) + 1, lines, 0
     text = DIRECTIVE.sub(blank, text)
-    depth, begin, head_begin, inside, line = 0, 0, 0, None, 1
+    depth, begin, head_begin, inside, line, n_parameters = 0, 0, 0, None, 1, 0
     for at, char in enumerate(text):
         if char == "\n":
             line += 1
@@ -64,12 +106,13 @@ def functions(text):
                 first = at - len(head.lstrip())
                 begin = text.count("\n", 0, first) + 1
                 inside = name_of(head) if is_function_head(head) else None
+                n_parameters = parameters(head) if inside else 0
             depth += 1
         elif char == "}" and depth > 0:
             depth -= 1
             if depth == 0:
                 if inside:
-                    yield inside, begin, line - begin + 1
+                    yield inside, begin, line - begin + 1, n_parameters
                 head_begin = at + 1
         elif char in ";}" and depth == 0:
             head_begin = at + 1
@@ -92,7 +135,12 @@ def main():
         lines_of[path] = text.count("\n")
         names[os.path.basename(path)].append(path)
         if path.endswith((".c", ".h", ".def")):
-            found += [(count, path, line, name) for name, line, count in functions(text)]
+            for name, line, count, n in functions(text):
+                found.append((count, path, line, name))
+                place = os.path.basename(path) + " " + name
+                if (n > PARAMETER_LIMIT and place not in MORE_PARAMETERS and
+                        "tests" not in path.split(os.sep)):
+                    bad.append(f"{path}:{line}: {name} has {n} parameters, the limit is {PARAMETER_LIMIT}")
     for path, lines in sorted(lines_of.items(), key=lambda item: -item[1]):
         if lines > FILE_LIMIT:
             bad.append(f"{path}: {lines} lines, the limit is {FILE_LIMIT}")

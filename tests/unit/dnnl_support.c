@@ -136,7 +136,8 @@ uint32_t num(int64_t value)
 
 uint32_t sym(const char *name)
 {
-    return st_loop_symbol_add(&syms, ST_SYMBOL_SIZE, syms.symbols.count, 0, name, 0, 1 << 20, 1);
+    const st_loop_symbol size = {.kind = ST_SYMBOL_SIZE, .id = syms.symbols.count, .name = name};
+    return st_loop_symbol_add(&syms, &size, 0, 1 << 20, 1);
 }
 
 static void begin_form(problem *p, uint32_t kind, uint32_t in, uint32_t out)

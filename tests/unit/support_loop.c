@@ -28,8 +28,8 @@ uint32_t loop_int(loop_world *w, int64_t value)
 
 uint32_t loop_size(loop_world *w, const char *name)
 {
-    return st_loop_symbol_add(&w->syms, ST_SYMBOL_SIZE, w->n_sizes++, 0, name, 0, INT64_C(1) << 40,
-                              1);
+    const st_loop_symbol size = {.kind = ST_SYMBOL_SIZE, .id = w->n_sizes++, .name = name};
+    return st_loop_symbol_add(&w->syms, &size, 0, INT64_C(1) << 40, 1);
 }
 
 uint32_t loop_add(loop_world *w, uint32_t a, uint32_t b)

@@ -238,10 +238,12 @@ Test(loop_verify, symbols_of_an_index)
     const uint32_t k = st_loop_axis_add(&w.b, loop_int(&w, 3), 0);
     row(store)->sym = loop_axis(&w, k);
     loop_must_fail(&w.kernel, "an axis whose loop is not around it");
-    row(store)->sym = st_loop_symbol_add(&w.syms, ST_SYMBOL_AXIS, 0, 77, "j", 0, 9, 1);
+    st_loop_symbol other = {.kind = ST_SYMBOL_AXIS, .owner = 77, .name = "j"};
+    row(store)->sym = st_loop_symbol_add(&w.syms, &other, 0, 9, 1);
     loop_must_fail(&w.kernel, "a symbol of another kernel");
-    row(store)->sym = st_loop_symbol_add(&w.syms, ST_SYMBOL_VALUE, find(ST_LOOP_add),
-                                         w.kernel.number, "b", 0, 9, 1);
+    other = (st_loop_symbol){
+        .kind = ST_SYMBOL_VALUE, .id = find(ST_LOOP_add), .owner = w.kernel.number, .name = "b"};
+    row(store)->sym = st_loop_symbol_add(&w.syms, &other, 0, 9, 1);
     loop_must_fail(&w.kernel, "not bound here");
     row(store)->sym = 1u << 30;
     loop_must_fail(&w.kernel, "does not exist");

@@ -7,44 +7,28 @@
  * compiles it declines the nodes of the ops in `declines`, or with `declines=any` the first node of
  * whatever it is given, or with `declines=all` the whole graph without naming a node. `plain`
  * leaves the graph as it was imported. */
-#include <stator/plugin.h>
+#include "tests/over/over_backend.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct instance {
-    const stator_host *host;
-    stator_instance *eager;
+    over over;
     const char *ops;
     const char *declines;
     int64_t every;
 } instance;
-
-static stator_status fail(const stator_host *host, stator_diag **err, stator_status code,
-                          const char *text)
-{
-    if (err != NULL && *err == NULL) {
-        *err = host->diag->create(code, text, strlen(text));
-    }
-    return code;
-}
 
 static void destroy(void *self, void *inst_)
 {
     instance *inst = inst_;
     const stator_host *host = self;
     if (inst != NULL) {
-        host->nested->close(inst->eager);
+        host->nested->close(inst->over.inner);
         host->mem->free(host->ctx, (void *)(uintptr_t)inst->ops);
         host->mem->free(host->ctx, (void *)(uintptr_t)inst->declines);
         host->mem->free(host->ctx, inst);
     }
-}
-
-static char *copy_text(const stator_host *host, const char *text)
-{
-    char *copy = host->mem->alloc(host->ctx, strlen(text) + 1, 1);
-    return copy != NULL ? strcpy(copy, text) : NULL;
 }
 
 static stator_status create(void *self, const stator_options *options, uint32_t device,
@@ -54,14 +38,14 @@ static stator_status create(void *self, const stator_options *options, uint32_t 
     (void)device;
     instance *inst = host->mem->alloc(host->ctx, sizeof *inst, 16);
     if (inst == NULL) {
-        return fail(host, err, STATOR_RESOURCE_EXHAUSTED, "divided: out of memory");
+        return over_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "divided: out of memory");
     }
-    *inst = (instance){.host = host,
-                       .ops = copy_text(host, host->opt->get_str(options, "ops")),
-                       .declines = copy_text(host, host->opt->get_str(options, "declines")),
+    *inst = (instance){.over = {.host = host},
+                       .ops = over_copy(host, host->opt->get_str(options, "ops")),
+                       .declines = over_copy(host, host->opt->get_str(options, "declines")),
                        .every = host->opt->get_i64(options, "every")};
     const stator_status status =
-        host->nested->open(host->ctx, "divided", "eager", options, &inst->eager, err);
+        host->nested->open(host->ctx, "divided", "eager", options, &inst->over.inner, err);
     if (status != STATOR_OK || inst->ops == NULL || inst->declines == NULL) {
         destroy(self, inst);
         return status != STATOR_OK ? status : STATOR_RESOURCE_EXHAUSTED;
@@ -85,30 +69,18 @@ static stator_status pipeline(void *self, const stator_options *options,
 
 /* ---- which nodes ---- */
 
-/* Is the word in a comma-separated list? */
-static int has_word(const char *list, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *at = list; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
-        if (strcspn(at, ",") == n && strncmp(at, word, n) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static stator_status capability(void *inst_, const stator_graph *graph,
                                 const stator_capability_sink *sink, stator_diag **err)
 {
     const instance *inst = inst_;
-    const stator_graph_view *v = inst->host->ir->view(graph);
+    const stator_graph_view *v = inst->over.host->ir->view(graph);
     int64_t seen = 0;
     (void)err;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_op_desc *op = stator_op_at(v, stator_node_at(v, node)->op);
         const int is_free = (op->flags & (STATOR_OP_CONSTANT | STATOR_OP_REGIONS)) == 0;
-        const int is_mine =
-            inst->every > 0 ? is_free && seen++ % inst->every == 0 : has_word(inst->ops, op->name);
+        const int is_mine = inst->every > 0 ? is_free && seen++ % inst->every == 0
+                                            : over_has_word(inst->ops, op->name);
         if (is_mine || (op->flags & STATOR_OP_CONSTANT) != 0) {
             sink->yes(sink->self, node, 0);
         } else {
@@ -122,7 +94,7 @@ static stator_status capability(void *inst_, const stator_graph *graph,
 
 static stator_status decline(const instance *inst, const stator_graph_view *v, stator_diag **err)
 {
-    const stator_diag_api *diag = inst->host->diag;
+    const stator_diag_api *diag = inst->over.host->diag;
     const char *text = "divided: asked to decline";
     stator_diag *why = diag->create(STATOR_NEED_FALLBACK, text, strlen(text));
     int is_any = strcmp(inst->declines, "any") == 0;
@@ -130,7 +102,7 @@ static stator_status decline(const instance *inst, const stator_graph_view *v, s
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_op_desc *op = stator_op_at(v, stator_node_at(v, node)->op);
         if ((op->flags & STATOR_OP_CONSTANT) == 0 &&
-            (is_any || has_word(inst->declines, op->name))) {
+            (is_any || over_has_word(inst->declines, op->name))) {
             diag->add_node(why, node, "declined while compiling");
             is_any = 0;
             count++;
@@ -148,45 +120,18 @@ static stator_status compile(void *inst_, const stator_graph *graph, stator_fuel
                              void **out_exe, stator_diag **err)
 {
     const instance *inst = inst_;
-    (void)fuel;
     *out_exe = NULL;
-    const stator_status status = decline(inst, inst->host->ir->view(graph), err);
-    return status != STATOR_OK ? status
-                               : inst->host->nested->compile(inst->eager, graph, out_exe, err);
-}
-
-static stator_status exe_info(void *inst_, void *exe, stator_exe_info *out)
-{
-    const instance *inst = inst_;
-    return inst->host->nested->exe_info(inst->eager, exe, out);
-}
-
-static stator_status exe_run(void *inst_, void *exe, const stator_call *call, stator_diag **err)
-{
-    const instance *inst = inst_;
-    return inst->host->nested->run(inst->eager, exe, call, err);
-}
-
-static void exe_destroy(void *inst_, void *exe)
-{
-    const instance *inst = inst_;
-    inst->host->nested->exe_destroy(inst->eager, exe);
+    const stator_status status = decline(inst, inst->over.host->ir->view(graph), err);
+    return status != STATOR_OK ? status : over_compile(inst_, graph, fuel, out_exe, err);
 }
 
 /* ---- the descriptor ---- */
 
-#define OPTION(key_, type_, default_, help_)                                                       \
-    {.struct_size = sizeof(stator_option_desc),                                                    \
-     .type = (type_),                                                                              \
-     .key = (key_),                                                                                \
-     .default_text = (default_),                                                                   \
-     .help = (help_)}
-
 static const stator_option_desc options[] = {
-    OPTION("ops", STATOR_OPTION_LIST, "add,mul", "ops that are claimed"),
-    OPTION("declines", STATOR_OPTION_LIST, "", "ops that compile declines; any, all"),
-    OPTION("plain", STATOR_OPTION_BOOL, "0", "no passes but functionalize"),
-    OPTION("every", STATOR_OPTION_I64, "0", "n > 0: every n-th node is claimed instead"),
+    OVER_OPTION("ops", STATOR_OPTION_LIST, "add,mul", "ops that are claimed"),
+    OVER_OPTION("declines", STATOR_OPTION_LIST, "", "ops that compile declines; any, all"),
+    OVER_OPTION("plain", STATOR_OPTION_BOOL, "0", "no passes but functionalize"),
+    OVER_OPTION("every", STATOR_OPTION_I64, "0", "n > 0: every n-th node is claimed instead"),
 };
 
 static const stator_backend backend = {
@@ -200,9 +145,9 @@ static const stator_backend backend = {
     .pipeline = pipeline,
     .capability = capability,
     .compile = compile,
-    .exe_info = exe_info,
-    .exe_run = exe_run,
-    .exe_destroy = exe_destroy,
+    .exe_info = over_exe_info,
+    .exe_run = over_exe_run,
+    .exe_destroy = over_exe_destroy,
 };
 
 static const stator_item *const items[] = {&backend.item};

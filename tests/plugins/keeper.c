@@ -3,7 +3,7 @@
  *
  * Options: `keeps` the composites that it keeps; `plain` leaves recompose out of the pipeline, for
  * comparison. */
-#include <stator/plugin.h>
+#include "tests/over/over_backend.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,26 +12,16 @@
     "sdpa,softmax,log_softmax,layer_norm,rms_norm,gelu,silu,sigmoid,softplus,mish,hard_swish"
 
 typedef struct instance {
-    const stator_host *host;
-    stator_instance *eager;
+    over over;
     const char *keeps;
 } instance;
-
-static stator_status fail(const stator_host *host, stator_diag **err, stator_status code,
-                          const char *text)
-{
-    if (err != NULL && *err == NULL) {
-        *err = host->diag->create(code, text, strlen(text));
-    }
-    return code;
-}
 
 static void destroy(void *self, void *inst_)
 {
     instance *inst = inst_;
     const stator_host *host = self;
     if (inst != NULL) {
-        host->nested->close(inst->eager);
+        host->nested->close(inst->over.inner);
         host->mem->free(host->ctx, (void *)(uintptr_t)inst->keeps);
         host->mem->free(host->ctx, inst);
     }
@@ -44,15 +34,15 @@ static stator_status create(void *self, const stator_options *options, uint32_t 
     const char *keeps = host->opt->get_str(options, "keeps");
     (void)device;
     instance *inst = host->mem->alloc(host->ctx, sizeof *inst, 16);
-    char *copy = host->mem->alloc(host->ctx, strlen(keeps) + 1, 1);
+    char *copy = over_copy(host, keeps);
     if (inst == NULL || copy == NULL) {
         host->mem->free(host->ctx, inst);
         host->mem->free(host->ctx, copy);
-        return fail(host, err, STATOR_RESOURCE_EXHAUSTED, "keeper: out of memory");
+        return over_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "keeper: out of memory");
     }
-    *inst = (instance){.host = host, .keeps = strcpy(copy, keeps)};
+    *inst = (instance){.over = {.host = host}, .keeps = copy};
     const stator_status status =
-        host->nested->open(host->ctx, "keeper", "eager", NULL, &inst->eager, err);
+        host->nested->open(host->ctx, "keeper", "eager", NULL, &inst->over.inner, err);
     if (status != STATOR_OK) {
         destroy(self, inst);
         return status;
@@ -77,18 +67,6 @@ static stator_status pipeline(void *self, const stator_options *options,
     return STATOR_OK;
 }
 
-/* Is the word in a comma-separated list? */
-static int has_word(const char *list, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *at = list; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
-        if (strcspn(at, ",") == n && strncmp(at, word, n) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static int32_t keep(void *inst_, const char *op, uint32_t version, const stator_dtype *dtypes,
                     const uint32_t *ranks, uint32_t n)
 {
@@ -97,72 +75,14 @@ static int32_t keep(void *inst_, const char *op, uint32_t version, const stator_
     (void)dtypes;
     (void)ranks;
     (void)n;
-    return has_word(inst->keeps, op);
-}
-
-static stator_status capability(void *inst_, const stator_graph *graph,
-                                const stator_capability_sink *sink, stator_diag **err)
-{
-    const instance *inst = inst_;
-    const stator_host *host = inst->host;
-    const stator_graph_view *v = host->ir->view(graph);
-    uint8_t *accepts = host->mem->alloc(host->ctx, (uint64_t)v->n_nodes + 1u, 16);
-    if (accepts == NULL) {
-        return fail(host, err, STATOR_RESOURCE_EXHAUSTED, "keeper: out of memory");
-    }
-    memset(accepts, 0, (uint64_t)v->n_nodes + 1u);
-    const stator_status status = host->nested->capability(inst->eager, graph, accepts, err);
-    for (stator_ref node = 1; status == STATOR_OK && node <= v->n_nodes; node++) {
-        if (accepts[node]) {
-            sink->yes(sink->self, node, 0);
-        } else {
-            sink->no(sink->self, node, STATOR_UNSUPPORTED, "eager does not run it here");
-        }
-    }
-    host->mem->free(host->ctx, accepts);
-    return status;
-}
-
-/* ---- executables: eager's ---- */
-
-static stator_status compile(void *inst_, const stator_graph *graph, stator_fuel_scope *fuel,
-                             void **out_exe, stator_diag **err)
-{
-    const instance *inst = inst_;
-    (void)fuel;
-    return inst->host->nested->compile(inst->eager, graph, out_exe, err);
-}
-
-static stator_status exe_info(void *inst_, void *exe, stator_exe_info *out)
-{
-    const instance *inst = inst_;
-    return inst->host->nested->exe_info(inst->eager, exe, out);
-}
-
-static stator_status exe_run(void *inst_, void *exe, const stator_call *call, stator_diag **err)
-{
-    const instance *inst = inst_;
-    return inst->host->nested->run(inst->eager, exe, call, err);
-}
-
-static void exe_destroy(void *inst_, void *exe)
-{
-    const instance *inst = inst_;
-    inst->host->nested->exe_destroy(inst->eager, exe);
+    return over_has_word(inst->keeps, op);
 }
 
 /* ---- the descriptor ---- */
 
-#define OPTION(key_, type_, default_, help_)                                                       \
-    {.struct_size = sizeof(stator_option_desc),                                                    \
-     .type = (type_),                                                                              \
-     .key = (key_),                                                                                \
-     .default_text = (default_),                                                                   \
-     .help = (help_)}
-
 static const stator_option_desc options[] = {
-    OPTION("keeps", STATOR_OPTION_LIST, KEEPS, "composites that are kept"),
-    OPTION("plain", STATOR_OPTION_BOOL, "0", "no recompose"),
+    OVER_OPTION("keeps", STATOR_OPTION_LIST, KEEPS, "composites that are kept"),
+    OVER_OPTION("plain", STATOR_OPTION_BOOL, "0", "no recompose"),
 };
 
 static const stator_backend backend = {
@@ -175,11 +95,11 @@ static const stator_backend backend = {
     .destroy = destroy,
     .pipeline = pipeline,
     .keep = keep,
-    .capability = capability,
-    .compile = compile,
-    .exe_info = exe_info,
-    .exe_run = exe_run,
-    .exe_destroy = exe_destroy,
+    .capability = over_capability,
+    .compile = over_compile,
+    .exe_info = over_exe_info,
+    .exe_run = over_exe_run,
+    .exe_destroy = over_exe_destroy,
 };
 
 static const stator_item *const items[] = {&backend.item};

@@ -3,14 +3,9 @@
  *
  * Option: `named` passes the options on by name, else the host takes those of the creation that
  * goes on. */
-#include <stator/plugin.h>
+#include "tests/over/over_backend.h"
 
-#include <string.h>
-
-typedef struct instance {
-    const stator_host *host;
-    stator_instance *inner;
-} instance;
+typedef over instance;
 
 static stator_status init(const stator_host *host, void **out_self, stator_diag **err)
 {
@@ -50,62 +45,12 @@ static stator_status create(void *self, const stator_options *options, uint32_t 
     return STATOR_OK;
 }
 
-static stator_status capability(void *inst_, const stator_graph *graph,
-                                const stator_capability_sink *sink, stator_diag **err)
-{
-    const instance *inst = inst_;
-    const stator_host *host = inst->host;
-    const uint32_t n = host->ir->view(graph)->n_nodes;
-    uint8_t *accepts = host->mem->alloc(host->ctx, n + UINT64_C(1), 16);
-    if (accepts == NULL) {
-        return STATOR_RESOURCE_EXHAUSTED;
-    }
-    const stator_status status = host->nested->capability(inst->inner, graph, accepts, err);
-    for (stator_ref node = 1; status == STATOR_OK && node <= n; node++) {
-        if (accepts[node]) {
-            sink->yes(sink->self, node, 0);
-        } else {
-            sink->no(sink->self, node, STATOR_UNSUPPORTED, "divided does not want it");
-        }
-    }
-    host->mem->free(host->ctx, accepts);
-    return status;
-}
-
-static stator_status compile(void *inst_, const stator_graph *graph, stator_fuel_scope *fuel,
-                             void **out_exe, stator_diag **err)
-{
-    const instance *inst = inst_;
-    (void)fuel;
-    return inst->host->nested->compile(inst->inner, graph, out_exe, err);
-}
-
-static stator_status exe_info(void *inst_, void *exe, stator_exe_info *out)
-{
-    const instance *inst = inst_;
-    return inst->host->nested->exe_info(inst->inner, exe, out);
-}
-
-static stator_status exe_run(void *inst_, void *exe, const stator_call *call, stator_diag **err)
-{
-    const instance *inst = inst_;
-    return inst->host->nested->run(inst->inner, exe, call, err);
-}
-
-static void exe_destroy(void *inst_, void *exe)
-{
-    const instance *inst = inst_;
-    inst->host->nested->exe_destroy(inst->inner, exe);
-}
-
 STATOR_PLUGIN_NOTE("opener", "1.0.0", "[\"backend\"]",
                    ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-300,\"options\":[\"named\"]");
 
-static const stator_option_desc options[] = {{.struct_size = sizeof(stator_option_desc),
-                                              .type = STATOR_OPTION_BOOL,
-                                              .key = "named",
-                                              .default_text = "0",
-                                              .help = "pass the options by name"}};
+static const stator_option_desc options[] = {
+    OVER_OPTION("named", STATOR_OPTION_BOOL, "0", "pass the options by name"),
+};
 
 static const stator_backend backend = {
     .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = "opener",
@@ -115,11 +60,11 @@ static const stator_backend backend = {
     .priority = -300,
     .create = create,
     .destroy = destroy,
-    .capability = capability,
-    .compile = compile,
-    .exe_info = exe_info,
-    .exe_run = exe_run,
-    .exe_destroy = exe_destroy,
+    .capability = over_capability,
+    .compile = over_compile,
+    .exe_info = over_exe_info,
+    .exe_run = over_exe_run,
+    .exe_destroy = over_exe_destroy,
 };
 
 static const stator_item *const items[] = {&backend.item};

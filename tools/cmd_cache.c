@@ -103,7 +103,7 @@ static int list(cache_command *c)
 
 /* ---- clear ---- */
 
-static int clear(const cache_command *c)
+static int clear(cache_command *c)
 {
     uint64_t entries = 0;
     uint64_t bytes = 0;
@@ -140,24 +140,14 @@ static void on_answer(void *self, int32_t is_hit, const char *text)
 
 static int why(cache_command *c, const char *path)
 {
-    stator_model *model = NULL;
-    stator_tensor **in = NULL;
-    uint32_t n_in = 0;
-    int status = CLI_FAILED;
-    if (stator_model_load(c->ctx, path, NULL, &model) != STATOR_OK) {
-        return cli_fail_ctx(c->ctx, c->common.json);
+    const cli_program_flags flags = {&c->common, &c->inputs, &c->compile, c->compile.backend};
+    cli_program p;
+    int status = cli_program_open(&p, &flags, path);
+    if (status == CLI_OK &&
+        stator_x_cache_why(p.function, p.n_in, p.in, on_answer, c) != STATOR_OK) {
+        status = cli_fail_ctx(p.ctx, c->common.json);
     }
-    stator_function *function =
-        cli_compile_model(c->ctx, model, &c->compile, c->compile.backend, c->common.json);
-    if (function != NULL &&
-        cli_load_inputs(c->ctx, model, &c->inputs, c->common.json, &in, &n_in)) {
-        status = stator_x_cache_why(function, n_in, in, on_answer, c) == STATOR_OK
-                     ? CLI_OK
-                     : cli_fail_ctx(c->ctx, c->common.json);
-        cli_free_inputs(in, n_in);
-    }
-    stator_function_destroy(function);
-    stator_model_destroy(model);
+    cli_program_close(&p);
     return status;
 }
 
@@ -182,14 +172,24 @@ static enum action action_of(int argc, char **argv)
     return wants_help ? ANY : LIST;
 }
 
+/* list or clear, with a context. */
+static int with_folder(cache_command *c, int (*action)(cache_command *c))
+{
+    const int status = cli_open(&c->common, &c->ctx) == STATOR_OK
+                           ? action(c)
+                           : cli_fail_ctx(c->ctx, c->common.json);
+    stator_ctx_destroy(c->ctx);
+    return status;
+}
+
 static int dispatch(cache_command *c, const cli_usage *usage, const char *const *words, uint32_t n)
 {
     const int is_why = n >= 1 && strcmp(words[0], "why") == 0;
     if (n == 0 || (n == 1 && strcmp(words[0], "list") == 0)) {
-        return list(c);
+        return with_folder(c, list);
     }
     if (n == 1 && strcmp(words[0], "clear") == 0) {
-        return clear(c);
+        return with_folder(c, clear);
     }
     if (is_why && n == 2) {
         return why(c, words[1]);
@@ -216,12 +216,6 @@ int cmd_cache(int argc, char **argv)
                              .threads = is_why ? &c.common.threads : NULL};
     const char *words[2] = {NULL, NULL};
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, words, 2, &n);
-    if (status >= 0) {
-        return status;
-    }
-    status = cli_open(&c.common, &c.ctx) == STATOR_OK ? dispatch(&c, &usage, words, n)
-                                                      : cli_fail_ctx(c.ctx, c.common.json);
-    stator_ctx_destroy(c.ctx);
-    return status;
+    const int status = cli_parse(&usage, argc, argv, words, 2, &n);
+    return status >= 0 ? status : dispatch(&c, &usage, words, n);
 }

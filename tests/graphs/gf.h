@@ -22,7 +22,7 @@
 #define GF_ABSENT (-2) /* an operand that is left out */
 #define GF_TEXT 65536
 #define GF_RESULTS 5 /* of a node */
-#define GF_INPUTS (GF_VALUES + (1 + 2 * GF_RESULTS) * GF_NODES + 2)
+#define GF_INPUTS (GF_VALUES + (GF_ARGS + 2 * GF_RESULTS) * GF_NODES + 2)
 #define GF_NUMEL 6000 /* elements of one value, at most */
 
 typedef struct gf_dim {
@@ -98,8 +98,8 @@ int gf_write(const gf_program *p, int with_noise, char out[GF_TEXT]);
 /* Marks values that the outputs need. */
 void gf_live(const gf_program *p, uint8_t live[GF_VALUES]);
 /* Inputs of the text in order: the number of a value, -2000 - k: the witness of symbol k, or noise
- * of node n: -1 - n factors of its operand, -1001 - n - 100 r: what is added to its result r, -3001
- * - n - 100 r factors of its result. Returns how many. */
+ * of node n: -1 - n - 100 i factors of its operand i, -1001 - n - 100 r: what is added to its
+ * result r, -3001 - n - 100 r factors of its result. Returns how many. */
 int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS]);
 
 /* Reads a text that gf_write made (without noise). 0: it cannot be read. */

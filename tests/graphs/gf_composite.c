@@ -139,6 +139,9 @@ static int make_group_norm(gf_program *p)
     const int64_t groups = channels.c % 2 == 0 && gf_chance(p, 50) ? 2
                            : gf_chance(p, 50)                      ? channels.c
                                                                    : 1;
+    if (gf_numel(p, &t) == 2 * groups * gf_size(p, t.dims[0])) {
+        return 0; /* as layer_norm of two */
+    }
     const int is_affine = gf_chance(p, 50);
     for (int k = 1; is_affine && k < 3; k++) {
         args[k] = gf_input(p, t.dtype, 1, &channels);
@@ -406,9 +409,24 @@ static int make_triangle(gf_program *p)
     return 1;
 }
 
+/* May numbers be so large that their squares are infinite? */
+static int has_growth(const gf_program *p)
+{
+    static const char *const ops[] = {"exp",  "exp2", "expm1",   "sinh",
+                                      "cosh", "pow",  "cumprod", "reduce_prod"};
+    for (int k = 0; k < p->n_nodes; k++) {
+        for (int i = 0; i < N(ops); i++) {
+            if (strcmp(p->nodes[k].op, ops[i]) == 0) {
+                return 1;
+            }
+        }
+    }
+    return p->specials;
+}
+
 int gf_modest_of(gf_program *p, int v)
 {
-    if (v < 0 || !p->specials || p->values[v].is_input || p->values[v].dtype == STATOR_F16) {
+    if (v < 0 || !has_growth(p) || p->values[v].is_input || p->values[v].dtype == STATOR_F16) {
         return v; /* inputs are no larger */
     }
     const gf_value t = gf_type_of(p, v);

@@ -81,12 +81,15 @@ static int made(body *b)
     return b->n++;
 }
 
+/* With 1e9 and the like around, exact ones alone: no noise within a body tells how far functions or
+ * sums may be. */
 static int unary(body *b, int x)
 {
-    static const char *const floats[] = {"tanh", "neg", "relu", "sigmoid", "abs", "sin"};
+    static const char *const floats[] = {"neg", "relu", "abs", "tanh", "sigmoid", "sin"};
     static const char *const ints[] = {"neg", "abs", "sign"};
-    const char *op = gf_is_float(b->state.dtype) ? floats[gf_below(b->p, N(floats))]
-                                                 : ints[gf_below(b->p, N(ints))];
+    const int is_float = gf_is_float(b->state.dtype);
+    const char *op = is_float ? floats[gf_below(b->p, b->p->specials ? 3 : N(floats))]
+                              : ints[gf_below(b->p, N(ints))];
     say(b, "      %%b%d = %s(%%b%d)\n", b->n, op, x);
     return made(b);
 }
@@ -101,8 +104,7 @@ static int binary(body *b, int x)
     return made(b);
 }
 
-/* The sum along the last axis, which broadcasts to what was summed. Not of 1e9 and the like: no
- * noise within a body tells how far their sum may be. */
+/* The sum along the last axis, which broadcasts to what was summed. */
 static int sum(body *b, int x)
 {
     say(b, "      %%b%d = reduce_sum(%%b%d) {axes = [%d], keepdims = 1}\n", b->n, x,
@@ -133,7 +135,7 @@ static int result(body *b)
     for (int k = 0; k < n && x >= 0; k++) {
         x = statement(b);
     }
-    if (x >= 0 && n > 0 && b->n < BODY_VALUES && gf_is_float(b->state.dtype)) {
+    if (x >= 0 && n > 0 && b->n < BODY_VALUES && gf_is_float(b->state.dtype) && !b->p->specials) {
         say(b, "      %%b%d = tanh(%%b%d)\n", b->n, x);
         x = made(b);
     }

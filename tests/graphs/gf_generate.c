@@ -137,10 +137,19 @@ static int is_masked(const gf_program *p, int number)
     return 0;
 }
 
-/* Of an lstm: 1 - sigmoid of much is 0 in f32, and 0 times inf no number. */
-static int is_state(const gf_program *p, int number)
+/* Of a recurrent layer: what is rounded within is multiplied by weights, 1 - sigmoid of much is 0
+ * in f32, and 0 times an infinite state no number. */
+static int is_within_layer(const gf_program *p, int number)
 {
-    return is_operand(p, number, "lstm", 5) || is_operand(p, number, "lstm", 6);
+    static const char *const ops[] = {"rnn", "gru", "lstm"};
+    for (int k = 0; k < 3; k++) {
+        for (int place = 1; place < GF_ARGS; place++) {
+            if (is_operand(p, number, ops[k], place)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
 }
 
 /* Whether a padded convolution multiplies its padding by an infinite weight is nobody's business,
@@ -149,7 +158,7 @@ static int is_state(const gf_program *p, int number)
 static int is_finite_only(const gf_program *p, int number)
 {
     return is_operand(p, number, "conv", 1) || is_operand(p, number, "sdpa", 2) ||
-           is_masked(p, number) || is_state(p, number);
+           is_masked(p, number) || is_within_layer(p, number);
 }
 
 static double float_of(int specials, uint64_t bits)

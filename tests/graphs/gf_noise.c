@@ -16,9 +16,10 @@
 
 #include <string.h>
 
-enum { ON_OPERAND = 1, ADDED = 1001, ON_RESULT = 3001, RESULT_STEP = 100 };
+enum { ON_OPERAND = 1, ADDED = 1001, ON_RESULT = 3001, STEP = 100 };
 
-_Static_assert(GF_NODES <= RESULT_STEP && GF_RESULTS * RESULT_STEP <= 900, "numbers overlap");
+_Static_assert(GF_NODES <= STEP && GF_RESULTS * STEP < 1000 && GF_ARGS * STEP < 1000,
+               "numbers overlap");
 
 static int kind_of(int number)
 {
@@ -27,15 +28,15 @@ static int kind_of(int number)
 
 static int node_of(int number)
 {
-    return (-kind_of(number) - number) % RESULT_STEP;
+    return (-kind_of(number) - number) % STEP;
 }
 
 /* The value that has the noise's shape. */
 static const gf_value *shaped_as(const gf_program *p, int number)
 {
     const gf_node *node = &p->nodes[node_of(number)];
-    const int result = (-kind_of(number) - number) / RESULT_STEP;
-    return &p->values[kind_of(number) == ON_OPERAND ? node->args[0] : node->first + result];
+    const int place = (-kind_of(number) - number) / STEP;
+    return &p->values[kind_of(number) == ON_OPERAND ? node->args[place] : node->first + place];
 }
 
 static int is_float(uint8_t dtype)
@@ -71,14 +72,16 @@ static int is_of_squares(const gf_program *p, const gf_node *node)
     return is_one_of(node->op, ops) && p->values[node->args[0]].dtype != STATOR_F16;
 }
 
-static int has_noise(const gf_program *p, const gf_node *node, int kind, int result)
+/* Of the operand or the result at a place. What is rounded within a body shows at any operand. */
+static int has_noise(const gf_program *p, const gf_node *node, int kind, int place)
 {
     const int is_composite = node->noise == GF_COMPOSITE;
     if (kind == ON_OPERAND) {
-        return result == 0 && (is_composite || node->noise == GF_FOLD) && node->n_args > 0 &&
-               is_float(p->values[node->args[0]].dtype);
+        return (place == 0 || node->body[0]) && (is_composite || node->noise == GF_FOLD) &&
+               place < node->n_args && node->args[place] >= 0 &&
+               is_float(p->values[node->args[place]].dtype);
     }
-    if (result >= node->n_results || !is_float(p->values[node->first + result].dtype)) {
+    if (place >= node->n_results || !is_float(p->values[node->first + place].dtype)) {
         return 0;
     }
     return kind == ADDED ? is_composite || is_product(node)
@@ -90,9 +93,9 @@ int gf_noise_inputs(const gf_program *p, int k, int *out)
     static const int kinds[] = {ON_OPERAND, ADDED, ON_RESULT};
     int n = 0;
     for (int i = 0; i < 3; i++) {
-        for (int result = 0; result < GF_RESULTS; result++) {
-            if (has_noise(p, &p->nodes[k], kinds[i], result)) {
-                out[n++] = -kinds[i] - k - RESULT_STEP * result;
+        for (int place = 0; place < (i == 0 ? GF_ARGS : GF_RESULTS); place++) {
+            if (has_noise(p, &p->nodes[k], kinds[i], place)) {
+                out[n++] = -kinds[i] - k - STEP * place;
             }
         }
     }
@@ -143,9 +146,9 @@ void gf_write_noise_input(const gf_program *p, gf_writer *w, int number)
     gf_add_type(w, &v);
 }
 
-int gf_is_noisy_operand(const gf_program *p, int k)
+int gf_is_noisy_operand(const gf_program *p, int k, int place)
 {
-    return has_noise(p, &p->nodes[k], ON_OPERAND, 0);
+    return has_noise(p, &p->nodes[k], ON_OPERAND, place);
 }
 
 int gf_is_noisy_result(const gf_program *p, int k, int result)
@@ -154,13 +157,14 @@ int gf_is_noisy_result(const gf_program *p, int k, int result)
            has_noise(p, &p->nodes[k], ON_RESULT, result);
 }
 
-void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k)
+void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k, int place)
 {
     const gf_node *node = &p->nodes[k];
-    const uint8_t dtype = p->values[node->args[0]].dtype;
+    const uint8_t dtype = p->values[node->args[place]].dtype;
     const char *name = st_dtype_name(dtype);
     if (!is_of_squares(p, node)) {
-        gf_add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", k, node->args[0], k);
+        const int at = k + STEP * place;
+        gf_add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", at, node->args[place], at);
         return;
     }
     /* Whether a number counts as zero is as random as its factor. */
@@ -174,7 +178,7 @@ void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k)
            k, k, k, k);
 }
 
-/* %w + %a * op(max(|x|, 1)), in f32 at least. */
+/* %w + %a * op(max(|x|, 1)), in f32 at least; %w where that product is infinite. */
 static void write_noisy_product(const gf_program *p, gf_writer *w, int k)
 {
     const gf_node *node = &p->nodes[k];
@@ -188,7 +192,9 @@ static void write_noisy_product(const gf_program *p, gf_writer *w, int k)
            node->attrs, k, k, k);
     gf_add(w, "  %%u%d_ = cast(%%w%d) {dtype = %s}\n  %%n%d = add(%%u%d_, %%u%d)\n", k, k, wide, k,
            k, k);
-    gf_add(w, "  %%v%d = cast(%%n%d) {dtype = %s}\n", node->first, k, name);
+    gf_add(w, "  %%n%d_ = cast(%%n%d) {dtype = %s}\n  %%c%d = is_finite(%%u%d)\n", k, k, name, k,
+           k);
+    gf_add(w, "  %%v%d = select(%%c%d, %%n%d_, %%w%d)\n", node->first, k, k, k);
 }
 
 /* %w * %r + %a; where that is near zero, and as random as %r, zero: a number that is divided by
@@ -210,7 +216,7 @@ static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int
 void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result)
 {
     const gf_node *node = &p->nodes[k];
-    const int at = k + RESULT_STEP * result;
+    const int at = k + STEP * result;
     const int v = node->first + result;
     if (is_product(node)) {
         write_noisy_product(p, w, k);

@@ -47,6 +47,14 @@ static int make_predicate(gf_program *p)
     return gf_node_add(p, ops[gf_below(p, 3)], 1, &v, STATOR_BOOL, t.rank, t.dims) >= 0;
 }
 
+/* v with 0 for -0: which of them is the smaller one is anyone's choice. */
+static int positive_zero(gf_program *p, int v)
+{
+    const gf_value t = gf_type_of(p, v);
+    const int args[2] = {v, gf_scalar(p, t.dtype, 0)};
+    return gf_node_add(p, "add", 2, args, t.dtype, t.rank, t.dims);
+}
+
 int gf_make_binary(gf_program *p)
 {
     static const char *const floats[] = {"add", "sub", "mul", "div", "min",
@@ -70,6 +78,9 @@ int gf_make_binary(gf_program *p)
         args[0] = args[1];
         args[1] = swap;
     }
+    for (int k = 0; k < 2 && strcmp(op, "atan2") == 0; k++) {
+        args[k] = positive_zero(p, args[k]);
+    }
     if (gf_node_add(p, op, 2, args, dtype, rank, dims) < 0) {
         return 0;
     }
@@ -86,8 +97,12 @@ static int make_compare(gf_program *p)
     if (args[0] < 0 || (args[1] = gf_partner(p, args[0])) < 0) {
         return 0;
     }
+    /* Whether what is rounded equals a number tells nothing. */
+    const int is_exact = gf_is_int(p->values[args[0]].dtype) ||
+                         (p->values[args[0]].is_input && p->values[args[1]].is_input);
     const int rank = gf_broadcast(p, args, 2, dims);
-    return gf_node_add(p, ops[gf_below(p, 6)], 2, args, STATOR_BOOL, rank, dims) >= 0;
+    return gf_node_add(p, ops[gf_below(p, is_exact ? 6 : 4)], 2, args, STATOR_BOOL, rank, dims) >=
+           0;
 }
 
 static int make_select(gf_program *p)
@@ -181,7 +196,7 @@ static int make_reduce(gf_program *p)
         return 0;
     }
     gf_attrs(p, "axes = %s, keepdims = %d", gf_ints(axes, n, text), keeps);
-    gf_set_noise(p, op == 2 || op == 3 ? GF_EXACT : GF_FOLD, folded);
+    gf_set_noise(p, op == 2 || op == 3 ? GF_EXACT : op >= 9 ? GF_COMPOSITE : GF_FOLD, folded);
     return 1;
 }
 
@@ -264,6 +279,9 @@ static int make_norm(gf_program *p)
     const gf_value t = gf_type_of(p, v);
     const int op = (int)gf_below(p, N(ops));
     const int axis = op < 2 ? gf_pick_axis(p, &t) : t.rank - 1;
+    if (op == 2 && gf_size(p, t.dims[axis]) == 2) {
+        return 0; /* always +-1: no noise of its operand shows what the mean's rounding does */
+    }
     if (gf_node_add(p, ops[op], 1, &v, t.dtype, t.rank, t.dims) < 0) {
         return 0;
     }

@@ -305,9 +305,10 @@ static void add_results(const gf_program *p, gf_writer *w, int k, int with_noise
 static void add_node(const gf_program *p, gf_writer *w, int k, int with_noise)
 {
     const gf_node *node = &p->nodes[k];
-    const int on_operand = with_noise && gf_is_noisy_operand(p, k);
-    if (on_operand) {
-        gf_write_noisy_operand(p, w, k);
+    for (int i = 0; with_noise && i < node->n_args; i++) {
+        if (gf_is_noisy_operand(p, k, i)) {
+            gf_write_noisy_operand(p, w, k, i);
+        }
     }
     gf_add(w, "  ");
     add_results(p, w, k, with_noise);
@@ -317,8 +318,8 @@ static void add_node(const gf_program *p, gf_writer *w, int k, int with_noise)
         if (node->args[i] < 0) {
             gf_add(w, "_");
         } else {
-            const int renamed = on_operand && i == 0;
-            gf_add(w, "%%%s%d", renamed ? "y" : "v", renamed ? k : node->args[i]);
+            const int renamed = with_noise && gf_is_noisy_operand(p, k, i);
+            gf_add(w, "%%%s%d", renamed ? "y" : "v", renamed ? k + 100 * i : node->args[i]);
         }
     }
     gf_add(w, "%s%s%s%s : ", node->n_args ? ")" : "", node->attrs[0] ? " {" : "", node->attrs,

@@ -166,6 +166,9 @@ static int noise_of(const char *op)
     if (is_in(op, functions, sizeof functions / sizeof functions[0])) {
         return GF_FUNCTION;
     }
+    if (strncmp(op, "reduce_log", 10) == 0) {
+        return GF_COMPOSITE;
+    }
     for (size_t i = 0; i < sizeof folds / sizeof folds[0]; i++) {
         if (strncmp(op, folds[i], strlen(folds[i])) == 0) {
             return GF_FOLD;

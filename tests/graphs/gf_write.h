@@ -16,11 +16,11 @@ void gf_add_type(gf_writer *w, const gf_value *v);
 /* The inputs that the node's noise needs, as numbers of gf_inputs; how many. */
 int gf_noise_inputs(const gf_program *p, int k, int *out);
 void gf_write_noise_input(const gf_program *p, gf_writer *w, int number);
-/* Node k reads %yK in place of its first operand, and makes %wN (N: k + 100 * result) in place of
- * a result. */
-int gf_is_noisy_operand(const gf_program *p, int k);
+/* Node k reads %yN in place of such an operand, and makes %wN in place of such a result (N: k + 100
+ * times its place). */
+int gf_is_noisy_operand(const gf_program *p, int k, int place);
 int gf_is_noisy_result(const gf_program *p, int k, int result);
-void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k);
+void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k, int place);
 void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result);
 
 #endif

@@ -157,6 +157,9 @@ void cg_align_outputs(cg_unit *body, const cg_loop *loop);
 stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
                           stator_diag **err);
 void cg_scan_deinit(cg_scan *scan, st_mem *mem);
+const st_cg_exe *cg_scan_body(const cg_scan *scan);
+/* Is buffer k of the step one that the body was given as a constant, if it is one? */
+int cg_scan_knows(const cg_scan *scan, uint32_t k);
 /* All of it as bytes, and back into a step that has its buffers; DATA_LOSS. */
 stator_status cg_save_scan(const cg_scan *scan, st_str *out, stator_diag **err);
 stator_status cg_load_scan(st_cg_exe *exe, struct st_reader *from, cg_launch *launch,

@@ -51,18 +51,24 @@ static void add_ops(const st_cg_exe *exe, uint8_t *is_read, stator_exe_info *out
         for (uint32_t k = 0; k < l->n_buffers; k++) {
             const uint32_t operand = exe->operands.data[l->first_buffer + k];
             if (operand != UINT32_MAX && k != op.unread &&
-                exe->buffers.data[operand].kind == CG_BUFFER_CONSTANT) {
+                exe->buffers.data[operand].kind == CG_BUFFER_CONSTANT &&
+                !(l->scan && cg_scan_knows(l->scan, k))) {
                 is_read[exe->buffers.data[operand].place] = 1;
             }
         }
     }
 }
 
+/* Bodies of scans have constants and ops of their own. */
 static void add_memory(const st_cg_exe *exe, stator_exe_info *out)
 {
     const stator_cst_api *cst = exe->config.host->cst;
     uint8_t *is_read = st_calloc(exe->config.mem, exe->blobs.count + 1u, 1);
-    out->constant_bytes = out->packed_bytes = out->winograd_bytes = out->scratch_bytes = 0;
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        if (exe->launches.data[i].scan) {
+            add_memory(cg_scan_body(exe->launches.data[i].scan), out);
+        }
+    }
     if (is_read == NULL || !STATOR_HAS(cst, peek)) {
         st_free(exe->config.mem, is_read);
         return;
@@ -84,6 +90,7 @@ void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
     out->flags = exe->binds.count ? 0 : STATOR_EXE_STATIC_OUTPUTS;
     out->workspace_bytes = exe->slots ? 0 : exe->static_bytes;
     if (out->struct_size >= sizeof *out) {
+        out->constant_bytes = out->packed_bytes = out->winograd_bytes = out->scratch_bytes = 0;
         add_memory(exe, out);
     }
 }

@@ -377,6 +377,16 @@ void cg_scan_deinit(cg_scan *scan, st_mem *mem)
     }
 }
 
+const st_cg_exe *cg_scan_body(const cg_scan *scan)
+{
+    return scan->body;
+}
+
+int cg_scan_knows(const cg_scan *scan, uint32_t k)
+{
+    return k < scan->n_in && scan->ports[k].kind == PORT_WHOLE;
+}
+
 /* ---- as bytes ---- */
 
 stator_status cg_save_scan(const cg_scan *scan, st_str *out, stator_diag **err)

@@ -260,7 +260,9 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     sink->stage(sink->self, "decompose");
     sink->stage(sink->self, "canonicalize");
     sink->stage(sink->self, "fold_lean");
+    sink->stage(sink->self, "tabulate");
     sink->stage(sink->self, "cse");
+    sink->stage(sink->self, "sink");
     sink->stage(sink->self, "dce");
     sink->phase(sink->self, STATOR_PHASE_LOWERING);
     return STATOR_OK;

@@ -19,6 +19,7 @@
 #include "support_text.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <stator/ops.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ typedef struct golden {
     uint32_t asked;
     const char *last_rule;
     const char *keep;
+    int is_tabulating;
 } golden;
 
 static int32_t may_apply(void *self, uint32_t kind, const char *rule, stator_ref node)
@@ -58,6 +60,48 @@ static int32_t keep(void *self, const stator_graph *graph, stator_ref node)
     return st_list_has(g->keep, stator_op_at(v, stator_node_at(v, node)->op)->name);
 }
 
+/* A view, or x[m, k] times y along the axis of y that the node names, for tabulate. */
+static stator_status evaluate_table(golden *g, const stator_graph *graph,
+                                    const stator_node_row *row, stator_blob **out,
+                                    stator_diag **err)
+{
+    const stator_graph_view *v = st_graph_view(graph);
+    const stator_ref x_value = stator_operand(v, row, 0);
+    const stator_ref y_value = row->operand_count > 1 ? stator_operand(v, row, 1) : x_value;
+    const void *x = NULL;
+    const void *y = NULL;
+    void *z = NULL;
+    uint64_t n = 0;
+    uint64_t bytes = 0;
+    int64_t k_end = 1;
+    int64_t columns = 1;
+    cr_assert(st_type_static_size(graph->module, stator_value_at(v, row->result_begin)->type, &n,
+                                  &bytes));
+    cr_assert_eq(st_blob_get(st_graph_value_blob(graph, x_value), &x, err), STATOR_OK);
+    cr_assert_eq(st_blob_get(st_graph_value_blob(graph, y_value), &y, err), STATOR_OK);
+    *out = st_blob_alloc(&g->w.mem, bytes, &z);
+    cr_assert_not_null(*out);
+    if (row->operand_count == 1) {
+        memcpy(z, x, bytes);
+        return STATOR_OK;
+    }
+    const stator_attr_row *axes = stator_attr_at(v, row, STATOR_dot_general_contract_y);
+    const int64_t axis = *(const int64_t *)stator_column_at(&v->i64s, axes->begin);
+    const stator_type_row *y_type = stator_value_type(v, y_value);
+    cr_assert(stator_sym_is_const(v, stator_dim_at(v, y_type, (uint32_t)axis), &k_end));
+    cr_assert(stator_sym_is_const(v, stator_dim_at(v, y_type, (uint32_t)(1 - axis)), &columns));
+    for (int64_t i = 0; i < (int64_t)n; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < k_end; k++) {
+            const int64_t at = axis == 0 ? k * columns + i % columns : i % columns * k_end + k;
+            sum += st_load_f64(STATOR_F32, x, i / columns * k_end + k) *
+                   st_load_f64(STATOR_F32, y, at);
+        }
+        st_store_f64(STATOR_F32, z, i, sum);
+    }
+    return STATOR_OK;
+}
+
 /* A small evaluator of add, mul, neg and cast on tensors of equal shape, for fold. */
 static stator_status evaluate(void *self, const stator_graph *graph, stator_ref node,
                               stator_blob **out_blobs, stator_diag **err)
@@ -75,6 +119,9 @@ static stator_status evaluate(void *self, const stator_graph *graph, stator_ref 
     uint64_t bytes = 0;
     void *y = NULL;
     cr_assert(st_type_static_size(graph->module, type, &n, &bytes));
+    if (strcmp(op, "dot_general") == 0 || (strcmp(op, "reshape") == 0 && g->is_tabulating)) {
+        return evaluate_table(g, graph, row, out_blobs, err);
+    }
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(v, row, k);
         if (k >= 2 || (stator_value_at(v, value)->type != type && !is_cast)) {
@@ -189,6 +236,7 @@ static void check_file(const st_pass_def *def, const char *path, const char *fil
     snprintf(g.name, sizeof g.name, "%.*s", (int)strcspn(file, "."), file);
     read_file(&g);
     g.keep = head_of(&g, "// keep:", keep_list);
+    g.is_tabulating = strcmp(def->name, "tabulate") == 0;
     g.allowed = head_of(&g, "// fuel:", fuel) != NULL ? (uint32_t)atoi(fuel) : UINT32_MAX;
     const st_pass_ctx ctx = {.mem = &g.w.mem,
                              .may_apply = may_apply,

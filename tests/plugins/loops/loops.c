@@ -1,5 +1,6 @@
-/* The backend "loops": lowering, fusion and scheduling of the code generator, with each kernel run by
- * the interpreter of the loop IR. What is wrong here is wrong before any machine code is made. */
+/* The backend "loops": lowering, fusion and scheduling of the code generator, with each kernel run
+ * by the interpreter of the loop IR. What is wrong here is wrong before any machine code is made.
+ */
 #include "codegen/codegen.h"
 #include "codegen/loop_interp.h"
 #include "core/base/diag.h"
@@ -163,8 +164,9 @@ static void loops_destroy(void *self, void *inst)
 static stator_status loops_pipeline(void *self, const stator_options *options,
                                     const stator_pipeline_sink *sink)
 {
-    static const char *const stages[] = {"functionalize", "freeze", "decompose", "canonicalize",
-                                         "fold",          "cse",    "dce"};
+    static const char *const stages[] = {"functionalize", "freeze", "decompose",
+                                         "canonicalize",  "fold",   "tabulate",
+                                         "cse",           "sink",   "dce"};
     (void)self;
     (void)options;
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
@@ -205,8 +207,7 @@ static stator_status loops_compile(void *inst, const stator_graph *graph, stator
     st_cg_exe *exe = NULL;
     const stator_status status = st_cg_compile(&config, graph, fuel, &exe, err);
     *out = exe;
-    if (status == STATOR_OK &&
-        self->host->log->enabled(self->host->ctx, "output_code", 2)) {
+    if (status == STATOR_OK && self->host->log->enabled(self->host->ctx, "output_code", 2)) {
         st_str text;
         st_str_init(&text, &self->mem);
         if (st_cg_print(exe, &text) == STATOR_OK) {

@@ -1,0 +1,701 @@
+/* What a scan's slices are made from, and what is made of its results row by row, moves into its
+ * body.
+ *
+ *     xw = dot_general(x, w)  y = scan(h, xw)  z = dot_general(y, v)
+ *     ->  z = scan(h, x) with both products inside
+ *
+ * In: any graph. Out: scans over axis 0 whose scanned operands, or stacked results, were values of
+ * all steps at once, and are so no more: a step makes what it needs of them. Nodes that are not
+ * needed then are dce's. A move is made when the values that remain are smaller than those that go.
+ *
+ * A product of many rows by a constant moves when a step has enough rows to be worth reading the
+ * weights for, the body's weights stay in a core's own cache, and the loop does not become longer
+ * than the threads that it can have make up for: another scan stands beside it, or the product is
+ * small beside those of the body. Results agree within rounding: sums of products are grouped anew.
+ *
+ * Nodes are looked at from the scan backwards (what only moved nodes read moves), then forwards
+ * (what reads nothing but moved values and what is there before the scan moves). */
+#include "ir/passes/sink.h"
+#include "core/base/check.h"
+
+#include <stator/ops.h>
+#include <string.h>
+
+#define ROWS_MIN 3            /* of a step, to read weights for */
+#define CACHED_BYTES 1048576u /* of weights a step */
+#define SMALL_PART 4u         /* of the body's products, that the loop may become longer by */
+#define OPERANDS_MAX 256u
+#define DEPTH_MAX 8u /* views of a constant */
+
+/* What happens to a value of the graph at the scan that is being looked at. */
+enum value_mark {
+    MARK_ROW = 1,  /* the body has its row */
+    MARK_WHOLE = 2 /* the body has it whole */
+};
+
+typedef struct sinker {
+    st_copy copy;
+    st_arena arena;
+    uint32_t *uses;   /* by value: nodes, outputs, write-backs */
+    uint32_t *taken;  /* by value: of those, what moves */
+    uint8_t *marks;   /* by value */
+    uint8_t *moves;   /* by node: 1 into this scan, 2 is in one */
+    stator_ref *into; /* by value: in the region */
+} sinker;
+
+/* One scan. */
+typedef struct strip {
+    stator_ref node;
+    const stator_node_row *row;
+    const stator_graph *body;
+    stator_ref length;
+    uint32_t carried, scanned, stacked, n_captured;
+    int64_t is_reversed;
+    uint64_t body_macs, body_bytes; /* of the products in a step */
+    int has_sibling;
+    uint32_t n_rows, n_whole, n_out; /* of the new scan, operands and stacked results */
+    stator_ref rows[OPERANDS_MAX], whole[OPERANDS_MAX], out[OPERANDS_MAX];
+} strip;
+
+/* ---- sizes ---- */
+
+/* Elements from axis `from` on; 0: not known. */
+static uint64_t numel(const stator_graph_view *v, stator_ref value, uint32_t from)
+{
+    const stator_type_row *type = stator_value_type(v, value);
+    uint64_t n = 1;
+    for (uint32_t a = from; a < type->rank; a++) {
+        int64_t dim = 0;
+        if (!stator_sym_is_const(v, stator_dim_at(v, type, a), &dim) || dim <= 0 ||
+            n > (UINT32_MAX / (uint64_t)dim)) {
+            return 0;
+        }
+        n *= (uint64_t)dim;
+    }
+    return n;
+}
+
+static uint64_t row_bytes(const stator_graph_view *v, stator_ref value)
+{
+    return numel(v, value, 1) * st_dtype_bits(stator_value_type(v, value)->dtype) / 8u;
+}
+
+/* Products and bytes of weights of a step of dot_general, whose result has `from` axes too many. */
+static void dot_work(const stator_graph_view *v, const stator_node_row *row, uint32_t from,
+                     uint64_t *out_macs, uint64_t *out_bytes)
+{
+    const stator_ref y = stator_operand(v, row, 1);
+    const uint64_t weights = numel(v, y, 0);
+    const uint64_t result = numel(v, row->result_begin, from);
+    const stator_attr_row *axes = stator_attr_at(v, row, STATOR_dot_general_contract_y);
+    const stator_type_row *type = stator_value_type(v, y);
+    uint64_t folded = 1;
+    for (uint32_t i = 0; i < axes->count; i++) {
+        const int64_t axis = *(const int64_t *)stator_column_at(&v->i64s, axes->begin + i);
+        int64_t dim = 0;
+        (void)stator_sym_is_const(
+            v, stator_dim_at(v, type, (uint32_t)(axis < 0 ? axis + (int64_t)type->rank : axis)),
+            &dim);
+        folded *= dim > 0 ? (uint64_t)dim : 1u;
+    }
+    *out_macs = result * folded;
+    *out_bytes = weights * st_dtype_bits(type->dtype) / 8u;
+}
+
+static int is_dot(const stator_graph_view *v, stator_ref node)
+{
+    return strcmp(stator_op_at(v, stator_node_at(v, node)->op)->name, "dot_general") == 0;
+}
+
+/* ---- which scans ---- */
+
+static int64_t list_at(const stator_graph_view *v, const stator_node_row *row, uint32_t attr,
+                       uint32_t i)
+{
+    const stator_attr_row *list = stator_attr_at(v, row, attr);
+    return i < list->count ? *(const int64_t *)stator_column_at(&v->i64s, list->begin + i) : 0;
+}
+
+/* All along axis 0 and in one direction? */
+static int is_even(const stator_graph_view *v, strip *s)
+{
+    s->is_reversed = list_at(v, s->row, STATOR_scan_reverse, 0) != 0;
+    for (uint32_t k = 0; k < s->scanned; k++) {
+        if (list_at(v, s->row, STATOR_scan_axes, k) != 0 ||
+            (list_at(v, s->row, STATOR_scan_reverse, k) != 0) != s->is_reversed) {
+            return 0;
+        }
+    }
+    for (uint32_t k = 0; k < s->stacked; k++) {
+        if (list_at(v, s->row, STATOR_scan_out_axes, k) != 0 ||
+            (list_at(v, s->row, STATOR_scan_out_reverse, k) != 0) != s->is_reversed) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void measure_body(strip *s)
+{
+    const stator_graph_view *b = st_graph_view(s->body);
+    for (stator_ref node = 1; node <= b->n_nodes; node++) {
+        if (is_dot(b, node)) {
+            uint64_t macs = 0;
+            uint64_t bytes = 0;
+            dot_work(b, stator_node_at(b, node), 0, &macs, &bytes);
+            s->body_macs += macs;
+            s->body_bytes += bytes;
+        }
+    }
+}
+
+/* Another scan of as many steps that neither needs this one nor is needed by it. */
+static int has_sibling(sinker *w, const strip *s)
+{
+    const stator_graph_view *v = w->copy.v;
+    uint8_t *is_tied = w->marks; /* unused as yet */
+    int found = 0;
+    memset(is_tied, 0, v->n_values + 1u);
+    for (uint32_t k = 0; k < s->row->operand_count; k++) {
+        is_tied[stator_operand(v, s->row, k)] = 1;
+    }
+    for (stator_ref node = s->node; node-- > 1;) {
+        const stator_node_row *row = stator_node_at(v, node);
+        int is_needed = 0;
+        for (uint32_t k = 0; k < row->result_count; k++) {
+            is_needed = is_needed || is_tied[row->result_begin + k];
+        }
+        found = found || (!is_needed && row->op == s->row->op);
+        for (uint32_t k = 0; k < row->operand_count && is_needed; k++) {
+            is_tied[stator_operand(v, row, k)] = 1;
+        }
+    }
+    for (uint32_t k = 0; k < s->row->result_count; k++) {
+        is_tied[s->row->result_begin + k] = 2;
+    }
+    for (stator_ref node = s->node + 1u; node <= v->n_nodes && !found; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        int is_behind = 0;
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            is_behind = is_behind || is_tied[stator_operand(v, row, k)] == 2;
+        }
+        found = !is_behind && row->op == s->row->op;
+        for (uint32_t k = 0; k < row->result_count && is_behind; k++) {
+            is_tied[row->result_begin + k] = 2;
+        }
+    }
+    memset(is_tied, 0, v->n_values + 1u);
+    return found;
+}
+
+/* 0: a scan that stays as it is. */
+static int strip_of(sinker *w, stator_ref node, strip *s)
+{
+    const stator_graph_view *v = w->copy.v;
+    const stator_node_row *row = stator_node_at(v, node);
+    *s = (strip){.node = node, .row = row};
+    if (strcmp(stator_op_at(v, row->op)->name, "scan") != 0 || row->operand_count > OPERANDS_MAX) {
+        return 0;
+    }
+    s->carried = (uint32_t)stator_attr_at(v, row, STATOR_scan_carried)->i;
+    s->scanned = (uint32_t)stator_attr_at(v, row, STATOR_scan_scanned)->i;
+    s->stacked = row->result_count - s->carried;
+    s->n_captured = row->operand_count - s->carried - s->scanned;
+    s->body = stator_region_at(v, row, 0);
+    const stator_type_row *first = stator_value_type(v, stator_operand(v, row, s->carried));
+    s->length = stator_dim_at(v, first, 0);
+    if (!is_even(v, s)) {
+        return 0;
+    }
+    measure_body(s);
+    s->has_sibling = has_sibling(w, s);
+    return 1;
+}
+
+/* ---- which nodes ---- */
+
+/* May the product be done a step at a time? Its work is the body's then. */
+static int may_step(const stator_graph_view *v, strip *s, stator_ref node)
+{
+    const stator_node_row *row = stator_node_at(v, node);
+    uint64_t macs = 0;
+    uint64_t bytes = 0;
+    if (!is_dot(v, node)) {
+        return 1;
+    }
+    dot_work(v, row, 1, &macs, &bytes);
+    const uint64_t columns = numel(v, stator_operand(v, row, 1), 0);
+    if (macs == 0 || bytes == 0 || macs / columns < ROWS_MIN ||
+        s->body_bytes + bytes > CACHED_BYTES ||
+        (!s->has_sibling && macs > s->body_macs / SMALL_PART)) {
+        return 0;
+    }
+    s->body_bytes += bytes;
+    return 1;
+}
+
+/* A constant or views of one: the body makes it itself. */
+static int is_made_inside(const stator_graph_view *v, stator_ref value, uint32_t depth)
+{
+    const stator_ref node = stator_value_at(v, value)->node;
+    if (node == 0) {
+        return 0;
+    }
+    const uint64_t flags = stator_op_at(v, stator_node_at(v, node)->op)->flags;
+    return (flags & STATOR_OP_CONSTANT) != 0 ||
+           ((flags & STATOR_OP_VIEW) != 0 && depth < DEPTH_MAX &&
+            is_made_inside(v, stator_operand(v, stator_node_at(v, node), 0), depth + 1u));
+}
+
+/* Is it there before the scan, or made inside? */
+static int is_early(const stator_graph_view *v, const strip *s, stator_ref value)
+{
+    return stator_value_at(v, value)->node < s->node || is_made_inside(v, value, 0);
+}
+
+/* From the scan backwards. 1: nodes move, and what is scanned then is smaller. */
+static int find_makers(sinker *w, strip *s)
+{
+    const stator_graph_view *v = w->copy.v;
+    uint64_t before = 0;
+    uint64_t after = 0;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < s->scanned; k++) {
+        const stator_ref value = stator_operand(v, s->row, s->carried + k);
+        before += w->taken[value] ? 0 : row_bytes(v, value);
+        w->taken[value]++;
+    }
+    for (stator_ref node = s->node; node-- > 1;) {
+        const stator_node_row *row = stator_node_at(v, node);
+        const stator_ref value = row->result_begin;
+        uint64_t timed = 0;
+        if (row->result_count != 1 || w->taken[value] == 0 || w->moves[node] ||
+            (w->taken[value] != w->uses[value] && !st_row_is_move(v, node)) ||
+            !st_row_is(v, node, s->length, &timed) || numel(v, value, 1) == 0 ||
+            !may_step(v, s, node)) {
+            continue;
+        }
+        w->moves[node] = 1;
+        n++;
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            w->taken[stator_operand(v, row, k)] += (uint32_t)(timed >> k & 1u);
+        }
+    }
+    for (stator_ref value = 1; value < s->row->result_begin; value++) {
+        const stator_ref node = stator_value_at(v, value)->node;
+        if (w->taken[value] && (node == 0 || w->moves[node] != 1)) {
+            after += row_bytes(v, value);
+        }
+    }
+    return n > 0 && after > 0 && after < before;
+}
+
+/* Rows of operands are moved values, the rest is there before the scan? */
+static int is_user(sinker *w, const strip *s, stator_ref node)
+{
+    const stator_graph_view *v = w->copy.v;
+    const stator_node_row *row = stator_node_at(v, node);
+    uint64_t timed = 0;
+    if (!st_row_is(v, node, s->length, &timed) || numel(v, row->result_begin, 1) == 0) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref value = stator_operand(v, row, k);
+        if (timed >> k & 1u ? w->marks[value] != MARK_ROW : value != 0 && !is_early(v, s, value)) {
+            return 0;
+        }
+    }
+    return timed != 0;
+}
+
+/* From the scan forwards. 1: nodes move, and what is stacked then is smaller. */
+static int find_users(sinker *w, strip *s)
+{
+    const stator_graph_view *v = w->copy.v;
+    uint64_t before = 0;
+    uint64_t after = 0;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < s->stacked; k++) {
+        w->marks[s->row->result_begin + s->carried + k] = MARK_ROW;
+        before += row_bytes(v, s->row->result_begin + s->carried + k);
+    }
+    for (stator_ref node = s->node + 1u; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        if (!is_user(w, s, node) || !may_step(v, s, node)) {
+            continue;
+        }
+        w->moves[node] = 1;
+        w->marks[row->result_begin] = MARK_ROW;
+        n++;
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            w->taken[stator_operand(v, row, k)]++;
+        }
+    }
+    for (stator_ref value = s->row->result_begin; value <= v->n_values; value++) {
+        after += w->marks[value] == MARK_ROW && w->taken[value] < w->uses[value]
+                     ? row_bytes(v, value)
+                     : 0;
+    }
+    return n > 0 && after < before;
+}
+
+/* Nodes [first, last] stay where they are. */
+static void stay(sinker *w, stator_ref first, stator_ref last)
+{
+    for (stator_ref node = first; node <= last; node++) {
+        w->moves[node] = w->moves[node] == 1 ? 0 : w->moves[node];
+    }
+}
+
+/* ---- operands of the new scan ---- */
+
+static int add_once(stator_ref *list, uint32_t *n, stator_ref value)
+{
+    for (uint32_t i = 0; i < *n; i++) {
+        if (list[i] == value) {
+            return 1;
+        }
+    }
+    if (*n == OPERANDS_MAX) {
+        return 0;
+    }
+    list[(*n)++] = value;
+    return 1;
+}
+
+/* What a node that moves reads: rows that nothing moved makes, and values that it has whole. */
+static int add_reads(sinker *w, strip *s, stator_ref node)
+{
+    const stator_graph_view *v = w->copy.v;
+    const stator_node_row *row = stator_node_at(v, node);
+    uint64_t timed = 0;
+    int is_ok = st_row_is(v, node, s->length, &timed);
+    for (uint32_t k = 0; k < row->operand_count && is_ok; k++) {
+        const stator_ref value = stator_operand(v, row, k);
+        const stator_ref from = value ? stator_value_at(v, value)->node : 0;
+        if (value == 0 || from == s->node || (from && w->moves[from] == 1)) {
+            continue;
+        }
+        if (timed >> k & 1u) {
+            is_ok = add_once(s->rows, &s->n_rows, value);
+        } else if (!is_made_inside(v, value, 0)) {
+            is_ok = add_once(s->whole, &s->n_whole, value);
+        }
+    }
+    return is_ok;
+}
+
+/* 0: too many. */
+static int list_operands(sinker *w, strip *s)
+{
+    const stator_graph_view *v = w->copy.v;
+    int is_ok = 1;
+    for (uint32_t k = 0; k < s->scanned && is_ok; k++) {
+        const stator_ref value = stator_operand(v, s->row, s->carried + k);
+        const stator_ref from = stator_value_at(v, value)->node;
+        is_ok = (from && w->moves[from] == 1) || add_once(s->rows, &s->n_rows, value);
+    }
+    for (stator_ref node = 1; node <= v->n_nodes && is_ok; node++) {
+        is_ok = w->moves[node] != 1 || add_reads(w, s, node);
+    }
+    for (uint32_t k = 0; k < s->stacked && is_ok; k++) {
+        const stator_ref value = s->row->result_begin + s->carried + k;
+        is_ok = w->taken[value] == w->uses[value] || add_once(s->out, &s->n_out, value);
+    }
+    for (stator_ref node = s->node + 1u; node <= v->n_nodes && is_ok; node++) {
+        const stator_ref value = stator_node_at(v, node)->result_begin;
+        is_ok = w->moves[node] != 1 || w->taken[value] == w->uses[value] ||
+                add_once(s->out, &s->n_out, value);
+    }
+    return is_ok && s->n_rows > 0 &&
+           s->carried + s->n_rows + s->n_captured + s->n_whole <= OPERANDS_MAX;
+}
+
+/* ---- the new body ---- */
+
+static stator_status add_inputs(sinker *w, const strip *s, stator_builder *b, stator_ref *inner,
+                                stator_diag **err)
+{
+    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *body = st_graph_view(s->body);
+    for (uint32_t k = 0; k < s->carried; k++) {
+        ST_TRY(st_build_input(b, "", stator_value_at(body, k + 1u)->type, &inner[k + 1u], err));
+    }
+    for (uint32_t k = 0; k < s->n_rows; k++) {
+        ST_TRY(st_build_input(b, "", st_row_type(b, v, s->rows[k]), &w->into[s->rows[k]], err));
+    }
+    for (uint32_t k = 0; k < s->n_captured; k++) {
+        const stator_ref input = s->carried + s->scanned + k + 1u;
+        ST_TRY(st_build_input(b, "", stator_value_at(body, input)->type, &inner[input], err));
+    }
+    for (uint32_t k = 0; k < s->n_whole; k++) {
+        ST_TRY(st_build_input(b, "", stator_value_at(v, s->whole[k])->type, &w->into[s->whole[k]],
+                              err));
+    }
+    return STATOR_OK;
+}
+
+/* A copy stands for no value of the imported graph. */
+static void forget_witness(stator_builder *b, stator_ref value)
+{
+    ((stator_value_row *)st_seg_at(&b->graph->values, value))->witness = 0;
+}
+
+/* A constant, or views of one, inside the body. */
+static stator_status make_inside(sinker *w, stator_builder *b, stator_ref value, stator_diag **err)
+{
+    const stator_graph_view *v = w->copy.v;
+    stator_ref chain[DEPTH_MAX + 2u];
+    uint32_t n = 0;
+    while (value && w->into[value] == 0 && n < DEPTH_MAX + 2u) {
+        const stator_ref node = stator_value_at(v, value)->node;
+        const stator_node_row *row = stator_node_at(v, node);
+        chain[n++] = node;
+        value = row->operand_count ? stator_operand(v, row, 0) : 0;
+    }
+    while (n > 0) {
+        const stator_node_row *row = stator_node_at(v, chain[--n]);
+        ST_TRY(st_build_clone_node(b, w->copy.in, chain[n], NULL, w->into, err));
+        forget_witness(b, w->into[row->result_begin]);
+    }
+    return STATOR_OK;
+}
+
+static stator_status move_node(sinker *w, const strip *s, stator_builder *b, stator_ref node,
+                               stator_diag **err)
+{
+    const stator_graph_view *v = w->copy.v;
+    const stator_node_row *row = stator_node_at(v, node);
+    stator_ref operands[64] = {0};
+    uint64_t timed = 0;
+    if (!st_row_is(v, node, s->length, &timed)) {
+        return st_fail(err, STATOR_INTERNAL, "sink: a node that has no rows");
+    }
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref value = stator_operand(v, row, k);
+        if (value && w->into[value] == 0) {
+            ST_TRY(make_inside(w, b, value, err));
+        }
+        operands[k] = value ? w->into[value] : 0;
+    }
+    return st_row_build(b, v, node, timed, operands, &w->arena, &w->into[row->result_begin], err);
+}
+
+static stator_status move_nodes(sinker *w, const strip *s, stator_builder *b, stator_ref first,
+                                stator_ref last, stator_diag **err)
+{
+    for (stator_ref node = first; node <= last; node++) {
+        if (w->moves[node] == 1) {
+            ST_TRY(move_node(w, s, b, node, err));
+        }
+    }
+    return STATOR_OK;
+}
+
+static stator_status write_body(sinker *w, const strip *s, stator_builder *b, stator_ref *inner,
+                                stator_diag **err)
+{
+    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *body = st_graph_view(s->body);
+    ST_TRY(add_inputs(w, s, b, inner, err));
+    ST_TRY(move_nodes(w, s, b, 1, s->node - 1u, err));
+    for (uint32_t k = 0; k < s->scanned; k++) {
+        inner[s->carried + k + 1u] = w->into[stator_operand(v, s->row, s->carried + k)];
+    }
+    if (body->n_nodes) {
+        ST_TRY(st_build_clone(b, s->body, 1, body->n_nodes, inner, err));
+    }
+    for (uint32_t k = 0; k < s->row->result_count; k++) {
+        w->into[s->row->result_begin + k] = inner[stator_output_at(body, k)];
+    }
+    ST_TRY(move_nodes(w, s, b, s->node + 1u, v->n_nodes, err));
+    for (uint32_t k = 0; k < s->carried; k++) {
+        ST_TRY(st_build_output(b, "", w->into[s->row->result_begin + k], err));
+    }
+    for (uint32_t k = 0; k < s->n_out; k++) {
+        ST_TRY(st_build_output(b, "", w->into[s->out[k]], err));
+    }
+    return STATOR_OK;
+}
+
+static stator_status make_region(sinker *w, const strip *s, stator_graph **out, stator_diag **err)
+{
+    const uint64_t n = (uint64_t)st_graph_view(s->body)->n_values + 1u;
+    stator_ref *inner = st_calloc(w->copy.ctx->mem, n, sizeof *inner);
+    stator_builder *b = NULL;
+    if (inner == NULL) {
+        return st_fail_oom(err);
+    }
+    memset(w->into, 0, (w->copy.v->n_values + 1u) * sizeof *w->into);
+    stator_status status =
+        st_build_region_begin(w->copy.out, st_module_str(s->body->module, s->body->name), &b, err);
+    if (status == STATOR_OK) {
+        status = write_body(w, s, b, inner, err);
+        if (status == STATOR_OK) {
+            status = st_build_region_end(b, out, err);
+        } else {
+            st_build_region_abort(b);
+        }
+    }
+    st_free(w->copy.ctx->mem, inner);
+    return status;
+}
+
+/* ---- the new scan ---- */
+
+/* Constants that stand behind the scan and are captured by what moved are made inside, so operands
+ * are all there. */
+static void list_values(const sinker *w, const strip *s, stator_ref *out)
+{
+    const stator_ref *map = w->copy.map;
+    const stator_graph_view *v = w->copy.v;
+    for (uint32_t k = 0; k < s->carried; k++) {
+        *out++ = map[stator_operand(v, s->row, k)];
+    }
+    for (uint32_t k = 0; k < s->n_rows; k++) {
+        *out++ = map[s->rows[k]];
+    }
+    for (uint32_t k = 0; k < s->n_captured; k++) {
+        *out++ = map[stator_operand(v, s->row, s->carried + s->scanned + k)];
+    }
+    for (uint32_t k = 0; k < s->n_whole; k++) {
+        *out++ = map[s->whole[k]];
+    }
+}
+
+static stator_status build_scan(sinker *w, const strip *s, stator_graph *region, stator_ref *out,
+                                stator_diag **err)
+{
+    stator_ref operands[OPERANDS_MAX];
+    int64_t flags[OPERANDS_MAX];
+    for (uint32_t i = 0; i < OPERANDS_MAX; i++) {
+        flags[i] = s->is_reversed;
+    }
+    list_values(w, s, operands);
+    const stator_attr attrs[5] = {
+        {.name = "carried", .kind = STATOR_ATTR_INT, .i = s->carried},
+        {.name = "scanned", .kind = STATOR_ATTR_INT, .i = s->n_rows},
+        {.name = "stacked", .kind = STATOR_ATTR_INT, .i = s->n_out},
+        {.name = "reverse", .kind = STATOR_ATTR_INTS, .count = s->n_rows, .list = flags},
+        {.name = "out_reverse", .kind = STATOR_ATTR_INTS, .count = s->n_out, .list = flags}};
+    const stator_node_desc desc = {.struct_size = sizeof desc,
+                                   .op = s->row->op,
+                                   .operands = operands,
+                                   .operand_count =
+                                       s->carried + s->n_rows + s->n_captured + s->n_whole,
+                                   .attrs = attrs,
+                                   .attr_count = 5,
+                                   .regions = &region,
+                                   .region_count = 1};
+    st_build_set_origin_ref(w->copy.out, s->row->origin);
+    return st_build_node(w->copy.out, &desc, out, err);
+}
+
+static stator_status rewrite(sinker *w, const strip *s, stator_diag **err)
+{
+    stator_graph *region = NULL;
+    stator_ref results[OPERANDS_MAX];
+    ST_TRY(make_region(w, s, &region, err));
+    ST_TRY(build_scan(w, s, region, results, err));
+    for (uint32_t k = 0; k < s->carried; k++) {
+        st_copy_replace(&w->copy, s->row->result_begin + k, results[k]);
+    }
+    for (uint32_t k = 0; k < s->n_out; k++) {
+        st_copy_replace(&w->copy, s->out[k], results[s->carried + k]);
+    }
+    for (stator_ref node = s->node + 1u; node <= w->copy.v->n_nodes; node++) {
+        w->moves[node] = w->moves[node] == 1 ? 2 : w->moves[node];
+    }
+    return STATOR_OK;
+}
+
+/* ---- the pass ---- */
+
+static void count_uses(sinker *w)
+{
+    const stator_graph_view *v = w->copy.v;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            w->uses[stator_operand(v, row, k)]++;
+        }
+    }
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        w->uses[stator_output_at(v, k)]++;
+    }
+    for (uint32_t k = 0; k < v->n_write_backs; k++) {
+        w->uses[((const stator_write_back_row *)stator_column_at(&v->write_backs, k))->value]++;
+    }
+}
+
+static stator_status visit(sinker *w, stator_ref node, stator_diag **err)
+{
+    strip s;
+    const stator_graph_view *v = w->copy.v;
+    if (w->moves[node] == 2) {
+        return STATOR_OK;
+    }
+    if (!strip_of(w, node, &s)) {
+        return st_copy_node(&w->copy, node, err);
+    }
+    memset(w->taken, 0, (v->n_values + 1u) * sizeof *w->taken);
+    const uint64_t held = s.body_bytes;
+    const int has_makers = find_makers(w, &s);
+    if (!has_makers) {
+        stay(w, 1, node - 1u);
+        s.body_bytes = held;
+    }
+    const int has_users = find_users(w, &s);
+    if (!has_users) {
+        stay(w, node + 1u, v->n_nodes);
+        memset(w->taken + s.row->result_begin, 0,
+               (v->n_values + 1u - s.row->result_begin) * sizeof *w->taken);
+    }
+    const int is_wanted = (has_makers || has_users) && list_operands(w, &s) &&
+                          st_pass_may(w->copy.ctx, STATOR_FUEL_REWRITE, "sink", node);
+    const stator_status status =
+        is_wanted ? rewrite(w, &s, err) : st_copy_node(&w->copy, node, err);
+    stay(w, 1, v->n_nodes);
+    return status;
+}
+
+static int take_tables(sinker *w)
+{
+    st_mem *mem = w->copy.ctx->mem;
+    const uint64_t n = (uint64_t)w->copy.v->n_values + 1u;
+    w->uses = st_calloc(mem, n, sizeof *w->uses);
+    w->taken = st_calloc(mem, n, sizeof *w->taken);
+    w->marks = st_calloc(mem, n, 1);
+    w->into = st_calloc(mem, n, sizeof *w->into);
+    w->moves = st_calloc(mem, (uint64_t)w->copy.v->n_nodes + 1u, 1);
+    return w->uses && w->taken && w->marks && w->into && w->moves;
+}
+
+stator_status st_pass_sink(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                           uint32_t *out_result, stator_diag **err)
+{
+    sinker w = {.uses = NULL};
+    *out_result = STATOR_PASS_SAME;
+    st_arena_init(&w.arena, ctx->mem);
+    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_sink, 1, err);
+    if (status == STATOR_OK && !take_tables(&w)) {
+        status = st_fail_oom(err);
+    }
+    if (status == STATOR_OK) {
+        count_uses(&w);
+    }
+    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
+        status = visit(&w, node, err);
+    }
+    if (status == STATOR_OK) {
+        status = st_copy_end(&w.copy, out_result, err);
+    }
+    st_free(ctx->mem, w.uses);
+    st_free(ctx->mem, w.taken);
+    st_free(ctx->mem, w.marks);
+    st_free(ctx->mem, w.into);
+    st_free(ctx->mem, w.moves);
+    st_arena_deinit(&w.arena);
+    st_copy_deinit(&w.copy);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* What the files of the pass `sink` share: ops that treat the rows of their first axis alike. */
+#ifndef STATOR_PASSES_SINK_H
+#define STATOR_PASSES_SINK_H
+
+#include "core/base/arena.h"
+#include "ir/passes/pass_copy.h"
+
+/* Is the node's one result made row by row along its first axis, which has `length` entries? Its
+ * operands are then timed (their first axis is that axis: bit k of *out_timed) or the same for all
+ * rows. */
+int st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, uint64_t *out_timed);
+
+/* Does the op only move what it reads? Then two may do it. */
+int st_row_is_move(const stator_graph_view *v, stator_ref node);
+
+/* Builds what the node is for one row; operands[k]: rows of timed operands, else whole ones. */
+stator_status st_row_build(stator_builder *b, const stator_graph_view *v, stator_ref node,
+                           uint64_t timed, const stator_ref *operands, st_arena *arena,
+                           stator_ref *out, stator_diag **err);
+
+/* The type of one row of a value. */
+stator_ref st_row_type(stator_builder *b, const stator_graph_view *v, stator_ref value);
+
+#endif

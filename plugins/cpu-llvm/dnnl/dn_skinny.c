@@ -12,8 +12,10 @@
 
 #define ROWS_MAX 8
 #define COLUMNS 32
-/* Weights that stay in a core's cache: with 2 or 3 rows oneDNN has more sums in flight. */
+/* Weights that stay in a core's cache are not asked for ahead, and up to 3 rows take two panels at
+ * once, so that there are sums enough in flight. */
 #define CACHED_WEIGHTS (1 << 17)
+#define ROWS_PAIRED 3
 #define LANES 16
 #define GRAIN_BYTES ((int64_t)64 << 10) /* of weights, worth a thread */
 
@@ -92,66 +94,91 @@ INLINE __m512 finish(const skinny *s, __m512 v, int64_t out, int64_t column, __m
 
 /* ---- a panel ---- */
 
-/* Columns from `column` on of `rows` rows; `rows` is a constant where this is inlined. */
-INLINE void tile(const skinny *s, const float *w, int64_t column, const int rows)
+/* Stores 16 sums of row i, those of columns that there are. */
+INLINE void store(const skinny *s, __m512 sum, int64_t i, int64_t column)
+{
+    const int64_t left = s->s->n - column;
+    const int64_t at = i * s->s->out.stride[0] + column;
+    const __mmask16 mask = left >= LANES ? (__mmask16)0xffff
+                           : left > 0    ? (__mmask16)((1u << left) - 1u)
+                                         : (__mmask16)0;
+    float *out = s->at[DN_OUT];
+    _mm512_mask_storeu_ps(out + at, mask, finish(s, sum, at, column, mask));
+}
+
+/* Columns from `column` on of `rows` rows in `panels` panels one behind the other; both are
+ * constants where this is inlined. */
+INLINE void tile(const skinny *s, const float *w, int64_t column, const int rows, const int panels)
 {
     const int64_t k_end = s->s->k;
     const float *x = s->at[DN_X];
-    float *out = s->at[DN_OUT];
     const int64_t x_row = s->s->x.stride[0];
-    const int64_t out_row = s->s->out.stride[0];
-    __m512 sum[ROWS_MAX][2];
+    __m512 sum[ROWS_MAX][4];
     for (int i = 0; i < rows; i++) {
-        sum[i][0] = _mm512_setzero_ps();
-        sum[i][1] = _mm512_setzero_ps();
+        for (int j = 0; j < 2 * panels; j++) {
+            sum[i][j] = _mm512_setzero_ps();
+        }
     }
+#pragma GCC unroll 4
     for (int64_t k = 0; k < k_end; k++, w += COLUMNS) {
-        const __m512 w0 = _mm512_loadu_ps(w);
-        const __m512 w1 = _mm512_loadu_ps(w + LANES);
-        _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
-        _mm_prefetch((const char *)w + AHEAD + 64, _MM_HINT_T0);
+        __m512 v[4];
+#pragma GCC unroll 4
+        for (int j = 0; j < 2 * panels; j++) {
+            v[j] = _mm512_loadu_ps(w + j / 2 * s->panel + j % 2 * LANES);
+        }
+        if (panels == 1) {
+            _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
+            _mm_prefetch((const char *)w + AHEAD + 64, _MM_HINT_T0);
+        }
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) {
-            const __m512 v = _mm512_set1_ps(x[i * x_row + k]);
-            sum[i][0] = _mm512_fmadd_ps(v, w0, sum[i][0]);
-            sum[i][1] = _mm512_fmadd_ps(v, w1, sum[i][1]);
+            const __m512 one = _mm512_set1_ps(x[i * x_row + k]);
+#pragma GCC unroll 4
+            for (int j = 0; j < 2 * panels; j++) {
+                sum[i][j] = _mm512_fmadd_ps(one, v[j], sum[i][j]);
+            }
         }
     }
     for (int i = 0; i < rows; i++) {
-        for (int half = 0; half < 2; half++) {
-            const int64_t first = column + half * LANES;
-            const int64_t left = s->s->n - first;
-            const int64_t at = i * out_row + first;
-            const __mmask16 mask = left >= LANES ? (__mmask16)0xffff
-                                   : left > 0    ? (__mmask16)((1u << left) - 1u)
-                                                 : (__mmask16)0;
-            _mm512_mask_storeu_ps(out + at, mask, finish(s, sum[i][half], at, first, mask));
+        for (int j = 0; j < 2 * panels; j++) {
+            store(s, sum[i][j], i, column + j * LANES);
         }
     }
 }
 
-#define ROWS_TILE(rows)                                                                            \
-    static AVX512 void tile_##rows(const skinny *s, const float *w, int64_t column)                \
+#define ROWS_TILE(rows, panels)                                                                    \
+    static AVX512 void tile_##rows##_##panels(const skinny *s, const float *w, int64_t column)     \
     {                                                                                              \
-        tile(s, w, column, rows);                                                                  \
+        tile(s, w, column, rows, panels);                                                          \
     }
-ROWS_TILE(1)
-ROWS_TILE(2)
-ROWS_TILE(3)
-ROWS_TILE(4)
-ROWS_TILE(5)
-ROWS_TILE(6)
-ROWS_TILE(7)
-ROWS_TILE(8)
+ROWS_TILE(1, 1)
+ROWS_TILE(2, 1)
+ROWS_TILE(3, 1)
+ROWS_TILE(4, 1)
+ROWS_TILE(5, 1)
+ROWS_TILE(6, 1)
+ROWS_TILE(7, 1)
+ROWS_TILE(8, 1)
+ROWS_TILE(1, 2)
+ROWS_TILE(2, 2)
+ROWS_TILE(3, 2)
 #undef ROWS_TILE
+
+typedef void (*tile_fn)(const skinny *s, const float *w, int64_t column);
 
 static void run_panels(void *self, int64_t begin, int64_t end)
 {
-    static void (*const tiles[])(const skinny *, const float *, int64_t) = {
-        tile_1, tile_2, tile_3, tile_4, tile_5, tile_6, tile_7, tile_8};
+    static const tile_fn single[] = {tile_1_1, tile_2_1, tile_3_1, tile_4_1,
+                                     tile_5_1, tile_6_1, tile_7_1, tile_8_1};
+    static const tile_fn paired[] = {tile_1_2, tile_2_2, tile_3_2};
     const skinny *s = self;
-    for (int64_t p = begin; p < end; p++) {
-        tiles[s->s->m - 1](s, s->w + p * s->panel, p * COLUMNS);
+    const int is_paired = s->s->m <= ROWS_PAIRED && s->s->k <= CACHED_WEIGHTS / s->s->n;
+    int64_t p = begin;
+    for (; is_paired && p + 2 <= end; p += 2) {
+        paired[s->s->m - 1](s, s->w + p * s->panel, p * COLUMNS);
+    }
+    for (; p < end; p++) {
+        single[s->s->m - 1](s, s->w + p * s->panel, p * COLUMNS);
     }
 }
 
@@ -227,9 +254,7 @@ int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out)
         form->x.dtype != STATOR_F32 || form->y.dtype != STATOR_F32 ||
         form->out.dtype != STATOR_F32 || s->n_batch != 0 || s->m < 1 || s->m > ROWS_MAX ||
         s->n < 1 || s->k < 1 || (s->x.stride[1] != 1 && s->k > 1) ||
-        (s->out.stride[1] != 1 && s->n > 1) ||
-        ((s->m == 2 || s->m == 3) && s->k <= CACHED_WEIGHTS / s->n) || !is_epilogue_done(form) ||
-        !is_cpu_able()) {
+        (s->out.stride[1] != 1 && s->n > 1) || !is_epilogue_done(form) || !is_cpu_able()) {
         return 0;
     }
     out->name = "skinny";

@@ -1,9 +1,9 @@
 /* Sizes that are bound from data: a sym_bind node in the middle of a program.
  *
- * The binds of a graph cut it into stages: stage k has the nodes between bind k-1 and bind k. A node
- * can state a size only after its bind, so kernels do not mix stages, and outputs and values of a
- * stage get their memory when it begins. A bind is a step between kernels that reads the few elements
- * and writes the call's syms; so an emitter's memory must be the host's. */
+ * The binds of a graph cut it into stages: stage k has the nodes between bind k-1 and bind k. A
+ * node can state a size only after its bind, so kernels do not mix stages, and outputs and values
+ * of a stage get their memory when it begins. A bind is a step between kernels that reads the few
+ * elements and writes the call's syms; so an emitter's memory must be the host's. */
 #include "codegen/cg_exe.h"
 #include "codegen/cg_lower.h"
 
@@ -145,4 +145,26 @@ stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int
         syms[b->place] = value;
     }
     return STATOR_OK;
+}
+
+uint32_t cg_unbound(const st_cg_exe *exe, const int64_t *syms, uint32_t out[CG_STEP_SIZES_MAX])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < exe->binds.count; i++) {
+        const cg_size_bind *bind = &exe->binds.data[i];
+        for (uint32_t k = 0; k < bind->n; k++) {
+            const uint32_t place = bind->sizes[k].place;
+            if (place != UINT32_MAX && syms[place] == UNSET && n < CG_STEP_SIZES_MAX) {
+                out[n++] = place;
+            }
+        }
+    }
+    return n;
+}
+
+void cg_unbind(int64_t *syms, const uint32_t *places, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        syms[places[i]] = UNSET;
+    }
 }

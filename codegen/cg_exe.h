@@ -128,6 +128,11 @@ stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch 
 /* Reads the elements and writes the call's syms. */
 stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int64_t *syms,
                           stator_diag **err);
+/* Places in syms[] of the sizes that the executable binds and that are not bound yet; how many. */
+#define CG_STEP_SIZES_MAX 64u
+uint32_t cg_unbound(const st_cg_exe *exe, const int64_t *syms, uint32_t out[CG_STEP_SIZES_MAX]);
+/* They are not bound any more. */
+void cg_unbind(int64_t *syms, const uint32_t *places, uint32_t n);
 void cg_bind_deinit(cg_size_bind *bind, st_mem *mem);
 
 /* ---- cg_agree.c ---- */
@@ -157,6 +162,8 @@ void cg_align_outputs(cg_unit *body, const cg_loop *loop);
 stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
                           stator_diag **err);
 void cg_scan_deinit(cg_scan *scan, st_mem *mem);
+/* How many sizes does a step bind? They are the call's, so no two such bodies run at once. */
+uint32_t cg_scan_binds(const stator_graph_view *body);
 const st_cg_exe *cg_scan_body(const cg_scan *scan);
 /* Is buffer k of the step one that the body was given as a constant, if it is one? */
 int cg_scan_knows(const cg_scan *scan, uint32_t k);

@@ -7,8 +7,9 @@
  * body |
  *
  * Carried values go to and fro between the result and its twin, so that the last step writes the
- * result; slices are read and written where they lie. A step allocates nothing. Captured constants
- * are constants of the body, so its contractions pack them. */
+ * result; slices are read and written where they lie. Captured constants are constants of the body,
+ * so its contractions pack them. A step allocates nothing, unless it binds sizes (sym_bind): then
+ * what is of those sizes is made anew at each step. */
 #include "codegen/cg_exe.h"
 #include "codegen/cg_lower.h"
 
@@ -115,6 +116,33 @@ static const char *outputs_refuse(const stator_graph_view *v, const stator_node_
     return NULL;
 }
 
+uint32_t cg_scan_binds(const stator_graph_view *body)
+{
+    uint32_t n = 0;
+    for (stator_ref node = 1; node <= body->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(body, node);
+        if (strcmp(stator_op_at(body, row->op)->name, "sym_bind") == 0) {
+            n += stator_attr_at(body, row, STATOR_sym_bind_syms)->count;
+        }
+    }
+    return n;
+}
+
+/* Sizes that a step tells are different at each; those of results are not. */
+static int are_outputs_known(const stator_graph_view *body)
+{
+    int64_t size = 0;
+    for (uint32_t k = 0; k < body->n_outputs; k++) {
+        const stator_type_row *type = stator_value_type(body, stator_output_at(body, k));
+        for (uint32_t a = 0; a < type->rank; a++) {
+            if (!stator_sym_is_const(body, stator_dim_at(body, type, a), &size)) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
 const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *v,
                             const stator_node_row *row)
 {
@@ -122,10 +150,11 @@ const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *v,
     if (count_of(v, row, STATOR_scan_scanned) == 0) {
         return "a scan over nothing";
     }
-    for (stator_ref node = 1; node <= body->n_nodes; node++) {
-        if (strcmp(stator_op_at(body, stator_node_at(body, node)->op)->name, "sym_bind") == 0) {
-            return "a scan whose steps tell sizes";
-        }
+    if (cg_scan_binds(body) > CG_STEP_SIZES_MAX) {
+        return "a scan whose steps tell many sizes";
+    }
+    if (cg_scan_binds(body) && !are_outputs_known(body)) {
+        return "a scan whose steps tell the sizes of its results";
     }
     const char *why = inputs_refuse(v, row, body);
     return why ? why : outputs_refuse(v, row, body);
@@ -575,9 +604,12 @@ stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *co
     body.out = s.tensors + scan->n_in;
     body.workspace = scratch + tensor_bytes(scan);
     body.workspace_bytes = scan->body->static_bytes;
+    uint32_t sizes[CG_STEP_SIZES_MAX]; /* that each step binds anew */
+    const uint32_t n_sizes = cg_unbound(scan->body, call->syms, sizes);
     for (int64_t t = 0; t < s.length; t++) {
         set_carried(&s, t);
         ST_TRY(cg_run_body(scan->body, &body, err));
+        cg_unbind(call->syms, sizes, n_sizes);
         for (uint32_t k = 0; k < n; k++) {
             s.tensors[k].byte_offset += (uint64_t)s.bytes[k];
         }

@@ -37,6 +37,14 @@ static int is_scan(const cg_unit *unit, uint32_t plan)
     return lowering != NULL && lowering->is_loop;
 }
 
+/* May it run beside others? */
+static int may_join(const cg_unit *unit, uint32_t plan)
+{
+    const stator_graph_view *v = unit->view;
+    return is_scan(unit, plan) && !cg_scan_binds(unit->host->ir->view(stator_region_at(
+                                      v, stator_node_at(v, first_root(unit, plan)->node), 0)));
+}
+
 static void note_needs(gather *g, uint32_t plan)
 {
     const cg_unit *unit = g->unit;
@@ -136,7 +144,7 @@ static uint32_t gather_at(gather *g, uint32_t *first)
     }
     for (uint32_t i = *first + 1u; i < g->n && i - *first < WINDOW && n < most; i++) {
         const uint32_t plan = g->order[i];
-        if (is_scan(unit, plan) && first_root(unit, plan)->stage == stage &&
+        if (may_join(unit, plan) && first_root(unit, plan)->stage == stage &&
             (threads == 2 || is_step_small(unit, plan)) && mark_needs(g, *first, i)) {
             bring_forward(g, first, n, i);
             n++;
@@ -157,7 +165,7 @@ stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32
     memset(n_side, 0, (size_t)n * sizeof *n_side);
     for (uint32_t i = 0; i < n && unit->config->emitter->target.threads > 1 && !unit->is_alone;
          i++) {
-        if (is_scan(unit, order[i])) {
+        if (may_join(unit, order[i])) {
             uint32_t first = i;
             const uint32_t count = gather_at(&g, &first);
             n_side[first] = count;

@@ -12,6 +12,7 @@ typedef struct cg_launch {
     uint32_t has_parallel;
     st_symprog count; /* iterations of the parallel loop */
     int64_t grain;
+    uint32_t lanes;   /* iterations that belong together */
     void *op;         /* of the library */
     const char *text; /* what it is asked to do */
     uint32_t n_numbers;

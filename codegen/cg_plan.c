@@ -111,6 +111,7 @@ static stator_status set_count(st_cg_exe *exe, const st_kernel *kernel, cg_launc
     const st_loop_ref loop = st_kernel_parallel_loop(kernel);
     launch->has_parallel = loop != 0;
     launch->grain = 1;
+    launch->lanes = 1;
     if (loop == 0) {
         return STATOR_OK;
     }
@@ -120,6 +121,7 @@ static stator_status set_count(st_cg_exe *exe, const st_kernel *kernel, cg_launc
     const int64_t grain = GRAIN_OPS / work_of(kernel, row->body);
     launch->grain = grain > 1 ? grain : 1;
     /* Shares of whole vectors: no thread but the last has a masked end. */
+    launch->lanes = axis->lanes > 1 ? axis->lanes : 1;
     launch->grain = (launch->grain + axis->lanes - 1) / axis->lanes * axis->lanes;
     return st_symprog_init(&launch->count, exe->config.mem, &cols, axis->extent) ? STATOR_OK
                                                                                  : st_fail_oom(err);

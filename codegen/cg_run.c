@@ -2,7 +2,7 @@
  *
  * With known sizes nothing is computed and nothing allocated. With symbolic ones the workspace is
  * kept from call to call; calls that overlap get one of their own. */
-#include "codegen/cg_exe.h"
+#include "codegen/cg_team.h"
 
 #include "core/base/threads.h"
 
@@ -412,6 +412,77 @@ done:
         give_back(exe, block);
     }
     return status;
+}
+
+/* ---- a member's part ---- */
+
+static stator_status call_library_part(run *r, const cg_launch *l, void **pointers, uint32_t member,
+                                       uint32_t n, stator_diag **err)
+{
+    const st_library *library = r->exe->config.emitter->library;
+    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    if (!STATOR_HAS(library, run_part) || library->run_part == NULL) {
+        return member == 0 ? call_library(r, l, pointers, err) : STATOR_OK;
+    }
+    for (uint32_t i = 0; i < l->n_numbers; i++) {
+        if (!st_symprog_eval(&l->numbers[i], r->call->syms, &numbers[i])) {
+            return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+        }
+    }
+    const st_library_call what = {.call = r->call, .buffers = pointers, .numbers = numbers};
+    return library->run_part(library->self, l->op, &what, member, n, err);
+}
+
+static stator_status launch_part(run *r, const cg_launch *l, void **pointers, uint32_t member,
+                                 uint32_t n, stator_diag **err)
+{
+    const st_emitter *emitter = r->exe->config.emitter;
+    int64_t count = 1;
+    find_pointers(r, l, pointers);
+    if (l->kernel == UINT32_MAX) {
+        return call_library_part(r, l, pointers, member, n, err);
+    }
+    if (!l->has_parallel && member) {
+        return STATOR_OK;
+    }
+    if (l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count)) {
+        return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+    }
+    const int64_t groups = (count + l->lanes - 1) / l->lanes;
+    const int64_t begin = groups * member / n * l->lanes;
+    const int64_t end = l->has_parallel ? groups * (member + 1) / n * l->lanes : 1;
+    if (begin >= end) {
+        return STATOR_OK;
+    }
+    const st_kernel_args args = {.buffers = pointers, .syms = r->call->syms, .status = &r->status};
+    const st_launch what = {.call = r->call,
+                            .args = &args,
+                            .count = end < count ? end : count,
+                            .grain = l->grain,
+                            .is_part = l->has_parallel,
+                            .begin = begin};
+    return emitter->launch(emitter->self, r->exe->module, l->kernel, &what, err);
+}
+
+stator_status cg_run_part(const st_cg_exe *exe, const stator_call *call, cg_team *team,
+                          uint32_t member, stator_diag **err)
+{
+    run r = {.exe = exe, .call = call, .work = call->workspace};
+    void *pointers[CG_TEAM_OPERANDS];
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        stator_status status =
+            launch_part(&r, &exe->launches.data[i], pointers, member, team->n, err);
+        if (status == STATOR_OK && r.status) {
+            status = check_failed(&r, err);
+        }
+        if (status != STATOR_OK) {
+            atomic_store_explicit(&team->has_failed, 1, memory_order_relaxed);
+        }
+        if (!cg_team_meet(team)) {
+            return status;
+        }
+    }
+    return STATOR_OK;
 }
 
 stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err)

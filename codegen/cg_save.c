@@ -16,7 +16,7 @@
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 104 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 112 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56 && sizeof(cg_agree) == 32 + 3 * sizeof(st_symprog),
                "what is kept of a plan");
 
@@ -32,6 +32,7 @@ static void put_launch(const cg_launch *l, st_str *out)
         st_symprog_put(&l->count, out);
     }
     st_put_i64(out, l->grain);
+    st_put_u32(out, l->lanes);
     st_put_text(out, l->text);
     st_put_text(out, l->name);
     st_put_u32(out, l->n_numbers);
@@ -275,6 +276,7 @@ static int read_launch(loading *l, cg_launch *launch)
         return 0;
     }
     launch->grain = st_read_i64(&l->r);
+    launch->lanes = st_read_u32(&l->r);
     launch->text = keep_text(l);
     launch->name = keep_text(l);
     const uint32_t n = st_read_below(&l->r, ST_FORM_NUMBERS_MAX + 1u);
@@ -292,7 +294,8 @@ static int read_launch(loading *l, cg_launch *launch)
     if (launch->n_buffers > l->exe->operands_max) {
         l->exe->operands_max = launch->n_buffers;
     }
-    return !l->r.failed && launch->n_numbers == n && (launch->grain > 0 || !launch->has_parallel);
+    return !l->r.failed && launch->n_numbers == n &&
+           ((launch->grain > 0 && launch->lanes > 0) || !launch->has_parallel);
 }
 
 static int read_operands(loading *l)

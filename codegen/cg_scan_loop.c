@@ -10,8 +10,8 @@
  * result; slices are read and written where they lie. Captured constants are constants of the body,
  * so its contractions pack them. A step allocates nothing, unless it binds sizes (sym_bind): then
  * what is of those sizes is made anew at each step. */
-#include "codegen/cg_exe.h"
 #include "codegen/cg_lower.h"
+#include "codegen/cg_team.h"
 
 #include "core/base/bytes.h"
 
@@ -33,6 +33,7 @@ enum { PORT_WHOLE = 0, PORT_CARRIED, PORT_SLICE };
 struct cg_scan {
     st_cg_exe *body;
     uint32_t n_in, n_out, n_carried;
+    uint32_t team;     /* threads that divide each step; 1: as many as each launch takes */
     st_symprog length; /* steps */
     st_symprog *carried_bytes;
     port *ports; /* inputs, then outputs */
@@ -277,7 +278,7 @@ static stator_status add_buffers(cg_unit *unit, const stator_node_row *row, cons
 {
     const uint32_t step = exe->launches.count - 1u;
     const uint64_t scratch =
-        tensor_bytes(scan) + (scan->body->slots ? 0 : scan->body->static_bytes);
+        scan->team * tensor_bytes(scan) + (scan->body->slots ? 0 : scan->body->static_bytes);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const cg_value *v = &unit->values[stator_operand(unit->view, row, k)];
         const int is_number = v->flags & CG_VALUE_SPLAT && !v->root;
@@ -350,6 +351,9 @@ static stator_status set_text(const cg_unit *unit, const cg_scan *scan, uint32_t
     st_str_init(&text, exe->config.mem);
     st_str_addf(&text, "scan %u carried, steps ", scan->n_carried);
     st_loop_sym_print(unit->syms, length, &text);
+    if (scan->team > 1) {
+        st_str_addf(&text, ", a team of %u", scan->team);
+    }
     st_str_add(&text, " {\n");
     const stator_status status = st_cg_print(scan->body, &text);
     st_str_add(&text, "}\n");
@@ -382,12 +386,16 @@ stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launc
     }
     launch->scan = scan;
     const char *why = NULL;
-    const stator_status status = cg_compile_body(unit->config, stator_region_at(v, row, 0), loop,
-                                                 unit->fuel, &scan->body, &why, err);
+    const stator_graph *graph = stator_region_at(v, row, 0);
+    const uint32_t team = loop->is_alone ? 1u : cg_team_wanted(unit, unit->host->ir->view(graph));
+    const cg_loop body = {unit, loop->node, loop->is_alone || team > 1};
+    const stator_status status =
+        cg_compile_body(unit->config, graph, &body, unit->fuel, &scan->body, &why, err);
     if (status == STATOR_NEED_FALLBACK) {
         return cg_decline(unit, loop->node, why, err);
     }
     ST_TRY(status);
+    scan->team = cg_team_can(scan->body) ? team : 1u;
     ST_TRY(set_ports(unit, row, scan, exe, err));
     ST_TRY(add_buffers(unit, row, scan, exe, launch, err));
     const cg_value *first = &unit->values[stator_operand(v, row, scan->n_carried)];
@@ -424,6 +432,7 @@ stator_status cg_save_scan(const cg_scan *scan, st_str *out, stator_diag **err)
     st_put_u32(out, scan->n_in);
     st_put_u32(out, scan->n_out);
     st_put_u32(out, scan->n_carried);
+    st_put_u32(out, scan->team);
     st_symprog_put(&scan->length, out);
     for (uint32_t k = 0; k < scan->n_carried; k++) {
         st_symprog_put(&scan->carried_bytes[k], out);
@@ -487,6 +496,7 @@ stator_status cg_load_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch, s
     const uint32_t n_in = st_read_below(from, launch->n_buffers + 1u);
     const uint32_t n_out = st_read_below(from, launch->n_buffers + 1u);
     const uint32_t n_carried = st_read_below(from, launch->n_buffers + 1u);
+    const uint32_t team = st_read_below(from, CG_SIDES_MAX + 1u);
     scan->ports = st_arena_zalloc(&exe->arena, (uint64_t)n_in + n_out + 1u, sizeof *scan->ports);
     scan->carried_bytes =
         st_arena_zalloc(&exe->arena, (uint64_t)n_carried + 1u, sizeof *scan->carried_bytes);
@@ -496,6 +506,7 @@ stator_status cg_load_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch, s
     *scan = (cg_scan){.n_in = n_in,
                       .n_out = n_out,
                       .n_carried = n_carried,
+                      .team = team,
                       .ports = scan->ports,
                       .carried_bytes = scan->carried_bytes};
     launch->scan = scan; /* destroyed with the executable */
@@ -509,7 +520,8 @@ stator_status cg_load_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch, s
     }
     ST_TRY(cg_load(scan->body, bytes, n, err));
     return scan->body->n_inputs == n_in && scan->body->n_outputs == n_out &&
-                   scan->body->n_syms <= exe->n_syms
+                   scan->body->n_syms <= exe->n_syms && team > 0 &&
+                   (team == 1 || cg_team_can(scan->body))
                ? STATOR_OK
                : st_fail(err, STATOR_DATA_LOSS, damaged);
 }
@@ -581,6 +593,97 @@ static void set_carried(const steps *s, int64_t t)
     }
 }
 
+static void end_step(const steps *s)
+{
+    for (uint32_t k = 0; k < s->scan->n_in + s->scan->n_out; k++) {
+        s->tensors[k].byte_offset += (uint64_t)s->bytes[k];
+    }
+}
+
+/* One thread, or as many as each launch takes. */
+static stator_status run_steps(const steps *s, const stator_call *body, stator_diag **err)
+{
+    uint32_t sizes[CG_STEP_SIZES_MAX]; /* that each step binds anew */
+    const uint32_t n_sizes = cg_unbound(s->scan->body, body->syms, sizes);
+    for (int64_t t = 0; t < s->length; t++) {
+        set_carried(s, t);
+        ST_TRY(cg_run_body(s->scan->body, body, err));
+        cg_unbind(body->syms, sizes, n_sizes);
+        end_step(s);
+    }
+    return STATOR_OK;
+}
+
+/* ---- a team ---- */
+
+typedef struct team_call {
+    cg_team team;
+    const steps *first; /* of member 0; others copy them into scratch of their own */
+    const stator_call *body;
+    stator_status status[CG_SIDES_MAX];
+    stator_diag *err[CG_SIDES_MAX];
+} team_call;
+
+static stator_status run_member(team_call *c, uint32_t member)
+{
+    const cg_scan *scan = c->first->scan;
+    const uint64_t bytes = tensor_bytes(scan);
+    const uint32_t n = scan->n_in + scan->n_out;
+    steps s = *c->first;
+    stator_call body = *c->body;
+    s.tensors = (DLTensor *)(void *)((char *)c->first->tensors + member * bytes);
+    s.bytes = (int64_t *)(void *)(s.tensors + n);
+    body.in = s.tensors;
+    body.out = s.tensors + scan->n_in;
+    for (int64_t t = 0; t < s.length; t++) {
+        set_carried(&s, t);
+        const stator_status status =
+            cg_run_part(scan->body, &body, &c->team, member, &c->err[member]);
+        if (status != STATOR_OK || c->team.verdict) {
+            return status;
+        }
+        end_step(&s);
+    }
+    return STATOR_OK;
+}
+
+static void run_members(void *self, int64_t begin, int64_t end)
+{
+    team_call *c = self;
+    const uint32_t member = (uint32_t)begin;
+    if (end - begin > 1) { /* fewer threads than members */
+        cg_team_disband(&c->team);
+    } else if (cg_team_join(&c->team, member)) {
+        c->status[member] = run_member(c, member);
+        return;
+    }
+    if (member == 0) {
+        c->status[0] = run_steps(c->first, c->body, &c->err[0]);
+    }
+}
+
+/* What is told is the error of the first member that has one. */
+static stator_status run_team(const steps *s, const stator_call *body, stator_diag **err)
+{
+    const stator_host *host = s->scan->body->config.host;
+    const uint64_t bytes = tensor_bytes(s->scan);
+    team_call c = {.team = {.n = s->scan->team}, .first = s, .body = body};
+    stator_status status = STATOR_OK;
+    for (uint32_t i = 1; i < s->scan->team; i++) {
+        memcpy((char *)s->tensors + i * bytes, s->tensors, bytes);
+    }
+    host->thr->parallel_for(body->ctx ? body->ctx : host->ctx, s->scan->team, 1, run_members, &c);
+    for (uint32_t i = 0; i < s->scan->team; i++) {
+        if (c.status[i] != STATOR_OK && status == STATOR_OK) {
+            status = c.status[i];
+            *err = c.err[i];
+        } else {
+            st_diag_release(c.err[i]);
+        }
+    }
+    return status;
+}
+
 stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
                           stator_diag **err)
 {
@@ -602,17 +705,7 @@ stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *co
     body.n_out = scan->n_out;
     body.in = s.tensors;
     body.out = s.tensors + scan->n_in;
-    body.workspace = scratch + tensor_bytes(scan);
+    body.workspace = scratch + scan->team * tensor_bytes(scan);
     body.workspace_bytes = scan->body->static_bytes;
-    uint32_t sizes[CG_STEP_SIZES_MAX]; /* that each step binds anew */
-    const uint32_t n_sizes = cg_unbound(scan->body, call->syms, sizes);
-    for (int64_t t = 0; t < s.length; t++) {
-        set_carried(&s, t);
-        ST_TRY(cg_run_body(scan->body, &body, err));
-        cg_unbind(call->syms, sizes, n_sizes);
-        for (uint32_t k = 0; k < n; k++) {
-            s.tensors[k].byte_offset += (uint64_t)s.bytes[k];
-        }
-    }
-    return STATOR_OK;
+    return scan->team > 1 ? run_team(&s, &body, err) : run_steps(&s, &body, err);
 }

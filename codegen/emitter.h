@@ -35,11 +35,18 @@ typedef struct st_launch {
     const st_kernel_args *args;
     int64_t count; /* iterations of the parallel loop; 1 without one */
     int64_t grain; /* that are worth a thread of their own */
+    /* 1: nothing but iterations [begin, count) of the parallel loop, on the calling thread, while
+     * others do the rest; `begin` is a multiple of the lanes. Of emitters with ST_EMITTER_PARTS. */
+    uint32_t is_part;
+    uint32_t reserved;
+    int64_t begin;
 } st_launch;
+
+enum st_emitter_flag { ST_EMITTER_PARTS = 1u << 0 };
 
 typedef struct st_emitter {
     uint32_t struct_size;
-    uint32_t reserved;
+    uint32_t flags; /* st_emitter_flag */
     void *self;
     st_target target;
     /* Kernels are borrowed for the call. Any thread. */

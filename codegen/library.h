@@ -170,6 +170,10 @@ typedef struct st_library {
     stator_status (*op_load)(void *self, const st_library_kept *kept, void **out_op,
                              uint32_t *out_unread, stator_diag **err);
     void (*memory)(void *self, void *op, st_library_memory *out); /* may be NULL */
+    /* Part `part` of `parts` of what run does, on the calling thread; other threads do the others at
+     * the same time, and all of them together all of it. May leave it all to part 0. May be NULL. */
+    stator_status (*run_part)(void *self, void *op, const st_library_call *call, uint32_t part,
+                              uint32_t parts, stator_diag **err);
 } st_library;
 
 /* Every sym of the form in a fixed order: for gemm batch.., m, n, k, then of x, y, out: offset,

@@ -316,6 +316,8 @@ static void run(const cpu_inst *inst, const cpu_entry *e, const st_launch *launc
     range_job job = {choose(e, args), args, e->step, launch->count};
     if (!e->is_parallel) {
         job.fn(args, 0, 1);
+    } else if (launch->is_part) {
+        job.fn(args, launch->begin, launch->count);
     } else if (launch->count <= launch->grain || inst->emitter.target.threads <= 1 ||
                inst->self->host == NULL) {
         job.fn(args, 0, launch->count);
@@ -382,6 +384,7 @@ const jit_output *cpu_emitter_output(const void *module_)
 void cpu_emitter_init(cpu_inst *inst)
 {
     inst->emitter = (st_emitter){.struct_size = sizeof inst->emitter,
+                                 .flags = ST_EMITTER_PARTS,
                                  .self = inst,
                                  .compile = compile,
                                  .launch = launch_kernel,

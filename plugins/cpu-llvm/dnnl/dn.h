@@ -160,6 +160,8 @@ typedef struct dn_op {
     float numbers[ST_FORM_EPILOGUE_MAX]; /* of the epilogue's rows, where oneDNN reads them */
     uint32_t is_static;
     uint32_t n_numbers;
+    const struct dn_plan *steady; /* what every call does, few rows by packed weights; or NULL */
+    dn_sizes sizes;               /* of every call, when there is a steady plan */
     uint64_t attention_bytes; /* of dn_attention_scratch */
     stator_blob *y_blob;    /* of an op from the cache: the constant weights, else NULL */
     pthread_mutex_t making; /* held while a plan is made; of the packs */
@@ -332,6 +334,10 @@ stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const 
 /* ---- dn_run.c ---- */
 
 stator_status dn_run(void *self, void *op, const st_library_call *call, stator_diag **err);
+stator_status dn_run_part(void *self, void *op, const st_library_call *call, uint32_t part,
+                          uint32_t parts, stator_diag **err);
+/* Once the op has its first plan, for these sizes: is it what every call does, on one thread? */
+void dn_note_steady(dn_op *op, const dn_sizes *sizes);
 /* Makes the plan for the sizes before the first call. */
 stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
                          stator_diag **err);
@@ -376,6 +382,9 @@ int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
 /* A call of a plan of that kind; its weights are bound. */
 void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                    void *const at[DN_ROLES], stator_ctx *ctx);
+/* One of `parts` parts of it, on this thread. */
+void dn_skinny_part(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                    void *const at[DN_ROLES], uint32_t part, uint32_t parts);
 
 /* ---- dn_turn.c ---- */
 

@@ -17,8 +17,7 @@ void dn_op_note(dn_op *op)
     op->has_bound = 0;
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
-        op->has_bound |=
-            is_float && (e->kind == ST_EPILOGUE_RELU || e->kind == ST_EPILOGUE_CLIP);
+        op->has_bound |= is_float && (e->kind == ST_EPILOGUE_RELU || e->kind == ST_EPILOGUE_CLIP);
         op->numbers[i] = (float)e->value;
     }
 }
@@ -119,7 +118,9 @@ static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, sta
     sizes.threads = dn_threads(op->lib, form, &sizes, op->lib->host ? op->lib->host->ctx : NULL);
     const void *y = NULL;
     ST_TRY(first_weight(op, &sizes, &y, err));
-    return dn_prepare(op, &sizes, y, op->is_static && (op->lib->flags & DNNL_TUNE), err);
+    ST_TRY(dn_prepare(op, &sizes, y, op->is_static && (op->lib->flags & DNNL_TUNE), err));
+    dn_note_steady(op, &sizes);
+    return STATOR_OK;
 }
 
 static stator_status create(void *self, const st_form *given, void **out_op, stator_diag **err)
@@ -233,6 +234,7 @@ static stator_status open_library(const stator_host *host, st_mem *mem, uint32_t
                                 .run = dn_run,
                                 .destroy = dn_op_destroy,
                                 .memory = memory,
+                                .run_part = dn_run_part,
                                 .op_save = host ? dn_op_save : NULL,
                                 .op_load = host ? dn_op_load : NULL};
     if (dnnl_engine_create(&lib->engine, dnnl_cpu, 0) != dnnl_success) {

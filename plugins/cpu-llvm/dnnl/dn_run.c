@@ -257,6 +257,32 @@ stator_status dn_run_at(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES], 
     return has_nan ? run_bare(op, s, at, ctx, err) : STATOR_OK;
 }
 
+/* ---- steady calls: no lock, no look for a plan ---- */
+
+void dn_note_steady(dn_op *op, const dn_sizes *sizes)
+{
+    const dn_plan *plan = op->n_plans == 1 ? op->plans[0] : NULL;
+    if (plan && op->is_static && op->half == NULL && sizes->threads == 1 &&
+        plan->kind == DN_PLAN_SKINNY && plan->is_packed) {
+        op->steady = plan;
+        op->sizes = *sizes;
+        op->last = plan->desc.name;
+    }
+}
+
+stator_status dn_run_part(void *self, void *op_, const st_library_call *call, uint32_t part,
+                          uint32_t parts, stator_diag **err)
+{
+    dn_op *op = op_;
+    void *at[DN_ROLES];
+    if (op->steady == NULL) {
+        return part == 0 ? dn_run(self, op, call, err) : STATOR_OK;
+    }
+    find_buffers(op, &op->sizes, call, at);
+    dn_skinny_part(op, op->steady, &op->sizes, at, part, parts);
+    return STATOR_OK;
+}
+
 stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_diag **err)
 {
     const dn_lib *lib = self;
@@ -266,6 +292,11 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     stator_ctx *ctx = call->call ? call->call->ctx : lib->host ? lib->host->ctx : NULL;
     if (op->form.kind == ST_FORM_SDPA) {
         return dn_attention_run(op, call, ctx, err);
+    }
+    if (op->steady) {
+        find_buffers(op, &op->sizes, call, at);
+        dn_skinny_run(op, op->steady, &op->sizes, at, ctx);
+        return STATOR_OK;
     }
     dn_sizes_of(&op->form, call->numbers, &sizes);
     sizes.threads = dn_threads(lib, &op->form, &sizes, ctx);

@@ -155,7 +155,9 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
         dn_sizes_of(&op->form, kept->numbers, &sizes);
         sizes.threads = dn_threads(op->lib, &op->form, &sizes, op->lib->host->ctx);
     }
-    return dn_adopt(op, &sizes, kind, &how, err);
+    ST_TRY(dn_adopt(op, &sizes, kind, &how, err));
+    dn_note_steady(op, &sizes);
+    return STATOR_OK;
 }
 
 static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **err)

@@ -182,22 +182,41 @@ static void run_panels(void *self, int64_t begin, int64_t end)
     }
 }
 
+static int64_t begin(skinny *s, dn_sizes *simple, const dn_op *op, const dn_plan *plan,
+                     const dn_sizes *sizes, void *const at[DN_ROLES])
+{
+    void *w = NULL;
+    (void)as_product(op, sizes, simple);
+    (void)dnnl_memory_get_data_handle(plan->packed, &w);
+    *s = (skinny){.op = op, .s = simple, .at = at, .w = w};
+    s->panel = (simple->k + LANES - 1) / LANES * LANES * COLUMNS;
+    return (simple->n + COLUMNS - 1) / COLUMNS;
+}
+
 void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                    void *const at[DN_ROLES], stator_ctx *ctx)
 {
     dn_sizes simple;
-    void *w = NULL;
-    (void)as_product(op, sizes, &simple);
-    (void)dnnl_memory_get_data_handle(plan->packed, &w);
-    skinny s = {.op = op, .s = &simple, .at = at, .w = w};
-    s.panel = (simple.k + LANES - 1) / LANES * LANES * COLUMNS;
-    const int64_t panels = (simple.n + COLUMNS - 1) / COLUMNS;
+    skinny s;
+    const int64_t panels = begin(&s, &simple, op, plan, sizes, at);
     const int64_t grain = GRAIN_BYTES / (s.panel * (int64_t)sizeof *s.w) + 1;
     if (op->lib->host && sizes->threads > 1) {
         op->lib->host->thr->parallel_for(ctx, panels, grain, run_panels, &s);
     } else {
         run_panels(&s, 0, panels);
     }
+}
+
+void dn_skinny_part(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                    void *const at[DN_ROLES], uint32_t part, uint32_t parts)
+{
+    dn_sizes simple;
+    skinny s;
+    const int64_t panels = begin(&s, &simple, op, plan, sizes, at);
+    const int64_t pairs = (panels + 1) / 2;
+    const int64_t first = pairs * part / parts * 2;
+    const int64_t last = pairs * (part + 1) / parts * 2;
+    run_panels(&s, first, last < panels ? last : panels);
 }
 
 static int is_cpu_able(void)
@@ -216,6 +235,14 @@ void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
     (void)sizes;
     (void)at;
     (void)ctx;
+}
+
+void dn_skinny_part(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                    void *const at[DN_ROLES], uint32_t part, uint32_t parts)
+{
+    (void)part;
+    (void)parts;
+    dn_skinny_run(op, plan, sizes, at, NULL);
 }
 
 static int is_cpu_able(void)

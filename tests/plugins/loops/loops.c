@@ -94,7 +94,8 @@ static stator_status launch(void *self, void *module_, uint32_t k, const st_laun
 {
     const module *m = module_;
     (void)self;
-    return st_loop_interpret(&m->kernels[k], what->args, 0, what->count, err);
+    return st_loop_interpret(&m->kernels[k], what->args, what->is_part ? what->begin : 0,
+                             what->count, err);
 }
 
 /* ---- the backend ---- */
@@ -121,6 +122,7 @@ static stator_status loops_init(const stator_host *host, void **out_self, stator
     self->host = host;
     st_mem_init(&self->mem, host_alloc, host_free, (void *)(uintptr_t)host, 0);
     self->emitter = (st_emitter){.struct_size = sizeof(st_emitter),
+                                 .flags = ST_EMITTER_PARTS,
                                  .self = self,
                                  .target = {.struct_size = sizeof(st_target),
                                             .vector_bytes = 32,

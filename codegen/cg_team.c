@@ -1,0 +1,159 @@
+/* A scan whose steps a team of threads divides.
+ *
+ * Steps are short, and a team that meets anew for each launch costs as much as it saves. So the
+ * threads come once: each goes through all steps and does its part of each launch, and they meet at
+ * a barrier, spinning, behind each. In: a body of known sizes, made for one thread
+ * (cg_unit.is_alone), on an emitter and a library that can do parts. Out: the same bits as from one
+ * thread.
+ *
+ * Whether the host's parallel_for gives a thread to each member is seen when they are there: the
+ * first waits for the others for a moment, then goes on alone and sends them away. */
+#include "codegen/cg_team.h"
+
+#include "core/base/threads.h"
+
+#include <sched.h>
+#include <stator/ops.h>
+#include <string.h>
+
+#define GATHER_NS 50000u /* that the first waits */
+#define SPINS 4096u      /* before the processor is lent */
+#define MEMBER_MACS ((int64_t)50000)
+#define STEP_MACS_MOST ((int64_t)1000000) /* longer steps are divided launch by launch */
+
+enum team_state { TEAM_GATHERS = 0, TEAM_RUNS, TEAM_IS_ONE };
+
+static void pause_once(uint32_t *spins)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+    if (++*spins >= SPINS) {
+        *spins = 0;
+        (void)sched_yield();
+    }
+}
+
+/* ---- coming together ---- */
+
+static uint32_t lead(cg_team *team)
+{
+    uint32_t spins = 0;
+    uint32_t looks = 0;
+    const uint64_t begin = st_now_ns();
+    while (atomic_load_explicit(&team->arrived, memory_order_acquire) < team->n) {
+        if (++looks % 64u == 0 && st_now_ns() - begin > GATHER_NS) {
+            atomic_store_explicit(&team->state, TEAM_IS_ONE, memory_order_release);
+            return TEAM_IS_ONE;
+        }
+        pause_once(&spins);
+    }
+    atomic_store_explicit(&team->state, TEAM_RUNS, memory_order_release);
+    return TEAM_RUNS;
+}
+
+int cg_team_join(cg_team *team, uint32_t member)
+{
+    uint32_t spins = 0;
+    uint32_t state = TEAM_GATHERS;
+    (void)atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel);
+    if (member == 0) {
+        return lead(team) == TEAM_RUNS;
+    }
+    while ((state = atomic_load_explicit(&team->state, memory_order_acquire)) == TEAM_GATHERS) {
+        pause_once(&spins);
+    }
+    return state == TEAM_RUNS;
+}
+
+void cg_team_disband(cg_team *team)
+{
+    atomic_store_explicit(&team->state, TEAM_IS_ONE, memory_order_release);
+}
+
+int cg_team_meet(cg_team *team)
+{
+    uint32_t spins = 0;
+    const uint32_t round = atomic_load_explicit(&team->round, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&team->waiting, 1, memory_order_acq_rel) + 1u == team->n) {
+        team->verdict = atomic_load_explicit(&team->has_failed, memory_order_relaxed);
+        atomic_store_explicit(&team->waiting, 0, memory_order_relaxed);
+        atomic_store_explicit(&team->round, round + 1u, memory_order_release);
+    } else {
+        while (atomic_load_explicit(&team->round, memory_order_acquire) == round) {
+            pause_once(&spins);
+        }
+    }
+    return team->verdict == 0;
+}
+
+/* ---- which scans ---- */
+
+/* Products of a step of dot_general; 0: more than is looked for, or a size is not known. */
+static int64_t macs_of(const stator_graph_view *body, const stator_node_row *row)
+{
+    const stator_type_row *x = stator_value_type(body, stator_operand(body, row, 0));
+    const stator_type_row *z = stator_value_type(body, row->result_begin);
+    const stator_attr_row *folded = stator_attr_at(body, row, STATOR_dot_general_contract_x);
+    int64_t macs = 1;
+    for (uint32_t i = 0; i < z->rank + folded->count; i++) {
+        int64_t dim = 0;
+        int64_t axis = i;
+        if (i >= z->rank) {
+            axis = *(const int64_t *)stator_column_at(&body->i64s, folded->begin + i - z->rank);
+            axis += axis < 0 ? (int64_t)x->rank : 0;
+        }
+        if (!stator_sym_is_const(body, stator_dim_at(body, i < z->rank ? z : x, (uint32_t)axis),
+                                 &dim) ||
+            dim <= 0 || macs > STEP_MACS_MOST / dim) {
+            return 0;
+        }
+        macs *= dim;
+    }
+    return macs;
+}
+
+/* Of all products of a step; 0: it is none for a team. */
+static int64_t step_macs(const stator_graph_view *body)
+{
+    int64_t macs = 0;
+    for (stator_ref node = 1; node <= body->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(body, node);
+        if (row->region_count) {
+            return 0;
+        }
+        if (strcmp(stator_op_at(body, row->op)->name, "dot_general") == 0) {
+            const int64_t one = macs_of(body, row);
+            if (one == 0) {
+                return 0;
+            }
+            macs += one;
+        }
+    }
+    return macs <= STEP_MACS_MOST ? macs : 0;
+}
+
+uint32_t cg_team_wanted(const cg_unit *unit, const stator_graph_view *body)
+{
+    const st_emitter *emitter = unit->config->emitter;
+    const int64_t macs = step_macs(body);
+    const uint32_t threads = emitter->target.threads;
+    if (threads < 2 || unit->is_alone || !(emitter->flags & ST_EMITTER_PARTS) ||
+        cg_scan_binds(body)) {
+        return 1;
+    }
+    const int64_t n = macs / MEMBER_MACS;
+    const int64_t most = threads < CG_SIDES_MAX ? threads : CG_SIDES_MAX;
+    return n < 2 ? 1u : (uint32_t)(n < most ? n : most);
+}
+
+int cg_team_can(const st_cg_exe *body)
+{
+    for (uint32_t i = 0; i < body->launches.count; i++) {
+        if (body->launches.data[i].scan || body->launches.data[i].bind) {
+            return 0;
+        }
+    }
+    return body->slots == NULL && body->binds.count == 0 && body->agrees.count == 0 &&
+           body->operands_max <= CG_TEAM_OPERANDS;
+}

@@ -466,9 +466,8 @@ static stator_status move_node(sinker *w, const strip *s, stator_builder *b, sta
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
-    stator_ref operands[64] = {0};
-    uint64_t timed = 0;
-    if (!st_row_is(v, node, s->length, &timed)) {
+    st_row r = {.v = v, .node = node};
+    if (!st_row_is(v, node, s->length, &r.timed)) {
         return st_fail(err, STATOR_INTERNAL, "sink: a node that has no rows");
     }
     for (uint32_t k = 0; k < row->operand_count; k++) {
@@ -476,9 +475,9 @@ static stator_status move_node(sinker *w, const strip *s, stator_builder *b, sta
         if (value && w->into[value] == 0) {
             ST_TRY(make_inside(w, b, value, err));
         }
-        operands[k] = value ? w->into[value] : 0;
+        r.operands[k] = value ? w->into[value] : 0;
     }
-    return st_row_build(b, v, node, timed, operands, &w->arena, &w->into[row->result_begin], err);
+    return st_row_build(b, &r, &w->arena, &w->into[row->result_begin], err);
 }
 
 static stator_status move_nodes(sinker *w, const strip *s, stator_builder *b, stator_ref first,

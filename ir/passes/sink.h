@@ -13,10 +13,15 @@ int st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, ui
 /* Does the op only move what it reads? Then two may do it. */
 int st_row_is_move(const stator_graph_view *v, stator_ref node);
 
-/* Builds what the node is for one row; operands[k]: rows of timed operands, else whole ones. */
-stator_status st_row_build(stator_builder *b, const stator_graph_view *v, stator_ref node,
-                           uint64_t timed, const stator_ref *operands, st_arena *arena,
-                           stator_ref *out, stator_diag **err);
+/* A node that is to be built for one row; operands[k]: rows of timed operands, else whole ones. */
+typedef struct st_row {
+    const stator_graph_view *v;
+    stator_ref node;
+    uint64_t timed;
+    stator_ref operands[64];
+} st_row;
+stator_status st_row_build(stator_builder *b, const st_row *r, st_arena *arena, stator_ref *out,
+                           stator_diag **err);
 
 /* The type of one row of a value. */
 stator_ref st_row_type(stator_builder *b, const stator_graph_view *v, stator_ref value);

@@ -244,10 +244,11 @@ static stator_status drop_one(stator_builder *b, uint32_t rank, stator_ref *valu
     return st_build_op(b, "reshape", 1, value, 1, &shape, 1, value, err);
 }
 
-stator_status st_row_build(stator_builder *b, const stator_graph_view *v, stator_ref node,
-                           uint64_t timed, const stator_ref *given, st_arena *arena,
-                           stator_ref *out, stator_diag **err)
+stator_status st_row_build(stator_builder *b, const st_row *r, st_arena *arena, stator_ref *out,
+                           stator_diag **err)
 {
+    const stator_graph_view *v = r->v;
+    const stator_ref node = r->node;
     const stator_node_row *row = stator_node_at(v, node);
     const stator_op_desc *op = stator_op_at(v, row->op);
     const uint32_t kind = kind_of(v, node);
@@ -260,8 +261,8 @@ stator_status st_row_build(stator_builder *b, const stator_graph_view *v, stator
     }
     st_build_set_origin_ref(b, row->origin);
     for (uint32_t k = 0; k < row->operand_count; k++) {
-        operands[k] = given[k];
-        if (kind == ROW_POINT && !(timed >> k & 1u)) {
+        operands[k] = r->operands[k];
+        if (kind == ROW_POINT && !(r->timed >> k & 1u)) {
             ST_TRY(drop_one(b, rank, &operands[k], err));
         }
     }

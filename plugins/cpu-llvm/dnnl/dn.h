@@ -161,7 +161,8 @@ typedef struct dn_op {
     uint32_t is_static;
     uint32_t n_numbers;
     const struct dn_plan *steady; /* what every call does, few rows by packed weights; or NULL */
-    dn_sizes sizes;               /* of every call, when there is a steady plan */
+    dn_sizes sizes;               /* of every call then, as a product */
+    const float *panels;          /* the weights then */
     uint64_t attention_bytes; /* of dn_attention_scratch */
     stator_blob *y_blob;    /* of an op from the cache: the constant weights, else NULL */
     pthread_mutex_t making; /* held while a plan is made; of the packs */
@@ -382,9 +383,10 @@ int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
 /* A call of a plan of that kind; its weights are bound. */
 void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                    void *const at[DN_ROLES], stator_ctx *ctx);
-/* One of `parts` parts of it, on this thread. */
-void dn_skinny_part(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
-                    void *const at[DN_ROLES], uint32_t part, uint32_t parts);
+/* One of `parts` parts of a steady op's call, on this thread. */
+void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, uint32_t parts);
+/* Fills what a steady op's calls need. */
+void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes);
 
 /* ---- dn_turn.c ---- */
 

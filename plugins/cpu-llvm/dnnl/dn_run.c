@@ -265,7 +265,7 @@ void dn_note_steady(dn_op *op, const dn_sizes *sizes)
     if (plan && op->is_static && op->half == NULL && sizes->threads == 1 &&
         plan->kind == DN_PLAN_SKINNY && plan->is_packed) {
         op->steady = plan;
-        op->sizes = *sizes;
+        dn_skinny_note(op, plan, sizes);
         op->last = plan->desc.name;
     }
 }
@@ -279,7 +279,7 @@ stator_status dn_run_part(void *self, void *op_, const st_library_call *call, ui
         return part == 0 ? dn_run(self, op, call, err) : STATOR_OK;
     }
     find_buffers(op, &op->sizes, call, at);
-    dn_skinny_part(op, op->steady, &op->sizes, at, part, parts);
+    dn_skinny_part(op, at, part, parts);
     return STATOR_OK;
 }
 
@@ -295,7 +295,7 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     }
     if (op->steady) {
         find_buffers(op, &op->sizes, call, at);
-        dn_skinny_run(op, op->steady, &op->sizes, at, ctx);
+        dn_skinny_part(op, at, 0, 1);
         return STATOR_OK;
     }
     dn_sizes_of(&op->form, call->numbers, &sizes);

@@ -182,37 +182,44 @@ static void run_panels(void *self, int64_t begin, int64_t end)
     }
 }
 
-static int64_t begin(skinny *s, dn_sizes *simple, const dn_op *op, const dn_plan *plan,
-                     const dn_sizes *sizes, void *const at[DN_ROLES])
+static int64_t row_of(const dn_sizes *product)
 {
-    void *w = NULL;
-    (void)as_product(op, sizes, simple);
-    (void)dnnl_memory_get_data_handle(plan->packed, &w);
-    *s = (skinny){.op = op, .s = simple, .at = at, .w = w};
-    s->panel = (simple->k + LANES - 1) / LANES * LANES * COLUMNS;
-    return (simple->n + COLUMNS - 1) / COLUMNS;
+    return (product->k + LANES - 1) / LANES * LANES * COLUMNS;
+}
+
+static int64_t count_of(const dn_sizes *product)
+{
+    return (product->n + COLUMNS - 1) / COLUMNS;
 }
 
 void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                    void *const at[DN_ROLES], stator_ctx *ctx)
 {
     dn_sizes simple;
-    skinny s;
-    const int64_t panels = begin(&s, &simple, op, plan, sizes, at);
+    void *w = NULL;
+    (void)as_product(op, sizes, &simple);
+    (void)dnnl_memory_get_data_handle(plan->packed, &w);
+    skinny s = {.op = op, .s = &simple, .at = at, .w = w, .panel = row_of(&simple)};
     const int64_t grain = GRAIN_BYTES / (s.panel * (int64_t)sizeof *s.w) + 1;
     if (op->lib->host && sizes->threads > 1) {
-        op->lib->host->thr->parallel_for(ctx, panels, grain, run_panels, &s);
+        op->lib->host->thr->parallel_for(ctx, count_of(&simple), grain, run_panels, &s);
     } else {
-        run_panels(&s, 0, panels);
+        run_panels(&s, 0, count_of(&simple));
     }
 }
 
-void dn_skinny_part(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
-                    void *const at[DN_ROLES], uint32_t part, uint32_t parts)
+void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes)
 {
-    dn_sizes simple;
-    skinny s;
-    const int64_t panels = begin(&s, &simple, op, plan, sizes, at);
+    void *w = NULL;
+    (void)as_product(op, sizes, &op->sizes);
+    (void)dnnl_memory_get_data_handle(plan->packed, &w);
+    op->panels = w;
+}
+
+void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, uint32_t parts)
+{
+    skinny s = {.op = op, .s = &op->sizes, .at = at, .w = op->panels, .panel = row_of(&op->sizes)};
+    const int64_t panels = count_of(&op->sizes);
     const int64_t pairs = (panels + 1) / 2;
     const int64_t first = pairs * part / parts * 2;
     const int64_t last = pairs * (part + 1) / parts * 2;
@@ -237,12 +244,19 @@ void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
     (void)ctx;
 }
 
-void dn_skinny_part(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
-                    void *const at[DN_ROLES], uint32_t part, uint32_t parts)
+void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, uint32_t parts)
 {
+    (void)op;
+    (void)at;
     (void)part;
     (void)parts;
-    dn_skinny_run(op, plan, sizes, at, NULL);
+}
+
+void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes)
+{
+    (void)op;
+    (void)plan;
+    (void)sizes;
 }
 
 static int is_cpu_able(void)

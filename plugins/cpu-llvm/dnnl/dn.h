@@ -13,6 +13,8 @@
  *   dn_run.c    plans by their numbers; a call
  *   dn_save.c   ops in the compile cache
  *   dn_skinny.c few rows against constant weights: kernels of our own
+ *   dn_tiles.c  bf16 and bytes against constant weights: kernels of our own; dn_tiles_pack.c their
+ *               weights, dn_tiles_512.c the inner loops
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_half.c   f16, done in f32
  *   dn_turn.c   images to channels last and back
@@ -80,7 +82,8 @@ typedef struct dn_candidate {
     uint32_t move_x, move_y, move_out; /* let the primitive choose the order, and reorder */
     uint32_t channels_last; /* of what is moved: NHWC instead of the primitive's choice */
     uint32_t is_winograd;
-    uint32_t is_sum; /* an ADD begins in the output, instead of being read beside it */
+    uint32_t is_sum;   /* an ADD begins in the output, instead of being read beside it */
+    uint32_t is_tiles; /* by dn_tiles.c; the others are 0 */
 } dn_candidate;
 
 enum dn_class { DN_NO = 0, DN_GEMM = 1, DN_GOOD = 2 }; /* by the implementation's name */
@@ -123,7 +126,13 @@ typedef struct dn_slot {
     dnnl_exec_arg_t args[DN_STEPS_MAX][DN_ARGS_MAX];
 } dn_slot;
 
-enum dn_plan_kind { DN_PLAN_PRIMITIVE = 0, DN_PLAN_SKINNY, DN_PLAN_PLAIN, DN_PLAN_EMPTY };
+enum dn_plan_kind {
+    DN_PLAN_PRIMITIVE = 0,
+    DN_PLAN_SKINNY,
+    DN_PLAN_PLAIN,
+    DN_PLAN_EMPTY,
+    DN_PLAN_TILES
+};
 
 typedef struct dn_plan {
     dn_sizes key; /* offsets 0 */
@@ -156,7 +165,7 @@ typedef struct dn_op {
     struct dn_half *half; /* buffers are f16 where the form says f32; NULL: as it says */
     st_form form;         /* syms and y_data are of create alone */
     uint32_t has_constant;
-    uint32_t has_bound; /* RELU or CLIP: NaN needs care */
+    uint32_t has_bound;                  /* RELU or CLIP: NaN needs care */
     float numbers[ST_FORM_EPILOGUE_MAX]; /* of the epilogue's rows, where oneDNN reads them */
     uint32_t is_static;
     uint32_t n_numbers;
@@ -164,8 +173,8 @@ typedef struct dn_op {
     dn_sizes sizes;               /* of every call then, as a product */
     const float *panels;          /* the weights then */
     uint64_t attention_bytes; /* of dn_attention_scratch */
-    stator_blob *y_blob;    /* of an op from the cache: the constant weights, else NULL */
-    pthread_mutex_t making; /* held while a plan is made; of the packs */
+    stator_blob *y_blob;      /* of an op from the cache: the constant weights, else NULL */
+    pthread_mutex_t making;   /* held while a plan is made; of the packs */
     uint32_t n_packs;
     dn_pack packs[DN_PACKS_MAX];
     pthread_mutex_t mutex; /* short; of what follows */
@@ -250,9 +259,10 @@ stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_pla
                            stator_diag **err);
 stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_plan **out,
                             stator_diag **err); /* PLAIN, EMPTY */
-/* Of what dn_skinny_describe said; the weights are not bound yet. */
-stator_status dn_plan_skinny(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
-                             stator_diag **err);
+/* Of what dn_skinny_describe or dn_tiles_describe said, by kernels of our own; the weights are not
+ * bound yet. */
+stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
+                          stator_diag **err);
 void dn_plan_destroy(dn_op *op, dn_plan *plan);
 /* Constant weights at `data`, in the order of desc.md[DN_Y2]. */
 stator_status dn_plan_bind(dn_op *op, dn_plan *plan, void *data, stator_diag **err);
@@ -264,10 +274,11 @@ stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status)
 
 /* ---- dn_pack.c ---- */
 
-/* Weights at `y`, the first element by `sizes`, packed as `to`; made once an op and format. y NULL:
- * those of op->y_blob, if they must be read at all. Under op->making, as is dn_pack_has. */
-stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                          const void *y, const dn_sizes *sizes, void **out_data, stator_diag **err);
+/* Weights at `y`, the first element by `sizes`, packed as the descriptors say; made once an op and
+ * format. y NULL: those of op->y_blob, if they must be read at all. Under op->making, as is
+ * dn_pack_has. */
+stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const dn_sizes *sizes,
+                          void **out_data, stator_diag **err);
 /* Weights packed as `to` fit under the library's cap (or are there already). */
 int dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to);
 /* The op has weights in this order already. */
@@ -309,6 +320,9 @@ stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn
 uint32_t dn_best_class(const dn_op *op, const dn_sizes *sizes);
 /* All candidates but Winograd; their number. */
 uint32_t dn_candidates(const dn_op *op, const dn_sizes *sizes, dn_candidate all[DN_CANDIDATES_MAX]);
+/* dn_describe, or dn_tiles_describe where the candidate says so. */
+uint32_t dn_describe_any(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how,
+                         dn_desc *out);
 int dn_may_be_winograd(const dn_op *op, const dn_sizes *sizes);
 dn_candidate dn_winograd_of(const dn_op *op);
 
@@ -387,6 +401,19 @@ void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
 void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, uint32_t parts);
 /* Fills what a steady op's calls need. */
 void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes);
+
+/* ---- dn_tiles.c, dn_tiles_pack.c ---- */
+
+/* Fills the name, the orders of the weights and what a trial needs when the sizes (simplified) are
+ * for dn_tiles_run. */
+int dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+/* Bytes that a call of these sizes (simplified) needs. */
+uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *sizes);
+/* A call of a plan of that kind; its weights are bound. */
+stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                           void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
+/* Weights at y, the first element by `sizes`, to the order of dn_tiles_describe. */
+void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *dst);
 
 /* ---- dn_turn.c ---- */
 

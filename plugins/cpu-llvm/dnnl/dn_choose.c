@@ -76,6 +76,14 @@ int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
     return 1;
 }
 
+uint32_t dn_describe_any(const dn_op *op, const dn_sizes *s, const dn_candidate *how, dn_desc *out)
+{
+    if (!how->is_tiles) {
+        return dn_describe(op, s, how, out);
+    }
+    return dn_tiles_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
+}
+
 dn_candidate dn_winograd_of(const dn_op *op)
 {
     return (dn_candidate){
@@ -87,6 +95,10 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
     dn_candidate all[DN_CANDIDATES_MAX];
     uint32_t best = DN_NO;
     const uint32_t n = dn_candidates(op, s, all);
+    dn_desc tiles;
+    if (dn_tiles_describe(op, s, &tiles)) {
+        return DN_GOOD;
+    }
     for (uint32_t i = 0; i < n && best != DN_GOOD; i++) {
         dn_desc desc;
         const uint32_t class_ = dn_describe(op, s, &all[i], &desc);
@@ -121,6 +133,9 @@ static uint64_t cost_of(dn_op *op, const dn_sizes *s, const dn_desc *desc)
 /* The cheapest one, described; class DN_NO: none. */
 static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
 {
+    if (dn_tiles_describe(op, s, out)) {
+        return;
+    }
     dn_candidate all[DN_CANDIDATES_MAX];
     uint64_t best = UINT64_MAX;
     const uint32_t n = dn_candidates(op, s, all);
@@ -153,7 +168,7 @@ static stator_status bind_weights(dn_op *op, dn_plan *plan, const dn_sizes *s, c
     if (!plan->is_packed) {
         return STATOR_OK;
     }
-    ST_TRY(dn_pack_get(op, &plan->desc.md[DN_Y], &plan->desc.md[DN_Y2], y, s, &data, err));
+    ST_TRY(dn_pack_get(op, &plan->desc, y, s, &data, err));
     return dn_plan_bind(op, plan, data, err);
 }
 
@@ -164,7 +179,7 @@ static stator_status make_bound(dn_op *op, const dn_sizes *key, const dn_sizes *
     if (desc->primitive) {
         ST_TRY(dn_plan_make(op, key, desc, out, err));
     } else {
-        ST_TRY(dn_plan_skinny(op, key, desc, out, err));
+        ST_TRY(dn_plan_own(op, key, desc, out, err));
     }
     const stator_status status = bind_weights(op, *out, sizes, y, err);
     if (status != STATOR_OK) {
@@ -212,7 +227,7 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
         const dn_candidate how = dn_tune(op, &simple, &desc.how);
         if (memcmp(&how, &desc.how, sizeof how) != 0) {
             dn_desc_deinit(&desc);
-            (void)dn_describe(op, &simple, &how, &desc);
+            (void)dn_describe_any(op, &simple, &how, &desc);
         }
     }
     keep_to_cap(op, &simple, &desc);
@@ -230,12 +245,13 @@ stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn
     dn_sizes key = *sizes;
     key.x.offset = key.y.offset = key.out.offset = 0;
     dn_sizes simple = key;
-    if (kind != DN_PLAN_PRIMITIVE && kind != DN_PLAN_SKINNY) {
+    if (kind == DN_PLAN_PLAIN || kind == DN_PLAN_EMPTY) {
         ST_TRY(dn_plan_other(op, &key, kind, &plan, err));
     } else {
         dn_simplify(&op->form, &simple);
-        const int is_known = kind == DN_PLAN_SKINNY ? dn_skinny_describe(op, &simple, &desc)
-                                                    : dn_describe(op, &simple, how, &desc) != DN_NO;
+        const int is_known = kind == DN_PLAN_SKINNY
+                                 ? dn_skinny_describe(op, &simple, &desc)
+                                 : dn_describe_any(op, &simple, how, &desc) != DN_NO;
         if (!is_known) {
             return st_fail(err, STATOR_DATA_LOSS,
                            "inductor-cpu: oneDNN does not know what was chosen for a contraction");

@@ -238,8 +238,8 @@ static uint32_t class_of(const char *name)
     return strstr(name, "brg") || strstr(name, "brdgmm") || strstr(name, "jit") ? DN_GOOD : DN_NO;
 }
 
-/* Convolutions that store integers make f32 of the sums on the way, all but "brgconv:" of u8 that has
- * no zero point to make up for. */
+/* Convolutions that store integers make f32 of the sums on the way, all but "brgconv:" of u8 that
+ * has no zero point to make up for. */
 static int is_exact_enough(const dn_op *op, const dn_sizes *s, const char *name)
 {
     const st_form *form = &op->form;
@@ -321,6 +321,9 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
                                 s->is_bare ? STATOR_F32 : op->form.out.dtype};
     memset(out, 0, sizeof *out);
     out->how = *how;
+    if (op->form.y.dtype == STATOR_U8) {
+        return DN_NO; /* it has no unsigned weights */
+    }
     if (op->form.kind == ST_FORM_CONV) {
         conv_tensors(&op->form, s, t);
     } else {

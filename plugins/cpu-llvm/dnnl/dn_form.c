@@ -287,7 +287,8 @@ static int are_bytes_taken(const st_form *form)
 {
     const uint32_t out = form->out.dtype;
     /* Without VNNI the products of u8 and i8 saturate at 16 bits. */
-    return form->y.dtype == STATOR_I8 && form->acc_dtype == STATOR_I32 && !form->is_transposed &&
+    return (form->y.dtype == STATOR_I8 || form->y.dtype == STATOR_U8) &&
+           form->acc_dtype == STATOR_I32 && !form->is_transposed &&
            (out == STATOR_F32 || out == STATOR_U8 || out == STATOR_I8 ||
             (out == STATOR_I32 && form->n_epilogue == 0)) &&
            (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
@@ -308,8 +309,8 @@ static int are_dtypes_taken(const st_form *form)
            (x == STATOR_BF16 && (out == STATOR_BF16 || out == STATOR_F32));
 }
 
-/* Buffers that the epilogue adds. A bias of integers meets the sums as f32: exact while both are below
- * 2^24, else it may round a second time. */
+/* Buffers that the epilogue adds. A bias of integers meets the sums as f32: exact while both are
+ * below 2^24, else it may round a second time. */
 static int is_added_taken(const st_form *form, const st_epilogue *e)
 {
     const int is_sum = e == form->epilogue && e->kind == ST_EPILOGUE_BIAS &&

@@ -54,6 +54,7 @@ typedef struct packing {
     dn_op *op;
     const dnnl_memory_desc_t *from;
     const dnnl_memory_desc_t *to;
+    int is_tiles;
     const void *y; /* NULL: to be read from the op's blob */
     const dn_sizes *sizes;
     dnnl_status_t failed;
@@ -122,6 +123,10 @@ static stator_status fill(void *self, void *dst, uint64_t size)
     dnnl_memory_t to = NULL;
     if (p->y == NULL) {
         ST_TRY(dn_y_data(p->op, p->sizes, p->sizes->y.offset, &p->y, NULL));
+    }
+    if (p->is_tiles) {
+        dn_tiles_pack(p->op, p->sizes, p->y, align(dst));
+        return STATOR_OK;
     }
     clear(p, dst, size);
     if (dn_winograd_pack(p->op, p->from, p->to, p->y, align(dst))) {
@@ -204,9 +209,10 @@ static void count_packed(dn_lib *lib, uint64_t more, uint64_t less)
     (void)pthread_mutex_unlock(&lib->mutex);
 }
 
-stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                          const void *y, const dn_sizes *sizes, void **out_data, stator_diag **err)
+stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const dn_sizes *sizes,
+                          void **out_data, stator_diag **err)
 {
+    const dnnl_memory_desc_t *to = &desc->md[DN_Y2];
     for (uint32_t i = 0; i < op->n_packs; i++) {
         if (dnnl_memory_desc_equal(&op->packs[i].md, to)) {
             *out_data = op->packs[i].data;
@@ -219,7 +225,12 @@ stator_status dn_pack_get(dn_op *op, const dnnl_memory_desc_t *from, const dnnl_
                        DN_PACKS_MAX);
     }
     dn_pack pack = {.md = *to, .bytes = dnnl_memory_desc_get_size(to) + LINE};
-    packing p = {.op = op, .from = from, .to = to, .y = y, .sizes = sizes};
+    packing p = {.op = op,
+                 .from = &desc->md[DN_Y],
+                 .to = to,
+                 .is_tiles = (int)desc->how.is_tiles,
+                 .y = y,
+                 .sizes = sizes};
     const int is_shared = op->lib->host && op->lib->host->cst && op->lib->host->cst->pack;
     const stator_status status = is_shared ? pack_shared(&p, &pack, err) : pack_own(&p, &pack, err);
     if (status != STATOR_OK) {

@@ -150,12 +150,16 @@ stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_pla
     return STATOR_OK;
 }
 
-stator_status dn_plan_skinny(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
-                             stator_diag **err)
+stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
+                          stator_diag **err)
 {
-    ST_TRY(dn_plan_other(op, key, DN_PLAN_SKINNY, out, err));
+    const uint32_t kind = desc->how.is_tiles ? DN_PLAN_TILES : DN_PLAN_SKINNY;
+    dn_sizes simple = *key;
+    ST_TRY(dn_plan_other(op, key, kind, out, err));
     (*out)->desc = *desc;
     (*out)->is_packed = 1;
+    dn_simplify(&op->form, &simple);
+    (*out)->scratch_bytes = desc->how.is_tiles ? dn_tiles_scratch(op, &simple) : 0;
     return STATOR_OK;
 }
 

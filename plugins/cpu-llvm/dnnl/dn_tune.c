@@ -104,7 +104,11 @@ static int is_same(const dn_desc *a, const dn_desc *b)
 static void add(tuning *t, const dn_candidate *how)
 {
     dn_desc desc;
-    if (t->n == TRIALS_MAX || dn_describe(t->op, t->sizes, how, &desc) == DN_NO) {
+    if (t->n == TRIALS_MAX || dn_describe_any(t->op, t->sizes, how, &desc) == DN_NO) {
+        return;
+    }
+    if (desc.class_ == DN_GEMM && t->n && t->all[0].how.is_tiles) {
+        dn_desc_deinit(&desc); /* kernels of our own are always faster */
         return;
     }
     trial *at = &t->all[t->n];
@@ -115,9 +119,10 @@ static void add(tuning *t, const dn_candidate *how)
             return;
         }
     }
-    if (dn_plan_make(t->op, t->sizes, &desc, &at->plan, NULL) == STATOR_OK) {
-        t->n++;
-    }
+    const stator_status status = desc.primitive
+                                     ? dn_plan_make(t->op, t->sizes, &desc, &at->plan, NULL)
+                                     : dn_plan_own(t->op, t->sizes, &desc, &at->plan, NULL);
+    t->n += status == STATOR_OK;
 }
 
 static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
@@ -129,8 +134,8 @@ static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
     if (with_winograd) {
         add(t, &winograd);
     }
-    if ((op->lib->flags & DNNL_TUNE_ALL) || guessed->move_x || guessed->move_out ||
-        guessed->is_sum ||
+    if ((op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->move_x ||
+        guessed->move_out || guessed->is_sum ||
         (guessed->move_y && !op->has_constant && op->form.kind == ST_FORM_GEMM)) {
         const uint32_t n = dn_candidates(op, t->sizes, all);
         for (uint32_t i = 0; i < n; i++) {
@@ -150,10 +155,10 @@ static int make_ready(tuning *t, trial *c)
     if (c->plan->is_packed && dn_plan_bind(t->op, c->plan, b->at[DN_Y2], NULL) != STATOR_OK) {
         return 0;
     }
-    if (c->slot == NULL) {
+    if (c->slot == NULL && c->plan->kind == DN_PLAN_PRIMITIVE) {
         c->slot = dn_slot_make(t->op, c->plan);
     }
-    return c->slot != NULL;
+    return c->slot != NULL || c->plan->kind == DN_PLAN_TILES;
 }
 
 static int is_settled(const trial *c)
@@ -164,8 +169,12 @@ static int is_settled(const trial *c)
 /* 0: no more runs are of use. */
 static int run(tuning *t, trial *c)
 {
+    stator_ctx *ctx = t->op->lib->host ? t->op->lib->host->ctx : NULL;
     const uint64_t begin = st_now_ns();
-    if (dn_slot_run(t->op, c->plan, c->slot, t->memory.at, NULL) != STATOR_OK) {
+    const stator_status status =
+        c->slot ? dn_slot_run(t->op, c->plan, c->slot, t->memory.at, NULL)
+                : dn_tiles_run(t->op, c->plan, t->sizes, t->memory.at, ctx, NULL);
+    if (status != STATOR_OK) {
         c->ns = UINT64_MAX;
         return 0;
     }

@@ -1,0 +1,626 @@
+/* The inner loops for bf16 and bytes: AVX-512 with its products of bf16 or of bytes. */
+#include "dn_tiles.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16")
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+int dn_tiles_is_able(int is_half)
+{
+    __builtin_cpu_init();
+    const int has_vectors =
+        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return has_vectors && (is_half ? __builtin_cpu_supports("avx512bf16") != 0
+                                   : __builtin_cpu_supports("avx512vnni") != 0);
+}
+
+/* ---- a tile ---- */
+
+INLINE __m512i products(__m512i sum, __m512i x, __m512i weights, const int is_half)
+{
+    return is_half ? _mm512_castps_si512(
+                         _mm512_dpbf16_ps(_mm512_castsi512_ps(sum), (__m512bh)x, (__m512bh)weights))
+                   : _mm512_dpbusd_epi32(sum, x, weights);
+}
+
+INLINE __m512i group_at(const char *x)
+{
+    int32_t group = 0;
+    memcpy(&group, x, sizeof group);
+    return _mm512_set1_epi32(group);
+}
+
+/* One run: every group of a row meets its row of the panel. Returns the weights that follow. `rows`
+ * and is_half are constants where this is inlined. A pointer for three rows: as many registers as
+ * there are. */
+INLINE const char *run_groups(const dn_tile *t, const char *x, const char *w, __m512i sum[][2],
+                              const int rows, const int is_half)
+{
+    const int64_t row = t->row;
+    const char *at[(DN_TILE_ROWS + 2) / 3];
+#pragma GCC unroll 5
+    for (int i = 0; i < (rows + 2) / 3; i++) {
+        at[i] = x + 3 * i * row;
+    }
+    for (int64_t g = t->length; g > 0; g--, w += DN_TILE_GROUP * DN_TILE_COLUMNS) {
+        const __m512i w0 = _mm512_loadu_si512(w);
+        const __m512i w1 = _mm512_loadu_si512(w + DN_TILE_GROUP * DN_TILE_LANES);
+#pragma GCC unroll 14
+        for (int i = 0; i < rows; i++) {
+            const __m512i v = group_at(at[i / 3] + i % 3 * row);
+            sum[i][0] = products(sum[i][0], v, w0, is_half);
+            sum[i][1] = products(sum[i][1], v, w1, is_half);
+        }
+#pragma GCC unroll 5
+        for (int i = 0; i < (rows + 2) / 3; i++) {
+            at[i] += DN_TILE_GROUP;
+            __asm__("" : "+r"(at[i])); /* else each row gets a register of its own */
+        }
+    }
+    return w;
+}
+
+INLINE void tile(const dn_tile *t, const int rows, const int is_half)
+{
+    __m512i sum[DN_TILE_ROWS][2];
+    const char *w = t->weights;
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++) {
+        sum[i][0] = _mm512_setzero_si512();
+        sum[i][1] = _mm512_setzero_si512();
+    }
+    for (int64_t l = 0; l < t->lines; l++) {
+        for (int64_t p = 0; p < t->pixels; p++) {
+            w = run_groups(t, t->x + l * t->line + p * t->pixel, w, sum, rows, is_half);
+        }
+    }
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++) {
+        _mm512_store_si512(t->sums + i * DN_TILE_COLUMNS, sum[i][0]);
+        _mm512_store_si512(t->sums + i * DN_TILE_COLUMNS + DN_TILE_LANES, sum[i][1]);
+    }
+}
+
+#define ROWS_TILE(rows)                                                                            \
+    static void tile_bytes_##rows(const dn_tile *t)                                                \
+    {                                                                                              \
+        tile(t, rows, 0);                                                                          \
+    }                                                                                              \
+    static void tile_half_##rows(const dn_tile *t)                                                 \
+    {                                                                                              \
+        tile(t, rows, 1);                                                                          \
+    }
+ROWS_TILE(1)
+ROWS_TILE(2)
+ROWS_TILE(3)
+ROWS_TILE(4)
+ROWS_TILE(5)
+ROWS_TILE(6)
+ROWS_TILE(7)
+ROWS_TILE(8)
+ROWS_TILE(9)
+ROWS_TILE(10)
+ROWS_TILE(11)
+ROWS_TILE(12)
+ROWS_TILE(13)
+ROWS_TILE(14)
+#undef ROWS_TILE
+
+void dn_tile_run(const dn_tile *t, int64_t rows, int is_half)
+{
+    static void (*const bytes[DN_TILE_ROWS])(const dn_tile *) = {
+        tile_bytes_1,  tile_bytes_2,  tile_bytes_3,  tile_bytes_4, tile_bytes_5,
+        tile_bytes_6,  tile_bytes_7,  tile_bytes_8,  tile_bytes_9, tile_bytes_10,
+        tile_bytes_11, tile_bytes_12, tile_bytes_13, tile_bytes_14};
+    static void (*const half[DN_TILE_ROWS])(const dn_tile *) = {
+        tile_half_1,  tile_half_2,  tile_half_3,  tile_half_4, tile_half_5,
+        tile_half_6,  tile_half_7,  tile_half_8,  tile_half_9, tile_half_10,
+        tile_half_11, tile_half_12, tile_half_13, tile_half_14};
+    (is_half ? half : bytes)[rows - 1](t);
+}
+
+/* ---- squares of 16 x 16 ---- */
+
+/* Rows of 4-byte elements become columns. */
+INLINE void turn_square(__m512i a[DN_TILE_LANES])
+{
+    __m512i b[DN_TILE_LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < DN_TILE_LANES; i += 2) {
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < DN_TILE_LANES; i += 4) {
+        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        b[i] = _mm512_shuffle_i32x4(a[i], a[i + 4], 0x88);
+        b[i + 4] = _mm512_shuffle_i32x4(a[i], a[i + 4], 0xdd);
+        b[i + 8] = _mm512_shuffle_i32x4(a[i + 8], a[i + 12], 0x88);
+        b[i + 12] = _mm512_shuffle_i32x4(a[i + 8], a[i + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        a[i] = _mm512_shuffle_i32x4(b[i], b[i + 8], 0x88);
+        a[i + 8] = _mm512_shuffle_i32x4(b[i], b[i + 8], 0xdd);
+        a[i + 4] = _mm512_shuffle_i32x4(b[i + 4], b[i + 12], 0x88);
+        a[i + 12] = _mm512_shuffle_i32x4(b[i + 4], b[i + 12], 0xdd);
+    }
+}
+
+void dn_turn_sums(const int32_t *sums, float to[DN_TILE_COLUMNS][DN_TILE_LANES])
+{
+    __m512i a[DN_TILE_LANES];
+    for (int half = 0; half < DN_TILE_COLUMNS; half += DN_TILE_LANES) {
+#pragma GCC unroll 16
+        for (int i = 0; i < DN_TILE_LANES; i++) {
+            a[i] = _mm512_load_si512(sums + i * DN_TILE_COLUMNS + half);
+        }
+        turn_square(a);
+#pragma GCC unroll 16
+        for (int i = 0; i < DN_TILE_LANES; i++) {
+            _mm512_storeu_si512(to[half + i], a[i]);
+        }
+    }
+}
+
+/* ---- images ---- */
+
+#define PIXELS_TOGETHER 512
+
+/* Where pixels of a square go. */
+INLINE void places_of(const dn_regroup *r, int64_t first, int64_t pixel, int64_t n, char **to)
+{
+    const int64_t step = r->depth * DN_TILE_GROUP;
+    int64_t x = pixel % r->width;
+    char *at = r->to + pixel / r->width * r->line + x * step + first * DN_TILE_GROUP;
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = at;
+        at += step;
+        if (++x == r->width) {
+            x = 0;
+            at += r->line - r->width * step;
+        }
+    }
+}
+
+INLINE __mmask16 groups_of(const dn_regroup *r, int64_t first)
+{
+    const int64_t left = r->depth - first;
+    return left >= DN_TILE_LANES ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
+}
+
+INLINE void store_groups(char *to, __mmask16 mask, __m512i v)
+{
+    if (mask == 0xffff) {
+        _mm512_storeu_si512(to, v);
+    } else {
+        _mm512_mask_storeu_epi32(to, mask, v);
+    }
+}
+
+/* Channel c of 32 pixels; 0 where there is none. */
+INLINE __m512i load_half(const dn_regroup *r, int64_t c, int64_t pixel, __mmask32 mask)
+{
+    if (c >= r->channels) {
+        return _mm512_setzero_si512();
+    }
+    const char *from = r->from + (c * r->plane + pixel) * 2;
+    _mm_prefetch(from + DN_TILE_AHEAD, _MM_HINT_T0);
+    return _mm512_maskz_loadu_epi16(mask, from);
+}
+
+/* 16 pairs of channels, from pair `first` on, of up to 32 pixels: words of two channels side by
+ * side in each 16 bytes are four pixels of the first eight, and so on. */
+INLINE void regroup_half(const dn_regroup *r, int64_t first, int64_t pixel)
+{
+    __m512i low[DN_TILE_LANES];
+    __m512i high[DN_TILE_LANES];
+    char *to[2 * DN_TILE_LANES];
+    const int64_t left = r->n - pixel;
+    const int64_t n = left < 2 * DN_TILE_LANES ? left : 2 * DN_TILE_LANES;
+    const __mmask32 mask = n == 2 * DN_TILE_LANES ? 0xffffffffu : (1u << n) - 1u;
+    const __mmask16 groups = groups_of(r, first);
+#pragma GCC unroll 16
+    for (int i = 0; i < DN_TILE_LANES; i++) {
+        const __m512i a = load_half(r, 2 * (first + i), r->first + pixel, mask);
+        const __m512i b = load_half(r, 2 * (first + i) + 1, r->first + pixel, mask);
+        low[i] = _mm512_unpacklo_epi16(a, b);
+        high[i] = _mm512_unpackhi_epi16(a, b);
+    }
+    places_of(r, first, pixel, n, to);
+    turn_square(low);
+#pragma GCC unroll 16
+    for (int i = 0; i < DN_TILE_LANES; i++) {
+        const int at = i / 4 * 8 + i % 4;
+        if (at < n) {
+            store_groups(to[at], groups, low[i]);
+        }
+    }
+    turn_square(high);
+#pragma GCC unroll 16
+    for (int i = 0; i < DN_TILE_LANES; i++) {
+        const int at = i / 4 * 8 + i % 4 + 4;
+        if (at < n) {
+            store_groups(to[at], groups, high[i]);
+        }
+    }
+}
+
+/* Channels c to c + 3 of 16 pixels. */
+INLINE __m512i load_bytes(const dn_regroup *r, int64_t c, int64_t pixel, __mmask16 mask)
+{
+    __m512i group = _mm512_setzero_si512();
+    if (c >= r->channels) {
+        return group; /* no such group */
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < DN_TILE_GROUP; i++) {
+        if (c + i >= r->channels) {
+            const uint32_t missing = (r->fill ^ r->flip) & (0xffffffffu << (8 * i));
+            return _mm512_or_si512(group, _mm512_set1_epi32((int)missing));
+        }
+        const char *from = r->from + (c + i) * r->plane + pixel;
+        _mm_prefetch(from + DN_TILE_AHEAD, _MM_HINT_T0);
+        const __m512i v = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, from));
+        group = _mm512_or_si512(group, _mm512_slli_epi32(v, (unsigned)(8 * i)));
+    }
+    return group;
+}
+
+/* 16 groups of channels, from group `first` on, of up to 16 pixels. */
+INLINE void regroup_bytes(const dn_regroup *r, int64_t first, int64_t pixel)
+{
+    __m512i a[DN_TILE_LANES];
+    char *to[DN_TILE_LANES];
+    const int64_t n = r->n - pixel < DN_TILE_LANES ? r->n - pixel : DN_TILE_LANES;
+    const __mmask16 mask = (__mmask16)((1u << n) - 1u);
+    const __mmask16 groups = groups_of(r, first);
+    const __m512i flip = _mm512_set1_epi32((int)r->flip);
+#pragma GCC unroll 16
+    for (int i = 0; i < DN_TILE_LANES; i++) {
+        a[i] = _mm512_xor_si512(load_bytes(r, (first + i) * 4, r->first + pixel, mask), flip);
+    }
+    turn_square(a);
+    places_of(r, first, pixel, n, to);
+#pragma GCC unroll 16
+    for (int i = 0; i < DN_TILE_LANES; i++) {
+        if (i < n) {
+            store_groups(to[i], groups, a[i]);
+        }
+    }
+}
+
+/* Each channel lies in pages of its own: no more of them at a time than the processor knows by
+ * heart. */
+void dn_regroup_run(const dn_regroup *r, int is_half)
+{
+    const int64_t step = is_half ? 2 * DN_TILE_LANES : DN_TILE_LANES;
+    for (int64_t begin = 0; begin < r->n; begin += PIXELS_TOGETHER) {
+        const int64_t end = r->n - begin < PIXELS_TOGETHER ? r->n : begin + PIXELS_TOGETHER;
+        for (int64_t first = 0; first < r->depth; first += DN_TILE_LANES) {
+            for (int64_t pixel = begin; pixel < end; pixel += step) {
+                if (is_half) {
+                    regroup_half(r, first, pixel);
+                } else {
+                    regroup_bytes(r, first, pixel);
+                }
+            }
+        }
+    }
+}
+
+/* ---- zero points ---- */
+
+int32_t dn_sum_bytes(const char *x, int64_t groups)
+{
+    const __m512i ones = _mm512_set1_epi8(1);
+    __m512i sum = _mm512_setzero_si512();
+    for (int64_t g = 0; g < groups; g += DN_TILE_LANES) {
+        const int64_t left = groups - g;
+        const __mmask16 mask =
+            left >= DN_TILE_LANES ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
+        sum = _mm512_dpbusd_epi32(sum, _mm512_maskz_loadu_epi32(mask, x + g * DN_TILE_GROUP), ones);
+    }
+    return _mm512_reduce_add_epi32(sum);
+}
+
+/* ---- the epilogue ---- */
+
+/* 16 elements of a buffer, as f32. */
+INLINE __m512 load_lanes(const void *buffer, uint32_t dtype, int64_t at, __mmask16 mask)
+{
+    if (dtype == STATOR_BF16) {
+        const __m256i bits = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)buffer + at);
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+    }
+    if (dtype == STATOR_I32) {
+        return _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(mask, (const int32_t *)buffer + at));
+    }
+    return _mm512_maskz_loadu_ps(mask, (const float *)buffer + at);
+}
+
+/* Vectors are done in lots of `n` that stay in registers from the sums to the output; `n` and
+ * is_across are constants where these are inlined. Place in the output of vector i. */
+INLINE int64_t place_of(const dn_finish *f, int64_t i, const int is_across)
+{
+    return is_across ? f->out + i / 2 * f->step + i % 2 * DN_TILE_LANES : f->out + i * f->step;
+}
+
+INLINE __m512 load_one(const void *buffer, uint32_t dtype, int64_t at)
+{
+    return _mm512_broadcastss_ps(
+        _mm512_castps512_ps128(load_lanes(buffer, dtype, at, (__mmask16)1)));
+}
+
+/* What the epilogue's row has for the vectors i and those that follow. */
+INLINE void load_operands(const dn_finish *f, const st_epilogue *e, const void *buffer, int64_t i,
+                          __m512 *o, const int n, const int is_across)
+{
+    if (e->kind == ST_EPILOGUE_TIMES_ONE) {
+        o[0] = load_one(buffer, e->dtype, 0);
+#pragma GCC unroll 8
+        for (int k = 1; k < n; k++) {
+            o[k] = o[0];
+        }
+    } else if (e->kind == ST_EPILOGUE_ADD) {
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            o[k] = load_lanes(buffer, e->dtype, place_of(f, i + k, is_across), f->mask[k % 2]);
+        }
+    } else if (is_across) {
+        o[0] = load_lanes(buffer, e->dtype, f->feature, f->mask[0]);
+        o[1] = load_lanes(buffer, e->dtype, f->feature + DN_TILE_LANES, f->mask[1]);
+#pragma GCC unroll 8
+        for (int k = 2; k < n; k++) {
+            o[k] = o[k % 2];
+        }
+    } else {
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            o[k] = load_one(buffer, e->dtype, f->feature + i + k);
+        }
+    }
+}
+
+INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, const int is_across)
+{
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++) {
+        v[k] = _mm512_loadu_ps(f->sums[i + k]);
+    }
+    if (f->column == NULL) {
+        return;
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++) {
+        const __m512i column = is_across ? _mm512_loadu_si512(f->column + k % 2 * DN_TILE_LANES)
+                                         : _mm512_set1_epi32(f->column[i + k]);
+        v[k] = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(v[k]), column));
+    }
+    for (int k = 0; f->row_sums && k < n; k++) {
+        const __m512i factor = is_across ? _mm512_loadu_si512(f->factor + k % 2 * DN_TILE_LANES)
+                                         : _mm512_set1_epi32(f->factor[i + k]);
+        const __m512i rows = is_across ? _mm512_set1_epi32(f->row_sums[(i + k) / 2])
+                                       : _mm512_maskz_loadu_epi32(f->mask[0], f->row_sums);
+        v[k] = _mm512_castsi512_ps(
+            _mm512_add_epi32(_mm512_castps_si512(v[k]), _mm512_mullo_epi32(rows, factor)));
+    }
+    if (f->form->out.dtype == STATOR_I32) {
+        return;
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++) {
+        v[k] = _mm512_cvtepi32_ps(_mm512_castps_si512(v[k]));
+    }
+}
+
+/* With the value second, maxps and minps keep its NaN. */
+INLINE void apply_number(const st_epilogue *e, __m512 *v, const int n)
+{
+    const __m512 value = _mm512_set1_ps((float)e->value);
+    const __m512 value2 = _mm512_set1_ps((float)e->value2);
+    switch (e->kind) {
+    case ST_EPILOGUE_RELU:
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            v[k] = _mm512_max_ps(_mm512_setzero_ps(), v[k]);
+        }
+        break;
+    case ST_EPILOGUE_SCALE:
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            v[k] = _mm512_mul_ps(v[k], value);
+        }
+        break;
+    case ST_EPILOGUE_DIVIDE:
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            v[k] = _mm512_div_ps(v[k], value);
+        }
+        break;
+    case ST_EPILOGUE_ROUND:
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            v[k] = _mm512_roundscale_ps(v[k], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        }
+        break;
+    case ST_EPILOGUE_OFFSET:
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            v[k] = _mm512_add_ps(v[k], value);
+        }
+        break;
+    default: /* CLIP */
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            v[k] = _mm512_min_ps(value2, _mm512_max_ps(value, v[k]));
+        }
+        break;
+    }
+}
+
+INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, __m512 *v, const int n,
+                      const int is_across)
+{
+    const st_epilogue *e = &f->form->epilogue[place];
+    __m512 o[8];
+    if (!st_epilogue_has_buffer(e->kind)) {
+        apply_number(e, v, n);
+        return;
+    }
+    load_operands(f, e, f->at[DN_POST + place], i, o, n, is_across);
+    if (e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE) {
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            v[k] = _mm512_mul_ps(v[k], o[k]);
+        }
+    } else {
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            v[k] = _mm512_add_ps(v[k], o[k]);
+        }
+    }
+}
+
+/* ---- stores ---- */
+
+INLINE void store_bytes(int8_t *to, __mmask16 mask, __m512 v, int is_signed)
+{
+    const float least = is_signed ? -128.0f : 0.0f;
+    v = _mm512_max_ps(v, _mm512_set1_ps(least));
+    v = _mm512_min_ps(v, _mm512_set1_ps(least + 255.0f));
+    const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v));
+    if (mask == 0xffff) {
+        _mm_storeu_si128((__m128i *)(void *)to, bytes);
+    } else {
+        _mm_mask_storeu_epi8(to, mask, bytes);
+    }
+}
+
+INLINE void store_half(uint16_t *to, __mmask16 mask, __m512 v)
+{
+    const __m256i bits = (__m256i)_mm512_cvtneps_pbh(v);
+    if (mask == 0xffff) {
+        _mm256_storeu_si256((__m256i *)(void *)to, bits);
+    } else {
+        _mm256_mask_storeu_epi16(to, mask, bits);
+    }
+}
+
+INLINE void store_float(float *to, __mmask16 mask, __m512 v)
+{
+    if (mask == 0xffff) {
+        _mm512_storeu_ps(to, v);
+    } else {
+        _mm512_mask_storeu_ps(to, mask, v);
+    }
+}
+
+INLINE void store_lot(const dn_finish *f, int64_t i, const __m512 *v, const int n,
+                      const int is_across)
+{
+    const uint32_t dtype = f->form->out.dtype;
+    void *base = f->at[DN_OUT];
+    if (dtype == STATOR_BF16) {
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            store_half((uint16_t *)base + place_of(f, i + k, is_across), f->mask[k % 2], v[k]);
+        }
+    } else if (dtype == STATOR_U8 || dtype == STATOR_I8) {
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            store_bytes((int8_t *)base + place_of(f, i + k, is_across), f->mask[k % 2], v[k],
+                        dtype == STATOR_I8);
+        }
+    } else {
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            store_float((float *)base + place_of(f, i + k, is_across), f->mask[k % 2], v[k]);
+        }
+    }
+}
+
+INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
+{
+    __m512 v[8];
+    load_sums(f, i, v, n, is_across);
+    for (uint32_t place = f->first_row; place < f->form->n_epilogue; place++) {
+        apply_row(f, place, i, v, n, is_across);
+    }
+    store_lot(f, i, v, n, is_across);
+}
+
+INLINE void finish_all(const dn_finish *f, const int is_across)
+{
+    int64_t i = 0;
+    for (; i + 8 <= f->n; i += 8) {
+        finish_lot(f, i, 8, is_across);
+    }
+    for (; i + 2 <= f->n; i += 2) {
+        finish_lot(f, i, 2, is_across);
+    }
+    if (i < f->n) {
+        finish_lot(f, i, 1, is_across);
+    }
+}
+
+void dn_finish_run(const dn_finish *f)
+{
+    if (f->is_across) {
+        finish_all(f, 1);
+    } else {
+        finish_all(f, 0);
+    }
+}
+
+#else
+
+int dn_tiles_is_able(int is_half)
+{
+    (void)is_half;
+    return 0;
+}
+
+void dn_tile_run(const dn_tile *t, int64_t rows, int is_half)
+{
+    (void)t;
+    (void)rows;
+    (void)is_half;
+}
+
+void dn_regroup_run(const dn_regroup *r, int is_half)
+{
+    (void)r;
+    (void)is_half;
+}
+
+int32_t dn_sum_bytes(const char *x, int64_t groups)
+{
+    (void)x;
+    (void)groups;
+    return 0;
+}
+
+void dn_turn_sums(const int32_t *sums, float to[DN_TILE_COLUMNS][DN_TILE_LANES])
+{
+    (void)sums;
+    (void)to;
+}
+
+void dn_finish_run(const dn_finish *f)
+{
+    (void)f;
+}
+
+#endif

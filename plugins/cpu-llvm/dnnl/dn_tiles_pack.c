@@ -1,0 +1,115 @@
+/* Constant weights in the panels of dn_tiles.c: [panel][place in the window][group][32 features],
+ * before them the sums of each feature's weights, i32. Features and channels that there are not are
+ * 0. Unsigned bytes are moved by -128. */
+#include "dn_tiles.h"
+
+#include <string.h>
+
+#define MOVED 0x80
+
+typedef struct packing {
+    const char *y;
+    char *dst;
+    int64_t size; /* bytes of an element */
+    int64_t features, channels, places, panels;
+    int64_t feature, channel; /* elements from one to the next */
+    int64_t width;            /* places of a line of the window; elements: */
+    int64_t line, place;
+    uint8_t flip;
+} packing;
+
+int64_t dn_tiles_sums_bytes(int64_t panels)
+{
+    return panels * DN_TILE_COLUMNS * (int64_t)sizeof(int32_t);
+}
+
+static int64_t depth_of(const packing *p)
+{
+    const int64_t together = DN_TILE_GROUP / p->size;
+    return (p->channels + together - 1) / together;
+}
+
+/* One group of channels of 32 features at one place of the window. */
+static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t group, char *to)
+{
+    const int64_t together = DN_TILE_GROUP / p->size;
+    const int64_t first = panel * DN_TILE_COLUMNS;
+    const int64_t offset = place / p->width * p->line + place % p->width * p->place;
+    for (int64_t c = 0; c < together; c++) {
+        const int64_t channel = group * together + c;
+        for (int64_t i = 0; i < DN_TILE_COLUMNS; i++) {
+            char *at = to + i * DN_TILE_GROUP + c * p->size;
+            if (channel >= p->channels || first + i >= p->features) {
+                memset(at, 0, (size_t)p->size);
+                continue;
+            }
+            const char *from =
+                p->y + (offset + channel * p->channel + (first + i) * p->feature) * p->size;
+            if (p->size == 2) {
+                memcpy(at, from, 2);
+            } else {
+                *at = (char)((uint8_t)*from ^ p->flip);
+            }
+        }
+    }
+}
+
+static void sum_group(const char *from, int32_t *sums)
+{
+    for (int64_t i = 0; i < DN_TILE_COLUMNS * DN_TILE_GROUP; i++) {
+        sums[i / DN_TILE_GROUP] += (int8_t)from[i];
+    }
+}
+
+static void pack_panels(void *self, int64_t begin, int64_t end)
+{
+    const packing *p = self;
+    const int64_t groups = p->places * depth_of(p);
+    const int64_t bytes = DN_TILE_GROUP * DN_TILE_COLUMNS;
+    for (int64_t panel = begin; panel < end; panel++) {
+        int32_t *sums = (int32_t *)(void *)p->dst + panel * DN_TILE_COLUMNS;
+        char *to = p->dst + dn_tiles_sums_bytes(p->panels) + panel * groups * bytes;
+        memset(sums, 0, DN_TILE_COLUMNS * sizeof *sums);
+        for (int64_t g = 0; g < groups; g++, to += bytes) {
+            pack_group(p, panel, g / depth_of(p), g % depth_of(p), to);
+            if (p->size == 1) {
+                sum_group(to, sums);
+            }
+        }
+    }
+}
+
+void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *dst)
+{
+    const st_form *form = &op->form;
+    const stator_host *host = op->lib->host;
+    dn_sizes s = *sizes;
+    dn_simplify(form, &s);
+    packing p = {.y = y,
+                 .dst = dst,
+                 .size = (int64_t)dn_dtype_size(form->y.dtype),
+                 .features = s.n,
+                 .channels = s.k,
+                 .places = 1,
+                 .feature = s.y.stride[1],
+                 .channel = s.y.stride[0],
+                 .width = 1,
+                 .flip = form->y.dtype == STATOR_U8 ? MOVED : 0};
+    if (form->kind == ST_FORM_CONV) {
+        const uint32_t last = form->n_spatial - 1u;
+        p.features = s.features;
+        p.channels = s.channels;
+        p.feature = s.y.dims[0];
+        p.channel = s.y.dims[1];
+        p.width = s.kernel[last];
+        p.place = s.y.dims[2 + last];
+        p.line = last ? s.y.dims[2] : 0;
+        p.places = last ? s.kernel[0] * p.width : p.width;
+    }
+    p.panels = (p.features + DN_TILE_COLUMNS - 1) / DN_TILE_COLUMNS;
+    if (host) {
+        host->thr->parallel_for(host->ctx, p.panels, 1, pack_panels, &p);
+    } else {
+        pack_panels(&p, 0, p.panels);
+    }
+}

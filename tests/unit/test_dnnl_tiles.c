@@ -1,0 +1,256 @@
+/* Products and convolutions of bf16 and of bytes by kernels of our own, on processors with AVX-512
+ * and its products of bf16 and of bytes. Bytes: every result exact. */
+#include "dnnl_support.h"
+
+#include "core/base/convert.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(dnnl_tiles, .init = dnnl_begin, .fini = dnnl_end);
+
+/* Sizes that leave rests of tiles, panels, groups and vectors; windows apart, one line and two
+ * axes. */
+static const conv_case images[] = {
+    {2, 2, 16, 32, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 5, 33, 1, {20, 19}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 3, 64, 70, 1, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 3, 40, 1, {37, 41}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}},
+    {2, 2, 35, 16, 1, {13, 15}, {3, 2}, {2, 1}, {2, 3}, {2, 0}, {1, 4}},
+    {2, 2, 66, 31, 1, {12, 12}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 1, 4, 8, 1, {5, 300}, {1, 5}, {1, 1}, {1, 2}, {0, 4}, {0, 4}},
+    {2, 1, 8, 24, 1, {3, 4}, {5, 5}, {1, 1}, {1, 1}, {4, 4}, {4, 4}},
+    {1, 2, 17, 48, 1, {600}, {5}, {2}, {1}, {2}, {1}}};
+#define IMAGES (sizeof images / sizeof images[0])
+
+static void run(problem *p, const char *what, double slack, int may_be_other)
+{
+    void *op = create(p, what);
+    call(p, op);
+    compare(p, what, slack);
+    if (!may_be_other) {
+        cr_assert_str_eq(api->describe(op), "tiles", "%s by %s", what, api->describe(op));
+    }
+    lib->destroy(lib->self, op);
+    empty(p);
+}
+
+static int has_tiles(uint32_t dtype)
+{
+    const int has_vectors = __builtin_cpu_supports("avx512bw") &&
+                            __builtin_cpu_supports("avx512dq") &&
+                            __builtin_cpu_supports("avx512vl");
+    return has_vectors && (dtype == STATOR_BF16 ? __builtin_cpu_supports("avx512bf16") != 0
+                                                : __builtin_cpu_supports("avx512vnni") != 0);
+}
+
+static void with_constant(problem *p)
+{
+    fill(p);
+    set_constant(p);
+}
+
+Test(dnnl_tiles, convolutions_of_halves)
+{
+    if (!has_tiles(STATOR_BF16)) {
+        cr_skip_test("this processor has no bf16");
+    }
+    for (size_t i = 0; i < 2 * IMAGES; i++) {
+        const conv_case *c = &images[i / 2];
+        problem p;
+        conv(&p, STATOR_BF16, i % 2 ? STATOR_F32 : STATOR_BF16, c, 0, 0);
+        with_constant(&p);
+        run(&p, "a convolution of bf16", 1, 0);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, i % 2 ? ST_EPILOGUE_RELU : ST_EPILOGUE_CLIP, -0.5, 2);
+        epilogue(&p, ST_EPILOGUE_SCALE, 0.75, 0);
+        p.form.epilogue[i % 2].dtype = STATOR_BF16;
+        p.form.epilogue[2].dtype = i % 2 ? STATOR_F32 : STATOR_BF16;
+        with_constant(&p);
+        run(&p, "a convolution of bf16 and more", 1, 0);
+    }
+}
+
+Test(dnnl_tiles, nan_stays)
+{
+    if (!has_tiles(STATOR_BF16)) {
+        cr_skip_test("this processor has no bf16");
+    }
+    problem p;
+    conv(&p, STATOR_BF16, STATOR_F32, &images[1], 0, 0);
+    epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+    with_constant(&p);
+    st_store_f64(STATOR_BF16, p.buffers[X], 70, NAN);
+    run(&p, "a convolution of bf16, one NaN", 1, 0);
+    gemm(&p, STATOR_BF16, STATOR_F32, num(20), num(40), num(33));
+    epilogue(&p, ST_EPILOGUE_CLIP, -1, 1);
+    with_constant(&p);
+    st_store_f64(STATOR_BF16, p.buffers[X], 70, NAN);
+    run(&p, "a product of bf16, one NaN", 1, 0);
+}
+
+Test(dnnl_tiles, products_of_halves)
+{
+    static const int64_t sizes[][3] = {
+        {1, 40, 1000}, {15, 33, 77}, {127, 64, 96}, {300, 1, 65}, {29, 200, 250}};
+    if (!has_tiles(STATOR_BF16)) {
+        cr_skip_test("this processor has no bf16");
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        problem p;
+        const int64_t *s = sizes[i];
+        gemm(&p, STATOR_BF16, i % 2 ? STATOR_F32 : STATOR_BF16, num(s[0]), num(s[1]), num(s[2]));
+        strides(&p.form.x, s[2] + 5, 1);
+        strides(&p.form.out, s[1] + 3, 1);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        with_constant(&p);
+        run(&p, "a product of bf16", 1, 0);
+    }
+}
+
+/* Whole numbers that f32 holds at every step, so that not one may differ. */
+static void set_whole(problem *p)
+{
+    for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
+        const st_epilogue *e = &p->form.epilogue[i];
+        const double unit = e->dtype == STATOR_I32 ? 1000 : e->kind == ST_EPILOGUE_TIMES ? 2 : 0.5;
+        for (int64_t k = 0; e->buffer && k < p->elements[e->buffer]; k++) {
+            st_store_f64(e->dtype, p->buffers[e->buffer], k, (double)(k % 9 - 4) * unit);
+        }
+    }
+}
+
+/* Zero points by case: none, numbers, elements of buffers. */
+static void set_zeros(problem *p, uint32_t kind)
+{
+    st_form *form = &p->form;
+    if (kind == 1) {
+        form->x_zero.value = form->x.dtype == STATOR_U8 ? 255 : -128;
+        form->y_zero.value = form->y.dtype == STATOR_U8 ? 3 : 5;
+    } else if (kind == 2) {
+        form->x_zero = (st_form_zero){.has_buffer = 1, .buffer = 3, .dtype = form->x.dtype};
+        form->y_zero = (st_form_zero){.has_buffer = 1, .buffer = 4, .dtype = form->y.dtype};
+        form->n_buffers = 5;
+    }
+}
+
+/* Which case: both signs of both operands, with each kind of zero points. */
+#define BYTE_CASES 12u
+
+static const uint32_t bytes[] = {STATOR_U8, STATOR_I8};
+
+static void set_kind(problem *p, uint32_t kind)
+{
+    p->form.y.dtype = bytes[kind / 2 % 2];
+    set_zeros(p, kind / 4);
+}
+
+Test(dnnl_tiles, convolutions_of_bytes)
+{
+    if (!has_tiles(STATOR_U8)) {
+        cr_skip_test("this processor has no VNNI");
+    }
+    for (uint32_t i = 0; i < BYTE_CASES * IMAGES; i++) {
+        const uint32_t kind = i % BYTE_CASES;
+        const conv_case *c = &images[i / BYTE_CASES];
+        problem p;
+        conv(&p, bytes[kind % 2], STATOR_I32, c, 0, 0);
+        set_kind(&p, kind);
+        with_constant(&p);
+        run(&p, "a convolution of bytes to integers", 0, 0);
+        conv(&p, bytes[kind % 2], STATOR_F32, c, 0, 0);
+        p.form.y.dtype = bytes[kind / 2 % 2];
+        p.form.x_zero.value = kind / 4 ? 17 : 0;
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        p.form.epilogue[0].dtype = STATOR_I32;
+        epilogue(&p, ST_EPILOGUE_SCALE, 0.015625, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, ST_EPILOGUE_DIVIDE, 8, 0);
+        epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
+        epilogue(&p, ST_EPILOGUE_OFFSET, 11, 0);
+        p.form.out.dtype = bytes[kind / 4 % 2];
+        with_constant(&p);
+        set_whole(&p);
+        run(&p, "a convolution of bytes to bytes", 0, 0);
+    }
+}
+
+Test(dnnl_tiles, products_of_bytes)
+{
+    static const int64_t sizes[][3] = {{1, 40, 1000}, {15, 33, 77},   {127, 64, 96},
+                                       {300, 1, 65},  {29, 200, 250}, {40, 20, 3000}};
+    if (!has_tiles(STATOR_U8)) {
+        cr_skip_test("this processor has no VNNI");
+    }
+    for (uint32_t i = 0; i < BYTE_CASES * sizeof sizes / sizeof sizes[0]; i++) {
+        const uint32_t kind = i % BYTE_CASES;
+        const int64_t *s = sizes[i / BYTE_CASES];
+        problem p;
+        gemm(&p, bytes[kind % 2], STATOR_I32, num(s[0]), num(s[1]), num(s[2]));
+        strides(&p.form.x, s[2] + 5, 1);
+        strides(&p.form.out, s[1] + 3, 1);
+        set_kind(&p, kind);
+        with_constant(&p);
+        run(&p, "a product of bytes to integers", 0, 0);
+        gemm(&p, bytes[kind % 2], STATOR_F32, num(s[0]), num(s[1]), num(s[2]));
+        p.form.y.dtype = bytes[kind / 2 % 2];
+        p.form.x_zero.value = kind / 4 ? 17 : 0;
+        epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
+        p.form.out.dtype = bytes[kind / 4 % 2];
+        with_constant(&p);
+        set_whole(&p);
+        run(&p, "a product of bytes to bytes", 0, 0);
+    }
+}
+
+/* Sums past 2^24, which f32 would round, with zero points of both operands. */
+Test(dnnl_tiles, deep_convolutions_of_bytes)
+{
+    const conv_case deep = {2, 1, 100, 40, 1, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    if (!has_tiles(STATOR_U8)) {
+        cr_skip_test("this processor has no VNNI");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        problem p;
+        conv(&p, STATOR_U8, STATOR_I32, &deep, 0, 0);
+        p.form.y.dtype = bytes[i];
+        p.form.x_zero.value = 3;
+        p.form.y_zero.value = i ? -120 : 7;
+        with_constant(&p);
+        for (int64_t k = 0; k < p.elements[X]; k++) {
+            st_store_i64(STATOR_U8, p.buffers[X], k, 255 - k % 3);
+        }
+        for (int64_t k = 0; k < p.elements[Y]; k++) {
+            st_store_i64(bytes[i], p.buffers[Y], k, (i ? 127 : 255) - k % 2);
+        }
+        run(&p, "a deep convolution of bytes", 0, 0);
+    }
+}
+
+/* Sizes of a call that were not known before; measured against what oneDNN has. */
+Test(dnnl_tiles, chosen)
+{
+    problem p;
+    if (!has_tiles(STATOR_BF16)) {
+        cr_skip_test("this processor has no bf16");
+    }
+    api->close(lib);
+    open_with(DNNL_TUNE);
+    const conv_case c = {2, 4, 64, 64, 1, {28, 28}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    conv(&p, STATOR_BF16, STATOR_BF16, &c, 0, 0);
+    epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+    p.form.epilogue[0].dtype = STATOR_BF16;
+    with_constant(&p);
+    run(&p, "a measured convolution", 1, 1);
+    gemm(&p, STATOR_U8, STATOR_F32, sym("m"), num(64), num(128));
+    p.sizes[0] = 37;
+    with_constant(&p);
+    run(&p, "rows of any number", 1, 0);
+}

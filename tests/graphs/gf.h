@@ -23,7 +23,8 @@
 #define GF_TEXT 65536
 #define GF_RESULTS 5 /* of a node */
 #define GF_INPUTS (GF_VALUES + (GF_ARGS + 2 * GF_RESULTS) * GF_NODES + 2)
-#define GF_NUMEL 6000 /* elements of one value, at most */
+#define GF_NUMEL 6000   /* elements of one value, at most */
+#define GF_LARGE 120000 /* where sizes are such that threads share the work */
 
 typedef struct gf_dim {
     int64_t c, a, b; /* c + a*A + b*B */
@@ -60,8 +61,9 @@ typedef struct gf_program {
     int64_t lowest[2];
     int is_used[2]; /* the symbol may be used */
     int specials;   /* inputs hold NaN, inf, -0, huge and tiny numbers */
-    int next;       /* 1 + the value that the next pick takes; 0: any */
-    int bytes;      /* makers take weights that are bytes behind a scale */
+    int is_large;
+    int next;  /* 1 + the value that the next pick takes; 0: any */
+    int bytes; /* makers take weights that are bytes behind a scale */
     gf_value values[GF_VALUES];
     int n_values;
     gf_node nodes[GF_NODES];

@@ -12,12 +12,16 @@ static gf_dim random_dim(gf_program *p)
 {
     static const int64_t common[] = {2, 3, 4, 5, 6, 7, 8, 16, 17};
     static const int64_t edges[] = {0, 1, 1, 1, 33, 64, 100};
+    static const int64_t large[] = {31, 64, 100, 129, 257, 1000};
     const int64_t kind = gf_below(p, 10);
     if (kind < 2 && p->is_used[0]) {
         return (gf_dim){0, 1, 0};
     }
     if (kind == 2 && p->is_used[1]) {
         return (gf_dim){0, 0, 1};
+    }
+    if (p->is_large && kind > 4) {
+        return gf_const(large[gf_below(p, 6)]);
     }
     return kind < 8 ? gf_const(common[gf_below(p, 9)]) : gf_const(edges[gf_below(p, 7)]);
 }
@@ -85,6 +89,7 @@ void gf_generate(gf_program *p, uint64_t seed)
         p->lowest[k] = p->sizes[k] > 0 && gf_chance(p, 50) ? 1 : 0;
     }
     p->specials = gf_chance(p, 30);
+    p->is_large = gf_chance(p, 6);
     do {
         add_inputs(p);
     } while (p->n_values == 0);

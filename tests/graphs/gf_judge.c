@@ -387,7 +387,7 @@ static int has_other_sizes(const gf_program *p, gf_program *out)
                 return 0;
             }
         }
-        if (gf_numel(out, &p->values[v]) > (int64_t)4 * GF_NUMEL) {
+        if (gf_numel(out, &p->values[v]) > 4 * (int64_t)(p->is_large ? GF_LARGE : GF_NUMEL)) {
             return 0;
         }
     }

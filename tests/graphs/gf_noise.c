@@ -2,7 +2,7 @@
  * program has more inputs, and nodes that mix them in.
  *
  * FUNCTION   the result times 1 and a few units
- * FOLD       the first operand likewise, more where more elements meet
+ * FOLD       an operand likewise, both of a contraction, more where more elements meet
  * COMPOSITE  both, and 1e-6 at most added to the result, which is 0 where less is left
  *
  * Underflow of f32 where eager has f64: a square below the smallest normal number may count as
@@ -72,12 +72,21 @@ static int is_of_squares(const gf_program *p, const gf_node *node)
     return is_one_of(node->op, ops) && p->values[node->args[0]].dtype != STATOR_F16;
 }
 
-/* Of the operand or the result at a place. What is rounded within a body shows at any operand. */
+/* Rounding within a body shows at any operand. In a contraction that of one alone would move all
+ * results of a row alike, ties and differences of scores with them. */
+static int operands_with_noise(const gf_node *node)
+{
+    static const char *const contractions[] = {"matmul",         "einsum", "conv",
+                                               "conv_transpose", "sdpa",   NULL};
+    return node->body[0] ? GF_ARGS : is_one_of(node->op, contractions) ? 2 : 1;
+}
+
+/* Of the operand or the result at a place. */
 static int has_noise(const gf_program *p, const gf_node *node, int kind, int place)
 {
     const int is_composite = node->noise == GF_COMPOSITE;
     if (kind == ON_OPERAND) {
-        return (place == 0 || node->body[0]) && (is_composite || node->noise == GF_FOLD) &&
+        return place < operands_with_noise(node) && (is_composite || node->noise == GF_FOLD) &&
                place < node->n_args && node->args[place] >= 0 &&
                is_float(p->values[node->args[place]].dtype);
     }

@@ -352,8 +352,9 @@ int gf_make_conv(gf_program *p)
         return 0;
     }
     const gf_value t = gf_type_of(p, args[0]);
-    if (p->specials && t.dtype <= STATOR_F16) {
-        return 0; /* oneDNN multiplies what stands behind an odd number of channels by 0 */
+    if (p->specials && (t.dtype <= STATOR_F16 || p->is_large)) {
+        return 0; /* oneDNN multiplies what stands behind an odd number of channels by 0, and
+                     Winograd spreads over a tile */
     }
     const int n = t.rank - 2;
     const int64_t groups =

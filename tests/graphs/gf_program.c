@@ -105,7 +105,7 @@ static int value_add(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims)
             return -1;
         }
     }
-    return gf_numel(p, v) <= GF_NUMEL ? p->n_values++ : -1;
+    return gf_numel(p, v) <= (p->is_large ? GF_LARGE : GF_NUMEL) ? p->n_values++ : -1;
 }
 
 int gf_input(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims)

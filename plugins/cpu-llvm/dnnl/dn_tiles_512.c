@@ -121,7 +121,11 @@ void dn_tile_run(const dn_tile *t, int64_t rows, int is_half)
         tile_half_1,  tile_half_2,  tile_half_3,  tile_half_4, tile_half_5,
         tile_half_6,  tile_half_7,  tile_half_8,  tile_half_9, tile_half_10,
         tile_half_11, tile_half_12, tile_half_13, tile_half_14};
-    (is_half ? half : bytes)[rows - 1](t);
+    if (is_half) {
+        half[rows - 1](t);
+    } else {
+        bytes[rows - 1](t);
+    }
 }
 
 /* ---- squares of 16 x 16 ---- */

@@ -830,6 +830,17 @@ static void find_feature(matcher *m, const cg_value *out)
     }
 }
 
+/* Each axis but `axis` is of size 1. */
+static int has_axis_alone(const matcher *m, const cg_value *v, uint32_t axis)
+{
+    for (uint32_t a = 0; a < v->rank; a++) {
+        if (a != axis && !cg_is_one(m->unit, v->dims[a])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 static int set_zero(const matcher *m, stator_ref zero, st_form_zero *out)
 {
     const cg_value *v = zero ? cg_value_of(m->unit, zero) : NULL;
@@ -840,7 +851,7 @@ static int set_zero(const matcher *m, stator_ref zero, st_form_zero *out)
         out->buffer =
             v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(m->kernel, v->buffer);
     }
-    return !out->has_buffer || out->buffer != UINT32_MAX;
+    return !out->has_buffer || (out->buffer != UINT32_MAX && has_axis_alone(m, v, UINT32_MAX));
 }
 
 /* Both operands, where they stand for bytes as these: then sums are of integers. */

@@ -357,6 +357,23 @@ static void count_blocks(finder *f)
     need_equal(f, x->dims[2], columns, "columns of x and blocks of the image");
 }
 
+/* Padding made of elements needs one. */
+static void repeat_some(finder *f)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    const cg_value *x = operand_of(f, 0);
+    const uint32_t one = st_sym_int(tab, 1);
+    for (uint32_t a = 0;
+         a < x->rank && strcmp(cg_attr_text(&f->node, STATOR_pad_mode), "constant") != 0; a++) {
+        const uint32_t wanted = st_sym_min(tab, f->node.out->dims[a], one);
+        if (wanted == 0) {
+            f->past_caps = "a padded size passes the caps of the symbolic engine";
+        } else {
+            need_at_most(f, wanted, x->dims[a], "an empty axis, which only mode constant can pad");
+        }
+    }
+}
+
 /* Scans along another axis than the first are not taken. */
 static void step_together(finder *f)
 {
@@ -388,6 +405,7 @@ static const struct {
     {"topk", take_first},
     {"sdpa", attend},
     {"col2im", count_blocks},
+    {"pad", repeat_some},
     {"scan", step_together},
 };
 

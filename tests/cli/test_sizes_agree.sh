@@ -33,6 +33,18 @@ graph @main(%x: f32[N, 3], %k: i64[1]) {
 }
 END
 
+for mode in reflect edge wrap; do
+    cat >$mode.stir <<END
+stir 1
+graph @main(%x: f32[N, 3]) {
+  %y = pad(%x) {low = [2, 0], high = [1, 0], mode = "$mode"}
+  %s = slice(%x) {starts = [0, 0], sizes = [N, 2], steps = [1, 1]}
+  %z = pad(%s) {low = [0, 0], high = [0, 0], mode = "$mode"}
+  return y: %y, z: %z
+}
+END
+done
+
 # status, words, command...
 expect() {
     local want=$1 words=$2 status=0
@@ -50,6 +62,10 @@ for b in $backends; do
     expect 0 'z: f32[4,3]' run add.stir --backend "$b" --dim N=4 --dim M=1 --random 1
     expect 3 'operand 1 does not broadcast to the result' run add.stir --backend "$b" --dim N=4 --dim M=3 --random 1
     expect 3 'operand 1 does not broadcast to the result' run add.stir --backend "$b" --dim N=4 --dim M=0 --random 1
+    for mode in reflect edge wrap; do
+        expect 0 'y: f32[4,3]' run $mode.stir --backend "$b" --dim N=1 --random 1
+        expect 3 'only mode constant can pad' run $mode.stir --backend "$b" --dim N=0 --random 1
+    done
     for k in 0 4 5; do
         python3 - $k <<'END'
 import struct, sys

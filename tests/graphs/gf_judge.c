@@ -115,14 +115,17 @@ static void forget(compiled *c)
 static int compile(stator_ctx *ctx, const gf_program *p, int with_noise, const char *backend,
                    compiled *out, char why[512])
 {
-    static const char *const keys[] = {"inductor-cpu.debug_bounds"};
-    static const char *const values[] = {"1"};
+    const char *const keys[2] = {"inductor-cpu.debug_bounds", getenv("GF_KEY")};
+    const char *const values[2] = {"1", getenv("GF_VALUE")};
+    const int is_reference = strcmp(backend, "eager") == 0;
     const int is_bounded = getenv("GF_BOUNDS") != NULL && strcmp(backend, "inductor-cpu") == 0;
+    const int has_key = !is_reference && keys[1] != NULL && values[1] != NULL;
     const stator_compile_options options = {.struct_size = sizeof options,
                                             .backend = backend,
-                                            .option_keys = keys,
-                                            .option_values = values,
-                                            .option_count = is_bounded ? 1 : 0};
+                                            .mode = is_reference ? NULL : getenv("GF_MODE"),
+                                            .option_keys = keys + !is_bounded,
+                                            .option_values = values + !is_bounded,
+                                            .option_count = (uint32_t)(is_bounded + has_key)};
     *out = (compiled){.text = malloc(GF_TEXT)};
     if (out->text == NULL || !gf_write(p, with_noise, out->text)) {
         (void)snprintf(why, 512, "the text is too long");

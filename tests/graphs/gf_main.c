@@ -5,8 +5,8 @@
  *   graph_fuzz BACKEND print SEED             its text
  *
  * Environment: GF_PLUGINS, a folder of plugins; GF_BOUNDS, kernels of inductor-cpu check each
- * index; GF_INVALID, a line for each program that eager refuses; GF_NOISE, print writes the noisy
- * variant.
+ * index; GF_MODE, the backend's mode; GF_KEY and GF_VALUE, an option of it; GF_INVALID, a line for
+ * each program that eager refuses; GF_NOISE, print writes the noisy variant.
  *
  * Programs run in a child process, so that a crash is one failure. Status 0: no failure. */
 #define _GNU_SOURCE

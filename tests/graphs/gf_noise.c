@@ -187,33 +187,43 @@ void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k, int place)
            k, k, k, k);
 }
 
-/* %w + %a * op(max(|x|, 1)), in f32 at least; %w where that product is infinite. */
+/* %w + %a * op(max(|x|, 1)), in f32 at least. Where that is infinite, so may a partial product be,
+ * or none is: every other variant. */
 static void write_noisy_product(const gf_program *p, gf_writer *w, int k)
 {
     const gf_node *node = &p->nodes[k];
-    const char *name = st_dtype_name(p->values[node->first].dtype);
-    const char *wide = p->values[node->first].dtype == STATOR_F64 ? "f64" : "f32";
+    const gf_value *v = &p->values[node->first];
+    const char *wide = v->dtype == STATOR_F64 ? "f64" : "f32";
     gf_add(w, "  %%f%d = abs(%%v%d)\n  %%f%d_ = cast(%%f%d) {dtype = %s}\n", k, node->args[0], k, k,
            wide);
     gf_add(w, "  %%b%d = constant {value = %s[] {1}}\n  %%m%d = max(%%f%d_, %%b%d)\n", k, wide, k,
            k, k);
     gf_add(w, "  %%q%d = %s(%%m%d) {%s}\n  %%u%d = mul(%%q%d, %%a%d)\n", k, node->op, k,
            node->attrs, k, k, k);
-    gf_add(w, "  %%u%d_ = cast(%%w%d) {dtype = %s}\n  %%n%d = add(%%u%d_, %%u%d)\n", k, k, wide, k,
+    gf_add(w, "  %%e%d = cast(%%z%d) {dtype = %s}\n  %%e%d_ = reduce_mean(%%e%d) {axes = [", k, k,
+           wide, k, k);
+    for (int a = 0; a < p->values[node->args[0]].rank; a++) {
+        gf_add(w, "%s%d", a ? ", " : "", a);
+    }
+    gf_add(w, "]}\n  %%l%d_ = constant {value = %s[] {0}}\n  %%g%d = lt(%%e%d_, %%b%d)\n", k, wide,
+           k, k, k);
+    gf_add(w, "  %%c%d = is_finite(%%u%d)\n  %%c%d_ = bit_or(%%c%d, %%g%d)\n", k, k, k, k, k);
+    gf_add(w, "  %%h%d = select(%%c%d_, %%u%d, %%l%d_)\n", k, k, k, k);
+    gf_add(w, "  %%u%d_ = cast(%%w%d) {dtype = %s}\n  %%n%d = add(%%u%d_, %%h%d)\n", k, k, wide, k,
            k, k);
-    gf_add(w, "  %%n%d_ = cast(%%n%d) {dtype = %s}\n  %%c%d = is_finite(%%u%d)\n", k, k, name, k,
-           k);
-    gf_add(w, "  %%v%d = select(%%c%d, %%n%d_, %%w%d)\n", node->first, k, k, k);
+    gf_add(w, "  %%v%d = cast(%%n%d) {dtype = %s}\n", node->first, k, st_dtype_name(v->dtype));
 }
 
-/* %w * %r + %a; where that is near zero, and as random as %r, zero: a number that is divided by
- * itself shows no noise but this. */
+/* %w * %r + %a; where that is near zero, by 8 times %a, and as random as %r, zero: a number that is
+ * divided by itself shows no noise but this. */
 static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int v)
 {
     const char *name = st_dtype_name(p->values[v].dtype);
     gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%n%d_ = add(%%u%d, %%a%d)\n", at, at, at, at, at,
            at);
-    gf_add(w, "  %%u%d_ = abs(%%u%d)\n  %%a%d_ = abs(%%a%d)\n  %%w%d_ = lt(%%u%d_, %%a%d_)\n", at,
+    gf_add(w, "  %%e%d = constant {value = %s[] {0.125}}\n  %%e%d_ = mul(%%u%d, %%e%d)\n", at, name,
+           at, at, at);
+    gf_add(w, "  %%u%d_ = abs(%%e%d_)\n  %%a%d_ = abs(%%a%d)\n  %%w%d_ = lt(%%u%d_, %%a%d_)\n", at,
            at, at, at, at, at, at);
     gf_add(w, "  %%g%d = constant {value = %s[] {1}}\n  %%g%d_ = lt(%%r%d, %%g%d)\n", at, name, at,
            at, at);

@@ -465,24 +465,20 @@ static stator_status launch_part(run *r, const cg_launch *l, void **pointers, ui
 }
 
 stator_status cg_run_part(const st_cg_exe *exe, const stator_call *call, cg_team *team,
-                          uint32_t member, stator_diag **err)
+                          uint32_t member, int *out_on, stator_diag **err)
 {
     run r = {.exe = exe, .call = call, .work = call->workspace};
     void *pointers[CG_TEAM_OPERANDS];
-    for (uint32_t i = 0; i < exe->launches.count; i++) {
-        stator_status status =
-            launch_part(&r, &exe->launches.data[i], pointers, member, team->n, err);
+    stator_status status = STATOR_OK;
+    *out_on = 1;
+    for (uint32_t i = 0; i < exe->launches.count && *out_on; i++) {
+        status = launch_part(&r, &exe->launches.data[i], pointers, member, team->n, err);
         if (status == STATOR_OK && r.status) {
             status = check_failed(&r, err);
         }
-        if (status != STATOR_OK) {
-            atomic_store_explicit(&team->has_failed, 1, memory_order_relaxed);
-        }
-        if (!cg_team_meet(team)) {
-            return status;
-        }
+        *out_on = cg_team_meet(team, member, status != STATOR_OK);
     }
-    return STATOR_OK;
+    return status;
 }
 
 stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err)

@@ -36,7 +36,8 @@ struct cg_scan {
     uint32_t team;     /* threads that divide each step; 1: as many as each launch takes */
     st_symprog length; /* steps */
     st_symprog *carried_bytes;
-    port *ports; /* inputs, then outputs */
+    port *ports;           /* inputs, then outputs */
+    cg_team_record record; /* of calls: all of a scan that they change */
 };
 
 /* ---- which scans are taken ---- */
@@ -503,12 +504,10 @@ stator_status cg_load_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch, s
     if (scan->ports == NULL || scan->carried_bytes == NULL) {
         return st_fail_oom(err);
     }
-    *scan = (cg_scan){.n_in = n_in,
-                      .n_out = n_out,
-                      .n_carried = n_carried,
-                      .team = team,
-                      .ports = scan->ports,
-                      .carried_bytes = scan->carried_bytes};
+    scan->n_in = n_in;
+    scan->n_out = n_out;
+    scan->n_carried = n_carried;
+    scan->team = team;
     launch->scan = scan; /* destroyed with the executable */
     if (from->failed || !are_buffers_there(scan, exe, launch) || !read_ports(scan, exe, from)) {
         return st_fail(err, STATOR_DATA_LOSS, damaged);
@@ -635,16 +634,14 @@ static stator_status run_member(team_call *c, uint32_t member)
     s.bytes = (int64_t *)(void *)(s.tensors + n);
     body.in = s.tensors;
     body.out = s.tensors + scan->n_in;
-    for (int64_t t = 0; t < s.length; t++) {
+    stator_status status = STATOR_OK;
+    int is_on = 1;
+    for (int64_t t = 0; t < s.length && is_on; t++) {
         set_carried(&s, t);
-        const stator_status status =
-            cg_run_part(scan->body, &body, &c->team, member, &c->err[member]);
-        if (status != STATOR_OK || c->team.verdict) {
-            return status;
-        }
+        status = cg_run_part(scan->body, &body, &c->team, member, &is_on, &c->err[member]);
         end_step(&s);
     }
-    return STATOR_OK;
+    return status;
 }
 
 static void run_members(void *self, int64_t begin, int64_t end)
@@ -684,6 +681,17 @@ static stator_status run_team(const steps *s, const stator_call *body, stator_di
     return status;
 }
 
+/* A team, or one thread where that is faster. */
+static stator_status run_best(const steps *s, const stator_call *body, stator_diag **err)
+{
+    cg_scan *scan = (cg_scan *)(uintptr_t)s->scan; /* only `record`, which is atomic */
+    uint64_t began = 0;
+    const int is_team = cg_team_begin(&scan->record, &began);
+    const stator_status status = is_team ? run_team(s, body, err) : run_steps(s, body, err);
+    cg_team_end(&scan->record, is_team, began);
+    return status;
+}
+
 stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
                           stator_diag **err)
 {
@@ -707,5 +715,5 @@ stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *co
     body.out = s.tensors + scan->n_in;
     body.workspace = scratch + scan->team * tensor_bytes(scan);
     body.workspace_bytes = scan->body->static_bytes;
-    return scan->team > 1 ? run_team(&s, &body, err) : run_steps(&s, &body, err);
+    return scan->team > 1 ? run_best(&s, &body, err) : run_steps(&s, &body, err);
 }

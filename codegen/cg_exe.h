@@ -18,6 +18,7 @@ typedef struct cg_launch {
     uint32_t n_numbers;
     uint32_t n_side; /* scans from this one on that run side by side; 0: it is none or alone */
     st_symprog *numbers;
+    int64_t *known;       /* the same, when all are known */
     uint32_t stage;       /* binds before it */
     uint32_t bind;        /* into exe->binds, + 1: no kernel, it reads its one buffer */
     struct cg_scan *scan; /* no kernel: a body, run step by step */
@@ -98,6 +99,9 @@ struct st_cg_exe {
 /* Orders the plans, keeps the buffers that are needed and gives them slots of the workspace.
  * Kernels are made, scheduled and moved to the executable. */
 stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
+
+/* Sets launch->known where it can; 0: out of memory. */
+int cg_know_numbers(st_cg_exe *exe, cg_launch *launch);
 
 /* ---- cg_place.c ---- */
 /* Gives the buffers of the workspace their places, two of them the same where a kernel may write

@@ -230,6 +230,21 @@ static stator_status create_op(planner *p, const st_kernel *kernel, st_form *for
     return status;
 }
 
+int cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
+{
+    for (uint32_t i = 0; i < launch->n_numbers; i++) {
+        if (!launch->numbers[i].is_const) {
+            return 1;
+        }
+    }
+    launch->known =
+        st_arena_zalloc(&exe->arena, (uint64_t)launch->n_numbers + 1u, sizeof *launch->known);
+    for (uint32_t i = 0; launch->known && i < launch->n_numbers; i++) {
+        launch->known[i] = launch->numbers[i].constant;
+    }
+    return launch->known != NULL;
+}
+
 /* The library's call in the place of a kernel. */
 static stator_status add_library_call(planner *p, const st_kernel *kernel, st_form *form,
                                       stator_diag **err)
@@ -249,6 +264,9 @@ static stator_status add_library_call(planner *p, const st_kernel *kernel, st_fo
             return st_fail_oom(err);
         }
         launch->n_numbers = i + 1u;
+    }
+    if (!cg_know_numbers(exe, launch)) {
+        return st_fail_oom(err);
     }
     st_str text;
     st_str_init(&text, exe->config.mem);

@@ -249,17 +249,26 @@ static void find_pointers(const run *r, const cg_launch *l, void **pointers)
     }
 }
 
+/* Numbers of a library's call: known, or computed into `room`; NULL: they cannot be computed. */
+static const int64_t *numbers_of(const run *r, const cg_launch *l,
+                                 int64_t room[ST_FORM_NUMBERS_MAX])
+{
+    for (uint32_t i = 0; l->known == NULL && i < l->n_numbers; i++) {
+        if (!st_symprog_eval(&l->numbers[i], r->call->syms, &room[i])) {
+            return NULL;
+        }
+    }
+    return l->known ? l->known : room;
+}
+
 static stator_status call_library(run *r, const cg_launch *l, void **pointers, stator_diag **err)
 {
     const st_library *library = r->exe->config.emitter->library;
-    int64_t numbers[ST_FORM_NUMBERS_MAX];
-    for (uint32_t i = 0; i < l->n_numbers; i++) {
-        if (!st_symprog_eval(&l->numbers[i], r->call->syms, &numbers[i])) {
-            return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
-        }
-    }
-    const st_library_call what = {.call = r->call, .buffers = pointers, .numbers = numbers};
-    return library->run(library->self, l->op, &what, err);
+    int64_t room[ST_FORM_NUMBERS_MAX];
+    const st_library_call what = {
+        .call = r->call, .buffers = pointers, .numbers = numbers_of(r, l, room)};
+    return what.numbers ? library->run(library->self, l->op, &what, err)
+                        : st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
 }
 
 static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_diag **err)
@@ -420,17 +429,14 @@ static stator_status call_library_part(run *r, const cg_launch *l, void **pointe
                                        uint32_t n, stator_diag **err)
 {
     const st_library *library = r->exe->config.emitter->library;
-    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    int64_t room[ST_FORM_NUMBERS_MAX];
     if (!STATOR_HAS(library, run_part) || library->run_part == NULL) {
         return member == 0 ? call_library(r, l, pointers, err) : STATOR_OK;
     }
-    for (uint32_t i = 0; i < l->n_numbers; i++) {
-        if (!st_symprog_eval(&l->numbers[i], r->call->syms, &numbers[i])) {
-            return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
-        }
-    }
-    const st_library_call what = {.call = r->call, .buffers = pointers, .numbers = numbers};
-    return library->run_part(library->self, l->op, &what, member, n, err);
+    const st_library_call what = {
+        .call = r->call, .buffers = pointers, .numbers = numbers_of(r, l, room)};
+    return what.numbers ? library->run_part(library->self, l->op, &what, member, n, err)
+                        : st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
 }
 
 static stator_status launch_part(run *r, const cg_launch *l, void **pointers, uint32_t member,

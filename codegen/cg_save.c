@@ -16,7 +16,7 @@
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 112 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 120 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56 && sizeof(cg_agree) == 32 + 3 * sizeof(st_symprog),
                "what is kept of a plan");
 
@@ -287,6 +287,9 @@ static int read_launch(loading *l, cg_launch *launch)
             return 0;
         }
         launch->n_numbers = i + 1u;
+    }
+    if (n && !cg_know_numbers(l->exe, launch)) {
+        return 0;
     }
     launch->stage = st_read_u32(&l->r);
     launch->bind = st_read_u32(&l->r);

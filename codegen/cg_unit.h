@@ -4,7 +4,7 @@
  *   cg_fuse     roots (values worth a nest) and which of them share a kernel
  *   cg_nest     a kernel plan becomes loops; cg_at answers "this value at this index"
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
- *   cg_schedule axes merged, vector and parallel chosen
+ *   cg_schedule axes merged, vector and parallel chosen; cg_jam: rows side by side
  *   cg_plan     launch order, buffers; cg_place: the workspace
  *
  * A unit lives as long as the compile; what running needs is moved to the executable. */
@@ -341,5 +341,10 @@ int cg_order_reductions(st_kernel *kernel);
 /* Merges loops that every access walks as one; 0: out of memory. */
 int cg_merge_axes(st_kernel *kernel);
 stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
+
+/* ---- cg_jam.c ---- */
+
+/* With the vector axis chosen: steps of an outer axis side by side where that saves loads. */
+stator_status cg_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
 
 #endif

@@ -113,7 +113,6 @@ static void widen(float *to, const char *from, uint32_t dtype, int64_t step, int
 }
 
 typedef float four __attribute__((vector_size(16)));
-typedef int32_t pick __attribute__((vector_size(16)));
 
 /* Four rows of four elements, `step` apart, become four of the panel's rows. */
 static void turn(float *to, const float *from, int64_t step)
@@ -122,13 +121,13 @@ static void turn(float *to, const float *from, int64_t step)
     for (int i = 0; i < 4; i++) {
         memcpy(&r[i], from + i * step, sizeof r[i]);
     }
-    const four a = __builtin_shuffle(r[0], r[1], (pick){0, 4, 1, 5});
-    const four b = __builtin_shuffle(r[0], r[1], (pick){2, 6, 3, 7});
-    const four c = __builtin_shuffle(r[2], r[3], (pick){0, 4, 1, 5});
-    const four d = __builtin_shuffle(r[2], r[3], (pick){2, 6, 3, 7});
+    const four a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
+    const four b = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+    const four c = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    const four d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
     const four out[4] = {
-        __builtin_shuffle(a, c, (pick){0, 1, 4, 5}), __builtin_shuffle(a, c, (pick){2, 3, 6, 7}),
-        __builtin_shuffle(b, d, (pick){0, 1, 4, 5}), __builtin_shuffle(b, d, (pick){2, 3, 6, 7})};
+        __builtin_shufflevector(a, c, 0, 1, 4, 5), __builtin_shufflevector(a, c, 2, 3, 6, 7),
+        __builtin_shufflevector(b, d, 0, 1, 4, 5), __builtin_shufflevector(b, d, 2, 3, 6, 7)};
     for (int i = 0; i < 4; i++) {
         memcpy(to + i * COLUMNS, &out[i], sizeof out[i]);
     }

@@ -320,6 +320,27 @@ static void take_first(finder *f)
     need_at_most(f, f->node.out->dims[axis], x->dims[axis], "k and the axis of x");
 }
 
+/* Where there is a result there is an element along the axis; argmax and argmin. */
+static void choose_one(finder *f)
+{
+    _Static_assert((int)STATOR_argmax_axis == (int)STATOR_argmin_axis, "one place");
+    st_symtab *tab = &f->unit->syms->tab;
+    const cg_value *x = operand_of(f, 0);
+    const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_argmax_axis)->i, x->rank);
+    uint32_t wanted = st_sym_int(tab, 1);
+    if (st_sym_le(tab, wanted, x->dims[axis]) == 1) {
+        return;
+    }
+    for (uint32_t a = 0; a < x->rank; a++) {
+        wanted = a == axis ? wanted : st_sym_min(tab, wanted, x->dims[a]);
+    }
+    if (wanted == 0) {
+        f->past_caps = "an axis that may be empty, and sizes that pass the caps";
+    } else {
+        need_at_most(f, wanted, x->dims[axis], "the axis is empty");
+    }
+}
+
 /* q[B,H,T,D], k[B,G,S,D], v[B,G,S,E], the mask to [B,H,T,S]. */
 static void attend(finder *f)
 {
@@ -403,6 +424,8 @@ static const struct {
     {"scatter_elements", put},
     {"scatter_nd", put_tuples},
     {"topk", take_first},
+    {"argmax", choose_one},
+    {"argmin", choose_one},
     {"sdpa", attend},
     {"col2im", count_blocks},
     {"pad", repeat_some},

@@ -45,6 +45,10 @@ graph @main(%x: f32[N, 3]) {
 END
 done
 
+for op in argmax argmin; do
+    printf 'stir 1\ngraph @main(%%x: f32[N, M]) {\n  %%y = %s(%%x) {axis = 1}\n  return y: %%y\n}\n' $op >$op.stir
+done
+
 # status, words, command...
 expect() {
     local want=$1 words=$2 status=0
@@ -62,6 +66,11 @@ for b in $backends; do
     expect 0 'z: f32[4,3]' run add.stir --backend "$b" --dim N=4 --dim M=1 --random 1
     expect 3 'operand 1 does not broadcast to the result' run add.stir --backend "$b" --dim N=4 --dim M=3 --random 1
     expect 3 'operand 1 does not broadcast to the result' run add.stir --backend "$b" --dim N=4 --dim M=0 --random 1
+    for op in argmax argmin; do
+        expect 0 'y: i64[2]' run $op.stir --backend "$b" --dim N=2 --dim M=1 --random 1
+        expect 0 'y: i64[0]' run $op.stir --backend "$b" --dim N=0 --dim M=0 --random 1
+        expect 3 'the axis is empty' run $op.stir --backend "$b" --dim N=2 --dim M=0 --random 1
+    done
     for mode in reflect edge wrap; do
         expect 0 'y: f32[4,3]' run $mode.stir --backend "$b" --dim N=1 --random 1
         expect 3 'only mode constant can pad' run $mode.stir --backend "$b" --dim N=0 --random 1

@@ -60,6 +60,17 @@ uint32_t st_form_numbers(const st_form *form, uint32_t out[ST_FORM_NUMBERS_MAX])
     return n;
 }
 
+uint32_t cg_buffer_place(const st_kernel *kernel, uint32_t id)
+{
+    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
+        if (!(kernel->buffers.data[i].flags & ST_BUFFER_LOCAL) &&
+            kernel->buffers.data[i].id == id) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
 /* ---- in words ---- */
 
 static void print_list(const st_form *form, const uint32_t *syms, uint32_t n, const char *before,
@@ -76,7 +87,8 @@ static void print_zero(const st_form_zero *zero, const st_kernel *kernel, const 
                        st_str *out)
 {
     if (zero->has_buffer) {
-        st_str_addf(out, ", zero of %s %s", of, kernel->buffers.data[zero->buffer].name);
+        st_str_addf(out, ", zero%s of %s %s", zero->is_each ? "s" : "", of,
+                    kernel->buffers.data[zero->buffer].name);
     } else if (zero->value) {
         st_str_addf(out, ", zero of %s %d", of, (int)zero->value);
     }

@@ -524,7 +524,18 @@ static const st_loop_op *before_widening(const matcher *m, st_loop_ref ref)
     return cg_is_byte(narrow->dtype) ? narrow : NULL;
 }
 
-/* A number for all elements: known, or the first of a buffer. */
+/* 1 + the outer axis that the load walks alone, one element a step; 0: there is none. */
+static uint32_t axis_walked(const matcher *m, const st_loop_op *load)
+{
+    for (uint32_t i = 0; i < m->n_outer; i++) {
+        if (m->kernel->syms->symbols.data[m->outer[i]->symbol].sym == load->sym) {
+            return 1u + i;
+        }
+    }
+    return 0;
+}
+
+/* A number for all elements, known or the first of a buffer; or (is_each) one for each step of an axis. */
 static int match_zero(const matcher *m, st_loop_ref ref, st_form_zero *out)
 {
     const st_loop_op *row = row_at(m, ref);
@@ -534,12 +545,13 @@ static int match_zero(const matcher *m, st_loop_ref ref, st_form_zero *out)
         *out = (st_form_zero){.value = (int32_t)row->imm.i};
         return 1;
     }
-    if (load->code != ST_LOOP_LOAD || load->args[0] || !is_first(m, load)) {
+    if (load->code != ST_LOOP_LOAD || load->args[0]) {
         return 0;
     }
     *out = (st_form_zero){
         .has_buffer = 1, .buffer = load->ref, .dtype = m->kernel->buffers.data[load->ref].dtype};
-    return 1;
+    out->is_each = is_first(m, load) ? 0 : axis_walked(m, load);
+    return out->is_each || is_first(m, load);
 }
 
 /* The row before the bytes are widened to i32 and their zero point is subtracted; NULL: there is none. */
@@ -638,6 +650,19 @@ static void choose_roles(const matcher *m, roles *r)
     }
 }
 
+/* Numbers of their own are of rows of x and of columns of y. */
+static int settle_zeros(matcher *m, const roles *r)
+{
+    st_form_zero *const zeros[2] = {&m->form->x_zero, &m->form->y_zero};
+    const uint32_t axes[2] = {r->m, r->n};
+    int is_sound = 1;
+    for (uint32_t k = 0; k < 2; k++) {
+        is_sound = is_sound && (!zeros[k]->is_each || zeros[k]->is_each - 1u == axes[k]);
+        zeros[k]->is_each = zeros[k]->is_each != 0;
+    }
+    return is_sound;
+}
+
 static int fill_gemm(matcher *m, const roles *r, const st_loop_axis *k)
 {
     st_form *form = m->form;
@@ -730,8 +755,8 @@ static int match_gemm(matcher *m)
     set_buffer(m, &form->y, y);
     set_buffer(m, &form->out, row_at(m, m->store));
     m->feature = r.n == UINT32_MAX ? UINT32_MAX : m->outer[r.n]->symbol;
-    return fill_gemm(m, &r, k) && set_constant(m) && (!scale[0] || match_scales(m, scale)) &&
-           match_epilogue(m);
+    return settle_zeros(m, &r) && fill_gemm(m, &r, k) && set_constant(m) &&
+           (!scale[0] || match_scales(m, scale)) && match_epilogue(m);
 }
 
 /* ---- convolution ---- */
@@ -747,17 +772,6 @@ static int set_dims(matcher *m, st_form_operand *operand, const cg_value *v)
     memcpy(operand->dims, strides, v->rank * sizeof *strides);
     operand->offset = st_sym_int(tab, 0);
     return operand->offset != 0;
-}
-
-uint32_t cg_buffer_place(const st_kernel *kernel, uint32_t id)
-{
-    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
-        if (!(kernel->buffers.data[i].flags & ST_BUFFER_LOCAL) &&
-            kernel->buffers.data[i].id == id) {
-            return i;
-        }
-    }
-    return UINT32_MAX;
 }
 
 static int set_stored(matcher *m, st_form_operand *operand, stator_ref value)
@@ -830,18 +844,8 @@ static void find_feature(matcher *m, const cg_value *out)
     }
 }
 
-/* Each axis but `axis` is of size 1. */
-static int has_axis_alone(const matcher *m, const cg_value *v, uint32_t axis)
-{
-    for (uint32_t a = 0; a < v->rank; a++) {
-        if (a != axis && !cg_is_one(m->unit, v->dims[a])) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static int set_zero(const matcher *m, stator_ref zero, st_form_zero *out)
+/* `feature`: axis along which there may be one for each; CG_NO_AXIS: none. */
+static int set_zero(const matcher *m, stator_ref zero, uint32_t feature, st_form_zero *out)
 {
     const cg_value *v = zero ? cg_value_of(m->unit, zero) : NULL;
     if (v && (v->flags & CG_VALUE_SPLAT)) {
@@ -850,8 +854,10 @@ static int set_zero(const matcher *m, stator_ref zero, st_form_zero *out)
         *out = (st_form_zero){.has_buffer = 1, .dtype = v->dtype, .buffer = UINT32_MAX};
         out->buffer =
             v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(m->kernel, v->buffer);
+        out->is_each = !cg_has_axis_alone(m->unit, v, CG_NO_AXIS);
     }
-    return !out->has_buffer || (out->buffer != UINT32_MAX && has_axis_alone(m, v, UINT32_MAX));
+    return !out->has_buffer ||
+           (out->buffer != UINT32_MAX && (!out->is_each || cg_has_axis_alone(m->unit, v, feature)));
 }
 
 /* Both operands, where they stand for bytes as these: then sums are of integers. */
@@ -860,7 +866,8 @@ static int set_bytes(matcher *m, const cg_bytes of[2])
     st_form *form = m->form;
     form->acc_dtype = STATOR_I32;
     if (!set_stored(m, &form->x, of[0].bytes) || !set_stored(m, &form->y, of[1].bytes) ||
-        !set_zero(m, of[0].zero, &form->x_zero) || !set_zero(m, of[1].zero, &form->y_zero)) {
+        !set_zero(m, of[0].zero, CG_NO_AXIS, &form->x_zero) ||
+        !set_zero(m, of[1].zero, 0, &form->y_zero)) {
         return 0;
     }
     const st_loop_op *product = row_at(m, row_at(m, m->update)->args[0]);

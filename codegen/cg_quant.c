@@ -60,16 +60,20 @@ static uint32_t axis_of(const cg_unit *unit, stator_ref value, stator_ref of)
     return n == 1 ? found : CG_NO_AXIS;
 }
 
-/* One element, known or not; of a view, what it shows. */
-static int is_single(const cg_unit *unit, stator_ref value)
+int cg_has_axis_alone(const cg_unit *unit, const cg_value *v, uint32_t axis)
 {
-    const cg_value *v = &unit->values[value];
     for (uint32_t a = 0; a < v->rank; a++) {
-        if (!cg_is_one(unit, v->dims[a])) {
+        if (a != axis && !cg_is_one(unit, v->dims[a])) {
             return 0;
         }
     }
     return 1;
+}
+
+/* One element, known or not; of a view, what it shows. */
+static int is_single(const cg_unit *unit, stator_ref value)
+{
+    return cg_has_axis_alone(unit, &unit->values[value], CG_NO_AXIS);
 }
 
 int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)

@@ -17,9 +17,12 @@ typedef struct cg_bytes {
 int cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
 /* The same for f32, scaled by one known number, or by one for each place on an axis. */
 int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
-/* A convolution or matrix product of scaled bytes that a library might take: what its operands are. The first
- * has one scale, the second maybe one for each feature. */
+/* A convolution or matrix product of scaled bytes that a library might take: what its operands are.
+ * The first has one scale, the second maybe one for each feature. */
 int cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2]);
+
+/* Each axis but `axis` is of size 1. */
+int cg_has_axis_alone(const cg_unit *unit, const cg_value *v, uint32_t axis);
 
 int cg_is_byte(uint32_t dtype); /* i8 or u8 */
 

@@ -90,6 +90,7 @@ typedef struct st_form_sdpa {
  * what is 0 then. */
 typedef struct st_form_zero {
     uint32_t has_buffer; /* 1: element 0 of `buffer`, else `value` */
+    uint32_t is_each;    /* 1: an element for each m (x of a gemm), n or M (y) */
     uint32_t buffer, dtype;
     int32_t value;
 } st_form_zero;

@@ -332,15 +332,16 @@ static void add(total *t, double product)
     t->size += fabs(product);
 }
 
-static double zero_of(const problem *p, const st_form_zero *zero)
+/* `each`: which one, where there are more. */
+static double zero_of(const problem *p, const st_form_zero *zero, int64_t each)
 {
-    return zero->has_buffer ? at(p, zero->buffer, 0) : zero->value;
+    return zero->has_buffer ? at(p, zero->buffer, zero->is_each ? each : 0) : zero->value;
 }
 
-static double product(const problem *p, int64_t x, int64_t y)
+static double product(const problem *p, int64_t x, int64_t y, int64_t row, int64_t feature)
 {
-    return (at(p, X, x) - zero_of(p, &p->form.x_zero)) *
-           (at(p, Y, y) - zero_of(p, &p->form.y_zero));
+    return (at(p, X, x) - zero_of(p, &p->form.x_zero, row)) *
+           (at(p, Y, y) - zero_of(p, &p->form.y_zero, feature));
 }
 
 total gemm_at(const problem *p, const walk *w, const int64_t *index)
@@ -356,7 +357,7 @@ total gemm_at(const problem *p, const walk *w, const int64_t *index)
         y += index[i] * w->y[i];
     }
     for (int64_t i = 0; i < k; i++) {
-        add(&t, product(p, x + i * dx, y + i * dy));
+        add(&t, product(p, x + i * dx, y + i * dy, index[w->n - 2], index[w->n - 1]));
     }
     return t;
 }
@@ -395,7 +396,7 @@ static total conv_at(const problem *p, const int64_t *index)
             y += k[i] * value(p, form->y.dims[2 + i]);
         }
         if (is_inside) {
-            add(&t, product(p, x, y));
+            add(&t, product(p, x, y, 0, index[1]));
         }
     }
     return t;
@@ -533,7 +534,8 @@ void fill(problem *p)
     const st_form_zero *const zeros[2] = {&p->form.x_zero, &p->form.y_zero};
     for (uint32_t i = 0; i < 2; i++) {
         if (zeros[i]->has_buffer) {
-            make_buffer(p, zeros[i]->buffer, zeros[i]->dtype, 1);
+            const int64_t each = w.extent[i ? w.feature : w.n - 2];
+            make_buffer(p, zeros[i]->buffer, zeros[i]->dtype, zeros[i]->is_each ? each : 1);
         }
     }
     for (uint32_t i = 0; i < p->form.n_epilogue; i++) {

@@ -126,22 +126,24 @@ static void set_whole(problem *p)
     }
 }
 
-/* Zero points by case: none, numbers, elements of buffers. */
+/* Zero points by case: none, numbers, elements of buffers, one for each row and feature. */
 static void set_zeros(problem *p, uint32_t kind)
 {
     st_form *form = &p->form;
     if (kind == 1) {
         form->x_zero.value = form->x.dtype == STATOR_U8 ? 255 : -128;
         form->y_zero.value = form->y.dtype == STATOR_U8 ? 3 : 5;
-    } else if (kind == 2) {
+    } else if (kind >= 2) {
         form->x_zero = (st_form_zero){.has_buffer = 1, .buffer = 3, .dtype = form->x.dtype};
         form->y_zero = (st_form_zero){.has_buffer = 1, .buffer = 4, .dtype = form->y.dtype};
         form->n_buffers = 5;
+        form->x_zero.is_each = kind == 3 && form->kind == ST_FORM_GEMM;
+        form->y_zero.is_each = kind == 3;
     }
 }
 
 /* Which case: both signs of both operands, with each kind of zero points. */
-#define BYTE_CASES 12u
+#define BYTE_CASES 16u
 
 static const uint32_t bytes[] = {STATOR_U8, STATOR_I8};
 

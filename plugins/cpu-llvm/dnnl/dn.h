@@ -73,7 +73,7 @@ enum dn_role {
     DN_OUT2,
     DN_SCRATCH,
     DN_POST, /* and the following: buffers of the epilogue, by place in it */
-    DN_ZERO = DN_POST + ST_FORM_EPILOGUE_MAX, /* zero points of x and y, i32 */
+    DN_ZERO = DN_POST + ST_FORM_EPILOGUE_MAX, /* zero points of x and y, i32; is_each: as they are */
     DN_ROLES = DN_ZERO + 2
 };
 

@@ -321,8 +321,8 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
                                 s->is_bare ? STATOR_F32 : op->form.out.dtype};
     memset(out, 0, sizeof *out);
     out->how = *how;
-    if (op->form.y.dtype == STATOR_U8) {
-        return DN_NO; /* it has no unsigned weights */
+    if (op->form.y.dtype == STATOR_U8 || op->form.x_zero.is_each || op->form.y_zero.is_each) {
+        return DN_NO; /* it has no unsigned weights, nor zero points of their own */
     }
     if (op->form.kind == ST_FORM_CONV) {
         conv_tensors(&op->form, s, t);

@@ -327,9 +327,16 @@ static int is_exact(uint32_t kind)
     return kind != ST_EPILOGUE_GELU_ERF && kind != ST_EPILOGUE_SIGMOID && kind != ST_EPILOGUE_SILU;
 }
 
+/* Zero points for each row are those of a product's rows. */
+static int are_zeros_taken(const st_form *form)
+{
+    return !form->x_zero.is_each || (form->kind == ST_FORM_GEMM && form->n_batch == 0);
+}
+
 int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
 {
-    if (!are_dtypes_taken(form) || form->n_epilogue > ST_FORM_EPILOGUE_MAX) {
+    if (!are_dtypes_taken(form) || !are_zeros_taken(form) ||
+        form->n_epilogue > ST_FORM_EPILOGUE_MAX) {
         return 0;
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {

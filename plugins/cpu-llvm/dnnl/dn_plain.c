@@ -26,14 +26,22 @@ typedef struct sum {
     int64_t i;
 } sum;
 
-static void add_product(const plain *p, int64_t x, int64_t y, sum *to)
+/* The zero point of operand k, at row or feature `each`. */
+static int64_t zero_at(const plain *p, uint32_t k, int64_t each)
+{
+    const st_form_zero *zero = k ? &p->op->form.y_zero : &p->op->form.x_zero;
+    const void *at = p->at[DN_ZERO + k];
+    return zero->is_each ? st_load_i64(zero->dtype, at, each) : *(const int32_t *)at;
+}
+
+/* `row`, `feature`: of the element that is summed. */
+static void add_product(const plain *p, int64_t x, int64_t y, int64_t row, int64_t feature, sum *to)
 {
     const uint32_t x_type = p->op->form.x.dtype;
     const uint32_t y_type = p->op->form.y.dtype;
     if (p->op->form.acc_dtype == STATOR_I32) {
-        const int64_t a = st_load_i64(x_type, p->at[DN_X], x) - *(const int32_t *)p->at[DN_ZERO];
-        const int64_t b =
-            st_load_i64(y_type, p->at[DN_Y], y) - *(const int32_t *)p->at[DN_ZERO + 1];
+        const int64_t a = st_load_i64(x_type, p->at[DN_X], x) - zero_at(p, 0, row);
+        const int64_t b = st_load_i64(y_type, p->at[DN_Y], y) - zero_at(p, 1, feature);
         to->i += a * b;
     } else {
         to->f += st_load_f64(x_type, p->at[DN_X], x) * st_load_f64(y_type, p->at[DN_Y], y);
@@ -53,7 +61,7 @@ static sum gemm_at(const plain *p, const int64_t *index)
         y += index[i] * s->y.batch[i];
     }
     for (int64_t k = 0; k < s->k; k++) {
-        add_product(p, x + k * s->x.stride[1], y + k * s->y.stride[0], &total);
+        add_product(p, x + k * s->x.stride[1], y + k * s->y.stride[0], row, column, &total);
     }
     return total;
 }
@@ -101,7 +109,7 @@ static sum conv_at(const plain *p, const int64_t *index)
             continue;
         }
         for (int64_t c = 0; c < channels; c++) {
-            add_product(p, x + c * s->x.dims[1], y + c * s->y.dims[1], &total);
+            add_product(p, x + c * s->x.dims[1], y + c * s->y.dims[1], 0, index[1], &total);
         }
     }
     return total;

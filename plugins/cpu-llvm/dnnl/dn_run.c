@@ -304,7 +304,9 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     sizes.threads = dn_threads(lib, &op->form, &sizes, ctx);
     find_buffers(op, &sizes, call, at);
     int32_t zeros[2] = {zero_of(&op->form.x_zero, call), zero_of(&op->form.y_zero, call)};
-    at[DN_ZERO] = &zeros[0];
-    at[DN_ZERO + 1] = &zeros[1];
+    const st_form_zero *const forms[2] = {&op->form.x_zero, &op->form.y_zero};
+    for (uint32_t k = 0; k < 2; k++) {
+        at[DN_ZERO + k] = forms[k]->is_each ? call->buffers[forms[k]->buffer] : &zeros[k];
+    }
     return op->half ? dn_half_run(op, &sizes, at, ctx, err) : dn_run_at(op, &sizes, at, ctx, err);
 }

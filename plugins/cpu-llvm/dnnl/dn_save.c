@@ -65,8 +65,9 @@ static int is_place(const st_form_operand *operand, uint32_t n)
 
 static int is_zero_sound(const st_form_zero *zero, uint32_t n)
 {
-    return zero->has_buffer == 0 ||
-           (zero->has_buffer == 1 && zero->buffer < n && dn_dtype_size(zero->dtype) != 0);
+    return (zero->has_buffer == 0 && zero->is_each == 0) ||
+           (zero->has_buffer == 1 && zero->is_each <= 1 && zero->buffer < n &&
+            dn_dtype_size(zero->dtype) != 0);
 }
 
 static int is_attention_sound(const st_form *form, const st_library_kept *kept)

@@ -10,6 +10,7 @@
  * sums of the weights, known from packing, and those of the rows. */
 #include "dn_tiles.h"
 
+#include "core/base/convert.h"
 #include "core/base/diag.h"
 
 #include <stdatomic.h>
@@ -33,8 +34,9 @@ typedef struct job {
     int64_t images, lines, width;
     int64_t in_lines, in_width, kernel_lines, kernel_width;
     int64_t stride[2], dilation[2], pad[2];
-    int64_t pitch; /* bytes of a line in scratch */
-    int32_t x_zero, y_zero;
+    int64_t pitch;          /* bytes of a line in scratch */
+    int32_t x_zero, y_zero; /* where they are one for all */
+    int has_row_sums;
     uint32_t flip, fill;
     int is_cut; /* places of the window above and below the image are left out, not filled */
     /* Weights. */
@@ -54,7 +56,7 @@ typedef struct worker {
     int64_t image, first, n; /* its lines, or rows */
     const char *x;           /* of the first line */
     char *copy;
-    int32_t *row_sums;
+    int32_t *row_sums, *row_zeros;
     int32_t *sums;
     float (*turned)[DN_TILE_LANES];
 } worker;
@@ -203,7 +205,7 @@ static int64_t copy_bytes(const job *j)
 
 static uint64_t worker_bytes(const job *j)
 {
-    return (uint64_t)(SUMS_BYTES + TURNED_BYTES + row_sums_bytes(j) + copy_bytes(j));
+    return (uint64_t)(SUMS_BYTES + TURNED_BYTES + 2 * row_sums_bytes(j) + copy_bytes(j));
 }
 
 static void worker_init(worker *w, const job *j, char *scratch)
@@ -212,7 +214,8 @@ static void worker_init(worker *w, const job *j, char *scratch)
     w->sums = (int32_t *)(void *)scratch;
     w->turned = (float (*)[DN_TILE_LANES])(void *)(scratch + SUMS_BYTES);
     w->row_sums = (int32_t *)(void *)(scratch + SUMS_BYTES + TURNED_BYTES);
-    w->copy = scratch + SUMS_BYTES + TURNED_BYTES + row_sums_bytes(j);
+    w->row_zeros = w->row_sums + row_sums_bytes(j) / (int64_t)sizeof *w->row_sums;
+    w->copy = scratch + SUMS_BYTES + TURNED_BYTES + 2 * row_sums_bytes(j);
 }
 
 /* ---- a block's input ---- */
@@ -357,6 +360,19 @@ static void sum_rows(worker *w)
     }
 }
 
+/* The zero point of operand k in the bytes that are multiplied; `each`: of which row or feature. */
+static int32_t zero_of_operand(const job *j, uint32_t k, int64_t each)
+{
+    const st_form_zero *zero = k ? &j->form->y_zero : &j->form->x_zero;
+    const void *at = j->at[DN_ZERO + k];
+    const int32_t moved = k == 0 ? (j->flip ? MOVE : 0) : j->form->y.dtype == STATOR_U8 ? -MOVE : 0;
+    if (!dn_has_zero(zero)) {
+        return moved;
+    }
+    return moved +
+           (zero->is_each ? (int32_t)st_load_i64(zero->dtype, at, each) : *(const int32_t *)at);
+}
+
 static void load_block(worker *w, int64_t block)
 {
     const job *j = w->j;
@@ -373,8 +389,11 @@ static void load_block(worker *w, int64_t block)
     } else {
         load_rows(w);
     }
-    if (j->y_zero) {
+    if (j->has_row_sums) {
         sum_rows(w);
+    }
+    for (int64_t i = 0; j->form->x_zero.is_each && i < w->n; i++) {
+        w->row_zeros[i] = zero_of_operand(j, 0, w->first + i);
     }
 }
 
@@ -401,20 +420,24 @@ static int has_first_bias(const st_form *form)
 
 /* What integers need before they are f32, by feature of the panel. */
 typedef struct settling {
-    int32_t column[DN_TILE_COLUMNS], factor[DN_TILE_COLUMNS];
+    int32_t column[DN_TILE_COLUMNS], factor[DN_TILE_COLUMNS], weights[DN_TILE_COLUMNS];
 } settling;
 
 static void settle(const job *j, int64_t panel, settling *out)
 {
     const int64_t first = panel * DN_TILE_COLUMNS;
     const int32_t *bias = has_first_bias(j->form) ? j->at[DN_POST] : NULL;
-    const uint32_t n = (uint32_t)(j->panel_bytes / DN_TILE_COLUMNS); /* products of a sum */
+    /* Products of a sum: of an image, with the channels that fill its groups. */
+    const uint32_t n = (uint32_t)(j->is_image ? j->panel_bytes / DN_TILE_COLUMNS : j->s.k);
     memset(out, 0, sizeof *out);
     for (int64_t i = 0; i < DN_TILE_COLUMNS && first + i < features_of(j); i++) {
-        const uint32_t zero = (uint32_t)j->x_zero;
-        const uint32_t of_weights = n * (uint32_t)j->y_zero - (uint32_t)j->column_sums[first + i];
-        out->column[i] = (int32_t)(zero * of_weights + (bias ? (uint32_t)bias[first + i] : 0));
-        out->factor[i] = -j->y_zero;
+        const int32_t y_zero =
+            j->form->y_zero.is_each ? zero_of_operand(j, 1, first + i) : j->y_zero;
+        const uint32_t of_weights = n * (uint32_t)y_zero - (uint32_t)j->column_sums[first + i];
+        out->weights[i] = (int32_t)of_weights;
+        out->column[i] =
+            (int32_t)((uint32_t)j->x_zero * of_weights + (bias ? (uint32_t)bias[first + i] : 0));
+        out->factor[i] = -y_zero;
     }
 }
 
@@ -437,7 +460,9 @@ static dn_finish finish_of(const worker *w, const strip *p, const settling *of_b
                    .feature = p->panel * DN_TILE_COLUMNS,
                    .column = j->is_half ? NULL : of_bytes->column,
                    .factor = of_bytes->factor,
-                   .row_sums = j->y_zero ? w->row_sums + row : NULL,
+                   .row_sums = j->has_row_sums ? w->row_sums + row : NULL,
+                   .row_zeros = j->form->x_zero.is_each ? w->row_zeros + row : NULL,
+                   .weights = of_bytes->weights,
                    .first_row = (uint32_t)has_first_bias(j->form)};
     if (j->is_image) {
         f.n = at_most(DN_TILE_COLUMNS, features_of(j) - f.feature);
@@ -474,6 +499,7 @@ static void finish_rows(const worker *w, const dn_finish *of_strip, int64_t begi
     f.sums = (const float (*)[DN_TILE_LANES])(const void *)(w->sums + begin * DN_TILE_COLUMNS);
     f.out += begin * f.step;
     f.row_sums += f.row_sums ? begin : 0;
+    f.row_zeros += f.row_zeros ? begin : 0;
     dn_finish_run(&f);
 }
 
@@ -577,20 +603,15 @@ static void run_range(void *self, int64_t begin, int64_t end)
     dn_scratch_give(j->op->lib, scratch);
 }
 
-static int32_t zero_at(const st_form_zero *zero, const void *at)
-{
-    return dn_has_zero(zero) ? *(const int32_t *)at : 0;
-}
-
 static void set_zeros(job *j)
 {
     const st_form *form = j->form;
     if (!j->is_half) {
-        j->x_zero = zero_at(&form->x_zero, j->at[DN_ZERO]) + (j->flip ? MOVE : 0);
-        j->y_zero =
-            zero_at(&form->y_zero, j->at[DN_ZERO + 1]) - (form->y.dtype == STATOR_U8 ? MOVE : 0);
+        j->x_zero = form->x_zero.is_each ? 0 : zero_of_operand(j, 0, 0);
+        j->y_zero = form->y_zero.is_each ? 0 : zero_of_operand(j, 1, 0);
+        j->has_row_sums = j->y_zero || form->y_zero.is_each;
     }
-    j->fill = (uint32_t)(j->x_zero & 0xff) * 0x01010101u;
+    j->fill = j->is_image ? (uint32_t)(j->x_zero & 0xff) * 0x01010101u : 0;
     j->is_cut = j->is_image && j->x_zero == 0;
 }
 
@@ -736,8 +757,10 @@ static int note_operands(const job *j, dn_desc *out)
         }
     }
     for (uint32_t i = 0; i < 2; i++) {
+        const int64_t each = i == 0 ? j->s.m : features_of(j);
+        const int is_each = i == 0 ? form->x_zero.is_each : form->y_zero.is_each;
         out->used |= 1u << (DN_ZERO + i);
-        is_done &= bytes_of((int64_t)sizeof(int32_t), &out->md[DN_ZERO + i]);
+        is_done &= bytes_of(is_each ? each : (int64_t)sizeof(int32_t), &out->md[DN_ZERO + i]);
     }
     return is_done;
 }

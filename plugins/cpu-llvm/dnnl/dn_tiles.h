@@ -56,7 +56,9 @@ typedef struct dn_finish {
     /* Integers: first sum + column, and + row_sums * factor. By feature; row_sums NULL: nothing. */
     const int32_t *column, *factor;
     const int32_t *row_sums; /* by row or pixel */
-    uint32_t first_row;      /* of the epilogue */
+    /* + row_zeros * weights, across alone: by row; NULL: nothing; and by feature. */
+    const int32_t *row_zeros, *weights;
+    uint32_t first_row; /* of the epilogue */
 } dn_finish;
 
 /* 1: this processor runs the loops for bf16 (is_half) or bytes. */

@@ -420,6 +420,12 @@ INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, con
         v[k] = _mm512_castsi512_ps(
             _mm512_add_epi32(_mm512_castps_si512(v[k]), _mm512_mullo_epi32(rows, factor)));
     }
+    for (int k = 0; is_across && f->row_zeros && k < n; k++) {
+        const __m512i weights = _mm512_loadu_si512(f->weights + k % 2 * DN_TILE_LANES);
+        const __m512i zero = _mm512_set1_epi32(f->row_zeros[(i + k) / 2]);
+        v[k] = _mm512_castsi512_ps(
+            _mm512_add_epi32(_mm512_castps_si512(v[k]), _mm512_mullo_epi32(zero, weights)));
+    }
     if (f->form->out.dtype == STATOR_I32) {
         return;
     }

@@ -43,12 +43,13 @@ static void destroy(void *self, void *o)
     st_free(self, o);
 }
 
-/* An element less its zero point. */
+/* An element less its zero point; `each`: of which row or feature it is. */
 static double element(const call *c, const st_form_operand *operand, const st_form_zero *zero,
-                      int64_t at)
+                      int64_t at, int64_t each)
 {
+    const int64_t place = zero->is_each ? each : 0;
     const double x = st_load_f64(operand->dtype, c->what->buffers[operand->buffer], at);
-    return x - (zero->has_buffer ? st_load_f64(zero->dtype, c->what->buffers[zero->buffer], 0)
+    return x - (zero->has_buffer ? st_load_f64(zero->dtype, c->what->buffers[zero->buffer], place)
                                  : zero->value);
 }
 
@@ -133,8 +134,8 @@ static void gemm_element(const call *c, const int64_t *base, int64_t m, int64_t 
     const int64_t *z = c->operand[2] + 1 + b;
     double sum = 0;
     for (int64_t i = 0; i < k; i++) {
-        sum += element(c, &form->x, &form->x_zero, base[0] + m * x[0] + i * x[1]) *
-               element(c, &form->y, &form->y_zero, base[1] + i * y[0] + n * y[1]);
+        sum += element(c, &form->x, &form->x_zero, base[0] + m * x[0] + i * x[1], m) *
+               element(c, &form->y, &form->y_zero, base[1] + i * y[0] + n * y[1], n);
     }
     const int64_t at = base[2] + m * z[0] + n * z[1];
     store(c, at, epilogue(c, sum, n, at));
@@ -205,8 +206,8 @@ static double conv_element(const call *c, int64_t image, int64_t feature, const 
             at_w += k * c->operand[1][3 + i];
         }
         if (is_inside) {
-            sum += element(c, &form->x, &form->x_zero, at_x) *
-                   element(c, &form->y, &form->y_zero, at_w);
+            sum += element(c, &form->x, &form->x_zero, at_x, 0) *
+                   element(c, &form->y, &form->y_zero, at_w, feature);
         }
     }
     return sum;

@@ -205,6 +205,15 @@ static const trial *best_of(const tuning *t)
     return best;
 }
 
+/* The best; among convolutions kernels of our own where they are as good but for the noise. */
+static const trial *winner_of(const tuning *t)
+{
+    const trial *best = best_of(t);
+    const trial *own = &t->all[0];
+    const int is_preferred = own->how.is_tiles && t->op->form.kind == ST_FORM_CONV;
+    return is_preferred && own->ns - own->ns / 16u <= best->ns ? own : best;
+}
+
 static int is_close(const tuning *t, const trial *c, uint64_t best_ns)
 {
     return c->ns != UINT64_MAX && (t->times > 1 || c->ns - best_ns < best_ns / 8u);
@@ -364,7 +373,7 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
     collect(&t, guessed, may_win && !has_kin);
     if (t.n > 1) {
         measure(&t);
-        best = best_of(&t)->ns != UINT64_MAX ? best_of(&t)->how : best;
+        best = winner_of(&t)->ns != UINT64_MAX ? winner_of(&t)->how : best;
     }
     tuning_deinit(&t);
     remember(op->lib, key, &best);

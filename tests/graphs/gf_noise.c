@@ -5,7 +5,8 @@
  * FOLD       an operand likewise, both of a contraction, more where more elements meet
  * COMPOSITE  both, and 1e-6 at most added to the result, which is 0 where less is left
  *
- * Underflow of f32 where eager has f64: a square below the smallest normal number may count as
+ * Overflow of f32 where eager has f64: an operand of a contraction past 2^100 may be as good as
+ * infinite. Underflow: a square below the smallest normal number may count as
  * zero, so an operand that small may too (norms of order 2). Each partial product of n factors is
  * off by one subnormal unit u at most, which the factors still to come enlarge; so a product is
  * off by n * u * (the product of max(|x|, 1)), whatever the order. */
@@ -72,13 +73,24 @@ static int is_of_squares(const gf_program *p, const gf_node *node)
     return is_one_of(node->op, ops) && p->values[node->args[0]].dtype != STATOR_F16;
 }
 
+static int is_contraction(const gf_node *node)
+{
+    static const char *const ops[] = {"matmul", "einsum", "conv", "conv_transpose", "sdpa", NULL};
+    return is_one_of(node->op, ops);
+}
+
+/* Sums of products in f32: one of them may be infinite. */
+static int may_overflow(const gf_program *p, const gf_node *node, int place)
+{
+    const uint8_t dtype = p->values[node->args[place]].dtype;
+    return is_contraction(node) && (dtype == STATOR_F32 || dtype == STATOR_BF16);
+}
+
 /* Rounding within a body shows at any operand. In a contraction that of one alone would move all
  * results of a row alike, ties and differences of scores with them. */
 static int operands_with_noise(const gf_node *node)
 {
-    static const char *const contractions[] = {"matmul",         "einsum", "conv",
-                                               "conv_transpose", "sdpa",   NULL};
-    return node->body[0] ? GF_ARGS : is_one_of(node->op, contractions) ? 2 : 1;
+    return node->body[0] ? GF_ARGS : is_contraction(node) ? 2 : 1;
 }
 
 /* Of the operand or the result at a place. */
@@ -166,25 +178,36 @@ int gf_is_noisy_result(const gf_program *p, int k, int result)
            has_noise(p, &p->nodes[k], ON_RESULT, result);
 }
 
+/* Where the operand times its noise is on the wrong side of a limit, `other` times it, which is as
+ * random as the factor. */
+static void write_limited(const gf_program *p, gf_writer *w, int at, int value, const char *side,
+                          const char *limit, const char *other)
+{
+    const char *name = st_dtype_name(p->values[value].dtype);
+    gf_add(w, "  %%f%d = mul(%%v%d, %%z%d)\n  %%f%d_ = abs(%%f%d)\n", at, value, at, at, at);
+    gf_add(w, "  %%b%d = constant {value = %s[] {%s}}\n", at, name, limit);
+    gf_add(w, "  %%b%d_ = constant {value = %s[] {1}}\n  %%n%d = constant {value = %s[] {%s}}\n",
+           at, name, at, name, other);
+    gf_add(w, "  %%l%d = %s(%%f%d_, %%b%d)\n  %%l%d_ = lt(%%z%d, %%b%d_)\n", at, side, at, at, at,
+           at, at);
+    gf_add(w, "  %%c%d = bit_and(%%l%d, %%l%d_)\n  %%f%d__ = mul(%%f%d, %%n%d)\n", at, at, at, at,
+           at, at);
+    gf_add(w, "  %%y%d = select(%%c%d, %%f%d__, %%f%d)\n", at, at, at, at);
+}
+
 void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k, int place)
 {
     const gf_node *node = &p->nodes[k];
-    const uint8_t dtype = p->values[node->args[place]].dtype;
-    const char *name = st_dtype_name(dtype);
-    if (!is_of_squares(p, node)) {
-        const int at = k + STEP * place;
-        gf_add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", at, node->args[place], at);
-        return;
+    const int value = node->args[place];
+    const int at = k + STEP * place;
+    if (is_of_squares(p, node)) {
+        const int is_wide = p->values[value].dtype == STATOR_F64;
+        write_limited(p, w, at, value, "lt", is_wide ? "0x1p-511" : "0x1p-63", "0");
+    } else if (may_overflow(p, node, place)) {
+        write_limited(p, w, at, value, "gt", "0x1p100", "inf");
+    } else {
+        gf_add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", at, value, at);
     }
-    /* Whether a number counts as zero is as random as its factor. */
-    gf_add(w, "  %%f%d = mul(%%v%d, %%z%d)\n  %%f%d_ = abs(%%f%d)\n", k, node->args[0], k, k, k);
-    gf_add(w, "  %%b%d = constant {value = %s[] {%s}}\n", k, name,
-           dtype == STATOR_F64 ? "0x1p-511" : "0x1p-63");
-    gf_add(w, "  %%b%d_ = constant {value = %s[] {1}}\n  %%n%d = constant {value = %s[] {0}}\n", k,
-           name, k, name);
-    gf_add(w, "  %%l%d = lt(%%f%d_, %%b%d)\n  %%l%d_ = lt(%%z%d, %%b%d_)\n", k, k, k, k, k, k);
-    gf_add(w, "  %%c%d = bit_and(%%l%d, %%l%d_)\n  %%y%d = select(%%c%d, %%n%d, %%f%d)\n", k, k, k,
-           k, k, k, k);
 }
 
 /* %w + %a * op(max(|x|, 1)), in f32 at least. Where that is infinite, so may a partial product be,

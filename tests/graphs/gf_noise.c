@@ -223,12 +223,13 @@ static void write_noisy_product(const gf_program *p, gf_writer *w, int k)
            k, k);
     gf_add(w, "  %%q%d = %s(%%m%d) {%s}\n  %%u%d = mul(%%q%d, %%a%d)\n", k, node->op, k,
            node->attrs, k, k, k);
-    gf_add(w, "  %%e%d = cast(%%z%d) {dtype = %s}\n  %%e%d_ = reduce_mean(%%e%d) {axes = [", k, k,
-           wide, k, k);
+    gf_add(w, "  %%e%d = cast(%%z%d) {dtype = %s}\n  %%d%d = sub(%%e%d, %%b%d)\n", k, k, wide, k, k,
+           k);
+    gf_add(w, "  %%e%d_ = reduce_sum(%%d%d) {axes = [", k, k);
     for (int a = 0; a < p->values[node->args[0]].rank; a++) {
         gf_add(w, "%s%d", a ? ", " : "", a);
     }
-    gf_add(w, "]}\n  %%l%d_ = constant {value = %s[] {0}}\n  %%g%d = lt(%%e%d_, %%b%d)\n", k, wide,
+    gf_add(w, "]}\n  %%l%d_ = constant {value = %s[] {0}}\n  %%g%d = lt(%%e%d_, %%l%d_)\n", k, wide,
            k, k, k);
     gf_add(w, "  %%c%d = is_finite(%%u%d)\n  %%c%d_ = bit_or(%%c%d, %%g%d)\n", k, k, k, k, k);
     gf_add(w, "  %%h%d = select(%%c%d_, %%u%d, %%l%d_)\n", k, k, k, k);

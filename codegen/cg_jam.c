@@ -156,7 +156,7 @@ static int has_others(const st_kernel *k)
     for (st_loop_ref ref = 1; ref < k->ops.count; ref++) {
         const uint32_t code = st_loop_at(k, ref)->code;
         if (code == ST_LOOP_ATOMIC || code == ST_LOOP_BIND || code == ST_LOOP_RARE ||
-            code == ST_LOOP_CHECK) {
+            code == ST_LOOP_CHECK || (code == ST_LOOP_cast && st_loop_at(k, ref)->imm.i)) {
             return 1;
         }
     }

@@ -6,8 +6,8 @@
  *       level 1: loop over the inner axes      folds and stores that need level 0's folds
  *       ...
  *
- * Before: roots with their levels set. After: a kernel whose stores are those asked for; axes are not
- * yet merged and none is a vector. */
+ * Before: roots with their levels set. After: a kernel whose stores are those asked for; axes are
+ * not yet merged and none is a vector. */
 #include "codegen/cg_unit.h"
 
 #include <stdio.h>
@@ -74,7 +74,8 @@ static void update_fold(cg_nest *nest, uint32_t place)
     nest->b.origin = root->node;
     root->lowering->element(nest, &node, index, inner, &element);
     if (element.value) {
-        st_loop_update(&nest->b, st_map_get(&nest->acc_memo, place + 1u), element.value, element.index, element.mask);
+        st_loop_update(&nest->b, st_map_get(&nest->acc_memo, place + 1u), element.value,
+                       element.index, element.mask);
     }
 }
 
@@ -140,8 +141,7 @@ static void open_inner(cg_nest *nest)
 {
     for (uint32_t k = 0; k < nest->plan->rank; k++) {
         if (nest->plan->inner[k]) {
-            const uint32_t axis =
-                st_loop_axis_add(&nest->b, nest->plan->extent[k], ST_AXIS_REDUCE);
+            const uint32_t axis = st_loop_axis_add(&nest->b, nest->plan->extent[k], ST_AXIS_REDUCE);
             nest->axis[k] = nest->kernel->failed ? 0 : nest->kernel->axes.data[axis].sym;
             st_loop_open(&nest->b, axis);
         }
@@ -198,8 +198,8 @@ static void write_level(cg_nest *nest)
     }
 }
 
-/* The outer axes of the plan in loop order: as the first value that is not row-major is stored, so that
- * the innermost loop walks neighbours. Returns how many. */
+/* The outer axes of the plan in loop order: as the first value that is not row-major is stored, so
+ * that the innermost loop walks neighbours. Returns how many. */
 static uint32_t loop_order(const cg_nest *nest, uint32_t *out)
 {
     const cg_unit *unit = nest->unit;
@@ -300,11 +300,9 @@ static void add_locals(cg_nest *nest)
             return;
         }
         (void)snprintf(name, sizeof name, "row%u", place);
-        const uint32_t buffer =
-            st_loop_buffer_add(&nest->b, name, dtype, cg_int(nest, row),
-                               ST_BUFFER_LOCAL | ST_BUFFER_READ | ST_BUFFER_WRITTEN |
-                                   ST_BUFFER_UNIQUE,
-                               0);
+        const uint32_t buffer = st_loop_buffer_add(
+            &nest->b, name, dtype, cg_int(nest, row),
+            ST_BUFFER_LOCAL | ST_BUFFER_READ | ST_BUFFER_WRITTEN | ST_BUFFER_UNIQUE, 0);
         if (!st_map_put(&nest->local_memo, place + 1u, buffer + 1u)) {
             nest->kernel->failed = STATOR_RESOURCE_EXHAUSTED;
         }
@@ -318,8 +316,7 @@ static void kernel_name(const cg_unit *unit, const cg_plan *plan, char *out, siz
 {
     const uint32_t n = plan->roots.count;
     const uint32_t from = n > NAME_OPS_MAX ? n - NAME_OPS_MAX : 0;
-    size_t used = (size_t)snprintf(out, size, "k%u",
-                                   (uint32_t)(plan - unit->plans.data));
+    size_t used = (size_t)snprintf(out, size, "k%u", (uint32_t)(plan - unit->plans.data));
     for (uint32_t i = from; i < n && used < size; i++) {
         const cg_root *root = &unit->roots.data[plan->roots.data[i]];
         const char *op =
@@ -356,6 +353,18 @@ void cg_nest_deinit(cg_nest *nest)
     st_map_deinit(&nest->acc_memo);
 }
 
+/* Has no value that the plan makes an element? */
+static int makes_nothing(cg_unit *unit, const cg_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        const uint32_t numel = cg_numel(unit, unit->roots.data[plan->roots.data[i]].value);
+        if (numel == 0 || cg_known_or(&unit->syms->tab, numel, 1) != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err)
 {
@@ -366,7 +375,9 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
     if (!cg_nest_init(&nest, unit, plan, name, out)) {
         return st_fail_oom(err);
     }
-    if (nest.plan->is_alone) {
+    if (makes_nothing(unit, nest.plan)) {
+        /* The kernel stays empty: indices of an axis without elements may be anything. */
+    } else if (nest.plan->is_alone) {
         const cg_root *root = &unit->roots.data[nest.plan->roots.data[0]];
         const cg_node node = cg_node_of(unit, root->node);
         nest.b.origin = root->node;

@@ -346,6 +346,10 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
         return decline_plan(p, plan, why, err);
     }
     ST_TRY(status);
+    if (plain.blocks.data[0].first == 0) { /* all that it makes is empty */
+        st_kernel_deinit(&plain);
+        return STATOR_OK;
+    }
     st_form form;
     if (p->unit->plans.data[plan].is_library && cg_match(p->unit, plan, &plain, &form)) {
         status = add_library_call(p, &plain, &form, err);

@@ -413,7 +413,6 @@ static int save_outputs(const run *r)
     return ok ? CLI_OK : cli_fail(r->common.json, "UNAVAILABLE", NULL, "%s", errbuf);
 }
 
-/* A slip of the hand shall not write over a model. */
 /* A file that is written has the ending of its kind, so that no model is written over by mistake.
  */
 static int check_ending(const run *r, const char *flag, const char *path, const char *ending)

@@ -27,11 +27,7 @@
 #define OPERANDS_MAX 256u
 #define DEPTH_MAX 8u /* views of a constant */
 
-/* What happens to a value of the graph at the scan that is being looked at. */
-enum value_mark {
-    MARK_ROW = 1,  /* the body has its row */
-    MARK_WHOLE = 2 /* the body has it whole */
-};
+#define MARK_ROW 1 /* of a value: the body has its row */
 
 typedef struct sinker {
     st_copy copy;
@@ -149,6 +145,17 @@ static void measure_body(strip *s)
     }
 }
 
+/* A scan of as many steps? */
+static int is_as_long(const stator_graph_view *v, const stator_node_row *row, const strip *s)
+{
+    if (row->op != s->row->op || stator_attr_at(v, row, STATOR_scan_scanned)->i == 0) {
+        return 0;
+    }
+    const uint32_t carried = (uint32_t)stator_attr_at(v, row, STATOR_scan_carried)->i;
+    const stator_ref first = stator_operand(v, row, carried);
+    return stator_dim_at(v, stator_value_type(v, first), 0) == s->length;
+}
+
 /* Another scan of as many steps that neither needs this one nor is needed by it. */
 static int has_sibling(sinker *w, const strip *s)
 {
@@ -165,7 +172,7 @@ static int has_sibling(sinker *w, const strip *s)
         for (uint32_t k = 0; k < row->result_count; k++) {
             is_needed = is_needed || is_tied[row->result_begin + k];
         }
-        found = found || (!is_needed && row->op == s->row->op);
+        found = found || (!is_needed && is_as_long(v, row, s));
         for (uint32_t k = 0; k < row->operand_count && is_needed; k++) {
             is_tied[stator_operand(v, row, k)] = 1;
         }
@@ -179,7 +186,7 @@ static int has_sibling(sinker *w, const strip *s)
         for (uint32_t k = 0; k < row->operand_count; k++) {
             is_behind = is_behind || is_tied[stator_operand(v, row, k)] == 2;
         }
-        found = !is_behind && row->op == s->row->op;
+        found = !is_behind && is_as_long(v, row, s);
         for (uint32_t k = 0; k < row->result_count && is_behind; k++) {
             is_tied[row->result_begin + k] = 2;
         }
@@ -202,9 +209,14 @@ static int strip_of(sinker *w, stator_ref node, strip *s)
     s->stacked = row->result_count - s->carried;
     s->n_captured = row->operand_count - s->carried - s->scanned;
     s->body = stator_region_at(v, row, 0);
+    if (s->scanned == 0) {
+        return 0;
+    }
     const stator_type_row *first = stator_value_type(v, stator_operand(v, row, s->carried));
     s->length = stator_dim_at(v, first, 0);
-    if (!is_even(v, s)) {
+    int64_t length = 0;
+    const int is_known = stator_sym_is_const(v, s->length, &length);
+    if ((is_known && length == 0) || !is_even(v, s)) { /* of no steps there are no rows */
         return 0;
     }
     measure_body(s);
@@ -284,7 +296,11 @@ static int find_makers(sinker *w, strip *s)
     for (stator_ref value = 1; value < s->row->result_begin; value++) {
         const stator_ref node = stator_value_at(v, value)->node;
         if (w->taken[value] && (node == 0 || w->moves[node] != 1)) {
-            after += row_bytes(v, value);
+            const uint64_t bytes = row_bytes(v, value);
+            if (bytes == 0) {
+                return 0; /* not known */
+            }
+            after += bytes;
         }
     }
     return n > 0 && after > 0 && after < before;
@@ -385,7 +401,42 @@ static int add_reads(sinker *w, strip *s, stator_ref node)
     return is_ok;
 }
 
-/* 0: too many. */
+/* Is the body given this value, or what it makes it from, by its rows? */
+static int is_by_row(const sinker *w, const strip *s, stator_ref value)
+{
+    const stator_graph_view *v = w->copy.v;
+    while (value) {
+        const stator_ref node = stator_value_at(v, value)->node;
+        for (uint32_t i = 0; i < s->n_rows; i++) {
+            if (s->rows[i] == value) {
+                return 1;
+            }
+        }
+        if (node && w->moves[node] == 1) {
+            return 1;
+        }
+        const stator_node_row *row = node ? stator_node_at(v, node) : NULL;
+        const int goes_on = row && row->operand_count && is_made_inside(v, value, 0);
+        value = goes_on ? stator_operand(v, row, 0) : 0;
+    }
+    return 0;
+}
+
+/* Does a node that moves read something whole that the body has by rows? One value cannot be both.
+ */
+static int reads_both(const sinker *w, const strip *s, stator_ref node)
+{
+    const stator_graph_view *v = w->copy.v;
+    const stator_node_row *row = stator_node_at(v, node);
+    uint64_t timed = 0;
+    int is_both = !st_row_is(v, node, s->length, &timed);
+    for (uint32_t k = 0; k < row->operand_count && !is_both; k++) {
+        is_both = !(timed >> k & 1u) && is_by_row(w, s, stator_operand(v, row, k));
+    }
+    return is_both;
+}
+
+/* 0: too many, or not possible. */
 static int list_operands(sinker *w, strip *s)
 {
     const stator_graph_view *v = w->copy.v;
@@ -398,6 +449,9 @@ static int list_operands(sinker *w, strip *s)
     for (stator_ref node = 1; node <= v->n_nodes && is_ok; node++) {
         is_ok = w->moves[node] != 1 || add_reads(w, s, node);
     }
+    for (stator_ref node = 1; node <= v->n_nodes && is_ok; node++) {
+        is_ok = w->moves[node] != 1 || !reads_both(w, s, node);
+    }
     for (uint32_t k = 0; k < s->stacked && is_ok; k++) {
         const stator_ref value = s->row->result_begin + s->carried + k;
         is_ok = w->taken[value] == w->uses[value] || add_once(s->out, &s->n_out, value);
@@ -407,7 +461,7 @@ static int list_operands(sinker *w, strip *s)
         is_ok = w->moves[node] != 1 || w->taken[value] == w->uses[value] ||
                 add_once(s->out, &s->n_out, value);
     }
-    return is_ok && s->n_rows > 0 &&
+    return is_ok && s->n_rows > 0 && s->carried + s->n_out <= OPERANDS_MAX &&
            s->carried + s->n_rows + s->n_captured + s->n_whole <= OPERANDS_MAX;
 }
 

@@ -153,10 +153,9 @@ int st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, ui
     if (kind == ROW_POINT) {
         return find_points(v, row, length, out_timed);
     }
-    *out_timed = kind == ROW_LOOK_UP ? 2u
-                 : kind == ROW_CONCAT && row->operand_count < OPERANDS_MAX
-                     ? ((uint64_t)1 << row->operand_count) - 1u
-                     : 1u;
+    *out_timed = kind == ROW_LOOK_UP  ? 2u
+                 : kind == ROW_CONCAT ? UINT64_MAX >> (OPERANDS_MAX - row->operand_count)
+                                      : 1u;
     return is_rows(v, row, kind, length);
 }
 

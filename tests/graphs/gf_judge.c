@@ -198,6 +198,9 @@ static int is_within(const spread *s, stator_dtype dtype, double reference, doub
     if (!isfinite(reference)) {
         return s->has_number;
     }
+    if (!s->has_number) {
+        return 1; /* noise leaves no number (a root of what was positive): how far is not known */
+    }
     /* A few of the smallest numbers; products of bf16 have no subnormal ones on some processors. */
     const double tiny = dtype == STATOR_F16    ? 0x1p-24
                         : dtype == STATOR_BF16 ? 0x1p-124

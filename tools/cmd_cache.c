@@ -1,6 +1,7 @@
 /* stator cache: the compiled programs kept on disk. list shows the entries, why says whether a
  * model would come from them and how its key differs from the nearest one, clear removes them all.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
 #include <string.h>

@@ -345,7 +345,9 @@ static stator_status read_executable(loading *l, st_step *step, stator_diag **er
     st_blob_release(blob);
     if (status != STATOR_OK) {
         step->exe = NULL;
-        return status;
+        return err != NULL && *err == NULL
+                   ? st_fail(err, status, "the backend refuses an executable")
+                   : status;
     }
     step->self = main;
     step->run = st_run_instance_step;

@@ -39,12 +39,11 @@ typedef struct jam {
 
 /* ---- which axis ---- */
 
-/* Loads of sums below a vector axis that are vectors, and those among them that do not change with
- * the axis looked at. */
+/* Vector loads of sums below a vector axis that do not change with the axis looked at. */
 typedef struct uses {
     uint32_t symbol; /* of the axis looked at */
     uint32_t vector; /* of the vector axis around, UINT32_MAX outside */
-    uint32_t n_loads, n_shared;
+    uint32_t n_shared;
     uint32_t n_registers; /* that accumulators take */
     uint32_t n_rows;
     uint32_t is_bad;
@@ -60,7 +59,6 @@ static void note_row(const st_kernel *k, const st_loop_op *row, int is_in_sum, u
     }
     if (is_load && is_in_sum && u->vector != UINT32_MAX &&
         st_loop_mentions(k->syms, row->sym, u->vector)) {
-        u->n_loads++;
         u->n_shared += !st_loop_mentions(k->syms, row->sym, u->symbol);
     }
 }

@@ -8,10 +8,11 @@
  * all steps at once, and are so no more: a step makes what it needs of them. Nodes that are not
  * needed then are dce's. A move is made when the values that remain are smaller than those that go.
  *
- * A product of many rows by a constant moves when a step has enough rows to be worth reading the
- * weights for, the body's weights stay in a core's own cache, and the loop does not become longer
- * than the threads that it can have make up for: another scan stands beside it, or the product is
- * small beside those of the body. Results agree within rounding: sums of products are grouped anew.
+ * A product of many rows by the same weights moves when a step has enough rows to be worth reading
+ * the weights for, the body's weights stay in a core's own cache, and the loop does not become
+ * longer than the threads that it can have make up for: another scan stands beside it, or the
+ * product is small beside those of the body. Results agree within rounding: sums of products are
+ * grouped anew.
  *
  * Nodes are looked at from the scan backwards (what only moved nodes read moves), then forwards
  * (what reads nothing but moved values and what is there before the scan moves). */
@@ -236,8 +237,8 @@ static int may_step(const stator_graph_view *v, strip *s, stator_ref node)
         return 1;
     }
     dot_work(v, row, 1, &macs, &bytes);
-    const uint64_t columns = numel(v, stator_operand(v, row, 1), 0);
-    if (macs == 0 || bytes == 0 || macs / columns < ROWS_MIN ||
+    const uint64_t weights = numel(v, stator_operand(v, row, 1), 0);
+    if (macs == 0 || bytes == 0 || macs / weights < ROWS_MIN ||
         s->body_bytes + bytes > CACHED_BYTES ||
         (!s->has_sibling && macs > s->body_macs / SMALL_PART)) {
         return 0;

@@ -5,6 +5,8 @@
 #include "core/base/arena.h"
 #include "ir/passes/pass_copy.h"
 
+#define ST_ROW_OPERANDS 64u /* of a node that has rows: bits of a mask */
+
 /* Is the node's one result made row by row along its first axis, which has `length` entries? Its
  * operands are then timed (their first axis is that axis: bit k of *out_timed) or the same for all
  * rows. */
@@ -18,7 +20,7 @@ typedef struct st_row {
     const stator_graph_view *v;
     stator_ref node;
     uint64_t timed;
-    stator_ref operands[64];
+    stator_ref operands[ST_ROW_OPERANDS];
 } st_row;
 stator_status st_row_build(stator_builder *b, const st_row *r, st_arena *arena, stator_ref *out,
                            stator_diag **err);

@@ -6,7 +6,6 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define OPERANDS_MAX 64u /* bits of a mask */
 #define ATTRS_MAX 8u
 
 enum row_kind {
@@ -146,7 +145,7 @@ int st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, ui
     const uint32_t kind = kind_of(v, node);
     *out_timed = 0;
     if (kind == ROW_NONE || row->result_count != 1 || row->operand_count == 0 ||
-        row->operand_count > OPERANDS_MAX || row->attr_count > ATTRS_MAX ||
+        row->operand_count > ST_ROW_OPERANDS || row->attr_count > ATTRS_MAX ||
         !is_long(v, stator_value_type(v, row->result_begin), length)) {
         return 0;
     }
@@ -154,7 +153,7 @@ int st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, ui
         return find_points(v, row, length, out_timed);
     }
     *out_timed = kind == ROW_LOOK_UP  ? 2u
-                 : kind == ROW_CONCAT ? UINT64_MAX >> (OPERANDS_MAX - row->operand_count)
+                 : kind == ROW_CONCAT ? UINT64_MAX >> (ST_ROW_OPERANDS - row->operand_count)
                                       : 1u;
     return is_rows(v, row, kind, length);
 }
@@ -179,13 +178,12 @@ stator_ref st_row_type(stator_builder *b, const stator_graph_view *v, stator_ref
 /* ---- one row ---- */
 
 /* Axes without the first one. */
-static void lower_axes(stator_attr *attr, uint32_t rank)
+static void lower_axes(stator_attr *attr)
 {
     int64_t *axes = (int64_t *)(uintptr_t)attr->list; /* a copy in the arena */
     for (uint32_t i = 0; i < attr->count; i++) {
         axes[i] -= axes[i] > 0;
     }
-    (void)rank;
 }
 
 /* A list of an entry an axis, without the first. */
@@ -196,20 +194,20 @@ static void drop_first(stator_attr *attr)
     attr->count--;
 }
 
-static void lower_attrs(uint32_t kind, stator_attr *attrs, uint32_t rank)
+static void lower_attrs(uint32_t kind, stator_attr *attrs)
 {
     switch (kind) {
     case ROW_DOT:
-        lower_axes(&attrs[STATOR_dot_general_contract_x], rank);
+        lower_axes(&attrs[STATOR_dot_general_contract_x]);
         break;
     case ROW_REDUCE:
-        lower_axes(&attrs[STATOR_reduce_sum_axes], rank);
+        lower_axes(&attrs[STATOR_reduce_sum_axes]);
         break;
     case ROW_RESHAPE:
         drop_first(&attrs[STATOR_reshape_shape]);
         break;
     case ROW_TRANSPOSE:
-        lower_axes(&attrs[STATOR_transpose_perm], rank);
+        lower_axes(&attrs[STATOR_transpose_perm]);
         drop_first(&attrs[STATOR_transpose_perm]);
         break;
     case ROW_SLICE:
@@ -253,7 +251,7 @@ stator_status st_row_build(stator_builder *b, const st_row *r, st_arena *arena, 
     const uint32_t kind = kind_of(v, node);
     const uint32_t rank = stator_value_type(v, row->result_begin)->rank;
     stator_attr attrs[ATTRS_MAX];
-    stator_ref operands[OPERANDS_MAX];
+    stator_ref operands[ST_ROW_OPERANDS];
     for (uint32_t k = 0; k < row->attr_count; k++) {
         ST_TRY(st_attr_from_row(v, b->module, arena, op->attrs[k].name, stator_attr_at(v, row, k),
                                 &attrs[k], err));
@@ -265,7 +263,7 @@ stator_status st_row_build(stator_builder *b, const st_row *r, st_arena *arena, 
             ST_TRY(drop_one(b, rank, &operands[k], err));
         }
     }
-    lower_attrs(kind, attrs, rank);
+    lower_attrs(kind, attrs);
     return st_build_op(b, op->name, row->operand_count, operands, row->attr_count, attrs, 1, out,
                        err);
 }

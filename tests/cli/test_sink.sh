@@ -31,20 +31,14 @@ done
 [ "$count" -ge 4 ] || { echo "only $count files"; exit 1; }
 
 # A wrong index.
-python3 - "$work" <<'PY'
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$STATOR_SOURCE/tests/cli" python3 - "$work" <<'PY'
 import struct
 import sys
 
+import npy
 
-def write(name, kind, shape, data):
-    head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
-    head += " " * (63 - (10 + len(head)) % 64) + "\n"
-    with open(f"{sys.argv[1]}/{name}.npy", "wb") as f:
-        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
-
-
-write("ids", "<i8", (2, 3), struct.pack("<6q", 0, 1, 0, 1, 9, 0))
-write("h", "<f4", (3, 4), bytes(48))
+npy.write(f"{sys.argv[1]}/ids.npy", "<i8", (2, 3), struct.pack("<6q", 0, 1, 0, 1, 9, 0))
+npy.write(f"{sys.argv[1]}/h.npy", "<f4", (3, 4), bytes(48))
 PY
 sed '/^\/\/ expected/,$d' "$STATOR_SOURCE/tests/golden/sink/look_up.stir" > "$work/model.stir"
 last=${backends##* }

@@ -40,25 +40,19 @@ graph @main(%ids: i64[40, 7], %h: f32[7, 64]) {
   return %f, %y
 }
 STIR
-python3 - "$work" <<'PY'
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$STATOR_SOURCE/tests/cli" python3 - "$work" <<'PY'
 import random
 import struct
 import sys
 
-
-def write(name, kind, shape, data):
-    head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
-    head += " " * (63 - (10 + len(head)) % 64) + "\n"
-    with open(f"{sys.argv[1]}/{name}.npy", "wb") as f:
-        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
-
+import npy
 
 random.seed(1)
 ids = [random.randrange(5) for _ in range(280)]
-write("ids", "<i8", (40, 7), struct.pack("<280q", *ids))
+npy.write(f"{sys.argv[1]}/ids.npy", "<i8", (40, 7), struct.pack("<280q", *ids))
 ids[100] = 7
-write("bad", "<i8", (40, 7), struct.pack("<280q", *ids))
-write("h", "<f4", (7, 64), struct.pack("<448f", *[random.uniform(-1, 1) for _ in range(448)]))
+npy.write(f"{sys.argv[1]}/bad.npy", "<i8", (40, 7), struct.pack("<280q", *ids))
+npy.write(f"{sys.argv[1]}/h.npy", "<f4", (7, 64), struct.pack("<448f", *[random.uniform(-1, 1) for _ in range(448)]))
 PY
 
 run() {

@@ -95,32 +95,18 @@ INLINE void tile(const dn_tile *t, const int rows, const int is_half)
     {                                                                                              \
         tile(t, rows, 1);                                                                          \
     }
-ROWS_TILE(1)
-ROWS_TILE(2)
-ROWS_TILE(3)
-ROWS_TILE(4)
-ROWS_TILE(5)
-ROWS_TILE(6)
-ROWS_TILE(7)
-ROWS_TILE(8)
-ROWS_TILE(9)
-ROWS_TILE(10)
-ROWS_TILE(11)
-ROWS_TILE(12)
-ROWS_TILE(13)
-ROWS_TILE(14)
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+EACH_ROWS(ROWS_TILE)
 #undef ROWS_TILE
 
 void dn_tile_run(const dn_tile *t, int64_t rows, int is_half)
 {
-    static void (*const bytes[DN_TILE_ROWS])(const dn_tile *) = {
-        tile_bytes_1,  tile_bytes_2,  tile_bytes_3,  tile_bytes_4, tile_bytes_5,
-        tile_bytes_6,  tile_bytes_7,  tile_bytes_8,  tile_bytes_9, tile_bytes_10,
-        tile_bytes_11, tile_bytes_12, tile_bytes_13, tile_bytes_14};
-    static void (*const half[DN_TILE_ROWS])(const dn_tile *) = {
-        tile_half_1,  tile_half_2,  tile_half_3,  tile_half_4, tile_half_5,
-        tile_half_6,  tile_half_7,  tile_half_8,  tile_half_9, tile_half_10,
-        tile_half_11, tile_half_12, tile_half_13, tile_half_14};
+#define BYTES(rows) tile_bytes_##rows,
+#define HALF(rows) tile_half_##rows,
+    static void (*const bytes[DN_TILE_ROWS])(const dn_tile *) = {EACH_ROWS(BYTES)};
+    static void (*const half[DN_TILE_ROWS])(const dn_tile *) = {EACH_ROWS(HALF)};
+#undef BYTES
+#undef HALF
     if (is_half) {
         half[rows - 1](t);
     } else {

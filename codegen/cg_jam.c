@@ -63,6 +63,19 @@ static void note_row(const st_kernel *k, const st_loop_op *row, int is_in_sum, u
     }
 }
 
+/* Does the loop sum up? One that only stores may walk the axis of a sum before it. */
+static int has_update(const st_kernel *k, uint32_t block)
+{
+    for (st_loop_ref ref = k->blocks.data[block].first; ref; ref = st_loop_at(k, ref)->next) {
+        const st_loop_op *row = st_loop_at(k, ref);
+        if (row->code == ST_LOOP_UPDATE ||
+            (row->code == ST_LOOP_LOOP && has_update(k, row->body))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void note_block(const st_kernel *k, uint32_t block, int is_in_sum, uses *u)
 {
     for (st_loop_ref ref = k->blocks.data[block].first; ref; ref = st_loop_at(k, ref)->next) {
@@ -74,7 +87,7 @@ static void note_block(const st_kernel *k, uint32_t block, int is_in_sum, uses *
         }
         const st_loop_axis *axis = &k->axes.data[row->ref];
         const uint32_t outer = u->vector;
-        const int is_sum = (axis->flags & ST_AXIS_REDUCE) != 0;
+        const int is_sum = (axis->flags & ST_AXIS_REDUCE) && has_update(k, row->body);
         u->is_bad |= (axis->flags & ST_AXIS_SERIAL) != 0 ||
                      st_loop_mentions(k->syms, axis->extent, u->symbol);
         u->vector = axis->flags & ST_AXIS_VECTOR ? axis->symbol : outer;

@@ -16,6 +16,8 @@ static const st_loop_op_desc descs[ST_LOOP_CODE_COUNT] = {
 #undef ST_LOOP_OP
 };
 
+const float st_loop_tables[ST_MATH_TABLES][ST_MATH_ENTRIES] = {ST_MATH_TABLE_VALUES};
+
 const st_loop_op_desc *st_loop_desc(uint32_t code)
 {
     return code < ST_LOOP_CODE_COUNT && descs[code].name ? &descs[code] : NULL;

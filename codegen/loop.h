@@ -96,7 +96,11 @@ typedef struct st_loop_op_desc {
     const char *libm; /* or NULL */
     const char *expand;
     const char *expand_f32;
+    const char *expand_lookup;
 } st_loop_op_desc;
+
+/* What the op lookup reads. */
+extern const float st_loop_tables[ST_MATH_TABLES][ST_MATH_ENTRIES];
 
 /* Row of a scalar code; NULL for structural ones. */
 const st_loop_op_desc *st_loop_desc(uint32_t code);
@@ -190,7 +194,7 @@ typedef struct st_loop_buffer {
 } st_loop_buffer;
 
 typedef union st_loop_imm {
-    int64_t i; /* integers, bool; acc kind */
+    int64_t i; /* integers, bool; acc kind; table of a lookup */
     double f;  /* f32, f64 */
 } st_loop_imm;
 

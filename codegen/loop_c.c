@@ -99,9 +99,26 @@ static const char head[] =
     "}\n"
     "\n";
 
+/* Entry (bits) mod 32 of a table. */
+static void put_tables(st_str *out)
+{
+    char text[32];
+    st_str_addf(out, "ST_UNUSED static const float st_tables[][%d] = {\n", ST_MATH_ENTRIES);
+    for (uint32_t t = 0; t < ST_MATH_TABLES; t++) {
+        st_str_add(out, "    {");
+        for (uint32_t k = 0; k < ST_MATH_ENTRIES; k++) {
+            (void)st_format_f64((double)st_loop_tables[t][k], text);
+            const char *between = k % 8u ? ", " : ",\n     ";
+            st_str_addf(out, "%s%s%sf", k ? between : "", text, strpbrk(text, ".e") ? "" : ".0");
+        }
+        st_str_add(out, t + 1u < ST_MATH_TABLES ? "},\n" : "}};\n\n");
+    }
+}
+
 void st_loop_c_head(st_str *out)
 {
     st_str_add(out, head);
+    put_tables(out);
 }
 
 /* ---- pieces ---- */
@@ -348,8 +365,18 @@ static void put_bitcast(printer *p, const st_loop_op *op)
     put(p, "(%s)%s%sv%" PRIu32 "))", type_of(op->dtype), into, out_of, op->args[0]);
 }
 
+static void put_lookup(printer *p, const st_loop_op *op)
+{
+    put(p, "(%s)st_tables[%" PRId64 "][%s(v%" PRIu32 ") %% %du]", type_of(op->dtype), op->imm.i,
+        op->dtype == STATOR_F32 ? "st_bits_f32" : "st_bits_f64", op->args[0], ST_MATH_ENTRIES);
+}
+
 static void put_scalar(printer *p, const st_loop_op *op)
 {
+    if (op->code == ST_LOOP_lookup) {
+        put_lookup(p, op);
+        return;
+    }
     if (op->code == ST_LOOP_cast) {
         put_cast(p, op);
         return;

@@ -202,6 +202,8 @@ static uint32_t own_dtype(const run *r, uint32_t node)
     case ST_EXPR_AS_INT:
     case ST_EXPR_AS_FLOAT:
         return as_other(own_dtype(r, expr->args[0]), expr->kind == ST_EXPR_AS_FLOAT);
+    case ST_EXPR_LOOKUP:
+        return own_dtype(r, expr->args[0]);
     case ST_EXPR_RARE: {
         const uint32_t usual = own_dtype(r, expr->args[2]);
         return usual ? usual : own_dtype(r, expr->args[1]);
@@ -262,6 +264,15 @@ static st_loop_ref eval_as(run *r, const st_expr *expr)
     }
     const uint32_t dtype = as_other(dtype_at(r->e, x), expr->kind == ST_EXPR_AS_FLOAT);
     return dtype_at(r->e, x) == dtype ? x : apply(r->e, ST_LOOP_bitcast, dtype, x, 0, 0);
+}
+
+static st_loop_ref eval_lookup(run *r, const st_expr *expr)
+{
+    const st_loop_ref x = eval(r, expr->args[0], r->dtype);
+    st_loop_op row = {.code = ST_LOOP_lookup, .args = {x}};
+    row.dtype = (uint8_t)(x ? dtype_at(r->e, x) : 0);
+    row.imm.i = expr_at(r, expr->args[1])->i;
+    return x ? pure(r->e, &row) : 0;
 }
 
 static st_loop_ref eval_rare(run *r, const st_expr *expr, uint32_t want)
@@ -333,6 +344,8 @@ static st_loop_ref eval(run *r, uint32_t node, uint32_t want)
             .kind = ST_EXPR_NUMBER, .is_int = 1, .i = st_dtype_bits(own ? own : r->dtype)};
         return number(r, &bits, want);
     }
+    case ST_EXPR_LOOKUP:
+        return eval_lookup(r, expr);
     case ST_EXPR_RARE:
         return eval_rare(r, expr, want);
     case ST_EXPR_USE:
@@ -508,7 +521,8 @@ static st_loop_ref scalar(expander *e, const st_loop_op *row)
         return pure(e, row);
     }
     if (dtype == STATOR_F32 && desc->expand_f32) {
-        return expand_by(e, desc->expand_f32, row);
+        const int has_tables = desc->expand_lookup && e->spells && e->spells[ST_LOOP_lookup];
+        return expand_by(e, has_tables ? desc->expand_lookup : desc->expand_f32, row);
     }
     if (class_ == ST_LOOP_FLOATS && desc->libm) {
         return pure(e, row);

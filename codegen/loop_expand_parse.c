@@ -213,6 +213,7 @@ static uint32_t function_of(const char *word, uint32_t n, st_expr *out)
     } own[] = {{"as_int", ST_EXPR_AS_INT, 1},
                {"as_float", ST_EXPR_AS_FLOAT, 1},
                {"bits", ST_EXPR_BITS, 1},
+               {"lookup", ST_EXPR_LOOKUP, 2},
                {"rare", ST_EXPR_RARE, 3}};
     char text[24] = {0};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {

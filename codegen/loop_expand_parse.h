@@ -21,6 +21,7 @@ enum st_expr_kind {
     ST_EXPR_AS_INT,     /* args[0] */
     ST_EXPR_AS_FLOAT,   /* args[0] */
     ST_EXPR_BITS,       /* args[0] */
+    ST_EXPR_LOOKUP,     /* args[0]; args[1]: a NUMBER, the table */
     ST_EXPR_RARE,       /* args: condition, value where it holds, value elsewhere */
     ST_EXPR_LET,        /* args[0]: the value; next */
     ST_EXPR_USE,        /* args[0]: a LET */

@@ -136,6 +136,12 @@
     "0x1.ebf80ap-3), r, 0x1.62e438p-1), r, 0x1.000002p+0); far = 1 - as_float(as_int(p) + " \
     "shift_left(as_int(m), 23)); v = select(a > 0x1.ccccccp-1, far, near); " \
     "as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
+/* x g(x) with g of degree 4 in each of 32 pieces, 5.4e-08 */
+#define ST_MATH_ERF_LOOKUP \
+    "a = abs(x); b = select(0x1.f7fffep+1 < a, 0x1.f7fffep+1, a); m = b + 1572864; r = b - (m " \
+    "- 1572864); q = fma(fma(fma(lookup(m, 4), r, lookup(m, 3)), r, lookup(m, 2)), r, " \
+    "lookup(m, 1)); v = fma(b, lookup(m, 0), b * r * q); as_float(bit_or(as_int(v), " \
+    "bit_and(as_int(x), 0x80000000)))"
 /* e = e^-|x|, q = e / (1 + e): 1 - q for x >= 0, else e - e q */
 #define ST_MATH_SIGMOID \
     "a = -abs(x); a = select(-104 > a, -104, a); e = { n = fma(a, 0x1.715476p+0, 12582912) - " \
@@ -143,6 +149,50 @@
     "ldexp(fma(fma(fma(fma(fma(fma(0x1.6ac74ep-10, r, 0x1.123de0p-7), r, 0x1.555858p-5), r, " \
     "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n) }; q = e / (1 + e); select(x < 0, " \
     "fma(-e, q, e), 1 - q)"
+/* for lookup: 5 tables of 32 entries */
+#define ST_MATH_TABLES 5
+#define ST_MATH_ENTRIES 32
+#define ST_MATH_TABLE_VALUES \
+    { \
+        0x1.20dd76p+0f, 0x1.1f5e1ap+0f, 0x1.1af54ep+0f, 0x1.13e08cp+0f, 0x1.0a7ef6p+0f, 0x1.fe8f16p-1f, \
+        0x1.e57b74p-1f, 0x1.cacbc2p-1f, 0x1.af767ap-1f, 0x1.9450bcp-1f, 0x1.7a0518p-1f, 0x1.611066p-1f, \
+        0x1.49c38ep-1f, 0x1.3448f8p-1f, 0x1.20ac04p-1f, 0x1.0ee122p-1f, 0x1.fd9ae2p-2f, 0x1.e09a7ap-2f, \
+        0x1.c67206p-2f, 0x1.aed200p-2f, 0x1.996eeep-2f, 0x1.8603e0p-2f, 0x1.745380p-2f, 0x1.642828p-2f, \
+        0x1.555368p-2f, 0x1.47ad40p-2f, 0x1.3b1358p-2f, 0x1.2f6828p-2f, 0x1.24923ap-2f, 0x1.1a7b90p-2f, \
+        0x1.111110p-2f, 0x1.084210p-2f \
+    }, \
+    { \
+        -0x1.f785a0p-16f, -0x1.7d8fe4p-4f, -0x1.7306e0p-3f, -0x1.09ac26p-2f, -0x1.4c386ap-2f, -0x1.7edee2p-2f, \
+        -0x1.a0cdc8p-2f, -0x1.b29316p-2f, -0x1.b5db00p-2f, -0x1.ad1530p-2f, -0x1.9b12e2p-2f, -0x1.82ad1ep-2f, \
+        -0x1.667edep-2f, -0x1.48b7cep-2f, -0x1.2b07aep-2f, -0x1.0e9e1cp-2f, -0x1.e8712ep-3f, -0x1.b87068p-3f, \
+        -0x1.8d7352p-3f, -0x1.67575ep-3f, -0x1.45c31ep-3f, -0x1.284240p-3f, -0x1.0e5896p-3f, -0x1.ef1bf0p-4f, \
+        -0x1.c6e92ep-4f, -0x1.a35762p-4f, -0x1.83bfa0p-4f, -0x1.6793eap-4f, -0x1.4e5c5ep-4f, -0x1.37b3dap-4f, \
+        -0x1.234522p-4f, -0x1.10c83ap-4f \
+    }, \
+    { \
+        -0x1.7eb20ep-2f, -0x1.766506p-2f, -0x1.5761bcp-2f, -0x1.275c4cp-2f, -0x1.d6ed14p-3f, -0x1.5272a6p-3f, \
+        -0x1.9a5f5ep-4f, -0x1.45b448p-5f, 0x1.9a0848p-7f, 0x1.bb8418p-5f, 0x1.5a90b4p-4f, 0x1.ab1406p-4f, \
+        0x1.d4ec40p-4f, 0x1.dfa5b4p-4f, 0x1.d366e4p-4f, 0x1.b7ce44p-4f, 0x1.93b29ap-4f, 0x1.6bf964p-4f, \
+        0x1.441a86p-4f, 0x1.1e4af4p-4f, 0x1.f74466p-5f, 0x1.b9cc4ep-5f, 0x1.845f22p-5f, 0x1.562d7cp-5f, \
+        0x1.2ded78p-5f, 0x1.0bd5d2p-5f, 0x1.dcf116p-6f, 0x1.a9d624p-6f, 0x1.7e7c4ap-6f, 0x1.583694p-6f, \
+        0x1.363092p-6f, 0x1.197764p-6f \
+    }, \
+    { \
+        -0x1.f737d6p-5f, 0x1.c4b8a2p-5f, 0x1.ac144cp-4f, 0x1.244caap-3f, 0x1.55317ap-3f, 0x1.66960ap-3f, \
+        0x1.5a607cp-3f, 0x1.362cb4p-3f, 0x1.01af4ap-3f, 0x1.8a0f08p-4f, 0x1.0fd1ccp-4f, 0x1.4067b2p-5f, \
+        0x1.0add0cp-6f, -0x1.4d3a26p-10f, -0x1.bd5562p-7f, -0x1.5c36a0p-6f, -0x1.9bcb60p-6f, -0x1.add09cp-6f, \
+        -0x1.a16bc4p-6f, -0x1.8303a4p-6f, -0x1.5c08f6p-6f, -0x1.325914p-6f, -0x1.0a1c4ep-6f, -0x1.cacab2p-7f, \
+        -0x1.8a8286p-7f, -0x1.52d1c2p-7f, -0x1.23738cp-7f, -0x1.f77600p-8f, -0x1.b3c5eep-8f, -0x1.7b0f46p-8f, \
+        -0x1.4bb21ap-8f, -0x1.22b6c0p-8f \
+    }, \
+    { \
+        0x1.3543b0p-1f, 0x1.992f08p-4f, 0x1.59f078p-4f, 0x1.883976p-5f, 0x1.4961bep-5f, 0x1.4ef7aep-13f, \
+        -0x1.07cbbap-5f, -0x1.2f5aeep-5f, -0x1.0484eap-4f, -0x1.807b34p-5f, -0x1.b2257ep-5f, -0x1.9bae7cp-5f, \
+        -0x1.7121f4p-5f, -0x1.2c04f8p-5f, -0x1.8b446ep-6f, -0x1.259f20p-8f, 0x1.24c7e2p-10f, 0x1.f08a5cp-12f, \
+        -0x1.809c4ep-10f, -0x1.e0a1d2p-10f, 0x1.12c054p-7f, 0x1.9b573cp-7f, 0x1.a793aep-8f, 0x1.eaf0bcp-14f, \
+        0x1.4a5f1ap-7f, 0x1.ce4c86p-9f, -0x1.56cf7cp-12f, 0x1.0d49c4p-8f, -0x1.4ec756p-8f, -0x1.98cecap-9f, \
+        0x1.23a3a8p-7f, 0x1.756870p-9f \
+    }
 /* clang-format on */
 
 #endif

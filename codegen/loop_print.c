@@ -131,6 +131,9 @@ static void put_scalar(printer *p, const st_loop_op *op)
         put(p, k ? ", " : " ");
         put_ref(p, op->args[k]);
     }
+    if (op->code == ST_LOOP_lookup) {
+        st_str_addf(p->out, " in table %" PRId64, op->imm.i);
+    }
 }
 
 /* ---- rows ---- */

@@ -385,6 +385,12 @@ EXACT(exact_f32, float, f)
 EXACT(exact_f64, double, )
 #undef EXACT
 
+static st_loop_cell lookup(uint32_t dtype, int64_t table, st_loop_cell x)
+{
+    const float entry = st_loop_tables[table][x.u % ST_MATH_ENTRIES];
+    return float_cell(dtype, (double)entry);
+}
+
 static st_loop_cell float_op(uint32_t code, uint32_t dtype, const st_loop_cell x[3])
 {
     float narrow = 0;
@@ -438,6 +444,8 @@ st_loop_cell st_loop_scalar(const st_loop_op *op, uint32_t from, const st_loop_c
     switch (op->code) {
     case ST_LOOP_select:
         return x[0].i ? x[1] : x[2];
+    case ST_LOOP_lookup:
+        return lookup(from, op->imm.i, x[0]);
     case ST_LOOP_cast:
         return cast(op, from, x[0]);
     case ST_LOOP_bitcast:

@@ -197,6 +197,9 @@ static stator_status check_scalar(const checker *c, const st_loop_op *op)
         ST_TRY(check_typed(c, op->args[k], names[k], dtype));
     }
     ST_TRY(check_class(c, dtype, desc->on));
+    if (op->code == ST_LOOP_lookup && (op->imm.i < 0 || op->imm.i >= ST_MATH_TABLES)) {
+        return broken(c, "there is no table %" PRId64, op->imm.i);
+    }
     return check_form(c, desc->result == ST_LOOP_BOOL ? (uint32_t)STATOR_BOOL : dtype, desc->arity);
 }
 

@@ -8,7 +8,8 @@ a build; the header is in the tree. After a change run the exhaustive measuremen
     STATOR_LOOP_MATH=all build/release/tests/test_loop_math
 
 Methods. Coefficients: minimax by Remez' exchange on a fine grid, then rounded to f32 one after the
-other, from the most important on, with the rest fitted again. Functions: reduction by Cody and Waite
+other, from the most important on, with the rest fitted again; by tables of such in pieces for targets
+that look entries up in a register. Functions: reduction by Cody and Waite
 (Software Manual for the Elementary Functions, 1980) with fma; the quadrant and exponent come out of
 the low bits of x * c + 1.5 * 2^23; large arguments of sin and cos by Payne and Hanek (Radian
 reduction for trigonometric functions, SIGNUM 1983) in 64-bit integers; log's split at sqrt(1/2) and
@@ -32,9 +33,9 @@ def f32(x):
     return float(np.float32(float(x)))
 
 
-def grid(lo, hi):
-    k = np.arange(GRID)
-    return (lo + hi) / 2 - (hi - lo) / 2 * np.cos(np.pi * (k + 0.5) / GRID)
+def grid(lo, hi, points):
+    k = np.arange(points)
+    return (lo + hi) / 2 - (hi - lo) / 2 * np.cos(np.pi * (k + 0.5) / points)
 
 
 def thin(extrema, errors, wanted):
@@ -81,9 +82,9 @@ def exchange(x, target, weight, powers):
     return dict(zip(powers, best[0])), best[1]
 
 
-def fit(function, lo, hi, powers, weight, fixed=None):
+def fit(function, lo, hi, powers, weight, fixed=None, points=GRID):
     """Coefficients in f32 of sum c x^p near function; `fixed` ones are given. With the error."""
-    x = grid(lo, hi)
+    x = grid(lo, hi, points)
     values = np.array([float(function(mp.mpf(t))) for t in x])
     weights = np.array([float(weight(mp.mpf(t))) for t in x])
     given = {p: f32(c) for p, c in (fixed or {}).items()}
@@ -345,6 +346,34 @@ def make_erf():
             as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))""")
 
 
+PIECES = 32  # entries of a table
+TABLES = []
+
+
+def table(entries):
+    """Adds a table; its number."""
+    TABLES.append(entries)
+    return len(TABLES) - 1
+
+
+def make_erf_lookup():
+    """erf(b) = b g(b) with g by pieces around k / 8; the entry's number is in the low bits of m."""
+    magic, width = MAGIC / 8, 1 / 8
+    top = float(np.nextafter(np.float32((PIECES - 0.5) * width), np.float32(0)))
+    ratio = lambda t: mp.erf(t) / t if t else 2 / mp.sqrt(mp.pi)
+    pieces = [fit(lambda r: ratio(mp.mpf(k * width) + r), -width / 2 if k else 0, width / 2,
+                  list(range(5)), lambda r: 1 / ratio(mp.mpf(k * width) + r), points=400)
+              for k in range(PIECES)]
+    t = [table([c[k] for c, _ in pieces]) for k in range(5)]
+    row("erf_lookup", f"x g(x) with g of degree 4 in each of {PIECES} pieces,"
+        f" {max(error for _, error in pieces):.1e}",
+        f"""a = abs(x); b = select({num(top)} < a, {num(top)}, a); m = b + {num(magic)};
+            r = b - (m - {num(magic)});
+            q = fma(fma(fma(lookup(m, {t[4]}), r, lookup(m, {t[3]})), r, lookup(m, {t[2]})), r,
+            lookup(m, {t[1]})); v = fma(b, lookup(m, {t[0]}), b * r * q);
+            as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))""")
+
+
 def make_sigmoid():
     row("sigmoid", "e = e^-|x|, q = e / (1 + e): 1 - q for x >= 0, else e - e q",
         f"""a = -abs(x); a = select(-104 > a, -104, a); e = {{ {exp_of(exp_poly(6)[0])} }}; q = e / (1 + e); select(x < 0, fma(-e, q, e), 1 - q)""")
@@ -371,6 +400,16 @@ def write(rows):
         lines.append(line.rstrip())
         out += [f'    "{text}"' + (" \\" if k + 1 < len(lines) else "")
                 for k, text in enumerate(lines)]
+    out += [f"/* for lookup: {len(TABLES)} tables of {PIECES} entries */",
+            f"#define ST_MATH_TABLES {len(TABLES)}", f"#define ST_MATH_ENTRIES {PIECES}",
+            "#define ST_MATH_TABLE_VALUES \\"]
+    for k, entries in enumerate(TABLES):
+        out.append("    { \\")
+        for at in range(0, PIECES, 6):
+            line = ", ".join(num(x) + "f" * ("." in num(x) or "x" in num(x))
+                             for x in entries[at:at + 6])
+            out.append(f"        {line}{',' if at + 6 < PIECES else ''} \\")
+        out.append("    }" + (", \\" if k + 1 < len(TABLES) else ""))
     out += ["/* clang-format on */", "", "#endif", ""]
     return "\n".join(out)
 
@@ -383,7 +422,7 @@ def main():
         make()
     for name in ("sin", "cos"):
         make_circular(name)
-    for make in (make_tanh, make_erf, make_sigmoid):
+    for make in (make_tanh, make_erf, make_erf_lookup, make_sigmoid):
         make()
     text = write(ROWS)
     if "--check" in sys.argv:

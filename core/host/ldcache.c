@@ -42,9 +42,11 @@ enum {
 #endif
 
 #define LIB_MULTIARCH "lib/" MULTIARCH
+#define ROOT_LIB_MULTIARCH "/" LIB_MULTIARCH
+#define USR_LIB_MULTIARCH "/usr/" LIB_MULTIARCH
 
 static const char *const default_folders[] = {
-    "/" LIB_MULTIARCH, "/usr/lib/" MULTIARCH, "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+    ROOT_LIB_MULTIARCH, USR_LIB_MULTIARCH, "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
 
 /* What is known of one library file. */
 typedef struct known_object {

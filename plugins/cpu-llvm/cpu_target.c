@@ -64,11 +64,12 @@ static uint32_t widest_vector(void)
 #endif
 }
 
-/* Casts of narrow floats have instructions, with AVX-512 so has ldexp. */
+/* Casts of narrow floats have instructions, with AVX-512 so have ldexp and tables of 32 floats. */
 static const uint8_t *spells_of(int has_avx512)
 {
     static const uint8_t usual[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1};
-    static const uint8_t more[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1, [ST_LOOP_ldexp] = 1};
+    static const uint8_t more[ST_LOOP_CODE_COUNT] = {
+        [ST_LOOP_cast] = 1, [ST_LOOP_ldexp] = 1, [ST_LOOP_lookup] = 1};
     return has_avx512 ? more : usual;
 }
 

@@ -423,6 +423,8 @@ static const scalar_case cases[] = {
     {"rsqrt", STATOR_F32, 4, 0, 0, 0.5},
     {"ldexp", STATOR_F32, 1.5, -149, 0, 0x1p-148},
     {"ldexp", STATOR_F64, 1.5, 1000, 0, 0x1.8p1000},
+    {"lookup", STATOR_F32, 1572864.125, 0, 0, 0x1.1f5e1ap0},
+    {"lookup", STATOR_F64, 0x1.0000000000001p0, 0, 0, (double)0x1.1f5e1ap0f},
     {"sigmoid", STATOR_F32, 0, 0, 0, 0.5},
     {"exp", STATOR_F64, 0, 0, 0, 1},
     {"exp2", STATOR_F32, -149, 0, 0, 0x1p-149},

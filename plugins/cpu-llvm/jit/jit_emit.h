@@ -260,7 +260,7 @@ void jit_acc_read(jit_fn *f, st_loop_ref ref);
 LLVMValueRef jit_combine(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef jit_identity(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMTypeRef type);
 
-/* ---- jit_scalar.c, jit_cast.c, jit_math.c ---- */
+/* ---- jit_scalar.c, jit_scale.c, jit_lookup.c, jit_cast.c, jit_math.c ---- */
 
 void jit_scalar(jit_fn *f, st_loop_ref ref);
 /* `saturates`: to f8, the largest finite value in place of overflow. */
@@ -268,6 +268,8 @@ LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, int
 LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min); /* floats */
 /* x 2^y by vscalef, which rounds once; for machines with AVX-512 VL. */
 LLVMValueRef jit_ldexp(jit_fn *f, LLVMValueRef x, LLVMValueRef y);
+/* Entry (bits of x) mod 32 of a table of codegen/loop_math.h. */
+LLVMValueRef jit_lookup(jit_fn *f, LLVMValueRef x, uint32_t table);
 /* The function of a row with a libm name. */
 LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LLVMValueRef *args);
 

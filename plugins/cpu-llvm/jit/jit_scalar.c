@@ -81,6 +81,8 @@ static LLVMValueRef float_op(jit_fn *f, const scalar *s)
     LLVMTypeRef type = LLVMTypeOf(s->x);
     LLVMValueRef args[3] = {s->x, s->y, s->z};
     switch (s->row->code) {
+    case ST_LOOP_lookup:
+        return jit_lookup(f, s->x, (uint32_t)s->row->imm.i);
     case ST_LOOP_neg:
         return LLVMBuildFNeg(ir, s->x, "");
     case ST_LOOP_abs:

@@ -1,0 +1,81 @@
+/* Tables of 32 floats. With AVX-512 a table is two registers and vpermi2ps looks up 16 lanes at
+ * once: it reads the low five bits of an index, so that the bits of x serve as they are. Elsewhere
+ * lane by lane. */
+#include "jit_emit.h"
+
+#define LANES 16u /* of a register */
+
+/* Entries first .. first+n-1 of a table. */
+static LLVMValueRef entries(jit_fn *f, uint32_t table, uint32_t first, uint32_t n)
+{
+    LLVMValueRef values[ST_MATH_ENTRIES];
+    for (uint32_t i = 0; i < n; i++) {
+        values[i] = LLVMConstReal(f->u->types[JIT_F32], (double)st_loop_tables[table][first + i]);
+    }
+    return LLVMConstVector(values, n);
+}
+
+/* 16 lanes. */
+static LLVMValueRef permute(jit_fn *f, LLVMValueRef bits, uint32_t table)
+{
+    _Static_assert(ST_MATH_ENTRIES == 2 * LANES, "two registers");
+    LLVMValueRef args[3] = {entries(f, table, 0, LANES), bits, entries(f, table, LANES, LANES)};
+    return jit_intrinsic(f, "llvm.x86.avx512.vpermi2var.ps.512", NULL, 0, args, 3);
+}
+
+/* bits: i32, one or a vector. */
+static LLVMValueRef in_registers(jit_fn *f, LLVMValueRef bits, uint32_t table)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const uint32_t lanes = jit_lanes_of(bits);
+    const LLVMValueRef zero = LLVMConstInt(f->u->types[JIT_I32], 0, 0);
+    if (lanes == 1) {
+        const LLVMValueRef none = jit_poison(jit_wide(LLVMTypeOf(bits), LANES));
+        return LLVMBuildExtractElement(
+            ir, permute(f, LLVMBuildInsertElement(ir, none, bits, zero, ""), table), zero, "");
+    }
+    if (lanes < LANES) {
+        return jit_slice(f, permute(f, jit_slice(f, bits, 0, LANES), table), 0, lanes);
+    }
+    if (lanes > LANES) {
+        const uint32_t n = lanes / 2u;
+        return jit_join(f, in_registers(f, jit_slice(f, bits, 0, n), table),
+                        in_registers(f, jit_slice(f, bits, n, n), table));
+    }
+    return permute(f, bits, table);
+}
+
+static LLVMValueRef by_lane(jit_fn *f, LLVMValueRef bits, uint32_t table)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const uint32_t lanes = jit_lanes_of(bits);
+    const LLVMTypeRef i32 = f->u->types[JIT_I32];
+    const LLVMValueRef at =
+        LLVMBuildAnd(ir, bits, jit_int(LLVMTypeOf(bits), ST_MATH_ENTRIES - 1), "");
+    const LLVMValueRef values = entries(f, table, 0, ST_MATH_ENTRIES);
+    if (lanes == 1) {
+        return LLVMBuildExtractElement(ir, values, at, "");
+    }
+    LLVMValueRef out = jit_poison(jit_wide(f->u->types[JIT_F32], lanes));
+    for (uint32_t k = 0; k < lanes; k++) {
+        const LLVMValueRef lane = LLVMConstInt(i32, k, 0);
+        const LLVMValueRef i = LLVMBuildExtractElement(ir, at, lane, "");
+        out = LLVMBuildInsertElement(ir, out, LLVMBuildExtractElement(ir, values, i, ""), lane, "");
+    }
+    return out;
+}
+
+LLVMValueRef jit_lookup(jit_fn *f, LLVMValueRef x, uint32_t table)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMTypeRef type = LLVMTypeOf(x);
+    const int is_f32 = jit_element_of(type) == f->u->types[JIT_F32];
+    const uint8_t *spells = f->u->request->spells;
+    LLVMValueRef bits = LLVMBuildBitCast(ir, x, jit_like(f, is_f32 ? JIT_I32 : JIT_I64, x), "");
+    if (!is_f32) {
+        bits = LLVMBuildTrunc(ir, bits, jit_like(f, JIT_I32, x), "");
+    }
+    const LLVMValueRef y =
+        spells && spells[ST_LOOP_lookup] ? in_registers(f, bits, table) : by_lane(f, bits, table);
+    return is_f32 ? y : LLVMBuildFPExt(ir, y, type, "");
+}

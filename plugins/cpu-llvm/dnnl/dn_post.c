@@ -86,6 +86,18 @@ static dnnl_alg_kind_t binary_of(uint32_t kind)
     }
 }
 
+/* Are the axes of a batch of matrices in memory in another order than here? With such an output
+ * oneDNN 2.6 reads the tensor of a binary post-op at an address of its own making. */
+static int is_turned(const dnnl_memory_desc_t *out)
+{
+    for (int i = 1; i < out->ndims; i++) {
+        if (out->format_desc.blocking.strides[i] > out->format_desc.blocking.strides[i - 1]) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* t + a tensor, times one, or by a number: by place `i` of the epilogue, as post-op number `number`. */
 static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, uint32_t number,
                         uint32_t feature, const dnnl_memory_desc_t *out, dnnl_post_ops_t ops,
@@ -113,6 +125,9 @@ static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, ui
         if (how->move_out) {
             return 0; /* it would have to be moved as well */
         }
+    }
+    if (op->form.kind == ST_FORM_GEMM && out->ndims > 2 && is_turned(out)) {
+        return 0;
     }
     desc->arg[DN_POST + i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)number) | DNNL_ARG_SRC_1;
     return dnnl_post_ops_append_binary(ops, binary_of(kind), md) == dnnl_success;

@@ -1,5 +1,6 @@
 /* ldexp in one instruction: vscalef of AVX-512, on registers of 16, 32 or 64 bytes. A scalar takes
- * the smallest register, more lanes than the largest holds are done piece by piece. */
+ * the smallest register, more lanes than the largest that the code may use are done piece by piece:
+ * LLVM splits other operations, but no instruction asked for by name. */
 #include "jit_emit.h"
 
 #include <stdio.h>
@@ -41,7 +42,7 @@ LLVMValueRef jit_ldexp(jit_fn *f, LLVMValueRef x, LLVMValueRef y)
         const uint32_t n = REGISTER_LEAST / bytes;
         return jit_slice(f, scale(f, jit_slice(f, x, 0, n), jit_slice(f, y, 0, n)), 0, lanes);
     }
-    if (lanes * bytes > REGISTER_MOST) {
+    if (lanes * bytes > f->u->request->vector_bytes) {
         const uint32_t n = lanes / 2u;
         return jit_join(f, jit_ldexp(f, jit_slice(f, x, 0, n), jit_slice(f, y, 0, n)),
                         jit_ldexp(f, jit_slice(f, x, n, n), jit_slice(f, y, n, n)));

@@ -4,6 +4,8 @@
  * FUNCTION   the result times 1 and a few units
  * FOLD       an operand likewise, both of a contraction, more where more elements meet
  * COMPOSITE  both, and 1e-6 at most added to the result, which is 0 where less is left
+ * EXACT      nothing, but where add, sub, eq and ne have operands that are rounded and a few units
+ *            apart, these are equal: what is left is divided by, and noise does not hit 0
  *
  * Overflow of f32 where eager has f64: an operand of a contraction past 2^100 may be as good as
  * infinite. Underflow: a square below the smallest normal number may count as
@@ -86,6 +88,34 @@ static int may_overflow(const gf_program *p, const gf_node *node, int place)
     return is_contraction(node) && (dtype == STATOR_F32 || dtype == STATOR_BF16);
 }
 
+/* The most noise (gf_noise) among what made the value. */
+static int noise_before(const gf_program *p, int value)
+{
+    uint8_t marks[GF_VALUES] = {0};
+    for (int k = 0; k <= p->values[value].node; k++) {
+        const gf_node *node = &p->nodes[k];
+        uint8_t noise = (uint8_t)node->noise;
+        for (int i = 0; i < node->n_args; i++) {
+            if (node->args[i] >= 0 && marks[node->args[i]] > noise) {
+                noise = marks[node->args[i]];
+            }
+        }
+        for (int i = 0; i < node->n_results; i++) {
+            marks[node->first + i] = p->values[node->first + i].is_input ? GF_EXACT : noise;
+        }
+    }
+    return marks[value];
+}
+
+/* May the second operand be the first one, or what takes it away, but for rounding? */
+static int may_cancel(const gf_program *p, const gf_node *node, int place)
+{
+    static const char *const ops[] = {"add", "sub", "eq", "ne", NULL};
+    return place == 1 && node->noise == GF_EXACT && is_one_of(node->op, ops) &&
+           is_float(p->values[node->args[1]].dtype) &&
+           (noise_before(p, node->args[0]) || noise_before(p, node->args[1]));
+}
+
 /* Rounding within a body shows at any operand. In a contraction that of one alone would move all
  * results of a row alike, ties and differences of scores with them. */
 static int operands_with_noise(const gf_node *node)
@@ -97,6 +127,9 @@ static int operands_with_noise(const gf_node *node)
 static int has_noise(const gf_program *p, const gf_node *node, int kind, int place)
 {
     const int is_composite = node->noise == GF_COMPOSITE;
+    if (kind == ON_OPERAND && place < node->n_args && may_cancel(p, node, place)) {
+        return 1;
+    }
     if (kind == ON_OPERAND) {
         return place < operands_with_noise(node) && (is_composite || node->noise == GF_FOLD) &&
                place < node->n_args && node->args[place] >= 0 &&
@@ -195,12 +228,45 @@ static void write_limited(const gf_program *p, gf_writer *w, int at, int value, 
     gf_add(w, "  %%y%d = select(%%c%d, %%f%d__, %%f%d)\n", at, at, at, at);
 }
 
+/* Where the operands are a few units apart, or what composites add to both, what makes them equal,
+ * as random as the factor. */
+static void write_cancelled(const gf_program *p, gf_writer *w, int k, int at)
+{
+    const gf_node *node = &p->nodes[k];
+    const int x = node->args[0];
+    const int y = node->args[1];
+    const char *name = st_dtype_name(p->values[y].dtype);
+    const int is_sum = strcmp(node->op, "add") == 0;
+    const int is_composite =
+        noise_before(p, x) == GF_COMPOSITE || noise_before(p, y) == GF_COMPOSITE;
+    const double share = (is_narrow(p->values[y].dtype) ? 2 : 16) * epsilon(p->values[y].dtype);
+    gf_add(w, "  %%f%d = %s(%%v%d, %%v%d)\n  %%f%d_ = abs(%%f%d)\n", at, is_sum ? "add" : "sub", x,
+           y, at, at);
+    gf_add(w, "  %%l%d = abs(%%v%d)\n  %%l%d_ = abs(%%v%d)\n  %%b%d = max(%%l%d, %%l%d_)\n", at, x,
+           at, y, at, at, at);
+    gf_add(w, "  %%n%d = constant {value = %s[] {%a}}\n  %%b%d_ = mul(%%b%d, %%n%d)\n", at, name,
+           share, at, at, at);
+    gf_add(w, "  %%n%d_ = constant {value = %s[] {%g}}\n  %%m%d = add(%%b%d_, %%n%d_)\n", at, name,
+           is_composite ? 4e-6 : 0.0, at, at, at);
+    gf_add(w, "  %%c%d = lt(%%f%d_, %%m%d)\n  %%g%d = constant {value = %s[] {1}}\n", at, at, at,
+           at, name);
+    gf_add(w, "  %%d%d = lt(%%z%d, %%g%d)\n  %%e%d = bit_and(%%c%d, %%d%d)\n", at, at, at, at, at,
+           at);
+    if (is_sum) {
+        gf_add(w, "  %%h%d = neg(%%v%d)\n", at, x);
+    }
+    gf_add(w, "  %%y%d = select(%%e%d, %%%c%d, %%v%d)\n", at, at, is_sum ? 'h' : 'v',
+           is_sum ? at : x, y);
+}
+
 void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k, int place)
 {
     const gf_node *node = &p->nodes[k];
     const int value = node->args[place];
     const int at = k + STEP * place;
-    if (is_of_squares(p, node)) {
+    if (may_cancel(p, node, place)) {
+        write_cancelled(p, w, k, at);
+    } else if (is_of_squares(p, node)) {
         const int is_wide = p->values[value].dtype == STATOR_F64;
         write_limited(p, w, at, value, "lt", is_wide ? "0x1p-511" : "0x1p-63", "0");
     } else if (may_overflow(p, node, place)) {

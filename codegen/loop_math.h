@@ -16,6 +16,12 @@
     "12582912) - 12582912; r = fma(n, 0x1.05c610p-29, fma(n, -0x1.62e430p-1, a)); " \
     "ldexp(fma(fma(fma(fma(fma(fma(0x1.6ac74ep-10, r, 0x1.123de0p-7), r, 0x1.555858p-5), r, " \
     "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n)"
+/* n = round(x / ln 2) in steps of 1 / 32, of 2^n the fraction from a table; degree 3, 9.0e-09 */
+#define ST_MATH_EXP_LOOKUP \
+    "a = select(89 < x, 89, x); a = select(-104 > a, -104, a); m = fma(a, 0x1.715476p+0, " \
+    "393216); n = m - 393216; r = fma(n, 0x1.05c610p-29, fma(n, -0x1.62e430p-1, a)); t = " \
+    "lookup(m, 0); u = fma(r * r, fma(0x1.46c0e4p-3, r, 0x1.000088p-1), r); ldexp(fma(t, u, " \
+    "t), floor(n))"
 /* n = round(x), 2^x = 2^n 2^r; degree 6, 5.2e-09 */
 #define ST_MATH_EXP2 \
     "a = select(129 < x, 129, x); a = select(-151 > a, -151, a); n = a + 12582912 - 12582912; " \
@@ -139,8 +145,8 @@
 /* x g(x) with g of degree 4 in each of 32 pieces, 5.4e-08 */
 #define ST_MATH_ERF_LOOKUP \
     "a = abs(x); b = select(0x1.f7fffep+1 < a, 0x1.f7fffep+1, a); m = b + 1572864; r = b - (m " \
-    "- 1572864); q = fma(fma(fma(lookup(m, 4), r, lookup(m, 3)), r, lookup(m, 2)), r, " \
-    "lookup(m, 1)); v = fma(b, lookup(m, 0), b * r * q); as_float(bit_or(as_int(v), " \
+    "- 1572864); q = fma(fma(fma(lookup(m, 5), r, lookup(m, 4)), r, lookup(m, 3)), r, " \
+    "lookup(m, 2)); v = fma(b, lookup(m, 1), b * r * q); as_float(bit_or(as_int(v), " \
     "bit_and(as_int(x), 0x80000000)))"
 /* e = e^-|x|, q = e / (1 + e): 1 - q for x >= 0, else e - e q */
 #define ST_MATH_SIGMOID \
@@ -149,10 +155,18 @@
     "ldexp(fma(fma(fma(fma(fma(fma(0x1.6ac74ep-10, r, 0x1.123de0p-7), r, 0x1.555858p-5), r, " \
     "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n) }; q = e / (1 + e); select(x < 0, " \
     "fma(-e, q, e), 1 - q)"
-/* for lookup: 5 tables of 32 entries */
-#define ST_MATH_TABLES 5
+/* for lookup: 6 tables of 32 entries */
+#define ST_MATH_TABLES 6
 #define ST_MATH_ENTRIES 32
 #define ST_MATH_TABLE_VALUES \
+    { \
+        1, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f, \
+        0x1.2387a6p+0f, 0x1.29e9e0p+0f, 0x1.306fe0p+0f, 0x1.371a74p+0f, 0x1.3dea64p+0f, 0x1.44e086p+0f, \
+        0x1.4bfdaep+0f, 0x1.5342b6p+0f, 0x1.5ab07ep+0f, 0x1.6247ecp+0f, 0x1.6a09e6p+0f, 0x1.71f75ep+0f, \
+        0x1.7a1148p+0f, 0x1.82589ap+0f, 0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f, \
+        0x1.ae89fap+0f, 0x1.b7f770p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f, \
+        0x1.ea4afap+0f, 0x1.f50766p+0f \
+    }, \
     { \
         0x1.20dd76p+0f, 0x1.1f5e1ap+0f, 0x1.1af54ep+0f, 0x1.13e08cp+0f, 0x1.0a7ef6p+0f, 0x1.fe8f16p-1f, \
         0x1.e57b74p-1f, 0x1.cacbc2p-1f, 0x1.af767ap-1f, 0x1.9450bcp-1f, 0x1.7a0518p-1f, 0x1.611066p-1f, \

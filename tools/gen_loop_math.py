@@ -165,6 +165,32 @@ def make_exp():
             {exp_of(c)}""")
 
 
+PIECES = 32  # entries of a table
+TABLES = []
+
+
+def table(entries):
+    """Adds a table; its number."""
+    TABLES.append(entries)
+    return len(TABLES) - 1
+
+
+def make_exp_lookup():
+    powers = table([f32(mp.mpf(2) ** (mp.mpf(k) / PIECES)) for k in range(PIECES)])
+    half = float(LN2 / PIECES / 2) * 1.0001
+    c, error = fit(lambda r: mp.e ** r, -half, half, list(range(4)), lambda r: mp.e ** -r,
+                   {0: 1, 1: 1})
+    hi, lo = parts(LN2, 2)
+    magic = MAGIC / PIECES
+    row("exp_lookup", "n = round(x / ln 2) in steps of 1 / 32, of 2^n the fraction from a table;"
+        f" degree 3, {error:.1e}",
+        f"""a = select(89 < x, 89, x); a = select(-104 > a, -104, a);
+            m = fma(a, {num(f32(1 / LN2))}, {num(magic)}); n = m - {num(magic)};
+            r = fma(n, {num(-lo)}, fma(n, {num(-hi)}, a)); t = lookup(m, {powers});
+            u = fma(r * r, fma({num(c[3])}, r, {num(c[2])}), r);
+            ldexp(fma(t, u, t), floor(n))""")
+
+
 def make_exp2():
     c, error = fit(lambda r: mp.mpf(2) ** r, -0.5, 0.5, list(range(7)), lambda r: mp.mpf(2) ** -r,
                    {0: 1})
@@ -346,16 +372,6 @@ def make_erf():
             as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))""")
 
 
-PIECES = 32  # entries of a table
-TABLES = []
-
-
-def table(entries):
-    """Adds a table; its number."""
-    TABLES.append(entries)
-    return len(TABLES) - 1
-
-
 def make_erf_lookup():
     """erf(b) = b g(b) with g by pieces around k / 8; the entry's number is in the low bits of m."""
     magic, width = MAGIC / 8, 1 / 8
@@ -418,7 +434,7 @@ def main():
     arguments = [a for a in sys.argv[1:] if a != "--check"]
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = arguments[0] if arguments else os.path.join(root, "codegen", "loop_math.h")
-    for make in (make_ldexp, make_exp, make_exp2, make_expm1, make_log, make_log2, make_log1p):
+    for make in (make_ldexp, make_exp, make_exp_lookup, make_exp2, make_expm1, make_log, make_log2, make_log1p):
         make()
     for name in ("sin", "cos"):
         make_circular(name)

@@ -75,6 +75,13 @@ static LLVMValueRef quotient(jit_fn *f, const scalar *s)
     return is_signed ? LLVMBuildSDiv(ir, s->x, y, "") : LLVMBuildUDiv(ir, s->x, y, "");
 }
 
+/* The exponent of an ldexp: vscalef takes the floor of it by itself. */
+static LLVMValueRef scale_of(jit_fn *f, const scalar *s)
+{
+    const st_loop_op *y = st_loop_at(f->kernel, s->row->args[1]);
+    return y->code == ST_LOOP_floor ? jit_row(f, y->args[0], s->lanes) : s->y;
+}
+
 static LLVMValueRef float_op(jit_fn *f, const scalar *s)
 {
     const LLVMBuilderRef ir = f->u->ir;
@@ -108,7 +115,7 @@ static LLVMValueRef float_op(jit_fn *f, const scalar *s)
     case ST_LOOP_fma:
         return jit_intrinsic(f, "llvm.fma", &type, 1, args, 3);
     case ST_LOOP_ldexp:
-        return jit_ldexp(f, s->x, s->y);
+        return jit_ldexp(f, s->x, scale_of(f, s));
     case ST_LOOP_min:
     case ST_LOOP_max:
         return jit_max(f, s->x, s->y, s->row->code == ST_LOOP_min);

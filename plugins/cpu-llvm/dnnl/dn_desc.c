@@ -238,15 +238,24 @@ static uint32_t class_of(const char *name)
     return strstr(name, "brg") || strstr(name, "brdgmm") || strstr(name, "jit") ? DN_GOOD : DN_NO;
 }
 
+/* Products of bf16 are summed by pairs. "gemm" completes an odd number of them with the last
+ * element times 0, which is no number when that is infinite. */
+static int is_completed(const dn_op *op, const dn_sizes *s, const char *name)
+{
+    return op->form.x.dtype == STATOR_BF16 && s->k % 2 == 1 && strncmp(name, "gemm", 4) == 0;
+}
+
 /* Convolutions that store integers make f32 of the sums on the way, all but "brgconv:" of u8 that
  * has no zero point to make up for. */
 static int is_exact_enough(const dn_op *op, const dn_sizes *s, const char *name)
 {
     const st_form *form = &op->form;
+    if (form->kind == ST_FORM_GEMM) {
+        return !is_completed(op, s, name);
+    }
     const int is_bare = form->x.dtype == STATOR_U8 && !dn_has_zero(&form->x_zero) &&
                         !dn_has_zero(&form->y_zero) && strncmp(name, "brgconv:", 8) == 0;
-    return form->kind != ST_FORM_CONV || form->out.dtype != STATOR_I32 || is_bare ||
-           !dn_are_sums_long(form, s);
+    return form->out.dtype != STATOR_I32 || is_bare || !dn_are_sums_long(form, s);
 }
 
 static void use(dn_desc *desc, uint32_t role, int arg)

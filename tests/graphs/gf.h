@@ -62,8 +62,9 @@ typedef struct gf_program {
     int is_used[2]; /* the symbol may be used */
     int specials;   /* inputs hold NaN, inf, -0, huge and tiny numbers */
     int is_large;
-    int next;  /* 1 + the value that the next pick takes; 0: any */
-    int bytes; /* makers take weights that are bytes behind a scale */
+    int next;   /* 1 + the value that the next pick takes; 0: any */
+    int chains; /* contractions, and what may be done in them, one after the other */
+    int bytes;  /* makers take weights that are bytes behind a scale */
     gf_value values[GF_VALUES];
     int n_values;
     gf_node nodes[GF_NODES];
@@ -110,7 +111,7 @@ int gf_read(const char *text, gf_program *out);
 /* ---- gf_noise.c ---- */
 /* Of a noise's number: its dtype and sizes; the element that the random `unit` in [-1, 1) gives. */
 gf_value gf_noise_type(const gf_program *p, int number);
-double gf_noise_number(const gf_program *p, int number, double unit);
+double gf_noise_number(const gf_program *p, int number, uint64_t variant, double unit);
 
 /* ---- gf_ops.c, with gf_composite.c and gf_pick.c ---- */
 /* Adds a random node, or some; 0: nothing fitted. */

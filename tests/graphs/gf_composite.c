@@ -245,6 +245,9 @@ int gf_make_conv_transpose(gf_program *p)
         return 0; /* as in conv */
     }
     const gf_value t = gf_type_of(p, args[0]);
+    if (t.dtype <= STATOR_F16 && !p->values[args[0]].is_input) {
+        args[0] = gf_finite_of(p, args[0]); /* as in conv */
+    }
     gf_value sized = t;
     gf_dim weights[GF_RANK] = {t.dims[1], gf_const(1 + gf_below(p, 4))};
     gf_dim out[GF_RANK] = {t.dims[0], weights[1]};
@@ -280,7 +283,7 @@ int gf_make_pool(gf_program *p)
 }
 
 /* Letters of the operands and the result: i, j, k are the first's axes, m and n are new. */
-static int make_einsum(gf_program *p)
+int gf_make_einsum(gf_program *p)
 {
     static const struct {
         int rank;
@@ -514,7 +517,7 @@ const gf_maker gf_composites[] = {
     make_bits,      make_bitcast,    make_shape_of_curve, make_blend,
     make_blend,     make_batch_norm, make_group_norm,     make_lp_norm,
     make_lrn,       gf_make_pool,    gf_make_pool,        gf_make_conv_transpose,
-    make_einsum,    make_einsum,     make_attention,      make_attention,
+    gf_make_einsum, gf_make_einsum,  make_attention,      make_attention,
     make_tile,      make_one_hot,    make_triangle,       make_resize,
     make_gather_nd, make_dims};
 const int64_t gf_composite_count = N(gf_composites);

@@ -4,6 +4,7 @@
 #include "core/base/convert.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- programs ---- */
@@ -34,11 +35,13 @@ static void add_inputs(gf_program *p)
     const int n = 1 + (int)gf_below(p, 2);
     for (int made = 0, tries = 0; made < n && tries < 20; tries++) {
         gf_dim dims[GF_RANK];
-        const int rank = gf_chance(p, 5) ? 0 : 1 + (int)gf_below(p, 4);
+        const int rank = p->chains         ? 2 + (int)gf_below(p, 3)
+                         : gf_chance(p, 5) ? 0
+                                           : 1 + (int)gf_below(p, 4);
         for (int a = 0; a < rank; a++) {
             dims[a] = random_dim(p);
         }
-        made += gf_input(p, dtypes[gf_below(p, 12)], rank, dims) >= 0;
+        made += gf_input(p, dtypes[gf_below(p, p->chains ? 6 : 12)], rank, dims) >= 0;
     }
 }
 
@@ -88,12 +91,14 @@ void gf_generate(gf_program *p, uint64_t seed)
         p->sizes[k] = sizes[gf_below(p, 8)];
         p->lowest[k] = p->sizes[k] > 0 && gf_chance(p, 50) ? 1 : 0;
     }
+    p->chains = getenv("GF_CHAINS") != NULL;
     p->specials = gf_chance(p, 30);
     p->is_large = gf_chance(p, 6);
     do {
         add_inputs(p);
     } while (p->n_values == 0);
-    const int n = 1 + (int)gf_below(p, gf_chance(p, 20) ? 25 : 9);
+    const int least = p->chains ? 4 : 1;
+    const int n = least + (int)gf_below(p, gf_chance(p, 20) ? 25 : 9);
     for (int made = 0, tries = 0; made < n && tries < 60; tries++) {
         made += gf_grow(p);
     }
@@ -212,7 +217,7 @@ static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtyp
         if (is_witness(number)) {
             st_store_i64(dtype, data, i, 0);
         } else if (number < 0) {
-            st_store_f64(dtype, data, i, gf_noise_number(p, number, unit(bits)));
+            st_store_f64(dtype, data, i, gf_noise_number(p, number, variant, unit(bits)));
         } else if (dtype >= STATOR_BF16) {
             double x = float_of(specials, bits);
             x = is_score && x > 100 && isfinite(x) ? 100 : x;

@@ -6,7 +6,8 @@
  *
  * Environment: GF_PLUGINS, a folder of plugins; GF_BOUNDS, kernels of inductor-cpu check each
  * index; GF_MODE, the backend's mode; GF_KEY and GF_VALUE, an option of it; GF_INVALID, a line for
- * each program that eager refuses; GF_NOISE, print writes the noisy variant.
+ * each program that eager refuses; GF_NOISE, print writes the noisy variant;
+ * GF_CHAINS, other graphs: contractions and what may be done in them.
  *
  * Programs run in a child process, so that a crash is one failure. Status 0: no failure. */
 #define _GNU_SOURCE

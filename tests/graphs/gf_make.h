@@ -46,6 +46,7 @@ extern const int64_t gf_composite_count;
 int gf_make_max_pool(gf_program *p);
 int gf_make_pool(gf_program *p);
 int gf_make_conv_transpose(gf_program *p);
+int gf_make_einsum(gf_program *p);
 /* v, cut to +-1e9 where it may be larger: squares of f32 overflow where wider ones do not. */
 int gf_modest_of(gf_program *p, int v);
 /* v with 0 in place of NaN and inf. */

@@ -7,17 +7,23 @@
  * EXACT      nothing, but where add, sub, eq and ne have operands that are rounded and a few units
  *            apart, these are equal: what is left is divided by, and noise does not hit 0
  *
+ * Every third variant has little of it all: large noise seldom makes the small change that matters
+ * to what cancels within a node (a softmax of huge scores that are a unit apart).
+ *
  * Overflow of f32 where eager has f64: an operand of a contraction past 2^100 may be as good as
- * infinite. Underflow: a square below the smallest normal number may count as
- * zero, so an operand that small may too (norms of order 2). Each partial product of n factors is
- * off by one subnormal unit u at most, which the factors still to come enlarge; so a product is
- * off by n * u * (the product of max(|x|, 1)), whatever the order. */
+ * infinite. In contractions of bf16 a subnormal operand may count as 0. Underflow: a square below
+ * the smallest normal number may count as zero, so an operand that small may too (norms of order
+ * 2). Each partial product of n factors is off by one subnormal unit u at most, which the factors
+ * still to come enlarge; so a product is off by n * u * (the product of max(|x|, 1)), whatever the
+ * order. */
 #include "gf.h"
 #include "gf_write.h"
 
 #include "core/base/check.h"
 
 #include <string.h>
+
+#define FINE 3u /* every third variant has little noise */
 
 enum { ON_OPERAND = 1, ADDED = 1001, ON_RESULT = 3001, STEP = 100 };
 
@@ -175,18 +181,20 @@ static double epsilon(uint8_t dtype)
                                  : 0x1p-7;
 }
 
-double gf_noise_number(const gf_program *p, int number, double unit)
+double gf_noise_number(const gf_program *p, int number, uint64_t variant, double unit)
 {
     const gf_node *node = &p->nodes[node_of(number)];
     const uint8_t dtype = gf_noise_type(p, number).dtype;
+    const int is_fine = variant % FINE == 0;
     if (kind_of(number) == ADDED) {
         const double smallest = dtype == STATOR_F64 ? 0x1p-1074 : 0x1p-149;
-        return is_product(node) ? unit * (double)(1 + node->folded) * smallest : unit * 1e-6;
+        return is_product(node) ? unit * (double)(1 + node->folded) * smallest
+                                : unit * (is_fine ? 1e-7 : 1e-6);
     }
     double ulps = node->noise == GF_FOLD        ? 1.0 + (double)node->folded / 8.0
                   : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
                                                 : 4.0;
-    ulps = is_narrow(dtype) ? 1.0 + ulps / 64.0 : ulps;
+    ulps = is_narrow(dtype) || is_fine ? 1.0 + ulps / 64.0 : ulps;
     return 1.0 + unit * ulps * epsilon(dtype);
 }
 
@@ -211,12 +219,23 @@ int gf_is_noisy_result(const gf_program *p, int k, int result)
            has_noise(p, &p->nodes[k], ON_RESULT, result);
 }
 
+/* A subnormal operand, as random as its factor, is 0. */
+static void write_flushed(gf_writer *w, int at)
+{
+    gf_add(w, "  %%k%d = constant {value = bf16[] {0x1p-126}}\n  %%k%d_ = lt(%%f%d_, %%k%d)\n", at,
+           at, at, at);
+    gf_add(w, "  %%o%d = constant {value = bf16[] {0}}\n  %%o%d_ = bit_and(%%k%d_, %%l%d_)\n", at,
+           at, at, at);
+    gf_add(w, "  %%y%d = select(%%o%d_, %%o%d, %%x%d)\n", at, at, at, at);
+}
+
 /* Where the operand times its noise is on the wrong side of a limit, `other` times it, which is as
  * random as the factor. */
 static void write_limited(const gf_program *p, gf_writer *w, int at, int value, const char *side,
                           const char *limit, const char *other)
 {
     const char *name = st_dtype_name(p->values[value].dtype);
+    const int is_flushed = p->values[value].dtype == STATOR_BF16;
     gf_add(w, "  %%f%d = mul(%%v%d, %%z%d)\n  %%f%d_ = abs(%%f%d)\n", at, value, at, at, at);
     gf_add(w, "  %%b%d = constant {value = %s[] {%s}}\n", at, name, limit);
     gf_add(w, "  %%b%d_ = constant {value = %s[] {1}}\n  %%n%d = constant {value = %s[] {%s}}\n",
@@ -225,7 +244,10 @@ static void write_limited(const gf_program *p, gf_writer *w, int at, int value, 
            at, at);
     gf_add(w, "  %%c%d = bit_and(%%l%d, %%l%d_)\n  %%f%d__ = mul(%%f%d, %%n%d)\n", at, at, at, at,
            at, at);
-    gf_add(w, "  %%y%d = select(%%c%d, %%f%d__, %%f%d)\n", at, at, at, at);
+    gf_add(w, "  %%%c%d = select(%%c%d, %%f%d__, %%f%d)\n", is_flushed ? 'x' : 'y', at, at, at, at);
+    if (is_flushed) {
+        write_flushed(w, at);
+    }
 }
 
 /* Where the operands are a few units apart, or what composites add to both, what makes them equal,

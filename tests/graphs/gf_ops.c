@@ -356,6 +356,9 @@ int gf_make_conv(gf_program *p)
         return 0; /* oneDNN multiplies what stands behind an odd number of channels by 0, and
                      Winograd spreads over a tile */
     }
+    if (t.dtype <= STATOR_F16 && !p->values[args[0]].is_input) {
+        args[0] = gf_finite_of(p, args[0]); /* numbers that became infinite, or 0/0 */
+    }
     const int n = t.rank - 2;
     const int64_t groups =
         !gf_has_symbol(t.dims[1]) && t.dims[1].c == 4 && gf_chance(p, 50) ? 2 : 1;
@@ -707,8 +710,32 @@ static int make_iota(gf_program *p)
     return 1;
 }
 
+/* A contraction, or what moves its result or works on its elements; on the newest value mostly. */
+static int lengthen(gf_program *p)
+{
+    static const gf_maker makers[] = {gf_make_dot,       gf_make_dot,       gf_make_dot,
+                                      gf_make_conv,      gf_make_conv,      gf_make_conv,
+                                      gf_make_einsum,    gf_make_einsum,    gf_make_conv_transpose,
+                                      gf_make_binary,    gf_make_binary,    gf_make_binary,
+                                      gf_make_binary,    gf_make_binary,    gf_make_binary,
+                                      gf_make_unary,     gf_make_unary,     gf_make_unary,
+                                      gf_make_unary,     gf_make_transpose, gf_make_transpose,
+                                      gf_make_transpose, gf_make_transpose, gf_make_reshape,
+                                      gf_make_reshape,   gf_make_slice,     make_concat,
+                                      make_cast,         make_reduce,       make_norm,
+                                      gf_make_binary,    make_pad,          gf_make_heads,
+                                      gf_make_quantised};
+    const int newest = p->n_values - 1;
+    const int is_made = gf_is_float(p->values[newest].dtype) && p->values[newest].node >= 0;
+    p->next = is_made && gf_chance(p, 75) ? newest + 1 : 0;
+    return makers[gf_below(p, N(makers))](p);
+}
+
 static int grow(gf_program *p)
 {
+    if (p->chains && gf_chance(p, 92)) {
+        return lengthen(p);
+    }
     static const gf_maker makers[] = {
         gf_make_unary,        gf_make_unary,   gf_make_unary,   gf_make_binary,
         gf_make_binary,       gf_make_binary,  gf_make_binary,  make_compare,

@@ -156,6 +156,12 @@
     "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n) }; q = e / (1 + e); select(x < 0, " \
     "fma(-e, q, e), 1 - q)"
 /* for lookup: 6 tables of 32 entries */
+#define ST_MATH_TABLE_POWERS 0
+#define ST_MATH_TABLE_ERF_0 1
+#define ST_MATH_TABLE_ERF_1 2
+#define ST_MATH_TABLE_ERF_2 3
+#define ST_MATH_TABLE_ERF_3 4
+#define ST_MATH_TABLE_ERF_4 5
 #define ST_MATH_TABLES 6
 #define ST_MATH_ENTRIES 32
 #define ST_MATH_TABLE_VALUES \

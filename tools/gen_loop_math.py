@@ -169,14 +169,14 @@ PIECES = 32  # entries of a table
 TABLES = []
 
 
-def table(entries):
+def table(name, entries):
     """Adds a table; its number."""
-    TABLES.append(entries)
+    TABLES.append((name, entries))
     return len(TABLES) - 1
 
 
 def make_exp_lookup():
-    powers = table([f32(mp.mpf(2) ** (mp.mpf(k) / PIECES)) for k in range(PIECES)])
+    powers = table("powers", [f32(mp.mpf(2) ** (mp.mpf(k) / PIECES)) for k in range(PIECES)])
     half = float(LN2 / PIECES / 2) * 1.0001
     c, error = fit(lambda r: mp.e ** r, -half, half, list(range(4)), lambda r: mp.e ** -r,
                    {0: 1, 1: 1})
@@ -380,7 +380,7 @@ def make_erf_lookup():
     pieces = [fit(lambda r: ratio(mp.mpf(k * width) + r), -width / 2 if k else 0, width / 2,
                   list(range(5)), lambda r: 1 / ratio(mp.mpf(k * width) + r), points=400)
               for k in range(PIECES)]
-    t = [table([c[k] for c, _ in pieces]) for k in range(5)]
+    t = [table(f"erf_{k}", [c[k] for c, _ in pieces]) for k in range(5)]
     row("erf_lookup", f"x g(x) with g of degree 4 in each of {PIECES} pieces,"
         f" {max(error for _, error in pieces):.1e}",
         f"""a = abs(x); b = select({num(top)} < a, {num(top)}, a); m = b + {num(magic)};
@@ -417,9 +417,10 @@ def write(rows):
         out += [f'    "{text}"' + (" \\" if k + 1 < len(lines) else "")
                 for k, text in enumerate(lines)]
     out += [f"/* for lookup: {len(TABLES)} tables of {PIECES} entries */",
+            *[f"#define ST_MATH_TABLE_{name.upper()} {k}" for k, (name, _) in enumerate(TABLES)],
             f"#define ST_MATH_TABLES {len(TABLES)}", f"#define ST_MATH_ENTRIES {PIECES}",
             "#define ST_MATH_TABLE_VALUES \\"]
-    for k, entries in enumerate(TABLES):
+    for k, (_, entries) in enumerate(TABLES):
         out.append("    { \\")
         for at in range(0, PIECES, 6):
             line = ", ".join(num(x) + "f" * ("." in num(x) or "x" in num(x))

@@ -1,13 +1,17 @@
 /* Attention in one kernel (ST_FORM_SDPA): the scores of a block of queries and a block of keys lie
  * in scratch, and sums over earlier keys are rescaled as larger scores come.
  *
- *     for a batch, a head of k and v, a block of its queries            threads side by side
- *       for a block of keys
- *         k, transposed, and v in panels of 32 columns
- *         scores = q * k      x = exp(scale * scores + mask - max)      sums = before * sums + x *
- * v out = sums / n
+ *     for a batch, a head of k and v, a part of its queries             threads side by side
+ *       for a block of queries
+ *         for a block of keys
+ *           k, transposed, and v in panels of 32 columns
+ *           scores = q * k
+ *           x = exp(scale * scores + mask - max)
+ *           sums = before * sums + x * v
+ *         out = sums / n
  *
- * Rows of queries are those of all heads that share k and v. Everything is f32 in between; bf16 and
+ * Up to KEPT keys stay in panels for all blocks of queries of a part. Rows of queries are those of
+ * all heads that share k and v. Everything is f32 in between; bf16 and
  * f16 are widened as they are copied. Up to FEW rows are not worth transposing k: they are products
  * of rows. Rows that come out NaN are done again by the definition, in which keys of no weight
  * count nothing. Method: Dao et al., FlashAttention, 2022; Milakov and Gimelshein, Online
@@ -25,8 +29,11 @@
 
 #define ROWS 64  /* of queries in a block, a multiple of every tile */
 #define KEYS 256 /* in a block, a multiple of COLUMNS */
+#define KEPT 512 /* keys, a multiple of KEYS */
 #define FEW 3    /* rows */
 #define COLUMNS DN_ATTENTION_COLUMNS
+#define HALF (COLUMNS / 2)
+#define PARTS_A_THREAD 4 /* at least, where there are as many blocks */
 #define ALONE_MACS 60000 /* products that one thread has done before two would have met */
 
 /* ---- a call ---- */
@@ -46,17 +53,20 @@ typedef struct attention {
     int is_causal;
     int64_t rows;   /* that share k and v: heads / groups * queries */
     int64_t blocks; /* of rows */
+    int64_t parts;  /* of a group: its blocks are divided among them */
+    int64_t kept;   /* keys that stay in panels, a multiple of KEYS */
     atomic_int is_out_of_memory;
 } attention;
 
 /* Scratch of a thread. */
 typedef struct workspace {
-    float *q;      /* ROWS x depth */
-    float *scores; /* ROWS x KEYS */
-    float *sums;   /* ROWS x width, padded */
-    float *k;      /* panels of a block of keys, depth x COLUMNS each; or rows */
-    float *v;      /* panels of the width, KEYS x COLUMNS each */
-    float *mask;   /* KEYS */
+    float *q;         /* ROWS x depth */
+    float *scores;    /* ROWS x KEYS */
+    float *sums;      /* ROWS x width, padded */
+    float *k;         /* a block of keys behind the other: panels, depth x COLUMNS each */
+    float *v;         /* likewise: panels of the width, KEYS x COLUMNS each */
+    float *mask;      /* KEYS */
+    int64_t n_k, n_v; /* keys that are in panels; at most a->kept */
     float max[ROWS], n[ROWS], before[ROWS];
 } workspace;
 
@@ -65,10 +75,15 @@ static int64_t padded(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-static uint64_t floats_needed(int64_t depth, int64_t width)
+static int64_t kept_of(int64_t keys)
+{
+    return keys > 0 && keys <= KEPT ? padded(keys, KEYS) : KEYS;
+}
+
+static uint64_t floats_needed(int64_t depth, int64_t width, int64_t kept)
 {
     const uint64_t wide = (uint64_t)padded(width, COLUMNS);
-    return (uint64_t)depth * (ROWS + KEYS) + wide * (ROWS + KEYS) + KEYS * (ROWS + 1u) + COLUMNS;
+    return ((uint64_t)depth + wide) * (ROWS + (uint64_t)kept) + KEYS * (ROWS + 1u) + COLUMNS;
 }
 
 static void lay_out(const attention *a, float *at, workspace *b)
@@ -78,8 +93,8 @@ static void lay_out(const attention *a, float *at, workspace *b)
     b->scores = b->q + ROWS * a->depth;
     b->sums = b->scores + ROWS * KEYS;
     b->k = b->sums + ROWS * wide;
-    b->v = b->k + KEYS * a->depth;
-    b->mask = b->v + KEYS * wide;
+    b->v = b->k + a->kept * a->depth;
+    b->mask = b->v + a->kept * wide;
 }
 
 /* ---- copies ---- */
@@ -112,27 +127,6 @@ static void widen(float *to, const char *from, uint32_t dtype, int64_t step, int
     }
 }
 
-typedef float four __attribute__((vector_size(16)));
-
-/* Four rows of four elements, `step` apart, become four of the panel's rows. */
-static void turn(float *to, const float *from, int64_t step)
-{
-    four r[4];
-    for (int i = 0; i < 4; i++) {
-        memcpy(&r[i], from + i * step, sizeof r[i]);
-    }
-    const four a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
-    const four b = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-    const four c = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-    const four d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-    const four out[4] = {
-        __builtin_shufflevector(a, c, 0, 1, 4, 5), __builtin_shufflevector(a, c, 2, 3, 6, 7),
-        __builtin_shufflevector(b, d, 0, 1, 4, 5), __builtin_shufflevector(b, d, 2, 3, 6, 7)};
-    for (int i = 0; i < 4; i++) {
-        memcpy(to + i * COLUMNS, &out[i], sizeof out[i]);
-    }
-}
-
 /* n <= COLUMNS keys from `first` on become a panel: element d of key j at [d][j]; what is left of
  * it is 0. */
 static void pack_keys(const attention *a, int64_t batch, int64_t group, int64_t first, int64_t n,
@@ -142,15 +136,16 @@ static void pack_keys(const attention *a, int64_t batch, int64_t group, int64_t 
     const char *from = element(k, batch, group, first, 0);
     const int64_t step = k->strides[2];
     const int is_plain = k->dtype == STATOR_F32 && k->strides[3] == 1;
-    const int64_t keys = is_plain ? n / 4 * 4 : 0;
-    const int64_t depth = is_plain ? a->depth / 4 * 4 : 0;
+    const int64_t side = a->isa->side;
+    const int64_t keys = is_plain ? n / side * side : 0;
+    const int64_t depth = is_plain ? a->depth / side * side : 0;
     const float *rows = (const void *)from;
     if (n < COLUMNS) {
         memset(panel, 0, (size_t)(a->depth * COLUMNS) * sizeof *panel);
     }
-    for (int64_t j = 0; j < keys; j += 4) {
-        for (int64_t d = 0; d < depth; d += 4) {
-            turn(panel + d * COLUMNS + j, rows + j * step + d, step);
+    for (int64_t j = 0; j < keys; j += side) {
+        for (int64_t d = 0; d < depth; d += side) {
+            a->isa->turn(panel + d * COLUMNS + j, rows + j * step + d, step);
         }
     }
     for (int64_t d = 0; d < a->depth; d++) {
@@ -227,16 +222,21 @@ static const float *mask_of(const attention *a, const block *at, int64_t i, floa
 }
 
 /* k is read where it lies. */
-static int is_few(const attention *a, const block *at)
+static int is_few(const attention *a)
 {
-    return at->n_rows <= FEW && a->k.dtype == STATOR_F32 && a->k.strides[3] == 1 &&
-           a->depth % 16 == 0;
+    return a->rows <= FEW && a->k.dtype == STATOR_F32 && a->k.strides[3] == 1 && a->depth % 16 == 0;
+}
+
+/* The keys of a block are in panels from place 0 on unless they all stay. */
+static int64_t first_of(const attention *a, const block *at)
+{
+    return a->keys <= a->kept ? at->key : 0;
 }
 
 static void score(const attention *a, const block *at, workspace *b)
 {
     const dn_attention_isa *isa = a->isa;
-    if (is_few(a, at)) {
+    if (is_few(a)) {
         const float *k = (const void *)element(&a->k, at->batch, at->group, at->key, 0);
         for (int64_t i = 0; i < at->n_rows; i++) {
             isa->dots(b->scores + i * KEYS, b->q + i * a->depth, k, a->k.strides[2], at->n_keys,
@@ -246,10 +246,17 @@ static void score(const attention *a, const block *at, workspace *b)
     }
     for (int64_t j = 0; j < at->n_keys; j += COLUMNS) {
         const int64_t n = at->n_keys - j < COLUMNS ? at->n_keys - j : COLUMNS;
-        pack_keys(a, at->batch, at->group, at->key + j, n, b->k);
+        const int64_t at_key = first_of(a, at) + j;
+        float *panel = b->k + at_key * a->depth;
+        if (at_key + n > b->n_k) {
+            pack_keys(a, at->batch, at->group, at->key + j, n, panel);
+            b->n_k = a->keys <= a->kept ? at_key + n : 0;
+        }
+        dn_tile t = {.lda = a->depth, .b = panel, .ldb = COLUMNS, .ldc = KEYS, .k = a->depth};
         for (int64_t i = 0; i < at->n_rows; i += isa->rows) {
-            isa->tile(b->scores + i * KEYS + j, KEYS, b->q + i * a->depth, a->depth, b->k, COLUMNS,
-                      a->depth, NULL);
+            t.c = b->scores + i * KEYS + j;
+            t.a = b->q + i * a->depth;
+            (n <= HALF ? isa->half : isa->tile)(&t);
         }
     }
 }
@@ -270,7 +277,7 @@ static void soften(const attention *a, const block *at, workspace *b)
         }
         dn_soften row = {.x = b->scores + i * KEYS,
                          .n = n,
-                         .padded = padded(at->n_keys, COLUMNS),
+                         .padded = padded(at->n_keys, HALF),
                          .scale = a->scale,
                          .mask = mask,
                          .max = b->max[i],
@@ -286,21 +293,26 @@ static void weigh(const attention *a, const block *at, workspace *b)
 {
     const int64_t wide = padded(a->width, COLUMNS);
     const int is_direct = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1 && wide == a->width &&
-                          at->n_rows <= a->isa->rows;
-    const float *v = b->v;
-    int64_t step = COLUMNS;
+                          a->rows <= a->isa->rows;
+    const int64_t first = first_of(a, at);
+    float *panels = b->v + first * wide;
+    dn_tile t = {
+        .lda = KEYS, .b = panels, .ldb = COLUMNS, .ldc = wide, .k = at->n_keys, .beta = b->before};
     int64_t panel = (int64_t)KEYS * COLUMNS;
     if (is_direct) {
-        v = (const void *)element(&a->v, at->batch, at->group, at->key, 0);
-        step = a->v.strides[2];
+        t.b = (const void *)element(&a->v, at->batch, at->group, at->key, 0);
+        t.ldb = a->v.strides[2];
         panel = COLUMNS;
-    } else {
-        pack_values(a, at->batch, at->group, at->key, at->n_keys, b->v);
+    } else if (first + at->n_keys > b->n_v) {
+        pack_values(a, at->batch, at->group, at->key, at->n_keys, panels);
+        b->n_v = a->keys <= a->kept ? first + at->n_keys : 0;
     }
-    for (int64_t e = 0; e < wide; e += COLUMNS, v += panel) {
+    for (int64_t e = 0; e < wide; e += COLUMNS, t.b += panel) {
         for (int64_t i = 0; i < at->n_rows; i += a->isa->rows) {
-            a->isa->tile(b->sums + i * wide + e, wide, b->scores + i * KEYS, KEYS, v, step,
-                         at->n_keys, b->before + i);
+            t.c = b->sums + i * wide + e;
+            t.a = b->scores + i * KEYS;
+            t.beta = b->before + i;
+            a->isa->tile(&t);
         }
     }
 }
@@ -356,11 +368,7 @@ static void write_row(const attention *a, const block *at, int64_t i, workspace 
         if (pass == 1) {
             attend_plainly(a, at, i, b);
         }
-        const float n = b->n[i] == 0 ? 1.0f : b->n[i];
-        for (int64_t e = 0; e < a->width; e++) {
-            sums[e] /= n;
-            is_nan |= sums[e] != sums[e];
-        }
+        is_nan = a->isa->divide(sums, b->n[i] == 0 ? 1.0f : b->n[i], padded(a->width, COLUMNS));
     }
     if (step == 1) {
         st_store_f32_block(a->out.dtype, (void *)(uintptr_t)to, 0, a->width, sums);
@@ -408,21 +416,23 @@ static void attend_range(void *self, int64_t begin, int64_t end)
 {
     attention *a = self;
     dn_lib *lib = a->op->lib;
-    dn_scratch *scratch = dn_scratch_take(lib, floats_needed(a->depth, a->width) * sizeof(float));
+    dn_scratch *scratch =
+        dn_scratch_take(lib, floats_needed(a->depth, a->width, a->kept) * sizeof(float));
     if (scratch == NULL) {
         atomic_store(&a->is_out_of_memory, 1);
         return;
     }
-    workspace b;
+    workspace b = {.n_k = 0};
     lay_out(a, dn_scratch_data(scratch), &b);
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t first = unit % a->blocks * ROWS;
-        const int64_t left = a->rows - first;
-        block at = {.batch = unit / a->blocks / a->groups,
-                    .group = unit / a->blocks % a->groups,
-                    .row = first,
-                    .n_rows = left < ROWS ? left : ROWS};
-        attend(a, &at, &b);
+        const int64_t part = unit % a->parts;
+        block at = {.batch = unit / a->parts / a->groups, .group = unit / a->parts % a->groups};
+        b.n_k = b.n_v = 0;
+        for (int64_t i = part * a->blocks / a->parts; i < (part + 1) * a->blocks / a->parts; i++) {
+            at.row = i * ROWS;
+            at.n_rows = a->rows - at.row < ROWS ? a->rows - at.row : ROWS;
+            attend(a, &at, &b);
+        }
     }
     dn_scratch_give(lib, scratch);
 }
@@ -463,9 +473,11 @@ uint64_t dn_attention_scratch(const st_form *form)
     const st_symtab *tab = &form->syms->tab;
     int64_t depth = 0;
     int64_t width = 0;
+    int64_t keys = KEPT;
+    (void)st_sym_const(tab, form->sdpa.keys, &keys);
     return st_sym_const(tab, form->sdpa.depth, &depth) &&
                    st_sym_const(tab, form->sdpa.width, &width)
-               ? floats_needed(depth, width) * sizeof(float)
+               ? floats_needed(depth, width, kept_of(keys)) * sizeof(float)
                : 0;
 }
 
@@ -479,6 +491,16 @@ static place take_place(const st_form_operand *operand, const st_library_call *c
                      .strides = *at + 1};
     *at += 5;
     return p;
+}
+
+/* Each part makes panels of its own of the keys. */
+static int64_t parts_of(const attention *a, stator_ctx *ctx)
+{
+    const stator_host *host = a->op->lib->host;
+    const int64_t wanted = host ? PARTS_A_THREAD * (int64_t)host->thr->thread_count(ctx) : 1;
+    const int64_t groups = a->batch * a->groups > 0 ? a->batch * a->groups : 1;
+    const int64_t parts = (wanted + groups - 1) / groups;
+    return parts < a->blocks ? parts : a->blocks > 0 ? a->blocks : 1;
 }
 
 stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ctx *ctx,
@@ -507,7 +529,9 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
     a.scale = form->sdpa.has_scale ? (float)form->sdpa.scale : 1.0f / sqrtf((float)a.depth);
     a.rows = a.groups ? a.heads / a.groups * a.queries : 0;
     a.blocks = (a.rows + ROWS - 1) / ROWS;
-    const int64_t units = a.batch * a.groups * a.blocks;
+    a.kept = kept_of(a.keys);
+    a.parts = parts_of(&a, ctx);
+    const int64_t units = a.batch * a.groups * a.parts;
     const int64_t macs = a.rows * a.keys * (a.depth + a.width); /* of a group */
     if (units > 1 && op->lib->host && macs * a.batch * a.groups > ALONE_MACS) {
         op->lib->host->thr->parallel_for(ctx, units, 1, attend_range, &a);

@@ -21,14 +21,28 @@ typedef struct dn_soften {
     float before;      /* out: what sums over the keys before are to be multiplied with */
 } dn_soften;
 
+/* c[i][j] = (beta ? beta[i] : 0) * c[i][j] + sum over p < k of a[i][p] * b[p][j] for the rows of a
+ * tile and j < COLUMNS; ld*: elements from row to row. */
+typedef struct dn_tile {
+    float *c;
+    const float *a;
+    const float *b;
+    int64_t ldc, lda, ldb;
+    int64_t k;
+    const float *beta;
+} dn_tile;
+
 typedef struct dn_attention_isa {
     int64_t rows; /* of a tile */
-    /* c[i][j] = (beta ? beta[i] : 0) * c[i][j] + sum over k of a[i][k] * b[k][j] for the rows of a
-     * tile and j < COLUMNS; ld*: elements from row to row. */
-    void (*tile)(float *c, int64_t ldc, const float *a, int64_t lda, const float *b, int64_t ldb,
-                 int64_t k, const float *beta);
+    int64_t side; /* of what `turn` turns */
+    /* side rows of side elements, `step` apart, become columns, DN_ATTENTION_COLUMNS apart. */
+    void (*turn)(float *to, const float *from, int64_t step);
+    void (*tile)(const dn_tile *t);
+    void (*half)(const dn_tile *t); /* of j < COLUMNS / 2 alone */
     /* c[j] = sum over k of a[k] * b[j][k], j < n; k is a multiple of 16. */
     void (*dots)(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k);
+    /* x[j] /= n for j < count, a multiple of COLUMNS; 1: one of them is NaN then. */
+    int (*divide)(float *x, float n, int64_t count);
     /* The row becomes exp(x - max). x, mask: `padded` floats can be read, whatever n is. */
     void (*soften)(dn_soften *row);
 } dn_attention_isa;

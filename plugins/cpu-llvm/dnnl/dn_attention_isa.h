@@ -1,9 +1,9 @@
 /* The inner loops of attention for one width of vectors. Before: LANES, ROWS (of a tile) and ISA (a
  * function that gives the table) are defined. The sums of a tile are ROWS * COLUMNS / LANES
- * registers.
+ * registers. With OWN_SHUFFLES there are SIDE, turn, total, larger and exp_of as well.
  *
- * exp: n = round(x / ln 2), e^x = 2^n e^r with a polynomial of degree 6; the coefficients are those
- * of codegen/loop_math.h, ln 2 is split so that n times its first part is exact without fused
+ * exp here: n = round(x / ln 2), e^x = 2^n e^r with a polynomial of degree 6; the coefficients are
+ * those of codegen/loop_math.h, ln 2 is split so that n times its first part is exact without fused
  * operations too. At most 1 ulp; what is less than 2^-126 of the largest weight is 0. */
 #include "dn_attention.h"
 
@@ -40,33 +40,29 @@ INLINE vec choose(ivec mask, vec a, vec b)
     return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
 }
 
-/* ---- products ---- */
+#ifndef OWN_SHUFFLES /* else of the file that includes this: SIDE, turn, total, larger, exp_of */
 
-static void tile(float *c, int64_t ldc, const float *a, int64_t lda, const float *b, int64_t ldb,
-                 int64_t k, const float *beta)
+/* ---- keys to panels ---- */
+
+#define SIDE 4
+
+typedef float four __attribute__((vector_size(16)));
+
+static void turn(float *to, const float *from, int64_t step)
 {
-    vec sum[ROWS][VECTORS];
-    for (int i = 0; i < ROWS; i++) {
-        for (int v = 0; v < VECTORS; v++) {
-            sum[i][v] = beta ? load(c + i * ldc + v * LANES) * beta[i] : (vec){0};
-        }
+    four r[4];
+    for (int i = 0; i < 4; i++) {
+        memcpy(&r[i], from + i * step, sizeof r[i]);
     }
-    for (int64_t p = 0; p < k; p++, b += ldb) {
-        vec row[VECTORS];
-        for (int v = 0; v < VECTORS; v++) {
-            row[v] = load(b + v * LANES);
-        }
-        for (int i = 0; i < ROWS; i++) {
-            const float x = a[i * lda + p];
-            for (int v = 0; v < VECTORS; v++) {
-                sum[i][v] += row[v] * x;
-            }
-        }
-    }
-    for (int i = 0; i < ROWS; i++) {
-        for (int v = 0; v < VECTORS; v++) {
-            store(c + i * ldc + v * LANES, sum[i][v]);
-        }
+    const four a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
+    const four b = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+    const four c = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    const four d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    const four out[4] = {
+        __builtin_shufflevector(a, c, 0, 1, 4, 5), __builtin_shufflevector(a, c, 2, 3, 6, 7),
+        __builtin_shufflevector(b, d, 0, 1, 4, 5), __builtin_shufflevector(b, d, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; i++) {
+        memcpy(to + i * DN_ATTENTION_COLUMNS, &out[i], sizeof out[i]);
     }
 }
 
@@ -82,18 +78,11 @@ INLINE float total(vec v)
     return part[0];
 }
 
-static void dots(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k)
+/* a where it is larger, else b. */
+INLINE vec larger(vec a, vec b)
 {
-    for (int64_t j = 0; j < n; j++, b += ldb) {
-        vec sum = {0};
-        for (int64_t p = 0; p < k; p += LANES) {
-            sum += load(a + p) * load(b + p);
-        }
-        c[j] = total(sum);
-    }
+    return choose(a > b, a, b);
 }
-
-/* ---- softmax ---- */
 
 /* Of x <= 0 or NaN. */
 INLINE vec exp_of(vec x)
@@ -111,6 +100,61 @@ INLINE vec exp_of(vec x)
     p = p * (vec)(((ivec)shifted + (127 - 0x4b400000)) << 23);
     return choose(x < LEAST, (vec){0}, p);
 }
+
+#endif
+
+/* ---- products ---- */
+
+INLINE void tile_of(const dn_tile *t, const int vectors)
+{
+    vec sum[ROWS][VECTORS];
+    const float *b = t->b;
+    for (int i = 0; i < ROWS; i++) {
+        for (int v = 0; v < vectors; v++) {
+            sum[i][v] = t->beta ? load(t->c + i * t->ldc + v * LANES) * t->beta[i] : (vec){0};
+        }
+    }
+    for (int64_t p = 0; p < t->k; p++, b += t->ldb) {
+        vec row[VECTORS];
+        for (int v = 0; v < vectors; v++) {
+            row[v] = load(b + v * LANES);
+        }
+        for (int i = 0; i < ROWS; i++) {
+            const float x = t->a[i * t->lda + p];
+            for (int v = 0; v < vectors; v++) {
+                sum[i][v] += row[v] * x;
+            }
+        }
+    }
+    for (int i = 0; i < ROWS; i++) {
+        for (int v = 0; v < vectors; v++) {
+            store(t->c + i * t->ldc + v * LANES, sum[i][v]);
+        }
+    }
+}
+
+static void tile(const dn_tile *t)
+{
+    tile_of(t, VECTORS);
+}
+
+static void half(const dn_tile *t)
+{
+    tile_of(t, VECTORS / 2);
+}
+
+static void dots(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k)
+{
+    for (int64_t j = 0; j < n; j++, b += ldb) {
+        vec sum = {0};
+        for (int64_t p = 0; p < k; p += LANES) {
+            sum += load(a + p) * load(b + p);
+        }
+        c[j] = total(sum);
+    }
+}
+
+/* ---- softmax ---- */
 
 /* s * scale + mask from place j on. */
 INLINE vec finished(const dn_soften *row, int64_t j)
@@ -140,7 +184,7 @@ INLINE float finish_scores(const dn_soften *row)
             x = choose(lane < (int32_t)(row->n - j), x, splat(-INFINITY));
         }
         store(row->x + j, x);
-        most = choose(x > most, x, most);
+        most = larger(x, most);
     }
     for (; j < row->padded; j += LANES) {
         store(row->x + j, splat(-INFINITY));
@@ -168,9 +212,30 @@ static void soften(dn_soften *row)
     row->max = max;
 }
 
+static int divide(float *x, float n, int64_t count)
+{
+    ivec is_nan = {0};
+    int any = 0;
+    for (int64_t j = 0; j < count; j += LANES) {
+        const vec q = load(x + j) / n;
+        is_nan |= q != q;
+        store(x + j, q);
+    }
+    for (int i = 0; i < LANES; i++) {
+        any |= is_nan[i];
+    }
+    return any != 0;
+}
+
 const dn_attention_isa *ISA(void)
 {
-    static const dn_attention_isa table = {
-        .rows = ROWS, .tile = tile, .dots = dots, .soften = soften};
+    static const dn_attention_isa table = {.rows = ROWS,
+                                           .side = SIDE,
+                                           .turn = turn,
+                                           .tile = tile,
+                                           .half = half,
+                                           .dots = dots,
+                                           .divide = divide,
+                                           .soften = soften};
     return &table;
 }

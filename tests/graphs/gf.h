@@ -22,6 +22,7 @@
 #define GF_ABSENT (-2) /* an operand that is left out */
 #define GF_TEXT 65536
 #define GF_RESULTS 5 /* of a node */
+#define GF_FOLDED 64 /* elements that meet in one, where a text does not say */
 #define GF_INPUTS (GF_VALUES + (GF_ARGS + 2 * GF_RESULTS) * GF_NODES + 2)
 #define GF_NUMEL 6000   /* elements of one value, at most */
 #define GF_LARGE 120000 /* where sizes are such that threads share the work */

@@ -5,9 +5,9 @@
  *   graph_fuzz BACKEND print SEED             its text
  *
  * Environment: GF_PLUGINS, a folder of plugins; GF_BOUNDS, kernels of inductor-cpu check each
- * index; GF_MODE, the backend's mode; GF_KEY and GF_VALUE, an option of it; GF_INVALID, a line for
- * each program that eager refuses; GF_NOISE, print writes the noisy variant;
- * GF_CHAINS, other graphs: contractions and what may be done in them.
+ * index; GF_MODE, the backend's mode; GF_KEY and GF_VALUE, an option of it; GF_THREADS, how many
+ * (2); GF_CHAINS, other graphs: contractions and what may be done in them; GF_INVALID, a line for
+ * each program that eager refuses; GF_NOISE, print writes the noisy variant.
  *
  * Programs run in a child process, so that a crash is one failure. Status 0: no failure. */
 #define _GNU_SOURCE
@@ -48,6 +48,10 @@ static stator_ctx *open_context(void)
     stator_ctx *ctx = NULL;
     static const char *dirs[1];
     stator_ctx_options options = {.struct_size = sizeof options, .threads = 2};
+    const char *threads = getenv("GF_THREADS");
+    if (threads) {
+        options.threads = (int32_t)strtol(threads, NULL, 10);
+    }
     dirs[0] = getenv("GF_PLUGINS");
     if (dirs[0]) {
         options.plugin_dirs = dirs;

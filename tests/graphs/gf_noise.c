@@ -11,7 +11,8 @@
  * to what cancels within a node (a softmax of huge scores that are a unit apart).
  *
  * Overflow of f32 where eager has f64: an operand of a contraction past 2^100 may be as good as
- * infinite. In contractions of bf16 a subnormal operand may count as 0. Underflow: a square below
+ * infinite. Subnormal results of functions and contractions are off by units, for each product
+ * one. In contractions of bf16 a subnormal operand may count as 0. Underflow: a square below
  * the smallest normal number may count as zero, so an operand that small may too (norms of order
  * 2). Each partial product of n factors is off by one subnormal unit u at most, which the factors
  * still to come enlarge; so a product is off by n * u * (the product of max(|x|, 1)), whatever the
@@ -87,6 +88,12 @@ static int is_contraction(const gf_node *node)
     return is_one_of(node->op, ops);
 }
 
+/* A subnormal result is off by units, which are large beside it. */
+static int has_units(const gf_node *node)
+{
+    return node->noise == GF_FUNCTION || (node->noise == GF_FOLD && is_contraction(node));
+}
+
 /* Sums of products in f32: one of them may be infinite. */
 static int may_overflow(const gf_program *p, const gf_node *node, int place)
 {
@@ -144,7 +151,7 @@ static int has_noise(const gf_program *p, const gf_node *node, int kind, int pla
     if (place >= node->n_results || !is_float(p->values[node->first + place].dtype)) {
         return 0;
     }
-    return kind == ADDED ? is_composite || is_product(node)
+    return kind == ADDED ? is_composite || is_product(node) || has_units(node)
                          : is_composite || node->noise == GF_FUNCTION;
 }
 
@@ -181,15 +188,23 @@ static double epsilon(uint8_t dtype)
                                  : 0x1p-7;
 }
 
+static double smallest(uint8_t dtype)
+{
+    return dtype == STATOR_F64   ? 0x1p-1074
+           : dtype == STATOR_F32 ? 0x1p-149
+           : dtype == STATOR_F16 ? 0x1p-24
+                                 : 0x1p-133;
+}
+
 double gf_noise_number(const gf_program *p, int number, uint64_t variant, double unit)
 {
     const gf_node *node = &p->nodes[node_of(number)];
     const uint8_t dtype = gf_noise_type(p, number).dtype;
     const int is_fine = variant % FINE == 0;
     if (kind_of(number) == ADDED) {
-        const double smallest = dtype == STATOR_F64 ? 0x1p-1074 : 0x1p-149;
-        return is_product(node) ? unit * (double)(1 + node->folded) * smallest
-                                : unit * (is_fine ? 1e-7 : 1e-6);
+        return has_units(node) || is_product(node)
+                   ? unit * (double)(1 + node->folded) * smallest(dtype)
+                   : unit * (is_fine ? 1e-7 : 1e-6);
     }
     double ulps = node->noise == GF_FOLD        ? 1.0 + (double)node->folded / 8.0
                   : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
@@ -344,6 +359,25 @@ static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int
     gf_add(w, "  %%v%d = select(%%h%d, %%h%d_, %%n%d_)\n", v, at, at, at);
 }
 
+/* %w, times %r where there is one; and %a, where that is subnormal. */
+static void write_noisy_units(const gf_program *p, gf_writer *w, const gf_node *node, int at, int v)
+{
+    static const char *const least[] = {"0x1p-126", "0x1p-14", "0x1p-126", "0x1p-1022"};
+    const uint8_t dtype = p->values[v].dtype;
+    const char *name = st_dtype_name(dtype);
+    const char u = node->noise == GF_FUNCTION ? 'u' : 'w';
+    if (node->noise == GF_FUNCTION) {
+        gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n", at, at, at);
+    }
+    gf_add(w, "  %%n%d_ = add(%%%c%d, %%a%d)\n  %%u%d_ = abs(%%%c%d)\n", at, u, at, at, at, u, at);
+    gf_add(w, "  %%e%d = constant {value = %s[] {%s}}\n  %%e%d_ = lt(%%u%d_, %%e%d)\n", at, name,
+           least[dtype - STATOR_BF16], at, at, at);
+    gf_add(w, "  %%g%d = constant {value = %s[] {0}}\n  %%g%d_ = gt(%%u%d_, %%g%d)\n", at, name, at,
+           at, at);
+    gf_add(w, "  %%h%d = bit_and(%%e%d_, %%g%d_)\n  %%v%d = select(%%h%d, %%n%d_, %%%c%d)\n", at,
+           at, at, v, at, at, u, at);
+}
+
 void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result)
 {
     const gf_node *node = &p->nodes[k];
@@ -351,6 +385,8 @@ void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result)
     const int v = node->first + result;
     if (is_product(node)) {
         write_noisy_product(p, w, k);
+    } else if (has_units(node)) {
+        write_noisy_units(p, w, node, at, v);
     } else if (has_noise(p, node, ADDED, result)) {
         write_noisy_composite(p, w, at, v);
     } else {

@@ -353,6 +353,12 @@ int gf_write(const gf_program *p, int with_noise, char out[GF_TEXT])
             gf_add(&w, "// index v%d below %s\n", inputs[i], text);
         }
     }
+    for (int k = 0; k < p->n_nodes; k++) {
+        const gf_node *node = &p->nodes[k];
+        if (node->folded > 1 && node->folded != GF_FOLDED && node_is_live(p, node, live)) {
+            gf_add(&w, "// folded v%d: %" PRId64 "\n", node->first, node->folded);
+        }
+    }
     gf_add(&w, "stir 1\nsym A in [%" PRId64 ", inf]\nsym B in [%" PRId64 ", inf]\ngraph @main(",
            p->lowest[0], p->lowest[1]);
     for (int i = 0; i < n; i++) {

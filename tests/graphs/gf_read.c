@@ -13,6 +13,8 @@ typedef struct reader {
     gf_program *p;
     int ok;
     char *names; /* of ops, in a block of their own */
+    int64_t
+        folded[GF_VALUES]; /* of the node that makes the value first; 0: the text does not say */
 } reader;
 
 /* Blanks before the text count nothing. */
@@ -110,6 +112,14 @@ static void header(reader *r)
             r->p->values[v].below = size(r);
         }
     }
+    while (r->ok && (accept(r, "\n// folded v"))) {
+        const int64_t v = number(r);
+        r->ok = r->ok && v >= 0 && v < GF_VALUES;
+        expect(r, ":");
+        if (r->ok) {
+            r->folded[v] = number(r);
+        }
+    }
     expect(r, "\nstir 1\nsym A in [");
     r->p->lowest[0] = number(r);
     expect(r, ", inf]\nsym B in [");
@@ -195,11 +205,12 @@ static void body(reader *r, gf_node *n)
 static void node(reader *r)
 {
     gf_node *n = &r->p->nodes[r->p->n_nodes];
-    *n = (gf_node){.folded = 64};
+    *n = (gf_node){.folded = GF_FOLDED};
     do {
         const int v = value_name(r);
         n->first = n->n_results++ == 0 ? v : n->first;
     } while (r->ok && accept(r, ","));
+    n->folded = r->folded[n->first] ? r->folded[n->first] : n->folded;
     expect(r, " = ");
     const size_t len = strcspn(r->at, "( {:\n");
     memcpy(r->names, r->at, len);

@@ -202,9 +202,9 @@ double gf_noise_number(const gf_program *p, int number, uint64_t variant, double
     const uint8_t dtype = gf_noise_type(p, number).dtype;
     const int is_fine = variant % FINE == 0;
     if (kind_of(number) == ADDED) {
-        return has_units(node) || is_product(node)
-                   ? unit * (double)(1 + node->folded) * smallest(dtype)
-                   : unit * (is_fine ? 1e-7 : 1e-6);
+        const int64_t units = is_narrow(dtype) ? 1 : 1 + node->folded; /* its sums are in f32 */
+        return has_units(node) || is_product(node) ? unit * (double)units * smallest(dtype)
+                                                   : unit * (is_fine ? 1e-7 : 1e-6);
     }
     double ulps = node->noise == GF_FOLD        ? 1.0 + (double)node->folded / 8.0
                   : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0

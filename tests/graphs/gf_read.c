@@ -12,9 +12,8 @@ typedef struct reader {
     const char *at;
     gf_program *p;
     int ok;
-    char *names; /* of ops, in a block of their own */
-    int64_t
-        folded[GF_VALUES]; /* of the node that makes the value first; 0: the text does not say */
+    char *names;               /* of ops, in a block of their own */
+    int64_t folded[GF_VALUES]; /* by the node that makes the value; 0: the text does not say */
 } reader;
 
 /* Blanks before the text count nothing. */

@@ -2,10 +2,11 @@
  * program has more inputs, and nodes that mix them in.
  *
  * FUNCTION   the result times 1 and a few units
- * FOLD       an operand likewise, both of a contraction, more where more elements meet
- * COMPOSITE  both, and 1e-6 at most added to the result, which is 0 where less is left
- * EXACT      nothing, but where add, sub, eq and ne have operands that are rounded and a few units
- *            apart, these are equal: what is left is divided by, and noise does not hit 0
+ * FOLD       an operand likewise, both of a contraction, more where more elements meet; what
+ * cancels but for a few units is 0 COMPOSITE  both, and 1e-6 at most added to the result, which is
+ * 0 where less is left EXACT      nothing, but where add, sub, eq and ne have operands that are
+ * rounded and a few units apart, these are equal: what is left is divided by, and noise does not
+ * hit 0
  *
  * Every third variant has little of it all: large noise seldom makes the small change that matters
  * to what cancels within a node (a softmax of huge scores that are a unit apart).
@@ -88,10 +89,15 @@ static int is_contraction(const gf_node *node)
     return is_one_of(node->op, ops);
 }
 
+static int is_sum(const gf_node *node)
+{
+    return node->noise == GF_FOLD && (is_contraction(node) || strcmp(node->op, "reduce_sum") == 0);
+}
+
 /* A subnormal result is off by units, which are large beside it. */
 static int has_units(const gf_node *node)
 {
-    return node->noise == GF_FUNCTION || (node->noise == GF_FOLD && is_contraction(node));
+    return node->noise == GF_FUNCTION || is_sum(node);
 }
 
 /* Sums of products in f32: one of them may be infinite. */
@@ -359,13 +365,44 @@ static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int
     gf_add(w, "  %%v%d = select(%%h%d, %%h%d_, %%n%d_)\n", v, at, at, at);
 }
 
+/* %t: %w, or as random as %a, 0 where that is less than a few units of the sum of what is added
+ * without its signs: what cancels may do so wholly. */
+static void write_cancelled_sum(const gf_program *p, gf_writer *w, const gf_node *node, int at)
+{
+    const int k = (int)(node - p->nodes);
+    const uint8_t dtype = p->values[node->first].dtype;
+    const char *name = st_dtype_name(dtype);
+    for (int i = 0; i < node->n_args; i++) {
+        gf_add(w, "  %%i%d = abs(%%%c%d)\n", k + STEP * i, gf_is_noisy_operand(p, k, i) ? 'y' : 'v',
+               gf_is_noisy_operand(p, k, i) ? k + STEP * i : node->args[i]);
+    }
+    gf_add(w, "  %%j%d = %s(%%i%d", at, node->op, k);
+    for (int i = 1; i < node->n_args; i++) {
+        gf_add(w, ", %%i%d", k + STEP * i);
+    }
+    gf_add(w, ")%s%s%s\n", node->attrs[0] ? " {" : "", node->attrs, node->attrs[0] ? "}" : "");
+    gf_add(w, "  %%j%d_ = constant {value = %s[] {%a}}\n  %%p%d = mul(%%j%d, %%j%d_)\n", at, name,
+           4 * epsilon(dtype), at, at, at);
+    gf_add(w, "  %%p%d_ = abs(%%w%d)\n  %%q%d = lt(%%p%d_, %%p%d)\n", at, at, at, at, at);
+    gf_add(w, "  %%q%d_ = is_finite(%%p%d)\n  %%s%d = constant {value = %s[] {0}}\n", at, at, at,
+           name);
+    gf_add(w, "  %%s%d_ = gt(%%a%d, %%s%d)\n  %%o%d = bit_and(%%q%d, %%q%d_)\n", at, at, at, at, at,
+           at);
+    gf_add(w, "  %%o%d_ = bit_and(%%o%d, %%s%d_)\n  %%t%d = select(%%o%d_, %%s%d, %%w%d)\n", at, at,
+           at, at, at, at, at);
+}
+
 /* %w, times %r where there is one; and %a, where that is subnormal. */
 static void write_noisy_units(const gf_program *p, gf_writer *w, const gf_node *node, int at, int v)
 {
     static const char *const least[] = {"0x1p-126", "0x1p-14", "0x1p-126", "0x1p-1022"};
     const uint8_t dtype = p->values[v].dtype;
     const char *name = st_dtype_name(dtype);
-    const char u = node->noise == GF_FUNCTION ? 'u' : 'w';
+    const int is_cancelled = is_sum(node) && !is_narrow(dtype);
+    const char u = node->noise == GF_FUNCTION ? 'u' : is_cancelled ? 't' : 'w';
+    if (is_cancelled) {
+        write_cancelled_sum(p, w, node, at);
+    }
     if (node->noise == GF_FUNCTION) {
         gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n", at, at, at);
     }

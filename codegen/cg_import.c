@@ -363,6 +363,7 @@ stator_status cg_unit_init(cg_unit *unit, const st_cg_config *config, const stat
     st_arena_init(&unit->arena, unit->mem);
     st_map_init(&unit->sym_memo, unit->mem);
     st_map_init(&unit->lowering_memo, unit->mem);
+    st_str_init(&unit->hints, unit->mem);
     return fill(unit, err);
 }
 
@@ -384,6 +385,7 @@ void cg_unit_deinit(cg_unit *unit)
     st_free(unit->mem, unit->values);
     st_map_deinit(&unit->sym_memo);
     st_map_deinit(&unit->lowering_memo);
+    st_str_deinit(&unit->hints);
     st_arena_deinit(&unit->arena);
 }
 

@@ -4,6 +4,7 @@
  * and the steps in which each value that crosses from one kernel to another is alive; cg_place.c
  * gives it its place in the workspace. */
 #include "codegen/cg_exe.h"
+#include "codegen/cg_hints.h"
 #include "codegen/cg_match.h"
 
 #include <string.h>
@@ -246,8 +247,8 @@ int cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
 }
 
 /* The library's call in the place of a kernel. */
-static stator_status add_library_call(planner *p, const st_kernel *kernel, st_form *form,
-                                      stator_diag **err)
+static stator_status add_library_call(planner *p, uint32_t plan, const st_kernel *kernel,
+                                      st_form *form, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
     const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
@@ -277,7 +278,9 @@ static stator_status add_library_call(planner *p, const st_kernel *kernel, st_fo
         return st_fail_oom(err);
     }
     form->is_alone = p->unit->is_alone;
-    return create_op(p, kernel, form, &launch->op, err);
+    ST_TRY(create_op(p, kernel, form, &launch->op, err));
+    cg_hint_call(p->unit, plan, kernel, form, launch->op);
+    return STATOR_OK;
 }
 
 /* The steps that bind sizes, up to the stage. */
@@ -352,7 +355,7 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
     }
     st_form form;
     if (p->unit->plans.data[plan].is_library && cg_match(p->unit, plan, &plain, &form)) {
-        status = add_library_call(p, &plain, &form, err);
+        status = add_library_call(p, plan, &plain, &form, err);
         st_kernel_deinit(&plain);
         return status;
     }
@@ -367,6 +370,7 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
         return status == STATOR_OK ? st_fail_oom(err) : status;
     }
     *kernel = plain;
+    cg_hint_kernel(p->unit, plan, kernel);
     return add_launch(p, kernel, err);
 }
 
@@ -509,6 +513,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
         ST_TRY(add_place(&p, i, &n, err));
     }
     ST_TRY(bind_until(&p, unit->binds.count, err));
+    cg_hint_end(unit);
     ST_TRY(set_outputs(&p, err));
     ST_TRY(take_constants(&p, err));
     return cg_place_buffers(exe, err);

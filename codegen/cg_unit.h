@@ -6,6 +6,7 @@
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
  *   cg_schedule axes merged, vector and parallel chosen; cg_jam: rows side by side
  *   cg_plan     launch order, buffers; cg_place: the workspace
+ *   cg_hints    what is slower than it could be, for the log
  *
  * A unit lives as long as the compile; what running needs is moved to the executable. */
 #ifndef STATOR_CODEGEN_CG_UNIT_H
@@ -190,6 +191,8 @@ struct cg_unit {
     uint32_t stamp;
     uint32_t *homes;   /* by buffer: where it is to be found, mostly itself; see cg_copy.c */
     uint32_t is_alone; /* its launches are one thread's, whose others do something else */
+    uint32_t n_hints;  /* lines of perf_hints so far, */
+    st_str hints;      /* these; see cg_hints.c */
 };
 
 /* ---- cg_import.c ---- */

@@ -23,6 +23,9 @@ typedef struct st_cg_config {
     st_mem *mem;               /* likewise */
     uint32_t exact;            /* 1: round to the declared dtype at each op; 0: `fused` */
     uint32_t reserved;
+    /* Why the emitter has no library of contractions although it would have one, for perf_hints;
+     * NULL: it has, or none is wanted. */
+    const char *no_library;
 } st_cg_config;
 
 /* Is there a lowering for this composite, so that it is best kept whole (a backend's slot `keep`)?

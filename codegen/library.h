@@ -151,6 +151,7 @@ typedef struct st_library_memory {
     uint64_t scratch_bytes;  /* of a call at most so far; shared by all ops */
     uint32_t unread;         /* place of a constant that calls do not read, UINT32_MAX none */
     uint32_t reserved;
+    uint64_t moved_bytes[2]; /* of x and y that every call puts into another order; 0: not known */
 } st_library_memory;
 
 typedef struct st_library {

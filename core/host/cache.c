@@ -256,9 +256,8 @@ static void say_missed(st_cache_job *job)
 /* Channels of what a hit does not do would else be silent, as if there were nothing to tell. */
 static void say_loaded(const st_cache_job *job)
 {
-    static const char *const channels[] = {"passes", "dispatch", "fusion"};
-    for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
-        st_log(job->request->ctx, channels[i], 2,
+    for (uint32_t i = 0; i < ST_COMPILE_CHANNELS; i++) {
+        st_log(job->request->ctx, st_compile_channels[i], 2,
                "the program came from the cache (%s), so there is nothing to tell: STATOR_CACHE=0 "
                "compiles it anew",
                job->name);

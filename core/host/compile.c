@@ -2,6 +2,7 @@
 #include "core/host/assemble.h"
 #include "core/host/cache.h"
 #include "core/host/dump.h"
+#include "core/host/hints.h"
 
 #include "ir/text_sym.h"
 
@@ -116,6 +117,7 @@ static stator_status build_programs(st_division *d, st_compiled *out, stator_dia
         ST_TRY(st_assemble(&assembly, err));
     }
     count_coverage(d, out);
+    st_hint_division(d);
     return st_graph_guard(&out->ctx->mem, d->root->graph, &out->guard, err);
 }
 
@@ -136,6 +138,7 @@ static stator_status load_or_compile(const st_compile_request *request, st_compi
     st_cache_job job;
     stator_status status = STATOR_OK;
     st_cache_begin(&job, request);
+    st_hint_settings(request);
     if (st_cache_load(&job, out)) {
         status = list_files(out, request->source, err);
     } else {

@@ -95,9 +95,9 @@ static void parse_channels(stator_ctx *ctx, const char *spec)
 
 static int is_channel(const char *name, size_t len)
 {
-    static const char *const channels[] = {"all",     "cache",     "dispatch",    "dump",
-                                           "fusion",  "options",   "output_code", "passes",
-                                           "plugins", "recompiles"};
+    static const char *const channels[] = {"all",        "cache",   "dispatch",    "dump",
+                                           "fusion",     "options", "output_code", "passes",
+                                           "perf_hints", "plugins", "recompiles"};
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
         if (is_text(name, len, channels[i])) {
             return 1;
@@ -119,8 +119,8 @@ static void check_channels(stator_ctx *ctx, const char *spec)
         if (len > 0 && !is_channel(word, name_len)) {
             st_log(ctx, "options", 1,
                    "STATOR_LOGS: there is no channel '%.*s', unless a plugin has it; there are "
-                   "cache, dispatch, dump, fusion, options, output_code, passes, plugins, "
-                   "recompiles and all",
+                   "cache, dispatch, dump, fusion, options, output_code, passes, "
+                   "perf_hints, plugins, recompiles and all",
                    name_shown, word);
         }
         if (level_len > 0 && !is_text(level, level_len, ":debug") &&
@@ -293,6 +293,7 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_mutex_init(&ctx->oplib_lock, NULL);
     ctx->flags = options.flags;
+    ctx->is_threads_given = options.threads > 0;
     ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
     ctx->log = options.log != NULL ? options.log : log_to_stderr;
     ctx->log_self = options.log_self;

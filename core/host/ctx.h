@@ -25,6 +25,7 @@ struct stator_ctx {
     st_registry *registry;
     stator_host host;
     int32_t threads;
+    uint32_t is_threads_given; /* not counted by us */
     uint32_t flags;
     st_log_channel channels[32];
     uint32_t n_channels;

@@ -334,7 +334,7 @@ static void color_unit(st_division *d, st_unit *u)
 
 /* ---- what is left over ---- */
 
-static const char *reason_of(const st_unit *u, stator_ref node)
+const char *st_division_reason(const st_unit *u, stator_ref node)
 {
     return u->reasons[node] != NULL        ? u->reasons[node]
            : u->claim[node] == ST_CLAIM_NO ? "fuel"
@@ -366,10 +366,10 @@ static void list_leftovers(leftovers *left, st_unit *u)
         const char *op = stator_op_at(u->v, stator_node_at(u->v, n)->op)->name;
         if (left->count++ < 20) {
             st_str_addf(&left->text, "%s%s '%s' (%s)", left->count > 1 ? "; " : "", op,
-                        st_node_origin(u->v, n), reason_of(u, n));
+                        st_node_origin(u->v, n), st_division_reason(u, n));
         }
         st_log(request->ctx, "dispatch", 2, "%s: %s '%s': %s", request->main->backend->item.name,
-               op, st_node_origin(u->v, n), reason_of(u, n));
+               op, st_node_origin(u->v, n), st_division_reason(u, n));
     }
 }
 

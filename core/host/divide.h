@@ -56,6 +56,8 @@ st_unit *st_division_unit(const st_division *division, const stator_graph *graph
 /* main's compile does not want the node after all. */
 stator_status st_division_decline(st_division *division, st_unit *unit, stator_ref node,
                                   const char *reason, stator_diag **err);
+/* Why main does not run the node, "no reason" when it would. */
+const char *st_division_reason(const st_unit *unit, stator_ref node);
 /* Nodes of a part, those inside its control flow included, constants left out. */
 uint32_t st_division_count(const st_division *division, const st_unit *unit, const st_part *part);
 /* Name of the node that it was imported from, "" unknown. */

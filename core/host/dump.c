@@ -238,14 +238,16 @@ void st_dump_file(stator_ctx *ctx, const char *name, const void *bytes, uint64_t
 
 /* ---- what is said ---- */
 
+const char *const st_compile_channels[ST_COMPILE_CHANNELS] = {"passes", "dispatch", "fusion",
+                                                              "perf_hints"};
+
 int st_dump_hears(const stator_ctx *ctx, const char *channel, uint32_t level)
 {
-    static const char *const channels[] = {"passes", "dispatch", "fusion"};
     if (level > 2 || atomic_load(&ctx->n_dumps) == 0) {
         return 0;
     }
-    for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
-        if (strcmp(channels[i], channel) == 0) {
+    for (uint32_t i = 0; i < ST_COMPILE_CHANNELS; i++) {
+        if (strcmp(st_compile_channels[i], channel) == 0) {
             return dump_of(ctx) != NULL;
         }
     }

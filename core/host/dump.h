@@ -43,6 +43,11 @@ void st_dump_part_end(stator_ctx *ctx);
 int32_t st_dump_is_on(stator_ctx *ctx);
 void st_dump_file(stator_ctx *ctx, const char *name, const void *bytes, uint64_t size_bytes);
 
+/* Channels of the log that tell of a compile: a dump writes them down, a program that comes from
+ * the cache has nothing to tell on them. */
+#define ST_COMPILE_CHANNELS 4u
+extern const char *const st_compile_channels[ST_COMPILE_CHANNELS];
+
 /* Is a line of this channel and level written down, whoever else listens? */
 int st_dump_hears(const stator_ctx *ctx, const char *channel, uint32_t level);
 void st_dump_line(stator_ctx *ctx, const char *channel, const char *text);

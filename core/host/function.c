@@ -10,6 +10,7 @@
 #include "core/base/str.h"
 #include "core/base/threads.h"
 #include "core/host/cache.h"
+#include "core/host/hints.h"
 #include "core/host/options.h"
 #include "core/host/sizes.h"
 
@@ -375,6 +376,10 @@ static stator_status choose_spec(stator_function *f, uint32_t n_in, const DLTens
         flags = ST_SIZES_GENERIC;
         st_log(f->ctx, "recompiles", 2, "compiled %u times (recompile_limit %u): for all sizes now",
                count, f->recompile_limit);
+        st_log(f->ctx, "perf_hints", 2,
+               "compiled %u times (recompile_limit %u): one more program, which knows no sizes, "
+               "serves all that the others do not; give fewer different sizes, or raise the limit",
+               count, f->recompile_limit);
     }
     ST_TRY(st_sizes_choose(&f->sizes, f->model, flags, n_in, in, out_spec, err));
     const st_compiled *known = entry_of(f, *out_spec);
@@ -415,13 +420,30 @@ static void log_compile(stator_function *f, const st_specialisation *spec, const
     st_str_deinit(&text);
 }
 
+/* `n_changed`: axes that had changed before this call. */
+static void hint_recompile(const stator_function *f, const DLTensor *in, uint32_t n_changed)
+{
+    const entry_list *list = atomic_load(&f->list);
+    if (list != NULL) {
+        const st_hint_recompile what = {.ctx = f->ctx,
+                                        .first = &list->entries[0]->guard,
+                                        .in = in,
+                                        .sizes = &f->sizes,
+                                        .first_new = n_changed,
+                                        .is_static = (f->flags & STATOR_COMPILE_STATIC) != 0};
+        st_hint_recompiled(&what);
+    }
+}
+
 static stator_status compile_locked(stator_function *f, uint32_t n_in, const DLTensor *in,
                                     st_compiled **out_compiled, stator_diag **err)
 {
     st_specialisation *spec = NULL;
     const uint64_t start = st_now_ns();
+    const uint32_t n_changed = f->sizes.changed.count;
     ST_TRY(choose_spec(f, n_in, in, &spec, err));
     log_compile(f, spec, in, st_now_ns() - start);
+    hint_recompile(f, in, n_changed);
     ST_TRY(reset_fuel(f, err));
     st_compile_request request;
     st_function_request(f, spec, &request);

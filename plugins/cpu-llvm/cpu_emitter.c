@@ -2,6 +2,7 @@
  *
  * A launch without a parallel loop, or too small to share, is a plain call. Others are cut into
  * ranges that begin at multiples of what a kernel does at once, on the host's threads. */
+#include "cpu_hints.h"
 #include "cpu_module.h"
 #include "cpu_same.h"
 
@@ -36,13 +37,6 @@ void cpu_module_destroy(void *self, void *module_)
     st_free(m->mem, m->entries);
     st_free(m->mem, m->entry_of);
     st_free(m->mem, m);
-}
-
-static int has_function(void *inst_, const char *name)
-{
-    const cpu_inst *inst = inst_;
-    const int is_sleef = strncmp(name, "Sleef_", 6) == 0;
-    return !(is_sleef && inst->settings.self_contained) && cpu_resolve(inst->self, name) != NULL;
 }
 
 static stator_status load_images(cpu_inst *inst, const jit_output *out, cpu_module *m,
@@ -175,8 +169,9 @@ static void log_output(const cpu_inst *inst, const jit_output *out)
     }
 }
 
-static jit_request request_of(cpu_inst *inst, const st_kernel *const *kernels, uint32_t n)
+static jit_request request_of(cpu_asked *asked, const st_kernel *const *kernels, uint32_t n)
 {
+    const cpu_inst *inst = asked->inst;
     const stator_host *host = inst->self->host;
     uint64_t rows = 0;
     for (uint32_t k = 0; k < n; k++) {
@@ -200,8 +195,8 @@ static jit_request request_of(cpu_inst *inst, const st_kernel *const *kernels, u
                          .modules = modules < threads ? (uint32_t)modules : threads,
                          .spells = inst->emitter.target.spells,
                          .features = inst->settings.self_contained ? inst->features : NULL,
-                         .self = inst,
-                         .has_function = has_function};
+                         .self = asked,
+                         .has_function = cpu_asked_has};
 }
 
 /* Compiles kernels that all differ and fills the module's entries. */
@@ -212,8 +207,11 @@ static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *ke
     jit_output out = {.mem = NULL};
     char msg[512] = "";
     ST_TRY(cpu_jit_open(inst->self, &jit, err));
-    const jit_request request = request_of(inst, kernels, n);
+    cpu_asked asked;
+    cpu_asked_init(&asked, inst);
+    const jit_request request = request_of(&asked, kernels, n);
     stator_status status = jit->compile(&request, &out, msg, sizeof msg);
+    cpu_hint_asked(&asked);
     if (status != STATOR_OK) {
         (void)st_fail(err, status, "inductor-cpu: %s", msg);
     } else {

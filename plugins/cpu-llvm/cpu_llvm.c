@@ -5,6 +5,7 @@
  * part that does is opened at the first compile (cpu_jit.c). */
 #include "cpu_llvm.h"
 #include "cpu_features.h"
+#include "cpu_hints.h"
 
 #include "core/base/diag.h"
 
@@ -192,6 +193,7 @@ static void open_library(cpu_inst *inst)
                           (is_measured && s->measure_all ? DNNL_TUNE_ALL : 0u) |
                           (is_measured && s->winograd ? DNNL_WINOGRAD : 0u));
         inst->emitter.library = inst->dnnl.library;
+        inst->config.no_library = inst->dnnl.library == NULL ? inst->dnnl.reason : NULL;
         if (inst->dnnl.library != NULL && s->memory_cap > 0) {
             inst->dnnl.api->set_memory_cap(inst->dnnl.library, (uint64_t)s->memory_cap);
         }
@@ -312,6 +314,7 @@ static stator_status cpu_compile(void *inst_, const stator_graph *graph, stator_
     const stator_status status = st_cg_compile(&inst->config, graph, fuel, &exe, err);
     if (status == STATOR_OK) {
         log_kernels(inst, exe);
+        cpu_hint_settings(inst);
     }
     *out_exe = exe;
     return status;

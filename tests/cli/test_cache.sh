@@ -161,11 +161,11 @@ done
 "$STATOR" cache list --help | grep -q -- '--backend' && fail "help of list"
 
 # Channels of compiling say why they are silent; output_code has the code made anew.
-STATOR_LOGS=passes,dispatch,fusion,cache "$STATOR" run "$work/points.stir" --random 3 >"$work/out" 2>&1
-for channel in passes dispatch fusion; do
+STATOR_LOGS=passes,dispatch,fusion,perf_hints,cache "$STATOR" run "$work/points.stir" --random 3 >"$work/out" 2>&1
+for channel in passes dispatch fusion perf_hints; do
     has "$work/out" "^\\[$channel\\] the program came from the cache .*STATOR_CACHE=0"
 done
-[ "$(grep -c 'came from the cache' "$work/out")" = 3 ] || fail "lines of a hit: $(cat "$work/out")"
+[ "$(grep -c 'came from the cache' "$work/out")" = 4 ] || fail "lines of a hit: $(cat "$work/out")"
 STATOR_LOGS=output_code "$STATOR" run "$work/points.stir" --random 3 2>&1 | grep -q '^\[output_code\]' ||
     fail "output_code of a kept program"
 STATOR_CACHE=0 STATOR_LOGS=passes "$STATOR" run "$work/points.stir" --random 3 2>&1 |

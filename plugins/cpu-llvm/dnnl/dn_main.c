@@ -156,6 +156,20 @@ static uint32_t packed_buffer(const dn_op *op)
                                                                                : UINT32_MAX;
 }
 
+/* What each call of sizes that are known puts into another order before the primitive. */
+static void note_moved(const dn_op *op, st_library_memory *out)
+{
+    static const uint32_t roles[2][2] = {{DN_X, DN_X2}, {DN_Y, DN_Y2}};
+    const dn_plan *plan = op->is_static && op->n_plans == 1 ? op->plans[0] : NULL;
+    for (uint32_t k = 0; plan && plan->kind == DN_PLAN_PRIMITIVE && k < 2; k++) {
+        const dnnl_memory_desc_t *to = &plan->desc.md[roles[k][1]];
+        const int is_bound = roles[k][0] == DN_Y && plan->is_packed;
+        if (!is_bound && !dnnl_memory_desc_equal(&plan->desc.md[roles[k][0]], to)) {
+            out->moved_bytes[k] = dnnl_memory_desc_get_size(to);
+        }
+    }
+}
+
 static void memory(void *self, void *op_, st_library_memory *out)
 {
     dn_op *op = op_;
@@ -170,6 +184,7 @@ static void memory(void *self, void *op_, st_library_memory *out)
     }
     out->unread = packed_buffer(op);
     (void)pthread_mutex_lock(&op->mutex);
+    note_moved(op, out);
     out->scratch_bytes = dn_half_bytes(op) + op->attention_bytes * (uint64_t)threads;
     for (uint32_t i = 0; i < op->n_plans; i++) {
         const uint64_t bytes = op->plans[i]->scratch_bytes;

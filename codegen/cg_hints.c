@@ -1,0 +1,379 @@
+/* What of a program is slower than it could be, and what to do about it: the log channel
+ * perf_hints.
+ *
+ * In: a plan and the kernel or the call that it became. Out: a line of text; nothing of the program
+ * depends on it, and nothing is computed when nobody listens. What is said holds for every size: a
+ * size that only a call tells counts as its lower bound. */
+#include "codegen/cg_hints.h"
+
+#include "core/base/check.h"
+
+#include <string.h>
+
+#define LINES_MAX 16u /* of one program */
+#define FLOPS_MIN 4e6 /* of a contraction: below, loops cost no time that one would notice */
+#define FLOPS_A_VALUE                                                                              \
+    16 /* for each value read or written: below, memory is what takes the time                     \
+        */
+#define BYTES_MIN (1024.0 * 1024.0)
+#define MIB (1024.0 * 1024.0)
+
+static int is_heard(const cg_unit *unit)
+{
+    const stator_log_api *log = unit->host->log;
+    return log->enabled(unit->host->ctx, "perf_hints", 2);
+}
+
+/* Keeps the line and frees it; past the cap it is counted alone. */
+static void say(cg_unit *unit, st_str *text)
+{
+    if (st_str_ok(text) && text->data != NULL && unit->n_hints++ < LINES_MAX) {
+        st_str_addf(&unit->hints, "%s\n", text->data);
+    }
+    st_str_deinit(text);
+}
+
+/* Lines are kept until here: a program that is given up has nothing to say. */
+void cg_hint_end(cg_unit *unit)
+{
+    if (unit->n_hints > LINES_MAX) {
+        st_str_addf(&unit->hints, "and %u more such lines\n", unit->n_hints - LINES_MAX);
+    }
+    char *line = st_str_ok(&unit->hints) && unit->declined.count == 0 ? unit->hints.data : NULL;
+    while (line != NULL && *line != '\0') {
+        char *end = strchr(line, '\n');
+        *end = '\0';
+        unit->host->log->write(unit->host->ctx, "perf_hints", 2, line);
+        line = end + 1;
+    }
+}
+
+/* ---- words and sizes ---- */
+
+static double least(const cg_unit *unit, uint32_t sym)
+{
+    int64_t lo = 0;
+    int64_t hi = 0;
+    st_sym_range(&unit->syms->tab, sym, &lo, &hi);
+    return lo > 0 ? (double)lo : 0;
+}
+
+static double least_numel(const cg_unit *unit, const cg_value *v)
+{
+    double count = 1;
+    for (uint32_t a = 0; a < v->rank; a++) {
+        count *= least(unit, v->dims[a]);
+    }
+    return count;
+}
+
+/* "matmul 'y'" */
+static void print_node(const cg_unit *unit, stator_ref node, st_str *out)
+{
+    const stator_graph_view *v = unit->view;
+    const stator_node_row *row = stator_node_at(v, node);
+    const stator_origin_row *origin =
+        row->origin ? stator_column_at(&v->origins, row->origin) : NULL;
+    const char *name = origin ? stator_string_at(v, origin->name) : "";
+    st_str_add(out, stator_op_at(v, row->op)->name);
+    if (name[0]) {
+        st_str_addf(out, " '%s'", name);
+    }
+}
+
+/* "f32[4, N]" */
+static void print_type(const cg_unit *unit, stator_ref value, st_str *out)
+{
+    const cg_value *v = cg_value_of(unit, value);
+    st_str_addf(out, "%s[", st_dtype_name(v->dtype));
+    for (uint32_t a = 0; a < v->rank; a++) {
+        st_str_add(out, a ? ", " : "");
+        st_loop_sym_print(unit->syms, v->dims[a], out);
+    }
+    st_str_add(out, "]");
+}
+
+/* ---- contractions ---- */
+
+/* A sum of products of two operands, or what is written as a form for a library. */
+static int is_contraction(const cg_unit *unit, const cg_root *root)
+{
+    const int is_product = root->is_fold && root->lowering->repeats &&
+                           root->fold.acc == ST_ACC_SUM &&
+                           stator_node_at(unit->view, root->node)->operand_count >= 2;
+    return is_product || (root->lowering && root->lowering->form);
+}
+
+/* Operations at least. A form of its own is attention: two products over the keys. */
+static double flops_of(const cg_unit *unit, const cg_root *root)
+{
+    const stator_node_row *row = stator_node_at(unit->view, root->node);
+    double flops = 2 * least_numel(unit, cg_value_of(unit, root->value));
+    for (uint32_t i = 0; root->is_fold && i < root->fold.n_inner; i++) {
+        flops *= least(unit, root->fold.inner[i]);
+    }
+    if (!root->is_fold) {
+        const cg_value *keys = cg_value_of(unit, stator_operand(unit->view, row, 1));
+        flops *= keys->rank >= 2 ? 2 * least(unit, keys->dims[keys->rank - 2u]) : 0;
+    }
+    return flops;
+}
+
+/* Is it more work than reading its operands and writing its result? */
+static int is_worth_a_line(const cg_unit *unit, const cg_root *root, double flops)
+{
+    const stator_node_row *row = stator_node_at(unit->view, root->node);
+    double values = least_numel(unit, cg_value_of(unit, root->value));
+    for (uint32_t k = 0; k < 2; k++) {
+        values += least_numel(unit, cg_value_of(unit, stator_operand(unit->view, row, k)));
+    }
+    return flops >= FLOPS_MIN && flops >= FLOPS_A_VALUE * values;
+}
+
+/* Would the library take a plain product of such elements? */
+static int takes_product(const cg_unit *unit, const uint32_t dtypes[2], uint32_t acc, uint32_t out)
+{
+    const st_library *library = unit->config->emitter->library;
+    st_symtab *tab = &unit->syms->tab;
+    const uint32_t n = st_sym_int(tab, 256);
+    const uint32_t one = st_sym_int(tab, 1);
+    const uint32_t zero = st_sym_int(tab, 0);
+    const st_form_operand row_major = {.offset = zero, .stride = {n, one}};
+    st_form form = {.kind = ST_FORM_GEMM,
+                    .acc_dtype = acc,
+                    .m = n,
+                    .n = n,
+                    .k = n,
+                    .x = row_major,
+                    .y = row_major,
+                    .out = row_major,
+                    .n_buffers = 3,
+                    .syms = unit->syms};
+    form.x.dtype = dtypes[0];
+    form.y.dtype = dtypes[1];
+    form.out.dtype = out;
+    form.y.buffer = 1;
+    form.out.buffer = 2;
+    return n && one && zero && library->takes(library->self, &form) == 1;
+}
+
+/* What it would take instead; "": nothing that is known here. */
+static const char *advice_for(const cg_unit *unit, const uint32_t dtypes[2])
+{
+    static const uint32_t plain[2] = {STATOR_F32, STATOR_F32};
+    const int are_floats =
+        dtypes[0] == dtypes[1] &&
+        (dtypes[0] == STATOR_F64 || dtypes[0] == STATOR_F16 || dtypes[0] == STATOR_BF16);
+    if (are_floats && takes_product(unit, plain, STATOR_F32, STATOR_F32)) {
+        return "; it has one of f32: cast to it where its precision will do";
+    }
+    return takes_product(unit, dtypes, STATOR_I32, STATOR_I32) ? "; it has one with sums in i32"
+                                                               : "";
+}
+
+/* Why it is no call of the library. */
+static void print_fault(const cg_unit *unit, const cg_root *root, st_str *out)
+{
+    const stator_node_row *row = stator_node_at(unit->view, root->node);
+    const uint32_t result = cg_value_of(unit, root->value)->dtype;
+    uint32_t dtypes[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        dtypes[k] = cg_value_of(unit, stator_operand(unit->view, row, k))->dtype;
+    }
+    const uint32_t sums = root->is_fold ? root->fold.dtype : cg_wide_dtype(dtypes[0]);
+    if (unit->config->emitter->library == NULL) {
+        st_str_add(out, unit->config->no_library);
+    } else if (takes_product(unit, dtypes, sums, result)) {
+        st_str_add(out, "the library of contractions does not take how its operands lie or what is "
+                        "done to them");
+    } else {
+        st_str_addf(out,
+                    "the library of contractions has no product of %s and %s with sums in %s%s",
+                    st_dtype_name(dtypes[0]), st_dtype_name(dtypes[1]), st_dtype_name(sums),
+                    advice_for(unit, dtypes));
+    }
+}
+
+static void hint_loops(cg_unit *unit, const cg_root *root)
+{
+    const double flops = flops_of(unit, root);
+    if (!is_worth_a_line(unit, root, flops)) {
+        return;
+    }
+    const stator_node_row *row = stator_node_at(unit->view, root->node);
+    st_str text;
+    st_str_init(&text, unit->mem);
+    print_node(unit, root->node, &text);
+    st_str_add(&text, " of ");
+    print_type(unit, stator_operand(unit->view, row, 0), &text);
+    st_str_add(&text, " and ");
+    print_type(unit, stator_operand(unit->view, row, 1), &text);
+    st_str_addf(&text, ", %.1f Mflop, runs as generated loops: ", flops / 1e6);
+    print_fault(unit, root, &text);
+    say(unit, &text);
+}
+
+/* ---- one thread ---- */
+
+/* How often a row of the block runs, at least. */
+static double least_runs(const cg_unit *unit, const st_kernel *kernel, uint32_t block)
+{
+    double runs = 1;
+    for (st_loop_ref loop = kernel->blocks.data[block].loop; loop;
+         loop = kernel->blocks.data[st_loop_at(kernel, loop)->block].loop) {
+        if (st_loop_at(kernel, loop)->code == ST_LOOP_LOOP) {
+            runs *= least(unit, kernel->axes.data[st_loop_at(kernel, loop)->ref].extent);
+        }
+    }
+    return runs;
+}
+
+/* Bytes of the buffer that the kernel reads or writes, at least. */
+static double least_touched(const cg_unit *unit, const st_kernel *kernel, uint32_t place)
+{
+    const st_loop_buffer *buffer = &kernel->buffers.data[place];
+    const double all = least(unit, buffer->numel);
+    double touched = 0;
+    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        if ((row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE) && row->ref == place) {
+            const double runs = least_runs(unit, kernel, row->block);
+            touched = runs > touched ? runs : touched;
+        }
+    }
+    return (touched < all ? touched : all) * cg_dtype_bytes(buffer->dtype);
+}
+
+/* Flags of the loops of the kernel's root block, all together. */
+static uint32_t outer_flags(const st_kernel *kernel)
+{
+    uint32_t flags = 0;
+    for (st_loop_ref ref = kernel->blocks.data[0].first; ref; ref = st_loop_at(kernel, ref)->next) {
+        if (st_loop_at(kernel, ref)->code == ST_LOOP_LOOP) {
+            flags |= kernel->axes.data[st_loop_at(kernel, ref)->ref].flags;
+        }
+    }
+    return flags;
+}
+
+/* An index of the smallest or largest cannot be had in two steps. */
+static int has_index(const st_kernel *kernel)
+{
+    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(kernel, ref);
+        if (row->code == ST_LOOP_ACC &&
+            (row->imm.i == ST_ACC_ARGMIN || row->imm.i == ST_ACC_ARGMAX)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void hint_one_thread(cg_unit *unit, stator_ref node, const st_kernel *kernel)
+{
+    const uint32_t flags = outer_flags(kernel);
+    const int is_serial = (flags & ST_AXIS_SERIAL) != 0;
+    double bytes = 0;
+    st_str text;
+    if (unit->config->emitter->target.threads <= 1 || unit->is_alone || node == 0 ||
+        (flags & (ST_AXIS_SERIAL | ST_AXIS_REDUCE)) == 0 || st_kernel_parallel_loop(kernel) ||
+        (!is_serial && has_index(kernel))) {
+        return;
+    }
+    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
+        bytes +=
+            kernel->buffers.data[i].flags & ST_BUFFER_LOCAL ? 0 : least_touched(unit, kernel, i);
+    }
+    if (bytes < BYTES_MIN) {
+        return;
+    }
+    st_str_init(&text, unit->mem);
+    print_node(unit, node, &text);
+    st_str_addf(&text, " runs on one thread and touches %.1f MiB (kernel %s): %s", bytes / MIB,
+                kernel->name,
+                is_serial
+                    ? "its steps go in order; an axis beside them, whose rows need nothing of "
+                      "each other, would be shared among threads"
+                    : "it folds everything at once; fold in two steps, the first over the "
+                      "last axes alone (of a view [64, n / 64] where there is but one)");
+    say(unit, &text);
+}
+
+/* ---- what is said of a plan ---- */
+
+/* The node that the plan is named by: its contraction, else the first fold, else the first. */
+static stator_ref node_of_plan(const cg_unit *unit, const cg_plan *plan)
+{
+    stator_ref node = 0;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+        const uint32_t rank = root->node == 0              ? 0
+                              : is_contraction(unit, root) ? 3
+                              : root->is_fold              ? 2
+                                                           : 1;
+        if (rank > best) {
+            node = root->node;
+            best = rank;
+        }
+    }
+    return node;
+}
+
+void cg_hint_kernel(cg_unit *unit, uint32_t plan, const st_kernel *kernel)
+{
+    const cg_plan *of = &unit->plans.data[plan];
+    const int has_reason = unit->config->emitter->library || unit->config->no_library;
+    if (!is_heard(unit)) {
+        return;
+    }
+    for (uint32_t i = 0; has_reason && i < of->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[of->roots.data[i]];
+        if (root->node && is_contraction(unit, root)) {
+            hint_loops(unit, root);
+        }
+    }
+    hint_one_thread(unit, node_of_plan(unit, of), kernel);
+}
+
+/* ---- operands that are moved ---- */
+
+/* The operand as an input of the graph; NULL: it is made here, or a constant. */
+static const cg_buffer *as_input(const cg_unit *unit, const st_kernel *kernel, uint32_t place)
+{
+    const cg_buffer *buffer = &unit->buffers.data[kernel->buffers.data[place].id];
+    return buffer->kind == CG_BUFFER_INPUT ? buffer : NULL;
+}
+
+static void hint_moved(cg_unit *unit, stator_ref node, const cg_buffer *input, double bytes,
+                       const char *advice)
+{
+    st_str text;
+    if (input == NULL || bytes < BYTES_MIN || node == 0) {
+        return;
+    }
+    st_str_init(&text, unit->mem);
+    print_node(unit, node, &text);
+    st_str_addf(
+        &text, ": each call puts %.1f MiB of input '%s' into another order: %s", bytes / MIB,
+        stator_string_at(unit->view, stator_value_at(unit->view, input->value)->name), advice);
+    say(unit, &text);
+}
+
+void cg_hint_call(cg_unit *unit, uint32_t plan, const st_kernel *kernel, const st_form *form,
+                  void *op)
+{
+    const st_library *library = unit->config->emitter->library;
+    st_library_memory moved = {.unread = UINT32_MAX};
+    if (!is_heard(unit) || !STATOR_HAS(library, memory) || library->memory == NULL) {
+        return;
+    }
+    library->memory(library->self, op, &moved);
+    const stator_ref node = node_of_plan(unit, &unit->plans.data[plan]);
+    const int is_turned = form->kind == ST_FORM_GEMM && !cg_is_one(unit, form->x.stride[1]);
+    hint_moved(unit, node, as_input(unit, kernel, form->y.buffer), (double)moved.moved_bytes[1],
+               "a weight that is a constant of the model is put in order once");
+    hint_moved(unit, node, is_turned ? as_input(unit, kernel, form->x.buffer) : NULL,
+               (double)moved.moved_bytes[0],
+               "it is read along its columns; given the other way round it stays as it is");
+}

@@ -1,0 +1,337 @@
+/* The log channel perf_hints, as far as the host knows; see hints.h.
+ *
+ * In: a division, a recompile, the settings of a compile. Out: one plain line each: what is slow,
+ * and what to do. Nothing is computed when nobody listens. */
+#include "core/host/hints.h"
+
+#include "core/base/str.h"
+#include "core/host/cache.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHANNEL "perf_hints"
+#define GROUPS_MAX 8u /* shown */
+#define AXES_MAX 4u   /* likewise */
+
+static int is_heard(const stator_ctx *ctx)
+{
+    return st_log_enabled(ctx, CHANNEL, 2);
+}
+
+/* ---- settings ---- */
+
+static void hint_threads(stator_ctx *ctx)
+{
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (!ctx->is_threads_given && ctx->threads == 1 && online > 1) {
+        st_log(ctx, CHANNEL, 2,
+               "1 thread on a machine of %ld processors: this process may run on one of them alone "
+               "(taskset, or the cpuset of its container)",
+               online);
+    }
+}
+
+/* A folder that cannot be used is nobody's wish, as a cache that is switched off is. */
+static void hint_cache(const st_compile_request *request)
+{
+    const int is_wanted = (request->flags & STATOR_COMPILE_NO_CACHE) == 0 &&
+                          request->main->backend->exe_serialize != NULL;
+    const st_cache_store *store = is_wanted ? st_cache_of(request->ctx) : NULL;
+    if (store != NULL && store->fd < 0) {
+        st_log(
+            request->ctx, CHANNEL, 2,
+            "each process compiles anew, as the cache cannot be used: %s; STATOR_CACHE_DIR names "
+            "another folder",
+            store->reason);
+    }
+}
+
+void st_hint_settings(const st_compile_request *request)
+{
+    if (is_heard(request->ctx)) {
+        hint_threads(request->ctx);
+        hint_cache(request);
+    }
+}
+
+/* ---- what main does not run ---- */
+
+typedef struct leftover {
+    const char *op, *reason, *name; /* name: of the first node that has one */
+    uint32_t count;
+} leftover;
+
+typedef struct tally {
+    const st_division *d;
+    st_vec(leftover) groups;
+    uint32_t n_nodes;
+    uint32_t n_handed; /* (value, part that reads it) from one backend to the other */
+    uint32_t failed;   /* no memory */
+} tally;
+
+static const char *op_of(const st_unit *u, stator_ref node)
+{
+    return stator_op_at(u->v, stator_node_at(u->v, node)->op)->name;
+}
+
+/* A node whose backend is main by its color lies in a part that main gave back. */
+static const char *why_left(const st_unit *u, stator_ref node)
+{
+    return u->color[node] == ST_COLOR_MAIN ? "its partition was declined while it was compiled"
+                                           : st_division_reason(u, node);
+}
+
+static void count_node(tally *t, const st_unit *u, stator_ref node)
+{
+    const leftover new = {op_of(u, node), why_left(u, node), st_node_origin(u->v, node), 1};
+    for (uint32_t i = 0; i < t->groups.count; i++) {
+        leftover *at = &t->groups.data[i];
+        if (strcmp(at->op, new.op) == 0 && strcmp(at->reason, new.reason) == 0) {
+            at->count++;
+            at->name = at->name[0] != '\0' ? at->name : new.name;
+            return;
+        }
+    }
+    leftover *slot = st_vec_push(t->d->mem, &t->groups);
+    if (slot != NULL) {
+        *slot = new;
+    }
+    t->failed |= slot == NULL;
+}
+
+/* The color of the part that runs each node; constants, and nodes of no part, have none. */
+static uint8_t *colors_of(const st_unit *u, st_mem *mem)
+{
+    uint8_t *colors = st_alloc(mem, u->v->n_nodes + UINT64_C(1), 1);
+    if (colors == NULL) {
+        return NULL;
+    }
+    memset(colors, ST_COLORS, u->v->n_nodes + 1u);
+    for (uint32_t i = 0; i < u->parts.n_parts; i++) {
+        const st_part *part = &u->parts.parts[i];
+        for (uint32_t k = 0; k < part->n_nodes; k++) {
+            colors[part->nodes[k]] = (uint8_t)part->color;
+        }
+    }
+    return colors;
+}
+
+/* Operands of the part that come from the other side: to the fallback or from it. */
+static uint32_t count_handed(const st_unit *u, const st_part *part, const uint8_t *colors)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < part->n_in; k++) {
+        const stator_ref node = part->in[k] != 0 ? stator_value_at(u->v, part->in[k])->node : 0;
+        const uint32_t from = node != 0 ? colors[node] : ST_COLORS;
+        count +=
+            from != ST_COLORS && (from == ST_COLOR_FALLBACK) != (part->color == ST_COLOR_FALLBACK);
+    }
+    return count;
+}
+
+static void count_unit(tally *t, const st_unit *u)
+{
+    uint8_t *colors = colors_of(u, t->d->mem);
+    t->failed |= colors == NULL;
+    for (uint32_t i = 0; colors != NULL && i < u->parts.n_parts; i++) {
+        const st_part *part = &u->parts.parts[i];
+        t->n_handed += count_handed(u, part, colors);
+        if (part->color == ST_COLOR_FALLBACK) {
+            t->n_nodes += st_division_count(t->d, u, part);
+            for (uint32_t k = 0; k < part->n_nodes; k++) {
+                count_node(t, u, part->nodes[k]);
+            }
+        }
+    }
+    st_free(t->d->mem, colors);
+}
+
+static void print_groups(const tally *t, st_str *out)
+{
+    for (uint32_t i = 0; i < t->groups.count && i < GROUPS_MAX; i++) {
+        const leftover *at = &t->groups.data[i];
+        st_str_add(out, i != 0 ? "; " : "");
+        if (at->count > 1) {
+            st_str_addf(out, "%u ", at->count);
+        }
+        st_str_add(out, at->op);
+        if (at->name[0] != '\0') {
+            st_str_addf(out, " '%s'%s", at->name, at->count > 1 ? " and others" : "");
+        }
+        st_str_addf(out, " (%s)", at->reason);
+    }
+    if (t->groups.count > GROUPS_MAX) {
+        st_str_addf(out, "; and %u more kinds", t->groups.count - GROUPS_MAX);
+    }
+}
+
+static void say_leftovers(const tally *t)
+{
+    const st_compile_request *request = t->d->request;
+    st_str text;
+    st_str_init(&text, t->d->mem);
+    st_str_addf(
+        &text, "%u of %u nodes run on %s, and values are handed over %u times a call: ", t->n_nodes,
+        t->d->root->n_counted, request->fallback->backend->item.name, t->n_handed);
+    print_groups(t, &text);
+    st_str_addf(
+        &text,
+        "; with ops that %s runs in their place the program would be one piece, and kept in "
+        "the cache",
+        request->main->backend->item.name);
+    if (st_str_ok(&text) && !t->failed) {
+        st_log(request->ctx, CHANNEL, 2, "%s", text.data);
+    }
+    st_str_deinit(&text);
+}
+
+/* Loops that the host steps: each step is a call of every part of the body. A `while` has no other
+ * way to go, so nothing is said of it. */
+static void hint_loops(const st_division *d, const st_unit *u)
+{
+    for (uint32_t i = 0; i < u->parts.n_parts; i++) {
+        const st_part *part = &u->parts.parts[i];
+        const stator_ref node = part->n_nodes != 0 ? part->nodes[0] : 0;
+        if (part->color == ST_COLOR_HOST && node != 0 && strcmp(op_of(u, node), "scan") == 0) {
+            const char *name = st_node_origin(u->v, node);
+            st_log(
+                d->request->ctx, CHANNEL, 2,
+                "scan%s%s%s is stepped by the host, a call of each part of its body a step: %s; a "
+                "scan that %s runs whole is one call",
+                name[0] != '\0' ? " '" : "", name, name[0] != '\0' ? "'" : "",
+                st_division_reason(u, node), d->request->main->backend->item.name);
+        }
+    }
+}
+
+void st_hint_division(const st_division *d)
+{
+    tally t = {.d = d};
+    if (!is_heard(d->request->ctx)) {
+        return;
+    }
+    for (uint32_t i = 0; i < d->units.count; i++) {
+        const st_unit *u = d->units.data[i];
+        if (u == d->root || u->program != NULL) {
+            count_unit(&t, u);
+            hint_loops(d, u);
+        }
+    }
+    if (t.n_nodes != 0 && d->request->fallback != NULL) {
+        say_leftovers(&t);
+    }
+    st_vec_free(d->mem, &t.groups);
+}
+
+/* ---- programs for other sizes ---- */
+
+/* Is the axis a number of the first program, and another one now? */
+static int is_changed(const st_hint_recompile *what, uint32_t input, uint32_t axis)
+{
+    const st_guard_input *at = &what->first->inputs[input];
+    const st_guard_size *size = &what->first->sizes[at->size_begin + axis];
+    return size->kind == ST_SIZE_CONST && size->lo != what->in[input].shape[axis];
+}
+
+static int has_changed_size(const st_hint_recompile *what)
+{
+    for (uint32_t i = 0; i < what->first->n_inputs; i++) {
+        for (uint32_t axis = 0; axis < what->first->inputs[i].rank; axis++) {
+            if (is_changed(what, i, axis)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Is it one of those that `numbers` asks for? Sizes 0 and 1 have programs of their own, whatever
+ * the model declares. */
+static int is_told(const st_hint_recompile *what, const st_changed_axis *at, uint32_t numbers)
+{
+    const st_guard_input *input = &what->first->inputs[at->input];
+    const int64_t stated = what->first->sizes[input->size_begin + at->axis].lo;
+    return is_changed(what, at->input, at->axis) && (at->is_number != 0) == (numbers != 0) &&
+           (numbers != 0 || (stated >= 2 && what->in[at->input].shape[at->axis] >= 2));
+}
+
+/* "axis 0 of input 'x' was 4 and is 6 now, ...", of the axes new in this call; how many they are.
+ */
+static uint32_t print_axes(const st_hint_recompile *what, uint32_t numbers, st_str *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = what->first_new; i < what->sizes->changed.count; i++) {
+        const st_changed_axis *at = &what->sizes->changed.data[i];
+        const st_guard_input *input = &what->first->inputs[at->input];
+        if (is_told(what, at, numbers) && n++ < AXES_MAX) {
+            st_str_addf(out, "%saxis %u of input '%s' was %" PRId64 " and is %" PRId64 " now",
+                        n > 1 ? ", " : "", at->axis, input->name,
+                        what->first->sizes[input->size_begin + at->axis].lo,
+                        what->in[at->input].shape[at->axis]);
+        }
+    }
+    if (n > AXES_MAX) {
+        st_str_addf(out, " and so on, %u axes", n);
+    }
+    return n;
+}
+
+static void hint_axes(const st_hint_recompile *what, uint32_t numbers, const char *advice)
+{
+    st_str text;
+    st_str_init(&text, &what->ctx->mem);
+    if (print_axes(what, numbers, &text) != 0 && st_str_ok(&text)) {
+        st_log(what->ctx, CHANNEL, 2, "%s: one more compile%s", text.data, advice);
+    }
+    st_str_deinit(&text);
+}
+
+/* Has the input other contents than the first program was made for, in the same shape? */
+static int has_other_values(const st_guard_input *input, const DLTensor *in)
+{
+    const char *data = (const char *)in->data + in->byte_offset;
+    for (uint32_t axis = 0; axis < input->rank; axis++) {
+        if (input->value != NULL && input->value_shape[axis] != in->shape[axis]) {
+            return 0;
+        }
+    }
+    return input->value != NULL && input->value_bytes != 0 &&
+           memcmp(input->value, data, input->value_bytes) != 0;
+}
+
+static void hint_values(const st_hint_recompile *what)
+{
+    for (uint32_t i = 0; i < what->first->n_inputs; i++) {
+        const st_guard_input *input = &what->first->inputs[i];
+        if (has_other_values(input, &what->in[i])) {
+            st_log(what->ctx, CHANNEL, 2,
+                   "input '%s' has other values: one more compile, as for each of them, because "
+                   "shapes follow from it; as a constant of the model it would cost none",
+                   input->name);
+        }
+    }
+}
+
+void st_hint_recompiled(const st_hint_recompile *what)
+{
+    if (!is_heard(what->ctx)) {
+        return;
+    }
+    hint_values(what);
+    if (what->is_static && has_changed_size(what)) {
+        st_log(what->ctx, CHANNEL, 2,
+               "one more compile, for the sizes of this call alone, as STATOR_COMPILE_STATIC asks: "
+               "without it one program serves many sizes");
+    }
+    if (!what->is_static) {
+        hint_axes(
+            what, 0,
+            "; with a symbolic axis in the model (dim_param of ONNX, sym of .stir) one program "
+            "serves both");
+        hint_axes(what, 1,
+                  ", as for each other size: the model has nodes that do not work with a symbol "
+                  "there (STATOR_LOGS=recompiles names one)");
+    }
+}

@@ -1,0 +1,26 @@
+/* Lines of the log channel perf_hints that the host knows: what makes compiled programs slower than
+ * they could be, and what to do about it. A code generator's own are codegen/cg_hints.c's. */
+#ifndef STATOR_HOST_HINTS_H
+#define STATOR_HOST_HINTS_H
+
+#include "core/host/divide.h"
+#include "core/host/sizes.h"
+
+/* How the process is set up, once a compile. */
+void st_hint_settings(const st_compile_request *request);
+/* What main does not run, of a division whose programs are assembled. */
+void st_hint_division(const st_division *division);
+
+/* A function that has programs is about to get one more. */
+typedef struct st_hint_recompile {
+    stator_ctx *ctx;
+    const st_guard *first; /* of its first program */
+    const DLTensor *in;    /* the call's inputs, dense */
+    const st_sizes *sizes;
+    uint32_t first_new; /* place among the axes that changed of those new in this call */
+    uint32_t is_static; /* STATOR_COMPILE_STATIC */
+} st_hint_recompile;
+
+void st_hint_recompiled(const st_hint_recompile *what);
+
+#endif

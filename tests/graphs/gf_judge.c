@@ -12,6 +12,8 @@
 
 #define FIRST_VARIANTS 8
 #define ALL_VARIANTS 48
+#define OPTIONS_MAX 5
+#define OPTIONS_TEXT 256
 #define MARGIN 8.0 /* times what noise does */
 
 typedef struct results {
@@ -112,20 +114,54 @@ static void forget(compiled *c)
     *c = (compiled){0};
 }
 
+/* Options of the backend under test: GF_KEY and GF_VALUE, each one or some with commas between. */
+typedef struct option_list {
+    const char *keys[OPTIONS_MAX];
+    const char *values[OPTIONS_MAX];
+    uint32_t n;
+    char text[2][OPTIONS_TEXT];
+} option_list;
+
+static uint32_t split(const char *name, char text[OPTIONS_TEXT], const char **out, uint32_t n)
+{
+    char *rest = NULL;
+    const char *value = getenv(name);
+    (void)snprintf(text, OPTIONS_TEXT, "%s", value ? value : "");
+    for (char *at = strtok_r(text, ",", &rest); at && n < OPTIONS_MAX;
+         at = strtok_r(NULL, ",", &rest)) {
+        out[n++] = at;
+    }
+    return n;
+}
+
+static void options_of(const char *backend, option_list *out)
+{
+    out->n = 0;
+    if (strcmp(backend, "eager") == 0) {
+        return;
+    }
+    if (getenv("GF_BOUNDS") != NULL && strcmp(backend, "inductor-cpu") == 0) {
+        out->keys[0] = "inductor-cpu.debug_bounds";
+        out->values[0] = "1";
+        out->n = 1;
+    }
+    const uint32_t keys = split("GF_KEY", out->text[0], out->keys, out->n);
+    const uint32_t values = split("GF_VALUE", out->text[1], out->values, out->n);
+    out->n = keys < values ? keys : values;
+}
+
 static int compile(stator_ctx *ctx, const gf_program *p, int with_noise, const char *backend,
                    compiled *out, char why[512])
 {
-    const char *const keys[2] = {"inductor-cpu.debug_bounds", getenv("GF_KEY")};
-    const char *const values[2] = {"1", getenv("GF_VALUE")};
-    const int is_reference = strcmp(backend, "eager") == 0;
-    const int is_bounded = getenv("GF_BOUNDS") != NULL && strcmp(backend, "inductor-cpu") == 0;
-    const int has_key = !is_reference && keys[1] != NULL && values[1] != NULL;
-    const stator_compile_options options = {.struct_size = sizeof options,
-                                            .backend = backend,
-                                            .mode = is_reference ? NULL : getenv("GF_MODE"),
-                                            .option_keys = keys + !is_bounded,
-                                            .option_values = values + !is_bounded,
-                                            .option_count = (uint32_t)(is_bounded + has_key)};
+    option_list list;
+    options_of(backend, &list);
+    const stator_compile_options options = {
+        .struct_size = sizeof options,
+        .backend = backend,
+        .mode = strcmp(backend, "eager") == 0 ? NULL : getenv("GF_MODE"),
+        .option_keys = list.keys,
+        .option_values = list.values,
+        .option_count = list.n};
     *out = (compiled){.text = malloc(GF_TEXT)};
     if (out->text == NULL || !gf_write(p, with_noise, out->text)) {
         (void)snprintf(why, 512, "the text is too long");

@@ -5,9 +5,9 @@
  *   graph_fuzz BACKEND print SEED             its text
  *
  * Environment: GF_PLUGINS, a folder of plugins; GF_BOUNDS, kernels of inductor-cpu check each
- * index; GF_MODE, the backend's mode; GF_KEY and GF_VALUE, an option of it; GF_THREADS, how many
- * (2); GF_CHAINS, other graphs: contractions and what may be done in them; GF_INVALID, a line for
- * each program that eager refuses; GF_NOISE, print writes the noisy variant.
+ * index; GF_MODE, the backend's mode; GF_KEY and GF_VALUE, an option of it (or some: A,B);
+ * GF_THREADS, how many (2); GF_CHAINS, other graphs: contractions and what may be done in them;
+ * GF_INVALID, a line for each program that eager refuses; GF_NOISE, print writes the noisy variant.
  *
  * Programs run in a child process, so that a crash is one failure. Status 0: no failure. */
 #define _GNU_SOURCE

@@ -230,7 +230,9 @@ static int is_within(const spread *s, stator_dtype dtype, double reference, doub
         return s->has_nan || has_both;
     }
     if (isinf(x)) {
-        return (x > 0 ? s->has_high : s->has_low) || (is_loose && reference != 0);
+        /* A logarithm of what noise takes below 0 and above it is infinite at 0. */
+        return (x > 0 ? s->has_high : s->has_low) || (is_loose && reference != 0) ||
+               (s->has_nan && s->has_number);
     }
     if (!isfinite(reference)) {
         return s->has_number;

@@ -52,7 +52,10 @@ static void set_mask(jit_fn *f, const part *p, LLVMValueRef i)
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMTypeRef i32 = f->u->types[JIT_I32];
     LLVMValueRef count = LLVMBuildSub(ir, p->to, i, "");
-    if (!p->is_single) {
+    int64_t n = 0;
+    if (is_constant(count, &n)) { /* as the mask is to be, which store_run looks at */
+        count = jit_i64(f, n < (int64_t)f->lanes ? n : (int64_t)f->lanes);
+    } else if (!p->is_single) {
         count = jit_intrinsic2(f, "llvm.smin", count, jit_i64(f, f->lanes));
     }
     f->last = LLVMBuildSub(ir, count, jit_i64(f, 1), "");

@@ -251,6 +251,9 @@ static uint32_t call(parser *p, const char *word, uint32_t n)
         expr.args[k] = choice(p);
     }
     expect(p, ")", "')' expected");
+    if (expr.kind == ST_EXPR_LOOKUP && expr.args[1] && !expr_at(p, expr.args[1])->is_int) {
+        return fail(p, "the number of a table expected");
+    }
     return node(p, &expr);
 }
 

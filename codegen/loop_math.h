@@ -155,6 +155,8 @@
     "ldexp(fma(fma(fma(fma(fma(fma(0x1.6ac74ep-10, r, 0x1.123de0p-7), r, 0x1.555858p-5), r, " \
     "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n) }; q = e / (1 + e); select(x < 0, " \
     "fma(-e, q, e), 1 - q)"
+/* log2 e, the number that rounds, -ln 2 in two parts, r^3 and r^2 of exp_lookup */
+#define ST_MATH_EXP_LOOKUP_NUMBERS 0x1.715476p+0f, 393216.0f, -0x1.62e430p-1f, 0x1.05c610p-29f, 0x1.46c0e4p-3f, 0x1.000088p-1f
 /* for lookup: 6 tables of 32 entries */
 #define ST_MATH_TABLE_POWERS 0
 #define ST_MATH_TABLE_ERF_0 1
@@ -165,14 +167,22 @@
 #define ST_MATH_TABLES 6
 #define ST_MATH_ENTRIES 32
 #define ST_MATH_TABLE_VALUES \
+    ST_MATH_TABLE_POWERS_VALUES, \
+    ST_MATH_TABLE_ERF_0_VALUES, \
+    ST_MATH_TABLE_ERF_1_VALUES, \
+    ST_MATH_TABLE_ERF_2_VALUES, \
+    ST_MATH_TABLE_ERF_3_VALUES, \
+    ST_MATH_TABLE_ERF_4_VALUES
+#define ST_MATH_TABLE_POWERS_VALUES \
     { \
-        1, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f, \
+        1.0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f, \
         0x1.2387a6p+0f, 0x1.29e9e0p+0f, 0x1.306fe0p+0f, 0x1.371a74p+0f, 0x1.3dea64p+0f, 0x1.44e086p+0f, \
         0x1.4bfdaep+0f, 0x1.5342b6p+0f, 0x1.5ab07ep+0f, 0x1.6247ecp+0f, 0x1.6a09e6p+0f, 0x1.71f75ep+0f, \
         0x1.7a1148p+0f, 0x1.82589ap+0f, 0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f, \
         0x1.ae89fap+0f, 0x1.b7f770p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f, \
         0x1.ea4afap+0f, 0x1.f50766p+0f \
-    }, \
+    }
+#define ST_MATH_TABLE_ERF_0_VALUES \
     { \
         0x1.20dd76p+0f, 0x1.1f5e1ap+0f, 0x1.1af54ep+0f, 0x1.13e08cp+0f, 0x1.0a7ef6p+0f, 0x1.fe8f16p-1f, \
         0x1.e57b74p-1f, 0x1.cacbc2p-1f, 0x1.af767ap-1f, 0x1.9450bcp-1f, 0x1.7a0518p-1f, 0x1.611066p-1f, \
@@ -180,7 +190,8 @@
         0x1.c67206p-2f, 0x1.aed200p-2f, 0x1.996eeep-2f, 0x1.8603e0p-2f, 0x1.745380p-2f, 0x1.642828p-2f, \
         0x1.555368p-2f, 0x1.47ad40p-2f, 0x1.3b1358p-2f, 0x1.2f6828p-2f, 0x1.24923ap-2f, 0x1.1a7b90p-2f, \
         0x1.111110p-2f, 0x1.084210p-2f \
-    }, \
+    }
+#define ST_MATH_TABLE_ERF_1_VALUES \
     { \
         -0x1.f785a0p-16f, -0x1.7d8fe4p-4f, -0x1.7306e0p-3f, -0x1.09ac26p-2f, -0x1.4c386ap-2f, -0x1.7edee2p-2f, \
         -0x1.a0cdc8p-2f, -0x1.b29316p-2f, -0x1.b5db00p-2f, -0x1.ad1530p-2f, -0x1.9b12e2p-2f, -0x1.82ad1ep-2f, \
@@ -188,7 +199,8 @@
         -0x1.8d7352p-3f, -0x1.67575ep-3f, -0x1.45c31ep-3f, -0x1.284240p-3f, -0x1.0e5896p-3f, -0x1.ef1bf0p-4f, \
         -0x1.c6e92ep-4f, -0x1.a35762p-4f, -0x1.83bfa0p-4f, -0x1.6793eap-4f, -0x1.4e5c5ep-4f, -0x1.37b3dap-4f, \
         -0x1.234522p-4f, -0x1.10c83ap-4f \
-    }, \
+    }
+#define ST_MATH_TABLE_ERF_2_VALUES \
     { \
         -0x1.7eb20ep-2f, -0x1.766506p-2f, -0x1.5761bcp-2f, -0x1.275c4cp-2f, -0x1.d6ed14p-3f, -0x1.5272a6p-3f, \
         -0x1.9a5f5ep-4f, -0x1.45b448p-5f, 0x1.9a0848p-7f, 0x1.bb8418p-5f, 0x1.5a90b4p-4f, 0x1.ab1406p-4f, \
@@ -196,7 +208,8 @@
         0x1.441a86p-4f, 0x1.1e4af4p-4f, 0x1.f74466p-5f, 0x1.b9cc4ep-5f, 0x1.845f22p-5f, 0x1.562d7cp-5f, \
         0x1.2ded78p-5f, 0x1.0bd5d2p-5f, 0x1.dcf116p-6f, 0x1.a9d624p-6f, 0x1.7e7c4ap-6f, 0x1.583694p-6f, \
         0x1.363092p-6f, 0x1.197764p-6f \
-    }, \
+    }
+#define ST_MATH_TABLE_ERF_3_VALUES \
     { \
         -0x1.f737d6p-5f, 0x1.c4b8a2p-5f, 0x1.ac144cp-4f, 0x1.244caap-3f, 0x1.55317ap-3f, 0x1.66960ap-3f, \
         0x1.5a607cp-3f, 0x1.362cb4p-3f, 0x1.01af4ap-3f, 0x1.8a0f08p-4f, 0x1.0fd1ccp-4f, 0x1.4067b2p-5f, \
@@ -204,7 +217,8 @@
         -0x1.a16bc4p-6f, -0x1.8303a4p-6f, -0x1.5c08f6p-6f, -0x1.325914p-6f, -0x1.0a1c4ep-6f, -0x1.cacab2p-7f, \
         -0x1.8a8286p-7f, -0x1.52d1c2p-7f, -0x1.23738cp-7f, -0x1.f77600p-8f, -0x1.b3c5eep-8f, -0x1.7b0f46p-8f, \
         -0x1.4bb21ap-8f, -0x1.22b6c0p-8f \
-    }, \
+    }
+#define ST_MATH_TABLE_ERF_4_VALUES \
     { \
         0x1.3543b0p-1f, 0x1.992f08p-4f, 0x1.59f078p-4f, 0x1.883976p-5f, 0x1.4961bep-5f, 0x1.4ef7aep-13f, \
         -0x1.07cbbap-5f, -0x1.2f5aeep-5f, -0x1.0484eap-4f, -0x1.807b34p-5f, -0x1.b2257ep-5f, -0x1.9bae7cp-5f, \

@@ -175,6 +175,9 @@ def table(name, entries):
     return len(TABLES) - 1
 
 
+EXP_LOOKUP_NUMBERS = []
+
+
 def make_exp_lookup():
     powers = table("powers", [f32(mp.mpf(2) ** (mp.mpf(k) / PIECES)) for k in range(PIECES)])
     half = float(LN2 / PIECES / 2) * 1.0001
@@ -182,6 +185,7 @@ def make_exp_lookup():
                    {0: 1, 1: 1})
     hi, lo = parts(LN2, 2)
     magic = MAGIC / PIECES
+    EXP_LOOKUP_NUMBERS.extend([f32(1 / LN2), magic, -hi, -lo, c[3], c[2]])
     row("exp_lookup", "n = round(x / ln 2) in steps of 1 / 32, of 2^n the fraction from a table;"
         f" degree 3, {error:.1e}",
         f"""a = select(89 < x, 89, x); a = select(-104 > a, -104, a);
@@ -397,6 +401,10 @@ def make_sigmoid():
 
 # ---- the header ----
 
+def floats(numbers):
+    return [num(x) + ("f" if "." in num(x) or "x" in num(x) else ".0f") for x in numbers]
+
+
 def write(rows):
     out = ["/* The f32 functions of codegen/loop_ops.def as programs of codegen/loop_expand.h. Made by",
            " * tools/gen_loop_math.py, where the methods are; coefficients are not edited here. The figure",
@@ -416,17 +424,20 @@ def write(rows):
         lines.append(line.rstrip())
         out += [f'    "{text}"' + (" \\" if k + 1 < len(lines) else "")
                 for k, text in enumerate(lines)]
+    out += [f"/* log2 e, the number that rounds, -ln 2 in two parts, r^3 and r^2 of exp_lookup */",
+            f"#define ST_MATH_EXP_LOOKUP_NUMBERS {', '.join(floats(EXP_LOOKUP_NUMBERS))}"]
     out += [f"/* for lookup: {len(TABLES)} tables of {PIECES} entries */",
             *[f"#define ST_MATH_TABLE_{name.upper()} {k}" for k, (name, _) in enumerate(TABLES)],
             f"#define ST_MATH_TABLES {len(TABLES)}", f"#define ST_MATH_ENTRIES {PIECES}",
             "#define ST_MATH_TABLE_VALUES \\"]
-    for k, (_, entries) in enumerate(TABLES):
-        out.append("    { \\")
+    values = [f"ST_MATH_TABLE_{name.upper()}_VALUES" for name, _ in TABLES]
+    out += [f"    {v}{', ' + chr(92) if v != values[-1] else ''}" for v in values]
+    for name, entries in TABLES:
+        out += [f"#define ST_MATH_TABLE_{name.upper()}_VALUES \\", "    { \\"]
         for at in range(0, PIECES, 6):
-            line = ", ".join(num(x) + "f" * ("." in num(x) or "x" in num(x))
-                             for x in entries[at:at + 6])
+            line = ", ".join(floats(entries[at:at + 6]))
             out.append(f"        {line}{',' if at + 6 < PIECES else ''} \\")
-        out.append("    }" + (", \\" if k + 1 < len(TABLES) else ""))
+        out.append("    }")
     out += ["/* clang-format on */", "", "#endif", ""]
     return "\n".join(out)
 

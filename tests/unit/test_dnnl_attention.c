@@ -213,6 +213,10 @@ static const attend cases[] = {
     {"f16", 1, 2, 1, 33, 40, 20, 12, STATOR_F16, STATOR_F16, 1, 0, 0, 0, 0},
     {"no keys", 1, 2, 2, 5, 0, 8, 8, STATOR_F32, 0, 0, 0, 0, 0, 0},
     {"no queries", 1, 2, 2, 0, 5, 8, 8, STATOR_F32, 0, 0, 0, 0, 0, 0},
+    /* Panels that several blocks of queries use, on three threads, one and two. */
+    {"kept, causal", 2, 4, 4, 300, 300, 16, 24, STATOR_F32, 0, 0, 1, 1, 0, 0},
+    {"kept", 1, 4, 4, 150, 500, 16, 40, STATOR_F32, 0, 0, 0, 0, 0, 0},
+    {"kept, grouped", 1, 4, 1, 150, 290, 16, 16, STATOR_F32, 0, 0, 0, 1, 0, 0},
 };
 
 static void check_all(uint32_t flags)

@@ -276,9 +276,9 @@ Test(loop_expand, each_program_parses)
 {
     for (uint32_t code = ST_LOOP_FIRST_SCALAR; code < ST_LOOP_CODE_COUNT; code++) {
         const st_loop_op_desc *desc = st_loop_desc(code);
-        const char *texts[2] = {desc->expand, desc->expand_f32};
+        const char *texts[3] = {desc->expand, desc->expand_f32, desc->expand_lookup};
         cr_expect(desc->native == desc->on || desc->libm || desc->expand, "%s", desc->name);
-        for (uint32_t k = 0; k < 2; k++) {
+        for (uint32_t k = 0; k < 3; k++) {
             st_expansion program = {.mem = NULL};
             stator_diag *err = NULL;
             cr_expect(texts[k] == NULL ||

@@ -10,12 +10,12 @@
  *           sums = before * sums + x * v
  *         out = sums / n
  *
- * Up to KEPT keys stay in panels for all blocks of queries of a part. Rows of queries are those of
- * all heads that share k and v. Everything is f32 in between; bf16 and
- * f16 are widened as they are copied. Up to FEW rows are not worth transposing k: they are products
- * of rows. Rows that come out NaN are done again by the definition, in which keys of no weight
- * count nothing. Method: Dao et al., FlashAttention, 2022; Milakov and Gimelshein, Online
- * normalizer calculation for softmax, 2018. */
+ * Up to KEPT keys stay in panels for all blocks of queries that a thread has of a head; with more,
+ * each block packs them anew. Rows of queries are those of all heads that share k and v. Everything
+ * is f32 in between; bf16 and f16 are widened as they are copied. Up to FEW rows are not worth
+ * transposing k: they are products of rows. Rows that come out NaN are done again by the
+ * definition, in which keys of no weight count nothing. Method: Dao et al., FlashAttention, 2022;
+ * Milakov and Gimelshein, Online normalizer calculation for softmax, 2018. */
 #include "dn_attention.h"
 #include "dn.h"
 
@@ -29,7 +29,8 @@
 
 #define ROWS 64  /* of queries in a block, a multiple of every tile */
 #define KEYS 256 /* in a block, a multiple of COLUMNS */
-#define KEPT 512 /* keys, a multiple of KEYS */
+#define KEPT 512 /* keys, a multiple of KEYS: with 64 columns each of k and v a quarter of a MiB   \
+                  */
 #define FEW 3    /* rows */
 #define COLUMNS DN_ATTENTION_COLUMNS
 #define HALF (COLUMNS / 2)
@@ -427,7 +428,9 @@ static void attend_range(void *self, int64_t begin, int64_t end)
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t part = unit % a->parts;
         block at = {.batch = unit / a->parts / a->groups, .group = unit / a->parts % a->groups};
-        b.n_k = b.n_v = 0;
+        if (unit == begin || part == 0) { /* else the part before was of the same head */
+            b.n_k = b.n_v = 0;
+        }
         for (int64_t i = part * a->blocks / a->parts; i < (part + 1) * a->blocks / a->parts; i++) {
             at.row = i * ROWS;
             at.n_rows = a->rows - at.row < ROWS ? a->rows - at.row : ROWS;
@@ -473,8 +476,10 @@ uint64_t dn_attention_scratch(const st_form *form)
     const st_symtab *tab = &form->syms->tab;
     int64_t depth = 0;
     int64_t width = 0;
-    int64_t keys = KEPT;
-    (void)st_sym_const(tab, form->sdpa.keys, &keys);
+    int64_t keys = 0;
+    if (!st_sym_const(tab, form->sdpa.keys, &keys)) {
+        keys = KEPT; /* the most that a call takes */
+    }
     return st_sym_const(tab, form->sdpa.depth, &depth) &&
                    st_sym_const(tab, form->sdpa.width, &width)
                ? floats_needed(depth, width, kept_of(keys)) * sizeof(float)

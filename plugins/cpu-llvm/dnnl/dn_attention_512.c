@@ -11,7 +11,9 @@
 #define OWN_SHUFFLES
 #define SIDE 16
 
-static const float powers[ST_MATH_TABLES][ST_MATH_ENTRIES] = {ST_MATH_TABLE_VALUES};
+static const float powers[ST_MATH_ENTRIES] = ST_MATH_TABLE_POWERS_VALUES;
+static const float numbers[] = {ST_MATH_EXP_LOOKUP_NUMBERS};
+enum { LOG2_E, ROUNDS, MINUS_LN2, MINUS_LN2_REST, CUBED, SQUARED };
 
 /* Places of two, then of four, are exchanged within quarters of a register, then the quarters. */
 static void turn(float *to, const float *from, int64_t step)
@@ -56,19 +58,21 @@ static inline __m512 larger(__m512 a, __m512 b)
     return _mm512_max_ps(a, b); /* b when one is NaN */
 }
 
+static inline __m512 number(int which)
+{
+    return _mm512_set1_ps(numbers[which]);
+}
+
 static inline __m512 exp_of(__m512 x)
 {
-    const float *table = powers[ST_MATH_TABLE_POWERS];
-    const __m512 magic = _mm512_set1_ps(393216.0f);
     const __m512 a = _mm512_max_ps(_mm512_set1_ps(-104.0f), x);
-    const __m512 m = _mm512_fmadd_ps(a, _mm512_set1_ps(0x1.715476p+0f), magic);
-    const __m512 n = _mm512_sub_ps(m, magic);
-    const __m512 high = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e430p-1f), a);
-    const __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(0x1.05c610p-29f), high);
-    const __m512 t = _mm512_permutex2var_ps(_mm512_loadu_ps(table), _mm512_castps_si512(m),
-                                            _mm512_loadu_ps(table + 16));
-    const __m512 q =
-        _mm512_fmadd_ps(r, _mm512_set1_ps(0x1.46c0e4p-3f), _mm512_set1_ps(0x1.000088p-1f));
+    const __m512 m = _mm512_fmadd_ps(a, number(LOG2_E), number(ROUNDS));
+    const __m512 n = _mm512_sub_ps(m, number(ROUNDS));
+    const __m512 high = _mm512_fmadd_ps(n, number(MINUS_LN2), a);
+    const __m512 r = _mm512_fmadd_ps(n, number(MINUS_LN2_REST), high);
+    const __m512 t = _mm512_permutex2var_ps(_mm512_loadu_ps(powers), _mm512_castps_si512(m),
+                                            _mm512_loadu_ps(powers + 16));
+    const __m512 q = _mm512_fmadd_ps(r, number(CUBED), number(SQUARED));
     const __m512 u = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
     return _mm512_scalef_ps(_mm512_fmadd_ps(t, u, t), n);
 }

@@ -205,10 +205,11 @@ static int is_close(stator_dtype dtype, double x, double y)
     return isfinite(x) && isfinite(y) && fabs(x - y) <= step * fmax(fabs(x), fabs(y));
 }
 
-/* 0: never finite (differs in kind), else how far noise moves the element at most. */
+/* How far noise moves the element at most. A 0 that it makes (of what may cancel) counts apart: it
+ * is as far off as the number is large, which says nothing of how large noise is. */
 typedef struct spread {
     double far;
-    int has_nan, has_high, has_low, has_number;
+    int has_nan, has_high, has_low, has_number, has_zero;
 } spread;
 
 static void widen(spread *s, double reference, double x)
@@ -217,7 +218,8 @@ static void widen(spread *s, double reference, double x)
     s->has_high |= isinf(x) && x > 0;
     s->has_low |= isinf(x) && x < 0;
     s->has_number |= isfinite(x);
-    if (isfinite(x) && isfinite(reference)) {
+    s->has_zero |= x == 0;
+    if (isfinite(x) && isfinite(reference) && x != 0) {
         s->far = fmax(s->far, fabs(x - reference));
     }
 }
@@ -246,6 +248,9 @@ static int is_within(const spread *s, stator_dtype dtype, double reference, doub
                         : dtype == STATOR_F32  ? 0x1p-145
                                                : 0x1p-1060;
     const double step = dtype == STATOR_F32 ? 0x1p-21 : 0;
+    if (s->has_zero && x * reference >= 0 && fabs(x) <= fabs(reference)) {
+        return 1; /* between what it is and 0 */
+    }
     const double margin = is_loose && reference != 0 ? LOOSE : MARGIN;
     return fabs(x - reference) <= margin * s->far + step * fabs(reference) + tiny;
 }

@@ -1,12 +1,16 @@
 /* Rounding noise: where a float may be rounded otherwise than eager does, the noisy variant of a
  * program has more inputs, and nodes that mix them in.
  *
- * FUNCTION   the result times 1 and a few units
- * FOLD       an operand likewise, both of a contraction, more where more elements meet; what
- * cancels but for a few units is 0 COMPOSITE  both, and 1e-6 at most added to the result, which is
- * 0 where less is left EXACT      nothing, but where add, sub, eq and ne have operands that are
- * rounded and a few units apart, these are equal: what is left is divided by, and noise does not
- * hit 0
+ * FUNCTION: the result times 1 and a few units.
+ *
+ * FOLD: an operand likewise, both of a contraction, more where more elements meet; what cancels but
+ * for a few units is 0.
+ *
+ * COMPOSITE: both, and 1e-6 at most added to the result (in f64 as much less as its units are), which
+ * is 0 where less is left.
+ *
+ * EXACT: nothing, but where add, sub, eq and ne have operands that are rounded and a few units
+ * apart, these are equal: what is left is divided by, and noise does not hit 0.
  *
  * Every third variant has little of it all: large noise seldom makes the small change that matters
  * to what cancels within a node (a softmax of huge scores that are a unit apart).
@@ -202,6 +206,12 @@ static double smallest(uint8_t dtype)
                                  : 0x1p-133;
 }
 
+/* What composites add to 1: `in_f32` where they are f32 or narrower. */
+static double added(uint8_t dtype, double in_f32)
+{
+    return dtype == STATOR_F64 ? in_f32 * 0x1p-29 : in_f32;
+}
+
 double gf_noise_number(const gf_program *p, int number, uint64_t variant, double unit)
 {
     const gf_node *node = &p->nodes[node_of(number)];
@@ -210,7 +220,7 @@ double gf_noise_number(const gf_program *p, int number, uint64_t variant, double
     if (kind_of(number) == ADDED) {
         const int64_t units = is_narrow(dtype) ? 1 : 1 + node->folded; /* its sums are in f32 */
         return has_units(node) || is_product(node) ? unit * (double)units * smallest(dtype)
-                                                   : unit * (is_fine ? 1e-7 : 1e-6);
+                                                   : unit * added(dtype, is_fine ? 1e-7 : 1e-6);
     }
     double ulps = node->noise == GF_FOLD        ? 1.0 + (double)node->folded / 8.0
                   : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
@@ -290,7 +300,7 @@ static void write_cancelled(const gf_program *p, gf_writer *w, int k, int at)
     gf_add(w, "  %%n%d = constant {value = %s[] {%a}}\n  %%b%d_ = mul(%%b%d, %%n%d)\n", at, name,
            share, at, at, at);
     gf_add(w, "  %%n%d_ = constant {value = %s[] {%g}}\n  %%m%d = add(%%b%d_, %%n%d_)\n", at, name,
-           is_composite ? 4e-6 : 0.0, at, at, at);
+           is_composite ? added(p->values[y].dtype, 4e-6) : 0.0, at, at, at);
     gf_add(w, "  %%c%d = lt(%%f%d_, %%m%d)\n  %%g%d = constant {value = %s[] {1}}\n", at, at, at,
            at, name);
     gf_add(w, "  %%d%d = lt(%%z%d, %%g%d)\n  %%e%d = bit_and(%%c%d, %%d%d)\n", at, at, at, at, at,

@@ -420,17 +420,18 @@ static void log_compile(stator_function *f, const st_specialisation *spec, const
     st_str_deinit(&text);
 }
 
-/* `n_changed`: axes that had changed before this call. */
-static void hint_recompile(const stator_function *f, const DLTensor *in, uint32_t n_changed)
+static void hint_recompile(stator_function *f, const st_specialisation *spec, const DLTensor *in)
 {
     const entry_list *list = atomic_load(&f->list);
     if (list != NULL) {
         const st_hint_recompile what = {.ctx = f->ctx,
-                                        .first = &list->entries[0]->guard,
+                                        .programs = list->entries,
+                                        .n_programs = list->count,
+                                        .next = spec,
                                         .in = in,
                                         .sizes = &f->sizes,
-                                        .first_new = n_changed,
-                                        .is_static = (f->flags & STATOR_COMPILE_STATIC) != 0};
+                                        .is_static = (f->flags & STATOR_COMPILE_STATIC) != 0,
+                                        .is_generic = list->count > f->recompile_limit};
         st_hint_recompiled(&what);
     }
 }
@@ -440,10 +441,9 @@ static stator_status compile_locked(stator_function *f, uint32_t n_in, const DLT
 {
     st_specialisation *spec = NULL;
     const uint64_t start = st_now_ns();
-    const uint32_t n_changed = f->sizes.changed.count;
     ST_TRY(choose_spec(f, n_in, in, &spec, err));
     log_compile(f, spec, in, st_now_ns() - start);
-    hint_recompile(f, in, n_changed);
+    hint_recompile(f, spec, in);
     ST_TRY(reset_fuel(f, err));
     st_compile_request request;
     st_function_request(f, spec, &request);

@@ -227,19 +227,21 @@ void st_hint_division(const st_division *d)
 
 /* ---- programs for other sizes ---- */
 
-/* Is the axis a number of the first program, and another one now? */
-static int is_changed(const st_hint_recompile *what, uint32_t input, uint32_t axis)
+/* The size of the axis as a number of a program; -1: the program takes several there. */
+static int64_t number_of(const st_guard *guard, uint32_t input, uint32_t axis)
 {
-    const st_guard_input *at = &what->first->inputs[input];
-    const st_guard_size *size = &what->first->sizes[at->size_begin + axis];
-    return size->kind == ST_SIZE_CONST && size->lo != what->in[input].shape[axis];
+    const st_guard_size *size = &guard->sizes[guard->inputs[input].size_begin + axis];
+    return size->kind == ST_SIZE_CONST ? size->lo : -1;
 }
 
+/* Does the call bring another size than the first program's? */
 static int has_changed_size(const st_hint_recompile *what)
 {
-    for (uint32_t i = 0; i < what->first->n_inputs; i++) {
-        for (uint32_t axis = 0; axis < what->first->inputs[i].rank; axis++) {
-            if (is_changed(what, i, axis)) {
+    const st_guard *first = &what->programs[what->n_programs - 1u]->guard;
+    for (uint32_t i = 0; i < first->n_inputs; i++) {
+        for (uint32_t axis = 0; axis < first->inputs[i].rank; axis++) {
+            const int64_t number = number_of(first, i, axis);
+            if (number >= 0 && number != what->in[i].shape[axis]) {
                 return 1;
             }
         }
@@ -247,29 +249,41 @@ static int has_changed_size(const st_hint_recompile *what)
     return 0;
 }
 
-/* Is it one of those that `numbers` asks for? Sizes 0 and 1 have programs of their own, whatever
- * the model declares. */
-static int is_told(const st_hint_recompile *what, const st_changed_axis *at, uint32_t numbers)
+static int64_t given(const st_hint_recompile *what, const st_changed_axis *at)
 {
-    const st_guard_input *input = &what->first->inputs[at->input];
-    const int64_t stated = what->first->sizes[input->size_begin + at->axis].lo;
-    return is_changed(what, at->input, at->axis) && (at->is_number != 0) == (numbers != 0) &&
-           (numbers != 0 || (stated >= 2 && what->in[at->input].shape[at->axis] >= 2));
+    return what->in[at->input].shape[at->axis];
 }
 
-/* "axis 0 of input 'x' was 4 and is 6 now, ...", of the axes new in this call; how many they are.
- */
-static uint32_t print_axes(const st_hint_recompile *what, uint32_t numbers, st_str *out)
+/* What an axis was before, in the oldest program that has another number there; -1: nothing is to
+ * be told. `numbers`: of the axes that stay numbers in the next program, too, or of the others?
+ * Sizes 0 and 1 have programs of their own, whatever the model declares. */
+static int64_t size_before(const st_hint_recompile *what, const st_guard *next,
+                           const st_changed_axis *at, int numbers)
+{
+    const int64_t least = at->is_number ? 0 : 2;
+    const int is_number = at->is_number || number_of(next, at->input, at->axis) >= least;
+    const int is_meant = !at->is_told && is_number == numbers && given(what, at) >= least;
+    for (uint32_t i = what->n_programs; is_meant && i-- > 0;) {
+        const int64_t number = number_of(&what->programs[i]->guard, at->input, at->axis);
+        if (number >= least && number != given(what, at)) {
+            return number;
+        }
+    }
+    return -1;
+}
+
+/* "axis 0 of input 'x' was 4 and is 6 now, ...", of the axes not told yet; how many they are. */
+static uint32_t print_axes(const st_hint_recompile *what, const st_guard *next, int numbers,
+                           st_str *out)
 {
     uint32_t n = 0;
-    for (uint32_t i = what->first_new; i < what->sizes->changed.count; i++) {
+    for (uint32_t i = 0; i < what->sizes->changed.count; i++) {
         const st_changed_axis *at = &what->sizes->changed.data[i];
-        const st_guard_input *input = &what->first->inputs[at->input];
-        if (is_told(what, at, numbers) && n++ < AXES_MAX) {
+        const int64_t before = size_before(what, next, at, numbers);
+        if (before >= 0 && n++ < AXES_MAX) {
             st_str_addf(out, "%saxis %u of input '%s' was %" PRId64 " and is %" PRId64 " now",
-                        n > 1 ? ", " : "", at->axis, input->name,
-                        what->first->sizes[input->size_begin + at->axis].lo,
-                        what->in[at->input].shape[at->axis]);
+                        n > 1 ? ", " : "", at->axis, next->inputs[at->input].name, before,
+                        given(what, at));
         }
     }
     if (n > AXES_MAX) {
@@ -278,40 +292,76 @@ static uint32_t print_axes(const st_hint_recompile *what, uint32_t numbers, st_s
     return n;
 }
 
-static void hint_axes(const st_hint_recompile *what, uint32_t numbers, const char *advice)
+static void hint_axes(const st_hint_recompile *what, const st_guard *next, int numbers,
+                      const char *advice)
 {
     st_str text;
     st_str_init(&text, &what->ctx->mem);
-    if (print_axes(what, numbers, &text) != 0 && st_str_ok(&text)) {
+    if (print_axes(what, next, numbers, &text) != 0 && st_str_ok(&text)) {
         st_log(what->ctx, CHANNEL, 2, "%s: one more compile%s", text.data, advice);
+        for (uint32_t i = 0; i < what->sizes->changed.count; i++) {
+            st_changed_axis *at = &what->sizes->changed.data[i];
+            at->is_told |= size_before(what, next, at, numbers) >= 0;
+        }
     }
     st_str_deinit(&text);
 }
 
-/* Has the input other contents than the first program was made for, in the same shape? */
-static int has_other_values(const st_guard_input *input, const DLTensor *in)
+/* Is the program made for contents of the input in this shape? */
+static int has_shape(const st_guard_input *input, const DLTensor *in)
 {
-    const char *data = (const char *)in->data + in->byte_offset;
-    for (uint32_t axis = 0; axis < input->rank; axis++) {
-        if (input->value != NULL && input->value_shape[axis] != in->shape[axis]) {
+    for (uint32_t axis = 0; input->value != NULL && axis < input->rank; axis++) {
+        if (input->value_shape[axis] != in->shape[axis]) {
             return 0;
         }
     }
-    return input->value != NULL && input->value_bytes != 0 &&
-           memcmp(input->value, data, input->value_bytes) != 0;
+    return input->value != NULL;
+}
+
+/* Are there programs for other contents of the input in this shape, and none for these? */
+static int has_other_values(const st_hint_recompile *what, uint32_t i)
+{
+    const DLTensor *in = &what->in[i];
+    const char *data = (const char *)in->data + in->byte_offset;
+    int has_others = 0;
+    for (uint32_t k = 0; k < what->n_programs; k++) {
+        const st_guard_input *input = &what->programs[k]->guard.inputs[i];
+        const int is_shape = has_shape(input, in);
+        if (is_shape &&
+            (input->value_bytes == 0 || memcmp(input->value, data, input->value_bytes) == 0)) {
+            return 0;
+        }
+        has_others |= is_shape;
+    }
+    return has_others;
 }
 
 static void hint_values(const st_hint_recompile *what)
 {
-    for (uint32_t i = 0; i < what->first->n_inputs; i++) {
-        const st_guard_input *input = &what->first->inputs[i];
-        if (has_other_values(input, &what->in[i])) {
+    const st_guard *guard = &what->programs[0]->guard;
+    for (uint32_t i = 0; i < guard->n_inputs; i++) {
+        if (has_other_values(what, i)) {
             st_log(what->ctx, CHANNEL, 2,
                    "input '%s' has other values: one more compile, as for each of them, because "
                    "shapes follow from it; as a constant of the model it would cost none",
-                   input->name);
+                   guard->inputs[i].name);
         }
     }
+}
+
+static void hint_changed(const st_hint_recompile *what)
+{
+    st_guard next;
+    if (st_graph_guard(&what->ctx->mem, what->next->module->root, &next, NULL) != STATOR_OK) {
+        return;
+    }
+    hint_axes(what, &next, 0,
+              "; with a symbolic axis in the model (dim_param of ONNX, sym of .stir) one program "
+              "serves both");
+    hint_axes(what, &next, 1,
+              ", as for each other size: the model has nodes that do not work with a symbol there "
+              "(STATOR_LOGS=recompiles names one)");
+    st_guard_deinit(&next);
 }
 
 void st_hint_recompiled(const st_hint_recompile *what)
@@ -320,18 +370,12 @@ void st_hint_recompiled(const st_hint_recompile *what)
         return;
     }
     hint_values(what);
-    if (what->is_static && has_changed_size(what)) {
+    if (what->is_static && !what->is_generic && has_changed_size(what)) {
         st_log(what->ctx, CHANNEL, 2,
                "one more compile, for the sizes of this call alone, as STATOR_COMPILE_STATIC asks: "
                "without it one program serves many sizes");
     }
     if (!what->is_static) {
-        hint_axes(
-            what, 0,
-            "; with a symbolic axis in the model (dim_param of ONNX, sym of .stir) one program "
-            "serves both");
-        hint_axes(what, 1,
-                  ", as for each other size: the model has nodes that do not work with a symbol "
-                  "there (STATOR_LOGS=recompiles names one)");
+        hint_changed(what);
     }
 }

@@ -14,11 +14,13 @@ void st_hint_division(const st_division *division);
 /* A function that has programs is about to get one more. */
 typedef struct st_hint_recompile {
     stator_ctx *ctx;
-    const st_guard *first; /* of its first program */
-    const DLTensor *in;    /* the call's inputs, dense */
-    const st_sizes *sizes;
-    uint32_t first_new; /* place among the axes that changed of those new in this call */
-    uint32_t is_static; /* STATOR_COMPILE_STATIC */
+    st_compiled *const *programs; /* those it has, newest first; at least one */
+    uint32_t n_programs;
+    const st_specialisation *next; /* what the new one is made of */
+    const DLTensor *in;            /* the call's inputs, dense */
+    st_sizes *sizes;               /* axes that a line names are marked */
+    uint32_t is_static;            /* STATOR_COMPILE_STATIC */
+    uint32_t is_generic;           /* the limit is passed: the program is for all sizes */
 } st_hint_recompile;
 
 void st_hint_recompiled(const st_hint_recompile *what);

@@ -12,9 +12,8 @@
 
 #define LINES_MAX 16u /* of one program */
 #define FLOPS_MIN 4e6 /* of a contraction: below, loops cost no time that one would notice */
-#define FLOPS_A_VALUE                                                                              \
-    16 /* for each value read or written: below, memory is what takes the time                     \
-        */
+/* For each value read or written: below, memory is what takes the time. */
+#define FLOPS_A_VALUE 16
 #define BYTES_MIN (1024.0 * 1024.0)
 #define MIB (1024.0 * 1024.0)
 
@@ -67,18 +66,24 @@ static double least_numel(const cg_unit *unit, const cg_value *v)
     return count;
 }
 
-/* "matmul 'y'" */
-static void print_node(const cg_unit *unit, stator_ref node, st_str *out)
+/* "matmul 'y'", of an op called so. */
+static void print_named(const cg_unit *unit, stator_ref node, const char *op, st_str *out)
 {
     const stator_graph_view *v = unit->view;
     const stator_node_row *row = stator_node_at(v, node);
     const stator_origin_row *origin =
         row->origin ? stator_column_at(&v->origins, row->origin) : NULL;
     const char *name = origin ? stator_string_at(v, origin->name) : "";
-    st_str_add(out, stator_op_at(v, row->op)->name);
+    st_str_add(out, op);
     if (name[0]) {
         st_str_addf(out, " '%s'", name);
     }
+}
+
+static void print_node(const cg_unit *unit, stator_ref node, st_str *out)
+{
+    const stator_node_row *row = stator_node_at(unit->view, node);
+    print_named(unit, node, stator_op_at(unit->view, row->op)->name, out);
 }
 
 /* "f32[4, N]" */
@@ -269,12 +274,81 @@ static int has_index(const st_kernel *kernel)
     return 0;
 }
 
+/* The op that the model has where the node comes from; "": that is not known. */
+static const char *kind_of(const cg_unit *unit, stator_ref node)
+{
+    const stator_node_row *row = stator_node_at(unit->view, node);
+    const stator_origin_row *origin =
+        row->origin ? stator_column_at(&unit->view->origins, row->origin) : NULL;
+    return origin ? stator_string_at(unit->view, origin->kind) : "";
+}
+
+/* "ReduceSum" is reduce_sum. */
+static int is_same_op(const char *kind, const char *op)
+{
+    for (; *kind != '\0' || *op != '\0'; kind++, op++) {
+        kind += *kind == '_';
+        op += *op == '_';
+        const char lower = (char)(*kind >= 'A' && *kind <= 'Z' ? *kind - 'A' + 'a' : *kind);
+        if (lower == '\0' || lower != *op) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* A composite may become several kernels: one line is for all of them. 1 the first time. */
+static int tell_once(cg_unit *unit, uint32_t origin)
+{
+    for (uint32_t i = 0; i < unit->hinted.count; i++) {
+        if (unit->hinted.data[i] == origin) {
+            return 0;
+        }
+    }
+    uint32_t *slot = st_vec_push(unit->mem, &unit->hinted);
+    if (slot != NULL) {
+        *slot = origin;
+    }
+    return 1;
+}
+
+/* Work that goes in order, or folds of all that there is. Only who wrote the fold can write it
+ * otherwise, so there is no advice on one of a composite, or of nobody knows what. */
+static void say_one_thread(cg_unit *unit, stator_ref node, const st_kernel *kernel, int is_serial,
+                           double bytes)
+{
+    const stator_node_row *row = stator_node_at(unit->view, node);
+    const char *kind = kind_of(unit, node);
+    const int is_own = is_same_op(kind, stator_op_at(unit->view, row->op)->name);
+    const int is_part = !is_own && kind[0] != '\0';
+    st_str text;
+    if (is_part && !tell_once(unit, row->origin)) {
+        return;
+    }
+    st_str_init(&text, unit->mem);
+    if (is_part) {
+        st_str_add(&text, "part of ");
+        print_named(unit, node, kind, &text);
+    } else {
+        print_node(unit, node, &text);
+    }
+    st_str_addf(&text, " runs on one thread and touches %.1f MiB (kernel %s): %s", bytes / MIB,
+                kernel->name,
+                is_serial ? "its steps go in order; an axis beside them, whose rows need nothing "
+                            "of each other, would be shared among threads"
+                          : "it folds everything at once");
+    if (!is_serial && is_own) {
+        st_str_add(&text, "; fold in two steps, the first over the last axes alone (of a view "
+                          "[64, n / 64] where there is but one)");
+    }
+    say(unit, &text);
+}
+
 static void hint_one_thread(cg_unit *unit, stator_ref node, const st_kernel *kernel)
 {
     const uint32_t flags = outer_flags(kernel);
     const int is_serial = (flags & ST_AXIS_SERIAL) != 0;
     double bytes = 0;
-    st_str text;
     if (unit->config->emitter->target.threads <= 1 || unit->is_alone || node == 0 ||
         (flags & (ST_AXIS_SERIAL | ST_AXIS_REDUCE)) == 0 || st_kernel_parallel_loop(kernel) ||
         (!is_serial && has_index(kernel))) {
@@ -284,19 +358,9 @@ static void hint_one_thread(cg_unit *unit, stator_ref node, const st_kernel *ker
         bytes +=
             kernel->buffers.data[i].flags & ST_BUFFER_LOCAL ? 0 : least_touched(unit, kernel, i);
     }
-    if (bytes < BYTES_MIN) {
-        return;
+    if (bytes >= BYTES_MIN) {
+        say_one_thread(unit, node, kernel, is_serial, bytes);
     }
-    st_str_init(&text, unit->mem);
-    print_node(unit, node, &text);
-    st_str_addf(&text, " runs on one thread and touches %.1f MiB (kernel %s): %s", bytes / MIB,
-                kernel->name,
-                is_serial
-                    ? "its steps go in order; an axis beside them, whose rows need nothing of "
-                      "each other, would be shared among threads"
-                    : "it folds everything at once; fold in two steps, the first over the "
-                      "last axes alone (of a view [64, n / 64] where there is but one)");
-    say(unit, &text);
 }
 
 /* ---- what is said of a plan ---- */

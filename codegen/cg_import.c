@@ -386,6 +386,7 @@ void cg_unit_deinit(cg_unit *unit)
     st_map_deinit(&unit->sym_memo);
     st_map_deinit(&unit->lowering_memo);
     st_str_deinit(&unit->hints);
+    st_vec_free(unit->mem, &unit->hinted);
     st_arena_deinit(&unit->arena);
 }
 

@@ -193,6 +193,8 @@ struct cg_unit {
     uint32_t is_alone; /* its launches are one thread's, whose others do something else */
     uint32_t n_hints;  /* lines of perf_hints so far, */
     st_str hints;      /* these; see cg_hints.c */
+    /* Origins of the composites that have a line. */
+    st_vec(uint32_t) hinted;
 };
 
 /* ---- cg_import.c ---- */

@@ -85,6 +85,29 @@ graph @m(%x: f32[1024, 1024]) {
 END
 says "reduce_sum 'total' runs on one thread and touches 4.0 MiB (kernel k0_reduce_sum): it folds everything at once; fold in two steps, the first over the last axes alone (of a view [64, n / 64] where there is but one)" sum.stir
 says '' sum.stir --threads 1
+# A fold that the model does not have is its composite's, a line for all; without an origin it is nobody's.
+folds='it folds everything at once'
+model softmax <<'END'
+graph @m(%x: f32[3000000]) {
+  %a = softmax(%x) {axis = 0} @"weights":Softmax
+  return a: %a
+}
+END
+says "part of Softmax 'weights' runs on one thread and touches 11.4 MiB (kernel k0_reduce_max): $folds" softmax.stir
+sed 's/ @"weights":Softmax//' softmax.stir >nobody.stir
+says "reduce_max runs on one thread and touches 11.4 MiB (kernel k0_reduce_max): $folds
+reduce_sum runs on one thread and touches 11.4 MiB (kernel k2_reduce_sum): $folds" nobody.stir
+model norm <<'END'
+graph @m(%x: f32[1, 3000000], %w: f32[3000000], %b: f32[3000000]) {
+  %a = layer_norm(%x, %w, %b) {axis = 1} @"":LayerNormalization
+  %s = reduce_sum(%a) {axes = [0, 1]} @"":ReduceSum
+  return a: %a, s: %s
+}
+END
+hints norm.stir >got
+[ "$(grep -c "^part of LayerNormalization runs on one thread .*: $folds$" got)" = 1 ] &&
+    [ "$(grep -c "^reduce_sum runs on one thread .*: $folds; fold in two steps" got)" = 1 ] &&
+    [ "$(wc -l <got)" = 2 ] || fail "norm: $(cat got)"
 model two_steps <<'END'
 graph @m(%x: f32[1024, 1024]) {
   %r = reduce_sum(%x) {axes = [1]}

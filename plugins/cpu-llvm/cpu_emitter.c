@@ -39,6 +39,20 @@ void cpu_module_destroy(void *self, void *module_)
     st_free(m->mem, m);
 }
 
+/* May generated code call it? */
+static int has_function(void *asked_, const char *name)
+{
+    cpu_asked *asked = asked_;
+    const cpu_inst *inst = asked->inst;
+    const int is_sleef = strncmp(name, "Sleef_", 6) == 0;
+    const int has =
+        !(is_sleef && inst->settings.self_contained) && cpu_resolve(inst->self, name) != NULL;
+    if (!has && is_sleef) {
+        cpu_hint_missing(asked, name + 6);
+    }
+    return has;
+}
+
 static stator_status load_images(cpu_inst *inst, const jit_output *out, cpu_module *m,
                                  stator_diag **err)
 {
@@ -196,7 +210,7 @@ static jit_request request_of(cpu_asked *asked, const st_kernel *const *kernels,
                          .spells = inst->emitter.target.spells,
                          .features = inst->settings.self_contained ? inst->features : NULL,
                          .self = asked,
-                         .has_function = cpu_asked_has};
+                         .has_function = has_function};
 }
 
 /* Compiles kernels that all differ and fills the module's entries. */

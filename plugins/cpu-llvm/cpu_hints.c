@@ -43,8 +43,11 @@ static uint32_t function_bytes(const char *name)
     return end;
 }
 
-static void note_missing(cpu_asked *asked, const char *name)
+void cpu_hint_missing(cpu_asked *asked, const char *name)
 {
+    if (!asked->is_heard) {
+        return;
+    }
     const uint32_t n = function_bytes(name);
     (void)pthread_mutex_lock(&asked->mutex);
     uint32_t i = 0;
@@ -57,19 +60,6 @@ static void note_missing(cpu_asked *asked, const char *name)
         asked->n_missing++;
     }
     (void)pthread_mutex_unlock(&asked->mutex);
-}
-
-int cpu_asked_has(void *asked_, const char *name)
-{
-    cpu_asked *asked = asked_;
-    const cpu_inst *inst = asked->inst;
-    const int is_sleef = strncmp(name, "Sleef_", 6) == 0;
-    const int has =
-        !(is_sleef && inst->settings.self_contained) && cpu_resolve(inst->self, name) != NULL;
-    if (!has && is_sleef && asked->is_heard) {
-        note_missing(asked, name + 6);
-    }
-    return has;
 }
 
 /* A function that an installed SLEEF does not have is nobody's to change. */

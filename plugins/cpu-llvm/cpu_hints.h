@@ -17,8 +17,8 @@ typedef struct cpu_asked {
 } cpu_asked;
 
 void cpu_asked_init(cpu_asked *asked, cpu_inst *inst);
-/* jit_request.has_function over a cpu_asked: may generated code call it? */
-int cpu_asked_has(void *asked, const char *name);
+/* Notes a function that generated code may not call, by SLEEF's name for it without "Sleef_". */
+void cpu_hint_missing(cpu_asked *asked, const char *name);
 /* Says what was missing, and ends it. */
 void cpu_hint_asked(cpu_asked *asked);
 /* Options of the instance that are for finding errors. */

@@ -41,7 +41,9 @@ iconv -f UTF-8 -t UTF-8 "$work/json" >/dev/null || fail "the JSON is no UTF-8"
     fail "a name that begins with a dash"
 
 # Surroundings: none at all, no HOME, another locale, a folder that cannot be written.
-env -i "$STATOR" run "$digits" >/dev/null || fail "status $? without environment"
+# What a sanitizer is told stays.
+env -i ${ASAN_OPTIONS:+"ASAN_OPTIONS=$ASAN_OPTIONS"} "$STATOR" run "$digits" >/dev/null ||
+    fail "status $? without environment"
 HOME=/nonexistent "$STATOR" backends >/dev/null || fail "status $? without HOME"
 for locale in tr_TR.UTF-8 de_DE.UTF-8 C; do
     LC_ALL=$locale LANG=$locale "$STATOR" run "$digits" --backend eager --expect "$work/a.npz" \

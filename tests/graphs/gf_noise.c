@@ -6,8 +6,8 @@
  * FOLD: an operand likewise, both of a contraction, more where more elements meet; what cancels but
  * for a few units is 0.
  *
- * COMPOSITE: both, and 1e-6 at most added to the result (in f64 as much less as its units are), which
- * is 0 where less is left.
+ * COMPOSITE: both, and 1e-6 at most added to the result (in f64 as much less as its units are),
+ * which is 0 where less is left.
  *
  * EXACT: nothing, but where add, sub, eq and ne have operands that are rounded and a few units
  * apart, these are equal: what is left is divided by, and noise does not hit 0.

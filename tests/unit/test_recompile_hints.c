@@ -93,14 +93,16 @@ static const char STATED[] = "stir 1\n"
                              "  return %y\n"
                              "}\n";
 
+#define FROM_4_TO_6                                                                                \
+    "axis 0 of input 'x' was 4 and is 6 now: one more compile; with a symbolic axis in the "       \
+    "model (dim_param of ONNX, sym of .stir) one program serves both\n"
+
 Test(recompile_hints, a_stated_size_is_to_be_declared_symbolic)
 {
     world w;
     begin_text(&w, STATED, 0);
     says(&w, 4, 3, "");
-    says(&w, 6, 3,
-         "axis 0 of input 'x' was 4 and is 6 now: one more compile; with a symbolic axis in the "
-         "model (dim_param of ONNX, sym of .stir) one program serves both\n");
+    says(&w, 6, 3, FROM_4_TO_6);
     says(&w, 9, 3, "");
     says(&w, 9, 5,
          "axis 1 of input 'x' was 3 and is 5 now: one more compile; with a symbolic axis in the "
@@ -112,16 +114,13 @@ Test(recompile_hints, a_stated_size_is_to_be_declared_symbolic)
  * said is not told yet. */
 Test(recompile_hints, size_one_in_between)
 {
-    static const char line[] =
-        "axis 0 of input 'x' was 4 and is 6 now: one more compile; with a symbolic axis in the "
-        "model (dim_param of ONNX, sym of .stir) one program serves both\n";
     static const int64_t orders[2][4] = {{4, 1, 6, 9}, {1, 4, 6, 9}};
     for (uint32_t i = 0; i < 2; i++) {
         world w;
         begin_text(&w, STATED, 0);
         says(&w, orders[i][0], 3, "");
         says(&w, orders[i][1], 3, "");
-        says(&w, orders[i][2], 3, line);
+        says(&w, orders[i][2], 3, FROM_4_TO_6);
         says(&w, orders[i][3], 3, "");
         end(&w);
     }
@@ -282,8 +281,6 @@ Test(recompile_hints, values_that_decide_shapes)
            "input 'axis' has other values: one more compile, as for each of them, because shapes "
            "follow from it; as a constant of the model it would cost none\n");
     reduce(&w, 4, 0, "");
-    reduce(&w, 6, 0,
-           "axis 0 of input 'x' was 4 and is 6 now: one more compile; with a symbolic axis in the "
-           "model (dim_param of ONNX, sym of .stir) one program serves both\n");
+    reduce(&w, 6, 0, FROM_4_TO_6);
     end(&w);
 }

@@ -66,14 +66,18 @@ static double least_numel(const cg_unit *unit, const cg_value *v)
     return count;
 }
 
+/* Of the model's node that this one comes from; NULL: not known. */
+static const stator_origin_row *origin_of(const cg_unit *unit, stator_ref node)
+{
+    const stator_node_row *row = stator_node_at(unit->view, node);
+    return row->origin ? stator_column_at(&unit->view->origins, row->origin) : NULL;
+}
+
 /* "matmul 'y'", of an op called so. */
 static void print_named(const cg_unit *unit, stator_ref node, const char *op, st_str *out)
 {
-    const stator_graph_view *v = unit->view;
-    const stator_node_row *row = stator_node_at(v, node);
-    const stator_origin_row *origin =
-        row->origin ? stator_column_at(&v->origins, row->origin) : NULL;
-    const char *name = origin ? stator_string_at(v, origin->name) : "";
+    const stator_origin_row *origin = origin_of(unit, node);
+    const char *name = origin ? stator_string_at(unit->view, origin->name) : "";
     st_str_add(out, op);
     if (name[0]) {
         st_str_addf(out, " '%s'", name);
@@ -277,9 +281,7 @@ static int has_index(const st_kernel *kernel)
 /* The op that the model has where the node comes from; "": that is not known. */
 static const char *kind_of(const cg_unit *unit, stator_ref node)
 {
-    const stator_node_row *row = stator_node_at(unit->view, node);
-    const stator_origin_row *origin =
-        row->origin ? stator_column_at(&unit->view->origins, row->origin) : NULL;
+    const stator_origin_row *origin = origin_of(unit, node);
     return origin ? stator_string_at(unit->view, origin->kind) : "";
 }
 

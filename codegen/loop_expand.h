@@ -9,9 +9,9 @@
  * rows of the table. Also: i32(x) u32(x) i64(x) u64(x) f32(x) f64(x) cast; as_int(x), as_float(x)
  * bitcast to the signed integer or float of the same width; bits(x) is the width of x's dtype;
  * lookup(x, 3) an entry of table 3; inf and nan; operators + - * / (div) < <= > >= == != && || !
- * unary - and parentheses; { n = ...; n + 1 } is the value of a program within, with names of its own; rare(c, slow, usual) is
- * slow where c, else usual, and computes slow only when c holds somewhere (a RARE row). Fractions and
- * hexadecimal floats are written as in C.
+ * unary - and parentheses; { n = ...; n + 1 } is the value of a program within, with names of its
+ * own; rare(c, slow, usual) is slow where c, else usual, and computes slow only when c holds
+ * somewhere (a RARE row). Fractions and hexadecimal floats are written as in C.
  *
  * Programs count on each row being rounded by itself: an emitter neither reorders sums nor contracts
  * what comes out of here.

@@ -29,8 +29,7 @@
 
 #define ROWS 64  /* of queries in a block, a multiple of every tile */
 #define KEYS 256 /* in a block, a multiple of COLUMNS */
-#define KEPT 512 /* keys, a multiple of KEYS: with 64 columns each of k and v a quarter of a MiB   \
-                  */
+#define KEPT 512 /* keys, a multiple of KEYS: of 64 columns a quarter of a MiB, k and v */
 #define FEW 3    /* rows */
 #define COLUMNS DN_ATTENTION_COLUMNS
 #define HALF (COLUMNS / 2)
@@ -228,10 +227,10 @@ static int is_few(const attention *a)
     return a->rows <= FEW && a->k.dtype == STATOR_F32 && a->k.strides[3] == 1 && a->depth % 16 == 0;
 }
 
-/* The keys of a block are in panels from place 0 on unless they all stay. */
-static int64_t first_of(const attention *a, const block *at)
+/* Where a key is in the panels when all of them stay there; else each block begins at place 0. */
+static int64_t place_of(const attention *a, int64_t key)
 {
-    return a->keys <= a->kept ? at->key : 0;
+    return a->keys <= a->kept ? key : 0;
 }
 
 static void score(const attention *a, const block *at, workspace *b)
@@ -247,11 +246,11 @@ static void score(const attention *a, const block *at, workspace *b)
     }
     for (int64_t j = 0; j < at->n_keys; j += COLUMNS) {
         const int64_t n = at->n_keys - j < COLUMNS ? at->n_keys - j : COLUMNS;
-        const int64_t at_key = first_of(a, at) + j;
-        float *panel = b->k + at_key * a->depth;
-        if (at_key + n > b->n_k) {
+        const int64_t first = place_of(a, at->key) + j;
+        float *panel = b->k + first * a->depth;
+        if (first + n > b->n_k) {
             pack_keys(a, at->batch, at->group, at->key + j, n, panel);
-            b->n_k = a->keys <= a->kept ? at_key + n : 0;
+            b->n_k = place_of(a, first + n);
         }
         dn_tile t = {.lda = a->depth, .b = panel, .ldb = COLUMNS, .ldc = KEYS, .k = a->depth};
         for (int64_t i = 0; i < at->n_rows; i += isa->rows) {
@@ -295,10 +294,9 @@ static void weigh(const attention *a, const block *at, workspace *b)
     const int64_t wide = padded(a->width, COLUMNS);
     const int is_direct = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1 && wide == a->width &&
                           a->rows <= a->isa->rows;
-    const int64_t first = first_of(a, at);
+    const int64_t first = place_of(a, at->key);
     float *panels = b->v + first * wide;
-    dn_tile t = {
-        .lda = KEYS, .b = panels, .ldb = COLUMNS, .ldc = wide, .k = at->n_keys, .beta = b->before};
+    dn_tile t = {.lda = KEYS, .b = panels, .ldb = COLUMNS, .ldc = wide, .k = at->n_keys};
     int64_t panel = (int64_t)KEYS * COLUMNS;
     if (is_direct) {
         t.b = (const void *)element(&a->v, at->batch, at->group, at->key, 0);
@@ -306,7 +304,7 @@ static void weigh(const attention *a, const block *at, workspace *b)
         panel = COLUMNS;
     } else if (first + at->n_keys > b->n_v) {
         pack_values(a, at->batch, at->group, at->key, at->n_keys, panels);
-        b->n_v = a->keys <= a->kept ? first + at->n_keys : 0;
+        b->n_v = place_of(a, first + at->n_keys);
     }
     for (int64_t e = 0; e < wide; e += COLUMNS, t.b += panel) {
         for (int64_t i = 0; i < at->n_rows; i += a->isa->rows) {
@@ -423,7 +421,7 @@ static void attend_range(void *self, int64_t begin, int64_t end)
         atomic_store(&a->is_out_of_memory, 1);
         return;
     }
-    workspace b = {.n_k = 0};
+    workspace b;
     lay_out(a, dn_scratch_data(scratch), &b);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t part = unit % a->parts;

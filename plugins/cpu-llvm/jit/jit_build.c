@@ -321,6 +321,35 @@ LLVMValueRef jit_join(jit_fn *f, LLVMValueRef low, LLVMValueRef high)
     return LLVMBuildShuffleVector(f->u->ir, low, high, LLVMConstVector(order, n), "");
 }
 
+/* Lanes first .. first + lanes - 1 of the operands; a scalar becomes the first lane. */
+static LLVMValueRef on_lanes(jit_fn *f, const jit_instruction *op, const LLVMValueRef *args,
+                             uint32_t first, uint32_t lanes)
+{
+    LLVMValueRef part[2];
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        const LLVMTypeRef type = LLVMTypeOf(args[k]);
+        part[k] = jit_lanes_of(args[k]) > 1
+                      ? jit_slice(f, args[k], first, lanes)
+                      : LLVMBuildInsertElement(f->u->ir, jit_poison(jit_wide(type, lanes)), args[k],
+                                               LLVMConstInt(f->u->types[JIT_I32], 0, 0), "");
+    }
+    return lanes > op->most ? jit_by_registers(f, op, part) : op->one(f, part, op->detail);
+}
+
+LLVMValueRef jit_by_registers(jit_fn *f, const jit_instruction *op, const LLVMValueRef *args)
+{
+    const uint32_t lanes = jit_lanes_of(args[0]);
+    const uint32_t n = lanes / 2u;
+    if (lanes > op->most) {
+        const LLVMValueRef low = on_lanes(f, op, args, 0, n);
+        return jit_join(f, low, on_lanes(f, op, args, n, n));
+    }
+    const LLVMValueRef v = on_lanes(f, op, args, 0, lanes < op->least ? op->least : lanes);
+    return lanes == 1
+               ? LLVMBuildExtractElement(f->u->ir, v, LLVMConstInt(f->u->types[JIT_I32], 0, 0), "")
+               : jit_slice(f, v, 0, lanes);
+}
+
 /* ---- masks ---- */
 
 LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask)

@@ -214,6 +214,17 @@ LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask); /* i1: some lane is set */
 /* n lanes of a vector from `first` on; those past its end are poison. */
 LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n);
 LLVMValueRef jit_join(jit_fn *f, LLVMValueRef low, LLVMValueRef high); /* behind one another */
+
+/* An instruction that is asked for by name: LLVM splits other operations, but not those. */
+typedef struct jit_instruction {
+    LLVMValueRef (*one)(jit_fn *f, const LLVMValueRef *args, uint32_t detail); /* one register */
+    uint32_t detail;
+    uint32_t n_args;      /* at most 2, all of as many lanes */
+    uint32_t least, most; /* lanes of a register, powers of two */
+} jit_instruction;
+/* Of operands of any number of lanes: scalars and few lanes take the smallest register, many are
+ * done piece by piece. */
+LLVMValueRef jit_by_registers(jit_fn *f, const jit_instruction *op, const LLVMValueRef *args);
 LLVMValueRef jit_select(jit_fn *f, LLVMValueRef mask, LLVMValueRef a, LLVMValueRef b);
 /* Lanes that count: the active ones and the row's mask (0: none); NULL: all. `lanes` 1: the scalar.
  */

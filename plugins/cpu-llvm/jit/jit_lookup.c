@@ -16,33 +16,11 @@ static LLVMValueRef entries(jit_fn *f, uint32_t table, uint32_t first, uint32_t 
 }
 
 /* 16 lanes. */
-static LLVMValueRef permute(jit_fn *f, LLVMValueRef bits, uint32_t table)
+static LLVMValueRef permute(jit_fn *f, const LLVMValueRef *bits, uint32_t table)
 {
     _Static_assert(ST_MATH_ENTRIES == 2 * LANES, "two registers");
-    LLVMValueRef args[3] = {entries(f, table, 0, LANES), bits, entries(f, table, LANES, LANES)};
+    LLVMValueRef args[3] = {entries(f, table, 0, LANES), *bits, entries(f, table, LANES, LANES)};
     return jit_intrinsic(f, "llvm.x86.avx512.vpermi2var.ps.512", NULL, 0, args, 3);
-}
-
-/* bits: i32, one or a vector. */
-static LLVMValueRef in_registers(jit_fn *f, LLVMValueRef bits, uint32_t table)
-{
-    const LLVMBuilderRef ir = f->u->ir;
-    const uint32_t lanes = jit_lanes_of(bits);
-    const LLVMValueRef zero = LLVMConstInt(f->u->types[JIT_I32], 0, 0);
-    if (lanes == 1) {
-        const LLVMValueRef none = jit_poison(jit_wide(LLVMTypeOf(bits), LANES));
-        return LLVMBuildExtractElement(
-            ir, permute(f, LLVMBuildInsertElement(ir, none, bits, zero, ""), table), zero, "");
-    }
-    if (lanes < LANES) {
-        return jit_slice(f, permute(f, jit_slice(f, bits, 0, LANES), table), 0, lanes);
-    }
-    if (lanes > LANES) {
-        const uint32_t n = lanes / 2u;
-        return jit_join(f, in_registers(f, jit_slice(f, bits, 0, n), table),
-                        in_registers(f, jit_slice(f, bits, n, n), table));
-    }
-    return permute(f, bits, table);
 }
 
 static LLVMValueRef by_lane(jit_fn *f, LLVMValueRef bits, uint32_t table)
@@ -75,7 +53,8 @@ LLVMValueRef jit_lookup(jit_fn *f, LLVMValueRef x, uint32_t table)
     if (!is_f32) {
         bits = LLVMBuildTrunc(ir, bits, jit_like(f, JIT_I32, x), "");
     }
-    const LLVMValueRef y =
-        spells && spells[ST_LOOP_lookup] ? in_registers(f, bits, table) : by_lane(f, bits, table);
+    const jit_instruction lookup = {permute, table, 1, LANES, LANES};
+    const LLVMValueRef y = spells && spells[ST_LOOP_lookup] ? jit_by_registers(f, &lookup, &bits)
+                                                            : by_lane(f, bits, table);
     return is_f32 ? y : LLVMBuildFPExt(ir, y, type, "");
 }

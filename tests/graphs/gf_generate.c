@@ -162,12 +162,12 @@ static int is_within_layer(const gf_program *p, int number)
     return 0;
 }
 
-/* Whether a padded convolution multiplies its padding by an infinite weight is nobody's business,
- * nor whether sdpa multiplies the value of a key that is not attended to by 0, or adds its mask of
- * -inf to a score that is none. */
+/* Whether a transposed convolution multiplies the zeros between its inputs by an infinite weight is
+ * nobody's business, nor whether sdpa multiplies the value of a key that is not attended to by 0,
+ * or adds its mask of -inf to a score that is none. */
 static int is_finite_only(const gf_program *p, int number)
 {
-    return is_operand(p, number, "conv", 1) || is_operand(p, number, "sdpa", 2) ||
+    return is_operand(p, number, "conv_transpose", 1) || is_operand(p, number, "sdpa", 2) ||
            is_masked(p, number) || is_within_layer(p, number);
 }
 

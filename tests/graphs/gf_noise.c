@@ -15,6 +15,17 @@
  * Every third variant has little of it all: large noise seldom makes the small change that matters
  * to what cancels within a node (a softmax of huge scores that are a unit apart).
  *
+ * Every sixth one has none of it, but operands of COMPOSITE have a few bits less: what is a few
+ * units apart becomes equal, all of it at once, which random units never make of a row (the layer
+ * norm of a row whose values differ by rounding alone). To the results the same is added, so that
+ * all of a row may be on one side of what should be 0: a mean that is rounded does that.
+ *
+ * A sum of bytes that is 0 is so with its scale's sign: at random.
+ *
+ * A convolution's padding is multiplied by weights or left out (docs/ops.md). Where these are
+ * infinite or NaN the first is NaN, and the second may take its place: everywhere in every other
+ * variant, else at random.
+ *
  * Overflow of f32 where eager has f64: an operand of a contraction past 2^100 may be as good as
  * infinite. Subnormal results of functions and contractions are off by units, for each product
  * one. In contractions of bf16 a subnormal operand may count as 0. Underflow: a square below
@@ -29,7 +40,10 @@
 
 #include <string.h>
 
-#define FINE 3u /* every third variant has little noise */
+#define FINE 3u   /* every third variant has little noise */
+#define COARSE 6u /* every sixth one has less bits, */
+#define FIRST_COARSE 4u
+#define COARSE_BITS 5u /* so many less at most: 16 units, what COMPOSITE may be off by */
 
 enum { ON_OPERAND = 1, ADDED = 1001, ON_RESULT = 3001, STEP = 100 };
 
@@ -91,6 +105,35 @@ static int is_contraction(const gf_node *node)
 {
     static const char *const ops[] = {"matmul", "einsum", "conv", "conv_transpose", "sdpa", NULL};
     return is_one_of(node->op, ops);
+}
+
+/* Does it read outside its input, at some sizes at least? */
+static int is_padded(const gf_node *node)
+{
+    const char *pads = strcmp(node->op, "conv") == 0 ? strstr(node->attrs, "pads = [") : NULL;
+    return pads != NULL && pads[8 + strspn(pads + 8, "0, ")] != ']';
+}
+
+/* Is it made of bytes by what is exact? */
+static int is_of_bytes(const gf_program *p, int value)
+{
+    uint8_t marks[GF_VALUES] = {0};
+    for (int v = 0; v <= value; v++) {
+        const gf_value *at = &p->values[v];
+        const gf_node *node = at->is_input || at->node < 0 ? NULL : &p->nodes[at->node];
+        marks[v] = at->dtype == STATOR_I8 || at->dtype == STATOR_U8;
+        for (int i = 0; node && node->noise == GF_EXACT && i < node->n_args; i++) {
+            marks[v] |= node->args[i] >= 0 && marks[node->args[i]];
+        }
+    }
+    return marks[value];
+}
+
+/* Its sum may be one of bytes, times a scale. */
+static int is_scaled(const gf_program *p, const gf_node *node)
+{
+    return is_contraction(node) && node->noise == GF_FOLD && node->n_args > 1 &&
+           is_of_bytes(p, node->args[0]) && is_of_bytes(p, node->args[1]);
 }
 
 static int is_sum(const gf_node *node)
@@ -212,11 +255,39 @@ static double added(uint8_t dtype, double in_f32)
     return dtype == STATOR_F64 ? in_f32 * 0x1p-29 : in_f32;
 }
 
+/* Does the operand lose bits in some variants? */
+static int is_coarsened(const gf_program *p, const gf_node *node, int place)
+{
+    return node->noise == GF_COMPOSITE && !is_of_squares(p, node) && !may_overflow(p, node, place);
+}
+
+/* Of such a variant: 1 + 2^k on an operand that loses k bits; on results of COMPOSITE, the same to
+ * all, one way, the other or none; else no noise. */
+static double coarse_number(const gf_program *p, int number, uint64_t variant)
+{
+    const int kind = kind_of(number);
+    const int place = kind == ON_OPERAND ? (-kind - number) / STEP : 0;
+    const gf_node *node = &p->nodes[node_of(number)];
+    const uint8_t dtype = gf_noise_type(p, number).dtype;
+    const uint64_t round = variant / COARSE;
+    const uint64_t bits = is_narrow(dtype) ? 2 : COARSE_BITS;
+    if (kind == ON_OPERAND && is_coarsened(p, node, place)) {
+        return 1 + (double)(UINT64_C(1) << (bits - round % bits));
+    }
+    if (kind == ADDED && node->noise == GF_COMPOSITE) {
+        return (round % 3 == 2 ? -1 : (double)(round % 3)) * added(dtype, 1e-6);
+    }
+    return kind == ADDED ? 0 : 1;
+}
+
 double gf_noise_number(const gf_program *p, int number, uint64_t variant, double unit)
 {
     const gf_node *node = &p->nodes[node_of(number)];
     const uint8_t dtype = gf_noise_type(p, number).dtype;
     const int is_fine = variant % FINE == 0;
+    if (variant % COARSE == FIRST_COARSE) {
+        return coarse_number(p, number, variant);
+    }
     if (kind_of(number) == ADDED) {
         const int64_t units = is_narrow(dtype) ? 1 : 1 + node->folded; /* its sums are in f32 */
         return has_units(node) || is_product(node) ? unit * (double)units * smallest(dtype)
@@ -312,6 +383,18 @@ static void write_cancelled(const gf_program *p, gf_writer *w, int k, int at)
            is_sum ? at : x, y);
 }
 
+/* The operand times %z; where that is 1 + 2^k, the operand with k bits less (Veltkamp, 1968). */
+static void write_coarse(const gf_program *p, gf_writer *w, int at, int value)
+{
+    gf_add(w, "  %%f%d = mul(%%v%d, %%z%d)\n  %%f%d_ = sub(%%f%d, %%v%d)\n", at, value, at, at, at,
+           value);
+    gf_add(w, "  %%x%d = sub(%%f%d, %%f%d_)\n  %%x%d_ = is_finite(%%x%d)\n", at, at, at, at, at);
+    gf_add(w, "  %%n%d = select(%%x%d_, %%x%d, %%v%d)\n", at, at, at, value);
+    gf_add(w, "  %%b%d = constant {value = %s[] {2}}\n  %%l%d = gt(%%z%d, %%b%d)\n", at,
+           st_dtype_name(p->values[value].dtype), at, at, at);
+    gf_add(w, "  %%y%d = select(%%l%d, %%n%d, %%f%d)\n", at, at, at, at);
+}
+
 void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k, int place)
 {
     const gf_node *node = &p->nodes[k];
@@ -324,6 +407,8 @@ void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k, int place)
         write_limited(p, w, at, value, "lt", is_wide ? "0x1p-511" : "0x1p-63", "0");
     } else if (may_overflow(p, node, place)) {
         write_limited(p, w, at, value, "gt", "0x1p100", "inf");
+    } else if (is_coarsened(p, node, place)) {
+        write_coarse(p, w, at, value);
     } else {
         gf_add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", at, value, at);
     }
@@ -375,10 +460,81 @@ static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int
     gf_add(w, "  %%v%d = select(%%h%d, %%h%d_, %%n%d_)\n", v, at, at, at);
 }
 
-/* %t: %w, or as random as %a, 0 where that is less than a few units of the sum of what is added
- * without its signs: what cancels may do so wholly. */
+/* Text with @ for a number, # for that of operand 1, $ for a dtype. */
+static void add_numbered(gf_writer *w, const char *text, int at, const char *dtype)
+{
+    for (; *text; text++) {
+        if (*text == '@' || *text == '#') {
+            gf_add(w, "%d", *text == '@' ? at : at + STEP);
+        } else if (*text == '$') {
+            gf_add(w, "%s", dtype);
+        } else {
+            gf_add(w, "%c", *text);
+        }
+    }
+}
+
+/* %wd: the weights, infinite ones and NaN as 1 or -1. %wf, %wg, %wh: the sign of infinite ones,
+ * that without its sign, 1 for NaN. %xd, %xe, %xf, %xg: the sign of x, 1 where it has one, 1 where
+ * it has none, 1. */
+static const char left_out_operands[] =
+    "  %ca@ = constant {value = $[] {0}}\n  %cb@ = constant {value = $[] {1}}\n"
+    "  %cc@ = constant {value = $[] {-1}}\n  %cd@ = constant {value = f32[] {0}}\n"
+    "  %ce@ = constant {value = f32[] {1}}\n  %cf@ = constant {value = f32[] {-1}}\n"
+    "  %wa@ = is_finite(%y#)\n  %wb@ = lt(%y#, %ca@)\n  %wc@ = select(%wb@, %cc@, %cb@)\n"
+    "  %wd@ = select(%wa@, %y#, %wc@)\n  %we@ = select(%wb@, %cf@, %ce@)\n"
+    "  %wi@ = is_inf(%y#)\n  %wf@ = select(%wi@, %we@, %cd@)\n  %wg@ = abs(%wf@)\n"
+    "  %wj@ = is_nan(%y#)\n  %wh@ = select(%wj@, %ce@, %cd@)\n"
+    "  %xa@ = gt(%y@, %ca@)\n  %xb@ = lt(%y@, %ca@)\n  %xc@ = select(%xb@, %cf@, %cd@)\n"
+    "  %xd@ = select(%xa@, %ce@, %xc@)\n  %xe@ = abs(%xd@)\n  %xf@ = sub(%ce@, %xe@)\n"
+    "  %xg@ = add(%xe@, %xf@)\n";
+
+/* %zk: what is summed without padding. Products that are +inf, -inf and NaN by their weights are
+ * counted. */
+static const char left_out_sum[] =
+    "  %za@ = add(%yb@, %yc@)\n  %zb@ = gt(%za@, %cd@)\n  %zc@ = sub(%yc@, %yb@)\n"
+    "  %zd@ = gt(%zc@, %cd@)\n  %ze@ = add(%yd@, %ye@)\n  %zf@ = gt(%ze@, %cd@)\n"
+    "  %cg@ = constant {value = $[] {inf}}\n  %ch@ = constant {value = $[] {-inf}}\n"
+    "  %ci@ = constant {value = $[] {nan}}\n  %zg@ = select(%zb@, %cg@, %ca@)\n"
+    "  %zh@ = select(%zd@, %ch@, %ca@)\n  %zi@ = add(%zg@, %zh@)\n"
+    "  %zj@ = select(%zf@, %ci@, %zi@)\n  %zk@ = add(%ya@, %zj@)\n";
+
+/* %m: %w, or that where this is NaN: everywhere by the sum of %z, else as random as %a. */
+static const char left_out_choice[] =
+    "  %zm@ = lt(%zl@, %ca@)\n  %zn@ = gt(%a@, %ca@)\n  %zo@ = bit_or(%zm@, %zn@)\n"
+    "  %zp@ = is_nan(%w@)\n  %zq@ = bit_and(%zo@, %zp@)\n  %m@ = select(%zq@, %zk@, %w@)\n";
+
+static void write_left_out(const gf_program *p, gf_writer *w, int k)
+{
+    static const char *const convs[] = {"%ya@ = conv(%y@, %wd@", "%yb@ = conv(%xd@, %wf@",
+                                        "%yc@ = conv(%xe@, %wg@", "%yd@ = conv(%xf@, %wg@",
+                                        "%ye@ = conv(%xg@, %wh@"};
+    const gf_node *node = &p->nodes[k];
+    const char *name = st_dtype_name(p->values[node->first].dtype);
+    add_numbered(w, left_out_operands, k, name);
+    for (int i = 0; i < 5; i++) {
+        gf_add(w, "  ");
+        add_numbered(w, convs[i], k, name);
+        if (i == 0 && node->n_args > 2 && node->args[2] >= 0) {
+            gf_add(w, ", %%v%d", node->args[2]);
+        }
+        gf_add(w, ") {%s}\n", node->attrs);
+    }
+    add_numbered(w, left_out_sum, k, name);
+    gf_add(w, "  %%zr%d = sub(%%z%d, %%cb%d)\n  %%zl%d = reduce_sum(%%zr%d) {axes = [", k, k, k, k,
+           k);
+    for (int a = 0; a < p->values[node->args[0]].rank; a++) {
+        gf_add(w, "%s%d", a ? ", " : "", a);
+    }
+    gf_add(w, "]}\n");
+    add_numbered(w, left_out_choice, k, name);
+}
+
+/* %t: %w (or %m), or as random as %a, 0 where that is less than a few units of the sum of what is
+ * added without its signs: what cancels may do so wholly. */
 static void write_cancelled_sum(const gf_program *p, gf_writer *w, const gf_node *node, int at)
 {
+    const char u = is_padded(node) ? 'm' : 'w';
     const int k = (int)(node - p->nodes);
     const uint8_t dtype = p->values[node->first].dtype;
     const char *name = st_dtype_name(dtype);
@@ -393,13 +549,13 @@ static void write_cancelled_sum(const gf_program *p, gf_writer *w, const gf_node
     gf_add(w, ")%s%s%s\n", node->attrs[0] ? " {" : "", node->attrs, node->attrs[0] ? "}" : "");
     gf_add(w, "  %%j%d_ = constant {value = %s[] {%a}}\n  %%p%d = mul(%%j%d, %%j%d_)\n", at, name,
            4 * epsilon(dtype), at, at, at);
-    gf_add(w, "  %%p%d_ = abs(%%w%d)\n  %%q%d = lt(%%p%d_, %%p%d)\n", at, at, at, at, at);
+    gf_add(w, "  %%p%d_ = abs(%%%c%d)\n  %%q%d = lt(%%p%d_, %%p%d)\n", at, u, at, at, at, at);
     gf_add(w, "  %%q%d_ = is_finite(%%p%d)\n  %%s%d = constant {value = %s[] {0}}\n", at, at, at,
            name);
     gf_add(w, "  %%s%d_ = gt(%%a%d, %%s%d)\n  %%o%d = bit_and(%%q%d, %%q%d_)\n", at, at, at, at, at,
            at);
-    gf_add(w, "  %%o%d_ = bit_and(%%o%d, %%s%d_)\n  %%t%d = select(%%o%d_, %%s%d, %%w%d)\n", at, at,
-           at, at, at, at, at);
+    gf_add(w, "  %%o%d_ = bit_and(%%o%d, %%s%d_)\n  %%t%d = select(%%o%d_, %%s%d, %%%c%d)\n", at,
+           at, at, at, at, at, u, at);
 }
 
 /* %w, times %r where there is one; and %a, where that is subnormal. */
@@ -409,7 +565,13 @@ static void write_noisy_units(const gf_program *p, gf_writer *w, const gf_node *
     const uint8_t dtype = p->values[v].dtype;
     const char *name = st_dtype_name(dtype);
     const int is_cancelled = is_sum(node) && !is_narrow(dtype);
-    const char u = node->noise == GF_FUNCTION ? 'u' : is_cancelled ? 't' : 'w';
+    const char u = node->noise == GF_FUNCTION ? 'u'
+                   : is_cancelled             ? 't'
+                   : is_padded(node)          ? 'm'
+                                              : 'w';
+    if (is_padded(node)) {
+        write_left_out(p, w, at);
+    }
     if (is_cancelled) {
         write_cancelled_sum(p, w, node, at);
     }
@@ -421,8 +583,15 @@ static void write_noisy_units(const gf_program *p, gf_writer *w, const gf_node *
            least[dtype - STATOR_BF16], at, at, at);
     gf_add(w, "  %%g%d = constant {value = %s[] {0}}\n  %%g%d_ = gt(%%u%d_, %%g%d)\n", at, name, at,
            at, at);
-    gf_add(w, "  %%h%d = bit_and(%%e%d_, %%g%d_)\n  %%v%d = select(%%h%d, %%n%d_, %%%c%d)\n", at,
-           at, at, v, at, at, u, at);
+    gf_add(w, "  %%h%d = bit_and(%%e%d_, %%g%d_)\n  %%%s%d = select(%%h%d, %%n%d_, %%%c%d)\n", at,
+           at, at, is_scaled(p, node) ? "va" : "v", is_scaled(p, node) ? at : v, at, at, u, at);
+    if (is_scaled(p, node)) {
+        gf_add(w, "  %%vb%d = eq(%%va%d, %%g%d)\n  %%vc%d = gt(%%a%d, %%g%d)\n", at, at, at, at, at,
+               at);
+        gf_add(w, "  %%vd%d = bit_and(%%vb%d, %%vc%d)\n  %%ve%d = neg(%%va%d)\n", at, at, at, at,
+               at);
+        gf_add(w, "  %%v%d = select(%%vd%d, %%ve%d, %%va%d)\n", v, at, at, at);
+    }
 }
 
 void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result)

@@ -2,6 +2,7 @@
 #include "core/host/assemble.h"
 #include "core/host/cache.h"
 #include "core/host/dump.h"
+#include "core/host/held.h"
 #include "core/host/hints.h"
 
 #include "ir/text_sym.h"
@@ -101,20 +102,31 @@ stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *o
     return status;
 }
 
+/* What backends say of their parts is said once all of them stay. */
+static stator_status assemble(st_assembly *assembly, stator_diag **err)
+{
+    st_held held;
+    st_held_begin(&held, assembly->out->ctx);
+    const stator_status status = st_assemble(assembly, err);
+    const int is_kept = assembly->n_declined == 0 || assembly->is_last;
+    st_held_end(&held, status == STATOR_OK && is_kept);
+    return status;
+}
+
 /* Divides and assembles. Nodes that the backend declines while it compiles are refused and all is
  * divided again, once; what it declines then goes to the fallback, partition by partition. */
 static stator_status build_programs(st_division *d, st_compiled *out, stator_diag **err)
 {
     st_assembly assembly = {.division = d, .out = out};
     ST_TRY(st_divide(d->request, out->module->root, d, err));
-    ST_TRY(st_assemble(&assembly, err));
+    ST_TRY(assemble(&assembly, err));
     if (assembly.n_declined != 0) {
         st_log(out->ctx, "dispatch", 2, "%s declined %u nodes while compiling: divided again",
                d->request->main->backend->item.name, assembly.n_declined);
         st_disassemble(out);
         ST_TRY(st_divide_again(d, err));
         assembly.is_last = 1;
-        ST_TRY(st_assemble(&assembly, err));
+        ST_TRY(assemble(&assembly, err));
     }
     count_coverage(d, out);
     st_hint_division(d);

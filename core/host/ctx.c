@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "core/host/cache.h"
 #include "core/host/dump.h"
+#include "core/host/held.h"
 
 #include "core/base/str.h"
 #include "core/base/threads.h"
@@ -93,17 +94,35 @@ static void parse_channels(stator_ctx *ctx, const char *spec)
     }
 }
 
+static const char *const channels[] = {"cache",   "dispatch",    "dump",   "fusion",
+                                       "options", "output_code", "passes", ST_HINTS,
+                                       "plugins", "recompiles",  "all"};
+
+#define CHANNELS (sizeof channels / sizeof channels[0])
+
 static int is_channel(const char *name, size_t len)
 {
-    static const char *const channels[] = {"all",        "cache",   "dispatch",    "dump",
-                                           "fusion",     "options", "output_code", "passes",
-                                           "perf_hints", "plugins", "recompiles"};
-    for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
+    for (size_t i = 0; i < CHANNELS; i++) {
         if (is_text(name, len, channels[i])) {
             return 1;
         }
     }
     return 0;
+}
+
+static void say_channels(stator_ctx *ctx, const char *unknown, int n_shown)
+{
+    st_str list;
+    st_str_init(&list, &ctx->mem);
+    for (size_t i = 0; i < CHANNELS; i++) {
+        st_str_addf(&list, "%s%s", i == 0 ? "" : i + 1 < CHANNELS ? ", " : " and ", channels[i]);
+    }
+    if (st_str_ok(&list)) {
+        st_log(ctx, "options", 1,
+               "STATOR_LOGS: there is no channel '%.*s', unless a plugin has it; there are %s",
+               n_shown, unknown, list.data);
+    }
+    st_str_deinit(&list);
 }
 
 /* Says which words of STATOR_LOGS nothing of Stator listens to. */
@@ -117,11 +136,7 @@ static void check_channels(stator_ctx *ctx, const char *spec)
         const size_t level_len = len - name_len;
         const int name_shown = name_len < 64 ? (int)name_len : 64;
         if (len > 0 && !is_channel(word, name_len)) {
-            st_log(ctx, "options", 1,
-                   "STATOR_LOGS: there is no channel '%.*s', unless a plugin has it; there are "
-                   "cache, dispatch, dump, fusion, options, output_code, passes, "
-                   "perf_hints, plugins, recompiles and all",
-                   name_shown, word);
+            say_channels(ctx, word, name_shown);
         }
         if (level_len > 0 && !is_text(level, level_len, ":debug") &&
             !is_text(level, level_len, ":info")) {
@@ -162,11 +177,13 @@ void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *fo
     va_start(args, format);
     st_str_vaddf(&text, format, args);
     va_end(args);
-    if (is_dumped && st_str_ok(&text)) {
-        st_dump_line(ctx, channel, text.data != NULL ? text.data : "");
+    const char *line = text.data != NULL ? text.data : "";
+    const int is_held = st_str_ok(&text) && level == 2 && st_held_take(ctx, channel, line);
+    if (is_dumped && !is_held && st_str_ok(&text)) {
+        st_dump_line(ctx, channel, line);
     }
-    if (is_said && st_str_ok(&text)) {
-        ctx->log(ctx->log_self, channel, level, text.data != NULL ? text.data : "");
+    if (is_said && !is_held && st_str_ok(&text)) {
+        ctx->log(ctx->log_self, channel, level, line);
     }
     st_str_deinit(&text);
 }

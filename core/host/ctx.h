@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <stator/stator.h>
 
+#define ST_HINTS "perf_hints" /* a log channel; see hints.h */
+
 typedef struct st_log_channel {
     char name[32];
     uint32_t level;
@@ -42,6 +44,8 @@ struct stator_ctx {
     struct st_cache_job *cache_jobs; /* compiles that are in the middle of it */
     struct st_dump *dumps;           /* compiles that are written down, see dump.h */
     _Atomic uint32_t n_dumps;
+    struct st_held *held; /* lines of perf_hints that wait, see held.h */
+    _Atomic uint32_t n_held;
 };
 
 /* Stores a failure as the context's last error and gives its code back: every public function ends

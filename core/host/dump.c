@@ -239,7 +239,7 @@ void st_dump_file(stator_ctx *ctx, const char *name, const void *bytes, uint64_t
 /* ---- what is said ---- */
 
 const char *const st_compile_channels[ST_COMPILE_CHANNELS] = {"passes", "dispatch", "fusion",
-                                                              "perf_hints"};
+                                                              ST_HINTS};
 
 int st_dump_hears(const stator_ctx *ctx, const char *channel, uint32_t level)
 {

@@ -376,7 +376,7 @@ static stator_status choose_spec(stator_function *f, uint32_t n_in, const DLTens
         flags = ST_SIZES_GENERIC;
         st_log(f->ctx, "recompiles", 2, "compiled %u times (recompile_limit %u): for all sizes now",
                count, f->recompile_limit);
-        st_log(f->ctx, "perf_hints", 2,
+        st_log(f->ctx, ST_HINTS, 2,
                "compiled %u times (recompile_limit %u): one more program, which knows no sizes, "
                "serves all that the others do not; give fewer different sizes, or raise the limit",
                count, f->recompile_limit);

@@ -11,13 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHANNEL "perf_hints"
 #define GROUPS_MAX 8u /* shown */
 #define AXES_MAX 4u   /* likewise */
 
 static int is_heard(const stator_ctx *ctx)
 {
-    return st_log_enabled(ctx, CHANNEL, 2);
+    return st_log_enabled(ctx, ST_HINTS, 2);
 }
 
 /* ---- settings ---- */
@@ -26,7 +25,7 @@ static void hint_threads(stator_ctx *ctx)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     if (!ctx->is_threads_given && ctx->threads == 1 && online > 1) {
-        st_log(ctx, CHANNEL, 2,
+        st_log(ctx, ST_HINTS, 2,
                "1 thread on a machine of %ld processors: this process may run on one of them alone "
                "(taskset, or the cpuset of its container)",
                online);
@@ -41,7 +40,7 @@ static void hint_cache(const st_compile_request *request)
     const st_cache_store *store = is_wanted ? st_cache_of(request->ctx) : NULL;
     if (store != NULL && store->fd < 0) {
         st_log(
-            request->ctx, CHANNEL, 2,
+            request->ctx, ST_HINTS, 2,
             "each process compiles anew, as the cache cannot be used: %s; STATOR_CACHE_DIR names "
             "another folder",
             store->reason);
@@ -68,6 +67,7 @@ typedef struct tally {
     st_vec(leftover) groups;
     uint32_t n_nodes;
     uint32_t n_handed; /* (value, part that reads it) from one backend to the other */
+    uint32_t n_host;   /* parts that are the host's whoever runs the rest: loops, branches */
     uint32_t failed;   /* no memory */
 } tally;
 
@@ -138,6 +138,7 @@ static void count_unit(tally *t, const st_unit *u)
     for (uint32_t i = 0; colors != NULL && i < u->parts.n_parts; i++) {
         const st_part *part = &u->parts.parts[i];
         t->n_handed += count_handed(u, part, colors);
+        t->n_host += part->color == ST_COLOR_HOST;
         if (part->color == ST_COLOR_FALLBACK) {
             t->n_nodes += st_division_count(t->d, u, part);
             for (uint32_t k = 0; k < part->n_nodes; k++) {
@@ -167,6 +168,19 @@ static void print_groups(const tally *t, st_str *out)
     }
 }
 
+/* What would be without them. A program of several pieces is not kept. */
+static void print_gain(const tally *t, st_str *out)
+{
+    const stator_backend *main = t->d->request->main->backend;
+    st_str_addf(out, "; with ops that %s runs in their place ", main->item.name);
+    if (t->n_host != 0) {
+        st_str_add(out, "nothing would be handed over");
+    } else {
+        st_str_add(out, "the program would be one piece");
+        st_str_add(out, main->exe_serialize != NULL ? ", and kept in the cache" : "");
+    }
+}
+
 static void say_leftovers(const tally *t)
 {
     const st_compile_request *request = t->d->request;
@@ -176,13 +190,9 @@ static void say_leftovers(const tally *t)
         &text, "%u of %u nodes run on %s, and values are handed over %u times a call: ", t->n_nodes,
         t->d->root->n_counted, request->fallback->backend->item.name, t->n_handed);
     print_groups(t, &text);
-    st_str_addf(
-        &text,
-        "; with ops that %s runs in their place the program would be one piece, and kept in "
-        "the cache",
-        request->main->backend->item.name);
+    print_gain(t, &text);
     if (st_str_ok(&text) && !t->failed) {
-        st_log(request->ctx, CHANNEL, 2, "%s", text.data);
+        st_log(request->ctx, ST_HINTS, 2, "%s", text.data);
     }
     st_str_deinit(&text);
 }
@@ -197,7 +207,7 @@ static void hint_loops(const st_division *d, const st_unit *u)
         if (part->color == ST_COLOR_HOST && node != 0 && strcmp(op_of(u, node), "scan") == 0) {
             const char *name = st_node_origin(u->v, node);
             st_log(
-                d->request->ctx, CHANNEL, 2,
+                d->request->ctx, ST_HINTS, 2,
                 "scan%s%s%s is stepped by the host, a call of each part of its body a step: %s; a "
                 "scan that %s runs whole is one call",
                 name[0] != '\0' ? " '" : "", name, name[0] != '\0' ? "'" : "",
@@ -298,7 +308,7 @@ static void hint_axes(const st_hint_recompile *what, const st_guard *next, int n
     st_str text;
     st_str_init(&text, &what->ctx->mem);
     if (print_axes(what, next, numbers, &text) != 0 && st_str_ok(&text)) {
-        st_log(what->ctx, CHANNEL, 2, "%s: one more compile%s", text.data, advice);
+        st_log(what->ctx, ST_HINTS, 2, "%s: one more compile%s", text.data, advice);
         for (uint32_t i = 0; i < what->sizes->changed.count; i++) {
             st_changed_axis *at = &what->sizes->changed.data[i];
             at->is_told |= size_before(what, next, at, numbers) >= 0;
@@ -341,7 +351,7 @@ static void hint_values(const st_hint_recompile *what)
     const st_guard *guard = &what->programs[0]->guard;
     for (uint32_t i = 0; i < guard->n_inputs; i++) {
         if (has_other_values(what, i)) {
-            st_log(what->ctx, CHANNEL, 2,
+            st_log(what->ctx, ST_HINTS, 2,
                    "input '%s' has other values: one more compile, as for each of them, because "
                    "shapes follow from it; as a constant of the model it would cost none",
                    guard->inputs[i].name);
@@ -371,7 +381,7 @@ void st_hint_recompiled(const st_hint_recompile *what)
     }
     hint_values(what);
     if (what->is_static && !what->is_generic && has_changed_size(what)) {
-        st_log(what->ctx, CHANNEL, 2,
+        st_log(what->ctx, ST_HINTS, 2,
                "one more compile, for the sizes of this call alone, as STATOR_COMPILE_STATIC asks: "
                "without it one program serves many sizes");
     }

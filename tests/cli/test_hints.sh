@@ -73,7 +73,25 @@ graph @m(%h: f32[4], %s: f32[50, 4]) {
 END
 hints steps.stir >got
 grep -qx 'scan is stepped by the host, a call of each part of its body a step: a node of its bodies does not run there; a scan that inductor-cpu runs whole is one call' got || fail "steps: $(cat got)"
-grep -q '^1 of 5 nodes run on eager, .* nonzero (no lowering to loops for this op); ' got || fail "steps: $(cat got)"
+grep -q '^1 of 5 nodes run on eager, .* nonzero (no lowering to loops for this op); with ops that inductor-cpu runs in their place nothing would be handed over$' got || fail "steps: $(cat got)"
+
+# What is declined while it is compiled is divided again: parts that had been compiled say nothing of
+# the first time, and what is the same of each part is said once.
+model twice <<'END'
+graph @m(%x: f32[64]) {
+  %a = add(%x, %x)
+  %b = exp(%a)
+  %c = mul(%b, %x)
+  %d = exp(%c)
+  %e = sin(%d)
+  return e: %e
+}
+END
+divided=(--plugin-dir "$STATOR_BUILD/tests/plugins" --backend divided --backend-option ops=add,mul,sin)
+hints twice.stir "${divided[@]}" --backend-option declines=sin >got
+[ "$(grep -c '^divided: compiles a part$' got)" = 1 ] || fail "declined: $(cat got)"
+grep -q '^3 of 5 nodes run on eager, .*; with ops that divided runs in their place the program would be one piece$' got || fail "declined: $(cat got)"
+[ "$(wc -l <got)" = 2 ] || fail "declined: $(cat got)"
 
 # ---- one thread ----
 
@@ -85,7 +103,7 @@ graph @m(%x: f32[1024, 1024]) {
 END
 says "reduce_sum 'total' runs on one thread and touches 4.0 MiB (kernel k0_reduce_sum): it folds everything at once; fold in two steps, the first over the last axes alone (of a view [64, n / 64] where there is but one)" sum.stir
 says '' sum.stir --threads 1
-# A fold that the model does not have is its composite's, a line for all; without an origin it is nobody's.
+# A fold that the model does not have is its composite's, a line for all, with a name or without.
 folds='it folds everything at once'
 model softmax <<'END'
 graph @m(%x: f32[3000000]) {
@@ -95,8 +113,7 @@ graph @m(%x: f32[3000000]) {
 END
 says "part of Softmax 'weights' runs on one thread and touches 11.4 MiB (kernel k0_reduce_max): $folds" softmax.stir
 sed 's/ @"weights":Softmax//' softmax.stir >nobody.stir
-says "reduce_max runs on one thread and touches 11.4 MiB (kernel k0_reduce_max): $folds
-reduce_sum runs on one thread and touches 11.4 MiB (kernel k2_reduce_sum): $folds" nobody.stir
+says "part of softmax runs on one thread and touches 11.4 MiB (kernel k0_reduce_max): $folds" nobody.stir
 model norm <<'END'
 graph @m(%x: f32[1, 3000000], %w: f32[3000000], %b: f32[3000000]) {
   %a = layer_norm(%x, %w, %b) {axis = 1} @"":LayerNormalization

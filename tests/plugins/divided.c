@@ -121,7 +121,11 @@ static stator_status compile(void *inst_, const stator_graph *graph, stator_fuel
 {
     const instance *inst = inst_;
     *out_exe = NULL;
-    const stator_status status = decline(inst, inst->over.host->ir->view(graph), err);
+    const stator_host *host = inst->over.host;
+    const stator_status status = decline(inst, host->ir->view(graph), err);
+    if (status == STATOR_OK) {
+        host->log->write(host->ctx, "perf_hints", 2, "divided: compiles a part");
+    }
     return status != STATOR_OK ? status : over_compile(inst_, graph, fuel, out_exe, err);
 }
 

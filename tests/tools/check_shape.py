@@ -18,9 +18,6 @@ FILE_LIMIT, FUNCTION_AIM, FUNCTION_LIMIT, SHARE = 1000, 60, 100, 0.99
 PARAMETER_LIMIT = 6
 MORE_PARAMETERS = {  # what each is, where a struct would say no more
     "dn_attention_isa.h tile": "a kernel in registers, inlined",
-    "dn_post.c append_added": "an epilogue of oneDNN",
-    "dn_run.c make": "a memory of oneDNN",
-    "dn_desc.c operation_of": "a primitive of oneDNN",
 }
 CODE = (".c", ".h", ".def", ".py", ".sh", ".cmake")
 SKIP = {".git", "build"}

@@ -281,9 +281,11 @@ static void query_orders(dn_desc *desc)
     }
 }
 
-static int operation_of(const dn_op *op, const dn_sizes *s, const dn_candidate *how,
-                        const tensor t[3], const uint32_t dtypes[3], dn_desc *desc, operation *out)
+/* What the primitive does, and on which memory: `desc` has how. 0: it cannot be said. */
+static int describe_operation(const dn_op *op, const dn_sizes *s, const tensor t[3],
+                              const uint32_t dtypes[3], dn_desc *desc, operation *out)
 {
+    const dn_candidate *how = &desc->how;
     dnnl_memory_desc_t md[3];
     dnnl_memory_desc_t bias;
     const uint32_t moves[3] = {how->move_x, how->move_y, how->move_out};
@@ -338,7 +340,7 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
     } else {
         gemm_tensors(s, t);
     }
-    if (!operation_of(op, s, how, t, dtypes, out, &what) ||
+    if (!describe_operation(op, s, t, dtypes, out, &what) ||
         dnnl_primitive_attr_create(&attr) != dnnl_success) {
         return DN_NO;
     }

@@ -1,8 +1,9 @@
 /* Epilogues to post-ops: they are done on the accumulated f32 values, in order, before the one
  * rounding to the output's dtype.
  *
- * Of two eltwise post-ops of one algorithm oneDNN 2.6 does both with the numbers of the first ("brg..."
- * implementations). So a second factor is read from memory, and two clips are not taken. */
+ * Of two eltwise post-ops of one algorithm oneDNN 2.6 does both with the numbers of the first
+ * ("brg..." implementations). So a second factor is read from memory, and two clips are not taken.
+ */
 #include "dn.h"
 
 #include <string.h>
@@ -98,11 +99,24 @@ static int is_turned(const dnnl_memory_desc_t *out)
     return 0;
 }
 
-/* t + a tensor, times one, or by a number: by place `i` of the epilogue, as post-op number `number`. */
-static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, uint32_t number,
-                        uint32_t feature, const dnnl_memory_desc_t *out, dnnl_post_ops_t ops,
-                        dn_desc *desc)
+/* Post-ops on their way into a primitive. */
+typedef struct appending {
+    const dn_op *op;
+    const dn_candidate *how;
+    const dnnl_memory_desc_t *out;
+    uint32_t feature; /* the axis of out that a vector goes along */
+    uint32_t number;  /* of post-ops so far */
+    dnnl_post_ops_t ops;
+    dn_desc *desc;
+} appending;
+
+/* Place `i` of the epilogue, which brings a tensor, a vector or a number. A sum into what is there
+ * is oneDNN's own. */
+static int append_binary(const appending *a, uint32_t i)
 {
+    const dn_op *op = a->op;
+    const dnnl_memory_desc_t *out = a->out;
+    dn_desc *desc = a->desc;
     dnnl_memory_desc_t *md = &desc->md[DN_POST + i];
     const uint32_t kind = op->form.epilogue[i].kind;
     const int is_number = dn_is_number_read(op, i);
@@ -110,27 +124,27 @@ static int append_added(const dn_op *op, const dn_candidate *how, uint32_t i, ui
     desc->used |= 1u << (DN_POST + i);
     if (kind != ST_EPILOGUE_ADD) {
         const int64_t extent =
-            is_number || kind == ST_EPILOGUE_TIMES_ONE ? 1 : out->dims[feature];
-        if (!vector_of((uint32_t)out->ndims, feature, extent, dtype, md)) {
+            is_number || kind == ST_EPILOGUE_TIMES_ONE ? 1 : out->dims[a->feature];
+        if (!vector_of((uint32_t)out->ndims, a->feature, extent, dtype, md)) {
             return 0;
         }
     } else {
         *md = *out;
         md->data_type = dn_type_of(dtype);
-        if (how->is_sum && desc->sum == 0) {
+        if (a->how->is_sum && desc->sum == 0) {
             desc->sum = i + 1u;
             return out->data_type == md->data_type &&
-                   dnnl_post_ops_append_sum(ops, 1.0f) == dnnl_success;
+                   dnnl_post_ops_append_sum(a->ops, 1.0f) == dnnl_success;
         }
-        if (how->move_out) {
+        if (a->how->move_out) {
             return 0; /* it would have to be moved as well */
         }
     }
     if (op->form.kind == ST_FORM_GEMM && out->ndims > 2 && is_turned(out)) {
         return 0;
     }
-    desc->arg[DN_POST + i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)number) | DNNL_ARG_SRC_1;
-    return dnnl_post_ops_append_binary(ops, binary_of(kind), md) == dnnl_success;
+    desc->arg[DN_POST + i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)a->number) | DNNL_ARG_SRC_1;
+    return dnnl_post_ops_append_binary(a->ops, binary_of(kind), md) == dnnl_success;
 }
 
 /* Rounding at the end is the store's as well. */
@@ -140,15 +154,14 @@ static int is_of_store(const dn_op *op, uint32_t i)
            dn_dtype_size(op->form.out.dtype) == 1u;
 }
 
-static int append_all(const dn_op *op, const dn_candidate *how, uint32_t feature,
-                      const dnnl_memory_desc_t *out, dnnl_post_ops_t ops, dn_desc *desc)
+static int append_all(appending *a)
 {
-    uint32_t number = 0;
+    const dn_op *op = a->op;
     for (uint32_t i = 0; i < op->form.n_epilogue; i++) {
         const st_epilogue *e = &op->form.epilogue[i];
         float alpha = 0;
         float beta = 0;
-        if (desc->arg[DN_POST + i] == DNNL_ARG_BIAS || is_of_store(op, i)) {
+        if (a->desc->arg[DN_POST + i] == DNNL_ARG_BIAS || is_of_store(op, i)) {
             continue;
         }
         if (e->kind == ST_EPILOGUE_CLIP && has_before(op, i)) {
@@ -158,14 +171,14 @@ static int append_all(const dn_op *op, const dn_candidate *how, uint32_t feature
             dn_is_number_read(op, i) ? dnnl_alg_kind_undef : eltwise_of(e, &alpha, &beta);
         const int is_done =
             alg != dnnl_alg_kind_undef
-                ? dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta) == dnnl_success
-                : append_added(op, how, i, number, feature, out, ops, desc);
+                ? dnnl_post_ops_append_eltwise(a->ops, 1.0f, alg, alpha, beta) == dnnl_success
+                : append_binary(a, i);
         if (!is_done) {
             return 0;
         }
-        number++;
+        a->number++;
     }
-    return !how->is_sum || desc->sum;
+    return !a->how->is_sum || a->desc->sum;
 }
 
 /* The zero point of an operand, known with each call. */
@@ -197,8 +210,10 @@ int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
     if (dnnl_post_ops_create(&ops) != dnnl_success) {
         return 0;
     }
-    const int is_done = append_all(op, how, feature, out, ops, desc) &&
-                        dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
+    appending all = {
+        .op = op, .how = how, .out = out, .feature = feature, .ops = ops, .desc = desc};
+    const int is_done =
+        append_all(&all) && dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
     (void)dnnl_post_ops_destroy(ops);
     return is_done;
 }

@@ -64,14 +64,23 @@ static dn_plan *find_locked(dn_op *op, const dn_sizes *key, dn_slot **out_slot)
     return plan;
 }
 
-static stator_status make(dn_op *op, const dn_sizes *key, const dn_sizes *sizes, const void *y,
-                          int is_tuned, dn_plan **out, dn_slot **out_slot, stator_diag **err)
+/* What a plan is found by: it is the same wherever its tensors begin. */
+static void key_of(const dn_sizes *sizes, dn_sizes *out)
+{
+    memcpy(out, sizes, sizeof *out); /* it is compared byte by byte */
+    out->x.offset = out->y.offset = out->out.offset = 0;
+}
+
+static stator_status make(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
+                          dn_plan **out, dn_slot **out_slot, stator_diag **err)
 {
     dn_plan *dropped = NULL;
     dn_plan *plan = NULL;
     stator_status status = STATOR_OK;
+    dn_sizes key;
+    key_of(sizes, &key);
     (void)pthread_mutex_lock(&op->making);
-    *out = find_locked(op, key, out_slot); /* another thread may have been here */
+    *out = find_locked(op, &key, out_slot); /* another thread may have been here */
     if (*out == NULL) {
         status = dn_choose(op, sizes, y, is_tuned, &plan, err);
     }
@@ -109,9 +118,7 @@ stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is
 {
     dn_plan *plan = NULL;
     dn_slot *slot = NULL;
-    dn_sizes key = *sizes;
-    key.x.offset = key.y.offset = key.out.offset = 0;
-    ST_TRY(make(op, &key, sizes, y, is_tuned, &plan, &slot, err));
+    ST_TRY(make(op, sizes, y, is_tuned, &plan, &slot, err));
     give_back(op, plan, slot);
     return STATOR_OK;
 }
@@ -176,13 +183,13 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
 {
     void *at[DN_ROLES];
     dn_slot *slot = NULL;
-    dn_sizes key = *s;
+    dn_sizes key;
     stator_status status = STATOR_OK;
-    key.x.offset = key.y.offset = key.out.offset = 0;
+    key_of(s, &key);
     memcpy(at, given, sizeof at);
     dn_plan *plan = find_locked(op, &key, &slot);
     if (plan == NULL) {
-        ST_TRY(make(op, &key, s, at[DN_Y], 0, &plan, &slot, err));
+        ST_TRY(make(op, s, at[DN_Y], 0, &plan, &slot, err));
     }
     const int is_watched = op->has_bound && !s->is_bare;
     if (!plan->is_packed && plan->kind != DN_PLAN_EMPTY) {

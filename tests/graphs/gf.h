@@ -63,9 +63,10 @@ typedef struct gf_program {
     int is_used[2]; /* the symbol may be used */
     int specials;   /* inputs hold NaN, inf, -0, huge and tiny numbers */
     int is_large;
-    int next;   /* 1 + the value that the next pick takes; 0: any */
-    int chains; /* contractions, and what may be done in them, one after the other */
-    int bytes;  /* makers take weights that are bytes behind a scale */
+    int next;     /* 1 + the value that the next pick takes; 0: any */
+    int chains;   /* contractions, and what may be done in them, one after the other */
+    int is_fused; /* judged under numerics=fused */
+    int bytes;    /* makers take weights that are bytes behind a scale */
     gf_value values[GF_VALUES];
     int n_values;
     gf_node nodes[GF_NODES];

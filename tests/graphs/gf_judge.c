@@ -462,14 +462,28 @@ static int judge_compiled(stator_ctx *ctx, const gf_program *p, stator_function 
     return verdict;
 }
 
+static int is_fused(const char *backend)
+{
+    option_list list;
+    options_of(backend, &list);
+    for (uint32_t i = 0; i < list.n; i++) {
+        if (strcmp(list.keys[i], "numerics") == 0 && strcmp(list.values[i], "fused") == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 int gf_judge(stator_ctx *ctx, const gf_program *p, const char *backend, char why[512])
 {
     compiled eager;
     compiled other = {0};
+    gf_program own = *p;
     int verdict = GF_INVALID;
-    if (compile(ctx, p, 0, "eager", &eager, why)) {
-        verdict = compile(ctx, p, 0, backend, &other, why)
-                      ? judge_compiled(ctx, p, eager.function, other.function, why)
+    own.is_fused = is_fused(backend);
+    if (compile(ctx, &own, 0, "eager", &eager, why)) {
+        verdict = compile(ctx, &own, 0, backend, &other, why)
+                      ? judge_compiled(ctx, &own, eager.function, other.function, why)
                       : GF_FAILED;
     }
     forget(&eager);

@@ -43,6 +43,9 @@
 #define FINE 3u   /* every third variant has little noise */
 #define COARSE 6u /* every sixth one has less bits, */
 #define FIRST_COARSE 4u
+#define UNROUNDED                                                                                  \
+    8.0                /* times as much in a body of numerics=fused, whose nodes are not in sight  \
+                        */
 #define COARSE_BITS 5u /* so many less at most: 16 units, what COMPOSITE may be off by */
 
 enum { ON_OPERAND = 1, ADDED = 1001, ON_RESULT = 3001, STEP = 100 };
@@ -179,7 +182,8 @@ static int may_cancel(const gf_program *p, const gf_node *node, int place)
     static const char *const ops[] = {"add", "sub", "eq", "ne", NULL};
     return place == 1 && node->noise == GF_EXACT && is_one_of(node->op, ops) &&
            is_float(p->values[node->args[1]].dtype) &&
-           (noise_before(p, node->args[0]) || noise_before(p, node->args[1]));
+           (noise_before(p, node->args[0]) || noise_before(p, node->args[1]) ||
+            gf_is_unrounded(p, node, 0) || gf_is_unrounded(p, node, 1));
 }
 
 /* Rounding within a body shows at any operand. In a contraction that of one alone would move all
@@ -193,7 +197,8 @@ static int operands_with_noise(const gf_node *node)
 static int has_noise(const gf_program *p, const gf_node *node, int kind, int place)
 {
     const int is_composite = node->noise == GF_COMPOSITE;
-    if (kind == ON_OPERAND && place < node->n_args && may_cancel(p, node, place)) {
+    if (kind == ON_OPERAND && place < node->n_args &&
+        (may_cancel(p, node, place) || gf_is_unrounded(p, node, place))) {
         return 1;
     }
     if (kind == ON_OPERAND) {
@@ -297,6 +302,7 @@ double gf_noise_number(const gf_program *p, int number, uint64_t variant, double
                   : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
                                                 : 4.0;
     ulps = is_narrow(dtype) || is_fine ? 1.0 + ulps / 64.0 : ulps;
+    ulps *= p->is_fused && is_narrow(dtype) && node->body[0] && !is_fine ? UNROUNDED : 1.0;
     return 1.0 + unit * ulps * epsilon(dtype);
 }
 
@@ -364,6 +370,9 @@ static void write_cancelled(const gf_program *p, gf_writer *w, int k, int at)
     const int is_composite =
         noise_before(p, x) == GF_COMPOSITE || noise_before(p, y) == GF_COMPOSITE;
     const double share = (is_narrow(p->values[y].dtype) ? 2 : 16) * epsilon(p->values[y].dtype);
+    /* The first operand as it is used, which is another one where it may be unrounded. */
+    const char first = gf_is_noisy_operand(p, k, 0) ? 'y' : 'v';
+    const int first_at = first == 'y' ? k : x;
     gf_add(w, "  %%f%d = %s(%%v%d, %%v%d)\n  %%f%d_ = abs(%%f%d)\n", at, is_sum ? "add" : "sub", x,
            y, at, at);
     gf_add(w, "  %%l%d = abs(%%v%d)\n  %%l%d_ = abs(%%v%d)\n  %%b%d = max(%%l%d, %%l%d_)\n", at, x,
@@ -377,10 +386,14 @@ static void write_cancelled(const gf_program *p, gf_writer *w, int k, int at)
     gf_add(w, "  %%d%d = lt(%%z%d, %%g%d)\n  %%e%d = bit_and(%%c%d, %%d%d)\n", at, at, at, at, at,
            at);
     if (is_sum) {
-        gf_add(w, "  %%h%d = neg(%%v%d)\n", at, x);
+        gf_add(w, "  %%h%d = neg(%%%c%d)\n", at, first, first_at);
     }
-    gf_add(w, "  %%y%d = select(%%e%d, %%%c%d, %%v%d)\n", at, at, is_sum ? 'h' : 'v',
-           is_sum ? at : x, y);
+    const int is_unrounded = gf_is_unrounded(p, node, 1);
+    if (is_unrounded) {
+        gf_write_unrounded(p, w, at, y, 'q');
+    }
+    gf_add(w, "  %%y%d = select(%%e%d, %%%c%d, %%%c%d)\n", at, at, is_sum ? 'h' : first,
+           is_sum ? at : first_at, is_unrounded ? 'q' : 'v', is_unrounded ? at : y);
 }
 
 /* The operand times %z; where that is 1 + 2^k, the operand with k bits less (Veltkamp, 1968). */
@@ -409,6 +422,8 @@ void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k, int place)
         write_limited(p, w, at, value, "gt", "0x1p100", "inf");
     } else if (is_coarsened(p, node, place)) {
         write_coarse(p, w, at, value);
+    } else if (gf_is_unrounded(p, node, place)) {
+        gf_write_unrounded(p, w, at, value, 'y');
     } else {
         gf_add(w, "  %%y%d = mul(%%v%d, %%z%d)\n", at, value, at);
     }

@@ -265,7 +265,7 @@ static uint32_t outer_flags(const st_kernel *kernel)
     return flags;
 }
 
-/* An index of the smallest or largest cannot be had in two steps. */
+/* Whoever looks for the place of the smallest or largest would hardly write that in two steps. */
 static int has_index(const st_kernel *kernel)
 {
     for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {

@@ -57,6 +57,8 @@ stator_status st_pass_tabulate(const st_pass_ctx *ctx, const stator_graph *in, s
                                uint32_t *out_result, stator_diag **err);
 stator_status st_pass_sink(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
                            uint32_t *out_result, stator_diag **err);
+stator_status st_pass_split(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                            uint32_t *out_result, stator_diag **err);
 stator_status st_pass_dce(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
                           uint32_t *out_result, stator_diag **err);
 

@@ -265,6 +265,7 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     sink->stage(sink->self, "tabulate");
     sink->stage(sink->self, "cse");
     sink->stage(sink->self, "sink");
+    sink->stage(sink->self, "split");
     sink->stage(sink->self, "dce");
     sink->phase(sink->self, STATOR_PHASE_LOWERING);
     return STATOR_OK;

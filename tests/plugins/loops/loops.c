@@ -168,7 +168,8 @@ static stator_status loops_pipeline(void *self, const stator_options *options,
 {
     static const char *const stages[] = {"functionalize", "freeze", "decompose",
                                          "canonicalize",  "fold",   "tabulate",
-                                         "cse",           "sink",   "dce"};
+                                         "cse",           "sink",   "split",
+                                         "dce"};
     (void)self;
     (void)options;
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {

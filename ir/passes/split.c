@@ -1,0 +1,484 @@
+/* A long fold into few results is done in parts, then the parts are folded.
+ *
+ *     y = reduce_sum(x[N], axes=[0])
+ *     ->  y = reduce_sum(reduce_sum(reshape(x, [P, N / P]), axes=[1]), axes=[0])
+ *
+ * In: any graph. Out: reductions, argmin and argmax over known sizes, whose results are too few to
+ * give threads and vectors something to do each, have a first step with P times as many results.
+ * Its rows are shared out; the second step is short. Where P and no number near it divides N, the
+ * last part is filled up with what changes nothing (0, 1, the largest, the smallest).
+ *
+ * P follows from the sizes alone, so that results are the same bits on any number of threads.
+ * Integers, minima, maxima and places are what they were; float sums and products are grouped anew,
+ * and sums are nearer to the exact one, as each has fewer addends (Higham, Accuracy and
+ * Stability, 4.2). Narrow floats are folded in f32 throughout.
+ *
+ * What is folded keeps its producers: where another reader needs them too, and they would have to
+ * be stored for both, the fold gets producers of its own. No cse may follow. */
+#include "core/base/check.h"
+#include "core/base/convert.h"
+#include "ir/passes/pass_copy.h"
+
+#include <math.h>
+#include <stator/ops.h>
+#include <string.h>
+
+#define SPLIT_MIN ((int64_t)1 << 18) /* elements: 10 us of one core in f32, 3 launches */
+#define PART_MIN_LOG2 14             /* elements of a part: 64 KiB of f32 */
+#define PARTS_MAX 1024               /* the second step takes 1 us */
+#define COLUMNS 64                   /* results side by side that a thread does at once */
+#define UNITS_MAX 32                 /* so many rows, and more, keep threads busy */
+#define RANK_MAX 7u                  /* the parts are one axis more, and backends take 8 */
+#define REDONE_MAX 8u                /* nodes that a fold gets of its own */
+
+typedef struct splitter {
+    st_copy copy;
+    uint32_t *uses; /* by value: nodes, outputs, write-backs */
+} splitter;
+
+/* One fold, and how it is cut. */
+typedef struct fold {
+    const stator_node_row *row;
+    const char *op;
+    uint32_t rank, dtype;
+    uint32_t is_arg, is_last; /* argmin, argmax; the last one of equals */
+    uint32_t folded;          /* axes, as bits */
+    int64_t keeps;            /* axes of size 1 in their places */
+    int64_t dims[RANK_MAX];
+    uint32_t at;           /* the first axis that the first step folds */
+    int64_t parts, length; /* of this axis; 1 part: it is not cut */
+    int64_t rest;          /* elements that the last part lacks */
+} fold;
+
+/* ---- which folds ---- */
+
+static int is_one_of(const char *op, const char *const *names, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(op, names[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_foldable(uint32_t dtype)
+{
+    const uint32_t class_ = st_dtype_class(dtype);
+    return class_ != STATOR_CLASS_COMPLEX && st_dtype_bits(dtype) >= 8 &&
+           dtype != STATOR_F8E4M3FN && dtype != STATOR_F8E5M2;
+}
+
+static int note_axis(fold *f, int64_t axis)
+{
+    axis += axis < 0 ? (int64_t)f->rank : 0;
+    f->folded |= axis >= 0 && axis < (int64_t)f->rank ? 1u << axis : 0;
+    return f->folded != 0;
+}
+
+static void note_axes(const st_copy *c, fold *f)
+{
+    const stator_attr_row *axes = stator_attr_at(c->v, f->row, STATOR_reduce_sum_axes);
+    for (uint32_t i = 0; i < axes->count; i++) {
+        (void)note_axis(f, *(const int64_t *)stator_column_at(&c->v->i64s, axes->begin + i));
+    }
+    f->keeps = stator_attr_at(c->v, f->row, STATOR_reduce_sum_keepdims)->i;
+}
+
+static void note_arg(const st_copy *c, fold *f)
+{
+    f->is_arg = 1;
+    (void)note_axis(f, stator_attr_at(c->v, f->row, STATOR_argmax_axis)->i);
+    f->keeps = stator_attr_at(c->v, f->row, STATOR_argmax_keepdims)->i;
+    f->is_last = stator_attr_at(c->v, f->row, STATOR_argmax_select_last)->i != 0;
+}
+
+/* A fold over known sizes? */
+static int read_fold(const st_copy *c, stator_ref node, fold *f)
+{
+    static const char *const folds[] = {"reduce_sum", "reduce_prod", "reduce_min", "reduce_max"};
+    static const char *const args[] = {"argmin", "argmax"};
+    const char *op = st_copy_op(c, node)->name;
+    const int is_arg = is_one_of(op, args, 2);
+    *f = (fold){.row = stator_node_at(c->v, node), .op = op, .parts = 1};
+    if (!is_arg && !is_one_of(op, folds, 4)) {
+        return 0;
+    }
+    const stator_type_row *x = stator_value_type(c->v, stator_operand(c->v, f->row, 0));
+    f->rank = x->rank;
+    f->dtype = x->dtype;
+    if (x->rank > RANK_MAX || !is_foldable(x->dtype)) {
+        return 0;
+    }
+    for (uint32_t a = 0; a < x->rank; a++) {
+        if (!stator_sym_is_const(c->v, stator_dim_at(c->v, x, a), &f->dims[a])) {
+            return 0;
+        }
+    }
+    if (is_arg) {
+        note_arg(c, f);
+    } else {
+        note_axes(c, f);
+    }
+    return f->folded != 0;
+}
+
+/* ---- how ---- */
+
+/* Elements of the operand, and how many threads its results would keep busy; 0: too few elements.
+ */
+static int64_t count_units(const fold *f, int64_t *out_numel)
+{
+    int64_t kept = 1;
+    int64_t columns = 1; /* results that lie side by side in the operand */
+    *out_numel = 1;
+    for (uint32_t a = 0; a < f->rank; a++) {
+        const int is_folded = f->folded >> a & 1u;
+        if (__builtin_mul_overflow(*out_numel, f->dims[a], out_numel)) {
+            return 0;
+        }
+        kept *= is_folded ? 1 : f->dims[a];
+        columns = f->dims[a] == 1 ? columns : is_folded ? 1 : f->dims[a];
+    }
+    return *out_numel < SPLIT_MIN ? 0 : kept / (columns < COLUMNS ? columns : COLUMNS);
+}
+
+/* Cuts an axis into at most `most` parts, as many as divide it if these are not far fewer. */
+static void cut(fold *f, uint32_t axis, int64_t most)
+{
+    const int64_t n = f->dims[axis];
+    f->at = axis;
+    for (int64_t parts = most; parts > most / 4; parts--) {
+        if (n % parts == 0) {
+            f->parts = parts;
+            f->length = n / parts;
+            return;
+        }
+    }
+    f->length = (n + most - 1) / most;
+    f->parts = (n + f->length - 1) / f->length;
+    f->rest = f->parts * f->length - n;
+}
+
+/* A row is worth it when it is long, the longer the more of them there are: rows that a cache holds
+ * and that fold one beside the other are better left with what follows on them. */
+static int is_worth(const fold *f, int64_t *out_most)
+{
+    int64_t numel = 0;
+    const int64_t units = count_units(f, &numel);
+    *out_most = numel >> PART_MIN_LOG2 < PARTS_MAX ? numel >> PART_MIN_LOG2 : PARTS_MAX;
+    return units > 0 && units < UNITS_MAX && numel / units >= SPLIT_MIN * units * units;
+}
+
+/* Leading axes are parts as they are; the first that makes too many of them is cut. 0: none is
+ * left. */
+static int plan(fold *f)
+{
+    int64_t most = 0;
+    int64_t parts = 1;
+    if (!is_worth(f, &most)) {
+        return 0;
+    }
+    for (uint32_t a = 0; a < f->rank; a++) {
+        if (!(f->folded >> a & 1u)) {
+            continue;
+        }
+        if (f->is_arg || parts * f->dims[a] > 4 * most) {
+            f->at = a;
+            if (parts <= most / 4 || parts == 1) {
+                cut(f, a, most / parts);
+            }
+            return parts > 1 || f->parts > 1;
+        }
+        parts *= f->dims[a];
+    }
+    return 0;
+}
+
+/* ---- what is folded ---- */
+
+static int is_pointwise(const st_copy *c, stator_ref node)
+{
+    const uint64_t flags = st_copy_op(c, node)->flags;
+    const uint64_t other = STATOR_OP_RANDOM | STATOR_OP_EFFECT | STATOR_OP_REGIONS;
+    return (flags & STATOR_OP_POINTWISE) != 0 && (flags & other) == 0;
+}
+
+/* Made element by element, and read in n places? */
+static int has_readers(const splitter *s, stator_ref value, uint32_t n)
+{
+    const stator_ref node = value ? stator_value_at(s->copy.v, value)->node : 0;
+    return node != 0 && is_pointwise(&s->copy, node) && s->uses[value] == n;
+}
+
+static int is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other)
+{
+    const stator_type_row *a = stator_value_type(v, value);
+    const stator_type_row *b = stator_value_type(v, other);
+    for (uint32_t k = 0; a->rank == b->rank && k < a->rank; k++) {
+        if (stator_dim_at(v, a, k) != stator_dim_at(v, b, k)) {
+            return 0;
+        }
+    }
+    return a->rank == b->rank;
+}
+
+/* The nodes that make the value, the last first, as far as nothing else reads what they make. */
+static uint32_t list_producers(const splitter *s, stator_ref value, stator_ref *out_nodes)
+{
+    const stator_graph_view *v = s->copy.v;
+    uint32_t n = 0;
+    out_nodes[n++] = stator_value_at(v, value)->node;
+    for (uint32_t done = 0; done < n; done++) {
+        const stator_node_row *row = stator_node_at(v, out_nodes[done]);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            const stator_ref operand = stator_operand(v, row, k);
+            if (!has_readers(s, operand, 1) || !is_shaped_as(v, operand, value)) {
+                continue;
+            }
+            if (n == REDONE_MAX) {
+                return 0; /* loading it is cheaper */
+            }
+            out_nodes[n++] = stator_value_at(v, operand)->node;
+        }
+    }
+    return n;
+}
+
+/* A second node like that of the value, which it leaves its name and witness. */
+static stator_status redo(st_copy *c, stator_ref node, stator_diag **err)
+{
+    ST_TRY(st_build_clone_node(c->out, c->in, node, NULL, c->map, err));
+    stator_value_row *row =
+        st_seg_at(&c->out->graph->values, c->map[stator_node_at(c->v, node)->result_begin]);
+    row->name = 0;
+    row->witness = 0;
+    return STATOR_OK;
+}
+
+/* The operand in the graph being written, with producers of its own where it has one more reader.
+ */
+static stator_status get_operand(splitter *s, stator_ref value, stator_ref *out, stator_diag **err)
+{
+    st_copy *c = &s->copy;
+    stator_ref nodes[REDONE_MAX];
+    stator_ref old[REDONE_MAX];
+    const uint32_t n = has_readers(s, value, 2) ? list_producers(s, value, nodes) : 0;
+    stator_status status = STATOR_OK;
+    for (uint32_t i = n; i-- > 0;) {
+        old[i] = c->map[stator_node_at(c->v, nodes[i])->result_begin];
+        status = status == STATOR_OK ? redo(c, nodes[i], err) : status;
+    }
+    *out = c->map[value];
+    for (uint32_t i = 0; i < n; i++) {
+        c->map[stator_node_at(c->v, nodes[i])->result_begin] = old[i];
+    }
+    return status;
+}
+
+/* ---- what fills the last part ---- */
+
+/* An element that changes no result of the op. */
+static void write_neutral(const fold *f, uint32_t dtype, uint8_t *out)
+{
+    const uint32_t class_ = st_dtype_class(dtype);
+    const uint32_t bytes = st_dtype_bits(dtype) / 8u;
+    const int is_least = strcmp(f->op, "reduce_max") == 0 || strcmp(f->op, "argmax") == 0;
+    const int is_most = strcmp(f->op, "reduce_min") == 0 || strcmp(f->op, "argmin") == 0;
+    memset(out, 0, bytes);
+    if (!is_least && !is_most) {
+        st_store_f64(dtype, out, 0, strcmp(f->op, "reduce_prod") == 0);
+    } else if (class_ == STATOR_CLASS_FLOAT) {
+        st_store_f64(dtype, out, 0, is_least ? -INFINITY : INFINITY);
+    } else if (class_ == STATOR_CLASS_BOOL) {
+        out[0] = (uint8_t)is_most;
+    } else {
+        memset(out, is_most ? 0xff : 0, bytes);
+        out[bytes - 1u] ^=
+            class_ == STATOR_CLASS_INT ? 0x80u : 0; /* little endian, two's complement */
+    }
+}
+
+/* A scalar of it; 0: no part lacks anything. */
+static stator_status make_filler(const st_copy *c, const fold *f, stator_ref *out,
+                                 stator_diag **err)
+{
+    const int is_narrow = f->dtype == STATOR_BF16 || f->dtype == STATOR_F16;
+    const stator_dtype dtype = is_narrow ? STATOR_F32 : (stator_dtype)f->dtype;
+    uint8_t bytes[8];
+    *out = 0;
+    if (f->rest == 0) {
+        return STATOR_OK;
+    }
+    const stator_ref type = st_module_type(c->out->module, dtype, 0, NULL);
+    if (type == 0) {
+        return st_fail_oom(err);
+    }
+    write_neutral(f, dtype, bytes);
+    return st_build_constant(c->out, type, bytes, st_dtype_bits(dtype) / 8u, out, err);
+}
+
+/* ---- writing it ---- */
+
+/* Lists of the program below. */
+typedef struct lists {
+    stator_ref shape[RANK_MAX + 1u], low[RANK_MAX], high[RANK_MAX], out[RANK_MAX];
+    int64_t first[RANK_MAX], second[RANK_MAX];
+    uint32_t n_shape, n_first, n_second;
+} lists;
+
+static int is_known(const stator_ref *syms, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (syms[i] == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Axes of the operand in parts; those of the second step are counted without those of the first. */
+static int make_lists(const st_copy *c, const fold *f, lists *l)
+{
+    st_symtab *tab = &c->out->module->symtab;
+    *l = (lists){.n_shape = 0};
+    for (uint32_t a = 0; a < f->rank; a++) {
+        const int is_folded = f->folded >> a & 1u;
+        const int is_cut = a == f->at && f->parts > 1;
+        l->low[a] = st_sym_int(tab, 0);
+        l->high[a] = st_sym_int(tab, is_cut ? f->rest : 0);
+        l->out[a] = st_sym_int(tab, is_folded ? 1 : f->dims[a]);
+        if (is_cut) {
+            l->second[l->n_second++] = l->n_shape - l->n_first;
+            l->shape[l->n_shape++] = st_sym_int(tab, f->parts);
+        }
+        if (is_folded && a >= f->at) {
+            l->first[l->n_first++] = l->n_shape;
+        } else if (is_folded) {
+            l->second[l->n_second++] = l->n_shape - l->n_first;
+        }
+        l->shape[l->n_shape++] = st_sym_int(tab, is_cut ? f->length : f->dims[a]);
+    }
+    return is_known(l->low, f->rank) && is_known(l->high, f->rank) && is_known(l->out, f->rank) &&
+           is_known(l->shape, l->n_shape);
+}
+
+#define CUT                                                                                        \
+    "w = wide(x); p = rest == 0 ? w : pad(w, e, low=low, high=high); "                             \
+    "t = parts == 1 ? p : reshape(p, shape=shape); "
+#define FOLD(op)                                                                                   \
+    CUT "r = " op "(" op "(t, axes=first), axes=second); cast(keeps == 0 ? r : reshape(r, "        \
+        "shape=out), x)"
+/* The best of each part and its place in it; then the place of the best part. What fills the last
+ * part is the last of equals only where all are equal. */
+#define ARG(arg, op)                                                                               \
+    CUT "b = " op "(t, axes=[at + 1]); i = " arg "(t, axis=at + 1, select_last=last); "            \
+        "k = " arg "(b, axis=at, keepdims=1, select_last=last); "                                  \
+        "r = k * length + gather_elements(i, k, axis=at); "                                        \
+        "m = rest == 0 ? r : min(r, scalar(n - 1, r)); keeps == 0 ? squeeze(m, [at]) : m"
+
+static const struct {
+    const char *op, *program;
+} programs[] = {{"reduce_sum", FOLD("reduce_sum")},      {"reduce_prod", FOLD("reduce_prod")},
+                {"reduce_min", FOLD("reduce_min")},      {"reduce_max", FOLD("reduce_max")},
+                {"argmin", ARG("argmin", "reduce_min")}, {"argmax", ARG("argmax", "reduce_max")}};
+
+static const char *program_of(const fold *f)
+{
+    uint32_t i = 0;
+    while (strcmp(programs[i].op, f->op) != 0) {
+        i++;
+    }
+    return programs[i].program;
+}
+
+#define NUMBER(name_, value_) {.name = (name_), .kind = STATOR_ATTR_INT, .i = (value_)}
+#define LIST(name_, kind_, count_, list_)                                                          \
+    {.name = (name_), .kind = (kind_), .count = (count_), .list = (list_)}
+
+static stator_status write_fold(splitter *s, const fold *f, stator_diag **err)
+{
+    st_copy *c = &s->copy;
+    static const char *const names[2] = {"x", "e"};
+    stator_ref values[2] = {0, 0};
+    stator_ref result = 0;
+    lists l;
+    st_build_set_origin_ref(c->out, f->row->origin);
+    if (!make_lists(c, f, &l)) {
+        return st_fail_oom(err);
+    }
+    const stator_attr attrs[] = {NUMBER("rest", f->rest),
+                                 NUMBER("parts", f->parts),
+                                 NUMBER("length", f->length),
+                                 NUMBER("keeps", f->keeps != 0),
+                                 NUMBER("at", f->at),
+                                 NUMBER("last", f->is_last),
+                                 NUMBER("n", f->dims[f->at]),
+                                 LIST("shape", STATOR_ATTR_DIMS, l.n_shape, l.shape),
+                                 LIST("low", STATOR_ATTR_DIMS, f->rank, l.low),
+                                 LIST("high", STATOR_ATTR_DIMS, f->rank, l.high),
+                                 LIST("out", STATOR_ATTR_DIMS, f->rank, l.out),
+                                 LIST("first", STATOR_ATTR_INTS, l.n_first, l.first),
+                                 LIST("second", STATOR_ATTR_INTS, l.n_second, l.second)};
+    ST_TRY(get_operand(s, stator_operand(c->v, f->row, 0), &values[0], err));
+    ST_TRY(make_filler(c, f, &values[1], err));
+    ST_TRY(st_build_expr(c->out, program_of(f), 2, names, values, sizeof attrs / sizeof attrs[0],
+                         attrs, 1, &result, err));
+    st_copy_replace(c, f->row->result_begin, result);
+    return STATOR_OK;
+}
+
+/* ---- the pass ---- */
+
+static stator_status count_uses(splitter *s, stator_diag **err)
+{
+    const stator_graph_view *v = s->copy.v;
+    s->uses = st_calloc(s->copy.ctx->mem, (uint64_t)v->n_values + 1u, sizeof *s->uses);
+    if (s->uses == NULL) {
+        return st_fail_oom(err);
+    }
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            s->uses[stator_operand(v, row, k)]++;
+        }
+    }
+    /* What is stored anyway is read: three uses more. */
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        s->uses[stator_output_at(v, k)] += 3;
+    }
+    for (uint32_t k = 0; k < v->n_write_backs; k++) {
+        s->uses[((const stator_write_back_row *)stator_column_at(&v->write_backs, k))->value] += 3;
+    }
+    return STATOR_OK;
+}
+
+static stator_status visit(splitter *s, stator_ref node, stator_diag **err)
+{
+    fold f;
+    if (!read_fold(&s->copy, node, &f) || !plan(&f) ||
+        !st_pass_may(s->copy.ctx, STATOR_FUEL_REWRITE, "split", node)) {
+        return st_copy_node(&s->copy, node, err);
+    }
+    return write_fold(s, &f, err);
+}
+
+stator_status st_pass_split(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                            uint32_t *out_result, stator_diag **err)
+{
+    splitter s = {.uses = NULL};
+    *out_result = STATOR_PASS_SAME;
+    stator_status status = st_copy_begin(&s.copy, ctx, in, out, st_pass_split, 1, err);
+    if (status == STATOR_OK) {
+        status = count_uses(&s, err);
+    }
+    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
+        status = visit(&s, node, err);
+    }
+    if (status == STATOR_OK) {
+        status = st_copy_end(&s.copy, out_result, err);
+    }
+    st_free(ctx->mem, s.uses);
+    st_copy_deinit(&s.copy);
+    return status;
+}

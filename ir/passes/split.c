@@ -15,40 +15,22 @@
  *
  * What is folded keeps its producers: where another reader needs them too, and they would have to
  * be stored for both, the fold gets producers of its own. No cse may follow. */
+#include "ir/passes/split.h"
 #include "core/base/check.h"
 #include "core/base/convert.h"
-#include "ir/passes/pass_copy.h"
+#include "core/base/vec.h"
 
 #include <math.h>
 #include <stator/ops.h>
 #include <string.h>
 
-#define SPLIT_MIN ((int64_t)1 << 18) /* elements: 10 us of one core in f32, 3 launches */
-#define PART_MIN_LOG2 14             /* elements of a part: 64 KiB of f32 */
-#define PARTS_MAX 1024               /* the second step takes 1 us */
-#define COLUMNS 64                   /* results side by side that a thread does at once */
-#define UNITS_MAX 32                 /* so many rows, and more, keep threads busy */
-#define RANK_MAX 7u                  /* the parts are one axis more, and backends take 8 */
-#define REDONE_MAX 8u                /* nodes that a fold gets of its own */
-
-typedef struct splitter {
-    st_copy copy;
-    uint32_t *uses; /* by value: nodes, outputs, write-backs */
-} splitter;
-
-/* One fold, and how it is cut. */
-typedef struct fold {
-    const stator_node_row *row;
-    const char *op;
-    uint32_t rank, dtype;
-    uint32_t is_arg, is_last; /* argmin, argmax; the last one of equals */
-    uint32_t folded;          /* axes, as bits */
-    int64_t keeps;            /* axes of size 1 in their places */
-    int64_t dims[RANK_MAX];
-    uint32_t at;           /* the first axis that the first step folds */
-    int64_t parts, length; /* of this axis; 1 part: it is not cut */
-    int64_t rest;          /* elements that the last part lacks */
-} fold;
+#define SPLIT_MIN ((int64_t)1 << 18)  /* elements: 10 us of one core in f32, 3 launches */
+#define LONG_BYTES ((int64_t)16 << 20) /* of a row that no cache holds beside others */
+#define PART_MIN_LOG2 14              /* elements of a part: 64 KiB of f32 */
+#define PARTS_MAX 1024                /* the second step takes 1 us */
+#define COLUMNS 64                    /* results side by side that a thread does at once */
+#define UNITS_MAX 32                  /* so many rows, and more, keep threads busy */
+#define REDONE_MAX 8u                 /* nodes that a fold gets of its own */
 
 /* ---- which folds ---- */
 
@@ -69,14 +51,14 @@ static int is_foldable(uint32_t dtype)
            dtype != STATOR_F8E4M3FN && dtype != STATOR_F8E5M2;
 }
 
-static int note_axis(fold *f, int64_t axis)
+static int note_axis(st_fold *f, int64_t axis)
 {
     axis += axis < 0 ? (int64_t)f->rank : 0;
     f->folded |= axis >= 0 && axis < (int64_t)f->rank ? 1u << axis : 0;
     return f->folded != 0;
 }
 
-static void note_axes(const st_copy *c, fold *f)
+static void note_axes(const st_copy *c, st_fold *f)
 {
     const stator_attr_row *axes = stator_attr_at(c->v, f->row, STATOR_reduce_sum_axes);
     for (uint32_t i = 0; i < axes->count; i++) {
@@ -85,7 +67,7 @@ static void note_axes(const st_copy *c, fold *f)
     f->keeps = stator_attr_at(c->v, f->row, STATOR_reduce_sum_keepdims)->i;
 }
 
-static void note_arg(const st_copy *c, fold *f)
+static void note_arg(const st_copy *c, st_fold *f)
 {
     f->is_arg = 1;
     (void)note_axis(f, stator_attr_at(c->v, f->row, STATOR_argmax_axis)->i);
@@ -93,21 +75,20 @@ static void note_arg(const st_copy *c, fold *f)
     f->is_last = stator_attr_at(c->v, f->row, STATOR_argmax_select_last)->i != 0;
 }
 
-/* A fold over known sizes? */
-static int read_fold(const st_copy *c, stator_ref node, fold *f)
+int st_fold_read(const st_copy *c, stator_ref node, st_fold *f)
 {
     static const char *const folds[] = {"reduce_sum", "reduce_prod", "reduce_min", "reduce_max"};
     static const char *const args[] = {"argmin", "argmax"};
     const char *op = st_copy_op(c, node)->name;
     const int is_arg = is_one_of(op, args, 2);
-    *f = (fold){.row = stator_node_at(c->v, node), .op = op, .parts = 1};
+    *f = (st_fold){.row = stator_node_at(c->v, node), .op = op, .parts = 1};
     if (!is_arg && !is_one_of(op, folds, 4)) {
         return 0;
     }
     const stator_type_row *x = stator_value_type(c->v, stator_operand(c->v, f->row, 0));
     f->rank = x->rank;
     f->dtype = x->dtype;
-    if (x->rank > RANK_MAX || !is_foldable(x->dtype)) {
+    if (x->rank > ST_FOLD_RANK_MAX || !is_foldable(x->dtype)) {
         return 0;
     }
     for (uint32_t a = 0; a < x->rank; a++) {
@@ -127,7 +108,7 @@ static int read_fold(const st_copy *c, stator_ref node, fold *f)
 
 /* Elements of the operand, and how many threads its results would keep busy; 0: too few elements.
  */
-static int64_t count_units(const fold *f, int64_t *out_numel)
+static int64_t count_units(const st_fold *f, int64_t *out_numel)
 {
     int64_t kept = 1;
     int64_t columns = 1; /* results that lie side by side in the operand */
@@ -144,7 +125,7 @@ static int64_t count_units(const fold *f, int64_t *out_numel)
 }
 
 /* Cuts an axis into at most `most` parts, as many as divide it if these are not far fewer. */
-static void cut(fold *f, uint32_t axis, int64_t most)
+static void cut(st_fold *f, uint32_t axis, int64_t most)
 {
     const int64_t n = f->dims[axis];
     f->at = axis;
@@ -160,23 +141,42 @@ static void cut(fold *f, uint32_t axis, int64_t most)
     f->rest = f->parts * f->length - n;
 }
 
+static int64_t size_of(const st_fold *f)
+{
+    return st_dtype_bits(f->dtype) / 8;
+}
+
+/* Elements that lie side by side in memory are folded together. */
+static int is_row(const st_fold *f)
+{
+    uint32_t a = f->rank - 1u;
+    while (a > 0 && f->dims[a] == 1) {
+        a--;
+    }
+    return (f->folded >> a & 1u) != 0;
+}
+
 /* A row is worth it when it is long, the longer the more of them there are: rows that a cache holds
  * and that fold one beside the other are better left with what follows on them. */
-static int is_worth(const fold *f, int64_t *out_most)
+static int is_worth(const st_fold *f, int is_pair, int64_t *out_most)
 {
     int64_t numel = 0;
     const int64_t units = count_units(f, &numel);
+    if (is_pair && units > 0 && is_row(f) && numel / units * size_of(f) >= LONG_BYTES) {
+        const int64_t parts = numel / units >> PART_MIN_LOG2;
+        *out_most = parts < PARTS_MAX ? parts : PARTS_MAX;
+        return 1;
+    }
     *out_most = numel >> PART_MIN_LOG2 < PARTS_MAX ? numel >> PART_MIN_LOG2 : PARTS_MAX;
     return units > 0 && units < UNITS_MAX && numel / units >= SPLIT_MIN * units * units;
 }
 
-/* Leading axes are parts as they are; the first that makes too many of them is cut. 0: none is
- * left. */
-static int plan(fold *f)
+/* Leading axes are parts as they are; the first that makes too many of them is cut. */
+int st_fold_plan(st_fold *f, int is_pair)
 {
     int64_t most = 0;
     int64_t parts = 1;
-    if (!is_worth(f, &most)) {
+    if (!is_worth(f, is_pair, &most)) {
         return 0;
     }
     for (uint32_t a = 0; a < f->rank; a++) {
@@ -205,7 +205,7 @@ static int is_pointwise(const st_copy *c, stator_ref node)
 }
 
 /* Made element by element, and read in n places? */
-static int has_readers(const splitter *s, stator_ref value, uint32_t n)
+static int has_readers(const st_splitter *s, stator_ref value, uint32_t n)
 {
     const stator_ref node = value ? stator_value_at(s->copy.v, value)->node : 0;
     return node != 0 && is_pointwise(&s->copy, node) && s->uses[value] == n;
@@ -224,7 +224,7 @@ static int is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref
 }
 
 /* The nodes that make the value, the last first, as far as nothing else reads what they make. */
-static uint32_t list_producers(const splitter *s, stator_ref value, stator_ref *out_nodes)
+static uint32_t list_producers(const st_splitter *s, stator_ref value, stator_ref *out_nodes)
 {
     const stator_graph_view *v = s->copy.v;
     uint32_t n = 0;
@@ -256,9 +256,7 @@ static stator_status redo(st_copy *c, stator_ref node, stator_diag **err)
     return STATOR_OK;
 }
 
-/* The operand in the graph being written, with producers of its own where it has one more reader.
- */
-static stator_status get_operand(splitter *s, stator_ref value, stator_ref *out, stator_diag **err)
+stator_status st_fold_operand(st_splitter *s, stator_ref value, stator_ref *out, stator_diag **err)
 {
     st_copy *c = &s->copy;
     stator_ref nodes[REDONE_MAX];
@@ -279,7 +277,7 @@ static stator_status get_operand(splitter *s, stator_ref value, stator_ref *out,
 /* ---- what fills the last part ---- */
 
 /* An element that changes no result of the op. */
-static void write_neutral(const fold *f, uint32_t dtype, uint8_t *out)
+static void write_neutral(const st_fold *f, uint32_t dtype, uint8_t *out)
 {
     const uint32_t class_ = st_dtype_class(dtype);
     const uint32_t bytes = st_dtype_bits(dtype) / 8u;
@@ -299,9 +297,7 @@ static void write_neutral(const fold *f, uint32_t dtype, uint8_t *out)
     }
 }
 
-/* A scalar of it; 0: no part lacks anything. */
-static stator_status make_filler(const st_copy *c, const fold *f, stator_ref *out,
-                                 stator_diag **err)
+stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out, stator_diag **err)
 {
     const int is_narrow = f->dtype == STATOR_BF16 || f->dtype == STATOR_F16;
     const stator_dtype dtype = is_narrow ? STATOR_F32 : (stator_dtype)f->dtype;
@@ -322,9 +318,10 @@ static stator_status make_filler(const st_copy *c, const fold *f, stator_ref *ou
 
 /* Lists of the program below. */
 typedef struct lists {
-    stator_ref shape[RANK_MAX + 1u], low[RANK_MAX], high[RANK_MAX], out[RANK_MAX];
-    int64_t first[RANK_MAX], second[RANK_MAX];
-    uint32_t n_shape, n_first, n_second;
+    stator_ref shape[ST_FOLD_RANK_MAX + 1u], base[ST_FOLD_RANK_MAX + 1u];
+    stator_ref low[ST_FOLD_RANK_MAX], high[ST_FOLD_RANK_MAX], out[ST_FOLD_RANK_MAX];
+    int64_t first[ST_FOLD_RANK_MAX], second[ST_FOLD_RANK_MAX];
+    uint32_t n_shape, n_base, n_first, n_second;
 } lists;
 
 static int is_known(const stator_ref *syms, uint32_t n)
@@ -338,7 +335,7 @@ static int is_known(const stator_ref *syms, uint32_t n)
 }
 
 /* Axes of the operand in parts; those of the second step are counted without those of the first. */
-static int make_lists(const st_copy *c, const fold *f, lists *l)
+static int make_lists(const st_copy *c, const st_fold *f, lists *l)
 {
     st_symtab *tab = &c->out->module->symtab;
     *l = (lists){.n_shape = 0};
@@ -349,33 +346,35 @@ static int make_lists(const st_copy *c, const fold *f, lists *l)
         l->high[a] = st_sym_int(tab, is_cut ? f->rest : 0);
         l->out[a] = st_sym_int(tab, is_folded ? 1 : f->dims[a]);
         if (is_cut) {
+            l->base[l->n_base++] = st_sym_int(tab, 1);
             l->second[l->n_second++] = l->n_shape - l->n_first;
             l->shape[l->n_shape++] = st_sym_int(tab, f->parts);
         }
         if (is_folded && a >= f->at) {
             l->first[l->n_first++] = l->n_shape;
-        } else if (is_folded) {
+        } else {
+            l->base[l->n_base++] = l->out[a];
+        }
+        if (is_folded && a < f->at) {
             l->second[l->n_second++] = l->n_shape - l->n_first;
         }
         l->shape[l->n_shape++] = st_sym_int(tab, is_cut ? f->length : f->dims[a]);
     }
     return is_known(l->low, f->rank) && is_known(l->high, f->rank) && is_known(l->out, f->rank) &&
-           is_known(l->shape, l->n_shape);
+           is_known(l->shape, l->n_shape) && is_known(l->base, l->n_base);
 }
 
-#define CUT                                                                                        \
-    "w = wide(x); p = rest == 0 ? w : pad(w, e, low=low, high=high); "                             \
-    "t = parts == 1 ? p : reshape(p, shape=shape); "
 #define FOLD(op)                                                                                   \
-    CUT "r = " op "(" op "(t, axes=first), axes=second); cast(keeps == 0 ? r : reshape(r, "        \
-        "shape=out), x)"
+    ST_FOLD_CUT "r = " op "(" op                                                                   \
+                "(t, axes=first), axes=second); cast(keeps == 0 ? r : reshape(r, "                 \
+                "shape=out), x)"
 /* The best of each part and its place in it; then the place of the best part. What fills the last
  * part is the last of equals only where all are equal. */
 #define ARG(arg, op)                                                                               \
-    CUT "b = " op "(t, axes=[at + 1]); i = " arg "(t, axis=at + 1, select_last=last); "            \
-        "k = " arg "(b, axis=at, keepdims=1, select_last=last); "                                  \
-        "r = k * length + gather_elements(i, k, axis=at); "                                        \
-        "m = rest == 0 ? r : min(r, scalar(n - 1, r)); keeps == 0 ? squeeze(m, [at]) : m"
+    ST_FOLD_CUT "b = " op "(t, axes=[at + 1]); i = " arg "(t, axis=at + 1, select_last=last); "    \
+                "k = " arg "(b, axis=at, keepdims=1, select_last=last); "                          \
+                "r = k * length + gather_elements(i, k, axis=at); "                                \
+                "m = rest == 0 ? r : min(r, scalar(n - 1, r)); keeps == 0 ? squeeze(m, [at]) : m"
 
 static const struct {
     const char *op, *program;
@@ -383,7 +382,7 @@ static const struct {
                 {"reduce_min", FOLD("reduce_min")},      {"reduce_max", FOLD("reduce_max")},
                 {"argmin", ARG("argmin", "reduce_min")}, {"argmax", ARG("argmax", "reduce_max")}};
 
-static const char *program_of(const fold *f)
+static const char *program_of(const st_fold *f)
 {
     uint32_t i = 0;
     while (strcmp(programs[i].op, f->op) != 0) {
@@ -396,12 +395,21 @@ static const char *program_of(const fold *f)
 #define LIST(name_, kind_, count_, list_)                                                          \
     {.name = (name_), .kind = (kind_), .count = (count_), .list = (list_)}
 
-static stator_status write_fold(splitter *s, const fold *f, stator_diag **err)
+/* Elements that the first step folds into one. */
+static int64_t folded_of(const st_fold *f)
 {
-    st_copy *c = &s->copy;
-    static const char *const names[2] = {"x", "e"};
-    stator_ref values[2] = {0, 0};
-    stator_ref result = 0;
+    int64_t n = 1;
+    for (uint32_t a = f->at; a < f->rank; a++) {
+        if (f->folded >> a & 1u) {
+            n *= a == f->at && f->parts > 1 ? f->length : f->dims[a];
+        }
+    }
+    return n;
+}
+
+stator_status st_fold_build(st_copy *c, const st_fold *f, const st_fold_program *program,
+                            stator_ref *out, stator_diag **err)
+{
     lists l;
     st_build_set_origin_ref(c->out, f->row->origin);
     if (!make_lists(c, f, &l)) {
@@ -410,27 +418,40 @@ static stator_status write_fold(splitter *s, const fold *f, stator_diag **err)
     const stator_attr attrs[] = {NUMBER("rest", f->rest),
                                  NUMBER("parts", f->parts),
                                  NUMBER("length", f->length),
+                                 NUMBER("folded", folded_of(f)),
                                  NUMBER("keeps", f->keeps != 0),
                                  NUMBER("at", f->at),
                                  NUMBER("last", f->is_last),
                                  NUMBER("n", f->dims[f->at]),
                                  LIST("shape", STATOR_ATTR_DIMS, l.n_shape, l.shape),
+                                 LIST("base", STATOR_ATTR_DIMS, l.n_base, l.base),
                                  LIST("low", STATOR_ATTR_DIMS, f->rank, l.low),
                                  LIST("high", STATOR_ATTR_DIMS, f->rank, l.high),
                                  LIST("out", STATOR_ATTR_DIMS, f->rank, l.out),
                                  LIST("first", STATOR_ATTR_INTS, l.n_first, l.first),
                                  LIST("second", STATOR_ATTR_INTS, l.n_second, l.second)};
-    ST_TRY(get_operand(s, stator_operand(c->v, f->row, 0), &values[0], err));
-    ST_TRY(make_filler(c, f, &values[1], err));
-    ST_TRY(st_build_expr(c->out, program_of(f), 2, names, values, sizeof attrs / sizeof attrs[0],
-                         attrs, 1, &result, err));
+    return st_build_expr(c->out, program->text, program->n_values, program->names, program->values,
+                         sizeof attrs / sizeof attrs[0], attrs, program->n_out, out, err);
+}
+
+static stator_status write_fold(st_splitter *s, const st_fold *f, stator_diag **err)
+{
+    st_copy *c = &s->copy;
+    static const char *const names[2] = {"x", "e"};
+    stator_ref values[2] = {0, 0};
+    stator_ref result = 0;
+    const st_fold_program program = {
+        .text = program_of(f), .n_values = 2, .names = names, .values = values, .n_out = 1};
+    ST_TRY(st_fold_operand(s, stator_operand(c->v, f->row, 0), &values[0], err));
+    ST_TRY(st_fold_filler(c, f, &values[1], err));
+    ST_TRY(st_fold_build(c, f, &program, &result, err));
     st_copy_replace(c, f->row->result_begin, result);
     return STATOR_OK;
 }
 
 /* ---- the pass ---- */
 
-static stator_status count_uses(splitter *s, stator_diag **err)
+static stator_status count_uses(st_splitter *s, stator_diag **err)
 {
     const stator_graph_view *v = s->copy.v;
     s->uses = st_calloc(s->copy.ctx->mem, (uint64_t)v->n_values + 1u, sizeof *s->uses);
@@ -453,10 +474,15 @@ static stator_status count_uses(splitter *s, stator_diag **err)
     return STATOR_OK;
 }
 
-static stator_status visit(splitter *s, stator_ref node, stator_diag **err)
+static stator_status visit(st_splitter *s, stator_ref node, stator_diag **err)
 {
-    fold f;
-    if (!read_fold(&s->copy, node, &f) || !plan(&f) ||
+    st_fold f;
+    int is_done = 0;
+    ST_TRY(st_fold_pair_visit(s, node, &is_done, err));
+    if (is_done) {
+        return STATOR_OK;
+    }
+    if (!st_fold_read(&s->copy, node, &f) || !st_fold_plan(&f, 0) ||
         !st_pass_may(s->copy.ctx, STATOR_FUEL_REWRITE, "split", node)) {
         return st_copy_node(&s->copy, node, err);
     }
@@ -466,11 +492,14 @@ static stator_status visit(splitter *s, stator_ref node, stator_diag **err)
 stator_status st_pass_split(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
                             uint32_t *out_result, stator_diag **err)
 {
-    splitter s = {.uses = NULL};
+    st_splitter s = {.uses = NULL};
     *out_result = STATOR_PASS_SAME;
     stator_status status = st_copy_begin(&s.copy, ctx, in, out, st_pass_split, 1, err);
     if (status == STATOR_OK) {
         status = count_uses(&s, err);
+    }
+    if (status == STATOR_OK) {
+        status = st_fold_pairs(&s, err);
     }
     for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
         status = visit(&s, node, err);
@@ -478,6 +507,7 @@ stator_status st_pass_split(const st_pass_ctx *ctx, const stator_graph *in, stat
     if (status == STATOR_OK) {
         status = st_copy_end(&s.copy, out_result, err);
     }
+    st_vec_free(ctx->mem, &s.pairs);
     st_free(ctx->mem, s.uses);
     st_copy_deinit(&s.copy);
     return status;

@@ -1,0 +1,82 @@
+/* What the files of the pass `split` share: split.c folds one by one, split_pair.c two of which the
+ * second needs the first one's result. */
+#ifndef STATOR_PASSES_SPLIT_H
+#define STATOR_PASSES_SPLIT_H
+
+#include "ir/passes/pass_copy.h"
+
+#define ST_FOLD_RANK_MAX 7u /* the parts are one axis more, and backends take 8 */
+
+/* One fold, and how it is cut. */
+typedef struct st_fold {
+    const stator_node_row *row;
+    const char *op;
+    uint32_t rank, dtype;
+    uint32_t is_arg, is_last; /* argmin, argmax; the last one of equals */
+    uint32_t folded;          /* axes, as bits */
+    int64_t keeps;            /* axes of size 1 in their places */
+    int64_t dims[ST_FOLD_RANK_MAX];
+    uint32_t at;           /* the first axis that the first step folds */
+    int64_t parts, length; /* of this axis; 1 part: it is not cut */
+    int64_t rest;          /* elements that the last part lacks */
+} st_fold;
+
+/* Two folds of the same elements. */
+typedef struct st_fold_pair {
+    stator_ref first, second; /* nodes */
+    uint32_t is_exp;          /* reduce_max, and the sum of exp(x - max); else sum, and the sum of
+                               * the squares of x - a, where a is made of the sum */
+    stator_ref shift;         /* a, or max, in the graph that is read */
+    st_fold fold;             /* of the first */
+    /* In the graph that is written: what is taken off each part, and the part's second fold. */
+    stator_ref base, part;
+} st_fold_pair;
+
+typedef struct st_splitter {
+    st_copy copy;
+    uint32_t *uses; /* by value: nodes, outputs, write-backs */
+    struct {
+        st_fold_pair *data;
+        uint32_t count, capacity;
+    } pairs;
+} st_splitter;
+
+/* What a program over a fold gives: `values` are its operands by name. */
+typedef struct st_fold_program {
+    const char *text;
+    uint32_t n_values;
+    const char *const *names;
+    const stator_ref *values;
+    uint32_t n_out;
+} st_fold_program;
+
+/* The fold of a node over known sizes; 0: it is none. */
+int st_fold_read(const st_copy *c, stator_ref node, st_fold *out);
+/* How it is cut; 0: it is better left alone. is_pair: memory would be read twice. */
+int st_fold_plan(st_fold *f, int is_pair);
+/* Runs a program, with these attributes: parts, length, rest, keeps, at, last, n; the lists shape
+ * (of the operand in parts), low, high (of what it lacks), out (of the result with all its axes),
+ * base (of a part's result, all parts as one), first and second (the axes of both steps). */
+stator_status st_fold_build(st_copy *c, const st_fold *f, const st_fold_program *program,
+                            stator_ref *out, stator_diag **err);
+/* The folded operand in the graph being written, with producers of its own where it has one more
+ * reader. */
+stator_status st_fold_operand(st_splitter *s, stator_ref value, stator_ref *out, stator_diag **err);
+/* A scalar that changes no result, of the operand's dtype or f32; 0: no part lacks anything. */
+stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out,
+                             stator_diag **err);
+
+/* Puts w as x, filled up and cut, into t. */
+#define ST_FOLD_CUT                                                                                \
+    "w = wide(x); p = rest == 0 ? w : pad(w, e, low=low, high=high); "                             \
+    "t = parts == 1 ? p : reshape(p, shape=shape); "
+
+/* ---- split_pair.c ---- */
+
+/* Finds the pairs of the graph. */
+stator_status st_fold_pairs(st_splitter *s, stator_diag **err);
+/* Writes node when it is one of a pair; *out_is_done: it was. */
+stator_status st_fold_pair_visit(st_splitter *s, stator_ref node, int *out_is_done,
+                                 stator_diag **err);
+
+#endif

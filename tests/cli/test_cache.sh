@@ -80,13 +80,33 @@ graph @main(%x: u8[40, 160], param %w: i8[160, 64] = file("narrow.bin", 0, 10240
   return q: %q
 }
 END
+# Two products of one step read the same constant at different places.
+cat >"$work/slices.stir" <<'END'
+stir 1
+sym N in [1, 64]
+graph @main(%h: f32[N, 3], %x: f32[4, N, 3]) {
+  %w = constant {value = f32[6, 3] {0.25, -1.5, -2.75, -2.75, 1, -2.75, -2, 3.75, 1.5, 3.25, -1.75, -1.75, 3.25, -2.25, -3, 1.5, -2.5, 3.5}}
+  %y = scan(%h, %x, %w) {carried = 1, scanned = 1, stacked = 0}
+    region @body(%a: f32[N, 3], %b: f32[N, 3], %c: f32[6, 3]) {
+      %1 = slice(%c) {starts = [0, 0], sizes = [3, 3], steps = [1, 1]}
+      %2 = slice(%c) {starts = [3, 0], sizes = [3, 3], steps = [1, 1]}
+      %3 = einsum(%a, %1) {equation = "ij,mj->im"}
+      %4 = add(%3, %b)
+      %5 = tanh(%4)
+      %6 = einsum(%5, %2) {equation = "ij,mj->im"}
+      %7 = tanh(%6)
+      return %7
+    }
+  return y: %y
+}
+END
 
 # Bit for bit the same from the cache, and no libLLVM.
 for model in "$work/points.stir" "$work/sizes.stir" "$work/loop.stir" "$work/halves.stir" \
-    "$work/bytes.stir" "$digits"; do
+    "$work/bytes.stir" "$work/slices.stir" "$digits"; do
     name=$(basename "$model")
     size=()
-    [ "$name" != sizes.stir ] || size=(--dim N=5)
+    case $name in sizes.stir | slices.stir) size=(--dim N=5) ;; esac
     "$STATOR" run "$model" --random 3 "${size[@]}" --backend inductor-cpu --save "$work/$name.npz" \
         >"$work/out" 2>&1 || fail "$name: $(cat "$work/out")"
     has "$work/out" '^\[cache\] kept [0-9a-f]{32}'

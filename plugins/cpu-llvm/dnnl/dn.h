@@ -135,7 +135,8 @@ enum dn_plan_kind {
 };
 
 typedef struct dn_plan {
-    dn_sizes key; /* offsets 0 */
+    dn_sizes key;     /* offsets 0 */
+    int64_t y_offset; /* of the weights that are packed */
     uint32_t kind;
     uint32_t refs;  /* calls that are in it */
     uint32_t stamp; /* of the last use */

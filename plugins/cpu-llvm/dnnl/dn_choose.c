@@ -181,6 +181,7 @@ static stator_status make_bound(dn_op *op, const dn_sizes *key, const dn_sizes *
     } else {
         ST_TRY(dn_plan_own(op, key, desc, out, err));
     }
+    (*out)->y_offset = sizes->y.offset;
     const stator_status status = bind_weights(op, *out, sizes, y, err);
     if (status != STATOR_OK) {
         dn_plan_destroy(op, *out);

@@ -38,7 +38,10 @@ stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
     if (op->n_plans) {
         const dn_plan *plan = op->plans[0];
         st_put_u32(out, plan->kind);
-        st_put_block(out, &plan->key, sizeof plan->key);
+        dn_sizes sizes;
+        memcpy(&sizes, &plan->key, sizeof sizes);
+        sizes.y.offset = plan->y_offset; /* where the weights begin in their constant */
+        st_put_block(out, &sizes, sizeof sizes);
         st_put_block(out, &plan->desc.how, sizeof plan->desc.how);
     }
     return STATOR_OK;

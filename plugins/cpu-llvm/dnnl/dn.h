@@ -208,9 +208,9 @@ typedef struct dn_lib {
 
 /* ---- dn_form.c ---- */
 
-/* Numbers of a form, in the order of st_form_numbers, into sizes. */
 /* dnnl_api.identity. */
 void dn_identity(char *out, uint64_t size);
+/* Numbers of a form, in the order of st_form_numbers, into sizes. */
 void dn_sizes_of(const st_form *form, const int64_t *numbers, dn_sizes *out);
 /* Numbers of the form with a likely size for each unknown. 1; 0: not all can be had. *out_static:
  * nothing is unknown. */

@@ -31,6 +31,7 @@
 #define KEYS 256 /* in a block, a multiple of COLUMNS */
 #define KEPT 512 /* keys, a multiple of KEYS: of 64 columns a quarter of a MiB, k and v */
 #define FEW 3    /* rows */
+#define DEPTH_MOST ((int64_t)1 << 31) /* elements of a key: no scratch is larger */
 #define COLUMNS DN_ATTENTION_COLUMNS
 #define HALF (COLUMNS / 2)
 #define PARTS_A_THREAD 4 /* at least, where there are as many blocks */
@@ -78,6 +79,11 @@ static int64_t padded(int64_t n, int64_t to)
 static int64_t kept_of(int64_t keys)
 {
     return keys > 0 && keys <= KEPT ? padded(keys, KEYS) : KEYS;
+}
+
+static int64_t bounded(int64_t depth)
+{
+    return depth < DEPTH_MOST ? depth : DEPTH_MOST;
 }
 
 static uint64_t floats_needed(int64_t depth, int64_t width, int64_t kept)
@@ -221,10 +227,14 @@ static const float *mask_of(const attention *a, const block *at, int64_t i, floa
     return to;
 }
 
-/* k is read where it lies. */
+static int is_read_where_it_lies(const attention *a)
+{
+    return a->k.dtype == STATOR_F32 && a->k.strides[3] == 1 && a->depth % 16 == 0;
+}
+
 static int is_few(const attention *a)
 {
-    return a->rows <= FEW && a->k.dtype == STATOR_F32 && a->k.strides[3] == 1 && a->depth % 16 == 0;
+    return a->rows <= FEW && is_read_where_it_lies(a);
 }
 
 /* Where a key is in the panels when all of them stay there; else each block begins at place 0. */
@@ -261,31 +271,40 @@ static void score(const attention *a, const block *at, workspace *b)
     }
 }
 
+/* How many of the block's keys row i attends to. */
+static int64_t keys_of(const attention *a, const block *at, int64_t i)
+{
+    const int64_t causal = query_of(a, at, i) - at->key + 1;
+    const int64_t n = a->is_causal && causal < at->n_keys ? causal : at->n_keys;
+    return n > 0 ? n : 0;
+}
+
+static void soften_row(const attention *a, const block *at, int64_t i, const float *mask,
+                       workspace *b)
+{
+    dn_soften row = {.x = b->scores + i * KEYS,
+                     .n = keys_of(a, at, i),
+                     .padded = padded(at->n_keys, HALF),
+                     .scale = a->scale,
+                     .mask = mask,
+                     .max = b->max[i],
+                     .sum = b->n[i]};
+    a->isa->soften(&row);
+    b->max[i] = row.max;
+    b->n[i] = row.sum;
+    b->before[i] = row.before;
+}
+
 static void soften(const attention *a, const block *at, workspace *b)
 {
     /* One mask for all rows is read once. */
     const int is_shared = a->mask.strides && a->mask.strides[1] == 0 && a->mask.strides[2] == 0;
     const float *mask = NULL;
     for (int64_t i = 0; i < at->n_rows; i++) {
-        const int64_t query = query_of(a, at, i);
-        int64_t n = at->n_keys;
-        if (a->is_causal && query - at->key + 1 < n) {
-            n = query - at->key + 1 > 0 ? query - at->key + 1 : 0;
-        }
         if (i == 0 || !is_shared) {
             mask = mask_of(a, at, i, b->mask);
         }
-        dn_soften row = {.x = b->scores + i * KEYS,
-                         .n = n,
-                         .padded = padded(at->n_keys, HALF),
-                         .scale = a->scale,
-                         .mask = mask,
-                         .max = b->max[i],
-                         .sum = b->n[i]};
-        a->isa->soften(&row);
-        b->max[i] = row.max;
-        b->n[i] = row.sum;
-        b->before[i] = row.before;
+        soften_row(a, at, i, mask, b);
     }
 }
 
@@ -318,43 +337,67 @@ static void weigh(const attention *a, const block *at, workspace *b)
 
 /* ---- a block of queries ---- */
 
-/* Row i by the definition, in plain loops. */
+/* Scores of row i with the block's keys, before they are scaled, where those of its tile were. */
+static void score_row(const attention *a, const block *at, int64_t i, workspace *b)
+{
+    const float *q = b->q + i * a->depth;
+    float *to = b->scores + i * KEYS;
+    if (is_read_where_it_lies(a)) {
+        const float *k = (const void *)element(&a->k, at->batch, at->group, at->key, 0);
+        a->isa->dots(to, q, k, a->k.strides[2], at->n_keys, a->depth);
+        return;
+    }
+    for (int64_t s = 0; s < at->n_keys; s++) {
+        const char *k = element(&a->k, at->batch, at->group, at->key + s, 0);
+        float key = 0;
+        to[s] = 0;
+        for (int64_t d = 0; d < a->depth; d++) {
+            widen(&key, k + d * a->k.strides[3] * size_of(&a->k), a->k.dtype, 1, 1);
+            to[s] += q[d] * key;
+        }
+    }
+}
+
+/* sums += weight * the values of a key. */
+static void add_values(const attention *a, const block *at, int64_t key, float weight, float *sums)
+{
+    const char *from = element(&a->v, at->batch, at->group, key, 0);
+    if (a->v.dtype == STATOR_F32 && a->v.strides[3] == 1) {
+        const float *values = (const void *)from;
+        for (int64_t e = 0; e < a->width; e++) {
+            sums[e] += weight * values[e];
+        }
+        return;
+    }
+    for (int64_t e = 0; e < a->width; e++) {
+        float value = 0;
+        widen(&value, from + e * a->v.strides[3] * size_of(&a->v), a->v.dtype, 1, 1);
+        sums[e] += weight * value;
+    }
+}
+
+/* Row i by the definition: the largest score of all keys, then what it makes of each; keys of no
+ * weight count nothing, whatever their values are. */
 static void attend_plainly(const attention *a, const block *at, int64_t i, workspace *b)
 {
-    block one = *at; /* key */
     float *sums = b->sums + i * padded(a->width, COLUMNS);
-    float max = -INFINITY;
-    float n = 0;
+    block one = *at;
+    b->max[i] = -INFINITY;
+    memset(sums, 0, (size_t)a->width * sizeof *sums);
     for (int pass = 0; pass < 2; pass++) {
-        for (int64_t s = 0; s < a->keys; s++) {
-            float x = 0;
-            float key = 0;
-            one.key = s;
-            one.n_keys = 1;
-            const float *mask = mask_of(a, &one, i, b->mask);
-            for (int64_t d = 0; d < a->depth; d++) {
-                widen(&key, element(&a->k, at->batch, at->group, s, d), a->k.dtype, 1, 1);
-                x += b->q[i * a->depth + d] * key;
-            }
-            x = x * a->scale + (mask ? *mask : 0);
-            if ((a->is_causal && s > query_of(a, at, i)) || (mask && *mask == -INFINITY)) {
-                x = -INFINITY;
-            }
-            if (pass == 0) {
-                max = !isnan(max) && (x > max || isnan(x)) ? x : max;
-                continue;
-            }
-            const float p = expf(x - (max == -INFINITY ? 0 : max));
-            n += p;
-            for (int64_t e = 0; p != 0 && e < a->width; e++) {
-                float value = 0;
-                widen(&value, element(&a->v, at->batch, at->group, s, e), a->v.dtype, 1, 1);
-                sums[e] += p * value;
+        b->n[i] = 0;
+        for (one.key = 0; one.key < a->keys; one.key += KEYS) {
+            one.n_keys = a->keys - one.key < KEYS ? a->keys - one.key : KEYS;
+            score_row(a, &one, i, b);
+            soften_row(a, &one, i, mask_of(a, &one, i, b->mask), b);
+            for (int64_t s = 0; pass == 1 && s < keys_of(a, &one, i); s++) {
+                const float weight = b->scores[i * KEYS + s];
+                if (weight != 0) {
+                    add_values(a, at, one.key + s, weight, sums);
+                }
             }
         }
-        memset(sums, 0, pass == 0 ? (size_t)a->width * sizeof *sums : 0);
     }
-    b->n[i] = n;
 }
 
 static void write_row(const attention *a, const block *at, int64_t i, workspace *b)
@@ -415,6 +458,9 @@ static void attend_range(void *self, int64_t begin, int64_t end)
 {
     attention *a = self;
     dn_lib *lib = a->op->lib;
+    if (begin == end) {
+        return;
+    }
     dn_scratch *scratch =
         dn_scratch_take(lib, floats_needed(a->depth, a->width, a->kept) * sizeof(float));
     if (scratch == NULL) {
@@ -480,7 +526,7 @@ uint64_t dn_attention_scratch(const st_form *form)
     }
     return st_sym_const(tab, form->sdpa.depth, &depth) &&
                    st_sym_const(tab, form->sdpa.width, &width)
-               ? floats_needed(depth, width, kept_of(keys)) * sizeof(float)
+               ? floats_needed(bounded(depth), width, kept_of(keys)) * sizeof(float)
                : 0;
 }
 
@@ -535,8 +581,15 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
     a.kept = kept_of(a.keys);
     a.parts = parts_of(&a, ctx);
     const int64_t units = a.batch * a.groups * a.parts;
-    const int64_t macs = a.rows * a.keys * (a.depth + a.width); /* of a group */
-    if (units > 1 && op->lib->host && macs * a.batch * a.groups > ALONE_MACS) {
+    /* Operands that are expanded may have sizes whose products no integer holds. */
+    const double macs = (double)a.rows * (double)a.keys * (double)(a.depth + a.width) *
+                        (double)a.batch * (double)a.groups;
+    if (a.depth > DEPTH_MOST) {
+        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
+                       "inductor-cpu: attention over %lld elements a key: no memory holds them",
+                       (long long)a.depth);
+    }
+    if (units > 1 && op->lib->host && macs > ALONE_MACS) {
         op->lib->host->thr->parallel_for(ctx, units, 1, attend_range, &a);
     } else {
         attend_range(&a, 0, units);

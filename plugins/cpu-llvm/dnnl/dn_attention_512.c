@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define OWN_SHUFFLES
+#define OWN_STEPS
 #define SIDE 16
 
 static const float powers[ST_MATH_ENTRIES] = ST_MATH_TABLE_POWERS_VALUES;

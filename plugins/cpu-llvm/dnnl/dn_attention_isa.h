@@ -1,10 +1,6 @@
 /* The inner loops of attention for one width of vectors. Before: LANES, ROWS (of a tile) and ISA (a
  * function that gives the table) are defined. The sums of a tile are ROWS * COLUMNS / LANES
- * registers. With OWN_SHUFFLES there are SIDE, turn, total, larger and exp_of as well.
- *
- * exp here: n = round(x / ln 2), e^x = 2^n e^r with a polynomial of degree 6; the coefficients are
- * those of codegen/loop_math.h, ln 2 is split so that n times its first part is exact without fused
- * operations too. At most 1 ulp; what is less than 2^-126 of the largest weight is 0. */
+ * registers. With OWN_STEPS there are SIDE, turn, total, larger and exp_of as well. */
 #include "dn_attention.h"
 
 #include <math.h>
@@ -40,7 +36,7 @@ INLINE vec choose(ivec mask, vec a, vec b)
     return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
 }
 
-#ifndef OWN_SHUFFLES /* else of the file that includes this: SIDE, turn, total, larger, exp_of */
+#ifndef OWN_STEPS /* else of the file that includes this: SIDE, turn, total, larger, exp_of */
 
 /* ---- keys to panels ---- */
 
@@ -84,7 +80,9 @@ INLINE vec larger(vec a, vec b)
     return choose(a > b, a, b);
 }
 
-/* Of x <= 0 or NaN. */
+/* Of x <= 0 or NaN: n = round(x / ln 2), e^x = 2^n e^r with a polynomial of degree 6; the
+ * coefficients are those of codegen/loop_math.h, ln 2 is split so that n times its first part is
+ * exact without fused operations too. At most 1 ulp; below 2^-126 it is 0. */
 INLINE vec exp_of(vec x)
 {
     const vec shifted = x * 0x1.715476p+0f + 12582912.0f; /* an integer in the low bits */

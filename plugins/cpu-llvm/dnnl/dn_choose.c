@@ -228,7 +228,9 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
         const dn_candidate how = dn_tune(op, &simple, &desc.how);
         if (memcmp(&how, &desc.how, sizeof how) != 0) {
             dn_desc_deinit(&desc);
-            (void)dn_describe_any(op, &simple, &how, &desc);
+            if (dn_describe_any(op, &simple, &how, &desc) == DN_NO) {
+                guess(op, &simple, &desc);
+            }
         }
     }
     keep_to_cap(op, &simple, &desc);

@@ -279,18 +279,25 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
+static uint64_t zero_word(const st_form_zero *zero)
+{
+    return (uint64_t)dn_has_zero(zero) | (uint64_t)(zero->is_each != 0) << 1;
+}
+
 /* Of the numbers; `with_epilogue` and of what follows the sum. */
 static uint64_t key_of(const dn_op *op, const dn_sizes *s, int with_epilogue)
 {
     const st_form *form = &op->form;
     const uint64_t words[] = {form->kind,
                               form->x.dtype,
+                              form->y.dtype,
                               form->out.dtype,
+                              form->acc_dtype,
                               (uint64_t)form->groups,
                               op->has_constant,
                               form->is_transposed,
-                              (uint64_t)dn_has_zero(&form->x_zero) |
-                                  (uint64_t)dn_has_zero(&form->y_zero) << 1,
+                              zero_word(&form->x_zero),
+                              zero_word(&form->y_zero),
                               (uint64_t)with_epilogue};
     const void *parts[] = {s, words, form->stride, form->dilation};
     const size_t sizes[] = {sizeof *s, sizeof words, sizeof form->stride, sizeof form->dilation};

@@ -2,7 +2,8 @@
  * when the loader has them, else of the C library, lane by lane.
  *
  * Names: Sleef_sinf16_u10avx512f, Sleef_sind8_u10avx512f, ...avx2 with 8 and 4 lanes, ...sse4 with
- * 4 and 2; fmod has no error class in its name. A call costs the caller every vector register. */
+ * 4 and 2. A call costs the caller every vector register. fmod is exact, which SLEEF's is not for
+ * large quotients: always lane by lane. */
 #include "jit_emit.h"
 
 #include <stdio.h>
@@ -190,7 +191,8 @@ LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LL
     if (lanes == 1) {
         return call(f, scalar_name, LLVMTypeOf(args[0]), args, desc->arity);
     }
-    if (width < 16u || !request->has_function(request->self, name)) {
+    const int is_exact = strcmp(desc->libm, "fmod") == 0;
+    if (width < 16u || is_exact || !request->has_function(request->self, name)) {
         return by_lane(f, scalar_name, args, desc->arity);
     }
     const LLVMValueRef is_bad = is_distrusted(f, desc->libm, is_f32, args[0]);

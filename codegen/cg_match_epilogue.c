@@ -1,0 +1,432 @@
+/* Reads off a kernel what happens between a contraction's sum and its store, as the rows of an
+ * epilogue (codegen/library.h).
+ *
+ *     acc -> mul by a number or a factor -> add a bias -> gelu, relu, ...  ->  store
+ *
+ * In: a matcher whose kernel has one store, one sum and one read of it, and whose feature axis is
+ * known. Out: form.epilogue, first things first. The walk goes from the store backwards. What is no
+ * epilogue is refused, and the kernel stays loops. */
+#include "codegen/cg_matcher.h"
+#include "codegen/cg_quant.h"
+
+#include "core/base/convert.h"
+
+#include <math.h>
+
+#define SQRT_HALF 0.70710678118654752
+
+static int is_number(const cg_matcher *m, st_loop_ref ref, double value)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    return row->code == ST_LOOP_CONST && fabs(row->imm.f - value) <= 1e-6 * fabs(value);
+}
+
+static int append_row(cg_matcher *m, const st_epilogue *row)
+{
+    st_form *form = m->form;
+    if (form->n_epilogue == ST_FORM_EPILOGUE_MAX) {
+        return 0;
+    }
+    form->epilogue[form->n_epilogue++] = *row;
+    return 1;
+}
+
+static int append(cg_matcher *m, uint32_t kind, double value, double value2)
+{
+    const st_epilogue row = {.kind = kind, .value = value, .value2 = value2};
+    return append_row(m, &row);
+}
+
+static int append_buffer(cg_matcher *m, uint32_t kind, uint32_t buffer)
+{
+    const st_epilogue row = {
+        .kind = kind, .buffer = buffer, .dtype = m->kernel->buffers.data[buffer].dtype};
+    return append_row(m, &row);
+}
+
+static int is_half(uint32_t dtype)
+{
+    return dtype == STATOR_BF16 || dtype == STATOR_F16;
+}
+
+const st_loop_op *cg_through_cast(const cg_matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    const int is_widening = row->code == ST_LOOP_cast &&
+                            st_loop_class_of(cg_row_at(m, row->args[0])->dtype) == ST_LOOP_STORAGE;
+    return is_widening ? cg_row_at(m, row->args[0]) : row;
+}
+
+/* What is rounded to the output's dtype and widened again, when rounding it is left to the end:
+ * nothing but bounds are applied after it, and they are numbers of that dtype, so the order is all
+ * one. */
+static st_loop_ref through_rounding(const cg_matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *wide = cg_row_at(m, ref);
+    if (m->bounded == 0 || wide->code != ST_LOOP_cast || wide->dtype != STATOR_F32) {
+        return ref;
+    }
+    const st_loop_op *narrow = cg_row_at(m, wide->args[0]);
+    const int is_rounding = narrow->code == ST_LOOP_cast && narrow->dtype == m->bounded &&
+                            cg_row_at(m, narrow->args[0])->dtype == wide->dtype;
+    return is_rounding ? narrow->args[0] : ref;
+}
+
+/* A bound is applied to what comes: may a rounding before it still be left to the end? */
+static void note_bound(cg_matcher *m, double bound)
+{
+    uint16_t bits = 0;
+    if (m->bounded) {
+        st_store_f64(m->bounded, &bits, 0, bound);
+        m->bounded = st_load_f64(m->bounded, &bits, 0) == bound ? m->bounded : 0;
+    }
+}
+
+static int match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth);
+
+static int is_of_feature(const cg_matcher *m, const st_loop_op *load)
+{
+    return m->feature != UINT32_MAX && load->sym == m->kernel->syms->symbols.data[m->feature].sym;
+}
+
+int cg_loads_first(const cg_matcher *m, const st_loop_op *load)
+{
+    return cg_known_or(&m->kernel->syms->tab, load->sym, 1) == 0;
+}
+
+/* Loads that an epilogue can multiply with: one number, or one for each feature. */
+static int match_factor(cg_matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *load = cg_through_cast(m, ref);
+    if (load->code != ST_LOOP_LOAD || load->args[0]) {
+        return 0;
+    }
+    if (cg_loads_first(m, load)) {
+        return append_buffer(m, ST_EPILOGUE_TIMES_ONE, load->ref);
+    }
+    return is_of_feature(m, load) && append_buffer(m, ST_EPILOGUE_TIMES, load->ref);
+}
+
+/* Loads that an epilogue can add: a bias along the feature axis, or a tensor like the output. */
+static int match_added(cg_matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *load = cg_through_cast(m, ref);
+    if (load->code != ST_LOOP_LOAD || load->args[0]) {
+        return 0;
+    }
+    if (load->sym == cg_row_at(m, m->store)->sym) {
+        return append_buffer(m, ST_EPILOGUE_ADD, load->ref);
+    }
+    return is_of_feature(m, load) && append_buffer(m, ST_EPILOGUE_BIAS, load->ref);
+}
+
+static int is_finite_number(const cg_matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    return row->code == ST_LOOP_CONST && isfinite(row->imm.f);
+}
+
+/* What quantises a sum of integers: t / scale, its rounding, t + zero point. */
+static int match_divide(cg_matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    return m->form->acc_dtype == STATOR_I32 && is_finite_number(m, row->args[1]) &&
+           cg_row_at(m, row->args[1])->imm.f != 0 && match_value(m, row->args[0], depth) &&
+           append(m, ST_EPILOGUE_DIVIDE, cg_row_at(m, row->args[1])->imm.f, 0);
+}
+
+static int match_round(cg_matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    return m->form->acc_dtype == STATOR_I32 && match_value(m, row->args[0], depth) &&
+           append(m, ST_EPILOGUE_ROUND, 0, 0);
+}
+
+static int match_offset(cg_matcher *m, st_loop_ref value, st_loop_ref offset, uint32_t depth)
+{
+    if (m->form->acc_dtype != STATOR_I32 || !is_finite_number(m, offset)) {
+        return 0;
+    }
+    const double number =
+        cg_row_at(m, offset)->imm.f; /* 0: tells -0 from 0 alone, and bytes do not */
+    return match_value(m, value, depth) &&
+           ((number == 0 && m->is_narrowed) || append(m, ST_EPILOGUE_OFFSET, number, 0));
+}
+
+static int match_add(cg_matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    const uint32_t before = m->form->n_epilogue;
+    for (uint32_t k = 0; k < 2; k++) {
+        m->form->n_epilogue = before;
+        if (match_offset(m, row->args[k], row->args[1u - k], depth)) {
+            return 1;
+        }
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        m->form->n_epilogue = before;
+        if (match_value(m, row->args[k], depth) && match_added(m, row->args[1u - k])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Factors of a tree of products, at most `max` of them; 0: too many. */
+static uint32_t factors_of(const cg_matcher *m, st_loop_ref ref, uint32_t max, st_loop_ref *out)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    if (max == 0) {
+        return 0;
+    }
+    if (row->code != ST_LOOP_mul) {
+        out[0] = ref;
+        return 1;
+    }
+    const uint32_t n = factors_of(m, row->args[0], max, out);
+    const uint32_t rest = n ? factors_of(m, row->args[1], max - n, out + n) : 0;
+    return rest ? n + rest : 0;
+}
+
+/* t when the row is 1 + erf(t / sqrt 2), else 0. */
+static st_loop_ref erf_of(const cg_matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *sum = cg_row_at(m, ref);
+    for (uint32_t k = 0; sum->code == ST_LOOP_add && k < 2; k++) {
+        const st_loop_op *function = cg_row_at(m, sum->args[k]);
+        if (!is_number(m, sum->args[1u - k], 1) || function->code != ST_LOOP_erf) {
+            continue;
+        }
+        const st_loop_op *scaled = cg_row_at(m, function->args[0]);
+        const double factor = scaled->code == ST_LOOP_div ? 1 / SQRT_HALF : SQRT_HALF;
+        if (scaled->code != ST_LOOP_mul && scaled->code != ST_LOOP_div) {
+            return 0;
+        }
+        if (is_number(m, scaled->args[1], factor)) {
+            return scaled->args[0];
+        }
+        return scaled->code == ST_LOOP_mul && is_number(m, scaled->args[0], factor)
+                   ? scaled->args[1]
+                   : 0;
+    }
+    return 0;
+}
+
+/* 0.5 t (1 + erf(t / sqrt 2)) with the factors in any order. */
+static int match_gelu(cg_matcher *m, st_loop_ref ref, uint32_t depth)
+{
+    st_loop_ref factors[3];
+    if (factors_of(m, ref, 3, factors) != 3) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        const st_loop_ref t = erf_of(m, factors[i]);
+        const st_loop_ref a = factors[(i + 1u) % 3u];
+        const st_loop_ref b = factors[(i + 2u) % 3u];
+        if (t && ((a == t && is_number(m, b, 0.5)) || (b == t && is_number(m, a, 0.5)))) {
+            return match_value(m, t, depth) && append(m, ST_EPILOGUE_GELU_ERF, 0, 0);
+        }
+    }
+    return 0;
+}
+
+/* 1 / (1 + exp(-t)) */
+static st_loop_ref sigmoid_of(const cg_matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    if (row->code != ST_LOOP_div || !is_number(m, row->args[0], 1)) {
+        return 0;
+    }
+    const st_loop_op *sum = cg_row_at(m, row->args[1]);
+    for (uint32_t k = 0; sum->code == ST_LOOP_add && k < 2; k++) {
+        const st_loop_op *e = cg_row_at(m, sum->args[k]);
+        if (is_number(m, sum->args[1u - k], 1) && e->code == ST_LOOP_exp &&
+            cg_row_at(m, e->args[0])->code == ST_LOOP_neg) {
+            return cg_row_at(m, e->args[0])->args[0];
+        }
+    }
+    return 0;
+}
+
+static int match_mul(cg_matcher *m, st_loop_ref ref, uint32_t depth)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    if (match_gelu(m, ref, depth)) {
+        return 1;
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        const st_loop_op *other = cg_row_at(m, row->args[1u - k]);
+        if (other->code == ST_LOOP_CONST) {
+            return match_value(m, row->args[k], depth) &&
+                   append(m, ST_EPILOGUE_SCALE, other->imm.f, 0);
+        }
+        if (sigmoid_of(m, row->args[1u - k]) == row->args[k]) {
+            return match_value(m, row->args[k], depth) && append(m, ST_EPILOGUE_SILU, 0, 0);
+        }
+    }
+    const uint32_t before = m->form->n_epilogue;
+    for (uint32_t k = 0; k < 2; k++) {
+        m->form->n_epilogue = before;
+        if (match_value(m, row->args[k], depth) && match_factor(m, row->args[1u - k])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int match_bound(cg_matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        const st_loop_op *bound = cg_row_at(m, row->args[1u - k]);
+        const st_loop_ref value = through_rounding(m, row->args[k]);
+        const st_loop_op *inner = cg_row_at(m, value);
+        if (bound->code != ST_LOOP_CONST) {
+            continue;
+        }
+        if (row->code == ST_LOOP_max && bound->imm.f == 0) {
+            return match_value(m, value, depth) && append(m, ST_EPILOGUE_RELU, 0, 0);
+        }
+        for (uint32_t i = 0; row->code == ST_LOOP_min && inner->code == ST_LOOP_max && i < 2; i++) {
+            const st_loop_op *low = cg_row_at(m, inner->args[1u - i]);
+            if (low->code == ST_LOOP_CONST) {
+                note_bound(m, low->imm.f);
+                note_bound(m, bound->imm.f);
+                return match_value(m, through_rounding(m, inner->args[i]), depth) &&
+                       append(m, ST_EPILOGUE_CLIP, low->imm.f, bound->imm.f);
+            }
+        }
+    }
+    return 0;
+}
+
+/* The sums of integers, maybe with a bias of integers. */
+static int match_sum(cg_matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    if (ref == m->read) {
+        return 1;
+    }
+    for (uint32_t k = 0; row->code == ST_LOOP_add && k < 2; k++) {
+        const st_loop_op *load = cg_row_at(m, row->args[1u - k]);
+        if (row->args[k] == m->read && load->code == ST_LOOP_LOAD && !load->args[0] &&
+            is_of_feature(m, load)) {
+            return append_buffer(m, ST_EPILOGUE_BIAS, load->ref);
+        }
+    }
+    return 0;
+}
+
+/* Writes what happens between the accumulator and the row to the form, first things first. */
+static int match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    if (ref == m->read) {
+        return 1;
+    }
+    if (depth == 0) {
+        return 0;
+    }
+    if (row->code != ST_LOOP_min && row->code != ST_LOOP_max) {
+        m->bounded = 0;
+    }
+    const st_loop_ref sigmoid = sigmoid_of(m, ref);
+    if (sigmoid) {
+        return match_value(m, sigmoid, depth - 1u) && append(m, ST_EPILOGUE_SIGMOID, 0, 0);
+    }
+    switch (row->code) {
+    case ST_LOOP_add:
+        return match_add(m, row, depth - 1u);
+    case ST_LOOP_mul:
+        return match_mul(m, ref, depth - 1u);
+    case ST_LOOP_div:
+        return match_divide(m, row, depth - 1u);
+    case ST_LOOP_round:
+        return match_round(m, row, depth - 1u);
+    case ST_LOOP_min:
+    case ST_LOOP_max:
+        return match_bound(m, row, depth - 1u);
+    case ST_LOOP_tanh:
+        return match_value(m, row->args[0], depth - 1u) && append(m, ST_EPILOGUE_TANH, 0, 0);
+    case ST_LOOP_cast:
+        return row->dtype == STATOR_F32 && cg_row_at(m, row->args[0])->dtype == STATOR_I32 &&
+               m->form->acc_dtype == STATOR_I32 && match_sum(m, row->args[0]);
+    default:
+        return 0;
+    }
+}
+
+/* The number that `code` binds a value with; *out_value: the value. NULL: the row is none such. */
+static const st_loop_op *bound_of(const cg_matcher *m, st_loop_ref ref, uint32_t code,
+                                  st_loop_ref *out_value)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    for (uint32_t k = 0; row->code == code && k < 2; k++) {
+        if (is_finite_number(m, row->args[k])) {
+            *out_value = row->args[1u - k];
+            return cg_row_at(m, row->args[k]);
+        }
+    }
+    return NULL;
+}
+
+/* A whole number: rounded, then nothing but whole numbers added. */
+static int is_whole(const cg_matcher *m, st_loop_ref ref, uint32_t depth)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    for (uint32_t k = 0; row->code == ST_LOOP_add && depth && k < 2; k++) {
+        if (is_finite_number(m, row->args[k]) &&
+            cg_row_at(m, row->args[k])->imm.f == rint(cg_row_at(m, row->args[k])->imm.f) &&
+            is_whole(m, row->args[1u - k], depth - 1u)) {
+            return 1;
+        }
+    }
+    return row->code == ST_LOOP_round;
+}
+
+/* Bytes: a whole number within bounds that the dtype has. Its own bounds are left to the store. */
+static int match_bytes(cg_matcher *m, const st_loop_op *row)
+{
+    const double least = row->dtype == STATOR_I8 ? -128 : 0;
+    const double most = row->dtype == STATOR_I8 ? 127 : 255;
+    st_loop_ref above = 0;
+    st_loop_ref value = 0;
+    const st_loop_op *high = bound_of(m, row->args[0], ST_LOOP_min, &above);
+    const st_loop_op *low = high ? bound_of(m, above, ST_LOOP_max, &value) : NULL;
+    if (low == NULL || m->form->acc_dtype != STATOR_I32 ||
+        cg_row_at(m, value)->dtype != STATOR_F32 || !is_whole(m, value, 1) ||
+        !(least <= low->imm.f && low->imm.f <= high->imm.f && high->imm.f <= most)) {
+        return 0;
+    }
+    m->is_narrowed = 1;
+    return match_value(m, value, ST_FORM_EPILOGUE_MAX + 2u) &&
+           ((low->imm.f == least && high->imm.f == most) ||
+            append(m, ST_EPILOGUE_CLIP, low->imm.f, high->imm.f));
+}
+
+/* The stored value: an epilogue, rounded to the output's dtype at the end alone. */
+int cg_match_epilogue(cg_matcher *m)
+{
+    st_loop_ref ref = cg_row_at(m, m->store)->args[0];
+    const st_loop_op *row = cg_row_at(m, ref);
+    if (row->code == ST_LOOP_cast && cg_is_byte(row->dtype)) {
+        return match_bytes(m, row);
+    }
+    if (row->code == ST_LOOP_cast && st_loop_class_of(row->dtype) == ST_LOOP_STORAGE) {
+        ref = row->args[0];
+        m->bounded = is_half(row->dtype) ? row->dtype : 0;
+    }
+    return row->dtype == STATOR_I32 ? match_sum(m, ref)
+                                    : match_value(m, ref, ST_FORM_EPILOGUE_MAX + 2u);
+}
+
+/* The sum of integers times both scales. */
+int cg_match_scales(cg_matcher *m, const st_loop_ref scale[2])
+{
+    float product = 1;
+    for (uint32_t k = 0; k < 2; k++) {
+        const st_loop_op *row = cg_row_at(m, scale[k]);
+        product *= row->code == ST_LOOP_CONST ? (float)row->imm.f : 1.0f;
+    }
+    int is_done = product == 1 || append(m, ST_EPILOGUE_SCALE, product, 0);
+    for (uint32_t k = 0; k < 2 && is_done; k++) {
+        is_done = cg_row_at(m, scale[k])->code == ST_LOOP_CONST || match_factor(m, scale[k]);
+    }
+    return is_done;
+}

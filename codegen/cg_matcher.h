@@ -1,0 +1,43 @@
+/* A kernel that is compared with the forms of a library: between cg_match.c, which finds the
+ * contraction, and cg_match_epilogue.c, which reads what follows it. */
+#ifndef STATOR_CODEGEN_CG_MATCHER_H
+#define STATOR_CODEGEN_CG_MATCHER_H
+
+#include "codegen/cg_unit.h"
+
+#define CG_MATCH_AXES 8u
+
+typedef struct cg_matcher {
+    cg_unit *unit;
+    const cg_plan *plan;
+    st_kernel *kernel;
+    st_form *form;
+    const st_loop_axis *outer[CG_MATCH_AXES];
+    uint32_t n_outer;
+    st_loop_ref store;
+    st_loop_ref read;
+    st_loop_ref update;
+    uint32_t feature;     /* symbol of the axis that a bias follows, UINT32_MAX: none */
+    uint32_t is_narrowed; /* to bytes, at the end */
+    uint32_t bounded;     /* dtype that values are rounded to, nothing but bounds since; 0: none */
+} cg_matcher;
+
+static inline const st_loop_op *cg_row_at(const cg_matcher *m, st_loop_ref ref)
+{
+    return st_loop_at(m->kernel, ref);
+}
+
+/* The row, or what it widens from a narrow dtype. */
+const st_loop_op *cg_through_cast(const cg_matcher *m, st_loop_ref ref);
+
+/* Is it the buffer's first element at each step? */
+int cg_loads_first(const cg_matcher *m, const st_loop_op *load);
+
+/* The stored value: an epilogue, rounded to the output's dtype at the end alone. 0: it is none. */
+int cg_match_epilogue(cg_matcher *m);
+
+/* The sum of integers times both scales, rows of the kernel; to be asked before the epilogue. 0:
+ * they are none that an epilogue multiplies with. */
+int cg_match_scales(cg_matcher *m, const st_loop_ref scale[2]);
+
+#endif

@@ -15,10 +15,20 @@
 
 #define SQRT_HALF 0.70710678118654752
 
+/* This number and no other: 1.000001 + erf(t) is far from 1 + erf(t) where the two cancel. */
 static int is_number(const cg_matcher *m, st_loop_ref ref, double value)
 {
     const st_loop_op *row = cg_row_at(m, ref);
-    return row->code == ST_LOOP_CONST && fabs(row->imm.f - value) <= 1e-6 * fabs(value);
+    return row->code == ST_LOOP_CONST && row->imm.f == value;
+}
+
+/* A number that f32 does not have: it, or the one before or behind, as texts of 8 digits may be. */
+static int is_rounded(const cg_matcher *m, st_loop_ref ref, double value)
+{
+    const st_loop_op *row = cg_row_at(m, ref);
+    const float wanted = (float)value;
+    const float number = row->code == ST_LOOP_CONST ? (float)row->imm.f : NAN;
+    return number >= nextafterf(wanted, -INFINITY) && number <= nextafterf(wanted, INFINITY);
 }
 
 static int append_row(cg_matcher *m, const st_epilogue *row)
@@ -199,10 +209,10 @@ static st_loop_ref erf_of(const cg_matcher *m, st_loop_ref ref)
         if (scaled->code != ST_LOOP_mul && scaled->code != ST_LOOP_div) {
             return 0;
         }
-        if (is_number(m, scaled->args[1], factor)) {
+        if (is_rounded(m, scaled->args[1], factor)) {
             return scaled->args[0];
         }
-        return scaled->code == ST_LOOP_mul && is_number(m, scaled->args[0], factor)
+        return scaled->code == ST_LOOP_mul && is_rounded(m, scaled->args[0], factor)
                    ? scaled->args[1]
                    : 0;
     }

@@ -4,6 +4,7 @@
  * still agree. One pair is taken at a time; where there is a choice (commuting operands, terms of a
  * sum or a product) each is tried on a copy of the state, so that a choice which turns out wrong
  * further on is taken back. Attempts are cut off after ST_RC_STEPS pairs. */
+#include "core/base/convert.h"
 #include "ir/passes/recompose.h"
 #include <math.h>
 #include <string.h>
@@ -57,6 +58,28 @@ static int is_close(const matcher *m, double a, double b)
     return fabs(a - b) <= m->tolerance * fmax(fabs(a), fabs(b)) || (isinf(a) && a == b);
 }
 
+static double rounded_to(uint32_t dtype, double x)
+{
+    double bits[2] = {0};
+    st_store_f64(dtype, bits, 0, x);
+    return st_load_f64(dtype, bits, 0);
+}
+
+/* Is x the pattern's number, as a value of `dtype`? What f16 and bf16 have too (1, 0.5, 3) is meant
+ * as it is: 1.000001 + erf(x) is another function where the sum cancels. Others were written with
+ * some digits. */
+static int is_number(const matcher *m, double wanted, double x, uint32_t dtype)
+{
+    const int is_short =
+        rounded_to(STATOR_F16, wanted) == wanted && rounded_to(STATOR_BF16, wanted) == wanted;
+    return is_short ? rounded_to(dtype, x) == wanted : is_close(m, wanted, x);
+}
+
+static uint32_t dtype_of(const stator_graph_view *v, stator_ref value)
+{
+    return stator_value_type(v, value)->dtype;
+}
+
 /* Which hole a number of the pattern is; ST_RC_HOLES for the size; UINT32_MAX: it is a number. */
 static uint32_t hole_of(double number)
 {
@@ -94,13 +117,15 @@ static int match_number(const matcher *m, state *s, double wanted, stator_ref va
         return 0;
     }
     const uint32_t hole = hole_of(wanted);
-    return hole != UINT32_MAX ? fill_hole(m, s, hole, x) : is_close(m, wanted, x);
+    return hole != UINT32_MAX ? fill_hole(m, s, hole, x)
+                              : is_number(m, wanted, x, dtype_of(m->v, value));
 }
 
 /* ---- terms ---- */
 
 typedef struct terms_goal {
     st_rc_terms p, g;
+    uint32_t dtype;               /* of the graph's value */
     uint8_t rank[ST_RC_LEAVES];   /* of the pattern's leaves, see rank_of */
     uint32_t order[ST_RC_LEAVES]; /* of the pattern's leaves that are no numbers */
     uint32_t n;
@@ -162,7 +187,7 @@ static int match_rest(const matcher *m, state *s, const terms_goal *t)
         want = is_product ? want * t->p.number[i] : want + t->p.number[i];
     }
     if (hole == UINT32_MAX) {
-        return is_close(m, have, want);
+        return is_number(m, want, have, t->dtype);
     }
     return fill_hole(m, s, hole, is_product ? pow(have / want, 1 / power) : (have - want) / power);
 }
@@ -248,7 +273,7 @@ static int assign(matcher *m, const state *s, const terms_goal *t, uint32_t i)
 
 static int match_terms(matcher *m, const state *s, uint32_t kind, const goal *at)
 {
-    terms_goal t = {.n = 0};
+    terms_goal t = {.dtype = dtype_of(m->v, at->value)};
     st_rc_terms_of(m->pattern->graph, kind, at->pattern, &t.p);
     st_rc_terms_of(m->graph, kind, at->value, &t.g);
     order_leaves(m, &t);
@@ -312,7 +337,7 @@ static int match_attr(const matcher *m, state *s, const stator_node_row *row,
         return p->i == g->i;
     case STATOR_ATTR_FLOAT:
         return hole_of(p->f) != UINT32_MAX ? fill_hole(m, s, hole_of(p->f), g->f)
-                                           : is_close(m, p->f, g->f);
+                                           : is_number(m, p->f, g->f, STATOR_F32);
     case STATOR_ATTR_DTYPE:
         return match_dtype(p->i, g->i);
     case STATOR_ATTR_STRING:
@@ -403,8 +428,8 @@ static int solve(matcher *m, state *s)
 
 /* ---- the whole ---- */
 
-/* How far numbers may be off: exporters write constants with six digits or more, and in the
- * tensor's dtype. */
+/* How far numbers may be off that no dtype has: exporters write them with six digits or more, and
+ * in the tensor's dtype. */
 static double tolerance_of(uint32_t dtype)
 {
     return dtype == STATOR_F16 ? 1e-3 : st_dtype_bits(dtype) < 32u ? 8e-3 : 2e-6;
@@ -419,7 +444,7 @@ int st_rc_match(const st_rc_pattern *pattern, const stator_graph *graph, stator_
                  .pv = st_graph_view(pattern->graph),
                  .graph = graph,
                  .v = v,
-                 .tolerance = tolerance_of(stator_value_type(v, value)->dtype),
+                 .tolerance = tolerance_of(dtype_of(v, value)),
                  .steps = ST_RC_STEPS,
                  .out = out};
     const stator_node_row *row = st_rc_producer(v, value);
@@ -454,7 +479,7 @@ static int size_fits(const stator_graph *g, const st_rc_found *f)
             size *= (double)n;
         }
     }
-    return fabs(size - f->size) <= 1e-6 * size;
+    return fabs(size - f->size) <= 0x1p-22 * size; /* 1 / size was rounded to f32 */
 }
 
 int st_rc_axis(const st_rc_pattern *pattern, const stator_graph *graph, const st_rc_found *found,

@@ -127,7 +127,10 @@ stator_status gf_tensor(stator_ctx *ctx, const gf_program *p, int number, uint64
 /* ---- gf_judge.c ---- */
 /* REFUSED: both backends fail with the same status when called. */
 enum gf_verdict { GF_AGREES = 0, GF_DIFFERS = 1, GF_INVALID = 2, GF_FAILED = 3, GF_REFUSED = 4 };
-/* why: a line; also written when the graph is invalid. */
+/* Are GF_KEY and GF_VALUE lists of the same length, 5 long at most (with GF_BOUNDS, 4)? */
+int gf_has_sound_options(const char *backend);
+/* FAILED: something that eager runs does not run; or results differ and how far they may is not
+ * known. why: a line; also written when the graph is invalid. */
 int gf_judge(stator_ctx *ctx, const gf_program *p, const char *backend, char why[512]);
 
 /* ---- gf_shrink.c ---- */

@@ -239,6 +239,11 @@ int main(int argc, char **argv)
                       "| BACKEND print SEED\n");
         return 2;
     }
+    if (!gf_has_sound_options(argv[1])) {
+        (void)fprintf(stderr,
+                      "GF_KEY and GF_VALUE: as many keys as values are wanted, 5 at most\n");
+        return 2;
+    }
     fuzzer f = {.backend = argv[1], .folder = argc > 4 ? argv[4] : NULL};
     f.shared =
         mmap(NULL, sizeof *f.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -9,8 +9,6 @@
 #include "codegen/cg_matcher.h"
 #include "codegen/cg_quant.h"
 
-#include "core/base/convert.h"
-
 #include <math.h>
 
 #define SQRT_HALF 0.70710678118654752
@@ -67,9 +65,16 @@ const st_loop_op *cg_through_cast(const cg_matcher *m, st_loop_ref ref)
     return is_widening ? cg_row_at(m, row->args[0]) : row;
 }
 
-/* What is rounded to the output's dtype and widened again, when rounding it is left to the end:
- * nothing but bounds are applied after it, and they are numbers of that dtype, so the order is all
- * one. */
+/* What is rounded to the output's dtype and widened again, when nothing but bounds are applied
+ * after it: that rounding is left to the end. Rounding r never turns the order of two values round,
+ * and r(r(y)) = r(y), so r(min(r(y), h)) = r(min(y, h)) for every h, one that the dtype does not
+ * have too:
+ *
+ *     y <= h:  r(y) <= r(h). r(y) <= h: both are r(y). Else y <= h < r(y), and r(h) = r(y).
+ *     y > h:   r(y) >= r(h). r(y) >= h: both are r(h). Else r(y) < h < y, and r(h) = r(y).
+ *
+ * The same holds for max, and where r(y) is infinite. A NaN stays one in all of these. A y that is
+ * rounded to -0 against a bound of 0 may come out as either zero, as min(-0, 0) may. */
 static st_loop_ref through_rounding(const cg_matcher *m, st_loop_ref ref)
 {
     const st_loop_op *wide = cg_row_at(m, ref);
@@ -80,16 +85,6 @@ static st_loop_ref through_rounding(const cg_matcher *m, st_loop_ref ref)
     const int is_rounding = narrow->code == ST_LOOP_cast && narrow->dtype == m->bounded &&
                             cg_row_at(m, narrow->args[0])->dtype == wide->dtype;
     return is_rounding ? narrow->args[0] : ref;
-}
-
-/* A bound is applied to what comes: may a rounding before it still be left to the end? */
-static void note_bound(cg_matcher *m, double bound)
-{
-    uint16_t bits = 0;
-    if (m->bounded) {
-        st_store_f64(m->bounded, &bits, 0, bound);
-        m->bounded = st_load_f64(m->bounded, &bits, 0) == bound ? m->bounded : 0;
-    }
 }
 
 static int match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth);
@@ -296,8 +291,6 @@ static int match_bound(cg_matcher *m, const st_loop_op *row, uint32_t depth)
         for (uint32_t i = 0; row->code == ST_LOOP_min && inner->code == ST_LOOP_max && i < 2; i++) {
             const st_loop_op *low = cg_row_at(m, inner->args[1u - i]);
             if (low->code == ST_LOOP_CONST) {
-                note_bound(m, low->imm.f);
-                note_bound(m, bound->imm.f);
                 return match_value(m, through_rounding(m, inner->args[i]), depth) &&
                        append(m, ST_EPILOGUE_CLIP, low->imm.f, bound->imm.f);
             }

@@ -161,13 +161,25 @@ static void look(const cg_unit *unit, const st_kernel *k, uint32_t block, jam *b
     }
 }
 
-/* Has the kernel rows that are not written anew here: data that tells indices, checks, atomics? */
+/* Is the row none that is written anew here: data that tells indices, checks, atomics, and scalar
+ * rows that say more than their operands do (a cast's way, a look-up's table)? */
+static int is_other(const st_loop_op *row)
+{
+    switch (row->code) {
+    case ST_LOOP_ATOMIC:
+    case ST_LOOP_BIND:
+    case ST_LOOP_RARE:
+    case ST_LOOP_CHECK:
+        return 1;
+    default:
+        return row->code >= ST_LOOP_FIRST_SCALAR && row->imm.i != 0;
+    }
+}
+
 static int has_others(const st_kernel *k)
 {
     for (st_loop_ref ref = 1; ref < k->ops.count; ref++) {
-        const uint32_t code = st_loop_at(k, ref)->code;
-        if (code == ST_LOOP_ATOMIC || code == ST_LOOP_BIND || code == ST_LOOP_RARE ||
-            code == ST_LOOP_CHECK || (code == ST_LOOP_cast && st_loop_at(k, ref)->imm.i)) {
+        if (is_other(st_loop_at(k, ref))) {
             return 1;
         }
     }
@@ -340,7 +352,8 @@ static int copy_buffers(jam *j)
     return 1;
 }
 
-static stator_status rebuild(jam *j, st_kernel *kernel, stator_diag **err)
+/* *out_done: the kernel is the new one. Past a cap it stays as it was. */
+static stator_status rebuild(jam *j, st_kernel *kernel, int *out_done, stator_diag **err)
 {
     st_kernel made;
     if (!st_kernel_init(&made, kernel->mem, kernel->syms, kernel->name)) {
@@ -354,6 +367,7 @@ static stator_status rebuild(jam *j, st_kernel *kernel, stator_diag **err)
     if (made.failed == STATOR_OK) {
         st_kernel_deinit(kernel);
         *kernel = made;
+        *out_done = 1;
         return STATOR_OK;
     }
     const int is_capped = made.failed == STATOR_UNSUPPORTED;
@@ -369,14 +383,15 @@ static stator_status jam_once(const cg_unit *unit, st_kernel *kernel, int *out_d
     if (!has_others(kernel)) {
         look(unit, kernel, 0, &j, &shared);
     }
-    *out_done = j.rows > 1;
+    *out_done = 0;
     if (j.rows == 1) {
         return STATOR_OK;
     }
     st_mem *mem = kernel->mem;
     j.at = st_calloc(mem, (uint64_t)j.rows * kernel->ops.count, sizeof *j.at);
     j.syms = st_calloc(mem, (uint64_t)j.rows * j.n_syms, sizeof *j.syms);
-    const stator_status status = j.at && j.syms ? rebuild(&j, kernel, err) : st_fail_oom(err);
+    const stator_status status =
+        j.at && j.syms ? rebuild(&j, kernel, out_done, err) : st_fail_oom(err);
     st_free(mem, j.at);
     st_free(mem, j.syms);
     return status;

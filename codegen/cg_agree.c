@@ -5,8 +5,11 @@
  * what it needs of its operands, as a kernel of `eager` tests it. What is proved costs nothing; the
  * rest is a row of the executable, tested once a call, when the sizes of its stage are known and
  * before a kernel of that stage runs. Rows are kept in the cache and in packages as the steps are.
+ * A value that only kernels see is counted too: their loops take sizes that wrap, or quotients by
+ * 0, as they come, where `eager` fails for want of a shape.
  *
- *     x[N, 3] + y[M, 3]  ->  N fits max(N, M);  M fits max(N, M) */
+ *     x[N, 3] + y[M, 3]  ->  N fits max(N, M);  M fits max(N, M)
+ *     iota of [N*N]      ->  N*N times 8 bytes is a number */
 #include "codegen/cg_exe.h"
 #include "codegen/cg_lower.h"
 
@@ -22,7 +25,7 @@ typedef struct finder {
     cg_node node;
     const char *past_caps; /* a size of this node that cannot be stated */
     st_hashset seen;       /* of rows, by kind, stage and sizes */
-    st_vec(uint32_t) syms; /* three of each row */
+    st_vec(uint32_t) syms; /* CG_RANK_MAX of each row, 0 behind the last */
     stator_status status;
     stator_diag **err;
 } finder;
@@ -36,8 +39,8 @@ static int same_row(void *self, uint32_t id)
     const cg_agree *a = &f->exe->agrees.data[id - 1u];
     const cg_agree *b = &f->exe->agrees.data[newest];
     return a->kind == b->kind && a->stage == b->stage && a->step == b->step &&
-           memcmp(f->syms.data + 3u * (id - 1u), f->syms.data + 3u * newest,
-                  3u * sizeof(uint32_t)) == 0;
+           memcmp(f->syms.data + CG_RANK_MAX * (id - 1u), f->syms.data + CG_RANK_MAX * newest,
+                  CG_RANK_MAX * sizeof(uint32_t)) == 0;
 }
 
 static const char *row_text(const finder *f, const char *what)
@@ -66,24 +69,28 @@ static stator_status finish_row(finder *f)
     const st_sym_cols cols = st_sym_columns(&f->exe->syms.tab);
     const uint32_t id = f->exe->agrees.count;
     cg_agree *a = &f->exe->agrees.data[id - 1u];
-    const uint32_t *syms = f->syms.data + 3u * (id - 1u);
-    const uint64_t hash = st_hash64(syms, 3u * sizeof *syms, a->kind + 8u * a->stage);
+    const uint32_t *syms = f->syms.data + CG_RANK_MAX * (id - 1u);
+    const uint64_t hash = st_hash64(syms, CG_RANK_MAX * sizeof *syms, a->kind + 8u * a->stage);
     if (st_hashset_find(&f->seen, hash, same_row, f)) {
         f->exe->agrees.count--;
-        f->syms.count -= 3u;
+        f->syms.count -= CG_RANK_MAX;
         return STATOR_OK;
     }
-    for (uint32_t i = 0; i < 3; i++) {
-        if (syms[i] && !st_symprog_init(&a->size[i], f->exe->config.mem, &cols, syms[i])) {
+    a->size = st_arena_zalloc(&f->exe->arena, CG_RANK_MAX, sizeof *a->size);
+    if (a->size == NULL) {
+        return st_fail_oom(f->err);
+    }
+    for (uint32_t i = 0; i < CG_RANK_MAX && syms[i]; i++) {
+        if (!st_symprog_init(&a->size[i], f->exe->config.mem, &cols, syms[i])) {
             return st_fail_oom(f->err);
         }
-        a->n_sizes += syms[i] != 0;
+        a->n_sizes++;
     }
     return st_hashset_add(&f->seen, hash, id) ? STATOR_OK : st_fail_oom(f->err);
 }
 
-/* Notes what the node needs; `syms`: three, those behind the last 0. */
-static void need(finder *f, cg_agree row, const uint32_t *syms, const char *what)
+/* Notes what the node needs of n sizes. */
+static void need_all(finder *f, cg_agree row, const uint32_t *syms, uint32_t n, const char *what)
 {
     if (f->status != STATOR_OK) {
         return;
@@ -91,14 +98,22 @@ static void need(finder *f, cg_agree row, const uint32_t *syms, const char *what
     row.text = row_text(f, what);
     row.stage = cg_stage_of(f->unit, f->node.ref);
     cg_agree *at = row.text ? st_vec_push(f->exe->config.mem, &f->exe->agrees) : NULL;
-    if (at == NULL || !st_vec_resize(f->unit->mem, &f->syms, f->syms.count + 3u)) {
+    if (at == NULL || !st_vec_resize(f->unit->mem, &f->syms, f->syms.count + CG_RANK_MAX)) {
         f->exe->agrees.count -= at != NULL;
         f->status = st_fail_oom(f->err);
         return;
     }
     *at = row;
-    memcpy(f->syms.data + f->syms.count - 3u, syms, 3u * sizeof *syms);
+    uint32_t *kept = f->syms.data + f->syms.count - CG_RANK_MAX;
+    memset(kept, 0, CG_RANK_MAX * sizeof *kept);
+    memcpy(kept, syms, n * sizeof *syms);
     f->status = finish_row(f);
+}
+
+/* The same of two sizes, or three where the last is not 0. */
+static void need(finder *f, cg_agree row, const uint32_t syms[3], const char *what)
+{
+    need_all(f, row, syms, syms[2] ? 3u : 2u, what);
 }
 
 static void need_equal(finder *f, uint32_t a, uint32_t b, const char *what)
@@ -127,6 +142,15 @@ static void need_at_most(finder *f, uint32_t size, uint32_t limit, const char *w
     const uint32_t syms[3] = {size, limit, 0};
     if (st_sym_le(&f->unit->syms->tab, size, limit) != 1) {
         need(f, (cg_agree){.kind = CG_AGREE_AT_MOST}, syms, what);
+    }
+}
+
+/* `least` is 1 where an element is needed: a number of the test that says nothing to a reader. */
+static void need_filled(finder *f, uint32_t least, uint32_t size, const char *what)
+{
+    const uint32_t syms[3] = {least, size, 0};
+    if (st_sym_le(&f->unit->syms->tab, least, size) != 1) {
+        need(f, (cg_agree){.kind = CG_AGREE_FILLED}, syms, what);
     }
 }
 
@@ -337,7 +361,7 @@ static void choose_one(finder *f)
     if (wanted == 0) {
         f->past_caps = "an axis that may be empty, and sizes that pass the caps";
     } else {
-        need_at_most(f, wanted, x->dims[axis], "the axis is empty");
+        need_filled(f, wanted, x->dims[axis], "the axis is empty");
     }
 }
 
@@ -390,7 +414,7 @@ static void repeat_some(finder *f)
         if (wanted == 0) {
             f->past_caps = "a padded size passes the caps of the symbolic engine";
         } else {
-            need_at_most(f, wanted, x->dims[a], "an empty axis, which only mode constant can pad");
+            need_filled(f, wanted, x->dims[a], "an empty axis, which only mode constant can pad");
         }
     }
 }
@@ -447,6 +471,116 @@ static void state_needs(finder *f)
     }
 }
 
+/* ---- values that can be counted ---- */
+
+static int is_total(const st_symtab *tab, uint32_t sym);
+
+/* Does the atom have a value whatever its symbols are? */
+static int is_total_atom(const st_symtab *tab, const stator_atom_row *atom)
+{
+    int64_t lo = 0, hi = 0;
+    if (atom->kind == STATOR_ATOM_SYMBOL) {
+        return 1;
+    }
+    if (atom->kind == STATOR_ATOM_FLOORDIV || atom->kind == STATOR_ATOM_MOD) {
+        st_sym_range(tab, atom->b, &lo, &hi);
+        if (lo < 1) {
+            return 0;
+        }
+    }
+    return is_total(tab, atom->a) && is_total(tab, atom->b);
+}
+
+static int is_total(const st_symtab *tab, uint32_t sym)
+{
+    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
+    for (uint32_t i = 0; i < row->term_count; i++) {
+        const stator_term_row *term = st_seg_at(&tab->terms, row->term_begin + i);
+        if (!is_total_atom(tab, st_seg_at(&tab->atoms, term->atom))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int is_alike(const cg_value *v, const cg_value *other)
+{
+    return v->rank == other->rank &&
+           (v->rank == 0 || memcmp(v->dims, other->dims, v->rank * sizeof *v->dims) == 0);
+}
+
+/* Sizes of an input, which is there, or of an output, which got memory before. */
+static int is_at_the_border(const cg_unit *unit, const cg_value *v)
+{
+    const stator_graph_view *view = unit->view;
+    for (stator_ref i = 1; i <= view->n_inputs; i++) {
+        if (is_alike(v, cg_value_of(unit, i))) {
+            return 1;
+        }
+    }
+    for (uint32_t k = 0; k < view->n_outputs; k++) {
+        if (is_alike(v, cg_value_of(unit, stator_output_at(view, k)))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Is the largest such value within 64 bits, whatever the call? */
+static int is_small(const cg_unit *unit, const cg_value *v)
+{
+    const st_symtab *tab = &unit->syms->tab;
+    int64_t bytes = cg_dtype_bytes(v->dtype);
+    for (uint32_t a = 0; a < v->rank; a++) {
+        int64_t lo = 0, hi = 0;
+        st_sym_range(tab, v->dims[a], &lo, &hi);
+        if (lo < 0 || hi < 0 || !is_total(tab, v->dims[a]) ||
+            !st_mul_i64(bytes, hi > 0 ? hi : 1, &bytes) || bytes > CG_BYTES_MAX) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Symbols alone are left to the program around a body: a test of each step would cost more than the
+ * step. */
+static int is_of_the_call(const finder *f, const cg_value *v)
+{
+    for (uint32_t a = 0; a < v->rank; a++) {
+        int64_t number = 0;
+        const int is_symbol = st_sym_as_symbol(&f->unit->syms->tab, v->dims[a]) != 0;
+        if (!is_symbol && !st_sym_const(&f->unit->syms->tab, v->dims[a], &number)) {
+            return 0;
+        }
+    }
+    return f->exe->is_body != 0;
+}
+
+static void need_count(finder *f, const cg_value *v)
+{
+    uint32_t syms[CG_RANK_MAX];
+    uint32_t n = 0;
+    int64_t step = cg_dtype_bytes(v->dtype);
+    for (uint32_t a = 0; a < v->rank; a++) {
+        int64_t number = 0;
+        if (!st_sym_const(&f->unit->syms->tab, v->dims[a], &number)) {
+            syms[n++] = v->dims[a];
+        } else if (number < 0 || !st_mul_i64(step, number, &step)) {
+            step = INT64_MAX; /* too many, unless a size is 0 */
+        }
+    }
+    if (n != 0 && !is_at_the_border(f->unit, v) && !is_small(f->unit, v) && !is_of_the_call(f, v)) {
+        need_all(f, (cg_agree){.kind = CG_AGREE_COUNT, .step = step}, syms, n, "the result");
+    }
+}
+
+static void count_results(finder *f)
+{
+    for (uint32_t k = 0; k < f->node.row->result_count; k++) {
+        need_count(f, cg_value_of(f->unit, f->node.row->result_begin + k));
+    }
+}
+
 static int is_symbolic(const cg_unit *unit)
 {
     return unit->view->n_symbols != 0;
@@ -460,6 +594,7 @@ stator_status cg_find_agrees(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
         f.node = cg_node_of(unit, node);
         f.past_caps = NULL;
         state_needs(&f);
+        count_results(&f);
         if (f.status == STATOR_OK && f.past_caps) {
             f.status = cg_decline(unit, node, f.past_caps, err);
         }
@@ -493,9 +628,27 @@ static int is_inside(const int64_t *size, int64_t step)
            size[0] >= 0 && size[0] < size[2] && last >= 0 && last < size[2];
 }
 
+/* Negative sizes count nothing; a size of 0 makes any others good. */
+static int is_counted(const int64_t *size, uint32_t n, int64_t bytes)
+{
+    int is_empty = bytes == 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (size[i] < 0) {
+            return 0;
+        }
+        is_empty |= size[i] == 0;
+    }
+    for (uint32_t i = 0; i < n && !is_empty; i++) {
+        if (!st_mul_i64(bytes, size[i], &bytes) || bytes > CG_BYTES_MAX) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 static stator_status check_one(const cg_agree *a, const int64_t *syms, stator_diag **err)
 {
-    int64_t n[3] = {0, 0, 0};
+    int64_t n[CG_RANK_MAX] = {0};
     for (uint32_t i = 0; i < a->n_sizes; i++) {
         if (!st_symprog_eval(&a->size[i], syms, &n[i])) {
             return st_fail(err, STATOR_OUT_OF_RANGE, "%s: a size cannot be computed", a->text);
@@ -517,6 +670,13 @@ static stator_status check_one(const cg_agree *a, const int64_t *syms, stator_di
                             : st_fail(err, STATOR_INVALID_ARGUMENT,
                                       "%s: a size of %lld, it must be at most %lld", a->text,
                                       (long long)n[0], (long long)n[1]);
+    case CG_AGREE_FILLED:
+        return n[0] <= n[1] ? STATOR_OK : st_fail(err, STATOR_INVALID_ARGUMENT, "%s", a->text);
+    case CG_AGREE_COUNT:
+        return is_counted(n, a->n_sizes, a->step)
+                   ? STATOR_OK
+                   : st_fail(err, STATOR_OUT_OF_RANGE, "%s is negative or larger than memory",
+                             a->text);
     default:
         return is_inside(n, a->step)
                    ? STATOR_OK

@@ -54,15 +54,20 @@ enum cg_agree_kind {
     CG_AGREE_EQUAL = 1, /* size[0] == size[1] */
     CG_AGREE_FITS,      /* size[0] is size[1] or 1 */
     CG_AGREE_AT_MOST,   /* size[0] <= size[1] */
-    CG_AGREE_INSIDE     /* size[1] elements from size[0] on by `step` lie in an axis of size[2] */
+    CG_AGREE_INSIDE,    /* size[1] elements from size[0] on by `step` lie in an axis of size[2] */
+    CG_AGREE_FILLED,    /* as AT_MOST; said without numbers, which are of the test alone */
+    CG_AGREE_COUNT      /* sizes of a value: its elements, times `step`, can be counted */
 };
+
+/* No value is larger, as in st_numel. */
+#define CG_BYTES_MAX (INT64_C(1) << 62)
 
 typedef struct cg_agree {
     uint32_t kind;
     uint32_t stage; /* in which its sizes are known */
     int64_t step;
     uint32_t n_sizes;
-    st_symprog size[3];
+    st_symprog *size; /* COUNT: one an axis that is no number; of the others two or three */
     const char *text; /* what is wrong when they do not */
 } cg_agree;
 

@@ -322,6 +322,57 @@ static stator_status import_inputs(cg_unit *unit, stator_diag **err)
     return STATOR_OK;
 }
 
+/* Can positions in the value be numbers of 64 bits? A size of 0 beside others hides none of them:
+ * strides are made of all. */
+static int is_addressable(cg_unit *unit, const cg_value *v)
+{
+    st_symtab *tab = &unit->syms->tab;
+    uint32_t places = st_sym_int(tab, 1);
+    for (uint32_t a = 0; places && a < v->rank; a++) {
+        places =
+            cg_known_or(tab, v->dims[a], 1) == 0 ? places : st_sym_mul(tab, places, v->dims[a]);
+    }
+    return places != 0;
+}
+
+static int is_static(const cg_unit *unit, const cg_value *v)
+{
+    int64_t number = 0;
+    for (uint32_t a = 0; a < v->rank; a++) {
+        if (!st_sym_const(&unit->syms->tab, v->dims[a], &number)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Nodes that read an input which is too large, or make a value that is so in every call. Values
+ * that pass the caps and are stored are found when they get a buffer. */
+static stator_status decline_large(cg_unit *unit, stator_diag **err)
+{
+    const stator_graph_view *v = unit->view;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        int is_good = 1;
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            const stator_ref value = stator_operand(v, row, k);
+            is_good &=
+                value == 0 || value > v->n_inputs || is_addressable(unit, &unit->values[value]);
+        }
+        for (uint32_t k = 0; k < row->result_count; k++) {
+            const cg_value *made = &unit->values[row->result_begin + k];
+            is_good &= !is_static(unit, made) || is_addressable(unit, made);
+        }
+        if (!is_good) {
+            ST_TRY(cg_decline(unit, node,
+                              "positions in a value pass 64 bits or the caps of the "
+                              "symbolic engine",
+                              err));
+        }
+    }
+    return STATOR_OK;
+}
+
 /* ---- the unit ---- */
 
 static stator_status fill(cg_unit *unit, stator_diag **err)
@@ -340,6 +391,7 @@ static stator_status fill(cg_unit *unit, stator_diag **err)
     }
     count_uses(unit);
     ST_TRY(import_inputs(unit, err));
+    ST_TRY(decline_large(unit, err));
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         if (strcmp(stator_op_at(v, row->op)->name, "constant") == 0) {

@@ -211,7 +211,7 @@ static void put_sizes(const packing *p)
     }
     for (uint32_t i = 0; i < exe->agrees.count; i++) {
         for (uint32_t k = 0; k < exe->agrees.data[i].n_sizes; k++) {
-            put_size(p->out, "size", 3u * i + k, &exe->agrees.data[i].size[k]);
+            put_size(p->out, "size", CG_RANK_MAX * i + k, &exe->agrees.data[i].size[k]);
         }
     }
 }
@@ -222,12 +222,14 @@ static void put_sizes(const packing *p)
 static void put_rule(st_str *out, const cg_agree *agree)
 {
     static const char *const rules[] = {
-        [CG_AGREE_EQUAL] = "n[0] != n[1]",
-        [CG_AGREE_FITS] = "n[0] != n[1] && n[0] != 1",
-        [CG_AGREE_AT_MOST] = "n[0] > n[1]",
-        [CG_AGREE_INSIDE] = "!inside(n, step)",
+        [CG_AGREE_EQUAL] = "n[0] != n[1]",  [CG_AGREE_FITS] = "n[0] != n[1] && n[0] != 1",
+        [CG_AGREE_AT_MOST] = "n[0] > n[1]", [CG_AGREE_INSIDE] = "!inside(n, step)",
+        [CG_AGREE_FILLED] = "n[0] > n[1]",  [CG_AGREE_COUNT] = "!counted(n, count, step)",
     };
-    if (agree->kind == CG_AGREE_INSIDE) {
+    if (agree->kind == CG_AGREE_COUNT) {
+        st_str_addf(out, "    count = %u;\n", agree->n_sizes);
+    }
+    if (agree->kind == CG_AGREE_INSIDE || agree->kind == CG_AGREE_COUNT) {
         st_str_add(out, "    step = ");
         put_i64(out, agree->step);
         st_str_add(out, ";\n");
@@ -243,16 +245,36 @@ static const char inside[] =
     "    return n[1] == 0 ||\n"
     "           (n[1] > 0 && madd(&last, n[1] - 1, step) && n[0] >= 0 && n[0] < n[2] &&\n"
     "            last >= 0 && last < n[2]);\n"
+    "}\n\n"
+    "/* A value of these sizes times `bytes` is no larger than memory. */\n"
+    "UNUSED static int counted(const int64_t *n, int count, int64_t bytes)\n"
+    "{\n"
+    "    int empty = bytes == 0;\n"
+    "    for (int i = 0; i < count; i++) {\n"
+    "        if (n[i] < 0) {\n"
+    "            return 0;\n"
+    "        }\n"
+    "        empty |= n[i] == 0;\n"
+    "    }\n"
+    "    for (int i = 0; i < count && !empty; i++) {\n"
+    "        if (!product(&bytes, n[i]) || bytes > (int64_t)1 << 62) {\n"
+    "            return 0;\n"
+    "        }\n"
+    "    }\n"
+    "    return 1;\n"
     "}\n\n";
 
 static void put_agrees(const packing *p)
 {
     const st_cg_exe *exe = p->exe;
     st_str_add(p->out, inside);
-    st_str_add(p->out, "static int agree(const int64_t *s)\n"
-                       "{\n"
-                       "    int64_t n[3] = {0, 0, 0};\n"
-                       "    int64_t step = 1;\n");
+    st_str_addf(p->out,
+                "static int agree(const int64_t *s)\n"
+                "{\n"
+                "    int64_t n[%u] = {0};\n"
+                "    int64_t step = 1;\n"
+                "    int count = 0;\n",
+                (unsigned)CG_RANK_MAX);
     for (uint32_t i = 0; i < exe->agrees.count; i++) {
         const cg_agree *agree = &exe->agrees.data[i];
         for (uint32_t k = 0; k < agree->n_sizes; k++) {
@@ -265,12 +287,13 @@ static void put_agrees(const packing *p)
                             "    if (!size%u(s, &n[%u])) {\n"
                             "        return 0;\n"
                             "    }\n",
-                            3u * i + k, k);
+                            CG_RANK_MAX * i + k, k);
             }
         }
         put_rule(p->out, agree);
     }
     st_str_add(p->out, "    (void)step;\n"
+                       "    (void)count;\n"
                        "    return 1;\n"
                        "}\n\n");
 }

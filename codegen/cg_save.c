@@ -17,7 +17,7 @@
 
 /* A field more in these is one to be kept here, or one that is not. */
 _Static_assert(sizeof(cg_launch) == 120 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
-                   sizeof(cg_bound) == 56 && sizeof(cg_agree) == 32 + 3 * sizeof(st_symprog),
+                   sizeof(cg_bound) == 56 && sizeof(cg_agree) == 40,
                "what is kept of a plan");
 
 /* ---- writing ---- */
@@ -85,6 +85,7 @@ static void put_agrees(const st_cg_exe *exe, st_str *out)
         st_put_u32(out, agree->stage);
         st_put_i64(out, agree->step);
         st_put_text(out, agree->text);
+        st_put_u32(out, agree->n_sizes);
         for (uint32_t i = 0; i < agree->n_sizes; i++) {
             st_symprog_put(&agree->size[i], out);
         }
@@ -401,11 +402,16 @@ static stator_status read_binds(loading *l, stator_diag **err)
 
 static int read_agree(loading *l, cg_agree *agree)
 {
-    agree->kind = st_read_below(&l->r, CG_AGREE_INSIDE + 1u);
+    agree->kind = st_read_below(&l->r, CG_AGREE_COUNT + 1u);
     agree->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
     agree->step = st_read_i64(&l->r);
     agree->text = keep_text(l);
-    const uint32_t n = agree->kind == CG_AGREE_INSIDE ? 3u : 2u;
+    const uint32_t wanted = agree->kind == CG_AGREE_INSIDE ? 3u : 2u;
+    const uint32_t n = st_read_below(&l->r, CG_RANK_MAX + 1u);
+    agree->size = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *agree->size);
+    if (agree->size == NULL || (agree->kind != CG_AGREE_COUNT && n != wanted)) {
+        return 0;
+    }
     for (uint32_t i = 0; i < n && !l->r.failed; i++) {
         if (!read_prog(l, &agree->size[i])) {
             return 0;

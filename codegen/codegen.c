@@ -246,6 +246,9 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
                            stator_diag **err)
 {
     ST_TRY(cg_unit_init(unit, config, graph, &exe->syms, fuel, err));
+    if (unit->declined.count) {
+        return STATOR_NEED_FALLBACK; /* its sizes cannot be computed with */
+    }
     if (loop) {
         unit->is_alone = loop->is_alone;
         ST_TRY(cg_begin_body(unit, loop, err));

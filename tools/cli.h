@@ -140,6 +140,7 @@ void cli_print_json(cJSON *value);
 void cli_json_text(cJSON *object, const char *key, const char *text);
 /* A number; "nan", "inf" and "-inf" as strings. */
 cJSON *cli_json_number(double value);
+cJSON *cli_json_size(int64_t size);
 cJSON *cli_json_shape(const DLTensor *view);
 /* A number made by cli_json_number, for people: "0.25", "nan". */
 const char *cli_number_text(const cJSON *number, char out[32]);

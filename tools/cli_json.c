@@ -4,6 +4,7 @@
 #include "core/base/threads.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Bytes of the UTF-8 sequence at s (RFC 3629: no overlong form, no surrogate), 0 when it is none.
@@ -76,11 +77,19 @@ cJSON *cli_json_number(double value)
                         : cJSON_CreateNumber(value);
 }
 
+/* Exact: as a double it would be rounded from 2^53 on. */
+cJSON *cli_json_size(int64_t size)
+{
+    char number[24];
+    (void)snprintf(number, sizeof number, "%lld", (long long)size);
+    return cJSON_CreateRaw(number);
+}
+
 cJSON *cli_json_shape(const DLTensor *view)
 {
     cJSON *array = cJSON_CreateArray();
     for (int32_t axis = 0; axis < view->ndim; axis++) {
-        cJSON_AddItemToArray(array, cJSON_CreateNumber((double)view->shape[axis]));
+        cJSON_AddItemToArray(array, cli_json_size(view->shape[axis]));
     }
     return array;
 }

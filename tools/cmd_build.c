@@ -72,7 +72,7 @@ static cJSON *json_ports(const build_ports *ports, const build_port *list, uint3
         for (uint32_t a = 0; a < list[i].rank; a++) {
             int64_t size = 0;
             const int is_number = stator_sym_is_const(ports->v, list[i].dims[a], &size);
-            cJSON_AddItemToArray(shape, cJSON_CreateNumber(is_number ? (double)size : -1));
+            cJSON_AddItemToArray(shape, cli_json_size(is_number ? size : -1));
         }
         cJSON_AddItemToObject(row, "shape", shape);
         cJSON_AddItemToArray(rows, row);

@@ -498,7 +498,9 @@ static stator_status entry_for(stator_function *f, uint32_t n_in, const DLTensor
     if (status == STATOR_OK && *out_state == NULL) {
         *out_state = st_program_acquire(&(*out_entry)->program);
         if (*out_state == NULL) {
-            return st_fail_oom(err);
+            return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
+                           "no memory for a workspace of %llu bytes",
+                           (unsigned long long)(*out_entry)->program.workspace_bytes);
         }
         if (!st_guard_check(&(*out_entry)->guard, in, st_call_state_syms(*out_state))) {
             st_program_release(&(*out_entry)->program, *out_state);

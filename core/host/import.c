@@ -5,6 +5,7 @@
 #include "core/base/check.h"
 #include "core/runtime/tensor.h"
 #include "ir/reinfer.h"
+#include "ir/told.h"
 #include "ir/verify.h"
 
 #include <stdatomic.h>
@@ -310,6 +311,11 @@ static stator_status import_planned(stator_model *model, stator_tensor *const *v
     *out_module = NULL;
     if (model->frontend != NULL) {
         ST_TRY(run_frontend(model, values, plan, &stated, err));
+        const stator_status told = st_check_told(stated->root, err);
+        if (told != STATOR_OK) {
+            st_module_destroy(stated);
+            return told;
+        }
         if (plan == NULL || st_reinfer_follows(stated, plan)) {
             *out_module = stated;
             return STATOR_OK;

@@ -5,6 +5,7 @@
 #include "core/base/str.h"
 #include "core/host/options.h"
 #include "core/runtime/tensor.h"
+#include "ir/told.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -295,6 +296,9 @@ stator_status stator_model_finish(stator_builder *builder, stator_model **out_mo
     stator_ctx *ctx = module->ctx;
     stator_diag *diag = NULL;
     stator_status status = st_builder_finish(builder, &module->root, &diag);
+    if (status == STATOR_OK) {
+        status = st_check_told(module->root, &diag);
+    }
     if (status != STATOR_OK) {
         st_module_destroy(module);
     } else {

@@ -243,7 +243,8 @@ stator_status eager_prepare_results(eager_frame *f, const eager_step *step, stat
                 if (v != step->out || !eager_shape(f, step, dims)) {
                     return eager_fail(
                         f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
-                        "the shape of result %u needs a size that nothing has told yet",
+                        "the shape of result %u has a size that cannot be computed: it passes 64 "
+                        "bits, divides by 0 or needs a size that nothing has told yet",
                         v - step->out);
                 }
             }
@@ -314,10 +315,12 @@ stator_status eager_eval_attrs(eager_frame *f, const eager_step *step, stator_di
         f->attrs[k].ints = next;
         for (uint32_t i = 0; i < step->attrs[k].count; i++) {
             if (!eager_eval(f, step->attr_progs[k][i], next)) {
-                return eager_fail(f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
-                                  "element %u of attribute %u is a size that is not known when the "
-                                  "node runs",
-                                  i, k);
+                return eager_fail(
+                    f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
+                    "element %u of attribute %u is a size that cannot be computed: it "
+                    "passes 64 bits, divides by 0 or needs a size that nothing has "
+                    "told yet",
+                    i, k);
             }
             next++;
         }

@@ -39,6 +39,20 @@ static int has_elements(const eager_frame *f, const eager_step *step)
     return 0;
 }
 
+/* A kernel of one operand goes over its elements and writes as many: types say that there are, and
+ * a size that was told late must not make them differ. */
+static stator_status check_counts(const eager_frame *f, const eager_step *step, stator_diag **err)
+{
+    const ek_tensor *in = &f->args[0];
+    const ek_tensor *out = &f->args[step->n_in];
+    if (step->is_static || !step->is_pointwise || step->n_in != 1 || in->numel == out->numel) {
+        return STATOR_OK;
+    }
+    return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
+                      "the operand has %lld elements, the result %lld", (long long)in->numel,
+                      (long long)out->numel);
+}
+
 static stator_status run_kernel(eager_frame *f, const eager_step *step, stator_diag **err)
 {
     if (step->n_attr_ints) {
@@ -54,6 +68,7 @@ static stator_status run_kernel(eager_frame *f, const eager_step *step, stator_d
     for (uint32_t k = 0; k < step->n_out; k++) {
         f->args[step->n_in + k] = f->values[step->out + k];
     }
+    ST_TRY(check_counts(f, step, err));
     const ek_call c = {.in = f->args,
                        .out = f->args + step->n_in,
                        .attrs = step->n_attr_ints ? f->attrs : step->attrs,
@@ -87,6 +102,7 @@ static stator_status run_alias(eager_frame *f, const eager_step *step, stator_di
             }
             memcpy(dims, from->dims, from->rank * sizeof *dims);
             ST_TRY(eager_bind_dims(f, step, step->out, dims, err));
+            ST_TRY(eager_check_dims(f, step, step->out, dims, "the result", err));
         }
         ST_TRY(eager_take_dims(f, step, step->out, dims, err));
     }

@@ -69,7 +69,8 @@ static void taps(const sampler *s, stator_ref p, stator_ref *index, stator_ref *
                          "p", &p, 2, attrs);
     const stator_ref in[2] = {*index, p};
     const char *program =
-        s->is_nearest ? "at * 0 + 1"
+        s->is_nearest && s->is_zeros ? "select(at - at == 0, at * 0 + 1, 0)" /* inf, NaN: outside */
+        : s->is_nearest              ? "at * 0 + 1"
         : s->is_cubic
             ? "d = abs(at - unsqueeze(p, 2)); select(d <= 1, (1.25 * d - 2.25) * d * d + 1, "
               "((-0.75 * d + 3.75) * d - 6) * d + 3)"

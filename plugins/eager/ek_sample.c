@@ -4,8 +4,10 @@
  * with align_corners, else pixel edges) border clamps it and reflection mirrors it. Along each axis
  * x has 1 (nearest), 2 (linear) or 4 (cubic) taps, brought inside in the same way or, with zeros,
  * left out; the value is the sum over all combinations of taps. The last axis of grid lists the
- * coordinates in reverse order of the axes. A position that is NaN gives NaN (zeros: 0). Sources:
- * the text of ONNX GridSample; cubic kernel with a = -0.75, Keys, IEEE TASSP 29(6), 1981. */
+ * coordinates in reverse order of the axes. A position that is NaN, or infinite where padding does
+ * not clamp it, gives NaN; with nearest and zeros it is outside, which gives 0. So does PyTorch
+ * with zeros (ONNX says nothing). Sources: the text of ONNX GridSample; cubic kernel with a =
+ * -0.75, Keys, IEEE TASSP 29(6), 1981. */
 #include "eager.h"
 
 #include <math.h>
@@ -99,10 +101,11 @@ static taps find_taps(const sampler *s, double g, int64_t n)
         x = x < 0.0 ? 0.0 : x > size - 1.0 ? size - 1.0 : x;
     }
     const double first = floor(x) - (s->mode == MODE_CUBIC ? 1.0 : 0.0);
+    const int is_dropped = s->mode == MODE_NEAREST && s->padding == PAD_ZEROS;
     for (uint32_t k = 0; k < t.n; k++) {
         const double i = first + (double)k;
-        const double d = fabs(x - i);
-        t.weight[k] = isnan(x)                  ? x
+        const double d = fabs(x - i); /* NaN where x is infinite */
+        t.weight[k] = isnan(x) && !is_dropped   ? x
                       : s->mode == MODE_NEAREST ? 1.0
                       : s->mode == MODE_LINEAR  ? 1.0 - d
                                                 : cubic(d);
@@ -127,6 +130,16 @@ static double combine(const sampler *s, const taps *t, uint32_t k, const double 
     return sum;
 }
 
+/* Taps that are outside elsewhere do not hide a position that is no number. */
+static int has_nan(const sampler *s, const taps *t)
+{
+    int is_found = 0;
+    for (uint32_t k = 0; k < s->n; k++) {
+        is_found = is_found || isnan(t[k].weight[0]);
+    }
+    return is_found;
+}
+
 /* Points [begin, end) over images * samples, all channels. */
 static void sample_range(void *self, int64_t begin, int64_t end)
 {
@@ -139,10 +152,11 @@ static void sample_range(void *self, int64_t begin, int64_t end)
             const int64_t at = p * s->n + (s->n - 1u - k);
             t[k] = find_taps(s, st_load_f64(grid->dtype, grid->data, at), s->size[k]);
         }
+        const int is_nan = has_nan(s, t);
         for (int64_t c = 0; c < s->channels; c++) {
             const int64_t plane = p / s->points * s->channels + c;
             st_store_f64(out->dtype, out->data, plane * s->points + p % s->points,
-                         combine(s, t, 0, s->x + plane * s->plane, 0));
+                         is_nan ? NAN : combine(s, t, 0, s->x + plane * s->plane, 0));
         }
     }
 }

@@ -74,6 +74,12 @@ for dtype in FLOATS:
     grid = (rng.integers(-6, 6, (1, 2, 3, 2)) / 4).astype(dtype)
     case.check([x, grid], grid_sample(x.astype(np.float64), grid.astype(np.float64)).astype(dtype))
 case.check([np.zeros((2, 0, 3, 3), np.float32), np.zeros((2, 2, 2, 2), np.float32)], np.zeros((2, 0, 2, 2), np.float32))
+# Positions that are no numbers, and far ones: what PyTorch 2 gives (torch.nn.functional.grid_sample, CPU).
+nan, inf = np.nan, np.inf
+x = np.arange(1, 7, dtype=np.float32).reshape(1, 1, 2, 3)
+grid = np.array([nan, inf, -inf, 1e30, 0.1, nan, nan, 0.2, inf, 0.1, 1e30, 0.1, 0.2, -3e38, nan, 5], np.float32).reshape(1, 1, 8, 2)
+for mode, lost in (("linear", nan), ("nearest", 0), ("cubic", nan)):
+    case.check([x, grid], np.array([lost] * 5 + [0, 0, lost], np.float32).reshape(1, 1, 1, 8), mode=mode)
 case.write(OUT)
 
 

@@ -254,10 +254,11 @@ static int is_made_inside(const stator_graph_view *v, stator_ref value, uint32_t
     if (node == 0) {
         return 0;
     }
-    const uint64_t flags = stator_op_at(v, stator_node_at(v, node)->op)->flags;
+    const stator_node_row *row = stator_node_at(v, node);
+    const uint64_t flags = stator_op_at(v, row->op)->flags;
     return (flags & STATOR_OP_CONSTANT) != 0 ||
-           ((flags & STATOR_OP_VIEW) != 0 && depth < DEPTH_MAX &&
-            is_made_inside(v, stator_operand(v, stator_node_at(v, node), 0), depth + 1u));
+           ((flags & STATOR_OP_VIEW) != 0 && row->operand_count == 1 && depth < DEPTH_MAX &&
+            is_made_inside(v, stator_operand(v, row, 0), depth + 1u));
 }
 
 /* Is it there before the scan, or made inside? */
@@ -496,7 +497,7 @@ static void forget_witness(stator_builder *b, stator_ref value)
     ((stator_value_row *)st_seg_at(&b->graph->values, value))->witness = 0;
 }
 
-/* A constant, or views of one, inside the body. */
+/* A constant, or views of one (is_made_inside), inside the body. */
 static stator_status make_inside(sinker *w, stator_builder *b, stator_ref value, stator_diag **err)
 {
     const stator_graph_view *v = w->copy.v;
@@ -682,6 +683,24 @@ static void count_uses(sinker *w)
     }
 }
 
+/* What reads the results stays where it is. */
+static void leave_users(sinker *w, const strip *s)
+{
+    const stator_ref first = s->row->result_begin;
+    stay(w, s->node + 1u, w->copy.v->n_nodes);
+    memset(w->taken + first, 0, (w->copy.v->n_values + 1u - first) * sizeof *w->taken);
+}
+
+/* What makes the slices alone, where what reads the results stood in its way. */
+static int list_makers(sinker *w, strip *s)
+{
+    leave_users(w, s);
+    s->n_rows = 0;
+    s->n_whole = 0;
+    s->n_out = 0;
+    return list_operands(w, s);
+}
+
 static stator_status visit(sinker *w, stator_ref node, stator_diag **err)
 {
     strip s;
@@ -701,12 +720,13 @@ static stator_status visit(sinker *w, stator_ref node, stator_diag **err)
     }
     const int has_users = find_users(w, &s);
     if (!has_users) {
-        stay(w, node + 1u, v->n_nodes);
-        memset(w->taken + s.row->result_begin, 0,
-               (v->n_values + 1u - s.row->result_begin) * sizeof *w->taken);
+        leave_users(w, &s);
     }
-    const int is_wanted = (has_makers || has_users) && list_operands(w, &s) &&
-                          st_pass_may(w->copy.ctx, STATOR_FUEL_REWRITE, "sink", node);
+    const int is_possible =
+        (has_makers || has_users) &&
+        (list_operands(w, &s) || (has_makers && has_users && list_makers(w, &s)));
+    const int is_wanted =
+        is_possible && st_pass_may(w->copy.ctx, STATOR_FUEL_REWRITE, "sink", node);
     const stator_status status =
         is_wanted ? rewrite(w, &s, err) : st_copy_node(&w->copy, node, err);
     stay(w, 1, v->n_nodes);

@@ -574,10 +574,54 @@ static void need_count(finder *f, const cg_value *v)
     }
 }
 
+/* The sizes of results are counted. */
+static int is_dim(const cg_value *v, uint32_t sym)
+{
+    for (uint32_t a = 0; a < v->rank; a++) {
+        if (v->dims[a] == sym) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void count_results(finder *f)
 {
     for (uint32_t k = 0; k < f->node.row->result_count; k++) {
         need_count(f, cg_value_of(f->unit, f->node.row->result_begin + k));
+    }
+}
+
+/* Is the size one that every call computes? In a body: one that divides by no 0. */
+static int is_safe(const finder *f, uint32_t sym)
+{
+    const st_symtab *tab = &f->unit->syms->tab;
+    int64_t lo = 0, hi = 0;
+    if (st_sym_as_symbol(tab, sym) || st_sym_const(tab, sym, &lo)) {
+        return 1;
+    }
+    st_sym_range(tab, sym, &lo, &hi);
+    return is_total(tab, sym) && (f->exe->is_body || (lo > INT64_MIN && hi < INT64_MAX));
+}
+
+/* Kernels take what attributes say as they take sizes; a row that holds one against itself asks for
+ * its value. */
+static void compute_attrs(finder *f)
+{
+    if (stator_op_at(f->unit->view, f->node.row->op)->flags & STATOR_OP_EFFECT) {
+        return; /* it tells its sizes */
+    }
+    for (uint32_t k = 0; k < f->node.row->attr_count; k++) {
+        const stator_attr_row *attr = cg_attr(&f->node, k);
+        for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
+            const uint32_t sym = cg_attr_dim(&f->node, k, i);
+            const uint32_t twice[3] = {sym, sym, 0};
+            if (sym == 0) {
+                f->past_caps = "an attribute passes the caps of the symbolic engine";
+            } else if (!is_dim(f->node.out, sym) && !is_safe(f, sym)) {
+                need(f, (cg_agree){.kind = CG_AGREE_EQUAL}, twice, "an attribute");
+            }
+        }
     }
 }
 
@@ -595,6 +639,7 @@ stator_status cg_find_agrees(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
         f.past_caps = NULL;
         state_needs(&f);
         count_results(&f);
+        compute_attrs(&f);
         if (f.status == STATOR_OK && f.past_caps) {
             f.status = cg_decline(unit, node, f.past_caps, err);
         }

@@ -25,6 +25,10 @@ for op in floordiv ceildiv; do
     graph $op "$two" '%x: f32[N], %y: f32[M]' \
         "  %i = iota() {shape = [$op(N, M)], dtype = i64}\n  %r = reduce_max(%i) {axes = [0]}\n  return r: %r, x: %x, y: %y"
 done
+graph dims "$two" '%x: f32[N], %y: f32[M]' \
+    '  %d = dims() {values = [floordiv(N, M), N*N*N*N*N*N*N*N]}\n  return d: %d, x: %x, y: %y'
+graph pad "$two" '%x: f32[N], %y: f32[M], %z: f32[3]' \
+    '  %p = pad(%z) {low = [floordiv(N, M)], high = [-floordiv(N, M)]}\n  return p: %p, x: %x, y: %y'
 graph empty '' '%x: f32[4294967296, 4294967296, 0]' '  %a = relu(%x)\n  return a: %a'
 graph made '' '%x: f32[1, 1, 0]' \
     '  %a = expand(%x) {shape = [4294967296, 4294967296, 0]}\n  %b = relu(%a)\n  return b: %b'
@@ -59,6 +63,11 @@ for b in $backends; do
         expect 3 'a size' run $op.stir --backend "$b" --dim N=4 --dim M=0
         grep -q 'cannot be computed' out || fail "$op by 0 on $b: $(cat out)"
     done
+    expect 0 'd: i64[2] 2 256' run dims.stir --backend "$b" --dim N=2 --dim M=1
+    expect 3 'a size' run dims.stir --backend "$b" --dim N=2 --dim M=0
+    expect 3 'cannot be computed' run dims.stir --backend "$b" --dim N=1000 --dim M=1
+    expect 0 'p: f32[3] 0' run pad.stir --backend "$b" --dim N=1 --dim M=1
+    expect 3 'cannot be computed' run pad.stir --backend "$b" --dim N=1 --dim M=0
     expect 0 'a: f32[4294967296,4294967296,0]' run empty.stir --backend "$b"
     expect 0 'b: f32[4294967296,4294967296,0]' run made.stir --backend "$b"
     expect 0 'a: f32[0,8]' run tile.stir --backend "$b" --dim N=0

@@ -274,24 +274,41 @@ static void need_bias(finder *f)
     }
 }
 
+/* Every group has as many of them as the others. */
+static void need_groups(finder *f, uint32_t size, uint32_t attr, const char *what)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    const uint32_t groups = st_sym_int(tab, cg_attr(&f->node, attr)->i);
+    need_equal(f, st_sym_mod(tab, size, groups), st_sym_int(tab, 0), what);
+}
+
 static void convolve(finder *f)
 {
     st_symtab *tab = &f->unit->syms->tab;
     const uint32_t groups = st_sym_int(tab, cg_attr(&f->node, STATOR_conv_groups)->i);
     const uint32_t channels = st_sym_mul(tab, operand_of(f, 1)->dims[1], groups);
     need_equal(f, operand_of(f, 0)->dims[1], channels, "channels of x and of w times groups");
+    need_groups(f, operand_of(f, 1)->dims[0], STATOR_conv_groups,
+                "what is left of the filters when groups divide them");
     need_bias(f);
 }
 
 static void convolve_back(finder *f)
 {
     need_equal(f, operand_of(f, 0)->dims[1], operand_of(f, 1)->dims[0], "channels of x and of w");
+    need_groups(f, operand_of(f, 0)->dims[1], STATOR_conv_transpose_groups,
+                "what is left of the channels when groups divide them");
     need_bias(f);
 }
 
 static void weigh(finder *f)
 {
+    static const char *const what[] = {"what is left of the channels when groups divide them",
+                                       "what is left of the filters when groups divide them"};
     need_equal(f, operand_of(f, 0)->dims[0], operand_of(f, 1)->dims[0], "batches of x and g");
+    for (uint32_t k = 0; k < 2; k++) {
+        need_groups(f, operand_of(f, k)->dims[1], STATOR_conv_weight_grad_groups, what[k]);
+    }
 }
 
 /* The index reaches no further than x beside the axis. */

@@ -4,7 +4,7 @@
  * In: a st_infer that the builder filled; `attrs` has a row for every attribute of the schema. Out:
  * type refs in in->types. Sizes are syms; the ref 0 stands for a size past a cap of the symbolic
  * engine and turns into an unbacked symbol in st_in_set. A check fails only for what is proved
- * wrong; what is unknown is checked when the program runs. */
+ * wrong; what is unknown is stated as a need (needs.h), tested when a call tells the sizes. */
 #include "ir/infer.h"
 
 #include "core/base/check.h"
@@ -348,15 +348,119 @@ int64_t st_in_numel_bound(const st_infer *in, uint32_t k)
     return bound < 0 ? INT64_MAX : bound;
 }
 
+void st_in_need(const st_infer *in, uint32_t kind, stator_ref a, stator_ref b, const char *what)
+{
+    const st_need need = {.kind = kind, .size = {a, b, 0}};
+    if (in->needs != NULL) {
+        st_needs_add(in->needs, &in->m->symtab, &need, in->op->desc.name, what);
+    }
+}
+
 stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, const char *what,
                              stator_diag **err)
 {
     char a_text[96], b_text[96];
-    if (a == 0 || b == 0 || st_sym_eq(&in->m->symtab, a, b) != 0) {
+    const int answer = a == 0 || b == 0 ? -1 : st_sym_eq(&in->m->symtab, a, b);
+    if (answer != 0) {
+        if (answer < 0) {
+            st_in_need(in, ST_NEED_EQUAL, a, b, what);
+        }
         return STATOR_OK;
     }
     return st_in_fail(in, err, "%s: sizes %s and %s differ", what, st_in_sym_text(in, a, a_text),
                       st_in_sym_text(in, b, b_text));
+}
+
+stator_status st_in_fits(const st_infer *in, stator_ref a, stator_ref b, const char *name,
+                         uint32_t axis, stator_diag **err)
+{
+    char a_text[96], b_text[96], what[96];
+    if (a == 0 || b == 0) {
+        return STATOR_OK;
+    }
+    const int is_one = st_sym_eq(&in->m->symtab, a, st_in_size(in, 1));
+    const int is_same = st_sym_eq(&in->m->symtab, a, b);
+    if (is_one == 0 && is_same == 0) {
+        return st_in_fail(in, err, "axis %u of %s has size %s, which does not broadcast to %s",
+                          axis, name, st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
+    }
+    if (is_one != 1 && is_same != 1) {
+        (void)snprintf(what, sizeof what, "axis %u of %s", axis, name);
+        st_in_need(in, ST_NEED_FITS, a, b, what);
+    }
+    return STATOR_OK;
+}
+
+stator_status st_in_at_most(const st_infer *in, stator_ref a, stator_ref b, const char *what,
+                            stator_diag **err)
+{
+    char a_text[96], b_text[96];
+    const int answer = a == 0 || b == 0 ? -1 : st_sym_le(&in->m->symtab, a, b);
+    if (answer == 0) {
+        return st_in_fail(in, err, "%s: %s is more than %s", what, st_in_sym_text(in, a, a_text),
+                          st_in_sym_text(in, b, b_text));
+    }
+    if (answer < 0) {
+        st_in_need(in, ST_NEED_AT_MOST, a, b, what);
+    }
+    return STATOR_OK;
+}
+
+stator_status st_in_filled(const st_infer *in, stator_ref least, stator_ref size, const char *what,
+                           stator_diag **err)
+{
+    const int answer = least == 0 || size == 0 ? -1 : st_sym_le(&in->m->symtab, least, size);
+    if (answer == 0) {
+        return st_in_fail(in, err, "%s", what);
+    }
+    if (answer < 0) {
+        st_in_need(in, ST_NEED_FILLED, least, size, what);
+    }
+    return STATOR_OK;
+}
+
+stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, const char *what,
+                             stator_diag **err)
+{
+    char a_text[96], b_text[96];
+    int64_t divisor = 0;
+    int64_t left = 0;
+    const int is_number = st_in_const(in, b, &divisor);
+    const int is_known =
+        is_number && divisor >= 1 && st_in_const(in, st_in_op(in, '%', a, b), &left);
+    if (is_number ? divisor < 1 || (is_known && left != 0) : 0) {
+        return st_in_fail(in, err, "%s: %s is no multiple of %s", what,
+                          st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
+    }
+    if (!is_known) {
+        st_in_need(in, ST_NEED_MULTIPLE, a, b, what);
+    }
+    return STATOR_OK;
+}
+
+/* Two sizes that broadcast to one another. */
+static stator_status broadcasts(const st_infer *in, stator_ref x, stator_ref y, uint32_t axis,
+                                uint32_t rank, stator_diag **err)
+{
+    char x_text[96], y_text[96], what[64];
+    int64_t lo, hi, y_lo, y_hi;
+    if (x == 0 || y == 0) {
+        return STATOR_OK;
+    }
+    st_in_range(in, x, &lo, &hi);
+    st_in_range(in, y, &y_lo, &y_hi);
+    const int never_one = (lo > 1 || hi < 1) && (y_lo > 1 || y_hi < 1);
+    const int is_one = (lo == 1 && hi == 1) || (y_lo == 1 && y_hi == 1);
+    const int is_same = is_one ? 1 : st_sym_eq(&in->m->symtab, x, y);
+    if (never_one && is_same == 0) {
+        return st_in_fail(in, err, "sizes %s and %s of axis %u (of %u) do not broadcast",
+                          st_in_sym_text(in, x, x_text), st_in_sym_text(in, y, y_text), axis, rank);
+    }
+    if (is_same != 1) {
+        (void)snprintf(what, sizeof what, "axis %u of %u", axis, rank);
+        st_in_need(in, ST_NEED_BROADCAST, x, y, what);
+    }
+    return STATOR_OK;
 }
 
 /* Known cases first; else the formula max(a, b), which is the result when neither is 0; a 0 against
@@ -396,19 +500,10 @@ stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t 
     const uint32_t rank = a_rank > b_rank ? a_rank : b_rank;
     const stator_ref one = st_in_size(in, 1);
     stator_ref dims[STATOR_MAX_RANK];
-    char a_text[96], b_text[96];
     for (uint32_t i = 0; i < rank; i++) {
         const stator_ref x = i + a_rank >= rank ? a[i + a_rank - rank] : one;
         const stator_ref y = i + b_rank >= rank ? b[i + b_rank - rank] : one;
-        int64_t lo, hi, y_lo, y_hi;
-        st_in_range(in, x, &lo, &hi);
-        st_in_range(in, y, &y_lo, &y_hi);
-        const int never_one = (lo > 1 || hi < 1) && (y_lo > 1 || y_hi < 1);
-        if (never_one && x != 0 && y != 0 && st_sym_eq(&in->m->symtab, x, y) == 0) {
-            return st_in_fail(in, err, "sizes %s and %s of axis %u (of %u) do not broadcast",
-                              st_in_sym_text(in, x, a_text), st_in_sym_text(in, y, b_text), i,
-                              rank);
-        }
+        ST_TRY(broadcasts(in, x, y, i, rank, err));
         dims[i] = st_in_broadcast_dim(in, x, y);
     }
     memcpy(out, dims, rank * sizeof *out);
@@ -445,7 +540,7 @@ stator_status st_in_window_size(const st_infer *in, const st_sym_window *w, uint
             in, err, "axis %u: the window reaches over %s elements, the padded size is %s", axis,
             st_in_sym_text(in, reach, window_text), st_in_sym_text(in, padded, size_text));
     }
-    return STATOR_OK;
+    return st_in_at_most(in, reach, padded, "what a window reaches over and the padded size", err);
 }
 
 /* ---- results ---- */

@@ -3,7 +3,7 @@
 #ifndef STATOR_IR_INFER_H
 #define STATOR_IR_INFER_H
 
-#include "ir/graph.h"
+#include "ir/needs.h"
 
 typedef struct st_infer {
     stator_builder *b;
@@ -18,6 +18,7 @@ typedef struct st_infer {
     const stator_ref *given_types; /* result types the caller stated, or NULL */
     uint32_t n_results;            /* in: wanted (0: the schema's); a rule may set it */
     stator_ref *types;             /* out, room for 256 */
+    st_needs *needs;               /* receives what cannot be decided yet, or NULL */
 } st_infer;
 
 /* Reading operands. */
@@ -36,8 +37,21 @@ stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32
 /* Failing: "conv: weight has 4 channels, input has 3". */
 stator_status st_in_fail(const st_infer *in, stator_diag **err, const char *format, ...)
     STATOR_PRINTF(3, 4);
-/* Are two sizes equal? Proved unequal fails; unknown passes (checked when the program runs). */
+/* What cannot be decided yet: sizes a and b must obey `kind` when a call tells them. */
+void st_in_need(const st_infer *in, uint32_t kind, stator_ref a, stator_ref b, const char *what);
+/* Are two sizes equal? Proved unequal fails; unknown becomes a need. */
 stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, const char *what,
+                             stator_diag **err);
+/* `a` is 1 or `b`; `name` is what has it ("mask"), at its axis `axis`. */
+stator_status st_in_fits(const st_infer *in, stator_ref a, stator_ref b, const char *name,
+                         uint32_t axis, stator_diag **err);
+/* least, 1 or 0, <= size: `what` is the whole text of the need. */
+stator_status st_in_filled(const st_infer *in, stator_ref least, stator_ref size, const char *what,
+                           stator_diag **err);
+/* a <= b; a is a multiple of b. As for equal sizes. */
+stator_status st_in_at_most(const st_infer *in, stator_ref a, stator_ref b, const char *what,
+                            stator_diag **err);
+stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, const char *what,
                              stator_diag **err);
 /* One size of a broadcast; 0 when its formula is past a cap. */
 stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b);

@@ -10,6 +10,7 @@
 #include "core/base/vec.h"
 #include "ir/builder.h"
 #include "ir/infer.h"
+#include "ir/needs.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,21 +129,6 @@ static stator_status check_type(verifier *c, stator_ref type, stator_diag **err)
     return STATOR_OK;
 }
 
-static int holds_unbacked(const st_symtab *tab, uint32_t sym)
-{
-    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = st_seg_at(&tab->terms, row->term_begin + i);
-        const stator_atom_row *atom = st_seg_at(&tab->atoms, term->atom);
-        if (atom->kind == STATOR_ATOM_SYMBOL
-                ? (atom->flags & 1u) != 0
-                : holds_unbacked(tab, atom->a) || holds_unbacked(tab, atom->b)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static int same_types(const verifier *c, stator_ref a, stator_ref b)
 {
     const stator_type_row *x = stator_type_at(c->v, a);
@@ -154,8 +140,8 @@ static int same_types(const verifier *c, stator_ref a, stator_ref b)
         const uint32_t p = stator_dim_at(c->v, x, i);
         const uint32_t q = stator_dim_at(c->v, y, i);
         const int answer = p == q ? 1 : st_sym_eq(&c->m->symtab, p, q);
-        if (answer == 0 || (answer < 0 && !holds_unbacked(&c->m->symtab, p) &&
-                            !holds_unbacked(&c->m->symtab, q))) {
+        if (answer == 0 || (answer < 0 && !st_sym_holds_unbacked(&c->m->symtab, p) &&
+                            !st_sym_holds_unbacked(&c->m->symtab, q))) {
             return 0;
         }
     }
@@ -552,4 +538,38 @@ stator_status st_verify(const stator_graph *graph, stator_diag **err)
     st_map_deinit(&c.defined);
     st_vec_free(graph->module->mem, &c.define_order);
     return status;
+}
+
+/* ---- needs ---- */
+
+/* Asks the node's infer rule what it needs; the node is as it was verified. */
+static stator_status ask_node(const verifier *c, st_needs *needs, stator_diag **err)
+{
+    const stator_node_row *row = stator_node_at(c->v, c->node);
+    inference f;
+    stator_ref *operands = st_calloc(c->m->mem, row->operand_count + 1u, sizeof *operands);
+    if (operands == NULL) {
+        return st_fail_oom(err);
+    }
+    fill_inference(c, row, operands, &f);
+    f.in.needs = needs;
+    needs->node = NULL;
+    if (row->origin != 0) {
+        const stator_origin_row *origin = st_seg_at(&c->m->origins, row->origin);
+        needs->node = st_module_str(c->m, origin->name);
+    }
+    const stator_status status = f.in.op->infer(&f.in, err);
+    st_map_deinit(&f.b.known);
+    st_free(c->m->mem, operands);
+    return status;
+}
+
+stator_status st_graph_needs(const stator_graph *graph, st_needs *needs, stator_diag **err)
+{
+    verifier c = {.m = graph->module, .g = graph, .v = st_graph_view(graph)};
+    for (c.node = 1; c.m->symtab.n_symbols != 0 && c.node <= c.v->n_nodes; c.node++) {
+        ST_TRY(ask_node(&c, needs, err));
+    }
+    needs->node = NULL;
+    return needs->is_oom ? st_fail_oom(err) : STATOR_OK;
 }

@@ -94,6 +94,7 @@ enum st_symprog_op {
     ST_SYMPROG_SYMBOL = 101, /* pushes env[argument] */
     ST_SYMPROG_MADD = 102    /* x = pop, top += argument * x */
 };
+#define ST_SYMPROG_STACK 64u /* most numbers at a time */
 typedef struct st_symprog {
     int64_t *code;
     uint32_t count;
@@ -103,8 +104,8 @@ typedef struct st_symprog {
 int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym);
 void st_symprog_deinit(st_symprog *prog, st_mem *mem);
 int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out);
-/* To bytes and back (bytes.h). Reading checks the code: it stays within its stack and names none but
- * the first n_symbols symbols. 0: out of memory, or the reader failed; *prog is empty then. */
+/* To bytes and back (bytes.h). Reading checks the code: it stays within its stack and names none
+ * but the first n_symbols symbols. 0: out of memory, or the reader failed; *prog is empty then. */
 void st_symprog_put(const st_symprog *prog, st_str *out);
 int st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symbols);
 

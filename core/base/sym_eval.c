@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define EVAL_DEPTH_MAX 64u /* far above what the caps allow; a view may come from elsewhere */
-#define STACK_MAX 64u
+#define STACK_MAX ST_SYMPROG_STACK
 #define CODE_MAX (1u << 20)
 
 static const stator_sym_row *sym_at(const st_sym_cols *cols, uint32_t sym)
@@ -248,7 +248,8 @@ static int is_sound(const st_symprog *prog, uint32_t n_symbols)
                 (op == OP_SYMBOL && (argument < 0 || argument >= (int64_t)n_symbols))) {
                 return 0;
             }
-        } else if (n < 2u || (op != OP_MADD && (op < STATOR_ATOM_FLOORDIV || op > STATOR_ATOM_MAX))) {
+        } else if (n < 2u ||
+                   (op != OP_MADD && (op < STATOR_ATOM_FLOORDIV || op > STATOR_ATOM_MAX))) {
             return 0;
         } else {
             n--;

@@ -95,7 +95,7 @@ stator_status st_cache_write_compiled(st_cache_job *job, const st_compiled *comp
 /* DATA_LOSS: the bytes are no program of this compile. *out is to be ended in both cases. */
 stator_status st_cache_read_compiled(st_cache_job *job, const void *bytes, uint64_t n,
                                      st_compiled *out, stator_diag **err);
-#define ST_CACHE_PROGRAM_FORMAT 1u
+#define ST_CACHE_PROGRAM_FORMAT 2u
 /* Of constants beside the entry: smaller ones lie in it. */
 #define ST_CACHE_INLINE_BYTES 65536u
 enum st_cached_place { ST_CACHED_SOURCE = 0, ST_CACHED_INLINE = 1, ST_CACHED_BESIDE = 2 };

@@ -180,6 +180,39 @@ static int read_guard_input(loading *l, st_guard_input *input, uint32_t capacity
     return 1;
 }
 
+static int read_need(loading *l, st_guard_need *need)
+{
+    need->kind = st_read_below(&l->r, ST_NEED_KINDS);
+    need->step = st_read_i64(&l->r);
+    const char *text = st_read_text(&l->r);
+    if (l->r.failed || need->kind == 0 || text == NULL) {
+        return 0;
+    }
+    need->text = st_strdup(l->mem, text);
+    for (uint32_t k = 0; k < st_need_sizes(need->kind); k++) {
+        if (!st_symprog_read(&need->size[k], l->mem, &l->r, l->n_syms)) {
+            return 0;
+        }
+    }
+    return need->text != NULL;
+}
+
+static stator_status read_needs(loading *l, stator_diag **err)
+{
+    st_guard *g = &l->out->guard;
+    const uint32_t n = st_read_count(&l->r, 5u * LEAST_BYTES);
+    g->needs = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->needs);
+    if (g->needs == NULL) {
+        return st_fail_oom(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!read_need(l, &g->needs[g->n_needs++])) {
+            return broken(err, "what it needs of sizes is damaged");
+        }
+    }
+    return l->r.failed ? broken(err, "what it needs of sizes is damaged") : STATOR_OK;
+}
+
 static stator_status read_guard(loading *l, stator_diag **err)
 {
     st_guard *g = &l->out->guard;
@@ -202,7 +235,8 @@ static stator_status read_guard(loading *l, stator_diag **err)
         }
     }
     g->n_inputs = n;
-    return l->r.failed || n_symbols != l->n_syms ? broken(err, "its guard is damaged") : STATOR_OK;
+    return l->r.failed || n_symbols != l->n_syms ? broken(err, "its guard is damaged")
+                                                 : read_needs(l, err);
 }
 
 /* Names of backends live with the instances. */

@@ -14,6 +14,7 @@
 #include "core/host/partition.h"
 #include "core/runtime/guard.h"
 #include "core/runtime/program.h"
+#include "ir/needs.h"
 #include "ir/passes/pass.h"
 
 /* Called with the graph after each stage; stage "import" comes first. */
@@ -54,9 +55,9 @@ typedef struct st_compiled {
 } st_compiled;
 
 /* Runs the pipeline over a copy of request->source; *out_module owns the result, whose root is the
- * final graph. */
-stator_status st_run_pipeline(const st_compile_request *request, st_module **out_module,
-                              stator_diag **err);
+ * final graph. needs (may be NULL) receives what the graph needs of sizes before any pass. */
+stator_status st_run_pipeline(const st_compile_request *request, st_needs *needs,
+                              st_module **out_module, stator_diag **err);
 stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,
                                stator_diag **err);
 void st_compiled_destroy(st_compiled *compiled);

@@ -227,7 +227,7 @@ stator_status stator_x_stages(stator_function *function, const char *stop_after,
         request.on_stage = fn;
         request.stage_self = self;
         request.stop_after = stop_after;
-        status = st_run_pipeline(&request, &result, &diag);
+        status = st_run_pipeline(&request, NULL, &result, &diag);
         st_fuel_deinit(&fuel);
     }
     st_module_destroy(result);

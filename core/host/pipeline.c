@@ -278,18 +278,19 @@ static stator_status run_one(void *self, const char *stage)
     return STATOR_OK;
 }
 
-stator_status st_run_pipeline(const st_compile_request *request, st_module **out_module,
-                              stator_diag **err)
+stator_status st_run_pipeline(const st_compile_request *request, st_needs *needs,
+                              st_module **out_module, stator_diag **err)
 {
     *out_module = NULL;
     st_module *module = NULL;
     ST_TRY(st_module_clone(request->source, &module, err));
     pipeline_run run = {.request = request, .graph = module->root, .err = err};
     report(request, "import", run.graph, 0);
-    const stator_status status =
-        request->main == NULL ? STATOR_OK
-                              : st_pipeline_stages(request->ctx, request->main->loaded,
-                                                   request->main->options, run_one, &run, err);
+    stator_status status = needs == NULL ? STATOR_OK : st_graph_needs(run.graph, needs, err);
+    if (status == STATOR_OK && request->main != NULL) {
+        status = st_pipeline_stages(request->ctx, request->main->loaded, request->main->options,
+                                    run_one, &run, err);
+    }
     if (status != STATOR_OK) {
         st_module_destroy(module);
         return status;

@@ -7,7 +7,7 @@
 #ifndef STATOR_RUNTIME_GUARD_H
 #define STATOR_RUNTIME_GUARD_H
 
-#include "core/base/diag.h"
+#include "core/base/need.h"
 #include "core/base/sym.h"
 #include <stator/dlpack.h>
 #include <stator/ir.h>
@@ -40,6 +40,14 @@ typedef struct st_guard_input {
     const char *name; /* for messages; borrowed from the graph's module */
 } st_guard_input;
 
+/* What bound sizes must obey; it fails the call, it does not ask for another executable. */
+typedef struct st_guard_need {
+    uint32_t kind; /* st_need_kind */
+    int64_t step;
+    st_symprog size[3];
+    char *text;
+} st_guard_need;
+
 typedef struct st_guard {
     st_mem *mem;
     st_guard_input *inputs;
@@ -48,17 +56,22 @@ typedef struct st_guard {
     uint32_t n_sizes;
     uint32_t n_symbols; /* length of syms[] */
     uint32_t n_exprs;
+    st_guard_need *needs;
+    uint32_t n_needs;
 } st_guard;
 
 /* The table for the inputs `values` (value refs of the viewed graph) in call order. Names are
  * borrowed from the view. */
 stator_status st_guard_init(st_guard *guard, st_mem *mem, const stator_graph_view *view,
                             const stator_ref *values, uint32_t n_values, stator_diag **err);
-/* Sizes of a guard may be given their text (memory of guard->mem), which it frees. */
+/* Sizes of a guard may be given their text (memory of guard->mem), which it frees; so may needs. */
 void st_guard_deinit(st_guard *guard);
 /* 1 when the inputs fit; syms (n_symbols long) then holds every backed symbol, the others are
  * INT64_MIN. in[] are dense. */
 int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms);
+/* The needs, with what a check bound: the status and text of core/base/need.h for the first that
+ * does not hold. One with a size that inputs do not tell is passed over. */
+stator_status st_guard_check_needs(const st_guard *guard, const int64_t *syms, stator_diag **err);
 /* Why the inputs do not fit, in words: "input 'x' is f32[1, 3, 8], expected f32[N, 4, 8]", and when
  * a symbol is the reason, what it must be: ": size N must be in 1..64". */
 void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out);

@@ -7,7 +7,6 @@
 /* The mask broadcasts to [B, H, T, S]. */
 static stator_status check_mask(const st_infer *in, const stator_ref *scores, stator_diag **err)
 {
-    char a_text[96], b_text[96];
     if (!st_in_has(in, 3)) {
         return STATOR_OK;
     }
@@ -17,13 +16,7 @@ static stator_status check_mask(const st_infer *in, const stator_ref *scores, st
     }
     ST_TRY(st_in_rank_is(in, 3, 0, 4, err));
     for (uint32_t i = 0; i < rank; i++) {
-        const stator_ref a = st_in_dim(in, 3, i), b = scores[4u - rank + i];
-        if (st_sym_eq(&in->m->symtab, a, st_in_size(in, 1)) == 0 &&
-            st_sym_eq(&in->m->symtab, a, b) == 0) {
-            return st_in_fail(in, err,
-                              "axis %u of mask has size %s, which does not broadcast to %s", i,
-                              st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
-        }
+        ST_TRY(st_in_fits(in, st_in_dim(in, 3, i), scores[4u - rank + i], "mask", i, err));
     }
     return STATOR_OK;
 }
@@ -45,6 +38,8 @@ stator_status st_infer_sdpa(st_infer *in, stator_diag **err)
         return st_in_fail(in, err, "%lld query heads are no multiple of %lld key heads",
                           (long long)heads, (long long)groups);
     }
+    ST_TRY(st_in_multiple(in, st_in_dim(in, 0, 1), st_in_dim(in, 1, 1), "query heads by key heads",
+                          err));
     const stator_ref scores[4] = {st_in_dim(in, 0, 0), st_in_dim(in, 0, 1), st_in_dim(in, 0, 2),
                                   st_in_dim(in, 1, 2)};
     ST_TRY(check_mask(in, scores, err));

@@ -162,7 +162,7 @@ static stator_status read_conv(const st_infer *in, conv_values *out, stator_diag
     return STATOR_OK;
 }
 
-/* A size is a multiple of groups, as far as can be proved. */
+/* A size is a multiple of groups. */
 static stator_status divisible(const st_infer *in, stator_ref size, int64_t groups,
                                const char *what, stator_diag **err)
 {
@@ -171,7 +171,7 @@ static stator_status divisible(const st_infer *in, stator_ref size, int64_t grou
         return st_in_fail(in, err, "%s is %lld, no multiple of groups = %lld", what,
                           (long long)value, (long long)groups);
     }
-    return STATOR_OK;
+    return st_in_multiple(in, size, st_in_size(in, groups), what, err);
 }
 
 /* Operand k is a vector of this size, when it is there. */
@@ -282,6 +282,8 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
                           "channels of x and of w times groups", err));
     ST_TRY(divisible(in, w[0], c.groups, "the number of filters", err));
     ST_TRY(vector_of(in, 3, w[0], "bias and filters", err));
+    ST_TRY(st_in_multiple(in, st_in_dim(in, 0, 1), st_in_size(in, offset_groups),
+                          "channels by offset_groups", err));
     dims[0] = st_in_dim(in, 0, 0);
     dims[1] = w[0];
     ST_TRY(conv_sizes(in, &c, w + 2, dims + 2, err));
@@ -291,6 +293,8 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
             continue;
         }
         ST_TRY(st_in_rank_is(in, k, c.n + 2u, c.n + 2u, err));
+        ST_TRY(st_in_same_dim(in, st_in_dim(in, k, 0), dims[0], "batches of offset or mask and x",
+                              err));
         ST_TRY(st_in_same_dim(in, st_in_dim(in, k, 1),
                               k == 2 ? st_in_op_int(in, '*', taps, c.n) : taps,
                               "channels of offset or mask", err));
@@ -302,8 +306,8 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
     return st_in_set(in, 0, st_in_dtype(in, 0), c.n + 2u, dims, err);
 }
 
-/* Axis 2 of x is the product of the columns of blocks along each axis of the image, where all are
- * known; none where a block is larger (st_in_window_size refuses that). */
+/* Axis 2 of x is the product of the columns of blocks along each axis of the image; none where a
+ * block is larger (st_in_window_size refuses that). */
 static stator_status check_columns(const st_infer *in, const int64_t *block, uint32_t n,
                                    stator_diag **err)
 {
@@ -331,7 +335,7 @@ static stator_status check_columns(const st_infer *in, const int64_t *block, uin
         return st_in_fail(in, err, "axis 2 of x is %lld, image and block give %lld",
                           (long long)given, (long long)wanted);
     }
-    return STATOR_OK;
+    return st_in_same_dim(in, st_in_dim(in, 0, 2), all, "axis 2 of x and blocks of the image", err);
 }
 
 stator_status st_infer_col2im(st_infer *in, stator_diag **err)
@@ -358,6 +362,7 @@ stator_status st_infer_col2im(st_infer *in, stator_diag **err)
         return st_in_fail(in, err, "axis 1 of x is %lld, no multiple of the block's %lld elements",
                           (long long)channels, (long long)count);
     }
+    ST_TRY(st_in_multiple(in, columns, st_in_size(in, count), "axis 1 of x by the block", err));
     ST_TRY(check_columns(in, block, n, err));
     dims[0] = st_in_dim(in, 0, 0);
     dims[1] = st_in_op_int(in, '/', columns, count);
@@ -387,6 +392,7 @@ stator_status st_infer_dft(st_infer *in, stator_diag **err)
         return st_in_fail(in, err, "the last axis has size %lld, expected 1 (real) or 2 (complex)",
                           (long long)parts);
     }
+    ST_TRY(st_in_fits(in, dims[rank - 1u], st_in_size(in, 2), "x", rank - 1u, err));
     const int inverse = st_in_int(in, STATOR_dft_inverse) != 0;
     const int onesided = st_in_int(in, STATOR_dft_onesided) != 0;
     if (onesided && parts != (inverse ? 2 : 1)) {

@@ -1,9 +1,10 @@
 /* Infer rules of views and data movement: reshape, transpose, expand, slice, concat, pad, gathers
  * and scatters, tile, one_hot, trilu, max_unpool. In: operands and static or symbolic sizes. Out:
- * one type. What is proved to be out of range is refused here, the rest is checked at run time. */
+ * one type. What is proved to be out of range is refused here, the rest is stated as a need. */
 #include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
+#include <stdio.h>
 #include <string.h>
 
 stator_status st_infer_reshape(st_infer *in, stator_diag **err)
@@ -19,6 +20,7 @@ stator_status st_infer_reshape(st_infer *in, stator_diag **err)
             return st_in_fail(in, err, "x has %s elements, the new shape has %s",
                               st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
         }
+        ST_TRY(st_in_same_dim(in, a, b, "elements of x and of the new shape", err));
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, to, err);
 }
@@ -63,11 +65,24 @@ stator_status st_infer_expand(st_infer *in, stator_diag **err)
                               st_in_sym_text(in, from, a_text),
                               st_in_sym_text(in, to[rank - x_rank + i], b_text));
         }
+        ST_TRY(st_in_fits(in, from, to[rank - x_rank + i], "x", i, err));
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, to, err);
 }
 
-/* First and last index of a slice axis lie in the source, as far as can be proved. */
+static void need_inside(const st_infer *in, uint32_t axis, stator_ref start, stator_ref size,
+                        int64_t step)
+{
+    const st_need need = {
+        .kind = ST_NEED_INSIDE, .size = {start, size, st_in_dim(in, 0, axis)}, .step = step};
+    char what[32];
+    if (in->needs != NULL) {
+        (void)snprintf(what, sizeof what, "axis %u", axis);
+        st_needs_add(in->needs, &in->m->symtab, &need, in->op->desc.name, what);
+    }
+}
+
+/* First and last index of a slice axis lie in the source. */
 static stator_status slice_in_range(const st_infer *in, uint32_t axis, stator_ref start,
                                     stator_ref size, int64_t step, stator_diag **err)
 {
@@ -76,8 +91,10 @@ static stator_status slice_in_range(const st_infer *in, uint32_t axis, stator_re
     const stator_ref dim = st_in_dim(in, 0, axis);
     const stator_ref zero = st_in_size(in, 0);
     int64_t lo, hi;
+    int is_proved = 1;
     st_in_range(in, size, &lo, &hi);
     if (lo < 1) {
+        need_inside(in, axis, start, size, step);
         return STATOR_OK;
     }
     const stator_ref last =
@@ -89,6 +106,11 @@ static stator_status slice_in_range(const st_infer *in, uint32_t axis, stator_re
             return st_in_fail(in, err, "axis %u: index %s is outside a size of %s", axis,
                               st_in_sym_text(in, ends[i], a_text), st_in_sym_text(in, dim, b_text));
         }
+        is_proved = is_proved && ends[i] != 0 && st_sym_le(tab, zero, ends[i]) == 1 &&
+                    st_sym_lt(tab, ends[i], dim) == 1;
+    }
+    if (!is_proved) {
+        need_inside(in, axis, start, size, step);
     }
     return STATOR_OK;
 }
@@ -162,6 +184,10 @@ stator_status st_infer_pad(st_infer *in, stator_diag **err)
             return st_in_fail(in, err, "mode %s needs elements to repeat, axis %u has none",
                               st_in_string(in, STATOR_pad_mode), i);
         }
+        if (!is_constant) {
+            ST_TRY(st_in_filled(in, st_in_op_int(in, 'm', dims[i], 1), dim,
+                                "an empty axis, which only mode constant can pad", err));
+        }
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
 }
@@ -209,6 +235,9 @@ static stator_status check_elements(const st_infer *in, uint32_t axis_attr, stat
         if (i != axis && st_sym_le(&in->m->symtab, a, b) == 0) {
             return st_in_fail(in, err, "axis %u: index has size %s, x only %s", i,
                               st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
+        }
+        if (i != axis) {
+            ST_TRY(st_in_at_most(in, a, b, "index and x beside the axis", err));
         }
     }
     return STATOR_OK;
@@ -323,6 +352,7 @@ stator_status st_infer_tile(st_infer *in, stator_diag **err)
         if (st_in_const(in, dims[i], &repeats) && repeats < 0) {
             return st_in_fail(in, err, "axis %u is repeated %lld times", i, (long long)repeats);
         }
+        ST_TRY(st_in_at_most(in, st_in_size(in, 0), dims[i], "a number of repeats", err));
         dims[i] = st_in_op(in, '*', st_in_dim(in, 0, i), dims[i]);
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);

@@ -19,7 +19,7 @@ static stator_status all_float(const st_infer *in, stator_diag **err)
 /* Operand k broadcasts to x without changing its shape. */
 static stator_status fits_x(const st_infer *in, uint32_t k, stator_diag **err)
 {
-    char name[32], a_text[96], b_text[96];
+    char name[32];
     if (!st_in_has(in, k)) {
         return STATOR_OK;
     }
@@ -29,13 +29,8 @@ static stator_status fits_x(const st_infer *in, uint32_t k, stator_diag **err)
         return st_in_fail(in, err, "%s has rank %u, more than x (%u)", name, rank, x_rank);
     }
     for (uint32_t i = 0; i < rank; i++) {
-        const stator_ref a = st_in_dim(in, k, i), b = st_in_dim(in, 0, x_rank - rank + i);
-        if (st_sym_eq(&in->m->symtab, a, st_in_size(in, 1)) == 0 &&
-            st_sym_eq(&in->m->symtab, a, b) == 0) {
-            return st_in_fail(in, err, "axis %u of %s has size %s, which does not broadcast to %s",
-                              i, name, st_in_sym_text(in, a, a_text),
-                              st_in_sym_text(in, b, b_text));
-        }
+        ST_TRY(
+            st_in_fits(in, st_in_dim(in, k, i), st_in_dim(in, 0, x_rank - rank + i), name, i, err));
     }
     return STATOR_OK;
 }
@@ -114,6 +109,8 @@ stator_status st_infer_group_norm(st_infer *in, stator_diag **err)
         return st_in_fail(in, err, "groups is %lld, expected a divisor of the channels",
                           (long long)groups);
     }
+    ST_TRY(
+        st_in_multiple(in, st_in_dim(in, 0, 1), st_in_size(in, groups), "channels by groups", err));
     return st_in_like(in, 0, 0, 0, err);
 }
 

@@ -29,6 +29,17 @@ stator_status st_infer_reduce(st_infer *in, stator_diag **err)
                        err);
 }
 
+/* Where there is a result there is an element along the axis. */
+static stator_status has_element(const st_infer *in, uint32_t axis, stator_diag **err)
+{
+    stator_ref wanted = st_in_size(in, 1);
+    for (uint32_t i = 0; i < st_in_rank(in, 0); i++) {
+        wanted = i == axis ? wanted : st_in_op(in, 'm', wanted, st_in_dim(in, 0, i));
+    }
+    return st_in_filled(in, wanted, st_in_dim(in, 0, axis),
+                        "the axis is empty, there is no element to point at", err);
+}
+
 stator_status st_infer_arg(st_infer *in, stator_diag **err)
 {
     uint32_t axis = 0;
@@ -37,6 +48,7 @@ stator_status st_infer_arg(st_infer *in, stator_diag **err)
     if (st_in_const(in, st_in_dim(in, 0, axis), &size) && size == 0) {
         return st_in_fail(in, err, "axis %u of x is empty, there is no element to point at", axis);
     }
+    ST_TRY(has_element(in, axis, err));
     return set_reduced(in, 1u << axis, st_in_int(in, STATOR_argmax_keepdims) != 0, STATOR_I64, err);
 }
 
@@ -76,6 +88,7 @@ stator_status st_infer_topk(st_infer *in, stator_diag **err)
                           st_in_sym_text(in, k, a_text), axis,
                           st_in_sym_text(in, dims[axis], b_text));
     }
+    ST_TRY(st_in_at_most(in, k, dims[axis], "k and the axis of x", err));
     dims[axis] = k;
     ST_TRY(st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err));
     return st_in_set(in, 1, STATOR_I64, rank, dims, err);

@@ -200,8 +200,18 @@ static stator_status check_sizes(const conv *c, stator_diag **err)
 {
     const ek_tensor *x = &c->call->in[0];
     const ek_tensor *y = &c->call->out[0];
-    if (x->dims[1] != c->groups * c->c_group || c->call->in[1].dims[0] % c->groups != 0 ||
-        y->dims[0] != x->dims[0] || y->dims[1] != c->call->in[1].dims[0]) {
+    const int64_t filters = c->call->in[1].dims[0];
+    if (c->groups < 1 || filters % c->groups != 0) {
+        return ek_fail(c->call, err, STATOR_INVALID_ARGUMENT,
+                       "%lld filters are no multiple of %lld groups", (long long)filters,
+                       (long long)c->groups);
+    }
+    if (c->bias != NULL && c->bias->numel != filters) {
+        return ek_fail(c->call, err, STATOR_INVALID_ARGUMENT,
+                       "bias has %lld elements, expected one for each of %lld filters",
+                       (long long)c->bias->numel, (long long)filters);
+    }
+    if (x->dims[1] != c->groups * c->c_group || y->dims[0] != x->dims[0] || y->dims[1] != filters) {
         return ek_fail(c->call, err, STATOR_INVALID_ARGUMENT,
                        "input has %lld channels, weights want %lld groups of %lld",
                        (long long)x->dims[1], (long long)c->groups, (long long)c->c_group);

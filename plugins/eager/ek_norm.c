@@ -426,6 +426,11 @@ stator_status ek_nll_loss(const ek_call *call, stator_diag **err)
     if (logp->numel != target->numel * classes) {
         return ek_fail(call, err, STATOR_INVALID_ARGUMENT, "target does not fit the input");
     }
+    if (ek_has_in(call, 2) && call->in[2].numel != classes) {
+        return ek_fail(call, err, STATOR_INVALID_ARGUMENT,
+                       "w has %lld elements, expected one for each of %lld classes",
+                       (long long)call->in[2].numel, (long long)classes);
+    }
     for (int64_t i = 0; i < target->numel; i++) {
         const int64_t t = st_load_i64(target->dtype, target->data, i);
         double loss = 0.0;

@@ -28,7 +28,7 @@ static const char loop_text[] = "stir 1\n"
 
 typedef struct count {
     uint32_t sources, objects, data, graphs;
-    uint32_t has_plan, has_cpu;
+    uint32_t has_plan, has_cpu, has_needs;
     uint64_t data_bytes;
     stator_status answer; /* to pieces */
     stator_status graph_answer;
@@ -45,6 +45,7 @@ static stator_status on_piece(void *self, uint32_t kind, const char *name, const
     c->data_bytes += kind == STATOR_PACKAGE_DATA ? size : 0;
     c->has_plan |= strcmp(name, "plan") == 0;
     c->has_cpu |= strcmp(name, "cpu") == 0;
+    c->has_needs |= strcmp(name, "needs") == 0;
     if (kind == STATOR_PACKAGE_OBJECT) {
         CHECK(size > 4 && memcmp(bytes,
                                  "\x7f"
@@ -118,8 +119,8 @@ static void check_pieces(void)
     request r = {text, "inductor-cpu", "target", "self_contained", 0, "", 0};
     count c = {0};
     CHECK(make(&r, &c) == STATOR_OK);
-    CHECK(c.graphs == 1 && c.has_plan && c.has_cpu);
-    CHECK(c.sources == 2 && c.objects >= 1);
+    CHECK(c.graphs == 1 && c.has_plan && c.has_cpu && c.has_needs);
+    CHECK(c.sources == 3 && c.objects >= 1);
     CHECK(c.data == 1 && c.data_bytes == 16);
 }
 

@@ -1,0 +1,26 @@
+/* What sizes must obey where a graph alone cannot tell: a kind and up to three sizes. Graphs state
+ * needs (ir/needs.h), guards test them when a call has told the sizes (core/runtime/guard.h). */
+#ifndef STATOR_BASE_NEED_H
+#define STATOR_BASE_NEED_H
+
+#include "core/base/diag.h"
+#include <stdint.h>
+
+enum st_need_kind {
+    ST_NEED_EQUAL = 1, /* size[0] == size[1] */
+    ST_NEED_FITS,      /* size[0] is size[1] or 1 */
+    ST_NEED_BROADCAST, /* equal, or one of the two is 1 */
+    ST_NEED_MULTIPLE,  /* size[0] is a multiple of size[1], which is at least 1 */
+    ST_NEED_AT_MOST,   /* size[0] <= size[1] */
+    ST_NEED_FILLED, /* the same, where size[0] is 1 or 0: an element is there when one is wanted */
+    ST_NEED_INSIDE, /* size[1] elements from size[0] on by `step` lie in an axis of size[2] */
+    ST_NEED_KINDS
+};
+
+/* How many sizes a need of this kind has. */
+uint32_t st_need_sizes(uint32_t kind);
+/* OK, or INVALID_ARGUMENT (OUT_OF_RANGE for INSIDE) with `text` and the sizes. */
+stator_status st_need_check(uint32_t kind, const int64_t size[3], int64_t step, const char *text,
+                            stator_diag **err);
+
+#endif

@@ -1,0 +1,175 @@
+/* What a graph needs of sizes: which rows there are, each once, and none for what is proved, past a
+ * cap, told by data or inside a region; every kind's test at its edges; allocation failures. */
+#include "ir/needs.h"
+#include "support_text.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static text_world w;
+
+static void begin(void)
+{
+    text_world_init(&w);
+}
+
+static void end(void)
+{
+    text_world_deinit(&w);
+}
+
+TestSuite(needs, .init = begin, .fini = end);
+
+static text_graph read_graph(const char *text)
+{
+    text_graph g;
+    stator_diag *err = NULL;
+    cr_assert_eq(text_read(&w, text, strlen(text), NULL, NULL, &g, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
+    return g;
+}
+
+/* The needs of a graph as lines of kind and text. */
+static void expect_needs(const char *text, const char *expected)
+{
+    text_graph g = read_graph(text);
+    st_needs needs;
+    st_str out;
+    st_str_init(&out, &w.mem);
+    st_needs_init(&needs, &w.mem);
+    cr_assert_eq(st_graph_needs(g.graph, &needs, NULL), STATOR_OK);
+    for (uint32_t i = 0; i < needs.rows.count; i++) {
+        st_str_addf(&out, "%u %s\n", needs.rows.data[i].kind, needs.rows.data[i].text);
+    }
+    cr_expect_str_eq(out.data != NULL ? out.data : "", expected);
+    st_str_deinit(&out);
+    st_needs_deinit(&needs);
+    text_graph_free(&g);
+}
+
+static const char CONV[] = "stir 1\n"
+                           "sym M in [0, inf]\n"
+                           "sym B in [0, inf]\n"
+                           "graph @main(%x: f32[1, 8, 5, 5], %w: f32[M, 2, 3, 3], %b: f32[B]) {\n"
+                           "  %y = conv(%x, %w, %b) {strides = [1, 1], pads = [0, 0, 0, 0], "
+                           "dilations = [1, 1], groups = 4} @\"first\":Conv\n"
+                           "  %z = conv(%x, %w, %b) {strides = [1, 1], pads = [0, 0, 0, 0], "
+                           "dilations = [1, 1], groups = 4}\n"
+                           "  return %y, %z\n"
+                           "}\n";
+
+Test(needs, are_listed_once)
+{
+    expect_needs(CONV, "4 conv 'first': the number of filters\n"
+                       "1 conv 'first': bias and filters\n");
+}
+
+Test(needs, not_of_what_is_proved)
+{
+    expect_needs("stir 1\n"
+                 "sym N in [0, inf]\n"
+                 "graph @main(%x: f32[1, 8, 5, 5], %w: f32[4 * N, 2, 3, 3], %b: f32[4 * N]) {\n"
+                 "  %y = conv(%x, %w, %b) {strides = [1, 1], pads = [0, 0, 0, 0], "
+                 "dilations = [1, 1], groups = 4}\n"
+                 "  %a = add(%b, %b)\n"
+                 "  %s = slice(%x) {starts = [0, 0, 0, 0], sizes = [1, 8, 2, 5], "
+                 "steps = [1, 1, 1, 1]}\n"
+                 "  return %y, %a, %s\n"
+                 "}\n",
+                 "");
+}
+
+Test(needs, not_of_sizes_from_data)
+{
+    expect_needs("stir 1\n"
+                 "sym N in [0, inf]\n"
+                 "sym K unbacked in [0, 100]\n"
+                 "graph @main(%x: f32[N, 3], %k: i64[1]) {\n"
+                 "  %b = sym_bind(%k) {syms = [K]}\n"
+                 "  %s = slice(%x) {starts = [0, 0], sizes = [K, 3], steps = [1, 1]}\n"
+                 "  return %s\n"
+                 "}\n",
+                 "");
+}
+
+Test(needs, not_of_branches)
+{
+    expect_needs("stir 1\n"
+                 "sym N in [0, inf]\n"
+                 "sym M in [0, inf]\n"
+                 "graph @main(%p: bool[], %x: f32[N], %y: f32[M]) {\n"
+                 "  %r = cond(%p, %x, %y) : f32[N]\n"
+                 "    region @then(%a: f32[N], %b: f32[M]) {\n"
+                 "      %c = concat(%a, %b) {axis = 0}\n"
+                 "      %d = slice(%c) {starts = [M], sizes = [N], steps = [1]}\n"
+                 "      return %d\n"
+                 "    }\n"
+                 "    region @else(%a: f32[N], %b: f32[M]) {\n"
+                 "      return %a\n"
+                 "    }\n"
+                 "  return %r\n"
+                 "}\n",
+                 "");
+}
+
+Test(needs, kinds_at_their_edges)
+{
+    static const struct {
+        uint32_t kind;
+        int64_t size[3], step;
+        stator_status status;
+    } rows[] = {
+        {ST_NEED_EQUAL, {3, 3, 0}, 0, STATOR_OK},
+        {ST_NEED_EQUAL, {3, 1, 0}, 0, STATOR_INVALID_ARGUMENT},
+        {ST_NEED_FITS, {1, 0, 0}, 0, STATOR_OK},
+        {ST_NEED_FITS, {3, 1, 0}, 0, STATOR_INVALID_ARGUMENT},
+        {ST_NEED_BROADCAST, {3, 1, 0}, 0, STATOR_OK},
+        {ST_NEED_BROADCAST, {0, 1, 0}, 0, STATOR_OK},
+        {ST_NEED_BROADCAST, {0, 2, 0}, 0, STATOR_INVALID_ARGUMENT},
+        {ST_NEED_MULTIPLE, {0, 4, 0}, 0, STATOR_OK},
+        {ST_NEED_MULTIPLE, {8, 4, 0}, 0, STATOR_OK},
+        {ST_NEED_MULTIPLE, {3, 4, 0}, 0, STATOR_INVALID_ARGUMENT},
+        {ST_NEED_MULTIPLE, {4, 0, 0}, 0, STATOR_INVALID_ARGUMENT},
+        {ST_NEED_AT_MOST, {3, 3, 0}, 0, STATOR_OK},
+        {ST_NEED_AT_MOST, {4, 3, 0}, 0, STATOR_INVALID_ARGUMENT},
+        {ST_NEED_FILLED, {0, 0, 0}, 0, STATOR_OK},
+        {ST_NEED_FILLED, {1, 0, 0}, 0, STATOR_INVALID_ARGUMENT},
+        {ST_NEED_INSIDE, {9, 0, 4}, 1, STATOR_OK},
+        {ST_NEED_INSIDE, {3, 4, 4}, -1, STATOR_OK},
+        {ST_NEED_INSIDE, {3, 5, 4}, -1, STATOR_OUT_OF_RANGE},
+        {ST_NEED_INSIDE, {0, 5, 4}, 1, STATOR_OUT_OF_RANGE},
+        {ST_NEED_INSIDE, {0, -1, 4}, 1, STATOR_OUT_OF_RANGE},
+        {ST_NEED_INSIDE, {1, INT64_MAX, 4}, INT64_MAX, STATOR_OUT_OF_RANGE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        stator_diag *err = NULL;
+        cr_expect_eq(st_need_check(rows[i].kind, rows[i].size, rows[i].step, "op", &err),
+                     rows[i].status, "row %zu", i);
+        cr_expect_eq(err != NULL, rows[i].status != STATOR_OK, "row %zu", i);
+        st_diag_release(err);
+    }
+}
+
+/* A size that memory does not suffice for counts as past a cap; nothing is lost. */
+Test(needs, every_allocation_may_fail)
+{
+    text_graph g = read_graph(CONV);
+    for (uint64_t n = 1;; n++) {
+        st_needs needs;
+        stator_diag *err = NULL;
+        st_needs_init(&needs, &w.mem);
+        w.mem.requests = 0;
+        w.mem.fail_at = n;
+        const stator_status status = st_graph_needs(g.graph, &needs, &err);
+        const int was_reached = w.mem.requests >= n;
+        w.mem.fail_at = 0;
+        st_diag_release(err);
+        cr_expect(status == STATOR_OK || status == STATOR_RESOURCE_EXHAUSTED);
+        cr_expect(was_reached || needs.rows.count == 2);
+        st_needs_deinit(&needs);
+        if (!was_reached) {
+            break;
+        }
+    }
+    text_graph_free(&g);
+}

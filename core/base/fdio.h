@@ -1,30 +1,17 @@
-/* Writing to file descriptors. */
+/* Writing to file descriptors. A file that may not grow (RLIMIT_FSIZE) is a failure of the write,
+ * EFBIG, as a full disk is, and never SIGXFSZ, which would end the program: the signal is held back
+ * in the thread that writes. The process's own choice for it is not touched. */
 #ifndef STATOR_BASE_FDIO_H
 #define STATOR_BASE_FDIO_H
 
-#include <errno.h>
 #include <stdint.h>
-#include <unistd.h>
 
-#define ST_WRITE_BYTES_MOST (UINT64_C(1) << 30) /* at once; Linux takes somewhat less than 2 GB */
+/* For writes of others (stdio) between the two: holds the signal back, then takes away what the
+ * writes raised and lets through what was let through before. They may nest; errno is kept. */
+uint32_t st_file_limit_hold(void);
+void st_file_limit_release(uint32_t held);
 
 /* All n bytes, however many calls that takes; 0: errno says why not. */
-static inline int st_write_all(int fd, const void *from, uint64_t n)
-{
-    const char *at = (const char *)from;
-    while (n > 0) {
-        const ssize_t put =
-            write(fd, at, (size_t)(n < ST_WRITE_BYTES_MOST ? n : ST_WRITE_BYTES_MOST));
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return 0;
-        }
-        at += put;
-        n -= (uint64_t)put;
-    }
-    return 1;
-}
+int st_write_all(int fd, const void *from, uint64_t n);
 
 #endif

@@ -1,5 +1,6 @@
 /* The experimental inspection API; see stator/inspect.h. */
 #define _GNU_SOURCE
+#include "core/base/fdio.h"
 #include "core/host/function.h"
 #include "ir/binary.h"
 #include "ir/text.h"
@@ -238,7 +239,8 @@ stator_status stator_x_stages(stator_function *function, const char *stop_after,
 
 typedef struct blob_writer {
     FILE *file;
-    const char *name; /* of the blob file, without folder */
+    const char *path; /* of the blob file */
+    const char *name; /* the same without folder */
     uint64_t offset;
 } blob_writer;
 
@@ -252,7 +254,7 @@ static stator_status place_blob(void *self, stator_blob *blob, const char **out_
     const uint64_t size = st_blob_size(blob);
     const uint64_t gap = (64u - w->offset % 64u) % 64u;
     if (fwrite(zeros, 1, gap, w->file) != gap || fwrite(data, 1, size, w->file) != size) {
-        return st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", w->name);
+        return st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", w->path);
     }
     *out_path = w->name;
     *out_offset = w->offset + gap;
@@ -328,7 +330,8 @@ static stator_status write_text(const stator_graph *graph, const char *path, st_
     const char *slash = strrchr(blob_path, '/');
     part_file p;
     ST_TRY(open_part(blob_path, &p, err));
-    blob_writer w = {.file = p.file, .name = slash != NULL ? slash + 1 : blob_path};
+    blob_writer w = {
+        .file = p.file, .path = blob_path, .name = slash != NULL ? slash + 1 : blob_path};
     const st_print_options options = {.place = place_blob, .self = &w};
     stator_status status = close_part(&p, st_print_graph(graph, &options, text, err), err);
     if (status == STATOR_OK && w.offset > 0) {
@@ -346,6 +349,7 @@ stator_status stator_x_model_write(const stator_model *model, const char *path)
     st_str text;
     st_str_init(&text, &model->ctx->mem);
     const size_t len = strlen(path);
+    const uint32_t held = st_file_limit_hold();
     stator_status status = need_graph(model, &graph, &diag);
     if (status == STATOR_OK && len > 6 && strcmp(path + len - 6, ".stirb") == 0) {
         status = st_write_binary(graph, &text, &diag);
@@ -358,6 +362,7 @@ stator_status stator_x_model_write(const stator_model *model, const char *path)
     if (status == STATOR_OK) {
         status = st_str_ok(&text) ? write_file(path, &text, &diag) : st_fail_oom(&diag);
     }
+    st_file_limit_release(held);
     st_str_deinit(&text);
     return st_ctx_fail(model->ctx, status, diag);
 }

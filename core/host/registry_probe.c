@@ -15,6 +15,7 @@
  * each run of ldconfig, which installing a driver brings. Every probe replaces the line. The file
  * can only refuse a plugin, never make one usable. */
 #define _GNU_SOURCE
+#include "core/base/fdio.h"
 #include "core/host/registry_internal.h"
 
 #include <errno.h>
@@ -204,8 +205,8 @@ static void write_memory(const char *path, const st_str *text)
     if (fd < 0) {
         return;
     }
-    const ssize_t wrote = text->len > 0 ? write(fd, text->data, (size_t)text->len) : 0;
-    if (close(fd) != 0 || wrote != (ssize_t)text->len || rename(temporary, path) != 0) {
+    const int is_written = st_write_all(fd, text->data, text->len);
+    if (close(fd) != 0 || !is_written || rename(temporary, path) != 0) {
         unlink(temporary);
     }
 }

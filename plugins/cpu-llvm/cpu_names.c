@@ -3,6 +3,8 @@
  * that gdb breaks on when the list has changed. The names of both are given from outside. */
 #include "cpu_names.h"
 
+#include "core/base/fdio.h"
+
 #include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -106,11 +108,13 @@ static void write_map(const cpu_image *image)
     char path[64];
     (void)snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
     (void)pthread_mutex_lock(&list_mutex);
+    const uint32_t held = st_file_limit_hold();
     FILE *file = fopen(path, "a");
     if (file != NULL) {
         cpu_image_each_function(image, write_line, file);
         (void)fclose(file);
     }
+    st_file_limit_release(held);
     (void)pthread_mutex_unlock(&list_mutex);
 }
 

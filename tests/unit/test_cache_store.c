@@ -488,7 +488,6 @@ static int write_on_full_disk(void)
     const struct rlimit limit = {100000, 100000};
     st_mem_init(&mem, NULL, NULL, NULL, 0);
     st_cache_store_open(&store, &mem, root, 1u << 30, 1);
-    (void)signal(SIGXFSZ, SIG_IGN);
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || !put(&store, ST_CACHE_CODE, 1, 0, 1000)) {
         return 1;
     }

@@ -68,6 +68,27 @@ void st_builder_abort(stator_builder *b)
     }
 }
 
+/* An output is asked for by its name: two of one name are one value, as ONNX may list one twice, or
+ * a mistake. */
+static stator_status check_output_names(const stator_builder *b, stator_diag **err)
+{
+    st_map seen;
+    stator_status status = STATOR_OK;
+    st_map_init(&seen, b->module->mem);
+    for (uint32_t k = 0; status == STATOR_OK && k < b->n_outputs; k++) {
+        const uint32_t name = b->output_names[k];
+        const uint32_t before = name != 0 ? st_map_get(&seen, name) : 0;
+        if (before != 0 && before != b->outputs[k]) {
+            status = st_fail(err, STATOR_ALREADY_EXISTS, "two outputs are named '%s'",
+                             st_module_str(b->module, name));
+        } else if (name != 0 && before == 0 && !st_map_put(&seen, name, b->outputs[k])) {
+            status = st_fail_oom(err);
+        }
+    }
+    st_map_deinit(&seen);
+    return status;
+}
+
 /* The first root graph of a module is the imported one: its values are their own witnesses. */
 static void seed_witnesses(stator_graph *g)
 {
@@ -86,7 +107,10 @@ stator_status st_builder_finish(stator_builder *b, stator_graph **out_graph, sta
     if (b->n_outputs == 0 && g->write_backs.count == 0 && b->parent == NULL) {
         status = st_fail(err, STATOR_INVALID_ARGUMENT, "graph '%s' has no output",
                          st_module_str(m, g->name));
-    } else {
+    } else if (b->parent == NULL && m->root == NULL) {
+        status = check_output_names(b, err);
+    }
+    if (status == STATOR_OK) {
         g->output_begin = st_module_refs(m, b->outputs, b->n_outputs);
         g->output_name_begin = st_module_refs(m, b->output_names, b->n_outputs);
         if (g->output_begin == UINT32_MAX || g->output_name_begin == UINT32_MAX) {

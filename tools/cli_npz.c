@@ -88,6 +88,43 @@ int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors
     return ok;
 }
 
+#define MEMBER_BYTES 300u
+
+static void member_name(const char *name, char out[MEMBER_BYTES])
+{
+    (void)snprintf(out, MEMBER_BYTES, "%.255s.npy", name);
+}
+
+static const char *name_of(const cli_tensors *tensors, uint32_t i, char fallback[32])
+{
+    (void)snprintf(fallback, 32, "arr_%u", i);
+    return tensors->names[i] != NULL ? tensors->names[i] : fallback;
+}
+
+/* Are the values of tensor i in the archive, under its name? -1: others are. */
+static int has_member(zip_t *archive, const cli_tensors *tensors, uint32_t i)
+{
+    char names[2][32];
+    char members[2][MEMBER_BYTES];
+    member_name(name_of(tensors, i, names[0]), members[0]);
+    if (zip_name_locate(archive, members[0], 0) < 0) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < i; k++) {
+        const uint64_t size = stator_tensor_size_bytes(tensors->tensors[i]);
+        member_name(name_of(tensors, k, names[1]), members[1]);
+        if (strcmp(members[0], members[1]) == 0) {
+            return stator_tensor_size_bytes(tensors->tensors[k]) == size &&
+                           (size == 0 ||
+                            memcmp(stator_tensor_data(tensors->tensors[k]),
+                                   stator_tensor_data(tensors->tensors[i]), (size_t)size) == 0)
+                       ? 1
+                       : -1;
+        }
+    }
+    return -1;
+}
+
 static int add_member(zip_t *archive, const char *name, const stator_tensor *tensor)
 {
     char header[512];
@@ -106,15 +143,40 @@ static int add_member(zip_t *archive, const char *name, const stator_tensor *ten
         free(bytes);
         return 0;
     }
-    char member[300];
-    (void)snprintf(member, sizeof member, "%.255s.npy", name);
-    const zip_int64_t index =
-        zip_file_add(archive, member, source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8);
+    char member[MEMBER_BYTES];
+    member_name(name, member);
+    const zip_int64_t index = zip_file_add(archive, member, source, ZIP_FL_ENC_UTF_8);
     if (index < 0) {
         zip_source_free(source);
         return 0;
     }
     return zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0) == 0;
+}
+
+/* The member of tensor i, unless a value that a model lists twice is there; 0: said why not. */
+static int add_tensor(zip_t *archive, const cli_tensors *tensors, uint32_t i, char *errbuf)
+{
+    char fallback[32];
+    const char *name = name_of(tensors, i, fallback);
+    const int there = has_member(archive, tensors, i);
+    if (there != 0) {
+        (void)snprintf(errbuf, ERROR_SIZE, "two outputs would be '%.300s' in the archive", name);
+        return there > 0;
+    }
+    stator_tensor_retain(tensors->tensors[i]);
+    stator_tensor *tensor = cli_to_numpy(tensors->ctx, tensors->tensors[i]);
+    const int ok = tensor != NULL && add_member(archive, name, tensor);
+    stator_tensor_release(tensor);
+    if (!ok && zip_error_code_zip(zip_get_error(archive)) == ZIP_ER_INVAL) {
+        (void)snprintf(
+            errbuf, ERROR_SIZE,
+            "no archive holds an output of the name '%.200s': it has control characters, "
+            "or is no UTF-8",
+            name);
+    } else if (!ok) {
+        (void)snprintf(errbuf, ERROR_SIZE, "out of memory");
+    }
+    return ok;
 }
 
 int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
@@ -125,13 +187,12 @@ int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
     zip_error_init_with_code(&error, code);
     int ok = archive != NULL;
     for (uint32_t i = 0; ok && i < tensors->count; i++) {
-        char fallback[32];
-        (void)snprintf(fallback, sizeof fallback, "arr_%u", i);
-        stator_tensor_retain(tensors->tensors[i]);
-        stator_tensor *tensor = cli_to_numpy(tensors->ctx, tensors->tensors[i]);
-        ok = tensor != NULL &&
-             add_member(archive, tensors->names[i] != NULL ? tensors->names[i] : fallback, tensor);
-        stator_tensor_release(tensor);
+        ok = add_tensor(archive, tensors, i, errbuf);
+    }
+    if (archive != NULL && !ok) {
+        zip_discard(archive);
+        zip_error_fini(&error);
+        return 0;
     }
     if (ok && zip_close(archive) == 0) {
         zip_error_fini(&error);

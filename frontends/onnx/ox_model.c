@@ -493,20 +493,41 @@ static stator_ref stand_in(ox_import *im, const Onnx__ValueInfoProto *info)
     return out[1];
 }
 
+static int output_equal(void *self, uint32_t id)
+{
+    const init_query *q = self;
+    return strcmp(ox_text(q->graph->output[id - 1u]->name), q->name) == 0;
+}
+
+/* Output i; one that is listed again has no name, for its stand-in is another value. */
+static void declare_output(ox_import *im, st_hashset *names, uint32_t i)
+{
+    const Onnx__ValueInfoProto *info = im->graph->output[i];
+    const char *name = ox_text(info->name);
+    const uint64_t hash = st_hash64(name, strlen(name), 0);
+    init_query query = {im->graph, name};
+    const stator_ref v = stand_in(im, info);
+    const int is_new = st_hashset_find(names, hash, output_equal, &query) == 0 &&
+                       st_hashset_add(names, hash, i + 1u);
+    if (v != 0) {
+        (void)im->host->build->output(im->root.b, is_new ? name : "", v, NULL);
+    }
+}
+
 /* Until the asked-for values are there, the model's signature states its outputs as the file
  * declares them. */
 static void declare_outputs(ox_import *im)
 {
+    st_hashset names;
     const stator_status status = im->status;
     stator_diag *diag = im->diag;
     im->status = STATOR_OK;
     im->diag = NULL;
-    for (size_t i = 0; i < im->graph->n_output; i++) {
-        const stator_ref v = stand_in(im, im->graph->output[i]);
-        if (v != 0) {
-            (void)im->host->build->output(im->root.b, ox_text(im->graph->output[i]->name), v, NULL);
-        }
+    st_hashset_init(&names, &im->mem);
+    for (uint32_t i = 0; i < im->graph->n_output; i++) {
+        declare_output(im, &names, i);
     }
+    st_hashset_deinit(&names);
     if (im->diag != NULL) {
         im->host->diag->release(im->diag);
     }

@@ -33,6 +33,29 @@ status=0
 [ "$status" = 1 ] || fail "status $status for other inputs"
 has other 'output_0: bf16[2,3] WRONG in values, max error '
 
+# Two outputs of one name are one value, or an error; names that an archive cannot hold are told.
+expect3() { # words, command...
+    local words=$1 status=0
+    shift
+    "$@" >said 2>&1 || status=$?
+    [ "$status" = 3 ] || fail "status $status of $*: $(cat said)"
+    has said "$words"
+}
+two() { # the second output
+    printf 'stir 1\ngraph @m(%%x: f32[3]) {\n  %%a = relu(%%x)\n  %%b = neg(%%x)\n  return %s, %s\n}\n' "$1" "$2" >two.stir
+}
+two 'y: %a' 'y: %b'
+expect3 "two outputs are named 'y'" "$STATOR" run two.stir --backend eager --save two.npz
+two 'y: %a' 'y: %a'
+"$STATOR" run two.stir --backend eager --save two.npz >said && "$STATOR" run two.stir --backend eager --expect two.npz >said ||
+    fail "a value that is listed twice: $(cat said)"
+two 'output_1: %a' '%b'
+expect3 "two outputs would be 'output_1' in the archive" "$STATOR" run two.stir --backend eager --save two2.npz
+two '"a\\x01b": %%a' '%%b'
+sed -i 's/%%/%/g; s/\\\\x/\\x/' two.stir
+expect3 "no archive holds an output of the name 'a\\x01b'" "$STATOR" run two.stir --backend eager --save two2.npz
+[ ! -e two2.npz ] || fail "an archive in spite of a failure"
+
 # The archive as inputs of a graph of those dtypes.
 cat >back.stir <<'END'
 stir 1

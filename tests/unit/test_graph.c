@@ -135,6 +135,30 @@ Test(builder, refuses_and_names)
     end(&w);
 }
 
+/* Of one name there may be one value, however often it is listed. */
+Test(builder, output_names)
+{
+    for (int same = 0; same < 2; same++) {
+        world w;
+        stator_ref y = 0;
+        stator_graph *graph = NULL;
+        begin(&w);
+        cr_assert_eq(node(&w, "neg", 1, &w.x, 0, NULL, &y), STATOR_OK);
+        cr_assert_eq(st_build_output(w.b, "y", y, &w.err), STATOR_OK);
+        cr_assert_eq(st_build_output(w.b, "", w.x, &w.err), STATOR_OK);
+        cr_assert_eq(st_build_output(w.b, "", y, &w.err), STATOR_OK);
+        cr_assert_eq(st_build_output(w.b, "y", same ? y : w.x, &w.err), STATOR_OK);
+        const stator_status status = st_builder_finish(w.b, &graph, &w.err);
+        w.b = NULL;
+        if (same) {
+            cr_assert_eq(status, STATOR_OK);
+        } else {
+            failed_with(&w, status, STATOR_ALREADY_EXISTS, "two outputs are named 'y'");
+        }
+        end(&w);
+    }
+}
+
 Test(builder, inputs_constants_outputs)
 {
     world w;

@@ -6,6 +6,7 @@
  *   build_header.c   the public header of a package
  *   build_source.c   the public functions: checks, then the backend's plan
  *   build_files.c    the folder of sources, the C compiler
+ *   build_watch.c    what happens when the command is interrupted
  *
  * Nothing that a model says gets into C but through build_names.c. */
 #ifndef STATOR_TOOLS_BUILD_H
@@ -14,6 +15,8 @@
 #include "cli.h"
 
 #include "core/base/str.h"
+
+#include <spawn.h>
 
 #define BUILD_NAME_MAX 64u /* bytes of an identifier */
 
@@ -75,7 +78,12 @@ void build_source(const build_facts *facts, st_str *out);
 
 /* ---- files ---- */
 
+typedef struct build_watch build_watch;
+
 typedef struct build_folder {
+    build_watch *watch; /* from build_watch_begin on */
+    const char *output; /* as the user gave them, for messages */
+    const char *sources;
     char path[4096]; /* absolute, of the folder that is removed in the end; "" until it is made */
     char *former;    /* --sources: lines of what former builds made there */
     int json;
@@ -94,7 +102,7 @@ typedef struct build_folder {
  * changed but files that are new or that a former build made: their names are in its
  * stator-build.list. On failure each prints and returns 0. */
 int build_folder_open(build_folder *folder, const char *output, const char *sources);
-/* Removes what was made, unless it is kept. */
+/* Removes what was made, unless it is kept. The watch stays. */
 void build_folder_close(build_folder *folder);
 /* Writes a file; the compiler is given those that end in .c, .o and .s. */
 int build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size);
@@ -103,10 +111,18 @@ stator_status build_folder_piece(void *folder, uint32_t kind, const char *name, 
                                  uint64_t size);
 /* Compiles and links what is there, exporting names that begin with `name`_, to `output`. */
 int build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output);
-/* What is written is renamed to its place: is there nothing, or a file? A device, a pipe or a folder
- * would be lost. 0: it was said. */
+/* From here on a signal that ends the command first ends the compiler and closes the folder. Before
+ * any other thread is made: those have the signals blocked as this one has. 0: it cannot. */
+int build_watch_begin(build_folder *folder);
+void build_watch_end(build_folder *folder);
+/* Around what changes the folder. */
+void build_watch_lock(build_folder *folder);
+void build_watch_unlock(build_folder *folder);
+/* Runs argv to its end; the error of starting it, or 0. */
+int build_watch_run(build_folder *folder, const posix_spawn_file_actions_t *actions,
+                    char *const *argv, int *out_status);
+/* What is written is renamed to its place: is there nothing, or a file? A device, a pipe or a
+ * folder would be lost. 0: it was said. */
 int build_may_replace(const char *path, int json);
-/* Writes a file whole or not at all. */
-int build_write(const char *path, const char *text, uint64_t size, int json);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,8 +24,6 @@
 #define FILES_MAX 100000u
 #define LIST_MAX ((size_t)FILES_MAX * 64u)
 #define PATH_BYTES 4200u
-
-extern char **environ;
 
 static int fail_file(build_folder *folder, const char *what, const char *path)
 {
@@ -143,7 +140,7 @@ static int open_kept(build_folder *folder, const char *sources)
     return read_list(folder);
 }
 
-int build_folder_open(build_folder *folder, const char *output, const char *sources)
+static int open_work(build_folder *folder, const char *output)
 {
     char path[4096];
     folder->fd = folder->kept_fd = folder->work_fd = -1;
@@ -166,7 +163,17 @@ int build_folder_open(build_folder *folder, const char *output, const char *sour
         return fail_file(folder, "cannot open the folder", folder->path);
     }
     folder->fd = folder->work_fd;
-    return sources == NULL || open_kept(folder, sources);
+    return 1;
+}
+
+int build_folder_open(build_folder *folder, const char *output, const char *sources)
+{
+    folder->output = output;
+    folder->sources = sources;
+    build_watch_lock(folder);
+    const int ok = open_work(folder, output) && (sources == NULL || open_kept(folder, sources));
+    build_watch_unlock(folder);
+    return ok;
 }
 
 /* Files are named here, so these are all. */
@@ -188,7 +195,7 @@ void build_folder_close(build_folder *folder)
     }
     free(folder->files);
     free(folder->former);
-    *folder = (build_folder)BUILD_FOLDER_NONE;
+    *folder = (build_folder){.watch = folder->watch, .fd = -1, .kept_fd = -1, .work_fd = -1};
 }
 
 /* ---- files ---- */
@@ -211,7 +218,19 @@ static int note_file(build_folder *folder, const char *name)
     return 1;
 }
 
-int build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size)
+/* The folder of the user, or the library that the file is a part of: ours is gone when it is read.
+ */
+static int fail_part(build_folder *folder, const char *name)
+{
+    char path[PATH_BYTES + 80];
+    const char *sources = folder->kept_fd >= 0 ? folder->sources : NULL;
+    if (sources != NULL) {
+        (void)snprintf(path, sizeof path, "%.4096s/%.64s", sources, name);
+    }
+    return fail_file(folder, "cannot write", sources != NULL ? path : folder->output);
+}
+
+static int add_file(build_folder *folder, const char *name, const void *bytes, uint64_t size)
 {
     if (!note_file(folder, name)) {
         return 0;
@@ -223,7 +242,15 @@ int build_folder_add(build_folder *folder, const char *name, const void *bytes, 
         openat(folder->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     const int is_written = fd >= 0 && st_write_all(fd, bytes, size);
     const int is_closed = fd >= 0 && close(fd) == 0;
-    return (is_written && is_closed) || fail_file(folder, "cannot write", name);
+    return (is_written && is_closed) || fail_part(folder, name);
+}
+
+int build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size)
+{
+    build_watch_lock(folder);
+    const int ok = add_file(folder, name, bytes, size);
+    build_watch_unlock(folder);
+    return ok;
 }
 
 /* ---- pieces ---- */
@@ -310,7 +337,6 @@ static int run_in_folder(build_folder *folder, char *const *argv, int *out_statu
 {
     char log[PATH_BYTES];
     posix_spawn_file_actions_t actions;
-    pid_t pid = 0;
     (void)snprintf(log, sizeof log, "%s/%s", folder->path, LOG_FILE);
     if (posix_spawn_file_actions_init(&actions) != 0) {
         return ENOMEM;
@@ -321,11 +347,8 @@ static int run_in_folder(build_folder *folder, char *const *argv, int *out_statu
                  : posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC,
                                                     0666);
     rc = rc != 0 ? rc : posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    rc = rc != 0 ? rc : posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    rc = rc != 0 ? rc : build_watch_run(folder, &actions, argv, out_status);
     (void)posix_spawn_file_actions_destroy(&actions);
-    while (rc == 0 && waitpid(pid, out_status, 0) < 0) {
-        rc = errno == EINTR ? 0 : errno;
-    }
     return rc;
 }
 
@@ -402,11 +425,15 @@ int build_folder_link(build_folder *folder, const char *cc, const char *name, co
         !compile_files(folder, cc, soname)) {
         return 0;
     }
-    if (renameat(folder->work_fd, LIBRARY_FILE, AT_FDCWD, output) != 0) {
-        return fail_file(folder, "cannot write", output);
+    build_watch_lock(folder);
+    const int ok = renameat(folder->work_fd, LIBRARY_FILE, AT_FDCWD, output) == 0;
+    if (ok) {
+        remove_former(folder);
+    } else {
+        (void)fail_file(folder, "cannot write", output);
     }
-    remove_former(folder);
-    return 1;
+    build_watch_unlock(folder);
+    return ok;
 }
 
 int build_may_replace(const char *path, int json)
@@ -417,22 +444,5 @@ int build_may_replace(const char *path, int json)
     }
     (void)cli_fail(json, "INVALID_ARGUMENT", "name a file that may be written",
                    "'%s' is there and no regular file: it would be replaced", path);
-    return 0;
-}
-
-int build_write(const char *path, const char *text, uint64_t size, int json)
-{
-    build_folder folder = BUILD_FOLDER_NONE;
-    char part[4200];
-    folder.json = json;
-    (void)snprintf(part, sizeof part, "%s.part%ld", path, (long)getpid());
-    const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    const int is_written = fd >= 0 && st_write_all(fd, text, size);
-    const int is_closed = fd >= 0 && close(fd) == 0;
-    if (is_written && is_closed && rename(part, path) == 0) {
-        return 1;
-    }
-    (void)fail_file(&folder, "cannot write", path);
-    (void)unlink(part);
     return 0;
 }

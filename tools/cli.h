@@ -157,6 +157,23 @@ cJSON *cli_json_memory(stator_function *function);
 double cli_ms_since(uint64_t start_ns);
 void cli_sort(double *values, size_t n); /* ascending */
 
+/* ---- files that are written: cli_file.c ---- */
+
+typedef struct cli_file {
+    const char *path; /* as the user gave it; borrowed */
+    char part[4200];  /* what is written and renamed; "": path itself, a device or a pipe */
+    FILE *file;
+    int number; /* errno of what went wrong already, or 0 */
+} cli_file;
+/* 1, or 0: said why. A file that was opened must be closed; what could not be written to it shows
+ * then, and the old one stays. */
+int cli_file_open(cli_file *file, const char *path, int json);
+int cli_file_close(cli_file *file, int json);
+/* Could it be written? Asked before long work. */
+int cli_file_check(const char *path, int json);
+/* All in one. */
+int cli_write_file(const char *path, const void *bytes, uint64_t size, int json);
+
 /* ---- cli_profile.c ---- */
 
 /* How long steps take, from here to the stop; NULL: said why. */

@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "cli.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,11 +16,11 @@ typedef struct row {
 } row;
 
 struct cli_profile {
-    FILE *file;
+    cli_file file;
     uint64_t first_ns, n_events, total_ns;
     row *rows;
     uint32_t n_rows;
-    int failed; /* no memory, or the file cannot be written */
+    int failed; /* no memory */
 };
 
 static row *row_of(cli_profile *p, const char *name)
@@ -49,9 +48,9 @@ static void write_event(cli_profile *p, const stator_x_profile_row *event)
     if (text == NULL) {
         p->failed = 1;
     } else {
-        (void)fprintf(p->file, "%s\n{\"name\":", p->n_events > 0 ? "," : "");
-        cli_put_utf8(p->file, text);
-        (void)fprintf(p->file, ",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":1}",
+        (void)fprintf(p->file.file, "%s\n{\"name\":", p->n_events > 0 ? "," : "");
+        cli_put_utf8(p->file.file, text);
+        (void)fprintf(p->file.file, ",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":1}",
                       ((double)event->begin_ns - (double)p->first_ns) / 1e3,
                       (double)(event->end_ns - event->begin_ns) / 1e3);
     }
@@ -88,9 +87,7 @@ cli_profile *cli_profile_start(stator_ctx *ctx, const char *path, int json)
         (void)cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
         return NULL;
     }
-    p->file = fopen(path, "w");
-    if (p->file == NULL) {
-        (void)cli_fail(json, "UNAVAILABLE", NULL, "cannot write '%s': %s", path, strerror(errno));
+    if (!cli_file_check(path, json)) {
         free(p);
         return NULL;
     }
@@ -100,17 +97,20 @@ cli_profile *cli_profile_start(stator_ctx *ctx, const char *path, int json)
 
 int cli_profile_stop(cli_profile *p, stator_ctx *ctx, const char *path, int json)
 {
-    p->failed |= fprintf(p->file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[") < 0;
+    if (!cli_file_open(&p->file, path, json)) {
+        return CLI_FAILED;
+    }
+    (void)fprintf(p->file.file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     const stator_status status = stator_x_profile_stop(ctx, on_event, p);
-    p->failed |= fprintf(p->file, "\n]}\n") < 0;
-    p->failed |= ferror(p->file) != 0;
-    p->failed |= fclose(p->file) != 0;
-    p->file = NULL;
+    (void)fprintf(p->file.file, "\n]}\n");
+    if (!cli_file_close(&p->file, json)) {
+        return CLI_FAILED;
+    }
     if (p->n_rows > 0) {
         qsort(p->rows, p->n_rows, sizeof *p->rows, longest_first);
     }
     if (p->failed) {
-        return cli_fail(json, "UNAVAILABLE", NULL, "the profile cannot be written to '%s'", path);
+        return cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
     if (status != STATOR_OK) {
         (void)fprintf(stderr, "stator: warning: %s\n", stator_ctx_error_text(ctx));
@@ -157,9 +157,6 @@ void cli_profile_free(cli_profile *p)
         free(p->rows[i].name);
     }
     if (p != NULL) {
-        if (p->file != NULL) {
-            (void)fclose(p->file);
-        }
         free(p->rows);
     }
     free(p);

@@ -126,7 +126,7 @@ static int make_library(build *b)
         build_folder_add(folder, "package.h", b->header_text.data, b->header_text.len) &&
         build_folder_add(folder, "package.c", b->source_text.data, b->source_text.len) &&
         build_folder_link(folder, b->cc, b->facts.name, b->output) &&
-        build_write(b->header, b->header_text.data, b->header_text.len, b->g.common.json);
+        cli_write_file(b->header, b->header_text.data, b->header_text.len, b->g.common.json);
     return ok ? CLI_OK : CLI_FAILED;
 }
 
@@ -175,7 +175,12 @@ static int run_build(build *b)
 
 static void end_build(build *b)
 {
-    build_folder_close(&b->folder);
+    if (b->folder.watch != NULL) {
+        build_watch_lock(&b->folder);
+        build_folder_close(&b->folder);
+        build_watch_unlock(&b->folder);
+        build_watch_end(&b->folder);
+    }
     build_ports_deinit(&b->ports);
     st_str_deinit(&b->header_text);
     st_str_deinit(&b->source_text);
@@ -244,7 +249,9 @@ int cmd_build(int argc, char **argv)
     st_mem_init(&b.mem, NULL, NULL, NULL, 0);
     st_str_init(&b.header_text, &b.mem);
     st_str_init(&b.source_text, &b.mem);
-    status = run_build(&b);
+    status = build_watch_begin(&b.folder)
+                 ? run_build(&b)
+                 : cli_fail(b.g.common.json, "RESOURCE_EXHAUSTED", NULL, "no thread can be made");
     end_build(&b);
     return status;
 }

@@ -4,7 +4,6 @@
 
 #include "draw.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +13,7 @@
 
 static int write_bytes(const cli_graph *g, const char *path, const char *bytes, size_t size)
 {
-    FILE *file = fopen(path, "wb");
-    const int is_written = file != NULL && fwrite(bytes, 1, size, file) == size;
-    const int is_closed = file != NULL && fclose(file) == 0;
-    return is_written && is_closed ? CLI_OK
-                                   : cli_fail(g->common.json, "UNAVAILABLE", NULL,
-                                              "cannot write '%s': %s", path, strerror(errno));
+    return cli_write_file(path, bytes, size, g->common.json) ? CLI_OK : CLI_FAILED;
 }
 
 /* ---- Graphviz ---- */

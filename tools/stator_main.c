@@ -1,9 +1,12 @@
 /* stator: the command. Finds the subcommand and calls it; see cli.h. */
+#define _GNU_SOURCE
 #include "cli.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct command {
     const char *name;
@@ -78,26 +81,31 @@ static int run_line(int argc, char **argv)
 }
 
 /* A standard stream that is closed would be the next file that is opened, and written to. What is
- * written to /dev/full fails, as it would have. */
-static void open_streams(void)
+ * written to /dev/full fails, as it would have. Was stdout closed? */
+static int open_streams(void)
 {
     static const char *const stand_ins[] = {"/dev/null", "/dev/full", "/dev/null"};
+    const int is_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
     for (int fd = 0; fd < 3; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && open(stand_ins[fd], fd == 0 ? O_RDONLY : O_WRONLY) != fd) {
             (void)open("/dev/null", O_RDWR);
         }
     }
+    return is_closed;
 }
 
 int main(int argc, char **argv)
 {
-    open_streams();
+    const int is_closed = open_streams();
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failure of writing to it */
     cli_log_begin();
     const int status = run_line(argc, argv);
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && status != CLI_USAGE) {
         (void)fprintf(stderr, "stator: cannot write to stdout: %s\n",
-                      errno != 0 ? strerror(errno) : "an earlier write failed");
+                      is_closed    ? "it is closed"
+                      : errno != 0 ? strerror(errno)
+                                   : "an earlier write failed");
         return CLI_FAILED;
     }
     return status;

@@ -213,4 +213,32 @@ ln -s pipe.so link.so
 expect 3 "'link.so' is there and no regular file" "$STATOR" build "$model" -o link.so
 [ -p pipe.so ] && [ -h link.so ] && [ ! -e c.so ] || fail "something was replaced"
 ls | grep -q 'part' && fail "a part was left behind"
+
+# Interrupted while the compiler runs: its folder goes, and so does what the compiler has started.
+cat >slow-cc <<'END'
+#!/bin/sh
+sleep 1000 &
+echo $! >"$STARTED"
+wait
+END
+chmod +x slow-cc
+mkdir stopped
+for row in 'INT 130' 'TERM 143' 'HUP 129'; do
+    signal=${row% *}
+    rm -f started
+    # a shell's background job ignores SIGINT, and what is ignored stays so
+    STARTED=$PWD/started env --default-signal=INT "$STATOR" build "$model" -o stopped/c.so --cc "$PWD/slow-cc" 2>/dev/null &
+    build=$!
+    for i in $(seq 300); do
+        [ -s started ] && break
+        sleep 0.1
+    done
+    [ -s started ] && [ -n "$(ls stopped)" ] || fail "the compiler did not begin within 30 s ($i)"
+    kill -"$signal" "$build"
+    status=0
+    wait "$build" 2>/dev/null || status=$?
+    [ "$status" = "${row#* }" ] || fail "status $status after SIG$signal"
+    [ -z "$(ls -A stopped)" ] || fail "SIG$signal leaves $(ls -A stopped)"
+    ! kill -0 "$(cat started)" 2>/dev/null || fail "SIG$signal leaves what the compiler has started"
+done
 echo ok

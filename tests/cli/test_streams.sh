@@ -16,7 +16,42 @@ for command in "print $digits" "run $digits" "backends --json" "ops" "passes" "d
     status=0
     "$STATOR" $command >&- 2>"$work/err" || status=$?
     [ "$status" = 3 ] || fail "status $status of $command with stdout closed"
+    grep -q 'cannot write to stdout: it is closed' "$work/err" || fail "$command: $(cat "$work/err")"
 done
+
+# A file that may not grow (as on a full disk): status 3, the reason with the file as it was named, the
+# old file as it was, nothing beside it. What is written to a pipe is no file.
+cat >"$work/wide.stir" <<'END'
+stir 1
+graph @m(%x: f32[300, 300]) {
+  %y = relu(%x)
+  return y: %y
+}
+END
+mkdir "$work/full"
+# shellcheck disable=SC2043
+for command in "run $work/wide.stir --backend eager --save $work/full/o.npz" \
+    "print $digits -o $work/full/o.stir" "draw $digits --after import -o $work/full/o.dot" \
+    "build $digits -o $work/full/o.so" \
+    "run $digits --backend eager --repeat 900 --profile $work/full/o.json"; do
+    file=${command##* }
+    case $command in
+    build*) "$STATOR" backends | grep -qE '^inductor-cpu +AVAILABLE' || continue ;;
+    esac
+    echo old >"$file"
+    status=0
+    (ulimit -f 2 && exec "$STATOR" $command) >"$work/out" 2>"$work/err" || status=$?
+    [ "$status" = 3 ] || fail "status $status of $command: $(cat "$work/out" "$work/err")"
+    grep -q "cannot write '${file%.*}.*': .*File too large" "$work/err" || fail "$command: $(cat "$work/err")"
+    [ "$(cat "$file")" = old ] || fail "$command destroyed the old file"
+    rm "$file"
+    [ -z "$(ls -A "$work/full")" ] || fail "$command left $(ls -A "$work/full")"
+done
+mkfifo "$work/pipe.dot"
+cat "$work/pipe.dot" >"$work/drawn" &
+"$STATOR" draw "$digits" -o "$work/pipe.dot" || fail "status $? of drawing into a pipe"
+wait $!
+[ -p "$work/pipe.dot" ] && grep -q '^digraph' "$work/drawn" || fail "a pipe was not written to"
 "$STATOR" run "$digits" --backend eager --save "$work/a.npz" >/dev/null
 "$STATOR" run "$digits" --backend eager --save "$work/b.npz" >&- 2>&- || true
 "$STATOR" run "$digits" --backend eager --expect "$work/b.npz" >/dev/null ||

@@ -193,9 +193,47 @@ static int store_value(const cli_option *o, const char *text)
     }
 }
 
+/* KEY=VALUE, with a whole number where is_size. */
+static int is_pair(const char *text, int is_size)
+{
+    const char *equals = strchr(text, '=');
+    char *end = NULL;
+    if (equals == NULL || equals == text) {
+        return 0;
+    }
+    errno = 0;
+    const long long value = is_size ? strtoll(equals + 1, &end, 10) : 0;
+    return !is_size || (end != equals + 1 && *end == '\0' && errno == 0 && value >= 0);
+}
+
+/* Numbers between commas. */
+static int is_numbers(const char *text)
+{
+    for (;;) {
+        char *end = NULL;
+        (void)strtof(text, &end);
+        if (end == text || (*end != ',' && *end != '\0')) {
+            return 0;
+        }
+        if (*end == '\0') {
+            return 1;
+        }
+        text = end + 1;
+    }
+}
+
+/* What has a form of its own. */
+static int has_form(const cli_option *o, const char *text)
+{
+    if (strcmp(o->name, "--dim") == 0 || strcmp(o->name, "--backend-option") == 0) {
+        return is_pair(text, o->name[2] == 'd');
+    }
+    return (strcmp(o->name, "--mean") != 0 && strcmp(o->name, "--std") != 0) || is_numbers(text);
+}
+
 static int bad_value(const cli_usage *usage, const cli_option *o, const char *value)
 {
-    if (o->kind == CLI_LIST && value != NULL) {
+    if (o->kind == CLI_LIST && value != NULL && has_form(o, value)) {
         return cli_misused(usage, "%s may be given at most %zu times", o->name,
                            sizeof((cli_list *)0)->items / sizeof(char *));
     }
@@ -235,7 +273,9 @@ static int take_option(line *l)
     if (equals == NULL && l->at + 1 < l->argc && strncmp(l->argv[l->at + 1], "--", 2) != 0) {
         value = l->argv[++l->at]; /* what begins with two dashes is the next option */
     }
-    return value != NULL && store_value(&o, value) ? -1 : bad_value(l->usage, &o, value);
+    return value != NULL && has_form(&o, value) && store_value(&o, value)
+               ? -1
+               : bad_value(l->usage, &o, value);
 }
 
 static int is_given(const line *l, const char *name)

@@ -133,6 +133,19 @@ static stator_tensor *fit_rank(loader *l, uint32_t i, stator_tensor *tensor)
     return out;
 }
 
+static int fail_channels(const loader *l, const char *name, uint32_t channels)
+{
+    if (channels == 1) {
+        (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                       "input '%s' is gray: give --mean and --std one number", name);
+    } else {
+        (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                       "input '%s' has %u channels: give --mean and --std one number or %u", name,
+                       channels, channels);
+    }
+    return 0;
+}
+
 static int load_images(loader *l)
 {
     cli_image_norm norm = {0};
@@ -159,10 +172,7 @@ static int load_images(loader *l)
         const uint32_t channels = wanted > 0 && wanted < 100 ? (uint32_t)wanted : 3u;
         if ((norm.n_mean > 1 && norm.n_mean != channels) ||
             (norm.n_std > 1 && norm.n_std != channels)) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
-                           "input '%s' has %u channels: give --mean and --std one number or %u",
-                           p->name, channels, channels);
-            return 0;
+            return fail_channels(l, p->name, channels);
         }
         if (!cli_read_png(l->ctx, path, channels, &norm, &tensor, errbuf)) {
             (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);

@@ -108,6 +108,10 @@ static int clear(cache_command *c)
 {
     uint64_t entries = 0;
     uint64_t bytes = 0;
+    const char *reason = NULL;
+    if (stator_x_cache_folder(c->ctx, &reason) == NULL) {
+        return cli_fail(c->common.json, "UNAVAILABLE", NULL, "nothing was removed: %s", reason);
+    }
     if (stator_x_cache_clear(c->ctx, &entries, &bytes) != STATOR_OK) {
         return cli_fail_ctx(c->ctx, c->common.json);
     }

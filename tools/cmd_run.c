@@ -30,7 +30,8 @@ typedef struct run {
     stator_tensor **out;
     uint32_t n_out;
     cli_tensors want;
-    double compile_ms, first_ms, median_ms, min_ms;
+    double compile_ms, first_ms;
+    double median_ms, min_ms; /* of the calls of --repeat, where there are any */
     const char *profile_path;
     cli_profile *profile;
 } run;
@@ -67,13 +68,15 @@ static int call_all(run *r)
     if (r->profile != NULL && r->repeat > 0) {
         stator_x_profile_start(r->p.ctx); /* anew: the first call also makes ready */
     }
-    const uint64_t n = r->repeat > 0 ? (uint64_t)r->repeat : 1;
+    if (r->repeat == 0) {
+        return CLI_OK;
+    }
+    const uint64_t n = (uint64_t)r->repeat;
     double *times = calloc(n, sizeof *times);
     if (times == NULL) {
         return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
-    times[0] = r->first_ms - r->compile_ms;
-    if (r->repeat > 0 && call_more(r, times, n) != STATOR_OK) {
+    if (call_more(r, times, n) != STATOR_OK) {
         free(times);
         return cli_fail_ctx(r->p.ctx, r->common.json);
     }
@@ -95,8 +98,9 @@ static int call_profiled(run *r)
         return CLI_FAILED;
     }
     const int status = call_all(r);
-    const int written = cli_profile_stop(r->profile, r->p.ctx, r->profile_path, r->common.json);
-    return status != CLI_OK ? status : written;
+    return status != CLI_OK
+               ? status
+               : cli_profile_stop(r->profile, r->p.ctx, r->profile_path, r->common.json);
 }
 
 static int load_expected(run *r)
@@ -213,8 +217,14 @@ static int load_labels(run *r)
         return cli_fail(r->common.json, "NOT_FOUND", NULL, "cannot open '%s': %s", r->labels,
                         strerror(errno));
     }
-    int is_read = S_ISREG(st.st_mode);
-    for (int more = is_read; more;) {
+    if (!S_ISREG(st.st_mode)) {
+        (void)fclose(file);
+        return cli_fail(r->common.json, "INVALID_ARGUMENT", "name a file of one name a line",
+                        "'%s' is %s", r->labels,
+                        S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+    }
+    int is_read = 1;
+    for (int more = 1; more;) {
         char *line = NULL;
         size_t size = 0;
         more = getline(&line, &size, file) >= 0;
@@ -309,8 +319,10 @@ static cJSON *report_json(const run *r, int *all_ok)
     cJSON_AddStringToObject(root, "backend", first.backend);
     cJSON_AddNumberToObject(root, "compile_ms", r->compile_ms);
     cJSON_AddNumberToObject(root, "first_ms", r->first_ms);
-    cJSON_AddNumberToObject(root, "median_ms", r->median_ms);
-    cJSON_AddNumberToObject(root, "min_ms", r->min_ms);
+    cJSON_AddItemToObject(root, "median_ms",
+                          r->repeat > 0 ? cJSON_CreateNumber(r->median_ms) : cJSON_CreateNull());
+    cJSON_AddItemToObject(root, "min_ms",
+                          r->repeat > 0 ? cJSON_CreateNumber(r->min_ms) : cJSON_CreateNull());
     cJSON_AddNumberToObject(root, "peak_bytes", (double)stats.peak_bytes);
     cJSON_AddItemToObject(root, "memory", cli_json_memory(r->p.function));
     cJSON_AddItemToObject(root, "coverage", cli_json_coverage(r->p.function));
@@ -387,8 +399,11 @@ static void print_output(const run *r, uint32_t k, const cJSON *row)
 static void print_report(const run *r, const cJSON *report)
 {
     cli_print_coverage(r->p.function);
-    (void)printf("compile %.3f ms, first call %.3f ms, median %.3f ms, min %.3f ms\n",
-                 r->compile_ms, r->first_ms, r->median_ms, r->min_ms);
+    (void)printf("compile %.3f ms, first call %.3f ms", r->compile_ms, r->first_ms);
+    if (r->repeat > 0) { /* the first call, which makes ready, says nothing of later ones */
+        (void)printf(", median %.3f ms, min %.3f ms", r->median_ms, r->min_ms);
+    }
+    (void)printf("\n");
     for (uint32_t k = 0; k < r->n_out; k++) {
         print_output(r, k, cJSON_GetArrayItem(cJSON_GetObjectItem(report, "outputs"), (int)k));
     }
@@ -510,6 +525,9 @@ int cmd_run(int argc, char **argv)
     const char *path = NULL;
     uint32_t n = 0;
     int status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status < 0 && r.top == 0) {
+        status = cli_misused(&usage, "--top is 1 or more");
+    }
     if (status < 0) {
         status = run_model(&r, path);
         end_run(&r);

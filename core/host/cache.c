@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 
 #define CAP_BYTES (UINT64_C(4) << 30)
@@ -77,10 +78,31 @@ static uint64_t find_cap(stator_ctx *ctx)
     return CAP_BYTES;
 }
 
+static int is_one_of(const char *text, const char *const words[4])
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static int is_switched_off(const stator_ctx *ctx)
 {
+    static const char *const off[4] = {"0", "off", "no", "false"};
     const char *text = setting(ctx, "STATOR_CACHE");
-    return (ctx->flags & STATOR_CTX_NO_CACHE) != 0 || (text != NULL && strcmp(text, "0") == 0);
+    return (ctx->flags & STATOR_CTX_NO_CACHE) != 0 || (text != NULL && is_one_of(text, off));
+}
+
+/* Who wrote something into STATOR_CACHE has seldom meant what happens without it. */
+static void check_switch(stator_ctx *ctx)
+{
+    static const char *const on[4] = {"1", "on", "yes", "true"};
+    const char *text = setting(ctx, "STATOR_CACHE");
+    if (text != NULL && !is_one_of(text, on)) {
+        warn(ctx, "STATOR_CACHE", text, "expected 0, off, no or false, or 1, on, yes or true");
+    }
 }
 
 static st_cache_store *open_store(stator_ctx *ctx)
@@ -88,6 +110,7 @@ static st_cache_store *open_store(stator_ctx *ctx)
     char root[4096];
     st_cache_store *store = st_calloc(&ctx->mem, 1, sizeof *store);
     if (store != NULL) {
+        check_switch(ctx);
         st_cache_store_open(store, &ctx->mem, find_root(ctx, root) ? root : NULL, find_cap(ctx),
                             ctx->threads);
         st_log(ctx, "cache", 2, "%s%s%s",

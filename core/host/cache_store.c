@@ -231,9 +231,11 @@ void st_cache_store_open(st_cache_store *store, st_mem *mem, const char *root, u
     store->threads = threads;
     store->cap_bytes = cap_bytes;
     if (root == NULL) {
-        refuse(store,
-               "no folder is known: neither STATOR_CACHE_DIR, XDG_CACHE_HOME nor HOME is set", "",
-               0);
+        refuse(
+            store,
+            "no folder is known: none of STATOR_CACHE_DIR, XDG_CACHE_HOME and HOME is an absolute "
+            "path",
+            "", 0);
         return;
     }
     st_str_init(&path, mem);

@@ -243,7 +243,6 @@ done
 # A disk that is full, a folder that cannot be written, one that others may write, none at all.
 "$STATOR" cache clear >/dev/null
 (
-    trap '' XFSZ
     ulimit -f 8
     export STATOR_CACHE_DIR=$work/full # the killed ones may have left something in the other
     "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "on a full disk: $(cat "$work/out")"
@@ -252,6 +251,21 @@ has "$work/out" '\[cache\] not kept: '
 ! ls -A "$work/full/programs" | grep -q '^\.tmp' || fail "a full disk leaves files"
 mkdir "$work/open" && mkdir -m 777 "$work/open/programs"
 STATOR_CACHE_DIR=$work/open "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "others' folder"
+status=0
+STATOR_CACHE_DIR=$work/open "$STATOR" cache clear >"$work/said" 2>&1 || status=$?
+[ "$status" = 3 ] || fail "status $status of clearing others' folder"
+has "$work/said" 'nothing was removed: owner or mode'
+env -u STATOR_CACHE_DIR HOME=. "$STATOR" cache list >"$work/said" 2>&1
+has "$work/said" 'none of STATOR_CACHE_DIR, XDG_CACHE_HOME and HOME is an absolute path'
+for word in 0 off no False; do
+    STATOR_CACHE=$word "$STATOR" cache list 2>&1 | grep -q 'switched off' || fail "STATOR_CACHE=$word leaves it on"
+done
+for word in 1 on yes true; do
+    STATOR_CACHE=$word "$STATOR" cache list >"$work/said" 2>&1
+    ! grep -qE 'warning|switched off' "$work/said" || fail "STATOR_CACHE=$word: $(cat "$work/said")"
+done
+STATOR_CACHE=00 "$STATOR" cache list >"$work/said" 2>&1
+has "$work/said" "warning: STATOR_CACHE='00' is not used"
 has "$work/out" '\[cache\] off: owner or mode'
 STATOR_CACHE_DIR=/proc/none "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "no folder"
 has "$work/out" '\[cache\] off: '

@@ -70,7 +70,7 @@ expect 3 'ends in none of .svg' "$STATOR" draw "$digits" -o "$work/d.jpeg"
 expect 3 'cannot write' "$STATOR" draw "$digits" -o "$work/none/d.dot"
 expect 3 "no stage 'nothing'" "$STATOR" draw "$digits" -o "$work/d.dot" --after nothing
 expect 3 "did you mean 'N'" "$STATOR" print "$digits" --dim n=8
-expect 3 'write NAME=SIZE' "$STATOR" print "$digits" --dim N=
+expect 2 "--dim wants N=8, not 'N='" "$STATOR" print "$digits" --dim N=
 expect 3 'no input has a symbolic size' "$STATOR" run "$digits" --dim M=8
 expect 0 'f32[8, 10]' "$STATOR" print "$digits" --dim N=8
 echo ok

@@ -42,6 +42,21 @@ done <"$work/commands"
 
 cd "$digits"
 expect 2 '--top is of use only with --labels' "$STATOR" run digits.onnx --top 3
+expect 2 '--top is 1 or more' "$STATOR" run digits.onnx --top 0 --labels labels.txt
+expect 2 "--backend-option wants K=V, not 'tier'" "$STATOR" run digits.onnx --backend-option tier
+expect 2 "--backend-option wants K=V, not '=1'" "$STATOR" run digits.onnx --backend-option =1
+expect 2 "--dim wants N=8, not 'N='" "$STATOR" run digits.onnx --dim N=
+expect 2 "--dim wants N=8, not '=8'" "$STATOR" print digits.onnx --dim =8
+expect 2 "--mean wants M,.., not ''" "$STATOR" run digits.onnx --image png/none.png --mean ''
+expect 2 "--std wants S,.., not '1,'" "$STATOR" run digits.onnx --image png/none.png --std 1,
+expect 3 'give --mean and --std one number' "$STATOR" run digits.onnx --image png/none.png --mean 1,2,3
+! grep -q 'number or 1' "$work/err" || fail "one number or 1: $(cat "$work/err")"
+expect 3 "'/' is a folder" "$STATOR" run digits.onnx --labels /
+# Without --repeat there is the first call alone: it makes ready, so it is no median.
+expect 0 '' "$STATOR" run digits.onnx --backend eager
+grep -qE '^compile [0-9.]+ ms, first call [0-9.]+ ms$' "$work/out" || fail "times: $(cat "$work/out")"
+expect 0 '' "$STATOR" run digits.onnx --backend eager --repeat 2
+grep -qE 'first call [0-9.]+ ms, median [0-9.]+ ms, min [0-9.]+ ms$' "$work/out" || fail "times: $(cat "$work/out")"
 for command in 'run digits.onnx' 'bench digits.onnx --backends eager' 'print digits.onnx' \
     'compare digits.onnx --backends eager,aot_eager' 'bisect digits.onnx --bad aot_eager'; do
     expect 2 '--mean is of use only with --image' "$STATOR" $command --mean 0.5

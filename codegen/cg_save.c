@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define FORMAT 7u
+#define FORMAT 8u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */

@@ -567,9 +567,13 @@ static stator_status ask_node(const verifier *c, st_needs *needs, stator_diag **
 stator_status st_graph_needs(const stator_graph *graph, st_needs *needs, stator_diag **err)
 {
     verifier c = {.m = graph->module, .g = graph, .v = st_graph_view(graph)};
+    const st_mem *mem = graph->module->mem;
+    const uint64_t refused = atomic_load(&mem->refused);
     for (c.node = 1; c.m->symtab.n_symbols != 0 && c.node <= c.v->n_nodes; c.node++) {
         ST_TRY(ask_node(&c, needs, err));
     }
     needs->node = NULL;
-    return needs->is_oom ? st_fail_oom(err) : STATOR_OK;
+    /* A size that found no memory looks like one past a cap, and its need would be lost. */
+    const int is_refused = atomic_load(&mem->refused) != refused;
+    return needs->is_oom || is_refused ? st_fail_oom(err) : STATOR_OK;
 }

@@ -102,7 +102,9 @@ typedef struct build_folder {
  * changed but files that are new or that a former build made: their names are in its
  * stator-build.list. On failure each prints and returns 0. */
 int build_folder_open(build_folder *folder, const char *output, const char *sources);
-/* Removes what was made, unless it is kept. The watch stays. */
+/* Removes what was made, unless it is kept. */
+void build_folder_remove(const build_folder *folder);
+/* The same, and gives the memory back. The watch stays. */
 void build_folder_close(build_folder *folder);
 /* Writes a file; the compiler is given those that end in .c, .o and .s. */
 int build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size);
@@ -111,7 +113,7 @@ stator_status build_folder_piece(void *folder, uint32_t kind, const char *name, 
                                  uint64_t size);
 /* Compiles and links what is there, exporting names that begin with `name`_, to `output`. */
 int build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output);
-/* From here on a signal that ends the command first ends the compiler and closes the folder. Before
+/* From here on a signal that ends the command first ends the compiler and removes the folder. Before
  * any other thread is made: those have the signals blocked as this one has. 0: it cannot. */
 int build_watch_begin(build_folder *folder);
 void build_watch_end(build_folder *folder);

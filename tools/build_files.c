@@ -177,7 +177,7 @@ int build_folder_open(build_folder *folder, const char *output, const char *sour
 }
 
 /* Files are named here, so these are all. */
-void build_folder_close(build_folder *folder)
+void build_folder_remove(const build_folder *folder)
 {
     if (folder->work_fd >= 0) {
         for (uint32_t i = 0; i < folder->n_files; i++) {
@@ -185,13 +185,20 @@ void build_folder_close(build_folder *folder)
         }
         (void)unlinkat(folder->work_fd, LOG_FILE, 0);
         (void)unlinkat(folder->work_fd, LIBRARY_FILE, 0);
+    }
+    if (folder->path[0] != '\0') {
+        (void)rmdir(folder->path);
+    }
+}
+
+void build_folder_close(build_folder *folder)
+{
+    build_folder_remove(folder);
+    if (folder->work_fd >= 0) {
         (void)close(folder->work_fd);
     }
     if (folder->kept_fd >= 0) {
         (void)close(folder->kept_fd);
-    }
-    if (folder->path[0] != '\0') {
-        (void)rmdir(folder->path);
     }
     free(folder->files);
     free(folder->former);

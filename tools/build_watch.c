@@ -53,7 +53,7 @@ static void *wait_for_signals(void *watch_)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     (void)pthread_mutex_lock(&watch->lock);
     end_child(watch);
-    build_folder_close(watch->folder);
+    build_folder_remove(watch->folder); /* its memory may be in use; the process ends */
     (void)signal(number, SIG_DFL);
     (void)pthread_sigmask(SIG_UNBLOCK, &watch->waited, NULL);
     (void)raise(number);

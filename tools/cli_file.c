@@ -1,6 +1,6 @@
 /* Files that a command writes: whole under their names, or not at all. A file is written beside its
- * place and renamed, so that a full disk leaves the old one; a device or a pipe is written to as it
- * is, for a rename would put a file in its place. */
+ * place and renamed, so that a full disk leaves the old one; a device, a pipe or a link (/dev/stdout
+ * is one) is written to as it is, for a rename would put a file in its place. */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -18,11 +18,16 @@ static int fail(const cli_file *f, int number, int json)
     return 0;
 }
 
-/* Is there something that is no file? */
-static int is_device(const char *path)
+/* Is there something that is no file, or that leads to one? */
+static int is_written_in_place(const char *path)
 {
     struct stat there;
-    return stat(path, &there) == 0 && !S_ISREG(there.st_mode);
+    return lstat(path, &there) == 0 && !S_ISREG(there.st_mode);
+}
+
+static int open_in_place(const char *path)
+{
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
 int cli_file_open(cli_file *f, const char *path, int json)
@@ -33,9 +38,9 @@ int cli_file_open(cli_file *f, const char *path, int json)
         return fail(f, ENAMETOOLONG, json);
     }
     int fd = -1;
-    if (is_device(path)) {
+    if (is_written_in_place(path)) {
         f->part[0] = '\0';
-        fd = open(path, O_WRONLY | O_CLOEXEC);
+        fd = open_in_place(path);
     } else {
         (void)unlink(f->part); /* of a process that was killed and had our number */
         fd = open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -74,8 +79,12 @@ int cli_file_close(cli_file *f, int json)
 int cli_file_check(const char *path, int json)
 {
     cli_file f;
-    if (is_device(path)) {
-        return access(path, W_OK) == 0 || fail(&(cli_file){.path = path}, errno, json);
+    struct stat there;
+    if (is_written_in_place(path)) {
+        const int number = stat(path, &there) == 0 && S_ISDIR(there.st_mode) ? EISDIR
+                           : access(path, W_OK) != 0 && errno != ENOENT      ? errno
+                                                                             : 0;
+        return number == 0 || fail(&(cli_file){.path = path}, number, json);
     }
     if (!cli_file_open(&f, path, json)) {
         return 0;

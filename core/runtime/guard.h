@@ -70,7 +70,8 @@ void st_guard_deinit(st_guard *guard);
  * INT64_MIN. in[] are dense. */
 int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms);
 /* The needs, with what a check bound: the status and text of core/base/need.h for the first that
- * does not hold. One with a size that inputs do not tell is passed over. */
+ * does not hold. One with a size that inputs do not tell, or that cannot be
+ * computed (it passes 64 bits, divides by 0), is passed over: kernels test those. */
 stator_status st_guard_check_needs(const st_guard *guard, const int64_t *syms, stator_diag **err);
 /* Why the inputs do not fit, in words: "input 'x' is f32[1, 3, 8], expected f32[N, 4, 8]", and when
  * a symbol is the reason, what it must be: ": size N must be in 1..64". */

@@ -111,7 +111,8 @@ STATOR_EXPORT uint32_t stator_x_fuel_scopes(stator_function *function);
 
 /* Compiles the model's graph, for all sizes that it states, to one executable of the function's
  * backend, shows the final graph and has the backend take the executable apart. UNSUPPORTED, with
- * the node and the reason: something would run elsewhere, or shapes depend on values. */
+ * the node and the reason: something would run elsewhere, or shapes depend on values. Before the
+ * backend's pieces the sink gets the host's piece "needs", which tests sizes (docs/build.md). */
 typedef stator_status (*stator_x_package_fn)(void *self, const stator_graph *graph);
 STATOR_EXPORT stator_status stator_x_package(stator_function *function, stator_x_package_fn fn,
                                              void *self,

@@ -115,7 +115,7 @@ static int64_t count_units(const st_fold *f, int64_t *out_numel)
     *out_numel = 1;
     for (uint32_t a = 0; a < f->rank; a++) {
         const int is_folded = f->folded >> a & 1u;
-        if (__builtin_mul_overflow(*out_numel, f->dims[a], out_numel)) {
+        if (f->dims[a] == 0 || __builtin_mul_overflow(*out_numel, f->dims[a], out_numel)) {
             return 0;
         }
         kept *= is_folded ? 1 : f->dims[a];

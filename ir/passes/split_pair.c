@@ -10,7 +10,7 @@
  *
  * A part stays in a cache between its two folds. No sum is of larger numbers, and no difference of
  * nearer ones, than before. A part of -inf alone takes 0 off, or its exp(x - b) would be NaN where
- * exp(x - m) is 0. Sources: Milakov and Gimelshein, Online normalizer calculation for softmax,
+ * exp(x - m) is 0; its b stays -inf, so that exp(b - m) is 0 however small m is. Sources: Milakov and Gimelshein, Online normalizer calculation for softmax,
  * 2018; Chan, Golub and LeVeque, Updating formulae for computing sample variances, 1979. */
 #include "core/base/vec.h"
 #include "ir/passes/split.h"
@@ -121,7 +121,7 @@ static const char first_of_exp[] =
     ST_FOLD_CUT "b = reduce_max(t, axes=first, keepdims=1); "
                 "c = select(b == -inf, zeros_like(b), b); "
                 "s = reduce_sum(exp(t - c), axes=first); m = squeeze(b, first); "
-                "r = reduce_max(m, axes=second); " RESULT("r") ", squeeze(c, first), s";
+                "r = reduce_max(m, axes=second); " RESULT("r") ", m, s";
 static const char second_of_exp[] =
     "r = reduce_sum(s * exp(c - reshape(a, shape=base)), axes=second); " RESULT("r");
 static const char first_of_squares[] =

@@ -65,6 +65,11 @@ expect() { # status, words, command...
     [ "$status" = "$want" ] || fail "status $status of $*: $(cat "$work/out")"
     has "$work/out" "$words"
 }
+# A link stays one, and leads to what is written.
+ln -s linked.dot "$work/link.dot"
+"$STATOR" draw "$digits" -o "$work/link.dot"
+[ -L "$work/link.dot" ] && cmp "$work/linked.dot" "$work/d.dot" || fail "a link was written over"
+
 expect 2 '-o FILE is missing' "$STATOR" draw "$digits"
 expect 3 'ends in none of .svg' "$STATOR" draw "$digits" -o "$work/d.jpeg"
 expect 3 'cannot write' "$STATOR" draw "$digits" -o "$work/none/d.dot"

@@ -60,6 +60,10 @@ status=0
 "$STATOR" run m.stir --backend eager --random 1 --profile "$work/none/t.json" >out 2>&1 || status=$?
 [ "$status" = 3 ] && grep -q "cannot write '$work/none/t.json'" out || fail "status $status: $(cat out)"
 
+mkdir folder.json # said before anything runs
+"$STATOR" run m.stir --backend eager --random 1 --profile folder.json >out 2>&1 && fail "a profile into a folder"
+grep -q "cannot write 'folder.json': Is a directory" out && ! grep -q 'first call' out || fail "$(cat out)"
+
 # No model is written over by a path in the wrong place.
 cp m.stir same.stir
 status=0

@@ -13,10 +13,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define END SIGURG        /* to the thread when the build is done; to others it means nothing */
 #define PATIENCE_MS 2000u /* a compiler removes its own files when it is asked to end */
 
 struct build_watch {
@@ -25,6 +27,7 @@ struct build_watch {
     pthread_mutex_t lock;
     sigset_t before, waited;
     pid_t child; /* a process group; 0: none runs */
+    atomic_int is_over;
 };
 
 /* ---- the thread ---- */
@@ -46,11 +49,13 @@ static void end_child(build_watch *watch)
 static void *wait_for_signals(void *watch_)
 {
     build_watch *watch = watch_;
-    int number = 0;
-    if (sigwait(&watch->waited, &number) != 0) {
+    int number = END;
+    while (sigwait(&watch->waited, &number) == 0 && number == END &&
+           !atomic_load(&watch->is_over)) {
+    }
+    if (number == END) {
         return NULL;
     }
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     (void)pthread_mutex_lock(&watch->lock);
     end_child(watch);
     build_folder_remove(watch->folder); /* its memory may be in use; the process ends */
@@ -66,6 +71,7 @@ static void choose_signals(sigset_t *out)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     (void)sigemptyset(out);
+    (void)sigaddset(out, END);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct sigaction now;
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
@@ -100,7 +106,8 @@ void build_watch_end(build_folder *folder)
     if (watch == NULL) {
         return;
     }
-    (void)pthread_cancel(watch->thread);
+    atomic_store(&watch->is_over, 1);
+    (void)pthread_kill(watch->thread, END);
     (void)pthread_join(watch->thread, NULL); /* a signal that came before ends the command here */
     (void)pthread_sigmask(SIG_SETMASK, &watch->before, NULL);
     (void)pthread_mutex_destroy(&watch->lock);

@@ -343,12 +343,10 @@ static void print_values(const stator_tensor *tensor)
 {
     const stator_dtype dtype = stator_tensor_dtype(tensor);
     const DLTensor *view = stator_tensor_view(tensor);
-    int64_t count = 1;
-    for (int32_t axis = 0; axis < view->ndim; axis++) {
-        count *= view->shape[axis];
-    }
+    uint64_t count = 0;
+    (void)st_numel(view->shape, (uint32_t)view->ndim, &count);
     const uint32_t class_ = st_dtype_class(dtype);
-    for (int64_t i = 0; i < count && i < 8; i++) {
+    for (int64_t i = 0; i < (int64_t)count && i < 8; i++) {
         if (class_ == STATOR_CLASS_FLOAT || class_ == STATOR_CLASS_COMPLEX) {
             (void)printf(" %.6g", st_load_f64(dtype, stator_tensor_data(tensor), i));
         } else if (class_ == STATOR_CLASS_UINT) {

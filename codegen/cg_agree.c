@@ -122,7 +122,7 @@ static void need_equal(finder *f, uint32_t a, uint32_t b, const char *what)
     if (a == 0 || b == 0) {
         f->past_caps = "sizes that must be equal pass the caps of the symbolic engine";
     } else if (st_sym_eq(&f->unit->syms->tab, a, b) != 1) {
-        need(f, (cg_agree){.kind = CG_AGREE_EQUAL}, syms, what);
+        need(f, (cg_agree){.kind = ST_NEED_EQUAL}, syms, what);
     }
 }
 
@@ -133,7 +133,7 @@ static void need_fit(finder *f, uint32_t k, uint32_t axis, uint32_t size, uint32
     if (!cg_is_one(f->unit, size) && st_sym_eq(&f->unit->syms->tab, size, wanted) != 1) {
         (void)snprintf(what, sizeof what, "operand %u does not broadcast to the result: axis %u", k,
                        axis);
-        need(f, (cg_agree){.kind = CG_AGREE_FITS}, syms, what);
+        need(f, (cg_agree){.kind = ST_NEED_FITS}, syms, what);
     }
 }
 
@@ -141,7 +141,7 @@ static void need_at_most(finder *f, uint32_t size, uint32_t limit, const char *w
 {
     const uint32_t syms[3] = {size, limit, 0};
     if (st_sym_le(&f->unit->syms->tab, size, limit) != 1) {
-        need(f, (cg_agree){.kind = CG_AGREE_AT_MOST}, syms, what);
+        need(f, (cg_agree){.kind = ST_NEED_AT_MOST}, syms, what);
     }
 }
 
@@ -150,7 +150,7 @@ static void need_filled(finder *f, uint32_t least, uint32_t size, const char *wh
 {
     const uint32_t syms[3] = {least, size, 0};
     if (st_sym_le(&f->unit->syms->tab, least, size) != 1) {
-        need(f, (cg_agree){.kind = CG_AGREE_FILLED}, syms, what);
+        need(f, (cg_agree){.kind = ST_NEED_FILLED}, syms, what);
     }
 }
 
@@ -230,7 +230,7 @@ static void stay_inside(finder *f)
         } else if (low == 0 || high == 0 || st_sym_le(tab, st_sym_int(tab, 0), low) != 1 ||
                    st_sym_lt(tab, high, x->dims[a]) != 1) {
             (void)snprintf(what, sizeof what, "axis %u", a);
-            need(f, (cg_agree){.kind = CG_AGREE_INSIDE, .step = step}, syms, what);
+            need(f, (cg_agree){.kind = ST_NEED_INSIDE, .step = step}, syms, what);
         }
     }
 }
@@ -490,34 +490,20 @@ static void state_needs(finder *f)
 
 /* ---- values that can be counted ---- */
 
-static int is_total(const st_symtab *tab, uint32_t sym);
-
-/* Does the atom have a value whatever its symbols are? */
-static int is_total_atom(const st_symtab *tab, const stator_atom_row *atom)
+static int may_divide_by_0(const void *self, const stator_atom_row *row, uint32_t atom)
 {
-    int64_t lo = 0, hi = 0;
-    if (atom->kind == STATOR_ATOM_SYMBOL) {
-        return 1;
+    int64_t lo = 1, hi = 0;
+    (void)atom;
+    if (row->kind == STATOR_ATOM_FLOORDIV || row->kind == STATOR_ATOM_MOD) {
+        st_sym_range(self, row->b, &lo, &hi);
     }
-    if (atom->kind == STATOR_ATOM_FLOORDIV || atom->kind == STATOR_ATOM_MOD) {
-        st_sym_range(tab, atom->b, &lo, &hi);
-        if (lo < 1) {
-            return 0;
-        }
-    }
-    return is_total(tab, atom->a) && is_total(tab, atom->b);
+    return lo < 1;
 }
 
+/* Does it have a value whatever its symbols are? */
 static int is_total(const st_symtab *tab, uint32_t sym)
 {
-    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = st_seg_at(&tab->terms, row->term_begin + i);
-        if (!is_total_atom(tab, st_seg_at(&tab->atoms, term->atom))) {
-            return 0;
-        }
-    }
-    return 1;
+    return st_sym_find_atom(tab, sym, may_divide_by_0, tab) == 0;
 }
 
 static int is_alike(const cg_value *v, const cg_value *other)
@@ -636,7 +622,7 @@ static void compute_attrs(finder *f)
             if (sym == 0) {
                 f->past_caps = "an attribute passes the caps of the symbolic engine";
             } else if (!is_dim(f->node.out, sym) && !is_safe(f, sym)) {
-                need(f, (cg_agree){.kind = CG_AGREE_EQUAL}, twice, "an attribute");
+                need(f, (cg_agree){.kind = ST_NEED_EQUAL}, twice, "an attribute");
             }
         }
     }
@@ -678,18 +664,6 @@ void cg_agree_deinit(cg_agree *agree, st_mem *mem)
 
 /* ---- run ---- */
 
-/* Of a slice: size[0] start, size[1] elements, size[2] of the axis. The last index may not
- * overflow. */
-static int is_inside(const int64_t *size, int64_t step)
-{
-    int64_t last = 0;
-    if (size[1] <= 0) {
-        return size[1] == 0;
-    }
-    return st_mul_i64(size[1] - 1, step, &last) && st_add_i64(size[0], last, &last) &&
-           size[0] >= 0 && size[0] < size[2] && last >= 0 && last < size[2];
-}
-
 /* Negative sizes count nothing; a size of 0 makes any others good. */
 static int is_counted(const int64_t *size, uint32_t n, int64_t bytes)
 {
@@ -716,36 +690,12 @@ static stator_status check_one(const cg_agree *a, const int64_t *syms, stator_di
             return st_fail(err, STATOR_OUT_OF_RANGE, "%s: a size cannot be computed", a->text);
         }
     }
-    switch (a->kind) {
-    case CG_AGREE_EQUAL:
-        return n[0] == n[1]
-                   ? STATOR_OK
-                   : st_fail(err, STATOR_INVALID_ARGUMENT, "%s: sizes %lld and %lld differ",
-                             a->text, (long long)n[0], (long long)n[1]);
-    case CG_AGREE_FITS:
-        return n[0] == n[1] || n[0] == 1
-                   ? STATOR_OK
-                   : st_fail(err, STATOR_INVALID_ARGUMENT, "%s is %lld, it must be 1 or %lld",
-                             a->text, (long long)n[0], (long long)n[1]);
-    case CG_AGREE_AT_MOST:
-        return n[0] <= n[1] ? STATOR_OK
-                            : st_fail(err, STATOR_INVALID_ARGUMENT,
-                                      "%s: a size of %lld, it must be at most %lld", a->text,
-                                      (long long)n[0], (long long)n[1]);
-    case CG_AGREE_FILLED:
-        return n[0] <= n[1] ? STATOR_OK : st_fail(err, STATOR_INVALID_ARGUMENT, "%s", a->text);
-    case CG_AGREE_COUNT:
-        return is_counted(n, a->n_sizes, a->step)
-                   ? STATOR_OK
-                   : st_fail(err, STATOR_OUT_OF_RANGE, "%s is negative or larger than memory",
-                             a->text);
-    default:
-        return is_inside(n, a->step)
-                   ? STATOR_OK
-                   : st_fail(err, STATOR_OUT_OF_RANGE,
-                             "%s: %lld elements from %lld by %lld leave its size %lld", a->text,
-                             (long long)n[1], (long long)n[0], (long long)a->step, (long long)n[2]);
+    if (a->kind != CG_AGREE_COUNT) {
+        return st_need_check(a->kind, n, a->step, a->text, err);
     }
+    return is_counted(n, a->n_sizes, a->step)
+               ? STATOR_OK
+               : st_fail(err, STATOR_OUT_OF_RANGE, "%s is negative or larger than memory", a->text);
 }
 
 stator_status cg_check_agrees(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,

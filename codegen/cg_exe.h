@@ -3,6 +3,7 @@
 #define STATOR_CODEGEN_CG_EXE_H
 
 #include "codegen/cg_unit.h"
+#include "core/base/need.h"
 #include <stdatomic.h>
 
 typedef struct cg_launch {
@@ -49,14 +50,9 @@ typedef struct cg_check {
     const char *text;
 } cg_check;
 
-/* What sizes of a call must agree in; see cg_agree.c. */
-enum cg_agree_kind {
-    CG_AGREE_EQUAL = 1, /* size[0] == size[1] */
-    CG_AGREE_FITS,      /* size[0] is size[1] or 1 */
-    CG_AGREE_AT_MOST,   /* size[0] <= size[1] */
-    CG_AGREE_INSIDE,    /* size[1] elements from size[0] on by `step` lie in an axis of size[2] */
-    CG_AGREE_FILLED,    /* as AT_MOST; said without numbers, which are of the test alone */
-    CG_AGREE_COUNT      /* sizes of a value: its elements, times `step`, can be counted */
+/* What sizes of a call must agree in, see cg_agree.c: enum st_need_kind, and */
+enum {
+    CG_AGREE_COUNT = ST_NEED_KINDS /* sizes of a value: its elements, times `step`, are a number */
 };
 
 /* No value is larger, as in st_numel. */

@@ -221,31 +221,18 @@ static void put_sizes(const packing *p)
 /* n[] are the sizes of the row. */
 static void put_rule(st_str *out, const cg_agree *agree)
 {
-    static const char *const rules[] = {
-        [CG_AGREE_EQUAL] = "n[0] != n[1]",  [CG_AGREE_FITS] = "n[0] != n[1] && n[0] != 1",
-        [CG_AGREE_AT_MOST] = "n[0] > n[1]", [CG_AGREE_INSIDE] = "!inside(n, step)",
-        [CG_AGREE_FILLED] = "n[0] > n[1]",  [CG_AGREE_COUNT] = "!counted(n, count, step)",
-    };
+    st_str_add(out, "    step = ");
+    put_i64(out, agree->step);
+    st_str_add(out, ";\n");
     if (agree->kind == CG_AGREE_COUNT) {
-        st_str_addf(out, "    count = %u;\n", agree->n_sizes);
+        st_str_addf(out, "    if (!counted(n, %u, step)) {\n", agree->n_sizes);
+    } else {
+        st_str_addf(out, "    if (!holds(%u, n, step)) {\n", agree->kind);
     }
-    if (agree->kind == CG_AGREE_INSIDE || agree->kind == CG_AGREE_COUNT) {
-        st_str_add(out, "    step = ");
-        put_i64(out, agree->step);
-        st_str_add(out, ";\n");
-    }
-    st_str_addf(out, "    if (%s) {\n        return 0;\n    }\n", rules[agree->kind]);
+    st_str_add(out, "        return 0;\n    }\n");
 }
 
-static const char inside[] =
-    "/* n[1] elements from n[0] on lie in an axis of n[2]. */\n"
-    "UNUSED static int inside(const int64_t *n, int64_t step)\n"
-    "{\n"
-    "    int64_t last = n[0];\n"
-    "    return n[1] == 0 ||\n"
-    "           (n[1] > 0 && madd(&last, n[1] - 1, step) && n[0] >= 0 && n[0] < n[2] &&\n"
-    "            last >= 0 && last < n[2]);\n"
-    "}\n\n"
+static const char counted[] =
     "/* A value of these sizes times `bytes` is no larger than memory. */\n"
     "UNUSED static int counted(const int64_t *n, int count, int64_t bytes)\n"
     "{\n"
@@ -267,13 +254,13 @@ static const char inside[] =
 static void put_agrees(const packing *p)
 {
     const st_cg_exe *exe = p->exe;
-    st_str_add(p->out, inside);
+    st_need_put_c(p->out);
+    st_str_add(p->out, counted);
     st_str_addf(p->out,
                 "static int agree(const int64_t *s)\n"
                 "{\n"
                 "    int64_t n[%u] = {0};\n"
-                "    int64_t step = 1;\n"
-                "    int count = 0;\n",
+                "    int64_t step = 1;\n",
                 (unsigned)CG_RANK_MAX);
     for (uint32_t i = 0; i < exe->agrees.count; i++) {
         const cg_agree *agree = &exe->agrees.data[i];
@@ -292,8 +279,8 @@ static void put_agrees(const packing *p)
         }
         put_rule(p->out, agree);
     }
-    st_str_add(p->out, "    (void)step;\n"
-                       "    (void)count;\n"
+    st_str_add(p->out, "    (void)n;\n"
+                       "    (void)step;\n"
                        "    return 1;\n"
                        "}\n\n");
 }

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define FORMAT 8u
+#define FORMAT 9u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
@@ -406,10 +406,9 @@ static int read_agree(loading *l, cg_agree *agree)
     agree->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
     agree->step = st_read_i64(&l->r);
     agree->text = keep_text(l);
-    const uint32_t wanted = agree->kind == CG_AGREE_INSIDE ? 3u : 2u;
     const uint32_t n = st_read_below(&l->r, CG_RANK_MAX + 1u);
     agree->size = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *agree->size);
-    if (agree->size == NULL || (agree->kind != CG_AGREE_COUNT && n != wanted)) {
+    if (agree->size == NULL || (agree->kind != CG_AGREE_COUNT && n != st_need_sizes(agree->kind))) {
         return 0;
     }
     for (uint32_t i = 0; i < n && !l->r.failed; i++) {

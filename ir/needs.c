@@ -18,19 +18,16 @@ void st_needs_deinit(st_needs *needs)
     st_vec_free(needs->mem, &needs->rows);
 }
 
+static int is_unbacked(const void *self, const stator_atom_row *row, uint32_t atom)
+{
+    (void)self;
+    (void)atom;
+    return row->kind == STATOR_ATOM_SYMBOL && (row->flags & 1u) != 0;
+}
+
 int st_sym_holds_unbacked(const st_symtab *tab, uint32_t sym)
 {
-    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = st_seg_at(&tab->terms, row->term_begin + i);
-        const stator_atom_row *atom = st_seg_at(&tab->atoms, term->atom);
-        if (atom->kind == STATOR_ATOM_SYMBOL
-                ? (atom->flags & 1u) != 0
-                : st_sym_holds_unbacked(tab, atom->a) || st_sym_holds_unbacked(tab, atom->b)) {
-            return 1;
-        }
-    }
-    return 0;
+    return st_sym_find_atom(tab, sym, is_unbacked, NULL) != 0;
 }
 
 static int can_be_told(const st_symtab *tab, const st_need *need)

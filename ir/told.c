@@ -32,30 +32,16 @@ static void tell_type(const teller *t, const stator_graph_view *v, stator_ref va
     }
 }
 
-static uint32_t untold(const teller *t, uint32_t sym);
-
-static uint32_t untold_atom(const teller *t, uint32_t atom)
+static int is_untold(const void *self, const stator_atom_row *row, uint32_t atom)
 {
-    const stator_atom_row *row = st_seg_at(&t->m->symtab.atoms, atom);
-    if (row->kind == STATOR_ATOM_SYMBOL) {
-        return t->is_told[atom] || (row->flags & 1u) != 0 ? 0 : atom;
-    }
-    const uint32_t in_a = untold(t, row->a);
-    return in_a != 0 ? in_a : untold(t, row->b);
+    const teller *t = self;
+    return row->kind == STATOR_ATOM_SYMBOL && !t->is_told[atom] && (row->flags & 1u) == 0;
 }
 
 /* A backed symbol in the sym that nothing has told (the verifier looks at the others), or 0. */
 static uint32_t untold(const teller *t, uint32_t sym)
 {
-    const stator_sym_row *row = st_seg_at(&t->m->symtab.syms, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = st_seg_at(&t->m->symtab.terms, row->term_begin + i);
-        const uint32_t atom = untold_atom(t, term->atom);
-        if (atom != 0) {
-            return atom;
-        }
-    }
-    return 0;
+    return st_sym_find_atom(&t->m->symtab, sym, is_untold, t);
 }
 
 static const char *name_of(const teller *t, uint32_t atom)

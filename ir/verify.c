@@ -69,30 +69,15 @@ static int is_defined(const verifier *c, uint32_t atom)
     return (row->flags & 1u) == 0 || st_map_get(&c->defined, atom) != 0;
 }
 
-static uint32_t undefined_atom(const verifier *c, uint32_t sym);
-
-static uint32_t undefined_in_atom(const verifier *c, uint32_t atom)
+static int is_undefined(const void *self, const stator_atom_row *row, uint32_t atom)
 {
-    const stator_atom_row *row = st_seg_at(&c->m->symtab.atoms, atom);
-    if (row->kind == STATOR_ATOM_SYMBOL) {
-        return is_defined(c, atom) ? 0 : atom;
-    }
-    const uint32_t in_a = undefined_atom(c, row->a);
-    return in_a != 0 ? in_a : undefined_atom(c, row->b);
+    return row->kind == STATOR_ATOM_SYMBOL && !is_defined(self, atom);
 }
 
 /* The first unbacked symbol in the sym that no node has defined yet, or 0. */
 static uint32_t undefined_atom(const verifier *c, uint32_t sym)
 {
-    const stator_sym_row *row = st_seg_at(&c->m->symtab.syms, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = st_seg_at(&c->m->symtab.terms, row->term_begin + i);
-        const uint32_t atom = undefined_in_atom(c, term->atom);
-        if (atom != 0) {
-            return atom;
-        }
-    }
-    return 0;
+    return st_sym_find_atom(&c->m->symtab, sym, is_undefined, c);
 }
 
 static int define(verifier *c, uint32_t sym)

@@ -1,4 +1,5 @@
-/* Tests of sizes; see need.h. In: numbers. Out: a status and a text with op, node and numbers. */
+/* Tests of sizes; see need.h. In: numbers. Out: a status and a text with op, node and numbers; or
+ * the test as C. */
 #include "core/base/need.h"
 
 #include "core/base/check.h"
@@ -66,4 +67,42 @@ stator_status st_need_check(uint32_t kind, const int64_t size[3], int64_t step, 
                        "%s: %lld elements from %lld by %lld leave its size %lld", text, b, a,
                        (long long)step, c);
     }
+}
+
+/* ---- as C ---- */
+
+/* holds(), for who has no Stator. */
+static const char test[] =
+    "__attribute__((unused)) static int holds(int kind, const int64_t *n, int64_t step)\n"
+    "{\n"
+    "    int64_t last = 0;\n"
+    "    switch (kind) {\n"
+    "    case EQUAL:\n"
+    "        return n[0] == n[1];\n"
+    "    case FITS:\n"
+    "        return n[0] == n[1] || n[0] == 1;\n"
+    "    case BROADCAST:\n"
+    "        return n[0] == n[1] || n[0] == 1 || n[1] == 1;\n"
+    "    case MULTIPLE:\n"
+    "        return n[1] > 0 && n[0] % n[1] == 0;\n"
+    "    case AT_MOST:\n"
+    "    case FILLED:\n"
+    "        return n[0] <= n[1];\n"
+    "    default:\n"
+    "        return n[1] == 0 ||\n"
+    "               (n[1] > 0 && !__builtin_mul_overflow(n[1] - 1, step, &last) &&\n"
+    "                !__builtin_add_overflow(n[0], last, &last) && n[0] >= 0 && n[0] < n[2] &&\n"
+    "                last >= 0 && last < n[2]);\n"
+    "    }\n"
+    "}\n"
+    "\n";
+
+void st_need_put_c(st_str *out)
+{
+    st_str_addf(out,
+                "enum { EQUAL = %d, FITS = %d, BROADCAST = %d, MULTIPLE = %d, AT_MOST = %d, "
+                "FILLED = %d, INSIDE = %d };\n\n",
+                ST_NEED_EQUAL, ST_NEED_FITS, ST_NEED_BROADCAST, ST_NEED_MULTIPLE, ST_NEED_AT_MOST,
+                ST_NEED_FILLED, ST_NEED_INSIDE);
+    st_str_add(out, test);
 }

@@ -4,6 +4,7 @@
 #define STATOR_BASE_NEED_H
 
 #include "core/base/diag.h"
+#include "core/base/str.h"
 #include <stdint.h>
 
 enum st_need_kind {
@@ -22,5 +23,8 @@ uint32_t st_need_sizes(uint32_t kind);
 /* OK, or INVALID_ARGUMENT (OUT_OF_RANGE for INSIDE) with `text` and the sizes. */
 stator_status st_need_check(uint32_t kind, const int64_t size[3], int64_t step, const char *text,
                             stator_diag **err);
+/* The same test as C, for packages: `static int holds(int kind, const int64_t *n, int64_t step)`,
+ * which needs stdint.h and may go unused. */
+void st_need_put_c(st_str *out);
 
 #endif

@@ -522,6 +522,24 @@ uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym)
     return atom != 0 && st_atom_at(tab, atom)->kind == STATOR_ATOM_SYMBOL ? atom : 0;
 }
 
+uint32_t st_sym_find_atom(const st_symtab *tab, uint32_t sym,
+                          int (*is)(const void *self, const stator_atom_row *row, uint32_t atom),
+                          const void *self)
+{
+    const stator_sym_row *row = st_sym_row_at(tab, sym);
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < row->term_count && found == 0; i++) {
+        const uint32_t atom = st_sym_term(tab, row, i)->atom;
+        const stator_atom_row *at = st_atom_at(tab, atom);
+        found = is(self, at, atom) ? atom : 0;
+        if (found == 0 && at->kind != STATOR_ATOM_SYMBOL) {
+            found = st_sym_find_atom(tab, at->a, is, self);
+            found = found != 0 ? found : st_sym_find_atom(tab, at->b, is, self);
+        }
+    }
+    return found;
+}
+
 int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym)
 {
     st_lin lin;

@@ -78,6 +78,11 @@ int st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b);
 int st_sym_le(st_symtab *tab, uint32_t a, uint32_t b);
 /* The atom when the sym is exactly one symbol, else 0. */
 uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym);
+/* The first atom that `is` holds for: term by term, a quotient and the like before what it is made
+ * of; 0: none. */
+uint32_t st_sym_find_atom(const st_symtab *tab, uint32_t sym,
+                          int (*is)(const void *self, const stator_atom_row *row, uint32_t atom),
+                          const void *self);
 
 /* Value under env (by symbol index). 0 when a symbol it needs is INT64_MIN (unset), on overflow or
  * division by zero. Reads only columns, so it serves plugins over a view as well. */

@@ -63,29 +63,6 @@ static const char evaluator[] =
     "    *out = t[0];\n"
     "    return 1;\n"
     "}\n"
-    "\n"
-    "static int holds(int kind, const int64_t *n, int64_t step)\n"
-    "{\n"
-    "    int64_t last = 0;\n"
-    "    switch (kind) {\n"
-    "    case EQUAL:\n"
-    "        return n[0] == n[1];\n"
-    "    case FITS:\n"
-    "        return n[0] == n[1] || n[0] == 1;\n"
-    "    case BROADCAST:\n"
-    "        return n[0] == n[1] || n[0] == 1 || n[1] == 1;\n"
-    "    case MULTIPLE:\n"
-    "        return n[1] > 0 && n[0] % n[1] == 0;\n"
-    "    case AT_MOST:\n"
-    "    case FILLED:\n"
-    "        return n[0] <= n[1];\n"
-    "    default:\n"
-    "        return n[1] == 0 ||\n"
-    "               (n[1] > 0 && !__builtin_mul_overflow(n[1] - 1, step, &last) &&\n"
-    "                !__builtin_add_overflow(n[0], last, &last) && n[0] >= 0 && n[0] < n[2] &&\n"
-    "                last >= 0 && last < n[2]);\n"
-    "    }\n"
-    "}\n"
     "\n";
 
 static const char function[] =
@@ -111,11 +88,6 @@ static void put_names(st_str *out)
                 STATOR_ATOM_FLOORDIV, STATOR_ATOM_MOD, STATOR_ATOM_PRODUCT, STATOR_ATOM_MIN);
     st_str_addf(out, "enum { CONSTANT = %d, SYMBOL = %d, MADD = %d, STACK = %u };\n",
                 ST_SYMPROG_CONST, ST_SYMPROG_SYMBOL, ST_SYMPROG_MADD, ST_SYMPROG_STACK);
-    st_str_addf(out,
-                "enum { EQUAL = %d, FITS = %d, BROADCAST = %d, MULTIPLE = %d, AT_MOST = %d, "
-                "FILLED = %d, INSIDE = %d };\n\n",
-                ST_NEED_EQUAL, ST_NEED_FITS, ST_NEED_BROADCAST, ST_NEED_MULTIPLE, ST_NEED_AT_MOST,
-                ST_NEED_FILLED, ST_NEED_INSIDE);
 }
 
 /* INT64_MIN has no literal. */
@@ -175,6 +147,7 @@ static int put_all(const st_needs *needs, const st_sym_cols *cols, st_str *out)
     const int ok = put_rows(needs, cols, &code, &rows) && st_str_ok(&code) && st_str_ok(&rows);
     if (ok) {
         put_names(out);
+        st_need_put_c(out);
         st_str_add(out, evaluator);
         st_str_addf(out, "static const int64_t code[] = {\n    %s};\n\n", code.data);
         st_str_addf(out,

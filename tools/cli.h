@@ -18,7 +18,10 @@ enum cli_option_kind {
     CLI_TEXT = 2,   /* const char * */
     CLI_NUMBER = 3, /* int64_t, 0 or more */
     CLI_REAL = 4,   /* double */
-    CLI_LIST = 5    /* repeatable, cli_list */
+    CLI_LIST = 5,   /* repeatable, cli_list */
+    CLI_PAIRS = 6,  /* the same, of KEY=VALUE */
+    CLI_SIZES = 7,  /* the same, of NAME=SIZE, a whole number, 0 or more */
+    CLI_REALS = 8   /* const char *, numbers between commas */
 };
 
 typedef struct cli_list {

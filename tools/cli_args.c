@@ -40,13 +40,13 @@ static const shared_option shared[] = {
     {GROUP_INPUTS, CLI_TEXT, AT(inputs, inputs), "--inputs", "DIR|FILE.npz", "inputs: a folder of input_I.pb, or npz"},
     {GROUP_INPUTS, CLI_LIST, AT(inputs, input), "--input", "NAME=FILE.npy", "one input"},
     {GROUP_INPUTS, CLI_LIST, AT(inputs, image), "--image", "NAME=FILE.png", "one input from a picture"},
-    {GROUP_INPUTS, CLI_TEXT, AT(inputs, mean), "--mean", "M,..", "subtracted from picture channels"},
-    {GROUP_INPUTS, CLI_TEXT, AT(inputs, std), "--std", "S,..", "divides picture channels"},
+    {GROUP_INPUTS, CLI_REALS, AT(inputs, mean), "--mean", "M,..", "subtracted from picture channels"},
+    {GROUP_INPUTS, CLI_REALS, AT(inputs, std), "--std", "S,..", "divides picture channels"},
     {GROUP_RANDOM, CLI_NUMBER, AT(inputs, random), "--random", "SEED", "random inputs (the default, seed 0)"},
-    {GROUP_RANDOM, CLI_LIST, AT(inputs, dim), "--dim", "N=8", "size of a symbolic dimension (default 1)"},
+    {GROUP_RANDOM, CLI_SIZES, AT(inputs, dim), "--dim", "N=8", "size of a symbolic dimension (default 1)"},
     {GROUP_BACKEND, CLI_TEXT, 0, "--backend", "NAME", "backend (default: highest priority)"},
     {GROUP_COMPILE, CLI_TEXT, AT(compile, mode), "--mode", "MODE", "default, reduce-overhead, max-autotune, ..."},
-    {GROUP_COMPILE, CLI_LIST, AT(compile, options), "--backend-option", "K=V", "an option of the backend"},
+    {GROUP_COMPILE, CLI_PAIRS, AT(compile, options), "--backend-option", "K=V", "an option of the backend"},
     {GROUP_COMPILE, CLI_FLAG, AT(compile, strict), "--strict", NULL, "nodes left to another backend are an error"},
     {GROUP_COMPILE, CLI_TEXT, AT(compile, fallback), "--fallback", "NAME", "use this if the backend is there but unavailable"},
     {GROUP_COMMON, CLI_FLAG, AT(common, json), "--json", NULL, "print facts as JSON"},
@@ -165,13 +165,14 @@ static int unknown_option(const cli_usage *usage, const char *arg)
 
 /* ---- reading ---- */
 
-/* 1 when the text is a whole value of the option's kind. */
+/* 1 when the text, which has the form, is a whole value of the option's kind. */
 static int store_value(const cli_option *o, const char *text)
 {
     char *end = NULL;
     errno = 0;
     switch (o->kind) {
     case CLI_TEXT:
+    case CLI_REALS:
         *(const char **)o->target = text;
         return 1;
     case CLI_NUMBER:
@@ -180,7 +181,9 @@ static int store_value(const cli_option *o, const char *text)
     case CLI_REAL:
         *(double *)o->target = strtod(text, &end);
         return end != text && *end == '\0' && *(double *)o->target >= 0;
-    case CLI_LIST: {
+    case CLI_LIST:
+    case CLI_PAIRS:
+    case CLI_SIZES: {
         cli_list *list = o->target;
         if (list->count == sizeof list->items / sizeof list->items[0]) {
             return 0;
@@ -222,18 +225,24 @@ static int is_numbers(const char *text)
     }
 }
 
-/* What has a form of its own. */
+/* Is it what options of that kind are given? Numbers are seen as they are read. */
 static int has_form(const cli_option *o, const char *text)
 {
-    if (strcmp(o->name, "--dim") == 0 || strcmp(o->name, "--backend-option") == 0) {
-        return is_pair(text, o->name[2] == 'd');
+    switch (o->kind) {
+    case CLI_PAIRS:
+    case CLI_SIZES:
+        return is_pair(text, o->kind == CLI_SIZES);
+    case CLI_REALS:
+        return is_numbers(text);
+    default:
+        return 1;
     }
-    return (strcmp(o->name, "--mean") != 0 && strcmp(o->name, "--std") != 0) || is_numbers(text);
 }
 
 static int bad_value(const cli_usage *usage, const cli_option *o, const char *value)
 {
-    if (o->kind == CLI_LIST && value != NULL && has_form(o, value)) {
+    const int is_list = o->kind == CLI_LIST || o->kind == CLI_PAIRS || o->kind == CLI_SIZES;
+    if (is_list && value != NULL && has_form(o, value)) {
         return cli_misused(usage, "%s may be given at most %zu times", o->name,
                            sizeof((cli_list *)0)->items / sizeof(char *));
     }

@@ -6,7 +6,6 @@
 #include "core/base/convert.h"
 #include "core/base/str.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,16 +21,12 @@ int cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
 {
     *out = (cli_dims){0};
     for (uint32_t k = 0; k < flags->count; k++) {
-        const char *arg = flags->items[k];
-        const char *equals = strchr(arg, '=');
-        char *end = NULL;
-        errno = 0;
-        const long long value = equals != NULL ? strtoll(equals + 1, &end, 10) : -1;
-        if (equals == NULL || equals == arg || end == equals + 1 || *end != '\0' || errno != 0 ||
-            value < 0 || (size_t)(equals - arg) >= sizeof out->text[0]) {
+        const char *arg = flags->items[k]; /* NAME=SIZE: CLI_SIZES */
+        const size_t len = strcspn(arg, "=");
+        if (len >= sizeof out->text[0]) {
             return bad_dim(arg, json);
         }
-        (void)snprintf(out->text[k], sizeof out->text[k], "%.*s", (int)(equals - arg), arg);
+        (void)snprintf(out->text[k], sizeof out->text[k], "%.*s", (int)len, arg);
         out->names[k] = out->text[k];
         for (uint32_t i = 0; i < k; i++) {
             if (strcmp(out->names[i], out->names[k]) == 0) {
@@ -40,7 +35,7 @@ int cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
                 return 0;
             }
         }
-        out->values[k] = value;
+        out->values[k] = strtoll(arg + len + 1, NULL, 10);
         out->count = k + 1;
     }
     return 1;

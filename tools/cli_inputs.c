@@ -427,16 +427,16 @@ stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const c
     char buffers[64][256];
     uint32_t n = 0;
     for (uint32_t k = 0; k < flags->options.count; k++) {
-        const char *equals = strchr(flags->options.items[k], '=');
-        if (equals == NULL || (size_t)(equals - flags->options.items[k]) >= sizeof buffers[0]) {
+        const char *arg = flags->options.items[k]; /* KEY=VALUE: CLI_PAIRS */
+        const size_t len = strcspn(arg, "=");
+        if (len >= sizeof buffers[0]) {
             (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--backend-option '%s': write KEY=VALUE",
-                           flags->options.items[k]);
+                           arg);
             return NULL;
         }
-        (void)snprintf(buffers[n], sizeof buffers[n], "%.*s",
-                       (int)(equals - flags->options.items[k]), flags->options.items[k]);
+        (void)snprintf(buffers[n], sizeof buffers[n], "%.*s", (int)len, arg);
         keys[n] = buffers[n];
-        values[n++] = equals + 1;
+        values[n++] = arg + len + 1;
     }
     const uint32_t strict = flags->strict ? STATOR_COMPILE_STRICT : 0;
     stator_compile_options options = {.struct_size = sizeof options,

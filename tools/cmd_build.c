@@ -218,9 +218,9 @@ int cmd_build(int argc, char **argv)
         {"--cpu", CLI_TEXT, &b.cpu, "LEVEL", "native, x86-64, x86-64-v2, -v3 or -v4"},
         {"--cc", CLI_TEXT, &b.cc, "CC", "the C compiler (default: cc)"},
         {"--sources", CLI_TEXT, &b.sources, "DIR", "keep what is compiled in this folder"},
-        {"--dim", CLI_LIST, &b.g.inputs.dim, "N=8", "a number for a symbolic size"},
+        {"--dim", CLI_SIZES, &b.g.inputs.dim, "N=8", "a number for a symbolic size"},
         {"--backend", CLI_TEXT, &b.backend, "NAME", "backend (default: inductor-cpu)"},
-        {"--backend-option", CLI_LIST, &b.options, "K=V", "an option of the backend"},
+        {"--backend-option", CLI_PAIRS, &b.options, "K=V", "an option of the backend"},
         CLI_END};
     const cli_usage usage = {.command = "build",
                              .positional = "MODEL",

@@ -24,13 +24,13 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define SPLIT_MIN ((int64_t)1 << 18)  /* elements: 10 us of one core in f32, 3 launches */
+#define SPLIT_MIN ((int64_t)1 << 18)   /* elements: 10 us of one core in f32, 3 launches */
 #define LONG_BYTES ((int64_t)16 << 20) /* of a row that no cache holds beside others */
-#define PART_MIN_LOG2 14              /* elements of a part: 64 KiB of f32 */
-#define PARTS_MAX 1024                /* the second step takes 1 us */
-#define COLUMNS 64                    /* results side by side that a thread does at once */
-#define UNITS_MAX 32                  /* so many rows, and more, keep threads busy */
-#define REDONE_MAX 8u                 /* nodes that a fold gets of its own */
+#define PART_MIN_LOG2 14               /* elements of a part: 64 KiB of f32 */
+#define PARTS_MAX 1024                 /* the second step takes 1 us */
+#define COLUMNS 64                     /* results side by side that a thread does at once */
+#define UNITS_MAX 32                   /* so many rows, and more, keep threads busy */
+#define REDONE_MAX 8u                  /* nodes that a fold gets of its own */
 
 /* ---- which folds ---- */
 
@@ -211,7 +211,7 @@ static int has_readers(const st_splitter *s, stator_ref value, uint32_t n)
     return node != 0 && is_pointwise(&s->copy, node) && s->uses[value] == n;
 }
 
-static int is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other)
+int st_fold_is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other)
 {
     const stator_type_row *a = stator_value_type(v, value);
     const stator_type_row *b = stator_value_type(v, other);
@@ -233,7 +233,7 @@ static uint32_t list_producers(const st_splitter *s, stator_ref value, stator_re
         const stator_node_row *row = stator_node_at(v, out_nodes[done]);
         for (uint32_t k = 0; k < row->operand_count; k++) {
             const stator_ref operand = stator_operand(v, row, k);
-            if (!has_readers(s, operand, 1) || !is_shaped_as(v, operand, value)) {
+            if (!has_readers(s, operand, 1) || !st_fold_is_shaped_as(v, operand, value)) {
                 continue;
             }
             if (n == REDONE_MAX) {

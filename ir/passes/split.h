@@ -62,6 +62,8 @@ stator_status st_fold_build(st_copy *c, const st_fold *f, const st_fold_program 
 /* The folded operand in the graph being written, with producers of its own where it has one more
  * reader. */
 stator_status st_fold_operand(st_splitter *s, stator_ref value, stator_ref *out, stator_diag **err);
+/* Do two values have the same sizes? */
+int st_fold_is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other);
 /* A scalar that changes no result, of the operand's dtype or f32; 0: no part lacks anything. */
 stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out,
                              stator_diag **err);

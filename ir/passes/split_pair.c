@@ -10,8 +10,9 @@
  *
  * A part stays in a cache between its two folds. No sum is of larger numbers, and no difference of
  * nearer ones, than before. A part of -inf alone takes 0 off, or its exp(x - b) would be NaN where
- * exp(x - m) is 0; its b stays -inf, so that exp(b - m) is 0 however small m is. Sources: Milakov and Gimelshein, Online normalizer calculation for softmax,
- * 2018; Chan, Golub and LeVeque, Updating formulae for computing sample variances, 1979. */
+ * exp(x - m) is 0; its b stays -inf, so that exp(b - m) is 0 however small m is. Sources: Milakov
+ * and Gimelshein, Online normalizer calculation for softmax, 2018; Chan, Golub and LeVeque,
+ * Updating formulae for computing sample variances, 1979. */
 #include "core/base/vec.h"
 #include "ir/passes/split.h"
 
@@ -55,18 +56,12 @@ static int match_shifted(const st_copy *c, stator_ref value, st_fold_pair *out, 
     return out->first != 0;
 }
 
-/* Is the shift the same for what is folded, and of the first fold's shape? */
-static int is_shift_shaped(const st_copy *c, const st_fold_pair *p)
+/* Is the shift the same for what is folded, and of the first fold's type? */
+static int is_shift_typed(const st_copy *c, const st_fold_pair *p)
 {
-    const stator_graph_view *v = c->v;
-    const stator_type_row *a = stator_value_type(v, p->shift);
-    const stator_type_row *b = stator_value_type(v, p->fold.row->result_begin);
-    for (uint32_t k = 0; a->rank == b->rank && k < a->rank; k++) {
-        if (stator_dim_at(v, a, k) != stator_dim_at(v, b, k)) {
-            return 0;
-        }
-    }
-    return a->rank == b->rank && a->dtype == b->dtype;
+    const stator_ref first = p->fold.row->result_begin;
+    return st_fold_is_shaped_as(c->v, p->shift, first) &&
+           stator_value_type(c->v, p->shift)->dtype == stator_value_type(c->v, first)->dtype;
 }
 
 static int match_pair(const st_copy *c, stator_ref node, st_fold_pair *out)
@@ -83,7 +78,7 @@ static int match_pair(const st_copy *c, stator_ref node, st_fold_pair *out)
     const int is_same = operand_of(c, out->first, 0) == x && out->fold.folded == second.folded &&
                         out->fold.rank == second.rank && out->fold.keeps;
     /* The parts of a variance have the same length. */
-    return is_same && is_shift_shaped(c, out) && st_fold_plan(&out->fold, 1) &&
+    return is_same && is_shift_typed(c, out) && st_fold_plan(&out->fold, 1) &&
            (out->is_exp || out->fold.rest == 0);
 }
 

@@ -2,15 +2,7 @@
 # What ops need of sizes that only a call tells (ir/needs.h): every op that compares sizes, with sizes
 # that do and sizes that do not, on each backend: status 3, op and sizes, and nothing is read that is
 # not there. The same from the cache and from a package.
-set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-fail() { echo "BAD $1"; exit 1; }
-export STATOR_CACHE=0
-plugins=(--plugin-dir "$STATOR_BUILD/tests/plugins")
-backends="eager loops"
-"$STATOR" backends --probe | grep -q '^inductor-cpu  *AVAILABLE' && backends="$backends inductor-cpu"
+. "$STATOR_SOURCE/tests/cli/sizes_kit.sh"
 
 graph() { # inputs, node, its results
     printf 'stir 1\nsym N in [0, 1000000]\nsym M in [0, 1000000]\nsym K in [0, 1000000]\n'

@@ -2,13 +2,7 @@
 # Sizes that an op needs to agree and that only a call tells: what eager refuses, a backend that takes
 # two sizes for one must refuse too, with node, sizes and status 3; from the cache and from a package as
 # well, and behind a size that is read from data.
-set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-fail() { echo "BAD $1"; exit 1; }
-export STATOR_CACHE=0
-plugins=(--plugin-dir "$STATOR_BUILD/tests/plugins")
+. "$STATOR_SOURCE/tests/cli/sizes_kit.sh"
 
 cat >add.stir <<'END'
 stir 1
@@ -49,18 +43,6 @@ for op in argmax argmin; do
     printf 'stir 1\ngraph @main(%%x: f32[N, M]) {\n  %%y = %s(%%x) {axis = 1}\n  return y: %%y\n}\n' $op >$op.stir
 done
 
-# status, words, command...
-expect() {
-    local want=$1 words=$2 status=0
-    shift 2
-    "$@" >out 2>&1 || status=$?
-    [ "$status" = "$want" ] || fail "status $status of $*: $(cat out)"
-    grep -qF -- "$words" out || fail "no '$words' of $*: $(cat out)"
-}
-run() { "$STATOR" run "$@" "${plugins[@]}"; }
-
-backends="eager loops"
-"$STATOR" backends --probe | grep -q '^inductor-cpu  *AVAILABLE' && backends="$backends inductor-cpu"
 for b in $backends; do
     expect 0 'z: f32[4,3]' run add.stir --backend "$b" --dim N=4 --dim M=4 --random 1
     expect 0 'z: f32[4,3]' run add.stir --backend "$b" --dim N=4 --dim M=1 --random 1

@@ -2,13 +2,7 @@
 # Sizes that cannot be: symbols that no input tells, sizes that pass 64 bits or divide by 0 in values
 # that only kernels see, values larger than memory. Every backend says so, from the cache and from a
 # package as well; sizes print as whole numbers however large.
-set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-fail() { echo "BAD $1"; exit 1; }
-export STATOR_CACHE=0
-plugins=(--plugin-dir "$STATOR_BUILD/tests/plugins")
+. "$STATOR_SOURCE/tests/cli/sizes_kit.sh"
 
 graph() { # name, lines of symbols, inputs, body
     printf 'stir 1\n%b\ngraph @main(%s) {\n%b\n}\n' "$2" "$3" "$4" >"$1.stir"
@@ -38,18 +32,6 @@ graph large '' '%x: f32[9223372036854775807, 0]' '  %a = relu(%x)\n  return a: %
 graph expand '' '%x: f32[1, 1]' \
     '  %a = expand(%x) {shape = [1099511627776, 1048576]}\n  %r = reduce_sum(%a) {axes = [0, 1]}\n  return r: %r'
 
-# status, words, command...
-expect() {
-    local want=$1 words=$2 status=0
-    shift 2
-    "$@" >out 2>&1 || status=$?
-    [ "$status" = "$want" ] || fail "status $status of $*: $(cat out)"
-    grep -qF -- "$words" out || fail "no '$words' of $*: $(cat out)"
-}
-run() { "$STATOR" run "$@" "${plugins[@]}"; }
-
-backends="eager loops"
-"$STATOR" backends --probe | grep -q '^inductor-cpu  *AVAILABLE' && backends="$backends inductor-cpu"
 for b in $backends; do
     expect 3 "attribute 'shape' reads the size 'M'" run unbound.stir --backend "$b" --dim N=7
     expect 3 "no input has 'N' itself as a size" run only.stir --backend "$b" --dim N=3

@@ -59,6 +59,15 @@ char *text_print(text_world *w, const stator_graph *graph, uint64_t *out_len, st
     return st_str_take(&text, out_len);
 }
 
+text_graph text_read_good(text_world *w, const char *text)
+{
+    text_graph g;
+    stator_diag *err = NULL;
+    cr_assert_eq(text_read(w, text, strlen(text), NULL, NULL, &g, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
+    return g;
+}
+
 /* Text of what these bytes read back as; the test fails when they cannot be read. */
 static char *print_of(text_world *w, const void *bytes, uint64_t len)
 {

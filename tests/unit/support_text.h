@@ -24,6 +24,8 @@ void text_world_deinit(text_world *w); /* fails the test when memory is left */
  * st_parse_binary. */
 stator_status text_read(text_world *w, const void *bytes, uint64_t len, const char *dir,
                         const char *path, text_graph *out, stator_diag **err);
+/* The same of text that can be read, or the test fails. */
+text_graph text_read_good(text_world *w, const char *text);
 void text_graph_free(text_graph *g);
 /* The graph's text; the caller frees it with st_free(&w->mem, ...). NULL on failure. */
 char *text_print(text_world *w, const stator_graph *graph, uint64_t *out_len, stator_diag **err);

@@ -20,19 +20,10 @@ static void end(void)
 
 TestSuite(needs, .init = begin, .fini = end);
 
-static text_graph read_graph(const char *text)
-{
-    text_graph g;
-    stator_diag *err = NULL;
-    cr_assert_eq(text_read(&w, text, strlen(text), NULL, NULL, &g, &err), STATOR_OK, "%s",
-                 st_diag_text(err));
-    return g;
-}
-
 /* The needs of a graph as lines of kind and text. */
 static void expect_needs(const char *text, const char *expected)
 {
-    text_graph g = read_graph(text);
+    text_graph g = text_read_good(&w, text);
     st_needs needs;
     st_str out;
     st_str_init(&out, &w.mem);
@@ -153,7 +144,7 @@ Test(needs, kinds_at_their_edges)
 /* No need is lost: all are listed, or it fails. */
 Test(needs, every_allocation_may_fail)
 {
-    text_graph g = read_graph(CONV);
+    text_graph g = text_read_good(&w, CONV);
     for (uint64_t n = 1;; n++) {
         st_needs needs;
         stator_diag *err = NULL;

@@ -32,15 +32,6 @@ static const char CUT[] = "stir 1\n"
                           "  return %y\n"
                           "}\n";
 
-static text_graph read_graph(const char *text)
-{
-    text_graph g;
-    stator_diag *err = NULL;
-    cr_assert_eq(text_read(&w, text, strlen(text), NULL, NULL, &g, &err), STATOR_OK, "%s",
-                 st_diag_text(err));
-    return g;
-}
-
 typedef struct sized {
     const char *name;
     int64_t lo, hi, at;
@@ -81,7 +72,7 @@ static char *types_of(const st_module *m, const stator_graph *graph, char *out, 
 static void expect_cut(int64_t n, int64_t s, int64_t lo, int64_t hi, const char *want)
 {
     char buffer[512];
-    text_graph g = read_graph(CUT);
+    text_graph g = text_read_good(&w, CUT);
     st_size_plan plan;
     const sized sizes[] = {{"N", n < 2 ? n : 2, n < 2 ? n : 64, n},
                            {"S", s < 2 ? s : 2, s < 2 ? s : INT64_MAX, s}};
@@ -110,7 +101,7 @@ Test(reinfer, past_a_min_sizes_are_known_as_well)
                                 "steps = [1]}\n"
                                 "  return %c\n"
                                 "}\n";
-    text_graph g = read_graph(SLICE), cut = read_graph(CUT);
+    text_graph g = text_read_good(&w, SLICE), cut = text_read_good(&w, CUT);
     st_size_plan plan;
     st_module *m = NULL;
     stator_diag *err = NULL;
@@ -139,7 +130,7 @@ Test(reinfer, zero_and_one_become_numbers)
 /* The module that it is made from is left as it is, and the new one can be cloned. */
 Test(reinfer, the_old_module_stays_and_names_and_witnesses_come_along)
 {
-    text_graph g = read_graph(CUT);
+    text_graph g = text_read_good(&w, CUT);
     st_size_plan plan;
     st_module *m = NULL, *copy = NULL;
     stator_diag *err = NULL;
@@ -186,7 +177,7 @@ static const char UNBACKED[] = "stir 1\n"
 Test(reinfer, what_is_known_now_takes_the_place_of_unbacked_sizes)
 {
     char buffer[512];
-    text_graph g = read_graph(UNBACKED);
+    text_graph g = text_read_good(&w, UNBACKED);
     st_size_plan plan;
     const sized sizes[] = {{"a", 2, 8, 3}, {"b", 1, 1, 1}, {"c", 2, 8, 3}};
     st_module *m = reinfer(&g, 3, sizes, &plan);
@@ -223,7 +214,7 @@ static stator_status reinfer_axis(const text_graph *g, int64_t lo, int64_t hi, s
 
 Test(reinfer, a_number_that_a_node_insists_on_is_an_error_with_its_name)
 {
-    text_graph g = read_graph(FIXED);
+    text_graph g = text_read_good(&w, FIXED);
     stator_diag *err = NULL;
     st_module *m = NULL;
     cr_assert_eq(reinfer_axis(&g, 5, 5, &m, &err), STATOR_INVALID_ARGUMENT);
@@ -243,7 +234,7 @@ Test(reinfer, a_number_becomes_a_symbol)
                                "  return %q\n"
                                "}\n";
     char buffer[512];
-    text_graph g = read_graph(FREE);
+    text_graph g = text_read_good(&w, FREE);
     stator_diag *err = NULL;
     st_module *m = NULL;
     cr_assert_eq(reinfer_axis(&g, 2, 1024, &m, &err), STATOR_OK, "%s", st_diag_text(err));
@@ -254,7 +245,7 @@ Test(reinfer, a_number_becomes_a_symbol)
 
 Test(reinfer, every_allocation_may_fail)
 {
-    text_graph g = read_graph(UNBACKED);
+    text_graph g = text_read_good(&w, UNBACKED);
     for (uint64_t n = 1;; n++) {
         st_size_plan plan;
         st_module *m = NULL;

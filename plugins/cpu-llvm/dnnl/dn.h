@@ -349,6 +349,8 @@ stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const 
 
 /* ---- dn_run.c ---- */
 
+/* What a plan is found by: it is the same wherever its tensors begin. */
+void dn_key_of(const dn_sizes *sizes, dn_sizes *out);
 stator_status dn_run(void *self, void *op, const st_library_call *call, stator_diag **err);
 stator_status dn_run_part(void *self, void *op, const st_library_call *call, uint32_t part,
                           uint32_t parts, stator_diag **err);

@@ -210,9 +210,9 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
     dn_desc desc;
     int64_t elements = 0;
     int64_t macs = 0;
-    dn_sizes key = *sizes;
+    dn_sizes key;
     *out = NULL;
-    key.x.offset = key.y.offset = key.out.offset = 0;
+    dn_key_of(sizes, &key);
     dn_work(&op->form, sizes, &elements, &macs);
     if (elements == 0 || macs == 0) {
         return dn_plan_other(op, &key, elements ? DN_PLAN_PLAIN : DN_PLAN_EMPTY, out, err);
@@ -245,8 +245,8 @@ stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn
 {
     dn_desc desc;
     dn_plan *plan = NULL;
-    dn_sizes key = *sizes;
-    key.x.offset = key.y.offset = key.out.offset = 0;
+    dn_sizes key;
+    dn_key_of(sizes, &key);
     dn_sizes simple = key;
     if (kind == DN_PLAN_PLAIN || kind == DN_PLAN_EMPTY) {
         ST_TRY(dn_plan_other(op, &key, kind, &plan, err));

@@ -64,8 +64,7 @@ static dn_plan *find_locked(dn_op *op, const dn_sizes *key, dn_slot **out_slot)
     return plan;
 }
 
-/* What a plan is found by: it is the same wherever its tensors begin. */
-static void key_of(const dn_sizes *sizes, dn_sizes *out)
+void dn_key_of(const dn_sizes *sizes, dn_sizes *out)
 {
     memcpy(out, sizes, sizeof *out); /* it is compared byte by byte */
     out->x.offset = out->y.offset = out->out.offset = 0;
@@ -78,7 +77,7 @@ static stator_status make(dn_op *op, const dn_sizes *sizes, const void *y, int i
     dn_plan *plan = NULL;
     stator_status status = STATOR_OK;
     dn_sizes key;
-    key_of(sizes, &key);
+    dn_key_of(sizes, &key);
     (void)pthread_mutex_lock(&op->making);
     *out = find_locked(op, &key, out_slot); /* another thread may have been here */
     if (*out == NULL) {
@@ -185,7 +184,7 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
     dn_slot *slot = NULL;
     dn_sizes key;
     stator_status status = STATOR_OK;
-    key_of(s, &key);
+    dn_key_of(s, &key);
     memcpy(at, given, sizeof at);
     dn_plan *plan = find_locked(op, &key, &slot);
     if (plan == NULL) {

@@ -190,13 +190,20 @@ static uint32_t factors_of(const cg_matcher *m, st_loop_ref ref, uint32_t max, s
     return rest ? n + rest : 0;
 }
 
+/* Is it this function, or the row that serves in its place under `fused`? */
+static int is_function(const st_loop_op *row, uint32_t code)
+{
+    const uint32_t faster = st_loop_desc(code)->fused;
+    return row->code == code || (faster && row->code == faster);
+}
+
 /* t when the row is 1 + erf(t / sqrt 2), else 0. */
 static st_loop_ref erf_of(const cg_matcher *m, st_loop_ref ref)
 {
     const st_loop_op *sum = cg_row_at(m, ref);
     for (uint32_t k = 0; sum->code == ST_LOOP_add && k < 2; k++) {
         const st_loop_op *function = cg_row_at(m, sum->args[k]);
-        if (!is_number(m, sum->args[1u - k], 1) || function->code != ST_LOOP_erf) {
+        if (!is_number(m, sum->args[1u - k], 1) || !is_function(function, ST_LOOP_erf)) {
             continue;
         }
         const st_loop_op *scaled = cg_row_at(m, function->args[0]);
@@ -242,7 +249,7 @@ static st_loop_ref sigmoid_of(const cg_matcher *m, st_loop_ref ref)
     const st_loop_op *sum = cg_row_at(m, row->args[1]);
     for (uint32_t k = 0; sum->code == ST_LOOP_add && k < 2; k++) {
         const st_loop_op *e = cg_row_at(m, sum->args[k]);
-        if (is_number(m, sum->args[1u - k], 1) && e->code == ST_LOOP_exp &&
+        if (is_number(m, sum->args[1u - k], 1) && is_function(e, ST_LOOP_exp) &&
             cg_row_at(m, e->args[0])->code == ST_LOOP_neg) {
             return cg_row_at(m, e->args[0])->args[0];
         }

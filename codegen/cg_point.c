@@ -80,8 +80,9 @@ stator_status cg_note_lowerings(cg_unit *unit, stator_diag **err)
     const size_t n = sizeof structural / sizeof structural[0];
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const uint32_t op = stator_node_at(v, node)->op;
-        const cg_lowering *found =
-            st_map_get(&unit->lowering_memo, op + 1u) ? NULL : cg_find_lowering(stator_op_at(v, op));
+        const cg_lowering *found = st_map_get(&unit->lowering_memo, op + 1u)
+                                       ? NULL
+                                       : cg_find_lowering(stator_op_at(v, op));
         if (found == NULL) {
             continue;
         }
@@ -132,8 +133,9 @@ st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const
         }
     }
     const uint32_t dtype = node->out[result].dtype;
-    const st_loop_ref wide =
-        st_loop_apply(&nest->b, lowering->code, cg_wide_dtype(dtype), args[0], args[1], args[2]);
+    const uint32_t faster = nest->unit->config->exact ? 0 : st_loop_desc(lowering->code)->fused;
+    const st_loop_ref wide = st_loop_apply(&nest->b, faster ? faster : lowering->code,
+                                           cg_wide_dtype(dtype), args[0], args[1], args[2]);
     return st_loop_cast(&nest->b, dtype, wide);
 }
 
@@ -184,8 +186,8 @@ st_loop_ref cg_dims(cg_nest *nest, const cg_node *node, uint32_t result, const u
     const st_loop_ref place = st_loop_index(&nest->b, index[0]);
     st_loop_ref chosen = number_of_sym(nest, cg_attr_dim(node, STATOR_dims_values, 0), dtype);
     for (uint32_t i = 1; i < values->count; i++) {
-        const st_loop_ref is_it = st_loop_apply(&nest->b, ST_LOOP_eq, 0, place,
-                                                st_loop_int(&nest->b, STATOR_I64, i), 0);
+        const st_loop_ref is_it =
+            st_loop_apply(&nest->b, ST_LOOP_eq, 0, place, st_loop_int(&nest->b, STATOR_I64, i), 0);
         const st_loop_ref value =
             number_of_sym(nest, cg_attr_dim(node, STATOR_dims_values, i), dtype);
         chosen = st_loop_apply(&nest->b, ST_LOOP_select, dtype, is_it, value, chosen);

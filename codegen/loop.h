@@ -92,6 +92,7 @@ typedef struct st_loop_op_desc {
     uint8_t on;     /* st_loop_class mask of the operands */
     uint8_t result; /* st_loop_result */
     uint8_t native; /* st_loop_class mask */
+    uint32_t fused; /* st_loop_code, or 0 */
     uint32_t ulp;
     const char *libm; /* or NULL */
     const char *expand;

@@ -520,9 +520,11 @@ static st_loop_ref scalar(expander *e, const st_loop_op *row)
         (e->spells && e->spells[row->code])) {
         return pure(e, row);
     }
+    if (dtype == STATOR_F32 && desc->expand_lookup && e->spells && e->spells[ST_LOOP_lookup]) {
+        return expand_by(e, desc->expand_lookup, row);
+    }
     if (dtype == STATOR_F32 && desc->expand_f32) {
-        const int has_tables = desc->expand_lookup && e->spells && e->spells[ST_LOOP_lookup];
-        return expand_by(e, has_tables ? desc->expand_lookup : desc->expand_f32, row);
+        return expand_by(e, desc->expand_f32, row);
     }
     if (class_ == ST_LOOP_FLOATS && desc->libm) {
         return pure(e, row);

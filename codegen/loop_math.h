@@ -16,17 +16,17 @@
     "12582912) - 12582912; r = fma(n, 0x1.05c610p-29, fma(n, -0x1.62e430p-1, a)); " \
     "ldexp(fma(fma(fma(fma(fma(fma(0x1.6ac74ep-10, r, 0x1.123de0p-7), r, 0x1.555858p-5), r, " \
     "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n)"
-/* n = round(x / ln 2) in steps of 1 / 32, of 2^n the fraction from a table; degree 3, 9.0e-09 */
+/* n = round(x / ln 2) in steps of 1 / 32, of 2^n the fraction from a table; degree 3, 9.9e-11 */
 #define ST_MATH_EXP_LOOKUP \
     "a = select(89 < x, 89, x); a = select(-104 > a, -104, a); m = fma(a, 0x1.715476p+0, " \
     "393216); n = m - 393216; r = fma(n, 0x1.05c610p-29, fma(n, -0x1.62e430p-1, a)); t = " \
-    "lookup(m, 0); u = fma(r * r, fma(0x1.46c0e4p-3, r, 0x1.000088p-1), r); ldexp(fma(t, u, " \
+    "lookup(m, 0); u = fma(r * r, fma(0x1.55558cp-3, r, 0x1.000088p-1), r); ldexp(fma(t, u, " \
     "t), floor(n))"
-/* n = round(x), 2^x = 2^n 2^r; degree 6, 5.2e-09 */
+/* n = round(x), 2^x = 2^n 2^r; degree 6, 3.0e-09 */
 #define ST_MATH_EXP2 \
     "a = select(129 < x, 129, x); a = select(-151 > a, -151, a); n = a + 12582912 - 12582912; " \
-    "r = a - n; ldexp(fma(fma(fma(fma(fma(fma(0x1.4bdff2p-13, r, 0x1.5fbcb0p-10), r, " \
-    "0x1.3b21cap-7), r, 0x1.c6ada8p-5), r, 0x1.ebfbe6p-3), r, 0x1.62e432p-1), r, 1), n)"
+    "r = a - n; ldexp(fma(fma(fma(fma(fma(fma(0x1.41a7b0p-13, r, 0x1.5f0beep-10), r, " \
+    "0x1.3b2daep-7), r, 0x1.c6af76p-5), r, 0x1.ebfbdcp-3), r, 0x1.62e430p-1), r, 1), n)"
 /* 2^n (e^r - 1) + 2^n - 1, in halves so that 2^128 fits; the sign is that of x; degree 6, 1.4e-08 */
 #define ST_MATH_EXPM1 \
     "a = select(89 < x, 89, x); a = select(-30 > a, -30, a); m = fma(a, 0x1.715476p+0, " \
@@ -148,6 +148,11 @@
     "- 1572864); q = fma(fma(fma(lookup(m, 5), r, lookup(m, 4)), r, lookup(m, 3)), r, " \
     "lookup(m, 2)); v = fma(b, lookup(m, 1), b * r * q); as_float(bit_or(as_int(v), " \
     "bit_and(as_int(x), 0x80000000)))"
+/* x g(x) with g of degree 3 in each of 32 pieces, 2.2e-07 */
+#define ST_MATH_ERF_FAST \
+    "a = abs(x); b = select(0x1.f7fffep+1 < a, 0x1.f7fffep+1, a); m = b + 1572864; r = b - (m " \
+    "- 1572864); v = b * fma(fma(fma(lookup(m, 9), r, lookup(m, 8)), r, lookup(m, 7)), r, " \
+    "lookup(m, 6)); as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
 /* e = e^-|x|, q = e / (1 + e): 1 - q for x >= 0, else e - e q */
 #define ST_MATH_SIGMOID \
     "a = -abs(x); a = select(-104 > a, -104, a); e = { n = fma(a, 0x1.715476p+0, 12582912) - " \
@@ -156,15 +161,19 @@
     "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n) }; q = e / (1 + e); select(x < 0, " \
     "fma(-e, q, e), 1 - q)"
 /* log2 e, the number that rounds, -ln 2 in two parts, r^3 and r^2 of exp_lookup */
-#define ST_MATH_EXP_LOOKUP_NUMBERS 0x1.715476p+0f, 393216.0f, -0x1.62e430p-1f, 0x1.05c610p-29f, 0x1.46c0e4p-3f, 0x1.000088p-1f
-/* for lookup: 6 tables of 32 entries */
+#define ST_MATH_EXP_LOOKUP_NUMBERS 0x1.715476p+0f, 393216.0f, -0x1.62e430p-1f, 0x1.05c610p-29f, 0x1.55558cp-3f, 0x1.000088p-1f
+/* for lookup: 10 tables of 32 entries */
 #define ST_MATH_TABLE_POWERS 0
 #define ST_MATH_TABLE_ERF_0 1
 #define ST_MATH_TABLE_ERF_1 2
 #define ST_MATH_TABLE_ERF_2 3
 #define ST_MATH_TABLE_ERF_3 4
 #define ST_MATH_TABLE_ERF_4 5
-#define ST_MATH_TABLES 6
+#define ST_MATH_TABLE_ERF_FAST_0 6
+#define ST_MATH_TABLE_ERF_FAST_1 7
+#define ST_MATH_TABLE_ERF_FAST_2 8
+#define ST_MATH_TABLE_ERF_FAST_3 9
+#define ST_MATH_TABLES 10
 #define ST_MATH_ENTRIES 32
 #define ST_MATH_TABLE_VALUES \
     ST_MATH_TABLE_POWERS_VALUES, \
@@ -172,7 +181,11 @@
     ST_MATH_TABLE_ERF_1_VALUES, \
     ST_MATH_TABLE_ERF_2_VALUES, \
     ST_MATH_TABLE_ERF_3_VALUES, \
-    ST_MATH_TABLE_ERF_4_VALUES
+    ST_MATH_TABLE_ERF_4_VALUES, \
+    ST_MATH_TABLE_ERF_FAST_0_VALUES, \
+    ST_MATH_TABLE_ERF_FAST_1_VALUES, \
+    ST_MATH_TABLE_ERF_FAST_2_VALUES, \
+    ST_MATH_TABLE_ERF_FAST_3_VALUES
 #define ST_MATH_TABLE_POWERS_VALUES \
     { \
         1.0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f, \
@@ -193,39 +206,75 @@
     }
 #define ST_MATH_TABLE_ERF_1_VALUES \
     { \
-        -0x1.f785a0p-16f, -0x1.7d8fe4p-4f, -0x1.7306e0p-3f, -0x1.09ac26p-2f, -0x1.4c386ap-2f, -0x1.7edee2p-2f, \
-        -0x1.a0cdc8p-2f, -0x1.b29316p-2f, -0x1.b5db00p-2f, -0x1.ad1530p-2f, -0x1.9b12e2p-2f, -0x1.82ad1ep-2f, \
-        -0x1.667edep-2f, -0x1.48b7cep-2f, -0x1.2b07aep-2f, -0x1.0e9e1cp-2f, -0x1.e8712ep-3f, -0x1.b87068p-3f, \
-        -0x1.8d7352p-3f, -0x1.67575ep-3f, -0x1.45c31ep-3f, -0x1.284240p-3f, -0x1.0e5896p-3f, -0x1.ef1bf0p-4f, \
-        -0x1.c6e92ep-4f, -0x1.a35762p-4f, -0x1.83bfa0p-4f, -0x1.6793eap-4f, -0x1.4e5c5ep-4f, -0x1.37b3dap-4f, \
-        -0x1.234522p-4f, -0x1.10c83ap-4f \
+        -0x1.f785a0p-16f, -0x1.7d8ff2p-4f, -0x1.7306eep-3f, -0x1.09ac2ep-2f, -0x1.4c3874p-2f, -0x1.7edee6p-2f, \
+        -0x1.a0cdcep-2f, -0x1.b2931cp-2f, -0x1.b5db00p-2f, -0x1.ad1534p-2f, -0x1.9b12e2p-2f, -0x1.82ad1cp-2f, \
+        -0x1.667edap-2f, -0x1.48b7cap-2f, -0x1.2b07aap-2f, -0x1.0e9e1cp-2f, -0x1.e8712ep-3f, -0x1.b87066p-3f, \
+        -0x1.8d734ep-3f, -0x1.67575ap-3f, -0x1.45c320p-3f, -0x1.284242p-3f, -0x1.0e5896p-3f, -0x1.ef1beep-4f, \
+        -0x1.c6e932p-4f, -0x1.a35762p-4f, -0x1.83bfa0p-4f, -0x1.6793ecp-4f, -0x1.4e5c5cp-4f, -0x1.37b3d8p-4f, \
+        -0x1.234526p-4f, -0x1.10c83ap-4f \
     }
 #define ST_MATH_TABLE_ERF_2_VALUES \
     { \
-        -0x1.7eb20ep-2f, -0x1.766506p-2f, -0x1.5761bcp-2f, -0x1.275c4cp-2f, -0x1.d6ed14p-3f, -0x1.5272a6p-3f, \
-        -0x1.9a5f5ep-4f, -0x1.45b448p-5f, 0x1.9a0848p-7f, 0x1.bb8418p-5f, 0x1.5a90b4p-4f, 0x1.ab1406p-4f, \
-        0x1.d4ec40p-4f, 0x1.dfa5b4p-4f, 0x1.d366e4p-4f, 0x1.b7ce44p-4f, 0x1.93b29ap-4f, 0x1.6bf964p-4f, \
-        0x1.441a86p-4f, 0x1.1e4af4p-4f, 0x1.f74466p-5f, 0x1.b9cc4ep-5f, 0x1.845f22p-5f, 0x1.562d7cp-5f, \
-        0x1.2ded78p-5f, 0x1.0bd5d2p-5f, 0x1.dcf116p-6f, 0x1.a9d624p-6f, 0x1.7e7c4ap-6f, 0x1.583694p-6f, \
-        0x1.363092p-6f, 0x1.197764p-6f \
+        -0x1.7eb20ep-2f, -0x1.76653ep-2f, -0x1.57623ep-2f, -0x1.275cdcp-2f, -0x1.d6ebb4p-3f, -0x1.527372p-3f, \
+        -0x1.9a612ap-4f, -0x1.45b0d0p-5f, 0x1.9a0848p-7f, 0x1.bb854ep-5f, 0x1.5a90b4p-4f, 0x1.ab14bap-4f, \
+        0x1.d4eb12p-4f, 0x1.dfa494p-4f, 0x1.d365b8p-4f, 0x1.b7ce44p-4f, 0x1.93b29ap-4f, 0x1.6bf97ap-4f, \
+        0x1.441a36p-4f, 0x1.1e4a90p-4f, 0x1.f74474p-5f, 0x1.b9ccd0p-5f, 0x1.845f22p-5f, 0x1.562d6cp-5f, \
+        0x1.2dedfap-5f, 0x1.0bd5d2p-5f, 0x1.dcf116p-6f, 0x1.a9d632p-6f, 0x1.7e7bc8p-6f, 0x1.58366ep-6f, \
+        0x1.36315cp-6f, 0x1.197764p-6f \
     }
 #define ST_MATH_TABLE_ERF_3_VALUES \
     { \
-        -0x1.f737d6p-5f, 0x1.c4b8a2p-5f, 0x1.ac144cp-4f, 0x1.244caap-3f, 0x1.55317ap-3f, 0x1.66960ap-3f, \
-        0x1.5a607cp-3f, 0x1.362cb4p-3f, 0x1.01af4ap-3f, 0x1.8a0f08p-4f, 0x1.0fd1ccp-4f, 0x1.4067b2p-5f, \
-        0x1.0add0cp-6f, -0x1.4d3a26p-10f, -0x1.bd5562p-7f, -0x1.5c36a0p-6f, -0x1.9bcb60p-6f, -0x1.add09cp-6f, \
-        -0x1.a16bc4p-6f, -0x1.8303a4p-6f, -0x1.5c08f6p-6f, -0x1.325914p-6f, -0x1.0a1c4ep-6f, -0x1.cacab2p-7f, \
-        -0x1.8a8286p-7f, -0x1.52d1c2p-7f, -0x1.23738cp-7f, -0x1.f77600p-8f, -0x1.b3c5eep-8f, -0x1.7b0f46p-8f, \
-        -0x1.4bb21ap-8f, -0x1.22b6c0p-8f \
+        -0x1.f737d6p-5f, 0x1.c4f1aep-5f, 0x1.ac4f04p-4f, 0x1.246d24p-3f, 0x1.555b0cp-3f, 0x1.66a63ap-3f, \
+        0x1.5a7922p-3f, 0x1.3644bap-3f, 0x1.01af4ap-3f, 0x1.8a2ed6p-4f, 0x1.0fd1ccp-4f, 0x1.404ea8p-5f, \
+        0x1.0a5f16p-6f, -0x1.5545dcp-10f, -0x1.be52c6p-7f, -0x1.5c36a0p-6f, -0x1.9bcb60p-6f, -0x1.adf1f6p-6f, \
+        -0x1.a1ab4cp-6f, -0x1.83432ap-6f, -0x1.5be93ep-6f, -0x1.32394cp-6f, -0x1.0a1c4ep-6f, -0x1.caea8ep-7f, \
+        -0x1.8a42aep-7f, -0x1.52d1c2p-7f, -0x1.23738cp-7f, -0x1.f73678p-8f, -0x1.b405cap-8f, -0x1.7b4f0cp-8f, \
+        -0x1.4b3276p-8f, -0x1.22b6c0p-8f \
     }
 #define ST_MATH_TABLE_ERF_4_VALUES \
     { \
-        0x1.3543b0p-1f, 0x1.992f08p-4f, 0x1.59f078p-4f, 0x1.883976p-5f, 0x1.4961bep-5f, 0x1.4ef7aep-13f, \
-        -0x1.07cbbap-5f, -0x1.2f5aeep-5f, -0x1.0484eap-4f, -0x1.807b34p-5f, -0x1.b2257ep-5f, -0x1.9bae7cp-5f, \
-        -0x1.7121f4p-5f, -0x1.2c04f8p-5f, -0x1.8b446ep-6f, -0x1.259f20p-8f, 0x1.24c7e2p-10f, 0x1.f08a5cp-12f, \
-        -0x1.809c4ep-10f, -0x1.e0a1d2p-10f, 0x1.12c054p-7f, 0x1.9b573cp-7f, 0x1.a793aep-8f, 0x1.eaf0bcp-14f, \
-        0x1.4a5f1ap-7f, 0x1.ce4c86p-9f, -0x1.56cf7cp-12f, 0x1.0d49c4p-8f, -0x1.4ec756p-8f, -0x1.98cecap-9f, \
-        0x1.23a3a8p-7f, 0x1.756870p-9f \
+        0x1.3543b0p-1f, 0x1.9ae810p-4f, 0x1.5dd282p-4f, 0x1.90fbf0p-5f, 0x1.3ed268p-5f, 0x1.b3aba0p-11f, \
+        -0x1.00e09cp-5f, -0x1.35f2bep-5f, -0x1.0484eap-4f, -0x1.82dbf8p-5f, -0x1.b2257ep-5f, -0x1.9d882ep-5f, \
+        -0x1.6cc0d4p-5f, -0x1.27ade6p-5f, -0x1.827c62p-6f, -0x1.259f20p-8f, 0x1.24c7e2p-10f, 0x1.c0998ep-12f, \
+        -0x1.59abd6p-10f, -0x1.af9f38p-10f, 0x1.125284p-7f, 0x1.975508p-7f, 0x1.a793aep-8f, 0x1.149b4ep-13f, \
+        0x1.4657d4p-7f, 0x1.ce4c86p-9f, -0x1.56cf7cp-12f, 0x1.0cdac8p-8f, -0x1.4abf88p-8f, -0x1.9671a2p-9f, \
+        0x1.2081e4p-7f, 0x1.756870p-9f \
+    }
+#define ST_MATH_TABLE_ERF_FAST_0_VALUES \
+    { \
+        0x1.20dd74p+0f, 0x1.1f5e16p+0f, 0x1.1af54cp+0f, 0x1.13e08ap+0f, 0x1.0a7ef4p+0f, 0x1.fe8f16p-1f, \
+        0x1.e57b76p-1f, 0x1.cacbc4p-1f, 0x1.af767ep-1f, 0x1.9450bep-1f, 0x1.7a051cp-1f, 0x1.61106ap-1f, \
+        0x1.49c390p-1f, 0x1.3448fap-1f, 0x1.20ac06p-1f, 0x1.0ee122p-1f, 0x1.fd9ae2p-2f, 0x1.e09a7ap-2f, \
+        0x1.c67206p-2f, 0x1.aed200p-2f, 0x1.996eecp-2f, 0x1.8603dep-2f, 0x1.745380p-2f, 0x1.642828p-2f, \
+        0x1.555366p-2f, 0x1.47ad40p-2f, 0x1.3b1358p-2f, 0x1.2f6828p-2f, 0x1.24923ap-2f, 0x1.1a7b90p-2f, \
+        0x1.11110ep-2f, 0x1.084210p-2f \
+    }
+#define ST_MATH_TABLE_ERF_FAST_1_VALUES \
+    { \
+        0x1.6fb34ap-16f, -0x1.7d8ffep-4f, -0x1.7306fap-3f, -0x1.09ac32p-2f, -0x1.4c3876p-2f, -0x1.7edee8p-2f, \
+        -0x1.a0cdcap-2f, -0x1.b29312p-2f, -0x1.b5daf6p-2f, -0x1.ad1526p-2f, -0x1.9b12d8p-2f, -0x1.82ad14p-2f, \
+        -0x1.667ed0p-2f, -0x1.48b7c2p-2f, -0x1.2b07a8p-2f, -0x1.0e9e18p-2f, -0x1.e8712cp-3f, -0x1.b87066p-3f, \
+        -0x1.8d734ep-3f, -0x1.67575cp-3f, -0x1.45c320p-3f, -0x1.284242p-3f, -0x1.0e5898p-3f, -0x1.ef1bf0p-4f, \
+        -0x1.c6e932p-4f, -0x1.a35766p-4f, -0x1.83bfa0p-4f, -0x1.6793eep-4f, -0x1.4e5c5ap-4f, -0x1.37b3d8p-4f, \
+        -0x1.234524p-4f, -0x1.10c83cp-4f \
+    }
+#define ST_MATH_TABLE_ERF_FAST_2_VALUES \
+    { \
+        -0x1.826a0ap-2f, -0x1.75f296p-2f, -0x1.570f1ep-2f, -0x1.272434p-2f, -0x1.d686cap-3f, -0x1.52728ep-3f, \
+        -0x1.9ae224p-4f, -0x1.46db00p-5f, 0x1.91eaccp-7f, 0x1.ba1996p-5f, 0x1.59a4e6p-4f, 0x1.aa2e72p-4f, \
+        0x1.d43d54p-4f, 0x1.df139ap-4f, 0x1.d2f688p-4f, 0x1.b7bf54p-4f, 0x1.93b504p-4f, 0x1.6bfac8p-4f, \
+        0x1.441730p-4f, 0x1.1e46dep-4f, 0x1.f7a056p-5f, 0x1.ba3e48p-5f, 0x1.848af0p-5f, 0x1.562e32p-5f, \
+        0x1.2e51a6p-5f, 0x1.0bedaep-5f, 0x1.dcee52p-6f, 0x1.aa0db2p-6f, 0x1.7e452ep-6f, 0x1.58162ep-6f, \
+        0x1.36e380p-6f, 0x1.199da8p-6f \
+    }
+#define ST_MATH_TABLE_ERF_FAST_3_VALUES \
+    { \
+        0x1.6266b2p-6f, 0x1.c4f48ep-5f, 0x1.ac5ba2p-4f, 0x1.246816p-3f, 0x1.554b3cp-3f, 0x1.66a7bep-3f, \
+        0x1.5a6514p-3f, 0x1.3620cep-3f, 0x1.019350p-3f, 0x1.89db58p-4f, 0x1.0fac5ap-4f, 0x1.4019bcp-5f, \
+        0x1.09bdecp-6f, -0x1.5ce6a0p-10f, -0x1.be49e6p-7f, -0x1.5c82e6p-6f, -0x1.9bda00p-6f, -0x1.adea10p-6f, \
+        -0x1.a19fbcp-6f, -0x1.832306p-6f, -0x1.5c041ep-6f, -0x1.325128p-6f, -0x1.0a07acp-6f, -0x1.cacec2p-7f, \
+        -0x1.8a74c4p-7f, -0x1.52a6b2p-7f, -0x1.237954p-7f, -0x1.f7149ep-8f, -0x1.b43a76p-8f, -0x1.7b5960p-8f, \
+        -0x1.4ba0e6p-8f, -0x1.229072p-8f \
     }
 /* clang-format on */
 

@@ -318,7 +318,8 @@ static double function(uint32_t code, double a, double b)
     case ST_LOOP_asinh: return asinh(a);
     case ST_LOOP_acosh: return acosh(a);
     case ST_LOOP_atanh: return atanh(a);
-    case ST_LOOP_erf: return erf(a);
+    case ST_LOOP_erf:
+    case ST_LOOP_erf_fast: return erf(a);
     case ST_LOOP_lgamma: return log_gamma(a);
     case ST_LOOP_pow: return pow(a, b);
     case ST_LOOP_atan2: return atan2(a, b);

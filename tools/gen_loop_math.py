@@ -64,14 +64,16 @@ def exchange(x, target, weight, powers):
     basis = basis / scale
     at = np.unique(np.round((len(x) - 1) * (1 - np.cos(np.pi * np.arange(n + 1) / n)) / 2))
     at = at.astype(int)
-    best = None
+    # The start, and the answer where the powers are no Chebyshev system: all 0 at an inner 0.
+    solution = np.linalg.lstsq(basis * weight[:, None], weight * target, rcond=None)[0]
+    best = (solution / scale, np.abs(weight * (basis @ solution - target)).max())
     for _ in range(60):
         system = np.concatenate([basis[at] * weight[at, None],
                                  ((-1.0) ** np.arange(len(at)))[:, None]], 1)
         solution = np.linalg.lstsq(system, weight[at] * target[at], rcond=None)[0]
         errors = weight * (basis @ solution[:n] - target)
         most = np.abs(errors).max()
-        if best is None or most < best[1]:
+        if most < best[1]:
             best = (solution[:n] / scale, most)
         signs = np.sign(errors)
         runs = np.split(np.arange(len(x)), np.flatnonzero(signs[1:] != signs[:-1]) + 1)
@@ -127,6 +129,7 @@ def parts(value, n, down=False):
     return result
 
 
+WITH_SIGN = "as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"  # v, of x's sign
 MAGIC = 1.5 * 2 ** 23  # x + MAGIC has the nearest integer to x in its low bits
 ROWS = []
 
@@ -216,7 +219,7 @@ def make_expm1():
             e = fma(n, {num(-lo)}, d - r);
             q = fma(r * r, {horner(c, 'r')}, e) + r;
             s = as_float(shift_left(as_int(m), 23)); v = fma(s, q, s - 0.5) * 2;
-            as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))""")
+            {WITH_SIGN}""")
 
 
 # ---- logarithms ----
@@ -276,7 +279,7 @@ def make_log1p():
         f" log's polynomial, {error:.1e}",
         f"""o = 1 + x; i = as_int(o) - {SQRT_HALF}; k = f32(shift_right(i, 23));
             s = as_float(0x3f800000 - bit_and(i, -0x800000)); f = fma(x, s, s - 1); {tail}
-            v = as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)));
+            v = {WITH_SIGN};
             rare(u32(as_int(o) - 0x800000) >= 0x7e000000,
                  {{ {split('x')} {tail}
                     select(x > 0, select(x < inf, v, x), select(x == -1, -inf, nan)) }}, v)""")
@@ -356,7 +359,7 @@ def make_tanh():
             p = {horner(c, 'r')}; e = as_float(as_int(p) + shift_left(as_int(m), 23));
             far = 1 - 2 / (e + 1);
             v = select(a > {num(f32(split_at))}, far, near);
-            as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))""")
+            {WITH_SIGN}""")
 
 
 def make_erf():
@@ -373,25 +376,46 @@ def make_erf():
             r = g - (m - {num(MAGIC)}); p = {horner(c, 'r')};
             far = 1 - as_float(as_int(p) + shift_left(as_int(m), 23));
             v = select(a > {num(f32(split_at))}, far, near);
-            as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))""")
+            {WITH_SIGN}""")
+
+
+ERF_WIDTH = 1 / 8
+
+
+def erf_pieces(name, degree):
+    """Coefficients of g, erf(b) = b g(b), in pieces around k / 8, as tables; and their error."""
+    top = (PIECES - 0.5) * ERF_WIDTH
+    ratio = lambda t: mp.erf(t) / t if t else 2 / mp.sqrt(mp.pi)
+    pieces = [fit(lambda r: ratio(mp.mpf(k * ERF_WIDTH) + r), -ERF_WIDTH / 2 if k else 0,
+                  ERF_WIDTH / 2, list(range(degree + 1)),
+                  lambda r: 1 / ratio(mp.mpf(k * ERF_WIDTH) + r), points=400)
+              for k in range(PIECES)]
+    return ([table(f"{name}_{k}", [c[k] for c, _ in pieces]) for k in range(degree + 1)],
+            float(np.nextafter(np.float32(top), np.float32(0))), max(error for _, error in pieces))
+
+
+def erf_place(top):
+    """a = |x|, b = a at most `top`, r from the middle of b's piece, whose number is m's low bits."""
+    magic = MAGIC * ERF_WIDTH
+    return f"""a = abs(x); b = select({num(top)} < a, {num(top)}, a); m = b + {num(magic)};
+               r = b - (m - {num(magic)});"""
 
 
 def make_erf_lookup():
-    """erf(b) = b g(b) with g by pieces around k / 8; the entry's number is in the low bits of m."""
-    magic, width = MAGIC / 8, 1 / 8
-    top = float(np.nextafter(np.float32((PIECES - 0.5) * width), np.float32(0)))
-    ratio = lambda t: mp.erf(t) / t if t else 2 / mp.sqrt(mp.pi)
-    pieces = [fit(lambda r: ratio(mp.mpf(k * width) + r), -width / 2 if k else 0, width / 2,
-                  list(range(5)), lambda r: 1 / ratio(mp.mpf(k * width) + r), points=400)
-              for k in range(PIECES)]
-    t = [table(f"erf_{k}", [c[k] for c, _ in pieces]) for k in range(5)]
-    row("erf_lookup", f"x g(x) with g of degree 4 in each of {PIECES} pieces,"
-        f" {max(error for _, error in pieces):.1e}",
-        f"""a = abs(x); b = select({num(top)} < a, {num(top)}, a); m = b + {num(magic)};
-            r = b - (m - {num(magic)});
+    t, top, error = erf_pieces("erf", 4)
+    row("erf_lookup", f"x g(x) with g of degree 4 in each of {PIECES} pieces, {error:.1e}",
+        f"""{erf_place(top)}
             q = fma(fma(fma(lookup(m, {t[4]}), r, lookup(m, {t[3]})), r, lookup(m, {t[2]})), r,
-            lookup(m, {t[1]})); v = fma(b, lookup(m, {t[0]}), b * r * q);
-            as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))""")
+            lookup(m, {t[1]})); v = fma(b, lookup(m, {t[0]}), b * r * q); {WITH_SIGN}""")
+
+
+def make_erf_fast():
+    """The same with a piece's polynomial of degree 3, evaluated at once."""
+    t, top, error = erf_pieces("erf_fast", 3)
+    row("erf_fast", f"x g(x) with g of degree 3 in each of {PIECES} pieces, {error:.1e}",
+        f"""{erf_place(top)}
+            v = b * fma(fma(fma(lookup(m, {t[3]}), r, lookup(m, {t[2]})), r, lookup(m, {t[1]})), r,
+            lookup(m, {t[0]})); {WITH_SIGN}""")
 
 
 def make_sigmoid():
@@ -450,7 +474,7 @@ def main():
         make()
     for name in ("sin", "cos"):
         make_circular(name)
-    for make in (make_tanh, make_erf, make_erf_lookup, make_sigmoid):
+    for make in (make_tanh, make_erf, make_erf_lookup, make_erf_fast, make_sigmoid):
         make()
     text = write(ROWS)
     if "--check" in sys.argv:

@@ -465,7 +465,8 @@ enum stator_package_kind {
 };
 
 /* Takes the pieces of a package. `name` is an identifier that no other piece has, and not "needs",
- * which is the host's own piece (docs/build.md); bytes are borrowed for the call. What the sink answers, exe_package hands on. */
+ * which is the host's own piece (docs/build.md); bytes are borrowed for the call. What the sink
+ * answers, exe_package hands on. */
 typedef struct stator_package_sink {
     uint32_t struct_size;
     uint32_t reserved;

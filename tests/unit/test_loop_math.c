@@ -190,9 +190,10 @@ static filter_fn build_filter(uint32_t code, cc_module *module)
                                         NULL};
     char text[sizeof filter_text + 128];
     const char *name = st_loop_desc(code)->name;
-    const char *body = code == ST_LOOP_rsqrt     ? "(1 / sqrt(a))"
-                       : code == ST_LOOP_sigmoid ? "((a < 0 ? exp(a) : 1) / (1 + exp(-fabs(a))))"
-                                                 : NULL;
+    const char *body = code == ST_LOOP_rsqrt      ? "(1 / sqrt(a))"
+                       : code == ST_LOOP_erf_fast ? "erf(a)"
+                       : code == ST_LOOP_sigmoid  ? "((a < 0 ? exp(a) : 1) / (1 + exp(-fabs(a))))"
+                                                  : NULL;
     filter_fn fn = NULL;
     (void)snprintf(text, sizeof text, "#define F(a) %s%s\n%s", body ? body : name,
                    body ? "" : "(a)", filter_text);

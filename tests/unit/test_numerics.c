@@ -1,12 +1,14 @@
 /* The option `numerics` of inductor-cpu: with `exact`, what a kernel of several ops gives is what
  * the ops give one by one, each rounded to the declared dtype, bit for bit; with `fused`
  * intermediates stay in f32 and the result alone is rounded. Both are computed here by hand, and
- * they do differ. */
+ * they do differ. A function has another bound there, when the processor has a faster way. */
 #include "core/base/convert.h"
 #include "support_run.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define N 4099 /* whole vectors and a tail */
@@ -61,8 +63,9 @@ static void end(world *w)
     stator_ctx_destroy(w->ctx);
 }
 
-/* The outputs with this numerics; 0: the backend is not available in this build. */
-static int run(world *w, const char *numerics, const char *more, stator_tensor **out, uint32_t n)
+/* The outputs of a program with this numerics; 0: the backend is not available in this build. */
+static int run_text(world *w, const char *numerics, const char *text, uint32_t n_in,
+                    stator_tensor **out, uint32_t n)
 {
     static const char *const keys[] = {"inductor-cpu.numerics"};
     const stator_compile_options options = {.struct_size = sizeof options,
@@ -70,23 +73,28 @@ static int run(world *w, const char *numerics, const char *more, stator_tensor *
                                             .option_keys = keys,
                                             .option_values = &numerics,
                                             .option_count = 1};
-    char text[1024];
     stator_model *model = NULL;
     stator_function *function = NULL;
-    const char *name = w->dtype == STATOR_BF16 ? "bf16" : "f16";
-    (void)snprintf(text, sizeof text, body, name, name, more);
     cr_assert_eq(stator_model_load_bytes(w->ctx, text, strlen(text), "m.stir", NULL, &model),
                  STATOR_OK, "%s", stator_ctx_error_text(w->ctx));
     const stator_status status = stator_compile(model, &options, &function);
     const int is_here = status != STATOR_UNAVAILABLE && status != STATOR_NOT_FOUND;
     if (is_here) {
         cr_assert_eq(status, STATOR_OK, "%s", stator_ctx_error_text(w->ctx));
-        cr_assert_eq(stator_call_tensors(function, 2, w->in, n, out), STATOR_OK, "%s",
+        cr_assert_eq(stator_call_tensors(function, n_in, w->in, n, out), STATOR_OK, "%s",
                      stator_ctx_error_text(w->ctx));
     }
     stator_function_destroy(function);
     stator_model_destroy(model);
     return is_here;
+}
+
+static int run(world *w, const char *numerics, const char *more, stator_tensor **out, uint32_t n)
+{
+    char text[1024];
+    const char *name = w->dtype == STATOR_BF16 ? "bf16" : "f16";
+    (void)snprintf(text, sizeof text, body, name, name, more);
+    return run_text(w, numerics, text, 2, out, n);
 }
 
 /* Elements in which `got` is not what rounding at each op, or at the end alone, gives. */
@@ -159,4 +167,57 @@ Test(numerics, outputs_are_rounded)
         stator_tensor_release(out[1]);
     }
     end(&w);
+}
+
+/* erf(x), and by how many places of f32 it is off at most. */
+static float *erf_of(world *w, const char *numerics, const float *x, double *out_ulp)
+{
+    static const char text[] = "stir 1\n"
+                               "graph @m(%x: f32[4099]) {\n"
+                               "  %z = erf(%x)\n"
+                               "  return z: %z\n"
+                               "}\n";
+    stator_tensor *out[1] = {NULL};
+    float *y = NULL;
+    *out_ulp = 0;
+    if (run_text(w, numerics, text, 1, out, 1)) {
+        y = malloc(N * sizeof *y);
+        cr_assert_not_null(y);
+        memcpy(y, stator_tensor_data(out[0]), N * sizeof *y);
+        stator_tensor_release(out[0]);
+    }
+    for (int i = 0; y && i < N; i++) {
+        const double exact = erf((double)x[i]);
+        const float next = nextafterf(fabsf((float)exact), INFINITY);
+        const double off = fabs((double)y[i] - exact) / (double)(next - fabsf((float)exact));
+        *out_ulp = off > *out_ulp ? off : *out_ulp;
+    }
+    return y;
+}
+
+Test(numerics, erf)
+{
+    static float x[N];
+    const int64_t shape[1] = {N};
+    world w = {.ctx = run_context(), .dtype = STATOR_F32};
+    double ulp[2] = {0, 0};
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)(i - N / 2) * (4.0f / N) + 0x1p-13f;
+    }
+    w.in[0] = run_tensor(w.ctx, STATOR_F32, 1, shape, x);
+    cr_assert_eq(stator_ctx_scan(w.ctx), STATOR_OK);
+    float *exact = erf_of(&w, "exact", x, &ulp[0]);
+    float *fused = erf_of(&w, "fused", x, &ulp[1]);
+    if (exact) {
+        cr_expect_leq(ulp[0], 2.0, "exact: %g ulp", ulp[0]);
+        cr_expect_leq(ulp[1], 5.0, "fused: %g ulp", ulp[1]);
+        __builtin_cpu_init();
+        if (__builtin_cpu_supports("avx512f")) {
+            cr_expect(memcmp(exact, fused, sizeof x) != 0, "fused takes no faster way");
+        }
+    }
+    free(exact);
+    free(fused);
+    stator_tensor_release(w.in[0]);
+    stator_ctx_destroy(w.ctx);
 }

@@ -1,8 +1,8 @@
 /* Contractions of f16, done in f32: oneDNN has none on processors without f16 arithmetic.
  *
- * The op inside is one of f32. Constant weights are made f32 once, before they are packed (an op from
- * the cache does so when it looks at them at all); the other operands with each call, in scratch that
- * the op keeps. The result is rounded once, from f32, as the form asks. */
+ * The op inside is one of f32. Constant weights are made f32 once, before they are packed (an op
+ * from the cache does so when it looks at them at all); the other operands with each call, in
+ * scratch that the op keeps. The result is rounded once, from f32, as the form asks. */
 #include "dn.h"
 
 #include "core/base/convert.h"
@@ -17,7 +17,8 @@
 #define ALIGN 64u
 
 typedef struct dn_half {
-    uint32_t roles; /* bit of each role whose buffer holds f16 */
+    uint32_t roles;   /* bit of each role whose buffer holds f16 */
+    uint32_t keeps_y; /* the weights are constants, whatever a plan makes of them */
     /* under op->mutex: */
     float *y; /* constant weights; NULL: not made yet, or y comes with the call */
     uint64_t y_bytes;
@@ -149,6 +150,7 @@ stator_status dn_half_make(dn_op *op, uint32_t roles, stator_diag **err)
         return st_fail_oom(err);
     }
     op->half->roles = roles;
+    op->half->keeps_y = op->has_constant;
     return STATOR_OK;
 }
 
@@ -264,7 +266,7 @@ static float *kept_weights(dn_op *op)
 /* Is the role's buffer f16, and made f32 in this call? */
 static int is_moved(const dn_op *op, uint32_t role, const float *y)
 {
-    return dn_half_has(op, role) && !(role == DN_Y && (y || op->has_constant));
+    return dn_half_has(op, role) && !(role == DN_Y && (y || op->half->keeps_y));
 }
 
 stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES], stator_ctx *ctx,

@@ -176,12 +176,12 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
     if (!are_roles_sound(&op->form, roles)) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
-    if (roles) {
-        ST_TRY(dn_half_make(op, roles, err));
-    }
     op->attention_bytes = st_read_u64(&r);
     const uint32_t limit = op->form.kind == ST_FORM_SDPA ? 1 : 2; /* attention has neither */
     op->has_constant = st_read_below(&r, limit);
+    if (roles) {
+        ST_TRY(dn_half_make(op, roles, err));
+    }
     dn_op_note(op);
     op->is_static = kept->is_static;
     if (op->has_constant) {

@@ -3,18 +3,21 @@
  *
  * Each weight is used so seldom that the time is that of reading them, and what matters is that
  * memory is never idle: the weights lie in panels of 32 columns, [n / 32][k][32] (oneDNN's
- * BA16a32b, so that oneDNN packs them), which are read from front to back, asking for what comes
- * AHEAD bytes later. The sums of a panel stay in registers. Threads take panels side by side.
- * AVX-512 and f32 alone; the epilogue keeps NaN. */
+ * BA16a32b, so that oneDNN packs them), which are read from front to back. What comes NEAR bytes
+ * later is asked for, and of weights that no cache of a core holds what comes FAR bytes later for
+ * the second cache: the first waits for too few lines at a time to keep memory busy alone. The sums
+ * of a panel stay in registers. Threads take panels side by side. AVX-512 and f32 alone; the
+ * epilogue keeps NaN. */
 #include "dn.h"
 
 #include <string.h>
 
 #define ROWS_MAX 8
 #define COLUMNS 32
-/* Weights that stay in a core's cache are not asked for ahead, and up to 3 rows take two panels at
- * once, so that there are sums enough in flight. */
+/* Of weights that stay in a core's cache up to 3 rows take two panels at once, so that there are
+ * sums enough in flight; those are not asked for ahead. */
 #define CACHED_WEIGHTS (1 << 17)
+#define FAR_WEIGHTS (1 << 18) /* elements; from here on they come from afar */
 #define ROWS_PAIRED 3
 #define LANES 16
 #define GRAIN_BYTES ((int64_t)64 << 10) /* of weights, worth a thread */
@@ -49,7 +52,9 @@ static int as_product(const dn_op *op, const dn_sizes *s, dn_sizes *out)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define AHEAD 2048 /* bytes; the distance at which cold weights were read fastest */
+/* Bytes; the distances at which cold weights were read fastest. */
+#define NEAR 2048
+#define FAR 8192
 #define AVX512 __attribute__((target("avx512f")))
 #define INLINE static inline __attribute__((always_inline, target("avx512f")))
 
@@ -106,10 +111,15 @@ INLINE void store(const skinny *s, __m512 sum, int64_t i, int64_t column)
     _mm512_mask_storeu_ps(out + at, mask, finish(s, sum, at, column, mask));
 }
 
-/* Columns from `column` on of `rows` rows in `panels` panels one behind the other; both are
- * constants where this is inlined. */
-INLINE void tile(const skinny *s, const float *w, int64_t column, const int rows, const int panels)
+/* How far a tile's weights are: in a core's cache, perhaps (NEARBY), or surely not. */
+enum distance { CACHED, NEARBY, AFAR };
+
+/* Columns from `column` on of `rows` rows; the last two are constants where this is inlined. Cached
+ * panels are two, one behind the other. */
+INLINE void tile(const skinny *s, const float *w, int64_t column, const int rows,
+                 const enum distance distance)
 {
+    const int panels = distance == CACHED ? 2 : 1;
     const int64_t k_end = s->s->k;
     const float *x = s->at[DN_X];
     const int64_t x_row = s->s->x.stride[0];
@@ -126,9 +136,13 @@ INLINE void tile(const skinny *s, const float *w, int64_t column, const int rows
         for (int j = 0; j < 2 * panels; j++) {
             v[j] = _mm512_loadu_ps(w + j / 2 * s->panel + j % 2 * LANES);
         }
-        if (panels == 1) {
-            _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
-            _mm_prefetch((const char *)w + AHEAD + 64, _MM_HINT_T0);
+        if (distance == AFAR) {
+            _mm_prefetch((const char *)w + FAR, _MM_HINT_T1);
+            _mm_prefetch((const char *)w + FAR + 64, _MM_HINT_T1);
+        }
+        if (distance != CACHED) {
+            _mm_prefetch((const char *)w + NEAR, _MM_HINT_T0);
+            _mm_prefetch((const char *)w + NEAR + 64, _MM_HINT_T0);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) {
@@ -146,39 +160,47 @@ INLINE void tile(const skinny *s, const float *w, int64_t column, const int rows
     }
 }
 
-#define ROWS_TILE(rows, panels)                                                                    \
-    static AVX512 void tile_##rows##_##panels(const skinny *s, const float *w, int64_t column)     \
+#define ROWS_TILE(rows, distance)                                                                  \
+    static AVX512 void tile_##rows##_##distance(const skinny *s, const float *w, int64_t column)   \
     {                                                                                              \
-        tile(s, w, column, rows, panels);                                                          \
+        tile(s, w, column, rows, distance);                                                        \
     }
-ROWS_TILE(1, 1)
-ROWS_TILE(2, 1)
-ROWS_TILE(3, 1)
-ROWS_TILE(4, 1)
-ROWS_TILE(5, 1)
-ROWS_TILE(6, 1)
-ROWS_TILE(7, 1)
-ROWS_TILE(8, 1)
-ROWS_TILE(1, 2)
-ROWS_TILE(2, 2)
-ROWS_TILE(3, 2)
+#define STREAMED_TILE(rows) ROWS_TILE(rows, NEARBY) ROWS_TILE(rows, AFAR)
+STREAMED_TILE(1)
+STREAMED_TILE(2)
+STREAMED_TILE(3)
+STREAMED_TILE(4)
+STREAMED_TILE(5)
+STREAMED_TILE(6)
+STREAMED_TILE(7)
+STREAMED_TILE(8)
+ROWS_TILE(1, CACHED)
+ROWS_TILE(2, CACHED)
+ROWS_TILE(3, CACHED)
+#undef STREAMED_TILE
 #undef ROWS_TILE
 
 typedef void (*tile_fn)(const skinny *s, const float *w, int64_t column);
 
 static void run_panels(void *self, int64_t begin, int64_t end)
 {
-    static const tile_fn single[] = {tile_1_1, tile_2_1, tile_3_1, tile_4_1,
-                                     tile_5_1, tile_6_1, tile_7_1, tile_8_1};
-    static const tile_fn paired[] = {tile_1_2, tile_2_2, tile_3_2};
+#define ROWS(distance)                                                                             \
+    {                                                                                              \
+        tile_1_##distance, tile_2_##distance, tile_3_##distance, tile_4_##distance,                \
+            tile_5_##distance, tile_6_##distance, tile_7_##distance, tile_8_##distance             \
+    }
+    static const tile_fn single[2][ROWS_MAX] = {ROWS(NEARBY), ROWS(AFAR)};
+#undef ROWS
+    static const tile_fn paired[] = {tile_1_CACHED, tile_2_CACHED, tile_3_CACHED};
     const skinny *s = self;
     const int is_paired = s->s->m <= ROWS_PAIRED && s->s->k <= CACHED_WEIGHTS / s->s->n;
+    const int is_far = s->s->k >= FAR_WEIGHTS / s->s->n;
     int64_t p = begin;
     for (; is_paired && p + 2 <= end; p += 2) {
         paired[s->s->m - 1](s, s->w + p * s->panel, p * COLUMNS);
     }
     for (; p < end; p++) {
-        single[s->s->m - 1](s, s->w + p * s->panel, p * COLUMNS);
+        single[is_far][s->s->m - 1](s, s->w + p * s->panel, p * COLUMNS);
     }
 }
 

@@ -217,6 +217,10 @@ static const attend cases[] = {
     {"kept, causal", 2, 4, 4, 300, 300, 16, 24, STATOR_F32, 0, 0, 1, 1, 0, 0},
     {"kept", 1, 4, 4, 150, 500, 16, 40, STATOR_F32, 0, 0, 0, 0, 0, 0},
     {"kept, grouped", 1, 4, 1, 150, 290, 16, 16, STATOR_F32, 0, 0, 0, 1, 0, 0},
+    {"rows a page apart", 1, 16, 16, 16, 40, 64, 64, STATOR_F32, 0, 0, 0, 1, 0, 0},
+    /* So many heads that each asks for the next one's rows, in parts too. */
+    {"heads ahead", 4, 24, 24, 64, 80, 64, 32, STATOR_F32, STATOR_F32, 9, 0, 1, 0, 0},
+    {"grouped heads ahead", 1, 12, 2, 130, 512, 320, 320, STATOR_F32, 0, 0, 0, 1, 0, 0},
 };
 
 static void check_all(uint32_t flags)
@@ -245,30 +249,42 @@ Test(attention, vectors_of_16_bytes)
 }
 
 /* What a key holds that is not attended to does not matter; NaN and inf that are do. */
-Test(attention, not_finite)
+static void check_not_finite(const attend *a, int is_masked)
 {
-    static const attend a = {"not finite", 1,           2, 2, 70, 300, 16, 8,
-                             STATOR_F32,   STATOR_BOOL, 9, 0, 0,  0,   0};
     static const struct {
         int of;
-        int64_t place;
+        int64_t row, column;
         double value;
-    } plants[] = {{V, 5 * 8 + 3, NAN},         {V, 299 * 8, INFINITY}, {K, 7 * 16, NAN},
-                  {K, 260 * 16 + 2, INFINITY}, {Q, 3 * 16, NAN},       {Q, 40, -INFINITY}};
+    } plants[] = {{V, 5, 3, NAN},        {V, 299, 0, INFINITY}, {K, 7, 0, NAN},
+                  {K, 260, 2, INFINITY}, {Q, 3, 0, NAN},        {Q, 2, 8, -INFINITY}};
     for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
-        for (int is_masked = 0; is_masked < 2; is_masked++) {
-            world w;
-            world_init(&w, &a);
-            st_store_f64(STATOR_F32, w.data[plants[i].of], plants[i].place, plants[i].value);
-            for (int64_t s = 0; s < a.keys; s++) {
-                const int is_planted = s == 5 || s == 299 || s == 7 || s == 260;
-                ((uint8_t *)w.data[M])[s] = !(is_masked && is_planted);
-            }
-            run(&w, &a);
-            for (int64_t row = 0; row < a.heads * a.queries; row++) {
-                compare_row(&w, &a, 0, row / a.queries, row % a.queries);
-            }
-            world_deinit(&w);
+        world w;
+        world_init(&w, a);
+        const int64_t place = plants[i].row * w.strides[plants[i].of][2] + plants[i].column;
+        st_store_f64(STATOR_F32, w.data[plants[i].of], place, plants[i].value);
+        for (int64_t s = 0; s < a->keys; s++) {
+            const int is_planted = s == 5 || s == 299 || s == 7 || s == 260;
+            ((uint8_t *)w.data[M])[s] = !(is_masked && is_planted);
+        }
+        run(&w, a);
+        for (int64_t row = 0; row < a->heads * a->queries; row++) {
+            compare_row(&w, a, 0, row / a->queries, row % a->queries);
+        }
+        world_deinit(&w);
+    }
+}
+
+/* Quotients of 32 columns go straight to the output, of 8 by way of scratch. */
+Test(attention, not_finite)
+{
+    static const uint32_t vectors[] = {0, DNNL_VECTORS_32, DNNL_VECTORS_16};
+    attend a = {"not finite", 1, 2, 2, 70, 300, 16, 8, STATOR_F32, STATOR_BOOL, 9, 0, 0, 0, 0};
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        api->close(lib);
+        open_with(vectors[i]);
+        for (a.width = 8; a.width <= 32; a.width += 24) {
+            check_not_finite(&a, 0);
+            check_not_finite(&a, 1);
         }
     }
 }

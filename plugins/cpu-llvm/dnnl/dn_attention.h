@@ -41,10 +41,12 @@ typedef struct dn_attention_isa {
     void (*half)(const dn_tile *t); /* of j < COLUMNS / 2 alone */
     /* c[j] = sum over k of a[k] * b[j][k], j < n; k is a multiple of 16. */
     void (*dots)(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k);
-    /* x[j] /= n for j < count, a multiple of COLUMNS; 1: one of them is NaN then. */
-    int (*divide)(float *x, float n, int64_t count);
-    /* The row becomes exp(x - max). x, mask: `padded` floats can be read, whatever n is. */
-    void (*soften)(dn_soften *row);
+    /* to[j] = x[j] / n within 1.5 ulp for j < count, a multiple of COLUMNS, n >= 1 or NaN; 1: one of
+     * them is NaN. `to` may be x. */
+    int (*divide)(float *to, const float *x, float n, int64_t count);
+    /* Each row becomes exp(x - max). x, mask: `padded` floats can be read, whatever n is; `padded`
+     * is the same for all rows. */
+    void (*soften)(dn_soften *rows, int64_t n_rows);
 } dn_attention_isa;
 
 const dn_attention_isa *dn_attention_512(void); /* AVX-512F */

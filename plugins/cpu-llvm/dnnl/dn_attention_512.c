@@ -53,6 +53,11 @@ static inline float total(__m512 v)
     return _mm512_reduce_add_ps(v);
 }
 
+static inline float most_of(__m512 v)
+{
+    return _mm512_reduce_max_ps(v);
+}
+
 static inline __m512 larger(__m512 a, __m512 b)
 {
     return _mm512_max_ps(a, b); /* b when one is NaN */

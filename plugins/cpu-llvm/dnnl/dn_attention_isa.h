@@ -1,12 +1,13 @@
 /* The inner loops of attention for one width of vectors. Before: LANES, ROWS (of a tile) and ISA (a
  * function that gives the table) are defined. The sums of a tile are ROWS * COLUMNS / LANES
- * registers. With OWN_STEPS there are SIDE, turn, total, larger and exp_of as well. */
+ * registers. With OWN_STEPS there are SIDE, turn, total, most_of, larger and exp_of as well. */
 #include "dn_attention.h"
 
 #include <math.h>
 #include <string.h>
 
 #define VECTORS (DN_ATTENTION_COLUMNS / LANES) /* in a row of a panel */
+#define SOFTENED 2                             /* rows side by side */
 #define LEAST -87.33654f                       /* e^x is a normal number from here on */
 #define INLINE static inline __attribute__((always_inline))
 
@@ -36,7 +37,7 @@ INLINE vec choose(ivec mask, vec a, vec b)
     return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
 }
 
-#ifndef OWN_STEPS /* else of the file that includes this: SIDE, turn, total, larger, exp_of */
+#ifndef OWN_STEPS /* else the file that includes this has them */
 
 /* ---- keys to panels ---- */
 
@@ -74,6 +75,18 @@ INLINE float total(vec v)
     return part[0];
 }
 
+INLINE float most_of(vec v)
+{
+    float part[LANES];
+    memcpy(part, &v, sizeof part);
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int i = 0; i < width; i++) {
+            part[i] = part[i] > part[i + width] ? part[i] : part[i + width];
+        }
+    }
+    return part[0];
+}
+
 /* a where it is larger, else b. */
 INLINE vec larger(vec a, vec b)
 {
@@ -103,30 +116,47 @@ INLINE vec exp_of(vec x)
 
 /* ---- products ---- */
 
-INLINE void tile_of(const dn_tile *t, const int vectors)
+INLINE void tile_of(const dn_tile *from, const int vectors)
 {
+    const dn_tile t = *from;
     vec sum[ROWS][VECTORS];
-    const float *b = t->b;
+    const float *b = t.b;
+#pragma GCC unroll 8
     for (int i = 0; i < ROWS; i++) {
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; v++) {
-            sum[i][v] = t->beta ? load(t->c + i * t->ldc + v * LANES) * t->beta[i] : (vec){0};
+            sum[i][v] = (vec){0};
         }
     }
-    for (int64_t p = 0; p < t->k; p++, b += t->ldb) {
+    if (t.beta) {
+#pragma GCC unroll 8
+        for (int i = 0; i < ROWS; i++) {
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; v++) {
+                sum[i][v] = load(t.c + i * t.ldc + v * LANES) * t.beta[i];
+            }
+        }
+    }
+    for (int64_t p = 0; p < t.k; p++, b += t.ldb) {
         vec row[VECTORS];
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; v++) {
             row[v] = load(b + v * LANES);
         }
+#pragma GCC unroll 8
         for (int i = 0; i < ROWS; i++) {
-            const float x = t->a[i * t->lda + p];
+            const float x = t.a[i * t.lda + p];
+#pragma GCC unroll 8
             for (int v = 0; v < vectors; v++) {
                 sum[i][v] += row[v] * x;
             }
         }
     }
+#pragma GCC unroll 8
     for (int i = 0; i < ROWS; i++) {
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; v++) {
-            store(t->c + i * t->ldc + v * LANES, sum[i][v]);
+            store(t.c + i * t.ldc + v * LANES, sum[i][v]);
         }
     }
 }
@@ -168,9 +198,7 @@ INLINE vec finished(const dn_soften *row, int64_t j)
 /* Finishes the scores, those behind the last key -inf; the largest one, or row->max. */
 INLINE float finish_scores(const dn_soften *row)
 {
-    float part[LANES];
-    float max = row->max;
-    vec most = splat(max);
+    vec most = splat(row->max);
     ivec lane;
     int64_t j = 0;
     for (int32_t i = 0; i < LANES; i++) {
@@ -187,37 +215,55 @@ INLINE float finish_scores(const dn_soften *row)
     for (; j < row->padded; j += LANES) {
         store(row->x + j, splat(-INFINITY));
     }
-    memcpy(part, &most, sizeof part);
-    for (int i = 0; i < LANES; i++) {
-        max = part[i] > max ? part[i] : max;
-    }
-    return max;
+    return most_of(most);
 }
 
-static void soften(dn_soften *row)
+/* Side by side: what one row waits for leaves time for the other's. */
+INLINE void soften_some(dn_soften *rows, const int n_rows)
 {
-    const float max = finish_scores(row);
-    const float base = max == -INFINITY ? 0.0f : max;
-    vec sum = {0};
-    for (int64_t j = 0; j < row->padded; j += LANES) {
-        const vec p = exp_of(load(row->x + j) - base);
-        store(row->x + j, p);
-        sum += p;
+    float max[SOFTENED];
+    float base[SOFTENED];
+    vec sum[SOFTENED];
+    for (int r = 0; r < n_rows; r++) {
+        max[r] = finish_scores(&rows[r]);
+        base[r] = max[r] == -INFINITY ? 0.0f : max[r];
+        sum[r] = (vec){0};
     }
-    const vec before = exp_of(splat(row->max - base));
-    row->before = before[0];
-    row->sum = row->sum * row->before + total(sum);
-    row->max = max;
+    for (int64_t j = 0; j < rows->padded; j += LANES) {
+        for (int r = 0; r < n_rows; r++) {
+            const vec p = exp_of(load(rows[r].x + j) - base[r]);
+            store(rows[r].x + j, p);
+            sum[r] += p;
+        }
+    }
+    for (int r = 0; r < n_rows; r++) {
+        const int is_first = rows[r].max == -INFINITY;
+        rows[r].before = is_first ? 0.0f : exp_of(splat(rows[r].max - base[r]))[0];
+        rows[r].sum = rows[r].sum * rows[r].before + total(sum[r]);
+        rows[r].max = max[r];
+    }
 }
 
-static int divide(float *x, float n, int64_t count)
+static void soften(dn_soften *rows, int64_t n_rows)
 {
+    int64_t r = 0;
+    for (; r + SOFTENED <= n_rows; r += SOFTENED) {
+        soften_some(rows + r, SOFTENED);
+    }
+    for (; r < n_rows; r++) {
+        soften_some(rows + r, 1);
+    }
+}
+
+static int divide(float *to, const float *x, float n, int64_t count)
+{
+    const float part = 1.0f / n;
     ivec is_nan = {0};
     int any = 0;
     for (int64_t j = 0; j < count; j += LANES) {
-        const vec q = load(x + j) / n;
+        const vec q = load(x + j) * part;
         is_nan |= q != q;
-        store(x + j, q);
+        store(to + j, q);
     }
     for (int i = 0; i < LANES; i++) {
         any |= is_nan[i];

@@ -165,6 +165,21 @@ static int unknown_option(const cli_usage *usage, const char *arg)
 
 /* ---- reading ---- */
 
+/* Is the option given several times? */
+static int is_list(const cli_option *o)
+{
+    return o->kind == CLI_LIST || o->kind == CLI_PAIRS || o->kind == CLI_SIZES;
+}
+
+static int add_to_list(cli_list *list, const char *text)
+{
+    if (list->count == sizeof list->items / sizeof list->items[0]) {
+        return 0;
+    }
+    list->items[list->count++] = text;
+    return 1;
+}
+
 /* 1 when the text, which has the form, is a whole value of the option's kind. */
 static int store_value(const cli_option *o, const char *text)
 {
@@ -181,18 +196,8 @@ static int store_value(const cli_option *o, const char *text)
     case CLI_REAL:
         *(double *)o->target = strtod(text, &end);
         return end != text && *end == '\0' && *(double *)o->target >= 0;
-    case CLI_LIST:
-    case CLI_PAIRS:
-    case CLI_SIZES: {
-        cli_list *list = o->target;
-        if (list->count == sizeof list->items / sizeof list->items[0]) {
-            return 0;
-        }
-        list->items[list->count++] = text;
-        return 1;
-    }
     default:
-        return 0;
+        return is_list(o) && add_to_list(o->target, text);
     }
 }
 
@@ -241,8 +246,7 @@ static int has_form(const cli_option *o, const char *text)
 
 static int bad_value(const cli_usage *usage, const cli_option *o, const char *value)
 {
-    const int is_list = o->kind == CLI_LIST || o->kind == CLI_PAIRS || o->kind == CLI_SIZES;
-    if (is_list && value != NULL && has_form(o, value)) {
+    if (is_list(o) && value != NULL && has_form(o, value)) {
         return cli_misused(usage, "%s may be given at most %zu times", o->name,
                            sizeof((cli_list *)0)->items / sizeof(char *));
     }

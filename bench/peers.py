@@ -200,7 +200,7 @@ def launch(c, run, threads):
                    "--call", run.args.call]
         command += ["--mode", run.args.mode] if run.args.mode else []
         command += ["--keep-denormals"] if run.args.denormals == "keep" else []
-        for option in run.args.option:
+        for option in (*run.row.options, *run.args.option):
             command += ["--option", option]
         kept = None if run.row.stir else run.spec.get("onnx_inputs")
         for e in run.spec["inputs"]:

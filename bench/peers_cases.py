@@ -31,6 +31,8 @@ class Row:
     reference: str = "torch"    # or "ort": no PyTorch program computes the same function
     without: tuple = ()         # peers that have nothing to run here
     alternatives: tuple = ()    # other exports; ONNX Runtime gets the one that is fastest for it
+    options: tuple = ()         # of Stator's backend, KEY=VALUE
+    twin: str = ""              # whose .stir it is, when not its own
     vision: bool = False        # timm or transformers builds it; both import torchvision
 
 
@@ -299,6 +301,8 @@ CASES = [
     Row("sin2cos2_16777216", sin_cos(1 << 24), limit_goal=0.90, **STREAM),
     Row("softmax_4096", softmax, limit_goal=0.90, **STREAM),
     Row("gelu_layernorm_4096", gelu_layernorm, limit_goal=0.70, **STREAM),
+    Row("gelu_layernorm_fused", gelu_layernorm, limit="copy_nt", limit_goal=0.85, stir=True,
+        options=("inductor-cpu.numerics=fused",), twin="gelu_layernorm_4096"),
     Row("mlp_fp32", mlp, group="main", goal=(1.2, 1.2), limit="fma_f32", stir=True),
     Row("numpy_fn", numpy_fn, group="main", stir=True, rtol=1e-9, atol=1e-9, limit="none", without=("autotune",)),
     Row("resnet18_b1", of_registry("resnet18_bs1"), group="main", goal=(1.3, 1.3), limit="fma_f32"),

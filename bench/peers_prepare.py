@@ -160,13 +160,17 @@ def best_for_ort(row, case, folder, feed, inputs):
     return min(choices, key=choices.get) if choices else "model.onnx"
 
 
+def twin_of(row):
+    return row.twin or row.name
+
+
 def write_twin(row, module, folder):
     """Copies the .stir file; its weights are the module's, in order, in <name>.bin."""
     import torch
-    shutil.copy(os.path.join(HERE, "models", row.name + ".stir"), folder)
+    shutil.copy(os.path.join(HERE, "models", twin_of(row) + ".stir"), folder)
     tensors = [p.detach().contiguous() for p in module.parameters()]
     if tensors:
-        with open(os.path.join(folder, row.name + ".bin"), "wb") as f:
+        with open(os.path.join(folder, twin_of(row) + ".bin"), "wb") as f:
             for t in tensors:
                 f.write((t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy().tobytes())
 
@@ -230,7 +234,7 @@ def prepare(row, folder, given):
         spec["onnx_error"] = str(error)[:300]
     if row.stir:
         write_twin(row, module, folder)
-    spec["model"] = row.name + ".stir" if row.stir else "model.onnx"
+    spec["model"] = twin_of(row) + ".stir" if row.stir else "model.onnx"
     spec["outputs"] = [write_tensor(y, os.path.join(folder, f"want_{k}.bin"))
                        for k, y in enumerate(reference(row, case, folder, feed_of(case)))]
     spec["flops"] = count_flops(case, module, inputs)

@@ -460,7 +460,11 @@ Test(dnnl, convs)
             epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
             epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
             epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-            check(&p, name);
+            if (lib->takes(lib->self, &p.form) == 1) {
+                check(&p, name);
+            } else { /* with AVX2 oneDNN reads the tensor that is added at a wrong place */
+                cr_assert(convs[i].groups > 1 && order >= 2, "%s is not taken", name);
+            }
         }
     }
 }

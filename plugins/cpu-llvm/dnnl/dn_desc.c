@@ -245,13 +245,31 @@ static int is_completed(const dn_op *op, const dn_sizes *s, const char *name)
     return op->form.x.dtype == STATOR_BF16 && s->k % 2 == 1 && strncmp(name, "gemm", 4) == 0;
 }
 
+/* With groups and channels last, "gemm" of oneDNN 2.6 takes a group's first channel for that of the
+ * whole where it reads the tensor of a binary post-op. */
+static int is_misread(const dn_op *op, const dn_desc *desc)
+{
+    const dnnl_memory_desc_t *out = &desc->md[DN_OUT];
+    uint32_t n_binary = 0;
+    for (uint32_t i = 0; i < op->form.n_epilogue; i++) {
+        const uint32_t role = DN_POST + i;
+        n_binary += (desc->used >> role & 1u) && desc->arg[role] != DNNL_ARG_BIAS;
+    }
+    return op->form.groups > 1 && n_binary > 0 && strstr(desc->name, "gemm") != NULL &&
+           out->format_desc.blocking.strides[1] == 1;
+}
+
 /* Convolutions that store integers make f32 of the sums on the way, all but "brgconv:" of u8 that
  * has no zero point to make up for. */
-static int is_exact_enough(const dn_op *op, const dn_sizes *s, const char *name)
+static int is_exact_enough(const dn_op *op, const dn_sizes *s, const dn_desc *desc)
 {
     const st_form *form = &op->form;
+    const char *name = desc->name;
     if (form->kind == ST_FORM_GEMM) {
         return !is_completed(op, s, name);
+    }
+    if (is_misread(op, desc)) {
+        return 0;
     }
     const int is_bare = form->x.dtype == STATOR_U8 && !dn_has_zero(&form->x_zero) &&
                         !dn_has_zero(&form->y_zero) && strncmp(name, "brgconv:", 8) == 0;
@@ -349,7 +367,7 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
         dnnl_primitive_desc_create(&out->primitive, &what, attr, op->lib->engine, NULL) ==
             dnnl_success) {
         (void)dnnl_primitive_desc_query(out->primitive, dnnl_query_impl_info_str, 0, &out->name);
-        out->class_ = is_exact_enough(op, s, out->name) ? class_of(out->name) : (uint32_t)DN_NO;
+        out->class_ = is_exact_enough(op, s, out) ? class_of(out->name) : (uint32_t)DN_NO;
         query_orders(out);
     }
     dn_team_end(&team);

@@ -1,5 +1,5 @@
-/* Products and convolutions of bf16 and of bytes by kernels of our own, on processors with AVX-512
- * and its products of bf16 and of bytes. Bytes: every result exact. */
+/* Products and convolutions by kernels of our own: of bf16 and of bytes on processors with AVX-512
+ * and its products of those, of f32 on those with AVX2. Bytes: every result exact. */
 #include "dnnl_support.h"
 
 #include "core/base/convert.h"
@@ -46,6 +46,17 @@ static int has_tiles(uint32_t dtype)
                                                 : __builtin_cpu_supports("avx512vnni") != 0);
 }
 
+/* The test's own library, with vectors of f32 that AVX2 has. 0: this processor has none. */
+static int begin_floats(uint32_t flags)
+{
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        return 0;
+    }
+    api->close(lib);
+    open_with(flags | DNNL_VECTORS_32);
+    return 1;
+}
+
 static void with_constant(problem *p)
 {
     fill(p);
@@ -75,22 +86,102 @@ Test(dnnl_tiles, convolutions_of_halves)
     }
 }
 
+Test(dnnl_tiles, convolutions_of_floats)
+{
+    if (!begin_floats(DNNL_FUSED)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (size_t i = 0; i < 3 * IMAGES; i++) {
+        problem p;
+        f.threads = 1 + (int32_t)(i / IMAGES);
+        conv(&p, STATOR_F32, STATOR_F32, &images[i % IMAGES], 0, 0);
+        with_constant(&p);
+        run(&p, "a convolution of f32", 1, 0);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, i % 2 ? ST_EPILOGUE_RELU : ST_EPILOGUE_CLIP, -0.5, 2);
+        epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, ST_EPILOGUE_TIMES_ONE, 0, 0);
+        epilogue(&p, i % 3 ? ST_EPILOGUE_GELU_ERF : ST_EPILOGUE_DIVIDE, 0.75, 0);
+        with_constant(&p);
+        run(&p, "a convolution of f32 and more", 1, 0);
+    }
+}
+
+Test(dnnl_tiles, products_of_floats)
+{
+    static const int64_t sizes[][3] = {{1, 40, 1000},  {15, 33, 77},    {127, 64, 96}, {300, 1, 65},
+                                       {29, 200, 250}, {100, 90, 5000}, {120, 16, 9},  {260, 8, 8}};
+    if (!begin_floats(DNNL_FUSED)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (size_t i = 0; i < 3 * sizeof sizes / sizeof sizes[0]; i++) {
+        problem p;
+        const int64_t *s = sizes[i / 3];
+        f.threads = 1 + (int32_t)(i % 3);
+        gemm(&p, STATOR_F32, STATOR_F32, num(s[0]), num(s[1]), num(s[2]));
+        strides(&p.form.x, s[2] + 5, 1);
+        strides(&p.form.out, s[1] + 3, 1);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, i % 2 ? ST_EPILOGUE_RELU : ST_EPILOGUE_GELU_ERF, 0, 0);
+        epilogue(&p, ST_EPILOGUE_SCALE, 3, 0);
+        epilogue(&p, ST_EPILOGUE_OFFSET, 2, 0);
+        with_constant(&p);
+        run(&p, "a product of f32", 1, s[0] <= 8);
+    }
+}
+
+/* Where gelu goes over to nothing and to all of x, and beyond. */
+Test(dnnl_tiles, gelu_of_any_size)
+{
+    if (!begin_floats(DNNL_FUSED)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    problem p;
+    gemm(&p, STATOR_F32, STATOR_F32, sym("m"), num(16), num(1));
+    p.sizes[0] = 400;
+    epilogue(&p, ST_EPILOGUE_GELU_ERF, 0, 0);
+    with_constant(&p);
+    for (int64_t i = 0; i < 400; i++) {
+        st_store_f64(STATOR_F32, p.buffers[X], i,
+                     i < 390 ? (double)(i - 195) / 32 : 1e30 * (double)(i - 395));
+    }
+    for (int64_t i = 0; i < 16; i++) {
+        st_store_f64(STATOR_F32, p.buffers[Y], i, 1 + (double)i / 16);
+    }
+    run(&p, "gelu", 1, 0);
+}
+
+static void one_nan(uint32_t dtype, const char *conv_name, const char *gemm_name)
+{
+    problem p;
+    conv(&p, dtype, STATOR_F32, &images[1], 0, 0);
+    epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+    with_constant(&p);
+    st_store_f64(dtype, p.buffers[X], 70, NAN);
+    run(&p, conv_name, 1, 0);
+    gemm(&p, dtype, STATOR_F32, num(20), num(40), num(33));
+    epilogue(&p, ST_EPILOGUE_CLIP, -1, 1);
+    with_constant(&p);
+    st_store_f64(dtype, p.buffers[X], 70, NAN);
+    run(&p, gemm_name, 1, 0);
+}
+
 Test(dnnl_tiles, nan_stays)
 {
     if (!has_tiles(STATOR_BF16)) {
         cr_skip_test("this processor has no bf16");
     }
-    problem p;
-    conv(&p, STATOR_BF16, STATOR_F32, &images[1], 0, 0);
-    epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-    with_constant(&p);
-    st_store_f64(STATOR_BF16, p.buffers[X], 70, NAN);
-    run(&p, "a convolution of bf16, one NaN", 1, 0);
-    gemm(&p, STATOR_BF16, STATOR_F32, num(20), num(40), num(33));
-    epilogue(&p, ST_EPILOGUE_CLIP, -1, 1);
-    with_constant(&p);
-    st_store_f64(STATOR_BF16, p.buffers[X], 70, NAN);
-    run(&p, "a product of bf16, one NaN", 1, 0);
+    one_nan(STATOR_BF16, "a convolution of bf16, one NaN", "a product of bf16, one NaN");
+}
+
+Test(dnnl_tiles, nan_stays_in_floats)
+{
+    if (!begin_floats(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    one_nan(STATOR_F32, "a convolution of f32, one NaN", "a product of f32, one NaN");
 }
 
 Test(dnnl_tiles, products_of_halves)

@@ -1,10 +1,12 @@
-/* Products and convolutions of bf16 and of bytes against constant weights, by kernels of our own.
+/* Products and convolutions against constant weights by kernels of our own: of bf16 and of bytes
+ * with AVX-512, of f32 with AVX2 where there is no more (oneDNN's are as good with AVX-512).
  *
- * Weights lie in panels of 32 features, [panel][place in the window][group][32]. A convolution
- * takes one image, or as many of its lines as stay in a core's cache, channels last and padded,
- * into scratch; what comes out is turned back a few lines at a time while it is in the first cache,
- * so that nothing but the image itself is read from memory or written to it. A product reads its
- * rows where they lie. Threads take images, lines and panels side by side.
+ * Weights lie in panels of features, two vectors wide: [panel][place in the
+ * window][group][feature]. A convolution takes one image, or as many of its lines as stay in a
+ * core's cache, channels last and padded, into scratch; what comes out is turned back a few lines
+ * at a time while it is in the first cache, so that nothing but the image itself is read from
+ * memory or written to it. A product reads its rows where they lie. Threads take images, lines and
+ * panels side by side.
  *
  * Sums of bytes are exact: what zero points add is integer arithmetic of the same width, with the
  * sums of the weights, known from packing, and those of the rows. */
@@ -17,7 +19,8 @@
 #include <string.h>
 
 #define CACHE_BYTES ((int64_t)448 << 10) /* of an image's lines in scratch */
-#define ROWS_MOST 126                    /* of a product's block: nine tiles */
+#define ROWS_MOST 126                    /* of a product's block, */
+#define ROWS_LEAST 24                    /* however long they are */
 #define ALIGN 64
 #define MOVE 128 /* of bytes of the other sign */
 
@@ -27,7 +30,9 @@ typedef struct job {
     const st_form *form;
     void *const *at;
     dn_sizes s;
-    int is_half, is_image;
+    const dn_tiles_isa *isa;
+    int64_t columns; /* of a panel */
+    int is_bytes, is_image;
     int64_t size;  /* bytes of an element of x */
     int64_t depth; /* groups of a pixel, or of a row */
     /* Of an image; a product is a line of pixels, its rows. */
@@ -58,7 +63,8 @@ typedef struct worker {
     char *copy;
     int32_t *row_sums, *row_zeros;
     int32_t *sums;
-    float (*turned)[DN_TILE_LANES];
+    float *turned;
+    int64_t asked, share; /* bytes of the next panel: asked for so far, and by each tile */
 } worker;
 
 static int64_t at_most(int64_t a, int64_t b)
@@ -76,9 +82,14 @@ static int64_t rounded(int64_t bytes)
     return parts_of(bytes, ALIGN) * ALIGN;
 }
 
-static int is_half_form(const st_form *form)
+const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 {
-    return form->x.dtype == STATOR_BF16;
+    const uint32_t narrow = lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16);
+    if (dtype != STATOR_F32) {
+        return dn_tiles_512(dtype);
+    }
+    return narrow == DNNL_VECTORS_32 || !__builtin_cpu_supports("avx512f") ? dn_tiles_256(dtype)
+                                                                           : NULL;
 }
 
 /* ---- sizes ---- */
@@ -139,9 +150,11 @@ static void job_init(job *j, const dn_op *op, const dn_sizes *s)
     j->op = op;
     j->form = &op->form;
     j->s = *s;
-    j->is_half = is_half_form(j->form);
+    j->isa = dn_tiles_isa_of(op->lib, j->form->x.dtype);
+    j->columns = 2 * j->isa->lanes;
     j->is_image = j->form->kind == ST_FORM_CONV;
-    j->size = j->is_half ? 2 : 1;
+    j->size = (int64_t)dn_dtype_size(j->form->x.dtype);
+    j->is_bytes = j->size == 1;
     j->depth = parts_of(channels_of(j), DN_TILE_GROUP / j->size);
     j->flip = j->form->x.dtype == STATOR_I8 ? 0x80808080u : 0;
     if (j->is_image) {
@@ -149,8 +162,8 @@ static void job_init(job *j, const dn_op *op, const dn_sizes *s)
     } else {
         set_product(j);
     }
-    j->panels = parts_of(features_of(j), DN_TILE_COLUMNS);
-    j->panel_bytes = j->kernel_lines * j->kernel_width * j->depth * DN_TILE_GROUP * DN_TILE_COLUMNS;
+    j->panels = parts_of(features_of(j), j->columns);
+    j->panel_bytes = j->kernel_lines * j->kernel_width * j->depth * DN_TILE_GROUP * j->columns;
 }
 
 /* Lines of the input, in scratch, that so many lines of the output need. */
@@ -164,14 +177,17 @@ static void set_blocks(job *j)
 {
     const int64_t threads = j->s.threads;
     const int64_t whole = j->is_image ? j->lines : j->width;
-    int64_t most = ROWS_MOST;
+    int64_t most = at_most(CACHE_BYTES / j->pitch, ROWS_MOST);
+    most = most < ROWS_LEAST ? ROWS_LEAST : most;
     if (j->is_image) {
         most = (CACHE_BYTES / j->pitch - (j->kernel_lines - 1) * j->dilation[0]) / j->stride[0];
         most = most < 1 ? 1 : most;
     }
     j->blocks = parts_of(whole, most);
     j->parts = 1;
-    if (threads > 1 && j->images * j->blocks % threads != 0) {
+    /* Of weights that are larger than the rows each thread reads its own. */
+    const int is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
+    if (threads > 1 && (is_heavy || j->images * j->blocks % threads != 0)) {
         if (j->panels >= 2 * threads) {
             j->parts = threads;
         } else if (j->images % threads != 0) {
@@ -192,7 +208,7 @@ static int is_copied(const job *j)
 
 static int64_t row_sums_bytes(const job *j)
 {
-    return j->is_half ? 0 : rounded(j->block * (j->is_image ? j->width : 1) * 4);
+    return j->is_bytes ? rounded(j->block * (j->is_image ? j->width : 1) * 4) : 0;
 }
 
 static int64_t copy_bytes(const job *j)
@@ -200,8 +216,9 @@ static int64_t copy_bytes(const job *j)
     return is_copied(j) ? rounded(j->scratch_lines * j->pitch) : 0;
 }
 
-#define SUMS_BYTES ((DN_TILE_PIXELS + DN_TILE_LANES) * DN_TILE_COLUMNS * (int64_t)sizeof(int32_t))
-#define TURNED_BYTES (DN_TILE_COLUMNS * DN_TILE_LANES * (int64_t)sizeof(float))
+#define SUMS_BYTES                                                                                 \
+    ((DN_TILE_PIXELS + DN_TILE_LANES_MAX) * DN_TILE_COLUMNS_MAX * (int64_t)sizeof(int32_t))
+#define TURNED_BYTES (DN_TILE_COLUMNS_MAX * DN_TILE_LANES_MAX * (int64_t)sizeof(float))
 
 static uint64_t worker_bytes(const job *j)
 {
@@ -212,7 +229,7 @@ static void worker_init(worker *w, const job *j, char *scratch)
 {
     *w = (worker){.j = j, .block = -1};
     w->sums = (int32_t *)(void *)scratch;
-    w->turned = (float (*)[DN_TILE_LANES])(void *)(scratch + SUMS_BYTES);
+    w->turned = (float *)(void *)(scratch + SUMS_BYTES);
     w->row_sums = (int32_t *)(void *)(scratch + SUMS_BYTES + TURNED_BYTES);
     w->row_zeros = w->row_sums + row_sums_bytes(j) / (int64_t)sizeof *w->row_sums;
     w->copy = scratch + SUMS_BYTES + TURNED_BYTES + 2 * row_sums_bytes(j);
@@ -265,7 +282,7 @@ static void load_lines(worker *w)
                           .line = j->pitch,
                           .flip = j->flip,
                           .fill = j->fill};
-    dn_regroup_run(&r, j->is_half);
+    j->isa->regroup(&r);
     w->x = w->copy;
 }
 
@@ -353,7 +370,8 @@ static void sum_rows(worker *w)
             const dn_tile t = tile_at(w, y, x);
             int32_t sum = 0;
             for (int64_t i = 0; i < t.lines * t.pixels; i++) {
-                sum += dn_sum_bytes(t.x + i / t.pixels * t.line + i % t.pixels * t.pixel, t.length);
+                sum += j->isa->sum_bytes(t.x + i / t.pixels * t.line + i % t.pixels * t.pixel,
+                                         t.length);
             }
             w->row_sums[y * width + x] = sum;
         }
@@ -399,9 +417,10 @@ static void load_block(worker *w, int64_t block)
 
 /* ---- sums become output ---- */
 
-static uint16_t mask_of(int64_t left)
+static uint16_t mask_of(const job *j, int64_t left)
 {
-    return (uint16_t)(left >= DN_TILE_LANES ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
+    const int64_t lanes = at_most(left, j->isa->lanes);
+    return (uint16_t)(lanes > 0 ? (1u << lanes) - 1u : 0u);
 }
 
 /* Pixels of consecutive lines of an image (or some of one line), or rows of a product. */
@@ -420,17 +439,17 @@ static int has_first_bias(const st_form *form)
 
 /* What integers need before they are f32, by feature of the panel. */
 typedef struct settling {
-    int32_t column[DN_TILE_COLUMNS], factor[DN_TILE_COLUMNS], weights[DN_TILE_COLUMNS];
+    int32_t column[DN_TILE_COLUMNS_MAX], factor[DN_TILE_COLUMNS_MAX], weights[DN_TILE_COLUMNS_MAX];
 } settling;
 
 static void settle(const job *j, int64_t panel, settling *out)
 {
-    const int64_t first = panel * DN_TILE_COLUMNS;
+    const int64_t first = panel * j->columns;
     const int32_t *bias = has_first_bias(j->form) ? j->at[DN_POST] : NULL;
     /* Products of a sum: of an image, with the channels that fill its groups. */
-    const uint32_t n = (uint32_t)(j->is_image ? j->panel_bytes / DN_TILE_COLUMNS : j->s.k);
+    const uint32_t n = (uint32_t)(j->is_image ? j->panel_bytes / j->columns : j->s.k);
     memset(out, 0, sizeof *out);
-    for (int64_t i = 0; i < DN_TILE_COLUMNS && first + i < features_of(j); i++) {
+    for (int64_t i = 0; i < j->columns && first + i < features_of(j); i++) {
         const int32_t y_zero =
             j->form->y_zero.is_each ? zero_of_operand(j, 1, first + i) : j->y_zero;
         const uint32_t of_weights = n * (uint32_t)y_zero - (uint32_t)j->column_sums[first + i];
@@ -445,7 +464,7 @@ static void settle(const job *j, int64_t panel, settling *out)
 static int64_t place_of(const worker *w, const strip *p)
 {
     const job *j = w->j;
-    return w->image * j->s.out.dims[0] + p->panel * DN_TILE_COLUMNS * j->s.out.dims[1] +
+    return w->image * j->s.out.dims[0] + p->panel * j->columns * j->s.out.dims[1] +
            (w->first + p->y) * j->width + p->x;
 }
 
@@ -457,23 +476,23 @@ static dn_finish finish_of(const worker *w, const strip *p, const settling *of_b
     dn_finish f = {.form = j->form,
                    .at = j->at,
                    .is_across = !j->is_image,
-                   .feature = p->panel * DN_TILE_COLUMNS,
-                   .column = j->is_half ? NULL : of_bytes->column,
+                   .feature = p->panel * j->columns,
+                   .column = j->is_bytes ? of_bytes->column : NULL,
                    .factor = of_bytes->factor,
                    .row_sums = j->has_row_sums ? w->row_sums + row : NULL,
                    .row_zeros = j->form->x_zero.is_each ? w->row_zeros + row : NULL,
                    .weights = of_bytes->weights,
                    .first_row = (uint32_t)has_first_bias(j->form)};
     if (j->is_image) {
-        f.n = at_most(DN_TILE_COLUMNS, features_of(j) - f.feature);
-        f.sums = (const float (*)[DN_TILE_LANES])w->turned;
+        f.n = at_most(j->columns, features_of(j) - f.feature);
+        f.sums = w->turned;
         f.step = j->s.out.dims[1];
         f.out = place_of(w, p);
     } else {
         f.step = j->s.out.stride[0];
         f.out = (w->first + p->x) * f.step + f.feature;
-        f.mask[0] = mask_of(features_of(j) - f.feature);
-        f.mask[1] = mask_of(features_of(j) - f.feature - DN_TILE_LANES);
+        f.mask[0] = mask_of(j, features_of(j) - f.feature);
+        f.mask[1] = mask_of(j, features_of(j) - f.feature - j->isa->lanes);
     }
     return f;
 }
@@ -481,14 +500,15 @@ static dn_finish finish_of(const worker *w, const strip *p, const settling *of_b
 /* Pixels `begin` to `end` of the strip; `begin` is a multiple of the lanes. */
 static void finish_image(const worker *w, const dn_finish *of_strip, int64_t begin, int64_t end)
 {
+    const dn_tiles_isa *isa = w->j->isa;
     dn_finish f = *of_strip;
-    for (int64_t pixel = begin; pixel < end; pixel += DN_TILE_LANES) {
+    for (int64_t pixel = begin; pixel < end; pixel += isa->lanes) {
         f.out = of_strip->out + pixel;
         f.row_sums = of_strip->row_sums ? of_strip->row_sums + pixel : NULL;
-        f.mask[0] = mask_of(end - pixel);
+        f.mask[0] = mask_of(w->j, end - pixel);
         f.mask[1] = f.mask[0];
-        dn_turn_sums(w->sums + pixel * DN_TILE_COLUMNS, w->turned);
-        dn_finish_run(&f);
+        isa->turn_sums(w->sums + pixel * 2 * isa->lanes, w->turned);
+        isa->finish(&f);
     }
 }
 
@@ -496,11 +516,11 @@ static void finish_rows(const worker *w, const dn_finish *of_strip, int64_t begi
 {
     dn_finish f = *of_strip;
     f.n = 2 * (end - begin);
-    f.sums = (const float (*)[DN_TILE_LANES])(const void *)(w->sums + begin * DN_TILE_COLUMNS);
+    f.sums = (const float *)(const void *)(w->sums + begin * w->j->columns);
     f.out += begin * f.step;
     f.row_sums += f.row_sums ? begin : 0;
     f.row_zeros += f.row_zeros ? begin : 0;
-    dn_finish_run(&f);
+    w->j->isa->finish(&f);
 }
 
 /* Sums up to `made` are there, those before `done` were finished: soon, while they are in the first
@@ -513,19 +533,31 @@ static int64_t finish_some(const worker *w, const strip *p, const dn_finish *f, 
         finish_rows(w, f, done, made);
         return made;
     }
-    const int64_t end = made == p->n ? made : made / DN_TILE_LANES * DN_TILE_LANES;
+    const int64_t end = made == p->n ? made : made / w->j->isa->lanes * w->j->isa->lanes;
     finish_image(w, f, done, end);
     return end;
 }
 
 /* ---- a strip ---- */
 
-/* The output's cache lines of pixels `begin` to `end` are fetched while the sums are made. */
-static void ask_for_output(const dn_finish *f, int64_t size, int64_t begin, int64_t end)
+/* The part of the next panel that is asked for while this tile of the panel is made. */
+static void ask_for_weights(worker *w, int64_t panel)
 {
+    const job *j = w->j;
+    const char *next = j->weights + (panel + 1) * j->panel_bytes;
+    const int64_t end = at_most(w->asked + w->share, panel + 1 < j->panels ? j->panel_bytes : 0);
+    for (; w->asked < end; w->asked += ALIGN) {
+        __builtin_prefetch(next + w->asked, 0, 2);
+    }
+}
+
+/* The output's cache lines of pixels `begin` to `end` are fetched while the sums are made. */
+static void ask_for_output(const job *j, const dn_finish *f, int64_t begin, int64_t end)
+{
+    const int64_t size = (int64_t)dn_dtype_size(j->form->out.dtype);
     const int64_t runs = f->is_across ? end - begin : f->n;
     const int64_t step = f->step * size;
-    const int64_t bytes = (f->is_across ? DN_TILE_COLUMNS : end - begin) * size;
+    const int64_t bytes = (f->is_across ? j->columns : end - begin) * size;
     const char *at =
         (const char *)f->at[DN_OUT] + (f->out + (f->is_across ? begin * f->step : begin)) * size;
     for (int64_t i = 0; i < runs; i++, at += step) {
@@ -536,11 +568,10 @@ static void ask_for_output(const dn_finish *f, int64_t size, int64_t begin, int6
     }
 }
 
-static void run_strip(const worker *w, const strip *p, const settling *of_bytes)
+static void run_strip(worker *w, const strip *p, const settling *of_bytes)
 {
     const job *j = w->j;
-    const int64_t tiles = parts_of(p->width, DN_TILE_ROWS);
-    const int64_t size = (int64_t)dn_dtype_size(j->form->out.dtype);
+    const int64_t tiles = parts_of(p->width, j->isa->rows);
     const dn_finish f = finish_of(w, p, of_bytes);
     int64_t done = 0;
     for (int64_t y = 0; y < p->lines; y++) {
@@ -550,24 +581,28 @@ static void run_strip(const worker *w, const strip *p, const settling *of_bytes)
         for (int64_t i = 0, begin = 0; i < tiles; i++) {
             const int64_t end = p->width * (i + 1) / tiles;
             t.x = x + begin * t.row;
-            t.sums = w->sums + (y * p->width + begin) * DN_TILE_COLUMNS;
-            ask_for_output(&f, size, y * p->width + begin, y * p->width + end);
-            dn_tile_run(&t, end - begin, j->is_half);
+            t.sums = w->sums + (y * p->width + begin) * j->columns;
+            ask_for_weights(w, p->panel);
+            ask_for_output(j, &f, y * p->width + begin, y * p->width + end);
+            j->isa->run(&t, end - begin);
             done = finish_some(w, p, &f, done, y * p->width + end);
             begin = end;
         }
     }
 }
 
-static void run_panel(const worker *w, int64_t panel)
+static void run_panel(worker *w, int64_t panel)
 {
     const job *j = w->j;
     const int64_t width = j->is_image ? j->width : w->n;
     const int64_t lines = j->is_image ? w->n : 1;
     const int64_t cuts = parts_of(width, DN_TILE_PIXELS);
     const int64_t together = cuts > 1 ? 1 : DN_TILE_PIXELS / width;
+    const int64_t tiles = lines * parts_of(width, j->isa->rows);
     settling of_bytes;
-    if (!j->is_half) {
+    w->asked = 0;
+    w->share = parts_of(j->panel_bytes, tiles * ALIGN) * ALIGN;
+    if (j->is_bytes) {
         settle(j, panel, &of_bytes);
     }
     for (int64_t y = 0; y < lines; y += together) {
@@ -606,7 +641,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
 static void set_zeros(job *j)
 {
     const st_form *form = j->form;
-    if (!j->is_half) {
+    if (j->is_bytes) {
         j->x_zero = form->x_zero.is_each ? 0 : zero_of_operand(j, 0, 0);
         j->y_zero = form->y_zero.is_each ? 0 : zero_of_operand(j, 1, 0);
         j->has_row_sums = j->y_zero || form->y_zero.is_each;
@@ -628,7 +663,7 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
     set_blocks(&j);
     (void)dnnl_memory_get_data_handle(plan->packed, &packed);
     j.column_sums = packed;
-    j.weights = (const char *)packed + dn_tiles_sums_bytes(j.panels);
+    j.weights = (const char *)packed + dn_tiles_sums_bytes(j.isa, j.panels);
     const int64_t n = j.images * j.blocks * j.parts;
     if (op->lib->host && sizes->threads > 1) {
         op->lib->host->thr->parallel_for(ctx, n, 1, run_range, &j);
@@ -642,9 +677,18 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
 
 static int is_epilogue_done(const st_form *form)
 {
+    const int is_float = form->x.dtype == STATOR_F32;
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        switch (form->epilogue[i].kind) {
+        const st_epilogue *e = &form->epilogue[i];
+        if (is_float && st_epilogue_has_buffer(e->kind) && e->dtype != STATOR_F32) {
+            return 0;
+        }
+        switch (e->kind) {
         case ST_EPILOGUE_GELU_ERF:
+            if (is_float) {
+                break;
+            }
+            return 0;
         case ST_EPILOGUE_GELU_TANH:
         case ST_EPILOGUE_SIGMOID:
         case ST_EPILOGUE_TANH:
@@ -666,8 +710,11 @@ static int is_zero_done(const st_form_zero *zero, uint32_t dtype)
 
 static int are_dtypes_done(const st_form *form)
 {
-    if (is_half_form(form)) {
+    if (form->x.dtype == STATOR_BF16) {
         return form->y.dtype == STATOR_BF16;
+    }
+    if (form->x.dtype == STATOR_F32) {
+        return form->y.dtype == STATOR_F32 && form->out.dtype == STATOR_F32;
     }
     return (form->x.dtype == STATOR_U8 || form->x.dtype == STATOR_I8) &&
            (form->y.dtype == STATOR_U8 || form->y.dtype == STATOR_I8) &&
@@ -771,7 +818,7 @@ int dn_tiles_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     job j;
     memset(out, 0, sizeof *out);
     if (!op->has_constant || s->is_bare || !are_dtypes_done(form) || !is_epilogue_done(form) ||
-        !dn_tiles_is_able(is_half_form(form)) ||
+        dn_tiles_isa_of(op->lib, form->x.dtype) == NULL ||
         !(form->kind == ST_FORM_CONV ? is_image_done(form, s) : is_product_done(s))) {
         return 0;
     }
@@ -781,7 +828,8 @@ int dn_tiles_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     out->class_ = DN_GOOD;
     out->how.is_tiles = 1;
     return weights_of(&j, &out->md[DN_Y]) &&
-           bytes_of(dn_tiles_sums_bytes(j.panels) + j.panels * j.panel_bytes, &out->md[DN_Y2]) &&
+           bytes_of(dn_tiles_sums_bytes(j.isa, j.panels) + j.panels * j.panel_bytes,
+                    &out->md[DN_Y2]) &&
            note_operands(&j, out);
 }
 

@@ -8,16 +8,9 @@
 #include <immintrin.h>
 
 #define INLINE static inline __attribute__((always_inline))
-
-int dn_tiles_is_able(int is_half)
-{
-    __builtin_cpu_init();
-    const int has_vectors =
-        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return has_vectors && (is_half ? __builtin_cpu_supports("avx512bf16") != 0
-                                   : __builtin_cpu_supports("avx512vnni") != 0);
-}
+#define ROWS 14
+#define LANES 16
+#define COLUMNS 32
 
 /* ---- a tile ---- */
 
@@ -42,14 +35,14 @@ INLINE const char *run_groups(const dn_tile *t, const char *x, const char *w, __
                               const int rows, const int is_half)
 {
     const int64_t row = t->row;
-    const char *at[(DN_TILE_ROWS + 2) / 3];
+    const char *at[(ROWS + 2) / 3];
 #pragma GCC unroll 5
     for (int i = 0; i < (rows + 2) / 3; i++) {
         at[i] = x + 3 * i * row;
     }
-    for (int64_t g = t->length; g > 0; g--, w += DN_TILE_GROUP * DN_TILE_COLUMNS) {
+    for (int64_t g = t->length; g > 0; g--, w += DN_TILE_GROUP * COLUMNS) {
         const __m512i w0 = _mm512_loadu_si512(w);
-        const __m512i w1 = _mm512_loadu_si512(w + DN_TILE_GROUP * DN_TILE_LANES);
+        const __m512i w1 = _mm512_loadu_si512(w + DN_TILE_GROUP * LANES);
 #pragma GCC unroll 14
         for (int i = 0; i < rows; i++) {
             const __m512i v = group_at(at[i / 3] + i % 3 * row);
@@ -67,7 +60,7 @@ INLINE const char *run_groups(const dn_tile *t, const char *x, const char *w, __
 
 INLINE void tile(const dn_tile *t, const int rows, const int is_half)
 {
-    __m512i sum[DN_TILE_ROWS][2];
+    __m512i sum[ROWS][2];
     const char *w = t->weights;
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) {
@@ -81,8 +74,8 @@ INLINE void tile(const dn_tile *t, const int rows, const int is_half)
     }
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) {
-        _mm512_store_si512(t->sums + i * DN_TILE_COLUMNS, sum[i][0]);
-        _mm512_store_si512(t->sums + i * DN_TILE_COLUMNS + DN_TILE_LANES, sum[i][1]);
+        _mm512_store_si512(t->sums + i * COLUMNS, sum[i][0]);
+        _mm512_store_si512(t->sums + i * COLUMNS + LANES, sum[i][1]);
     }
 }
 
@@ -99,34 +92,35 @@ INLINE void tile(const dn_tile *t, const int rows, const int is_half)
 EACH_ROWS(ROWS_TILE)
 #undef ROWS_TILE
 
-void dn_tile_run(const dn_tile *t, int64_t rows, int is_half)
+static void run_bytes(const dn_tile *t, int64_t rows)
 {
 #define BYTES(rows) tile_bytes_##rows,
-#define HALF(rows) tile_half_##rows,
-    static void (*const bytes[DN_TILE_ROWS])(const dn_tile *) = {EACH_ROWS(BYTES)};
-    static void (*const half[DN_TILE_ROWS])(const dn_tile *) = {EACH_ROWS(HALF)};
+    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(BYTES)};
 #undef BYTES
+    all[rows - 1](t);
+}
+
+static void run_half(const dn_tile *t, int64_t rows)
+{
+#define HALF(rows) tile_half_##rows,
+    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(HALF)};
 #undef HALF
-    if (is_half) {
-        half[rows - 1](t);
-    } else {
-        bytes[rows - 1](t);
-    }
+    all[rows - 1](t);
 }
 
 /* ---- squares of 16 x 16 ---- */
 
 /* Rows of 4-byte elements become columns. */
-INLINE void turn_square(__m512i a[DN_TILE_LANES])
+INLINE void turn_square(__m512i a[LANES])
 {
-    __m512i b[DN_TILE_LANES];
+    __m512i b[LANES];
 #pragma GCC unroll 16
-    for (int i = 0; i < DN_TILE_LANES; i += 2) {
+    for (int i = 0; i < LANES; i += 2) {
         b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
         b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
     }
 #pragma GCC unroll 16
-    for (int i = 0; i < DN_TILE_LANES; i += 4) {
+    for (int i = 0; i < LANES; i += 4) {
         a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
         a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
         a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
@@ -148,18 +142,18 @@ INLINE void turn_square(__m512i a[DN_TILE_LANES])
     }
 }
 
-void dn_turn_sums(const int32_t *sums, float to[DN_TILE_COLUMNS][DN_TILE_LANES])
+static void turn_sums(const int32_t *sums, float *to)
 {
-    __m512i a[DN_TILE_LANES];
-    for (int half = 0; half < DN_TILE_COLUMNS; half += DN_TILE_LANES) {
+    __m512i a[LANES];
+    for (int half = 0; half < COLUMNS; half += LANES) {
 #pragma GCC unroll 16
-        for (int i = 0; i < DN_TILE_LANES; i++) {
-            a[i] = _mm512_load_si512(sums + i * DN_TILE_COLUMNS + half);
+        for (int i = 0; i < LANES; i++) {
+            a[i] = _mm512_load_si512(sums + i * COLUMNS + half);
         }
         turn_square(a);
 #pragma GCC unroll 16
-        for (int i = 0; i < DN_TILE_LANES; i++) {
-            _mm512_storeu_si512(to[half + i], a[i]);
+        for (int i = 0; i < LANES; i++) {
+            _mm512_storeu_si512(to + (half + i) * LANES, a[i]);
         }
     }
 }
@@ -187,7 +181,7 @@ INLINE void places_of(const dn_regroup *r, int64_t first, int64_t pixel, int64_t
 INLINE __mmask16 groups_of(const dn_regroup *r, int64_t first)
 {
     const int64_t left = r->depth - first;
-    return left >= DN_TILE_LANES ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
+    return left >= LANES ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
 }
 
 INLINE void store_groups(char *to, __mmask16 mask, __m512i v)
@@ -214,15 +208,15 @@ INLINE __m512i load_half(const dn_regroup *r, int64_t c, int64_t pixel, __mmask3
  * side in each 16 bytes are four pixels of the first eight, and so on. */
 INLINE void regroup_half(const dn_regroup *r, int64_t first, int64_t pixel)
 {
-    __m512i low[DN_TILE_LANES];
-    __m512i high[DN_TILE_LANES];
-    char *to[2 * DN_TILE_LANES];
+    __m512i low[LANES];
+    __m512i high[LANES];
+    char *to[2 * LANES];
     const int64_t left = r->n - pixel;
-    const int64_t n = left < 2 * DN_TILE_LANES ? left : 2 * DN_TILE_LANES;
-    const __mmask32 mask = n == 2 * DN_TILE_LANES ? 0xffffffffu : (1u << n) - 1u;
+    const int64_t n = left < 2 * LANES ? left : 2 * LANES;
+    const __mmask32 mask = n == 2 * LANES ? 0xffffffffu : (1u << n) - 1u;
     const __mmask16 groups = groups_of(r, first);
 #pragma GCC unroll 16
-    for (int i = 0; i < DN_TILE_LANES; i++) {
+    for (int i = 0; i < LANES; i++) {
         const __m512i a = load_half(r, 2 * (first + i), r->first + pixel, mask);
         const __m512i b = load_half(r, 2 * (first + i) + 1, r->first + pixel, mask);
         low[i] = _mm512_unpacklo_epi16(a, b);
@@ -231,7 +225,7 @@ INLINE void regroup_half(const dn_regroup *r, int64_t first, int64_t pixel)
     places_of(r, first, pixel, n, to);
     turn_square(low);
 #pragma GCC unroll 16
-    for (int i = 0; i < DN_TILE_LANES; i++) {
+    for (int i = 0; i < LANES; i++) {
         const int at = i / 4 * 8 + i % 4;
         if (at < n) {
             store_groups(to[at], groups, low[i]);
@@ -239,7 +233,7 @@ INLINE void regroup_half(const dn_regroup *r, int64_t first, int64_t pixel)
     }
     turn_square(high);
 #pragma GCC unroll 16
-    for (int i = 0; i < DN_TILE_LANES; i++) {
+    for (int i = 0; i < LANES; i++) {
         const int at = i / 4 * 8 + i % 4 + 4;
         if (at < n) {
             store_groups(to[at], groups, high[i]);
@@ -271,20 +265,20 @@ INLINE __m512i load_bytes(const dn_regroup *r, int64_t c, int64_t pixel, __mmask
 /* 16 groups of channels, from group `first` on, of up to 16 pixels. */
 INLINE void regroup_bytes(const dn_regroup *r, int64_t first, int64_t pixel)
 {
-    __m512i a[DN_TILE_LANES];
-    char *to[DN_TILE_LANES];
-    const int64_t n = r->n - pixel < DN_TILE_LANES ? r->n - pixel : DN_TILE_LANES;
+    __m512i a[LANES];
+    char *to[LANES];
+    const int64_t n = r->n - pixel < LANES ? r->n - pixel : LANES;
     const __mmask16 mask = (__mmask16)((1u << n) - 1u);
     const __mmask16 groups = groups_of(r, first);
     const __m512i flip = _mm512_set1_epi32((int)r->flip);
 #pragma GCC unroll 16
-    for (int i = 0; i < DN_TILE_LANES; i++) {
+    for (int i = 0; i < LANES; i++) {
         a[i] = _mm512_xor_si512(load_bytes(r, (first + i) * 4, r->first + pixel, mask), flip);
     }
     turn_square(a);
     places_of(r, first, pixel, n, to);
 #pragma GCC unroll 16
-    for (int i = 0; i < DN_TILE_LANES; i++) {
+    for (int i = 0; i < LANES; i++) {
         if (i < n) {
             store_groups(to[i], groups, a[i]);
         }
@@ -293,12 +287,12 @@ INLINE void regroup_bytes(const dn_regroup *r, int64_t first, int64_t pixel)
 
 /* Each channel lies in pages of its own: no more of them at a time than the processor knows by
  * heart. */
-void dn_regroup_run(const dn_regroup *r, int is_half)
+INLINE void regroup(const dn_regroup *r, const int is_half)
 {
-    const int64_t step = is_half ? 2 * DN_TILE_LANES : DN_TILE_LANES;
+    const int64_t step = is_half ? 2 * LANES : LANES;
     for (int64_t begin = 0; begin < r->n; begin += PIXELS_TOGETHER) {
         const int64_t end = r->n - begin < PIXELS_TOGETHER ? r->n : begin + PIXELS_TOGETHER;
-        for (int64_t first = 0; first < r->depth; first += DN_TILE_LANES) {
+        for (int64_t first = 0; first < r->depth; first += LANES) {
             for (int64_t pixel = begin; pixel < end; pixel += step) {
                 if (is_half) {
                     regroup_half(r, first, pixel);
@@ -310,16 +304,25 @@ void dn_regroup_run(const dn_regroup *r, int is_half)
     }
 }
 
+static void regroup_all_half(const dn_regroup *r)
+{
+    regroup(r, 1);
+}
+
+static void regroup_all_bytes(const dn_regroup *r)
+{
+    regroup(r, 0);
+}
+
 /* ---- zero points ---- */
 
-int32_t dn_sum_bytes(const char *x, int64_t groups)
+static int32_t sum_bytes(const char *x, int64_t groups)
 {
     const __m512i ones = _mm512_set1_epi8(1);
     __m512i sum = _mm512_setzero_si512();
-    for (int64_t g = 0; g < groups; g += DN_TILE_LANES) {
+    for (int64_t g = 0; g < groups; g += LANES) {
         const int64_t left = groups - g;
-        const __mmask16 mask =
-            left >= DN_TILE_LANES ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
+        const __mmask16 mask = left >= LANES ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
         sum = _mm512_dpbusd_epi32(sum, _mm512_maskz_loadu_epi32(mask, x + g * DN_TILE_GROUP), ones);
     }
     return _mm512_reduce_add_epi32(sum);
@@ -344,7 +347,7 @@ INLINE __m512 load_lanes(const void *buffer, uint32_t dtype, int64_t at, __mmask
  * is_across are constants where these are inlined. Place in the output of vector i. */
 INLINE int64_t place_of(const dn_finish *f, int64_t i, const int is_across)
 {
-    return is_across ? f->out + i / 2 * f->step + i % 2 * DN_TILE_LANES : f->out + i * f->step;
+    return is_across ? f->out + i / 2 * f->step + i % 2 * LANES : f->out + i * f->step;
 }
 
 INLINE __m512 load_one(const void *buffer, uint32_t dtype, int64_t at)
@@ -370,7 +373,7 @@ INLINE void load_operands(const dn_finish *f, const st_epilogue *e, const void *
         }
     } else if (is_across) {
         o[0] = load_lanes(buffer, e->dtype, f->feature, f->mask[0]);
-        o[1] = load_lanes(buffer, e->dtype, f->feature + DN_TILE_LANES, f->mask[1]);
+        o[1] = load_lanes(buffer, e->dtype, f->feature + LANES, f->mask[1]);
 #pragma GCC unroll 8
         for (int k = 2; k < n; k++) {
             o[k] = o[k % 2];
@@ -387,19 +390,19 @@ INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, con
 {
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        v[k] = _mm512_loadu_ps(f->sums[i + k]);
+        v[k] = _mm512_loadu_ps(f->sums + (i + k) * LANES);
     }
     if (f->column == NULL) {
         return;
     }
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        const __m512i column = is_across ? _mm512_loadu_si512(f->column + k % 2 * DN_TILE_LANES)
+        const __m512i column = is_across ? _mm512_loadu_si512(f->column + k % 2 * LANES)
                                          : _mm512_set1_epi32(f->column[i + k]);
         v[k] = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(v[k]), column));
     }
     for (int k = 0; f->row_sums && k < n; k++) {
-        const __m512i factor = is_across ? _mm512_loadu_si512(f->factor + k % 2 * DN_TILE_LANES)
+        const __m512i factor = is_across ? _mm512_loadu_si512(f->factor + k % 2 * LANES)
                                          : _mm512_set1_epi32(f->factor[i + k]);
         const __m512i rows = is_across ? _mm512_set1_epi32(f->row_sums[(i + k) / 2])
                                        : _mm512_maskz_loadu_epi32(f->mask[0], f->row_sums);
@@ -407,7 +410,7 @@ INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, con
             _mm512_add_epi32(_mm512_castps_si512(v[k]), _mm512_mullo_epi32(rows, factor)));
     }
     for (int k = 0; is_across && f->row_zeros && k < n; k++) {
-        const __m512i weights = _mm512_loadu_si512(f->weights + k % 2 * DN_TILE_LANES);
+        const __m512i weights = _mm512_loadu_si512(f->weights + k % 2 * LANES);
         const __m512i zero = _mm512_set1_epi32(f->row_zeros[(i + k) / 2]);
         v[k] = _mm512_castsi512_ps(
             _mm512_add_epi32(_mm512_castps_si512(v[k]), _mm512_mullo_epi32(zero, weights)));
@@ -571,7 +574,7 @@ INLINE void finish_all(const dn_finish *f, const int is_across)
     }
 }
 
-void dn_finish_run(const dn_finish *f)
+static void finish(const dn_finish *f)
 {
     if (f->is_across) {
         finish_all(f, 1);
@@ -580,43 +583,36 @@ void dn_finish_run(const dn_finish *f)
     }
 }
 
+/* ---- what there is ---- */
+
+const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
+{
+    static const dn_tiles_isa half = {ROWS, LANES,     run_half, regroup_all_half,
+                                      NULL, turn_sums, finish};
+    static const dn_tiles_isa bytes = {ROWS,      LANES,     run_bytes, regroup_all_bytes,
+                                       sum_bytes, turn_sums, finish};
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
+        return NULL;
+    }
+    switch (dtype) {
+    case STATOR_BF16:
+        return __builtin_cpu_supports("avx512bf16") ? &half : NULL;
+    case STATOR_U8:
+    case STATOR_I8:
+        return __builtin_cpu_supports("avx512vnni") ? &bytes : NULL;
+    default:
+        return NULL;
+    }
+}
+
 #else
 
-int dn_tiles_is_able(int is_half)
+const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
 {
-    (void)is_half;
-    return 0;
-}
-
-void dn_tile_run(const dn_tile *t, int64_t rows, int is_half)
-{
-    (void)t;
-    (void)rows;
-    (void)is_half;
-}
-
-void dn_regroup_run(const dn_regroup *r, int is_half)
-{
-    (void)r;
-    (void)is_half;
-}
-
-int32_t dn_sum_bytes(const char *x, int64_t groups)
-{
-    (void)x;
-    (void)groups;
-    return 0;
-}
-
-void dn_turn_sums(const int32_t *sums, float to[DN_TILE_COLUMNS][DN_TILE_LANES])
-{
-    (void)sums;
-    (void)to;
-}
-
-void dn_finish_run(const dn_finish *f)
-{
-    (void)f;
+    (void)dtype;
+    return NULL;
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* Constant weights in the panels of dn_tiles.c: [panel][place in the window][group][32 features],
- * before them the sums of each feature's weights, i32. Features and channels that there are not are
- * 0. Unsigned bytes are moved by -128. */
+/* Constant weights in the panels of dn_tiles.c: [panel][place in the window][group][feature],
+ * before them of bytes the sums of each feature's weights, i32. Features and channels that there
+ * are not are 0. Unsigned bytes are moved by -128. */
 #include "dn_tiles.h"
 
 #include <string.h>
@@ -10,7 +10,9 @@
 typedef struct packing {
     const char *y;
     char *dst;
-    int64_t size; /* bytes of an element */
+    const dn_tiles_isa *isa;
+    int64_t size;    /* bytes of an element */
+    int64_t columns; /* of a panel */
     int64_t features, channels, places, panels;
     int64_t feature, channel; /* elements from one to the next */
     int64_t width;            /* places of a line of the window; elements: */
@@ -18,9 +20,9 @@ typedef struct packing {
     uint8_t flip;
 } packing;
 
-int64_t dn_tiles_sums_bytes(int64_t panels)
+int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels)
 {
-    return panels * DN_TILE_COLUMNS * (int64_t)sizeof(int32_t);
+    return isa->sum_bytes ? panels * 2 * isa->lanes * (int64_t)sizeof(int32_t) : 0;
 }
 
 static int64_t depth_of(const packing *p)
@@ -29,15 +31,15 @@ static int64_t depth_of(const packing *p)
     return (p->channels + together - 1) / together;
 }
 
-/* One group of channels of 32 features at one place of the window. */
+/* One group of channels of a panel at one place of the window. */
 static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t group, char *to)
 {
     const int64_t together = DN_TILE_GROUP / p->size;
-    const int64_t first = panel * DN_TILE_COLUMNS;
+    const int64_t first = panel * p->columns;
     const int64_t offset = place / p->width * p->line + place % p->width * p->place;
     for (int64_t c = 0; c < together; c++) {
         const int64_t channel = group * together + c;
-        for (int64_t i = 0; i < DN_TILE_COLUMNS; i++) {
+        for (int64_t i = 0; i < p->columns; i++) {
             char *at = to + i * DN_TILE_GROUP + c * p->size;
             if (channel >= p->channels || first + i >= p->features) {
                 memset(at, 0, (size_t)p->size);
@@ -45,18 +47,18 @@ static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t g
             }
             const char *from =
                 p->y + (offset + channel * p->channel + (first + i) * p->feature) * p->size;
-            if (p->size == 2) {
-                memcpy(at, from, 2);
-            } else {
+            if (p->size == 1) {
                 *at = (char)((uint8_t)*from ^ p->flip);
+            } else {
+                memcpy(at, from, (size_t)p->size);
             }
         }
     }
 }
 
-static void sum_group(const char *from, int32_t *sums)
+static void sum_group(const char *from, int64_t columns, int32_t *sums)
 {
-    for (int64_t i = 0; i < DN_TILE_COLUMNS * DN_TILE_GROUP; i++) {
+    for (int64_t i = 0; i < columns * DN_TILE_GROUP; i++) {
         sums[i / DN_TILE_GROUP] += (int8_t)from[i];
     }
 }
@@ -65,15 +67,18 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
 {
     const packing *p = self;
     const int64_t groups = p->places * depth_of(p);
-    const int64_t bytes = DN_TILE_GROUP * DN_TILE_COLUMNS;
+    const int64_t bytes = DN_TILE_GROUP * p->columns;
+    const int64_t sums_bytes = dn_tiles_sums_bytes(p->isa, p->panels);
     for (int64_t panel = begin; panel < end; panel++) {
-        int32_t *sums = (int32_t *)(void *)p->dst + panel * DN_TILE_COLUMNS;
-        char *to = p->dst + dn_tiles_sums_bytes(p->panels) + panel * groups * bytes;
-        memset(sums, 0, DN_TILE_COLUMNS * sizeof *sums);
+        int32_t *sums = (int32_t *)(void *)p->dst + panel * p->columns;
+        char *to = p->dst + sums_bytes + panel * groups * bytes;
+        if (sums_bytes) {
+            memset(sums, 0, (size_t)p->columns * sizeof *sums);
+        }
         for (int64_t g = 0; g < groups; g++, to += bytes) {
             pack_group(p, panel, g / depth_of(p), g % depth_of(p), to);
-            if (p->size == 1) {
-                sum_group(to, sums);
+            if (sums_bytes) {
+                sum_group(to, p->columns, sums);
             }
         }
     }
@@ -85,8 +90,11 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *
     const stator_host *host = op->lib->host;
     dn_sizes s = *sizes;
     dn_simplify(form, &s);
+    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, form->x.dtype);
     packing p = {.y = y,
                  .dst = dst,
+                 .isa = isa,
+                 .columns = 2 * isa->lanes,
                  .size = (int64_t)dn_dtype_size(form->y.dtype),
                  .features = s.n,
                  .channels = s.k,
@@ -106,7 +114,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *
         p.line = last ? s.y.dims[2] : 0;
         p.places = last ? s.kernel[0] * p.width : p.width;
     }
-    p.panels = (p.features + DN_TILE_COLUMNS - 1) / DN_TILE_COLUMNS;
+    p.panels = (p.features + p.columns - 1) / p.columns;
     if (host) {
         host->thr->parallel_for(host->ctx, p.panels, 1, pack_panels, &p);
     } else {

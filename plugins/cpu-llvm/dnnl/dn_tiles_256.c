@@ -1,0 +1,356 @@
+/* The inner loops for f32: AVX2 and FMA. */
+#include "dn_tiles.h"
+
+#if defined(__x86_64__)
+#pragma GCC target("avx2,fma")
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define ROWS 6
+#define LANES 8
+#define COLUMNS 16
+#define LOT 4 /* vectors that are finished together */
+
+/* ---- a tile ---- */
+
+/* One run: every element of a row meets its row of the panel. Returns the weights that follow.
+ * `rows` is a constant where this is inlined. A pointer for three rows: as many registers as there
+ * are. */
+INLINE const float *run_elements(const dn_tile *t, const char *x, const float *w, __m256 sum[][2],
+                                 const int rows)
+{
+    const int64_t row = t->row;
+    const char *at[(ROWS + 2) / 3];
+#pragma GCC unroll 2
+    for (int i = 0; i < (rows + 2) / 3; i++) {
+        at[i] = x + 3 * i * row;
+    }
+#pragma GCC unroll 1
+    for (int64_t g = t->length; g > 0; g--, w += COLUMNS) {
+        const __m256 w0 = _mm256_loadu_ps(w);
+        const __m256 w1 = _mm256_loadu_ps(w + LANES);
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++) {
+            const __m256 v =
+                _mm256_broadcast_ss((const float *)(const void *)(at[i / 3] + i % 3 * row));
+            sum[i][0] = _mm256_fmadd_ps(v, w0, sum[i][0]);
+            sum[i][1] = _mm256_fmadd_ps(v, w1, sum[i][1]);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < (rows + 2) / 3; i++) {
+            at[i] += DN_TILE_GROUP;
+            __asm__("" : "+r"(at[i])); /* else each row gets a register of its own */
+        }
+    }
+    return w;
+}
+
+INLINE void tile(const dn_tile *t, const int rows)
+{
+    __m256 sum[ROWS][2];
+    const float *w = (const float *)(const void *)t->weights;
+    float *sums = (float *)(void *)t->sums;
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++) {
+        sum[i][0] = _mm256_setzero_ps();
+        sum[i][1] = _mm256_setzero_ps();
+    }
+    for (int64_t l = 0; l < t->lines; l++) {
+        for (int64_t p = 0; p < t->pixels; p++) {
+            w = run_elements(t, t->x + l * t->line + p * t->pixel, w, sum, rows);
+        }
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++) {
+        _mm256_store_ps(sums + i * COLUMNS, sum[i][0]);
+        _mm256_store_ps(sums + i * COLUMNS + LANES, sum[i][1]);
+    }
+}
+
+#define ROWS_TILE(rows)                                                                            \
+    static void tile_##rows(const dn_tile *t)                                                      \
+    {                                                                                              \
+        tile(t, rows);                                                                             \
+    }
+ROWS_TILE(1)
+ROWS_TILE(2)
+ROWS_TILE(3)
+ROWS_TILE(4)
+ROWS_TILE(5)
+ROWS_TILE(6)
+#undef ROWS_TILE
+
+static void run(const dn_tile *t, int64_t rows)
+{
+    static void (*const all[ROWS])(const dn_tile *) = {tile_1, tile_2, tile_3,
+                                                       tile_4, tile_5, tile_6};
+    all[rows - 1](t);
+}
+
+/* ---- squares of 8 x 8 ---- */
+
+INLINE void turn_square(__m256 a[LANES])
+{
+    __m256 b[LANES];
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < LANES; i += 4) {
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES / 2; i++) {
+        b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
+        b[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i++) {
+        a[i] = b[i];
+    }
+}
+
+static void turn_sums(const int32_t *sums, float *to)
+{
+    const float *from = (const float *)(const void *)sums;
+    __m256 a[LANES];
+    for (int half = 0; half < COLUMNS; half += LANES) {
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES; i++) {
+            a[i] = _mm256_load_ps(from + i * COLUMNS + half);
+        }
+        turn_square(a);
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES; i++) {
+            _mm256_storeu_ps(to + (half + i) * LANES, a[i]);
+        }
+    }
+}
+
+/* The lanes of the mask's bits. */
+INLINE __m256i lanes_of(uint32_t mask)
+{
+    const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)mask), bits), bits);
+}
+
+#define ALL_LANES 0xffu
+
+/* ---- images ---- */
+
+#define PIXELS_TOGETHER 512
+
+/* 8 channels, from `first` on, of up to 8 pixels. */
+INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel)
+{
+    __m256 a[LANES];
+    const int64_t n = r->n - pixel < LANES ? r->n - pixel : LANES;
+    const int64_t channels = r->depth - first < LANES ? r->depth - first : LANES;
+    const int64_t step = r->depth * DN_TILE_GROUP;
+    const __m256i pixels = lanes_of((1u << n) - 1u);
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i++) {
+        if (i >= channels) {
+            a[i] = _mm256_setzero_ps();
+            continue;
+        }
+        const float *from =
+            (const float *)(const void *)r->from + (first + i) * r->plane + r->first + pixel;
+        _mm_prefetch((const char *)from + DN_TILE_AHEAD, _MM_HINT_T0);
+        a[i] = n == LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, pixels);
+    }
+    turn_square(a);
+    const __m256i stored = lanes_of((1u << channels) - 1u);
+    int64_t x = pixel % r->width;
+    char *at = r->to + pixel / r->width * r->line + x * step + first * DN_TILE_GROUP;
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i++) {
+        if (i >= n) {
+            break;
+        }
+        if (channels == LANES) {
+            _mm256_storeu_ps((float *)(void *)at, a[i]);
+        } else {
+            _mm256_maskstore_ps((float *)(void *)at, stored, a[i]);
+        }
+        at += step;
+        if (++x == r->width) {
+            x = 0;
+            at += r->line - r->width * step;
+        }
+    }
+}
+
+/* Each channel lies in pages of its own: no more of them at a time than the processor knows by
+ * heart. */
+static void regroup(const dn_regroup *r)
+{
+    for (int64_t begin = 0; begin < r->n; begin += PIXELS_TOGETHER) {
+        const int64_t end = r->n - begin < PIXELS_TOGETHER ? r->n : begin + PIXELS_TOGETHER;
+        for (int64_t first = 0; first < r->depth; first += LANES) {
+            for (int64_t pixel = begin; pixel < end; pixel += LANES) {
+                regroup_square(r, first, pixel);
+            }
+        }
+    }
+}
+
+/* ---- the epilogue ---- */
+
+INLINE __m256 load_lanes(const float *from, uint32_t mask)
+{
+    return mask == ALL_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, lanes_of(mask));
+}
+
+/* Vectors are done in lots of `n` that stay in registers from the sums to the output; `n` and
+ * is_across are constants where these are inlined. Place in the output of vector i. */
+INLINE int64_t place_of(const dn_finish *f, int64_t i, const int is_across)
+{
+    return is_across ? f->out + i / 2 * f->step + i % 2 * LANES : f->out + i * f->step;
+}
+
+/* What the epilogue's row has for vector i. */
+INLINE __m256 operand(const dn_finish *f, const st_epilogue *e, const float *buffer, int64_t i,
+                      const int is_across)
+{
+    if (e->kind == ST_EPILOGUE_TIMES_ONE) {
+        return _mm256_broadcast_ss(buffer);
+    }
+    if (e->kind == ST_EPILOGUE_ADD) {
+        return load_lanes(buffer + place_of(f, i, is_across), f->mask[i % 2]);
+    }
+    return is_across ? load_lanes(buffer + f->feature + i % 2 * LANES, f->mask[i % 2])
+                     : _mm256_broadcast_ss(buffer + f->feature + i);
+}
+
+/* erf(z) = z p(z^2) / q(z^2) up to where it is 1, by weighted least squares; off by 3e-7 at most. A
+ * NaN stays: it comes second in max and min. */
+INLINE __m256 erf_of(__m256 z)
+{
+    static const float p[] = {0x1.1119560000000p-19f, 0x1.2d70d40000000p-12f,
+                              0x1.fb03f60000000p-9f,  0x1.b2ab3c0000000p-5f,
+                              0x1.8ac6a00000000p-3f,  0x1.20dd720000000p+0f};
+    static const float q[] = {0x1.3f5bf80000000p-15f, 0x1.3773380000000p-10f, 0x1.f128b60000000p-7f,
+                              0x1.d761ee0000000p-4f,  0x1.02218e0000000p-1f,  1.0f};
+    const __m256 end = _mm256_set1_ps(3.92f);
+    z = _mm256_min_ps(end, _mm256_max_ps(_mm256_set1_ps(-3.92f), z));
+    const __m256 t = _mm256_mul_ps(z, z);
+    __m256 above = _mm256_set1_ps(p[0]);
+    __m256 below = _mm256_set1_ps(q[0]);
+#pragma GCC unroll 5
+    for (int i = 1; i < 6; i++) {
+        above = _mm256_fmadd_ps(above, t, _mm256_set1_ps(p[i]));
+        below = _mm256_fmadd_ps(below, t, _mm256_set1_ps(q[i]));
+    }
+    return _mm256_div_ps(_mm256_mul_ps(z, above), below);
+}
+
+INLINE __m256 gelu_of(__m256 v)
+{
+    const __m256 erf = erf_of(_mm256_mul_ps(v, _mm256_set1_ps(0.70710678f)));
+    const __m256 half = _mm256_mul_ps(v, _mm256_set1_ps(0.5f));
+    return _mm256_fmadd_ps(half, erf, half);
+}
+
+/* With the value second, maxps and minps keep its NaN. */
+INLINE __m256 apply_number(const st_epilogue *e, __m256 v)
+{
+    const __m256 value = _mm256_set1_ps((float)e->value);
+    const __m256 value2 = _mm256_set1_ps((float)e->value2);
+    switch (e->kind) {
+    case ST_EPILOGUE_RELU:
+        return _mm256_max_ps(_mm256_setzero_ps(), v);
+    case ST_EPILOGUE_SCALE:
+        return _mm256_mul_ps(v, value);
+    case ST_EPILOGUE_DIVIDE:
+        return _mm256_div_ps(v, value);
+    case ST_EPILOGUE_ROUND:
+        return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    case ST_EPILOGUE_OFFSET:
+        return _mm256_add_ps(v, value);
+    case ST_EPILOGUE_GELU_ERF:
+        return gelu_of(v);
+    default: /* CLIP */
+        return _mm256_min_ps(value2, _mm256_max_ps(value, v));
+    }
+}
+
+INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
+{
+    __m256 v[LOT];
+    float *out = f->at[DN_OUT];
+#pragma GCC unroll 4
+    for (int k = 0; k < n; k++) {
+        v[k] = _mm256_loadu_ps(f->sums + (i + k) * LANES);
+    }
+    for (uint32_t place = 0; place < f->form->n_epilogue; place++) {
+        const st_epilogue *e = &f->form->epilogue[place];
+        const int has_buffer = st_epilogue_has_buffer(e->kind);
+        const int is_factor = e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE;
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++) {
+            if (!has_buffer) {
+                v[k] = apply_number(e, v[k]);
+                continue;
+            }
+            const __m256 o = operand(f, e, f->at[DN_POST + place], i + k, is_across);
+            v[k] = is_factor ? _mm256_mul_ps(v[k], o) : _mm256_add_ps(v[k], o);
+        }
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < n; k++) {
+        float *to = out + place_of(f, i + k, is_across);
+        const uint32_t mask = f->mask[(i + k) % 2];
+        if (mask == ALL_LANES) {
+            _mm256_storeu_ps(to, v[k]);
+        } else {
+            _mm256_maskstore_ps(to, lanes_of(mask), v[k]);
+        }
+    }
+}
+
+INLINE void finish_all(const dn_finish *f, const int is_across)
+{
+    int64_t i = 0;
+    for (; i + LOT <= f->n; i += LOT) {
+        finish_lot(f, i, LOT, is_across);
+    }
+    for (; i < f->n; i++) {
+        finish_lot(f, i, 1, is_across);
+    }
+}
+
+static void finish(const dn_finish *f)
+{
+    if (f->is_across) {
+        finish_all(f, 1);
+    } else {
+        finish_all(f, 0);
+    }
+}
+
+/* ---- what there is ---- */
+
+const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
+{
+    static const dn_tiles_isa floats = {ROWS, LANES, run, regroup, NULL, turn_sums, finish};
+    __builtin_cpu_init();
+    return dtype == STATOR_F32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+               ? &floats
+               : NULL;
+}
+
+#else
+
+const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
+{
+    (void)dtype;
+    return NULL;
+}
+
+#endif

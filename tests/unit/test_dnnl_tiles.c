@@ -25,16 +25,22 @@ static const conv_case images[] = {
     {1, 2, 17, 48, 1, {600}, {5}, {2}, {1}, {2}, {1}}};
 #define IMAGES (sizeof images / sizeof images[0])
 
-static void run(problem *p, const char *what, double slack, int may_be_other)
+/* `by`: what is to have done it; NULL: anything. */
+static void run_as(problem *p, const char *what, double slack, const char *by)
 {
     void *op = create(p, what);
     call(p, op);
     compare(p, what, slack);
-    if (!may_be_other) {
-        cr_assert_str_eq(api->describe(op), "tiles", "%s by %s", what, api->describe(op));
+    if (by) {
+        cr_assert_str_eq(api->describe(op), by, "%s by %s", what, api->describe(op));
     }
     lib->destroy(lib->self, op);
     empty(p);
+}
+
+static void run(problem *p, const char *what, double slack, int may_be_other)
+{
+    run_as(p, what, slack, may_be_other ? NULL : "tiles");
 }
 
 static int has_tiles(uint32_t dtype)
@@ -91,10 +97,10 @@ Test(dnnl_tiles, convolutions_of_floats)
     if (!begin_floats(DNNL_FUSED)) {
         cr_skip_test("this processor has no AVX2");
     }
-    for (size_t i = 0; i < 3 * IMAGES; i++) {
+    for (size_t i = 0; i < 12 * IMAGES; i++) {
         problem p;
-        f.threads = 1 + (int32_t)(i / IMAGES);
-        conv(&p, STATOR_F32, STATOR_F32, &images[i % IMAGES], 0, 0);
+        f.threads = 1 + (int32_t)(i / IMAGES % 3);
+        conv(&p, STATOR_F32, STATOR_F32, &images[i % IMAGES], i / IMAGES / 3 % 2, i / IMAGES / 6);
         with_constant(&p);
         run(&p, "a convolution of f32", 1, 0);
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
@@ -129,6 +135,33 @@ Test(dnnl_tiles, products_of_floats)
         epilogue(&p, ST_EPILOGUE_OFFSET, 2, 0);
         with_constant(&p);
         run(&p, "a product of f32", 1, s[0] <= 8);
+    }
+}
+
+/* Every order of both images; squares that reach over the edges, several images at a time. */
+Test(dnnl_tiles, winograd)
+{
+    static const conv_case cases[] = {
+        {2, 1, 16, 32, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 3, 5, 20, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 2, 64, 33, 1, {30, 23}, {3, 3}, {1, 1}, {1, 1}, {2, 0}, {0, 2}},
+        {2, 7, 300, 40, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 1, 9, 16, 1, {3, 60}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {2, 5, 12, 70, 1, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}};
+    if (!begin_floats(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (size_t i = 0; i < 12 * (sizeof cases / sizeof cases[0]); i++) {
+        problem p;
+        f.threads = 1 + (int32_t)(i % 3);
+        conv(&p, STATOR_F32, STATOR_F32, &cases[i / 12], i / 3 % 2, i / 6 % 2);
+        with_constant(&p);
+        run_as(&p, "a convolution by Winograd", 40, "tiles, winograd");
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        with_constant(&p);
+        run_as(&p, "a convolution by Winograd and more", 40, "tiles, winograd");
     }
 }
 

@@ -73,7 +73,8 @@ enum dn_role {
     DN_OUT2,
     DN_SCRATCH,
     DN_POST, /* and the following: buffers of the epilogue, by place in it */
-    DN_ZERO = DN_POST + ST_FORM_EPILOGUE_MAX, /* zero points of x and y, i32; is_each: as they are */
+    DN_ZERO =
+        DN_POST + ST_FORM_EPILOGUE_MAX, /* zero points of x and y, i32; is_each: as they are */
     DN_ROLES = DN_ZERO + 2
 };
 
@@ -156,6 +157,7 @@ typedef struct dn_pack {
     stator_blob *blob; /* of the host; NULL: `data` is the account's */
     void *data;
     uint64_t bytes;
+    uint32_t is_winograd;
 } dn_pack;
 
 struct dn_lib;
@@ -173,9 +175,9 @@ typedef struct dn_op {
     const struct dn_plan *steady; /* what every call does, few rows by packed weights; or NULL */
     dn_sizes sizes;               /* of every call then, as a product */
     const float *panels;          /* the weights then */
-    uint64_t attention_bytes; /* of dn_attention_scratch */
-    stator_blob *y_blob;      /* of an op from the cache: the constant weights, else NULL */
-    pthread_mutex_t making;   /* held while a plan is made; of the packs */
+    uint64_t attention_bytes;     /* of dn_attention_scratch */
+    stator_blob *y_blob;          /* of an op from the cache: the constant weights, else NULL */
+    pthread_mutex_t making;       /* held while a plan is made; of the packs */
     uint32_t n_packs;
     dn_pack packs[DN_PACKS_MAX];
     pthread_mutex_t mutex; /* short; of what follows */
@@ -288,6 +290,10 @@ void dn_packs_release(dn_op *op);
 
 /* ---- dn_winograd.c ---- */
 
+/* 16 out channels, or those of `n_out`, to [36][n_in][16]. `stride`: elements of y from out
+ * channel, in channel, row and column to the next. */
+void dn_winograd_panel(const float *y, const int64_t stride[4], int64_t n_out, int64_t n_in,
+                       float *to);
 /* 1: the weights at `y` are at `dst` now, in the form `to`; 0: it is another form than the one that
  * is known here, and nothing was done. */
 int dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
@@ -409,14 +415,16 @@ void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes);
 
 /* Fills the name, the orders of the weights and what a trial needs when the sizes (simplified) are
  * for dn_tiles_run. */
-int dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+int dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd, dn_desc *out);
 /* Bytes that a call of these sizes (simplified) needs. */
-uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *sizes);
+int dn_tiles_has_winograd(const dn_op *op); /* of the op's dtype, if it is a 3x3 convolution */
+uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd);
 /* A call of a plan of that kind; its weights are bound. */
 stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                            void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
 /* Weights at y, the first element by `sizes`, to the order of dn_tiles_describe. */
-void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *dst);
+void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
+                   void *dst);
 
 /* ---- dn_turn.c ---- */
 

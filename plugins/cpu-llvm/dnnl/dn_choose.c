@@ -81,11 +81,14 @@ uint32_t dn_describe_any(const dn_op *op, const dn_sizes *s, const dn_candidate 
     if (!how->is_tiles) {
         return dn_describe(op, s, how, out);
     }
-    return dn_tiles_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
+    return dn_tiles_describe(op, s, how->is_winograd, out) ? out->class_ : (uint32_t)DN_NO;
 }
 
 dn_candidate dn_winograd_of(const dn_op *op)
 {
+    if (dn_tiles_has_winograd(op)) {
+        return (dn_candidate){.is_tiles = 1, .is_winograd = 1};
+    }
     return (dn_candidate){
         .move_x = 1, .move_y = 1, .move_out = 1, .is_winograd = 1, .is_sum = (uint32_t)has_add(op)};
 }
@@ -96,7 +99,7 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
     uint32_t best = DN_NO;
     const uint32_t n = dn_candidates(op, s, all);
     dn_desc tiles;
-    if (dn_tiles_describe(op, s, &tiles)) {
+    if (dn_tiles_describe(op, s, 0, &tiles)) {
         return DN_GOOD;
     }
     for (uint32_t i = 0; i < n && best != DN_GOOD; i++) {
@@ -133,7 +136,8 @@ static uint64_t cost_of(dn_op *op, const dn_sizes *s, const dn_desc *desc)
 /* The cheapest one, described; class DN_NO: none. */
 static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
 {
-    if (dn_tiles_describe(op, s, out)) {
+    const uint32_t is_winograd = (op->lib->flags & DNNL_WINOGRAD_FIRST) != 0;
+    if ((is_winograd && dn_tiles_describe(op, s, 1, out)) || dn_tiles_describe(op, s, 0, out)) {
         return;
     }
     dn_candidate all[DN_CANDIDATES_MAX];

@@ -180,7 +180,7 @@ static void memory(void *self, void *op_, st_library_memory *out)
     for (uint32_t i = 0; i < op->n_packs; i++) {
         const dn_pack *pack = &op->packs[i];
         out->packed_bytes += pack->bytes;
-        out->winograd_bytes += pack->md.format_kind == dnnl_format_kind_wino ? pack->bytes : 0;
+        out->winograd_bytes += pack->is_winograd ? pack->bytes : 0;
     }
     out->unread = packed_buffer(op);
     (void)pthread_mutex_lock(&op->mutex);

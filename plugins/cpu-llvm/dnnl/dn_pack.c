@@ -54,7 +54,7 @@ typedef struct packing {
     dn_op *op;
     const dnnl_memory_desc_t *from;
     const dnnl_memory_desc_t *to;
-    int is_tiles;
+    int is_tiles, is_winograd;
     const void *y; /* NULL: to be read from the op's blob */
     const dn_sizes *sizes;
     dnnl_status_t failed;
@@ -125,7 +125,7 @@ static stator_status fill(void *self, void *dst, uint64_t size)
         ST_TRY(dn_y_data(p->op, p->sizes, p->sizes->y.offset, &p->y, NULL));
     }
     if (p->is_tiles) {
-        dn_tiles_pack(p->op, p->sizes, p->y, align(dst));
+        dn_tiles_pack(p->op, p->sizes, p->is_winograd, p->y, align(dst));
         return STATOR_OK;
     }
     clear(p, dst, size);
@@ -224,11 +224,14 @@ stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const d
                        "inductor-cpu: a constant would be packed in more than %u ways",
                        DN_PACKS_MAX);
     }
-    dn_pack pack = {.md = *to, .bytes = dnnl_memory_desc_get_size(to) + LINE};
+    dn_pack pack = {.md = *to,
+                    .bytes = dnnl_memory_desc_get_size(to) + LINE,
+                    .is_winograd = desc->how.is_winograd};
     packing p = {.op = op,
                  .from = &desc->md[DN_Y],
                  .to = to,
                  .is_tiles = (int)desc->how.is_tiles,
+                 .is_winograd = (int)desc->how.is_winograd,
                  .y = y,
                  .sizes = sizes};
     const int is_shared = op->lib->host && op->lib->host->cst && op->lib->host->cst->pack;

@@ -159,7 +159,8 @@ stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, d
     (*out)->desc = *desc;
     (*out)->is_packed = 1;
     dn_simplify(&op->form, &simple);
-    (*out)->scratch_bytes = desc->how.is_tiles ? dn_tiles_scratch(op, &simple) : 0;
+    (*out)->scratch_bytes =
+        desc->how.is_tiles ? dn_tiles_scratch(op, &simple, desc->how.is_winograd) : 0;
     return STATOR_OK;
 }
 

@@ -24,6 +24,9 @@
 #define ALIGN 64
 #define MOVE 128 /* of bytes of the other sign */
 
+#define WINO_BYTES ((int64_t)400 << 10) /* of squares in scratch, */
+#define WINO_LEAST 16                   /* but so many of them at least */
+
 /* What is the same for all blocks of a call. */
 typedef struct job {
     const dn_op *op;
@@ -32,9 +35,10 @@ typedef struct job {
     dn_sizes s;
     const dn_tiles_isa *isa;
     int64_t columns; /* of a panel */
-    int is_bytes, is_image;
-    int64_t size;  /* bytes of an element of x */
-    int64_t depth; /* groups of a pixel, or of a row */
+    int is_bytes, is_image, is_wino;
+    int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
+    int64_t size;   /* bytes of an element of x */
+    int64_t depth;  /* groups of a pixel, or of a row */
     /* Of an image; a product is a line of pixels, its rows. */
     int64_t images, lines, width;
     int64_t in_lines, in_width, kernel_lines, kernel_width;
@@ -50,6 +54,8 @@ typedef struct job {
     int64_t panels, panel_bytes;
     /* Blocks: of so many lines (rows), an image (product) has so many; panels in so many parts. */
     int64_t block, blocks, parts;
+    int64_t together;      /* images in scratch at a time, as squares */
+    int64_t across;        /* squares of a line */
     int64_t scratch_lines; /* of a block, in scratch */
     _Atomic int has_failed;
 } job;
@@ -59,7 +65,9 @@ typedef struct worker {
     const job *j;
     int64_t block;           /* that is in scratch; -1: none */
     int64_t image, first, n; /* its lines, or rows */
-    const char *x;           /* of the first line */
+    int64_t images;          /* so many, from this one on */
+    dn_wino squares;
+    const char *x; /* of the first line */
     char *copy;
     int32_t *row_sums, *row_zeros;
     int32_t *sums;
@@ -94,12 +102,34 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 
 /* ---- sizes ---- */
 
+/* Pixels of each channel lie side by side; or with `pixel` channels those of each pixel. */
+static int is_dense(const int64_t *strides, uint32_t n, const int64_t *extents, int64_t pixel)
+{
+    int64_t next = pixel;
+    for (uint32_t i = n; i-- > 0;) {
+        if (extents[i] != 1 && strides[2 + i] != next) {
+            return 0;
+        }
+        next *= extents[i];
+    }
+    return 1;
+}
+
+static int is_channels_last(const int64_t *strides, uint32_t n, const int64_t *extents,
+                            int64_t channels)
+{
+    return strides[1] == 1 && is_dense(strides, n, extents, channels) &&
+           !is_dense(strides, n, extents, 1);
+}
+
 static void set_image(job *j)
 {
     const st_form *form = j->form;
     const dn_sizes *s = &j->s;
     const uint32_t last = form->n_spatial - 1u;
     const int is_flat = last == 0;
+    j->is_last[0] = is_channels_last(s->x.dims, form->n_spatial, s->in, s->channels);
+    j->is_last[1] = is_channels_last(s->out.dims, form->n_spatial, s->out_size, s->features);
     j->images = s->images;
     j->lines = is_flat ? 1 : s->out_size[0];
     j->width = s->out_size[last];
@@ -113,8 +143,10 @@ static void set_image(job *j)
         j->dilation[i] = is_line && is_flat ? 1 : form->dilation[is_line ? 0 : last];
         j->pad[i] = is_line && is_flat ? 0 : s->pad_low[is_line ? 0 : last];
     }
+    j->across = parts_of(j->width, DN_WINO_OUT);
     const int64_t reached =
-        (j->width - 1) * j->stride[1] + (j->kernel_width - 1) * j->dilation[1] + 1;
+        j->is_wino ? j->across * DN_WINO_OUT + DN_WINO_EDGE - DN_WINO_OUT
+                   : (j->width - 1) * j->stride[1] + (j->kernel_width - 1) * j->dilation[1] + 1;
     const int64_t held = j->pad[1] + j->in_width;
     j->pitch = (reached > held ? reached : held) * j->depth * DN_TILE_GROUP;
 }
@@ -144,7 +176,7 @@ static int64_t channels_of(const job *j)
 }
 
 /* Sizes (simplified) and what follows from them alone. */
-static void job_init(job *j, const dn_op *op, const dn_sizes *s)
+static void job_init(job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)
 {
     memset(j, 0, sizeof *j);
     j->op = op;
@@ -153,6 +185,7 @@ static void job_init(job *j, const dn_op *op, const dn_sizes *s)
     j->isa = dn_tiles_isa_of(op->lib, j->form->x.dtype);
     j->columns = 2 * j->isa->lanes;
     j->is_image = j->form->kind == ST_FORM_CONV;
+    j->is_wino = (int)is_wino;
     j->size = (int64_t)dn_dtype_size(j->form->x.dtype);
     j->is_bytes = j->size == 1;
     j->depth = parts_of(channels_of(j), DN_TILE_GROUP / j->size);
@@ -163,13 +196,35 @@ static void job_init(job *j, const dn_op *op, const dn_sizes *s)
         set_product(j);
     }
     j->panels = parts_of(features_of(j), j->columns);
-    j->panel_bytes = j->kernel_lines * j->kernel_width * j->depth * DN_TILE_GROUP * j->columns;
+    const int64_t places = is_wino ? DN_WINO_PLACES : j->kernel_lines * j->kernel_width;
+    j->panel_bytes = places * j->depth * DN_TILE_GROUP * j->columns;
 }
 
 /* Lines of the input, in scratch, that so many lines of the output need. */
 static int64_t lines_for(const job *j, int64_t lines)
 {
     return (lines - 1) * j->stride[0] + (j->kernel_lines - 1) * j->dilation[0] + 1;
+}
+
+/* Lines of an image, at most, that are in scratch at a time. */
+static int64_t lines_most(job *j)
+{
+    if (!j->is_wino) {
+        const int64_t held = CACHE_BYTES / j->pitch - (j->kernel_lines - 1) * j->dilation[0];
+        return held / j->stride[0] < 1 ? 1 : held / j->stride[0];
+    }
+    const int64_t down = parts_of(j->lines, DN_WINO_OUT);
+    int64_t squares = WINO_BYTES / (DN_WINO_PLACES * j->depth * DN_TILE_GROUP);
+    squares = squares < WINO_LEAST ? WINO_LEAST : squares;
+    j->together = squares / (j->across * down);
+    j->together = at_most(j->together < 1 ? 1 : j->together, j->images);
+    return (squares < j->across ? 1 : squares / j->across) * DN_WINO_OUT;
+}
+
+/* Lots of images, so many of them together. */
+static int64_t lots_of(const job *j)
+{
+    return parts_of(j->images, j->together);
 }
 
 /* So many blocks that threads have the same number of them, or panels to share. */
@@ -179,22 +234,25 @@ static void set_blocks(job *j)
     const int64_t whole = j->is_image ? j->lines : j->width;
     int64_t most = at_most(CACHE_BYTES / j->pitch, ROWS_MOST);
     most = most < ROWS_LEAST ? ROWS_LEAST : most;
+    j->together = 1;
     if (j->is_image) {
-        most = (CACHE_BYTES / j->pitch - (j->kernel_lines - 1) * j->dilation[0]) / j->stride[0];
-        most = most < 1 ? 1 : most;
+        most = lines_most(j);
     }
     j->blocks = parts_of(whole, most);
     j->parts = 1;
     /* Of weights that are larger than the rows each thread reads its own. */
     const int is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
-    if (threads > 1 && (is_heavy || j->images * j->blocks % threads != 0)) {
+    if (threads > 1 && (is_heavy || lots_of(j) * j->blocks % threads != 0)) {
         if (j->panels >= 2 * threads) {
             j->parts = threads;
-        } else if (j->images % threads != 0) {
+        } else if (lots_of(j) % threads != 0) {
             j->blocks = at_most(parts_of(j->blocks, threads) * threads, whole);
         }
     }
     j->block = parts_of(whole, j->blocks);
+    if (j->is_wino) {
+        j->block = parts_of(j->block, DN_WINO_OUT) * DN_WINO_OUT;
+    }
     j->blocks = parts_of(whole, j->block);
     j->scratch_lines = j->is_image ? lines_for(j, j->block) : j->block;
 }
@@ -220,19 +278,44 @@ static int64_t copy_bytes(const job *j)
     ((DN_TILE_PIXELS + DN_TILE_LANES_MAX) * DN_TILE_COLUMNS_MAX * (int64_t)sizeof(int32_t))
 #define TURNED_BYTES (DN_TILE_COLUMNS_MAX * DN_TILE_LANES_MAX * (int64_t)sizeof(float))
 
+/* Of a block. */
+static int64_t squares_of(const job *j)
+{
+    return j->together * parts_of(j->block, DN_WINO_OUT) * j->across;
+}
+
+static int64_t sums_bytes(const job *j)
+{
+    const int64_t line = DN_WINO_OUT * j->width + j->isa->lanes;
+    return j->is_wino ? rounded(line * j->columns * (int64_t)sizeof(float)) : SUMS_BYTES;
+}
+
+static int64_t squares_bytes(const job *j)
+{
+    const int64_t floats = DN_WINO_PLACES * squares_of(j) * (j->depth + j->columns);
+    return j->is_wino ? rounded(floats * (int64_t)sizeof(float)) : 0;
+}
+
 static uint64_t worker_bytes(const job *j)
 {
-    return (uint64_t)(SUMS_BYTES + TURNED_BYTES + 2 * row_sums_bytes(j) + copy_bytes(j));
+    return (uint64_t)(sums_bytes(j) + TURNED_BYTES + 2 * row_sums_bytes(j) + squares_bytes(j) +
+                      copy_bytes(j));
 }
 
 static void worker_init(worker *w, const job *j, char *scratch)
 {
     *w = (worker){.j = j, .block = -1};
     w->sums = (int32_t *)(void *)scratch;
-    w->turned = (float *)(void *)(scratch + SUMS_BYTES);
-    w->row_sums = (int32_t *)(void *)(scratch + SUMS_BYTES + TURNED_BYTES);
+    scratch += sums_bytes(j);
+    w->turned = (float *)(void *)scratch;
+    scratch += TURNED_BYTES;
+    w->row_sums = (int32_t *)(void *)scratch;
     w->row_zeros = w->row_sums + row_sums_bytes(j) / (int64_t)sizeof *w->row_sums;
-    w->copy = scratch + SUMS_BYTES + TURNED_BYTES + 2 * row_sums_bytes(j);
+    scratch += 2 * row_sums_bytes(j);
+    w->squares = (dn_wino){.isa = j->isa, .depth = j->depth, .across = j->across};
+    w->squares.sums = (float *)(void *)scratch;
+    w->squares.squares = w->squares.sums + DN_WINO_PLACES * squares_of(j) * j->columns;
+    w->copy = scratch + squares_bytes(j);
 }
 
 /* ---- a block's input ---- */
@@ -261,7 +344,8 @@ static void load_lines(worker *w)
 {
     const job *j = w->j;
     const int64_t top = w->first * j->stride[0] - j->pad[0]; /* input line of scratch line 0 */
-    const int64_t n = lines_for(j, w->n);
+    const int64_t rounded_up = parts_of(w->n, DN_WINO_OUT) * DN_WINO_OUT;
+    const int64_t n = lines_for(j, j->is_wino ? rounded_up : w->n);
     const int64_t begin = top > 0 ? top : 0;
     const int64_t end = at_most(top + n, j->in_lines);
     for (int64_t i = 0; i < n; i++) {
@@ -270,20 +354,43 @@ static void load_lines(worker *w)
             fill_line(j, w->copy + i * j->pitch, is_outside);
         }
     }
+    char *to = w->copy + (begin - top) * j->pitch + j->pad[1] * j->depth * DN_TILE_GROUP;
+    w->x = w->copy;
+    if (j->is_last[0]) {
+        const int64_t bytes = j->in_width * j->depth * DN_TILE_GROUP;
+        const char *from = x_of(j) + w->image * j->s.x.dims[0] * j->size + begin * bytes;
+        for (int64_t i = begin; i < end; i++, from += bytes, to += j->pitch) {
+            memcpy(to, from, (size_t)bytes);
+        }
+        return;
+    }
     const dn_regroup r = {.from = x_of(j) + w->image * j->s.x.dims[0] * j->size,
                           .plane = j->s.x.dims[1],
                           .channels = j->s.channels,
                           .first = begin * j->in_width,
                           .n = end > begin ? (end - begin) * j->in_width : 0,
                           .width = j->in_width,
-                          .to = w->copy + (begin - top) * j->pitch +
-                                j->pad[1] * j->depth * DN_TILE_GROUP,
+                          .to = to,
                           .depth = j->depth,
                           .line = j->pitch,
                           .flip = j->flip,
                           .fill = j->fill};
     j->isa->regroup(&r);
-    w->x = w->copy;
+}
+
+/* The block's lines of each image become squares. */
+static void load_squares(worker *w)
+{
+    const job *j = w->j;
+    const int64_t image = w->image;
+    const int64_t down = parts_of(w->n, DN_WINO_OUT);
+    w->squares.tiles = w->images * down * j->across;
+    for (int64_t i = 0; i < w->images; i++) {
+        w->image = image + i;
+        load_lines(w);
+        dn_wino_load(&w->squares, w->copy, j->pitch, down, i * down * j->across);
+    }
+    w->image = image;
 }
 
 static void load_rows(worker *w)
@@ -399,10 +506,13 @@ static void load_block(worker *w, int64_t block)
         return;
     }
     w->block = block;
-    w->image = block / j->blocks;
+    w->image = block / j->blocks * j->together;
+    w->images = at_most(j->together, j->images - w->image);
     w->first = block % j->blocks * j->block;
     w->n = at_most(j->block, whole - w->first);
-    if (j->is_image) {
+    if (j->is_wino) {
+        load_squares(w);
+    } else if (j->is_image) {
         load_lines(w);
     } else {
         load_rows(w);
@@ -460,12 +570,13 @@ static void settle(const job *j, int64_t panel, settling *out)
     }
 }
 
-/* Place of the strip's first pixel in the plane of the first feature of its panel. */
+/* Place of the first feature of the strip's panel at its first pixel. */
 static int64_t place_of(const worker *w, const strip *p)
 {
     const job *j = w->j;
+    const int64_t pixel = (w->first + p->y) * j->width + p->x;
     return w->image * j->s.out.dims[0] + p->panel * j->columns * j->s.out.dims[1] +
-           (w->first + p->y) * j->width + p->x;
+           pixel * (j->is_last[1] ? j->s.features : 1);
 }
 
 /* Of the strip's first pixel. */
@@ -475,7 +586,7 @@ static dn_finish finish_of(const worker *w, const strip *p, const settling *of_b
     const int64_t row = j->is_image ? p->y * j->width + p->x : p->x;
     dn_finish f = {.form = j->form,
                    .at = j->at,
-                   .is_across = !j->is_image,
+                   .is_across = !j->is_image || j->is_last[1],
                    .feature = p->panel * j->columns,
                    .column = j->is_bytes ? of_bytes->column : NULL,
                    .factor = of_bytes->factor,
@@ -483,14 +594,14 @@ static dn_finish finish_of(const worker *w, const strip *p, const settling *of_b
                    .row_zeros = j->form->x_zero.is_each ? w->row_zeros + row : NULL,
                    .weights = of_bytes->weights,
                    .first_row = (uint32_t)has_first_bias(j->form)};
-    if (j->is_image) {
+    if (!f.is_across) {
         f.n = at_most(j->columns, features_of(j) - f.feature);
         f.sums = w->turned;
         f.step = j->s.out.dims[1];
         f.out = place_of(w, p);
     } else {
-        f.step = j->s.out.stride[0];
-        f.out = (w->first + p->x) * f.step + f.feature;
+        f.step = j->is_image ? j->s.features : j->s.out.stride[0];
+        f.out = j->is_image ? place_of(w, p) : (w->first + p->x) * f.step + f.feature;
         f.mask[0] = mask_of(j, features_of(j) - f.feature);
         f.mask[1] = mask_of(j, features_of(j) - f.feature - j->isa->lanes);
     }
@@ -591,6 +702,27 @@ static void run_strip(worker *w, const strip *p, const settling *of_bytes)
     }
 }
 
+/* The panel's pixels of each image, lines of squares. */
+static void run_squares(worker *w, int64_t panel)
+{
+    const job *j = w->j;
+    const int64_t image = w->image;
+    int64_t first = 0;
+    dn_wino_panel(&w->squares, j->weights + panel * j->panel_bytes);
+    for (int64_t i = 0; i < w->images; i++) {
+        w->image = image + i;
+        for (int64_t y = 0; y < w->n; y += DN_WINO_OUT, first += j->across) {
+            strip p = {.panel = panel, .y = y, .lines = at_most(DN_WINO_OUT, w->n - y)};
+            p.width = j->width;
+            p.n = p.lines * p.width;
+            const dn_finish f = finish_of(w, &p, NULL);
+            dn_wino_store(&w->squares, first, p.lines, p.width, (float *)(void *)w->sums);
+            (void)finish_some(w, &p, &f, 0, p.n);
+        }
+    }
+    w->image = image;
+}
+
 static void run_panel(worker *w, int64_t panel)
 {
     const job *j = w->j;
@@ -632,7 +764,11 @@ static void run_range(void *self, int64_t begin, int64_t end)
         const int64_t part = i % j->parts;
         load_block(&w, i / j->parts);
         for (int64_t p = j->panels * part / j->parts; p < j->panels * (part + 1) / j->parts; p++) {
-            run_panel(&w, p);
+            if (j->is_wino) {
+                run_squares(&w, p);
+            } else {
+                run_panel(&w, p);
+            }
         }
     }
     dn_scratch_give(j->op->lib, scratch);
@@ -647,7 +783,7 @@ static void set_zeros(job *j)
         j->has_row_sums = j->y_zero || form->y_zero.is_each;
     }
     j->fill = j->is_image ? (uint32_t)(j->x_zero & 0xff) * 0x01010101u : 0;
-    j->is_cut = j->is_image && j->x_zero == 0;
+    j->is_cut = j->is_image && !j->is_wino && j->x_zero == 0;
 }
 
 stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
@@ -657,14 +793,14 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
     void *packed = NULL;
     dn_sizes simple = *sizes;
     dn_simplify(&op->form, &simple);
-    job_init(&j, op, &simple);
+    job_init(&j, op, &simple, plan->desc.how.is_winograd);
     j.at = at;
     set_zeros(&j);
     set_blocks(&j);
     (void)dnnl_memory_get_data_handle(plan->packed, &packed);
     j.column_sums = packed;
     j.weights = (const char *)packed + dn_tiles_sums_bytes(j.isa, j.panels);
-    const int64_t n = j.images * j.blocks * j.parts;
+    const int64_t n = lots_of(&j) * j.blocks * j.parts;
     if (op->lib->host && sizes->threads > 1) {
         op->lib->host->thr->parallel_for(ctx, n, 1, run_range, &j);
     } else {
@@ -721,24 +857,20 @@ static int are_dtypes_done(const st_form *form)
            is_zero_done(&form->x_zero, form->x.dtype) && is_zero_done(&form->y_zero, form->y.dtype);
 }
 
-/* Pixels of each channel lie side by side. */
-static int is_dense(const int64_t *strides, uint32_t n, const int64_t *extents)
-{
-    int64_t next = 1;
-    for (uint32_t i = n; i-- > 0;) {
-        if (extents[i] != 1 && strides[2 + i] != next) {
-            return 0;
-        }
-        next *= extents[i];
-    }
-    return 1;
-}
-
 static int is_image_done(const st_form *form, const dn_sizes *s)
 {
     if (form->n_spatial > 2 || form->groups != 1 || form->is_transposed || s->images < 1 ||
-        s->channels < 1 || s->features < 1 || !is_dense(s->x.dims, form->n_spatial, s->in) ||
-        !is_dense(s->out.dims, form->n_spatial, s->out_size)) {
+        s->channels < 1 || s->features < 1) {
+        return 0;
+    }
+    const int is_float = form->x.dtype == STATOR_F32;
+    const uint32_t n = form->n_spatial;
+    if (!is_dense(s->x.dims, n, s->in, 1) &&
+        !(is_float && is_channels_last(s->x.dims, n, s->in, s->channels))) {
+        return 0;
+    }
+    if (!is_dense(s->out.dims, n, s->out_size, 1) &&
+        !(is_float && is_channels_last(s->out.dims, n, s->out_size, s->features))) {
         return 0;
     }
     for (uint32_t i = 0; i < form->n_spatial; i++) {
@@ -812,31 +944,39 @@ static int note_operands(const job *j, dn_desc *out)
     return is_done;
 }
 
-int dn_tiles_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
+int dn_tiles_has_winograd(const dn_op *op)
+{
+    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
+    return op->has_constant && isa != NULL && isa->wino_in != NULL;
+}
+
+int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)
 {
     const st_form *form = &op->form;
     job j;
     memset(out, 0, sizeof *out);
     if (!op->has_constant || s->is_bare || !are_dtypes_done(form) || !is_epilogue_done(form) ||
         dn_tiles_isa_of(op->lib, form->x.dtype) == NULL ||
-        !(form->kind == ST_FORM_CONV ? is_image_done(form, s) : is_product_done(s))) {
+        !(form->kind == ST_FORM_CONV ? is_image_done(form, s) : is_product_done(s)) ||
+        (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op)))) {
         return 0;
     }
-    job_init(&j, op, s);
+    job_init(&j, op, s, is_winograd);
     set_blocks(&j);
-    out->name = "tiles";
+    out->name = is_winograd ? "tiles, winograd" : "tiles";
     out->class_ = DN_GOOD;
     out->how.is_tiles = 1;
+    out->how.is_winograd = is_winograd;
     return weights_of(&j, &out->md[DN_Y]) &&
            bytes_of(dn_tiles_sums_bytes(j.isa, j.panels) + j.panels * j.panel_bytes,
                     &out->md[DN_Y2]) &&
            note_operands(&j, out);
 }
 
-uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s)
+uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
 {
     job j;
-    job_init(&j, op, s);
+    job_init(&j, op, s, is_winograd);
     set_blocks(&j);
     return worker_bytes(&j) * (uint64_t)s->threads;
 }

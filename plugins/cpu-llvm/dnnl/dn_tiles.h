@@ -4,7 +4,7 @@
  *
  * Elements of the sum lie in groups of four bytes: one of f32, or two of bf16 or four of bytes, of
  * which one instruction sums the products. Weights are signed bytes and what they meet is unsigned;
- * the other kind is moved by 128, and so is its zero point. */
+ * the other kind is moved by 128, and so is its zero point. dn_tiles_wino.c has Winograd's way. */
 #ifndef STATOR_CPU_LLVM_DN_TILES_H
 #define STATOR_CPU_LLVM_DN_TILES_H
 
@@ -61,6 +61,13 @@ typedef struct dn_finish {
     uint32_t first_row; /* of the epilogue */
 } dn_finish;
 
+/* Winograd's F(4,3) by its points: squares of this edge make squares of that. */
+#define DN_WINO_EDGE 6
+#define DN_WINO_OUT 4
+#define DN_WINO_PLACES 36
+#define DN_WINO_A 0.625
+#define DN_WINO_B 1.5
+
 /* The inner loops for one kind of elements. A panel has two vectors of columns. */
 typedef struct dn_tiles_isa {
     int64_t rows;  /* of a tile, at most: its sums leave registers for their operands */
@@ -73,7 +80,31 @@ typedef struct dn_tiles_isa {
      * read, too. */
     void (*turn_sums)(const int32_t *sums, float *to);
     void (*finish)(const dn_finish *f);
+    /* NULL: none. A square of pixels, of `channels` side by side and with `line` floats from line
+     * to line, to 36 numbers a channel, `step` floats from one to the next. */
+    void (*wino_in)(const float *x, int64_t line, int64_t channels, int64_t step, float *to);
+    /* 36 rows of columns, `step` floats from one to the next, to lines (1 to 4) of n (1 to 4) rows
+     * of columns, the lines `width` rows apart. */
+    void (*wino_out)(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                     float *to);
 } dn_tiles_isa;
+
+/* Squares of one or more images, lines of so many. */
+typedef struct dn_wino {
+    const dn_tiles_isa *isa;
+    int64_t depth; /* channels */
+    int64_t across, tiles;
+    float *squares; /* [36][tiles][depth] */
+    float *sums;    /* [36][tiles][columns]; aligned to 64, as is what they become */
+} dn_wino;
+
+/* `down` lines of squares of an image, padded, with `pitch` bytes a line, to squares from `first`
+ * on. */
+void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, int64_t first);
+/* The products with a panel, [36][depth][columns]. */
+void dn_wino_panel(const dn_wino *b, const char *weights);
+/* A line of squares, from `first` on, to lines (1 to 4) of `width` rows of columns. */
+void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width, float *to);
 
 /* Of what this processor has; NULL: nothing for x of this dtype. */
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */

@@ -334,11 +334,121 @@ static void finish(const dn_finish *f)
     }
 }
 
+/* ---- Winograd's F(4,3) ---- */
+
+#define EDGE DN_WINO_EDGE
+#define POINT_A ((float)DN_WINO_A)
+#define POINT_B ((float)DN_WINO_B)
+#define A2 (POINT_A * POINT_A)
+#define B2 (POINT_B * POINT_B)
+
+/* Six numbers, `step` vectors apart, to six of the points. */
+INLINE void into_points(const __m256 *d, const int step, __m256 *to, const int to_step)
+{
+    const __m256 a = _mm256_set1_ps(POINT_A);
+    const __m256 b = _mm256_set1_ps(POINT_B);
+    const __m256 a2 = _mm256_set1_ps(A2);
+    const __m256 b2 = _mm256_set1_ps(B2);
+    const __m256 sum = _mm256_set1_ps(A2 + B2);
+    const __m256 product = _mm256_set1_ps(A2 * B2);
+    const __m256 even_a = _mm256_fnmadd_ps(b2, d[2 * step], d[4 * step]);
+    const __m256 odd_a = _mm256_fnmadd_ps(b2, d[step], d[3 * step]);
+    const __m256 even_b = _mm256_fnmadd_ps(a2, d[2 * step], d[4 * step]);
+    const __m256 odd_b = _mm256_fnmadd_ps(a2, d[step], d[3 * step]);
+    to[0] = _mm256_fmadd_ps(product, d[0], _mm256_fnmadd_ps(sum, d[2 * step], d[4 * step]));
+    to[to_step] = _mm256_fmadd_ps(a, odd_a, even_a);
+    to[2 * to_step] = _mm256_fnmadd_ps(a, odd_a, even_a);
+    to[3 * to_step] = _mm256_fmadd_ps(b, odd_b, even_b);
+    to[4 * to_step] = _mm256_fnmadd_ps(b, odd_b, even_b);
+    to[5 * to_step] =
+        _mm256_fmadd_ps(product, d[step], _mm256_fnmadd_ps(sum, d[3 * step], d[5 * step]));
+}
+
+/* Six of the points, `step` vectors apart, to four numbers. */
+INLINE void out_of_points(const __m256 *m, const int step, __m256 *to, const int to_step)
+{
+    const __m256 even_a = _mm256_add_ps(m[step], m[2 * step]);
+    const __m256 odd_a = _mm256_sub_ps(m[step], m[2 * step]);
+    const __m256 even_b = _mm256_add_ps(m[3 * step], m[4 * step]);
+    const __m256 odd_b = _mm256_sub_ps(m[3 * step], m[4 * step]);
+    to[0] = _mm256_add_ps(m[0], _mm256_add_ps(even_a, even_b));
+    to[to_step] = _mm256_fmadd_ps(_mm256_set1_ps(POINT_A), odd_a,
+                                  _mm256_mul_ps(_mm256_set1_ps(POINT_B), odd_b));
+    to[2 * to_step] =
+        _mm256_fmadd_ps(_mm256_set1_ps(A2), even_a, _mm256_mul_ps(_mm256_set1_ps(B2), even_b));
+    to[3 * to_step] =
+        _mm256_fmadd_ps(_mm256_set1_ps(A2 * POINT_A), odd_a,
+                        _mm256_fmadd_ps(_mm256_set1_ps(B2 * POINT_B), odd_b, m[5 * step]));
+}
+
+/* 8 channels, those of the mask's. */
+INLINE void square_in(const float *x, int64_t line, int64_t channels, int64_t step, float *to,
+                      const int is_whole, __m256i mask)
+{
+    __m256 d[EDGE][EDGE];
+    __m256 half[EDGE][EDGE];
+    for (int j = 0; j < EDGE; j++) {
+#pragma GCC unroll 6
+        for (int i = 0; i < EDGE; i++) {
+            const float *from = x + i * line + j * channels;
+            d[j][i] = is_whole ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, mask);
+        }
+        into_points(d[j], 1, &half[0][j], EDGE);
+    }
+    for (int i = 0; i < EDGE; i++) {
+        into_points(half[i], 1, d[i], 1);
+#pragma GCC unroll 6
+        for (int j = 0; j < EDGE; j++) {
+            float *at = to + (i * EDGE + j) * step;
+            if (is_whole) {
+                _mm256_storeu_ps(at, d[i][j]);
+            } else {
+                _mm256_maskstore_ps(at, mask, d[i][j]);
+            }
+        }
+    }
+}
+
+static void wino_in(const float *x, int64_t line, int64_t channels, int64_t step, float *to)
+{
+    int64_t c = 0;
+    for (; c + LANES <= channels; c += LANES) {
+        square_in(x + c, line, channels, step, to + c, 1, _mm256_setzero_si256());
+    }
+    if (c < channels) {
+        square_in(x + c, line, channels, step, to + c, 0, lanes_of((1u << (channels - c)) - 1u));
+    }
+}
+
+static void wino_out(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                     float *to)
+{
+    for (int v = 0; v < COLUMNS; v += LANES) {
+        __m256 m[EDGE];
+        __m256 half[DN_WINO_OUT][EDGE];
+        __m256 line[DN_WINO_OUT];
+        for (int j = 0; j < EDGE; j++) {
+#pragma GCC unroll 6
+            for (int i = 0; i < EDGE; i++) {
+                m[i] = _mm256_load_ps(from + (i * EDGE + j) * step + v);
+            }
+            out_of_points(m, 1, &half[0][j], EDGE);
+        }
+        for (int64_t i = 0; i < lines; i++) {
+            out_of_points(half[i], 1, line, 1);
+            for (int64_t j = 0; j < n; j++) {
+                _mm256_store_ps(to + (i * width + j) * COLUMNS + v, line[j]);
+            }
+        }
+    }
+}
+
 /* ---- what there is ---- */
 
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
 {
-    static const dn_tiles_isa floats = {ROWS, LANES, run, regroup, NULL, turn_sums, finish};
+    static const dn_tiles_isa floats = {ROWS,      LANES,  run,     regroup, NULL,
+                                        turn_sums, finish, wino_in, wino_out};
     __builtin_cpu_init();
     return dtype == STATOR_F32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
                ? &floats

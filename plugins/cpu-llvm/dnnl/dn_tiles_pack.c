@@ -18,6 +18,7 @@ typedef struct packing {
     int64_t width;            /* places of a line of the window; elements: */
     int64_t line, place;
     uint8_t flip;
+    int is_winograd;
 } packing;
 
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels)
@@ -69,6 +70,17 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
     const int64_t groups = p->places * depth_of(p);
     const int64_t bytes = DN_TILE_GROUP * p->columns;
     const int64_t sums_bytes = dn_tiles_sums_bytes(p->isa, p->panels);
+    for (int64_t panel = begin; p->is_winograd && panel < end; panel++) {
+        const int64_t first = panel * p->columns;
+        const int64_t left = p->features - first;
+        const int64_t stride[4] = {p->feature, p->channel, p->line, p->place};
+        char *to = p->dst + panel * DN_WINO_PLACES * p->channels * bytes;
+        dn_winograd_panel((const float *)(const void *)p->y + first * p->feature, stride,
+                          left < p->columns ? left : p->columns, p->channels, (float *)(void *)to);
+    }
+    if (p->is_winograd) {
+        return;
+    }
     for (int64_t panel = begin; panel < end; panel++) {
         int32_t *sums = (int32_t *)(void *)p->dst + panel * p->columns;
         char *to = p->dst + sums_bytes + panel * groups * bytes;
@@ -84,7 +96,8 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
     }
 }
 
-void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *dst)
+void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
+                   void *dst)
 {
     const st_form *form = &op->form;
     const stator_host *host = op->lib->host;
@@ -95,6 +108,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *
                  .dst = dst,
                  .isa = isa,
                  .columns = 2 * isa->lanes,
+                 .is_winograd = is_winograd,
                  .size = (int64_t)dn_dtype_size(form->y.dtype),
                  .features = s.n,
                  .channels = s.k,

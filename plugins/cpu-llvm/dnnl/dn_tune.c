@@ -354,7 +354,7 @@ static void remember(dn_lib *lib, uint64_t key, const dn_candidate *how)
 static int can_be(const dn_op *op, const dn_sizes *s, const dn_candidate *how)
 {
     dn_desc desc;
-    const int is_possible = dn_describe(op, s, how, &desc) != DN_NO;
+    const int is_possible = dn_describe_any(op, s, how, &desc) != DN_NO;
     dn_desc_deinit(&desc);
     return is_possible;
 }

@@ -1,4 +1,5 @@
-/* Weights of 3x3 convolutions in the form of oneDNN's F(4,3): U = G g G^T of each pair of channels.
+/* Weights of 3x3 convolutions for Winograd's F(4,3): U = G g G^T of each pair of channels, in the
+ * form of oneDNN's convolution or of our own (dn_tiles_wino.c).
  *
  * oneDNN transforms them into a copy and orders the copy then, which takes ten times as long as
  * writing the result: a fifth of the time to compile ResNet-18. Here a block of channels is read,
@@ -49,15 +50,28 @@ static void transform_lanes(const lanes taps[TAPS][TAPS], lanes out[TILE][TILE])
     }
 }
 
-static void load_taps(const transform *t, int64_t out_channel, int64_t in_channel,
-                      lanes taps[TAPS][TAPS])
+/* Of `n` out channels. */
+static void load_taps(const float *from, const int64_t stride[4], int64_t n, lanes taps[TAPS][TAPS])
 {
-    const float *from = t->y + out_channel * t->stride[0] + in_channel * t->stride[1];
-    for (int o = 0; o < LANES; o++) {
+    for (int64_t o = 0; o < n; o++) {
         for (int i = 0; i < TAPS; i++) {
             for (int j = 0; j < TAPS; j++) {
-                taps[i][j][o] = from[o * t->stride[0] + i * t->stride[2] + j * t->stride[3]];
+                taps[i][j][o] = from[o * stride[0] + i * stride[2] + j * stride[3]];
             }
+        }
+    }
+}
+
+void dn_winograd_panel(const float *y, const int64_t stride[4], int64_t n_out, int64_t n_in,
+                       float *to)
+{
+    lanes taps[TAPS][TAPS] = {0};
+    lanes out[TILE][TILE];
+    for (int64_t i = 0; i < n_in; i++) {
+        load_taps(y + i * stride[1], stride, n_out, taps);
+        transform_lanes(taps, out);
+        for (int u = 0; u < TILE * TILE; u++) {
+            memcpy(to + (u * n_in + i) * LANES, &out[u / TILE][u % TILE], sizeof(lanes));
         }
     }
 }
@@ -70,7 +84,8 @@ static void transform_block(const transform *t, int64_t out_channel, int64_t in_
     for (int i = 0; i < LANES; i++) {
         lanes taps[TAPS][TAPS];
         lanes out[TILE][TILE];
-        load_taps(t, out_channel, in_channel + i, taps);
+        load_taps(t->y + out_channel * t->stride[0] + (in_channel + i) * t->stride[1], t->stride,
+                  LANES, taps);
         transform_lanes(taps, out);
         for (int u = 0; u < TILE * TILE; u++) {
             memcpy(block[u][i], &out[u / TILE][u % TILE], sizeof block[u][i]);

@@ -80,9 +80,10 @@ elseif(dnnl_major MATCHES " 2$" AND TARGET st_codegen)
   set_target_properties(cpu_llvm_dnnl PROPERTIES PREFIX "" SUFFIX ".so"
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib/stator/jit"
     LINK_DEPENDS "${folder}/dnnl/dnnl.map")
-  # The inner loops of attention are nothing but products and sums.
+  # The inner loops of these are nothing but products and sums.
   set_property(SOURCE "${folder}/dnnl/dn_attention_512.c" "${folder}/dnnl/dn_attention_256.c"
-    "${folder}/dnnl/dn_attention_128.c" APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast)
+    "${folder}/dnnl/dn_attention_128.c" "${folder}/dnnl/dn_skinny_512.c"
+    "${folder}/dnnl/dn_skinny_256.c" APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast)
   add_dependencies(cpu_llvm_dnnl st_gen_headers)
   install(TARGETS cpu_llvm_dnnl LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/stator/jit")
   set_property(GLOBAL APPEND PROPERTY ST_PLUGIN_TARGETS cpu_llvm_dnnl)

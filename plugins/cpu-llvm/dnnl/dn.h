@@ -12,9 +12,11 @@
  *   dn_scratch.c memory of a call
  *   dn_run.c    plans by their numbers; a call
  *   dn_save.c   ops in the compile cache
- *   dn_skinny.c few rows against constant weights: kernels of our own
- *   dn_tiles.c  products against constant weights by kernels of our own; dn_tiles_pack.c their
- *               weights, dn_tiles_512.c (bf16, bytes) and dn_tiles_256.c (f32) the inner loops
+ *   dn_skinny.c few rows against constant weights: kernels of our own; dn_skinny_*.c the inner
+ *               loops
+ *   dn_tiles.c  products and convolutions against constant weights by kernels of our own;
+ *               dn_tiles_pack.c their weights, dn_tiles_wino.c Winograd's way, dn_tiles_512.c (bf16,
+ *               bytes) and dn_tiles_256.c (f32) the inner loops
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_half.c   f16, done in f32
  *   dn_turn.c   images to channels last and back

@@ -25,7 +25,7 @@
 #define MOVE 128 /* of bytes of the other sign */
 
 #define WINO_BYTES ((int64_t)400 << 10) /* of squares in scratch, */
-#define WINO_LEAST 16                   /* but so many of them at least */
+#define WINO_LEAST 32                   /* but so many of them at least */
 
 /* What is the same for all blocks of a call. */
 typedef struct job {
@@ -72,7 +72,7 @@ typedef struct worker {
     int32_t *row_sums, *row_zeros;
     int32_t *sums;
     float *turned;
-    int64_t asked, share; /* bytes of the next panel: asked for so far, and by each tile */
+    const char *ask, *ask_end; /* the next panel, of which each tile asks for a part */
 } worker;
 
 static int64_t at_most(int64_t a, int64_t b)
@@ -651,17 +651,6 @@ static int64_t finish_some(const worker *w, const strip *p, const dn_finish *f, 
 
 /* ---- a strip ---- */
 
-/* The part of the next panel that is asked for while this tile of the panel is made. */
-static void ask_for_weights(worker *w, int64_t panel)
-{
-    const job *j = w->j;
-    const char *next = j->weights + (panel + 1) * j->panel_bytes;
-    const int64_t end = at_most(w->asked + w->share, panel + 1 < j->panels ? j->panel_bytes : 0);
-    for (; w->asked < end; w->asked += ALIGN) {
-        __builtin_prefetch(next + w->asked, 0, 2);
-    }
-}
-
 /* The output's cache lines of pixels `begin` to `end` are fetched while the sums are made. */
 static void ask_for_output(const job *j, const dn_finish *f, int64_t begin, int64_t end)
 {
@@ -684,6 +673,7 @@ static void run_strip(worker *w, const strip *p, const settling *of_bytes)
     const job *j = w->j;
     const int64_t tiles = parts_of(p->width, j->isa->rows);
     const dn_finish f = finish_of(w, p, of_bytes);
+    const int64_t ask_bytes = j->panel_bytes / (DN_TILE_GROUP * j->columns * DN_TILE_ASK) * ALIGN;
     int64_t done = 0;
     for (int64_t y = 0; y < p->lines; y++) {
         dn_tile t = tile_at(w, p->y + y, p->x);
@@ -693,7 +683,9 @@ static void run_strip(worker *w, const strip *p, const settling *of_bytes)
             const int64_t end = p->width * (i + 1) / tiles;
             t.x = x + begin * t.row;
             t.sums = w->sums + (y * p->width + begin) * j->columns;
-            ask_for_weights(w, p->panel);
+            t.ask = w->ask < w->ask_end ? w->ask : t.weights;
+            t.ask_step = w->ask < w->ask_end ? ALIGN : 0;
+            w->ask += ask_bytes;
             ask_for_output(j, &f, y * p->width + begin, y * p->width + end);
             j->isa->run(&t, end - begin);
             done = finish_some(w, p, &f, done, y * p->width + end);
@@ -730,10 +722,9 @@ static void run_panel(worker *w, int64_t panel)
     const int64_t lines = j->is_image ? w->n : 1;
     const int64_t cuts = parts_of(width, DN_TILE_PIXELS);
     const int64_t together = cuts > 1 ? 1 : DN_TILE_PIXELS / width;
-    const int64_t tiles = lines * parts_of(width, j->isa->rows);
     settling of_bytes;
-    w->asked = 0;
-    w->share = parts_of(j->panel_bytes, tiles * ALIGN) * ALIGN;
+    w->ask_end = j->weights + at_most(panel + 2, j->panels) * j->panel_bytes;
+    w->ask = j->weights + (panel + 1) * j->panel_bytes;
     if (j->is_bytes) {
         settle(j, panel, &of_bytes);
     }

@@ -14,6 +14,7 @@
 #define DN_TILE_PIXELS 128     /* rows of sums that are finished together, at most */
 #define DN_TILE_LANES_MAX 16   /* of a vector */
 #define DN_TILE_COLUMNS_MAX 32 /* of a panel of weights: two vectors */
+#define DN_TILE_ASK 8          /* groups of f32 between two cache lines of weights asked for */
 #define DN_TILE_AHEAD 128      /* bytes; of an image that is asked for while others are regrouped */
 
 /* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
@@ -23,7 +24,10 @@ typedef struct dn_tile {
     int64_t lines, line, pixels, pixel;
     int64_t length;
     const char *weights;
-    int32_t *sums; /* out: [rows][columns], f32 but for bytes; aligned to 64 */
+    const char
+        *ask; /* what is asked for meanwhile, of f32: so many bytes on (a cache line, or 0) */
+    int64_t ask_step; /* each time */
+    int32_t *sums;    /* out: [rows][columns], f32 but for bytes; aligned to 64 */
 } dn_tile;
 
 /* Elements of an image, [channels][pixels], to groups of channels, [pixels][depth]. */

@@ -13,33 +13,53 @@
 
 /* ---- a tile ---- */
 
-/* One run: every element of a row meets its row of the panel. Returns the weights that follow.
- * `rows` is a constant where this is inlined. A pointer for three rows: as many registers as there
- * are. */
-INLINE const float *run_elements(const dn_tile *t, const char *x, const float *w, __m256 sum[][2],
-                                 const int rows)
+/* An element of each row, `offset` bytes on, meets its row of the panel. A pointer for three rows:
+ * as many registers as there are. */
+INLINE void add_products(const char *const *at, int64_t row, int offset, const float *w,
+                         __m256 sum[][2], const int rows)
 {
-    const int64_t row = t->row;
+    const __m256 w0 = _mm256_loadu_ps(w);
+    const __m256 w1 = _mm256_loadu_ps(w + LANES);
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++) {
+        const char *x = at[i / 3] + i % 3 * row + offset;
+        const __m256 v = _mm256_broadcast_ss((const float *)(const void *)x);
+        sum[i][0] = _mm256_fmadd_ps(v, w0, sum[i][0]);
+        sum[i][1] = _mm256_fmadd_ps(v, w1, sum[i][1]);
+    }
+}
+
+/* One run. Returns the weights that follow; `rows` is a constant where this is inlined. */
+INLINE const float *run_elements(const dn_tile *t, const char *x, const float *w, const char **ask,
+                                 __m256 sum[][2], const int rows)
+{
     const char *at[(ROWS + 2) / 3];
+    int64_t g = t->length;
 #pragma GCC unroll 2
     for (int i = 0; i < (rows + 2) / 3; i++) {
-        at[i] = x + 3 * i * row;
+        at[i] = x + 3 * i * t->row;
     }
 #pragma GCC unroll 1
-    for (int64_t g = t->length; g > 0; g--, w += COLUMNS) {
-        const __m256 w0 = _mm256_loadu_ps(w);
-        const __m256 w1 = _mm256_loadu_ps(w + LANES);
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; i++) {
-            const __m256 v =
-                _mm256_broadcast_ss((const float *)(const void *)(at[i / 3] + i % 3 * row));
-            sum[i][0] = _mm256_fmadd_ps(v, w0, sum[i][0]);
-            sum[i][1] = _mm256_fmadd_ps(v, w1, sum[i][1]);
+    for (; g >= DN_TILE_ASK; g -= DN_TILE_ASK, w += DN_TILE_ASK * COLUMNS) {
+        _mm_prefetch(*ask, _MM_HINT_T1);
+        *ask += t->ask_step;
+#pragma GCC unroll 8
+        for (int u = 0; u < DN_TILE_ASK; u++) {
+            add_products(at, t->row, u * DN_TILE_GROUP, w + u * COLUMNS, sum, rows);
         }
 #pragma GCC unroll 2
         for (int i = 0; i < (rows + 2) / 3; i++) {
-            at[i] += DN_TILE_GROUP;
+            at[i] += DN_TILE_ASK * DN_TILE_GROUP;
             __asm__("" : "+r"(at[i])); /* else each row gets a register of its own */
+        }
+    }
+#pragma GCC unroll 1
+    for (int64_t u = 0; u < g; u++, w += COLUMNS) {
+        add_products(at, t->row, 0, w, sum, rows);
+#pragma GCC unroll 2
+        for (int i = 0; i < (rows + 2) / 3; i++) {
+            at[i] += DN_TILE_GROUP;
+            __asm__("" : "+r"(at[i]));
         }
     }
     return w;
@@ -50,6 +70,7 @@ INLINE void tile(const dn_tile *t, const int rows)
     __m256 sum[ROWS][2];
     const float *w = (const float *)(const void *)t->weights;
     float *sums = (float *)(void *)t->sums;
+    const char *ask = t->ask;
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
         sum[i][0] = _mm256_setzero_ps();
@@ -57,7 +78,7 @@ INLINE void tile(const dn_tile *t, const int rows)
     }
     for (int64_t l = 0; l < t->lines; l++) {
         for (int64_t p = 0; p < t->pixels; p++) {
-            w = run_elements(t, t->x + l * t->line + p * t->pixel, w, sum, rows);
+            w = run_elements(t, t->x + l * t->line + p * t->pixel, w, &ask, sum, rows);
         }
     }
 #pragma GCC unroll 6

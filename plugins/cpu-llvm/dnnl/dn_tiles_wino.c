@@ -8,6 +8,8 @@
  * the weights.) */
 #include "dn_tiles.h"
 
+#define LINE 64 /* bytes, of a cache */
+
 void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, int64_t first)
 {
     const int64_t pixel = b->depth * DN_TILE_GROUP;
@@ -18,14 +20,6 @@ void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, 
             b->isa->wino_in((const float *)(const void *)(x + y * DN_WINO_OUT * pitch + i * square),
                             pitch / DN_TILE_GROUP, b->depth, b->tiles * b->depth, to);
         }
-    }
-}
-
-/* What of the next matrix is asked for while a tile meets this one. */
-static void ask(const char *next, int64_t begin, int64_t end)
-{
-    for (int64_t i = begin; i < end; i += 64) {
-        __builtin_prefetch(next + i, 0, 2);
     }
 }
 
@@ -43,9 +37,13 @@ void dn_wino_panel(const dn_wino *b, const char *weights)
                      .weights = weights};
         for (int64_t i = 0, begin = 0; i < tiles; i++) {
             const int64_t end = b->tiles * (i + 1) / tiles;
+            /* The next matrix, of which each tile asks for a part. */
+            const int64_t asked = i * (b->depth / DN_TILE_ASK) * LINE;
+            const int is_asking = k + 1 < DN_WINO_PLACES && asked < bytes;
+            t.ask = weights + (is_asking ? bytes + asked : 0);
+            t.ask_step = is_asking ? LINE : 0;
             t.x = (const char *)(b->squares + (k * b->tiles + begin) * b->depth);
             t.sums = (int32_t *)(void *)(b->sums + (k * b->tiles + begin) * columns);
-            ask(weights + bytes, bytes * i / tiles / 64 * 64, bytes * (i + 1) / tiles);
             isa->run(&t, end - begin);
             begin = end;
         }

@@ -26,7 +26,8 @@ typedef struct st_target {
     uint64_t l1_bytes;     /* data cache of one core */
     uint64_t l2_bytes;
     uint64_t l3_bytes; /* shared; outputs beyond it are written past the caches */
-    /* Ops that the emitter spells although they have an expansion, by code; NULL: none. */
+    /* Ops that the emitter spells although they have an expansion, by code; NULL: none. Of lookup
+     * the entries of a table that is fast: ST_MATH_FEW or ST_MATH_ENTRIES. */
     const uint8_t *spells;
 } st_target;
 

@@ -98,6 +98,7 @@ typedef struct st_loop_op_desc {
     const char *expand;
     const char *expand_f32;
     const char *expand_lookup;
+    const char *expand_few;
 } st_loop_op_desc;
 
 /* What the op lookup reads. */

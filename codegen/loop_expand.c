@@ -520,8 +520,12 @@ static st_loop_ref scalar(expander *e, const st_loop_op *row)
         (e->spells && e->spells[row->code])) {
         return pure(e, row);
     }
-    if (dtype == STATOR_F32 && desc->expand_lookup && e->spells && e->spells[ST_LOOP_lookup]) {
+    const uint32_t entries = dtype == STATOR_F32 && e->spells ? e->spells[ST_LOOP_lookup] : 0u;
+    if (entries >= ST_MATH_ENTRIES && desc->expand_lookup) {
         return expand_by(e, desc->expand_lookup, row);
+    }
+    if (entries >= ST_MATH_FEW && desc->expand_few) {
+        return expand_by(e, desc->expand_few, row);
     }
     if (dtype == STATOR_F32 && desc->expand_f32) {
         return expand_by(e, desc->expand_f32, row);

@@ -2,7 +2,8 @@
  * codegen/loop_ops.def. Runs last, before emission; in: a verified kernel, out: another whose scalar
  * rows are all native, spelled by the target, or functions with a `libm` name.
  * For each row the first of these that its operands' dtype has: native, spelled, .expand_lookup when
- * `lookup` is spelled, .expand_f32, .libm, .expand.
+ * `lookup` is spelled for ST_MATH_ENTRIES entries, .expand_few when for ST_MATH_FEW, .expand_f32,
+ * .libm, .expand.
  *
  * An expansion program: "n = round(x * 1.5); r = fma(n, -0.5, x); select(r < 0, r, n)". Names x, y, z
  * are the operands; a number, named or not, takes the dtype of the expression it stands in; calls are

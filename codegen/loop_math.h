@@ -160,9 +160,29 @@
     "ldexp(fma(fma(fma(fma(fma(fma(0x1.6ac74ep-10, r, 0x1.123de0p-7), r, 0x1.555858p-5), r, " \
     "0x1.55548cp-3), r, 0x1.fffffcp-2), r, 1), r, 1), n) }; q = e / (1 + e); select(x < 0, " \
     "fma(-e, q, e), 1 - q)"
+/* as exp_lookup in steps of 1 / 8; degree 3, 2.6e-08 */
+#define ST_MATH_EXP_FEW \
+    "a = select(89 < x, 89, x); a = select(-104 > a, -104, a); m = fma(a, 0x1.715476p+0, " \
+    "1572864); n = m - 1572864; r = fma(n, 0x1.05c610p-29, fma(n, -0x1.62e430p-1, a)); f = " \
+    "select(as_int(x) < 0, 0x1p-25, 2); t = as_float(as_int(lookup(m, 10)) + " \
+    "shift_left(as_int(m), 20) - as_int(f)); u = fma(r * r, fma(0x1.555860p-3, r, " \
+    "0x1.000874p-1), r); fma(t, u, t) * f"
+/* x g(x) with g of degree 6 in each of 8 pieces, 5.4e-08 */
+#define ST_MATH_ERF_FEW \
+    "a = abs(x); b = select(0x1.f5c290p+1 < a, 0x1.f5c290p+1, a); d = b - 0x1.0p-2; m = d + " \
+    "6291456; r = d - (m - 6291456); q = fma(fma(fma(lookup(m, 17), r, lookup(m, 16)), (r * " \
+    "r), fma(lookup(m, 15), r, lookup(m, 14))), (r * r), fma(lookup(m, 13), r, lookup(m, " \
+    "12))); v = fma(b, lookup(m, 11), b * r * q); as_float(bit_or(as_int(v), " \
+    "bit_and(as_int(x), 0x80000000)))"
+/* x g(x) with g of degree 5 in each of 8 pieces, 1.5e-07 */
+#define ST_MATH_ERF_FEW_FAST \
+    "a = abs(x); b = select(0x1.f5c290p+1 < a, 0x1.f5c290p+1, a); d = b - 0x1.0p-2; m = d + " \
+    "6291456; r = d - (m - 6291456); v = b * fma(fma(fma(lookup(m, 23), r, lookup(m, 22)), (r " \
+    "* r), fma(lookup(m, 21), r, lookup(m, 20))), (r * r), fma(lookup(m, 19), r, lookup(m, " \
+    "18))); as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
 /* log2 e, the number that rounds, -ln 2 in two parts, r^3 and r^2 of exp_lookup */
 #define ST_MATH_EXP_LOOKUP_NUMBERS 0x1.715476p+0f, 393216.0f, -0x1.62e430p-1f, 0x1.05c610p-29f, 0x1.55558cp-3f, 0x1.000088p-1f
-/* for lookup: 10 tables of 32 entries */
+/* for lookup: 24 tables of 32 entries */
 #define ST_MATH_TABLE_POWERS 0
 #define ST_MATH_TABLE_ERF_0 1
 #define ST_MATH_TABLE_ERF_1 2
@@ -173,8 +193,24 @@
 #define ST_MATH_TABLE_ERF_FAST_1 7
 #define ST_MATH_TABLE_ERF_FAST_2 8
 #define ST_MATH_TABLE_ERF_FAST_3 9
-#define ST_MATH_TABLES 10
+#define ST_MATH_TABLE_POWERS_FEW 10
+#define ST_MATH_TABLE_ERF_FEW_0 11
+#define ST_MATH_TABLE_ERF_FEW_1 12
+#define ST_MATH_TABLE_ERF_FEW_2 13
+#define ST_MATH_TABLE_ERF_FEW_3 14
+#define ST_MATH_TABLE_ERF_FEW_4 15
+#define ST_MATH_TABLE_ERF_FEW_5 16
+#define ST_MATH_TABLE_ERF_FEW_6 17
+#define ST_MATH_TABLE_ERF_FEW_FAST_0 18
+#define ST_MATH_TABLE_ERF_FEW_FAST_1 19
+#define ST_MATH_TABLE_ERF_FEW_FAST_2 20
+#define ST_MATH_TABLE_ERF_FEW_FAST_3 21
+#define ST_MATH_TABLE_ERF_FEW_FAST_4 22
+#define ST_MATH_TABLE_ERF_FEW_FAST_5 23
+#define ST_MATH_TABLES 24
 #define ST_MATH_ENTRIES 32
+/* entries of those made of fewer, one behind the other */
+#define ST_MATH_FEW 8
 #define ST_MATH_TABLE_VALUES \
     ST_MATH_TABLE_POWERS_VALUES, \
     ST_MATH_TABLE_ERF_0_VALUES, \
@@ -185,7 +221,21 @@
     ST_MATH_TABLE_ERF_FAST_0_VALUES, \
     ST_MATH_TABLE_ERF_FAST_1_VALUES, \
     ST_MATH_TABLE_ERF_FAST_2_VALUES, \
-    ST_MATH_TABLE_ERF_FAST_3_VALUES
+    ST_MATH_TABLE_ERF_FAST_3_VALUES, \
+    ST_MATH_TABLE_POWERS_FEW_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_0_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_1_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_2_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_3_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_4_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_5_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_6_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_FAST_0_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_FAST_1_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_FAST_2_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_FAST_3_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_FAST_4_VALUES, \
+    ST_MATH_TABLE_ERF_FEW_FAST_5_VALUES
 #define ST_MATH_TABLE_POWERS_VALUES \
     { \
         1.0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f, \
@@ -275,6 +325,132 @@
         -0x1.a19fbcp-6f, -0x1.832306p-6f, -0x1.5c041ep-6f, -0x1.325128p-6f, -0x1.0a07acp-6f, -0x1.cacec2p-7f, \
         -0x1.8a74c4p-7f, -0x1.52a6b2p-7f, -0x1.237954p-7f, -0x1.f7149ep-8f, -0x1.b43a76p-8f, -0x1.7b5960p-8f, \
         -0x1.4ba0e6p-8f, -0x1.229072p-8f \
+    }
+#define ST_MATH_TABLE_POWERS_FEW_VALUES \
+    { \
+        0x1.0p+127f, 0x1.f72b84p+126f, 0x1.f06fe0p+126f, 0x1.ebfdaep+126f, 0x1.ea09e6p+126f, 0x1.eace54p+126f, \
+        0x1.ee89fap+126f, 0x1.f5818ep+126f, 0x1.0p+127f, 0x1.f72b84p+126f, 0x1.f06fe0p+126f, 0x1.ebfdaep+126f, \
+        0x1.ea09e6p+126f, 0x1.eace54p+126f, 0x1.ee89fap+126f, 0x1.f5818ep+126f, 0x1.0p+127f, 0x1.f72b84p+126f, \
+        0x1.f06fe0p+126f, 0x1.ebfdaep+126f, 0x1.ea09e6p+126f, 0x1.eace54p+126f, 0x1.ee89fap+126f, 0x1.f5818ep+126f, \
+        0x1.0p+127f, 0x1.f72b84p+126f, 0x1.f06fe0p+126f, 0x1.ebfdaep+126f, 0x1.ea09e6p+126f, 0x1.eace54p+126f, \
+        0x1.ee89fap+126f, 0x1.f5818ep+126f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_0_VALUES \
+    { \
+        0x1.1af54ep+0f, 0x1.e57b74p-1f, 0x1.7a0518p-1f, 0x1.20ac04p-1f, 0x1.c67206p-2f, 0x1.745380p-2f, \
+        0x1.3b1358p-2f, 0x1.111110p-2f, 0x1.1af54ep+0f, 0x1.e57b74p-1f, 0x1.7a0518p-1f, 0x1.20ac04p-1f, \
+        0x1.c67206p-2f, 0x1.745380p-2f, 0x1.3b1358p-2f, 0x1.111110p-2f, 0x1.1af54ep+0f, 0x1.e57b74p-1f, \
+        0x1.7a0518p-1f, 0x1.20ac04p-1f, 0x1.c67206p-2f, 0x1.745380p-2f, 0x1.3b1358p-2f, 0x1.111110p-2f, \
+        0x1.1af54ep+0f, 0x1.e57b74p-1f, 0x1.7a0518p-1f, 0x1.20ac04p-1f, 0x1.c67206p-2f, 0x1.745380p-2f, \
+        0x1.3b1358p-2f, 0x1.111110p-2f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_1_VALUES \
+    { \
+        -0x1.7306e4p-3f, -0x1.a0cdd0p-2f, -0x1.9b12e8p-2f, -0x1.2b07a8p-2f, -0x1.8d7348p-3f, -0x1.0e5896p-3f, \
+        -0x1.83bfa0p-4f, -0x1.23452ep-4f, -0x1.7306e4p-3f, -0x1.a0cdd0p-2f, -0x1.9b12e8p-2f, -0x1.2b07a8p-2f, \
+        -0x1.8d7348p-3f, -0x1.0e5896p-3f, -0x1.83bfa0p-4f, -0x1.23452ep-4f, -0x1.7306e4p-3f, -0x1.a0cdd0p-2f, \
+        -0x1.9b12e8p-2f, -0x1.2b07a8p-2f, -0x1.8d7348p-3f, -0x1.0e5896p-3f, -0x1.83bfa0p-4f, -0x1.23452ep-4f, \
+        -0x1.7306e4p-3f, -0x1.a0cdd0p-2f, -0x1.9b12e8p-2f, -0x1.2b07a8p-2f, -0x1.8d7348p-3f, -0x1.0e5896p-3f, \
+        -0x1.83bfa0p-4f, -0x1.23452ep-4f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_2_VALUES \
+    { \
+        -0x1.5765b6p-2f, -0x1.9a79acp-4f, 0x1.5aa282p-4f, 0x1.d356f6p-4f, 0x1.440b46p-4f, 0x1.846b9ep-5f, \
+        0x1.dcc6fcp-6f, 0x1.3699a8p-6f, -0x1.5765b6p-2f, -0x1.9a79acp-4f, 0x1.5aa282p-4f, 0x1.d356f6p-4f, \
+        0x1.440b46p-4f, 0x1.846b9ep-5f, 0x1.dcc6fcp-6f, 0x1.3699a8p-6f, -0x1.5765b6p-2f, -0x1.9a79acp-4f, \
+        0x1.5aa282p-4f, 0x1.d356f6p-4f, 0x1.440b46p-4f, 0x1.846b9ep-5f, 0x1.dcc6fcp-6f, 0x1.3699a8p-6f, \
+        -0x1.5765b6p-2f, -0x1.9a79acp-4f, 0x1.5aa282p-4f, 0x1.d356f6p-4f, 0x1.440b46p-4f, 0x1.846b9ep-5f, \
+        0x1.dcc6fcp-6f, 0x1.3699a8p-6f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_3_VALUES \
+    { \
+        0x1.acd406p-4f, 0x1.5ac72ap-3f, 0x1.0fb9f2p-4f, -0x1.c01b16p-7f, -0x1.a1eda4p-6f, -0x1.0a0edcp-6f, \
+        -0x1.23694ep-7f, -0x1.4b1eeap-8f, 0x1.acd406p-4f, 0x1.5ac72ap-3f, 0x1.0fb9f2p-4f, -0x1.c01b16p-7f, \
+        -0x1.a1eda4p-6f, -0x1.0a0edcp-6f, -0x1.23694ep-7f, -0x1.4b1eeap-8f, 0x1.acd406p-4f, 0x1.5ac72ap-3f, \
+        0x1.0fb9f2p-4f, -0x1.c01b16p-7f, -0x1.a1eda4p-6f, -0x1.0a0edcp-6f, -0x1.23694ep-7f, -0x1.4b1eeap-8f, \
+        0x1.acd406p-4f, 0x1.5ac72ap-3f, 0x1.0fb9f2p-4f, -0x1.c01b16p-7f, -0x1.a1eda4p-6f, -0x1.0a0edcp-6f, \
+        -0x1.23694ep-7f, -0x1.4b1eeap-8f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_4_VALUES \
+    { \
+        0x1.6c56cap-4f, -0x1.99ca46p-6f, -0x1.da37dep-5f, -0x1.43be5cp-6f, 0x1.68d69ep-9f, 0x1.37b852p-8f, \
+        0x1.522d76p-9f, 0x1.9540b2p-10f, 0x1.6c56cap-4f, -0x1.99ca46p-6f, -0x1.da37dep-5f, -0x1.43be5cp-6f, \
+        0x1.68d69ep-9f, 0x1.37b852p-8f, 0x1.522d76p-9f, 0x1.9540b2p-10f, 0x1.6c56cap-4f, -0x1.99ca46p-6f, \
+        -0x1.da37dep-5f, -0x1.43be5cp-6f, 0x1.68d69ep-9f, 0x1.37b852p-8f, 0x1.522d76p-9f, 0x1.9540b2p-10f, \
+        0x1.6c56cap-4f, -0x1.99ca46p-6f, -0x1.da37dep-5f, -0x1.43be5cp-6f, 0x1.68d69ep-9f, 0x1.37b852p-8f, \
+        0x1.522d76p-9f, 0x1.9540b2p-10f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_5_VALUES \
+    { \
+        -0x1.1edc20p-5f, -0x1.318bb8p-5f, 0x1.0a4054p-7f, 0x1.e82706p-7f, 0x1.d531ccp-9f, -0x1.677046p-11f, \
+        -0x1.773da4p-11f, -0x1.552c78p-12f, -0x1.1edc20p-5f, -0x1.318bb8p-5f, 0x1.0a4054p-7f, 0x1.e82706p-7f, \
+        0x1.d531ccp-9f, -0x1.677046p-11f, -0x1.773da4p-11f, -0x1.552c78p-12f, -0x1.1edc20p-5f, -0x1.318bb8p-5f, \
+        0x1.0a4054p-7f, 0x1.e82706p-7f, 0x1.d531ccp-9f, -0x1.677046p-11f, -0x1.773da4p-11f, -0x1.552c78p-12f, \
+        -0x1.1edc20p-5f, -0x1.318bb8p-5f, 0x1.0a4054p-7f, 0x1.e82706p-7f, 0x1.d531ccp-9f, -0x1.677046p-11f, \
+        -0x1.773da4p-11f, -0x1.552c78p-12f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_6_VALUES \
+    { \
+        -0x1.1cbe74p-6f, 0x1.016e86p-6f, 0x1.2aef8cp-7f, -0x1.48c7f8p-9f, -0x1.ce2b40p-10f, -0x1.77f1d2p-11f, \
+        0x1.bf60e0p-11f, -0x1.f2f6fap-10f, -0x1.1cbe74p-6f, 0x1.016e86p-6f, 0x1.2aef8cp-7f, -0x1.48c7f8p-9f, \
+        -0x1.ce2b40p-10f, -0x1.77f1d2p-11f, 0x1.bf60e0p-11f, -0x1.f2f6fap-10f, -0x1.1cbe74p-6f, 0x1.016e86p-6f, \
+        0x1.2aef8cp-7f, -0x1.48c7f8p-9f, -0x1.ce2b40p-10f, -0x1.77f1d2p-11f, 0x1.bf60e0p-11f, -0x1.f2f6fap-10f, \
+        -0x1.1cbe74p-6f, 0x1.016e86p-6f, 0x1.2aef8cp-7f, -0x1.48c7f8p-9f, -0x1.ce2b40p-10f, -0x1.77f1d2p-11f, \
+        0x1.bf60e0p-11f, -0x1.f2f6fap-10f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_FAST_0_VALUES \
+    { \
+        0x1.1af54cp+0f, 0x1.e57b78p-1f, 0x1.7a051ap-1f, 0x1.20ac04p-1f, 0x1.c67206p-2f, 0x1.745380p-2f, \
+        0x1.3b1358p-2f, 0x1.111110p-2f, 0x1.1af54cp+0f, 0x1.e57b78p-1f, 0x1.7a051ap-1f, 0x1.20ac04p-1f, \
+        0x1.c67206p-2f, 0x1.745380p-2f, 0x1.3b1358p-2f, 0x1.111110p-2f, 0x1.1af54cp+0f, 0x1.e57b78p-1f, \
+        0x1.7a051ap-1f, 0x1.20ac04p-1f, 0x1.c67206p-2f, 0x1.745380p-2f, 0x1.3b1358p-2f, 0x1.111110p-2f, \
+        0x1.1af54cp+0f, 0x1.e57b78p-1f, 0x1.7a051ap-1f, 0x1.20ac04p-1f, 0x1.c67206p-2f, 0x1.745380p-2f, \
+        0x1.3b1358p-2f, 0x1.111110p-2f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_FAST_1_VALUES \
+    { \
+        -0x1.7306f4p-3f, -0x1.a0cdc0p-2f, -0x1.9b12dap-2f, -0x1.2b07aep-2f, -0x1.8d7350p-3f, -0x1.0e5896p-3f, \
+        -0x1.83bf9ep-4f, -0x1.234520p-4f, -0x1.7306f4p-3f, -0x1.a0cdc0p-2f, -0x1.9b12dap-2f, -0x1.2b07aep-2f, \
+        -0x1.8d7350p-3f, -0x1.0e5896p-3f, -0x1.83bf9ep-4f, -0x1.234520p-4f, -0x1.7306f4p-3f, -0x1.a0cdc0p-2f, \
+        -0x1.9b12dap-2f, -0x1.2b07aep-2f, -0x1.8d7350p-3f, -0x1.0e5896p-3f, -0x1.83bf9ep-4f, -0x1.234520p-4f, \
+        -0x1.7306f4p-3f, -0x1.a0cdc0p-2f, -0x1.9b12dap-2f, -0x1.2b07aep-2f, -0x1.8d7350p-3f, -0x1.0e5896p-3f, \
+        -0x1.83bf9ep-4f, -0x1.234520p-4f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_FAST_2_VALUES \
+    { \
+        -0x1.575c2ep-2f, -0x1.9a9dd8p-4f, 0x1.5a8ee0p-4f, 0x1.d35b14p-4f, 0x1.440e4ap-4f, 0x1.846e34p-5f, \
+        0x1.dcc20ap-6f, 0x1.369e1ap-6f, -0x1.575c2ep-2f, -0x1.9a9dd8p-4f, 0x1.5a8ee0p-4f, 0x1.d35b14p-4f, \
+        0x1.440e4ap-4f, 0x1.846e34p-5f, 0x1.dcc20ap-6f, 0x1.369e1ap-6f, -0x1.575c2ep-2f, -0x1.9a9dd8p-4f, \
+        0x1.5a8ee0p-4f, 0x1.d35b14p-4f, 0x1.440e4ap-4f, 0x1.846e34p-5f, 0x1.dcc20ap-6f, 0x1.369e1ap-6f, \
+        -0x1.575c2ep-2f, -0x1.9a9dd8p-4f, 0x1.5a8ee0p-4f, 0x1.d35b14p-4f, 0x1.440e4ap-4f, 0x1.846e34p-5f, \
+        0x1.dcc20ap-6f, 0x1.369e1ap-6f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_FAST_3_VALUES \
+    { \
+        0x1.acd924p-4f, 0x1.5abe5ap-3f, 0x1.0fad7ep-4f, -0x1.bfdfc4p-7f, -0x1.a1dc80p-6f, -0x1.0a0fc0p-6f, \
+        -0x1.236ddep-7f, -0x1.4bd1a6p-8f, 0x1.acd924p-4f, 0x1.5abe5ap-3f, 0x1.0fad7ep-4f, -0x1.bfdfc4p-7f, \
+        -0x1.a1dc80p-6f, -0x1.0a0fc0p-6f, -0x1.236ddep-7f, -0x1.4bd1a6p-8f, 0x1.acd924p-4f, 0x1.5abe5ap-3f, \
+        0x1.0fad7ep-4f, -0x1.bfdfc4p-7f, -0x1.a1dc80p-6f, -0x1.0a0fc0p-6f, -0x1.236ddep-7f, -0x1.4bd1a6p-8f, \
+        0x1.acd924p-4f, 0x1.5abe5ap-3f, 0x1.0fad7ep-4f, -0x1.bfdfc4p-7f, -0x1.a1dc80p-6f, -0x1.0a0fc0p-6f, \
+        -0x1.236ddep-7f, -0x1.4bd1a6p-8f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_FAST_4_VALUES \
+    { \
+        0x1.65c9ccp-4f, -0x1.81a576p-6f, -0x1.d363e2p-5f, -0x1.4735bep-6f, 0x1.55015cp-9f, 0x1.339308p-8f, \
+        0x1.5b4b9cp-9f, 0x1.7db4fap-10f, 0x1.65c9ccp-4f, -0x1.81a576p-6f, -0x1.d363e2p-5f, -0x1.4735bep-6f, \
+        0x1.55015cp-9f, 0x1.339308p-8f, 0x1.5b4b9cp-9f, 0x1.7db4fap-10f, 0x1.65c9ccp-4f, -0x1.81a576p-6f, \
+        -0x1.d363e2p-5f, -0x1.4735bep-6f, 0x1.55015cp-9f, 0x1.339308p-8f, 0x1.5b4b9cp-9f, 0x1.7db4fap-10f, \
+        0x1.65c9ccp-4f, -0x1.81a576p-6f, -0x1.d363e2p-5f, -0x1.4735bep-6f, 0x1.55015cp-9f, 0x1.339308p-8f, \
+        0x1.5b4b9cp-9f, 0x1.7db4fap-10f \
+    }
+#define ST_MATH_TABLE_ERF_FEW_FAST_5_VALUES \
+    { \
+        -0x1.1f44cep-5f, -0x1.2fa678p-5f, 0x1.0f01aap-7f, 0x1.e4cd68p-7f, 0x1.ce00e6p-9f, -0x1.6483c2p-11f, \
+        -0x1.73d276p-11f, 0x1.696050p-19f, -0x1.1f44cep-5f, -0x1.2fa678p-5f, 0x1.0f01aap-7f, 0x1.e4cd68p-7f, \
+        0x1.ce00e6p-9f, -0x1.6483c2p-11f, -0x1.73d276p-11f, 0x1.696050p-19f, -0x1.1f44cep-5f, -0x1.2fa678p-5f, \
+        0x1.0f01aap-7f, 0x1.e4cd68p-7f, 0x1.ce00e6p-9f, -0x1.6483c2p-11f, -0x1.73d276p-11f, 0x1.696050p-19f, \
+        -0x1.1f44cep-5f, -0x1.2fa678p-5f, 0x1.0f01aap-7f, 0x1.e4cd68p-7f, 0x1.ce00e6p-9f, -0x1.6483c2p-11f, \
+        -0x1.73d276p-11f, 0x1.696050p-19f \
     }
 /* clang-format on */
 

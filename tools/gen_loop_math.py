@@ -111,9 +111,14 @@ def num(x):
 
 def horner(coefficients, x):
     """c0 + c1 x + ... by fma."""
-    text = num(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        text = f"fma({text}, {x}, {num(c)})"
+    return horner_of([num(c) for c in coefficients], x)
+
+
+def horner_of(texts, x):
+    """t0 + t1 x + ..., of any terms."""
+    text = texts[-1]
+    for t in reversed(texts[:-1]):
+        text = f"fma({text}, {x}, {t})"
     return text
 
 
@@ -169,12 +174,13 @@ def make_exp():
 
 
 PIECES = 32  # entries of a table
+FEW = 8      # of a small one, which is there PIECES / FEW times: an index modulo PIECES serves both
 TABLES = []
 
 
 def table(name, entries):
     """Adds a table; its number."""
-    TABLES.append((name, entries))
+    TABLES.append((name, entries * (PIECES // len(entries))))
     return len(TABLES) - 1
 
 
@@ -196,6 +202,33 @@ def make_exp_lookup():
             r = fma(n, {num(-lo)}, fma(n, {num(-hi)}, a)); t = lookup(m, {powers});
             u = fma(r * r, fma({num(c[3])}, r, {num(c[2])}), r);
             ldexp(fma(t, u, t), floor(n))""")
+
+
+EXPONENT = 2 ** 23  # a step of the exponent in the bits of a f32
+
+
+def exp_few(floor):
+    """e^a, -104 <= a <= 89, as t (1 + u) f with t from a table and the bits of n, and f a power of 2
+    such that t is a normal number: f is 2 or, below 0, 2^-25. The table has 2^(k / 8) less k / 8
+    steps of the exponent, which n's bits in eighths bring, and 127 steps that f's bits take off."""
+    at = lambda k: int(np.float32(float(mp.mpf(2) ** (mp.mpf(k) / FEW))).view(np.int32))
+    bits = [at(k) - k * (EXPONENT // FEW) + 127 * EXPONENT for k in range(FEW)]
+    powers = table("powers_few", [float(np.int32(b).view(np.float32)) for b in bits])
+    half = float(LN2 / FEW / 2) * 1.0001
+    c, error = fit(lambda r: mp.e ** r, -half, half, list(range(4)), lambda r: mp.e ** -r,
+                   {0: 1, 1: 1})
+    hi, lo = parts(LN2, 2)
+    magic = MAGIC / FEW
+    return f"""m = fma(a, {num(f32(1 / LN2))}, {num(magic)}); n = m - {num(magic)};
+               r = fma(n, {num(-lo)}, fma(n, {num(-hi)}, a)); f = {floor};
+               t = as_float(as_int(lookup(m, {powers})) + shift_left(as_int(m), 20) - as_int(f));
+               u = fma(r * r, fma({num(c[3])}, r, {num(c[2])}), r); fma(t, u, t) * f""", error
+
+
+def make_exp_few():
+    program, error = exp_few("select(as_int(x) < 0, 0x1p-25, 2)")
+    row("exp_few", f"as exp_lookup in steps of 1 / 8; degree 3, {error:.1e}",
+        f"""a = select(89 < x, 89, x); a = select(-104 > a, -104, a); {program}""")
 
 
 def make_exp2():
@@ -418,6 +451,43 @@ def make_erf_fast():
             lookup(m, {t[0]})); {WITH_SIGN}""")
 
 
+FEW_WIDTH = 1 / 2
+
+
+def by_twos(tables):
+    """The polynomial in r with coefficients from an even number of tables, in r r of pairs: a chain
+    half as long as Horner's, which is what a window of few instructions waits for."""
+    pairs = [f"fma(lookup(m, {b}), r, lookup(m, {a}))" for a, b in zip(tables[::2], tables[1::2])]
+    return horner_of(pairs, "(r * r)")
+
+
+def erf_few(name, degree):
+    """As erf_pieces, in FEW pieces from k / 2 on; and a program that names a, b, r and m."""
+    top = 3.92  # erf is 1 there to half a place
+    ratio = lambda t: mp.erf(t) / t if t else 2 / mp.sqrt(mp.pi)
+    middle = lambda k: mp.mpf((k + 0.5) * FEW_WIDTH)
+    pieces = [fit(lambda r: ratio(middle(k) + r), -FEW_WIDTH / 2,
+                  FEW_WIDTH / 2 if k + 1 < FEW else top - float(middle(k)), list(range(degree + 1)),
+                  lambda r: 1 / ratio(middle(k) + r), points=800) for k in range(FEW)]
+    t = [table(f"{name}_{k}", [c[k] for c, _ in pieces]) for k in range(degree + 1)]
+    magic = MAGIC * FEW_WIDTH
+    place = f"""a = abs(x); b = select({num(f32(top))} < a, {num(f32(top))}, a);
+                d = b - {num(FEW_WIDTH / 2)}; m = d + {num(magic)}; r = d - (m - {num(magic)});"""
+    return t, place, max(error for _, error in pieces)
+
+
+def make_erf_few():
+    t, place, error = erf_few("erf_few", 6)
+    row("erf_few", f"x g(x) with g of degree 6 in each of {FEW} pieces, {error:.1e}",
+        f"""{place} q = {by_twos(t[1:])}; v = fma(b, lookup(m, {t[0]}), b * r * q); {WITH_SIGN}""")
+
+
+def make_erf_few_fast():
+    t, place, error = erf_few("erf_few_fast", 5)
+    row("erf_few_fast", f"x g(x) with g of degree 5 in each of {FEW} pieces, {error:.1e}",
+        f"""{place} v = b * {by_twos(t)}; {WITH_SIGN}""")
+
+
 def make_sigmoid():
     row("sigmoid", "e = e^-|x|, q = e / (1 + e): 1 - q for x >= 0, else e - e q",
         f"""a = -abs(x); a = select(-104 > a, -104, a); e = {{ {exp_of(exp_poly(6)[0])} }}; q = e / (1 + e); select(x < 0, fma(-e, q, e), 1 - q)""")
@@ -453,6 +523,8 @@ def write(rows):
     out += [f"/* for lookup: {len(TABLES)} tables of {PIECES} entries */",
             *[f"#define ST_MATH_TABLE_{name.upper()} {k}" for k, (name, _) in enumerate(TABLES)],
             f"#define ST_MATH_TABLES {len(TABLES)}", f"#define ST_MATH_ENTRIES {PIECES}",
+            f"/* entries of those made of fewer, one behind the other */",
+            f"#define ST_MATH_FEW {FEW}",
             "#define ST_MATH_TABLE_VALUES \\"]
     values = [f"ST_MATH_TABLE_{name.upper()}_VALUES" for name, _ in TABLES]
     out += [f"    {v}{', ' + chr(92) if v != values[-1] else ''}" for v in values]
@@ -474,7 +546,8 @@ def main():
         make()
     for name in ("sin", "cos"):
         make_circular(name)
-    for make in (make_tanh, make_erf, make_erf_lookup, make_erf_fast, make_sigmoid):
+    for make in (make_tanh, make_erf, make_erf_lookup, make_erf_fast, make_sigmoid, make_exp_few,
+                 make_erf_few, make_erf_few_fast):
         make()
     text = write(ROWS)
     if "--check" in sys.argv:

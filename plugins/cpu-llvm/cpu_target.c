@@ -65,14 +65,19 @@ static uint32_t widest_vector(void)
 }
 
 /* Casts of narrow floats have instructions, with AVX-512 so has ldexp, and tables of 32 floats
- * where the code may use its widest registers. */
-static const uint8_t *spells_of(int has_avx512, uint32_t vector_bytes)
+ * where the code may use its widest registers; with AVX2 a register is a table of 8. */
+static const uint8_t *spells_of(uint32_t widest, uint32_t vector_bytes)
 {
-    static const uint8_t usual[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1};
+    static const uint8_t least[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1};
+    static const uint8_t usual[ST_LOOP_CODE_COUNT] = {
+        [ST_LOOP_cast] = 1, [ST_LOOP_lookup] = ST_MATH_FEW};
     static const uint8_t more[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1, [ST_LOOP_ldexp] = 1};
     static const uint8_t most[ST_LOOP_CODE_COUNT] = {
-        [ST_LOOP_cast] = 1, [ST_LOOP_ldexp] = 1, [ST_LOOP_lookup] = 1};
-    return !has_avx512 ? usual : vector_bytes < 64 ? more : most;
+        [ST_LOOP_cast] = 1, [ST_LOOP_ldexp] = 1, [ST_LOOP_lookup] = ST_MATH_ENTRIES};
+    if (widest < 64) {
+        return vector_bytes < 32 ? least : usual;
+    }
+    return vector_bytes < 64 ? more : most;
 }
 
 void cpu_target_set_vectors(uint32_t widest, uint32_t vector_bytes, st_target *out)
@@ -80,7 +85,7 @@ void cpu_target_set_vectors(uint32_t widest, uint32_t vector_bytes, st_target *o
     /* Operands in memory have no alignment from AVX on. */
     out->flags = ST_TARGET_ATOMICS | (widest >= 32 ? ST_TARGET_GATHER | ST_TARGET_UNALIGNED : 0u);
     out->vector_bytes = vector_bytes && vector_bytes < widest ? vector_bytes : widest;
-    out->spells = spells_of(widest == 64, out->vector_bytes);
+    out->spells = spells_of(widest, out->vector_bytes);
 }
 
 void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_target *out)

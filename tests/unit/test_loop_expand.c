@@ -276,9 +276,10 @@ Test(loop_expand, each_program_parses)
 {
     for (uint32_t code = ST_LOOP_FIRST_SCALAR; code < ST_LOOP_CODE_COUNT; code++) {
         const st_loop_op_desc *desc = st_loop_desc(code);
-        const char *texts[3] = {desc->expand, desc->expand_f32, desc->expand_lookup};
+        const char *texts[4] = {desc->expand, desc->expand_f32, desc->expand_lookup,
+                                desc->expand_few};
         cr_expect(desc->native == desc->on || desc->libm || desc->expand, "%s", desc->name);
-        for (uint32_t k = 0; k < 3; k++) {
+        for (uint32_t k = 0; k < 4; k++) {
             st_expansion program = {.mem = NULL};
             stator_diag *err = NULL;
             cr_expect(texts[k] == NULL ||

@@ -1,9 +1,13 @@
 /* Tables of 32 floats. With AVX-512 a table is two registers and vpermi2ps looks up 16 lanes at
- * once: it reads the low five bits of an index, so that the bits of x serve as they are. Elsewhere
- * lane by lane. */
+ * once: it reads the low five bits of an index, so that the bits of x serve as they are. With AVX2
+ * a table made of 8 entries is one register, and vpermps looks up 8 lanes. Elsewhere lane by lane.
+ */
 #include "jit_emit.h"
 
+#include <string.h>
+
 #define LANES 16u /* of a register */
+#define FEW_LANES ((uint32_t)ST_MATH_FEW)
 
 /* Entries first .. first+n-1 of a table. */
 static LLVMValueRef entries(jit_fn *f, uint32_t table, uint32_t first, uint32_t n)
@@ -21,6 +25,20 @@ static LLVMValueRef permute(jit_fn *f, const LLVMValueRef *bits, uint32_t table)
     _Static_assert(ST_MATH_ENTRIES == 2 * LANES, "two registers");
     LLVMValueRef args[3] = {entries(f, table, 0, LANES), *bits, entries(f, table, LANES, LANES)};
     return jit_intrinsic(f, "llvm.x86.avx512.vpermi2var.ps.512", NULL, 0, args, 3);
+}
+
+/* 8 lanes. */
+static LLVMValueRef permute_few(jit_fn *f, const LLVMValueRef *bits, uint32_t table)
+{
+    LLVMValueRef args[2] = {entries(f, table, 0, FEW_LANES), *bits};
+    return jit_intrinsic(f, "llvm.x86.avx2.permps", NULL, 0, args, 2);
+}
+
+/* Is the table as many of few entries behind one another? */
+static int is_of_few(uint32_t table)
+{
+    const float *all = st_loop_tables[table];
+    return memcmp(all, all + FEW_LANES, (ST_MATH_ENTRIES - FEW_LANES) * sizeof *all) == 0;
 }
 
 static LLVMValueRef by_lane(jit_fn *f, LLVMValueRef bits, uint32_t table)
@@ -53,8 +71,12 @@ LLVMValueRef jit_lookup(jit_fn *f, LLVMValueRef x, uint32_t table)
     if (!is_f32) {
         bits = LLVMBuildTrunc(ir, bits, jit_like(f, JIT_I32, x), "");
     }
-    const jit_instruction lookup = {permute, table, 1, LANES, LANES};
-    const LLVMValueRef y = spells && spells[ST_LOOP_lookup] ? jit_by_registers(f, &lookup, &bits)
-                                                            : by_lane(f, bits, table);
+    const uint32_t spelled = spells ? spells[ST_LOOP_lookup] : 0u;
+    const jit_instruction all = {permute, table, 1, LANES, LANES};
+    const jit_instruction few = {permute_few, table, 1, FEW_LANES, FEW_LANES};
+    const LLVMValueRef y = spelled == ST_MATH_ENTRIES ? jit_by_registers(f, &all, &bits)
+                           : spelled == ST_MATH_FEW && is_of_few(table)
+                               ? jit_by_registers(f, &few, &bits)
+                               : by_lane(f, bits, table);
     return is_f32 ? y : LLVMBuildFPExt(ir, y, type, "");
 }

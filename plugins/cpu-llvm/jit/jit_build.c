@@ -363,6 +363,12 @@ LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask)
     return LLVMBuildICmp(f->u->ir, LLVMIntNE, word, LLVMConstInt(bits, 0, 0), "");
 }
 
+void jit_set_invariant(const jit_fn *f, LLVMValueRef load)
+{
+    LLVMMetadataRef empty = LLVMMDNodeInContext2(f->u->context, NULL, 0);
+    LLVMSetMetadata(load, f->u->kind_invariant, LLVMMetadataAsValue(f->u->context, empty));
+}
+
 LLVMValueRef jit_select(jit_fn *f, LLVMValueRef mask, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildSelect(f->u->ir, mask, a, b, "");

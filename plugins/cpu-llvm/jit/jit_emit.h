@@ -46,7 +46,8 @@ enum jit_type {
 typedef struct jit_features {
     uint32_t has_fma;
     uint32_t has_f16c;
-    uint32_t has_bf16; /* avx512bf16: f32 to bf16 in one instruction */
+    uint32_t has_bf16;   /* avx512bf16: f32 to bf16 in one instruction */
+    uint32_t has_avx512; /* 32 registers, and operands that are spread as they are read */
 } jit_features;
 
 /* A module being written. */
@@ -83,7 +84,8 @@ enum jit_memo_kind {
     JIT_MEMO_ATOM,
     JIT_MEMO_ADDRESS,
     JIT_MEMO_SPLAT,
-    JIT_MEMO_VSYM
+    JIT_MEMO_VSYM,
+    JIT_MEMO_CONSTANT
 };
 
 typedef struct jit_memo_entry {
@@ -211,6 +213,8 @@ LLVMValueRef jit_intrinsic1(jit_fn *f, const char *name,
                             LLVMValueRef x); /* overloaded in x's type */
 LLVMValueRef jit_intrinsic2(jit_fn *f, const char *name, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask); /* i1: some lane is set */
+/* What the load reads is never written while the kernel runs. */
+void jit_set_invariant(const jit_fn *f, LLVMValueRef load);
 /* n lanes of a vector from `first` on; those past its end are poison. */
 LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n);
 LLVMValueRef jit_join(jit_fn *f, LLVMValueRef low, LLVMValueRef high); /* behind one another */

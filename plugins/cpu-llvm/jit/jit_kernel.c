@@ -123,9 +123,7 @@ static LLVMValueRef load_field(jit_fn *f, LLVMValueRef base, uint32_t index)
     LLVMValueRef at = jit_i64(f, index);
     const LLVMValueRef v =
         LLVMBuildLoad2(f->u->ir, pointer, LLVMBuildGEP2(f->u->ir, pointer, base, &at, 1, ""), "");
-    LLVMSetMetadata(
-        v, f->u->kind_invariant,
-        LLVMMetadataAsValue(f->u->context, LLVMMDNodeInContext2(f->u->context, NULL, 0)));
+    jit_set_invariant(f, v);
     return v;
 }
 

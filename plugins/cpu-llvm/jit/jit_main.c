@@ -156,7 +156,8 @@ static int open_module(job *j)
     u->cpu_features = j->cpu_features;
     u->features = (jit_features){.has_fma = (uint32_t)has_feature(j->cpu_features, "+fma"),
                                  .has_f16c = (uint32_t)has_feature(j->cpu_features, "+f16c"),
-                                 .has_bf16 = (uint32_t)has_feature(j->cpu_features, "+avx512bf16")};
+                                 .has_bf16 = (uint32_t)has_feature(j->cpu_features, "+avx512bf16"),
+                                 .has_avx512 = (uint32_t)has_feature(j->cpu_features, "+avx512vl")};
     make_types(u);
     return 1;
 }

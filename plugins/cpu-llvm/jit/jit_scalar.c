@@ -185,6 +185,44 @@ static LLVMValueRef any_op(jit_fn *f, const scalar *s)
     }
 }
 
+/* ---- constants ---- */
+
+/* Rows that become an instruction one operand of which may lie in memory. */
+static int may_read(uint32_t code)
+{
+    return code == ST_LOOP_add || code == ST_LOOP_sub || code == ST_LOOP_mul || code == ST_LOOP_fma;
+}
+
+/* With AVX2 LLVM spreads a constant from a scalar inside the loop when registers run out: one
+ * instruction more for most coefficients of a polynomial, which fill the window in which the
+ * processor looks for work. A vector loaded before the loops, from memory that LLVM does not know
+ * to be constant, becomes an operand in memory instead. AVX-512 has more registers, and spreads
+ * what it reads. */
+static LLVMValueRef kept(jit_fn *f, LLVMValueRef v)
+{
+    const jit_unit *u = f->u;
+    const uint64_t key = (uint64_t)(uintptr_t)v;
+    if (u->features.has_avx512 || u->request->vector_bytes < 32 ||
+        u->request->tier == JIT_TIER_FAST || jit_lanes_of(v) < 2 || !LLVMIsConstant(v)) {
+        return v;
+    }
+    LLVMValueRef load = jit_memo_get(f, JIT_MEMO_CONSTANT, key);
+    if (load == NULL) {
+        const LLVMTypeRef type = LLVMTypeOf(v);
+        const LLVMValueRef place = LLVMAddGlobal(u->module, type, "");
+        LLVMSetInitializer(place, v);
+        LLVMSetLinkage(place, LLVMInternalLinkage);
+        jit_at(f, 0);
+        load = LLVMBuildLoad2(u->ir, type, place, "");
+        jit_here(f);
+        jit_set_invariant(f, load);
+        jit_memo_put(f, JIT_MEMO_CONSTANT, key, 0, load);
+    }
+    return load;
+}
+
+/* ---- rows ---- */
+
 /* Lanes of a row: those of its widest operand. */
 static uint32_t row_lanes(jit_fn *f, const st_loop_op *row, uint32_t arity)
 {
@@ -213,6 +251,10 @@ void jit_scalar(jit_fn *f, st_loop_ref ref)
     }
     s.dtype = st_loop_at(kernel, row->args[desc->arity - 1u])->dtype;
     s.class_ = st_loop_class_of(s.dtype);
+    for (uint32_t k = 0; s.class_ == ST_LOOP_FLOATS && may_read(row->code) && k < desc->arity;
+         k++) {
+        *operands[k] = kept(f, *operands[k]);
+    }
     LLVMValueRef v = any_op(f, &s);
     if (v == NULL) {
         v = s.class_ == ST_LOOP_FLOATS ? float_op(f, &s) : int_op(f, &s);

@@ -251,9 +251,7 @@ static LLVMValueRef size_value(jit_fn *f, uint32_t id)
     const LLVMBuilderRef ir = f->u->ir;
     at = LLVMBuildGEP2(ir, f->u->types[JIT_I64], f->sizes, &at, 1, "");
     const LLVMValueRef v = LLVMBuildLoad2(ir, f->u->types[JIT_I64], at, "");
-    LLVMSetMetadata(
-        v, f->u->kind_invariant,
-        LLVMMetadataAsValue(f->u->context, LLVMMDNodeInContext2(f->u->context, NULL, 0)));
+    jit_set_invariant(f, v);
     return v;
 }
 

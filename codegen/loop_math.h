@@ -174,12 +174,12 @@
     "r), fma(lookup(m, 15), r, lookup(m, 14))), (r * r), fma(lookup(m, 13), r, lookup(m, " \
     "12))); v = fma(b, lookup(m, 11), b * r * q); as_float(bit_or(as_int(v), " \
     "bit_and(as_int(x), 0x80000000)))"
-/* x g(x) with g of degree 5 in each of 8 pieces, 1.5e-07 */
+/* x g(x) with g of degree 5 in each of 8 pieces, 1.7e-07 */
 #define ST_MATH_ERF_FEW_FAST \
-    "a = abs(x); b = select(0x1.f5c290p+1 < a, 0x1.f5c290p+1, a); d = b - 0x1.0p-2; m = d + " \
-    "6291456; r = d - (m - 6291456); v = b * fma(fma(fma(lookup(m, 23), r, lookup(m, 22)), (r " \
-    "* r), fma(lookup(m, 21), r, lookup(m, 20))), (r * r), fma(lookup(m, 19), r, lookup(m, " \
-    "18))); as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
+    "a = abs(x); b = select(0x1.dffffep+1 < a, 0x1.dffffep+1, a); m = b + 6291456; r = b - (m " \
+    "- 6291456); v = b * fma(fma(fma(lookup(m, 23), r, lookup(m, 22)), (r * r), fma(lookup(m, " \
+    "21), r, lookup(m, 20))), (r * r), fma(lookup(m, 19), r, lookup(m, 18))); " \
+    "as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
 /* log2 e, the number that rounds, -ln 2 in two parts, r^3 and r^2 of exp_lookup */
 #define ST_MATH_EXP_LOOKUP_NUMBERS 0x1.715476p+0f, 393216.0f, -0x1.62e430p-1f, 0x1.05c610p-29f, 0x1.55558cp-3f, 0x1.000088p-1f
 /* for lookup: 24 tables of 32 entries */
@@ -400,57 +400,57 @@
     }
 #define ST_MATH_TABLE_ERF_FEW_FAST_0_VALUES \
     { \
-        0x1.1af54cp+0f, 0x1.e57b78p-1f, 0x1.7a051ap-1f, 0x1.20ac04p-1f, 0x1.c67206p-2f, 0x1.745380p-2f, \
-        0x1.3b1358p-2f, 0x1.111110p-2f, 0x1.1af54cp+0f, 0x1.e57b78p-1f, 0x1.7a051ap-1f, 0x1.20ac04p-1f, \
-        0x1.c67206p-2f, 0x1.745380p-2f, 0x1.3b1358p-2f, 0x1.111110p-2f, 0x1.1af54cp+0f, 0x1.e57b78p-1f, \
-        0x1.7a051ap-1f, 0x1.20ac04p-1f, 0x1.c67206p-2f, 0x1.745380p-2f, 0x1.3b1358p-2f, 0x1.111110p-2f, \
-        0x1.1af54cp+0f, 0x1.e57b78p-1f, 0x1.7a051ap-1f, 0x1.20ac04p-1f, 0x1.c67206p-2f, 0x1.745380p-2f, \
-        0x1.3b1358p-2f, 0x1.111110p-2f \
+        0x1.20dd76p+0f, 0x1.0a7ef6p+0f, 0x1.af767ep-1f, 0x1.49c38ep-1f, 0x1.fd9ae0p-2f, 0x1.996eecp-2f, \
+        0x1.555368p-2f, 0x1.24923cp-2f, 0x1.20dd76p+0f, 0x1.0a7ef6p+0f, 0x1.af767ep-1f, 0x1.49c38ep-1f, \
+        0x1.fd9ae0p-2f, 0x1.996eecp-2f, 0x1.555368p-2f, 0x1.24923cp-2f, 0x1.20dd76p+0f, 0x1.0a7ef6p+0f, \
+        0x1.af767ep-1f, 0x1.49c38ep-1f, 0x1.fd9ae0p-2f, 0x1.996eecp-2f, 0x1.555368p-2f, 0x1.24923cp-2f, \
+        0x1.20dd76p+0f, 0x1.0a7ef6p+0f, 0x1.af767ep-1f, 0x1.49c38ep-1f, 0x1.fd9ae0p-2f, 0x1.996eecp-2f, \
+        0x1.555368p-2f, 0x1.24923cp-2f \
     }
 #define ST_MATH_TABLE_ERF_FEW_FAST_1_VALUES \
     { \
-        -0x1.7306f4p-3f, -0x1.a0cdc0p-2f, -0x1.9b12dap-2f, -0x1.2b07aep-2f, -0x1.8d7350p-3f, -0x1.0e5896p-3f, \
-        -0x1.83bf9ep-4f, -0x1.234520p-4f, -0x1.7306f4p-3f, -0x1.a0cdc0p-2f, -0x1.9b12dap-2f, -0x1.2b07aep-2f, \
-        -0x1.8d7350p-3f, -0x1.0e5896p-3f, -0x1.83bf9ep-4f, -0x1.234520p-4f, -0x1.7306f4p-3f, -0x1.a0cdc0p-2f, \
-        -0x1.9b12dap-2f, -0x1.2b07aep-2f, -0x1.8d7350p-3f, -0x1.0e5896p-3f, -0x1.83bf9ep-4f, -0x1.234520p-4f, \
-        -0x1.7306f4p-3f, -0x1.a0cdc0p-2f, -0x1.9b12dap-2f, -0x1.2b07aep-2f, -0x1.8d7350p-3f, -0x1.0e5896p-3f, \
-        -0x1.83bf9ep-4f, -0x1.234520p-4f \
+        -0x1.9827a2p-17f, -0x1.4c3872p-2f, -0x1.b5daf0p-2f, -0x1.667ed8p-2f, -0x1.e87132p-3f, -0x1.45c31ep-3f, \
+        -0x1.c6e934p-4f, -0x1.4e5c50p-4f, -0x1.9827a2p-17f, -0x1.4c3872p-2f, -0x1.b5daf0p-2f, -0x1.667ed8p-2f, \
+        -0x1.e87132p-3f, -0x1.45c31ep-3f, -0x1.c6e934p-4f, -0x1.4e5c50p-4f, -0x1.9827a2p-17f, -0x1.4c3872p-2f, \
+        -0x1.b5daf0p-2f, -0x1.667ed8p-2f, -0x1.e87132p-3f, -0x1.45c31ep-3f, -0x1.c6e934p-4f, -0x1.4e5c50p-4f, \
+        -0x1.9827a2p-17f, -0x1.4c3872p-2f, -0x1.b5daf0p-2f, -0x1.667ed8p-2f, -0x1.e87132p-3f, -0x1.45c31ep-3f, \
+        -0x1.c6e934p-4f, -0x1.4e5c50p-4f \
     }
 #define ST_MATH_TABLE_ERF_FEW_FAST_2_VALUES \
     { \
-        -0x1.575c2ep-2f, -0x1.9a9dd8p-4f, 0x1.5a8ee0p-4f, 0x1.d35b14p-4f, 0x1.440e4ap-4f, 0x1.846e34p-5f, \
-        0x1.dcc20ap-6f, 0x1.369e1ap-6f, -0x1.575c2ep-2f, -0x1.9a9dd8p-4f, 0x1.5a8ee0p-4f, 0x1.d35b14p-4f, \
-        0x1.440e4ap-4f, 0x1.846e34p-5f, 0x1.dcc20ap-6f, 0x1.369e1ap-6f, -0x1.575c2ep-2f, -0x1.9a9dd8p-4f, \
-        0x1.5a8ee0p-4f, 0x1.d35b14p-4f, 0x1.440e4ap-4f, 0x1.846e34p-5f, 0x1.dcc20ap-6f, 0x1.369e1ap-6f, \
-        -0x1.575c2ep-2f, -0x1.9a9dd8p-4f, 0x1.5a8ee0p-4f, 0x1.d35b14p-4f, 0x1.440e4ap-4f, 0x1.846e34p-5f, \
-        0x1.dcc20ap-6f, 0x1.369e1ap-6f \
+        -0x1.80bcf0p-2f, -0x1.d6de0cp-3f, 0x1.97fabcp-7f, 0x1.d4d77ep-4f, 0x1.93d2d0p-4f, 0x1.f76aa0p-5f, \
+        0x1.2e1ea2p-5f, 0x1.7e02e0p-6f, -0x1.80bcf0p-2f, -0x1.d6de0cp-3f, 0x1.97fabcp-7f, 0x1.d4d77ep-4f, \
+        0x1.93d2d0p-4f, 0x1.f76aa0p-5f, 0x1.2e1ea2p-5f, 0x1.7e02e0p-6f, -0x1.80bcf0p-2f, -0x1.d6de0cp-3f, \
+        0x1.97fabcp-7f, 0x1.d4d77ep-4f, 0x1.93d2d0p-4f, 0x1.f76aa0p-5f, 0x1.2e1ea2p-5f, 0x1.7e02e0p-6f, \
+        -0x1.80bcf0p-2f, -0x1.d6de0cp-3f, 0x1.97fabcp-7f, 0x1.d4d77ep-4f, 0x1.93d2d0p-4f, 0x1.f76aa0p-5f, \
+        0x1.2e1ea2p-5f, 0x1.7e02e0p-6f \
     }
 #define ST_MATH_TABLE_ERF_FEW_FAST_3_VALUES \
     { \
-        0x1.acd924p-4f, 0x1.5abe5ap-3f, 0x1.0fad7ep-4f, -0x1.bfdfc4p-7f, -0x1.a1dc80p-6f, -0x1.0a0fc0p-6f, \
-        -0x1.236ddep-7f, -0x1.4bd1a6p-8f, 0x1.acd924p-4f, 0x1.5abe5ap-3f, 0x1.0fad7ep-4f, -0x1.bfdfc4p-7f, \
-        -0x1.a1dc80p-6f, -0x1.0a0fc0p-6f, -0x1.236ddep-7f, -0x1.4bd1a6p-8f, 0x1.acd924p-4f, 0x1.5abe5ap-3f, \
-        0x1.0fad7ep-4f, -0x1.bfdfc4p-7f, -0x1.a1dc80p-6f, -0x1.0a0fc0p-6f, -0x1.236ddep-7f, -0x1.4bd1a6p-8f, \
-        0x1.acd924p-4f, 0x1.5abe5ap-3f, 0x1.0fad7ep-4f, -0x1.bfdfc4p-7f, -0x1.a1dc80p-6f, -0x1.0a0fc0p-6f, \
-        -0x1.236ddep-7f, -0x1.4bd1a6p-8f \
+        -0x1.3b61bap-8f, 0x1.55bd4ap-3f, 0x1.01c698p-3f, 0x1.096e9ap-6f, -0x1.9c76bep-6f, -0x1.5c06b6p-6f, \
+        -0x1.8a346cp-7f, -0x1.b3c358p-8f, -0x1.3b61bap-8f, 0x1.55bd4ap-3f, 0x1.01c698p-3f, 0x1.096e9ap-6f, \
+        -0x1.9c76bep-6f, -0x1.5c06b6p-6f, -0x1.8a346cp-7f, -0x1.b3c358p-8f, -0x1.3b61bap-8f, 0x1.55bd4ap-3f, \
+        0x1.01c698p-3f, 0x1.096e9ap-6f, -0x1.9c76bep-6f, -0x1.5c06b6p-6f, -0x1.8a346cp-7f, -0x1.b3c358p-8f, \
+        -0x1.3b61bap-8f, 0x1.55bd4ap-3f, 0x1.01c698p-3f, 0x1.096e9ap-6f, -0x1.9c76bep-6f, -0x1.5c06b6p-6f, \
+        -0x1.8a346cp-7f, -0x1.b3c358p-8f \
     }
 #define ST_MATH_TABLE_ERF_FEW_FAST_4_VALUES \
     { \
-        0x1.65c9ccp-4f, -0x1.81a576p-6f, -0x1.d363e2p-5f, -0x1.4735bep-6f, 0x1.55015cp-9f, 0x1.339308p-8f, \
-        0x1.5b4b9cp-9f, 0x1.7db4fap-10f, 0x1.65c9ccp-4f, -0x1.81a576p-6f, -0x1.d363e2p-5f, -0x1.4735bep-6f, \
-        0x1.55015cp-9f, 0x1.339308p-8f, 0x1.5b4b9cp-9f, 0x1.7db4fap-10f, 0x1.65c9ccp-4f, -0x1.81a576p-6f, \
-        -0x1.d363e2p-5f, -0x1.4735bep-6f, 0x1.55015cp-9f, 0x1.339308p-8f, 0x1.5b4b9cp-9f, 0x1.7db4fap-10f, \
-        0x1.65c9ccp-4f, -0x1.81a576p-6f, -0x1.d363e2p-5f, -0x1.4735bep-6f, 0x1.55015cp-9f, 0x1.339308p-8f, \
-        0x1.5b4b9cp-9f, 0x1.7db4fap-10f \
+        0x1.18e6ccp-3f, 0x1.0953e4p-5f, -0x1.c3b320p-5f, -0x1.4afc6ep-5f, -0x1.48527cp-8f, 0x1.401122p-8f, \
+        0x1.e3d786p-9f, 0x1.f6b910p-10f, 0x1.18e6ccp-3f, 0x1.0953e4p-5f, -0x1.c3b320p-5f, -0x1.4afc6ep-5f, \
+        -0x1.48527cp-8f, 0x1.401122p-8f, 0x1.e3d786p-9f, 0x1.f6b910p-10f, 0x1.18e6ccp-3f, 0x1.0953e4p-5f, \
+        -0x1.c3b320p-5f, -0x1.4afc6ep-5f, -0x1.48527cp-8f, 0x1.401122p-8f, 0x1.e3d786p-9f, 0x1.f6b910p-10f, \
+        0x1.18e6ccp-3f, 0x1.0953e4p-5f, -0x1.c3b320p-5f, -0x1.4afc6ep-5f, -0x1.48527cp-8f, 0x1.401122p-8f, \
+        0x1.e3d786p-9f, 0x1.f6b910p-10f \
     }
 #define ST_MATH_TABLE_ERF_FEW_FAST_5_VALUES \
     { \
-        -0x1.1f44cep-5f, -0x1.2fa678p-5f, 0x1.0f01aap-7f, 0x1.e4cd68p-7f, 0x1.ce00e6p-9f, -0x1.6483c2p-11f, \
-        -0x1.73d276p-11f, 0x1.696050p-19f, -0x1.1f44cep-5f, -0x1.2fa678p-5f, 0x1.0f01aap-7f, 0x1.e4cd68p-7f, \
-        0x1.ce00e6p-9f, -0x1.6483c2p-11f, -0x1.73d276p-11f, 0x1.696050p-19f, -0x1.1f44cep-5f, -0x1.2fa678p-5f, \
-        0x1.0f01aap-7f, 0x1.e4cd68p-7f, 0x1.ce00e6p-9f, -0x1.6483c2p-11f, -0x1.73d276p-11f, 0x1.696050p-19f, \
-        -0x1.1f44cep-5f, -0x1.2fa678p-5f, 0x1.0f01aap-7f, 0x1.e4cd68p-7f, 0x1.ce00e6p-9f, -0x1.6483c2p-11f, \
-        -0x1.73d276p-11f, 0x1.696050p-19f \
+        -0x1.98b096p-5f, -0x1.90d77cp-5f, -0x1.965198p-7f, 0x1.11e23cp-6f, 0x1.214ae2p-7f, 0x1.130ed6p-11f, \
+        -0x1.d05eacp-11f, -0x1.149488p-11f, -0x1.98b096p-5f, -0x1.90d77cp-5f, -0x1.965198p-7f, 0x1.11e23cp-6f, \
+        0x1.214ae2p-7f, 0x1.130ed6p-11f, -0x1.d05eacp-11f, -0x1.149488p-11f, -0x1.98b096p-5f, -0x1.90d77cp-5f, \
+        -0x1.965198p-7f, 0x1.11e23cp-6f, 0x1.214ae2p-7f, 0x1.130ed6p-11f, -0x1.d05eacp-11f, -0x1.149488p-11f, \
+        -0x1.98b096p-5f, -0x1.90d77cp-5f, -0x1.965198p-7f, 0x1.11e23cp-6f, 0x1.214ae2p-7f, 0x1.130ed6p-11f, \
+        -0x1.d05eacp-11f, -0x1.149488p-11f \
     }
 /* clang-format on */
 

@@ -412,24 +412,24 @@ def make_erf():
             {WITH_SIGN}""")
 
 
-ERF_WIDTH = 1 / 8
-
-
-def erf_pieces(name, degree):
-    """Coefficients of g, erf(b) = b g(b), in pieces around k / 8, as tables; and their error."""
-    top = (PIECES - 0.5) * ERF_WIDTH
-    ratio = lambda t: mp.erf(t) / t if t else 2 / mp.sqrt(mp.pi)
-    pieces = [fit(lambda r: ratio(mp.mpf(k * ERF_WIDTH) + r), -ERF_WIDTH / 2 if k else 0,
-                  ERF_WIDTH / 2, list(range(degree + 1)),
-                  lambda r: 1 / ratio(mp.mpf(k * ERF_WIDTH) + r), points=400)
-              for k in range(PIECES)]
+def erf_pieces(name, degree, count=PIECES, ends_at_1=False):
+    """Coefficients of g, erf(b) = b g(b), in pieces around 4 k / count, as tables; and their error.
+    The last piece may be bent up so that it ends at 1, where all larger b are."""
+    width = 4 / count
+    top = (count - 0.5) * width
+    bend = lambda t: (max(0, t - top + width) / width) ** 3 * mp.erfc(top) if ends_at_1 else 0
+    ratio = lambda t: (mp.erf(t) + bend(t)) / t if t else 2 / mp.sqrt(mp.pi)
+    pieces = [fit(lambda r: ratio(mp.mpf(k * width) + r), -width / 2 if k else 0,
+                  width / 2, list(range(degree + 1)),
+                  lambda r: 1 / ratio(mp.mpf(k * width) + r), points=400)
+              for k in range(count)]
     return ([table(f"{name}_{k}", [c[k] for c, _ in pieces]) for k in range(degree + 1)],
             float(np.nextafter(np.float32(top), np.float32(0))), max(error for _, error in pieces))
 
 
-def erf_place(top):
+def erf_place(top, count=PIECES):
     """a = |x|, b = a at most `top`, r from the middle of b's piece, whose number is m's low bits."""
-    magic = MAGIC * ERF_WIDTH
+    magic = MAGIC * 4 / count
     return f"""a = abs(x); b = select({num(top)} < a, {num(top)}, a); m = b + {num(magic)};
                r = b - (m - {num(magic)});"""
 
@@ -483,9 +483,9 @@ def make_erf_few():
 
 
 def make_erf_few_fast():
-    t, place, error = erf_few("erf_few_fast", 5)
+    t, top, error = erf_pieces("erf_few_fast", 5, FEW, True)
     row("erf_few_fast", f"x g(x) with g of degree 5 in each of {FEW} pieces, {error:.1e}",
-        f"""{place} v = b * {by_twos(t)}; {WITH_SIGN}""")
+        f"""{erf_place(top, FEW)} v = b * {by_twos(t)}; {WITH_SIGN}""")
 
 
 def make_sigmoid():

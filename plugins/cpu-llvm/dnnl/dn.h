@@ -14,9 +14,9 @@
  *   dn_save.c   ops in the compile cache
  *   dn_skinny.c few rows against constant weights: kernels of our own; dn_skinny_*.c the inner
  *               loops
- *   dn_tiles.c  products and convolutions against constant weights by kernels of our own;
- *               dn_tiles_pack.c their weights, dn_tiles_wino.c Winograd's way, dn_tiles_512.c (bf16,
- *               bytes) and dn_tiles_256.c (f32) the inner loops
+ *   dn_tiles.c  products and convolutions against constant weights by kernels of our own; its sizes
+ *               (dn_tiles_job.c), weights (dn_tiles_pack.c), Winograd's way (dn_tiles_wino.c), the
+ *               inner loops for bf16 and bytes (dn_tiles_512.c) and for f32 (dn_tiles_256.c)
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_half.c   f16, done in f32
  *   dn_turn.c   images to channels last and back
@@ -426,7 +426,7 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
                            void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
 /* Weights at y, the first element by `sizes`, to the order of dn_tiles_describe. */
 void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
-                   void *dst);
+                   void *dst, stator_ctx *ctx);
 
 /* ---- dn_turn.c ---- */
 

@@ -125,7 +125,8 @@ static stator_status fill(void *self, void *dst, uint64_t size)
         ST_TRY(dn_y_data(p->op, p->sizes, p->sizes->y.offset, &p->y, NULL));
     }
     if (p->is_tiles) {
-        dn_tiles_pack(p->op, p->sizes, p->is_winograd, p->y, align(dst));
+        const stator_host *host = p->op->lib->host;
+        dn_tiles_pack(p->op, p->sizes, p->is_winograd, p->y, align(dst), host ? host->ctx : NULL);
         return STATOR_OK;
     }
     clear(p, dst, size);

@@ -157,7 +157,7 @@ stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, d
     dn_sizes simple = *key;
     ST_TRY(dn_plan_other(op, key, kind, out, err));
     (*out)->desc = *desc;
-    (*out)->is_packed = 1;
+    (*out)->is_packed = op->has_constant;
     dn_simplify(&op->form, &simple);
     (*out)->scratch_bytes =
         desc->how.is_tiles ? dn_tiles_scratch(op, &simple, desc->how.is_winograd) : 0;

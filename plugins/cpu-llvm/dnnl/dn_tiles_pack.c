@@ -38,6 +38,11 @@ static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t g
     const int64_t together = DN_TILE_GROUP / p->size;
     const int64_t first = panel * p->columns;
     const int64_t offset = place / p->width * p->line + place % p->width * p->place;
+    if (p->size == DN_TILE_GROUP && p->feature == 1 && first + p->columns <= p->features) {
+        const char *from = p->y + (offset + group * p->channel + first) * p->size;
+        memcpy(to, from, (size_t)(p->columns * p->size));
+        return;
+    }
     for (int64_t c = 0; c < together; c++) {
         const int64_t channel = group * together + c;
         for (int64_t i = 0; i < p->columns; i++) {
@@ -97,7 +102,7 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
 }
 
 void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
-                   void *dst)
+                   void *dst, stator_ctx *ctx)
 {
     const st_form *form = &op->form;
     const stator_host *host = op->lib->host;
@@ -130,7 +135,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
     }
     p.panels = (p.features + p.columns - 1) / p.columns;
     if (host) {
-        host->thr->parallel_for(host->ctx, p.panels, 1, pack_panels, &p);
+        host->thr->parallel_for(ctx, p.panels, 1, pack_panels, &p);
     } else {
         pack_panels(&p, 0, p.panels);
     }

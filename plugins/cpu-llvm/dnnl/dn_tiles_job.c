@@ -1,0 +1,372 @@
+/* What dn_tiles.c takes, and how it is cut: sizes, blocks of lines or rows for the threads, and the
+ * scratch of each. */
+#include "dn_tiles_job.h"
+
+#include <string.h>
+
+#define CACHE_BYTES ((int64_t)448 << 10) /* of an image's lines, or of rows, in scratch */
+#define ROWS_MOST 126                    /* of a product's block, */
+#define ROWS_LEAST 24                    /* however long they are */
+#define ROWS_PACKED 48                   /* that are worth packing weights in each call */
+#define WINO_BYTES ((int64_t)400 << 10)  /* of squares in scratch, */
+#define WINO_LEAST 32                    /* but so many of them at least */
+
+const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
+{
+    const uint32_t narrow = lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16);
+    if (dtype != STATOR_F32) {
+        return dn_tiles_512(dtype);
+    }
+    return narrow == DNNL_VECTORS_32 || !__builtin_cpu_supports("avx512f") ? dn_tiles_256(dtype)
+                                                                           : NULL;
+}
+
+/* ---- sizes ---- */
+
+/* Pixels of each channel lie side by side; or with `pixel` channels those of each pixel. */
+static int is_dense(const int64_t *strides, uint32_t n, const int64_t *extents, int64_t pixel)
+{
+    int64_t next = pixel;
+    for (uint32_t i = n; i-- > 0;) {
+        if (extents[i] != 1 && strides[2 + i] != next) {
+            return 0;
+        }
+        next *= extents[i];
+    }
+    return 1;
+}
+
+static int is_channels_last(const int64_t *strides, uint32_t n, const int64_t *extents,
+                            int64_t channels)
+{
+    return strides[1] == 1 && is_dense(strides, n, extents, channels) &&
+           !is_dense(strides, n, extents, 1);
+}
+
+static void set_image(dn_job *j)
+{
+    const st_form *form = j->form;
+    const dn_sizes *s = &j->s;
+    const uint32_t last = form->n_spatial - 1u;
+    const int is_flat = last == 0;
+    j->is_last[0] = is_channels_last(s->x.dims, form->n_spatial, s->in, s->channels);
+    j->is_last[1] = is_channels_last(s->out.dims, form->n_spatial, s->out_size, s->features);
+    j->images = s->images;
+    j->lines = is_flat ? 1 : s->out_size[0];
+    j->width = s->out_size[last];
+    j->in_lines = is_flat ? 1 : s->in[0];
+    j->in_width = s->in[last];
+    j->kernel_lines = is_flat ? 1 : s->kernel[0];
+    j->kernel_width = s->kernel[last];
+    for (uint32_t i = 0; i < 2; i++) {
+        const int is_line = i == 0;
+        j->stride[i] = is_line && is_flat ? 1 : form->stride[is_line ? 0 : last];
+        j->dilation[i] = is_line && is_flat ? 1 : form->dilation[is_line ? 0 : last];
+        j->pad[i] = is_line && is_flat ? 0 : s->pad_low[is_line ? 0 : last];
+    }
+    j->across = dn_parts(j->width, DN_WINO_OUT);
+    const int64_t reached =
+        j->is_wino ? j->across * DN_WINO_OUT + DN_WINO_EDGE - DN_WINO_OUT
+                   : (j->width - 1) * j->stride[1] + (j->kernel_width - 1) * j->dilation[1] + 1;
+    const int64_t held = j->pad[1] + j->in_width;
+    j->pitch = (reached > held ? reached : held) * j->depth * DN_TILE_GROUP;
+}
+
+static void set_product(dn_job *j)
+{
+    j->images = 1;
+    j->lines = 1;
+    j->width = j->s.m;
+    j->kernel_lines = 1;
+    j->kernel_width = 1;
+    j->pitch = j->depth * DN_TILE_GROUP;
+    for (uint32_t i = 0; i < 2; i++) {
+        j->stride[i] = 1;
+        j->dilation[i] = 1;
+    }
+}
+
+/* Sizes (simplified) and what follows from them alone. */
+static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)
+{
+    memset(j, 0, sizeof *j);
+    j->op = op;
+    j->form = &op->form;
+    j->s = *s;
+    j->isa = dn_tiles_isa_of(op->lib, j->form->x.dtype);
+    j->columns = 2 * j->isa->lanes;
+    j->is_image = j->form->kind == ST_FORM_CONV;
+    j->is_wino = (int)is_wino;
+    j->size = (int64_t)dn_dtype_size(j->form->x.dtype);
+    j->is_bytes = j->size == 1;
+    j->features = j->is_image ? s->features : s->n;
+    j->channels = j->is_image ? s->channels : s->k;
+    j->depth = dn_parts(j->channels, DN_TILE_GROUP / j->size);
+    j->flip = j->form->x.dtype == STATOR_I8 ? 0x80808080u : 0;
+    j->is_copied = j->is_image || j->flip || j->channels % (DN_TILE_GROUP / j->size) != 0;
+    if (j->is_image) {
+        set_image(j);
+    } else {
+        set_product(j);
+    }
+    j->panels = dn_parts(j->features, j->columns);
+    const int64_t places = is_wino ? DN_WINO_PLACES : j->kernel_lines * j->kernel_width;
+    j->panel_bytes = places * j->depth * DN_TILE_GROUP * j->columns;
+}
+
+/* Lines of an image, at most, that are in scratch at a time. */
+static int64_t lines_most(dn_job *j)
+{
+    if (!j->is_wino) {
+        const int64_t held = CACHE_BYTES / j->pitch - (j->kernel_lines - 1) * j->dilation[0];
+        return held / j->stride[0] < 1 ? 1 : held / j->stride[0];
+    }
+    const int64_t down = dn_parts(j->lines, DN_WINO_OUT);
+    int64_t squares = WINO_BYTES / (DN_WINO_PLACES * j->depth * DN_TILE_GROUP);
+    squares = squares < WINO_LEAST ? WINO_LEAST : squares;
+    j->together = squares / (j->across * down);
+    j->together = dn_least(j->together < 1 ? 1 : j->together, j->images);
+    return (squares < j->across ? 1 : squares / j->across) * DN_WINO_OUT;
+}
+
+/* So many blocks that threads have the same number of them, or panels to share. */
+static void set_blocks(dn_job *j)
+{
+    const int64_t threads = j->s.threads;
+    const int64_t whole = j->is_image ? j->lines : j->width;
+    int64_t most = dn_least(CACHE_BYTES / j->pitch, ROWS_MOST);
+    most = most < ROWS_LEAST ? ROWS_LEAST : most;
+    j->together = 1;
+    if (j->is_image) {
+        most = lines_most(j);
+    }
+    j->lots = dn_parts(j->images, j->together);
+    j->blocks = dn_parts(whole, most);
+    j->parts = 1;
+    /* Of weights that are larger than the rows each thread reads its own. */
+    const int is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
+    if (threads > 1 && (is_heavy || j->lots * j->blocks % threads != 0)) {
+        if (j->panels >= 2 * threads) {
+            j->parts = threads;
+        } else if (j->lots % threads != 0) {
+            j->blocks = dn_least(dn_parts(j->blocks, threads) * threads, whole);
+        }
+    }
+    j->block = dn_parts(whole, j->blocks);
+    if (j->is_wino) {
+        j->block = dn_parts(j->block, DN_WINO_OUT) * DN_WINO_OUT;
+    }
+    j->blocks = dn_parts(whole, j->block);
+    j->scratch_lines = j->is_image ? dn_job_lines(j, j->block) : j->block;
+}
+
+/* ---- scratch of a thread ---- */
+
+static int64_t rounded(int64_t bytes)
+{
+    return dn_parts(bytes, DN_TILE_ALIGN) * DN_TILE_ALIGN;
+}
+
+static void set_bytes(dn_job *j)
+{
+    const int64_t size = sizeof(float);
+    const int64_t rows =
+        j->is_wino ? DN_WINO_OUT * j->width + j->isa->lanes : DN_TILE_PIXELS + DN_TILE_LANES_MAX;
+    const int64_t pixels = j->block * (j->is_image ? j->width : 1);
+    const int64_t lines = dn_parts(j->block, DN_WINO_OUT);
+    j->squares = j->together * lines * j->across;
+    j->bytes.sums = rounded(rows * j->columns * size);
+    j->bytes.turned = rounded(j->columns * j->isa->lanes * size);
+    j->bytes.row_sums = j->is_bytes ? rounded(pixels * size) : 0;
+    j->bytes.squares =
+        j->is_wino ? rounded(DN_WINO_PLACES * j->squares * (j->depth + j->columns) * size) : 0;
+    j->bytes.copy = j->is_copied ? rounded(j->scratch_lines * j->pitch) : 0;
+    j->bytes.all =
+        j->bytes.sums + j->bytes.turned + 2 * j->bytes.row_sums + j->bytes.squares + j->bytes.copy;
+}
+
+void dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)
+{
+    set_sizes(j, op, s, is_wino);
+    set_blocks(j);
+    set_bytes(j);
+}
+
+/* ---- which ---- */
+
+static int is_epilogue_done(const st_form *form)
+{
+    const int is_float = form->x.dtype == STATOR_F32;
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const st_epilogue *e = &form->epilogue[i];
+        if (is_float && st_epilogue_has_buffer(e->kind) && e->dtype != STATOR_F32) {
+            return 0;
+        }
+        switch (e->kind) {
+        case ST_EPILOGUE_GELU_ERF:
+            if (is_float) {
+                break;
+            }
+            return 0;
+        case ST_EPILOGUE_GELU_TANH:
+        case ST_EPILOGUE_SIGMOID:
+        case ST_EPILOGUE_TANH:
+        case ST_EPILOGUE_SILU:
+            return 0;
+        default:
+            break;
+        }
+    }
+    return 1;
+}
+
+static int is_zero_done(const st_form_zero *zero, uint32_t dtype)
+{
+    const int32_t least = dtype == STATOR_I8 ? -128 : 0;
+    return zero->has_buffer ? zero->dtype == dtype
+                            : zero->value >= least && zero->value <= least + 255;
+}
+
+static int are_dtypes_done(const st_form *form)
+{
+    if (form->x.dtype == STATOR_BF16) {
+        return form->y.dtype == STATOR_BF16;
+    }
+    if (form->x.dtype == STATOR_F32) {
+        return form->y.dtype == STATOR_F32 && form->out.dtype == STATOR_F32;
+    }
+    return (form->x.dtype == STATOR_U8 || form->x.dtype == STATOR_I8) &&
+           (form->y.dtype == STATOR_U8 || form->y.dtype == STATOR_I8) &&
+           is_zero_done(&form->x_zero, form->x.dtype) && is_zero_done(&form->y_zero, form->y.dtype);
+}
+
+static int is_image_done(const st_form *form, const dn_sizes *s)
+{
+    if (form->n_spatial > 2 || form->groups != 1 || form->is_transposed || s->images < 1 ||
+        s->channels < 1 || s->features < 1) {
+        return 0;
+    }
+    const int is_float = form->x.dtype == STATOR_F32;
+    const uint32_t n = form->n_spatial;
+    if (!is_dense(s->x.dims, n, s->in, 1) &&
+        !(is_float && is_channels_last(s->x.dims, n, s->in, s->channels))) {
+        return 0;
+    }
+    if (!is_dense(s->out.dims, n, s->out_size, 1) &&
+        !(is_float && is_channels_last(s->out.dims, n, s->out_size, s->features))) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        if (s->pad_low[i] < 0 || s->pad_high[i] < 0 || s->in[i] < 1 || s->kernel[i] < 1 ||
+            s->out_size[i] < 1) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int is_product_done(const dn_sizes *s)
+{
+    return s->n_batch == 0 && s->m >= 1 && s->n >= 1 && s->k >= 1 &&
+           (s->x.stride[1] == 1 || s->k == 1) && (s->out.stride[1] == 1 || s->n == 1);
+}
+
+/* A row of bytes, for what is of no interest to oneDNN. */
+static int bytes_of(int64_t n, dnnl_memory_desc_t *out)
+{
+    const dnnl_dims_t dims = {n};
+    const dnnl_dims_t strides = {1};
+    return dnnl_memory_desc_init_by_strides(out, 1, dims, dnnl_u8, strides) == dnnl_success;
+}
+
+/* The caller's weights, for a name that tells their order. */
+static int weights_of(const dn_job *j, dnnl_memory_desc_t *out)
+{
+    dnnl_dims_t dims = {j->s.k, j->s.n};
+    dnnl_dims_t strides = {j->s.y.stride[0], j->s.y.stride[1]};
+    int n = 2;
+    if (j->is_image) {
+        n = 2 + (int)j->form->n_spatial;
+        dims[0] = j->s.features;
+        dims[1] = j->s.channels;
+        memcpy(dims + 2, j->s.kernel, j->form->n_spatial * sizeof dims[0]);
+        memcpy(strides, j->s.y.dims, (size_t)n * sizeof strides[0]);
+    }
+    for (int i = 0; i < n; i++) {
+        strides[i] = strides[i] > 0 ? strides[i] : 1;
+    }
+    return dnnl_memory_desc_init_by_strides(out, n, dims, dn_type_of(j->form->y.dtype), strides) ==
+           dnnl_success;
+}
+
+/* Memory that a trial of it needs. */
+static int note_operands(const dn_job *j, dn_desc *out)
+{
+    const st_form *form = j->form;
+    int is_done = 1;
+    out->used |= j->op->has_constant ? 0 : 1u << DN_Y;
+    for (uint32_t role = DN_X; role <= DN_OUT; role += DN_OUT - DN_X) {
+        const uint32_t dtype = role == DN_X ? form->x.dtype : form->out.dtype;
+        out->used |= 1u << role;
+        is_done &= bytes_of(dn_span(form, &j->s, role) * dn_dtype_size(dtype), &out->md[role]);
+    }
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const st_epilogue *e = &form->epilogue[i];
+        const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(form, &j->s, DN_OUT) : j->features;
+        if (st_epilogue_has_buffer(e->kind)) {
+            out->used |= 1u << (DN_POST + i);
+            is_done &= bytes_of(n * dn_dtype_size(e->dtype), &out->md[DN_POST + i]);
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const int64_t each = i == 0 ? j->s.m : j->features;
+        const int is_each = i == 0 ? form->x_zero.is_each : form->y_zero.is_each;
+        out->used |= 1u << (DN_ZERO + i);
+        is_done &= bytes_of(is_each ? each : (int64_t)sizeof(int32_t), &out->md[DN_ZERO + i]);
+    }
+    return is_done;
+}
+
+/* Constants, or rows that are worth packing in each call. */
+static int are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
+{
+    const st_form *form = &op->form;
+    return op->has_constant || (form->kind == ST_FORM_GEMM && form->x.dtype == STATOR_F32 &&
+                                !is_winograd && s->m >= ROWS_PACKED && s->y.stride[1] == 1);
+}
+
+int dn_tiles_has_winograd(const dn_op *op)
+{
+    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
+    return op->has_constant && isa != NULL && isa->wino_in != NULL;
+}
+
+int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)
+{
+    const st_form *form = &op->form;
+    dn_job j;
+    memset(out, 0, sizeof *out);
+    if (!are_weights_done(op, s, is_winograd) || s->is_bare || !are_dtypes_done(form) ||
+        !is_epilogue_done(form) || dn_tiles_isa_of(op->lib, form->x.dtype) == NULL ||
+        !(form->kind == ST_FORM_CONV ? is_image_done(form, s) : is_product_done(s)) ||
+        (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op)))) {
+        return 0;
+    }
+    dn_job_init(&j, op, s, is_winograd);
+    out->name = is_winograd ? "tiles, winograd" : "tiles";
+    out->class_ = DN_GOOD;
+    out->how.is_tiles = 1;
+    out->how.is_winograd = is_winograd;
+    return weights_of(&j, &out->md[DN_Y]) &&
+           bytes_of(dn_tiles_sums_bytes(j.isa, j.panels) + j.panels * j.panel_bytes,
+                    &out->md[DN_Y2]) &&
+           note_operands(&j, out);
+}
+
+uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
+{
+    dn_job j;
+    dn_job_init(&j, op, s, is_winograd);
+    const int64_t packed = op->has_constant ? 0 : j.panels * j.panel_bytes;
+    return (uint64_t)j.bytes.all * s->threads + (uint64_t)packed;
+}

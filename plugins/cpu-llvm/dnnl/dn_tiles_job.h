@@ -1,0 +1,70 @@
+/* A call of dn_tiles.c: its sizes and how it is cut (dn_tiles_job.c). */
+#ifndef STATOR_CPU_LLVM_DN_TILES_JOB_H
+#define STATOR_CPU_LLVM_DN_TILES_JOB_H
+
+#include "dn_tiles.h"
+
+#include <stdatomic.h>
+
+#define DN_TILE_ALIGN 64
+
+/* What is the same for all blocks of a call. */
+typedef struct dn_job {
+    const dn_op *op;
+    const st_form *form;
+    void *const *at;
+    dn_sizes s;
+    const dn_tiles_isa *isa;
+    int64_t columns; /* of a panel */
+    int is_bytes, is_image, is_wino;
+    int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
+    int is_copied;  /* the image, or the rows of a product */
+    int64_t features, channels;
+    int64_t size;  /* bytes of an element of x */
+    int64_t depth; /* groups of a pixel, or of a row */
+    /* Of an image; a product is a line of pixels, its rows. */
+    int64_t images, lines, width;
+    int64_t in_lines, in_width, kernel_lines, kernel_width;
+    int64_t stride[2], dilation[2], pad[2];
+    int64_t pitch;          /* bytes of a line in scratch */
+    int32_t x_zero, y_zero; /* where they are one for all */
+    int has_row_sums;
+    uint32_t flip, fill;
+    int is_cut; /* places of the window above and below the image are left out, not filled */
+    /* Weights. */
+    const int32_t *column_sums;
+    const char *weights;
+    int64_t panels, panel_bytes;
+    /* Blocks: of so many lines (rows), an image (product) has so many; panels in so many parts. */
+    int64_t block, blocks, parts;
+    int64_t lots;          /* of images, so many */
+    int64_t together;      /* images in scratch at a time, as squares */
+    int64_t across;        /* squares of a line, */
+    int64_t squares;       /* and in scratch */
+    int64_t scratch_lines; /* of a block, in scratch */
+    struct {
+        int64_t sums, turned, row_sums, squares, copy, all;
+    } bytes; /* of a thread's scratch */
+    _Atomic int has_failed;
+} dn_job;
+
+/* From sizes (simplified); what comes with the call (at, zero points, weights) is left to it. */
+void dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino);
+
+static inline int64_t dn_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t dn_parts(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
+/* Lines of the input, in scratch, that so many lines of the output need. */
+static inline int64_t dn_job_lines(const dn_job *j, int64_t lines)
+{
+    return (lines - 1) * j->stride[0] + (j->kernel_lines - 1) * j->dilation[0] + 1;
+}
+
+#endif

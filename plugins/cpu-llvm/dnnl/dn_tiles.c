@@ -430,6 +430,7 @@ static void run_strip(worker *w, const strip *p, const settling *of_bytes)
 /* The panel's pixels of each image, lines of squares. */
 static void run_squares(worker *w, int64_t panel)
 {
+    static const settling none; /* of bytes */
     const dn_job *j = w->j;
     const int64_t image = w->image;
     int64_t first = 0;
@@ -440,7 +441,7 @@ static void run_squares(worker *w, int64_t panel)
             strip p = {.panel = panel, .y = y, .lines = dn_least(DN_WINO_OUT, w->n - y)};
             p.width = j->width;
             p.n = p.lines * p.width;
-            const dn_finish f = finish_of(w, &p, NULL);
+            const dn_finish f = finish_of(w, &p, &none);
             dn_wino_store(&w->squares, first, p.lines, p.width, (float *)(void *)w->sums);
             (void)finish_some(w, &p, &f, 0, p.n);
         }

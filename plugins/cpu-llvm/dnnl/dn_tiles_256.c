@@ -402,12 +402,14 @@ INLINE void out_of_points(const __m256 *m, const int step, __m256 *to, const int
                         _mm256_fmadd_ps(_mm256_set1_ps(B2 * POINT_B), odd_b, m[5 * step]));
 }
 
-/* 8 channels, those of the mask's. */
+/* 8 channels, or the `left` ones, a constant where it is 8. */
 INLINE void square_in(const float *x, int64_t line, int64_t channels, int64_t step, float *to,
-                      const int is_whole, __m256i mask)
+                      const int64_t left)
 {
     __m256 d[EDGE][EDGE];
     __m256 half[EDGE][EDGE];
+    const int is_whole = left >= LANES;
+    const __m256i mask = lanes_of((1u << left) - 1u);
     for (int j = 0; j < EDGE; j++) {
 #pragma GCC unroll 6
         for (int i = 0; i < EDGE; i++) {
@@ -434,10 +436,10 @@ static void wino_in(const float *x, int64_t line, int64_t channels, int64_t step
 {
     int64_t c = 0;
     for (; c + LANES <= channels; c += LANES) {
-        square_in(x + c, line, channels, step, to + c, 1, _mm256_setzero_si256());
+        square_in(x + c, line, channels, step, to + c, LANES);
     }
     if (c < channels) {
-        square_in(x + c, line, channels, step, to + c, 0, lanes_of((1u << (channels - c)) - 1u));
+        square_in(x + c, line, channels, step, to + c, channels - c);
     }
 }
 

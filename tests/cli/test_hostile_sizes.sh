@@ -24,3 +24,17 @@ for backend in inductor-cpu eager; do
 done
 sed 's/72057594037927936/1048576/' deep.stir >fits.stir
 "$STATOR" compare fits.stir --backends eager,inductor-cpu --random 1 --rtol 1e-4
+
+# A window that reaches 2^62 pixels, over constant weights: an image of 64 numbers all the same.
+weights=$(awk 'BEGIN { for (i = 0; i < 4096; i++) printf "%s%.2f", i ? ", " : "", i % 7 / 4 }')
+for size in 4611686018427387903 68719476735 65535; do
+    cat >wide.stir <<END
+stir 1
+graph @main(%x: f32[1, 64, 1]) {
+  %w = constant {value = f32[64, 64, 1] {$weights}}
+  %y = conv(%x, %w) {strides = [$size], pads = [$size, 0], dilations = [1]}
+  return out: %y
+}
+END
+    "$STATOR" compare wide.stir --backends eager,inductor-cpu --random 1 --rtol 1e-4
+done

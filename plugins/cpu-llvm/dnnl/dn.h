@@ -14,7 +14,7 @@
  *   dn_save.c   ops in the compile cache
  *   dn_skinny.c few rows against constant weights: kernels of our own; dn_skinny_*.c the inner
  *               loops
- *   dn_tiles.c  products and convolutions against constant weights by kernels of our own; its sizes
+ *   dn_tiles.c  products and convolutions by kernels of our own, weights in panels; its sizes
  *               (dn_tiles_job.c), weights (dn_tiles_pack.c), Winograd's way (dn_tiles_wino.c), the
  *               inner loops for bf16 and bytes (dn_tiles_512.c) and for f32 (dn_tiles_256.c)
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
@@ -413,15 +413,16 @@ void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, ui
 /* Fills what a steady op's calls need. */
 void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes);
 
-/* ---- dn_tiles.c, dn_tiles_pack.c ---- */
+/* ---- dn_tiles.c, dn_tiles_job.c, dn_tiles_pack.c ---- */
 
 /* Fills the name, the orders of the weights and what a trial needs when the sizes (simplified) are
  * for dn_tiles_run. */
 int dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd, dn_desc *out);
+/* Tiles of the op's dtype can multiply what Winograd makes, and its weights are constants. */
+int dn_tiles_has_winograd(const dn_op *op);
 /* Bytes that a call of these sizes (simplified) needs. */
-int dn_tiles_has_winograd(const dn_op *op); /* of the op's dtype, if it is a 3x3 convolution */
 uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd);
-/* A call of a plan of that kind; its weights are bound. */
+/* A call of a plan of that kind. Weights that are not bound are packed in it. */
 stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                            void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
 /* Weights at y, the first element by `sizes`, to the order of dn_tiles_describe. */

@@ -544,7 +544,7 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
     void *packed = NULL;
     dn_sizes simple = *sizes;
     dn_simplify(&op->form, &simple);
-    dn_job_init(&j, op, &simple, plan->desc.how.is_winograd);
+    (void)dn_job_init(&j, op, &simple, plan->desc.how.is_winograd); /* it was described */
     j.at = at;
     set_zeros(&j);
     if (!plan->is_packed) {

@@ -1,5 +1,5 @@
-/* Products and convolutions against constant weights by kernels of our own: what the driver
- * (dn_tiles.c), its weights (dn_tiles_pack.c) and the inner loops share (dn_tiles_512.c for bf16
+/* Products and convolutions by kernels of our own, weights in panels: what the driver (dn_tiles.c),
+ * its weights (dn_tiles_pack.c) and the inner loops share (dn_tiles_512.c for bf16
  * and bytes, dn_tiles_256.c for f32).
  *
  * Elements of the sum lie in groups of four bytes: one of f32, or two of bf16 or four of bytes, of

@@ -268,7 +268,9 @@ INLINE __m256 erf_of(__m256 z)
         above = _mm256_fmadd_ps(above, t, _mm256_set1_ps(p[i]));
         below = _mm256_fmadd_ps(below, t, _mm256_set1_ps(q[i]));
     }
-    return _mm256_div_ps(_mm256_mul_ps(z, above), below);
+    const __m256 v = _mm256_div_ps(_mm256_mul_ps(z, above), below);
+    const __m256 one = _mm256_set1_ps(1.0f);
+    return _mm256_min_ps(one, _mm256_max_ps(_mm256_sub_ps(_mm256_setzero_ps(), one), v));
 }
 
 INLINE __m256 gelu_of(__m256 v)

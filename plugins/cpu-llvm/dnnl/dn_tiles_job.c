@@ -10,15 +10,23 @@
 #define ROWS_PACKED 48                   /* that are worth packing weights in each call */
 #define WINO_BYTES ((int64_t)400 << 10)  /* of squares in scratch, */
 #define WINO_LEAST 32                    /* but so many of them at least */
+#define SCRATCH_MOST ((int64_t)16 << 20) /* of a thread: an image is not cut across its lines */
+/* Larger numbers than these are left to others: so products of them stay within 64 bits. */
+#define EXTENT_MOST ((int64_t)1 << 24)
+#define CHANNELS_MOST ((int64_t)1 << 20)
+#define WINDOW_MOST ((int64_t)1 << 16)
+#define PITCH_MOST ((int64_t)1 << 24) /* bytes */
+#define PANEL_MOST ((int64_t)1 << 36)
 
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 {
-    const uint32_t narrow = lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16);
     if (dtype != STATOR_F32) {
         return dn_tiles_512(dtype);
     }
-    return narrow == DNNL_VECTORS_32 || !__builtin_cpu_supports("avx512f") ? dn_tiles_256(dtype)
-                                                                           : NULL;
+    __builtin_cpu_init();
+    const int is_other = (lib->flags & DNNL_VECTORS_16) ||
+                         (!(lib->flags & DNNL_VECTORS_32) && __builtin_cpu_supports("avx512f"));
+    return is_other ? NULL : dn_tiles_256(dtype);
 }
 
 /* ---- sizes ---- */
@@ -185,11 +193,15 @@ static void set_bytes(dn_job *j)
         j->bytes.sums + j->bytes.turned + 2 * j->bytes.row_sums + j->bytes.squares + j->bytes.copy;
 }
 
-void dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)
+int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)
 {
     set_sizes(j, op, s, is_wino);
+    if (j->pitch < 1 || j->pitch > PITCH_MOST || j->panel_bytes > PANEL_MOST) {
+        return 0;
+    }
     set_blocks(j);
     set_bytes(j);
+    return j->bytes.all <= SCRATCH_MOST;
 }
 
 /* ---- which ---- */
@@ -240,14 +252,28 @@ static int are_dtypes_done(const st_form *form)
            is_zero_done(&form->x_zero, form->x.dtype) && is_zero_done(&form->y_zero, form->y.dtype);
 }
 
+static int is_small(int64_t n, int64_t least, int64_t most)
+{
+    return n >= least && n <= most;
+}
+
 static int is_image_done(const st_form *form, const dn_sizes *s)
 {
     if (form->n_spatial > 2 || form->groups != 1 || form->is_transposed || s->images < 1 ||
-        s->channels < 1 || s->features < 1) {
+        !is_small(s->channels, 1, CHANNELS_MOST) || !is_small(s->features, 1, CHANNELS_MOST)) {
         return 0;
     }
     const int is_float = form->x.dtype == STATOR_F32;
     const uint32_t n = form->n_spatial;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_small(s->in[i], 1, EXTENT_MOST) || !is_small(s->out_size[i], 1, EXTENT_MOST) ||
+            !is_small(s->kernel[i], 1, WINDOW_MOST) || !is_small(s->pad_low[i], 0, WINDOW_MOST) ||
+            !is_small(s->pad_high[i], 0, WINDOW_MOST) ||
+            !is_small(form->stride[i], 1, WINDOW_MOST) ||
+            !is_small(form->dilation[i], 1, WINDOW_MOST)) {
+            return 0;
+        }
+    }
     if (!is_dense(s->x.dims, n, s->in, 1) &&
         !(is_float && is_channels_last(s->x.dims, n, s->in, s->channels))) {
         return 0;
@@ -256,19 +282,14 @@ static int is_image_done(const st_form *form, const dn_sizes *s)
         !(is_float && is_channels_last(s->out.dims, n, s->out_size, s->features))) {
         return 0;
     }
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
-        if (s->pad_low[i] < 0 || s->pad_high[i] < 0 || s->in[i] < 1 || s->kernel[i] < 1 ||
-            s->out_size[i] < 1) {
-            return 0;
-        }
-    }
     return 1;
 }
 
 static int is_product_done(const dn_sizes *s)
 {
-    return s->n_batch == 0 && s->m >= 1 && s->n >= 1 && s->k >= 1 &&
-           (s->x.stride[1] == 1 || s->k == 1) && (s->out.stride[1] == 1 || s->n == 1);
+    return s->n_batch == 0 && s->m >= 1 && is_small(s->n, 1, EXTENT_MOST) &&
+           is_small(s->k, 1, EXTENT_MOST) && (s->x.stride[1] == 1 || s->k == 1) &&
+           (s->out.stride[1] == 1 || s->n == 1);
 }
 
 /* A row of bytes, for what is of no interest to oneDNN. */
@@ -327,12 +348,28 @@ static int note_operands(const dn_job *j, dn_desc *out)
     return is_done;
 }
 
+/* The name of packed weights tells of no strides that run backwards, or nowhere. */
+static int are_strides_named(const st_form *form, const dn_sizes *s)
+{
+    const int is_image = form->kind == ST_FORM_CONV;
+    int is_done = 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        const int64_t extent = is_image ? (i ? s->channels : s->features) : i ? s->n : s->k;
+        is_done &= extent <= 1 || (is_image ? s->y.dims[i] : s->y.stride[i]) > 0;
+    }
+    for (uint32_t i = 0; is_image && i < form->n_spatial; i++) {
+        is_done &= s->kernel[i] <= 1 || s->y.dims[2u + i] > 0;
+    }
+    return is_done;
+}
+
 /* Constants, or rows that are worth packing in each call. */
 static int are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
 {
     const st_form *form = &op->form;
-    return op->has_constant || (form->kind == ST_FORM_GEMM && form->x.dtype == STATOR_F32 &&
-                                !is_winograd && s->m >= ROWS_PACKED && s->y.stride[1] == 1);
+    return are_strides_named(form, s) &&
+           (op->has_constant || (form->kind == ST_FORM_GEMM && form->x.dtype == STATOR_F32 &&
+                                 !is_winograd && s->m >= ROWS_PACKED && s->y.stride[1] == 1));
 }
 
 int dn_tiles_has_winograd(const dn_op *op)
@@ -352,7 +389,9 @@ int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, 
         (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op)))) {
         return 0;
     }
-    dn_job_init(&j, op, s, is_winograd);
+    if (!dn_job_init(&j, op, s, is_winograd)) {
+        return 0;
+    }
     out->name = is_winograd ? "tiles, winograd" : "tiles";
     out->class_ = DN_GOOD;
     out->how.is_tiles = 1;
@@ -366,7 +405,7 @@ int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, 
 uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
 {
     dn_job j;
-    dn_job_init(&j, op, s, is_winograd);
+    (void)dn_job_init(&j, op, s, is_winograd);
     const int64_t packed = op->has_constant ? 0 : j.panels * j.panel_bytes;
     return (uint64_t)j.bytes.all * s->threads + (uint64_t)packed;
 }

@@ -48,8 +48,9 @@ typedef struct dn_job {
     _Atomic int has_failed;
 } dn_job;
 
-/* From sizes (simplified); what comes with the call (at, zero points, weights) is left to it. */
-void dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino);
+/* From sizes (simplified) that dn_tiles_describe takes; what comes with the call (at, zero points,
+ * weights) is left to it. 0: numbers too large for it. */
+int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino);
 
 static inline int64_t dn_least(int64_t a, int64_t b)
 {

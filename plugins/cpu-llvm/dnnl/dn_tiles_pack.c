@@ -134,7 +134,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
         p.places = last ? s.kernel[0] * p.width : p.width;
     }
     p.panels = (p.features + p.columns - 1) / p.columns;
-    if (host) {
+    if (host && s.threads > 1) {
         host->thr->parallel_for(ctx, p.panels, 1, pack_panels, &p);
     } else {
         pack_panels(&p, 0, p.panels);

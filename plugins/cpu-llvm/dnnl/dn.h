@@ -308,6 +308,9 @@ typedef struct dn_scratch dn_scratch;
 dn_scratch *dn_scratch_take(dn_lib *lib, uint64_t bytes);
 void *dn_scratch_data(dn_scratch *block);
 void dn_scratch_give(dn_lib *lib, dn_scratch *block);
+/* Blocks for `n` threads at once, so that how many of them meet in a call makes no difference to
+ * what later calls allocate. */
+void dn_scratch_reserve(dn_lib *lib, uint64_t bytes, int64_t n);
 void dn_scratch_deinit(dn_lib *lib);
 /* Advice that large pages are worth it: memory that is written at once costs a fifth then. */
 void dn_advise_huge(void *data, uint64_t bytes);

@@ -93,6 +93,24 @@ void dn_scratch_give(dn_lib *lib, dn_scratch *block)
     (void)pthread_mutex_unlock(&lib->mutex);
 }
 
+void dn_scratch_reserve(dn_lib *lib, uint64_t bytes, int64_t n)
+{
+    dn_scratch *taken = NULL;
+    for (int64_t i = 0; i < n; i++) {
+        dn_scratch *block = dn_scratch_take(lib, bytes);
+        if (block == NULL) {
+            break;
+        }
+        block->next = taken;
+        taken = block;
+    }
+    while (taken) {
+        dn_scratch *next = taken->next;
+        dn_scratch_give(lib, taken);
+        taken = next;
+    }
+}
+
 void dn_scratch_deinit(dn_lib *lib)
 {
     while (lib->scratch) {

@@ -515,6 +515,7 @@ static stator_status run_job(dn_job *j, stator_ctx *ctx, stator_diag **err)
 {
     const dn_lib *lib = j->op->lib;
     const int64_t n = j->lots * j->blocks * j->parts;
+    dn_scratch_reserve(j->op->lib, (uint64_t)j->bytes.all, dn_least(n, j->s.threads));
     if (lib->host && j->s.threads > 1) {
         lib->host->thr->parallel_for(ctx, n, 1, run_range, j);
     } else {

@@ -97,10 +97,10 @@ Test(dnnl_tiles, convolutions_of_floats)
     if (!begin_floats(DNNL_FUSED)) {
         cr_skip_test("this processor has no AVX2");
     }
-    for (size_t i = 0; i < 12 * IMAGES; i++) {
+    for (size_t i = 0; i < 4 * IMAGES; i++) {
         problem p;
-        f.threads = 1 + (int32_t)(i / IMAGES % 3);
-        conv(&p, STATOR_F32, STATOR_F32, &images[i % IMAGES], i / IMAGES / 3 % 2, i / IMAGES / 6);
+        f.threads = 1 + (int32_t)(i % 3);
+        conv(&p, STATOR_F32, STATOR_F32, &images[i / 4], i % 2, i / 2 % 2);
         with_constant(&p);
         run(&p, "a convolution of f32", 1, 0);
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
@@ -144,17 +144,18 @@ Test(dnnl_tiles, winograd)
     static const conv_case cases[] = {
         {2, 1, 16, 32, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
         {2, 3, 5, 20, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-        {2, 2, 64, 33, 1, {30, 23}, {3, 3}, {1, 1}, {1, 1}, {2, 0}, {0, 2}},
-        {2, 7, 300, 40, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 1, 24, 33, 1, {30, 23}, {3, 3}, {1, 1}, {1, 1}, {2, 0}, {0, 2}},
+        {2, 5, 70, 24, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
         {2, 1, 9, 16, 1, {3, 60}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
-        {2, 5, 12, 70, 1, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}};
+        {2, 5, 12, 70, 1, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 1, 6, 16, 1, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {2, 2}}};
     if (!begin_floats(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
         cr_skip_test("this processor has no AVX2");
     }
-    for (size_t i = 0; i < 12 * (sizeof cases / sizeof cases[0]); i++) {
+    for (size_t i = 0; i < 4 * (sizeof cases / sizeof cases[0]); i++) {
         problem p;
         f.threads = 1 + (int32_t)(i % 3);
-        conv(&p, STATOR_F32, STATOR_F32, &cases[i / 12], i / 3 % 2, i / 6 % 2);
+        conv(&p, STATOR_F32, STATOR_F32, &cases[i / 4], i % 2, i / 2 % 2);
         with_constant(&p);
         run_as(&p, "a convolution by Winograd", 40, "tiles, winograd");
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);

@@ -2,39 +2,17 @@
  * function that gives the table) are defined. The sums of a tile are ROWS * COLUMNS / LANES
  * registers. With OWN_STEPS there are SIDE, turn, total, most_of, larger and exp_of as well. */
 #include "dn_attention.h"
+#include "dn_vec.h"
 
 #include <math.h>
-#include <string.h>
 
 #define VECTORS (DN_ATTENTION_COLUMNS / LANES) /* in a row of a panel */
 #define SOFTENED 2                             /* rows side by side */
 #define LEAST -87.33654f                       /* e^x is a normal number from here on */
-#define INLINE static inline __attribute__((always_inline))
-
-typedef float vec __attribute__((vector_size(LANES * 4)));
-typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
-
-INLINE vec load(const float *from)
-{
-    vec v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
 
 INLINE void store(float *to, vec v)
 {
     memcpy(to, &v, sizeof v);
-}
-
-INLINE vec splat(float x)
-{
-    return x - (vec){0};
-}
-
-/* a where the mask is set, else b. */
-INLINE vec choose(ivec mask, vec a, vec b)
-{
-    return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
 }
 
 #ifndef OWN_STEPS /* else the file that includes this has them */

@@ -8,8 +8,7 @@
  * in memory meanwhile. A product waits for its sum as long as eight others take, so up to
  * SPLIT_ROWS rows have two sums for each column, of even and of odd k. */
 #include "dn_skinny.h"
-
-#include <string.h>
+#include "dn_vec.h"
 
 #define COLUMNS (2 * LANES)
 #define CACHED_WEIGHTS (1 << 17) /* elements; up to here they stay in a core's cache */
@@ -17,25 +16,8 @@
 #define SPLIT_ROWS 3
 #define BLOCK 64 /* 4 KiB of weights; 32 were as fast, 128 slower */
 #define LINE 64  /* bytes, of a cache */
-#define INLINE static inline __attribute__((always_inline))
-
-typedef float vec __attribute__((vector_size(LANES * 4)));
-typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
-
-INLINE vec load(const float *from)
-{
-    vec v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
 
 /* ---- what comes after the sum ---- */
-
-/* a where the mask is set, else b. */
-INLINE vec choose(ivec mask, vec a, vec b)
-{
-    return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
-}
 
 INLINE vec load_some(const float *from, int64_t count)
 {
@@ -54,8 +36,8 @@ INLINE vec finish(const dn_skinny *s, vec v, int64_t out, int64_t column, int64_
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
         const float *buffer = s->at[DN_POST + i];
-        const vec value = (float)e->value - (vec){0};
-        const vec value2 = (float)e->value2 - (vec){0};
+        const vec value = splat((float)e->value);
+        const vec value2 = splat((float)e->value2);
         switch (e->kind) {
         case ST_EPILOGUE_BIAS:
             v += load_some(buffer + column, count);

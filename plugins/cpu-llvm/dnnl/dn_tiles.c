@@ -1,4 +1,4 @@
-/* Products and convolutions against constant weights by kernels of our own: of bf16 and of bytes
+/* Products and convolutions by kernels of our own: against constant weights of bf16 and of bytes
  * with AVX-512, of f32 with AVX2 where there is no more (oneDNN's are as good with AVX-512).
  *
  * Weights lie in panels of features, two vectors wide: [panel][place in the
@@ -513,9 +513,9 @@ static void set_zeros(dn_job *j)
 
 static stator_status run_job(dn_job *j, stator_ctx *ctx, stator_diag **err)
 {
-    const dn_lib *lib = j->op->lib;
+    dn_lib *lib = j->op->lib;
     const int64_t n = j->lots * j->blocks * j->parts;
-    dn_scratch_reserve(j->op->lib, (uint64_t)j->bytes.all, dn_least(n, j->s.threads));
+    dn_scratch_reserve(lib, (uint64_t)j->bytes.all, dn_least(n, j->s.threads));
     if (lib->host && j->s.threads > 1) {
         lib->host->thr->parallel_for(ctx, n, 1, run_range, j);
     } else {

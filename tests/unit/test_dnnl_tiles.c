@@ -1,5 +1,5 @@
 /* Products and convolutions by kernels of our own: of bf16 and of bytes on processors with AVX-512
- * and its products of those, of f32 on those with AVX2. Bytes: every result exact. */
+ * and its products of those, of f32 and of bytes on those with AVX2. Bytes: every result exact. */
 #include "dnnl_support.h"
 
 #include "core/base/convert.h"
@@ -43,7 +43,8 @@ static void run(problem *p, const char *what, double slack, int may_be_other)
     run_as(p, what, slack, may_be_other ? NULL : "tiles");
 }
 
-static int has_tiles(uint32_t dtype)
+/* AVX-512 and its products of bf16, or of bytes. */
+static int has_wide(uint32_t dtype)
 {
     const int has_vectors = __builtin_cpu_supports("avx512bw") &&
                             __builtin_cpu_supports("avx512dq") &&
@@ -52,8 +53,8 @@ static int has_tiles(uint32_t dtype)
                                                 : __builtin_cpu_supports("avx512vnni") != 0);
 }
 
-/* The test's own library, with vectors of f32 that AVX2 has. 0: this processor has none. */
-static int begin_floats(uint32_t flags)
+/* The test's own library, with vectors that AVX2 has. 0: this processor has none. */
+static int begin_narrow(uint32_t flags)
 {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
         return 0;
@@ -61,6 +62,20 @@ static int begin_floats(uint32_t flags)
     api->close(lib);
     open_with(flags | DNNL_VECTORS_32);
     return 1;
+}
+
+/* With each kind of vectors of bytes that this processor has. */
+static void check_bytes(uint32_t flags, void (*body)(void))
+{
+    if (has_wide(STATOR_U8)) {
+        api->close(lib);
+        open_with(flags);
+        body();
+    }
+    if (!begin_narrow(flags)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    body();
 }
 
 static void with_constant(problem *p)
@@ -71,7 +86,7 @@ static void with_constant(problem *p)
 
 Test(dnnl_tiles, convolutions_of_halves)
 {
-    if (!has_tiles(STATOR_BF16)) {
+    if (!has_wide(STATOR_BF16)) {
         cr_skip_test("this processor has no bf16");
     }
     for (size_t i = 0; i < 2 * IMAGES; i++) {
@@ -94,7 +109,7 @@ Test(dnnl_tiles, convolutions_of_halves)
 
 Test(dnnl_tiles, convolutions_of_floats)
 {
-    if (!begin_floats(DNNL_FUSED)) {
+    if (!begin_narrow(DNNL_FUSED)) {
         cr_skip_test("this processor has no AVX2");
     }
     for (size_t i = 0; i < 4 * IMAGES; i++) {
@@ -118,7 +133,7 @@ Test(dnnl_tiles, products_of_floats)
 {
     static const int64_t sizes[][3] = {{1, 40, 1000},  {15, 33, 77},    {127, 64, 96}, {300, 1, 65},
                                        {29, 200, 250}, {100, 90, 5000}, {120, 16, 9},  {260, 8, 8}};
-    if (!begin_floats(DNNL_FUSED)) {
+    if (!begin_narrow(DNNL_FUSED)) {
         cr_skip_test("this processor has no AVX2");
     }
     for (size_t i = 0; i < 3 * sizeof sizes / sizeof sizes[0]; i++) {
@@ -149,7 +164,7 @@ Test(dnnl_tiles, winograd)
         {2, 1, 9, 16, 1, {3, 60}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
         {2, 5, 12, 70, 1, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
         {2, 1, 6, 16, 1, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {2, 2}}};
-    if (!begin_floats(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+    if (!begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
         cr_skip_test("this processor has no AVX2");
     }
     for (size_t i = 0; i < 4 * (sizeof cases / sizeof cases[0]); i++) {
@@ -170,7 +185,7 @@ Test(dnnl_tiles, winograd)
 Test(dnnl_tiles, products_of_two_inputs)
 {
     static const int64_t sizes[][3] = {{48, 40, 300}, {130, 33, 77}, {300, 64, 96}};
-    if (!begin_floats(0)) {
+    if (!begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
     }
     for (size_t i = 0; i < 6; i++) {
@@ -188,7 +203,7 @@ Test(dnnl_tiles, products_of_two_inputs)
 /* Where gelu goes over to nothing and to all of x, and beyond. */
 Test(dnnl_tiles, gelu_of_any_size)
 {
-    if (!begin_floats(DNNL_FUSED)) {
+    if (!begin_narrow(DNNL_FUSED)) {
         cr_skip_test("this processor has no AVX2");
     }
     problem p;
@@ -232,7 +247,7 @@ static void one_nan(uint32_t dtype, const char *conv_name, const char *gemm_name
 
 Test(dnnl_tiles, nan_stays)
 {
-    if (!has_tiles(STATOR_BF16)) {
+    if (!has_wide(STATOR_BF16)) {
         cr_skip_test("this processor has no bf16");
     }
     one_nan(STATOR_BF16, "a convolution of bf16, one NaN", "a product of bf16, one NaN");
@@ -240,7 +255,7 @@ Test(dnnl_tiles, nan_stays)
 
 Test(dnnl_tiles, nan_stays_in_floats)
 {
-    if (!begin_floats(0)) {
+    if (!begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
     }
     one_nan(STATOR_F32, "a convolution of f32, one NaN", "a product of f32, one NaN");
@@ -250,7 +265,7 @@ Test(dnnl_tiles, products_of_halves)
 {
     static const int64_t sizes[][3] = {
         {1, 40, 1000}, {15, 33, 77}, {127, 64, 96}, {300, 1, 65}, {29, 200, 250}};
-    if (!has_tiles(STATOR_BF16)) {
+    if (!has_wide(STATOR_BF16)) {
         cr_skip_test("this processor has no bf16");
     }
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -306,20 +321,20 @@ static void set_kind(problem *p, uint32_t kind)
     set_zeros(p, kind / 4);
 }
 
-Test(dnnl_tiles, convolutions_of_bytes)
+static void check_convolutions(void)
 {
-    if (!has_tiles(STATOR_U8)) {
-        cr_skip_test("this processor has no VNNI");
-    }
     for (uint32_t i = 0; i < BYTE_CASES * IMAGES; i++) {
         const uint32_t kind = i % BYTE_CASES;
         const conv_case *c = &images[i / BYTE_CASES];
+        const int x_last = (int)(i / 5 % 2);
+        const int out_last = (int)(i / 7 % 2);
+        const int may_be_other = x_last || out_last; /* AVX-512 takes channels first alone */
         problem p;
-        conv(&p, bytes[kind % 2], STATOR_I32, c, 0, 0);
+        conv(&p, bytes[kind % 2], STATOR_I32, c, x_last, out_last);
         set_kind(&p, kind);
         with_constant(&p);
-        run(&p, "a convolution of bytes to integers", 0, 0);
-        conv(&p, bytes[kind % 2], STATOR_F32, c, 0, 0);
+        run(&p, "a convolution of bytes to integers", 0, may_be_other);
+        conv(&p, bytes[kind % 2], STATOR_F32, c, x_last, out_last);
         p.form.y.dtype = bytes[kind / 2 % 2];
         p.form.x_zero.value = kind / 4 ? 17 : 0;
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
@@ -332,17 +347,19 @@ Test(dnnl_tiles, convolutions_of_bytes)
         p.form.out.dtype = bytes[kind / 4 % 2];
         with_constant(&p);
         set_whole(&p);
-        run(&p, "a convolution of bytes to bytes", 0, 0);
+        run(&p, "a convolution of bytes to bytes", 0, may_be_other);
     }
 }
 
-Test(dnnl_tiles, products_of_bytes)
+Test(dnnl_tiles, convolutions_of_bytes)
+{
+    check_bytes(0, check_convolutions);
+}
+
+static void check_products(void)
 {
     static const int64_t sizes[][3] = {{1, 40, 1000}, {15, 33, 77},   {127, 64, 96},
                                        {300, 1, 65},  {29, 200, 250}, {40, 20, 3000}};
-    if (!has_tiles(STATOR_U8)) {
-        cr_skip_test("this processor has no VNNI");
-    }
     for (uint32_t i = 0; i < BYTE_CASES * sizeof sizes / sizeof sizes[0]; i++) {
         const uint32_t kind = i % BYTE_CASES;
         const int64_t *s = sizes[i / BYTE_CASES];
@@ -365,13 +382,15 @@ Test(dnnl_tiles, products_of_bytes)
     }
 }
 
+Test(dnnl_tiles, products_of_bytes)
+{
+    check_bytes(0, check_products);
+}
+
 /* Sums past 2^24, which f32 would round, with zero points of both operands. */
-Test(dnnl_tiles, deep_convolutions_of_bytes)
+static void check_deep(void)
 {
     const conv_case deep = {2, 1, 100, 40, 1, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
-    if (!has_tiles(STATOR_U8)) {
-        cr_skip_test("this processor has no VNNI");
-    }
     for (uint32_t i = 0; i < 2; i++) {
         problem p;
         conv(&p, STATOR_U8, STATOR_I32, &deep, 0, 0);
@@ -389,11 +408,16 @@ Test(dnnl_tiles, deep_convolutions_of_bytes)
     }
 }
 
+Test(dnnl_tiles, deep_convolutions_of_bytes)
+{
+    check_bytes(0, check_deep);
+}
+
 /* Sizes of a call that were not known before; measured against what oneDNN has. */
 Test(dnnl_tiles, chosen)
 {
     problem p;
-    if (!has_tiles(STATOR_BF16)) {
+    if (!has_wide(STATOR_BF16)) {
         cr_skip_test("this processor has no bf16");
     }
     api->close(lib);
@@ -412,13 +436,8 @@ Test(dnnl_tiles, chosen)
 
 /* What was measured for signed weights is no choice for unsigned ones, which oneDNN does not take:
  * for many sizes, as either may have won. */
-Test(dnnl_tiles, chosen_by_dtypes)
+static void check_chosen(void)
 {
-    if (!has_tiles(STATOR_U8)) {
-        cr_skip_test("this processor has no VNNI");
-    }
-    api->close(lib);
-    open_with(DNNL_TUNE);
     for (int64_t i = 0; i < 16; i++) {
         for (uint32_t kind = 0; kind < 2; kind++) {
             problem p;
@@ -428,4 +447,9 @@ Test(dnnl_tiles, chosen_by_dtypes)
             run(&p, kind ? "unsigned weights" : "signed weights", 0, kind == 0);
         }
     }
+}
+
+Test(dnnl_tiles, chosen_by_dtypes)
+{
+    check_bytes(DNNL_TUNE, check_chosen);
 }

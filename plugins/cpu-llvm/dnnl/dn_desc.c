@@ -341,6 +341,12 @@ static int attributes_of(const dn_op *op, const dn_sizes *s, const dn_candidate 
            (s->is_bare || dn_post_ops(op, how, feature, &desc->md[DN_OUT], attr, desc));
 }
 
+int dn_are_bytes_exact(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
+           dnnl_cpu_isa_avx512_core_vnni;
+}
+
 uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how, dn_desc *out)
 {
     tensor t[3] = {{.n = 0}};
@@ -350,7 +356,9 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
                                 s->is_bare ? STATOR_F32 : op->form.out.dtype};
     memset(out, 0, sizeof *out);
     out->how = *how;
-    if (op->form.y.dtype == STATOR_U8 || op->form.x_zero.is_each || op->form.y_zero.is_each) {
+    const int are_bytes = op->form.acc_dtype == STATOR_I32;
+    if (op->form.y.dtype == STATOR_U8 || op->form.x_zero.is_each || op->form.y_zero.is_each ||
+        (are_bytes && !dn_are_bytes_exact())) {
         return DN_NO; /* it has no unsigned weights, nor zero points of their own */
     }
     if (op->form.kind == ST_FORM_CONV) {

@@ -1,5 +1,5 @@
 /* A form's numbers, and which forms are taken. */
-#include "dn.h"
+#include "dn_tiles.h"
 
 #include <string.h>
 
@@ -283,24 +283,22 @@ int dn_are_sums_long(const st_form *form, const dn_sizes *s)
 }
 
 /* Sums of integers: as they are, or made f32 before the first row of the epilogue. */
-static int are_bytes_taken(const st_form *form)
+static int are_bytes_taken(const dn_lib *lib, const st_form *form)
 {
     const uint32_t out = form->out.dtype;
-    /* Without VNNI the products of u8 and i8 saturate at 16 bits. */
     return (form->y.dtype == STATOR_I8 || form->y.dtype == STATOR_U8) &&
            form->acc_dtype == STATOR_I32 && !form->is_transposed &&
            (out == STATOR_F32 || out == STATOR_U8 || out == STATOR_I8 ||
             (out == STATOR_I32 && form->n_epilogue == 0)) &&
-           (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
-               dnnl_cpu_isa_avx512_core_vnni;
+           (dn_are_bytes_exact() || dn_tiles_isa_of(lib, form->x.dtype) != NULL);
 }
 
-static int are_dtypes_taken(const st_form *form)
+static int are_dtypes_taken(const dn_lib *lib, const st_form *form)
 {
     const uint32_t x = form->x.dtype;
     const uint32_t out = form->out.dtype;
     if (x == STATOR_U8 || x == STATOR_I8) {
-        return are_bytes_taken(form);
+        return are_bytes_taken(lib, form);
     }
     if (form->y.dtype != x || form->acc_dtype != STATOR_F32) {
         return 0;
@@ -335,7 +333,7 @@ static int are_zeros_taken(const st_form *form)
 
 int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
 {
-    if (!are_dtypes_taken(form) || !are_zeros_taken(form) ||
+    if (!are_dtypes_taken(lib, form) || !are_zeros_taken(form) ||
         form->n_epilogue > ST_FORM_EPILOGUE_MAX) {
         return 0;
     }

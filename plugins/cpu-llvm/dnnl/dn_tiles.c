@@ -1,5 +1,6 @@
 /* Products and convolutions by kernels of our own: against constant weights of bf16 and of bytes
- * with AVX-512, of f32 with AVX2 where there is no more (oneDNN's are as good with AVX-512).
+ * with AVX-512, of f32 and of bytes with AVX2 where there is no more (oneDNN's f32 is as good with
+ * AVX-512; its bytes saturate without VNNI).
  *
  * Weights lie in panels of features, two vectors wide: [panel][place in the
  * window][group][feature]. A convolution takes one image, or as many of its lines as stay in a
@@ -57,19 +58,46 @@ static const char *x_of(const dn_job *j)
     return j->at[DN_X];
 }
 
+static void fill_groups(const dn_job *j, char *to, int64_t bytes)
+{
+    if (j->fill == 0) {
+        memset(to, 0, (size_t)bytes);
+        return;
+    }
+    for (int64_t i = 0; i < bytes; i += DN_TILE_GROUP) {
+        memcpy(to + i, &j->fill, DN_TILE_GROUP);
+    }
+}
+
 /* One line of scratch: pixels before and behind the image, or all of it where `is_outside`. */
 static void fill_line(const dn_job *j, char *line, int is_outside)
 {
     const int64_t pixel = j->depth * DN_TILE_GROUP;
-    const int byte = (int)(j->fill & 0xffu);
     if (is_outside) {
-        memset(line, byte, (size_t)j->pitch);
+        fill_groups(j, line, j->pitch);
         return;
     }
     const int64_t before = j->pad[1] * pixel;
     const int64_t behind = before + j->in_width * pixel;
-    memset(line, byte, (size_t)before);
-    memset(line + behind, byte, (size_t)(j->pitch - behind));
+    fill_groups(j, line, before);
+    fill_groups(j, line + behind, j->pitch - behind);
+}
+
+/* A line of an image, channels last. */
+static void copy_line(const dn_job *j, const char *from, char *to)
+{
+    const int64_t together = dn_tiles_together(j->isa);
+    const int64_t pixel = j->depth * DN_TILE_GROUP;
+    if (j->isa->widen == NULL) {
+        memcpy(to, from, (size_t)(j->in_width * pixel));
+    } else if (j->channels % together == 0) {
+        j->isa->widen(from, j->in_width * j->channels, j->flip, to);
+    } else {
+        for (int64_t x = 0; x < j->in_width; x++, from += j->channels, to += pixel) {
+            memcpy(to + pixel - DN_TILE_GROUP, &j->fill, DN_TILE_GROUP);
+            j->isa->widen(from, j->channels, j->flip, to);
+        }
+    }
 }
 
 static void load_lines(worker *w)
@@ -87,16 +115,16 @@ static void load_lines(worker *w)
         }
     }
     char *to = w->copy + (begin - top) * j->pitch + j->pad[1] * j->depth * DN_TILE_GROUP;
+    const char *image = x_of(j) + w->image * j->s.x.dims[0] * j->size;
     w->x = w->copy;
     if (j->is_last[0]) {
-        const int64_t bytes = j->in_width * j->depth * DN_TILE_GROUP;
-        const char *from = x_of(j) + w->image * j->s.x.dims[0] * j->size + begin * bytes;
-        for (int64_t i = begin; i < end; i++, from += bytes, to += j->pitch) {
-            memcpy(to, from, (size_t)bytes);
+        const int64_t line = j->in_width * j->channels * j->size;
+        for (int64_t i = begin; i < end; i++, to += j->pitch) {
+            copy_line(j, image + i * line, to);
         }
         return;
     }
-    const dn_regroup r = {.from = x_of(j) + w->image * j->s.x.dims[0] * j->size,
+    const dn_regroup r = {.from = image,
                           .plane = j->s.x.dims[1],
                           .channels = j->s.channels,
                           .first = begin * j->in_width,
@@ -129,18 +157,22 @@ static void load_rows(worker *w)
 {
     const dn_job *j = w->j;
     const int64_t row = j->s.x.stride[0] * j->size;
-    const int64_t bytes = j->s.k * j->size;
+    const int64_t bytes = j->s.k * j->isa->size;
     w->x = x_of(j) + w->first * row;
     if (!j->is_copied) {
         return;
     }
     for (int64_t i = 0; i < w->n; i++) {
         char *to = w->copy + i * j->pitch;
-        memcpy(to, w->x + i * row, (size_t)bytes);
-        for (int64_t b = 0; j->flip && b < bytes; b++) {
-            to[b] = (char)((uint8_t)to[b] ^ 0x80u);
+        if (j->isa->widen) {
+            j->isa->widen(w->x + i * row, j->s.k, j->flip, to);
+        } else {
+            memcpy(to, w->x + i * row, (size_t)bytes);
+            for (int64_t b = 0; j->flip && b < bytes; b++) {
+                to[b] = (char)((uint8_t)to[b] ^ 0x80u);
+            }
         }
-        memset(to + bytes, (int)(j->fill & 0xffu), (size_t)(j->pitch - bytes));
+        memset(to + bytes, 0, (size_t)(j->pitch - bytes));
     }
     w->x = w->copy;
 }
@@ -405,8 +437,7 @@ static void run_strip(worker *w, const strip *p, const settling *of_bytes)
     const dn_job *j = w->j;
     const int64_t tiles = dn_parts(p->width, j->isa->rows);
     const dn_finish f = finish_of(w, p, of_bytes);
-    const int64_t ask_bytes =
-        j->panel_bytes / (DN_TILE_GROUP * j->columns * DN_TILE_ASK) * DN_TILE_ALIGN;
+    const int64_t ask_bytes = j->panel_bytes / (j->group_bytes * DN_TILE_ASK) * DN_TILE_ALIGN;
     int64_t done = 0;
     for (int64_t y = 0; y < p->lines; y++) {
         dn_tile t = tile_at(w, p->y + y, p->x);
@@ -507,7 +538,7 @@ static void set_zeros(dn_job *j)
         j->y_zero = form->y_zero.is_each ? 0 : zero_of_operand(j, 1, 0);
         j->has_row_sums = j->y_zero || form->y_zero.is_each;
     }
-    j->fill = j->is_image ? (uint32_t)(j->x_zero & 0xff) * 0x01010101u : 0;
+    j->fill = j->is_image ? dn_job_group(j, (uint32_t)(j->x_zero & 0xff)) : 0;
     j->is_cut = j->is_image && !j->is_wino && j->x_zero == 0;
 }
 

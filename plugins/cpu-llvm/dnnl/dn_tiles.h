@@ -1,10 +1,11 @@
 /* Products and convolutions by kernels of our own, weights in panels: what the driver (dn_tiles.c),
  * its weights (dn_tiles_pack.c) and the inner loops share (dn_tiles_512.c for bf16
- * and bytes, dn_tiles_256.c for f32).
+ * and bytes, dn_tiles_256.c for f32 and bytes).
  *
  * Elements of the sum lie in groups of four bytes: one of f32, or two of bf16 or four of bytes, of
- * which one instruction sums the products. Weights are signed bytes and what they meet is unsigned;
- * the other kind is moved by 128, and so is its zero point. dn_tiles_wino.c has Winograd's way. */
+ * which one instruction sums the products; or two of bytes, made words in scratch, where it takes
+ * no less. Weights are signed bytes and what they meet is unsigned; the other kind is moved by 128,
+ * and so is its zero point. dn_tiles_wino.c has Winograd's way. */
 #ifndef STATOR_CPU_LLVM_DN_TILES_H
 #define STATOR_CPU_LLVM_DN_TILES_H
 
@@ -41,7 +42,7 @@ typedef struct dn_regroup {
     int64_t depth;    /* groups of a pixel */
     int64_t line;     /* bytes from line to line of `to` */
     uint32_t flip;    /* each group is xored with it */
-    uint32_t fill;    /* four bytes of what channels are that there are not */
+    uint32_t fill;    /* a group of what channels are that there are not */
 } dn_regroup;
 
 /* Sums that become elements of the output, in vectors: features of a row, two vectors a row; or
@@ -76,8 +77,12 @@ typedef struct dn_finish {
 typedef struct dn_tiles_isa {
     int64_t rows;  /* of a tile, at most: its sums leave registers for their operands */
     int64_t lanes; /* of a vector */
+    int64_t size;  /* bytes of an element of a group; of x it may have fewer */
     void (*run)(const dn_tile *t, int64_t rows);
     void (*regroup)(const dn_regroup *r);
+    /* n elements side by side to their size in groups, each group xored with flip. NULL: they have
+     * it. */
+    void (*widen)(const char *from, int64_t n, uint32_t flip, char *to);
     /* Sums of the `groups` groups of bytes at x, unsigned; NULL but for bytes. */
     int32_t (*sum_bytes)(const char *x, int64_t groups);
     /* As many rows of sums as there are lanes to a vector of rows for each column. Rows past n are
@@ -112,8 +117,14 @@ void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width
 
 /* Of what this processor has; NULL: nothing for x of this dtype. */
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */
-const dn_tiles_isa *dn_tiles_256(uint32_t dtype); /* f32 */
+const dn_tiles_isa *dn_tiles_256(uint32_t dtype); /* f32, bytes */
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype);
+
+/* Elements of a group. */
+static inline int64_t dn_tiles_together(const dn_tiles_isa *isa)
+{
+    return DN_TILE_GROUP / isa->size;
+}
 
 /* Bytes of the sums of weights before the panels: none but for bytes. */
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels);

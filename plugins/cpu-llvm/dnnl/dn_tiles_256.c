@@ -1,5 +1,8 @@
-/* The inner loops for f32: AVX2 and FMA. */
+/* The inner loops for f32 and bytes: AVX2 and FMA. The bytes are made words, of whose products two
+ * are summed exactly. */
 #include "dn_tiles.h"
+
+#include <string.h>
 
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma")
@@ -13,98 +16,136 @@
 
 /* ---- a tile ---- */
 
-/* An element of each row, `offset` bytes on, meets its row of the panel. A pointer for three rows:
- * as many registers as there are. */
-INLINE void add_products(const char *const *at, int64_t row, int offset, const float *w,
-                         __m256 sum[][2], const int rows)
+INLINE __m256i products(__m256i sum, __m256i x, __m256i weights, const int is_bytes)
 {
-    const __m256 w0 = _mm256_loadu_ps(w);
-    const __m256 w1 = _mm256_loadu_ps(w + LANES);
+    if (is_bytes) {
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, weights));
+        __asm__(""
+                : "+x"(sum)); /* else products are summed first, in more registers than there are */
+        return sum;
+    }
+    return _mm256_castps_si256(_mm256_fmadd_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(weights),
+                                               _mm256_castsi256_ps(sum)));
+}
+
+/* Vector `half` of a panel's row. */
+INLINE __m256i weights_at(const char *row, int half, const int is_bytes)
+{
+    return is_bytes
+               ? _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)row + half))
+               : _mm256_loadu_si256((const __m256i *)(const void *)row + half);
+}
+
+/* Bytes of a panel's row. */
+#define WEIGHTS(is_bytes) ((is_bytes) ? 2 * COLUMNS : 4 * COLUMNS)
+
+/* What a tile has come to: the groups of its rows (a pointer for three rows: as many registers as
+ * there are), the panel's row that they meet, and what is asked for. */
+typedef struct walk {
+    const char *at[(ROWS + 2) / 3];
+    const char *w, *ask;
+    int64_t row;
+} walk;
+
+/* Group u of each row. Of this and what follows `rows` and is_bytes are constants where they are
+ * inlined. */
+INLINE void add_products(const walk *k, int u, __m256i sum[][2], const int rows, const int is_bytes)
+{
+    const __m256i w0 = weights_at(k->w + u * WEIGHTS(is_bytes), 0, is_bytes);
+    const __m256i w1 = weights_at(k->w + u * WEIGHTS(is_bytes), 1, is_bytes);
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
-        const char *x = at[i / 3] + i % 3 * row + offset;
-        const __m256 v = _mm256_broadcast_ss((const float *)(const void *)x);
-        sum[i][0] = _mm256_fmadd_ps(v, w0, sum[i][0]);
-        sum[i][1] = _mm256_fmadd_ps(v, w1, sum[i][1]);
+        const char *x = k->at[i / 3] + i % 3 * k->row + u * DN_TILE_GROUP;
+        const __m256i v = _mm256_castps_si256(_mm256_broadcast_ss((const float *)(const void *)x));
+        sum[i][0] = products(sum[i][0], v, w0, is_bytes);
+        sum[i][1] = products(sum[i][1], v, w1, is_bytes);
     }
 }
 
-/* One run. Returns the weights that follow; `rows` is a constant where this is inlined. */
-INLINE const float *run_elements(const dn_tile *t, const char *x, const float *w, const char **ask,
-                                 __m256 sum[][2], const int rows)
+INLINE void step(walk *k, int groups, const int rows, const int is_bytes)
 {
-    const char *at[(ROWS + 2) / 3];
+    k->w += groups * WEIGHTS(is_bytes);
+#pragma GCC unroll 2
+    for (int i = 0; i < (rows + 2) / 3; i++) {
+        k->at[i] += groups * DN_TILE_GROUP;
+        __asm__("" : "+r"(k->at[i])); /* else each row gets a register of its own */
+    }
+}
+
+/* One run, from x on. */
+INLINE void run_groups(const dn_tile *t, const char *x, walk *k, __m256i sum[][2], const int rows,
+                       const int is_bytes)
+{
     int64_t g = t->length;
 #pragma GCC unroll 2
     for (int i = 0; i < (rows + 2) / 3; i++) {
-        at[i] = x + 3 * i * t->row;
+        k->at[i] = x + 3 * i * t->row;
     }
 #pragma GCC unroll 1
-    for (; g >= DN_TILE_ASK; g -= DN_TILE_ASK, w += DN_TILE_ASK * COLUMNS) {
-        _mm_prefetch(*ask, _MM_HINT_T1);
-        *ask += t->ask_step;
+    for (; g >= DN_TILE_ASK; g -= DN_TILE_ASK) {
+        _mm_prefetch(k->ask, _MM_HINT_T1);
+        k->ask += t->ask_step;
 #pragma GCC unroll 8
         for (int u = 0; u < DN_TILE_ASK; u++) {
-            add_products(at, t->row, u * DN_TILE_GROUP, w + u * COLUMNS, sum, rows);
+            add_products(k, u, sum, rows, is_bytes);
         }
-#pragma GCC unroll 2
-        for (int i = 0; i < (rows + 2) / 3; i++) {
-            at[i] += DN_TILE_ASK * DN_TILE_GROUP;
-            __asm__("" : "+r"(at[i])); /* else each row gets a register of its own */
-        }
+        step(k, DN_TILE_ASK, rows, is_bytes);
     }
 #pragma GCC unroll 1
-    for (int64_t u = 0; u < g; u++, w += COLUMNS) {
-        add_products(at, t->row, 0, w, sum, rows);
-#pragma GCC unroll 2
-        for (int i = 0; i < (rows + 2) / 3; i++) {
-            at[i] += DN_TILE_GROUP;
-            __asm__("" : "+r"(at[i]));
-        }
+    for (; g > 0; g--) {
+        add_products(k, 0, sum, rows, is_bytes);
+        step(k, 1, rows, is_bytes);
     }
-    return w;
 }
 
-INLINE void tile(const dn_tile *t, const int rows)
+INLINE void tile(const dn_tile *t, const int rows, const int is_bytes)
 {
-    __m256 sum[ROWS][2];
-    const float *w = (const float *)(const void *)t->weights;
-    float *sums = (float *)(void *)t->sums;
-    const char *ask = t->ask;
+    __m256i sum[ROWS][2];
+    walk k = {.w = t->weights, .ask = t->ask, .row = t->row};
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
-        sum[i][0] = _mm256_setzero_ps();
-        sum[i][1] = _mm256_setzero_ps();
+        sum[i][0] = _mm256_setzero_si256();
+        sum[i][1] = _mm256_setzero_si256();
     }
     for (int64_t l = 0; l < t->lines; l++) {
         for (int64_t p = 0; p < t->pixels; p++) {
-            w = run_elements(t, t->x + l * t->line + p * t->pixel, w, &ask, sum, rows);
+            run_groups(t, t->x + l * t->line + p * t->pixel, &k, sum, rows, is_bytes);
         }
     }
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
-        _mm256_store_ps(sums + i * COLUMNS, sum[i][0]);
-        _mm256_store_ps(sums + i * COLUMNS + LANES, sum[i][1]);
+        __m256i *to = (__m256i *)(void *)(t->sums + i * COLUMNS);
+        _mm256_store_si256(to, sum[i][0]);
+        _mm256_store_si256(to + 1, sum[i][1]);
     }
 }
 
 #define ROWS_TILE(rows)                                                                            \
-    static void tile_##rows(const dn_tile *t)                                                      \
+    static void tile_floats_##rows(const dn_tile *t)                                               \
     {                                                                                              \
-        tile(t, rows);                                                                             \
+        tile(t, rows, 0);                                                                          \
+    }                                                                                              \
+    static void tile_bytes_##rows(const dn_tile *t)                                                \
+    {                                                                                              \
+        tile(t, rows, 1);                                                                          \
     }
-ROWS_TILE(1)
-ROWS_TILE(2)
-ROWS_TILE(3)
-ROWS_TILE(4)
-ROWS_TILE(5)
-ROWS_TILE(6)
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+EACH_ROWS(ROWS_TILE)
 #undef ROWS_TILE
 
-static void run(const dn_tile *t, int64_t rows)
+static void run_floats(const dn_tile *t, int64_t rows)
 {
-    static void (*const all[ROWS])(const dn_tile *) = {tile_1, tile_2, tile_3,
-                                                       tile_4, tile_5, tile_6};
+#define FLOATS(rows) tile_floats_##rows,
+    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(FLOATS)};
+#undef FLOATS
+    all[rows - 1](t);
+}
+
+static void run_bytes(const dn_tile *t, int64_t rows)
+{
+#define BYTES(rows) tile_bytes_##rows,
+    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(BYTES)};
+#undef BYTES
     all[rows - 1](t);
 }
 
@@ -166,27 +207,57 @@ INLINE __m256i lanes_of(uint32_t mask)
 
 #define PIXELS_TOGETHER 512
 
-/* 8 channels, from `first` on, of up to 8 pixels. */
-INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel)
+/* Up to 8 bytes, as integers. */
+INLINE __m256i load_bytes(const char *from, int64_t n)
+{
+    uint64_t bytes = 0;
+    if (n == LANES) {
+        memcpy(&bytes, from, LANES);
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            bytes |= (uint64_t)(uint8_t)from[i] << (8 * i);
+        }
+    }
+    return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)bytes));
+}
+
+/* Group g of n pixels, 8 at most. */
+INLINE __m256 load_groups(const dn_regroup *r, int64_t g, int64_t pixel, int64_t n,
+                          const int is_bytes)
+{
+    const int64_t size = is_bytes ? 1 : DN_TILE_GROUP;
+    const int64_t c = is_bytes ? 2 * g : g;
+    const char *from = r->from + (c * r->plane + r->first + pixel) * size;
+    _mm_prefetch(from + DN_TILE_AHEAD, _MM_HINT_T0);
+    if (!is_bytes) {
+        const float *floats = (const float *)(const void *)from;
+        return n == LANES ? _mm256_loadu_ps(floats)
+                          : _mm256_maskload_ps(floats, lanes_of((1u << n) - 1u));
+    }
+    const uint32_t missing = (r->fill ^ r->flip) & 0xffff0000u;
+    const char *next = from + r->plane;
+    __m256i high = _mm256_set1_epi32((int)missing);
+    if (c + 1 < r->channels) {
+        _mm_prefetch(next + DN_TILE_AHEAD, _MM_HINT_T0);
+        high = _mm256_slli_epi32(load_bytes(next, n), 16);
+    }
+    const __m256i group = _mm256_or_si256(load_bytes(from, n), high);
+    return _mm256_castsi256_ps(_mm256_xor_si256(group, _mm256_set1_epi32((int)r->flip)));
+}
+
+/* 8 groups, from `first` on, of up to 8 pixels. */
+INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel, const int is_bytes)
 {
     __m256 a[LANES];
     const int64_t n = r->n - pixel < LANES ? r->n - pixel : LANES;
-    const int64_t channels = r->depth - first < LANES ? r->depth - first : LANES;
+    const int64_t groups = r->depth - first < LANES ? r->depth - first : LANES;
     const int64_t step = r->depth * DN_TILE_GROUP;
-    const __m256i pixels = lanes_of((1u << n) - 1u);
 #pragma GCC unroll 8
     for (int i = 0; i < LANES; i++) {
-        if (i >= channels) {
-            a[i] = _mm256_setzero_ps();
-            continue;
-        }
-        const float *from =
-            (const float *)(const void *)r->from + (first + i) * r->plane + r->first + pixel;
-        _mm_prefetch((const char *)from + DN_TILE_AHEAD, _MM_HINT_T0);
-        a[i] = n == LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, pixels);
+        a[i] = i < groups ? load_groups(r, first + i, pixel, n, is_bytes) : _mm256_setzero_ps();
     }
     turn_square(a);
-    const __m256i stored = lanes_of((1u << channels) - 1u);
+    const __m256i stored = lanes_of((1u << groups) - 1u);
     int64_t x = pixel % r->width;
     char *at = r->to + pixel / r->width * r->line + x * step + first * DN_TILE_GROUP;
 #pragma GCC unroll 8
@@ -194,7 +265,7 @@ INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel)
         if (i >= n) {
             break;
         }
-        if (channels == LANES) {
+        if (groups == LANES) {
             _mm256_storeu_ps((float *)(void *)at, a[i]);
         } else {
             _mm256_maskstore_ps((float *)(void *)at, stored, a[i]);
@@ -209,16 +280,59 @@ INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel)
 
 /* Each channel lies in pages of its own: no more of them at a time than the processor knows by
  * heart. */
-static void regroup(const dn_regroup *r)
+INLINE void regroup(const dn_regroup *r, const int is_bytes)
 {
     for (int64_t begin = 0; begin < r->n; begin += PIXELS_TOGETHER) {
         const int64_t end = r->n - begin < PIXELS_TOGETHER ? r->n : begin + PIXELS_TOGETHER;
         for (int64_t first = 0; first < r->depth; first += LANES) {
             for (int64_t pixel = begin; pixel < end; pixel += LANES) {
-                regroup_square(r, first, pixel);
+                regroup_square(r, first, pixel, is_bytes);
             }
         }
     }
+}
+
+static void regroup_floats(const dn_regroup *r)
+{
+    regroup(r, 0);
+}
+
+static void regroup_bytes(const dn_regroup *r)
+{
+    regroup(r, 1);
+}
+
+static void widen(const char *from, int64_t n, uint32_t flip, char *to)
+{
+    const __m256i flips = _mm256_set1_epi32((int)flip);
+    int64_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+        const __m256i words = _mm256_xor_si256(_mm256_cvtepu8_epi16(bytes), flips);
+        _mm256_storeu_si256((__m256i *)(void *)(to + 2 * i), words);
+    }
+    for (; i < n; i++) {
+        const uint16_t word = (uint16_t)((uint8_t)from[i] ^ (flip & 0xffu));
+        memcpy(to + 2 * i, &word, sizeof word);
+    }
+}
+
+/* ---- zero points ---- */
+
+static int32_t sum_bytes(const char *x, int64_t groups)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i sum = _mm256_setzero_si256();
+    for (int64_t g = 0; g < groups; g += LANES) {
+        const int64_t left = groups - g;
+        const __m256i mask = lanes_of(left >= LANES ? ALL_LANES : (1u << left) - 1u);
+        const __m256i v =
+            _mm256_maskload_epi32((const int *)(const void *)(x + g * DN_TILE_GROUP), mask);
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(v, ones));
+    }
+    __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
 }
 
 /* ---- the epilogue ---- */
@@ -303,15 +417,69 @@ INLINE __m256 apply_number(const st_epilogue *e, __m256 v)
     }
 }
 
+INLINE __m256i by_feature(const int32_t *numbers, int64_t i, const int is_across)
+{
+    return is_across ? _mm256_loadu_si256((const __m256i *)(const void *)numbers + i % 2)
+                     : _mm256_set1_epi32(numbers[i]);
+}
+
+/* Integers become what they are with their zero points, and f32 but for an output of integers. */
+INLINE __m256 settle(const dn_finish *f, __m256 sums, int64_t i, const int is_across)
+{
+    __m256i v = _mm256_castps_si256(sums);
+    v = _mm256_add_epi32(v, by_feature(f->column, i, is_across));
+    if (f->row_sums) {
+        const __m256i rows = is_across ? _mm256_set1_epi32(f->row_sums[i / 2])
+                                       : _mm256_maskload_epi32(f->row_sums, lanes_of(f->mask[0]));
+        v = _mm256_add_epi32(v, _mm256_mullo_epi32(rows, by_feature(f->factor, i, is_across)));
+    }
+    if (is_across && f->row_zeros) {
+        const __m256i zero = _mm256_set1_epi32(f->row_zeros[i / 2]);
+        v = _mm256_add_epi32(v, _mm256_mullo_epi32(zero, by_feature(f->weights, i, 1)));
+    }
+    return f->form->out.dtype == STATOR_I32 ? _mm256_castsi256_ps(v) : _mm256_cvtepi32_ps(v);
+}
+
+/* A NaN is the least number: it comes first in max. */
+INLINE void store_bytes(char *to, uint32_t mask, __m256 v, int is_signed)
+{
+    const float least = is_signed ? -128.0f : 0.0f;
+    v = _mm256_max_ps(v, _mm256_set1_ps(least));
+    const __m256i whole = _mm256_cvtps_epi32(_mm256_min_ps(v, _mm256_set1_ps(least + 255.0f)));
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    const __m128i bytes =
+        is_signed ? _mm_packs_epi16(words, words) : _mm_packus_epi16(words, words);
+    uint64_t bits = (uint64_t)_mm_cvtsi128_si64(bytes);
+    if (mask == ALL_LANES) {
+        memcpy(to, &bits, sizeof bits);
+        return;
+    }
+    for (; mask; mask >>= 1, bits >>= 8) {
+        *to++ = (char)bits;
+    }
+}
+
+INLINE void store_lanes(float *to, uint32_t mask, __m256 v)
+{
+    if (mask == ALL_LANES) {
+        _mm256_storeu_ps(to, v);
+    } else {
+        _mm256_maskstore_ps(to, lanes_of(mask), v);
+    }
+}
+
 INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
     __m256 v[LOT];
-    float *out = f->at[DN_OUT];
+    const uint32_t dtype = f->form->out.dtype;
+    char *out = f->at[DN_OUT];
 #pragma GCC unroll 4
     for (int k = 0; k < n; k++) {
         v[k] = _mm256_loadu_ps(f->sums + (i + k) * LANES);
+        v[k] = f->column ? settle(f, v[k], i + k, is_across) : v[k];
     }
-    for (uint32_t place = 0; place < f->form->n_epilogue; place++) {
+    for (uint32_t place = f->first_row; place < f->form->n_epilogue; place++) {
         const st_epilogue *e = &f->form->epilogue[place];
         const int has_buffer = st_epilogue_has_buffer(e->kind);
         const int is_factor = e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE;
@@ -327,12 +495,12 @@ INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_
     }
 #pragma GCC unroll 4
     for (int k = 0; k < n; k++) {
-        float *to = out + place_of(f, i + k, is_across);
+        const int64_t place = place_of(f, i + k, is_across);
         const uint32_t mask = f->mask[(i + k) % 2];
-        if (mask == ALL_LANES) {
-            _mm256_storeu_ps(to, v[k]);
+        if (dtype == STATOR_U8 || dtype == STATOR_I8) {
+            store_bytes(out + place, mask, v[k], dtype == STATOR_I8);
         } else {
-            _mm256_maskstore_ps(to, lanes_of(mask), v[k]);
+            store_lanes((float *)(void *)out + place, mask, v[k]);
         }
     }
 }
@@ -472,12 +640,23 @@ static void wino_out(const float *from, int64_t step, int64_t lines, int64_t n, 
 
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
 {
-    static const dn_tiles_isa floats = {ROWS,      LANES,  run,     regroup, NULL,
-                                        turn_sums, finish, wino_in, wino_out};
+    static const dn_tiles_isa floats = {ROWS, LANES,     4,      run_floats, regroup_floats, NULL,
+                                        NULL, turn_sums, finish, wino_in,    wino_out};
+    static const dn_tiles_isa bytes = {
+        ROWS, LANES, 2, run_bytes, regroup_bytes, widen, sum_bytes, turn_sums, finish, NULL, NULL};
     __builtin_cpu_init();
-    return dtype == STATOR_F32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-               ? &floats
-               : NULL;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        return NULL;
+    }
+    switch (dtype) {
+    case STATOR_F32:
+        return &floats;
+    case STATOR_U8:
+    case STATOR_I8:
+        return &bytes;
+    default:
+        return NULL;
+    }
 }
 
 #else

@@ -20,13 +20,12 @@
 
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 {
-    if (dtype != STATOR_F32) {
-        return dn_tiles_512(dtype);
-    }
+    const int is_wide = !(lib->flags & DNNL_VECTORS_32) || dtype == STATOR_BF16;
+    const dn_tiles_isa *isa = is_wide ? dn_tiles_512(dtype) : NULL;
     __builtin_cpu_init();
     const int is_other = (lib->flags & DNNL_VECTORS_16) ||
-                         (!(lib->flags & DNNL_VECTORS_32) && __builtin_cpu_supports("avx512f"));
-    return is_other ? NULL : dn_tiles_256(dtype);
+                         (is_wide && dtype == STATOR_F32 && __builtin_cpu_supports("avx512f"));
+    return isa || is_other ? isa : dn_tiles_256(dtype);
 }
 
 /* ---- sizes ---- */
@@ -109,9 +108,11 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->is_bytes = j->size == 1;
     j->features = j->is_image ? s->features : s->n;
     j->channels = j->is_image ? s->channels : s->k;
-    j->depth = dn_parts(j->channels, DN_TILE_GROUP / j->size);
-    j->flip = j->form->x.dtype == STATOR_I8 ? 0x80808080u : 0;
-    j->is_copied = j->is_image || j->flip || j->channels % (DN_TILE_GROUP / j->size) != 0;
+    const int64_t together = dn_tiles_together(j->isa);
+    j->group_bytes = together * (int64_t)dn_dtype_size(j->form->y.dtype) * j->columns;
+    j->depth = dn_parts(j->channels, together);
+    j->flip = j->form->x.dtype == STATOR_I8 ? dn_job_group(j, 0x80) : 0;
+    j->is_copied = j->is_image || j->flip || j->size != j->isa->size || j->channels % together != 0;
     if (j->is_image) {
         set_image(j);
     } else {
@@ -119,7 +120,7 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     }
     j->panels = dn_parts(j->features, j->columns);
     const int64_t places = is_wino ? DN_WINO_PLACES : j->kernel_lines * j->kernel_width;
-    j->panel_bytes = places * j->depth * DN_TILE_GROUP * j->columns;
+    j->panel_bytes = places * j->depth * j->group_bytes;
 }
 
 /* Lines of an image, at most, that are in scratch at a time. */
@@ -257,13 +258,13 @@ static int is_small(int64_t n, int64_t least, int64_t most)
     return n >= least && n <= most;
 }
 
-static int is_image_done(const st_form *form, const dn_sizes *s)
+static int is_image_done(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
 {
     if (form->n_spatial > 2 || form->groups != 1 || form->is_transposed || s->images < 1 ||
         !is_small(s->channels, 1, CHANNELS_MOST) || !is_small(s->features, 1, CHANNELS_MOST)) {
         return 0;
     }
-    const int is_float = form->x.dtype == STATOR_F32;
+    const int may_be_last = form->x.dtype == STATOR_F32 || isa->widen != NULL;
     const uint32_t n = form->n_spatial;
     for (uint32_t i = 0; i < n; i++) {
         if (!is_small(s->in[i], 1, EXTENT_MOST) || !is_small(s->out_size[i], 1, EXTENT_MOST) ||
@@ -275,11 +276,11 @@ static int is_image_done(const st_form *form, const dn_sizes *s)
         }
     }
     if (!is_dense(s->x.dims, n, s->in, 1) &&
-        !(is_float && is_channels_last(s->x.dims, n, s->in, s->channels))) {
+        !(may_be_last && is_channels_last(s->x.dims, n, s->in, s->channels))) {
         return 0;
     }
     if (!is_dense(s->out.dims, n, s->out_size, 1) &&
-        !(is_float && is_channels_last(s->out.dims, n, s->out_size, s->features))) {
+        !(may_be_last && is_channels_last(s->out.dims, n, s->out_size, s->features))) {
         return 0;
     }
     return 1;
@@ -381,11 +382,12 @@ int dn_tiles_has_winograd(const dn_op *op)
 int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)
 {
     const st_form *form = &op->form;
+    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, form->x.dtype);
     dn_job j;
     memset(out, 0, sizeof *out);
     if (!are_weights_done(op, s, is_winograd) || s->is_bare || !are_dtypes_done(form) ||
-        !is_epilogue_done(form) || dn_tiles_isa_of(op->lib, form->x.dtype) == NULL ||
-        !(form->kind == ST_FORM_CONV ? is_image_done(form, s) : is_product_done(s)) ||
+        !is_epilogue_done(form) || isa == NULL ||
+        !(form->kind == ST_FORM_CONV ? is_image_done(isa, form, s) : is_product_done(s)) ||
         (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op)))) {
         return 0;
     }

@@ -20,8 +20,9 @@ typedef struct dn_job {
     int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
     int is_copied;  /* the image, or the rows of a product */
     int64_t features, channels;
-    int64_t size;  /* bytes of an element of x */
-    int64_t depth; /* groups of a pixel, or of a row */
+    int64_t size;        /* bytes of an element of x */
+    int64_t group_bytes; /* of a panel's row of weights */
+    int64_t depth;       /* groups of a pixel, or of a row */
     /* Of an image; a product is a line of pixels, its rows. */
     int64_t images, lines, width;
     int64_t in_lines, in_width, kernel_lines, kernel_width;
@@ -60,6 +61,12 @@ static inline int64_t dn_least(int64_t a, int64_t b)
 static inline int64_t dn_parts(int64_t n, int64_t size)
 {
     return (n + size - 1) / size;
+}
+
+/* A group of bytes that are all the same. */
+static inline uint32_t dn_job_group(const dn_job *j, uint32_t byte)
+{
+    return byte * (j->isa->size == 1 ? 0x01010101u : 0x00010001u);
 }
 
 /* Lines of the input, in scratch, that so many lines of the output need. */

@@ -28,14 +28,14 @@ int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels)
 
 static int64_t depth_of(const packing *p)
 {
-    const int64_t together = DN_TILE_GROUP / p->size;
+    const int64_t together = dn_tiles_together(p->isa);
     return (p->channels + together - 1) / together;
 }
 
 /* One group of channels of a panel at one place of the window. */
 static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t group, char *to)
 {
-    const int64_t together = DN_TILE_GROUP / p->size;
+    const int64_t together = dn_tiles_together(p->isa);
     const int64_t first = panel * p->columns;
     const int64_t offset = place / p->width * p->line + place % p->width * p->place;
     if (p->size == DN_TILE_GROUP && p->feature == 1 && first + p->columns <= p->features) {
@@ -46,7 +46,7 @@ static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t g
     for (int64_t c = 0; c < together; c++) {
         const int64_t channel = group * together + c;
         for (int64_t i = 0; i < p->columns; i++) {
-            char *at = to + i * DN_TILE_GROUP + c * p->size;
+            char *at = to + (i * together + c) * p->size;
             if (channel >= p->channels || first + i >= p->features) {
                 memset(at, 0, (size_t)p->size);
                 continue;
@@ -62,10 +62,11 @@ static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t g
     }
 }
 
-static void sum_group(const char *from, int64_t columns, int32_t *sums)
+/* Of bytes. */
+static void sum_group(const char *from, int64_t columns, int64_t together, int32_t *sums)
 {
-    for (int64_t i = 0; i < columns * DN_TILE_GROUP; i++) {
-        sums[i / DN_TILE_GROUP] += (int8_t)from[i];
+    for (int64_t i = 0; i < columns * together; i++) {
+        sums[i / together] += (int8_t)from[i];
     }
 }
 
@@ -73,7 +74,8 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
 {
     const packing *p = self;
     const int64_t groups = p->places * depth_of(p);
-    const int64_t bytes = DN_TILE_GROUP * p->columns;
+    const int64_t together = dn_tiles_together(p->isa);
+    const int64_t bytes = together * p->size * p->columns;
     const int64_t sums_bytes = dn_tiles_sums_bytes(p->isa, p->panels);
     for (int64_t panel = begin; p->is_winograd && panel < end; panel++) {
         const int64_t first = panel * p->columns;
@@ -95,7 +97,7 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
         for (int64_t g = 0; g < groups; g++, to += bytes) {
             pack_group(p, panel, g / depth_of(p), g % depth_of(p), to);
             if (sums_bytes) {
-                sum_group(to, p->columns, sums);
+                sum_group(to, p->columns, together, sums);
             }
         }
     }

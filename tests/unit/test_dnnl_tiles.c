@@ -153,24 +153,27 @@ Test(dnnl_tiles, products_of_floats)
     }
 }
 
-/* Every order of both images; squares that reach over the edges, several images at a time. */
+/* Squares that reach over the edges, several images at a time. */
+static const conv_case squares[] = {
+    {2, 1, 16, 32, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 3, 5, 20, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 24, 33, 1, {30, 23}, {3, 3}, {1, 1}, {1, 1}, {2, 0}, {0, 2}},
+    {2, 5, 70, 24, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 9, 16, 1, {3, 60}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 5, 12, 70, 1, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 6, 16, 1, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {2, 2}}};
+#define SQUARES (sizeof squares / sizeof squares[0])
+
+/* Every order of both images. */
 Test(dnnl_tiles, winograd)
 {
-    static const conv_case cases[] = {
-        {2, 1, 16, 32, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-        {2, 3, 5, 20, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-        {2, 1, 24, 33, 1, {30, 23}, {3, 3}, {1, 1}, {1, 1}, {2, 0}, {0, 2}},
-        {2, 5, 70, 24, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-        {2, 1, 9, 16, 1, {3, 60}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
-        {2, 5, 12, 70, 1, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-        {2, 1, 6, 16, 1, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {2, 2}}};
     if (!begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
         cr_skip_test("this processor has no AVX2");
     }
-    for (size_t i = 0; i < 4 * (sizeof cases / sizeof cases[0]); i++) {
+    for (size_t i = 0; i < 4 * SQUARES; i++) {
         problem p;
         f.threads = 1 + (int32_t)(i % 3);
-        conv(&p, STATOR_F32, STATOR_F32, &cases[i / 4], i % 2, i / 2 % 2);
+        conv(&p, STATOR_F32, STATOR_F32, &squares[i / 4], i % 2, i / 2 % 2);
         with_constant(&p);
         run_as(&p, "a convolution by Winograd", 40, "tiles, winograd");
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
@@ -385,6 +388,48 @@ static void check_products(void)
 Test(dnnl_tiles, products_of_bytes)
 {
     check_bytes(0, check_products);
+}
+
+/* As direct convolutions, to the last bit: both signs of x, each end of what bytes are; weights
+ * that have zero points, or are unsigned, are done without. */
+Test(dnnl_tiles, winograd_of_bytes)
+{
+    if (!begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (uint32_t i = 0; i < 8 * SQUARES; i++) {
+        const conv_case *c = &squares[i / 8];
+        const int is_last = (int)(i / 2 % 2);
+        problem p;
+        f.threads = 1 + (int32_t)(i % 3);
+        conv(&p, bytes[i % 2], STATOR_I32, c, is_last, (int)(i / 4 % 2));
+        p.form.y.dtype = STATOR_I8;
+        set_zeros(&p, i / 4 % 2);
+        p.form.y_zero.value = 0;
+        with_constant(&p);
+        for (int64_t k = 0; i % 3 == 0 && k < p.elements[X]; k++) {
+            st_store_i64(bytes[i % 2], p.buffers[X], k, i % 2 ? -128 : 255);
+        }
+        for (int64_t k = 0; i % 3 == 0 && k < p.elements[Y]; k++) {
+            st_store_i64(STATOR_I8, p.buffers[Y], k, k % 7 ? -128 : 127);
+        }
+        run_as(&p, "a convolution of bytes by Winograd", 0, "tiles, winograd");
+        conv(&p, bytes[i % 2], STATOR_F32, c, is_last, (int)(i / 4 % 2));
+        p.form.y.dtype = STATOR_I8;
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        p.form.epilogue[0].dtype = STATOR_I32;
+        epilogue(&p, ST_EPILOGUE_SCALE, 0.015625, 0);
+        epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
+        p.form.out.dtype = bytes[i / 2 % 2];
+        with_constant(&p);
+        set_whole(&p);
+        run_as(&p, "a convolution of bytes to bytes by Winograd", 0, "tiles, winograd");
+        conv(&p, bytes[i % 2], STATOR_I32, c, is_last, is_last);
+        p.form.y.dtype = bytes[i / 2 % 2];
+        p.form.y_zero.value = 1;
+        with_constant(&p);
+        run_as(&p, "a convolution of bytes and a zero point", 0, "tiles");
+    }
 }
 
 /* Sums past 2^24, which f32 would round, with zero points of both operands. */

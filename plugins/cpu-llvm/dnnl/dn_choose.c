@@ -12,6 +12,8 @@
 #define TUNE_MACS 1000000   /* below, the choice is not worth the time to measure */
 #define TUNE_MACS_ALL 10000 /* the same with DNNL_TUNE_ALL */
 
+#define WINOGRAD_BYTES_MOST 1800 /* channels: 4 * 9 * 1800 * 255 * 128 < 2^31 */
+
 /* ---- candidates ---- */
 
 static void add(dn_candidate *all, uint32_t *n, dn_candidate how)
@@ -61,11 +63,21 @@ uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_C
     return n;
 }
 
+/* Bytes whose sums, four times, stay within 32 bits. */
+static int are_bytes_small(const dn_op *op, const dn_sizes *s)
+{
+    const st_form *form = &op->form;
+    return form->acc_dtype == STATOR_I32 && form->y.dtype == STATOR_I8 &&
+           !dn_has_zero(&form->y_zero) && s->channels <= WINOGRAD_BYTES_MOST &&
+           dn_tiles_has_winograd(op);
+}
+
 int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_form *form = &op->form;
     if (!(op->lib->flags & DNNL_WINOGRAD) || form->kind != ST_FORM_CONV || form->is_transposed ||
-        form->n_spatial != 2 || form->groups != 1 || form->x.dtype != STATOR_F32 || s->is_bare) {
+        form->n_spatial != 2 || form->groups != 1 || s->is_bare ||
+        (form->x.dtype != STATOR_F32 && !are_bytes_small(op, s))) {
         return 0;
     }
     for (uint32_t i = 0; i < 2; i++) {

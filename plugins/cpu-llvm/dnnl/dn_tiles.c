@@ -47,7 +47,7 @@ static void worker_init(worker *w, const dn_job *j, char *scratch)
     scratch += 2 * j->bytes.row_sums;
     w->squares = (dn_wino){.isa = j->isa, .depth = j->depth, .across = j->across};
     w->squares.sums = (float *)(void *)scratch;
-    w->squares.squares = w->squares.sums + DN_WINO_PLACES * j->squares * j->columns;
+    w->squares.squares = w->squares.sums + j->places * j->squares * j->columns;
     w->copy = scratch + j->bytes.squares;
 }
 
@@ -104,8 +104,7 @@ static void load_lines(worker *w)
 {
     const dn_job *j = w->j;
     const int64_t top = w->first * j->stride[0] - j->pad[0]; /* input line of scratch line 0 */
-    const int64_t rounded_up = dn_parts(w->n, DN_WINO_OUT) * DN_WINO_OUT;
-    const int64_t n = dn_job_lines(j, j->is_wino ? rounded_up : w->n);
+    const int64_t n = dn_job_lines(j, dn_job_rounded(j, w->n));
     const int64_t begin = top > 0 ? top : 0;
     const int64_t end = dn_least(top + n, j->in_lines);
     for (int64_t i = 0; i < n; i++) {
@@ -143,7 +142,7 @@ static void load_squares(worker *w)
 {
     const dn_job *j = w->j;
     const int64_t image = w->image;
-    const int64_t down = dn_parts(w->n, DN_WINO_OUT);
+    const int64_t down = dn_parts(w->n, j->isa->square);
     w->squares.tiles = w->images * down * j->across;
     for (int64_t i = 0; i < w->images; i++) {
         w->image = image + i;
@@ -461,18 +460,22 @@ static void run_strip(worker *w, const strip *p, const settling *of_bytes)
 /* The panel's pixels of each image, lines of squares. */
 static void run_squares(worker *w, int64_t panel)
 {
-    static const settling none; /* of bytes */
     const dn_job *j = w->j;
+    const int64_t edge = j->isa->square;
     const int64_t image = w->image;
     int64_t first = 0;
+    settling of_bytes;
+    if (j->is_bytes) {
+        settle(j, panel, &of_bytes);
+    }
     dn_wino_panel(&w->squares, j->weights + panel * j->panel_bytes);
     for (int64_t i = 0; i < w->images; i++) {
         w->image = image + i;
-        for (int64_t y = 0; y < w->n; y += DN_WINO_OUT, first += j->across) {
-            strip p = {.panel = panel, .y = y, .lines = dn_least(DN_WINO_OUT, w->n - y)};
+        for (int64_t y = 0; y < w->n; y += edge, first += j->across) {
+            strip p = {.panel = panel, .y = y, .lines = dn_least(edge, w->n - y)};
             p.width = j->width;
             p.n = p.lines * p.width;
-            const dn_finish f = finish_of(w, &p, &none);
+            const dn_finish f = finish_of(w, &p, &of_bytes);
             dn_wino_store(&w->squares, first, p.lines, p.width, (float *)(void *)w->sums);
             (void)finish_some(w, &p, &f, 0, p.n);
         }

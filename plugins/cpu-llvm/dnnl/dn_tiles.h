@@ -66,10 +66,7 @@ typedef struct dn_finish {
     uint32_t first_row; /* of the epilogue */
 } dn_finish;
 
-/* Winograd's F(4,3) by its points: squares of this edge make squares of that. */
-#define DN_WINO_EDGE 6
-#define DN_WINO_OUT 4
-#define DN_WINO_PLACES 36
+/* Points of Winograd's F(4,3). */
 #define DN_WINO_A 0.625
 #define DN_WINO_B 1.5
 
@@ -89,11 +86,16 @@ typedef struct dn_tiles_isa {
      * read, too. */
     void (*turn_sums)(const int32_t *sums, float *to);
     void (*finish)(const dn_finish *f);
-    /* NULL: none. A square of pixels, of `channels` side by side and with `line` floats from line
-     * to line, to 36 numbers a channel, `step` floats from one to the next. */
-    void (*wino_in)(const float *x, int64_t line, int64_t channels, int64_t step, float *to);
-    /* 36 rows of columns, `step` floats from one to the next, to lines (1 to 4) of n (1 to 4) rows
-     * of columns, the lines `width` rows apart. */
+    /* Winograd's squares, of so many pixels an edge as they come out; 0: it has none. They are made
+     * of squares with two more, one group for each channel or channels of one. */
+    int64_t square;
+    /* As `run`, of what both operands have become. */
+    void (*wino_run)(const dn_tile *t, int64_t rows);
+    /* A square of pixels, of `groups` side by side and with `line` groups from line to line, to as
+     * many places (36 or 16), `step` groups from one to the next. */
+    void (*wino_in)(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
+    /* The places' rows of columns, `step` sums from one to the next, to lines of n rows of columns,
+     * the lines `width` rows apart. */
     void (*wino_out)(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                      float *to);
 } dn_tiles_isa;
@@ -101,18 +103,18 @@ typedef struct dn_tiles_isa {
 /* Squares of one or more images, lines of so many. */
 typedef struct dn_wino {
     const dn_tiles_isa *isa;
-    int64_t depth; /* channels */
+    int64_t depth; /* groups */
     int64_t across, tiles;
-    float *squares; /* [36][tiles][depth] */
-    float *sums;    /* [36][tiles][columns]; aligned to 64, as is what they become */
+    float *squares; /* [places][tiles][depth] */
+    float *sums;    /* [places][tiles][columns]; aligned to 64, as is what they become */
 } dn_wino;
 
 /* `down` lines of squares of an image, padded, with `pitch` bytes a line, to squares from `first`
  * on. */
 void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, int64_t first);
-/* The products with a panel, [36][depth][columns]. */
+/* The products with a panel, [places][depth][columns] groups. */
 void dn_wino_panel(const dn_wino *b, const char *weights);
-/* A line of squares, from `first` on, to lines (1 to 4) of `width` rows of columns. */
+/* A line of squares, from `first` on, to lines of `width` rows of columns. */
 void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width, float *to);
 
 /* Of what this processor has; NULL: nothing for x of this dtype. */
@@ -124,6 +126,11 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype);
 static inline int64_t dn_tiles_together(const dn_tiles_isa *isa)
 {
     return DN_TILE_GROUP / isa->size;
+}
+
+static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)
+{
+    return (isa->square + 2) * (isa->square + 2);
 }
 
 /* Bytes of the sums of weights before the panels: none but for bytes. */

@@ -16,9 +16,12 @@
 
 /* ---- a tile ---- */
 
-INLINE __m256i products(__m256i sum, __m256i x, __m256i weights, const int is_bytes)
+/* What a tile's weights are; groups of x are floats for FLOATS, else words. */
+enum { FLOATS, BYTES, WORDS };
+
+INLINE __m256i products(__m256i sum, __m256i x, __m256i weights, const int kind)
 {
-    if (is_bytes) {
+    if (kind != FLOATS) {
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, weights));
         __asm__(""
                 : "+x"(sum)); /* else products are summed first, in more registers than there are */
@@ -29,15 +32,15 @@ INLINE __m256i products(__m256i sum, __m256i x, __m256i weights, const int is_by
 }
 
 /* Vector `half` of a panel's row. */
-INLINE __m256i weights_at(const char *row, int half, const int is_bytes)
+INLINE __m256i weights_at(const char *row, int half, const int kind)
 {
-    return is_bytes
+    return kind == BYTES
                ? _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)row + half))
                : _mm256_loadu_si256((const __m256i *)(const void *)row + half);
 }
 
 /* Bytes of a panel's row. */
-#define WEIGHTS(is_bytes) ((is_bytes) ? 2 * COLUMNS : 4 * COLUMNS)
+#define WEIGHTS(kind) ((kind) == BYTES ? 2 * COLUMNS : 4 * COLUMNS)
 
 /* What a tile has come to: the groups of its rows (a pointer for three rows: as many registers as
  * there are), the panel's row that they meet, and what is asked for. */
@@ -47,24 +50,24 @@ typedef struct walk {
     int64_t row;
 } walk;
 
-/* Group u of each row. Of this and what follows `rows` and is_bytes are constants where they are
+/* Group u of each row. Of this and what follows `rows` and kind are constants where they are
  * inlined. */
-INLINE void add_products(const walk *k, int u, __m256i sum[][2], const int rows, const int is_bytes)
+INLINE void add_products(const walk *k, int u, __m256i sum[][2], const int rows, const int kind)
 {
-    const __m256i w0 = weights_at(k->w + u * WEIGHTS(is_bytes), 0, is_bytes);
-    const __m256i w1 = weights_at(k->w + u * WEIGHTS(is_bytes), 1, is_bytes);
+    const __m256i w0 = weights_at(k->w + u * WEIGHTS(kind), 0, kind);
+    const __m256i w1 = weights_at(k->w + u * WEIGHTS(kind), 1, kind);
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
         const char *x = k->at[i / 3] + i % 3 * k->row + u * DN_TILE_GROUP;
         const __m256i v = _mm256_castps_si256(_mm256_broadcast_ss((const float *)(const void *)x));
-        sum[i][0] = products(sum[i][0], v, w0, is_bytes);
-        sum[i][1] = products(sum[i][1], v, w1, is_bytes);
+        sum[i][0] = products(sum[i][0], v, w0, kind);
+        sum[i][1] = products(sum[i][1], v, w1, kind);
     }
 }
 
-INLINE void step(walk *k, int groups, const int rows, const int is_bytes)
+INLINE void step(walk *k, int groups, const int rows, const int kind)
 {
-    k->w += groups * WEIGHTS(is_bytes);
+    k->w += groups * WEIGHTS(kind);
 #pragma GCC unroll 2
     for (int i = 0; i < (rows + 2) / 3; i++) {
         k->at[i] += groups * DN_TILE_GROUP;
@@ -74,7 +77,7 @@ INLINE void step(walk *k, int groups, const int rows, const int is_bytes)
 
 /* One run, from x on. */
 INLINE void run_groups(const dn_tile *t, const char *x, walk *k, __m256i sum[][2], const int rows,
-                       const int is_bytes)
+                       const int kind)
 {
     int64_t g = t->length;
 #pragma GCC unroll 2
@@ -87,18 +90,18 @@ INLINE void run_groups(const dn_tile *t, const char *x, walk *k, __m256i sum[][2
         k->ask += t->ask_step;
 #pragma GCC unroll 8
         for (int u = 0; u < DN_TILE_ASK; u++) {
-            add_products(k, u, sum, rows, is_bytes);
+            add_products(k, u, sum, rows, kind);
         }
-        step(k, DN_TILE_ASK, rows, is_bytes);
+        step(k, DN_TILE_ASK, rows, kind);
     }
 #pragma GCC unroll 1
     for (; g > 0; g--) {
-        add_products(k, 0, sum, rows, is_bytes);
-        step(k, 1, rows, is_bytes);
+        add_products(k, 0, sum, rows, kind);
+        step(k, 1, rows, kind);
     }
 }
 
-INLINE void tile(const dn_tile *t, const int rows, const int is_bytes)
+INLINE void tile(const dn_tile *t, const int rows, const int kind)
 {
     __m256i sum[ROWS][2];
     walk k = {.w = t->weights, .ask = t->ask, .row = t->row};
@@ -109,7 +112,7 @@ INLINE void tile(const dn_tile *t, const int rows, const int is_bytes)
     }
     for (int64_t l = 0; l < t->lines; l++) {
         for (int64_t p = 0; p < t->pixels; p++) {
-            run_groups(t, t->x + l * t->line + p * t->pixel, &k, sum, rows, is_bytes);
+            run_groups(t, t->x + l * t->line + p * t->pixel, &k, sum, rows, kind);
         }
     }
 #pragma GCC unroll 6
@@ -120,34 +123,42 @@ INLINE void tile(const dn_tile *t, const int rows, const int is_bytes)
     }
 }
 
-#define ROWS_TILE(rows)                                                                            \
-    static void tile_floats_##rows(const dn_tile *t)                                               \
+#define ROWS_TILE(name, kind)                                                                      \
+    static void tile_##name##_1(const dn_tile *t)                                                  \
     {                                                                                              \
-        tile(t, rows, 0);                                                                          \
+        tile(t, 1, kind);                                                                          \
     }                                                                                              \
-    static void tile_bytes_##rows(const dn_tile *t)                                                \
+    static void tile_##name##_2(const dn_tile *t)                                                  \
     {                                                                                              \
-        tile(t, rows, 1);                                                                          \
+        tile(t, 2, kind);                                                                          \
+    }                                                                                              \
+    static void tile_##name##_3(const dn_tile *t)                                                  \
+    {                                                                                              \
+        tile(t, 3, kind);                                                                          \
+    }                                                                                              \
+    static void tile_##name##_4(const dn_tile *t)                                                  \
+    {                                                                                              \
+        tile(t, 4, kind);                                                                          \
+    }                                                                                              \
+    static void tile_##name##_5(const dn_tile *t)                                                  \
+    {                                                                                              \
+        tile(t, 5, kind);                                                                          \
+    }                                                                                              \
+    static void tile_##name##_6(const dn_tile *t)                                                  \
+    {                                                                                              \
+        tile(t, 6, kind);                                                                          \
+    }                                                                                              \
+    static void run_##name(const dn_tile *t, int64_t rows)                                         \
+    {                                                                                              \
+        static void (*const all[ROWS])(const dn_tile *) = {tile_##name##_1, tile_##name##_2,       \
+                                                           tile_##name##_3, tile_##name##_4,       \
+                                                           tile_##name##_5, tile_##name##_6};      \
+        all[rows - 1](t);                                                                          \
     }
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
-EACH_ROWS(ROWS_TILE)
+ROWS_TILE(floats, FLOATS)
+ROWS_TILE(bytes, BYTES)
+ROWS_TILE(words, WORDS)
 #undef ROWS_TILE
-
-static void run_floats(const dn_tile *t, int64_t rows)
-{
-#define FLOATS(rows) tile_floats_##rows,
-    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(FLOATS)};
-#undef FLOATS
-    all[rows - 1](t);
-}
-
-static void run_bytes(const dn_tile *t, int64_t rows)
-{
-#define BYTES(rows) tile_bytes_##rows,
-    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(BYTES)};
-#undef BYTES
-    all[rows - 1](t);
-}
 
 /* ---- squares of 8 x 8 ---- */
 
@@ -527,7 +538,8 @@ static void finish(const dn_finish *f)
 
 /* ---- Winograd's F(4,3) ---- */
 
-#define EDGE DN_WINO_EDGE
+#define EDGE 6
+#define SQUARE 4 /* of pixels that come out */
 #define POINT_A ((float)DN_WINO_A)
 #define POINT_B ((float)DN_WINO_B)
 #define A2 (POINT_A * POINT_A)
@@ -618,8 +630,8 @@ static void wino_out(const float *from, int64_t step, int64_t lines, int64_t n, 
 {
     for (int v = 0; v < COLUMNS; v += LANES) {
         __m256 m[EDGE];
-        __m256 half[DN_WINO_OUT][EDGE];
-        __m256 line[DN_WINO_OUT];
+        __m256 half[SQUARE][EDGE];
+        __m256 line[SQUARE];
         for (int j = 0; j < EDGE; j++) {
 #pragma GCC unroll 6
             for (int i = 0; i < EDGE; i++) {
@@ -636,14 +648,124 @@ static void wino_out(const float *from, int64_t step, int64_t lines, int64_t n, 
     }
 }
 
+/* ---- Winograd's F(2,3), of words ---- */
+
+#define WORDS_EDGE 4
+#define WORDS_SQUARE 2
+
+/* Four words, `step` vectors apart, to four of the points. */
+INLINE void words_into(const __m256i *d, const int step, __m256i *to, const int to_step)
+{
+    to[0] = _mm256_sub_epi16(d[0], d[2 * step]);
+    to[to_step] = _mm256_add_epi16(d[step], d[2 * step]);
+    to[2 * to_step] = _mm256_sub_epi16(d[2 * step], d[step]);
+    to[3 * to_step] = _mm256_sub_epi16(d[step], d[3 * step]);
+}
+
+/* Four of the points, `step` vectors apart, to two numbers. */
+INLINE void words_out_of(const __m256i *m, const int step, __m256i *to, const int to_step)
+{
+    to[0] = _mm256_add_epi32(m[0], _mm256_add_epi32(m[step], m[2 * step]));
+    to[to_step] = _mm256_sub_epi32(_mm256_sub_epi32(m[step], m[2 * step]), m[3 * step]);
+}
+
+/* 8 groups, or the `left` ones, a constant where it is 8. */
+INLINE void words_square_in(const float *x, int64_t line, int64_t groups, int64_t step, float *to,
+                            const int64_t left)
+{
+    __m256i d[WORDS_EDGE * WORDS_EDGE];
+    __m256i half[WORDS_EDGE * WORDS_EDGE];
+    const uint32_t mask = left >= LANES ? ALL_LANES : (1u << left) - 1u;
+#pragma GCC unroll 16
+    for (int i = 0; i < WORDS_EDGE * WORDS_EDGE; i++) {
+        const float *at = x + i / WORDS_EDGE * line + i % WORDS_EDGE * groups;
+        d[i] = _mm256_castps_si256(load_lanes(at, mask));
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < WORDS_EDGE; i++) {
+        words_into(d + i, WORDS_EDGE, half + i, WORDS_EDGE);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < WORDS_EDGE; i++) {
+        words_into(half + i * WORDS_EDGE, 1, d + i * WORDS_EDGE, 1);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < WORDS_EDGE * WORDS_EDGE; i++) {
+        store_lanes(to + i * step, mask, _mm256_castsi256_ps(d[i]));
+    }
+}
+
+static void words_in(const float *x, int64_t line, int64_t groups, int64_t step, float *to)
+{
+    int64_t g = 0;
+    for (; g + LANES <= groups; g += LANES) {
+        words_square_in(x + g, line, groups, step, to + g, LANES);
+    }
+    if (g < groups) {
+        words_square_in(x + g, line, groups, step, to + g, groups - g);
+    }
+}
+
+/* What comes out is four times the sums. */
+static void words_out(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                      float *to)
+{
+    for (int v = 0; v < COLUMNS; v += LANES) {
+        __m256i m[WORDS_EDGE * WORDS_EDGE];
+        __m256i half[WORDS_SQUARE * WORDS_EDGE];
+        __m256i out[WORDS_SQUARE * WORDS_SQUARE];
+#pragma GCC unroll 16
+        for (int i = 0; i < WORDS_EDGE * WORDS_EDGE; i++) {
+            m[i] = _mm256_load_si256((const __m256i *)(const void *)(from + i * step + v));
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < WORDS_EDGE; i++) {
+            words_out_of(m + i, WORDS_EDGE, half + i, WORDS_EDGE);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < WORDS_SQUARE; i++) {
+            words_out_of(half + i * WORDS_EDGE, 1, out + i * WORDS_SQUARE, 1);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < WORDS_SQUARE * WORDS_SQUARE; i++) {
+            const int64_t y = i / WORDS_SQUARE;
+            const int64_t x = i % WORDS_SQUARE;
+            float *at = to + (y * width + x) * COLUMNS + v;
+            if (y < lines && x < n) {
+                _mm256_store_si256((__m256i *)(void *)at, _mm256_srai_epi32(out[i], 2));
+            }
+        }
+    }
+}
+
 /* ---- what there is ---- */
 
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
 {
-    static const dn_tiles_isa floats = {ROWS, LANES,     4,      run_floats, regroup_floats, NULL,
-                                        NULL, turn_sums, finish, wino_in,    wino_out};
-    static const dn_tiles_isa bytes = {
-        ROWS, LANES, 2, run_bytes, regroup_bytes, widen, sum_bytes, turn_sums, finish, NULL, NULL};
+    static const dn_tiles_isa floats = {.rows = ROWS,
+                                        .lanes = LANES,
+                                        .size = 4,
+                                        .run = run_floats,
+                                        .regroup = regroup_floats,
+                                        .turn_sums = turn_sums,
+                                        .finish = finish,
+                                        .square = SQUARE,
+                                        .wino_run = run_floats,
+                                        .wino_in = wino_in,
+                                        .wino_out = wino_out};
+    static const dn_tiles_isa bytes = {.rows = ROWS,
+                                       .lanes = LANES,
+                                       .size = 2,
+                                       .run = run_bytes,
+                                       .regroup = regroup_bytes,
+                                       .widen = widen,
+                                       .sum_bytes = sum_bytes,
+                                       .turn_sums = turn_sums,
+                                       .finish = finish,
+                                       .square = WORDS_SQUARE,
+                                       .wino_run = run_words,
+                                       .wino_in = words_in,
+                                       .wino_out = words_out};
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
         return NULL;

@@ -587,11 +587,21 @@ static void finish(const dn_finish *f)
 
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
 {
-    static const dn_tiles_isa half = {
-        ROWS, LANES, 2, run_half, regroup_all_half, NULL, NULL, turn_sums, finish, NULL, NULL};
-    static const dn_tiles_isa bytes = {ROWS, LANES,     1,         run_bytes, regroup_all_bytes,
-                                       NULL, sum_bytes, turn_sums, finish,    NULL,
-                                       NULL};
+    static const dn_tiles_isa half = {.rows = ROWS,
+                                      .lanes = LANES,
+                                      .size = 2,
+                                      .run = run_half,
+                                      .regroup = regroup_all_half,
+                                      .turn_sums = turn_sums,
+                                      .finish = finish};
+    static const dn_tiles_isa bytes = {.rows = ROWS,
+                                       .lanes = LANES,
+                                       .size = 1,
+                                       .run = run_bytes,
+                                       .regroup = regroup_all_bytes,
+                                       .sum_bytes = sum_bytes,
+                                       .turn_sums = turn_sums,
+                                       .finish = finish};
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {

@@ -71,9 +71,9 @@ static void set_image(dn_job *j)
         j->dilation[i] = is_line && is_flat ? 1 : form->dilation[is_line ? 0 : last];
         j->pad[i] = is_line && is_flat ? 0 : s->pad_low[is_line ? 0 : last];
     }
-    j->across = dn_parts(j->width, DN_WINO_OUT);
+    j->across = j->is_wino ? dn_parts(j->width, j->isa->square) : 0;
     const int64_t reached =
-        j->is_wino ? j->across * DN_WINO_OUT + DN_WINO_EDGE - DN_WINO_OUT
+        j->is_wino ? j->across * j->isa->square + 2
                    : (j->width - 1) * j->stride[1] + (j->kernel_width - 1) * j->dilation[1] + 1;
     const int64_t held = j->pad[1] + j->in_width;
     j->pitch = (reached > held ? reached : held) * j->depth * DN_TILE_GROUP;
@@ -109,7 +109,8 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->features = j->is_image ? s->features : s->n;
     j->channels = j->is_image ? s->channels : s->k;
     const int64_t together = dn_tiles_together(j->isa);
-    j->group_bytes = together * (int64_t)dn_dtype_size(j->form->y.dtype) * j->columns;
+    const int64_t of_weight = is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->form->y.dtype);
+    j->group_bytes = together * of_weight * j->columns;
     j->depth = dn_parts(j->channels, together);
     j->flip = j->form->x.dtype == STATOR_I8 ? dn_job_group(j, 0x80) : 0;
     j->is_copied = j->is_image || j->flip || j->size != j->isa->size || j->channels % together != 0;
@@ -119,8 +120,8 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
         set_product(j);
     }
     j->panels = dn_parts(j->features, j->columns);
-    const int64_t places = is_wino ? DN_WINO_PLACES : j->kernel_lines * j->kernel_width;
-    j->panel_bytes = places * j->depth * j->group_bytes;
+    j->places = is_wino ? dn_tiles_places(j->isa) : j->kernel_lines * j->kernel_width;
+    j->panel_bytes = j->places * j->depth * j->group_bytes;
 }
 
 /* Lines of an image, at most, that are in scratch at a time. */
@@ -130,12 +131,12 @@ static int64_t lines_most(dn_job *j)
         const int64_t held = CACHE_BYTES / j->pitch - (j->kernel_lines - 1) * j->dilation[0];
         return held / j->stride[0] < 1 ? 1 : held / j->stride[0];
     }
-    const int64_t down = dn_parts(j->lines, DN_WINO_OUT);
-    int64_t squares = WINO_BYTES / (DN_WINO_PLACES * j->depth * DN_TILE_GROUP);
+    const int64_t down = dn_parts(j->lines, j->isa->square);
+    int64_t squares = WINO_BYTES / (j->places * j->depth * DN_TILE_GROUP);
     squares = squares < WINO_LEAST ? WINO_LEAST : squares;
     j->together = squares / (j->across * down);
     j->together = dn_least(j->together < 1 ? 1 : j->together, j->images);
-    return (squares < j->across ? 1 : squares / j->across) * DN_WINO_OUT;
+    return (squares < j->across ? 1 : squares / j->across) * j->isa->square;
 }
 
 /* So many blocks that threads have the same number of them, or panels to share. */
@@ -162,9 +163,7 @@ static void set_blocks(dn_job *j)
         }
     }
     j->block = dn_parts(whole, j->blocks);
-    if (j->is_wino) {
-        j->block = dn_parts(j->block, DN_WINO_OUT) * DN_WINO_OUT;
-    }
+    j->block = dn_job_rounded(j, j->block);
     j->blocks = dn_parts(whole, j->block);
     j->scratch_lines = j->is_image ? dn_job_lines(j, j->block) : j->block;
 }
@@ -180,15 +179,14 @@ static void set_bytes(dn_job *j)
 {
     const int64_t size = sizeof(float);
     const int64_t rows =
-        j->is_wino ? DN_WINO_OUT * j->width + j->isa->lanes : DN_TILE_PIXELS + DN_TILE_LANES_MAX;
+        j->is_wino ? j->isa->square * j->width + j->isa->lanes : DN_TILE_PIXELS + DN_TILE_LANES_MAX;
     const int64_t pixels = j->block * (j->is_image ? j->width : 1);
-    const int64_t lines = dn_parts(j->block, DN_WINO_OUT);
-    j->squares = j->together * lines * j->across;
+    j->squares = j->is_wino ? j->together * j->block / j->isa->square * j->across : 0;
     j->bytes.sums = rounded(rows * j->columns * size);
     j->bytes.turned = rounded(j->columns * j->isa->lanes * size);
     j->bytes.row_sums = j->is_bytes ? rounded(pixels * size) : 0;
     j->bytes.squares =
-        j->is_wino ? rounded(DN_WINO_PLACES * j->squares * (j->depth + j->columns) * size) : 0;
+        j->is_wino ? rounded(j->places * j->squares * (j->depth + j->columns) * size) : 0;
     j->bytes.copy = j->is_copied ? rounded(j->scratch_lines * j->pitch) : 0;
     j->bytes.all =
         j->bytes.sums + j->bytes.turned + 2 * j->bytes.row_sums + j->bytes.squares + j->bytes.copy;
@@ -376,7 +374,7 @@ static int are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_wino
 int dn_tiles_has_winograd(const dn_op *op)
 {
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
-    return op->has_constant && isa != NULL && isa->wino_in != NULL;
+    return op->has_constant && isa != NULL && isa->square != 0;
 }
 
 int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)

@@ -40,6 +40,7 @@ typedef struct dn_job {
     int64_t block, blocks, parts;
     int64_t lots;          /* of images, so many */
     int64_t together;      /* images in scratch at a time, as squares */
+    int64_t places;        /* of the window, or of a square */
     int64_t across;        /* squares of a line, */
     int64_t squares;       /* and in scratch */
     int64_t scratch_lines; /* of a block, in scratch */
@@ -67,6 +68,12 @@ static inline int64_t dn_parts(int64_t n, int64_t size)
 static inline uint32_t dn_job_group(const dn_job *j, uint32_t byte)
 {
     return byte * (j->isa->size == 1 ? 0x01010101u : 0x00010001u);
+}
+
+/* Lines of the output, in whole squares. */
+static inline int64_t dn_job_rounded(const dn_job *j, int64_t lines)
+{
+    return j->is_wino ? dn_parts(lines, j->isa->square) * j->isa->square : lines;
 }
 
 /* Lines of the input, in scratch, that so many lines of the output need. */

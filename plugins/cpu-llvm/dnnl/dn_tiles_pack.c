@@ -1,7 +1,7 @@
 /* Constant weights in the panels of dn_tiles.c: [panel][place in the window][group][feature],
  * before them of bytes the sums of each feature's weights, i32. Features and channels that there
  * are not are 0. Unsigned bytes are moved by -128. */
-#include "dn_tiles.h"
+#include "dn_tiles_job.h"
 
 #include <string.h>
 
@@ -70,29 +70,80 @@ static void sum_group(const char *from, int64_t columns, int64_t together, int32
     }
 }
 
+/* Of bytes: twice F(2,3)'s in each direction, as words. */
+static void square_of(int32_t taps[3][3], int32_t out[4][4])
+{
+    int32_t half[4][3];
+    for (int x = 0; x < 3; x++) {
+        const int32_t a = taps[0][x] + taps[2][x];
+        half[0][x] = 2 * taps[0][x];
+        half[1][x] = a + taps[1][x];
+        half[2][x] = a - taps[1][x];
+        half[3][x] = 2 * taps[2][x];
+    }
+    for (int y = 0; y < 4; y++) {
+        const int32_t a = half[y][0] + half[y][2];
+        out[y][0] = 2 * half[y][0];
+        out[y][1] = a + half[y][1];
+        out[y][2] = a - half[y][1];
+        out[y][3] = 2 * half[y][2];
+    }
+}
+
+static void pack_squares(const packing *p, int64_t panel, int16_t *to, int32_t *sums)
+{
+    const int64_t together = dn_tiles_together(p->isa);
+    const int64_t place = depth_of(p) * together * p->columns;
+    const int64_t n = dn_least(p->columns, p->features - panel * p->columns);
+    memset(to, 0, (size_t)(dn_tiles_places(p->isa) * place) * sizeof *to);
+    for (int64_t c = 0; c < p->channels; c++) {
+        for (int64_t i = 0; i < n; i++) {
+            const char *y = p->y + c * p->channel + (panel * p->columns + i) * p->feature;
+            int16_t *at = to + (c / together * p->columns + i) * together + c % together;
+            int32_t taps[3][3];
+            int32_t out[4][4];
+            for (int t = 0; t < 9; t++) {
+                taps[t / 3][t % 3] = (int8_t)y[t / 3 * p->line + t % 3 * p->place];
+                sums[i] += taps[t / 3][t % 3];
+            }
+            square_of(taps, out);
+            for (int t = 0; t < 16; t++) {
+                at[t * place] = (int16_t)out[t / 4][t % 4];
+            }
+        }
+    }
+}
+
+static void pack_winograd(const packing *p, int64_t panel, char *to, int32_t *sums)
+{
+    if (p->size == 1) {
+        pack_squares(p, panel, (int16_t *)(void *)to, sums);
+        return;
+    }
+    const int64_t first = panel * p->columns;
+    const int64_t n = dn_least(p->columns, p->features - first);
+    const int64_t stride[4] = {p->feature, p->channel, p->line, p->place};
+    dn_winograd_panel((const float *)(const void *)p->y + first * p->feature, stride, n,
+                      p->channels, (float *)(void *)to);
+}
+
 static void pack_panels(void *self, int64_t begin, int64_t end)
 {
     const packing *p = self;
-    const int64_t groups = p->places * depth_of(p);
+    const int64_t places = p->is_winograd ? dn_tiles_places(p->isa) : p->places;
+    const int64_t groups = places * depth_of(p);
     const int64_t together = dn_tiles_together(p->isa);
-    const int64_t bytes = together * p->size * p->columns;
+    const int64_t bytes = together * (p->is_winograd ? p->isa->size : p->size) * p->columns;
     const int64_t sums_bytes = dn_tiles_sums_bytes(p->isa, p->panels);
-    for (int64_t panel = begin; p->is_winograd && panel < end; panel++) {
-        const int64_t first = panel * p->columns;
-        const int64_t left = p->features - first;
-        const int64_t stride[4] = {p->feature, p->channel, p->line, p->place};
-        char *to = p->dst + panel * DN_WINO_PLACES * p->channels * bytes;
-        dn_winograd_panel((const float *)(const void *)p->y + first * p->feature, stride,
-                          left < p->columns ? left : p->columns, p->channels, (float *)(void *)to);
-    }
-    if (p->is_winograd) {
-        return;
-    }
     for (int64_t panel = begin; panel < end; panel++) {
         int32_t *sums = (int32_t *)(void *)p->dst + panel * p->columns;
         char *to = p->dst + sums_bytes + panel * groups * bytes;
         if (sums_bytes) {
             memset(sums, 0, (size_t)p->columns * sizeof *sums);
+        }
+        if (p->is_winograd) {
+            pack_winograd(p, panel, to, sums);
+            continue;
         }
         for (int64_t g = 0; g < groups; g++, to += bytes) {
             pack_group(p, panel, g / depth_of(p), g % depth_of(p), to);

@@ -13,7 +13,7 @@
 
 enum dnnl_flag {
     DNNL_FUSED = 1u << 0,      /* functions of more than 2 ulp are welcome (numerics=fused) */
-    DNNL_WINOGRAD = 1u << 1,   /* Winograd where it is measured to be faster, f32 alone */
+    DNNL_WINOGRAD = 1u << 1,   /* Winograd where it is measured to be faster */
     DNNL_TUNE = 1u << 2,       /* measure the candidates of large contractions of known size */
     DNNL_TUNE_ALL = 1u << 3,   /* all candidates, of small ones too, on the whole size and longer */
     DNNL_VECTORS_32 = 1u << 4, /* kernels of our own use vectors of 32 bytes at most (tests) */

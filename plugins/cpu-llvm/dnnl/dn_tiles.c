@@ -65,20 +65,19 @@ static void fill_groups(const dn_job *j, char *to, int64_t bytes)
         return;
     }
     for (int64_t i = 0; i < bytes; i += DN_TILE_GROUP) {
-        memcpy(to + i, &j->fill, DN_TILE_GROUP);
+        memcpy(to + i, &j->fill, (size_t)dn_least(DN_TILE_GROUP, bytes - i));
     }
 }
 
 /* One line of scratch: pixels before and behind the image, or all of it where `is_outside`. */
 static void fill_line(const dn_job *j, char *line, int is_outside)
 {
-    const int64_t pixel = j->depth * DN_TILE_GROUP;
     if (is_outside) {
         fill_groups(j, line, j->pitch);
         return;
     }
-    const int64_t before = j->pad[1] * pixel;
-    const int64_t behind = before + j->in_width * pixel;
+    const int64_t before = j->pad[1] * j->pixel;
+    const int64_t behind = before + j->in_width * j->pixel;
     fill_groups(j, line, before);
     fill_groups(j, line + behind, j->pitch - behind);
 }
@@ -86,11 +85,10 @@ static void fill_line(const dn_job *j, char *line, int is_outside)
 /* A line of an image, channels last. */
 static void copy_line(const dn_job *j, const char *from, char *to)
 {
-    const int64_t together = dn_tiles_together(j->isa);
-    const int64_t pixel = j->depth * DN_TILE_GROUP;
+    const int64_t pixel = j->pixel;
     if (j->isa->widen == NULL) {
         memcpy(to, from, (size_t)(j->in_width * pixel));
-    } else if (j->channels % together == 0) {
+    } else if (j->channels * j->isa->size == pixel) {
         j->isa->widen(from, j->in_width * j->channels, j->flip, to);
     } else {
         for (int64_t x = 0; x < j->in_width; x++, from += j->channels, to += pixel) {
@@ -113,7 +111,7 @@ static void load_lines(worker *w)
             fill_line(j, w->copy + i * j->pitch, is_outside);
         }
     }
-    char *to = w->copy + (begin - top) * j->pitch + j->pad[1] * j->depth * DN_TILE_GROUP;
+    char *to = w->copy + (begin - top) * j->pitch + j->pad[1] * j->pixel;
     const char *image = x_of(j) + w->image * j->s.x.dims[0] * j->size;
     w->x = w->copy;
     if (j->is_last[0]) {
@@ -130,7 +128,7 @@ static void load_lines(worker *w)
                           .n = end > begin ? (end - begin) * j->in_width : 0,
                           .width = j->in_width,
                           .to = to,
-                          .depth = j->depth,
+                          .depth = j->is_dense ? 0 : j->depth,
                           .line = j->pitch,
                           .flip = j->flip,
                           .fill = j->fill};
@@ -178,7 +176,7 @@ static void load_rows(worker *w)
 
 static int64_t row_bytes(const dn_job *j)
 {
-    return j->is_image    ? j->stride[1] * j->depth * DN_TILE_GROUP
+    return j->is_image    ? j->stride[1] * j->pixel
            : j->is_copied ? j->pitch
                           : j->s.x.stride[0] * j->size;
 }
@@ -202,7 +200,6 @@ static void window_of(const dn_job *j, int64_t y, int64_t *out_first, int64_t *o
 static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
 {
     const dn_job *j = w->j;
-    const int64_t pixel = j->depth * DN_TILE_GROUP;
     const int is_joined = j->dilation[1] == 1;
     int64_t first = 0;
     int64_t end = 0;
@@ -211,8 +208,8 @@ static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
                  .lines = end - first,
                  .line = j->dilation[0] * j->pitch,
                  .pixels = is_joined ? 1 : j->kernel_width,
-                 .pixel = j->dilation[1] * pixel,
-                 .length = is_joined ? j->kernel_width * j->depth : j->depth};
+                 .pixel = j->dilation[1] * j->pixel,
+                 .length = is_joined ? j->run : j->depth};
     t.x = w->x + x * t.row;
     t.weights = NULL;
     if (j->is_image) {

@@ -39,7 +39,7 @@ typedef struct dn_regroup {
     int64_t first, n; /* pixels */
     int64_t width;    /* pixels of a line; */
     char *to;         /* where pixel `first` goes, which begins a line */
-    int64_t depth;    /* groups of a pixel */
+    int64_t depth;    /* groups of a pixel; 0: pixels follow each other without filled groups */
     int64_t line;     /* bytes from line to line of `to` */
     uint32_t flip;    /* each group is xored with it */
     uint32_t fill;    /* a group of what channels are that there are not */
@@ -132,6 +132,10 @@ static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)
 {
     return (isa->square + 2) * (isa->square + 2);
 }
+
+/* Pixels of an image of bytes lie in scratch side by side, filling no groups: the window's line is
+ * one run of groups, of which the last alone may be filled (with what follows, times 0). */
+int dn_tiles_is_dense(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
 
 /* Bytes of the sums of weights before the panels: none but for bytes. */
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels);

@@ -308,9 +308,29 @@ static void regroup_floats(const dn_regroup *r)
     regroup(r, 0);
 }
 
+/* A few channels, word by word. */
+static void regroup_dense(const dn_regroup *r)
+{
+    const int64_t step = r->channels * (int64_t)sizeof(uint16_t);
+    for (int64_t y = 0; y < r->n / r->width; y++) {
+        for (int64_t c = 0; c < r->channels; c++) {
+            const char *from = r->from + c * r->plane + r->first + y * r->width;
+            char *to = r->to + y * r->line + c * (int64_t)sizeof(uint16_t);
+            for (int64_t x = 0; x < r->width; x++, to += step) {
+                const uint16_t word = (uint16_t)((uint8_t)from[x] ^ (r->flip & 0xffu));
+                memcpy(to, &word, sizeof word);
+            }
+        }
+    }
+}
+
 static void regroup_bytes(const dn_regroup *r)
 {
-    regroup(r, 1);
+    if (r->depth == 0) {
+        regroup_dense(r);
+    } else {
+        regroup(r, 1);
+    }
 }
 
 static void widen(const char *from, int64_t n, uint32_t flip, char *to)

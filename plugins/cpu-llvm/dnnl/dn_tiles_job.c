@@ -7,6 +7,7 @@
 #define CACHE_BYTES ((int64_t)448 << 10) /* of an image's lines, or of rows, in scratch */
 #define ROWS_MOST 126                    /* of a product's block, */
 #define ROWS_LEAST 24                    /* however long they are */
+#define DENSE_MOST 8                     /* channels of a pixel that fills no groups */
 #define ROWS_PACKED 48                   /* that are worth packing weights in each call */
 #define WINO_BYTES ((int64_t)400 << 10)  /* of squares in scratch, */
 #define WINO_LEAST 32                    /* but so many of them at least */
@@ -26,6 +27,14 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
     const int is_other = (lib->flags & DNNL_VECTORS_16) ||
                          (is_wide && dtype == STATOR_F32 && __builtin_cpu_supports("avx512f"));
     return isa || is_other ? isa : dn_tiles_256(dtype);
+}
+
+int dn_tiles_is_dense(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+{
+    const uint32_t last = form->n_spatial - 1u;
+    return form->kind == ST_FORM_CONV && isa->widen != NULL && form->dilation[last] == 1 &&
+           s->channels < DENSE_MOST && s->channels % dn_tiles_together(isa) != 0 &&
+           form->y.dtype == STATOR_I8 && !dn_has_zero(&form->y_zero);
 }
 
 /* ---- sizes ---- */
@@ -76,7 +85,12 @@ static void set_image(dn_job *j)
         j->is_wino ? j->across * j->isa->square + 2
                    : (j->width - 1) * j->stride[1] + (j->kernel_width - 1) * j->dilation[1] + 1;
     const int64_t held = j->pad[1] + j->in_width;
-    j->pitch = (reached > held ? reached : held) * j->depth * DN_TILE_GROUP;
+    j->run = j->is_dense ? dn_parts(j->kernel_width * j->channels, dn_tiles_together(j->isa))
+                         : j->kernel_width * j->depth;
+    j->pitch = (reached > held ? reached : held) * j->pixel;
+    if (j->is_dense) { /* the last group's filling */
+        j->pitch = (dn_parts(j->pitch, DN_TILE_GROUP) + 1) * DN_TILE_GROUP;
+    }
 }
 
 static void set_product(dn_job *j)
@@ -86,7 +100,8 @@ static void set_product(dn_job *j)
     j->width = j->s.m;
     j->kernel_lines = 1;
     j->kernel_width = 1;
-    j->pitch = j->depth * DN_TILE_GROUP;
+    j->pitch = j->pixel;
+    j->run = j->depth;
     for (uint32_t i = 0; i < 2; i++) {
         j->stride[i] = 1;
         j->dilation[i] = 1;
@@ -112,6 +127,8 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     const int64_t of_weight = is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->form->y.dtype);
     j->group_bytes = together * of_weight * j->columns;
     j->depth = dn_parts(j->channels, together);
+    j->is_dense = !is_wino && dn_tiles_is_dense(j->isa, j->form, s);
+    j->pixel = j->is_dense ? j->channels * j->isa->size : j->depth * DN_TILE_GROUP;
     j->flip = j->form->x.dtype == STATOR_I8 ? dn_job_group(j, 0x80) : 0;
     j->is_copied = j->is_image || j->flip || j->size != j->isa->size || j->channels % together != 0;
     if (j->is_image) {
@@ -120,8 +137,8 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
         set_product(j);
     }
     j->panels = dn_parts(j->features, j->columns);
-    j->places = is_wino ? dn_tiles_places(j->isa) : j->kernel_lines * j->kernel_width;
-    j->panel_bytes = j->places * j->depth * j->group_bytes;
+    j->places = is_wino ? dn_tiles_places(j->isa) : 0;
+    j->panel_bytes = (is_wino ? j->places * j->depth : j->kernel_lines * j->run) * j->group_bytes;
 }
 
 /* Lines of an image, at most, that are in scratch at a time. */

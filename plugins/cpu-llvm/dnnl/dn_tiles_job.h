@@ -19,10 +19,13 @@ typedef struct dn_job {
     int is_bytes, is_image, is_wino;
     int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
     int is_copied;  /* the image, or the rows of a product */
+    int is_dense;   /* dn_tiles_is_dense */
     int64_t features, channels;
     int64_t size;        /* bytes of an element of x */
     int64_t group_bytes; /* of a panel's row of weights */
     int64_t depth;       /* groups of a pixel, or of a row */
+    int64_t pixel;       /* bytes of a pixel in scratch */
+    int64_t run;         /* groups of a line of the window, where they follow each other */
     /* Of an image; a product is a line of pixels, its rows. */
     int64_t images, lines, width;
     int64_t in_lines, in_width, kernel_lines, kernel_width;
@@ -40,7 +43,7 @@ typedef struct dn_job {
     int64_t block, blocks, parts;
     int64_t lots;          /* of images, so many */
     int64_t together;      /* images in scratch at a time, as squares */
-    int64_t places;        /* of the window, or of a square */
+    int64_t places;        /* of a square */
     int64_t across;        /* squares of a line, */
     int64_t squares;       /* and in scratch */
     int64_t scratch_lines; /* of a block, in scratch */

@@ -15,7 +15,8 @@ typedef struct packing {
     int64_t columns; /* of a panel */
     int64_t features, channels, places, panels;
     int64_t feature, channel; /* elements from one to the next */
-    int64_t width;            /* places of a line of the window; elements: */
+    int64_t pixel; /* channels of one; others lie in the next ones of the window's line */
+    int64_t width; /* places of a line of the window; elements: */
     int64_t line, place;
     uint8_t flip;
     int is_winograd;
@@ -51,8 +52,9 @@ static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t g
                 memset(at, 0, (size_t)p->size);
                 continue;
             }
-            const char *from =
-                p->y + (offset + channel * p->channel + (first + i) * p->feature) * p->size;
+            const int64_t at_channel =
+                channel / p->pixel * p->place + channel % p->pixel * p->channel;
+            const char *from = p->y + (offset + at_channel + (first + i) * p->feature) * p->size;
             if (p->size == 1) {
                 *at = (char)((uint8_t)*from ^ p->flip);
             } else {
@@ -171,6 +173,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
                  .features = s.n,
                  .channels = s.k,
                  .places = 1,
+                 .pixel = s.k,
                  .feature = s.y.stride[1],
                  .channel = s.y.stride[0],
                  .width = 1,
@@ -179,12 +182,18 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
         const uint32_t last = form->n_spatial - 1u;
         p.features = s.features;
         p.channels = s.channels;
+        p.pixel = s.channels;
         p.feature = s.y.dims[0];
         p.channel = s.y.dims[1];
         p.width = s.kernel[last];
         p.place = s.y.dims[2 + last];
         p.line = last ? s.y.dims[2] : 0;
         p.places = last ? s.kernel[0] * p.width : p.width;
+        if (!is_winograd && dn_tiles_is_dense(isa, form, &s)) {
+            p.channels *= p.width;
+            p.places /= p.width;
+            p.width = 1;
+        }
     }
     p.panels = (p.features + p.columns - 1) / p.columns;
     if (host && s.threads > 1) {

@@ -400,12 +400,13 @@ static void finish_rows(const worker *w, const dn_finish *of_strip, int64_t begi
 static int64_t finish_some(const worker *w, const strip *p, const dn_finish *f, int64_t done,
                            int64_t made)
 {
+    const int64_t lot = f->is_across ? DN_TILE_LOT / 2 : w->j->isa->lanes;
+    const int64_t end = made == p->n ? made : made / lot * lot;
     if (f->is_across) {
-        finish_rows(w, f, done, made);
-        return made;
+        finish_rows(w, f, done, end);
+    } else {
+        finish_image(w, f, done, end);
     }
-    const int64_t end = made == p->n ? made : made / w->j->isa->lanes * w->j->isa->lanes;
-    finish_image(w, f, done, end);
     return end;
 }
 

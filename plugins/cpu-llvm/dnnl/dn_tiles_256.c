@@ -12,7 +12,6 @@
 #define ROWS 6
 #define LANES 8
 #define COLUMNS 16
-#define LOT 4 /* vectors that are finished together */
 
 /* ---- a tile ---- */
 
@@ -426,25 +425,49 @@ INLINE __m256 gelu_of(__m256 v)
 }
 
 /* With the value second, maxps and minps keep its NaN. */
-INLINE __m256 apply_number(const st_epilogue *e, __m256 v)
+INLINE void apply_number(const st_epilogue *e, __m256 *v, const int n)
 {
     const __m256 value = _mm256_set1_ps((float)e->value);
     const __m256 value2 = _mm256_set1_ps((float)e->value2);
+#define EACH(expression)                                                                           \
+    _Pragma("GCC unroll 8") for (int k = 0; k < n; k++)                                            \
+    {                                                                                              \
+        v[k] = expression;                                                                         \
+    }                                                                                              \
+    break
     switch (e->kind) {
     case ST_EPILOGUE_RELU:
-        return _mm256_max_ps(_mm256_setzero_ps(), v);
+        EACH(_mm256_max_ps(_mm256_setzero_ps(), v[k]));
     case ST_EPILOGUE_SCALE:
-        return _mm256_mul_ps(v, value);
+        EACH(_mm256_mul_ps(v[k], value));
     case ST_EPILOGUE_DIVIDE:
-        return _mm256_div_ps(v, value);
+        EACH(_mm256_div_ps(v[k], value));
     case ST_EPILOGUE_ROUND:
-        return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        EACH(_mm256_round_ps(v[k], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     case ST_EPILOGUE_OFFSET:
-        return _mm256_add_ps(v, value);
+        EACH(_mm256_add_ps(v[k], value));
     case ST_EPILOGUE_GELU_ERF:
-        return gelu_of(v);
+        EACH(gelu_of(v[k]));
     default: /* CLIP */
-        return _mm256_min_ps(value2, _mm256_max_ps(value, v));
+        EACH(_mm256_min_ps(value2, _mm256_max_ps(value, v[k])));
+    }
+#undef EACH
+}
+
+INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, __m256 *v, const int n,
+                      const int is_across)
+{
+    const st_epilogue *e = &f->form->epilogue[place];
+    const void *buffer = f->at[DN_POST + place];
+    if (!st_epilogue_has_buffer(e->kind)) {
+        apply_number(e, v, n);
+        return;
+    }
+    const int is_factor = e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE;
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++) {
+        const __m256 o = operand(f, e, buffer, i + k, is_across);
+        v[k] = is_factor ? _mm256_mul_ps(v[k], o) : _mm256_add_ps(v[k], o);
     }
 }
 
@@ -471,23 +494,60 @@ INLINE __m256 settle(const dn_finish *f, __m256 sums, int64_t i, const int is_ac
     return f->form->out.dtype == STATOR_I32 ? _mm256_castsi256_ps(v) : _mm256_cvtepi32_ps(v);
 }
 
-/* A NaN is the least number: it comes first in max. */
-INLINE void store_bytes(char *to, uint32_t mask, __m256 v, int is_signed)
+/* Whole numbers, as integers. A NaN, and what is less than all integers, is the least of them. */
+INLINE __m256i integers_of(__m256 v)
 {
-    const float least = is_signed ? -128.0f : 0.0f;
-    v = _mm256_max_ps(v, _mm256_set1_ps(least));
-    const __m256i whole = _mm256_cvtps_epi32(_mm256_min_ps(v, _mm256_set1_ps(least + 255.0f)));
-    const __m128i words =
-        _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
-    const __m128i bytes =
-        is_signed ? _mm_packs_epi16(words, words) : _mm_packus_epi16(words, words);
-    uint64_t bits = (uint64_t)_mm_cvtsi128_si64(bytes);
+    return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(255.0f), v));
+}
+
+/* Four vectors to 4 x 8 bytes. */
+INLINE __m256i bytes_of(const __m256 *v, int is_signed)
+{
+    const __m256i a = _mm256_packs_epi32(integers_of(v[0]), integers_of(v[1]));
+    const __m256i b = _mm256_packs_epi32(integers_of(v[2]), integers_of(v[3]));
+    const __m256i mixed = is_signed ? _mm256_packs_epi16(a, b) : _mm256_packus_epi16(a, b);
+    return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+INLINE void store_eight(char *to, uint32_t mask, uint64_t bytes)
+{
     if (mask == ALL_LANES) {
-        memcpy(to, &bits, sizeof bits);
+        memcpy(to, &bytes, sizeof bytes);
         return;
     }
-    for (; mask; mask >>= 1, bits >>= 8) {
-        *to++ = (char)bits;
+    for (; mask; mask >>= 1, bytes >>= 8) {
+        *to++ = (char)bytes;
+    }
+}
+
+INLINE void store_bytes(const dn_finish *f, int64_t i, const __m256 *v, const int n,
+                        const int is_across)
+{
+    const int is_signed = f->form->out.dtype == STATOR_I8;
+    char *out = f->at[DN_OUT];
+#pragma GCC unroll 2
+    for (int k = 0; k < n; k += 4) {
+        const int has_four = k + 4 <= n;
+        const int64_t at[4] = {place_of(f, i + k, is_across), place_of(f, i + k + 1, is_across),
+                               place_of(f, i + k + 2, is_across),
+                               place_of(f, i + k + 3, is_across)};
+        const __m256 some[4] = {v[k], v[k + 1 < n ? k + 1 : k], v[has_four ? k + 2 : k],
+                                v[has_four ? k + 3 : k]};
+        const __m256i bytes = bytes_of(some, is_signed);
+        const __m128i half[2] = {_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
+        if (is_across && has_four && f->mask[1] == ALL_LANES) {
+            _mm_storeu_si128((__m128i *)(void *)(out + at[0]), half[0]);
+            _mm_storeu_si128((__m128i *)(void *)(out + at[2]), half[1]);
+            continue;
+        }
+#pragma GCC unroll 4
+        for (int m = 0; m < 4; m++) {
+            if (k + m < n) {
+                const int64_t eight =
+                    m % 2 ? _mm_extract_epi64(half[m / 2], 1) : _mm_cvtsi128_si64(half[m / 2]);
+                store_eight(out + at[m], f->mask[(i + k + m) % 2], (uint64_t)eight);
+            }
+        }
     }
 }
 
@@ -502,47 +562,36 @@ INLINE void store_lanes(float *to, uint32_t mask, __m256 v)
 
 INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
-    __m256 v[LOT];
-    const uint32_t dtype = f->form->out.dtype;
-    char *out = f->at[DN_OUT];
-#pragma GCC unroll 4
+    __m256 v[DN_TILE_LOT];
+#pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
         v[k] = _mm256_loadu_ps(f->sums + (i + k) * LANES);
         v[k] = f->column ? settle(f, v[k], i + k, is_across) : v[k];
     }
     for (uint32_t place = f->first_row; place < f->form->n_epilogue; place++) {
-        const st_epilogue *e = &f->form->epilogue[place];
-        const int has_buffer = st_epilogue_has_buffer(e->kind);
-        const int is_factor = e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE;
-#pragma GCC unroll 4
-        for (int k = 0; k < n; k++) {
-            if (!has_buffer) {
-                v[k] = apply_number(e, v[k]);
-                continue;
-            }
-            const __m256 o = operand(f, e, f->at[DN_POST + place], i + k, is_across);
-            v[k] = is_factor ? _mm256_mul_ps(v[k], o) : _mm256_add_ps(v[k], o);
-        }
+        apply_row(f, place, i, v, n, is_across);
     }
-#pragma GCC unroll 4
+    if (f->form->out.dtype == STATOR_U8 || f->form->out.dtype == STATOR_I8) {
+        store_bytes(f, i, v, n, is_across);
+        return;
+    }
+    float *out = f->at[DN_OUT];
+#pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        const int64_t place = place_of(f, i + k, is_across);
-        const uint32_t mask = f->mask[(i + k) % 2];
-        if (dtype == STATOR_U8 || dtype == STATOR_I8) {
-            store_bytes(out + place, mask, v[k], dtype == STATOR_I8);
-        } else {
-            store_lanes((float *)(void *)out + place, mask, v[k]);
-        }
+        store_lanes(out + place_of(f, i + k, is_across), f->mask[(i + k) % 2], v[k]);
     }
 }
 
 INLINE void finish_all(const dn_finish *f, const int is_across)
 {
     int64_t i = 0;
-    for (; i + LOT <= f->n; i += LOT) {
-        finish_lot(f, i, LOT, is_across);
+    for (; i + DN_TILE_LOT <= f->n; i += DN_TILE_LOT) {
+        finish_lot(f, i, DN_TILE_LOT, is_across);
     }
-    for (; i < f->n; i++) {
+    for (; i + 2 <= f->n; i += 2) {
+        finish_lot(f, i, 2, is_across);
+    }
+    if (i < f->n) {
         finish_lot(f, i, 1, is_across);
     }
 }

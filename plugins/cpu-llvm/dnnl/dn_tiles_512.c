@@ -473,7 +473,7 @@ INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, __m512 *v, 
                       const int is_across)
 {
     const st_epilogue *e = &f->form->epilogue[place];
-    __m512 o[8];
+    __m512 o[DN_TILE_LOT];
     if (!st_epilogue_has_buffer(e->kind)) {
         apply_number(e, v, n);
         return;
@@ -552,7 +552,7 @@ INLINE void store_lot(const dn_finish *f, int64_t i, const __m512 *v, const int 
 
 INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
-    __m512 v[8];
+    __m512 v[DN_TILE_LOT];
     load_sums(f, i, v, n, is_across);
     for (uint32_t place = f->first_row; place < f->form->n_epilogue; place++) {
         apply_row(f, place, i, v, n, is_across);
@@ -563,8 +563,8 @@ INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_
 INLINE void finish_all(const dn_finish *f, const int is_across)
 {
     int64_t i = 0;
-    for (; i + 8 <= f->n; i += 8) {
-        finish_lot(f, i, 8, is_across);
+    for (; i + DN_TILE_LOT <= f->n; i += DN_TILE_LOT) {
+        finish_lot(f, i, DN_TILE_LOT, is_across);
     }
     for (; i + 2 <= f->n; i += 2) {
         finish_lot(f, i, 2, is_across);

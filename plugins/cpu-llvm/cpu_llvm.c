@@ -191,7 +191,9 @@ static void open_library(cpu_inst *inst)
         cpu_dnnl_open(&inst->dnnl, inst->self->host, &inst->self->mem,
                       (s->fused ? DNNL_FUSED : 0u) | (is_measured ? DNNL_TUNE : 0u) |
                           (is_measured && s->measure_all ? DNNL_TUNE_ALL : 0u) |
-                          (is_measured && s->winograd ? DNNL_WINOGRAD : 0u));
+                          (is_measured && s->winograd ? DNNL_WINOGRAD : 0u) |
+                          (s->vector_bytes == 32 ? DNNL_VECTORS_32 : 0u) |
+                          (s->vector_bytes == 16 ? DNNL_VECTORS_16 : 0u));
         inst->emitter.library = inst->dnnl.library;
         inst->config.no_library = inst->dnnl.library == NULL ? inst->dnnl.reason : NULL;
         if (inst->dnnl.library != NULL && s->memory_cap > 0) {

@@ -21,12 +21,14 @@
 
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 {
-    const int is_wide = !(lib->flags & DNNL_VECTORS_32) || dtype == STATOR_BF16;
-    const dn_tiles_isa *isa = is_wide ? dn_tiles_512(dtype) : NULL;
+    if (lib->flags & DNNL_VECTORS_16) {
+        return NULL;
+    }
+    const int is_narrow = (lib->flags & DNNL_VECTORS_32) != 0;
+    const dn_tiles_isa *wide = is_narrow ? NULL : dn_tiles_512(dtype);
     __builtin_cpu_init();
-    const int is_other = (lib->flags & DNNL_VECTORS_16) ||
-                         (is_wide && dtype == STATOR_F32 && __builtin_cpu_supports("avx512f"));
-    return isa || is_other ? isa : dn_tiles_256(dtype);
+    const int is_left = dtype == STATOR_F32 && !is_narrow && __builtin_cpu_supports("avx512f");
+    return wide || is_left ? wide : dn_tiles_256(dtype);
 }
 
 int dn_tiles_is_dense(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)

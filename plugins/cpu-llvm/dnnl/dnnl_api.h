@@ -16,7 +16,7 @@ enum dnnl_flag {
     DNNL_WINOGRAD = 1u << 1,   /* Winograd where it is measured to be faster */
     DNNL_TUNE = 1u << 2,       /* measure the candidates of large contractions of known size */
     DNNL_TUNE_ALL = 1u << 3,   /* all candidates, of small ones too, on the whole size and longer */
-    DNNL_VECTORS_32 = 1u << 4, /* kernels of our own use vectors of 32 bytes at most (tests) */
+    DNNL_VECTORS_32 = 1u << 4, /* kernels of our own use vectors of 32 bytes at most */
     DNNL_VECTORS_16 = 1u << 5, /* of 16 bytes */
     DNNL_WINOGRAD_FIRST = 1u << 6 /* Winograd of our own without measuring (tests) */
 };

@@ -45,6 +45,7 @@ static void fuzz_check_tensor(int ok, stator_tensor *tensor, const char *text)
     for (uint64_t i = 0; ok && i < stator_tensor_size_bytes(tensor); i++) {
         seen ^= ((const uint8_t *)stator_tensor_data(tensor))[i];
     }
+    (void)seen;
     stator_tensor_release(tensor);
 }
 

@@ -4,7 +4,7 @@
     bench/peers.py                        every workload, 2 threads and 1, about two hours
     bench/peers.py --quick                four workloads, no max-autotune, a few minutes
     bench/peers.py --only resnet18_b1 bert_1x8 --threads 2 --rounds 7 --json r.json --svg r.svg
-    bench/peers.py --markdown r.json      docs/performance.md from a result, nothing is run
+    bench/peers.py --markdown r.json      docs/performance.md from a result (--into: another page), nothing is run
 
 Every candidate is a process of its own, for one workload, that waits on a pipe: Stator's is bench/peer_worker.c, the
 peers' bench/peers_worker.py. A round times each candidate once, in an order that turns from round to round, while the
@@ -464,7 +464,9 @@ def parse():
     p.add_argument("--target", type=float, default=0.0, help="seconds of calls in one timing")
     p.add_argument("--json", default="", metavar="F")
     p.add_argument("--svg", default="", metavar="F")
-    p.add_argument("--markdown", default="", metavar="F", help="writes the tables of result F into docs/performance.md")
+    p.add_argument("--markdown", default="", metavar="F", help="writes the tables of result F into a page")
+    p.add_argument("--into", default=os.path.join(ROOT, "docs", "performance.md"), metavar="PAGE",
+                   help="the page, with marks where they go; default docs/performance.md")
     p.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
     p.add_argument("--work", default=os.path.join(ROOT, "build", "bench-work"))
     p.add_argument("--models", default="", help="folder made by gen_models.py, in place of own exports")
@@ -505,7 +507,7 @@ def main():
         print("\n".join(f"{r.name:22} {r.group}" for r in cases.CASES))
         return 0
     if args.markdown:
-        return report.write_markdown(args.markdown, os.path.join(ROOT, "docs", "performance.md"))
+        return report.write_markdown(args.markdown, args.into)
     enter_venv(os.path.abspath(args.venv))
     settle_arguments(args)
     os.makedirs(args.work, exist_ok=True)

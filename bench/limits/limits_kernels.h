@@ -17,7 +17,7 @@ typedef struct limits_isa {
     const char *name;
     limits_compute_fn fma_f32;
     limits_compute_fn dot_bf16;     /* pairs of bf16 into f32 */
-    limits_compute_fn dot_i8;       /* quadruples of 8-bit integers into i32 */
+    limits_compute_fn dot_i8;       /* quadruples of 8-bit integers into i32, or pairs as words */
     limits_stream_fn copy;          /* a = b, ordinary stores: 8 bytes an element */
     limits_stream_fn copy_nt;       /* a = b past the caches: 8 bytes an element */
     limits_stream_fn triad;         /* a = b * 3 + c: 12 bytes an element */

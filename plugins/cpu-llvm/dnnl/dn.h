@@ -240,8 +240,8 @@ int64_t dn_span(const st_form *form, const dn_sizes *sizes, uint32_t role);
 
 /* undef: oneDNN has none. */
 dnnl_data_type_t dn_type_of(uint32_t dtype);
-/* Of oneDNN: without VNNI its products of bytes saturate at 16 bits. */
-int dn_are_bytes_exact(void);
+/* Without VNNI oneDNN's products of bytes saturate at 16 bits. */
+int dn_are_onednn_bytes_exact(void);
 /* Descriptors for the candidate. DN_NO: it cannot be done so. */
 uint32_t dn_describe(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how, dn_desc *out);
 void dn_desc_deinit(dn_desc *desc);

@@ -63,8 +63,9 @@ uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_C
     return n;
 }
 
-/* Bytes whose sums, four times, stay within 32 bits. */
-static int are_bytes_small(const dn_op *op, const dn_sizes *s)
+/* Signed weights without a zero point, whose sums stay within 32 bits when they are four times as
+ * large. */
+static int may_bytes_be_squares(const dn_op *op, const dn_sizes *s)
 {
     const st_form *form = &op->form;
     return form->acc_dtype == STATOR_I32 && form->y.dtype == STATOR_I8 &&
@@ -77,7 +78,7 @@ int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
     const st_form *form = &op->form;
     if (!(op->lib->flags & DNNL_WINOGRAD) || form->kind != ST_FORM_CONV || form->is_transposed ||
         form->n_spatial != 2 || form->groups != 1 || s->is_bare ||
-        (form->x.dtype != STATOR_F32 && !are_bytes_small(op, s))) {
+        (form->x.dtype != STATOR_F32 && !may_bytes_be_squares(op, s))) {
         return 0;
     }
     for (uint32_t i = 0; i < 2; i++) {

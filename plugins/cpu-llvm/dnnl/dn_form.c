@@ -233,6 +233,12 @@ uint32_t dn_dtype_size(uint32_t dtype)
     }
 }
 
+static int64_t plus(int64_t a, int64_t b)
+{
+    int64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 static int64_t reach(int64_t extent, int64_t stride)
 {
     return extent > 0 ? times(extent - 1, stride) : 0;
@@ -244,26 +250,26 @@ int64_t dn_span(const st_form *form, const dn_sizes *s, uint32_t role)
     int64_t last = 0;
     if (form->kind == ST_FORM_GEMM) {
         for (int64_t i = 0; i < s->n_batch; i++) {
-            last += reach(s->batch[i], o->batch[i]);
+            last = plus(last, reach(s->batch[i], o->batch[i]));
         }
-        last += reach(role == DN_Y ? s->k : s->m, o->stride[0]);
-        return last + reach(role == DN_X ? s->k : s->n, o->stride[1]) + 1;
+        last = plus(last, reach(role == DN_Y ? s->k : s->m, o->stride[0]));
+        return plus(plus(last, reach(role == DN_X ? s->k : s->n, o->stride[1])), 1);
     }
     if (role == DN_Y) {
         const int64_t share = form->is_transposed ? form->groups : 1;
-        last += reach(s->features / share, o->dims[0]);
-        last += reach(s->channels / (form->groups / share), o->dims[1]);
+        last = plus(last, reach(s->features / share, o->dims[0]));
+        last = plus(last, reach(s->channels / (form->groups / share), o->dims[1]));
     } else {
-        last += reach(s->images, o->dims[0]);
-        last += reach(role == DN_X ? s->channels : s->features, o->dims[1]);
+        last = plus(last, reach(s->images, o->dims[0]));
+        last = plus(last, reach(role == DN_X ? s->channels : s->features, o->dims[1]));
     }
     for (uint32_t i = 0; i < form->n_spatial; i++) {
         const int64_t extent = role == DN_X   ? s->in[i]
                                : role == DN_Y ? s->kernel[i]
                                               : s->out_size[i];
-        last += reach(extent, o->dims[2u + i]);
+        last = plus(last, reach(extent, o->dims[2u + i]));
     }
-    return last + 1;
+    return plus(last, 1);
 }
 
 /* ---- what is taken ---- */
@@ -290,7 +296,7 @@ static int are_bytes_taken(const dn_lib *lib, const st_form *form)
            form->acc_dtype == STATOR_I32 && !form->is_transposed &&
            (out == STATOR_F32 || out == STATOR_U8 || out == STATOR_I8 ||
             (out == STATOR_I32 && form->n_epilogue == 0)) &&
-           (dn_are_bytes_exact() || dn_tiles_isa_of(lib, form->x.dtype) != NULL);
+           (dn_are_onednn_bytes_exact() || dn_tiles_isa_of(lib, form->x.dtype) != NULL);
 }
 
 static int are_dtypes_taken(const dn_lib *lib, const st_form *form)

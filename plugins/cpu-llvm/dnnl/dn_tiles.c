@@ -6,7 +6,8 @@
  * window][group][feature]. A convolution takes one image, or as many of its lines as stay in a
  * core's cache, channels last and padded, into scratch; what comes out is turned back a few lines
  * at a time while it is in the first cache, so that nothing but the image itself is read from
- * memory or written to it. A product reads its rows where they lie. Threads take images, lines and
+ * memory or written to it. A product reads its rows where they lie,
+ * but for bytes that become words. Threads take images, lines and
  * panels side by side.
  *
  * Sums of bytes are exact: what zero points add is integer arithmetic of the same width, with the
@@ -128,7 +129,8 @@ static void load_lines(worker *w)
                           .n = end > begin ? (end - begin) * j->in_width : 0,
                           .width = j->in_width,
                           .to = to,
-                          .depth = j->is_dense ? 0 : j->depth,
+                          .depth = j->depth,
+                          .is_tight = j->is_tight,
                           .line = j->pitch,
                           .flip = j->flip,
                           .fill = j->fill};
@@ -317,7 +319,8 @@ static void settle(const dn_job *j, int64_t panel, settling *out)
     const int64_t first = panel * j->columns;
     const int32_t *bias = has_first_bias(j->form) ? j->at[DN_POST] : NULL;
     /* Products of a sum: of an image, with the channels that fill its groups. */
-    const uint32_t n = (uint32_t)(j->is_image ? j->panel_bytes / j->columns : j->s.k);
+    const uint32_t n =
+        (uint32_t)(j->is_image ? j->kernel_lines * j->run * dn_tiles_together(j->isa) : j->s.k);
     memset(out, 0, sizeof *out);
     for (int64_t i = 0; i < j->columns && first + i < j->features; i++) {
         const int32_t y_zero =

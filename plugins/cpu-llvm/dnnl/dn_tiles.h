@@ -3,9 +3,10 @@
  * and bytes, dn_tiles_256.c for f32 and bytes).
  *
  * Elements of the sum lie in groups of four bytes: one of f32, or two of bf16 or four of bytes, of
- * which one instruction sums the products; or two of bytes, made words in scratch, where it takes
- * no less. Weights are signed bytes and what they meet is unsigned; the other kind is moved by 128,
- * and so is its zero point. dn_tiles_wino.c has Winograd's way. */
+ * which one instruction sums the products; or two of bytes, made words in scratch, where no
+ * instruction takes bytes exactly. Weights are signed bytes and what they meet is unsigned; the
+ * other kind is moved by 128, and so is its zero point. dn_tiles_wino.c has Winograd's way, where
+ * `float *` stands for groups and sums of bytes as well. */
 #ifndef STATOR_CPU_LLVM_DN_TILES_H
 #define STATOR_CPU_LLVM_DN_TILES_H
 
@@ -16,7 +17,7 @@
 #define DN_TILE_LANES_MAX 16   /* of a vector */
 #define DN_TILE_COLUMNS_MAX 32 /* of a panel of weights: two vectors */
 #define DN_TILE_LOT 8          /* vectors that are finished together, best */
-#define DN_TILE_ASK 8          /* groups of f32 between two cache lines of weights asked for */
+#define DN_TILE_ASK 8          /* groups between two cache lines of weights asked for, AVX2 */
 #define DN_TILE_AHEAD 128      /* bytes; of an image that is asked for while others are regrouped */
 
 /* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
@@ -26,8 +27,7 @@ typedef struct dn_tile {
     int64_t lines, line, pixels, pixel;
     int64_t length;
     const char *weights;
-    const char
-        *ask; /* what is asked for meanwhile, of f32: so many bytes on (a cache line, or 0) */
+    const char *ask;  /* what is asked for meanwhile, AVX2: so many bytes on (a cache line, or 0) */
     int64_t ask_step; /* each time */
     int32_t *sums;    /* out: [rows][columns], f32 but for bytes; aligned to 64 */
 } dn_tile;
@@ -40,7 +40,8 @@ typedef struct dn_regroup {
     int64_t first, n; /* pixels */
     int64_t width;    /* pixels of a line; */
     char *to;         /* where pixel `first` goes, which begins a line */
-    int64_t depth;    /* groups of a pixel; 0: pixels follow each other without filled groups */
+    int64_t depth;    /* groups of a pixel */
+    int is_tight;     /* pixels follow each other without filled groups */
     int64_t line;     /* bytes from line to line of `to` */
     uint32_t flip;    /* each group is xored with it */
     uint32_t fill;    /* a group of what channels are that there are not */
@@ -67,6 +68,8 @@ typedef struct dn_finish {
     uint32_t first_row; /* of the epilogue */
 } dn_finish;
 
+/* Pixels of the edge of a square of bytes that Winograd's way brings. */
+#define DN_WINO_BYTES 2
 /* Points of Winograd's F(4,3). */
 #define DN_WINO_A 0.625
 #define DN_WINO_B 1.5
@@ -81,7 +84,7 @@ typedef struct dn_tiles_isa {
     /* n elements side by side to their size in groups, each group xored with flip. NULL: they have
      * it. */
     void (*widen)(const char *from, int64_t n, uint32_t flip, char *to);
-    /* Sums of the `groups` groups of bytes at x, unsigned; NULL but for bytes. */
+    /* Sums of the elements of the `groups` groups at x, unsigned; NULL but for bytes. */
     int32_t (*sum_bytes)(const char *x, int64_t groups);
     /* As many rows of sums as there are lanes to a vector of rows for each column. Rows past n are
      * read, too. */
@@ -134,9 +137,9 @@ static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)
     return (isa->square + 2) * (isa->square + 2);
 }
 
-/* Pixels of an image of bytes lie in scratch side by side, filling no groups: the window's line is
+/* Pixels of an image of bytes lie tightly in scratch, filling no groups: the window's line is
  * one run of groups, of which the last alone may be filled (with what follows, times 0). */
-int dn_tiles_is_dense(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
+int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
 
 /* Bytes of the sums of weights before the panels: none but for bytes. */
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels);

@@ -308,7 +308,7 @@ static void regroup_floats(const dn_regroup *r)
 }
 
 /* A few channels, word by word. */
-static void regroup_dense(const dn_regroup *r)
+static void regroup_tight(const dn_regroup *r)
 {
     const int64_t step = r->channels * (int64_t)sizeof(uint16_t);
     for (int64_t y = 0; y < r->n / r->width; y++) {
@@ -325,8 +325,8 @@ static void regroup_dense(const dn_regroup *r)
 
 static void regroup_bytes(const dn_regroup *r)
 {
-    if (r->depth == 0) {
-        regroup_dense(r);
+    if (r->is_tight) {
+        regroup_tight(r);
     } else {
         regroup(r, 1);
     }
@@ -433,23 +433,29 @@ INLINE void apply_number(const st_epilogue *e, __m256 *v, const int n)
     _Pragma("GCC unroll 8") for (int k = 0; k < n; k++)                                            \
     {                                                                                              \
         v[k] = expression;                                                                         \
-    }                                                                                              \
-    break
+    }
     switch (e->kind) {
     case ST_EPILOGUE_RELU:
-        EACH(_mm256_max_ps(_mm256_setzero_ps(), v[k]));
+        EACH(_mm256_max_ps(_mm256_setzero_ps(), v[k]))
+        break;
     case ST_EPILOGUE_SCALE:
-        EACH(_mm256_mul_ps(v[k], value));
+        EACH(_mm256_mul_ps(v[k], value))
+        break;
     case ST_EPILOGUE_DIVIDE:
-        EACH(_mm256_div_ps(v[k], value));
+        EACH(_mm256_div_ps(v[k], value))
+        break;
     case ST_EPILOGUE_ROUND:
-        EACH(_mm256_round_ps(v[k], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        EACH(_mm256_round_ps(v[k], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+        break;
     case ST_EPILOGUE_OFFSET:
-        EACH(_mm256_add_ps(v[k], value));
+        EACH(_mm256_add_ps(v[k], value))
+        break;
     case ST_EPILOGUE_GELU_ERF:
-        EACH(gelu_of(v[k]));
+        EACH(gelu_of(v[k]))
+        break;
     default: /* CLIP */
-        EACH(_mm256_min_ps(value2, _mm256_max_ps(value, v[k])));
+        EACH(_mm256_min_ps(value2, _mm256_max_ps(value, v[k])))
+        break;
     }
 #undef EACH
 }
@@ -720,7 +726,7 @@ static void wino_out(const float *from, int64_t step, int64_t lines, int64_t n, 
 /* ---- Winograd's F(2,3), of words ---- */
 
 #define WORDS_EDGE 4
-#define WORDS_SQUARE 2
+#define WORDS_SQUARE DN_WINO_BYTES
 
 /* Four words, `step` vectors apart, to four of the points. */
 INLINE void words_into(const __m256i *d, const int step, __m256i *to, const int to_step)

@@ -7,7 +7,7 @@
 #define CACHE_BYTES ((int64_t)448 << 10) /* of an image's lines, or of rows, in scratch */
 #define ROWS_MOST 126                    /* of a product's block, */
 #define ROWS_LEAST 24                    /* however long they are */
-#define DENSE_MOST 8                     /* channels of a pixel that fills no groups */
+#define TIGHT_MOST 7                     /* channels of a pixel that fills no groups */
 #define ROWS_PACKED 48                   /* that are worth packing weights in each call */
 #define WINO_BYTES ((int64_t)400 << 10)  /* of squares in scratch, */
 #define WINO_LEAST 32                    /* but so many of them at least */
@@ -18,6 +18,7 @@
 #define WINDOW_MOST ((int64_t)1 << 16)
 #define PITCH_MOST ((int64_t)1 << 24) /* bytes */
 #define PANEL_MOST ((int64_t)1 << 36)
+#define SPAN_MOST ((int64_t)1 << 56) /* elements */
 
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 {
@@ -31,11 +32,11 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
     return wide || is_left ? wide : dn_tiles_256(dtype);
 }
 
-int dn_tiles_is_dense(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
 {
     const uint32_t last = form->n_spatial - 1u;
     return form->kind == ST_FORM_CONV && isa->widen != NULL && form->dilation[last] == 1 &&
-           s->channels < DENSE_MOST && s->channels % dn_tiles_together(isa) != 0 &&
+           s->channels <= TIGHT_MOST && s->channels % dn_tiles_together(isa) != 0 &&
            form->y.dtype == STATOR_I8 && !dn_has_zero(&form->y_zero);
 }
 
@@ -87,10 +88,10 @@ static void set_image(dn_job *j)
         j->is_wino ? j->across * j->isa->square + 2
                    : (j->width - 1) * j->stride[1] + (j->kernel_width - 1) * j->dilation[1] + 1;
     const int64_t held = j->pad[1] + j->in_width;
-    j->run = j->is_dense ? dn_parts(j->kernel_width * j->channels, dn_tiles_together(j->isa))
+    j->run = j->is_tight ? dn_parts(j->kernel_width * j->channels, dn_tiles_together(j->isa))
                          : j->kernel_width * j->depth;
     j->pitch = (reached > held ? reached : held) * j->pixel;
-    if (j->is_dense) { /* the last group's filling */
+    if (j->is_tight) { /* the last group's filling */
         j->pitch = (dn_parts(j->pitch, DN_TILE_GROUP) + 1) * DN_TILE_GROUP;
     }
 }
@@ -129,8 +130,8 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     const int64_t of_weight = is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->form->y.dtype);
     j->group_bytes = together * of_weight * j->columns;
     j->depth = dn_parts(j->channels, together);
-    j->is_dense = !is_wino && dn_tiles_is_dense(j->isa, j->form, s);
-    j->pixel = j->is_dense ? j->channels * j->isa->size : j->depth * DN_TILE_GROUP;
+    j->is_tight = !is_wino && dn_tiles_is_tight(j->isa, j->form, s);
+    j->pixel = j->is_tight ? j->channels * j->isa->size : j->depth * DN_TILE_GROUP;
     j->flip = j->form->x.dtype == STATOR_I8 ? dn_job_group(j, 0x80) : 0;
     j->is_copied = j->is_image || j->flip || j->size != j->isa->size || j->channels % together != 0;
     if (j->is_image) {
@@ -310,6 +311,16 @@ static int is_product_done(const dn_sizes *s)
            (s->out.stride[1] == 1 || s->n == 1);
 }
 
+/* Packed weights, whose name tells how they lie. */
+static int packed_of(const dn_job *j, dnnl_memory_desc_t *out)
+{
+    const int64_t row = j->columns * j->isa->size;
+    const int64_t bytes = dn_tiles_sums_bytes(j->isa, j->panels) + j->panels * j->panel_bytes;
+    const dnnl_dims_t dims = {bytes / row, j->columns, j->isa->size};
+    const dnnl_dims_t strides = {row, j->isa->size, 1};
+    return dnnl_memory_desc_init_by_strides(out, 3, dims, dnnl_u8, strides) == dnnl_success;
+}
+
 /* A row of bytes, for what is of no interest to oneDNN. */
 static int bytes_of(int64_t n, dnnl_memory_desc_t *out)
 {
@@ -346,13 +357,14 @@ static int note_operands(const dn_job *j, dn_desc *out)
     out->used |= j->op->has_constant ? 0 : 1u << DN_Y;
     for (uint32_t role = DN_X; role <= DN_OUT; role += DN_OUT - DN_X) {
         const uint32_t dtype = role == DN_X ? form->x.dtype : form->out.dtype;
+        const int64_t span = dn_span(form, &j->s, role);
         out->used |= 1u << role;
-        is_done &= bytes_of(dn_span(form, &j->s, role) * dn_dtype_size(dtype), &out->md[role]);
+        is_done &= span <= SPAN_MOST && bytes_of(span * dn_dtype_size(dtype), &out->md[role]);
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
         const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(form, &j->s, DN_OUT) : j->features;
-        if (st_epilogue_has_buffer(e->kind)) {
+        if (st_epilogue_has_buffer(e->kind) && n <= SPAN_MOST) {
             out->used |= 1u << (DN_POST + i);
             is_done &= bytes_of(n * dn_dtype_size(e->dtype), &out->md[DN_POST + i]);
         }
@@ -415,9 +427,7 @@ int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, 
     out->class_ = DN_GOOD;
     out->how.is_tiles = 1;
     out->how.is_winograd = is_winograd;
-    return weights_of(&j, &out->md[DN_Y]) &&
-           bytes_of(dn_tiles_sums_bytes(j.isa, j.panels) + j.panels * j.panel_bytes,
-                    &out->md[DN_Y2]) &&
+    return weights_of(&j, &out->md[DN_Y]) && packed_of(&j, &out->md[DN_Y2]) &&
            note_operands(&j, out);
 }
 

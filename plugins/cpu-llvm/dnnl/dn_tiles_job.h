@@ -19,7 +19,7 @@ typedef struct dn_job {
     int is_bytes, is_image, is_wino;
     int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
     int is_copied;  /* the image, or the rows of a product */
-    int is_dense;   /* dn_tiles_is_dense */
+    int is_tight;   /* dn_tiles_is_tight */
     int64_t features, channels;
     int64_t size;        /* bytes of an element of x */
     int64_t group_bytes; /* of a panel's row of weights */

@@ -73,6 +73,8 @@ static void sum_group(const char *from, int64_t columns, int64_t together, int32
 }
 
 /* Of bytes: twice F(2,3)'s in each direction, as words. */
+_Static_assert(DN_WINO_BYTES + 2 == 4, "a square of 3x3 taps");
+
 static void square_of(int32_t taps[3][3], int32_t out[4][4])
 {
     int32_t half[4][3];
@@ -189,7 +191,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
         p.place = s.y.dims[2 + last];
         p.line = last ? s.y.dims[2] : 0;
         p.places = last ? s.kernel[0] * p.width : p.width;
-        if (!is_winograd && dn_tiles_is_dense(isa, form, &s)) {
+        if (!is_winograd && dn_tiles_is_tight(isa, form, &s)) {
             p.channels *= p.width;
             p.places /= p.width;
             p.width = 1;

@@ -499,7 +499,7 @@ Test(dnnl, convs_of_bf16)
             empty(&p);
         }
     }
-    cr_assert_gt(turned, 0);
+    cr_assert(turned || !__builtin_cpu_supports("avx512bw")); /* else it is done in f32 */
 }
 
 static const struct {

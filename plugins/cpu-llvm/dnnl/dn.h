@@ -383,12 +383,14 @@ stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLE
 
 /* ---- dn_half.c ---- */
 
-/* Makes f32 of the form's f16. Returns a bit for each role that had it. */
+/* Makes f32 of the form's f16, or of its bf16 where oneDNN has none. Returns a bit for each role that
+ * had it. */
 uint32_t dn_widen(st_form *form);
-/* Where `roles` are f16. */
-stator_status dn_half_make(dn_op *op, uint32_t roles, stator_diag **err);
+/* Where `roles` are of the dtype, f16 or bf16. */
+stator_status dn_half_make(dn_op *op, uint32_t roles, uint32_t dtype, stator_diag **err);
 void dn_half_destroy(dn_op *op);
-int dn_half_has(const dn_op *op, uint32_t role); /* is the role's buffer f16? */
+int dn_half_has(const dn_op *op, uint32_t role); /* is the role's buffer narrow? */
+uint32_t dn_half_dtype(const dn_op *op);         /* f16 or bf16, of its narrow roles */
 uint32_t dn_half_roles(const dn_op *op);
 /* The constant weights, y their first element, in f32; made once. Any thread. */
 stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, const void **out,

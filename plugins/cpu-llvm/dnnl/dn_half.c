@@ -1,4 +1,5 @@
-/* Contractions of f16, done in f32: oneDNN has none on processors without f16 arithmetic.
+/* Contractions of f16, done in f32: oneDNN has none on processors without f16 arithmetic; and of
+ * bf16 on processors without AVX-512, for which it has none either.
  *
  * The op inside is one of f32. Constant weights are made f32 once, before they are packed (an op
  * from the cache does so when it looks at them at all); the other operands with each call, in
@@ -17,7 +18,8 @@
 #define ALIGN 64u
 
 typedef struct dn_half {
-    uint32_t roles;   /* bit of each role whose buffer holds f16 */
+    uint32_t roles;   /* bit of each role whose buffer holds such numbers */
+    uint32_t dtype;   /* f16 or bf16 */
     uint32_t keeps_y; /* the weights are constants, whatever a plan makes of them */
     /* under op->mutex: */
     float *y; /* constant weights; NULL: not made yet, or y comes with the call */
@@ -28,20 +30,29 @@ typedef struct dn_half {
 
 /* ---- forms ---- */
 
+/* Which of the two is made f32. */
+static uint32_t narrow_dtype(const st_form *form)
+{
+    const int has_bf16 =
+        (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+    return form->x.dtype == STATOR_BF16 && !has_bf16 ? STATOR_BF16 : STATOR_F16;
+}
+
 uint32_t dn_widen(st_form *form)
 {
     uint32_t roles = 0;
     if (form->kind == ST_FORM_SDPA) {
         return 0; /* attention widens what it copies */
     }
+    const uint32_t narrow = narrow_dtype(form);
     uint32_t *const dtypes[3] = {&form->x.dtype, &form->y.dtype, &form->out.dtype};
     for (uint32_t i = 0; i < 3; i++) {
-        roles |= (uint32_t)(*dtypes[i] == STATOR_F16) << (DN_X + i);
-        *dtypes[i] = *dtypes[i] == STATOR_F16 ? STATOR_F32 : *dtypes[i];
+        roles |= (uint32_t)(*dtypes[i] == narrow) << (DN_X + i);
+        *dtypes[i] = *dtypes[i] == narrow ? STATOR_F32 : *dtypes[i];
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         st_epilogue *e = &form->epilogue[i];
-        if (st_epilogue_has_buffer(e->kind) && e->dtype == STATOR_F16) {
+        if (st_epilogue_has_buffer(e->kind) && e->dtype == narrow) {
             roles |= 1u << (DN_POST + i);
             e->dtype = STATOR_F32;
         }
@@ -54,27 +65,51 @@ uint32_t dn_widen(st_form *form)
 typedef struct conversion {
     const void *from;
     void *to;
+    uint32_t dtype;
     int is_widening;
 } conversion;
 
 #if defined(__x86_64__)
-#define F16C __attribute__((target("avx,f16c")))
+#define F16C __attribute__((target("avx2,f16c")))
 
-static F16C int64_t widen_fast(const uint16_t *from, float *to, int64_t n)
+static F16C __m256 widened(__m128i bits, uint32_t dtype)
+{
+    return dtype == STATOR_F16
+               ? _mm256_cvtph_ps(bits)
+               : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
+/* As st_f32_to_bf16: to the nearest, to even between two; a NaN is a quiet one. */
+static F16C __m128i brain_of(__m256 x)
+{
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i high = _mm256_srli_epi32(bits, 16);
+    const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    const __m256i near = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
+    const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    const __m256i all = _mm256_blendv_epi8(near, quiet, is_nan);
+    return _mm_packus_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+}
+
+static F16C int64_t widen_fast(const uint16_t *from, float *to, int64_t n, uint32_t dtype)
 {
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
         const __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
-        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(bits));
+        _mm256_storeu_ps(to + i, widened(bits, dtype));
     }
     return i;
 }
 
-static F16C int64_t narrow_fast(const float *from, uint16_t *to, int64_t n)
+static F16C int64_t narrow_fast(const float *from, uint16_t *to, int64_t n, uint32_t dtype)
 {
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+        const __m256 x = _mm256_loadu_ps(from + i);
+        const __m128i bits =
+            dtype == STATOR_F16 ? _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT) : brain_of(x);
         _mm_storeu_si128((__m128i *)(void *)(to + i), bits);
     }
     return i;
@@ -83,22 +118,24 @@ static F16C int64_t narrow_fast(const float *from, uint16_t *to, int64_t n)
 static int is_cpu_able(void)
 {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx");
+    return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx2");
 }
 #else
-static int64_t widen_fast(const uint16_t *from, float *to, int64_t n)
+static int64_t widen_fast(const uint16_t *from, float *to, int64_t n, uint32_t dtype)
 {
     (void)from;
     (void)to;
     (void)n;
+    (void)dtype;
     return 0;
 }
 
-static int64_t narrow_fast(const float *from, uint16_t *to, int64_t n)
+static int64_t narrow_fast(const float *from, uint16_t *to, int64_t n, uint32_t dtype)
 {
     (void)from;
     (void)to;
     (void)n;
+    (void)dtype;
     return 0;
 }
 
@@ -112,23 +149,24 @@ static void convert_range(void *self, int64_t begin, int64_t end)
 {
     const conversion *c = self;
     int64_t done = begin;
+    const int is_fast = is_cpu_able();
     if (c->is_widening) {
         const uint16_t *from = c->from;
         float *to = c->to;
-        done += is_cpu_able() ? widen_fast(from + begin, to + begin, end - begin) : 0;
-        st_load_f32_block(STATOR_F16, from, done, end - done, to + done);
+        done += is_fast ? widen_fast(from + begin, to + begin, end - begin, c->dtype) : 0;
+        st_load_f32_block(c->dtype, from, done, end - done, to + done);
     } else {
         const float *from = c->from;
         uint16_t *to = c->to;
-        done += is_cpu_able() ? narrow_fast(from + begin, to + begin, end - begin) : 0;
-        st_store_f32_block(STATOR_F16, to, done, end - done, from + done);
+        done += is_fast ? narrow_fast(from + begin, to + begin, end - begin, c->dtype) : 0;
+        st_store_f32_block(c->dtype, to, done, end - done, from + done);
     }
 }
 
 static void convert(const dn_op *op, stator_ctx *ctx, const void *from, void *to, int64_t n,
                     int is_widening)
 {
-    conversion c = {from, to, is_widening};
+    conversion c = {from, to, op->half->dtype, is_widening};
     if (n > BLOCK && op->lib->host) {
         op->lib->host->thr->parallel_for(ctx, n, BLOCK, convert_range, &c);
     } else if (n > 0) {
@@ -143,13 +181,19 @@ int dn_half_has(const dn_op *op, uint32_t role)
     return op->half && (op->half->roles >> role & 1u);
 }
 
-stator_status dn_half_make(dn_op *op, uint32_t roles, stator_diag **err)
+uint32_t dn_half_dtype(const dn_op *op)
+{
+    return op->half ? op->half->dtype : STATOR_F16;
+}
+
+stator_status dn_half_make(dn_op *op, uint32_t roles, uint32_t dtype, stator_diag **err)
 {
     op->half = st_calloc(op->lib->mem, 1, sizeof *op->half);
     if (op->half == NULL) {
         return st_fail_oom(err);
     }
     op->half->roles = roles;
+    op->half->dtype = dtype;
     op->half->keeps_y = op->has_constant;
     return STATOR_OK;
 }
@@ -263,7 +307,7 @@ static float *kept_weights(dn_op *op)
     return y;
 }
 
-/* Is the role's buffer f16, and made f32 in this call? */
+/* Is the role's buffer narrow, and made f32 in this call? */
 static int is_moved(const dn_op *op, uint32_t role, const float *y)
 {
     return dn_half_has(op, role) && !(role == DN_Y && (y || op->half->keeps_y));

@@ -97,8 +97,9 @@ static stator_status first_weight(dn_op *op, const dn_sizes *sizes, const void *
     return is_half ? dn_half_widen(op, sizes, *out, out, err) : STATOR_OK;
 }
 
-/* `roles`: of dn_widen. */
-static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, stator_diag **err)
+/* `roles`: of dn_widen, whose dtype was `narrow`. */
+static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, uint32_t narrow,
+                             stator_diag **err)
 {
     int64_t numbers[ST_FORM_NUMBERS_MAX] = {0};
     dn_sizes sizes;
@@ -110,7 +111,7 @@ static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, sta
     dn_sizes_of(form, numbers, &sizes);
     op->has_constant = op->has_constant && is_known;
     if (roles) {
-        ST_TRY(dn_half_make(op, roles, err));
+        ST_TRY(dn_half_make(op, roles, narrow, err));
     }
     if (!is_known || (!op->is_static && !op->has_constant)) {
         return STATOR_OK; /* all is made at the first call */
@@ -129,6 +130,7 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     st_form wide = *given;
     const st_form *form = &wide;
     const uint32_t roles = dn_widen(&wide);
+    const uint32_t narrow = roles & 1u << DN_X ? given->x.dtype : STATOR_F16;
     dn_op *op = st_alloc(lib->mem, sizeof *op, 16);
     *out_op = NULL;
     if (op == NULL) {
@@ -137,7 +139,7 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     op_init(op, lib, form);
     (void)pthread_mutex_init(&op->mutex, NULL);
     (void)pthread_mutex_init(&op->making, NULL);
-    const stator_status status = prepare(op, form, roles, err);
+    const stator_status status = prepare(op, form, roles, narrow, err);
     op->form.syms = NULL;
     op->form.y_data = NULL;
     if (status != STATOR_OK) {

@@ -132,7 +132,7 @@ static void *element(void *base, int64_t offset, uint32_t dtype)
 /* The dtype of what is in memory behind a role. */
 static uint32_t stored(const dn_op *op, uint32_t role, uint32_t dtype)
 {
-    return dn_half_has(op, role) ? STATOR_F16 : dtype;
+    return dn_half_has(op, role) ? dn_half_dtype(op) : dtype;
 }
 
 static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_call *call,

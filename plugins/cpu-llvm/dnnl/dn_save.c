@@ -32,6 +32,7 @@ stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
     }
     st_put_block(out, &form, sizeof form);
     st_put_u32(out, dn_half_roles(op));
+    st_put_u32(out, dn_half_dtype(op) == STATOR_BF16);
     st_put_u64(out, op->attention_bytes);
     st_put_u32(out, op->has_constant);
     st_put_u32(out, op->n_plans);
@@ -173,6 +174,7 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
     }
     op->form = bare_form(&op->form);
     const uint32_t roles = st_read_below(&r, 1u << DN_ZERO);
+    const uint32_t narrow = st_read_below(&r, 2) ? STATOR_BF16 : STATOR_F16;
     if (!are_roles_sound(&op->form, roles)) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
@@ -180,7 +182,7 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
     const uint32_t limit = op->form.kind == ST_FORM_SDPA ? 1 : 2; /* attention has neither */
     op->has_constant = st_read_below(&r, limit);
     if (roles) {
-        ST_TRY(dn_half_make(op, roles, err));
+        ST_TRY(dn_half_make(op, roles, narrow, err));
     }
     dn_op_note(op);
     op->is_static = kept->is_static;

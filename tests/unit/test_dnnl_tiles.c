@@ -328,9 +328,12 @@ static void set_kind(problem *p, uint32_t kind)
 
 static void check_convolutions(void)
 {
-    for (uint32_t i = 0; i < BYTE_CASES * IMAGES; i += 2) { /* each image, half of the kinds */
+    for (uint32_t i = 0; i < BYTE_CASES * IMAGES; i++) {
         const conv_case *c = &images[i / BYTE_CASES];
-        const uint32_t kind = (i + i / BYTE_CASES % 2) % BYTE_CASES;
+        const uint32_t kind = i % BYTE_CASES;
+        if (c->channels > 7 && (kind + i / BYTE_CASES) % 2) {
+            continue; /* all kinds where pixels may fill no groups, else half of them */
+        }
         const int x_last = (int)(i / 5 % 2);
         const int out_last = (int)(i / 7 % 2);
         const int may_be_other = x_last || out_last; /* AVX-512 takes channels first alone */

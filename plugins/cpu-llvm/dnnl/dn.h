@@ -233,6 +233,8 @@ uint32_t dn_dtype_size(uint32_t dtype);
 int dn_are_sums_long(const st_form *form, const dn_sizes *sizes);
 /* A zero point may be other than 0. */
 int dn_has_zero(const st_form_zero *zero);
+/* Of bytes: signed weights without a zero point, which need no sums of rows. */
+int dn_has_plain_weights(const st_form *form);
 /* First to last element of an operand. */
 int64_t dn_span(const st_form *form, const dn_sizes *sizes, uint32_t role);
 
@@ -383,9 +385,9 @@ stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLE
 
 /* ---- dn_half.c ---- */
 
-/* Makes f32 of the form's f16, or of its bf16 where oneDNN has none. Returns a bit for each role that
- * had it. */
-uint32_t dn_widen(st_form *form);
+/* Makes f32 of the form's f16, or of its bf16 where oneDNN has none; *out_narrow: which. Returns a bit
+ * for each role that had it. */
+uint32_t dn_widen(st_form *form, uint32_t *out_narrow);
 /* Where `roles` are of the dtype, f16 or bf16. */
 stator_status dn_half_make(dn_op *op, uint32_t roles, uint32_t dtype, stator_diag **err);
 void dn_half_destroy(dn_op *op);

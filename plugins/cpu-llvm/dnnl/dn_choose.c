@@ -63,14 +63,13 @@ uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_C
     return n;
 }
 
-/* Signed weights without a zero point, whose sums stay within 32 bits when they are four times as
+/* Bytes whose sums stay within 32 bits when they are four times as
  * large. */
 static int may_bytes_be_squares(const dn_op *op, const dn_sizes *s)
 {
     const st_form *form = &op->form;
-    return form->acc_dtype == STATOR_I32 && form->y.dtype == STATOR_I8 &&
-           !dn_has_zero(&form->y_zero) && s->channels <= WINOGRAD_BYTES_MOST &&
-           dn_tiles_has_winograd(op);
+    return form->acc_dtype == STATOR_I32 && dn_has_plain_weights(form) &&
+           s->channels <= WINOGRAD_BYTES_MOST && dn_tiles_has_winograd(op);
 }
 
 int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)

@@ -279,6 +279,11 @@ int dn_has_zero(const st_form_zero *zero)
     return zero->has_buffer || zero->value;
 }
 
+int dn_has_plain_weights(const st_form *form)
+{
+    return form->y.dtype == STATOR_I8 && !dn_has_zero(&form->y_zero);
+}
+
 int dn_are_sums_long(const st_form *form, const dn_sizes *s)
 {
     int64_t products = s->channels / form->groups;

@@ -38,13 +38,14 @@ static uint32_t narrow_dtype(const st_form *form)
     return form->x.dtype == STATOR_BF16 && !has_bf16 ? STATOR_BF16 : STATOR_F16;
 }
 
-uint32_t dn_widen(st_form *form)
+uint32_t dn_widen(st_form *form, uint32_t *out_narrow)
 {
     uint32_t roles = 0;
+    const uint32_t narrow = narrow_dtype(form);
+    *out_narrow = narrow;
     if (form->kind == ST_FORM_SDPA) {
         return 0; /* attention widens what it copies */
     }
-    const uint32_t narrow = narrow_dtype(form);
     uint32_t *const dtypes[3] = {&form->x.dtype, &form->y.dtype, &form->out.dtype};
     for (uint32_t i = 0; i < 3; i++) {
         roles |= (uint32_t)(*dtypes[i] == narrow) << (DN_X + i);

@@ -43,7 +43,8 @@ static int32_t takes(void *self, const st_form *given)
     int64_t macs = 0;
     dn_sizes sizes;
     dn_op op;
-    (void)dn_widen(&wide);
+    uint32_t narrow = 0;
+    (void)dn_widen(&wide, &narrow);
     if (form->kind == ST_FORM_SDPA) {
         return dn_attention_takes(form);
     }
@@ -97,7 +98,7 @@ static stator_status first_weight(dn_op *op, const dn_sizes *sizes, const void *
     return is_half ? dn_half_widen(op, sizes, *out, out, err) : STATOR_OK;
 }
 
-/* `roles`: of dn_widen, whose dtype was `narrow`. */
+/* `roles`, `narrow`: of dn_widen. */
 static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, uint32_t narrow,
                              stator_diag **err)
 {
@@ -129,8 +130,8 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     dn_lib *lib = self;
     st_form wide = *given;
     const st_form *form = &wide;
-    const uint32_t roles = dn_widen(&wide);
-    const uint32_t narrow = roles & 1u << DN_X ? given->x.dtype : STATOR_F16;
+    uint32_t narrow = 0;
+    const uint32_t roles = dn_widen(&wide, &narrow);
     dn_op *op = st_alloc(lib->mem, sizeof *op, 16);
     *out_op = NULL;
     if (op == NULL) {

@@ -6,9 +6,8 @@
  * window][group][feature]. A convolution takes one image, or as many of its lines as stay in a
  * core's cache, channels last and padded, into scratch; what comes out is turned back a few lines
  * at a time while it is in the first cache, so that nothing but the image itself is read from
- * memory or written to it. A product reads its rows where they lie,
- * but for bytes that become words. Threads take images, lines and
- * panels side by side.
+ * memory or written to it. A product reads its rows where they lie, but for bytes that become
+ * words. Threads take images, lines and panels side by side.
  *
  * Sums of bytes are exact: what zero points add is integer arithmetic of the same width, with the
  * sums of the weights, known from packing, and those of the rows. */

@@ -126,6 +126,16 @@ const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype); /* f32, bytes */
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype);
 
+static inline int64_t dn_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t dn_parts(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
 /* Elements of a group. */
 static inline int64_t dn_tiles_together(const dn_tiles_isa *isa)
 {

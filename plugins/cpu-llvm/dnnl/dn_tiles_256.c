@@ -213,6 +213,26 @@ INLINE __m256i lanes_of(uint32_t mask)
 
 #define ALL_LANES 0xffu
 
+/* Of the first n lanes. */
+INLINE uint32_t mask_of(int64_t n)
+{
+    return n >= LANES ? ALL_LANES : (1u << n) - 1u;
+}
+
+INLINE __m256 load_lanes(const float *from, uint32_t mask)
+{
+    return mask == ALL_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, lanes_of(mask));
+}
+
+INLINE void store_lanes(float *to, uint32_t mask, __m256 v)
+{
+    if (mask == ALL_LANES) {
+        _mm256_storeu_ps(to, v);
+    } else {
+        _mm256_maskstore_ps(to, lanes_of(mask), v);
+    }
+}
+
 /* ---- images ---- */
 
 #define PIXELS_TOGETHER 512
@@ -241,8 +261,7 @@ INLINE __m256 load_groups(const dn_regroup *r, int64_t g, int64_t pixel, int64_t
     _mm_prefetch(from + DN_TILE_AHEAD, _MM_HINT_T0);
     if (!is_bytes) {
         const float *floats = (const float *)(const void *)from;
-        return n == LANES ? _mm256_loadu_ps(floats)
-                          : _mm256_maskload_ps(floats, lanes_of((1u << n) - 1u));
+        return load_lanes(floats, mask_of(n));
     }
     const uint32_t missing = (r->fill ^ r->flip) & 0xffff0000u;
     const char *next = from + r->plane;
@@ -267,7 +286,7 @@ INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel, co
         a[i] = i < groups ? load_groups(r, first + i, pixel, n, is_bytes) : _mm256_setzero_ps();
     }
     turn_square(a);
-    const __m256i stored = lanes_of((1u << groups) - 1u);
+    const uint32_t stored = mask_of(groups);
     int64_t x = pixel % r->width;
     char *at = r->to + pixel / r->width * r->line + x * step + first * DN_TILE_GROUP;
 #pragma GCC unroll 8
@@ -275,11 +294,7 @@ INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel, co
         if (i >= n) {
             break;
         }
-        if (groups == LANES) {
-            _mm256_storeu_ps((float *)(void *)at, a[i]);
-        } else {
-            _mm256_maskstore_ps((float *)(void *)at, stored, a[i]);
-        }
+        store_lanes((float *)(void *)at, stored, a[i]);
         at += step;
         if (++x == r->width) {
             x = 0;
@@ -355,7 +370,7 @@ static int32_t sum_bytes(const char *x, int64_t groups)
     __m256i sum = _mm256_setzero_si256();
     for (int64_t g = 0; g < groups; g += LANES) {
         const int64_t left = groups - g;
-        const __m256i mask = lanes_of(left >= LANES ? ALL_LANES : (1u << left) - 1u);
+        const __m256i mask = lanes_of(mask_of(left));
         const __m256i v =
             _mm256_maskload_epi32((const int *)(const void *)(x + g * DN_TILE_GROUP), mask);
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(v, ones));
@@ -366,11 +381,6 @@ static int32_t sum_bytes(const char *x, int64_t groups)
 }
 
 /* ---- the epilogue ---- */
-
-INLINE __m256 load_lanes(const float *from, uint32_t mask)
-{
-    return mask == ALL_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, lanes_of(mask));
-}
 
 /* Vectors are done in lots of `n` that stay in registers from the sums to the output; `n` and
  * is_across are constants where these are inlined. Place in the output of vector i. */
@@ -557,15 +567,6 @@ INLINE void store_bytes(const dn_finish *f, int64_t i, const __m256 *v, const in
     }
 }
 
-INLINE void store_lanes(float *to, uint32_t mask, __m256 v)
-{
-    if (mask == ALL_LANES) {
-        _mm256_storeu_ps(to, v);
-    } else {
-        _mm256_maskstore_ps(to, lanes_of(mask), v);
-    }
-}
-
 INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
     __m256 v[DN_TILE_LOT];
@@ -665,13 +666,12 @@ INLINE void square_in(const float *x, int64_t line, int64_t channels, int64_t st
 {
     __m256 d[EDGE][EDGE];
     __m256 half[EDGE][EDGE];
-    const int is_whole = left >= LANES;
-    const __m256i mask = lanes_of((1u << left) - 1u);
+    const uint32_t mask = mask_of(left);
     for (int j = 0; j < EDGE; j++) {
 #pragma GCC unroll 6
         for (int i = 0; i < EDGE; i++) {
             const float *from = x + i * line + j * channels;
-            d[j][i] = is_whole ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, mask);
+            d[j][i] = load_lanes(from, mask);
         }
         into_points(d[j], 1, &half[0][j], EDGE);
     }
@@ -680,11 +680,7 @@ INLINE void square_in(const float *x, int64_t line, int64_t channels, int64_t st
 #pragma GCC unroll 6
         for (int j = 0; j < EDGE; j++) {
             float *at = to + (i * EDGE + j) * step;
-            if (is_whole) {
-                _mm256_storeu_ps(at, d[i][j]);
-            } else {
-                _mm256_maskstore_ps(at, mask, d[i][j]);
-            }
+            store_lanes(at, mask, d[i][j]);
         }
     }
 }
@@ -750,7 +746,7 @@ INLINE void words_square_in(const float *x, int64_t line, int64_t groups, int64_
 {
     __m256i d[WORDS_EDGE * WORDS_EDGE];
     __m256i half[WORDS_EDGE * WORDS_EDGE];
-    const uint32_t mask = left >= LANES ? ALL_LANES : (1u << left) - 1u;
+    const uint32_t mask = mask_of(left);
 #pragma GCC unroll 16
     for (int i = 0; i < WORDS_EDGE * WORDS_EDGE; i++) {
         const float *at = x + i / WORDS_EDGE * line + i % WORDS_EDGE * groups;

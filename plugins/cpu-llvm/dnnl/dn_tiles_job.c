@@ -37,7 +37,7 @@ int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_siz
     const uint32_t last = form->n_spatial - 1u;
     return form->kind == ST_FORM_CONV && isa->widen != NULL && form->dilation[last] == 1 &&
            s->channels <= TIGHT_MOST && s->channels % dn_tiles_together(isa) != 0 &&
-           form->y.dtype == STATOR_I8 && !dn_has_zero(&form->y_zero);
+           dn_has_plain_weights(form);
 }
 
 /* ---- sizes ---- */

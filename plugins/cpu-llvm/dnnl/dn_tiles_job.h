@@ -57,16 +57,6 @@ typedef struct dn_job {
  * weights) is left to it. 0: numbers too large for it. */
 int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino);
 
-static inline int64_t dn_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t dn_parts(int64_t n, int64_t size)
-{
-    return (n + size - 1) / size;
-}
-
 /* A group of bytes that are all the same. */
 static inline uint32_t dn_job_group(const dn_job *j, uint32_t byte)
 {

@@ -1,7 +1,7 @@
 /* Constant weights in the panels of dn_tiles.c: [panel][place in the window][group][feature],
  * before them of bytes the sums of each feature's weights, i32. Features and channels that there
  * are not are 0. Unsigned bytes are moved by -128. */
-#include "dn_tiles_job.h"
+#include "dn_tiles.h"
 
 #include <string.h>
 
@@ -29,8 +29,7 @@ int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels)
 
 static int64_t depth_of(const packing *p)
 {
-    const int64_t together = dn_tiles_together(p->isa);
-    return (p->channels + together - 1) / together;
+    return dn_parts(p->channels, dn_tiles_together(p->isa));
 }
 
 /* One group of channels of a panel at one place of the window. */
@@ -197,7 +196,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
             p.width = 1;
         }
     }
-    p.panels = (p.features + p.columns - 1) / p.columns;
+    p.panels = dn_parts(p.features, p.columns);
     if (host && s.threads > 1) {
         host->thr->parallel_for(ctx, p.panels, 1, pack_panels, &p);
     } else {

@@ -30,7 +30,7 @@ void dn_wino_panel(const dn_wino *b, const char *weights)
     const dn_tiles_isa *isa = b->isa;
     const int64_t columns = 2 * isa->lanes;
     const int64_t bytes = b->depth * columns * DN_TILE_GROUP;
-    const int64_t tiles = (b->tiles + isa->rows - 1) / isa->rows;
+    const int64_t tiles = dn_parts(b->tiles, isa->rows);
     const int64_t places = dn_tiles_places(isa);
     for (int64_t k = 0; k < places; k++, weights += bytes) {
         dn_tile t = {.row = b->depth * DN_TILE_GROUP,
@@ -60,6 +60,6 @@ void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width
     for (int64_t i = 0; i < b->across; i++) {
         const int64_t left = width - i * edge;
         b->isa->wino_out(b->sums + (first + i) * columns, b->tiles * columns, lines,
-                         left < edge ? left : edge, width, to + i * edge * columns);
+                         dn_least(left, edge), width, to + i * edge * columns);
     }
 }

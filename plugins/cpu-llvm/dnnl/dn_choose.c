@@ -63,8 +63,7 @@ uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_C
     return n;
 }
 
-/* Bytes whose sums stay within 32 bits when they are four times as
- * large. */
+/* Bytes whose sums stay within 32 bits when they are four times as large. */
 static int may_bytes_be_squares(const dn_op *op, const dn_sizes *s)
 {
     const st_form *form = &op->form;

@@ -84,7 +84,7 @@ void dn_op_destroy(void *self, void *op_)
     st_free(lib->mem, op);
 }
 
-/* The constant weights, in f32 where they are f16; NULL: they come with the call. */
+/* The constant weights, in f32 where they are narrow; NULL: they come with the call. */
 static stator_status first_weight(dn_op *op, const dn_sizes *sizes, const void **out,
                                   stator_diag **err)
 {

@@ -109,7 +109,7 @@ static int is_form_sound(const dn_lib *lib, const st_form *form, const st_librar
     return dn_is_kind_taken(lib, form);
 }
 
-/* Roles that hold f16: such as the form calls f32. */
+/* Roles that hold f16 or bf16: such as the form calls f32. */
 static int are_roles_sound(const st_form *form, uint32_t roles)
 {
     const uint32_t dtypes[3] = {form->x.dtype, form->y.dtype, form->out.dtype};

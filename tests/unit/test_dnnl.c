@@ -1,5 +1,6 @@
 /* Contractions by oneDNN against plain loops in f64: forms built by hand, without a graph. Skipped,
  * with a line that says so, where the build or the machine is without libdnnl. */
+#define _GNU_SOURCE
 #include "dnnl_support.h"
 
 #include "core/base/convert.h"
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 TestSuite(dnnl, .init = dnnl_begin, .fini = dnnl_end);
 
@@ -675,17 +677,16 @@ Test(dnnl, symbolic_inner)
     empty(&p);
 }
 
-/* Nothing to sum over: the epilogue of 0. */
-Test(dnnl, nothing_to_sum)
+/* Nothing to sum over: the epilogue of 0, and no look at operands that have no element. */
+static void sum_of_nothing(uint32_t dtype)
 {
     problem p;
     const uint32_t k = sym("k");
-    gemm(&p, STATOR_F32, STATOR_F32, num(30), num(40), k);
+    gemm(&p, dtype, dtype, num(30), num(40), k);
     epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
     epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+    p.form.epilogue[0].dtype = dtype;
     void *op = create(&p, "nothing");
-    p.sizes[0] = 0;
-    p.elements[X] = p.elements[Y] = 0;
     set_size(&p, 20);
     call(&p, op);
     compare(&p, "something", 1);
@@ -694,10 +695,21 @@ Test(dnnl, nothing_to_sum)
     for (uint32_t i = 0; i < st_form_numbers(&p.form, numbers); i++) {
         p.numbers[i] = value(&p, numbers[i]);
     }
+    void *forbidden = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert(forbidden != MAP_FAILED);
+    p.buffers[X] = p.buffers[Y] = forbidden;
     call(&p, op);
     compare(&p, "nothing", 1);
+    (void)munmap(forbidden, 4096);
     lib->destroy(lib->self, op);
     empty(&p);
+}
+
+Test(dnnl, nothing_to_sum)
+{
+    sum_of_nothing(STATOR_F32);
+    sum_of_nothing(STATOR_F16);
+    sum_of_nothing(STATOR_BF16);
 }
 
 /* Strides of a later call that oneDNN has no primitive for. */

@@ -256,12 +256,12 @@ static uint64_t padded(int64_t elements)
     return ((uint64_t)elements * sizeof(float) + ALIGN - 1u) / ALIGN * ALIGN;
 }
 
-/* Elements of the buffer behind a role that the call may touch. */
-static int64_t elements_of(const dn_op *op, const dn_sizes *s, uint32_t role)
+/* Elements of the buffer behind a role that a call of so many products may touch. */
+static int64_t elements_of(const dn_op *op, const dn_sizes *s, uint32_t role, int64_t macs)
 {
     const st_form *form = &op->form;
     if (role <= DN_OUT) {
-        return dn_span(form, s, role);
+        return macs == 0 && role != DN_OUT ? 0 : dn_span(form, s, role);
     }
     switch (form->epilogue[role - DN_POST].kind) {
     case ST_EPILOGUE_ADD:
@@ -328,7 +328,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
         return STATOR_OK;
     }
     for (uint32_t role = 0; role < DN_ROLES; role++) {
-        bytes += is_moved(op, role, y) ? padded(elements_of(op, s, role)) : 0;
+        bytes += is_moved(op, role, y) ? padded(elements_of(op, s, role, macs)) : 0;
     }
     char *scratch = take_scratch(op, bytes);
     char *next = scratch;
@@ -340,7 +340,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
         if (!is_moved(op, role, y)) {
             continue;
         }
-        const int64_t n = elements_of(op, s, role);
+        const int64_t n = elements_of(op, s, role, macs);
         wide[role] = next;
         next += padded(n);
         if (role != DN_OUT || out != elements) { /* what lies between its elements stays */

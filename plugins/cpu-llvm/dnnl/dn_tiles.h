@@ -68,7 +68,8 @@ typedef struct dn_finish {
     uint32_t first_row; /* of the epilogue */
 } dn_finish;
 
-/* Pixels of the edge of a square of bytes that Winograd's way brings. */
+/* Pixels of the edge of a square that Winograd's way brings: F(4,3) of floats, F(2,3) of bytes. */
+#define DN_WINO_FLOATS 4
 #define DN_WINO_BYTES 2
 /* Points of Winograd's F(4,3). */
 #define DN_WINO_A 0.625
@@ -120,6 +121,14 @@ void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, 
 void dn_wino_panel(const dn_wino *b, const char *weights);
 /* A line of squares, from `first` on, to lines of `width` rows of columns. */
 void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width, float *to);
+
+/* `wino_in` and `wino_out` of AVX2 (dn_wino_256.c), of floats and of words. */
+void dn_wino_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
+void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                     float *to);
+void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
+void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                           float *to);
 
 /* Of what this processor has; NULL: nothing for x of this dtype. */
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */

@@ -1,0 +1,45 @@
+/* What the inner loops for AVX2 and FMA share: lanes, and those of a mask. A file that includes it
+ * is compiled for these instructions from here on. */
+#ifndef STATOR_DN_LANES_256_H
+#define STATOR_DN_LANES_256_H
+
+#if defined(__x86_64__)
+#pragma GCC target("avx2,fma")
+#include <immintrin.h>
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define LANES 8
+#define COLUMNS 16 /* of a panel */
+
+/* The lanes of the mask's bits. */
+INLINE __m256i lanes_of(uint32_t mask)
+{
+    const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)mask), bits), bits);
+}
+
+#define ALL_LANES 0xffu
+
+/* Of the first n lanes. */
+INLINE uint32_t mask_of(int64_t n)
+{
+    return n >= LANES ? ALL_LANES : (1u << n) - 1u;
+}
+
+INLINE __m256 load_lanes(const float *from, uint32_t mask)
+{
+    return mask == ALL_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, lanes_of(mask));
+}
+
+INLINE void store_lanes(float *to, uint32_t mask, __m256 v)
+{
+    if (mask == ALL_LANES) {
+        _mm256_storeu_ps(to, v);
+    } else {
+        _mm256_maskstore_ps(to, lanes_of(mask), v);
+    }
+}
+
+#endif
+#endif

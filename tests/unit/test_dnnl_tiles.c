@@ -131,6 +131,44 @@ Test(dnnl_tiles, convolutions_of_floats)
     }
 }
 
+/* Groups: of four channels and features (in lots of four groups, and not), of fewer features than a
+ * panel has and of more; windows apart, one axis. */
+static const conv_case grouped[] = {
+    {2, 2, 128, 128, 32, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 48, 48, 12, {13, 15}, {3, 2}, {2, 1}, {2, 3}, {2, 0}, {1, 4}},
+    {2, 1, 20, 20, 5, {18, 17}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 30, 18, 3, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 2, 40, 72, 2, {12, 12}, {1, 3}, {2, 2}, {1, 1}, {0, 1}, {0, 1}},
+    {2, 1, 12, 48, 6, {5, 300}, {1, 5}, {1, 1}, {1, 2}, {0, 4}, {0, 4}},
+    {1, 2, 12, 24, 6, {700}, {5}, {2}, {1}, {2}, {1}}};
+#define GROUPED (sizeof grouped / sizeof grouped[0])
+
+Test(dnnl_tiles, groups_of_floats)
+{
+    if (!begin_narrow(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (size_t i = 0; i < 4 * GROUPED; i++) {
+        const conv_case *c = &grouped[i / 4];
+        const int is_last = (int)(i / 2 % 2);
+        /* oneDNN has the others in other orders, which it is guessed to be worth. */
+        const int may_be_other = i / 4 > 2 || (i / 4 == 2 && !is_last);
+        problem p;
+        f.threads = 1 + (int32_t)(i % 3);
+        conv(&p, STATOR_F32, STATOR_F32, c, is_last, is_last);
+        with_constant(&p);
+        run(&p, "groups of f32", 1, may_be_other);
+        conv(&p, STATOR_F32, STATOR_F32, c, is_last, is_last);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        with_constant(&p);
+        st_store_f64(STATOR_F32, p.buffers[X], 70, i % 2 ? NAN : INFINITY); /* of its group alone */
+        run(&p, "groups of f32 and more", 1, may_be_other);
+    }
+}
+
 Test(dnnl_tiles, products_of_floats)
 {
     static const int64_t sizes[][3] = {{1, 40, 1000},  {15, 33, 77},    {127, 64, 96}, {300, 1, 65},
@@ -365,6 +403,33 @@ static void check_convolutions(void)
 Test(dnnl_tiles, convolutions_of_bytes)
 {
     check_bytes(0, check_convolutions);
+}
+
+static void check_groups(void)
+{
+    for (uint32_t i = 0; i < 8 * GROUPED; i++) {
+        problem p;
+        conv(&p, bytes[i % 2], STATOR_I32, &grouped[i / 8], i / 2 % 2, i / 4 % 2);
+        p.form.y.dtype = STATOR_I8;
+        p.form.x_zero.value = i % 3 ? 17 : 0;
+        with_constant(&p);
+        run(&p, "groups of bytes", 0, has_wide(STATOR_U8));
+        conv(&p, bytes[i % 2], STATOR_F32, &grouped[i / 8], i / 2 % 2, i / 4 % 2);
+        p.form.y.dtype = STATOR_I8;
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        p.form.epilogue[0].dtype = STATOR_I32;
+        epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
+        p.form.out.dtype = bytes[i / 2 % 2];
+        with_constant(&p);
+        set_whole(&p);
+        run(&p, "groups of bytes to bytes", 0, has_wide(STATOR_U8));
+    }
+}
+
+Test(dnnl_tiles, groups_of_bytes)
+{
+    check_bytes(0, check_groups);
 }
 
 static void check_products(void)

@@ -201,7 +201,7 @@ static void window_of(const dn_job *j, int64_t y, int64_t *out_first, int64_t *o
 static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
 {
     const dn_job *j = w->j;
-    const int is_joined = j->dilation[1] == 1;
+    const int is_joined = j->dilation[1] == 1 && j->sections.n == 1 && !j->sections.are_fours;
     int64_t first = 0;
     int64_t end = 0;
     window_of(j, w->first + y, &first, &end);
@@ -210,7 +210,7 @@ static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
                  .line = j->dilation[0] * j->pitch,
                  .pixels = is_joined ? 1 : j->kernel_width,
                  .pixel = j->dilation[1] * j->pixel,
-                 .length = is_joined ? j->run : j->depth};
+                 .length = is_joined ? j->run : j->section_depth};
     t.x = w->x + x * t.row;
     t.weights = NULL;
     if (j->is_image) {
@@ -315,16 +315,17 @@ typedef struct settling {
 
 static void settle(const dn_job *j, int64_t panel, settling *out)
 {
-    const int64_t first = panel * j->columns;
+    const int64_t first = dn_job_feature(j, panel);
+    const int32_t *sums = j->column_sums + panel * j->columns;
     const int32_t *bias = has_first_bias(j->form) ? j->at[DN_POST] : NULL;
     /* Products of a sum: of an image, with the channels that fill its groups. */
     const uint32_t n =
         (uint32_t)(j->is_image ? j->kernel_lines * j->run * dn_tiles_together(j->isa) : j->s.k);
     memset(out, 0, sizeof *out);
-    for (int64_t i = 0; i < j->columns && first + i < j->features; i++) {
+    for (int64_t i = 0; i < dn_job_features(j, panel); i++) {
         const int32_t y_zero =
             j->form->y_zero.is_each ? zero_of_operand(j, 1, first + i) : j->y_zero;
-        const uint32_t of_weights = n * (uint32_t)y_zero - (uint32_t)j->column_sums[first + i];
+        const uint32_t of_weights = n * (uint32_t)y_zero - (uint32_t)sums[i];
         out->weights[i] = (int32_t)of_weights;
         out->column[i] =
             (int32_t)((uint32_t)j->x_zero * of_weights + (bias ? (uint32_t)bias[first + i] : 0));
@@ -337,7 +338,7 @@ static int64_t place_of(const worker *w, const strip *p)
 {
     const dn_job *j = w->j;
     const int64_t pixel = (w->first + p->y) * j->width + p->x;
-    return w->image * j->s.out.dims[0] + p->panel * j->columns * j->s.out.dims[1] +
+    return w->image * j->s.out.dims[0] + dn_job_feature(j, p->panel) * j->s.out.dims[1] +
            pixel * (j->is_last[1] ? j->s.features : 1);
 }
 
@@ -346,10 +347,11 @@ static dn_finish finish_of(const worker *w, const strip *p, const settling *of_b
 {
     const dn_job *j = w->j;
     const int64_t row = j->is_image ? p->y * j->width + p->x : p->x;
+    const int64_t features = dn_job_features(j, p->panel);
     dn_finish f = {.form = j->form,
                    .at = j->at,
                    .is_across = !j->is_image || j->is_last[1],
-                   .feature = p->panel * j->columns,
+                   .feature = dn_job_feature(j, p->panel),
                    .column = j->is_bytes ? of_bytes->column : NULL,
                    .factor = of_bytes->factor,
                    .row_sums = j->has_row_sums ? w->row_sums + row : NULL,
@@ -357,15 +359,15 @@ static dn_finish finish_of(const worker *w, const strip *p, const settling *of_b
                    .weights = of_bytes->weights,
                    .first_row = (uint32_t)has_first_bias(j->form)};
     if (!f.is_across) {
-        f.n = dn_least(j->columns, j->features - f.feature);
+        f.n = features;
         f.sums = w->turned;
         f.step = j->s.out.dims[1];
         f.out = place_of(w, p);
     } else {
         f.step = j->is_image ? j->s.features : j->s.out.stride[0];
         f.out = j->is_image ? place_of(w, p) : (w->first + p->x) * f.step + f.feature;
-        f.mask[0] = mask_of(j, j->features - f.feature);
-        f.mask[1] = mask_of(j, j->features - f.feature - j->isa->lanes);
+        f.mask[0] = mask_of(j, features);
+        f.mask[1] = mask_of(j, features - j->isa->lanes);
     }
     return f;
 }
@@ -437,10 +439,13 @@ static void run_strip(worker *w, const strip *p, const settling *of_bytes)
     const int64_t tiles = dn_parts(p->width, j->isa->rows);
     const dn_finish f = finish_of(w, p, of_bytes);
     const int64_t ask_bytes = j->panel_bytes / (j->group_bytes * DN_TILE_ASK) * DN_TILE_ALIGN;
+    const int64_t section = p->panel / j->section_panels * j->sections.step * j->isa->size;
+    void (*const run)(const dn_tile *, int64_t) =
+        j->sections.are_fours ? j->isa->run_fours : j->isa->run;
     int64_t done = 0;
     for (int64_t y = 0; y < p->lines; y++) {
         dn_tile t = tile_at(w, p->y + y, p->x);
-        const char *x = t.x;
+        const char *x = t.x + section;
         t.weights = j->weights + p->panel * j->panel_bytes + skipped(j, w->first + p->y + y);
         for (int64_t i = 0, begin = 0; i < tiles; i++) {
             const int64_t end = p->width * (i + 1) / tiles;
@@ -450,7 +455,7 @@ static void run_strip(worker *w, const strip *p, const settling *of_bytes)
             t.ask_step = w->ask < w->ask_end ? DN_TILE_ALIGN : 0;
             w->ask += ask_bytes;
             ask_for_output(j, &f, y * p->width + begin, y * p->width + end);
-            j->isa->run(&t, end - begin);
+            run(&t, end - begin);
             done = finish_some(w, p, &f, done, y * p->width + end);
             begin = end;
         }

@@ -91,6 +91,10 @@ typedef struct dn_tiles_isa {
      * read, too. */
     void (*turn_sums)(const int32_t *sums, float *to);
     void (*finish)(const dn_finish *f);
+    /* As `run`, of a section of groups of four channels and features (dn_sections): row u of
+     * the weights at a place of the window meets channel u of each feature's group, and `length` is
+     * 4. NULL: it has none. */
+    void (*run_fours)(const dn_tile *t, int64_t rows);
     /* Winograd's squares, of so many pixels an edge as they come out; 0: it has none. They are made
      * of squares with two more, one group for each channel or channels of one. */
     int64_t square;
@@ -159,6 +163,16 @@ static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)
 /* Pixels of an image of bytes lie tightly in scratch, filling no groups: the window's line is
  * one run of groups, of which the last alone may be filled (with what follows, times 0). */
 int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
+
+/* Sections are what the groups of a convolution are to the panels: each has features of its own,
+ * which meet some channels of a pixel. Else there is one. */
+typedef struct dn_sections {
+    int64_t n, features;
+    int64_t channels; /* that a feature meets, */
+    int64_t step;     /* and from a section's first to that of the next */
+    int are_fours;    /* four groups of four channels and features, for `run_fours` */
+} dn_sections;
+dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
 
 /* Bytes of the sums of weights before the panels: none but for bytes. */
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels);

@@ -154,6 +154,71 @@ ROWS_TILE(bytes, BYTES)
 ROWS_TILE(words, WORDS)
 #undef ROWS_TILE
 
+/* Channel `u` of each of four groups, of which a row has 16 channels, meets row u of the weights.
+ * `spread` gives each feature of a group that channel. */
+#define FOUR(u, spread)                                                                            \
+    do {                                                                                           \
+        const __m256 w0 = _mm256_load_ps(w + (u)*COLUMNS);                                         \
+        const __m256 w1 = _mm256_load_ps(w + (u)*COLUMNS + LANES);                                 \
+        _Pragma("GCC unroll 6") for (int i = 0; i < rows; i++)                                     \
+        {                                                                                          \
+            const float *x = (const float *)(const void *)(at + i * t->row);                       \
+            const __m256 x0 = _mm256_permute_ps(_mm256_loadu_ps(x), spread);                       \
+            const __m256 x1 = _mm256_permute_ps(_mm256_loadu_ps(x + LANES), spread);               \
+            sum[i][0] = _mm256_fmadd_ps(x0, w0, sum[i][0]);                                        \
+            sum[i][1] = _mm256_fmadd_ps(x1, w1, sum[i][1]);                                        \
+        }                                                                                          \
+    } while (0)
+
+INLINE void tile_fours(const dn_tile *t, const int rows)
+{
+    __m256 sum[ROWS][2];
+    const float *w = (const float *)(const void *)t->weights;
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++) {
+        sum[i][0] = _mm256_setzero_ps();
+        sum[i][1] = _mm256_setzero_ps();
+    }
+    for (int64_t p = 0; p < t->lines * t->pixels; p++, w += 4 * COLUMNS) {
+        const char *at = t->x + p / t->pixels * t->line + p % t->pixels * t->pixel;
+        FOUR(0, 0x00);
+        FOUR(1, 0x55);
+        FOUR(2, 0xaa);
+        FOUR(3, 0xff);
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++) {
+        float *to = (float *)(void *)(t->sums + i * COLUMNS);
+        _mm256_store_ps(to, sum[i][0]);
+        _mm256_store_ps(to + LANES, sum[i][1]);
+    }
+}
+#undef FOUR
+
+static void run_fours(const dn_tile *t, int64_t rows)
+{
+    switch (rows) {
+    case 1:
+        tile_fours(t, 1);
+        break;
+    case 2:
+        tile_fours(t, 2);
+        break;
+    case 3:
+        tile_fours(t, 3);
+        break;
+    case 4:
+        tile_fours(t, 4);
+        break;
+    case 5:
+        tile_fours(t, 5);
+        break;
+    default:
+        tile_fours(t, 6);
+        break;
+    }
+}
+
 /* ---- squares of 8 x 8 ---- */
 
 INLINE void turn_square(__m256 a[LANES])
@@ -586,6 +651,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                         .lanes = LANES,
                                         .size = 4,
                                         .run = run_floats,
+                                        .run_fours = run_fours,
                                         .regroup = regroup_floats,
                                         .turn_sums = turn_sums,
                                         .finish = finish,

@@ -35,9 +35,25 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
 {
     const uint32_t last = form->n_spatial - 1u;
-    return form->kind == ST_FORM_CONV && isa->widen != NULL && form->dilation[last] == 1 &&
-           s->channels <= TIGHT_MOST && s->channels % dn_tiles_together(isa) != 0 &&
-           dn_has_plain_weights(form);
+    return form->kind == ST_FORM_CONV && isa->widen != NULL && form->groups == 1 &&
+           form->dilation[last] == 1 && s->channels <= TIGHT_MOST &&
+           s->channels % dn_tiles_together(isa) != 0 && dn_has_plain_weights(form);
+}
+
+dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+{
+    const int is_image = form->kind == ST_FORM_CONV;
+    dn_sections all = {.n = is_image ? form->groups : 1};
+    all.features = is_image ? s->features / all.n : s->n;
+    all.channels = is_image ? s->channels / all.n : s->k;
+    all.step = all.channels;
+    if (isa->run_fours && all.n % 4 == 0 && all.channels == 4 && all.features == 4) {
+        all.are_fours = 1;
+        all.n /= 4;
+        all.features *= 4;
+        all.step *= 4;
+    }
+    return all;
 }
 
 /* ---- sizes ---- */
@@ -89,7 +105,7 @@ static void set_image(dn_job *j)
                    : (j->width - 1) * j->stride[1] + (j->kernel_width - 1) * j->dilation[1] + 1;
     const int64_t held = j->pad[1] + j->in_width;
     j->run = j->is_tight ? dn_parts(j->kernel_width * j->channels, dn_tiles_together(j->isa))
-                         : j->kernel_width * j->depth;
+                         : j->kernel_width * j->section_depth;
     j->pitch = (reached > held ? reached : held) * j->pixel;
     if (j->is_tight) { /* the last group's filling */
         j->pitch = (dn_parts(j->pitch, DN_TILE_GROUP) + 1) * DN_TILE_GROUP;
@@ -130,6 +146,9 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     const int64_t of_weight = is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->form->y.dtype);
     j->group_bytes = together * of_weight * j->columns;
     j->depth = dn_parts(j->channels, together);
+    j->sections = dn_tiles_sections(j->isa, j->form, s);
+    j->section_panels = dn_parts(j->sections.features, j->columns);
+    j->section_depth = dn_parts(j->sections.channels, together);
     j->is_tight = !is_wino && dn_tiles_is_tight(j->isa, j->form, s);
     j->pixel = j->is_tight ? j->channels * j->isa->size : j->depth * DN_TILE_GROUP;
     j->flip = j->form->x.dtype == STATOR_I8 ? dn_job_group(j, 0x80) : 0;
@@ -139,7 +158,7 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     } else {
         set_product(j);
     }
-    j->panels = dn_parts(j->features, j->columns);
+    j->panels = j->sections.n * j->section_panels;
     j->places = is_wino ? dn_tiles_places(j->isa) : 0;
     j->panel_bytes = (is_wino ? j->places * j->depth : j->kernel_lines * j->run) * j->group_bytes;
 }
@@ -276,10 +295,22 @@ static int is_small(int64_t n, int64_t least, int64_t most)
     return n >= least && n <= most;
 }
 
+/* Whole groups of elements of more than one channel; sums of rows are not made by section. */
+static int are_sections_done(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+{
+    const int64_t channels = s->channels / form->groups;
+    const int64_t features = s->features / form->groups;
+    return form->groups == 1 ||
+           (channels > 1 && features > 1 && channels % dn_tiles_together(isa) == 0 &&
+            channels * form->groups == s->channels && features * form->groups == s->features &&
+            (isa->sum_bytes == NULL || dn_has_plain_weights(form)));
+}
+
 static int is_image_done(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
 {
-    if (form->n_spatial > 2 || form->groups != 1 || form->is_transposed || s->images < 1 ||
-        !is_small(s->channels, 1, CHANNELS_MOST) || !is_small(s->features, 1, CHANNELS_MOST)) {
+    if (form->n_spatial > 2 || form->is_transposed || s->images < 1 ||
+        !are_sections_done(isa, form, s) || !is_small(s->channels, 1, CHANNELS_MOST) ||
+        !is_small(s->features, 1, CHANNELS_MOST)) {
         return 0;
     }
     const int may_be_last = form->x.dtype == STATOR_F32 || isa->widen != NULL;
@@ -316,9 +347,10 @@ static int packed_of(const dn_job *j, dnnl_memory_desc_t *out)
 {
     const int64_t row = j->columns * j->isa->size;
     const int64_t bytes = dn_tiles_sums_bytes(j->isa, j->panels) + j->panels * j->panel_bytes;
-    const dnnl_dims_t dims = {bytes / row, j->columns, j->isa->size};
-    const dnnl_dims_t strides = {row, j->isa->size, 1};
-    return dnnl_memory_desc_init_by_strides(out, 3, dims, dnnl_u8, strides) == dnnl_success;
+    const int64_t rows = bytes / row / j->sections.n;
+    const dnnl_dims_t dims = {j->sections.n, rows, j->columns, j->isa->size};
+    const dnnl_dims_t strides = {rows * row, row, j->isa->size, 1};
+    return dnnl_memory_desc_init_by_strides(out, 4, dims, dnnl_u8, strides) == dnnl_success;
 }
 
 /* A row of bytes, for what is of no interest to oneDNN. */
@@ -338,7 +370,7 @@ static int weights_of(const dn_job *j, dnnl_memory_desc_t *out)
     if (j->is_image) {
         n = 2 + (int)j->form->n_spatial;
         dims[0] = j->s.features;
-        dims[1] = j->s.channels;
+        dims[1] = j->s.channels / j->form->groups;
         memcpy(dims + 2, j->s.kernel, j->form->n_spatial * sizeof dims[0]);
         memcpy(strides, j->s.y.dims, (size_t)n * sizeof strides[0]);
     }

@@ -24,8 +24,10 @@ typedef struct dn_job {
     int64_t size;        /* bytes of an element of x */
     int64_t group_bytes; /* of a panel's row of weights */
     int64_t depth;       /* groups of a pixel, or of a row */
-    int64_t pixel;       /* bytes of a pixel in scratch */
-    int64_t run;         /* groups of a line of the window, where they follow each other */
+    dn_sections sections;
+    int64_t section_panels, section_depth; /* panels of one, and groups of a pixel that they meet */
+    int64_t pixel;                         /* bytes of a pixel in scratch */
+    int64_t run; /* groups of a line of the window, where they follow each other */
     /* Of an image; a product is a line of pixels, its rows. */
     int64_t images, lines, width;
     int64_t in_lines, in_width, kernel_lines, kernel_width;
@@ -61,6 +63,18 @@ int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)
 static inline uint32_t dn_job_group(const dn_job *j, uint32_t byte)
 {
     return byte * (j->isa->size == 1 ? 0x01010101u : 0x00010001u);
+}
+
+/* The first feature of a panel, and how many it has. */
+static inline int64_t dn_job_feature(const dn_job *j, int64_t panel)
+{
+    return panel / j->section_panels * j->sections.features +
+           panel % j->section_panels * j->columns;
+}
+
+static inline int64_t dn_job_features(const dn_job *j, int64_t panel)
+{
+    return dn_least(j->columns, j->sections.features - panel % j->section_panels * j->columns);
 }
 
 /* Lines of the output, in whole squares. */

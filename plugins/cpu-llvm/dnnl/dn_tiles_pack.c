@@ -11,10 +11,11 @@ typedef struct packing {
     const char *y;
     char *dst;
     const dn_tiles_isa *isa;
-    int64_t size;    /* bytes of an element */
-    int64_t columns; /* of a panel */
-    int64_t features, channels, places, panels;
-    int64_t feature, channel; /* elements from one to the next */
+    int64_t size;                               /* bytes of an element */
+    int64_t columns;                            /* of a panel */
+    int64_t features, channels, places, panels; /* the first two of a section, */
+    int64_t section;                            /* which has so many panels */
+    int64_t feature, channel;                   /* elements from one to the next */
     int64_t pixel; /* channels of one; others lie in the next ones of the window's line */
     int64_t width; /* places of a line of the window; elements: */
     int64_t line, place;
@@ -36,8 +37,9 @@ static int64_t depth_of(const packing *p)
 static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t group, char *to)
 {
     const int64_t together = dn_tiles_together(p->isa);
-    const int64_t first = panel * p->columns;
-    const int64_t offset = place / p->width * p->line + place % p->width * p->place;
+    const int64_t first = panel % p->section * p->columns;
+    const int64_t offset = place / p->width * p->line + place % p->width * p->place +
+                           panel / p->section * p->features * p->feature;
     if (p->size == DN_TILE_GROUP && p->feature == 1 && first + p->columns <= p->features) {
         const char *from = p->y + (offset + group * p->channel + first) * p->size;
         memcpy(to, from, (size_t)(p->columns * p->size));
@@ -165,25 +167,23 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
     dn_sizes s = *sizes;
     dn_simplify(form, &s);
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, form->x.dtype);
+    const dn_sections sections = dn_tiles_sections(isa, form, &s);
     packing p = {.y = y,
                  .dst = dst,
                  .isa = isa,
                  .columns = 2 * isa->lanes,
                  .is_winograd = is_winograd,
                  .size = (int64_t)dn_dtype_size(form->y.dtype),
-                 .features = s.n,
-                 .channels = s.k,
+                 .features = sections.features,
+                 .channels = sections.channels,
                  .places = 1,
-                 .pixel = s.k,
+                 .pixel = sections.channels,
                  .feature = s.y.stride[1],
                  .channel = s.y.stride[0],
                  .width = 1,
                  .flip = form->y.dtype == STATOR_U8 ? MOVED : 0};
     if (form->kind == ST_FORM_CONV) {
         const uint32_t last = form->n_spatial - 1u;
-        p.features = s.features;
-        p.channels = s.channels;
-        p.pixel = s.channels;
         p.feature = s.y.dims[0];
         p.channel = s.y.dims[1];
         p.width = s.kernel[last];
@@ -196,7 +196,8 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
             p.width = 1;
         }
     }
-    p.panels = dn_parts(p.features, p.columns);
+    p.section = dn_parts(p.features, p.columns);
+    p.panels = p.section * sections.n;
     if (host && s.threads > 1) {
         host->thr->parallel_for(ctx, p.panels, 1, pack_panels, &p);
     } else {

@@ -130,7 +130,9 @@ static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
     dn_candidate all[DN_CANDIDATES_MAX];
     const dn_op *op = t->op;
     const dn_candidate winograd = dn_winograd_of(op);
+    const dn_candidate tiles = {.is_tiles = 1};
     add(t, guessed);
+    add(t, &tiles);
     if (with_winograd) {
         add(t, &winograd);
     }

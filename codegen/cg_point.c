@@ -5,6 +5,7 @@
  * chain gives what separate ops give. */
 #include "codegen/cg_lower.h"
 
+#include <math.h>
 #include <stator/ops.h>
 #include <string.h>
 
@@ -122,6 +123,32 @@ static st_loop_ref operand_at(cg_nest *nest, const cg_node *node, uint32_t k, ui
 
 /* ---- scalar ops ---- */
 
+/* x^y for floats and a constant y of 3, 4 (products, within 1.5 ulp) or 1/2; 0: it is none of them.
+ * A square root differs from a power of 1/2 for -0 and -infinity. */
+static st_loop_ref power(cg_nest *nest, uint32_t dtype, st_loop_ref x, st_loop_ref y)
+{
+    st_loop_builder *b = &nest->b;
+    const st_loop_op *exponent = st_loop_at(b->kernel, y);
+    if (exponent->code != ST_LOOP_CONST || st_loop_class_of(dtype) != ST_LOOP_FLOATS) {
+        return 0;
+    }
+    const double n = exponent->imm.f;
+    if (n == 3 || n == 4) {
+        const st_loop_ref square = st_loop_apply(b, ST_LOOP_mul, dtype, x, x, 0);
+        return st_loop_apply(b, ST_LOOP_mul, dtype, square, n == 3 ? x : square, 0);
+    }
+    if (n != 0.5) {
+        return 0;
+    }
+    const st_loop_ref positive =
+        st_loop_apply(b, ST_LOOP_add, dtype, x, st_loop_float(b, dtype, 0), 0);
+    const st_loop_ref root = st_loop_apply(b, ST_LOOP_sqrt, dtype, positive, 0, 0);
+    const st_loop_ref is_least =
+        st_loop_apply(b, ST_LOOP_eq, dtype, x, st_loop_float(b, dtype, -INFINITY), 0);
+    return st_loop_apply(b, ST_LOOP_select, dtype, is_least, st_loop_float(b, dtype, INFINITY),
+                         root);
+}
+
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     const cg_lowering *lowering = cg_lowering_of(nest->unit, node->row->op);
@@ -134,8 +161,12 @@ st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const
     }
     const uint32_t dtype = node->out[result].dtype;
     const uint32_t faster = nest->unit->config->exact ? 0 : st_loop_desc(lowering->code)->fused;
-    const st_loop_ref wide = st_loop_apply(&nest->b, faster ? faster : lowering->code,
-                                           cg_wide_dtype(dtype), args[0], args[1], args[2]);
+    st_loop_ref wide =
+        lowering->code == ST_LOOP_pow ? power(nest, cg_wide_dtype(dtype), args[0], args[1]) : 0;
+    if (wide == 0) {
+        wide = st_loop_apply(&nest->b, faster ? faster : lowering->code, cg_wide_dtype(dtype),
+                             args[0], args[1], args[2]);
+    }
     return st_loop_cast(&nest->b, dtype, wide);
 }
 

@@ -1,12 +1,16 @@
 /* One OpenMP team for the process: the threads of the first parallel region stay for the next.
  *
- * Ranges are cut before the team starts, so which ranges exist depends on (threads, n, grain)
- * alone, not on how many threads came. A child made by fork after a parallel region must not call
- * st_parallel_for with threads > 1: libgomp's team does not survive fork. */
+ * Chunks are cut before the team starts, so which ones there are depends on (threads, n, grain)
+ * alone, not on how many threads came. A thread takes those of its own lot, in order, so that what
+ * it did in the call before is in its cache; then those of others' lots: a processor that is slower
+ * than the rest, or busy with something else, holds nobody up for long. A child made by fork after
+ * a parallel region must not call st_parallel_for with threads > 1: libgomp's team does not survive
+ * fork. */
 #define _GNU_SOURCE
 #include "core/base/threads.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
@@ -22,6 +26,64 @@ static int is_nested(void)
 #endif
 }
 
+#define CHUNKS ST_PARALLEL_CHUNKS
+#define LINE 64          /* bytes, of a cache */
+#define THREADS_MOST 512 /* whose lots are on the caller's stack */
+
+typedef struct lot {
+    _Alignas(LINE) _Atomic int64_t next; /* of its chunks */
+} lot;
+
+typedef struct work {
+    void (*fn)(void *self, int64_t begin, int64_t end);
+    void *self;
+    int64_t n;
+    int64_t lots, each;   /* of so many chunks */
+    int64_t step, longer; /* elements of a chunk; the first ones have one more */
+    lot *taken;
+} work;
+
+static int64_t begin_of(const work *w, int64_t chunk)
+{
+    const int64_t begin = chunk * w->step + (chunk < w->longer ? chunk : w->longer);
+    return begin < w->n ? begin : w->n;
+}
+
+/* Chunks of a lot, one after the other, until there are no more. */
+static void run_lot(const work *w, int64_t l)
+{
+    for (;;) {
+        const int64_t k = atomic_fetch_add_explicit(&w->taken[l].next, 1, memory_order_relaxed);
+        if (k >= w->each) {
+            return;
+        }
+        const int64_t chunk = l * w->each + k;
+        w->fn(w->self, begin_of(w, chunk), begin_of(w, chunk + 1));
+    }
+}
+
+static void run_team(work *w)
+{
+    lot taken[THREADS_MOST];
+    w->taken = taken;
+    for (int64_t l = 0; l < w->lots; l++) {
+        atomic_init(&taken[l].next, 0);
+    }
+#ifdef _OPENMP
+#pragma omp parallel num_threads((int)w->lots)
+    {
+        const int64_t own = omp_get_thread_num();
+        for (int64_t l = 0; l < w->lots; l++) {
+            run_lot(w, (own + l) % w->lots);
+        }
+    }
+#else
+    for (int64_t l = 0; l < w->lots; l++) {
+        run_lot(w, l);
+    }
+#endif
+}
+
 void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
                      void (*fn)(void *self, int64_t begin, int64_t end), void *self)
 {
@@ -33,20 +95,19 @@ void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
         fn(self, 0, n);
         return;
     }
-    int64_t step = n / threads + (n % threads != 0);
-    step = step < grain ? grain : step;
-    const int64_t ranges = n / step + (n % step != 0);
-    if (ranges == 1) {
-        fn(self, 0, n);
-        return;
+    threads = threads < THREADS_MOST ? threads : THREADS_MOST;
+    const int64_t most = n / threads / grain; /* chunks of a thread */
+    work w = {.fn = fn, .self = self, .n = n, .each = most < CHUNKS ? most : CHUNKS};
+    if (most >= 1) {
+        w.lots = threads;
+        w.step = n / (threads * w.each);
+        w.longer = n % (threads * w.each);
+    } else {
+        w.each = 1;
+        w.lots = n / grain + (n % grain != 0);
+        w.step = grain;
     }
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static, 1) num_threads((int)ranges)
-#endif
-    for (int64_t i = 0; i < ranges; i++) {
-        const int64_t begin = i * step;
-        fn(self, begin, n - begin < step ? n : begin + step);
-    }
+    run_team(&w);
 }
 
 int32_t st_cpu_count(void)

@@ -9,8 +9,12 @@
 extern "C" {
 #endif
 
-/* Splits [0, n) into at most `threads` ranges, none shorter than grain (but the last), and calls fn
- * on each. Inside another parallel region, or when one range results, runs in the caller. */
+#define ST_PARALLEL_CHUNKS 4
+
+/* Cuts [0, n) into chunks, at most ST_PARALLEL_CHUNKS for each of `threads` (one each where grain
+ * allows no more) and none shorter than grain (but the last), and calls fn on each: a thread has
+ * its own, then takes what others have left. Inside another parallel region, or when there is one
+ * chunk, runs in the caller. */
 void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
                      void (*fn)(void *self, int64_t begin, int64_t end), void *self);
 int32_t st_cpu_count(void); /* processors this process may use */

@@ -38,14 +38,14 @@ typedef struct work {
     void (*fn)(void *self, int64_t begin, int64_t end);
     void *self;
     int64_t n;
-    int64_t lots, each;   /* of so many chunks */
-    int64_t step, longer; /* elements of a chunk; the first ones have one more */
+    int64_t lots, each; /* of so many chunks */
+    int64_t step, left; /* elements of a chunk; of those that are left each lot has its share */
     lot *taken;
 } work;
 
 static int64_t begin_of(const work *w, int64_t chunk)
 {
-    const int64_t begin = chunk * w->step + (chunk < w->longer ? chunk : w->longer);
+    const int64_t begin = chunk * w->step + chunk * w->left / (w->lots * w->each);
     return begin < w->n ? begin : w->n;
 }
 
@@ -101,7 +101,7 @@ void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
     if (most >= 1) {
         w.lots = threads;
         w.step = n / (threads * w.each);
-        w.longer = n % (threads * w.each);
+        w.left = n % (threads * w.each);
     } else {
         w.each = 1;
         w.lots = n / grain + (n % grain != 0);

@@ -18,7 +18,8 @@
 
 #include <string.h>
 
-#define MOVE 128 /* of bytes of the other sign */
+#define MOVE 128          /* of bytes of the other sign */
+#define RANGES_A_THREAD 2 /* at most, of copied blocks */
 
 /* What one thread works on. */
 typedef struct worker {
@@ -550,13 +551,20 @@ static void set_zeros(dn_job *j)
     j->is_cut = j->is_image && !j->is_wino && j->x_zero == 0;
 }
 
+/* What is copied is in scratch for one range: few of them, of whole blocks where that can be. */
+static int64_t grain_of(const dn_job *j, int64_t n)
+{
+    const int64_t blocks = dn_parts(j->lots * j->blocks, RANGES_A_THREAD * j->s.threads);
+    return j->is_copied ? dn_least(blocks * j->parts, n / j->s.threads) : 1;
+}
+
 static stator_status run_job(dn_job *j, stator_ctx *ctx, stator_diag **err)
 {
     dn_lib *lib = j->op->lib;
     const int64_t n = j->lots * j->blocks * j->parts;
     dn_scratch_reserve(lib, (uint64_t)j->bytes.all, dn_least(n, j->s.threads));
     if (lib->host && j->s.threads > 1) {
-        lib->host->thr->parallel_for(ctx, n, 1, run_range, j);
+        lib->host->thr->parallel_for(ctx, n, grain_of(j, n), run_range, j);
     } else {
         run_range(j, 0, n);
     }

@@ -27,10 +27,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define ROWS 64  /* of queries in a block, a multiple of every tile */
-#define KEYS 256 /* in a block, a multiple of COLUMNS */
-#define KEPT 512 /* keys, a multiple of KEYS: of 64 columns a quarter of a MiB, k and v */
-#define FEW 3    /* rows */
+#define ROWS 64                       /* of queries in a block, a multiple of every tile */
+#define KEYS 256                      /* in a block, a multiple of COLUMNS */
+#define KEPT 2048                     /* keys, a multiple of KEYS */
+#define FEW 3                         /* rows */
 #define DEPTH_MOST ((int64_t)1 << 31) /* elements of a key: no scratch is larger */
 #define COLUMNS DN_ATTENTION_COLUMNS
 #define HALF (COLUMNS / 2)
@@ -301,6 +301,27 @@ static int is_few(const attention *a)
     return a->rows <= FEW && is_read_where_it_lies(a);
 }
 
+/* A tile of row 0, and those of the rows below it. */
+static void run_tiles(const dn_attention_isa *isa, const dn_tile *first, int64_t n_rows,
+                      int64_t columns)
+{
+    const int64_t rows = padded(n_rows, isa->rows);
+    dn_tile t = *first;
+    int64_t step = 0;
+    for (int64_t i = 0; i < rows; i += step) {
+        const int is_tall = isa->tall_rows && i + isa->tall_rows <= rows;
+        step = is_tall ? isa->tall_rows : isa->rows;
+        t.a = first->a + i * t.lda;
+        t.c = first->c + i * t.ldc;
+        t.beta = first->beta ? first->beta + i : NULL;
+        if (is_tall) {
+            isa->tall(&t, columns);
+        } else {
+            (columns == COLUMNS ? isa->tile : isa->half)(&t);
+        }
+    }
+}
+
 /* Where a key is in the panels when all of them stay there; else each block begins at place 0. */
 static int64_t place_of(const attention *a, int64_t key)
 {
@@ -326,12 +347,14 @@ static void score(const attention *a, const block *at, workspace *b)
             pack_keys(a, at->batch, at->group, at->key + j, n, panel);
             b->n_k = place_of(a, first + n);
         }
-        dn_tile t = {.lda = b->step, .b = panel, .ldb = COLUMNS, .ldc = KEYS, .k = a->depth};
-        for (int64_t i = 0; i < at->n_rows; i += isa->rows) {
-            t.c = b->scores + i * KEYS + j;
-            t.a = b->rows + i * b->step;
-            (n <= HALF ? isa->half : isa->tile)(&t);
-        }
+        const dn_tile t = {.c = b->scores + j,
+                           .a = b->rows,
+                           .lda = b->step,
+                           .b = panel,
+                           .ldb = COLUMNS,
+                           .ldc = KEYS,
+                           .k = a->depth};
+        run_tiles(isa, &t, at->n_rows, n <= HALF ? HALF : COLUMNS);
     }
 }
 
@@ -392,7 +415,13 @@ static void weigh(const attention *a, const block *at, workspace *b)
                           a->rows <= a->isa->rows;
     const int64_t first = place_of(a, at->key);
     float *panels = b->v + first * wide;
-    dn_tile t = {.lda = KEYS, .b = panels, .ldb = COLUMNS, .ldc = wide, .k = at->n_keys};
+    dn_tile t = {.a = b->scores,
+                 .lda = KEYS,
+                 .b = panels,
+                 .ldb = COLUMNS,
+                 .ldc = wide,
+                 .k = at->n_keys,
+                 .beta = at->key == 0 ? NULL : b->before};
     int64_t panel = (int64_t)KEYS * COLUMNS;
     if (is_direct) {
         t.b = (const void *)element(&a->v, at->batch, at->group, at->key, 0);
@@ -403,12 +432,8 @@ static void weigh(const attention *a, const block *at, workspace *b)
         b->n_v = place_of(a, first + at->n_keys);
     }
     for (int64_t e = 0; e < wide; e += COLUMNS, t.b += panel) {
-        for (int64_t i = 0; i < at->n_rows; i += a->isa->rows) {
-            t.c = b->sums + i * wide + e;
-            t.a = b->scores + i * KEYS;
-            t.beta = at->key == 0 ? NULL : b->before + i;
-            a->isa->tile(&t);
-        }
+        t.c = b->sums + e;
+        run_tiles(a->isa, &t, at->n_rows, COLUMNS);
     }
 }
 
@@ -696,7 +721,9 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
                        (long long)a.depth);
     }
     if (units > 1 && op->lib->host && macs > ALONE_MACS) {
-        op->lib->host->thr->parallel_for(ctx, units, 1, attend_range, &a);
+        const int64_t share = units / op->lib->host->thr->thread_count(ctx);
+        const int64_t grain = a.parts < share ? a.parts : share; /* whole heads, if that can be */
+        op->lib->host->thr->parallel_for(ctx, units, grain, attend_range, &a);
     } else {
         attend_range(&a, 0, units);
     }

@@ -39,10 +39,13 @@ typedef struct dn_attention_isa {
     void (*turn)(float *to, const float *from, int64_t step);
     void (*tile)(const dn_tile *t);
     void (*half)(const dn_tile *t); /* of j < COLUMNS / 2 alone */
+    /* A tile of more rows, faster for each of them; 0 rows: there is none. */
+    int64_t tall_rows;
+    void (*tall)(const dn_tile *t, int64_t columns); /* of j < columns, COLUMNS or half as many */
     /* c[j] = sum over k of a[k] * b[j][k], j < n; k is a multiple of 16. */
     void (*dots)(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k);
-    /* to[j] = x[j] / n within 1.5 ulp for j < count, a multiple of COLUMNS, n >= 1 or NaN; 1: one of
-     * them is NaN. `to` may be x. */
+    /* to[j] = x[j] / n within 1.5 ulp for j < count, a multiple of COLUMNS, n >= 1 or NaN; 1: one
+     * of them is NaN. `to` may be x. */
     int (*divide)(float *to, const float *x, float n, int64_t count);
     /* Each row becomes exp(x - max). x, mask: `padded` floats can be read, whatever n is; `padded`
      * is the same for all rows. */

@@ -4,5 +4,6 @@
 #endif
 #define LANES 8
 #define ROWS 2
+#define TALL 6
 #define ISA dn_attention_256
 #include "dn_attention_isa.h"

@@ -1,6 +1,7 @@
 /* The inner loops of attention for one width of vectors. Before: LANES, ROWS (of a tile) and ISA (a
  * function that gives the table) are defined. The sums of a tile are ROWS * COLUMNS / LANES
- * registers. With OWN_STEPS there are SIDE, turn, total, most_of, larger and exp_of as well. */
+ * registers; those of a tall one, if TALL is defined, TALL (a multiple of 3) times 2. With
+ * OWN_STEPS there are SIDE, turn, total, most_of, larger and exp_of as well. */
 #include "dn_attention.h"
 #include "dn_vec.h"
 
@@ -149,6 +150,51 @@ static void half(const dn_tile *t)
     tile_of(t, VECTORS / 2);
 }
 
+#ifdef TALL
+/* Half a panel: its two vectors are read once for all rows. */
+INLINE void tall_half(const dn_tile *from, const float *b, float *c)
+{
+    const dn_tile t = *from;
+    const float *a[TALL / 3]; /* each for three rows: as many registers as there are */
+    vec sum[TALL][2];
+#pragma GCC unroll 8
+    for (int i = 0; i < TALL; i++) {
+        const float beta = t.beta ? t.beta[i] : 0;
+        a[i / 3] = t.a + i / 3 * 3 * t.lda;
+        sum[i][0] = t.beta ? load(c + i * t.ldc) * beta : (vec){0};
+        sum[i][1] = t.beta ? load(c + i * t.ldc + LANES) * beta : (vec){0};
+    }
+#pragma GCC unroll 4
+    for (int64_t p = 0; p < t.k; p++, b += t.ldb) {
+        const vec b0 = load(b);
+        const vec b1 = load(b + LANES);
+#pragma GCC unroll 8
+        for (int i = 0; i < TALL; i++) {
+            const float x = a[i / 3][i % 3 * t.lda];
+            sum[i][0] += b0 * x;
+            sum[i][1] += b1 * x;
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < TALL / 3; i++) {
+            a[i]++;
+            __asm__("" : "+r"(a[i])); /* else each row gets a register of its own */
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < TALL; i++) {
+        store(c + i * t.ldc, sum[i][0]);
+        store(c + i * t.ldc + LANES, sum[i][1]);
+    }
+}
+
+static void tall(const dn_tile *t, int64_t columns)
+{
+    for (int64_t j = 0; j < columns; j += 2 * LANES) {
+        tall_half(t, t->b + j, t->c + j);
+    }
+}
+#endif
+
 static void dots(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k)
 {
     for (int64_t j = 0; j < n; j++, b += ldb) {
@@ -256,6 +302,10 @@ const dn_attention_isa *ISA(void)
                                            .turn = turn,
                                            .tile = tile,
                                            .half = half,
+#ifdef TALL
+                                           .tall_rows = TALL,
+                                           .tall = tall,
+#endif
                                            .dots = dots,
                                            .divide = divide,
                                            .soften = soften};

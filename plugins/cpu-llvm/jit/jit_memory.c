@@ -141,9 +141,9 @@ static LLVMValueRef pointers(jit_fn *f, const access *a)
     return LLVMBuildGEP2(ir, a->type, f->buffers[a->row->ref], &index, 1, "");
 }
 
-static LLVMValueRef gather(jit_fn *f, const access *a, LLVMValueRef mask, LLVMValueRef other)
+static LLVMValueRef gather(jit_fn *f, const access *a, LLVMValueRef at, LLVMValueRef mask,
+                           LLVMValueRef other)
 {
-    const LLVMValueRef at = pointers(f, a);
     LLVMTypeRef types[2] = {jit_wide(a->type, f->lanes), LLVMTypeOf(at)};
     LLVMValueRef args[3] = {at, mask ? mask : all_lanes(f), other};
     return masked_call(f, "llvm.masked.gather", types, args, 3, 0,
@@ -174,15 +174,19 @@ static LLVMValueRef run_address(jit_fn *f, const access *a, uint32_t *out_align)
     return p;
 }
 
-/* `p`, but the buffer's beginning where no lane is asked for and all have one mask: a masked load of
- * nothing where no memory is takes hundreds of cycles (AVX2 on Zen 4). */
+/* The row's mask when it is one for all lanes; NULL: it has none, or they differ. */
+static LLVMValueRef one_mask(jit_fn *f, const access *a)
+{
+    const LLVMValueRef mask = a->row->args[0] ? jit_row(f, a->row->args[0], 1) : NULL;
+    return mask && jit_lanes_of(mask) == 1 ? mask : NULL;
+}
+
+/* `p`, but the buffer's beginning where no lane is asked for and all have one mask: a masked load
+ * of nothing where no memory is takes hundreds of cycles (AVX2 on Zen 4). */
 static LLVMValueRef safe_address(jit_fn *f, const access *a, LLVMValueRef p)
 {
-    const LLVMValueRef is_on = a->row->args[0] ? jit_row(f, a->row->args[0], 1) : NULL;
-    if (is_on == NULL || jit_lanes_of(is_on) > 1) {
-        return p;
-    }
-    return LLVMBuildSelect(f->u->ir, is_on, p, f->buffers[a->row->ref], "");
+    const LLVMValueRef is_on = one_mask(f, a);
+    return is_on ? LLVMBuildSelect(f->u->ir, is_on, p, f->buffers[a->row->ref], "") : p;
 }
 
 static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVMValueRef other)
@@ -219,19 +223,22 @@ static LLVMValueRef load_scalar(jit_fn *f, const access *a)
     return v;
 }
 
-/* The load where `is_on` (i1) holds, `other` elsewhere. */
-static LLVMValueRef load_branch(jit_fn *f, const access *a, LLVMValueRef is_on, LLVMValueRef other)
+/* The load where `is_on` (i1) holds, `other` elsewhere. Of lanes (a gather): those of `mask`. */
+static LLVMValueRef load_branch(jit_fn *f, const access *a, LLVMValueRef is_on, LLVMValueRef mask,
+                                LLVMValueRef other)
 {
     const LLVMBuilderRef ir = f->u->ir;
+    const int is_wide = jit_lanes_of(other) > 1;
+    const LLVMValueRef at = is_wide ? pointers(f, a) : NULL;
     (void)jit_address(f, a->row->ref, a->row->sym); /* placed before the branch, for later rows */
     LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
     const LLVMBasicBlockRef join = jit_block(f);
     LLVMBuildCondBr(ir, is_on, from[1], join);
     jit_go(f, from[1]);
-    LLVMValueRef values[2] = {other, load_scalar(f, a)};
+    LLVMValueRef values[2] = {other, is_wide ? gather(f, a, at, mask, other) : load_scalar(f, a)};
     LLVMBuildBr(ir, join);
     jit_go(f, join);
-    const LLVMValueRef phi = LLVMBuildPhi(ir, a->type, "");
+    const LLVMValueRef phi = LLVMBuildPhi(ir, LLVMTypeOf(other), "");
     LLVMAddIncoming(phi, values, from, 2);
     return phi;
 }
@@ -256,9 +263,9 @@ static LLVMValueRef load_uniform(jit_fn *f, const access *a)
         return load_scalar(f, a);
     }
     if (lanes == 1) {
-        return load_branch(f, a, mask, other_value(f, a, 1));
+        return load_branch(f, a, mask, NULL, other_value(f, a, 1));
     }
-    const LLVMValueRef v = jit_splat(f, load_branch(f, a, mask, LLVMConstNull(a->type)));
+    const LLVMValueRef v = jit_splat(f, load_branch(f, a, mask, NULL, LLVMConstNull(a->type)));
     return jit_select(f, jit_row(f, mask_row, lanes), v, other_value(f, a, lanes));
 }
 
@@ -272,7 +279,10 @@ void jit_load(jit_fn *f, st_loop_ref ref)
         const LLVMValueRef mask =
             jit_bounds(f, ref, f->lanes, jit_active(f, a.row->args[0], f->lanes));
         const LLVMValueRef other = other_value(f, &a, f->lanes);
-        v = is_contiguous(&a) ? load_run(f, &a, mask, other) : gather(f, &a, mask, other);
+        const LLVMValueRef is_on = one_mask(f, &a);
+        v = is_contiguous(&a) ? load_run(f, &a, mask, other)
+            : is_on           ? load_branch(f, &a, is_on, mask, other)
+                              : gather(f, &a, pointers(f, &a), mask, other);
     }
     f->values[ref] = from_memory(f, a.buffer->dtype, v);
 }
@@ -298,14 +308,14 @@ static int64_t lone_lane(LLVMValueRef mask, uint32_t lanes)
     return lone;
 }
 
-/* One lane as a scalar: LLVM 22 makes of a masked store of a narrowed vector with one lane a store of
- * the wide element. */
+/* One lane as a scalar: LLVM 22 makes of a masked store of a narrowed vector with one lane a store
+ * of the wide element. */
 static void store_lane(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef p, int64_t lane)
 {
     const LLVMBuilderRef ir = f->u->ir;
     LLVMValueRef at = jit_i64(f, lane);
-    const LLVMValueRef x =
-        LLVMBuildExtractElement(ir, value, LLVMConstInt(f->u->types[JIT_I32], (uint64_t)lane, 0), "");
+    const LLVMValueRef x = LLVMBuildExtractElement(
+        ir, value, LLVMConstInt(f->u->types[JIT_I32], (uint64_t)lane, 0), "");
     const LLVMValueRef store =
         LLVMBuildStore(ir, x, LLVMBuildGEP2(ir, LLVMTypeOf(x), p, &at, 1, ""));
     LLVMSetAlignment(store, jit_dtype_bytes(a->buffer->dtype));

@@ -116,8 +116,8 @@ static int match_zero(const cg_matcher *m, st_loop_ref ref, st_form_zero *out)
     const st_loop_op *row = cg_row_at(m, ref);
     const st_loop_op *narrow = before_widening(m, ref);
     const st_loop_op *load = narrow ? narrow : row;
-    if (row->code == ST_LOOP_CONST && row->dtype == STATOR_I32) {
-        *out = (st_form_zero){.value = (int32_t)row->imm.i};
+    if (load->code == ST_LOOP_CONST && (narrow || row->dtype == STATOR_I32)) {
+        *out = (st_form_zero){.value = (int32_t)load->imm.i};
         return 1;
     }
     if (load->code != ST_LOOP_LOAD || load->args[0]) {

@@ -31,15 +31,38 @@ static stator_ref widened(const cg_unit *unit, stator_ref value)
                : 0;
 }
 
+/* What views show. */
+static stator_ref behind_views(const cg_unit *unit, stator_ref value)
+{
+    for (;;) {
+        const stator_ref node = stator_value_at(unit->view, value)->node;
+        const stator_node_row *row = node ? stator_node_at(unit->view, node) : NULL;
+        if (row == NULL || !(stator_op_at(unit->view, row->op)->flags & STATOR_OP_VIEW)) {
+            return value;
+        }
+        value = stator_operand(unit->view, row, 0);
+    }
+}
+
+/* The zero point: bytes where it is widened from them, and one known number as what tells it. */
+static stator_ref zero_of(const cg_unit *unit, stator_ref zero)
+{
+    const stator_ref narrow = widened(unit, zero);
+    const stator_ref shown = widened(unit, behind_views(unit, zero));
+    const stator_ref number = shown ? behind_views(unit, shown) : 0;
+    if (number && (unit->values[number].flags & CG_VALUE_SPLAT)) {
+        return number;
+    }
+    return narrow && !(unit->values[zero].flags & CG_VALUE_SPLAT) ? narrow : zero;
+}
+
 int cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
 {
     const stator_node_row *difference = node_of(unit, value, "sub");
     *out = (cg_bytes){.bytes = widened(unit, value)};
     if (difference) {
-        const stator_ref zero = stator_operand(unit->view, difference, 1);
-        const stator_ref narrow = widened(unit, zero);
         out->bytes = widened(unit, stator_operand(unit->view, difference, 0));
-        out->zero = narrow && !(unit->values[zero].flags & CG_VALUE_SPLAT) ? narrow : zero;
+        out->zero = zero_of(unit, stator_operand(unit->view, difference, 1));
     }
     return out->bytes != 0;
 }

@@ -78,6 +78,36 @@ static int is_channels_last(const int64_t *strides, uint32_t n, const int64_t *e
            !is_dense(strides, n, extents, 1);
 }
 
+/* Are the pixels of the images rows of a product, with the output's? Their tiles are full then,
+ * whatever the width of an image, and floats are read where they lie. */
+static int is_pointwise(const st_form *form, const dn_sizes *s)
+{
+    int64_t pixels = 1;
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        if (s->kernel[i] != 1 || form->stride[i] != 1 || s->pad_low[i] || s->pad_high[i]) {
+            return 0;
+        }
+        pixels *= s->in[i];
+    }
+    return form->groups == 1 && is_channels_last(s->x.dims, form->n_spatial, s->in, s->channels) &&
+           is_channels_last(s->out.dims, form->n_spatial, s->out_size, s->features) &&
+           (s->images == 1 ||
+            (s->x.dims[0] == pixels * s->channels && s->out.dims[0] == pixels * s->features));
+}
+
+/* The sizes of that product. */
+static void make_product(const st_form *form, dn_sizes *s)
+{
+    s->m = s->images;
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        s->m *= s->in[i];
+    }
+    s->n = s->features;
+    s->k = s->channels;
+    s->x.stride[0] = s->channels;
+    s->out.stride[0] = s->features;
+}
+
 static void set_image(dn_job *j)
 {
     const st_form *form = j->form;
@@ -136,12 +166,15 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->s = *s;
     j->isa = dn_tiles_isa_of(op->lib, j->form->x.dtype);
     j->columns = 2 * j->isa->lanes;
-    j->is_image = j->form->kind == ST_FORM_CONV;
+    j->is_image = j->form->kind == ST_FORM_CONV && !is_pointwise(j->form, s);
+    if (j->form->kind == ST_FORM_CONV && !j->is_image) {
+        make_product(j->form, &j->s);
+    }
     j->is_wino = (int)is_wino;
     j->size = (int64_t)dn_dtype_size(j->form->x.dtype);
     j->is_bytes = j->size == 1;
-    j->features = j->is_image ? s->features : s->n;
-    j->channels = j->is_image ? s->channels : s->k;
+    j->features = j->is_image ? s->features : j->s.n;
+    j->channels = j->is_image ? s->channels : j->s.k;
     const int64_t together = dn_tiles_together(j->isa);
     const int64_t of_weight = is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->form->y.dtype);
     j->group_bytes = together * of_weight * j->columns;
@@ -149,7 +182,7 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->sections = dn_tiles_sections(j->isa, j->form, s);
     j->section_panels = dn_parts(j->sections.features, j->columns);
     j->section_depth = dn_parts(j->sections.channels, together);
-    j->is_tight = !is_wino && dn_tiles_is_tight(j->isa, j->form, s);
+    j->is_tight = j->is_image && !is_wino && dn_tiles_is_tight(j->isa, j->form, s);
     j->pixel = j->is_tight ? j->channels * j->isa->size : j->depth * DN_TILE_GROUP;
     j->flip = j->form->x.dtype == STATOR_I8 ? dn_job_group(j, 0x80) : 0;
     j->is_copied = j->is_image || j->flip || j->size != j->isa->size || j->channels % together != 0;
@@ -367,7 +400,7 @@ static int weights_of(const dn_job *j, dnnl_memory_desc_t *out)
     dnnl_dims_t dims = {j->s.k, j->s.n};
     dnnl_dims_t strides = {j->s.y.stride[0], j->s.y.stride[1]};
     int n = 2;
-    if (j->is_image) {
+    if (j->form->kind == ST_FORM_CONV) {
         n = 2 + (int)j->form->n_spatial;
         dims[0] = j->s.features;
         dims[1] = j->s.channels / j->form->groups;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define ALIGNED_BYTES_MAX 65536u /* constants up to this are copied when they lie unaligned */
-#define SPLAT_BYTES_MAX 4096u /* larger constants are loaded, not looked through */
+#define SPLAT_BYTES_MAX 65536u   /* larger constants are loaded, not looked through */
 
 /* ---- syms ---- */
 
@@ -74,9 +74,8 @@ static stator_status import_symbols(cg_unit *unit, stator_diag **err)
     find_all_symbols(unit, atoms);
     for (uint32_t i = 0; i < v->n_symbols; i++) {
         const stator_atom_row *at = atoms[i] ? graph_atom(unit, atoms[i]) : NULL;
-        const st_loop_symbol size = {.kind = ST_SYMBOL_SIZE,
-                                     .id = i,
-                                     .name = at ? stator_string_at(v, at->name) : NULL};
+        const st_loop_symbol size = {
+            .kind = ST_SYMBOL_SIZE, .id = i, .name = at ? stator_string_at(v, at->name) : NULL};
         const int64_t lo = at ? at->lo : 0;
         const int64_t hi = at ? at->hi : INT64_MAX;
         if (!st_loop_symbol_add(unit->syms, &size, lo, hi,
@@ -193,8 +192,8 @@ static stator_status import_value(cg_unit *unit, stator_ref value, stator_diag *
                            "a size passes the caps of the symbolic engine");
         }
     }
-    unit->values[value] = (cg_value){
-        .dims = dims, .rank = type->rank, .dtype = type->dtype, .buffer = CG_NO_BUFFER};
+    unit->values[value] =
+        (cg_value){.dims = dims, .rank = type->rank, .dtype = type->dtype, .buffer = CG_NO_BUFFER};
     return STATOR_OK;
 }
 
@@ -245,8 +244,8 @@ uint32_t cg_dtype_bytes(uint32_t dtype)
 
 int cg_is_peeked(const st_cg_config *config, uint64_t size_bytes)
 {
-    return (config->emitter->target.flags & ST_TARGET_UNALIGNED) && size_bytes > ALIGNED_BYTES_MAX &&
-           STATOR_HAS(config->host->cst, peek);
+    return (config->emitter->target.flags & ST_TARGET_UNALIGNED) &&
+           size_bytes > ALIGNED_BYTES_MAX && STATOR_HAS(config->host->cst, peek);
 }
 
 /* What is known of a constant without reading it; its data, when they are few, aligned. */

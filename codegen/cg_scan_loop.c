@@ -664,12 +664,16 @@ static stator_status run_team(const steps *s, const stator_call *body, stator_di
 {
     const stator_host *host = s->scan->body->config.host;
     const uint64_t bytes = tensor_bytes(s->scan);
+    stator_ctx *ctx = body->ctx ? body->ctx : host->ctx;
     team_call c = {.team = {.n = s->scan->team}, .first = s, .body = body};
     stator_status status = STATOR_OK;
+    if (host->thr->thread_count(ctx) < (int32_t)s->scan->team) {
+        return run_steps(s, body, err);
+    }
     for (uint32_t i = 1; i < s->scan->team; i++) {
         memcpy((char *)s->tensors + i * bytes, s->tensors, bytes);
     }
-    host->thr->parallel_for(body->ctx ? body->ctx : host->ctx, s->scan->team, 1, run_members, &c);
+    host->thr->parallel_for(ctx, s->scan->team, 1, run_members, &c);
     for (uint32_t i = 0; i < s->scan->team; i++) {
         if (c.status[i] != STATOR_OK && status == STATOR_OK) {
             status = c.status[i];

@@ -141,7 +141,7 @@ static void compare_row(const world *w, const attend *a, int64_t b, int64_t h, i
 {
     const int64_t g = h / (a->heads / a->groups);
     const double unit = a->dtype == STATOR_BF16 ? 0x1p-8 : a->dtype == STATOR_F16 ? 0x1p-11 : 0;
-    double x[700];
+    double x[2200];
     double max = -INFINITY;
     double n = 0;
     for (int64_t s = 0; s < a->keys; s++) {
@@ -199,6 +199,9 @@ static const attend cases[] = {
     {"bert", 2, 3, 3, 128, 128, 64, 64, STATOR_F32, STATOR_F32, 9, 0, 1, 0, 0},
     {"vit", 1, 3, 3, 197, 197, 64, 64, STATOR_F32, 0, 0, 0, 1, 0.125, 0},
     {"long", 1, 1, 1, 66, 530, 16, 40, STATOR_F32, 0, 0, 0, 0, 0, 0},
+    {"many keys in panels", 1, 2, 1, 66, 1500, 16, 40, STATOR_F32, 0, 0, 0, 0, 0, 0},
+    {"more keys than that", 1, 1, 1, 70, 2100, 16, 8, STATOR_F32, 0, 0, 0, 0, 0, 0},
+    {"more keys than that, causal", 1, 1, 1, 2100, 2100, 8, 8, STATOR_F32, 0, 0, 1, 0, 0, 0},
     {"large scores", 1, 2, 2, 70, 300, 16, 8, STATOR_F32, 0, 0, 0, 0, 0, 60},
     {"causal", 1, 2, 2, 300, 300, 24, 24, STATOR_F32, 0, 0, 1, 1, 0, 0},
     {"causal, fewer keys", 1, 1, 1, 100, 40, 8, 8, STATOR_F32, 0, 0, 1, 0, 0, 0},

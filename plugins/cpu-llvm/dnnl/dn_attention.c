@@ -10,12 +10,12 @@
  *           sums = before * sums + x * v
  *         out = sums / n
  *
- * Up to KEPT keys stay in panels for all blocks of queries that a thread has of a head; with more,
- * each block packs them anew. Rows of queries are those of all heads that share k and v. Everything
- * is f32 in between; bf16 and f16 are widened as they are copied. Up to FEW rows are not worth
- * transposing k: they are products of rows. Rows that come out NaN are done again by the
- * definition, in which keys of no weight count nothing. Method: Dao et al., FlashAttention, 2022;
- * Milakov and Gimelshein, Online normalizer calculation for softmax, 2018. */
+ * Up to KEPT keys, and more that are short, stay in panels for all blocks of queries that a thread
+ * has of a head; with more, each block packs them anew. Rows of queries are those of all heads that
+ * share k and v. Everything is f32 in between; bf16 and f16 are widened as they are copied. Up to
+ * FEW rows are not worth transposing k: they are products of rows. Rows that come out NaN are done
+ * again by the definition, in which keys of no weight count nothing. Method: Dao et al.,
+ * FlashAttention, 2022; Milakov and Gimelshein, Online normalizer calculation for softmax, 2018. */
 #include "dn_attention.h"
 #include "dn.h"
 
@@ -27,9 +27,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define ROWS 64                       /* of queries in a block, a multiple of every tile */
-#define KEYS 256                      /* in a block, a multiple of COLUMNS */
-#define KEPT 2048                     /* keys, a multiple of KEYS */
+#define ROWS 64  /* of queries in a block, a multiple of every tile but tall ones */
+#define KEYS 256 /* in a block, a multiple of COLUMNS */
+#define KEPT 512 /* keys, a multiple of KEYS, that stay in panels */
+/* More of them while they take no more than this: 1500 keys of 64 columns took 0.85 of the time. */
+#define KEPT_BYTES ((int64_t)1 << 20)
+#define KEPT_MOST 2048                /* a multiple of KEYS */
 #define FEW 3                         /* rows */
 #define DEPTH_MOST ((int64_t)1 << 31) /* elements of a key: no scratch is larger */
 #define COLUMNS DN_ATTENTION_COLUMNS
@@ -93,14 +96,22 @@ static int64_t padded(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-static int64_t kept_of(int64_t keys)
-{
-    return keys > 0 && keys <= KEPT ? padded(keys, KEYS) : KEYS;
-}
-
 static int64_t bounded(int64_t depth)
 {
     return depth < DEPTH_MOST ? depth : DEPTH_MOST;
+}
+
+/* Keys, at most, that stay in panels. */
+static int64_t kept_most(int64_t depth, int64_t width)
+{
+    const int64_t key = (bounded(depth) + padded(bounded(width), COLUMNS)) * (int64_t)sizeof(float);
+    const int64_t n = key > 0 ? KEPT_BYTES / key / KEYS * KEYS : KEPT;
+    return n < KEPT ? KEPT : n < KEPT_MOST ? n : KEPT_MOST;
+}
+
+static int64_t kept_of(int64_t keys, int64_t depth, int64_t width)
+{
+    return keys > 0 && keys <= kept_most(depth, width) ? padded(keys, KEYS) : KEYS;
 }
 
 static uint64_t floats_needed(int64_t depth, int64_t width, int64_t kept)
@@ -642,13 +653,14 @@ uint64_t dn_attention_scratch(const st_form *form)
     int64_t depth = 0;
     int64_t width = 0;
     int64_t keys = 0;
-    if (!st_sym_const(tab, form->sdpa.keys, &keys)) {
-        keys = KEPT; /* the most that a call takes */
+    if (!st_sym_const(tab, form->sdpa.depth, &depth) ||
+        !st_sym_const(tab, form->sdpa.width, &width)) {
+        return 0;
     }
-    return st_sym_const(tab, form->sdpa.depth, &depth) &&
-                   st_sym_const(tab, form->sdpa.width, &width)
-               ? floats_needed(bounded(depth), width, kept_of(keys)) * sizeof(float)
-               : 0;
+    if (!st_sym_const(tab, form->sdpa.keys, &keys)) {
+        keys = kept_most(depth, width); /* more take no more */
+    }
+    return floats_needed(bounded(depth), width, kept_of(keys, depth, width)) * sizeof(float);
 }
 
 /* An operand: its offset and strides stand at *at of the numbers, which goes on to the next one. */
@@ -708,7 +720,7 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
     a.scale = form->sdpa.has_scale ? (float)form->sdpa.scale : 1.0f / sqrtf((float)a.depth);
     a.rows = a.groups ? a.heads / a.groups * a.queries : 0;
     a.blocks = (a.rows + ROWS - 1) / ROWS;
-    a.kept = kept_of(a.keys);
+    a.kept = kept_of(a.keys, a.depth, a.width);
     a.parts = parts_of(&a, ctx);
     a.asks_ahead = should_ask_ahead(&a);
     const int64_t units = a.batch * a.groups * a.parts;
@@ -722,7 +734,7 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
     }
     if (units > 1 && op->lib->host && macs > ALONE_MACS) {
         const int64_t share = units / op->lib->host->thr->thread_count(ctx);
-        const int64_t grain = a.parts < share ? a.parts : share; /* whole heads, if that can be */
+        const int64_t grain = a.parts < share ? a.parts : share; /* about a head */
         op->lib->host->thr->parallel_for(ctx, units, grain, attend_range, &a);
     } else {
         attend_range(&a, 0, units);

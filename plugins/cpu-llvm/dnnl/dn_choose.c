@@ -104,11 +104,15 @@ dn_candidate dn_winograd_of(const dn_op *op)
         .move_x = 1, .move_y = 1, .move_out = 1, .is_winograd = 1, .is_sum = (uint32_t)has_add(op)};
 }
 
-static uint32_t best_of_onednn(const dn_op *op, const dn_sizes *s)
+uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
 {
     dn_candidate all[DN_CANDIDATES_MAX];
     uint32_t best = DN_NO;
     const uint32_t n = dn_candidates(op, s, all);
+    dn_desc tiles;
+    if (dn_tiles_describe(op, s, 0, &tiles)) {
+        return DN_GOOD;
+    }
     for (uint32_t i = 0; i < n && best != DN_GOOD; i++) {
         dn_desc desc;
         const uint32_t class_ = dn_describe(op, s, &all[i], &desc);
@@ -116,12 +120,6 @@ static uint32_t best_of_onednn(const dn_op *op, const dn_sizes *s)
         dn_desc_deinit(&desc);
     }
     return best;
-}
-
-uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
-{
-    dn_desc tiles;
-    return dn_tiles_describe(op, s, 0, &tiles) ? (uint32_t)DN_GOOD : best_of_onednn(op, s);
 }
 
 /* ---- without measuring ---- */
@@ -146,23 +144,9 @@ static uint64_t cost_of(dn_op *op, const dn_sizes *s, const dn_desc *desc)
     return cost + (desc->class_ == DN_GEMM ? (uint64_t)(macs / 16) : 0);
 }
 
-/* Are kernels of our own usually the best, as far as they do it? Most groups of a convolution leave
- * their panels half empty. */
-static int are_tiles_first(const dn_op *op, const dn_sizes *s)
+/* The cheapest of oneDNN's, described; class DN_NO: none. */
+static void guess_of_onednn(dn_op *op, const dn_sizes *s, dn_desc *out)
 {
-    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
-    return op->form.groups <= 1 || (isa && dn_tiles_sections(isa, &op->form, s).are_fours) ||
-           best_of_onednn(op, s) != DN_GOOD;
-}
-
-/* The cheapest one, described; class DN_NO: none. */
-static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
-{
-    const uint32_t is_winograd = (op->lib->flags & DNNL_WINOGRAD_FIRST) != 0;
-    if ((is_winograd && dn_tiles_describe(op, s, 1, out)) ||
-        (are_tiles_first(op, s) && dn_tiles_describe(op, s, 0, out))) {
-        return;
-    }
     dn_candidate all[DN_CANDIDATES_MAX];
     uint64_t best = UINT64_MAX;
     const uint32_t n = dn_candidates(op, s, all);
@@ -183,6 +167,30 @@ static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
         if (best == 0) {
             return;
         }
+    }
+}
+
+/* Are kernels of our own usually the best, as far as they do it? Most groups of a convolution leave
+ * their panels half empty. */
+static int are_tiles_first(const dn_op *op, const dn_sizes *s)
+{
+    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
+    return op->form.groups <= 1 || (isa && dn_tiles_sections(isa, &op->form, s).are_fours);
+}
+
+/* The cheapest one, described; class DN_NO: none. */
+static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
+{
+    const uint32_t is_winograd = (op->lib->flags & DNNL_WINOGRAD_FIRST) != 0;
+    if ((is_winograd && dn_tiles_describe(op, s, 1, out)) ||
+        (are_tiles_first(op, s) && dn_tiles_describe(op, s, 0, out))) {
+        return;
+    }
+    guess_of_onednn(op, s, out);
+    dn_desc tiles;
+    if (out->class_ != DN_GOOD && dn_tiles_describe(op, s, 0, &tiles)) {
+        dn_desc_deinit(out);
+        *out = tiles;
     }
 }
 

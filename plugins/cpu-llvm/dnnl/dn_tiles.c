@@ -7,7 +7,9 @@
  * core's cache, channels last and padded, into scratch; what comes out is turned back a few lines
  * at a time while it is in the first cache, so that nothing but the image itself is read from
  * memory or written to it. A product reads its rows where they lie, but for bytes that become
- * words. Threads take images, lines and panels side by side.
+ * words; so do pointwise convolutions of images with their channels last, products of all pixels.
+ * Of a convolution with groups each has panels of its own (sections). Threads take images, lines
+ * and panels side by side.
  *
  * Sums of bytes are exact: what zero points add is integer arithmetic of the same width, with the
  * sums of the weights, known from packing, and those of the rows. */
@@ -551,7 +553,7 @@ static void set_zeros(dn_job *j)
     j->is_cut = j->is_image && !j->is_wino && j->x_zero == 0;
 }
 
-/* What is copied is in scratch for one range: few of them, of whole blocks where that can be. */
+/* What is copied is in scratch for one range: few of them, of about whole blocks. */
 static int64_t grain_of(const dn_job *j, int64_t n)
 {
     const int64_t blocks = dn_parts(j->lots * j->blocks, RANGES_A_THREAD * j->s.threads);

@@ -167,10 +167,10 @@ int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_siz
 /* Sections are what the groups of a convolution are to the panels: each has features of its own,
  * which meet some channels of a pixel. Else there is one. */
 typedef struct dn_sections {
-    int64_t n, features;
-    int64_t channels; /* that a feature meets, */
-    int64_t step;     /* and from a section's first to that of the next */
-    int are_fours;    /* four groups of four channels and features, for `run_fours` */
+    int64_t n, features; /* sections, and features of one */
+    int64_t channels;    /* that a feature meets: those of its group, */
+    int64_t step;        /* and from a section's first one to that of the next */
+    int are_fours;       /* a section is four groups of four channels and features: `run_fours` */
 } dn_sections;
 dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
 

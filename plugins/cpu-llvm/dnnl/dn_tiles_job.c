@@ -95,7 +95,7 @@ static int is_pointwise(const st_form *form, const dn_sizes *s)
             (s->x.dims[0] == pixels * s->channels && s->out.dims[0] == pixels * s->features));
 }
 
-/* The sizes of that product. */
+/* The sizes of that product; those of the images stay, for what asks by the form's kind. */
 static void make_product(const st_form *form, dn_sizes *s)
 {
     s->m = s->images;
@@ -328,7 +328,8 @@ static int is_small(int64_t n, int64_t least, int64_t most)
     return n >= least && n <= most;
 }
 
-/* Whole groups of elements of more than one channel; sums of rows are not made by section. */
+/* More than one channel and feature a group, in whole groups of elements; of bytes without zero
+ * points of the weights, as sums of rows are not made by section. */
 static int are_sections_done(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
 {
     const int64_t channels = s->channels / form->groups;

@@ -1,6 +1,6 @@
-/* Constant weights in the panels of dn_tiles.c: [panel][place in the window][group][feature],
- * before them of bytes the sums of each feature's weights, i32. Features and channels that there
- * are not are 0. Unsigned bytes are moved by -128. */
+/* Constant weights in the panels of dn_tiles.c: [section][panel][place in the
+ * window][group][feature], before them of bytes the sums of each feature's weights, i32. Features
+ * and channels that there are not are 0. Unsigned bytes are moved by -128. */
 #include "dn_tiles.h"
 
 #include <string.h>
@@ -11,11 +11,12 @@ typedef struct packing {
     const char *y;
     char *dst;
     const dn_tiles_isa *isa;
-    int64_t size;                               /* bytes of an element */
-    int64_t columns;                            /* of a panel */
-    int64_t features, channels, places, panels; /* the first two of a section, */
-    int64_t section;                            /* which has so many panels */
-    int64_t feature, channel;                   /* elements from one to the next */
+    int64_t size;               /* bytes of an element */
+    int64_t columns;            /* of a panel */
+    int64_t features, channels; /* of a section, */
+    int64_t section;            /* which has so many panels */
+    int64_t places, panels;
+    int64_t feature, channel; /* elements from one to the next */
     int64_t pixel; /* channels of one; others lie in the next ones of the window's line */
     int64_t width; /* places of a line of the window; elements: */
     int64_t line, place;

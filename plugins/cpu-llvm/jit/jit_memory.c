@@ -230,7 +230,9 @@ static LLVMValueRef load_branch(jit_fn *f, const access *a, LLVMValueRef is_on, 
     const LLVMBuilderRef ir = f->u->ir;
     const int is_wide = jit_lanes_of(other) > 1;
     const LLVMValueRef at = is_wide ? pointers(f, a) : NULL;
-    (void)jit_address(f, a->row->ref, a->row->sym); /* placed before the branch, for later rows */
+    if (!is_wide) {
+        (void)jit_address(f, a->row->ref, a->row->sym); /* before the branch, for later rows */
+    }
     LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
     const LLVMBasicBlockRef join = jit_block(f);
     LLVMBuildCondBr(ir, is_on, from[1], join);

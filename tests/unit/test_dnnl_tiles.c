@@ -42,11 +42,6 @@ static void run_as(problem *p, const char *what, double slack, const char *by)
     empty(p);
 }
 
-static void run(problem *p, const char *what, double slack, int may_be_other)
-{
-    run_as(p, what, slack, may_be_other ? NULL : "tiles");
-}
-
 /* AVX-512 and its products of bf16, or of bytes. */
 static int has_wide(uint32_t dtype)
 {
@@ -55,6 +50,16 @@ static int has_wide(uint32_t dtype)
                             __builtin_cpu_supports("avx512vl");
     return has_vectors && (dtype == STATOR_BF16 ? __builtin_cpu_supports("avx512bf16") != 0
                                                 : __builtin_cpu_supports("avx512vnni") != 0);
+}
+
+/* Where others may do it, and vectors are wide, there may be nobody who does: then it is loops. */
+static void run(problem *p, const char *what, double slack, int may_be_other)
+{
+    if (may_be_other && has_wide(STATOR_U8) && !lib->takes(lib->self, &p->form)) {
+        empty(p);
+        return;
+    }
+    run_as(p, what, slack, may_be_other ? NULL : "tiles");
 }
 
 /* The test's own library, with vectors that AVX2 has. 0: this processor has none. */

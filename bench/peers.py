@@ -288,14 +288,14 @@ def begin(c, run, threads):
     c.facts.update(c.worker.ask("stats"))
 
 
-def calibrate(c, target_s):
+def calls_for(worker, target_s):
     """Calls a timing: enough for target_s, measured after the first calls."""
     calls = 1
-    spent = c.worker.ask("run 1")["seconds"]
+    spent = worker.ask("run 1")["seconds"]
     while spent < target_s / 4 and calls < 1000000:
         calls *= 4
-        spent = c.worker.ask(f"run {calls}")["seconds"]
-    c.calls = max(1, min(1000000, int(target_s * calls / max(spent, 1e-9))))
+        spent = worker.ask(f"run {calls}")["seconds"]
+    return max(1, min(1000000, int(target_s * calls / max(spent, 1e-9))))
 
 
 def time_once(c):
@@ -344,7 +344,7 @@ def start_all(run, threads, log):
             c.worker.settle()
             if c.ours:
                 begin_warm(c, run, threads)
-            calibrate(c, run.args.target)
+            c.calls = calls_for(c.worker, run.args.target)
             c.worker.settle()
         except Failed as error:
             c.facts["error"] = str(error)

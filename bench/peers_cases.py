@@ -70,6 +70,17 @@ def pretend(name, **attributes):
     sys.modules.setdefault(name, module)
 
 
+def import_vision():
+    """torchvision has no build for PyTorch without CUDA; its Python part works while the result is held, which brings
+    two names."""
+    import torch
+    ops = torch.library.Library("torchvision", "DEF")
+    for op in ("nms", "qnms"):
+        ops.define(op + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision  # noqa: F401
+    return ops
+
+
 def skeleton(row):
     """The Case of a row with a module that has no values, on the meta device: a worker reads parameters and inputs
     from files, and its memory is measured, so nothing else may take any. Changes this process for good."""
@@ -78,12 +89,7 @@ def skeleton(row):
     import torch
     pretend("onnx", numpy_helper=None, TensorProto=None)
     if row.vision:
-        # torchvision has no build for PyTorch without CUDA; its Python part works once these two names exist.
-        ops = torch.library.Library("torchvision", "DEF")
-        for op in ("nms", "qnms"):
-            ops.define(op + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        row.kept = ops
-        import torchvision  # noqa: F401
+        row.kept = import_vision()
     else:
         pretend("torchvision")
     g = models()

@@ -59,14 +59,6 @@ def difference(folder, spec):
     return float(np.max(np.abs(got - want)) / max(float(np.max(np.abs(want))), 1e-30))
 
 
-def calls_for(worker, seconds):
-    calls, spent = 1, worker.ask("run 1")["seconds"]
-    while spent < seconds / 4 and calls < 100000:
-        calls *= 4
-        spent = worker.ask(f"run {calls}")["seconds"]
-    return max(1, int(seconds * calls / max(spent, 1e-9)))
-
-
 def measure(args, name):
     folder, spec = prepare(args, name)
     workers = [launch(args, folder, spec, 1), launch(args, folder, spec, 0)]
@@ -74,7 +66,7 @@ def measure(args, name):
         facts = [w.ask("start", START_LIMIT_S) for w in workers]
         workers[0].ask(f"dump {folder}")
         off = difference(folder, spec)
-        calls = [calls_for(w, args.target) for w in workers]
+        calls = [peers.calls_for(w, args.target) for w in workers]
         spent = [[], []]
         for r in range(args.rounds):
             for k in ((0, 1), (1, 0))[r % 2]:

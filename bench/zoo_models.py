@@ -9,6 +9,8 @@ import os
 import sys
 import warnings
 
+import peers_cases
+
 warnings.filterwarnings("ignore")
 VOCABULARY = 1000
 
@@ -165,20 +167,10 @@ def models():
         "dcgan": dcgan, "tcn": tcn, "video": video, "autoencoder": autoencoder, "super_resolution": super_resolution}
 
 
-def import_vision():
-    """torchvision has no build for PyTorch without CUDA; its Python part works once these names exist."""
-    import torch
-    ops = torch.library.Library("torchvision", "DEF")
-    for op in ("nms", "qnms"):
-        ops.define(op + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision  # noqa: F401
-    return ops
-
-
 def export(name, folder):
     import torch
     torch.manual_seed(0)
-    kept = import_vision()  # noqa: F841
+    kept = peers_cases.import_vision()  # noqa: F841
     module, inputs = models()[name]()
     for m in module.modules():
         if isinstance(m, torch.nn.modules.batchnorm._BatchNorm):    # statistics that are not 0 and 1

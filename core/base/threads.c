@@ -26,7 +26,6 @@ static int is_nested(void)
 #endif
 }
 
-#define CHUNKS ST_PARALLEL_CHUNKS
 #define LINE 64          /* bytes, of a cache */
 #define THREADS_MOST 512 /* whose lots are on the caller's stack */
 
@@ -97,7 +96,10 @@ void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
     }
     threads = threads < THREADS_MOST ? threads : THREADS_MOST;
     const int64_t most = n / threads / grain; /* chunks of a thread */
-    work w = {.fn = fn, .self = self, .n = n, .each = most < CHUNKS ? most : CHUNKS};
+    work w = {.fn = fn,
+              .self = self,
+              .n = n,
+              .each = most < ST_PARALLEL_CHUNKS ? most : ST_PARALLEL_CHUNKS};
     if (most >= 1) {
         w.lots = threads;
         w.step = n / (threads * w.each);

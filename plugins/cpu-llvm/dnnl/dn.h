@@ -386,8 +386,8 @@ stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLE
 
 /* ---- dn_half.c ---- */
 
-/* Makes f32 of the form's f16, or of its bf16 where oneDNN has none; *out_narrow: which. Returns a bit
- * for each role that had it. */
+/* Makes f32 of the form's f16, or of its bf16 where oneDNN has none; *out_narrow: which. Returns a
+ * bit for each role that had it. */
 uint32_t dn_widen(st_form *form, uint32_t *out_narrow);
 /* Where `roles` are of the dtype, f16 or bf16. */
 stator_status dn_half_make(dn_op *op, uint32_t roles, uint32_t dtype, stator_diag **err);

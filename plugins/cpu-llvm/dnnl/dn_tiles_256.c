@@ -10,8 +10,9 @@
 
 /* ---- a tile ---- */
 
-/* What a tile's weights are; groups of x are floats for FLOATS, else words. */
-enum { FLOATS, BYTES, WORDS };
+/* What a tile's weights are; groups of x are words for BYTES and WORDS. FOURS: floats, which groups
+ * of four channels and features meet. */
+enum { FLOATS, BYTES, WORDS, FOURS };
 
 INLINE __m256i products(__m256i sum, __m256i x, __m256i weights, const int kind)
 {
@@ -95,6 +96,33 @@ INLINE void run_groups(const dn_tile *t, const char *x, walk *k, __m256i sum[][2
     }
 }
 
+/* Channel `u` of each of four groups, of which a row has 16 channels, meets row u of the weights.
+ * `spread` gives each feature of a group that channel. */
+#define FOUR(u, spread)                                                                            \
+    do {                                                                                           \
+        const __m256i w0 = weights_at(k->w + (u)*WEIGHTS(FLOATS), 0, FLOATS);                      \
+        const __m256i w1 = weights_at(k->w + (u)*WEIGHTS(FLOATS), 1, FLOATS);                      \
+        _Pragma("GCC unroll 6") for (int i = 0; i < rows; i++)                                     \
+        {                                                                                          \
+            const float *from = (const float *)(const void *)(x + i * k->row);                     \
+            const __m256 x0 = _mm256_permute_ps(_mm256_loadu_ps(from), spread);                    \
+            const __m256 x1 = _mm256_permute_ps(_mm256_loadu_ps(from + LANES), spread);            \
+            sum[i][0] = products(sum[i][0], _mm256_castps_si256(x0), w0, FLOATS);                  \
+            sum[i][1] = products(sum[i][1], _mm256_castps_si256(x1), w1, FLOATS);                  \
+        }                                                                                          \
+    } while (0)
+
+/* One place of the window, of four groups of four channels and features. */
+INLINE void add_fours(const char *x, walk *k, __m256i sum[][2], const int rows)
+{
+    FOUR(0, 0x00);
+    FOUR(1, 0x55);
+    FOUR(2, 0xaa);
+    FOUR(3, 0xff);
+    k->w += 4 * WEIGHTS(FLOATS);
+}
+#undef FOUR
+
 INLINE void tile(const dn_tile *t, const int rows, const int kind)
 {
     __m256i sum[ROWS][2];
@@ -106,7 +134,12 @@ INLINE void tile(const dn_tile *t, const int rows, const int kind)
     }
     for (int64_t l = 0; l < t->lines; l++) {
         for (int64_t p = 0; p < t->pixels; p++) {
-            run_groups(t, t->x + l * t->line + p * t->pixel, &k, sum, rows, kind);
+            const char *x = t->x + l * t->line + p * t->pixel;
+            if (kind == FOURS) {
+                add_fours(x, &k, sum, rows);
+            } else {
+                run_groups(t, x, &k, sum, rows, kind);
+            }
         }
     }
 #pragma GCC unroll 6
@@ -152,72 +185,8 @@ INLINE void tile(const dn_tile *t, const int rows, const int kind)
 ROWS_TILE(floats, FLOATS)
 ROWS_TILE(bytes, BYTES)
 ROWS_TILE(words, WORDS)
+ROWS_TILE(fours, FOURS)
 #undef ROWS_TILE
-
-/* Channel `u` of each of four groups, of which a row has 16 channels, meets row u of the weights.
- * `spread` gives each feature of a group that channel. */
-#define FOUR(u, spread)                                                                            \
-    do {                                                                                           \
-        const __m256 w0 = _mm256_load_ps(w + (u)*COLUMNS);                                         \
-        const __m256 w1 = _mm256_load_ps(w + (u)*COLUMNS + LANES);                                 \
-        _Pragma("GCC unroll 6") for (int i = 0; i < rows; i++)                                     \
-        {                                                                                          \
-            const float *x = (const float *)(const void *)(at + i * t->row);                       \
-            const __m256 x0 = _mm256_permute_ps(_mm256_loadu_ps(x), spread);                       \
-            const __m256 x1 = _mm256_permute_ps(_mm256_loadu_ps(x + LANES), spread);               \
-            sum[i][0] = _mm256_fmadd_ps(x0, w0, sum[i][0]);                                        \
-            sum[i][1] = _mm256_fmadd_ps(x1, w1, sum[i][1]);                                        \
-        }                                                                                          \
-    } while (0)
-
-INLINE void tile_fours(const dn_tile *t, const int rows)
-{
-    __m256 sum[ROWS][2];
-    const float *w = (const float *)(const void *)t->weights;
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; i++) {
-        sum[i][0] = _mm256_setzero_ps();
-        sum[i][1] = _mm256_setzero_ps();
-    }
-    for (int64_t p = 0; p < t->lines * t->pixels; p++, w += 4 * COLUMNS) {
-        const char *at = t->x + p / t->pixels * t->line + p % t->pixels * t->pixel;
-        FOUR(0, 0x00);
-        FOUR(1, 0x55);
-        FOUR(2, 0xaa);
-        FOUR(3, 0xff);
-    }
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; i++) {
-        float *to = (float *)(void *)(t->sums + i * COLUMNS);
-        _mm256_store_ps(to, sum[i][0]);
-        _mm256_store_ps(to + LANES, sum[i][1]);
-    }
-}
-#undef FOUR
-
-static void run_fours(const dn_tile *t, int64_t rows)
-{
-    switch (rows) {
-    case 1:
-        tile_fours(t, 1);
-        break;
-    case 2:
-        tile_fours(t, 2);
-        break;
-    case 3:
-        tile_fours(t, 3);
-        break;
-    case 4:
-        tile_fours(t, 4);
-        break;
-    case 5:
-        tile_fours(t, 5);
-        break;
-    default:
-        tile_fours(t, 6);
-        break;
-    }
-}
 
 /* ---- squares of 8 x 8 ---- */
 

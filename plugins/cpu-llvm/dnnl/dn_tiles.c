@@ -213,7 +213,8 @@ static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
                  .line = j->dilation[0] * j->pitch,
                  .pixels = is_joined ? 1 : j->kernel_width,
                  .pixel = j->dilation[1] * j->pixel,
-                 .length = is_joined ? j->run : j->section_depth};
+                 .length = is_joined ? j->run - j->has_rest : j->section_depth,
+                 .has_rest = j->has_rest};
     t.x = w->x + x * t.row;
     t.weights = NULL;
     if (j->is_image) {

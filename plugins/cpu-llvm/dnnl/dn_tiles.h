@@ -12,6 +12,8 @@
 
 #include "dn.h"
 
+#include <string.h>
+
 #define DN_TILE_GROUP 4        /* bytes */
 #define DN_TILE_PIXELS 128     /* rows of sums that are finished together, at most */
 #define DN_TILE_LANES_MAX 16   /* of a vector */
@@ -26,6 +28,7 @@ typedef struct dn_tile {
     int64_t row;   /* bytes from row to row, as are the following */
     int64_t lines, line, pixels, pixel;
     int64_t length;
+    int has_rest; /* a run has one more group, of which the first element alone is there */
     const char *weights;
     const char *ask;  /* what is asked for meanwhile, AVX2: so many bytes on (a cache line, or 0) */
     int64_t ask_step; /* each time */
@@ -77,9 +80,10 @@ typedef struct dn_finish {
 
 /* The inner loops for one kind of elements. A panel has two vectors of columns. */
 typedef struct dn_tiles_isa {
-    int64_t rows;  /* of a tile, at most: its sums leave registers for their operands */
-    int64_t lanes; /* of a vector */
-    int64_t size;  /* bytes of an element of a group; of x it may have fewer */
+    int64_t rows;     /* of a tile, at most: its sums leave registers for their operands */
+    int64_t lanes;    /* of a vector */
+    int64_t size;     /* bytes of an element of a group; of x it may have fewer */
+    int may_be_tight; /* `regroup` leaves the filling of groups out (dn_tiles_is_tight) */
     void (*run)(const dn_tile *t, int64_t rows);
     void (*regroup)(const dn_regroup *r);
     /* n elements side by side to their size in groups, each group xored with flip. NULL: they have
@@ -160,8 +164,28 @@ static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)
     return (isa->square + 2) * (isa->square + 2);
 }
 
-/* Pixels of an image of bytes lie tightly in scratch, filling no groups: the window's line is
- * one run of groups, of which the last alone may be filled (with what follows, times 0). */
+/* A few channels side by side, words each, of elements of so many bytes (1 or 2). */
+static inline __attribute__((always_inline)) void dn_regroup_tight(const dn_regroup *r,
+                                                                   const int64_t size)
+{
+    const int64_t step = r->channels * (int64_t)sizeof(uint16_t);
+    for (int64_t y = 0; y < r->n / r->width; y++) {
+        for (int64_t c = 0; c < r->channels; c++) {
+            const char *from = r->from + (c * r->plane + r->first + y * r->width) * size;
+            char *to = r->to + y * r->line + c * (int64_t)sizeof(uint16_t);
+            for (int64_t x = 0; x < r->width; x++, from += size, to += step) {
+                uint16_t word = 0;
+                memcpy(&word, from, (size_t)size); /* the low bytes: x86 */
+                word ^= (uint16_t)(r->flip & 0xffu);
+                memcpy(to, &word, sizeof word);
+            }
+        }
+    }
+}
+
+/* Pixels of few channels lie tightly in scratch, filling no groups: the window's line is one run of
+ * groups, of which the last alone may have a rest (`has_rest`; of bytes it is filled with what
+ * follows, times 0). */
 int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
 
 /* Sections are what the groups of a convolution are to the panels: each has features of its own,

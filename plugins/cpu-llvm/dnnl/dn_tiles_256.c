@@ -322,26 +322,10 @@ static void regroup_floats(const dn_regroup *r)
     regroup(r, 0);
 }
 
-/* A few channels, word by word. */
-static void regroup_tight(const dn_regroup *r)
-{
-    const int64_t step = r->channels * (int64_t)sizeof(uint16_t);
-    for (int64_t y = 0; y < r->n / r->width; y++) {
-        for (int64_t c = 0; c < r->channels; c++) {
-            const char *from = r->from + c * r->plane + r->first + y * r->width;
-            char *to = r->to + y * r->line + c * (int64_t)sizeof(uint16_t);
-            for (int64_t x = 0; x < r->width; x++, to += step) {
-                const uint16_t word = (uint16_t)((uint8_t)from[x] ^ (r->flip & 0xffu));
-                memcpy(to, &word, sizeof word);
-            }
-        }
-    }
-}
-
 static void regroup_bytes(const dn_regroup *r)
 {
     if (r->is_tight) {
-        regroup_tight(r);
+        dn_regroup_tight(r, 1);
     } else {
         regroup(r, 1);
     }
@@ -632,6 +616,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                        .lanes = LANES,
                                        .size = 2,
                                        .run = run_bytes,
+                                       .may_be_tight = 1,
                                        .regroup = regroup_bytes,
                                        .widen = widen,
                                        .sum_bytes = sum_bytes,

@@ -28,6 +28,14 @@ INLINE __m512i group_at(const char *x)
     return _mm512_set1_epi32(group);
 }
 
+/* A group of one element and a 0. */
+INLINE __m512i rest_at(const char *x)
+{
+    uint16_t element = 0;
+    memcpy(&element, x, sizeof element);
+    return _mm512_set1_epi32(element);
+}
+
 /* One run: every group of a row meets its row of the panel. Returns the weights that follow. `rows`
  * and is_half are constants where this is inlined. A pointer for three rows: as many registers as
  * there are. */
@@ -54,6 +62,17 @@ INLINE const char *run_groups(const dn_tile *t, const char *x, const char *w, __
             at[i] += DN_TILE_GROUP;
             __asm__("" : "+r"(at[i])); /* else each row gets a register of its own */
         }
+    }
+    if (is_half && t->has_rest) {
+        const __m512i w0 = _mm512_loadu_si512(w);
+        const __m512i w1 = _mm512_loadu_si512(w + DN_TILE_GROUP * LANES);
+#pragma GCC unroll 14
+        for (int i = 0; i < rows; i++) {
+            const __m512i v = rest_at(at[i / 3] + i % 3 * row);
+            sum[i][0] = products(sum[i][0], v, w0, is_half);
+            sum[i][1] = products(sum[i][1], v, w1, is_half);
+        }
+        w += DN_TILE_GROUP * COLUMNS;
     }
     return w;
 }
@@ -241,6 +260,50 @@ INLINE void regroup_half(const dn_regroup *r, int64_t first, int64_t pixel)
     }
 }
 
+/* Where words of three channels' pixels go: word i of a lot of 32 is channel i % 3 of pixel i / 3,
+ * of the lots `lot` * 32 words on. */
+INLINE void thirds_of(int lot, uint16_t index[2 * LANES], __mmask32 *third)
+{
+    *third = 0;
+    for (int i = 0; i < 2 * LANES; i++) {
+        const int word = lot * 2 * LANES + i;
+        const int is_second = word % 3 == 1; /* of two registers side by side */
+        index[i] = (uint16_t)(word / 3 + (is_second ? 2 * LANES : 0));
+        *third |= (__mmask32)(word % 3 == 2) << i;
+    }
+}
+
+/* Three channels: 32 pixels of each become three vectors. */
+static void regroup_three(const dn_regroup *r)
+{
+    __m512i index[3];
+    __mmask32 third[3];
+    for (int lot = 0; lot < 3; lot++) {
+        uint16_t words[2 * LANES];
+        thirds_of(lot, words, &third[lot]);
+        index[lot] = _mm512_loadu_si512(words);
+    }
+    for (int64_t y = 0; y < r->n / r->width; y++) {
+        const char *from = r->from + (r->first + y * r->width) * 2;
+        for (int64_t x = 0; x < r->width; x += 2 * LANES, from += sizeof(__m512i)) {
+            const int64_t n = dn_least(r->width - x, 2 * LANES);
+            const __mmask32 mask = n == 2 * LANES ? 0xffffffffu : (1u << n) - 1u;
+            const __m512i a = _mm512_maskz_loadu_epi16(mask, from);
+            const __m512i b = _mm512_maskz_loadu_epi16(mask, from + 2 * r->plane);
+            const __m512i c = _mm512_maskz_loadu_epi16(mask, from + 4 * r->plane);
+            char *to = r->to + y * r->line + x * 6;
+            for (int lot = 0; lot < 3; lot++) {
+                const __m512i two = _mm512_permutex2var_epi16(a, index[lot], b);
+                const __m512i all = _mm512_mask_permutexvar_epi16(two, third[lot], index[lot], c);
+                const int64_t left = 3 * n - lot * 2 * LANES;
+                const int64_t words = left < 0 ? 0 : dn_least(left, 2 * LANES);
+                const __mmask32 some = (__mmask32)((UINT64_C(1) << words) - 1u);
+                _mm512_mask_storeu_epi16(to + lot * (int64_t)sizeof all, some, all);
+            }
+        }
+    }
+}
+
 /* Channels c to c + 3 of 16 pixels. */
 INLINE __m512i load_bytes(const dn_regroup *r, int64_t c, int64_t pixel, __mmask16 mask)
 {
@@ -306,7 +369,13 @@ INLINE void regroup(const dn_regroup *r, const int is_half)
 
 static void regroup_all_half(const dn_regroup *r)
 {
-    regroup(r, 1);
+    if (!r->is_tight) {
+        regroup(r, 1);
+    } else if (r->channels == 3) {
+        regroup_three(r);
+    } else {
+        dn_regroup_tight(r, 2);
+    }
 }
 
 static void regroup_all_bytes(const dn_regroup *r)
@@ -330,12 +399,17 @@ static int32_t sum_bytes(const char *x, int64_t groups)
 
 /* ---- the epilogue ---- */
 
+/* Elements of bf16, as f32. */
+INLINE __m512 widened(__m256i bits)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
 /* 16 elements of a buffer, as f32. */
 INLINE __m512 load_lanes(const void *buffer, uint32_t dtype, int64_t at, __mmask16 mask)
 {
     if (dtype == STATOR_BF16) {
-        const __m256i bits = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)buffer + at);
-        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+        return widened(_mm256_maskz_loadu_epi16(mask, (const uint16_t *)buffer + at));
     }
     if (dtype == STATOR_I32) {
         return _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(mask, (const int32_t *)buffer + at));
@@ -590,6 +664,7 @@ const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
     static const dn_tiles_isa half = {.rows = ROWS,
                                       .lanes = LANES,
                                       .size = 2,
+                                      .may_be_tight = 1,
                                       .run = run_half,
                                       .regroup = regroup_all_half,
                                       .turn_sums = turn_sums,

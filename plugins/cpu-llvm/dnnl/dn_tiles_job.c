@@ -35,9 +35,10 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
 {
     const uint32_t last = form->n_spatial - 1u;
-    return form->kind == ST_FORM_CONV && isa->widen != NULL && form->groups == 1 &&
+    return form->kind == ST_FORM_CONV && isa->may_be_tight && form->groups == 1 &&
            form->dilation[last] == 1 && s->channels <= TIGHT_MOST &&
-           s->channels % dn_tiles_together(isa) != 0 && dn_has_plain_weights(form);
+           s->channels % dn_tiles_together(isa) != 0 &&
+           (isa->sum_bytes == NULL || dn_has_plain_weights(form));
 }
 
 dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
@@ -134,8 +135,10 @@ static void set_image(dn_job *j)
         j->is_wino ? j->across * j->isa->square + 2
                    : (j->width - 1) * j->stride[1] + (j->kernel_width - 1) * j->dilation[1] + 1;
     const int64_t held = j->pad[1] + j->in_width;
-    j->run = j->is_tight ? dn_parts(j->kernel_width * j->channels, dn_tiles_together(j->isa))
+    const int64_t tight = j->kernel_width * j->channels;
+    j->run = j->is_tight ? dn_parts(tight, dn_tiles_together(j->isa))
                          : j->kernel_width * j->section_depth;
+    j->has_rest = j->is_tight && !j->is_bytes && tight % dn_tiles_together(j->isa) != 0;
     j->pitch = (reached > held ? reached : held) * j->pixel;
     if (j->is_tight) { /* the last group's filling */
         j->pitch = (dn_parts(j->pitch, DN_TILE_GROUP) + 1) * DN_TILE_GROUP;

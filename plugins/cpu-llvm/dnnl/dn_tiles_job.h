@@ -28,7 +28,8 @@ typedef struct dn_job {
     dn_sections sections;
     int64_t section_panels, section_depth; /* panels of one, and groups of a pixel that they meet */
     int64_t pixel;                         /* bytes of a pixel in scratch */
-    int64_t run; /* groups of a line of the window, where they follow each other */
+    int64_t run;  /* groups of a line of the window, where they follow each other, */
+    int has_rest; /* of which the last has one element (dn_tile) */
     /* Of an image; a product is a line of pixels, its rows. */
     int64_t images, lines, width;
     int64_t in_lines, in_width, kernel_lines, kernel_width;

@@ -112,10 +112,9 @@ static void print_sdpa(const st_form *form, const st_kernel *kernel, st_str *out
 
 void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
 {
-    static const char *const names[] = {"",         "bias",      "add",     "relu",
-                                        "scale",    "clip",      "gelu_erf", "gelu_tanh",
-                                        "sigmoid",  "tanh",      "silu",    "times",
-                                        "times",    "divide",    "round",   "offset"};
+    static const char *const names[] = {
+        "",     "bias", "add",   "relu",  "scale",  "clip",  "gelu_erf", "gelu_tanh", "sigmoid",
+        "tanh", "silu", "times", "times", "divide", "round", "offset",   "narrow"};
     const st_loop_buffer *buffers = kernel->buffers.data;
     if (form->kind == ST_FORM_SDPA) {
         print_sdpa(form, kernel, out);

@@ -323,6 +323,21 @@ static int match_sum(cg_matcher *m, st_loop_ref ref)
     return 0;
 }
 
+/* What is made f32: the sum of integers; or what was rounded to the output's dtype. */
+static int match_cast(cg_matcher *m, const st_loop_op *row, uint32_t depth)
+{
+    const st_loop_op *narrow = cg_row_at(m, row->args[0]);
+    if (row->dtype != STATOR_F32) {
+        return 0;
+    }
+    if (narrow->dtype == STATOR_I32) {
+        return m->form->acc_dtype == STATOR_I32 && match_sum(m, row->args[0]);
+    }
+    return is_half(narrow->dtype) && narrow->dtype == m->form->out.dtype &&
+           narrow->code == ST_LOOP_cast && cg_row_at(m, narrow->args[0])->dtype == STATOR_F32 &&
+           match_value(m, narrow->args[0], depth) && append(m, ST_EPILOGUE_NARROW, 0, 0);
+}
+
 /* Writes what happens between the accumulator and the row to the form, first things first. */
 static int match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth)
 {
@@ -355,8 +370,7 @@ static int match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth)
     case ST_LOOP_tanh:
         return match_value(m, row->args[0], depth - 1u) && append(m, ST_EPILOGUE_TANH, 0, 0);
     case ST_LOOP_cast:
-        return row->dtype == STATOR_F32 && cg_row_at(m, row->args[0])->dtype == STATOR_I32 &&
-               m->form->acc_dtype == STATOR_I32 && match_sum(m, row->args[0]);
+        return match_cast(m, row, depth - 1u);
     default:
         return 0;
     }

@@ -402,6 +402,8 @@ static total conv_at(const problem *p, const int64_t *index)
     return t;
 }
 
+#define UNITS 40 /* of 2^-24 of what is summed, that the sum may be off */
+
 static void finish(const problem *p, total *t, int64_t feature, int64_t out)
 {
     for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
@@ -438,6 +440,13 @@ static void finish(const problem *p, total *t, int64_t feature, int64_t out)
         case ST_EPILOGUE_OFFSET:
             t->value = v + e->value;
             break;
+        case ST_EPILOGUE_NARROW: {
+            char element[sizeof v];
+            st_store_f64(p->form.out.dtype, element, 0, v);
+            t->value = st_load_f64(p->form.out.dtype, element, 0);
+            t->size += fabs(v) * 0x1p-8 / (UNITS * 0x1p-24); /* to the other side */
+            break;
+        }
         case ST_EPILOGUE_CLIP:
             t->value = v < e->value ? e->value : v > e->value2 ? e->value2 : v;
             break;
@@ -567,7 +576,7 @@ void call(const problem *p, void *op)
  * much. */
 static double allowed(const problem *p, const total *t, double slack)
 {
-    const double k = 40;
+    const double k = UNITS;
     const double unit = p->form.out.dtype == STATOR_BF16  ? 0x1p-8 * fabs(t->value)
                         : p->form.out.dtype == STATOR_F16 ? 0x1p-11 * fabs(t->value)
                                                           : 0;

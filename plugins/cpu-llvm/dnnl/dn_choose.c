@@ -171,9 +171,12 @@ static void guess_of_onednn(dn_op *op, const dn_sizes *s, dn_desc *out)
 }
 
 /* Are kernels of our own usually the best, as far as they do it? Most groups of a convolution leave
- * their panels half empty. */
+ * their panels half empty, and none of them are written for AMX. */
 static int are_tiles_first(const dn_op *op, const dn_sizes *s)
 {
+    if (op->form.x.dtype != STATOR_F32 && dn_has_amx(op->lib)) {
+        return 0;
+    }
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
     return op->form.groups <= 1 || (isa && dn_tiles_sections(isa, &op->form, s).are_fours);
 }

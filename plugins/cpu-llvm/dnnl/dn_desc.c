@@ -347,6 +347,13 @@ int dn_are_onednn_bytes_exact(void)
            dnnl_cpu_isa_avx512_core_vnni;
 }
 
+int dn_has_amx(const dn_lib *lib)
+{
+    return !(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16)) &&
+           (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) ==
+               dnnl_cpu_isa_avx512_core_amx;
+}
+
 uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how, dn_desc *out)
 {
     tensor t[3] = {{.n = 0}};

@@ -329,6 +329,14 @@ static int is_added_taken(const st_form *form, const st_epilogue *e)
            (e->dtype == STATOR_BF16 && form->x.dtype == STATOR_BF16);
 }
 
+/* Rounding in the middle: by kernels of our own, which nothing may take the place of. */
+static int is_narrowing_taken(const dn_lib *lib, const st_form *form, const st_epilogue *e)
+{
+    return e->kind != ST_EPILOGUE_NARROW ||
+           (form->x.dtype == STATOR_BF16 && form->out.dtype == STATOR_BF16 && !lib->memory_cap &&
+            !dn_has_amx(lib));
+}
+
 /* Measured against f64: tanh 1.2 ulp, gelu_tanh as a composite of such functions; logistic 3.2 ulp
  * and 0 below -87, silu 4.2, gelu_erf 4 units of t * 2^-24 where the composite has 1.7. */
 static int is_exact(uint32_t kind)
@@ -350,12 +358,12 @@ int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
-        const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_OFFSET;
+        const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_NARROW;
         const int is_narrowed =
             (double)(float)e->value != e->value || (double)(float)e->value2 != e->value2;
         const int is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
-        if (!is_known || !is_added_taken(form, e) || is_narrowed || is_crossed ||
-            (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
+        if (!is_known || !is_added_taken(form, e) || !is_narrowing_taken(lib, form, e) ||
+            is_narrowed || is_crossed || (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
             return 0;
         }
     }

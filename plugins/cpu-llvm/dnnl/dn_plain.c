@@ -117,6 +117,14 @@ static sum conv_at(const plain *p, const int64_t *index)
 
 /* ---- the epilogue ---- */
 
+/* As an element of the dtype. */
+static float narrowed(uint32_t dtype, float t)
+{
+    char element[sizeof t];
+    st_store_f64(dtype, element, 0, (double)t);
+    return (float)st_load_f64(dtype, element, 0);
+}
+
 static float apply(const st_epilogue *e, float t, const void *buffer, int64_t feature, int64_t out)
 {
     switch (e->kind) {
@@ -180,7 +188,9 @@ static void finish(const plain *p, const int64_t *index, int64_t out)
         t = form->acc_dtype == STATOR_I32 ? (float)(int32_t)(uint32_t)total.i : (float)total.f;
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        t = apply(&form->epilogue[i], t, p->at[DN_POST + i], index[p->feature], out);
+        const st_epilogue *e = &form->epilogue[i];
+        t = e->kind == ST_EPILOGUE_NARROW ? narrowed(form->out.dtype, t)
+                                          : apply(e, t, p->at[DN_POST + i], index[p->feature], out);
     }
     store(p, out, t);
 }

@@ -164,7 +164,7 @@ static int append_all(appending *a)
         if (a->desc->arg[DN_POST + i] == DNNL_ARG_BIAS || is_of_store(op, i)) {
             continue;
         }
-        if (e->kind == ST_EPILOGUE_CLIP && has_before(op, i)) {
+        if (e->kind == ST_EPILOGUE_NARROW || (e->kind == ST_EPILOGUE_CLIP && has_before(op, i))) {
             return 0;
         }
         const dnnl_alg_kind_t alg =

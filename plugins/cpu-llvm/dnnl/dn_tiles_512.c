@@ -528,6 +528,12 @@ INLINE void apply_number(const st_epilogue *e, __m512 *v, const int n)
             v[k] = _mm512_roundscale_ps(v[k], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
         }
         break;
+    case ST_EPILOGUE_NARROW:
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            v[k] = widened((__m256i)_mm512_cvtneps_pbh(v[k]));
+        }
+        break;
     case ST_EPILOGUE_OFFSET:
 #pragma GCC unroll 8
         for (int k = 0; k < n; k++) {

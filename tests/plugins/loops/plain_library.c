@@ -53,6 +53,14 @@ static double element(const call *c, const st_form_operand *operand, const st_fo
                                  : zero->value);
 }
 
+/* As an element of the dtype. */
+static double narrowed(uint32_t dtype, double t)
+{
+    char element[sizeof t];
+    st_store_f64(dtype, element, 0, t);
+    return st_load_f64(dtype, element, 0);
+}
+
 static double epilogue(const call *c, double t, int64_t feature, int64_t at)
 {
     const st_form *form = c->form;
@@ -102,6 +110,9 @@ static double epilogue(const call *c, double t, int64_t feature, int64_t at)
             break;
         case ST_EPILOGUE_OFFSET:
             t += e->value;
+            break;
+        case ST_EPILOGUE_NARROW:
+            t = narrowed(form->out.dtype, t);
             break;
         default:
             t = NAN;

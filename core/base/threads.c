@@ -1,4 +1,6 @@
 /* One OpenMP team for the process: the threads of the first parallel region stay for the next.
+ * Where they come late again and again, since other programs want the processors too, a crew takes
+ * the team's place for a while (core/base/crew.h): nobody waits for one that has not begun.
  *
  * Chunks are cut before the team starts, so which ones there are depends on (threads, n, grain)
  * alone, not on how many threads came. A thread takes those of its own lot, in order, so that what
@@ -9,6 +11,8 @@
 #define _GNU_SOURCE
 #include "core/base/threads.h"
 
+#include "core/base/crew.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -17,10 +21,12 @@
 #include <omp.h>
 #endif
 
-static int is_nested(void)
+static _Thread_local int is_inside; /* of a job of the crew that this thread has called for */
+
+int st_is_in_parallel(void)
 {
 #ifdef _OPENMP
-    return omp_in_parallel();
+    return is_inside || omp_in_parallel();
 #else
     return 1;
 #endif
@@ -40,6 +46,8 @@ typedef struct work {
     int64_t lots, each; /* of so many chunks */
     int64_t step, left; /* elements of a chunk; of those that are left each lot has its share */
     lot *taken;
+    uint64_t ended_ns; /* the caller's last chunk, */
+    int64_t done;      /* of so many */
 } work;
 
 static int64_t begin_of(const work *w, int64_t chunk)
@@ -48,39 +56,104 @@ static int64_t begin_of(const work *w, int64_t chunk)
     return begin < w->n ? begin : w->n;
 }
 
-/* Chunks of a lot, one after the other, until there are no more. */
-static void run_lot(const work *w, int64_t l)
+/* Chunks of a lot, one after the other, until there are no more. Returns how many it was. */
+static int64_t run_lot(const work *w, int64_t l)
 {
-    for (;;) {
+    for (int64_t done = 0;; done++) {
         const int64_t k = atomic_fetch_add_explicit(&w->taken[l].next, 1, memory_order_relaxed);
         if (k >= w->each) {
-            return;
+            return done;
         }
         const int64_t chunk = l * w->each + k;
         w->fn(w->self, begin_of(w, chunk), begin_of(w, chunk + 1));
     }
 }
 
+static void run_seat(void *self, int32_t seat)
+{
+    work *w = self;
+    int64_t done = 0;
+    for (int64_t l = 0; l < w->lots; l++) {
+        done += run_lot(w, (seat + l) % w->lots);
+    }
+    if (seat == 0) {
+        w->done = done;
+        w->ended_ns = st_now_ns();
+    }
+}
+
+/* ---- is the machine busy ---- */
+
+#define LATE_NS UINT64_C(200000)    /* that others are behind the caller, beyond a chunk or two */
+#define LATE_SCORE 8                /* of a region that ends late; one in time takes 1 away */
+#define BUSY_SCORE 24               /* from there on the machine is busy, */
+#define BUSY_NS UINT64_C(250000000) /* for so long; then one more late region is enough, */
+#define BUSY_TIMES 32               /* and each time it is twice as long, at most so many times */
+
+static _Atomic int32_t late_score;
+static _Atomic uint64_t busy_until_ns;
+static _Atomic uint64_t busy_ns = BUSY_NS; /* the next time */
+
+static int is_busy(uint64_t now)
+{
+    return now < atomic_load_explicit(&busy_until_ns, memory_order_relaxed);
+}
+
+/* A region has ended. Threads that race here lose a note of one of them. */
+static void note_region(const work *w, uint64_t began, uint64_t now)
+{
+    const uint64_t chunk = w->done ? (w->ended_ns - began) / (uint64_t)w->done : 0;
+    const int32_t score = atomic_load_explicit(&late_score, memory_order_relaxed);
+    const uint64_t next = atomic_load_explicit(&busy_ns, memory_order_relaxed);
+    if (now - w->ended_ns <= LATE_NS + 2 * chunk) {
+        if (score > 0) {
+            atomic_store_explicit(&late_score, score - 1, memory_order_relaxed);
+        } else if (next != BUSY_NS) {
+            atomic_store_explicit(&busy_ns, BUSY_NS, memory_order_relaxed);
+        }
+    } else if (score + LATE_SCORE < BUSY_SCORE) {
+        atomic_store_explicit(&late_score, score + LATE_SCORE, memory_order_relaxed);
+    } else {
+        atomic_store_explicit(&late_score, BUSY_SCORE - LATE_SCORE, memory_order_relaxed);
+        atomic_store_explicit(&busy_until_ns, now + next, memory_order_relaxed);
+        atomic_store_explicit(&busy_ns, next < BUSY_NS * BUSY_TIMES ? 2 * next : next,
+                              memory_order_relaxed);
+    }
+}
+
+/* ---- a team or the crew ---- */
+
+static void run_region(work *w)
+{
+#ifdef _OPENMP
+#pragma omp parallel num_threads((int)w->lots)
+    run_seat(w, omp_get_thread_num());
+#else
+    run_seat(w, 0);
+#endif
+}
+
+static void run_crew(work *w)
+{
+    is_inside = 1;
+    st_crew_run((int32_t)w->lots, run_seat, w);
+    is_inside = 0;
+}
+
 static void run_team(work *w)
 {
     lot taken[THREADS_MOST];
+    const uint64_t began = st_now_ns();
     w->taken = taken;
     for (int64_t l = 0; l < w->lots; l++) {
         atomic_init(&taken[l].next, 0);
     }
-#ifdef _OPENMP
-#pragma omp parallel num_threads((int)w->lots)
-    {
-        const int64_t own = omp_get_thread_num();
-        for (int64_t l = 0; l < w->lots; l++) {
-            run_lot(w, (own + l) % w->lots);
-        }
+    if (is_busy(began)) {
+        run_crew(w);
+    } else {
+        run_region(w);
+        note_region(w, began, st_now_ns());
     }
-#else
-    for (int64_t l = 0; l < w->lots; l++) {
-        run_lot(w, l);
-    }
-#endif
 }
 
 void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
@@ -90,7 +163,7 @@ void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
         return;
     }
     grain = grain < 1 ? 1 : grain;
-    if (threads <= 1 || n <= grain || is_nested()) {
+    if (threads <= 1 || n <= grain || st_is_in_parallel()) {
         fn(self, 0, n);
         return;
     }

@@ -17,8 +17,9 @@ extern "C" {
  * chunk, runs in the caller. */
 void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
                      void (*fn)(void *self, int64_t begin, int64_t end), void *self);
-int32_t st_cpu_count(void); /* processors this process may use */
-uint64_t st_now_ns(void);   /* monotonic clock */
+int st_is_in_parallel(void); /* in a chunk, or in a parallel region of the program's */
+int32_t st_cpu_count(void);  /* processors this process may use */
+uint64_t st_now_ns(void);    /* monotonic clock */
 
 #ifdef __cplusplus
 }

@@ -371,7 +371,7 @@ static void thr_parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_r
 
 static int32_t thr_count(stator_ctx *ctx)
 {
-    return ctx->threads;
+    return st_is_in_parallel() ? 1 : ctx->threads;
 }
 
 static const stator_thr_api thr_api = {

@@ -1,6 +1,7 @@
 /* Work split over threads, the account and blobs under concurrent use, shared objects. */
 #define _GNU_SOURCE
 #include "core/base/blob.h"
+#include "core/base/crew.h"
 #include "core/base/dso.h"
 #include "core/base/threads.h"
 
@@ -11,7 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_THREAD__)
+#ifdef _OPENMP
+#include <omp.h>
+#else
+#define omp_in_parallel() 0
+#endif
+
+#if defined(__SANITIZE_THREAD__) || !defined(_OPENMP)
 #define TEAM 1 /* libgomp is not built for tsan */
 #else
 #define TEAM 4
@@ -122,6 +129,100 @@ Test(base_threads, nested_calls_stay_in_the_caller)
     if (n.outer_calls > 1) { /* a team came: each inner call is one range */
         cr_assert_eq(n.inner_calls, 8);
     }
+}
+
+/* ---- the crew ---- */
+
+#define SEATS 4
+
+typedef struct watch {
+    pthread_t caller;
+    _Atomic uint32_t seats[SEATS];
+    _Atomic uint32_t begun, ended, elsewhere;
+} watch;
+
+static void sit(void *self, int32_t seat)
+{
+    watch *s = self;
+    atomic_fetch_add(&s->begun, 1);
+    cr_assert(seat >= 0 && seat < SEATS);
+    atomic_fetch_add(&s->seats[seat], 1);
+    if (seat == 0) {
+        cr_assert(pthread_equal(s->caller, pthread_self()));
+        usleep(200); /* for others to come */
+    } else {
+        atomic_fetch_add(&s->elsewhere, !pthread_equal(s->caller, pthread_self()));
+        usleep(1000); /* longer than the caller */
+    }
+    atomic_fetch_add(&s->ended, 1);
+}
+
+static void *call_crew(void *helped)
+{
+    for (uint32_t i = 0; i < 50; i++) {
+        watch s = {.caller = pthread_self()};
+        st_crew_run(SEATS, sit, &s);
+        cr_assert_eq(s.begun, s.ended, "all that have begun have ended");
+        cr_assert_eq(s.seats[0], 1);
+        cr_assert_eq(s.elsewhere + 1, s.begun);
+        for (uint32_t k = 1; k < SEATS; k++) {
+            cr_assert_leq(s.seats[k], 1);
+        }
+        atomic_fetch_add((_Atomic uint32_t *)helped, s.elsewhere);
+    }
+    return NULL;
+}
+
+Test(base_threads, crew_of_several_callers)
+{
+    pthread_t callers[3];
+    _Atomic uint32_t helped = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(pthread_create(&callers[i], NULL, call_crew, &helped), 0);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)pthread_join(callers[i], NULL);
+    }
+#ifdef _OPENMP
+    cr_assert_gt(helped, 0, "somebody came in 150 calls");
+#endif
+}
+
+/* The others are late, as on a busy machine: what they have taken takes them long. */
+typedef struct late {
+    pthread_t caller;
+    _Atomic int64_t done;
+    _Atomic int is_crew;
+} late;
+
+static void be_late(void *self, int64_t begin, int64_t end)
+{
+    late *l = self;
+    cr_assert(st_is_in_parallel());
+    if (!pthread_equal(l->caller, pthread_self())) {
+        usleep(3000);
+    } else if (!omp_in_parallel()) {
+        l->is_crew = 1;
+    }
+    st_parallel_for(TEAM, end - begin, 1, inner, &(nest){0}); /* stays here */
+    atomic_fetch_add(&l->done, end - begin);
+}
+
+Test(base_threads, late_threads_make_way_for_a_crew)
+{
+    late l = {.caller = pthread_self()};
+    if (TEAM == 1) {
+        cr_skip_test("libgomp is not built for tsan: there is no team");
+    }
+    const uint64_t begin = st_now_ns();
+    int64_t calls = 0;
+    while (!l.is_crew && st_now_ns() - begin < UINT64_C(20000000000)) {
+        st_parallel_for(TEAM, 100, 1, be_late, &l);
+        calls++;
+        cr_assert_eq(l.done, 100 * calls);
+        cr_assert_not(st_is_in_parallel());
+    }
+    cr_assert(l.is_crew, "%d calls", (int)calls);
 }
 
 Test(base_threads, clock_and_processors)

@@ -1,0 +1,20 @@
+/* Helpers that nobody waits for until they have begun (core/base/crew.c). */
+#ifndef STATOR_BASE_CREW_H
+#define STATOR_BASE_CREW_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Calls fn(self, 0) in the caller and, while that lasts, fn(self, seat) in threads of the crew,
+ * each seat from 1 below `seats` at most once. Returns when all that have begun have ended. So
+ * fn(self, 0) has to leave nothing undone when it is the only one. Any number of threads may call
+ * at once and share the crew, which is made at the first call and stays. */
+void st_crew_run(int32_t seats, void (*fn)(void *self, int32_t seat), void *self);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -229,6 +229,23 @@ static int is_splat(const stator_blob_info *info, uint64_t size)
             memcmp(bytes, bytes + size, (size_t)(info->size_bytes - size)) == 0);
 }
 
+/* The range of a constant of a few integers, as those that a gather goes by. */
+static void note_range(cg_value *v, const stator_blob_info *info, uint64_t size)
+{
+    const uint64_t n = info->size_bytes / size;
+    if ((v->dtype != STATOR_I64 && v->dtype != STATOR_I32) || n == 0 ||
+        info->size_bytes > SPLAT_BYTES_MAX) {
+        return;
+    }
+    v->flags |= CG_VALUE_RANGED;
+    v->lo = v->hi = st_load_i64(v->dtype, info->data, 0);
+    for (uint64_t i = 1; i < n; i++) {
+        const int64_t x = st_load_i64(v->dtype, info->data, i);
+        v->lo = x < v->lo ? x : v->lo;
+        v->hi = x > v->hi ? x : v->hi;
+    }
+}
+
 uint32_t cg_dtype_bytes(uint32_t dtype)
 {
     switch (dtype) {
@@ -281,6 +298,7 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
         return st_fail(err, STATOR_INTERNAL, "a constant has no contents");
     }
     ST_TRY(look_at(unit->config, blob, &info, err));
+    note_range(v, &info, size);
     if (info.size_bytes >= size && is_splat(&info, size)) {
         v->flags |= CG_VALUE_SPLAT;
         v->splat = element_of(v->dtype, info.data);

@@ -188,6 +188,21 @@ static uint32_t bytes_of(uint32_t dtype)
     }
 }
 
+/* Is the load a place in a buffer, and nothing else? */
+static int is_place(const schedule *s, st_loop_ref load)
+{
+    int is_bound = 0;
+    for (st_loop_ref ref = load + 1u; ref < s->kernel->ops.count; ref++) {
+        const st_loop_op *row = row_at(s, ref);
+        const int is_user = row->args[0] == load || row->args[1] == load || row->args[2] == load;
+        if (is_user && row->code != ST_LOOP_BIND) {
+            return 0;
+        }
+        is_bound = is_bound || is_user;
+    }
+    return is_bound;
+}
+
 /* The widest type that the rows below compute in, index values apart. */
 static uint32_t widest_below(const schedule *s, uint32_t block)
 {
@@ -197,7 +212,8 @@ static uint32_t widest_below(const schedule *s, uint32_t block)
         uint32_t bytes = row->dtype && row->dtype != STATOR_I64 ? bytes_of(row->dtype) : 1;
         if (row->code == ST_LOOP_LOOP) {
             bytes = widest_below(s, row->body);
-        } else if (row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE) {
+        } else if (row->code == ST_LOOP_STORE ||
+                   (row->code == ST_LOOP_LOAD && !is_place(s, ref))) {
             bytes = bytes_of(s->kernel->buffers.data[row->ref].dtype);
         }
         widest = bytes > widest ? bytes : widest;

@@ -49,7 +49,8 @@ enum cg_value_flag {
     CG_VALUE_ROOT = 1u << 0,     /* made by a root */
     CG_VALUE_REALISED = 1u << 1, /* has a buffer */
     CG_VALUE_SPLAT = 1u << 2,    /* a constant whose elements are all `splat` */
-    CG_VALUE_DENSE = 1u << 3     /* stored row-major whatever reads it */
+    CG_VALUE_DENSE = 1u << 3,    /* stored row-major whatever reads it */
+    CG_VALUE_RANGED = 1u << 4    /* a constant of integers between lo and hi */
 };
 
 typedef struct cg_value {
@@ -65,6 +66,7 @@ typedef struct cg_value {
     uint32_t leaves; /* loads among them */
     st_loop_imm splat;
 } cg_value;
+    int64_t lo, hi; /* of all elements, where RANGED */
 
 /* ---- how ops are lowered ---- */
 

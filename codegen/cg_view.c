@@ -236,11 +236,25 @@ uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index,
     const st_loop_ref is_negative = st_loop_apply(b, ST_LOOP_lt, 0, raw, zero, 0);
     const st_loop_ref from_end = st_loop_apply(b, ST_LOOP_add, 0, raw, n, 0);
     const st_loop_ref at = st_loop_apply(b, ST_LOOP_select, STATOR_I64, is_negative, from_end, raw);
+/* Constants that are all places of an axis of this size need no test. */
+static int is_inside(const cg_nest *nest, const cg_value *places, uint32_t size)
+{
+    int64_t least = 0;
+    int64_t most = 0;
+    st_sym_range(&nest->unit->syms->tab, size, &least, &most);
+    return (places->flags & CG_VALUE_RANGED) && places->lo >= 0 && places->hi < least;
+}
+
     const st_loop_ref ok = st_loop_both(b, st_loop_apply(b, ST_LOOP_ge, 0, at, zero, 0),
                                         st_loop_apply(b, ST_LOOP_lt, 0, at, n, 0));
     st_loop_check(b, ok, nest->mask);
     int64_t lo = 0;
     int64_t hi = 0;
+    const cg_value *places = cg_value_of(nest->unit, tensor);
+    if (raw && is_inside(nest, places, size)) {
+        const uint32_t known = st_loop_bind(b, raw, 0, places->hi);
+        return known ? known : cg_int(nest, 0);
+    }
     st_sym_range(&nest->unit->syms->tab, size, &lo, &hi);
     const uint32_t sym = st_loop_bind(b, at, 0, hi == INT64_MAX ? hi : hi > 0 ? hi - 1 : 0);
     *out_ok = st_loop_both(b, *out_ok, ok);
@@ -251,7 +265,8 @@ static st_loop_ref checked_at(cg_nest *nest, stator_ref operand, const uint32_t 
                               st_loop_ref ok)
 {
     const uint32_t wide = cg_wide_dtype(cg_value_of(nest->unit, operand)->dtype);
-    return masked_at(nest, operand, index, ok, st_loop_number(&nest->b, wide, 0));
+    const st_loop_ref other = ok ? st_loop_number(&nest->b, wide, 0) : 0;
+    return masked_at(nest, operand, index, ok, other);
 }
 
 st_loop_ref cg_gather(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)

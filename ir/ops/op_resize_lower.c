@@ -4,6 +4,10 @@
  *     nearest:       y = gather(x, round(p), axis)
  *     linear, cubic: y = sum_j gather(x, clamp(base + j), axis) * weight(base + j - p)
  *
+ * A few taps are added one after the other, so that outputs are neighbours in the loops; more are a
+ * fold. Axes that grow come behind the others, the last one first: fewer elements are gathered, and
+ * what is gathered is one row.
+ *
  * In: every coordinate mode, antialias, exclude_outside, symbolic sizes (with antialias the number
  * of taps is a symbolic size too). Positions
  * and weights are those of ONNX Resize: base = ceil(p) - 1, so that the distance to p is in (0, 1].
@@ -154,6 +158,45 @@ static void taps_of(const resizer *r, const axis_sizes *a, tap_range *out)
     out->count = st_kit_sym_int(k, '*', side, 2);
 }
 
+/* ---- weights and sums ---- */
+
+#define FEW_TAPS 8 /* that are added one by one: of cubic at half the size */
+
+/* Column j of a table, one entry an output. */
+static stator_ref column(const resizer *r, stator_ref table, int64_t j)
+{
+    return st_kit_expr(r->k,
+                       "reshape(slice(t, starts=[0, j], sizes=[dim(t, 0), 1], steps=[1, 1]), "
+                       "shape=[dim(t, 0)])",
+                       "t", &table, 1, &ST_KIT_INT("j", j));
+}
+
+/* x at the taps times their weights, [out, count] tables both, summed. */
+static stator_ref sum_of_taps(const resizer *r, const axis_sizes *a, stator_ref index,
+                              stator_ref weight)
+{
+    st_kit *k = r->k;
+    const stator_attr trailing = ST_KIT_INT("trailing", (int64_t)r->rank - 1 - a->axis);
+    int64_t count = 0;
+    stator_ref sum = 0;
+    if (!st_kit_const(k, st_kit_dim(k, index, 1), &count) || count > FEW_TAPS) {
+        const stator_ref in[2] = {st_kit_gather(k, r->x, index, a->axis), weight};
+        return st_kit_expr(k,
+                           "reduce_sum(g * reshape(cast(u, g), shape=shape(u) + "
+                           "repeat(1, trailing)), axes=[rank(g) - trailing - 1])",
+                           "g,u", in, 1, &trailing);
+    }
+    for (int64_t j = 0; j < count && k->status == STATOR_OK; j++) {
+        const stator_ref in[2] = {st_kit_gather(k, r->x, column(r, index, j), a->axis),
+                                  column(r, weight, j)};
+        const stator_ref term =
+            st_kit_expr(k, "g * reshape(cast(u, g), shape=shape(u) + repeat(1, trailing))", "g,u",
+                        in, 1, &trailing);
+        sum = sum ? st_kit_binary(k, "add", sum, term) : term;
+    }
+    return sum;
+}
+
 #define NEAR_WEIGHT "((c + 2) * d - (c + 3)) * d * d + 1"
 #define FAR_WEIGHT "((c * d - 5 * c) * d + 8 * c) * d - 4 * c"
 
@@ -163,33 +206,32 @@ static void weighted_axis(resizer *r, const axis_sizes *a, stator_ref p)
     const stator_attr *attrs = r->node->attrs;
     tap_range taps = {0, 0, 0};
     taps_of(r, a, &taps);
-    const stator_attr values[7] = {
+    const stator_attr values[6] = {
         ST_KIT_DIMS("n", &a->in, 1),
         ST_KIT_DIMS("first", &taps.first, 1),
         ST_KIT_DIMS("count", &taps.count, 1),
         ST_KIT_FLOAT("c", attrs[STATOR_resize_cubic_a].f),
-        ST_KIT_INT("trailing", (int64_t)r->rank - 1 - a->axis),
         ST_KIT_INT("inside", attrs[STATOR_resize_exclude_outside].i != 0),
         ST_KIT_INT("normal", attrs[STATOR_resize_exclude_outside].i != 0 ||
                                  attrs[STATOR_resize_antialias].i != 0)};
     const stator_ref at = st_kit_expr(
         k, "unsqueeze(ceil(p) - 1, 1) + (iota(shape=[1] + count, axis=1, dtype=f64) + first[0])",
-        "p", &p, 7, values);
+        "p", &p, 6, values);
     const stator_ref in[3] = {at, p, taps.factor};
     const char *program = is_mode(r, STATOR_resize_mode, "cubic")
                               ? "d = abs(at - unsqueeze(p, 1)) * f; select(d <= 1, " NEAR_WEIGHT
                                 ", select(d < 2, " FAR_WEIGHT ", 0))"
                               : "d = abs(at - unsqueeze(p, 1)) * f; max(1 - d, 0)";
-    const stator_ref weight = st_kit_expr(k, program, "at,p,f", in, 7, values);
+    const stator_ref weight = st_kit_expr(k, program, "at,p,f", in, 6, values);
     const stator_ref index =
-        st_kit_expr(k, "min(max(cast(max(at, -1), i64), 0), n[0] - 1)", "at", &at, 7, values);
-    const stator_ref last[4] = {st_kit_gather(k, r->x, index, a->axis), weight, at, r->x};
-    r->x = st_kit_expr(k,
-                       "m = inside == 1 ? select(bit_and(at >= 0, at < n[0]), w, 0) : w; "
-                       "u = normal == 1 ? m / reduce_sum(m, axes=[1], keepdims=1) : m; "
-                       "reduce_sum(g * reshape(cast(u, g), shape=shape(u) + repeat(1, trailing)), "
-                       "axes=[rank(g) - trailing - 1])",
-                       "g,w,at,x", last, 7, values);
+        st_kit_expr(k, "min(max(cast(max(at, -1), i64), 0), n[0] - 1)", "at", &at, 6, values);
+    const stator_ref last[2] = {at, weight};
+    r->x = sum_of_taps(
+        r, a, index,
+        st_kit_expr(k,
+                    "m = inside == 1 ? select(bit_and(at >= 0, at < n[0]), w, 0) : w; "
+                    "normal == 1 ? m / reduce_sum(m, axes=[1], keepdims=1) : m",
+                    "at,w", last, 6, values));
 }
 
 /* Nothing to do along an axis that keeps its size. */
@@ -199,12 +241,44 @@ static int keeps_axis(const resizer *r, const axis_sizes *a)
            !is_mode(r, STATOR_resize_coordinates, "tf_crop_and_resize");
 }
 
+/* Is the axis known to become longer? */
+static int grows(const resizer *r, const axis_sizes *a)
+{
+    int64_t in = 0;
+    int64_t out = 0;
+    return st_kit_const(r->k, a->in, &in) && st_kit_const(r->k, a->out, &out) && out > in;
+}
+
+static axis_sizes sizes_of(const resizer *r, uint32_t axis)
+{
+    const stator_attr *sizes = &r->node->attrs[STATOR_resize_sizes];
+    const stator_attr *scales = &r->node->attrs[STATOR_resize_scales];
+    axis_sizes a = {.axis = axis,
+                    .in = st_kit_dim(r->k, r->node->operands[0], axis),
+                    .out = ((const stator_ref *)sizes->list)[axis],
+                    .has_scale = scales->count == r->rank};
+    a.scale = a.has_scale ? ((const double *)scales->list)[axis] : 0;
+    return a;
+}
+
+static void resize_axis(resizer *r, const axis_sizes *a)
+{
+    const stator_ref p = positions(r, a);
+    if (is_mode(r, STATOR_resize_coordinates, "tf_crop_and_resize")) {
+        note_outside(r, a, p);
+    }
+    if (is_mode(r, STATOR_resize_mode, "nearest")) {
+        nearest_axis(r, a, p);
+    } else {
+        weighted_axis(r, a, p);
+    }
+}
+
 stator_status st_dec_resize(stator_builder *b, const st_decompose_node *node,
                             stator_ref *out_results, stator_diag **err)
 {
     st_kit k = {b, err, STATOR_OK};
     const stator_attr *sizes = &node->attrs[STATOR_resize_sizes];
-    const stator_attr *scales = &node->attrs[STATOR_resize_scales];
     const stator_dtype dtype = st_kit_dtype(&k, node->operands[0]);
     resizer r = {.k = &k, .node = node, .rank = sizes->count, .x = node->operands[0]};
     const int is_nearest = is_mode(&r, STATOR_resize_mode, "nearest");
@@ -217,23 +291,12 @@ stator_status st_dec_resize(stator_builder *b, const st_decompose_node *node,
         r.x = st_kit_cast(&k, r.x, STATOR_F64);
     }
     r.x = is_nearest ? r.x : st_kit_wide(&k, r.x);
-    for (uint32_t i = 0; i < r.rank && k.status == STATOR_OK; i++) {
-        axis_sizes a = {.axis = i,
-                        .in = st_kit_dim(&k, r.x, i),
-                        .out = ((const stator_ref *)sizes->list)[i],
-                        .has_scale = scales->count == r.rank};
-        a.scale = a.has_scale ? ((const double *)scales->list)[i] : 0;
-        if (keeps_axis(&r, &a)) {
-            continue;
-        }
-        const stator_ref p = positions(&r, &a);
-        if (is_mode(&r, STATOR_resize_coordinates, "tf_crop_and_resize")) {
-            note_outside(&r, &a, p);
-        }
-        if (is_nearest) {
-            nearest_axis(&r, &a, p);
-        } else {
-            weighted_axis(&r, &a, p);
+    for (uint32_t i = 0; i < 2u * r.rank && k.status == STATOR_OK; i++) {
+        const int is_late = i >= r.rank; /* of those that grow */
+        const uint32_t axis = is_late ? 2u * r.rank - 1u - i : i;
+        const axis_sizes a = sizes_of(&r, axis);
+        if (!keeps_axis(&r, &a) && grows(&r, &a) == is_late) {
+            resize_axis(&r, &a);
         }
     }
     if (r.outside != 0) {

@@ -598,7 +598,8 @@ static int is_op(const cg_root *root, const char *op)
 }
 
 /* Convolutions read and write their channels as neighbours when a library does them; what is made of
- * their results element by element, window by window, side by side or channel by channel is stored alike. */
+ * their results element by element, window by window, side by side or channel by channel is stored alike,
+ * and so is what is made of values of which views show that they lie so. */
 static int follow_channels(cg_unit *unit, const cg_root *root)
 {
     cg_value *v = &unit->values[root->value];
@@ -613,7 +614,7 @@ static int follow_channels(cg_unit *unit, const cg_root *root)
              (v->rank > 2 && from->dims[0] == v->dims[0] && from->dims[1] == v->dims[1]));
         is_last = is_alike && from->order && from->order[from->rank - 1u] == 1u;
     }
-    if (!is_last || v->rank < 3) {
+    if (v->rank < 3 || (!is_last && !cg_reads_channels(unit, root))) {
         return 1;
     }
     uint32_t order[CG_RANK_MAX] = {0};

@@ -1,21 +1,29 @@
 /* A value seen through its views: elements of a buffer that lie some strides apart.
  *
- * A load of the value is written on trial, one loop an axis, and its address taken apart. */
+ * The value is written on trial, one loop an axis, and the addresses of its loads are taken apart. */
 #include "codegen/cg_unit.h"
 
-/* Writes the loops and asks for the element; 0: it is more than a load. */
-static st_loop_ref load_of(cg_nest *nest, stator_ref value, uint32_t *out_symbols)
+/* Opens a loop an axis; 0: out of memory. */
+static int open_axes(cg_nest *nest, const cg_value *v, uint32_t *out_index, uint32_t *out_symbols)
 {
-    const cg_value *v = cg_value_of(nest->unit, value);
-    uint32_t index[CG_RANK_MAX];
     for (uint32_t a = 0; a < v->rank; a++) {
         const uint32_t axis = st_loop_axis_add(&nest->b, v->dims[a], 0);
         if (nest->kernel->failed) {
             return 0;
         }
-        index[a] = nest->kernel->axes.data[axis].sym;
+        out_index[a] = nest->kernel->axes.data[axis].sym;
         out_symbols[a] = nest->kernel->axes.data[axis].symbol;
         st_loop_open(&nest->b, axis);
+    }
+    return 1;
+}
+
+/* Writes the loops and asks for the element; 0: it is more than a load. */
+static st_loop_ref load_of(cg_nest *nest, stator_ref value, uint32_t *out_symbols)
+{
+    uint32_t index[CG_RANK_MAX];
+    if (!open_axes(nest, cg_value_of(nest->unit, value), index, out_symbols)) {
+        return 0;
     }
     const st_loop_ref row = cg_at(nest, value, index);
     const int is_load = row && nest->refusal == NULL && !nest->kernel->failed &&
@@ -59,4 +67,68 @@ int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out)
     cg_nest_deinit(&nest);
     st_kernel_deinit(&trial);
     return is_strided;
+}
+
+/* ---- rows of channels ---- */
+
+/* The load's step along an axis; 0: none, or it is not known. */
+static int64_t step_of(const cg_nest *nest, const st_loop_op *load, uint32_t symbol,
+                       uint32_t *out_rest)
+{
+    uint32_t coef = 0;
+    int64_t step = 0;
+    if (!st_loop_linear(nest->unit->syms, load->sym, symbol, &coef, out_rest) ||
+        !st_sym_const(&nest->unit->syms->tab, coef, &step)) {
+        return 0;
+    }
+    return step;
+}
+
+/* Do all loads that walk more than the axis walk it, and not `last`, element by element? */
+static int all_walk(const cg_nest *nest, uint32_t symbol, uint32_t last)
+{
+    uint32_t n = 0;
+    for (st_loop_ref ref = 1; ref < nest->kernel->ops.count; ref++) {
+        const st_loop_op *row = st_loop_at(nest->kernel, ref);
+        uint32_t rest = row->sym;
+        uint32_t unused = 0;
+        int64_t number = 0;
+        if (row->code != ST_LOOP_LOAD || !st_loop_mentions(nest->unit->syms, row->sym, symbol)) {
+            continue;
+        }
+        const int64_t step = step_of(nest, row, symbol, &rest);
+        if (st_sym_const(&nest->unit->syms->tab, rest, &number)) {
+            continue; /* a number a channel */
+        }
+        if (step != 1 || step_of(nest, row, last, &unused) == 1) {
+            return 0;
+        }
+        n++;
+    }
+    return n > 0;
+}
+
+int cg_reads_channels(cg_unit *unit, const cg_root *root)
+{
+    const cg_value *v = &unit->values[root->value];
+    const int64_t lanes =
+        (int64_t)(unit->config->emitter->target.vector_bytes / cg_dtype_bytes(v->dtype));
+    uint32_t symbols[CG_RANK_MAX];
+    uint32_t index[CG_RANK_MAX];
+    st_kernel trial;
+    cg_nest nest;
+    if (v->rank < 3 || root->is_fold || root->lowering == NULL || root->lowering->point == NULL ||
+        cg_known_or(&unit->syms->tab, v->dims[1], lanes) < lanes ||
+        !cg_nest_init(&nest, unit, CG_NO_PLAN, "look", &trial)) {
+        return 0;
+    }
+    const cg_node node = cg_node_of(unit, root->node);
+    const int is_so = open_axes(&nest, v, index, symbols) &&
+                      root->lowering->point(&nest, &node, root->value - node.row->result_begin,
+                                            index) != 0 &&
+                      nest.refusal == NULL && !trial.failed &&
+                      all_walk(&nest, symbols[1], symbols[v->rank - 1u]);
+    cg_nest_deinit(&nest);
+    st_kernel_deinit(&trial);
+    return is_so;
 }

@@ -355,3 +355,6 @@ stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **
 stator_status cg_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
 
 #endif
+/* Is the root made element by element of values whose channels (axis 1, enough for a vector) are
+ * neighbours in memory, as views show them? */
+int cg_reads_channels(cg_unit *unit, const cg_root *root);

@@ -238,32 +238,50 @@ static uint32_t loop_order(const cg_nest *nest, uint32_t *out)
     return n;
 }
 
-static void write_outer(cg_nest *nest)
+static void write_levels(cg_nest *nest)
 {
     const cg_plan *plan = nest->plan;
-    uint32_t order[CG_RANK_MAX];
     uint32_t top = 0;
-    const uint32_t n_loops = loop_order(nest, order);
-    uint32_t n_outer = 0;
     for (uint32_t i = 0; i < plan->roots.count; i++) {
         const uint32_t level = nest->unit->roots.data[plan->roots.data[i]].level;
         top = level > top ? level : top;
-    }
-    for (uint32_t i = 0; i < n_loops && !nest->kernel->failed; i++) {
-        const uint32_t k = order[i];
-        const uint32_t flags = n_outer == 0 ? ST_AXIS_PARALLEL : 0;
-        const uint32_t axis = st_loop_axis_add(&nest->b, plan->extent[k], flags);
-        nest->axis[k] = nest->kernel->failed ? 0 : nest->kernel->axes.data[axis].sym;
-        st_loop_open(&nest->b, axis);
-        n_outer++;
     }
     for (uint32_t level = 0; level <= top && !nest->kernel->failed && !nest->refusal; level++) {
         nest->level = level;
         write_level(nest);
     }
-    while (n_outer-- > 0 && !nest->kernel->failed) {
-        st_loop_close(&nest->b);
+}
+
+/* The loops from place i on, the outermost is 0; one that is cut piece by piece. */
+static void write_loops(cg_nest *nest, const uint32_t *order, uint32_t n, uint32_t i)
+{
+    if (i == n) {
+        write_levels(nest);
+        return;
     }
+    const uint32_t whole = nest->plan->extent[order[i]];
+    const uint32_t n_cuts = nest->cuts.loop == i ? nest->cuts.n : 0;
+    uint32_t from = cg_int(nest, 0);
+    for (uint32_t k = 0; k <= n_cuts && !nest->kernel->failed; k++) {
+        const uint32_t to = k < n_cuts ? cg_int(nest, nest->cuts.at[k]) : whole;
+        const uint32_t flags = i == 0 ? ST_AXIS_PARALLEL : 0;
+        const uint32_t axis = st_loop_axis_add(&nest->b, cg_sub(nest, to, from), flags);
+        if (nest->kernel->failed) {
+            return;
+        }
+        nest->axis[order[i]] = cg_add(nest, nest->kernel->axes.data[axis].sym, from);
+        st_loop_open(&nest->b, axis);
+        write_loops(nest, order, n, i + 1u);
+        st_loop_close(&nest->b);
+        from = to;
+    }
+}
+
+static void write_outer(cg_nest *nest)
+{
+    uint32_t order[CG_RANK_MAX];
+    const uint32_t n = loop_order(nest, order);
+    write_loops(nest, order, n, 0);
 }
 
 /* ---- rows kept between levels ---- */
@@ -365,16 +383,16 @@ static int makes_nothing(cg_unit *unit, const cg_plan *plan)
     return 1;
 }
 
-stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
-                              const char **out_refusal, stator_diag **err)
+/* Writes the plan's kernel; a loop of it in pieces where `cuts` says so. */
+static stator_status write_kernel(cg_unit *unit, uint32_t plan, const char *name,
+                                  const cg_cuts *cuts, st_kernel *out, const char **out_refusal)
 {
-    char name[128];
     cg_nest nest;
     *out_refusal = NULL;
-    kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
     if (!cg_nest_init(&nest, unit, plan, name, out)) {
-        return st_fail_oom(err);
+        return STATOR_RESOURCE_EXHAUSTED;
     }
+    nest.cuts = *cuts;
     if (makes_nothing(unit, nest.plan)) {
         /* The kernel stays empty: indices of an axis without elements may be anything. */
     } else if (nest.plan->is_alone) {
@@ -393,10 +411,27 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
         return STATOR_OK;
     }
     st_kernel_deinit(out);
-    if (failed != STATOR_OK && failed != STATOR_UNSUPPORTED && *out_refusal == NULL) {
-        return failed == STATOR_RESOURCE_EXHAUSTED
+    return failed == STATOR_OK ? STATOR_UNSUPPORTED : failed;
+}
+
+stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
+                              const char **out_refusal, stator_diag **err)
+{
+    char name[128];
+    cg_cuts cuts = {.n = 0};
+    kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
+    stator_status status = write_kernel(unit, plan, name, &cuts, out, out_refusal);
+    if (status == STATOR_OK && cg_find_cuts(unit, &unit->plans.data[plan], out, &cuts)) {
+        st_kernel_deinit(out);
+        status = write_kernel(unit, plan, name, &cuts, out, out_refusal);
+    }
+    if (status == STATOR_OK) {
+        return STATOR_OK;
+    }
+    if (status != STATOR_UNSUPPORTED && *out_refusal == NULL) {
+        return status == STATOR_RESOURCE_EXHAUSTED
                    ? st_fail_oom(err)
-                   : st_fail(err, failed, "kernel %s could not be built", name);
+                   : st_fail(err, status, "kernel %s could not be built", name);
     }
     *out_refusal = *out_refusal ? *out_refusal : "an index passes the caps of the symbolic engine";
     return STATOR_UNSUPPORTED;

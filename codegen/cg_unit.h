@@ -3,6 +3,7 @@
  *   cg_import   the graph's sizes and types as syms of our own table
  *   cg_fuse     roots (values worth a nest) and which of them share a kernel
  *   cg_nest     a kernel plan becomes loops; cg_at answers "this value at this index"
+ *   cg_cut      where values lie side by side the loops are cut
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
  *   cg_schedule axes merged, vector and parallel chosen; cg_jam: rows side by side
  *   cg_plan     launch order, buffers; cg_place: the workspace
@@ -65,8 +66,8 @@ typedef struct cg_value {
     uint32_t cost;   /* scalar ops to compute one element from what is stored, inlined */
     uint32_t leaves; /* loads among them */
     st_loop_imm splat;
-} cg_value;
     int64_t lo, hi; /* of all elements, where RANGED */
+} cg_value;
 
 /* ---- how ops are lowered ---- */
 
@@ -265,6 +266,15 @@ typedef struct cg_split {
     uint32_t index[CG_RANK_MAX];
 } cg_split;
 
+/* A loop that is written in pieces: see cg_cut.c. */
+#define CG_CUTS_MAX 63u
+
+typedef struct cg_cuts {
+    uint32_t loop; /* its place among the loops, the outermost is 0 */
+    uint32_t n;    /* 0: no loop is cut */
+    int64_t at[CG_CUTS_MAX];
+} cg_cuts;
+
 struct cg_nest {
     cg_unit *unit;
     cg_plan *plan;
@@ -275,6 +285,7 @@ struct cg_nest {
     uint32_t axis[CG_RANK_MAX]; /* sym of each axis of the plan; inner ones: of this level */
     st_loop_ref mask;           /* loads are good only where it holds, 0: everywhere */
     uint32_t depth;             /* of the recursion of cg_at */
+    cg_cuts cuts;
     const char *refusal;        /* why the kernel cannot be made, NULL: it can */
     st_map buffer_memo;         /* program buffer + 1 -> kernel buffer + 1 */
     st_map local_memo;          /* root + 1 -> kernel buffer + 1 */
@@ -329,6 +340,11 @@ void cg_nest_deinit(cg_nest *nest);
 stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err);
 
+/* ---- cg_cut.c ---- */
+
+/* Where a loop of the plan's kernel, written without cuts, is to be cut. 0: nowhere. */
+int cg_find_cuts(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel, cg_cuts *out);
+
 /* ---- cg_strided.c: values seen through their views ---- */
 
 typedef struct cg_strided {
@@ -339,6 +355,9 @@ typedef struct cg_strided {
 
 /* Is the value nothing but elements of a buffer that lie strides apart? */
 int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out);
+/* Is the root made element by element of values whose channels (axis 1, enough for a vector) are
+ * neighbours in memory, as views show them? */
+int cg_reads_channels(cg_unit *unit, const cg_root *root);
 
 /* ---- cg_reduce.c ---- */
 /* Puts the loops of reductions into the order of memory; 0: out of memory or past the caps. */
@@ -355,6 +374,3 @@ stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **
 stator_status cg_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
 
 #endif
-/* Is the root made element by element of values whose channels (axis 1, enough for a vector) are
- * neighbours in memory, as views show them? */
-int cg_reads_channels(cg_unit *unit, const cg_root *root);

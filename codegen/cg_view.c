@@ -29,6 +29,13 @@ st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low
     return ok;
 }
 
+/* Is the index known to be outside 0..size - 1? */
+static int is_outside(const cg_nest *nest, uint32_t index, uint32_t size)
+{
+    st_symtab *tab = &nest->unit->syms->tab;
+    return st_sym_lt(tab, index, st_sym_int(tab, 0)) == 1 || st_sym_le(tab, size, index) == 1;
+}
+
 /* The integer type that holds the bits of a storage type: what is only moved keeps all of them. */
 static uint32_t bits_of(uint32_t dtype)
 {
@@ -157,13 +164,16 @@ st_loop_ref cg_concat(cg_nest *nest, const cg_node *node, uint32_t result, const
         const stator_ref operand = cg_operand(node, k);
         const uint32_t size = cg_value_of(unit, operand)->dims[axis];
         own[axis] = cg_sub(nest, index[axis], begin);
+        begin = cg_add(nest, begin, size);
+        if (is_outside(nest, own[axis], size)) {
+            continue;
+        }
         const st_loop_ref ok = cg_within(nest, own[axis], size, k > 0, k + 1u < n);
         const st_loop_ref other = chosen ? chosen : st_loop_number(&nest->b, wide, 0);
         chosen = masked_at(nest, operand, own, ok, other);
         if (chosen == 0) {
             return 0;
         }
-        begin = cg_add(nest, begin, size);
     }
     return chosen;
 }
@@ -195,6 +205,7 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
     const uint32_t wide = cg_wide_dtype(x->dtype);
     uint32_t own[CG_RANK_MAX];
     st_loop_ref ok = 0;
+    int is_nowhere = 0;
     (void)result;
     for (uint32_t a = 0; a < x->rank; a++) {
         const uint32_t low = cg_attr_dim(node, STATOR_pad_low, a);
@@ -208,6 +219,7 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
             continue;
         }
         if (is_constant) {
+            is_nowhere = is_nowhere || is_outside(nest, own[a], x->dims[a]);
             ok = st_loop_both(&nest->b, ok,
                               cg_within(nest, own[a], x->dims[a], !cg_is_zero(nest, low),
                                         !cg_is_zero(nest, high)));
@@ -218,24 +230,12 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
     const uint32_t nowhere[CG_RANK_MAX] = {cg_int(nest, 0)};
     const st_loop_ref other =
         filler ? cg_at(nest, filler, nowhere) : st_loop_number(&nest->b, wide, 0);
-    return masked_at(nest, cg_operand(node, 0), own, ok, other);
+    return is_nowhere ? st_loop_cast(&nest->b, x->dtype, other)
+                      : masked_at(nest, cg_operand(node, 0), own, ok, other);
 }
 
 /* ---- indirect ---- */
 
-uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index, uint32_t size,
-                        st_loop_ref *out_ok)
-{
-    st_loop_builder *b = &nest->b;
-    const st_loop_ref raw = st_loop_cast(b, STATOR_I64, cg_at(nest, tensor, index));
-    const st_loop_ref zero = st_loop_int(b, STATOR_I64, 0);
-    const st_loop_ref n = st_loop_index(b, size);
-    if (raw == 0 || n == 0) {
-        return cg_int(nest, 0);
-    }
-    const st_loop_ref is_negative = st_loop_apply(b, ST_LOOP_lt, 0, raw, zero, 0);
-    const st_loop_ref from_end = st_loop_apply(b, ST_LOOP_add, 0, raw, n, 0);
-    const st_loop_ref at = st_loop_apply(b, ST_LOOP_select, STATOR_I64, is_negative, from_end, raw);
 /* Constants that are all places of an axis of this size need no test. */
 static int is_inside(const cg_nest *nest, const cg_value *places, uint32_t size)
 {
@@ -245,16 +245,29 @@ static int is_inside(const cg_nest *nest, const cg_value *places, uint32_t size)
     return (places->flags & CG_VALUE_RANGED) && places->lo >= 0 && places->hi < least;
 }
 
-    const st_loop_ref ok = st_loop_both(b, st_loop_apply(b, ST_LOOP_ge, 0, at, zero, 0),
-                                        st_loop_apply(b, ST_LOOP_lt, 0, at, n, 0));
-    st_loop_check(b, ok, nest->mask);
-    int64_t lo = 0;
-    int64_t hi = 0;
+uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index, uint32_t size,
+                        st_loop_ref *out_ok)
+{
+    st_loop_builder *b = &nest->b;
+    const st_loop_ref raw = st_loop_cast(b, STATOR_I64, cg_at(nest, tensor, index));
     const cg_value *places = cg_value_of(nest->unit, tensor);
     if (raw && is_inside(nest, places, size)) {
         const uint32_t known = st_loop_bind(b, raw, 0, places->hi);
         return known ? known : cg_int(nest, 0);
     }
+    const st_loop_ref zero = st_loop_int(b, STATOR_I64, 0);
+    const st_loop_ref n = st_loop_index(b, size);
+    if (raw == 0 || n == 0) {
+        return cg_int(nest, 0);
+    }
+    const st_loop_ref is_negative = st_loop_apply(b, ST_LOOP_lt, 0, raw, zero, 0);
+    const st_loop_ref from_end = st_loop_apply(b, ST_LOOP_add, 0, raw, n, 0);
+    const st_loop_ref at = st_loop_apply(b, ST_LOOP_select, STATOR_I64, is_negative, from_end, raw);
+    const st_loop_ref ok = st_loop_both(b, st_loop_apply(b, ST_LOOP_ge, 0, at, zero, 0),
+                                        st_loop_apply(b, ST_LOOP_lt, 0, at, n, 0));
+    st_loop_check(b, ok, nest->mask);
+    int64_t lo = 0;
+    int64_t hi = 0;
     st_sym_range(&nest->unit->syms->tab, size, &lo, &hi);
     const uint32_t sym = st_loop_bind(b, at, 0, hi == INT64_MAX ? hi : hi > 0 ? hi - 1 : 0);
     *out_ok = st_loop_both(b, *out_ok, ok);

@@ -1,0 +1,95 @@
+/* Axes along which values lie side by side are cut where one ends and the next begins.
+ *
+ *   before  loop i < 96 { c = i < 64; d = load x[i] if c; e = load y[i - 64] if !c; z[i] = c ? d : e }
+ *   after   loop i < 64 { z[i] = load x[i] }  loop j < 32 { z[j + 64] = load y[j] }
+ *
+ * In: a kernel as it was written at first. Out: the places at which a loop is to be cut when the
+ * kernel is written again; in each piece the tests are decided, so no operand is asked for in vain.
+ * The places are the bounds that indices are tested against. Pieces of less than a vector are no
+ * gain, and the outermost loop is the one that threads share. */
+#include "codegen/cg_unit.h"
+
+
+/* The place at which the test of axis + rest against a bound changes, 0: it is no such test. */
+static int64_t place_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_op *test)
+{
+    st_symtab *tab = &kernel->syms->tab;
+    const st_loop_op *index = st_loop_at(kernel, test->args[0]);
+    const st_loop_op *bound = st_loop_at(kernel, test->args[1]);
+    uint32_t coef = 0;
+    uint32_t rest = 0;
+    int64_t step = 0;
+    int64_t offset = 0;
+    if ((test->code != ST_LOOP_lt && test->code != ST_LOOP_ge) || index->code != ST_LOOP_INDEX ||
+        bound->code != ST_LOOP_CONST ||
+        !st_loop_linear(kernel->syms, index->sym, axis->symbol, &coef, &rest) ||
+        !st_sym_const(tab, coef, &step) || !st_sym_const(tab, rest, &offset) || step != 1) {
+        return 0;
+    }
+    return bound->imm.i - offset; /* both are small: they are sizes of what is in memory */
+}
+
+/* Puts the place among those before the end, in order; 0: there is no room. */
+static int add_place(cg_cuts *cuts, int64_t place)
+{
+    uint32_t k = cuts->n;
+    for (uint32_t i = 0; i < cuts->n; i++) {
+        if (cuts->at[i] == place) {
+            return 1;
+        }
+    }
+    if (k == CG_CUTS_MAX) {
+        return 0;
+    }
+    for (; k > 0 && cuts->at[k - 1u] > place; k--) {
+        cuts->at[k] = cuts->at[k - 1u];
+    }
+    cuts->at[k] = place;
+    cuts->n++;
+    return 1;
+}
+
+/* Is each piece as long as a vector? */
+static int are_long(const cg_unit *unit, const cg_cuts *cuts, int64_t extent)
+{
+    const int64_t lanes = (int64_t)(unit->config->emitter->target.vector_bytes / sizeof(float));
+    int64_t from = 0;
+    for (uint32_t i = 0; i <= cuts->n; i++) {
+        const int64_t to = i < cuts->n ? cuts->at[i] : extent;
+        if (to - from < lanes) {
+            return 0;
+        }
+        from = to;
+    }
+    return 1;
+}
+
+static int cuts_of(const cg_unit *unit, const st_kernel *kernel, uint32_t loop, cg_cuts *out)
+{
+    const st_loop_axis *axis = &kernel->axes.data[loop];
+    const int64_t extent = cg_known_or(&unit->syms->tab, axis->extent, 0);
+    *out = (cg_cuts){.loop = loop};
+    for (st_loop_ref ref = 1; ref < kernel->ops.count && extent > 0; ref++) {
+        const int64_t place = place_of(kernel, axis, st_loop_at(kernel, ref));
+        if (place > 0 && place < extent && !add_place(out, place)) {
+            return 0;
+        }
+    }
+    return out->n > 0 && are_long(unit, out, extent);
+}
+
+int cg_find_cuts(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel, cg_cuts *out)
+{
+    for (uint32_t i = 0; i < plan->roots.count; i++) {
+        if (plan->n_inner > 0 || plan->is_alone || unit->roots.data[plan->roots.data[i]].is_fold) {
+            return 0;
+        }
+    }
+    /* The loops are nested, one an axis: the innermost one that there is something to cut in. */
+    for (uint32_t loop = kernel->axes.count; loop-- > 1u;) {
+        if (cuts_of(unit, kernel, loop, out)) {
+            return 1;
+        }
+    }
+    return 0;
+}

@@ -14,6 +14,8 @@
 #define CHEAP_COST 8u   /* scalar ops that may be done again rather than loaded */
 #define CHEAP_LEAVES 3u /* loads likewise */
 #define FUNCTION_COST 10u /* exp and its like */
+#define SPREAD_OPS 131072 /* scalar ops in vain that are worth a kernel of their own: some microseconds */
+#define SIZE_GUESS 64     /* of an axis that only a call tells */
 #define COST_MAX 100000u
 
 static int is_view(const cg_unit *unit, const stator_node_row *row)
@@ -107,6 +109,72 @@ static void mark_repeated(const cg_unit *unit, uint8_t *marks)
         }
         for (uint32_t k = 0; k < row->operand_count; k++) {
             marks[stator_operand(v, row, k)] = 1;
+        }
+    }
+}
+
+/* ---- values that are spread ---- */
+
+/* The product, SPREAD_OPS when it is more. */
+static int64_t times(int64_t a, int64_t b)
+{
+    return b > 0 && a > SPREAD_OPS / b ? SPREAD_OPS : a * b;
+}
+
+/* How often loops over `to` that walk its axis `inner` last would make each element of the operand, and
+ * how many elements they would make so. What inner loops do not walk is made outside of them. */
+static int64_t times_made(const cg_unit *unit, const cg_value *to, const cg_value *of,
+                          uint32_t inner, int64_t *out_made)
+{
+    int64_t repeats = 1;
+    int64_t passed = 1; /* steps of loops that the operand does not walk, since it last did */
+    *out_made = 1;
+    for (uint32_t k = 0; k < to->rank; k++) {
+        const uint32_t axis = k + 1u == to->rank ? inner : k + (k >= inner);
+        const int64_t size = cg_known_or(&unit->syms->tab, to->dims[axis], SIZE_GUESS);
+        const int is_walked = axis + of->rank >= to->rank &&
+                              !cg_is_one(unit, of->dims[axis + of->rank - to->rank]);
+        if (is_walked) {
+            repeats = times(repeats, passed);
+            *out_made = times(*out_made, times(passed, size));
+        }
+        passed = is_walked ? 1 : times(passed, size);
+    }
+    return repeats;
+}
+
+/* Would a consumer with the result `to` make the operand again and again, at a cost that a kernel of its
+ * own does not have? Images may be walked with their channels last. */
+static int is_spread(const cg_unit *unit, stator_ref to, stator_ref operand)
+{
+    const cg_value *wide = &unit->values[to];
+    const cg_value *of = &unit->values[operand];
+    const uint32_t last = wide->rank ? wide->rank - 1u : 0;
+    const uint32_t inner[2] = {last, wide->rank > 2u ? 1u : last};
+    for (uint32_t k = 0; k < 2 && operand && of->rank <= wide->rank; k++) {
+        int64_t made = 0;
+        if (times_made(unit, wide, of, inner[k], &made) > 1 && made >= SPREAD_OPS / FUNCTION_COST) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Marks values that loops of their consumers would compute many times over; views pass the mark on. */
+static void mark_spread(const cg_unit *unit, uint8_t *spread)
+{
+    const stator_graph_view *v = unit->view;
+    for (stator_ref node = v->n_nodes; node > 0; node--) {
+        const stator_node_row *row = stator_node_at(v, node);
+        const stator_op_desc *op = stator_op_at(v, row->op);
+        const int is_marked_view = spread[row->result_begin] && is_view(unit, row);
+        if (!is_marked_view && !(op->flags & STATOR_OP_POINTWISE) && strcmp(op->name, "expand") != 0) {
+            continue;
+        }
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            const stator_ref operand = stator_operand(v, row, k);
+            spread[operand] |=
+                (uint8_t)(is_marked_view || is_spread(unit, row->result_begin, operand));
         }
     }
 }
@@ -209,8 +277,15 @@ static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
     return 0;
 }
 
+/* What consumers do, by value. */
+typedef struct uses {
+    uint8_t *marks;   /* asked for again and again */
+    uint8_t *spread;  /* made again and again */
+    uint8_t *outputs; /* of the graph */
+} uses;
+
 static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,
-                      stator_ref value, const uint8_t *marks)
+                      stator_ref value, const uses *by)
 {
     const cg_value *v = &unit->values[value];
     if (lowering->fold || lowering->write || row->result_count > 1) {
@@ -225,7 +300,7 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
         strcmp(lowering->op, "cast") == 0 && is_of_integers(unit, value, CHEAP_COST)) {
         return 1;
     }
-    return (marks[value] && v->cost > 0) ||
+    return (by->marks[value] && v->cost > 0) || (by->spread[value] && v->cost > CHEAP_COST) ||
            (v->uses > 1 && (is_dear || is_of_integers(unit, value, CHEAP_COST)));
 }
 
@@ -409,8 +484,7 @@ static stator_ref *note_users(cg_unit *unit)
     return users;
 }
 
-static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const uint8_t *outputs,
-                                     stator_diag **err)
+static stator_status make_node_roots(cg_unit *unit, const uses *by, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
     const stator_ref *users = note_users(unit);
@@ -438,11 +512,11 @@ static stator_status make_node_roots(cg_unit *unit, const uint8_t *marks, const 
                 ST_TRY(add_whole(unit, value, node, err));
             } else if (lowering->fold && lowering->repeats) {
                 ST_TRY(add_contraction(unit, value, node, err));
-            } else if (outputs[value] || cg_is_bind(unit, node) ||
-                       wants_root(unit, row, lowering, value, marks)) {
+            } else if (by->outputs[value] || cg_is_bind(unit, node) ||
+                       wants_root(unit, row, lowering, value, by)) {
                 ST_TRY(add_root(unit, value, node, err));
             }
-            if (!outputs[value] && !(out->flags & CG_VALUE_DENSE) &&
+            if (!by->outputs[value] && !(out->flags & CG_VALUE_DENSE) &&
                 !follow_transpose(unit, value, users[value])) {
                 return st_fail_oom(err);
             }
@@ -641,17 +715,19 @@ static stator_status choose_layouts(cg_unit *unit, stator_diag **err)
 stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
-    uint8_t *marks = st_arena_zalloc(&unit->arena, (uint64_t)v->n_values + 1u, 2);
+    const uint64_t n = (uint64_t)v->n_values + 1u;
+    uint8_t *marks = st_arena_zalloc(&unit->arena, n, 3);
     if (marks == NULL) {
         return st_fail_oom(err);
     }
-    uint8_t *outputs = marks + v->n_values + 1u;
+    const uses by = {.marks = marks, .spread = marks + n, .outputs = marks + 2u * n};
     ST_TRY(cg_find_binds(unit, err));
-    mark_repeated(unit, marks);
+    mark_repeated(unit, by.marks);
+    mark_spread(unit, by.spread);
     for (uint32_t k = 0; k < v->n_outputs; k++) {
-        outputs[stator_output_at(v, k)] = 1;
+        by.outputs[stator_output_at(v, k)] = 1;
     }
-    ST_TRY(make_node_roots(unit, marks, outputs, err));
+    ST_TRY(make_node_roots(unit, &by, err));
     sort_roots(unit);
     ST_TRY(give_outputs(unit, err));
     ST_TRY(note_all_needs(unit, err));

@@ -451,8 +451,16 @@ static int set_order(cg_unit *unit, cg_value *v, const uint32_t *order)
     return kept != NULL;
 }
 
-/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. `user`:
- * a node that reads it. */
+/* Does the transpose show the last axis as channels (axis 1), as a sequence is seen as an image? */
+static int shows_channels(const cg_node *transpose)
+{
+    const uint32_t rank = transpose->out->rank;
+    return rank > 2u && cg_attr_int_at(transpose, STATOR_transpose_perm, 1) == (int64_t)rank - 1;
+}
+
+/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. But what is
+ * made element by element stays as its operands are where that is channels last. `user`: a node that
+ * reads it. */
 static int follow_transpose(cg_unit *unit, stator_ref value, stator_ref user)
 {
     cg_value *v = &unit->values[value];
@@ -462,6 +470,9 @@ static int follow_transpose(cg_unit *unit, stator_ref value, stator_ref user)
     }
     const cg_node node = cg_node_of(unit, user);
     if (strcmp(stator_op_at(unit->view, node.row->op)->name, "transpose") != 0) {
+        return 1;
+    }
+    if (shows_channels(&node) && !unit->roots.data[v->root - 1u].is_fold) {
         return 1;
     }
     for (uint32_t a = 0; a < v->rank; a++) {

@@ -1,6 +1,6 @@
 /* Axes along which values lie side by side are cut where one ends and the next begins.
  *
- *   before  loop i < 96 { c = i < 64; d = load x[i] if c; e = load y[i - 64] if !c; z[i] = c ? d : e }
+ *   before  loop i < 96 { c = i < 64; z[i] = c ? load x[i] : load y[i - 64] }
  *   after   loop i < 64 { z[i] = load x[i] }  loop j < 32 { z[j + 64] = load y[j] }
  *
  * In: a kernel as it was written at first. Out: the places at which a loop is to be cut when the
@@ -8,7 +8,6 @@
  * The places are the bounds that indices are tested against. Pieces of less than a vector are no
  * gain, and the outermost loop is the one that threads share. */
 #include "codegen/cg_unit.h"
-
 
 /* The place at which the test of axis + rest against a bound changes, 0: it is no such test. */
 static int64_t place_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_op *test)

@@ -14,7 +14,7 @@
 #define CHEAP_COST 8u   /* scalar ops that may be done again rather than loaded */
 #define CHEAP_LEAVES 3u /* loads likewise */
 #define FUNCTION_COST 10u /* exp and its like */
-#define SPREAD_OPS 131072 /* scalar ops in vain that are worth a kernel of their own: some microseconds */
+#define SPREAD_OPS 131072 /* scalar ops in vain that are worth a kernel: some microseconds */
 #define SIZE_GUESS 64     /* of an axis that only a call tells */
 #define COST_MAX 100000u
 
@@ -121,8 +121,9 @@ static int64_t times(int64_t a, int64_t b)
     return b > 0 && a > SPREAD_OPS / b ? SPREAD_OPS : a * b;
 }
 
-/* How often loops over `to` that walk its axis `inner` last would make each element of the operand, and
- * how many elements they would make so. What inner loops do not walk is made outside of them. */
+/* How often loops over `to` that walk its axis `inner` last would make each element of the operand,
+ * and how many elements they would make so. What inner loops do not walk is made outside of
+ * them. */
 static int64_t times_made(const cg_unit *unit, const cg_value *to, const cg_value *of,
                           uint32_t inner, int64_t *out_made)
 {
@@ -132,8 +133,8 @@ static int64_t times_made(const cg_unit *unit, const cg_value *to, const cg_valu
     for (uint32_t k = 0; k < to->rank; k++) {
         const uint32_t axis = k + 1u == to->rank ? inner : k + (k >= inner);
         const int64_t size = cg_known_or(&unit->syms->tab, to->dims[axis], SIZE_GUESS);
-        const int is_walked = axis + of->rank >= to->rank &&
-                              !cg_is_one(unit, of->dims[axis + of->rank - to->rank]);
+        const int is_walked =
+            axis + of->rank >= to->rank && !cg_is_one(unit, of->dims[axis + of->rank - to->rank]);
         if (is_walked) {
             repeats = times(repeats, passed);
             *out_made = times(*out_made, times(passed, size));
@@ -143,8 +144,8 @@ static int64_t times_made(const cg_unit *unit, const cg_value *to, const cg_valu
     return repeats;
 }
 
-/* Would a consumer with the result `to` make the operand again and again, at a cost that a kernel of its
- * own does not have? Images may be walked with their channels last. */
+/* Would a consumer with the result `to` make the operand again and again, at a cost that a kernel
+ * of its own does not have? Images may be walked with their channels last. */
 static int is_spread(const cg_unit *unit, stator_ref to, stator_ref operand)
 {
     const cg_value *wide = &unit->values[to];
@@ -160,7 +161,7 @@ static int is_spread(const cg_unit *unit, stator_ref to, stator_ref operand)
     return 0;
 }
 
-/* Marks values that loops of their consumers would compute many times over; views pass the mark on. */
+/* Marks values that loops of their consumers would compute many times over; views pass it on. */
 static void mark_spread(const cg_unit *unit, uint8_t *spread)
 {
     const stator_graph_view *v = unit->view;
@@ -168,7 +169,8 @@ static void mark_spread(const cg_unit *unit, uint8_t *spread)
         const stator_node_row *row = stator_node_at(v, node);
         const stator_op_desc *op = stator_op_at(v, row->op);
         const int is_marked_view = spread[row->result_begin] && is_view(unit, row);
-        if (!is_marked_view && !(op->flags & STATOR_OP_POINTWISE) && strcmp(op->name, "expand") != 0) {
+        if (!is_marked_view && !(op->flags & STATOR_OP_POINTWISE) &&
+            strcmp(op->name, "expand") != 0) {
             continue;
         }
         for (uint32_t k = 0; k < row->operand_count; k++) {
@@ -458,9 +460,9 @@ static int shows_channels(const cg_node *transpose)
     return rank > 2u && cg_attr_int_at(transpose, STATOR_transpose_perm, 1) == (int64_t)rank - 1;
 }
 
-/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. But what is
- * made element by element stays as its operands are where that is channels last. `user`: a node that
- * reads it. */
+/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. But
+ * what is made element by element stays as its operands are where that is channels last. `user`: a
+ * node that reads it. */
 static int follow_transpose(cg_unit *unit, stator_ref value, stator_ref user)
 {
     cg_value *v = &unit->values[value];
@@ -682,9 +684,9 @@ static int is_op(const cg_root *root, const char *op)
     return root->lowering && strcmp(root->lowering->op, op) == 0;
 }
 
-/* Convolutions read and write their channels as neighbours when a library does them; what is made of
- * their results element by element, window by window, side by side or channel by channel is stored alike,
- * and so is what is made of values of which views show that they lie so. */
+/* Convolutions read and write their channels as neighbours when a library does them; what is made
+ * of their results element by element, window by window, side by side or channel by channel is
+ * stored alike, and so is what is made of values of which views show that they lie so. */
 static int follow_channels(cg_unit *unit, const cg_root *root)
 {
     cg_value *v = &unit->values[root->value];

@@ -212,8 +212,7 @@ static uint32_t widest_below(const schedule *s, uint32_t block)
         uint32_t bytes = row->dtype && row->dtype != STATOR_I64 ? bytes_of(row->dtype) : 1;
         if (row->code == ST_LOOP_LOOP) {
             bytes = widest_below(s, row->body);
-        } else if (row->code == ST_LOOP_STORE ||
-                   (row->code == ST_LOOP_LOAD && !is_place(s, ref))) {
+        } else if (row->code == ST_LOOP_STORE || (row->code == ST_LOOP_LOAD && !is_place(s, ref))) {
             bytes = bytes_of(s->kernel->buffers.data[row->ref].dtype);
         }
         widest = bytes > widest ? bytes : widest;

@@ -1,6 +1,7 @@
 /* A value seen through its views: elements of a buffer that lie some strides apart.
  *
- * The value is written on trial, one loop an axis, and the addresses of its loads are taken apart. */
+ * The value is written on trial, one loop an axis, and the addresses of its loads are taken apart.
+ */
 #include "codegen/cg_unit.h"
 
 /* Opens a loop an axis; 0: out of memory. */
@@ -123,11 +124,10 @@ int cg_reads_channels(cg_unit *unit, const cg_root *root)
         return 0;
     }
     const cg_node node = cg_node_of(unit, root->node);
-    const int is_so = open_axes(&nest, v, index, symbols) &&
-                      root->lowering->point(&nest, &node, root->value - node.row->result_begin,
-                                            index) != 0 &&
-                      nest.refusal == NULL && !trial.failed &&
-                      all_walk(&nest, symbols[1], symbols[v->rank - 1u]);
+    const int is_so =
+        open_axes(&nest, v, index, symbols) &&
+        root->lowering->point(&nest, &node, root->value - node.row->result_begin, index) != 0 &&
+        nest.refusal == NULL && !trial.failed && all_walk(&nest, symbols[1], symbols[v->rank - 1u]);
     cg_nest_deinit(&nest);
     st_kernel_deinit(&trial);
     return is_so;

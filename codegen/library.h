@@ -44,7 +44,7 @@ enum st_epilogue_kind {
     ST_EPILOGUE_SIGMOID,
     ST_EPILOGUE_TANH,
     ST_EPILOGUE_SILU,
-    ST_EPILOGUE_TIMES,    /* t * buffer[n] (gemm), t * buffer[m] (conv); stride 1 */
+    ST_EPILOGUE_TIMES,     /* t * buffer[n] (gemm), t * buffer[m] (conv); stride 1 */
     ST_EPILOGUE_TIMES_ONE, /* t * buffer[0] */
     /* Sums of integers alone: */
     ST_EPILOGUE_DIVIDE, /* t / value */

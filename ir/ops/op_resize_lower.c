@@ -226,12 +226,12 @@ static void weighted_axis(resizer *r, const axis_sizes *a, stator_ref p)
     const stator_ref index =
         st_kit_expr(k, "min(max(cast(max(at, -1), i64), 0), n[0] - 1)", "at", &at, 6, values);
     const stator_ref last[2] = {at, weight};
-    r->x = sum_of_taps(
-        r, a, index,
-        st_kit_expr(k,
-                    "m = inside == 1 ? select(bit_and(at >= 0, at < n[0]), w, 0) : w; "
-                    "normal == 1 ? m / reduce_sum(m, axes=[1], keepdims=1) : m",
-                    "at,w", last, 6, values));
+    r->x =
+        sum_of_taps(r, a, index,
+                    st_kit_expr(k,
+                                "m = inside == 1 ? select(bit_and(at >= 0, at < n[0]), w, 0) : w; "
+                                "normal == 1 ? m / reduce_sum(m, axes=[1], keepdims=1) : m",
+                                "at,w", last, 6, values));
 }
 
 /* Nothing to do along an axis that keeps its size. */

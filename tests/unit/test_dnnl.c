@@ -532,6 +532,7 @@ Test(dnnl, transposed_convs)
             epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
             check(&p, name);
             epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+            p.form.y_data = NULL; /* kernels of our own take constants alone */
             cr_assert_eq(lib->takes(lib->self, &p.form), 0, "%s: a bias alone is taken", name);
         }
     }

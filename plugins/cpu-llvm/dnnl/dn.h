@@ -15,9 +15,9 @@
  *   dn_skinny.c few rows against constant weights: kernels of our own; dn_skinny_*.c the inner
  *               loops
  *   dn_tiles.c  products and convolutions by kernels of our own, weights in panels; its sizes
- *               (dn_tiles_job.c), weights (dn_tiles_pack.c), Winograd's way (dn_tiles_wino.c and
- *               dn_wino_256.c), the inner loops for bf16 and bytes (dn_tiles_512.c) and for f32
- *               and bytes (dn_tiles_256.c)
+ *               (dn_tiles_job.c), weights (dn_tiles_pack.c), the phases of transposed convolutions
+ *               (dn_tiles_phases.c), Winograd's way (dn_tiles_wino.c and dn_wino_256.c), the inner
+ *               loops for bf16 and bytes (dn_tiles_512.c) and for f32 and bytes (dn_tiles_256.c)
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_half.c   f16, and bf16 without AVX-512, done in f32
  *   dn_turn.c   images to channels last and back

@@ -104,6 +104,13 @@ dn_candidate dn_winograd_of(const dn_op *op)
         .move_x = 1, .move_y = 1, .move_out = 1, .is_winograd = 1, .is_sum = (uint32_t)has_add(op)};
 }
 
+/* oneDNN's transposed convolutions do other rows than a bias one element after the other. */
+static int has_slow_rows(const st_form *form)
+{
+    return form->is_transposed && form->n_epilogue &&
+           (form->n_epilogue > 1 || form->epilogue[0].kind != ST_EPILOGUE_BIAS);
+}
+
 uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
 {
     dn_candidate all[DN_CANDIDATES_MAX];
@@ -112,6 +119,9 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
     dn_desc tiles;
     if (dn_tiles_describe(op, s, 0, &tiles)) {
         return DN_GOOD;
+    }
+    if (has_slow_rows(&op->form)) {
+        return DN_NO;
     }
     for (uint32_t i = 0; i < n && best != DN_GOOD; i++) {
         dn_desc desc;
@@ -178,7 +188,8 @@ static int are_tiles_first(const dn_op *op, const dn_sizes *s)
         return 0;
     }
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
-    return op->form.groups <= 1 || (isa && dn_tiles_sections(isa, &op->form, s).are_fours);
+    return op->form.groups <= 1 || has_slow_rows(&op->form) ||
+           (isa && dn_tiles_sections(isa, &op->form, s).are_fours);
 }
 
 /* The cheapest one, described; class DN_NO: none. */

@@ -365,7 +365,7 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
     out->how = *how;
     const int are_bytes = op->form.acc_dtype == STATOR_I32;
     if (op->form.y.dtype == STATOR_U8 || op->form.x_zero.is_each || op->form.y_zero.is_each ||
-        (are_bytes && !dn_are_onednn_bytes_exact())) {
+        (are_bytes && (op->form.is_transposed || !dn_are_onednn_bytes_exact()))) {
         return DN_NO; /* it has no unsigned weights, nor zero points of their own */
     }
     if (op->form.kind == ST_FORM_CONV) {

@@ -298,10 +298,11 @@ static int are_bytes_taken(const dn_lib *lib, const st_form *form)
 {
     const uint32_t out = form->out.dtype;
     return (form->y.dtype == STATOR_I8 || form->y.dtype == STATOR_U8) &&
-           form->acc_dtype == STATOR_I32 && !form->is_transposed &&
+           form->acc_dtype == STATOR_I32 &&
            (out == STATOR_F32 || out == STATOR_U8 || out == STATOR_I8 ||
             (out == STATOR_I32 && form->n_epilogue == 0)) &&
-           (dn_are_onednn_bytes_exact() || dn_tiles_isa_of(lib, form->x.dtype) != NULL);
+           ((dn_are_onednn_bytes_exact() && !form->is_transposed) ||
+            dn_tiles_isa_of(lib, form->x.dtype) != NULL);
 }
 
 static int are_dtypes_taken(const dn_lib *lib, const st_form *form)
@@ -366,10 +367,6 @@ int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
             is_narrowed || is_crossed || (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
             return 0;
         }
-    }
-    if (form->is_transposed && form->n_epilogue &&
-        (form->n_epilogue > 1 || form->epilogue[0].kind != ST_EPILOGUE_BIAS)) {
-        return 0; /* other post-ops are done one element after the other */
     }
     if (form->kind == ST_FORM_CONV) {
         return form->n_spatial >= 1 && form->n_spatial <= ST_FORM_SPATIAL_MAX && form->groups >= 1;

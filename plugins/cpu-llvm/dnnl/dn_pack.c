@@ -155,18 +155,23 @@ static stator_status fill(void *self, void *dst, uint64_t size)
 static stator_status pack_shared(packing *p, dn_pack *pack, stator_diag **err)
 {
     const stator_host *host = p->op->lib->host;
+    const st_form *form = &p->op->form;
     char library[64];
     char key[128];
     uint64_t hash = UINT64_C(14695981039346656037);
     stator_blob_info info = {.struct_size = sizeof info};
     mix_order(&hash, p->from);
     mix_order(&hash, p->to);
+    if (p->is_tiles && form->is_transposed) { /* the order of its phases */
+        mix(&hash, form->stride, form->n_spatial * sizeof form->stride[0]);
+        mix(&hash, form->dilation, form->n_spatial * sizeof form->dilation[0]);
+    }
     dn_identity(library, sizeof library);
     (void)snprintf(key, sizeof key, "%s:%lld:%016llx", library, (long long)p->sizes->y.offset,
                    (unsigned long long)hash);
     stator_diag *theirs = NULL;
-    stator_status status = host->cst->pack(host->ctx, p->op->form.y_hash, key, pack->bytes, fill, p,
-                                           &pack->blob, &theirs);
+    stator_status status =
+        host->cst->pack(host->ctx, form->y_hash, key, pack->bytes, fill, p, &pack->blob, &theirs);
     if (status == STATOR_OK) { /* get would hash it */
         status = STATOR_HAS(host->cst, peek) ? host->cst->peek(pack->blob, &info, &theirs)
                                              : host->cst->get(pack->blob, &info, &theirs);

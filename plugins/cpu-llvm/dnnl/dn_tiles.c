@@ -8,8 +8,9 @@
  * at a time while it is in the first cache, so that nothing but the image itself is read from
  * memory or written to it. A product reads its rows where they lie, but for bytes that become
  * words; so do pointwise convolutions of images with their channels last, products of all pixels.
- * Of a convolution with groups each has panels of its own (sections). Threads take images, lines
- * and panels side by side.
+ * Of a convolution with groups each has panels of its own (sections). Of a transposed one output
+ * lines and pixels of a phase (dn_tiles_phases.c) are made together, their sums as far apart as the
+ * pixels are, so that lines are finished whole. Threads take images, lines and panels side by side.
  *
  * Sums of bytes are exact: what zero points add is integer arithmetic of the same width, with the
  * sums of the weights, known from packing, and those of the rows. */
@@ -30,6 +31,7 @@ typedef struct worker {
     int64_t image, first, n; /* its lines, or rows */
     int64_t images;          /* so many, from this one on */
     dn_wino squares;
+    int64_t top;   /* line of the image that is the first in scratch */
     const char *x; /* of the first line */
     char *copy;
     int32_t *row_sums, *row_zeros;
@@ -79,7 +81,7 @@ static void fill_line(const dn_job *j, char *line, int is_outside)
         fill_groups(j, line, j->pitch);
         return;
     }
-    const int64_t before = j->pad[1] * j->pixel;
+    const int64_t before = j->left * j->pixel;
     const int64_t behind = before + j->in_width * j->pixel;
     fill_groups(j, line, before);
     fill_groups(j, line + behind, j->pitch - behind);
@@ -104,7 +106,7 @@ static void copy_line(const dn_job *j, const char *from, char *to)
 static void load_lines(worker *w)
 {
     const dn_job *j = w->j;
-    const int64_t top = w->first * j->stride[0] - j->pad[0]; /* input line of scratch line 0 */
+    const int64_t top = dn_job_first_met(j, 0, w->first);
     const int64_t n = dn_job_lines(j, dn_job_rounded(j, w->n));
     const int64_t begin = top > 0 ? top : 0;
     const int64_t end = dn_least(top + n, j->in_lines);
@@ -114,9 +116,10 @@ static void load_lines(worker *w)
             fill_line(j, w->copy + i * j->pitch, is_outside);
         }
     }
-    char *to = w->copy + (begin - top) * j->pitch + j->pad[1] * j->pixel;
+    char *to = w->copy + (begin - top) * j->pitch + j->left * j->pixel;
     const char *image = x_of(j) + w->image * j->s.x.dims[0] * j->size;
     w->x = w->copy;
+    w->top = top;
     if (j->is_last[0]) {
         const int64_t line = j->in_width * j->channels * j->size;
         for (int64_t i = begin; i < end; i++, to += j->pitch) {
@@ -180,7 +183,7 @@ static void load_rows(worker *w)
 
 static int64_t row_bytes(const dn_job *j)
 {
-    return j->is_image    ? j->stride[1] * j->pixel
+    return j->is_image    ? (j->is_transposed ? 1 : j->stride[1]) * j->pixel
            : j->is_copied ? j->pitch
                           : j->s.x.stride[0] * j->size;
 }
@@ -188,48 +191,49 @@ static int64_t row_bytes(const dn_job *j)
 /* Places of the window that lie inside the image for output line y, first to behind the last. */
 static void window_of(const dn_job *j, int64_t y, int64_t *out_first, int64_t *out_end)
 {
+    const int64_t dilation = j->phases[0].dilation;
+    const int64_t top = dn_job_met(j, 0, y);
     *out_first = 0;
-    *out_end = j->kernel_lines;
-    const int64_t top = y * j->stride[0] - j->pad[0];
-    while (j->is_cut && *out_first < *out_end && top + *out_first * j->dilation[0] < 0) {
+    *out_end = dn_job_phase(j, 0, y)->places;
+    while (j->is_cut && *out_first < *out_end && top + *out_first * dilation < 0) {
         (*out_first)++;
     }
-    while (j->is_cut && *out_end > *out_first &&
-           top + (*out_end - 1) * j->dilation[0] >= j->in_lines) {
+    while (j->is_cut && *out_end > *out_first && top + (*out_end - 1) * dilation >= j->in_lines) {
         (*out_end)--;
     }
 }
 
-/* What the window meets at pixel x of output line y (counted in the block), but for the weights. */
+/* What the window meets at pixel x of output line y (counted in the block), with the first panel.
+ */
 static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
 {
     const dn_job *j = w->j;
-    const int is_joined = j->dilation[1] == 1 && j->sections.n == 1 && !j->sections.are_fours;
+    const dn_phase *down = dn_job_phase(j, 0, w->first + y);
+    const dn_phase *across = dn_job_phase(j, 1, x);
+    const int is_joined =
+        j->phases[1].dilation == 1 && j->sections.n == 1 && !j->sections.are_fours;
+    const int64_t run = dn_job_run(j, across);
     int64_t first = 0;
     int64_t end = 0;
     window_of(j, w->first + y, &first, &end);
     dn_tile t = {.row = row_bytes(j),
                  .lines = end - first,
-                 .line = j->dilation[0] * j->pitch,
-                 .pixels = is_joined ? 1 : j->kernel_width,
-                 .pixel = j->dilation[1] * j->pixel,
-                 .length = is_joined ? j->run - j->has_rest : j->section_depth,
-                 .has_rest = j->has_rest};
-    t.x = w->x + x * t.row;
-    t.weights = NULL;
-    if (j->is_image) {
-        t.x += (y * j->stride[0] + first * j->dilation[0]) * j->pitch;
+                 .line = j->phases[0].dilation * j->pitch,
+                 .pixels = is_joined ? 1 : across->places,
+                 .pixel = j->phases[1].dilation * j->pixel,
+                 .length = is_joined ? run - j->has_rest : j->section_depth,
+                 .has_rest = j->has_rest,
+                 .step = j->phases[1].n * j->columns};
+    const int64_t before =
+        down->before * j->run + down->places * across->before * j->section_depth + first * run;
+    t.weights = j->weights + before * j->group_bytes;
+    if (!j->is_image) {
+        t.x = w->x + x * t.row;
+        return t;
     }
+    const int64_t line = dn_job_met(j, 0, w->first + y) - w->top + first * j->phases[0].dilation;
+    t.x = w->x + line * j->pitch + (dn_job_met(j, 1, x) + j->left) * j->pixel;
     return t;
-}
-
-/* Bytes of a panel before the window's line `first`. */
-static int64_t skipped(const dn_job *j, int64_t y)
-{
-    int64_t first = 0;
-    int64_t end = 0;
-    window_of(j, y, &first, &end);
-    return first * (j->panel_bytes / j->kernel_lines);
 }
 
 static void sum_rows(worker *w)
@@ -303,7 +307,8 @@ typedef struct strip {
     int64_t panel;
     int64_t y, lines; /* in the block */
     int64_t x, width;
-    int64_t n; /* pixels */
+    int64_t n;    /* pixels */
+    int64_t done; /* of them are finished */
 } strip;
 
 static int has_first_bias(const st_form *form)
@@ -317,23 +322,41 @@ typedef struct settling {
     int32_t column[DN_TILE_COLUMNS_MAX], factor[DN_TILE_COLUMNS_MAX], weights[DN_TILE_COLUMNS_MAX];
 } settling;
 
+static int32_t y_zero_of(const dn_job *j, int64_t feature)
+{
+    return j->form->y_zero.is_each ? zero_of_operand(j, 1, feature) : j->y_zero;
+}
+
+/* What x's zero point is multiplied with, of the panel's places of these phases: by feature. */
+static void weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, const dn_phase *across,
+                       int32_t *out)
+{
+    const int64_t phase = (down - j->phases[0].of) * j->phases[1].n + (across - j->phases[1].of);
+    const int32_t *sums =
+        j->column_sums + (panel * j->phases[0].n * j->phases[1].n + phase) * j->columns;
+    /* Products of a sum: of an image, with the channels that fill its groups. */
+    const uint32_t n =
+        (uint32_t)(j->is_image ? down->places * dn_job_run(j, across) * dn_tiles_together(j->isa)
+                               : j->s.k);
+    for (int64_t i = 0; i < dn_job_features(j, panel); i++) {
+        const uint32_t y_zero = (uint32_t)y_zero_of(j, dn_job_feature(j, panel) + i);
+        out[i] = (int32_t)(n * y_zero - (uint32_t)sums[i]);
+    }
+}
+
+/* Of phases each has its part of this added to its own sums (shift_sums). */
 static void settle(const dn_job *j, int64_t panel, settling *out)
 {
     const int64_t first = dn_job_feature(j, panel);
-    const int32_t *sums = j->column_sums + panel * j->columns;
     const int32_t *bias = has_first_bias(j->form) ? j->at[DN_POST] : NULL;
-    /* Products of a sum: of an image, with the channels that fill its groups. */
-    const uint32_t n =
-        (uint32_t)(j->is_image ? j->kernel_lines * j->run * dn_tiles_together(j->isa) : j->s.k);
     memset(out, 0, sizeof *out);
+    if (!j->is_mixed) {
+        weigh_zero(j, panel, j->phases[0].of, j->phases[1].of, out->weights);
+    }
     for (int64_t i = 0; i < dn_job_features(j, panel); i++) {
-        const int32_t y_zero =
-            j->form->y_zero.is_each ? zero_of_operand(j, 1, first + i) : j->y_zero;
-        const uint32_t of_weights = n * (uint32_t)y_zero - (uint32_t)sums[i];
-        out->weights[i] = (int32_t)of_weights;
-        out->column[i] =
-            (int32_t)((uint32_t)j->x_zero * of_weights + (bias ? (uint32_t)bias[first + i] : 0));
-        out->factor[i] = -y_zero;
+        out->column[i] = (int32_t)((uint32_t)j->x_zero * (uint32_t)out->weights[i] +
+                                   (bias ? (uint32_t)bias[first + i] : 0));
+        out->factor[i] = -y_zero_of(j, first + i);
     }
 }
 
@@ -402,20 +425,18 @@ static void finish_rows(const worker *w, const dn_finish *of_strip, int64_t begi
     w->j->isa->finish(&f);
 }
 
-/* Sums up to `made` are there, those before `done` were finished: soon, while they are in the first
- * cache, and a few stores at a time, which go on while the next sums are made. Returns what is
- * finished then. */
-static int64_t finish_some(const worker *w, const strip *p, const dn_finish *f, int64_t done,
-                           int64_t made)
+/* Sums up to `made` are there: some are finished, soon, while they are in the first cache, and a
+ * few stores at a time, which go on while the next sums are made. */
+static void finish_some(const worker *w, strip *p, const dn_finish *f, int64_t made)
 {
     const int64_t lot = f->is_across ? DN_TILE_LOT / 2 : w->j->isa->lanes;
     const int64_t end = made == p->n ? made : made / lot * lot;
     if (f->is_across) {
-        finish_rows(w, f, done, end);
+        finish_rows(w, f, p->done, end);
     } else {
-        finish_image(w, f, done, end);
+        finish_image(w, f, p->done, end);
     }
-    return end;
+    p->done = end;
 }
 
 /* ---- a strip ---- */
@@ -437,32 +458,68 @@ static void ask_for_output(const dn_job *j, const dn_finish *f, int64_t begin, i
     }
 }
 
-static void run_strip(worker *w, const strip *p, const settling *of_bytes)
+/* What the zero point of x makes of a phase's sums: pixels of line y from `first` on. */
+static void shift_sums(const worker *w, const strip *p, int64_t y, int64_t first)
 {
     const dn_job *j = w->j;
-    const int64_t tiles = dn_parts(p->width, j->isa->rows);
-    const dn_finish f = finish_of(w, p, of_bytes);
-    const int64_t ask_bytes = j->panel_bytes / (j->group_bytes * DN_TILE_ASK) * DN_TILE_ALIGN;
-    const int64_t section = p->panel / j->section_panels * j->sections.step * j->isa->size;
+    int32_t weights[DN_TILE_COLUMNS_MAX] = {0};
+    weigh_zero(j, p->panel, dn_job_phase(j, 0, w->first + p->y + y),
+               dn_job_phase(j, 1, p->x + first), weights);
+    for (int64_t x = first; x < p->width; x += j->phases[1].n) {
+        int32_t *sums = w->sums + (y * p->width + x) * j->columns;
+        for (int64_t i = 0; i < j->columns; i++) {
+            sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)j->x_zero * (uint32_t)weights[i]);
+        }
+    }
+}
+
+/* Line y's pixels of one phase, from `first` on; where there is one alone, they are finished. */
+static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64_t first)
+{
+    const dn_job *j = w->j;
+    const int64_t every = j->phases[1].n;
+    const int64_t n = dn_parts(p->width - first, every);
+    const int64_t tiles = dn_parts(n, j->isa->rows);
+    const int64_t asked = y * p->width + p->width * first / every;
     void (*const run)(const dn_tile *, int64_t) =
         j->sections.are_fours ? j->isa->run_fours : j->isa->run;
-    int64_t done = 0;
-    for (int64_t y = 0; y < p->lines; y++) {
-        dn_tile t = tile_at(w, p->y + y, p->x);
-        const char *x = t.x + section;
-        t.weights = j->weights + p->panel * j->panel_bytes + skipped(j, w->first + p->y + y);
-        for (int64_t i = 0, begin = 0; i < tiles; i++) {
-            const int64_t end = p->width * (i + 1) / tiles;
-            t.x = x + begin * t.row;
-            t.sums = w->sums + (y * p->width + begin) * j->columns;
-            t.ask = w->ask < w->ask_end ? w->ask : t.weights;
-            t.ask_step = w->ask < w->ask_end ? DN_TILE_ALIGN : 0;
-            w->ask += ask_bytes;
-            ask_for_output(j, &f, y * p->width + begin, y * p->width + end);
-            run(&t, end - begin);
-            done = finish_some(w, p, &f, done, y * p->width + end);
-            begin = end;
+    dn_tile t = tile_at(w, p->y + y, p->x + first);
+    const char *x = t.x + p->panel / j->section_panels * j->sections.step * j->isa->size;
+    const int64_t ask_bytes = t.lines * t.pixels * (t.length / DN_TILE_ASK) * DN_TILE_ALIGN;
+    t.weights += p->panel * j->panel_bytes;
+    for (int64_t i = 0, begin = 0; i < tiles; i++) {
+        const int64_t end = n * (i + 1) / tiles;
+        t.x = x + begin * t.row;
+        t.sums = w->sums + (y * p->width + first + begin * every) * j->columns;
+        t.ask = w->ask < w->ask_end ? w->ask : t.weights;
+        t.ask_step = w->ask < w->ask_end ? DN_TILE_ALIGN : 0;
+        w->ask += ask_bytes;
+        ask_for_output(j, f, asked + begin, asked + end);
+        run(&t, end - begin);
+        if (!j->is_mixed) {
+            finish_some(w, p, f, y * p->width + end);
         }
+        begin = end;
+    }
+    if (j->is_mixed && j->is_bytes && j->x_zero) {
+        shift_sums(w, p, y, first);
+    }
+}
+
+/* The lines of a phase together, which meet the same weights. */
+static void run_strip(worker *w, strip *p, const settling *of_bytes)
+{
+    const dn_job *j = w->j;
+    const dn_finish f = finish_of(w, p, of_bytes);
+    for (int64_t down = 0; down < j->phases[0].n; down++) {
+        for (int64_t first = 0; first < dn_least(j->phases[1].n, p->width); first++) {
+            for (int64_t y = down; y < p->lines; y += j->phases[0].n) {
+                run_pixels(w, p, &f, y, first);
+            }
+        }
+    }
+    if (j->is_mixed) {
+        finish_some(w, p, &f, p->n);
     }
 }
 
@@ -486,7 +543,7 @@ static void run_squares(worker *w, int64_t panel)
             p.n = p.lines * p.width;
             const dn_finish f = finish_of(w, &p, &of_bytes);
             dn_wino_store(&w->squares, first, p.lines, p.width, (float *)(void *)w->sums);
-            (void)finish_some(w, &p, &f, 0, p.n);
+            finish_some(w, &p, &f, p.n);
         }
     }
     w->image = image;
@@ -603,6 +660,6 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
     }
     (void)dnnl_memory_get_data_handle(plan->packed, &packed);
     j.column_sums = packed;
-    j.weights = (const char *)packed + dn_tiles_sums_bytes(j.isa, j.panels);
+    j.weights = (const char *)packed + dn_job_sums_bytes(&j);
     return run_job(&j, ctx, err);
 }

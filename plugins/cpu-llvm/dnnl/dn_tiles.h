@@ -21,6 +21,7 @@
 #define DN_TILE_LOT 8          /* vectors that are finished together, best */
 #define DN_TILE_ASK 8          /* groups between two cache lines of weights asked for, AVX2 */
 #define DN_TILE_AHEAD 128      /* bytes; of an image that is asked for while others are regrouped */
+#define DN_PHASES_MAX 16       /* largest stride of a transposed convolution */
 
 /* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
 typedef struct dn_tile {
@@ -32,7 +33,8 @@ typedef struct dn_tile {
     const char *weights;
     const char *ask;  /* what is asked for meanwhile, AVX2: so many bytes on (a cache line, or 0) */
     int64_t ask_step; /* each time */
-    int32_t *sums;    /* out: [rows][columns], f32 but for bytes; aligned to 64 */
+    int32_t *sums;    /* out: rows of columns, f32 but for bytes; aligned to 64, */
+    int64_t step;     /* and so many from row to row */
 } dn_tile;
 
 /* Elements of an image, [channels][pixels], to groups of channels, [pixels][depth]. */
@@ -198,7 +200,28 @@ typedef struct dn_sections {
 } dn_sections;
 dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
 
-/* Bytes of the sums of weights before the panels: none but for bytes. */
-int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels);
+/* Lines (or pixels) of the output that meet the same places of the window. */
+typedef struct dn_phase {
+    int64_t places;
+    int64_t first, step; /* those of the window, in the order of what they meet in the image */
+    int64_t back;        /* lines from the output's place in the image back to what is met first */
+    int64_t before;      /* places of the phases before this one */
+} dn_phase;
+
+/* All there are along an axis; one but for transposed convolutions, of which a panel has those
+ * places side by side that a phase of lines and one of pixels meet. Line y is of phase (y + pad) %
+ * n, and its place in the image (y + pad) / n. */
+typedef struct dn_phases {
+    int64_t n;
+    int64_t dilation; /* lines of the image from place to place */
+    int64_t back;     /* the most */
+    dn_phase of[DN_PHASES_MAX];
+} dn_phases;
+
+/* Of the lines (axis 0) or of the pixels (1); the strides are DN_PHASES_MAX at most. */
+dn_phases dn_tiles_phases(const st_form *form, const dn_sizes *s, uint32_t axis);
+
+/* Bytes of the sums of weights before the panels, of each phase: none but for bytes. */
+int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases);
 
 #endif

@@ -144,7 +144,7 @@ INLINE void tile(const dn_tile *t, const int rows, const int kind)
     }
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
-        __m256i *to = (__m256i *)(void *)(t->sums + i * COLUMNS);
+        __m256i *to = (__m256i *)(void *)(t->sums + i * t->step);
         _mm256_store_si256(to, sum[i][0]);
         _mm256_store_si256(to + 1, sum[i][1]);
     }

@@ -93,8 +93,8 @@ INLINE void tile(const dn_tile *t, const int rows, const int is_half)
     }
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) {
-        _mm512_store_si512(t->sums + i * COLUMNS, sum[i][0]);
-        _mm512_store_si512(t->sums + i * COLUMNS + LANES, sum[i][1]);
+        _mm512_store_si512(t->sums + i * t->step, sum[i][0]);
+        _mm512_store_si512(t->sums + i * t->step + LANES, sum[i][1]);
     }
 }
 

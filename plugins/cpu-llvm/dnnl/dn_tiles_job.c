@@ -36,7 +36,7 @@ int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_siz
 {
     const uint32_t last = form->n_spatial - 1u;
     return form->kind == ST_FORM_CONV && isa->may_be_tight && form->groups == 1 &&
-           form->dilation[last] == 1 && s->channels <= TIGHT_MOST &&
+           !form->is_transposed && form->dilation[last] == 1 && s->channels <= TIGHT_MOST &&
            s->channels % dn_tiles_together(isa) != 0 &&
            (isa->sum_bytes == NULL || dn_has_plain_weights(form));
 }
@@ -85,7 +85,8 @@ static int is_pointwise(const st_form *form, const dn_sizes *s)
 {
     int64_t pixels = 1;
     for (uint32_t i = 0; i < form->n_spatial; i++) {
-        if (s->kernel[i] != 1 || form->stride[i] != 1 || s->pad_low[i] || s->pad_high[i]) {
+        if (s->kernel[i] != 1 || form->stride[i] != 1 || s->pad_low[i] ||
+            s->in[i] != s->out_size[i]) {
             return 0;
         }
         pixels *= s->in[i];
@@ -109,6 +110,26 @@ static void make_product(const st_form *form, dn_sizes *s)
     s->out.stride[0] = s->features;
 }
 
+/* A line of scratch: what windows reach before the image, the image and what they reach behind. */
+static void set_pitch(dn_job *j)
+{
+    const int64_t first = dn_job_first_met(j, 1, 0);
+    int64_t end = 0;
+    if (j->is_transposed) {
+        end = (j->width - 1 + j->pad[1]) / j->stride[1] + 1;
+    } else if (j->is_wino) {
+        end = first + j->across * j->isa->square + 2;
+    } else {
+        end = first + (j->width - 1) * j->stride[1] +
+              (j->kernel_width - 1) * j->phases[1].dilation + 1;
+    }
+    j->left = first < 0 ? -first : 0;
+    j->pitch = (j->left + (end > j->in_width ? end : j->in_width)) * j->pixel;
+    if (j->is_tight) { /* the last group's filling */
+        j->pitch = (dn_parts(j->pitch, DN_TILE_GROUP) + 1) * DN_TILE_GROUP;
+    }
+}
+
 static void set_image(dn_job *j)
 {
     const st_form *form = j->form;
@@ -127,22 +148,14 @@ static void set_image(dn_job *j)
     for (uint32_t i = 0; i < 2; i++) {
         const int is_line = i == 0;
         j->stride[i] = is_line && is_flat ? 1 : form->stride[is_line ? 0 : last];
-        j->dilation[i] = is_line && is_flat ? 1 : form->dilation[is_line ? 0 : last];
         j->pad[i] = is_line && is_flat ? 0 : s->pad_low[is_line ? 0 : last];
     }
     j->across = j->is_wino ? dn_parts(j->width, j->isa->square) : 0;
-    const int64_t reached =
-        j->is_wino ? j->across * j->isa->square + 2
-                   : (j->width - 1) * j->stride[1] + (j->kernel_width - 1) * j->dilation[1] + 1;
-    const int64_t held = j->pad[1] + j->in_width;
     const int64_t tight = j->kernel_width * j->channels;
     j->run = j->is_tight ? dn_parts(tight, dn_tiles_together(j->isa))
                          : j->kernel_width * j->section_depth;
     j->has_rest = j->is_tight && !j->is_bytes && tight % dn_tiles_together(j->isa) != 0;
-    j->pitch = (reached > held ? reached : held) * j->pixel;
-    if (j->is_tight) { /* the last group's filling */
-        j->pitch = (dn_parts(j->pitch, DN_TILE_GROUP) + 1) * DN_TILE_GROUP;
-    }
+    set_pitch(j);
 }
 
 static void set_product(dn_job *j)
@@ -154,10 +167,8 @@ static void set_product(dn_job *j)
     j->kernel_width = 1;
     j->pitch = j->pixel;
     j->run = j->depth;
-    for (uint32_t i = 0; i < 2; i++) {
-        j->stride[i] = 1;
-        j->dilation[i] = 1;
-    }
+    j->stride[0] = 1;
+    j->stride[1] = 1;
 }
 
 /* Sizes (simplified) and what follows from them alone. */
@@ -173,6 +184,10 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     if (j->form->kind == ST_FORM_CONV && !j->is_image) {
         make_product(j->form, &j->s);
     }
+    j->is_transposed = j->is_image && j->form->is_transposed;
+    j->phases[0] = dn_tiles_phases(j->form, s, 0);
+    j->phases[1] = dn_tiles_phases(j->form, s, 1);
+    j->is_mixed = j->phases[0].n * j->phases[1].n > 1;
     j->is_wino = (int)is_wino;
     j->size = (int64_t)dn_dtype_size(j->form->x.dtype);
     j->is_bytes = j->size == 1;
@@ -203,8 +218,9 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
 static int64_t lines_most(dn_job *j)
 {
     if (!j->is_wino) {
-        const int64_t held = CACHE_BYTES / j->pitch - (j->kernel_lines - 1) * j->dilation[0];
-        return held / j->stride[0] < 1 ? 1 : held / j->stride[0];
+        const int64_t held = CACHE_BYTES / j->pitch - dn_job_lines(j, 1) + 1;
+        const int64_t lines = j->is_transposed ? (held - 1) * j->stride[0] : held / j->stride[0];
+        return lines < 1 ? 1 : lines;
     }
     const int64_t down = dn_parts(j->lines, j->isa->square);
     int64_t squares = WINO_BYTES / (j->places * j->depth * DN_TILE_GROUP);
@@ -345,9 +361,9 @@ static int are_sections_done(const dn_tiles_isa *isa, const st_form *form, const
 
 static int is_image_done(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
 {
-    if (form->n_spatial > 2 || form->is_transposed || s->images < 1 ||
-        !are_sections_done(isa, form, s) || !is_small(s->channels, 1, CHANNELS_MOST) ||
-        !is_small(s->features, 1, CHANNELS_MOST)) {
+    const int64_t stride_most = form->is_transposed ? DN_PHASES_MAX : WINDOW_MOST;
+    if (form->n_spatial > 2 || s->images < 1 || !are_sections_done(isa, form, s) ||
+        !is_small(s->channels, 1, CHANNELS_MOST) || !is_small(s->features, 1, CHANNELS_MOST)) {
         return 0;
     }
     const int may_be_last = form->x.dtype == STATOR_F32 || isa->widen != NULL;
@@ -355,8 +371,8 @@ static int is_image_done(const dn_tiles_isa *isa, const st_form *form, const dn_
     for (uint32_t i = 0; i < n; i++) {
         if (!is_small(s->in[i], 1, EXTENT_MOST) || !is_small(s->out_size[i], 1, EXTENT_MOST) ||
             !is_small(s->kernel[i], 1, WINDOW_MOST) || !is_small(s->pad_low[i], 0, WINDOW_MOST) ||
-            !is_small(s->pad_high[i], 0, WINDOW_MOST) ||
-            !is_small(form->stride[i], 1, WINDOW_MOST) ||
+            (!form->is_transposed && !is_small(s->pad_high[i], 0, WINDOW_MOST)) ||
+            !is_small(form->stride[i], 1, stride_most) ||
             !is_small(form->dilation[i], 1, WINDOW_MOST)) {
             return 0;
         }
@@ -383,7 +399,7 @@ static int is_product_done(const dn_sizes *s)
 static int packed_of(const dn_job *j, dnnl_memory_desc_t *out)
 {
     const int64_t row = j->columns * j->isa->size;
-    const int64_t bytes = dn_tiles_sums_bytes(j->isa, j->panels) + j->panels * j->panel_bytes;
+    const int64_t bytes = dn_job_sums_bytes(j) + j->panels * j->panel_bytes;
     const int64_t rows = bytes / row / j->sections.n;
     const dnnl_dims_t dims = {j->sections.n, rows, j->columns, j->isa->size};
     const dnnl_dims_t strides = {rows * row, row, j->isa->size, 1};
@@ -406,8 +422,8 @@ static int weights_of(const dn_job *j, dnnl_memory_desc_t *out)
     int n = 2;
     if (j->form->kind == ST_FORM_CONV) {
         n = 2 + (int)j->form->n_spatial;
-        dims[0] = j->s.features;
-        dims[1] = j->s.channels / j->form->groups;
+        dims[0] = j->s.features / (j->form->is_transposed ? j->form->groups : 1);
+        dims[1] = j->s.channels / (j->form->is_transposed ? 1 : j->form->groups);
         memcpy(dims + 2, j->s.kernel, j->form->n_spatial * sizeof dims[0]);
         memcpy(strides, j->s.y.dims, (size_t)n * sizeof strides[0]);
     }

@@ -18,6 +18,7 @@ typedef struct dn_job {
     int64_t columns; /* of a panel */
     int is_bytes, is_wino;
     int is_image;   /* a convolution that is no product */
+    int is_transposed;
     int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
     int is_copied;  /* the image, or the rows of a product */
     int is_tight;   /* dn_tiles_is_tight */
@@ -33,7 +34,10 @@ typedef struct dn_job {
     /* Of an image; a product is a line of pixels, its rows. */
     int64_t images, lines, width;
     int64_t in_lines, in_width, kernel_lines, kernel_width;
-    int64_t stride[2], dilation[2], pad[2];
+    int64_t stride[2], pad[2];
+    dn_phases phases[2];
+    int is_mixed;           /* more than one */
+    int64_t left;           /* pixels before the image's in a line of scratch */
     int64_t pitch;          /* bytes of a line in scratch */
     int32_t x_zero, y_zero; /* where they are one for all */
     int has_row_sums;
@@ -61,6 +65,12 @@ typedef struct dn_job {
  * weights) is left to it. 0: numbers too large for it. */
 int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino);
 
+/* Bytes of the sums of weights, before the panels. */
+static inline int64_t dn_job_sums_bytes(const dn_job *j)
+{
+    return dn_tiles_sums_bytes(j->isa, j->panels, j->phases[0].n * j->phases[1].n);
+}
+
 /* A group of bytes that are all the same. */
 static inline uint32_t dn_job_group(const dn_job *j, uint32_t byte)
 {
@@ -85,10 +95,40 @@ static inline int64_t dn_job_rounded(const dn_job *j, int64_t lines)
     return j->is_wino ? dn_parts(lines, j->isa->square) * j->isa->square : lines;
 }
 
-/* Lines of the input, in scratch, that so many lines of the output need. */
+static inline const dn_phase *dn_job_phase(const dn_job *j, uint32_t axis, int64_t at)
+{
+    const dn_phases *all = &j->phases[axis];
+    return &all->of[(at + j->pad[axis]) % all->n];
+}
+
+/* Groups of a line of the window. */
+static inline int64_t dn_job_run(const dn_job *j, const dn_phase *across)
+{
+    return j->is_tight ? j->run : across->places * j->section_depth;
+}
+
+/* Line (axis 0) or pixel (1) of the image that the window meets first for this one of the output,
+ */
+static inline int64_t dn_job_met(const dn_job *j, uint32_t axis, int64_t at)
+{
+    return j->is_transposed
+               ? (at + j->pad[axis]) / j->stride[axis] - dn_job_phase(j, axis, at)->back
+               : at * j->stride[axis] - j->pad[axis];
+}
+
+/* and that this and the following ones meet, of all phases. */
+static inline int64_t dn_job_first_met(const dn_job *j, uint32_t axis, int64_t at)
+{
+    return j->is_transposed ? (at + j->pad[axis]) / j->stride[axis] - j->phases[axis].back
+                            : dn_job_met(j, axis, at);
+}
+
+/* Lines of the input, in scratch, that so many lines of the output need, wherever they begin. */
 static inline int64_t dn_job_lines(const dn_job *j, int64_t lines)
 {
-    return (lines - 1) * j->stride[0] + (j->kernel_lines - 1) * j->dilation[0] + 1;
+    return j->is_transposed
+               ? dn_parts(lines - 1, j->stride[0]) + j->phases[0].back + 1
+               : (lines - 1) * j->stride[0] + (j->kernel_lines - 1) * j->phases[0].dilation + 1;
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* Constant weights in the panels of dn_tiles.c: [section][panel][place in the
- * window][group][feature], before them of bytes the sums of each feature's weights, i32. Features
- * and channels that there are not are 0. Unsigned bytes are moved by -128. */
+/* Constant weights in the panels of dn_tiles.c: [section][panel][phase][place in the
+ * window][group][feature], before them of bytes the sums of each phase's and feature's weights,
+ * i32. Features and channels that there are not are 0. Unsigned bytes are moved by -128. */
 #include "dn_tiles.h"
 
 #include <string.h>
@@ -15,18 +15,19 @@ typedef struct packing {
     int64_t columns;            /* of a panel */
     int64_t features, channels; /* of a section, */
     int64_t section;            /* which has so many panels */
-    int64_t places, panels;
-    int64_t feature, channel; /* elements from one to the next */
+    int64_t panels, panel_bytes;
+    dn_phases phases[2];
+    int64_t feature, channel; /* elements from one to the next, */
+    int64_t together, apart;  /* of so many features, and from those to the next ones */
     int64_t pixel; /* channels of one; others lie in the next ones of the window's line */
-    int64_t width; /* places of a line of the window; elements: */
-    int64_t line, place;
+    int64_t line, place; /* elements from one of the window to the next */
     uint8_t flip;
     int is_winograd;
 } packing;
 
-int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels)
+int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases)
 {
-    return isa->sum_bytes ? panels * 2 * isa->lanes * (int64_t)sizeof(int32_t) : 0;
+    return isa->sum_bytes ? panels * phases * 2 * isa->lanes * (int64_t)sizeof(int32_t) : 0;
 }
 
 static int64_t depth_of(const packing *p)
@@ -34,16 +35,22 @@ static int64_t depth_of(const packing *p)
     return dn_parts(p->channels, dn_tiles_together(p->isa));
 }
 
-/* One group of channels of a panel at one place of the window. */
-static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t group, char *to)
+/* Elements before a feature's. */
+static int64_t feature_at(const packing *p, int64_t feature)
+{
+    return feature % p->together * p->feature + feature / p->together * p->apart;
+}
+
+/* One group of channels of a panel at one place of the window, `offset` elements on. */
+static void pack_group(const packing *p, int64_t panel, int64_t offset, int64_t group, char *to)
 {
     const int64_t together = dn_tiles_together(p->isa);
     const int64_t first = panel % p->section * p->columns;
-    const int64_t offset = place / p->width * p->line + place % p->width * p->place +
-                           panel / p->section * p->features * p->feature;
-    if (p->size == DN_TILE_GROUP && p->feature == 1 && first + p->columns <= p->features) {
-        const char *from = p->y + (offset + group * p->channel + first) * p->size;
-        memcpy(to, from, (size_t)(p->columns * p->size));
+    const int64_t of_section = panel / p->section * p->features;
+    if (p->size == DN_TILE_GROUP && p->feature == 1 && p->features <= p->together &&
+        first + p->columns <= p->features) {
+        const int64_t at = offset + group * p->channel + feature_at(p, of_section + first);
+        memcpy(to, p->y + at * p->size, (size_t)(p->columns * p->size));
         return;
     }
     for (int64_t c = 0; c < together; c++) {
@@ -56,7 +63,8 @@ static void pack_group(const packing *p, int64_t panel, int64_t place, int64_t g
             }
             const int64_t at_channel =
                 channel / p->pixel * p->place + channel % p->pixel * p->channel;
-            const char *from = p->y + (offset + at_channel + (first + i) * p->feature) * p->size;
+            const int64_t at_feature = feature_at(p, of_section + first + i);
+            const char *from = p->y + (offset + at_channel + at_feature) * p->size;
             if (p->size == 1) {
                 *at = (char)((uint8_t)*from ^ p->flip);
             } else {
@@ -133,31 +141,78 @@ static void pack_winograd(const packing *p, int64_t panel, char *to, int32_t *su
                       p->channels, (float *)(void *)to);
 }
 
+/* A panel's places of one phase of lines and one of pixels. Returns what follows them. */
+static char *pack_phase(const packing *p, int64_t panel, const dn_phase *of[2], char *to,
+                        int32_t *sums)
+{
+    const int64_t together = dn_tiles_together(p->isa);
+    const int64_t groups = depth_of(p);
+    for (int64_t i = 0; i < of[0]->places * of[1]->places; i++) {
+        const int64_t line = of[0]->first + i / of[1]->places * of[0]->step;
+        const int64_t place = of[1]->first + i % of[1]->places * of[1]->step;
+        for (int64_t g = 0; g < groups; g++, to += together * p->size * p->columns) {
+            pack_group(p, panel, line * p->line + place * p->place, g, to);
+            if (sums) {
+                sum_group(to, p->columns, together, sums);
+            }
+        }
+    }
+    return to;
+}
+
 static void pack_panels(void *self, int64_t begin, int64_t end)
 {
     const packing *p = self;
-    const int64_t places = p->is_winograd ? dn_tiles_places(p->isa) : p->places;
-    const int64_t groups = places * depth_of(p);
-    const int64_t together = dn_tiles_together(p->isa);
-    const int64_t bytes = together * (p->is_winograd ? p->isa->size : p->size) * p->columns;
-    const int64_t sums_bytes = dn_tiles_sums_bytes(p->isa, p->panels);
+    const int64_t phases = p->phases[0].n * p->phases[1].n;
+    const int64_t sums_bytes = dn_tiles_sums_bytes(p->isa, p->panels, phases);
     for (int64_t panel = begin; panel < end; panel++) {
-        int32_t *sums = (int32_t *)(void *)p->dst + panel * p->columns;
-        char *to = p->dst + sums_bytes + panel * groups * bytes;
+        int32_t *sums = (int32_t *)(void *)p->dst + panel * phases * p->columns;
+        char *to = p->dst + sums_bytes + panel * p->panel_bytes;
         if (sums_bytes) {
-            memset(sums, 0, (size_t)p->columns * sizeof *sums);
+            memset(sums, 0, (size_t)(phases * p->columns) * sizeof *sums);
         }
         if (p->is_winograd) {
             pack_winograd(p, panel, to, sums);
             continue;
         }
-        for (int64_t g = 0; g < groups; g++, to += bytes) {
-            pack_group(p, panel, g / depth_of(p), g % depth_of(p), to);
-            if (sums_bytes) {
-                sum_group(to, p->columns, together, sums);
-            }
+        for (int64_t i = 0; i < phases; i++, sums += p->columns) {
+            const dn_phase *of[2] = {&p->phases[0].of[i / p->phases[1].n],
+                                     &p->phases[1].of[i % p->phases[1].n]};
+            to = pack_phase(p, panel, of, to, sums_bytes ? sums : NULL);
         }
     }
+}
+
+/* How the weights of a convolution lie. */
+static void set_window(packing *p, const st_form *form, const dn_sizes *s)
+{
+    const uint32_t last = form->n_spatial - 1u;
+    p->feature = s->y.dims[0];
+    p->channel = s->y.dims[1];
+    p->place = s->y.dims[2 + last];
+    p->line = last ? s->y.dims[2] : 0;
+    if (form->is_transposed) { /* a group's features lie beside its channels */
+        p->together = s->features / form->groups;
+        p->apart = s->channels / form->groups * p->channel;
+    }
+    if (!p->is_winograd && dn_tiles_is_tight(p->isa, form, s)) {
+        p->channels *= s->kernel[last];
+        p->phases[1].of[0].places = 1;
+    }
+}
+
+static int64_t panel_bytes_of(const packing *p)
+{
+    const int64_t group = dn_tiles_together(p->isa) * p->columns * depth_of(p);
+    int64_t places[2] = {0, 0};
+    for (int64_t i = 0; i < p->phases[0].n; i++) {
+        places[0] += p->phases[0].of[i].places;
+    }
+    for (int64_t i = 0; i < p->phases[1].n; i++) {
+        places[1] += p->phases[1].of[i].places;
+    }
+    return group * (p->is_winograd ? dn_tiles_places(p->isa) * p->isa->size
+                                   : places[0] * places[1] * p->size);
 }
 
 void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
@@ -177,28 +232,18 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
                  .size = (int64_t)dn_dtype_size(form->y.dtype),
                  .features = sections.features,
                  .channels = sections.channels,
-                 .places = 1,
+                 .phases = {dn_tiles_phases(form, &s, 0), dn_tiles_phases(form, &s, 1)},
                  .pixel = sections.channels,
                  .feature = s.y.stride[1],
                  .channel = s.y.stride[0],
-                 .width = 1,
+                 .together = sections.features * sections.n,
                  .flip = form->y.dtype == STATOR_U8 ? MOVED : 0};
     if (form->kind == ST_FORM_CONV) {
-        const uint32_t last = form->n_spatial - 1u;
-        p.feature = s.y.dims[0];
-        p.channel = s.y.dims[1];
-        p.width = s.kernel[last];
-        p.place = s.y.dims[2 + last];
-        p.line = last ? s.y.dims[2] : 0;
-        p.places = last ? s.kernel[0] * p.width : p.width;
-        if (!is_winograd && dn_tiles_is_tight(isa, form, &s)) {
-            p.channels *= p.width;
-            p.places /= p.width;
-            p.width = 1;
-        }
+        set_window(&p, form, &s);
     }
     p.section = dn_parts(p.features, p.columns);
     p.panels = p.section * sections.n;
+    p.panel_bytes = panel_bytes_of(&p);
     if (host && s.threads > 1) {
         host->thr->parallel_for(ctx, p.panels, 1, pack_panels, &p);
     } else {

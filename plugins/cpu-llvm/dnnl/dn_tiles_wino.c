@@ -37,7 +37,8 @@ void dn_wino_panel(const dn_wino *b, const char *weights)
                      .lines = 1,
                      .pixels = 1,
                      .length = b->depth,
-                     .weights = weights};
+                     .weights = weights,
+                     .step = columns};
         for (int64_t i = 0, begin = 0; i < tiles; i++) {
             const int64_t end = b->tiles * (i + 1) / tiles;
             /* The next matrix, of which each tile asks for a part. */

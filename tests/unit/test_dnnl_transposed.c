@@ -1,0 +1,264 @@
+/* Transposed convolutions by kernels of our own: their phases. Bytes: every result exact. */
+#include "dnnl_support.h"
+
+#include "core/base/convert.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(dnnl_transposed, .init = dnnl_begin, .fini = dnnl_end);
+
+typedef struct transposed_case {
+    conv_case c;
+    int64_t more[2]; /* of the output, what the stride leaves open */
+} transposed_case;
+
+/* Strides of 1, 2, 3 and more; windows shorter than the stride, as long and longer; pads that
+ * differ, larger ones than phases reach back; dilation that has divisors in common with the stride
+ * and not; one axis and two; images of one pixel, wider than a strip, and of which not all lines
+ * are in scratch at a time. */
+static const transposed_case images[] = {
+    {{2, 2, 32, 16, 1, {7, 9}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},
+    {{2, 1, 16, 40, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}},
+    {{2, 3, 17, 33, 1, {8, 7}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}},
+    {{2, 1, 16, 16, 1, {8, 8}, {3, 2}, {1, 3}, {1, 1}, {0, 1}, {1, 0}}, {0, 2}},
+    {{2, 1, 12, 31, 1, {5, 6}, {2, 5}, {3, 3}, {1, 1}, {0, 2}, {1, 0}}, {2, 1}},
+    {{2, 1, 16, 32, 1, {9, 9}, {3, 3}, {1, 1}, {2, 2}, {0, 0}, {0, 0}}, {0, 0}},
+    {{2, 2, 9, 17, 1, {6, 7}, {3, 4}, {2, 4}, {2, 6}, {2, 3}, {0, 1}}, {1, 3}},
+    {{2, 1, 8, 24, 1, {6, 5}, {4, 3}, {3, 2}, {2, 3}, {5, 1}, {2, 4}}, {0, 1}},
+    {{2, 1, 8, 20, 1, {9, 8}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, {0, 2}}, {0, 0}},
+    {{2, 1, 35, 50, 1, {7, 7}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},
+    {{2, 1, 35, 50, 1, {7, 7}, {1, 1}, {2, 3}, {1, 1}, {0, 0}, {0, 0}}, {1, 2}},
+    {{2, 4, 50, 48, 1, {1, 1}, {4, 4}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},
+    {{2, 1, 3, 8, 1, {5, 170}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}},
+    {{2, 1, 6, 8, 1, {12, 5}, {7, 9}, {1, 2}, {1, 1}, {4, 7}, {5, 7}}, {0, 1}},
+    {{2, 1, 126, 1, 1, {64, 30}, {3, 2}, {2, 2}, {1, 1}, {1, 0}, {1, 0}}, {1, 0}},
+    {{1, 2, 32, 16, 1, {20}, {4}, {2}, {1}, {1}, {1}}, {0}},
+    {{1, 1, 10, 24, 1, {90}, {16}, {8}, {1}, {4}, {4}}, {0}},
+    {{1, 1, 6, 16, 1, {40}, {3}, {16}, {5}, {0}, {0}}, {7}}};
+#define IMAGES (sizeof images / sizeof images[0])
+
+/* Groups: of four channels and features, in lots of four groups and not; and of others. */
+static const transposed_case grouped[] = {
+    {{2, 2, 64, 64, 16, {7, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}},
+    {{2, 1, 48, 48, 12, {5, 6}, {3, 2}, {1, 1}, {1, 2}, {0, 0}, {1, 0}}, {0, 0}},
+    {{2, 1, 20, 20, 5, {8, 7}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}},
+    {{2, 1, 24, 54, 3, {8, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}},
+    {{2, 2, 40, 72, 2, {6, 5}, {1, 3}, {2, 3}, {1, 2}, {0, 1}, {0, 1}}, {1, 0}},
+    {{1, 2, 12, 24, 6, {60}, {5}, {2}, {1}, {2}, {1}}, {1}}};
+#define GROUPED (sizeof grouped / sizeof grouped[0])
+
+/* The test's own library, with vectors that AVX2 has. 0: this processor has none. */
+static int begin_narrow(uint32_t flags)
+{
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        return 0;
+    }
+    api->close(lib);
+    open_with(flags | DNNL_VECTORS_32);
+    return 1;
+}
+
+/* A transposed convolution of these dtypes. */
+static void transpose(problem *p, const transposed_case *c, const uint32_t dtypes[3],
+                      uint32_t order)
+{
+    conv_transpose(p, &c->c, c->more, order & 1, order >> 1 & 1);
+    p->form.x.dtype = dtypes[0];
+    p->form.y.dtype = dtypes[1];
+    p->form.out.dtype = dtypes[2];
+    p->form.acc_dtype =
+        dtypes[0] == STATOR_F32 || dtypes[0] == STATOR_BF16 ? STATOR_F32 : STATOR_I32;
+}
+
+static void with_constant(problem *p)
+{
+    fill(p);
+    set_constant(p);
+}
+
+/* `by`: what is to have done it; NULL: anything. */
+static void run(problem *p, const char *what, double slack, const char *by)
+{
+    void *op = create(p, what);
+    call(p, op);
+    compare(p, what, slack);
+    if (by) {
+        cr_assert_str_eq(api->describe(op), by, "%s by %s", what, api->describe(op));
+    }
+    lib->destroy(lib->self, op);
+    empty(p);
+}
+
+/* Every order of both images, alone and with an epilogue. */
+static void check_floats(const transposed_case *all, size_t n, const char *by)
+{
+    static const uint32_t floats[3] = {STATOR_F32, STATOR_F32, STATOR_F32};
+    for (uint32_t i = 0; i < 4 * n; i++) {
+        char name[64];
+        problem p;
+        (void)snprintf(name, sizeof name, "transposed %u, orders %u", i / 4, i % 4);
+        f.threads = 1 + (int32_t)(i % 3);
+        transpose(&p, &all[i / 4], floats, i % 4);
+        with_constant(&p);
+        run(&p, name, 1, by);
+        transpose(&p, &all[i / 4], floats, i % 4);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, i % 3 ? ST_EPILOGUE_RELU : ST_EPILOGUE_CLIP, -0.5, 2);
+        with_constant(&p);
+        run(&p, name, 1, "tiles"); /* oneDNN is slow with so many rows */
+    }
+}
+
+Test(dnnl_transposed, floats)
+{
+    if (!begin_narrow(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    check_floats(images, IMAGES, "tiles");
+}
+
+Test(dnnl_transposed, groups_of_floats)
+{
+    if (!begin_narrow(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    check_floats(grouped, GROUPED, NULL);
+}
+
+/* A number that is none changes what its windows meet alone: not what other phases, lines or
+ * channels have. */
+Test(dnnl_transposed, infinity_stays)
+{
+    static const uint32_t floats[3] = {STATOR_F32, STATOR_F32, STATOR_F32};
+    if (!begin_narrow(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (uint32_t i = 0; i < 2 * IMAGES; i++) {
+        problem p;
+        transpose(&p, &images[i / 2], floats, i);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        with_constant(&p);
+        st_store_f64(STATOR_F32, p.buffers[X], p.elements[X] / 2, i % 2 ? INFINITY : NAN);
+        st_store_f64(STATOR_F32, p.buffers[X], p.elements[X] - 1, INFINITY);
+        run(&p, "one infinity", 1, "tiles");
+    }
+}
+
+/* Both signs of both operands; zero points: none, of x, of both, one for each feature. Weights with
+ * zero points and groups are not for tiles. */
+static void check_bytes(const transposed_case *c, uint32_t kind, uint32_t order)
+{
+    const uint32_t dtypes[3] = {kind % 2 ? STATOR_I8 : STATOR_U8,
+                                c->c.groups > 1 || kind / 2 % 2 ? STATOR_I8 : STATOR_U8,
+                                STATOR_I32};
+    problem p;
+    f.threads = 1 + (int32_t)(kind % 3);
+    transpose(&p, c, dtypes, order);
+    p.form.x_zero.value = kind / 4 ? 17 : 0;
+    p.form.y_zero.value = kind / 4 > 1 && c->c.groups == 1 ? 5 : 0;
+    if (kind / 4 == 3 && c->c.groups == 1) {
+        p.form.y_zero =
+            (st_form_zero){.has_buffer = 1, .is_each = 1, .buffer = 3, .dtype = dtypes[1]};
+        p.form.n_buffers = 4;
+    }
+    with_constant(&p);
+    run(&p, "a transposed convolution of bytes", 0, "tiles");
+    if (kind % 3) {
+        return;
+    }
+    transpose(&p, c, dtypes, order);
+    p.form.out.dtype = dtypes[1];
+    p.form.x_zero.value = kind / 4 ? 17 : 0;
+    epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+    p.form.epilogue[0].dtype = STATOR_I32;
+    epilogue(&p, ST_EPILOGUE_SCALE, 0.015625, 0);
+    epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
+    with_constant(&p);
+    for (int64_t i = 0; i < c->c.features; i++) {
+        st_store_f64(STATOR_I32, p.buffers[p.form.epilogue[0].buffer], i, (double)(i % 9 * 1000));
+    }
+    run(&p, "a transposed convolution of bytes to bytes", 0, "tiles");
+}
+
+static int has_wide(uint32_t dtype)
+{
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") &&
+           (dtype == STATOR_BF16 ? __builtin_cpu_supports("avx512bf16")
+                                 : __builtin_cpu_supports("avx512vnni"));
+}
+
+/* AVX-512 takes channels first alone. */
+static void check_all_bytes(int is_wide)
+{
+    for (uint32_t i = 0; i < 16 * (IMAGES + GROUPED); i++) {
+        const uint32_t at = i / 16;
+        const transposed_case *c = at < IMAGES ? &images[at] : &grouped[at - IMAGES];
+        const int is_whole = c->c.channels / c->c.groups % 4 == 0;
+        if ((i + at) % 2 && (!is_wide || c->c.groups == 1 || is_whole)) { /* half of the kinds */
+            check_bytes(c, i % 16, is_wide ? 0 : i / 3 % 4);
+        }
+    }
+}
+
+Test(dnnl_transposed, bytes)
+{
+    if (has_wide(STATOR_U8)) {
+        check_all_bytes(1);
+    }
+    if (!begin_narrow(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    check_all_bytes(0);
+}
+
+Test(dnnl_transposed, halves)
+{
+    static const uint32_t halves[3] = {STATOR_BF16, STATOR_BF16, STATOR_BF16};
+    if (!has_wide(STATOR_BF16)) {
+        cr_skip_test("this processor has no bf16");
+    }
+    for (uint32_t i = 0; i < IMAGES; i++) {
+        problem p;
+        transpose(&p, &images[i], halves, 0);
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        with_constant(&p);
+        run(&p, "a transposed convolution of bf16", 1, "tiles");
+    }
+}
+
+/* The same constant for two strides, which pack it each in its way. */
+Test(dnnl_transposed, two_strides)
+{
+    static const uint32_t floats[3] = {STATOR_F32, STATOR_F32, STATOR_F32};
+    transposed_case c = {{2, 1, 8, 16, 1, {5, 5}, {4, 4}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}};
+    uint8_t hash[16];
+    void *ops[2];
+    problem p[2];
+    if (!begin_narrow(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        c.c.stride[0] = 2 + (int64_t)i;
+        transpose(&p[i], &c, floats, 0);
+        with_constant(&p[i]);
+        if (i) {
+            memcpy(p[1].buffers[Y], p[0].buffers[Y], (size_t)p[0].elements[Y] * sizeof(float));
+            memcpy(p[1].form.y_hash, hash, sizeof hash);
+        }
+        memcpy(hash, p[i].form.y_hash, sizeof hash);
+        ops[i] = create(&p[i], "one constant");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        call(&p[i], ops[i]);
+        compare(&p[i], "one constant, two strides", 1);
+        lib->destroy(lib->self, ops[i]);
+        empty(&p[i]);
+    }
+}

@@ -17,8 +17,8 @@ typedef struct transposed_case {
 
 /* Strides of 1, 2, 3 and more; windows shorter than the stride, as long and longer; pads that
  * differ, larger ones than phases reach back; dilation that has divisors in common with the stride
- * and not; one axis and two; images of one pixel, wider than a strip, and of which not all lines
- * are in scratch at a time. */
+ * and not; few features, of which the places lie side by side; one axis and two; images of one
+ * pixel, wider than a strip, and of which not all lines are in scratch at a time. */
 static const transposed_case images[] = {
     {{2, 2, 32, 16, 1, {7, 9}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},
     {{2, 1, 16, 40, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}},
@@ -35,6 +35,10 @@ static const transposed_case images[] = {
     {{2, 1, 3, 8, 1, {5, 170}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}},
     {{2, 1, 6, 8, 1, {12, 5}, {7, 9}, {1, 2}, {1, 1}, {4, 7}, {5, 7}}, {0, 1}},
     {{2, 1, 126, 1, 1, {64, 30}, {3, 2}, {2, 2}, {1, 1}, {1, 0}, {1, 0}}, {1, 0}},
+    {{2, 2, 16, 3, 1, {9, 70}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}}, /* few features */
+    {{2, 1, 9, 1, 1, {6, 7}, {3, 5}, {1, 2}, {2, 3}, {2, 0}, {1, 3}}, {0, 1}},
+    {{2, 1, 8, 6, 1, {5, 6}, {2, 3}, {3, 4}, {1, 2}, {0, 1}, {0, 0}}, {1, 2}},
+    {{1, 2, 12, 7, 1, {300}, {5}, {3}, {2}, {1}, {2}}, {1}},
     {{1, 2, 32, 16, 1, {20}, {4}, {2}, {1}, {1}, {1}}, {0}},
     {{1, 1, 10, 24, 1, {90}, {16}, {8}, {1}, {4}, {4}}, {0}},
     {{1, 1, 6, 16, 1, {40}, {3}, {16}, {5}, {0}, {0}}, {7}}};

@@ -34,6 +34,7 @@ typedef struct worker {
     int64_t top;   /* line of the image that is the first in scratch */
     const char *x; /* of the first line */
     char *copy;
+    float *products; /* of all places of the window, aligned to 64 */
     int32_t *row_sums, *row_zeros;
     int32_t *sums;
     float *turned;
@@ -53,7 +54,9 @@ static void worker_init(worker *w, const dn_job *j, char *scratch)
     w->squares = (dn_wino){.isa = j->isa, .depth = j->depth, .across = j->across};
     w->squares.sums = (float *)(void *)scratch;
     w->squares.squares = w->squares.sums + j->places * j->squares * j->columns;
-    w->copy = scratch + j->bytes.squares;
+    scratch += j->bytes.squares;
+    w->products = (float *)(void *)scratch;
+    w->copy = scratch + j->bytes.products;
 }
 
 /* ---- a block's input ---- */
@@ -140,6 +143,34 @@ static void load_lines(worker *w)
                           .flip = j->flip,
                           .fill = j->fill};
     j->isa->regroup(&r);
+}
+
+/* The block's pixels by all places of the window. */
+static void multiply_lines(const worker *w)
+{
+    const dn_job *j = w->j;
+    const int64_t begin = w->top > 0 ? w->top : 0;
+    const int64_t end = dn_least(w->top + dn_job_lines(j, w->n), j->in_lines);
+    const int64_t skipped = (begin - w->top) * j->in_width;
+    const int64_t n = end > begin ? (end - begin) * j->in_width : 0;
+    const int64_t tiles = dn_parts(n, j->isa->rows);
+    dn_tile t = {.row = j->pixel,
+                 .lines = 1,
+                 .pixels = 1,
+                 .length = j->depth,
+                 .ask = j->weights,
+                 .step = j->products};
+    for (int64_t i = 0, first = 0; i < tiles; i++) {
+        const int64_t rows = n * (i + 1) / tiles - first;
+        t.x = w->copy + (skipped + first) * j->pixel;
+        for (int64_t p = 0; p < j->panels; p++) {
+            t.weights = j->weights + p * j->panel_bytes;
+            t.sums =
+                (int32_t *)(void *)(w->products + (skipped + first) * j->products + p * j->columns);
+            j->isa->run(&t, rows);
+        }
+        first += rows;
+    }
 }
 
 /* The block's lines of each image become squares. */
@@ -285,6 +316,9 @@ static void load_block(worker *w, int64_t block)
         load_lines(w);
     } else {
         load_rows(w);
+    }
+    if (j->is_col2im) {
+        multiply_lines(w);
     }
     if (j->has_row_sums) {
         sum_rows(w);
@@ -506,12 +540,27 @@ static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64
     }
 }
 
+/* What the strip's pixels meet of the block's products. */
+static void add_products(const worker *w, const strip *p)
+{
+    const dn_job *j = w->j;
+    const dn_col2im from = {.job = j, .products = w->products, .top = w->top};
+    dn_pixels pixels = {.x = p->x, .n = p->width, .sums = (float *)(void *)w->sums};
+    memset(pixels.sums, 0, (size_t)(p->n * j->columns) * sizeof *pixels.sums);
+    for (int64_t y = 0; y < p->lines; y++, pixels.sums += p->width * j->columns) {
+        dn_col2im_add(&from, w->first + p->y + y, &pixels);
+    }
+}
+
 /* The lines of a phase together, which meet the same weights. */
 static void run_strip(worker *w, strip *p, const settling *of_bytes)
 {
     const dn_job *j = w->j;
     const dn_finish f = finish_of(w, p, of_bytes);
-    for (int64_t down = 0; down < j->phases[0].n; down++) {
+    if (j->is_col2im) {
+        add_products(w, p);
+    }
+    for (int64_t down = 0; !j->is_col2im && down < j->phases[0].n; down++) {
         for (int64_t first = 0; first < dn_least(j->phases[1].n, p->width); first++) {
             for (int64_t y = down; y < p->lines; y += j->phases[0].n) {
                 run_pixels(w, p, &f, y, first);
@@ -578,6 +627,7 @@ static void run_panel(worker *w, int64_t panel)
 static void run_range(void *self, int64_t begin, int64_t end)
 {
     dn_job *j = self;
+    const int64_t panels = j->is_col2im ? 1 : j->panels; /* which one strip has all of */
     worker w;
     dn_scratch *scratch = dn_scratch_take(j->op->lib, (uint64_t)j->bytes.all);
     if (scratch == NULL) {
@@ -588,7 +638,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         const int64_t part = i % j->parts;
         load_block(&w, i / j->parts);
-        for (int64_t p = j->panels * part / j->parts; p < j->panels * (part + 1) / j->parts; p++) {
+        for (int64_t p = panels * part / j->parts; p < panels * (part + 1) / j->parts; p++) {
             if (j->is_wino) {
                 run_squares(&w, p);
             } else {

@@ -221,6 +221,10 @@ typedef struct dn_phases {
 /* Of the lines (axis 0) or of the pixels (1); the strides are DN_PHASES_MAX at most. */
 dn_phases dn_tiles_phases(const st_form *form, const dn_sizes *s, uint32_t axis);
 
+/* A transposed convolution of few features: panels have the features of several places side by
+ * side, each pixel of the image is multiplied with all of them, and col2im sums what comes out. */
+int dn_tiles_is_col2im(const st_form *form, const dn_sizes *s);
+
 /* Bytes of the sums of weights before the panels, of each phase: none but for bytes. */
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases);
 

@@ -123,6 +123,10 @@ static void set_pitch(dn_job *j)
         end = first + (j->width - 1) * j->stride[1] +
               (j->kernel_width - 1) * j->phases[1].dilation + 1;
     }
+    if (j->is_col2im) { /* nothing but the image */
+        j->pitch = j->in_width * j->pixel;
+        return;
+    }
     j->left = first < 0 ? -first : 0;
     j->pitch = (j->left + (end > j->in_width ? end : j->in_width)) * j->pixel;
     if (j->is_tight) { /* the last group's filling */
@@ -187,7 +191,8 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->is_transposed = j->is_image && j->form->is_transposed;
     j->phases[0] = dn_tiles_phases(j->form, s, 0);
     j->phases[1] = dn_tiles_phases(j->form, s, 1);
-    j->is_mixed = j->phases[0].n * j->phases[1].n > 1;
+    j->is_col2im = j->is_transposed && dn_tiles_is_col2im(j->form, s);
+    j->is_mixed = j->is_col2im || j->phases[0].n * j->phases[1].n > 1;
     j->is_wino = (int)is_wino;
     j->size = (int64_t)dn_dtype_size(j->form->x.dtype);
     j->is_bytes = j->size == 1;
@@ -212,13 +217,19 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->panels = j->sections.n * j->section_panels;
     j->places = is_wino ? dn_tiles_places(j->isa) : 0;
     j->panel_bytes = (is_wino ? j->places * j->depth : j->kernel_lines * j->run) * j->group_bytes;
+    if (j->is_col2im) {
+        j->panels = dn_parts(j->kernel_lines * j->kernel_width * j->features, j->columns);
+        j->panel_bytes = j->depth * j->group_bytes;
+        j->products = j->panels * j->columns;
+    }
 }
 
 /* Lines of an image, at most, that are in scratch at a time. */
 static int64_t lines_most(dn_job *j)
 {
     if (!j->is_wino) {
-        const int64_t held = CACHE_BYTES / j->pitch - dn_job_lines(j, 1) + 1;
+        const int64_t line = j->pitch + j->in_width * j->products * (int64_t)sizeof(float);
+        const int64_t held = CACHE_BYTES / line - dn_job_lines(j, 1) + 1;
         const int64_t lines = j->is_transposed ? (held - 1) * j->stride[0] : held / j->stride[0];
         return lines < 1 ? 1 : lines;
     }
@@ -247,7 +258,7 @@ static void set_blocks(dn_job *j)
     /* Of weights that are larger than the rows each thread reads its own. */
     const int is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
     if (threads > 1 && (is_heavy || j->lots * j->blocks % threads != 0)) {
-        if (j->panels >= 2 * threads) {
+        if (j->panels >= 2 * threads && !j->is_col2im) {
             j->parts = threads;
         } else if (j->lots % threads != 0) {
             j->blocks = dn_least(dn_parts(j->blocks, threads) * threads, whole);
@@ -278,9 +289,10 @@ static void set_bytes(dn_job *j)
     j->bytes.row_sums = j->is_bytes ? rounded(pixels * size) : 0;
     j->bytes.squares =
         j->is_wino ? rounded(j->places * j->squares * (j->depth + j->columns) * size) : 0;
+    j->bytes.products = rounded(j->scratch_lines * j->in_width * j->products * size);
     j->bytes.copy = j->is_copied ? rounded(j->scratch_lines * j->pitch) : 0;
-    j->bytes.all =
-        j->bytes.sums + j->bytes.turned + 2 * j->bytes.row_sums + j->bytes.squares + j->bytes.copy;
+    j->bytes.all = j->bytes.sums + j->bytes.turned + 2 * j->bytes.row_sums + j->bytes.squares +
+                   j->bytes.products + j->bytes.copy;
 }
 
 int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)

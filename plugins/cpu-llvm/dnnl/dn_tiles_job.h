@@ -36,7 +36,9 @@ typedef struct dn_job {
     int64_t in_lines, in_width, kernel_lines, kernel_width;
     int64_t stride[2], pad[2];
     dn_phases phases[2];
-    int is_mixed;           /* more than one */
+    int is_mixed;           /* more than one: no line's sums are whole before all are there */
+    int is_col2im;          /* dn_tiles_is_col2im; then: */
+    int64_t products;       /* of a pixel: columns of all panels */
     int64_t left;           /* pixels before the image's in a line of scratch */
     int64_t pitch;          /* bytes of a line in scratch */
     int32_t x_zero, y_zero; /* where they are one for all */
@@ -56,7 +58,7 @@ typedef struct dn_job {
     int64_t squares;       /* and in scratch */
     int64_t scratch_lines; /* of a block, in scratch */
     struct {
-        int64_t sums, turned, row_sums, squares, copy, all;
+        int64_t sums, turned, row_sums, squares, products, copy, all;
     } bytes; /* of a thread's scratch */
     _Atomic int has_failed;
 } dn_job;
@@ -76,6 +78,23 @@ static inline uint32_t dn_job_group(const dn_job *j, uint32_t byte)
 {
     return byte * (j->isa->size == 1 ? 0x01010101u : 0x00010001u);
 }
+
+/* Products with all places of the window (dn_tiles_col2im.c), [lines][width][products]. */
+typedef struct dn_col2im {
+    const dn_job *job;
+    const float *products;
+    int64_t top; /* line of the image that is the first */
+} dn_col2im;
+
+/* Pixels of a line of the output, and where the sums of the first one are; a panel's columns follow
+ * to the next. */
+typedef struct dn_pixels {
+    int64_t x, n;
+    float *sums;
+} dn_pixels;
+
+/* Adds to sums of line y what it meets. Of a row so many are written as make 1, 4 or 8. */
+void dn_col2im_add(const dn_col2im *c, int64_t y, const dn_pixels *pixels);
 
 /* The first feature of a panel, and how many it has. */
 static inline int64_t dn_job_feature(const dn_job *j, int64_t panel)

@@ -199,6 +199,13 @@ static void set_window(packing *p, const st_form *form, const dn_sizes *s)
         p->channels *= s->kernel[last];
         p->phases[1].of[0].places = 1;
     }
+    if (dn_tiles_is_col2im(form, s)) { /* features of the next place lie beside a place's */
+        const dn_phases one = {.n = 1, .of = {{.places = 1}}};
+        p->phases[0] = one;
+        p->phases[1] = one;
+        p->features *= s->kernel[last] * (last ? s->kernel[0] : 1);
+        p->apart = p->place;
+    }
 }
 
 static int64_t panel_bytes_of(const packing *p)

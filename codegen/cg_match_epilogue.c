@@ -145,9 +145,17 @@ static int match_round(cg_matcher *m, const st_loop_op *row, uint32_t depth)
            append(m, ST_EPILOGUE_ROUND, 0, 0);
 }
 
+/* A convolution whose bias is a number. */
+static int has_one_feature(const cg_matcher *m)
+{
+    return m->form->kind == ST_FORM_CONV && m->form->acc_dtype == STATOR_F32 &&
+           cg_known_or(&m->kernel->syms->tab, m->form->features, 0) == 1;
+}
+
 static int match_offset(cg_matcher *m, st_loop_ref value, st_loop_ref offset, uint32_t depth)
 {
-    if (m->form->acc_dtype != STATOR_I32 || !is_finite_number(m, offset)) {
+    if ((m->form->acc_dtype != STATOR_I32 && !has_one_feature(m)) ||
+        !is_finite_number(m, offset)) {
         return 0;
     }
     const double number =

@@ -113,6 +113,23 @@ void dnnl_begin(void)
     open_with(0);
 }
 
+void dnnl_begin_tiles(void)
+{
+    dnnl_begin();
+    api->close(lib);
+    open_with(DNNL_TILES_FIRST);
+}
+
+int dnnl_begin_narrow(uint32_t flags)
+{
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        return 0;
+    }
+    api->close(lib);
+    open_with(flags | DNNL_VECTORS_32);
+    return 1;
+}
+
 void dnnl_end(void)
 {
     if (api) {

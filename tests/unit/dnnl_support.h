@@ -65,6 +65,10 @@ void dnnl_begin(void);
 void dnnl_end(void);
 /* The library anew with flags of enum dnnl_flag. */
 void open_with(uint32_t flags);
+/* As dnnl_begin, kernels of our own wherever they can. */
+void dnnl_begin_tiles(void);
+/* The library anew, with vectors that AVX2 has. 0: this processor has none. */
+int dnnl_begin_narrow(uint32_t flags);
 
 /* Syms. */
 uint32_t num(int64_t value);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(dnnl_transposed, .init = dnnl_begin, .fini = dnnl_end);
+TestSuite(dnnl_transposed, .init = dnnl_begin_tiles, .fini = dnnl_end);
 
 typedef struct transposed_case {
     conv_case c;
@@ -53,17 +53,6 @@ static const transposed_case grouped[] = {
     {{2, 2, 40, 72, 2, {6, 5}, {1, 3}, {2, 3}, {1, 2}, {0, 1}, {0, 1}}, {1, 0}},
     {{1, 2, 12, 24, 6, {60}, {5}, {2}, {1}, {2}, {1}}, {1}}};
 #define GROUPED (sizeof grouped / sizeof grouped[0])
-
-/* The test's own library, with vectors that AVX2 has. 0: this processor has none. */
-static int begin_narrow(uint32_t flags)
-{
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
-        return 0;
-    }
-    api->close(lib);
-    open_with(flags | DNNL_VECTORS_32);
-    return 1;
-}
 
 /* A transposed convolution of these dtypes. */
 static void transpose(problem *p, const transposed_case *c, const uint32_t dtypes[3],
@@ -120,7 +109,7 @@ static void check_floats(const transposed_case *all, size_t n, const char *by)
 
 Test(dnnl_transposed, floats)
 {
-    if (!begin_narrow(0)) {
+    if (!dnnl_begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
     }
     check_floats(images, IMAGES, "tiles");
@@ -128,7 +117,7 @@ Test(dnnl_transposed, floats)
 
 Test(dnnl_transposed, groups_of_floats)
 {
-    if (!begin_narrow(0)) {
+    if (!dnnl_begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
     }
     check_floats(grouped, GROUPED, NULL);
@@ -139,7 +128,7 @@ Test(dnnl_transposed, groups_of_floats)
 Test(dnnl_transposed, infinity_stays)
 {
     static const uint32_t floats[3] = {STATOR_F32, STATOR_F32, STATOR_F32};
-    if (!begin_narrow(0)) {
+    if (!dnnl_begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
     }
     for (uint32_t i = 0; i < 2 * IMAGES; i++) {
@@ -215,7 +204,7 @@ Test(dnnl_transposed, bytes)
     if (has_wide(STATOR_U8)) {
         check_all_bytes(1);
     }
-    if (!begin_narrow(0)) {
+    if (!dnnl_begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
     }
     check_all_bytes(0);
@@ -245,7 +234,7 @@ Test(dnnl_transposed, two_strides)
     uint8_t hash[16];
     void *ops[2];
     problem p[2];
-    if (!begin_narrow(0)) {
+    if (!dnnl_begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
     }
     for (uint32_t i = 0; i < 2; i++) {

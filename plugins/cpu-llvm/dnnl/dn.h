@@ -245,7 +245,7 @@ int64_t dn_span(const st_form *form, const dn_sizes *sizes, uint32_t role);
 dnnl_data_type_t dn_type_of(uint32_t dtype);
 /* Without VNNI oneDNN's products of bytes saturate at 16 bits. */
 int dn_are_onednn_bytes_exact(void);
-/* Tiles of the processor's own, for bytes and bf16. */
+/* Does the processor have tiles of its own for bytes and bf16, and is nothing else asked for? */
 int dn_has_amx(const dn_lib *lib);
 /* Descriptors for the candidate. DN_NO: it cannot be done so. */
 uint32_t dn_describe(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how, dn_desc *out);

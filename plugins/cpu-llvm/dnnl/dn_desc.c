@@ -349,7 +349,7 @@ int dn_are_onednn_bytes_exact(void)
 
 int dn_has_amx(const dn_lib *lib)
 {
-    return !(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16)) &&
+    return !(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16 | DNNL_TILES_FIRST)) &&
            (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) ==
                dnnl_cpu_isa_avx512_core_amx;
 }

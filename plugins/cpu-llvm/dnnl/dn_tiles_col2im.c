@@ -68,11 +68,11 @@ void dn_col2im_add(const dn_col2im *c, int64_t y, const dn_pixels *pixels)
     const int64_t met = dn_job_met(j, 0, y);
     for (int64_t i = 0; i < down->places; i++) {
         const int64_t at = met + i * j->phases[0].dilation;
-        const int64_t column = (down->first + i * down->step) * j->kernel_width * j->features;
-        const float *line = c->products + (at - c->top) * j->in_width * j->products + column;
         if (at < 0 || at >= j->in_lines) {
             continue;
         }
+        const int64_t column = (down->first + i * down->step) * j->kernel_width * j->features;
+        const float *line = c->products + (at - c->top) * j->in_width * j->products + column;
         for (int64_t first = 0; first < dn_least(j->phases[1].n, pixels->n); first++) {
             const dn_pixels p = {.x = pixels->x + first,
                                  .n = pixels->n - first,

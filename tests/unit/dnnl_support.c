@@ -85,9 +85,19 @@ const dnnl_api *api;
 const st_library *lib;
 static uint64_t seed;
 
+/* What was packed for a library that has ended. */
+static void forget_packs(void)
+{
+    for (uint32_t i = 0; i < f.n_known; i++) {
+        st_blob_release(f.known[i].blob);
+    }
+    f.n_known = 0;
+}
+
 void open_with(uint32_t flags)
 {
     char text[512] = "";
+    forget_packs();
     cr_assert_eq(api->open(&host, &mem, flags, &lib, text, sizeof text), STATOR_OK, "%s", text);
 }
 
@@ -135,9 +145,7 @@ void dnnl_end(void)
     if (api) {
         api->close(lib);
     }
-    for (uint32_t i = 0; i < f.n_known; i++) {
-        st_blob_release(f.known[i].blob);
-    }
+    forget_packs();
     st_loop_syms_deinit(&syms);
     cr_assert_eq(mem.live_blocks, 0, "%llu blocks of the library left",
                  (unsigned long long)mem.live_blocks);

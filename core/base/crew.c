@@ -4,9 +4,9 @@
  * one that has nothing left to do may come a time slice later. Here a caller does its work itself;
  * who of the crew gets a processor meanwhile takes part, and who comes too late finds the job gone.
  *
- * The crew are the threads of a parallel region that never ends, which a thread of its own opens.
- * So they are OpenMP's, and libgomp, which counts more threads than processors from then on, has
- * those that wait in other regions sleep soon in place of spinning for milliseconds. */
+ * The crew are threads of its own. Parallel regions of others, oneDNN's, go on meanwhile; their
+ * threads are to sleep soon when they wait, and libgomp has them do so as long as it counts more
+ * threads than processors (OMP_WAIT_POLICY's throttled spins). So one more team is kept then. */
 #define _GNU_SOURCE
 #include "core/base/crew.h"
 
@@ -14,9 +14,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #define SPIN_NS UINT64_C(10000) /* before sleeping */
 #define LOOKS 64u               /* between two looks at the clock */
@@ -46,8 +43,6 @@ static void pause_once(void)
     __builtin_ia32_pause();
 #endif
 }
-
-#ifdef _OPENMP
 
 /* For a while, or until there are other jobs than those seen. */
 static void look_out(uint32_t seen)
@@ -91,8 +86,9 @@ static job *next_job(void)
     return j;
 }
 
-static void help(void)
+static void *help(void *unused)
 {
+    (void)unused;
     (void)pthread_mutex_lock(&crew.mutex);
     for (;;) {
         job *j = next_job();
@@ -105,40 +101,23 @@ static void help(void)
             (void)pthread_cond_signal(&j->is_done);
         }
     }
-}
-
-/* The first thread of the region keeps it open. */
-static void *open_region(void *threads)
-{
-#pragma omp parallel num_threads((int)(intptr_t)threads + 1)
-    if (omp_get_thread_num() > 0) {
-        help();
-    }
     return NULL;
 }
 
-/* Under the mutex: so many more than there ever were. Without them a caller is alone. */
+/* Under the mutex: as many as a job wants, if there never were. Without them a caller is alone. */
 static void ask_for(int32_t threads)
 {
     pthread_attr_t detached;
-    pthread_t opener;
     if (crew.asked >= threads || pthread_attr_init(&detached) != 0) {
         return;
     }
     (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    (void)pthread_create(&opener, &detached, open_region, (void *)(intptr_t)(threads - crew.asked));
+    for (; crew.asked < threads; crew.asked++) {
+        pthread_t helper;
+        (void)pthread_create(&helper, &detached, help, NULL);
+    }
     (void)pthread_attr_destroy(&detached);
-    crew.asked = threads;
 }
-
-#else
-
-static void ask_for(int32_t threads)
-{
-    (void)threads;
-}
-
-#endif
 
 static void publish(job *j)
 {
@@ -186,3 +165,60 @@ void st_crew_run(int32_t seats, void (*fn)(void *self, int32_t seat), void *self
     withdraw(&j);
     (void)pthread_cond_destroy(&j.is_done);
 }
+
+/* ---- spinning in parallel regions ---- */
+
+#ifdef _OPENMP
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t is_over;
+    uint32_t term; /* odd: spins are short */
+} spins = {.mutex = PTHREAD_MUTEX_INITIALIZER, .is_over = PTHREAD_COND_INITIALIZER};
+
+static _Atomic int32_t is_spinning_shortly;
+
+/* Has a team of two, which ends with this thread. */
+static void *hold_team(void *term)
+{
+    _Atomic int32_t members = 0;
+#pragma omp parallel num_threads(2)
+    atomic_fetch_add_explicit(&members, 1, memory_order_relaxed);
+    (void)pthread_mutex_lock(&spins.mutex);
+    while (spins.term == (uint32_t)(uintptr_t)term) {
+        (void)pthread_cond_wait(&spins.is_over, &spins.mutex);
+    }
+    (void)pthread_mutex_unlock(&spins.mutex);
+    return NULL;
+}
+
+void st_omp_spin_shortly(int32_t is_short)
+{
+    pthread_attr_t detached;
+    pthread_t holder;
+    if (atomic_load_explicit(&is_spinning_shortly, memory_order_relaxed) == is_short ||
+        pthread_attr_init(&detached) != 0) {
+        return;
+    }
+    (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    (void)pthread_mutex_lock(&spins.mutex);
+    if ((spins.term & 1u) != (uint32_t)is_short) {
+        spins.term++;
+        (void)pthread_cond_broadcast(&spins.is_over);
+        if (is_short) {
+            (void)pthread_create(&holder, &detached, hold_team, (void *)(uintptr_t)spins.term);
+        }
+        atomic_store_explicit(&is_spinning_shortly, is_short, memory_order_relaxed);
+    }
+    (void)pthread_mutex_unlock(&spins.mutex);
+    (void)pthread_attr_destroy(&detached);
+}
+
+#else
+
+void st_omp_spin_shortly(int32_t is_short)
+{
+    (void)is_short;
+}
+
+#endif

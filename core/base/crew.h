@@ -14,6 +14,10 @@ extern "C" {
  * at once and share the crew, which is made at the first call and stays. */
 void st_crew_run(int32_t seats, void (*fn)(void *self, int32_t seat), void *self);
 
+/* Shall threads that wait in parallel regions, oneDNN's too, sleep soon? Else they spin for what
+ * the environment says, some milliseconds. Any thread. */
+void st_omp_spin_shortly(int32_t is_short);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,7 +21,7 @@
 #include <omp.h>
 #endif
 
-static _Thread_local int is_inside; /* of a job of the crew that this thread has called for */
+static _Thread_local int is_inside; /* of a job of the crew */
 
 int st_is_in_parallel(void)
 {
@@ -73,9 +73,11 @@ static void run_seat(void *self, int32_t seat)
 {
     work *w = self;
     int64_t done = 0;
+    is_inside = 1;
     for (int64_t l = 0; l < w->lots; l++) {
         done += run_lot(w, (seat + l) % w->lots);
     }
+    is_inside = 0;
     if (seat == 0) {
         w->done = done;
         w->ended_ns = st_now_ns();
@@ -84,40 +86,63 @@ static void run_seat(void *self, int32_t seat)
 
 /* ---- is the machine busy ---- */
 
-#define LATE_NS UINT64_C(200000)    /* that others are behind the caller, beyond a chunk or two */
-#define LATE_SCORE 8                /* of a region that ends late; one in time takes 1 away */
-#define BUSY_SCORE 24               /* from there on the machine is busy, */
-#define BUSY_NS UINT64_C(250000000) /* for so long; then one more late region is enough, */
-#define BUSY_TIMES 32               /* and each time it is twice as long, at most so many times */
+#define LATE_NS UINT64_C(100000)     /* that others may be behind the caller, and a chunk or two */
+#define WINDOW_NS UINT64_C(20000000) /* of time in regions that is judged */
+#define LOST_SHARE 5                 /* tenths of it that waiting for threads takes: a bad window */
+#define BAD_WINDOWS 3                /* in a row: the machine is busy */
+#define BUSY_NS UINT64_C(250000000)  /* for so long; then one more bad window is enough, */
+#define BUSY_TIMES 32                /* and each time it is twice as long, at most so many times */
 
-static _Atomic int32_t late_score;
-static _Atomic uint64_t busy_until_ns;
-static _Atomic uint64_t busy_ns = BUSY_NS; /* the next time */
+/* Threads that race here lose a note of one of them. */
+static struct {
+    _Atomic uint64_t region_ns, lost_ns; /* of this window */
+    _Atomic uint64_t busy_until_ns;
+    _Atomic uint64_t busy_ns; /* the next time, less BUSY_NS */
+    _Atomic int32_t bad_windows;
+} load;
+
+static uint64_t get(const _Atomic uint64_t *x)
+{
+    return atomic_load_explicit(x, memory_order_relaxed);
+}
+
+static void set(_Atomic uint64_t *x, uint64_t value)
+{
+    atomic_store_explicit(x, value, memory_order_relaxed);
+}
 
 static int is_busy(uint64_t now)
 {
-    return now < atomic_load_explicit(&busy_until_ns, memory_order_relaxed);
+    return now < get(&load.busy_until_ns);
 }
 
-/* A region has ended. Threads that race here lose a note of one of them. */
+static void judge_window(int is_bad, uint64_t now)
+{
+    int32_t bad = is_bad ? atomic_load_explicit(&load.bad_windows, memory_order_relaxed) + 1 : 0;
+    if (bad == 0) {
+        set(&load.busy_ns, 0);
+    } else if (bad == BAD_WINDOWS) {
+        const uint64_t length = BUSY_NS + get(&load.busy_ns);
+        bad--;
+        set(&load.busy_until_ns, now + length);
+        set(&load.busy_ns, length < BUSY_NS * BUSY_TIMES ? 2 * length - BUSY_NS : length - BUSY_NS);
+    }
+    atomic_store_explicit(&load.bad_windows, bad, memory_order_relaxed);
+}
+
+/* A region has ended. */
 static void note_region(const work *w, uint64_t began, uint64_t now)
 {
     const uint64_t chunk = w->done ? (w->ended_ns - began) / (uint64_t)w->done : 0;
-    const int32_t score = atomic_load_explicit(&late_score, memory_order_relaxed);
-    const uint64_t next = atomic_load_explicit(&busy_ns, memory_order_relaxed);
-    if (now - w->ended_ns <= LATE_NS + 2 * chunk) {
-        if (score > 0) {
-            atomic_store_explicit(&late_score, score - 1, memory_order_relaxed);
-        } else if (next != BUSY_NS) {
-            atomic_store_explicit(&busy_ns, BUSY_NS, memory_order_relaxed);
-        }
-    } else if (score + LATE_SCORE < BUSY_SCORE) {
-        atomic_store_explicit(&late_score, score + LATE_SCORE, memory_order_relaxed);
-    } else {
-        atomic_store_explicit(&late_score, BUSY_SCORE - LATE_SCORE, memory_order_relaxed);
-        atomic_store_explicit(&busy_until_ns, now + next, memory_order_relaxed);
-        atomic_store_explicit(&busy_ns, next < BUSY_NS * BUSY_TIMES ? 2 * next : next,
-                              memory_order_relaxed);
+    const uint64_t waited = now - w->ended_ns;
+    const uint64_t late = waited > LATE_NS + 2 * chunk ? waited : 0;
+    const uint64_t region = get(&load.region_ns) + (now - began);
+    const uint64_t lost = get(&load.lost_ns) + late;
+    const int is_whole = region >= WINDOW_NS;
+    set(&load.region_ns, is_whole ? 0 : region);
+    set(&load.lost_ns, is_whole ? 0 : lost);
+    if (is_whole) {
+        judge_window(lost >= region / 10 * LOST_SHARE, now);
     }
 }
 
@@ -133,13 +158,6 @@ static void run_region(work *w)
 #endif
 }
 
-static void run_crew(work *w)
-{
-    is_inside = 1;
-    st_crew_run((int32_t)w->lots, run_seat, w);
-    is_inside = 0;
-}
-
 static void run_team(work *w)
 {
     lot taken[THREADS_MOST];
@@ -148,8 +166,10 @@ static void run_team(work *w)
     for (int64_t l = 0; l < w->lots; l++) {
         atomic_init(&taken[l].next, 0);
     }
-    if (is_busy(began)) {
-        run_crew(w);
+    const int is_crew = is_busy(began);
+    st_omp_spin_shortly(is_crew);
+    if (is_crew) {
+        st_crew_run((int32_t)w->lots, run_seat, w);
     } else {
         run_region(w);
         note_region(w, began, st_now_ns());

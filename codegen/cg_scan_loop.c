@@ -10,8 +10,8 @@
  * result; slices are read and written where they lie. Captured constants are constants of the body,
  * so its contractions pack them. A step allocates nothing, unless it binds sizes (sym_bind): then
  * what is of those sizes is made anew at each step. */
+#include "codegen/cg_scan_loop.h"
 #include "codegen/cg_lower.h"
-#include "codegen/cg_team.h"
 
 #include "core/base/bytes.h"
 
@@ -20,25 +20,6 @@
 
 #define WORK_ALIGN 64u
 #define SLICE_ALIGN 16u /* that buffers of a program have */
-
-/* What each step does with one input or output of the body. */
-typedef struct port {
-    uint32_t kind;
-    uint32_t is_reversed;
-    st_symprog bytes; /* SLICE: from one to the next */
-} port;
-
-enum { PORT_WHOLE = 0, PORT_CARRIED, PORT_SLICE };
-
-struct cg_scan {
-    st_cg_exe *body;
-    uint32_t n_in, n_out, n_carried;
-    uint32_t team;     /* threads that divide each step; 1: as many as each launch takes */
-    st_symprog length; /* steps */
-    st_symprog *carried_bytes;
-    port *ports;           /* inputs, then outputs */
-    cg_team_record record; /* of calls: all of a scan that they change */
-};
 
 /* ---- which scans are taken ---- */
 
@@ -274,12 +255,17 @@ static uint64_t tensor_bytes(const cg_scan *scan)
     return (bytes + WORK_ALIGN - 1u) / WORK_ALIGN * WORK_ALIGN;
 }
 
+uint64_t cg_scan_tensor_bytes(const cg_scan *scan)
+{
+    return scan->team * tensor_bytes(scan);
+}
+
 static stator_status add_buffers(cg_unit *unit, const stator_node_row *row, const cg_scan *scan,
                                  st_cg_exe *exe, cg_launch *launch, stator_diag **err)
 {
     const uint32_t step = exe->launches.count - 1u;
     const uint64_t scratch =
-        scan->team * tensor_bytes(scan) + (scan->body->slots ? 0 : scan->body->static_bytes);
+        cg_scan_tensor_bytes(scan) + (scan->body->slots ? 0 : scan->body->static_bytes);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const cg_value *v = &unit->values[stator_operand(unit->view, row, k)];
         const int is_number = v->flags & CG_VALUE_SPLAT && !v->root;
@@ -325,11 +311,11 @@ static stator_status set_ports(cg_unit *unit, const stator_node_row *row, cg_sca
         const int is_out = k >= scan->n_in;
         const uint32_t place = is_out ? k - scan->n_in : k;
         const stator_ref value = is_out ? row->result_begin + place : stator_operand(v, row, place);
-        port *p = &scan->ports[k];
-        p->kind = place < carried                       ? PORT_CARRIED
-                  : is_out || place < carried + scanned ? PORT_SLICE
-                                                        : PORT_WHOLE;
-        if (p->kind == PORT_SLICE) {
+        cg_port *p = &scan->ports[k];
+        p->kind = place < carried                       ? CG_PORT_CARRIED
+                  : is_out || place < carried + scanned ? CG_PORT_SLICE
+                                                        : CG_PORT_WHOLE;
+        if (p->kind == CG_PORT_SLICE) {
             const uint32_t attr = is_out ? STATOR_scan_out_reverse : STATOR_scan_reverse;
             p->is_reversed = list_at(v, row, attr, place - carried) != 0;
             ST_TRY(set_bytes(unit, value, 1, exe, &p->bytes, err));
@@ -422,7 +408,7 @@ const st_cg_exe *cg_scan_body(const cg_scan *scan)
 
 int cg_scan_knows(const cg_scan *scan, uint32_t k)
 {
-    return k < scan->n_in && scan->ports[k].kind == PORT_WHOLE;
+    return k < scan->n_in && scan->ports[k].kind == CG_PORT_WHOLE;
 }
 
 /* ---- as bytes ---- */
@@ -441,7 +427,7 @@ stator_status cg_save_scan(const cg_scan *scan, st_str *out, stator_diag **err)
     for (uint32_t k = 0; k < scan->n_in + scan->n_out; k++) {
         st_put_u32(out, scan->ports[k].kind);
         st_put_u32(out, scan->ports[k].is_reversed);
-        if (scan->ports[k].kind == PORT_SLICE) {
+        if (scan->ports[k].kind == CG_PORT_SLICE) {
             st_symprog_put(&scan->ports[k].bytes, out);
         }
     }
@@ -463,10 +449,10 @@ static int read_ports(cg_scan *scan, st_cg_exe *exe, st_reader *r)
         is_ok = st_symprog_read(&scan->carried_bytes[k], mem, r, exe->n_syms);
     }
     for (uint32_t k = 0; k < scan->n_in + scan->n_out && is_ok; k++) {
-        port *p = &scan->ports[k];
-        p->kind = st_read_below(r, PORT_SLICE + 1u);
+        cg_port *p = &scan->ports[k];
+        p->kind = st_read_below(r, CG_PORT_SLICE + 1u);
         p->is_reversed = st_read_below(r, 2);
-        is_ok = p->kind != PORT_SLICE || st_symprog_read(&p->bytes, mem, r, exe->n_syms);
+        is_ok = p->kind != CG_PORT_SLICE || st_symprog_read(&p->bytes, mem, r, exe->n_syms);
     }
     return is_ok && !r->failed;
 }
@@ -547,10 +533,10 @@ static stator_status begin_steps(steps *s, const int64_t *syms, stator_diag **er
     const uint32_t n = scan->n_in + scan->n_out;
     memset(s->tensors, 0, n * sizeof *s->tensors);
     for (uint32_t k = 0; k < n; k++) {
-        const port *p = &scan->ports[k];
+        const cg_port *p = &scan->ports[k];
         s->bytes[k] = 0;
         s->tensors[k].data = some(s, k);
-        if (p->kind != PORT_SLICE) {
+        if (p->kind != CG_PORT_SLICE) {
             continue;
         }
         if (!st_symprog_eval(&p->bytes, syms, &s->bytes[k])) {
@@ -717,7 +703,7 @@ stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *co
     body.n_out = scan->n_out;
     body.in = s.tensors;
     body.out = s.tensors + scan->n_in;
-    body.workspace = scratch + scan->team * tensor_bytes(scan);
+    body.workspace = scratch + cg_scan_tensor_bytes(scan);
     body.workspace_bytes = scan->body->static_bytes;
     return scan->team > 1 ? run_best(&s, &body, err) : run_steps(&s, &body, err);
 }

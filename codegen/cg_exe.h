@@ -157,6 +157,7 @@ typedef struct cg_loop {
     cg_unit *unit;
     stator_ref node;
     uint32_t is_alone; /* one thread runs it, beside others */
+    uint32_t step;     /* of the plan that it is */
 } cg_loop;
 /* The newest step of the executable becomes the scan. */
 stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launch,

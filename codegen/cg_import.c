@@ -429,6 +429,7 @@ stator_status cg_unit_init(cg_unit *unit, const st_cg_config *config, const stat
     unit->view = config->host->ir->view(graph);
     unit->fuel = fuel;
     unit->syms = syms;
+    unit->scope = "";
     st_arena_init(&unit->arena, unit->mem);
     st_map_init(&unit->sym_memo, unit->mem);
     st_map_init(&unit->lowering_memo, unit->mem);

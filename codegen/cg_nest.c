@@ -334,7 +334,8 @@ static void kernel_name(const cg_unit *unit, const cg_plan *plan, char *out, siz
 {
     const uint32_t n = plan->roots.count;
     const uint32_t from = n > NAME_OPS_MAX ? n - NAME_OPS_MAX : 0;
-    size_t used = (size_t)snprintf(out, size, "k%u", (uint32_t)(plan - unit->plans.data));
+    const uint32_t place = (uint32_t)(plan - unit->plans.data);
+    size_t used = (size_t)snprintf(out, size, "%sk%u", unit->scope, place);
     for (uint32_t i = from; i < n && used < size; i++) {
         const cg_root *root = &unit->roots.data[plan->roots.data[i]];
         const char *op =

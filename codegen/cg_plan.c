@@ -331,7 +331,8 @@ static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err
     }
     *launch =
         (cg_launch){.kernel = UINT32_MAX, .stage = p->stage, .first_buffer = exe->operands.count};
-    const cg_loop loop = {p->unit, root->node, p->is_side || p->unit->is_alone};
+    const cg_loop loop = {p->unit, root->node, p->is_side || p->unit->is_alone,
+                          exe->launches.count - 1u};
     return cg_make_scan(&loop, exe, launch, err);
 }
 

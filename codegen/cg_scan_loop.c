@@ -375,7 +375,7 @@ stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launc
     const char *why = NULL;
     const stator_graph *graph = stator_region_at(v, row, 0);
     const uint32_t team = loop->is_alone ? 1u : cg_team_wanted(unit, unit->host->ir->view(graph));
-    const cg_loop body = {unit, loop->node, loop->is_alone || team > 1};
+    const cg_loop body = {unit, loop->node, loop->is_alone || team > 1, loop->step};
     const stator_status status =
         cg_compile_body(unit->config, graph, &body, unit->fuel, &scan->body, &why, err);
     if (status == STATOR_NEED_FALLBACK) {

@@ -194,6 +194,7 @@ struct cg_unit {
     uint32_t stamp;
     uint32_t *homes;   /* by buffer: where it is to be found, mostly itself; see cg_copy.c */
     uint32_t is_alone; /* its launches are one thread's, whose others do something else */
+    const char *scope; /* before the names of its kernels: "s3_" in the body of step 3, else "" */
     uint32_t n_hints;  /* lines of perf_hints so far, */
     st_str hints;      /* these; see cg_hints.c */
     /* Origins of the composites that have a line. */

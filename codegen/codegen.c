@@ -240,6 +240,15 @@ static void dump(const st_cg_exe *exe)
     }
 }
 
+/* Kernels of bodies have other names than those around them: a package holds all of them. */
+static stator_status set_scope(cg_unit *unit, const cg_loop *loop, stator_diag **err)
+{
+    char scope[96];
+    (void)snprintf(scope, sizeof scope, "%.80ss%u_", loop->unit->scope, loop->step);
+    unit->scope = st_arena_strndup(&unit->arena, scope, strlen(scope));
+    return unit->scope ? STATOR_OK : st_fail_oom(err);
+}
+
 /* `loop`: whose body the graph is, NULL: none's. */
 static stator_status build(cg_unit *unit, const st_cg_config *config, const stator_graph *graph,
                            const cg_loop *loop, stator_fuel_scope *fuel, st_cg_exe *exe,
@@ -251,6 +260,7 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
     }
     if (loop) {
         unit->is_alone = loop->is_alone;
+        ST_TRY(set_scope(unit, loop, err));
         ST_TRY(cg_begin_body(unit, loop, err));
     }
     ST_TRY(cg_make_roots(unit, err));

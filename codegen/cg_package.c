@@ -11,20 +11,11 @@
  *
  * Sizes that depend on the call are functions of their own. Names are numbers; nothing of the
  * model's texts comes in. */
-#include "codegen/cg_package.h"
-
-#include "codegen/cg_exe.h"
+#include "codegen/cg_pack.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef struct packing {
-    const st_cg_exe *exe;
-    const st_cg_packer *packer;
-    const stator_package_sink *sink;
-    st_str *out;
-} packing;
 
 static const char head[] =
     "/* The steps of a compiled program, made by Stator. */\n"
@@ -50,10 +41,6 @@ static const char head[] =
     "    const uint64_t *at; /* places in work, when sizes decide them */\n"
     "    uint32_t status;    /* set by a kernel whose index is outside its axis */\n"
     "} call;\n"
-    "\n"
-    "HIDDEN int stator_package_workspace(const int64_t *sizes, uint64_t *out_bytes);\n"
-    "HIDDEN int stator_package_run(void *const *in, void *const *out, const int64_t *sizes,\n"
-    "                              void *work);\n"
     "\n"
     "/* count iterations in shares of whole steps, a thread for each `grain` of them. */\n"
     "UNUSED static void launch(call *c, kernel *run, void *const *b, int64_t count, int64_t step,\n"
@@ -145,7 +132,7 @@ static const char *name_of_op(int64_t op)
 }
 
 /* INT64_MIN has no literal. */
-static void put_i64(st_str *out, int64_t value)
+void cg_pack_i64(st_str *out, int64_t value)
 {
     if (value == INT64_MIN) {
         st_str_add(out, "INT64_MIN");
@@ -163,14 +150,14 @@ static void put_code(st_str *out, const st_symprog *prog)
         const int64_t argument = prog->code[2u * i + 1u];
         if (op == ST_SYMPROG_CONST) {
             st_str_addf(out, "    t[%u] = ", n++);
-            put_i64(out, argument);
+            cg_pack_i64(out, argument);
             st_str_add(out, ";\n");
         } else if (op == ST_SYMPROG_SYMBOL) {
             st_str_addf(out, "    t[%u] = s[%" PRId64 "];\n", n++, argument);
         } else if (op == ST_SYMPROG_MADD) {
             n--;
             st_str_addf(out, "    ok &= madd(&t[%u], t[%u], ", n - 1u, n);
-            put_i64(out, argument);
+            cg_pack_i64(out, argument);
             st_str_add(out, ");\n");
         } else {
             n--;
@@ -179,8 +166,7 @@ static void put_code(st_str *out, const st_symprog *prog)
     }
 }
 
-/* The function NAME<k> of a size that is no number. */
-static void put_size(st_str *out, const char *name, uint32_t k, const st_symprog *prog)
+void cg_pack_size(st_str *out, const char *name, uint32_t k, const st_symprog *prog)
 {
     if (prog->is_const) {
         return;
@@ -197,21 +183,22 @@ static void put_size(st_str *out, const char *name, uint32_t k, const st_symprog
                     "}\n\n");
 }
 
-static void put_sizes(const packing *p)
+static void put_sizes(const cg_packing *p)
 {
     const st_cg_exe *exe = p->exe;
     st_str_add(p->out, arithmetic);
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         if (exe->launches.data[i].has_parallel) {
-            put_size(p->out, "count", i, &exe->launches.data[i].count);
+            cg_pack_size(p->out, "count", i, &exe->launches.data[i].count);
         }
+        cg_pack_scan_sizes(p, i);
     }
     for (uint32_t i = 0; exe->slots && i < exe->n_slots; i++) {
-        put_size(p->out, "bytes", i, &exe->slots[i]);
+        cg_pack_size(p->out, "bytes", i, &exe->slots[i]);
     }
     for (uint32_t i = 0; i < exe->agrees.count; i++) {
         for (uint32_t k = 0; k < exe->agrees.data[i].n_sizes; k++) {
-            put_size(p->out, "size", CG_RANK_MAX * i + k, &exe->agrees.data[i].size[k]);
+            cg_pack_size(p->out, "size", CG_RANK_MAX * i + k, &exe->agrees.data[i].size[k]);
         }
     }
 }
@@ -222,7 +209,7 @@ static void put_sizes(const packing *p)
 static void put_rule(st_str *out, const cg_agree *agree)
 {
     st_str_add(out, "    step = ");
-    put_i64(out, agree->step);
+    cg_pack_i64(out, agree->step);
     st_str_add(out, ";\n");
     if (agree->kind == CG_AGREE_COUNT) {
         st_str_addf(out, "    if (!counted(n, %u, step)) {\n", agree->n_sizes);
@@ -251,7 +238,7 @@ static const char counted[] =
     "    return 1;\n"
     "}\n\n";
 
-static void put_agrees(const packing *p)
+static void put_agrees(const cg_packing *p)
 {
     const st_cg_exe *exe = p->exe;
     st_need_put_c(p->out);
@@ -267,7 +254,7 @@ static void put_agrees(const packing *p)
         for (uint32_t k = 0; k < agree->n_sizes; k++) {
             if (agree->size[k].is_const) {
                 st_str_addf(p->out, "    n[%u] = ", k);
-                put_i64(p->out, agree->size[k].constant);
+                cg_pack_i64(p->out, agree->size[k].constant);
                 st_str_add(p->out, ";\n");
             } else {
                 st_str_addf(p->out,
@@ -287,55 +274,68 @@ static void put_agrees(const packing *p)
 
 /* ---- the workspace ---- */
 
-static void put_layout(const packing *p)
+static const char taking[] =
+    "/* The next place of so many bytes. */\n"
+    "static int take(uint64_t bytes, uint64_t *at, uint64_t *total)\n"
+    "{\n"
+    "    *at = *total;\n"
+    "    *total += (bytes + 63) / 64 * 64;\n"
+    "    return bytes <= (uint64_t)1 << 62 && *total <= (uint64_t)1 << 62;\n"
+    "}\n\n";
+
+static void put_layout(const cg_packing *p)
 {
     const st_cg_exe *exe = p->exe;
-    st_str_add(p->out, "static int layout(const int64_t *s, uint64_t *at, uint64_t *out_total)\n"
-                       "{\n"
-                       "    uint64_t total = 0;\n"
-                       "    int64_t n;\n");
-    for (uint32_t i = 0; i < exe->n_slots; i++) {
+    st_str_add(p->out, taking);
+    st_str_addf(p->out,
+                "static int layout(const int64_t *s, uint64_t *at, uint64_t *total)\n"
+                "{\n"
+                "    int64_t n = 0;\n"
+                "    *total = %" PRIu64 ";\n",
+                exe->slots ? UINT64_C(0) : (exe->static_bytes + 63u) / 64u * 64u);
+    for (uint32_t i = 0; exe->slots && i < exe->n_slots; i++) {
         if (exe->slots[i].is_const) {
-            st_str_addf(p->out, "    n = %" PRId64 ";\n", exe->slots[i].constant);
+            st_str_addf(p->out, "    n = %" PRId64 ";\n    if (", exe->slots[i].constant);
         } else {
-            st_str_addf(p->out,
-                        "    if (!bytes%u(s, &n) || n < 0) {\n"
-                        "        return 0;\n"
-                        "    }\n",
-                        i);
+            st_str_addf(p->out, "    if (!bytes%u(s, &n) || n < 0 || ", i);
         }
-        st_str_addf(p->out,
-                    "    at[%u] = total;\n"
-                    "    total += ((uint64_t)n + 63) / 64 * 64;\n"
-                    "    if (total > (uint64_t)1 << 62) {\n"
-                    "        return 0;\n"
-                    "    }\n",
-                    i);
+        st_str_addf(p->out, "!take((uint64_t)n, &at[%u], total)) {\n        return 0;\n    }\n", i);
     }
-    st_str_add(p->out, "    *out_total = total;\n"
-                       "    return 1;\n"
+    cg_pack_body_rooms(p);
+    st_str_add(p->out, "    return n >= 0;\n"
                        "}\n\n");
 }
 
-static int is_symbolic(const st_cg_exe *exe)
+int cg_pack_is_symbolic(const st_cg_exe *exe)
 {
-    return exe->slots != NULL && exe->n_slots != 0;
+    return (exe->slots != NULL && exe->n_slots != 0) || cg_pack_n_rooms(exe) != 0;
 }
 
-static void put_workspace(const packing *p)
+/* How many places layout() gives. */
+static uint32_t place_count(const st_cg_exe *exe)
+{
+    return (exe->slots ? exe->n_slots : 0) + cg_pack_n_rooms(exe);
+}
+
+static void put_workspace(const cg_packing *p)
 {
     const st_cg_exe *exe = p->exe;
-    if (is_symbolic(exe)) {
+    const int is_symbolic = cg_pack_is_symbolic(exe);
+    if (is_symbolic) {
         put_layout(p);
     }
-    st_str_add(p->out, "int stator_package_workspace(const int64_t *sizes, uint64_t *out_bytes)\n"
-                       "{\n");
-    if (is_symbolic(exe)) {
+    st_str_addf(p->out,
+                "HIDDEN int stator_package_workspace%s(const int64_t *sizes, uint64_t "
+                "*out_bytes);\n"
+                "int stator_package_workspace%s(const int64_t *sizes, uint64_t *out_bytes)\n"
+                "{\n",
+                p->suffix, p->suffix);
+    if (is_symbolic) {
         st_str_addf(p->out,
                     "    uint64_t at[%u];\n"
                     "    return layout(sizes, at, out_bytes) ? 0 : 1;\n"
                     "}\n\n",
-                    exe->n_slots);
+                    place_count(exe));
     } else {
         st_str_addf(p->out,
                     "    (void)sizes;\n"
@@ -356,14 +356,14 @@ static int is_plain(const char *symbol)
     return n > 0 && symbol[n] == '\0';
 }
 
-static void put_function(const packing *p, const char *prefix, uint32_t id, const char *symbol,
+static void put_function(const cg_packing *p, const char *prefix, uint32_t id, const char *symbol,
                          const char *behind)
 {
     st_str_addf(p->out, "extern HIDDEN kernel %s%u __asm__(\"%s%s\");\n", prefix, id, symbol,
                 behind);
 }
 
-static stator_status put_functions(const packing *p, stator_diag **err)
+static stator_status put_functions(const cg_packing *p, stator_diag **err)
 {
     const st_cg_exe *exe = p->exe;
     st_mem *mem = exe->config.mem;
@@ -389,7 +389,7 @@ static stator_status put_functions(const packing *p, stator_diag **err)
 
 /* ---- steps ---- */
 
-static void put_buffer(const packing *p, uint32_t operand)
+static void put_buffer(const cg_packing *p, uint32_t operand)
 {
     const st_cg_exe *exe = p->exe;
     if (operand == UINT32_MAX) {
@@ -417,7 +417,7 @@ static void put_buffer(const packing *p, uint32_t operand)
 }
 
 /* "k3", or the choice between it and the one that stores past the caches. */
-static void put_choice(const packing *p, const st_cg_code *code)
+static void put_choice(const cg_packing *p, const st_cg_code *code)
 {
     if (code->streamed == NULL || code->n_streams == 0) {
         st_str_addf(p->out, "k%u", code->id);
@@ -430,27 +430,24 @@ static void put_choice(const packing *p, const st_cg_code *code)
     st_str_addf(p->out, ") %% %u == 0 ? nt%u : k%u", code->stream_align, code->id, code->id);
 }
 
-static stator_status put_step(const packing *p, uint32_t i, stator_diag **err)
+void cg_pack_begin_step(const cg_packing *p, uint32_t i)
 {
-    const st_cg_exe *exe = p->exe;
-    const cg_launch *launch = &exe->launches.data[i];
-    if (launch->bind) {
-        return st_fail(err, STATOR_UNSUPPORTED,
-                       "sym_bind '%s': a size that is read from data is not known before the call",
-                       exe->binds.data[launch->bind - 1u].name);
-    }
-    if (launch->kernel == UINT32_MAX) {
-        return st_fail(err, STATOR_UNSUPPORTED, "step %u is a call of a library: %s", i,
-                       launch->text ? launch->text : "");
-    }
-    st_cg_code code;
-    p->packer->code(p->packer->self, exe->module, launch->kernel, &code);
+    const cg_launch *launch = &p->exe->launches.data[i];
     st_str_addf(p->out, "static int step%u(call *c)\n{\n    void *const b[] = {", i);
     for (uint32_t k = 0; k < launch->n_buffers; k++) {
+        const uint32_t operand = p->exe->operands.data[launch->first_buffer + k];
         st_str_add(p->out, k == 0 ? "" : k % 4u == 0 ? ",\n                       " : ", ");
-        put_buffer(p, exe->operands.data[launch->first_buffer + k]);
+        put_buffer(p, cg_pack_is_read(launch, p->exe, k) ? operand : UINT32_MAX);
     }
     st_str_add(p->out, "};\n");
+}
+
+static void put_launch(const cg_packing *p, uint32_t i)
+{
+    const cg_launch *launch = &p->exe->launches.data[i];
+    st_cg_code code;
+    p->packer->code(p->packer->self, p->exe->module, launch->kernel, &code);
+    cg_pack_begin_step(p, i);
     if (!code.is_parallel) {
         st_str_add(p->out, "    launch_once(c, ");
         put_choice(p, &code);
@@ -470,28 +467,60 @@ static stator_status put_step(const packing *p, uint32_t i, stator_diag **err)
                     launch->grain > 0 ? launch->grain : 1);
     }
     st_str_add(p->out, "    return c->status ? 2 : 0;\n}\n\n");
+}
+
+static stator_status put_step(const cg_packing *p, uint32_t i, stator_diag **err)
+{
+    const st_cg_exe *exe = p->exe;
+    const cg_launch *launch = &exe->launches.data[i];
+    const char *text = launch->text ? launch->text : "";
+    if (launch->bind) {
+        return st_fail(err, STATOR_UNSUPPORTED,
+                       "sym_bind '%s': a size that is read from data is not known before the call",
+                       exe->binds.data[launch->bind - 1u].name);
+    }
+    if (launch->scan) {
+        cg_pack_scan_step(p, i);
+    } else if (launch->kernel == UINT32_MAX) {
+        return st_fail(err, STATOR_UNSUPPORTED, "step %u is a call of a library: %.*s", i,
+                       (int)strcspn(text, "\n"), text);
+    } else {
+        put_launch(p, i);
+    }
     return STATOR_OK;
 }
 
-static void put_run(const packing *p)
+/* Names of the steps' functions; those that run side by side are one. */
+static void put_table(const cg_packing *p)
+{
+    uint32_t n = 0;
+    st_str_add(p->out, "    static int (*const steps[])(call *) = {\n");
+    for (uint32_t i = 0; i < p->exe->launches.count; n++) {
+        const uint32_t n_side = p->exe->launches.data[i].n_side;
+        st_str_addf(p->out, "%s%s%u,%s", n % 8u == 0 ? "        " : " ",
+                    n_side > 1 ? "sides" : "step", i, n % 8u == 7u ? "\n" : "");
+        i += n_side > 1 ? n_side : 1u;
+    }
+    st_str_addf(p->out, "%s        NULL};\n", n % 8u != 0 ? "\n" : "");
+}
+
+static void put_run(const cg_packing *p)
 {
     const st_cg_exe *exe = p->exe;
-    st_str_add(p->out,
-               "int stator_package_run(void *const *in, void *const *out, const int64_t *sizes,\n"
-               "                       void *work)\n"
-               "{\n"
-               "    static int (*const steps[])(call *) = {\n");
-    for (uint32_t i = 0; i < exe->launches.count; i++) {
-        st_str_addf(p->out, "%sstep%u,%s", i % 8u == 0 ? "        " : " ", i,
-                    i % 8u == 7u ? "\n" : "");
+    for (int is_body = 0; is_body < 2; is_body++) {
+        st_str_addf(p->out,
+                    "%sint stator_package_run%s(void *const *in, void *const *out, const int64_t "
+                    "*sizes,\n    void *work)%s\n",
+                    is_body ? "" : "HIDDEN ", p->suffix, is_body ? "" : ";");
     }
-    st_str_add(p->out, "        NULL};\n"
-                       "    call c = {in, out, sizes, work, NULL, 0};\n"
+    st_str_add(p->out, "{\n");
+    put_table(p);
+    st_str_add(p->out, "    call c = {in, out, sizes, work, NULL, 0};\n"
                        "    int status = 0;\n");
     if (exe->agrees.count) {
         st_str_add(p->out, "    if (!agree(sizes)) {\n        return 1;\n    }\n");
     }
-    if (is_symbolic(exe)) {
+    if (cg_pack_is_symbolic(exe)) {
         st_str_addf(p->out,
                     "    uint64_t at[%u];\n"
                     "    uint64_t total = 0;\n"
@@ -499,7 +528,7 @@ static void put_run(const packing *p)
                     "        return 1;\n"
                     "    }\n"
                     "    c.at = at;\n",
-                    exe->n_slots);
+                    place_count(exe));
     }
     st_str_add(p->out, "    for (size_t i = 0; steps[i] && status == 0; i++) {\n"
                        "        status = steps[i](&c);\n"
@@ -513,15 +542,19 @@ static void put_run(const packing *p)
 /* Those that a step reads. */
 static void mark_constants(const st_cg_exe *exe, uint8_t *is_read)
 {
-    for (uint32_t i = 0; i < exe->operands.count; i++) {
-        const uint32_t operand = exe->operands.data[i];
-        if (operand != UINT32_MAX && exe->buffers.data[operand].kind == CG_BUFFER_CONSTANT) {
-            is_read[exe->buffers.data[operand].place] = 1;
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *launch = &exe->launches.data[i];
+        for (uint32_t k = 0; k < launch->n_buffers; k++) {
+            const uint32_t operand = exe->operands.data[launch->first_buffer + k];
+            if (operand != UINT32_MAX && exe->buffers.data[operand].kind == CG_BUFFER_CONSTANT &&
+                cg_pack_is_read(launch, exe, k)) {
+                is_read[exe->buffers.data[operand].place] = 1;
+            }
         }
     }
 }
 
-static stator_status give_constants(const packing *p, stator_diag **err)
+static stator_status give_constants(const cg_packing *p, stator_diag **err)
 {
     const st_cg_exe *exe = p->exe;
     st_mem *mem = exe->config.mem;
@@ -539,8 +572,9 @@ static stator_status give_constants(const packing *p, stator_diag **err)
         if (!is_read[i]) {
             continue;
         }
-        (void)snprintf(name, sizeof name, "constant%u", i);
-        st_str_addf(p->out, "extern HIDDEN const unsigned char %s[];\n", name);
+        (void)snprintf(name, sizeof name, "constant%u%s%s", i, p->unit ? "_" : "", p->suffix);
+        st_str_addf(p->out, "extern HIDDEN const unsigned char constant%u[] __asm__(\"%s\");\n", i,
+                    name);
         status = cst->get(exe->blobs.data[i], &info, &theirs);
         status = st_cg_from_host(exe->config.host, status, &theirs, err);
         if (status == STATOR_OK) {
@@ -554,35 +588,65 @@ static stator_status give_constants(const packing *p, stator_diag **err)
 
 /* ---- the whole ---- */
 
-static stator_status write_plan(const packing *p, stator_diag **err)
+static stator_status write_plan(cg_packing *p, stator_diag **err)
 {
+    const st_cg_exe *exe = p->exe;
+    char name[32];
+    (void)snprintf(name, sizeof name, "plan%s", p->suffix);
     st_str_add(p->out, head);
     ST_TRY(give_constants(p, err));
     ST_TRY(put_functions(p, err));
     st_str_add(p->out, "\n");
+    if (cg_pack_has_scans(exe)) {
+        cg_pack_scan_head(p);
+    }
     put_sizes(p);
-    for (uint32_t i = 0; i < p->exe->launches.count; i++) {
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
         ST_TRY(put_step(p, i, err));
     }
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        if (exe->launches.data[i].n_side > 1) {
+            cg_pack_sides(p, i);
+        }
+    }
     put_workspace(p);
-    if (p->exe->agrees.count) {
+    if (exe->agrees.count) {
         put_agrees(p);
     }
     put_run(p);
     return st_str_ok(p->out)
-               ? p->sink->piece(p->sink->self, STATOR_PACKAGE_C, "plan", p->out->data, p->out->len)
+               ? p->sink->piece(p->sink->self, STATOR_PACKAGE_C, name, p->out->data, p->out->len)
                : st_fail_oom(err);
+}
+
+stator_status cg_pack_unit(cg_packing *p, stator_diag **err)
+{
+    st_mem *mem = p->exe->config.mem;
+    st_str text;
+    st_str_init(&text, mem);
+    p->out = &text;
+    p->unit = (*p->n_units)++;
+    p->bodies = st_calloc(mem, (uint64_t)p->exe->launches.count + 1u, sizeof *p->bodies);
+    if (p->unit > 0) {
+        (void)snprintf(p->suffix, sizeof p->suffix, "%u", p->unit);
+    }
+    stator_status status = p->bodies ? STATOR_OK : st_fail_oom(err);
+    if (status == STATOR_OK) {
+        status = p->packer->give(p->packer->self, p->exe->module, p->unit, p->sink, err);
+    }
+    status = status == STATOR_OK ? cg_pack_bodies(p, err) : status;
+    status = status == STATOR_OK ? write_plan(p, err) : status;
+    st_free(mem, p->bodies);
+    st_str_deinit(&text);
+    return status;
 }
 
 stator_status st_cg_package(const st_cg_exe *exe, const st_cg_packer *packer,
                             const stator_package_sink *sink, stator_diag **err)
 {
     stator_diag *own = NULL;
-    st_str text;
-    st_str_init(&text, exe->config.mem);
-    const packing p = {.exe = exe, .packer = packer, .sink = sink, .out = &text};
-    stator_status status = packer->give(packer->self, exe->module, sink, &own);
-    status = status == STATOR_OK ? write_plan(&p, &own) : status;
-    st_str_deinit(&text);
+    uint32_t n_units = 0;
+    cg_packing p = {.exe = exe, .packer = packer, .sink = sink, .n_units = &n_units};
+    const stator_status status = cg_pack_unit(&p, &own);
     return st_cg_to_host(exe->config.host, status, own, err);
 }

@@ -2,7 +2,8 @@
  * see docs/build.md).
  *
  * The emitter hands over its machine code; beside it there are the piece "plan", the C source that
- * launches it, and a piece of data for each constant. The plan defines, hidden:
+ * launches it, and a piece of data for each constant. The body of a scan has all that too: its
+ * source is "plan1", "plan2", ..., and its functions end in the number. The plan defines, hidden:
  *
  *   int stator_package_workspace(const int64_t *sizes, uint64_t *out_bytes);
  *   int stator_package_run(void *const *in, void *const *out, const int64_t *sizes, void *work);
@@ -32,12 +33,14 @@ typedef struct st_cg_code {
 typedef struct st_cg_packer {
     void *self;
     void (*code)(void *self, void *module, uint32_t kernel, st_cg_code *out);
-    /* Hands the machine code and what else the emitter adds to the sink; errors are our own. */
-    stator_status (*give)(void *self, void *module, const stator_package_sink *sink,
+    /* Hands the machine code and what else the emitter adds to the sink; errors are our own. Called
+     * once for each unit: 0 is the program, others are the bodies of its scans. */
+    stator_status (*give)(void *self, void *module, uint32_t unit, const stator_package_sink *sink,
                           stator_diag **err);
 } st_cg_packer;
 
-/* UNSUPPORTED: a step is a library's, or a size is read from data. */
+/* UNSUPPORTED: a step is a library's, a size is read from data, or scans are nested more
+ * than 6 deep. */
 stator_status st_cg_package(const st_cg_exe *exe, const st_cg_packer *packer,
                             const stator_package_sink *sink, stator_diag **err);
 

@@ -2,8 +2,8 @@
  *
  * Such code is compiled for the features of a stated level instead of everything that this machine
  * has, calls libm where other code calls SLEEF and has no library of contractions; its objects are
- * kept. Pieces: an object a module ("code0", ...), the C source "cpu" that looks at the processor,
- * and what codegen/cg_package.h adds. */
+ * kept. Pieces: an object a module ("code0", ..., in the body of a scan "code0_1"), the C source
+ * "cpu" that looks at the processor, and what codegen/cg_package.h adds. */
 #include "cpu_features.h"
 #include "cpu_llvm.h"
 
@@ -58,32 +58,41 @@ static void code_of(void *self, void *module, uint32_t kernel, st_cg_code *out)
     cpu_emitter_code(module, kernel, out);
 }
 
-static stator_status give_objects(const jit_output *output, const stator_package_sink *sink)
+static stator_status give_objects(const jit_output *output, uint32_t unit,
+                                  const stator_package_sink *sink)
 {
     for (uint32_t i = 0; output != NULL && i < output->n_objects; i++) {
         char name[32];
-        (void)snprintf(name, sizeof name, "code%u", i);
+        const int n = snprintf(name, sizeof name, "code%u", i);
+        if (unit > 0) {
+            (void)snprintf(name + n, sizeof name - (size_t)n, "_%u", unit);
+        }
         ST_TRY(sink->piece(sink->self, STATOR_PACKAGE_OBJECT, name, output->objects[i].bytes,
                            output->objects[i].size));
     }
     return STATOR_OK;
 }
 
-static stator_status give(void *self, void *module, const stator_package_sink *sink,
-                          stator_diag **err)
+static stator_status give_check(const cpu_inst *inst, const stator_package_sink *sink,
+                                stator_diag **err)
 {
-    const cpu_inst *inst = self;
     st_str text;
     st_str_init(&text, &inst->self->mem);
     cpu_features_print_check(inst->settings.level, &text);
-    stator_status status = st_str_ok(&text) ? STATOR_OK : STATOR_RESOURCE_EXHAUSTED;
-    if (status != STATOR_OK) {
-        (void)st_fail_oom(err);
-    } else {
-        status = sink->piece(sink->self, STATOR_PACKAGE_C, "cpu", text.data, text.len);
-    }
+    const stator_status status =
+        st_str_ok(&text) ? sink->piece(sink->self, STATOR_PACKAGE_C, "cpu", text.data, text.len)
+                         : st_fail_oom(err);
     st_str_deinit(&text);
-    return status == STATOR_OK ? give_objects(cpu_emitter_output(module), sink) : status;
+    return status;
+}
+
+static stator_status give(void *self, void *module, uint32_t unit, const stator_package_sink *sink,
+                          stator_diag **err)
+{
+    if (unit == 0) {
+        ST_TRY(give_check(self, sink, err));
+    }
+    return give_objects(cpu_emitter_output(module), unit, sink);
 }
 
 stator_status cpu_package(void *inst_, void *exe, const stator_package_sink *sink,

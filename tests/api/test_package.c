@@ -26,6 +26,21 @@ static const char loop_text[] = "stir 1\n"
                                 "  return y: %r\n"
                                 "}\n";
 
+static const char scan_text[] =
+    "stir 1\n"
+    "sym N in [0, inf]\n"
+    "graph @main(%h: f32[N, 4], %x: f32[7, N, 4]) {\n"
+    "  %w = constant {value = f32[4] {1, 2, 3, 4}} : f32[4]\n"
+    "  %f, %y = scan(%h, %x, %w) {carried = 1, scanned = 1, stacked = 1}\n"
+    "    region @body(%a: f32[N, 4], %s: f32[N, 4], %v: f32[4]) {\n"
+    "      %1 = add(%a, %s)\n"
+    "      %2 = mul(%1, %v)\n"
+    "      %3 = softmax(%2) {axis = 1}\n"
+    "      return %3, %1\n"
+    "    }\n"
+    "  return y: %y, f: %f\n"
+    "}\n";
+
 typedef struct count {
     uint32_t sources, objects, data, graphs;
     uint32_t has_plan, has_cpu, has_needs;
@@ -122,6 +137,11 @@ static void check_pieces(void)
     CHECK(c.graphs == 1 && c.has_plan && c.has_cpu && c.has_needs);
     CHECK(c.sources == 3 && c.objects >= 1);
     CHECK(c.data == 1 && c.data_bytes == 16);
+    r.text = scan_text; /* the body has a source, an object and the constant */
+    c = (count){0};
+    CHECK(make(&r, &c) == STATOR_OK);
+    CHECK(c.has_plan && c.sources == 4 && c.objects >= 1);
+    CHECK(c.data == 1 && c.data_bytes == 16);
 }
 
 static void check_refusals(void)
@@ -140,9 +160,9 @@ static void check_refusals(void)
 }
 
 /* Every request from the first on. */
-static void check_memory(void)
+static void check_memory(const char *model)
 {
-    request r = {text, "inductor-cpu", "target", "self_contained", 0, "", 0};
+    request r = {model, "inductor-cpu", "target", "self_contained", 0, "", 0};
     uint64_t failed = 0;
     for (uint64_t n = 1;; n++) {
         count c = {0};
@@ -159,7 +179,6 @@ static void check_memory(void)
         }
     }
     CHECK(failed > 50);
-    check_pieces();
 }
 
 int main(void)
@@ -172,6 +191,8 @@ int main(void)
     }
     check_pieces();
     check_refusals();
-    check_memory();
+    check_memory(text);
+    check_memory(scan_text);
+    check_pieces();
     return 0;
 }

@@ -145,6 +145,158 @@ has b.h 'f32[1, 3]; in the model'
 expect 3 "output 'y' has a size that is read from data" "$STATOR" build v.onnx -o v.so
 expect 3 'values of inputs decide' "$STATOR" build w.onnx -o w.so
 
+# ---- steps ----
+
+# Scans run in the package, with the bits of `stator run`: both directions side by side, steps and
+# rows of any number, scans inside scans, sizes that a body computes.
+python3 - "$STATOR_SOURCE/tests/tools" "$here" <<'END'
+import random, struct, sys
+sys.dont_write_bytecode = True
+sys.path[:0] = sys.argv[1:]
+import bad_models as b
+import npy
+random.seed(7)
+print("seed 7")
+def some(n):
+    return b.floats(*[random.uniform(-0.5, 0.5) for _ in range(n)])
+def weights(name, *dims):
+    return b.tensor(name, dims, b.FLOAT, b.data(9, some(dims[0] * dims[1] * (dims + (1,))[2])))
+def steps(path, op, gates, rows, directions, t, n):
+    attrs = b.attr_int("hidden_size", rows)
+    attrs += b.attr_string("direction", "bidirectional" if directions == 2 else "reverse")
+    lists = [weights("w", directions, gates * rows, 5), weights("r", directions, gates * rows, rows),
+             weights("b", directions, 2 * gates * rows)]
+    nodes = [b.node(op, ["x", "w", "r", "b"], ["y", "h"], "the steps", attrs)]
+    open(path, "wb").write(b.model(nodes, [b.value("x", [t, n, 5])],
+                                   [b.value("y", [t, directions, n, rows]),
+                                    b.value("h", [directions, n, rows])], lists))
+steps("lstm.onnx", "LSTM", 4, 24, 2, 9, 3)
+steps("lstm_any.onnx", "LSTM", 4, 24, 2, "T", "N")
+steps("gru.onnx", "GRU", 3, 16, 1, "T", 3)
+steps("rnn.onnx", "RNN", 1, 17, 2, 9, "N")
+for t, n in ((9, 3), (1, 3), (0, 3)):
+    npy.write("x%d.npy" % t, "<f4", (t, n, 5), some(t * n * 5))
+END
+cat >nested.stir <<'END'
+stir 1
+sym T in [0, inf]
+sym N in [0, inf]
+graph @main(%x: f32[T, N, 5]) {
+  %zero = constant {value = f32[5] {0.25, 0, 0, 0, 0}} : f32[5]
+  %w = constant {value = f32[5] {0.5, -0.25, 0.75, 1, 0.125}} : f32[5]
+  %h, %y = scan(%zero, %x, %w) {carried = 1, scanned = 1, stacked = 1, reverse = [1], out_reverse = [1]}
+    region @outer(%a: f32[5], %row: f32[N, 5], %w: f32[5]) {
+      %b, %z = scan(%a, %row, %w) {carried = 1, scanned = 1, stacked = 1}
+        region @inner(%c: f32[5], %s: f32[5], %w: f32[5]) {
+          %1 = mul(%c, %w)
+          %2 = add(%1, %s)
+          %3 = tanh(%2)
+          return %3, %2
+        }
+      %4 = reduce_sum(%z) {axes = [0]}
+      %5 = add(%b, %4)
+      return %5, %4
+    }
+  return y: %y, h: %h
+}
+END
+same_bits() { # model, steps
+    "$STATOR" run "$1" --backend inductor-cpu --backend-option target=self_contained \
+        --input "x=x$2.npy" --save want.npz >/dev/null
+    for threads in 1 3; do
+        OMP_NUM_THREADS=$threads "./${1%.*}_main" "x$2.raw" "$2" 3 5 got.raw || fail "$1, $2 steps: status $?"
+        python3 - <<'END' || fail "$1, $2 steps, OMP_NUM_THREADS=$threads: other bits than stator run"
+import struct, sys, zipfile
+want = b""
+for name in ("y.npy", "h.npy"):
+    raw = zipfile.ZipFile("want.npz").read(name)
+    want += raw[10 + struct.unpack("<H", raw[8:10])[0]:]
+sys.exit(open("got.raw", "rb").read() != want)
+END
+    done
+}
+for t in 9 1 0; do
+    python3 -c 'import struct, sys
+raw = sys.stdin.buffer.read()
+sys.stdout.buffer.write(raw[10 + struct.unpack("<H", raw[8:10])[0]:])' <"x$t.npy" >"x$t.raw"
+done
+for model in lstm.onnx lstm_any.onnx gru.onnx rnn.onnx nested.stir; do
+    name=${model%.*}
+    "$STATOR" build "$model" -o "$name.so" --sources "src_$name" >/dev/null
+    for f in "src_$name"/plan*.c; do
+        cc -std=gnu11 -Wall -Wextra -Werror -fopenmp -c "$f" -o e.o || fail "$f"
+    done
+    cc $flags -DP="$name" -include "$name.h" "$here/build_steps.c" "./$name.so" "$rpath" -o "${name}_main"
+    same_bits "$model" 9
+done
+[ -e src_lstm/plan2.c ] && [ -e src_nested/plan2.c ] || fail "no sources of bodies: $(ls src_lstm)"
+for model in lstm_any.onnx gru.onnx nested.stir; do
+    same_bits "$model" 1
+    same_bits "$model" 0
+done
+
+# An index outside its axis in one step of many.
+cat >index.stir <<'END'
+stir 1
+graph @main(%x: f32[9, 3, 5]) {
+  %zero = constant {value = f32[5] {0, 0, 0, 0, 0}} : f32[5]
+  %table = constant {value = f32[4] {3, 5, 7, 11}} : f32[4]
+  %six = constant {value = f32[] {6}} : f32[]
+  %h, %y = scan(%zero, %x, %table, %six) {carried = 1, scanned = 1, stacked = 1}
+    region @body(%a: f32[5], %s: f32[3, 5], %t: f32[4], %n: f32[]) {
+      %1 = abs(%s)
+      %2 = mul(%1, %n)
+      %3 = cast(%2) {dtype = i64}
+      %4 = gather(%t, %3)
+      %5 = reduce_sum(%4) {axes = [0]}
+      %6 = add(%a, %5)
+      return %6, %4
+    }
+  return y: %y, h: %h
+}
+END
+"$STATOR" build index.stir -o index.so >/dev/null
+cc $flags -DP=index -include index.h "$here/build_steps.c" ./index.so "$rpath" -o index_main
+same_bits index.stir 9
+python3 -c 'import struct, sys
+raw = bytearray(open("x9.raw", "rb").read())
+raw[400:404] = struct.pack("<f", 7)
+open("far.raw", "wb").write(raw)'
+status=0
+./index_main far.raw 9 3 5 got.raw || status=$?
+[ "$status" = 8 ] || fail "status $status for an index outside its axis"
+
+# A size that a step reads from data, and slices of another axis: a line with the node's name.
+cat >told.stir <<'END'
+stir 1
+sym U unbacked in [0, 8]
+graph @main(%h: f32[], %x: i64[4], %t: f32[8]) {
+  %f, %y = scan(%h, %x, %t) {carried = 1, scanned = 1, stacked = 1}
+    region @body(%a: f32[], %n: i64[], %t: f32[8]) {
+      %u = sym_bind(%n) {syms = [U]} @"told":Slice
+      %1 = slice(%t) {starts = [0], sizes = [U], steps = [1]}
+      %2 = reduce_sum(%1) {axes = [0]}
+      %3 = add(%a, %2)
+      return %3, %2
+    }
+  return y: %y, h: %f
+}
+END
+cat >across.stir <<'END'
+stir 1
+graph @main(%h: f32[4], %x: f32[4, 6]) {
+  %f, %y = scan(%h, %x) {carried = 1, scanned = 1, stacked = 1, axes = [1]} @"the columns":Scan
+    region @body(%a: f32[4], %s: f32[4]) {
+      %1 = add(%a, %s)
+      return %1, %1
+    }
+  return y: %y, h: %f
+}
+END
+expect 3 "sym_bind 'told'" "$STATOR" build told.stir -o told.so
+expect 3 "scan 'the columns'" "$STATOR" build across.stir -o across.so
+[ "$(wc -l <out)" -le 2 ] || fail "a refusal of $(wc -l <out) lines"
+
 # ---- hostile texts ----
 
 python3 - "$STATOR_SOURCE/tests/tools" <<'END'

@@ -127,10 +127,24 @@ static void remove_former(const build_folder *folder)
 
 /* ---- the folders ---- */
 
+/* Something could not be made at this path: the folder that it would stand in is missing, or not
+ * ours. */
+static int fail_inside(build_folder *folder, const char *path)
+{
+    char parent[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    const int n = slash == NULL ? 0 : (int)(slash - path);
+    (void)snprintf(parent, sizeof parent, "%.*s%s", n, path,
+                   slash == NULL   ? "."
+                   : slash == path ? "/"
+                                   : "");
+    return fail_file(folder, "cannot write in the folder", parent);
+}
+
 static int open_kept(build_folder *folder, const char *sources)
 {
     if (mkdir(sources, 0777) != 0 && errno != EEXIST) {
-        return fail_file(folder, "cannot make a folder at", sources);
+        return fail_inside(folder, sources);
     }
     folder->kept_fd = open(sources, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->kept_fd < 0) {
@@ -150,7 +164,7 @@ static int open_work(build_folder *folder, const char *output)
         return fail_file(folder, "cannot make a folder at", output);
     }
     if (mkdtemp(path) == NULL) {
-        return fail_file(folder, "cannot make a folder at", output);
+        return fail_inside(folder, output);
     }
     if (realpath(path, folder->path) == NULL) {
         const int ok = fail_file(folder, "cannot make a folder at", output);
@@ -334,7 +348,7 @@ static char **make_argv(const build_folder *folder, const char *const *fixed, ui
         }
     }
     if (argv != NULL) {
-        argv[count++] = (char *)(uintptr_t)"-lm";
+        argv[count++] = (char *)(uintptr_t) "-lm";
     }
     return argv;
 }

@@ -103,8 +103,31 @@ static stator_status on_graph(void *self, const stator_graph *graph)
 
 /* ---- steps ---- */
 
+/* Does the backend take these options? Nothing is compiled or said. */
+static int takes(const build *b, const char *option)
+{
+    const cli_compile compile = {.options = {.items = {option}, .count = option != NULL}};
+    stator_function *function = cli_compile_model(b->g.ctx, b->g.model, &compile, b->backend, -1);
+    stator_function_destroy(function);
+    return function != NULL;
+}
+
+/* Says so where the backend is good for other things, but has no such code. */
+static int check_backend(const build *b)
+{
+    if (takes(b, b->option_texts[0]) || !takes(b, NULL)) {
+        return CLI_OK;
+    }
+    return cli_fail(b->g.common.json, "UNSUPPORTED", "leave --backend out: inductor-cpu can",
+                    "backend '%s' cannot build: it makes no code that runs without Stator",
+                    b->backend);
+}
+
 static int make_pieces(build *b)
 {
+    if (check_backend(b) != CLI_OK) {
+        return CLI_FAILED;
+    }
     const stator_package_sink sink = {
         .struct_size = sizeof sink, .self = &b->folder, .piece = build_folder_piece};
     stator_function *function =
@@ -189,6 +212,20 @@ static void end_build(build *b)
     cli_graph_close(&b->g);
 }
 
+/* An option that is not the user's, with what to give instead; NULL: there is none. */
+static const char *find_own(const cli_list *options)
+{
+    for (uint32_t i = 0; i < options->count; i++) {
+        if (strncmp(options->items[i], "target=", 7) == 0) {
+            return "the target of a package is self_contained: leave --backend-option target out";
+        }
+        if (strncmp(options->items[i], "cpu=", 4) == 0) {
+            return "write --cpu LEVEL for --backend-option cpu=LEVEL";
+        }
+    }
+    return NULL;
+}
+
 /* What every package is compiled with, then the user's own. */
 static int set_options(build *b)
 {
@@ -243,6 +280,10 @@ int cmd_build(int argc, char **argv)
     b.facts.model = base_of(b.model);
     b.facts.cpu = b.cpu;
     choose_name(&b);
+    const char *own_option = find_own(&b.options);
+    if (own_option != NULL) {
+        return cli_misused(&usage, "%s", own_option);
+    }
     if (!set_options(&b)) {
         return cli_misused(&usage, "too many options");
     }

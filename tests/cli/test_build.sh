@@ -346,9 +346,12 @@ expect 3 "cond 'the branch'" "$STATOR" build c.stir -o c.so
 expect 3 "no C compiler 'no-such-cc'" "$STATOR" build "$model" -o c.so --cc no-such-cc
 has out 'build-essential'
 expect 3 "'false' cannot compile" "$STATOR" build "$model" -o c.so --cc false
-expect 3 'target' "$STATOR" build "$model" -o c.so --backend eager
+expect 3 "'eager' cannot build" "$STATOR" build "$model" -o c.so --backend eager
+expect 2 'leave --backend-option target out' "$STATOR" build "$model" -o c.so --backend-option target=host
+expect 2 'write --cpu LEVEL' "$STATOR" build "$model" -o c.so --backend-option cpu=native
 expect 3 'x86-64-v9' "$STATOR" build "$model" -o c.so --cpu x86-64-v9
-expect 3 'cannot make a folder' "$STATOR" build "$model" -o none/c.so
+expect 3 "cannot write in the folder 'none'" "$STATOR" build "$model" -o none/c.so
+expect 3 "cannot write in the folder 'none'" "$STATOR" build "$model" -o c.so --sources none/src
 expect 3 'none.onnx' "$STATOR" build none.onnx -o c.so
 expect 3 "no symbolic size 'M'" "$STATOR" build "$model" -o c.so --dim M=2
 expect 2 '-o LIB.so is missing' "$STATOR" build "$model"

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "core/host/cache.h"
 
+#include "core/host/cache_root.h"
 #include "core/host/dump.h"
 
 #include "core/base/threads.h"
@@ -27,11 +28,6 @@ static const char *setting(const stator_ctx *ctx, const char *name)
     return (ctx->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv(name) : NULL;
 }
 
-static int is_absolute(const char *path)
-{
-    return path != NULL && path[0] == '/';
-}
-
 /* A setting that cannot be used is told, not passed over. */
 static void warn(stator_ctx *ctx, const char *name, const char *text, const char *wanted)
 {
@@ -40,24 +36,15 @@ static void warn(stator_ctx *ctx, const char *name, const char *text, const char
     }
 }
 
-/* STATOR_CACHE_DIR, else the user's folder for caches; 0: there is none. */
+/* 0: there is none. A path from somewhere else would be another folder in each process. */
 static int find_root(stator_ctx *ctx, char out[4096])
 {
     const char *own = setting(ctx, "STATOR_CACHE_DIR");
-    const char *cache = secure_getenv("XDG_CACHE_HOME");
-    const char *home = secure_getenv("HOME");
-    int n = 0;
-    if (is_absolute(own)) {
-        n = snprintf(out, 4096, "%s", own);
-        return n < 4096 - 64;
+    if (own != NULL && own[0] != '/') {
+        warn(ctx, "STATOR_CACHE_DIR", own, "the path of the folder must begin with '/'");
+        own = NULL;
     }
-    warn(ctx, "STATOR_CACHE_DIR", own, "the path of the folder must begin with '/'");
-    if (is_absolute(cache)) {
-        n = snprintf(out, 4096, "%s/stator", cache);
-    } else if (is_absolute(home)) {
-        n = snprintf(out, 4096, "%s/.cache/stator", home);
-    }
-    return n > 0 && n < 4096 - 64;
+    return st_cache_root(own, out);
 }
 
 /* STATOR_CACHE_SIZE: a number of bytes, or of K, M or G. */

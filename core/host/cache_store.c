@@ -1,6 +1,7 @@
 /* The folder of the compile cache; see the header. */
 #define _GNU_SOURCE
 #include "core/host/cache_entry.h"
+#include "core/host/cache_root.h"
 
 #include "core/base/blob_file.h"
 #include "core/base/map.h"
@@ -187,26 +188,10 @@ static void refuse(st_cache_store *store, const char *what, const char *path, in
                    number != 0 ? strerror_r(number, text, sizeof text) : "");
 }
 
-/* The folders above are made as others would have them; ours is for us alone. */
-static int make_folders(const char *path)
-{
-    char part[4096];
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
-        errno = ENAMETOOLONG;
-        return 0;
-    }
-    for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(part, 0700);
-        *slash = '/';
-    }
-    return mkdir(part, 0700) == 0 || errno == EEXIST;
-}
-
 static void open_folder(st_cache_store *store)
 {
     struct stat st;
-    const int is_made = make_folders(store->folder);
+    const int is_made = st_make_folders(store->folder);
     const int number = errno;
     const int fd = open(store->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {

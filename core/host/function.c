@@ -110,16 +110,22 @@ static stator_status open_backend(stator_ctx *ctx, const char *name,
     return status;
 }
 
-static stator_status open_main(stator_function *f, const stator_compile_options *options,
-                               stator_diag **err)
+/* Hands `diag` to who asked, unless that has one or wants none. */
+static stator_status give(stator_status status, stator_diag *diag, stator_diag **err)
+{
+    if (err != NULL && *err == NULL) {
+        *err = diag;
+    } else {
+        st_diag_release(diag);
+    }
+    return status;
+}
+
+/* The backend of that name, or the one that the caller wants instead of one that is unavailable. */
+static stator_status open_named(stator_function *f, const char *name,
+                                const stator_compile_options *options, stator_diag **err)
 {
     stator_ctx *ctx = f->ctx;
-    const char *name = options->backend;
-    if (name == NULL) {
-        const st_registry_item *item = NULL;
-        ST_TRY(st_registry_default_backend(ctx->registry, &item, err));
-        name = st_registry_item_name(item);
-    }
     stator_diag *diag = NULL;
     stator_status status = open_backend(ctx, name, options, &f->main, &diag);
     if (status == STATOR_UNAVAILABLE && options->fallback != NULL) {
@@ -128,12 +134,42 @@ static stator_status open_main(stator_function *f, const stator_compile_options 
         st_diag_release(diag);
         return st_instance_open(ctx, options->fallback, 0, NULL, NULL, &f->main, err);
     }
-    if (err != NULL && *err == NULL) {
-        *err = diag;
-    } else {
-        st_diag_release(diag);
+    return give(status, diag, err);
+}
+
+static void say_passed_over(stator_ctx *ctx, const st_registry_item *next, const stator_diag *why)
+{
+    const char *hint = st_diag_hint(why);
+    st_log(ctx, "dispatch", 1, "the default backend is passed over for '%s': %s%s%s",
+           st_registry_item_name(next), st_diag_text(why), hint != NULL ? "; " : "",
+           hint != NULL ? hint : "");
+}
+
+/* Nobody named a backend: the best that can be used; each better one is told. */
+static stator_status open_default(stator_function *f, const stator_compile_options *options,
+                                  stator_diag **err)
+{
+    st_registry *registry = f->ctx->registry;
+    const st_registry_item *item = NULL;
+    ST_TRY(st_registry_default_backend(registry, NULL, &item, err));
+    for (;;) {
+        stator_diag *why = NULL;
+        const stator_status status = open_named(f, st_registry_item_name(item), options, &why);
+        const int is_last = status != STATOR_UNAVAILABLE ||
+                            st_registry_default_backend(registry, item, &item, NULL) != STATOR_OK;
+        if (is_last) {
+            return give(status, why, err);
+        }
+        say_passed_over(f->ctx, item, why);
+        st_diag_release(why);
     }
-    return status;
+}
+
+static stator_status open_main(stator_function *f, const stator_compile_options *options,
+                               stator_diag **err)
+{
+    return options->backend != NULL ? open_named(f, options->backend, options, err)
+                                    : open_default(f, options, err);
 }
 
 /* The reference backend, when it is there; its absence is no error until something needs it. */

@@ -455,8 +455,14 @@ stator_status st_registry_find(st_registry *registry, uint32_t kind, const char 
     return status;
 }
 
-stator_status st_registry_default_backend(st_registry *registry, const st_registry_item **out_item,
-                                          stator_diag **err)
+/* Is a tried before b? */
+static int is_before(const st_registry_item *a, const st_registry_item *b)
+{
+    return a->priority != b->priority ? a->priority > b->priority : a->index < b->index;
+}
+
+stator_status st_registry_default_backend(st_registry *registry, const st_registry_item *after,
+                                          const st_registry_item **out_item, stator_diag **err)
 {
     const st_registry_item *best = NULL;
     *out_item = NULL;
@@ -465,10 +471,10 @@ stator_status st_registry_default_backend(st_registry *registry, const st_regist
     for (uint32_t i = 0; status == STATOR_OK && i < registry->items.count; i++) {
         const st_registry_item *item = registry->items.data[i];
         const int is_candidate = item->kind == STATOR_KIND_BACKEND && item->is_winner &&
-                                 item->verdict.state == ST_STATE_AVAILABLE &&
-                                 !st_list_has(item->tags, "debug") &&
+                                 was_usable(item) && !st_list_has(item->tags, "debug") &&
                                  !st_list_has(item->tags, "experimental");
-        if (is_candidate && (best == NULL || item->priority > best->priority)) {
+        if (is_candidate && (after == NULL || is_before(after, item)) &&
+            (best == NULL || is_before(item, best))) {
             best = item;
         }
     }

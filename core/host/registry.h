@@ -64,10 +64,11 @@ int st_registry_item_wins(st_registry *registry, const st_registry_item *item);
  * found never shadows a usable one. */
 stator_status st_registry_find(st_registry *registry, uint32_t kind, const char *name,
                                const st_registry_item **out_item, stator_diag **err);
-/* The usable backend of highest priority without the tags debug and experimental; NOT_FOUND when
- * there is none. */
-stator_status st_registry_default_backend(st_registry *registry, const st_registry_item **out_item,
-                                          stator_diag **err);
+/* The backend to try where none is named: of those that the listing found usable, without the tags
+ * debug and experimental, the one of highest priority after `after` (NULL: of all). What an earlier
+ * probe or use found does not count, loading asks again. NOT_FOUND when there is none. */
+stator_status st_registry_default_backend(st_registry *registry, const st_registry_item *after,
+                                          const st_registry_item **out_item, stator_diag **err);
 
 /* A loaded item. `desc` begins with stator_item; use the member for its kind. */
 typedef struct st_loaded {

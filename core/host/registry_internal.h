@@ -211,5 +211,7 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
  */
 int st_probe_recall(st_registry *registry, const st_plugin *plugin, const char *item,
                     st_verdict *out_verdict);
+/* The item was used after all: what an earlier probe left is removed. Lock held. */
+void st_probe_forget(st_registry *registry, const st_registry_item *item);
 
 #endif

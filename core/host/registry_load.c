@@ -119,6 +119,9 @@ static stator_status publish_success(st_registry *registry, st_plugin *plugin,
             continue;
         }
         item->verdict = keep_verdict(registry, probe_of[loaded - plugin->loaded]);
+        if (item->is_recalled && item->verdict.state == ST_STATE_AVAILABLE) {
+            st_probe_forget(registry, item);
+        }
         item->is_recalled = 0;
         complete_row(item, loaded);
         if (item->verdict.state == ST_STATE_AVAILABLE) {

@@ -7,15 +7,16 @@
  *
  * No "end", a signal or no answer in time: CRASHED_IN_PROBE.
  *
- * A refusal is remembered in $XDG_CACHE_HOME/stator/probes (~/.cache), one line each:
+ * A refusal is remembered in the file `probes` beside the compiled programs, one line each:
  *
  *   BUILD-ID \t PATH \t ITEM \t STAMP \t STATE \t REASON \t HINT
  *
  * It counts while build id, path and stamp are the same; the stamp changes with a boot and with
- * each run of ldconfig, which installing a driver brings. Every probe replaces the line. The file
- * can only refuse a plugin, never make one usable. */
+ * each run of ldconfig, which installing a driver brings. Every probe replaces the line, and a use
+ * that goes well removes it. The file can only refuse a plugin, never make one usable. */
 #define _GNU_SOURCE
 #include "core/base/fdio.h"
+#include "core/host/cache_root.h"
 #include "core/host/registry_internal.h"
 
 #include <errno.h>
@@ -42,27 +43,17 @@ enum {
 
 /* ---- memory of refusals ---- */
 
-static int memory_path(char out[PATH_SIZE], int make_folders)
+static int memory_path(const st_registry *registry, char out[PATH_SIZE], int make_folders)
 {
-    const char *cache = secure_getenv("XDG_CACHE_HOME");
-    const char *home = secure_getenv("HOME");
-    int n = 0;
-    if (cache != NULL && cache[0] == '/') {
-        n = snprintf(out, PATH_SIZE, "%s", cache);
-    } else if (home != NULL && home[0] == '/') {
-        n = snprintf(out, PATH_SIZE, "%s/.cache", home);
-    }
-    if (n <= 0 || n + 32 >= PATH_SIZE) {
+    const char *own =
+        (registry->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_CACHE_DIR") : NULL;
+    if (!st_cache_root(own, out)) {
         return 0;
     }
     if (make_folders) {
-        (void)mkdir(out, 0700);
+        (void)st_make_folders(out);
     }
-    n += snprintf(out + n, (size_t)(PATH_SIZE - n), "/stator");
-    if (make_folders) {
-        (void)mkdir(out, 0700);
-    }
-    snprintf(out + n, (size_t)(PATH_SIZE - n), "/probes");
+    strcat(out, "/probes"); /* there is room */
     return 1;
 }
 
@@ -152,7 +143,7 @@ int st_probe_recall(st_registry *registry, const st_plugin *plugin, const char *
         return 0;
     }
     if (!registry->is_memory_read) {
-        char *text = memory_path(path, 0) ? read_memory(registry->mem, path) : NULL;
+        char *text = memory_path(registry, path, 0) ? read_memory(registry->mem, path) : NULL;
         registry->is_memory_read = 1;
         registry->probe_memory =
             text != NULL ? st_arena_strndup(&registry->arena, text, strlen(text)) : NULL;
@@ -221,7 +212,7 @@ static void remember(st_registry *registry, const st_plugin *plugin, const char 
                            verdict->state == ST_STATE_INIT_FAILED ||
                            verdict->state == ST_STATE_CRASHED_IN_PROBE;
     if (plugin->build_id == NULL || strpbrk(plugin->path, "\t\n") != NULL ||
-        !memory_path(path, is_refusal)) {
+        !memory_path(registry, path, is_refusal)) {
         return;
     }
     char *old = read_memory(registry->mem, path);
@@ -244,6 +235,12 @@ static void remember(st_registry *registry, const st_plugin *plugin, const char 
     }
     st_str_deinit(&text);
     st_free(registry->mem, old);
+}
+
+void st_probe_forget(st_registry *registry, const st_registry_item *item)
+{
+    const st_verdict usable = {.state = ST_STATE_AVAILABLE};
+    remember(registry, item->plugin, item->name, &usable);
 }
 
 /* ---- the child ---- */

@@ -199,7 +199,8 @@ STATOR_EXPORT const stator_graph *stator_model_graph(const stator_model *model);
 typedef struct stator_compile_options {
     uint32_t struct_size;
     uint32_t flags;                 /* stator_compile_flag */
-    const char *backend;            /* NULL: the available backend of highest priority */
+    const char *backend;            /* NULL: the available backend of highest priority; a warning
+                                     * names better ones that are there but unavailable */
     const char *mode;               /* NULL or "default", "reduce-overhead", "max-autotune", ... */
     const char *fallback;           /* NULL, or a backend that replaces one that is there but
                                      * unavailable; a warning says so. An unknown name is an error */

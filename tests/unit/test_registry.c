@@ -371,8 +371,10 @@ Test(registry, default_backend_has_no_debug_tag)
     test_put_mutant(&t, "several", "plugins/several.so");
     test_open(&t, 0, 0, NULL);
     const st_registry_item *item = NULL;
-    cr_assert_eq(st_registry_default_backend(t.registry, &item, NULL), STATOR_OK);
+    cr_assert_eq(st_registry_default_backend(t.registry, NULL, &item, NULL), STATOR_OK);
     cr_expect_str_eq(st_registry_item_name(item), "two");
+    cr_expect_eq(st_registry_default_backend(t.registry, item, &item, NULL), STATOR_NOT_FOUND);
+    cr_expect_null(item);
 }
 
 Test(registry, no_plugins_flag_finds_nothing)

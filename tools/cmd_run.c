@@ -2,6 +2,7 @@
  * classes, saves outputs. */
 #define _GNU_SOURCE
 #include "cli.h"
+#include "conform_cases.h"
 
 #include "core/base/check.h"
 #include "core/base/convert.h"
@@ -103,6 +104,20 @@ static int call_profiled(run *r)
                : cli_profile_stop(r->profile, r->p.ctx, r->profile_path, r->common.json);
 }
 
+/* What the command line leaves open is that of the case, as for conform: case.json lies beside the
+ * folder of a data set. */
+static void choose_tolerance(run *r, int is_dir)
+{
+    char folder[4096];
+    cli_tolerance usual = CLI_TOLERANCE;
+    if (is_dir) {
+        (void)snprintf(folder, sizeof folder, "%.4000s/..", r->expect);
+        usual = read_tolerance(folder);
+    }
+    r->tolerance.rtol = r->tolerance.rtol < 0 ? usual.rtol : r->tolerance.rtol;
+    r->tolerance.atol = r->tolerance.atol < 0 ? usual.atol : r->tolerance.atol;
+}
+
 static int load_expected(run *r)
 {
     struct stat st;
@@ -111,6 +126,7 @@ static int load_expected(run *r)
         return CLI_OK;
     }
     const int is_dir = stat(r->expect, &st) == 0 && S_ISDIR(st.st_mode);
+    choose_tolerance(r, is_dir);
     const int ok = is_dir ? cli_read_pb_folder(r->p.ctx, r->expect, "output", &r->want, errbuf)
                           : cli_read_npz(r->p.ctx, r->expect, &r->want, errbuf);
     if (!ok) {
@@ -500,7 +516,7 @@ static void end_run(run *r)
 
 int cmd_run(int argc, char **argv)
 {
-    run r = {.tolerance = CLI_TOLERANCE, .top = 1, .inputs = {.random = -1}};
+    run r = {.tolerance = {.rtol = -1, .atol = -1}, .top = 1, .inputs = {.random = -1}};
     const cli_option own[] = {
         {"--expect", CLI_TEXT, &r.expect, "DIR|FILE.npz", "compare with these outputs"},
         {"--save", CLI_TEXT, &r.save, "FILE.npz", "write the outputs"},

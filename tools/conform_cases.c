@@ -17,16 +17,15 @@ static int has_file(const char *dir, const char *name)
     return access(path, R_OK) == 0;
 }
 
-static void read_tolerance(test_case *c)
+cli_tolerance read_tolerance(const char *folder)
 {
     char path[4096];
     char text[65536];
-    c->rtol = 1e-3;
-    c->atol = 1e-7;
-    (void)snprintf(path, sizeof path, "%s/case.json", c->path);
+    cli_tolerance out = CLI_TOLERANCE;
+    (void)snprintf(path, sizeof path, "%s/case.json", folder);
     FILE *file = fopen(path, "r");
     if (file == NULL) {
-        return;
+        return out;
     }
     const size_t n = fread(text, 1, sizeof text - 1, file);
     (void)fclose(file);
@@ -34,9 +33,10 @@ static void read_tolerance(test_case *c)
     cJSON *root = cJSON_Parse(text);
     const cJSON *rtol = cJSON_GetObjectItem(root, "rtol");
     const cJSON *atol = cJSON_GetObjectItem(root, "atol");
-    c->rtol = cJSON_IsNumber(rtol) ? rtol->valuedouble : c->rtol;
-    c->atol = cJSON_IsNumber(atol) ? atol->valuedouble : c->atol;
+    out.rtol = cJSON_IsNumber(rtol) ? rtol->valuedouble : out.rtol;
+    out.atol = cJSON_IsNumber(atol) ? atol->valuedouble : out.atol;
     cJSON_Delete(root);
+    return out;
 }
 
 static int add_case(case_list *list, const char *root, const char *path)
@@ -60,7 +60,7 @@ static int add_case(case_list *list, const char *root, const char *path)
         (void)snprintf(set, sizeof set, "test_data_set_%u", c->n_sets++);
     } while (has_file(path, set));
     c->n_sets--;
-    read_tolerance(c);
+    c->tolerance = read_tolerance(path);
     list->count++;
     return 1;
 }

@@ -116,6 +116,26 @@ for row in '1 f32 1 inf' '1 f32 -inf inf' '1 f32 inf 1' '0 f32 inf inf' '0 f32 -
     [ "$got" = "$want" ] || fail "status $got, not $want, of got and want $*: $(cat pair)"
 done
 
+# A folder of a test case is compared as conform does it: within what its case.json allows, unless
+# the command line says other. The tensor is f32[2] {1, 2.01}.
+printf 'stir 1\ngraph @main() {\n  %%y = constant {value = f32[2] {1, 2}}\n  return y: %%y\n}\n' >near.stir
+mkdir -p near/test_data_set_0
+printf '\010\002\020\001\112\010\000\000\200\077\327\243\000\100' >near/test_data_set_0/output_0.pb
+near() { # status, option...
+    status=0
+    "$STATOR" run near.stir --backend eager --expect near/test_data_set_0 "${@:2}" >near.said || status=$?
+    [ "$status" = "$1" ] || fail "status $status, not $1, of '${*:2}': $(cat near.said)"
+}
+near 1
+near 0 --rtol 0.1
+echo '{"rtol": 0.1}' >near/case.json
+near 0
+(cd near/test_data_set_0 && "$STATOR" run ../../near.stir --backend eager --expect . >/dev/null) || fail "from inside"
+near 1 --rtol 0.001
+echo '{"rtol": 0, "atol": 0.1}' >near/case.json
+near 0
+near 1 --atol 0.001
+
 "$STATOR" compare square.stir --backends eager,aot_eager >compared
 has compared 'output_0 '
 echo ok

@@ -36,6 +36,12 @@ static const char *field_of(const char *key, const char *field, int *out_n)
     return "";
 }
 
+/* What has the name of an entry and no head of one is listed without a key. */
+static int is_sound(const stator_x_cache_row *row)
+{
+    return row->key[0] != '\0';
+}
+
 static void print_entry(const cache_command *c, const stator_x_cache_row *row)
 {
     char when[32] = "";
@@ -48,8 +54,8 @@ static void print_entry(const cache_command *c, const stator_x_cache_row *row)
     const char *about =
         field_of(row->key, strcmp(row->kind, "code") == 0 ? "backend" : "packed", &n);
     if (n == 0) {
-        n = (int)strcspn(row->key, "\n");
-        about = row->key;
+        about = is_sound(row) ? row->key : "damaged, removed when it is read";
+        n = (int)strcspn(about, "\n");
     }
     (void)printf("%s %s %12llu  %s  %.*s\n", row->name, row->kind,
                  (unsigned long long)row->size_bytes, when, n < 60 ? n : 60, about);
@@ -76,6 +82,7 @@ static void on_row(void *self, const stator_x_cache_row *row)
     cJSON_AddNumberToObject(entry, "size_bytes", (double)row->size_bytes);
     cJSON_AddNumberToObject(entry, "used_s", (double)row->used_s);
     cJSON_AddStringToObject(entry, "key", row->key);
+    cJSON_AddBoolToObject(entry, "damaged", !is_sound(row));
     cJSON_AddItemToArray(c->rows, entry);
 }
 

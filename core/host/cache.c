@@ -92,6 +92,13 @@ static void check_switch(stator_ctx *ctx)
     }
 }
 
+/* A file of the folder that does not check. */
+static void say_damaged(void *self, const char *file)
+{
+    st_log(self, "cache", 2, "%s is damaged (its size or its checksum is wrong): removed, made anew",
+           file);
+}
+
 static st_cache_store *open_store(stator_ctx *ctx)
 {
     char root[4096];
@@ -100,14 +107,13 @@ static st_cache_store *open_store(stator_ctx *ctx)
         check_switch(ctx);
         st_cache_store_open(store, &ctx->mem, find_root(ctx, root) ? root : NULL, find_cap(ctx),
                             ctx->threads);
-        st_log(ctx, "cache", 2, "%s%s%s",
-               store->fd >= 0 ? "in " : "off: ", store->fd >= 0 ? store->folder : store->reason,
-               "");
+        store->on_damage = say_damaged;
+        store->on_damage_self = ctx;
     }
     return store;
 }
 
-st_cache_store *st_cache_of(stator_ctx *ctx)
+st_cache_store *st_cache_look(stator_ctx *ctx)
 {
     if (is_switched_off(ctx)) {
         return NULL;
@@ -130,6 +136,24 @@ st_cache_store *st_cache_of(stator_ctx *ctx)
         st_free(&ctx->mem, store);
     }
     return other != NULL ? other : store;
+}
+
+st_cache_store *st_cache_of(stator_ctx *ctx)
+{
+    st_cache_store *store = st_cache_look(ctx);
+    if (store == NULL) {
+        return NULL;
+    }
+    pthread_mutex_lock(&ctx->lock);
+    st_cache_store_make(store);
+    const int is_news = !store->is_told;
+    store->is_told = 1;
+    pthread_mutex_unlock(&ctx->lock);
+    if (is_news) {
+        st_log(ctx, "cache", 2, "%s%s", store->fd >= 0 ? "in " : "off: ",
+               store->fd >= 0 ? store->folder : store->reason);
+    }
+    return store;
 }
 
 void st_cache_destroy(stator_ctx *ctx)
@@ -230,6 +254,15 @@ void st_cache_end(st_cache_job *job)
     st_str_deinit(&job->key);
 }
 
+static void explain(st_cache_job *job, const st_cache_bytes *entry, st_str *out)
+{
+    if (entry->is_damaged) {
+        st_str_add(out, "its entry was damaged (size or checksum was wrong) and is removed");
+    } else {
+        st_cache_explain(job, out);
+    }
+}
+
 int st_cache_ask(const st_compile_request *request, st_str *out)
 {
     st_cache_job job;
@@ -243,13 +276,13 @@ int st_cache_ask(const st_compile_request *request, st_str *out)
         st_free(&request->ctx->mem, entry.file);
         is_hit = 1;
     } else {
-        st_cache_explain(&job, out);
+        explain(&job, &entry, out);
     }
     st_cache_end(&job);
     return is_hit;
 }
 
-static void say_missed(st_cache_job *job)
+static void say_missed(st_cache_job *job, const st_cache_bytes *entry)
 {
     stator_ctx *ctx = job->request->ctx;
     st_str why;
@@ -257,7 +290,7 @@ static void say_missed(st_cache_job *job)
         return;
     }
     st_str_init(&why, &ctx->mem);
-    st_cache_explain(job, &why);
+    explain(job, entry, &why);
     st_log(ctx, "cache", 2, "miss %s: %s", job->name,
            st_str_ok(&why) && why.data != NULL ? why.data : "out of memory");
     st_str_deinit(&why);
@@ -285,7 +318,7 @@ int st_cache_load(st_cache_job *job, st_compiled *out)
     const uint64_t start = st_now_ns();
     const uint64_t refused = atomic_load(&ctx->mem.refused);
     if (!st_cache_read(job->store, ST_CACHE_CODE, job->name, job->key.data, &entry)) {
-        say_missed(job);
+        say_missed(job, &entry);
         return 0;
     }
     job->phase = ST_CACHE_LOADING;
@@ -312,6 +345,21 @@ int st_cache_load(st_cache_job *job, st_compiled *out)
     return status == STATOR_OK;
 }
 
+static void say_not_kept(const st_cache_job *job, uint64_t size_bytes, int number)
+{
+    char text[96] = "";
+    const uint64_t cap = job->store->cap_bytes;
+    if (size_bytes > cap / 2u) {
+        st_log(job->request->ctx, "cache", 2,
+               "not kept: %llu bytes are more than half of the cache's size, %llu "
+               "(STATOR_CACHE_SIZE)",
+               (unsigned long long)size_bytes, (unsigned long long)cap);
+    } else {
+        st_log(job->request->ctx, "cache", 2, "not kept: %s",
+               strerror_r(number, text, sizeof text));
+    }
+}
+
 void st_cache_save(st_cache_job *job, const st_compiled *compiled)
 {
     stator_ctx *ctx = job->request->ctx;
@@ -328,8 +376,7 @@ void st_cache_save(st_cache_job *job, const st_compiled *compiled)
         st_log(ctx, "cache", 2, "not kept: %s", st_diag_text(why));
     } else if (!st_cache_write(job->store, ST_CACHE_CODE, job->name, job->key.data, bytes.data,
                                bytes.len)) {
-        char text[96] = "";
-        st_log(ctx, "cache", 2, "not kept: %s", strerror_r(errno, text, sizeof text));
+        say_not_kept(job, bytes.len, errno);
     } else {
         st_log(ctx, "cache", 2, "kept %s, %llu bytes and %llu beside it, in %.1f ms", job->name,
                (unsigned long long)bytes.len, (unsigned long long)job->data_bytes,

@@ -58,6 +58,8 @@ void st_cache_save(st_cache_job *job, const st_compiled *compiled);
 /* The store of a context, opened at the first question; NULL: the cache is switched off. Its fd is
  * -1 where there is no folder. */
 st_cache_store *st_cache_of(stator_ctx *ctx);
+/* The same without making the folder where it is not there yet. */
+st_cache_store *st_cache_look(stator_ctx *ctx);
 void st_cache_destroy(stator_ctx *ctx);
 extern const stator_cache_api st_cache_api;
 

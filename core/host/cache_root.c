@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PATH_SIZE 4096
 #define NAME_ROOM 64 /* for what lies in the folder */
@@ -44,4 +45,22 @@ int st_make_folders(const char *path)
         *slash = '/';
     }
     return mkdir(part, 0700) == 0 || errno == EEXIST;
+}
+
+int st_may_make(const char *path)
+{
+    char part[PATH_SIZE];
+    struct stat st;
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
+        errno = ENAMETOOLONG;
+        return 0;
+    }
+    while (lstat(part, &st) != 0 && errno == ENOENT) {
+        char *slash = strrchr(part, '/');
+        if (slash == NULL || slash == part) {
+            return access("/", W_OK) == 0;
+        }
+        *slash = '\0';
+    }
+    return access(part, W_OK) == 0;
 }

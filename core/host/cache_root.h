@@ -7,5 +7,7 @@
 int st_cache_root(const char *own, char out[4096]);
 /* Makes a folder and those above it, for the user alone; 0: errno says why it is not there. */
 int st_make_folders(const char *path);
+/* Would that go well, as far as can be told without doing it? 0: errno says why not. */
+int st_may_make(const char *path);
 
 #endif

@@ -218,8 +218,13 @@ static stator_status put_beside(st_cache_job *job, const st_cached_constant *c, 
     char key[64];
     char name[ST_CACHE_NAME_BYTES];
     st_cache_constant_key(c->hash, key, name);
-    if (job->data_bytes + c->size_bytes > job->store->cap_bytes / 2u ||
-        !st_cache_write(job->store, ST_CACHE_DATA, name, key, data, c->size_bytes)) {
+    if (job->data_bytes + c->size_bytes > job->store->cap_bytes / 2u) {
+        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
+                       "its constants are more than half of the cache's size, %llu bytes "
+                       "(STATOR_CACHE_SIZE)",
+                       (unsigned long long)job->store->cap_bytes);
+    }
+    if (!st_cache_write(job->store, ST_CACHE_DATA, name, key, data, c->size_bytes)) {
         return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
                        "there is no room for a constant of %llu "
                        "bytes",

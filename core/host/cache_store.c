@@ -188,14 +188,13 @@ static void refuse(st_cache_store *store, const char *what, const char *path, in
                    number != 0 ? strerror_r(number, text, sizeof text) : "");
 }
 
-static void open_folder(st_cache_store *store)
+/* number: why the folder could not be made, 0: it was not tried. */
+static void open_folder(st_cache_store *store, int number)
 {
     struct stat st;
-    const int is_made = st_make_folders(store->folder);
-    const int number = errno;
     const int fd = open(store->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
-        refuse(store, "there is no folder", store->folder, is_made ? errno : number);
+        refuse(store, "there is no folder", store->folder, number != 0 ? number : errno);
         return;
     }
     if (fstat(fd, &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
@@ -204,6 +203,13 @@ static void open_folder(st_cache_store *store)
         return;
     }
     store->fd = fd;
+}
+
+void st_cache_store_make(st_cache_store *store)
+{
+    if (store->fd < 0 && store->reason[0] == '\0') {
+        open_folder(store, st_make_folders(store->folder) ? 0 : errno);
+    }
 }
 
 void st_cache_store_open(st_cache_store *store, st_mem *mem, const char *root, uint64_t cap_bytes,
@@ -230,7 +236,12 @@ void st_cache_store_open(st_cache_store *store, st_mem *mem, const char *root, u
         refuse(store, "out of memory", "", 0);
         return;
     }
-    open_folder(store);
+    struct stat st;
+    if (lstat(store->folder, &st) == 0 || errno != ENOENT) {
+        open_folder(store, 0);
+    } else if (!st_may_make(store->folder)) {
+        refuse(store, "there is no folder", store->folder, errno);
+    }
 }
 
 void st_cache_store_close(st_cache_store *store)
@@ -324,6 +335,17 @@ static int read_all(int fd, void *to, uint64_t n)
     return 1;
 }
 
+/* An entry that does not check. */
+static void drop_damaged(st_cache_store *store, uint32_t kind, const char *name)
+{
+    char file[64];
+    st_cache_remove(store, kind, name);
+    st_cache_file_name(kind, name, file);
+    if (store->on_damage != NULL) {
+        store->on_damage(store->on_damage_self, file);
+    }
+}
+
 static void make_young(int fd)
 {
     (void)futimens(fd, NULL);
@@ -342,13 +364,14 @@ int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const 
     void *bytes = n <= store->cap_bytes ? st_alloc(store->mem, n, ST_CACHE_ALIGN) : NULL;
     const int is_read = bytes != NULL && read_all(fd, bytes, n);
     const int is_sound = is_read && st_cache_parse(bytes, n, kind, store->threads, out);
-    if (is_read && !is_sound && atomic_load(&store->mem->refused) == refused) {
-        st_cache_remove(store, kind, name);
+    const int is_damaged = is_read && !is_sound && atomic_load(&store->mem->refused) == refused;
+    if (is_damaged) {
+        drop_damaged(store, kind, name);
     }
     if (!is_sound || (key != NULL && strcmp(out->key, key) != 0)) {
         st_free(store->mem, bytes);
         (void)close(fd);
-        *out = (st_cache_bytes){.file = NULL};
+        *out = (st_cache_bytes){.is_damaged = is_damaged};
         return 0;
     }
     if (key != NULL) {
@@ -369,7 +392,7 @@ int st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, st
     }
     int is_ok = n > sizeof h && read_all(fd, &h, sizeof h) &&
                 memcmp(h.magic, magic, sizeof magic) == 0 && h.format == FORMAT &&
-                h.key_bytes != 0 && h.key_bytes <= KEY_BYTES_MAX && h.key_bytes <= n - sizeof h;
+                h.kind == kind && h.size_bytes == n && h.key_bytes != 0 && h.key_bytes <= KEY_BYTES_MAX && h.key_bytes <= n - sizeof h;
     char *key = is_ok ? st_alloc(store->mem, h.key_bytes, 16) : NULL;
     is_ok = key != NULL && read_all(fd, key, h.key_bytes) && key[h.key_bytes - 1u] == '\0';
     if (is_ok) {
@@ -401,7 +424,7 @@ stator_blob *st_cache_map(st_cache_store *store, const char *name, const char *k
         const uint8_t *bytes = st_file_data(file);
         if (bytes == NULL ||
             !st_cache_parse(bytes, st_file_size(file), ST_CACHE_DATA, store->threads, &parts)) {
-            st_cache_remove(store, ST_CACHE_DATA, name);
+            drop_damaged(store, ST_CACHE_DATA, name);
         } else if (strcmp(parts.key, key) == 0 && parts.size_bytes == size_bytes &&
                    st_blob_from_file(store->mem, file, (uint64_t)(parts.payload - bytes),
                                      size_bytes, 0, &blob, NULL) != STATOR_OK) {

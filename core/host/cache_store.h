@@ -27,12 +27,16 @@ enum st_cache_kind { ST_CACHE_CODE = 0, ST_CACHE_DATA = 1, ST_CACHE_SUMS = 2, ST
 typedef struct st_cache_store {
     st_mem *mem;
     char *folder;
-    int fd; /* of it; -1: there is no cache, `reason` says why */
+    _Atomic int fd; /* of it; -1: there is no cache, `reason` says why, or none yet */
     int32_t threads;
     uint64_t cap_bytes;
     _Atomic uint32_t serial; /* of temporary names */
     _Atomic uint32_t saves;
+    uint32_t is_told; /* the log knows which folder is in use */
     char reason[256];
+    /* Hears of each file that is removed as it does not check; NULL: nobody wants to. */
+    void (*on_damage)(void *self, const char *file);
+    void *on_damage_self;
 } st_cache_store;
 
 typedef struct st_cache_entry {
@@ -43,10 +47,12 @@ typedef struct st_cache_entry {
     int64_t used_s; /* when it was written or read last */
 } st_cache_entry;
 
-/* Opens ROOT/programs, making it where it is not. `root` NULL: no cache. Never fails: what is wrong
- * is the reason. */
+/* Opens ROOT/programs where it is there; where it is not, there is neither a reason nor a folder
+ * yet. `root` NULL: no cache. Never fails: what is wrong is the reason. */
 void st_cache_store_open(st_cache_store *store, st_mem *mem, const char *root, uint64_t cap_bytes,
                          int32_t threads);
+/* Makes the folder where it is not there yet, and opens it. */
+void st_cache_store_make(st_cache_store *store);
 void st_cache_store_close(st_cache_store *store);
 
 /* Hexadecimal hash of a key. */
@@ -59,10 +65,11 @@ typedef struct st_cache_bytes {
     const char *key;
     const uint8_t *payload; /* aligned to 64 bytes in the file */
     uint64_t size_bytes;    /* of the payload */
+    int is_damaged;         /* there was one, which did not check */
 } st_cache_bytes;
 int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const char *key,
                   st_cache_bytes *out);
-/* Appends the key alone, unchecked: for people to read. */
+/* Appends the key alone, for people to read; 0: size and head are not those of an entry. */
 int st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, st_str *out_key);
 /* The payload mapped and checked, as a blob; NULL: there is none of that size. */
 stator_blob *st_cache_map(st_cache_store *store, const char *name, const char *key,

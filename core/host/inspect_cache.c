@@ -7,9 +7,9 @@
 
 const char *stator_x_cache_folder(stator_ctx *ctx, const char **out_reason)
 {
-    const st_cache_store *store = st_cache_of(ctx);
+    const st_cache_store *store = st_cache_look(ctx);
     *out_reason = store == NULL ? "it is switched off" : store->reason;
-    return store != NULL && store->fd >= 0 ? store->folder : NULL;
+    return store != NULL && store->reason[0] == '\0' ? store->folder : NULL;
 }
 
 typedef struct listing {
@@ -41,7 +41,7 @@ static int give_row(void *self, const st_cache_entry *entry)
 stator_status stator_x_cache_list(stator_ctx *ctx, stator_x_cache_fn fn, void *self)
 {
     stator_diag *diag = NULL;
-    listing l = {.store = st_cache_of(ctx), .fn = fn, .self = self};
+    listing l = {.store = st_cache_look(ctx), .fn = fn, .self = self};
     const int is_whole =
         l.store == NULL || (st_cache_each(l.store, give_row, &l) && !l.is_out_of_memory);
     return st_ctx_fail(ctx, is_whole ? STATOR_OK : st_fail_oom(&diag), diag);
@@ -65,7 +65,7 @@ static int remove_entry(void *self, const st_cache_entry *entry)
 stator_status stator_x_cache_clear(stator_ctx *ctx, uint64_t *out_entries, uint64_t *out_bytes)
 {
     stator_diag *diag = NULL;
-    clearing c = {.store = st_cache_of(ctx)};
+    clearing c = {.store = st_cache_look(ctx)};
     const int is_whole = c.store == NULL || st_cache_each(c.store, remove_entry, &c);
     *out_entries = c.entries;
     *out_bytes = c.bytes;

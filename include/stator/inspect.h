@@ -118,7 +118,8 @@ STATOR_EXPORT stator_status stator_x_package(stator_function *function, stator_x
                                              void *self,
                                              const stator_package_sink *sink) STATOR_MUST_USE;
 
-/* The folder of the compile cache (docs/cache.md); NULL, with the reason, when there is none. */
+/* The folder of the compile cache (docs/cache.md), which the first program that is kept may yet have
+ * to make; NULL, with the reason, when there is none. */
 STATOR_EXPORT const char *stator_x_cache_folder(stator_ctx *ctx, const char **out_reason);
 typedef struct stator_x_cache_row {
     uint32_t struct_size;

@@ -12,6 +12,8 @@ export STATOR_CACHE_DIR=$work/cache STATOR_LOGS=cache
 digits=$STATOR_SOURCE/examples/digits/digits.onnx
 
 "$STATOR" cache list --json | grep -q '"size_bytes":.0' || fail "a fresh folder is not empty"
+"$STATOR" cache | grep -q "^0 entries, 0 bytes, in $work/cache/programs" || fail "the folder is not told"
+[ ! -e "$work/cache" ] || fail "listing makes the folder"
 "$STATOR" doctor | grep -qE "^ok +compile cache +$work/cache/programs" || fail "doctor"
 "$STATOR" backends --probe | grep -qE '^inductor-cpu +AVAILABLE' || {
     echo "inductor-cpu is not available here: nothing is kept"
@@ -198,23 +200,58 @@ if grep -q '^    machine: .*library .*onednn-' "$work/out"; then
     ONEDNN_MAX_CPU_ISA=SSE41 miss 'machine: .*onednn-.*\(was ' "$work/points.stir"
 fi
 
-# A damaged entry is compiled again and replaced.
-for damage in cut flip garbage; do
-    for file in "$STATOR_CACHE_DIR"/programs/*.code "$STATOR_CACHE_DIR"/programs/*.data; do
-        [ -e "$file" ] || continue
-        size=$(stat -c %s "$file")
-        case $damage in
-        cut) truncate -s $((size / 2)) "$file" ;;
-        flip) printf 'XXXX' | dd of="$file" bs=1 seek=$((size / 2)) conv=notrunc status=none ;;
-        garbage) head -c "$size" /dev/urandom >"$file" ;;
-        esac
-    done
+# A damaged entry is compiled again and replaced; what was wrong is told.
+damage() { # how file
+    local size
+    size=$(stat -c %s "$2")
+    case $1 in
+    cut) truncate -s $((size / 2)) "$2" ;;
+    flip) printf 'XXXX' | dd of="$2" bs=1 seek=$((size / 2)) conv=notrunc status=none ;;
+    garbage) head -c "$size" /dev/urandom >"$2" ;;
+    esac
+}
+again() { # status 0 and the right answer
     "$STATOR" run "$digits" --random 3 --expect "$work/digits.onnx.npz" --rtol 1e-4 >"$work/out" 2>&1 ||
-        fail "$damage: $(cat "$work/out")"
-    has "$work/out" '\[cache\] miss .*'
+        fail "$how: $(cat "$work/out")"
+}
+for how in cut flip garbage; do
+    for file in "$STATOR_CACHE_DIR"/programs/*.code "$STATOR_CACHE_DIR"/programs/*.data; do
+        [ ! -e "$file" ] || damage "$how" "$file"
+    done
+    "$STATOR" cache list >"$work/said"
+    [ "$how" = flip ] || has "$work/said" '^[0-9a-f]{32} code .*  damaged, removed when it is read$'
+    again
+    has "$work/out" '\[cache\] [0-9a-f]{32}\.code is damaged \(its size or its checksum is wrong\)'
+    has "$work/out" '\[cache\] miss .*its entry was damaged'
     has "$work/out" '\[cache\] kept '
-    "$STATOR" run "$digits" --random 3 2>&1 | grep -q '\[cache\] hit' || fail "$damage: not replaced"
+    "$STATOR" run "$digits" --random 3 2>&1 | grep -q '\[cache\] hit' || fail "$how: not replaced"
+    for file in "$STATOR_CACHE_DIR"/programs/*.code; do
+        damage "$how" "$file"
+    done
+    "$STATOR" cache why "$digits" --random 3 >"$work/said" 2>&1 || fail "why: $(cat "$work/said")"
+    has "$work/said" '^miss: its entry was damaged'
+    again
 done
+
+# The same for packed weights, which lie beside a program that is a hit all the same.
+seq 1 99999 | head -c 262144 >"$work/wide.bin"
+cat >"$work/wide.stir" <<'END'
+stir 1
+graph @main(%x: f32[64, 256], param %w: f32[256, 256] = file("wide.bin", 0, 262144)) {
+  %a = matmul(%x, %w)
+  return a: %a
+}
+END
+"$STATOR" cache clear >/dev/null 2>&1
+"$STATOR" run "$work/wide.stir" --random 3 --save "$work/wide.npz" >/dev/null 2>&1 || fail "wide"
+for file in "$STATOR_CACHE_DIR"/programs/*.data; do
+    [ ! -e "$file" ] || damage flip "$file"
+done
+"$STATOR" run "$work/wide.stir" --random 3 --expect "$work/wide.npz" >"$work/out" 2>&1 || fail "wide: $(cat "$work/out")"
+if [ -e "$file" ]; then
+    has "$work/out" '\[cache\] [0-9a-f]{32}\.data is damaged'
+fi
+"$STATOR" run "$work/wide.stir" --random 3 --expect "$work/wide.npz" 2>&1 | grep -q 'damaged' && fail "not mended"
 
 # A program whose constants have gone is compiled again.
 rm -f "$STATOR_CACHE_DIR"/programs/*.data
@@ -277,5 +314,7 @@ ls "$work"/home/.cache/stator/programs/*.code >/dev/null || fail "not in the fol
 # The cap holds.
 STATOR_CACHE_SIZE=40K STATOR_CACHE_DIR=$work/small "$STATOR" run "$digits" --random 3 >/dev/null 2>&1
 STATOR_CACHE_SIZE=40K STATOR_CACHE_DIR=$work/small "$STATOR" run "$work/points.stir" --random 3 >/dev/null 2>&1
+STATOR_CACHE_SIZE=1K STATOR_CACHE_DIR=$work/tiny "$STATOR" run "$work/points.stir" --random 3 >"$work/out" 2>&1
+has "$work/out" '\[cache\] not kept: .* \(STATOR_CACHE_SIZE\)'
 [ "$(du -sb "$work/small/programs" | cut -f1)" -le 49152 ] || fail "past the cap: $(ls -l "$work/small/programs")"
 echo ok

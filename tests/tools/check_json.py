@@ -265,7 +265,7 @@ def lists(w):
     w.facts({"file": str, "format": {"dot"}, "assumed": TEXT_OR_NULL}, 0, "draw", "digits.onnx", "-o",
             output + ".dot")
     entry = {"name": str, "kind": {"code", "data", "sums"}, "size_bytes": NUMBER, "used_s": NUMBER,
-             "key": str}
+             "key": str, "damaged": bool}
     w.facts({"folder": TEXT_OR_NULL, "reason": TEXT_OR_NULL, "size_bytes": NUMBER, "entries": [entry]}, 0,
             "cache", "list")
     w.facts({"hit": bool, "entry": TEXT_OR_NULL, "reason": TEXT_OR_NULL}, 0, "cache", "why", "digits.onnx")

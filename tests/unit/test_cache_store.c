@@ -43,6 +43,7 @@ TestSuite(cache_store, .init = begin, .fini = end);
 static void open_store(st_cache_store *store, uint64_t cap)
 {
     st_cache_store_open(store, &mem, root, cap, 2);
+    st_cache_store_make(store);
     cr_assert_geq(store->fd, 0, "%s", store->reason);
 }
 
@@ -246,6 +247,22 @@ Test(cache_store, is_capped)
     st_cache_store_close(&store);
 }
 
+/* Looking makes nothing. */
+Test(cache_store, a_folder_is_made_when_it_is_wanted)
+{
+    st_cache_store store;
+    char path[96];
+    (void)snprintf(path, sizeof path, "%s/programs", root);
+    st_cache_store_open(&store, &mem, root, 1u << 30, 1);
+    cr_assert_eq(store.fd, -1);
+    cr_assert_str_eq(store.reason, "");
+    cr_assert_str_eq(store.folder, path);
+    cr_assert_neq(access(path, F_OK), 0);
+    st_cache_store_make(&store);
+    cr_assert_geq(store.fd, 0);
+    st_cache_store_close(&store);
+}
+
 Test(cache_store, folders_of_others_are_refused)
 {
     st_cache_store store;
@@ -265,7 +282,9 @@ Test(cache_store, folders_of_others_are_refused)
     cr_assert_eq(store.fd, -1);
     st_cache_store_close(&store);
     st_cache_store_open(&store, &mem, "/proc/no/such", 1u << 30, 1);
+    st_cache_store_make(&store);
     cr_assert_eq(store.fd, -1);
+    cr_assert_str_neq(store.reason, "");
     st_cache_store_close(&store);
     st_cache_store_open(&store, &mem, NULL, 1u << 30, 1);
     cr_assert_eq(store.fd, -1);
@@ -404,6 +423,7 @@ static void write_for_ever(void)
     st_cache_store store;
     st_mem_init(&mem, NULL, NULL, NULL, 0);
     st_cache_store_open(&store, &mem, root, 1u << 30, 1);
+    st_cache_store_make(&store);
     for (uint32_t i = 0;; i++) {
         (void)put(&store, ST_CACHE_CODE, i % NAMES, i / NAMES % 2u, PAYLOAD);
         st_blob_release(put_map(&store, i % NAMES, PAYLOAD));
@@ -448,6 +468,7 @@ static int read_and_write(uint32_t seed)
     st_cache_store store;
     st_mem_init(&mem, NULL, NULL, NULL, 0);
     st_cache_store_open(&store, &mem, root, 2000000, 1);
+    st_cache_store_make(&store);
     for (uint32_t i = 0; i < 60; i++) {
         seed = seed * 1103515245u + 12345u;
         const uint32_t k = seed >> 16 & 3u;
@@ -488,6 +509,7 @@ static int write_on_full_disk(void)
     const struct rlimit limit = {100000, 100000};
     st_mem_init(&mem, NULL, NULL, NULL, 0);
     st_cache_store_open(&store, &mem, root, 1u << 30, 1);
+    st_cache_store_make(&store);
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || !put(&store, ST_CACHE_CODE, 1, 0, 1000)) {
         return 1;
     }

@@ -149,10 +149,17 @@ static stator_status unknown_key(const options_work *w, const char *item, const 
     for (uint32_t i = 0; i < n; i++) {
         st_str_addf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
     }
+    const int is_new = w->err != NULL && *w->err == NULL;
     const stator_status status =
         st_fail(w->err, STATOR_INVALID_ARGUMENT, "'%s' has no option '%s'%s%s%s%s; its options: %s",
                 item, key, where, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
                 near != NULL ? "'?)" : "", n == 0 || list.data == NULL ? "none" : list.data);
+    if (is_new && strcmp(item, w->request->item) == 0) {
+        st_diag_set_hint(*w->err,
+                         "what another backend has is written with its name, BACKEND.%s, as in "
+                         "inductor-cpu.tier=fast",
+                         key);
+    }
     st_str_deinit(&list);
     return status;
 }

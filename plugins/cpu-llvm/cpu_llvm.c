@@ -183,6 +183,25 @@ static cpu_settings settings_of(const stator_host *host, const stator_options *o
                           .level = cpu_level_of(opt->get_str(options, "cpu"))};
 }
 
+/* An option that would do nothing is an error. */
+static stator_status check_options(const stator_host *host, const stator_options *options,
+                                   const cpu_settings *s, stator_diag **err)
+{
+    const char *cpu = host->opt->get_str(options, "cpu");
+    if (s->self_contained || cpu == NULL || strcmp(cpu, "native") == 0) {
+        return STATOR_OK;
+    }
+    (void)st_fail(err, STATOR_INVALID_ARGUMENT,
+                  "inductor-cpu: cpu=%s is for target=self_contained; code that is run here is for "
+                  "this processor",
+                  cpu);
+    if (err != NULL) {
+        st_diag_set_hint(*err, "`stator build --cpu %s` makes code for others; vector_bits narrows "
+                               "the vectors", cpu);
+    }
+    return STATOR_INVALID_ARGUMENT;
+}
+
 static void open_library(cpu_inst *inst)
 {
     const cpu_settings *s = &inst->settings;
@@ -215,10 +234,14 @@ static stator_status make_instance(cpu_self *self, const stator_options *options
     }
     inst->self = self;
     inst->settings = settings_of(self->host, options);
-    cpu_emitter_init(inst);
-    if (!cpu_package_settle(inst)) {
+    stator_status status = check_options(self->host, options, &inst->settings, err);
+    if (status == STATOR_OK) {
+        cpu_emitter_init(inst);
+        status = cpu_package_settle(inst) ? STATOR_OK : st_fail_oom(err);
+    }
+    if (status != STATOR_OK) {
         st_free(&self->mem, inst);
-        return st_fail_oom(err);
+        return status;
     }
     inst->config = (st_cg_config){.host = self->host,
                                   .emitter = &inst->emitter,

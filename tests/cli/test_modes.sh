@@ -43,3 +43,14 @@ status=0
 run --backend inductor-cpu --backend-option mode=fastest >"$work/out" 2>&1 || status=$?
 [ "$status" = 3 ] || fail "status $status of an unknown mode as an option"
 grep -q max-autotune "$work/out" || fail "the modes are not named: $(cat "$work/out")"
+
+# An option that would do nothing, and one that another backend has, are errors that say what does work.
+status=0
+run --backend inductor-cpu --backend-option cpu=x86-64-v3 >"$work/out" 2>&1 || status=$?
+[ "$status" = 3 ] || fail "status $status of cpu= without target="
+grep -q 'cpu=x86-64-v3 is for target=self_contained' "$work/out" || fail "cpu=: $(cat "$work/out")"
+run --backend inductor-cpu --backend-option cpu=native >"$work/out" 2>&1 || fail "cpu=native: $(cat "$work/out")"
+run --backend eager --backend-option tier=fast >"$work/out" 2>&1 && fail "eager has a tier"
+grep -q 'BACKEND.tier, as in inductor-cpu.tier=fast' "$work/out" || fail "no spelling: $(cat "$work/out")"
+"$STATOR" compare "$work/mlp.stir" --backends eager,inductor-cpu --backend-option inductor-cpu.tier=fast >"$work/out" 2>&1 ||
+    fail "with its name: $(cat "$work/out")"

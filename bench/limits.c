@@ -201,6 +201,18 @@ static void cpu_name(char *out, size_t size)
     }
 }
 
+/* Others that want the processors make every figure too small, and no repetition tells. */
+static void warn_of_load(void)
+{
+    double load = 0;
+    if (getloadavg(&load, 1) == 1 && load > omp_get_num_procs()) {
+        (void)fprintf(stderr,
+                      "limits: warning: the load average is %.1f on %d cores; the figures are those "
+                      "of a busy machine, not its limits\n",
+                      load, omp_get_num_procs());
+    }
+}
+
 static void report(limits *l, const int *counts, int n)
 {
     char cpu[128];
@@ -290,6 +302,7 @@ int main(int argc, char **argv)
         }
     }
     int status = 0;
+    warn_of_load();
     if (serving) {
         status = serve(&l);
     } else {

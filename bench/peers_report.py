@@ -2,6 +2,7 @@
 import json
 import math
 import os
+import sys
 
 PEERS = (("eager", "eager"), ("compile", "compile"), ("autotune", "max-autotune"), ("ort", "ONNX Runtime"))
 SOME_LIMITS = {"fma_f32": "FMA f32", "dot_bf16": "bf16 dot", "dot_i8": "int8 dot", "copy_nt": "copy, non-temporal",
@@ -293,14 +294,19 @@ def markdown(result):
 
 
 def write_markdown(source, target):
-    with open(source) as f:
-        result = json.load(f)
-    with open(target) as f:
-        page = f.read()
+    try:
+        with open(source) as f:
+            result = json.load(f)
+        with open(target) as f:
+            page = f.read()
+    except (OSError, ValueError) as why:
+        print(f"peers.py: {why}; --markdown wants a result of --json, --into a page with the lines '{BEGIN}' and "
+              f"'{END}'", file=sys.stderr)
+        return 1
     head, found, rest = page.partition(BEGIN)
     tail = rest.partition(END)[2]
     if not found or not rest:
-        print(f"peers.py: {target} has no '{BEGIN}'")
+        print(f"peers.py: {target} has no '{BEGIN}'", file=sys.stderr)
         return 1
     with open(target, "w") as f:
         f.write(f"{head}{BEGIN}\n\n{markdown(result)}\n\n{END}{tail}")

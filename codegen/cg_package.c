@@ -568,7 +568,7 @@ static stator_status give_constants(const cg_packing *p, stator_diag **err)
     for (uint32_t i = 0; status == STATOR_OK && i < exe->blobs.count; i++) {
         stator_blob_info info = {.struct_size = sizeof info};
         stator_diag *theirs = NULL;
-        char name[32];
+        char name[48];
         if (!is_read[i]) {
             continue;
         }

@@ -206,10 +206,11 @@ static void warn_of_load(void)
 {
     double load = 0;
     if (getloadavg(&load, 1) == 1 && load > omp_get_num_procs()) {
-        (void)fprintf(stderr,
-                      "limits: warning: the load average is %.1f on %d cores; the figures are those "
-                      "of a busy machine, not its limits\n",
-                      load, omp_get_num_procs());
+        (void)fprintf(
+            stderr,
+            "limits: warning: the load average is %.1f on %d cores; the figures are those "
+            "of a busy machine, not its limits\n",
+            load, omp_get_num_procs());
     }
 }
 

@@ -143,8 +143,8 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
         const char *name = origin ? stator_string_at(v, origin->name) : "";
         st_str text;
         st_str_init(&text, exe->config.mem);
-        st_str_addf(&text, "%s%s%s: an index is outside its axis", stator_op_at(v, node->op)->name,
-                    name[0] ? " " : "", name);
+        st_str_addf(&text, "%s%s%s%s: an index is outside its axis",
+                    stator_op_at(v, node->op)->name, name[0] ? " '" : "", name, name[0] ? "'" : "");
         const char *kept =
             st_str_ok(&text) ? st_arena_strndup(&exe->arena, text.data, text.len) : NULL;
         st_str_deinit(&text);

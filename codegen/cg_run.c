@@ -337,14 +337,21 @@ static stator_status launch_sides(const run *r, const cg_launch *first, void **p
     return status;
 }
 
+/* A kernel says which node it was, not which index: looking for that costs, and eager does. */
 static stator_status check_failed(const run *r, stator_diag **err)
 {
+    const int is_new = err != NULL && *err == NULL;
+    const char *text = "a check inside a kernel failed";
     for (uint32_t i = 0; i < r->exe->checks.count; i++) {
         if (r->exe->checks.data[i].origin == r->status) {
-            return st_fail(err, STATOR_OUT_OF_RANGE, "%s", r->exe->checks.data[i].text);
+            text = r->exe->checks.data[i].text;
         }
     }
-    return st_fail(err, STATOR_OUT_OF_RANGE, "a check inside a kernel failed");
+    const stator_status status = st_fail(err, STATOR_OUT_OF_RANGE, "%s", text);
+    if (is_new) {
+        st_diag_set_hint(*err, "the backend eager names the index and its place for these inputs");
+    }
+    return status;
 }
 
 /* One launch, or those that stand side by side; *out_count: how many. */

@@ -95,8 +95,8 @@ static void check_switch(stator_ctx *ctx)
 /* A file of the folder that does not check. */
 static void say_damaged(void *self, const char *file)
 {
-    st_log(self, "cache", 2, "%s is damaged (its size or its checksum is wrong): removed, made anew",
-           file);
+    st_log(self, "cache", 2,
+           "%s is damaged (its size or its checksum is wrong): removed, made anew", file);
 }
 
 static st_cache_store *open_store(stator_ctx *ctx)
@@ -150,8 +150,8 @@ st_cache_store *st_cache_of(stator_ctx *ctx)
     store->is_told = 1;
     pthread_mutex_unlock(&ctx->lock);
     if (is_news) {
-        st_log(ctx, "cache", 2, "%s%s", store->fd >= 0 ? "in " : "off: ",
-               store->fd >= 0 ? store->folder : store->reason);
+        st_log(ctx, "cache", 2, "%s%s",
+               store->fd >= 0 ? "in " : "off: ", store->fd >= 0 ? store->folder : store->reason);
     }
     return store;
 }

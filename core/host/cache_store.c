@@ -391,8 +391,9 @@ int st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, st
         return 0;
     }
     int is_ok = n > sizeof h && read_all(fd, &h, sizeof h) &&
-                memcmp(h.magic, magic, sizeof magic) == 0 && h.format == FORMAT &&
-                h.kind == kind && h.size_bytes == n && h.key_bytes != 0 && h.key_bytes <= KEY_BYTES_MAX && h.key_bytes <= n - sizeof h;
+                memcmp(h.magic, magic, sizeof magic) == 0 && h.format == FORMAT && h.kind == kind &&
+                h.size_bytes == n && h.key_bytes != 0 && h.key_bytes <= KEY_BYTES_MAX &&
+                h.key_bytes <= n - sizeof h;
     char *key = is_ok ? st_alloc(store->mem, h.key_bytes, 16) : NULL;
     is_ok = key != NULL && read_all(fd, key, h.key_bytes) && key[h.key_bytes - 1u] == '\0';
     if (is_ok) {

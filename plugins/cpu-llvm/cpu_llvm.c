@@ -196,8 +196,10 @@ static stator_status check_options(const stator_host *host, const stator_options
                   "this processor",
                   cpu);
     if (err != NULL) {
-        st_diag_set_hint(*err, "`stator build --cpu %s` makes code for others; vector_bits narrows "
-                               "the vectors", cpu);
+        st_diag_set_hint(*err,
+                         "`stator build --cpu %s` makes code for others; vector_bits narrows "
+                         "the vectors",
+                         cpu);
     }
     return STATOR_INVALID_ARGUMENT;
 }

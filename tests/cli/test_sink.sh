@@ -48,4 +48,5 @@ if "$STATOR" run "$work/model.stir" --backend "$last" --plugin-dir "$plugins" \
     exit 1
 fi
 grep -q 'outside its axis' "$work/out" || { cat "$work/out"; exit 1; }
+grep -q 'hint: the backend eager names the index' "$work/out" || { cat "$work/out"; exit 1; }
 echo "$count files agree on eager$backends"

@@ -4,10 +4,13 @@
  *   after   loop i < 64 { z[i] = load x[i] }  loop j < 32 { z[j + 64] = load y[j] }
  *
  * In: a kernel as it was written at first. Out: the places at which a loop is to be cut when the
- * kernel is written again; in each piece the tests are decided, so no operand is asked for in vain.
+ * kernel is written again; in each piece the tests along that axis are decided, so no operand is
+ * asked for in vain.
  * The places are the bounds that indices are tested against. Pieces of less than a vector are no
  * gain, and the outermost loop is the one that threads share. */
 #include "codegen/cg_unit.h"
+
+#define ROWS_MOST 2000 /* of all pieces together: each repeats the whole body */
 
 /* The place at which the test of axis + rest against a bound changes, 0: it is no such test. */
 static int64_t place_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_op *test)
@@ -74,7 +77,8 @@ static int cuts_of(const cg_unit *unit, const st_kernel *kernel, uint32_t loop, 
             return 0;
         }
     }
-    return out->n > 0 && are_long(unit, out, extent);
+    return out->n > 0 && kernel->ops.count * (out->n + 1u) <= ROWS_MOST &&
+           are_long(unit, out, extent);
 }
 
 int cg_find_cuts(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel, cg_cuts *out)

@@ -415,19 +415,35 @@ static stator_status write_kernel(cg_unit *unit, uint32_t plan, const char *name
     return failed == STATOR_OK ? STATOR_UNSUPPORTED : failed;
 }
 
+/* The kernel in pieces, where that is worth it and the pieces can be written; 0: out of memory. */
+static int cut_kernel(cg_unit *unit, uint32_t plan, const char *name, st_kernel *kernel)
+{
+    cg_cuts cuts = {.n = 0};
+    st_kernel cut;
+    const char *refusal = NULL;
+    if (!cg_find_cuts(unit, &unit->plans.data[plan], kernel, &cuts)) {
+        return 1;
+    }
+    const stator_status status = write_kernel(unit, plan, name, &cuts, &cut, &refusal);
+    const int is_out_of_memory = status == STATOR_RESOURCE_EXHAUSTED && refusal == NULL;
+    if (status == STATOR_OK || is_out_of_memory) {
+        st_kernel_deinit(kernel);
+    }
+    if (status == STATOR_OK) {
+        *kernel = cut;
+    }
+    return !is_out_of_memory;
+}
+
 stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err)
 {
     char name[128];
-    cg_cuts cuts = {.n = 0};
+    const cg_cuts none = {.n = 0};
     kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
-    stator_status status = write_kernel(unit, plan, name, &cuts, out, out_refusal);
-    if (status == STATOR_OK && cg_find_cuts(unit, &unit->plans.data[plan], out, &cuts)) {
-        st_kernel_deinit(out);
-        status = write_kernel(unit, plan, name, &cuts, out, out_refusal);
-    }
+    const stator_status status = write_kernel(unit, plan, name, &none, out, out_refusal);
     if (status == STATOR_OK) {
-        return STATOR_OK;
+        return cut_kernel(unit, plan, name, out) ? STATOR_OK : st_fail_oom(err);
     }
     if (status != STATOR_UNSUPPORTED && *out_refusal == NULL) {
         return status == STATOR_RESOURCE_EXHAUSTED

@@ -6,13 +6,14 @@
  *
  * The crew are threads of its own. Parallel regions of others, oneDNN's, go on meanwhile; their
  * threads are to sleep soon when they wait, and libgomp has them do so as long as it counts more
- * threads than processors (OMP_WAIT_POLICY's throttled spins). So one more team is kept then. */
+ * threads than processors, as it does where a team has one for each and one more team is kept. */
 #define _GNU_SOURCE
 #include "core/base/crew.h"
 
 #include "core/base/threads.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #define SPIN_NS UINT64_C(10000) /* before sleeping */
@@ -104,19 +105,25 @@ static void *help(void *unused)
     return NULL;
 }
 
+/* A thread that stays, to which no signal of the program's goes. 0: there is none. */
+static int start(void *(*fn)(void *), void *arg)
+{
+    sigset_t all;
+    sigset_t before;
+    pthread_t thread;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int is_started = pthread_create(&thread, NULL, fn, arg) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return is_started && pthread_detach(thread) == 0;
+}
+
 /* Under the mutex: as many as a job wants, if there never were. Without them a caller is alone. */
 static void ask_for(int32_t threads)
 {
-    pthread_attr_t detached;
-    if (crew.asked >= threads || pthread_attr_init(&detached) != 0) {
-        return;
+    while (crew.asked < threads && start(help, NULL)) {
+        crew.asked++;
     }
-    (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    for (; crew.asked < threads; crew.asked++) {
-        pthread_t helper;
-        (void)pthread_create(&helper, &detached, help, NULL);
-    }
-    (void)pthread_attr_destroy(&detached);
 }
 
 static void publish(job *j)
@@ -159,11 +166,14 @@ static void withdraw(job *j)
 void st_crew_run(int32_t seats, void (*fn)(void *self, int32_t seat), void *self)
 {
     job j = {.fn = fn, .self = self, .seats = seats, .taken = 1};
+    int cancel = 0;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the job is on this stack */
     (void)pthread_cond_init(&j.is_done, NULL);
     publish(&j);
     fn(self, 0);
     withdraw(&j);
     (void)pthread_cond_destroy(&j.is_done);
+    (void)pthread_setcancelstate(cancel, NULL);
 }
 
 /* ---- spinning in parallel regions ---- */
@@ -194,24 +204,19 @@ static void *hold_team(void *term)
 
 void st_omp_spin_shortly(int32_t is_short)
 {
-    pthread_attr_t detached;
-    pthread_t holder;
-    if (atomic_load_explicit(&is_spinning_shortly, memory_order_relaxed) == is_short ||
-        pthread_attr_init(&detached) != 0) {
+    if (atomic_load_explicit(&is_spinning_shortly, memory_order_relaxed) == is_short) {
         return;
     }
-    (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     (void)pthread_mutex_lock(&spins.mutex);
     if ((spins.term & 1u) != (uint32_t)is_short) {
         spins.term++;
         (void)pthread_cond_broadcast(&spins.is_over);
         if (is_short) {
-            (void)pthread_create(&holder, &detached, hold_team, (void *)(uintptr_t)spins.term);
+            (void)start(hold_team, (void *)(uintptr_t)spins.term);
         }
         atomic_store_explicit(&is_spinning_shortly, is_short, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&spins.mutex);
-    (void)pthread_attr_destroy(&detached);
 }
 
 #else

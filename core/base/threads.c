@@ -7,7 +7,7 @@
  * it did in the call before is in its cache; then those of others' lots: a processor that is slower
  * than the rest, or busy with something else, holds nobody up for long. A child made by fork after
  * a parallel region must not call st_parallel_for with threads > 1: libgomp's team does not survive
- * fork. */
+ * fork, nor does the crew. */
 #define _GNU_SOURCE
 #include "core/base/threads.h"
 

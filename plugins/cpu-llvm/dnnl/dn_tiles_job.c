@@ -289,7 +289,9 @@ static void set_bytes(dn_job *j)
     j->bytes.row_sums = j->is_bytes ? rounded(pixels * size) : 0;
     j->bytes.squares =
         j->is_wino ? rounded(j->places * j->squares * (j->depth + j->columns) * size) : 0;
-    j->bytes.products = rounded(j->scratch_lines * j->in_width * j->products * size);
+    /* Of the last row the columns of a few features more are read (dn_tiles_col2im.c). */
+    j->bytes.products = rounded(
+        (j->scratch_lines * j->in_width * j->products + (j->products ? DN_TILE_LOT : 0)) * size);
     j->bytes.copy = j->is_copied ? rounded(j->scratch_lines * j->pitch) : 0;
     j->bytes.all = j->bytes.sums + j->bytes.turned + 2 * j->bytes.row_sums + j->bytes.squares +
                    j->bytes.products + j->bytes.copy;

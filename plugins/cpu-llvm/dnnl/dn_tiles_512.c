@@ -36,19 +36,22 @@ INLINE __m512i rest_at(const char *x)
     return _mm512_set1_epi32(element);
 }
 
-/* A group of each row meets its row of the panel. `rows`, is_half and is_rest (of one element) are
- * constants where this is inlined. A pointer for three rows: as many registers as there are. */
+/* Groups of bytes, of halves, or of one half and a 0. */
+enum group_kind { GROUP_BYTES = 0, GROUP_HALVES = 1, GROUP_REST = 2 };
+
+/* A group of each row meets its row of the panel. `rows` and `kind` are constants where this is
+ * inlined. A pointer for three rows: as many registers as there are. */
 INLINE void add_group(const dn_tile *t, const char *const *at, const char *w, __m512i sum[][2],
-                      const int rows, const int is_half, const int is_rest)
+                      const int rows, const enum group_kind kind)
 {
     const __m512i w0 = _mm512_loadu_si512(w);
     const __m512i w1 = _mm512_loadu_si512(w + DN_TILE_GROUP * LANES);
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) {
         const char *x = at[i / 3] + i % 3 * t->row;
-        const __m512i v = is_rest ? rest_at(x) : group_at(x);
-        sum[i][0] = products(sum[i][0], v, w0, is_half);
-        sum[i][1] = products(sum[i][1], v, w1, is_half);
+        const __m512i v = kind == GROUP_REST ? rest_at(x) : group_at(x);
+        sum[i][0] = products(sum[i][0], v, w0, kind != GROUP_BYTES);
+        sum[i][1] = products(sum[i][1], v, w1, kind != GROUP_BYTES);
     }
 }
 
@@ -62,7 +65,7 @@ INLINE const char *run_groups(const dn_tile *t, const char *x, const char *w, __
         at[i] = x + 3 * i * t->row;
     }
     for (int64_t g = t->length; g > 0; g--, w += DN_TILE_GROUP * COLUMNS) {
-        add_group(t, at, w, sum, rows, is_half, 0);
+        add_group(t, at, w, sum, rows, is_half ? GROUP_HALVES : GROUP_BYTES);
 #pragma GCC unroll 5
         for (int i = 0; i < (rows + 2) / 3; i++) {
             at[i] += DN_TILE_GROUP;
@@ -70,7 +73,7 @@ INLINE const char *run_groups(const dn_tile *t, const char *x, const char *w, __
         }
     }
     if (is_half && t->has_rest) {
-        add_group(t, at, w, sum, rows, is_half, 1);
+        add_group(t, at, w, sum, rows, GROUP_REST);
         w += DN_TILE_GROUP * COLUMNS;
     }
     return w;

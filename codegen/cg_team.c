@@ -27,9 +27,7 @@ enum team_state { TEAM_GATHERS = 0, TEAM_RUNS, TEAM_IS_ONE };
 
 static void pause_once(uint32_t *spins)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
+    st_cpu_pause();
     if (++*spins >= SPINS) {
         *spins = 0;
         (void)sched_yield();

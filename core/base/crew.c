@@ -38,13 +38,6 @@ static struct {
     _Atomic uint32_t jobs; /* so far */
 } crew = {.mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .has_job = PTHREAD_COND_INITIALIZER};
 
-static void pause_once(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* For a while, or until there are other jobs than those seen. */
 static void look_out(uint32_t seen)
 {
@@ -54,7 +47,7 @@ static void look_out(uint32_t seen)
             if (atomic_load_explicit(&crew.jobs, memory_order_relaxed) != seen) {
                 return;
             }
-            pause_once();
+            st_cpu_pause();
         }
     } while (st_now_ns() < end);
 }
@@ -154,7 +147,7 @@ static void withdraw(job *j)
     (void)pthread_mutex_unlock(&crew.mutex);
     const uint64_t end = st_now_ns() + SPIN_NS;
     while (atomic_load_explicit(&j->at_work, memory_order_relaxed) && st_now_ns() < end) {
-        pause_once();
+        st_cpu_pause();
     }
     (void)pthread_mutex_lock(&crew.mutex); /* who has left still signals under it */
     while (atomic_load_explicit(&j->at_work, memory_order_acquire)) {

@@ -91,14 +91,14 @@ static void run_seat(void *self, int32_t seat)
 #define LOST_SHARE 5                 /* tenths of it that waiting for threads takes: a bad window */
 #define BAD_WINDOWS 3                /* in a row: the machine is busy */
 #define BUSY_NS UINT64_C(250000000)  /* for so long; then one more bad window is enough, */
-#define BUSY_TIMES 32                /* and each time it is twice as long, at most so many times */
+#define BUSY_DOUBLINGS 5             /* each time for twice as long, so often at most */
 
 /* Threads that race here lose a note of one of them. */
 static struct {
     _Atomic uint64_t region_ns, lost_ns; /* of this window */
     _Atomic uint64_t busy_until_ns;
-    _Atomic uint64_t busy_ns; /* the next time, less BUSY_NS */
     _Atomic int32_t bad_windows;
+    _Atomic int32_t doublings; /* of BUSY_NS, the next time */
 } load;
 
 static uint64_t get(const _Atomic uint64_t *x)
@@ -120,12 +120,13 @@ static void judge_window(int is_bad, uint64_t now)
 {
     int32_t bad = is_bad ? atomic_load_explicit(&load.bad_windows, memory_order_relaxed) + 1 : 0;
     if (bad == 0) {
-        set(&load.busy_ns, 0);
+        atomic_store_explicit(&load.doublings, 0, memory_order_relaxed);
     } else if (bad == BAD_WINDOWS) {
-        const uint64_t length = BUSY_NS + get(&load.busy_ns);
+        const int32_t n = atomic_load_explicit(&load.doublings, memory_order_relaxed);
         bad--;
-        set(&load.busy_until_ns, now + length);
-        set(&load.busy_ns, length < BUSY_NS * BUSY_TIMES ? 2 * length - BUSY_NS : length - BUSY_NS);
+        set(&load.busy_until_ns, now + (BUSY_NS << n));
+        atomic_store_explicit(&load.doublings, n < BUSY_DOUBLINGS ? n + 1 : n,
+                              memory_order_relaxed);
     }
     atomic_store_explicit(&load.bad_windows, bad, memory_order_relaxed);
 }

@@ -21,6 +21,14 @@ int st_is_in_parallel(void); /* in a chunk of a team or the crew, or in a parall
 int32_t st_cpu_count(void);  /* processors this process may use */
 uint64_t st_now_ns(void);    /* monotonic clock */
 
+/* Between two looks at what another thread will write. */
+static inline void st_cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -161,17 +161,24 @@ static void put_sizes(const cg_packing *p, const cg_launch *launch)
     put_size(p, "s.length", &scan->length, launch->first_buffer + n + scan->n_carried);
 }
 
+/* Bodies among the first n steps whose workspaces depend on the call. */
+static uint32_t rooms_before(const st_cg_exe *exe, uint32_t n)
+{
+    uint32_t rooms = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const cg_scan *scan = exe->launches.data[i].scan;
+        rooms += scan && cg_pack_is_symbolic(scan->body);
+    }
+    return rooms;
+}
+
 /* Behind the slots and the rooms of the bodies before it, or in the scratch. */
 static void put_work(const cg_packing *p, uint32_t i)
 {
     const cg_launch *launch = &p->exe->launches.data[i];
-    uint32_t room = p->exe->slots ? p->exe->n_slots : 0;
-    for (uint32_t k = 0; k < i; k++) {
-        const cg_scan *before = p->exe->launches.data[k].scan;
-        room += before && cg_pack_is_symbolic(before->body);
-    }
+    const uint32_t n_slots = p->exe->slots ? p->exe->n_slots : 0;
     if (cg_pack_is_symbolic(launch->scan->body)) {
-        st_str_addf(p->out, "c->work + c->at[%u]", room);
+        st_str_addf(p->out, "c->work + c->at[%u]", n_slots + rooms_before(p->exe, i));
     } else {
         st_str_addf(p->out, "(char *)b[%u] + %" PRIu64, launch->n_buffers - 1u,
                     cg_scan_tensor_bytes(launch->scan));
@@ -272,10 +279,5 @@ void cg_pack_body_rooms(const cg_packing *p)
 
 uint32_t cg_pack_n_rooms(const st_cg_exe *exe)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < exe->launches.count; i++) {
-        const cg_scan *scan = exe->launches.data[i].scan;
-        n += scan && cg_pack_is_symbolic(scan->body);
-    }
-    return n;
+    return rooms_before(exe, exe->launches.count);
 }

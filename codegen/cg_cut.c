@@ -5,9 +5,8 @@
  *
  * In: a kernel as it was written at first. Out: the places at which a loop is to be cut when the
  * kernel is written again; in each piece the tests along that axis are decided, so no operand is
- * asked for in vain.
- * The places are the bounds that indices are tested against. Pieces of less than a vector are no
- * gain, and the outermost loop is the one that threads share. */
+ * asked for in vain. The places are the bounds that indices are tested against. Pieces of less than
+ * a vector are no gain, and the outermost loop is the one that threads share. */
 #include "codegen/cg_unit.h"
 
 #define ROWS_MOST 2000 /* of all pieces together: each repeats the whole body */
@@ -83,8 +82,11 @@ static int cuts_of(const cg_unit *unit, const st_kernel *kernel, uint32_t loop, 
 
 int cg_find_cuts(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel, cg_cuts *out)
 {
+    if (plan->n_inner > 0 || plan->is_alone) {
+        return 0;
+    }
     for (uint32_t i = 0; i < plan->roots.count; i++) {
-        if (plan->n_inner > 0 || plan->is_alone || unit->roots.data[plan->roots.data[i]].is_fold) {
+        if (unit->roots.data[plan->roots.data[i]].is_fold) {
             return 0;
         }
     }

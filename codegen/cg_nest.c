@@ -415,26 +415,6 @@ static stator_status write_kernel(cg_unit *unit, uint32_t plan, const char *name
     return failed == STATOR_OK ? STATOR_UNSUPPORTED : failed;
 }
 
-/* The kernel in pieces, where that is worth it and the pieces can be written; 0: out of memory. */
-static int cut_kernel(cg_unit *unit, uint32_t plan, const char *name, st_kernel *kernel)
-{
-    cg_cuts cuts = {.n = 0};
-    st_kernel cut;
-    const char *refusal = NULL;
-    if (!cg_find_cuts(unit, &unit->plans.data[plan], kernel, &cuts)) {
-        return 1;
-    }
-    const stator_status status = write_kernel(unit, plan, name, &cuts, &cut, &refusal);
-    const int is_out_of_memory = status == STATOR_RESOURCE_EXHAUSTED && refusal == NULL;
-    if (status == STATOR_OK || is_out_of_memory) {
-        st_kernel_deinit(kernel);
-    }
-    if (status == STATOR_OK) {
-        *kernel = cut;
-    }
-    return !is_out_of_memory;
-}
-
 stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err)
 {
@@ -443,7 +423,7 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
     kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
     const stator_status status = write_kernel(unit, plan, name, &none, out, out_refusal);
     if (status == STATOR_OK) {
-        return cut_kernel(unit, plan, name, out) ? STATOR_OK : st_fail_oom(err);
+        return STATOR_OK;
     }
     if (status != STATOR_UNSUPPORTED && *out_refusal == NULL) {
         return status == STATOR_RESOURCE_EXHAUSTED
@@ -452,4 +432,22 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
     }
     *out_refusal = *out_refusal ? *out_refusal : "an index passes the caps of the symbolic engine";
     return STATOR_UNSUPPORTED;
+}
+
+stator_status cg_cut_kernel(cg_unit *unit, uint32_t plan, st_kernel *kernel, stator_diag **err)
+{
+    char name[128];
+    cg_cuts cuts = {.n = 0};
+    st_kernel cut;
+    const char *refusal = NULL;
+    if (!cg_find_cuts(unit, &unit->plans.data[plan], kernel, &cuts)) {
+        return STATOR_OK;
+    }
+    kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
+    const stator_status status = write_kernel(unit, plan, name, &cuts, &cut, &refusal);
+    if (status == STATOR_OK) {
+        st_kernel_deinit(kernel);
+        *kernel = cut;
+    }
+    return status == STATOR_RESOURCE_EXHAUSTED && refusal == NULL ? st_fail_oom(err) : STATOR_OK;
 }

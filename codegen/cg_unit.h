@@ -341,6 +341,10 @@ void cg_nest_deinit(cg_nest *nest);
 stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err);
 
+/* Writes it anew in pieces (cg_cut.c), where that is worth it and they can be written. The kernel
+ * stays the caller's. */
+stator_status cg_cut_kernel(cg_unit *unit, uint32_t plan, st_kernel *kernel, stator_diag **err);
+
 /* ---- cg_cut.c ---- */
 
 /* Where a loop of the plan's kernel, written without cuts, is to be cut. 0: nowhere. */

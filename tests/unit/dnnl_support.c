@@ -678,3 +678,30 @@ void check(problem *p, const char *what)
 {
     check_slack(p, what, 1);
 }
+
+void with_constant(problem *p)
+{
+    fill(p);
+    set_constant(p);
+}
+
+void run_as(problem *p, const char *what, double slack, const char *by)
+{
+    void *op = create(p, what);
+    call(p, op);
+    compare(p, what, slack);
+    if (by) {
+        cr_assert_str_eq(api->describe(op), by, "%s by %s", what, api->describe(op));
+    }
+    lib->destroy(lib->self, op);
+    empty(p);
+}
+
+int has_wide(uint32_t dtype)
+{
+    const int has_vectors = __builtin_cpu_supports("avx512bw") &&
+                            __builtin_cpu_supports("avx512dq") &&
+                            __builtin_cpu_supports("avx512vl");
+    return has_vectors && (dtype == STATOR_BF16 ? __builtin_cpu_supports("avx512bf16") != 0
+                                                : __builtin_cpu_supports("avx512vnni") != 0);
+}

@@ -93,6 +93,12 @@ void call(const problem *p, void *op);
 void compare(const problem *p, const char *what, double slack);
 /* y as it is becomes a constant. */
 void set_constant(problem *p);
+/* Buffers with data, y as a constant. */
+void with_constant(problem *p);
+/* Runs, compares and takes the buffers away. `by`: what is to have done it; NULL: anything. */
+void run_as(problem *p, const char *what, double slack, const char *by);
+/* Has the processor AVX-512, and its products of bf16, or of bytes? */
+int has_wide(uint32_t dtype);
 /* The op of a form that must be taken. */
 void *create(problem *p, const char *what);
 /* All of it, with y as an input and as a constant, and not by plain loops. */

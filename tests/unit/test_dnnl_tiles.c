@@ -31,29 +31,6 @@ static const conv_case images[] = {
     {1, 2, 17, 48, 1, {600}, {5}, {2}, {1}, {2}, {1}}};
 #define IMAGES (sizeof images / sizeof images[0])
 
-/* `by`: what is to have done it; NULL: anything. */
-static void run_as(problem *p, const char *what, double slack, const char *by)
-{
-    void *op = create(p, what);
-    call(p, op);
-    compare(p, what, slack);
-    if (by) {
-        cr_assert_str_eq(api->describe(op), by, "%s by %s", what, api->describe(op));
-    }
-    lib->destroy(lib->self, op);
-    empty(p);
-}
-
-/* AVX-512 and its products of bf16, or of bytes. */
-static int has_wide(uint32_t dtype)
-{
-    const int has_vectors = __builtin_cpu_supports("avx512bw") &&
-                            __builtin_cpu_supports("avx512dq") &&
-                            __builtin_cpu_supports("avx512vl");
-    return has_vectors && (dtype == STATOR_BF16 ? __builtin_cpu_supports("avx512bf16") != 0
-                                                : __builtin_cpu_supports("avx512vnni") != 0);
-}
-
 /* Where others may do it, and vectors are wide, there may be nobody who does: then it is loops. */
 static void run(problem *p, const char *what, double slack, int may_be_other)
 {
@@ -77,12 +54,6 @@ static void check_bytes(uint32_t flags, void (*body)(void))
         cr_skip_test("this processor has no AVX2");
     }
     body();
-}
-
-static void with_constant(problem *p)
-{
-    fill(p);
-    set_constant(p);
 }
 
 Test(dnnl_tiles, convolutions_of_halves)

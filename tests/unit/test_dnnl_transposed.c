@@ -66,25 +66,6 @@ static void transpose(problem *p, const transposed_case *c, const uint32_t dtype
         dtypes[0] == STATOR_F32 || dtypes[0] == STATOR_BF16 ? STATOR_F32 : STATOR_I32;
 }
 
-static void with_constant(problem *p)
-{
-    fill(p);
-    set_constant(p);
-}
-
-/* `by`: what is to have done it; NULL: anything. */
-static void run(problem *p, const char *what, double slack, const char *by)
-{
-    void *op = create(p, what);
-    call(p, op);
-    compare(p, what, slack);
-    if (by) {
-        cr_assert_str_eq(api->describe(op), by, "%s by %s", what, api->describe(op));
-    }
-    lib->destroy(lib->self, op);
-    empty(p);
-}
-
 /* Every order of both images, alone and with an epilogue. */
 static void check_floats(const transposed_case *all, size_t n, const char *by)
 {
@@ -96,14 +77,14 @@ static void check_floats(const transposed_case *all, size_t n, const char *by)
         f.threads = 1 + (int32_t)(i % 3);
         transpose(&p, &all[i / 4], floats, i % 4);
         with_constant(&p);
-        run(&p, name, 1, by);
+        run_as(&p, name, 1, by);
         transpose(&p, &all[i / 4], floats, i % 4);
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
         epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         epilogue(&p, i % 3 ? ST_EPILOGUE_RELU : ST_EPILOGUE_CLIP, -0.5, 2);
         with_constant(&p);
-        run(&p, name, 1, "tiles"); /* oneDNN is slow with so many rows */
+        run_as(&p, name, 1, "tiles"); /* oneDNN is slow with so many rows */
     }
 }
 
@@ -138,7 +119,7 @@ Test(dnnl_transposed, infinity_stays)
         with_constant(&p);
         st_store_f64(STATOR_F32, p.buffers[X], p.elements[X] / 2, i % 2 ? INFINITY : NAN);
         st_store_f64(STATOR_F32, p.buffers[X], p.elements[X] - 1, INFINITY);
-        run(&p, "one infinity", 1, "tiles");
+        run_as(&p, "one infinity", 1, "tiles");
     }
 }
 
@@ -160,7 +141,7 @@ static void check_bytes(const transposed_case *c, uint32_t kind, uint32_t order)
         p.form.n_buffers = 4;
     }
     with_constant(&p);
-    run(&p, "a transposed convolution of bytes", 0, "tiles");
+    run_as(&p, "a transposed convolution of bytes", 0, "tiles");
     if (kind % 3) {
         return;
     }
@@ -175,15 +156,7 @@ static void check_bytes(const transposed_case *c, uint32_t kind, uint32_t order)
     for (int64_t i = 0; i < c->c.features; i++) {
         st_store_f64(STATOR_I32, p.buffers[p.form.epilogue[0].buffer], i, (double)(i % 9 * 1000));
     }
-    run(&p, "a transposed convolution of bytes to bytes", 0, "tiles");
-}
-
-static int has_wide(uint32_t dtype)
-{
-    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") &&
-           (dtype == STATOR_BF16 ? __builtin_cpu_supports("avx512bf16")
-                                 : __builtin_cpu_supports("avx512vnni"));
+    run_as(&p, "a transposed convolution of bytes to bytes", 0, "tiles");
 }
 
 /* AVX-512 takes channels first alone. */
@@ -222,7 +195,7 @@ Test(dnnl_transposed, halves)
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
         epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
         with_constant(&p);
-        run(&p, "a transposed convolution of bf16", 1, "tiles");
+        run_as(&p, "a transposed convolution of bf16", 1, "tiles");
     }
 }
 

@@ -8,6 +8,7 @@
 #include "core/base/blob.h"
 #include "core/base/check.h"
 #include "ir/infer.h"
+#include "ir/stated.h"
 #include <string.h>
 
 /* ---- life ---- */
@@ -150,6 +151,9 @@ void st_build_rollback(stator_builder *b, st_build_mark mark)
         const stator_write_back_row *row = st_seg_at(&b->graph->write_backs, i);
         stator_value_row *target = st_seg_at(&b->graph->values, row->input);
         target->flags &= ~(uint32_t)STATOR_VALUE_WRITTEN;
+    }
+    if (b->module->stated != NULL) {
+        st_stated_forget(b->module->stated, b->graph, mark.n_values);
     }
     st_seg_truncate(&b->graph->nodes, mark.n_nodes);
     st_seg_truncate(&b->graph->values, mark.n_values);
@@ -562,36 +566,52 @@ stator_status st_build_raw_node(stator_builder *b, const stator_node_row *from,
     return STATOR_OK;
 }
 
-static stator_status build_node(stator_builder *b, const stator_node_desc *given,
-                                stator_ref *out_results, stator_diag **err)
+/* Appends a node whose operands and regions are checked. */
+static stator_status append_node(stator_builder *b, const st_op *op, const stator_node_desc *desc,
+                                 stator_ref *out_results, stator_diag **err)
 {
     stator_attr_row rows[ST_MAX_ATTRS];
     stator_ref types[ST_MAX_RESULTS] = {0};
-    stator_node_desc desc = *given;
     uint32_t n_results = 0;
+    ST_TRY(st_build_attr_rows(b, op, desc, rows, err));
+    ST_TRY(infer_types(b, op, desc, rows, types, &n_results, err));
+    const stator_node_row row = {.op = desc->op,
+                                 .operand_count = desc->operand_count,
+                                 .result_count = n_results,
+                                 .attr_count = op->desc.attr_count,
+                                 .region_count = desc->region_count,
+                                 .origin = b->origin};
+    const stator_ref first = b->graph->values.count;
+    ST_TRY(st_build_raw_node(b, &row, desc->operands, rows, desc->regions, types, err));
+    for (uint32_t k = 0; out_results != NULL && k < n_results; k++) {
+        out_results[k] = first + k;
+    }
+    return STATOR_OK;
+}
+
+static stator_status build_node(stator_builder *b, const stator_node_desc *given,
+                                stator_ref *out_results, stator_diag **err)
+{
+    stator_node_desc desc = *given;
     if (desc.op == 0 || desc.op > st_optable_count(b->module->ops)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "no op has id %u", desc.op);
     }
     const st_op *op = st_optable_at(b->module->ops, desc.op);
+    st_stated *stated = b->module->stated;
     ST_TRY(check_operands(b, op, &desc, err));
     while (desc.operand_count > 0 && desc.operands[desc.operand_count - 1u] == 0) {
         desc.operand_count--; /* trailing absent operands are not stored */
     }
     ST_TRY(check_regions(b, op, &desc, err));
-    ST_TRY(st_build_attr_rows(b, op, &desc, rows, err));
-    ST_TRY(infer_types(b, op, &desc, rows, types, &n_results, err));
-    const stator_node_row row = {.op = desc.op,
-                                 .operand_count = desc.operand_count,
-                                 .result_count = n_results,
-                                 .attr_count = op->desc.attr_count,
-                                 .region_count = desc.region_count,
-                                 .origin = b->origin};
-    const stator_ref first = b->graph->values.count;
-    ST_TRY(st_build_raw_node(b, &row, desc.operands, rows, desc.regions, types, err));
-    for (uint32_t k = 0; out_results != NULL && k < n_results; k++) {
-        out_results[k] = first + k;
+    if (stated == NULL) {
+        return append_node(b, op, &desc, out_results, err);
     }
-    return STATOR_OK;
+    stator_status status = st_stated_read(stated, b, &desc, err);
+    if (status == STATOR_OK) {
+        status = append_node(b, op, &desc, out_results, err);
+    }
+    st_stated_done(stated);
+    return status;
 }
 
 stator_status st_build_node(stator_builder *b, const stator_node_desc *desc,

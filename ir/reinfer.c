@@ -11,6 +11,7 @@
 #include "ir/bind_sizes.h"
 #include "ir/builder.h"
 #include "ir/infer.h"
+#include "ir/stated.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -175,16 +176,16 @@ static void copy_names(writer *w, stator_ref old, stator_ref fresh)
 static stator_status build(writer *w, const st_op *op, const stator_node_row *row,
                            const stator_node_desc *desc, stator_diag **err)
 {
-    const stator_ref first = w->b->graph->values.count;
-    ST_TRY(st_build_node(w->b, desc, NULL, err));
-    if (w->b->graph->values.count - first != row->result_count) {
+    stator_ref results[ST_MAX_RESULTS];
+    ST_TRY(st_build_node(w->b, desc, results, err));
+    if (row->result_count != 0 && w->b->graph->values.count - results[0] != row->result_count) {
         return st_fail(err, STATOR_INTERNAL, "%s has another number of results under these sizes",
                        op->desc.name);
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_ref old = row->result_begin + k;
-        const stator_value_row *fresh = st_seg_at(&w->b->graph->values, first + k);
-        copy_names(w, old, first + k);
+        const stator_value_row *fresh = st_seg_at(&w->b->graph->values, results[k]);
+        copy_names(w, old, results[k]);
         ST_TRY(follow_unbacked(w->r, stator_value_at(w->v, old)->type, fresh->type, err));
     }
     return STATOR_OK;
@@ -220,14 +221,19 @@ static stator_status write_node(writer *w, stator_ref node, stator_diag **err)
     return build(w, op, row, &desc, err);
 }
 
-/* Says which node it was, when the node's origin does not. */
+/* Says which node it was, as frontends do. */
 static void name_node(const writer *w, stator_ref node, stator_diag *diag)
 {
+    const st_module *m = w->r->m;
     const stator_node_row *row = stator_node_at(w->v, node);
+    const stator_origin_row *origin = st_seg_at(&m->origins, row->origin);
     const uint32_t name =
         row->result_count != 0 ? stator_value_at(w->v, row->result_begin)->name : 0;
-    if (diag != NULL && row->origin == 0 && name != 0) {
-        st_diag_prefix(diag, "node '%s'", st_module_str(w->r->m, name));
+    if (diag != NULL && row->origin != 0 && origin->name != 0 && origin->kind != 0) {
+        st_diag_prefix(diag, "node '%s' (%s)", st_module_str(m, origin->name),
+                       st_module_str(m, origin->kind));
+    } else if (diag != NULL && row->origin == 0 && name != 0) {
+        st_diag_prefix(diag, "node '%s'", st_module_str(m, name));
     }
 }
 
@@ -439,6 +445,7 @@ static stator_status narrow(st_module *m, st_size_plan *plan, const int64_t *at,
 static stator_status rewrite(st_module *m, const st_size_plan *plan, stator_diag **err)
 {
     reinfer r = {.m = m, .plan = plan};
+    st_stated stated;
     stator_graph *old = m->graphs;
     const stator_graph *root = m->root;
     stator_builder *b = NULL;
@@ -449,9 +456,15 @@ static stator_status rewrite(st_module *m, const st_size_plan *plan, stator_diag
         status = st_builder_create(m, st_module_str(m, root->name), &b, err);
     }
     if (status == STATOR_OK) {
+        if (plan->axes.count != 0) {
+            st_stated_begin(&stated, m);
+        }
         status = write_graph(&r, root, b, err);
         if (status != STATOR_OK) {
             st_builder_abort(b);
+        }
+        if (plan->axes.count != 0) {
+            st_stated_end(&stated);
         }
     }
     if (status == STATOR_OK) {

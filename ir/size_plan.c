@@ -27,6 +27,9 @@ int st_size_plan_copy(st_size_plan *to, st_mem *mem, const st_size_plan *from)
     for (uint32_t i = 0; ok && i < from->ranges.count; i++) {
         const st_plan_range *r = &from->ranges.data[i];
         ok = st_size_plan_range(to, r->name, r->lo, r->hi);
+        if (ok) {
+            to->ranges.data[i].stated = r->stated;
+        }
     }
     for (uint32_t i = 0; ok && i < from->axes.count; i++) {
         st_plan_axis *slot = st_vec_push(mem, &to->axes);
@@ -70,12 +73,14 @@ int st_size_plan_range(st_size_plan *plan, const char *name, int64_t lo, int64_t
     return 1;
 }
 
-int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis, const char *name,
-                      int64_t lo, int64_t hi)
+int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis, const st_plan_range *range)
 {
-    if (!st_size_plan_range(plan, name, lo, hi)) {
+    const int is_new = st_size_plan_find(plan, range->name) == NULL;
+    if (!st_size_plan_range(plan, range->name, range->lo, range->hi)) {
         return 0;
     }
+    st_plan_range *own = st_size_plan_find(plan, range->name);
+    own->stated = is_new || own->stated == range->stated ? range->stated : 0;
     st_plan_axis *slot = st_vec_push(plan->mem, &plan->axes);
     if (slot == NULL) {
         return 0;
@@ -83,7 +88,7 @@ int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis, const c
     *slot = (st_plan_axis){
         .input = input,
         .axis = axis,
-        .range = (uint32_t)(st_size_plan_find(plan, name) - plan->ranges.data),
+        .range = (uint32_t)(own - plan->ranges.data),
     };
     return 1;
 }
@@ -124,7 +129,12 @@ static stator_ref symbol_of(st_module *m, const st_plan_range *r)
     if (r->lo == r->hi) {
         return st_sym_int(&m->symtab, r->lo);
     }
-    return name != 0 ? st_sym_symbol(&m->symtab, name, r->lo, r->hi, 1, 0) : 0;
+    const stator_ref sym = name != 0 ? st_sym_symbol(&m->symtab, name, r->lo, r->hi, 1, 0) : 0;
+    const uint32_t atom = sym != 0 ? st_sym_as_symbol(&m->symtab, sym) : 0;
+    if (atom != 0 && r->stated > 1) { /* a 1 may stand for itself: nothing is read of it */
+        ((stator_atom_row *)st_seg_at(&m->symtab.atoms, atom))->hint = r->stated;
+    }
+    return sym;
 }
 
 stator_ref st_size_plan_type(const st_size_plan *plan, st_module *m, uint32_t input,

@@ -15,6 +15,7 @@
 typedef struct st_plan_range {
     char *name;
     int64_t lo, hi;
+    int64_t stated; /* what the model has at the symbol's axes; 0: not known, or not one number */
 } st_plan_range;
 
 typedef struct st_plan_axis {
@@ -35,9 +36,10 @@ void st_size_plan_deinit(st_size_plan *plan);
 int st_size_plan_copy(st_size_plan *to, st_mem *mem, const st_size_plan *from);
 /* The range of the symbol `name`, made or narrowed. */
 int st_size_plan_range(st_size_plan *plan, const char *name, int64_t lo, int64_t hi);
-/* The symbol `name` stands at this axis of call input `input`. */
-int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis, const char *name,
-                      int64_t lo, int64_t hi);
+/* The symbol range->name stands at this axis of call input `input`, which the model states as
+ * range->stated. */
+int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis,
+                      const st_plan_range *range);
 st_plan_range *st_size_plan_find(const st_size_plan *plan, const char *name); /* or NULL */
 int st_size_plan_equal(const st_size_plan *a, const st_size_plan *b);
 /* "N in [2, inf], S = 1", nothing for an empty plan. */

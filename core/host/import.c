@@ -5,6 +5,7 @@
 #include "core/base/check.h"
 #include "core/runtime/tensor.h"
 #include "ir/reinfer.h"
+#include "ir/stated.h"
 #include "ir/told.h"
 #include "ir/verify.h"
 
@@ -60,6 +61,31 @@ static void need_value(const stator_source *source, const char *name)
     model->needed[model->n_needed++] = copy;
 }
 
+/* The frontend's part of an import. What it writes under a plan with axes has the file's numbers
+ * read as sizes. */
+static stator_status read_source(stator_model *model, const stator_source *source,
+                                 const st_size_plan *plan, stator_builder *b, stator_diag **err)
+{
+    st_module *m = b->module;
+    const stator_frontend *frontend = model->frontend->as.frontend;
+    const int has_axes = plan != NULL && plan->axes.count != 0;
+    st_stated stated;
+    m->plan = plan;
+    if (has_axes) {
+        st_stated_begin(&stated, m);
+    }
+    const stator_status status =
+        frontend->import(model->frontend->self, source, model->options, b, err);
+    m->plan = NULL;
+    if (has_axes) {
+        if (status == STATOR_OK && st_str_ok(&stated.told) && stated.told.len != 0) {
+            st_log(model->ctx, "recompiles", 2, "constants that go on: %s", stated.told.data);
+        }
+        st_stated_end(&stated);
+    }
+    return status;
+}
+
 /* Runs the frontend once. On NEED_VALUE the declared inputs are kept in model->declared. */
 static stator_status import_once(stator_model *model, stator_tensor *const *values,
                                  const st_size_plan *plan, st_module **out_module,
@@ -80,15 +106,12 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
     st_module *module = NULL;
     ST_TRY(st_module_create(&ctx->mem, ctx, &ctx->ops, &module, err));
     stator_builder *b = NULL;
-    module->plan = plan;
     stator_status status = st_builder_create(module, "main", &b, err);
     if (status != STATOR_OK) {
         st_module_destroy(module);
         return status;
     }
-    const stator_frontend *frontend = model->frontend->as.frontend;
-    status = frontend->import(model->frontend->self, &source, model->options, b, err);
-    module->plan = NULL;
+    status = read_source(model, &source, plan, b, err);
     if (status == STATOR_NEED_VALUE && state.status == STATOR_OK) {
         stator_graph *inputs_only = NULL;
         stator_diag *ignored = NULL;
@@ -302,9 +325,8 @@ static const st_module *built_module(const stator_model *model)
 
 /* One import; what a frontend took from the file although the plan says otherwise is inferred anew.
  */
-static stator_status import_planned(stator_model *model, stator_tensor *const *values,
-                                    const st_size_plan *plan, st_module **out_module,
-                                    stator_diag **err)
+static stator_status import_as(stator_model *model, stator_tensor *const *values,
+                               const st_size_plan *plan, st_module **out_module, stator_diag **err)
 {
     st_module *stated = NULL;
     const st_module *from = built_module(model);
@@ -339,6 +361,119 @@ static stator_status import_planned(stator_model *model, stator_tensor *const *v
     }
     st_module_destroy(stated);
     return status;
+}
+
+/* A plan whose numbers are symbols while the source is read. */
+typedef struct opened_plan {
+    st_size_plan open;    /* with symbols */
+    st_size_plan numbers; /* what they are afterwards */
+    int has_one; /* a 1 where the model states more: it would broadcast where it must not */
+} opened_plan;
+
+static void close_plan(opened_plan *p)
+{
+    st_size_plan_deinit(&p->open);
+    st_size_plan_deinit(&p->numbers);
+}
+
+static int open_plan(const st_size_plan *plan, st_mem *mem, opened_plan *out)
+{
+    int ok = st_size_plan_copy(&out->open, mem, plan);
+    out->has_one = 0;
+    st_size_plan_init(&out->numbers, mem);
+    for (uint32_t i = 0; ok && i < out->open.ranges.count; i++) {
+        st_plan_range *range = &out->open.ranges.data[i];
+        if (range->lo != range->hi) {
+            continue;
+        }
+        ok = st_size_plan_range(&out->numbers, range->name, range->lo, range->hi);
+        out->has_one |= range->lo == 1 && range->stated > 1;
+        range->lo = range->lo < 2 ? range->lo : 2;
+        range->hi = ST_PLAN_MAX_SIZE;
+    }
+    if (!ok) {
+        close_plan(out);
+    }
+    return ok;
+}
+
+/* Does the module work with other sizes than 1 and those that the file states? Those tried obey
+ * what the stated ones obey (a multiple of 4), or fit into what they fit into (a table of 512). */
+static stator_status follows_sizes(const st_module *m, const opened_plan *p, stator_diag **err)
+{
+    stator_status status = STATOR_OK;
+    for (uint32_t round = 0; round < 3; round++) {
+        st_size_plan other;
+        st_module *tried = NULL;
+        st_size_plan_init(&other, m->mem);
+        status = STATOR_OK;
+        for (uint32_t i = 0; status == STATOR_OK && i < p->numbers.ranges.count; i++) {
+            const st_plan_range *number = &p->numbers.ranges.data[i];
+            const int64_t was = st_size_plan_find(&p->open, number->name)->stated;
+            const int64_t near[3] = {2 * was, was / 2, was - 1};
+            const int64_t size = was > 1 && near[round] > 1 ? near[round] : number->lo;
+            status =
+                st_size_plan_range(&other, number->name, size, size) ? STATOR_OK : st_fail_oom(err);
+        }
+        if (status == STATOR_OK) {
+            if (err != NULL && *err != NULL) {
+                st_diag_release(*err);
+                *err = NULL;
+            }
+            status = st_reinfer(m, &other, NULL, &tried, err);
+        }
+        st_module_destroy(tried);
+        st_size_plan_deinit(&other);
+        if (status == STATOR_OK || status == STATOR_RESOURCE_EXHAUSTED) {
+            return status;
+        }
+    }
+    if (err != NULL && *err != NULL) {
+        st_diag_prefix(*err, "1 would only be repeated where the file's size is meant; of others");
+    }
+    return status;
+}
+
+/* An import with symbols in place of the plan's numbers. *out_module stays NULL where these may be
+ * imported as such: the source has nothing of the stated ones, or does not work with symbols. */
+static stator_status import_opened(stator_model *model, stator_tensor *const *values,
+                                   opened_plan *p, st_module **out_module, stator_diag **err)
+{
+    st_module *symbolic = NULL;
+    stator_diag *ignored = NULL;
+    stator_status status = STATOR_OK;
+    if (import_as(model, values, &p->open, &symbolic, &ignored) == STATOR_OK) {
+        status = p->has_one ? follows_sizes(symbolic, p, err) : STATOR_OK;
+        if (status == STATOR_OK && symbolic->n_read_as_sizes != 0) {
+            status = st_reinfer(symbolic, &p->numbers, NULL, out_module, err);
+        }
+    }
+    st_diag_release(ignored);
+    st_module_destroy(symbolic);
+    return status;
+}
+
+/* One import. A number that takes the place of a stated one is a symbol first, so that what the
+ * file has of the stated one is read as it. */
+static stator_status import_planned(stator_model *model, stator_tensor *const *values,
+                                    const st_size_plan *plan, st_module **out_module,
+                                    stator_diag **err)
+{
+    opened_plan opened;
+    *out_module = NULL;
+    if (plan != NULL && plan->axes.count != 0) {
+        if (!open_plan(plan, &model->ctx->mem, &opened)) {
+            return st_fail_oom(err);
+        }
+        const stator_status status = opened.numbers.ranges.count != 0
+                                         ? import_opened(model, values, &opened, out_module, err)
+                                         : STATOR_OK;
+        close_plan(&opened);
+        if (status != STATOR_OK || *out_module != NULL) {
+            return status;
+        }
+    }
+    return import_as(model, values, plan, out_module, err);
 }
 
 /* Imports with the values at hand, asking for more until the frontend is content. */

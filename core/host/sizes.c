@@ -183,14 +183,16 @@ static stator_status plan_axes(const choice *c, const st_guard *guard, const st_
         const st_changed_axis *at = &c->sizes->changed.data[i];
         const int64_t value = given(c, at);
         const int is_number = as_numbers || at->is_number || value < lo;
-        if (is_number && value == size_of(guard, at->input, at->axis)->lo) {
-            continue;
-        }
-        char *name = group_name(c, guard, declared, at->group);
-        const int ok = name != NULL &&
-                       st_size_plan_axis(plan, at->input, at->axis, name, is_number ? value : lo,
-                                         is_number ? value : ST_PLAN_MAX_SIZE);
-        st_free(c->mem, name);
+        const st_plan_range range = {
+            .name = group_name(c, guard, declared, at->group),
+            .lo = is_number ? value : lo,
+            .hi = is_number ? value : ST_PLAN_MAX_SIZE,
+            .stated = size_of(guard, at->input, at->axis)->lo,
+        };
+        const int is_stated = is_number && value == range.stated;
+        const int ok = range.name != NULL &&
+                       (is_stated || st_size_plan_axis(plan, at->input, at->axis, &range));
+        st_free(c->mem, range.name);
         if (!ok) {
             return st_fail_oom(err);
         }
@@ -335,6 +337,11 @@ static stator_status changed_import(const choice *c, const st_guard *guard,
     }
     if (status == STATOR_OK && why != NULL) {
         st_log(c->model->ctx, "recompiles", 2, "the sizes stay numbers: %s", st_diag_text(why));
+    }
+    if (status != STATOR_OK && status != STATOR_RESOURCE_EXHAUSTED && why != NULL) {
+        st_diag_release(diag); /* the numbers fail sooner, where the file's are not read as sizes */
+        diag = why;
+        why = NULL;
     }
     st_diag_release(why);
     if (status == STATOR_OK) {

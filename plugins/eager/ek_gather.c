@@ -1,26 +1,26 @@
 /* gather, gather_elements, gather_nd. Indices are checked before anything moves. */
 #include "ek_move.h"
 
-const int64_t *ek_indices(const ek_call *c, uint32_t k, int64_t size, stator_diag **err)
+stator_status ek_indices(const ek_call *c, uint32_t k, int64_t size, const int64_t **out,
+                         stator_diag **err)
 {
     const ek_tensor *t = &c->in[k];
     int64_t *list = ek_scratch(c, t->numel, sizeof *list);
+    *out = list;
     if (!list) {
-        (void)ek_oom(c, err);
-        return NULL;
+        return ek_oom(c, err);
     }
     st_load_i64_block(t->dtype, t->data, 0, t->numel, list);
     for (int64_t i = 0; i < t->numel; i++) {
         const int64_t given = list[i];
         list[i] += given < 0 ? size : 0;
         if (list[i] < 0 || list[i] >= size) {
-            (void)ek_fail(c, err, STATOR_OUT_OF_RANGE,
-                          "index %lld at position %lld is outside an axis of size %lld",
-                          (long long)given, (long long)i, (long long)size);
-            return NULL;
+            return ek_fail(c, err, STATOR_OUT_OF_RANGE,
+                           "index %lld at position %lld is outside an axis of size %lld",
+                           (long long)given, (long long)i, (long long)size);
         }
     }
-    return list;
+    return STATOR_OK;
 }
 
 typedef struct gather_job {
@@ -50,10 +50,7 @@ stator_status ek_gather(const ek_call *c, stator_diag **err)
     const int64_t inner = ek_product(x->dims, axis + 1u, x->rank);
     const int64_t outer = ek_product(x->dims, 0, axis);
     gather_job job = {.count = c->in[1].numel, .axis_size = x->dims[axis]};
-    job.index = ek_indices(c, 1, x->dims[axis], err);
-    if (!job.index) {
-        return ek_fail(c, err, STATOR_OUT_OF_RANGE, "an index is outside the axis");
-    }
+    ST_TRY(ek_indices(c, 1, x->dims[axis], &job.index, err));
     job.from = ek_unpacked_in(c, 0);
     job.to = ek_unpacked_out(c);
     job.bytes = (uint64_t)inner * ek_size(x->dtype);
@@ -112,10 +109,7 @@ stator_status ek_gather_elements(const ek_call *c, stator_diag **err)
     ek_strides(x->dims, x->rank, job.strides);
     job.axis_stride = job.strides[job.axis];
     job.strides[job.axis] = 0;
-    job.index = ek_indices(c, 1, x->dims[job.axis], err);
-    if (!job.index) {
-        return ek_fail(c, err, STATOR_OUT_OF_RANGE, "an index is outside the axis");
-    }
+    ST_TRY(ek_indices(c, 1, x->dims[job.axis], &job.index, err));
     job.from = ek_unpacked_in(c, 0);
     job.to = ek_unpacked_out(c);
     if (!job.from || !job.to) {

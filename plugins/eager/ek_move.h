@@ -51,7 +51,8 @@ void ek_pack_out(const ek_call *c, const char *bytes);
 void ek_fill(char *to, const char *element, uint32_t size, int64_t n);
 
 /* An index operand as i64, negative ones counted from the end of an axis of `size`. Fails when one
- * lies outside. NULL: failed. */
-const int64_t *ek_indices(const ek_call *c, uint32_t k, int64_t size, stator_diag **err);
+ * lies outside. */
+stator_status ek_indices(const ek_call *c, uint32_t k, int64_t size, const int64_t **out,
+                         stator_diag **err);
 
 #endif

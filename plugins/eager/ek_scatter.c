@@ -102,10 +102,8 @@ stator_status ek_scatter_elements(const ek_call *c, stator_diag **err)
         return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
                        "index and updates must have equal shapes that fit x off the axis");
     }
-    const int64_t *list = ek_indices(c, 1, x->rank ? x->dims[axis] : 1, err);
-    if (!list) {
-        return ek_fail(c, err, STATOR_OUT_OF_RANGE, "an index is outside the axis");
-    }
+    const int64_t *list = NULL;
+    ST_TRY(ek_indices(c, 1, x->rank ? x->dims[axis] : 1, &list, err));
     ek_strides(x->dims, x->rank, strides);
     for (int64_t i = 0; i < index->numel; i++) {
         int64_t at = 0;

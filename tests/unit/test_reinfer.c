@@ -204,7 +204,9 @@ static stator_status reinfer_axis(const text_graph *g, int64_t lo, int64_t hi, s
 {
     st_size_plan plan;
     st_size_plan_init(&plan, &w.mem);
-    cr_assert(st_size_plan_axis(&plan, 0, 0, "x_0", lo, hi));
+    char name[] = "x_0";
+    const st_plan_range range = {.name = name, .lo = lo, .hi = hi};
+    cr_assert(st_size_plan_axis(&plan, 0, 0, &range));
     const stator_status status = st_reinfer(g->module, &plan, NULL, out, err);
     cr_expect(status != STATOR_OK || st_reinfer_follows(*out, &plan));
     cr_expect_not(st_reinfer_follows(g->module, &plan));

@@ -1,0 +1,333 @@
+/* Reading stated sizes: which numbers of a node stand for sizes of its operands; see stated.h.
+ *
+ * In: a node to be built, whose operands may have symbols where the file has numbers. Out: the same
+ * node with its own sizes, and operands that do not fit, brought along. A rule per op says which
+ * axes have to meet; ops without one are left alone. */
+#include "ir/stated_parts.h"
+
+#include "core/base/check.h"
+#include "ir/builder.h"
+
+#include <string.h>
+
+/* Stands for the size of a symbol of which nothing is stated, so that it meets no number. */
+#define UNSTATED (INT64_C(1) << 20)
+#define MAX_DEPTH 64u
+
+void st_stated_begin(st_stated *s, st_module *m)
+{
+    *s = (st_stated){.m = m};
+    st_arena_init(&s->arena, m->mem);
+    st_str_init(&s->told, m->mem);
+    m->stated = s;
+}
+
+void st_stated_end(st_stated *s)
+{
+    s->m->stated = NULL;
+    st_vec_free(s->m->mem, &s->values);
+    st_vec_free(s->m->mem, &s->merges);
+    st_free(s->m->mem, s->sizes);
+    st_str_deinit(&s->told);
+    st_arena_deinit(&s->arena);
+}
+
+/* ---- sizes ---- */
+
+static int know_symbols(st_stated *s)
+{
+    const st_symtab *tab = &s->m->symtab;
+    if (s->n_symbols == tab->n_symbols) {
+        return 1;
+    }
+    int64_t *sizes = st_realloc(s->m->mem, s->sizes, tab->n_symbols * sizeof *sizes, 8);
+    if (sizes == NULL) {
+        s->is_oom = 1;
+        return 0;
+    }
+    s->sizes = sizes;
+    s->n_symbols = tab->n_symbols;
+    for (uint32_t atom = 1; atom < tab->atoms.count; atom++) {
+        const stator_atom_row *row = st_seg_at(&tab->atoms, atom);
+        if (row->kind == STATOR_ATOM_SYMBOL) {
+            sizes[row->index] = row->hint != INT64_MIN ? row->hint : UNSTATED + 2 * row->index + 1;
+        }
+    }
+    return 1;
+}
+
+int st_stated_size(st_stated *s, stator_ref size, int64_t *out)
+{
+    const st_sym_cols cols = st_sym_columns(&s->m->symtab);
+    return know_symbols(s) && st_sym_eval(&cols, size, s->sizes, out);
+}
+
+int st_stated_stands_for(st_stated *s, stator_ref number, stator_ref size)
+{
+    int64_t n, was, ignored;
+    return st_sym_const(&s->m->symtab, number, &n) &&
+           !st_sym_const(&s->m->symtab, size, &ignored) && st_stated_size(s, size, &was) &&
+           n == was && n > 1;
+}
+
+/* ---- one node at hand ---- */
+
+typedef struct reading {
+    st_stated *s;
+    stator_builder *b;
+    const st_op *op;
+    stator_node_desc *desc;
+    st_wanted *wanted; /* by operand */
+} reading;
+
+static const stator_type_row *type_of(const reading *r, uint32_t k)
+{
+    const stator_ref value = k < r->desc->operand_count ? r->desc->operands[k] : 0;
+    return value != 0 && value < r->b->graph->values.count
+               ? stator_value_type(st_graph_view(r->b->graph), value)
+               : NULL;
+}
+
+static stator_ref dim_of(const reading *r, const stator_type_row *type, uint32_t axis)
+{
+    return *(const stator_ref *)st_seg_at(&r->s->m->refs, type->dims_begin + axis);
+}
+
+static int is_number(const reading *r, stator_ref size)
+{
+    int64_t ignored;
+    return st_sym_const(&r->s->m->symtab, size, &ignored);
+}
+
+/* Axis `axis` of operand k is to fit `size`. */
+static void want(reading *r, uint32_t k, uint32_t axis, stator_ref size)
+{
+    const stator_type_row *type = type_of(r, k);
+    if (type != NULL && axis < type->rank &&
+        st_stated_stands_for(r->s, dim_of(r, type, axis), size)) {
+        r->wanted[k][axis] = size;
+    }
+}
+
+/* The size of operand k at this place, counted from the end or the start; 0: it has none. */
+static stator_ref size_at(const reading *r, uint32_t k, uint32_t place, int is_from_end)
+{
+    const stator_type_row *type = type_of(r, k);
+    return type != NULL && place < type->rank
+               ? dim_of(r, type, is_from_end ? type->rank - 1u - place : place)
+               : 0;
+}
+
+/* All operands' axes at this place are to have one size, the first that is no number. */
+static void meet_at(reading *r, uint32_t place, int is_from_end)
+{
+    stator_ref size = 0;
+    for (uint32_t k = 0; k < r->desc->operand_count && size == 0; k++) {
+        const stator_ref own = size_at(r, k, place, is_from_end);
+        size = own != 0 && !is_number(r, own) ? own : 0;
+    }
+    for (uint32_t k = 0; k < r->desc->operand_count && size != 0; k++) {
+        if (size_at(r, k, place, is_from_end) != 0) {
+            want(r, k, is_from_end ? type_of(r, k)->rank - 1u - place : place, size);
+        }
+    }
+}
+
+static void meet_pointwise(reading *r)
+{
+    for (uint32_t back = 0; back < STATOR_MAX_RANK; back++) {
+        meet_at(r, back, 1);
+    }
+}
+
+/* Not the axes that are summed: a constant there is weights, of which a file has as many as it
+ * has. */
+static void meet_matmul(reading *r)
+{
+    for (uint32_t back = 2; back < STATOR_MAX_RANK; back++) {
+        meet_at(r, back, 1);
+    }
+}
+
+static void meet_concat(reading *r)
+{
+    const stator_attr *axis = st_stated_attr(r->desc->attrs, r->desc->attr_count, "axis");
+    const stator_type_row *first = type_of(r, 0);
+    for (uint32_t i = 0; axis != NULL && first != NULL && i < first->rank; i++) {
+        if (i != axis->i && i != axis->i + first->rank) {
+            meet_at(r, i, 0);
+        }
+    }
+}
+
+/* What is gathered has no less than the index, along the other axes. */
+static void meet_gather_elements(reading *r)
+{
+    const stator_attr *axis = st_stated_attr(r->desc->attrs, r->desc->attr_count, "axis");
+    const stator_type_row *x = type_of(r, 0), *index = type_of(r, 1);
+    if (axis == NULL || x == NULL || index == NULL || x->rank != index->rank) {
+        return;
+    }
+    const int64_t along = axis->i < 0 ? axis->i + x->rank : axis->i;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        if (i != along) {
+            want(r, 0, i, dim_of(r, index, i));
+            want(r, 1, i, dim_of(r, x, i));
+        }
+    }
+}
+
+/* States at the start, [directions, N, hidden], have x's N: [T, N, inputs]. */
+static void meet_recurrent(reading *r)
+{
+    const stator_type_row *x = type_of(r, 0);
+    for (uint32_t k = 5; x != NULL && x->rank == 3 && k <= 6; k++) { /* h0, c0 */
+        want(r, k, 1, dim_of(r, x, 1));
+    }
+}
+
+/* The node's list of sizes as a copy that may be written, NULL when it has none. */
+static stator_attr *own_sizes(reading *r, const char *name)
+{
+    stator_attr *attrs =
+        st_arena_zalloc(&r->s->arena, r->desc->attr_count + UINT64_C(1), sizeof *attrs);
+    if (attrs == NULL) {
+        r->s->is_oom = 1;
+        return NULL;
+    }
+    if (r->desc->attr_count != 0) {
+        memcpy(attrs, r->desc->attrs, r->desc->attr_count * sizeof *attrs);
+    }
+    stator_attr *found = st_stated_attr(attrs, r->desc->attr_count, name);
+    if (found == NULL || found->kind != STATOR_ATTR_DIMS || found->count > STATOR_MAX_RANK) {
+        return NULL;
+    }
+    stator_ref *list = st_arena_zalloc(&r->s->arena, found->count + UINT64_C(1), sizeof *list);
+    if (list == NULL) {
+        r->s->is_oom = 1;
+        return NULL;
+    }
+    memcpy(list, found->list, found->count * sizeof *list);
+    found->list = list;
+    r->desc->attrs = attrs;
+    return found;
+}
+
+static void meet_expand(reading *r)
+{
+    const stator_type_row *x = type_of(r, 0);
+    const stator_attr *to = x != NULL ? own_sizes(r, "shape") : NULL;
+    for (uint32_t i = 0; to != NULL && to->count >= x->rank && i < x->rank; i++) {
+        stator_ref *size = (stator_ref *)(uintptr_t)to->list + (to->count - x->rank + i);
+        const stator_ref own = dim_of(r, x, i);
+        if (st_stated_stands_for(r->s, *size, own)) {
+            *size = own;
+            r->s->m->n_read_as_sizes++;
+        }
+        want(r, 0, i, *size);
+    }
+}
+
+static void meet_reshape(reading *r)
+{
+    const stator_type_row *x = type_of(r, 0);
+    const stator_attr *to = x != NULL ? own_sizes(r, "shape") : NULL;
+    stator_ref from[STATOR_MAX_RANK], sizes[STATOR_MAX_RANK];
+    int is_open = 0;
+    for (uint32_t i = 0; x != NULL && i < x->rank; i++) {
+        from[i] = dim_of(r, x, i);
+        is_open |= !is_number(r, from[i]);
+    }
+    if (to != NULL && is_open &&
+        st_stated_reshape(r->s, from, x->rank, to->list, to->count, sizes)) {
+        r->s->m->n_read_as_sizes += memcmp(to->list, sizes, to->count * sizeof sizes[0]) != 0;
+        memcpy((stator_ref *)(uintptr_t)to->list, sizes, to->count * sizeof sizes[0]);
+    }
+}
+
+static const struct {
+    const char *op;
+    void (*meet)(reading *r);
+} RULES[] = {
+    {"matmul", meet_matmul},
+    {"concat", meet_concat},
+    {"expand", meet_expand},
+    {"reshape", meet_reshape},
+    {"gather_elements", meet_gather_elements},
+    {"rnn", meet_recurrent},
+    {"gru", meet_recurrent},
+    {"lstm", meet_recurrent},
+};
+
+static void meet(reading *r)
+{
+    if ((r->op->desc.flags & STATOR_OP_POINTWISE) != 0) {
+        meet_pointwise(r);
+    }
+    for (uint32_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++) {
+        if (strcmp(RULES[i].op, r->op->desc.name) == 0) {
+            RULES[i].meet(r);
+        }
+    }
+}
+
+/* The operands that were asked for other sizes are built again; one that cannot be stays. */
+static void bring_along(reading *r)
+{
+    stator_ref *operands = NULL;
+    for (uint32_t k = 0; k < r->desc->operand_count; k++) {
+        st_stated_walk w = {.s = r->s, .b = r->b};
+        const stator_ref again = st_stated_is_wanted(r->wanted[k])
+                                     ? st_stated_again(&w, r->desc->operands[k], r->wanted[k])
+                                     : 0;
+        if (again != 0 && operands == NULL) {
+            operands = st_arena_zalloc(&r->s->arena, r->desc->operand_count, sizeof *operands);
+            r->s->is_oom |= operands == NULL;
+            if (operands != NULL) {
+                memcpy(operands, r->desc->operands, r->desc->operand_count * sizeof *operands);
+                r->desc->operands = operands;
+            }
+        }
+        if (again != 0 && operands != NULL) {
+            operands[k] = again;
+            r->s->m->n_read_as_sizes++;
+        }
+    }
+}
+
+stator_status st_stated_read(st_stated *s, stator_builder *b, stator_node_desc *desc,
+                             stator_diag **err)
+{
+    s->depth++;
+    if (s->depth > MAX_DEPTH || desc->op == 0 || desc->op > st_optable_count(s->m->ops) ||
+        desc->operand_count == 0) {
+        return STATOR_OK;
+    }
+    reading r = {.s = s, .b = b, .op = st_optable_at(s->m->ops, desc->op), .desc = desc};
+    r.wanted = st_arena_zalloc(&s->arena, desc->operand_count, sizeof *r.wanted);
+    if (r.wanted != NULL) {
+        meet(&r);
+        bring_along(&r);
+    }
+    return r.wanted == NULL || s->is_oom ? st_fail_oom(err) : STATOR_OK;
+}
+
+void st_stated_done(st_stated *s)
+{
+    s->depth--;
+    if (s->depth == 0) {
+        st_arena_reset(&s->arena);
+    }
+}
+
+void st_stated_forget(st_stated *s, const stator_graph *graph, stator_ref from)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->values.count; i++) {
+        const st_stated_value *v = &s->values.data[i];
+        if (v->graph != graph || (v->value < from && v->again < from)) {
+            s->values.data[n++] = *v;
+        }
+    }
+    s->values.count = n;
+}

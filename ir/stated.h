@@ -1,0 +1,69 @@
+/* Numbers of a file, read as the sizes they stood for when it was written.
+ *
+ * A model made for inputs of one size has that size in its nodes too: a reshape to [1, 8, 12, 64],
+ * positions 0 to 7, a mask of 8 by 8. When such an input gets a symbol instead (a size plan with
+ * axes), what is written under it is brought along, node by node, where the model could not work
+ * otherwise:
+ *
+ *     x: f32[1, S, 768], S was 8
+ *     reshape(x) {shape = [1, 8, 12, 64]}     becomes   {shape = [1, S, 12, 64]}
+ *     add(x, gather(table, {0, 1, .., 7}))    becomes   add(x, gather(table, iota(S)))
+ *
+ * A number is taken for a size only where it meets that size: the parts of a reshape that have as
+ * many elements as they had, an axis that has to broadcast or join with one of a symbol. A constant
+ * goes on past its end only when its elements say how: counted in steps of 0 or 1, the same all
+ * along (floats that are all one number: 0, 1, or a mask's large negative one), or of one value up
+ * to the diagonal and of another past it. Whatever is not like that stays as it is, and the model
+ * is then refused for other sizes, with the node's name. A stated size of 1 is never read. */
+#ifndef STATOR_IR_STATED_H
+#define STATOR_IR_STATED_H
+
+#include "core/base/vec.h"
+#include "ir/graph.h"
+
+/* A value that was built again with other sizes. */
+typedef struct st_stated_value {
+    stator_graph *graph;
+    stator_ref value, again;
+    stator_ref to[STATOR_MAX_RANK]; /* the sizes asked for, 0: as it was */
+} st_stated_value;
+
+#define ST_STATED_PARTS 4u
+
+/* The index of a symbol within that of a size that a reshape merged: [N, 12, S] as 12 * N * S has
+ * N in steps of 12 * S as they were, and S in steps of 1. */
+typedef struct st_stated_part {
+    stator_ref size;
+    int64_t was, step;
+} st_stated_part;
+typedef struct st_stated_merge {
+    stator_ref size;
+    uint32_t n_parts; /* 0: it was merged in two ways */
+    st_stated_part parts[ST_STATED_PARTS];
+} st_stated_merge;
+
+typedef struct st_stated {
+    st_module *m;
+    st_arena arena; /* of the node at hand */
+    uint32_t depth; /* nodes being read, one inside the other */
+    uint32_t n_symbols;
+    int64_t *sizes; /* by symbol: what it was */
+    st_vec(st_stated_value) values;
+    st_vec(st_stated_merge) merges;
+    st_str told; /* the constants that go on, for a log */
+    int is_oom;
+} st_stated;
+
+/* While m->stated points to it, the module's builders read stated sizes. A symbol's `hint` is what
+ * the file states for it. */
+void st_stated_begin(st_stated *s, st_module *m);
+void st_stated_end(st_stated *s);
+/* *desc with operands and sizes brought along; its lists live until the node is built. Fails only
+ * for want of memory. Calls nest: st_stated_done ends one. */
+stator_status st_stated_read(st_stated *s, stator_builder *b, stator_node_desc *desc,
+                             stator_diag **err);
+void st_stated_done(st_stated *s);
+/* Values of the graph from `from` on are there no more. */
+void st_stated_forget(st_stated *s, const stator_graph *graph, stator_ref from);
+
+#endif

@@ -1,0 +1,50 @@
+/* What the files of stated sizes share; see stated.h. */
+#ifndef STATOR_IR_STATED_PARTS_H
+#define STATOR_IR_STATED_PARTS_H
+
+#include "ir/stated.h"
+
+/* Sizes asked for by axis, 0: as it is. */
+typedef stator_ref st_wanted[STATOR_MAX_RANK];
+
+/* One value's way back through the graph. */
+typedef struct st_stated_walk {
+    st_stated *s;
+    stator_builder *b;
+    uint32_t depth;
+} st_stated_walk;
+
+/* ---- sizes ---- */
+
+/* What the size was when the file was written; 0 when nobody knows, or past 64 bits. */
+int st_stated_size(st_stated *s, stator_ref size, int64_t *out);
+/* Does this number, past 1, stand for `size`, which is none? */
+int st_stated_stands_for(st_stated *s, stator_ref number, stator_ref size);
+
+/* Which sizes of `from` became which of `to`, as in a reshape: those of one group have, as they
+ * were, equally many elements on both sides. Group 0: sizes of 1 between the groups. */
+typedef struct st_groups {
+    uint32_t n;
+    uint8_t of_from[STATOR_MAX_RANK], of_to[STATOR_MAX_RANK];
+} st_groups;
+int st_stated_groups(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
+                     st_groups *out); /* 0: there are none, or a size is 0 */
+/* The sizes `to` of a reshape of `from`, numbers among them read as sizes, into out; 0: they stay.
+ */
+int st_stated_reshape(st_stated *s, const stator_ref *from, uint32_t n_from, const stator_ref *to,
+                      uint32_t n_to, stator_ref *out);
+
+/* ---- values ---- */
+
+/* Is any other size asked for? */
+int st_stated_is_wanted(const stator_ref *wanted);
+/* The value with other sizes; 0 when it cannot be had with them. */
+stator_ref st_stated_again(st_stated_walk *w, stator_ref value, const stator_ref *wanted);
+/* The same, of a constant or a parameter whose elements are `blob`. */
+stator_ref st_stated_constant(st_stated_walk *w, stator_ref value, stator_blob *blob,
+                              const stator_ref *wanted);
+/* Appends an op of one result; 0: it cannot be. */
+stator_ref st_stated_op(st_stated_walk *w, const stator_node_desc *desc);
+stator_attr *st_stated_attr(const stator_attr *attrs, uint32_t n, const char *name);
+
+#endif

@@ -1,0 +1,418 @@
+/* Values built again with other sizes; see stated.h.
+ *
+ * In: a value that has numbers where its reader needs symbols. Out: the same computation with
+ * these sizes, from constants that go on. A rule per op says what that asks of its operands; the
+ * values of an op without a rule stay as they are. A size of 1 needs no rule: it is repeated. */
+#include "ir/stated_parts.h"
+
+#include "ir/builder.h"
+#include "ir/infer.h"
+
+#include <string.h>
+
+#define MAX_DEPTH 64u
+
+/* A node whose result is wanted with other sizes. */
+typedef struct again {
+    st_stated_walk *w;
+    const stator_graph_view *v;
+    const stator_node_row *row;
+    const stator_type_row *type; /* of its result */
+    const stator_ref *wanted;
+    stator_attr *attrs;
+    uint32_t n_attrs;
+    st_wanted *asked; /* by operand */
+    stator_ref first; /* operand 0, or what it is a view of */
+} again;
+
+stator_attr *st_stated_attr(const stator_attr *attrs, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(attrs[i].name, name) == 0) {
+            return (stator_attr *)(uintptr_t)&attrs[i];
+        }
+    }
+    return NULL;
+}
+
+stator_ref st_stated_op(st_stated_walk *w, const stator_node_desc *desc)
+{
+    const stator_ref first = w->b->graph->values.count;
+    stator_ref results[ST_MAX_RESULTS] = {first};
+    const stator_status status = st_build_node(w->b, desc, results, NULL);
+    w->s->is_oom |= status == STATOR_RESOURCE_EXHAUSTED;
+    return status == STATOR_OK ? results[0] : 0;
+}
+
+/* ---- what the operands need ---- */
+
+static stator_ref operand(const again *a, uint32_t k)
+{
+    return k == 0 ? a->first : stator_operand(a->v, a->row, k);
+}
+
+static const stator_type_row *operand_type(const again *a, uint32_t k)
+{
+    const stator_ref value = operand(a, k);
+    return value != 0 ? stator_value_type(a->v, value) : NULL;
+}
+
+static int64_t size_at(const again *a, const stator_type_row *type, uint32_t axis)
+{
+    int64_t n;
+    return stator_sym_is_const(a->v, stator_dim_at(a->v, type, axis), &n) ? n : -1;
+}
+
+/* An attribute's list of `count` sizes or integers, NULL when it has another form. */
+static void *list_of(const again *a, const char *name, uint32_t kind, uint32_t count)
+{
+    const stator_attr *attr = st_stated_attr(a->attrs, a->n_attrs, name);
+    return attr != NULL && attr->kind == kind && attr->count == count
+               ? (void *)(uintptr_t)attr->list
+               : NULL;
+}
+
+static int ask_pointwise(again *a)
+{
+    for (uint32_t k = 0; k < a->row->operand_count; k++) {
+        const stator_type_row *x = operand_type(a, k);
+        for (uint32_t i = 0; x != NULL && i < x->rank; i++) {
+            const stator_ref size = a->wanted[a->type->rank - x->rank + i];
+            a->asked[k][i] = size_at(a, x, i) != 1 ? size : 0;
+        }
+    }
+    return 1;
+}
+
+static int ask_same(again *a)
+{
+    memcpy(a->asked[0], a->wanted, sizeof a->asked[0]);
+    return 1;
+}
+
+static int ask_transpose(again *a)
+{
+    const int64_t *perm = list_of(a, "perm", STATOR_ATTR_INTS, a->type->rank);
+    for (uint32_t i = 0; perm != NULL && i < a->type->rank; i++) {
+        a->asked[0][perm[i] < 0 ? perm[i] + a->type->rank : perm[i]] = a->wanted[i];
+    }
+    return perm != NULL;
+}
+
+static int ask_expand(again *a)
+{
+    const stator_type_row *x = operand_type(a, 0);
+    stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
+    const uint32_t added = a->type->rank - x->rank;
+    for (uint32_t i = 0; shape != NULL && i < a->type->rank; i++) {
+        shape[i] = a->wanted[i] != 0 ? a->wanted[i] : shape[i];
+        if (i >= added && size_at(a, x, i - added) != 1) {
+            a->asked[0][i - added] = a->wanted[i];
+        }
+    }
+    return shape != NULL;
+}
+
+/* A reshape of a reshape is one of the latter's operand: [2, 8] flattened to [16] and back. */
+static void look_through_reshapes(again *a)
+{
+    const stator_node_row *row = a->row;
+    for (uint32_t node; a->first != 0; a->first = stator_operand(a->v, row, 0)) {
+        node = stator_value_at(a->v, a->first)->node;
+        row = stator_node_at(a->v, node);
+        if (node == 0 || row->op != a->row->op) {
+            return;
+        }
+    }
+}
+
+/* A wanted size has its place in x when it is the one size past 1 of its group, on both sides. */
+static int ask_reshape(again *a)
+{
+    look_through_reshapes(a);
+    const stator_type_row *x = operand_type(a, 0);
+    stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
+    int64_t from[STATOR_MAX_RANK], to[STATOR_MAX_RANK];
+    st_groups groups;
+    int ok = shape != NULL;
+    for (uint32_t i = 0; ok && i < x->rank; i++) {
+        ok = st_stated_size(a->w->s, stator_dim_at(a->v, x, i), &from[i]);
+    }
+    for (uint32_t i = 0; ok && i < a->type->rank; i++) {
+        ok = st_stated_size(a->w->s, shape[i], &to[i]);
+    }
+    ok = ok && st_stated_groups(from, x->rank, to, a->type->rank, &groups);
+    for (uint32_t i = 0; ok && i < a->type->rank; i++) {
+        uint32_t n = 0;
+        if (a->wanted[i] == 0) {
+            continue;
+        }
+        for (uint32_t k = 0; k < a->type->rank; k++) {
+            n += groups.of_to[k] == groups.of_to[i] && to[k] != 1;
+        }
+        for (uint32_t k = 0; k < x->rank; k++) {
+            if (groups.of_from[k] == groups.of_to[i] && from[k] != 1) {
+                a->asked[0][k] = a->wanted[i];
+                n++;
+            }
+        }
+        shape[i] = a->wanted[i];
+        ok = n == 2;
+    }
+    return ok;
+}
+
+/* Whole axes follow; the first rows of a longer table become more of them. */
+static int ask_slice(again *a)
+{
+    const stator_type_row *x = operand_type(a, 0);
+    const stator_ref *starts = list_of(a, "starts", STATOR_ATTR_DIMS, a->type->rank);
+    const int64_t *steps = list_of(a, "steps", STATOR_ATTR_INTS, a->type->rank);
+    stator_ref *sizes = list_of(a, "sizes", STATOR_ATTR_DIMS, a->type->rank);
+    int ok = starts != NULL && sizes != NULL && steps != NULL;
+    for (uint32_t i = 0; ok && i < a->type->rank; i++) {
+        int64_t start;
+        if (a->wanted[i] == 0) {
+            continue;
+        }
+        ok = stator_sym_is_const(a->v, starts[i], &start) && start == 0 && steps[i] == 1;
+        sizes[i] = a->wanted[i];
+        a->asked[0][i] = size_at(a, x, i) == size_at(a, a->type, i) ? a->wanted[i] : 0;
+    }
+    return ok;
+}
+
+static int ask_concat(again *a)
+{
+    const stator_attr *axis = st_stated_attr(a->attrs, a->n_attrs, "axis");
+    const int64_t joined = axis->i < 0 ? axis->i + a->type->rank : axis->i;
+    for (uint32_t k = 0; k < a->row->operand_count; k++) {
+        memcpy(a->asked[k], a->wanted, sizeof a->asked[k]);
+    }
+    return a->wanted[joined] == 0;
+}
+
+static int ask_gather(again *a)
+{
+    const stator_type_row *x = operand_type(a, 0), *index = operand_type(a, 1);
+    const stator_attr *attr = st_stated_attr(a->attrs, a->n_attrs, "axis");
+    const uint32_t axis = (uint32_t)(attr->i < 0 ? attr->i + x->rank : attr->i);
+    for (uint32_t i = 0; i < a->type->rank; i++) {
+        if (i < axis) {
+            a->asked[0][i] = a->wanted[i];
+        } else if (i < axis + index->rank) {
+            a->asked[1][i - axis] = a->wanted[i];
+        } else {
+            a->asked[0][i - index->rank + 1u] = a->wanted[i];
+        }
+    }
+    return 1;
+}
+
+static int ask_gather_nd(again *a)
+{
+    const stator_type_row *index = operand_type(a, 1);
+    const stator_attr *batch = st_stated_attr(a->attrs, a->n_attrs, "batch_dims");
+    int ok = batch->i == 0;
+    for (uint32_t i = 0; i < a->type->rank; i++) {
+        if (i + 1u < index->rank) {
+            a->asked[1][i] = a->wanted[i];
+        } else {
+            ok = ok && a->wanted[i] == 0;
+        }
+    }
+    return ok;
+}
+
+/* The result has the index's sizes; x is made to fit when the node is read. */
+static int ask_gather_elements(again *a)
+{
+    memcpy(a->asked[1], a->wanted, sizeof a->asked[1]);
+    return 1;
+}
+
+static int ask_iota(again *a)
+{
+    stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
+    for (uint32_t i = 0; shape != NULL && i < a->type->rank; i++) {
+        shape[i] = a->wanted[i] != 0 ? a->wanted[i] : shape[i];
+    }
+    return shape != NULL;
+}
+
+static const struct {
+    const char *op;
+    int (*ask)(again *a); /* fills `asked` and changes `attrs`; 0: impossible */
+} RULES[] = {
+    {"transpose", ask_transpose}, {"expand", ask_expand},
+    {"reshape", ask_reshape},     {"slice", ask_slice},
+    {"concat", ask_concat},       {"gather", ask_gather},
+    {"gather_nd", ask_gather_nd}, {"iota", ask_iota},
+    {"cumsum", ask_same},         {"gather_elements", ask_gather_elements},
+};
+
+static int ask(again *a, const st_op *op)
+{
+    if ((op->desc.flags & STATOR_OP_POINTWISE) != 0) {
+        return ask_pointwise(a);
+    }
+    for (uint32_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++) {
+        if (strcmp(RULES[i].op, op->desc.name) == 0) {
+            return RULES[i].ask(a);
+        }
+    }
+    return 0;
+}
+
+/* ---- the node ---- */
+
+int st_stated_is_wanted(const stator_ref *wanted)
+{
+    stator_ref any = 0;
+    for (uint32_t i = 0; i < STATOR_MAX_RANK; i++) {
+        any |= wanted[i];
+    }
+    return any != 0;
+}
+
+static int take_attrs(again *a, const st_op *op)
+{
+    st_arena *arena = &a->w->s->arena;
+    a->n_attrs = a->row->attr_count;
+    a->attrs = st_arena_zalloc(arena, a->n_attrs + UINT64_C(1), sizeof *a->attrs);
+    a->asked = st_arena_zalloc(arena, a->row->operand_count + UINT64_C(1), sizeof *a->asked);
+    int ok = a->attrs != NULL && a->asked != NULL;
+    for (uint32_t k = 0; ok && k < a->n_attrs; k++) {
+        ok = st_attr_from_row(a->v, a->w->s->m, arena, op->desc.attrs[k].name,
+                              stator_attr_at(a->v, a->row, k), &a->attrs[k], NULL) == STATOR_OK;
+    }
+    a->w->s->is_oom |= !ok;
+    return ok;
+}
+
+/* The node again, of operands that have what it asks for. */
+static stator_ref build_again(again *a, const stator_node_row *row)
+{
+    st_stated_walk *w = a->w;
+    stator_ref *operands =
+        st_arena_zalloc(&w->s->arena, row->operand_count + UINT64_C(1), sizeof *operands);
+    w->s->is_oom |= operands == NULL;
+    for (uint32_t k = 0; operands != NULL && k < row->operand_count; k++) {
+        const stator_ref old = operand(a, k);
+        operands[k] = old != 0 && st_stated_is_wanted(a->asked[k])
+                          ? st_stated_again(w, old, a->asked[k])
+                          : old;
+        if (operands[k] != old && operands[k] == 0) {
+            return 0;
+        }
+    }
+    const uint32_t origin = w->b->origin;
+    const stator_node_desc desc = {.struct_size = sizeof desc,
+                                   .op = row->op,
+                                   .operands = operands,
+                                   .operand_count = row->operand_count,
+                                   .attrs = a->attrs,
+                                   .attr_count = a->n_attrs,
+                                   .result_count = 1};
+    w->b->origin = row->origin;
+    const stator_ref value = operands != NULL ? st_stated_op(w, &desc) : 0;
+    w->b->origin = origin;
+    return value;
+}
+
+static stator_ref node_again(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+{
+    again a = {.w = w, .v = st_graph_view(w->b->graph), .wanted = wanted};
+    const stator_node_row row = *stator_node_at(a.v, stator_value_at(a.v, value)->node);
+    const st_op *op = st_optable_at(w->s->m->ops, row.op);
+    a.row = &row;
+    a.first = stator_operand(a.v, &row, 0);
+    a.type = stator_value_type(a.v, value);
+    return row.result_count == 1 && row.region_count == 0 && take_attrs(&a, op) && ask(&a, op)
+               ? build_again(&a, &row)
+               : 0;
+}
+
+/* ---- values ---- */
+
+/* Sizes that were 1 are repeated. */
+static stator_ref repeat(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+{
+    const stator_graph_view *v = st_graph_view(w->b->graph);
+    const stator_type_row *type = stator_value_type(v, value);
+    stator_ref shape[STATOR_MAX_RANK];
+    for (uint32_t i = 0; i < type->rank; i++) {
+        shape[i] = wanted[i] != 0 ? wanted[i] : stator_dim_at(v, type, i);
+    }
+    const stator_attr attr = {
+        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = type->rank, .list = shape};
+    const stator_node_desc desc = {.struct_size = sizeof desc,
+                                   .op = st_optable_find(w->s->m->ops, "expand"),
+                                   .operands = &value,
+                                   .operand_count = 1,
+                                   .attrs = &attr,
+                                   .attr_count = 1,
+                                   .result_count = 1};
+    return st_stated_op(w, &desc);
+}
+
+static stator_ref remembered(const st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+{
+    for (uint32_t i = 0; i < w->s->values.count; i++) {
+        const st_stated_value *known = &w->s->values.data[i];
+        if (known->graph == w->b->graph && known->value == value &&
+            memcmp(known->to, wanted, sizeof known->to) == 0) {
+            return known->again;
+        }
+    }
+    return 0;
+}
+
+static void remember(st_stated_walk *w, stator_ref value, const stator_ref *wanted,
+                     stator_ref fresh)
+{
+    st_stated_value *slot = st_vec_push(w->s->m->mem, &w->s->values);
+    if (slot == NULL) {
+        w->s->is_oom = 1;
+        return;
+    }
+    *slot = (st_stated_value){.graph = w->b->graph, .value = value, .again = fresh};
+    memcpy(slot->to, wanted, sizeof slot->to);
+}
+
+static stator_ref make(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+{
+    const stator_graph_view *v = st_graph_view(w->b->graph);
+    const stator_type_row *type = stator_value_type(v, value);
+    stator_blob *blob = st_graph_value_blob(w->b->graph, value);
+    st_wanted longer = {0}, repeated = {0};
+    for (uint32_t i = 0; i < type->rank; i++) {
+        int64_t n;
+        const int is_one = stator_sym_is_const(v, stator_dim_at(v, type, i), &n) && n == 1;
+        (is_one ? repeated : longer)[i] = wanted[i];
+    }
+    if (st_stated_is_wanted(longer)) {
+        value = blob != NULL                           ? st_stated_constant(w, value, blob, longer)
+                : stator_value_at(v, value)->node != 0 ? node_again(w, value, longer)
+                                                       : 0;
+    }
+    return value != 0 && st_stated_is_wanted(repeated) ? repeat(w, value, repeated) : value;
+}
+
+stator_ref st_stated_again(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+{
+    const stator_ref known = remembered(w, value, wanted);
+    if (known != 0 || w->depth == MAX_DEPTH) {
+        return known;
+    }
+    const st_build_mark mark = st_build_here(w->b);
+    w->depth++;
+    const stator_ref fresh = make(w, value, wanted);
+    w->depth--;
+    if (fresh == 0) {
+        st_build_rollback(w->b, mark);
+    } else {
+        remember(w, value, wanted, fresh);
+    }
+    return fresh;
+}

@@ -166,6 +166,17 @@ typedef struct dn_pack {
 struct dn_lib;
 struct dn_half;
 
+/* An epilogue of sums of integers that makes bytes of them (dn_bytes.c). */
+typedef struct dn_to_bytes {
+    int32_t is_done; /* 0: it is another one */
+    int32_t is_signed, is_positive;
+    uint32_t times, bias; /* rows of the epilogue, counted from 1; 0: none */
+    float scale;
+    float most;      /* larger dividends make the same byte */
+    float high, low; /* of the reciprocal */
+    int16_t offset, least, greatest;
+} dn_to_bytes;
+
 typedef struct dn_op {
     struct dn_lib *lib;
     struct dn_half *half; /* buffers are f16 where the form says f32; NULL: as it says */
@@ -179,6 +190,7 @@ typedef struct dn_op {
     dn_sizes sizes;               /* of every call then, as a product */
     const float *panels;          /* the weights then */
     uint64_t attention_bytes;     /* of dn_attention_scratch */
+    dn_to_bytes to_bytes;
     stator_blob *y_blob;          /* of an op from the cache: the constant weights, else NULL */
     pthread_mutex_t making;       /* held while a plan is made; of the packs */
     uint32_t n_packs;
@@ -355,6 +367,10 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
 void dn_op_destroy(void *self, void *op);
 /* What is known of an op by its form. */
 void dn_op_note(dn_op *op);
+
+/* ---- dn_bytes.c ---- */
+
+void dn_to_bytes_of(const st_form *form, dn_to_bytes *out);
 
 /* ---- dn_save.c ---- */
 

@@ -7,6 +7,7 @@
 #pragma GCC target("avx2,fma")
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 8
@@ -38,6 +39,18 @@ INLINE void store_lanes(float *to, uint32_t mask, __m256 v)
         _mm256_storeu_ps(to, v);
     } else {
         _mm256_maskstore_ps(to, lanes_of(mask), v);
+    }
+}
+
+/* Bytes of the first lanes. */
+INLINE void store_eight(char *to, uint32_t mask, uint64_t bytes)
+{
+    if (mask == ALL_LANES) {
+        memcpy(to, &bytes, sizeof bytes);
+        return;
+    }
+    for (; mask; mask >>= 1, bytes >>= 8) {
+        *to++ = (char)bytes;
     }
 }
 

@@ -138,6 +138,7 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
         return st_fail_oom(err);
     }
     op_init(op, lib, form);
+    dn_to_bytes_of(form, &op->to_bytes);
     (void)pthread_mutex_init(&op->mutex, NULL);
     (void)pthread_mutex_init(&op->making, NULL);
     const stator_status status = prepare(op, form, roles, narrow, err);

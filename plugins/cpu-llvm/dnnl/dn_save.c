@@ -185,6 +185,7 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
         ST_TRY(dn_half_make(op, roles, narrow, err));
     }
     dn_op_note(op);
+    dn_to_bytes_of(&op->form, &op->to_bytes);
     op->is_static = kept->is_static;
     if (op->has_constant) {
         op->y_blob = kept->constant(kept->self, op->form.y.buffer);

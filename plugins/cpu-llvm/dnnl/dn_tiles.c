@@ -16,12 +16,10 @@
  * sums of the weights, known from packing, and those of the rows. */
 #include "dn_tiles_job.h"
 
-#include "core/base/convert.h"
 #include "core/base/diag.h"
 
 #include <string.h>
 
-#define MOVE 128          /* of bytes of the other sign */
 #define RANGES_A_THREAD 2 /* at most, of copied blocks */
 
 /* What one thread works on. */
@@ -285,19 +283,6 @@ static void sum_rows(worker *w)
     }
 }
 
-/* The zero point of operand k in the bytes that are multiplied; `each`: of which row or feature. */
-static int32_t zero_of_operand(const dn_job *j, uint32_t k, int64_t each)
-{
-    const st_form_zero *zero = k ? &j->form->y_zero : &j->form->x_zero;
-    const void *at = j->at[DN_ZERO + k];
-    const int32_t moved = k == 0 ? (j->flip ? MOVE : 0) : j->form->y.dtype == STATOR_U8 ? -MOVE : 0;
-    if (!dn_has_zero(zero)) {
-        return moved;
-    }
-    return moved +
-           (zero->is_each ? (int32_t)st_load_i64(zero->dtype, at, each) : *(const int32_t *)at);
-}
-
 static void load_block(worker *w, int64_t block)
 {
     const dn_job *j = w->j;
@@ -324,7 +309,7 @@ static void load_block(worker *w, int64_t block)
         sum_rows(w);
     }
     for (int64_t i = 0; j->form->x_zero.is_each && i < w->n; i++) {
-        w->row_zeros[i] = zero_of_operand(j, 0, w->first + i);
+        w->row_zeros[i] = dn_job_zero(j, 0, w->first + i);
     }
 }
 
@@ -345,55 +330,6 @@ typedef struct strip {
     int64_t done; /* of them are finished */
 } strip;
 
-static int has_first_bias(const st_form *form)
-{
-    return form->acc_dtype == STATOR_I32 && form->n_epilogue &&
-           form->epilogue[0].kind == ST_EPILOGUE_BIAS && form->epilogue[0].dtype == STATOR_I32;
-}
-
-/* What integers need before they are f32, by feature of the panel. */
-typedef struct settling {
-    int32_t column[DN_TILE_COLUMNS_MAX], factor[DN_TILE_COLUMNS_MAX], weights[DN_TILE_COLUMNS_MAX];
-} settling;
-
-static int32_t y_zero_of(const dn_job *j, int64_t feature)
-{
-    return j->form->y_zero.is_each ? zero_of_operand(j, 1, feature) : j->y_zero;
-}
-
-/* What x's zero point is multiplied with, of the panel's places of these phases: by feature. */
-static void weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, const dn_phase *across,
-                       int32_t *out)
-{
-    const int64_t phase = (down - j->phases[0].of) * j->phases[1].n + (across - j->phases[1].of);
-    const int32_t *sums =
-        j->column_sums + (panel * j->phases[0].n * j->phases[1].n + phase) * j->columns;
-    /* Products of a sum: of an image, with the channels that fill its groups. */
-    const uint32_t n =
-        (uint32_t)(j->is_image ? down->places * dn_job_run(j, across) * dn_tiles_together(j->isa)
-                               : j->s.k);
-    for (int64_t i = 0; i < dn_job_features(j, panel); i++) {
-        const uint32_t y_zero = (uint32_t)y_zero_of(j, dn_job_feature(j, panel) + i);
-        out[i] = (int32_t)(n * y_zero - (uint32_t)sums[i]);
-    }
-}
-
-/* Of phases each has its part of this added to its own sums (shift_sums). */
-static void settle(const dn_job *j, int64_t panel, settling *out)
-{
-    const int64_t first = dn_job_feature(j, panel);
-    const int32_t *bias = has_first_bias(j->form) ? j->at[DN_POST] : NULL;
-    memset(out, 0, sizeof *out);
-    if (!j->is_mixed) {
-        weigh_zero(j, panel, j->phases[0].of, j->phases[1].of, out->weights);
-    }
-    for (int64_t i = 0; i < dn_job_features(j, panel); i++) {
-        out->column[i] = (int32_t)((uint32_t)j->x_zero * (uint32_t)out->weights[i] +
-                                   (bias ? (uint32_t)bias[first + i] : 0));
-        out->factor[i] = -y_zero_of(j, first + i);
-    }
-}
-
 /* Place of the first feature of the strip's panel at its first pixel. */
 static int64_t place_of(const worker *w, const strip *p)
 {
@@ -403,8 +339,21 @@ static int64_t place_of(const worker *w, const strip *p)
            pixel * (j->is_last[1] ? j->s.features : 1);
 }
 
+static void set_settled(const dn_job *j, const dn_settling *of, dn_finish *f)
+{
+    f->column = of->column;
+    f->factor = of->factor;
+    f->weights = of->weights;
+    if (j->isa->finish_bytes && j->op->to_bytes.is_done && f->is_across && !f->row_sums &&
+        !f->row_zeros) {
+        f->to_bytes = &j->op->to_bytes;
+        f->times = of->times;
+        f->bias = of->bias;
+    }
+}
+
 /* Of the strip's first pixel. */
-static dn_finish finish_of(const worker *w, const strip *p, const settling *of_bytes)
+static dn_finish finish_of(const worker *w, const strip *p)
 {
     const dn_job *j = w->j;
     const int64_t row = j->is_image ? p->y * j->width + p->x : p->x;
@@ -413,12 +362,9 @@ static dn_finish finish_of(const worker *w, const strip *p, const settling *of_b
                    .at = j->at,
                    .is_across = !j->is_image || j->is_last[1],
                    .feature = dn_job_feature(j, p->panel),
-                   .column = j->is_bytes ? of_bytes->column : NULL,
-                   .factor = of_bytes->factor,
                    .row_sums = j->has_row_sums ? w->row_sums + row : NULL,
                    .row_zeros = j->form->x_zero.is_each ? w->row_zeros + row : NULL,
-                   .weights = of_bytes->weights,
-                   .first_row = (uint32_t)has_first_bias(j->form)};
+                   .first_row = (uint32_t)dn_job_has_bias(j->form)};
     if (!f.is_across) {
         f.n = features;
         f.sums = w->turned;
@@ -429,6 +375,9 @@ static dn_finish finish_of(const worker *w, const strip *p, const settling *of_b
         f.out = j->is_image ? place_of(w, p) : (w->first + p->x) * f.step + f.feature;
         f.mask[0] = mask_of(j, features);
         f.mask[1] = mask_of(j, features - j->isa->lanes);
+    }
+    if (j->is_bytes) {
+        set_settled(j, &j->settled[p->panel], &f);
     }
     return f;
 }
@@ -456,15 +405,24 @@ static void finish_rows(const worker *w, const dn_finish *of_strip, int64_t begi
     f.out += begin * f.step;
     f.row_sums += f.row_sums ? begin : 0;
     f.row_zeros += f.row_zeros ? begin : 0;
-    w->j->isa->finish(&f);
+    if (f.to_bytes) {
+        w->j->isa->finish_bytes(&f);
+    } else {
+        w->j->isa->finish(&f);
+    }
 }
 
 /* Sums up to `made` are there: some are finished, soon, while they are in the first cache, and a
  * few stores at a time, which go on while the next sums are made. */
 static void finish_some(const worker *w, strip *p, const dn_finish *f, int64_t made)
 {
-    const int64_t lot = f->is_across ? DN_TILE_LOT / 2 : w->j->isa->lanes;
+    const int64_t lot = f->to_bytes    ? DN_TILE_BYTES_LOT
+                        : f->is_across ? DN_TILE_LOT / 2
+                                       : w->j->isa->lanes;
     const int64_t end = made == p->n ? made : made / lot * lot;
+    if (end == p->done) {
+        return;
+    }
     if (f->is_across) {
         finish_rows(w, f, p->done, end);
     } else {
@@ -497,8 +455,8 @@ static void shift_sums(const worker *w, const strip *p, int64_t y, int64_t first
 {
     const dn_job *j = w->j;
     int32_t weights[DN_TILE_COLUMNS_MAX] = {0};
-    weigh_zero(j, p->panel, dn_job_phase(j, 0, w->first + p->y + y),
-               dn_job_phase(j, 1, p->x + first), weights);
+    dn_job_weigh_zero(j, p->panel, dn_job_phase(j, 0, w->first + p->y + y),
+                      dn_job_phase(j, 1, p->x + first), weights);
     for (int64_t x = first; x < p->width; x += j->phases[1].n) {
         int32_t *sums = w->sums + (y * p->width + x) * j->columns;
         for (int64_t i = 0; i < j->columns; i++) {
@@ -528,7 +486,9 @@ static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64
         t.ask = w->ask < w->ask_end ? w->ask : t.weights;
         t.ask_step = w->ask < w->ask_end ? DN_TILE_ALIGN : 0;
         w->ask += ask_bytes;
-        ask_for_output(j, f, asked + begin, asked + end);
+        if (!f->to_bytes) { /* which fill few lines */
+            ask_for_output(j, f, asked + begin, asked + end);
+        }
         run(&t, end - begin);
         if (!j->is_mixed) {
             finish_some(w, p, f, y * p->width + end);
@@ -553,10 +513,10 @@ static void add_products(const worker *w, const strip *p)
 }
 
 /* The lines of a phase together, which meet the same weights. */
-static void run_strip(worker *w, strip *p, const settling *of_bytes)
+static void run_strip(worker *w, strip *p)
 {
     const dn_job *j = w->j;
-    const dn_finish f = finish_of(w, p, of_bytes);
+    const dn_finish f = finish_of(w, p);
     if (j->is_col2im) {
         add_products(w, p);
     }
@@ -579,10 +539,6 @@ static void run_squares(worker *w, int64_t panel)
     const int64_t edge = j->isa->square;
     const int64_t image = w->image;
     int64_t first = 0;
-    settling of_bytes;
-    if (j->is_bytes) {
-        settle(j, panel, &of_bytes);
-    }
     dn_wino_panel(&w->squares, j->weights + panel * j->panel_bytes);
     for (int64_t i = 0; i < w->images; i++) {
         w->image = image + i;
@@ -590,7 +546,7 @@ static void run_squares(worker *w, int64_t panel)
             strip p = {.panel = panel, .y = y, .lines = dn_least(edge, w->n - y)};
             p.width = j->width;
             p.n = p.lines * p.width;
-            const dn_finish f = finish_of(w, &p, &of_bytes);
+            const dn_finish f = finish_of(w, &p);
             dn_wino_store(&w->squares, first, p.lines, p.width, (float *)(void *)w->sums);
             finish_some(w, &p, &f, p.n);
         }
@@ -605,19 +561,15 @@ static void run_panel(worker *w, int64_t panel)
     const int64_t lines = j->is_image ? w->n : 1;
     const int64_t cuts = dn_parts(width, DN_TILE_PIXELS);
     const int64_t together = cuts > 1 ? 1 : DN_TILE_PIXELS / width;
-    settling of_bytes;
     w->ask_end = j->weights + dn_least(panel + 2, j->panels) * j->panel_bytes;
     w->ask = j->weights + (panel + 1) * j->panel_bytes;
-    if (j->is_bytes) {
-        settle(j, panel, &of_bytes);
-    }
     for (int64_t y = 0; y < lines; y += together) {
         for (int64_t c = 0; c < cuts; c++) {
             strip p = {.panel = panel, .y = y, .lines = dn_least(together, lines - y)};
             p.x = width * c / cuts;
             p.width = width * (c + 1) / cuts - p.x;
             p.n = p.lines * p.width;
-            run_strip(w, &p, &of_bytes);
+            run_strip(w, &p);
         }
     }
 }
@@ -647,18 +599,6 @@ static void run_range(void *self, int64_t begin, int64_t end)
         }
     }
     dn_scratch_give(j->op->lib, scratch);
-}
-
-static void set_zeros(dn_job *j)
-{
-    const st_form *form = j->form;
-    if (j->is_bytes) {
-        j->x_zero = form->x_zero.is_each ? 0 : zero_of_operand(j, 0, 0);
-        j->y_zero = form->y_zero.is_each ? 0 : zero_of_operand(j, 1, 0);
-        j->has_row_sums = j->y_zero || form->y_zero.is_each;
-    }
-    j->fill = j->is_image ? dn_job_group(j, (uint32_t)(j->x_zero & 0xff)) : 0;
-    j->is_cut = j->is_image && !j->is_wino && j->x_zero == 0;
 }
 
 /* What is copied is in scratch for one range: few of them, of about whole blocks. */
@@ -695,6 +635,18 @@ static stator_status run_unpacked(dn_job *j, stator_ctx *ctx, stator_diag **err)
     return status;
 }
 
+static stator_status run_settled(dn_job *j, stator_ctx *ctx, stator_diag **err)
+{
+    dn_scratch *scratch = dn_scratch_take(j->op->lib, dn_job_settled_bytes(j));
+    if (scratch == NULL) {
+        return st_fail_oom(err);
+    }
+    dn_job_settle(j, dn_scratch_data(scratch), ctx);
+    const stator_status status = run_job(j, ctx, err);
+    dn_scratch_give(j->op->lib, scratch);
+    return status;
+}
+
 stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                            void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err)
 {
@@ -704,12 +656,12 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
     dn_simplify(&op->form, &simple);
     (void)dn_job_init(&j, op, &simple, plan->desc.how.is_winograd); /* it was described */
     j.at = at;
-    set_zeros(&j);
+    dn_job_set_zeros(&j);
     if (!plan->is_packed) {
         return run_unpacked(&j, ctx, err);
     }
     (void)dnnl_memory_get_data_handle(plan->packed, &packed);
     j.column_sums = packed;
     j.weights = (const char *)packed + dn_job_sums_bytes(&j);
-    return run_job(&j, ctx, err);
+    return j.is_bytes ? run_settled(&j, ctx, err) : run_job(&j, ctx, err);
 }

@@ -19,6 +19,7 @@
 #define DN_TILE_LANES_MAX 16   /* of a vector */
 #define DN_TILE_COLUMNS_MAX 32 /* of a panel of weights: two vectors */
 #define DN_TILE_LOT 8          /* vectors that are finished together, best */
+#define DN_TILE_BYTES_LOT 32   /* rows that become bytes together, best */
 #define DN_TILE_ASK 8          /* groups between two cache lines of weights asked for, AVX2 */
 #define DN_TILE_AHEAD 128      /* bytes; of an image that is asked for while others are regrouped */
 #define DN_PHASES_MAX 16       /* largest stride of a transposed convolution */
@@ -71,6 +72,9 @@ typedef struct dn_finish {
     /* + row_zeros * weights, across alone: by row; NULL: nothing; and by feature. */
     const int32_t *row_zeros, *weights;
     uint32_t first_row; /* of the epilogue */
+    /* For finish_bytes: and by feature what is multiplied with and what is added. */
+    const dn_to_bytes *to_bytes;
+    const float *times, *bias;
 } dn_finish;
 
 /* Pixels of the edge of a square that Winograd's way brings: F(4,3) of floats, F(2,3) of bytes. */
@@ -97,6 +101,8 @@ typedef struct dn_tiles_isa {
      * read, too. */
     void (*turn_sums)(const int32_t *sums, float *to);
     void (*finish)(const dn_finish *f);
+    /* The same of f->to_bytes, across; NULL: it has none. */
+    void (*finish_bytes)(const dn_finish *f);
     /* As `run`, of a section of groups of four channels and features (dn_sections): row u of
      * the weights at a place of the window meets channel u of each feature's group, and `length` is
      * 4. NULL: it has none. */
@@ -139,6 +145,9 @@ void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, 
 void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
 void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                            float *to);
+
+/* `finish_bytes` of AVX2 (dn_bytes_256.c). */
+void dn_finish_bytes_256(const dn_finish *f);
 
 /* Of what this processor has; NULL: nothing for x of this dtype. */
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */

@@ -509,17 +509,6 @@ INLINE __m256i bytes_of(const __m256 *v, int is_signed)
     return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-INLINE void store_eight(char *to, uint32_t mask, uint64_t bytes)
-{
-    if (mask == ALL_LANES) {
-        memcpy(to, &bytes, sizeof bytes);
-        return;
-    }
-    for (; mask; mask >>= 1, bytes >>= 8) {
-        *to++ = (char)bytes;
-    }
-}
-
 INLINE void store_bytes(const dn_finish *f, int64_t i, const __m256 *v, const int n,
                         const int is_across)
 {
@@ -622,6 +611,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                        .sum_bytes = sum_bytes,
                                        .turn_sums = turn_sums,
                                        .finish = finish,
+                                       .finish_bytes = dn_finish_bytes_256,
                                        .square = DN_WINO_BYTES,
                                        .wino_run = run_words,
                                        .wino_in = dn_wino_words_in_256,

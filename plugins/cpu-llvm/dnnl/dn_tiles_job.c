@@ -535,5 +535,6 @@ uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winogr
     dn_job j;
     (void)dn_job_init(&j, op, s, is_winograd);
     const int64_t packed = op->has_constant ? 0 : j.panels * j.panel_bytes;
-    return (uint64_t)j.bytes.all * s->threads + (uint64_t)packed;
+    const uint64_t settled = j.is_bytes ? dn_job_settled_bytes(&j) : 0;
+    return (uint64_t)j.bytes.all * s->threads + (uint64_t)packed + settled;
 }

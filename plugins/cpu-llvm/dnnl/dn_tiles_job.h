@@ -8,6 +8,12 @@
 
 #define DN_TILE_ALIGN 64
 
+/* What integers need before they are f32, by feature of a panel. */
+typedef struct dn_settling {
+    int32_t column[DN_TILE_COLUMNS_MAX], factor[DN_TILE_COLUMNS_MAX], weights[DN_TILE_COLUMNS_MAX];
+    float times[DN_TILE_COLUMNS_MAX], bias[DN_TILE_COLUMNS_MAX]; /* of to_bytes */
+} dn_settling;
+
 /* What is the same for all blocks of a call. */
 typedef struct dn_job {
     const dn_op *op;
@@ -45,6 +51,7 @@ typedef struct dn_job {
     int has_row_sums;
     uint32_t flip, fill;
     int is_cut; /* places of the window above and below the image are left out, not filled */
+    const dn_settling *settled; /* of bytes, by panel */
     /* Weights. */
     const int32_t *column_sums;
     const char *weights;
@@ -66,6 +73,21 @@ typedef struct dn_job {
 /* From sizes (simplified) that dn_tiles_describe takes; what comes with the call (at, zero points,
  * weights) is left to it. 0: numbers too large for it. */
 int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino);
+
+/* ---- dn_tiles_settle.c ---- */
+
+/* The zero point of operand k in the bytes that are multiplied; `each`: of which row or feature. */
+int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each);
+/* Has the epilogue a bias of integers, which the settling adds? */
+int dn_job_has_bias(const st_form *form);
+/* What x's zero point is multiplied with, of the panel's places of these phases: by feature. */
+void dn_job_weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, const dn_phase *across,
+                       int32_t *out);
+/* Zero points of this call, and what follows from them. */
+void dn_job_set_zeros(dn_job *j);
+/* Makes j->settled, in so many bytes at `to`. */
+uint64_t dn_job_settled_bytes(const dn_job *j);
+void dn_job_settle(dn_job *j, void *to, stator_ctx *ctx);
 
 /* Bytes of the sums of weights, before the panels. */
 static inline int64_t dn_job_sums_bytes(const dn_job *j)

@@ -1,0 +1,93 @@
+/* Sums of bytes that become bytes in one go, by kernels of our own with AVX2. */
+#include "dnnl_support.h"
+
+#include "core/base/convert.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+TestSuite(dnnl_bytes, .init = dnnl_begin_tiles, .fini = dnnl_end);
+
+static void begin(void)
+{
+    if (!dnnl_begin_narrow(DNNL_TILES_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+}
+
+typedef struct rows {
+    double scale, divisor, offset;
+    int is_signed, has_relu;
+    double low, high; /* bounds where they differ */
+} rows;
+
+static const rows all_rows[] = {
+    {0.0009, 0.0173913, 3, 0, 0, 0, 0}, {0.004, 0.0537909, -17, 1, 0, 0, 0},
+    {0.01, 1.0 / 3, 255, 0, 0, 0, 0},   {0.07, 0.99999994, -128, 1, 1, 0, 0},
+    {0.03, 3.3, 127, 1, 0, -5, 90},     {0.0013, 0.0072891, 114, 0, 0, 100, 200},
+    {1e-6, 1.17e-5, 0, 0, 0, 0, 0},     {0.25, 2, 9, 0, 0, 0, 0},
+    {3e7, 1.0000001e9, 128, 0, 0, 0, 0}};
+#define ROWS (sizeof all_rows / sizeof all_rows[0])
+
+static void add_rows(problem *p, const rows *r)
+{
+    p->form.out.dtype = r->is_signed ? STATOR_I8 : STATOR_U8;
+    epilogue(p, ST_EPILOGUE_SCALE, (float)r->scale, 0);
+    epilogue(p, ST_EPILOGUE_TIMES, 0, 0);
+    epilogue(p, ST_EPILOGUE_BIAS, 0, 0);
+    if (r->has_relu) {
+        epilogue(p, ST_EPILOGUE_RELU, 0, 0);
+    }
+    epilogue(p, ST_EPILOGUE_DIVIDE, (float)r->divisor, 0);
+    epilogue(p, ST_EPILOGUE_ROUND, 0, 0);
+    epilogue(p, ST_EPILOGUE_OFFSET, r->offset, 0);
+    if (r->low != r->high) {
+        epilogue(p, ST_EPILOGUE_CLIP, r->low, r->high);
+    }
+}
+
+/* The same bytes as with a last row that changes nothing, but is done one row after the other. */
+static void check_rows(problem *p, const rows *r)
+{
+    const uint32_t bias = p->form.epilogue[2].buffer;
+    static const double wide[] = {INFINITY, -INFINITY, 3e38, -3e38, 1e12};
+    uint8_t at_once[1 << 15];
+    for (uint32_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+        st_store_f64(STATOR_F32, p->buffers[bias], i, wide[i]);
+    }
+    cr_assert_leq(p->elements[OUT], (int64_t)sizeof at_once);
+    for (int k = 0; k < 2; k++) {
+        void *op = create(p, "bytes");
+        memset(p->buffers[OUT], 77, (size_t)p->elements[OUT]);
+        call(p, op);
+        lib->destroy(lib->self, op);
+        if (k == 0) {
+            memcpy(at_once, p->buffers[OUT], (size_t)p->elements[OUT]);
+            epilogue(p, ST_EPILOGUE_OFFSET, 0, 0);
+        }
+    }
+    const uint8_t *one_by_one = p->buffers[OUT];
+    for (int64_t i = 0; i < p->elements[OUT]; i++) {
+        cr_assert_eq(at_once[i], one_by_one[i], "divisor %.9g, byte %lld is %d, not %d", r->divisor,
+                     (long long)i, at_once[i], one_by_one[i]);
+    }
+    empty(p);
+}
+
+Test(dnnl_bytes, rows_at_once)
+{
+    static const int64_t sizes[][3] = {{300, 40, 64}, {15, 33, 20}, {127, 61, 7}, {1, 64, 300}};
+    begin();
+    for (size_t i = 0; i < ROWS * sizeof sizes / sizeof sizes[0]; i++) {
+        const int64_t *s = sizes[i / ROWS];
+        problem p;
+        f.threads = 1 + (int32_t)(i % 2);
+        gemm(&p, STATOR_U8, STATOR_F32, num(s[0]), num(s[1]), num(s[2]));
+        p.form.y.dtype = STATOR_I8;
+        p.form.x_zero.value = i % 3 ? 121 : 0;
+        add_rows(&p, &all_rows[i % ROWS]);
+        with_constant(&p);
+        check_rows(&p, &all_rows[i % ROWS]);
+    }
+}

@@ -1,4 +1,5 @@
-/* Sums of bytes that become bytes in one go, by kernels of our own with AVX2. */
+/* Sums of bytes that become bytes in one go, and convolutions of bytes with a group for each
+ * channel, by kernels of our own with AVX2. */
 #include "dnnl_support.h"
 
 #include "core/base/convert.h"
@@ -15,6 +16,8 @@ static void begin(void)
         cr_skip_test("this processor has no AVX2");
     }
 }
+
+/* ---- epilogues ---- */
 
 typedef struct rows {
     double scale, divisor, offset;
@@ -90,4 +93,59 @@ Test(dnnl_bytes, rows_at_once)
         with_constant(&p);
         check_rows(&p, &all_rows[i % ROWS]);
     }
+}
+
+/* ---- a group a channel ---- */
+
+static const conv_case singles[] = {
+    {2, 2, 16, 16, 16, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 72, 72, 72, {14, 13}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+    {2, 1, 37, 37, 37, {12, 17}, {3, 3}, {2, 2}, {1, 1}, {0, 1}, {1, 1}},
+    {2, 3, 8, 8, 8, {9, 17}, {2, 4}, {1, 2}, {2, 3}, {3, 0}, {1, 5}},
+    {2, 1, 6, 6, 6, {5, 300}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 1, 20, 20, 20, {10, 10}, {7, 9}, {1, 1}, {1, 1}, {3, 4}, {3, 4}}, /* 63 places */
+    {2, 1, 96, 96, 96, {40, 90}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, /* many blocks */
+    {1, 2, 19, 19, 19, {400}, {7}, {3}, {2}, {6}, {0}}};
+#define SINGLES (sizeof singles / sizeof singles[0])
+
+Test(dnnl_bytes, a_group_a_channel)
+{
+    begin();
+    for (uint32_t i = 0; i < 8 * SINGLES; i++) {
+        const uint32_t x = i % 2 ? STATOR_I8 : STATOR_U8;
+        problem p;
+        f.threads = 1 + (int32_t)(i % 3);
+        conv(&p, x, STATOR_I32, &singles[i / 8], i / 2 % 2, i / 4 % 2);
+        p.form.y.dtype = STATOR_I8;
+        p.form.x_zero.value = i % 3 ? 17 : 0;
+        with_constant(&p);
+        run_as(&p, "a group a channel", 0, "tiles");
+    }
+}
+
+Test(dnnl_bytes, a_group_a_channel_to_bytes)
+{
+    begin();
+    for (uint32_t i = 0; i < ROWS; i++) {
+        problem p;
+        conv(&p, STATOR_U8, STATOR_F32, &singles[i % 5], 1, 1);
+        p.form.y.dtype = STATOR_I8;
+        p.form.x_zero.value = 121;
+        add_rows(&p, &all_rows[i]);
+        with_constant(&p);
+        check_rows(&p, &all_rows[i]);
+    }
+}
+
+/* Weights with a zero point are left to others. */
+Test(dnnl_bytes, a_group_a_channel_of_other_weights)
+{
+    begin();
+    problem p;
+    conv(&p, STATOR_U8, STATOR_I32, &singles[0], 1, 1);
+    p.form.y.dtype = STATOR_I8;
+    p.form.y_zero.value = 3;
+    with_constant(&p);
+    cr_assert_not(lib->takes(lib->self, &p.form));
+    empty(&p);
 }

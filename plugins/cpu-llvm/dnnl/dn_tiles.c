@@ -239,8 +239,8 @@ static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
     const dn_job *j = w->j;
     const dn_phase *down = dn_job_phase(j, 0, w->first + y);
     const dn_phase *across = dn_job_phase(j, 1, x);
-    const int is_joined =
-        j->phases[1].dilation == 1 && j->sections.n == 1 && !j->sections.are_fours;
+    const int is_joined = j->phases[1].dilation == 1 && j->sections.n == 1 &&
+                          !j->sections.are_fours && !j->sections.are_singles;
     const int64_t run = dn_job_run(j, across);
     int64_t first = 0;
     int64_t end = 0;
@@ -252,6 +252,7 @@ static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
                  .pixel = j->phases[1].dilation * j->pixel,
                  .length = is_joined ? run - j->has_rest : j->section_depth,
                  .has_rest = j->has_rest,
+                 .places = j->places_at,
                  .step = j->phases[1].n * j->columns};
     const int64_t before =
         down->before * j->run + down->places * across->before * j->section_depth + first * run;
@@ -473,8 +474,9 @@ static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64
     const int64_t n = dn_parts(p->width - first, every);
     const int64_t tiles = dn_parts(n, j->isa->rows);
     const int64_t asked = y * p->width + p->width * first / every;
-    void (*const run)(const dn_tile *, int64_t) =
-        j->sections.are_fours ? j->isa->run_fours : j->isa->run;
+    void (*const run)(const dn_tile *, int64_t) = j->sections.are_fours     ? j->isa->run_fours
+                                                  : j->sections.are_singles ? j->isa->run_singles
+                                                                            : j->isa->run;
     dn_tile t = tile_at(w, p->y + y, p->x + first);
     const char *x = t.x + p->panel / j->section_panels * j->sections.step * j->isa->size;
     const int64_t ask_bytes = t.lines * t.pixels * (t.length / DN_TILE_ASK) * DN_TILE_ALIGN;

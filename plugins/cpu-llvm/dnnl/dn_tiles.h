@@ -23,6 +23,8 @@
 #define DN_TILE_ASK 8          /* groups between two cache lines of weights asked for, AVX2 */
 #define DN_TILE_AHEAD 128      /* bytes; of an image that is asked for while others are regrouped */
 #define DN_PHASES_MAX 16       /* largest stride of a transposed convolution */
+#define DN_SINGLES_MAX 64      /* places of a window of a convolution with a group a channel */
+#define DN_TILE_PAIR 64        /* bytes: weights of two places then, of 16 channels */
 
 /* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
 typedef struct dn_tile {
@@ -34,6 +36,7 @@ typedef struct dn_tile {
     const char *weights;
     const char *ask;  /* what is asked for meanwhile, AVX2: so many bytes on (a cache line, or 0) */
     int64_t ask_step; /* each time */
+    const int64_t *places; /* for run_singles: bytes from x to each one of the window */
     int32_t *sums;    /* out: rows of columns, f32 but for bytes; aligned to 64, */
     int64_t step;     /* and so many from row to row */
 } dn_tile;
@@ -107,6 +110,9 @@ typedef struct dn_tiles_isa {
      * the weights at a place of the window meets channel u of each feature's group, and `length` is
      * 4. NULL: it has none. */
     void (*run_fours)(const dn_tile *t, int64_t rows);
+    /* As `run`, of a section of groups of one channel and feature: `length` pairs of `places`.
+     * NULL: it has none. */
+    void (*run_singles)(const dn_tile *t, int64_t rows);
     /* Winograd's squares, of so many pixels an edge as they come out; 0: it has none. They are made
      * of squares with two more, one group for each channel or channels of one. */
     int64_t square;
@@ -145,6 +151,9 @@ void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, 
 void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
 void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                            float *to);
+
+/* `run_singles` of AVX2 (dn_depthwise_256.c). */
+void dn_run_singles_256(const dn_tile *t, int64_t rows);
 
 /* `finish_bytes` of AVX2 (dn_bytes_256.c). */
 void dn_finish_bytes_256(const dn_finish *f);
@@ -206,6 +215,7 @@ typedef struct dn_sections {
     int64_t channels;    /* that a feature meets: those of its group, */
     int64_t step;        /* and from a section's first one to that of the next */
     int are_fours;       /* a section is four groups of four channels and features: `run_fours` */
+    int are_singles;     /* a section is a panel's columns of groups of one each: `run_singles` */
 } dn_sections;
 dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
 

@@ -612,6 +612,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                        .turn_sums = turn_sums,
                                        .finish = finish,
                                        .finish_bytes = dn_finish_bytes_256,
+                                       .run_singles = dn_run_singles_256,
                                        .square = DN_WINO_BYTES,
                                        .wino_run = run_words,
                                        .wino_in = dn_wino_words_in_256,

@@ -41,6 +41,21 @@ int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_siz
            (isa->sum_bytes == NULL || dn_has_plain_weights(form));
 }
 
+/* A group for each channel, of one feature. */
+static int are_singles(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+{
+    int64_t places = 1;
+    if (form->kind != ST_FORM_CONV || isa->run_singles == NULL || form->is_transposed ||
+        form->groups == 1 || form->groups != s->channels || form->groups != s->features ||
+        !dn_has_plain_weights(form)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < form->n_spatial && places <= DN_SINGLES_MAX; i++) {
+        places *= dn_least(s->kernel[i], DN_SINGLES_MAX + 1);
+    }
+    return places <= DN_SINGLES_MAX;
+}
+
 dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
 {
     const int is_image = form->kind == ST_FORM_CONV;
@@ -48,6 +63,12 @@ dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, cons
     all.features = is_image ? s->features / all.n : s->n;
     all.channels = is_image ? s->channels / all.n : s->k;
     all.step = all.channels;
+    if (are_singles(isa, form, s)) {
+        all = (dn_sections){.channels = 1, .are_singles = 1};
+        all.features = 2 * isa->lanes;
+        all.step = all.features;
+        all.n = dn_parts(s->features, all.features);
+    }
     if (isa->run_fours && all.n % 4 == 0 && all.channels == 4 && all.features == 4) {
         all.are_fours = 1;
         all.n /= 4;
@@ -175,6 +196,19 @@ static void set_product(dn_job *j)
     j->stride[1] = 1;
 }
 
+/* Places of the window in scratch, the last one twice where they are odd. */
+static void set_places(dn_job *j)
+{
+    const int64_t n = j->kernel_lines * j->kernel_width;
+    for (int64_t i = 0; i < n; i++) {
+        j->places_at[i] = i / j->kernel_width * j->phases[0].dilation * j->pitch +
+                          i % j->kernel_width * j->phases[1].dilation * j->pixel;
+    }
+    j->places_at[n] = j->places_at[n - 1];
+    j->section_depth = dn_parts(n, 2);
+    j->panel_bytes = j->section_depth * DN_TILE_PAIR;
+}
+
 /* Sizes (simplified) and what follows from them alone. */
 static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)
 {
@@ -217,6 +251,9 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->panels = j->sections.n * j->section_panels;
     j->places = is_wino ? dn_tiles_places(j->isa) : 0;
     j->panel_bytes = (is_wino ? j->places * j->depth : j->kernel_lines * j->run) * j->group_bytes;
+    if (j->sections.are_singles) {
+        set_places(j);
+    }
     if (j->is_col2im) {
         j->panels = dn_parts(j->kernel_lines * j->kernel_width * j->features, j->columns);
         j->panel_bytes = j->depth * j->group_bytes;
@@ -292,7 +329,9 @@ static void set_bytes(dn_job *j)
     /* Of the last row the columns of a few features more are read (dn_tiles_col2im.c). */
     j->bytes.products = rounded(
         (j->scratch_lines * j->in_width * j->products + (j->products ? DN_TILE_LOT : 0)) * size);
-    j->bytes.copy = j->is_copied ? rounded(j->scratch_lines * j->pitch) : 0;
+    /* Of the last pixel a whole section is read. */
+    const int64_t more = j->sections.are_singles ? j->columns * j->isa->size : 0;
+    j->bytes.copy = j->is_copied ? rounded(j->scratch_lines * j->pitch + more) : 0;
     j->bytes.all = j->bytes.sums + j->bytes.turned + 2 * j->bytes.row_sums + j->bytes.squares +
                    j->bytes.products + j->bytes.copy;
 }
@@ -361,13 +400,13 @@ static int is_small(int64_t n, int64_t least, int64_t most)
     return n >= least && n <= most;
 }
 
-/* More than one channel and feature a group, in whole groups of elements; of bytes without zero
- * points of the weights, as sums of rows are not made by section. */
+/* One of each, or more than one channel and feature a group, in whole groups of elements; of bytes
+ * without zero points of the weights, as sums of rows are not made by section. */
 static int are_sections_done(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
 {
     const int64_t channels = s->channels / form->groups;
     const int64_t features = s->features / form->groups;
-    return form->groups == 1 ||
+    return form->groups == 1 || are_singles(isa, form, s) ||
            (channels > 1 && features > 1 && channels % dn_tiles_together(isa) == 0 &&
             channels * form->groups == s->channels && features * form->groups == s->features &&
             (isa->sum_bytes == NULL || dn_has_plain_weights(form)));

@@ -34,6 +34,7 @@ typedef struct dn_job {
     int64_t depth;       /* groups of a pixel, or of a row */
     dn_sections sections;
     int64_t section_panels, section_depth; /* panels of one, and groups of a pixel that they meet */
+    int64_t places_at[DN_SINGLES_MAX + 1]; /* of singles: dn_tile.places */
     int64_t pixel;                         /* bytes of a pixel in scratch */
     int64_t run;  /* groups of a line of the window, where they follow each other, */
     int has_rest; /* of which the last has one element (dn_tile) */
@@ -127,7 +128,8 @@ static inline int64_t dn_job_feature(const dn_job *j, int64_t panel)
 
 static inline int64_t dn_job_features(const dn_job *j, int64_t panel)
 {
-    return dn_least(j->columns, j->sections.features - panel % j->section_panels * j->columns);
+    const int64_t left = j->sections.features - panel % j->section_panels * j->columns;
+    return dn_least(j->columns, dn_least(left, j->features - dn_job_feature(j, panel)));
 }
 
 /* Lines of the output, in whole squares. */

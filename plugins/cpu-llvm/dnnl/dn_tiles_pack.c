@@ -23,6 +23,8 @@ typedef struct packing {
     int64_t line, place; /* elements from one of the window to the next */
     uint8_t flip;
     int is_winograd;
+    int are_singles;      /* dn_sections */
+    int64_t all_features; /* of all sections */
 } packing;
 
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases)
@@ -141,6 +143,26 @@ static void pack_winograd(const packing *p, int64_t panel, char *to, int32_t *su
                       p->channels, (float *)(void *)to);
 }
 
+/* Of bytes with a group for each channel: words, [pair of places][channel][place], channels in the
+ * order in which unpacking words gives them (dn_depthwise_256.c). */
+static void pack_singles(const packing *p, int64_t panel, int16_t *to, int32_t *sums)
+{
+    const int64_t width = p->phases[1].of[0].places;
+    const int64_t places = p->phases[0].of[0].places * width;
+    const int64_t first = panel * p->columns;
+    const int64_t n = dn_least(p->columns, p->all_features - first);
+    memset(to, 0, (size_t)p->panel_bytes);
+    for (int64_t t = 0; t < places; t++) {
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = (i & 3) | (i & 8) >> 1 | (i & 4) << 1;
+            const int64_t offset = t / width * p->line + t % width * p->place;
+            const int16_t weight = (int8_t)p->y[(first + i) * p->feature + offset];
+            to[(t / 2 * p->columns + at) * 2 + t % 2] = weight;
+            sums[i] += weight;
+        }
+    }
+}
+
 /* A panel's places of one phase of lines and one of pixels. Returns what follows them. */
 static char *pack_phase(const packing *p, int64_t panel, const dn_phase *of[2], char *to,
                         int32_t *sums)
@@ -173,6 +195,10 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
         }
         if (p->is_winograd) {
             pack_winograd(p, panel, to, sums);
+            continue;
+        }
+        if (p->are_singles) {
+            pack_singles(p, panel, (int16_t *)(void *)to, sums);
             continue;
         }
         for (int64_t i = 0; i < phases; i++, sums += p->columns) {
@@ -212,6 +238,10 @@ static int64_t panel_bytes_of(const packing *p)
 {
     const int64_t group = dn_tiles_together(p->isa) * p->columns * depth_of(p);
     int64_t places[2] = {0, 0};
+    if (p->are_singles) {
+        const int64_t all = p->phases[0].of[0].places * p->phases[1].of[0].places;
+        return dn_parts(all, 2) * DN_TILE_PAIR;
+    }
     for (int64_t i = 0; i < p->phases[0].n; i++) {
         places[0] += p->phases[0].of[i].places;
     }
@@ -244,7 +274,9 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
                  .feature = s.y.stride[1],
                  .channel = s.y.stride[0],
                  .together = sections.features * sections.n,
-                 .flip = form->y.dtype == STATOR_U8 ? MOVED : 0};
+                 .flip = form->y.dtype == STATOR_U8 ? MOVED : 0,
+                 .are_singles = sections.are_singles,
+                 .all_features = s.features};
     if (form->kind == ST_FORM_CONV) {
         set_window(&p, form, &s);
     }

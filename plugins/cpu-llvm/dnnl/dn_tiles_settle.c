@@ -93,7 +93,7 @@ void dn_job_set_zeros(dn_job *j)
         j->has_row_sums = j->y_zero || form->y_zero.is_each;
     }
     j->fill = j->is_image ? dn_job_group(j, (uint32_t)(j->x_zero & 0xff)) : 0;
-    j->is_cut = j->is_image && !j->is_wino && j->x_zero == 0;
+    j->is_cut = j->is_image && !j->is_wino && !j->sections.are_singles && j->x_zero == 0;
 }
 
 typedef struct settler {

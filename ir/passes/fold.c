@@ -9,15 +9,17 @@
  * any stride alone stays: the weights would be in memory twice. A node is evaluated in the graph
  * being written, where its operands are already folded, and then taken back.
  *
- * fold_lean is the same for a backend whose products read integers of a byte: a row of them that an
- * elementwise op makes wider stays, so that the products see the bytes, which are the smaller too.
+ * fold_lean is the same for a backend whose products read integers of a byte: weights and long rows
+ * of them that an elementwise op makes wider stay, so that the products see the bytes, which are
+ * the smaller too.
  */
 #include "core/base/blob.h"
 #include "core/base/check.h"
 #include "ir/passes/pass_copy.h"
 
 #define FREE_BYTES 65536u /* a result up to this size is always worth a constant */
-#define ROW_BYTES 1024u   /* of integers that are kept as they are */
+#define ROW_BYTES 1024u   /* of integers that are kept as they are, */
+#define WEIGHT_BYTES 64u  /* and of weights: scales and zero points have one axis */
 #define MAX_RESULTS 16u
 
 typedef struct folding {
@@ -58,16 +60,28 @@ static int operand_bytes(const st_copy *c, const stator_node_row *row, uint64_t 
     return 1;
 }
 
-/* One row of integers of a byte, in which each becomes more than a byte? */
+/* Axes that have more than one element. */
+static uint32_t long_axes(const stator_graph_view *v, const stator_type_row *type)
+{
+    uint32_t n = 0;
+    for (uint32_t a = 0; a < type->rank; a++) {
+        int64_t size = 0;
+        n += !stator_sym_is_const(v, stator_dim_at(v, type, a), &size) || size != 1;
+    }
+    return n;
+}
+
+/* Integers of a byte, a row or weights, of which each becomes more than a byte? */
 static int is_widening(const st_copy *c, const stator_node_row *row, uint64_t in_bytes)
 {
-    if (in_bytes < ROW_BYTES || row->operand_count != 1 || row->result_count != 1 ||
+    if (in_bytes < WEIGHT_BYTES || row->operand_count != 1 || row->result_count != 1 ||
         (stator_op_at(c->v, row->op)->flags & STATOR_OP_POINTWISE) == 0) {
         return 0;
     }
-    const uint32_t from = stator_value_type(c->v, stator_operand(c->v, row, 0))->dtype;
+    const stator_type_row *from = stator_value_type(c->v, stator_operand(c->v, row, 0));
     const uint32_t to = stator_value_type(c->v, row->result_begin)->dtype;
-    return (from == STATOR_I8 || from == STATOR_U8) && st_dtype_bits(to) > 8;
+    return (from->dtype == STATOR_I8 || from->dtype == STATOR_U8) && st_dtype_bits(to) > 8 &&
+           (in_bytes >= ROW_BYTES || long_axes(c->v, from) > 1);
 }
 
 static int is_foldable(const folding *f, const stator_node_row *row)

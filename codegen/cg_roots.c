@@ -13,6 +13,7 @@
 
 #define CHEAP_COST 8u   /* scalar ops that may be done again rather than loaded */
 #define CHEAP_LEAVES 3u /* loads likewise */
+#define SCALE_COST 4u   /* of a byte: two casts, the zero point, the product */
 #define FUNCTION_COST 10u /* exp and its like */
 #define SPREAD_OPS 131072 /* scalar ops in vain that are worth a kernel: some microseconds */
 #define SIZE_GUESS 64     /* of an axis that only a call tells */
@@ -109,6 +110,18 @@ static void mark_repeated(const cg_unit *unit, uint8_t *marks)
         }
         for (uint32_t k = 0; k < row->operand_count; k++) {
             marks[stator_operand(v, row, k)] = 1;
+        }
+    }
+}
+
+/* Marks bytes whose scaled value several nodes read: it is they that are stored, as the values are
+ * four times as wide. */
+static void mark_scaled(const cg_unit *unit, uint8_t *scaled)
+{
+    for (stator_ref value = 1; value <= unit->view->n_values; value++) {
+        cg_bytes of;
+        if (unit->values[value].uses > 1 && cg_bytes_of(unit, value, &of)) {
+            scaled[of.bytes] = 1;
         }
     }
 }
@@ -283,6 +296,7 @@ static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
 typedef struct uses {
     uint8_t *marks;   /* asked for again and again */
     uint8_t *spread;  /* made again and again */
+    uint8_t *scaled;  /* bytes, scaled for several */
     uint8_t *outputs; /* of the graph */
 } uses;
 
@@ -300,6 +314,9 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
     /* Sums made bytes again: the library stores nothing wider. */
     if (unit->config->emitter->library && cg_is_byte(v->dtype) &&
         strcmp(lowering->op, "cast") == 0 && is_of_integers(unit, value, CHEAP_COST)) {
+        return 1;
+    }
+    if (by->scaled[value] && (v->cost + SCALE_COST > CHEAP_COST || v->leaves > CHEAP_LEAVES)) {
         return 1;
     }
     return (by->marks[value] && v->cost > 0) || (by->spread[value] && v->cost > CHEAP_COST) ||
@@ -729,14 +746,16 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
     const uint64_t n = (uint64_t)v->n_values + 1u;
-    uint8_t *marks = st_arena_zalloc(&unit->arena, n, 3);
+    uint8_t *marks = st_arena_zalloc(&unit->arena, n, 4);
     if (marks == NULL) {
         return st_fail_oom(err);
     }
-    const uses by = {.marks = marks, .spread = marks + n, .outputs = marks + 2u * n};
+    const uses by = {
+        .marks = marks, .spread = marks + n, .scaled = marks + 2u * n, .outputs = marks + 3u * n};
     ST_TRY(cg_find_binds(unit, err));
     mark_repeated(unit, by.marks);
     mark_spread(unit, by.spread);
+    mark_scaled(unit, by.scaled);
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         by.outputs[stator_output_at(v, k)] = 1;
     }

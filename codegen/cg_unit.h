@@ -51,7 +51,8 @@ enum cg_value_flag {
     CG_VALUE_REALISED = 1u << 1, /* has a buffer */
     CG_VALUE_SPLAT = 1u << 2,    /* a constant whose elements are all `splat` */
     CG_VALUE_DENSE = 1u << 3,    /* stored row-major whatever reads it */
-    CG_VALUE_RANGED = 1u << 4    /* a constant of integers between lo and hi */
+    CG_VALUE_RANGED =
+        1u << 4 /* integers between lo and hi: few constants, unsigned bytes widened */
 };
 
 typedef struct cg_value {

@@ -55,6 +55,8 @@ stator_status st_pass_cse(const st_pass_ctx *ctx, const stator_graph *in, stator
                           uint32_t *out_result, stator_diag **err);
 stator_status st_pass_tabulate(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
                                uint32_t *out_result, stator_diag **err);
+stator_status st_pass_look_up(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                              uint32_t *out_result, stator_diag **err);
 stator_status st_pass_sink(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
                            uint32_t *out_result, stator_diag **err);
 stator_status st_pass_split(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,

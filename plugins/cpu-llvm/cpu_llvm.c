@@ -290,6 +290,7 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     sink->stage(sink->self, "canonicalize");
     sink->stage(sink->self, "fold_lean");
     sink->stage(sink->self, "tabulate");
+    sink->stage(sink->self, "look_up");
     sink->stage(sink->self, "cse");
     sink->stage(sink->self, "sink");
     sink->stage(sink->self, "split");

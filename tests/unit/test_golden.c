@@ -102,7 +102,8 @@ static stator_status evaluate_table(golden *g, const stator_graph *graph,
     return STATOR_OK;
 }
 
-/* A small evaluator of add, mul, neg and cast on tensors of equal shape, for fold. */
+/* A small evaluator of add, mul, neg and cast on tensors of equal shape, for fold, or of one
+ * element with them, for look_up. */
 static stator_status evaluate(void *self, const stator_graph *graph, stator_ref node,
                               stator_blob **out_blobs, stator_diag **err)
 {
@@ -115,6 +116,7 @@ static stator_status evaluate(void *self, const stator_graph *graph, stator_ref 
     const int is_cast = strcmp(op, "cast") == 0;
     uint32_t from = dtype;
     const void *x[2] = {NULL, NULL};
+    int64_t step[2] = {1, 1};
     uint64_t n = 0;
     uint64_t bytes = 0;
     void *y = NULL;
@@ -124,7 +126,8 @@ static stator_status evaluate(void *self, const stator_graph *graph, stator_ref 
     }
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(v, row, k);
-        if (k >= 2 || (stator_value_at(v, value)->type != type && !is_cast)) {
+        step[k % 2u] = stator_value_type(v, value)->rank != 0;
+        if (k >= 2 || (stator_value_at(v, value)->type != type && !is_cast && step[k])) {
             return st_fail(err, STATOR_UNIMPLEMENTED, "not here");
         }
         from = stator_value_type(v, value)->dtype;
@@ -139,8 +142,8 @@ static stator_status evaluate(void *self, const stator_graph *graph, stator_ref 
     out_blobs[0] = st_blob_alloc(&g->w.mem, bytes, &y);
     cr_assert_not_null(out_blobs[0]);
     for (uint64_t i = 0; i < n; i++) {
-        const double a = st_load_f64(from, x[0], (int64_t)i);
-        const double b = x[1] != NULL ? st_load_f64(dtype, x[1], (int64_t)i) : 0;
+        const double a = st_load_f64(from, x[0], (int64_t)i * step[0]);
+        const double b = x[1] != NULL ? st_load_f64(dtype, x[1], (int64_t)i * step[1]) : 0;
         st_store_f64(dtype, y, (int64_t)i, is_add ? a + b : is_mul ? a * b : is_neg ? -a : a);
     }
     return STATOR_OK;

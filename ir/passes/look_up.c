@@ -1,0 +1,324 @@
+/* What is made of a byte by many steps and becomes a byte again is looked up, as hardswish and silu
+ * between DequantizeLinear and QuantizeLinear.
+ *
+ *     y = cast_u8(f(q))    ->    y = gather(table, cast_i32(q))        q i8 or u8, table u8[256]
+ *     y = cast_u8(f(q))    ->    y = q                                 where f(q) = q
+ *
+ * In: any graph, and an evaluator in the pass context (none: nothing changes). Out: such bytes are
+ * looked up in a table of f, or are q where the table is in order; what then has no user is dce's.
+ * f: pointwise ops and constants of one element. The table has the evaluator's own results, at
+ * place i for the q whose bits are i: a negative q counts from the table's end. */
+#include "core/base/blob.h"
+#include "core/base/check.h"
+#include "ir/infer.h"
+#include "ir/passes/pass_copy.h"
+
+#include <string.h>
+
+#define ENTRIES 256u
+#define LEAST_STEPS 12u /* that a look-up is faster than: a change of scale alone has ten */
+#define MOST_NODES 64u
+#define MOST_OPERANDS 4u
+#define MOST_ATTRS 4u
+
+typedef struct looker {
+    st_copy copy;
+    st_arena arena;
+    stator_ref *made_of; /* by in-value: the byte that it is a function of, or is; 0: of none */
+    uint32_t *steps;     /* by in-value: ops on the longest way from that byte */
+} looker;
+
+/* The function at all bytes, one node after the other, in the graph being written. */
+typedef struct table {
+    uint32_t n;
+    stator_ref from[MOST_NODES]; /* in-values and what they are there */
+    stator_ref to[MOST_NODES];
+} table;
+
+static int is_byte(const stator_graph_view *v, stator_ref value)
+{
+    const uint32_t dtype = stator_value_type(v, value)->dtype;
+    return dtype == STATOR_I8 || dtype == STATOR_U8;
+}
+
+static int is_known_number(const st_copy *c, stator_ref value)
+{
+    uint64_t elements = 0;
+    uint64_t bytes = 0;
+    return st_value_is_constant(c->out->graph, c->map[value]) &&
+           st_type_static_size(c->in->module, stator_value_at(c->v, value)->type, &elements,
+                               &bytes) &&
+           elements == 1;
+}
+
+static int are_dims_equal(const stator_graph_view *v, stator_ref a, stator_ref b)
+{
+    const stator_type_row *x = stator_value_type(v, a);
+    const stator_type_row *y = stator_value_type(v, b);
+    int is_equal = x->rank == y->rank;
+    for (uint32_t i = 0; is_equal && i < x->rank; i++) {
+        is_equal = stator_dim_at(v, x, i) == stator_dim_at(v, y, i);
+    }
+    return is_equal;
+}
+
+/* The byte of which the node's result is a function, element by element; 0: none. */
+static stator_ref byte_behind(const looker *l, const stator_node_row *row, uint32_t *out_steps)
+{
+    const st_copy *c = &l->copy;
+    const uint64_t flags = stator_op_at(c->v, row->op)->flags;
+    stator_ref found = 0;
+    *out_steps = 0;
+    if (!(flags & STATOR_OP_POINTWISE) || (flags & (STATOR_OP_EFFECT | STATOR_OP_RANDOM)) ||
+        row->result_count != 1 || row->operand_count > MOST_OPERANDS ||
+        row->attr_count > MOST_ATTRS || row->region_count) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref value = stator_operand(c->v, row, k);
+        if (value == 0 || is_known_number(c, value)) {
+            continue;
+        }
+        const stator_ref byte = l->made_of[value];
+        if (byte == 0 || (found && found != byte) ||
+            !are_dims_equal(c->v, value, row->result_begin)) {
+            return 0;
+        }
+        found = byte;
+        *out_steps = l->steps[value] >= *out_steps ? l->steps[value] + 1u : *out_steps;
+    }
+    return found && are_dims_equal(c->v, found, row->result_begin) ? found : 0;
+}
+
+static void note(looker *l, const stator_node_row *row)
+{
+    const stator_ref result = row->result_begin;
+    uint32_t steps = 0;
+    l->made_of[result] = byte_behind(l, row, &steps);
+    l->steps[result] = steps;
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        if (l->made_of[result + k] == 0 && is_byte(l->copy.v, result + k)) {
+            l->made_of[result + k] = result + k;
+        }
+    }
+}
+
+/* ---- the table ---- */
+
+static stator_ref *find(table *t, stator_ref value)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (t->from[i] == value) {
+            return &t->to[i];
+        }
+    }
+    return NULL;
+}
+
+static stator_ref table_type(looker *l, uint32_t dtype)
+{
+    st_module *module = l->copy.in->module;
+    const stator_ref dim = st_sym_int(&module->symtab, ENTRIES);
+    return dim ? st_module_type(module, dtype, 1, &dim) : 0;
+}
+
+/* The byte itself: all there are, in the order of their bits. */
+static stator_status begin_table(looker *l, stator_ref byte, table *t, stator_diag **err)
+{
+    uint8_t all[ENTRIES];
+    const stator_ref type = table_type(l, stator_value_type(l->copy.v, byte)->dtype);
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        all[i] = (uint8_t)i;
+    }
+    t->n = 1;
+    t->from[0] = byte;
+    return type ? st_build_constant(l->copy.out, type, all, sizeof all, &t->to[0], err)
+                : st_fail_oom(err);
+}
+
+/* A node on the way at all bytes, its operands before it: *out 0: it could not be computed. */
+static stator_status add_to_table(looker *l, const stator_node_row *row, table *t, stator_ref *out,
+                                  stator_diag **err)
+{
+    st_copy *c = &l->copy;
+    stator_builder *b = c->out;
+    const stator_op_desc *op = stator_op_at(c->v, row->op);
+    stator_ref operands[MOST_OPERANDS] = {0};
+    stator_attr attrs[MOST_ATTRS];
+    stator_blob *blob = NULL;
+    stator_diag *inner = NULL;
+    stator_ref made = 0;
+    const st_build_mark before = st_build_here(b);
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref value = stator_operand(c->v, row, k);
+        const stator_ref *known = value ? find(t, value) : NULL;
+        operands[k] = known ? *known : value ? c->map[value] : 0;
+    }
+    for (uint32_t k = 0; k < row->attr_count; k++) {
+        ST_TRY(st_attr_from_row(c->v, b->module, &l->arena, op->attrs[k].name,
+                                stator_attr_at(c->v, row, k), &attrs[k], err));
+    }
+    ST_TRY(st_build_op(b, op->name, row->operand_count, operands, row->attr_count, attrs, 1, &made,
+                       err));
+    const stator_graph_view *v = st_graph_view(b->graph);
+    const stator_status done =
+        c->ctx->evaluate(c->ctx->evaluate_self, b->graph, v->n_nodes, &blob, &inner);
+    st_diag_release(inner);
+    *out = 0;
+    if (done != STATOR_OK) {
+        return done == STATOR_RESOURCE_EXHAUSTED ? st_fail_oom(err) : STATOR_OK;
+    }
+    const stator_ref type = stator_value_at(v, made)->type;
+    st_build_rollback(b, before);
+    const stator_status status = st_build_constant_blob(b, type, blob, out, err);
+    st_blob_release(blob);
+    return status;
+}
+
+/* The values between the byte and the result, operands first; 0: too many. */
+static int list_nodes(const looker *l, stator_ref value, stator_ref byte, table *t)
+{
+    const stator_graph_view *v = l->copy.v;
+    if (value == 0 || value == byte || is_known_number(&l->copy, value) || find(t, value)) {
+        return 1;
+    }
+    const stator_node_row *row = stator_node_at(v, stator_value_at(v, value)->node);
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        if (!list_nodes(l, stator_operand(v, row, k), byte, t)) {
+            return 0;
+        }
+    }
+    if (t->n == MOST_NODES) {
+        return 0;
+    }
+    t->from[t->n++] = value;
+    return 1;
+}
+
+/* Results at all bytes into `out`; *out_is_made 0: some node could not be computed. */
+static stator_status make_table(looker *l, stator_ref result, uint8_t out[ENTRIES],
+                                int *out_is_made, stator_diag **err)
+{
+    stator_builder *b = l->copy.out;
+    const stator_ref byte = l->made_of[result];
+    const st_build_mark before = st_build_here(b);
+    table t = {.n = 1, .from = {byte}};
+    const void *data = NULL;
+    *out_is_made = 0;
+    if (!list_nodes(l, result, byte, &t)) {
+        return STATOR_OK;
+    }
+    const uint32_t n = t.n;
+    ST_TRY(begin_table(l, byte, &t, err));
+    for (; t.n < n; t.n++) {
+        const stator_ref node = stator_value_at(l->copy.v, t.from[t.n])->node;
+        ST_TRY(add_to_table(l, stator_node_at(l->copy.v, node), &t, &t.to[t.n], err));
+        if (t.to[t.n] == 0) {
+            st_build_rollback(b, before);
+            return STATOR_OK;
+        }
+    }
+    stator_blob *blob = st_graph_value_blob(b->graph, t.to[n - 1u]);
+    ST_TRY(st_blob_get(blob, &data, err));
+    *out_is_made = st_blob_size(blob) == ENTRIES;
+    memcpy(out, data, *out_is_made ? ENTRIES : 0);
+    st_build_rollback(b, before);
+    return STATOR_OK;
+}
+
+/* ---- the look-up ---- */
+
+static int is_in_order(const uint8_t *entries)
+{
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        if (entries[i] != i) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static stator_status look_up(looker *l, stator_ref result, const uint8_t *entries,
+                             stator_diag **err)
+{
+    st_copy *c = &l->copy;
+    const uint32_t dtype = stator_value_type(c->v, result)->dtype;
+    const stator_ref byte = l->made_of[result];
+    const stator_attr wide = {.name = "dtype", .kind = STATOR_ATTR_DTYPE, .i = STATOR_I32};
+    const stator_ref type = table_type(l, dtype);
+    stator_ref operands[2] = {0, 0};
+    stator_ref made = 0;
+    if (is_in_order(entries) && stator_value_type(c->v, byte)->dtype == dtype) {
+        st_copy_replace(c, result, c->map[byte]);
+        return STATOR_OK;
+    }
+    if (type == 0) {
+        return st_fail_oom(err);
+    }
+    ST_TRY(st_build_constant(c->out, type, entries, ENTRIES, &operands[0], err));
+    ST_TRY(st_build_op(c->out, "cast", 1, &c->map[byte], 1, &wide, 1, &operands[1], err));
+    ST_TRY(st_build_op(c->out, "gather", 2, operands, 0, NULL, 1, &made, err));
+    st_copy_replace(c, result, made);
+    return STATOR_OK;
+}
+
+static int is_wanted(const looker *l, const stator_node_row *row)
+{
+    const stator_ref result = row->result_begin;
+    return row->result_count == 1 && is_byte(l->copy.v, result) && l->made_of[result] &&
+           l->made_of[result] != result && l->steps[result] >= LEAST_STEPS;
+}
+
+static stator_status visit(looker *l, stator_ref node, stator_diag **err)
+{
+    st_copy *c = &l->copy;
+    const stator_node_row *row = stator_node_at(c->v, node);
+    uint8_t entries[ENTRIES];
+    int is_made = 0;
+    note(l, row);
+    if (is_wanted(l, row) && st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "look_up", node)) {
+        st_build_set_origin_ref(c->out, row->origin);
+        ST_TRY(make_table(l, row->result_begin, entries, &is_made, err));
+    }
+    return is_made ? look_up(l, row->result_begin, entries, err) : st_copy_node(c, node, err);
+}
+
+static stator_status visit_all(looker *l, stator_diag **err)
+{
+    const stator_graph_view *v = l->copy.v;
+    l->made_of = st_arena_zalloc(&l->arena, (uint64_t)v->n_values + 1u, sizeof *l->made_of);
+    l->steps = st_arena_zalloc(&l->arena, (uint64_t)v->n_values + 1u, sizeof *l->steps);
+    if (l->made_of == NULL || l->steps == NULL) {
+        return st_fail_oom(err);
+    }
+    for (stator_ref value = 1; value <= v->n_values; value++) {
+        if (stator_value_at(v, value)->node == 0 && is_byte(v, value)) {
+            l->made_of[value] = value;
+        }
+    }
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        ST_TRY(visit(l, node, err));
+    }
+    return STATOR_OK;
+}
+
+stator_status st_pass_look_up(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                              uint32_t *out_result, stator_diag **err)
+{
+    looker l = {.made_of = NULL};
+    *out_result = STATOR_PASS_SAME;
+    if (ctx->evaluate == NULL) {
+        return STATOR_OK;
+    }
+    stator_status status = st_copy_begin(&l.copy, ctx, in, out, st_pass_look_up, 1, err);
+    st_arena_init(&l.arena, in->module->mem);
+    if (status == STATOR_OK) {
+        status = visit_all(&l, err);
+    }
+    if (status == STATOR_OK) {
+        status = st_copy_end(&l.copy, out_result, err);
+    }
+    st_arena_deinit(&l.arena);
+    st_copy_deinit(&l.copy);
+    return status;
+}

@@ -428,7 +428,7 @@ static int set_bytes(cg_matcher *m, const cg_bytes of[2])
     form->acc_dtype = STATOR_I32;
     if (!set_stored(m, &form->x, of[0].bytes) || !set_stored(m, &form->y, of[1].bytes) ||
         !set_zero(m, of[0].zero, CG_NO_AXIS, &form->x_zero) ||
-        !set_zero(m, of[1].zero, 0, &form->y_zero)) {
+        !set_zero(m, of[1].zero, form->is_transposed, &form->y_zero)) {
         return 0;
     }
     const st_loop_op *product = cg_row_at(m, cg_row_at(m, m->update)->args[0]);

@@ -99,17 +99,19 @@ int cg_loads_first(const cg_matcher *m, const st_loop_op *load)
     return cg_known_or(&m->kernel->syms->tab, load->sym, 1) == 0;
 }
 
-/* Loads that an epilogue can multiply with: one number, or one for each feature. */
-static int match_factor(cg_matcher *m, st_loop_ref ref)
+static int append_factor(cg_matcher *m, const st_loop_op *load)
 {
-    const st_loop_op *load = cg_through_cast(m, ref);
-    if (load->code != ST_LOOP_LOAD || load->args[0]) {
-        return 0;
-    }
     if (cg_loads_first(m, load)) {
         return append_buffer(m, ST_EPILOGUE_TIMES_ONE, load->ref);
     }
     return is_of_feature(m, load) && append_buffer(m, ST_EPILOGUE_TIMES, load->ref);
+}
+
+/* Loads that an epilogue can multiply with: one number, or one for each feature. */
+static int match_factor(cg_matcher *m, st_loop_ref ref)
+{
+    const st_loop_op *load = cg_through_cast(m, ref);
+    return load->code == ST_LOOP_LOAD && !load->args[0] && append_factor(m, load);
 }
 
 /* Loads that an epilogue can add: a bias along the feature axis, or a tensor like the output. */
@@ -448,7 +450,8 @@ int cg_match_epilogue(cg_matcher *m)
                                     : match_value(m, ref, ST_FORM_EPILOGUE_MAX + 2u);
 }
 
-/* The sum of integers times both scales. */
+/* The sum of integers times both scales. Those of a transposed convolution's weights are loaded
+ * where there is a product alone. */
 int cg_match_scales(cg_matcher *m, const st_loop_ref scale[2])
 {
     float product = 1;
@@ -458,7 +461,9 @@ int cg_match_scales(cg_matcher *m, const st_loop_ref scale[2])
     }
     int is_done = product == 1 || append(m, ST_EPILOGUE_SCALE, product, 0);
     for (uint32_t k = 0; k < 2 && is_done; k++) {
-        is_done = cg_row_at(m, scale[k])->code == ST_LOOP_CONST || match_factor(m, scale[k]);
+        const st_loop_op *load = cg_through_cast(m, scale[k]);
+        is_done = cg_row_at(m, scale[k])->code == ST_LOOP_CONST ||
+                  (load->code == ST_LOOP_LOAD && append_factor(m, load));
     }
     return is_done;
 }

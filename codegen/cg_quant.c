@@ -176,7 +176,15 @@ int cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes
     if (strcmp(op, "dot_general") == 0) {
         return is_byte_matmul(unit, row, out) && out[0].axis == CG_NO_AXIS;
     }
-    return strcmp(op, "conv") == 0 && cg_bytes_of(unit, stator_operand(v, row, 0), &out[0]) &&
-           cg_bytes_of(unit, stator_operand(v, row, 1), &out[1]) && out[0].axis == CG_NO_AXIS &&
-           (out[1].axis == CG_NO_AXIS || out[1].axis == 0);
+    const int is_conv = strcmp(op, "conv") == 0;
+    if ((!is_conv && strcmp(op, "conv_transpose") != 0) ||
+        !cg_bytes_of(unit, stator_operand(v, row, 0), &out[0]) ||
+        !cg_bytes_of(unit, stator_operand(v, row, 1), &out[1]) || out[0].axis != CG_NO_AXIS) {
+        return 0;
+    }
+    /* The groups of a transposed one share the second axis of its weights. */
+    const int has_features =
+        is_conv ? out[1].axis == 0
+                : out[1].axis == 1 && stator_attr_at(v, row, STATOR_conv_transpose_groups)->i == 1;
+    return out[1].axis == CG_NO_AXIS || has_features;
 }

@@ -1,5 +1,5 @@
-/* Sums of bytes that become bytes in one go, and convolutions of bytes with a group for each
- * channel, by kernels of our own with AVX2. */
+/* Sums of bytes that become bytes in one go, long products, and convolutions of bytes with a group
+ * for each channel, by kernels of our own with AVX2. */
 #include "dnnl_support.h"
 
 #include "core/base/convert.h"
@@ -92,6 +92,26 @@ Test(dnnl_bytes, rows_at_once)
         add_rows(&p, &all_rows[i % ROWS]);
         with_constant(&p);
         check_rows(&p, &all_rows[i % ROWS]);
+    }
+}
+
+/* ---- products ---- */
+
+/* Partial sums of the way with half the multiplications pass 2^31. */
+Test(dnnl_bytes, sums_that_wrap_on_the_way)
+{
+    static const int64_t heights[] = {16, 19, 130};
+    begin();
+    for (size_t i = 0; i < 4 * sizeof heights / sizeof heights[0]; i++) {
+        problem p;
+        f.threads = 1 + (int32_t)(i % 3);
+        gemm(&p, STATOR_U8, STATOR_I32, num(heights[i / 4]), num(20), num(40003));
+        p.form.y.dtype = STATOR_I8;
+        fill(&p);
+        memset(p.buffers[X], i % 2 ? 255 : 128, (size_t)p.elements[X]);
+        memset(p.buffers[Y], i % 4 < 2 ? 127 : -128, (size_t)p.elements[Y]);
+        set_constant(&p);
+        run_as(&p, "a long product of bytes", 0, "tiles");
     }
 }
 

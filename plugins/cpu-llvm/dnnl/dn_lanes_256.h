@@ -42,6 +42,13 @@ INLINE void store_lanes(float *to, uint32_t mask, __m256 v)
     }
 }
 
+INLINE int32_t sum_lanes(__m256i v)
+{
+    __m128i half = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
+}
+
 /* Bytes of the first lanes. */
 INLINE void store_eight(char *to, uint32_t mask, uint64_t bytes)
 {

@@ -33,8 +33,9 @@ typedef struct worker {
     const char *x; /* of the first line */
     char *copy;
     float *products; /* of all places of the window, aligned to 64 */
-    int32_t *row_sums, *row_zeros;
+    int32_t *row_sums, *row_zeros, *row_starts;
     int32_t *sums;
+    char *panel; /* words of the weights that are met, of is_paired */
     float *turned;
     const char *ask, *ask_end; /* the next panel, of which each tile asks for a part */
 } worker;
@@ -44,11 +45,14 @@ static void worker_init(worker *w, const dn_job *j, char *scratch)
     *w = (worker){.j = j, .block = -1};
     w->sums = (int32_t *)(void *)scratch;
     scratch += j->bytes.sums;
+    w->panel = scratch;
+    scratch += j->bytes.panel;
     w->turned = (float *)(void *)scratch;
     scratch += j->bytes.turned;
     w->row_sums = (int32_t *)(void *)scratch;
     w->row_zeros = w->row_sums + j->bytes.row_sums / (int64_t)sizeof *w->row_sums;
-    scratch += 2 * j->bytes.row_sums;
+    w->row_starts = w->row_zeros + j->bytes.row_sums / (int64_t)sizeof *w->row_sums;
+    scratch += 3 * j->bytes.row_sums;
     w->squares = (dn_wino){.isa = j->isa, .depth = j->depth, .across = j->across};
     w->squares.sums = (float *)(void *)scratch;
     w->squares.squares = w->squares.sums + j->places * j->squares * j->columns;
@@ -206,6 +210,9 @@ static void load_rows(worker *w)
             }
         }
         memset(to + bytes, 0, (size_t)(j->pitch - bytes));
+        if (j->is_paired) {
+            w->row_starts[i] = j->isa->start_pairs(to, j->depth);
+        }
     }
     w->x = w->copy;
 }
@@ -472,18 +479,24 @@ static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64
     const dn_job *j = w->j;
     const int64_t every = j->phases[1].n;
     const int64_t n = dn_parts(p->width - first, every);
-    const int64_t tiles = dn_parts(n, j->isa->rows);
+    const int64_t tiles = dn_parts(n, j->is_paired ? DN_PAIRS_ROWS : j->isa->rows);
     const int64_t asked = y * p->width + p->width * first / every;
-    void (*const run)(const dn_tile *, int64_t) = j->sections.are_fours     ? j->isa->run_fours
+    void (*const run)(const dn_tile *, int64_t) = j->is_paired              ? j->isa->run_pairs
+                                                  : j->sections.are_fours   ? j->isa->run_fours
                                                   : j->sections.are_singles ? j->isa->run_singles
                                                                             : j->isa->run;
     dn_tile t = tile_at(w, p->y + y, p->x + first);
     const char *x = t.x + p->panel / j->section_panels * j->sections.step * j->isa->size;
     const int64_t ask_bytes = t.lines * t.pixels * (t.length / DN_TILE_ASK) * DN_TILE_ALIGN;
     t.weights += p->panel * j->panel_bytes;
+    if (j->is_paired) {
+        t.first = t.weights;
+        t.weights = w->panel;
+    }
     for (int64_t i = 0, begin = 0; i < tiles; i++) {
         const int64_t end = n * (i + 1) / tiles;
         t.x = x + begin * t.row;
+        t.starts = w->row_starts + p->x + begin;
         t.sums = w->sums + (y * p->width + first + begin * every) * j->columns;
         t.ask = w->ask < w->ask_end ? w->ask : t.weights;
         t.ask_step = w->ask < w->ask_end ? DN_TILE_ALIGN : 0;
@@ -565,6 +578,9 @@ static void run_panel(worker *w, int64_t panel)
     const int64_t together = cuts > 1 ? 1 : DN_TILE_PIXELS / width;
     w->ask_end = j->weights + dn_least(panel + 2, j->panels) * j->panel_bytes;
     w->ask = j->weights + (panel + 1) * j->panel_bytes;
+    if (j->is_paired) {
+        j->isa->widen_pairs(j->weights + panel * j->panel_bytes + DN_TILE_PAIR, j->depth, w->panel);
+    }
     for (int64_t y = 0; y < lines; y += together) {
         for (int64_t c = 0; c < cuts; c++) {
             strip p = {.panel = panel, .y = y, .lines = dn_least(together, lines - y)};

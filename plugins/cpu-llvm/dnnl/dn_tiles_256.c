@@ -359,9 +359,7 @@ static int32_t sum_bytes(const char *x, int64_t groups)
             _mm256_maskload_epi32((const int *)(const void *)(x + g * DN_TILE_GROUP), mask);
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(v, ones));
     }
-    __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4e));
-    return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
+    return sum_lanes(sum);
 }
 
 /* ---- the epilogue ---- */
@@ -613,6 +611,9 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                        .finish = finish,
                                        .finish_bytes = dn_finish_bytes_256,
                                        .run_singles = dn_run_singles_256,
+                                       .run_pairs = dn_run_pairs_256,
+                                       .start_pairs = dn_start_pairs_256,
+                                       .widen_pairs = dn_widen_pairs_256,
                                        .square = DN_WINO_BYTES,
                                        .wino_run = run_words,
                                        .wino_in = dn_wino_words_in_256,

@@ -8,6 +8,8 @@
 #define ROWS_MOST 126                    /* of a product's block, */
 #define ROWS_LEAST 24                    /* however long they are */
 #define TIGHT_MOST 7                     /* channels of a pixel that fills no groups */
+#define PAIRED_ROWS 16                   /* below, it is the weights' memory that counts, */
+#define PAIRED_DEPTH 64 /* and what a tile of fewer rows has besides its products */
 #define ROWS_PACKED 48                   /* that are worth packing weights in each call */
 #define WINO_BYTES ((int64_t)400 << 10)  /* of squares in scratch, */
 #define WINO_LEAST 32                    /* but so many of them at least */
@@ -131,6 +133,18 @@ static void make_product(const st_form *form, dn_sizes *s)
     s->out.stride[0] = s->features;
 }
 
+int dn_tiles_is_paired(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+{
+    dn_sizes product = *s;
+    if (isa->run_pairs == NULL || (form->kind == ST_FORM_CONV && !is_pointwise(form, s))) {
+        return 0;
+    }
+    if (form->kind == ST_FORM_CONV) {
+        make_product(form, &product);
+    }
+    return product.m >= PAIRED_ROWS && product.k >= PAIRED_DEPTH;
+}
+
 /* A line of scratch: what windows reach before the image, the image and what they reach behind. */
 static void set_pitch(dn_job *j)
 {
@@ -235,10 +249,12 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     const int64_t together = dn_tiles_together(j->isa);
     const int64_t of_weight = is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->form->y.dtype);
     j->group_bytes = together * of_weight * j->columns;
+    j->is_paired = !is_wino && dn_tiles_is_paired(j->isa, j->form, s);
     j->depth = dn_parts(j->channels, together);
+    j->depth += j->is_paired && j->depth % 2;
     j->sections = dn_tiles_sections(j->isa, j->form, s);
     j->section_panels = dn_parts(j->sections.features, j->columns);
-    j->section_depth = dn_parts(j->sections.channels, together);
+    j->section_depth = j->is_image ? dn_parts(j->sections.channels, together) : j->depth;
     j->is_tight = j->is_image && !is_wino && dn_tiles_is_tight(j->isa, j->form, s);
     j->pixel = j->is_tight ? j->channels * j->isa->size : j->depth * DN_TILE_GROUP;
     j->flip = j->form->x.dtype == STATOR_I8 ? dn_job_group(j, 0x80) : 0;
@@ -253,6 +269,8 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->panel_bytes = (is_wino ? j->places * j->depth : j->kernel_lines * j->run) * j->group_bytes;
     if (j->sections.are_singles) {
         set_places(j);
+    } else if (j->is_paired) {
+        j->panel_bytes = DN_TILE_PAIR + j->depth * j->group_bytes;
     }
     if (j->is_col2im) {
         j->panels = dn_parts(j->kernel_lines * j->kernel_width * j->features, j->columns);
@@ -283,7 +301,8 @@ static void set_blocks(dn_job *j)
 {
     const int64_t threads = j->s.threads;
     const int64_t whole = j->is_image ? j->lines : j->width;
-    int64_t most = dn_least(CACHE_BYTES / j->pitch, ROWS_MOST);
+    int64_t most =
+        dn_least(CACHE_BYTES / j->pitch, j->is_paired ? (int64_t)DN_TILE_PIXELS : ROWS_MOST);
     most = most < ROWS_LEAST ? ROWS_LEAST : most;
     j->together = 1;
     if (j->is_image) {
@@ -332,8 +351,9 @@ static void set_bytes(dn_job *j)
     /* Of the last pixel a whole section is read. */
     const int64_t more = j->sections.are_singles ? j->columns * j->isa->size : 0;
     j->bytes.copy = j->is_copied ? rounded(j->scratch_lines * j->pitch + more) : 0;
-    j->bytes.all = j->bytes.sums + j->bytes.turned + 2 * j->bytes.row_sums + j->bytes.squares +
-                   j->bytes.products + j->bytes.copy;
+    j->bytes.panel = j->is_paired ? rounded(j->depth * DN_TILE_PAIR) : 0;
+    j->bytes.all = j->bytes.sums + j->bytes.panel + j->bytes.turned + 3 * j->bytes.row_sums +
+                   j->bytes.squares + j->bytes.products + j->bytes.copy;
 }
 
 int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)

@@ -28,6 +28,7 @@ typedef struct dn_job {
     int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
     int is_copied;  /* the image, or the rows of a product */
     int is_tight;   /* dn_tiles_is_tight */
+    int is_paired;  /* dn_tiles_is_paired */
     int64_t features, channels;
     int64_t size;        /* bytes of an element of x */
     int64_t group_bytes; /* of a panel's row of weights */
@@ -66,7 +67,7 @@ typedef struct dn_job {
     int64_t squares;       /* and in scratch */
     int64_t scratch_lines; /* of a block, in scratch */
     struct {
-        int64_t sums, turned, row_sums, squares, products, copy, all;
+        int64_t sums, panel, turned, row_sums, squares, products, copy, all;
     } bytes; /* of a thread's scratch */
     _Atomic int has_failed;
 } dn_job;

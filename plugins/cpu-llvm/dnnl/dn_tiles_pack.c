@@ -24,6 +24,7 @@ typedef struct packing {
     uint8_t flip;
     int is_winograd;
     int are_singles;      /* dn_sections */
+    int is_paired;        /* dn_tiles_is_paired */
     int64_t all_features; /* of all sections */
 } packing;
 
@@ -163,6 +164,28 @@ static void pack_singles(const packing *p, int64_t panel, int16_t *to, int32_t *
     }
 }
 
+/* Of bytes for `run_pairs`: a row of what sums begin with, then [group][feature]. */
+static void pack_pairs(const packing *p, int64_t panel, char *to, int32_t *sums)
+{
+    int32_t *starts = (int32_t *)(void *)to;
+    int8_t *bytes = (int8_t *)to + DN_TILE_PAIR;
+    const int64_t first = panel * p->columns;
+    const int64_t n = dn_least(p->columns, p->features - first);
+    memset(to, 0, (size_t)p->panel_bytes);
+    for (int64_t c = 0; c < p->channels; c++) {
+        for (int64_t i = 0; i < n; i++) {
+            const char from = p->y[c * p->channel + feature_at(p, first + i)];
+            const int8_t weight = (int8_t)((uint8_t)from ^ p->flip);
+            bytes[(c / 2 * p->columns + i) * 2 + c % 2] = weight;
+            sums[i] += weight;
+            if (c % 4 >= 2) { /* the second group of two */
+                const int32_t met = bytes[((c / 2 - 1) * p->columns + i) * 2 + c % 2];
+                starts[i] = (int32_t)((uint32_t)starts[i] - (uint32_t)(weight * met));
+            }
+        }
+    }
+}
+
 /* A panel's places of one phase of lines and one of pixels. Returns what follows them. */
 static char *pack_phase(const packing *p, int64_t panel, const dn_phase *of[2], char *to,
                         int32_t *sums)
@@ -195,6 +218,10 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
         }
         if (p->is_winograd) {
             pack_winograd(p, panel, to, sums);
+            continue;
+        }
+        if (p->is_paired) {
+            pack_pairs(p, panel, to, sums);
             continue;
         }
         if (p->are_singles) {
@@ -242,6 +269,9 @@ static int64_t panel_bytes_of(const packing *p)
         const int64_t all = p->phases[0].of[0].places * p->phases[1].of[0].places;
         return dn_parts(all, 2) * DN_TILE_PAIR;
     }
+    if (p->is_paired) {
+        return DN_TILE_PAIR + dn_parts(depth_of(p), 2) * 2 * 2 * p->columns;
+    }
     for (int64_t i = 0; i < p->phases[0].n; i++) {
         places[0] += p->phases[0].of[i].places;
     }
@@ -276,6 +306,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
                  .together = sections.features * sections.n,
                  .flip = form->y.dtype == STATOR_U8 ? MOVED : 0,
                  .are_singles = sections.are_singles,
+                 .is_paired = !is_winograd && dn_tiles_is_paired(isa, form, &s),
                  .all_features = s.features};
     if (form->kind == ST_FORM_CONV) {
         set_window(&p, form, &s);

@@ -266,7 +266,8 @@ static int is_wanted(const looker *l, const stator_node_row *row)
 {
     const stator_ref result = row->result_begin;
     return row->result_count == 1 && is_byte(l->copy.v, result) && l->made_of[result] &&
-           l->made_of[result] != result && l->steps[result] >= LEAST_STEPS;
+           l->made_of[result] != result && l->steps[result] >= LEAST_STEPS &&
+           l->steps[result] <= MOST_NODES; /* list_nodes goes as deep */
 }
 
 static stator_status visit(looker *l, stator_ref node, stator_diag **err)

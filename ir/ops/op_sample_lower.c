@@ -6,8 +6,8 @@
  * In: any number r of spatial axes; K is 1 (nearest), 2^r (linear) or 4^r (cubic). The last axis of
  * grid holds coordinates in reverse order of the axes. Padding: zeros masks taps outside, border
  * clamps, reflection mirrors; a position outside is brought inside first, and each tap again, as
- * in ONNX GridSample. Positions are computed in f64. Invariant: indices lie inside x even where the
- * grid holds NaN. */
+ * in ONNX GridSample; with cubic and border the taps alone, as PyTorch and ONNX Runtime have it.
+ * Positions are computed in f64. Invariant: indices lie inside x even where the grid holds NaN. */
 #include "core/base/check.h"
 #include "ir/ops/op_kit.h"
 #include "ir/ops/rules.h"
@@ -50,7 +50,7 @@ static stator_ref positions(const sampler *s, uint32_t i, const stator_ref limit
     if (s->is_reflection) {
         return st_kit_expr(s->k, REFLECT("p"), "p,lo,hi,n", last, 0, NULL);
     }
-    return s->is_zeros
+    return s->is_zeros || s->is_cubic
                ? p
                : st_kit_expr(s->k, "select(bit_or(p < lo, p > hi), min(max(p, 0), n - 1), p)",
                              "p,lo,hi,n", last, 0, NULL);

@@ -1,13 +1,15 @@
 /* grid_sample and roi_align: interpolation at positions the data give, in f64, rounded once.
  *
  * grid_sample: a position in [-1, 1] becomes x in pixels; outside the image's border (pixel centres
- * with align_corners, else pixel edges) border clamps it and reflection mirrors it. Along each axis
- * x has 1 (nearest), 2 (linear) or 4 (cubic) taps, brought inside in the same way or, with zeros,
- * left out; the value is the sum over all combinations of taps. The last axis of grid lists the
- * coordinates in reverse order of the axes. A position that is NaN, or infinite where padding does
- * not clamp it, gives NaN; with nearest and zeros it is outside, which gives 0. So does PyTorch
- * with zeros (ONNX says nothing). Sources: the text of ONNX GridSample; cubic kernel with a =
- * -0.75, Keys, IEEE TASSP 29(6), 1981. */
+ * with align_corners, else pixel edges) border clamps it, though not for cubic, and reflection
+ * mirrors it. Along each axis x has 1 (nearest), 2 (linear) or 4 (cubic) taps, brought inside in
+ * the same way or, with zeros, left out; the value is the sum over all combinations of taps. The
+ * last axis of grid lists the coordinates in reverse order of the axes. A position that is NaN, or
+ * infinite where padding does not clamp it, gives NaN; with nearest and zeros it is outside, which
+ * gives 0. So does PyTorch with zeros (ONNX says nothing). With cubic and border only the taps are
+ * clamped, so that the curve goes on outside: so PyTorch and ONNX Runtime have it, where the text
+ * is silent. Sources: the text of ONNX GridSample; cubic kernel with a = -0.75, Keys, IEEE TASSP
+ * 29(6), 1981. */
 #include "eager.h"
 
 #include <math.h>
@@ -97,7 +99,7 @@ static taps find_taps(const sampler *s, double g, int64_t n)
     x = s->mode == MODE_NEAREST ? nearbyint(x) : x; /* halves to even */
     if (s->padding == PAD_REFLECTION && (x < lo || x > hi)) {
         x = reflect(x, lo, hi);
-    } else if (s->padding == PAD_BORDER && (x < lo || x > hi)) {
+    } else if (s->padding == PAD_BORDER && s->mode != MODE_CUBIC && (x < lo || x > hi)) {
         x = x < 0.0 ? 0.0 : x > size - 1.0 ? size - 1.0 : x;
     }
     const double first = floor(x) - (s->mode == MODE_CUBIC ? 1.0 : 0.0);

@@ -32,7 +32,7 @@ def taps(g, n, mode, padding, align):
     lo, hi = (0, n - 1) if align else (-0.5, n - 0.5)
     if mode == "nearest":
         x = round(x)  # halves to even
-    if not lo <= x <= hi:
+    if not lo <= x <= hi and not (mode == "cubic" and padding == "border"):  # PyTorch, ONNX Runtime: taps alone
         x = {"zeros": x, "border": min(max(x, 0), n - 1), "reflection": reflect(x, lo, hi)}[padding]
     first = math.floor(x)
     found = []

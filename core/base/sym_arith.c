@@ -171,6 +171,24 @@ static void divide(st_lin *lin, int64_t by)
     }
 }
 
+/* min(min(x, y), z) with z <= y is min(x, z), max likewise; 0 where z hides neither x nor y. */
+static uint32_t without_hidden(st_symtab *tab, uint32_t kind, uint32_t nested, uint32_t z)
+{
+    const uint32_t atom = st_sym_single_atom(tab, nested);
+    if (atom == 0 || st_atom_at(tab, atom)->kind != kind) {
+        return 0;
+    }
+    const int is_min = kind == STATOR_ATOM_MIN;
+    const uint32_t parts[2] = {st_atom_at(tab, atom)->a, st_atom_at(tab, atom)->b};
+    for (int i = 0; i < 2; i++) {
+        const uint32_t hidden = parts[1 - i];
+        if ((is_min ? st_sym_le(tab, z, hidden) : st_sym_le(tab, hidden, z)) == 1) {
+            return is_min ? st_sym_min(tab, parts[i], z) : st_sym_max(tab, parts[i], z);
+        }
+    }
+    return 0;
+}
+
 /* min or max of two syms whose order is not known. */
 static uint32_t make_extremum(st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b)
 {
@@ -200,6 +218,11 @@ static uint32_t make_extremum(st_symtab *tab, uint32_t kind, uint32_t a, uint32_
         const int first = (st_sym_le(tab, p, q) == 1) == is_min;
         return st_lin_add_sym(tab, &common, first ? p : q, (int64_t)g) ? st_lin_intern(tab, &common)
                                                                        : 0;
+    }
+    uint32_t flat = without_hidden(tab, kind, p, q);
+    flat = flat != 0 ? flat : without_hidden(tab, kind, q, p);
+    if (flat != 0) {
+        return st_lin_add_sym(tab, &common, flat, (int64_t)g) ? st_lin_intern(tab, &common) : 0;
     }
     if (x_is_const || (p > q && !y_is_const)) { /* the older one first, an integer last */
         const uint32_t t = p;

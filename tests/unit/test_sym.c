@@ -195,6 +195,10 @@ Test(sym, extrema_fold_when_the_order_is_known)
     same("min(2*N, 2*M)", "2*min(N, M)");
     same("min(M, N)", "min(N, M)");
     same("min(min(N, M), M)", "min(N, M)");
+    same("min(min(N, 512), 1)", "min(N, 1)");
+    same("min(5, 3 + min(min(M, N), 7))", "3 + min(min(M, N), 2)");
+    same("max(max(N, 3) + 1, 9)", "max(N, 8) + 1");
+    same("max(max(M, N + 2), N + 3)", "max(M, N + 3)");
     same("max(min(N, M), N)", "N");
     prints("max(4, N)", "max(N, 4)");
     prints("max(4, N - 2)", "max(N, 6) - 2");

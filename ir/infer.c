@@ -463,6 +463,15 @@ static stator_status broadcasts(const st_infer *in, stator_ref x, stator_ref y, 
     return STATOR_OK;
 }
 
+/* Is `small` at most `large`, and 0 only with it? Where the two broadcast, `large` is the result
+ * then, a 1 among them or not: min(S, 512) beside S, a table of positions cut to the length S. */
+static int gives_way(const st_infer *in, stator_ref small, stator_ref large)
+{
+    const stator_ref one = st_in_op_int(in, 'm', large, 1);
+    return one != 0 && one == st_in_op_int(in, 'm', small, 1) &&
+           st_sym_le(&in->m->symtab, small, large) == 1;
+}
+
 /* Known cases first; else the formula max(a, b), which is the result when neither is 0; a 0 against
  * a 1 gives 0, so the factor min(a, b, 1) is added where 0 may occur. */
 stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b)
@@ -483,6 +492,12 @@ stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b)
         return a;
     }
     if (b_lo >= 2 || b_hi == 0) {
+        return b;
+    }
+    if (gives_way(in, b, a)) {
+        return a;
+    }
+    if (gives_way(in, a, b)) {
         return b;
     }
     const stator_ref larger = st_in_op(in, 'M', a, b);

@@ -1,6 +1,6 @@
 /* Slice, in every version: bounds are brought into the tensor by the operator's rules, symbolically
  * when they are known, with integer tensors while the program runs when they are not. */
-#include "onnx.h"
+#include "ox_import.h"
 
 #define HUGE_BOUND                                                                                 \
     ((int64_t)INT32_MAX) /* "to the end": from here on a bound is past every size                  \
@@ -30,6 +30,29 @@ static void read_axes(ox_node *n, uint32_t rank, const int64_t *axes, bounds *b)
     }
 }
 
+/* How many bounds there are. In a body nothing can be asked for, and a bound that is itself a slice
+ * of an unknown place ("offsets[i : i + 1]") has no known size: as many as there are bounds of the
+ * other list or axes, else one, which the reshapes test when they run. */
+static int64_t bound_count(ox_node *n, uint32_t axis_count, bounds *b)
+{
+    int64_t count = 0;
+    int64_t end_count = 0;
+    const int starts_known = ox_ok(n) && ox_dim_known(n, b->start_list, 0, &count);
+    const int ends_known = ox_ok(n) && ox_dim_known(n, b->end_list, 0, &end_count);
+    if (!ox_ok(n) || (starts_known && ends_known)) {
+        return count;
+    }
+    if (!starts_known && n->scope->region->parent == NULL) {
+        ox_ask(n, b->start_list, "'starts'");
+        return 0;
+    }
+    count = starts_known ? count : ends_known ? end_count : axis_count != 0 ? axis_count : 1;
+    const stator_ref dim = ox_sym(n, count);
+    b->start_list = ox_reshape(n, b->start_list, 1, &dim);
+    b->end_list = ox_reshape(n, b->end_list, 1, &dim);
+    return count;
+}
+
 /* Attributes (operator sets below 10) or inputs. */
 static void read_bounds(ox_node *n, stator_ref x, bounds *b)
 {
@@ -38,7 +61,6 @@ static void read_bounds(ox_node *n, stator_ref x, bounds *b)
     uint32_t step_count = 0;
     const int64_t *axes = NULL;
     const int64_t *steps = NULL;
-    int64_t count = 0;
     if (n->version < 10) {
         uint32_t starts_count;
         uint32_t ends_count;
@@ -54,9 +76,8 @@ static void read_bounds(ox_node *n, stator_ref x, bounds *b)
         steps = ox_in(n, 4) ? ox_need_ints(n, ox_in(n, 4), &step_count, "the steps") : NULL;
     }
     ox_check_rank(n, b->start_list, 1, 1, "'starts'");
-    if (ox_ok(n) && !ox_dim_known(n, b->start_list, 0, &count)) {
-        ox_ask(n, b->start_list, "'starts'");
-    }
+    ox_check_rank(n, b->end_list, 1, 1, "'ends'");
+    const int64_t count = bound_count(n, axis_count, b);
     if (ox_ok(n) && (count > (int64_t)rank || (axes != NULL && axis_count != count) ||
                      (steps != NULL && step_count != count))) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "starts, ends, axes and steps have different lengths");

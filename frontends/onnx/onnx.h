@@ -50,7 +50,8 @@ typedef void (*ox_op_fn)(ox_node *n);
 enum ox_row_kind {
     OX_ROW_DIRECT, /* text names a Stator op: same operands, attributes of the same names */
     OX_ROW_EXPR,   /* text is an expression program over operands a, b, c, d and attributes */
-    OX_ROW_FN
+    OX_ROW_FN,
+    OX_ROW_SEQUENCE /* FN whose operands may be sequences */
 };
 
 struct ox_row {
@@ -65,10 +66,12 @@ struct ox_row {
 #define ONNX_DIRECT(name, since, text)
 #define ONNX_EXPR(name, since, attrs, text)
 #define ONNX_FN(name, since, function) void function(ox_node *n);
+#define ONNX_SEQUENCE(name, since, function) void function(ox_node *n);
 #include "map.def"
 #undef ONNX_DIRECT
 #undef ONNX_EXPR
 #undef ONNX_FN
+#undef ONNX_SEQUENCE
 
 /* ---- state ---- */
 

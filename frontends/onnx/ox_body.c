@@ -73,6 +73,9 @@ static int add_graph_names(void *self, const Onnx__GraphProto *graph)
 static int is_remade(ox_node *n, stator_ref v)
 {
     uint32_t count;
+    if (ox_sequence_find(n->im, v) != NULL) {
+        return 0;
+    }
     if (ox_region_data(n->scope->region, v) != NULL) {
         return 1;
     }
@@ -98,7 +101,9 @@ void ox_captures_of(ox_node *n, uint32_t graph_count, const Onnx__GraphProto *co
         ox_scope_find(n->scope, out->names[i], &out->values[i]);
         if (out->values[i] != 0 && !is_remade(n, out->values[i])) {
             out->is_operand[i] = 1;
-            out->operands[out->operand_count++] = out->values[i];
+            const int is_sequence = ox_sequence_find(n->im, out->values[i]) != NULL;
+            out->operands[out->operand_count++] =
+                is_sequence ? ox_sequence_stack(n, out->values[i]) : out->values[i];
         }
     }
     out->count = ox_ok(n) ? count : 0;
@@ -153,6 +158,9 @@ stator_ref ox_type_of(ox_node *n, stator_ref v)
     if (!ox_ok(n) || v == 0) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "a required input is absent");
     }
+    if ((v & OX_SEQUENCE) != 0) {
+        return ox_fail(n, STATOR_UNIMPLEMENTED, "a sequence stands where a tensor is needed");
+    }
     return stator_value_at(n->im->host->build->view(n->b), v)->type;
 }
 
@@ -192,9 +200,13 @@ void ox_body_captures(ox_body *body, const ox_captures *captures)
     body->region.captured = captures->operands;
     for (uint32_t i = 0; ox_ok(n) && i < captures->count; i++) {
         if (captures->is_operand[i]) {
-            inside[i] = ox_body_input(body, captures->names[i], ox_type_of(n, captures->values[i]));
+            const stator_ref operand = captures->operands[body->region.captured_count];
+            inside[i] = ox_body_input(body, captures->names[i], ox_type_of(n, operand));
             if (body->region.captured_count++ == 0) {
                 body->region.first_captured = inside[i];
+            }
+            if (ox_sequence_find(n->im, captures->values[i]) != NULL) {
+                inside[i] = ox_sequence_of_stack(n, inside[i]);
             }
         }
     }
@@ -230,7 +242,7 @@ void ox_body_output(ox_body *body, const char *name, stator_ref v)
 {
     ox_node *n = body->owner;
     stator_diag *diag = NULL;
-    if (!ox_ok(n)) {
+    if (ox_type_of(&body->node, v) == 0) { /* fails for a sequence */
         return;
     }
     const stator_status status = n->im->host->build->output(body->b, name, v, &diag);

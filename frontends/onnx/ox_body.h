@@ -2,11 +2,11 @@
  *
  * The names a subgraph uses from outside become operands of the node and inputs of each of its
  * regions (ox_captures). Values whose contents are known (small constants, sizes) are not captured
- * but made again inside, so that they stay known there. */
+ * but made again inside, so that they stay known there. A sequence goes in as one tensor. */
 #ifndef STATOR_FRONTEND_OX_BODY_H
 #define STATOR_FRONTEND_OX_BODY_H
 
-#include "ox_import.h"
+#include "ox_sequence.h"
 
 typedef struct ox_captures {
     uint32_t count; /* names found in the scope around */

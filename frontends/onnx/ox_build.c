@@ -136,6 +136,10 @@ static const stator_type_row *type_of(ox_node *n, stator_ref v)
         ox_fail(n, STATOR_INVALID_ARGUMENT, "a required input is absent");
         return NULL;
     }
+    if ((v & OX_SEQUENCE) != 0) {
+        ox_fail(n, STATOR_UNIMPLEMENTED, "a sequence stands where a tensor is needed");
+        return NULL;
+    }
     return stator_value_type(n->im->host->build->view(n->b), v);
 }
 

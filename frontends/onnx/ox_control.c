@@ -3,8 +3,9 @@
  * If with a condition known during import is its branch. Loop's body never sees a false condition,
  * so its condition input is the constant true; sizes of carried values that change from one
  * iteration to the next become symbols of the region's own, found by building the body again until
- * they are stable. Scan of operator set 8 has a batch axis: a scan over the batch around a scan
- * over time. */
+ * they are stable. A carried sequence is no operand: what the body appends to it is one more
+ * stacked result. Scan of operator set 8 has a batch axis: a scan over the batch around a scan over
+ * time. */
 #include "ox_body.h"
 
 #include <string.h>
@@ -107,10 +108,13 @@ void ox_if(ox_node *n)
 typedef struct loop {
     const Onnx__GraphProto *graph;
     ox_captures captures;
-    uint32_t carried;
+    uint32_t carried; /* tensors and sequences */
     uint32_t stacked;
     stator_ref *initial;
-    stator_ref *types; /* of the carried region inputs */
+    stator_ref *types;  /* of the carried region inputs; 0: a sequence */
+    uint8_t *is_grown;  /* sequences that the body appends to */
+    uint32_t n_tensors; /* of `carried` */
+    uint32_t n_grown;
     int ignores_cond;
 } loop;
 
@@ -139,6 +143,41 @@ static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, sta
     return changed ? types->tensor(n->b, a->dtype, a->rank, dims) : 0;
 }
 
+/* What became of carried value i, made by the body as out[1 + i]: types that grow wider set
+ * *out_again, a sequence gives way to what was appended to it. */
+static void carry(ox_body *body, loop *l, uint32_t i, const stator_ref *in, stator_ref *out,
+                  int *out_again)
+{
+    ox_node *n = body->owner;
+    if (l->types[i] == 0) {
+        int is_same;
+        out[1 + i] = ox_sequence_appended(&body->node, in[2 + i], out[1 + i], &is_same);
+        l->is_grown[i] = !is_same;
+        l->n_grown += !is_same;
+        return;
+    }
+    const stator_ref wide =
+        widened(n, ox_type_of(n, l->initial[i]), l->types[i], ox_type_of(&body->node, out[1 + i]));
+    if (wide != 0) {
+        l->types[i] = wide;
+        *out_again = 1;
+    }
+}
+
+/* The body's outputs: the condition, carried tensors, stacked values, what sequences grew by. */
+static void give_outputs(ox_body *body, const loop *l, const stator_ref *out)
+{
+    const Onnx__GraphProto *g = l->graph;
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        for (uint32_t i = 0; ox_ok(body->owner) && i < g->n_output; i++) {
+            const int is_sequence = i >= 1 && i <= l->carried && l->types[i - 1u] == 0;
+            if (turn == 0 ? !is_sequence : is_sequence && l->is_grown[i - 1u]) {
+                ox_body_output(body, ox_text(g->output[i]->name), out[i]);
+            }
+        }
+    }
+}
+
 /* One try at the body. Sets *out_again when types were widened and the region was dropped. */
 static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again)
 {
@@ -155,27 +194,23 @@ static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again)
         in[0] = ox_body_input(&body, ox_text(g->input[0]->name), count_type);
     }
     for (uint32_t i = 0; ox_ok(n) && i < l->carried; i++) {
-        in[2 + i] = ox_body_input(&body, ox_text(g->input[2 + i]->name), l->types[i]);
+        const char *name = ox_text(g->input[2 + i]->name);
+        in[2 + i] = l->types[i] != 0 ? ox_body_input(&body, name, l->types[i])
+                                     : ox_sequence_begin(&body.node);
     }
     ox_body_captures(&body, &l->captures);
     if (ox_ok(n)) {
         in[1] = ox_const(&body.node, STATOR_BOOL, 0, no_dims, &yes);
         ox_body_graph(&body, g, l->carried + 2u, in, out);
     }
+    l->n_grown = 0;
     for (uint32_t i = 0; ox_ok(n) && i < l->carried; i++) {
-        const stator_ref wide = widened(n, ox_type_of(n, l->initial[i]), l->types[i],
-                                        ox_type_of(&body.node, out[1 + i]));
-        if (wide != 0) {
-            l->types[i] = wide;
-            *out_again = 1;
-        }
+        carry(&body, l, i, in, out, out_again);
     }
     if (ox_ok(n)) {
         out[0] = l->ignores_cond ? in[1] : ox_reshape(&body.node, out[0], 0, NULL);
     }
-    for (size_t i = 0; ox_ok(n) && i < g->n_output; i++) {
-        ox_body_output(&body, ox_text(g->output[i]->name), out[i]);
-    }
+    give_outputs(&body, l, out);
     return ox_body_end(&body, !*out_again);
 }
 
@@ -184,14 +219,32 @@ static stator_ref scalar_or(ox_node *n, stator_ref v, stator_ref absent)
     return v != 0 ? ox_reshape(n, v, 0, NULL) : absent;
 }
 
-/* Operands of the loop: trips, condition, carried values, captures. */
+/* Results of the `while` in the order of the node: carried tensors come first, what sequences grew
+ * by last. */
+static void name_results(ox_node *n, const loop *l, const stator_ref *results)
+{
+    uint32_t tensor = 0;
+    uint32_t grown = l->n_tensors + l->stacked;
+    for (uint32_t i = 0; ox_ok(n) && i < l->carried; i++) {
+        n->out[i] = l->types[i] != 0 ? results[tensor++]
+                    : l->is_grown[i] ? ox_sequence_followed(n, l->initial[i], results[grown++])
+                                     : l->initial[i];
+    }
+    for (uint32_t i = 0; ox_ok(n) && i < l->stacked; i++) {
+        n->out[l->carried + i] = results[l->n_tensors + i];
+    }
+}
+
+/* Operands of the loop: trips, condition, carried tensors, captures. */
 static void emit_loop(ox_node *n, const loop *l, stator_graph *body)
 {
     static const int64_t no_dims[1] = {0};
     const uint8_t yes = 1;
-    const uint32_t count = 2u + l->carried + l->captures.operand_count;
-    stator_ref *in = ox_alloc(n, count, sizeof *in);
-    if (in == NULL) {
+    const uint32_t stacked = l->stacked + l->n_grown;
+    uint32_t count = 2u;
+    stator_ref *in = ox_alloc(n, 2u + l->carried + l->captures.operand_count, sizeof *in);
+    stator_ref *results = ox_alloc(n, l->n_tensors + stacked + 1u, sizeof *results);
+    if (in == NULL || results == NULL) {
         return;
     }
     const stator_ref trips = ox_in(n, 0);
@@ -199,11 +252,16 @@ static void emit_loop(ox_node *n, const loop *l, stator_graph *body)
     in[0] = in[0] != 0 ? in[0] : ox_int(n, INT64_MAX);
     in[1] = scalar_or(n, ox_in(n, 1), 0);
     in[1] = in[1] != 0 ? in[1] : ox_const(n, STATOR_BOOL, 0, no_dims, &yes);
-    memcpy(in + 2, l->initial, l->carried * sizeof *in);
-    memcpy(in + 2 + l->carried, l->captures.operands, l->captures.operand_count * sizeof *in);
-    ox_op_regions(n, "while", count, in,
-                  OX_AT(OX_A_INT("carried", l->carried), OX_A_INT("stacked", l->stacked)), 1, &body,
-                  l->carried + l->stacked, n->out);
+    for (uint32_t i = 0; i < l->carried; i++) {
+        if (l->types[i] != 0) {
+            in[count++] = l->initial[i];
+        }
+    }
+    memcpy(in + count, l->captures.operands, l->captures.operand_count * sizeof *in);
+    ox_op_regions(n, "while", count + l->captures.operand_count, in,
+                  OX_AT(OX_A_INT("carried", l->n_tensors), OX_A_INT("stacked", stacked)), 1, &body,
+                  l->n_tensors + stacked, results);
+    name_results(n, l, results);
 }
 
 void ox_loop(ox_node *n)
@@ -225,9 +283,12 @@ void ox_loop(ox_node *n)
     l.stacked = (uint32_t)l.graph->n_output - 1u - l.carried;
     l.initial = ox_alloc(n, l.carried + 1u, sizeof *l.initial);
     l.types = ox_alloc(n, l.carried + 1u, sizeof *l.types);
+    l.is_grown = ox_alloc(n, l.carried + 1u, sizeof *l.is_grown);
     for (uint32_t i = 0; ox_ok(n) && i < l.carried; i++) {
         l.initial[i] = ox_need(n, 2 + i);
-        l.types[i] = ox_type_of(n, l.initial[i]);
+        const int is_sequence = ox_sequence_find(n->im, l.initial[i]) != NULL;
+        l.types[i] = is_sequence ? 0 : ox_type_of(n, l.initial[i]);
+        l.n_tensors += !is_sequence;
     }
     ox_captures_of(n, 1, &l.graph, &l.captures);
     stator_graph *body = NULL;

@@ -107,7 +107,7 @@ void ox_graph_define(ox_node *n, const char *name, stator_ref v)
         ox_fail(n, STATOR_INVALID_ARGUMENT, "the name '%s' is already defined in this graph", name);
         return;
     }
-    if (v != 0) {
+    if (v != 0 && (v & OX_SEQUENCE) == 0) {
         const stator_graph_view *view = n->im->host->build->view(n->b);
         const stator_value_row *row = stator_value_at(view, v);
         if (row->node != 0 && row->name == 0) {
@@ -115,6 +115,16 @@ void ox_graph_define(ox_node *n, const char *name, stator_ref v)
         }
     }
     ox_scope_bind(n->scope, name, v);
+}
+
+/* Only operators that know sequences may see one. */
+static void check_sequences(ox_node *n)
+{
+    for (uint32_t k = 0; k < n->in_count; k++) {
+        if ((n->in[k] & OX_SEQUENCE) != 0) {
+            ox_fail(n, STATOR_UNIMPLEMENTED, "input %u is a sequence, expected a tensor", k);
+        }
+    }
 }
 
 static void define_results(ox_node *n)
@@ -292,6 +302,9 @@ static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, s
         return;
     }
     im->host->build->set_origin(n.b, n.name, ox_text(n.proto->op_type), im->file, 0);
+    if (n.row != NULL && n.row->kind != OX_ROW_SEQUENCE) {
+        check_sequences(&n);
+    }
     if (f != NULL) {
         run_function(&n, f);
     } else if (n.row == NULL) {

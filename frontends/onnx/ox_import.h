@@ -56,6 +56,17 @@ struct ox_scope {
     uint32_t depth;
 };
 
+/* A sequence of tensors (ox_sequence.h): a list, or `stack` with the elements along axis 0. */
+typedef struct ox_sequence {
+    uint32_t count;
+    const stator_ref *elements;
+    stator_ref stack; /* 0: a list */
+    stator_ref begun; /* in the body of a loop that carries it: the sequence that the turn began
+                         with; the list has what the turn appended. 0 elsewhere */
+} ox_sequence;
+
+#define OX_SEQUENCE 0x80000000u /* such a ref stands for a sequence, not for a value */
+
 typedef struct ox_symbol_name { /* a symbol and the dim_param it stands for */
     const char *symbol;
     const char *text;
@@ -79,6 +90,7 @@ struct ox_import {
     ox_region root;
     ox_scope scope; /* of the main graph */
     st_vec(ox_symbol_name) symbols;
+    st_vec(const ox_sequence *) sequences; /* by ref less OX_SEQUENCE; arena memory */
     const Onnx__GraphProto *graph;
     const char *shapeless; /* the first input whose rank is taken from its value, not there yet */
     uint64_t node_count;   /* translated so far, functions counted at each call */
@@ -109,6 +121,9 @@ const ox_data *ox_region_data(const ox_region *r, stator_ref v); /* NULL: not ke
 /* Operator set of `domain` in force; 0 when it is not imported. */
 int64_t ox_opset(const ox_import *im, const ox_frame *frame, const char *domain);
 int ox_is_default_domain(const char *domain);
+
+/* ---- ox_sequence.c ---- */
+const ox_sequence *ox_sequence_find(const ox_import *im, stator_ref v); /* NULL: a value */
 
 /* ---- ox_survey.c ---- */
 const ox_row *ox_row_find(const char *op_type);

@@ -443,6 +443,11 @@ static void add_outputs(ox_import *im)
                            name);
             return;
         }
+        if (ox_sequence_find(im, v) != NULL) {
+            ox_import_fail(im, STATOR_UNIMPLEMENTED,
+                           "the graph's output '%s' is a sequence; outputs are tensors", name);
+            return;
+        }
         const stator_status status = im->host->build->output(im->root.b, name, v, &diag);
         if (status != STATOR_OK) {
             ox_import_failed(im, status, diag, name);
@@ -585,6 +590,7 @@ stator_status ox_import_model(const stator_host *host, const stator_source *sour
     ox_scope_deinit(&im.scope);
     ox_region_deinit(&im.root, &im.mem);
     st_vec_free(&im.mem, &im.symbols);
+    st_vec_free(&im.mem, &im.sequences);
     st_arena_deinit(&im.arena);
     st_arena_deinit(&im.scratch);
     if (err != NULL && *err == NULL) {

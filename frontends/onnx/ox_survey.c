@@ -12,12 +12,15 @@
     {.name = #name_, .since = (since_), .kind = OX_ROW_EXPR, .text = (text_), .attrs = (attrs_)},
 #define ONNX_FN(name_, since_, fn_)                                                                \
     {.name = #name_, .since = (since_), .kind = OX_ROW_FN, .fn = (fn_)},
+#define ONNX_SEQUENCE(name_, since_, fn_)                                                          \
+    {.name = #name_, .since = (since_), .kind = OX_ROW_SEQUENCE, .fn = (fn_)},
 static const ox_row ROWS[] = {
 #include "map.def"
 };
 #undef ONNX_DIRECT
 #undef ONNX_EXPR
 #undef ONNX_FN
+#undef ONNX_SEQUENCE
 
 const ox_row *ox_row_find(const char *op_type)
 {

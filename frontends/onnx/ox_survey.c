@@ -191,6 +191,21 @@ static void print_missing(const missing *m, st_str *out)
     st_str_add(out, ")");
 }
 
+/* ONNX Runtime's optimizer and its quantizer write operators of a domain of their own. */
+static void hint_at_runtime(survey *s)
+{
+    static const char domain[] = "com.microsoft";
+    for (uint32_t i = 0; i < s->missing.count; i++) {
+        if (strncmp(s->missing.data[i].domain, domain, sizeof domain - 1u) == 0 &&
+            s->im->diag != NULL) {
+            s->im->host->diag->set_hint(
+                s->im->diag, "com.microsoft is ONNX Runtime's own: take the model from before its "
+                             "optimizer (or at level 'basic'), quantised as QDQ");
+            return;
+        }
+    }
+}
+
 static stator_status report(survey *s)
 {
     if (s->missing.count == 0) {
@@ -207,6 +222,7 @@ static stator_status report(survey *s)
                        "%u operator%s of the model %s not supported: %s", s->missing.count,
                        s->missing.count == 1 ? "" : "s", s->missing.count == 1 ? "is" : "are",
                        text.data);
+        hint_at_runtime(s);
     } else {
         out_of_memory(s);
     }

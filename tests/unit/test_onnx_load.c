@@ -60,6 +60,21 @@ Test(onnx_load, unknown_operators_are_named_at_once)
                                          "since operator set 24", NULL});
 }
 
+/* What ONNX Runtime's optimizer and quantizer write has a hint. */
+Test(onnx_load, operators_of_onnx_runtime_have_a_hint)
+{
+    onnx_bytes g = graph_of_x();
+    onnx_node(&g, "com.microsoft.FastGelu", "x", "y", NULL);
+    onnx_output(&g, "y", ONNX_FLOAT);
+    onnx_bytes m = onnx_model(&g, 13, NULL);
+    stator_ctx *ctx = run_context();
+    stator_model *model = NULL;
+    cr_assert_eq(load(ctx, &m, &model), STATOR_UNIMPLEMENTED);
+    const char *hint = stator_ctx_error_hint(ctx);
+    cr_assert(hint != NULL && strstr(hint, "ONNX Runtime's own") != NULL, "%s", hint);
+    stator_ctx_destroy(ctx);
+}
+
 Test(onnx_load, cycles_and_undefined_names)
 {
     onnx_bytes g = graph_of_x();

@@ -30,6 +30,16 @@ static void read_axes(ox_node *n, uint32_t rank, const int64_t *axes, bounds *b)
     }
 }
 
+/* Operand k, bounds, as an i64 list. One without axes is a list of one: torch.onnx writes
+ * tensor_split so, and ONNX Runtime takes it. */
+static stator_ref bound_list(ox_node *n, uint32_t k, const char *what)
+{
+    const stator_ref list = ox_cast(n, ox_need(n, k), STATOR_I64);
+    const stator_ref one = ox_sym(n, 1);
+    ox_check_rank(n, list, 0, 1, what);
+    return ox_ok(n) && ox_rank(n, list) == 0 ? ox_reshape(n, list, 1, &one) : list;
+}
+
 /* How many bounds there are. In a body nothing can be asked for, and a bound that is itself a slice
  * of an unknown place ("offsets[i : i + 1]") has no known size: as many as there are bounds of the
  * other list or axes, else one, which the reshapes test when they run. */
@@ -70,13 +80,11 @@ static void read_bounds(ox_node *n, stator_ref x, bounds *b)
         b->start_list = ox_ints(n, starts_count, starts);
         b->end_list = ox_ints(n, ends_count, ends);
     } else {
-        b->start_list = ox_cast(n, ox_need(n, 1), STATOR_I64);
-        b->end_list = ox_cast(n, ox_need(n, 2), STATOR_I64);
+        b->start_list = bound_list(n, 1, "'starts'");
+        b->end_list = bound_list(n, 2, "'ends'");
         axes = ox_in(n, 3) ? ox_need_ints(n, ox_in(n, 3), &axis_count, "the axes") : NULL;
         steps = ox_in(n, 4) ? ox_need_ints(n, ox_in(n, 4), &step_count, "the steps") : NULL;
     }
-    ox_check_rank(n, b->start_list, 1, 1, "'starts'");
-    ox_check_rank(n, b->end_list, 1, 1, "'ends'");
     const int64_t count = bound_count(n, axis_count, b);
     if (ox_ok(n) && (count > (int64_t)rank || (axes != NULL && axis_count != count) ||
                      (steps != NULL && step_count != count))) {

@@ -278,6 +278,26 @@ Test(onnx_run, slice_with_bounds_from_inputs)
     end(&w);
 }
 
+/* Bounds without axes are lists of one. */
+Test(onnx_run, slice_with_scalar_bounds)
+{
+    const int64_t three[1] = {3};
+    const int64_t from = 1, to = 3;
+    const float x[3] = {5, 6, 7};
+    onnx_bytes g = {0};
+    onnx_input(&g, "x", ONNX_FLOAT, 1, ANY);
+    onnx_init(&g, "from", ONNX_INT64, 0, NULL, &from, sizeof from);
+    onnx_init(&g, "to", ONNX_INT64, 0, NULL, &to, sizeof to);
+    onnx_node(&g, "Slice", "x,from,to", "y", NULL);
+    onnx_output(&g, "y", ONNX_FLOAT);
+    onnx_bytes m = onnx_model(&g, 13, NULL);
+    world w = compile(&m);
+    const int64_t two[1] = {2};
+    stator_tensor *in[1] = {run_tensor(w.ctx, STATOR_F32, 1, three, x)};
+    expect_floats(call(&w, 1, in), 1, two, x + 1);
+    end(&w);
+}
+
 /* An input without a shape takes its rank from the value. */
 Test(onnx_run, input_without_a_shape)
 {

@@ -3,14 +3,16 @@
  * If with a condition known during import is its branch. Loop's body never sees a false condition,
  * so its condition input is the constant true; sizes of carried values that change from one
  * iteration to the next become symbols of the region's own, found by building the body again until
- * they are stable. A carried sequence is no operand: what the body appends to it is one more
- * stacked result. Scan of operator set 8 has a batch axis: a scan over the batch around a scan over
- * time. */
+ * they are stable. A loop that carries a sequence and whose number of turns is known is written
+ * out, since each turn may append a tensor of another size. Otherwise a carried sequence is no
+ * operand: what the body appends to it is one more stacked result. Scan of operator set 8 has a
+ * batch axis: a scan over the batch around a scan over time. */
 #include "ox_body.h"
 
 #include <string.h>
 
 #define MAX_TRIES 16u
+#define MAX_TURNS 64 /* of a loop that is written out */
 
 /* ---- If ---- */
 
@@ -264,6 +266,68 @@ static void emit_loop(ox_node *n, const loop *l, stator_graph *body)
     name_results(n, l, results);
 }
 
+/* Is the condition known to be this? Absent is true. */
+static int is_known_as(ox_node *n, stator_ref condition, int wanted)
+{
+    uint32_t count;
+    const int64_t *known;
+    return condition == 0 ? wanted
+                          : ox_known_ints(n, condition, &count, &known) && count == 1 &&
+                                (known[0] != 0) == wanted;
+}
+
+/* One turn of the body in the region around the loop; `values` are the condition and the carried
+ * values, before and after. */
+static void write_turn(ox_node *n, const loop *l, int64_t turn, stator_ref *values)
+{
+    const Onnx__GraphProto *g = l->graph;
+    ox_scope scope;
+    ox_scope_init(&scope, n->im, n->scope->region, n->scope, n->scope->frame);
+    ox_scope_bind(&scope, ox_text(g->input[0]->name), ox_int(n, turn));
+    for (uint32_t i = 0; i <= l->carried; i++) {
+        ox_scope_bind(&scope, ox_text(g->input[1 + i]->name), values[i]);
+    }
+    ox_graph_constants(&scope, g);
+    ox_graph_nodes(&scope, g->n_node, g->node);
+    for (uint32_t i = 0; ox_ok(n) && i <= l->carried; i++) {
+        if (!ox_scope_find(&scope, ox_text(g->output[i]->name), &values[i])) {
+            ox_fail(n, STATOR_INVALID_ARGUMENT, "its body does not make its output %u", i);
+        }
+    }
+    ox_scope_deinit(&scope);
+}
+
+/* Writes a loop out whose turns are counted during the import; 0 when they are not. */
+static int write_out(ox_node *n, const loop *l)
+{
+    static const int64_t no_dims[1] = {0};
+    const uint8_t yes = 1;
+    const int64_t *turns;
+    uint32_t count;
+    if (l->n_tensors == l->carried || l->stacked != 0 || ox_in(n, 0) == 0 ||
+        !ox_known_ints(n, ox_in(n, 0), &count, &turns) || count != 1 || turns[0] > MAX_TURNS ||
+        !is_known_as(n, ox_in(n, 1), 1)) {
+        return 0;
+    }
+    stator_ref *values = ox_alloc(n, l->carried + 1u, sizeof *values);
+    if (values == NULL) {
+        return 0;
+    }
+    values[0] = ox_const(n, STATOR_BOOL, 0, no_dims, &yes);
+    memcpy(values + 1, l->initial, l->carried * sizeof *values);
+    for (int64_t t = 0; ox_ok(n) && t < turns[0]; t++) {
+        write_turn(n, l, t, values);
+        if (ox_ok(n) && !l->ignores_cond && !is_known_as(n, values[0], 1)) {
+            if (!is_known_as(n, values[0], 0)) {
+                return 0; /* what was written has no use */
+            }
+            break;
+        }
+    }
+    memcpy(n->out, values + 1, l->carried * sizeof *values);
+    return 1;
+}
+
 void ox_loop(ox_node *n)
 {
     loop l = {.graph = ox_attr_graph(n, "body")};
@@ -289,6 +353,9 @@ void ox_loop(ox_node *n)
         const int is_sequence = ox_sequence_find(n->im, l.initial[i]) != NULL;
         l.types[i] = is_sequence ? 0 : ox_type_of(n, l.initial[i]);
         l.n_tensors += !is_sequence;
+    }
+    if (ox_ok(n) && write_out(n, &l)) {
+        return;
     }
     ox_captures_of(n, 1, &l.graph, &l.captures);
     stator_graph *body = NULL;

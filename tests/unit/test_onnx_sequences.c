@@ -170,11 +170,12 @@ Test(onnx_sequences, slices_between_offsets)
     static const int64_t ONE[1] = {1};
     const int64_t places[4] = {0, 1, 1, 3};
     const int64_t one = 1, first = 0;
+    const uint8_t yes = 1;
     onnx_bytes g = graph_of_rows(), body = {0}, a = {0};
     onnx_input(&body, "i", ONNX_INT64, 0, NULL);
     onnx_input(&body, "c", ONNX_BOOL, 0, NULL);
     onnx_input(&body, "so_far", ONNX_FLOAT, 1, ROWS);
-    onnx_node(&body, "Identity", "c", "again", NULL);
+    onnx_node(&body, "Less", "i,two", "again", NULL);
     onnx_node(&body, "Add", "i,one", "from", NULL); /* [1] */
     onnx_node(&body, "Add", "from,one", "to", NULL);
     onnx_node(&body, "Unsqueeze", "i,axes", "i1", NULL);
@@ -189,13 +190,46 @@ Test(onnx_sequences, slices_between_offsets)
     onnx_init(&g, "offsets", ONNX_INT64, 1, OFFSETS, places, sizeof places);
     onnx_init(&g, "one", ONNX_INT64, 1, ONE, &one, sizeof one);
     onnx_init(&g, "axes", ONNX_INT64, 1, ONE, &first, sizeof first);
-    int_constant(&g, "three", 3);
+    int_constant(&g, "two", 2);
+    onnx_init(&g, "go", ONNX_BOOL, 0, NULL, &yes, sizeof yes);
     onnx_node(&g, "SequenceEmpty", "", "none", NULL);
-    onnx_node(&g, "Loop", "three,,none", "made", &a);
+    onnx_node(&g, "Loop", ",go,none", "made", &a);
     node_with_axis(&g, "ConcatFromSequence", "made", "y", NULL, 0);
     onnx_bytes m = finished(&g, "y");
     static const int64_t dims[2][3] = {{3, 2}, {3, 2}};
     static const float want[6] = {0, 1, 0, 0, 6, 8};
+    expect(&m, 2, dims, (const float *[]){want, want});
+}
+
+/* A counted loop whose turns append the first row, then the first two: written out. Its condition
+ * ends it before the third of ten turns. */
+Test(onnx_sequences, turns_that_append_different_sizes)
+{
+    static const int64_t ONE[1] = {1};
+    const int64_t one = 1, first = 0;
+    const uint8_t yes = 1;
+    onnx_bytes g = graph_of_rows(), body = {0}, a = {0};
+    onnx_input(&body, "i", ONNX_INT64, 0, NULL);
+    onnx_input(&body, "c", ONNX_BOOL, 0, NULL);
+    onnx_input(&body, "so_far", ONNX_FLOAT, 1, ROWS);
+    onnx_node(&body, "Add", "i,one", "to", NULL);
+    onnx_node(&body, "Less", "i,single", "again", NULL);
+    onnx_node(&body, "Slice", "x,zero,to", "part", NULL);
+    onnx_node(&body, "SequenceInsert", "so_far,part", "next", NULL);
+    onnx_output(&body, "again", ONNX_BOOL);
+    onnx_output(&body, "next", ONNX_FLOAT);
+    onnx_attr_graph(&a, "body", &body);
+    onnx_init(&g, "one", ONNX_INT64, 1, ONE, &one, sizeof one);
+    onnx_init(&g, "zero", ONNX_INT64, 1, ONE, &first, sizeof first);
+    onnx_init(&g, "go", ONNX_BOOL, 0, NULL, &yes, sizeof yes);
+    int_constant(&g, "single", 1);
+    int_constant(&g, "ten", 10);
+    onnx_node(&g, "SequenceEmpty", "", "none", NULL);
+    onnx_node(&g, "Loop", "ten,go,none", "made", &a);
+    node_with_axis(&g, "ConcatFromSequence", "made", "y", NULL, 0);
+    onnx_bytes m = finished(&g, "y");
+    static const int64_t dims[2][3] = {{3, 2}, {3, 2}};
+    static const float want[6] = {0, 1, 0, 1, 2, 3};
     expect(&m, 2, dims, (const float *[]){want, want});
 }
 

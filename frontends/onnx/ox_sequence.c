@@ -271,6 +271,60 @@ void ox_concat_from_sequence(ox_node *n)
                          : ox_concat(n, axis, s->count, s->elements));
 }
 
+/* The body of a SequenceMap over element i of its sequences, in the region around it. */
+static void map_element(ox_node *n, const Onnx__GraphProto *g, uint32_t i, ox_sequence *out)
+{
+    ox_scope scope;
+    ox_scope_init(&scope, n->im, n->scope->region, n->scope, n->scope->frame);
+    for (uint32_t k = 0; ox_ok(n) && k < n->in_count; k++) {
+        const ox_sequence *s = ox_sequence_find(n->im, n->in[k]);
+        if (s != NULL && (s->stack != 0 || s->begun != 0 || i >= s->count)) {
+            ox_fail(n, STATOR_UNIMPLEMENTED, "input %u is a sequence of another or unknown length",
+                    k);
+            break;
+        }
+        ox_scope_bind(&scope, ox_text(g->input[k]->name), s != NULL ? s->elements[i] : n->in[k]);
+    }
+    ox_graph_constants(&scope, g);
+    ox_graph_nodes(&scope, g->n_node, g->node);
+    for (uint32_t k = 0; ox_ok(n) && k < n->out_count; k++) {
+        stator_ref v = 0;
+        if (!ox_scope_find(&scope, ox_text(g->output[k]->name), &v)) {
+            ox_fail(n, STATOR_INVALID_ARGUMENT, "its body does not make its output %u", k);
+        }
+        ((stator_ref *)out[k].elements)[i] = v;
+    }
+    ox_scope_deinit(&scope);
+}
+
+/* torch.onnx writes hstack, vstack and dstack with it. */
+void ox_sequence_map(ox_node *n)
+{
+    const ox_sequence *s = need_whole(n, 0);
+    const Onnx__GraphProto *g = ox_attr_graph(n, "body");
+    ox_sequence *out = ox_alloc(n, n->out_count + 1u, sizeof *out);
+    if (s == NULL || out == NULL) {
+        return;
+    }
+    if (g == NULL || g->n_input != n->in_count || g->n_output != n->out_count) {
+        ox_fail(n, STATOR_INVALID_ARGUMENT, "its body does not fit its inputs and outputs");
+        return;
+    }
+    if (s->stack != 0) {
+        ox_fail(n, STATOR_UNIMPLEMENTED, "the length of the sequence is not known");
+        return;
+    }
+    for (uint32_t k = 0; k < n->out_count; k++) {
+        new_list(n, s->count, &out[k]);
+    }
+    for (uint32_t i = 0; ox_ok(n) && i < s->count; i++) {
+        map_element(n, g, i, out);
+    }
+    for (uint32_t k = 0; ox_ok(n) && k < n->out_count; k++) {
+        ox_out(n, k, keep(n, &out[k]));
+    }
+}
+
 /* ---- SplitToSequence ---- */
 
 /* The slices of size 1 of an axis whose size is not known, as a stack. */

@@ -233,6 +233,26 @@ Test(onnx_sequences, turns_that_append_different_sizes)
     expect(&m, 2, dims, (const float *[]){want, want});
 }
 
+/* Each column with x's second column added. */
+Test(onnx_sequences, map_over_a_list)
+{
+    onnx_bytes g = graph_of_rows(), body = {0}, a = {0};
+    int_constant(&g, "last", -1);
+    onnx_input(&body, "e", ONNX_FLOAT, 2, ROWS);
+    onnx_input(&body, "t", ONNX_FLOAT, 2, ROWS);
+    onnx_node(&body, "Add", "e,t", "sum", NULL);
+    onnx_output(&body, "sum", ONNX_FLOAT);
+    onnx_attr_graph(&a, "body", &body);
+    node_with_axis(&g, "SplitToSequence", "x", "s", NULL, 1);
+    onnx_node(&g, "SequenceAt", "s,last", "c", NULL);
+    onnx_node(&g, "SequenceMap", "s,c", "m", &a);
+    node_with_axis(&g, "ConcatFromSequence", "m", "y", NULL, 1);
+    onnx_bytes m = finished(&g, "y");
+    static const int64_t dims[2][3] = {{3, 2}, {4, 2}};
+    static const float want[8] = {1, 2, 5, 6, 9, 10, 13, 14};
+    expect(&m, 2, dims, (const float *[]){want, want});
+}
+
 Test(onnx_sequences, refusals)
 {
     onnx_bytes m = loop_model("SequenceErase", "so_far", 0);

@@ -5,7 +5,7 @@
 
 static const char PROGRAM[] = "stir 1\n"
                               "graph @main(%x: f32[2, 3]) {\n"
-                              "  %c = constant {value = f32[2, 1] {0, 0}} : f32[2, 1]\n"
+                              "  %c = constant {value = f32[2, 1] {0, -9}} : f32[2, 1]\n"
                               "  %y = max(%x, %c) : f32[2, 3]\n"
                               "  return y: %y\n"
                               "}\n";

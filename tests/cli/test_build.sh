@@ -126,11 +126,12 @@ sys.path.insert(0, sys.argv[1])
 import bad_models as b
 table = b.tensor("table", [8, 3], b.FLOAT, b.data(9, b.floats(*range(24))))
 zero = b.tensor("zero", [1], b.INT64, b.data(9, bytes(8)))
+two = b.tensor("two", [1], b.INT64, b.data(9, (2).to_bytes(8, "little")))
 nodes = [b.node("Shape", ["x"], ["s"], attrs=b.attr_int("start", 0) + b.attr_int("end", 1)),
-         b.node("Slice", ["table", "zero", "s", "zero"], ["u"]),
+         b.node("Slice", ["table", "two", "s", "zero"], ["u"]),
          b.node("Add", ["x", "u"], ["a"]), b.node("Add", ["a", "x"], ["z"])]
 open("b.onnx", "wb").write(b.model(nodes, [b.value("x", ["S", 3])], [b.value("z", ["S", 3])],
-                                   [table, zero]))
+                                   [table, zero, two]))
 nodes = [b.node("Reshape", ["x", "shape"], ["y"])]
 open("v.onnx", "wb").write(b.model(nodes, [b.value("x", [6]), b.value("shape", [2], b.INT64)],
                                    [b.value("y", ["A", "B"])]))

@@ -3,9 +3,9 @@
  *     a b' + a' b = (a + b) (a' + b') - a a' - b b'
  *
  * Groups g and g + 1 of a row meet the weights of groups g + 1 and g: two sums of words and one
- * `vpmaddwd` do what takes two of these otherwise. What a row's groups make with each other (dn_tile
- * .starts) and what the weights do (dn_tile.first) is what sums begin with. All is exact modulo 2^32,
- * as the sums are. A panel is bytes and becomes words for a block of rows.
+ * `vpmaddwd` do what takes two of these otherwise. What a row's groups make with each other
+ * (dn_tile .starts) and what the weights do (dn_tile.first) is what sums begin with. All is exact
+ * modulo 2^32, as the sums are. A panel is bytes and becomes words for a block of rows.
  *
  * Ports bind these loops: of four instructions one has to be on a multiplier, not two. 87 products
  * a nanosecond where the plain tile has 68 (Zen 4, one thread). */

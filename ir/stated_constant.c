@@ -156,26 +156,40 @@ static stator_ref across(const constant *c, const char *bytes)
 
 /* ---- first + sum of step * index ---- */
 
+/* A number that says nothing by itself: 0, 1, or a mask's. */
+static int is_plain(const constant *c, uint64_t element)
+{
+    const double x = st_load_f64(c->dtype, c->data, (int64_t)element);
+    return x == 0 || x == 1 || x <= MASKED;
+}
+
 /* May elements that are the same all along go on? Floats that are all one number may be the
- * weights of a mean, of which there are as many as there are. */
+ * weights of a mean, of which there are as many as there are, and so may bytes, which
+ * DequantizeLinear makes floats. */
 static int may_repeat(const constant *c)
 {
-    if (st_dtype_class(c->dtype) != STATOR_CLASS_FLOAT) {
+    const uint32_t kind = st_dtype_class(c->dtype);
+    const int is_number = kind == STATOR_CLASS_FLOAT || kind == STATOR_CLASS_INT ||
+                          kind == STATOR_CLASS_UINT;
+    if (kind == STATOR_CLASS_BOOL || (is_number && kind != STATOR_CLASS_FLOAT && c->width > 1)) {
         return 1;
+    }
+    if (!is_number || is_plain(c, 0)) {
+        return is_number;
     }
     for (uint64_t e = 1; e < c->n; e++) {
         if (!are_same(c, 0, e)) {
             return 1;
         }
     }
-    const double x = st_load_f64(c->dtype, c->data, 0);
-    return x == 0 || x == 1 || x <= MASKED;
+    return 0;
 }
 
-static int is_integer(const constant *c)
+/* Integers that are wide enough to go on counting: 256 tokens would begin anew in a byte. */
+static int can_count(const constant *c)
 {
     const uint32_t kind = st_dtype_class(c->dtype);
-    return kind == STATOR_CLASS_INT || kind == STATOR_CLASS_UINT;
+    return (kind == STATOR_CLASS_INT || kind == STATOR_CLASS_UINT) && c->width >= 4;
 }
 
 /* The step along wanted axis k beside this first element; -1: another than 0 or 1. */
@@ -187,7 +201,7 @@ static int64_t step_of(const constant *c, uint64_t first, uint32_t k)
     }
     const int64_t a = st_load_i64(c->dtype, c->data, (int64_t)first);
     int64_t b;
-    if (!is_integer(c) || !st_add_i64(a, 1, &b) ||
+    if (!can_count(c) || !st_add_i64(a, 1, &b) ||
         b != st_load_i64(c->dtype, c->data, (int64_t)next)) {
         return -1;
     }
@@ -239,13 +253,13 @@ static stator_ref add_steps(const constant *c, uint32_t k, stator_ref sum)
 
 static stator_ref count_on(const constant *c)
 {
+    if (!may_repeat(c)) {
+        return 0;
+    }
     for (uint64_t e = 0; e < c->n; e++) {
         if (!follows_steps(c, e)) {
             return 0;
         }
-    }
-    if (!may_repeat(c)) {
-        return 0;
     }
     stator_ref sum = across(c, c->data);
     for (uint32_t k = 0; k < c->n_axes && sum != 0; k++) {
@@ -280,7 +294,9 @@ static int is_divided(const constant *c, uint32_t p, uint32_t q, diagonal *out)
     const uint64_t end = (uint64_t)c->dims[p] - 1u;
     *out = (diagonal){p, q, end * c->strides[p], end * c->strides[q], 0};
     out->is_below = are_same(c, 0, out->below);
-    int ok = !are_same(c, out->below, out->above);
+    const int is_float = st_dtype_class(c->dtype) == STATOR_CLASS_FLOAT;
+    int ok = !are_same(c, out->below, out->above) &&
+             (!is_float || (is_plain(c, out->below) && is_plain(c, out->above)));
     for (uint64_t e = 0; ok && e < c->n; e++) {
         const int64_t past = index_along(c, e, q) - index_along(c, e, p);
         const int is_below = past < 0 || (past == 0 && out->is_below);

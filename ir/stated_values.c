@@ -356,16 +356,17 @@ static stator_ref repeat(st_stated_walk *w, stator_ref value, const stator_ref *
     return st_stated_op(w, &desc);
 }
 
-static stator_ref remembered(const st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+static const st_stated_value *remembered(const st_stated_walk *w, stator_ref value,
+                                         const stator_ref *wanted)
 {
     for (uint32_t i = 0; i < w->s->values.count; i++) {
         const st_stated_value *known = &w->s->values.data[i];
         if (known->graph == w->b->graph && known->value == value &&
             memcmp(known->to, wanted, sizeof known->to) == 0) {
-            return known->again;
+            return known;
         }
     }
-    return 0;
+    return NULL;
 }
 
 static void remember(st_stated_walk *w, stator_ref value, const stator_ref *wanted,
@@ -401,9 +402,9 @@ static stator_ref make(st_stated_walk *w, stator_ref value, const stator_ref *wa
 
 stator_ref st_stated_again(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
 {
-    const stator_ref known = remembered(w, value, wanted);
-    if (known != 0 || w->depth == MAX_DEPTH) {
-        return known;
+    const st_stated_value *known = remembered(w, value, wanted);
+    if (known != NULL || w->depth == MAX_DEPTH) {
+        return known != NULL ? known->again : 0;
     }
     const st_build_mark mark = st_build_here(w->b);
     w->depth++;
@@ -411,7 +412,9 @@ stator_ref st_stated_again(st_stated_walk *w, stator_ref value, const stator_ref
     w->depth--;
     if (fresh == 0) {
         st_build_rollback(w->b, mark);
-    } else {
+    }
+    /* That a constant does not go on takes all its elements to see. */
+    if (fresh != 0 || st_graph_value_blob(w->b->graph, value) != NULL) {
         remember(w, value, wanted, fresh);
     }
     return fresh;

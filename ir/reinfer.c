@@ -13,6 +13,7 @@
 #include "ir/infer.h"
 #include "ir/stated.h"
 
+#include <stator/ops.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -164,6 +165,25 @@ static stator_status take_operands(writer *w, const stator_node_row *row, stator
     return STATOR_OK;
 }
 
+/* A slice lists a size for each axis; of an axis that it takes as a whole, x's size under these. */
+static void keep_whole_axes(const writer *w, const stator_node_row *row, stator_attr *attrs)
+{
+    const st_module *m = w->r->m;
+    const stator_type_row *was = stator_value_type(w->v, stator_operand(w->v, row, 0));
+    const stator_type_row *is =
+        stator_value_type(st_graph_view(w->b->graph), w->map[stator_operand(w->v, row, 0)]);
+    const stator_ref *starts = attrs[STATOR_slice_starts].list;
+    const int64_t *steps = attrs[STATOR_slice_steps].list;
+    stator_ref *sizes = (stator_ref *)(uintptr_t)attrs[STATOR_slice_sizes].list;
+    for (uint32_t i = 0; i < was->rank && was->rank == is->rank; i++) {
+        int64_t start = 0, size = 0;
+        if (st_sym_const(&m->symtab, sizes[i], &size) && sizes[i] == dim_at(m, was, i) &&
+            st_sym_const(&m->symtab, starts[i], &start) && start == 0 && steps[i] == 1) {
+            sizes[i] = dim_at(m, is, i);
+        }
+    }
+}
+
 static void copy_names(writer *w, stator_ref old, stator_ref fresh)
 {
     const stator_value_row *from = stator_value_at(w->v, old);
@@ -208,6 +228,9 @@ static stator_status write_node(writer *w, stator_ref node, stator_diag **err)
     st_arena_reset(&w->r->arena);
     ST_TRY(take_attrs(w, op, row, attrs, err));
     ST_TRY(take_operands(w, row, &operands, err));
+    if (strcmp(op->desc.name, "slice") == 0) {
+        keep_whole_axes(w, row, attrs);
+    }
     st_build_set_origin_ref(w->b, row->origin);
     const stator_node_desc desc = {.struct_size = sizeof desc,
                                    .op = row->op,

@@ -271,6 +271,36 @@ static void meet(reading *r)
     }
 }
 
+/* What a value that is no constant was built again as; itself when it was not, or in two ways. */
+static stator_ref built_again(const reading *r, stator_ref value)
+{
+    const st_stated *s = r->s;
+    stator_ref found = value;
+    uint32_t n = 0;
+    if (value == 0 || st_graph_value_blob(r->b->graph, value) != NULL) {
+        return value;
+    }
+    for (uint32_t i = 0; i < s->values.count; i++) {
+        const st_stated_value *v = &s->values.data[i];
+        if (v->graph == r->b->graph && v->value == value) {
+            found = v->again;
+            n++;
+        }
+    }
+    return n == 1 ? found : value;
+}
+
+/* What one reader has shown to have a symbol's size has it for all that come after. */
+static void follow_readers(reading *r)
+{
+    stator_ref *operands = st_arena_zalloc(&r->s->arena, r->desc->operand_count, sizeof *operands);
+    r->s->is_oom |= operands == NULL;
+    for (uint32_t k = 0; operands != NULL && k < r->desc->operand_count; k++) {
+        operands[k] = built_again(r, r->desc->operands[k]);
+    }
+    r->desc->operands = operands != NULL ? operands : r->desc->operands;
+}
+
 /* The operands that were asked for other sizes are built again; one that cannot be stays. */
 static void bring_along(reading *r)
 {
@@ -306,6 +336,9 @@ stator_status st_stated_read(st_stated *s, stator_builder *b, stator_node_desc *
     reading r = {.s = s, .b = b, .op = st_optable_at(s->m->ops, desc->op), .desc = desc};
     r.wanted = st_arena_zalloc(&s->arena, desc->operand_count, sizeof *r.wanted);
     if (r.wanted != NULL) {
+        if (s->depth == 1) {
+            follow_readers(&r);
+        }
         meet(&r);
         bring_along(&r);
     }

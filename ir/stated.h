@@ -12,8 +12,9 @@
  * A number is taken for a size only where it meets that size: the parts of a reshape that have as
  * many elements as they had, an axis that has to broadcast or join with one of a symbol. A constant
  * goes on past its end only when its elements say how: counted in steps of 0 or 1, the same all
- * along (floats that are all one number: 0, 1, or a mask's large negative one), or of one value up
- * to the diagonal and of another past it. Whatever is not like that stays as it is, and the model
+ * along (floats and bytes that are all one number: 0, 1, or a mask's large negative one), or of one
+ * value up to the diagonal and of another past it. Bytes do not count: they would begin anew. What
+ * one reader has shown to have a symbol's size has it for all that are built later. Whatever is not like that stays as it is, and the model
  * is then refused for other sizes, with the node's name. A stated size of 1 is never read. */
 #ifndef STATOR_IR_STATED_H
 #define STATOR_IR_STATED_H
@@ -24,7 +25,7 @@
 /* A value that was built again with other sizes. */
 typedef struct st_stated_value {
     stator_graph *graph;
-    stator_ref value, again;
+    stator_ref value, again; /* again 0: it is a constant that does not go on */
     stator_ref to[STATOR_MAX_RANK]; /* the sizes asked for, 0: as it was */
 } st_stated_value;
 

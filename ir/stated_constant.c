@@ -169,8 +169,8 @@ static int is_plain(const constant *c, uint64_t element)
 static int may_repeat(const constant *c)
 {
     const uint32_t kind = st_dtype_class(c->dtype);
-    const int is_number = kind == STATOR_CLASS_FLOAT || kind == STATOR_CLASS_INT ||
-                          kind == STATOR_CLASS_UINT;
+    const int is_number =
+        kind == STATOR_CLASS_FLOAT || kind == STATOR_CLASS_INT || kind == STATOR_CLASS_UINT;
     if (kind == STATOR_CLASS_BOOL || (is_number && kind != STATOR_CLASS_FLOAT && c->width > 1)) {
         return 1;
     }

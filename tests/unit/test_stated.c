@@ -343,3 +343,84 @@ Test(stated, every_allocation_may_fail)
         }
     }
 }
+
+/* ---- what a value is for its other readers ---- */
+
+static const char READERS[] = "stir 1\n"
+                              "graph @main(%x: f32[3]) {\n"
+                              "  %i = constant {value = i64[3] {0, 1, 2}}\n"
+                              "  %a = gather(%x, %i) {axis = 0}\n"
+                              "  %b = add(%a, %x)\n"
+                              "  %s = reduce_sum(%a) {axes = [0]}\n"
+                              "  %t = reduce_sum(%b) {axes = [0]}\n"
+                              "  %u = sub(%t, %s)\n"
+                              "  return %u\n"
+                              "}\n";
+
+static float sum_of_all(const int64_t *in, int64_t i)
+{
+    (void)i;
+    return (float)(in[0] * (in[0] + 1) / 2);
+}
+
+Test(stated, later_readers_follow)
+{
+    world w = open_text(READERS);
+    call(&w, 1, DIMS(3), 0, DIMS(0), sum_of_all);
+    call(&w, 1, DIMS(5), 0, DIMS(0), sum_of_all);
+    end(&w);
+}
+
+/* A slice of the second axis lists the whole of the first. */
+static const char WHOLE[] =
+    "stir 1\n"
+    "graph @main(%x: f32[4, 2, 3]) {\n"
+    "  %flat = reshape(%x) {shape = [8, 3]}\n"
+    "  %y = slice(%flat) {starts = [0, 0], sizes = [8, 3], steps = [1, 1]}\n"
+    "  return %y\n"
+    "}\n";
+
+Test(stated, whole_axes_of_slices_follow)
+{
+    world w = open_text(WHOLE);
+    call(&w, 3, DIMS(4, 2, 3), 2, DIMS(8, 3), same);
+    call(&w, 3, DIMS(7, 2, 3), 2, DIMS(14, 3), same);
+    end(&w);
+}
+
+/* ---- constants that do not go on ---- */
+
+static const char BYTES_COUNT[] = "stir 1\n"
+                                  "graph @main(%x: f32[4]) {\n"
+                                  "  %i = constant {value = u8[4] {0, 1, 2, 3}}\n"
+                                  "  %f = cast(%i) {dtype = f32}\n"
+                                  "  %y = add(%x, %f)\n"
+                                  "  return %y\n"
+                                  "}\n";
+static const char BYTES_MEAN[] = "stir 1\n"
+                                 "graph @main(%x: f32[4]) {\n"
+                                 "  %i = constant {value = i8[4] {64, 64, 64, 64}}\n"
+                                 "  %f = cast(%i) {dtype = f32}\n"
+                                 "  %y = mul(%x, %f)\n"
+                                 "  return %y\n"
+                                 "}\n";
+static const char TWO_WEIGHTS[] = "stir 1\n"
+                                  "graph @main(%x: f32[2, 2]) {\n"
+                                  "  %w = constant {value = f32[2, 2] {3.5, 7.25, 3.5, 3.5}}\n"
+                                  "  %y = mul(%x, %w)\n"
+                                  "  return %y\n"
+                                  "}\n";
+
+Test(stated, bytes_and_weights_end)
+{
+    static const struct {
+        const char *text;
+        uint32_t rank;
+        int64_t in[2];
+    } all[] = {{BYTES_COUNT, 1, {300}}, {BYTES_MEAN, 1, {8}}, {TWO_WEIGHTS, 2, {3, 3}}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        world w = open_text(all[i].text);
+        refuse(&w, all[i].rank, all[i].in, "do not broadcast");
+        end(&w);
+    }
+}

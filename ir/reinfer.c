@@ -165,21 +165,30 @@ static stator_status take_operands(writer *w, const stator_node_row *row, stator
     return STATOR_OK;
 }
 
-/* A slice lists a size for each axis; of an axis that it takes as a whole, x's size under these. */
+/* A slice lists a size for each axis; of an axis that it takes as a whole, forwards or backwards,
+ * x's size under these. */
 static void keep_whole_axes(const writer *w, const stator_node_row *row, stator_attr *attrs)
 {
-    const st_module *m = w->r->m;
-    const stator_type_row *was = stator_value_type(w->v, stator_operand(w->v, row, 0));
-    const stator_type_row *is =
-        stator_value_type(st_graph_view(w->b->graph), w->map[stator_operand(w->v, row, 0)]);
-    const stator_ref *starts = attrs[STATOR_slice_starts].list;
-    const int64_t *steps = attrs[STATOR_slice_steps].list;
+    st_symtab *tab = &w->r->m->symtab;
+    const stator_ref x = stator_operand(w->v, row, 0);
+    const stator_type_row *was = stator_value_type(w->v, x);
+    const stator_type_row *is = stator_value_type(st_graph_view(w->b->graph), w->map[x]);
+    stator_ref *starts = (stator_ref *)(uintptr_t)attrs[STATOR_slice_starts].list;
     stator_ref *sizes = (stator_ref *)(uintptr_t)attrs[STATOR_slice_sizes].list;
+    const int64_t *steps = attrs[STATOR_slice_steps].list;
     for (uint32_t i = 0; i < was->rank && was->rank == is->rank; i++) {
+        const stator_ref fresh = dim_at(w->r->m, is, i);
         int64_t start = 0, size = 0;
-        if (st_sym_const(&m->symtab, sizes[i], &size) && sizes[i] == dim_at(m, was, i) &&
-            st_sym_const(&m->symtab, starts[i], &start) && start == 0 && steps[i] == 1) {
-            sizes[i] = dim_at(m, is, i);
+        if (!st_sym_const(tab, sizes[i], &size) || sizes[i] != dim_at(w->r->m, was, i) ||
+            fresh == sizes[i] || !st_sym_const(tab, starts[i], &start)) {
+            continue;
+        }
+        const stator_ref last = st_sym_sub(tab, fresh, st_sym_int(tab, 1));
+        if (start == 0 && steps[i] == 1) {
+            sizes[i] = fresh;
+        } else if (start == size - 1 && steps[i] == -1 && last != 0) {
+            starts[i] = last;
+            sizes[i] = fresh;
         }
     }
 }

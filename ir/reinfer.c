@@ -13,7 +13,6 @@
 #include "ir/infer.h"
 #include "ir/stated.h"
 
-#include <stator/ops.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -165,34 +164,6 @@ static stator_status take_operands(writer *w, const stator_node_row *row, stator
     return STATOR_OK;
 }
 
-/* A slice lists a size for each axis; of an axis that it takes as a whole, forwards or backwards,
- * x's size under these. */
-static void keep_whole_axes(const writer *w, const stator_node_row *row, stator_attr *attrs)
-{
-    st_symtab *tab = &w->r->m->symtab;
-    const stator_ref x = stator_operand(w->v, row, 0);
-    const stator_type_row *was = stator_value_type(w->v, x);
-    const stator_type_row *is = stator_value_type(st_graph_view(w->b->graph), w->map[x]);
-    stator_ref *starts = (stator_ref *)(uintptr_t)attrs[STATOR_slice_starts].list;
-    stator_ref *sizes = (stator_ref *)(uintptr_t)attrs[STATOR_slice_sizes].list;
-    const int64_t *steps = attrs[STATOR_slice_steps].list;
-    for (uint32_t i = 0; i < was->rank && was->rank == is->rank; i++) {
-        const stator_ref fresh = dim_at(w->r->m, is, i);
-        int64_t start = 0, size = 0;
-        if (!st_sym_const(tab, sizes[i], &size) || sizes[i] != dim_at(w->r->m, was, i) ||
-            fresh == sizes[i] || !st_sym_const(tab, starts[i], &start)) {
-            continue;
-        }
-        const stator_ref last = st_sym_sub(tab, fresh, st_sym_int(tab, 1));
-        if (start == 0 && steps[i] == 1) {
-            sizes[i] = fresh;
-        } else if (start == size - 1 && steps[i] == -1 && last != 0) {
-            starts[i] = last;
-            sizes[i] = fresh;
-        }
-    }
-}
-
 static void copy_names(writer *w, stator_ref old, stator_ref fresh)
 {
     const stator_value_row *from = stator_value_at(w->v, old);
@@ -222,6 +193,7 @@ static stator_status build(writer *w, const st_op *op, const stator_node_row *ro
 
 static stator_status write_node(writer *w, stator_ref node, stator_diag **err)
 {
+    const reinfer *r = w->r;
     const stator_node_row *row = stator_node_at(w->v, node);
     const st_op *op = st_optable_at(w->r->m->ops, row->op);
     stator_attr attrs[ST_MAX_ATTRS];
@@ -237,8 +209,10 @@ static stator_status write_node(writer *w, stator_ref node, stator_diag **err)
     st_arena_reset(&w->r->arena);
     ST_TRY(take_attrs(w, op, row, attrs, err));
     ST_TRY(take_operands(w, row, &operands, err));
-    if (strcmp(op->desc.name, "slice") == 0) {
-        keep_whole_axes(w, row, attrs);
+    if (row->operand_count != 0 && operands[0] != 0) {
+        const stator_ref x = stator_operand(w->v, row, 0);
+        st_stated_keep_whole(r->m, op, attrs, stator_value_type(w->v, x),
+                             stator_value_type(st_graph_view(w->b->graph), operands[0]));
     }
     st_build_set_origin_ref(w->b, row->origin);
     const stator_node_desc desc = {.struct_size = sizeof desc,
@@ -492,6 +466,9 @@ static stator_status rewrite(st_module *m, const st_size_plan *plan, stator_diag
             st_stated_begin(&stated, m);
         }
         status = write_graph(&r, root, b, err);
+        if (status == STATOR_OK && plan->axes.count != 0) {
+            status = st_stated_check(&stated, b, err);
+        }
         if (status != STATOR_OK) {
             st_builder_abort(b);
         }

@@ -13,9 +13,12 @@
  * many elements as they had, an axis that has to broadcast or join with one of a symbol. A constant
  * goes on past its end only when its elements say how: counted in steps of 0 or 1, the same all
  * along (floats and bytes that are all one number: 0, 1, or a mask's large negative one), or of one
- * value up to the diagonal and of another past it. Bytes do not count: they would begin anew. What
- * one reader has shown to have a symbol's size has it for all that are built later. Whatever is not like that stays as it is, and the model
- * is then refused for other sizes, with the node's name. A stated size of 1 is never read. */
+ * value up to the diagonal and of another past it. Bytes do not count: they would begin anew.
+ *
+ * What one reader of a value has shown to have a symbol's size has it for all that are built later;
+ * where an earlier one still has the number, the model is refused. Whatever is not like that stays
+ * as it is, and the model is then refused for other sizes, with the node's name. A stated size of 1
+ * is never read. */
 #ifndef STATOR_IR_STATED_H
 #define STATOR_IR_STATED_H
 
@@ -25,7 +28,7 @@
 /* A value that was built again with other sizes. */
 typedef struct st_stated_value {
     stator_graph *graph;
-    stator_ref value, again; /* again 0: it is a constant that does not go on */
+    stator_ref value, again;        /* again 0: it is a constant that does not go on */
     stator_ref to[STATOR_MAX_RANK]; /* the sizes asked for, 0: as it was */
 } st_stated_value;
 
@@ -64,6 +67,13 @@ void st_stated_end(st_stated *s);
 stator_status st_stated_read(st_stated *s, stator_builder *b, stator_node_desc *desc,
                              stator_diag **err);
 void st_stated_done(st_stated *s);
+/* When all of b's graph is written: FAILED_PRECONDITION where a value that was built again with
+ * other sizes for one reader still has the stated ones for another. */
+stator_status st_stated_check(st_stated *s, const stator_builder *b, stator_diag **err);
+/* Lists of sizes for each axis of an operand, as of a slice or a resize, of an op whose operand 0
+ * was `was` and is `is`: what took an axis as a whole does so still. The lists are written. */
+void st_stated_keep_whole(st_module *m, const st_op *op, stator_attr *attrs,
+                          const stator_type_row *was, const stator_type_row *is);
 /* Values of the graph from `from` on are there no more. */
 void st_stated_forget(st_stated *s, const stator_graph *graph, stator_ref from);
 

@@ -162,6 +162,22 @@ static int ask_reshape(again *a)
     return ok;
 }
 
+/* A constant, or a part of one. */
+static int is_table(const again *a, stator_ref value)
+{
+    for (uint32_t step = 0; step < MAX_DEPTH; step++) {
+        if (st_graph_value_blob(a->w->b->graph, value) != NULL) {
+            return 1;
+        }
+        const stator_ref node = stator_value_at(a->v, value)->node;
+        if (node == 0 || stator_node_at(a->v, node)->op != a->row->op) {
+            return 0;
+        }
+        value = stator_operand(a->v, stator_node_at(a->v, node), 0);
+    }
+    return 0;
+}
+
 /* Whole axes follow; the first rows of a longer table become more of them. */
 static int ask_slice(again *a)
 {
@@ -176,8 +192,10 @@ static int ask_slice(again *a)
             continue;
         }
         ok = stator_sym_is_const(a->v, starts[i], &start) && start == 0 && steps[i] == 1;
+        const int is_whole = size_at(a, x, i) == size_at(a, a->type, i);
+        ok = ok && (is_whole || is_table(a, a->first));
         sizes[i] = a->wanted[i];
-        a->asked[0][i] = size_at(a, x, i) == size_at(a, a->type, i) ? a->wanted[i] : 0;
+        a->asked[0][i] = is_whole ? a->wanted[i] : 0;
     }
     return ok;
 }

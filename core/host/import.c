@@ -74,10 +74,12 @@ static stator_status read_source(stator_model *model, const stator_source *sourc
     if (has_axes) {
         st_stated_begin(&stated, m);
     }
-    const stator_status status =
-        frontend->import(model->frontend->self, source, model->options, b, err);
+    stator_status status = frontend->import(model->frontend->self, source, model->options, b, err);
     m->plan = NULL;
     if (has_axes) {
+        if (status == STATOR_OK) {
+            status = st_stated_check(&stated, b, err);
+        }
         if (status == STATOR_OK && st_str_ok(&stated.told) && stated.told.len != 0) {
             st_log(model->ctx, "recompiles", 2, "constants that go on: %s", stated.told.data);
         }
@@ -435,20 +437,26 @@ static stator_status follows_sizes(const st_module *m, const opened_plan *p, sta
 }
 
 /* An import with symbols in place of the plan's numbers. *out_module stays NULL where these may be
- * imported as such: the source has nothing of the stated ones, or does not work with symbols. */
+ * imported as such: the source has nothing of the stated ones, or does not work with symbols.
+ * FAILED_PRECONDITION: what it does with them is not to be had (stated.h). */
 static stator_status import_opened(stator_model *model, stator_tensor *const *values,
                                    opened_plan *p, st_module **out_module, stator_diag **err)
 {
     st_module *symbolic = NULL;
-    stator_diag *ignored = NULL;
-    stator_status status = STATOR_OK;
-    if (import_as(model, values, &p->open, &symbolic, &ignored) == STATOR_OK) {
-        status = p->has_one ? follows_sizes(symbolic, p, err) : STATOR_OK;
-        if (status == STATOR_OK && symbolic->n_read_as_sizes != 0) {
-            status = st_reinfer(symbolic, &p->numbers, NULL, out_module, err);
-        }
+    stator_diag *why = NULL;
+    stator_status status = import_as(model, values, &p->open, &symbolic, &why);
+    if (status == STATOR_FAILED_PRECONDITION && err != NULL && *err == NULL) {
+        *err = why;
+        return status;
     }
-    st_diag_release(ignored);
+    st_diag_release(why);
+    if (status != STATOR_OK) {
+        return status == STATOR_FAILED_PRECONDITION ? status : STATOR_OK;
+    }
+    status = p->has_one ? follows_sizes(symbolic, p, err) : STATOR_OK;
+    if (status == STATOR_OK && symbolic->n_read_as_sizes != 0) {
+        status = st_reinfer(symbolic, &p->numbers, NULL, out_module, err);
+    }
     st_module_destroy(symbolic);
     return status;
 }

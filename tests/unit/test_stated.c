@@ -308,6 +308,65 @@ Test(stated, constants_that_do_not_say_how_stay)
     refused("f32[4] {3, 1, 4, 1}", "add", 1);             /* 1 would be repeated */
 }
 
+/* One call, of two rows more. */
+static void refused_text(const char *text, const char *words)
+{
+    world w = open_text(text);
+    refuse(&w, 2, DIMS(6, 4), words);
+    end(&w);
+}
+
+/* What is built before anybody shows that it has to follow has the number still. */
+Test(stated, a_value_with_two_sizes_is_refused)
+{
+    refused_text("stir 1\n"
+                 "graph @main(%x: f32[4, 4]) {\n"
+                 "  %i = constant {value = i64[4] {0, 1, 2, 3}}\n"
+                 "  %a = gather(%x, %i) {axis = 0}\n"
+                 "  %s = reduce_sum(%a) {axes = [0]}\n"
+                 "  %b = add(%a, %x)\n"
+                 "  %y = add(%b, %s)\n"
+                 "  return %y\n"
+                 "}\n",
+                 "value 'a' has to follow another size");
+}
+
+Test(stated, a_mean_by_a_number_is_refused)
+{
+    refused_text("stir 1\n"
+                 "graph @main(%x: f32[4, 4]) {\n"
+                 "  %r = reshape(%x) {shape = [4, 2, 2]}\n"
+                 "  %s = reduce_sum(%r) {axes = [0]}\n"
+                 "  %n = constant {value = f32[] {4}}\n"
+                 "  %y = div(%s, %n)\n"
+                 "  return %y\n"
+                 "}\n",
+                 "divided by that number");
+    refused_text("stir 1\n"
+                 "graph @main(%x: f32[4, 4]) {\n"
+                 "  %s = reduce_sum(%x) {axes = [0], keepdims = 1}\n"
+                 "  %n = constant {value = f32[] {0.25}}\n"
+                 "  %y = mul(%n, %s)\n"
+                 "  return %y\n"
+                 "}\n",
+                 "divided by that number");
+}
+
+/* More rows of a table may be what a longer input needs; more of something computed is not. */
+Test(stated, only_tables_are_cut_elsewhere)
+{
+    refused_text("stir 1\n"
+                 "graph @main(%x: f32[4, 4]) {\n"
+                 "  %a = constant {value = f32[4, 1] {0, 0, 0, 0}}\n"
+                 "  %b = constant {value = f32[4, 1] {1, 1, 1, 1}}\n"
+                 "  %ab = concat(%a, %b) {axis = 0}\n"
+                 "  %p = slice(%ab) {starts = [0, 0], sizes = [4, 1], steps = [1, 1]}\n"
+                 "  %y = add(%x, %p)\n"
+                 "  return %y\n"
+                 "}\n",
+                 "add");
+}
+
 /* A stated 1 stands for itself: a constant of one row does for a batch of any size, and of a batch
  * of one nobody can say what it was. */
 Test(stated, a_stated_one_is_not_read)

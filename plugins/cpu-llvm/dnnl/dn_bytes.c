@@ -15,7 +15,7 @@
 
 /* Numbers before the offset that can still become different bytes. */
 #define WHOLE_MOST 256
-#define STEPS 4 /* of a float on either side of where it changes */
+#define STEPS 4              /* of a float on either side of where it changes */
 #define DIVISOR_MOST 0x1p60f /* all products are normal numbers, or become the outermost bytes */
 
 /* ---- quotients ---- */

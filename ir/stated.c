@@ -8,8 +8,6 @@
 #include "core/base/check.h"
 #include "ir/builder.h"
 
-#include <math.h>
-#include <stator/ops.h>
 #include <string.h>
 
 /* Stands for the size of a symbol of which nothing is stated, so that it meets no number. */
@@ -71,12 +69,18 @@ static int is_unstated(const void *self, const stator_atom_row *row, uint32_t at
     return row->kind == STATOR_ATOM_SYMBOL && row->hint == INT64_MIN;
 }
 
+int st_stated_is_number(const st_stated *s, stator_ref size)
+{
+    int64_t ignored;
+    return st_sym_const(&s->m->symtab, size, &ignored);
+}
+
 int st_stated_stands_for(st_stated *s, stator_ref number, stator_ref size)
 {
-    int64_t n, was, ignored;
-    return st_sym_const(&s->m->symtab, number, &n) &&
-           !st_sym_const(&s->m->symtab, size, &ignored) && st_stated_size(s, size, &was) &&
-           n == was && n > 1 && st_sym_find_atom(&s->m->symtab, size, is_unstated, NULL) == 0;
+    int64_t n, was;
+    return st_sym_const(&s->m->symtab, number, &n) && !st_stated_is_number(s, size) &&
+           st_stated_size(s, size, &was) && n == was && n > 1 &&
+           st_sym_find_atom(&s->m->symtab, size, is_unstated, NULL) == 0;
 }
 
 /* ---- one node at hand ---- */
@@ -100,12 +104,6 @@ static const stator_type_row *type_of(const reading *r, uint32_t k)
 static stator_ref dim_of(const reading *r, const stator_type_row *type, uint32_t axis)
 {
     return *(const stator_ref *)st_seg_at(&r->s->m->refs, type->dims_begin + axis);
-}
-
-static int is_number(const reading *r, stator_ref size)
-{
-    int64_t ignored;
-    return st_sym_const(&r->s->m->symtab, size, &ignored);
 }
 
 /* Axis `axis` of operand k is to fit `size`. */
@@ -133,7 +131,7 @@ static void meet_at(reading *r, uint32_t place, int is_from_end)
     stator_ref size = 0;
     for (uint32_t k = 0; k < r->desc->operand_count && size == 0; k++) {
         const stator_ref own = size_at(r, k, place, is_from_end);
-        size = own != 0 && !is_number(r, own) ? own : 0;
+        size = own != 0 && !st_stated_is_number(r->s, own) ? own : 0;
     }
     for (uint32_t k = 0; k < r->desc->operand_count && size != 0; k++) {
         if (size_at(r, k, place, is_from_end) != 0) {
@@ -245,7 +243,7 @@ static void meet_reshape(reading *r)
     int is_open = 0;
     for (uint32_t i = 0; x != NULL && i < x->rank; i++) {
         from[i] = dim_of(r, x, i);
-        is_open |= !is_number(r, from[i]);
+        is_open |= !st_stated_is_number(r->s, from[i]);
     }
     if (to != NULL && is_open &&
         st_stated_reshape(r->s, from, x->rank, to->list, to->count, sizes)) {
@@ -346,67 +344,6 @@ static void bring_along(reading *r)
     }
 }
 
-/* ---- means ---- */
-
-/* Does the node sum over an axis that was `size` long and is a symbol's? */
-static int sums_over(const reading *r, const stator_node_row *row, double size)
-{
-    const stator_graph_view *v = st_graph_view(r->b->graph);
-    const stator_type_row *x = stator_value_type(v, stator_operand(v, row, 0));
-    const stator_attr_row *over = stator_attr_at(v, row, STATOR_reduce_sum_axes);
-    for (uint32_t k = 0; k < over->count; k++) {
-        const int64_t axis = *(const int64_t *)stator_column_at(&v->i64s, over->begin + k);
-        const stator_ref dim = dim_of(r, x, (uint32_t)(axis < 0 ? axis + x->rank : axis));
-        int64_t was;
-        if (!is_number(r, dim) && st_stated_size(r->s, dim, &was) && was > 1 &&
-            (double)was == size) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* The same of the sum behind a value's casts and reshapes. */
-static int is_sum_over(const reading *r, stator_ref value, double size)
-{
-    const stator_graph_view *v = st_graph_view(r->b->graph);
-    for (uint32_t step = 0; step < MAX_DEPTH; step++) {
-        const stator_ref node = value != 0 ? stator_value_at(v, value)->node : 0;
-        const stator_node_row *row = node != 0 ? stator_node_at(v, node) : NULL;
-        const char *op = row != NULL ? stator_op_at(v, row->op)->name : "";
-        if (strcmp(op, "reduce_sum") == 0) {
-            return sums_over(r, row, size);
-        }
-        if (strcmp(op, "cast") != 0 && strcmp(op, "reshape") != 0) {
-            return 0;
-        }
-        value = stator_operand(v, row, 0);
-    }
-    return 0;
-}
-
-/* A sum over S divided by the number that S was is a mean that would no longer be one. */
-static stator_status check_means(const reading *r, stator_diag **err)
-{
-    const int is_div = strcmp(r->op->desc.name, "div") == 0;
-    double number;
-    for (uint32_t k = is_div ? 1 : 0; k < 2 && r->desc->operand_count == 2; k++) {
-        if ((!is_div && strcmp(r->op->desc.name, "mul") != 0) ||
-            !st_value_is_splat(r->b->graph, r->desc->operands[k], &number) || number == 0) {
-            continue;
-        }
-        const double size = is_div ? number : round(1 / number);
-        if (fabs(is_div ? 0 : number * size - 1) < 1e-6 &&
-            is_sum_over(r, r->desc->operands[1u - k], size)) {
-            return st_fail(err, STATOR_FAILED_PRECONDITION,
-                           "%s: a sum over an axis of %g, which is to become another size, is "
-                           "divided by that number",
-                           r->op->desc.name, size);
-        }
-    }
-    return STATOR_OK;
-}
-
 stator_status st_stated_read(st_stated *s, stator_builder *b, stator_node_desc *desc,
                              stator_diag **err)
 {
@@ -424,7 +361,7 @@ stator_status st_stated_read(st_stated *s, stator_builder *b, stator_node_desc *
         meet(&r);
         bring_along(&r);
     }
-    return r.wanted == NULL || s->is_oom ? st_fail_oom(err) : check_means(&r, err);
+    return r.wanted == NULL || s->is_oom ? st_fail_oom(err) : st_stated_check_mean(s, b, desc, err);
 }
 
 void st_stated_done(st_stated *s)
@@ -447,7 +384,7 @@ void st_stated_forget(st_stated *s, const stator_graph *graph, stator_ref from)
     s->values.count = n;
 }
 
-/* ---- at the end ---- */
+/* ---- lists of sizes for each axis ---- */
 
 void st_stated_keep_whole(st_module *m, const st_op *op, stator_attr *attrs,
                           const stator_type_row *was, const stator_type_row *is)
@@ -480,63 +417,4 @@ void st_stated_keep_whole(st_module *m, const st_op *op, stator_attr *attrs,
             *size = fresh;
         }
     }
-}
-
-/* Marks what the graph's outputs and effects need. */
-static void mark_needed(const stator_graph_view *v, uint8_t *is_needed)
-{
-    for (stator_ref node = v->n_nodes; node > 0; node--) {
-        const stator_node_row *row = stator_node_at(v, node);
-        int is_read = (stator_op_at(v, row->op)->flags & STATOR_OP_EFFECT) != 0;
-        for (uint32_t k = 0; k < row->result_count; k++) {
-            is_read |= is_needed[row->result_begin + k];
-        }
-        for (uint32_t k = 0; is_read && k < row->operand_count; k++) {
-            is_needed[stator_operand(v, row, k)] = 1;
-        }
-    }
-}
-
-/* The values of one graph that were built again: are they needed as they were, too? */
-static stator_status check_graph(const st_stated *s, const stator_graph *g, uint8_t *is_needed,
-                                 stator_diag **err)
-{
-    const stator_graph_view *v = st_graph_view(g);
-    for (uint32_t i = 0; i < g->write_backs.count; i++) {
-        is_needed[((const stator_write_back_row *)st_seg_at(&g->write_backs, i))->value] = 1;
-    }
-    mark_needed(v, is_needed);
-    for (uint32_t i = 0; i < s->values.count; i++) {
-        const st_stated_value *value = &s->values.data[i];
-        if (value->graph == g && value->again != 0 && value->value < g->values.count &&
-            is_needed[value->value] && st_graph_value_blob(g, value->value) == NULL) {
-            const stator_value_row *row = stator_value_at(v, value->value);
-            return st_fail(err, STATOR_FAILED_PRECONDITION,
-                           "value '%s' has to follow another size for one of its readers, and not "
-                           "for another",
-                           st_module_str(s->m, row->name));
-        }
-    }
-    return STATOR_OK;
-}
-
-stator_status st_stated_check(st_stated *s, const stator_builder *b, stator_diag **err)
-{
-    for (const stator_graph *g = s->m->graphs; g != NULL && s->values.count != 0; g = g->next) {
-        const int is_open = g == b->graph;
-        uint8_t *is_needed = st_calloc(s->m->mem, g->values.count + UINT64_C(1), 1);
-        if (is_needed == NULL) {
-            return st_fail_oom(err);
-        }
-        for (uint32_t k = 0; k < (is_open          ? b->n_outputs
-                                  : g->is_finished ? g->n_outputs
-                                                   : 0);
-             k++) {
-            is_needed[is_open ? b->outputs[k] : stator_output_at(st_graph_view(g), k)] = 1;
-        }
-        const stator_status status = check_graph(s, g, is_needed, err);
-        st_free(s->m->mem, is_needed);
-        ST_TRY(status);
-    }
-    return STATOR_OK;
 }

@@ -69,12 +69,6 @@ typedef struct regroup {
     stator_ref *out;
 } regroup;
 
-static int is_number(const regroup *r, stator_ref size)
-{
-    int64_t ignored;
-    return st_sym_const(&r->s->m->symtab, size, &ignored);
-}
-
 /* size * by / was where that is exact, else 0. */
 static stator_ref scaled(const regroup *r, stator_ref size, stator_ref by, int64_t was)
 {
@@ -135,7 +129,7 @@ static uint32_t parts_of(const regroup *r, const side *from, uint32_t i, st_stat
 {
     const stator_ref size = r->from[from->places[i]];
     const st_stated_merge *merge = find_merge(r->s, size);
-    if (is_number(r, size)) {
+    if (st_stated_is_number(r->s, size)) {
         return 0;
     }
     if (merge == NULL || merge->n_parts == 0) {
@@ -237,7 +231,7 @@ static int read_ones(const regroup *r)
     while (i < r->n_from || j < r->n_to) {
         uint32_t i_end = i, j_end = j, n_open = 0;
         for (; i_end < r->n_from && r->groups.of_from[i_end] == 0; i_end++) {
-            n_open += !is_number(r, r->from[i_end]);
+            n_open += !st_stated_is_number(r->s, r->from[i_end]);
         }
         while (j_end < r->n_to && r->groups.of_to[j_end] == 0) {
             j_end++;

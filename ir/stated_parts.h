@@ -18,6 +18,7 @@ typedef struct st_stated_walk {
 
 /* What the size was when the file was written; 0 when nobody knows, or past 64 bits. */
 int st_stated_size(st_stated *s, stator_ref size, int64_t *out);
+int st_stated_is_number(const st_stated *s, stator_ref size);
 /* Does this number, past 1, stand for `size`, which is none? */
 int st_stated_stands_for(st_stated *s, stator_ref number, stator_ref size);
 
@@ -46,5 +47,12 @@ stator_ref st_stated_constant(st_stated_walk *w, stator_ref value, stator_blob *
 /* Appends an op of one result; 0: it cannot be. */
 stator_ref st_stated_op(st_stated_walk *w, const stator_node_desc *desc);
 stator_attr *st_stated_attr(const stator_attr *attrs, uint32_t n, const char *name);
+
+/* ---- checks ---- */
+
+/* A sum over S divided by the number that S was is a mean that would no longer be one:
+ * FAILED_PRECONDITION. */
+stator_status st_stated_check_mean(st_stated *s, const stator_builder *b,
+                                   const stator_node_desc *desc, stator_diag **err);
 
 #endif

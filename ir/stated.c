@@ -300,6 +300,9 @@ static stator_ref built_again(const reading *r, stator_ref value)
 /* What one reader has shown to have a symbol's size has it for all that come after. */
 static void follow_readers(reading *r)
 {
+    if (r->s->values.count == 0) {
+        return;
+    }
     stator_ref *operands = st_arena_zalloc(&r->s->arena, r->desc->operand_count, sizeof *operands);
     const stator_type_row *was = type_of(r, 0);
     r->s->is_oom |= operands == NULL;

@@ -5,6 +5,7 @@
  *
  *     first + sum over axes of step * index      steps 0 or 1 (floats: 0)
  *     below or at index p = index q: one value, past it another */
+#include "ir/ops/op_kit.h"
 #include "ir/stated_parts.h"
 
 #include "core/base/blob.h"
@@ -83,49 +84,21 @@ static int are_same(const constant *c, uint64_t a, uint64_t b)
 
 /* ---- nodes ---- */
 
-static stator_ref build(const constant *c, const char *op, uint32_t n_operands,
-                        const stator_ref *operands, uint32_t n_attrs, const stator_attr *attrs)
-{
-    const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = st_optable_find(c->w->s->m->ops, op),
-                                   .operands = operands,
-                                   .operand_count = n_operands,
-                                   .attrs = attrs,
-                                   .attr_count = n_attrs,
-                                   .result_count = 1};
-    for (uint32_t k = 0; k < n_operands; k++) {
-        if (operands[k] == 0) {
-            return 0;
-        }
-    }
-    return st_stated_op(c->w, &desc);
-}
-
-static stator_ref binary(const constant *c, const char *op, stator_ref x, stator_ref y)
-{
-    return build(c, op, 2, (const stator_ref[2]){x, y}, 0, NULL);
-}
-
 /* Indices along an axis, as a tensor of the constant's rank. */
-static stator_ref indices(const constant *c, uint32_t axis, uint32_t dtype)
+static stator_ref indices(const constant *c, st_kit *k, uint32_t axis, uint32_t dtype)
 {
     stator_ref shape[STATOR_MAX_RANK];
     for (uint32_t i = 0; i < c->rank; i++) {
-        shape[i] = i == axis ? c->shape[axis] : st_sym_int(&c->w->s->m->symtab, 1);
+        shape[i] = i == axis ? c->shape[axis] : st_kit_size(k, 1);
     }
-    const stator_attr attrs[3] = {
-        {.name = "shape", .kind = STATOR_ATTR_DIMS, .count = c->rank, .list = shape},
-        {.name = "axis", .kind = STATOR_ATTR_INT, .i = axis},
-        {.name = "dtype", .kind = STATOR_ATTR_DTYPE, .i = dtype},
-    };
-    return build(c, "iota", 0, NULL, 3, attrs);
+    const stator_attr attrs[3] = {ST_KIT_DIMS("shape", shape, c->rank), ST_KIT_INT("axis", axis),
+                                  ST_KIT_DTYPE("dtype", dtype)};
+    return st_kit_op(k, "iota", 0, NULL, 3, attrs);
 }
 
-static stator_ref whole(const constant *c, stator_ref value)
+static stator_ref whole(const constant *c, st_kit *k, stator_ref value)
 {
-    const stator_attr shape = {
-        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = c->rank, .list = c->shape};
-    return build(c, "expand", 1, &value, 1, &shape);
+    return st_kit_expand(k, value, c->shape, c->rank);
 }
 
 /* A tensor with a size of 1 along the wanted axes: at its place what `bytes` has there. */
@@ -228,7 +201,7 @@ static int follows_steps(const constant *c, uint64_t element)
 }
 
 /* step * index along wanted axis k added to `sum`. */
-static stator_ref add_steps(const constant *c, uint32_t k, stator_ref sum)
+static stator_ref add_steps(const constant *c, st_kit *kit, uint32_t k, stator_ref sum)
 {
     uint64_t n_steps = 0, n_first = 0;
     char *steps = st_calloc(c->w->s->m->mem, c->n, c->width);
@@ -243,15 +216,15 @@ static stator_ref add_steps(const constant *c, uint32_t k, stator_ref sum)
             st_store_i64(c->dtype, steps, (int64_t)e, step_of(c, e, k));
         }
     }
-    stator_ref counted = n_steps != 0 ? indices(c, c->axes[k], c->dtype) : 0;
+    stator_ref counted = n_steps != 0 ? indices(c, kit, c->axes[k], c->dtype) : 0;
     if (n_steps != 0 && n_steps != n_first) {
-        counted = binary(c, "mul", counted, across(c, steps));
+        counted = st_kit_binary(kit, "mul", counted, across(c, steps));
     }
     st_free(c->w->s->m->mem, steps);
-    return n_steps != 0 ? binary(c, "add", sum, counted) : sum;
+    return n_steps != 0 ? st_kit_binary(kit, "add", sum, counted) : sum;
 }
 
-static stator_ref count_on(const constant *c)
+static stator_ref count_on(const constant *c, st_kit *kit)
 {
     if (!may_repeat(c)) {
         return 0;
@@ -263,9 +236,9 @@ static stator_ref count_on(const constant *c)
     }
     stator_ref sum = across(c, c->data);
     for (uint32_t k = 0; k < c->n_axes && sum != 0; k++) {
-        sum = add_steps(c, k, sum);
+        sum = add_steps(c, kit, k, sum);
     }
-    return whole(c, sum);
+    return whole(c, kit, sum);
 }
 
 /* ---- one value up to the diagonal, another past it ---- */
@@ -305,7 +278,7 @@ static int is_divided(const constant *c, uint32_t p, uint32_t q, diagonal *out)
     return ok;
 }
 
-static stator_ref divide_on(const constant *c)
+static stator_ref divide_on(const constant *c, st_kit *kit)
 {
     diagonal d = {0};
     int ok = 0;
@@ -317,10 +290,11 @@ static stator_ref divide_on(const constant *c)
     if (!ok) {
         return 0;
     }
-    const stator_ref at_q = indices(c, d.q, STATOR_I64), at_p = indices(c, d.p, STATOR_I64);
-    const stator_ref parts[3] = {binary(c, d.is_below ? "le" : "lt", at_q, at_p),
+    const stator_ref at_q = indices(c, kit, d.q, STATOR_I64);
+    const stator_ref at_p = indices(c, kit, d.p, STATOR_I64);
+    const stator_ref parts[3] = {st_kit_binary(kit, d.is_below ? "le" : "lt", at_q, at_p),
                                  scalar(c, d.below), scalar(c, d.above)};
-    return whole(c, build(c, "select", 3, parts, 0, NULL));
+    return whole(c, kit, st_kit_op(kit, "select", 3, parts, 0, NULL));
 }
 
 /* ---- the whole ---- */
@@ -343,10 +317,13 @@ stator_ref st_stated_constant(st_stated_walk *w, stator_ref value, stator_blob *
     if (!open_constant(&c, value, blob)) {
         return 0;
     }
-    stator_ref fresh = count_on(&c);
+    st_kit counting = {.b = w->b}, dividing = {.b = w->b};
+    stator_ref fresh = count_on(&c, &counting);
     if (fresh == 0) {
-        fresh = divide_on(&c);
+        fresh = divide_on(&c, &dividing);
     }
+    w->s->is_oom |= counting.status == STATOR_RESOURCE_EXHAUSTED ||
+                    dividing.status == STATOR_RESOURCE_EXHAUSTED;
     if (fresh != 0) {
         tell(&c, value);
     }

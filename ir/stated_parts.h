@@ -44,8 +44,6 @@ stator_ref st_stated_again(st_stated_walk *w, stator_ref value, const stator_ref
 /* The same, of a constant or a parameter whose elements are `blob`. */
 stator_ref st_stated_constant(st_stated_walk *w, stator_ref value, stator_blob *blob,
                               const stator_ref *wanted);
-/* Appends an op of one result; 0: it cannot be. */
-stator_ref st_stated_op(st_stated_walk *w, const stator_node_desc *desc);
 stator_attr *st_stated_attr(const stator_attr *attrs, uint32_t n, const char *name);
 
 /* ---- checks ---- */

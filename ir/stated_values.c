@@ -5,8 +5,7 @@
  * values of an op without a rule stay as they are. A size of 1 needs no rule: it is repeated. */
 #include "ir/stated_parts.h"
 
-#include "ir/builder.h"
-#include "ir/infer.h"
+#include "ir/ops/op_kit.h"
 
 #include <string.h>
 
@@ -33,15 +32,6 @@ stator_attr *st_stated_attr(const stator_attr *attrs, uint32_t n, const char *na
         }
     }
     return NULL;
-}
-
-stator_ref st_stated_op(st_stated_walk *w, const stator_node_desc *desc)
-{
-    const stator_ref first = w->b->graph->values.count;
-    stator_ref results[ST_MAX_RESULTS] = {first};
-    const stator_status status = st_build_node(w->b, desc, results, NULL);
-    w->s->is_oom |= status == STATOR_RESOURCE_EXHAUSTED;
-    return status == STATOR_OK ? results[0] : 0;
 }
 
 /* ---- what the operands need ---- */
@@ -314,7 +304,6 @@ static stator_ref build_again(again *a, const stator_node_row *row)
     st_stated_walk *w = a->w;
     stator_ref *operands =
         st_arena_zalloc(&w->s->arena, row->operand_count + UINT64_C(1), sizeof *operands);
-    w->s->is_oom |= operands == NULL;
     for (uint32_t k = 0; operands != NULL && k < row->operand_count; k++) {
         const stator_ref old = operand(a, k);
         operands[k] = old != 0 && st_stated_is_wanted(a->asked[k])
@@ -332,10 +321,13 @@ static stator_ref build_again(again *a, const stator_node_row *row)
                                    .attrs = a->attrs,
                                    .attr_count = a->n_attrs,
                                    .result_count = 1};
+    stator_ref value = 0;
     w->b->origin = row->origin;
-    const stator_ref value = operands != NULL ? st_stated_op(w, &desc) : 0;
+    const stator_status status =
+        operands != NULL ? st_build_node(w->b, &desc, &value, NULL) : STATOR_RESOURCE_EXHAUSTED;
     w->b->origin = origin;
-    return value;
+    w->s->is_oom |= status == STATOR_RESOURCE_EXHAUSTED;
+    return status == STATOR_OK ? value : 0;
 }
 
 static stator_ref node_again(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
@@ -362,16 +354,10 @@ static stator_ref repeat(st_stated_walk *w, stator_ref value, const stator_ref *
     for (uint32_t i = 0; i < type->rank; i++) {
         shape[i] = wanted[i] != 0 ? wanted[i] : stator_dim_at(v, type, i);
     }
-    const stator_attr attr = {
-        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = type->rank, .list = shape};
-    const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = st_optable_find(w->s->m->ops, "expand"),
-                                   .operands = &value,
-                                   .operand_count = 1,
-                                   .attrs = &attr,
-                                   .attr_count = 1,
-                                   .result_count = 1};
-    return st_stated_op(w, &desc);
+    st_kit k = {.b = w->b};
+    const stator_ref repeated = st_kit_expand(&k, value, shape, type->rank);
+    w->s->is_oom |= k.status == STATOR_RESOURCE_EXHAUSTED;
+    return repeated;
 }
 
 static const st_stated_value *remembered(const st_stated_walk *w, stator_ref value,

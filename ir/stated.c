@@ -19,6 +19,8 @@ void st_stated_begin(st_stated *s, st_module *m)
     *s = (st_stated){.m = m};
     st_arena_init(&s->arena, m->mem);
     st_str_init(&s->told, m->mem);
+    st_map_init(&s->newest, m->mem);
+    st_map_init(&s->merge_of, m->mem);
     m->stated = s;
 }
 
@@ -27,6 +29,8 @@ void st_stated_end(st_stated *s)
     s->m->stated = NULL;
     st_vec_free(s->m->mem, &s->values);
     st_vec_free(s->m->mem, &s->merges);
+    st_map_deinit(&s->newest);
+    st_map_deinit(&s->merge_of);
     st_free(s->m->mem, s->sizes);
     st_str_deinit(&s->told);
     st_arena_deinit(&s->arena);
@@ -281,20 +285,13 @@ static void meet(reading *r)
 /* What a value that is no constant was built again as; itself when it was not, or in two ways. */
 static stator_ref built_again(const reading *r, stator_ref value)
 {
-    const st_stated *s = r->s;
-    stator_ref found = value;
-    uint32_t n = 0;
-    if (value == 0 || st_graph_value_blob(r->b->graph, value) != NULL) {
+    const stator_graph *graph = r->b->graph;
+    if (value == 0 || st_graph_value_blob(graph, value) != NULL) {
         return value;
     }
-    for (uint32_t i = 0; i < s->values.count; i++) {
-        const st_stated_value *v = &s->values.data[i];
-        if (v->graph == r->b->graph && v->value == value) {
-            found = v->again;
-            n++;
-        }
-    }
-    return n == 1 ? found : value;
+    const st_stated_value *known = st_stated_known(r->s, graph, value, NULL);
+    return known != NULL && st_stated_known(r->s, graph, value, known) == NULL ? known->again
+                                                                               : value;
 }
 
 /* What one reader has shown to have a symbol's size has it for all that come after. */
@@ -375,16 +372,65 @@ void st_stated_done(st_stated *s)
     }
 }
 
+/* ---- what is known ---- */
+
+static uint64_t key_of(const stator_graph *graph, stator_ref value)
+{
+    return (uint64_t)graph->index << 32 | value;
+}
+
+const st_stated_value *st_stated_known(const st_stated *s, const stator_graph *graph,
+                                       stator_ref value, const st_stated_value *after)
+{
+    uint32_t place = after != NULL ? after->older : st_map_get(&s->newest, key_of(graph, value));
+    while (place != 0 && place <= s->values.count) {
+        const st_stated_value *known = &s->values.data[place - 1u];
+        if (known->value != value || (known->graph != graph && known->graph != NULL)) {
+            return NULL; /* another has the place now */
+        }
+        if (known->graph != NULL) {
+            return known;
+        }
+        place = known->older;
+    }
+    return NULL;
+}
+
+void st_stated_note(st_stated *s, const st_stated_value *known)
+{
+    const st_stated_value *before = st_stated_known(s, known->graph, known->value, NULL);
+    const uint32_t older = before != NULL ? (uint32_t)(before - s->values.data) + 1u : 0;
+    st_stated_value *slot = st_vec_push(s->m->mem, &s->values);
+    if (slot == NULL ||
+        !st_map_put(&s->newest, key_of(known->graph, known->value), s->values.count)) {
+        s->values.count -= slot != NULL;
+        s->is_oom = 1;
+        return;
+    }
+    *slot = *known;
+    slot->n_values = known->graph->values.count;
+    slot->older = older;
+}
+
+/* In a graph, what was noted later was noted when it had more values. */
 void st_stated_forget(st_stated *s, const stator_graph *graph, stator_ref from)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->values.count; i++) {
-        const st_stated_value *v = &s->values.data[i];
-        if (v->graph != graph || (v->value < from && v->again < from)) {
-            s->values.data[n++] = *v;
+    for (uint32_t i = s->values.count; i-- > 0;) {
+        st_stated_value *v = &s->values.data[i];
+        if (v->graph == graph && v->n_values <= from) {
+            return;
+        }
+        if (v->graph != graph) {
+            continue;
+        }
+        v->graph = NULL;
+        if (i + 1u == s->values.count) {
+            s->values.count--;
+            if (v->older != 0) { /* the key is there: nothing is allocated */
+                (void)st_map_put(&s->newest, key_of(graph, v->value), v->older);
+            }
         }
     }
-    s->values.count = n;
 }
 
 /* ---- lists of sizes for each axis ---- */

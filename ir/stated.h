@@ -27,9 +27,11 @@
 
 /* A value that was built again with other sizes. */
 typedef struct st_stated_value {
-    stator_graph *graph;
+    stator_graph *graph;            /* NULL: it is there no more */
     stator_ref value, again;        /* again 0: it is a constant that does not go on */
     stator_ref to[STATOR_MAX_RANK]; /* the sizes asked for, 0: as it was */
+    uint32_t n_values;              /* that the graph had then */
+    uint32_t older;                 /* place of the one before of this value, plus 1; 0: none */
 } st_stated_value;
 
 #define ST_STATED_PARTS 4u
@@ -53,7 +55,9 @@ typedef struct st_stated {
     uint32_t n_symbols;
     int64_t *sizes; /* by symbol: what it was */
     st_vec(st_stated_value) values;
+    st_map newest; /* graph and value -> place of its last one in values, plus 1; may be stale */
     st_vec(st_stated_merge) merges;
+    st_map merge_of; /* size -> place in merges, plus 1 */
     st_str told; /* the constants that go on, for a log */
     int is_oom;
 } st_stated;

@@ -116,12 +116,8 @@ static uint32_t holder(const side *to, const st_stated_part *part)
 
 static st_stated_merge *find_merge(const st_stated *s, stator_ref size)
 {
-    for (uint32_t i = 0; i < s->merges.count; i++) {
-        if (s->merges.data[i].size == size) {
-            return &s->merges.data[i];
-        }
-    }
-    return NULL;
+    const uint32_t place = st_map_get(&s->merge_of, size);
+    return place != 0 ? &s->merges.data[place - 1u] : NULL;
 }
 
 /* The symbols' parts of the index at place i of `from`, in its elements' steps; their number. */
@@ -158,7 +154,7 @@ static void note_merge(const regroup *r, stator_ref size, const st_stated_merge 
         return;
     }
     st_stated_merge *slot = st_vec_push(r->s->m->mem, &r->s->merges);
-    if (slot == NULL) {
+    if (slot == NULL || !st_map_put(&r->s->merge_of, size, r->s->merges.count)) {
         r->s->is_oom = 1;
         return;
     }

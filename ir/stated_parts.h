@@ -37,6 +37,10 @@ int st_stated_reshape(st_stated *s, const stator_ref *from, uint32_t n_from, con
 
 /* ---- values ---- */
 
+/* What is known of the value: the last that was noted, or the one before `after`; NULL: no more. */
+const st_stated_value *st_stated_known(const st_stated *s, const stator_graph *graph,
+                                       stator_ref value, const st_stated_value *after);
+void st_stated_note(st_stated *s, const st_stated_value *known);
 /* Is any other size asked for? */
 int st_stated_is_wanted(const stator_ref *wanted);
 /* The value with other sizes; 0 when it cannot be had with them. */

@@ -363,26 +363,19 @@ static stator_ref repeat(st_stated_walk *w, stator_ref value, const stator_ref *
 static const st_stated_value *remembered(const st_stated_walk *w, stator_ref value,
                                          const stator_ref *wanted)
 {
-    for (uint32_t i = 0; i < w->s->values.count; i++) {
-        const st_stated_value *known = &w->s->values.data[i];
-        if (known->graph == w->b->graph && known->value == value &&
-            memcmp(known->to, wanted, sizeof known->to) == 0) {
-            return known;
-        }
-    }
-    return NULL;
+    const st_stated_value *known = NULL;
+    do {
+        known = st_stated_known(w->s, w->b->graph, value, known);
+    } while (known != NULL && memcmp(known->to, wanted, sizeof known->to) != 0);
+    return known;
 }
 
 static void remember(st_stated_walk *w, stator_ref value, const stator_ref *wanted,
                      stator_ref fresh)
 {
-    st_stated_value *slot = st_vec_push(w->s->m->mem, &w->s->values);
-    if (slot == NULL) {
-        w->s->is_oom = 1;
-        return;
-    }
-    *slot = (st_stated_value){.graph = w->b->graph, .value = value, .again = fresh};
-    memcpy(slot->to, wanted, sizeof slot->to);
+    st_stated_value known = {.graph = w->b->graph, .value = value, .again = fresh};
+    memcpy(known.to, wanted, sizeof known.to);
+    st_stated_note(w->s, &known);
 }
 
 static stator_ref make(st_stated_walk *w, stator_ref value, const stator_ref *wanted)

@@ -57,6 +57,19 @@ stator_function *run_compile(stator_ctx *ctx, const char *backend, const char *t
     return function;
 }
 
+stator_tensor *run_counting(stator_ctx *ctx, uint32_t rank, const int64_t *shape)
+{
+    stator_tensor *tensor = NULL;
+    if (stator_tensor_create(ctx, STATOR_F32, rank, shape, &tensor) != STATOR_OK) {
+        print_error(ctx, "tensor", "create");
+        abort();
+    }
+    for (uint64_t i = 0; i < stator_tensor_size_bytes(tensor) / sizeof(float); i++) {
+        ((float *)stator_tensor_data(tensor))[i] = (float)(i + 1u);
+    }
+    return tensor;
+}
+
 stator_tensor *run_tensor(stator_ctx *ctx, stator_dtype dtype, uint32_t rank, const int64_t *shape,
                           const void *data)
 {

@@ -19,6 +19,10 @@ int64_t run_pairs(stator_ctx *ctx, const char *backend, double slack, const char
 /* Loads and compiles; NULL with the error printed. */
 stator_function *run_compile(stator_ctx *ctx, const char *backend, const char *text,
                              const char *name);
+/* An f32 tensor whose element i is i + 1 (released by the caller); a test that gets none stops
+ * there.
+ */
+stator_tensor *run_counting(stator_ctx *ctx, uint32_t rank, const int64_t *shape);
 /* A tensor with these contents (released by the caller). */
 stator_tensor *run_tensor(stator_ctx *ctx, stator_dtype dtype, uint32_t rank, const int64_t *shape,
                           const void *data);

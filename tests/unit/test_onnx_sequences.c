@@ -129,27 +129,41 @@ Test(onnx_sequences, unbind_of_a_symbolic_axis)
     expect(&m, 2, dims, (const float *[]){three, four});
 }
 
+/* The body of a loop that carries the sequence `so_far`; it is to make `again` and `next`. */
+static onnx_bytes carrying_body(void)
+{
+    onnx_bytes body = {0};
+    onnx_input(&body, "i", ONNX_INT64, 0, NULL);
+    onnx_input(&body, "c", ONNX_BOOL, 0, NULL);
+    onnx_input(&body, "so_far", ONNX_FLOAT, 1, ROWS);
+    return body;
+}
+
+/* The model of g with a loop of that body from an empty sequence on, which makes y. */
+static onnx_bytes carry_through(onnx_bytes *g, onnx_bytes *body, const char *operands, int64_t axis)
+{
+    onnx_bytes a = {0};
+    onnx_output(body, "again", ONNX_BOOL);
+    onnx_output(body, "next", ONNX_FLOAT);
+    onnx_attr_graph(&a, "body", body);
+    onnx_node(g, "SequenceEmpty", "", "none", NULL);
+    onnx_node(g, "Loop", operands, "made", &a);
+    node_with_axis(g, "ConcatFromSequence", "made", "y", NULL, axis);
+    return finished(g, "y");
+}
+
 /* A loop over the rows of x as a sequence: its body makes twice row i, and the next sequence by the
  * operator `appends`. */
 static onnx_bytes loop_model(const char *appends, const char *operands, int joins_along)
 {
-    onnx_bytes g = graph_of_rows(), body = {0}, a = {0};
-    onnx_input(&body, "i", ONNX_INT64, 0, NULL);
-    onnx_input(&body, "c", ONNX_BOOL, 0, NULL);
-    onnx_input(&body, "so_far", ONNX_FLOAT, 1, ROWS);
+    onnx_bytes g = graph_of_rows(), body = carrying_body();
     onnx_node(&body, "Identity", "c", "again", NULL);
     onnx_node(&body, "SequenceAt", "rows,i", "row", NULL);
     onnx_node(&body, "Add", "row,row", "twice", NULL);
     onnx_node(&body, appends, operands, "next", NULL);
-    onnx_output(&body, "again", ONNX_BOOL);
-    onnx_output(&body, "next", ONNX_FLOAT);
-    onnx_attr_graph(&a, "body", &body);
     node_with_axis(&g, "SplitToSequence", "x", "rows", NULL, 0);
     onnx_node(&g, "SequenceLength", "rows", "n", NULL);
-    onnx_node(&g, "SequenceEmpty", "", "none", NULL);
-    onnx_node(&g, "Loop", "n,,none", "made", &a);
-    node_with_axis(&g, "ConcatFromSequence", "made", "y", NULL, joins_along);
-    return finished(&g, "y");
+    return carry_through(&g, &body, "n,,none", joins_along);
 }
 
 Test(onnx_sequences, loop_that_makes_a_list)
@@ -171,10 +185,7 @@ Test(onnx_sequences, slices_between_offsets)
     const int64_t places[4] = {0, 1, 1, 3};
     const int64_t one = 1, first = 0;
     const uint8_t yes = 1;
-    onnx_bytes g = graph_of_rows(), body = {0}, a = {0};
-    onnx_input(&body, "i", ONNX_INT64, 0, NULL);
-    onnx_input(&body, "c", ONNX_BOOL, 0, NULL);
-    onnx_input(&body, "so_far", ONNX_FLOAT, 1, ROWS);
+    onnx_bytes g = graph_of_rows(), body = carrying_body();
     onnx_node(&body, "Less", "i,two", "again", NULL);
     onnx_node(&body, "Add", "i,one", "from", NULL); /* [1] */
     onnx_node(&body, "Add", "from,one", "to", NULL);
@@ -184,18 +195,12 @@ Test(onnx_sequences, slices_between_offsets)
     onnx_node(&body, "Slice", "x,start,end", "part", NULL);
     onnx_node(&body, "ReduceSum", "part,axes", "sum", NULL);
     onnx_node(&body, "SequenceInsert", "so_far,sum", "next", NULL);
-    onnx_output(&body, "again", ONNX_BOOL);
-    onnx_output(&body, "next", ONNX_FLOAT);
-    onnx_attr_graph(&a, "body", &body);
     onnx_init(&g, "offsets", ONNX_INT64, 1, OFFSETS, places, sizeof places);
     onnx_init(&g, "one", ONNX_INT64, 1, ONE, &one, sizeof one);
     onnx_init(&g, "axes", ONNX_INT64, 1, ONE, &first, sizeof first);
     int_constant(&g, "two", 2);
     onnx_init(&g, "go", ONNX_BOOL, 0, NULL, &yes, sizeof yes);
-    onnx_node(&g, "SequenceEmpty", "", "none", NULL);
-    onnx_node(&g, "Loop", ",go,none", "made", &a);
-    node_with_axis(&g, "ConcatFromSequence", "made", "y", NULL, 0);
-    onnx_bytes m = finished(&g, "y");
+    onnx_bytes m = carry_through(&g, &body, ",go,none", 0);
     static const int64_t dims[2][3] = {{3, 2}, {3, 2}};
     static const float want[6] = {0, 1, 0, 0, 6, 8};
     expect(&m, 2, dims, (const float *[]){want, want});
@@ -208,26 +213,17 @@ Test(onnx_sequences, turns_that_append_different_sizes)
     static const int64_t ONE[1] = {1};
     const int64_t one = 1, first = 0;
     const uint8_t yes = 1;
-    onnx_bytes g = graph_of_rows(), body = {0}, a = {0};
-    onnx_input(&body, "i", ONNX_INT64, 0, NULL);
-    onnx_input(&body, "c", ONNX_BOOL, 0, NULL);
-    onnx_input(&body, "so_far", ONNX_FLOAT, 1, ROWS);
+    onnx_bytes g = graph_of_rows(), body = carrying_body();
     onnx_node(&body, "Add", "i,one", "to", NULL);
     onnx_node(&body, "Less", "i,single", "again", NULL);
     onnx_node(&body, "Slice", "x,zero,to", "part", NULL);
     onnx_node(&body, "SequenceInsert", "so_far,part", "next", NULL);
-    onnx_output(&body, "again", ONNX_BOOL);
-    onnx_output(&body, "next", ONNX_FLOAT);
-    onnx_attr_graph(&a, "body", &body);
     onnx_init(&g, "one", ONNX_INT64, 1, ONE, &one, sizeof one);
     onnx_init(&g, "zero", ONNX_INT64, 1, ONE, &first, sizeof first);
     onnx_init(&g, "go", ONNX_BOOL, 0, NULL, &yes, sizeof yes);
     int_constant(&g, "single", 1);
     int_constant(&g, "ten", 10);
-    onnx_node(&g, "SequenceEmpty", "", "none", NULL);
-    onnx_node(&g, "Loop", "ten,go,none", "made", &a);
-    node_with_axis(&g, "ConcatFromSequence", "made", "y", NULL, 0);
-    onnx_bytes m = finished(&g, "y");
+    onnx_bytes m = carry_through(&g, &body, "ten,go,none", 0);
     static const int64_t dims[2][3] = {{3, 2}, {3, 2}};
     static const float want[6] = {0, 1, 0, 1, 2, 3};
     expect(&m, 2, dims, (const float *[]){want, want});

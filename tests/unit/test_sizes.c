@@ -47,23 +47,12 @@ static void end(world *w)
     stator_ctx_destroy(w->ctx);
 }
 
-/* Element i of every input is i + 1. */
-static stator_tensor *counting(stator_ctx *ctx, uint32_t rank, const int64_t *shape)
-{
-    stator_tensor *t = NULL;
-    cr_assert_eq(stator_tensor_create(ctx, STATOR_F32, rank, shape, &t), STATOR_OK);
-    for (uint64_t i = 0; i < stator_tensor_size_bytes(t) / sizeof(float); i++) {
-        ((float *)stator_tensor_data(t))[i] = (float)(i + 1u);
-    }
-    return t;
-}
-
 /* Calls with one input of rank 2; the output must be `want` (dims) and start with `first`. */
 static void call_2d(world *w, int64_t rows, int64_t columns, uint32_t rank, const int64_t *want,
                     float first)
 {
     const int64_t shape[2] = {rows, columns};
-    stator_tensor *in = counting(w->ctx, 2, shape), *out = NULL;
+    stator_tensor *in = run_counting(w->ctx, 2, shape), *out = NULL;
     cr_assert_eq(stator_call_tensors(w->fn, 1, &in, 1, &out), STATOR_OK, "%s",
                  stator_ctx_error_text(w->ctx));
     const DLTensor *view = stator_tensor_view(out);
@@ -81,7 +70,7 @@ static void call_2d(world *w, int64_t rows, int64_t columns, uint32_t rank, cons
 static void refuse_2d(world *w, int64_t rows, int64_t columns, const char *words)
 {
     const int64_t shape[2] = {rows, columns};
-    stator_tensor *in = counting(w->ctx, 2, shape), *out = NULL;
+    stator_tensor *in = run_counting(w->ctx, 2, shape), *out = NULL;
     cr_assert_neq(stator_call_tensors(w->fn, 1, &in, 1, &out), STATOR_OK);
     cr_expect(strstr(stator_ctx_error_text(w->ctx), words) != NULL, "%s",
               stator_ctx_error_text(w->ctx));
@@ -159,7 +148,7 @@ Test(sizes, both_axes_may_change_one_after_the_other)
 
 static void call_pair(world *w, int64_t a, int64_t b, int is_fine)
 {
-    stator_tensor *in[2] = {counting(w->ctx, 1, &a), counting(w->ctx, 1, &b)};
+    stator_tensor *in[2] = {run_counting(w->ctx, 1, &a), run_counting(w->ctx, 1, &b)};
     stator_tensor *out = NULL;
     cr_assert_eq(stator_call_tensors(w->fn, 2, in, 1, &out) == STATOR_OK, is_fine, "%s",
                  stator_ctx_error_text(w->ctx));
@@ -400,7 +389,7 @@ Test(sizes, every_allocation_may_fail)
     const int64_t shape[2] = {5, 3};
     for (uint64_t n = 1;; n++) {
         world w = open_text(ROWS, "aot_eager");
-        stator_tensor *in = counting(w.ctx, 2, shape), *out = NULL;
+        stator_tensor *in = run_counting(w.ctx, 2, shape), *out = NULL;
         stator_x_fail_alloc_at(w.ctx, n);
         const stator_status status = stator_call_tensors(w.fn, 1, &in, 1, &out);
         const int was_reached = stator_x_alloc_requests(w.ctx) >= n;

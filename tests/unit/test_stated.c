@@ -41,20 +41,10 @@ static void end(world *w)
 /* What element i of output 0 is to be, of inputs whose element i is i + 1. */
 typedef float (*wanted)(const int64_t *in, int64_t i);
 
-static stator_tensor *counting(stator_ctx *ctx, uint32_t rank, const int64_t *shape)
-{
-    stator_tensor *t = NULL;
-    cr_assert_eq(stator_tensor_create(ctx, STATOR_F32, rank, shape, &t), STATOR_OK);
-    for (uint64_t i = 0; i < stator_tensor_size_bytes(t) / sizeof(float); i++) {
-        ((float *)stator_tensor_data(t))[i] = (float)(i + 1u);
-    }
-    return t;
-}
-
 static void call(const world *w, uint32_t rank, const int64_t *in, uint32_t out_rank,
                  const int64_t *out, wanted want)
 {
-    stator_tensor *x = counting(w->ctx, rank, in), *y = NULL;
+    stator_tensor *x = run_counting(w->ctx, rank, in), *y = NULL;
     cr_assert_eq(stator_call_tensors(w->fn, 1, &x, 1, &y), STATOR_OK, "%s",
                  stator_ctx_error_text(w->ctx));
     const DLTensor *view = stator_tensor_view(y);
@@ -73,7 +63,7 @@ static void call(const world *w, uint32_t rank, const int64_t *in, uint32_t out_
 
 static void refuse(const world *w, uint32_t rank, const int64_t *in, const char *words)
 {
-    stator_tensor *x = counting(w->ctx, rank, in), *y = NULL;
+    stator_tensor *x = run_counting(w->ctx, rank, in), *y = NULL;
     cr_assert_neq(stator_call_tensors(w->fn, 1, &x, 1, &y), STATOR_OK);
     cr_expect(strstr(stator_ctx_error_text(w->ctx), words) != NULL, "%s",
               stator_ctx_error_text(w->ctx));
@@ -386,7 +376,7 @@ Test(stated, every_allocation_may_fail)
 {
     for (uint64_t n = 1;; n++) {
         world w = open_text(POSITIONS);
-        stator_tensor *x = counting(w.ctx, 3, DIMS(2, 6, 2)), *y = NULL;
+        stator_tensor *x = run_counting(w.ctx, 3, DIMS(2, 6, 2)), *y = NULL;
         stator_x_fail_alloc_at(w.ctx, n);
         const stator_status status = stator_call_tensors(w.fn, 1, &x, 1, &y);
         const int was_reached = stator_x_alloc_requests(w.ctx) >= n;

@@ -66,8 +66,9 @@ typedef struct st_stated {
  * the file states for it. */
 void st_stated_begin(st_stated *s, st_module *m);
 void st_stated_end(st_stated *s);
-/* *desc with operands and sizes brought along; its lists live until the node is built. Fails only
- * for want of memory. Calls nest: st_stated_done ends one. */
+/* *desc with operands and sizes brought along; its lists live until the node is built. Fails for
+ * want of memory, and with FAILED_PRECONDITION for a mean by a number that was a size. Calls nest:
+ * st_stated_done ends one. */
 stator_status st_stated_read(st_stated *s, stator_builder *b, stator_node_desc *desc,
                              stator_diag **err);
 void st_stated_done(st_stated *s);

@@ -24,6 +24,10 @@ typedef struct cg_launch {
     uint32_t bind;        /* into exe->binds, + 1: no kernel, it reads its one buffer */
     struct cg_scan *scan; /* no kernel: a body, run step by step */
     const char *name;     /* of the kernel */
+    uint32_t step_flags;  /* stator_step_flag */
+    uint32_t n_nodes;     /* it computes; not kept in the cache */
+    const stator_ref *nodes;
+    uint64_t read_bytes, written_bytes; /* of its buffers; OPEN: of those of known size */
 } cg_launch;
 
 /* What an element that is bound becomes. */
@@ -103,6 +107,14 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 
 /* Sets launch->known where it can; 0: out of memory. */
 int cg_know_numbers(st_cg_exe *exe, cg_launch *launch);
+
+/* ---- cg_steps.c ---- */
+/* What the launch computes and touches, as the kernel that it runs (or stands for) says. */
+stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *launch,
+                           stator_diag **err);
+/* Its nodes alone, ascending and each once; they are copied. */
+stator_status cg_note_nodes(const stator_ref *nodes, uint32_t n, st_cg_exe *exe, cg_launch *launch,
+                            stator_diag **err);
 
 /* ---- cg_place.c ---- */
 /* Gives the buffers of the workspace their places, two of them the same where a kernel may write
@@ -187,6 +199,8 @@ stator_status cg_compile_body(const st_cg_config *config, const stator_graph *gr
                               const char **out_why, stator_diag **err);
 
 /* ---- cg_run.c ---- */
+/* What profiles and explain call it: a kernel's name, or the words of what it is asked to do. */
+const char *cg_launch_name(const cg_launch *launch);
 stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err);
 
 #endif

@@ -200,6 +200,7 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
     if (launch->name == NULL) {
         return st_fail_oom(err);
     }
+    ST_TRY(cg_note_step(kernel, p->exe, launch, err));
     ST_TRY(note_checks(p, kernel, err));
     return set_count(p->exe, kernel, launch, err);
 }
@@ -255,6 +256,7 @@ static stator_status add_library_call(planner *p, uint32_t plan, const st_kernel
     uint32_t syms[ST_FORM_NUMBERS_MAX];
     cg_launch *launch = NULL;
     ST_TRY(add_step(p, kernel, &launch, err));
+    ST_TRY(cg_note_step(kernel, exe, launch, err));
     const uint32_t n = st_form_numbers(form, syms);
     launch->numbers = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers);
     if (launch->numbers == NULL) {
@@ -333,6 +335,7 @@ static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err
         (cg_launch){.kernel = UINT32_MAX, .stage = p->stage, .first_buffer = exe->operands.count};
     const cg_loop loop = {p->unit, root->node, p->is_side || p->unit->is_alone,
                           exe->launches.count - 1u};
+    ST_TRY(cg_note_nodes(&root->node, 1, exe, launch, err));
     return cg_make_scan(&loop, exe, launch, err);
 }
 

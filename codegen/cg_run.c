@@ -354,6 +354,11 @@ static stator_status check_failed(const run *r, stator_diag **err)
     return status;
 }
 
+const char *cg_launch_name(const cg_launch *l)
+{
+    return l->name ? l->name : l->text ? l->text : "scan";
+}
+
 /* One launch, or those that stand side by side; *out_count: how many. */
 static stator_status launch_next(run *r, const cg_launch *l, void **pointers, uint32_t *out_count,
                                  stator_diag **err)
@@ -369,8 +374,7 @@ static stator_status launch_timed(run *r, const cg_launch *l, void **pointers, u
     const uint64_t begin = st_now_ns();
     const stator_status status = launch_next(r, l, pointers, out_count, err);
     const uint64_t end = st_now_ns();
-    const char *name = l->name ? l->name : l->text ? l->text : "scan";
-    r->call->note_time(r->call, name, begin, end);
+    r->call->note_time(r->call, cg_launch_name(l), begin, end);
     return status;
 }
 

@@ -12,11 +12,11 @@
 
 #include <string.h>
 
-#define FORMAT 9u
+#define FORMAT 10u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 120 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 152 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56 && sizeof(cg_agree) == 40,
                "what is kept of a plan");
 
@@ -42,6 +42,9 @@ static void put_launch(const cg_launch *l, st_str *out)
     st_put_u32(out, l->stage);
     st_put_u32(out, l->bind);
     st_put_u32(out, l->n_side);
+    st_put_u32(out, l->step_flags);
+    st_put_u64(out, l->read_bytes);
+    st_put_u64(out, l->written_bytes);
 }
 
 static stator_status put_constants(const st_cg_exe *exe, st_str *out, stator_diag **err)
@@ -295,6 +298,9 @@ static int read_launch(loading *l, cg_launch *launch)
     launch->stage = st_read_u32(&l->r);
     launch->bind = st_read_u32(&l->r);
     launch->n_side = st_read_u32(&l->r);
+    launch->step_flags = st_read_u32(&l->r);
+    launch->read_bytes = st_read_u64(&l->r);
+    launch->written_bytes = st_read_u64(&l->r);
     if (launch->n_buffers > l->exe->operands_max) {
         l->exe->operands_max = launch->n_buffers;
     }

@@ -46,6 +46,9 @@ void st_cg_info(const st_cg_exe *exe, stator_exe_info *out);
 stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_diag **err);
 void st_cg_destroy(st_cg_exe *exe);
 
+/* The launches, for exe_steps; bodies of loops one deeper. */
+stator_status st_cg_steps(const st_cg_exe *exe, const stator_step_sink *sink);
+
 /* The executable as bytes (bytes.h), for exe_serialize, before its first call; UNSUPPORTED when emitter
  * or library have no hooks for that. Constants are named by the host's cache. */
 stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err);

@@ -180,6 +180,7 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
     st_dump_part_end(request_of(b)->ctx);
     ST_TRY(made);
     step->self = instance;
+    step->graph = part->graph;
     step->run = st_run_instance_step;
     stator_exe_info info = {.struct_size = sizeof info};
     const stator_status status = instance->backend->exe_info(instance->inst, step->exe, &info);

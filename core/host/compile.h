@@ -9,6 +9,7 @@
 #define STATOR_HOST_COMPILE_H
 
 #include "core/host/fuel.h"
+#include "core/host/leftovers.h"
 #include "core/host/model.h"
 #include "core/host/nested.h"
 #include "core/host/partition.h"
@@ -44,6 +45,7 @@ typedef struct st_compiled {
     st_guard guard;
     stator_coverage coverage[ST_COLORS];
     uint32_t n_coverage;
+    st_leftovers leftovers; /* of what came from the cache: none, it is whole */
     const st_file **files; /* that constants are mapped from, each once */
     uint32_t n_files;
     uint32_t specialisation; /* index of the import it was made from */

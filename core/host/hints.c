@@ -57,102 +57,15 @@ void st_hint_settings(const st_compile_request *request)
 
 /* ---- what main does not run ---- */
 
-typedef struct leftover {
-    const char *op, *reason, *name; /* name: of the first node that has one */
-    uint32_t count;
-} leftover;
-
-typedef struct tally {
-    const st_division *d;
-    st_vec(leftover) groups;
-    uint32_t n_nodes;
-    uint32_t n_handed; /* (value, part that reads it) from one backend to the other */
-    uint32_t n_host;   /* parts that are the host's whoever runs the rest: loops, branches */
-    uint32_t failed;   /* no memory */
-} tally;
-
 static const char *op_of(const st_unit *u, stator_ref node)
 {
     return stator_op_at(u->v, stator_node_at(u->v, node)->op)->name;
 }
 
-/* A node whose backend is main by its color lies in a part that main gave back. */
-static const char *why_left(const st_unit *u, stator_ref node)
+static void print_groups(const st_leftovers *left, st_str *out)
 {
-    return u->color[node] == ST_COLOR_MAIN ? "its partition was declined while it was compiled"
-                                           : st_division_reason(u, node);
-}
-
-static void count_node(tally *t, const st_unit *u, stator_ref node)
-{
-    const leftover new = {op_of(u, node), why_left(u, node), st_node_origin(u->v, node), 1};
-    for (uint32_t i = 0; i < t->groups.count; i++) {
-        leftover *at = &t->groups.data[i];
-        if (strcmp(at->op, new.op) == 0 && strcmp(at->reason, new.reason) == 0) {
-            at->count++;
-            at->name = at->name[0] != '\0' ? at->name : new.name;
-            return;
-        }
-    }
-    leftover *slot = st_vec_push(t->d->mem, &t->groups);
-    if (slot != NULL) {
-        *slot = new;
-    }
-    t->failed |= slot == NULL;
-}
-
-/* The color of the part that runs each node; constants, and nodes of no part, have none. */
-static uint8_t *colors_of(const st_unit *u, st_mem *mem)
-{
-    uint8_t *colors = st_alloc(mem, u->v->n_nodes + UINT64_C(1), 1);
-    if (colors == NULL) {
-        return NULL;
-    }
-    memset(colors, ST_COLORS, u->v->n_nodes + 1u);
-    for (uint32_t i = 0; i < u->parts.n_parts; i++) {
-        const st_part *part = &u->parts.parts[i];
-        for (uint32_t k = 0; k < part->n_nodes; k++) {
-            colors[part->nodes[k]] = (uint8_t)part->color;
-        }
-    }
-    return colors;
-}
-
-/* Operands of the part that come from the other side: to the fallback or from it. */
-static uint32_t count_handed(const st_unit *u, const st_part *part, const uint8_t *colors)
-{
-    uint32_t count = 0;
-    for (uint32_t k = 0; k < part->n_in; k++) {
-        const stator_ref node = part->in[k] != 0 ? stator_value_at(u->v, part->in[k])->node : 0;
-        const uint32_t from = node != 0 ? colors[node] : ST_COLORS;
-        count +=
-            from != ST_COLORS && (from == ST_COLOR_FALLBACK) != (part->color == ST_COLOR_FALLBACK);
-    }
-    return count;
-}
-
-static void count_unit(tally *t, const st_unit *u)
-{
-    uint8_t *colors = colors_of(u, t->d->mem);
-    t->failed |= colors == NULL;
-    for (uint32_t i = 0; colors != NULL && i < u->parts.n_parts; i++) {
-        const st_part *part = &u->parts.parts[i];
-        t->n_handed += count_handed(u, part, colors);
-        t->n_host += part->color == ST_COLOR_HOST;
-        if (part->color == ST_COLOR_FALLBACK) {
-            t->n_nodes += st_division_count(t->d, u, part);
-            for (uint32_t k = 0; k < part->n_nodes; k++) {
-                count_node(t, u, part->nodes[k]);
-            }
-        }
-    }
-    st_free(t->d->mem, colors);
-}
-
-static void print_groups(const tally *t, st_str *out)
-{
-    for (uint32_t i = 0; i < t->groups.count && i < GROUPS_MAX; i++) {
-        const leftover *at = &t->groups.data[i];
+    for (uint32_t i = 0; i < left->rows.count && i < GROUPS_MAX; i++) {
+        const st_leftover *at = &left->rows.data[i];
         st_str_add(out, i != 0 ? "; " : "");
         if (at->count > 1) {
             st_str_addf(out, "%u ", at->count);
@@ -163,17 +76,16 @@ static void print_groups(const tally *t, st_str *out)
         }
         st_str_addf(out, " (%s)", at->reason);
     }
-    if (t->groups.count > GROUPS_MAX) {
-        st_str_addf(out, "; and %u more kinds", t->groups.count - GROUPS_MAX);
+    if (left->rows.count > GROUPS_MAX) {
+        st_str_addf(out, "; and %u more kinds", left->rows.count - GROUPS_MAX);
     }
 }
 
 /* What would be without them. A program of several pieces is not kept. */
-static void print_gain(const tally *t, st_str *out)
+static void print_gain(const stator_backend *main, const st_leftovers *left, st_str *out)
 {
-    const stator_backend *main = t->d->request->main->backend;
     st_str_addf(out, "; with ops that %s runs in their place ", main->item.name);
-    if (t->n_host != 0) {
+    if (left->n_host != 0) {
         st_str_add(out, "nothing would be handed over");
     } else {
         st_str_add(out, "the program would be one piece");
@@ -181,17 +93,17 @@ static void print_gain(const tally *t, st_str *out)
     }
 }
 
-static void say_leftovers(const tally *t)
+static void say_leftovers(const st_division *d, const st_leftovers *left)
 {
-    const st_compile_request *request = t->d->request;
+    const st_compile_request *request = d->request;
     st_str text;
-    st_str_init(&text, t->d->mem);
-    st_str_addf(
-        &text, "%u of %u nodes run on %s, and values are handed over %u times a call: ", t->n_nodes,
-        t->d->root->n_counted, request->fallback->backend->item.name, t->n_handed);
-    print_groups(t, &text);
-    print_gain(t, &text);
-    if (st_str_ok(&text) && !t->failed) {
+    st_str_init(&text, d->mem);
+    st_str_addf(&text, "%u of %u nodes run on %s, and values are handed over %u times a call: ",
+                left->n_nodes, d->root->n_counted, request->fallback->backend->item.name,
+                left->n_handed);
+    print_groups(left, &text);
+    print_gain(request->main->backend, left, &text);
+    if (st_str_ok(&text)) {
         st_log(request->ctx, ST_HINTS, 2, "%s", text.data);
     }
     st_str_deinit(&text);
@@ -216,23 +128,20 @@ static void hint_loops(const st_division *d, const st_unit *u)
     }
 }
 
-void st_hint_division(const st_division *d)
+void st_hint_division(const st_division *d, const st_leftovers *left)
 {
-    tally t = {.d = d};
     if (!is_heard(d->request->ctx)) {
         return;
     }
     for (uint32_t i = 0; i < d->units.count; i++) {
         const st_unit *u = d->units.data[i];
         if (u == d->root || u->program != NULL) {
-            count_unit(&t, u);
             hint_loops(d, u);
         }
     }
-    if (t.n_nodes != 0 && d->request->fallback != NULL) {
-        say_leftovers(&t);
+    if (left->n_nodes != 0 && d->request->fallback != NULL) {
+        say_leftovers(d, left);
     }
-    st_vec_free(d->mem, &t.groups);
 }
 
 /* ---- programs for other sizes ---- */

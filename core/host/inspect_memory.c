@@ -5,8 +5,8 @@
 #include <stator/inspect.h>
 #include <string.h>
 
-/* Calls fn for each executable; stops when it gives 0. */
-typedef int (*part_fn)(void *self, const stator_x_part *part);
+/* Called for each executable, which the step runs; all ends when it gives 0. */
+typedef int (*part_fn)(void *self, const st_step *step, const stator_x_part *part);
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -49,7 +49,7 @@ static int each_step(const st_program *p, uint32_t number, uint32_t body, part_f
 {
     for (uint32_t s = 0; s < p->n_steps; s++) {
         stator_x_part part = {.struct_size = sizeof part, .program = number, .body = body};
-        if (describe(p, s, &part) && !fn(self, &part)) {
+        if (describe(p, s, &part) && !fn(self, &p->steps[s], &part)) {
             return 0;
         }
     }
@@ -73,9 +73,10 @@ static void each_part(const stator_function *function, part_fn fn, void *self)
 
 /* ---- sums ---- */
 
-static int add_part(void *self, const stator_x_part *part)
+static int add_part(void *self, const st_step *step, const stator_x_part *part)
 {
     stator_x_memory *sum = self;
+    (void)step;
     sum->executables++;
     sum->constant_bytes += part->constant_bytes;
     sum->packed_bytes += part->packed_bytes;
@@ -114,16 +115,16 @@ void stator_x_memory_of(stator_function *function, stator_x_memory *out)
 
 typedef struct search {
     uint32_t left; /* until the one that is sought */
-    uint32_t is_found;
+    const st_step *step; /* NULL until it is found */
     stator_x_part part;
 } search;
 
-static int find_part(void *self, const stator_x_part *part)
+static int find_part(void *self, const st_step *step, const stator_x_part *part)
 {
     search *s = self;
     if (s->left-- == 0) {
         s->part = *part;
-        s->is_found = 1;
+        s->step = step;
         return 0;
     }
     return 1;
@@ -136,17 +137,31 @@ uint32_t stator_x_part_count(stator_function *function)
     return UINT32_MAX - s.left;
 }
 
+static stator_status seek(stator_function *function, uint32_t index, search *out)
+{
+    stator_diag *diag = NULL;
+    *out = (search){.left = index};
+    each_part(function, find_part, out);
+    if (out->step != NULL) {
+        return STATOR_OK;
+    }
+    const stator_status status = st_fail(&diag, STATOR_OUT_OF_RANGE, "there is no part %u", index);
+    return st_ctx_fail(st_function_ctx(function), status, diag);
+}
+
+stator_status st_part_step(stator_function *function, uint32_t index, const st_step **out_step)
+{
+    search s;
+    const stator_status status = seek(function, index, &s);
+    *out_step = s.step;
+    return status;
+}
+
 stator_status stator_x_part_at(stator_function *function, uint32_t index, stator_x_part *out_part)
 {
     const uint32_t size = out_part->struct_size;
-    search s = {.left = index};
-    each_part(function, find_part, &s);
-    if (!s.is_found) {
-        stator_diag *diag = NULL;
-        const stator_status status =
-            st_fail(&diag, STATOR_OUT_OF_RANGE, "there is no part %u", index);
-        return st_ctx_fail(st_function_ctx(function), status, diag);
-    }
+    search s;
+    ST_TRY(seek(function, index, &s));
     s.part.struct_size = size;
     memcpy(out_part, &s.part, size < sizeof s.part ? size : sizeof s.part);
     return STATOR_OK;

@@ -410,6 +410,14 @@ static stator_status nested_exe_info(stator_instance *instance, void *exe, stato
     return instance->backend->exe_info(instance->inst, exe, out);
 }
 
+stator_status st_instance_steps(stator_instance *instance, void *exe, const stator_step_sink *sink,
+                                stator_diag **err)
+{
+    const stator_backend *backend = instance->backend;
+    return backend->exe_steps != NULL ? backend->exe_steps(instance->inst, exe, sink, err)
+                                      : STATOR_OK;
+}
+
 static void nested_exe_destroy(stator_instance *instance, void *exe)
 {
     instance->backend->exe_destroy(instance->inst, exe);
@@ -438,4 +446,5 @@ const stator_nested_api st_nested_api = {.struct_size = sizeof st_nested_api,
                                          .close = st_instance_close,
                                          .capability = nested_capability,
                                          .keep = nested_keep,
-                                         .compile_node = nested_compile_node};
+                                         .compile_node = nested_compile_node,
+                                         .exe_steps = st_instance_steps};

@@ -30,6 +30,9 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
                                   stator_fuel_scope *fuel, void **out_exe, stator_diag **err);
 stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
                               stator_diag **err);
+/* The backend's exe_steps; of one without it no step is told. */
+stator_status st_instance_steps(stator_instance *instance, void *exe, const stator_step_sink *sink,
+                                stator_diag **err);
 /* accepts[1..n_nodes] = 1 when the backend runs the node. reasons (may be NULL) receives for each
  * refused node a text in ctx memory, to be freed by the caller; groups (may be NULL) the first
  * member of each node's ATOMIC group, 0 none. */

@@ -176,15 +176,10 @@ static const st_guard_size *sizes_of(const st_guard *guard, const st_guard_input
     return &guard->sizes[input->size_begin];
 }
 
-/* "input 'x' is f32[2, 4], expected f32[N, 3]" */
-static void print_mismatch(const st_guard *guard, const st_guard_input *input, const DLTensor *t,
-                           st_str *out)
+void st_guard_print_expected(const st_guard *guard, uint32_t i, st_str *out)
 {
-    st_str_addf(out, "input '%s' is %s[", input->name, st_dtype_name(st_dtype_from_dl(t->dtype)));
-    for (int32_t axis = 0; axis < t->ndim; axis++) {
-        st_str_addf(out, "%s%lld", axis == 0 ? "" : ", ", (long long)t->shape[axis]);
-    }
-    st_str_addf(out, "], expected %s[", st_dtype_name(st_dtype_from_dl(input->dtype)));
+    const st_guard_input *input = &guard->inputs[i];
+    st_str_addf(out, "%s[", st_dtype_name(st_dtype_from_dl(input->dtype)));
     for (uint32_t axis = 0; axis < input->rank; axis++) {
         const st_guard_size *size = &sizes_of(guard, input)[axis];
         st_str_add(out, axis == 0 ? "" : ", ");
@@ -197,15 +192,25 @@ static void print_mismatch(const st_guard *guard, const st_guard_input *input, c
     st_str_add(out, "]");
 }
 
+/* "input 'x' is f32[2, 4], expected f32[N, 3]" */
+static void print_mismatch(const st_guard *guard, const st_guard_input *input, const DLTensor *t,
+                           st_str *out)
+{
+    st_str_addf(out, "input '%s' is %s[", input->name, st_dtype_name(st_dtype_from_dl(t->dtype)));
+    for (int32_t axis = 0; axis < t->ndim; axis++) {
+        st_str_addf(out, "%s%lld", axis == 0 ? "" : ", ", (long long)t->shape[axis]);
+    }
+    st_str_add(out, "], expected ");
+    st_guard_print_expected(guard, (uint32_t)(input - guard->inputs), out);
+}
+
 void st_guard_print_input(const st_guard *guard, uint32_t input, const DLTensor *t, st_str *out)
 {
     print_mismatch(guard, &guard->inputs[input], t, out);
 }
 
-/* ": size N must be in 1..64 and a multiple of 8" */
-static void print_bound(const st_guard_size *size, st_str *out)
+void st_guard_print_range(const st_guard_size *size, st_str *out)
 {
-    st_str_addf(out, ": size %s must be ", text_of(size));
     if (size->hi == INT64_MAX) {
         st_str_addf(out, "%lld or more", (long long)size->lo);
     } else {
@@ -244,7 +249,8 @@ static int explain_input(const st_guard *guard, uint32_t i, const DLTensor *t, i
     }
     print_mismatch(guard, input, t, out);
     if (sizes_of(guard, input)[axis].kind == ST_SIZE_BIND) {
-        print_bound(&sizes_of(guard, input)[axis], out);
+        st_str_addf(out, ": size %s must be ", text_of(&sizes_of(guard, input)[axis]));
+        st_guard_print_range(&sizes_of(guard, input)[axis], out);
     }
     return 1;
 }

@@ -76,6 +76,10 @@ stator_status st_guard_check_needs(const st_guard *guard, const int64_t *syms, s
 /* Why the inputs do not fit, in words: "input 'x' is f32[1, 3, 8], expected f32[N, 4, 8]", and when
  * a symbol is the reason, what it must be: ": size N must be in 1..64". */
 void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out);
+/* "f32[N, 4, 8]", what one input must be. */
+void st_guard_print_expected(const st_guard *guard, uint32_t input, st_str *out);
+/* "in 1..64 and a multiple of 8", of a size that is BIND. */
+void st_guard_print_range(const st_guard_size *size, st_str *out);
 /* "input 'x' is f32[1, 3, 8], expected f32[N, 4, 8]", of one input. */
 void st_guard_print_input(const st_guard *guard, uint32_t input, const DLTensor *t, st_str *out);
 

@@ -73,6 +73,9 @@ typedef struct st_step {
     const uint32_t *out;   /* slots */
     uint64_t workspace_bytes;
     const uint32_t *release; /* slots whose buffers from the pool nobody reads after this step */
+    /* That the executable was made of, of the owner's module; NULL: from the cache, or no
+     * executable. */
+    const stator_graph *graph;
 } st_step;
 
 /* After the last step, slot's bytes go into the buffer of call input `input`. */

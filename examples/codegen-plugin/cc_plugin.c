@@ -159,6 +159,14 @@ static stator_status exe_run(void *inst, void *exe, const stator_call *call, sta
     return st_cg_run(exe, call, err);
 }
 
+static stator_status exe_steps(void *inst, void *exe, const stator_step_sink *sink,
+                               stator_diag **err)
+{
+    (void)inst;
+    (void)err;
+    return st_cg_steps(exe, sink);
+}
+
 static void exe_destroy(void *inst, void *exe)
 {
     (void)inst;
@@ -178,6 +186,7 @@ static const stator_backend backend = {
     .exe_info = exe_info,
     .exe_run = exe_run,
     .exe_destroy = exe_destroy,
+    .exe_steps = exe_steps,
 };
 
 static const stator_item *const items[] = {&backend.item};

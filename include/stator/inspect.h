@@ -100,6 +100,57 @@ typedef struct stator_x_part {
 STATOR_EXPORT uint32_t stator_x_part_count(stator_function *function);
 STATOR_EXPORT stator_status stator_x_part_at(stator_function *function, uint32_t index,
                                              stator_x_part *out_part) STATOR_MUST_USE;
+/* What a call does in a part, in order: fn is called for each step, and the row is valid for that
+ * call. A part whose backend does not tell has none. Names of nodes are those of the model, a
+ * value's where the node has none and else the op's, each once; none for steps of a loop's body,
+ * and for a part from the compile cache. OUT_OF_RANGE: there is no such part; what the backend
+ * fails with. */
+typedef struct stator_x_step {
+    uint32_t struct_size;
+    uint32_t kind;  /* stator_step_kind */
+    uint32_t flags; /* stator_step_flag */
+    uint32_t depth; /* 0: of the part, k: of a body inside k loops */
+    uint32_t reserved;
+    uint32_t n_nodes;
+    const char *const *nodes;
+    const char *name;    /* in profiles */
+    uint64_t read_bytes; /* of its buffers; OPEN: and more, as a call tells */
+    uint64_t written_bytes;
+} stator_x_step;
+typedef void (*stator_x_step_fn)(void *self, const stator_x_step *row);
+STATOR_EXPORT stator_status stator_x_part_steps(stator_function *function, uint32_t index,
+                                                stator_x_step_fn fn, void *self) STATOR_MUST_USE;
+
+/* Nodes that the function's backend left to another one, of the newest program, by op and reason.
+ */
+typedef struct stator_x_leftover {
+    uint32_t struct_size;
+    uint32_t count;
+    const char *op;
+    const char *name; /* of the first that has one, "" none */
+    const char *reason;
+} stator_x_leftover;
+typedef void (*stator_x_leftover_fn)(void *self, const stator_x_leftover *row);
+STATOR_EXPORT void stator_x_leftovers(stator_function *function, stator_x_leftover_fn fn,
+                                      void *self);
+
+/* What inputs must be for a call to run the newest program: fn is called for each input, size and
+ * condition, the row is valid for that call. RESOURCE_EXHAUSTED. */
+enum stator_x_guard_kind {
+    STATOR_X_GUARD_INPUT = 1, /* subject: its name; text: "f32[N, 3, 224, 224]" */
+    STATOR_X_GUARD_SIZE = 2,  /* subject: "N"; text: "in 1..64 and a multiple of 8" */
+    STATOR_X_GUARD_NEED = 3   /* subject: ""; text: why a call is refused that does not obey */
+};
+typedef struct stator_x_guard {
+    uint32_t struct_size;
+    uint32_t kind;
+    const char *subject;
+    const char *text;
+} stator_x_guard;
+typedef void (*stator_x_guard_fn)(void *self, const stator_x_guard *row);
+STATOR_EXPORT stator_status stator_x_guards(stator_function *function, stator_x_guard_fn fn,
+                                            void *self) STATOR_MUST_USE;
+
 /* Compiles for these inputs without running. */
 STATOR_EXPORT stator_status stator_x_prepare(stator_function *function, uint32_t n_in,
                                              stator_tensor *const *in) STATOR_MUST_USE;

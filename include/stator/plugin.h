@@ -51,6 +51,7 @@ typedef struct stator_diag_api {
 } stator_diag_api;
 
 struct stator_oplib_op; /* below */
+struct stator_step_sink;
 
 /* Reading graphs; see stator/ir.h. */
 typedef struct stator_ir_api {
@@ -340,6 +341,9 @@ typedef struct stator_nested_api {
      * it is run with the syms of the whole graph's call. */
     stator_status (*compile_node)(stator_instance *instance, const stator_graph *graph,
                                   stator_ref node, void **out_exe, stator_diag **err);
+    /* The nested backend's exe_steps; of one that has none no step is told. */
+    stator_status (*exe_steps)(stator_instance *instance, void *exe,
+                               const struct stator_step_sink *sink, stator_diag **err);
 } stator_nested_api;
 
 /* The compile cache (docs/cache.md). A backend with exe_serialize has its executables kept on disk;
@@ -475,6 +479,42 @@ typedef struct stator_package_sink {
                            uint64_t size);
 } stator_package_sink;
 
+/* What a step of an executable is. */
+enum stator_step_kind {
+    STATOR_STEP_KERNEL = 1,  /* generated code */
+    STATOR_STEP_LIBRARY = 2, /* a call of a library */
+    STATOR_STEP_NODE = 3,    /* a node as it is, by a kernel of its op */
+    STATOR_STEP_LOOP = 4     /* control flow; the steps behind it, one deeper, are its body's */
+};
+
+enum stator_step_flag { STATOR_STEP_OPEN = 1u }; /* more bytes, of sizes that a call alone tells */
+
+/* What a call does at one go. Bytes are those of the buffers that the step reads and writes, each
+ * counted once a step; they say nothing of caches, nor how much of a buffer is touched. */
+typedef struct stator_exe_step {
+    uint32_t struct_size;
+    uint32_t kind;  /* stator_step_kind */
+    uint32_t flags; /* stator_step_flag */
+    uint32_t depth; /* 0: a step of the executable, k: of a body inside k loops */
+    uint32_t reserved;
+    uint32_t n_nodes;
+    /* Nodes of the graph that compile was given whose values the step computes, ascending; one that
+     * is computed anew by several steps is named by each. Not known: n_nodes is 0. */
+    const stator_ref *nodes;
+    const char *name; /* as note_time of stator_call has it */
+    uint64_t read_bytes;
+    uint64_t written_bytes;
+} stator_exe_step;
+
+/* Takes steps in the order in which a call makes them; a step is borrowed for the call. What the
+ * sink answers, exe_steps hands on. */
+typedef struct stator_step_sink {
+    uint32_t struct_size;
+    uint32_t reserved;
+    void *self;
+    stator_status (*step)(void *self, const stator_exe_step *step);
+} stator_step_sink;
+
 typedef struct stator_device_info {
     uint32_t struct_size;
     uint32_t id;
@@ -540,6 +580,10 @@ typedef struct stator_backend {
      * run without Stator (docs/build.md says which functions they define). May be NULL: cannot. */
     stator_status (*exe_package)(void *inst, void *exe, const stator_package_sink *sink,
                                  stator_diag **err);
+    /* What a call of the executable does, for `stator explain`. May be NULL: not told. Of one that
+     * came from the cache it may tell less. */
+    stator_status (*exe_steps)(void *inst, void *exe, const stator_step_sink *sink,
+                               stator_diag **err);
 } stator_backend;
 
 /* What a frontend imports from. */

@@ -146,6 +146,15 @@ static stator_status aot_exe_run(void *inst_, void *exe, const stator_call *call
     return inst->host->nested->run(inst->eager, exe, call, err);
 }
 
+static stator_status aot_exe_steps(void *inst_, void *exe, const stator_step_sink *sink,
+                                   stator_diag **err)
+{
+    const aot_inst *inst = inst_;
+    const stator_nested_api *nested = inst->host->nested;
+    return STATOR_HAS(nested, exe_steps) ? nested->exe_steps(inst->eager, exe, sink, err)
+                                         : STATOR_OK;
+}
+
 static void aot_exe_destroy(void *inst_, void *exe)
 {
     const aot_inst *inst = inst_;
@@ -167,6 +176,7 @@ static const stator_backend backend = {
     .exe_info = aot_exe_info,
     .exe_run = aot_exe_run,
     .exe_destroy = aot_exe_destroy,
+    .exe_steps = aot_exe_steps,
 };
 
 static const stator_item *const items[] = {&backend.item};

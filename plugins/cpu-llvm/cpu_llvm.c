@@ -362,6 +362,14 @@ static stator_status cpu_exe_run(void *inst, void *exe, const stator_call *call,
     return st_cg_run(exe, call, err);
 }
 
+static stator_status cpu_exe_steps(void *inst, void *exe, const stator_step_sink *sink,
+                                   stator_diag **err)
+{
+    (void)inst;
+    (void)err;
+    return st_cg_steps(exe, sink);
+}
+
 static void cpu_exe_destroy(void *inst, void *exe)
 {
     (void)inst;
@@ -422,6 +430,7 @@ static const stator_backend backend = {
     .exe_deserialize = cpu_exe_deserialize,
     .compat_key = cpu_compat_key,
     .exe_package = cpu_package,
+    .exe_steps = cpu_exe_steps,
 };
 
 static const stator_item *const items[] = {&backend.item};

@@ -273,6 +273,13 @@ stator_status eager_exe_run(eager_exe *exe, const stator_call *call, stator_diag
 stator_status eager_region_run(eager_frame *parent, const eager_step *step, uint32_t region,
                                const ek_tensor *in, eager_owned *out, stator_diag **err);
 
+/* ---- eager_steps.c ---- */
+
+/* What the step does and, where the model names its node, for whom; returns out. */
+#define EAGER_STEP_NAME 160u
+const char *eager_step_name(const eager_step *step, char out[EAGER_STEP_NAME]);
+stator_status eager_tell_steps(const eager_exe *exe, const stator_step_sink *sink);
+
 /* ---- eager_shape.c ---- */
 
 /* Sizes of result 0 from the operands' sizes; 0 when the op has no rule here. */

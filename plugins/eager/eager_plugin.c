@@ -172,6 +172,14 @@ static stator_status slot_exe_run(void *inst, void *exe, const stator_call *call
     return eager_exe_run(exe, call, err);
 }
 
+static stator_status slot_exe_steps(void *inst, void *exe, const stator_step_sink *sink,
+                                    stator_diag **err)
+{
+    (void)inst;
+    (void)err;
+    return eager_tell_steps(exe, sink);
+}
+
 static void slot_exe_destroy(void *inst, void *exe)
 {
     (void)inst;
@@ -198,6 +206,7 @@ static const stator_backend backend = {
     .exe_info = slot_exe_info,
     .exe_run = slot_exe_run,
     .exe_destroy = slot_exe_destroy,
+    .exe_steps = slot_exe_steps,
 };
 
 static const stator_item *const items[] = {&backend.item};

@@ -175,17 +175,13 @@ static stator_status run_step(eager_frame *f, const eager_step *step, stator_dia
     }
 }
 
-/* What the step does and, where the model names its node, for whom. */
 static stator_status run_timed(eager_frame *f, const eager_step *step, stator_diag **err)
 {
-    char name[160];
+    char name[EAGER_STEP_NAME];
     const uint64_t begin = st_now_ns();
     const stator_status status = run_step(f, step, err);
     const uint64_t end = st_now_ns();
-    const int has_name = step->node_name != NULL && step->node_name[0] != '\0';
-    (void)snprintf(name, sizeof name, "%s%s%.100s", eager_op_name(step), has_name ? " " : "",
-                   has_name ? step->node_name : "");
-    f->call->note_time(f->call, name, begin, end);
+    f->call->note_time(f->call, eager_step_name(step, name), begin, end);
     return status;
 }
 

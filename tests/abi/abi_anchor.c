@@ -47,6 +47,8 @@ struct stator_abi_anchor {
     const stator_capability_sink *p_stator_capability_sink;
     const stator_pipeline_sink *p_stator_pipeline_sink;
     const stator_package_sink *p_stator_package_sink;
+    const stator_exe_step *p_stator_exe_step;
+    const stator_step_sink *p_stator_step_sink;
     const stator_device_info *p_stator_device_info;
     const stator_backend *p_stator_backend;
     const stator_source *p_stator_source;
@@ -65,6 +67,9 @@ struct stator_abi_anchor {
     const stator_x_fuel_row *p_stator_x_fuel_row;
     const stator_x_memory *p_stator_x_memory;
     const stator_x_part *p_stator_x_part;
+    const stator_x_step *p_stator_x_step;
+    const stator_x_leftover *p_stator_x_leftover;
+    const stator_x_guard *p_stator_x_guard;
     const stator_x_cache_row *p_stator_x_cache_row;
     const stator_x_profile_row *p_stator_x_profile_row;
     __typeof__(stator_status_name) *call_stator_status_name;
@@ -126,6 +131,9 @@ struct stator_abi_anchor {
     __typeof__(stator_x_memory_of) *call_stator_x_memory_of;
     __typeof__(stator_x_part_count) *call_stator_x_part_count;
     __typeof__(stator_x_part_at) *call_stator_x_part_at;
+    __typeof__(stator_x_part_steps) *call_stator_x_part_steps;
+    __typeof__(stator_x_leftovers) *call_stator_x_leftovers;
+    __typeof__(stator_x_guards) *call_stator_x_guards;
     __typeof__(stator_x_prepare) *call_stator_x_prepare;
     __typeof__(stator_x_fuel_count) *call_stator_x_fuel_count;
     __typeof__(stator_x_fuel_at) *call_stator_x_fuel_at;

@@ -370,6 +370,8 @@ FROZEN(stator_nested_api, keep, 64,
        int32_t (*)(stator_instance *instance, const char *op, uint32_t version, const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n));
 FROZEN(stator_nested_api, compile_node, 72,
        stator_status (*)(stator_instance *instance, const stator_graph *graph, stator_ref node, void **out_exe, stator_diag **err));
+FROZEN(stator_nested_api, exe_steps, 80,
+       stator_status (*)(stator_instance *instance, void *exe, const struct stator_step_sink *sink, stator_diag **err));
 
 FROZEN(stator_cache_api, struct_size, 0, uint32_t);
 FROZEN(stator_cache_api, reserved, 4, uint32_t);
@@ -445,6 +447,22 @@ FROZEN(stator_package_sink, self, 8, void *);
 FROZEN(stator_package_sink, piece, 16,
        stator_status (*)(void *self, uint32_t kind, const char *name, const void *bytes, uint64_t size));
 
+FROZEN(stator_exe_step, struct_size, 0, uint32_t);
+FROZEN(stator_exe_step, kind, 4, uint32_t);
+FROZEN(stator_exe_step, flags, 8, uint32_t);
+FROZEN(stator_exe_step, depth, 12, uint32_t);
+FROZEN(stator_exe_step, reserved, 16, uint32_t);
+FROZEN(stator_exe_step, n_nodes, 20, uint32_t);
+FROZEN(stator_exe_step, nodes, 24, const stator_ref *);
+FROZEN(stator_exe_step, name, 32, const char *);
+FROZEN(stator_exe_step, read_bytes, 40, uint64_t);
+FROZEN(stator_exe_step, written_bytes, 48, uint64_t);
+
+FROZEN(stator_step_sink, struct_size, 0, uint32_t);
+FROZEN(stator_step_sink, reserved, 4, uint32_t);
+FROZEN(stator_step_sink, self, 8, void *);
+FROZEN(stator_step_sink, step, 16, stator_status (*)(void *self, const stator_exe_step *step));
+
 FROZEN(stator_device_info, struct_size, 0, uint32_t);
 FROZEN(stator_device_info, id, 4, uint32_t);
 FROZEN(stator_device_info, name, 8, const char *);
@@ -493,6 +511,8 @@ FROZEN(stator_backend, explain, 232,
 FROZEN(stator_backend, self_test, 240, stator_status (*)(void *inst, stator_diag **err));
 FROZEN(stator_backend, exe_package, 248,
        stator_status (*)(void *inst, void *exe, const stator_package_sink *sink, stator_diag **err));
+FROZEN(stator_backend, exe_steps, 256,
+       stator_status (*)(void *inst, void *exe, const stator_step_sink *sink, stator_diag **err));
 
 FROZEN(stator_source, struct_size, 0, uint32_t);
 FROZEN(stator_source, flags, 4, uint32_t);
@@ -655,6 +675,28 @@ FROZEN(stator_x_part, packed_bytes, 48, uint64_t);
 FROZEN(stator_x_part, winograd_bytes, 56, uint64_t);
 FROZEN(stator_x_part, scratch_bytes, 64, uint64_t);
 
+FROZEN(stator_x_step, struct_size, 0, uint32_t);
+FROZEN(stator_x_step, kind, 4, uint32_t);
+FROZEN(stator_x_step, flags, 8, uint32_t);
+FROZEN(stator_x_step, depth, 12, uint32_t);
+FROZEN(stator_x_step, reserved, 16, uint32_t);
+FROZEN(stator_x_step, n_nodes, 20, uint32_t);
+FROZEN(stator_x_step, nodes, 24, const char *const *);
+FROZEN(stator_x_step, name, 32, const char *);
+FROZEN(stator_x_step, read_bytes, 40, uint64_t);
+FROZEN(stator_x_step, written_bytes, 48, uint64_t);
+
+FROZEN(stator_x_leftover, struct_size, 0, uint32_t);
+FROZEN(stator_x_leftover, count, 4, uint32_t);
+FROZEN(stator_x_leftover, op, 8, const char *);
+FROZEN(stator_x_leftover, name, 16, const char *);
+FROZEN(stator_x_leftover, reason, 24, const char *);
+
+FROZEN(stator_x_guard, struct_size, 0, uint32_t);
+FROZEN(stator_x_guard, kind, 4, uint32_t);
+FROZEN(stator_x_guard, subject, 8, const char *);
+FROZEN(stator_x_guard, text, 16, const char *);
+
 FROZEN(stator_x_cache_row, struct_size, 0, uint32_t);
 FROZEN(stator_x_cache_row, reserved, 4, uint32_t);
 FROZEN(stator_x_cache_row, name, 8, const char *);
@@ -754,6 +796,11 @@ _Static_assert(STATOR_GROUP_PREFER == 2, "STATOR_GROUP_PREFER changed");
 _Static_assert(STATOR_PACKAGE_C == 1, "STATOR_PACKAGE_C changed");
 _Static_assert(STATOR_PACKAGE_OBJECT == 2, "STATOR_PACKAGE_OBJECT changed");
 _Static_assert(STATOR_PACKAGE_DATA == 3, "STATOR_PACKAGE_DATA changed");
+_Static_assert(STATOR_STEP_KERNEL == 1, "STATOR_STEP_KERNEL changed");
+_Static_assert(STATOR_STEP_LIBRARY == 2, "STATOR_STEP_LIBRARY changed");
+_Static_assert(STATOR_STEP_NODE == 3, "STATOR_STEP_NODE changed");
+_Static_assert(STATOR_STEP_LOOP == 4, "STATOR_STEP_LOOP changed");
+_Static_assert(STATOR_STEP_OPEN == 1, "STATOR_STEP_OPEN changed");
 _Static_assert(STATOR_BACKEND_SERIAL_RUN == 1, "STATOR_BACKEND_SERIAL_RUN changed");
 _Static_assert(STATOR_BACKEND_CONCURRENT_COMPILE == 2, "STATOR_BACKEND_CONCURRENT_COMPILE changed");
 _Static_assert(STATOR_BACKEND_FORK_SAFE == 4, "STATOR_BACKEND_FORK_SAFE changed");
@@ -776,6 +823,9 @@ _Static_assert(STATOR_COMPILE_VERIFY_EACH == 4, "STATOR_COMPILE_VERIFY_EACH chan
 _Static_assert(STATOR_COMPILE_NO_FUEL == 8, "STATOR_COMPILE_NO_FUEL changed");
 _Static_assert(STATOR_COMPILE_STATIC == 16, "STATOR_COMPILE_STATIC changed");
 _Static_assert(STATOR_COMPILE_NO_CACHE == 32, "STATOR_COMPILE_NO_CACHE changed");
+_Static_assert(STATOR_X_GUARD_INPUT == 1, "STATOR_X_GUARD_INPUT changed");
+_Static_assert(STATOR_X_GUARD_SIZE == 2, "STATOR_X_GUARD_SIZE changed");
+_Static_assert(STATOR_X_GUARD_NEED == 3, "STATOR_X_GUARD_NEED changed");
 _Static_assert(STATOR_OK == 0, "STATOR_OK changed");
 _Static_assert(STATOR_CANCELLED == 1, "STATOR_CANCELLED changed");
 _Static_assert(STATOR_UNKNOWN == 2, "STATOR_UNKNOWN changed");

@@ -1,5 +1,6 @@
 /* What a function says of its parts: one row an executable, bodies of control flow among them,
- * whose sums are those of stator_x_memory_of; callers of an older header get what they know. */
+ * whose sums are those of stator_x_memory_of; callers of an older header get what they know. What a
+ * part does step by step, what was left to another backend, and what calls the program is for. */
 #include "api_check.h"
 
 static const char plain[] = "stir 1\n"
@@ -105,6 +106,117 @@ static void test_branches(stator_ctx *ctx, const char *backend)
     stator_model_destroy(model);
 }
 
+/* ---- steps, leftovers, guards ---- */
+
+static const char symbolic[] = "stir 1\n"
+                               "graph @main(%x: f32[N, 3]) {\n"
+                               "  %a = exp(%x)\n"
+                               "  %b = neg(%a)\n"
+                               "  %i = nonzero(%b)\n"
+                               "  return b: %b, i: %i\n"
+                               "}\n";
+
+typedef struct told {
+    uint32_t n_steps, n_loops, n_open, deepest;
+    uint64_t read_bytes, written_bytes;
+    char nodes[256];  /* names, each followed by a blank */
+    char guards[512]; /* lines "kind subject text;" */
+    uint32_t n_leftovers;
+} told;
+
+static void add_text(char *to, size_t size, const char *text)
+{
+    CHECK(strlen(to) + strlen(text) + 1u < size);
+    strcat(to, text);
+}
+
+static void take_step(void *self, const stator_x_step *step)
+{
+    told *t = self;
+    CHECK(step->struct_size == sizeof *step && step->name[0] != 0);
+    t->n_steps++;
+    t->n_loops += step->kind == STATOR_STEP_LOOP;
+    t->n_open += (step->flags & STATOR_STEP_OPEN) != 0;
+    t->deepest = step->depth > t->deepest ? step->depth : t->deepest;
+    t->read_bytes += step->read_bytes;
+    t->written_bytes += step->written_bytes;
+    for (uint32_t i = 0; i < step->n_nodes; i++) {
+        add_text(t->nodes, sizeof t->nodes, step->nodes[i]);
+        add_text(t->nodes, sizeof t->nodes, " ");
+    }
+}
+
+static void take_guard(void *self, const stator_x_guard *guard)
+{
+    told *t = self;
+    char line[128];
+    (void)snprintf(line, sizeof line, "%u %s %s;", guard->kind, guard->subject, guard->text);
+    add_text(t->guards, sizeof t->guards, line);
+}
+
+static void take_leftover(void *self, const stator_x_leftover *left)
+{
+    told *t = self;
+    CHECK(left->count == 1 && strcmp(left->op, "nonzero") == 0 && left->reason[0] != 0);
+    t->n_leftovers++;
+}
+
+/* All that is told of a program for x: f32[rows, 3]. */
+static told ask(stator_ctx *ctx, const char *text, const char *backend, int64_t rows)
+{
+    told t = {.n_steps = 0};
+    float *values = calloc((size_t)rows * 3u, sizeof *values);
+    stator_model *model = load_text(ctx, text);
+    stator_function *function = compile_for(ctx, model, backend);
+    stator_tensor *in = tensor_2d(ctx, rows, 3, values);
+    CHECK_OK(ctx, stator_x_guards(function, take_guard, &t));
+    CHECK(t.guards[0] == 0); /* nothing is compiled yet */
+    CHECK_OK(ctx, stator_x_prepare(function, 1, &in));
+    for (uint32_t i = 0; i < stator_x_part_count(function); i++) {
+        CHECK_OK(ctx, stator_x_part_steps(function, i, take_step, &t));
+    }
+    CHECK(stator_x_part_steps(function, stator_x_part_count(function), take_step, &t) ==
+          STATOR_OUT_OF_RANGE);
+    CHECK_OK(ctx, stator_x_guards(function, take_guard, &t));
+    stator_x_leftovers(function, take_leftover, &t);
+    stator_tensor_release(in);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+    free(values);
+    return t;
+}
+
+static int is_available(stator_ctx *ctx, const char *backend)
+{
+    const stator_compile_options options = {.struct_size = sizeof options, .backend = backend};
+    stator_model *model = load_text(ctx, plain);
+    stator_function *function = NULL;
+    const int is_there = stator_compile(model, &options, &function) == STATOR_OK;
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+    return is_there;
+}
+
+static void test_told(stator_ctx *ctx)
+{
+    told t = ask(ctx, plain, "eager", 2);
+    CHECK(t.n_steps == 2 && t.n_open == 0 && t.n_leftovers == 0);
+    CHECK(t.read_bytes == 2u * 24u && t.written_bytes == 24u + 8u);
+    CHECK(strcmp(t.guards, "1 x f32[2, 3];") == 0);
+    t = ask(ctx, plain, "aot_eager", 2); /* tells what its eager tells */
+    CHECK(t.n_steps == 2 && t.read_bytes == 2u * 24u);
+    t = ask(ctx, symbolic, "eager", 5);
+    CHECK(t.n_steps == 3 && t.n_open == 3 && t.n_leftovers == 0);
+    CHECK(strcmp(t.guards, "1 x f32[N, 3];2 N 0 or more;") == 0);
+    if (is_available(ctx, "inductor-cpu")) {
+        t = ask(ctx, plain, "inductor-cpu", 2);
+        CHECK(t.n_steps >= 1 && t.n_open == 0 && strstr(t.nodes, "a ") && strstr(t.nodes, "b "));
+        CHECK(t.written_bytes == 24u + 8u);
+        t = ask(ctx, symbolic, "inductor-cpu", 5);
+        CHECK(t.n_leftovers == 1 && t.n_open != 0 && strstr(t.guards, "2 N "));
+    }
+}
+
 int main(void)
 {
     const stator_ctx_options options = {
@@ -113,6 +225,7 @@ int main(void)
     CHECK(stator_ctx_create(&options, &ctx) == STATOR_OK);
     test_plain(ctx, "eager");
     test_branches(ctx, "inductor-cpu"); /* eager runs control flow itself */
+    test_told(ctx);
     stator_ctx_destroy(ctx);
     return 0;
 }

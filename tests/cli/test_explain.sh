@@ -42,6 +42,36 @@ for part in 'graph\.0' 'body0\.0' 'body1\.0'; do
 done
 has "$work/out" 'host: 1 node in 1 partition'
 
+# What a call does, what it is for, what is left to another backend and why.
+cat >"$work/steps.stir" <<'END'
+stir 1
+graph @main(%x: f32[N, 4]) {
+  %a = exp(%x)
+  %b = reduce_sum(%a) {axes = [1]}
+  %i = nonzero(%b)
+  return b: %b, i: %i
+}
+END
+"$STATOR" explain "$work/steps.stir" --backend inductor-cpu --dim N=8 >"$work/out" || fail "steps: status $?"
+has "$work/out" '^  1 nonzero: '
+has "$work/out" '^  x is f32\[N, 4\]$'
+has "$work/out" '^  N is 2 or more$'
+has "$work/out" '^ +reads +writes  steps of graph\.0 on inductor-cpu$'
+has "$work/out" '^ +0\+ +0\+ kernel +k0_reduce_sum$'
+has "$work/out" '^ += a, b$'
+has "$work/out" '^ +0\+ +0\+ in 1 step$'
+cat >"$work/loop.stir" <<'END'
+stir 1
+graph @main(%x: f32[5, 8], %s: f32[8]) {
+  %f, %y = scan(%s, %x) {carried = 1, scanned = 1, stacked = 1}
+   region (%c: f32[8], %r: f32[8]) { %n = add(%c, %r) return %n, %n }
+  return f: %f, y: %y
+}
+END
+"$STATOR" explain "$work/loop.stir" --backend inductor-cpu >"$work/out" || fail "loop: status $?"
+has "$work/out" '^ +0 +0  loop +scan 1 carried, steps 5$'
+has "$work/out" '^ +64 +[0-9]+    kernel '
+
 # The first product is dead when the output is written, so it lies there; the second is read then.
 cat >"$work/chain.stir" <<'END'
 stir 1

@@ -40,8 +40,12 @@ ONCE = dict(TIMES, median_ms=None, min_ms=None)  # without --repeat
 HELD = dict.fromkeys(["workspace_bytes", "scratch_bytes", "constant_bytes", "packed_bytes", "winograd_bytes"],
                      int)
 MEMORY = dict(HELD, output_bytes=int)
+STEP = {"kind": {"kernel", "library", "node", "loop"}, "depth": int, "name": str, "open": bool,
+        "read_bytes": int, "written_bytes": int, "nodes": [str]}
 EXPLAINED = {"compile_ms": NUMBER, "coverage": COVERAGE, "memory": MEMORY,
-             "parts": [dict(HELD, name=str, backend=str, result_bytes=int)]}
+             "leftovers": [{"op": str, "nodes": int, "first": TEXT_OR_NULL, "reason": str}],
+             "guards": [{"kind": {"input", "size", "need"}, "name": TEXT_OR_NULL, "text": str}],
+             "parts": [dict(HELD, name=str, backend=str, result_bytes=int, steps=[STEP])]}
 PORT = {"name": str, "dtype": str, "shape": [int]}
 UNCHECKED = dict(PORT, max_abs_err=None, max_rel_err=None, ok=None)
 RIGHT = dict(PORT, max_abs_err=ERROR_VALUE, max_rel_err=ERROR_VALUE, ok={True})

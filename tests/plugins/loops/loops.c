@@ -235,6 +235,14 @@ static stator_status loops_exe_run(void *inst, void *exe, const stator_call *cal
     return st_cg_run(exe, call, err);
 }
 
+static stator_status loops_exe_steps(void *inst, void *exe, const stator_step_sink *sink,
+                                     stator_diag **err)
+{
+    (void)inst;
+    (void)err;
+    return st_cg_steps(exe, sink);
+}
+
 static void loops_exe_destroy(void *inst, void *exe)
 {
     (void)inst;
@@ -254,6 +262,7 @@ static const stator_backend backend = {
     .exe_info = loops_exe_info,
     .exe_run = loops_exe_run,
     .exe_destroy = loops_exe_destroy,
+    .exe_steps = loops_exe_steps,
 };
 
 static const stator_item *const items[] = {&backend.item};

@@ -1,0 +1,152 @@
+/* Counting what main does not run; see leftovers.h.
+ *
+ * In: a division, its parts as they were compiled in the end. Out: rows in the order in which their
+ * first nodes stand, found again by a hash of op and reason. */
+#include "core/host/leftovers.h"
+
+#include "core/base/map.h"
+#include "core/host/divide.h"
+
+#include <string.h>
+
+typedef struct tally {
+    const st_division *d;
+    st_leftovers *out;
+    st_hashset row_of;       /* place + 1, by op and reason */
+    const char *op, *reason; /* of the row that is sought */
+} tally;
+
+/* A node whose backend is main by its color lies in a part that main gave back. */
+static const char *why_left(const st_unit *u, stator_ref node)
+{
+    return u->color[node] == ST_COLOR_MAIN ? "its partition was declined while it was compiled"
+                                           : st_division_reason(u, node);
+}
+
+static int is_sought(void *self, uint32_t place)
+{
+    const tally *t = self;
+    const st_leftover *row = &t->out->rows.data[place - 1u];
+    return strcmp(row->op, t->op) == 0 && strcmp(row->reason, t->reason) == 0;
+}
+
+static const char *keep(st_leftovers *out, const char *text)
+{
+    return st_arena_strndup(&out->arena, text, strlen(text));
+}
+
+static stator_status add_row(tally *t, uint64_t hash, const char *name, stator_diag **err)
+{
+    st_leftovers *out = t->out;
+    const st_leftover new = {keep(out, t->op), keep(out, t->reason), keep(out, name), 1};
+    st_leftover *row = st_vec_push(out->mem, &out->rows);
+    if (row == NULL) {
+        return st_fail_oom(err);
+    }
+    *row = new;
+    return new.op != NULL &&new.reason != NULL &&new.name !=
+                   NULL &&st_hashset_add(&t->row_of, hash, out->rows.count)
+               ? STATOR_OK
+               : st_fail_oom(err);
+}
+
+static stator_status count_node(tally *t, const st_unit *u, stator_ref node, stator_diag **err)
+{
+    const char *name = st_node_origin(u->v, node);
+    t->op = stator_op_at(u->v, stator_node_at(u->v, node)->op)->name;
+    t->reason = why_left(u, node);
+    const uint64_t hash =
+        st_hash64(t->reason, strlen(t->reason), st_hash64(t->op, strlen(t->op), 0));
+    const uint32_t place = st_hashset_find(&t->row_of, hash, is_sought, t);
+    if (place == 0) {
+        return add_row(t, hash, name, err);
+    }
+    st_leftover *row = &t->out->rows.data[place - 1u];
+    row->count++;
+    if (row->name[0] == '\0' && name[0] != '\0') {
+        row->name = keep(t->out, name);
+    }
+    return row->name != NULL ? STATOR_OK : st_fail_oom(err);
+}
+
+/* The color of the part that runs each node; constants, and nodes of no part, have none. */
+static uint8_t *colors_of(const st_unit *u, st_mem *mem)
+{
+    uint8_t *colors = st_alloc(mem, u->v->n_nodes + UINT64_C(1), 1);
+    if (colors == NULL) {
+        return NULL;
+    }
+    memset(colors, ST_COLORS, u->v->n_nodes + 1u);
+    for (uint32_t i = 0; i < u->parts.n_parts; i++) {
+        const st_part *part = &u->parts.parts[i];
+        for (uint32_t k = 0; k < part->n_nodes; k++) {
+            colors[part->nodes[k]] = (uint8_t)part->color;
+        }
+    }
+    return colors;
+}
+
+/* Operands of the part that come from the other side: to the fallback or from it. */
+static uint32_t count_handed(const st_unit *u, const st_part *part, const uint8_t *colors)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < part->n_in; k++) {
+        const stator_ref node = part->in[k] != 0 ? stator_value_at(u->v, part->in[k])->node : 0;
+        const uint32_t from = node != 0 ? colors[node] : ST_COLORS;
+        count +=
+            from != ST_COLORS && (from == ST_COLOR_FALLBACK) != (part->color == ST_COLOR_FALLBACK);
+    }
+    return count;
+}
+
+static stator_status count_part(tally *t, const st_unit *u, const st_part *part, stator_diag **err)
+{
+    st_leftovers *out = t->out;
+    out->n_host += part->color == ST_COLOR_HOST;
+    if (part->color != ST_COLOR_FALLBACK) {
+        return STATOR_OK;
+    }
+    out->n_nodes += st_division_count(t->d, u, part);
+    for (uint32_t k = 0; k < part->n_nodes; k++) {
+        ST_TRY(count_node(t, u, part->nodes[k], err));
+    }
+    return STATOR_OK;
+}
+
+static stator_status count_unit(tally *t, const st_unit *u, stator_diag **err)
+{
+    uint8_t *colors = colors_of(u, t->out->mem);
+    stator_status status = colors != NULL ? STATOR_OK : st_fail_oom(err);
+    for (uint32_t i = 0; status == STATOR_OK && i < u->parts.n_parts; i++) {
+        t->out->n_handed += count_handed(u, &u->parts.parts[i], colors);
+        status = count_part(t, u, &u->parts.parts[i], err);
+    }
+    st_free(t->out->mem, colors);
+    return status;
+}
+
+stator_status st_leftovers_count(const st_division *d, st_leftovers *out, stator_diag **err)
+{
+    tally t = {.d = d, .out = out};
+    stator_status status = STATOR_OK;
+    *out = (st_leftovers){.mem = d->mem};
+    st_arena_init(&out->arena, d->mem);
+    st_hashset_init(&t.row_of, d->mem);
+    for (uint32_t i = 0; status == STATOR_OK && i < d->units.count; i++) {
+        const st_unit *u = d->units.data[i];
+        if (u == d->root || u->program != NULL) {
+            status = count_unit(&t, u, err);
+        }
+    }
+    st_hashset_deinit(&t.row_of);
+    return status;
+}
+
+void st_leftovers_deinit(st_leftovers *leftovers)
+{
+    if (leftovers->mem != NULL) {
+        st_vec_free(leftovers->mem, &leftovers->rows);
+        st_arena_deinit(&leftovers->arena);
+    }
+    *leftovers = (st_leftovers){.mem = NULL};
+}

@@ -1,0 +1,34 @@
+/* The nodes of a divided graph that main does not run, by op and reason: what perf_hints and
+ * explain tell of them. */
+#ifndef STATOR_HOST_LEFTOVERS_H
+#define STATOR_HOST_LEFTOVERS_H
+
+#include "core/base/arena.h"
+#include "core/base/diag.h"
+#include "core/base/vec.h"
+
+struct st_division; /* divide.h */
+
+typedef struct st_leftover {
+    const char *op;
+    const char *reason;
+    const char *name; /* of the first such node that has one, "" none */
+    uint32_t count;   /* nodes; those inside control flow count with it */
+} st_leftover;
+
+typedef struct st_leftovers {
+    st_mem *mem;    /* NULL: nothing was counted */
+    st_arena arena; /* texts */
+    st_vec(st_leftover) rows;
+    uint32_t n_nodes;
+    uint32_t n_handed; /* (value, part that reads it) from one backend to the other */
+    uint32_t n_host;   /* parts that are the host's whoever runs the rest: loops, branches */
+} st_leftovers;
+
+/* Of a division whose programs are assembled. `out` is to be ended also after a failure;
+ * RESOURCE_EXHAUSTED. */
+stator_status st_leftovers_count(const struct st_division *division, st_leftovers *out,
+                                 stator_diag **err);
+void st_leftovers_deinit(st_leftovers *leftovers);
+
+#endif

@@ -35,6 +35,7 @@ PINNED = ["torch==2.13.0+cpu", "onnx==1.23.2", "onnxruntime==1.31.1", "transform
 TUNED_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "8000000000",
                 "MALLOC_TOP_PAD_": "500000000"}
 START_LIMIT_S = 1800    # max-autotune of a large model on two cores
+STARTS = 5              # of Stator, empty caches and filled ones each; the medians are told
 
 
 # ---- the environment ----
@@ -188,13 +189,17 @@ def base_env(threads):
     return env
 
 
+def cache_home(run, threads, backend):
+    """The folder that Stator's cache lies in."""
+    return os.path.join(run.folder, f"cache-{threads}", "stator-" + backend)
+
+
 def launch(c, run, threads):
     """The candidate's command and environment, started."""
     env = base_env(threads)
-    caches = os.path.join(run.folder, f"cache-{threads}")
     log = os.path.join(run.folder, f"{c.key.replace('/', '-')}.log")
     if c.ours:
-        env["XDG_CACHE_HOME"] = os.path.join(caches, "stator-" + c.who)
+        env["XDG_CACHE_HOME"] = cache_home(run, threads, c.who)
         command = [os.path.join(run.args.build, "bench", "peer_worker"),
                    os.path.join(run.folder, run.spec["model"]), "--backend", c.who, "--threads", str(threads),
                    "--call", run.args.call]
@@ -209,7 +214,7 @@ def launch(c, run, threads):
                             os.path.join(run.folder, e["file"])]
     else:
         env.update(TUNED_MALLOC if c.malloc == "tuned" else {})
-        env["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(caches, c.who)
+        env["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(run.folder, f"cache-{threads}", c.who)
         command = [sys.executable, os.path.join(HERE, "peers_worker.py"), c.who, run.folder, str(threads),
                    run.args.denormals]
     return Worker(command, env, log)
@@ -306,23 +311,32 @@ def time_once(c):
     c.times.append(seconds)
 
 
-def fresh_caches(run, threads):
-    """Empties the compile caches; what Stator remembers of plugins is no part of compiling and is put back."""
-    caches = os.path.join(run.folder, f"cache-{threads}")
-    shutil.rmtree(caches, ignore_errors=True)
-    for backend in run.args.backends:
-        env = dict(base_env(threads), XDG_CACHE_HOME=os.path.join(caches, "stator-" + backend))
-        subprocess.run([os.path.join(run.args.build, "bin", "stator"), "backends"], capture_output=True, env=env)
+def fresh_cache(run, threads, backend):
+    """Empties Stator's compile cache; what it remembers of plugins is no part of compiling and is put back."""
+    home = cache_home(run, threads, backend)
+    shutil.rmtree(home, ignore_errors=True)
+    env = dict(base_env(threads), XDG_CACHE_HOME=home)
+    subprocess.run([os.path.join(run.args.build, "bin", "stator"), "backends"], capture_output=True, env=env)
 
 
-def begin_warm(c, run, threads):
-    """A second process of Stator on the caches that the first one filled, for its compile time alone."""
+def start_times(c, run, threads):
+    """Another process of Stator, for what making the program takes alone."""
     again = Candidate(c.who, True, "default")
     try:
         begin(again, run, threads)
-        c.facts["warm"] = {k: again.facts[k] for k in ("load_s", "compile_s", "first_call_s")}
+        return {k: again.facts[k] for k in ("load_s", "compile_s", "first_call_s")}
     finally:
-        again.worker.close()
+        if again.worker:
+            again.worker.close()
+
+
+def begin_again(c, run, threads):
+    """More starts of Stator: on the caches that were filled, and, as one start tells as much of the disk, on empty ones."""
+    c.facts["warm"] = [start_times(c, run, threads) for _ in range(STARTS)]
+    c.facts["cold"] = [{k: c.facts[k] for k in ("load_s", "compile_s", "first_call_s")}]
+    for _ in range(STARTS - 1):
+        fresh_cache(run, threads, c.who)
+        c.facts["cold"].append(start_times(c, run, threads))
 
 
 def read_through(folder):
@@ -336,14 +350,16 @@ def read_through(folder):
 
 def start_all(run, threads, log):
     everyone = candidates_of(run.args, run.row)
-    fresh_caches(run, threads)
+    shutil.rmtree(os.path.join(run.folder, f"cache-{threads}"), ignore_errors=True)
+    for backend in run.args.backends:
+        fresh_cache(run, threads, backend)
     for c in everyone:
         try:
             read_through(run.folder)
             begin(c, run, threads)
             c.worker.settle()
             if c.ours:
-                begin_warm(c, run, threads)
+                begin_again(c, run, threads)
             c.calls = calls_for(c.worker, run.args.target)
             c.worker.settle()
         except Failed as error:

@@ -57,19 +57,24 @@ def fraction(row):
 
 
 def cold(c):
-    """Making the program, and what its first call took longer than the others, with an empty cache."""
-    return made(c, c["median_s"]) if c else NAN
+    """Making the program, and what its first call took longer than the others, with an empty cache: the median of
+    Stator's starts, a peer's one."""
+    return made_median(c, "cold") if c else NAN
 
 
 def made(times, call_s):
     return times["compile_s"] + max(0.0, times["first_call_s"] - call_s)
 
 
+def made_median(c, starts):
+    return median([made(times, c["median_s"]) for times in c.get(starts) or [c]])
+
+
 def warm(row, who):
-    """The same in a second process: Stator's has only that task, a peer's is the one with the tuned malloc."""
+    """The same in later processes: Stator's have only that task, a peer's is the one with the tuned malloc."""
     if who is None:
         c = ours(row)
-        return made(c["warm"], c["median_s"]) if c and "warm" in c else NAN
+        return made_median(c, "warm") if c and "warm" in c else NAN
     return cold(peer(row, who, "tuned")) if peer(row, who, "default") else NAN
 
 

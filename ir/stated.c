@@ -1,12 +1,13 @@
 /* Reading stated sizes: which numbers of a node stand for sizes of its operands; see stated.h.
  *
  * In: a node to be built, whose operands may have symbols where the file has numbers. Out: the same
- * node with its own sizes, and operands that do not fit, brought along. A rule per op says which
- * axes have to meet; ops without one are left alone. */
+ * node with its own sizes, and operands that do not fit, brought along. Column `meet` of the
+ * op's row says which axes have to meet; ops without one are left alone. */
 #include "ir/stated_parts.h"
 
 #include "core/base/check.h"
 #include "ir/builder.h"
+#include "ir/ops/rules.h"
 
 #include <string.h>
 
@@ -89,7 +90,7 @@ int st_stated_stands_for(st_stated *s, stator_ref number, stator_ref size)
 
 /* ---- one node at hand ---- */
 
-typedef struct reading {
+typedef struct st_stated_reading {
     st_stated *s;
     stator_builder *b;
     const st_op *op;
@@ -153,14 +154,14 @@ static void meet_pointwise(reading *r)
 
 /* Not the axes that are summed: a constant there is weights, of which a file has as many as it
  * has. */
-static void meet_matmul(reading *r)
+void st_meet_matmul(reading *r)
 {
     for (uint32_t back = 2; back < STATOR_MAX_RANK; back++) {
         meet_at(r, back, 1);
     }
 }
 
-static void meet_concat(reading *r)
+void st_meet_concat(reading *r)
 {
     const stator_attr *axis = st_stated_attr(r->desc->attrs, r->desc->attr_count, "axis");
     const stator_type_row *first = type_of(r, 0);
@@ -172,7 +173,7 @@ static void meet_concat(reading *r)
 }
 
 /* What is gathered has no less than the index, along the other axes. */
-static void meet_gather_elements(reading *r)
+void st_meet_gather_elements(reading *r)
 {
     const stator_attr *axis = st_stated_attr(r->desc->attrs, r->desc->attr_count, "axis");
     const stator_type_row *x = type_of(r, 0), *index = type_of(r, 1);
@@ -189,7 +190,7 @@ static void meet_gather_elements(reading *r)
 }
 
 /* States at the start, [directions, N, hidden], have x's N: [T, N, inputs]. */
-static void meet_recurrent(reading *r)
+void st_meet_recurrent(reading *r)
 {
     const stator_type_row *x = type_of(r, 0);
     for (uint32_t k = 5; x != NULL && x->rank == 3 && k <= 6; k++) { /* h0, c0 */
@@ -224,7 +225,7 @@ static stator_attr *own_sizes(reading *r, const char *name)
     return found;
 }
 
-static void meet_expand(reading *r)
+void st_meet_expand(reading *r)
 {
     const stator_type_row *x = type_of(r, 0);
     const stator_attr *to = x != NULL ? own_sizes(r, "shape") : NULL;
@@ -239,7 +240,7 @@ static void meet_expand(reading *r)
     }
 }
 
-static void meet_reshape(reading *r)
+void st_meet_reshape(reading *r)
 {
     const stator_type_row *x = type_of(r, 0);
     const stator_attr *to = x != NULL ? own_sizes(r, "shape") : NULL;
@@ -256,29 +257,12 @@ static void meet_reshape(reading *r)
     }
 }
 
-static const struct {
-    const char *op;
-    void (*meet)(reading *r);
-} RULES[] = {
-    {"matmul", meet_matmul},
-    {"concat", meet_concat},
-    {"expand", meet_expand},
-    {"reshape", meet_reshape},
-    {"gather_elements", meet_gather_elements},
-    {"rnn", meet_recurrent},
-    {"gru", meet_recurrent},
-    {"lstm", meet_recurrent},
-};
-
 static void meet(reading *r)
 {
     if ((r->op->desc.flags & STATOR_OP_POINTWISE) != 0) {
         meet_pointwise(r);
-    }
-    for (uint32_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++) {
-        if (strcmp(RULES[i].op, r->op->desc.name) == 0) {
-            RULES[i].meet(r);
-        }
+    } else if (r->op->meet != NULL) {
+        r->op->meet(r);
     }
 }
 

@@ -1,18 +1,20 @@
 /* Values built again with other sizes; see stated.h.
  *
  * In: a value that has numbers where its reader needs symbols. Out: the same computation with
- * these sizes, from constants that go on. A rule per op says what that asks of its operands; the
- * values of an op without a rule stay as they are. A size of 1 needs no rule: it is repeated. */
+ * these sizes, from constants that go on. Column `ask` of the op's row
+ * says what that asks of its operands; values of an op without it stay as they are. A size of 1
+ * needs no rule: it is repeated. */
 #include "ir/stated_parts.h"
 
 #include "ir/ops/op_kit.h"
+#include "ir/ops/rules.h"
 
 #include <string.h>
 
 #define MAX_DEPTH 64u
 
 /* A node whose result is wanted with other sizes. */
-typedef struct again {
+typedef struct st_stated_again {
     st_stated_walk *w;
     const stator_graph_view *v;
     const stator_node_row *row;
@@ -74,13 +76,13 @@ static int ask_pointwise(again *a)
     return 1;
 }
 
-static int ask_same(again *a)
+int st_ask_same(again *a)
 {
     memcpy(a->asked[0], a->wanted, sizeof a->asked[0]);
     return 1;
 }
 
-static int ask_transpose(again *a)
+int st_ask_transpose(again *a)
 {
     const int64_t *perm = list_of(a, "perm", STATOR_ATTR_INTS, a->type->rank);
     for (uint32_t i = 0; perm != NULL && i < a->type->rank; i++) {
@@ -89,7 +91,7 @@ static int ask_transpose(again *a)
     return perm != NULL;
 }
 
-static int ask_expand(again *a)
+int st_ask_expand(again *a)
 {
     const stator_type_row *x = operand_type(a, 0);
     stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
@@ -117,7 +119,7 @@ static void look_through_reshapes(again *a)
 }
 
 /* A wanted size has its place in x when it is the one size past 1 of its group, on both sides. */
-static int ask_reshape(again *a)
+int st_ask_reshape(again *a)
 {
     look_through_reshapes(a);
     const stator_type_row *x = operand_type(a, 0);
@@ -169,7 +171,7 @@ static int is_table(const again *a, stator_ref value)
 }
 
 /* Whole axes follow; the first rows of a longer table become more of them. */
-static int ask_slice(again *a)
+int st_ask_slice(again *a)
 {
     const stator_type_row *x = operand_type(a, 0);
     const stator_ref *starts = list_of(a, "starts", STATOR_ATTR_DIMS, a->type->rank);
@@ -190,7 +192,7 @@ static int ask_slice(again *a)
     return ok;
 }
 
-static int ask_concat(again *a)
+int st_ask_concat(again *a)
 {
     const stator_attr *axis = st_stated_attr(a->attrs, a->n_attrs, "axis");
     const int64_t joined = axis->i < 0 ? axis->i + a->type->rank : axis->i;
@@ -200,7 +202,7 @@ static int ask_concat(again *a)
     return a->wanted[joined] == 0;
 }
 
-static int ask_gather(again *a)
+int st_ask_gather(again *a)
 {
     const stator_type_row *x = operand_type(a, 0), *index = operand_type(a, 1);
     const stator_attr *attr = st_stated_attr(a->attrs, a->n_attrs, "axis");
@@ -217,7 +219,7 @@ static int ask_gather(again *a)
     return 1;
 }
 
-static int ask_gather_nd(again *a)
+int st_ask_gather_nd(again *a)
 {
     const stator_type_row *index = operand_type(a, 1);
     const stator_attr *batch = st_stated_attr(a->attrs, a->n_attrs, "batch_dims");
@@ -233,13 +235,13 @@ static int ask_gather_nd(again *a)
 }
 
 /* The result has the index's sizes; x is made to fit when the node is read. */
-static int ask_gather_elements(again *a)
+int st_ask_gather_elements(again *a)
 {
     memcpy(a->asked[1], a->wanted, sizeof a->asked[1]);
     return 1;
 }
 
-static int ask_iota(again *a)
+int st_ask_iota(again *a)
 {
     stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
     for (uint32_t i = 0; shape != NULL && i < a->type->rank; i++) {
@@ -248,28 +250,12 @@ static int ask_iota(again *a)
     return shape != NULL;
 }
 
-static const struct {
-    const char *op;
-    int (*ask)(again *a); /* fills `asked` and changes `attrs`; 0: impossible */
-} RULES[] = {
-    {"transpose", ask_transpose}, {"expand", ask_expand},
-    {"reshape", ask_reshape},     {"slice", ask_slice},
-    {"concat", ask_concat},       {"gather", ask_gather},
-    {"gather_nd", ask_gather_nd}, {"iota", ask_iota},
-    {"cumsum", ask_same},         {"gather_elements", ask_gather_elements},
-};
-
 static int ask(again *a, const st_op *op)
 {
     if ((op->desc.flags & STATOR_OP_POINTWISE) != 0) {
         return ask_pointwise(a);
     }
-    for (uint32_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++) {
-        if (strcmp(RULES[i].op, op->desc.name) == 0) {
-            return RULES[i].ask(a);
-        }
-    }
-    return 0;
+    return op->ask != NULL && op->ask(a);
 }
 
 /* ---- the node ---- */

@@ -1,6 +1,6 @@
-/* The infer rules and decompositions that rows of ir/ops.def name, one file a family. A rule reads
- * the node through st_infer and sets result types; a decomposition writes lower ops into a builder
- * (ir/infer.h has both interfaces). */
+/* The functions that rows of ir/ops.def name: infer rules and decompositions, one file a family,
+ * and what stated sizes ask for. A rule reads the node through st_infer and sets result types; a
+ * decomposition writes lower ops into a builder (ir/infer.h has both interfaces). */
 #ifndef STATOR_IR_OPS_RULES_H
 #define STATOR_IR_OPS_RULES_H
 
@@ -123,7 +123,30 @@ ST_DECOMPOSITION(st_dec_rnn);
 ST_DECOMPOSITION(st_dec_gru);
 ST_DECOMPOSITION(st_dec_lstm);
 
+/* What stated sizes ask for, columns `meet` and `ask`; stated.c */
+#define ST_MEETING(name) void name(struct st_stated_reading *r)
+ST_MEETING(st_meet_matmul);
+ST_MEETING(st_meet_concat);
+ST_MEETING(st_meet_expand);
+ST_MEETING(st_meet_reshape);
+ST_MEETING(st_meet_gather_elements);
+ST_MEETING(st_meet_recurrent);
+/* stated_values.c */
+#define ST_QUESTION(name) int name(struct st_stated_again *a)
+ST_QUESTION(st_ask_same);
+ST_QUESTION(st_ask_transpose);
+ST_QUESTION(st_ask_expand);
+ST_QUESTION(st_ask_reshape);
+ST_QUESTION(st_ask_slice);
+ST_QUESTION(st_ask_concat);
+ST_QUESTION(st_ask_gather);
+ST_QUESTION(st_ask_gather_nd);
+ST_QUESTION(st_ask_gather_elements);
+ST_QUESTION(st_ask_iota);
+
 #undef ST_INFER_RULE
 #undef ST_DECOMPOSITION
+#undef ST_MEETING
+#undef ST_QUESTION
 
 #endif

@@ -39,7 +39,7 @@ typedef struct bisect_setup {
     cli_common common;
     cli_inputs inputs;
     cli_compile compile; /* of the bad backend */
-    cli_tolerance tolerance;
+    st_tolerance tolerance;
     const char *path;
     const char *good, *bad;
     int64_t timeout_s;

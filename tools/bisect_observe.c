@@ -5,73 +5,12 @@
  * fusion from happening), is halved; a number of observations bounds the work. */
 #include "bisect_observe.h"
 
-#include "core/base/check.h"
-#include "core/base/convert.h"
-
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define GROUP_VALUES 48u
 #define GROUP_BYTES (UINT64_C(128) << 20)
 #define MAX_OBSERVATIONS 400u
-#define SAMPLE 4096u
-
-/* ---- tolerances ---- */
-
-static stator_dtype dtype_of(const DLTensor *t)
-{
-    const uint8_t code = t->dtype.code;
-    const uint8_t bits = t->dtype.bits;
-    if (code == kDLBfloat) {
-        return STATOR_BF16;
-    }
-    if (code == kDLFloat) {
-        return bits == 16 ? STATOR_F16 : bits == 32 ? STATOR_F32 : STATOR_F64;
-    }
-    return STATOR_DTYPE_NONE;
-}
-
-/* The median magnitude of what is neither zero nor infinite nor NaN, of elements at equal
- * distances. */
-static double typical_magnitude(const DLTensor *t, stator_dtype dtype)
-{
-    double sample[SAMPLE] = {0};
-    uint64_t count = 0;
-    size_t n = 0;
-    if (!st_numel(t->shape, (uint32_t)t->ndim, &count)) {
-        return 0;
-    }
-    const uint64_t step = count / SAMPLE + 1;
-    const char *data = (const char *)t->data + t->byte_offset;
-    for (uint64_t i = 0; i < count && n < SAMPLE; i += step) {
-        const double x = fabs(st_load_f64(dtype, data, (int64_t)i));
-        if (isfinite(x) && x > 0) {
-            sample[n++] = x;
-        }
-    }
-    cli_sort(sample, n);
-    return n > 0 ? sample[n / 2] : 0;
-}
-
-/* Two right answers differ by a few roundings at each op, and where a sum cancels by that much of
- * its terms, which are about as large as the other results: hence a part of the typical value.
- * 2^-11 and 2^-8 are the steps of f16 and bf16. */
-void bisect_compare(const DLTensor *got, const DLTensor *want, const cli_tolerance *tolerance,
-                    cli_difference *out)
-{
-    const stator_dtype dtype = dtype_of(want);
-    const double step = dtype == STATOR_F16 ? 0x1p-11 : dtype == STATOR_BF16 ? 0x1p-8 : 0;
-    double rtol = 1e-3 + 8 * step;
-    double atol = 1e-7;
-    if (dtype != STATOR_DTYPE_NONE && tolerance->atol < 0) {
-        const double share = (1e-5 + 4 * step) * typical_magnitude(want, dtype);
-        atol = share > atol ? share : atol;
-    }
-    rtol = tolerance->rtol >= 0 ? tolerance->rtol : rtol;
-    atol = tolerance->atol >= 0 ? tolerance->atol : atol;
-    cli_compare(got, want, rtol, atol, out);
-}
 
 /* ---- compiling and calling ---- */
 
@@ -228,9 +167,9 @@ static int judge(observer *o, uint32_t first, uint32_t count, const bisect_resul
 {
     int differs = 0;
     for (uint32_t i = 0; i < good->n_out + good->n_in && !o->out->is_found; i++) {
-        cli_difference d;
-        bisect_compare(stator_tensor_view(bad->tensors[i]), stator_tensor_view(good->tensors[i]),
-                       &o->pair->tolerance, &d);
+        st_difference d;
+        st_compare_runs(stator_tensor_view(bad->tensors[i]), stator_tensor_view(good->tensors[i]),
+                        &o->pair->tolerance, &d);
         differs |= !d.ok;
         if (!d.ok && i < count) {
             o->out->is_found = 1;

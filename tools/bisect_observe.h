@@ -7,10 +7,6 @@
 
 #define BISECT_NAME 160u
 
-/* A tolerance that is negative is chosen by dtype and by how large the values are. */
-void bisect_compare(const DLTensor *got, const DLTensor *want, const cli_tolerance *tolerance,
-                    cli_difference *out);
-
 /* One way to compile a model. */
 typedef struct bisect_recipe {
     const char *backend;
@@ -41,7 +37,7 @@ typedef struct bisect_pair {
     stator_tensor *const *in;
     uint32_t n_in;
     bisect_recipe good, bad;
-    cli_tolerance tolerance;
+    st_tolerance tolerance;
 } bisect_pair;
 
 /* One value of the imported graph. Empty texts are unknown. */

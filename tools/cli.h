@@ -5,6 +5,8 @@
 #ifndef STATOR_CLI_H
 #define STATOR_CLI_H
 
+#include "core/base/compare.h"
+
 #include <cjson/cJSON.h>
 #include <stator/inspect.h>
 #include <stdio.h>
@@ -67,9 +69,6 @@ typedef struct cli_compile { /* of every subcommand that compiles */
     uint32_t compile_flags; /* more of stator_compile_flag */
 } cli_compile;
 
-typedef struct cli_tolerance { /* where outputs are compared */
-    double rtol, atol;
-} cli_tolerance;
 #define CLI_TOLERANCE {.rtol = 1e-3, .atol = 1e-7} /* conform's, see design.md 5 */
 
 typedef struct cli_stage {
@@ -83,7 +82,7 @@ typedef struct cli_usage {
     const char *positional; /* "MODEL"; "[OP]" may be left out */
     const char *summary;
     const cli_option *own; /* ended by CLI_END; NULL: none */
-    cli_tolerance *tolerance;
+    st_tolerance *tolerance;
     cli_stage *stage;
     cli_inputs *inputs;
     cli_inputs *random; /* of the inputs --random and --dim alone */
@@ -303,17 +302,8 @@ void cli_program_close(cli_program *p);
 
 /* ---- comparing ---- */
 
-typedef struct cli_difference {
-    double max_abs; /* NaN or inf where they differ so */
-    double max_rel;
-    int ok;
-    const char *reason; /* NULL when ok: "dtype", "shape", "values" */
-} cli_difference;
-/* |a - b| <= atol + rtol*|b|; NaN equals NaN, inf by sign; bf16 also within 2 ulp. */
-void cli_compare(const DLTensor *got, const DLTensor *want, double rtol, double atol,
-                 cli_difference *out);
 /* Adds max_abs_err, max_rel_err and ok. */
-void cli_json_difference(cJSON *row, const cli_difference *difference);
+void cli_json_difference(cJSON *row, const st_difference *difference);
 const char *cli_dtype_name(stator_dtype dtype);
 
 /* ---- subcommands ---- */

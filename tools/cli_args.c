@@ -33,8 +33,8 @@ typedef struct shared_option {
 #define AT(group, field) offsetof(cli_##group, field)
 /* clang-format off */
 static const shared_option shared[] = {
-    {GROUP_TOLERANCE, CLI_REAL, AT(tolerance, rtol), "--rtol", "R", "relative tolerance (for f32 1e-3)"},
-    {GROUP_TOLERANCE, CLI_REAL, AT(tolerance, atol), "--atol", "A", "absolute tolerance"},
+    {GROUP_TOLERANCE, CLI_REAL, offsetof(st_tolerance, rtol), "--rtol", "R", "relative tolerance (for f32 1e-3)"},
+    {GROUP_TOLERANCE, CLI_REAL, offsetof(st_tolerance, atol), "--atol", "A", "absolute tolerance"},
     {GROUP_STAGE, CLI_TEXT, AT(stage, after), "--after", "PASS", "the graph after this stage of the pipeline"},
     {GROUP_STAGE, CLI_TEXT, AT(stage, backend), "--backend", "NAME", "whose pipeline --after means"},
     {GROUP_INPUTS, CLI_TEXT, AT(inputs, inputs), "--inputs", "DIR|FILE.npz", "inputs: a folder of input_I.pb, or npz"},

@@ -17,7 +17,7 @@ typedef struct check {
     cli_common common;
     cli_compile compile;
     cli_inputs inputs; /* --random and --dim alone */
-    cli_tolerance tolerance;
+    st_tolerance tolerance;
     const char *name, *text;
     const stator_op_desc *op;
     stator_ctx *ctx;
@@ -226,7 +226,7 @@ static void add_command(const check *c, st_str *out)
     quote(out, c->text);
     st_str_addf(out, " --backend %s --random %lld", c->backend,
                 (long long)(c->inputs.random >= 0 ? c->inputs.random : 0));
-    const cli_tolerance usual = CLI_TOLERANCE;
+    const st_tolerance usual = CLI_TOLERANCE;
     char number[32];
     if (c->tolerance.rtol < usual.rtol || c->tolerance.rtol > usual.rtol) {
         st_str_addf(out, " --rtol %s", st_format_f64(c->tolerance.rtol, number));
@@ -252,7 +252,7 @@ static cJSON *result_json(const check *c, uint32_t k, int *all_ok)
 {
     const DLTensor *got = stator_tensor_view(c->got[k]);
     char name[32];
-    cli_difference d;
+    st_difference d;
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "name", cli_output_name(c->model, k, name));
     cJSON_AddStringToObject(row, "dtype", cli_dtype_name(stator_tensor_dtype(c->got[k])));
@@ -263,7 +263,7 @@ static cJSON *result_json(const check *c, uint32_t k, int *all_ok)
         cJSON_AddNullToObject(row, "ok");
         return row;
     }
-    cli_compare(got, stator_tensor_view(c->want[k]), c->tolerance.rtol, c->tolerance.atol, &d);
+    st_compare(got, stator_tensor_view(c->want[k]), &c->tolerance, &d);
     cli_json_difference(row, &d);
     *all_ok &= d.ok;
     return row;

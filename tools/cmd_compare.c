@@ -9,7 +9,7 @@ typedef struct compare {
     cli_common common;
     cli_inputs inputs;
     cli_compile compile;
-    cli_tolerance tolerance;
+    st_tolerance tolerance;
     const char *backends;
     char names[2][64];
     stator_ctx *ctx;
@@ -18,7 +18,7 @@ typedef struct compare {
     uint32_t n_in;
     bisect_results results[2];
     uint32_t n_out; /* results compared: outputs, and inputs that the call wrote */
-    cli_difference *differences;
+    st_difference *differences;
     int ok;
     bisect_place first;
     const char *note; /* NULL, or why `first` is absent */
@@ -60,8 +60,8 @@ static int compare_outputs(compare *c)
     }
     c->ok = 1;
     for (uint32_t k = 0; k < count; k++) {
-        bisect_compare(stator_tensor_view(c->results[1].tensors[k]),
-                       stator_tensor_view(good->tensors[k]), &c->tolerance, &c->differences[k]);
+        st_compare_runs(stator_tensor_view(c->results[1].tensors[k]),
+                        stator_tensor_view(good->tensors[k]), &c->tolerance, &c->differences[k]);
         c->ok &= c->differences[k].ok;
     }
     return CLI_OK;
@@ -120,7 +120,7 @@ static void print_json(const compare *c)
         if (name == NULL) {
             continue;
         }
-        const cli_difference *d = &c->differences[k];
+        const st_difference *d = &c->differences[k];
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "name", name);
         cli_json_difference(row, d);
@@ -137,7 +137,7 @@ static void print_text(const compare *c)
         char buffer[32];
         char clean[CLI_CLEAN_BYTES];
         const char *name = result_name(c, k, buffer);
-        const cli_difference *d = &c->differences[k];
+        const st_difference *d = &c->differences[k];
         if (name != NULL) {
             (void)printf("%-24s %s%s%s  max abs error %g, rel %g\n", cli_clean(name, clean),
                          d->ok ? "agrees" : "differs in ", d->ok ? "" : d->reason,

@@ -88,9 +88,9 @@ static int run_set(stator_ctx *ctx, stator_model *model, stator_function *functi
         return 0;
     }
     for (uint32_t k = 0; k < want.count; k++) {
-        cli_difference d;
-        cli_compare(stator_tensor_view(out[k]), stator_tensor_view(want.tensors[k]),
-                    c->tolerance.rtol, c->tolerance.atol, &d);
+        st_difference d;
+        st_compare(stator_tensor_view(out[k]), stator_tensor_view(want.tensors[k]), &c->tolerance,
+                   &d);
         if (!d.ok) {
             (void)snprintf(reason, REASON_SIZE,
                            "set %u, output %u differs in %s (max abs error %g, rel %g)", set, k,

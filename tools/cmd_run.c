@@ -20,7 +20,7 @@ typedef struct run {
     cli_inputs inputs;
     cli_compile compile;
     const char *expect;
-    cli_tolerance tolerance;
+    st_tolerance tolerance;
     const char *save;
     int64_t repeat;
     const char *labels;
@@ -109,7 +109,7 @@ static int call_profiled(run *r)
 static void choose_tolerance(run *r, int is_dir)
 {
     char folder[4096];
-    cli_tolerance usual = CLI_TOLERANCE;
+    st_tolerance usual = CLI_TOLERANCE;
     if (is_dir) {
         (void)snprintf(folder, sizeof folder, "%.4000s/..", r->expect);
         usual = read_tolerance(folder);
@@ -194,9 +194,9 @@ static cJSON *output_json(const run *r, uint32_t k, int *all_ok)
         cJSON_AddNullToObject(row, "ok");
         return row;
     }
-    cli_difference d = {.max_abs = 0.0 / 0.0, .max_rel = 0.0 / 0.0, .reason = "name"};
+    st_difference d = {.max_abs = 0.0 / 0.0, .max_rel = 0.0 / 0.0, .reason = "name"};
     if (want != NULL) {
-        cli_compare(view, stator_tensor_view(want), r->tolerance.rtol, r->tolerance.atol, &d);
+        st_compare(view, stator_tensor_view(want), &r->tolerance, &d);
     }
     cli_json_difference(row, &d);
     if (!d.ok) { /* what differs: name (nothing expected is called so), dtype, shape, values */

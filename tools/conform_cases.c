@@ -17,11 +17,11 @@ static int has_file(const char *dir, const char *name)
     return access(path, R_OK) == 0;
 }
 
-cli_tolerance read_tolerance(const char *folder)
+st_tolerance read_tolerance(const char *folder)
 {
     char path[4096];
     char text[65536];
-    cli_tolerance out = CLI_TOLERANCE;
+    st_tolerance out = CLI_TOLERANCE;
     (void)snprintf(path, sizeof path, "%s/case.json", folder);
     FILE *file = fopen(path, "r");
     if (file == NULL) {

@@ -8,7 +8,7 @@ typedef struct test_case {
     char *path; /* the folder */
     char *name; /* its path below DIR */
     uint32_t n_sets;
-    cli_tolerance tolerance;
+    st_tolerance tolerance;
 } test_case;
 
 typedef struct case_list {
@@ -23,7 +23,7 @@ typedef struct skip_list {
 } skip_list;
 
 /* What case.json in the folder of a case allows, CLI_TOLERANCE where it says nothing. */
-cli_tolerance read_tolerance(const char *folder);
+st_tolerance read_tolerance(const char *folder);
 /* Every folder below dir, at any depth, that holds model.onnx and test_data_set_0. */
 int find_cases(const char *dir, case_list *out, char *errbuf);
 void free_cases(case_list *cases);

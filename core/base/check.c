@@ -105,3 +105,14 @@ DLDataType st_dtype_to_dl(uint32_t dtype)
     }
     return (DLDataType){.code = code, .bits = bits, .lanes = 1};
 }
+
+uint32_t st_dtype_from_dl(DLDataType type)
+{
+    for (uint32_t dtype = 1; dtype < STATOR_DTYPE_COUNT; dtype++) {
+        const DLDataType mine = st_dtype_to_dl(dtype);
+        if (mine.code == type.code && mine.bits == type.bits && type.lanes == 1) {
+            return dtype;
+        }
+    }
+    return STATOR_DTYPE_NONE;
+}

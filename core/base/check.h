@@ -49,6 +49,7 @@ uint32_t st_dtype_class(uint32_t dtype);            /* stator_dtype_class, 0 unk
 const char *st_dtype_name(uint32_t dtype);          /* "f32"; "?" unknown */
 uint32_t st_dtype_parse(const char *s, uint64_t n); /* 0 unknown */
 DLDataType st_dtype_to_dl(uint32_t dtype);          /* bits 0 for an unknown dtype */
+uint32_t st_dtype_from_dl(DLDataType type);         /* 0: none of ours */
 
 #ifdef __cplusplus
 }

@@ -9,17 +9,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-stator_dtype st_dtype_from_dl(DLDataType type)
-{
-    for (stator_dtype dtype = 1; dtype < STATOR_DTYPE_COUNT; dtype++) {
-        const DLDataType mine = st_dtype_to_dl(dtype);
-        if (mine.code == type.code && mine.bits == type.bits && type.lanes == 1) {
-            return dtype;
-        }
-    }
-    return STATOR_DTYPE_NONE;
-}
-
 int st_tensor_is_dense(const DLTensor *t)
 {
     if (t->strides == NULL) {

@@ -19,8 +19,6 @@ struct stator_tensor {
     int64_t strides[STATOR_MAX_RANK];
 };
 
-stator_dtype st_dtype_from_dl(DLDataType type); /* 0: none of ours */
-
 stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, uint32_t rank,
                                const int64_t *shape, stator_tensor **out_tensor, stator_diag **err);
 stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,

@@ -32,7 +32,7 @@ typedef struct report {
     char code[64];
     char message[1024];
     char hint[512];
-    bisect_place place;
+    stator_x_place place;
 } report;
 
 typedef struct pipes {
@@ -223,7 +223,7 @@ static void work(worker *w)
         return;
     }
     if (w->job->task == BISECT_DESCRIBE) {
-        bisect_describe(w->ctx, w->model, w->job->wanted, &w->r->place);
+        stator_x_describe(w->model, w->job->wanted, &w->r->place);
         w->r->verdict = BISECT_AGREES;
     } else if (w->job->task == BISECT_OBSERVE) {
         observe(w);

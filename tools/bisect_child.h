@@ -75,7 +75,7 @@ typedef struct bisect_outcome {
     char code[64]; /* of the error, or of the crash */
     char message[1024];
     char hint[512];
-    bisect_place place;
+    stator_x_place place;
     bisect_step *steps; /* LIST: sorted by serial */
     uint32_t n_steps;
 } bisect_outcome;

@@ -1,11 +1,11 @@
-/* Where two ways to compile one model part: inner values are read by compiling again with them as
- * more outputs. Used by `compare` in its own process and by `bisect` in a child. */
+/* Ways to compile a model, of the command line: compiled, called, and where two of them part. Used
+ * by `compare` in its own process and by `bisect` and `minify` in children. */
 #ifndef STATOR_BISECT_OBSERVE_H
 #define STATOR_BISECT_OBSERVE_H
 
 #include "cli.h"
 
-#define BISECT_NAME 160u
+#define BISECT_NAME STATOR_X_PLACE_TEXT
 
 /* One way to compile a model. */
 typedef struct bisect_recipe {
@@ -40,22 +40,7 @@ typedef struct bisect_pair {
     st_tolerance tolerance;
 } bisect_pair;
 
-/* One value of the imported graph. Empty texts are unknown. */
-typedef struct bisect_place {
-    int is_found;
-    int is_wanted;    /* it is the value that was asked for first */
-    int hides_wanted; /* looking at the value that was asked for makes the difference vanish */
-    uint32_t value;
-    double max_abs;
-    char node[BISECT_NAME];   /* name of the imported node */
-    char name[BISECT_NAME];   /* of the value */
-    char origin[BISECT_NAME]; /* "Conv 'conv1' (net.onnx:3)" */
-} bisect_place;
-
-/* Fills names of a value of the model's graph. */
-void bisect_describe(stator_ctx *ctx, const stator_model *model, uint32_t value, bisect_place *out);
-/* The first value, in topological order, in which the two recipes differ; `wanted` (0: none) is
- * looked at alone before all others. Not found: the difference vanishes when it is observed. */
-void bisect_observe(const bisect_pair *pair, uint32_t wanted, bisect_place *out);
+/* See stator_x_first_difference; `wanted` is a value, or 0. */
+void bisect_observe(const bisect_pair *pair, uint32_t wanted, stator_x_place *out);
 
 #endif

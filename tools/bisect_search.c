@@ -191,14 +191,14 @@ static void name_step(const culprit *c, bisect_finding *out)
 
 /* A child that looks at values; nothing found when it dies. */
 static int look(const lane *l, const culprit *c, uint32_t task, bisect_limit limit,
-                bisect_place *out)
+                stator_x_place *out)
 {
     bisect_outcome outcome;
     const bisect_job job = {.task = task,
                             .backend = l->backend,
                             .limit = limit,
                             .wanted = c->step != NULL ? c->step->witness : 0};
-    *out = (bisect_place){0};
+    *out = (stator_x_place){0};
     if (!bisect_child(l->setup, &job, &outcome)) {
         return 0;
     }
@@ -209,7 +209,7 @@ static int look(const lane *l, const culprit *c, uint32_t task, bisect_limit lim
 }
 
 /* The first value that differs, under the least wrong limit, else with everything applied. */
-static int observe(const lane *l, const culprit *c, bisect_place *out)
+static int observe(const lane *l, const culprit *c, stator_x_place *out)
 {
     const bisect_limit all = {.kind = BISECT_ALL};
     return look(l, c, BISECT_OBSERVE, c->limit, out) &&
@@ -221,7 +221,7 @@ static int observe(const lane *l, const culprit *c, bisect_place *out)
  * imported value (of a loop's body, a piece of a decomposition) is seen only where its results come
  * out, and a rewrite that needs its node to itself only behind it. Else a rewrite may state another
  * node than it spoils. */
-static int is_stated_right(const bisect_step *step, const bisect_place *seen)
+static int is_stated_right(const bisect_step *step, const stator_x_place *seen)
 {
     if (step == NULL || step->node[0] == '\0') {
         return 0;
@@ -234,7 +234,7 @@ static int name_place(const lane *l, const culprit *c, bisect_finding *out)
 {
     const bisect_step *step = c->step;
     const int is_dead = c->outcome.verdict == BISECT_CRASHES || c->outcome.verdict == BISECT_FAILS;
-    bisect_place seen = {0};
+    stator_x_place seen = {0};
     if (!is_dead && !observe(l, c, &seen)) {
         return 0;
     }

@@ -15,7 +15,7 @@ typedef struct bisect_finding {
     int has_serial;
     uint32_t scope;
     uint64_t n;
-    bisect_place place; /* texts and max_abs; max_abs of the outputs when no value was observed */
+    stator_x_place place; /* texts and max_abs; max_abs of the outputs when no value was observed */
     int has_error;      /* max_abs is one */
     char message[1024]; /* of an error or a crash */
 } bisect_finding;

@@ -26,8 +26,10 @@ enum cli_option_kind {
     CLI_REALS = 8   /* const char *, numbers between commas */
 };
 
+#define CLI_OPTIONS_MAX 64u /* of one repeatable option */
+
 typedef struct cli_list {
-    const char *items[64];
+    const char *items[CLI_OPTIONS_MAX];
     uint32_t count;
 } cli_list;
 
@@ -274,6 +276,15 @@ void cli_graph_close(cli_graph *g);
 
 /* ---- compiling ---- */
 
+/* What options of a compile point at. */
+typedef struct cli_options_room {
+    const char *keys[CLI_OPTIONS_MAX];
+    const char *values[CLI_OPTIONS_MAX];
+    char texts[CLI_OPTIONS_MAX][256];
+} cli_options_room;
+/* The flags as options, which borrow from them and from `room`; 0, and prints, on failure. */
+int cli_compile_options(const cli_compile *flags, const char *backend, int json,
+                        cli_options_room *room, stator_compile_options *out);
 /* stator_compile with these flags; prints on failure (status 3) and returns NULL. */
 stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,
                                    const char *backend, int json);

@@ -419,36 +419,44 @@ static int check_fallback(stator_ctx *ctx, const char *name, int json)
     return cli_unknown_backend(ctx, name, json) == CLI_OK;
 }
 
-stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,
-                                   const char *backend, int json)
+int cli_compile_options(const cli_compile *flags, const char *backend, int json,
+                        cli_options_room *room, stator_compile_options *out)
 {
-    const char *keys[64];
-    const char *values[64];
-    char buffers[64][256];
     uint32_t n = 0;
     for (uint32_t k = 0; k < flags->options.count; k++) {
         const char *arg = flags->options.items[k]; /* KEY=VALUE: CLI_PAIRS */
         const size_t len = strcspn(arg, "=");
-        if (len >= sizeof buffers[0]) {
+        if (len >= sizeof room->texts[0]) {
             (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--backend-option '%s': write KEY=VALUE",
                            arg);
-            return NULL;
+            return 0;
         }
-        (void)snprintf(buffers[n], sizeof buffers[n], "%.*s", (int)len, arg);
-        keys[n] = buffers[n];
-        values[n++] = arg + len + 1;
+        (void)snprintf(room->texts[n], sizeof room->texts[n], "%.*s", (int)len, arg);
+        room->keys[n] = room->texts[n];
+        room->values[n++] = arg + len + 1;
     }
     const uint32_t strict = flags->strict ? STATOR_COMPILE_STRICT : 0;
-    stator_compile_options options = {.struct_size = sizeof options,
-                                      .flags = flags->compile_flags | strict,
-                                      .backend = backend,
-                                      .mode = flags->mode,
-                                      .fallback = flags->fallback,
-                                      .option_keys = keys,
-                                      .option_values = values,
-                                      .option_count = n,
-                                      .fuel = flags->fuel,
-                                      .fuel_scope = flags->fuel_scope};
+    *out = (stator_compile_options){.struct_size = sizeof *out,
+                                    .flags = flags->compile_flags | strict,
+                                    .backend = backend,
+                                    .mode = flags->mode,
+                                    .fallback = flags->fallback,
+                                    .option_keys = room->keys,
+                                    .option_values = room->values,
+                                    .option_count = n,
+                                    .fuel = flags->fuel,
+                                    .fuel_scope = flags->fuel_scope};
+    return 1;
+}
+
+stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,
+                                   const char *backend, int json)
+{
+    cli_options_room room;
+    stator_compile_options options;
+    if (!cli_compile_options(flags, backend, json, &room, &options)) {
+        return NULL;
+    }
     stator_function *function = NULL;
     if (!check_fallback(ctx, flags->fallback, json)) {
         return NULL;

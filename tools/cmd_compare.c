@@ -20,7 +20,7 @@ typedef struct compare {
     uint32_t n_out; /* results compared: outputs, and inputs that the call wrote */
     st_difference *differences;
     int ok;
-    bisect_place first;
+    stator_x_place first;
     const char *note; /* NULL, or why `first` is absent */
 } compare;
 

@@ -169,6 +169,44 @@ STATOR_EXPORT stator_status stator_x_package(stator_function *function, stator_x
                                              void *self,
                                              const stator_package_sink *sink) STATOR_MUST_USE;
 
+/* Calls with copies of the inputs. out[] has room for n_out + n_in tensors, all new: the outputs,
+ * then the inputs as the call left them (a model may write them). On failure all are NULL. */
+STATOR_EXPORT stator_status stator_x_call_copies(stator_function *function, uint32_t n_in,
+                                                 stator_tensor *const *in, uint32_t n_out,
+                                                 stator_tensor **out) STATOR_MUST_USE;
+/* One value of a model's graph, in words. Empty texts are unknown. */
+#define STATOR_X_PLACE_TEXT 160u
+typedef struct stator_x_place {
+    uint32_t struct_size;
+    uint32_t is_found;
+    uint32_t is_wanted;    /* it is the value that was asked for first */
+    uint32_t hides_wanted; /* looking at the value that was asked for makes the difference vanish */
+    uint32_t value;
+    uint32_t reserved;
+    double max_abs;
+    char node[STATOR_X_PLACE_TEXT];   /* name of the imported node */
+    char name[STATOR_X_PLACE_TEXT];   /* of the value */
+    char origin[STATOR_X_PLACE_TEXT]; /* "Conv 'conv1' (net.onnx:3)" */
+} stator_x_place;
+/* Fills value and texts. */
+STATOR_EXPORT void stator_x_describe(const stator_model *model, uint32_t value,
+                                     stator_x_place *out_place);
+/* Two ways to compile a model, and a call in which they differ. */
+typedef struct stator_x_pair {
+    uint32_t struct_size;
+    uint32_t wanted; /* a value that is looked at alone before all others, or 0 */
+    stator_model *model;
+    const stator_compile_options *good; /* believed */
+    const stator_compile_options *bad;
+    stator_tensor *const *in;
+    uint32_t n_in;
+    uint32_t reserved;
+    double rtol, atol; /* negative: chosen by dtype and by how large values are */
+} stator_x_pair;
+/* The first value, in topological order, in which they differ: inner values are read by compiling
+ * again with them as more outputs. Not found: the difference vanishes when it is observed. */
+STATOR_EXPORT void stator_x_first_difference(const stator_x_pair *pair, stator_x_place *out_place);
+
 /* The folder of the compile cache (docs/cache.md), which the first program that is kept may yet have
  * to make; NULL, with the reason, when there is none. */
 STATOR_EXPORT const char *stator_x_cache_folder(stator_ctx *ctx, const char **out_reason);

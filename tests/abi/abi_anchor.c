@@ -70,6 +70,8 @@ struct stator_abi_anchor {
     const stator_x_step *p_stator_x_step;
     const stator_x_leftover *p_stator_x_leftover;
     const stator_x_guard *p_stator_x_guard;
+    const stator_x_place *p_stator_x_place;
+    const stator_x_pair *p_stator_x_pair;
     const stator_x_cache_row *p_stator_x_cache_row;
     const stator_x_profile_row *p_stator_x_profile_row;
     __typeof__(stator_status_name) *call_stator_status_name;
@@ -139,6 +141,9 @@ struct stator_abi_anchor {
     __typeof__(stator_x_fuel_at) *call_stator_x_fuel_at;
     __typeof__(stator_x_fuel_scopes) *call_stator_x_fuel_scopes;
     __typeof__(stator_x_package) *call_stator_x_package;
+    __typeof__(stator_x_call_copies) *call_stator_x_call_copies;
+    __typeof__(stator_x_describe) *call_stator_x_describe;
+    __typeof__(stator_x_first_difference) *call_stator_x_first_difference;
     __typeof__(stator_x_cache_folder) *call_stator_x_cache_folder;
     __typeof__(stator_x_cache_list) *call_stator_x_cache_list;
     __typeof__(stator_x_cache_clear) *call_stator_x_cache_clear;

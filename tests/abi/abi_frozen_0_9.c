@@ -697,6 +697,28 @@ FROZEN(stator_x_guard, kind, 4, uint32_t);
 FROZEN(stator_x_guard, subject, 8, const char *);
 FROZEN(stator_x_guard, text, 16, const char *);
 
+FROZEN(stator_x_place, struct_size, 0, uint32_t);
+FROZEN(stator_x_place, is_found, 4, uint32_t);
+FROZEN(stator_x_place, is_wanted, 8, uint32_t);
+FROZEN(stator_x_place, hides_wanted, 12, uint32_t);
+FROZEN(stator_x_place, value, 16, uint32_t);
+FROZEN(stator_x_place, reserved, 20, uint32_t);
+FROZEN(stator_x_place, max_abs, 24, double);
+FROZEN(stator_x_place, node, 32, char [STATOR_X_PLACE_TEXT]);
+FROZEN(stator_x_place, name, 192, char [STATOR_X_PLACE_TEXT]);
+FROZEN(stator_x_place, origin, 352, char [STATOR_X_PLACE_TEXT]);
+
+FROZEN(stator_x_pair, struct_size, 0, uint32_t);
+FROZEN(stator_x_pair, wanted, 4, uint32_t);
+FROZEN(stator_x_pair, model, 8, stator_model *);
+FROZEN(stator_x_pair, good, 16, const stator_compile_options *);
+FROZEN(stator_x_pair, bad, 24, const stator_compile_options *);
+FROZEN(stator_x_pair, in, 32, stator_tensor *const *);
+FROZEN(stator_x_pair, n_in, 40, uint32_t);
+FROZEN(stator_x_pair, reserved, 44, uint32_t);
+FROZEN(stator_x_pair, rtol, 48, double);
+FROZEN(stator_x_pair, atol, 56, double);
+
 FROZEN(stator_x_cache_row, struct_size, 0, uint32_t);
 FROZEN(stator_x_cache_row, reserved, 4, uint32_t);
 FROZEN(stator_x_cache_row, name, 8, const char *);

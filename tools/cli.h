@@ -69,6 +69,7 @@ typedef struct cli_compile { /* of every subcommand that compiles */
     int64_t fuel; /* see stator_compile_options; no option of the command line */
     const char *fuel_scope;
     uint32_t compile_flags; /* more of stator_compile_flag */
+    int64_t verify;         /* calls; see stator_compile_options */
 } cli_compile;
 
 #define CLI_TOLERANCE {.rtol = 1e-3, .atol = 1e-7} /* conform's, see design.md 5 */

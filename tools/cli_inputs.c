@@ -436,16 +436,18 @@ int cli_compile_options(const cli_compile *flags, const char *backend, int json,
         room->values[n++] = arg + len + 1;
     }
     const uint32_t strict = flags->strict ? STATOR_COMPILE_STRICT : 0;
-    *out = (stator_compile_options){.struct_size = sizeof *out,
-                                    .flags = flags->compile_flags | strict,
-                                    .backend = backend,
-                                    .mode = flags->mode,
-                                    .fallback = flags->fallback,
-                                    .option_keys = room->keys,
-                                    .option_values = room->values,
-                                    .option_count = n,
-                                    .fuel = flags->fuel,
-                                    .fuel_scope = flags->fuel_scope};
+    *out = (stator_compile_options){
+        .struct_size = sizeof *out,
+        .flags = flags->compile_flags | strict,
+        .backend = backend,
+        .mode = flags->mode,
+        .fallback = flags->fallback,
+        .option_keys = room->keys,
+        .option_values = room->values,
+        .option_count = n,
+        .fuel = flags->fuel,
+        .fuel_scope = flags->fuel_scope,
+        .verify = (uint32_t)(flags->verify < UINT32_MAX ? flags->verify : UINT32_MAX)};
     return 1;
 }
 

@@ -57,12 +57,20 @@ static stator_status call_more(run *r, double *times, uint64_t n)
     return status;
 }
 
+/* Prints why; a call that --verify found wrong is a wrong answer. */
+static int call_failed(const run *r, stator_status status)
+{
+    const int failed = cli_fail_ctx(r->p.ctx, r->common.json);
+    return status == STATOR_DATA_LOSS && r->compile.verify != 0 ? CLI_WRONG : failed;
+}
+
 /* Calls once, then --repeat times more. */
 static int call_all(run *r)
 {
     const uint64_t start = st_now_ns();
-    if (stator_call_tensors(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out) != STATOR_OK) {
-        return cli_fail_ctx(r->p.ctx, r->common.json);
+    stator_status status = stator_call_tensors(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out);
+    if (status != STATOR_OK) {
+        return call_failed(r, status);
     }
     r->compile_ms = (double)stator_function_compile_ns(r->p.function) / 1e6;
     r->first_ms = cli_ms_since(start);
@@ -77,9 +85,10 @@ static int call_all(run *r)
     if (times == NULL) {
         return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
-    if (call_more(r, times, n) != STATOR_OK) {
+    status = call_more(r, times, n);
+    if (status != STATOR_OK) {
         free(times);
-        return cli_fail_ctx(r->p.ctx, r->common.json);
+        return call_failed(r, status);
     }
     cli_sort(times, n);
     r->median_ms = times[n / 2];
@@ -525,6 +534,8 @@ int cmd_run(int argc, char **argv)
         {"--profile", CLI_TEXT, &r.profile_path, "FILE.json",
          "time each step: a table, and a trace"},
         {"--top", CLI_NUMBER, &r.top, "K", "classes to show (1)"},
+        {"--verify", CLI_NUMBER, &r.compile.verify, "N",
+         "compare the first N calls with eager; status 1 where one differs"},
         CLI_END};
     const cli_usage usage = {.command = "run",
                              .positional = "MODEL",

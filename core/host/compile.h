@@ -17,6 +17,7 @@
 #include "core/runtime/program.h"
 #include "ir/needs.h"
 #include "ir/passes/pass.h"
+#include <stdatomic.h>
 
 /* Called with the graph after each stage; stage "import" comes first. */
 typedef void (*st_stage_fn)(void *self, const char *stage, const stator_graph *graph, uint64_t ns);
@@ -54,6 +55,7 @@ typedef struct st_compiled {
     stator_blob **blobs;
     uint32_t n_blobs;
     uint32_t is_cached;
+    _Atomic uint32_t n_verified; /* calls that ran on the reference too, or were asked about it */
 } st_compiled;
 
 /* Runs the pipeline over a copy of request->source; *out_module owns the result, whose root is the

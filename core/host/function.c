@@ -13,6 +13,7 @@
 #include "core/host/hints.h"
 #include "core/host/options.h"
 #include "core/host/sizes.h"
+#include "core/host/verify_calls.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ struct stator_function {
     st_fuel fuel; /* of the last compile */
     pthread_mutex_t blocks_lock;
     input_block *blocks; /* free ones: calls that overlap take one each */
+    st_verifier *verifier; /* NULL: calls are not compared */
 };
 
 /* ---- making ---- */
@@ -249,7 +251,9 @@ static stator_status open_function(stator_function *f, const stator_compile_opti
         f->evaluator = open_reference(f->main);
         f->fallback = (options->flags & STATOR_COMPILE_STRICT) == 0 ? f->evaluator : NULL;
     }
-    return STATOR_OK;
+    return options->verify != 0 ? st_verifier_create(f->model, options, f->main->backend->item.name,
+                                                     &f->verifier, err)
+                                : STATOR_OK;
 }
 
 stator_status stator_compile(stator_model *model, const stator_compile_options *given,
@@ -306,6 +310,7 @@ void stator_function_destroy(stator_function *f)
         st_free(mem, block);
     }
     st_sizes_deinit(&f->sizes, mem);
+    st_verifier_destroy(f->verifier);
     st_free(mem, f->fuel_scope);
     st_model_release(f->model);
     pthread_mutex_destroy(&f->lock);
@@ -731,6 +736,22 @@ static stator_status check_apart(uint32_t n_in, stator_tensor *const *in, uint32
     return STATOR_OK;
 }
 
+/* The program on dense inputs, one of its first calls beside the reference. */
+static stator_status run_entry(stator_function *f, st_compiled *entry, st_call_state *state,
+                               const DLTensor *in, stator_tensor **out, stator_diag **err)
+{
+    if (!st_verify_next(f->verifier, entry)) {
+        return st_program_run(&entry->program, state, in, out, err);
+    }
+    const st_verified_call call = {.verifier = f->verifier,
+                                   .entry = entry,
+                                   .n_in = f->n_inputs,
+                                   .n_out = entry->program.n_outputs,
+                                   .in = in,
+                                   .out = out};
+    return st_verify_call(&call, state, err);
+}
+
 stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tensor *const *in,
                                   uint32_t n_out, stator_tensor **out)
 {
@@ -757,7 +778,7 @@ stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tens
             status = check_apart(n_in, in, n_out, out, &diag);
         }
         if (status == STATOR_OK) {
-            status = st_program_run(&entry->program, state, inputs.views, out, &diag);
+            status = run_entry(f, entry, state, inputs.views, out, &diag);
         }
         if (state != NULL) {
             st_program_release(&entry->program, state);
@@ -826,7 +847,7 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
     ST_TRY(entry_for(f, call->n_in, call->views, &call->entry, &call->state, err));
     ST_TRY(check_outputs(call->entry, call->n_out, err));
     ST_TRY(check_apart(call->n_in, in, call->n_out, out, err));
-    ST_TRY(st_program_run(&call->entry->program, call->state, call->views, out, err));
+    ST_TRY(run_entry(f, call->entry, call->state, call->views, out, err));
     for (uint32_t k = 0; k < call->n_out; k++) {
         call->out[k] = out[k];
         stator_tensor_retain(out[k]);
@@ -870,7 +891,7 @@ stator_status stator_bound_call_run(stator_bound_call *call)
         status = st_compiled_check_files(call->entry, &diag);
     }
     if (status == STATOR_OK) {
-        status = st_program_run(&call->entry->program, call->state, call->views, call->out, &diag);
+        status = run_entry(call->function, call->entry, call->state, call->views, call->out, &diag);
     }
     return status == STATOR_OK ? STATOR_OK : st_ctx_fail(call->function->ctx, status, diag);
 }

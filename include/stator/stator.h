@@ -210,6 +210,10 @@ typedef struct stator_compile_options {
     uint32_t recompile_limit; /* 0: 8 */
     int64_t fuel;             /* number of optional transformations allowed; 0: no limit */
     const char *fuel_scope;   /* NULL: the limit counts over the whole compile */
+    /* So many first calls of each compiled program run on the backend `eager` as well. One whose
+     * results differ by more than rounding fails with DATA_LOSS and says where the two part. */
+    uint32_t verify;
+    uint32_t reserved;
 } stator_compile_options;
 
 enum stator_compile_flag {

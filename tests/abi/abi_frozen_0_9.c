@@ -637,6 +637,8 @@ FROZEN(stator_compile_options, option_count, 48, uint32_t);
 FROZEN(stator_compile_options, recompile_limit, 52, uint32_t);
 FROZEN(stator_compile_options, fuel, 56, int64_t);
 FROZEN(stator_compile_options, fuel_scope, 64, const char *);
+FROZEN(stator_compile_options, verify, 72, uint32_t);
+FROZEN(stator_compile_options, reserved, 76, uint32_t);
 
 FROZEN(stator_coverage, backend, 0, const char *);
 FROZEN(stator_coverage, nodes, 8, uint32_t);

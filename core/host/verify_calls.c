@@ -1,0 +1,273 @@
+/* First calls compared with the reference; see verify_calls.h.
+ *
+ * In: a compiled program and a call of it. The inputs are copied, the program runs, `eager` runs
+ * the model as it was imported on the copies, and results are compared as two right answers may
+ * differ (core/base/compare.h). Out: the program's results, or an error that says where the two
+ * part. */
+#include "core/host/verify_calls.h"
+
+#include "core/base/compare.h"
+#include "core/host/function.h"
+
+#include <pthread.h>
+#include <stator/inspect.h>
+#include <string.h>
+
+struct st_verifier {
+    stator_ctx *ctx;
+    stator_model *model; /* the function's, which outlives this */
+    st_arena arena;      /* what `options` points at */
+    stator_compile_options options;
+    uint32_t n_calls; /* of each program */
+    pthread_mutex_t lock;
+    stator_function *reference; /* NULL until the first call that is verified */
+};
+
+static const stator_compile_options reference_options = {
+    .struct_size = sizeof reference_options, .flags = STATOR_COMPILE_NO_CACHE, .backend = "eager"};
+
+/* ---- making ---- */
+
+/* A copy of the text, NULL for NULL; *ok becomes 0 without memory. */
+static const char *keep(st_verifier *v, const char *text, int *ok)
+{
+    const char *kept = text != NULL ? st_arena_strndup(&v->arena, text, strlen(text)) : NULL;
+    *ok &= (kept != NULL) == (text != NULL);
+    return kept;
+}
+
+static const char *const *keep_list(st_verifier *v, const char *const *list, uint32_t n, int *ok)
+{
+    const char **kept = st_arena_zalloc(&v->arena, n + UINT64_C(1), sizeof *kept);
+    *ok &= kept != NULL;
+    for (uint32_t i = 0; kept != NULL && i < n; i++) {
+        kept[i] = keep(v, list[i], ok);
+    }
+    return kept;
+}
+
+/* The same program once more, of which nothing is verified. */
+static int keep_options(st_verifier *v, const stator_compile_options *options, const char *backend)
+{
+    int ok = 1;
+    v->options = *options;
+    v->options.verify = 0;
+    v->options.backend = keep(v, backend, &ok);
+    v->options.fallback = NULL; /* `backend` may be it */
+    v->options.mode = keep(v, options->mode, &ok);
+    v->options.fuel_scope = keep(v, options->fuel_scope, &ok);
+    v->options.option_keys = keep_list(v, options->option_keys, options->option_count, &ok);
+    v->options.option_values = keep_list(v, options->option_values, options->option_count, &ok);
+    return ok;
+}
+
+stator_status st_verifier_create(stator_model *model, const stator_compile_options *options,
+                                 const char *backend, st_verifier **out_verifier, stator_diag **err)
+{
+    stator_ctx *ctx = model->ctx;
+    st_verifier *v = st_calloc(&ctx->mem, 1, sizeof *v);
+    *out_verifier = NULL;
+    if (v == NULL) {
+        return st_fail_oom(err);
+    }
+    v->ctx = ctx;
+    v->model = model;
+    v->n_calls = options->verify;
+    st_arena_init(&v->arena, &ctx->mem);
+    pthread_mutex_init(&v->lock, NULL);
+    if (!keep_options(v, options, backend)) {
+        st_verifier_destroy(v);
+        return st_fail_oom(err);
+    }
+    *out_verifier = v;
+    return STATOR_OK;
+}
+
+void st_verifier_destroy(st_verifier *v)
+{
+    if (v != NULL) {
+        stator_function_destroy(v->reference);
+        st_arena_deinit(&v->arena);
+        pthread_mutex_destroy(&v->lock);
+        st_free(&v->ctx->mem, v);
+    }
+}
+
+/* ---- both runs ---- */
+
+int st_verify_next(const st_verifier *v, st_compiled *entry)
+{
+    return v != NULL &&
+           atomic_load_explicit(&entry->n_verified, memory_order_relaxed) < v->n_calls &&
+           atomic_fetch_add(&entry->n_verified, 1) < v->n_calls;
+}
+
+/* Compiled by the first call that needs it. */
+static stator_function *reference_of(st_verifier *v)
+{
+    pthread_mutex_lock(&v->lock);
+    if (v->reference == NULL &&
+        stator_compile(v->model, &reference_options, &v->reference) != STATOR_OK) {
+        v->reference = NULL;
+    }
+    stator_function *reference = v->reference;
+    pthread_mutex_unlock(&v->lock);
+    return reference;
+}
+
+/* What a verified call has beside the call. */
+typedef struct both {
+    const st_verified_call *call;
+    stator_tensor **before;   /* the inputs as they were */
+    stator_tensor **expected; /* outputs of the reference, then inputs as it left them */
+    uint8_t *is_given;        /* by output: the caller's own tensor */
+    st_difference difference; /* the first */
+} both;
+
+static stator_status copy_inputs(both *b, stator_diag **err)
+{
+    const st_verified_call *call = b->call;
+    stator_ctx *ctx = call->verifier->ctx;
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        const DLTensor *from = &call->in[i];
+        ST_TRY(st_tensor_create(&ctx->mem, &ctx->pool, st_dtype_from_dl(from->dtype),
+                                (uint32_t)from->ndim, from->shape, &b->before[i], err));
+        st_tensor_copy_dense(from, b->before[i]->view.data);
+    }
+    return STATOR_OK;
+}
+
+/* "output 'y'", "input 'x' that the call wrote" */
+static void print_result(const both *b, uint32_t k, st_str *out)
+{
+    stator_port_info port = {.struct_size = sizeof port};
+    const stator_model *model = b->call->verifier->model;
+    const int is_output = k < b->call->n_out;
+    const stator_status known = is_output
+                                    ? stator_model_output_info(model, k, &port)
+                                    : stator_model_input_info(model, k - b->call->n_out, &port);
+    const int has_name = known == STATOR_OK && port.name != NULL && port.name[0] != '\0';
+    st_str_addf(out, "%s ", is_output ? "output" : "input");
+    if (has_name) {
+        st_str_addf(out, "'%s'", port.name);
+    } else {
+        st_str_addf(out, "%u", is_output ? k : k - b->call->n_out);
+    }
+    st_str_add(out, is_output ? "" : ", which the call wrote,");
+}
+
+/* The first result that differs; UINT32_MAX: none does. */
+static uint32_t compare_results(both *b)
+{
+    const st_verified_call *call = b->call;
+    const st_tolerance chosen = {.rtol = -1, .atol = -1};
+    for (uint32_t k = 0; k < call->n_out + call->n_in; k++) {
+        const DLTensor *got =
+            k < call->n_out ? stator_tensor_view(call->out[k]) : &call->in[k - call->n_out];
+        st_compare_runs(got, stator_tensor_view(b->expected[k]), &chosen, &b->difference);
+        if (!b->difference.ok) {
+            return k;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Names the place where the two part: compiles and runs both again. */
+static void print_place(const both *b, st_str *out)
+{
+    const st_verified_call *call = b->call;
+    const stator_x_pair pair = {.struct_size = sizeof pair,
+                                .model = call->verifier->model,
+                                .good = &reference_options,
+                                .bad = &call->verifier->options,
+                                .in = b->before,
+                                .n_in = call->n_in,
+                                .rtol = -1,
+                                .atol = -1};
+    stator_x_place place;
+    stator_x_first_difference(&pair, &place);
+    if (!place.is_found) {
+        st_str_add(out, "; the difference vanishes when inner values are looked at");
+        return;
+    }
+    st_str_addf(out, "; the first value that differs is '%s' of node '%s', by %g", place.name,
+                place.node, place.max_abs);
+    if (place.origin[0] != '\0') {
+        st_str_addf(out, ", from %s", place.origin);
+    }
+}
+
+static stator_status report(const both *b, uint32_t k, stator_diag **err)
+{
+    const st_verifier *v = b->call->verifier;
+    st_str text;
+    st_str_init(&text, &v->ctx->mem);
+    print_result(b, k, &text);
+    st_str_addf(&text, " of %s differs from eager's in %s", v->options.backend,
+                b->difference.reason);
+    if (strcmp(b->difference.reason, "values") == 0) {
+        st_str_addf(&text, " (max abs error %g, rel %g)", b->difference.max_abs,
+                    b->difference.max_rel);
+    }
+    print_place(b, &text);
+    const stator_status status =
+        st_fail(err, STATOR_DATA_LOSS, "%s", text.data != NULL ? text.data : "a result differs");
+    if (err != NULL && *err != NULL) {
+        st_diag_set_hint(*err, "`stator bisect MODEL --bad %s` names the pass or kernel",
+                         v->options.backend);
+    }
+    st_str_deinit(&text);
+    return status;
+}
+
+static stator_status compare_with_reference(both *b, stator_diag **err)
+{
+    const st_verified_call *call = b->call;
+    stator_function *reference = reference_of(call->verifier);
+    if (reference == NULL || stator_x_call_copies(reference, call->n_in, b->before, call->n_out,
+                                                  b->expected) != STATOR_OK) {
+        return st_fail(err, STATOR_FAILED_PRECONDITION,
+                       "the call cannot be verified, as the reference failed: %s",
+                       stator_ctx_error_text(call->verifier->ctx));
+    }
+    const uint32_t k = compare_results(b);
+    return k == UINT32_MAX ? STATOR_OK : report(b, k, err);
+}
+
+static stator_status run_both(both *b, st_call_state *state, stator_diag **err)
+{
+    const st_verified_call *call = b->call;
+    ST_TRY(copy_inputs(b, err));
+    for (uint32_t k = 0; k < call->n_out; k++) {
+        b->is_given[k] = call->out[k] != NULL;
+    }
+    ST_TRY(st_program_run(&call->entry->program, state, call->in, call->out, err));
+    const stator_status status = compare_with_reference(b, err);
+    for (uint32_t k = 0; status != STATOR_OK && k < call->n_out; k++) {
+        if (!b->is_given[k]) {
+            stator_tensor_release(call->out[k]);
+            call->out[k] = NULL;
+        }
+    }
+    return status;
+}
+
+stator_status st_verify_call(const st_verified_call *call, st_call_state *state, stator_diag **err)
+{
+    st_mem *mem = &call->verifier->ctx->mem;
+    const uint64_t n = (uint64_t)call->n_in + call->n_out + 1u;
+    both b = {.call = call};
+    b.before = st_calloc(mem, n, sizeof(stator_tensor *));
+    b.expected = st_calloc(mem, n, sizeof(stator_tensor *));
+    b.is_given = st_calloc(mem, n, sizeof *b.is_given);
+    const int ok = b.before != NULL && b.expected != NULL && b.is_given != NULL;
+    const stator_status status = ok ? run_both(&b, state, err) : st_fail_oom(err);
+    for (uint32_t i = 0; ok && i < n; i++) {
+        stator_tensor_release(b.before[i]);
+        stator_tensor_release(b.expected[i]);
+    }
+    st_free(mem, (void *)b.before);
+    st_free(mem, (void *)b.expected);
+    st_free(mem, b.is_given);
+    return status;
+}

@@ -1,9 +1,10 @@
-/* One run of a model in a child process: what bisect is made of. A crash, a hang or an exit of the
- * backend ends the child alone. The parent never opens a context, so it has no threads to lose. */
+/* One run of a model in a child process (child.h): what bisect is made of. */
 #ifndef STATOR_BISECT_CHILD_H
 #define STATOR_BISECT_CHILD_H
 
 #include "bisect_observe.h"
+#include "child.h"
+#include "child_tensors.h"
 
 /* One granted application, as the child wrote it down before it happened. */
 typedef struct bisect_step {
@@ -25,15 +26,6 @@ typedef struct bisect_limit {
     uint64_t n; /* UINT64_MAX: to the end of the scope */
 } bisect_limit;
 
-/* The answers of the good backend, mapped from the memory its child wrote them to. */
-typedef struct bisect_reference {
-    DLTensor *tensors;
-    int64_t (*shapes)[STATOR_MAX_RANK];
-    uint32_t count;
-    void *mapping;
-    size_t size;
-} bisect_reference;
-
 /* What all runs share. */
 typedef struct bisect_setup {
     cli_common common;
@@ -43,7 +35,7 @@ typedef struct bisect_setup {
     const char *path;
     const char *good, *bad;
     int64_t timeout_s;
-    bisect_reference want;
+    child_tensors want; /* the answers of the good backend */
 } bisect_setup;
 
 enum bisect_task {
@@ -72,9 +64,7 @@ enum bisect_verdict {
 typedef struct bisect_outcome {
     uint32_t verdict;
     double max_abs;
-    char code[64]; /* of the error, or of the crash */
-    char message[1024];
-    char hint[512];
+    child_error error;
     stator_x_place place;
     bisect_step *steps; /* LIST: sorted by serial */
     uint32_t n_steps;
@@ -83,6 +73,5 @@ typedef struct bisect_outcome {
 /* 0 when no child could be made (an error was printed). */
 int bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *out);
 void bisect_outcome_free(bisect_outcome *outcome);
-void bisect_reference_free(bisect_reference *reference);
 
 #endif

@@ -262,7 +262,7 @@ static int report_culprit(const lane *l, const culprit *c, bisect_finding *out)
     name_step(c, out);
     (void)snprintf(out->rung, sizeof out->rung, "%s%s%.60s", l->backend,
                    out->pass[0] != '\0' ? "+" : "", out->pass);
-    (void)snprintf(out->message, sizeof out->message, "%s", c->outcome.message);
+    (void)snprintf(out->message, sizeof out->message, "%s", c->outcome.error.message);
     if (c->is_unsteady) {
         (void)snprintf(out->message, sizeof out->message,
                        "the answer changes from run to run; repeat bisect");
@@ -274,7 +274,7 @@ static int report_culprit(const lane *l, const culprit *c, bisect_finding *out)
 
 static int refuse(const bisect_setup *setup, const bisect_outcome *o)
 {
-    return cli_fail(setup->common.json, o->code, o->hint, "%s", o->message);
+    return cli_fail(setup->common.json, o->error.code, o->error.hint, "%s", o->error.message);
 }
 
 /* The good backend's answers; without them nothing can be said. */
@@ -291,8 +291,9 @@ static int run_good(bisect_setup *setup)
     }
     return outcome.verdict == BISECT_REFUSED
                ? refuse(setup, &outcome)
-               : cli_fail(setup->common.json, outcome.code, "choose another --good",
-                          "the good backend '%s' itself fails: %s", setup->good, outcome.message);
+               : cli_fail(setup->common.json, outcome.error.code, "choose another --good",
+                          "the good backend '%s' itself fails: %s", setup->good,
+                          outcome.error.message);
 }
 
 /* Runs the lane with everything applied. 0 when no child could be run. */

@@ -90,7 +90,7 @@ static int run_bisect(bisect_setup *setup)
     } else if (status == CLI_OK) {
         print_text(setup, &finding);
     }
-    bisect_reference_free(&setup->want);
+    child_tensors_free(&setup->want);
     return status;
 }
 

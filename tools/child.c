@@ -1,0 +1,152 @@
+/* Child processes; see child.h. */
+#define _GNU_SOURCE
+#include "child.h"
+
+#include "cli.h"
+#include "core/base/threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- in the child ---- */
+
+int child_write(int fd, const void *data, uint64_t size, uint64_t offset)
+{
+    const char *p = data;
+    while (size > 0) {
+        const ssize_t n = pwrite(fd, p, size, (off_t)offset);
+        if (n <= 0) {
+            return 0;
+        }
+        p += n;
+        size -= (uint64_t)n;
+        offset += (uint64_t)n;
+    }
+    return 1;
+}
+
+void child_take_error(stator_ctx *ctx, child_error *out)
+{
+    const char *text = cli_last_error();
+    const char *colon = strstr(text, ": ");
+    const char *message = colon != NULL ? colon + 2 : text;
+    const char *hint = ctx != NULL ? stator_ctx_error_hint(ctx) : "";
+    (void)snprintf(out->code, sizeof out->code, "%.*s", colon != NULL ? (int)(colon - text) : 8,
+                   colon != NULL ? text : "INTERNAL");
+    (void)snprintf(out->message, sizeof out->message, "%.1000s", message);
+    (void)snprintf(out->hint, sizeof out->hint, "%.500s", hint != NULL ? hint : "");
+}
+
+/* What a plugin prints must not mix with the answer. */
+static void quiet_streams(int is_quiet)
+{
+    const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    (void)dup2(null, STDOUT_FILENO);
+    if (is_quiet) {
+        (void)dup2(null, STDERR_FILENO);
+    }
+}
+
+static void child_main(const child *c, const child_work *work)
+{
+    const struct rlimit no_core = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &no_core);
+    (void)unsetenv("STATOR_FUEL");
+    quiet_streams(work->is_quiet);
+    _exit(work->run(work->self, c) ? 0 : 1);
+}
+
+/* ---- in the parent ---- */
+
+void child_close(child *c)
+{
+    const int all[] = {c->files[CHILD_REPORT], c->files[CHILD_LIST], c->files[CHILD_KEPT],
+                       c->alive[0], c->alive[1]};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i] >= 0) {
+            (void)close(all[i]);
+        }
+    }
+    *c = (child){.files = {-1, -1, -1}, .alive = {-1, -1}};
+}
+
+static int open_files(child *c)
+{
+    static const char *const names[CHILD_FILES] = {"report", "list", "kept"};
+    *c = (child){.files = {-1, -1, -1}, .alive = {-1, -1}};
+    int ok = 1;
+    for (uint32_t i = 0; ok && i < CHILD_FILES; i++) {
+        c->files[i] = memfd_create(names[i], MFD_CLOEXEC);
+        ok = c->files[i] >= 0;
+    }
+    return ok && pipe2(c->alive, O_CLOEXEC) == 0;
+}
+
+/* Waits until the child ends; 0 when it was killed after the time was up. The pipe wakes us at
+ * once; a grandchild may hold it open, so the child itself is asked every second. */
+static int wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status)
+{
+    const uint64_t end = st_now_ns() + (uint64_t)timeout_s * UINT64_C(1000000000);
+    int in_time = 1;
+    for (;;) {
+        struct pollfd p = {.fd = alive, .events = POLLIN};
+        if (poll(&p, 1, 1000) > 0) {
+            break;
+        }
+        const pid_t ended = waitpid(pid, out_status, WNOHANG);
+        if (ended == pid) {
+            return 1;
+        }
+        if (st_now_ns() >= end) {
+            (void)kill(pid, SIGKILL);
+            in_time = 0;
+            break;
+        }
+    }
+    while (waitpid(pid, out_status, 0) < 0 && errno == EINTR) {
+    }
+    return in_time;
+}
+
+int child_run(child *c, const child_work *work)
+{
+    if (!open_files(c)) {
+        return 0;
+    }
+    (void)fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(c->alive[0]);
+        child_main(c, work);
+    }
+    (void)close(c->alive[1]);
+    c->alive[1] = -1;
+    if (pid < 0) {
+        return 0;
+    }
+    c->in_time = wait_child(pid, c->alive[0], work->timeout_s, &c->status);
+    return 1;
+}
+
+void child_death(const child *c, child_error *out)
+{
+    *out = (child_error){.hint = ""};
+    (void)snprintf(out->code, sizeof out->code, "%s", c->in_time ? "CRASH" : "TIMEOUT");
+    if (!c->in_time) {
+        (void)snprintf(out->message, sizeof out->message, "no answer in time");
+    } else if (WIFSIGNALED(c->status)) {
+        (void)snprintf(out->message, sizeof out->message, "ended by signal %d (%s)",
+                       WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
+    } else {
+        (void)snprintf(out->message, sizeof out->message, "the process exited with status %d",
+                       WEXITSTATUS(c->status));
+    }
+}

@@ -171,6 +171,19 @@ static stator_status fail_name(const char *name, const char *const *known, uint3
                    near != NULL ? "'?" : "", n > 0 ? list : "none");
 }
 
+static stator_status bind_symbol(st_binding *b, uint32_t atom, int64_t value, stator_diag **err)
+{
+    const stator_atom_row *row = st_atom_at(&b->m->symtab, atom);
+    if (value < row->lo || value > row->hi || (row->divisor > 1 && value % row->divisor != 0)) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "size '%s' cannot be %" PRId64 ": it lies in [%" PRId64 ", %" PRId64
+                       "] and is a multiple of %" PRId64,
+                       st_module_str(b->m, row->name), value, row->lo, row->hi, row->divisor);
+    }
+    const stator_ref sym = st_sym_int(&b->m->symtab, value);
+    return st_binding_set(b, atom, sym) ? STATOR_OK : st_fail_oom(err);
+}
+
 static stator_status bind_name(st_binding *b, const char *name, int64_t value, stator_diag **err)
 {
     enum { MAX_SYMBOLS = 256 };
@@ -184,15 +197,22 @@ static stator_status bind_name(st_binding *b, const char *name, int64_t value, s
     if (k == n) {
         return fail_name(name, names, n, err);
     }
-    const stator_atom_row *row = st_atom_at(&b->m->symtab, atoms[k]);
-    if (value < row->lo || value > row->hi || (row->divisor > 1 && value % row->divisor != 0)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "size '%s' cannot be %" PRId64 ": it lies in [%" PRId64 ", %" PRId64
-                       "] and is a multiple of %" PRId64,
-                       name, value, row->lo, row->hi, row->divisor);
+    return bind_symbol(b, atoms[k], value, err);
+}
+
+/* Ends a substitution that went well so far. */
+static stator_status finish(st_binding *b, stator_status status, stator_diag **err)
+{
+    if (status == STATOR_OK) {
+        bind_rows(b);
+        if (b->failed) {
+            status = st_fail(err, STATOR_RESOURCE_EXHAUSTED,
+                             "the sizes of the model cannot be computed for these values: memory "
+                             "is short or one does not fit 64 bits");
+        }
     }
-    const stator_ref sym = st_sym_int(&b->m->symtab, value);
-    return st_binding_set(b, atoms[k], sym) ? STATOR_OK : st_fail_oom(err);
+    st_binding_deinit(b);
+    return status;
 }
 
 stator_status st_bind_sizes(st_module *m, uint32_t n, const char *const *names,
@@ -204,14 +224,17 @@ stator_status st_bind_sizes(st_module *m, uint32_t n, const char *const *names,
     for (uint32_t k = 0; k < n && status == STATOR_OK; k++) {
         status = bind_name(&b, names[k], values[k], err);
     }
-    if (status == STATOR_OK) {
-        bind_rows(&b);
-        if (b.failed) {
-            status = st_fail(err, STATOR_RESOURCE_EXHAUSTED,
-                             "the sizes of the model cannot be computed for these values: memory "
-                             "is short or one does not fit 64 bits");
-        }
+    return finish(&b, status, err);
+}
+
+stator_status st_bind_atoms(st_module *m, uint32_t n, const uint32_t *atoms, const int64_t *values,
+                            stator_diag **err)
+{
+    st_binding b;
+    stator_status status = STATOR_OK;
+    st_binding_init(&b, m);
+    for (uint32_t k = 0; k < n && status == STATOR_OK; k++) {
+        status = bind_symbol(&b, atoms[k], values[k], err);
     }
-    st_binding_deinit(&b);
-    return status;
+    return finish(&b, status, err);
 }

@@ -11,6 +11,10 @@
 stator_status st_bind_sizes(st_module *m, uint32_t n, const char *const *names,
                             const int64_t *values, stator_diag **err);
 
+/* The same for symbols by their atoms, the unbacked ones too: no node may define them any more. */
+stator_status st_bind_atoms(st_module *m, uint32_t n, const uint32_t *atoms, const int64_t *values,
+                            stator_diag **err);
+
 /* A substitution in the making. Symbols without a value stay themselves. */
 typedef struct st_binding {
     st_module *m;

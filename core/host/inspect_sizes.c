@@ -5,9 +5,7 @@
 #include "ir/verify.h"
 #include <stator/inspect.h>
 
-/* With the numbers in place more is known of the types behind them; where inferring them anew fails
- * they stay as they are, if they hold. *module is replaced. */
-static stator_status settle_types(st_module **module, stator_diag **err)
+stator_status st_model_settle(st_module **module, stator_diag **err)
 {
     st_size_plan nothing;
     st_module *inferred = NULL;
@@ -40,7 +38,7 @@ stator_status stator_x_model_with_sizes(const stator_model *model, uint32_t n,
         status = st_bind_sizes(copy, n, names, values, &diag);
     }
     if (status == STATOR_OK) {
-        status = settle_types(&copy, &diag);
+        status = st_model_settle(&copy, &diag);
     }
     if (status == STATOR_OK) {
         status = st_model_wrap(model->ctx, copy, out_model, &diag);

@@ -57,6 +57,9 @@ stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **o
                             stator_diag **err);
 /* The graph to ask about inputs: the declared inputs where values were needed, else the import. */
 const stator_graph *st_model_signature(const stator_model *model);
+/* Infers the types of a module anew where that works, for more may be known of them after sizes or
+ * inputs changed; else they stay, if they hold. *module is replaced, and stays the caller's. */
+stator_status st_model_settle(st_module **module, stator_diag **err);
 /* Refs of the inputs that the caller gives (no params) into out (room for all inputs); their
  * number. */
 uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out);

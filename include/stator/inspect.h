@@ -38,6 +38,28 @@ STATOR_EXPORT stator_status stator_x_model_with_sizes(const stator_model *model,
                                                       const char *const *names,
                                                       const int64_t *values,
                                                       stator_model **out_model) STATOR_MUST_USE;
+/* What a cut of a model's graph keeps. */
+typedef struct stator_x_cut {
+    uint32_t struct_size;
+    uint32_t n_nodes;
+    uint32_t n_inputs;
+    uint32_t n_outputs;
+    const stator_ref *nodes;   /* of the graph itself, ascending; control flow with its bodies */
+    const stator_ref *inputs;  /* values that a call gives, in this order */
+    const stator_ref *outputs; /* values that the nodes make, or inputs */
+    /* By value, n_values + 1 of them: what the value was in a call, NULL where that is not known.
+     * Only shapes are read. NULL: sizes stay the symbols that they are. */
+    const DLTensor *const *known;
+} stator_x_cut;
+/* A copy of the model that is these nodes alone. Each value that they read and do not make is one
+ * of `inputs`, or a parameter, which stays one unless it is listed there. With `known` the inputs
+ * have the shapes that it says, and so have the symbols that no kept node defines; types follow.
+ * What the graph writes into its inputs is no part of the copy. Ports have the names of their
+ * values, `value12` where there is none that is free and printable. NEED_VALUE: the model has no
+ * graph yet; OUT_OF_RANGE: no such node or value; INVALID_ARGUMENT: a value is read that is not
+ * there, a result is no value of the cut, or the nodes do not work with these sizes. */
+STATOR_EXPORT stator_status stator_x_model_cut(const stator_model *model, const stator_x_cut *cut,
+                                               stator_model **out_model) STATOR_MUST_USE;
 /* The model after one pass, with all fuel and nothing kept whole. */
 STATOR_EXPORT stator_status stator_x_run_pass(const stator_model *model, const char *pass,
                                               stator_model **out_model) STATOR_MUST_USE;

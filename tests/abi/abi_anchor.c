@@ -64,6 +64,7 @@ struct stator_abi_anchor {
     const stator_port_info *p_stator_port_info;
     const stator_compile_options *p_stator_compile_options;
     const stator_coverage *p_stator_coverage;
+    const stator_x_cut *p_stator_x_cut;
     const stator_x_fuel_row *p_stator_x_fuel_row;
     const stator_x_memory *p_stator_x_memory;
     const stator_x_part *p_stator_x_part;
@@ -125,6 +126,7 @@ struct stator_abi_anchor {
     __typeof__(stator_x_model_of_graph) *call_stator_x_model_of_graph;
     __typeof__(stator_x_model_with_outputs) *call_stator_x_model_with_outputs;
     __typeof__(stator_x_model_with_sizes) *call_stator_x_model_with_sizes;
+    __typeof__(stator_x_model_cut) *call_stator_x_model_cut;
     __typeof__(stator_x_run_pass) *call_stator_x_run_pass;
     __typeof__(stator_x_verify) *call_stator_x_verify;
     __typeof__(stator_x_model_write) *call_stator_x_model_write;

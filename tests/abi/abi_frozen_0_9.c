@@ -644,6 +644,15 @@ FROZEN(stator_coverage, backend, 0, const char *);
 FROZEN(stator_coverage, nodes, 8, uint32_t);
 FROZEN(stator_coverage, partitions, 12, uint32_t);
 
+FROZEN(stator_x_cut, struct_size, 0, uint32_t);
+FROZEN(stator_x_cut, n_nodes, 4, uint32_t);
+FROZEN(stator_x_cut, n_inputs, 8, uint32_t);
+FROZEN(stator_x_cut, n_outputs, 12, uint32_t);
+FROZEN(stator_x_cut, nodes, 16, const stator_ref *);
+FROZEN(stator_x_cut, inputs, 24, const stator_ref *);
+FROZEN(stator_x_cut, outputs, 32, const stator_ref *);
+FROZEN(stator_x_cut, known, 40, const DLTensor *const *);
+
 FROZEN(stator_x_fuel_row, struct_size, 0, uint32_t);
 FROZEN(stator_x_fuel_row, scope, 4, uint32_t);
 FROZEN(stator_x_fuel_row, n, 8, uint64_t);

@@ -58,7 +58,8 @@ grep -qE '^compile [0-9.]+ ms, first call [0-9.]+ ms$' "$work/out" || fail "time
 expect 0 '' "$STATOR" run digits.onnx --backend eager --repeat 2
 grep -qE 'first call [0-9.]+ ms, median [0-9.]+ ms, min [0-9.]+ ms$' "$work/out" || fail "times: $(cat "$work/out")"
 for command in 'run digits.onnx' 'bench digits.onnx --backends eager' 'print digits.onnx' \
-    'compare digits.onnx --backends eager,aot_eager' 'bisect digits.onnx --bad aot_eager'; do
+    'compare digits.onnx --backends eager,aot_eager' 'bisect digits.onnx --bad aot_eager' \
+    'minify digits.onnx --bad aot_eager -o left'; do
     expect 2 '--mean is of use only with --image' "$STATOR" $command --mean 0.5
     expect 2 '--std is of use only with --image' "$STATOR" $command --std 0.5
     expect 2 '--random fills every input' "$STATOR" $command --random 1 --input test_images.npy
@@ -101,4 +102,6 @@ expect 3 '' timeout 60 env LD_PRELOAD="$work/no_fork.so" "$STATOR" conform eager
 grep -q '"code":.*"RESOURCE_EXHAUSTED"' "$work/out" || fail "no error object: $(cat "$work/out")"
 expect 3 'cannot run a child process' \
     timeout 60 env LD_PRELOAD="$work/no_fork.so" "$STATOR" bisect digits.onnx --bad aot_eager
+expect 3 'cannot run a child process' \
+    timeout 60 env LD_PRELOAD="$work/no_fork.so" "$STATOR" minify digits.onnx --bad aot_eager -o "$work/left"
 echo ok

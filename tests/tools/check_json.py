@@ -63,6 +63,12 @@ BISECT = {"found": bool, "rung": TEXT_OR_NULL,
           "origin": TEXT_OR_NULL, "max_abs_err": ERROR_VALUE + (None,),
           # beyond the issue's eleven
           "message": TEXT_OR_NULL, "vanishes_when_observed": bool}
+MINIFY = {"found": {True}, "failure": {"differs", "fails", "crashes"}, "code": TEXT_OR_NULL,
+          "message": TEXT_OR_NULL, "max_abs_err": ERROR_VALUE + (None,),
+          "nodes": {"before": int, "after": int}, "ops": [str], "inputs": {"random", "kept", "none"},
+          "trials": int, "is_smallest": bool, "note": TEXT_OR_NULL, "folder": str, "files": [str],
+          "repeat": str}
+AGREES = dict(dict.fromkeys(MINIFY), found={False}, trials=int, is_smallest={False})
 COMPARED = {"name": str, "max_abs_err": ERROR_VALUE, "max_rel_err": ERROR_VALUE, "ok": bool}
 FIRST = {"node": str, "value": str, "origin": TEXT_OR_NULL, "max_abs_err": ERROR_VALUE}
 COMPARE = {"ok": bool, "outputs": [COMPARED], "first": (FIRST, None), "note": TEXT_OR_NULL}
@@ -227,6 +233,17 @@ def comparisons(w):
     got = w.facts(BISECT, 0, "bisect", model, "--bad", "wrong_tanh", *wrong)
     w.expect(got and got["found"] and got["kind"] == "kernel" and got["backend"] == "wrong_tanh",
              ["bisect"], "found: %s" % got)
+    repro = os.path.join(w.work, "repro")
+    w.facts(AGREES, 0, "minify", "digits.onnx", "--bad", "aot_eager", "-o", repro)
+    w.expect(not os.path.exists(repro), ["minify"], "a folder for nothing")
+    got = w.facts(MINIFY, 0, "minify", model, "--bad", "wrong_tanh", *wrong, "-o", repro)
+    w.expect(got and got["failure"] == "differs" and got["code"] is None and got["ops"] == ["tanh"] and
+             got["nodes"] == {"before": 1, "after": 1} and sorted(os.listdir(repro)) == sorted(got["files"]),
+             ["minify"], "found: %s" % got)
+    crash = ("--plugin-dir", os.path.join(w.build, "tests", "planted", "crash_create"))
+    got = w.facts(MINIFY, 0, "minify", model, "--bad", "crash_create", *crash, "-o", repro + "2")
+    w.expect(got and got["failure"] == "crashes" and got["code"] == "CRASH" and got["max_abs_err"] is None,
+             ["minify"], "crash: %s" % got)
     w.facts(CHECK, 0, "check", "softmax", "f32 4x16 axis=1")
     w.facts(CHECK, 0, "check", "neg", "f32 4", "--backend", "eager")
     w.facts(CHECK, 1, "check", "tanh", "f32 4", "--backend", "wrong_tanh", *wrong)
@@ -288,13 +305,15 @@ def failures(w):
         commands = re.findall(r'CLI_COMMAND\("(\w+)"', file.read())
     dot = os.path.join(w.work, "x.dot")
     library = os.path.join(w.work, "y.so")
+    repro = os.path.join(w.work, "new")
     files = {  # what follows the command; {} is the model
         "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager", "explain": "{}",
-        "bisect": "{} --bad aot_eager", "print": "{}", "draw": "{} -o " + dot, "opt": "{} --pass dce",
+        "bisect": "{} --bad aot_eager", "minify": "{} --bad aot_eager -o " + repro, "print": "{}", "draw": "{} -o " + dot, "opt": "{} --pass dce",
         "build": "{} -o " + library, "cache": "why {}"}
     backends = {
         "run": "digits.onnx --backend {}", "explain": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
         "compare": "digits.onnx --backends eager,{}", "bisect": "digits.onnx --bad {}",
+        "minify": "digits.onnx --bad {} -o " + repro,
         "check": "neg f32 --backend {}", "conform": "{} --cases png", "passes": "--backend {}",
         "print": "digits.onnx --after cse --backend {}",
         "draw": "digits.onnx -o " + dot + " --after cse --backend {}",
@@ -303,6 +322,7 @@ def failures(w):
              "print": "digits.onnx --after csee", "conform": "eager --cases /nowhere"}
     whole = {"run": "digits.onnx", "explain": "digits.onnx", "bench": "digits.onnx --backends eager", "check": "neg f32",
              "compare": "digits.onnx --backends eager,aot_eager", "bisect": "digits.onnx --bad eager",
+             "minify": "digits.onnx --bad eager -o " + repro,
              "print": "digits.onnx", "draw": "digits.onnx -o " + dot, "opt": "digits.onnx",
              "conform": "eager --cases png", "build": "digits.onnx -o " + library}
     garbage = os.path.join(w.work, "garbage.onnx")

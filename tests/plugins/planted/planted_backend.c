@@ -26,6 +26,7 @@ enum plant_way {
     PLANT_HANG_RUN,      /* never ends */
     PLANT_FAILS_RUN,     /* an error while it runs */
     PLANT_FUSION,        /* shifted when the fusion with the mul in front of it was allowed */
+    PLANT_SYMBOLIC,      /* shifted where a size is a symbol */
     PLANT_GROUP          /* after a dot_general: claimed with it as one ATOMIC group, and shifted */
 };
 
@@ -161,12 +162,15 @@ static int is_planted(const instance *inst, const stator_graph_view *v, const st
     }
     const stator_type_row *type = stator_value_type(v, row->result_begin);
     uint64_t count = 1;
+    int has_symbol = 0;
     for (uint32_t axis = 0; axis < type->rank; axis++) {
         int64_t size = 1;
         const int is_known = stator_sym_is_const(v, stator_dim_at(v, type, axis), &size);
         count *= is_known ? (uint64_t)size : 1u;
+        has_symbol |= !is_known;
     }
-    return (p->dtype == 0 || p->dtype == type->dtype) && count > p->above;
+    return (p->how != PLANT_SYMBOLIC || has_symbol) && (p->dtype == 0 || p->dtype == type->dtype) &&
+           count > p->above;
 }
 
 static stator_status capability(void *inst_, const stator_graph *graph,
@@ -245,7 +249,8 @@ static uint32_t way_of(const instance *inst, const stator_graph *graph, stator_r
                    ? PLANT_SHIFTED
                    : PLANT_NOTHING;
     }
-    return inst->plant->how == PLANT_GROUP ? (uint32_t)PLANT_SHIFTED : inst->plant->how;
+    const uint32_t how = inst->plant->how;
+    return how == PLANT_GROUP || how == PLANT_SYMBOLIC ? (uint32_t)PLANT_SHIFTED : how;
 }
 
 static stator_status make_step(const instance *inst, program *p, const stator_graph *graph,

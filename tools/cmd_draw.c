@@ -7,72 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if ST_HAVE_GVC
-#include <graphviz/gvc.h>
-#endif
-
 static int write_bytes(const cli_graph *g, const char *path, const char *bytes, size_t size)
 {
     return cli_write_file(path, bytes, size, g->common.json) ? CLI_OK : CLI_FAILED;
 }
 
-/* ---- Graphviz ---- */
-
-#if ST_HAVE_GVC
-
-/* Graphviz' messages are taken from aglasterr; nothing is to be printed meanwhile. */
-static int be_quiet(char *text)
-{
-    (void)text;
-    return 0;
-}
-
 static int render(const cli_graph *g, const char *dot, const char *format, const char *path)
 {
-    GVC_t *gvc = gvContext();
-    char *picture = NULL;
-    unsigned int size = 0;
-    (void)agseterrf(be_quiet);
-    Agraph_t *graph = gvc != NULL ? agmemread(dot) : NULL;
-    int status = CLI_FAILED;
-    if (graph != NULL && gvLayout(gvc, graph, "dot") == 0) {
-        if (gvRenderData(gvc, graph, format, &picture, &size) == 0 && picture != NULL) {
-            status = write_bytes(g, path, picture, size);
-            gvFreeRenderData(picture);
-        } else {
-            const char *why = aglasterr();
-            status =
-                cli_fail(g->common.json, "UNAVAILABLE",
-                         "write a .dot file and draw it with `dot -Tsvg` elsewhere",
-                         "Graphviz cannot draw '%s': %s", path, why != NULL ? why : "no reason");
-        }
-        (void)gvFreeLayout(gvc, graph);
-    } else {
-        const char *why = aglasterr();
-        status = cli_fail(g->common.json, "INTERNAL", NULL, "Graphviz cannot place the graph: %s",
-                          why != NULL ? why : "no reason given");
+    draw_picture picture;
+    if (!draw_render(dot, format, &picture)) {
+        return cli_fail(g->common.json, picture.is_missing ? "UNAVAILABLE" : "INTERNAL",
+                        picture.is_missing ? "write a .dot file and draw it with `dot -Tsvg`"
+                                           : NULL,
+                        "'%s' cannot be drawn: %s", path, picture.why);
     }
-    if (graph != NULL) {
-        (void)agclose(graph);
-    }
-    if (gvc != NULL) {
-        (void)gvFreeContext(gvc);
-    }
+    const int status = write_bytes(g, path, picture.bytes, picture.size);
+    draw_picture_free(&picture);
     return status;
 }
-
-#else
-
-static int render(const cli_graph *g, const char *dot, const char *format, const char *path)
-{
-    (void)dot;
-    (void)format;
-    return cli_fail(g->common.json, "UNAVAILABLE",
-                    "install libgraphviz-dev and build again, or write a .dot file",
-                    "'%s': built without Graphviz", path);
-}
-
-#endif
 
 /* ---- the command ---- */
 

@@ -44,4 +44,16 @@ int draw_is_folded(const draw_context *d, stator_ref value);
 /* The whole picture. */
 void draw_graph(st_str *out, const stator_host *host, const stator_graph *graph, const char *title);
 
+/* ---- draw_render.c ---- */
+
+typedef struct draw_picture {
+    char *bytes; /* NULL when it failed */
+    size_t size;
+    int is_missing; /* there is no Graphviz, or it has no such format */
+    char why[256];
+} draw_picture;
+/* 0: failed, `why` says it. Free it when it did not. */
+int draw_render(const char *dot, const char *format, draw_picture *out);
+void draw_picture_free(draw_picture *picture);
+
 #endif

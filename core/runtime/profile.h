@@ -8,9 +8,8 @@
 #include "core/base/map.h"
 #include "core/base/vec.h"
 #include <pthread.h>
+#include <stator/inspect.h>
 #include <stdatomic.h>
-
-#define ST_PROFILE_NAME_BYTES 96u
 
 typedef struct st_profile_event {
     uint32_t name; /* into names */
@@ -18,7 +17,7 @@ typedef struct st_profile_event {
 } st_profile_event;
 
 typedef struct st_profile_name {
-    char text[ST_PROFILE_NAME_BYTES];
+    char text[STATOR_X_PROFILE_NAME];
 } st_profile_name;
 
 typedef struct st_profile {

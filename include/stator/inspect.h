@@ -259,10 +259,11 @@ STATOR_EXPORT stator_status stator_x_cache_why(stator_function *function, uint32
  * recorded before is forgotten. A step is a kernel, a library's call or a node of `eager`; of a
  * backend that tells no steps, a whole partition. */
 STATOR_EXPORT void stator_x_profile_start(stator_ctx *ctx);
+#define STATOR_X_PROFILE_NAME 96u /* bytes of a name with its end; longer ones are cut */
 typedef struct stator_x_profile_row {
     uint32_t struct_size;
     uint32_t reserved;
-    const char *name;
+    const char *name;          /* up to its first newline */
     uint64_t begin_ns, end_ns; /* of CLOCK_MONOTONIC */
 } stator_x_profile_row;
 typedef void (*stator_x_profile_fn)(void *self, const stator_x_profile_row *row);

@@ -195,6 +195,7 @@ def npy(path, shape, data):
 def runs(w):
     run = ("run", "digits.onnx", "--backend", "eager")
     w.facts(EXPLAINED, 0, "explain", "digits.onnx", "--backend", "eager")
+    w.facts({"file": str}, 0, "report", "digits.onnx", "--backend", "eager", "-o", os.path.join(w.work, "x.html"))
     got = w.facts(dict(TIMES, memory=MEMORY, outputs=[UNCHECKED]), 0, *run, "--repeat", "3")
     if got:
         w.expect(got["coverage"]["total"] == sum(got["coverage"]["by_backend"].values()), run, "sum")
@@ -306,14 +307,16 @@ def failures(w):
     dot = os.path.join(w.work, "x.dot")
     library = os.path.join(w.work, "y.so")
     repro = os.path.join(w.work, "new")
+    page = os.path.join(w.work, "x.html")
     files = {  # what follows the command; {} is the model
         "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager", "explain": "{}",
-        "bisect": "{} --bad aot_eager", "minify": "{} --bad aot_eager -o " + repro, "print": "{}", "draw": "{} -o " + dot, "opt": "{} --pass dce",
+        "bisect": "{} --bad aot_eager", "minify": "{} --bad aot_eager -o " + repro, "print": "{}",
+        "draw": "{} -o " + dot, "opt": "{} --pass dce", "report": "{} -o " + page,
         "build": "{} -o " + library, "cache": "why {}"}
     backends = {
         "run": "digits.onnx --backend {}", "explain": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
         "compare": "digits.onnx --backends eager,{}", "bisect": "digits.onnx --bad {}",
-        "minify": "digits.onnx --bad {} -o " + repro,
+        "minify": "digits.onnx --bad {} -o " + repro, "report": "digits.onnx -o " + page + " --backend {}",
         "check": "neg f32 --backend {}", "conform": "{} --cases png", "passes": "--backend {}",
         "print": "digits.onnx --after cse --backend {}",
         "draw": "digits.onnx -o " + dot + " --after cse --backend {}",
@@ -322,7 +325,7 @@ def failures(w):
              "print": "digits.onnx --after csee", "conform": "eager --cases /nowhere"}
     whole = {"run": "digits.onnx", "explain": "digits.onnx", "bench": "digits.onnx --backends eager", "check": "neg f32",
              "compare": "digits.onnx --backends eager,aot_eager", "bisect": "digits.onnx --bad eager",
-             "minify": "digits.onnx --bad eager -o " + repro,
+             "minify": "digits.onnx --bad eager -o " + repro, "report": "digits.onnx -o " + page,
              "print": "digits.onnx", "draw": "digits.onnx -o " + dot, "opt": "digits.onnx",
              "conform": "eager --cases png", "build": "digits.onnx -o " + library}
     garbage = os.path.join(w.work, "garbage.onnx")

@@ -17,6 +17,11 @@
 #define NODES_DRAWN 300u /* a larger graph takes long to place, and nobody sees anything in it */
 #define NODES_SHOWN 12   /* of a step */
 
+typedef struct step_time {
+    uint64_t ns;
+    uint32_t is_shown; /* in the row of the first step of this name */
+} step_time;
+
 typedef struct report {
     cli_common common;
     cli_inputs inputs;
@@ -27,7 +32,7 @@ typedef struct report {
     cli_file file;
     st_mem mem;
     st_map place_of; /* hash of a step's name -> place in times + 1 */
-    uint64_t *times; /* nanoseconds of all timed calls, by step's name */
+    step_time *times; /* of all timed calls, by step's name */
     uint32_t n_times;
     uint64_t total_ns;
     double *calls_ms;
@@ -100,16 +105,16 @@ static void take_time(void *self, const stator_x_profile_row *event)
     const uint64_t key = key_of(event->name);
     uint32_t place = st_map_get(&r->place_of, key);
     if (place == 0) {
-        uint64_t *grown = realloc(r->times, (r->n_times + 1u) * sizeof *grown);
+        step_time *grown = realloc(r->times, (r->n_times + 1u) * sizeof *grown);
         if (grown == NULL || !st_map_put(&r->place_of, key, r->n_times + 1u)) {
             r->times = grown != NULL ? grown : r->times;
             return;
         }
         r->times = grown;
-        r->times[r->n_times++] = 0;
+        r->times[r->n_times++] = (step_time){.ns = 0};
         place = r->n_times;
     }
-    r->times[place - 1u] += event->end_ns - event->begin_ns;
+    r->times[place - 1u].ns += event->end_ns - event->begin_ns;
     r->total_ns += event->end_ns - event->begin_ns;
 }
 
@@ -300,20 +305,23 @@ static void put_nodes(const report *r, const cJSON *step)
     (void)fprintf(r->file.file, "%s\n", n > 0 ? "</small>" : "");
 }
 
-/* Steps of one name have their time together; those of a loop's body have none of their own. */
+/* Steps of one name have their time together, in the row of the first; those of a loop's body have
+ * none of their own. */
 static void put_time(const report *r, const char *name)
 {
     const uint32_t place = r->repeat > 0 ? st_map_get(&r->place_of, key_of(name)) : 0;
-    const double ns = place != 0 ? (double)r->times[place - 1u] : 0;
+    step_time *time = place != 0 ? &r->times[place - 1u] : NULL;
     if (r->repeat == 0) {
         return;
     }
-    if (place == 0) {
-        (void)fprintf(r->file.file, "<td class=\"n\"><td>");
+    if (time == NULL || time->is_shown) {
+        (void)fprintf(r->file.file, "<td class=\"n\">%s<td>", time != NULL ? "as above" : "");
         return;
     }
+    time->is_shown = 1;
     (void)fprintf(r->file.file, "<td class=\"n\">%.3f<td><meter value=\"%.4f\"></meter>",
-                  ns / 1e6 / (double)r->repeat, r->total_ns > 0 ? ns / (double)r->total_ns : 0.0);
+                  (double)time->ns / 1e6 / (double)r->repeat,
+                  r->total_ns > 0 ? (double)time->ns / (double)r->total_ns : 0.0);
 }
 
 static void put_step(const report *r, const cJSON *step)

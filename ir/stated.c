@@ -219,7 +219,9 @@ static stator_attr *own_sizes(reading *r, const char *name)
         r->s->is_oom = 1;
         return NULL;
     }
-    memcpy(list, found->list, found->count * sizeof *list);
+    if (found->count != 0) { /* a reshape to a scalar has no list */
+        memcpy(list, found->list, found->count * sizeof *list);
+    }
     found->list = list;
     r->desc->attrs = attrs;
     return found;
@@ -281,7 +283,7 @@ static stator_ref built_again(const reading *r, stator_ref value)
 /* What one reader has shown to have a symbol's size has it for all that come after. */
 static void follow_readers(reading *r)
 {
-    if (r->s->values.count == 0) {
+    if (r->s->values.count == 0 || r->desc->operand_count == 0) {
         return;
     }
     stator_ref *operands = st_arena_zalloc(&r->s->arena, r->desc->operand_count, sizeof *operands);

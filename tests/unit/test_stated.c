@@ -112,6 +112,31 @@ Test(stated, sizes_of_reshapes_follow)
 }
 
 /* [N, 32] as [8, 8] with N = 2: by the order of elements the first 8 is 4 * N. */
+static float times_sum(const int64_t *in, int64_t i)
+{
+    const int64_t n = in[0] * in[1];
+    return (float)((i + 1) * (n * (n + 1) / 2));
+}
+
+/* A list of sizes may be empty, and so may a node's operands. */
+Test(stated, a_reshape_to_a_scalar_has_no_sizes)
+{
+    world w = open_text("stir 1\n"
+                        "graph @main(%x: f32[2, 3]) {\n"
+                        "  %s = reduce_sum(%x) {axes = [0, 1], keepdims = 1}\n"
+                        "  %r = reshape(%s) {shape = []}\n"
+                        "  %f = reshape(%x) {shape = [6]}\n"
+                        "  %i = iota() {shape = [1]}\n"
+                        "  %o = cast(%i) {dtype = f32}\n"
+                        "  %z = add(%f, %o)\n"
+                        "  %y = mul(%z, %r)\n"
+                        "  return y: %y\n"
+                        "}\n");
+    call(&w, 2, DIMS(2, 3), 1, DIMS(6), times_sum);
+    call(&w, 2, DIMS(4, 3), 1, DIMS(12), times_sum);
+    end(&w);
+}
+
 Test(stated, the_index_that_holds_the_symbol_grows)
 {
     world w = open_text("stir 1\n"

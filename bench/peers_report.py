@@ -67,7 +67,9 @@ def made(times, call_s):
 
 
 def made_median(c, starts):
-    return median([made(times, c["median_s"]) for times in c.get(starts) or [c]])
+    times = c.get(starts) or [c]
+    times = [times] if isinstance(times, dict) else times  # a result of one start
+    return median([made(t, c["median_s"]) for t in times])
 
 
 def warm(row, who):
@@ -313,10 +315,10 @@ def write_markdown(source, target):
     if not found or not rest:
         print(f"peers.py: {target} has no '{BEGIN}'", file=sys.stderr)
         return 1
-    with open(target, "w") as f:
-        f.write(f"{head}{BEGIN}\n\n{markdown(result)}\n\n{END}{tail}")
-    with open(os.path.splitext(target)[0] + ".svg", "w") as f:
-        f.write(svg(result))
+    page, chart = f"{head}{BEGIN}\n\n{markdown(result)}\n\n{END}{tail}", svg(result)
+    for path, text in ((target, page), (os.path.splitext(target)[0] + ".svg", chart)):
+        with open(path, "w") as f:
+            f.write(text)
     return 0
 
 

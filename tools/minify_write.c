@@ -5,8 +5,8 @@
  *   expected.npz           what the good backend gives
  *   repeat.sh              the command that shows the failure
  *
- * It is written beside its place and moved there when a child has loaded the program from it and
- * seen the same failure, so that it is there whole or not at all. */
+ * It is written beside its place, or inside a folder that is there, and moved when a child has
+ * loaded the program from it and seen the same failure, so that it is there whole or not at all. */
 #define _GNU_SOURCE
 #include "minify.h"
 
@@ -51,23 +51,35 @@ static int is_empty(const char *folder)
     return n == 0;
 }
 
-/* "DIR.123.part", beside it; 0: the path is too long. */
-static int part_of(const char *folder, char out[PATH_BYTES])
+/* The folder's name without the slashes at its end. */
+static void name_folder(const char *folder, char out[PATH_BYTES])
 {
     size_t len = strlen(folder);
     while (len > 1 && folder[len - 1] == '/') {
         len--;
     }
-    const int n = snprintf(out, PATH_BYTES, "%.*s.%ld.part", (int)len, folder, (long)getpid());
+    (void)snprintf(out, PATH_BYTES, "%.*s", (int)len, folder);
+}
+
+/* "DIR.123.part" beside the folder; "DIR/123.part" in one that is there, since what is around it
+ * may be another file system, or not ours to write. 0: the path is too long. */
+static int part_of(const char *folder, char out[PATH_BYTES])
+{
+    char name[PATH_BYTES];
+    struct stat there;
+    name_folder(folder, name);
+    const int n = snprintf(out, PATH_BYTES, "%s%s%ld.part", name,
+                           stat(folder, &there) == 0 ? "/" : ".", (long)getpid());
     errno = ENAMETOOLONG;
     return n > 0 && (size_t)n + 32u < PATH_BYTES;
 }
 
 int minify_folder_check(const char *folder, int json)
 {
-    char part[PATH_BYTES];
+    char part[PATH_BYTES], name[PATH_BYTES];
     struct stat there;
-    if (stat(folder, &there) == 0 && !is_empty(folder)) {
+    name_folder(folder, name);
+    if (stat(folder, &there) == 0 ? !is_empty(folder) : lstat(name, &there) == 0) {
         (void)cli_fail(json, "ALREADY_EXISTS", "name a new folder",
                        "'%s' is there and is no empty folder", folder);
         return 0;
@@ -299,11 +311,7 @@ static int move_part(const char *part, const char *folder, int json)
 {
     char place[PATH_BYTES];
     struct stat there;
-    size_t len = strlen(folder);
-    while (len > 1 && folder[len - 1] == '/') {
-        len--;
-    }
-    (void)snprintf(place, sizeof place, "%.*s", (int)len, folder);
+    name_folder(folder, place);
     const int ok = stat(folder, &there) == 0 ? move_files(part, folder) : rename(part, place) == 0;
     return ok || fail_path("cannot write to the folder", folder, json);
 }

@@ -220,6 +220,16 @@ expect 3 "'full' is there and is no empty folder" "${tanh[@]}" -o full
 expect 3 "'full/file' is there and is no empty folder" "${tanh[@]}" -o full/file
 [ "$(cat full/file)" = mine ] || fail "a file of the user is gone"
 expect 3 "cannot make the folder '/nowhere/x'" "${tanh[@]}" -o /nowhere/x
+ln -s nothing dangling
+expect 3 "'dangling' is there and is no empty folder" "${tanh[@]}" -o dangling
+# One that is there may be of another file system than its name is: nothing is moved across.
+if [ -w /dev/shm ]; then
+    far=$(mktemp -d /dev/shm/stator-minify.XXXXXX)
+    trap 'rm -rf "$work" "$far"' EXIT
+    ln -s "$far" far
+    expect 0 '' "${tanh[@]}" -o far
+    [ "$(ls -A far/ | tr '\n' ' ')" = 'expected.npz repeat.sh repro.stir ' ] || fail "files $(ls -A far/)"
+fi
 
 # Failures that are not the bad backend's.
 expect 3 "the good backend 'crash_run' itself fails: ended by signal" "$STATOR" minify "$mixed" --bad eager \

@@ -144,18 +144,34 @@ static double typical_magnitude(const DLTensor *t, uint32_t dtype)
 
 /* Two right answers differ by a few roundings at each op, and where a sum cancels by that much of
  * its terms, which are about as large as the other results: hence a part of the typical value.
- * 2^-11 and 2^-8 are the steps of f16 and bf16. */
+ * 2^-11 and 2^-8 are the steps of f16 and bf16. Of f8 they differ by one step, which is at most
+ * 2^-3 or 2^-2 of the value, and 2^-9 or 2^-16 near 0. Whole numbers and bools are not rounded. */
+static st_tolerance tolerance_of_runs(const DLTensor *want, uint32_t dtype)
+{
+    const double step = dtype == STATOR_F16 ? 0x1p-11 : dtype == STATOR_BF16 ? 0x1p-8 : 0;
+    st_tolerance chosen = {.rtol = 1e-3 + 8 * step, .atol = 1e-7};
+    switch (st_dtype_class(dtype)) {
+    case STATOR_CLASS_COMPLEX:
+        return chosen;
+    case STATOR_CLASS_FLOAT:
+        break;
+    default:
+        return (st_tolerance){.rtol = 0, .atol = 0};
+    }
+    if (st_dtype_bits(dtype) == 8) {
+        const int has_three_bits = dtype == STATOR_F8E4M3FN;
+        return (st_tolerance){.rtol = 1e-3 + (has_three_bits ? 0x1p-3 : 0x1p-2),
+                              .atol = has_three_bits ? 0x1p-9 : 0x1p-16};
+    }
+    const double share = (1e-5 + 4 * step) * typical_magnitude(want, dtype);
+    chosen.atol = share > chosen.atol ? share : chosen.atol;
+    return chosen;
+}
+
 void st_compare_runs(const DLTensor *got, const DLTensor *want, const st_tolerance *stated,
                      st_difference *out)
 {
-    const uint32_t dtype = st_dtype_from_dl(want->dtype);
-    const int is_float = st_dtype_class(dtype) == STATOR_CLASS_FLOAT && st_dtype_bits(dtype) >= 16;
-    const double step = dtype == STATOR_F16 ? 0x1p-11 : dtype == STATOR_BF16 ? 0x1p-8 : 0;
-    st_tolerance chosen = {.rtol = 1e-3 + 8 * step, .atol = 1e-7};
-    if (is_float && stated->atol < 0) {
-        const double share = (1e-5 + 4 * step) * typical_magnitude(want, dtype);
-        chosen.atol = share > chosen.atol ? share : chosen.atol;
-    }
+    st_tolerance chosen = tolerance_of_runs(want, st_dtype_from_dl(want->dtype));
     chosen.rtol = stated->rtol >= 0 ? stated->rtol : chosen.rtol;
     chosen.atol = stated->atol >= 0 ? stated->atol : chosen.atol;
     st_compare(got, want, &chosen, out);

@@ -22,8 +22,8 @@ typedef struct st_difference {
 /* |a - b| <= atol + rtol*|b|; NaN equals NaN, inf by sign; bf16 also within 2 ulp. */
 void st_compare(const DLTensor *got, const DLTensor *want, const st_tolerance *allowed,
                 st_difference *out);
-/* The same value by two ways to compute it. A tolerance that is negative is chosen by dtype and,
- * the absolute one of floats, by how large the values are. */
+/* The same value by two ways to compute it. A tolerance that is negative is chosen by dtype, none
+ * for whole numbers and bools, and, the absolute one of floats, by how large the values are. */
 void st_compare_runs(const DLTensor *got, const DLTensor *want, const st_tolerance *stated,
                      st_difference *out);
 

@@ -113,3 +113,32 @@ Test(compare, chosen_tolerance)
     st_compare_runs(fill(&a, STATOR_F16, halves), fill(&b, STATOR_F16, want), &chosen, &d);
     cr_expect(d.ok, "f16 steps by 2^-11");
 }
+
+/* A rounding that falls the other way is one step of an f8; a whole number has none. */
+Test(compare, chosen_tolerance_by_dtype)
+{
+    const st_tolerance chosen = {.rtol = -1, .atol = -1};
+    const struct {
+        uint32_t dtype;
+        int is_same;
+        double got[COUNT], want[COUNT];
+    } rows[] = {
+        {STATOR_F8E4M3FN, 1, {1.125, 0.9375, 0x1p-9, -448}, {1, 1, 0, -416}},
+        {STATOR_F8E4M3FN, 0, {1.25, 1, 1, 1}, {1, 1, 1, 1}},
+        {STATOR_F8E4M3FN, 0, {0x1p-8, 1, 1, 1}, {0, 1, 1, 1}},
+        {STATOR_F8E5M2, 1, {1.25, 0.875, 0x1p-16, -57344}, {1, 1, 0, -49152}},
+        {STATOR_F8E5M2, 0, {1.5, 1, 1, 1}, {1, 1, 1, 1}},
+        {STATOR_F8E5M2, 0, {NAN, 1, 1, 1}, {INFINITY, 1, 1, 1}},
+        {STATOR_I32, 0, {5001, 1, 1, 1}, {5000, 1, 1, 1}},
+        {STATOR_I64, 1, {5000, -1, 1, 1}, {5000, -1, 1, 1}},
+        {STATOR_U8, 0, {254, 1, 1, 1}, {255, 1, 1, 1}},
+        {STATOR_BOOL, 0, {0, 1, 1, 1}, {1, 1, 1, 1}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sample a, b;
+        st_difference d;
+        st_compare_runs(fill(&a, rows[i].dtype, rows[i].got), fill(&b, rows[i].dtype, rows[i].want),
+                        &chosen, &d);
+        cr_expect(d.ok == rows[i].is_same, "row %zu of %s", i, st_dtype_name(rows[i].dtype));
+    }
+}

@@ -18,13 +18,11 @@ struct st_verifier {
     stator_model *model; /* the function's, which outlives this */
     st_arena arena;      /* what `options` points at */
     stator_compile_options options;
-    uint32_t n_calls; /* of each program */
+    stator_compile_options believed; /* of the reference */
+    uint32_t n_calls;                /* of each program */
     pthread_mutex_t lock;
     stator_function *reference; /* NULL until the first call that is verified */
 };
-
-static const stator_compile_options reference_options = {
-    .struct_size = sizeof reference_options, .flags = STATOR_COMPILE_NO_CACHE, .backend = "eager"};
 
 /* ---- making ---- */
 
@@ -73,6 +71,11 @@ stator_status st_verifier_create(stator_model *model, const stator_compile_optio
     v->ctx = ctx;
     v->model = model;
     v->n_calls = options->verify;
+    /* Where values of inputs decide shapes it has as many programs as the function. */
+    v->believed = (stator_compile_options){.struct_size = sizeof v->believed,
+                                           .flags = STATOR_COMPILE_NO_CACHE,
+                                           .backend = "eager",
+                                           .recompile_limit = options->recompile_limit};
     st_arena_init(&v->arena, &ctx->mem);
     pthread_mutex_init(&v->lock, NULL);
     if (!keep_options(v, options, backend)) {
@@ -107,7 +110,7 @@ static stator_function *reference_of(st_verifier *v)
 {
     pthread_mutex_lock(&v->lock);
     if (v->reference == NULL &&
-        stator_compile(v->model, &reference_options, &v->reference) != STATOR_OK) {
+        stator_compile(v->model, &v->believed, &v->reference) != STATOR_OK) {
         v->reference = NULL;
     }
     stator_function *reference = v->reference;
@@ -178,7 +181,7 @@ static void print_place(const both *b, st_str *out)
     const st_verified_call *call = b->call;
     const stator_x_pair pair = {.struct_size = sizeof pair,
                                 .model = call->verifier->model,
-                                .good = &reference_options,
+                                .good = &call->verifier->believed,
                                 .bad = &call->verifier->options,
                                 .in = b->before,
                                 .n_in = call->n_in,

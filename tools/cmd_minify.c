@@ -120,7 +120,9 @@ static void print_text(const minify *m, const char *const *files, const char *re
     for (uint32_t i = 0; files[i] != NULL; i++) {
         (void)printf(" %s", files[i]);
     }
-    (void)printf("\n  repeat: %s\n", cli_clean(repeat, text));
+    (void)printf("\n  repeat: ");
+    cli_put_lines(stdout, repeat); /* whole: it is there to be run */
+    (void)printf("\n");
 }
 
 static int report(const minify *m, const char *const *files)

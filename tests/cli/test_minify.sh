@@ -220,6 +220,13 @@ expect 3 "'full' is there and is no empty folder" "${tanh[@]}" -o full
 expect 3 "'full/file' is there and is no empty folder" "${tanh[@]}" -o full/file
 [ "$(cat full/file)" = mine ] || fail "a file of the user is gone"
 expect 3 "cannot make the folder '/nowhere/x'" "${tanh[@]}" -o /nowhere/x
+deep=$work
+for i in 1 2 3 4 5 6; do deep=$deep/$(printf 'd%.0s' {1..200}); done
+mkdir -p "$deep"
+expect 0 '' "${tanh[@]}" -o "$deep/left"
+status=0
+(eval "$(sed -n 's/^  repeat: //p' out)") >said 2>&1 || status=$?
+[ "$status" = 1 ] || fail "status $status of a long command: $(cat said)"
 ln -s nothing dangling
 expect 3 "'dangling' is there and is no empty folder" "${tanh[@]}" -o dangling
 # One that is there may be of another file system than its name is: nothing is moved across.

@@ -106,16 +106,16 @@ int st_verify_next(const st_verifier *v, st_compiled *entry)
 }
 
 /* Compiled by the first call that needs it. */
-static stator_function *reference_of(st_verifier *v)
+static stator_status reference_of(st_verifier *v, stator_function **out_reference)
 {
+    stator_status status = STATOR_OK;
     pthread_mutex_lock(&v->lock);
-    if (v->reference == NULL &&
-        stator_compile(v->model, &v->believed, &v->reference) != STATOR_OK) {
-        v->reference = NULL;
+    if (v->reference == NULL) {
+        status = stator_compile(v->model, &v->believed, &v->reference);
     }
-    stator_function *reference = v->reference;
+    *out_reference = v->reference;
     pthread_mutex_unlock(&v->lock);
-    return reference;
+    return status;
 }
 
 /* What a verified call has beside the call. */
@@ -226,11 +226,13 @@ static stator_status report(const both *b, uint32_t k, stator_diag **err)
 static stator_status compare_with_reference(both *b, stator_diag **err)
 {
     const st_verified_call *call = b->call;
-    stator_function *reference = reference_of(call->verifier);
-    if (reference == NULL || stator_x_call_copies(reference, call->n_in, b->before, call->n_out,
-                                                  b->expected) != STATOR_OK) {
-        return st_fail(err, STATOR_FAILED_PRECONDITION,
-                       "the call cannot be verified, as the reference failed: %s",
+    stator_function *reference = NULL;
+    stator_status status = reference_of(call->verifier, &reference);
+    if (status == STATOR_OK) {
+        status = stator_x_call_copies(reference, call->n_in, b->before, call->n_out, b->expected);
+    }
+    if (status != STATOR_OK) {
+        return st_fail(err, status, "the call cannot be verified, as the reference failed: %s",
                        stator_ctx_error_text(call->verifier->ctx));
     }
     const uint32_t k = compare_results(b);

@@ -1,6 +1,7 @@
-/* The n-th allocation fails, for every n until none fails any more: loading, compiling and running
- * each end with RESOURCE_EXHAUSTED (or succeed), lose no memory, and work again afterwards. Over a
- * text model with control flow, and the digits model through the onnx frontend. */
+/* The n-th allocation fails, for every n until none fails any more: loading, compiling, running,
+ * a verified call and asking for steps, guards and a cut each end with RESOURCE_EXHAUSTED (or
+ * succeed), lose no memory, and work again afterwards. Over a text model with control flow, and the
+ * digits model through the onnx frontend. */
 #include "api_check.h"
 
 static const char loop_text[] = "stir 1\n"
@@ -22,8 +23,47 @@ static const char loop_text[] = "stir 1\n"
 typedef struct attempt {
     const char *path; /* NULL: loop_text */
     const char *backend;
+    uint32_t verify; /* and what is told of the program, and a cut */
     uint64_t requests;
 } attempt;
+
+static void take_step(void *self, const stator_x_step *row)
+{
+    *(uint32_t *)self += row->struct_size != 0;
+}
+
+static void take_guard(void *self, const stator_x_guard *row)
+{
+    *(uint32_t *)self += row->struct_size != 0;
+}
+
+/* Steps and guard of the function, and the model's gelu alone. */
+static stator_status ask(const attempt *a, stator_model *model, stator_function *function)
+{
+    static const stator_ref node = 2, input = 3, output = 4;
+    const stator_x_cut gelu = {.struct_size = sizeof gelu,
+                               .n_nodes = 1,
+                               .n_inputs = 1,
+                               .n_outputs = 1,
+                               .nodes = &node,
+                               .inputs = &input,
+                               .outputs = &output};
+    uint32_t rows = 0;
+    stator_model *cut = NULL;
+    stator_status status = STATOR_OK;
+    for (uint32_t i = 0; status == STATOR_OK && i < stator_x_part_count(function); i++) {
+        status = stator_x_part_steps(function, i, take_step, &rows);
+    }
+    if (status == STATOR_OK) {
+        status = stator_x_guards(function, take_guard, &rows);
+    }
+    CHECK(status != STATOR_OK || rows > 1);
+    if (status == STATOR_OK && a->path == NULL) {
+        status = stator_x_model_cut(model, &gelu, &cut);
+        stator_model_destroy(cut);
+    }
+    return status;
+}
 
 /* Loads, compiles and runs once in a fresh context whose n-th request fails; 1 when all went well.
  */
@@ -43,7 +83,8 @@ static int try_with(attempt *a, uint64_t n)
                                ? stator_model_load(ctx, a->path, NULL, &model)
                                : stator_model_load_bytes(ctx, loop_text, sizeof loop_text - 1,
                                                          "loop.stir", &load, &model);
-    const stator_compile_options compile = {.struct_size = sizeof compile, .backend = a->backend};
+    const stator_compile_options compile = {
+        .struct_size = sizeof compile, .backend = a->backend, .verify = a->verify};
     if (status == STATOR_OK) {
         status = stator_compile(model, &compile, &function);
     }
@@ -59,6 +100,9 @@ static int try_with(attempt *a, uint64_t n)
     }
     if (status == STATOR_OK) {
         status = stator_call_tensors(function, n_in, in, 1, out);
+    }
+    if (status == STATOR_OK && a->verify != 0) {
+        status = ask(a, model, function);
     }
     a->requests = stator_x_alloc_requests(ctx);
     if (status != STATOR_OK && status != STATOR_RESOURCE_EXHAUSTED) {
@@ -78,9 +122,9 @@ static int try_with(attempt *a, uint64_t n)
     return status == STATOR_OK;
 }
 
-static void fail_each(const char *path, const char *backend)
+static void fail_each(const char *path, const char *backend, uint32_t verify)
 {
-    attempt a = {.path = path, .backend = backend};
+    attempt a = {.path = path, .backend = backend, .verify = verify};
     CHECK(try_with(&a, 0));
     const uint64_t total = a.requests;
     uint64_t failed = 0;
@@ -96,9 +140,10 @@ static void fail_each(const char *path, const char *backend)
 
 int main(void)
 {
-    fail_each(NULL, "eager");
-    fail_each(NULL, "aot_eager");
-    fail_each(ST_TEST_SOURCE "/examples/digits/digits.onnx", "eager");
-    fail_each(ST_TEST_SOURCE "/examples/digits/digits.onnx", "aot_eager");
+    fail_each(NULL, "eager", 0);
+    fail_each(NULL, "aot_eager", 0);
+    fail_each(ST_TEST_SOURCE "/examples/digits/digits.onnx", "eager", 0);
+    fail_each(ST_TEST_SOURCE "/examples/digits/digits.onnx", "aot_eager", 0);
+    fail_each(NULL, "aot_eager", 1);
     return 0;
 }

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define TIMEOUT_MOST_S INT64_C(1000000000) /* thirty years */
+
 /* ---- in the child ---- */
 
 int child_write(int fd, const void *data, uint64_t size, uint64_t offset)
@@ -94,7 +96,8 @@ static int open_files(child *c)
  * once; a grandchild may hold it open, so the child itself is asked every second. */
 static int wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status)
 {
-    const uint64_t end = st_now_ns() + (uint64_t)timeout_s * UINT64_C(1000000000);
+    const uint64_t seconds = (uint64_t)(timeout_s < TIMEOUT_MOST_S ? timeout_s : TIMEOUT_MOST_S);
+    const uint64_t end = st_now_ns() + seconds * UINT64_C(1000000000);
     int in_time = 1;
     for (;;) {
         struct pollfd p = {.fd = alive, .events = POLLIN};

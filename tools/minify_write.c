@@ -215,10 +215,14 @@ static int write_script(const minify *m, const char *part)
                 m->setup.good);
     minify_command(m, NULL, &text);
     st_str_add(&text, "\n");
-    const int ok = st_str_ok(&text)
-                       ? cli_write_file(path, text.data, text.len, json) && chmod(path, 0755) == 0
-                       : cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory") == CLI_OK;
+    int ok = st_str_ok(&text)
+                 ? cli_write_file(path, text.data, text.len, json)
+                 : cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory") == CLI_OK;
     st_str_deinit(&text);
+    if (ok && chmod(path, 0755) != 0) {
+        ok = cli_fail(json, "UNAVAILABLE", NULL, "'%s' cannot be made a program: %s", path,
+                      strerror(errno)) == CLI_OK;
+    }
     return ok;
 }
 

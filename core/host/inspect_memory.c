@@ -5,8 +5,16 @@
 #include <stator/inspect.h>
 #include <string.h>
 
-/* Called for each executable, which the step runs; all ends when it gives 0. */
-typedef int (*part_fn)(void *self, const st_step *step, const stator_x_part *part);
+/* Where an executable stands. */
+typedef struct place {
+    const st_program *program;
+    uint32_t number; /* of the program, newest first */
+    uint32_t body;   /* 0 the graph's own program, else 1 + place of a body */
+    uint32_t step;
+} place;
+
+/* Called for each executable; all ends when it gives 0. */
+typedef int (*part_fn)(void *self, const place *at);
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -23,33 +31,33 @@ static uint64_t size_of_results(const st_program *p, const st_step *step)
     return bytes;
 }
 
-/* 0: the step is no executable, or its backend does not say. */
-static int describe(const st_program *p, uint32_t s, stator_x_part *out)
+/* What the backend does not say is 0. */
+static void describe(const place *at, stator_x_part *out)
 {
-    const st_step *step = &p->steps[s];
+    const st_step *step = &at->program->steps[at->step];
     stator_instance *instance = step->self;
     stator_exe_info info = {.struct_size = sizeof info};
-    if (step->kind != ST_STEP_RUN || step->exe == NULL ||
-        instance->backend->exe_info(instance->inst, step->exe, &info) != STATOR_OK) {
-        return 0;
+    if (instance->backend->exe_info(instance->inst, step->exe, &info) != STATOR_OK) {
+        info = (stator_exe_info){.struct_size = sizeof info};
     }
-    out->step = s;
-    out->backend = instance->backend->item.name;
-    out->result_bytes = size_of_results(p, step);
-    out->workspace_bytes = info.workspace_bytes;
-    out->constant_bytes = info.constant_bytes;
-    out->packed_bytes = info.packed_bytes;
-    out->winograd_bytes = info.winograd_bytes;
-    out->scratch_bytes = info.scratch_bytes;
-    return 1;
+    *out = (stator_x_part){.struct_size = sizeof *out,
+                           .program = at->number,
+                           .body = at->body,
+                           .step = at->step,
+                           .backend = instance->backend->item.name,
+                           .result_bytes = size_of_results(at->program, step),
+                           .workspace_bytes = info.workspace_bytes,
+                           .constant_bytes = info.constant_bytes,
+                           .packed_bytes = info.packed_bytes,
+                           .winograd_bytes = info.winograd_bytes,
+                           .scratch_bytes = info.scratch_bytes};
 }
 
-/* body: 0 the graph's own program, else 1 + place of a body. */
 static int each_step(const st_program *p, uint32_t number, uint32_t body, part_fn fn, void *self)
 {
     for (uint32_t s = 0; s < p->n_steps; s++) {
-        stator_x_part part = {.struct_size = sizeof part, .program = number, .body = body};
-        if (describe(p, s, &part) && !fn(self, &p->steps[s], &part)) {
+        const place at = {.program = p, .number = number, .body = body, .step = s};
+        if (p->steps[s].kind == ST_STEP_RUN && p->steps[s].exe != NULL && !fn(self, &at)) {
             return 0;
         }
     }
@@ -73,15 +81,16 @@ static void each_part(const stator_function *function, part_fn fn, void *self)
 
 /* ---- sums ---- */
 
-static int add_part(void *self, const st_step *step, const stator_x_part *part)
+static int add_part(void *self, const place *at)
 {
     stator_x_memory *sum = self;
-    (void)step;
+    stator_x_part part;
+    describe(at, &part);
     sum->executables++;
-    sum->constant_bytes += part->constant_bytes;
-    sum->packed_bytes += part->packed_bytes;
-    sum->winograd_bytes += part->winograd_bytes;
-    sum->scratch_bytes = larger(sum->scratch_bytes, part->scratch_bytes);
+    sum->constant_bytes += part.constant_bytes;
+    sum->packed_bytes += part.packed_bytes;
+    sum->winograd_bytes += part.winograd_bytes;
+    sum->scratch_bytes = larger(sum->scratch_bytes, part.scratch_bytes);
     return 1;
 }
 
@@ -115,16 +124,14 @@ void stator_x_memory_of(stator_function *function, stator_x_memory *out)
 
 typedef struct search {
     uint32_t left; /* until the one that is sought */
-    const st_step *step; /* NULL until it is found */
-    stator_x_part part;
+    place at;      /* no program until it is found */
 } search;
 
-static int find_part(void *self, const st_step *step, const stator_x_part *part)
+static int find_part(void *self, const place *at)
 {
     search *s = self;
     if (s->left-- == 0) {
-        s->part = *part;
-        s->step = step;
+        s->at = *at;
         return 0;
     }
     return 1;
@@ -142,7 +149,7 @@ static stator_status seek(stator_function *function, uint32_t index, search *out
     stator_diag *diag = NULL;
     *out = (search){.left = index};
     each_part(function, find_part, out);
-    if (out->step != NULL) {
+    if (out->at.program != NULL) {
         return STATOR_OK;
     }
     const stator_status status = st_fail(&diag, STATOR_OUT_OF_RANGE, "there is no part %u", index);
@@ -153,16 +160,18 @@ stator_status st_part_step(stator_function *function, uint32_t index, const st_s
 {
     search s;
     const stator_status status = seek(function, index, &s);
-    *out_step = s.step;
+    *out_step = status == STATOR_OK ? &s.at.program->steps[s.at.step] : NULL;
     return status;
 }
 
 stator_status stator_x_part_at(stator_function *function, uint32_t index, stator_x_part *out_part)
 {
     const uint32_t size = out_part->struct_size;
+    stator_x_part part;
     search s;
     ST_TRY(seek(function, index, &s));
-    s.part.struct_size = size;
-    memcpy(out_part, &s.part, size < sizeof s.part ? size : sizeof s.part);
+    describe(&s.at, &part);
+    part.struct_size = size;
+    memcpy(out_part, &part, size < sizeof part ? size : sizeof part);
     return STATOR_OK;
 }

@@ -38,14 +38,14 @@ static const char *keep(st_leftovers *out, const char *text)
 static stator_status add_row(tally *t, uint64_t hash, const char *name, stator_diag **err)
 {
     st_leftovers *out = t->out;
-    const st_leftover new = {keep(out, t->op), keep(out, t->reason), keep(out, name), 1};
+    const st_leftover fresh = {keep(out, t->op), keep(out, t->reason), keep(out, name), 1};
     st_leftover *row = st_vec_push(out->mem, &out->rows);
     if (row == NULL) {
         return st_fail_oom(err);
     }
-    *row = new;
-    return new.op != NULL &&new.reason != NULL &&new.name !=
-                   NULL &&st_hashset_add(&t->row_of, hash, out->rows.count)
+    *row = fresh;
+    return fresh.op != NULL && fresh.reason != NULL && fresh.name != NULL &&
+                   st_hashset_add(&t->row_of, hash, out->rows.count)
                ? STATOR_OK
                : st_fail_oom(err);
 }

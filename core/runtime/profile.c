@@ -41,6 +41,11 @@ void st_profile_stop(st_profile *profile)
     atomic_store(&profile->is_on, 0u);
 }
 
+void st_profile_go_on(st_profile *profile)
+{
+    atomic_store(&profile->is_on, 1u);
+}
+
 int st_profile_is_on(const st_profile *profile)
 {
     return atomic_load_explicit(&((st_profile *)(uintptr_t)profile)->is_on, memory_order_relaxed) !=

@@ -5,6 +5,7 @@
  * In: graphs after the default pipeline; control flow, effects and run-time sizes are left to
  * eager. */
 #define _GNU_SOURCE
+#include "core/base/check.h"
 #include "core/base/convert.h"
 
 #include <math.h>
@@ -335,22 +336,6 @@ static uint64_t count_of(const DLTensor *t)
     return n;
 }
 
-static DLDataType dl_dtype(stator_dtype dtype)
-{
-    switch (dtype) {
-    case STATOR_F64:
-        return (DLDataType){kDLFloat, 64, 1};
-    case STATOR_I64:
-        return (DLDataType){kDLInt, 64, 1};
-    case STATOR_I32:
-        return (DLDataType){kDLInt, 32, 1};
-    case STATOR_BOOL:
-        return (DLDataType){kDLBool, 8, 1};
-    default:
-        return (DLDataType){kDLFloat, 32, 1};
-    }
-}
-
 static stator_status alloc_result(const stator_call *call, uint32_t k, uint32_t rank,
                                   const int64_t *shape, stator_diag **err)
 {
@@ -362,7 +347,7 @@ static stator_status alloc_result(const stator_call *call, uint32_t k, uint32_t 
     }
     v->tensor = (DLTensor){.device = {kDLCPU, 0},
                            .ndim = (int32_t)rank,
-                           .dtype = dl_dtype(state->p->dtypes[ref]),
+                           .dtype = st_dtype_to_dl(state->p->dtypes[ref]),
                            .shape = v->shape};
     v->owned = zalloc(state->host, count_of(&v->tensor) * v->tensor.dtype.bits / 8u);
     v->tensor.data = v->owned;

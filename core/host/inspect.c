@@ -143,26 +143,36 @@ static stator_status with_outputs(st_module *module, uint32_t n, const stator_re
     return st_builder_finish(b, &module->root, err);
 }
 
+stator_status st_model_copy(const stator_model *model, st_module **out_copy, stator_diag **err)
+{
+    const stator_graph *graph = NULL;
+    *out_copy = NULL;
+    ST_TRY(need_graph(model, &graph, err));
+    return st_module_clone(graph->module, out_copy, err);
+}
+
+stator_status st_model_end_copy(const stator_model *model, st_module *copy, stator_status status,
+                                stator_model **out_model, stator_diag *diag)
+{
+    if (status == STATOR_OK) {
+        status = st_model_wrap(model->ctx, copy, out_model, &diag);
+    } else {
+        st_module_destroy(copy);
+    }
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
 stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
                                           const stator_ref *values, stator_model **out_model)
 {
     *out_model = NULL;
     stator_diag *diag = NULL;
-    const stator_graph *graph = NULL;
     st_module *copy = NULL;
-    stator_status status = need_graph(model, &graph, &diag);
-    if (status == STATOR_OK) {
-        status = st_module_clone(graph->module, &copy, &diag);
-    }
+    stator_status status = st_model_copy(model, &copy, &diag);
     if (status == STATOR_OK) {
         status = with_outputs(copy, n, values, &diag);
-        if (status == STATOR_OK) {
-            status = st_model_wrap(model->ctx, copy, out_model, &diag);
-        } else {
-            st_module_destroy(copy);
-        }
     }
-    return st_ctx_fail(model->ctx, status, diag);
+    return st_model_end_copy(model, copy, status, out_model, diag);
 }
 
 stator_status stator_x_run_pass(const stator_model *model, const char *pass,
@@ -171,7 +181,6 @@ stator_status stator_x_run_pass(const stator_model *model, const char *pass,
     *out_model = NULL;
     stator_ctx *ctx = model->ctx;
     stator_diag *diag = NULL;
-    const stator_graph *graph = NULL;
     st_module *copy = NULL;
     st_fuel fuel;
     st_fuel_init(&fuel, &ctx->mem);
@@ -180,21 +189,13 @@ stator_status stator_x_run_pass(const stator_model *model, const char *pass,
     (void)st_instance_open(ctx, "eager", 0, NULL, NULL, &evaluator, &ignored);
     st_diag_release(ignored);
     const st_compile_request request = {.ctx = ctx, .evaluator = evaluator, .fuel = &fuel};
-    stator_status status = need_graph(model, &graph, &diag);
-    if (status == STATOR_OK) {
-        status = st_module_clone(graph->module, &copy, &diag);
-    }
+    stator_status status = st_model_copy(model, &copy, &diag);
     if (status == STATOR_OK) {
         status = st_run_stage(&request, pass, copy->root, &copy->root, &diag);
-        if (status == STATOR_OK) {
-            status = st_model_wrap(ctx, copy, out_model, &diag);
-        } else {
-            st_module_destroy(copy);
-        }
     }
     st_instance_close(evaluator);
     st_fuel_deinit(&fuel);
-    return st_ctx_fail(ctx, status, diag);
+    return st_model_end_copy(model, copy, status, out_model, diag);
 }
 
 stator_status stator_x_verify(const stator_model *model)

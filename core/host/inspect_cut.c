@@ -327,12 +327,7 @@ stator_status stator_x_model_cut(const stator_model *model, const stator_x_cut *
     *out_model = NULL;
     stator_diag *diag = NULL;
     st_module *copy = NULL;
-    const stator_graph *graph = stator_model_graph(model);
-    stator_status status =
-        graph != NULL ? st_module_clone(graph->module, &copy, &diag)
-                      : st_fail(&diag, STATOR_NEED_VALUE,
-                                "the model's graph depends on the values of its inputs; give them "
-                                "first");
+    stator_status status = st_model_copy(model, &copy, &diag);
     if (status == STATOR_OK && cut->struct_size < sizeof *cut) {
         status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "the cut is of another version");
     }
@@ -345,10 +340,5 @@ stator_status stator_x_model_cut(const stator_model *model, const stator_x_cut *
     if (status == STATOR_OK) {
         status = st_check_told(copy->root, &diag); /* as for a file: no size comes from nowhere */
     }
-    if (status == STATOR_OK) {
-        status = st_model_wrap(model->ctx, copy, out_model, &diag);
-    } else {
-        st_module_destroy(copy);
-    }
-    return st_ctx_fail(model->ctx, status, diag);
+    return st_model_end_copy(model, copy, status, out_model, diag);
 }

@@ -57,6 +57,12 @@ stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **o
                             stator_diag **err);
 /* The graph to ask about inputs: the declared inputs where values were needed, else the import. */
 const stator_graph *st_model_signature(const stator_model *model);
+/* A copy of the model's graph, to be changed; NEED_VALUE: there is none yet (inspect.c). */
+stator_status st_model_copy(const stator_model *model, st_module **out_copy, stator_diag **err);
+/* The end of a change: the copy becomes a model, or goes when status is an error, which the context
+ * then has. The copy may be NULL then; copy and diag are taken. Returns the status. */
+stator_status st_model_end_copy(const stator_model *model, st_module *copy, stator_status status,
+                                stator_model **out_model, stator_diag *diag);
 /* Infers the types of a module anew where that works, for more may be known of them after sizes or
  * inputs changed; else they stay, if they hold. *module is replaced, and stays the caller's. */
 stator_status st_model_settle(st_module **module, stator_diag **err);

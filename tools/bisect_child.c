@@ -104,8 +104,7 @@ static void run_once(worker *w)
         stator_x_fuel_watch(function, write_step, w);
     }
     bisect_results results;
-    if (!bisect_call(w->ctx, function, w->n_in, w->in, stator_model_output_count(w->model),
-                     &results)) {
+    if (!bisect_call(function, w->n_in, w->in, stator_model_output_count(w->model), &results)) {
         take_ctx_error(w, BISECT_FAILS);
         return;
     }
@@ -126,8 +125,7 @@ static void observe(worker *w)
 {
     const bisect_limit all = {.kind = BISECT_ALL};
     char scope[2][16];
-    const bisect_pair pair = {.ctx = w->ctx,
-                              .model = w->model,
+    const bisect_pair pair = {.model = w->model,
                               .in = w->in,
                               .n_in = w->n_in,
                               .good = recipe_of(w, w->setup->good, &all, scope[0]),
@@ -137,14 +135,20 @@ static void observe(worker *w)
     w->r->verdict = BISECT_AGREES;
 }
 
+int bisect_load(const bisect_setup *setup, stator_ctx **ctx, stator_model **model,
+                stator_tensor ***in, uint32_t *n_in)
+{
+    if (cli_open(&setup->common, ctx) != STATOR_OK ||
+        stator_model_load(*ctx, setup->path, NULL, model) != STATOR_OK) {
+        (void)cli_fail_ctx(*ctx, -1);
+        return 0;
+    }
+    return cli_load_inputs(*ctx, *model, &setup->inputs, -1, in, n_in);
+}
+
 static void work(worker *w)
 {
-    if (cli_open(&w->setup->common, &w->ctx) != STATOR_OK ||
-        stator_model_load(w->ctx, w->setup->path, NULL, &w->model) != STATOR_OK) {
-        take_ctx_error(w, BISECT_REFUSED);
-        return;
-    }
-    if (!cli_load_inputs(w->ctx, w->model, &w->setup->inputs, -1, &w->in, &w->n_in)) {
+    if (!bisect_load(w->setup, &w->ctx, &w->model, &w->in, &w->n_in)) {
         take_error(w, BISECT_REFUSED);
         return;
     }

@@ -31,10 +31,9 @@ stator_function *bisect_compile(stator_ctx *ctx, stator_model *model, const bise
     return cli_compile_model(ctx, model, &flags, recipe->backend, -1);
 }
 
-int bisect_call(stator_ctx *ctx, stator_function *function, uint32_t n_in, stator_tensor *const *in,
-                uint32_t n_out, bisect_results *out)
+int bisect_call(stator_function *function, uint32_t n_in, stator_tensor *const *in, uint32_t n_out,
+                bisect_results *out)
 {
-    (void)ctx;
     *out = (bisect_results){.n_out = n_out, .n_in = n_in};
     out->tensors = calloc((size_t)n_out + n_in + 1u, sizeof(stator_tensor *));
     if (out->tensors == NULL ||

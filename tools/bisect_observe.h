@@ -27,12 +27,11 @@ typedef struct bisect_results {
 } bisect_results;
 
 /* Calls with copies of the inputs. 0: the context has the error. */
-int bisect_call(stator_ctx *ctx, stator_function *function, uint32_t n_in, stator_tensor *const *in,
-                uint32_t n_out, bisect_results *out);
+int bisect_call(stator_function *function, uint32_t n_in, stator_tensor *const *in, uint32_t n_out,
+                bisect_results *out);
 void bisect_results_free(bisect_results *results);
 
 typedef struct bisect_pair {
-    stator_ctx *ctx;
     stator_model *model;
     stator_tensor *const *in;
     uint32_t n_in;

@@ -45,7 +45,7 @@ static int run_backend(compare *c, uint32_t i)
         return CLI_FAILED;
     }
     const uint32_t n_out = stator_model_output_count(c->model);
-    const int ok = bisect_call(c->ctx, function, c->n_in, c->in, n_out, &c->results[i]);
+    const int ok = bisect_call(function, c->n_in, c->in, n_out, &c->results[i]);
     stator_function_destroy(function);
     return ok ? CLI_OK : cli_fail_ctx(c->ctx, c->common.json);
 }
@@ -69,8 +69,7 @@ static int compare_outputs(compare *c)
 
 static void find_first(compare *c)
 {
-    const bisect_pair pair = {.ctx = c->ctx,
-                              .model = c->model,
+    const bisect_pair pair = {.model = c->model,
                               .in = c->in,
                               .n_in = c->n_in,
                               .good = {.backend = c->names[0], .flags = &c->compile},

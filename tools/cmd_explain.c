@@ -4,9 +4,9 @@
  */
 #include "explain.h"
 
-#include "core/base/diag.h"
+#include <string.h>
 
-#define NODES_SHOWN 6u /* of a step; JSON has all */
+#define NODES_SHOWN 6 /* of a step; JSON has all */
 
 typedef struct explain {
     cli_common common;
@@ -15,149 +15,131 @@ typedef struct explain {
     cli_program p;
 } explain;
 
-/* ---- rows as text ---- */
-
-typedef struct step_sums {
-    uint32_t steps;
-    uint32_t flags;
-    uint64_t read_bytes, written_bytes;
-} step_sums;
-
-/* "602112+": and more, of sizes that a call alone tells. */
-static void print_bytes(uint32_t flags, uint64_t read, uint64_t written)
-{
-    const char *more = (flags & STATOR_STEP_OPEN) != 0 ? "+" : " ";
-    (void)printf("%14llu%s%14llu%s ", (unsigned long long)read, more, (unsigned long long)written,
-                 more);
-}
-
-static void print_step(void *self, const stator_x_step *step)
-{
-    step_sums *sums = self;
-    char line[CLI_CLEAN_BYTES], clean[CLI_CLEAN_BYTES];
-    print_bytes(step->flags, step->read_bytes, step->written_bytes);
-    (void)printf("%*s%-8s %s\n", (int)step->depth * 2, "", explain_step_kind(step->kind),
-                 cli_clean(explain_step_name(step->name, line), clean));
-    for (uint32_t i = 0; i < step->n_nodes && i < NODES_SHOWN; i++) {
-        (void)printf("%s%s", i == 0 ? "                               = " : ", ",
-                     cli_clean(step->nodes[i], clean));
-    }
-    if (step->n_nodes > NODES_SHOWN) {
-        (void)printf(" and %u more", step->n_nodes - NODES_SHOWN);
-    }
-    (void)printf("%s", step->n_nodes != 0 ? "\n" : "");
-    sums->steps++;
-    sums->flags |= step->flags;
-    sums->read_bytes += step->read_bytes;
-    sums->written_bytes += step->written_bytes;
-}
-
-static void print_guard(void *self, const stator_x_guard *guard)
-{
-    char subject[CLI_CLEAN_BYTES], text[CLI_CLEAN_BYTES];
-    (void)self;
-    (void)cli_clean(guard->subject, subject);
-    (void)cli_clean(guard->text, text);
-    if (guard->kind == STATOR_X_GUARD_NEED) {
-        (void)printf("  refused when %s\n", text);
-    } else {
-        (void)printf("  %s is %s\n", subject, text);
-    }
-}
-
-static void print_leftover(void *self, const stator_x_leftover *left)
-{
-    char name[CLI_CLEAN_BYTES], reason[CLI_CLEAN_BYTES];
-    (void)self;
-    (void)printf("  %u %s%s%s%s: %s\n", left->count, left->op, left->name[0] != '\0' ? " '" : "",
-                 cli_clean(left->name, name),
-                 left->name[0] == '\0' ? ""
-                 : left->count > 1     ? "' and others"
-                                       : "'",
-                 cli_clean(left->reason, reason));
-}
-
-static void note_leftover(void *self, const stator_x_leftover *left)
-{
-    (void)left;
-    *(int *)self = 1;
-}
+/* ---- the facts as text ---- */
 
 /* What the program is for and where it runs. */
-static stator_status print_program(const explain *e)
+static void print_program(const explain *e, const cJSON *facts)
 {
-    int has_leftovers = 0;
+    const cJSON *leftovers = explain_list(facts, "leftovers");
+    const cJSON *row = NULL;
+    char name[CLI_CLEAN_BYTES], text[CLI_CLEAN_BYTES];
     cli_print_coverage(e->p.function);
-    stator_x_leftovers(e->p.function, note_leftover, &has_leftovers);
-    if (has_leftovers) {
+    if (cJSON_GetArraySize(leftovers) != 0) {
         (void)printf("left to another backend:\n");
-        stator_x_leftovers(e->p.function, print_leftover, NULL);
+    }
+    cJSON_ArrayForEach(row, leftovers)
+    {
+        const char *first = cli_clean(explain_text(row, "first"), name);
+        const int has_others = explain_number(row, "nodes") > 1;
+        (void)printf("  %.0f %s%s%s%s: %s\n", explain_number(row, "nodes"), explain_text(row, "op"),
+                     first[0] != '\0' ? " '" : "", first,
+                     first[0] == '\0' ? ""
+                     : has_others     ? "' and others"
+                                      : "'",
+                     cli_clean(explain_text(row, "reason"), text));
     }
     (void)printf("the program is for calls in which:\n");
-    return stator_x_guards(e->p.function, print_guard, NULL);
-}
-
-static stator_status print_steps(const explain *e)
-{
-    stator_x_part part;
-    for (uint32_t i = 0; explain_part_at(&e->p, i, &part); i++) {
-        char name[48];
-        step_sums sums = {.steps = 0};
-        (void)printf("\n%14s %14s  steps of %s on %s\n", "reads", "writes",
-                     explain_part_name(&part, name), part.backend);
-        ST_TRY(stator_x_part_steps(e->p.function, i, print_step, &sums));
-        if (sums.steps == 0) {
-            (void)printf("%14s %14s  not told\n", "", "");
-        } else {
-            print_bytes(sums.flags, sums.read_bytes, sums.written_bytes);
-            (void)printf("in %u step%s\n", sums.steps, sums.steps == 1 ? "" : "s");
-        }
+    cJSON_ArrayForEach(row, explain_list(facts, "guards"))
+    {
+        const int is_need = strcmp(explain_text(row, "kind"), "need") == 0;
+        (void)printf("  %s%s%s\n", cli_clean(explain_text(row, "name"), name),
+                     is_need ? "refused when " : " is ",
+                     cli_clean(explain_text(row, "text"), text));
     }
-    return STATOR_OK;
 }
 
-static void print_parts(const explain *e)
+static void print_parts(const cJSON *facts)
 {
-    stator_x_memory sum = {.struct_size = sizeof sum};
-    stator_x_part part;
+    static const struct {
+        const char *key, *heading;
+    } columns[] = {{"result_bytes", "results"},  {"workspace_bytes", "workspace"},
+                   {"scratch_bytes", "scratch"}, {"constant_bytes", "constants"},
+                   {"packed_bytes", "packed"},   {"winograd_bytes", "of it Winograd"}};
+    const cJSON *sum = explain_list(facts, "memory");
+    const cJSON *part = NULL;
     (void)printf("%-12s %-14s", "part", "backend");
-    for (size_t c = 0; c < EXPLAIN_COLUMNS; c++) {
-        (void)printf(" %14s", explain_columns[c].heading);
+    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
+        (void)printf(" %14s", columns[c].heading);
     }
     (void)printf("\n");
-    for (uint32_t i = 0; explain_part_at(&e->p, i, &part); i++) {
-        char name[48];
-        (void)printf("%-12s %-14s", explain_part_name(&part, name), part.backend);
-        for (size_t c = 0; c < EXPLAIN_COLUMNS; c++) {
-            (void)printf(" %14llu", (unsigned long long)explain_value(&part, &explain_columns[c]));
+    cJSON_ArrayForEach(part, explain_list(facts, "parts"))
+    {
+        (void)printf("%-12s %-14s", explain_text(part, "name"), explain_text(part, "backend"));
+        for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
+            (void)printf(" %14.0f", explain_number(part, columns[c].key));
         }
         (void)printf("\n");
     }
-    stator_x_memory_of(e->p.function, &sum);
-    (void)printf("a call takes %llu bytes of workspace, %llu of outputs, %llu of scratch; kept are "
-                 "%llu of constants and %llu of packed weights\n",
-                 (unsigned long long)sum.workspace_bytes, (unsigned long long)sum.output_bytes,
-                 (unsigned long long)sum.scratch_bytes, (unsigned long long)sum.constant_bytes,
-                 (unsigned long long)sum.packed_bytes);
+    (void)printf("a call takes %.0f bytes of workspace, %.0f of outputs, %.0f of scratch; kept are "
+                 "%.0f of constants and %.0f of packed weights\n",
+                 explain_number(sum, "workspace_bytes"), explain_number(sum, "output_bytes"),
+                 explain_number(sum, "scratch_bytes"), explain_number(sum, "constant_bytes"),
+                 explain_number(sum, "packed_bytes"));
 }
 
-static int print_text(const explain *e)
+/* "602112+": and more, of sizes that a call alone tells. */
+static void print_bytes(int is_open, double read, double written)
 {
-    if (print_program(e) != STATOR_OK) {
-        return cli_fail_ctx(e->p.ctx, e->common.json);
-    }
-    print_parts(e);
-    return print_steps(e) == STATOR_OK ? CLI_OK : cli_fail_ctx(e->p.ctx, e->common.json);
+    const char *more = is_open ? "+" : " ";
+    (void)printf("%14.0f%s%14.0f%s ", read, more, written, more);
 }
 
-static int print_json(const explain *e)
+static void print_nodes(const cJSON *nodes)
 {
-    cJSON *facts = explain_facts(&e->p);
-    if (facts == NULL) {
-        return cli_fail_ctx(e->p.ctx, e->common.json);
+    const cJSON *node = NULL;
+    char clean[CLI_CLEAN_BYTES];
+    int n = 0;
+    cJSON_ArrayForEach(node, nodes)
+    {
+        if (n++ < NODES_SHOWN) {
+            (void)printf("%s%s", n == 1 ? "                               = " : ", ",
+                         cli_clean(node->valuestring, clean));
+        }
     }
-    cli_print_json(facts);
-    return CLI_OK;
+    if (n > NODES_SHOWN) {
+        (void)printf(" and %d more", n - NODES_SHOWN);
+    }
+    (void)printf("%s", n != 0 ? "\n" : "");
+}
+
+static void print_steps(const cJSON *part)
+{
+    const cJSON *step = NULL;
+    char clean[CLI_CLEAN_BYTES];
+    int n = 0, is_open = 0;
+    double read = 0, written = 0;
+    (void)printf("\n%14s %14s  steps of %s on %s\n", "reads", "writes", explain_text(part, "name"),
+                 explain_text(part, "backend"));
+    cJSON_ArrayForEach(step, explain_list(part, "steps"))
+    {
+        const int step_open = cJSON_IsTrue(explain_list(step, "open"));
+        print_bytes(step_open, explain_number(step, "read_bytes"),
+                    explain_number(step, "written_bytes"));
+        (void)printf("%*s%-8s %s\n", (int)explain_number(step, "depth") * 2, "",
+                     explain_text(step, "kind"), cli_clean(explain_text(step, "name"), clean));
+        print_nodes(explain_list(step, "nodes"));
+        n++;
+        is_open |= step_open;
+        read += explain_number(step, "read_bytes");
+        written += explain_number(step, "written_bytes");
+    }
+    if (n == 0) {
+        (void)printf("%14s %14s  not told\n", "", "");
+    } else {
+        print_bytes(is_open, read, written);
+        (void)printf("in %d step%s\n", n, n == 1 ? "" : "s");
+    }
+}
+
+static void print_text(const explain *e, const cJSON *facts)
+{
+    const cJSON *part = NULL;
+    print_program(e, facts);
+    print_parts(facts);
+    cJSON_ArrayForEach(part, explain_list(facts, "parts"))
+    {
+        print_steps(part);
+    }
 }
 
 static int explain_model(explain *e, const char *path)
@@ -170,7 +152,17 @@ static int explain_model(explain *e, const char *path)
     if (stator_x_prepare(e->p.function, e->p.n_in, e->p.in) != STATOR_OK) {
         return cli_fail_ctx(e->p.ctx, e->common.json);
     }
-    return e->common.json ? print_json(e) : print_text(e);
+    cJSON *facts = explain_facts(&e->p);
+    if (facts == NULL) {
+        return cli_fail_ctx(e->p.ctx, e->common.json);
+    }
+    if (e->common.json) {
+        cli_print_json(facts);
+    } else {
+        print_text(e, facts);
+        cJSON_Delete(facts);
+    }
+    return CLI_OK;
 }
 
 int cmd_explain(int argc, char **argv)

@@ -31,7 +31,7 @@ typedef struct report {
     int64_t repeat;
     cli_file file;
     st_mem mem;
-    st_map place_of; /* hash of a step's name -> place in times + 1 */
+    st_map place_of;  /* hash of a step's name -> place in times + 1 */
     step_time *times; /* of all timed calls, by step's name */
     uint32_t n_times;
     uint64_t total_ns;
@@ -61,18 +61,6 @@ static void put(const report *r, const char *text)
 static void row_head(const report *r, const char *name)
 {
     (void)fprintf(r->file.file, "<tr><th>%s<td>", name);
-}
-
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
-static double number_of(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
 /* "1.5 MiB" */
@@ -190,11 +178,11 @@ static void read_processor(char out[128])
 
 static void put_coverage(const report *r, const cJSON *facts)
 {
-    const cJSON *coverage = cJSON_GetObjectItemCaseSensitive(facts, "coverage");
+    const cJSON *coverage = explain_list(facts, "coverage");
     const cJSON *backend = NULL;
     const char *comma = "";
     row_head(r, "nodes");
-    cJSON_ArrayForEach(backend, cJSON_GetObjectItemCaseSensitive(coverage, "by_backend"))
+    cJSON_ArrayForEach(backend, explain_list(coverage, "by_backend"))
     {
         (void)fprintf(r->file.file, "%s%.0f on ", comma, backend->valuedouble);
         put(r, backend->string);
@@ -205,7 +193,7 @@ static void put_coverage(const report *r, const cJSON *facts)
 
 static void put_summary(const report *r, const cJSON *facts)
 {
-    const cJSON *memory = cJSON_GetObjectItemCaseSensitive(facts, "memory");
+    const cJSON *memory = explain_list(facts, "memory");
     char processor[128];
     struct utsname system;
     FILE *f = r->file.file;
@@ -213,23 +201,23 @@ static void put_summary(const report *r, const cJSON *facts)
     (void)fprintf(f, "<table>\n");
     put_coverage(r, facts);
     row_head(r, "compile");
-    (void)fprintf(f, "%.1f ms, nothing from the cache\n", number_of(facts, "compile_ms"));
+    (void)fprintf(f, "%.1f ms, nothing from the cache\n", explain_number(facts, "compile_ms"));
     if (r->repeat > 0) {
         row_head(r, "a call");
         (void)fprintf(f, "%.3f ms, the median of %lld; the least %.3f\n",
                       r->calls_ms[r->repeat / 2], (long long)r->repeat, r->calls_ms[0]);
     }
     row_head(r, "memory of a call");
-    put_bytes(r, number_of(memory, "workspace_bytes"));
+    put_bytes(r, explain_number(memory, "workspace_bytes"));
     (void)fprintf(f, " of workspace, ");
-    put_bytes(r, number_of(memory, "output_bytes"));
+    put_bytes(r, explain_number(memory, "output_bytes"));
     (void)fprintf(f, " of outputs, ");
-    put_bytes(r, number_of(memory, "scratch_bytes"));
+    put_bytes(r, explain_number(memory, "scratch_bytes"));
     (void)fprintf(f, " of scratch\n");
     row_head(r, "kept");
-    put_bytes(r, number_of(memory, "constant_bytes"));
+    put_bytes(r, explain_number(memory, "constant_bytes"));
     (void)fprintf(f, " of constants, ");
-    put_bytes(r, number_of(memory, "packed_bytes"));
+    put_bytes(r, explain_number(memory, "packed_bytes"));
     (void)fprintf(f, " of packed weights\n");
     row_head(r, "made by");
     (void)fprintf(f, "Stator %s", stator_version());
@@ -246,7 +234,7 @@ static void put_summary(const report *r, const cJSON *facts)
 
 static void put_leftovers(const report *r, const cJSON *facts)
 {
-    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(facts, "leftovers");
+    const cJSON *rows = explain_list(facts, "leftovers");
     const cJSON *row = NULL;
     if (cJSON_GetArraySize(rows) == 0) {
         return;
@@ -255,12 +243,12 @@ static void put_leftovers(const report *r, const cJSON *facts)
                                 "<tr><th class=\"n\">nodes<th>op<th>first<th>reason\n");
     cJSON_ArrayForEach(row, rows)
     {
-        (void)fprintf(r->file.file, "<tr><td class=\"n\">%.0f<td>", number_of(row, "nodes"));
-        put(r, text_of(row, "op"));
+        (void)fprintf(r->file.file, "<tr><td class=\"n\">%.0f<td>", explain_number(row, "nodes"));
+        put(r, explain_text(row, "op"));
         (void)fprintf(r->file.file, "<td><code>");
-        put(r, text_of(row, "first"));
+        put(r, explain_text(row, "first"));
         (void)fprintf(r->file.file, "</code><td>");
-        put(r, text_of(row, "reason"));
+        put(r, explain_text(row, "reason"));
         (void)fprintf(r->file.file, "\n");
     }
     (void)fprintf(r->file.file, "</table>\n");
@@ -270,14 +258,14 @@ static void put_guards(const report *r, const cJSON *facts)
 {
     const cJSON *row = NULL;
     (void)fprintf(r->file.file, "<h2>Calls that the program is for</h2>\n<table>\n");
-    cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(facts, "guards"))
+    cJSON_ArrayForEach(row, explain_list(facts, "guards"))
     {
-        const char *kind = text_of(row, "kind");
+        const char *kind = explain_text(row, "kind");
         (void)fprintf(r->file.file, "<tr><td>%s<td><code>",
                       strcmp(kind, "need") == 0 ? "refused when" : kind);
-        put(r, text_of(row, "name"));
+        put(r, explain_text(row, "name"));
         (void)fprintf(r->file.file, "</code><td>");
-        put(r, text_of(row, "text"));
+        put(r, explain_text(row, "text"));
         (void)fprintf(r->file.file, "\n");
     }
     (void)fprintf(r->file.file, "</table>\n");
@@ -287,7 +275,7 @@ static void put_guards(const report *r, const cJSON *facts)
 
 static void put_nodes(const report *r, const cJSON *step)
 {
-    const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(step, "nodes");
+    const cJSON *nodes = explain_list(step, "nodes");
     const cJSON *node = NULL;
     const int n = cJSON_GetArraySize(nodes);
     int i = 0;
@@ -307,7 +295,7 @@ static void put_nodes(const report *r, const cJSON *step)
 
 /* Steps of one name have their time together, in the row of the first; those of a loop's body have
  * none of their own. */
-static void put_time(const report *r, const char *name)
+static void put_time(report *r, const char *name)
 {
     const uint32_t place = r->repeat > 0 ? st_map_get(&r->place_of, key_of(name)) : 0;
     step_time *time = place != 0 ? &r->times[place - 1u] : NULL;
@@ -324,32 +312,32 @@ static void put_time(const report *r, const char *name)
                   r->total_ns > 0 ? (double)time->ns / (double)r->total_ns : 0.0);
 }
 
-static void put_step(const report *r, const cJSON *step)
+static void put_step(report *r, const cJSON *step)
 {
-    const char *more = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(step, "open")) ? " +" : "";
+    const char *more = cJSON_IsTrue(explain_list(step, "open")) ? " +" : "";
     (void)fprintf(r->file.file, "<tr><td>%s<td style=\"padding-left:%.1frem\"><code>",
-                  text_of(step, "kind"), 0.6 + 1.5 * number_of(step, "depth"));
-    put(r, text_of(step, "name"));
+                  explain_text(step, "kind"), 0.6 + 1.5 * explain_number(step, "depth"));
+    put(r, explain_text(step, "name"));
     (void)fprintf(r->file.file, "</code>");
     put_nodes(r, step);
     (void)fprintf(r->file.file, "<td class=\"n\">");
-    put_bytes(r, number_of(step, "read_bytes"));
+    put_bytes(r, explain_number(step, "read_bytes"));
     (void)fprintf(r->file.file, "%s<td class=\"n\">", more);
-    put_bytes(r, number_of(step, "written_bytes"));
+    put_bytes(r, explain_number(step, "written_bytes"));
     (void)fprintf(r->file.file, "%s", more);
-    put_time(r, text_of(step, "name"));
+    put_time(r, explain_text(step, "name"));
     (void)fprintf(r->file.file, "\n");
 }
 
-static void put_parts(const report *r, const cJSON *facts)
+static void put_parts(report *r, const cJSON *facts)
 {
     const cJSON *part = NULL;
-    cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(facts, "parts"))
+    cJSON_ArrayForEach(part, explain_list(facts, "parts"))
     {
-        const cJSON *steps = cJSON_GetObjectItemCaseSensitive(part, "steps");
+        const cJSON *steps = explain_list(part, "steps");
         const cJSON *step = NULL;
-        (void)fprintf(r->file.file, "<h2>Steps of %s on ", text_of(part, "name"));
-        put(r, text_of(part, "backend"));
+        (void)fprintf(r->file.file, "<h2>Steps of %s on ", explain_text(part, "name"));
+        put(r, explain_text(part, "backend"));
         (void)fprintf(r->file.file, "</h2>\n");
         if (cJSON_GetArraySize(steps) == 0) {
             (void)fprintf(r->file.file, "<p>The backend does not tell them.\n");
@@ -370,7 +358,7 @@ static void put_parts(const report *r, const cJSON *facts)
 
 /* ---- the picture ---- */
 
-static void put_picture(const report *r, const char *path)
+static void put_picture(report *r, const char *path)
 {
     const stator_graph *graph = stator_model_graph(r->p.model);
     const stator_host *host = stator_ctx_host(r->p.ctx);
@@ -383,7 +371,7 @@ static void put_picture(const report *r, const char *path)
         (void)fprintf(f, "<p>%u nodes%s.\n", n, n > 0 ? ": `stator draw` draws them" : "");
         return;
     }
-    st_str_init(&dot, (st_mem *)(uintptr_t)&r->mem);
+    st_str_init(&dot, &r->mem);
     draw_graph(&dot, host, graph, path);
     if (st_str_ok(&dot) && draw_render(dot.data, "svg", &picture)) {
         const char *svg = picture.size > 0 ? strstr(picture.bytes, "<svg") : NULL;

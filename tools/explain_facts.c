@@ -1,42 +1,27 @@
-/* What is known of a compiled model, as JSON: explain prints it, report draws it. */
+/* What is known of a compiled model, as JSON: explain prints it, as it is or as text, report makes
+ * a page of it. */
 #include "explain.h"
 
 #include <string.h>
 
-#define COLUMN(field, heading)                                                                     \
-    {                                                                                              \
-#field, heading, offsetof(stator_x_part, field)                                            \
-    }
-const explain_column explain_columns[EXPLAIN_COLUMNS] = {
-    COLUMN(result_bytes, "results"),  COLUMN(workspace_bytes, "workspace"),
-    COLUMN(scratch_bytes, "scratch"), COLUMN(constant_bytes, "constants"),
-    COLUMN(packed_bytes, "packed"),   COLUMN(winograd_bytes, "of it Winograd")};
-
-uint64_t explain_value(const stator_x_part *part, const explain_column *c)
+const cJSON *explain_list(const cJSON *object, const char *key)
 {
-    return *(const uint64_t *)(const void *)((const char *)part + c->offset);
+    return cJSON_GetObjectItemCaseSensitive(object, key);
 }
 
-int explain_part_at(const cli_program *p, uint32_t i, stator_x_part *out)
+const char *explain_text(const cJSON *object, const char *key)
 {
-    *out = (stator_x_part){.struct_size = sizeof *out};
-    return i < stator_x_part_count(p->function) &&
-           stator_x_part_at(p->function, i, out) == STATOR_OK;
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-const char *explain_part_name(const stator_x_part *part, char out[48])
+double explain_number(const cJSON *object, const char *key)
 {
-    if (part->body == 0) {
-        (void)snprintf(out, 48, "graph.%u", part->step);
-    } else {
-        (void)snprintf(out, 48, "body%u.%u", part->body - 1u, part->step);
-    }
-    return out;
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-/* ---- rows as JSON ---- */
-
-const char *explain_step_kind(uint32_t kind)
+static const char *kind_of_step(uint32_t kind)
 {
     static const char *const kinds[] = {[STATOR_STEP_KERNEL] = "kernel",
                                         [STATOR_STEP_LIBRARY] = "library",
@@ -59,7 +44,7 @@ static void add_step(void *self, const stator_x_step *step)
 {
     char name[CLI_CLEAN_BYTES];
     cJSON *row = cJSON_CreateObject();
-    cJSON_AddStringToObject(row, "kind", explain_step_kind(step->kind));
+    cJSON_AddStringToObject(row, "kind", kind_of_step(step->kind));
     cJSON_AddNumberToObject(row, "depth", step->depth);
     cli_json_text(row, "name", explain_step_name(step->name, name));
     cJSON_AddBoolToObject(row, "open", (step->flags & STATOR_STEP_OPEN) != 0);
@@ -94,26 +79,53 @@ static void add_leftover(void *self, const stator_x_leftover *left)
     cJSON_AddItemToArray(self, row);
 }
 
+/* "graph.2", "body1.0" */
+static void add_name(cJSON *row, const stator_x_part *part)
+{
+    char name[48];
+    if (part->body == 0) {
+        (void)snprintf(name, sizeof name, "graph.%u", part->step);
+    } else {
+        (void)snprintf(name, sizeof name, "body%u.%u", part->body - 1u, part->step);
+    }
+    cJSON_AddStringToObject(row, "name", name);
+}
+
+/* NULL: the context has the error. */
+static cJSON *part_json(const cli_program *p, uint32_t i)
+{
+    stator_x_part part = {.struct_size = sizeof part};
+    if (stator_x_part_at(p->function, i, &part) != STATOR_OK) {
+        return NULL;
+    }
+    cJSON *row = cJSON_CreateObject();
+    add_name(row, &part);
+    cJSON_AddStringToObject(row, "backend", part.backend);
+    cJSON_AddNumberToObject(row, "result_bytes", (double)part.result_bytes);
+    cJSON_AddNumberToObject(row, "workspace_bytes", (double)part.workspace_bytes);
+    cJSON_AddNumberToObject(row, "scratch_bytes", (double)part.scratch_bytes);
+    cJSON_AddNumberToObject(row, "constant_bytes", (double)part.constant_bytes);
+    cJSON_AddNumberToObject(row, "packed_bytes", (double)part.packed_bytes);
+    cJSON_AddNumberToObject(row, "winograd_bytes", (double)part.winograd_bytes);
+    cJSON *steps = cJSON_AddArrayToObject(row, "steps");
+    if (stator_x_part_steps(p->function, i, add_step, steps) != STATOR_OK) {
+        cJSON_Delete(row);
+        return NULL;
+    }
+    return row;
+}
+
 static cJSON *parts_json(const cli_program *p)
 {
     cJSON *parts = cJSON_CreateArray();
-    stator_x_part part;
-    for (uint32_t i = 0; explain_part_at(p, i, &part); i++) {
-        char name[48];
-        cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "name", explain_part_name(&part, name));
-        cJSON_AddStringToObject(row, "backend", part.backend);
-        for (size_t c = 0; c < EXPLAIN_COLUMNS; c++) {
-            cJSON_AddNumberToObject(row, explain_columns[c].key,
-                                    (double)explain_value(&part, &explain_columns[c]));
-        }
-        cJSON *steps = cJSON_AddArrayToObject(row, "steps");
-        if (stator_x_part_steps(p->function, i, add_step, steps) != STATOR_OK) {
-            cJSON_Delete(row);
+    const uint32_t n = stator_x_part_count(p->function);
+    for (uint32_t i = 0; i < n; i++) {
+        cJSON *part = part_json(p, i);
+        if (part == NULL) {
             cJSON_Delete(parts);
             return NULL;
         }
-        cJSON_AddItemToArray(parts, row);
+        cJSON_AddItemToArray(parts, part);
     }
     return parts;
 }

@@ -79,20 +79,6 @@ static int take_writes_out(worker *w)
            fail_ctx(w, BISECT_REFUSED);
 }
 
-static int load(worker *w)
-{
-    const bisect_setup *s = w->job->setup;
-    if (cli_open(&s->common, &w->ctx) != STATOR_OK ||
-        stator_model_load(w->ctx, s->path, NULL, &w->loaded) != STATOR_OK) {
-        return fail_ctx(w, BISECT_REFUSED);
-    }
-    if (!cli_load_inputs(w->ctx, w->loaded, &s->inputs, -1, &w->loaded_in, &w->n_loaded_in)) {
-        take_error(w, BISECT_REFUSED);
-        return 0;
-    }
-    return 1;
-}
-
 /* The inputs of a cut: what the good backend computed, or random as --random 0 gives them. */
 static int make_inputs(worker *w, const minify_cut *cut)
 {
@@ -149,8 +135,7 @@ static int run_backend(worker *w, const bisect_recipe *recipe, bisect_results *o
         take_error(w, BISECT_REFUSED);
         return 0;
     }
-    return bisect_call(w->ctx, function, w->n_in, w->in, stator_model_output_count(w->model),
-                       out) ||
+    return bisect_call(function, w->n_in, w->in, stator_model_output_count(w->model), out) ||
            fail_ctx(w, BISECT_FAILS);
 }
 
@@ -160,7 +145,7 @@ static void compare_results(worker *w, const bisect_results *good, const bisect_
     for (uint32_t i = 0; i < good->n_out + good->n_in; i++) {
         st_difference d;
         st_compare_runs(stator_tensor_view(bad->tensors[i]), stator_tensor_view(good->tensors[i]),
-                       &w->job->setup->tolerance, &d);
+                        &w->job->setup->tolerance, &d);
         if (!d.ok) {
             w->out->verdict = BISECT_DIFFERS;
             w->out->result = i;
@@ -298,7 +283,9 @@ static int child_main(void *self, const child *c)
     w->c = c;
     w->out = &outcome;
     (void)setenv("STATOR_CACHE", "0", 1);
-    if (load(w)) {
+    if (!bisect_load(w->job->setup, &w->ctx, &w->loaded, &w->loaded_in, &w->n_loaded_in)) {
+        take_error(w, BISECT_REFUSED);
+    } else {
         switch (w->job->task) {
         case MINIFY_SURVEY:
             survey(w);

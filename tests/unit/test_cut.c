@@ -58,6 +58,10 @@ static void expect_refusal(const char *text, const stator_x_cut *cut, stator_sta
     stator_ctx_destroy(ctx);
 }
 
+#define CUT(nodes_, inputs_, outputs_)                                                             \
+    .struct_size = sizeof(stator_x_cut), .n_nodes = COUNT(nodes_), .n_inputs = COUNT(inputs_),     \
+    .n_outputs = COUNT(outputs_), .nodes = (nodes_), .inputs = (inputs_), .outputs = (outputs_)
+
 /* Values 1 x, 2 w; nodes and values 3 to 6. */
 static const char chain[] = "stir 1\n"
                             "graph @chain(%x: f32[2, 3], param %w: f32[3] = {1, 2, 3}) {\n"
@@ -71,13 +75,7 @@ static const char chain[] = "stir 1\n"
 Test(cut, the_middle_of_a_chain)
 {
     const stator_ref nodes[] = {2, 3}, inputs[] = {3}, outputs[] = {5, 4};
-    const stator_x_cut cut = {.struct_size = sizeof cut,
-                              .n_nodes = 2,
-                              .n_inputs = 1,
-                              .n_outputs = 2,
-                              .nodes = nodes,
-                              .inputs = inputs,
-                              .outputs = outputs};
+    const stator_x_cut cut = {CUT(nodes, inputs, outputs)};
     expect_cut(chain, &cut,
                "stir 1\n"
                "graph @chain(\n"
@@ -93,13 +91,7 @@ Test(cut, the_middle_of_a_chain)
 Test(cut, a_parameter_that_is_listed_is_an_input)
 {
     const stator_ref nodes[] = {2}, inputs[] = {3, 2}, outputs[] = {4};
-    const stator_x_cut cut = {.struct_size = sizeof cut,
-                              .n_nodes = 1,
-                              .n_inputs = 2,
-                              .n_outputs = 1,
-                              .nodes = nodes,
-                              .inputs = inputs,
-                              .outputs = outputs};
+    const stator_x_cut cut = {CUT(nodes, inputs, outputs)};
     expect_cut(chain, &cut,
                "stir 1\n"
                "graph @chain(\n"
@@ -127,14 +119,7 @@ Test(cut, sizes_become_what_is_known)
     const DLTensor a = {.ndim = 2, .shape = shape};
     const DLTensor *known[6] = {[3] = &a};
     const stator_ref nodes[] = {2, 3}, inputs[] = {3}, outputs[] = {5};
-    stator_x_cut cut = {.struct_size = sizeof cut,
-                        .n_nodes = 2,
-                        .n_inputs = 1,
-                        .n_outputs = 1,
-                        .nodes = nodes,
-                        .inputs = inputs,
-                        .outputs = outputs,
-                        .known = known};
+    stator_x_cut cut = {CUT(nodes, inputs, outputs), .known = known};
     expect_cut(symbolic, &cut,
                "stir 1\n"
                "graph @sizes(\n"
@@ -181,14 +166,7 @@ Test(cut, sizes_that_only_a_dropped_node_tells_are_numbers)
     const DLTensor *known[5] = {[2] = &i};
     const stator_ref tail[] = {2, 3}, all[] = {1, 2}, x[] = {1}, middle[] = {2}, z[] = {4},
                      n[] = {3};
-    const stator_x_cut cut = {.struct_size = sizeof cut,
-                              .n_nodes = 2,
-                              .n_inputs = 1,
-                              .n_outputs = 1,
-                              .nodes = tail,
-                              .inputs = middle,
-                              .outputs = z,
-                              .known = known};
+    const stator_x_cut cut = {CUT(tail, middle, z), .known = known};
     expect_cut(counted, &cut,
                "stir 1\n"
                "graph @counted(\n"
@@ -198,14 +176,7 @@ Test(cut, sizes_that_only_a_dropped_node_tells_are_numbers)
                "  %z = abs(%n) : i64[1, 4]\n"
                "  return z: %z\n"
                "}\n");
-    const stator_x_cut with_nonzero = {.struct_size = sizeof with_nonzero,
-                                       .n_nodes = 2,
-                                       .n_inputs = 1,
-                                       .n_outputs = 1,
-                                       .nodes = all,
-                                       .inputs = x,
-                                       .outputs = n,
-                                       .known = known};
+    const stator_x_cut with_nonzero = {CUT(all, x, n), .known = known};
     expect_cut(counted, &with_nonzero,
                "stir 1\n"
                "sym $0 unbacked in [0, 6]\n" /* as nonzero itself says */
@@ -244,13 +215,7 @@ static const char branches[] = "stir 1\n"
 Test(cut, control_flow_keeps_its_bodies)
 {
     const stator_ref nodes[] = {2}, inputs[] = {3, 1}, outputs[] = {4};
-    const stator_x_cut cut = {.struct_size = sizeof cut,
-                              .n_nodes = 1,
-                              .n_inputs = 2,
-                              .n_outputs = 1,
-                              .nodes = nodes,
-                              .inputs = inputs,
-                              .outputs = outputs};
+    const stator_x_cut cut = {CUT(nodes, inputs, outputs)};
     expect_cut(branches, &cut,
                "stir 1\n"
                "graph @main(\n"
@@ -283,13 +248,7 @@ static const char odd_names[] = "stir 1\n"
 Test(cut, ports_have_names_of_their_own)
 {
     const stator_ref nodes[] = {3, 4}, inputs[] = {3, 4}, outputs[] = {5, 6};
-    const stator_x_cut cut = {.struct_size = sizeof cut,
-                              .n_nodes = 2,
-                              .n_inputs = 2,
-                              .n_outputs = 2,
-                              .nodes = nodes,
-                              .inputs = inputs,
-                              .outputs = outputs};
+    const stator_x_cut cut = {CUT(nodes, inputs, outputs)};
     expect_cut(odd_names, &cut,
                "stir 1\n"
                "graph @odd(\n"
@@ -307,13 +266,7 @@ Test(cut, what_is_no_program_is_refused)
 {
     const stator_ref node[] = {2}, far[] = {9}, turned[] = {3, 2}, a[] = {3}, b[] = {4}, d[] = {6},
                      twice[] = {3, 3}, made[] = {3, 4};
-    const stator_x_cut good = {.struct_size = sizeof good,
-                               .n_nodes = 1,
-                               .n_inputs = 1,
-                               .n_outputs = 1,
-                               .nodes = node,
-                               .inputs = a,
-                               .outputs = b};
+    const stator_x_cut good = {CUT(node, a, b)};
     stator_x_cut cut = good;
     cut.nodes = far;
     expect_refusal(chain, &cut, STATOR_OUT_OF_RANGE, "no node 9");

@@ -1,6 +1,7 @@
 /* The option verify where values of inputs decide shapes: the reference is allowed as many programs
  * as the function that it is compared with. */
 #include "support_onnx.h"
+#include "support_run.h"
 
 #include <criterion/criterion.h>
 #include <stator/stator.h>
@@ -29,20 +30,14 @@ static stator_model *load(stator_ctx *ctx)
 
 Test(verify_values, as_many_programs_as_the_function)
 {
-    static const char *const dirs[] = {ST_TEST_BUILD "/lib/stator/plugins-1"};
-    const stator_ctx_options options = {.struct_size = sizeof options,
-                                        .flags = STATOR_CTX_NO_CACHE,
-                                        .threads = 1,
-                                        .plugin_dir_count = 1,
-                                        .plugin_dirs = dirs};
     const stator_compile_options how = {
         .struct_size = sizeof how, .backend = "aot_eager", .recompile_limit = 20, .verify = 1};
     const int64_t shape[RANK] = {2, 2, 2, 2, 2, 2};
     const int64_t one[1] = {1};
-    stator_ctx *ctx = NULL;
+    stator_ctx *ctx = run_context();
     stator_function *function = NULL;
     stator_tensor *in[2] = {NULL, NULL};
-    cr_assert_eq(stator_ctx_create(&options, &ctx), STATOR_OK);
+    cr_assert_not_null(ctx);
     stator_model *model = load(ctx);
     cr_assert_eq(stator_compile(model, &how, &function), STATOR_OK, "%s",
                  stator_ctx_error_text(ctx));

@@ -3,9 +3,7 @@
  * Inner values are read by compiling again with them as more outputs, in groups and in topological
  * order, so that few compiles are needed. A group that cannot be compiled, or that makes the
  * difference vanish (an output keeps a rewrite or a fusion from happening), is halved; a number of
- * observations bounds the work. Each compiles the whole model, so of many values some at equal
- * distances are looked at first, and then those between the last that agrees and the first that
- * does not, again and again. */
+ * observations bounds the work. */
 #include "core/base/compare.h"
 #include "core/host/function.h"
 
@@ -16,7 +14,6 @@
 #define GROUP_VALUES 48u
 #define GROUP_BYTES (UINT64_C(128) << 20)
 #define MAX_OBSERVATIONS 400u
-#define MANY_VALUES 1000u /* of more, values far apart are looked at first */
 
 /* ---- calling ---- */
 
@@ -256,65 +253,17 @@ static void observe_wanted(observer *o)
     o->out->hides_wanted = is_seen && !differs;
 }
 
-/* As many values from `first` on as one observation takes. */
-static uint32_t group_size(const observer *o, uint32_t first, uint32_t end)
-{
-    uint32_t count = 0;
-    uint64_t bytes = 0;
-    while (first + count < end && count < GROUP_VALUES && (count == 0 || bytes < GROUP_BYTES)) {
-        bytes += bytes_of(o->v, o->values[first + count++]);
-    }
-    return count;
-}
-
-static void observe_range(observer *o, uint32_t first, uint32_t end)
-{
-    while (first < end && !o->out->is_found) {
-        const uint32_t count = group_size(o, first, end);
-        search(o, first, count);
-        first += count;
-    }
-}
-
-/* Looks at values at equal distances in [*first, *end), and cuts the range down to those behind the
- * last that agrees, up to the first that does not. 0: none of them differs, or they cannot be
- * looked at. */
-static int narrow(observer *o, uint32_t *first, uint32_t *end)
-{
-    const uint32_t step = (*end - *first + GROUP_VALUES - 1u) / GROUP_VALUES;
-    uint32_t few[GROUP_VALUES];
-    uint32_t n = 0;
-    int differs = 0;
-    uint32_t *const all = o->values;
-    for (uint32_t at = *first + step - 1u; at < *end; at += step) {
-        few[n++] = all[at];
-    }
-    o->values = few;
-    const int ok = o->left > 0 && group_size(o, 0, n) == n && observe_group(o, 0, n, &differs);
-    o->values = all;
-    for (uint32_t i = 0; ok && i < n && o->out->is_found; i++) {
-        if (few[i] == o->out->value) {
-            *end = *first + (i + 1u) * step;
-            *first += i * step;
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static void observe_all(observer *o)
 {
-    uint32_t first = 0;
-    uint32_t end = o->n;
-    stator_x_place found = *o->out;
-    while (end - first > MANY_VALUES / GROUP_VALUES * 2u && o->n > MANY_VALUES &&
-           !found.is_wanted && narrow(o, &first, &end)) {
-        found = *o->out;
-        o->out->is_found = 0;
-    }
-    observe_range(o, first, end);
-    if (!o->out->is_found && found.is_found) {
-        *o->out = found; /* alone it differs, beside its neighbours it does not */
+    for (uint32_t first = 0; first < o->n && !o->out->is_found;) {
+        uint32_t count = 0;
+        uint64_t bytes = 0;
+        while (first + count < o->n && count < GROUP_VALUES &&
+               (count == 0 || bytes < GROUP_BYTES)) {
+            bytes += bytes_of(o->v, o->values[first + count++]);
+        }
+        search(o, first, count);
+        first += count;
     }
 }
 

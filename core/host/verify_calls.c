@@ -223,13 +223,16 @@ static stator_status report(const both *b, uint32_t k, stator_diag **err)
     return status;
 }
 
-/* Its steps are none of the program's, so they are not timed. */
+/* Its steps are none of the program's, so they are not timed; nor are those of other threads
+ * meanwhile. */
 static stator_status call_reference(both *b, stator_function *reference)
 {
     const st_verified_call *call = b->call;
     st_profile *profile = &call->verifier->ctx->profile;
     const int is_timed = st_profile_is_on(profile);
-    st_profile_stop(profile);
+    if (is_timed) {
+        st_profile_stop(profile);
+    }
     const stator_status status =
         stator_x_call_copies(reference, call->n_in, b->before, call->n_out, b->expected);
     if (is_timed) {

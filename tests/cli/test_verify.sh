@@ -37,23 +37,25 @@ END
 try "$work/sub.stir" --backend fails_run --plugin-dir "$planted/fails_run" --verify 1
 [ "$status" = 3 ] || fail "fails_run: status $status"
 
-# Of many values some far apart are looked at first; the one that is wrong is found all the same.
-for wrong in 1 1777 2999; do
-    {
-        echo 'stir 1'
-        echo 'graph @main(%v0: f32[2]) {'
-        for i in $(seq 3000); do
-            op=neg
-            [ "$i" != "$wrong" ] || op=tanh
-            echo "  %v$i = $op(%v$((i - 1)))"
-        done
-        echo '  return y: %v3000'
-        echo '}'
-    } >"$work/chain.stir"
-    try "$work/chain.stir" --backend wrong_tanh --plugin-dir "$planted/wrong_tanh" --verify 1
-    [ "$status" = 1 ] || fail "chain $wrong: status $status"
-    has "$work/err" "the first value that differs is 'v$wrong' of node"
-done
+# Of many values the first that is wrong is named, with its own node, also where a long branch leads round it.
+chain() {
+    echo 'stir 1'
+    echo 'graph @main(%v0: f32[2]) {'
+    echo '  %s = tanh(%v0)'
+    for i in $(seq 1100); do
+        if [ "$i" = 900 ]; then echo '  %v900 = add(%v899, %s)'; else echo "  %v$i = neg(%v$((i - 1)))"; fi
+    done
+    echo '  return y: %v1100'
+    echo '}'
+}
+chain >"$work/branch.stir"
+sed -e '/%s = /d' -e 's/add(%v899, %s)/tanh(%v899)/' "$work/branch.stir" >"$work/chain.stir"
+try "$work/branch.stir" --backend wrong_tanh --plugin-dir "$planted/wrong_tanh" --verify 1
+[ "$status" = 1 ] || fail "branch: status $status"
+has "$work/err" "the first value that differs is 's' of node 's'"
+try "$work/chain.stir" --backend wrong_tanh --plugin-dir "$planted/wrong_tanh" --verify 1
+[ "$status" = 1 ] || fail "chain: status $status"
+has "$work/err" "the first value that differs is 'v900' of node 'v900'"
 
 "$STATOR" backends --probe | grep -qE '^inductor-cpu +AVAILABLE' || exit 0
 try "$digits" --backend inductor-cpu --dim N=5 --verify 2 --repeat 2 --mode reduce-overhead

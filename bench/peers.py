@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stator beside its peers, PyTorch eager, torch.compile (default, max-autotune) and ONNX Runtime, in one run.
+"""Stator beside its peers, PyTorch eager, torch.compile (default, max-autotune), ONNX Runtime and OpenVINO, in one run.
 
     bench/peers.py                        every workload, 2 threads and 1, about two hours
     bench/peers.py --quick                four workloads, no max-autotune, a few minutes
@@ -13,8 +13,8 @@ outputs are compared with PyTorch eager's; a wrong result has no time. Peers run
 that keeps its pages (MALLOC_* below); Stator always as it comes. The machine's limit that binds a workload is measured
 in the same rounds by bench/limits. docs/performance.md says what the columns mean.
 
-The peers live in a virtual environment, build/venv-bench, made at the first run from PINNED (PyTorch's CPU build also
-from STATOR_TORCH_INDEX, https://download.pytorch.org/whl/cpu). Stator's programs come from --build."""
+The peers live in a virtual environment, build/venv-bench, made at the first run from bench/requirements.txt (PyTorch's
+CPU build also from STATOR_TORCH_INDEX, https://download.pytorch.org/whl/cpu). Stator's programs come from --build."""
 import argparse
 import json
 import os
@@ -30,8 +30,6 @@ sys.path.insert(0, HERE)
 import peers_cases as cases  # noqa: E402
 import peers_report as report  # noqa: E402
 
-PINNED = ["torch==2.13.0+cpu", "onnx==1.23.2", "onnxruntime==1.31.1", "transformers==5.23.0", "timm==1.0.31",
-          "numpy==2.4.6", "onnxscript==0.7.2"]
 TUNED_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "8000000000",
                 "MALLOC_TOP_PAD_": "500000000"}
 START_LIMIT_S = 1800    # max-autotune of a large model on two cores
@@ -40,23 +38,30 @@ STARTS = 5              # of Stator, empty caches and filled ones each; the medi
 
 # ---- the environment ----
 
+def pinned():
+    """The packages of requirements.txt as (name, version)."""
+    with open(os.path.join(HERE, "requirements.txt")) as f:
+        return [tuple(line.strip().split("==")) for line in f if "==" in line]
+
+
 def venv_python(folder):
     return os.path.join(folder, "bin", "python")
 
 
 def make_venv(folder):
-    """Installs PINNED once; a folder whose installation was cut short is made again."""
+    """Installs what is pinned once; a folder whose installation was cut short is made again."""
     half = folder + ".half"
     if os.path.exists(venv_python(folder)) and not os.path.exists(half):
         return
-    print(f"making {folder}: {' '.join(PINNED)}", flush=True)
+    print(f"making {folder}: {', '.join(map(' '.join, pinned()))}", flush=True)
     index = os.environ.get("STATOR_TORCH_INDEX", "https://download.pytorch.org/whl/cpu")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     open(half, "w").close()
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     done = subprocess.run([venv_python(folder), "-m", "pip", "install", "-q", "--disable-pip-version-check",
-                           "--retries", "1", "--timeout", "20", *PINNED, "--extra-index-url", index])
+                           "--retries", "1", "--timeout", "20", "-r", os.path.join(HERE, "requirements.txt"),
+                           "--extra-index-url", index])
     if done.returncode != 0:
         sys.exit("peers.py: pip could not install the peers (the lines above say why)")
     os.remove(half)
@@ -71,8 +76,8 @@ def enter_venv(folder):
 
 def versions():
     from importlib.metadata import version
-    found = {n.split("==")[0]: version(n.split("==")[0]) for n in PINNED}
-    other = [f"{n} {found[n]}" for n, want in (p.split("==") for p in PINNED) if found[n] != want]
+    found = {name: version(name) for name, _ in pinned()}
+    other = [f"{n} {found[n]}" for n, want in pinned() if found[n].partition("+")[0] != want]
     if other:
         print(f"note: not the pinned versions: {', '.join(other)}", flush=True)
     return found

@@ -297,7 +297,7 @@ def lstm_flops(seq, batch, sizes, hidden, both):
     return sum(2.0 * seq * batch * 4 * hidden * (size + hidden) * (2 if both else 1) for size in sizes)
 
 
-ALL = ("eager", "compile", "autotune", "ort")
+ALL = ("eager", "compile", "autotune", "ort", "openvino")
 TORCH = ("eager", "compile", "autotune")
 STREAM = dict(group="main", goal=(8.0, 1.8), limit="copy_nt", stir=True)
 

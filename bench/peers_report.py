@@ -4,7 +4,9 @@ import math
 import os
 import sys
 
-PEERS = (("eager", "eager"), ("compile", "compile"), ("autotune", "max-autotune"), ("ort", "ONNX Runtime"))
+PEERS = (("eager", "eager"), ("compile", "compile"), ("autotune", "max-autotune"), ("ort", "ONNX Runtime"),
+         ("openvino", "OpenVINO"))
+RUNTIMES = ("ort", "openvino")  # peers that are not PyTorch
 SOME_LIMITS = {"fma_f32": "FMA f32", "dot_bf16": "bf16 dot", "dot_i8": "int8 dot", "copy_nt": "copy, non-temporal",
                "read_prefetch": "read, prefetched"}
 NAN = float("nan")
@@ -150,7 +152,7 @@ def ratios_table(rows):
         for malloc in ("default", "tuned"):
             who, c = best(row, malloc)
             cells += [f"{dict(PEERS)[who]} {ms(c)}" if c else "-", number(ratio(row, malloc)),
-                      number(ratio(row, malloc, ("ort",)))]
+                      number(ratio(row, malloc, RUNTIMES))]
         limit = row.get("limit")
         cells += [goals(row), verdict(row), SOME_LIMITS[limit["name"]] if limit else "-", number(fraction(row)),
                   number(row["limit_goal"]) if row.get("limit_goal") else "", f"{row.get('foreign_cpu', 0):.0%}"]
@@ -230,12 +232,27 @@ def failures(rows):
     return out
 
 
+def alone(rows):
+    """A sentence for each runtime: the mean beside it alone, and the rows that it wins clearly."""
+    out = []
+    for who in RUNTIMES:
+        others = tuple(w for w, _ in PEERS if w != who)
+        found = {r["name"]: ratio(r, "default", others) for r in rows}
+        found = {name: value for name, value in found.items() if not math.isnan(value)}
+        if found:
+            main = [found[r["name"]] for r in rows if r["group"] == "main" and r["name"] in found]
+            low = ", ".join(f"{name} {number(value)}" for name, value in found.items() if value < 0.8) or "none"
+            out.append(f"Beside {dict(PEERS)[who]} alone, as it comes: geometric mean of {len(main)} main rows "
+                       f"{number(geomean(main))}; rows below 0.8: {low}.")
+    return " ".join(out)
+
+
 def means(rows):
     main = [r for r in rows if r["group"] == "main"]
     parts = [f"{number(geomean([ratio(r, m) for r in main]))} ({what})"
              for m, what in (("default", "peers as they come"), ("tuned", "peers with a tuned malloc"))]
     counted = sum(not math.isnan(ratio(r)) for r in main)
-    return f"Geometric mean of the {counted} main rows: {', '.join(parts)}."
+    return f"Geometric mean of the {counted} main rows: {', '.join(parts)}. {alone(rows)}"
 
 
 def parts(result):

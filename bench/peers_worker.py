@@ -1,6 +1,6 @@
 """A peer's side of bench/peers.py: one workload in one process, timed on demand.
 
-    peers_worker.py KIND FOLDER THREADS DENORMALS        KIND: eager, compile, autotune, ort
+    peers_worker.py KIND FOLDER THREADS DENORMALS        KIND: eager, compile, autotune, ort, openvino
 
 Speaks like peer_worker.c: a command a line on stdin (start, run N, dump DIR, stats, quit), a line of JSON back. Weights
 come from FOLDER/tensors.pt or the ONNX file, inputs from FOLDER/in_<i>.bin. Calls return new outputs. Only what the
@@ -163,6 +163,57 @@ class Ort:
         return [(back[str(a.dtype)], list(a.shape), self.numpy.ascontiguousarray(a)) for a in arrays]
 
 
+class OpenVino:
+    """OpenVINO's CPU plugin, in f32 as the file says, for the latency of one request."""
+
+    def __init__(self, kind, folder, spec, threads, flush):
+        import numpy
+        import openvino
+        self.numpy, self.openvino, self.folder, self.spec = numpy, openvino, folder, spec
+        self.config = {"INFERENCE_NUM_THREADS": str(threads), "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1",
+                       "INFERENCE_PRECISION_HINT": "f32"}
+        if flush:
+            self.config["CPU_DENORMALS_OPTIMIZATION"] = "YES"
+        self.result = None
+
+    def load(self):
+        self.values = {}
+        for entry in self.spec["inputs"]:
+            if entry["name"] in self.spec["onnx_inputs"]:
+                if entry["dtype"] == "bf16":
+                    raise RuntimeError("no bf16 inputs through NumPy")
+                a = self.numpy.fromfile(os.path.join(self.folder, entry["file"]), NUMPY[entry["dtype"]])
+                self.values[entry["name"]] = a.reshape(entry["shape"])
+
+    def compile(self):
+        core = self.openvino.Core()
+        model = core.compile_model(os.path.join(self.folder, self.spec["onnx"]), "CPU", self.config)
+        kept = {name for port in model.inputs for name in port.get_names()}
+        self.feed = {k: v for k, v in self.values.items() if k in kept}
+        self.ports = model.outputs
+        self.request = model.create_infer_request()
+
+    def choose(self):
+        """There is one way of calling."""
+
+    def run(self, n):
+        request, feed = self.request, self.feed
+        start = time.perf_counter()
+        for _ in range(n):
+            result = request.infer(feed, share_inputs=True, share_outputs=True)
+        seconds = time.perf_counter() - start
+        self.result = result
+        return seconds
+
+    def outputs(self):
+        back = {v: k for k, v in NUMPY.items() if k != "bf16"}
+        arrays = [self.numpy.ascontiguousarray(self.result[port]) for port in self.ports]
+        return [(back[str(a.dtype)], list(a.shape), a) for a in arrays]
+
+
+KINDS = {"eager": Torch, "compile": Torch, "autotune": Torch, "ort": Ort, "openvino": OpenVino}
+
+
 def start(peer):
     t0 = time.perf_counter()
     peer.load()
@@ -203,7 +254,7 @@ def main():
     os.dup2(2, 1)
     with open(os.path.join(folder, "spec.json")) as f:
         spec = json.load(f)
-    peer = (Ort if kind == "ort" else Torch)(kind, folder, spec, threads, flush)
+    peer = KINDS[kind](kind, folder, spec, threads, flush)
     imports = status_bytes("VmRSS:")
     for line in sys.stdin:
         line = line.strip()

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""Small ONNX models on which a compiler falls off a cliff: what a stranger's first model has and a tuned benchmark has not.
+
+    gen_cliffs.py OUTDIR [--list]     OUTDIR/<name>/model.onnx, case.json, test_data_set_0/{input,output}_K.pb
+
+Expected values come from ONNX Runtime without optimisations. `stator conform BACKEND --cases OUTDIR` checks a backend;
+bench/cliffs.py times each case beside ONNX Runtime. Cases whose names differ in the last word alone (conv_3x3_rand,
+conv_3x3_zero, conv_3x3_half) are twins: the same work with other constants."""
+import argparse
+import json
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+RANDOM = np.random.RandomState(0)
+SYMBOL_SIZE = 2     # of a named axis, where a case does not say otherwise
+CASES = {}
+
+
+class Case:
+    """A graph under construction. `inputs` maps a name to (dtype, sizes or symbols); `feeds` holds their values."""
+
+    def __init__(self, name, inputs, outputs, feeds, constants, nodes=(), opset=21):
+        self.name, self.inputs, self.outputs, self.feeds = name, inputs, outputs, feeds
+        self.constants, self.nodes, self.opset = constants, list(nodes), opset
+        CASES[name] = self
+
+    def add(self, op, operands, results, **attributes):
+        self.nodes.append(helper.make_node(op, operands, results, **attributes))
+
+    def model(self):
+        initialisers = []
+        for name, value in self.constants.items():
+            t = value if isinstance(value, onnx.TensorProto) else numpy_helper.from_array(value, name)
+            initialisers.append(t)
+        inputs = [helper.make_tensor_value_info(n, dtype, sizes) for n, (dtype, sizes) in self.inputs.items()]
+        outputs = [onnx.ValueInfoProto(name=n) for n in self.outputs]
+        graph = helper.make_graph(self.nodes, self.name, inputs, outputs, initialisers)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+        return onnx.shape_inference.infer_shapes(model)
+
+
+def normal(*sizes):
+    return RANDOM.standard_normal(sizes).astype(np.float32)
+
+
+def of_sizes(sizes):
+    return normal(*(d if isinstance(d, int) else SYMBOL_SIZE for d in sizes))
+
+
+def floats(sizes):
+    return TensorProto.FLOAT, sizes
+
+
+# ---- convolutions and products ----
+
+def bias_twins(n):
+    return ("rand", normal(n)), ("zero", np.zeros(n, np.float32)), ("half", np.full(n, 0.5, np.float32))
+
+
+def convolution(tag, sizes, weight, activation="Identity", **attributes):
+    for twin, bias in bias_twins(weight.shape[0]):
+        c = Case(f"conv_{tag}_{twin}", {"x": floats(sizes)}, ["y"], {"x": of_sizes(sizes)}, {"w": weight, "b": bias})
+        c.add("Conv", ["x", "w", "b"], ["c"], **attributes)
+        c.add(activation, ["c"], ["y"])
+
+
+def convolutions():
+    convolution("3x3", [1, 64, 56, 56], normal(64, 64, 3, 3), "Relu", pads=[1] * 4)
+    convolution("3x3_batch", ["B", 64, 56, 56], normal(64, 64, 3, 3), "Relu", pads=[1] * 4)
+    convolution("1x1", [1, 128, 28, 28], normal(256, 128, 1, 1))
+    convolution("depthwise", [1, 64, 112, 112], normal(64, 1, 3, 3), pads=[1] * 4, group=64)
+
+
+def transposed_and_gemm():
+    for twin, bias in bias_twins(64):
+        weight = normal(64, 64, 2, 2)
+        c = Case(f"conv_transpose_{twin}", {"x": floats([1, 64, 28, 28])}, ["y"], {"x": normal(1, 64, 28, 28)},
+                 {"w": weight, "b": bias})
+        c.add("ConvTranspose", ["x", "w", "b"], ["y"], strides=[2, 2])
+        c = Case(f"gemm_{twin}", {"x": floats([128, 512])}, ["y"], {"x": normal(128, 512)},
+                 {"w": normal(512, 512), "b": np.resize(bias, 512)})
+        c.add("Gemm", ["x", "w", "b"], ["y"], transB=1)
+
+
+def chain(tag, sizes, n, kernel, stride, x):
+    """n strided convolutions of 64 channels, one behind the other."""
+    axes, channels = len(sizes) - 2, 64
+    c = Case(f"chain_{tag}", {"x": floats(sizes)}, ["y"], {"x": x}, {})
+    value, width = "x", sizes[1]
+    for i in range(n):
+        weight = normal(channels, width, *[kernel] * axes) / np.float32(np.sqrt(width * kernel))
+        c.constants.update({f"w{i}": weight, f"b{i}": normal(channels)})
+        c.add("Conv", [value, f"w{i}", f"b{i}"], [f"c{i}"], strides=[stride] * axes)
+        c.add("Relu", [f"c{i}"], [f"a{i}"])
+        value, width = f"a{i}", channels
+    c.add("Identity", [value], ["y"])
+
+
+def chains():
+    chain("1d_time", ["B", 64, "T"], 7, 3, 2, normal(1, 64, 8000))
+    chain("1d_narrow", ["B", 64, "T"], 7, 2, 2, normal(2, 64, 4000))
+    chain("2d_size", ["B", 3, "H", "W"], 6, 3, 2, normal(1, 3, 512, 384))
+
+
+# ---- attention ----
+
+def attention(tag, sizes, via_convolution):
+    """[B, 256, H, W] as tokens, four heads of 64."""
+    width, heads = 256, 4
+    c = Case(f"attention_{tag}", {"x": floats(sizes)}, ["y"], {"x": normal(1, 256, 24, 32)}, {
+        "wq": normal(width, width) / 16, "wk": normal(width, width) / 16, "wv": normal(width, width) / 16,
+        "to_tokens": np.array([0, width, -1]), "to_heads": np.array([0, -1, heads, width // heads]),
+        "from_heads": np.array([0, -1, width]), "scale": np.array(0.125, np.float32)})
+    if via_convolution:
+        c.constants.update(cw=normal(width, width, 1, 1) / 16, cb=normal(width))
+        c.add("Conv", ["x", "cw", "cb"], ["xc"])
+    c.add("Reshape", ["xc" if via_convolution else "x", "to_tokens"], ["t0"])
+    c.add("Transpose", ["t0"], ["t"], perm=[0, 2, 1])
+    for a in "qkv":
+        c.add("MatMul", ["t", "w" + a], [a + "0"])
+        c.add("Reshape", [a + "0", "to_heads"], [a + "1"])
+        c.add("Transpose", [a + "1"], [a], perm=[0, 2, 3, 1] if a == "k" else [0, 2, 1, 3])
+    c.add("MatMul", ["q", "k"], ["s"])
+    c.add("Mul", ["s", "scale"], ["scaled"])
+    c.add("Softmax", ["scaled"], ["p"], axis=-1)
+    c.add("MatMul", ["p", "v"], ["o"])
+    c.add("Transpose", ["o"], ["o1"], perm=[0, 2, 1, 3])
+    c.add("Reshape", ["o1", "from_heads"], ["y"])
+
+
+def masked_attention():
+    """A causal mask of -1e9, as exporters write it."""
+    c = Case("attention_masked", {"q": floats([2, 4, 64, 32]), "k": floats([2, 4, 32, 64]),
+                                  "v": floats([2, 4, 64, 32])}, ["y"],
+             {"q": normal(2, 4, 64, 32), "k": normal(2, 4, 32, 64), "v": normal(2, 4, 64, 32)},
+             {"m": np.where(np.tril(np.ones((64, 64))) > 0, 0, -1e9).astype(np.float32)})
+    c.add("MatMul", ["q", "k"], ["s"])
+    c.add("Add", ["s", "m"], ["sm"])
+    c.add("Softmax", ["sm"], ["p"], axis=-1)
+    c.add("MatMul", ["p", "v"], ["y"])
+
+
+def attentions():
+    attention("static", [1, 256, 24, 32], False)
+    attention("size", ["B", 256, "H", "W"], False)
+    attention("size_conv", ["B", 256, "H", "W"], True)
+    masked_attention()
+
+
+# ---- selection, gathers, scatters ----
+
+def top_k(tag, sizes, k):
+    x = RANDOM.permutation(int(np.prod(sizes))).astype(np.float32).reshape(sizes)
+    c = Case(f"topk_{tag}", {"x": floats(sizes)}, ["v", "i"], {"x": x}, {"k": np.array([k])})
+    c.add("TopK", ["x", "k"], ["v", "i"], axis=-1)
+
+
+def boxes(n, scale):
+    return np.sort(RANDOM.rand(n, 2, 2).astype(np.float32) * np.float32(scale), 1).reshape(n, 4)
+
+
+def selections():
+    top_k("long", [672000], 300)
+    top_k("vocab", [4, 50257], 50)
+    top_k("experts", [4096, 64], 2)
+    top_k("mid", [64, 4096], 10)
+    c = Case("gather_rows", {"i": (TensorProto.INT64, ["N"])}, ["y"], {"i": RANDOM.randint(0, 50000, 20000)},
+             {"w": normal(50000, 64)})
+    c.add("Gather", ["w", "i"], ["y"])
+    c = Case("scatter_nd", {"x": floats([4096, 64]), "i": (TensorProto.INT64, [2048, 1]), "u": floats([2048, 64])},
+             ["y"], {"x": normal(4096, 64), "i": RANDOM.permutation(4096)[:2048].reshape(2048, 1),
+                     "u": normal(2048, 64)}, {})
+    c.add("ScatterND", ["x", "i", "u"], ["y"])
+
+
+def detections():
+    corners = np.sort(RANDOM.rand(1, 2000, 2, 2).astype(np.float32), 2).reshape(1, 2000, 4)
+    c = Case("nms", {"b": floats([1, 2000, 4]), "s": floats([1, 8, 2000])}, ["y"],
+             {"b": corners, "s": RANDOM.rand(1, 8, 2000).astype(np.float32)},
+             {"most": np.array([100]), "overlap": np.array([0.5], np.float32), "score": np.array([0.6], np.float32)})
+    c.add("NonMaxSuppression", ["b", "s", "most", "overlap", "score"], ["y"])
+    c = Case("roi_align", {"x": floats([1, 256, 50, 68]), "r": floats([200, 4]), "i": (TensorProto.INT64, [200])},
+             ["y"], {"x": normal(1, 256, 50, 68), "r": boxes(200, 200), "i": np.zeros(200, np.int64)}, {})
+    c.add("RoiAlign", ["x", "r", "i"], ["y"], output_height=7, output_width=7, sampling_ratio=2, spatial_scale=0.25)
+
+
+# ---- weights of four bits, windows, the rest ----
+
+def int4(tag, m):
+    """[m, 512] times a weight of 4 bits with a scale for 32 values."""
+    k = n = 512
+    values = RANDOM.randint(-8, 8, (k, n)).flatten().tolist()
+    scales = (RANDOM.rand(k // 32, n) * 0.02 + 0.01).astype(np.float32)
+    c = Case(f"int4_{tag}", {"x": floats([m, k])}, ["y"], {"x": normal(m, k)},
+             {"w": helper.make_tensor("w", TensorProto.INT4, [k, n], values), "s": scales})
+    c.add("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=32)
+    c.add("MatMul", ["x", "d"], ["y"])
+
+
+def wide_pool(op, **attributes):
+    """A window that reaches further into the padding than the image is large."""
+    c = Case(f"wide_{op.lower()}", {"x": floats([1, 16, 40, 40])}, ["y"], {"x": normal(1, 16, 40, 40)}, {})
+    c.add(op, ["x"], ["y"], kernel_shape=[101, 101], pads=[50] * 4, **attributes)
+
+
+def the_rest():
+    int4("decode", 1)
+    int4("prefill", 64)
+    wide_pool("MaxPool")
+    wide_pool("AveragePool", count_include_pad=1)
+    c = Case("cumsum", {"x": floats([256, 4096])}, ["y"], {"x": normal(256, 4096)}, {"a": np.array(1)})
+    c.add("CumSum", ["x", "a"], ["y"])
+    c = Case("resize_cubic", {"x": floats([1, 64, 56, 56])}, ["y"], {"x": normal(1, 64, 56, 56)},
+             {"s": np.array([1, 1, 2, 2], np.float32)})
+    c.add("Resize", ["x", "", "s"], ["y"], mode="cubic")
+
+
+FAMILIES = (convolutions, transposed_and_gemm, chains, attentions, selections, detections, the_rest)
+
+
+# ---- the folders ----
+
+def expected(path, case):
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, case.feeds)
+
+
+def write_tensors(folder, kind, names, values):
+    for k, (name, value) in enumerate(zip(names, values)):
+        with open(os.path.join(folder, f"{kind}_{k}.pb"), "wb") as f:
+            f.write(numpy_helper.from_array(np.asarray(value), name).SerializeToString())
+
+
+def write_case(root, case):
+    folder = os.path.join(root, case.name)
+    data = os.path.join(folder, "test_data_set_0")
+    os.makedirs(data, exist_ok=True)
+    path = os.path.join(folder, "model.onnx")
+    onnx.save(case.model(), path)
+    want = expected(path, case)
+    write_tensors(data, "input", case.feeds, case.feeds.values())
+    write_tensors(data, "output", case.outputs, want)
+    largest = max(float(np.abs(np.asarray(v, np.float64)).max(initial=0)) for v in want)
+    with open(os.path.join(folder, "case.json"), "w") as f:
+        json.dump({"name": case.name, "atol": 2e-5 * (largest + 1), "rtol": 1e-3}, f)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("outdir")
+    p.add_argument("--list", action="store_true", help="name the cases, write nothing")
+    args = p.parse_args()
+    for family in FAMILIES:
+        family()
+    if args.list:
+        print("\n".join(CASES))
+        return 0
+    for case in CASES.values():
+        write_case(args.outdir, case)
+    print(len(CASES), "cases")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

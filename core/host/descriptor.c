@@ -329,12 +329,9 @@ static stator_status compare_item(check *c, const st_note_item *row, const st_lo
     return STATOR_OK;
 }
 
-/* Backends and frontends are found by name, so an unnamed row stands for exactly one of its name.
- */
 static int row_fits(const st_note_item *row, const stator_item *item)
 {
-    const int by_name = row->is_named || row->kind <= STATOR_KIND_FRONTEND;
-    return row->kind == item->kind && (!by_name || strcmp(row->name, item->name) == 0);
+    return row->kind == item->kind && strcmp(row->name, item->name) == 0;
 }
 
 static stator_status compare_items(check *c, const st_note *note, const st_loaded *items,
@@ -346,16 +343,14 @@ static stator_status compare_items(check *c, const st_note *note, const st_loade
         for (uint32_t i = 0; i < count; i++) {
             if (row_fits(row, items[i].desc)) {
                 fits++;
-                if (row->is_named || row->kind <= STATOR_KIND_FRONTEND) {
-                    ST_TRY(compare_item(c, row, &items[i]));
-                }
+                ST_TRY(compare_item(c, row, &items[i]));
             }
         }
         c->item = NULL;
         if (fits == 0) {
             return REFUSE(c,
                           "the note does not match: it promises the %s '%s', which the plugin "
-                          "does not have",
+                          "does not have (member 'items' lists items of other names)",
                           st_kind_name(row->kind), row->name);
         }
     }
@@ -367,7 +362,7 @@ static stator_status compare_items(check *c, const st_note *note, const st_loade
         if (!fits) {
             return REFUSE(c,
                           "the note does not match: it does not name the %s '%s' of the plugin "
-                          "(member 'items' lists several)",
+                          "(member 'items' lists items of other names)",
                           st_kind_name(items[i].desc->kind), items[i].desc->name);
         }
     }

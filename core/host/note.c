@@ -231,7 +231,7 @@ static stator_status read_named_items(const st_json *list, st_arena *arena, uint
 {
     uint32_t seen_mask = 0;
     for (const st_json *entry = list->first; entry != NULL; entry = entry->next) {
-        st_note_item item = {.is_named = 1};
+        st_note_item item = {0};
         const char *kind = NULL;
         ST_TRY(need_text(entry, "kind", &kind, err));
         ST_TRY(need_text(entry, "name", &item.name, err));

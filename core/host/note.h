@@ -4,8 +4,8 @@
  * arena. Members (docs/abi.md, "The note"): abi, kinds, name, version are required. Optional:
  * triple, sanitizer, min_host_minor, vendor, licence, description, tags, aliases, priority, options
  * (names), extensions (frontends), devices (kinds), requires, and items: an array of {kind, name,
- * description, tags, aliases, priority, options, extensions} for a plugin that holds more than one
- * item of a kind. Unknown members are passed over. */
+ * description, tags, aliases, priority, options, extensions}. Without `items` the plugin holds one
+ * item of each kind, of its own name. Unknown members are passed over. */
 #ifndef STATOR_HOST_NOTE_H
 #define STATOR_HOST_NOTE_H
 
@@ -13,8 +13,7 @@
 #include "core/base/diag.h"
 
 typedef struct st_note_item {
-    uint32_t kind;     /* stator_item_kind */
-    uint32_t is_named; /* 1: named by `items`; 0: stands for all items of this kind */
+    uint32_t kind; /* stator_item_kind */
     const char *name;
     const char *description; /* NULL when absent, as all that follow */
     const char *tags;        /* comma-separated */

@@ -64,7 +64,6 @@ static stator_status push_item(st_registry *registry, st_plugin *plugin, const s
     }
     item->plugin = plugin;
     item->kind = from->kind;
-    item->is_named = from->is_named;
     item->name = from->name;
     item->tags = from->tags;
     item->aliases = from->aliases;

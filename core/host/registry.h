@@ -93,15 +93,15 @@ stator_status st_registry_load(st_registry *registry, const st_registry_item *it
 /* find + load. */
 stator_status st_registry_get(st_registry *registry, uint32_t kind, const char *name,
                               const st_loaded **out_loaded, stator_diag **err);
-/* Loads every usable item of a kind, in search order, and calls fn for each one that loaded (one
- * plugin may hold several). Items that fail get their state and are left out. Stops and returns
+/* Loads every usable item of a kind, in search order, and calls fn for each one that loaded. Items that fail get their state and are left out. Stops and returns
  * when fn gives something else than STATOR_OK. */
 stator_status st_registry_each(st_registry *registry, uint32_t kind,
                                stator_status (*fn)(void *self, const st_loaded *loaded), void *self,
                                stator_diag **err);
 
 /* Registers a backend of the application: highest rank, origin "api". INVALID_ARGUMENT when the
- * descriptor is not valid, ALREADY_EXISTS when another registered one has this name. */
+ * descriptor is not valid, ALREADY_EXISTS when another registered one or one of Stator's own
+ * reference backends has this name. */
 stator_status st_registry_add_static(st_registry *registry, const stator_backend *backend,
                                      void *self, stator_diag **err);
 

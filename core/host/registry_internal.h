@@ -73,6 +73,7 @@ typedef struct st_plugin {
     const char *path; /* absolute; NULL for registered ones */
     const char *folder;
     const char *file_name; /* without .so */
+    uint32_t is_own;       /* lies in the plugin folder beside libstator.so itself */
     st_file_identity identity;
     st_note note; /* name NULL when unreadable */
     const char *note_text;
@@ -92,7 +93,6 @@ struct st_registry_item {
     st_plugin *plugin;
     uint32_t index;
     uint32_t kind;
-    uint32_t is_named; /* the note names this very item */
     const char *name;
     const char *tags, *aliases, *description, *options, *extensions;
     uint32_t option_count;
@@ -106,7 +106,7 @@ struct st_registry_item {
     int32_t probed;
     uint32_t device_count;
     const stator_device_info *devices;
-    _Atomic(const st_loaded *) loaded; /* published last; the first one when there are several */
+    _Atomic(const st_loaded *) loaded; /* published last */
 };
 
 typedef st_vec(st_registry_item *) st_item_list;
@@ -164,6 +164,9 @@ int st_allow_list_check(const st_allow_list *list, int fd, uint64_t size, char *
 stator_status st_registry_scan_all(st_registry *registry, stator_diag **err); /* lock held */
 /* 1 when the note's abi fits the host; else fills the verdict. */
 int st_abi_fits(st_registry *registry, const st_note *note, st_verdict *out_verdict);
+/* Is it a usable backend with the tag `reference` beside libstator.so? Others are compared with it,
+ * so no item of another file or of the application takes its name. Lock held. */
+int st_is_own_reference(const st_registry_item *item);
 /* 1 when the named sanitizer can live in this process. */
 int st_sanitizer_fits(const char *sanitizer);
 /* Opens the file as discovery demands (no symbolic link, regular) and tells its identity. -1 with a

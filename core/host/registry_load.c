@@ -41,13 +41,12 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
 
 /* ---- publishing ---- */
 
-/* The loaded items a row stands for begin here; NULL when there is none. */
+/* The loaded item of a row; NULL when there is none. */
 static const st_loaded *match_row(const st_plugin *plugin, const st_registry_item *item)
 {
     for (uint32_t i = 0; i < plugin->loaded_count; i++) {
         const stator_item *desc = plugin->loaded[i].desc;
-        const int by_name = item->is_named || item->kind <= STATOR_KIND_FRONTEND;
-        if (desc->kind == item->kind && (!by_name || strcmp(desc->name, item->name) == 0)) {
+        if (desc->kind == item->kind && strcmp(desc->name, item->name) == 0) {
             return &plugin->loaded[i];
         }
     }
@@ -176,8 +175,7 @@ static void tie_rows(const st_registry *registry, const st_plugin *plugin,
         const st_registry_item *item = registry->items.data[i];
         for (uint32_t k = 0; k < result->loaded_count && item->plugin == plugin; k++) {
             const stator_item *desc = result->loaded[k].desc;
-            const int is_exact = strcmp(desc->name, item->name) == 0;
-            if (desc->kind == item->kind && (is_exact || result->loaded[k].row == NULL)) {
+            if (desc->kind == item->kind && strcmp(desc->name, item->name) == 0) {
                 result->loaded[k].row = item;
             }
         }
@@ -277,23 +275,6 @@ stator_status st_registry_get(st_registry *registry, uint32_t kind, const char *
     return st_registry_load(registry, item, out_loaded, err);
 }
 
-/* Calls fn for the loaded items one row stands for. No lock held. */
-static stator_status visit_row(const st_registry_item *item, const st_loaded *first,
-                               stator_status (*fn)(void *, const st_loaded *), void *self)
-{
-    const st_plugin *plugin = item->plugin;
-    const int is_one = item->is_named || item->kind <= STATOR_KIND_FRONTEND;
-    if (is_one) {
-        return fn(self, first);
-    }
-    for (uint32_t i = 0; i < plugin->loaded_count; i++) {
-        if (plugin->loaded[i].desc->kind == item->kind) {
-            ST_TRY(fn(self, &plugin->loaded[i]));
-        }
-    }
-    return STATOR_OK;
-}
-
 stator_status st_registry_each(st_registry *registry, uint32_t kind,
                                stator_status (*fn)(void *self, const st_loaded *loaded), void *self,
                                stator_diag **err)
@@ -301,16 +282,16 @@ stator_status st_registry_each(st_registry *registry, uint32_t kind,
     ST_TRY(st_registry_scan(registry, err));
     const st_registry_item *item;
     for (uint32_t i = 0; (item = st_registry_at(registry, i)) != NULL; i++) {
-        const st_loaded *first = NULL;
+        const st_loaded *loaded = NULL;
         if (item->kind != kind || !st_registry_item_wins(registry, item)) {
             continue;
         }
-        const stator_status status = st_registry_load(registry, item, &first, NULL);
+        const stator_status status = st_registry_load(registry, item, &loaded, NULL);
         if (status == STATOR_RESOURCE_EXHAUSTED) {
             return st_fail_oom(err);
         }
         if (status == STATOR_OK) {
-            ST_TRY(visit_row(item, first, fn, self));
+            ST_TRY(fn(self, loaded));
         }
     }
     return STATOR_OK;
@@ -437,7 +418,6 @@ static stator_status make_static(st_registry *registry, const stator_backend *ba
     loaded->self = self;
     snprintf(abi, 16, "%u.%u", loaded->desc->abi_major, loaded->desc->abi_minor_built);
     *row = (st_note_item){.kind = STATOR_KIND_BACKEND,
-                          .is_named = 1,
                           .name = loaded->desc->name,
                           .description = loaded->desc->doc,
                           .tags = loaded->as.backend->tags,
@@ -459,6 +439,7 @@ static stator_status make_static(st_registry *registry, const stator_backend *ba
 static stator_status add_static_locked(st_registry *registry, const stator_backend *backend,
                                        void *self, stator_diag **err)
 {
+    ST_TRY(st_registry_ensure_scan(registry, err)); /* which names the reference backends have */
     st_plugin *plugin = st_arena_zalloc(&registry->arena, 1, sizeof *plugin);
     if (plugin == NULL) {
         return st_fail_oom(err);
@@ -466,9 +447,12 @@ static stator_status add_static_locked(st_registry *registry, const stator_backe
     stator_status status = make_static(registry, backend, self, plugin, err);
     for (uint32_t i = 0; i < registry->items.count && status == STATOR_OK; i++) {
         const st_registry_item *other = registry->items.data[i];
-        if (other->plugin->origin == ST_ORIGIN_API && strcmp(other->name, plugin->note.name) == 0) {
-            status = st_fail(err, STATOR_ALREADY_EXISTS,
-                             "a backend called '%s' is already registered", other->name);
+        const int is_reference = st_is_own_reference(other);
+        if ((is_reference || other->plugin->origin == ST_ORIGIN_API) &&
+            strcmp(other->name, plugin->note.name) == 0) {
+            status = st_fail(err, STATOR_ALREADY_EXISTS, "a backend called '%s' is already %s",
+                             other->name,
+                             is_reference ? "there, as Stator's reference" : "registered");
         }
     }
     if (status == STATOR_OK) {

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "core/host/ldcache.h"
 #include "core/host/registry_internal.h"
+#include "ir/passes/pass.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,6 +28,7 @@ typedef struct scan {
     st_allow_list allowed;
     stator_diag **err;
     st_vec(st_file_identity) folders;
+    const char *own_folder; /* the one beside libstator.so, without symbolic links; or NULL */
 } scan;
 
 /* One file on its way to a verdict. */
@@ -345,6 +347,7 @@ static st_plugin *new_plugin(const scan *s, uint32_t origin, const char *folder,
     plugin->origin = origin;
     plugin->path = path;
     plugin->folder = st_arena_strndup(arena, folder, strlen(folder));
+    plugin->is_own = s->own_folder != NULL && strcmp(folder, s->own_folder) == 0;
     plugin->file_name = st_arena_strndup(arena, base, has_suffix ? n - 3 : n);
     return plugin->folder != NULL && plugin->file_name != NULL ? plugin : NULL;
 }
@@ -575,10 +578,23 @@ static stator_status add_user_folder(scan *s)
     return n > 0 && (size_t)n < sizeof path ? add_folder(s, ST_ORIGIN_USER, path) : STATOR_OK;
 }
 
+/* The plugin folder beside libstator.so in `path`; 0 when there is none. */
+static int own_folder(const st_registry *registry, char path[PATH_SIZE])
+{
+    const int n = registry->lib_dir != NULL
+                      ? snprintf(path, PATH_SIZE, "%s/stator/plugins-1", registry->lib_dir)
+                      : 0;
+    return n > 0 && n < PATH_SIZE;
+}
+
 static stator_status add_all(scan *s)
 {
-    const st_registry *registry = s->registry;
+    st_registry *registry = s->registry;
     char path[PATH_SIZE];
+    char real[PATH_SIZE];
+    if (own_folder(registry, path) && realpath(path, real) != NULL) {
+        s->own_folder = st_arena_strndup(&registry->arena, real, strlen(real));
+    }
     if ((registry->flags & STATOR_CTX_NO_ENV) == 0) {
         s->select = secure_getenv("STATOR_PLUGIN_SELECT");
         s->disable = secure_getenv("STATOR_PLUGIN_DISABLE");
@@ -591,13 +607,57 @@ static stator_status add_all(scan *s)
         ST_TRY(add_folder(s, ST_ORIGIN_PLUGIN_DIR, registry->plugin_dirs.data[i]));
     }
     ST_TRY(add_user_folder(s));
-    if (registry->lib_dir != NULL) {
-        const int n = snprintf(path, sizeof path, "%s/stator/plugins-1", registry->lib_dir);
-        if (n > 0 && (size_t)n < sizeof path) {
-            ST_TRY(add_folder(s, ST_ORIGIN_LIBDIR, path));
-        }
+    if (own_folder(registry, path)) {
+        ST_TRY(add_folder(s, ST_ORIGIN_LIBDIR, path));
     }
     return add_folder(s, ST_ORIGIN_USR_LOCAL, "/usr/local/lib/stator/plugins-1");
+}
+
+int st_is_own_reference(const st_registry_item *item)
+{
+    return item->kind == STATOR_KIND_BACKEND && item->plugin->is_own &&
+           item->found.state == ST_STATE_AVAILABLE && st_list_has(item->tags, "reference");
+}
+
+/* Whose name the item took although Stator needs it: the path of a reference backend's file, ""
+ * for a pass of Stator's own; NULL: nobody's. */
+static const char *owner_of_name(const st_registry *registry, uint32_t first,
+                                 const st_registry_item *item)
+{
+    if (item->kind == STATOR_KIND_PASS) {
+        return st_pass_find(item->name) != NULL ? "" : NULL;
+    }
+    for (uint32_t i = first; i < registry->items.count; i++) {
+        const st_registry_item *o = registry->items.data[i];
+        if (st_is_own_reference(o) && !item->plugin->is_own && item->kind == o->kind &&
+            strcmp(o->name, item->name) == 0) {
+            return o->plugin->path;
+        }
+    }
+    return NULL;
+}
+
+/* Passes are looked up among Stator's own first, and the reference backends are what others are
+ * compared with: an item of such a name would never run, or run in their place. */
+static void mark_taken_names(st_registry *registry, uint32_t first)
+{
+    for (uint32_t i = first; i < registry->items.count; i++) {
+        st_registry_item *item = registry->items.data[i];
+        const char *owner = item->found.state == ST_STATE_AVAILABLE
+                                ? owner_of_name(registry, first, item)
+                                : NULL;
+        if (owner != NULL) {
+            item->verdict =
+                verdict_of(ST_STATE_NAME_CLASH,
+                           owner[0] == '\0'
+                               ? st_registry_textf(registry, "Stator has a pass '%s' of its own",
+                                                   item->name)
+                               : st_registry_textf(registry, "'%s' is Stator's reference, %s",
+                                                   item->name, owner),
+                           "give it a name of its own, for instance with the vendor's in front");
+            item->found = item->verdict;
+        }
+    }
 }
 
 /* Usable items of one name at one rank: none of them can be meant. */
@@ -648,6 +708,7 @@ stator_status st_registry_scan_all(st_registry *registry, stator_diag **err)
     ST_TRY(st_ldcache_create(registry->mem, &s.libraries, err));
     const stator_status status = add_all(&s);
     if (status == STATOR_OK) {
+        mark_taken_names(registry, first_item);
         mark_clashes(registry, first_item);
         st_registry_resolve(registry);
     } else {

@@ -157,7 +157,6 @@ Test(note, all_members)
     cr_expect_str_eq(n.items[1].extensions, "x");
     cr_expect_eq(n.items[0].option_count, 2);
     cr_expect_eq(n.items[0].priority, -5);
-    cr_expect_eq(n.items[0].is_named, 0);
 }
 
 Test(note, smallest)

@@ -262,6 +262,52 @@ Test(registry, broken_copy_neither_clashes_nor_shadows)
     cr_expect_not_null(strstr(info.path, "b.so"));
 }
 
+/* Opens the registry as one whose libstator.so lies in <folder>/lib. */
+static void open_with_own_folder(void)
+{
+    char lib[300];
+    char extra[300];
+    snprintf(lib, sizeof lib, "%s/lib", t.folder);
+    snprintf(extra, sizeof extra, "%s/plugins", t.folder);
+    const char *const dirs[] = {extra};
+    const st_registry_options options = {.mem = &t.mem,
+                                         .host = &t.host,
+                                         .plugin_dir_count = 1,
+                                         .plugin_dirs = dirs,
+                                         .lib_dir = lib};
+    cr_assert_eq(st_registry_create(&options, &t.registry, NULL), STATOR_OK);
+    cr_assert_eq(st_registry_scan(t.registry, NULL), STATOR_OK);
+}
+
+/* The tag reference makes the name of a backend beside libstator.so its own. */
+Test(registry, nobody_takes_the_name_of_the_reference)
+{
+    cr_assert_eq(mkdir(test_path(&t, "lib"), 0755), 0);
+    cr_assert_eq(mkdir(test_path(&t, "lib/stator"), 0755), 0);
+    test_put_mutant(&t, "reference", "lib/stator/plugins-1/reference.so");
+    test_put_mutant(&t, "reference", "plugins/other.so");
+    open_with_own_folder();
+    const st_registry_item *item = NULL;
+    cr_expect_eq(st_registry_count(t.registry), 2);
+    cr_assert_eq(st_registry_find(t.registry, STATOR_KIND_BACKEND, "reference", &item, NULL),
+                 STATOR_OK);
+    stator_item_info info = {.struct_size = sizeof info};
+    st_registry_info(t.registry, item, &info);
+    cr_expect_str_eq(info.origin, "libdir");
+    cr_expect_str_eq(info.state, "AVAILABLE");
+    st_registry_info(t.registry, st_registry_at(t.registry, 0), &info);
+    cr_expect_str_eq(info.origin, "plugin-dir");
+    cr_expect_str_eq(info.state, "NAME_CLASH");
+    cr_expect_not_null(strstr(info.reason, "lib/stator/plugins-1/reference.so"));
+}
+
+Test(registry, a_pass_named_like_one_of_stators_own_is_refused)
+{
+    test_put_mutant(&t, "cse", "plugins/cse.so");
+    test_open(&t, 0, 0, NULL);
+    test_expect_state(&t, "cse", "NAME_CLASH", "Stator has a pass 'cse' of its own");
+}
+
 Test(registry, ranks_and_shadows)
 {
     test_put_mutant(&t, "good", "plugins/good.so");

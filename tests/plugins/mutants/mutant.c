@@ -28,6 +28,9 @@
 #ifndef MUTANT_MINOR_MIN
 #define MUTANT_MINOR_MIN STATOR_ABI_MINOR
 #endif
+#ifndef MUTANT_TAGS
+#define MUTANT_TAGS "debug"
+#endif
 #ifndef MUTANT_MEMBERS
 #define MUTANT_MEMBERS "" /* more members of the note */
 #endif
@@ -190,7 +193,7 @@ static const struct {
                          .options = options,
                          .option_count = 1,
                          .option_stride = sizeof(stator_option_desc)},
-                .tags = "debug",
+                .tags = MUTANT_TAGS,
                 .priority = -100,
                 .probe = probe,
                 .devices = devices,

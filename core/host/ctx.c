@@ -273,6 +273,11 @@ static void free_errors(stator_ctx *ctx)
 
 /* ---- life ---- */
 
+static void warn_of_plugin(void *self, const char *text)
+{
+    st_log(self, "plugins", 1, "%s", text);
+}
+
 static stator_status ctx_open(stator_ctx *ctx, const stator_ctx_options *options, stator_diag **err)
 {
     ST_TRY(st_optable_init(&ctx->ops, &ctx->mem, err));
@@ -281,7 +286,9 @@ static stator_status ctx_open(stator_ctx *ctx, const stator_ctx_options *options
                                           .host = &ctx->host,
                                           .flags = options->flags,
                                           .plugin_dir_count = options->plugin_dir_count,
-                                          .plugin_dirs = options->plugin_dirs};
+                                          .plugin_dirs = options->plugin_dirs,
+                                          .warn = warn_of_plugin,
+                                          .warn_self = ctx};
     return st_registry_create(&registry, &ctx->registry, err);
 }
 

@@ -82,6 +82,20 @@ static stator_status consider(void *self, const st_loaded *loaded)
     return STATOR_OK;
 }
 
+static stator_status fail_unrecognised(const stator_model *model, const st_str *known,
+                                       stator_diag **err)
+{
+    st_str unusable;
+    st_str_init(&unusable, &model->ctx->mem);
+    st_registry_list_unusable(model->ctx->registry, STATOR_KIND_FRONTEND, &unusable);
+    const stator_status status = st_fail(
+        err, STATOR_INVALID_ARGUMENT, "'%s': no frontend recognises this file (available: %s%s%s)",
+        model->path, known->len != 0 ? known->data : "none",
+        unusable.len != 0 ? "; cannot be used: " : "", unusable.len != 0 ? unusable.data : "");
+    st_str_deinit(&unusable);
+    return status;
+}
+
 static stator_status choose_frontend(stator_model *model, const char *wanted, stator_diag **err)
 {
     st_registry *registry = model->ctx->registry;
@@ -95,9 +109,7 @@ static stator_status choose_frontend(stator_model *model, const char *wanted, st
     st_str_init(&c.known, &model->ctx->mem);
     stator_status status = st_registry_each(registry, STATOR_KIND_FRONTEND, consider, &c, err);
     if (status == STATOR_OK && c.best == NULL) {
-        status = st_fail(err, STATOR_INVALID_ARGUMENT,
-                         "'%s': no frontend recognises this file (available: %s)", model->path,
-                         c.known.len != 0 ? c.known.data : "none");
+        status = fail_unrecognised(model, &c.known, err);
     }
     model->frontend = c.best;
     st_str_deinit(&c.known);

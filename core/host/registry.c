@@ -209,6 +209,8 @@ stator_status st_registry_create(const st_registry_options *options, st_registry
     registry->mem = options->mem;
     registry->host = options->host;
     registry->flags = options->flags;
+    registry->warn = options->warn;
+    registry->warn_self = options->warn_self;
     st_arena_init(&registry->arena, options->mem);
     pthread_mutex_init(&registry->lock, NULL);
     pthread_cond_init(&registry->changed, NULL);
@@ -369,6 +371,39 @@ stator_status st_registry_fail_unusable(st_registry *registry, const st_registry
         st_diag_set_hint(*err, "%s", item->verdict.hint);
     }
     return status;
+}
+
+void st_registry_warn(st_registry *registry, st_registry_item *item)
+{
+    const char *text = NULL;
+    pthread_mutex_lock(&registry->lock);
+    const st_verdict *v = &item->verdict;
+    if (registry->warn != NULL && !item->is_warned && v->state != ST_STATE_AVAILABLE &&
+        v->state != ST_STATE_DISABLED) {
+        item->is_warned = 1;
+        text = st_registry_textf(registry, "%s '%s' of %s is left out (%s): %s%s%s",
+                                 st_kind_name(item->kind), item->name, item->plugin->path,
+                                 st_state_name(v->state), v->reason != NULL ? v->reason : "",
+                                 v->hint != NULL ? "; " : "", v->hint != NULL ? v->hint : "");
+    }
+    pthread_mutex_unlock(&registry->lock);
+    if (text != NULL) {
+        registry->warn(registry->warn_self, text);
+    }
+}
+
+void st_registry_list_unusable(st_registry *registry, uint32_t kind, st_str *out)
+{
+    pthread_mutex_lock(&registry->lock);
+    for (uint32_t i = 0, n = 0; i < registry->items.count; i++) {
+        const st_registry_item *item = registry->items.data[i];
+        const st_verdict *v = &item->verdict;
+        if ((item->kind == kind || item->kind == 0) && v->state != ST_STATE_AVAILABLE) {
+            st_str_addf(out, "%s%s (%s: %s)", n++ > 0 ? ", " : "", item->name,
+                        st_state_name(v->state), v->reason != NULL ? v->reason : "no reason");
+        }
+    }
+    pthread_mutex_unlock(&registry->lock);
 }
 
 /* "eager, aot_eager, cuda (NO_DEVICE)"; also gathers the names for did-you-mean. */

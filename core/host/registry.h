@@ -31,6 +31,9 @@ typedef struct st_registry_options {
     /* Folder of libstator.so; NULL: found by dladdr. A program that holds the host statically has
      * none (its own folder is never searched) and gives plugin_dirs or this. */
     const char *lib_dir;
+    /* Receives one sentence about an item that is left out; called with no lock held. May be NULL. */
+    void (*warn)(void *self, const char *text);
+    void *warn_self;
 } st_registry_options;
 
 /* Makes an empty registry; finds nothing yet. */
@@ -90,11 +93,15 @@ typedef struct st_loaded {
  * reason and hint when the item cannot be used. */
 stator_status st_registry_load(st_registry *registry, const st_registry_item *item,
                                const st_loaded **out_loaded, stator_diag **err);
-/* find + load. */
+/* Adds "NAME (STATE: reason), ..." of the items of this kind that cannot be used, and of files of
+ * which nothing can be told. */
+void st_registry_list_unusable(st_registry *registry, uint32_t kind, st_str *out);
+/* find + load. Warns once of an item that was refused for taking this one's name. */
 stator_status st_registry_get(st_registry *registry, uint32_t kind, const char *name,
                               const st_loaded **out_loaded, stator_diag **err);
-/* Loads every usable item of a kind, in search order, and calls fn for each one that loaded. Items that fail get their state and are left out. Stops and returns
- * when fn gives something else than STATOR_OK. */
+/* Loads every usable item of a kind, in search order, and calls fn for each one that loaded. Items
+ * that cannot be used get their state, are left out, and are warned of once (DISABLED ones are
+ * not). Stops and returns when fn gives something else than STATOR_OK. */
 stator_status st_registry_each(st_registry *registry, uint32_t kind,
                                stator_status (*fn)(void *self, const st_loaded *loaded), void *self,
                                stator_diag **err);

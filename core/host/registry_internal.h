@@ -102,6 +102,7 @@ struct st_registry_item {
     st_verdict found;     /* the verdict of the listing alone, without probe or load */
     uint32_t is_recalled; /* verdict comes from an earlier probe of this build */
     uint32_t is_winner;
+    uint32_t is_warned; /* its being left out was said */
     const st_registry_item *shadowed_by;
     int32_t probed;
     uint32_t device_count;
@@ -115,6 +116,8 @@ struct st_registry {
     st_mem *mem;
     const stator_host *host;
     uint32_t flags;
+    void (*warn)(void *self, const char *text); /* or NULL */
+    void *warn_self;
     char *lib_dir;  /* or NULL */
     char *lib_path; /* libstator.so itself, or NULL */
     st_trust trust;
@@ -142,6 +145,8 @@ void st_registry_resolve(st_registry *registry);
 /* The error that using this row gives. Lock held. */
 stator_status st_registry_fail_unusable(st_registry *registry, const st_registry_item *item,
                                         stator_diag **err);
+/* Says once that an item is left out, and why. Lock not held. */
+void st_registry_warn(st_registry *registry, st_registry_item *item);
 stator_status st_registry_ensure_scan(st_registry *registry, stator_diag **err); /* lock held */
 
 /* ---- allow_list.c ---- */

@@ -266,12 +266,25 @@ stator_status st_registry_load(st_registry *registry, const st_registry_item *it
     return status;
 }
 
+/* Files that were refused for taking the name of a reference backend. */
+static void warn_of_rivals(st_registry *registry, const st_registry_item *item)
+{
+    st_registry_item *rival;
+    for (uint32_t i = 0; (rival = own(st_registry_at(registry, i))) != NULL; i++) {
+        if (rival != item && rival->kind == item->kind &&
+            rival->found.state == ST_STATE_NAME_CLASH && strcmp(rival->name, item->name) == 0) {
+            st_registry_warn(registry, rival);
+        }
+    }
+}
+
 stator_status st_registry_get(st_registry *registry, uint32_t kind, const char *name,
                               const st_loaded **out_loaded, stator_diag **err)
 {
     const st_registry_item *item = NULL;
     *out_loaded = NULL;
     ST_TRY(st_registry_find(registry, kind, name, &item, err));
+    warn_of_rivals(registry, item);
     return st_registry_load(registry, item, out_loaded, err);
 }
 
@@ -292,6 +305,8 @@ stator_status st_registry_each(st_registry *registry, uint32_t kind,
         }
         if (status == STATOR_OK) {
             ST_TRY(fn(self, loaded));
+        } else {
+            st_registry_warn(registry, own(item));
         }
     }
     return STATOR_OK;

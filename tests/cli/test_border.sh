@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Plugins that are wrong: what they do to a run that does not need them, and what is said of them.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+mutants=$STATOR_BUILD/tests/mutants
+cat >"$work/m.stir" <<'S'
+stir 1
+graph @main(%x: f32[4]) {
+  %y = neg(%x)
+  return y: %y
+}
+S
+chmod 755 "$work"
+
+with() { # plugin...: alone in the folder
+    rm -rf "$work/plugins"
+    mkdir -m 755 "$work/plugins"
+    for plugin in "$@"; do install -m 644 "$mutants/$plugin.so" "$work/plugins/"; done
+}
+expect() { # status, words on stderr ("": nothing is said), command...
+    local want=$1 words=$2 status=0
+    shift 2
+    "$STATOR" "$@" --plugin-dir "$work/plugins" >"$work/out" 2>"$work/err" </dev/null || status=$?
+    [ "$status" = "$want" ] || fail "status $status, not $want, of $*: $(cat "$work/out" "$work/err")"
+    if [ -n "$words" ]; then
+        [ "$(grep -cF -- "$words" "$work/err")" = 1 ] || fail "'$words' of $*: $(cat "$work/err")"
+    else
+        [ ! -s "$work/err" ] || fail "said without need: $(cat "$work/err")"
+    fi
+}
+
+# A plugin that cannot be used is named once, and the run goes on without it.
+run=(run "$work/m.stir" --backend aot_eager --random 0)
+with pass_other_name
+expect 0 "warning: pass 'pass_other_name' of $work/plugins/pass_other_name.so is left out (INVALID): " "${run[@]}"
+with pass_init_fails
+expect 0 "warning: pass 'pass_init_fails' of $work/plugins/pass_init_fails.so is left out (INIT_FAILED): " "${run[@]}"
+with cse
+expect 0 "is left out (NAME_CLASH): Stator has a pass 'cse' of its own" "${run[@]}"
+with frontend_init_fails
+printf nothing >"$work/file.unknown"
+expect 3 "cannot be used: frontend_init_fails (INIT_FAILED: " run "$work/file.unknown"
+with needs_soname # a backend that nobody asked for
+expect 0 "" "${run[@]}"
+STATOR_PLUGIN_DISABLE=pass_init_fails expect 0 "" "${run[@]}"
+
+# The name of the reference belongs to it.
+with
+install -m 644 "$STATOR_BUILD/lib/stator/plugins-1/eager.so" "$work/plugins/"
+expect 0 "warning: backend 'eager' of $work/plugins/eager.so is left out (NAME_CLASH): " "${run[@]}"
+echo ok

@@ -451,6 +451,7 @@ stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err)
             buffer->kind = of->kind;
             buffer->place = of->place;
             buffer->offset = of->offset;
+            buffer->lent_bytes = of->lent_bytes;
         }
     }
     st_free(mem, home);

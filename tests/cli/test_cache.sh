@@ -53,6 +53,19 @@ graph @main(%n: i64[], %p: bool[], %x: f32[4], %h: f32[3], %s: f32[5, 3], %w: f3
 }
 END
 
+# A softmax in place, over a value that lies in the output behind another.
+cat >"$work/in_output.stir" <<'END'
+stir 1
+graph @main(%x: f32[16, 16], %k: f32[16, 16], %wide: f32[16, 64]) {
+  %a = matmul(%x, %k)
+  %b = matmul(%a, %k)
+  %p = softmax(%b) {axis = 1}
+  %c = matmul(%p, %a)
+  %v = matmul(%c, %wide)
+  return out: %v
+}
+END
+
 # Weights of f16 and of bytes, which are packed in another form; digits make small numbers of both.
 seq 1 9999 | head -c 20480 >"$work/narrow.bin"
 cat >"$work/halves.stir" <<'END'
@@ -104,8 +117,8 @@ graph @main(%h: f32[N, 3], %x: f32[4, N, 3]) {
 END
 
 # Bit for bit the same from the cache, and no libLLVM.
-for model in "$work/points.stir" "$work/sizes.stir" "$work/loop.stir" "$work/halves.stir" \
-    "$work/bytes.stir" "$work/slices.stir" "$digits"; do
+for model in "$work/points.stir" "$work/sizes.stir" "$work/loop.stir" "$work/in_output.stir" \
+    "$work/halves.stir" "$work/bytes.stir" "$work/slices.stir" "$digits"; do
     name=$(basename "$model")
     size=()
     case $name in sizes.stir | slices.stir) size=(--dim N=5) ;; esac

@@ -72,8 +72,6 @@ typedef struct cli_compile { /* of every subcommand that compiles */
     int64_t verify;         /* calls; see stator_compile_options */
 } cli_compile;
 
-#define CLI_TOLERANCE {.rtol = 1e-3, .atol = 1e-7} /* conform's, see design.md 5 */
-
 typedef struct cli_stage {
     const char *after;   /* stage, or NULL */
     const char *backend; /* whose pipeline */

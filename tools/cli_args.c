@@ -33,8 +33,8 @@ typedef struct shared_option {
 #define AT(group, field) offsetof(cli_##group, field)
 /* clang-format off */
 static const shared_option shared[] = {
-    {GROUP_TOLERANCE, CLI_REAL, offsetof(st_tolerance, rtol), "--rtol", "R", "relative tolerance (for f32 1e-3)"},
-    {GROUP_TOLERANCE, CLI_REAL, offsetof(st_tolerance, atol), "--atol", "A", "absolute tolerance"},
+    {GROUP_TOLERANCE, CLI_REAL, offsetof(st_tolerance, rtol), "--rtol", "R", "relative tolerance (default: see below)"},
+    {GROUP_TOLERANCE, CLI_REAL, offsetof(st_tolerance, atol), "--atol", "A", "absolute tolerance (default: see below)"},
     {GROUP_STAGE, CLI_TEXT, AT(stage, after), "--after", "PASS", "the graph after this stage of the pipeline"},
     {GROUP_STAGE, CLI_TEXT, AT(stage, backend), "--backend", "NAME", "whose pipeline --after means"},
     {GROUP_INPUTS, CLI_TEXT, AT(inputs, inputs), "--inputs", "DIR|FILE.npz", "inputs: a folder of input_I.pb, or npz"},
@@ -137,6 +137,9 @@ static void print_usage(const cli_usage *usage)
         print_option(o.name, o.value_name, o.help);
     }
     print_option("--help", NULL, "this text (-h)");
+    if (usage->tolerance != NULL) {
+        (void)printf("\n%s", ST_COMPARE_RULE);
+    }
 }
 
 int cli_misused(const cli_usage *usage, const char *format, ...)

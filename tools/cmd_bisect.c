@@ -99,7 +99,7 @@ int cmd_bisect(int argc, char **argv)
     bisect_setup s = {.inputs = {.random = -1},
                       .good = "eager",
                       .timeout_s = 300,
-                      .tolerance = {.rtol = -1, .atol = -1}};
+                      .tolerance = ST_TOLERANCE_CHOSEN};
     const cli_option own[] = {
         {"--bad", CLI_TEXT, &s.bad, "BACKEND", "the backend with the wrong answer"},
         {"--good", CLI_TEXT, &s.good, "BACKEND", "the backend to believe (eager)"},

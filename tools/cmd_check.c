@@ -226,12 +226,11 @@ static void add_command(const check *c, st_str *out)
     quote(out, c->text);
     st_str_addf(out, " --backend %s --random %lld", c->backend,
                 (long long)(c->inputs.random >= 0 ? c->inputs.random : 0));
-    const st_tolerance usual = CLI_TOLERANCE;
     char number[32];
-    if (c->tolerance.rtol < usual.rtol || c->tolerance.rtol > usual.rtol) {
+    if (c->tolerance.rtol >= 0) {
         st_str_addf(out, " --rtol %s", st_format_f64(c->tolerance.rtol, number));
     }
-    if (c->tolerance.atol < usual.atol || c->tolerance.atol > usual.atol) {
+    if (c->tolerance.atol >= 0) {
         st_str_addf(out, " --atol %s", st_format_f64(c->tolerance.atol, number));
     }
     add_list(out, "--dim", &c->inputs.dim);
@@ -360,7 +359,7 @@ static void end_check(check *c)
 
 int cmd_check(int argc, char **argv)
 {
-    check c = {.tolerance = CLI_TOLERANCE, .inputs = {.random = -1}};
+    check c = {.tolerance = ST_TOLERANCE_CHOSEN, .inputs = {.random = -1}};
     const cli_usage usage = {
         .command = "check",
         .positional = "OP CASE",

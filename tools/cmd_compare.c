@@ -60,7 +60,7 @@ static int compare_outputs(compare *c)
     }
     c->ok = 1;
     for (uint32_t k = 0; k < count; k++) {
-        st_compare_runs(stator_tensor_view(c->results[1].tensors[k]),
+        st_compare(stator_tensor_view(c->results[1].tensors[k]),
                         stator_tensor_view(good->tensors[k]), &c->tolerance, &c->differences[k]);
         c->ok &= c->differences[k].ok;
     }
@@ -187,7 +187,7 @@ static int run_compare(compare *c, const char *path)
 
 int cmd_compare(int argc, char **argv)
 {
-    compare c = {.inputs = {.random = -1}, .tolerance = {.rtol = -1, .atol = -1}};
+    compare c = {.inputs = {.random = -1}, .tolerance = ST_TOLERANCE_CHOSEN};
     const cli_option own[] = {
         {"--backends", CLI_TEXT, &c.backends, "A,B", "the backends; A is believed"}, CLI_END};
     const cli_usage usage = {.command = "compare",

@@ -235,7 +235,7 @@ int cmd_minify(int argc, char **argv)
     minify m = {.setup = {.inputs = {.random = -1},
                           .good = "eager",
                           .timeout_s = 300,
-                          .tolerance = {.rtol = -1, .atol = -1}},
+                          .tolerance = ST_TOLERANCE_CHOSEN},
                 .best = {.is_whole = 1}};
     bisect_setup *s = &m.setup;
     const cli_option own[] = {

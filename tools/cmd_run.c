@@ -118,11 +118,11 @@ static int call_profiled(run *r)
 static void choose_tolerance(run *r, int is_dir)
 {
     char folder[4096];
-    st_tolerance usual = CLI_TOLERANCE;
-    if (is_dir) {
-        (void)snprintf(folder, sizeof folder, "%.4000s/..", r->expect);
-        usual = read_tolerance(folder);
+    if (!is_dir) {
+        return;
     }
+    (void)snprintf(folder, sizeof folder, "%.4000s/..", r->expect);
+    const st_tolerance usual = read_tolerance(folder);
     r->tolerance.rtol = r->tolerance.rtol < 0 ? usual.rtol : r->tolerance.rtol;
     r->tolerance.atol = r->tolerance.atol < 0 ? usual.atol : r->tolerance.atol;
 }
@@ -525,7 +525,7 @@ static void end_run(run *r)
 
 int cmd_run(int argc, char **argv)
 {
-    run r = {.tolerance = {.rtol = -1, .atol = -1}, .top = 1, .inputs = {.random = -1}};
+    run r = {.tolerance = ST_TOLERANCE_CHOSEN, .top = 1, .inputs = {.random = -1}};
     const cli_option own[] = {
         {"--expect", CLI_TEXT, &r.expect, "DIR|FILE.npz", "compare with these outputs"},
         {"--save", CLI_TEXT, &r.save, "FILE.npz", "write the outputs"},

@@ -21,7 +21,7 @@ st_tolerance read_tolerance(const char *folder)
 {
     char path[4096];
     char text[65536];
-    st_tolerance out = CLI_TOLERANCE;
+    st_tolerance out = ST_TOLERANCE_CHOSEN;
     (void)snprintf(path, sizeof path, "%s/case.json", folder);
     FILE *file = fopen(path, "r");
     if (file == NULL) {

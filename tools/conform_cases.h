@@ -22,7 +22,7 @@ typedef struct skip_list {
     uint32_t count;
 } skip_list;
 
-/* What case.json in the folder of a case allows, CLI_TOLERANCE where it says nothing. */
+/* What case.json in the folder of a case allows; chosen by st_compare where it says nothing. */
 st_tolerance read_tolerance(const char *folder);
 /* Every folder below dir, at any depth, that holds model.onnx and test_data_set_0. */
 int find_cases(const char *dir, case_list *out, char *errbuf);

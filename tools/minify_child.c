@@ -144,7 +144,7 @@ static void compare_results(worker *w, const bisect_results *good, const bisect_
     w->out->verdict = BISECT_AGREES;
     for (uint32_t i = 0; i < good->n_out + good->n_in; i++) {
         st_difference d;
-        st_compare_runs(stator_tensor_view(bad->tensors[i]), stator_tensor_view(good->tensors[i]),
+        st_compare(stator_tensor_view(bad->tensors[i]), stator_tensor_view(good->tensors[i]),
                         &w->job->setup->tolerance, &d);
         if (!d.ok) {
             w->out->verdict = BISECT_DIFFERS;

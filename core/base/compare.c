@@ -81,11 +81,11 @@ static int same_layout(const DLTensor *got, const DLTensor *want, st_difference 
     return 1;
 }
 
-void st_compare(const DLTensor *got, const DLTensor *want, const st_tolerance *allowed,
-                st_difference *out)
+static void compare_elements(const DLTensor *got, const DLTensor *want, const st_tolerance *allowed,
+                             st_difference *out)
 {
     uint64_t count = 0;
-    if (!same_layout(got, want, out) || !st_numel(want->shape, (uint32_t)want->ndim, &count)) {
+    if (!st_numel(want->shape, (uint32_t)want->ndim, &count)) {
         return;
     }
     const uint32_t dtype = st_dtype_from_dl(want->dtype);
@@ -111,7 +111,7 @@ void st_compare(const DLTensor *got, const DLTensor *want, const st_tolerance *a
     }
 }
 
-/* ---- two runs ---- */
+/* ---- the tolerance ---- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -146,7 +146,7 @@ static double typical_magnitude(const DLTensor *t, uint32_t dtype)
  * its terms, which are about as large as the other results: hence a part of the typical value.
  * 2^-11 and 2^-8 are the steps of f16 and bf16. Of f8 they differ by one step, which is at most
  * 2^-3 or 2^-2 of the value, and 2^-9 or 2^-16 near 0. Whole numbers and bools are not rounded. */
-static st_tolerance tolerance_of_runs(const DLTensor *want, uint32_t dtype)
+static st_tolerance default_tolerance(const DLTensor *want, uint32_t dtype)
 {
     const double step = dtype == STATOR_F16 ? 0x1p-11 : dtype == STATOR_BF16 ? 0x1p-8 : 0;
     st_tolerance chosen = {.rtol = 1e-3 + 8 * step, .atol = 1e-7};
@@ -168,11 +168,17 @@ static st_tolerance tolerance_of_runs(const DLTensor *want, uint32_t dtype)
     return chosen;
 }
 
-void st_compare_runs(const DLTensor *got, const DLTensor *want, const st_tolerance *stated,
-                     st_difference *out)
+void st_compare(const DLTensor *got, const DLTensor *want, const st_tolerance *given,
+                st_difference *out)
 {
-    st_tolerance chosen = tolerance_of_runs(want, st_dtype_from_dl(want->dtype));
-    chosen.rtol = stated->rtol >= 0 ? stated->rtol : chosen.rtol;
-    chosen.atol = stated->atol >= 0 ? stated->atol : chosen.atol;
-    st_compare(got, want, &chosen, out);
+    st_tolerance allowed = *given;
+    if (!same_layout(got, want, out)) {
+        return;
+    }
+    if (allowed.rtol < 0 || allowed.atol < 0) {
+        const st_tolerance usual = default_tolerance(want, st_dtype_from_dl(want->dtype));
+        allowed.rtol = allowed.rtol >= 0 ? allowed.rtol : usual.rtol;
+        allowed.atol = allowed.atol >= 0 ? allowed.atol : usual.atol;
+    }
+    compare_elements(got, want, &allowed, out);
 }

@@ -1,4 +1,6 @@
-/* Are two tensors equal but for rounding? Dense host tensors of any of our dtypes; pure. */
+/* Are two tensors equal but for rounding? Dense host tensors of any of our dtypes; pure. This is the
+ * one definition of "same": run --expect, compare, verify, bisect, minify, check and conform use it.
+ */
 #ifndef STATOR_BASE_COMPARE_H
 #define STATOR_BASE_COMPARE_H
 
@@ -9,8 +11,22 @@ extern "C" {
 #endif
 
 typedef struct st_tolerance {
-    double rtol, atol;
+    double rtol, atol; /* negative: chosen, see ST_COMPARE_RULE */
 } st_tolerance;
+#define ST_TOLERANCE_CHOSEN {.rtol = -1, .atol = -1}
+
+/* What st_compare does, for people: `--help` prints it. */
+#define ST_COMPARE_RULE                                                                            \
+    "Two results are the same when their dtypes and shapes are equal and each element is within\n"  \
+    "|a - b| <= atol + rtol * |b|, where b is the expected one. Without --rtol and --atol:\n"       \
+    "  integers, bool   equal\n"                                                                    \
+    "  f64, f32         rtol 1e-3, atol 1e-5 of the expected tensor's typical magnitude\n"          \
+    "  f16              rtol 5e-3, atol 2e-3 of that magnitude\n"                                   \
+    "  bf16             rtol 3e-2, atol 2e-2 of that magnitude; always within 2 ulp\n"              \
+    "  f8               one step\n"                                                                 \
+    "  complex          rtol 1e-3, atol 1e-7\n"                                                     \
+    "The typical magnitude is the median of |b| over elements that are finite and not zero; atol of\n" \
+    "a float is 1e-7 at least. NaN equals NaN, an infinity equals itself alone.\n"
 
 typedef struct st_difference {
     double max_abs; /* NaN or inf where they differ so */
@@ -19,13 +35,9 @@ typedef struct st_difference {
     const char *reason; /* NULL when ok: "dtype", "shape", "values" */
 } st_difference;
 
-/* |a - b| <= atol + rtol*|b|; NaN equals NaN, inf by sign; bf16 also within 2 ulp. */
-void st_compare(const DLTensor *got, const DLTensor *want, const st_tolerance *allowed,
+/* ST_COMPARE_RULE, with the tolerances that are given in the place of the chosen ones. */
+void st_compare(const DLTensor *got, const DLTensor *want, const st_tolerance *given,
                 st_difference *out);
-/* The same value by two ways to compute it. A tolerance that is negative is chosen by dtype, none
- * for whole numbers and bools, and, the absolute one of floats, by how large the values are. */
-void st_compare_runs(const DLTensor *got, const DLTensor *want, const st_tolerance *stated,
-                     st_difference *out);
 
 #ifdef __cplusplus
 }

@@ -168,7 +168,7 @@ static int judge(observer *o, uint32_t first, uint32_t count, const results *goo
     int differs = 0;
     for (uint32_t i = 0; i < good->n && !o->out->is_found; i++) {
         st_difference d;
-        st_compare_runs(stator_tensor_view(bad->tensors[i]), stator_tensor_view(good->tensors[i]),
+        st_compare(stator_tensor_view(bad->tensors[i]), stator_tensor_view(good->tensors[i]),
                         &tolerance, &d);
         differs |= !d.ok;
         if (!d.ok && i < count) {

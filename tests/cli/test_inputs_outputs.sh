@@ -116,6 +116,24 @@ for row in '1 f32 1 inf' '1 f32 -inf inf' '1 f32 inf 1' '0 f32 inf inf' '0 f32 -
     [ "$got" = "$want" ] || fail "status $got, not $want, of got and want $*: $(cat pair)"
 done
 
+# What the command line leaves open is relative to the magnitude of the tensor, as for compare: of
+# results of about 1000 one may be off by 0.009, where a sum cancelled to nothing, not by 0.02.
+chosen() { # status got
+    printf 'stir 1\ngraph @main() {\n  %%y = constant {value = f32[4] {1000, -1000, 1000, %s}} : f32[4]\n  return y: %%y\n}\n' \
+        "$2" >cancelled.stir
+    status=0
+    "$STATOR" run cancelled.stir --backend eager --expect chosen.npz >chosen.said || status=$?
+    [ "$status" = "$1" ] || fail "status $status, not $1, of $2 for 0: $(cat chosen.said)"
+}
+printf 'stir 1\ngraph @main() {\n  %%y = constant {value = f32[4] {1000, -1000, 1000, 0}} : f32[4]\n  return y: %%y\n}\n' >zero.stir
+"$STATOR" run zero.stir --backend eager --save chosen.npz >/dev/null
+chosen 0 0.009
+chosen 1 0.02
+for command in run compare check bisect minify; do
+    "$STATOR" "$command" --help >help.said
+    has help.said 'typical magnitude'
+done
+
 # A folder of a test case is compared as conform does it: within what its case.json allows, unless
 # the command line says other. The tensor is f32[2] {1, 2.01}.
 printf 'stir 1\ngraph @main() {\n  %%y = constant {value = f32[2] {1, 2}}\n  return y: %%y\n}\n' >near.stir

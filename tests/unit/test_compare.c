@@ -103,14 +103,14 @@ Test(compare, chosen_tolerance)
     const double far[COUNT] = {1000, -1000, 1000, 0.02};
     sample a, b;
     st_difference d;
-    st_compare_runs(fill(&a, STATOR_F32, near), fill(&b, STATOR_F32, want), &chosen, &d);
+    st_compare(fill(&a, STATOR_F32, near), fill(&b, STATOR_F32, want), &chosen, &d);
     cr_expect(d.ok);
-    st_compare_runs(&a.view, &b.view, &stated, &d);
+    st_compare(&a.view, &b.view, &stated, &d);
     cr_expect(!d.ok);
-    st_compare_runs(fill(&a, STATOR_F32, far), &b.view, &chosen, &d);
+    st_compare(fill(&a, STATOR_F32, far), &b.view, &chosen, &d);
     cr_expect(!d.ok);
     const double halves[COUNT] = {1003, -1000, 1000, 1};
-    st_compare_runs(fill(&a, STATOR_F16, halves), fill(&b, STATOR_F16, want), &chosen, &d);
+    st_compare(fill(&a, STATOR_F16, halves), fill(&b, STATOR_F16, want), &chosen, &d);
     cr_expect(d.ok, "f16 steps by 2^-11");
 }
 
@@ -137,7 +137,7 @@ Test(compare, chosen_tolerance_by_dtype)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         sample a, b;
         st_difference d;
-        st_compare_runs(fill(&a, rows[i].dtype, rows[i].got), fill(&b, rows[i].dtype, rows[i].want),
+        st_compare(fill(&a, rows[i].dtype, rows[i].got), fill(&b, rows[i].dtype, rows[i].want),
                         &chosen, &d);
         cr_expect(d.ok == rows[i].is_same, "row %zu of %s", i, st_dtype_name(rows[i].dtype));
     }

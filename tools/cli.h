@@ -65,6 +65,7 @@ typedef struct cli_compile { /* of every subcommand that compiles */
     const char *mode;
     cli_list options; /* K=V */
     int strict;
+    int strict_sizes;
     const char *fallback;
     int64_t fuel; /* see stator_compile_options; no option of the command line */
     const char *fuel_scope;

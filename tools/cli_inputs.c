@@ -435,7 +435,8 @@ int cli_compile_options(const cli_compile *flags, const char *backend, int json,
         room->keys[n] = room->texts[n];
         room->values[n++] = arg + len + 1;
     }
-    const uint32_t strict = flags->strict ? STATOR_COMPILE_STRICT : 0;
+    const uint32_t strict = (flags->strict ? STATOR_COMPILE_STRICT : 0) |
+                            (flags->strict_sizes ? STATOR_COMPILE_STRICT_SIZES : 0);
     *out = (stator_compile_options){
         .struct_size = sizeof *out,
         .flags = flags->compile_flags | strict,

@@ -59,8 +59,11 @@ const char *stator_version(void)
 static void log_to_stderr(void *self, const char *channel, uint32_t level, const char *text)
 {
     (void)self;
-    (void)level;
-    (void)fprintf(stderr, "[%s] %s\n", channel, text);
+    if (level <= 1) {
+        (void)fprintf(stderr, "stator: warning: %s\n", text);
+    } else {
+        (void)fprintf(stderr, "[%s] %s\n", channel, text);
+    }
 }
 
 /* A word of STATOR_LOGS: "name" or "name:level". Returns what follows it and its comma. */
@@ -147,7 +150,7 @@ static void check_channels(stator_ctx *ctx, const char *spec)
     }
 }
 
-/* Does anybody listen beside what STATOR_DUMP writes down? */
+/* Does anybody listen beside what STATOR_DUMP writes down? Warnings are always heard. */
 static int is_heard(const stator_ctx *ctx, const char *channel, uint32_t level)
 {
     for (uint32_t i = 0; i < ctx->n_channels; i++) {
@@ -156,7 +159,7 @@ static int is_heard(const stator_ctx *ctx, const char *channel, uint32_t level)
             return 1;
         }
     }
-    return level <= 1 && ctx->log != log_to_stderr; /* an application that listens hears these */
+    return level <= 1;
 }
 
 int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level)

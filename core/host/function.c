@@ -361,7 +361,8 @@ void st_function_request(stator_function *f, const st_specialisation *spec,
                                         .fallback = f->fallback,
                                         .evaluator = f->evaluator,
                                         .fuel = &f->fuel,
-                                        .flags = f->flags};
+                                        /* it decides calls, not programs: no part of a key */
+                                        .flags = f->flags & ~(uint32_t)STATOR_COMPILE_STRICT_SIZES};
 }
 
 static stator_status reset_fuel(stator_function *f, stator_diag **err)
@@ -403,8 +404,11 @@ static st_compiled *entry_of(const stator_function *f, const st_specialisation *
 static uint32_t sizes_flags(const stator_function *f)
 {
     const int is_eager = strcmp(f->main->backend->item.name, "eager") == 0;
-    return (f->flags & STATOR_COMPILE_STATIC) != 0 ? ST_SIZES_STATIC
-                                                   : (is_eager ? 0 : ST_SIZES_REFINE);
+    const uint32_t strict =
+        (f->flags & STATOR_COMPILE_STRICT_SIZES) != 0 ? ST_SIZES_STRICT : 0;
+    return strict | ((f->flags & STATOR_COMPILE_STATIC) != 0 ? ST_SIZES_STATIC
+                     : is_eager                              ? 0
+                                                             : ST_SIZES_REFINE);
 }
 
 /* What to compile: at the recompile limit one graph for all sizes, and then nothing more. */
@@ -414,7 +418,7 @@ static stator_status choose_spec(stator_function *f, uint32_t n_in, const DLTens
     const uint32_t count = stator_function_compiles(f);
     uint32_t flags = sizes_flags(f);
     if (count > f->recompile_limit) {
-        flags = ST_SIZES_GENERIC;
+        flags = ST_SIZES_GENERIC | (flags & ST_SIZES_STRICT);
         st_log(f->ctx, "recompiles", 2, "compiled %u times (recompile_limit %u): for all sizes now",
                count, f->recompile_limit);
         st_log(f->ctx, ST_HINTS, 2,

@@ -226,16 +226,49 @@ static void explain_sizes(const choice *c, const st_guard *guard, stator_diag *d
     st_str_deinit(&text);
 }
 
-/* An application that listens hears of it the first time. */
+/* "axis 2 of input 'image' has size 9, the model declares 8", of each such axis. */
+static void print_axes(const choice *c, const st_guard *guard, st_str *out)
+{
+    for (uint32_t i = 0; i < guard->n_inputs; i++) {
+        for (uint32_t axis = 0; axis < guard->inputs[i].rank && out->len < 400; axis++) {
+            const st_guard_size *size = size_of(guard, i, axis);
+            if (size->kind == ST_SIZE_ANY) {
+                st_str_addf(out,
+                            "%saxis %u of input '%s' has size %" PRId64
+                            ", the model declares %" PRId64,
+                            out->len != 0 ? "; " : "", axis, guard->inputs[i].name,
+                            c->in[i].shape[axis], size->lo);
+            }
+        }
+    }
+}
+
+static stator_status refuse_changed(const choice *c, const st_guard *guard, stator_diag **err)
+{
+    st_str text;
+    st_str_init(&text, c->mem);
+    print_axes(c, guard, &text);
+    const stator_status status =
+        st_fail(err, STATOR_INVALID_ARGUMENT, "%s", st_str_ok(&text) ? text.data : "bad input");
+    if (err != NULL && *err != NULL) {
+        st_diag_set_hint(*err, "the compile was asked for strict sizes (STATOR_COMPILE_STRICT_SIZES, "
+                               "--strict-sizes); without them the axis becomes a symbol");
+    }
+    st_str_deinit(&text);
+    return status;
+}
+
+/* A warning the first time: the answer may not be what the model's author meant. */
 static void tell_changed(const choice *c, const st_guard *guard, const st_size_plan *plan,
                          int is_new)
 {
     st_str text, sizes;
     st_str_init(&text, c->mem);
     st_str_init(&sizes, c->mem);
-    print_changed(c, guard, &text);
+    print_axes(c, guard, &text);
     st_size_plan_print(plan, &sizes);
-    st_log(c->model->ctx, "recompiles", is_new ? 1 : 2, "%s: sizes become %s",
+    st_log(c->model->ctx, "recompiles", is_new ? 1 : 2,
+           "%s: compiled for %s; strict sizes would refuse the call",
            text.data != NULL ? text.data : "", sizes.data != NULL ? sizes.data : "");
     st_str_deinit(&text);
     st_str_deinit(&sizes);
@@ -375,7 +408,9 @@ static stator_status choose_import(const choice *c, const st_specialisation *dec
     if (status == STATOR_OK && !fits) {
         status = fail_inputs(c, &guard, err);
     }
-    if (status == STATOR_OK && n_changed != 0) {
+    if (status == STATOR_OK && n_changed != 0 && (c->flags & ST_SIZES_STRICT) != 0) {
+        status = refuse_changed(c, &guard, err);
+    } else if (status == STATOR_OK && n_changed != 0) {
         uint32_t before = 0;
         status = note_changed(c, &guard, &before, err);
         if (status == STATOR_OK) {

@@ -27,11 +27,13 @@ enum st_sizes_flag {
     ST_SIZES_REFINE = 1u << 0,  /* symbols by class of value */
     ST_SIZES_STATIC = 1u << 1,  /* every size is the number of the call */
     ST_SIZES_GENERIC = 1u << 2, /* whatever was seen stays as open as can be */
+    ST_SIZES_STRICT = 1u << 3,  /* other sizes than the model declares are refused */
 };
 
 void st_sizes_deinit(st_sizes *sizes, st_mem *mem);
 /* The specialisation to compile for a call. INVALID_ARGUMENT: another dtype or rank than the model
- * states, sizes of one symbol that differ, or sizes that the model does not work with. */
+ * states, sizes of one symbol that differ, sizes that the model does not work with, or, with
+ * ST_SIZES_STRICT, others than it declares. */
 stator_status st_sizes_choose(st_sizes *sizes, stator_model *model, uint32_t flags, uint32_t n_in,
                               const DLTensor *in, st_specialisation **out_spec, stator_diag **err);
 

@@ -54,7 +54,7 @@ typedef struct stator_ctx_options {
     void (*free)(void *self, void *p);
     void *alloc_self;
     /* Receives warnings (level 1) and the log lines of the channels that STATOR_LOGS names. NULL:
-     * the channels' lines go to stderr, warnings of other channels nowhere. */
+     * both go to stderr. */
     void (*log)(void *self, const char *channel, uint32_t level, const char *text);
     void *log_self;
 } stator_ctx_options;
@@ -222,7 +222,10 @@ enum stator_compile_flag {
     STATOR_COMPILE_VERIFY_EACH = 1u << 2, /* verify the graph after each pass */
     STATOR_COMPILE_NO_FUEL = 1u << 3,     /* refuse every optional transformation */
     STATOR_COMPILE_STATIC = 1u << 4,      /* compile for the sizes of the call alone */
-    STATOR_COMPILE_NO_CACHE = 1u << 5     /* neither load the program from disk nor keep it there */
+    STATOR_COMPILE_NO_CACHE = 1u << 5,    /* neither load the program from disk nor keep it there */
+    /* A call whose sizes are others than the model declares is INVALID_ARGUMENT. Without the flag
+     * such an axis becomes a symbol, and a warning names it. Since 0.1. */
+    STATOR_COMPILE_STRICT_SIZES = 1u << 6
 };
 
 /* Checks names and options now; compiles at the first call of each shape. */

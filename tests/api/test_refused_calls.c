@@ -72,6 +72,28 @@ static void test_impossible_tensors(stator_ctx *ctx)
     CHECK(tensor == NULL);
 }
 
+/* With strict sizes a call of other sizes than the model declares is refused, each time. */
+static void test_strict_sizes(stator_ctx *ctx)
+{
+    const stator_compile_options options = {.struct_size = sizeof options,
+                                            .backend = "eager",
+                                            .flags = STATOR_COMPILE_STRICT_SIZES};
+    stator_model *model = load_text(ctx, "stir 1\n"
+                                         "graph @main(%x: f32[2, 3]) {\n"
+                                         "  %y = relu(%x) : f32[2, 3]\n"
+                                         "  return y: %y\n"
+                                         "}\n");
+    stator_function *function = NULL;
+    stator_tensor *wrong = make(ctx, STATOR_F32, 2, (const int64_t[]){4, 3});
+    CHECK_OK(ctx, stator_compile(model, &options, &function));
+    expect_refused(ctx, function, wrong, "axis 0 of input 'x' has size 4, the model declares 2");
+    expect_right(ctx, function);
+    expect_refused(ctx, function, wrong, "axis 0 of input 'x' has size 4, the model declares 2");
+    stator_tensor_release(wrong);
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+}
+
 int main(void)
 {
     static const int64_t right[2] = {2, 3}, other[2] = {3, 3}, flat[1] = {6};
@@ -82,6 +104,7 @@ int main(void)
     test_wrong_tensor(ctx, STATOR_I64, 2, right, "input 'x' is i64[2, 3], expected f32[2, 3]");
     test_wrong_tensor(ctx, STATOR_F32, 2, other, "input 'x' is f32[3, 3], expected f32[2, 3]");
     test_wrong_tensor(ctx, STATOR_F32, 1, flat, "input 'x' is f32[6], expected f32[2, 3]");
+    test_strict_sizes(ctx);
     test_impossible_tensors(ctx);
     stator_ctx_destroy(ctx);
     return 0;

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Many models of different make beside ONNX Runtime: where Stator is slow, or wrong, that nobody looked at.
 
-    bench/zoo.py                                 every float model, 2 threads
-    bench/zoo.py --only swin_tiny gpt2 --threads 1 --rounds 9
-    bench/zoo.py --form qdq --only mobilenetv2   quantised by ONNX Runtime's quantizer (qdq, dynamic)
+    bench/zoo.py --json r.json                   24 models: static, untrained, symbolic axes; a cut run goes on there
+    bench/zoo.py --only swin_tiny gpt2 --forms static,qdq --threads 1 --peers ort,openvino
+    bench/zoo.py --check                         every model in every form: one call of each is right, nothing is timed
 
-bench/zoo_models.py has the models; each is exported once into --work. A round times both once, in turns; the ratio is
-the median of ONNX Runtime's time / ours within the round. `off` is the largest difference to PyTorch's result (of a
-quantised model: ONNX Runtime's), relative to the largest element. The virtual environment is that of bench/peers.py."""
+bench/zoo_models.py has the models, bench/zoo_export.py the forms; each is exported once into --work. A row is
+model/form/sizes, its ratio the median of the peer's time / ours within a round. `off` is the largest difference to
+PyTorch's result (of a quantised model: ONNX Runtime's without optimisations), relative to the largest element. The
+virtual environment is that of bench/peers.py."""
 import argparse
+import glob
 import json
 import os
 import statistics
@@ -17,103 +19,121 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import peers  # noqa: E402
+import versus  # noqa: E402
+import zoo_export  # noqa: E402
 import zoo_models  # noqa: E402
 
-START_LIMIT_S = 600
+TIMED_FORMS = "static,untrained,symbolic"
+# `off` of a right answer: sums in another order, and of quantised models values that round to the next step.
+RIGHT = {"qdq": 0.05, "dynamic": 0.05}
+RIGHT_FLOAT = 1e-3
 
 
-def prepare(args, name):
-    folder = os.path.join(args.work, f"{name}-{args.form}")
-    spec = os.path.join(folder, "spec.json")
-    if not os.path.exists(spec):
-        os.makedirs(folder, exist_ok=True)
-        program = os.path.join(peers.HERE, "zoo_models.py")
-        done = subprocess.run([sys.executable, program, name, args.form, folder], capture_output=True, text=True,
-                              env=dict(peers.base_env(os.cpu_count() or 1)))
-        if done.returncode != 0:
-            raise peers.Failed(f"could not be exported: {done.stderr.strip().splitlines()[-1:]}")
-    with open(spec) as f:
-        return folder, json.load(f)
+def export(args, names):
+    """Writes what is missing. A model that cannot be made at all is named and left out."""
+    made = []
+    for name in names:
+        root = os.path.join(args.work, name)
+        if not all(os.path.exists(os.path.join(root, f, "complete")) for f in args.forms):
+            program = os.path.join(peers.HERE, "zoo_export.py")
+            done = subprocess.run([sys.executable, program, name, root, *args.forms], capture_output=True, text=True,
+                                  env=dict(peers.base_env(os.cpu_count() or 1)))
+            if done.returncode != 0:
+                print(f"{name:30} could not be exported: {done.stderr.strip().splitlines()[-1:]}", flush=True)
+                continue
+        made.append(name)
+    return made
 
 
-def launch(args, folder, spec, is_ours):
-    env = peers.base_env(args.threads)
-    env["XDG_CACHE_HOME"] = os.path.join(folder, "cache")
-    log = os.path.join(folder, "ours.log" if is_ours else "ort.log")
-    if not is_ours:
-        command = [sys.executable, os.path.join(peers.HERE, "peers_worker.py"), "ort", folder, str(args.threads), "flush"]
-        return peers.Worker(command, env, log)
-    command = [os.path.join(args.build, "bench", "peer_worker"), os.path.join(folder, spec["onnx"]), "--threads",
-               str(args.threads), "--backend", args.backend]
-    for e in spec["inputs"]:
-        command += ["--input", e["dtype"], ",".join(map(str, e["shape"])), os.path.join(folder, e["file"])]
-    return peers.Worker(command, env, log)
+def rows_of(args, names):
+    """The rows to run, in the order of names, forms and calls; forms that a model has not are named."""
+    rows = []
+    for name in names:
+        for form in args.forms:
+            folder = os.path.join(args.work, name, form)
+            if os.path.exists(os.path.join(folder, "skip")):
+                with open(os.path.join(folder, "skip")) as f:
+                    print(f"{name}/{form:20} left out: {f.read()}", flush=True)
+                continue
+            calls = [os.path.dirname(p) for p in glob.glob(os.path.join(folder, "*", "spec.json"))]
+            rows += sorted(os.path.relpath(c, args.work) for c in calls)
+    return rows
 
 
-def difference(folder, spec):
-    import numpy as np
-    got = peers.read_values(os.path.join(folder, "out_0.bin"), "f32")
-    want = peers.read_values(os.path.join(folder, spec["outputs"][0]["file"]), "f32")
-    if got.size != want.size or not np.array_equal(np.isfinite(got), np.isfinite(want)):
-        return float("inf")
-    return float(np.max(np.abs(got - want)) / max(float(np.max(np.abs(want))), 1e-30))
-
-
-def measure(args, name):
-    folder, spec = prepare(args, name)
-    workers = [launch(args, folder, spec, 1), launch(args, folder, spec, 0)]
+def check_call(args, row):
+    """Runs one call of Stator and compares it; the difference, or the text of a failure."""
+    folder = os.path.join(args.work, row)
+    spec = versus.read_spec(folder)
+    worker = versus.launch(args, folder, spec, versus.OURS)
     try:
-        facts = [w.ask("start", START_LIMIT_S) for w in workers]
-        workers[0].ask(f"dump {folder}")
-        off = difference(folder, spec)
-        calls = [peers.calls_for(w, args.target) for w in workers]
-        spent = [[], []]
-        for r in range(args.rounds):
-            for k in ((0, 1), (1, 0))[r % 2]:
-                workers[1 - k].settle()
-                spent[k].append(workers[k].ask(f"run {calls[k]}")["seconds"] / calls[k] * 1e3)
-        ratio = statistics.median(b / a for a, b in zip(*spent))
-        return dict(name=name, form=args.form, threads=args.threads, ours_ms=statistics.median(spent[0]),
-                    ort_ms=statistics.median(spent[1]), ratio=ratio, off=off, compile_s=facts[0]["compile_s"])
+        worker.ask("start", versus.START_LIMIT_S)
+        return versus.difference(folder, spec, worker.ask(f"dump {folder}"))
+    except peers.Failed as error:
+        return str(error)
     finally:
-        for w in workers:
-            w.close()
+        worker.close()
+
+
+def check(args, rows):
+    """One call of every row is right: prints those that are not. Returns 1 when there is one, else 0."""
+    found, wrong = {}, 0
+    for row in rows:
+        form = row.split("/")[1]
+        off = check_call(args, row)
+        good = not isinstance(off, str) and off <= RIGHT.get(form, RIGHT_FLOAT)
+        found.setdefault(form, []).append(good)
+        if not good:
+            wrong += 1
+            print(f"{row:50} {off if isinstance(off, str) else f'off by {off:.1e}'}", flush=True)
+    for form, all_good in found.items():
+        print(f"{form:18} {sum(all_good)} of {len(all_good)} calls are right")
+    return 1 if wrong else 0
+
+
+def untrained_beside_trained(rows):
+    """Our time untrained / trained by model, where both were timed."""
+    times = {tuple(r["name"].split("/")[:2]): r["ms"][versus.OURS] for r in rows if "ms" in r}
+    return {name: times[name, "untrained"] / t for (name, form), t in times.items()
+            if form == "static" and (name, "untrained") in times}
+
+
+def by_form(args, rows):
+    for form in args.forms:
+        some = [r for r in rows if r["name"].split("/")[1] == form]
+        if some:
+            print(f"\n{form}\n{versus.summary(args, some)}")
+    twins = untrained_beside_trained(rows)
+    if twins:
+        slow = ", ".join(f"{n} {v:.2f}" for n, v in twins.items() if v > 1.1) or "none"
+        print(f"\nuntrained / trained: median {statistics.median(twins.values()):.2f}; above 1.1: {slow}")
+
+
+def parse():
+    p = argparse.ArgumentParser(prog="zoo.py", description=__doc__.split("\n")[0])
+    versus.add_arguments(p, "bench-zoo")
+    p.add_argument("--forms", default="", metavar="LIST", help="of " + ", ".join(zoo_export.FORMS))
+    p.add_argument("--check", action="store_true", help="every model and form by default: is one call of each right")
+    args = p.parse_args()
+    versus.settle_arguments(args)
+    args.forms = (args.forms or (",".join(zoo_export.FORMS) if args.check else TIMED_FORMS)).split(",")
+    args.only = args.only or list(zoo_models.MODELS if args.check else zoo_models.TIMED)
+    unknown = [n for n in args.only if n not in zoo_models.MODELS]
+    unknown += [f for f in args.forms if f not in zoo_export.FORMS]
+    if unknown:
+        sys.exit(f"zoo.py: unknown {', '.join(unknown)}; there are {', '.join(zoo_models.MODELS)}")
+    return args
 
 
 def main():
-    p = argparse.ArgumentParser(prog="zoo.py", description=__doc__.split("\n")[0])
-    p.add_argument("--only", nargs="+", default=[], metavar="NAME")
-    p.add_argument("--form", choices=("float", "qdq", "dynamic"), default="float")
-    p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--target", type=float, default=0.15, help="seconds of calls in one timing")
-    p.add_argument("--backend", default="inductor-cpu")
-    p.add_argument("--json", default="", metavar="F")
-    p.add_argument("--build", default=os.path.join(peers.ROOT, "build", "release"))
-    p.add_argument("--work", default=os.path.join(peers.ROOT, "build", "bench-zoo"))
-    p.add_argument("--venv", default=os.path.join(peers.ROOT, "build", "venv-bench"))
-    args = p.parse_args()
-    peers.enter_venv(os.path.abspath(args.venv))
-    names = list(zoo_models.models())
-    unknown = [n for n in args.only if n not in names]
-    if unknown:
-        sys.exit(f"zoo.py: unknown {', '.join(unknown)}; there are {', '.join(names)}")
-    args.work, args.build = os.path.abspath(args.work), os.path.abspath(args.build)
-    rows, failed = [], 0
-    for name in args.only or names:
-        try:
-            row = measure(args, name)
-            rows.append(row)
-            print(f"{name:18} {row['ours_ms']:9.2f} ms  ratio {row['ratio']:5.2f}  off {row['off']:.1e}  "
-                  f"compile {row['compile_s']:.2f} s", flush=True)
-        except peers.Failed as error:
-            failed += 1
-            print(f"{name:18} failed: {error}", flush=True)
-        if args.json:
-            peers.save(args.json, rows)
-    if rows:
-        print(f"{len(rows)} models, median ratio {statistics.median(r['ratio'] for r in rows):.2f}")
-    return 1 if failed else 0
+    args = parse()
+    rows = rows_of(args, export(args, args.only))
+    if args.check:
+        return check(args, rows)
+    status = versus.run_all(args, rows, lambda row: os.path.join(args.work, row))
+    if args.json:
+        with open(args.json) as f:
+            by_form(args, json.load(f))
+    return status
 
 
 if __name__ == "__main__":

@@ -62,6 +62,25 @@ static int is_positive(const st_ints_eval *at, stator_ref sym)
     return lo > 0;
 }
 
+/* x / y truncated toward zero, y > 0; 0: not known. Of an x whose sign is not known it is the
+ * quotient of what is above zero less that of what is below. In an import under the ranges of a call
+ * these go on: max(x, 0) divides a range in two, and the call's size tells in which half it lies
+ * (reinfer.h). In one for all sizes they would only grow past the limits. */
+static stator_ref truncated_quotient(const st_ints_eval *at, stator_ref x, stator_ref y)
+{
+    st_symtab *tab = tab_of(at);
+    const stator_ref zero = st_sym_int(tab, 0);
+    if (is_nonneg(at, x)) {
+        return st_sym_floordiv(tab, x, y);
+    }
+    if (at->b->module->plan == NULL) {
+        return 0;
+    }
+    const stator_ref above = st_sym_max(tab, x, zero);
+    const stator_ref below = st_sym_max(tab, scaled(at, x, -1), zero);
+    return st_sym_sub(tab, st_sym_floordiv(tab, above, y), st_sym_floordiv(tab, below, y));
+}
+
 /* ---- scalar rules: two operands ---- */
 
 typedef st_int_elem (*binary_fn)(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats);
@@ -103,10 +122,7 @@ static st_int_elem int_div(const st_ints_eval *at, st_int_elem x, st_int_elem y)
     if (x.sym == y.sym && is_positive(at, x.sym)) {
         return st_int_const(at, 1);
     }
-    if (!is_nonneg(at, x.sym) || !is_positive(at, y.sym)) {
-        return UNKNOWN;
-    }
-    return make(at, st_sym_floordiv(tab_of(at), x.sym, y.sym), 1);
+    return is_positive(at, y.sym) ? make(at, truncated_quotient(at, x.sym, y.sym), 1) : UNKNOWN;
 }
 
 static st_int_elem quotient(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
@@ -272,10 +288,9 @@ static st_int_elem ceiled(const st_ints_eval *at, st_int_elem x)
 
 static st_int_elem truncated(const st_ints_eval *at, st_int_elem x)
 {
-    int64_t lo = 0;
-    int64_t hi = 0;
-    st_sym_range(tab_of(at), x.sym, &lo, &hi);
-    return lo >= 0 ? floored(at, x) : hi <= 0 ? ceiled(at, x) : UNKNOWN;
+    return x.den == 1
+               ? x
+               : make(at, truncated_quotient(at, x.sym, st_sym_int(tab_of(at), x.den)), 1);
 }
 
 static st_int_elem only_integer(const st_ints_eval *at, st_int_elem x)

@@ -88,6 +88,21 @@ static stator_status read_source(stator_model *model, const stator_source *sourc
     return status;
 }
 
+/* The plan's symbols, before a frontend asks for them by name: what it computes of them is decided
+ * by the plan's ranges. The axes of a plan bring symbols of their own. */
+static stator_status declare_ranges(st_module *m, const st_size_plan *plan, stator_diag **err)
+{
+    const uint32_t n = plan != NULL && plan->axes.count == 0 ? plan->ranges.count : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const st_plan_range *range = &plan->ranges.data[i];
+        const uint32_t name = st_module_string(m, range->name, strlen(range->name));
+        if (name == 0 || st_sym_symbol(&m->symtab, name, range->lo, range->hi, 1, 0) == 0) {
+            return st_fail_oom(err);
+        }
+    }
+    return STATOR_OK;
+}
+
 /* Runs the frontend once. On NEED_VALUE the declared inputs are kept in model->declared. */
 static stator_status import_once(stator_model *model, stator_tensor *const *values,
                                  const st_size_plan *plan, st_module **out_module,
@@ -113,7 +128,10 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
         st_module_destroy(module);
         return status;
     }
-    status = read_source(model, &source, plan, b, err);
+    status = declare_ranges(module, plan, err);
+    if (status == STATOR_OK) {
+        status = read_source(model, &source, plan, b, err);
+    }
     if (status == STATOR_NEED_VALUE && state.status == STATOR_OK) {
         stator_graph *inputs_only = NULL;
         stator_diag *ignored = NULL;
@@ -319,7 +337,7 @@ static stator_status add_specialisation(stator_model *model, st_module *module,
 static const st_module *built_module(const stator_model *model)
 {
     const st_specialisation *s = model->specialisations;
-    while (s != NULL && (s->base != NULL || s->plan.axes.count != 0)) {
+    while (s != NULL && (s->base != NULL || s->plan.ranges.count != 0)) {
         s = s->next;
     }
     return s != NULL ? s->module : NULL;

@@ -445,6 +445,44 @@ static stator_status plan_classes(const choice *c, const st_module *m, const st_
     return STATOR_OK;
 }
 
+/* Has a size of the module no formula in the sizes of the inputs? */
+static int has_unbacked(const st_module *m)
+{
+    for (uint32_t atom = 1; atom < m->symtab.atoms.count; atom++) {
+        const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
+        if (row->kind == STATOR_ATOM_SYMBOL && (row->flags & 1u) != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Sizes that a frontend cannot compute for all that the model declares may have a formula in the
+ * ranges of this call: where S may be 0, (S - 1) / 2 is no floor. Such a model is read again under
+ * them; where that fails, what is there will do. */
+static stator_status read_in_ranges(const choice *c, const st_size_plan *plan,
+                                    st_specialisation **spec, stator_diag **err)
+{
+    st_specialisation *narrow = NULL;
+    stator_diag *why = NULL;
+    if (c->model->frontend == NULL || (*spec)->plan.ranges.count != 0 ||
+        !has_unbacked((*spec)->module)) {
+        return STATOR_OK;
+    }
+    stator_status status = st_model_specialise(c->model, c->n_in, c->in, plan, &narrow, &why);
+    if (status == STATOR_OK) {
+        *spec = narrow;
+    } else if (status != STATOR_RESOURCE_EXHAUSTED) {
+        st_log(c->model->ctx, "recompiles", 2, "sizes that are not known stay so: %s",
+               st_diag_text(why));
+        status = STATOR_OK;
+    } else {
+        status = st_fail_oom(err);
+    }
+    st_diag_release(why);
+    return status;
+}
+
 static stator_status refine(const choice *c, const st_guard *guard, st_specialisation **spec,
                             stator_diag **err)
 {
@@ -457,6 +495,9 @@ static stator_status refine(const choice *c, const st_guard *guard, st_specialis
     stator_status status = syms != NULL ? check(c, guard, syms, &fits, err) : st_fail_oom(err);
     if (status == STATOR_OK && fits) {
         status = plan_classes(c, (*spec)->module, guard, syms, &plan, at, err);
+    }
+    if (status == STATOR_OK && plan.ranges.count != 0) {
+        status = read_in_ranges(c, &plan, spec, err);
     }
     if (status == STATOR_OK && plan.ranges.count != 0) {
         st_specialisation *refined = NULL;

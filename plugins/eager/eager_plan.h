@@ -282,8 +282,8 @@ stator_status eager_tell_steps(const eager_exe *exe, const stator_step_sink *sin
 
 /* ---- eager_shape.c ---- */
 
-/* Sizes of result 0 from the operands' sizes; 0 when the op has no rule here. */
-int eager_shape(const eager_frame *frame, const eager_step *step, int64_t *out_dims);
+/* Sizes of result k from the operands' sizes; 0 when the op has no rule here. */
+int eager_shape(const eager_frame *frame, const eager_step *step, uint32_t k, int64_t *out_dims);
 
 /* ---- eager_regions.c ---- */
 

@@ -2,7 +2,8 @@
  * engine (a chain of broadcasts of unrelated sizes, a concat of twenty unknown ones) and therefore
  * is a symbol that only the result tells.
  *
- * In: a step whose operands are there and whose attributes are evaluated. Out: sizes of result 0.
+ * In: a step whose operands are there and whose attributes are evaluated. Out: sizes of result 0,
+ * which are those of the indices of max_pool too.
  */
 #include "eager_plan.h"
 #include "ek_dot.h"
@@ -62,6 +63,48 @@ static int pad_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
     return 1;
 }
 
+/* Where a window of `taps` goes: attributes from `first` on are strides, pads and dilations. */
+static int window_shape(const ek_tensor *x, const int64_t *taps, const ek_attr *first, int64_t *out)
+{
+    const int64_t *const strides = first[0].ints;
+    const int64_t *const pads = first[1].ints;
+    const int64_t *const dilations = first[2].ints;
+    const uint32_t n = x->rank - 2u;
+    for (uint32_t a = 0; a < n; a++) {
+        int64_t room = 0;
+        int64_t reach = 0;
+        if (!st_add_i64(x->dims[2u + a], pads[a], &room) ||
+            !st_add_i64(room, pads[n + a], &room) ||
+            !st_mul_i64(taps[a] - 1, dilations[a], &reach) || !st_sub_i64(room, reach, &room) ||
+            room < 1) {
+            return 0;
+        }
+        out[2u + a] = (room - 1) / strides[a] + 1;
+    }
+    return 1;
+}
+
+_Static_assert((int)STATOR_conv_pads == (int)STATOR_conv_strides + 1 &&
+                   (int)STATOR_conv_dilations == (int)STATOR_conv_strides + 2 &&
+                   (int)STATOR_max_pool_pads == (int)STATOR_max_pool_strides + 1 &&
+                   (int)STATOR_max_pool_dilations == (int)STATOR_max_pool_strides + 2,
+               "one function reads both");
+
+static int conv_shape(const ek_tensor *x, const ek_tensor *w, const ek_attr *attrs, int64_t *out)
+{
+    out[0] = x->dims[0];
+    out[1] = w->dims[0];
+    return window_shape(x, w->dims + 2, attrs + STATOR_conv_strides, out);
+}
+
+static int pool_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
+{
+    out[0] = x->dims[0];
+    out[1] = x->dims[1];
+    return window_shape(x, attrs[STATOR_max_pool_window].ints, attrs + STATOR_max_pool_strides,
+                        out);
+}
+
 /* Batch axes broadcast from the right; an operand of rank 1 gives no row or no column. */
 static int matmul_shape(const ek_tensor *x, const ek_tensor *y, uint32_t rank, int64_t *out)
 {
@@ -111,10 +154,13 @@ static int einsum_shape(const eager_frame *f, const eager_step *step, const ek_a
     return ek_einsum_shape(&c, out);
 }
 
-int eager_shape(const eager_frame *f, const eager_step *step, int64_t *out_dims)
+int eager_shape(const eager_frame *f, const eager_step *step, uint32_t k, int64_t *out_dims)
 {
     const ek_attr *attrs = step->n_attr_ints ? f->attrs : step->attrs;
     const uint32_t rank = f->values[step->out].rank;
+    if (k != 0 && step->op != EAGER_OP_max_pool) {
+        return 0;
+    }
     if (step->is_pointwise) {
         return broadcast_shape(f, step, rank, out_dims);
     }
@@ -127,6 +173,10 @@ int eager_shape(const eager_frame *f, const eager_step *step, int64_t *out_dims)
         return einsum_shape(f, step, attrs, out_dims);
     case EAGER_OP_tile:
         return tile_shape(&f->values[step->in[0]], attrs, out_dims);
+    case EAGER_OP_conv:
+        return conv_shape(&f->values[step->in[0]], &f->values[step->in[1]], attrs, out_dims);
+    case EAGER_OP_max_pool:
+        return pool_shape(&f->values[step->in[0]], attrs, out_dims);
     case EAGER_OP_pad:
         return pad_shape(&f->values[step->in[0]], attrs, out_dims);
     default:

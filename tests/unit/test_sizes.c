@@ -1,5 +1,7 @@
 /* Sizes of calls through the public interface: classes of symbols, stated sizes that change, what
  * is compiled again and what is not, the recompile limit, models that cannot follow. */
+#include "core/host/sizes.h"
+#include "ir/graph.h"
 #include "support_onnx.h"
 #include "support_run.h"
 
@@ -300,6 +302,85 @@ Test(sizes, reshape_to_the_stated_size_follows)
     call_2d(&w, 9, 6, 2, (const int64_t[2]){9, 6}, 1);
     cr_expect_eq(COUNT(&w), 2);
     end(&w);
+}
+
+/* Every second row of x[N, 4], added to itself seen as [(N - 1) / 2 + 1, 4], where the quotient is
+ * cut toward zero as Div does it, and of these the largest of two: what exporters write behind a
+ * convolution of stride 2. */
+static onnx_bytes halves(void)
+{
+    static const int64_t number[4] = {0, -1, 2, 1};
+    static const int64_t n4 = 4, image[4] = {1, 1, -1, 4}, ends = INT64_MAX;
+    static const int64_t one[1] = {1}, four[1] = {4}, x[2] = {-1, 4}, two[2] = {2, 1};
+    onnx_bytes g = {0}, starts = {0}, pool = {0}, join = {0};
+    onnx_input(&g, "x", ONNX_FLOAT, 2, x);
+    onnx_output(&g, "y", ONNX_FLOAT);
+    onnx_init(&g, "zero", ONNX_INT64, 1, one, &number[0], sizeof number[0]);
+    onnx_init(&g, "minus", ONNX_INT64, 1, one, &number[1], sizeof number[1]);
+    onnx_init(&g, "two", ONNX_INT64, 1, one, &number[2], sizeof number[2]);
+    onnx_init(&g, "one", ONNX_INT64, 1, one, &number[3], sizeof number[3]);
+    onnx_init(&g, "four", ONNX_INT64, 1, one, &n4, sizeof n4);
+    onnx_init(&g, "end", ONNX_INT64, 1, one, &ends, sizeof ends);
+    onnx_init(&g, "image", ONNX_INT64, 1, four, image, sizeof image);
+    onnx_attr_int(&starts, "end", 1);
+    onnx_node(&g, "Shape", "x", "n", &starts);
+    onnx_node(&g, "Add", "minus,n", "less", NULL);
+    onnx_node(&g, "Div", "less,two", "half", NULL);
+    onnx_node(&g, "Add", "one,half", "rows", NULL);
+    onnx_attr_int(&join, "axis", 0);
+    onnx_node(&g, "Concat", "rows,four", "shape", &join);
+    onnx_node(&g, "Slice", "x,zero,end,zero,two", "s", NULL);
+    onnx_node(&g, "Reshape", "s,shape", "r", NULL);
+    onnx_node(&g, "Add", "s,r", "a", NULL);
+    onnx_node(&g, "Reshape", "a,image", "i", NULL);
+    onnx_attr_ints(&pool, "kernel_shape", 2, two);
+    onnx_attr_ints(&pool, "strides", 2, two);
+    onnx_node(&g, "MaxPool", "i", "y", &pool);
+    return onnx_model(&g, 15, NULL);
+}
+
+Test(sizes, quotients_of_sizes_less_one_are_followed)
+{
+    static const char *const backends[] = {"eager", "aot_eager"};
+    for (int i = 0; i < 2; i++) {
+        onnx_bytes m = halves();
+        world w = open_onnx(&m, backends[i]);
+        call_2d(&w, 8, 4, 4, (const int64_t[4]){1, 1, 2, 4}, 18);
+        call_2d(&w, 5, 4, 4, (const int64_t[4]){1, 1, 1, 4}, 18);
+        call_2d(&w, 11, 4, 4, (const int64_t[4]){1, 1, 3, 4}, 18);
+        cr_expect_eq(COUNT(&w), 1);
+        end(&w);
+    }
+}
+
+/* In the ranges of a call each size is a formula of N: none is left to be read while it runs. */
+Test(sizes, and_are_formulas_in_the_ranges_of_a_call)
+{
+    stator_ctx *ctx = run_context();
+    onnx_bytes m = halves();
+    const stator_load_options options = {.struct_size = sizeof options, .flags = 1};
+    const int64_t shape[2] = {8, 4};
+    stator_tensor *in = run_counting(ctx, 2, shape);
+    stator_model *model = NULL;
+    st_specialisation *spec = NULL;
+    st_sizes sizes = {.changed = {0}};
+    cr_assert_eq(stator_model_load_bytes(ctx, m.data, m.size, "halves.onnx", &options, &model),
+                 STATOR_OK, "%s", stator_ctx_error_text(ctx));
+    cr_assert_eq(st_sizes_choose(&sizes, model, ST_SIZES_REFINE, 1, stator_tensor_view(in), &spec,
+                                 NULL),
+                 STATOR_OK);
+    const stator_graph_view *v = st_graph_view(spec->module->root);
+    for (stator_ref value = 1; value <= v->n_values; value++) {
+        const stator_type_row *type = stator_value_type(v, value);
+        for (uint32_t axis = 0; axis < type->rank; axis++) {
+            const stator_atom_row *atom = stator_sym_as_symbol(v, stator_dim_at(v, type, axis));
+            cr_expect(atom == NULL || (atom->flags & 1u) == 0, "value %u, axis %u", value, axis);
+        }
+    }
+    stator_tensor_release(in);
+    stator_model_destroy(model);
+    onnx_free(&m);
+    stator_ctx_destroy(ctx);
 }
 
 /* ---- symbols ---- */

@@ -92,6 +92,7 @@ typedef struct cli_usage {
     cli_compile *compile; /* without --backend */
     cli_common *common;
     int64_t *threads; /* of common; NULL: nothing is computed */
+    int reads_again;  /* MODEL is loaded more than once: it cannot be a pipe */
 } cli_usage;
 
 /* Reads argv[1..] into the targets and at most max_positional positional arguments. Returns -1 to
@@ -272,6 +273,10 @@ typedef struct cli_graph {
 } cli_graph;
 /* CLI_OK, or prints and gives the exit status. Close it in both cases. */
 int cli_graph_open(cli_graph *g, const char *path);
+/* Without the nodes that no output needs, for people who look at the graph: frontends leave some, as
+ * the indices of a MaxPool that nobody reads. What was written as text stays as it was written, and
+ * so does a stage. CLI_OK, or prints. */
+int cli_graph_tidy(cli_graph *g, const char *path);
 void cli_graph_close(cli_graph *g);
 
 /* ---- compiling ---- */

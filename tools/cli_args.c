@@ -345,6 +345,17 @@ static int check_plugin_dirs(const cli_common *common)
     return -1;
 }
 
+/* What a pipe brought is gone when it is read again: -1 when the model is none. */
+static int check_file(const cli_usage *usage, const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode)
+               ? cli_fail(usage->common->json, "INVALID_ARGUMENT", "write the model to a file first",
+                          "%s loads the model several times, and '%s' is a pipe", usage->command,
+                          path)
+               : -1;
+}
+
 int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
               uint32_t max_positional, uint32_t *out_count)
 {
@@ -366,7 +377,8 @@ int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positi
                 return status;
             }
         } else if (n < max_positional) {
-            positional[n++] = arg;
+            const int is_model = n == 0 && strncmp(usage->positional, "MODEL", 5) == 0;
+            positional[n++] = is_model && strcmp(arg, "-") == 0 ? "/dev/stdin" : arg;
         } else {
             return cli_misused(usage, "'%s' is one argument too many", arg);
         }
@@ -375,7 +387,10 @@ int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positi
     if (n < max_positional && usage->positional[0] != '[') {
         return cli_misused(usage, "%s is missing", usage->positional);
     }
-    const int status = check_given(&l);
+    int status = check_given(&l);
+    if (status < 0 && usage->reads_again && n > 0) {
+        status = check_file(usage, positional[0]);
+    }
     return status >= 0 ? status : check_plugin_dirs(usage->common);
 }
 

@@ -219,6 +219,27 @@ int cli_graph_open(cli_graph *g, const char *path)
                : status;
 }
 
+static int has_ending(const char *path, const char *ending)
+{
+    const size_t len = strlen(path);
+    const size_t n = strlen(ending);
+    return len >= n && strcmp(path + len - n, ending) == 0;
+}
+
+int cli_graph_tidy(cli_graph *g, const char *path)
+{
+    stator_model *tidy = NULL;
+    if (g->stage.after != NULL || has_ending(path, ".stir") || has_ending(path, ".stirb")) {
+        return CLI_OK;
+    }
+    if (stator_x_run_pass(g->model, "dce", &tidy) != STATOR_OK) {
+        return cli_fail_ctx(g->ctx, g->common.json);
+    }
+    stator_model_destroy(g->model);
+    g->model = tidy;
+    return CLI_OK;
+}
+
 void cli_graph_close(cli_graph *g)
 {
     stator_model_destroy(g->model);

@@ -153,4 +153,10 @@ void cli_json_difference(cJSON *row, const st_difference *difference)
     cJSON_AddItemToObject(row, "max_abs_err", cli_json_number(difference->max_abs));
     cJSON_AddItemToObject(row, "max_rel_err", cli_json_number(difference->max_rel));
     cJSON_AddBoolToObject(row, "ok", difference->ok);
+    if (!difference->ok) { /* what differs: name (nothing expected is called so), dtype, ... */
+        cJSON_AddStringToObject(row, "reason", difference->reason);
+    }
+    if (difference->detail[0] != '\0') {
+        cJSON_AddStringToObject(row, "detail", difference->detail);
+    }
 }

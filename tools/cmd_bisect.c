@@ -107,6 +107,7 @@ int cmd_bisect(int argc, char **argv)
         CLI_END};
     const cli_usage usage = {.command = "bisect",
                              .positional = "MODEL",
+                             .reads_again = 1,
                              .summary = "Finds the pass, rewrite, kernel and node that make a "
                                         "backend's answer wrong.",
                              .own = own,

@@ -138,8 +138,9 @@ static void print_text(const compare *c)
         const char *name = result_name(c, k, buffer);
         const st_difference *d = &c->differences[k];
         if (name != NULL) {
-            (void)printf("%-24s %s%s%s  max abs error %g, rel %g\n", cli_clean(name, clean),
+            (void)printf("%-24s %s%s%s%s%s  max abs error %g, rel %g\n", cli_clean(name, clean),
                          d->ok ? "agrees" : "differs in ", d->ok ? "" : d->reason,
+                         d->detail[0] != '\0' ? ": " : "", d->detail,
                          k >= c->results[0].n_out ? " (an input that was written)" : "", d->max_abs,
                          d->max_rel);
         }

@@ -93,8 +93,9 @@ static int run_set(stator_ctx *ctx, stator_model *model, stator_function *functi
                    &d);
         if (!d.ok) {
             (void)snprintf(reason, REASON_SIZE,
-                           "set %u, output %u differs in %s (max abs error %g, rel %g)", set, k,
-                           d.reason, d.max_abs, d.max_rel);
+                           "set %u, output %u differs in %s%s%s (max abs error %g, rel %g)", set, k,
+                           d.reason, d.detail[0] != '\0' ? ": " : "", d.detail, d.max_abs,
+                           d.max_rel);
             return 0;
         }
     }

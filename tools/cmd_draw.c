@@ -100,6 +100,9 @@ int cmd_draw(int argc, char **argv)
     }
     status = cli_graph_open(&g, path);
     if (status == CLI_OK) {
+        status = cli_graph_tidy(&g, path);
+    }
+    if (status == CLI_OK) {
         status = draw(&g, path, output);
     }
     cli_graph_close(&g);

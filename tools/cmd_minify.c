@@ -246,6 +246,7 @@ int cmd_minify(int argc, char **argv)
         CLI_END};
     const cli_usage usage = {.command = "minify",
                              .positional = "MODEL",
+                             .reads_again = 1,
                              .summary = "Finds the smallest program that still fails as the model "
                                         "does, and writes it.",
                              .own = own,

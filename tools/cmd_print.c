@@ -65,6 +65,9 @@ int cmd_print(int argc, char **argv)
     }
     status = cli_graph_open(&g, path);
     if (status == CLI_OK) {
+        status = cli_graph_tidy(&g, path);
+    }
+    if (status == CLI_OK) {
         status = write_model(&g, output);
     }
     cli_graph_close(&g);

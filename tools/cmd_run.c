@@ -149,6 +149,20 @@ static int load_expected(run *r)
     return CLI_OK;
 }
 
+static int unknown_output(const run *r, const char *name)
+{
+    char list[512] = "";
+    size_t n = 0;
+    for (uint32_t k = 0; k < r->n_out && n < sizeof list; k++) {
+        char own[32];
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", k != 0 ? ", " : "",
+                              cli_output_name(r->p.model, k, own));
+    }
+    return cli_fail(r->common.json, "NOT_FOUND", "name the arrays of the archive as the outputs",
+                    "%s: the model has no output '%s'; its outputs are %s%s", r->expect, name, list,
+                    n >= sizeof list ? "..." : "");
+}
+
 /* Everything expected is of some output: a misspelt name would only look like a missing one. */
 static int check_expected(const run *r)
 {
@@ -159,8 +173,7 @@ static int check_expected(const run *r)
             is_known |= strcmp(r->want.names[i], cli_output_name(r->p.model, k, name)) == 0;
         }
         if (!is_known && r->want.names[i] != NULL) {
-            return cli_fail(r->common.json, "NOT_FOUND", NULL, "%s: the model has no output '%s'",
-                            r->expect, r->want.names[i]);
+            return unknown_output(r, r->want.names[i]);
         }
         if (!is_known) {
             return cli_fail(r->common.json, "INVALID_ARGUMENT", NULL,
@@ -208,9 +221,6 @@ static cJSON *output_json(const run *r, uint32_t k, int *all_ok)
         st_compare(view, stator_tensor_view(want), &r->tolerance, &d);
     }
     cli_json_difference(row, &d);
-    if (!d.ok) { /* what differs: name (nothing expected is called so), dtype, shape, values */
-        cJSON_AddStringToObject(row, "reason", d.reason);
-    }
     *all_ok &= d.ok;
     return row;
 }
@@ -412,8 +422,10 @@ static void print_output(const run *r, uint32_t k, const cJSON *row)
     if (r->expect != NULL) {
         char number[32];
         const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(row, "reason"));
-        (void)printf(" %s%s, max error %s", reason != NULL ? "WRONG in " : "ok",
-                     reason != NULL ? reason : "",
+        const char *detail = cJSON_GetStringValue(cJSON_GetObjectItem(row, "detail"));
+        (void)printf(" %s%s%s%s, max error %s", reason != NULL ? "WRONG in " : "ok",
+                     reason != NULL ? reason : "", detail != NULL ? ": " : "",
+                     detail != NULL ? detail : "",
                      cli_number_text(cJSON_GetObjectItem(row, "max_abs_err"), number));
     }
     print_values(r->out[k]);

@@ -4,7 +4,9 @@
 #include "core/base/check.h"
 #include "core/base/convert.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +66,24 @@ static void compare_integer(int64_t x, int64_t y, int is_unsigned, const st_tole
     }
 }
 
+/* "f32[1, 10]", cut to what fits. */
+static size_t print_layout(const DLTensor *t, char *out, size_t room)
+{
+    size_t n = (size_t)snprintf(out, room, "%s[", st_dtype_name(st_dtype_from_dl(t->dtype)));
+    for (int32_t i = 0; i < t->ndim && n + 24 < room; i++) {
+        n += (size_t)snprintf(out + n, room - n, "%s%" PRId64, i != 0 ? ", " : "", t->shape[i]);
+    }
+    return n + (size_t)snprintf(out + n, room - n, "]");
+}
+
+static void print_layouts(const DLTensor *got, const DLTensor *want, char *out)
+{
+    static const size_t half = ST_DIFFERENCE_TEXT / 2 - 8;
+    size_t n = print_layout(got, out, half);
+    n += (size_t)snprintf(out + n, ST_DIFFERENCE_TEXT - n, ", expected ");
+    (void)print_layout(want, out + n, half);
+}
+
 static int same_layout(const DLTensor *got, const DLTensor *want, st_difference *out)
 {
     *out = (st_difference){.ok = 1};
@@ -76,6 +96,7 @@ static int same_layout(const DLTensor *got, const DLTensor *want, st_difference 
     }
     if (out->reason != NULL) {
         *out = (st_difference){.max_abs = NAN, .max_rel = NAN, .reason = out->reason};
+        print_layouts(got, want, out->detail);
         return 0;
     }
     return 1;

@@ -28,11 +28,14 @@ typedef struct st_tolerance {
     "The typical magnitude is the median of |b| over elements that are finite and not zero; atol of\n" \
     "a float is 1e-7 at least. NaN equals NaN, an infinity equals itself alone.\n"
 
+#define ST_DIFFERENCE_TEXT 192u
+
 typedef struct st_difference {
     double max_abs; /* NaN or inf where they differ so */
     double max_rel;
     int ok;
     const char *reason; /* NULL when ok: "dtype", "shape", "values" */
+    char detail[ST_DIFFERENCE_TEXT]; /* of another dtype or shape: "f32[9], expected f32[10]"; else "" */
 } st_difference;
 
 /* ST_COMPARE_RULE, with the tolerances that are given in the place of the chosen ones. */

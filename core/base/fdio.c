@@ -1,16 +1,20 @@
-/* Writing to file descriptors; see the header. The kernel sends SIGXFSZ to the thread that wrote,
+/* Reading pipes and writing to file descriptors; see the header. The kernel sends SIGXFSZ to the thread that wrote,
  * so a signal that is pending after a write and was not before is that of the write (or one that
  * somebody sent to the process meanwhile, which is lost). */
 #define _GNU_SOURCE
 #include "core/base/fdio.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #define WRITE_BYTES_MOST (UINT64_C(1) << 30) /* at once; Linux takes somewhat less than 2 GB */
+
+#define PIPE_BYTES_FIRST (UINT64_C(1) << 20)
 
 enum { WAS_BLOCKED = 1, WAS_PENDING = 2 };
 
@@ -51,6 +55,65 @@ void st_file_limit_release(uint32_t held)
         (void)pthread_sigmask(SIG_UNBLOCK, &limit, NULL);
     }
     errno = number;
+}
+
+/* One more piece; 1: the end, 0: there may be more, -1: errno says what failed. */
+static int read_piece(int fd, uint8_t *into, uint64_t room, uint64_t *size)
+{
+    const ssize_t n = read(fd, into, room);
+    if (n > 0) {
+        *size += (uint64_t)n;
+        return 0;
+    }
+    if (n == 0) {
+        return 1;
+    }
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    const int may_retry = errno == EINTR || (errno == EAGAIN && poll(&wait, 1, -1) >= 0);
+    return may_retry || errno == EINTR ? 0 : -1;
+}
+
+static stator_status fail_pipe(const char *path, stator_diag **err)
+{
+    const stator_status code = errno == ENOENT                      ? STATOR_NOT_FOUND
+                               : errno == EACCES || errno == EPERM  ? STATOR_PERMISSION_DENIED
+                               : errno == EMFILE || errno == ENFILE ? STATOR_RESOURCE_EXHAUSTED
+                                                                    : STATOR_UNAVAILABLE;
+    return st_fail(err, code, "cannot read '%s': %m", path);
+}
+
+stator_status st_read_pipe(st_mem *mem, const char *path, uint8_t **out_bytes, uint64_t *out_size,
+                           stator_diag **err)
+{
+    uint8_t *bytes = NULL;
+    uint64_t size = 0, room = 0;
+    stator_status status = STATOR_OK;
+    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int end = fd >= 0 ? 0 : -1;
+    while (end == 0) {
+        if (size == room) {
+            room = room != 0 ? 2 * room : PIPE_BYTES_FIRST;
+            uint8_t *grown = st_realloc(mem, bytes, room, 16);
+            if (grown == NULL) {
+                break;
+            }
+            bytes = grown;
+        }
+        end = read_piece(fd, bytes + size, room - size, &size);
+    }
+    if (end <= 0) {
+        status = end < 0 ? fail_pipe(path, err) : st_fail_oom(err);
+        st_free(mem, bytes);
+        bytes = NULL;
+        size = 0;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    *out_bytes = bytes;
+    *out_size = size;
+    return status;
 }
 
 int st_write_all(int fd, const void *from, uint64_t n)

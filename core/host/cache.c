@@ -149,9 +149,13 @@ st_cache_store *st_cache_of(stator_ctx *ctx)
     const int is_news = !store->is_told;
     store->is_told = 1;
     pthread_mutex_unlock(&ctx->lock);
-    if (is_news) {
-        st_log(ctx, "cache", 2, "%s%s",
-               store->fd >= 0 ? "in " : "off: ", store->fd >= 0 ? store->folder : store->reason);
+    if (is_news && store->fd >= 0) {
+        st_log(ctx, "cache", 2, "in %s", store->folder);
+    } else if (is_news) {
+        st_log(ctx, "cache", 1,
+               "compiled programs are not kept on disk: %s; STATOR_CACHE_DIR names another folder, "
+               "STATOR_CACHE=0 does without",
+               store->reason);
     }
     return store;
 }

@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "core/host/model.h"
 
+#include "core/base/fdio.h"
 #include "core/base/str.h"
+#include "core/host/foreign_format.h"
 #include "core/host/options.h"
 #include "core/runtime/tensor.h"
 #include "ir/told.h"
@@ -10,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void st_model_retain(stator_model *model)
 {
@@ -82,10 +85,28 @@ static stator_status consider(void *self, const st_loaded *loaded)
     return STATOR_OK;
 }
 
+static const char *extension_of(const stator_model *model)
+{
+    const char *slash = strrchr(model->path, '/');
+    const char *dot = strrchr(slash != NULL ? slash : model->path, '.');
+    return dot != NULL ? dot + 1 : NULL;
+}
+
 static stator_status fail_unrecognised(const stator_model *model, const st_str *known,
                                        stator_diag **err)
 {
     st_str unusable;
+    const st_foreign_format *foreign =
+        st_foreign_format_of(extension_of(model), model->bytes, model->size);
+    if (foreign != NULL) {
+        const stator_status refused = st_fail(
+            err, STATOR_INVALID_ARGUMENT, "'%s' is %s, which no frontend reads (available: %s)",
+            model->path, foreign->what, known->len != 0 ? known->data : "none");
+        if (err != NULL && *err != NULL) {
+            st_diag_set_hint(*err, "%s", foreign->hint);
+        }
+        return refused;
+    }
     st_str_init(&unusable, &model->ctx->mem);
     st_registry_list_unusable(model->ctx->registry, STATOR_KIND_FRONTEND, &unusable);
     const stator_status status = st_fail(
@@ -102,10 +123,8 @@ static stator_status choose_frontend(stator_model *model, const char *wanted, st
     if (wanted != NULL) {
         return st_registry_get(registry, STATOR_KIND_FRONTEND, wanted, &model->frontend, err);
     }
-    const char *slash = strrchr(model->path, '/');
-    const char *dot = strrchr(slash != NULL ? slash : model->path, '.');
     chooser c = {
-        .extension = dot != NULL ? dot + 1 : NULL, .bytes = model->bytes, .size = model->size};
+        .extension = extension_of(model), .bytes = model->bytes, .size = model->size};
     st_str_init(&c.known, &model->ctx->mem);
     stator_status status = st_registry_each(registry, STATOR_KIND_FRONTEND, consider, &c, err);
     if (status == STATOR_OK && c.best == NULL) {
@@ -118,9 +137,39 @@ static stator_status choose_frontend(stator_model *model, const char *wanted, st
 
 /* ---- loading ---- */
 
+/* All that a pipe brings, as the model's own bytes. A pipe that nobody writes to is empty. */
+static stator_status read_pipe(stator_model *model, const char *path, stator_diag **err)
+{
+    st_mem *mem = &model->ctx->mem;
+    uint8_t *bytes = NULL;
+    uint64_t size = 0;
+    model->path = st_strdup(mem, path);
+    if (model->path == NULL) {
+        return st_fail_oom(err);
+    }
+    stator_status status = st_read_pipe(mem, path, &bytes, &size, err);
+    if (status == STATOR_OK) {
+        model->source = st_blob_copy(mem, bytes, size);
+        model->size = size;
+        status = model->source != NULL ? st_blob_get(model->source, &model->bytes, err)
+                                       : st_fail_oom(err);
+    }
+    st_free(mem, bytes);
+    return status;
+}
+
+static int is_pipe(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
 static stator_status open_source(stator_model *model, const char *path, stator_diag **err)
 {
     st_mem *mem = &model->ctx->mem;
+    if (is_pipe(path)) {
+        return read_pipe(model, path, err);
+    }
     char *real = realpath(path, NULL);
     if (real == NULL) {
         return st_fail(err, STATOR_NOT_FOUND, "cannot open '%s': %m", path);

@@ -208,7 +208,9 @@ static stator_status report(const both *b, uint32_t k, stator_diag **err)
     print_result(b, k, &text);
     st_str_addf(&text, " of %s differs from eager's in %s", v->options.backend,
                 b->difference.reason);
-    if (strcmp(b->difference.reason, "values") == 0) {
+    if (b->difference.detail[0] != '\0') {
+        st_str_addf(&text, ": %s", b->difference.detail);
+    } else {
         st_str_addf(&text, " (max abs error %g, rel %g)", b->difference.max_abs,
                     b->difference.max_rel);
     }

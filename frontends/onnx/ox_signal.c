@@ -141,10 +141,21 @@ static stator_ref frame_length(ox_node *n, stator_ref signal)
     return ox_in(n, 2) != 0 ? ox_dim(n, ox_in(n, 2), 0) : ox_dim(n, signal, 1);
 }
 
+/* The signal as [batch, length, 1 or 2]. TorchScript's exporter writes real ones as [batch, length],
+ * and ONNX Runtime takes them so. */
+static stator_ref stft_signal(ox_node *n, int onesided)
+{
+    const stator_ref x = ox_need(n, 0);
+    if (ox_ok(n) && ox_rank(n, x) == 2) {
+        return ox_unsqueeze(n, x, 2);
+    }
+    return onesided ? real_input(n, x) : x;
+}
+
 void ox_stft(ox_node *n)
 {
     const int onesided = ox_attr_int(n, "onesided", 1) != 0;
-    const stator_ref signal = onesided ? real_input(n, ox_need(n, 0)) : ox_need(n, 0);
+    const stator_ref signal = stft_signal(n, onesided);
     const int64_t step = ox_need_int(n, ox_need(n, 1), "the frame step");
     const stator_ref length = frame_length(n, signal);
     ox_check_rank(n, signal, 3, 3, "the signal");

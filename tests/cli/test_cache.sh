@@ -316,9 +316,9 @@ for word in 1 on yes true; do
 done
 STATOR_CACHE=00 "$STATOR" cache list >"$work/said" 2>&1
 has "$work/said" "warning: STATOR_CACHE='00' is not used"
-has "$work/out" '\[cache\] off: owner or mode'
+has "$work/out" 'warning: compiled programs are not kept on disk: owner or mode'
 STATOR_CACHE_DIR=/proc/none "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "no folder"
-has "$work/out" '\[cache\] off: '
+has "$work/out" 'warning: compiled programs are not kept on disk: '
 env -u HOME -u STATOR_CACHE_DIR -u STATOR_LOGS "$STATOR" run "$digits" --random 3 >"$work/out" 2>&1 || fail "no environment"
 ! grep -q cache "$work/out" || fail "the cache is not silent: $(cat "$work/out")"
 env -u STATOR_CACHE_DIR HOME="$work/home" "$STATOR" run "$digits" --random 3 >/dev/null 2>&1

@@ -21,4 +21,38 @@ for b in $backends; do
         run "$digits" --inputs nine.npz --backend "$b" --strict-sizes
     expect 0 'probabilities' run "$digits" --dim N=2 --backend "$b" --strict-sizes
 done
+
+# Another shape or name than expected: both shapes, and the outputs that there are.
+constant probabilities '1, 9' nine_classes.npz
+constant probabilites '1, 10' misspelt.npz
+expect 1 'WRONG in shape: f32[1, 10], expected f32[1, 9]' run "$digits" --backend eager --expect nine_classes.npz
+expect 3 "the model has no output 'probabilites'; its outputs are probabilities" \
+    run "$digits" --backend eager --expect misspelt.npz
+
+# A folder of the cache that cannot be used is said once, and what to do.
+expect 0 'compiled programs are not kept on disk: there is no folder /proc/none/programs' \
+    env -u STATOR_CACHE STATOR_CACHE_DIR=/proc/none "$STATOR" bench "$digits" --backends "${backends// /,}" "${plugins[@]}"
+[ "$(grep -c 'not kept on disk' out)" = 1 ] || fail "not once: $(cat out)"
+
+# Files of others' formats, by name or by their first bytes.
+for row in 'pt torch.onnx.export' 'pt2 torch.export.load' 'safetensors weights without a graph' \
+    'gguf llama.cpp' 'tflite tf2onnx' 'ort ONNX Runtime'; do
+    printf 'PK\3\4' >"model.${row%% *}"
+    expect 3 "${row#* }" run "model.${row%% *}"
+    grep -q '^hint: ' out || fail "no hint: $(cat out)"
+done
+printf '\34\0\0\0TFL3' >model.bin
+expect 3 'a file of TensorFlow Lite' run model.bin
+
+# Models from a pipe.
+for name in - /dev/stdin; do
+    "$STATOR" run "$name" --backend eager <"$digits" >out 2>&1 || fail "$name of a file: $(cat out)"
+    # shellcheck disable=SC2002
+    cat "$digits" | "$STATOR" run "$name" --backend eager >out 2>&1 || fail "$name of a pipe: $(cat out)"
+    grep -q 'probabilities: f32\[1,10\]' out || fail "$name: $(cat out)"
+done
+(sleep 0.3; cat constant.stir) | "$STATOR" print - >printed.stir || fail 'a slow pipe'
+"$STATOR" print printed.stir | expect 0 'probabilites: f32[1,10]' run - --backend eager
+"$STATOR" print constant.stir | expect 3 'write the model to a file first' "$STATOR" bisect - --bad eager
+
 echo ok

@@ -222,7 +222,8 @@ def not_files(w):
     w.write("odd.xyz", b"\0\1\2\3")
     w.expect("NOT_FOUND", ["absent.onnx", "No such file"], "run", "absent.onnx")
     w.expect("INVALID_ARGUMENT", "folder", "run", ".")
-    w.expect("INVALID_ARGUMENT", "regular file", "run", "pipe.onnx")
+    w.expect("INVALID_ARGUMENT", "no graph", "run", "pipe.onnx")  # nobody writes to it
+    w.expect("INVALID_ARGUMENT", ["pipe", "several times"], "bisect", "pipe.onnx", "--bad", "eager")
     w.expect("INVALID_ARGUMENT", "regular file", "run", "/dev/zero")
     w.expect("INVALID_ARGUMENT", "no graph", "run", "none.onnx")
     w.expect("INVALID_ARGUMENT", "no frontend recognises", "run", "odd.xyz")

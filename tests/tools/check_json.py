@@ -50,7 +50,8 @@ PORT = {"name": str, "dtype": str, "shape": [int]}
 UNCHECKED = dict(PORT, max_abs_err=None, max_rel_err=None, ok=None)
 RIGHT = dict(PORT, max_abs_err=ERROR_VALUE, max_rel_err=ERROR_VALUE, ok={True})
 WRONG = dict(PORT, max_abs_err=ERROR_VALUE, max_rel_err=ERROR_VALUE, ok={False},
-             reason={"name", "dtype", "shape", "values"})
+             reason={"name", "values"})
+OTHER = dict(WRONG, reason={"dtype", "shape"}, detail=str)  # "f32[9], expected f32[10]"
 TOP = [[{"index": int, "label": str, "score": ERROR_VALUE}]]
 CASES = {"passed": int, "failed": int, "skipped": int, "compiled": int, "whole": int,
          "cases": [{"name": str, "status": {"PASS", "FAIL", "SKIP"}, "nodes": int, "elsewhere": int,
@@ -69,11 +70,12 @@ MINIFY = {"found": {True}, "failure": {"differs", "fails", "crashes"}, "code": T
           "trials": int, "is_smallest": bool, "note": TEXT_OR_NULL, "folder": str, "files": [str],
           "repeat": str}
 AGREES = dict(dict.fromkeys(MINIFY), found={False}, trials=int, is_smallest={False})
-COMPARED = {"name": str, "max_abs_err": ERROR_VALUE, "max_rel_err": ERROR_VALUE, "ok": bool}
+COMPARED = {"name": str, "max_abs_err": ERROR_VALUE, "max_rel_err": ERROR_VALUE, "ok": {True}}
+PARTED = dict(COMPARED, ok={False}, reason={"values"})
 FIRST = {"node": str, "value": str, "origin": TEXT_OR_NULL, "max_abs_err": ERROR_VALUE}
-COMPARE = {"ok": bool, "outputs": [COMPARED], "first": (FIRST, None), "note": TEXT_OR_NULL}
+COMPARE = {"ok": bool, "outputs": [(COMPARED, PARTED)], "first": (FIRST, None), "note": TEXT_OR_NULL}
 CHECK = {"op": str, "case": str, "backend": str, "against": TEXT_OR_NULL, "seed": int,
-         "ok": (bool, None), "note": TEXT_OR_NULL, "outputs": [(UNCHECKED, RIGHT, dict(RIGHT, ok=bool))],
+         "ok": (bool, None), "note": TEXT_OR_NULL, "outputs": [(UNCHECKED, RIGHT, WRONG)],
          "repeat": str}
 ATTR = {"name": str, "kind": str, "required": bool}
 OP = {"name": str, "version": int, "operands": str, "results": str, "attrs": [ATTR], "flags": [str],
@@ -204,7 +206,7 @@ def runs(w):
                  "outputs %s" % got["outputs"])
     all_images = run + ("--input", "image=test_images.npy")
     w.facts(dict(ONCE, memory=MEMORY, outputs=[RIGHT]), 0, *all_images, "--expect", "test_probabilities.npz")
-    w.facts(dict(ONCE, memory=MEMORY, outputs=[WRONG]), 1, *run, "--expect", "test_probabilities.npz")
+    w.facts(dict(ONCE, memory=MEMORY, outputs=[OTHER]), 1, *run, "--expect", "test_probabilities.npz")
     saved = os.path.join(w.work, "saved.npz")
     w.facts(dict(ONCE, memory=MEMORY, outputs=[UNCHECKED]), 0, *run, "--save", saved)
     w.facts(dict(ONCE, memory=MEMORY, outputs=[WRONG]), 1, *run, "--random", "1", "--expect", saved)

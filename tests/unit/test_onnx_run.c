@@ -317,3 +317,25 @@ Test(onnx_run, input_without_a_shape)
     }
     end(&w);
 }
+
+/* A real signal as [batch, length], as TorchScript's exporter writes it: frames of 2 in steps of 2 of
+ * {1, 2, 3, 5}, whose spectra are the sum and the difference of each frame. */
+Test(onnx_run, stft_of_a_signal_without_a_last_axis)
+{
+    const int64_t dims[2] = {1, 4};
+    const int64_t spectrum[4] = {1, 2, 2, 2};
+    const int64_t step = 2, length = 2;
+    const float x[4] = {1, 2, 3, 5};
+    const float want[8] = {3, 0, -1, 0, 8, 0, -2, 0};
+    onnx_bytes g = {0};
+    onnx_input(&g, "x", ONNX_FLOAT, 2, dims);
+    onnx_init(&g, "step", ONNX_INT64, 0, NULL, &step, sizeof step);
+    onnx_init(&g, "length", ONNX_INT64, 0, NULL, &length, sizeof length);
+    onnx_node(&g, "STFT", "x,step,,length", "y", NULL);
+    onnx_output(&g, "y", ONNX_FLOAT);
+    onnx_bytes m = onnx_model(&g, 17, NULL);
+    world w = compile(&m);
+    stator_tensor *in[1] = {run_tensor(w.ctx, STATOR_F32, 2, dims, x)};
+    expect_floats(call(&w, 1, in), 4, spectrum, want);
+    end(&w);
+}

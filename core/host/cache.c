@@ -152,7 +152,8 @@ st_cache_store *st_cache_of(stator_ctx *ctx)
     if (is_news && store->fd >= 0) {
         st_log(ctx, "cache", 2, "in %s", store->folder);
     } else if (is_news) {
-        st_log(ctx, "cache", 1,
+        /* who names no folder, by HOME neither, asked for no cache */
+        st_log(ctx, "cache", store->folder != NULL ? 1 : 2,
                "compiled programs are not kept on disk: %s; STATOR_CACHE_DIR names another folder, "
                "STATOR_CACHE=0 does without",
                store->reason);

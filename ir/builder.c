@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "core/base/blob.h"
 #include "core/base/check.h"
+#include "core/base/sized.h"
 #include "ir/infer.h"
 #include "ir/stated.h"
 #include <string.h>
@@ -592,7 +593,8 @@ static stator_status append_node(stator_builder *b, const st_op *op, const stato
 static stator_status build_node(stator_builder *b, const stator_node_desc *given,
                                 stator_ref *out_results, stator_diag **err)
 {
-    stator_node_desc desc = *given;
+    stator_node_desc desc;
+    ST_TRY(ST_SIZED_READ(stator_node_desc, &desc, given, err));
     if (desc.op == 0 || desc.op > st_optable_count(b->module->ops)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "no op has id %u", desc.op);
     }

@@ -5,6 +5,7 @@
 #include "core/host/dump.h"
 #include "core/host/held.h"
 
+#include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/base/threads.h"
 #include "core/runtime/tensor.h"
@@ -241,6 +242,14 @@ stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *di
     return status;
 }
 
+stator_status st_ctx_write(stator_ctx *ctx, void *out, const void *from, uint32_t size,
+                           const char *type)
+{
+    stator_diag *diag = NULL;
+    const stator_status status = st_sized_write(out, from, size, type, &diag);
+    return status != STATOR_OK ? st_ctx_fail(ctx, status, diag) : STATOR_OK;
+}
+
 static const stator_diag *last_error(stator_ctx *ctx)
 {
     const struct st_error *entry = ctx != NULL ? error_of(ctx, 0) : NULL;
@@ -300,9 +309,7 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     *out_ctx = NULL;
     stator_ctx_options options = {.struct_size = sizeof options};
     if (given != NULL) {
-        const size_t size =
-            given->struct_size < sizeof options ? given->struct_size : sizeof options;
-        memcpy(&options, given, size);
+        ST_TRY(ST_SIZED_READ(stator_ctx_options, &options, given, NULL));
     }
     if ((options.alloc == NULL) != (options.free == NULL)) {
         return STATOR_INVALID_ARGUMENT;
@@ -362,12 +369,11 @@ void stator_ctx_destroy(stator_ctx *ctx)
 
 void stator_ctx_mem_stats(stator_ctx *ctx, stator_mem_stats *out)
 {
-    const uint32_t size = out->struct_size;
-    const stator_mem_stats stats = {.struct_size = size,
+    const stator_mem_stats stats = {.struct_size = sizeof stats,
                                     .live_bytes = atomic_load(&ctx->mem.live_bytes),
                                     .peak_bytes = atomic_load(&ctx->mem.peak_bytes),
                                     .live_blocks = atomic_load(&ctx->mem.live_blocks)};
-    memcpy(out, &stats, size < sizeof stats ? size : sizeof stats);
+    (void)ST_CTX_WRITE(ctx, stator_mem_stats, out, &stats);
 }
 
 void stator_ctx_mem_reset_peak(stator_ctx *ctx)
@@ -407,10 +413,10 @@ stator_status stator_ctx_item_info(stator_ctx *ctx, uint32_t index, stator_item_
 {
     const st_registry_item *item = NULL;
     stator_diag *diag = NULL;
-    const stator_status status = item_at(ctx, index, &item, &diag);
+    stator_status status = item_at(ctx, index, &item, &diag);
     if (status == STATOR_OK) {
-        st_registry_info(ctx->registry, item, out_info);
-        out_info->index = index;
+        const stator_item_info info = st_registry_info(ctx->registry, item);
+        status = ST_SIZED_WRITE(stator_item_info, out_info, &info, &diag);
     }
     return st_ctx_fail(ctx, status, diag);
 }

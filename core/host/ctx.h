@@ -51,6 +51,10 @@ struct stator_ctx {
 /* Stores a failure as the context's last error and gives its code back: every public function ends
  * in `return st_ctx_fail(ctx, status, diag);`. Takes the diag; OK stores nothing. */
 stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *diag);
+/* Gives the application a struct of `type` as far as its struct_size goes; see sized.h. */
+#define ST_CTX_WRITE(ctx, type, out, from) st_ctx_write((ctx), (out), (from), sizeof(type), #type)
+stator_status st_ctx_write(stator_ctx *ctx, void *out, const void *from, uint32_t size,
+                           const char *type);
 
 int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level);
 void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...)

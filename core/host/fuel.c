@@ -97,9 +97,9 @@ void st_fuel_about(stator_fuel_scope *scope, const stator_graph *graph)
     }
 }
 
-void st_fuel_row(const st_fuel_record *record, stator_x_fuel_row *out_row)
+stator_x_fuel_row st_fuel_row(const st_fuel_record *record)
 {
-    const stator_x_fuel_row row = {.struct_size = sizeof row,
+    return (stator_x_fuel_row){.struct_size = sizeof(stator_x_fuel_row),
                                    .scope = record->scope,
                                    .n = record->n,
                                    .kind = record->kind,
@@ -109,9 +109,6 @@ void st_fuel_row(const st_fuel_record *record, stator_x_fuel_row *out_row)
                                    .pass = record->pass,
                                    .node_name = record->node_name,
                                    .witness = record->witness};
-    const uint32_t size = out_row->struct_size < sizeof row ? out_row->struct_size : sizeof row;
-    memcpy(out_row, &row, size);
-    out_row->struct_size = size;
 }
 
 /* Which imported node and value the question is about. */
@@ -163,8 +160,7 @@ static void record(stator_fuel_scope *scope, uint32_t kind, const char *rule, st
         keep(fuel, &r);
     }
     if (fuel->watch != NULL) {
-        stator_x_fuel_row row = {.struct_size = sizeof row};
-        st_fuel_row(&r, &row);
+        const stator_x_fuel_row row = st_fuel_row(&r);
         fuel->watch(fuel->watch_self, &row);
     }
     pthread_mutex_unlock(&fuel->lock);

@@ -74,7 +74,7 @@ stator_fuel_scope *st_fuel_stage(st_fuel *fuel, const char *name, const char *pa
 /* The graph that the scope's questions are about from here on; scope may be NULL. */
 void st_fuel_about(stator_fuel_scope *scope, const stator_graph *graph);
 /* A record as a row of the public API; its strings are the record's. */
-void st_fuel_row(const st_fuel_record *record, stator_x_fuel_row *out_row);
+stator_x_fuel_row st_fuel_row(const st_fuel_record *record);
 
 extern const stator_fuel_api st_fuel_api;
 

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "core/host/function.h"
 
+#include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/base/threads.h"
 #include "core/host/cache.h"
@@ -262,9 +263,11 @@ stator_status stator_compile(stator_model *model, const stator_compile_options *
     *out_function = NULL;
     stator_ctx *ctx = model->ctx;
     stator_compile_options options = {.struct_size = sizeof options};
-    if (given != NULL) {
-        memcpy(&options, given,
-               given->struct_size < sizeof options ? given->struct_size : sizeof options);
+    stator_diag *diag = NULL;
+    stator_status status =
+        given != NULL ? ST_SIZED_READ(stator_compile_options, &options, given, &diag) : STATOR_OK;
+    if (status != STATOR_OK) {
+        return st_ctx_fail(ctx, status, diag);
     }
     stator_function *f = st_calloc(&ctx->mem, 1, sizeof *f);
     if (f == NULL) {
@@ -276,8 +279,7 @@ stator_status stator_compile(stator_model *model, const stator_compile_options *
     st_model_retain(model);
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_init(&f->blocks_lock, NULL);
-    stator_diag *diag = NULL;
-    const stator_status status = open_function(f, &options, &diag);
+    status = open_function(f, &options, &diag);
     if (status != STATOR_OK) {
         stator_function_destroy(f);
     } else {

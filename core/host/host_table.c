@@ -8,6 +8,7 @@
 
 #include "core/base/blob.h"
 #include "core/base/map.h"
+#include "core/base/sized.h"
 #include "core/base/threads.h"
 #include "ir/binary.h"
 #include "ir/graph.h"
@@ -158,24 +159,27 @@ static stator_blob *cst_of_ref(const stator_graph *graph, stator_ref blob)
     return st_module_blob_at(graph->module, blob);
 }
 
+static stator_blob_info blob_facts(const stator_blob *blob)
+{
+    return (stator_blob_info){.struct_size = sizeof(stator_blob_info),
+                              .flags = st_blob_file(blob, NULL) != NULL ? STATOR_BLOB_MAPPED
+                                                                        : STATOR_BLOB_INLINE,
+                              .size_bytes = st_blob_size(blob)};
+}
+
 static stator_status cst_get(stator_blob *blob, stator_blob_info *out, stator_diag **err)
 {
-    const void *data = NULL;
-    ST_TRY(st_blob_get(blob, &data, err));
-    out->data = data;
-    out->size_bytes = st_blob_size(blob);
-    out->flags = st_blob_file(blob, NULL) != NULL ? STATOR_BLOB_MAPPED : STATOR_BLOB_INLINE;
-    return st_blob_hash(blob, out->content_hash, err);
+    stator_blob_info info = blob_facts(blob);
+    ST_TRY(st_blob_get(blob, &info.data, err));
+    ST_TRY(st_blob_hash(blob, info.content_hash, err));
+    return ST_SIZED_WRITE(stator_blob_info, out, &info, err);
 }
 
 static stator_status cst_peek(stator_blob *blob, stator_blob_info *out, stator_diag **err)
 {
-    const void *data = NULL;
-    ST_TRY(st_blob_peek(blob, &data, err));
-    out->data = data;
-    out->size_bytes = st_blob_size(blob);
-    out->flags = st_blob_file(blob, NULL) != NULL ? STATOR_BLOB_MAPPED : STATOR_BLOB_INLINE;
-    return STATOR_OK;
+    stator_blob_info info = blob_facts(blob);
+    ST_TRY(st_blob_peek(blob, &info.data, err));
+    return ST_SIZED_WRITE(stator_blob_info, out, &info, err);
 }
 
 static stator_blob *cst_create(stator_ctx *ctx, const void *data, uint64_t size)

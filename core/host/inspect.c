@@ -409,8 +409,8 @@ stator_status stator_x_fuel_at(stator_function *function, uint32_t index,
     if (index >= fuel->n_records) {
         return STATOR_OUT_OF_RANGE;
     }
-    st_fuel_row(&fuel->records[index], out_row);
-    return STATOR_OK;
+    const stator_x_fuel_row row = st_fuel_row(&fuel->records[index]);
+    return ST_CTX_WRITE(st_function_ctx(function), stator_x_fuel_row, out_row, &row);
 }
 
 uint32_t stator_x_fuel_scopes(stator_function *function)

@@ -8,6 +8,7 @@
  *
  * Sizes that only a dropped node tells (the count of a nonzero) are numbers first, in types and in
  * attributes, since nothing defines them any more. */
+#include "core/base/sized.h"
 #include "core/base/vec.h"
 #include "core/host/function.h"
 #include "ir/bind_sizes.h"
@@ -306,6 +307,16 @@ static stator_status cut_root(cutter *c, stator_diag **err)
     return st_builder_finish(c->b, &m->root, err);
 }
 
+static stator_status read_cut(stator_x_cut *out, const stator_x_cut *given, stator_diag **err)
+{
+    ST_TRY(ST_SIZED_READ(stator_x_cut, out, given, err));
+    return (out->nodes != NULL || out->n_nodes == 0) &&
+                   (out->inputs != NULL || out->n_inputs == 0) &&
+                   (out->outputs != NULL || out->n_outputs == 0)
+               ? STATOR_OK
+               : st_fail(err, STATOR_INVALID_ARGUMENT, "a list of the cut is NULL and not empty");
+}
+
 static stator_status cut_module(st_module *module, const stator_x_cut *cut, stator_diag **err)
 {
     cutter c = {.cut = cut, .module = module, .from = module->root, .mem = module->mem};
@@ -328,11 +339,12 @@ stator_status stator_x_model_cut(const stator_model *model, const stator_x_cut *
     stator_diag *diag = NULL;
     st_module *copy = NULL;
     stator_status status = st_model_copy(model, &copy, &diag);
-    if (status == STATOR_OK && cut->struct_size < sizeof *cut) {
-        status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "the cut is of another version");
+    stator_x_cut whole;
+    if (status == STATOR_OK) {
+        status = read_cut(&whole, cut, &diag);
     }
     if (status == STATOR_OK) {
-        status = cut_module(copy, cut, &diag);
+        status = cut_module(copy, &whole, &diag);
     }
     if (status == STATOR_OK) {
         status = st_model_settle(&copy, &diag);

@@ -106,8 +106,7 @@ static uint64_t size_of_outputs(const st_program *p)
 
 void stator_x_memory_of(stator_function *function, stator_x_memory *out)
 {
-    const uint32_t size = out->struct_size;
-    stator_x_memory sum = {.struct_size = size};
+    stator_x_memory sum = {.struct_size = sizeof sum};
     const st_compiled *compiled = NULL;
     each_part(function, add_part, &sum);
     for (uint32_t i = 0; (compiled = st_function_entry(function, i)) != NULL; i++) {
@@ -117,7 +116,7 @@ void stator_x_memory_of(stator_function *function, stator_x_memory *out)
             sum.workspace_bytes = larger(sum.workspace_bytes, compiled->bodies[b]->workspace_bytes);
         }
     }
-    memcpy(out, &sum, size < sizeof sum ? size : sizeof sum);
+    (void)ST_CTX_WRITE(st_function_ctx(function), stator_x_memory, out, &sum);
 }
 
 /* ---- one by one ---- */
@@ -166,12 +165,9 @@ stator_status st_part_step(stator_function *function, uint32_t index, const st_s
 
 stator_status stator_x_part_at(stator_function *function, uint32_t index, stator_x_part *out_part)
 {
-    const uint32_t size = out_part->struct_size;
     stator_x_part part;
     search s;
     ST_TRY(seek(function, index, &s));
     describe(&s.at, &part);
-    part.struct_size = size;
-    memcpy(out_part, &part, size < sizeof part ? size : sizeof part);
-    return STATOR_OK;
+    return ST_CTX_WRITE(st_function_ctx(function), stator_x_part, out_part, &part);
 }

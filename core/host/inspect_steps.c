@@ -4,6 +4,7 @@
 #include "core/host/function.h"
 
 #include "core/base/map.h"
+#include "core/base/sized.h"
 #include "core/base/str.h"
 
 #include <stator/inspect.h>
@@ -57,13 +58,12 @@ static int list_names(teller *t, const stator_exe_step *step)
     return ok;
 }
 
-/* A plugin of an older header gives less of a step. */
 static stator_status take_step(void *self, const stator_exe_step *given)
 {
     teller *t = self;
-    stator_exe_step whole = {.kind = 0};
+    stator_exe_step whole;
     const stator_exe_step *step = &whole;
-    memcpy(&whole, given, given->struct_size < sizeof whole ? given->struct_size : sizeof whole);
+    ST_TRY(ST_SIZED_READ(stator_exe_step, &whole, given, &t->err));
     if (!list_names(t, step)) {
         return st_fail_oom(&t->err);
     }

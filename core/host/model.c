@@ -3,6 +3,7 @@
 #include "core/host/model.h"
 
 #include "core/base/fdio.h"
+#include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/host/foreign_format.h"
 #include "core/host/options.h"
@@ -241,14 +242,11 @@ static stator_status finish_load(stator_model *model, const stator_load_options 
     return status;
 }
 
-static stator_load_options normal_options(const stator_load_options *given)
+static stator_status read_options(const stator_load_options *given, stator_load_options *out,
+                                  stator_diag **err)
 {
-    stator_load_options options = {.struct_size = sizeof options};
-    if (given != NULL) {
-        memcpy(&options, given,
-               given->struct_size < sizeof options ? given->struct_size : sizeof options);
-    }
-    return options;
+    *out = (stator_load_options){.struct_size = sizeof *out};
+    return given != NULL ? ST_SIZED_READ(stator_load_options, out, given, err) : STATOR_OK;
 }
 
 static stator_status end_load(stator_model *model, stator_status status, stator_diag *diag,
@@ -267,13 +265,17 @@ stator_status stator_model_load(stator_ctx *ctx, const char *path, const stator_
                                 stator_model **out_model)
 {
     *out_model = NULL;
-    const stator_load_options options = normal_options(given);
+    stator_load_options options;
+    stator_diag *diag = NULL;
+    stator_status status = read_options(given, &options, &diag);
+    if (status != STATOR_OK) {
+        return st_ctx_fail(ctx, status, diag);
+    }
     stator_model *model = new_model(ctx, options.flags);
     if (model == NULL) {
         return st_ctx_fail(ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
     }
-    stator_diag *diag = NULL;
-    stator_status status = open_source(model, path, &diag);
+    status = open_source(model, path, &diag);
     if (status == STATOR_OK) {
         status = finish_load(model, &options, &diag);
     }
@@ -285,13 +287,16 @@ stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes, uint64
                                       stator_model **out_model)
 {
     *out_model = NULL;
-    const stator_load_options options = normal_options(given);
+    stator_load_options options;
+    stator_diag *diag = NULL;
+    stator_status status = read_options(given, &options, &diag);
+    if (status != STATOR_OK) {
+        return st_ctx_fail(ctx, status, diag);
+    }
     stator_model *model = new_model(ctx, options.flags);
     if (model == NULL) {
         return st_ctx_fail(ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
     }
-    stator_diag *diag = NULL;
-    stator_status status = STATOR_OK;
     model->path = st_strdup(&ctx->mem, name != NULL ? name : "<bytes>");
     model->bytes = bytes;
     model->size = size;
@@ -425,12 +430,11 @@ static const char *dim_name(const stator_graph_view *v, stator_ref sym)
     return "?";
 }
 
-static void fill_port(const stator_graph_view *v, stator_ref value, const char *name,
-                      stator_port_info *out)
+static stator_status fill_port(stator_ctx *ctx, const stator_graph_view *v, stator_ref value,
+                               const char *name, stator_port_info *out)
 {
     const stator_type_row *type = stator_value_type(v, value);
-    const uint32_t size = out->struct_size;
-    stator_port_info info = {.struct_size = size,
+    stator_port_info info = {.struct_size = sizeof info,
                              .dtype = type->dtype,
                              .name = name,
                              .rank = type->rank,
@@ -443,8 +447,7 @@ static void fill_port(const stator_graph_view *v, stator_ref value, const char *
             info.dim_names[axis] = dim_name(v, dim);
         }
     }
-    /* An application built against a shorter struct receives the fields it knows. */
-    memcpy(out, &info, size < sizeof info ? size : sizeof info);
+    return ST_CTX_WRITE(ctx, stator_port_info, out, &info);
 }
 
 static stator_status out_of_range(const stator_model *model, const char *what, uint32_t index)
@@ -463,8 +466,7 @@ stator_status stator_model_input_info(const stator_model *model, uint32_t index,
     for (stator_ref value = 1; value <= v->n_inputs; value++) {
         const stator_value_row *row = stator_value_at(v, value);
         if ((row->flags & STATOR_VALUE_PARAM) == 0 && seen++ == index) {
-            fill_port(v, value, stator_string_at(v, row->name), out_info);
-            return STATOR_OK;
+            return fill_port(model->ctx, v, value, stator_string_at(v, row->name), out_info);
         }
     }
     return out_of_range(model, "input", index);
@@ -479,6 +481,6 @@ stator_status stator_model_output_info(const stator_model *model, uint32_t index
         return out_of_range(model, "output", index);
     }
     const stator_ref name = stator_ref_at(v, v->output_name_begin + index);
-    fill_port(v, stator_output_at(v, index), stator_string_at(v, name), out_info);
-    return STATOR_OK;
+    return fill_port(model->ctx, v, stator_output_at(v, index), stator_string_at(v, name),
+                     out_info);
 }

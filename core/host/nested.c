@@ -1,6 +1,7 @@
 /* Backend instances; see nested.h. */
 #include "core/host/nested.h"
 
+#include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/host/fuel.h"
 #include "core/host/options.h"
@@ -407,7 +408,10 @@ static stator_status nested_compile_node(stator_instance *instance, const stator
 
 static stator_status nested_exe_info(stator_instance *instance, void *exe, stator_exe_info *out)
 {
-    return instance->backend->exe_info(instance->inst, exe, out);
+    stator_exe_info info = {.struct_size = sizeof info};
+    ST_TRY(instance->backend->exe_info(instance->inst, exe, &info));
+    info.struct_size = sizeof info;
+    return ST_SIZED_WRITE(stator_exe_info, out, &info, NULL);
 }
 
 stator_status st_instance_steps(stator_instance *instance, void *exe, const stator_step_sink *sink,

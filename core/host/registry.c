@@ -299,15 +299,12 @@ static const char *winner_path(const st_registry_item *winner)
     return winner->plugin->path != NULL ? winner->plugin->path : "registered by the application";
 }
 
-void st_registry_info(st_registry *registry, const st_registry_item *item,
-                      stator_item_info *out_info)
+stator_item_info st_registry_info(st_registry *registry, const st_registry_item *item)
 {
     const st_plugin *plugin = item->plugin;
-    const uint32_t wanted = out_info->struct_size;
-    const uint32_t size = wanted == 0 || wanted > sizeof *out_info ? sizeof *out_info : wanted;
     pthread_mutex_lock(&registry->lock);
-    stator_item_info info = {
-        .struct_size = wanted != 0 ? wanted : (uint32_t)sizeof *out_info,
+    const stator_item_info info = {
+        .struct_size = sizeof info,
         .index = item->index,
         .name = item->name,
         .kind = st_kind_name(item->kind),
@@ -329,7 +326,7 @@ void st_registry_info(st_registry *registry, const st_registry_item *item,
         .devices = item->devices,
     };
     pthread_mutex_unlock(&registry->lock);
-    memcpy(out_info, &info, size);
+    return info;
 }
 
 const char *st_registry_item_name(const st_registry_item *item)

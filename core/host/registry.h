@@ -49,10 +49,8 @@ stator_status st_registry_scan(st_registry *registry, stator_diag **err);
 uint32_t st_registry_count(st_registry *registry);
 /* Row i, NULL past the end. Indices are stable. */
 const st_registry_item *st_registry_at(st_registry *registry, uint32_t index);
-/* A consistent copy of what is known of the row (strings live as long as the registry). Honours
- * out_info->struct_size: bytes past it are left alone. */
-void st_registry_info(st_registry *registry, const st_registry_item *item,
-                      stator_item_info *out_info);
+/* A consistent copy of what is known of the row (strings live as long as the registry). */
+stator_item_info st_registry_info(st_registry *registry, const st_registry_item *item);
 
 /* Plain facts of a row that never change. */
 const char *st_registry_item_name(const st_registry_item *item);

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "core/host/registry_internal.h"
 
+#include "core/base/sized.h"
 #include "core/host/options.h"
 #include <stdio.h>
 #include <string.h>
@@ -318,13 +319,14 @@ typedef struct device_list {
     st_arena *arena;
     st_vec(stator_device_info) rows;
     st_mem *mem;
+    stator_diag *refused; /* what is wrong with one of them */
     int failed;
 } device_list;
 
 static void add_device(void *self, const stator_device_info *device)
 {
     device_list *list = self;
-    if (device == NULL || list->failed || list->rows.count >= 1024) {
+    if (list->failed || list->rows.count >= 1024) {
         return;
     }
     stator_device_info *row = st_vec_push(list->mem, &list->rows);
@@ -332,9 +334,9 @@ static void add_device(void *self, const stator_device_info *device)
         list->failed = 1;
         return;
     }
-    memset(row, 0, sizeof *row);
-    memcpy(row, device, device->struct_size < sizeof *row ? device->struct_size : sizeof *row);
-    row->struct_size = sizeof *row;
+    if (ST_SIZED_READ(stator_device_info, row, device, &list->refused) != STATOR_OK) {
+        list->rows.count--;
+    }
 }
 
 /* A backend without the slot `devices` runs on the machine's own processor. */
@@ -398,6 +400,10 @@ stator_status st_registry_probe_here(st_registry *registry, st_registry_item *it
         } else if (verdict.state == ST_STATE_AVAILABLE) {
             (void)loaded->as.backend->devices(loaded->self, add_device, &list);
         }
+        if (list.refused != NULL) {
+            verdict = (st_verdict){ST_STATE_INVALID, st_diag_text(list.refused),
+                                   "report this to the plugin's maker"};
+        }
     }
     pthread_mutex_lock(&registry->lock);
     if (loaded != NULL) {
@@ -409,6 +415,7 @@ stator_status st_registry_probe_here(st_registry *registry, st_registry_item *it
     const stator_status status = show_devices(registry, item, &list, err);
     pthread_mutex_unlock(&registry->lock);
     st_vec_free(registry->mem, &list.rows);
+    st_diag_release(list.refused);
     return status;
 }
 

@@ -9,7 +9,8 @@
  * Every function that can fail returns a stator_status; stator_ctx_error_text has the text of the
  * calling thread's last failure. Objects keep what they need alive: a model may be destroyed while
  * its functions live; the context must outlive everything made in it. `out_` parameters are set to
- * NULL or 0 first. destroy(NULL) and release(NULL) do nothing. Threads: a context, a model and a
+ * NULL or 0 first. struct_size of every struct is its sizeof: INVALID_ARGUMENT when it is not set.
+ * destroy(NULL) and release(NULL) do nothing. Threads: a context, a model and a
  * function may be used from many threads at once; creating and destroying one object is the
  * caller's to order. */
 #ifndef STATOR_STATOR_H

@@ -175,8 +175,7 @@ const st_registry_item *test_row(test_registry *t, const char *name)
 
 stator_item_info test_info(test_registry *t, const char *name)
 {
-    stator_item_info info = {.struct_size = sizeof info};
-    st_registry_info(t->registry, test_row(t, name), &info);
+    stator_item_info info = st_registry_info(t->registry, test_row(t, name));
     return info;
 }
 

@@ -294,7 +294,9 @@ Test(cut, what_is_no_program_is_refused)
     expect_refusal(chain, &cut, STATOR_INVALID_ARGUMENT, "has no output");
     cut = good;
     cut.struct_size = 4;
-    expect_refusal(chain, &cut, STATOR_INVALID_ARGUMENT, "another version");
+    expect_refusal(chain, &cut, STATOR_INVALID_ARGUMENT, "struct_size of the stator_x_cut is 4");
+    cut.struct_size = offsetof(stator_x_cut, nodes);
+    expect_refusal(chain, &cut, STATOR_INVALID_ARGUMENT, "a list of the cut is NULL");
 }
 
 /* Every allocation fails once; nothing is lost, and the context works afterwards. */

@@ -244,8 +244,7 @@ static void *load_one(void *self)
         (void)st_registry_get(t.registry, STATOR_KIND_BACKEND, i % 2 ? "good" : "null_slot",
                               &loaded, NULL);
         (void)st_registry_count(t.registry);
-        stator_item_info info = {.struct_size = sizeof info};
-        st_registry_info(t.registry, st_registry_at(t.registry, 0), &info);
+        (void)st_registry_info(t.registry, st_registry_at(t.registry, 0));
     }
     return (void *)(uintptr_t)loaded;
 }
@@ -293,11 +292,10 @@ Test(registry_load, registered_backend_ranks_first)
                  st_diag_text(err));
     const st_loaded *mine = good_backend();
     cr_expect_eq(mine->self, &self);
-    stator_item_info info = {.struct_size = sizeof info};
-    st_registry_info(t.registry, mine->row, &info);
+    stator_item_info info = st_registry_info(t.registry, mine->row);
     cr_expect_str_eq(info.origin, "api");
     cr_expect_null(info.path);
-    st_registry_info(t.registry, file->row, &info);
+    info = st_registry_info(t.registry, file->row);
     cr_expect_str_eq(info.state, "AVAILABLE");
     cr_expect_str_eq(info.shadowed_by, "registered by the application");
     cr_expect_eq(st_registry_add_static(t.registry, file->as.backend, NULL, &err),
@@ -332,8 +330,7 @@ Test(registry_load, registered_backend_is_probed_in_this_process)
                  STATOR_OK);
     const st_loaded *mine = good_backend();
     cr_assert_eq(st_registry_probe(t.registry, mine->row, NULL), STATOR_OK);
-    stator_item_info info = {.struct_size = sizeof info};
-    st_registry_info(t.registry, mine->row, &info);
+    stator_item_info info = st_registry_info(t.registry, mine->row);
     cr_expect_eq(info.probed, 1);
     cr_assert_eq(info.device_count, 1);
     cr_expect_str_eq(info.devices[0].name, "toy device");

@@ -92,6 +92,7 @@ Test(registry_probe, bad_plugins_end_in_their_state_and_this_process_goes_on)
         {"null_slot", "INVALID", "required slot 'compile'"},
         {"undefined", "INVALID", "undefined symbol"},
         {"size_plus_8", "INVALID", "struct_size"},
+        {"device_unsized", "INVALID", "struct_size of the stator_device_info is 0"},
         {"thread_alive", "AVAILABLE", NULL},
     };
     const size_t n = sizeof rows / sizeof rows[0];

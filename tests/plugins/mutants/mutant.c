@@ -28,6 +28,9 @@
 #ifndef MUTANT_MINOR_MIN
 #define MUTANT_MINOR_MIN STATOR_ABI_MINOR
 #endif
+#ifndef MUTANT_DEVICE_SIZE
+#define MUTANT_DEVICE_SIZE sizeof(stator_device_info)
+#endif
 #ifndef MUTANT_TAGS
 #define MUTANT_TAGS "debug"
 #endif
@@ -102,7 +105,7 @@ static stator_status probe(void *self, stator_diag **err)
 static stator_status devices(void *self, stator_device_fn fn, void *fn_self)
 {
     (void)self;
-    const stator_device_info toy = {.struct_size = sizeof toy,
+    const stator_device_info toy = {.struct_size = MUTANT_DEVICE_SIZE,
                                     .id = 3,
                                     .name = "toy device",
                                     .arch = "toy-1",

@@ -6,6 +6,8 @@
 
 /* All of it, see docs/command.md; NULL: the context has the error. */
 cJSON *explain_facts(const cli_program *p);
+/* The same, but of which backends run the nodes alone: {coverage, leftovers}. */
+cJSON *explain_coverage(const cli_program *p);
 /* The first line of a step's name: that of a loop goes on with its body, in braces. */
 const char *explain_step_name(const char *name, char out[CLI_CLEAN_BYTES]);
 

@@ -130,6 +130,14 @@ static cJSON *parts_json(const cli_program *p)
     return parts;
 }
 
+cJSON *explain_coverage(const cli_program *p)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddItemToObject(root, "coverage", cli_json_coverage(p->function));
+    stator_x_leftovers(p->function, add_leftover, cJSON_AddArrayToObject(root, "leftovers"));
+    return root;
+}
+
 cJSON *explain_facts(const cli_program *p)
 {
     cJSON *guards = cJSON_CreateArray();
@@ -139,11 +147,9 @@ cJSON *explain_facts(const cli_program *p)
         cJSON_Delete(parts);
         return NULL;
     }
-    cJSON *root = cJSON_CreateObject();
+    cJSON *root = explain_coverage(p);
     cJSON_AddNumberToObject(root, "compile_ms",
                             (double)stator_function_compile_ns(p->function) / 1e6);
-    cJSON_AddItemToObject(root, "coverage", cli_json_coverage(p->function));
-    stator_x_leftovers(p->function, add_leftover, cJSON_AddArrayToObject(root, "leftovers"));
     cJSON_AddItemToObject(root, "guards", guards);
     cJSON_AddItemToObject(root, "memory", cli_json_memory(p->function));
     cJSON_AddItemToObject(root, "parts", parts);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define MAX_NEEDED 64u
+#define MAX_FACTS 4096u
 
 /* What one run of a frontend sees and reports. */
 typedef struct import_state {
@@ -59,6 +60,28 @@ static void need_value(const stator_source *source, const char *name)
         return;
     }
     model->needed[model->n_needed++] = copy;
+}
+
+/* A fact that there is no memory for is left out: an import does not fail for want of it. */
+static void take_fact(const stator_source *source, const char *kind, const char *name,
+                      const char *value)
+{
+    const import_state *state = source->host;
+    stator_model *model = state->model;
+    st_mem *mem = &model->ctx->mem;
+    const st_fact fact = {st_strdup(mem, kind != NULL ? kind : ""),
+                          st_strdup(mem, name != NULL ? name : ""),
+                          st_strdup(mem, value != NULL ? value : "")};
+    const int is_whole = fact.kind != NULL && fact.name != NULL && fact.value != NULL;
+    st_fact *slot = is_whole && model->facts.count < MAX_FACTS ? st_vec_push(mem, &model->facts)
+                                                               : NULL;
+    if (slot != NULL) {
+        *slot = fact;
+        return;
+    }
+    st_free(mem, fact.kind);
+    st_free(mem, fact.name);
+    st_free(mem, fact.value);
 }
 
 /* The frontend's part of an import. What it writes under a plan with axes has the file's numbers
@@ -119,7 +142,8 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
                                   .dir = model->dir,
                                   .input_value = input_value,
                                   .need_value = need_value,
-                                  .host = &state};
+                                  .host = &state,
+                                  .fact = take_fact};
     st_module *module = NULL;
     ST_TRY(st_module_create(&ctx->mem, ctx, &ctx->ops, &module, err));
     stator_builder *b = NULL;
@@ -130,7 +154,8 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
     }
     status = declare_ranges(module, plan, err);
     if (status == STATOR_OK) {
-        status = read_source(model, &source, plan, b, err);
+        st_model_forget_facts(model);
+    status = read_source(model, &source, plan, b, err);
     }
     if (status == STATOR_NEED_VALUE && state.status == STATOR_OK) {
         stator_graph *inputs_only = NULL;

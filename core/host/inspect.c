@@ -430,3 +430,15 @@ uint64_t stator_x_alloc_requests(stator_ctx *ctx)
 {
     return atomic_load(&ctx->mem.requests);
 }
+
+/* ---- the file ---- */
+
+void stator_x_model_facts(stator_model *model, stator_x_fact_fn fn, void *self)
+{
+    pthread_mutex_lock(&model->lock);
+    for (uint32_t i = 0; i < model->facts.count; i++) {
+        const st_fact *fact = &model->facts.data[i];
+        fn(self, fact->kind, fact->name, fact->value);
+    }
+    pthread_mutex_unlock(&model->lock);
+}

@@ -20,6 +20,17 @@ void st_model_retain(stator_model *model)
     atomic_fetch_add_explicit(&model->refs, 1, memory_order_relaxed);
 }
 
+void st_model_forget_facts(stator_model *model)
+{
+    st_mem *mem = &model->ctx->mem;
+    for (uint32_t i = 0; i < model->facts.count; i++) {
+        st_free(mem, model->facts.data[i].kind);
+        st_free(mem, model->facts.data[i].name);
+        st_free(mem, model->facts.data[i].value);
+    }
+    st_vec_free(mem, &model->facts);
+}
+
 static void free_specialisation(st_mem *mem, st_specialisation *spec)
 {
     for (uint32_t i = 0; spec->base == NULL && i < spec->n_values; i++) {
@@ -42,6 +53,7 @@ void st_model_release(stator_model *model)
         model->specialisations = spec->next;
         free_specialisation(mem, spec);
     }
+    st_model_forget_facts(model);
     st_module_destroy(model->declared);
     for (uint32_t i = 0; i < model->n_needed; i++) {
         st_free(mem, model->needed[i]);

@@ -25,6 +25,11 @@ typedef struct st_specialisation {
     st_size_plan plan; /* sizes other than those stated; with `base`, ranges of its symbols */
 } st_specialisation;
 
+/* What a frontend tells of a file (stator_source.fact). */
+typedef struct st_fact {
+    char *kind, *name, *value;
+} st_fact;
+
 struct stator_model {
     _Atomic uint32_t refs;
     stator_ctx *ctx;
@@ -45,7 +50,10 @@ struct stator_model {
     _Atomic(const stator_graph *) imported;
     st_module *declared; /* when values are needed: a module whose root has the inputs only */
     uint32_t n_specialisations;
+    st_vec(st_fact) facts; /* of the newest import; under the lock */
 };
+
+void st_model_forget_facts(stator_model *model);
 
 /* Publishes what the model can be asked about; the first of each stays. */
 void st_model_publish(stator_model *model, const stator_graph *signature,

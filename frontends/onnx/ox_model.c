@@ -5,6 +5,7 @@
  * shapes, axes and indices, which the import reads, so they are constants. A graph input whose
  * value the host knows keeps its place, but its users read a constant of that value. */
 #include "ox_model.h"
+#include "ox_facts.h"
 #include "ox_import.h"
 
 #include <stdio.h>
@@ -580,6 +581,7 @@ stator_status ox_import_model(const stator_host *host, const stator_source *sour
     st_map_init(&im.root.data, &im.mem);
     ox_scope_init(&im.scope, &im, &im.root, NULL, NULL);
     if (unpack(&im) == STATOR_OK && ox_survey(&im) == STATOR_OK) {
+        ox_tell_facts(&im);
         translate(&im);
     }
     if (im.model != NULL) {

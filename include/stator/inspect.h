@@ -65,6 +65,11 @@ STATOR_EXPORT stator_status stator_x_run_pass(const stator_model *model, const c
                                               stator_model **out_model) STATOR_MUST_USE;
 /* Checks a graph's invariants. */
 STATOR_EXPORT stator_status stator_x_verify(const stator_model *model) STATOR_MUST_USE;
+/* What the model's file says of itself, as its frontend tells it, in its order: see
+ * stator_source.fact. fn is called for each fact; the texts live for that call, in which the model
+ * must not be used. None of a model that no file was read for. */
+typedef void (*stator_x_fact_fn)(void *self, const char *kind, const char *name, const char *value);
+STATOR_EXPORT void stator_x_model_facts(stator_model *model, stator_x_fact_fn fn, void *self);
 /* Writes .stir (large constants into <name>.blob beside it) or .stirb, by the path's ending. */
 STATOR_EXPORT stator_status stator_x_model_write(const stator_model *model,
                                                  const char *path) STATOR_MUST_USE;

@@ -599,6 +599,11 @@ typedef struct stator_source {
     const DLTensor *(*input_value)(const struct stator_source *source, const char *name);
     void (*need_value)(const struct stator_source *source, const char *name);
     void *host;
+    /* 0.9: tells what the file says of itself, for people (`stator info`): kind "opset", name
+     * "ai.onnx", value "17"; kind "op", name "Conv", value "53"; kind "producer", name and version;
+     * kind "metadata", key and value. Texts are copied. An older host has not got it: STATOR_HAS. */
+    void (*fact)(const struct stator_source *source, const char *kind, const char *name,
+                 const char *value);
 } stator_source;
 
 typedef struct stator_frontend {

@@ -129,6 +129,7 @@ struct stator_abi_anchor {
     __typeof__(stator_x_model_cut) *call_stator_x_model_cut;
     __typeof__(stator_x_run_pass) *call_stator_x_run_pass;
     __typeof__(stator_x_verify) *call_stator_x_verify;
+    __typeof__(stator_x_model_facts) *call_stator_x_model_facts;
     __typeof__(stator_x_model_write) *call_stator_x_model_write;
     __typeof__(stator_x_fuel_record) *call_stator_x_fuel_record;
     __typeof__(stator_x_fuel_watch) *call_stator_x_fuel_watch;

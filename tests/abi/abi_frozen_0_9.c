@@ -525,6 +525,8 @@ FROZEN(stator_source, input_value, 40,
 FROZEN(stator_source, need_value, 48,
        void (*)(const struct stator_source *source, const char *name));
 FROZEN(stator_source, host, 56, void *);
+FROZEN(stator_source, fact, 64,
+       void (*)(const struct stator_source *source, const char *kind, const char *name, const char *value));
 
 FROZEN(stator_frontend, item, 0, stator_item);
 FROZEN(stator_frontend, extensions, 48, const char *);

@@ -46,6 +46,12 @@ EXPLAINED = {"compile_ms": NUMBER, "coverage": COVERAGE, "memory": MEMORY,
              "leftovers": [{"op": str, "nodes": int, "first": TEXT_OR_NULL, "reason": str}],
              "guards": [{"kind": {"input", "size", "need"}, "name": TEXT_OR_NULL, "text": str}],
              "parts": [dict(HELD, name=str, backend=str, result_bytes=int, steps=[STEP])]}
+COUNTS = {str: int}
+DESCRIBED = {"opsets": COUNTS, "operators": COUNTS, "metadata": {str: str}, "format": TEXT_OR_NULL,
+             "producer": TEXT_OR_NULL, "inputs": [{"name": str, "dtype": str, "shape": [(int, str)]}],
+             "outputs": [{"name": str, "dtype": str, "shape": [(int, str)]}], "nodes": COUNTS,
+             "parameters": {"tensors": int, "elements": int, "bytes": int, "by_dtype": COUNTS},
+             "coverage": (COVERAGE, None), "leftovers": EXPLAINED["leftovers"], "error": TEXT_OR_NULL}
 PORT = {"name": str, "dtype": str, "shape": [int]}
 UNCHECKED = dict(PORT, max_abs_err=None, max_rel_err=None, ok=None)
 RIGHT = dict(PORT, max_abs_err=ERROR_VALUE, max_rel_err=ERROR_VALUE, ok={True})
@@ -197,6 +203,8 @@ def npy(path, shape, data):
 def runs(w):
     run = ("run", "digits.onnx", "--backend", "eager")
     w.facts(EXPLAINED, 0, "explain", "digits.onnx", "--backend", "eager")
+    w.facts(DESCRIBED, 0, "info", "digits.onnx")
+    w.facts(DESCRIBED, 0, "info", "digits.onnx", "--no-compile")
     w.facts({"file": str}, 0, "report", "digits.onnx", "--backend", "eager", "-o", os.path.join(w.work, "x.html"))
     got = w.facts(dict(TIMES, memory=MEMORY, outputs=[UNCHECKED]), 0, *run, "--repeat", "3")
     if got:
@@ -311,12 +319,12 @@ def failures(w):
     repro = os.path.join(w.work, "new")
     page = os.path.join(w.work, "x.html")
     files = {  # what follows the command; {} is the model
-        "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager", "explain": "{}",
+        "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager", "explain": "{}", "info": "{}",
         "bisect": "{} --bad aot_eager", "minify": "{} --bad aot_eager -o " + repro, "print": "{}",
         "draw": "{} -o " + dot, "opt": "{} --pass dce", "report": "{} -o " + page,
         "build": "{} -o " + library, "cache": "why {}"}
     backends = {
-        "run": "digits.onnx --backend {}", "explain": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
+        "run": "digits.onnx --backend {}", "info": "digits.onnx --backend {}", "explain": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
         "compare": "digits.onnx --backends eager,{}", "bisect": "digits.onnx --bad {}",
         "minify": "digits.onnx --bad {} -o " + repro, "report": "digits.onnx -o " + page + " --backend {}",
         "check": "neg f32 --backend {}", "conform": "{} --cases png", "passes": "--backend {}",
@@ -325,7 +333,7 @@ def failures(w):
         "build": "digits.onnx -o " + library + " --backend {}", "cache": "why digits.onnx --backend {}"}
     names = {"check": "softmx f32", "ops": "softmx", "opt": "digits.onnx --pass csee",
              "print": "digits.onnx --after csee", "conform": "eager --cases /nowhere"}
-    whole = {"run": "digits.onnx", "explain": "digits.onnx", "bench": "digits.onnx --backends eager", "check": "neg f32",
+    whole = {"run": "digits.onnx", "info": "digits.onnx", "explain": "digits.onnx", "bench": "digits.onnx --backends eager", "check": "neg f32",
              "compare": "digits.onnx --backends eager,aot_eager", "bisect": "digits.onnx --bad eager",
              "minify": "digits.onnx --bad eager -o " + repro, "report": "digits.onnx -o " + page,
              "print": "digits.onnx", "draw": "digits.onnx -o " + dot, "opt": "digits.onnx",

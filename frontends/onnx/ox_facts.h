@@ -1,0 +1,10 @@
+/* What an ONNX file says of itself, for people. */
+#ifndef STATOR_FRONTEND_OX_FACTS_H
+#define STATOR_FRONTEND_OX_FACTS_H
+
+#include "ox_import.h"
+
+/* Tells the host, where it wants to know, of the surveyed model. Fails never. */
+void ox_tell_facts(ox_import *im);
+
+#endif

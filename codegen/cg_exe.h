@@ -15,6 +15,7 @@ typedef struct cg_launch {
     int64_t grain;
     uint32_t lanes;   /* iterations that belong together */
     void *op;         /* of the library */
+    uint32_t is_host; /* which is the host library, not the emitter's */
     const char *text; /* what it is asked to do */
     uint32_t n_numbers;
     uint32_t n_side; /* scans from this one on that run side by side; 0: it is none or alone */
@@ -73,6 +74,7 @@ typedef struct cg_agree {
 
 struct st_cg_exe {
     st_cg_config config;
+    st_library host_library; /* over `config` */
     st_arena arena;
     st_loop_syms syms;
     void *module;
@@ -192,6 +194,11 @@ stator_status cg_load_scan(st_cg_exe *exe, struct st_reader *from, cg_launch *la
                            stator_diag **err);
 
 /* ---- codegen.c ---- */
+/* The library of the launch's op. */
+static inline const st_library *cg_library_of(const st_cg_exe *exe, const cg_launch *launch)
+{
+    return launch->is_host ? &exe->host_library : exe->config.emitter->library;
+}
 st_cg_exe *cg_new_exe(const st_cg_config *config); /* NULL: out of memory */
 /* The body of a loop as an executable; NEED_FALLBACK with the reason. */
 stator_status cg_compile_body(const st_cg_config *config, const stator_graph *graph,

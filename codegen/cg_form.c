@@ -28,6 +28,19 @@ static uint32_t sdpa_numbers(const st_form *form, uint32_t *out)
     return n;
 }
 
+static uint32_t order_numbers(const st_form *form, uint32_t *out)
+{
+    const st_form_order *o = &form->order;
+    uint32_t n = add_all(out, 0, &form->x.offset, 1);
+    n = add_all(out, n, &o->take, 1);
+    for (uint32_t a = 0; a < o->rank; a++) {
+        const uint32_t of_axis[4] = {o->dims[a], o->x_stride[a], o->out_stride[a],
+                                     o->indices_stride[a]};
+        n = add_all(out, n, of_axis, 4);
+    }
+    return n;
+}
+
 uint32_t st_form_numbers(const st_form *form, uint32_t out[ST_FORM_NUMBERS_MAX])
 {
     const st_form_operand *const operands[3] = {&form->x, &form->y, &form->out};
@@ -45,6 +58,9 @@ uint32_t st_form_numbers(const st_form *form, uint32_t out[ST_FORM_NUMBERS_MAX])
     }
     if (form->kind == ST_FORM_SDPA) {
         return sdpa_numbers(form, out);
+    }
+    if (form->kind == ST_FORM_ORDER) {
+        return order_numbers(form, out);
     }
     const uint32_t sizes[3] = {form->images, form->channels, form->features};
     n = add_all(out, n, sizes, 3);
@@ -110,6 +126,23 @@ static void print_sdpa(const st_form *form, const st_kernel *kernel, st_str *out
     st_str_add(out, s->is_causal ? ", causal\n" : "\n");
 }
 
+static void print_order(const st_form *form, const st_kernel *kernel, st_str *out)
+{
+    const st_loop_buffer *buffers = kernel->buffers.data;
+    const st_form_order *o = &form->order;
+    st_str_addf(out, "call order of %s:", buffers[form->x.buffer].name);
+    if (form->out.buffer != UINT32_MAX) {
+        st_str_addf(out, " values %s", buffers[form->out.buffer].name);
+    }
+    if (o->indices != UINT32_MAX) {
+        st_str_addf(out, " indices %s", buffers[o->indices].name);
+    }
+    print_list(form, o->dims, o->rank, ", dims ", out);
+    st_str_addf(out, ", axis %u", o->axis);
+    print_list(form, &o->take, 1, ", take ", out);
+    st_str_add(out, o->is_falling ? ", falling\n" : "\n");
+}
+
 void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
 {
     static const char *const names[] = {
@@ -118,6 +151,10 @@ void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
     const st_loop_buffer *buffers = kernel->buffers.data;
     if (form->kind == ST_FORM_SDPA) {
         print_sdpa(form, kernel, out);
+        return;
+    }
+    if (form->kind == ST_FORM_ORDER) {
+        print_order(form, kernel, out);
         return;
     }
     const char *const kind = form->kind == ST_FORM_GEMM ? "gemm"

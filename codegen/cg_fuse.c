@@ -398,7 +398,7 @@ static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
     plan->is_alone = root->lowering && root->lowering->write;
     const int is_whole = root->lowering && root->lowering->form;
     if (((root->is_fold && root->lowering->repeats) || is_whole) &&
-        unit->config->emitter->library) {
+        cg_has_library(unit->config, root->lowering)) {
         const char *why = NULL;
         const stator_status status = try_kernel(j, unit->plans.count - 1u, &why, err);
         return status == STATOR_UNSUPPORTED && why ? STATOR_OK : status;

@@ -104,13 +104,13 @@ static void print_type(const cg_unit *unit, stator_ref value, st_str *out)
 
 /* ---- contractions ---- */
 
-/* A sum of products of two operands, or what is written as a form for a library. */
+/* A sum of products of two operands, or what is written as a form for the emitter's library. */
 static int is_contraction(const cg_unit *unit, const cg_root *root)
 {
     const int is_product = root->is_fold && root->lowering->repeats &&
                            root->fold.acc == ST_ACC_SUM &&
                            stator_node_at(unit->view, root->node)->operand_count >= 2;
-    return is_product || (root->lowering && root->lowering->form);
+    return is_product || (root->lowering && root->lowering->form && !root->lowering->is_slow);
 }
 
 /* Operations at least. A form of its own is attention: two products over the keys. */
@@ -431,7 +431,8 @@ void cg_hint_call(cg_unit *unit, uint32_t plan, const st_kernel *kernel, const s
 {
     const st_library *library = unit->config->emitter->library;
     st_library_memory moved = {.unread = UINT32_MAX};
-    if (!is_heard(unit) || !STATOR_HAS(library, memory) || library->memory == NULL) {
+    if (!is_heard(unit) || form->kind == ST_FORM_ORDER || !STATOR_HAS(library, memory) ||
+        library->memory == NULL) {
         return;
     }
     library->memory(library->self, op, &moved);

@@ -14,6 +14,7 @@
 #define CG_WHOLE(op, write, refuses, form)                                                         \
     void write(cg_nest *nest, const cg_node *node);                                                \
     int form(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out);
+#define CG_HOST(op, write, refuses, slow, form) CG_WHOLE(op, write, refuses, form)
 #define CG_LOOP(op, write) void write(cg_nest *nest, const cg_node *node);
 #include "codegen/lower.def"
 #undef CG_POINT
@@ -21,6 +22,7 @@
 #undef CG_REPEAT
 #undef CG_WRITE
 #undef CG_WHOLE
+#undef CG_HOST
 #undef CG_LOOP
 
 /* Pointwise ops that are a row of codegen/loop_ops.def. */
@@ -105,6 +107,7 @@ uint32_t cg_axis(const cg_node *node, uint32_t attr, uint32_t rank);
 const char *cg_cumulate_refuses(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_order_is_slow(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_sdpa_refuses(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *view,
                             const stator_node_row *row);

@@ -510,16 +510,23 @@ static int match_whole(cg_unit *unit, uint32_t plan, const st_kernel *kernel, st
     const cg_root *root = &unit->roots.data[unit->plans.data[plan].roots.data[0]];
     const cg_node node = cg_node_of(unit, root->node);
     *out = (st_form){.syms = kernel->syms, .n_buffers = kernel->buffers.count};
-    return root->lowering->form && root->lowering->form(unit, &node, kernel, out);
+    return root->lowering->form && cg_has_library(unit->config, root->lowering) &&
+           root->lowering->form(unit, &node, kernel, out);
+}
+
+int cg_has_library(const st_cg_config *config, const cg_lowering *lowering)
+{
+    return lowering->is_slow ? (config->emitter->flags & ST_EMITTER_HOST) != 0
+                             : config->emitter->library != NULL;
 }
 
 static int match_form(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
 {
-    if (unit->config->emitter->library == NULL) {
-        return 0;
-    }
     if (unit->plans.data[plan].is_alone) {
         return match_whole(unit, plan, kernel, out);
+    }
+    if (unit->config->emitter->library == NULL) {
+        return 0;
     }
     const cg_root *fold = contraction_of(unit, &unit->plans.data[plan]);
     if (fold == NULL) {
@@ -537,23 +544,29 @@ static int match_form(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *
            (is_conv ? match_conv(&m, fold) : match_gemm(&m));
 }
 
-int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
+static int is_taken(const cg_unit *unit, const st_form *form)
 {
     const st_library *library = unit->config->emitter->library;
-    return match_form(unit, plan, kernel, out) && library->takes(library->self, out) == 1;
+    return form->kind == ST_FORM_ORDER || library->takes(library->self, form) == 1;
+}
+
+int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
+{
+    return match_form(unit, plan, kernel, out) && is_taken(unit, out);
 }
 
 int cg_may_match(cg_unit *unit, uint32_t plan, st_kernel *kernel)
 {
-    const st_library *library = unit->config->emitter->library;
     st_form form;
     if (!match_form(unit, plan, kernel, &form)) {
         return 0;
     }
-    int is_taken = library->takes(library->self, &form) == 1;
-    if (!is_taken && form.out.dtype == STATOR_I32) {
-        form.out.dtype = STATOR_F32;
-        is_taken = library->takes(library->self, &form) == 1;
+    if (is_taken(unit, &form)) {
+        return 1;
     }
-    return is_taken;
+    if (form.out.dtype != STATOR_I32) {
+        return 0;
+    }
+    form.out.dtype = STATOR_F32;
+    return is_taken(unit, &form);
 }

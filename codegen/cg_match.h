@@ -4,6 +4,10 @@
 
 #include "codegen/cg_unit.h"
 
+/* Is there a library for whole nodes of the lowering: the host library for ops of its own, else the
+ * emitter's? */
+int cg_has_library(const st_cg_config *config, const cg_lowering *lowering);
+
 /* Is the plan's kernel a contraction that the emitter's library takes? Fills the form; its buffers are
  * places of kernel->buffers. The kernel's axes may be merged by the look. */
 int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out);

@@ -1,4 +1,5 @@
-/* sort and topk of a short axis by counting: an element's place is the number of elements before it.
+/* sort and topk: the form for the host library, which does them; and, where there is none, loops for a
+ * short axis that count, for each element, the elements before it: its place.
  *
  *     loop over the other axes and i               parallel
  *       loop over j: count x[j] before x[i]
@@ -7,6 +8,7 @@
  * n comparisons an element, all alike, which beats a sort of branches while n is small. NaN sorts as
  * the largest; of equal elements the one with the lower index comes first. */
 #include "codegen/cg_lower.h"
+#include "codegen/cg_match.h"
 
 #include <stator/ops.h>
 #include <string.h>
@@ -25,13 +27,16 @@ static int64_t axis_attr(const stator_graph_view *view, const stator_node_row *r
 
 const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row)
 {
+    return stator_value_type(view, stator_operand(view, row, 0))->rank == 0 ? "an order of a scalar"
+                                                                             : NULL;
+}
+
+const char *cg_order_is_slow(const stator_graph_view *view, const stator_node_row *row)
+{
     const stator_type_row *x = stator_value_type(view, stator_operand(view, row, 0));
     const int64_t axis = axis_attr(view, row);
-    int64_t size = 0;
-    if (x->rank == 0) {
-        return "an order of a scalar";
-    }
     const uint32_t a = (uint32_t)(axis < 0 ? axis + x->rank : axis);
+    int64_t size = 0;
     if (!stator_sym_is_const(view, stator_dim_at(view, x, a), &size)) {
         return "sorting an axis of a size that is not known";
     }
@@ -101,8 +106,10 @@ void cg_order(cg_nest *nest, const cg_node *node)
     cg_close(nest, 1);
     const st_loop_ref place =
         st_loop_cast(b, STATOR_I64, st_loop_read(b, count, STATOR_I32));
-    const int64_t n = cg_known_or(&nest->unit->syms->tab, x->dims[axis], ORDER_MAX);
-    index[axis] = st_loop_bind(b, place, 0, n > 0 ? n - 1 : 0);
+    int64_t lo = 0;
+    int64_t hi = 0;
+    st_sym_range(&nest->unit->syms->tab, x->dims[axis], &lo, &hi);
+    index[axis] = st_loop_bind(b, place, 0, hi > 0 ? hi - 1 : 0);
     if (index[axis] == 0) {
         return;
     }
@@ -110,4 +117,40 @@ void cg_order(cg_nest *nest, const cg_node *node)
     cg_put(nest, node, 0, index, stored, is_kept);
     cg_put(nest, node, 1, index, st_loop_index(b, i), is_kept);
     cg_close(nest, n_open + 1u);
+}
+
+/* ---- as a form ---- */
+
+/* The buffer of result k and its strides; UINT32_MAX where nobody reads it. 0: past the caps. */
+static int set_result(cg_unit *unit, const cg_node *node, const st_kernel *kernel, uint32_t k,
+                      uint32_t *out_buffer, uint32_t strides[ST_FORM_ORDER_RANK_MAX])
+{
+    const cg_value *v = cg_value_of(unit, node->row->result_begin + k);
+    *out_buffer = v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(kernel, v->buffer);
+    return cg_strides(unit, k == 0 || *out_buffer != UINT32_MAX ? v : node->out, strides);
+}
+
+int cg_order_form(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out)
+{
+    const cg_value *x = cg_value_of(unit, cg_operand(node, 0));
+    const uint32_t rank = x->rank;
+    st_form_order *form = &out->order;
+    cg_strided seen;
+    if (rank > ST_FORM_ORDER_RANK_MAX || !cg_strided_of(unit, cg_operand(node, 0), &seen)) {
+        return 0;
+    }
+    const int64_t axis = axis_attr(unit->view, node->row);
+    *form = (st_form_order){.rank = rank,
+                            .axis = (uint32_t)(axis < 0 ? axis + rank : axis),
+                            .is_falling = (uint32_t)falls(node)};
+    form->take = node->out->dims[form->axis];
+    memcpy(form->dims, x->dims, rank * sizeof *form->dims);
+    memcpy(form->x_stride, seen.stride, rank * sizeof *form->x_stride);
+    out->kind = ST_FORM_ORDER;
+    out->x = (st_form_operand){
+        .buffer = cg_buffer_place(kernel, seen.buffer), .dtype = x->dtype, .offset = seen.offset};
+    out->out.dtype = x->dtype;
+    return out->x.buffer != UINT32_MAX &&
+           set_result(unit, node, kernel, 0, &out->out.buffer, form->out_stride) &&
+           set_result(unit, node, kernel, 1, &form->indices, form->indices_stride);
 }

@@ -207,15 +207,16 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
 
 /* Creates the op; a constant that has been packed is not read again unless a call needs it in
  * another form, so its pages go. */
-static stator_status create_op(planner *p, const st_kernel *kernel, st_form *form, void **out_op,
-                               stator_diag **err)
+static stator_status create_op(planner *p, const st_kernel *kernel, st_form *form,
+                               cg_launch *launch, stator_diag **err)
 {
-    const st_library *library = p->exe->config.emitter->library;
+    launch->is_host = form->kind == ST_FORM_ORDER;
+    const st_library *library = cg_library_of(p->exe, launch);
     const stator_cst_api *cst = p->unit->host->cst;
-    const cg_buffer *y = &p->unit->buffers.data[kernel->buffers.data[form->y.buffer].id];
     if (form->y_data == NULL) {
-        return library->create(library->self, form, out_op, err);
+        return library->create(library->self, form, &launch->op, err);
     }
+    const cg_buffer *y = &p->unit->buffers.data[kernel->buffers.data[form->y.buffer].id];
     stator_blob *blob = p->unit->blobs.data[y->place];
     stator_blob_info info = {.struct_size = sizeof info};
     stator_diag *theirs = NULL;
@@ -225,7 +226,7 @@ static stator_status create_op(planner *p, const st_kernel *kernel, st_form *for
     if (!STATOR_HAS(cst, hash)) {
         memcpy(form->y_hash, info.content_hash, sizeof form->y_hash);
     }
-    const stator_status status = library->create(library->self, form, out_op, err);
+    const stator_status status = library->create(library->self, form, &launch->op, err);
     if (y->is_peeked) {
         cst->will_not_read(blob);
     }
@@ -280,7 +281,7 @@ static stator_status add_library_call(planner *p, uint32_t plan, const st_kernel
         return st_fail_oom(err);
     }
     form->is_alone = p->unit->is_alone;
-    ST_TRY(create_op(p, kernel, form, &launch->op, err));
+    ST_TRY(create_op(p, kernel, form, launch, err));
     cg_hint_call(p->unit, plan, kernel, form, launch->op);
     return STATOR_OK;
 }
@@ -362,6 +363,13 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
         status = add_library_call(p, plan, &plain, &form, err);
         st_kernel_deinit(&plain);
         return status;
+    }
+    why = first->lowering && first->lowering->is_slow
+              ? first->lowering->is_slow(p->unit->view, stator_node_at(p->unit->view, first->node))
+              : NULL;
+    if (why) {
+        st_kernel_deinit(&plain);
+        return decline_plan(p, plan, why, err);
     }
     status = cg_cut_kernel(p->unit, plan, &plain, err);
     status = status == STATOR_OK ? cg_schedule(p->unit, &plain, err) : status;

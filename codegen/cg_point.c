@@ -21,6 +21,14 @@ static const cg_lowering structural[] = {
     {.op = #op_, .write = write_, .refuses = refuses_, .cost = 1, .repeats = (repeats_)},
 #define CG_WHOLE(op_, write_, refuses_, form_)                                                     \
     {.op = #op_, .write = write_, .refuses = refuses_, .form = form_, .cost = 1, .repeats = 1},
+#define CG_HOST(op_, write_, refuses_, slow_, form_)                                               \
+    {.op = #op_,                                                                                   \
+     .write = write_,                                                                              \
+     .refuses = refuses_,                                                                          \
+     .is_slow = slow_,                                                                             \
+     .form = form_,                                                                                \
+     .cost = 1,                                                                                    \
+     .repeats = 1},
 #define CG_LOOP(op_, write_) {.op = #op_, .write = write_, .cost = 1, .is_loop = 1},
 #include "codegen/lower.def"
 #undef CG_POINT
@@ -28,6 +36,7 @@ static const cg_lowering structural[] = {
 #undef CG_REPEAT
 #undef CG_WRITE
 #undef CG_WHOLE
+#undef CG_HOST
 #undef CG_LOOP
 };
 

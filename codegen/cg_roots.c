@@ -427,7 +427,7 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
 static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node, stator_diag **err)
 {
     const cg_node n = cg_node_of(unit, node);
-    const int has_library = unit->config->emitter->library != NULL;
+    const int has_library = cg_has_library(unit->config, cg_lowering_of(unit, n.row->op));
     for (uint32_t k = 0; has_library && k < n.row->operand_count; k++) {
         const stator_ref operand = cg_operand(&n, k);
         cg_strided unused;

@@ -37,9 +37,9 @@ _Static_assert(sizeof(spare) == WORK_ALIGN, "what follows is aligned");
 /* Adds the library's ops; constants that they hold in another form are marked in `unread`. */
 static void add_ops(const st_cg_exe *exe, uint8_t *is_read, stator_exe_info *out)
 {
-    const st_library *library = exe->config.emitter->library;
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         const cg_launch *l = &exe->launches.data[i];
+        const st_library *library = cg_library_of(exe, l);
         st_library_memory op = {.unread = UINT32_MAX};
         if (l->op && library && STATOR_HAS(library, memory) && library->memory) {
             library->memory(library->self, l->op, &op);
@@ -263,7 +263,7 @@ static const int64_t *numbers_of(const run *r, const cg_launch *l,
 
 static stator_status call_library(run *r, const cg_launch *l, void **pointers, stator_diag **err)
 {
-    const st_library *library = r->exe->config.emitter->library;
+    const st_library *library = cg_library_of(r->exe, l);
     int64_t room[ST_FORM_NUMBERS_MAX];
     const st_library_call what = {
         .call = r->call, .buffers = pointers, .numbers = numbers_of(r, l, room)};
@@ -439,7 +439,7 @@ done:
 static stator_status call_library_part(run *r, const cg_launch *l, void **pointers, uint32_t member,
                                        uint32_t n, stator_diag **err)
 {
-    const st_library *library = r->exe->config.emitter->library;
+    const st_library *library = cg_library_of(r->exe, l);
     int64_t room[ST_FORM_NUMBERS_MAX];
     if (!STATOR_HAS(library, run_part) || library->run_part == NULL) {
         return member == 0 ? call_library(r, l, pointers, err) : STATOR_OK;

@@ -12,11 +12,11 @@
 
 #include <string.h>
 
-#define FORMAT 10u
+#define FORMAT 11u
 #define LEAST_BYTES 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 152 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 160 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56 && sizeof(cg_agree) == 40,
                "what is kept of a plan");
 
@@ -35,6 +35,7 @@ static void put_launch(const cg_launch *l, st_str *out)
     st_put_u32(out, l->lanes);
     st_put_text(out, l->text);
     st_put_text(out, l->name);
+    st_put_u32(out, l->is_host);
     st_put_u32(out, l->n_numbers);
     for (uint32_t i = 0; i < l->n_numbers; i++) {
         st_symprog_put(&l->numbers[i], out);
@@ -172,7 +173,7 @@ static stator_status put_code(const st_cg_exe *exe, st_str *out, stator_diag **e
         st_str_deinit(&part);
     }
     for (uint32_t i = 0; i < exe->launches.count && status == STATOR_OK; i++) {
-        const st_library *library = emitter->library;
+        const st_library *library = cg_library_of(exe, &exe->launches.data[i]);
         void *op = exe->launches.data[i].op;
         if (op) {
             st_str_init(&part, exe->config.mem);
@@ -191,7 +192,7 @@ static int is_savable(const st_cg_exe *exe)
     const st_emitter *emitter = exe->config.emitter;
     int has_op = 0;
     for (uint32_t i = 0; i < exe->launches.count; i++) {
-        has_op |= exe->launches.data[i].op != NULL;
+        has_op |= exe->launches.data[i].op != NULL && !exe->launches.data[i].is_host;
     }
     return STATOR_HAS(exe->config.host->cache, put_constant) && !exe->is_loaded &&
            (!exe->kernels.count || emitter->module_save) && (!has_op || emitter->library->op_save);
@@ -283,6 +284,7 @@ static int read_launch(loading *l, cg_launch *launch)
     launch->lanes = st_read_u32(&l->r);
     launch->text = keep_text(l);
     launch->name = keep_text(l);
+    launch->is_host = st_read_below(&l->r, 2);
     const uint32_t n = st_read_below(&l->r, ST_FORM_NUMBERS_MAX + 1u);
     launch->numbers =
         n ? st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers) : NULL;
@@ -535,12 +537,14 @@ static stator_blob *constant_at(void *self, uint32_t i)
 
 static stator_status read_op(loading *l, cg_launch *launch, uint32_t *out_unread, stator_diag **err)
 {
-    const st_library *library = l->exe->config.emitter->library;
+    const st_library *library = cg_library_of(l->exe, launch);
     launch_buffers buffers = {l->exe, launch};
     st_library_kept kept = {
         .n_buffers = launch->n_buffers, .self = &buffers, .constant = constant_at};
     int64_t numbers[ST_FORM_NUMBERS_MAX];
-    if (library == NULL || library->op_load == NULL || launch->n_numbers == 0) {
+    if (library == NULL || library->op_load == NULL ||
+        (launch->is_host && !(l->exe->config.emitter->flags & ST_EMITTER_HOST)) ||
+        launch->n_numbers == 0) {
         return broken(err);
     }
     kept.bytes = st_read_block(&l->r, &kept.size_bytes);

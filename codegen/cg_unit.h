@@ -122,6 +122,9 @@ typedef struct cg_lowering {
     int (*form)(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out);
     /* NULL or a reason why this node is not for us. */
     const char *(*refuses)(const stator_graph_view *view, const stator_node_row *row);
+    /* Ops of the host library; NULL: of no such op. NULL or why loops would be too slow for the node,
+     * which is then for another backend where there is no host library. */
+    const char *(*is_slow)(const stator_graph_view *view, const stator_node_row *row);
     uint32_t code;    /* st_loop_code of a scalar op, else 0 */
     uint32_t cost;    /* scalar ops an element */
     uint32_t repeats; /* 1: asks for operand elements many times */

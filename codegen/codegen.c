@@ -3,6 +3,8 @@
 
 #include "codegen/cg_exe.h"
 #include "codegen/cg_lower.h"
+#include "codegen/cg_match.h"
+#include "codegen/host_library.h"
 #include "codegen/loop_expand.h"
 
 #include <stdio.h>
@@ -102,7 +104,7 @@ static int defines_sizes(const stator_graph_view *v, const stator_node_row *node
 }
 
 /* Why the node has no lowering here; NULL: it has one. */
-static const char *why_not(const stator_host *host, const stator_graph_view *v,
+static const char *why_not(const st_cg_config *config, const stator_graph_view *v,
                            const stator_node_row *node, char text[160])
 {
     const stator_op_desc *desc = stator_op_at(v, node->op);
@@ -138,9 +140,11 @@ static const char *why_not(const stator_host *host, const stator_graph_view *v,
         return "a size that only the result tells";
     }
     if (lowering->is_loop) {
-        return cg_scan_refuses(host, v, node);
+        return cg_scan_refuses(config->host, v, node);
     }
-    return lowering->refuses ? lowering->refuses(v, node) : NULL;
+    const char *why = lowering->refuses ? lowering->refuses(v, node) : NULL;
+    const int is_for_loops = lowering->is_slow && !cg_has_library(config, lowering);
+    return why == NULL && is_for_loops ? lowering->is_slow(v, node) : why;
 }
 
 stator_status st_cg_capability(const st_cg_config *config, const stator_graph *graph,
@@ -150,7 +154,7 @@ stator_status st_cg_capability(const st_cg_config *config, const stator_graph *g
     (void)err;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         char text[160];
-        const char *why = why_not(config->host, v, stator_node_at(v, node), text);
+        const char *why = why_not(config, v, stator_node_at(v, node), text);
         if (why) {
             sink->no(sink->self, node, STATOR_UNSUPPORTED, why);
         } else {
@@ -283,6 +287,7 @@ st_cg_exe *cg_new_exe(const st_cg_config *config)
         return NULL;
     }
     exe->config = *config;
+    st_host_library_init(&exe->host_library, &exe->config);
     st_arena_init(&exe->arena, config->mem);
     if (!st_loop_syms_init(&exe->syms, config->mem)) {
         st_arena_deinit(&exe->arena);
@@ -389,7 +394,8 @@ void st_cg_destroy(st_cg_exe *exe)
             st_symprog_deinit(&launch->numbers[k], mem);
         }
         if (launch->op) {
-            exe->config.emitter->library->destroy(exe->config.emitter->library->self, launch->op);
+            const st_library *library = cg_library_of(exe, launch);
+            library->destroy(library->self, launch->op);
         }
     }
     for (uint32_t i = 0; i < exe->n_outputs; i++) {

@@ -43,7 +43,12 @@ typedef struct st_launch {
     int64_t begin;
 } st_launch;
 
-enum st_emitter_flag { ST_EMITTER_PARTS = 1u << 0 };
+enum st_emitter_flag {
+    ST_EMITTER_PARTS = 1u << 0,
+    /* Buffers are memory that this process reads, and codegen's own kernels in C may be steps of a
+     * program (codegen/host_library.h). */
+    ST_EMITTER_HOST = 1u << 1
+};
 
 typedef struct st_emitter {
     uint32_t struct_size;

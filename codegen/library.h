@@ -15,6 +15,9 @@
  * - sdpa: out[b, h, t, e] = sum over s of p[s] * v[b, g, s, e] with g = h / (H/G), the group of
  *   head h; p is the softmax over s of scale * (sum over d of x[b, h, t, d] * y[b, g, s, d])
  *   + mask[b, h, t, s]. A key with p = 0 counts nothing; a row that attends to nothing is 0.
+ * - order: along one axis of x, the first `take` elements in order (NaN the largest, of equal
+ *   elements the lower index first) and their indices. Codegen's own host library does it
+ *   (codegen/host_library.h); other libraries are not asked.
  *
  * Strides are in elements. Extents and strides are syms; the library gets their values with each
  * call in the order of `st_form_numbers`. A packed form of constant operands is the library's to
@@ -30,7 +33,9 @@
 #define ST_FORM_EPILOGUE_MAX 8u
 #define ST_FORM_NUMBERS_MAX 48u
 
-enum st_form_kind { ST_FORM_GEMM = 1, ST_FORM_CONV = 2, ST_FORM_SDPA = 3 };
+#define ST_FORM_ORDER_RANK_MAX 8u
+
+enum st_form_kind { ST_FORM_GEMM = 1, ST_FORM_CONV = 2, ST_FORM_SDPA = 3, ST_FORM_ORDER = 4 };
 
 /* What happens to the accumulated value t, in order. */
 enum st_epilogue_kind {
@@ -97,6 +102,17 @@ typedef struct st_form_zero {
     int32_t value;
 } st_form_zero;
 
+/* The rest of sort and topk. Values are `out`; a result that nobody reads has no buffer:
+ * UINT32_MAX. */
+typedef struct st_form_order {
+    uint32_t rank, axis;
+    uint32_t is_falling; /* the largest first */
+    uint32_t indices;    /* buffer of i64 */
+    uint32_t dims[ST_FORM_ORDER_RANK_MAX], take; /* of x; of the axis in the results: syms */
+    uint32_t x_stride[ST_FORM_ORDER_RANK_MAX];
+    uint32_t out_stride[ST_FORM_ORDER_RANK_MAX], indices_stride[ST_FORM_ORDER_RANK_MAX];
+} st_form_order;
+
 typedef struct st_form {
     uint32_t kind;
     uint32_t acc_dtype;
@@ -112,6 +128,7 @@ typedef struct st_form {
     int64_t groups;
     uint32_t is_transposed; /* conv */
     st_form_sdpa sdpa;
+    st_form_order order;
     st_form_operand x, y, out; /* y: the weight of a conv */
     /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32. Where
      * the output is i8 or u8, t is whole in the end and is stored as the nearest number of the dtype. */
@@ -183,8 +200,8 @@ typedef struct st_library {
 /* Every sym of the form in a fixed order: for gemm batch.., m, n, k, then of x, y, out: offset,
  * batch.., stride[2]; for conv images, channels, features, in.., kernel.., out_size.., pad_low..,
  * pad_high.., then of x, y, out: offset, dims...; for sdpa batch, heads, groups, queries, keys,
- * depth, width, then of x, y, out, v, and the mask if there is one: offset, four of dims. Returns
- * how many. */
+ * depth, width, then of x, y, out, v, and the mask if there is one: offset, four of dims; for order
+ * the offset of x, take, then for each axis: dims, strides of x, out, indices. Returns how many. */
 uint32_t st_form_numbers(const st_form *form, uint32_t out_syms[ST_FORM_NUMBERS_MAX]);
 
 #endif

@@ -396,7 +396,8 @@ const jit_output *cpu_emitter_output(const void *module_)
 void cpu_emitter_init(cpu_inst *inst)
 {
     inst->emitter = (st_emitter){.struct_size = sizeof inst->emitter,
-                                 .flags = ST_EMITTER_PARTS,
+                                 .flags = ST_EMITTER_PARTS |
+                                          (inst->settings.self_contained ? 0u : ST_EMITTER_HOST),
                                  .self = inst,
                                  .compile = compile,
                                  .launch = launch_kernel,

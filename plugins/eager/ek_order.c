@@ -1,5 +1,7 @@
-/* Order: sort, topk, and the stable merge sort over keys that unique uses too. */
+/* sort and topk (core/base/order.h), and the stable merge sort over keys that unique uses. */
 #include "ek_order.h"
+
+#include "core/base/order.h"
 
 /* ---- keys ---- */
 
@@ -88,76 +90,64 @@ void ek_order_sort(const int64_t *keys, int64_t width, int64_t *index, int64_t *
 
 /* ---- sort, topk ---- */
 
-typedef struct sort_job {
-    int64_t size; /* of the axis in x */
-    int64_t take; /* of the axis in the results */
-    int64_t outer;
-    int64_t inner;
-    int descending;
-} sort_job;
-
-/* One line after the other; a line's room is scratch shared by all. */
-static stator_status sort_lines(const ek_call *c, const sort_job *job, stator_diag **err)
+static void parallel_for(void *self, int64_t n, int64_t grain,
+                         void (*fn)(void *fn_self, int64_t begin, int64_t end), void *fn_self)
 {
-    const ek_tensor *x = &c->in[0];
-    int64_t *keys = ek_scratch(c, job->size, sizeof *keys);
-    int64_t *index = ek_scratch(c, job->size, sizeof *index);
-    int64_t *spare = ek_scratch(c, job->size, sizeof *spare);
-    int64_t *positions = c->n_out > 1 ? c->out[1].data : NULL;
-    const uint64_t bytes = st_dtype_bits(x->dtype) / 8u;
-    if (!keys || !index || !spare) {
+    ek_parallel(self, n, grain, fn, fn_self);
+}
+
+static stator_status run_order(const ek_call *c, st_order_job *job, stator_diag **err)
+{
+    const stator_host *host = c->self->host;
+    const st_order_threads threads = {.count = host->thr->thread_count(host->ctx),
+                                      .parallel_for = parallel_for,
+                                      .self = (void *)(uintptr_t)c};
+    job->dtype = c->in[0].dtype;
+    job->x = c->in[0].data;
+    job->values = c->out[0].data;
+    job->indices = c->n_out > 1 ? c->out[1].data : NULL;
+    const uint64_t bytes = st_order_scratch(job, threads.count);
+    void *scratch = bytes <= INT64_MAX ? ek_scratch(c, (int64_t)bytes, 1) : NULL;
+    if (scratch == NULL) {
         return ek_oom(c, err);
     }
-    for (int64_t line = 0; line < job->outer * job->inner; line++) {
-        const int64_t o = line / job->inner;
-        const int64_t i = line % job->inner;
-        const int64_t from = o * job->size * job->inner + i;
-        const int64_t to = o * job->take * job->inner + i;
-        ek_order_keys(x->dtype, x->data, from, job->inner, job->size, keys);
-        for (int64_t a = 0; a < job->size; a++) {
-            keys[a] = job->descending ? ~keys[a] : keys[a];
-            index[a] = a;
-        }
-        ek_order_sort(keys, 1, index, spare, job->size);
-        for (int64_t a = 0; a < job->take; a++) {
-            memcpy((char *)c->out[0].data + (uint64_t)(to + a * job->inner) * bytes,
-                   (const char *)x->data + (uint64_t)(from + index[a] * job->inner) * bytes, bytes);
-            if (positions) {
-                positions[to + a * job->inner] = index[a];
-            }
-        }
-    }
+    st_order_run(job, &threads, scratch);
     return STATOR_OK;
 }
 
-static sort_job job_of(const ek_call *c, uint32_t axis_place)
+/* Rows along the axis of an attribute, as both results have it. */
+static st_order_job job_of(const ek_call *c, uint32_t axis_place)
 {
     const ek_tensor *x = &c->in[0];
-    sort_job job = {.size = 1, .take = 1, .outer = 1, .inner = 1};
+    st_order_job job = {.size = 1, .take = 1};
     if (x->rank > 0) {
         const uint32_t axis = ek_axis(c, axis_place, x->rank);
+        const int64_t inner = ek_product(x->dims, axis + 1u, x->rank);
         job.size = x->dims[axis];
         job.take = c->out[0].dims[axis];
-        job.outer = ek_product(x->dims, 0, axis);
-        job.inner = ek_product(x->dims, axis + 1u, x->rank);
+        job.x_step = job.values_step = job.indices_step = inner;
+        job.n_axes = 2;
+        job.axes[0] = (st_order_axis){ek_product(x->dims, 0, axis), job.size * inner,
+                                      job.take * inner, job.take * inner};
+        job.axes[1] = (st_order_axis){inner, 1, 1, 1};
     }
     return job;
 }
 
 stator_status ek_sort(const ek_call *c, stator_diag **err)
 {
-    sort_job job = job_of(c, STATOR_sort_axis);
-    job.descending = ek_int(c, STATOR_sort_descending) != 0;
-    return sort_lines(c, &job, err);
+    st_order_job job = job_of(c, STATOR_sort_axis);
+    job.is_falling = ek_int(c, STATOR_sort_descending) != 0;
+    return run_order(c, &job, err);
 }
 
 stator_status ek_topk(const ek_call *c, stator_diag **err)
 {
-    sort_job job = job_of(c, STATOR_topk_axis);
-    job.descending = ek_int(c, STATOR_topk_largest) != 0;
+    st_order_job job = job_of(c, STATOR_topk_axis);
+    job.is_falling = ek_int(c, STATOR_topk_largest) != 0;
     if (job.take > job.size) {
         return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "k is %lld, but the axis has size %lld",
                        (long long)job.take, (long long)job.size);
     }
-    return sort_lines(c, &job, err);
+    return run_order(c, &job, err);
 }

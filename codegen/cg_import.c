@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define ALIGNED_BYTES_MAX 65536u /* constants up to this are copied when they lie unaligned */
+#define WEIGHT_DEPTH_MAX 8u      /* nodes between a constant and the contraction that reads it */
 #define SPLAT_BYTES_MAX 65536u   /* larger constants are loaded, not looked through */
 
 /* ---- syms ---- */
@@ -208,6 +209,39 @@ static void count_uses(cg_unit *unit)
     }
 }
 
+/* ---- operands of contractions ---- */
+
+/* The value, and those of which views and functions of an element make it. */
+static void note_weight(cg_unit *unit, stator_ref value)
+{
+    const stator_graph_view *v = unit->view;
+    for (uint32_t depth = 0; value && depth < WEIGHT_DEPTH_MAX; depth++) {
+        unit->values[value].flags |= CG_VALUE_WEIGHT;
+        const stator_ref node = stator_value_at(v, value)->node;
+        const stator_node_row *row = node ? stator_node_at(v, node) : NULL;
+        const int is_simple = row && row->operand_count &&
+                              (stator_op_at(v, row->op)->flags &
+                               (STATOR_OP_VIEW | STATOR_OP_POINTWISE)) != 0;
+        value = is_simple ? stator_operand(v, row, 0) : 0;
+    }
+}
+
+/* A library multiplies with what lies in memory, so weights that are one number, as those of an
+ * untrained layer may be, are loaded like any others. */
+static void note_weights(cg_unit *unit)
+{
+    const stator_graph_view *v = unit->view;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        const cg_lowering *lowering = cg_lowering_of(unit, row->op);
+        for (uint32_t k = 0; lowering && lowering->fold && lowering->repeats &&
+                             row->operand_count >= 2 && k < 2;
+             k++) {
+            note_weight(unit, stator_operand(v, row, k));
+        }
+    }
+}
+
 /* ---- constants ---- */
 
 static st_loop_imm element_of(uint32_t dtype, const void *data)
@@ -311,7 +345,8 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
     }
     ST_TRY(look_at(unit->config, blob, &info, err));
     note_range(v, &info, size);
-    if (info.size_bytes >= size && is_splat(&info, size)) {
+    const int is_loaded = (v->flags & CG_VALUE_WEIGHT) && info.size_bytes > size;
+    if (info.size_bytes >= size && !is_loaded && is_splat(&info, size)) {
         v->flags |= CG_VALUE_SPLAT;
         v->splat = element_of(v->dtype, info.data);
         return STATOR_OK;
@@ -419,6 +454,7 @@ static stator_status fill(cg_unit *unit, stator_diag **err)
         ST_TRY(import_value(unit, value, err));
     }
     count_uses(unit);
+    note_weights(unit);
     ST_TRY(import_inputs(unit, err));
     ST_TRY(decline_large(unit, err));
     for (stator_ref node = 1; node <= v->n_nodes; node++) {

@@ -147,23 +147,17 @@ static int match_round(cg_matcher *m, const st_loop_op *row, uint32_t depth)
            append(m, ST_EPILOGUE_ROUND, 0, 0);
 }
 
-/* A convolution whose bias is a number. */
-static int has_one_feature(const cg_matcher *m)
-{
-    return m->form->kind == ST_FORM_CONV && m->form->acc_dtype == STATOR_F32 &&
-           cg_known_or(&m->kernel->syms->tab, m->form->features, 0) == 1;
-}
-
+/* A zero point, or a bias that is one number. Adding 0 tells -0 from 0 alone: bytes do not, and a
+ * sum of products is no -0, since it begins with 0. */
 static int match_offset(cg_matcher *m, st_loop_ref value, st_loop_ref offset, uint32_t depth)
 {
-    if ((m->form->acc_dtype != STATOR_I32 && !has_one_feature(m)) ||
-        !is_finite_number(m, offset)) {
+    if (!is_finite_number(m, offset)) {
         return 0;
     }
-    const double number =
-        cg_row_at(m, offset)->imm.f; /* 0: tells -0 from 0 alone, and bytes do not */
+    const double number = cg_row_at(m, offset)->imm.f;
+    const int is_idle = number == 0 && (m->is_narrowed || value == m->read);
     return match_value(m, value, depth) &&
-           ((number == 0 && m->is_narrowed) || append(m, ST_EPILOGUE_OFFSET, number, 0));
+           (is_idle || append(m, ST_EPILOGUE_OFFSET, number, 0));
 }
 
 static int match_add(cg_matcher *m, const st_loop_op *row, uint32_t depth)

@@ -52,7 +52,8 @@ enum cg_value_flag {
     CG_VALUE_SPLAT = 1u << 2,    /* a constant whose elements are all `splat` */
     CG_VALUE_DENSE = 1u << 3,    /* stored row-major whatever reads it */
     CG_VALUE_RANGED =
-        1u << 4 /* integers between lo and hi: few constants, unsigned bytes widened */
+        1u << 4, /* integers between lo and hi: few constants, unsigned bytes widened */
+    CG_VALUE_WEIGHT = 1u << 5 /* an operand of a contraction, or what views make one of */
 };
 
 typedef struct cg_value {

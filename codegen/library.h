@@ -54,6 +54,7 @@ enum st_epilogue_kind {
     /* Sums of integers alone: */
     ST_EPILOGUE_DIVIDE, /* t / value */
     ST_EPILOGUE_ROUND,  /* to a whole number, halves to the even one */
+    /* Any sums: */
     ST_EPILOGUE_OFFSET, /* t + value */
     /* Outputs of bf16 or f16 alone: */
     ST_EPILOGUE_NARROW /* rounded to the output's dtype, and f32 again */

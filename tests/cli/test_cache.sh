@@ -67,6 +67,7 @@ graph @main(%x: f32[16, 16], %k: f32[16, 16], %wide: f32[16, 64]) {
 END
 
 # Weights of f16 and of bytes, which are packed in another form; digits make small numbers of both.
+# The bias is one number, of which the library makes a vector.
 seq 1 9999 | head -c 20480 >"$work/narrow.bin"
 cat >"$work/halves.stir" <<'END'
 stir 1
@@ -74,7 +75,8 @@ graph @main(%x: f16[40, 160], %i: f16[2, 16, 9, 9], param %w: f16[160, 64] = fil
             param %k: f16[32, 16, 3, 3] = file("narrow.bin", 0, 9216)) {
   %a = matmul(%x, %w)
   %b = relu(%a)
-  %c = conv(%i, %k, _) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1]}
+  %h = constant {value = f16[32] {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}}
+  %c = conv(%i, %k, %h) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1]}
   return b: %b, c: %c
 }
 END

@@ -432,6 +432,20 @@ Test(dnnl, numbers_of_their_own)
     cr_assert_eq(lib->takes(lib->self, &p.form), 0, "two clips");
 }
 
+/* A bias that is one number; also where few rows meet constants, and behind another row. */
+Test(dnnl, bias_of_one_number)
+{
+    for (int64_t m = 2; m <= 40; m += 38) {
+        problem p;
+        gemm(&p, STATOR_F32, STATOR_F32, num(m), num(60), num(70));
+        epilogue(&p, ST_EPILOGUE_OFFSET, 0.5, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        check(&p, "a number");
+        epilogue(&p, ST_EPILOGUE_OFFSET, -3, 0);
+        check(&p, "two numbers");
+    }
+}
+
 /* ---- convolutions ---- */
 
 static const conv_case convs[] = {
@@ -529,7 +543,7 @@ Test(dnnl, transposed_convs)
             (void)snprintf(name, sizeof name, "transposed %zu, orders %u", i, order);
             conv_transpose(&p, &transposed[i].c, transposed[i].more, order & 1, order >> 1);
             check(&p, name);
-            epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+            epilogue(&p, i % 2 ? ST_EPILOGUE_BIAS : ST_EPILOGUE_OFFSET, 0.5, 0);
             check(&p, name);
             epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
             p.form.y_data = NULL; /* kernels of our own take constants alone */

@@ -43,6 +43,8 @@
 #define DN_ARGS_MAX 16u
 #define DN_SPATIAL ST_FORM_SPATIAL_MAX
 #define DN_DIMS_MAX (ST_FORM_BATCH_MAX + 2u)
+#define DN_FILLED UINT32_MAX             /* in place of a bias's buffer: dn_op.filled */
+#define DN_FILLED_MAX ((int64_t)1 << 20) /* numbers in it: 4 MiB */
 
 /* ---- sizes: a form with numbers in it ---- */
 
@@ -184,6 +186,8 @@ typedef struct dn_op {
     uint32_t has_constant;
     uint32_t has_bound;                  /* RELU or CLIP: NaN needs care */
     float numbers[ST_FORM_EPILOGUE_MAX]; /* of the epilogue's rows, where oneDNN reads them */
+    float *filled;                       /* a bias whose numbers are equal; NULL: it has none */
+    int64_t n_filled;
     uint32_t is_static;
     uint32_t n_numbers;
     const struct dn_plan *steady; /* what every call does, few rows by packed weights; or NULL */
@@ -237,6 +241,12 @@ int dn_sample(const dn_lib *lib, const st_form *form, int64_t numbers[ST_FORM_NU
 int dn_is_constant(const st_form *form);
 /* The dtypes and epilogue are such as oneDNN does exactly enough. */
 int dn_is_kind_taken(const dn_lib *lib, const st_form *form);
+/* Makes a bias of the number that is added to sums of f32 first, where the features are known: what
+ * does a bias may do no other row, or do it slowly. Its buffer is DN_FILLED then. Returns how many
+ * features it has; 0: nothing was done. */
+int64_t dn_fill_bias(st_form *form);
+/* 0: the bias that was made for the op has another length than these sizes ask for. */
+int dn_is_fill_whole(const dn_op *op, const dn_sizes *sizes);
 /* Output elements and products; INT64_MAX when very many. */
 void dn_work(const st_form *form, const dn_sizes *sizes, int64_t *out_elements, int64_t *out_macs);
 /* Fewer, longer axes where the strides allow it. GEMM alone. */
@@ -367,6 +377,8 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
 void dn_op_destroy(void *self, void *op);
 /* What is known of an op by its form. */
 void dn_op_note(dn_op *op);
+/* Makes the `n` numbers of a bias that dn_fill_bias made; none where n is 0. */
+stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err);
 
 /* ---- dn_bytes.c ---- */
 

@@ -351,6 +351,27 @@ static int are_zeros_taken(const st_form *form)
     return !form->x_zero.is_each || (form->kind == ST_FORM_GEMM && form->n_batch == 0);
 }
 
+int64_t dn_fill_bias(st_form *form)
+{
+    st_epilogue *first = &form->epilogue[0];
+    const uint32_t features = form->kind == ST_FORM_CONV ? form->features : form->n;
+    int64_t n = 0;
+    if (form->kind == ST_FORM_SDPA || form->n_epilogue == 0 || first->kind != ST_EPILOGUE_OFFSET ||
+        form->acc_dtype != STATOR_F32 || !st_sym_const(&form->syms->tab, features, &n) || n < 1 || n > DN_FILLED_MAX) {
+        return 0;
+    }
+    first->kind = ST_EPILOGUE_BIAS;
+    first->buffer = DN_FILLED;
+    first->dtype = STATOR_F32;
+    return n;
+}
+
+int dn_is_fill_whole(const dn_op *op, const dn_sizes *s)
+{
+    return op->filled == NULL ||
+           (op->form.kind == ST_FORM_CONV ? s->features : s->n) == op->n_filled;
+}
+
 int dn_is_kind_taken(const dn_lib *lib, const st_form *form)
 {
     if (!are_dtypes_taken(lib, form) || !are_zeros_taken(form) ||

@@ -45,6 +45,7 @@ static int32_t takes(void *self, const st_form *given)
     dn_op op;
     uint32_t narrow = 0;
     (void)dn_widen(&wide, &narrow);
+    (void)dn_fill_bias(&wide);
     if (form->kind == ST_FORM_SDPA) {
         return dn_attention_takes(form);
     }
@@ -76,12 +77,29 @@ void dn_op_destroy(void *self, void *op_)
     }
     dn_packs_release(op);
     dn_half_destroy(op);
+    st_free(lib->mem, op->filled);
     if (op->y_blob) {
         lib->host->cst->release(op->y_blob);
     }
     (void)pthread_mutex_destroy(&op->mutex);
     (void)pthread_mutex_destroy(&op->making);
     st_free(lib->mem, op);
+}
+
+stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err)
+{
+    if (n == 0) {
+        return STATOR_OK;
+    }
+    op->filled = st_alloc(op->lib->mem, (uint64_t)n * sizeof *op->filled, 64);
+    if (op->filled == NULL) {
+        return st_fail_oom(err);
+    }
+    op->n_filled = n;
+    for (int64_t i = 0; i < n; i++) {
+        op->filled[i] = (float)op->form.epilogue[0].value;
+    }
+    return STATOR_OK;
 }
 
 /* The constant weights, in f32 where they are narrow; NULL: they come with the call. */
@@ -132,6 +150,7 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     const st_form *form = &wide;
     uint32_t narrow = 0;
     const uint32_t roles = dn_widen(&wide, &narrow);
+    const int64_t n_filled = dn_fill_bias(&wide);
     dn_op *op = st_alloc(lib->mem, sizeof *op, 16);
     *out_op = NULL;
     if (op == NULL) {
@@ -141,7 +160,10 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     dn_to_bytes_of(form, &op->to_bytes);
     (void)pthread_mutex_init(&op->mutex, NULL);
     (void)pthread_mutex_init(&op->making, NULL);
-    const stator_status status = prepare(op, form, roles, narrow, err);
+    stator_status status = dn_op_fill(op, n_filled, err);
+    if (status == STATOR_OK) {
+        status = prepare(op, form, roles, narrow, err);
+    }
     op->form.syms = NULL;
     op->form.y_data = NULL;
     if (status != STATOR_OK) {

@@ -149,7 +149,9 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
                          stored(op, DN_OUT, form->out.dtype));
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
-        if (st_epilogue_has_buffer(e->kind)) {
+        if (e->kind == ST_EPILOGUE_BIAS && e->buffer == DN_FILLED) {
+            at[DN_POST + i] = op->filled;
+        } else if (st_epilogue_has_buffer(e->kind)) {
             at[DN_POST + i] =
                 element(call->buffers[e->buffer], e->kind == ST_EPILOGUE_ADD ? s->out.offset : 0,
                         stored(op, DN_POST + i, e->dtype));
@@ -307,6 +309,9 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
         return STATOR_OK;
     }
     dn_sizes_of(&op->form, call->numbers, &sizes);
+    if (!dn_is_fill_whole(op, &sizes)) {
+        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+    }
     sizes.threads = dn_threads(lib, &op->form, &sizes, ctx);
     find_buffers(op, &sizes, call, at);
     int32_t zeros[2] = {zero_of(&op->form.x_zero, call), zero_of(&op->form.y_zero, call)};

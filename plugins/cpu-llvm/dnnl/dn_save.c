@@ -34,6 +34,7 @@ stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
     st_put_u32(out, dn_half_roles(op));
     st_put_u32(out, dn_half_dtype(op) == STATOR_BF16);
     st_put_u64(out, op->attention_bytes);
+    st_put_u32(out, (uint32_t)op->n_filled);
     st_put_u32(out, op->has_constant);
     st_put_u32(out, op->n_plans);
     if (op->n_plans) {
@@ -102,7 +103,9 @@ static int is_form_sound(const dn_lib *lib, const st_form *form, const st_librar
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const uint32_t kind = form->epilogue[i].kind;
-        if (st_epilogue_has_buffer(kind) && form->epilogue[i].buffer >= kept->n_buffers) {
+        const uint32_t buffer = form->epilogue[i].buffer;
+        const int is_filled = i == 0 && kind == ST_EPILOGUE_BIAS && buffer == DN_FILLED;
+        if (st_epilogue_has_buffer(kind) && !is_filled && buffer >= kept->n_buffers) {
             return 0;
         }
     }
@@ -160,9 +163,24 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
         dn_sizes_of(&op->form, kept->numbers, &sizes);
         sizes.threads = dn_threads(op->lib, &op->form, &sizes, op->lib->host->ctx);
     }
+    if (!dn_is_fill_whole(op, &sizes)) {
+        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+    }
     ST_TRY(dn_adopt(op, &sizes, kind, &how, err));
     dn_note_steady(op, &sizes);
     return STATOR_OK;
+}
+
+/* The numbers of a bias that are equal, where the form says so. */
+static stator_status load_filled(dn_op *op, st_reader *r, stator_diag **err)
+{
+    const uint32_t n = st_read_below(r, DN_FILLED_MAX + 1u);
+    const int is_filled = op->form.n_epilogue && op->form.epilogue[0].kind == ST_EPILOGUE_BIAS &&
+                          op->form.epilogue[0].buffer == DN_FILLED;
+    if ((n != 0) != is_filled) {
+        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+    }
+    return dn_op_fill(op, n, err);
 }
 
 static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **err)
@@ -179,6 +197,7 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
     op->attention_bytes = st_read_u64(&r);
+    ST_TRY(load_filled(op, &r, err));
     const uint32_t limit = op->form.kind == ST_FORM_SDPA ? 1 : 2; /* attention has neither */
     op->has_constant = st_read_below(&r, limit);
     if (roles) {

@@ -118,7 +118,7 @@ static int is_epilogue_done(const st_form *form)
         const int has_buffer = e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD;
         if ((has_buffer && e->dtype != STATOR_F32) ||
             (!has_buffer && e->kind != ST_EPILOGUE_SCALE && e->kind != ST_EPILOGUE_RELU &&
-             e->kind != ST_EPILOGUE_CLIP)) {
+             e->kind != ST_EPILOGUE_CLIP && e->kind != ST_EPILOGUE_OFFSET)) {
             return 0;
         }
     }

@@ -48,6 +48,9 @@ INLINE vec finish(const dn_skinny *s, vec v, int64_t out, int64_t column, int64_
         case ST_EPILOGUE_SCALE:
             v *= value;
             break;
+        case ST_EPILOGUE_OFFSET:
+            v += value;
+            break;
         case ST_EPILOGUE_RELU:
             v = choose(v < 0.0f, (vec){0}, v);
             break;

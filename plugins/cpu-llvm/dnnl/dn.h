@@ -18,6 +18,8 @@
  *               (dn_tiles_job.c), weights (dn_tiles_pack.c), the phases of transposed convolutions
  *               (dn_tiles_phases.c), Winograd's way (dn_tiles_wino.c and dn_wino_256.c), the inner
  *               loops for bf16 and bytes (dn_tiles_512.c) and for f32 and bytes (dn_tiles_256.c)
+ *   dn_planes.c convolutions with a group for each channel, channels first; dn_planes_*.c the inner
+ *               loops
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_half.c   f16, and bf16 without AVX-512, done in f32
  *   dn_turn.c   images to channels last and back
@@ -89,7 +91,8 @@ typedef struct dn_candidate {
     uint32_t channels_last; /* of what is moved: NHWC instead of the primitive's choice */
     uint32_t is_winograd;
     uint32_t is_sum;   /* an ADD begins in the output, instead of being read beside it */
-    uint32_t is_tiles; /* by dn_tiles.c; the others are 0 */
+    uint32_t is_tiles;  /* by dn_tiles.c; the others are 0, but for is_winograd */
+    uint32_t is_planes; /* by dn_planes.c; the others are 0 */
 } dn_candidate;
 
 enum dn_class { DN_NO = 0, DN_GEMM = 1, DN_GOOD = 2 }; /* by the implementation's name */
@@ -137,7 +140,8 @@ enum dn_plan_kind {
     DN_PLAN_SKINNY,
     DN_PLAN_PLAIN,
     DN_PLAN_EMPTY,
-    DN_PLAN_TILES
+    DN_PLAN_TILES,
+    DN_PLAN_PLANES
 };
 
 typedef struct dn_plan {
@@ -273,6 +277,8 @@ int dn_has_amx(const dn_lib *lib);
 uint32_t dn_describe(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how, dn_desc *out);
 void dn_desc_deinit(dn_desc *desc);
 uint64_t dn_desc_moved(const dn_desc *desc); /* bytes that are reordered in each call */
+/* Of kernels of our own: what a trial needs memory for. 0: it is too much. */
+int dn_note_operands(const dn_op *op, const dn_sizes *sizes, int64_t features, dn_desc *out);
 
 /* ---- dn_post.c ---- */
 
@@ -293,7 +299,7 @@ stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_pla
                            stator_diag **err);
 stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_plan **out,
                             stator_diag **err); /* PLAIN, EMPTY */
-/* Of what dn_skinny_describe or dn_tiles_describe said, by kernels of our own; the weights are not
+/* Of what dn_skinny_describe, dn_tiles_describe or dn_planes_describe said, by kernels of our own; the weights are not
  * bound yet. */
 stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
                           stator_diag **err);
@@ -468,6 +474,16 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
 /* Weights at y, the first element by `sizes`, to the order of dn_tiles_describe. */
 void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
                    void *dst, stator_ctx *ctx);
+
+/* ---- dn_planes.c ---- */
+
+/* Fills the name and what a trial needs when the sizes are for dn_planes_run. */
+int dn_planes_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+/* Bytes that a call of these sizes needs. */
+uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes);
+/* A call of a plan of that kind, whose weights lie where the caller has them. */
+stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
+                            stator_ctx *ctx, stator_diag **err);
 
 /* ---- dn_turn.c ---- */
 

@@ -89,6 +89,9 @@ int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
 
 uint32_t dn_describe_any(const dn_op *op, const dn_sizes *s, const dn_candidate *how, dn_desc *out)
 {
+    if (how->is_planes) {
+        return dn_planes_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
+    }
     if (!how->is_tiles) {
         return dn_describe(op, s, how, out);
     }
@@ -116,8 +119,8 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
     dn_candidate all[DN_CANDIDATES_MAX];
     uint32_t best = DN_NO;
     const uint32_t n = dn_candidates(op, s, all);
-    dn_desc tiles;
-    if (dn_tiles_describe(op, s, 0, &tiles)) {
+    dn_desc own;
+    if (dn_tiles_describe(op, s, 0, &own) || dn_planes_describe(op, s, &own)) {
         return DN_GOOD;
     }
     if (has_slow_rows(&op->form)) {
@@ -196,7 +199,7 @@ static int are_tiles_first(const dn_op *op, const dn_sizes *s)
 static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
 {
     const uint32_t is_winograd = (op->lib->flags & DNNL_WINOGRAD_FIRST) != 0;
-    if ((is_winograd && dn_tiles_describe(op, s, 1, out)) ||
+    if ((is_winograd && dn_tiles_describe(op, s, 1, out)) || dn_planes_describe(op, s, out) ||
         (are_tiles_first(op, s) && dn_tiles_describe(op, s, 0, out))) {
         return;
     }

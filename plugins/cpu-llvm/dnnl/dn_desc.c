@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define SPAN_MOST ((int64_t)1 << 56) /* elements */
+
 dnnl_data_type_t dn_type_of(uint32_t dtype)
 {
     switch (dtype) {
@@ -352,6 +354,47 @@ int dn_has_amx(const dn_lib *lib)
     return !(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16 | DNNL_TILES_FIRST)) &&
            (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) ==
                dnnl_cpu_isa_avx512_core_amx;
+}
+
+/* ---- operands of kernels of our own ---- */
+
+/* A row of bytes, for what is of no interest to oneDNN. */
+static int bytes_of(int64_t n, dnnl_memory_desc_t *out)
+{
+    const dnnl_dims_t dims = {n};
+    const dnnl_dims_t strides = {1};
+    return dnnl_memory_desc_init_by_strides(out, 1, dims, dnnl_u8, strides) == dnnl_success;
+}
+
+static int note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc *out)
+{
+    const uint32_t dtypes[3] = {op->form.x.dtype, op->form.y.dtype, op->form.out.dtype};
+    const int64_t span = dn_span(&op->form, s, role);
+    out->used |= 1u << role;
+    return span <= SPAN_MOST && bytes_of(span * dn_dtype_size(dtypes[role]), &out->md[role]);
+}
+
+int dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_desc *out)
+{
+    const st_form *form = &op->form;
+    int is_done = note_span(op, s, DN_X, out) && note_span(op, s, DN_OUT, out) &&
+                  (!out->how.is_planes || note_span(op, s, DN_Y, out));
+    out->used |= op->has_constant ? 0 : 1u << DN_Y;
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        const st_epilogue *e = &form->epilogue[i];
+        const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(form, s, DN_OUT) : features;
+        if (st_epilogue_has_buffer(e->kind) && n <= SPAN_MOST) {
+            out->used |= 1u << (DN_POST + i);
+            is_done &= bytes_of(n * dn_dtype_size(e->dtype), &out->md[DN_POST + i]);
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const int64_t each = i == 0 ? s->m : features;
+        const int is_each = i == 0 ? form->x_zero.is_each : form->y_zero.is_each;
+        out->used |= 1u << (DN_ZERO + i);
+        is_done &= bytes_of(is_each ? each : (int64_t)sizeof(int32_t), &out->md[DN_ZERO + i]);
+    }
+    return is_done;
 }
 
 uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how, dn_desc *out)

@@ -153,14 +153,17 @@ stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_pla
 stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
                           stator_diag **err)
 {
-    const uint32_t kind = desc->how.is_tiles ? DN_PLAN_TILES : DN_PLAN_SKINNY;
+    const uint32_t kind = desc->how.is_tiles    ? DN_PLAN_TILES
+                          : desc->how.is_planes ? DN_PLAN_PLANES
+                                                : DN_PLAN_SKINNY;
     dn_sizes simple = *key;
     ST_TRY(dn_plan_other(op, key, kind, out, err));
     (*out)->desc = *desc;
-    (*out)->is_packed = op->has_constant;
+    (*out)->is_packed = op->has_constant && !desc->how.is_planes;
     dn_simplify(&op->form, &simple);
-    (*out)->scratch_bytes =
-        desc->how.is_tiles ? dn_tiles_scratch(op, &simple, desc->how.is_winograd) : 0;
+    (*out)->scratch_bytes = desc->how.is_tiles ? dn_tiles_scratch(op, &simple, desc->how.is_winograd)
+                            : desc->how.is_planes ? dn_planes_scratch(op, key)
+                                                  : 0;
     return STATOR_OK;
 }
 

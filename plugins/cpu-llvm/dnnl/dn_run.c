@@ -206,6 +206,8 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
         dn_skinny_run(op, plan, s, at, ctx);
     } else if (plan->kind == DN_PLAN_TILES) {
         status = dn_tiles_run(op, plan, s, at, ctx, err);
+    } else if (plan->kind == DN_PLAN_PLANES) {
+        status = dn_planes_run(op, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_PRIMITIVE) {
         slot = slot ? slot : dn_slot_make(op, plan);
         const uint32_t flags = is_watched ? dn_flags_clear((int)s->threads) : 0;

@@ -146,13 +146,13 @@ static uint32_t unread_buffer(const dn_op *op)
 static int is_candidate(const dn_candidate *how)
 {
     return how->move_x < 2 && how->move_y < 2 && how->move_out < 2 && how->channels_last < 2 &&
-           how->is_winograd < 2 && how->is_sum < 2 && how->is_tiles < 2;
+           how->is_winograd < 2 && how->is_sum < 2 && how->is_tiles < 2 && how->is_planes < 2;
 }
 
 static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *kept,
                                stator_diag **err)
 {
-    const uint32_t kind = st_read_below(r, DN_PLAN_TILES + 1u);
+    const uint32_t kind = st_read_below(r, DN_PLAN_PLANES + 1u);
     dn_candidate how;
     dn_sizes sizes;
     if (!read_struct(r, &sizes, sizeof sizes) || !read_struct(r, &how, sizeof how) ||

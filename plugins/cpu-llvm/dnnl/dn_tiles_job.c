@@ -20,7 +20,6 @@
 #define WINDOW_MOST ((int64_t)1 << 16)
 #define PITCH_MOST ((int64_t)1 << 24) /* bytes */
 #define PANEL_MOST ((int64_t)1 << 36)
-#define SPAN_MOST ((int64_t)1 << 56) /* elements */
 
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 {
@@ -479,14 +478,6 @@ static int packed_of(const dn_job *j, dnnl_memory_desc_t *out)
     return dnnl_memory_desc_init_by_strides(out, 4, dims, dnnl_u8, strides) == dnnl_success;
 }
 
-/* A row of bytes, for what is of no interest to oneDNN. */
-static int bytes_of(int64_t n, dnnl_memory_desc_t *out)
-{
-    const dnnl_dims_t dims = {n};
-    const dnnl_dims_t strides = {1};
-    return dnnl_memory_desc_init_by_strides(out, 1, dims, dnnl_u8, strides) == dnnl_success;
-}
-
 /* The caller's weights, for a name that tells their order. */
 static int weights_of(const dn_job *j, dnnl_memory_desc_t *out)
 {
@@ -505,35 +496,6 @@ static int weights_of(const dn_job *j, dnnl_memory_desc_t *out)
     }
     return dnnl_memory_desc_init_by_strides(out, n, dims, dn_type_of(j->form->y.dtype), strides) ==
            dnnl_success;
-}
-
-/* Memory that a trial of it needs. */
-static int note_operands(const dn_job *j, dn_desc *out)
-{
-    const st_form *form = j->form;
-    int is_done = 1;
-    out->used |= j->op->has_constant ? 0 : 1u << DN_Y;
-    for (uint32_t role = DN_X; role <= DN_OUT; role += DN_OUT - DN_X) {
-        const uint32_t dtype = role == DN_X ? form->x.dtype : form->out.dtype;
-        const int64_t span = dn_span(form, &j->s, role);
-        out->used |= 1u << role;
-        is_done &= span <= SPAN_MOST && bytes_of(span * dn_dtype_size(dtype), &out->md[role]);
-    }
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
-        const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(form, &j->s, DN_OUT) : j->features;
-        if (st_epilogue_has_buffer(e->kind) && n <= SPAN_MOST) {
-            out->used |= 1u << (DN_POST + i);
-            is_done &= bytes_of(n * dn_dtype_size(e->dtype), &out->md[DN_POST + i]);
-        }
-    }
-    for (uint32_t i = 0; i < 2; i++) {
-        const int64_t each = i == 0 ? j->s.m : j->features;
-        const int is_each = i == 0 ? form->x_zero.is_each : form->y_zero.is_each;
-        out->used |= 1u << (DN_ZERO + i);
-        is_done &= bytes_of(is_each ? each : (int64_t)sizeof(int32_t), &out->md[DN_ZERO + i]);
-    }
-    return is_done;
 }
 
 /* The name of packed weights tells of no strides that run backwards, or nowhere. */
@@ -586,7 +548,7 @@ int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, 
     out->how.is_tiles = 1;
     out->how.is_winograd = is_winograd;
     return weights_of(&j, &out->md[DN_Y]) && packed_of(&j, &out->md[DN_Y2]) &&
-           note_operands(&j, out);
+           dn_note_operands(op, &j.s, j.features, out);
 }
 
 uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)

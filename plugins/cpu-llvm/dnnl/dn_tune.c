@@ -107,7 +107,7 @@ static void add(tuning *t, const dn_candidate *how)
     if (t->n == TRIALS_MAX || dn_describe_any(t->op, t->sizes, how, &desc) == DN_NO) {
         return;
     }
-    if (desc.class_ == DN_GEMM && t->n && t->all[0].how.is_tiles) {
+    if (desc.class_ == DN_GEMM && t->n && (t->all[0].how.is_tiles || t->all[0].how.is_planes)) {
         dn_desc_deinit(&desc); /* kernels of our own are always faster */
         return;
     }
@@ -131,13 +131,15 @@ static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
     const dn_op *op = t->op;
     const dn_candidate winograd = dn_winograd_of(op);
     const dn_candidate tiles = {.is_tiles = 1};
+    const dn_candidate planes = {.is_planes = 1};
     add(t, guessed);
     add(t, &tiles);
+    add(t, &planes);
     if (with_winograd) {
         add(t, &winograd);
     }
-    if ((op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->move_x ||
-        guessed->move_out || guessed->is_sum ||
+    if ((op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->is_planes ||
+        guessed->move_x || guessed->move_out || guessed->is_sum ||
         (guessed->move_y && !op->has_constant && op->form.kind == ST_FORM_GEMM)) {
         const uint32_t n = dn_candidates(op, t->sizes, all);
         for (uint32_t i = 0; i < n; i++) {
@@ -160,7 +162,21 @@ static int make_ready(tuning *t, trial *c)
     if (c->slot == NULL && c->plan->kind == DN_PLAN_PRIMITIVE) {
         c->slot = dn_slot_make(t->op, c->plan);
     }
-    return c->slot != NULL || c->plan->kind == DN_PLAN_TILES;
+    return c->slot != NULL || c->plan->kind != DN_PLAN_PRIMITIVE;
+}
+
+static stator_status call(tuning *t, trial *c)
+{
+    stator_ctx *ctx = t->op->lib->host ? t->op->lib->host->ctx : NULL;
+    void *const *at = t->memory.at;
+    switch (c->plan->kind) {
+    case DN_PLAN_TILES:
+        return dn_tiles_run(t->op, c->plan, t->sizes, at, ctx, NULL);
+    case DN_PLAN_PLANES:
+        return dn_planes_run(t->op, t->sizes, at, ctx, NULL);
+    default:
+        return dn_slot_run(t->op, c->plan, c->slot, at, NULL);
+    }
 }
 
 static int is_settled(const trial *c)
@@ -171,11 +187,8 @@ static int is_settled(const trial *c)
 /* 0: no more runs are of use. */
 static int run(tuning *t, trial *c)
 {
-    stator_ctx *ctx = t->op->lib->host ? t->op->lib->host->ctx : NULL;
     const uint64_t begin = st_now_ns();
-    const stator_status status =
-        c->slot ? dn_slot_run(t->op, c->plan, c->slot, t->memory.at, NULL)
-                : dn_tiles_run(t->op, c->plan, t->sizes, t->memory.at, ctx, NULL);
+    const stator_status status = call(t, c);
     if (status != STATOR_OK) {
         c->ns = UINT64_MAX;
         return 0;
@@ -212,7 +225,7 @@ static const trial *winner_of(const tuning *t)
 {
     const trial *best = best_of(t);
     const trial *own = &t->all[0];
-    const int is_preferred = own->how.is_tiles && t->op->form.kind == ST_FORM_CONV;
+    const int is_preferred = (own->how.is_tiles || own->how.is_planes) && t->op->form.kind == ST_FORM_CONV;
     return is_preferred && own->ns - own->ns / 16u <= best->ns ? own : best;
 }
 

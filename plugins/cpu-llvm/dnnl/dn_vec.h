@@ -23,6 +23,9 @@ INLINE vec splat(float x)
     return x - (vec){0};
 }
 
+/* The value stays in a register, where a compiler would rather load it once for each use. */
+#define KEEP(v) __asm__("" : "+v"(v))
+
 /* a where the mask is set, else b. */
 INLINE vec choose(ivec mask, vec a, vec b)
 {

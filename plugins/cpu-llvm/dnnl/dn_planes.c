@@ -1,0 +1,316 @@
+/* Convolutions with a group for each channel (depthwise), f32, images with channels first, plane by
+ * plane.
+ *
+ * A plane's weights are few and a pixel is met by one feature alone, so the time is that of reading
+ * and writing images, and an implementation that wants its channels side by side spends it on
+ * turning them. Here some lines of a channel are copied into scratch that stays in the first cache,
+ * with the padding around them and, where the stride is not 1, every stride-th pixel side by side;
+ * the inner loops (dn_planes_isa.h) then take a vector of neighbours for each place of the window,
+ * whatever its size, dilation and stride. Threads take planes and parts of planes side by side. */
+#include "dn_planes.h"
+
+#include <string.h>
+
+#define LINES_BYTES ((int64_t)24 << 10) /* of scratch for what a block's lines meet, about */
+#define SCRATCH_MOST ((int64_t)16 << 20)
+#define TABLE_ALIGN 16 /* entries: lines begin at a multiple of 64 bytes */
+/* Larger numbers than these are left to others: so products of them stay within 64 bits. */
+#define PLACES_MOST 4096
+#define EXTENT_MOST ((int64_t)1 << 24)
+#define DILATION_MOST 4096
+#define STRIDE_MOST 16
+#define GRAIN_MACS 100000 /* worth a thread */
+
+/* The numbers of a call; axis 0 is that of lines, of one for sequences. */
+typedef struct planes {
+    dn_lib *lib;
+    const dn_op *op;
+    const dn_sizes *s;
+    void *const *at;
+    const dn_planes_isa *isa;
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+    int64_t x_line, out_line; /* elements from line to line */
+    int64_t w_step[2];
+    int64_t places, table; /* of the window; entries of a table of them */
+    int64_t phase; /* floats of a line that are every stride-th pixel; */
+    int64_t pitch; /* and of all of them */
+    int64_t block, blocks; /* lines of the output in a block, blocks of a plane */
+    int64_t bytes;         /* of scratch: offsets, weights, lines */
+    int has_failed;
+} planes;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* NULL: this processor has none. */
+static const dn_planes_isa *isa_of(const dn_lib *lib)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16)) && __builtin_cpu_supports("avx512f")) {
+        return dn_planes_512();
+    }
+    if (!(lib->flags & DNNL_VECTORS_16) && __builtin_cpu_supports("avx2") &&
+        __builtin_cpu_supports("fma")) {
+        return dn_planes_256();
+    }
+#endif
+    (void)lib;
+    return NULL;
+}
+
+/* ---- sizes ---- */
+
+static void set_axes(planes *p)
+{
+    const st_form *form = &p->op->form;
+    const dn_sizes *s = p->s;
+    const uint32_t before = 2u - form->n_spatial; /* an axis of one line */
+    for (uint32_t i = 0; i < 2; i++) {
+        p->in[i] = p->out[i] = p->kernel[i] = p->stride[i] = p->dilation[i] = 1;
+    }
+    for (uint32_t i = before; i < 2; i++) {
+        const uint32_t a = i - before;
+        p->in[i] = s->in[a];
+        p->out[i] = s->out_size[a];
+        p->kernel[i] = s->kernel[a];
+        p->stride[i] = form->stride[a];
+        p->dilation[i] = form->dilation[a];
+        p->pad[i] = s->pad_low[a];
+        p->w_step[i] = s->y.dims[2u + a];
+    }
+    p->x_line = before ? 0 : s->x.dims[2];
+    p->out_line = before ? 0 : s->out.dims[2];
+}
+
+/* Lines of the image that `n` lines of the output meet. */
+static int64_t lines_met(const planes *p, int64_t n)
+{
+    return (n - 1) * p->stride[0] + (p->kernel[0] - 1) * p->dilation[0] + 1;
+}
+
+static void set_blocks(planes *p)
+{
+    const int64_t whole = (p->out[1] + p->isa->lanes - 1) / p->isa->lanes * p->isa->lanes;
+    p->places = p->kernel[0] * p->kernel[1];
+    p->phase = whole + (p->kernel[1] - 1) * p->dilation[1] / p->stride[1] + 1;
+    p->pitch = p->phase * p->stride[1];
+    const int64_t lines = LINES_BYTES / (p->pitch * (int64_t)sizeof(float));
+    const int64_t shared = lines_met(p, 1); /* which neighbouring blocks copy both */
+    p->block = least(p->out[0], most((lines - shared) / p->stride[0] + 1, most(shared, 8)));
+    p->blocks = (p->out[0] + p->block - 1) / p->block;
+    p->table = (p->places + p->kernel[1] + TABLE_ALIGN - 1) / TABLE_ALIGN * TABLE_ALIGN;
+    p->bytes = p->table * (int64_t)(sizeof(int64_t) + sizeof(float)) +
+               lines_met(p, p->block) * p->pitch * (int64_t)sizeof(float);
+}
+
+static void planes_init(planes *p, const dn_op *op, const dn_sizes *s)
+{
+    *p = (planes){.lib = op->lib, .op = op, .s = s, .isa = isa_of(op->lib)};
+    set_axes(p);
+    set_blocks(p);
+}
+
+/* ---- a block ---- */
+
+/* A line of the image, every stride-th pixel side by side. */
+static void copy_line(const planes *p, const float *from, float *to)
+{
+    const int64_t step = p->stride[1];
+    for (int64_t i = 0; i < step; i++, to += p->phase) {
+        /* Pixel j of this phase is i + j * step - pad of the image. */
+        const int64_t first = i >= p->pad[1] ? 0 : (p->pad[1] - i + step - 1) / step;
+        const int64_t begin = least(first, p->phase);
+        const int64_t there = p->in[1] + p->pad[1] - i;
+        const int64_t end = most(begin, least(p->phase, there > 0 ? (there + step - 1) / step : 0));
+        const float *at = from + i + begin * step - p->pad[1];
+        memset(to, 0, (size_t)begin * sizeof *to);
+        memset(to + end, 0, (size_t)(p->phase - end) * sizeof *to);
+        if (step == 1) {
+            memcpy(to + begin, at, (size_t)(end - begin) * sizeof *to);
+        } else if (step == 2) {
+            p->isa->take_second(at, end - begin, to + begin);
+        } else {
+            for (int64_t j = begin; j < end; j++) {
+                to[j] = at[step * (j - begin)];
+            }
+        }
+    }
+}
+
+static void copy_lines(const planes *p, const float *image, int64_t top, int64_t n, float *to)
+{
+    for (int64_t i = top; i < top + n; i++, to += p->pitch) {
+        if (i < 0 || i >= p->in[0]) {
+            memset(to, 0, (size_t)p->pitch * sizeof *to);
+        } else {
+            copy_line(p, image + i * p->x_line, to);
+        }
+    }
+}
+
+static int64_t shift_of(const planes *p)
+{
+    return p->stride[0] == 1 && p->dilation[0] == 1 ? p->kernel[1] : 0;
+}
+
+static void set_offsets(const planes *p, int64_t *offset)
+{
+    for (int64_t i = 0; i < p->places + shift_of(p); i++) {
+        const int64_t across = i % p->kernel[1] * p->dilation[1];
+        offset[i] = i / p->kernel[1] * p->dilation[0] * p->pitch +
+                    across % p->stride[1] * p->phase + across / p->stride[1];
+    }
+}
+
+static void set_weights(const planes *p, int64_t feature, float *weights)
+{
+    const float *y = (const float *)p->at[DN_Y] + feature * p->s->y.dims[0];
+    for (int64_t i = 0; i < p->places; i++) {
+        weights[i] = y[i / p->kernel[1] * p->w_step[0] + i % p->kernel[1] * p->w_step[1]];
+    }
+}
+
+/* Blocks begin to end - 1 of all planes, one behind the other. */
+static void run_range(void *self, int64_t begin, int64_t end)
+{
+    planes *p = self;
+    const dn_sizes *s = p->s;
+    dn_scratch *scratch = dn_scratch_take(p->lib, (uint64_t)p->bytes);
+    if (scratch == NULL) {
+        p->has_failed = 1;
+        return;
+    }
+    int64_t *offset = dn_scratch_data(scratch);
+    float *weights = (float *)(void *)(offset + p->table);
+    float *lines = weights + p->table;
+    dn_plane plane = {.op = p->op,
+                      .at = p->at,
+                      .x = lines,
+                      .line = p->stride[0] * p->pitch,
+                      .width = p->out[1],
+                      .places = p->places,
+                      .shift = shift_of(p),
+                      .ask_bytes = p->stride[0] * p->x_line * (int64_t)sizeof(float),
+                      .offset = offset,
+                      .weights = weights,
+                      .out_line = p->out_line};
+    set_offsets(p, offset);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i % p->blocks * p->block;
+        const int64_t image = i / p->blocks / s->features;
+        plane.feature = i / p->blocks % s->features;
+        plane.lines = least(p->block, p->out[0] - first);
+        plane.out = image * s->out.dims[0] + plane.feature * s->out.dims[1] + first * p->out_line;
+        const int64_t channel = plane.feature / (s->features / s->channels);
+        const float *x =
+            (const float *)p->at[DN_X] + image * s->x.dims[0] + channel * s->x.dims[1];
+        plane.ask = x + (first + plane.lines) * p->stride[0] * p->x_line;
+        copy_lines(p, x, first * p->stride[0] - p->pad[0], lines_met(p, plane.lines), lines);
+        if (i == begin || first == 0) {
+            set_weights(p, plane.feature, weights);
+        }
+        p->isa->run(&plane);
+    }
+    dn_scratch_give(p->lib, scratch);
+}
+
+stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
+                            stator_ctx *ctx, stator_diag **err)
+{
+    planes p;
+    planes_init(&p, op, sizes);
+    p.at = at;
+    const int64_t n = sizes->images * sizes->features * p.blocks;
+    const int64_t grain = GRAIN_MACS / (p.block * p.out[1] * p.places) + 1;
+    dn_scratch_reserve(op->lib, (uint64_t)p.bytes, least(n, sizes->threads));
+    if (op->lib->host && sizes->threads > 1) {
+        op->lib->host->thr->parallel_for(ctx, n, grain, run_range, &p);
+    } else {
+        run_range(&p, 0, n);
+    }
+    return p.has_failed ? dn_fail(err, "", dnnl_out_of_memory) : STATOR_OK;
+}
+
+uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes)
+{
+    planes p;
+    planes_init(&p, op, sizes);
+    return (uint64_t)(p.bytes * sizes->threads);
+}
+
+/* ---- which ---- */
+
+static int is_epilogue_done(const st_form *form)
+{
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        switch (form->epilogue[i].kind) {
+        case ST_EPILOGUE_BIAS:
+        case ST_EPILOGUE_ADD:
+        case ST_EPILOGUE_TIMES:
+        case ST_EPILOGUE_TIMES_ONE:
+            if (form->epilogue[i].dtype != STATOR_F32) {
+                return 0;
+            }
+            break;
+        case ST_EPILOGUE_SCALE:
+        case ST_EPILOGUE_OFFSET:
+        case ST_EPILOGUE_RELU:
+        case ST_EPILOGUE_CLIP:
+            break;
+        default:
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* A group for each channel, of one feature or more. */
+static int is_depthwise(const st_form *form, const dn_sizes *s)
+{
+    return form->kind == ST_FORM_CONV && !form->is_transposed && form->n_spatial <= 2 &&
+           form->groups == s->channels && s->channels > 1 && s->features % s->channels == 0 &&
+           form->x.dtype == STATOR_F32 && form->y.dtype == STATOR_F32 &&
+           form->out.dtype == STATOR_F32;
+}
+
+/* Lines are dense, and padding is at their begin and end alone. */
+static int are_lines_dense(const st_form *form, const dn_sizes *s)
+{
+    const uint32_t last = form->n_spatial - 1u;
+    int is_sound = (s->x.dims[2u + last] == 1 || s->in[last] == 1) &&
+                   (s->out.dims[2u + last] == 1 || s->out_size[last] == 1);
+    for (uint32_t i = 0; i < form->n_spatial; i++) {
+        is_sound = is_sound && s->pad_low[i] >= 0 && s->pad_low[i] < EXTENT_MOST &&
+                   s->in[i] < EXTENT_MOST && s->out_size[i] < EXTENT_MOST && s->kernel[i] >= 1 &&
+                   s->kernel[i] <= PLACES_MOST && form->stride[i] <= STRIDE_MOST &&
+                   form->dilation[i] <= DILATION_MOST;
+    }
+    return is_sound;
+}
+
+int dn_planes_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
+{
+    const st_form *form = &op->form;
+    planes p;
+    memset(out, 0, sizeof *out);
+    if (s->is_bare || isa_of(op->lib) == NULL || !is_depthwise(form, s) ||
+        !are_lines_dense(form, s) || !is_epilogue_done(form)) {
+        return 0;
+    }
+    planes_init(&p, op, s);
+    if (p.places > PLACES_MOST || p.bytes > SCRATCH_MOST) {
+        return 0;
+    }
+    out->name = "planes";
+    out->class_ = DN_GOOD;
+    out->how.is_planes = 1;
+    return dn_note_operands(op, s, s->features, out);
+}

@@ -1,0 +1,241 @@
+/* The inner loops of convolutions plane by plane (dn_planes.h) for one width of vectors. Before:
+ * LANES, TILE (vectors of a line whose sums the registers hold with those of another line, 6 or 8)
+ * EVEN (the even elements of two vectors) and ISA (a function that gives the table) are defined.
+ *
+ * Up to TILE vectors of a line are summed at a time, a weight for all of them, and where the window
+ * goes on line by line two lines together, which meet most lines of the image both: the loads are
+ * what takes time. The last vector of a line that is no multiple of LANES begins so much earlier,
+ * and what it shares with the one before is made and stored twice. */
+#include "dn_planes.h"
+#include "dn_vec.h"
+
+#define ROWS 2
+#define LINE 64 /* bytes, of a cache */
+
+/* Some vectors of a line: vector k begins k * LANES pixels behind the first, but for the last one,
+ * which begins at `last`, and has `count` pixels. */
+typedef struct run_of {
+    int64_t last, count;
+} run_of;
+
+INLINE int64_t at_vector(const run_of *of, int k, const int n)
+{
+    return k + 1 < n ? k * LANES : of->last;
+}
+
+/* Vector k of `n` at a line. */
+INLINE vec load_some(const float *line, const run_of *of, int k, const int n)
+{
+    vec v = {0};
+    if (k + 1 < n || of->count == LANES) {
+        return load(line + at_vector(of, k, n));
+    }
+    memcpy(&v, line + of->last, (size_t)of->count * sizeof *line);
+    return v;
+}
+
+/* Vectors of some lines. */
+typedef vec sums[ROWS][TILE];
+
+/* ---- what comes after the sums ---- */
+
+/* One row of the epilogue: `out` is the place of the first sum in the output. A bound is not chosen
+ * over NaN. */
+INLINE void apply(const dn_plane *p, uint32_t place, int64_t out, const run_of *of, sums v,
+                  const int rows, const int n)
+{
+    const st_epilogue *e = &p->op->form.epilogue[place];
+    const float *buffer = p->at[DN_POST + place];
+    const vec value = splat((float)e->value);
+    const vec value2 = splat((float)e->value2);
+#define EACH(expression)                                                                           \
+    _Pragma("GCC unroll 2") for (int r = 0; r < rows; r++)                                         \
+    {                                                                                              \
+        _Pragma("GCC unroll 8") for (int k = 0; k < n; k++)                                        \
+        {                                                                                          \
+            v[r][k] = expression;                                                                  \
+        }                                                                                          \
+    }
+    switch (e->kind) {
+    case ST_EPILOGUE_BIAS:
+        EACH(v[r][k] + splat(buffer[p->feature]))
+        break;
+    case ST_EPILOGUE_ADD:
+        EACH(v[r][k] + load_some(buffer + out + r * p->out_line, of, k, n))
+        break;
+    case ST_EPILOGUE_TIMES:
+        EACH(v[r][k] * splat(buffer[p->feature]))
+        break;
+    case ST_EPILOGUE_TIMES_ONE:
+        EACH(v[r][k] * splat(buffer[0]))
+        break;
+    case ST_EPILOGUE_SCALE:
+        EACH(v[r][k] * value)
+        break;
+    case ST_EPILOGUE_OFFSET:
+        EACH(v[r][k] + value)
+        break;
+    case ST_EPILOGUE_RELU:
+        EACH(choose(v[r][k] < 0.0f, (vec){0}, v[r][k]))
+        break;
+    default: /* CLIP */
+        EACH(choose(v[r][k] < value, value, v[r][k]))
+        EACH(choose(v[r][k] > value2, value2, v[r][k]))
+        break;
+    }
+#undef EACH
+}
+
+/* ---- sums ---- */
+
+/* Adds what places `first` to `end` - 1 meet; row r of the sums meets it with the weight of r lines
+ * before. Rows and n are constants where this is inlined. */
+INLINE void add(const dn_plane *p, const float *x, const run_of *of, int64_t first, int64_t end,
+                sums sum, const int from_row, const int to_row, const int n)
+{
+    for (int64_t i = first; i < end; i++) {
+        const float *from = x + p->offset[i];
+        vec weight[ROWS];
+#pragma GCC unroll 2
+        for (int r = from_row; r < to_row; r++) {
+            weight[r] = splat(p->weights[i - r * p->shift]);
+        }
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            vec met = load(from + at_vector(of, k, n));
+            KEEP(met); /* loaded once for all rows */
+#pragma GCC unroll 2
+            for (int r = from_row; r < to_row; r++) {
+                sum[r][k] += met * weight[r];
+            }
+        }
+    }
+}
+
+/* `n` vectors of `rows` lines, the first at pixel `at`. */
+INLINE void sum_tile(const dn_plane *p, int64_t line, int64_t at, const run_of *of, const int rows,
+                     const int n)
+{
+    const float *x = p->x + line * p->line + at;
+    sums sum = {{{0}}};
+    if (rows == 1) {
+        add(p, x, of, 0, p->places, sum, 0, 1, n);
+    } else {
+        add(p, x, of, 0, p->shift, sum, 0, 1, n);
+        add(p, x, of, p->shift, p->places, sum, 0, 2, n);
+        add(p, x, of, p->places, p->places + p->shift, sum, 1, 2, n);
+    }
+    const int64_t out = p->out + line * p->out_line + at;
+    for (uint32_t i = 0; i < p->op->form.n_epilogue; i++) {
+        apply(p, i, out, of, sum, rows, n);
+    }
+    float *to = (float *)p->at[DN_OUT] + out;
+#pragma GCC unroll 2
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            float *at_line = to + r * p->out_line + at_vector(of, k, n);
+            const int64_t count = k + 1 < n ? LANES : of->count;
+            memcpy(at_line, &sum[r][k], (size_t)count * sizeof *to);
+        }
+    }
+}
+
+#define SUM(rows, n)                                                                               \
+    static __attribute__((noinline)) void sum_##rows##_##n(const dn_plane *p, int64_t line,        \
+                                                           int64_t at, int64_t last)               \
+    {                                                                                              \
+        const run_of of = {last, LANES};                                                           \
+        sum_tile(p, line, at, &of, rows, n);                                                       \
+    }
+#define SUM_ROWS(n) SUM(1, n) SUM(2, n)
+SUM_ROWS(1)
+SUM_ROWS(2)
+SUM_ROWS(3)
+SUM_ROWS(4)
+SUM_ROWS(5)
+SUM_ROWS(6)
+#if TILE == 8
+SUM_ROWS(7)
+SUM_ROWS(8)
+#endif
+#undef SUM_ROWS
+#undef SUM
+
+static __attribute__((noinline)) void sum_narrow(const dn_plane *p, int64_t line)
+{
+    const run_of of = {0, p->width};
+    sum_tile(p, line, 0, &of, 1, 1);
+}
+
+typedef void (*sum_fn)(const dn_plane *p, int64_t line, int64_t at, int64_t last);
+
+/* Asks for what the next block meets, and for what these lines are written over. */
+INLINE void ask(const dn_plane *p, int64_t line)
+{
+    const char *x = (const char *)p->ask + line * p->ask_bytes;
+    const char *out =
+        (const char *)((const float *)p->at[DN_OUT] + p->out + (line + ROWS) * p->out_line);
+    for (int64_t i = 0; i < p->ask_bytes; i += LINE) {
+        __builtin_prefetch(x + i, 0, 2);
+    }
+    for (int64_t i = 0; i < p->width * (int64_t)sizeof(float); i += LINE) {
+        __builtin_prefetch(out + i, 1, 3);
+    }
+}
+
+static void run(const dn_plane *p)
+{
+#define EACH(n)                                                                                    \
+    {                                                                                              \
+        sum_1_##n, sum_2_##n                                                                       \
+    }
+    static const sum_fn all[TILE][ROWS] = {EACH(1), EACH(2), EACH(3), EACH(4), EACH(5), EACH(6),
+#if TILE == 8
+                                           EACH(7), EACH(8)
+#endif
+    };
+#undef EACH
+    const int64_t vectors = (p->width + LANES - 1) / LANES;
+    const int64_t tiles = (vectors + TILE - 1) / TILE;
+    const int is_narrow = p->width < LANES;
+    for (int64_t line = 0; line < p->lines;) {
+        const int64_t rows = p->shift && !is_narrow && line + 1 < p->lines ? 2 : 1;
+        for (int64_t r = 0; r < rows; r++) {
+            ask(p, line + r);
+        }
+        for (int64_t i = 0; i < tiles && !is_narrow; i++) {
+            const int64_t at = vectors * i / tiles;
+            const int64_t n = vectors * (i + 1) / tiles - at;
+            const int64_t begin = at * LANES;
+            const int64_t end = p->width < begin + n * LANES ? p->width : begin + n * LANES;
+            all[n - 1][rows - 1](p, line, begin, end - LANES - begin);
+        }
+        if (is_narrow) {
+            sum_narrow(p, line);
+        }
+        line += rows;
+    }
+}
+
+/* ---- lines into scratch ---- */
+
+static void take_second(const float *from, int64_t n, float *to)
+{
+    int64_t i = 0;
+    for (; i + LANES < n; i += LANES) { /* what follows the last one may be behind the line */
+        const vec low = load(from + 2 * i);
+        const vec high = load(from + 2 * i + LANES);
+        const vec v = EVEN(low, high);
+        memcpy(to + i, &v, sizeof v);
+    }
+    for (; i < n; i++) {
+        to[i] = from[2 * i];
+    }
+}
+
+const dn_planes_isa *ISA(void)
+{
+    static const dn_planes_isa table = {.lanes = LANES, .run = run, .take_second = take_second};
+    return &table;
+}

@@ -1,0 +1,76 @@
+/* Convolutions with a group for each channel, plane by plane (dn_planes.c), against plain loops in
+ * f64, with vectors of 64 bytes and of 32. */
+#include "dnnl_support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+TestSuite(dnnl_planes, .init = dnnl_begin_tiles, .fini = dnnl_end);
+
+/* Widths below, at and above those of vectors, so wide that a line is several tiles; strides and
+ * dilations with and without common divisors; windows of one line, of even sizes, wider than the
+ * image; pads that differ; several features a channel; one axis; planes of several blocks. */
+static const conv_case planes[] = {
+    {2, 2, 8, 8, 8, {112, 112}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 3, 3, 3, {20, 16}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 2, 5, 5, 5, {7, 7}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+    {2, 1, 4, 4, 4, {9, 300}, {1, 7}, {1, 1}, {1, 1}, {0, 3}, {0, 3}},
+    {2, 1, 6, 6, 6, {31, 45}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 6, 6, 6, {30, 90}, {4, 2}, {3, 3}, {1, 1}, {1, 0}, {2, 1}},
+    {2, 1, 4, 4, 4, {40, 40}, {3, 3}, {1, 1}, {2, 3}, {2, 3}, {2, 3}},
+    {2, 1, 4, 4, 4, {80, 61}, {3, 3}, {2, 4}, {3, 6}, {3, 7}, {0, 1}},
+    {2, 2, 4, 12, 4, {17, 33}, {3, 3}, {1, 2}, {1, 1}, {1, 0}, {0, 1}},
+    {2, 1, 2, 2, 2, {12, 14}, {31, 31}, {1, 1}, {1, 1}, {15, 15}, {15, 15}},
+    {2, 1, 4, 4, 4, {3, 2}, {2, 2}, {1, 1}, {1, 1}, {6, 20}, {5, 30}},
+    {1, 3, 16, 16, 16, {500}, {9}, {1}, {1}, {8}, {0}},
+    {1, 1, 6, 12, 6, {1999}, {4}, {5}, {2}, {1}, {2}}};
+#define PLANES (sizeof planes / sizeof planes[0])
+
+static void run_all(void)
+{
+    for (size_t i = 0; i < PLANES; i++) {
+        for (int32_t threads = 1; threads <= 2; threads++) {
+            char name[64];
+            problem p;
+            (void)snprintf(name, sizeof name, "planes %zu, %d threads", i, (int)threads);
+            f.threads = threads;
+            conv(&p, STATOR_F32, STATOR_F32, &planes[i], 0, 0);
+            with_constant(&p);
+            run_as(&p, name, 1, "planes");
+            epilogue(&p, threads == 1 ? ST_EPILOGUE_BIAS : ST_EPILOGUE_OFFSET, 0.5, 0);
+            epilogue(&p, ST_EPILOGUE_SCALE, 0.75, 0);
+            epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+            epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+            epilogue(&p, ST_EPILOGUE_OFFSET, 0.25, 0);
+            epilogue(&p, i % 2 ? ST_EPILOGUE_RELU : ST_EPILOGUE_CLIP, -0.5, 3);
+            fill(&p); /* weights that come with the call */
+            run_as(&p, name, 1, "planes");
+        }
+    }
+}
+
+Test(dnnl_planes, wide)
+{
+    run_all();
+}
+
+Test(dnnl_planes, narrow)
+{
+    if (!dnnl_begin_narrow(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    run_all();
+}
+
+/* Channels last are others'. */
+Test(dnnl_planes, channels_last)
+{
+    problem p;
+    conv(&p, STATOR_F32, STATOR_F32, &planes[0], 1, 1);
+    with_constant(&p);
+    void *op = create(&p, "channels last");
+    call(&p, op);
+    cr_assert_str_neq(api->describe(op), "planes");
+    lib->destroy(lib->self, op);
+    empty(&p);
+}

@@ -1,5 +1,5 @@
-/* Constants. Four kinds: bytes of our own (behind the struct, in one block), a mapping of our own,
- * a range of a mapped file, and a hash without bytes.
+/* Constants. Three kinds: bytes of our own (behind the struct, in one block), a range of a mapped
+ * file, and a hash without bytes.
  *
  * `data` is set once and never changes while the blob lives; readers that find it NULL take the
  * lock and fill it (a mapped range whose place is not a multiple of 16 is copied then). */
@@ -22,8 +22,6 @@ struct stator_blob {
     uint64_t size;
     const void *_Atomic data;
     void *copy; /* of a misaligned range */
-    void *map;  /* of our own, or NULL */
-    uint64_t map_bytes;
     _Atomic uint32_t refs;
     _Atomic uint32_t has_hash;
     uint8_t hash[16];
@@ -67,19 +65,6 @@ stator_blob *st_blob_copy(st_mem *mem, const void *data, uint64_t size)
     stator_blob *blob = st_blob_alloc(mem, size, &to);
     if (blob != NULL && size != 0) {
         memcpy(to, data, (size_t)size);
-    }
-    return blob;
-}
-
-stator_blob *st_blob_of_map(st_mem *mem, void *map, uint64_t map_bytes, uint64_t offset,
-                            uint64_t size)
-{
-    void *unused = NULL;
-    stator_blob *blob = create(mem, size, 0, &unused);
-    if (blob != NULL) {
-        blob->map = map;
-        blob->map_bytes = map_bytes;
-        atomic_store_explicit(&blob->data, (const char *)map + offset, memory_order_release);
     }
     return blob;
 }
@@ -137,9 +122,6 @@ void st_blob_release(stator_blob *blob)
     if (blob != NULL && atomic_fetch_sub_explicit(&blob->refs, 1, memory_order_acq_rel) == 1) {
         st_file_release(blob->file);
         st_free(blob->mem, blob->copy);
-        if (blob->map != NULL) {
-            munmap(blob->map, (size_t)blob->map_bytes);
-        }
         pthread_mutex_destroy(&blob->lock);
         st_free(blob->mem, blob);
     }

@@ -35,10 +35,6 @@ stator_blob *st_blob_copy(st_mem *mem, const void *data, uint64_t size); /* NULL
 stator_blob *st_blob_alloc(st_mem *mem, uint64_t size, void **out_data);
 stator_status st_blob_from_file(st_mem *mem, st_file *file, uint64_t offset, uint64_t size,
                                 int copy, stator_blob **out_blob, stator_diag **err);
-/* `size` bytes at `offset` of memory that mmap gave, unmapped with the blob; NULL: out of memory,
- * and the mapping stays the caller's. */
-stator_blob *st_blob_of_map(st_mem *mem, void *map, uint64_t map_bytes, uint64_t offset,
-                            uint64_t size);
 /* Known by hash only: parses, cannot be read (FAILED_PRECONDITION). */
 stator_blob *st_blob_from_hash(st_mem *mem, const uint8_t hash[16], uint64_t size);
 void st_blob_retain(stator_blob *blob);

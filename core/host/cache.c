@@ -14,11 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
 
 #define CAP_BYTES (UINT64_C(4) << 30)
-#define EVICT_EVERY 32u                     /* programs without data beside them */
-#define BUFFER_ALIGN ((size_t)2 << 20)      /* a large page */
 #define PACK_BYTES_MIN (UINT64_C(32) << 10) /* smaller ones are made again faster */
 
 /* ---- opening ---- */
@@ -163,6 +160,7 @@ st_cache_store *st_cache_of(stator_ctx *ctx)
 
 void st_cache_destroy(stator_ctx *ctx)
 {
+    st_cache_writer_deinit(&ctx->cache_writer);
     if (ctx->cache != NULL) {
         st_cache_store_close(ctx->cache);
         st_free(&ctx->mem, ctx->cache);
@@ -225,6 +223,9 @@ void st_cache_begin(st_cache_job *job, const st_compile_request *request)
                    (double)(st_now_ns() - start) / 1e6);
         }
     }
+    if (job->store != NULL && st_cache_writer_has(&ctx->cache_writer, ST_CACHE_CODE, job->name)) {
+        st_cache_writer_settle(&ctx->cache_writer);
+    }
     /* Who wants to see the code has it made. */
     job->may_read =
         job->store != NULL && !st_log_enabled(ctx, "output_code", 2) && !st_dump_is_on(ctx);
@@ -240,21 +241,10 @@ static void forget_constants(st_cache_job *job)
     st_vec_free(&job->request->ctx->mem, &job->constants);
 }
 
-/* Its pages go at once: malloc would keep up to some 30 MB of them. */
-static void free_buffer(st_cache_job *job)
-{
-    if (job->buffer != NULL) {
-        (void)madvise(job->buffer, (size_t)job->buffer_bytes & ~(BUFFER_ALIGN - 1u), MADV_DONTNEED);
-        st_free(&job->request->ctx->mem, job->buffer);
-    }
-    job->buffer = NULL;
-    job->buffer_bytes = 0;
-}
-
 void st_cache_end(st_cache_job *job)
 {
     leave(job);
-    free_buffer(job);
+    st_cache_writer_put(&job->request->ctx->cache_writer, &job->parcel);
     forget_constants(job);
     st_str_deinit(&job->key);
 }
@@ -350,19 +340,18 @@ int st_cache_load(st_cache_job *job, st_compiled *out)
     return status == STATOR_OK;
 }
 
-static void say_not_kept(const st_cache_job *job, uint64_t size_bytes, int number)
+/* The program, behind its constants. 0: out of memory. */
+static int add_program(st_cache_job *job, const st_str *bytes)
 {
-    char text[96] = "";
-    const uint64_t cap = job->store->cap_bytes;
-    if (size_bytes > cap / 2u) {
-        st_log(job->request->ctx, "cache", 2,
-               "not kept: %llu bytes are more than half of the cache's size, %llu "
-               "(STATOR_CACHE_SIZE)",
-               (unsigned long long)size_bytes, (unsigned long long)cap);
-    } else {
-        st_log(job->request->ctx, "cache", 2, "not kept: %s",
-               strerror_r(number, text, sizeof text));
-    }
+    st_mem *mem = &job->request->ctx->mem;
+    stator_blob *blob = st_blob_copy(mem, bytes->data, bytes->len);
+    const st_cache_item item = {.key = job->key.data,
+                                .name = job->name,
+                                .payload = blob,
+                                .kind = ST_CACHE_CODE};
+    const int is_added = blob != NULL && st_cache_parcel_add(mem, &job->parcel, &item);
+    st_blob_release(blob);
+    return is_added;
 }
 
 void st_cache_save(st_cache_job *job, const st_compiled *compiled)
@@ -373,22 +362,14 @@ void st_cache_save(st_cache_job *job, const st_compiled *compiled)
     if (job->store == NULL) {
         return;
     }
-    const uint64_t start = st_now_ns();
     st_str_init(&bytes, &ctx->mem);
     job->phase = ST_CACHE_SAVING;
-    const stator_status status = st_cache_write_compiled(job, compiled, &bytes, &why);
+    stator_status status = st_cache_write_compiled(job, compiled, &bytes, &why);
+    if (status == STATOR_OK && !add_program(job, &bytes)) {
+        status = st_fail_oom(&why);
+    }
     if (status != STATOR_OK) {
         st_log(ctx, "cache", 2, "not kept: %s", st_diag_text(why));
-    } else if (!st_cache_write(job->store, ST_CACHE_CODE, job->name, job->key.data, bytes.data,
-                               bytes.len)) {
-        say_not_kept(job, bytes.len, errno);
-    } else {
-        st_log(ctx, "cache", 2, "kept %s, %llu bytes and %llu beside it, in %.1f ms", job->name,
-               (unsigned long long)bytes.len, (unsigned long long)job->data_bytes,
-               (double)(st_now_ns() - start) / 1e6);
-    }
-    if (job->data_bytes != 0 || atomic_fetch_add(&job->store->saves, 1u) % EVICT_EVERY == 0) {
-        st_cache_evict(job->store);
     }
     job->phase = ST_CACHE_OFF;
     st_diag_release(why);
@@ -428,47 +409,20 @@ stator_blob *st_cache_pack_find(stator_ctx *ctx, const uint8_t hash[16], const c
                : NULL;
 }
 
-/* The job for which a packed constant of that size may be kept, NULL: there is none. */
-static st_cache_job *job_for_pack(stator_ctx *ctx, const uint8_t hash[16], const char *format,
-                                  uint64_t size, char key[256], char name[ST_CACHE_NAME_BYTES])
+void st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
+                        stator_blob *blob)
 {
+    char key[256];
+    char name[ST_CACHE_NAME_BYTES];
+    const uint64_t size = st_blob_size(blob);
     st_cache_job *job = size >= PACK_BYTES_MIN ? job_of(ctx) : NULL;
-    const int may_keep = is_for_packs(job) && job->data_bytes + size <= job->store->cap_bytes / 2u;
-    return may_keep && pack_key(hash, format, key, name) ? job : NULL;
-}
-
-void *st_cache_pack_buffer(stator_ctx *ctx, const uint8_t hash[16], const char *format,
-                           uint64_t size_bytes)
-{
-    char key[256];
-    char name[ST_CACHE_NAME_BYTES];
-    st_cache_job *job = job_for_pack(ctx, hash, format, size_bytes, key, name);
-    if (job == NULL) {
-        return NULL;
+    const st_cache_item item = {
+        .key = key, .name = name, .payload = blob, .kind = ST_CACHE_DATA};
+    if (is_for_packs(job) && job->data_bytes + size <= job->store->cap_bytes / 2u &&
+        pack_key(hash, format, key, name) &&
+        st_cache_parcel_add(&ctx->mem, &job->parcel, &item)) {
+        job->data_bytes += size;
     }
-    if (job->buffer_bytes < size_bytes) {
-        free_buffer(job);
-        job->buffer = st_alloc(&ctx->mem, size_bytes, BUFFER_ALIGN);
-        job->buffer_bytes = job->buffer != NULL ? size_bytes : 0;
-        if (job->buffer != NULL) {
-            (void)madvise(job->buffer, (size_t)size_bytes & ~(BUFFER_ALIGN - 1u), MADV_HUGEPAGE);
-        }
-    }
-    return job->buffer;
-}
-
-stator_blob *st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
-                                const void *data, uint64_t size_bytes)
-{
-    char key[256];
-    char name[ST_CACHE_NAME_BYTES];
-    st_cache_job *job = job_for_pack(ctx, hash, format, size_bytes, key, name);
-    stator_blob *blob =
-        job != NULL ? st_cache_write_map(job->store, name, key, data, size_bytes) : NULL;
-    if (blob != NULL) {
-        job->data_bytes += size_bytes;
-    }
-    return blob;
 }
 
 /* ---- what plugins ask ---- */

@@ -14,6 +14,7 @@
 #define STATOR_HOST_CACHE_H
 
 #include "core/host/cache_store.h"
+#include "core/host/cache_writer.h"
 #include "core/host/compile.h"
 
 /* A constant that an entry refers to. */
@@ -38,12 +39,11 @@ typedef struct st_cache_job {
     uint32_t phase;        /* st_cache_phase */
     uint32_t may_read;
     const char *refusal; /* why the cache is left out, or NULL */
-    uint64_t data_bytes; /* written beside the entry */
+    uint64_t data_bytes; /* that will lie beside the entry */
+    st_cache_parcel parcel;
     st_vec(st_cached_constant) constants;
     st_str key;
     char name[ST_CACHE_NAME_BYTES];
-    void *buffer; /* in which packed constants are made, one after the other */
-    uint64_t buffer_bytes;
 } st_cache_job;
 
 /* Never fails; the job must be ended. */
@@ -63,17 +63,12 @@ st_cache_store *st_cache_look(stator_ctx *ctx);
 void st_cache_destroy(stator_ctx *ctx);
 extern const stator_cache_api st_cache_api;
 
-/* Packed constants (host_table.c): made in a compile that is kept, they are kept too. NULL: not
- * there. */
+/* Packed constants (host_table.c). NULL: not there. */
 stator_blob *st_cache_pack_find(stator_ctx *ctx, const uint8_t hash[16], const char *format,
                                 uint64_t size_bytes);
-/* Memory to make one in that will be kept; it is the job's, for one after the other. NULL: it will
- * not be kept. */
-void *st_cache_pack_buffer(stator_ctx *ctx, const uint8_t hash[16], const char *format,
-                           uint64_t size_bytes);
-/* What was made there, as it lies in the cache now. NULL: there was no room. */
-stator_blob *st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
-                                const void *data, uint64_t size_bytes);
+/* One that was made: in a compile that is kept it is kept too. */
+void st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *format,
+                        stator_blob *blob);
 
 /* ---- cache_key.c ---- */
 

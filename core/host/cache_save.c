@@ -212,11 +212,12 @@ static int is_of_source(const st_module *source, const st_cached_constant *c)
     return 0;
 }
 
-static stator_status put_beside(st_cache_job *job, const st_cached_constant *c, const void *data,
-                                stator_diag **err)
+static stator_status put_beside(st_cache_job *job, const st_cached_constant *c, stator_diag **err)
 {
     char key[64];
     char name[ST_CACHE_NAME_BYTES];
+    const st_cache_item item = {
+        .key = key, .name = name, .payload = c->blob, .kind = ST_CACHE_DATA, .is_needed = 1};
     st_cache_constant_key(c->hash, key, name);
     if (job->data_bytes + c->size_bytes > job->store->cap_bytes / 2u) {
         return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
@@ -224,11 +225,8 @@ static stator_status put_beside(st_cache_job *job, const st_cached_constant *c, 
                        "(STATOR_CACHE_SIZE)",
                        (unsigned long long)job->store->cap_bytes);
     }
-    if (!st_cache_write(job->store, ST_CACHE_DATA, name, key, data, c->size_bytes)) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
-                       "there is no room for a constant of %llu "
-                       "bytes",
-                       (unsigned long long)c->size_bytes);
+    if (!st_cache_parcel_add(&job->request->ctx->mem, &job->parcel, &item)) {
+        return st_fail_oom(err);
     }
     job->data_bytes += c->size_bytes;
     return STATOR_OK;
@@ -246,13 +244,13 @@ static stator_status put_constants(st_cache_job *job, st_str *out, stator_diag *
             st_put_u32(out, ST_CACHED_SOURCE);
             continue;
         }
-        ST_TRY(st_blob_get(c->blob, &data, err));
         if (c->size_bytes <= ST_CACHE_INLINE_BYTES) {
+            ST_TRY(st_blob_get(c->blob, &data, err));
             st_put_u32(out, ST_CACHED_INLINE);
             st_put_block(out, data, c->size_bytes);
         } else {
             st_put_u32(out, ST_CACHED_BESIDE);
-            ST_TRY(put_beside(job, c, data, err));
+            ST_TRY(put_beside(job, c, err));
         }
     }
     return STATOR_OK;

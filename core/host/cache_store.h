@@ -77,10 +77,6 @@ stator_blob *st_cache_map(st_cache_store *store, const char *name, const char *k
 /* Publishes an entry, replacing one of that name. 0: it could not be written, errno says why. */
 int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
                    const void *payload, uint64_t size_bytes);
-/* The same for data, whose payload is then mapped as it lies in the file. NULL: it is not kept, or
- * there is no memory. */
-stator_blob *st_cache_write_map(st_cache_store *store, const char *name, const char *key,
-                                const void *payload, uint64_t size_bytes);
 void st_cache_remove(st_cache_store *store, uint32_t kind, const char *name);
 /* Removes the oldest until the rest is below the cap, and what killed writers left. */
 void st_cache_evict(st_cache_store *store);

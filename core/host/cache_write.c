@@ -1,10 +1,6 @@
 /* Writing entries of the compile cache. The file has another name until all of it is there, so a
- * reader sees a whole entry or none.
- *
- * What is large is mapped from the file that was just written, in the place of the memory that it
- * was made in: the pages are in the system's cache already and are then the only copy. Storing to a
- * mapped file instead would be slower, a fault with bookkeeping of the file system for each page,
- * and a full disk would be a signal. */
+ * reader sees a whole entry or none. Storing to a mapped file instead would be slower, a fault with
+ * bookkeeping of the file system for each page, and a full disk would be a signal. */
 #define _GNU_SOURCE
 #include "core/host/cache_entry.h"
 
@@ -15,7 +11,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define NAME_TRIES 1000u
@@ -26,7 +21,7 @@
  */
 static int open_temporary(st_cache_store *store, char out_name[64])
 {
-    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int fd = -1;
     for (uint32_t i = 0; i < NAME_TRIES && fd < 0; i++) {
         (void)snprintf(out_name, 64, ".tmp-%ld-%u", (long)getpid(),
@@ -59,9 +54,9 @@ static int write_parts(int fd, const st_cache_head *h, const char *key, const vo
            st_write_all(fd, payload, h->payload_bytes);
 }
 
-/* The entry under its name; *out_fd, where it is wanted, reads it. 0: errno says why not. */
+/* The entry under its name. 0: errno says why not. */
 static int publish(st_cache_store *store, const char *name, const st_cache_head *h, const char *key,
-                   const void *payload, int *out_fd)
+                   const void *payload)
 {
     char file[64];
     char temporary[64];
@@ -71,18 +66,11 @@ static int publish(st_cache_store *store, const char *name, const st_cache_head 
     }
     st_cache_file_name(h->kind, name, file);
     int is_ok = write_parts(fd, h, key, payload);
-    if (out_fd == NULL || !is_ok) {
-        is_ok = close(fd) == 0 && is_ok;
-    } else {
-        *out_fd = fd;
-    }
+    is_ok = close(fd) == 0 && is_ok;
     if (is_ok && renameat(store->fd, temporary, store->fd, file) == 0) {
         return 1;
     }
     const int number = errno;
-    if (is_ok && out_fd != NULL) {
-        (void)close(fd);
-    }
     (void)unlinkat(store->fd, temporary, 0);
     errno = number;
     return 0;
@@ -95,27 +83,5 @@ int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const
     if (!make_head(store, kind, key, payload, size_bytes, &h)) {
         return 0;
     }
-    return publish(store, name, &h, key, payload, NULL);
-}
-
-stator_blob *st_cache_write_map(st_cache_store *store, const char *name, const char *key,
-                                const void *payload, uint64_t size_bytes)
-{
-    st_cache_head h;
-    int fd = -1;
-    if (!make_head(store, ST_CACHE_DATA, key, payload, size_bytes, &h) ||
-        !publish(store, name, &h, key, payload, &fd)) {
-        return NULL;
-    }
-    void *map = mmap(NULL, (size_t)h.size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    (void)close(fd);
-    if (map == MAP_FAILED) {
-        return NULL;
-    }
-    stator_blob *blob =
-        st_blob_of_map(store->mem, map, h.size_bytes, st_cache_payload_at(&h), size_bytes);
-    if (blob == NULL) {
-        (void)munmap(map, (size_t)h.size_bytes);
-    }
-    return blob;
+    return publish(store, name, &h, key, payload);
 }

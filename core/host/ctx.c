@@ -326,6 +326,7 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     st_profile_init(&ctx->profile, &ctx->mem);
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_mutex_init(&ctx->oplib_lock, NULL);
+    st_cache_writer_init(&ctx->cache_writer, ctx);
     ctx->flags = options.flags;
     ctx->is_threads_given = options.threads > 0;
     ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
@@ -353,9 +354,9 @@ void stator_ctx_destroy(stator_ctx *ctx)
     if (ctx == NULL) {
         return;
     }
+    st_cache_destroy(ctx);
     st_registry_destroy(ctx->registry);
     st_packs_destroy(ctx);
-    st_cache_destroy(ctx);
     st_optable_deinit(&ctx->ops);
     free_errors(ctx);
     st_pool_deinit(&ctx->pool);

@@ -295,6 +295,7 @@ void stator_function_destroy(stator_function *f)
     }
     st_mem *mem = &f->ctx->mem;
     entry_list *list = atomic_load(&f->list);
+    st_cache_writer_settle(&f->ctx->cache_writer);
     for (uint32_t i = 0; list != NULL && i < list->count; i++) {
         st_compiled_destroy(list->entries[i]);
     }
@@ -791,6 +792,7 @@ stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tens
         }
         inputs_deinit(f, &inputs);
     }
+    st_cache_writer_start(&f->ctx->cache_writer);
     return status == STATOR_OK ? STATOR_OK : st_ctx_fail(f->ctx, status, diag);
 }
 
@@ -874,6 +876,7 @@ stator_status stator_bind(stator_function *f, uint32_t n_in, stator_tensor *cons
     call->n_out = n_out;
     stator_diag *diag = NULL;
     const stator_status status = bind_call(call, in, out, &diag);
+    st_cache_writer_start(&f->ctx->cache_writer);
     if (status != STATOR_OK) {
         stator_bound_call_destroy(call);
     } else {

@@ -1,5 +1,6 @@
 /* The host table that plugins receive: thin adapters from its slots to the parts that do the work.
  * Also the store of packed constants. */
+#define _GNU_SOURCE
 #include "core/host/cache.h"
 #include "core/host/dump.h"
 #include "core/host/fuel.h"
@@ -15,6 +16,9 @@
 #include "ir/text.h"
 
 #include <string.h>
+#include <sys/mman.h>
+
+#define LARGE_PAGE ((uintptr_t)2 << 20) /* bytes */
 
 /* ---- mem ---- */
 
@@ -271,35 +275,35 @@ typedef struct pack_wish {
     void *self;
 } pack_wish;
 
-/* Made in the compile cache's memory, and mapped as it lies in its file then. */
-static stator_status make_kept(stator_ctx *ctx, const pack_wish *w, void *data, stator_blob **out,
-                               stator_diag **err)
+/* Large pages where they fit: each is one fault instead of hundreds. Advice only. */
+static void advise_large(void *data, uint64_t size)
 {
-    ST_TRY(w->fill(w->self, data, w->size));
-    *out = st_cache_pack_keep(ctx, w->hash, w->key, data, w->size);
-    if (*out == NULL) {
-        *out = st_blob_copy(&ctx->mem, data, w->size);
+    const uintptr_t begin = ((uintptr_t)data + LARGE_PAGE - 1u) / LARGE_PAGE * LARGE_PAGE;
+    const uintptr_t end = ((uintptr_t)data + (uintptr_t)size) / LARGE_PAGE * LARGE_PAGE;
+    if (begin < end) {
+        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
     }
-    return *out != NULL ? STATOR_OK : st_fail_oom(err);
 }
 
 /* From the compile cache, or made. */
 static stator_status make_pack(stator_ctx *ctx, const pack_wish *w, stator_blob **out,
                                stator_diag **err)
 {
-    stator_status status = STATOR_OK;
+    void *data = NULL;
     *out = st_cache_pack_find(ctx, w->hash, w->key, w->size);
-    void *data = *out == NULL ? st_cache_pack_buffer(ctx, w->hash, w->key, w->size) : NULL;
-    if (data != NULL) {
-        status = make_kept(ctx, w, data, out, err);
-    } else if (*out == NULL) {
-        *out = st_blob_alloc(&ctx->mem, w->size, &data);
-        status = *out != NULL ? w->fill(w->self, data, w->size) : st_fail_oom(err);
-    }
     if (*out != NULL) {
         name_pack(*out, w->hash, w->key);
+        return STATOR_OK;
     }
-    return status;
+    *out = st_blob_alloc(&ctx->mem, w->size, &data);
+    if (*out == NULL) {
+        return st_fail_oom(err);
+    }
+    advise_large(data, w->size);
+    ST_TRY(w->fill(w->self, data, w->size));
+    name_pack(*out, w->hash, w->key);
+    st_cache_pack_keep(ctx, w->hash, w->key, *out);
+    return STATOR_OK;
 }
 
 /* Two threads that want the same form at once may both make it; the first to finish is kept. */

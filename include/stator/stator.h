@@ -55,7 +55,8 @@ typedef struct stator_ctx_options {
     void (*free)(void *self, void *p);
     void *alloc_self;
     /* Receives warnings (level 1) and the log lines of the channels that STATOR_LOGS names. NULL:
-     * both go to stderr. */
+     * both go to stderr. Called by any thread that calls the library and by one of the context's
+     * own, several at once. */
     void (*log)(void *self, const char *channel, uint32_t level, const char *text);
     void *log_self;
 } stator_ctx_options;

@@ -1,6 +1,8 @@
 /* The compile cache from C: a second context loads what the first has kept, the flags that switch
  * it off do, threads that compile the same and different graphs at once on one folder get right
- * answers, and packed weights that find no room are made again by the next. */
+ * answers, and packed weights that find no room are made again by the next. Entries are written
+ * behind the first call: they are there without another call, a process that is killed meanwhile
+ * leaves nothing broken, and a child made by fork waits for no thread of its parent's. */
 #define _GNU_SOURCE
 #include "api_check.h"
 
@@ -8,6 +10,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define THREADS 6
@@ -249,6 +253,131 @@ static void test_packs(heard *h, const char *folder)
     stator_ctx_destroy(ctx);
 }
 
+/* ---- behind the first call ---- */
+
+typedef struct product {
+    stator_model *model;
+    stator_function *function;
+    stator_tensor *in[1];
+    stator_tensor *out[1];
+} product;
+
+/* Compiles the product and calls it; the function stays. */
+static void open_product(stator_ctx *ctx, int shift, product *p)
+{
+    static float ones[SIDE * SIDE];
+    const stator_compile_options options = {.struct_size = sizeof options,
+                                            .backend = "inductor-cpu"};
+    char *graph = product_text(shift);
+    p->model = load_text(ctx, graph);
+    p->out[0] = NULL;
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        ones[i] = 1;
+    }
+    CHECK_OK(ctx, stator_compile(p->model, &options, &p->function));
+    p->in[0] = tensor_2d(ctx, SIDE, SIDE, ones);
+    CHECK_OK(ctx, stator_call_tensors(p->function, 1, p->in, 1, p->out));
+    free(graph);
+}
+
+static void close_product(product *p)
+{
+    stator_tensor_release(p->in[0]);
+    stator_tensor_release(p->out[0]);
+    stator_function_destroy(p->function);
+    stator_model_destroy(p->model);
+}
+
+static int kept(heard *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    const int n = h->kept;
+    (void)pthread_mutex_unlock(&h->lock);
+    return n;
+}
+
+static void wait_ms(long ms)
+{
+    const struct timespec wait = {0, ms * 1000000};
+    (void)nanosleep(&wait, NULL);
+}
+
+/* Nothing else is asked of the library until the entry is there; then it is a hit for another
+ * context while the first function lives. */
+static void test_behind(heard *h)
+{
+    product first;
+    product second;
+    stator_ctx *ctx = open_ctx(h, 0);
+    stator_ctx *other = open_ctx(h, 0);
+    h->hits = h->kept = 0;
+    open_product(ctx, 30, &first);
+    while (kept(h) == 0) {
+        wait_ms(1);
+    }
+    open_product(other, 30, &second);
+    expect(h, 1, 1);
+    close_product(&second);
+    close_product(&first);
+    open_product(ctx, 31, &first); /* and one that is asked for while it waits */
+    open_product(ctx, 31, &second);
+    expect(h, 1, 1);
+    close_product(&second);
+    close_product(&first);
+    stator_ctx_destroy(other);
+    stator_ctx_destroy(ctx);
+}
+
+/* The child of a fork ends what it has of its parent's. */
+static void test_fork(heard *h)
+{
+    product p;
+    int status = -1;
+    stator_ctx *ctx = open_ctx(h, 0);
+    open_product(ctx, 32, &p);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        close_product(&p);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    close_product(&p);
+    stator_ctx_destroy(ctx);
+}
+
+/* Killed at any time behind the first call: the next process has right answers. */
+static void test_killed(heard *h)
+{
+    for (int round = 0; round < 24; round++) {
+        int ready[2];
+        char byte = 0;
+        CHECK(pipe(ready) == 0);
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            product p;
+            open_product(open_ctx(h, 0), 40 + round, &p);
+            CHECK(write(ready[1], &byte, 1) == 1);
+            for (;;) {
+                (void)pause();
+            }
+        }
+        CHECK(read(ready[0], &byte, 1) == 1);
+        const struct timespec wait = {0, round * 50000};
+        (void)nanosleep(&wait, NULL);
+        CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+        (void)close(ready[0]);
+        (void)close(ready[1]);
+        h->hits = h->kept = 0;
+        stator_ctx *ctx = open_ctx(h, 0);
+        (void)run_product(ctx, 40 + round);
+        (void)run_product(ctx, 40 + round);
+        CHECK(h->hits + h->kept == 2 && h->hits >= 1);
+        stator_ctx_destroy(ctx);
+    }
+}
+
 int main(void)
 {
     char folder[] = "/tmp/stator-api-cache-XXXXXX";
@@ -265,6 +394,9 @@ int main(void)
         test_flags(&h);
         test_threads(&h);
         test_packs(&h, folder);
+        test_behind(&h);
+        test_fork(&h);
+        test_killed(&h);
     } else {
         (void)puts("inductor-cpu is not available here: nothing is kept");
     }

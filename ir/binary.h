@@ -8,6 +8,9 @@
 #define ST_STIRB_MAGIC "STIRB\0\0\1"
 
 stator_status st_write_binary(const stator_graph *graph, st_str *out, stator_diag **err);
+/* The same with all symbols of the module, so that in a fresh module each has the place that it has
+ * here. */
+stator_status st_write_binary_symbols(const stator_graph *graph, st_str *out, stator_diag **err);
 int st_is_binary(const void *bytes, uint64_t size);
 /* Blobs in the file become ranges of `path` when path is not NULL (mapped, not copied), copies
  * otherwise. */

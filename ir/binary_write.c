@@ -508,7 +508,19 @@ static stator_status write_file(writer *w, st_str *out)
     return w->failed || !st_str_ok(out) ? st_fail_oom(w->err) : STATOR_OK;
 }
 
-stator_status st_write_binary(const stator_graph *graph, st_str *out, stator_diag **err)
+static void add_symbols(writer *w)
+{
+    const st_seg *atoms = &w->m->symtab.atoms;
+    for (uint32_t atom = 1; atom < atoms->count; atom++) {
+        const stator_atom_row *row = st_seg_at(atoms, atom);
+        if (row->kind == STATOR_ATOM_SYMBOL) {
+            w->failed |= !st_map_put(&w->symbols, (uint64_t)row->index + 1u, atom);
+        }
+    }
+}
+
+static stator_status write_binary(const stator_graph *graph, int has_all_symbols, st_str *out,
+                                  stator_diag **err)
 {
     st_mem *mem = graph->module->mem;
     writer w = {.m = graph->module, .err = err};
@@ -518,6 +530,9 @@ stator_status st_write_binary(const stator_graph *graph, st_str *out, stator_dia
         st_map_init(&w.sections[id].entries, mem);
     }
     stator_status status = write_graph(&w, graph);
+    if (has_all_symbols) {
+        add_symbols(&w);
+    }
     if (status == STATOR_OK) {
         status = write_file(&w, out);
     }
@@ -528,4 +543,14 @@ stator_status st_write_binary(const stator_graph *graph, st_str *out, stator_dia
     st_map_deinit(&w.symbols);
     st_vec_free(mem, &w.blobs);
     return status;
+}
+
+stator_status st_write_binary(const stator_graph *graph, st_str *out, stator_diag **err)
+{
+    return write_binary(graph, 0, out, err);
+}
+
+stator_status st_write_binary_symbols(const stator_graph *graph, st_str *out, stator_diag **err)
+{
+    return write_binary(graph, 1, out, err);
 }

@@ -3,9 +3,10 @@
  *   begin   the key of the compile (cache_key.c), from the imported graph, before any pass runs
  *   load    an entry of that key becomes a st_compiled (cache_load.c)
  *   save    a st_compiled becomes an entry (cache_save.c)
+ *   end     what is kept goes to the writer (cache_writer.h), who waits for the first call
  *
- * A program is kept when all its partitions run on the main backend and that backend can serialise
- * executables; a program with a part on the fallback is compiled anew each time. What went wrong is
+ * A program is kept when the main backend can serialise executables. Of a part on the fallback the
+ * graph is kept, which the fallback compiles when it is loaded. What went wrong is
  * a line of the log channel "cache", never an error: the cache is left out then.
  *
  * A job is what one compile has to do with the cache. It belongs to its thread, which is how the
@@ -92,7 +93,12 @@ stator_status st_cache_write_compiled(st_cache_job *job, const st_compiled *comp
 /* DATA_LOSS: the bytes are no program of this compile. *out is to be ended in both cases. */
 stator_status st_cache_read_compiled(st_cache_job *job, const void *bytes, uint64_t n,
                                      st_compiled *out, stator_diag **err);
-#define ST_CACHE_PROGRAM_FORMAT 2u
+#define ST_CACHE_PROGRAM_FORMAT 3u
+/* How a part of the program is kept. */
+enum st_cached_part {
+    ST_CACHED_EXECUTABLE = 0, /* main's, serialised */
+    ST_CACHED_GRAPH = 1       /* the fallback's graph, compiled anew when it is loaded */
+};
 /* Of constants beside the entry: smaller ones lie in it. */
 #define ST_CACHE_INLINE_BYTES 65536u
 enum st_cached_place { ST_CACHED_SOURCE = 0, ST_CACHED_INLINE = 1, ST_CACHED_BESIDE = 2 };

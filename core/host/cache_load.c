@@ -8,6 +8,8 @@
 
 #include "core/base/bytes.h"
 #include "core/base/check.h"
+#include "ir/binary.h"
+#include "ir/builder.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -240,19 +242,52 @@ static stator_status read_guard(loading *l, stator_diag **err)
 }
 
 /* Names of backends live with the instances. */
+static const char *known_backend(const loading *l, const char *name)
+{
+    const stator_instance *of[2] = {l->job->request->main, l->job->request->fallback};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (name != NULL && of[i] != NULL && strcmp(name, of[i]->backend->item.name) == 0) {
+            return of[i]->backend->item.name;
+        }
+    }
+    return "host";
+}
+
 static stator_status read_coverage(loading *l, stator_diag **err)
 {
-    const char *main = l->job->request->main->backend->item.name;
     const uint32_t n = st_read_below(&l->r, ST_COLORS + 1u);
     for (uint32_t i = 0; i < n; i++) {
-        const char *name = st_read_text(&l->r);
         stator_coverage *row = &l->out->coverage[i];
+        row->backend = known_backend(l, st_read_text(&l->r));
         row->nodes = st_read_u32(&l->r);
         row->partitions = st_read_u32(&l->r);
-        row->backend = name != NULL && strcmp(name, main) == 0 ? main : "host";
     }
     l->out->n_coverage = n;
     return l->r.failed ? broken(err, "its coverage is damaged") : STATOR_OK;
+}
+
+static stator_status read_leftovers(loading *l, stator_diag **err)
+{
+    st_leftovers *left = &l->out->leftovers;
+    *left = (st_leftovers){.mem = l->mem};
+    st_arena_init(&left->arena, l->mem);
+    left->n_nodes = st_read_u32(&l->r);
+    left->n_handed = st_read_u32(&l->r);
+    left->n_host = st_read_u32(&l->r);
+    const uint32_t n = st_read_count(&l->r, 4u * LEAST_BYTES);
+    for (uint32_t i = 0; i < n; i++) {
+        st_leftover row = {.op = keep_text(l)};
+        row.reason = keep_text(l);
+        row.name = keep_text(l);
+        row.count = st_read_u32(&l->r);
+        st_leftover *at = st_vec_push(l->mem, &left->rows);
+        if (at == NULL) {
+            return st_fail_oom(err);
+        }
+        *at = row;
+        l->r.failed |= row.op == NULL || row.reason == NULL || row.name == NULL;
+    }
+    return l->r.failed ? broken(err, "what was left of it is damaged") : STATOR_OK;
 }
 
 /* ---- slots ---- */
@@ -362,10 +397,19 @@ static stator_status read_slots(loading *l, st_program *p, stator_diag **err)
 
 /* ---- steps ---- */
 
+static stator_status set_executable(st_step *step, stator_instance *instance, stator_diag **err)
+{
+    stator_exe_info info = {.struct_size = sizeof info};
+    step->self = instance;
+    step->run = st_run_instance_step;
+    const stator_status status = instance->backend->exe_info(instance->inst, step->exe, &info);
+    step->workspace_bytes = info.workspace_bytes;
+    return status == STATOR_OK ? STATOR_OK : broken(err, "an executable does not tell its needs");
+}
+
 static stator_status read_executable(loading *l, st_step *step, stator_diag **err)
 {
     stator_instance *main = l->job->request->main;
-    stator_exe_info info = {.struct_size = sizeof info};
     uint64_t n = 0;
     const void *bytes = st_read_block(&l->r, &n);
     if (l->r.failed) {
@@ -383,11 +427,81 @@ static stator_status read_executable(loading *l, st_step *step, stator_diag **er
                    ? st_fail(err, status, "the backend refuses an executable")
                    : status;
     }
-    step->self = main;
-    step->run = st_run_instance_step;
-    status = main->backend->exe_info(main->inst, step->exe, &info);
-    step->workspace_bytes = info.workspace_bytes;
-    return status == STATOR_OK ? STATOR_OK : broken(err, "an executable does not tell its needs");
+    return set_executable(step, main, err);
+}
+
+/* A part's graph in a module of its own, which lives as long as the program. */
+static stator_status parse_graph(loading *l, const void *bytes, uint64_t n, st_module **out,
+                                 stator_diag **err)
+{
+    stator_ctx *ctx = l->job->request->ctx;
+    stator_builder *b = NULL;
+    ST_TRY(st_module_create(l->mem, ctx, &ctx->ops, out, err));
+    st_module **at = st_vec_push(l->mem, &l->out->parts);
+    if (at == NULL) {
+        st_module_destroy(*out);
+        return st_fail_oom(err);
+    }
+    *at = *out;
+    ST_TRY(st_builder_create(*out, "part", &b, err));
+    const stator_status status = st_parse_binary(b, bytes, n, NULL, err);
+    if (status != STATOR_OK) {
+        st_builder_abort(b);
+        return status;
+    }
+    return st_builder_finish(b, &(*out)->root, err);
+}
+
+static int is_slot_of(const st_program *p, uint32_t slot, const stator_type_row *type)
+{
+    return slot != ST_NO_SLOT && p->slots[slot].dtype == type->dtype &&
+           p->slots[slot].rank == type->rank;
+}
+
+/* Does the graph take and give what the step does, under the program's symbols? Behind those there
+ * are some that inference made before it saw what they are. */
+static int is_graph_of(const loading *l, const st_program *p, const st_step *step,
+                       const stator_graph *graph)
+{
+    const stator_graph_view *v = st_graph_view(graph);
+    int is_so = v->n_inputs == step->n_in && v->n_outputs == step->n_out &&
+                v->n_symbols >= l->n_syms && v->n_write_backs == 0;
+    for (uint32_t k = 0; is_so && k < step->n_in; k++) {
+        is_so = is_slot_of(p, step->in[k], stator_value_type(v, k + 1u));
+    }
+    for (uint32_t k = 0; is_so && k < step->n_out; k++) {
+        is_so = is_slot_of(p, step->out[k], stator_value_type(v, stator_output_at(v, k)));
+    }
+    return is_so;
+}
+
+static stator_status read_graph(loading *l, const st_program *p, st_step *step, stator_diag **err)
+{
+    const st_compile_request *request = l->job->request;
+    st_module *module = NULL;
+    uint64_t n = 0;
+    const void *bytes = st_read_block(&l->r, &n);
+    if (l->r.failed || request->fallback == NULL) {
+        return broken(err, "a part is damaged");
+    }
+    ST_TRY(parse_graph(l, bytes, n, &module, err));
+    if (!is_graph_of(l, p, step, module->root)) {
+        return broken(err, "a part is not that of its step");
+    }
+    stator_fuel_scope *scope =
+        st_fuel_scope(request->fuel, NULL, request->fallback->backend->item.name);
+    if (scope == NULL) {
+        return st_fail_oom(err);
+    }
+    ST_TRY(st_instance_compile(request->fallback, module->root, scope, &step->exe, err));
+    step->graph = module->root;
+    return set_executable(step, request->fallback, err);
+}
+
+static stator_status read_part(loading *l, const st_program *p, st_step *step, stator_diag **err)
+{
+    const uint32_t how = st_read_below(&l->r, ST_CACHED_GRAPH + 1u);
+    return how == ST_CACHED_GRAPH ? read_graph(l, p, step, err) : read_executable(l, step, err);
 }
 
 /* What the bodies take and give is what the step has. */
@@ -518,7 +632,7 @@ static stator_status read_steps(loading *l, st_program *p, uint32_t own, stator_
             return broken(err, "a step is damaged");
         }
         if (step->kind == ST_STEP_RUN) {
-            ST_TRY(read_executable(l, step, err));
+            ST_TRY(read_part(l, p, step, err));
         } else if (!read_control(l, p, step, own)) {
             return broken(err, "a step of control flow is damaged");
         }
@@ -629,6 +743,7 @@ stator_status st_cache_read_compiled(st_cache_job *job, const void *bytes, uint6
     ST_TRY(read_symbols(&l, err));
     ST_TRY(read_guard(&l, err));
     ST_TRY(read_coverage(&l, err));
+    ST_TRY(read_leftovers(&l, err));
     ST_TRY(read_bodies(&l, err));
     ST_TRY(read_program(&l, &out->program, 0, err));
     if (l.r.failed || l.r.left != 0 || out->guard.n_inputs != out->program.n_in) {

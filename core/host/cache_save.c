@@ -4,6 +4,7 @@
 #include "core/host/cache.h"
 
 #include "core/base/bytes.h"
+#include "ir/binary.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,15 +56,28 @@ static stator_status put_slot(saving *s, const st_program *p, const st_slot *slo
     return STATOR_OK;
 }
 
-static stator_status put_executable(saving *s, const st_step *step, stator_diag **err)
+static stator_status put_graph(saving *s, const st_step *step, stator_diag **err)
+{
+    st_str bytes;
+    st_str_init(&bytes, &s->job->request->ctx->mem);
+    const stator_status status = st_write_binary_symbols(step->graph, &bytes, err);
+    if (status == STATOR_OK) {
+        st_put_u32(s->out, ST_CACHED_GRAPH);
+        st_put_block(s->out, bytes.data, bytes.len);
+    }
+    st_str_deinit(&bytes);
+    return status;
+}
+
+static stator_status put_part(saving *s, const st_step *step, stator_diag **err)
 {
     const stator_instance *instance = step->self;
     stator_blob *blob = NULL;
     const void *data = NULL;
     if (instance != s->job->request->main) {
-        return st_fail(err, STATOR_UNSUPPORTED, "a part of the graph runs on '%s'",
-                       instance->backend->item.name);
+        return put_graph(s, step, err);
     }
+    st_put_u32(s->out, ST_CACHED_EXECUTABLE);
     ST_TRY(instance->backend->exe_serialize(instance->inst, step->exe, &blob, err));
     const stator_status status = st_blob_get(blob, &data, err);
     if (status == STATOR_OK) {
@@ -107,7 +121,7 @@ static stator_status put_step(saving *s, const st_step *step, uint32_t own, stat
     st_put_u32(s->out, step->kind);
     put_list(s->out, step->in, step->n_in);
     put_list(s->out, step->out, step->n_out);
-    return step->kind == ST_STEP_RUN ? put_executable(s, step, err)
+    return step->kind == ST_STEP_RUN ? put_part(s, step, err)
                                      : put_control(s, step, own, err);
 }
 
@@ -196,6 +210,22 @@ static void put_coverage(saving *s)
     }
 }
 
+static void put_leftovers(saving *s)
+{
+    const st_leftovers *left = &s->compiled->leftovers;
+    st_put_u32(s->out, left->n_nodes);
+    st_put_u32(s->out, left->n_handed);
+    st_put_u32(s->out, left->n_host);
+    st_put_u32(s->out, left->rows.count);
+    for (uint32_t i = 0; i < left->rows.count; i++) {
+        const st_leftover *row = &left->rows.data[i];
+        st_put_text(s->out, row->op);
+        st_put_text(s->out, row->reason);
+        st_put_text(s->out, row->name);
+        st_put_u32(s->out, row->count);
+    }
+}
+
 /* ---- constants ---- */
 
 /* Is it one of the imported graph, which the reader has too? */
@@ -265,6 +295,7 @@ stator_status st_cache_write_compiled(st_cache_job *job, const st_compiled *comp
     put_symbols(&s);
     put_guard(&s);
     put_coverage(&s);
+    put_leftovers(&s);
     st_put_u32(&rest, compiled->n_bodies);
     stator_status status = STATOR_OK;
     for (uint32_t i = compiled->n_bodies; i > 0 && status == STATOR_OK; i--) {

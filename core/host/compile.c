@@ -233,6 +233,10 @@ void st_compiled_clear(st_compiled *compiled)
         st_blob_release(compiled->blobs[i]);
     }
     st_free(&ctx->mem, compiled->blobs);
+    for (uint32_t i = 0; i < compiled->parts.count; i++) {
+        st_module_destroy(compiled->parts.data[i]);
+    }
+    st_vec_free(&ctx->mem, &compiled->parts);
     if (compiled->arena.mem != NULL) {
         st_arena_deinit(&compiled->arena);
     }

@@ -46,14 +46,16 @@ typedef struct st_compiled {
     st_guard guard;
     stator_coverage coverage[ST_COLORS];
     uint32_t n_coverage;
-    st_leftovers leftovers; /* of what came from the cache: none, it is whole */
+    st_leftovers leftovers;
     const st_file **files; /* that constants are mapped from, each once */
     uint32_t n_files;
     uint32_t specialisation; /* index of the import it was made from */
-    /* Of what came from the cache: there is no module, its texts and constants are here. */
+    /* Of what came from the cache: there is no module; its texts, its constants and the graphs of the
+     * parts that were compiled anew are here. */
     st_arena arena;
     stator_blob **blobs;
     uint32_t n_blobs;
+    st_vec(st_module *) parts;
     uint32_t is_cached;
     _Atomic uint32_t n_verified; /* calls that ran on the reference too, or were asked about it */
 } st_compiled;

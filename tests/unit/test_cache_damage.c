@@ -1,6 +1,6 @@
 /* Entries of the compile cache with a right checksum and wrong contents: each is refused or makes a
  * program, and none brings the process down. Real entries of inductor-cpu (code, contractions,
- * symbolic sizes, control flow), one to a few places of them changed or the end cut off. */
+ * symbolic sizes, control flow, a part on the fallback), one to a few places of them changed or the end cut off. */
 #define _GNU_SOURCE
 #include "core/host/cache.h"
 
@@ -26,6 +26,10 @@ static const char *const models[] = {
     "stir 1\nsym N in [2, 64]\nsym M in [1, 64]\ngraph @main(%x: f32[N, 3], %y: f32[M, 3]) {\n"
     "  %a = add(%x, %y) : f32[N, 3]\n  %s = slice(%a) {starts = [M, 0], sizes = [2, 3],"
     " steps = [1, 1]}\n  return a: %a, s: %s\n}\n",
+    /* nonzero is the fallback's: its graph is kept */
+    "stir 1\nsym N in [1, 64]\ngraph @main(%x: f32[N, 4]) {\n"
+    "  %c = constant {value = f32[4] {1, 2, 3, 4}}\n  %a = mul(%x, %c)\n  %z = nonzero(%a)\n"
+    "  %f = cast(%z) {dtype = f32}\n  %e = exp(%f)\n  return e: %e, a: %a\n}\n",
 };
 
 typedef struct world {

@@ -47,6 +47,7 @@ typedef struct cli_option {
 typedef struct cli_common { /* of every subcommand */
     int json;
     cli_list plugin_dirs;
+    const char *logs; /* channels, as STATOR_LOGS has them */
     int64_t threads;
 } cli_common;
 

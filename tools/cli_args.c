@@ -52,6 +52,7 @@ static const shared_option shared[] = {
     {GROUP_COMPILE, CLI_TEXT, AT(compile, fallback), "--fallback", "NAME", "use this if the backend is there but unavailable"},
     {GROUP_COMMON, CLI_FLAG, AT(common, json), "--json", NULL, "print facts as JSON"},
     {GROUP_COMMON, CLI_LIST, AT(common, plugin_dirs), "--plugin-dir", "DIR", "look for plugins here too"},
+    {GROUP_COMMON, CLI_TEXT, AT(common, logs), "--logs", "NAMES", "log these channels on stderr (as STATOR_LOGS)"},
     {GROUP_THREADS, CLI_NUMBER, 0, "--threads", "T", "threads to use (0: all cores)"}};
 /* clang-format on */
 #define SHARED_COUNT (sizeof shared / sizeof shared[0])
@@ -400,7 +401,8 @@ stator_status cli_open(const cli_common *common, stator_ctx **out_ctx)
                                         .threads = (int32_t)common->threads,
                                         .plugin_dir_count = common->plugin_dirs.count,
                                         .plugin_dirs = common->plugin_dirs.items,
-                                        .log = cli_log};
+                                        .log = cli_log,
+                                        .log_channels = common->logs};
     return stator_ctx_create(&options, out_ctx);
 }
 

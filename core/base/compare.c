@@ -76,7 +76,7 @@ static size_t print_layout(const DLTensor *t, char *out, size_t room)
     return n + (size_t)snprintf(out + n, room - n, "]");
 }
 
-static void print_layouts(const DLTensor *got, const DLTensor *want, char *out)
+void st_print_layouts(const DLTensor *got, const DLTensor *want, char out[ST_DIFFERENCE_TEXT])
 {
     static const size_t half = ST_DIFFERENCE_TEXT / 2 - 8;
     size_t n = print_layout(got, out, half);
@@ -96,7 +96,7 @@ static int same_layout(const DLTensor *got, const DLTensor *want, st_difference 
     }
     if (out->reason != NULL) {
         *out = (st_difference){.max_abs = NAN, .max_rel = NAN, .reason = out->reason};
-        print_layouts(got, want, out->detail);
+        st_print_layouts(got, want, out->detail);
         return 0;
     }
     return 1;

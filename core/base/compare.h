@@ -38,6 +38,8 @@ typedef struct st_difference {
     char detail[ST_DIFFERENCE_TEXT]; /* of another dtype or shape: "f32[9], expected f32[10]"; else "" */
 } st_difference;
 
+/* "f32[9], expected f32[10]", cut to what fits. */
+void st_print_layouts(const DLTensor *got, const DLTensor *want, char out[ST_DIFFERENCE_TEXT]);
 /* ST_COMPARE_RULE, with the tolerances that are given in the place of the chosen ones. */
 void st_compare(const DLTensor *got, const DLTensor *want, const st_tolerance *given,
                 st_difference *out);

@@ -166,6 +166,14 @@ static stator_status add_ports(build *b, const st_part *part, st_step *step, sta
     return STATOR_OK;
 }
 
+static stator_status watch_part(const build *b, const char *backend, stator_diag **err)
+{
+    char stage[96];
+    (void)snprintf(stage, sizeof stage, "compile %.80s", backend);
+    return st_watch_stage(&request_of(b)->watch, stage, b->p->n_steps - 1u, b->u->parts.n_parts,
+                          err);
+}
+
 static stator_status compile_part(build *b, stator_instance *instance, const st_part *part,
                                   st_step *step, stator_diag **err)
 {
@@ -174,6 +182,7 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
     if (scope == NULL) {
         return st_fail_oom(err);
     }
+    ST_TRY(watch_part(b, instance->backend->item.name, err));
     st_fuel_about(scope, part->graph);
     st_dump_part_begin(request_of(b)->ctx, instance->backend->item.name, part->graph);
     const stator_status made = st_instance_compile(instance, part->graph, scope, &step->exe, err);

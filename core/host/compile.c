@@ -9,6 +9,19 @@
 
 #include <string.h>
 
+stator_status st_watch_stage(const st_watch *watch, const char *stage, uint32_t done,
+                             uint32_t total, stator_diag **err)
+{
+    if (watch->progress != NULL && stage != NULL) {
+        watch->progress(watch->self, stage, done, total);
+    }
+    return watch->is_cancelled == NULL || watch->is_cancelled(watch->self) == 0
+               ? STATOR_OK
+               : st_fail(err, STATOR_CANCELLED, "the application cancelled the %s%s%s",
+                         stage != NULL ? "compile before stage '" : "call",
+                         stage != NULL ? stage : "", stage != NULL ? "'" : "");
+}
+
 /* The mapped files behind a module's blobs; a model has one or a few. */
 static stator_status list_files(st_compiled *out, const st_module *m, stator_diag **err)
 {

@@ -22,6 +22,13 @@
 /* Called with the graph after each stage; stage "import" comes first. */
 typedef void (*st_stage_fn)(void *self, const char *stage, const stator_graph *graph, uint64_t ns);
 
+/* Who hears of a compile and may end it; see stator_compile_options. */
+typedef struct st_watch {
+    void (*progress)(void *self, const char *stage, uint32_t done, uint32_t total);
+    int32_t (*is_cancelled)(void *self);
+    void *self;
+} st_watch;
+
 typedef struct st_compile_request {
     stator_ctx *ctx;
     const st_module *source; /* left as it is */
@@ -33,6 +40,7 @@ typedef struct st_compile_request {
     st_stage_fn on_stage;
     void *stage_self;
     const char *stop_after; /* a stage after which the pipeline ends, or NULL */
+    st_watch watch;
 } st_compile_request;
 
 /* One compiled graph; see cache.h for what keeps it on disk. */
@@ -60,6 +68,9 @@ typedef struct st_compiled {
     _Atomic uint32_t n_verified; /* calls that ran on the reference too, or were asked about it */
 } st_compiled;
 
+/* Before a stage: tells of it (stage NULL: of none), and CANCELLED where that is wanted. */
+stator_status st_watch_stage(const st_watch *watch, const char *stage, uint32_t done,
+                             uint32_t total, stator_diag **err);
 /* Runs the pipeline over a copy of request->source; *out_module owns the result, whose root is the
  * final graph. needs (may be NULL) receives what the graph needs of sizes before any pass. */
 stator_status st_run_pipeline(const st_compile_request *request, st_needs *needs,

@@ -114,7 +114,7 @@ static int is_channel(const char *name, size_t len)
     return 0;
 }
 
-static void say_channels(stator_ctx *ctx, const char *unknown, int n_shown)
+static void say_channels(stator_ctx *ctx, const char *from, const char *unknown, int n_shown)
 {
     st_str list;
     st_str_init(&list, &ctx->mem);
@@ -123,14 +123,13 @@ static void say_channels(stator_ctx *ctx, const char *unknown, int n_shown)
     }
     if (st_str_ok(&list)) {
         st_log(ctx, "options", 1,
-               "STATOR_LOGS: there is no channel '%.*s', unless a plugin has it; there are %s",
-               n_shown, unknown, list.data);
+               "%s: there is no channel '%.*s', unless a plugin has it; there are %s", from, n_shown, unknown, list.data);
     }
     st_str_deinit(&list);
 }
 
-/* Says which words of STATOR_LOGS nothing of Stator listens to. */
-static void check_channels(stator_ctx *ctx, const char *spec)
+/* Says which words of `from`, STATOR_LOGS or the option, nothing of Stator listens to. */
+static void check_channels(stator_ctx *ctx, const char *from, const char *spec)
 {
     size_t len = 0;
     size_t name_len = 0;
@@ -140,12 +139,12 @@ static void check_channels(stator_ctx *ctx, const char *spec)
         const size_t level_len = len - name_len;
         const int name_shown = name_len < 64 ? (int)name_len : 64;
         if (len > 0 && !is_channel(word, name_len)) {
-            say_channels(ctx, word, name_shown);
+            say_channels(ctx, from, word, name_shown);
         }
         if (level_len > 0 && !is_text(level, level_len, ":debug") &&
             !is_text(level, level_len, ":info")) {
             st_log(ctx, "options", 1,
-                   "STATOR_LOGS: '%.*s' is no level of '%.*s'; there are info and debug",
+                   "%s: '%.*s' is no level of '%.*s'; there are info and debug", from,
                    level_len < 64 ? (int)level_len - 1 : 64, level + 1, name_shown, word);
         }
     }
@@ -332,9 +331,9 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
     ctx->log = options.log != NULL ? options.log : log_to_stderr;
     ctx->log_self = options.log_self;
-    if ((options.flags & STATOR_CTX_NO_ENV) == 0) {
-        parse_channels(ctx, secure_getenv("STATOR_LOGS"));
-    }
+    const char *named = (options.flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_LOGS") : NULL;
+    parse_channels(ctx, named);
+    parse_channels(ctx, options.log_channels);
     stator_diag *diag = NULL;
     const stator_status status = ctx_open(ctx, &options, &diag);
     st_diag_release(diag);
@@ -342,9 +341,8 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
         stator_ctx_destroy(ctx);
         return status;
     }
-    if ((options.flags & STATOR_CTX_NO_ENV) == 0) {
-        check_channels(ctx, secure_getenv("STATOR_LOGS"));
-    }
+    check_channels(ctx, "STATOR_LOGS", named);
+    check_channels(ctx, "log_channels", options.log_channels);
     *out_ctx = ctx;
     return STATOR_OK;
 }
@@ -478,6 +476,27 @@ stator_status stator_tensor_create(stator_ctx *ctx, stator_dtype dtype, uint32_t
     stator_diag *diag = NULL;
     const stator_status status =
         st_tensor_create(&ctx->mem, &ctx->pool, dtype, rank, shape, out_tensor, &diag);
+    return st_ctx_fail(ctx, status, diag);
+}
+
+stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
+                                 const int64_t *shape, const stator_buffer *given,
+                                 stator_tensor **out_tensor)
+{
+    stator_diag *diag = NULL;
+    stator_buffer buffer = {.struct_size = sizeof buffer};
+    *out_tensor = NULL;
+    stator_status status = ST_SIZED_READ(stator_buffer, &buffer, given, &diag);
+    if (status == STATOR_OK && rank != 0 && shape == NULL) {
+        status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "the tensor has %u axes and no shape",
+                         rank);
+    }
+    if (status == STATOR_OK) {
+        const DLTensor layout = {.dtype = st_dtype_to_dl(dtype),
+                                 .ndim = (int32_t)rank,
+                                 .shape = (int64_t *)(uintptr_t)shape};
+        status = st_tensor_wrap(&ctx->mem, &layout, &buffer, out_tensor, &diag);
+    }
     return st_ctx_fail(ctx, status, diag);
 }
 

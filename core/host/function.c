@@ -48,8 +48,9 @@ struct stator_function {
     int64_t fuel_limit;
     char *fuel_scope;
     uint32_t is_recording;
-    stator_x_fuel_fn watch;
-    void *watch_self;
+    stator_x_fuel_fn fuel_watch;
+    void *fuel_watch_self;
+    st_watch watch; /* the application's */
     pthread_mutex_t lock; /* compiles */
     st_sizes sizes;
     _Atomic(entry_list *) list;
@@ -245,6 +246,7 @@ static stator_status open_function(stator_function *f, const stator_compile_opti
     ST_TRY(check_mode(options->mode, err));
     ST_TRY(open_main(f, options, err));
     f->flags = options->flags;
+    f->watch = (st_watch){options->progress, options->is_cancelled, options->watch_self};
     f->recompile_limit =
         options->recompile_limit != 0 ? options->recompile_limit : DEFAULT_RECOMPILE_LIMIT;
     ST_TRY(take_fuel(f, options, err));
@@ -364,6 +366,7 @@ void st_function_request(stator_function *f, const st_specialisation *spec,
                                         .fallback = f->fallback,
                                         .evaluator = f->evaluator,
                                         .fuel = &f->fuel,
+                                        .watch = f->watch,
                                         /* it decides calls, not programs: no part of a key */
                                         .flags = f->flags & ~(uint32_t)STATOR_COMPILE_STRICT_SIZES};
 }
@@ -373,8 +376,8 @@ static stator_status reset_fuel(stator_function *f, stator_diag **err)
     st_fuel_deinit(&f->fuel);
     st_fuel_init(&f->fuel, &f->ctx->mem);
     f->fuel.is_recording = f->is_recording;
-    f->fuel.watch = f->watch;
-    f->fuel.watch_self = f->watch_self;
+    f->fuel.watch = f->fuel_watch;
+    f->fuel.watch_self = f->fuel_watch_self;
     return st_fuel_configure(&f->fuel, f->fuel_limit, f->fuel_scope,
                              (f->flags & STATOR_COMPILE_NO_FUEL) != 0, err);
 }
@@ -747,6 +750,7 @@ static stator_status check_apart(uint32_t n_in, stator_tensor *const *in, uint32
 static stator_status run_entry(stator_function *f, st_compiled *entry, st_call_state *state,
                                const DLTensor *in, stator_tensor **out, stator_diag **err)
 {
+    ST_TRY(st_watch_stage(&f->watch, NULL, 0, 0, err));
     if (!st_verify_next(f->verifier, entry)) {
         return st_program_run(&entry->program, state, in, out, err);
     }
@@ -952,6 +956,6 @@ st_fuel *st_function_fuel(stator_function *f)
 
 void st_function_watch(stator_function *f, stator_x_fuel_fn fn, void *self)
 {
-    f->watch = fn;
-    f->watch_self = self;
+    f->fuel_watch = fn;
+    f->fuel_watch_self = self;
 }

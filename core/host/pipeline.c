@@ -259,6 +259,7 @@ static stator_status run_one(void *self, const char *stage)
     if (run->is_stopped) {
         return STATOR_OK;
     }
+    ST_TRY(st_watch_stage(&run->request->watch, stage, 0, 0, run->err));
     const uint64_t start = st_now_ns();
     stator_graph *next = NULL;
     ST_TRY(st_run_stage(run->request, stage, run->graph, &next, run->err));

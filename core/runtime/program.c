@@ -1,5 +1,6 @@
 /* Launching planned programs; see program.h. */
 #include "core/base/check.h"
+#include "core/base/compare.h"
 #include "core/runtime/program_state.h"
 
 #include "core/base/threads.h"
@@ -15,10 +16,10 @@ static stator_status check_given(const DLTensor *given, const DLTensor *expected
         memcmp(&given->dtype, &expected->dtype, sizeof given->dtype) != 0 ||
         memcmp(given->shape, expected->shape, (size_t)given->ndim * sizeof *given->shape) != 0 ||
         !st_tensor_is_dense(given)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "the tensor given for %s %u has not the dtype, shape or dense layout of "
-                       "the result",
-                       what, k);
+        char layouts[ST_DIFFERENCE_TEXT];
+        st_print_layouts(given, expected, layouts);
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "the tensor given for %s %u is %s%s", what, k,
+                       layouts, st_tensor_is_dense(given) ? "" : ", dense");
     }
     return STATOR_OK;
 }

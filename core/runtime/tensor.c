@@ -152,6 +152,30 @@ stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
     return STATOR_OK;
 }
 
+stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_buffer *buffer,
+                             stator_tensor **out_tensor, stator_diag **err)
+{
+    *out_tensor = NULL;
+    uint64_t bytes = 0;
+    const stator_dtype dtype = st_dtype_from_dl(layout->dtype);
+    ST_TRY(check_shape(dtype, (uint32_t)layout->ndim, layout->shape, &bytes, err));
+    if (buffer->size_bytes < bytes || (buffer->data == NULL && bytes != 0)) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "the tensor takes %llu bytes, the buffer has %llu%s",
+                       (unsigned long long)bytes, (unsigned long long)buffer->size_bytes,
+                       buffer->data == NULL ? " and no data" : "");
+    }
+    stator_tensor *t = new_tensor(mem, dtype, (uint32_t)layout->ndim, layout->shape, bytes);
+    if (t == NULL) {
+        return st_fail_oom(err);
+    }
+    t->view.data = buffer->data;
+    t->deleter = buffer->deleter;
+    t->deleter_self = buffer->self;
+    *out_tensor = t;
+    return STATOR_OK;
+}
+
 void stator_tensor_retain(stator_tensor *t)
 {
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
@@ -166,8 +190,10 @@ void stator_tensor_release(stator_tensor *t)
         if (t->managed->deleter != NULL) {
             t->managed->deleter(t->managed);
         }
-    } else {
+    } else if (t->pool != NULL) {
         st_pool_give(t->pool, t->view.data);
+    } else if (t->deleter != NULL) {
+        t->deleter(t->deleter_self, t->view.data);
     }
     st_free(t->mem, t);
 }

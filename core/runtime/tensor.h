@@ -12,6 +12,8 @@ struct stator_tensor {
     stator_dtype dtype;
     uint64_t size_bytes;
     st_pool *pool;                     /* owner of the data, or NULL */
+    void (*deleter)(void *self, void *data); /* of the application's memory, or NULL */
+    void *deleter_self;
     DLManagedTensorVersioned *managed; /* the foreign owner, or NULL */
     st_mem *mem;
     DLTensor view; /* shape points at `shape`; strides NULL when dense */
@@ -23,6 +25,9 @@ stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, u
                                const int64_t *shape, stator_tensor **out_tensor, stator_diag **err);
 stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
                               stator_tensor **out_tensor, stator_diag **err);
+/* See stator_tensor_wrap. */
+stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_buffer *buffer,
+                             stator_tensor **out_tensor, stator_diag **err);
 int st_tensor_is_dense(const DLTensor *tensor);
 /* Elements of src, of any strides, row-major into dst. */
 void st_tensor_copy_dense(const DLTensor *src, void *dst);

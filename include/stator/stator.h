@@ -59,6 +59,9 @@ typedef struct stator_ctx_options {
      * own, several at once. */
     void (*log)(void *self, const char *channel, uint32_t level, const char *text);
     void *log_self;
+    /* 0.1: channels of the log beside those of STATOR_LOGS, written as there ("passes,cache:debug");
+     * also heard with STATOR_CTX_NO_ENV. NULL: none. A word that names no channel is a warning. */
+    const char *log_channels;
 } stator_ctx_options;
 
 STATOR_EXPORT stator_status stator_ctx_create(const stator_ctx_options *options,
@@ -129,6 +132,25 @@ STATOR_EXPORT const stator_host *stator_ctx_host(stator_ctx *ctx);
 STATOR_EXPORT stator_status stator_tensor_create(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
                                                  const int64_t *shape,
                                                  stator_tensor **out_tensor) STATOR_MUST_USE;
+/* Memory of the application's own. */
+typedef struct stator_buffer {
+    uint32_t struct_size;
+    uint32_t reserved; /* 0 */
+    void *data;
+    uint64_t size_bytes;
+    /* Ends the memory; NULL: the application does, after the tensor's last reference went. */
+    void (*deleter)(void *self, void *data);
+    void *self;
+} stator_buffer;
+
+/* A tensor over the application's memory, without copying: dense, row-major, host memory of at least
+ * the tensor's bytes. deleter runs once, when the last reference goes, on the thread that lets go of
+ * it; where the call fails it does not run. As an input of a call, memory that is not aligned to 16
+ * bytes is copied. INVALID_ARGUMENT: no such dtype or shape, data NULL of a tensor that has
+ * elements, or too few bytes; RESOURCE_EXHAUSTED. Since 0.1. */
+STATOR_EXPORT stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
+                                               const int64_t *shape, const stator_buffer *buffer,
+                                               stator_tensor **out_tensor) STATOR_MUST_USE;
 /* Takes over a DLPack tensor without copying; its deleter runs when the last reference goes. */
 STATOR_EXPORT stator_status stator_tensor_from_dlpack(stator_ctx *ctx,
                                                       DLManagedTensorVersioned *managed,
@@ -193,6 +215,13 @@ STATOR_EXPORT stator_status stator_model_input_info(const stator_model *model, u
                                                     stator_port_info *out_info) STATOR_MUST_USE;
 STATOR_EXPORT stator_status stator_model_output_info(const stator_model *model, uint32_t index,
                                                      stator_port_info *out_info) STATOR_MUST_USE;
+/* The position of an input or output in calls, by its name; an output without one is "output_K".
+ * NOT_FOUND: there is none (the text lists them); outputs of a model that needs values of inputs
+ * are known after stator_model_specialise. Since 0.1. */
+STATOR_EXPORT stator_status stator_model_find_input(const stator_model *model, const char *name,
+                                                    uint32_t *out_index) STATOR_MUST_USE;
+STATOR_EXPORT stator_status stator_model_find_output(const stator_model *model, const char *name,
+                                                     uint32_t *out_index) STATOR_MUST_USE;
 /* The imported graph, borrowed; NULL while the import still needs input values (NEED_VALUE). */
 STATOR_EXPORT const stator_graph *stator_model_graph(const stator_model *model);
 
@@ -216,6 +245,15 @@ typedef struct stator_compile_options {
      * results differ by more than rounding fails with DATA_LOSS and says where the two part. */
     uint32_t verify;
     uint32_t reserved;
+    /* 0.1: called before each stage of a compile, on the thread that compiles: a pass by its name,
+     * or "compile NAME" for each part that backend NAME compiles, with how many parts of the graph
+     * (or of a body of control flow) are done and how many there are; 0 and 0 of a pass. Nothing is
+     * told of a program that comes from the cache. Must not call back into the function. */
+    void (*progress)(void *self, const char *stage, uint32_t done, uint32_t total);
+    /* Asked at the same places and before a call begins: not 0 ends the compile, or the call, with
+     * CANCELLED. The function stays usable; a later call compiles anew. */
+    int32_t (*is_cancelled)(void *self);
+    void *watch_self; /* of both */
 } stator_compile_options;
 
 enum stator_compile_flag {
@@ -235,6 +273,20 @@ STATOR_EXPORT stator_status stator_compile(stator_model *model,
                                            const stator_compile_options *options,
                                            stator_function **out_function) STATOR_MUST_USE;
 STATOR_EXPORT void stator_function_destroy(stator_function *function);
+
+/* The shape of an input that a call will bring. */
+typedef struct stator_shape {
+    uint32_t rank;
+    uint32_t reserved;   /* 0 */
+    const int64_t *dims; /* rank sizes */
+} stator_shape;
+
+/* Compiles ahead for calls with inputs of these shapes, in order, where no compile serves them yet;
+ * dtypes are the model's. Nothing runs. The same errors as of a call with such inputs; NEED_VALUE:
+ * the model's graph depends on the values of inputs, and only a call can bring these. Any thread;
+ * calls that a compile serves already do not wait. Since 0.1. */
+STATOR_EXPORT stator_status stator_function_prepare(stator_function *function, uint32_t n_in,
+                                                    const stator_shape *in) STATOR_MUST_USE;
 
 /* Runs. in[] are the model's inputs in order (parameters left out), dense host tensors. out[k] ==
  * NULL receives a new tensor (release it); otherwise it is written in place and must fit; it shares

@@ -60,9 +60,11 @@ struct stator_abi_anchor {
     const stator_ctx_options *p_stator_ctx_options;
     const stator_mem_stats *p_stator_mem_stats;
     const stator_item_info *p_stator_item_info;
+    const stator_buffer *p_stator_buffer;
     const stator_load_options *p_stator_load_options;
     const stator_port_info *p_stator_port_info;
     const stator_compile_options *p_stator_compile_options;
+    const stator_shape *p_stator_shape;
     const stator_coverage *p_stator_coverage;
     const stator_x_cut *p_stator_x_cut;
     const stator_x_fuel_row *p_stator_x_fuel_row;
@@ -92,6 +94,7 @@ struct stator_abi_anchor {
     __typeof__(stator_backend_register) *call_stator_backend_register;
     __typeof__(stator_ctx_host) *call_stator_ctx_host;
     __typeof__(stator_tensor_create) *call_stator_tensor_create;
+    __typeof__(stator_tensor_wrap) *call_stator_tensor_wrap;
     __typeof__(stator_tensor_from_dlpack) *call_stator_tensor_from_dlpack;
     __typeof__(stator_tensor_to_dlpack) *call_stator_tensor_to_dlpack;
     __typeof__(stator_tensor_retain) *call_stator_tensor_retain;
@@ -110,9 +113,12 @@ struct stator_abi_anchor {
     __typeof__(stator_model_output_count) *call_stator_model_output_count;
     __typeof__(stator_model_input_info) *call_stator_model_input_info;
     __typeof__(stator_model_output_info) *call_stator_model_output_info;
+    __typeof__(stator_model_find_input) *call_stator_model_find_input;
+    __typeof__(stator_model_find_output) *call_stator_model_find_output;
     __typeof__(stator_model_graph) *call_stator_model_graph;
     __typeof__(stator_compile) *call_stator_compile;
     __typeof__(stator_function_destroy) *call_stator_function_destroy;
+    __typeof__(stator_function_prepare) *call_stator_function_prepare;
     __typeof__(stator_call_tensors) *call_stator_call_tensors;
     __typeof__(stator_bind) *call_stator_bind;
     __typeof__(stator_bound_call_run) *call_stator_bound_call_run;

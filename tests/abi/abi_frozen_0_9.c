@@ -584,6 +584,7 @@ FROZEN(stator_ctx_options, alloc_self, 48, void *);
 FROZEN(stator_ctx_options, log, 56,
        void (*)(void *self, const char *channel, uint32_t level, const char *text));
 FROZEN(stator_ctx_options, log_self, 64, void *);
+FROZEN(stator_ctx_options, log_channels, 72, const char *);
 
 FROZEN(stator_mem_stats, struct_size, 0, uint32_t);
 FROZEN(stator_mem_stats, reserved, 4, uint32_t);
@@ -611,6 +612,13 @@ FROZEN(stator_item_info, probed, 116, int32_t);
 FROZEN(stator_item_info, device_count, 120, uint32_t);
 FROZEN(stator_item_info, option_count, 124, uint32_t);
 FROZEN(stator_item_info, devices, 128, const stator_device_info *);
+
+FROZEN(stator_buffer, struct_size, 0, uint32_t);
+FROZEN(stator_buffer, reserved, 4, uint32_t);
+FROZEN(stator_buffer, data, 8, void *);
+FROZEN(stator_buffer, size_bytes, 16, uint64_t);
+FROZEN(stator_buffer, deleter, 24, void (*)(void *self, void *data));
+FROZEN(stator_buffer, self, 32, void *);
 
 FROZEN(stator_load_options, struct_size, 0, uint32_t);
 FROZEN(stator_load_options, flags, 4, uint32_t);
@@ -641,6 +649,14 @@ FROZEN(stator_compile_options, fuel, 56, int64_t);
 FROZEN(stator_compile_options, fuel_scope, 64, const char *);
 FROZEN(stator_compile_options, verify, 72, uint32_t);
 FROZEN(stator_compile_options, reserved, 76, uint32_t);
+FROZEN(stator_compile_options, progress, 80,
+       void (*)(void *self, const char *stage, uint32_t done, uint32_t total));
+FROZEN(stator_compile_options, is_cancelled, 88, int32_t (*)(void *self));
+FROZEN(stator_compile_options, watch_self, 96, void *);
+
+FROZEN(stator_shape, rank, 0, uint32_t);
+FROZEN(stator_shape, reserved, 4, uint32_t);
+FROZEN(stator_shape, dims, 8, const int64_t *);
 
 FROZEN(stator_coverage, backend, 0, const char *);
 FROZEN(stator_coverage, nodes, 8, uint32_t);

@@ -185,8 +185,10 @@ int cli_write_file(const char *path, const void *bytes, uint64_t size, int json)
 /* How long steps take, from here to the stop; NULL: said why. */
 typedef struct cli_profile cli_profile;
 cli_profile *cli_profile_start(stator_ctx *ctx, const char *path, int json);
-/* Writes the trace; CLI_OK, or says why not. */
-int cli_profile_stop(cli_profile *profile, stator_ctx *ctx, const char *path, int json);
+/* Writes the trace, its events with what explain knows of the steps; CLI_OK, or says why not. */
+struct cli_program;
+int cli_profile_stop(cli_profile *profile, const struct cli_program *program, const char *path,
+                     int json);
 void cli_profile_print(const cli_profile *profile);
 /* [{step, calls, total_ms, share}], the longest first. */
 cJSON *cli_profile_json(const cli_profile *profile);

@@ -3,9 +3,12 @@
  *
  * In: the context's record of steps. Out: a row a name (total, share, calls), the longest first;
  * the file has an event a step, {"traceEvents": [{name, ph "X", ts, dur (microseconds), pid,
- * tid}]}. */
+ * tid, args: {kind, nodes, read_bytes, written_bytes, flops, open}}]}. Steps of one name are told apart by
+ * their order in a call. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "explain.h"
+
+#include "core/base/map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +18,19 @@ typedef struct row {
     uint64_t calls, total_ns;
 } row;
 
+/* What explain knows of a step. */
+typedef struct known_step {
+    const cJSON *facts;
+    uint64_t key;
+    uint32_t next; /* of this name, plus 1; the last one's is the first */
+} known_step;
+
 struct cli_profile {
+    cJSON *facts; /* explain's; NULL: nothing is known */
+    known_step *steps;
+    uint32_t n_steps;
+    st_mem mem;
+    st_map next_of; /* key -> place of the step that the next event of the name is, plus 1 */
     cli_file file;
     uint64_t first_ns, n_events, total_ns;
     row *rows;
@@ -41,6 +56,73 @@ static row *row_of(cli_profile *p, const char *name)
     return &p->rows[p->n_rows++];
 }
 
+/* ---- what is known of steps ---- */
+
+static int add_known(cli_profile *p, const cJSON *facts)
+{
+    known_step *grown = realloc(p->steps, (p->n_steps + 1u) * sizeof *grown);
+    if (grown == NULL) {
+        return 0;
+    }
+    p->steps = grown;
+    const uint64_t key = explain_step_key(explain_text(facts, "name"));
+    const uint32_t place = ++p->n_steps;
+    known_step *step = &p->steps[place - 1u];
+    *step = (known_step){.facts = facts, .key = key, .next = place};
+    const uint32_t last = st_map_get(&p->next_of, key); /* while they are added: the last so far */
+    if (last != 0) {
+        step->next = p->steps[last - 1u].next;
+        p->steps[last - 1u].next = place;
+    }
+    return st_map_put(&p->next_of, key, place);
+}
+
+/* The steps of a function that was called. Without them the trace has names and times alone. */
+static void know_steps(cli_profile *p, const cli_program *program)
+{
+    const cJSON *part = NULL;
+    const cJSON *step = NULL;
+    int ok = 1;
+    p->facts = explain_facts(program);
+    cJSON_ArrayForEach(part, explain_list(p->facts, "parts"))
+    {
+        cJSON_ArrayForEach(step, explain_list(part, "steps"))
+        {
+            ok = ok && add_known(p, step);
+        }
+    }
+    for (uint32_t i = 0; ok && i < p->n_steps; i++) { /* the first one comes first */
+        const known_step *last = &p->steps[st_map_get(&p->next_of, p->steps[i].key) - 1u];
+        ok = last != &p->steps[i] || st_map_put(&p->next_of, last->key, last->next);
+    }
+    p->failed |= !ok;
+}
+
+static void write_args(cli_profile *p, const char *name)
+{
+    static const char *const keys[] = {"kind",          "nodes", "read_bytes",
+                                       "written_bytes", "flops", "open"};
+    const uint64_t key = explain_step_key(name);
+    const uint32_t place = st_map_get(&p->next_of, key);
+    if (place == 0) {
+        return;
+    }
+    cJSON *args = cJSON_CreateObject();
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        cJSON *fact = (cJSON *)(uintptr_t)explain_list(p->steps[place - 1u].facts, keys[i]);
+        p->failed |= !cJSON_AddItemReferenceToObject(args, keys[i], fact);
+    }
+    char *text = cJSON_PrintUnformatted(args);
+    if (text != NULL && st_map_put(&p->next_of, key, p->steps[place - 1u].next)) {
+        (void)fprintf(p->file.file, ",\"args\":");
+        cli_put_utf8(p->file.file, text);
+    } else {
+        p->failed = 1;
+    }
+    cJSON_free(text);
+    cJSON_Delete(args);
+}
+
 static void write_event(cli_profile *p, const stator_x_profile_row *event)
 {
     cJSON *name = cJSON_CreateString(event->name);
@@ -50,9 +132,11 @@ static void write_event(cli_profile *p, const stator_x_profile_row *event)
     } else {
         (void)fprintf(p->file.file, "%s\n{\"name\":", p->n_events > 0 ? "," : "");
         cli_put_utf8(p->file.file, text);
-        (void)fprintf(p->file.file, ",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":1}",
+        (void)fprintf(p->file.file, ",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":1",
                       ((double)event->begin_ns - (double)p->first_ns) / 1e3,
                       (double)(event->end_ns - event->begin_ns) / 1e3);
+        write_args(p, event->name);
+        (void)fprintf(p->file.file, "}");
     }
     cJSON_free(text);
     cJSON_Delete(name);
@@ -91,15 +175,19 @@ cli_profile *cli_profile_start(stator_ctx *ctx, const char *path, int json)
         free(p);
         return NULL;
     }
+    st_mem_init(&p->mem, NULL, NULL, NULL, 0);
+    st_map_init(&p->next_of, &p->mem);
     stator_x_profile_start(ctx);
     return p;
 }
 
-int cli_profile_stop(cli_profile *p, stator_ctx *ctx, const char *path, int json)
+int cli_profile_stop(cli_profile *p, const cli_program *program, const char *path, int json)
 {
+    stator_ctx *ctx = program->ctx;
     if (!cli_file_open(&p->file, path, json)) {
         return CLI_FAILED;
     }
+    know_steps(p, program);
     (void)fprintf(p->file.file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     const stator_status status = stator_x_profile_stop(ctx, on_event, p);
     (void)fprintf(p->file.file, "\n]}\n");
@@ -157,6 +245,9 @@ void cli_profile_free(cli_profile *p)
         free(p->rows[i].name);
     }
     if (p != NULL) {
+        st_map_deinit(&p->next_of);
+        cJSON_Delete(p->facts);
+        free(p->steps);
         free(p->rows);
     }
     free(p);

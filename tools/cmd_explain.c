@@ -117,7 +117,9 @@ static void print_steps(const cJSON *part)
                     explain_number(step, "written_bytes"));
         (void)printf("%*s%-8s %s\n", (int)explain_number(step, "depth") * 2, "",
                      explain_text(step, "kind"), cli_clean(explain_text(step, "name"), clean));
-        print_nodes(explain_list(step, "nodes"));
+        if (strcmp(explain_text(step, "kind"), "node") != 0) { /* its name names it */
+            print_nodes(explain_list(step, "nodes"));
+        }
         n++;
         is_open |= step_open;
         read += explain_number(step, "read_bytes");

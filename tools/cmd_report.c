@@ -77,20 +77,10 @@ static void put_bytes(const report *r, double bytes)
 
 /* ---- times ---- */
 
-/* Of a step's name as far as the record of times holds it. */
-static uint64_t key_of(const char *name)
-{
-    char cut[STATOR_X_PROFILE_NAME];
-    char line[CLI_CLEAN_BYTES];
-    (void)snprintf(cut, sizeof cut, "%.*s", (int)strcspn(name, "\n"), name);
-    (void)explain_step_name(cut, line);
-    return st_hash64(line, strlen(line), 0);
-}
-
 static void take_time(void *self, const stator_x_profile_row *event)
 {
     report *r = self;
-    const uint64_t key = key_of(event->name);
+    const uint64_t key = explain_step_key(event->name);
     uint32_t place = st_map_get(&r->place_of, key);
     if (place == 0) {
         step_time *grown = realloc(r->times, (r->n_times + 1u) * sizeof *grown);
@@ -297,7 +287,7 @@ static void put_nodes(const report *r, const cJSON *step)
  * none of their own. */
 static void put_time(report *r, const char *name)
 {
-    const uint32_t place = r->repeat > 0 ? st_map_get(&r->place_of, key_of(name)) : 0;
+    const uint32_t place = r->repeat > 0 ? st_map_get(&r->place_of, explain_step_key(name)) : 0;
     step_time *time = place != 0 ? &r->times[place - 1u] : NULL;
     if (r->repeat == 0) {
         return;

@@ -110,7 +110,7 @@ static int call_profiled(run *r)
     const int status = call_all(r);
     return status != CLI_OK
                ? status
-               : cli_profile_stop(r->profile, r->p.ctx, r->profile_path, r->common.json);
+               : cli_profile_stop(r->profile, &r->p, r->profile_path, r->common.json);
 }
 
 /* What the command line leaves open is that of the case, as for conform: case.json lies beside the
@@ -566,6 +566,8 @@ int cmd_run(int argc, char **argv)
         status = cli_misused(&usage, "--top is 1 or more");
     }
     if (status < 0) {
+        /* a program from the cache does not know what nodes its steps compute */
+        r.compile.compile_flags = r.profile_path != NULL ? STATOR_COMPILE_NO_CACHE : 0;
         status = run_model(&r, path);
         end_run(&r);
     }

@@ -8,6 +8,8 @@
 cJSON *explain_facts(const cli_program *p);
 /* The same, but of which backends run the nodes alone: {coverage, leftovers}. */
 cJSON *explain_coverage(const cli_program *p);
+/* The same step in explain's facts and in the record of times: a hash of its name. */
+uint64_t explain_step_key(const char *name);
 /* The first line of a step's name: that of a loop goes on with its body, in braces. */
 const char *explain_step_name(const char *name, char out[CLI_CLEAN_BYTES]);
 

@@ -2,6 +2,8 @@
  * a page of it. */
 #include "explain.h"
 
+#include "core/base/map.h"
+
 #include <string.h>
 
 const cJSON *explain_list(const cJSON *object, const char *key)
@@ -40,6 +42,15 @@ const char *explain_step_name(const char *name, char out[CLI_CLEAN_BYTES])
     return out;
 }
 
+uint64_t explain_step_key(const char *name)
+{
+    char cut[STATOR_X_PROFILE_NAME]; /* as far as the record of times holds it */
+    char line[CLI_CLEAN_BYTES];
+    (void)snprintf(cut, sizeof cut, "%.*s", (int)strcspn(name, "\n"), name);
+    (void)explain_step_name(cut, line);
+    return st_hash64(line, strlen(line), 0);
+}
+
 static void add_step(void *self, const stator_x_step *step)
 {
     char name[CLI_CLEAN_BYTES];
@@ -50,6 +61,7 @@ static void add_step(void *self, const stator_x_step *step)
     cJSON_AddBoolToObject(row, "open", (step->flags & STATOR_STEP_OPEN) != 0);
     cJSON_AddNumberToObject(row, "read_bytes", (double)step->read_bytes);
     cJSON_AddNumberToObject(row, "written_bytes", (double)step->written_bytes);
+    cJSON_AddNumberToObject(row, "flops", (double)step->flops);
     cJSON *nodes = cJSON_AddArrayToObject(row, "nodes");
     for (uint32_t i = 0; i < step->n_nodes; i++) {
         cJSON_AddItemToArray(nodes, cJSON_CreateString(step->nodes[i]));

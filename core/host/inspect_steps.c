@@ -2,6 +2,7 @@
  * another backend, the guard; see stator/inspect.h. */
 #include "core/host/divide.h"
 #include "core/host/function.h"
+#include "core/host/step_flops.h"
 
 #include "core/base/map.h"
 #include "core/base/sized.h"
@@ -67,6 +68,11 @@ static stator_status take_step(void *self, const stator_exe_step *given)
     if (!list_names(t, step)) {
         return st_fail_oom(&t->err);
     }
+    uint64_t flops = 0;
+    for (uint32_t i = 0; t->v != NULL && i < step->n_nodes; i++) {
+        const stator_ref node = step->nodes[i];
+        flops += node != 0 && node <= t->v->n_nodes ? st_node_flops(t->v, node) : 0;
+    }
     const stator_x_step row = {.struct_size = sizeof row,
                                .kind = step->kind,
                                .flags = step->flags,
@@ -75,7 +81,8 @@ static stator_status take_step(void *self, const stator_exe_step *given)
                                .nodes = t->names.data,
                                .name = step->name != NULL ? step->name : "",
                                .read_bytes = step->read_bytes,
-                               .written_bytes = step->written_bytes};
+                               .written_bytes = step->written_bytes,
+                               .flops = flops};
     t->fn(t->self, &row);
     return STATOR_OK;
 }

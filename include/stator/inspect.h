@@ -143,6 +143,10 @@ typedef struct stator_x_step {
     const char *name;    /* in profiles */
     uint64_t read_bytes; /* of its buffers; OPEN: and more, as a call tells */
     uint64_t written_bytes;
+    /* Of its nodes, as their types tell: two for each multiplication that a contraction adds up, one
+     * an element of pointwise ops and reductions. Without nodes, or with sizes that a call tells: 0
+     * of these. */
+    uint64_t flops;
 } stator_x_step;
 typedef void (*stator_x_step_fn)(void *self, const stator_x_step *row);
 STATOR_EXPORT stator_status stator_x_part_steps(stator_function *function, uint32_t index,

@@ -392,6 +392,7 @@ static stator_status read_steps(eager_graph_state *g)
             continue;
         }
         ST_TRY(read_step(g, stator_node_at(g->v, n), step));
+        step->node = n;
         const uint32_t args = step->n_in + step->n_out;
         plan->max_args = args > plan->max_args ? args : plan->max_args;
         if (step->n_attr_ints) {

@@ -111,6 +111,7 @@ typedef struct eager_step {
     eager_library library;  /* of op EAGER_OP_library */
     const char *node_name;  /* of the origin, "" unknown */
     const char *node_kind;
+    stator_ref node; /* of the graph, or of the region */
 } eager_step;
 
 typedef struct eager_plan {

@@ -60,6 +60,8 @@ static stator_status tell_plan(const eager_plan *plan, uint32_t depth, const sta
         stator_exe_step row = {.struct_size = sizeof row,
                                .kind = step->n_regions ? STATOR_STEP_LOOP : STATOR_STEP_NODE,
                                .depth = depth,
+                               .n_nodes = depth == 0,
+                               .nodes = &step->node,
                                .name = eager_step_name(step, name)};
         if (does_nothing(step)) {
             continue;

@@ -36,6 +36,12 @@ assert rows and abs(sum(r["share"] for r in rows) - 1) < 1e-6, rows
 assert [r["total_ms"] for r in rows] == sorted((r["total_ms"] for r in rows), reverse=True)
 assert all(r["calls"] % calls == 0 for r in rows), rows
 assert len(events) == sum(r["calls"] for r in rows)
+args = [e["args"] for e in events if "args" in e] # all but what does nothing: constants, aliases
+assert all({"nodes", "read_bytes", "written_bytes", "flops"} <= set(a) for a in args), args
+named = {n for a in args for n in a["nodes"]}
+assert named >= {"t", "y"}, named
+flops = sum(a["flops"] for a in args) / calls
+assert 2 * 64 * 128 * 256 <= flops <= 2.3 * 64 * 128 * 256, flops
 assert all(e["ph"] == "X" and e["ts"] >= 0 and e["dur"] >= 0 and e["pid"] == 1 for e in events)
 for r in rows:
     own = [e["dur"] for e in events if e["name"] == r["step"]]
@@ -50,7 +56,7 @@ if "$STATOR" backends --probe | grep -q '^inductor-cpu  *AVAILABLE'; then
     check inductor-cpu 4 tanh
     export STATOR_CACHE=1 STATOR_CACHE_DIR=$work/cache
     "$STATOR" run m.stir --backend inductor-cpu --random 1 >/dev/null
-    check inductor-cpu 2 tanh # names are kept with the code
+    check inductor-cpu 2 tanh # compiled anew: what is kept does not know its nodes
     export STATOR_CACHE=0
 fi
 

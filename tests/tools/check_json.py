@@ -41,7 +41,7 @@ HELD = dict.fromkeys(["workspace_bytes", "scratch_bytes", "constant_bytes", "pac
                      int)
 MEMORY = dict(HELD, output_bytes=int)
 STEP = {"kind": {"kernel", "library", "node", "loop"}, "depth": int, "name": str, "open": bool,
-        "read_bytes": int, "written_bytes": int, "nodes": [str]}
+        "read_bytes": int, "written_bytes": int, "flops": int, "nodes": [str]}
 EXPLAINED = {"compile_ms": NUMBER, "coverage": COVERAGE, "memory": MEMORY,
              "leftovers": [{"op": str, "nodes": int, "first": TEXT_OR_NULL, "reason": str}],
              "guards": [{"kind": {"input", "size", "need"}, "name": TEXT_OR_NULL, "text": str}],

@@ -1,0 +1,12 @@
+/* How much a node computes, for people who look at times. */
+#ifndef STATOR_HOST_STEP_FLOPS_H
+#define STATOR_HOST_STEP_FLOPS_H
+
+#include <stator/ir.h>
+
+/* Floating-point (or integer) operations of a node of the graph: two for each multiplication that a
+ * contraction adds up, one an element of pointwise ops and reductions, 0 of what only moves data and
+ * of einsum. A size that a call alone tells makes it 0. */
+uint64_t st_node_flops(const stator_graph_view *v, stator_ref node);
+
+#endif

@@ -48,6 +48,9 @@ typedef struct cli_common { /* of every subcommand */
     int json;
     cli_list plugin_dirs;
     const char *logs; /* channels, as STATOR_LOGS has them */
+    /* Takes the log in the place of cli_log; no option of the command line. */
+    void (*log)(void *self, const char *channel, uint32_t level, const char *text);
+    void *log_self;
     int64_t threads;
 } cli_common;
 

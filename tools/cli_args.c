@@ -401,7 +401,8 @@ stator_status cli_open(const cli_common *common, stator_ctx **out_ctx)
                                         .threads = (int32_t)common->threads,
                                         .plugin_dir_count = common->plugin_dirs.count,
                                         .plugin_dirs = common->plugin_dirs.items,
-                                        .log = cli_log,
+                                        .log = common->log != NULL ? common->log : cli_log,
+                                        .log_self = common->log_self,
                                         .log_channels = common->logs};
     return stator_ctx_create(&options, out_ctx);
 }

@@ -4,6 +4,7 @@
  *
  * In: explain's facts as JSON and the times of some calls. Out: an HTML file; every text of a model
  * is escaped. */
+#define _GNU_SOURCE
 #include "draw.h"
 #include "explain.h"
 
@@ -16,10 +17,12 @@
 
 #define NODES_DRAWN 300u /* a larger graph takes long to place, and nobody sees anything in it */
 #define NODES_SHOWN 12   /* of a step */
+#define LONGEST_SHOWN 20 /* steps by time */
 
 typedef struct step_time {
     uint64_t ns;
-    uint32_t is_shown; /* in the row of the first step of this name */
+    uint16_t is_shown;  /* in the row of the first step of this name */
+    uint16_t is_listed; /* among the steps by time */
 } step_time;
 
 typedef struct report {
@@ -36,7 +39,15 @@ typedef struct report {
     uint32_t n_times;
     uint64_t total_ns;
     double *calls_ms;
+    char logs[512];   /* channels to listen to */
+    cli_list hints;   /* lines of perf_hints, each once */
 } report;
+
+/* A step of the program and its time in the timed calls. */
+typedef struct timed_step {
+    const cJSON *facts;
+    uint64_t ns;
+} timed_step;
 
 /* ---- text ---- */
 
@@ -73,6 +84,48 @@ static void put_bytes(const report *r, double bytes)
         unit++;
     }
     (void)fprintf(r->file.file, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+}
+
+/* ---- hints ---- */
+
+/* Lines of perf_hints go to the page, all others where they always go. */
+static void take_line(void *self, const char *channel, uint32_t level, const char *text)
+{
+    report *r = self;
+    if (strcmp(channel, "perf_hints") != 0) {
+        cli_log(NULL, channel, level, text);
+        return;
+    }
+    for (uint32_t i = 0; i < r->hints.count; i++) {
+        if (strcmp(r->hints.items[i], text) == 0) {
+            return;
+        }
+    }
+    char *copy = r->hints.count < CLI_OPTIONS_MAX ? strdup(text) : NULL;
+    if (copy != NULL) {
+        r->hints.items[r->hints.count++] = copy;
+    }
+}
+
+static void put_hints(const report *r)
+{
+    if (r->hints.count == 0) {
+        return;
+    }
+    (void)fprintf(r->file.file, "<h2>Hints</h2>\n<ul>\n");
+    for (uint32_t i = 0; i < r->hints.count; i++) {
+        for (const char *line = r->hints.items[i]; *line != '\0';) { /* a text may have many */
+            char one[CLI_CLEAN_BYTES];
+            const size_t n = strcspn(line, "\n");
+            (void)snprintf(one, sizeof one, "%.*s", (int)(n < sizeof one ? n : sizeof one - 1),
+                           line);
+            (void)fprintf(r->file.file, "<li>");
+            put(r, one);
+            (void)fprintf(r->file.file, "\n");
+            line += n + (line[n] == '\n');
+        }
+    }
+    (void)fprintf(r->file.file, "</ul>\n");
 }
 
 /* ---- times ---- */
@@ -129,7 +182,9 @@ static void put_head(const report *r, const char *path)
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
     (void)fprintf(r->file.file,
-                  "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>");
+                  "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                  "<title>");
     put(r, name);
     (void)fprintf(
         r->file.file,
@@ -144,6 +199,13 @@ static void put_head(const report *r, const char *path)
         "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n"
         "code{font-size:.9em;overflow-wrap:anywhere}small{opacity:.75;overflow-wrap:anywhere}\n"
         "meter{width:6rem}svg{max-width:100%%;height:auto;background:#fff}\n"
+        "td,li,h1,h2{overflow-wrap:anywhere}td.s{padding-left:calc(.6rem + var(--d)*1.5rem)}\n"
+        /* a narrow screen: a row is a block, its numbers a line with what they are */
+        "@media(max-width:40rem){table.steps tr.h{display:none}\n"
+        "table.steps tr{display:block;border-bottom:1px solid #8884;padding:.3rem 0}\n"
+        "table.steps td{display:inline-block;border:0;padding:.1rem .5rem .1rem 0}\n"
+        "table.steps td.s{display:block;padding-left:calc(min(var(--d),6)*.8rem)}\n"
+        "table.steps td.n::before{content:attr(data-h) ' ';opacity:.7}}\n"
         "</style>\n<h1>");
     put(r, name);
     (void)fprintf(r->file.file, "</h1>\n");
@@ -267,11 +329,12 @@ static void put_nodes(const report *r, const cJSON *step)
 {
     const cJSON *nodes = explain_list(step, "nodes");
     const cJSON *node = NULL;
-    const int n = cJSON_GetArraySize(nodes);
+    const int is_named = strcmp(explain_text(step, "kind"), "node") == 0; /* by its own name */
+    const int n = is_named ? 0 : cJSON_GetArraySize(nodes);
     int i = 0;
     cJSON_ArrayForEach(node, nodes)
     {
-        if (i < NODES_SHOWN) {
+        if (i < NODES_SHOWN && !is_named) {
             (void)fprintf(r->file.file, "%s", i == 0 ? "<br><small>" : ", ");
             put(r, node->valuestring);
         }
@@ -293,11 +356,13 @@ static void put_time(report *r, const char *name)
         return;
     }
     if (time == NULL || time->is_shown) {
-        (void)fprintf(r->file.file, "<td class=\"n\">%s<td>", time != NULL ? "as above" : "");
+        (void)fprintf(r->file.file, "<td class=\"n\" data-h=\"time\">%s<td>",
+                      time != NULL ? "as above" : "-");
         return;
     }
     time->is_shown = 1;
-    (void)fprintf(r->file.file, "<td class=\"n\">%.3f<td><meter value=\"%.4f\"></meter>",
+    (void)fprintf(r->file.file,
+                  "<td class=\"n\" data-h=\"ms a call\">%.3f<td><meter value=\"%.4f\"></meter>",
                   (double)time->ns / 1e6 / (double)r->repeat,
                   r->total_ns > 0 ? (double)time->ns / (double)r->total_ns : 0.0);
 }
@@ -305,18 +370,76 @@ static void put_time(report *r, const char *name)
 static void put_step(report *r, const cJSON *step)
 {
     const char *more = cJSON_IsTrue(explain_list(step, "open")) ? " +" : "";
-    (void)fprintf(r->file.file, "<tr><td>%s<td style=\"padding-left:%.1frem\"><code>",
-                  explain_text(step, "kind"), 0.6 + 1.5 * explain_number(step, "depth"));
+    (void)fprintf(r->file.file, "<tr><td>%s<td class=\"s\" style=\"--d:%.0f\"><code>",
+                  explain_text(step, "kind"), explain_number(step, "depth"));
     put(r, explain_text(step, "name"));
     (void)fprintf(r->file.file, "</code>");
     put_nodes(r, step);
-    (void)fprintf(r->file.file, "<td class=\"n\">");
+    (void)fprintf(r->file.file, "<td class=\"n\" data-h=\"reads\">");
     put_bytes(r, explain_number(step, "read_bytes"));
-    (void)fprintf(r->file.file, "%s<td class=\"n\">", more);
+    (void)fprintf(r->file.file, "%s<td class=\"n\" data-h=\"writes\">", more);
     put_bytes(r, explain_number(step, "written_bytes"));
     (void)fprintf(r->file.file, "%s", more);
     put_time(r, explain_text(step, "name"));
     (void)fprintf(r->file.file, "\n");
+}
+
+static int longest_first(const void *a_, const void *b_)
+{
+    const timed_step *a = a_;
+    const timed_step *b = b_;
+    return (a->ns < b->ns) - (a->ns > b->ns);
+}
+
+/* The steps that have a time, those of one name once; their number, at most n_times. */
+static uint32_t list_timed(report *r, const cJSON *facts, timed_step *out)
+{
+    const cJSON *part = NULL, *step = NULL;
+    uint32_t n = 0;
+    cJSON_ArrayForEach(part, explain_list(facts, "parts"))
+    {
+        cJSON_ArrayForEach(step, explain_list(part, "steps"))
+        {
+            const uint32_t place =
+                st_map_get(&r->place_of, explain_step_key(explain_text(step, "name")));
+            if (place != 0 && !r->times[place - 1u].is_listed) {
+                r->times[place - 1u].is_listed = 1;
+                out[n++] = (timed_step){step, r->times[place - 1u].ns};
+            }
+        }
+    }
+    return n;
+}
+
+static void put_longest(report *r, const cJSON *facts)
+{
+    timed_step *steps = calloc(r->n_times + (size_t)1, sizeof *steps);
+    uint64_t sum = 0;
+    FILE *f = r->file.file;
+    const uint32_t n = steps != NULL && r->repeat > 0 ? list_timed(r, facts, steps) : 0;
+    if (n == 0) {
+        free(steps);
+        return;
+    }
+    qsort(steps, n, sizeof *steps, longest_first);
+    (void)fprintf(f, "<h2>Steps by time</h2>\n<table class=\"steps\">\n<tr class=\"h\"><th "
+                     "class=\"n\">ms a call<th class=\"n\">share<th class=\"n\">together<th>step\n");
+    for (uint32_t i = 0; i < n && i < LONGEST_SHOWN; i++) {
+        const double total = r->total_ns > 0 ? (double)r->total_ns : 1;
+        sum += steps[i].ns;
+        (void)fprintf(f,
+                      "<tr><td class=\"n\" data-h=\"ms a call\">%.3f<td class=\"n\" "
+                      "data-h=\"share\">%.1f %%<td class=\"n\" data-h=\"together\">%.1f %%<td "
+                      "class=\"s\" style=\"--d:0\"><code>",
+                      (double)steps[i].ns / 1e6 / (double)r->repeat,
+                      100 * (double)steps[i].ns / total, 100 * (double)sum / total);
+        put(r, explain_text(steps[i].facts, "name"));
+        (void)fprintf(f, "</code>");
+        put_nodes(r, steps[i].facts);
+    }
+    (void)fprintf(f, "</table>\n%s",
+                  n > LONGEST_SHOWN ? "<p>The others are shorter; all are below.\n" : "");
+    free(steps);
 }
 
 static void put_parts(report *r, const cJSON *facts)
@@ -335,7 +458,7 @@ static void put_parts(report *r, const cJSON *facts)
         }
         (void)fprintf(
             r->file.file,
-            "<table>\n<tr><th>kind<th>step, and the nodes it computes<th class=\"n\">reads"
+            "<table class=\"steps\">\n<tr class=\"h\"><th>kind<th>step, and the nodes it computes<th class=\"n\">reads"
             "<th class=\"n\">writes%s\n",
             r->repeat > 0 ? "<th class=\"n\">ms a call<th>share" : "");
         cJSON_ArrayForEach(step, steps)
@@ -389,6 +512,8 @@ static int write_page(report *r, const char *path, const cJSON *facts)
     put_head(r, path);
     put_summary(r, facts);
     put_leftovers(r, facts);
+    put_hints(r);
+    put_longest(r, facts);
     put_guards(r, facts);
     put_parts(r, facts);
     put_picture(r, slash != NULL ? slash + 1 : path);
@@ -459,6 +584,11 @@ int cmd_report(int argc, char **argv)
     if (r.output == NULL) {
         return cli_misused(&usage, "-o FILE.html is missing");
     }
+    (void)snprintf(r.logs, sizeof r.logs, "perf_hints%s%s", r.common.logs != NULL ? "," : "",
+                   r.common.logs != NULL ? r.common.logs : "");
+    r.common.logs = r.logs;
+    r.common.log = take_line;
+    r.common.log_self = &r;
     st_mem_init(&r.mem, NULL, NULL, NULL, 0);
     st_map_init(&r.place_of, &r.mem);
     status = make_report(&r, path);
@@ -466,5 +596,8 @@ int cmd_report(int argc, char **argv)
     free(r.times);
     free(r.calls_ms);
     cli_program_close(&r.p);
+    for (uint32_t i = 0; i < r.hints.count; i++) {
+        free((void *)(uintptr_t)r.hints.items[i]);
+    }
     return status;
 }

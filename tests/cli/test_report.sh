@@ -44,6 +44,26 @@ page() { python3 "$work/check.py" "$@" || fail "page $1"; }
 [ ! -s "$work/out" ] || fail "it says: $(cat "$work/out")"
 page "$work/a.html" digits.onnx "13 on eager" "f32[N, 1, 8, 8]" "Steps of graph.0 on eager" "conv /0/0.0/Conv" "the median of 2"
 
+grep -q '<meta name="viewport"' "$work/a.html" || fail "no viewport"
+page "$work/a.html" "Steps by time" "together"
+
+# Hints are on the page, and not on stderr.
+if "$STATOR" backends --probe | grep -qE '^inductor-cpu +AVAILABLE'; then
+    printf 'stir 1\ngraph (%%x: f64[256, 512], %%w: f64[512, 256]) {\n  %%y = matmul(%%x, %%w)\n  return %%y\n}\n' >"$work/h.stir"
+    "$STATOR" report "$work/h.stir" --backend inductor-cpu -o "$work/h.html" >"$work/out" 2>&1 || fail "hints: status $?"
+    [ ! -s "$work/out" ] || fail "it says: $(cat "$work/out")"
+    page "$work/h.html" "Hints" "of f64[256, 512] and f64[512, 256], 67.1 Mflop, runs as generated loops"
+fi
+
+# At 375 pixels the page does not scroll sideways, as a browser lays it out.
+if browser=$(command -v chromium); then
+    printf '<!DOCTYPE html><iframe id=f src="a.html" width=375 height=900></iframe><pre id=o></pre><script>onload=()=>{%s}</script>' \
+        'const d=f.contentDocument.documentElement;o.textContent="wide:"+(d.scrollWidth-d.clientWidth)' >"$work/w.html"
+    "$browser" --headless=new --no-sandbox --disable-gpu --disable-web-security --user-data-dir="$work/chr" \
+        --dump-dom "file://$work/w.html" 2>/dev/null >"$work/dom" || echo "the browser does not run"
+    ! grep -q 'wide:[1-9]' "$work/dom" || fail "the page scrolls sideways: $(grep -o 'wide:[0-9]*' "$work/dom")"
+fi
+
 # Nothing runs, and no column of times.
 "$STATOR" report "$digits" --backend eager --repeat 0 -o "$work/b.html" || fail "repeat 0: status $?"
 page "$work/b.html" "13 on eager"

@@ -110,6 +110,31 @@ static void print_zero(const st_form_zero *zero, const st_kernel *kernel, const 
     }
 }
 
+static void print_blocks(const st_form_blocks *of, const st_kernel *kernel, const char *what,
+                         st_str *out)
+{
+    if (of->buffer == UINT32_MAX) {
+        st_str_addf(out, ", %s %g", what, of->value);
+        return;
+    }
+    st_str_addf(out, ", %s %s", what, kernel->buffers.data[of->buffer].name);
+    if (of->stride[0]) {
+        st_str_addf(out, " for each %lld of k", (long long)of->block[0]);
+    }
+}
+
+/* What weights of few bits stand for. */
+static void print_weights(const st_form_weights *weights, const st_kernel *kernel, st_str *out)
+{
+    if (!weights->is_scaled) {
+        return;
+    }
+    print_blocks(&weights->scale, kernel, "weights times", out);
+    if (weights->zero.buffer != UINT32_MAX || weights->zero.value != 0) {
+        print_blocks(&weights->zero, kernel, "less", out);
+    }
+}
+
 static void print_sdpa(const st_form *form, const st_kernel *kernel, st_str *out)
 {
     const st_loop_buffer *buffers = kernel->buffers.data;
@@ -177,6 +202,7 @@ void cg_print_form(const st_form *form, const st_kernel *kernel, st_str *out)
     }
     print_zero(&form->x_zero, kernel, "x", out);
     print_zero(&form->y_zero, kernel, "y", out);
+    print_weights(&form->weights, kernel, out);
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
         const int has_buffer = st_epilogue_has_buffer(e->kind);

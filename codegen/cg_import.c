@@ -193,8 +193,10 @@ static stator_status import_value(cg_unit *unit, stator_ref value, stator_diag *
                            "a size passes the caps of the symbolic engine");
         }
     }
-    unit->values[value] =
-        (cg_value){.dims = dims, .rank = type->rank, .dtype = type->dtype, .buffer = CG_NO_BUFFER};
+    unit->values[value] = (cg_value){.dims = dims,
+                                     .rank = type->rank,
+                                     .dtype = st_loop_loaded(type->dtype),
+                                     .buffer = CG_NO_BUFFER};
     return STATOR_OK;
 }
 
@@ -255,6 +257,14 @@ static st_loop_imm element_of(uint32_t dtype, const void *data)
     return imm;
 }
 
+/* The same of integers of four bits: are both of the first byte? */
+static int is_pair_alike(uint32_t dtype, const void *data)
+{
+    return st_loop_loaded(dtype) == dtype ||
+           st_load_i64(dtype, data, 0) == st_load_i64(dtype, data, 1);
+}
+
+/* Is each element the first one, of `size` bytes? */
 static int is_splat(const stator_blob_info *info, uint64_t size)
 {
     const char *bytes = info->data;
@@ -297,7 +307,7 @@ uint32_t cg_dtype_bytes(uint32_t dtype)
     switch (dtype) {
 #define STATOR_DTYPE(name, id, text, bits, class_)                                                 \
     case id:                                                                                       \
-        return (bits) / 8u;
+        return ((bits) + 7u) / 8u;
 #include <stator/dtype.def>
 #undef STATOR_DTYPE
     default:
@@ -340,15 +350,17 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
     stator_blob *blob = host->cst->of_value(unit->graph, value);
     stator_blob_info info = {.struct_size = sizeof info};
     const uint64_t size = cg_dtype_bytes(v->dtype);
+    const uint32_t dtype = stator_value_type(unit->view, value)->dtype;
     if (blob == NULL || size == 0) {
         return st_fail(err, STATOR_INTERNAL, "a constant has no contents");
     }
     ST_TRY(look_at(unit->config, blob, &info, err));
     note_range(v, &info, size);
     const int is_loaded = (v->flags & CG_VALUE_WEIGHT) && info.size_bytes > size;
-    if (info.size_bytes >= size && !is_loaded && is_splat(&info, size)) {
+    if (info.size_bytes >= size && !is_loaded && is_splat(&info, size) &&
+        is_pair_alike(dtype, info.data)) {
         v->flags |= CG_VALUE_SPLAT;
-        v->splat = element_of(v->dtype, info.data);
+        v->splat = element_of(dtype, info.data);
         return STATOR_OK;
     }
     stator_blob **kept = st_vec_push(unit->mem, &unit->blobs);
@@ -361,7 +373,7 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
     *kept = blob;
     *buffer = (cg_buffer){.kind = CG_BUFFER_CONSTANT,
                           .place = unit->blobs.count - 1u,
-                          .dtype = v->dtype,
+                          .dtype = dtype,
                           .numel = cg_numel(unit, value),
                           .value = value,
                           .is_peeked = (uint32_t)cg_is_peeked(unit->config, info.size_bytes)};
@@ -378,7 +390,7 @@ static stator_status import_inputs(cg_unit *unit, stator_diag **err)
         }
         *buffer = (cg_buffer){.kind = CG_BUFFER_INPUT,
                               .place = i,
-                              .dtype = unit->values[i + 1u].dtype,
+                              .dtype = stator_value_type(unit->view, i + 1u)->dtype,
                               .numel = cg_numel(unit, i + 1u),
                               .value = i + 1u};
         unit->values[i + 1u].buffer = unit->buffers.count - 1u;

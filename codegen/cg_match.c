@@ -168,16 +168,22 @@ static const st_loop_op *scaled_of(const cg_matcher *m, st_loop_ref ref, st_form
 /* ---- GEMM ---- */
 
 /* Coefficients of the outer axes and of k in the row's index; the rest is the offset. */
-static int split_index(const cg_matcher *m, const st_loop_op *row, const st_loop_axis *k,
+static int split_index(const cg_matcher *m, const st_loop_op *row, const cg_walks *walks,
                        uint32_t *coefs, uint32_t *out_k, uint32_t *out_offset)
 {
     uint32_t rest = row->sym;
+    uint32_t of_blocks = 0;
     for (uint32_t i = 0; i < m->n_outer; i++) {
         if (!st_loop_linear(m->kernel->syms, rest, m->outer[i]->symbol, &coefs[i], &rest)) {
             return 0;
         }
     }
-    if (k && !st_loop_linear(m->kernel->syms, rest, k->symbol, out_k, &rest)) {
+    if (walks && !st_loop_linear(m->kernel->syms, rest, walks->k[0]->symbol, out_k, &rest)) {
+        return 0;
+    }
+    if (walks && walks->n_k == 2 &&
+        (!st_loop_linear(m->kernel->syms, rest, walks->k[1]->symbol, &of_blocks, &rest) ||
+         of_blocks != st_sym_mul(&m->kernel->syms->tab, *out_k, walks->k[0]->extent))) {
         return 0;
     }
     *out_offset = rest;
@@ -193,6 +199,7 @@ typedef struct roles {
     uint32_t x[CG_MATCH_AXES], y[CG_MATCH_AXES], out[CG_MATCH_AXES];
     uint32_t x_k, y_k;
     uint32_t m, n; /* axes, UINT32_MAX: of size 1 */
+    cg_walks walks;
 } roles;
 
 /* The last axis that one operand alone walks; the others become batch axes with stride 0. */
@@ -224,13 +231,15 @@ static int settle_zeros(cg_matcher *m, const roles *r)
     return is_sound;
 }
 
-static int fill_gemm(cg_matcher *m, const roles *r, const st_loop_axis *k)
+static int fill_gemm(cg_matcher *m, const roles *r)
 {
     st_form *form = m->form;
     st_symtab *tab = &m->kernel->syms->tab;
+    const cg_walks *walks = &r->walks;
     const uint32_t zero = st_sym_int(tab, 0);
     const uint32_t one = st_sym_int(tab, 1);
-    form->k = k->extent;
+    form->k = walks->n_k == 2 ? st_sym_mul(tab, walks->k[0]->extent, walks->k[1]->extent)
+                              : walks->k[0]->extent;
     form->m = r->m == UINT32_MAX ? one : m->outer[r->m]->extent;
     form->n = r->n == UINT32_MAX ? one : m->outer[r->n]->extent;
     form->x.stride[0] = r->m == UINT32_MAX ? zero : r->x[r->m];
@@ -251,62 +260,105 @@ static int fill_gemm(cg_matcher *m, const roles *r, const st_loop_axis *k)
         form->out.batch[form->n_batch] = r->out[i];
         form->batch[form->n_batch++] = m->outer[i]->extent;
     }
-    return zero && one;
+    return zero && one && form->k;
+}
+
+/* What is multiplied: loads, and what is known of what they stand for. */
+typedef struct operands {
+    const st_loop_op *of[2];
+    st_loop_ref scale[2]; /* of bytes */
+    int has_weights;      /* the second one is of few bits: */
+    cg_weights weights;
+} operands;
+
+/* One operand as it is loaded, the other one weights of few bits. */
+static int find_weights(const cg_matcher *m, const st_loop_op *product, operands *out)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        st_form_zero unused;
+        const st_loop_op *x = operand_of(m, product->args[1u - k], &unused);
+        if (x && cg_match_weights(m, product->args[k], &out->weights)) {
+            out->of[0] = x;
+            out->of[1] = out->weights.bytes;
+            out->has_weights = 1;
+            return 1;
+        }
+    }
+    return 0;
 }
 
 /* Both operands of the product: as they are loaded, or as the bytes that they stand for. */
-static int find_operands(cg_matcher *m, const st_loop_op *product, const st_loop_op *out[2],
-                         st_loop_ref out_scale[2])
+static int find_operands(cg_matcher *m, const st_loop_op *product, operands *out)
 {
     st_form_zero *const zeros[2] = {&m->form->x_zero, &m->form->y_zero};
+    *out = (operands){.has_weights = 0};
     for (uint32_t k = 0; k < 2; k++) {
-        out[k] = operand_of(m, product->args[k], zeros[k]);
-        out_scale[k] = 0;
+        out->of[k] = operand_of(m, product->args[k], zeros[k]);
     }
-    if (out[0] && out[1]) {
+    if (out->of[0] && out->of[1]) {
         return 1;
     }
     if (m->form->acc_dtype != STATOR_F32) {
         return 0;
     }
-    for (uint32_t k = 0; k < 2; k++) {
-        out[k] = scaled_of(m, product->args[k], zeros[k], &out_scale[k]);
+    if (find_weights(m, product, out)) {
+        return 1;
     }
-    m->form->acc_dtype = out[0] && out[1] ? (uint32_t)STATOR_I32 : m->form->acc_dtype;
-    return out[0] && out[1];
+    for (uint32_t k = 0; k < 2; k++) {
+        out->of[k] = scaled_of(m, product->args[k], zeros[k], &out->scale[k]);
+    }
+    m->form->acc_dtype = out->of[0] && out->of[1] ? (uint32_t)STATOR_I32 : m->form->acc_dtype;
+    return out->of[0] && out->of[1];
+}
+
+/* The loops between the store's block and the update's. 0: none, or more than a form has. */
+static int find_walks(const cg_matcher *m, cg_walks *out)
+{
+    uint32_t block = cg_row_at(m, m->update)->block;
+    *out = (cg_walks){.n_k = 0};
+    while (block != cg_row_at(m, m->store)->block) {
+        const st_loop_ref loop = m->kernel->blocks.data[block].loop;
+        if (loop == 0 || out->n_k == 2) {
+            return 0;
+        }
+        out->k[out->n_k++] = &m->kernel->axes.data[cg_row_at(m, loop)->ref];
+        block = cg_row_at(m, loop)->block;
+    }
+    return out->n_k != 0;
+}
+
+/* A constant comes second. */
+static void swap_operands(const cg_matcher *m, operands *o)
+{
+    if (!o->has_weights && is_constant(m, o->of[0]) && !is_constant(m, o->of[1])) {
+        st_form *form = m->form;
+        const st_loop_op *swapped = o->of[0];
+        const st_form_zero zero = form->x_zero;
+        o->of[0] = o->of[1];
+        o->of[1] = swapped;
+        form->x_zero = form->y_zero;
+        form->y_zero = zero;
+    }
 }
 
 static int match_gemm(cg_matcher *m)
 {
     const st_loop_op *update = cg_row_at(m, m->update);
     const st_loop_op *product = cg_row_at(m, update->args[0]);
-    const st_loop_ref loop = m->kernel->blocks.data[update->block].loop;
-    if (update->args[2] || product->code != ST_LOOP_mul || loop == 0 ||
-        cg_row_at(m, loop)->block != cg_row_at(m, m->store)->block) {
-        return 0;
-    }
-    const st_loop_axis *k = &m->kernel->axes.data[cg_row_at(m, loop)->ref];
     roles r;
+    operands o;
     st_form *form = m->form;
-    const st_loop_op *operands[2];
-    st_loop_ref scale[2];
-    if (!find_operands(m, product, operands, scale)) {
+    if (update->args[2] || product->code != ST_LOOP_mul || !find_walks(m, &r.walks) ||
+        !find_operands(m, product, &o) || (r.walks.n_k > 1 && !o.has_weights)) {
         return 0;
     }
-    const st_loop_op *x = operands[0];
-    const st_loop_op *y = operands[1];
-    if (is_constant(m, x) && !is_constant(m, y)) {
-        const st_loop_op *swapped = x;
-        const st_form_zero zero = form->x_zero;
-        x = y;
-        y = swapped;
-        form->x_zero = form->y_zero;
-        form->y_zero = zero;
-    }
+    swap_operands(m, &o);
+    const st_loop_op *x = o.of[0];
+    const st_loop_op *y = o.of[1];
     uint32_t unused = 0;
     const int is_linear =
-        split_index(m, x, k, r.x, &r.x_k, &form->x.offset) &&
-        split_index(m, y, k, r.y, &r.y_k, &form->y.offset) &&
+        split_index(m, x, &r.walks, r.x, &r.x_k, &form->x.offset) &&
+        split_index(m, y, &r.walks, r.y, &r.y_k, &form->y.offset) &&
         split_index(m, cg_row_at(m, m->store), NULL, r.out, &unused, &form->out.offset);
     if (!is_linear || is_zero(m, r.x_k) || is_zero(m, r.y_k)) {
         return 0;
@@ -315,9 +367,11 @@ static int match_gemm(cg_matcher *m)
     set_buffer(m, &form->x, x);
     set_buffer(m, &form->y, y);
     set_buffer(m, &form->out, cg_row_at(m, m->store));
-    m->feature = r.n == UINT32_MAX ? UINT32_MAX : m->outer[r.n]->symbol;
-    return settle_zeros(m, &r) && fill_gemm(m, &r, k) && set_constant(m) &&
-           (!scale[0] || cg_match_scales(m, scale)) && cg_match_epilogue(m);
+    r.walks.n = r.n == UINT32_MAX ? NULL : m->outer[r.n];
+    m->feature = r.walks.n ? r.walks.n->symbol : UINT32_MAX;
+    return settle_zeros(m, &r) && fill_gemm(m, &r) && set_constant(m) &&
+           (!o.has_weights || cg_place_weights(m, &o.weights, &r.walks)) &&
+           (!o.scale[0] || cg_match_scales(m, o.scale)) && cg_match_epilogue(m);
 }
 
 /* ---- convolution ---- */

@@ -40,4 +40,22 @@ int cg_match_epilogue(cg_matcher *m);
  * they are none that an epilogue multiplies with. */
 int cg_match_scales(cg_matcher *m, const st_loop_ref scale[2]);
 
+/* The loops that the sum runs over: one, or one over blocks around one over what is in a block. */
+typedef struct cg_walks {
+    const st_loop_axis *n;    /* NULL: n is 1 */
+    const st_loop_axis *k[2]; /* the inner one first */
+    uint32_t n_k;
+} cg_walks;
+
+/* Weights of few bits, rows of the kernel: the load of them, what they are multiplied with and what is
+ * subtracted (or NULL): a load or a number. */
+typedef struct cg_weights {
+    const st_loop_op *bytes, *scale, *zero;
+    uint32_t dtype; /* that the product is rounded to */
+} cg_weights;
+
+int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out);
+/* Fills form.weights. 0: they do not lie at strides. */
+int cg_place_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks);
+
 #endif

@@ -205,6 +205,24 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
     return set_count(p->exe, kernel, launch, err);
 }
 
+/* The name of what the constant at the kernel's place holds. */
+static stator_status hash_constant(const planner *p, const st_kernel *kernel, uint32_t place,
+                                   uint8_t out[16], stator_diag **err)
+{
+    const stator_cst_api *cst = p->unit->host->cst;
+    const cg_buffer *of = &p->unit->buffers.data[kernel->buffers.data[place].id];
+    stator_blob *blob = p->unit->blobs.data[of->place];
+    stator_blob_info info = {.struct_size = sizeof info};
+    stator_diag *theirs = NULL;
+    const stator_status status =
+        STATOR_HAS(cst, hash) ? cst->hash(blob, out, &theirs) : cst->get(blob, &info, &theirs);
+    ST_TRY(st_cg_from_host(p->unit->host, status, &theirs, err));
+    if (!STATOR_HAS(cst, hash)) {
+        memcpy(out, info.content_hash, sizeof info.content_hash);
+    }
+    return STATOR_OK;
+}
+
 /* Creates the op; a constant that has been packed is not read again unless a call needs it in
  * another form, so its pages go. */
 static stator_status create_op(planner *p, const st_kernel *kernel, st_form *form,
@@ -217,18 +235,16 @@ static stator_status create_op(planner *p, const st_kernel *kernel, st_form *for
         return library->create(library->self, form, &launch->op, err);
     }
     const cg_buffer *y = &p->unit->buffers.data[kernel->buffers.data[form->y.buffer].id];
-    stator_blob *blob = p->unit->blobs.data[y->place];
-    stator_blob_info info = {.struct_size = sizeof info};
-    stator_diag *theirs = NULL;
-    const stator_status named = STATOR_HAS(cst, hash) ? cst->hash(blob, form->y_hash, &theirs)
-                                                      : cst->get(blob, &info, &theirs);
-    ST_TRY(st_cg_from_host(p->unit->host, named, &theirs, err));
-    if (!STATOR_HAS(cst, hash)) {
-        memcpy(form->y_hash, info.content_hash, sizeof form->y_hash);
+    ST_TRY(hash_constant(p, kernel, form->y.buffer, form->y_hash, err));
+    st_form_blocks *const blocks[2] = {&form->weights.scale, &form->weights.zero};
+    for (uint32_t k = 0; k < 2 && form->weights.is_scaled; k++) {
+        if (blocks[k]->buffer != UINT32_MAX) {
+            ST_TRY(hash_constant(p, kernel, blocks[k]->buffer, blocks[k]->hash, err));
+        }
     }
     const stator_status status = library->create(library->self, form, &launch->op, err);
     if (y->is_peeked) {
-        cst->will_not_read(blob);
+        cst->will_not_read(p->unit->blobs.data[y->place]);
     }
     return status;
 }

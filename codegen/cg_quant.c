@@ -126,6 +126,46 @@ int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
            (unit->values[out->zero].flags & CG_VALUE_SPLAT);
 }
 
+/* Is the value a constant, or a view of one? */
+static int is_constant(const cg_unit *unit, stator_ref value)
+{
+    const cg_value *v = &unit->values[behind_views(unit, value)];
+    return (v->flags & CG_VALUE_SPLAT) ||
+           (v->buffer != CG_NO_BUFFER &&
+            unit->buffers.data[v->buffer].kind == CG_BUFFER_CONSTANT);
+}
+
+/* What a row of casts is made of. */
+static stator_ref behind_casts(const cg_unit *unit, stator_ref value)
+{
+    const stator_node_row *row = node_of(unit, value, "cast");
+    return row ? behind_casts(unit, stator_operand(unit->view, row, 0)) : value;
+}
+
+int cg_is_dequantized(const cg_unit *unit, stator_ref value)
+{
+    if (value == 0) {
+        return 0;
+    }
+    const stator_ref shown = behind_casts(unit, behind_views(unit, value));
+    const stator_node_row *product = node_of(unit, behind_views(unit, shown), "mul");
+    if (product == NULL || unit->config->emitter->library == NULL) {
+        return 0;
+    }
+    stator_ref bytes = behind_casts(unit, stator_operand(unit->view, product, 0));
+    const stator_ref scale = behind_casts(unit, stator_operand(unit->view, product, 1));
+    const stator_node_row *difference = node_of(unit, bytes, "sub");
+    if (difference) {
+        const stator_ref zero = behind_casts(unit, stator_operand(unit->view, difference, 1));
+        bytes = behind_casts(unit, stator_operand(unit->view, difference, 0));
+        if (!is_constant(unit, zero)) {
+            return 0;
+        }
+    }
+    return is_constant(unit, bytes) && is_constant(unit, scale) &&
+           cg_is_byte(unit->values[bytes].dtype);
+}
+
 /* Place of a number in a list of integers, UINT32_MAX: it is not there. */
 static uint32_t place_in(const cg_unit *unit, const stator_node_row *row, uint32_t attr,
                          uint32_t number)

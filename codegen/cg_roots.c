@@ -109,7 +109,8 @@ static void mark_repeated(const cg_unit *unit, uint8_t *marks)
             continue;
         }
         for (uint32_t k = 0; k < row->operand_count; k++) {
-            marks[stator_operand(v, row, k)] = 1;
+            const stator_ref operand = stator_operand(v, row, k);
+            marks[operand] |= (uint8_t)!cg_is_dequantized(unit, operand);
         }
     }
 }
@@ -595,8 +596,13 @@ static stator_status give_outputs(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
     for (uint32_t k = 0; k < v->n_outputs; k++) {
-        const cg_value *out = &unit->values[stator_output_at(v, k)];
+        const stator_ref value = stator_output_at(v, k);
+        const cg_value *out = &unit->values[value];
         cg_buffer *buffer = out->root ? &unit->buffers.data[out->buffer] : NULL;
+        if (stator_value_type(v, value)->dtype != out->dtype) {
+            ST_TRY(cg_decline(unit, stator_value_at(v, value)->node,
+                              "a result of integers of four bits", err));
+        }
         if (buffer && buffer->kind == CG_BUFFER_WORK) {
             buffer->kind = CG_BUFFER_OUTPUT;
             buffer->place = k;

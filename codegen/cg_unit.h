@@ -224,7 +224,7 @@ stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, co
 /* Such bytes may lie at any address. */
 int cg_is_peeked(const st_cg_config *config, uint64_t size_bytes);
 int cg_is_one(const cg_unit *unit, uint32_t sym);
-uint32_t cg_dtype_bytes(uint32_t dtype); /* 0: of no bytes */
+uint32_t cg_dtype_bytes(uint32_t dtype); /* a whole one of four bits; 0: of no bytes */
 /* The sym's value when it is a plain integer, else `otherwise`. */
 int64_t cg_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise);
 /* Attribute rows of a node; DIMS element as our sym. */

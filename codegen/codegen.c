@@ -33,6 +33,15 @@ static int is_computable(uint32_t dtype)
     return st_loop_class_of(dtype) != 0 && dtype != STATOR_F8E4M3FN && dtype != STATOR_F8E5M2;
 }
 
+/* Integers of four bits are loaded as bytes, and never stored: they may be moved and widened. */
+static int is_loadable(const stator_op_desc *op, uint32_t dtype, int is_result)
+{
+    const int is_moved = (op->flags & (STATOR_OP_VIEW | STATOR_OP_CONSTANT)) != 0 ||
+                         strcmp(op->name, "gather") == 0;
+    return st_loop_loaded(dtype) != dtype &&
+           (is_moved || (!is_result && strcmp(op->name, "cast") == 0));
+}
+
 /* ---- sizes that only the result tells ---- */
 
 /* Is the symbol (an atom) in the sym of the graph? */
@@ -117,7 +126,8 @@ static const char *why_not(const st_cg_config *config, const stator_graph_view *
                                      ? stator_operand(v, node, k)
                                      : node->result_begin + k - node->operand_count;
         const stator_type_row *type = value ? stator_value_type(v, value) : NULL;
-        if (type && !is_computable(type->dtype)) {
+        if (type && !is_computable(type->dtype) &&
+            !is_loadable(desc, type->dtype, k >= node->operand_count)) {
             return "an element type that the loop IR does not compute with";
         }
         if (type && type->rank > RANK_MAX) {
@@ -129,7 +139,7 @@ static const char *why_not(const st_cg_config *config, const stator_graph_view *
         const uint32_t class_ =
             type ? st_loop_class_of(type->dtype == STATOR_BF16 || type->dtype == STATOR_F16
                                         ? (uint32_t)STATOR_F32
-                                        : type->dtype)
+                                        : st_loop_loaded(type->dtype))
                  : 0;
         const int is_condition = lowering->code == ST_LOOP_select && k == 0;
         if (type && scalar && k < node->operand_count && !is_condition && !(scalar->on & class_)) {

@@ -114,6 +114,31 @@ typedef struct st_form_order {
     uint32_t out_stride[ST_FORM_ORDER_RANK_MAX], indices_stride[ST_FORM_ORDER_RANK_MAX];
 } st_form_order;
 
+/* A number for each n and k of a gemm, at data[offset + floor(k / block[0]) * stride[0] +
+ * floor(n / block[1]) * stride[1]]. */
+typedef struct st_form_blocks {
+    uint32_t buffer; /* a constant's place; UINT32_MAX: `value` for all */
+    uint32_t dtype;
+    double value;
+    int64_t offset, stride[2], block[2];
+    const void *data; /* contents, borrowed for create; the same bytes at each call */
+    uint8_t hash[16];
+} st_form_blocks;
+
+/* The place of k's and n's number in `data`. */
+static inline int64_t st_form_block_at(const st_form_blocks *of, int64_t k, int64_t n)
+{
+    return of->offset + k / of->block[0] * of->stride[0] + n / of->block[1] * of->stride[1];
+}
+
+/* What constant y of integers of four or eight bits stands for, beside x of floats: (y - zero) *
+ * scale, rounded to `dtype` (f32, f16, bf16). */
+typedef struct st_form_weights {
+    uint32_t is_scaled; /* 0: y is what it is */
+    uint32_t dtype;
+    st_form_blocks scale, zero;
+} st_form_weights;
+
 typedef struct st_form {
     uint32_t kind;
     uint32_t acc_dtype;
@@ -134,6 +159,7 @@ typedef struct st_form {
     /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32. Where
      * the output is i8 or u8, t is whole in the end and is stored as the nearest number of the dtype. */
     st_form_zero x_zero, y_zero;
+    st_form_weights weights; /* gemm, acc_dtype F32 */
     /* Contents of y when it is a constant (borrowed for create; the same bytes at each call). */
     const void *y_data;
     uint8_t y_hash[16];

@@ -61,6 +61,13 @@ uint32_t st_loop_class_of(uint32_t dtype)
     }
 }
 
+uint32_t st_loop_loaded(uint32_t dtype)
+{
+    return dtype == STATOR_I4   ? (uint32_t)STATOR_I8
+           : dtype == STATOR_U4 ? (uint32_t)STATOR_U8
+                                : dtype;
+}
+
 /* ---- symbols ---- */
 
 int st_loop_syms_init(st_loop_syms *syms, st_mem *mem)

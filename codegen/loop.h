@@ -110,6 +110,9 @@ const st_loop_op_desc *st_loop_desc(uint32_t code);
 uint32_t st_loop_find(const char *name);
 /* st_loop_class of a dtype; 0 for those the loop IR does not have (complex, 4-bit). */
 uint32_t st_loop_class_of(uint32_t dtype);
+/* The dtype of a row that loads from a buffer of this dtype: the same, but of integers of four bits,
+ * which lie two a byte, i8 or u8. There are no stores to such buffers. */
+uint32_t st_loop_loaded(uint32_t dtype);
 
 /* ---- symbols ---- */
 

@@ -340,7 +340,7 @@ st_loop_ref st_loop_load(st_loop_builder *b, uint32_t buffer, uint32_t index, st
     }
     const st_loop_buffer *from = &b->kernel->buffers.data[buffer];
     const st_loop_op row = {.code = ST_LOOP_LOAD,
-                            .dtype = (uint8_t)from->dtype,
+                            .dtype = (uint8_t)st_loop_loaded(from->dtype),
                             .args = {mask, other},
                             .ref = buffer,
                             .sym = index};

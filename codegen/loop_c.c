@@ -97,6 +97,15 @@ static const char head[] =
     "{\n"
     "    return a - b * st_floordiv(a, b);\n"
     "}\n"
+    "/* Element i of integers of four bits, the one of even index in the low ones. */\n"
+    "ST_UNUSED static inline uint8_t st_u4(const uint8_t *b, int64_t i)\n"
+    "{\n"
+    "    return (uint8_t)(b[i >> 1] >> (i & 1) * 4 & 15);\n"
+    "}\n"
+    "ST_UNUSED static inline int8_t st_i4(const uint8_t *b, int64_t i)\n"
+    "{\n"
+    "    return (int8_t)((st_u4(b, i) ^ 8) - 8);\n"
+    "}\n"
     "\n";
 
 /* Entry (bits) mod 32 of a table. */
@@ -151,10 +160,11 @@ static const char *type_of(uint32_t dtype)
     return dtype < STATOR_DTYPE_COUNT && names[dtype] ? names[dtype] : "void";
 }
 
-/* In memory a bool is a byte. */
+/* In memory a bool is a byte, and so are two integers of four bits. */
 static const char *memory_type_of(uint32_t dtype)
 {
-    return dtype == STATOR_BOOL ? "uint8_t" : type_of(dtype);
+    const int is_byte = dtype == STATOR_BOOL || st_loop_loaded(dtype) != dtype;
+    return is_byte ? "uint8_t" : type_of(dtype);
 }
 
 static const char *bits_type_of(uint32_t dtype)
@@ -420,7 +430,14 @@ static void put_load(printer *p, const st_loop_op *op)
     if (op->args[0]) {
         put(p, "v%" PRIu32 " ? ", op->args[0]);
     }
-    put_place(p, op);
+    const uint32_t dtype = p->kernel->buffers.data[op->ref].dtype;
+    if (st_loop_loaded(dtype) != dtype) {
+        put(p, "st_%s(b%" PRIu32 ", ", st_dtype_name(dtype), op->ref);
+        put_sym(p, op->sym);
+        put(p, ")");
+    } else {
+        put_place(p, op);
+    }
     put(p, op->dtype == STATOR_BOOL ? " != 0" : "");
     if (op->args[1]) {
         put(p, " : v%" PRIu32, op->args[1]);

@@ -65,7 +65,7 @@ static stator_status run_load(machine *m, const st_loop_op *op, st_loop_cell *ou
         return STATOR_OK;
     }
     ST_TRY(place_of(m, op, &index));
-    *out = st_loop_cell_load(op->dtype, m->buffers[op->ref], index);
+    *out = st_loop_cell_load(m->kernel->buffers.data[op->ref].dtype, m->buffers[op->ref], index);
     return STATOR_OK;
 }
 

@@ -72,6 +72,9 @@ st_loop_cell st_loop_cell_load(uint32_t dtype, const void *base, int64_t i)
     uint16_t half;
     uint32_t word;
     uint64_t wide;
+    if (st_loop_loaded(dtype) != dtype) {
+        return st_loop_cell_int(st_loop_loaded(dtype), st_load_i64(dtype, base, i));
+    }
     const char *at = (const char *)base + i * (int64_t)(st_dtype_bits(dtype) / 8u);
     switch (st_dtype_bits(dtype)) {
     case 8:

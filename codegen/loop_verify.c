@@ -221,7 +221,7 @@ static stator_status check_place(const checker *c, const st_loop_op *op, uint32_
 static stator_status check_load(const checker *c, const st_loop_op *op)
 {
     ST_TRY(check_place(c, op, ST_BUFFER_READ));
-    ST_TRY(check_form(c, c->kernel->buffers.data[op->ref].dtype, 2));
+    ST_TRY(check_form(c, st_loop_loaded(c->kernel->buffers.data[op->ref].dtype), 2));
     ST_TRY(check_mask(c, op->args[0]));
     if (op->args[1] && !op->args[0]) {
         return broken(c, "it has a value for a false mask and no mask");
@@ -555,7 +555,8 @@ static stator_status check_buffers(const checker *c)
         const int is_local = (buffer->flags & ST_BUFFER_LOCAL) != 0;
         int64_t numel = 0;
         uint64_t bytes = 0;
-        if (buffer->name == NULL || st_loop_class_of(buffer->dtype) == 0) {
+        if (buffer->name == NULL || st_loop_class_of(st_loop_loaded(buffer->dtype)) == 0 ||
+            (st_loop_loaded(buffer->dtype) != buffer->dtype && (buffer->flags & (ST_BUFFER_WRITTEN | ST_BUFFER_LOCAL)))) {
             return broken(c, "buffer %" PRIu32 " has no name or no dtype of the loop IR", i);
         }
         ST_TRY(check_sym(c, buffer->name, buffer->numel, SIZES));

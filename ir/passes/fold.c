@@ -9,9 +9,10 @@
  * any stride alone stays: the weights would be in memory twice. A node is evaluated in the graph
  * being written, where its operands are already folded, and then taken back.
  *
- * fold_lean is the same for a backend whose products read integers of a byte: weights and long rows
- * of them that an elementwise op makes wider stay, so that the products see the bytes, which are
- * the smaller too.
+ * fold_lean is the same for a backend whose products read integers of a byte or less: weights and
+ * long rows of them that an elementwise op makes wider stay, so that the products see the bytes,
+ * which are the smaller too; and so does a view that repeats elements (scales of blocks), which is
+ * index arithmetic there.
  */
 #include "core/base/blob.h"
 #include "core/base/check.h"
@@ -71,7 +72,7 @@ static uint32_t long_axes(const stator_graph_view *v, const stator_type_row *typ
     return n;
 }
 
-/* Integers of a byte, a row or weights, of which each becomes more than a byte? */
+/* Integers of a byte or less, a row or weights, of which each becomes more? */
 static int is_widening(const st_copy *c, const stator_node_row *row, uint64_t in_bytes)
 {
     if (in_bytes < WEIGHT_BYTES || row->operand_count != 1 || row->result_count != 1 ||
@@ -80,7 +81,9 @@ static int is_widening(const st_copy *c, const stator_node_row *row, uint64_t in
     }
     const stator_type_row *from = stator_value_type(c->v, stator_operand(c->v, row, 0));
     const uint32_t to = stator_value_type(c->v, row->result_begin)->dtype;
-    return (from->dtype == STATOR_I8 || from->dtype == STATOR_U8) && st_dtype_bits(to) > 8 &&
+    const int is_byte = from->dtype == STATOR_I8 || from->dtype == STATOR_U8;
+    const int is_nibble = from->dtype == STATOR_I4 || from->dtype == STATOR_U4;
+    return (is_byte || is_nibble) && st_dtype_bits(to) > st_dtype_bits(from->dtype) &&
            (in_bytes >= ROW_BYTES || long_axes(c->v, from) > 1);
 }
 
@@ -105,7 +108,8 @@ static int is_foldable(const folding *f, const stator_node_row *row)
         }
         all_bytes += bytes;
     }
-    return all_bytes <= FREE_BYTES || all_bytes <= in_bytes;
+    const int is_repeated = f->is_lean && (flags & STATOR_OP_VIEW) && all_bytes > ROW_BYTES;
+    return all_bytes <= in_bytes || (all_bytes <= FREE_BYTES && !is_repeated);
 }
 
 static stator_status make_constants(st_copy *c, stator_ref node, stator_blob *const *blobs,

@@ -84,7 +84,8 @@ elseif(dnnl_major MATCHES " 2$" AND TARGET st_codegen)
   set_property(SOURCE "${folder}/dnnl/dn_attention_512.c" "${folder}/dnnl/dn_attention_256.c"
     "${folder}/dnnl/dn_attention_128.c" "${folder}/dnnl/dn_skinny_512.c"
     "${folder}/dnnl/dn_skinny_256.c" "${folder}/dnnl/dn_planes_512.c"
-    "${folder}/dnnl/dn_planes_256.c" APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast)
+    "${folder}/dnnl/dn_planes_256.c" "${folder}/dnnl/dn_quant_512.c"
+    "${folder}/dnnl/dn_quant_256.c" APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast)
   add_dependencies(cpu_llvm_dnnl st_gen_headers)
   install(TARGETS cpu_llvm_dnnl LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/stator/jit")
   set_property(GLOBAL APPEND PROPERTY ST_PLUGIN_TARGETS cpu_llvm_dnnl)

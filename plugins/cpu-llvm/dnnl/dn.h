@@ -14,6 +14,8 @@
  *   dn_save.c   ops in the compile cache
  *   dn_skinny.c few rows against constant weights: kernels of our own; dn_skinny_*.c the inner
  *               loops
+ *   dn_quant.c  products against weights of four or eight bits; dn_quant_*.c the inner loops;
+ *               what few rows and they share (dn_rows_isa.h)
  *   dn_tiles.c  products and convolutions by kernels of our own, weights in panels; its sizes
  *               (dn_tiles_job.c), weights (dn_tiles_pack.c), the phases of transposed convolutions
  *               (dn_tiles_phases.c), Winograd's way (dn_tiles_wino.c and dn_wino_256.c), the inner
@@ -82,7 +84,8 @@ enum dn_role {
     DN_POST, /* and the following: buffers of the epilogue, by place in it */
     DN_ZERO =
         DN_POST + ST_FORM_EPILOGUE_MAX, /* zero points of x and y, i32; is_each: as they are */
-    DN_ROLES = DN_ZERO + 2
+    DN_SCALE = DN_ZERO + 2, /* of weights.scale, as they are; of weights.zero: DN_ZERO + 1 */
+    DN_ROLES
 };
 
 /* One way to do it. */
@@ -93,6 +96,7 @@ typedef struct dn_candidate {
     uint32_t is_sum;   /* an ADD begins in the output, instead of being read beside it */
     uint32_t is_tiles;  /* by dn_tiles.c; the others are 0, but for is_winograd */
     uint32_t is_planes; /* by dn_planes.c; the others are 0 */
+    uint32_t is_quant;  /* by dn_quant.c; the others are 0 */
 } dn_candidate;
 
 enum dn_class { DN_NO = 0, DN_GEMM = 1, DN_GOOD = 2 }; /* by the implementation's name */
@@ -141,7 +145,8 @@ enum dn_plan_kind {
     DN_PLAN_PLAIN,
     DN_PLAN_EMPTY,
     DN_PLAN_TILES,
-    DN_PLAN_PLANES
+    DN_PLAN_PLANES,
+    DN_PLAN_QUANT
 };
 
 typedef struct dn_plan {
@@ -199,7 +204,8 @@ typedef struct dn_op {
     const float *panels;          /* the weights then */
     uint64_t attention_bytes;     /* of dn_attention_scratch */
     dn_to_bytes to_bytes;
-    stator_blob *y_blob;          /* of an op from the cache: the constant weights, else NULL */
+    stator_blob *y_blob;          /* of an op from the cache: the constant weights, else NULL; */
+    stator_blob *block_blobs[2];  /* and their scales and zero points, or NULL */
     pthread_mutex_t making;       /* held while a plan is made; of the packs */
     uint32_t n_packs;
     dn_pack packs[DN_PACKS_MAX];
@@ -381,6 +387,14 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
 /* ---- dn_main.c ---- */
 
 void dn_op_destroy(void *self, void *op);
+/* Drops what a form borrows for create. */
+static inline void dn_form_forget(st_form *form)
+{
+    form->syms = NULL;
+    form->y_data = NULL;
+    form->weights.scale.data = NULL;
+    form->weights.zero.data = NULL;
+}
 /* What is known of an op by its form. */
 void dn_op_note(dn_op *op);
 /* Makes the `n` numbers of a bias that dn_fill_bias made; none where n is 0. */
@@ -448,6 +462,8 @@ void dn_plain(const dn_op *op, const dn_sizes *sizes, const float *t, void *cons
 
 /* ---- dn_skinny.c ---- */
 
+/* Rows of the epilogue that the sums of dn_rows_isa.h can get. */
+int dn_rows_has_epilogue(const st_form *form);
 /* Fills the name and the orders of the weights when the sizes (simplified) are for dn_skinny_run.
  */
 int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
@@ -458,6 +474,23 @@ void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
 void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, uint32_t parts);
 /* Fills what a steady op's calls need. */
 void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes);
+
+/* ---- dn_quant.c ---- */
+
+/* Fills the name and the orders of the weights when the sizes (simplified) are for dn_quant_run. */
+int dn_quant_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+/* The dtypes and epilogue are such as it does. */
+int dn_quant_is_form(const st_form *form);
+/* A call of a plan of that kind. Weights that are not bound are packed in it. */
+stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                           void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
+/* Weights at y, the first element of their constant, to the order of dn_quant_describe; NULL: those
+ * of op->y_blob. DATA_LOSS: a constant of an op from the cache is too short. */
+stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *dst,
+                            stator_ctx *ctx);
+/* What the number y at k and n stands for, by the numbers in at[DN_SCALE] and at[DN_ZERO + 1]. */
+double dn_quant_weight(const st_form *form, void *const at[DN_ROLES], double y, int64_t k,
+                       int64_t n);
 
 /* ---- dn_tiles.c, dn_tiles_job.c, dn_tiles_pack.c ---- */
 

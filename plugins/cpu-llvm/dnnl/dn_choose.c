@@ -120,6 +120,9 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
     uint32_t best = DN_NO;
     const uint32_t n = dn_candidates(op, s, all);
     dn_desc own;
+    if (op->form.weights.is_scaled) {
+        return op->has_constant && dn_quant_describe(op, s, &own) ? DN_GOOD : DN_NO;
+    }
     if (dn_tiles_describe(op, s, 0, &own) || dn_planes_describe(op, s, &own)) {
         return DN_GOOD;
     }
@@ -271,6 +274,13 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
     }
     dn_sizes simple = key;
     dn_simplify(&op->form, &simple);
+    if (op->form.weights.is_scaled) {
+        if (!dn_quant_describe(op, &simple, &desc)) {
+            return dn_plan_other(op, &key, DN_PLAN_PLAIN, out, err);
+        }
+        op->has_constant = op->has_constant && dn_pack_fits(op, &desc.md[DN_Y2]);
+        return make_bound(op, &key, sizes, &desc, y, out, err);
+    }
     if (dn_skinny_describe(op, &simple, &desc) && dn_pack_fits(op, &desc.md[DN_Y2])) {
         return make_bound(op, &key, sizes, &desc, y, out, err);
     }
@@ -304,9 +314,9 @@ stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn
         ST_TRY(dn_plan_other(op, &key, kind, &plan, err));
     } else {
         dn_simplify(&op->form, &simple);
-        const int is_known = kind == DN_PLAN_SKINNY
-                                 ? dn_skinny_describe(op, &simple, &desc)
-                                 : dn_describe_any(op, &simple, how, &desc) != DN_NO;
+        const int is_known = kind == DN_PLAN_SKINNY  ? dn_skinny_describe(op, &simple, &desc)
+                             : kind == DN_PLAN_QUANT ? dn_quant_describe(op, &simple, &desc)
+                             : dn_describe_any(op, &simple, how, &desc) != DN_NO;
         if (!is_known) {
             return st_fail(err, STATOR_DATA_LOSS,
                            "inductor-cpu: oneDNN does not know what was chosen for a contraction");

@@ -309,6 +309,9 @@ static int are_dtypes_taken(const dn_lib *lib, const st_form *form)
 {
     const uint32_t x = form->x.dtype;
     const uint32_t out = form->out.dtype;
+    if (form->weights.is_scaled) {
+        return dn_quant_is_form(form);
+    }
     if (x == STATOR_U8 || x == STATOR_I8) {
         return are_bytes_taken(lib, form);
     }

@@ -35,7 +35,8 @@ static uint32_t narrow_dtype(const st_form *form)
 {
     const int has_bf16 =
         (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-    return form->x.dtype == STATOR_BF16 && !has_bf16 ? STATOR_BF16 : STATOR_F16;
+    const int is_done = has_bf16 && !form->weights.is_scaled;
+    return form->x.dtype == STATOR_BF16 && !is_done ? STATOR_BF16 : STATOR_F16;
 }
 
 uint32_t dn_widen(st_form *form, uint32_t *out_narrow)

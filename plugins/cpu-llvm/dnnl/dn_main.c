@@ -78,8 +78,11 @@ void dn_op_destroy(void *self, void *op_)
     dn_packs_release(op);
     dn_half_destroy(op);
     st_free(lib->mem, op->filled);
-    if (op->y_blob) {
-        lib->host->cst->release(op->y_blob);
+    stator_blob *const blobs[3] = {op->y_blob, op->block_blobs[0], op->block_blobs[1]};
+    for (uint32_t i = 0; i < 3; i++) {
+        if (blobs[i]) {
+            lib->host->cst->release(blobs[i]);
+        }
     }
     (void)pthread_mutex_destroy(&op->mutex);
     (void)pthread_mutex_destroy(&op->making);
@@ -112,7 +115,8 @@ static stator_status first_weight(dn_op *op, const dn_sizes *sizes, const void *
         *out = NULL;
         return STATOR_OK;
     }
-    *out = (const char *)op->form.y_data + sizes->y.offset * size;
+    const int64_t offset = op->form.weights.is_scaled ? 0 : sizes->y.offset;
+    *out = (const char *)op->form.y_data + offset * size;
     return is_half ? dn_half_widen(op, sizes, *out, out, err) : STATOR_OK;
 }
 
@@ -164,8 +168,7 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     if (status == STATOR_OK) {
         status = prepare(op, form, roles, narrow, err);
     }
-    op->form.syms = NULL;
-    op->form.y_data = NULL;
+    dn_form_forget(&op->form);
     if (status != STATOR_OK) {
         dn_op_destroy(lib, op);
         return status;

@@ -48,13 +48,25 @@ static void mix_order(uint64_t *hash, const dnnl_memory_desc_t *md)
     }
 }
 
+static void mix_blocks(uint64_t *hash, const st_form_blocks *of)
+{
+    const uint32_t has_buffer = of->buffer != UINT32_MAX;
+    mix(hash, &has_buffer, sizeof has_buffer);
+    mix(hash, &of->dtype, sizeof of->dtype);
+    mix(hash, &of->value, sizeof of->value);
+    mix(hash, &of->offset, sizeof of->offset);
+    mix(hash, of->stride, sizeof of->stride);
+    mix(hash, of->block, sizeof of->block);
+    mix(hash, of->hash, sizeof of->hash);
+}
+
 /* ---- packing ---- */
 
 typedef struct packing {
     dn_op *op;
     const dnnl_memory_desc_t *from;
     const dnnl_memory_desc_t *to;
-    int is_tiles, is_winograd;
+    int is_tiles, is_winograd, is_quant;
     const void *y; /* NULL: to be read from the op's blob */
     const dn_sizes *sizes;
     dnnl_status_t failed;
@@ -121,6 +133,10 @@ static stator_status fill(void *self, void *dst, uint64_t size)
     packing *p = self;
     dnnl_memory_t from = NULL;
     dnnl_memory_t to = NULL;
+    if (p->is_quant) {
+        const stator_host *host = p->op->lib->host;
+        return dn_quant_pack(p->op, p->sizes, p->y, align(dst), host ? host->ctx : NULL);
+    }
     if (p->y == NULL) {
         ST_TRY(dn_y_data(p->op, p->sizes, p->sizes->y.offset, &p->y, NULL));
     }
@@ -165,6 +181,11 @@ static stator_status pack_shared(packing *p, dn_pack *pack, stator_diag **err)
     if (p->is_tiles && form->is_transposed) { /* the order of its phases */
         mix(&hash, form->stride, form->n_spatial * sizeof form->stride[0]);
         mix(&hash, form->dilation, form->n_spatial * sizeof form->dilation[0]);
+    }
+    if (p->is_quant) {
+        mix(&hash, &form->y.dtype, sizeof form->y.dtype);
+        mix_blocks(&hash, &form->weights.scale);
+        mix_blocks(&hash, &form->weights.zero);
     }
     dn_identity(library, sizeof library);
     (void)snprintf(key, sizeof key, "%s:%lld:%016llx", library, (long long)p->sizes->y.offset,
@@ -238,6 +259,7 @@ stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const d
                  .to = to,
                  .is_tiles = (int)desc->how.is_tiles,
                  .is_winograd = (int)desc->how.is_winograd,
+                 .is_quant = (int)desc->how.is_quant,
                  .y = y,
                  .sizes = sizes};
     const int is_shared = op->lib->host && op->lib->host->cst && op->lib->host->cst->pack;

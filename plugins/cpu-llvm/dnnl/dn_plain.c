@@ -48,6 +48,15 @@ static void add_product(const plain *p, int64_t x, int64_t y, int64_t row, int64
     }
 }
 
+/* The same of weights of few bits, which lie in their buffer. */
+static void add_weighted(const plain *p, int64_t x, int64_t y, int64_t k, int64_t n, sum *to)
+{
+    const st_form *form = &p->op->form;
+    const double number = st_load_f64(form->y.dtype, p->at[DN_Y], (uint64_t)y);
+    to->f += st_load_f64(form->x.dtype, p->at[DN_X], (uint64_t)x) *
+             dn_quant_weight(form, p->at, number, k, n);
+}
+
 static sum gemm_at(const plain *p, const int64_t *index)
 {
     const dn_sizes *s = p->s;
@@ -60,8 +69,12 @@ static sum gemm_at(const plain *p, const int64_t *index)
         x += index[i] * s->x.batch[i];
         y += index[i] * s->y.batch[i];
     }
-    for (int64_t k = 0; k < s->k; k++) {
-        add_product(p, x + k * s->x.stride[1], y + k * s->y.stride[0], row, column, &total);
+    for (int64_t k = 0; k < s->k; k++, x += s->x.stride[1], y += s->y.stride[0]) {
+        if (p->op->form.weights.is_scaled) {
+            add_weighted(p, x, s->y.offset + y, k, column, &total);
+        } else {
+            add_product(p, x, y, row, column, &total);
+        }
     }
     return total;
 }

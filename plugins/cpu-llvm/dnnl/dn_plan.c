@@ -155,6 +155,7 @@ stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, d
 {
     const uint32_t kind = desc->how.is_tiles    ? DN_PLAN_TILES
                           : desc->how.is_planes ? DN_PLAN_PLANES
+                          : desc->how.is_quant  ? DN_PLAN_QUANT
                                                 : DN_PLAN_SKINNY;
     dn_sizes simple = *key;
     ST_TRY(dn_plan_other(op, key, kind, out, err));

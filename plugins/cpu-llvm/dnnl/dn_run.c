@@ -141,7 +141,9 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
     const st_form *form = &op->form;
     memset(at, 0, DN_ROLES * sizeof at[0]);
     at[DN_X] = element(call->buffers[form->x.buffer], s->x.offset, stored(op, DN_X, form->x.dtype));
-    if (call->buffers[form->y.buffer]) { /* else an op from the cache has packed weights */
+    if (form->weights.is_scaled) {
+        at[DN_Y] = call->buffers[form->y.buffer]; /* elements may be less than a byte */
+    } else if (call->buffers[form->y.buffer]) { /* else an op from the cache has packed weights */
         at[DN_Y] =
             element(call->buffers[form->y.buffer], s->y.offset, stored(op, DN_Y, form->y.dtype));
     }
@@ -157,6 +159,18 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
                         stored(op, DN_POST + i, e->dtype));
         } else if (dn_is_number_read(op, i)) {
             at[DN_POST + i] = (void *)(uintptr_t)&op->numbers[i];
+        }
+    }
+}
+
+static void find_blocks(const st_form_weights *weights, const st_library_call *call,
+                        void *at[DN_ROLES])
+{
+    const st_form_blocks *const blocks[2] = {&weights->scale, &weights->zero};
+    const uint32_t roles[2] = {DN_SCALE, DN_ZERO + 1};
+    for (uint32_t k = 0; weights->is_scaled && k < 2; k++) {
+        if (blocks[k]->buffer != UINT32_MAX) {
+            at[roles[k]] = call->buffers[blocks[k]->buffer];
         }
     }
 }
@@ -193,7 +207,7 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
         ST_TRY(make(op, s, at[DN_Y], 0, &plan, &slot, err));
     }
     const int is_watched = op->has_bound && !s->is_bare;
-    if (!plan->is_packed && plan->kind != DN_PLAN_EMPTY) {
+    if (!plan->is_packed && plan->kind != DN_PLAN_EMPTY && !op->form.weights.is_scaled) {
         status = find_weights(op, s, at, err);
     }
     if (status != STATOR_OK) {
@@ -204,6 +218,8 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
         dn_plain(op, s, NULL, at, ctx);
     } else if (plan->kind == DN_PLAN_SKINNY) {
         dn_skinny_run(op, plan, s, at, ctx);
+    } else if (plan->kind == DN_PLAN_QUANT) {
+        status = dn_quant_run(op, plan, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_TILES) {
         status = dn_tiles_run(op, plan, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_PLANES) {
@@ -321,5 +337,6 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     for (uint32_t k = 0; k < 2; k++) {
         at[DN_ZERO + k] = forms[k]->is_each ? call->buffers[forms[k]->buffer] : &zeros[k];
     }
+    find_blocks(&op->form.weights, call, at);
     return op->half ? dn_half_run(op, &sizes, at, ctx, err) : dn_run_at(op, &sizes, at, ctx, err);
 }

@@ -7,6 +7,7 @@
 #include "dn.h"
 
 #include "core/base/bytes.h"
+#include "core/base/check.h"
 #include "core/base/diag.h"
 
 #include <string.h>
@@ -17,8 +18,7 @@
 static st_form bare_form(const st_form *form)
 {
     st_form out = *form;
-    out.syms = NULL;
-    out.y_data = NULL;
+    dn_form_forget(&out);
     return out;
 }
 
@@ -75,6 +75,20 @@ static int is_zero_sound(const st_form_zero *zero, uint32_t n)
             dn_dtype_size(zero->dtype) != 0);
 }
 
+static int are_blocks_sound(const st_form_blocks *of, uint32_t n)
+{
+    return of->buffer == UINT32_MAX ||
+           (of->buffer < n && st_dtype_bits(of->dtype) != 0 && of->offset >= 0 &&
+            of->stride[0] >= 0 && of->stride[1] >= 0 && of->block[0] > 0 && of->block[1] > 0);
+}
+
+/* Scales of weights, and that what is kept and what is not agrees. */
+static int are_weights_sound(const st_form_weights *w, uint32_t n)
+{
+    return w->is_scaled == 0 ||
+           (w->is_scaled == 1 && are_blocks_sound(&w->scale, n) && are_blocks_sound(&w->zero, n));
+}
+
 static int is_attention_sound(const st_form *form, const st_library_kept *kept)
 {
     uint32_t syms[ST_FORM_NUMBERS_MAX];
@@ -98,7 +112,8 @@ static int is_form_sound(const dn_lib *lib, const st_form *form, const st_librar
         st_form_numbers(form, syms) != kept->n_numbers || !is_place(&form->x, kept->n_buffers) ||
         !is_place(&form->y, kept->n_buffers) || !is_place(&form->out, kept->n_buffers) ||
         !is_zero_sound(&form->x_zero, kept->n_buffers) ||
-        !is_zero_sound(&form->y_zero, kept->n_buffers)) {
+        !is_zero_sound(&form->y_zero, kept->n_buffers) ||
+        !are_weights_sound(&form->weights, kept->n_buffers)) {
         return 0;
     }
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
@@ -146,13 +161,14 @@ static uint32_t unread_buffer(const dn_op *op)
 static int is_candidate(const dn_candidate *how)
 {
     return how->move_x < 2 && how->move_y < 2 && how->move_out < 2 && how->channels_last < 2 &&
-           how->is_winograd < 2 && how->is_sum < 2 && how->is_tiles < 2 && how->is_planes < 2;
+           how->is_winograd < 2 && how->is_sum < 2 && how->is_tiles < 2 && how->is_planes < 2 &&
+           how->is_quant < 2;
 }
 
 static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *kept,
                                stator_diag **err)
 {
-    const uint32_t kind = st_read_below(r, DN_PLAN_PLANES + 1u);
+    const uint32_t kind = st_read_below(r, DN_PLAN_QUANT + 1u);
     dn_candidate how;
     dn_sizes sizes;
     if (!read_struct(r, &sizes, sizeof sizes) || !read_struct(r, &how, sizeof how) ||
@@ -181,6 +197,24 @@ static stator_status load_filled(dn_op *op, st_reader *r, stator_diag **err)
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
     return dn_op_fill(op, n, err);
+}
+
+/* Scales and zero points of constant weights. */
+static stator_status load_blocks(dn_op *op, const st_library_kept *kept, stator_diag **err)
+{
+    const st_form_weights *w = &op->form.weights;
+    const st_form_blocks *const blocks[2] = {&w->scale, &w->zero};
+    for (uint32_t k = 0; w->is_scaled && k < 2; k++) {
+        if (blocks[k]->buffer == UINT32_MAX) {
+            continue;
+        }
+        op->block_blobs[k] = kept->constant(kept->self, blocks[k]->buffer);
+        if (op->block_blobs[k] == NULL) {
+            return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept scales are no constant");
+        }
+        op->lib->host->cst->retain(op->block_blobs[k]);
+    }
+    return STATOR_OK;
 }
 
 static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **err)
@@ -212,6 +246,7 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
             return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept weights are no constant");
         }
         host->cst->retain(op->y_blob);
+        ST_TRY(load_blocks(op, kept, err));
     }
     const uint32_t n_plans = st_read_below(&r, limit);
     if (n_plans) {

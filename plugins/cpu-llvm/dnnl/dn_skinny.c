@@ -111,7 +111,7 @@ void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, ui
 
 /* ---- which ---- */
 
-static int is_epilogue_done(const st_form *form)
+int dn_rows_has_epilogue(const st_form *form)
 {
     for (uint32_t i = 0; i < form->n_epilogue; i++) {
         const st_epilogue *e = &form->epilogue[i];
@@ -139,7 +139,7 @@ int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out)
         form->x.dtype != STATOR_F32 || form->y.dtype != STATOR_F32 ||
         form->out.dtype != STATOR_F32 || s->n_batch != 0 || s->m < 1 || s->m > DN_SKINNY_ROWS ||
         s->n < 1 || s->k < 1 || (s->x.stride[1] != 1 && s->k > 1) ||
-        (s->out.stride[1] != 1 && s->n > 1) || !is_epilogue_done(form) || isa == NULL) {
+        (s->out.stride[1] != 1 && s->n > 1) || !dn_rows_has_epilogue(form) || isa == NULL) {
         return 0;
     }
     out->name = "skinny";

@@ -7,76 +7,14 @@
  * the second walk, of SPLIT_ROWS rows, finds them in the first cache, and the sums of the one lie
  * in memory meanwhile. A product waits for its sum as long as eight others take, so up to
  * SPLIT_ROWS rows have two sums for each column, of even and of odd k. */
+#include "dn_rows_isa.h"
 #include "dn_skinny.h"
-#include "dn_vec.h"
 
-#define COLUMNS (2 * LANES)
 #define CACHED_WEIGHTS (1 << 17) /* elements; up to here they stay in a core's cache */
 #define FAR_WEIGHTS (1 << 18)    /* from here on they come from afar */
 #define SPLIT_ROWS 3
 #define BLOCK 64 /* 4 KiB of weights; 32 were as fast, 128 slower */
 #define LINE 64  /* bytes, of a cache */
-
-/* ---- what comes after the sum ---- */
-
-INLINE vec load_some(const float *from, int64_t count)
-{
-    vec v = {0};
-    if (count >= LANES) {
-        return load(from);
-    }
-    memcpy(&v, from, (size_t)count * sizeof *from);
-    return v;
-}
-
-/* Of `count` sums at `column`, which go to element `out`. A bound is not chosen over NaN. */
-INLINE vec finish(const dn_skinny *s, vec v, int64_t out, int64_t column, int64_t count)
-{
-    const st_form *form = &s->op->form;
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
-        const float *buffer = s->at[DN_POST + i];
-        const vec value = splat((float)e->value);
-        const vec value2 = splat((float)e->value2);
-        switch (e->kind) {
-        case ST_EPILOGUE_BIAS:
-            v += load_some(buffer + column, count);
-            break;
-        case ST_EPILOGUE_ADD:
-            v += load_some(buffer + out, count);
-            break;
-        case ST_EPILOGUE_SCALE:
-            v *= value;
-            break;
-        case ST_EPILOGUE_OFFSET:
-            v += value;
-            break;
-        case ST_EPILOGUE_RELU:
-            v = choose(v < 0.0f, (vec){0}, v);
-            break;
-        default: /* CLIP */
-            v = choose(v < value, value, v);
-            v = choose(v > value2, value2, v);
-            break;
-        }
-    }
-    return v;
-}
-
-/* Stores a vector of sums of row i, those of columns that there are. */
-INLINE void store(const dn_skinny *s, vec sum, int64_t i, int64_t column)
-{
-    const int64_t left = s->s->n - column;
-    const int64_t at = i * s->s->out.stride[0] + column;
-    float *out = s->at[DN_OUT];
-    if (left >= LANES) {
-        sum = finish(s, sum, at, column, LANES);
-        memcpy(out + at, &sum, sizeof sum);
-    } else if (left > 0) {
-        sum = finish(s, sum, at, column, left);
-        memcpy(out + at, &sum, (size_t)left * sizeof *out);
-    }
-}
 
 /* ---- a panel ---- */
 
@@ -197,6 +135,7 @@ static void run(const dn_skinny *s, int64_t begin, int64_t end)
                                    : k_end < FAR_WEIGHTS / s->s->n   ? NEARBY
                                                                      : AFAR;
     const add_fn first = adds[rows - below - 1][distance];
+    const rows_out out = {&s->op->form, s->s, s->at};
     for (int64_t p = begin; p < end; p++) {
         const float *w = s->w + p * s->panel;
         sums sum = {{{0}}};
@@ -208,8 +147,8 @@ static void run(const dn_skinny *s, int64_t begin, int64_t end)
             }
         }
         for (int64_t i = 0; i < rows; i++) {
-            store(s, sum[i][0], i, p * COLUMNS);
-            store(s, sum[i][1], i, p * COLUMNS + LANES);
+            store(&out, sum[i][0], i, p * COLUMNS);
+            store(&out, sum[i][1], i, p * COLUMNS + LANES);
         }
     }
 }

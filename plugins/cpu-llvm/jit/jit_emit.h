@@ -249,12 +249,21 @@ LLVMValueRef jit_address(jit_fn *f, uint32_t buffer, uint32_t sym);
 
 void jit_load(jit_fn *f, st_loop_ref ref);
 void jit_store(jit_fn *f, st_loop_ref ref);
+/* The elements at these addresses, of lanes that the mask (NULL: all) has, those of `other`
+ * elsewhere. */
+LLVMValueRef jit_gather(jit_fn *f, LLVMValueRef at, LLVMValueRef mask, LLVMValueRef other,
+                        uint32_t align);
 void jit_check(jit_fn *f, st_loop_ref ref);
 /* *args->status = value where `bad` (i1) holds. */
 void jit_report(jit_fn *f, LLVMValueRef bad, uint32_t value);
 /* Lanes whose index is outside the buffer are reported and taken out of `mask` (NULL: all). */
 LLVMValueRef jit_bounds(jit_fn *f, st_loop_ref ref, uint32_t lanes, LLVMValueRef mask);
 void jit_tag(jit_fn *f, LLVMValueRef access, uint32_t buffer); /* alias metadata */
+
+/* ---- jit_nibble.c ---- */
+
+/* jit_load of a buffer of integers of four bits. */
+void jit_load_nibbles(jit_fn *f, st_loop_ref ref);
 
 /* ---- jit_prefetch.c ---- */
 

@@ -141,13 +141,18 @@ static LLVMValueRef pointers(jit_fn *f, const access *a)
     return LLVMBuildGEP2(ir, a->type, f->buffers[a->row->ref], &index, 1, "");
 }
 
+LLVMValueRef jit_gather(jit_fn *f, LLVMValueRef at, LLVMValueRef mask, LLVMValueRef other,
+                        uint32_t align)
+{
+    LLVMTypeRef types[2] = {LLVMTypeOf(other), LLVMTypeOf(at)};
+    LLVMValueRef args[3] = {at, mask ? mask : all_lanes(f), other};
+    return masked_call(f, "llvm.masked.gather", types, args, 3, 0, align);
+}
+
 static LLVMValueRef gather(jit_fn *f, const access *a, LLVMValueRef at, LLVMValueRef mask,
                            LLVMValueRef other)
 {
-    LLVMTypeRef types[2] = {jit_wide(a->type, f->lanes), LLVMTypeOf(at)};
-    LLVMValueRef args[3] = {at, mask ? mask : all_lanes(f), other};
-    return masked_call(f, "llvm.masked.gather", types, args, 3, 0,
-                       jit_dtype_bytes(a->buffer->dtype));
+    return jit_gather(f, at, mask, other, jit_dtype_bytes(a->buffer->dtype));
 }
 
 static void scatter(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef mask)
@@ -273,6 +278,11 @@ static LLVMValueRef load_uniform(jit_fn *f, const access *a)
 
 void jit_load(jit_fn *f, st_loop_ref ref)
 {
+    const uint32_t dtype = f->kernel->buffers.data[st_loop_at(f->kernel, ref)->ref].dtype;
+    if (st_loop_loaded(dtype) != dtype) {
+        jit_load_nibbles(f, ref);
+        return;
+    }
     const access a = access_of(f, ref);
     LLVMValueRef v;
     if (a.shape == JIT_UNIFORM) {

@@ -135,6 +135,23 @@ static void store(const call *c, int64_t at, double t)
 
 /* ---- GEMM: numbers are batch.., m, n, k, then offset, batch.., stride[2] of x, y, out ---- */
 
+/* The number that belongs to k and n. */
+static double number_at(const call *c, const st_form_blocks *of, int64_t k, int64_t n)
+{
+    return of->buffer == UINT32_MAX ? of->value
+                                    : st_load_f64(of->dtype, c->what->buffers[of->buffer],
+                                                  st_form_block_at(of, k, n));
+}
+
+/* What an element of y stands for. */
+static double weight(const call *c, double y, int64_t k, int64_t n)
+{
+    const st_form_weights *w = &c->form->weights;
+    return w->is_scaled ? narrowed(w->dtype, (y - number_at(c, &w->zero, k, n)) *
+                                                 number_at(c, &w->scale, k, n))
+                        : y;
+}
+
 static void gemm_element(const call *c, const int64_t *base, int64_t m, int64_t n)
 {
     const st_form *form = c->form;
@@ -145,8 +162,9 @@ static void gemm_element(const call *c, const int64_t *base, int64_t m, int64_t 
     const int64_t *z = c->operand[2] + 1 + b;
     double sum = 0;
     for (int64_t i = 0; i < k; i++) {
+        const double right = element(c, &form->y, &form->y_zero, base[1] + i * y[0] + n * y[1], n);
         sum += element(c, &form->x, &form->x_zero, base[0] + m * x[0] + i * x[1], m) *
-               element(c, &form->y, &form->y_zero, base[1] + i * y[0] + n * y[1], n);
+               weight(c, right, i, n);
     }
     const int64_t at = base[2] + m * z[0] + n * z[1];
     store(c, at, epilogue(c, sum, n, at));

@@ -1,0 +1,14 @@
+/* The inner loops of products against weights of few bits with vectors of 64 bytes. */
+#include "dn_quant.h"
+#if defined(__x86_64__)
+#pragma GCC target("avx512f,prefer-vector-width=512")
+#include <immintrin.h>
+#define LANES 16
+#define WALK_ROWS 8  /* of 32 registers 16 are sums then */
+#define TILE_ROWS 14 /* and here 28 */
+#define NEAR 2048    /* bytes; as in dn_skinny_512.c */
+#define ISA dn_quant_512
+#define round_half(v)                                                                              \
+    ((vec)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)(v), _MM_FROUND_TO_NEAREST_INT)))
+#include "dn_quant_isa.h"
+#endif

@@ -1,0 +1,141 @@
+/* Loads of integers of four bits, two a byte, the element of even index in the low ones. In
+ * registers they are bytes.
+ *
+ *   index over the lanes              load
+ *   the same                          one byte
+ *   one element a lane, from an even  half as many bytes, each for two lanes
+ *   anything else                     gather
+ */
+#include "jit_emit.h"
+
+typedef struct nibbles {
+    const st_loop_op *row;
+    uint32_t lanes;    /* of the result, 1: it is the same in all */
+    LLVMValueRef mask; /* lanes that count, NULL: all */
+} nibbles;
+
+static int is_signed(const jit_fn *f, const nibbles *n)
+{
+    return f->kernel->buffers.data[n->row->ref].dtype == STATOR_I4;
+}
+
+/* The four bits of each byte from `shift` on. */
+static LLVMValueRef taken(jit_fn *f, const nibbles *n, LLVMValueRef bytes, LLVMValueRef shift)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMTypeRef type = LLVMTypeOf(bytes);
+    const LLVMValueRef sign = jit_int(type, 8);
+    LLVMValueRef v = LLVMBuildLShr(ir, bytes, shift, "");
+    v = LLVMBuildAnd(ir, v, jit_int(type, 15), "");
+    return is_signed(f, n) ? LLVMBuildSub(ir, LLVMBuildXor(ir, v, sign, ""), sign, "") : v;
+}
+
+/* Where the elements of an index (or of a vector of them) lie: their bytes, and the bit in them. */
+static LLVMValueRef place_of(jit_fn *f, const nibbles *n, LLVMValueRef index,
+                             LLVMValueRef *out_shift)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const LLVMTypeRef type = LLVMTypeOf(index);
+    LLVMValueRef byte = LLVMBuildAShr(ir, index, jit_int(type, 1), "");
+    LLVMValueRef odd = LLVMBuildAnd(ir, index, jit_int(type, 1), "");
+    odd = LLVMBuildTrunc(ir, odd, jit_like(f, JIT_I8, odd), "");
+    *out_shift = LLVMBuildShl(ir, odd, jit_int(LLVMTypeOf(odd), 2), "");
+    return LLVMBuildGEP2(ir, f->u->types[JIT_I8], f->buffers[n->row->ref], &byte, 1, "");
+}
+
+static LLVMValueRef load_one(jit_fn *f, const nibbles *n)
+{
+    LLVMValueRef shift = NULL;
+    const LLVMValueRef at = place_of(f, n, jit_sym(f, n->row->sym), &shift);
+    const LLVMValueRef byte = LLVMBuildLoad2(f->u->ir, f->u->types[JIT_I8], at, "");
+    LLVMSetAlignment(byte, 1);
+    jit_tag(f, byte, n->row->ref);
+    return taken(f, n, byte, shift);
+}
+
+/* One element where the mask, of one lane, holds; else 0. */
+static LLVMValueRef load_one_if(jit_fn *f, const nibbles *n)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    (void)jit_sym(f, n->row->sym); /* before the branch, for later rows */
+    LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
+    const LLVMBasicBlockRef join = jit_block(f);
+    LLVMBuildCondBr(ir, n->mask, from[1], join);
+    jit_go(f, from[1]);
+    LLVMValueRef values[2] = {jit_int(f->u->types[JIT_I8], 0), load_one(f, n)};
+    LLVMBuildBr(ir, join);
+    jit_go(f, join);
+    const LLVMValueRef phi = LLVMBuildPhi(ir, f->u->types[JIT_I8], "");
+    LLVMAddIncoming(phi, values, from, 2);
+    return phi;
+}
+
+/* All lanes, side by side from an even element on. */
+static LLVMValueRef load_run(jit_fn *f, const nibbles *n)
+{
+    LLVMValueRef twice[JIT_LANES_MAX];
+    LLVMValueRef shifts[JIT_LANES_MAX];
+    LLVMValueRef shift = NULL;
+    const LLVMTypeRef i8 = f->u->types[JIT_I8];
+    const LLVMValueRef at = place_of(f, n, jit_sym(f, n->row->sym), &shift);
+    const LLVMValueRef bytes = LLVMBuildLoad2(f->u->ir, jit_wide(i8, n->lanes / 2u), at, "");
+    LLVMSetAlignment(bytes, 1);
+    jit_tag(f, bytes, n->row->ref);
+    for (uint32_t i = 0; i < n->lanes; i++) {
+        twice[i] = LLVMConstInt(f->u->types[JIT_I32], n->lanes > 2u ? i / 2u : 0, 0);
+        shifts[i] = LLVMConstInt(i8, i % 2u * 4u, 0);
+    }
+    const LLVMValueRef spread =
+        n->lanes > 2u ? LLVMBuildShuffleVector(f->u->ir, bytes, jit_poison(LLVMTypeOf(bytes)),
+                                               LLVMConstVector(twice, n->lanes), "")
+                      : jit_splat(f, bytes);
+    return taken(f, n, spread, LLVMConstVector(shifts, n->lanes));
+}
+
+static LLVMValueRef gather(jit_fn *f, const nibbles *n)
+{
+    LLVMValueRef shift = NULL;
+    const LLVMTypeRef type = jit_wide(f->u->types[JIT_I8], n->lanes);
+    const LLVMValueRef at = place_of(f, n, jit_vsym(f, n->row->sym, 1), &shift);
+    const LLVMValueRef bytes = jit_gather(f, at, n->mask, LLVMConstNull(type), 1);
+    return taken(f, n, bytes, shift);
+}
+
+/* `v` where the row's mask holds, else what the row says, 0 where it says nothing. */
+static LLVMValueRef chosen(jit_fn *f, const nibbles *n, LLVMValueRef v)
+{
+    const st_loop_ref mask = n->row->args[0];
+    const st_loop_ref other = mask ? n->row->args[1] : 0;
+    const int is_wide = (other && jit_lanes_of(jit_row(f, other, 1)) > 1) ||
+                        (mask && jit_lanes_of(jit_row(f, mask, 1)) > 1);
+    const uint32_t lanes = n->lanes > 1 || is_wide ? f->lanes : 1;
+    if (other == 0 && (n->lanes > 1 || !is_wide)) {
+        return v; /* what is not loaded is 0 already, or nobody looks at it */
+    }
+    v = n->lanes == 1 && lanes > 1 ? jit_splat(f, v) : v;
+    const LLVMValueRef otherwise =
+        other ? jit_row(f, other, lanes) : LLVMConstNull(LLVMTypeOf(v));
+    return jit_select(f, jit_row(f, mask, lanes), v, otherwise);
+}
+
+void jit_load_nibbles(jit_fn *f, st_loop_ref ref)
+{
+    int64_t coef = 0;
+    nibbles n = {.row = st_loop_at(f->kernel, ref), .lanes = 1};
+    const uint32_t shape = jit_sym_shape(f, n.row->sym, &coef);
+    const st_loop_ref mask = n.row->args[0];
+    LLVMValueRef v;
+    if (shape == JIT_UNIFORM) {
+        const uint32_t lanes = mask ? jit_lanes_of(jit_row(f, mask, 1)) : 1;
+        n.mask = jit_active(f, mask, lanes);
+        n.mask = jit_bounds(f, ref, 1, n.mask && lanes > 1 ? jit_any(f, n.mask) : n.mask);
+        v = n.mask ? load_one_if(f, &n) : load_one(f, &n);
+    } else {
+        n.lanes = f->lanes;
+        n.mask = jit_bounds(f, ref, f->lanes, jit_active(f, mask, f->lanes));
+        const int is_run = shape == JIT_LINEAR && coef == 1 && n.mask == NULL &&
+                           jit_sym_divisor(f, n.row->sym) % 2 == 0;
+        v = is_run ? load_run(f, &n) : gather(f, &n);
+    }
+    f->values[ref] = chosen(f, &n, v);
+}

@@ -595,6 +595,9 @@ static stator_status build_node(stator_builder *b, const stator_node_desc *given
 {
     stator_node_desc desc;
     ST_TRY(ST_SIZED_READ(stator_node_desc, &desc, given, err));
+    ST_REQUIRE_LIST(desc.operands, desc.operand_count, err);
+    ST_REQUIRE_LIST(desc.attrs, desc.attr_count, err);
+    ST_REQUIRE_LIST(desc.regions, desc.region_count, err);
     if (desc.op == 0 || desc.op > st_optable_count(b->module->ops)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "no op has id %u", desc.op);
     }
@@ -662,6 +665,7 @@ stator_status st_build_constant(stator_builder *b, stator_ref type, const void *
                                 stator_ref *out, stator_diag **err)
 {
     *out = 0;
+    ST_REQUIRE_LIST(data, size, err);
     ST_TRY(check_blob(b->module, type, size, "constant", "", err));
     return push_constant(b, type, st_module_blob_of_bytes(b->module, data, size), out, err);
 }

@@ -14,6 +14,7 @@ stator_status st_build_region_begin(stator_builder *b, const char *name, stator_
 
 stator_status st_build_region_end(stator_builder *region, stator_graph **out, stator_diag **err)
 {
+    ST_REQUIRE(region, err);
     return st_builder_finish(region, out, err);
 }
 

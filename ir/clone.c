@@ -64,6 +64,8 @@ stator_status st_build_clone_node(stator_builder *b, const stator_graph *from, s
 stator_status st_build_clone(stator_builder *b, const stator_graph *from, stator_ref first,
                              stator_ref last, stator_ref *map, stator_diag **err)
 {
+    ST_REQUIRE(from, err);
+    ST_REQUIRE(map, err);
     if (from->module != b->module) {
         return st_fail(err, STATOR_INVALID_ARGUMENT,
                        "clone: the graph to copy from is of another module");

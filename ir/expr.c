@@ -472,6 +472,11 @@ stator_status st_build_expr(stator_builder *b, const char *program, uint32_t n_n
                             const stator_attr *attrs, uint32_t n_out, stator_ref *out,
                             stator_diag **err)
 {
+    ST_REQUIRE(program, err);
+    ST_REQUIRE_LIST(names, n_names, err);
+    ST_REQUIRE_LIST(values, n_names, err);
+    ST_REQUIRE_LIST(attrs, n_attrs, err);
+    ST_REQUIRE_LIST(out, n_out, err);
     const st_expr_inputs in = {program, n_names, names, values, n_attrs, attrs};
     return st_expr_run(b, &in, 0, n_out, out, err);
 }

@@ -187,7 +187,7 @@ int32_t st_build_known_ints(stator_builder *b, stator_ref value, uint32_t n, sta
 {
     const st_ints_eval at = {.b = b, .v = st_graph_view(b->graph)};
     st_ints ints;
-    if (!st_ints_of(&at, value, &ints) || ints.n != n) {
+    if ((out_syms == NULL && n != 0) || !st_ints_of(&at, value, &ints) || ints.n != n) {
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -249,6 +249,7 @@ stator_status st_build_as_dims(stator_builder *b, stator_ref value, uint32_t n,
 {
     const st_ints_eval at = {.b = b, .v = st_graph_view(b->graph)};
     st_ints ints;
+    ST_REQUIRE_LIST(out_syms, n, err);
     if (st_build_known_ints(b, value, n, out_syms)) {
         return STATOR_OK;
     }
@@ -289,6 +290,7 @@ stator_status st_build_from_dims(stator_builder *b, const stator_ref *syms, uint
     const uint32_t count = is_scalar ? 1u : n;
     int64_t values[ST_INTS_MAX];
     *out = 0;
+    ST_REQUIRE_LIST(syms, count, err);
     if (count <= ST_INTS_MAX && all_const(b->module, syms, count, values)) {
         const stator_ref dim = st_sym_int(&b->module->symtab, count);
         const stator_ref type = st_module_type(b->module, STATOR_I64, is_scalar ? 0 : 1, &dim);

@@ -228,7 +228,7 @@ void st_blob_set_hash(stator_blob *blob, const uint8_t hash[16])
 
 void st_blob_will_not_read(stator_blob *blob)
 {
-    if (blob->file == NULL) {
+    if (blob == NULL || blob->file == NULL) {
         return;
     }
     /* Whole pages inside the range go back; a later read brings them in again. */

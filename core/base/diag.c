@@ -67,6 +67,10 @@ static stator_diag *wrap(stator_status code, char *text)
 
 stator_diag *st_diag_create(stator_status code, const char *text, uint64_t len)
 {
+    if (text == NULL) {
+        text = "no message was given";
+        len = strlen(text);
+    }
     char *copy = len < UINT64_MAX ? st_process_alloc(len + 1u) : NULL;
     if (copy != NULL) {
         if (len != 0) {

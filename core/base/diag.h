@@ -43,6 +43,21 @@ void st_diag_release(stator_diag *diag);
             return st_try_status_;                                                                 \
         }                                                                                          \
     } while (0)
+/* Returns INVALID_ARGUMENT when a pointer from the other side of a border is NULL; of a list only
+ * when it is said to have elements. */
+#define ST_REQUIRE(pointer, err)                                                                   \
+    do {                                                                                           \
+        if ((pointer) == NULL) {                                                                   \
+            return st_fail((err), STATOR_INVALID_ARGUMENT, "%s is NULL", #pointer);                \
+        }                                                                                          \
+    } while (0)
+#define ST_REQUIRE_LIST(list, count, err)                                                          \
+    do {                                                                                           \
+        if ((list) == NULL && (count) != 0) {                                                      \
+            return st_fail((err), STATOR_INVALID_ARGUMENT, "%s is NULL, %llu elements were to be " \
+                           "there", #list, (unsigned long long)(count));                           \
+        }                                                                                          \
+    } while (0)
 /* The same with cleanup at the label `done`; needs `stator_status status` in scope. */
 #define ST_TRY_DONE(expr)                                                                          \
     do {                                                                                           \

@@ -439,6 +439,7 @@ static stator_status put_constant(stator_ctx *ctx, stator_blob *blob, uint32_t *
     st_cache_job *job = job_of(ctx);
     st_cached_constant row = {.blob = blob};
     *out_id = 0;
+    ST_REQUIRE(blob, err);
     if (job == NULL || job->phase != ST_CACHE_SAVING) {
         return st_fail(err, STATOR_FAILED_PRECONDITION, "nothing is being kept on this thread");
     }

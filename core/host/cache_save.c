@@ -79,6 +79,10 @@ static stator_status put_part(saving *s, const st_step *step, stator_diag **err)
     }
     st_put_u32(s->out, ST_CACHED_EXECUTABLE);
     ST_TRY(instance->backend->exe_serialize(instance->inst, step->exe, &blob, err));
+    if (blob == NULL) {
+        return st_fail(err, STATOR_INTERNAL, "exe_serialize of '%s' gave no bytes",
+                       instance->backend->item.name);
+    }
     const stator_status status = st_blob_get(blob, &data, err);
     if (status == STATOR_OK) {
         st_put_block(s->out, data, st_blob_size(blob));

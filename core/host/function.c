@@ -675,6 +675,7 @@ static stator_status take_input(stator_function *f, call_inputs *inputs, uint32_
 static stator_status inputs_init(stator_function *f, call_inputs *inputs, uint32_t n,
                                  stator_tensor *const *in, stator_diag **err)
 {
+    ST_REQUIRE_LIST(in, n, err);
     inputs->n = n;
     inputs->views = inputs->small;
     inputs->copies = inputs->small_copies;
@@ -724,6 +725,7 @@ static int shares_memory(const stator_tensor *a, const stator_tensor *b)
 static stator_status check_apart(uint32_t n_in, stator_tensor *const *in, uint32_t n_out,
                                  stator_tensor *const *out, stator_diag **err)
 {
+    ST_REQUIRE_LIST(out, n_out, err);
     for (uint32_t k = 0; k < n_out; k++) {
         for (uint32_t i = 0; out[k] != NULL && i < n_in; i++) {
             if (shares_memory(out[k], in[i])) {
@@ -846,6 +848,7 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
         return st_fail_oom(err);
     }
     ST_TRY(check_counts(f, call->n_in, err));
+    ST_REQUIRE_LIST(in, call->n_in, err);
     for (uint32_t i = 0; i < call->n_in; i++) {
         if (in[i] == NULL || in[i]->view.strides != NULL ||
             (uintptr_t)stator_tensor_data(in[i]) % 16u != 0) {

@@ -44,7 +44,9 @@ static const stator_mem_api mem_api = {
 
 static void diag_set_hint(stator_diag *diag, const char *hint)
 {
-    st_diag_set_hint(diag, "%s", hint);
+    if (hint != NULL) {
+        st_diag_set_hint(diag, "%s", hint);
+    }
 }
 
 static const stator_diag_api diag_api = {.struct_size = sizeof diag_api,
@@ -86,7 +88,7 @@ static const stator_attr_row *ir_attr(const stator_graph *graph, stator_ref node
     const stator_graph_view *v = st_graph_view(graph);
     const stator_node_row *row = stator_node_at(v, node);
     const stator_op_desc *op = stator_op_at(v, row->op);
-    for (uint32_t a = 0; a < op->attr_count && a < row->attr_count; a++) {
+    for (uint32_t a = 0; name != NULL && a < op->attr_count && a < row->attr_count; a++) {
         if (strcmp(op->attrs[a].name, name) == 0) {
             return stator_attr_at(v, row, a);
         }
@@ -114,6 +116,7 @@ static stator_status ir_print(stator_ctx *ctx, const stator_graph *graph, char *
 static stator_status ir_parse(stator_builder *builder, const char *bytes, uint64_t len,
                               const char *file_name, const char *dir, stator_diag **err)
 {
+    ST_REQUIRE_LIST(bytes, len, err);
     if (st_is_binary(bytes, len)) {
         return st_parse_binary(builder, bytes, len, dir != NULL ? file_name : NULL, err);
     }
@@ -173,6 +176,7 @@ static stator_blob_info blob_facts(const stator_blob *blob)
 
 static stator_status cst_get(stator_blob *blob, stator_blob_info *out, stator_diag **err)
 {
+    ST_REQUIRE(blob, err);
     stator_blob_info info = blob_facts(blob);
     ST_TRY(st_blob_get(blob, &info.data, err));
     ST_TRY(st_blob_hash(blob, info.content_hash, err));
@@ -181,14 +185,21 @@ static stator_status cst_get(stator_blob *blob, stator_blob_info *out, stator_di
 
 static stator_status cst_peek(stator_blob *blob, stator_blob_info *out, stator_diag **err)
 {
+    ST_REQUIRE(blob, err);
     stator_blob_info info = blob_facts(blob);
     ST_TRY(st_blob_peek(blob, &info.data, err));
     return ST_SIZED_WRITE(stator_blob_info, out, &info, err);
 }
 
+static stator_status cst_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag **err)
+{
+    ST_REQUIRE(blob, err);
+    return st_blob_hash(blob, out_hash, err);
+}
+
 static stator_blob *cst_create(stator_ctx *ctx, const void *data, uint64_t size)
 {
-    return st_blob_copy(&ctx->mem, data, size);
+    return data != NULL || size == 0 ? st_blob_copy(&ctx->mem, data, size) : NULL;
 }
 
 /* The file, opened anew only when the last one was another or has changed: the hundreds of
@@ -220,6 +231,7 @@ static stator_status cst_from_file(stator_ctx *ctx, const char *path, uint64_t o
                                    stator_diag **err)
 {
     *out = NULL;
+    ST_REQUIRE(path, err);
     st_file *file = NULL;
     ST_TRY(shared_file(ctx, path, &file, err));
     const stator_status status = st_blob_from_file(&ctx->mem, file, offset, size, copy, out, err);
@@ -313,6 +325,9 @@ static stator_status cst_pack(stator_ctx *ctx, const uint8_t hash[16], const cha
                               void *self, stator_blob **out, stator_diag **err)
 {
     *out = NULL;
+    ST_REQUIRE(hash, err);
+    ST_REQUIRE(key, err);
+    ST_REQUIRE(fill, err);
     pthread_mutex_lock(&ctx->lock);
     stator_blob *known = find_pack(ctx, hash, key);
     if (known != NULL) {
@@ -351,18 +366,20 @@ static const stator_cst_api cst_api = {.struct_size = sizeof cst_api,
                                        .from_file = cst_from_file,
                                        .pack = cst_pack,
                                        .peek = cst_peek,
-                                       .hash = st_blob_hash};
+                                       .hash = cst_hash};
 
 /* ---- log, threads ---- */
 
 static int32_t log_enabled(stator_ctx *ctx, const char *channel, uint32_t level)
 {
-    return st_log_enabled(ctx, channel, level);
+    return channel != NULL && st_log_enabled(ctx, channel, level);
 }
 
 static void log_write(stator_ctx *ctx, const char *channel, uint32_t level, const char *text)
 {
-    st_log(ctx, channel, level, "%s", text);
+    if (channel != NULL && text != NULL) {
+        st_log(ctx, channel, level, "%s", text);
+    }
 }
 
 static const stator_log_api log_api = {.struct_size = sizeof log_api,

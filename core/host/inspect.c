@@ -387,7 +387,11 @@ stator_status stator_x_prepare(stator_function *function, uint32_t n_in, stator_
     DLTensor *views = st_calloc(&ctx->mem, n_in + 1u, sizeof *views);
     stator_status status = views != NULL ? STATOR_OK : st_fail_oom(&diag);
     for (uint32_t i = 0; status == STATOR_OK && i < n_in; i++) {
-        views[i] = in[i]->view;
+        if (in == NULL || in[i] == NULL) {
+            status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "input %u is missing", i);
+        } else {
+            views[i] = in[i]->view;
+        }
     }
     st_compiled *compiled = NULL;
     if (status == STATOR_OK) {

@@ -180,6 +180,7 @@ static int is_pipe(const char *path)
 static stator_status open_source(stator_model *model, const char *path, stator_diag **err)
 {
     st_mem *mem = &model->ctx->mem;
+    ST_REQUIRE(path, err);
     if (is_pipe(path)) {
         return read_pipe(model, path, err);
     }
@@ -302,6 +303,9 @@ stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes, uint64
     stator_load_options options;
     stator_diag *diag = NULL;
     stator_status status = read_options(given, &options, &diag);
+    if (status == STATOR_OK && bytes == NULL && size != 0) {
+        status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "the model's bytes are NULL");
+    }
     if (status != STATOR_OK) {
         return st_ctx_fail(ctx, status, diag);
     }
@@ -406,7 +410,9 @@ stator_status stator_model_specialise(stator_model *model, uint32_t n_in, stator
                          wanted);
     }
     for (uint32_t i = 0; status == STATOR_OK && i < n_in; i++) {
-        if (in[i] == NULL || in[i]->view.strides != NULL) {
+        if (in == NULL) {
+            status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "in is NULL");
+        } else if (in[i] == NULL || in[i]->view.strides != NULL) {
             status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "input %u is %s", i,
                              in[i] == NULL ? "missing" : "not dense; give a dense copy");
         } else {

@@ -326,6 +326,8 @@ static stator_status nested_open(stator_ctx *ctx, const char *opener, const char
                                  stator_diag **err)
 {
     (void)opener; /* the chain is known from the call stack */
+    *out = NULL;
+    ST_REQUIRE(backend, err);
     const struct st_open_entry *entry = options == NULL ? innermost(ctx) : NULL;
     return st_instance_open_below(ctx, backend, entry != NULL ? entry->options : options, out, err);
 }

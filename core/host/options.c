@@ -404,6 +404,8 @@ stator_status st_options_create(st_mem *mem, const st_options_request *request,
                                 stator_options **out_options, stator_diag **err)
 {
     *out_options = NULL;
+    ST_REQUIRE_LIST(request->keys, request->count, err);
+    ST_REQUIRE_LIST(request->values, request->count, err);
     stator_options *options = st_calloc(mem, 1, sizeof *options);
     if (options == NULL) {
         return st_fail_oom(err);
@@ -423,6 +425,10 @@ stator_status st_options_create(st_mem *mem, const st_options_request *request,
     ST_TRY_DONE(set_defaults(&w));
     ST_TRY_DONE(set_all_from_env(&w));
     for (uint32_t i = 0; i < request->count; i++) {
+        if (request->keys[i] == NULL || request->values[i] == NULL) {
+            status = st_fail(err, STATOR_INVALID_ARGUMENT, "option %u has no key or no value", i);
+            goto done;
+        }
         ST_TRY_DONE(set_given(&w, request->keys[i], request->values[i]));
     }
     if (!st_str_ok(&options->warnings)) {

@@ -14,10 +14,14 @@
 
 /* ---- naming the stages ---- */
 
+enum { MAX_STAGES = 1000 }; /* of a pipeline; the longest of Stator's own has some twenty */
+
 typedef struct stage_list {
     stator_ctx *ctx;
     stator_status (*fn)(void *self, const char *stage);
     void *self;
+    const char *backend; /* for messages */
+    uint32_t count;
     stator_status status;
     stator_diag **err;
 } stage_list;
@@ -80,7 +84,12 @@ static stator_status emit_phase(stage_list *list, uint32_t phase)
 static void on_stage(void *self, const char *name)
 {
     stage_list *list = self;
-    if (list->status == STATOR_OK) {
+    if (list->status == STATOR_OK && (name == NULL || ++list->count > MAX_STAGES)) {
+        list->status = st_fail(list->err, STATOR_INVALID_ARGUMENT,
+                               name == NULL ? "the pipeline of '%s' has a stage without a name"
+                                            : "the pipeline of '%s' has more than %d stages",
+                               list->backend, (int)MAX_STAGES);
+    } else if (list->status == STATOR_OK) {
         list->status = list->fn(list->self, name);
     }
 }
@@ -114,7 +123,11 @@ stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,
                                  stator_status (*fn)(void *self, const char *stage), void *self,
                                  stator_diag **err)
 {
-    stage_list list = {.ctx = ctx, .fn = fn, .self = self, .err = err};
+    stage_list list = {.ctx = ctx,
+                       .fn = fn,
+                       .self = self,
+                       .backend = backend->as.backend->item.name,
+                       .err = err};
     const stator_pipeline_sink sink = {
         .struct_size = sizeof sink, .self = &list, .stage = on_stage, .phase = on_phase};
     if (backend->as.backend->pipeline == NULL) {

@@ -66,6 +66,7 @@ static stator_status check_shape(stator_dtype dtype, uint32_t rank, const int64_
                        dtype);
     }
     uint64_t count = 0;
+    ST_REQUIRE_LIST(shape, rank, err);
     if (!st_numel(shape, rank, &count) || !st_dtype_bytes(dtype, count, out_bytes)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT,
                        "a tensor's sizes must be 0 or more and their product below 2^62 bytes");
@@ -119,6 +120,7 @@ stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
                               stator_tensor **out_tensor, stator_diag **err)
 {
     *out_tensor = NULL;
+    ST_REQUIRE(managed, err);
     const DLTensor *src = &managed->dl_tensor;
     if (managed->version.major != DLPACK_MAJOR_VERSION) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "DLPack %u.%u is not version 1",
@@ -133,6 +135,9 @@ stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
     uint64_t bytes = 0;
     const stator_dtype dtype = st_dtype_from_dl(src->dtype);
     ST_TRY(check_shape(dtype, (uint32_t)src->ndim, src->shape, &bytes, err));
+    if (bytes != 0 && src->data == NULL) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "the tensor's data is NULL");
+    }
     if (st_dtype_bits(dtype) < 8 && !st_tensor_is_dense(src)) {
         return st_fail(err, STATOR_UNIMPLEMENTED, "tensors of %s must be dense",
                        st_dtype_name(dtype));

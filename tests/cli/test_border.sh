@@ -46,6 +46,18 @@ with needs_soname # a backend that nobody asked for
 expect 0 "" "${run[@]}"
 STATOR_PLUGIN_DISABLE=pass_init_fails expect 0 "" "${run[@]}"
 
+# A backend's pipeline.
+with stage_null
+expect 3 "the pipeline of 'stage_null' has a stage without a name" run "$work/m.stir" --backend stage_null --random 0
+with stages_many
+expect 3 "the pipeline of 'stages_many' has more than 1000 stages" run "$work/m.stir" --backend stages_many --random 0
+
+# exe_serialize that answers OK without bytes: the program runs and is not kept.
+with over_no_bytes
+STATOR_CACHE=1 STATOR_CACHE_DIR="$work/cache" expect 0 "" run "$work/m.stir" --backend over_no_bytes --random 0
+STATOR_CACHE=1 STATOR_CACHE_DIR="$work/cache" expect 0 "" cache
+! grep -q 'code' "$work/out" || fail "kept: $(cat "$work/out")"
+
 # The name of the reference belongs to it.
 with
 install -m 644 "$STATOR_BUILD/lib/stator/plugins-1/eager.so" "$work/plugins/"

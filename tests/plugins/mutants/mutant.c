@@ -114,6 +114,21 @@ static stator_status devices(void *self, stator_device_fn fn, void *fn_self)
     return STATOR_OK;
 }
 
+#ifdef MUTANT_STAGES
+static stator_status name_stages(void *self, const stator_options *options,
+                                 const stator_pipeline_sink *sink)
+{
+    (void)self;
+    (void)options;
+    for (int i = 0; i < 1000000; i++) {
+        sink->stage(sink->self, MUTANT_STAGES);
+    }
+    return STATOR_OK;
+}
+#else
+#define name_stages NULL
+#endif
+
 static stator_status create(void *self, const stator_options *options, uint32_t device, void **inst,
                             stator_diag **err)
 {
@@ -202,6 +217,7 @@ static const struct {
                 .devices = devices,
                 .create = create,
                 .destroy = destroy,
+                .pipeline = name_stages,
                 .compile = MUTANT_COMPILE,
                 .exe_info = exe_info,
                 .exe_run = exe_run,

@@ -292,6 +292,31 @@ Test(attention, not_finite)
     }
 }
 
+/* Exporters write -1e9 and the like where a key is not attended to. */
+Test(attention, masked_by_a_large_number)
+{
+    static const uint32_t vectors[] = {0, DNNL_VECTORS_32, DNNL_VECTORS_16};
+    static const double numbers[] = {-1e4, -1e9, -3.4028234e38};
+    static const attend a = {"large",    1,          2, 2, 20, 300, 16, 8,
+                             STATOR_F32, STATOR_F32, 9, 0, 0,  0,   0};
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        world w;
+        api->close(lib);
+        open_with(vectors[i]);
+        world_init(&w, &a);
+        for (int64_t k = 0; k < w.elements[M]; k++) {
+            if (isinf(st_load_f64(STATOR_F32, w.data[M], k))) {
+                st_store_f64(STATOR_F32, w.data[M], k, numbers[k % 3]);
+            }
+        }
+        run(&w, &a);
+        for (int64_t row = 0; row < a.heads * a.queries; row++) {
+            compare_row(&w, &a, 0, row / a.queries, row % a.queries);
+        }
+        world_deinit(&w);
+    }
+}
+
 /* Rows that attend to nothing are 0. */
 Test(attention, nothing_to_attend_to)
 {

@@ -3,6 +3,8 @@
  * and have to be UTF-8 there (RFC 3629). */
 #include "ir/text_lex.h"
 
+#include "core/base/utf8.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -24,28 +26,6 @@ static int is_hex_digit(char c)
 static int is_word_byte(char c)
 {
     return is_letter(c) || is_digit(c) || c == '.';
-}
-
-/* Length of the UTF-8 sequence at s (n bytes left), 0 when it is none. */
-static uint64_t utf8_length(const unsigned char *s, uint64_t n)
-{
-    const unsigned char c = s[0];
-    const uint64_t len = c < 0x80                ? 1
-                         : c >= 0xc2 && c < 0xe0 ? 2
-                         : c >= 0xe0 && c < 0xf0 ? 3
-                         : c >= 0xf0 && c < 0xf5 ? 4
-                                                 : 0;
-    if (len == 0 || len > n) {
-        return 0;
-    }
-    for (uint64_t i = 1; i < len; i++) {
-        if ((s[i] & 0xc0u) != 0x80u) {
-            return 0;
-        }
-    }
-    const int is_overlong = (c == 0xe0 && s[1] < 0xa0) || (c == 0xf0 && s[1] < 0x90);
-    const int is_beyond = (c == 0xed && s[1] >= 0xa0) || (c == 0xf4 && s[1] >= 0x90);
-    return is_overlong || is_beyond ? 0 : len;
 }
 
 void st_lexer_init(st_lexer *lex, const char *text, uint64_t len, const char *file_name)
@@ -172,7 +152,7 @@ static stator_status scan_string(st_lexer *lex, stator_diag **err)
             return st_lex_fail_at(lex, at, err, "control byte 0x%02x in a string; write \\x%02x",
                                   *s, *s);
         }
-        const uint64_t n = *s == '\\' ? 1 : utf8_length(s, lex->len - at);
+        const uint64_t n = *s == '\\' ? 1 : st_utf8_length(s, lex->len - at);
         if (n == 0) {
             return st_lex_fail_at(lex, at, err, "byte 0x%02x is not UTF-8; write \\x%02x", *s, *s);
         }
@@ -369,7 +349,7 @@ void st_print_quoted(st_str *out, const char *text)
     for (uint64_t i = 0; i < len;) {
         const unsigned char c = (unsigned char)text[i];
         const char *found = strchr(bytes, (char)c);
-        const uint64_t n = utf8_length((const unsigned char *)text + i, len - i);
+        const uint64_t n = st_utf8_length(text + i, len - i);
         if (found) {
             st_str_addf(out, "\\%c", letters[found - bytes]);
         } else if (c < 0x20 || c == 0x7f || n == 0) {

@@ -131,8 +131,8 @@ const stator_op_desc *cli_find_op(stator_ctx *ctx, const char *name, int json);
 
 /* ---- texts of others ---- */
 
-/* Control characters as \xNN: a name of a model. cli_put_lines leaves newlines and tabs: a message.
- */
+/* Control characters and what is no UTF-8 as \xNN: a name of a model. cli_put_lines leaves newlines
+ * and tabs: a message. */
 void cli_put(FILE *to, const char *text);
 void cli_put_lines(FILE *to, const char *text);
 /* JSON is UTF-8, names of files and models are any bytes: U+FFFD stands for what is none. */

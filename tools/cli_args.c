@@ -147,10 +147,12 @@ static void print_usage(const cli_usage *usage)
 int cli_misused(const cli_usage *usage, const char *format, ...)
 {
     va_list args;
+    char text[2048];
     (void)fprintf(stderr, "stator %s: ", usage->command);
     va_start(args, format);
-    (void)vfprintf(stderr, format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    cli_put(stderr, text);
     (void)fprintf(stderr, "; see stator %s --help\n", usage->command);
     return CLI_USAGE;
 }

@@ -2,50 +2,26 @@
 #include "cli.h"
 
 #include "core/base/threads.h"
+#include "core/base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* Bytes of the UTF-8 sequence at s (RFC 3629: no overlong form, no surrogate), 0 when it is none.
- */
-static size_t utf8_length(const uint8_t *s)
-{
-    static const struct {
-        uint8_t first, last; /* of the first byte */
-        uint8_t low, high;   /* of the second */
-        uint8_t length;
-    } rows[] = {
-        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (s[0] < rows[i].first || s[0] > rows[i].last) {
-            continue;
-        }
-        size_t n = 1;
-        while (n < rows[i].length && s[n] >= (n == 1 ? rows[i].low : 0x80) &&
-               s[n] <= (n == 1 ? rows[i].high : 0xbf)) {
-            n++;
-        }
-        return n == rows[i].length ? n : 0;
-    }
-    return 0;
-}
+#include <string.h>
 
 void cli_put_utf8(FILE *to, const char *text)
 {
-    const uint8_t *s = (const uint8_t *)text;
-    while (*s != 0) {
+    const char *end = text + strlen(text);
+    while (text < end) {
         size_t n = 0;
-        for (size_t one = utf8_length(s); one > 0; one = utf8_length(s + n)) {
-            n += one;
+        for (uint32_t one = 1; one > 0; n += one) {
+            one = st_utf8_length(text + n, (uint64_t)(end - text) - n);
         }
-        (void)fwrite(s, 1, n, to);
-        s += n;
-        if (*s != 0) {
+        (void)fwrite(text, 1, n, to);
+        text += n;
+        if (text < end) {
             (void)fputs("\xef\xbf\xbd", to);
-            s++;
+            text++;
         }
     }
 }

@@ -1,54 +1,42 @@
 /* Texts of others on a terminal: names of models, files and plugins may hold any bytes, and an
- * escape sequence in one shall not move the cursor or set the window's title. */
+ * escape sequence in one shall not move the cursor or set the window's title (core/base/utf8.h). */
+#define _GNU_SOURCE
 #include "cli.h"
 
-/* Bytes of the control character at the place: C0, DEL, or C1 as UTF-8; 0: it is none. */
-static uint32_t control_at(const unsigned char *at)
-{
-    if (at[0] < 0x20u || at[0] == 0x7fu) {
-        return 1;
-    }
-    return at[0] == 0xc2u && at[1] >= 0x80u && at[1] < 0xa0u ? 2u : 0u;
-}
+#include "core/base/utf8.h"
+
+#include <string.h>
 
 const char *cli_clean(const char *text, char out[CLI_CLEAN_BYTES])
 {
-    uint32_t used = 0;
-    for (const unsigned char *at = (const unsigned char *)text;
-         *at != '\0' && used + 9u < CLI_CLEAN_BYTES;) {
-        uint32_t n = control_at(at);
-        if (n == 0) {
-            out[used++] = (char)*at++;
-            continue;
-        }
-        for (; n > 0; n--) {
-            used += (uint32_t)snprintf(out + used, CLI_CLEAN_BYTES - used, "\\x%02x", *at++);
-        }
+    uint64_t n = strnlen(text, CLI_CLEAN_BYTES);
+    while (st_printable(NULL, text, n, ST_LINES_NONE) >= CLI_CLEAN_BYTES) {
+        n--;
     }
-    out[used] = '\0';
+    out[st_printable(out, text, n, ST_LINES_NONE)] = '\0';
     return out;
 }
 
-static void put(FILE *to, const char *text, int keeps_lines)
+static void put(FILE *to, const char *text, enum st_lines lines)
 {
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
-        uint32_t n = control_at(at);
-        if (n == 0 || (keeps_lines && (*at == '\n' || *at == '\t'))) {
-            (void)fputc(*at++, to);
-            continue;
+    char part[256];
+    for (size_t left = strlen(text); left != 0;) {
+        uint64_t n = left < sizeof part / 4 ? left : sizeof part / 4; /* each byte may become four */
+        while (n > 1 && n < left && ((unsigned char)text[n] & 0xc0u) == 0x80u) {
+            n--; /* not in the middle of a character */
         }
-        for (; n > 0; n--) {
-            (void)fprintf(to, "\\x%02x", *at++);
-        }
+        (void)fwrite(part, 1, (size_t)st_printable(part, text, n, lines), to);
+        text += n;
+        left -= n;
     }
 }
 
 void cli_put(FILE *to, const char *text)
 {
-    put(to, text, 0);
+    put(to, text, ST_LINES_NONE);
 }
 
 void cli_put_lines(FILE *to, const char *text)
 {
-    put(to, text, 1);
+    put(to, text, ST_LINES_ALL);
 }

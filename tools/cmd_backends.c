@@ -71,25 +71,34 @@ static int is_hidden(const stator_item_info *info)
            (st_list_has(info->tags, "debug") || st_list_has(info->tags, "experimental"));
 }
 
+/* A line about an item, of a text that a plugin or a file's name may have brought in. */
+static void print_fact(const char *what, const char *text)
+{
+    if (text != NULL) {
+        (void)printf("    %s", what);
+        cli_put(stdout, text);
+        (void)printf("\n");
+    }
+}
+
 static void print_row(const stator_item_info *info, int with_kind)
 {
-    (void)printf("%-16s ", info->name);
+    char clean[CLI_CLEAN_BYTES];
+    (void)printf("%-16s ", cli_clean(info->name, clean));
     if (with_kind) {
         (void)printf("%-9s ", info->kind);
     }
-    (void)printf("%-18s %-9s %-11s %s\n", info->state, info->version != NULL ? info->version : "-",
-                 info->origin, info->path != NULL ? info->path : "-");
-    if (info->reason != NULL) {
-        (void)printf("    %s\n", info->reason);
-    }
-    if (info->hint != NULL) {
-        (void)printf("    hint: %s\n", info->hint);
-    }
-    if (info->shadowed_by != NULL) {
-        (void)printf("    shadowed by %s\n", info->shadowed_by);
-    }
+    (void)printf("%-18s %-9s ", info->state,
+                 info->version != NULL ? cli_clean(info->version, clean) : "-");
+    (void)printf("%-11s ", info->origin);
+    cli_put(stdout, info->path != NULL ? info->path : "-");
+    (void)printf("\n");
+    print_fact("", info->reason);
+    print_fact("hint: ", info->hint);
+    print_fact("shadowed by ", info->shadowed_by);
     for (uint32_t i = 0; info->devices != NULL && i < info->device_count; i++) {
-        (void)printf("    device %u: %s\n", info->devices[i].id, info->devices[i].name);
+        (void)printf("    device %u: %s\n", info->devices[i].id,
+                     cli_clean(info->devices[i].name, clean));
     }
 }
 

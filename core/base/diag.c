@@ -2,8 +2,11 @@
  * memory for a text, a static immutable diag of the same code is handed out; changing or releasing
  * that one does nothing.
  *
- * Text: [prefix: ]* message [\n  at NODE (FILE:LINE): NOTE]* */
+ * Text: [prefix: ]* message [\n  at NODE (FILE:LINE): NOTE]*. It is printable UTF-8: other bytes are
+ * there as \xNN, line breaks too but for those before a blank, which are the notes'. */
 #include "core/base/diag.h"
+
+#include "core/base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,16 +43,32 @@ static stator_diag *static_diag(stator_status code)
     return (stator_diag *)(uintptr_t)found;
 }
 
+/* A copy that may be shown: what names of others brought in is escaped. NULL when memory is
+ * missing. */
+static char *printable(const char *text, uint64_t n, enum st_lines lines)
+{
+    const uint64_t size = st_printable(NULL, text, n, lines);
+    char *copy = size < UINT64_MAX ? st_process_alloc(size + 1u) : NULL;
+    if (copy != NULL) {
+        (void)st_printable(copy, text, n, lines);
+        copy[size] = '\0';
+    }
+    return copy;
+}
+
 static char *vformat(const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
     const int n = vsnprintf(NULL, 0, format, args);
-    char *text = n < 0 ? NULL : st_process_alloc((uint64_t)n + 1u);
-    if (text != NULL) {
-        vsnprintf(text, (size_t)n + 1u, format, again);
+    char *raw = n < 0 ? NULL : st_process_alloc((uint64_t)n + 1u);
+    char *text = NULL;
+    if (raw != NULL) {
+        vsnprintf(raw, (size_t)n + 1u, format, again);
+        text = printable(raw, (uint64_t)n, ST_LINES_INDENTED);
     }
     va_end(again);
+    st_process_free(raw);
     return text;
 }
 
@@ -71,14 +90,10 @@ stator_diag *st_diag_create(stator_status code, const char *text, uint64_t len)
         text = "no message was given";
         len = strlen(text);
     }
-    char *copy = len < UINT64_MAX ? st_process_alloc(len + 1u) : NULL;
-    if (copy != NULL) {
-        if (len != 0) {
-            memcpy(copy, text, (size_t)len);
-        }
-        copy[len] = '\0';
-    }
-    return wrap(code, copy);
+    /* A length that no text has is found before the text is read. */
+    char *room = len < UINT64_MAX ? st_process_alloc(len + 1u) : NULL;
+    st_process_free(room);
+    return wrap(code, room != NULL ? printable(text, len, ST_LINES_INDENTED) : NULL);
 }
 
 stator_status st_fail(stator_diag **err, stator_status code, const char *format, ...)
@@ -138,17 +153,18 @@ void st_diag_note(stator_diag *diag, const char *node, const char *file, uint32_
                                  : has_text                         ? " "
                                                                     : "",
                                  has_text ? text : ""};
-    size_t len = 1;
+    uint64_t len = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        len += strlen(parts[i]);
+        len += st_printable(NULL, parts[i], strlen(parts[i]), ST_LINES_INDENTED);
     }
-    char *note = st_process_alloc(len);
+    char *note = st_process_alloc(len + 1u);
     if (note == NULL) {
         return;
     }
-    note[0] = '\0';
+    note[len] = '\0';
+    len = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        strcat(note, parts[i]);
+        len += st_printable(note + len, parts[i], strlen(parts[i]), ST_LINES_INDENTED);
     }
     join(diag, diag->text, note);
     st_process_free(note);

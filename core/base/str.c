@@ -41,14 +41,22 @@ static int reserve(st_str *s, uint64_t n)
     return 1;
 }
 
+char *st_str_extend(st_str *s, uint64_t n)
+{
+    if (!reserve(s, n)) {
+        return NULL;
+    }
+    char *at = s->data + s->len;
+    s->len += n;
+    s->data[s->len] = '\0';
+    return at;
+}
+
 void st_str_addn(st_str *s, const char *text, uint64_t n)
 {
-    if (reserve(s, n)) {
-        if (n != 0) {
-            memcpy(s->data + s->len, text, (size_t)n);
-        }
-        s->len += n;
-        s->data[s->len] = '\0';
+    char *to = st_str_extend(s, n);
+    if (to != NULL && n != 0) {
+        memcpy(to, text, (size_t)n);
     }
 }
 

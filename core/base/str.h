@@ -22,6 +22,8 @@ void st_str_init(st_str *s, st_mem *mem);
 void st_str_deinit(st_str *s);
 void st_str_add(st_str *s, const char *text);
 void st_str_addn(st_str *s, const char *text, uint64_t n);
+/* n more bytes, NUL behind them, for the caller to write at once; NULL when failed. */
+char *st_str_extend(st_str *s, uint64_t n);
 void st_str_addf(st_str *s, const char *format, ...) STATOR_PRINTF(2, 3);
 void st_str_vaddf(st_str *s, const char *format, va_list args);
 int st_str_ok(const st_str *s);

@@ -8,6 +8,7 @@
 #include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/base/threads.h"
+#include "core/base/utf8.h"
 #include "core/runtime/tensor.h"
 
 #include <stdarg.h>
@@ -167,6 +168,18 @@ int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level)
     return is_heard(ctx, channel, level) || st_dump_hears(ctx, channel, level);
 }
 
+/* Names of models and plugins are among what is logged; texts of several lines are kept. */
+static void make_printable(st_str *text)
+{
+    if (st_str_ok(text) && st_printable(NULL, text->data, text->len, ST_LINES_ALL) != text->len) {
+        st_str shown;
+        st_str_init(&shown, text->mem);
+        st_str_add_printable(&shown, text->data, text->len, ST_LINES_ALL);
+        st_str_deinit(text);
+        *text = shown;
+    }
+}
+
 void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...)
 {
     const int is_dumped = st_dump_hears(ctx, channel, level);
@@ -180,6 +193,7 @@ void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *fo
     va_start(args, format);
     st_str_vaddf(&text, format, args);
     va_end(args);
+    make_printable(&text);
     const char *line = text.data != NULL ? text.data : "";
     const int is_held = st_str_ok(&text) && level == 2 && st_held_take(ctx, channel, line);
     if (is_dumped && !is_held && st_str_ok(&text)) {

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "core/host/registry_internal.h"
 
+#include "core/base/utf8.h"
 #include "core/host/options.h"
 #include <stddef.h>
 #include <string.h>
@@ -68,6 +69,15 @@ static void *copy_grown(const check *c, const void *from, uint64_t size, uint64_
     return copy;
 }
 
+/* Texts of a plugin that are shown: one line of printable UTF-8, or NULL. */
+static stator_status check_text(const check *c, const char *what, const char *text)
+{
+    const uint64_t n = text != NULL ? strlen(text) : 0;
+    return n == 0 || st_printable(NULL, text, n, ST_LINES_NONE) == n
+               ? STATOR_OK
+               : REFUSE(c, "%s is not printable UTF-8: '%.64s'", what, text);
+}
+
 /* ---- option schemas ---- */
 
 static stator_status copy_options(const check *c, stator_item *item)
@@ -95,6 +105,10 @@ static stator_status copy_options(const check *c, stator_item *item)
                           rows[i].struct_size, item->option_stride);
         }
         rows[i].struct_size = (uint32_t)ours;
+        ST_TRY(check_text(c, "the key of an option", rows[i].key));
+        ST_TRY(check_text(c, "the help of an option", rows[i].help));
+        ST_TRY(check_text(c, "the list of an option's values", rows[i].enum_values));
+        ST_TRY(check_text(c, "the default of an option", rows[i].default_text));
     }
     item->options = rows;
     item->option_stride = (uint32_t)ours;
@@ -128,7 +142,8 @@ static stator_status check_backend(const check *c, const stator_backend *b)
     NEED_PAIR(c, b, exe_serialize, exe_deserialize);
     NEED_PAIR(c, b, alloc, free);
     NEED_PAIR(c, b, stream_create, stream_destroy);
-    return STATOR_OK;
+    ST_TRY(check_text(c, "the list of its tags", b->tags));
+    return check_text(c, "the list of its aliases", b->aliases);
 }
 
 static stator_status check_frontend(const check *c, const stator_frontend *f)
@@ -251,6 +266,7 @@ stator_status st_descriptor_check_item(const stator_host *host, const stator_ite
         return st_fail_oom(err);
     }
     copy->struct_size = (uint32_t)size.ours;
+    ST_TRY(check_text(&c, "its doc", copy->doc));
     ST_TRY(copy_options(&c, copy));
     ST_TRY(check_by_kind(&c, copy));
     *out_item = (st_loaded){.desc = copy};

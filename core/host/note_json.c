@@ -1,6 +1,8 @@
 /* Recursive descent over one JSON value; see note_json.h for the limits. */
 #include "core/host/note_json.h"
 
+#include "core/base/utf8.h"
+
 #include <string.h>
 
 typedef struct json_parser {
@@ -123,29 +125,6 @@ static stator_status take_escape(json_parser *p, char **dst)
     return STATOR_OK;
 }
 
-/* Length of the well-formed UTF-8 sequence at `s`, 0 when there is none (RFC 3629). */
-static uint32_t utf8_length(const unsigned char *s, uint64_t left)
-{
-    if (s[0] < 0x80) {
-        return 1;
-    }
-    const uint32_t n = s[0] >= 0xC2 && s[0] < 0xE0   ? 2u
-                       : (s[0] & 0xF0) == 0xE0       ? 3u
-                       : s[0] >= 0xF0 && s[0] < 0xF5 ? 4u
-                                                     : 0u;
-    if (n == 0 || n > left) {
-        return 0;
-    }
-    for (uint32_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    const int is_overlong = (s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xF0 && s[1] < 0x90);
-    const int is_outside = (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF4 && s[1] > 0x8F);
-    return is_overlong || is_outside ? 0 : n;
-}
-
 static stator_status take_string(json_parser *p, const char **out)
 {
     p->at++; /* the quote */
@@ -165,7 +144,7 @@ static stator_status take_string(json_parser *p, const char **out)
             ST_TRY(take_escape(p, &dst));
             continue;
         }
-        const uint32_t n = utf8_length((const unsigned char *)p->at, (uint64_t)(p->end - p->at));
+        const uint32_t n = st_utf8_length(p->at, (uint64_t)(p->end - p->at));
         if (c < ' ' || c == 0x7F || n == 0) {
             return bad(p, n == 0 ? "text that is not UTF-8" : "control character in a string");
         }

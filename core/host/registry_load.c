@@ -9,6 +9,7 @@
 #include "core/host/registry_internal.h"
 
 #include "core/base/sized.h"
+#include "core/base/utf8.h"
 #include "core/host/options.h"
 #include <stdio.h>
 #include <string.h>
@@ -352,6 +353,19 @@ static void add_host_cpu(device_list *list)
     add_device(list, &cpu);
 }
 
+/* A plugin's text as it may be shown, in the registry's arena. */
+static const char *printable_text(st_registry *registry, const char *text)
+{
+    const uint64_t n = text != NULL ? strlen(text) : 0;
+    const uint64_t size = st_printable(NULL, text, n, ST_LINES_NONE);
+    char *copy = st_arena_alloc(&registry->arena, size + 1, 1);
+    if (copy == NULL) {
+        return "";
+    }
+    copy[st_printable(copy, text, n, ST_LINES_NONE)] = '\0';
+    return copy;
+}
+
 /* Copies rows into the registry and shows them. Lock held. */
 static stator_status show_devices(st_registry *registry, st_registry_item *item,
                                   const device_list *list, stator_diag **err)
@@ -363,8 +377,8 @@ static stator_status show_devices(st_registry *registry, st_registry_item *item,
     }
     for (uint32_t i = 0; i < list->rows.count; i++) {
         rows[i] = list->rows.data[i];
-        rows[i].name = st_registry_textf(registry, "%s", rows[i].name != NULL ? rows[i].name : "");
-        rows[i].arch = st_registry_textf(registry, "%s", rows[i].arch != NULL ? rows[i].arch : "");
+        rows[i].name = printable_text(registry, rows[i].name);
+        rows[i].arch = printable_text(registry, rows[i].arch);
     }
     item->devices = rows;
     item->device_count = list->rows.count;

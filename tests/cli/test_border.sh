@@ -62,4 +62,36 @@ STATOR_CACHE=1 STATOR_CACHE_DIR="$work/cache" expect 0 "" cache
 with
 install -m 644 "$STATOR_BUILD/lib/stator/plugins-1/eager.so" "$work/plugins/"
 expect 0 "warning: backend 'eager' of $work/plugins/eager.so is left out (NAME_CLASH): " "${run[@]}"
+# Names of others: no control character and no broken UTF-8 reaches the terminal, in whatever words.
+raw() { LC_ALL=C grep -qaP '[\x00-\x08\x0b-\x1f\x7f\xff]' "$work/all"; }
+evil=$(printf 'a\033[31m\007\377b')
+printf 'stir 1\ngraph @main(%%x "n\\x1b[31m\\xff": f32[4]) {\n  %%y = neg(%%x) @"k\\x1b[2J\\xff\\n":Neg\n  return "o\\x07\\xff": %%y\n}\n' >"$work/evil.stir"
+with
+install -m 644 "$mutants/good.so" "$work/plugins/$evil.so"
+echo junk >"$work/plugins/junk$evil.so"
+while IFS='|' read -r want words; do
+    status=0
+    eval "set -- $words"
+    "$STATOR" "$@" --plugin-dir "$work/plugins" >"$work/all" 2>&1 </dev/null || status=$?
+    [ "$status" = "$want" ] || fail "status $status, not $want, of $words: $(cat -v "$work/all")"
+    [ -s "$work/all" ] && ! raw || fail "of $words: $(cat -v "$work/all")"
+done <<'C'
+0|run "$work/evil.stir" --random 0 --backend eager
+0|info "$work/evil.stir"
+0|print "$work/evil.stir"
+0|explain "$work/evil.stir" --random 0 --backend eager
+0|compare "$work/evil.stir" --backends eager,aot_eager --random 0
+0|bench "$work/evil.stir" --backends eager --random 0 --rounds 2
+0|run "$work/evil.stir" --backend aot_eager
+3|run "$work/$evil"
+3|run "$work/evil.stir" --backend "$evil"
+3|run "$work/evil.stir" --backend "junk$evil"
+3|run "$work/evil.stir" --backend eager --backend-option "$evil=1" --random 0
+2|run "$work/evil.stir" "--$evil"
+2|"$evil"
+0|backends --all
+0|plugins
+C
+STATOR_LOGS="$evil,all:debug" "$STATOR" run "$work/evil.stir" --random 0 --backend eager >"$work/all" 2>&1
+! raw || fail "in the log: $(cat -v "$work/all")"
 echo ok

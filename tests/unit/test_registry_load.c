@@ -87,6 +87,7 @@ Test(registry_load, mutants_are_invalid_each_for_its_reason)
         {"lying_tags", "it says tags 'stable', the plugin says 'debug'"},
         {"lying_options", "it lists the options 'speed'"},
         {"undefined", "undefined symbol: stator_test_defined_nowhere"},
+        {"pass_escape", "its doc is not printable UTF-8: 'changes \\x1b[31m nothing'"},
         {"pass_other_name", "it promises the pass 'pass_other_name', which the plugin does not"},
     };
     const size_t n = sizeof rows / sizeof rows[0];

@@ -1,6 +1,7 @@
 /* Text buffers, shortest doubles, did-you-mean, globs, lists, checked sizes and dtype names. */
 #include "core/base/check.h"
-#include "core/base/str.h"
+#include "core/base/diag.h"
+#include "core/base/utf8.h"
 #include "support_sym.h"
 
 #include <criterion/criterion.h>
@@ -199,4 +200,48 @@ Test(str, floor_division)
             }
         }
     }
+}
+
+static void shown(const char *text, uint64_t n, enum st_lines lines, const char *want)
+{
+    st_mem mem;
+    st_str s;
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+    st_str_init(&s, &mem);
+    st_str_add_printable(&s, text, n, lines);
+    cr_expect_str_eq(s.data, want);
+    st_str_deinit(&s);
+}
+
+Test(str, printable_text)
+{
+    shown("a\x1b[31mb\x7f", 8, ST_LINES_NONE, "a\\x1b[31mb\\x7f");
+    shown("na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80", 15, ST_LINES_NONE,
+          "na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80");
+    shown("\xc2\x9b" "31m", 5, ST_LINES_ALL, "\\xc2\\x9b31m");               /* C1 */
+    shown("\xff\xc0\x80\xed\xa0\x80", 6, ST_LINES_ALL,                        /* no UTF-8 */
+          "\\xff\\xc0\\x80\\xed\\xa0\\x80");
+    shown("cut \xe2\x82", 6, ST_LINES_NONE, "cut \\xe2\\x82");
+    shown("a\0b", 3, ST_LINES_ALL, "a\\x00b");
+    shown("a\nb\n  at c\t", 11, ST_LINES_NONE, "a\\x0ab\\x0a  at c\\x09");
+    shown("a\nb\n  at c\t", 11, ST_LINES_INDENTED, "a\\x0ab\n  at c\\x09");
+    shown("a\nb\n  at c\t", 11, ST_LINES_ALL, "a\nb\n  at c\t");
+    shown("", 0, ST_LINES_NONE, "");
+}
+
+Test(str, errors_hold_printable_text)
+{
+    stator_diag *err = NULL;
+    (void)st_fail(&err, STATOR_NOT_FOUND, "no '%s'", "x\x1b[2J\nstator: all is well\xff");
+    cr_expect_str_eq(st_diag_text(err), "no 'x\\x1b[2J\\x0astator: all is well\\xff'");
+    st_diag_note(err, "node\r", "file\n", 3, NULL);
+    cr_expect_not_null(strstr(st_diag_text(err), "\n  at node\\x0d (file\\x0a:3)"));
+    st_diag_set_hint(err, "%s", "\a");
+    cr_expect_str_eq(st_diag_hint(err), "\\x07");
+    st_diag_prefix(err, "%s", "\v");
+    cr_expect_eq(strncmp(st_diag_text(err), "\\x0b: no", 8), 0);
+    st_diag_release(err);
+    err = st_diag_create(STATOR_INTERNAL, "\x1b", 1);
+    cr_expect_str_eq(st_diag_text(err), "\\x1b");
+    st_diag_release(err);
 }

@@ -15,6 +15,12 @@
 #define MUTANT_BEFORE NULL
 #endif
 
+#ifdef MUTANT_ESCAPE
+#define MUTANT_DOC "changes \x1b[31m nothing"
+#else
+#define MUTANT_DOC "changes nothing"
+#endif
+
 static stator_status run(void *self, const stator_graph *in, stator_builder *out,
                          stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err)
 {
@@ -40,7 +46,7 @@ static stator_status init(const stator_host *host, void **self, stator_diag **er
 }
 
 static const stator_pass pass = {
-    .item = STATOR_ITEM(stator_pass, STATOR_KIND_PASS, MUTANT_PASS_NAME, "changes nothing"),
+    .item = STATOR_ITEM(stator_pass, STATOR_KIND_PASS, MUTANT_PASS_NAME, MUTANT_DOC),
     .phase = MUTANT_PHASE,
     .flags = STATOR_PASS_DETERMINISTIC,
     .before = MUTANT_BEFORE,

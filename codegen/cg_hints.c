@@ -2,8 +2,8 @@
  * perf_hints.
  *
  * In: a plan and the kernel or the call that it became. Out: a line of text; nothing of the program
- * depends on it, and nothing is computed when nobody listens. What is said holds for every size: a
- * size that only a call tells counts as its lower bound. */
+ * depends on it, and nothing is computed when nobody listens. What is said holds for every size but
+ * 0: a size that only a call tells counts as its lower bound. */
 #include "codegen/cg_hints.h"
 
 #include "core/base/check.h"
@@ -11,9 +11,7 @@
 #include <string.h>
 
 #define LINES_MAX 16u /* of one program */
-#define FLOPS_MIN 4e6 /* of a contraction: below, loops cost no time that one would notice */
-/* For each value read or written: below, memory is what takes the time. */
-#define FLOPS_A_VALUE 16
+#define FLOPS_MIN 2e6 /* of a contraction: below, loops cost no time that one would notice */
 #define BYTES_MIN (1024.0 * 1024.0)
 #define MIB (1024.0 * 1024.0)
 
@@ -49,12 +47,13 @@ void cg_hint_end(cg_unit *unit)
 
 /* ---- words and sizes ---- */
 
+/* The size of calls that have something to do. */
 static double least(const cg_unit *unit, uint32_t sym)
 {
     int64_t lo = 0;
     int64_t hi = 0;
     st_sym_range(&unit->syms->tab, sym, &lo, &hi);
-    return lo > 0 ? (double)lo : 0;
+    return lo > 1 ? (double)lo : 1;
 }
 
 static double least_numel(const cg_unit *unit, const cg_value *v)
@@ -128,17 +127,6 @@ static double flops_of(const cg_unit *unit, const cg_root *root)
     return flops;
 }
 
-/* Is it more work than reading its operands and writing its result? */
-static int is_worth_a_line(const cg_unit *unit, const cg_root *root, double flops)
-{
-    const stator_node_row *row = stator_node_at(unit->view, root->node);
-    double values = least_numel(unit, cg_value_of(unit, root->value));
-    for (uint32_t k = 0; k < 2; k++) {
-        values += least_numel(unit, cg_value_of(unit, stator_operand(unit->view, row, k)));
-    }
-    return flops >= FLOPS_MIN && flops >= FLOPS_A_VALUE * values;
-}
-
 /* Would the library take a plain product of such elements? */
 static int takes_product(const cg_unit *unit, const uint32_t dtypes[2], uint32_t acc, uint32_t out)
 {
@@ -206,7 +194,7 @@ static void print_fault(const cg_unit *unit, const cg_root *root, st_str *out)
 static void hint_loops(cg_unit *unit, const cg_root *root)
 {
     const double flops = flops_of(unit, root);
-    if (!is_worth_a_line(unit, root, flops)) {
+    if (flops < FLOPS_MIN) {
         return;
     }
     const stator_node_row *row = stator_node_at(unit->view, root->node);

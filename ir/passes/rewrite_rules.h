@@ -20,7 +20,8 @@ ST_RULE(st_rule_pad_nothing);
 ST_RULE(st_rule_tile_once);
 ST_RULE(st_rule_inline_call);
 ST_RULE(st_rule_inline_cond);
-ST_RULE(st_rule_count_loop); /* rule_count_loop.c */
+ST_RULE(st_rule_count_loop);  /* rule_count_loop.c */
+ST_RULE(st_rule_window_axes); /* rule_window_axes.c */
 #undef ST_RULE
 
 #endif

@@ -46,21 +46,65 @@ static stator_status read_window(window *w, const ek_call *call, const places *a
     return STATOR_OK;
 }
 
-/* Where a tap falls: >= 0 offset in the plane, -1 in the padding, -2 beyond the padding. */
-static int64_t tap_offset(const window *w, const int64_t *at, int64_t tap)
+/* The taps of an output element that lie inside the plane, one after the other. */
+typedef struct reach {
+    int64_t first[MAX_SPATIAL], end[MAX_SPATIAL]; /* by axis: taps inside */
+    int64_t index[MAX_SPATIAL];                   /* of the tap */
+    int64_t base[MAX_SPATIAL];                    /* position of tap 0 */
+    int64_t offset;                               /* of the tap, in the plane */
+} reach;
+
+/* Taps 0 to the result - 1 of an axis lie before position `limit`. */
+static int64_t taps_before(const window *w, uint32_t a, int64_t base, int64_t limit)
 {
-    int64_t index[MAX_SPATIAL];
-    int64_t offset = 0;
-    int64_t outside = 0;
-    ek_unflatten(tap, w->size, w->spatial, index);
+    const int64_t n = base >= limit ? 0 : (limit - 1 - base) / w->dilation[a] + 1;
+    return n < w->size[a] ? n : w->size[a];
+}
+
+static void place_tap(const window *w, reach *r)
+{
+    r->offset = 0;
     for (uint32_t a = 0; a < w->spatial; a++) {
-        const int64_t i = at[a] * w->stride[a] + index[a] * w->dilation[a] - w->low[a];
-        if (i < 0 || i >= w->in[a]) {
-            outside = i >= w->in[a] + w->high[a] ? -2 : outside == -2 ? -2 : -1;
-        }
-        offset = offset * w->in[a] + i;
+        r->offset = r->offset * w->in[a] + r->base[a] + r->index[a] * w->dilation[a];
     }
-    return outside != 0 ? outside : offset;
+}
+
+/* The first tap of output position `at` that lies inside; 0: none does. */
+static int first_tap(const window *w, const int64_t *at, reach *r)
+{
+    int is_any = 1;
+    for (uint32_t a = 0; a < w->spatial; a++) {
+        r->base[a] = at[a] * w->stride[a] - w->low[a];
+        r->first[a] = taps_before(w, a, r->base[a], 0);
+        r->end[a] = taps_before(w, a, r->base[a], w->in[a]);
+        r->index[a] = r->first[a];
+        is_any = is_any && r->first[a] < r->end[a];
+    }
+    if (is_any) {
+        place_tap(w, r);
+    }
+    return is_any;
+}
+
+/* The next one, in row-major order; 0: that was the last. */
+static int next_tap(const window *w, reach *r)
+{
+    const uint32_t last = w->spatial - 1u;
+    if (++r->index[last] < r->end[last]) {
+        r->offset += w->dilation[last];
+        return 1;
+    }
+    for (uint32_t a = w->spatial; a-- > 0;) {
+        if (r->index[a] < r->end[a]) {
+            place_tap(w, r);
+            return 1;
+        }
+        r->index[a] = r->first[a];
+        if (a > 0) {
+            r->index[a - 1u]++;
+        }
+    }
+    return 0;
 }
 
 /* ---- reduce_window ---- */
@@ -126,12 +170,13 @@ static void reduce_range(void *self, int64_t begin, int64_t end)
         const int64_t base = o / w->out_count * w->in_count;
         double f = identity_f64(kind);
         int64_t i = kind == KIND_SUM ? 0 : int_limit(x->dtype, kind == KIND_MIN);
-        for (int64_t tap = 0; tap < w->taps; tap++) {
-            const int64_t offset = tap_offset(w, at, tap);
-            if (offset >= 0 && is_float) {
-                f = combine_f64(kind, f, st_load_f64(x->dtype, x->data, base + offset));
-            } else if (offset >= 0) {
-                i = combine_i64(kind, x->dtype, i, st_load_i64(x->dtype, x->data, base + offset));
+        reach r;
+        for (int more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
+            const int64_t from = base + r.offset;
+            if (is_float) {
+                f = combine_f64(kind, f, st_load_f64(x->dtype, x->data, from));
+            } else {
+                i = combine_i64(kind, x->dtype, i, st_load_i64(x->dtype, x->data, from));
             }
         }
         if (is_float) {
@@ -211,11 +256,10 @@ static void max_pool_range(void *self, int64_t begin, int64_t end)
         ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         int64_t best = -1;
-        for (int64_t tap = 0; tap < w->taps; tap++) {
-            const int64_t offset = tap_offset(w, at, tap);
-            if (offset >= 0 &&
-                (best < 0 || is_greater(x->dtype, x->data, base + offset, base + best))) {
-                best = offset;
+        reach r;
+        for (int more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
+            if (best < 0 || is_greater(x->dtype, x->data, base + r.offset, base + best)) {
+                best = r.offset;
             }
         }
         if (best < 0) {
@@ -256,15 +300,17 @@ static void avg_pool_range(void *self, int64_t begin, int64_t end)
         ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         double sum = 0.0;
-        int64_t count = 0;
-        for (int64_t tap = 0; tap < w->taps; tap++) {
-            const int64_t offset = tap_offset(w, at, tap);
-            if (offset >= 0) {
-                sum += st_load_f64(x->dtype, x->data, base + offset);
-            }
-            count += offset >= 0 || (offset == -1 && w->include_pad);
+        double count = 1.0;
+        reach r;
+        for (int more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
+            sum += st_load_f64(x->dtype, x->data, base + r.offset);
         }
-        st_store_f64(y->dtype, y->data, o, sum / (double)count);
+        for (uint32_t a = 0; a < w->spatial; a++) {
+            const int64_t inside = r.end[a] > r.first[a] ? r.end[a] - r.first[a] : 0;
+            count *= (double)(w->include_pad ? taps_before(w, a, r.base[a], w->in[a] + w->high[a])
+                                             : inside);
+        }
+        st_store_f64(y->dtype, y->data, o, sum / count);
     }
 }
 
@@ -293,12 +339,10 @@ static void lp_pool_range(void *self, int64_t begin, int64_t end)
         ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         double sum = 0.0;
-        for (int64_t tap = 0; tap < w->taps; tap++) {
-            const int64_t offset = tap_offset(w, at, tap);
-            if (offset >= 0) {
-                const double v = fabs(st_load_f64(x->dtype, x->data, base + offset));
-                sum += w->p == 1 ? v : w->p == 2 ? v * v : pow(v, (double)w->p);
-            }
+        reach r;
+        for (int more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
+            const double v = fabs(st_load_f64(x->dtype, x->data, base + r.offset));
+            sum += w->p == 1 ? v : w->p == 2 ? v * v : pow(v, (double)w->p);
         }
         const double root = w->p == 1 ? sum : w->p == 2 ? sqrt(sum) : pow(sum, 1.0 / (double)w->p);
         st_store_f64(y->dtype, y->data, o, root);

@@ -210,6 +210,15 @@ if hints narrow.stir | grep -q 'generated loops'; then
 else
     says '' narrow.stir
     says "dot_general 'product' of f64[256, 128] and f64[128, 192], 12.6 Mflop, runs as generated loops: the library of contractions has no product of f64 and f64 with sums in f64; it has one of f32: cast to it where its precision will do" wide.stir
+    # Few products for each value that is read, and a batch that only a call tells.
+    model planes <<'END'
+sym N in [0, inf]
+graph @m(%x: f64[N, 64, 48, 48], %w: f64[64, 1, 3, 3]) {
+  %y = conv(%x, %w) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 64}
+  return y: %y
+}
+END
+    says "conv of f64[N, 64, 48, 48] and f64[64, 1, 3, 3], 5.3 Mflop, runs as generated loops: the library of contractions has no product of f64 and f64 with sums in f64; it has one of f32: cast to it where its precision will do" planes.stir --dim N=2
     model conv <<'END'
 graph @m(%x: f32[1, 256, 28, 28], %w: f32[256, 256, 3, 3]) {
   %y = conv(%x, %w) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1]}

@@ -45,3 +45,6 @@ configure_file(cmake/stator.pc.in "${PROJECT_BINARY_DIR}/stator.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/stator.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" OPTIONAL)
+# Links of README.md and of the pages lead where they do in the source. tools.install builds each
+# example from this copy.
+install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs into a scratch folder, moves it, and builds and runs the examples from there alone: what a
-# stranger has. Nothing of the source tree but the examples is used, and those are copied out.
+# Installs into a scratch folder, moves it, and builds and runs the examples of the installed copy: what
+# a stranger has. Nothing of the source tree is used. Pages and lists of cases to skip are there too.
 # usage: check_install.sh SOURCE BUILD      status 0 when all build and run
 set -eu
 source=$1
@@ -13,7 +13,19 @@ mkdir -p "$scratch/src"
 cmake --install "$build" --prefix "$scratch/first" >/dev/null
 mv "$scratch/first" "$scratch/prefix" # an installed tree may be moved
 prefix=$scratch/prefix
-cp -r "$source"/examples/. "$scratch/src/"
+doc=$(echo "$prefix"/share/doc/*)
+for page in README.md LICENSE docs/abi.md docs/command.md docs/decisions examples/digits/digits.onnx; do
+    [ -e "$doc/$page" ] || { echo "$page is not installed"; exit 1; }
+done
+(cd "$source" && git ls-files docs examples 2>/dev/null) | while read -r file; do
+    [ -e "$doc/$file" ] || { echo "$file is not installed"; exit 1; }
+done
+for plugin in "$prefix"/lib/stator/plugins-1/*.so; do
+    name=$(basename "$plugin" .so)
+    list=$(find "$source/plugins" -name "$name.skip")
+    [ -z "$list" ] || cmp -s "$list" "${plugin%.so}.skip" || { echo "$name.skip is not installed"; exit 1; }
+done
+cp -r "$doc"/examples/. "$scratch/src/" # an installed tree may be read-only
 unset STATOR STATOR_PLUGIN_PATH
 
 # The installed command finds its own plugins.

@@ -1,13 +1,15 @@
 /* scatter_elements, scatter_nd: a copy of x, then the updates one after the other, so that the last
  * one wins and sums have one order. Axes along which updates do not meet are the loops around both.
  *
- *     loop over the other axes                     parallel
+ *     loop over the other axes                     parallel; a long last one in panels
  *       loop over the scattered axes               y = x
  *       loop over the updates, serial              y[index] = update, or combined with what is there */
 #include "codegen/cg_lower.h"
 
 #include <stator/ops.h>
 #include <string.h>
+
+#define PANEL_MIN 256 /* elements: whole pages of a row are written before the next row's are */
 
 /* 0 for "none". */
 static uint32_t combining_op(const char *reduction)
@@ -86,6 +88,36 @@ void cg_scatter_elements(cg_nest *nest, const cg_node *node)
     cg_close(nest, n_open + 1u);
 }
 
+/* Elements of the last axis of slices that are copied and updated together; 0: the axis is no
+ * multiple of that, or short, and one of its elements goes through all rows at a time. */
+static int64_t panel_of(const cg_nest *nest, const cg_value *x, uint32_t width)
+{
+    const int64_t size =
+        x->rank > width ? cg_known_or(&nest->unit->syms->tab, x->dims[x->rank - 1u], 0) : 0;
+    return size >= PANEL_MIN * 2 && size % PANEL_MIN == 0 ? PANEL_MIN : 0;
+}
+
+/* Loops over the slices' axes, the last one in panels; returns how many. */
+static uint32_t open_slices(cg_nest *nest, const cg_value *x, uint32_t width, int64_t panel,
+                            uint32_t *to)
+{
+    if (panel == 0) {
+        return cg_open_all(nest, x->rank - width, x->dims + width, UINT32_MAX, 0, to + width);
+    }
+    const uint32_t last = x->rank - 1u;
+    const uint32_t n = cg_open_all(nest, last - width, x->dims + width, UINT32_MAX, 0, to + width);
+    const int64_t panels = cg_known_or(&nest->unit->syms->tab, x->dims[last], 0) / panel;
+    to[last] = cg_mul(nest, cg_open(nest, cg_int(nest, panels), 0), cg_int(nest, panel));
+    return n + 1u;
+}
+
+/* The loop over a panel, which begins at `begin`; returns how many loops: 1. */
+static uint32_t open_panel(cg_nest *nest, int64_t panel, uint32_t begin, uint32_t *index)
+{
+    *index = cg_add(nest, begin, cg_open(nest, cg_int(nest, panel), 0));
+    return 1;
+}
+
 void cg_scatter_nd(cg_nest *nest, const cg_node *node)
 {
     const stator_ref places = cg_operand(node, 1);
@@ -98,19 +130,23 @@ void cg_scatter_nd(cg_nest *nest, const cg_node *node)
     uint32_t from[CG_RANK_MAX] = {0};
     uint32_t at[CG_RANK_MAX] = {0};
     st_loop_ref ok = 0;
-    const uint32_t n_slice =
-        cg_open_all(nest, x->rank - width, x->dims + width, UINT32_MAX, 0, to + width);
-    const uint32_t n_copy = cg_open_all(nest, width, x->dims, UINT32_MAX,
-                                        n_slice ? 0 : ST_AXIS_REDUCE, to);
+    const int64_t panel = panel_of(nest, x, width);
+    const uint32_t last = x->rank ? x->rank - 1u : 0;
+    const uint32_t n_slice = open_slices(nest, x, width, panel, to);
+    const uint32_t begin = to[last];
+    uint32_t n_copy = cg_open_all(nest, width, x->dims, UINT32_MAX,
+                                  n_slice ? 0 : ST_AXIS_REDUCE, to);
+    n_copy += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
     cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
     cg_close(nest, n_copy);
-    const uint32_t n_updates = cg_open_all(nest, lead, tuples->dims, UINT32_MAX, ST_AXIS_SERIAL, at);
+    uint32_t n_updates = cg_open_all(nest, lead, tuples->dims, UINT32_MAX, ST_AXIS_SERIAL, at);
     memcpy(from, at, lead * sizeof *from);
-    memcpy(from + lead, to + width, (x->rank - width) * sizeof *from);
     for (uint32_t k = 0; k < width; k++) {
         at[lead] = cg_int(nest, k);
         to[k] = cg_bound_index(nest, places, at, x->dims[k], &ok);
     }
+    n_updates += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
+    memcpy(from + lead, to + width, (x->rank - width) * sizeof *from);
     put_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_nd_reduction), ok);
     cg_close(nest, n_updates + n_slice);
 }

@@ -380,7 +380,9 @@ static void choose_vector(const schedule *s)
     choice c = {0, INT64_MIN, 0, 0};
     const uint32_t lanes = width / widest_below(s, 0);
     look_at_loops(s, 0, lanes, &c);
-    if (c.outer_loop == 0 || (c.inner >= c.outer && !c.has_serial) || lanes < 2) {
+    /* Around steps that go in order lanes are rows, unless each access would be scattered. */
+    const int is_inner = c.has_serial ? c.outer < 0 : c.inner >= c.outer;
+    if (c.outer_loop == 0 || is_inner || lanes < 2) {
         vectorise_innermost(s, 0);
         return;
     }

@@ -1,43 +1,5 @@
-/* nonzero and unique: results whose size only the data tells. */
+/* unique: distinct elements or slices, whose number only the data tells. */
 #include "ek_order.h"
-
-/* ---- nonzero ---- */
-
-static int is_nonzero(const ek_tensor *t, int64_t i)
-{
-    if ((EK_COMPLEX >> t->dtype) & 1u) {
-        double x[2];
-        st_load_c128(t->dtype, t->data, i, x);
-        return x[0] != 0 || x[1] != 0;
-    }
-    return ek_is_float(t->dtype) ? st_load_f64(t->dtype, t->data, i) != 0
-                                 : st_load_i64(t->dtype, t->data, i) != 0;
-}
-
-stator_status ek_nonzero(const ek_call *c, stator_diag **err)
-{
-    const ek_tensor *x = &c->in[0];
-    int64_t count = 0;
-    for (int64_t i = 0; i < x->numel; i++) {
-        count += is_nonzero(x, i);
-    }
-    const int64_t dims[2] = {x->rank, count};
-    ST_TRY(ek_alloc_out(c, 0, dims, err));
-    int64_t *out = c->out[0].data;
-    int64_t at = 0;
-    for (int64_t i = 0; i < x->numel; i++) {
-        if (!is_nonzero(x, i)) {
-            continue;
-        }
-        int64_t rest = i;
-        for (uint32_t a = x->rank; a-- > 0;) {
-            out[a * count + at] = rest % x->dims[a];
-            rest /= x->dims[a];
-        }
-        at++;
-    }
-    return STATOR_OK;
-}
 
 /* ---- unique ---- */
 

@@ -100,6 +100,44 @@ Test(eager_kernels, thread_count_changes_nothing, .timeout = 120)
     stator_ctx_destroy(ctx);
 }
 
+/* ---- places of what is not zero, over many chunks ---- */
+
+/* Every seventh of 39000 elements, from the third on, is 1. */
+static const char places[] = "stir 1\nsym u unbacked in [0, 39000]\ngraph @m() {\n"
+                             "  %%n = iota() {shape = [39000], dtype = i64, axis = 0}\n"
+                             "  %%seven = constant {value = i64[] {7}}\n"
+                             "  %%three = constant {value = i64[] {3}}\n"
+                             "  %%row = constant {value = i64[] {13000}}\n"
+                             "  %%r = mod(%%n, %%seven)\n"
+                             "  %%e = eq(%%r, %%three)\n"
+                             "  %%c = cast(%%e) {dtype = %s}\n"
+                             "  %%x = reshape(%%c) {shape = [1, 3, 13000]}\n"
+                             "  %%1 = nonzero(%%x) : i64[3, u]\n"
+                             "  %%i = iota() {shape = [5571], dtype = i64, axis = 0}\n"
+                             "  %%s = mul(%%i, %%seven)\n"
+                             "  %%t = add(%%s, %%three)\n"
+                             "  %%z = mul(%%t, %%three)\n"
+                             "  %%o = sub(%%z, %%z)\n"
+                             "  %%a = div(%%t, %%row)\n"
+                             "  %%b = mod(%%t, %%row)\n"
+                             "  %%o1 = reshape(%%o) {shape = [1, 5571]}\n"
+                             "  %%a1 = reshape(%%a) {shape = [1, 5571]}\n"
+                             "  %%b1 = reshape(%%b) {shape = [1, 5571]}\n"
+                             "  %%2 = concat(%%o1, %%a1, %%b1) {axis = 0}\n"
+                             "  return %%1, %%2\n}\n";
+
+Test(eager_kernels, nonzero_of_many)
+{
+    static const char *const dtypes[] = {"bool", "u8", "i16", "f16", "f32", "i64", "f64", "c64"};
+    stator_ctx *ctx = run_context();
+    for (size_t k = 0; k < sizeof dtypes / sizeof dtypes[0]; k++) {
+        char text[2048];
+        (void)snprintf(text, sizeof text, places, dtypes[k]);
+        cr_expect_eq(run_pairs(ctx, "eager", 0, text, strlen(text), dtypes[k]), 0, "%s", dtypes[k]);
+    }
+    stator_ctx_destroy(ctx);
+}
+
 /* ---- what only the data tell ---- */
 
 static void expect_failure(const char *text, stator_status code, const char *in_text)

@@ -102,14 +102,15 @@ static void seed_witnesses(stator_graph *g)
 
 stator_status st_builder_finish(stator_builder *b, stator_graph **out_graph, stator_diag **err)
 {
-    *out_graph = NULL;
     stator_graph *g = b->graph;
     st_module *m = b->module;
     stator_status status = STATOR_OK;
+    const int is_import = b->parent == NULL && m->root == NULL; /* *out_graph may be m->root */
+    *out_graph = NULL;
     if (b->n_outputs == 0 && g->write_backs.count == 0 && b->parent == NULL) {
         status = st_fail(err, STATOR_INVALID_ARGUMENT, "graph '%s' has no output",
                          st_module_str(m, g->name));
-    } else if (b->parent == NULL && m->root == NULL) {
+    } else if (is_import) {
         status = check_output_names(b, err);
     }
     if (status == STATOR_OK) {
@@ -125,7 +126,7 @@ stator_status st_builder_finish(stator_builder *b, stator_graph **out_graph, sta
     }
     g->n_outputs = b->n_outputs;
     if (b->parent == NULL) {
-        if (m->root == NULL && !g->has_witnesses) {
+        if (is_import && !g->has_witnesses) {
             seed_witnesses(g);
         }
         m->root = g;

@@ -191,7 +191,9 @@ stator_status stator_x_run_pass(const stator_model *model, const char *pass,
     const st_compile_request request = {.ctx = ctx, .evaluator = evaluator, .fuel = &fuel};
     stator_status status = st_model_copy(model, &copy, &diag);
     if (status == STATOR_OK) {
-        status = st_run_stage(&request, pass, copy->root, &copy->root, &diag);
+        stator_graph *after = NULL;
+        status = st_run_stage(&request, pass, copy->root, &after, &diag);
+        copy->root = after;
     }
     st_instance_close(evaluator);
     st_fuel_deinit(&fuel);

@@ -75,6 +75,7 @@ void stator_model_destroy(stator_model *model)
 /* ---- choosing a frontend ---- */
 
 typedef struct chooser {
+    st_registry *registry;
     const char *extension;
     const uint8_t *bytes;
     uint64_t size;
@@ -88,7 +89,12 @@ static stator_status consider(void *self, const st_loaded *loaded)
     chooser *c = self;
     const stator_frontend *f = loaded->as.frontend;
     uint32_t score = f->sniff != NULL ? f->sniff(loaded->self, c->bytes, c->size) : 0;
-    score = (score > 100 ? 100 : score) * 2u;
+    if (score > 100) {
+        st_registry_warn_of(c->registry, loaded->row,
+                            "its sniff answered %u where 100 is the most; it is taken as 0", score);
+        score = 0;
+    }
+    score *= 2u;
     score += c->extension != NULL && st_list_has(f->extensions, c->extension) ? 101u : 0u;
     if (score > c->best_score) {
         c->best_score = score;
@@ -137,6 +143,7 @@ static stator_status choose_frontend(stator_model *model, const char *wanted, st
         return st_registry_get(registry, STATOR_KIND_FRONTEND, wanted, &model->frontend, err);
     }
     chooser c = {
+        .registry = registry,
         .extension = extension_of(model), .bytes = model->bytes, .size = model->size};
     st_str_init(&c.known, &model->ctx->mem);
     stator_status status = st_registry_each(registry, STATOR_KIND_FRONTEND, consider, &c, err);

@@ -26,24 +26,50 @@ typedef struct stage_list {
     stator_diag **err;
 } stage_list;
 
+typedef st_vec(const st_loaded *) pass_list;
+
 typedef struct phase_passes {
     st_mem *mem;
     uint32_t phase;
-    st_vec(const st_loaded *) list;
+    pass_list list;   /* of the phase */
+    pass_list others; /* of all other phases */
 } phase_passes;
 
 static stator_status collect_phase(void *self, const st_loaded *loaded)
 {
     phase_passes *p = self;
-    if (loaded->as.pass->phase != p->phase) {
-        return STATOR_OK;
-    }
-    const st_loaded **slot = st_vec_push(p->mem, &p->list);
+    pass_list *to = loaded->as.pass->phase == p->phase ? &p->list : &p->others;
+    const st_loaded **slot = st_vec_push(p->mem, to);
     if (slot == NULL) {
         return STATOR_RESOURCE_EXHAUSTED;
     }
     *slot = loaded;
     return STATOR_OK;
+}
+
+/* A wish to stand before or after a pass that is not of the phase changes nothing. Of one that is
+ * not installed nothing is said: it may be there another time. */
+static void check_order(st_registry *registry, const phase_passes *p, const st_loaded *pass)
+{
+    const char *const lists[2] = {pass->as.pass->before, pass->as.pass->after};
+    uint32_t n_own = 0;
+    const st_pass_def *own = st_pass_defs(&n_own);
+    for (uint32_t k = 0; k < 2; k++) {
+        const char *found = NULL;
+        for (uint32_t i = 0; i < n_own && found == NULL; i++) {
+            found = st_list_has(lists[k], own[i].name) ? own[i].name : NULL;
+        }
+        for (uint32_t i = 0; i < p->others.count && found == NULL; i++) {
+            const char *name = p->others.data[i]->as.pass->item.name;
+            found = st_list_has(lists[k], name) ? name : NULL;
+        }
+        if (found != NULL) {
+            st_registry_warn_of(registry, pass->row,
+                                "it is to run %s '%s', which is no plugin's pass of its phase: that "
+                                "has no effect",
+                                k == 0 ? "before" : "after", found);
+        }
+    }
 }
 
 /* Must `a` come before `b`? */
@@ -59,6 +85,9 @@ static stator_status emit_phase(stage_list *list, uint32_t phase)
     phase_passes found = {.mem = &list->ctx->mem, .phase = phase};
     stator_status status =
         st_registry_each(list->ctx->registry, STATOR_KIND_PASS, collect_phase, &found, list->err);
+    for (uint32_t i = 0; status == STATOR_OK && i < found.list.count; i++) {
+        check_order(list->ctx->registry, &found, found.list.data[i]);
+    }
     while (status == STATOR_OK && found.list.count > 0) {
         uint32_t pick = 0;
         for (uint32_t i = 0; i < found.list.count; i++) {
@@ -78,6 +107,7 @@ static stator_status emit_phase(stage_list *list, uint32_t phase)
         found.list.count--;
     }
     st_vec_free(&list->ctx->mem, &found.list);
+    st_vec_free(&list->ctx->mem, &found.others);
     return status;
 }
 

@@ -389,6 +389,26 @@ void st_registry_warn(st_registry *registry, st_registry_item *item)
     }
 }
 
+void st_registry_warn_of(st_registry *registry, const st_registry_item *item, const char *format,
+                         ...)
+{
+    st_registry_item *own = registry->items.data[item->index];
+    char what[1024];
+    char text[1200];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    (void)snprintf(text, sizeof text, "%s '%s': %s", st_kind_name(item->kind), item->name, what);
+    pthread_mutex_lock(&registry->lock);
+    const int is_new = registry->warn != NULL && !own->is_warned;
+    own->is_warned = 1;
+    pthread_mutex_unlock(&registry->lock);
+    if (is_new) {
+        registry->warn(registry->warn_self, text);
+    }
+}
+
 void st_registry_list_unusable(st_registry *registry, uint32_t kind, st_str *out)
 {
     pthread_mutex_lock(&registry->lock);

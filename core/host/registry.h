@@ -91,6 +91,9 @@ typedef struct st_loaded {
  * reason and hint when the item cannot be used. */
 stator_status st_registry_load(st_registry *registry, const st_registry_item *item,
                                const st_loaded **out_loaded, stator_diag **err);
+/* Says once what is wrong with an item that is used all the same: "pass 'x': " and the sentence. */
+void st_registry_warn_of(st_registry *registry, const st_registry_item *item, const char *format,
+                         ...) STATOR_PRINTF(3, 4);
 /* Adds "NAME (STATE: reason), ..." of the items of this kind that cannot be used, and of files of
  * which nothing can be told. */
 void st_registry_list_unusable(st_registry *registry, uint32_t kind, st_str *out);

@@ -46,6 +46,16 @@ with needs_soname # a backend that nobody asked for
 expect 0 "" "${run[@]}"
 STATOR_PLUGIN_DISABLE=pass_init_fails expect 0 "" "${run[@]}"
 
+with frontend_proud
+expect 0 "warning: frontend 'frontend_proud': its sniff answered 1000000 where 100 is the most" "${run[@]}"
+with pass_before
+expect 0 "warning: pass 'pass_before': it is to run before 'decompose', which is no plugin's pass" "${run[@]}"
+
+# Values that a pass makes, its inputs among them, are none of the model's unless it says so.
+with pass_adds
+expect 0 "" opt --pass pass_adds "$work/m.stir"
+[ "$(grep -c ' ^0' "$work/out")" = 3 ] || fail "witnesses: $(cat "$work/out")"
+
 # A backend's pipeline.
 with stage_null
 expect 3 "the pipeline of 'stage_null' has a stage without a name" run "$work/m.stir" --backend stage_null --random 0

@@ -1,5 +1,6 @@
 /* A pass that leaves every graph as it is, in variants: the CMake file beside it builds one plugin
  * for each set of MUTANT_ macros. */
+#include <stator/ir.h>
 #include <stator/plugin.h>
 
 #ifndef MUTANT_NAME
@@ -21,16 +22,49 @@
 #define MUTANT_DOC "changes nothing"
 #endif
 
+#ifdef MUTANT_ADDS
+/* Two negations behind the last value, of a graph with one output and few values. */
+static stator_status add(const stator_host *host, const stator_graph *in, stator_builder *out,
+                         stator_diag **err)
+{
+    stator_ref map[64] = {0};
+    const stator_graph_view *v = host->ir->view(in);
+    stator_status status = v->n_values < 64 ? STATOR_OK : STATOR_UNIMPLEMENTED;
+    for (stator_ref i = 1; status == STATOR_OK && i <= v->n_inputs; i++) {
+        const stator_value_row *row = stator_value_at(v, i);
+        status = host->build->input(out, stator_string_at(v, row->name), row->type, &map[i], err);
+    }
+    if (status == STATOR_OK) {
+        status = host->build->clone(out, in, 1, v->n_nodes, map, err);
+    }
+    stator_ref value = map[stator_output_at(v, 0)];
+    for (int i = 0; status == STATOR_OK && i < 2; i++) {
+        const stator_ref operand = value;
+        const stator_node_desc node = {.struct_size = sizeof node,
+                                       .op = host->ir->find_op(host->ctx, "neg"),
+                                       .operands = &operand,
+                                       .operand_count = 1};
+        status = host->build->node(out, &node, &value, err);
+    }
+    return status == STATOR_OK ? host->build->output(out, "y", value, err) : status;
+}
+#endif
+
 static stator_status run(void *self, const stator_graph *in, stator_builder *out,
                          stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err)
 {
+    (void)fuel;
+#ifdef MUTANT_ADDS
+    *out_result = STATOR_PASS_CHANGED;
+    return add(self, in, out, err);
+#else
     (void)self;
     (void)in;
     (void)out;
-    (void)fuel;
     (void)err;
     *out_result = STATOR_PASS_SAME;
     return STATOR_OK;
+#endif
 }
 
 static stator_status init(const stator_host *host, void **self, stator_diag **err)

@@ -62,7 +62,6 @@ INLINE vec number_of(ivec words, const int j, const int bits, const bases *b, co
     const int32_t mask = ((1 << bits) - 1) << (bits * p);
     const int32_t power = (127 + MANTISSA - bits * p) << MANTISSA;
     if (shift) {
-        typedef uint32_t uvec __attribute__((vector_size(LANES * 4)));
         words = (ivec)((uvec)words >> shift);
     }
     return (vec)((words & mask) | power) - b->at[p][c];

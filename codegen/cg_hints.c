@@ -14,6 +14,7 @@
 #define FLOPS_MIN 2e6 /* of a contraction: below, loops cost no time that one would notice */
 #define BYTES_MIN (1024.0 * 1024.0)
 #define MIB (1024.0 * 1024.0)
+#define CONSTANT_BYTES_MIN (64.0 * 1024.0) /* of what is made of constants in each call */
 
 static int is_heard(const cg_unit *unit)
 {
@@ -353,6 +354,47 @@ static void hint_one_thread(cg_unit *unit, stator_ref node, const st_kernel *ker
     }
 }
 
+/* ---- constants ---- */
+
+/* The first constant that the kernel reads, where it reads nothing else; else NULL. */
+static const cg_buffer *only_constants(const cg_unit *unit, const st_kernel *kernel)
+{
+    const cg_buffer *first = NULL;
+    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
+        const st_loop_buffer *of = &kernel->buffers.data[i];
+        const int is_read = (of->flags & ST_BUFFER_READ) && !(of->flags & ST_BUFFER_LOCAL);
+        const cg_buffer *buffer = is_read ? &unit->buffers.data[of->id] : NULL;
+        if (buffer && buffer->kind != CG_BUFFER_CONSTANT) {
+            return NULL;
+        }
+        first = first ? first : buffer;
+    }
+    return first;
+}
+
+static void hint_constants(cg_unit *unit, stator_ref node, const st_kernel *kernel)
+{
+    const cg_buffer *constant = only_constants(unit, kernel);
+    double bytes = 0;
+    st_str text;
+    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
+        const int is_made = (kernel->buffers.data[i].flags & ST_BUFFER_WRITTEN) &&
+                            !(kernel->buffers.data[i].flags & ST_BUFFER_LOCAL);
+        bytes += is_made ? least_touched(unit, kernel, i) : 0;
+    }
+    if (constant == NULL || node == 0 || bytes < CONSTANT_BYTES_MIN) {
+        return;
+    }
+    const char *name =
+        stator_string_at(unit->view, stator_value_at(unit->view, constant->value)->name);
+    st_str_init(&text, unit->mem);
+    print_node(unit, node, &text);
+    st_str_addf(&text, ": each call makes %.1f MiB of constants alone%s%s%s (kernel %s); ",
+                bytes / MIB, name[0] ? ", as '" : "", name, name[0] ? "'" : "", kernel->name);
+    st_str_add(&text, "kept in the model as it is made here, it would only be read");
+    say(unit, &text);
+}
+
 /* ---- what is said of a plan ---- */
 
 /* The node that the plan is named by: its contraction, else the first fold, else the first. */
@@ -388,6 +430,7 @@ void cg_hint_kernel(cg_unit *unit, uint32_t plan, const st_kernel *kernel)
         }
     }
     hint_one_thread(unit, node_of_plan(unit, of), kernel);
+    hint_constants(unit, node_of_plan(unit, of), kernel);
 }
 
 /* ---- operands that are moved ---- */

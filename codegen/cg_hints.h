@@ -5,7 +5,7 @@
 #include "codegen/cg_unit.h"
 
 /* Of the kernel that the plan became: contractions that the library does not do, work that one
- * thread does alone. */
+ * thread does alone, constants that are made anew in each call. */
 void cg_hint_kernel(cg_unit *unit, uint32_t plan, const st_kernel *kernel);
 /* Of the library's call that it became: operands that come with each call and are put into another
  * order each time. */

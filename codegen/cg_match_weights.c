@@ -164,7 +164,8 @@ static int place_number(cg_matcher *m, const cg_walks *walks, const st_loop_op *
         return 1;
     }
     if (row->code == ST_LOOP_CONST) {
-        out->value = st_loop_class_of(row->dtype) == ST_LOOP_FLOATS ? row->imm.f : (double)row->imm.i;
+        const int is_float = st_loop_class_of(row->dtype) == ST_LOOP_FLOATS;
+        out->value = is_float ? row->imm.f : (double)row->imm.i;
         return 1;
     }
     const st_loop_buffer *of = &m->kernel->buffers.data[row->ref];

@@ -228,6 +228,24 @@ END
     says "conv: each call puts 2.2 MiB of input 'w' into another order: a weight that is a constant of the model is put in order once" conv.stir --backend-option measure=false
 fi
 
+# ---- constants that each call makes anew ----
+
+{
+    echo "graph @m(%x: f32[200, 300]) {"
+    echo "  %w = constant {value = i8[300, 400] {$(seq 1 120000 | awk '{printf "%s%d", (NR > 1 ? ", " : ""), $1 * 7 % 251 - 125}')}}"
+    echo '  %s = constant {value = f32[100, 1, 400] {'"$(seq 1 40000 | awk '{printf "%s%d", (NR > 1 ? ", " : ""), $1 % 5 + 1}')"'}}'
+    cat <<'END'
+  %e = expand(%s) {shape = [100, 3, 400]}
+  %r = reshape(%e) {shape = [300, 400]}
+  %f = cast(%w) {dtype = f32}
+  %d = mul(%f, %r) @"widen":DequantizeLinear
+  %y = matmul(%x, %d)
+  return y: %y
+}
+END
+} | model blocks
+says "mul 'widen': each call makes 0.5 MiB of constants alone, as 'w' (kernel k0_mul); kept in the model as it is made here, it would only be read" blocks.stir
+
 # ---- how it is run ----
 
 says 'debug_bounds is on: each load and store checks its index; leave the option out when no error is looked for' plain.stir --backend-option debug_bounds=true

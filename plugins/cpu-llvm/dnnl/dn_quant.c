@@ -404,7 +404,8 @@ int dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     if (!form->weights.is_scaled || !dn_quant_is_form(form) || isa == NULL || s->is_bare ||
         s->n_batch != 0 || s->m < 1 || s->n < 1 || s->k < 1 ||
         (s->x.stride[1] != 1 && s->k > 1) || (s->out.stride[1] != 1 && s->n > 1) ||
-        s->y.stride[0] < 0 || s->y.stride[1] < 0 || !are_zeros_small(form, s) || !order_of(op, s, isa, &order)) {
+        s->y.stride[0] < 0 || s->y.stride[1] < 0 || !are_zeros_small(form, s) ||
+        !order_of(op, s, isa, &order)) {
         return 0;
     }
     const dnnl_dims_t panels = {order.panels, order.panel};

@@ -7,6 +7,7 @@
 #define WALK_ROWS 4 /* of 16 registers 8 are sums then, and 4 words and numbers */
 #define TILE_ROWS 6 /* and here 12 */
 #define NEAR 2048   /* bytes */
+#define FAR 8192
 #define ISA dn_quant_256
 #define round_half(v)                                                                              \
     ((vec)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)(v), _MM_FROUND_TO_NEAREST_INT)))

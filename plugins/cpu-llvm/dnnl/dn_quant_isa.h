@@ -1,7 +1,7 @@
 /* The inner loops of products against weights of four or eight bits (dn_quant.h) for one width of
  * vectors. Before: LANES, WALK_ROWS (rows whose sums the registers hold beside what makes numbers of
- * a word), TILE_ROWS (the same beside weights of f32), NEAR (see `ask`), ISA (a function that gives
- * the table) and round_half (to f16 and back) are defined.
+ * a word), TILE_ROWS (the same beside weights of f32), NEAR and FAR (see `ask`), ISA (a function
+ * that gives the table) and round_half (to f16 and back) are defined.
  *
  * A number of a word becomes f32 without a conversion: its bits, in place, are those of the fraction
  * of a power of two, from which that power and the zero point are subtracted, exactly.
@@ -74,11 +74,13 @@ INLINE ivec load_words(const char *from)
     return v;
 }
 
-/* Asks for what comes NEAR bytes later: panels are read from front to back. */
+/* Asks for what comes NEAR bytes later, and for what comes FAR bytes later into the second cache:
+ * panels are read from front to back. */
 INLINE void ask(const char *words)
 {
 #pragma GCC unroll 2
     for (int i = 0; i < COLUMNS * 4; i += LINE) {
+        __builtin_prefetch(words + FAR + i, 0, 2);
         __builtin_prefetch(words + NEAR + i, 0, 3);
     }
 }

@@ -14,6 +14,7 @@ ST_RULE(st_rule_cast_cast);
 ST_RULE(st_rule_inner_operand);
 ST_RULE(st_rule_transpose_transpose);
 ST_RULE(st_rule_transpose_moves_ones);
+ST_RULE(st_rule_reshape_group_norm);
 ST_RULE(st_rule_slice_all);
 ST_RULE(st_rule_slice_slice);
 ST_RULE(st_rule_pad_nothing);

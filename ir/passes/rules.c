@@ -192,6 +192,62 @@ int st_rule_cast_cast(st_match *m, stator_status *out_status, stator_diag **err)
 
 /* ---- movement ---- */
 
+/* One number a channel of `from` channels becomes one for each of `to`, a multiple of them: each is
+ * repeated. */
+static stator_status repeat_channels(st_match *m, stator_ref value, int64_t from, int64_t to,
+                                     stator_ref *out, stator_diag **err)
+{
+    st_symtab *tab = &m->b->module->symtab;
+    const stator_ref one = st_sym_int(tab, 1);
+    const stator_ref n = st_sym_int(tab, from);
+    const stator_ref column[2] = {n, one};
+    const stator_ref table[2] = {n, st_sym_int(tab, to / from)};
+    const stator_ref list[1] = {st_sym_int(tab, to)};
+    stator_attr shape = {.name = "shape", .kind = STATOR_ATTR_DIMS, .count = 2, .list = column};
+    ST_TRY(st_build_op(m->b, "reshape", 1, &value, 1, &shape, 1, out, err));
+    shape.list = table;
+    ST_TRY(st_build_op(m->b, "expand", 1, out, 1, &shape, 1, out, err));
+    shape.count = 1;
+    shape.list = list;
+    return st_build_op(m->b, "reshape", 1, out, 1, &shape, 1, out, err);
+}
+
+/* A group norm as exporters write it: an instance norm over [N, groups, all the rest], which begins
+ * and ends with a reshape. A group's elements lie one behind the other either way; without the
+ * reshapes no index has to be taken apart by sizes that only a call tells. */
+int st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_diag **err)
+{
+    const stator_node_row *norm = producer(m, m->operands[0]);
+    const stator_ref x_type = type_of(m, m->vars[0]);
+    const stator_type_row *x = stator_type_at(m->v, x_type);
+    if (norm == NULL || x_type != result_type(m, 0) || x->rank < 3) {
+        return 0;
+    }
+    const stator_type_row *seen = stator_type_at(m->v, type_of(m, m->operands[0]));
+    const stator_attr_row *groups = attr_of(m, norm, STATOR_group_norm_groups);
+    int64_t channels = 0;
+    int64_t seen_channels = 0;
+    if (seen->rank < 3 || stator_dim_at(m->v, x, 0) != stator_dim_at(m->v, seen, 0) ||
+        !stator_sym_is_const(m->v, stator_dim_at(m->v, x, 1), &channels) ||
+        !stator_sym_is_const(m->v, stator_dim_at(m->v, seen, 1), &seen_channels) ||
+        seen_channels < 1 || channels < 1 || channels % seen_channels != 0) {
+        return 0;
+    }
+    stator_ref operands[3] = {m->vars[0], m->vars[1], m->vars[2]};
+    for (uint32_t k = 1; k < 3 && *out_status == STATOR_OK; k++) {
+        *out_status = repeat_channels(m, m->vars[k], seen_channels, channels, &operands[k], err);
+    }
+    const stator_attr attrs[2] = {
+        {.name = "groups", .kind = STATOR_ATTR_INT, .i = groups->i},
+        {.name = "eps",
+         .kind = STATOR_ATTR_FLOAT,
+         .f = attr_of(m, norm, STATOR_group_norm_eps)->f}};
+    if (*out_status == STATOR_OK) {
+        *out_status = st_build_op(m->b, "group_norm", 3, operands, 2, attrs, 1, m->out, err);
+    }
+    return *out_status == STATOR_OK;
+}
+
 /* All sizes kept at step 1: every index must lie in x, so the starts are 0. */
 int st_rule_slice_all(st_match *m, stator_status *out_status, stator_diag **err)
 {

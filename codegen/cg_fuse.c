@@ -98,7 +98,7 @@ static int is_one_long_row(const cg_unit *unit, const cg_plan *plan)
     int64_t outer = 1;
     int64_t inner = 1;
     for (uint32_t k = 0; k < plan->rank; k++) {
-        const int64_t extent = cg_known_or(&unit->syms->tab, plan->extent[k], LONG_ROW);
+        const int64_t extent = st_sym_size_hint(&unit->syms->tab, plan->extent[k]);
         int64_t *product = plan->inner[k] ? &inner : &outer;
         *product = *product > LONG_ROW ? *product : *product * extent;
     }

@@ -2,8 +2,8 @@
  * perf_hints.
  *
  * In: a plan and the kernel or the call that it became. Out: a line of text; nothing of the program
- * depends on it, and nothing is computed when nobody listens. What is said holds for every size but
- * 0: a size that only a call tells counts as its lower bound. */
+ * depends on it, and nothing is computed when nobody listens. A size that only a call tells counts as
+ * it is in the call that the program is compiled for (st_sym_size_hint). */
 #include "codegen/cg_hints.h"
 
 #include "core/base/check.h"
@@ -49,19 +49,17 @@ void cg_hint_end(cg_unit *unit)
 /* ---- words and sizes ---- */
 
 /* The size of calls that have something to do. */
-static double least(const cg_unit *unit, uint32_t sym)
+static double size_of(const cg_unit *unit, uint32_t sym)
 {
-    int64_t lo = 0;
-    int64_t hi = 0;
-    st_sym_range(&unit->syms->tab, sym, &lo, &hi);
-    return lo > 1 ? (double)lo : 1;
+    const int64_t size = st_sym_size_hint(&unit->syms->tab, sym);
+    return size > 1 ? (double)size : 1;
 }
 
-static double least_numel(const cg_unit *unit, const cg_value *v)
+static double numel_of(const cg_unit *unit, const cg_value *v)
 {
     double count = 1;
     for (uint32_t a = 0; a < v->rank; a++) {
-        count *= least(unit, v->dims[a]);
+        count *= size_of(unit, v->dims[a]);
     }
     return count;
 }
@@ -113,17 +111,17 @@ static int is_contraction(const cg_unit *unit, const cg_root *root)
     return is_product || (root->lowering && root->lowering->form && !root->lowering->is_slow);
 }
 
-/* Operations at least. A form of its own is attention: two products over the keys. */
+/* Operations. A form of its own is attention: two products over the keys. */
 static double flops_of(const cg_unit *unit, const cg_root *root)
 {
     const stator_node_row *row = stator_node_at(unit->view, root->node);
-    double flops = 2 * least_numel(unit, cg_value_of(unit, root->value));
+    double flops = 2 * numel_of(unit, cg_value_of(unit, root->value));
     for (uint32_t i = 0; root->is_fold && i < root->fold.n_inner; i++) {
-        flops *= least(unit, root->fold.inner[i]);
+        flops *= size_of(unit, root->fold.inner[i]);
     }
     if (!root->is_fold) {
         const cg_value *keys = cg_value_of(unit, stator_operand(unit->view, row, 1));
-        flops *= keys->rank >= 2 ? 2 * least(unit, keys->dims[keys->rank - 2u]) : 0;
+        flops *= keys->rank >= 2 ? 2 * size_of(unit, keys->dims[keys->rank - 2u]) : 0;
     }
     return flops;
 }
@@ -213,29 +211,29 @@ static void hint_loops(cg_unit *unit, const cg_root *root)
 
 /* ---- one thread ---- */
 
-/* How often a row of the block runs, at least. */
-static double least_runs(const cg_unit *unit, const st_kernel *kernel, uint32_t block)
+/* How often a row of the block runs. */
+static double runs_of(const cg_unit *unit, const st_kernel *kernel, uint32_t block)
 {
     double runs = 1;
     for (st_loop_ref loop = kernel->blocks.data[block].loop; loop;
          loop = kernel->blocks.data[st_loop_at(kernel, loop)->block].loop) {
         if (st_loop_at(kernel, loop)->code == ST_LOOP_LOOP) {
-            runs *= least(unit, kernel->axes.data[st_loop_at(kernel, loop)->ref].extent);
+            runs *= size_of(unit, kernel->axes.data[st_loop_at(kernel, loop)->ref].extent);
         }
     }
     return runs;
 }
 
-/* Bytes of the buffer that the kernel reads or writes, at least. */
-static double least_touched(const cg_unit *unit, const st_kernel *kernel, uint32_t place)
+/* Bytes of the buffer that the kernel reads or writes. */
+static double bytes_touched(const cg_unit *unit, const st_kernel *kernel, uint32_t place)
 {
     const st_loop_buffer *buffer = &kernel->buffers.data[place];
-    const double all = least(unit, buffer->numel);
+    const double all = size_of(unit, buffer->numel);
     double touched = 0;
     for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
         const st_loop_op *row = st_loop_at(kernel, ref);
         if ((row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE) && row->ref == place) {
-            const double runs = least_runs(unit, kernel, row->block);
+            const double runs = runs_of(unit, kernel, row->block);
             touched = runs > touched ? runs : touched;
         }
     }
@@ -347,7 +345,7 @@ static void hint_one_thread(cg_unit *unit, stator_ref node, const st_kernel *ker
     }
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
         bytes +=
-            kernel->buffers.data[i].flags & ST_BUFFER_LOCAL ? 0 : least_touched(unit, kernel, i);
+            kernel->buffers.data[i].flags & ST_BUFFER_LOCAL ? 0 : bytes_touched(unit, kernel, i);
     }
     if (bytes >= BYTES_MIN) {
         say_one_thread(unit, node, kernel, is_serial, bytes);

@@ -79,10 +79,12 @@ static stator_status import_symbols(cg_unit *unit, stator_diag **err)
             .kind = ST_SYMBOL_SIZE, .id = i, .name = at ? stator_string_at(v, at->name) : NULL};
         const int64_t lo = at ? at->lo : 0;
         const int64_t hi = at ? at->hi : INT64_MAX;
-        if (!st_loop_symbol_add(unit->syms, &size, lo, hi,
-                                at && at->divisor > 0 ? at->divisor : 1)) {
+        const uint32_t sym = st_loop_symbol_add(unit->syms, &size, lo, hi,
+                                                at && at->divisor > 0 ? at->divisor : 1);
+        if (sym == 0) {
             return st_fail_oom(err);
         }
+        st_sym_set_hint(&unit->syms->tab, sym, at ? at->hint : INT64_MIN);
     }
     return STATOR_OK;
 }

@@ -98,7 +98,7 @@ static int64_t work_of(const st_kernel *kernel, uint32_t block)
             continue;
         }
         const int64_t times =
-            cg_known_or(&kernel->syms->tab, kernel->axes.data[row->ref].extent, 64);
+            st_sym_size_hint(&kernel->syms->tab, kernel->axes.data[row->ref].extent);
         const int64_t inside = work_of(kernel, row->body);
         work += times > 0 && inside < GRAIN_OPS ? inside * (times < GRAIN_OPS ? times : GRAIN_OPS)
                                                 : inside;

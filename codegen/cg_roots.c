@@ -16,7 +16,6 @@
 #define SCALE_COST 4u   /* of a byte: two casts, the zero point, the product */
 #define FUNCTION_COST 10u /* exp and its like */
 #define SPREAD_OPS 131072 /* scalar ops in vain that are worth a kernel: some microseconds */
-#define SIZE_GUESS 64     /* of an axis that only a call tells */
 #define COST_MAX 100000u
 
 static int is_view(const cg_unit *unit, const stator_node_row *row)
@@ -146,7 +145,7 @@ static int64_t times_made(const cg_unit *unit, const cg_value *to, const cg_valu
     *out_made = 1;
     for (uint32_t k = 0; k < to->rank; k++) {
         const uint32_t axis = k + 1u == to->rank ? inner : k + (k >= inner);
-        const int64_t size = cg_known_or(&unit->syms->tab, to->dims[axis], SIZE_GUESS);
+        const int64_t size = st_sym_size_hint(&unit->syms->tab, to->dims[axis]);
         const int is_walked =
             axis + of->rank >= to->rank && !cg_is_one(unit, of->dims[axis + of->rank - to->rank]);
         if (is_walked) {

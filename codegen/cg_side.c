@@ -103,7 +103,7 @@ static int64_t known_numel(const cg_unit *unit, stator_ref value, uint32_t to_ax
     const cg_value *v = &unit->values[value];
     int64_t numel = 1;
     for (uint32_t a = 0; a < to_axis; a++) {
-        const int64_t dim = cg_known_or(&unit->syms->tab, v->dims[a], 64);
+        const int64_t dim = st_sym_size_hint(&unit->syms->tab, v->dims[a]);
         numel = dim > 0 && numel < STEP_MACS_SMALL ? numel * dim : numel;
     }
     return numel;

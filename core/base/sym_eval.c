@@ -15,6 +15,7 @@
 #define EVAL_DEPTH_MAX 64u /* far above what the caps allow; a view may come from elsewhere */
 #define STACK_MAX ST_SYMPROG_STACK
 #define CODE_MAX (1u << 20)
+#define LIKELY_SIZE 64 /* of a symbol without a hint, where its range has it */
 
 static const stator_sym_row *sym_at(const st_sym_cols *cols, uint32_t sym)
 {
@@ -60,6 +61,21 @@ static int apply(uint32_t kind, int64_t a, int64_t b, int64_t *out)
     }
 }
 
+static int64_t clamp(int64_t value, int64_t lo, int64_t hi)
+{
+    return value < lo ? lo : value > hi ? hi : value;
+}
+
+static int64_t hint_of(const stator_atom_row *symbol)
+{
+    const int64_t divisor = symbol->divisor > 1 ? symbol->divisor : 1;
+    const int64_t wanted = symbol->hint != INT64_MIN ? symbol->hint : LIKELY_SIZE;
+    const int64_t value = clamp(wanted, symbol->lo, symbol->hi);
+    const int64_t below = value - st_floormod(value, divisor);
+    return below < symbol->lo && below <= symbol->hi - divisor ? below + divisor : below;
+}
+
+/* env NULL: under the symbols' hints. */
 static int eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint32_t depth,
                 int64_t *out);
 
@@ -68,7 +84,7 @@ static int eval_atom(const st_sym_cols *cols, uint32_t atom, const int64_t *env,
 {
     const stator_atom_row *row = atom_at(cols, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
-        *out = env[row->index];
+        *out = env != NULL ? env[row->index] : hint_of(row);
         return *out != INT64_MIN;
     }
     int64_t a = 0;
@@ -101,6 +117,37 @@ int st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64
 {
     *out = 0;
     return sym != 0 && eval(cols, sym, env, 0, out);
+}
+
+/* ---- hints ---- */
+
+void st_symtab_set_hints(st_symtab *tab, const int64_t *hints, uint32_t n_symbols)
+{
+    for (uint32_t atom = 1; atom < tab->atoms.count; atom++) {
+        stator_atom_row *row = st_seg_at(&tab->atoms, atom);
+        if (row->kind == STATOR_ATOM_SYMBOL && row->index < n_symbols) {
+            row->hint = hints[row->index];
+        }
+    }
+}
+
+void st_sym_set_hint(st_symtab *tab, uint32_t sym, int64_t hint)
+{
+    const uint32_t atom = st_sym_as_symbol(tab, sym);
+    if (atom != 0) {
+        stator_atom_row *row = st_seg_at(&tab->atoms, atom);
+        row->hint = hint;
+    }
+}
+
+int64_t st_sym_size_hint(const st_symtab *tab, uint32_t sym)
+{
+    const st_sym_cols cols = st_sym_columns(tab);
+    int64_t lo = 0;
+    int64_t hi = 0;
+    int64_t value = 0;
+    st_sym_range(tab, sym, &lo, &hi);
+    return sym != 0 && eval(&cols, sym, NULL, 0, &value) ? clamp(value, lo, hi) : lo;
 }
 
 /* ---- programs ---- */

@@ -246,6 +246,23 @@ static void put_hash(st_str *out, const char *field, const void *bytes, uint64_t
     st_str_addf(out, "%s: %s\n", field, name);
 }
 
+/* Sizes of the call as classes, those below 16 and then each four times as large as the one before:
+ * what is compiled is right for all sizes, and choices that were made for one of a class are good
+ * ones for the others. */
+static void put_hints(st_cache_job *job)
+{
+    const st_compile_request *request = job->request;
+    st_str_add(&job->key, "hints:");
+    for (uint32_t i = 0; i < request->n_hints; i++) {
+        uint32_t class_ = 0;
+        for (int64_t size = request->hints[i] / 16; size > 0; size /= 4) {
+            class_++;
+        }
+        st_str_addf(&job->key, " %u", class_);
+    }
+    st_str_add(&job->key, "\n");
+}
+
 /* Every symbol by its place, with what is known of it. */
 static void put_symbols(st_str *out, st_mem *mem, const st_module *m)
 {
@@ -274,6 +291,7 @@ static int put_graph(st_cache_job *job)
     }
     put_hash(&job->key, "graph", hash, sizeof hash);
     put_symbols(&job->key, &job->request->ctx->mem, m);
+    put_hints(job);
     st_str_init(&w.contents, &job->request->ctx->mem);
     st_str_init(&w.names, &job->request->ctx->mem);
     walk_graph(&w, m->root, 64);

@@ -41,6 +41,10 @@ typedef struct st_compile_request {
     void *stage_self;
     const char *stop_after; /* a stage after which the pipeline ends, or NULL */
     st_watch watch;
+    /* Sizes of the call that asks for it, by symbol of `source`: hints for choices under symbols.
+     * INT64_MIN: not known. */
+    const int64_t *hints;
+    uint32_t n_hints;
 } st_compile_request;
 
 /* One compiled graph; see cache.h for what keeps it on disk. */

@@ -487,6 +487,20 @@ static void hint_recompile(stator_function *f, const st_specialisation *spec, co
     }
 }
 
+static stator_status compile_spec(stator_function *f, const st_specialisation *spec,
+                                  const DLTensor *in, st_compiled **out_compiled,
+                                  stator_diag **err)
+{
+    st_compile_request request;
+    int64_t *hints = NULL;
+    st_function_request(f, spec, &request);
+    ST_TRY(st_sizes_hints(&f->ctx->mem, spec, in, &hints, &request.n_hints, err));
+    request.hints = hints;
+    const stator_status status = st_compile_graph(&request, out_compiled, err);
+    st_free(&f->ctx->mem, hints);
+    return status;
+}
+
 static stator_status compile_locked(stator_function *f, uint32_t n_in, const DLTensor *in,
                                     st_compiled **out_compiled, stator_diag **err)
 {
@@ -496,10 +510,8 @@ static stator_status compile_locked(stator_function *f, uint32_t n_in, const DLT
     log_compile(f, spec, in, st_now_ns() - start);
     hint_recompile(f, spec, in);
     ST_TRY(reset_fuel(f, err));
-    st_compile_request request;
-    st_function_request(f, spec, &request);
     st_compiled *compiled = NULL;
-    ST_TRY(st_compile_graph(&request, &compiled, err));
+    ST_TRY(compile_spec(f, spec, in, &compiled, err));
     compiled->specialisation = spec->index;
     guard_values(compiled, f->model, spec);
     const stator_status status = publish(f, compiled, err);
@@ -588,15 +600,23 @@ stator_status st_function_cache_why(stator_function *f, uint32_t n_in, const DLT
 {
     st_specialisation *spec = NULL;
     st_compile_request request;
+    int64_t *hints = NULL;
+    uint32_t n_hints = 0;
     pthread_mutex_lock(&f->lock);
     stator_status status = choose_spec(f, n_in, in, &spec, err);
     if (status == STATOR_OK) {
         status = reset_fuel(f, err);
     }
     if (status == STATOR_OK) {
+        status = st_sizes_hints(&f->ctx->mem, spec, in, &hints, &n_hints, err);
+    }
+    if (status == STATOR_OK) {
         st_function_request(f, spec, &request);
+        request.hints = hints;
+        request.n_hints = n_hints;
         *out_hit = st_cache_ask(&request, text);
     }
+    st_free(&f->ctx->mem, hints);
     pthread_mutex_unlock(&f->lock);
     return status;
 }

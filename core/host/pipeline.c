@@ -328,6 +328,7 @@ stator_status st_run_pipeline(const st_compile_request *request, st_needs *needs
     *out_module = NULL;
     st_module *module = NULL;
     ST_TRY(st_module_clone(request->source, &module, err));
+    st_symtab_set_hints(&module->symtab, request->hints, request->n_hints);
     pipeline_run run = {.request = request, .graph = module->root, .err = err};
     report(request, "import", run.graph, 0);
     stator_status status = needs == NULL ? STATOR_OK : st_graph_needs(run.graph, needs, err);

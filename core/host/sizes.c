@@ -541,3 +541,20 @@ stator_status st_sizes_choose(st_sizes *sizes, stator_model *model, uint32_t fla
     *out_spec = spec;
     return STATOR_OK;
 }
+
+stator_status st_sizes_hints(st_mem *mem, const st_specialisation *spec, const DLTensor *in,
+                             int64_t **out, uint32_t *out_n, stator_diag **err)
+{
+    st_guard guard;
+    *out = NULL;
+    *out_n = 0;
+    ST_TRY(st_graph_guard(mem, spec->module->root, &guard, err));
+    int64_t *hints = st_alloc(mem, (guard.n_symbols + UINT64_C(1)) * sizeof *hints, 8);
+    const uint32_t n = guard.n_symbols;
+    if (hints != NULL) {
+        *out_n = st_guard_check(&guard, in, hints) ? n : 0;
+        *out = hints;
+    }
+    st_guard_deinit(&guard);
+    return hints != NULL ? STATOR_OK : st_fail_oom(err);
+}

@@ -36,5 +36,9 @@ void st_sizes_deinit(st_sizes *sizes, st_mem *mem);
  * ST_SIZES_STRICT, others than it declares. */
 stator_status st_sizes_choose(st_sizes *sizes, stator_model *model, uint32_t flags, uint32_t n_in,
                               const DLTensor *in, st_specialisation **out_spec, stator_diag **err);
+/* The call's sizes by symbol of the specialisation's module, hints for choices under symbols:
+ * INT64_MIN where inputs do not tell one. *out is the caller's to free with `mem`. */
+stator_status st_sizes_hints(st_mem *mem, const st_specialisation *spec, const DLTensor *in,
+                             int64_t **out, uint32_t *out_n, stator_diag **err);
 
 #endif

@@ -152,9 +152,10 @@ graph @m(%x: f32[400000], %i: i64[100000], %u: f32[100000]) {
 }
 END
 says "scatter_elements runs on one thread and touches 4.2 MiB (kernel k0_scatter_elements): $order" scatter.stir
-# A size that is known only in a call promises nothing; few elements of a large buffer are few.
+# A size that only a call tells is that of the call that the program is compiled for; few elements of a large buffer are few.
 sed 's/^sym N in .*/sym N in [1, inf]/' sum.stir >open.stir
-says '' open.stir --dim N=1024
+says "reduce_sum 'total' runs on one thread and touches 4.0 MiB (kernel k0_reduce_sum): it folds everything at once; fold in two steps, the first over the last axes alone (of a view [64, n / 64] where there is but one)" open.stir --dim N=1024
+says '' open.stir --dim N=2
 model few <<'END'
 graph @m(%x: f32[1000000], %i: i64[3]) {
   %g = gather(%x, %i) {axis = 0}
@@ -219,6 +220,9 @@ graph @m(%x: f64[N, 64, 48, 48], %w: f64[64, 1, 3, 3]) {
 }
 END
     says "conv of f64[N, 64, 48, 48] and f64[64, 1, 3, 3], 5.3 Mflop, runs as generated loops: the library of contractions has no product of f64 and f64 with sums in f64; it has one of f32: cast to it where its precision will do" planes.stir --dim N=2
+    sed '1a sym N in [2, inf]' wide.stir | sed 's/256/N/' >rows.stir
+    says "dot_general 'product' of f64[N, 128] and f64[128, 192], 12.6 Mflop, runs as generated loops: the library of contractions has no product of f64 and f64 with sums in f64; it has one of f32: cast to it where its precision will do" rows.stir --dim N=256
+    says '' rows.stir --dim N=16
     model conv <<'END'
 graph @m(%x: f32[1, 256, 28, 28], %w: f32[256, 256, 3, 3]) {
   %y = conv(%x, %w) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1]}

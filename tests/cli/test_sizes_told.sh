@@ -68,6 +68,7 @@ for p in wrap:60:6074001000 two:6:9223372036854775807; do
     IFS=: read -r name good bad <<<"$p"
     expect 0 'kept ' run $name.stir --backend inductor-cpu --dim N=$good
     expect 0 'hit ' run $name.stir --backend inductor-cpu --dim N=$good
+    expect 3 'the result' run $name.stir --backend inductor-cpu --dim N=$bad # of another class
     expect 3 'the result' run $name.stir --backend inductor-cpu --dim N=$bad
     grep -q 'hit ' out || fail "not from the cache: $(cat out)"
 done

@@ -534,6 +534,32 @@ Test(sym, evaluation_needs_every_symbol)
     cr_assert_eq(v, -7);
 }
 
+/* ---- hints ---- */
+
+static int64_t hint_of(const char *text)
+{
+    return st_sym_size_hint(&w.tab, sym_world_parse(&w, text));
+}
+
+Test(sym, the_size_to_decide_by)
+{
+    const int64_t sizes[3] = {8000, INT64_MIN, 500};
+    const uint32_t a = sym_world_symbol(&w, "A", 2, 100000, 1);
+    (void)sym_world_symbol(&w, "B", 2, 48, 1);  /* 64 is past it */
+    (void)sym_world_symbol(&w, "C", 1, 300, 7); /* and so is the hint: the last multiple */
+    cr_expect_eq(hint_of("floordiv(A + 1, 64) - 1"), 0); /* 64, where nothing is known */
+    st_symtab_set_hints(&w.tab, sizes, 3);
+    cr_expect_eq(hint_of("floordiv(A + 1, 64) - 1"), 124);
+    cr_expect_eq(hint_of("A*B"), 8000 * 48);
+    cr_expect_eq(hint_of("C"), 294);
+    cr_expect_eq(hint_of("17"), 17);
+    st_sym_set_hint(&w.tab, a, 10);
+    cr_expect_eq(hint_of("A"), 10);
+    cr_expect_eq(hint_of("A*A*A*A*A"), 100000);
+    st_sym_set_hint(&w.tab, a, 100000); /* past 64 bits: what is proved at least */
+    cr_expect_eq(hint_of("A*A*A*A*A"), 32);
+}
+
 /* ---- allocation failures ---- */
 
 /* Builds a few expressions; 1 when all went well. */

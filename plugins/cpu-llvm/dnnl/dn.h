@@ -199,6 +199,10 @@ typedef struct dn_op {
     int64_t n_filled;
     uint32_t is_static;
     uint32_t n_numbers;
+    /* Of sizes that are not known: what was chosen for those of the hints, which plans for others
+     * take over as far as they have such work to do; hinted_macs 0: nothing was. */
+    dn_candidate hinted;
+    int64_t hinted_macs;
     const struct dn_plan *steady; /* what every call does, few rows by packed weights; or NULL */
     dn_sizes sizes;               /* of every call then, as a product */
     const float *panels;          /* the weights then */
@@ -243,10 +247,8 @@ typedef struct dn_lib {
 void dn_identity(char *out, uint64_t size);
 /* Numbers of a form, in the order of st_form_numbers, into sizes. */
 void dn_sizes_of(const st_form *form, const int64_t *numbers, dn_sizes *out);
-/* Numbers of the form with a likely size for each unknown. 1; 0: not all can be had. *out_static:
- * nothing is unknown. */
-int dn_sample(const dn_lib *lib, const st_form *form, int64_t numbers[ST_FORM_NUMBERS_MAX],
-              uint32_t *out_static);
+/* Numbers of the form, those that are not known under the hints of its symbols. 1: all are known. */
+uint32_t dn_sample(const st_form *form, int64_t numbers[ST_FORM_NUMBERS_MAX]);
 /* y is a constant of which every call reads the same elements. */
 int dn_is_constant(const st_form *form);
 /* The dtypes and epilogue are such as oneDNN does exactly enough. */
@@ -369,6 +371,8 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int tun
  * in the op's list. DATA_LOSS: it is none for these sizes. */
 stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn_candidate *how,
                        stator_diag **err);
+/* Notes what was chosen for the sizes of the hints, once the op has a plan for them. */
+void dn_note_hinted(dn_op *op, const dn_sizes *sizes);
 /* Best class that any candidate has. */
 uint32_t dn_best_class(const dn_op *op, const dn_sizes *sizes);
 /* All candidates but Winograd; their number. */

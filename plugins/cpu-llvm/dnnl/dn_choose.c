@@ -12,6 +12,8 @@
 #define TUNE_MACS 1000000   /* below, the choice is not worth the time to measure */
 #define TUNE_MACS_ALL 10000 /* the same with DNNL_TUNE_ALL */
 
+#define HINTED_LESS 16 /* what was measured holds down to a sixteenth of the work */
+
 #define WINOGRAD_BYTES_MOST 1800 /* channels: 4 * 9 * 1800 * 255 * 128 < 2^31 */
 
 /* ---- candidates ---- */
@@ -259,6 +261,25 @@ static void keep_to_cap(dn_op *op, const dn_sizes *s, dn_desc *desc)
     }
 }
 
+void dn_note_hinted(dn_op *op, const dn_sizes *sizes)
+{
+    const dn_plan *plan = op->n_plans == 1 ? op->plans[0] : NULL;
+    int64_t elements = 0;
+    if (plan && !op->is_static &&
+        (plan->kind == DN_PLAN_PRIMITIVE || plan->kind == DN_PLAN_TILES)) {
+        op->hinted = plan->desc.how;
+        dn_work(&op->form, sizes, &elements, &op->hinted_macs);
+    }
+}
+
+/* What was chosen for the sizes of the hints, where it is possible here and not for much less work:
+ * there other things count than were measured. */
+static int describe_hinted(const dn_op *op, const dn_sizes *s, int64_t macs, dn_desc *out)
+{
+    return op->hinted_macs && macs >= op->hinted_macs / HINTED_LESS && !s->is_bare &&
+           dn_describe_any(op, s, &op->hinted, out) != DN_NO;
+}
+
 stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
                         dn_plan **out, stator_diag **err)
 {
@@ -284,7 +305,9 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
     if (dn_skinny_describe(op, &simple, &desc) && dn_pack_fits(op, &desc.md[DN_Y2])) {
         return make_bound(op, &key, sizes, &desc, y, out, err);
     }
-    guess(op, &simple, &desc);
+    if (!describe_hinted(op, &simple, macs, &desc)) {
+        guess(op, &simple, &desc);
+    }
     const int64_t least = op->lib->flags & DNNL_TUNE_ALL ? TUNE_MACS_ALL : TUNE_MACS;
     if (desc.class_ != DN_NO && is_tuned && macs >= least) {
         const dn_candidate how = dn_tune(op, &simple, &desc.how);

@@ -48,46 +48,16 @@ void dn_sizes_of(const st_form *form, const int64_t *numbers, dn_sizes *out)
     (void)take_operand(form, at, &out->out);
 }
 
-/* A size within the symbol's range that calls may well have. */
-static int64_t likely(int64_t lo, int64_t hi, int64_t divisor)
-{
-    int64_t value = lo > 64 ? lo : hi < 64 ? hi : 64;
-    divisor = divisor > 1 ? divisor : 1;
-    value = value / divisor * divisor;
-    return value < lo ? value + divisor : value;
-}
-
-int dn_sample(const dn_lib *lib, const st_form *form, int64_t numbers[ST_FORM_NUMBERS_MAX],
-              uint32_t *out_static)
+uint32_t dn_sample(const st_form *form, int64_t numbers[ST_FORM_NUMBERS_MAX])
 {
     uint32_t syms[ST_FORM_NUMBERS_MAX];
     const uint32_t n = st_form_numbers(form, syms);
-    const st_symtab *tab = &form->syms->tab;
-    const uint32_t count = form->syms->symbols.count;
-    const st_sym_cols cols = st_sym_columns(tab);
     uint32_t known = 0;
-    *out_static = 0;
-    while (known < n && st_sym_const(tab, syms[known], &numbers[known])) {
-        known++;
+    for (uint32_t i = 0; i < n; i++) {
+        known += (uint32_t)st_sym_const(&form->syms->tab, syms[i], &numbers[i]);
+        numbers[i] = st_sym_size_hint(&form->syms->tab, syms[i]);
     }
-    if (known == n) {
-        *out_static = 1;
-        return 1;
-    }
-    int64_t *env = st_calloc(lib->mem, count + 1u, sizeof *env);
-    for (uint32_t i = 0; env && i < count; i++) {
-        int64_t lo = 0;
-        int64_t hi = 0;
-        const uint32_t sym = form->syms->symbols.data[i].sym;
-        st_sym_range(tab, sym, &lo, &hi);
-        env[i] = likely(lo, hi, st_sym_divisor(tab, sym));
-    }
-    int is_whole = env != NULL;
-    for (uint32_t i = 0; is_whole && i < n; i++) {
-        is_whole = st_sym_eval(&cols, syms[i], env, &numbers[i]);
-    }
-    st_free(lib->mem, env);
-    return is_whole;
+    return known == n;
 }
 
 int dn_is_constant(const st_form *form)

@@ -38,7 +38,6 @@ static int32_t takes(void *self, const st_form *given)
     st_form wide = *given;
     const st_form *form = &wide;
     int64_t numbers[ST_FORM_NUMBERS_MAX];
-    uint32_t is_static = 0;
     int64_t elements = 0;
     int64_t macs = 0;
     dn_sizes sizes;
@@ -49,9 +48,10 @@ static int32_t takes(void *self, const st_form *given)
     if (form->kind == ST_FORM_SDPA) {
         return dn_attention_takes(form);
     }
-    if (!dn_is_kind_taken(lib, form) || !dn_sample(lib, form, numbers, &is_static)) {
+    if (!dn_is_kind_taken(lib, form)) {
         return 0;
     }
+    const uint32_t is_static = dn_sample(form, numbers);
     dn_sizes_of(form, numbers, &sizes);
     dn_work(form, &sizes, &elements, &macs);
     if (macs <= 0 || (is_static && macs < MACS_MIN)) {
@@ -130,20 +130,20 @@ static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, uin
         op->attention_bytes = dn_attention_scratch(form);
         return STATOR_OK; /* it has no plans */
     }
-    const int is_known = dn_sample(op->lib, form, numbers, &op->is_static);
+    op->is_static = dn_sample(form, numbers);
     dn_sizes_of(form, numbers, &sizes);
-    op->has_constant = op->has_constant && is_known;
     if (roles) {
         ST_TRY(dn_half_make(op, roles, narrow, err));
     }
-    if (!is_known || (!op->is_static && !op->has_constant)) {
+    if (!op->is_static && !op->has_constant) {
         return STATOR_OK; /* all is made at the first call */
     }
     sizes.threads = dn_threads(op->lib, form, &sizes, op->lib->host ? op->lib->host->ctx : NULL);
     const void *y = NULL;
     ST_TRY(first_weight(op, &sizes, &y, err));
-    ST_TRY(dn_prepare(op, &sizes, y, op->is_static && (op->lib->flags & DNNL_TUNE), err));
+    ST_TRY(dn_prepare(op, &sizes, y, (op->lib->flags & DNNL_TUNE) != 0, err));
     dn_note_steady(op, &sizes);
+    dn_note_hinted(op, &sizes);
     return STATOR_OK;
 }
 

@@ -184,6 +184,7 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
     }
     ST_TRY(dn_adopt(op, &sizes, kind, &how, err));
     dn_note_steady(op, &sizes);
+    dn_note_hinted(op, &sizes);
     return STATOR_OK;
 }
 

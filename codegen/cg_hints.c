@@ -378,7 +378,7 @@ static void hint_constants(cg_unit *unit, stator_ref node, const st_kernel *kern
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
         const int is_made = (kernel->buffers.data[i].flags & ST_BUFFER_WRITTEN) &&
                             !(kernel->buffers.data[i].flags & ST_BUFFER_LOCAL);
-        bytes += is_made ? least_touched(unit, kernel, i) : 0;
+        bytes += is_made ? bytes_touched(unit, kernel, i) : 0;
     }
     if (constant == NULL || node == 0 || bytes < CONSTANT_BYTES_MIN) {
         return;

@@ -67,7 +67,7 @@ static void compare_results(worker *w, const bisect_results *results)
     for (uint32_t i = 0; i < count && i < want->count; i++) {
         st_difference d;
         st_compare(stator_tensor_view(results->tensors[i]), &want->tensors[i],
-                        &w->setup->tolerance, &d);
+                   &w->setup->tolerance, &d);
         if (!d.ok && w->r->verdict == BISECT_AGREES) { /* the first output that differs counts */
             w->r->verdict = BISECT_DIFFERS;
             w->r->max_abs = d.max_abs;
@@ -118,6 +118,17 @@ static void run_once(worker *w)
         }
     } else {
         compare_results(w, &results);
+    }
+    if (w->r->verdict == BISECT_DIFFERS) { /* one step of a rounding is no wrong answer */
+        const bisect_limit all = {.kind = BISECT_ALL};
+        char good[16];
+        const bisect_pair pair = {.model = w->model,
+                                  .in = w->in,
+                                  .n_in = w->n_in,
+                                  .good = recipe_of(w, w->setup->good, &all, good),
+                                  .bad = recipe,
+                                  .tolerance = w->setup->tolerance};
+        w->r->verdict = bisect_is_rounding(&pair, &w->r->place) ? BISECT_AGREES : BISECT_DIFFERS;
     }
 }
 

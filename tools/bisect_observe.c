@@ -72,3 +72,18 @@ void bisect_observe(const bisect_pair *pair, uint32_t wanted, stator_x_place *ou
                                 .atol = pair->tolerance.atol};
     stator_x_first_difference(&both, out);
 }
+
+int bisect_is_rounding(const bisect_pair *pair, stator_x_place *out)
+{
+    *out = (stator_x_place){.struct_size = sizeof *out};
+    if (stator_x_has_rounding(pair->model)) {
+        bisect_observe(pair, 0, out);
+    }
+    return out->is_rounding != 0;
+}
+
+void bisect_print_steps(const stator_x_place *place, char *out, size_t room)
+{
+    (void)snprintf(out, room, "%u value%s off by one step of a rounding, first at node '%s'",
+                   place->n_steps, place->n_steps == 1 ? " is" : "s are", place->step_node);
+}

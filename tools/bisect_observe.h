@@ -39,6 +39,10 @@ typedef struct bisect_pair {
     st_tolerance tolerance;
 } bisect_pair;
 
+/* Do the two differ by steps of roundings alone? Asked of answers that differ. *out says where. */
+int bisect_is_rounding(const bisect_pair *pair, stator_x_place *out);
+/* "3 values are off by one step of a rounding, first at node 'x'" */
+void bisect_print_steps(const stator_x_place *place, char *out, size_t room);
 /* See stator_x_first_difference; `wanted` is a value, or 0. */
 void bisect_observe(const bisect_pair *pair, uint32_t wanted, stator_x_place *out);
 

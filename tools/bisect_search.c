@@ -238,6 +238,9 @@ static int name_place(const lane *l, const culprit *c, bisect_finding *out)
     if (!is_dead && !observe(l, c, &seen)) {
         return 0;
     }
+    if (seen.n_steps != 0 && out->message[0] == '\0') {
+        bisect_print_steps(&seen, out->message, sizeof out->message);
+    }
     const double error = seen.is_found ? seen.max_abs : c->outcome.max_abs;
     const int is_stated = is_stated_right(step, &seen);
     out->place = seen;
@@ -350,6 +353,9 @@ int bisect_search(bisect_setup *setup, bisect_finding *out)
     if (status == CLI_OK && (bad.whole.verdict == BISECT_REFUSED ||
                              (setup->compile.strict && bad.whole.verdict == BISECT_FAILS))) {
         status = refuse(setup, &bad.whole);
+    }
+    if (status == CLI_OK && bad.whole.place.is_rounding) {
+        bisect_print_steps(&bad.whole.place, out->message, sizeof out->message);
     }
     if (status == CLI_OK && is_bad_verdict(bad.whole.verdict) && !search(&ladder, &bad, out)) {
         status = CLI_FAILED;

@@ -45,7 +45,8 @@ static void print_text(const bisect_setup *setup, const bisect_finding *f)
 {
     char text[CLI_CLEAN_BYTES], origin[CLI_CLEAN_BYTES];
     if (!f->is_found) {
-        (void)printf("%s agrees with %s\n", setup->bad, setup->good);
+        (void)printf("%s agrees with %s%s%s\n", setup->bad, setup->good,
+                     f->message[0] != '\0' ? "; " : "", cli_clean(f->message, text));
         return;
     }
     (void)printf("%s changes the answer: a %s", f->rung, f->kind);

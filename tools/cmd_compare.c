@@ -61,7 +61,7 @@ static int compare_outputs(compare *c)
     c->ok = 1;
     for (uint32_t k = 0; k < count; k++) {
         st_compare(stator_tensor_view(c->results[1].tensors[k]),
-                        stator_tensor_view(good->tensors[k]), &c->tolerance, &c->differences[k]);
+                   stator_tensor_view(good->tensors[k]), &c->tolerance, &c->differences[k]);
         c->ok &= c->differences[k].ok;
     }
     return CLI_OK;
@@ -76,7 +76,10 @@ static void find_first(compare *c)
                               .bad = {.backend = c->names[1], .flags = &c->compile},
                               .tolerance = c->tolerance};
     bisect_observe(&pair, 0, &c->first);
-    if (!c->first.is_found) {
+    if (c->first.is_rounding) {
+        c->ok = 1;
+        c->note = "only steps of roundings differ: no wrong answer";
+    } else if (!c->first.is_found) {
         c->note = "the difference vanishes when inner values are observed; try stator bisect";
     }
 }
@@ -108,6 +111,19 @@ static cJSON *first_json(const compare *c)
     return first;
 }
 
+/* Steps of roundings that the search for the first difference passed over. */
+static cJSON *rounding_json(const compare *c)
+{
+    if (c->first.n_steps == 0) {
+        return cJSON_CreateNull();
+    }
+    cJSON *steps = cJSON_CreateObject();
+    cJSON_AddNumberToObject(steps, "values", c->first.n_steps);
+    cJSON_AddStringToObject(steps, "node", c->first.step_node);
+    cJSON_AddStringToObject(steps, "value", c->first.step_name);
+    return steps;
+}
+
 static void print_json(const compare *c)
 {
     cJSON *root = cJSON_CreateObject();
@@ -126,6 +142,7 @@ static void print_json(const compare *c)
         cJSON_AddItemToArray(outputs, row);
     }
     cJSON_AddItemToObject(root, "first", first_json(c));
+    cJSON_AddItemToObject(root, "rounding", rounding_json(c));
     cli_json_text(root, "note", c->note);
     cli_print_json(root);
 }
@@ -144,6 +161,12 @@ static void print_text(const compare *c)
                          k >= c->results[0].n_out ? " (an input that was written)" : "", d->max_abs,
                          d->max_rel);
         }
+    }
+    if (c->first.n_steps != 0) {
+        char node[CLI_CLEAN_BYTES], name[CLI_CLEAN_BYTES];
+        (void)printf("one step of a rounding: node %s, value %s",
+                     cli_clean(c->first.step_node, node), cli_clean(c->first.step_name, name));
+        (void)printf(c->first.n_steps > 1 ? ", and %u more\n" : "\n", c->first.n_steps - 1u);
     }
     if (c->first.is_found) {
         char node[CLI_CLEAN_BYTES], name[CLI_CLEAN_BYTES], origin[CLI_CLEAN_BYTES];

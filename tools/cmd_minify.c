@@ -19,7 +19,9 @@ static const char *failure_of(const minify_outcome *o)
 static void print_agrees(const minify *m)
 {
     if (!m->setup.common.json) {
-        (void)printf("%s agrees with %s; nothing was written\n", m->setup.bad, m->setup.good);
+        const char *note = m->whole.error.message;
+        (void)printf("%s agrees with %s%s%s; nothing was written\n", m->setup.bad, m->setup.good,
+                     note[0] != '\0' ? "; " : "", note);
         return;
     }
     static const char *const absent[] = {"failure", "code",  "message", "max_abs_err",

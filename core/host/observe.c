@@ -3,9 +3,12 @@
  * Inner values are read by compiling again with them as more outputs, in groups and in topological
  * order, so that few compiles are needed. A group that cannot be compiled, or that makes the
  * difference vanish (an output keeps a rewrite or a fusion from happening), is halved; a number of
- * observations bounds the work. */
+ * observations bounds the work. A value that is off by a step of its rounding is pinned: the model is
+ * cut so that the value becomes an input, which both ways get from the good one, and the search goes
+ * on with the values behind it. */
 #include "core/base/compare.h"
 #include "core/host/function.h"
+#include "core/host/rounding.h"
 
 #include <stator/inspect.h>
 #include <stdio.h>
@@ -14,6 +17,7 @@
 #define GROUP_VALUES 48u
 #define GROUP_BYTES (UINT64_C(128) << 20)
 #define MAX_OBSERVATIONS 400u
+#define MAX_PINS 64u
 
 /* ---- calling ---- */
 
@@ -105,12 +109,23 @@ void stator_x_describe(const stator_model *model, uint32_t value, stator_x_place
 typedef struct observer {
     const stator_x_pair *pair;
     st_mem *mem;
+    stator_model *model; /* the pair's, or one with pinned values as inputs behind its own */
+    stator_tensor **in;
+    uint32_t n_in;
     const stator_graph_view *v;
-    uint32_t *values; /* candidates in topological order */
+    uint32_t *values;   /* candidates in topological order */
+    uint32_t *original; /* what each is in the pair's model */
     uint32_t n;
+    stator_tensor *step; /* the good one's value of candidate step_at, which is off by a step */
+    uint32_t step_at;
     uint32_t left; /* observations that may still be made */
     stator_x_place *out;
 } observer;
+
+static int is_done(const observer *o)
+{
+    return o->out->is_found || o->step != NULL;
+}
 
 /* What one call gave: outputs, then the inputs as the call left them. */
 typedef struct results {
@@ -139,7 +154,7 @@ static stator_model *with_values(const observer *o, uint32_t first, uint32_t cou
     for (uint32_t k = 0; k < o->v->n_outputs; k++) {
         all[count + k] = stator_output_at(o->v, k);
     }
-    if (stator_x_model_with_outputs(o->pair->model, count + o->v->n_outputs, all, &model) !=
+    if (stator_x_model_with_outputs(o->model, count + o->v->n_outputs, all, &model) !=
         STATOR_OK) {
         model = NULL;
     }
@@ -150,12 +165,11 @@ static stator_model *with_values(const observer *o, uint32_t first, uint32_t cou
 static int call_way(const observer *o, stator_model *model, const stator_compile_options *way,
                     uint32_t n_out, results *out)
 {
-    const stator_x_pair *p = o->pair;
     stator_function *function = NULL;
-    *out = (results){.n = n_out + p->n_in};
+    *out = (results){.n = n_out + o->n_in};
     out->tensors = st_calloc(o->mem, out->n + UINT64_C(1), sizeof(stator_tensor *));
     const int ok = out->tensors != NULL && stator_compile(model, way, &function) == STATOR_OK &&
-                   stator_x_call_copies(function, p->n_in, p->in, n_out, out->tensors) == STATOR_OK;
+                   stator_x_call_copies(function, o->n_in, o->in, n_out, out->tensors) == STATOR_OK;
     stator_function_destroy(function);
     return ok;
 }
@@ -166,16 +180,24 @@ static int judge(observer *o, uint32_t first, uint32_t count, const results *goo
 {
     const st_tolerance tolerance = {o->pair->rtol, o->pair->atol};
     int differs = 0;
-    for (uint32_t i = 0; i < good->n && !o->out->is_found; i++) {
+    for (uint32_t i = 0; i < good->n && !is_done(o); i++) {
+        const DLTensor *got = stator_tensor_view(bad->tensors[i]);
+        const DLTensor *want = stator_tensor_view(good->tensors[i]);
         st_difference d;
-        st_compare(stator_tensor_view(bad->tensors[i]), stator_tensor_view(good->tensors[i]),
-                        &tolerance, &d);
+        st_compare(got, want, &tolerance, &d);
         differs |= !d.ok;
-        if (!d.ok && i < count) {
-            o->out->is_found = 1;
-            o->out->max_abs = d.max_abs;
-            stator_x_describe(o->pair->model, o->values[first + i], o->out);
+        if (d.ok || i >= count) {
+            continue;
         }
+        if (st_rounds(o->v, o->values[first + i]) && st_is_rounding_step(got, want)) {
+            o->step = good->tensors[i];
+            o->step_at = first + i;
+            stator_tensor_retain(o->step);
+            continue;
+        }
+        o->out->is_found = 1;
+        o->out->max_abs = d.max_abs;
+        stator_x_describe(o->pair->model, o->original[first + i], o->out);
     }
     return differs;
 }
@@ -200,7 +222,7 @@ static int observe_group(observer *o, uint32_t first, uint32_t count, int *out_d
 static void search(observer *o, uint32_t first, uint32_t count)
 {
     int differs = 0;
-    if (o->left == 0 || count == 0 || o->out->is_found) {
+    if (o->left == 0 || count == 0 || is_done(o)) {
         return;
     }
     const int ok = observe_group(o, first, count, &differs);
@@ -228,6 +250,7 @@ static uint64_t bytes_of(const stator_graph_view *v, uint32_t value)
 /* Results of all nodes but constants. */
 static int list_values(observer *o)
 {
+    o->n = 0;
     o->values = st_calloc(o->mem, o->v->n_values + UINT64_C(1), sizeof *o->values);
     for (uint32_t n = 1; o->values != NULL && n <= o->v->n_nodes; n++) {
         const stator_node_row *row = stator_node_at(o->v, n);
@@ -244,18 +267,22 @@ static int list_values(observer *o)
 static void observe_wanted(observer *o)
 {
     uint32_t *const all = o->values;
+    uint32_t *const original = o->original;
     uint32_t wanted = o->pair->wanted;
     int differs = 0;
-    o->values = &wanted;
+    o->values = o->original = &wanted;
     const int is_seen = observe_group(o, 0, 1, &differs);
     o->values = all;
+    o->original = original;
+    stator_tensor_release(o->step); /* a step is met again where it comes in order */
+    o->step = NULL;
     o->out->is_wanted = o->out->is_found;
     o->out->hides_wanted = is_seen && !differs;
 }
 
-static void observe_all(observer *o)
+static void observe_from(observer *o, uint32_t first)
 {
-    for (uint32_t first = 0; first < o->n && !o->out->is_found;) {
+    while (first < o->n && !is_done(o)) {
         uint32_t count = 0;
         uint64_t bytes = 0;
         while (first + count < o->n && count < GROUP_VALUES &&
@@ -267,6 +294,130 @@ static void observe_all(observer *o)
     }
 }
 
+/* ---- steps of roundings ---- */
+
+int32_t stator_x_has_rounding(const stator_model *model)
+{
+    const stator_graph *graph = stator_model_graph(model);
+    const stator_graph_view *v = graph != NULL ? st_graph_view(graph) : NULL;
+    for (uint32_t n = 1; v != NULL && n <= v->n_nodes; n++) {
+        if (st_rounds(v, stator_node_at(v, n)->result_begin)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void note_step(const observer *o)
+{
+    stator_x_place place = {.struct_size = sizeof place};
+    if (o->out->n_steps++ == 0) {
+        stator_x_describe(o->pair->model, o->original[o->step_at], &place);
+        copy_text(o->out->step_node, place.node);
+        copy_text(o->out->step_name, place.name);
+    }
+}
+
+/* The model without the node that makes the value, which a call gives behind the other inputs. */
+static stator_model *cut_at(const observer *o, uint32_t value)
+{
+    const stator_graph_view *v = o->v;
+    const uint32_t maker = stator_value_at(v, value)->node;
+    const uint32_t n_call = o->n_in;
+    stator_model *model = NULL;
+    stator_ref *nodes = st_calloc(o->mem, (uint64_t)v->n_nodes + v->n_inputs + v->n_outputs + 2u,
+                                  sizeof *nodes);
+    if (nodes == NULL) {
+        return NULL;
+    }
+    stator_ref *inputs = nodes + v->n_nodes;
+    stator_ref *outputs = inputs + v->n_inputs + 1u;
+    uint32_t n_nodes = 0;
+    for (uint32_t n = 1; n <= v->n_nodes; n++) {
+        if (n != maker) {
+            nodes[n_nodes++] = n;
+        }
+    }
+    (void)st_graph_call_inputs(stator_model_graph(o->model), inputs);
+    inputs[n_call] = value;
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        outputs[k] = stator_output_at(v, k);
+    }
+    const stator_x_cut cut = {.struct_size = sizeof cut,
+                              .n_nodes = n_nodes,
+                              .n_inputs = n_call + 1u,
+                              .n_outputs = v->n_outputs,
+                              .nodes = nodes,
+                              .inputs = inputs,
+                              .outputs = outputs};
+    if (stator_x_model_cut(o->model, &cut, &model) != STATOR_OK) {
+        model = NULL;
+    }
+    st_free(o->mem, nodes);
+    return model;
+}
+
+static void leave_model(observer *o)
+{
+    if (o->model != o->pair->model) {
+        stator_model_destroy(o->model);
+    }
+    st_free(o->mem, o->values);
+    o->values = NULL;
+}
+
+/* Goes on with the model in which the step's value is an input. Takes the step over. 0: it cannot be
+ * cut so. */
+static int pin_step(observer *o)
+{
+    stator_model *next = cut_at(o, o->values[o->step_at]);
+    stator_tensor **in = st_realloc(o->mem, o->in, (o->n_in + UINT64_C(1)) * sizeof *in, 16);
+    o->in = in != NULL ? in : o->in;
+    if (next == NULL || in == NULL) {
+        stator_model_destroy(next);
+        return 0;
+    }
+    leave_model(o);
+    o->model = next;
+    o->in[o->n_in++] = o->step;
+    o->step = NULL;
+    o->v = st_graph_view(stator_model_graph(next));
+    memmove(&o->original[o->step_at], &o->original[o->step_at + 1u],
+            (o->n - o->step_at - 1u) * sizeof *o->original);
+    return list_values(o);
+}
+
+/* Looks at all values in order; behind one that is off by a step, at those of a model in which it is
+ * not. */
+static void observe_all(observer *o)
+{
+    observe_from(o, 0);
+    while (o->step != NULL) {
+        int differs = 0;
+        note_step(o);
+        if (o->out->n_steps > MAX_PINS || !pin_step(o)) {
+            return;
+        }
+        o->left++; /* the whole is not one of the observations that search for a place */
+        if (observe_group(o, 0, 0, &differs) && !differs) {
+            o->out->is_rounding = 1;
+            return;
+        }
+        observe_from(o, o->step_at);
+    }
+}
+
+static void end_observer(observer *o)
+{
+    stator_tensor_release(o->step);
+    for (uint32_t i = o->pair->n_in; i < o->n_in; i++) {
+        stator_tensor_release(o->in[i]);
+    }
+    leave_model(o);
+    st_free(o->mem, o->in);
+    st_free(o->mem, o->original);
+}
+
 void stator_x_first_difference(const stator_x_pair *pair, stator_x_place *out)
 {
     const stator_graph *graph = stator_model_graph(pair->model);
@@ -276,15 +427,23 @@ void stator_x_first_difference(const stator_x_pair *pair, stator_x_place *out)
     }
     observer o = {.pair = pair,
                   .mem = &pair->model->ctx->mem,
+                  .model = pair->model,
+                  .n_in = pair->n_in,
                   .v = st_graph_view(graph),
                   .left = MAX_OBSERVATIONS,
                   .out = out};
-    if (list_values(&o)) {
+    o.in = st_calloc(o.mem, pair->n_in + UINT64_C(1), sizeof *o.in);
+    o.original = st_calloc(o.mem, o.v->n_values + UINT64_C(1), sizeof *o.original);
+    if (o.in != NULL && o.original != NULL && list_values(&o)) {
         const uint32_t wanted = pair->wanted;
+        if (pair->n_in != 0) {
+            memcpy(o.in, pair->in, pair->n_in * sizeof *o.in);
+        }
+        memcpy(o.original, o.values, o.n * sizeof *o.original);
         if (wanted != 0 && wanted <= o.v->n_values && stator_value_at(o.v, wanted)->node != 0) {
             observe_wanted(&o);
         }
         observe_all(&o);
     }
-    st_free(o.mem, o.values);
+    end_observer(&o);
 }

@@ -218,7 +218,14 @@ typedef struct stator_x_place {
     char node[STATOR_X_PLACE_TEXT];   /* name of the imported node */
     char name[STATOR_X_PLACE_TEXT];   /* of the value */
     char origin[STATOR_X_PLACE_TEXT]; /* "Conv 'conv1' (net.onnx:3)" */
+    /* Steps of a rounding that come before: see stator_x_first_difference. */
+    uint32_t n_steps;
+    uint32_t is_rounding; /* nothing else differs; is_found is 0 */
+    char step_node[STATOR_X_PLACE_TEXT]; /* of the first */
+    char step_name[STATOR_X_PLACE_TEXT];
 } stator_x_place;
+/* Has the model's graph a node that rounds, outside of bodies of control flow? */
+STATOR_EXPORT int32_t stator_x_has_rounding(const stator_model *model);
 /* Fills value and texts. */
 STATOR_EXPORT void stator_x_describe(const stator_model *model, uint32_t value,
                                      stator_x_place *out_place);
@@ -236,6 +243,10 @@ typedef struct stator_x_pair {
 } stator_x_pair;
 /* The first value, in topological order, in which they differ: inner values are read by compiling
  * again with them as more outputs. Not found: the difference vanishes when it is observed. */
+/* A rounding that falls the other way is no difference: where a node rounds (round, floor, ceil,
+ * trunc, a cast of floats to integers), its operands agree, and at most one element in 50, or one
+ * alone, is off by exactly 1, the value counts as a step. It is replaced by the good backend's for
+ * both, and the search goes on behind it, past 64 such values at most. */
 STATOR_EXPORT void stator_x_first_difference(const stator_x_pair *pair, stator_x_place *out_place);
 
 /* The folder of the compile cache (docs/cache.md), which the first program that is kept may yet have

@@ -151,6 +151,7 @@ struct stator_abi_anchor {
     __typeof__(stator_x_fuel_scopes) *call_stator_x_fuel_scopes;
     __typeof__(stator_x_package) *call_stator_x_package;
     __typeof__(stator_x_call_copies) *call_stator_x_call_copies;
+    __typeof__(stator_x_has_rounding) *call_stator_x_has_rounding;
     __typeof__(stator_x_describe) *call_stator_x_describe;
     __typeof__(stator_x_first_difference) *call_stator_x_first_difference;
     __typeof__(stator_x_cache_folder) *call_stator_x_cache_folder;

@@ -714,6 +714,7 @@ FROZEN(stator_x_step, nodes, 24, const char *const *);
 FROZEN(stator_x_step, name, 32, const char *);
 FROZEN(stator_x_step, read_bytes, 40, uint64_t);
 FROZEN(stator_x_step, written_bytes, 48, uint64_t);
+FROZEN(stator_x_step, flops, 56, uint64_t);
 
 FROZEN(stator_x_leftover, struct_size, 0, uint32_t);
 FROZEN(stator_x_leftover, count, 4, uint32_t);
@@ -736,6 +737,10 @@ FROZEN(stator_x_place, max_abs, 24, double);
 FROZEN(stator_x_place, node, 32, char [STATOR_X_PLACE_TEXT]);
 FROZEN(stator_x_place, name, 192, char [STATOR_X_PLACE_TEXT]);
 FROZEN(stator_x_place, origin, 352, char [STATOR_X_PLACE_TEXT]);
+FROZEN(stator_x_place, n_steps, 512, uint32_t);
+FROZEN(stator_x_place, is_rounding, 516, uint32_t);
+FROZEN(stator_x_place, step_node, 520, char [STATOR_X_PLACE_TEXT]);
+FROZEN(stator_x_place, step_name, 680, char [STATOR_X_PLACE_TEXT]);
 
 FROZEN(stator_x_pair, struct_size, 0, uint32_t);
 FROZEN(stator_x_pair, wanted, 4, uint32_t);

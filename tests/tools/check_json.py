@@ -79,7 +79,8 @@ AGREES = dict(dict.fromkeys(MINIFY), found={False}, trials=int, is_smallest={Fal
 COMPARED = {"name": str, "max_abs_err": ERROR_VALUE, "max_rel_err": ERROR_VALUE, "ok": {True}}
 PARTED = dict(COMPARED, ok={False}, reason={"values"})
 FIRST = {"node": str, "value": str, "origin": TEXT_OR_NULL, "max_abs_err": ERROR_VALUE}
-COMPARE = {"ok": bool, "outputs": [(COMPARED, PARTED)], "first": (FIRST, None), "note": TEXT_OR_NULL}
+COMPARE = {"ok": bool, "outputs": [(COMPARED, PARTED)], "first": (FIRST, None), "note": TEXT_OR_NULL,
+           "rounding": ({"values": int, "node": str, "value": str}, None)}
 CHECK = {"op": str, "case": str, "backend": str, "against": TEXT_OR_NULL, "seed": int,
          "ok": (bool, None), "note": TEXT_OR_NULL, "outputs": [(UNCHECKED, RIGHT, WRONG)],
          "repeat": str}

@@ -138,7 +138,7 @@ Test(compare, chosen_tolerance_by_dtype)
         sample a, b;
         st_difference d;
         st_compare(fill(&a, rows[i].dtype, rows[i].got), fill(&b, rows[i].dtype, rows[i].want),
-                        &chosen, &d);
+                   &chosen, &d);
         cr_expect(d.ok == rows[i].is_same, "row %zu of %s", i, st_dtype_name(rows[i].dtype));
     }
 }

@@ -28,6 +28,7 @@ enum plant_way {
     PLANT_FAILS_RUN,     /* an error while it runs */
     PLANT_FUSION,        /* shifted when the fusion with the mul in front of it was allowed */
     PLANT_SYMBOLIC,      /* shifted where a size is a symbol */
+    PLANT_STEP,          /* shifted; and of each round the last element is off by a step */
     PLANT_GROUP          /* after a dot_general: claimed with it as one ATOMIC group, and shifted */
 };
 
@@ -155,6 +156,9 @@ static stator_ref producer(const stator_graph_view *v, const stator_node_row *ro
 static int is_planted(const instance *inst, const stator_graph_view *v, const stator_node_row *row)
 {
     const plant *p = inst->plant;
+    if (p->how == PLANT_STEP && is_op(v, row, "round")) {
+        return 1;
+    }
     if (p->how == PLANT_NOTHING || !is_op(v, row, p->op)) {
         return 0;
     }
@@ -251,6 +255,9 @@ static uint32_t way_of(const instance *inst, const stator_graph *graph, stator_r
                    : PLANT_NOTHING;
     }
     const uint32_t how = inst->plant->how;
+    if (how == PLANT_STEP) {
+        return is_op(v, row, "round") ? PLANT_LAST : PLANT_SHIFTED;
+    }
     return how == PLANT_GROUP || how == PLANT_SYMBOLIC ? (uint32_t)PLANT_SHIFTED : how;
 }
 

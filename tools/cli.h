@@ -71,6 +71,7 @@ typedef struct cli_compile { /* of every subcommand that compiles */
     int strict;
     int strict_sizes;
     const char *fallback;
+    const char *node_fallbacks; /* with commas between */
     int64_t fuel; /* see stator_compile_options; no option of the command line */
     const char *fuel_scope;
     uint32_t compile_flags; /* more of stator_compile_flag */

@@ -50,6 +50,7 @@ static const shared_option shared[] = {
     {GROUP_COMPILE, CLI_FLAG, AT(compile, strict), "--strict", NULL, "nodes left to another backend are an error"},
     {GROUP_COMPILE, CLI_FLAG, AT(compile, strict_sizes), "--strict-sizes", NULL, "other sizes than the model declares are an error"},
     {GROUP_COMPILE, CLI_TEXT, AT(compile, fallback), "--fallback", "NAME", "use this if the backend is there but unavailable"},
+    {GROUP_COMPILE, CLI_TEXT, AT(compile, node_fallbacks), "--node-fallbacks", "A,B", "nodes that the backend leaves go to the first of these (default eager)"},
     {GROUP_COMMON, CLI_FLAG, AT(common, json), "--json", NULL, "print facts as JSON"},
     {GROUP_COMMON, CLI_LIST, AT(common, plugin_dirs), "--plugin-dir", "DIR", "look for plugins here too"},
     {GROUP_COMMON, CLI_TEXT, AT(common, logs), "--logs", "NAMES", "log these channels on stderr (as STATOR_LOGS)"},

@@ -244,6 +244,10 @@ static void add_command(const check *c, st_str *out)
         st_str_add(out, " --fallback");
         quote(out, c->compile.fallback);
     }
+    if (c->compile.node_fallbacks != NULL) {
+        st_str_add(out, " --node-fallbacks");
+        quote(out, c->compile.node_fallbacks);
+    }
     st_str_add(out, c->compile.strict ? " --strict" : "");
 }
 

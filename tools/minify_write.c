@@ -150,6 +150,7 @@ static void add_compile_flags(st_str *out, const bisect_setup *s)
     }
     st_str_add(out, s->compile.strict ? " --strict" : "");
     add_option(out, "--fallback", s->compile.fallback);
+    add_option(out, "--node-fallbacks", s->compile.node_fallbacks);
     if (s->common.threads > 0) {
         st_str_addf(out, " --threads %lld", (long long)s->common.threads);
     }
@@ -175,7 +176,8 @@ void minify_command(const minify *m, const char *folder, st_str *out)
 {
     const bisect_setup *s = &m->setup;
     const int compares = s->compile.options.count == 0 && s->compile.mode == NULL &&
-                         !s->compile.strict && s->compile.fallback == NULL;
+                         !s->compile.strict && s->compile.fallback == NULL &&
+                         s->compile.node_fallbacks == NULL;
     if (strcmp(m->whole.error.code, "TIMEOUT") == 0) {
         st_str_addf(out, "timeout %lld ", (long long)s->timeout_s);
     }

@@ -219,8 +219,45 @@ static stator_status decline_nodes(build *b, const st_part *part, const stator_d
     return STATOR_OK;
 }
 
+/* Hands `diag` to who asked, unless that has one or wants none. */
+static stator_status give(stator_status status, stator_diag *diag, stator_diag **err)
+{
+    if (diag != NULL && err != NULL && *err == NULL) {
+        *err = diag;
+    } else {
+        st_diag_release(diag);
+    }
+    return status;
+}
+
+static stator_instance *fallback_of(const build *b, const st_part *part)
+{
+    return request_of(b)->fallbacks[part->color - ST_COLOR_FALLBACK];
+}
+
+/* By the part's fallback, or by the next one that runs its nodes when that declines it. */
+static stator_status compile_fallback(build *b, st_part *part, st_step *step, stator_diag **err)
+{
+    for (;;) {
+        stator_diag *why = NULL;
+        const stator_instance *instance = fallback_of(b, part);
+        const stator_status status = compile_part(b, fallback_of(b, part), part, step, &why);
+        const uint32_t next = st_division_next_fallback(b->a->division, b->u, part,
+                                                        part->color - ST_COLOR_FALLBACK);
+        if (status != STATOR_NEED_FALLBACK || step->exe != NULL ||
+            next == request_of(b)->n_fallbacks) {
+            return give(status, why, err);
+        }
+        part->color = ST_COLOR_FALLBACK + next;
+        st_log(request_of(b)->ctx, "dispatch", 2, "%s: a partition of %u nodes goes to %s: %s",
+               instance->backend->item.name, part->n_nodes,
+               fallback_of(b, part)->backend->item.name, st_diag_text(why));
+        st_diag_release(why);
+    }
+}
+
 /* main's compile answered NEED_FALLBACK: the nodes it named are for the next division; when it
- * named none, or this is the last, the whole part goes to the fallback. */
+ * named none, or this is the last, the whole part goes to a fallback. */
 static stator_status fall_back(build *b, st_part *part, st_step *step, const stator_diag *why,
                                stator_diag **err)
 {
@@ -234,36 +271,34 @@ static stator_status fall_back(build *b, st_part *part, st_step *step, const sta
     if (count != 0) {
         return STATOR_OK;
     }
-    if (request->fallback == NULL) {
+    if (request->n_fallbacks == 0) {
         return st_fail(err, STATOR_UNSUPPORTED,
                        "backend '%s' declined a partition of %u nodes while compiling it: %s",
                        backend, part->n_nodes, st_diag_text(why));
     }
+    const uint32_t first = st_division_next_fallback(b->a->division, b->u, part, UINT32_MAX);
+    const uint32_t last = request->n_fallbacks - 1u;
+    part->color = ST_COLOR_FALLBACK + (first < last ? first : last);
     st_log(request->ctx, "dispatch", 2, "%s: a partition of %u nodes goes to %s: %s", backend,
-           part->n_nodes, request->fallback->backend->item.name, st_diag_text(why));
-    part->color = ST_COLOR_FALLBACK;
-    return compile_part(b, request->fallback, part, step, err);
+           part->n_nodes, fallback_of(b, part)->backend->item.name, st_diag_text(why));
+    return compile_fallback(b, part, step, err);
 }
 
 static stator_status add_step(build *b, st_part *part, stator_diag **err)
 {
     st_step *step = &b->p->steps[b->p->n_steps++];
     ST_TRY(add_ports(b, part, step, err));
-    const int is_main = part->color == ST_COLOR_MAIN;
+    if (part->color != ST_COLOR_MAIN) {
+        return compile_fallback(b, part, step, err);
+    }
     stator_diag *why = NULL;
-    stator_status status =
-        compile_part(b, is_main ? request_of(b)->main : request_of(b)->fallback, part, step, &why);
-    if (status == STATOR_NEED_FALLBACK && is_main && step->exe == NULL) {
+    stator_status status = compile_part(b, request_of(b)->main, part, step, &why);
+    if (status == STATOR_NEED_FALLBACK && step->exe == NULL) {
         status = fall_back(b, part, step, why, err);
         st_diag_release(why);
         return status;
     }
-    if (why != NULL && err != NULL && *err == NULL) {
-        *err = why;
-    } else {
-        st_diag_release(why);
-    }
-    return status;
+    return give(status, why, err);
 }
 
 /* ---- control flow ---- */

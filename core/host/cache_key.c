@@ -120,6 +120,9 @@ static int put_builds(st_cache_job *job)
     if (request->evaluator != NULL) {
         b.is_whole = put_loaded(&job->key, "reference", request->evaluator->loaded) && b.is_whole;
     }
+    for (uint32_t i = 0; i < request->n_fallbacks; i++) {
+        b.is_whole = put_loaded(&job->key, "node fallback", request->fallbacks[i]->loaded) && b.is_whole;
+    }
     if (st_registry_each(request->ctx->registry, STATOR_KIND_OPLIB, put_oplib, &b, NULL) !=
         STATOR_OK) {
         return 0;
@@ -171,8 +174,10 @@ static void put_settings(st_cache_job *job)
     if (request->evaluator != NULL) {
         put_options(&job->key, "reference options", request->evaluator->options);
     }
-    st_str_addf(&job->key, "flags: %x%s\n", request->flags,
-                request->fallback != NULL ? " fallback" : "");
+    st_str_addf(&job->key, "flags: %x\n", request->flags);
+    for (uint32_t i = 0; i < request->n_fallbacks; i++) {
+        put_options(&job->key, "node fallback options", request->fallbacks[i]->options);
+    }
     st_str_addf(&job->key, "machine: %s\n", compat != NULL ? compat : "");
     st_str_addf(&job->key, "threads: %d\n", request->ctx->threads);
     st_str_addf(&job->key, "float: %x\n", float_state());

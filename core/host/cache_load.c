@@ -244,13 +244,13 @@ static stator_status read_guard(loading *l, stator_diag **err)
 /* Names of backends live with the instances. */
 static const char *known_backend(const loading *l, const char *name)
 {
-    const stator_instance *of[2] = {l->job->request->main, l->job->request->fallback};
-    for (uint32_t i = 0; i < 2; i++) {
-        if (name != NULL && of[i] != NULL && strcmp(name, of[i]->backend->item.name) == 0) {
-            return of[i]->backend->item.name;
-        }
+    const st_compile_request *request = l->job->request;
+    const char *found = "host";
+    for (uint32_t i = 0; name != NULL && i <= request->n_fallbacks; i++) {
+        const stator_instance *of = i == 0 ? request->main : request->fallbacks[i - 1u];
+        found = strcmp(name, of->backend->item.name) == 0 ? of->backend->item.name : found;
     }
-    return "host";
+    return found;
 }
 
 static stator_status read_coverage(loading *l, stator_diag **err)
@@ -480,22 +480,24 @@ static stator_status read_graph(loading *l, const st_program *p, st_step *step, 
     const st_compile_request *request = l->job->request;
     st_module *module = NULL;
     uint64_t n = 0;
+    const uint32_t which = st_read_u32(&l->r);
     const void *bytes = st_read_block(&l->r, &n);
-    if (l->r.failed || request->fallback == NULL) {
+    if (l->r.failed || which >= request->n_fallbacks) {
         return broken(err, "a part is damaged");
     }
+    stator_instance *fallback = request->fallbacks[which];
     ST_TRY(parse_graph(l, bytes, n, &module, err));
     if (!is_graph_of(l, p, step, module->root)) {
         return broken(err, "a part is not that of its step");
     }
     stator_fuel_scope *scope =
-        st_fuel_scope(request->fuel, NULL, request->fallback->backend->item.name);
+        st_fuel_scope(request->fuel, NULL, fallback->backend->item.name);
     if (scope == NULL) {
         return st_fail_oom(err);
     }
-    ST_TRY(st_instance_compile(request->fallback, module->root, scope, &step->exe, err));
+    ST_TRY(st_instance_compile(fallback, module->root, scope, &step->exe, err));
     step->graph = module->root;
-    return set_executable(step, request->fallback, err);
+    return set_executable(step, fallback, err);
 }
 
 static stator_status read_part(loading *l, const st_program *p, st_step *step, stator_diag **err)

@@ -56,6 +56,15 @@ static stator_status put_slot(saving *s, const st_program *p, const st_slot *slo
     return STATOR_OK;
 }
 
+static uint32_t fallback_number(const st_compile_request *request, const stator_instance *instance)
+{
+    uint32_t i = 0;
+    while (i < request->n_fallbacks && request->fallbacks[i] != instance) {
+        i++;
+    }
+    return i;
+}
+
 static stator_status put_graph(saving *s, const st_step *step, stator_diag **err)
 {
     st_str bytes;
@@ -63,6 +72,7 @@ static stator_status put_graph(saving *s, const st_step *step, stator_diag **err
     const stator_status status = st_write_binary_symbols(step->graph, &bytes, err);
     if (status == STATOR_OK) {
         st_put_u32(s->out, ST_CACHED_GRAPH);
+        st_put_u32(s->out, fallback_number(s->job->request, step->self));
         st_put_block(s->out, bytes.data, bytes.len);
     }
     st_str_deinit(&bytes);

@@ -56,8 +56,8 @@ static void count_coverage(const st_division *d, st_compiled *out)
     const char *names[ST_COLORS] = {[ST_COLOR_HOST] = "host"};
     stator_coverage rows[ST_COLORS] = {{.nodes = 0}};
     names[ST_COLOR_MAIN] = d->request->main->backend->item.name;
-    if (d->request->fallback != NULL) {
-        names[ST_COLOR_FALLBACK] = d->request->fallback->backend->item.name;
+    for (uint32_t i = 0; i < d->request->n_fallbacks; i++) {
+        names[ST_COLOR_FALLBACK + i] = d->request->fallbacks[i]->backend->item.name;
     }
     for (uint32_t i = 0; i < d->units.count; i++) {
         const st_unit *u = d->units.data[i];

@@ -33,7 +33,9 @@ typedef struct st_compile_request {
     stator_ctx *ctx;
     const st_module *source; /* left as it is */
     stator_instance *main;
-    stator_instance *fallback;  /* NULL: what main refuses is an error */
+    /* What main refuses goes to the first of these that runs it; none: an error. */
+    stator_instance *fallbacks[ST_FALLBACKS_MAX];
+    uint32_t n_fallbacks;
     stator_instance *evaluator; /* folds constants; NULL: nothing is folded */
     st_fuel *fuel;
     uint32_t flags; /* stator_compile_flag */

@@ -90,7 +90,7 @@ static stator_status alloc_unit(st_division *d, stator_graph *graph, st_unit **o
     u->graph = graph;
     u->v = st_graph_view(graph);
     const uint64_t n = u->v->n_nodes + UINT64_C(1);
-    u->accepts = st_calloc(d->mem, 5u * n, 1);
+    u->accepts = st_calloc(d->mem, 7u * n, 1);
     u->reasons = st_calloc(d->mem, n, sizeof *u->reasons);
     u->groups = st_calloc(d->mem, n, sizeof *u->groups);
     st_unit **slot = st_vec_push(d->mem, &d->units);
@@ -104,6 +104,8 @@ static stator_status alloc_unit(st_division *d, stator_graph *graph, st_unit **o
     u->declined = u->claim + n;
     u->lower = u->declined + n;
     u->color = u->lower + n;
+    u->runs = u->color + n;
+    u->fallback = u->runs + n;
     *slot = u;
     *out_unit = u;
     return STATOR_OK;
@@ -114,6 +116,7 @@ static stator_status alloc_unit(st_division *d, stator_graph *graph, st_unit **o
 /* A yes to control flow holds when it covers the whole bodies; counts what is refused. */
 static stator_status sum_up(st_division *d, st_unit *u, stator_diag **err)
 {
+    u->all_run = UINT8_MAX;
     for (stator_ref n = 1; n <= u->v->n_nodes; n++) {
         uint32_t inside = 0;
         uint32_t refused = 0;
@@ -123,6 +126,7 @@ static stator_status sum_up(st_division *d, st_unit *u, stator_diag **err)
             inside += body->n_counted;
             refused += body->n_refused;
             u->has_writes |= body->has_writes;
+            u->runs[n] &= (uint8_t)body->all_run;
         }
         if (u->accepts[n] && refused != 0) {
             u->accepts[n] = 0;
@@ -134,9 +138,36 @@ static stator_status sum_up(st_division *d, st_unit *u, stator_diag **err)
         if (!is_constant(u, n)) {
             u->n_counted += 1u + inside;
             u->n_refused += !u->accepts[n];
+            u->all_run &= u->runs[n];
         }
+        const uint32_t last = d->request->n_fallbacks != 0 ? d->request->n_fallbacks - 1u : 0;
+        const uint32_t first = u->runs[n] != 0 ? (uint32_t)__builtin_ctz(u->runs[n]) : last;
+        u->fallback[n] = (uint8_t)(ST_COLOR_FALLBACK + first);
     }
     return STATOR_OK;
+}
+
+/* Which nodes fallback i runs. The reference is not asked, it runs them all; a node that another one
+ * claims only with its ATOMIC group counts as refused: the group may lie on both sides. */
+static stator_status ask_fallback(const st_division *d, st_unit *u, uint32_t i, stator_diag **err)
+{
+    stator_instance *instance = d->request->fallbacks[i];
+    const uint64_t n = u->v->n_nodes + UINT64_C(1);
+    const int is_asked = !st_list_has(instance->backend->tags, "reference");
+    uint32_t *groups = st_calloc(d->mem, n, sizeof *groups);
+    uint8_t *accepts = st_calloc(d->mem, n, 1);
+    stator_status status = groups != NULL && accepts != NULL ? STATOR_OK : st_fail_oom(err);
+    if (status == STATOR_OK && is_asked) {
+        status = st_instance_capability(instance, u->graph, accepts, NULL, groups, err);
+    }
+    for (stator_ref node = 1; status == STATOR_OK && node < n; node++) {
+        if (!is_asked || (accepts[node] && groups[node] == 0)) {
+            u->runs[node] |= (uint8_t)(1u << i);
+        }
+    }
+    st_free(d->mem, groups);
+    st_free(d->mem, accepts);
+    return status;
 }
 
 /* Asks about the regions of a graph, then about the graph. */
@@ -156,6 +187,9 @@ static stator_status ask_capability(st_division *d, stator_graph *graph, stator_
     ST_TRY(alloc_unit(d, graph, &u, err));
     d->root = u;
     ST_TRY(st_instance_capability(d->request->main, graph, u->accepts, u->reasons, u->groups, err));
+    for (uint32_t i = 0; i < d->request->n_fallbacks; i++) {
+        ST_TRY(ask_fallback(d, u, i, err));
+    }
     return sum_up(d, u, err);
 }
 
@@ -284,7 +318,7 @@ static void color_unit(st_division *d, st_unit *u);
 static uint8_t color_of_control(st_division *d, st_unit *u, stator_ref node)
 {
     if (u->accepts[node] && !u->declined[node]) {
-        return ST_COLOR_FALLBACK; /* fuel refused the claim */
+        return u->fallback[node]; /* fuel refused the claim */
     }
     int has_main = 0;
     int has_writes = 0; /* into buffers that the host would have to know of */
@@ -296,20 +330,20 @@ static uint8_t color_of_control(st_division *d, st_unit *u, stator_ref node)
         has_main |= body->has_main != 0;
         has_writes |= body->has_writes != 0;
     }
-    return d->request->fallback == NULL || (has_main && !has_writes) ? ST_COLOR_HOST
-                                                                     : ST_COLOR_FALLBACK;
+    const int is_divided = (has_main || u->runs[node] == 0) && !has_writes;
+    return d->request->n_fallbacks == 0 || is_divided ? ST_COLOR_HOST : u->fallback[node];
 }
 
-/* A group with a member that main does not run goes to the fallback as a whole. */
+/* A group with a member that main does not run is left to the fallbacks as a whole. */
 static void break_groups(st_unit *u)
 {
     for (int pass = 0; pass < 2; pass++) {
         for (stator_ref n = 1; n <= u->v->n_nodes; n++) {
             uint8_t *first = u->groups[n] != 0 ? &u->color[u->groups[n]] : &u->color[n];
             if (pass == 0 && u->color[n] != ST_COLOR_MAIN && *first == ST_COLOR_MAIN) {
-                *first = ST_COLOR_FALLBACK;
+                *first = u->fallback[first - u->color];
             } else if (pass == 1 && u->color[n] == ST_COLOR_MAIN) {
-                u->color[n] = *first == ST_COLOR_MAIN ? ST_COLOR_MAIN : ST_COLOR_FALLBACK;
+                u->color[n] = *first == ST_COLOR_MAIN ? ST_COLOR_MAIN : u->fallback[n];
             }
         }
     }
@@ -323,12 +357,12 @@ static void color_unit(st_division *d, st_unit *u)
         if (is_constant(u, n) || is_claimed(u, n)) {
             u->color[n] = ST_COLOR_MAIN;
         } else {
-            u->color[n] = region_count(u, n) != 0 ? color_of_control(d, u, n) : ST_COLOR_FALLBACK;
+            u->color[n] = region_count(u, n) != 0 ? color_of_control(d, u, n) : u->fallback[n];
         }
     }
     break_groups(u);
     for (stator_ref n = 1; n <= u->v->n_nodes; n++) {
-        u->has_main |= u->color[n] != ST_COLOR_FALLBACK && !is_constant(u, n);
+        u->has_main |= !st_is_fallback(u->color[n]) && !is_constant(u, n);
     }
 }
 
@@ -345,10 +379,11 @@ const char *st_division_reason(const st_unit *u, stator_ref node)
 typedef struct leftovers {
     st_division *d;
     st_str text;
-    uint32_t count;
+    uint32_t count; /* nodes that no backend runs */
 } leftovers;
 
-/* Lists the fallback's nodes of u and of the bodies that the host runs. */
+/* Logs the fallbacks' nodes of u and of the bodies that the host runs, and lists those that no
+ * fallback runs. */
 static void list_leftovers(leftovers *left, st_unit *u)
 {
     const st_compile_request *request = left->d->request;
@@ -360,11 +395,11 @@ static void list_leftovers(leftovers *left, st_unit *u)
                 list_leftovers(left, body);
             }
         }
-        if (u->color[n] != ST_COLOR_FALLBACK) {
+        if (!st_is_fallback(u->color[n])) {
             continue;
         }
         const char *op = stator_op_at(u->v, stator_node_at(u->v, n)->op)->name;
-        if (left->count++ < 20) {
+        if (u->runs[n] == 0 && left->count++ < 20) {
             st_str_addf(&left->text, "%s%s '%s' (%s)", left->count > 1 ? "; " : "", op,
                         st_node_origin(u->v, n), st_division_reason(u, n));
         }
@@ -377,13 +412,15 @@ static void list_leftovers(leftovers *left, st_unit *u)
 static stator_status report_leftovers(const leftovers *left, stator_diag **err)
 {
     const st_compile_request *request = left->d->request;
-    const stator_status status =
-        st_fail(err, STATOR_UNSUPPORTED, "backend '%s' does not run %u of %u nodes: %s",
-                request->main->backend->item.name, left->count, left->d->root->n_counted,
-                left->text.data != NULL ? left->text.data : "");
+    const stator_status status = st_fail(
+        err, STATOR_UNSUPPORTED, "backend '%s' does not run %u of %u nodes%s: %s",
+        request->main->backend->item.name, left->count, left->d->root->n_counted,
+        request->n_fallbacks != 0 ? ", and none of the node fallbacks does" : "",
+        left->text.data != NULL ? left->text.data : "");
     if (err != NULL && *err != NULL) {
         st_diag_set_hint(*err, "%s",
-                         (request->flags & STATOR_COMPILE_STRICT) != 0
+                         request->n_fallbacks != 0 ? "add eager to the node fallbacks"
+                         : (request->flags & STATOR_COMPILE_STRICT) != 0
                              ? "without --strict they would run on eager"
                              : "choose another backend; `stator backends` lists them");
     }
@@ -397,7 +434,7 @@ static stator_status look_at_leftovers(st_division *d, stator_diag **err)
     d->round++;
     list_leftovers(&left, d->root);
     const stator_status status =
-        left.count != 0 && d->request->fallback == NULL ? report_leftovers(&left, err) : STATOR_OK;
+        left.count != 0 ? report_leftovers(&left, err) : STATOR_OK;
     st_str_deinit(&left.text);
     return status;
 }
@@ -409,9 +446,10 @@ static stator_status divide_unit(st_division *d, st_unit *u, stator_diag **err)
 {
     const st_partition_request request = {.graph = u->graph,
                                           .color = u->color,
+                                          .fallback = u->fallback,
                                           .group = u->groups,
                                           .mem = d->mem,
-                                          .may_dissolve = d->request->fallback != NULL};
+                                          .may_dissolve = d->request->n_fallbacks != 0};
     if (u->is_divided) {
         st_parts_deinit(&u->parts);
     }
@@ -431,7 +469,7 @@ static stator_status divide_unit(st_division *d, st_unit *u, stator_diag **err)
 
 stator_status st_divide_again(st_division *d, stator_diag **err)
 {
-    if (d->request->fallback != NULL) {
+    if (d->request->n_fallbacks != 0) {
         d->round++;
         ST_TRY(ask_claims(d, d->root, NULL, err));
     }
@@ -463,6 +501,20 @@ stator_status st_division_decline(st_division *d, st_unit *u, stator_ref node, c
     u->reasons[node] = copy;
     u->declined[node] = 1;
     return STATOR_OK;
+}
+
+uint32_t st_division_next_fallback(const st_division *d, const st_unit *u, const st_part *part,
+                                   uint32_t after)
+{
+    uint32_t all = UINT8_MAX;
+    for (uint32_t i = 0; i < part->n_nodes; i++) {
+        all &= u->runs[part->nodes[i]];
+    }
+    uint32_t next = after + 1u;
+    while (next < d->request->n_fallbacks && (all >> next & 1u) == 0) {
+        next++;
+    }
+    return next < d->request->n_fallbacks ? next : d->request->n_fallbacks;
 }
 
 uint32_t st_division_count(const st_division *d, const st_unit *u, const st_part *part)

@@ -1,8 +1,9 @@
-/* Who runs which node: the main backend, the fallback, or, for control flow, the host.
+/* Who runs which node: the main backend, one of the fallbacks, or, for control flow, the host.
  *
  * The graph and each region below it are a unit. The backend is asked about the innermost regions
  * first; it may claim a control-flow node only with its whole bodies. A node that it does not claim
- * so is run by the host when the backend claims something inside, else by the fallback whole. */
+ * so is run by the host when the backend claims something inside, else by a fallback whole. Other
+ * nodes that it leaves go to the first fallback that runs them. */
 #ifndef STATOR_HOST_DIVIDE_H
 #define STATOR_HOST_DIVIDE_H
 
@@ -18,6 +19,9 @@ typedef struct st_unit {
     uint8_t *declined; /* main's compile answered NEED_FALLBACK for it */
     uint8_t *lower;    /* a composite to be decomposed although main keeps it */
     uint8_t *color;    /* st_color */
+    uint8_t *runs;     /* bit i: fallback i runs it; control flow: with its bodies */
+    uint8_t *fallback; /* the color of the first fallback that runs it, the last one's if none does */
+    uint32_t all_run;  /* bits of the fallbacks that run every node but constants */
     char **reasons;    /* of a refusal, or NULL */
     uint32_t *groups;
     uint32_t n_counted;  /* nodes that are no constants, those of its regions too */
@@ -43,7 +47,7 @@ typedef struct st_division {
 } st_division;
 
 /* Asks what main runs, decomposing what it keeps but refuses, then for fuel, and divides.
- * UNSUPPORTED: nodes are left over and there is no fallback. The division is to be ended also after
+ * UNSUPPORTED: nodes are left over and no fallback runs them. The division is to be ended also after
  * a failure. */
 stator_status st_divide(const st_compile_request *request, stator_graph *graph,
                         st_division *out_division, stator_diag **err);
@@ -60,6 +64,10 @@ stator_status st_division_decline(st_division *division, st_unit *unit, stator_r
 const char *st_division_reason(const st_unit *unit, stator_ref node);
 /* Nodes of a part, those inside its control flow included, constants left out. */
 uint32_t st_division_count(const st_division *division, const st_unit *unit, const st_part *part);
+/* The first fallback after `after` (UINT32_MAX: of all) that runs the whole part; n_fallbacks: none.
+ */
+uint32_t st_division_next_fallback(const st_division *division, const st_unit *unit,
+                                   const st_part *part, uint32_t after);
 /* Name of the node that it was imported from, "" unknown. */
 const char *st_node_origin(const stator_graph_view *view, stator_ref node);
 

@@ -12,7 +12,7 @@
 #include "core/base/threads.h"
 #include "core/host/cache.h"
 #include "core/host/hints.h"
-#include "core/host/options.h"
+#include "core/host/open_backends.h"
 #include "core/host/sizes.h"
 #include "core/host/verify_calls.h"
 
@@ -40,9 +40,7 @@ struct stator_function {
     stator_ctx *ctx;
     stator_model *model;
     uint32_t n_inputs; /* that a call gives */
-    stator_instance *main;
-    stator_instance *fallback;  /* eager, or NULL when main is eager or STRICT forbids it */
-    stator_instance *evaluator; /* eager, for constant folding; NULL when there is none */
+    st_backends backends;
     uint32_t flags;
     uint32_t recompile_limit;
     int64_t fuel_limit;
@@ -62,132 +60,6 @@ struct stator_function {
 };
 
 /* ---- making ---- */
-
-/* Does the backend have an option `mode`? */
-static int has_mode(const stator_ctx *ctx, const char *backend)
-{
-    st_option_schema schema = {.options = NULL};
-    if (st_registry_option_schema(ctx->registry, backend, &schema) != 1) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < schema.count && schema.options != NULL; i++) {
-        if (strcmp(schema.options[i].key, "mode") == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int names_mode(const stator_compile_options *options)
-{
-    for (uint32_t i = 0; i < options->option_count; i++) {
-        if (strcmp(options->option_keys[i], "mode") == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* The backend with the options that were given, and the mode when it has an option for it. */
-static stator_status open_backend(stator_ctx *ctx, const char *name,
-                                  const stator_compile_options *options, stator_instance **out,
-                                  stator_diag **err)
-{
-    const uint32_t n = options->option_count;
-    if (options->mode == NULL || names_mode(options) || !has_mode(ctx, name)) {
-        return st_instance_open(ctx, name, n, options->option_keys, options->option_values, out,
-                                err);
-    }
-    const char **pairs = st_calloc(&ctx->mem, 2u * ((uint64_t)n + 1u), sizeof *pairs);
-    if (pairs == NULL) {
-        return st_fail_oom(err);
-    }
-    const char **values = pairs + n + 1u;
-    for (uint32_t i = 0; i < n; i++) {
-        pairs[i] = options->option_keys[i];
-        values[i] = options->option_values[i];
-    }
-    pairs[n] = "mode";
-    values[n] = options->mode;
-    const stator_status status = st_instance_open(ctx, name, n + 1u, pairs, values, out, err);
-    st_free(&ctx->mem, (void *)(uintptr_t)pairs);
-    return status;
-}
-
-/* Hands `diag` to who asked, unless that has one or wants none. */
-static stator_status give(stator_status status, stator_diag *diag, stator_diag **err)
-{
-    if (err != NULL && *err == NULL) {
-        *err = diag;
-    } else {
-        st_diag_release(diag);
-    }
-    return status;
-}
-
-/* The backend of that name, or the one that the caller wants instead of one that is unavailable. */
-static stator_status open_named(stator_function *f, const char *name,
-                                const stator_compile_options *options, stator_diag **err)
-{
-    stator_ctx *ctx = f->ctx;
-    stator_diag *diag = NULL;
-    stator_status status = open_backend(ctx, name, options, &f->main, &diag);
-    if (status == STATOR_UNAVAILABLE && options->fallback != NULL) {
-        st_log(ctx, "dispatch", 1, "backend '%s' replaced by '%s': %s", name, options->fallback,
-               st_diag_text(diag));
-        st_diag_release(diag);
-        return st_instance_open(ctx, options->fallback, 0, NULL, NULL, &f->main, err);
-    }
-    return give(status, diag, err);
-}
-
-static void say_passed_over(stator_ctx *ctx, const st_registry_item *next, const stator_diag *why)
-{
-    const char *hint = st_diag_hint(why);
-    st_log(ctx, "dispatch", 1, "the default backend is passed over for '%s': %s%s%s",
-           st_registry_item_name(next), st_diag_text(why), hint != NULL ? "; " : "",
-           hint != NULL ? hint : "");
-}
-
-/* Nobody named a backend: the best that can be used; each better one is told. */
-static stator_status open_default(stator_function *f, const stator_compile_options *options,
-                                  stator_diag **err)
-{
-    st_registry *registry = f->ctx->registry;
-    const st_registry_item *item = NULL;
-    ST_TRY(st_registry_default_backend(registry, NULL, &item, err));
-    for (;;) {
-        stator_diag *why = NULL;
-        const stator_status status = open_named(f, st_registry_item_name(item), options, &why);
-        const int is_last = status != STATOR_UNAVAILABLE ||
-                            st_registry_default_backend(registry, item, &item, NULL) != STATOR_OK;
-        if (is_last) {
-            return give(status, why, err);
-        }
-        say_passed_over(f->ctx, item, why);
-        st_diag_release(why);
-    }
-}
-
-static stator_status open_main(stator_function *f, const stator_compile_options *options,
-                               stator_diag **err)
-{
-    return options->backend != NULL ? open_named(f, options->backend, options, err)
-                                    : open_default(f, options, err);
-}
-
-/* The reference backend, when it is there; its absence is no error until something needs it. */
-static stator_instance *open_reference(const stator_instance *main)
-{
-    stator_ctx *ctx = main->ctx;
-    stator_instance *instance = NULL;
-    stator_diag *diag = NULL;
-    if (st_instance_open_below(ctx, "eager", main->options, &instance, &diag) != STATOR_OK) {
-        st_log(ctx, "dispatch", 2, "no reference backend: %s", st_diag_text(diag));
-    }
-    st_diag_release(diag);
-    return instance;
-}
 
 static stator_status check_mode(const char *mode, stator_diag **err)
 {
@@ -244,17 +116,17 @@ static stator_status open_function(stator_function *f, const stator_compile_opti
 {
     st_fuel_init(&f->fuel, &f->ctx->mem);
     ST_TRY(check_mode(options->mode, err));
-    ST_TRY(open_main(f, options, err));
+    ST_TRY(st_open_main(f->ctx, options, &f->backends.main, err));
     f->flags = options->flags;
     f->watch = (st_watch){options->progress, options->is_cancelled, options->watch_self};
     f->recompile_limit =
         options->recompile_limit != 0 ? options->recompile_limit : DEFAULT_RECOMPILE_LIMIT;
     ST_TRY(take_fuel(f, options, err));
-    if (strcmp(f->main->backend->item.name, "eager") != 0) {
-        f->evaluator = open_reference(f->main);
-        f->fallback = (options->flags & STATOR_COMPILE_STRICT) == 0 ? f->evaluator : NULL;
+    if (strcmp(f->backends.main->backend->item.name, "eager") != 0) {
+        f->backends.reference = st_open_reference(f->backends.main);
     }
-    return options->verify != 0 ? st_verifier_create(f->model, options, f->main->backend->item.name,
+    ST_TRY(st_open_fallbacks(&f->backends, options, err));
+    return options->verify != 0 ? st_verifier_create(f->model, options, f->backends.main->backend->item.name,
                                                      &f->verifier, err)
                                 : STATOR_OK;
 }
@@ -306,8 +178,7 @@ void stator_function_destroy(stator_function *f)
         st_free(mem, list);
         list = previous;
     }
-    st_instance_close(f->main);
-    st_instance_close(f->evaluator); /* fallback is the same instance */
+    st_backends_close(&f->backends);
     st_fuel_deinit(&f->fuel);
     while (f->blocks != NULL) {
         input_block *block = f->blocks;
@@ -362,13 +233,14 @@ void st_function_request(stator_function *f, const st_specialisation *spec,
 {
     *out_request = (st_compile_request){.ctx = f->ctx,
                                         .source = spec->module,
-                                        .main = f->main,
-                                        .fallback = f->fallback,
-                                        .evaluator = f->evaluator,
+                                        .main = f->backends.main,
+                                        .evaluator = f->backends.reference,
                                         .fuel = &f->fuel,
                                         .watch = f->watch,
                                         /* it decides calls, not programs: no part of a key */
-                                        .flags = f->flags & ~(uint32_t)STATOR_COMPILE_STRICT_SIZES};
+                                        .flags = f->flags & ~(uint32_t)STATOR_COMPILE_STRICT_SIZES,
+                                        .n_fallbacks = f->backends.n_fallbacks};
+    memcpy(out_request->fallbacks, f->backends.fallbacks, sizeof out_request->fallbacks);
 }
 
 static stator_status reset_fuel(stator_function *f, stator_diag **err)
@@ -409,7 +281,7 @@ static st_compiled *entry_of(const stator_function *f, const st_specialisation *
 /* Eager runs a graph as it is imported: sizes need not be known better for it. */
 static uint32_t sizes_flags(const stator_function *f)
 {
-    const int is_eager = strcmp(f->main->backend->item.name, "eager") == 0;
+    const int is_eager = strcmp(f->backends.main->backend->item.name, "eager") == 0;
     const uint32_t strict =
         (f->flags & STATOR_COMPILE_STRICT_SIZES) != 0 ? ST_SIZES_STRICT : 0;
     return strict | ((f->flags & STATOR_COMPILE_STATIC) != 0 ? ST_SIZES_STATIC

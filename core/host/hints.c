@@ -98,9 +98,12 @@ static void say_leftovers(const st_division *d, const st_leftovers *left)
     const st_compile_request *request = d->request;
     st_str text;
     st_str_init(&text, d->mem);
-    st_str_addf(&text, "%u of %u nodes run on %s, and values are handed over %u times a call: ",
-                left->n_nodes, d->root->n_counted, request->fallback->backend->item.name,
-                left->n_handed);
+    st_str_addf(&text, "%u of %u nodes run on ", left->n_nodes, d->root->n_counted);
+    for (uint32_t i = 0; i < request->n_fallbacks; i++) {
+        st_str_addf(&text, "%s%s", i != 0 ? " or " : "",
+                    request->fallbacks[i]->backend->item.name);
+    }
+    st_str_addf(&text, ", and values are handed over %u times a call: ", left->n_handed);
     print_groups(left, &text);
     print_gain(request->main->backend, left, &text);
     if (st_str_ok(&text)) {
@@ -139,7 +142,7 @@ void st_hint_division(const st_division *d, const st_leftovers *left)
             hint_loops(d, u);
         }
     }
-    if (left->n_nodes != 0 && d->request->fallback != NULL) {
+    if (left->n_nodes != 0 && d->request->n_fallbacks != 0) {
         say_leftovers(d, left);
     }
 }

@@ -86,15 +86,16 @@ static uint8_t *colors_of(const st_unit *u, st_mem *mem)
     return colors;
 }
 
-/* Operands of the part that come from the other side: to the fallback or from it. */
+/* Operands of the part that come from another backend: to a fallback or from one. */
 static uint32_t count_handed(const st_unit *u, const st_part *part, const uint8_t *colors)
 {
     uint32_t count = 0;
     for (uint32_t k = 0; k < part->n_in; k++) {
         const stator_ref node = part->in[k] != 0 ? stator_value_at(u->v, part->in[k])->node : 0;
         const uint32_t from = node != 0 ? colors[node] : ST_COLORS;
-        count +=
-            from != ST_COLORS && (from == ST_COLOR_FALLBACK) != (part->color == ST_COLOR_FALLBACK);
+        const int is_other = from != part->color &&
+                             (st_is_fallback(from) || st_is_fallback(part->color));
+        count += from != ST_COLORS && is_other;
     }
     return count;
 }
@@ -103,7 +104,7 @@ static stator_status count_part(tally *t, const st_unit *u, const st_part *part,
 {
     st_leftovers *out = t->out;
     out->n_host += part->color == ST_COLOR_HOST;
-    if (part->color != ST_COLOR_FALLBACK) {
+    if (!st_is_fallback(part->color)) {
         return STATOR_OK;
     }
     out->n_nodes += st_division_count(t->d, u, part);

@@ -116,7 +116,7 @@ static stator_status compile_spec(package *p, const st_specialisation *spec, sta
 {
     st_function_request(p->function, spec, &p->request);
     p->request.fuel = &p->fuel;
-    p->request.fallback = NULL;
+    p->request.n_fallbacks = 0;
     p->request.flags |= STATOR_COMPILE_STRICT;
     if (p->request.main->backend->exe_package == NULL) {
         return st_fail(err, STATOR_UNSUPPORTED, "backend '%s' makes no packages",

@@ -115,6 +115,7 @@ stator_status st_partition(const st_partition_request *request, st_parts *out_pa
                       .v = v,
                       .mem = mem,
                       .color = request->color,
+                      .fallback = request->fallback,
                       .may_dissolve = request->may_dissolve};
     w.group = st_calloc(mem, n, sizeof *w.group);
     w.level = st_calloc(mem, n, sizeof *w.level);

@@ -9,10 +9,16 @@
 /* Who runs a node. */
 enum st_color {
     ST_COLOR_MAIN = 0,
-    ST_COLOR_FALLBACK = 1,
-    ST_COLOR_HOST = 2, /* a control-flow node whose bodies are divided in their turn */
-    ST_COLORS = 3
+    ST_COLOR_FALLBACK = 1, /* the first of the backends that main's leftovers go through, and on */
+    ST_FALLBACKS_MAX = 8,
+    ST_COLOR_HOST = ST_COLOR_FALLBACK + ST_FALLBACKS_MAX, /* control flow, its bodies divided too */
+    ST_COLORS
 };
+
+static inline int st_is_fallback(uint32_t color)
+{
+    return color >= ST_COLOR_FALLBACK && color < ST_COLOR_HOST;
+}
 
 typedef struct st_part {
     stator_graph *graph; /* NULL for a part of the host */
@@ -35,6 +41,7 @@ typedef struct st_parts {
 typedef struct st_partition_request {
     stator_graph *graph;
     uint8_t *color;        /* by node; changed where a group is dissolved */
+    const uint8_t *fallback; /* by node: the color instead of main's; NULL: ST_COLOR_FALLBACK */
     const uint32_t *group; /* by node: ATOMIC group, 0 none; may be NULL */
     st_mem *mem;
     int may_dissolve; /* groups that are not convex go to the fallback instead of failing */

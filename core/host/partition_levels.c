@@ -57,7 +57,7 @@ static stator_status dissolve(tarjan *t, const stator_ref *vertices, uint32_t n)
         }
         t->n_dissolved++;
         for (stator_ref m = vertices[i]; m != 0; m = t->next_member[m]) {
-            w->color[m] = ST_COLOR_FALLBACK;
+            w->color[m] = w->fallback != NULL ? w->fallback[m] : ST_COLOR_FALLBACK;
             w->group[m] = 0;
         }
     }

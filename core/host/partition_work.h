@@ -10,6 +10,7 @@ typedef struct st_part_work {
     const stator_graph_view *v;
     st_mem *mem;
     uint8_t *color;
+    const uint8_t *fallback;      /* or NULL */
     uint32_t *group;              /* own copy; dissolved groups are 0 */
     uint32_t *level;              /* by node */
     uint32_t *part_of;            /* by node; UINT32_MAX for constants */

@@ -254,6 +254,10 @@ typedef struct stator_compile_options {
      * CANCELLED. The function stays usable; a later call compiles anew. */
     int32_t (*is_cancelled)(void *self);
     void *watch_self; /* of both */
+    /* 0.1: names of backends with commas between, at most 8: a node that the backend leaves goes to
+     * the first of them that runs it. NULL: "eager". UNSUPPORTED, naming the nodes, when none does.
+     * With STATOR_COMPILE_STRICT there are none. */
+    const char *node_fallbacks;
 } stator_compile_options;
 
 enum stator_compile_flag {

@@ -653,6 +653,7 @@ FROZEN(stator_compile_options, progress, 80,
        void (*)(void *self, const char *stage, uint32_t done, uint32_t total));
 FROZEN(stator_compile_options, is_cancelled, 88, int32_t (*)(void *self));
 FROZEN(stator_compile_options, watch_self, 96, void *);
+FROZEN(stator_compile_options, node_fallbacks, 104, const char *);
 
 FROZEN(stator_shape, rank, 0, uint32_t);
 FROZEN(stator_shape, reserved, 4, uint32_t);

@@ -70,9 +70,10 @@ static void make(world *w, const char *text)
         .ctx = w->ctx, .source = w->model->specialisations->module, .fuel = &w->fuel};
     cr_assert_eq(st_instance_open(w->ctx, "inductor-cpu", 0, NULL, NULL, &w->request.main, &err),
                  STATOR_OK, "%s", st_diag_text(err));
-    cr_assert_eq(st_instance_open(w->ctx, "eager", 0, NULL, NULL, &w->request.fallback, &err),
+    cr_assert_eq(st_instance_open(w->ctx, "eager", 0, NULL, NULL, &w->request.fallbacks[0], &err),
                  STATOR_OK, "%s", st_diag_text(err));
-    w->request.evaluator = w->request.fallback;
+    w->request.evaluator = w->request.fallbacks[0];
+    w->request.n_fallbacks = 1;
 }
 
 static void end(world *w)
@@ -80,7 +81,7 @@ static void end(world *w)
     st_cache_end(&w->job);
     st_str_deinit(&w->good);
     st_instance_close(w->request.main);
-    st_instance_close(w->request.fallback);
+    st_instance_close(w->request.fallbacks[0]);
     st_fuel_deinit(&w->fuel);
     stator_model_destroy(w->model);
 }

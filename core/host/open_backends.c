@@ -1,0 +1,191 @@
+/* Opening the backends of a function: the main one, the reference, those that take what main leaves.
+ * See open_backends.h. */
+#include "core/host/open_backends.h"
+
+#include "core/host/options.h"
+
+#include <string.h>
+
+/* Does the backend have an option `mode`? */
+static int has_mode(const stator_ctx *ctx, const char *backend)
+{
+    st_option_schema schema = {.options = NULL};
+    if (st_registry_option_schema(ctx->registry, backend, &schema) != 1) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < schema.count && schema.options != NULL; i++) {
+        if (strcmp(schema.options[i].key, "mode") == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int names_mode(const stator_compile_options *options)
+{
+    for (uint32_t i = 0; i < options->option_count; i++) {
+        if (strcmp(options->option_keys[i], "mode") == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The backend with the options that were given, and the mode when it has an option for it. */
+static stator_status open_backend(stator_ctx *ctx, const char *name,
+                                  const stator_compile_options *options, stator_instance **out,
+                                  stator_diag **err)
+{
+    const uint32_t n = options->option_count;
+    if (options->mode == NULL || names_mode(options) || !has_mode(ctx, name)) {
+        return st_instance_open(ctx, name, n, options->option_keys, options->option_values, out,
+                                err);
+    }
+    const char **pairs = st_calloc(&ctx->mem, 2u * ((uint64_t)n + 1u), sizeof *pairs);
+    if (pairs == NULL) {
+        return st_fail_oom(err);
+    }
+    const char **values = pairs + n + 1u;
+    for (uint32_t i = 0; i < n; i++) {
+        pairs[i] = options->option_keys[i];
+        values[i] = options->option_values[i];
+    }
+    pairs[n] = "mode";
+    values[n] = options->mode;
+    const stator_status status = st_instance_open(ctx, name, n + 1u, pairs, values, out, err);
+    st_free(&ctx->mem, (void *)(uintptr_t)pairs);
+    return status;
+}
+
+/* Hands `diag` to who asked, unless that has one or wants none. */
+static stator_status give(stator_status status, stator_diag *diag, stator_diag **err)
+{
+    if (err != NULL && *err == NULL) {
+        *err = diag;
+    } else {
+        st_diag_release(diag);
+    }
+    return status;
+}
+
+/* The backend of that name, or the one that the caller wants instead of one that is unavailable. */
+static stator_status open_named(stator_ctx *ctx, const char *name,
+                                const stator_compile_options *options, stator_instance **out,
+                                stator_diag **err)
+{
+    stator_diag *diag = NULL;
+    stator_status status = open_backend(ctx, name, options, out, &diag);
+    if (status == STATOR_UNAVAILABLE && options->fallback != NULL) {
+        st_log(ctx, "dispatch", 1, "backend '%s' replaced by '%s': %s", name, options->fallback,
+               st_diag_text(diag));
+        st_diag_release(diag);
+        return st_instance_open(ctx, options->fallback, 0, NULL, NULL, out, err);
+    }
+    return give(status, diag, err);
+}
+
+static void say_passed_over(stator_ctx *ctx, const st_registry_item *next, const stator_diag *why)
+{
+    const char *hint = st_diag_hint(why);
+    st_log(ctx, "dispatch", 1, "the default backend is passed over for '%s': %s%s%s",
+           st_registry_item_name(next), st_diag_text(why), hint != NULL ? "; " : "",
+           hint != NULL ? hint : "");
+}
+
+/* Nobody named a backend: the best that can be used; each better one is told. */
+static stator_status open_default(stator_ctx *ctx, const stator_compile_options *options,
+                                  stator_instance **out, stator_diag **err)
+{
+    st_registry *registry = ctx->registry;
+    const st_registry_item *item = NULL;
+    ST_TRY(st_registry_default_backend(registry, NULL, &item, err));
+    for (;;) {
+        stator_diag *why = NULL;
+        const stator_status status =
+            open_named(ctx, st_registry_item_name(item), options, out, &why);
+        const int is_last = status != STATOR_UNAVAILABLE ||
+                            st_registry_default_backend(registry, item, &item, NULL) != STATOR_OK;
+        if (is_last) {
+            return give(status, why, err);
+        }
+        say_passed_over(ctx, item, why);
+        st_diag_release(why);
+    }
+}
+
+stator_status st_open_main(stator_ctx *ctx, const stator_compile_options *options,
+                           stator_instance **out, stator_diag **err)
+{
+    *out = NULL;
+    return options->backend != NULL ? open_named(ctx, options->backend, options, out, err)
+                                    : open_default(ctx, options, out, err);
+}
+
+stator_instance *st_open_reference(const stator_instance *main)
+{
+    stator_ctx *ctx = main->ctx;
+    stator_instance *instance = NULL;
+    stator_diag *diag = NULL;
+    if (st_instance_open_below(ctx, "eager", main->options, &instance, &diag) != STATOR_OK) {
+        st_log(ctx, "dispatch", 2, "no reference backend: %s", st_diag_text(diag));
+    }
+    st_diag_release(diag);
+    return instance;
+}
+
+enum { NAME_BYTES = 128 };
+
+static stator_status open_fallback(st_backends *b, const char *name, stator_diag **err)
+{
+    stator_instance *instance = NULL;
+    if (strcmp(name, b->main->backend->item.name) == 0) {
+        return STATOR_OK; /* it has left them already */
+    }
+    if (b->n_fallbacks == ST_FALLBACKS_MAX) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "there are more than %d node fallbacks",
+                       (int)ST_FALLBACKS_MAX);
+    }
+    if (b->reference != NULL && strcmp(name, b->reference->backend->item.name) == 0) {
+        instance = b->reference;
+    } else {
+        ST_TRY(st_instance_open_below(b->main->ctx, name, b->main->options, &instance, err));
+    }
+    b->fallbacks[b->n_fallbacks++] = instance;
+    return STATOR_OK;
+}
+
+stator_status st_open_fallbacks(st_backends *b, const stator_compile_options *options,
+                                stator_diag **err)
+{
+    const char *at = options->node_fallbacks;
+    char name[NAME_BYTES];
+    if ((options->flags & STATOR_COMPILE_STRICT) != 0) {
+        return STATOR_OK;
+    }
+    if (at == NULL) {
+        return b->reference != NULL ? open_fallback(b, "eager", err) : STATOR_OK;
+    }
+    while (*at != '\0') {
+        const size_t n = strcspn(at, ",");
+        if (n == 0 || n >= sizeof name) {
+            return st_fail(err, STATOR_INVALID_ARGUMENT,
+                           "the node fallbacks '%s' are not names of backends with a comma between",
+                           options->node_fallbacks);
+        }
+        memcpy(name, at, n);
+        name[n] = '\0';
+        ST_TRY(open_fallback(b, name, err));
+        at += n + (at[n] == ',');
+    }
+    return STATOR_OK;
+}
+
+void st_backends_close(st_backends *b)
+{
+    for (uint32_t i = 0; i < b->n_fallbacks; i++) {
+        st_instance_close(b->fallbacks[i] != b->reference ? b->fallbacks[i] : NULL);
+    }
+    st_instance_close(b->main);
+    st_instance_close(b->reference);
+    *b = (st_backends){.main = NULL};
+}

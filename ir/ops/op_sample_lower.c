@@ -1,6 +1,6 @@
 /* Decomposition of grid_sample: positions from the grid, then a weighted sum over taps.
  *
- *     x[N,C,spatial] -> [N,C,S];  index, weight [N,P,K], K taps a point;
+ *     x[N,C,spatial] -> [N,C,S];  index, weight [N,K,P], K taps a point;
  *     y = sum_K gather_elements(x, index) * weight
  *
  * In: any number r of spatial axes; K is 1 (nearest), 2^r (linear) or 4^r (cubic). The last axis of
@@ -20,7 +20,7 @@ typedef struct sampler {
     uint32_t n;                 /* spatial axes */
     stator_ref x, grid, points; /* points: sym, number of samples of one image */
     int is_zeros, is_reflection, is_nearest, is_cubic, align;
-    stator_ref index, weight, valid; /* [N, P, K] so far, 0 before the first axis */
+    stator_ref index, weight, valid; /* [N, K, P] so far, 0 before the first axis */
 } sampler;
 
 /* Mirrors v into [lo, hi]; lo, hi f64 scalars. A range of one point gives that point. */
@@ -56,7 +56,7 @@ static stator_ref positions(const sampler *s, uint32_t i, const stator_ref limit
                              "p,lo,hi,n", last, 0, NULL);
 }
 
-/* Taps of one axis: *index f64 [N, P, T] not yet inside, *weight f64 [N, P, T]. */
+/* Taps of one axis: *index f64 [N, T, P] not yet inside, *weight f64 [N, T, P]. */
 static void taps(const sampler *s, stator_ref p, stator_ref *index, stator_ref *weight)
 {
     const stator_attr attrs[2] = {ST_KIT_INT("first", s->is_cubic ? -1 : 0),
@@ -64,7 +64,7 @@ static void taps(const sampler *s, stator_ref p, stator_ref *index, stator_ref *
                                                       : s->is_cubic ? 4
                                                                     : 2)};
     *index = st_kit_expr(s->k,
-                         "unsqueeze(floor(p), 2) + (iota(shape=[1, 1, count], axis=2, dtype=f64) + "
+                         "unsqueeze(floor(p), 1) + (iota(shape=[1, count, 1], axis=1, dtype=f64) + "
                          "first)",
                          "p", &p, 2, attrs);
     const stator_ref in[2] = {*index, p};
@@ -72,19 +72,19 @@ static void taps(const sampler *s, stator_ref p, stator_ref *index, stator_ref *
         s->is_nearest && s->is_zeros ? "select(at - at == 0, at * 0 + 1, 0)" /* inf, NaN: outside */
         : s->is_nearest              ? "at * 0 + 1"
         : s->is_cubic
-            ? "d = abs(at - unsqueeze(p, 2)); select(d <= 1, (1.25 * d - 2.25) * d * d + 1, "
+            ? "d = abs(at - unsqueeze(p, 1)); select(d <= 1, (1.25 * d - 2.25) * d * d + 1, "
               "((-0.75 * d + 3.75) * d - 6) * d + 3)"
-            : "1 - abs(at - unsqueeze(p, 2))";
+            : "1 - abs(at - unsqueeze(p, 1))";
     *weight = st_kit_expr(s->k, program, "at,p", in, 0, NULL);
 }
 
-/* [N, P, K] and [N, P, T] to [N, P, K*T] by a binary program over a and b. */
+/* [N, K, P] and [N, T, P] to [N, K*T, P] by a binary program over a and b. */
 static stator_ref combine(const sampler *s, const char *program, stator_ref a, stator_ref b,
                           stator_ref size)
 {
     const stator_ref in[2] = {a, b};
     const stator_ref both = st_kit_expr(s->k, program, "a,b", in, 1, &ST_KIT_DIMS("n", &size, 1));
-    return st_kit_expr(s->k, "reshape(v, shape=shape(v)[0:2] + [product(shape(v)[2:])])", "v",
+    return st_kit_expr(s->k, "reshape(v, shape=[dim(v, 0), dim(v, 1) * dim(v, 2), dim(v, 3)])", "v",
                        &both, 0, NULL);
 }
 
@@ -113,10 +113,10 @@ static void add_axis(sampler *s, uint32_t i)
         s->valid = valid;
         return;
     }
-    s->index = combine(s, "unsqueeze(a, 3) * n[0] + unsqueeze(b, 2)", s->index, index, size);
-    s->weight = combine(s, "unsqueeze(a, 3) * unsqueeze(b, 2)", s->weight, weight, size);
+    s->index = combine(s, "unsqueeze(a, 2) * n[0] + unsqueeze(b, 1)", s->index, index, size);
+    s->weight = combine(s, "unsqueeze(a, 2) * unsqueeze(b, 1)", s->weight, weight, size);
     if (s->is_zeros) {
-        s->valid = combine(s, "bit_and(unsqueeze(a, 3), unsqueeze(b, 2))", s->valid, valid, size);
+        s->valid = combine(s, "bit_and(unsqueeze(a, 2), unsqueeze(b, 1))", s->valid, valid, size);
     }
 }
 
@@ -130,7 +130,7 @@ static stator_ref sum_taps(const sampler *s)
         "i = expand(reshape(index, shape=[dim(x, 0), 1, m]), shape=[dim(x, 0), h, m]); "
         "g = reshape(gather_elements(f, i, axis=2), shape=[dim(x, 0), h] + shape(index)[1:]); "
         "v = has(valid) ? select(unsqueeze(valid, 1), g, 0) : g; "
-        "y = reduce_sum(v * unsqueeze(cast(w, x), 1), axes=[3]); "
+        "y = reduce_sum(v * unsqueeze(cast(w, x), 1), axes=[2]); "
         "reshape(y, shape=[dim(x, 0), h] + shape(grid)[1:-1])",
         "x,index,w,valid,grid", in, 0, NULL);
 }

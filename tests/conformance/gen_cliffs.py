@@ -153,10 +153,11 @@ def attentions():
 
 # ---- selection, gathers, scatters ----
 
-def top_k(tag, sizes, k):
-    x = RANDOM.permutation(int(np.prod(sizes))).astype(np.float32).reshape(sizes)
+def top_k(tag, sizes, k, axis=-1, x=None):
+    if x is None:
+        x = RANDOM.permutation(int(np.prod(sizes))).astype(np.float32).reshape(sizes)
     c = Case(f"topk_{tag}", {"x": floats(sizes)}, ["v", "i"], {"x": x}, {"k": np.array([k])})
-    c.add("TopK", ["x", "k"], ["v", "i"], axis=-1)
+    c.add("TopK", ["x", "k"], ["v", "i"], axis=axis)
 
 
 def boxes(n, scale):
@@ -219,7 +220,72 @@ def the_rest():
     c.add("Resize", ["x", "", "s"], ["y"], mode="cubic")
 
 
-FAMILIES = (convolutions, transposed_and_gemm, chains, attentions, selections, detections, the_rest)
+# ---- more of selections and detections ----
+
+def more_selections():
+    top_k("symbols", ["B", "N"], 50, x=normal(4, 50257))
+    top_k("columns", [4096, 64], 10, 0)
+    top_k("whole", [64, 4096], 4096)
+    top_k("rising", [16, 20000], 40, x=np.tile(np.arange(20000, dtype=np.float32), (16, 1)))
+    c = Case("nonzero", {"x": floats([64, 4096])}, ["y"], {"x": np.maximum(normal(64, 4096), 0)}, {})
+    c.add("NonZero", ["x"], ["y"])
+    c = Case("cumsum_integers", {"x": (TensorProto.INT64, [64, 4096])}, ["y"],
+             {"x": RANDOM.randint(0, 9, (64, 4096))}, {"a": np.array(1)})
+    c.add("CumSum", ["x", "a"], ["y"])
+    places = np.stack([RANDOM.permutation(4096)[:1000] for _ in range(256)])
+    c = Case("scatter_elements", {"x": floats([256, 4096]), "i": (TensorProto.INT64, [256, 1000]),
+                                  "u": floats([256, 1000])}, ["y"],
+             {"x": normal(256, 4096), "i": places, "u": normal(256, 1000)}, {})
+    c.add("ScatterElements", ["x", "i", "u"], ["y"], axis=1)
+    c = Case("scatter_nd_long", {"x": floats([64, 4096]), "i": (TensorProto.INT64, [32, 1]), "u": floats([32, 4096])},
+             ["y"], {"x": normal(64, 4096), "i": RANDOM.permutation(64)[:32].reshape(32, 1), "u": normal(32, 4096)},
+             {})
+    c.add("ScatterND", ["x", "i", "u"], ["y"])
+
+
+def more_detections():
+    n, classes = 8400, 20
+    corners = np.sort(RANDOM.rand(1, n, 2, 2).astype(np.float32), 2).reshape(1, n, 4)
+    c = Case("nms_classes", {"b": floats([1, n, 4]), "s": floats([1, classes, n])}, ["y"],
+             {"b": corners, "s": RANDOM.rand(1, classes, n).astype(np.float32)},
+             {"most": np.array([50]), "overlap": np.array([0.5], np.float32), "score": np.array([0.05], np.float32)})
+    c.add("NonMaxSuppression", ["b", "s", "most", "overlap", "score"], ["y"])
+    c = Case("roi_align_adaptive", {"x": floats([2, 64, 50, 68]), "r": floats([100, 4]),
+                                    "i": (TensorProto.INT64, [100])}, ["y"],
+             {"x": normal(2, 64, 50, 68), "r": boxes(100, 200), "i": RANDOM.randint(0, 2, 100)}, {})
+    c.add("RoiAlign", ["x", "r", "i"], ["y"], output_height=14, output_width=14, spatial_scale=0.25)
+
+
+def point_cloud():
+    """An edge convolution over the 16 nearest of 200 points, and the maximum over all points."""
+    c = Case("point_cloud", {"x": floats(["B", "N", 3])}, ["y"], {"x": normal(2, 200, 3)},
+             {"k": np.array([16]), "two": np.array(-2, np.float32), "a1": np.array([1]), "a2": np.array([2]),
+              "a3": np.array([3]), "w": normal(6, 64) / 2, "b": normal(64)})
+    c.add("Mul", ["x", "x"], ["xx"])
+    c.add("ReduceSum", ["xx", "a2"], ["s"], keepdims=1)
+    c.add("Transpose", ["x"], ["xt"], perm=[0, 2, 1])
+    c.add("Transpose", ["s"], ["st"], perm=[0, 2, 1])
+    c.add("MatMul", ["x", "xt"], ["g"])
+    c.add("Mul", ["g", "two"], ["g2"])
+    c.add("Add", ["g2", "s"], ["d0"])
+    c.add("Add", ["d0", "st"], ["d"])
+    c.add("TopK", ["d", "k"], ["dv", "di"], axis=2, largest=0)
+    c.add("Unsqueeze", ["di", "a3"], ["du"])
+    c.add("GatherND", ["x", "du"], ["near"], batch_dims=1)
+    c.add("Unsqueeze", ["x", "a2"], ["centre"])
+    c.add("Sub", ["near", "centre"], ["edges"])
+    c.add("Shape", ["near"], ["sizes"])
+    c.add("Expand", ["centre", "sizes"], ["centres"])
+    c.add("Concat", ["centres", "edges"], ["f"], axis=3)
+    c.add("MatMul", ["f", "w"], ["m"])
+    c.add("Add", ["m", "b"], ["mb"])
+    c.add("Relu", ["mb"], ["r"])
+    c.add("ReduceMax", ["r", "a2"], ["o"], keepdims=0)
+    c.add("ReduceMax", ["o", "a1"], ["y"], keepdims=0)
+
+
+FAMILIES = (convolutions, transposed_and_gemm, chains, attentions, selections, detections, the_rest,
+            more_selections, more_detections, point_cloud)
 
 
 # ---- the folders ----

@@ -99,7 +99,7 @@ typedef struct few_rows {
  * column. */
 INLINE int split_of(const few_rows *r)
 {
-    return r->rows == 1 ? 4 : r->rows <= 3 ? 2 : 1;
+    return r->rows == 1 ? WALK_ROWS / 2 : r->rows <= 3 ? 2 : 1;
 }
 
 INLINE int together_of(const few_rows *r)

@@ -1,7 +1,8 @@
 /* stator conform: test cases on a backend, each in a child process, so that a crash is one failure
  * and not the end of the run. Needs no source tree: cases come from --cases DIR in ONNX's test
- * layout, the skip list lies beside the plugin (<name>.skip: a case name, blanks, the reason). A
- * skipped case that passes is a failure, as is an unsupported op. */
+ * layout, a skip list lies beside the plugin (<name>.skip: a case name, blanks, the reason), others
+ * come with --skip. A skipped case that passes is a failure, as is an unsupported op. What the
+ * reference's list names is skipped for every backend that fails it. */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -46,6 +47,8 @@ typedef struct conform {
     int64_t timeout_s;
     case_list cases;
     skip_list skips;
+    skip_list reference_skips; /* cases that may pass */
+    cli_list skip_files;
     uint32_t passed, failed, skipped;
     uint32_t compiled, whole; /* cases; those with every node on the backend itself */
     cJSON **rows;             /* with --json: one a case, in the order of the cases */
@@ -239,8 +242,10 @@ static void judge(conform *s, child *slot, int wait_status)
         (void)snprintf(reason, sizeof reason, "%s", why ? why + 1 : slot->text + 1);
     }
     one_line(reason);
-    const char *skip = skip_reason(&s->skips, s->cases.items[slot->index].name);
-    if (skip == NULL) {
+    const char *name = s->cases.items[slot->index].name;
+    const char *own = skip_reason(&s->skips, name);
+    const char *skip = own != NULL ? own : skip_reason(&s->reference_skips, name);
+    if (skip == NULL || (ok && own == NULL)) {
         report(s, slot->index, ok ? "PASS" : "FAIL", &nodes, reason);
         *(ok ? &s->passed : &s->failed) += 1;
     } else if (ok) {
@@ -374,9 +379,9 @@ static void print_summary(conform *s)
 static int conform_backend(conform *s, const char *backend)
 {
     char errbuf[512];
-    char skip_path[4096];
+    skip_paths paths;
     const int status = find_conform_backend(&s->common, backend, s->compile.fallback != NULL,
-                                            &s->compile.backend, skip_path);
+                                            &s->compile.backend, &paths);
     if (status != CLI_OK) {
         return status;
     }
@@ -386,7 +391,15 @@ static int conform_backend(conform *s, const char *backend)
                         "no test case found in '%s'",
                         s->cases_dir != NULL ? s->cases_dir : "(no --cases given)");
     }
-    read_skips(skip_path, &s->skips);
+    (void)read_skips(paths.own, &s->skips); /* there need be none */
+    (void)read_skips(paths.reference, &s->reference_skips);
+    for (uint32_t i = 0; i < s->skip_files.count; i++) {
+        if (!read_skips(s->skip_files.items[i], &s->skips)) {
+            return cli_fail(s->common.json, "NOT_FOUND",
+                            "a line of the file is a case's name, blanks and the reason",
+                            "the skip list '%s' cannot be read", s->skip_files.items[i]);
+        }
+    }
     s->rows = calloc(s->cases.count, sizeof(cJSON *));
     if (s->rows == NULL) {
         return cli_fail(s->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
@@ -410,6 +423,7 @@ int cmd_conform(int argc, char **argv)
     conform s = {.jobs = st_cpu_count(), .timeout_s = 600, .common = {.threads = 1}};
     const cli_option own[] = {
         {"--cases", CLI_TEXT, &s.cases_dir, "DIR", "folder searched for test cases"},
+        {"--skip", CLI_LIST, &s.skip_files, "FILE", "also skip the cases listed there, with reasons"},
         {"--jobs", CLI_NUMBER, &s.jobs, "N", "cases at once (all cores)"},
         {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a case counts as hung (600)"},
         CLI_END};
@@ -434,6 +448,7 @@ int cmd_conform(int argc, char **argv)
         free(s.rows);
         free_cases(&s.cases);
         free_skips(&s.skips);
+        free_skips(&s.reference_skips);
     }
     return status;
 }

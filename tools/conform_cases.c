@@ -117,7 +117,7 @@ void free_cases(case_list *cases)
 
 /* ---- skip lists ---- */
 
-void read_skips(const char *path, skip_list *out)
+int read_skips(const char *path, skip_list *out)
 {
     char line[1024];
     FILE *file = fopen(path, "r");
@@ -137,9 +137,7 @@ void read_skips(const char *path, skip_list *out)
         out->names[out->count] = strndup(line, n);
         out->reasons[out->count++] = strdup(line + n + strspn(line + n, " \t"));
     }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
+    return file != NULL && fclose(file) == 0;
 }
 
 void free_skips(skip_list *skips)
@@ -181,8 +179,15 @@ static int find_item(stator_ctx *ctx, const char *name, const char *path, stator
     return 0;
 }
 
+/* The list lies beside the plugin: <path without .so>.skip. */
+static void skip_path_of(const char *plugin, char out[4096])
+{
+    const size_t len = strlen(plugin);
+    (void)snprintf(out, 4096, "%.*s.skip", (int)(len > 3 ? len - 3 : len), plugin);
+}
+
 int find_conform_backend(cli_common *common, const char *given, int may_fall_back,
-                         const char **out_name, char skip_path[4096])
+                         const char **out_name, skip_paths *out_paths)
 {
     static char name[256]; /* lives as long as the command */
     char *file = strchr(given, '/') != NULL ? realpath(given, NULL) : NULL;
@@ -195,12 +200,16 @@ int find_conform_backend(cli_common *common, const char *given, int may_fall_bac
         return cli_fail_ctx(NULL, common->json);
     }
     stator_item_info info = {.struct_size = sizeof info};
-    skip_path[0] = '\0';
+    stator_item_info eager = {.struct_size = sizeof eager};
+    out_paths->own[0] = '\0';
+    out_paths->reference[0] = '\0';
     (void)snprintf(name, sizeof name, "%s", given);
     if (find_item(ctx, given, file, &info)) {
-        const size_t len = strlen(info.path);
         (void)snprintf(name, sizeof name, "%s", info.name);
-        (void)snprintf(skip_path, 4096, "%.*s.skip", (int)(len > 3 ? len - 3 : len), info.path);
+        skip_path_of(info.path, out_paths->own);
+    }
+    if (strcmp(name, "eager") != 0 && find_item(ctx, "eager", NULL, &eager)) {
+        skip_path_of(eager.path, out_paths->reference);
     }
     *out_name = name;
     int status = CLI_OK;

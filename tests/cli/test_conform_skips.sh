@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Skip lists of conform: --skip FILE, the list beside the plugin, and the reference's, which holds for
+# every backend that fails the case. (Without the generated cases there is nothing to run.)
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+cases=$STATOR_SOURCE/build/cases/node
+[ -d "$cases/test_abs" ] || { echo "no cases in $cases"; exit 0; }
+mkdir -p "$work/cases" "$work/plugins"
+chmod 755 "$work" "$work/plugins"
+cp -rL "$cases/test_abs" "$work/cases/abs"
+cp -rL "$cases/test_abs" "$work/cases/wrong"
+cp -L "$cases/test_neg/test_data_set_0/"*.pb "$work/cases/wrong/test_data_set_0/"
+cp -L "$cases/test_abs/test_data_set_0/input_0.pb" "$work/cases/wrong/test_data_set_0/input_0.pb"
+conform() { # status, line, option...
+    local want=$1 line=$2 status=0
+    shift 2
+    "$STATOR" conform "$@" --cases "$work/cases" --plugin-dir "$work/plugins" >"$work/out" 2>"$work/err" || status=$?
+    [ "$status" = "$want" ] || fail "status $status, not $want, of $*: $(cat "$work/out" "$work/err")"
+    grep -q -- "$line" "$work/out" "$work/err" || fail "no '$line' of $*: $(cat "$work/out" "$work/err")"
+}
+conform 1 '^1 passed, 1 failed, 0 skipped$' eager
+echo 'wrong its outputs are those of another case' >"$work/list"
+conform 0 '^1 passed, 0 failed, 1 skipped$' eager --skip "$work/list"
+grep -q '^SKIP wrong: its outputs are those of another case' "$work/out" || fail "$(cat "$work/out")"
+echo 'abs nothing is wrong with it' >"$work/more"
+conform 1 'is on the skip list but passes' eager --skip "$work/list" --skip "$work/more"
+conform 3 "the skip list '$work/none' cannot be read" eager --skip "$work/none"
+
+# The list beside a plugin; the reference's list for a plugin that has none.
+install -m 644 "$STATOR_BUILD/tests/mutants/over_no_bytes.so" "$work/plugins/"
+conform 1 '^1 passed, 1 failed, 0 skipped$' over_no_bytes
+cp "$work/list" "$work/plugins/over_no_bytes.skip"
+conform 0 '^1 passed, 0 failed, 1 skipped$' over_no_bytes
+rm "$work/plugins/over_no_bytes.skip"
+rm -r "$work/cases/wrong"
+mkdir "$work/cases/node"
+cp -rL "$cases/test_dft_inverse_opset19" "$work/cases/node/"
+conform 0 '^1 passed, 0 failed, 1 skipped$' eager
+conform 0 '^1 passed, 0 failed, 1 skipped$' over_no_bytes
+echo ok

@@ -17,6 +17,7 @@
 #define MANTISSA 23
 
 typedef vec sums[WALK_ROWS][2];
+typedef uint32_t uvec __attribute__((vector_size(LANES * 4)));
 
 /* ---- numbers of a word ---- */
 
@@ -235,8 +236,8 @@ INLINE vec rounded(vec v, uint32_t dtype)
         return round_half(v);
     }
     if (dtype == STATOR_BF16) { /* to the nearest, to even between two */
-        const ivec bits = (ivec)v;
-        return (vec)((bits + 0x7fff + ((bits >> 16) & 1)) & (int32_t)0xffff0000);
+        const uvec bits = (uvec)v;
+        return (vec)((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);
     }
     return v;
 }

@@ -139,6 +139,106 @@ static int list_items(stator_ctx *ctx, const flags *f, int backends_only)
     return CLI_OK;
 }
 
+/* ---- one backend ---- */
+
+typedef struct option_list {
+    cJSON *array; /* NULL: they are printed */
+    uint32_t count;
+} option_list;
+
+static const char *type_name(uint32_t type)
+{
+    static const char *const names[] = {
+        "?",    "yes or no", "a whole number", "a number", "text", "one of", "a list",
+        "bytes"};
+    return names[type < sizeof names / sizeof names[0] ? type : 0];
+}
+
+/* "0 to 3", "avx2,avx512"; "" where every value of the type will do. */
+static const char *range_of(const stator_option_desc *row, char out[256])
+{
+    const int is_whole = row->type == STATOR_OPTION_I64 || row->type == STATOR_OPTION_BYTES;
+    out[0] = '\0';
+    if (is_whole && (row->min_i64 != 0 || row->max_i64 != 0)) {
+        (void)snprintf(out, 256, "%lld to %lld", (long long)row->min_i64, (long long)row->max_i64);
+    } else if (row->type == STATOR_OPTION_F64 && (row->min_f64 != 0 || row->max_f64 != 0)) {
+        (void)snprintf(out, 256, "%g to %g", row->min_f64, row->max_f64);
+    } else if (row->enum_values != NULL) {
+        (void)snprintf(out, 256, "%s", row->enum_values);
+    }
+    return out;
+}
+
+static void add_option(void *self, const stator_option_desc *row)
+{
+    option_list *list = self;
+    char range[256];
+    list->count++;
+    (void)range_of(row, range);
+    if (list->array != NULL) {
+        cJSON *o = cJSON_CreateObject();
+        cli_json_text(o, "key", row->key);
+        cli_json_text(o, "type", type_name(row->type));
+        cli_json_text(o, "default", row->default_text);
+        cli_json_text(o, "range", range[0] != '\0' ? range : NULL);
+        cli_json_text(o, "help", row->help);
+        cJSON_AddItemToArray(list->array, o);
+        return;
+    }
+    (void)printf("  %-16s %s (%s%s%s; default %s)%s\n", row->key,
+                 row->help != NULL ? row->help : "", type_name(row->type),
+                 range[0] == '\0'                  ? ""
+                 : row->type == STATOR_OPTION_ENUM ? " "
+                                                   : ", ",
+                 range,
+                 row->default_text != NULL && row->default_text[0] != '\0' ? row->default_text
+                                                                          : "none",
+                 (row->flags & STATOR_OPTION_DEPRECATED) != 0 ? ", deprecated" : "");
+}
+
+/* The item with its options. One that cannot be used says why, as the listing does. */
+static int show_item(stator_ctx *ctx, const flags *f, const stator_item_info *info)
+{
+    option_list list = {.array = f->common.json ? cJSON_CreateArray() : NULL};
+    if (!f->common.json) {
+        print_row(info, 0);
+        print_fact("", info->description);
+    }
+    const int is_usable = strcmp(info->state, "AVAILABLE") == 0;
+    const stator_status status =
+        is_usable ? stator_x_item_options(ctx, info->index, add_option, &list) : STATOR_OK;
+    if (f->common.json) {
+        cJSON *row = item_json(info);
+        cJSON_AddItemToObject(row, "options", list.array);
+        cli_print_json(row);
+    } else if (status == STATOR_OK && is_usable) {
+        (void)printf(list.count == 0 ? "  it has no options\n"
+                                     : "  options are given with --backend-option KEY=VALUE\n");
+    }
+    return status == STATOR_OK ? CLI_OK : cli_fail_ctx(ctx, f->common.json);
+}
+
+/* The backend of that name, of several the one that the name means. */
+static int show_backend(stator_ctx *ctx, const flags *f, const char *name)
+{
+    stator_item_info found = {.struct_size = sizeof found};
+    const uint32_t count = stator_ctx_item_count(ctx);
+    for (uint32_t i = 0; i < count; i++) {
+        stator_item_info info = {.struct_size = sizeof info};
+        const int is_named = stator_ctx_item_info(ctx, i, &info) == STATOR_OK &&
+                             strcmp(info.kind, "backend") == 0 && strcmp(info.name, name) == 0;
+        if (is_named && f->probe && stator_ctx_item_probe(ctx, i) == STATOR_OK) {
+            (void)!stator_ctx_item_info(ctx, i, &info);
+        }
+        const int is_usable = is_named && strcmp(info.state, "AVAILABLE") == 0;
+        if (is_named && info.shadowed_by == NULL && (found.name == NULL || is_usable)) {
+            found = info;
+        }
+    }
+    return found.name != NULL ? show_item(ctx, f, &found)
+                              : cli_unknown_backend(ctx, name, f->common.json);
+}
+
 static int list_command(const char *command, const char *summary, int backends_only, int argc,
                         char **argv)
 {
@@ -148,9 +248,14 @@ static int list_command(const char *command, const char *summary, int backends_o
         {"--probe", CLI_FLAG, &f.probe, NULL, "load and try each one, in a child process"},
         CLI_END};
     const cli_usage usage = {
-        .command = command, .positional = "", .summary = summary, .own = own, .common = &f.common};
+        .command = command,
+        .positional = backends_only ? "[NAME]" : "",
+        .summary = summary,
+        .own = own,
+        .common = &f.common};
     uint32_t n = 0;
-    const int parsed = cli_parse(&usage, argc, argv, NULL, 0, &n);
+    const char *name = NULL;
+    const int parsed = cli_parse(&usage, argc, argv, &name, backends_only ? 1 : 0, &n);
     if (parsed >= 0) {
         return parsed;
     }
@@ -159,7 +264,7 @@ static int list_command(const char *command, const char *summary, int backends_o
     if (cli_open(&f.common, &ctx) != STATOR_OK || stator_ctx_scan(ctx) != STATOR_OK) {
         status = cli_fail_ctx(ctx, f.common.json);
     } else {
-        status = list_items(ctx, &f, backends_only);
+        status = name != NULL ? show_backend(ctx, &f, name) : list_items(ctx, &f, backends_only);
     }
     stator_ctx_destroy(ctx);
     return status;
@@ -167,7 +272,7 @@ static int list_command(const char *command, const char *summary, int backends_o
 
 int cmd_backends(int argc, char **argv)
 {
-    return list_command("backends", "Lists every backend found, usable or not, and why.", 1, argc,
+    return list_command("backends", "Lists every backend found, usable or not, and why; of one, its options.", 1, argc,
                         argv);
 }
 

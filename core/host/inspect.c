@@ -76,6 +76,25 @@ stator_status stator_x_pipeline(stator_ctx *ctx, const char *backend, stator_x_p
     return st_ctx_fail(ctx, status, diag);
 }
 
+stator_status stator_x_item_options(stator_ctx *ctx, uint32_t index, stator_x_option_fn fn,
+                                    void *self)
+{
+    stator_diag *diag = NULL;
+    const st_loaded *loaded = NULL;
+    stator_status status = st_registry_scan(ctx->registry, &diag);
+    const st_registry_item *item = st_registry_at(ctx->registry, index);
+    if (status == STATOR_OK && item == NULL) {
+        status = st_fail(&diag, STATOR_OUT_OF_RANGE, "there is no plugin item %u", index);
+    }
+    if (status == STATOR_OK) {
+        status = st_registry_load(ctx->registry, item, &loaded, &diag);
+    }
+    for (uint32_t i = 0; status == STATOR_OK && i < loaded->desc->option_count; i++) {
+        fn(self, &loaded->desc->options[i]);
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
 /* ---- models made of graphs ---- */
 
 static stator_status need_graph(const stator_model *model, const stator_graph **out_graph,

@@ -18,6 +18,12 @@ STATOR_EXPORT stator_status stator_x_pipeline(stator_ctx *ctx, const char *backe
 STATOR_EXPORT stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn,
                                             void *self) STATOR_MUST_USE;
 
+/* The options of an item of stator_ctx_item_info, which is loaded for it: fn is called for each, the
+ * row lives as long as the context. OUT_OF_RANGE: no such item; UNAVAILABLE: it cannot be used. */
+typedef void (*stator_x_option_fn)(void *self, const stator_option_desc *row);
+STATOR_EXPORT stator_status stator_x_item_options(stator_ctx *ctx, uint32_t index,
+                                                  stator_x_option_fn fn, void *self) STATOR_MUST_USE;
+
 /* Runs the function's pipeline over the model's graph (imported already) and calls fn with the
  * graph after each stage, "import" first; the graph is valid for that call. stop_after may be NULL.
  * Nothing is compiled. */

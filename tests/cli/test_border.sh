@@ -68,6 +68,16 @@ STATOR_CACHE=1 STATOR_CACHE_DIR="$work/cache" expect 0 "" run "$work/m.stir" --b
 STATOR_CACHE=1 STATOR_CACHE_DIR="$work/cache" expect 0 "" cache
 ! grep -q 'code' "$work/out" || fail "kept: $(cat "$work/out")"
 
+# One backend with its options; of one that cannot be used, why.
+with good needs_soname
+expect 0 "" backends good
+grep -qF "  level            how hard it does nothing (a whole number, 0 to 3; default 1)" "$work/out" || fail "$(cat "$work/out")"
+expect 0 "" backends good --json
+tr -d ' \t\n' <"$work/out" | grep -qF '"key":"level","type":"awholenumber","default":"1","range":"0to3"' || fail "$(cat "$work/out")"
+expect 0 "" backends needs_soname
+grep -q MISSING_DEPENDENCY "$work/out" || fail "$(cat "$work/out")"
+expect 3 "there is no backend 'god' (did you mean 'good'?)" backends god
+
 # The name of the reference belongs to it.
 with
 install -m 644 "$STATOR_BUILD/lib/stator/plugins-1/eager.so" "$work/plugins/"

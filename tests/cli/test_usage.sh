@@ -74,7 +74,7 @@ expect 2 "--rtol wants R, not 'nan'" "$STATOR" run digits.onnx --rtol nan
 expect 2 "--repeat wants N, not '1e3'" "$STATOR" run digits.onnx --repeat 1e3
 expect 2 '--mode wants MODE; see' "$STATOR" run digits.onnx --mode --json
 expect 3 "there is no mode '--json'" "$STATOR" run digits.onnx --mode=--json
-expect 2 "'digits.onnx' is one argument too many" "$STATOR" backends digits.onnx
+expect 2 "'digits.onnx' is one argument too many" "$STATOR" plugins digits.onnx
 expect 2 "there is no command 'rnu', did you mean 'run'?" "$STATOR" help rnu
 expect 2 '--threads is at most' "$STATOR" run digits.onnx --threads 3000000000
 expect 2 '--timeout is from 1 second' "$STATOR" conform eager --cases png --timeout 0

@@ -332,7 +332,8 @@ static stator_status copy_lib_desc(const stator_oplib_op *from, st_op *op, stato
     return STATOR_OK;
 }
 
-stator_status st_optable_add(st_optable *table, const void *oplib_op, void *self, stator_diag **err)
+stator_status st_optable_add(st_optable *table, const char *plugin, const void *oplib_op,
+                             void *self, stator_diag **err)
 {
     const stator_oplib_op *from = oplib_op;
     st_op *op = st_arena_zalloc(&table->arena, 1, sizeof *op);
@@ -350,6 +351,7 @@ stator_status st_optable_add(st_optable *table, const void *oplib_op, void *self
     }
     op->oplib_op = from;
     op->oplib_self = self;
+    op->plugin = plugin;
     op->infer = st_infer_oplib;
     op->decompose = from->decompose ? st_dec_oplib : NULL;
     return publish(table, op, err);

@@ -65,6 +65,7 @@ typedef struct st_op {   /* one row as used */
     st_ask_fn ask;
     const void *oplib_op; /* stator_oplib_op, when a library brought it */
     void *oplib_self;
+    const char *plugin; /* that holds the library, for messages; borrowed */
 } st_op;
 
 typedef struct st_optable {
@@ -80,9 +81,9 @@ void st_optable_deinit(st_optable *table);
 uint32_t st_optable_find(const st_optable *table, const char *name); /* 0 unknown */
 const st_op *st_optable_at(const st_optable *table, uint32_t op);
 uint32_t st_optable_count(const st_optable *table);
-/* Adds a library's op; ALREADY_EXISTS when the name is taken. */
-stator_status st_optable_add(st_optable *table, const void *oplib_op, void *self,
-                             stator_diag **err);
+/* Adds an op of a library that `plugin` holds; ALREADY_EXISTS when the name is taken. */
+stator_status st_optable_add(st_optable *table, const char *plugin, const void *oplib_op,
+                             void *self, stator_diag **err);
 /* 1 for INTS, FLOATS and DIMS. */
 int st_attr_is_list(uint32_t kind);
 /* 1 when an attribute that is not given stays absent (a node's row of kind NONE): "=none". For

@@ -114,6 +114,12 @@ stator_status cli_open(const cli_common *common, stator_ctx **out_ctx);
 void cli_log_begin(void);
 void cli_log(void *self, const char *channel, uint32_t level, const char *text);
 
+/* From begin to end, what ends the command inside a plugin's slot is named on stderr; see
+ * cli_culprit.c. main alone calls these; the middle one is its cleanup handler. */
+void cli_culprit_begin(void);
+void cli_culprit_thread_ended(void *unused);
+void cli_culprit_end(void);
+
 /* ---- failing ---- */
 
 /* Prints the context's last error (text to stderr, or JSON to stdout) and returns CLI_FAILED. */

@@ -420,7 +420,10 @@ static int conform_backend(conform *s, const char *backend)
 
 int cmd_conform(int argc, char **argv)
 {
-    conform s = {.jobs = st_cpu_count(), .timeout_s = 600, .common = {.threads = 1}};
+    conform s = {.jobs = st_cpu_count(),
+                 .timeout_s = 600,
+                 .common = {.threads = 1},
+                 .compile = {.compile_flags = STATOR_COMPILE_FILL_OUTPUTS}};
     const cli_option own[] = {
         {"--cases", CLI_TEXT, &s.cases_dir, "DIR", "folder searched for test cases"},
         {"--skip", CLI_LIST, &s.skip_files, "FILE", "also skip the cases listed there, with reasons"},

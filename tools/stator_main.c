@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,9 +99,14 @@ static int open_streams(void)
 int main(int argc, char **argv)
 {
     const int is_closed = open_streams();
+    int status = CLI_FAILED;
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failure of writing to it */
     cli_log_begin();
-    const int status = run_line(argc, argv);
+    cli_culprit_begin();
+    pthread_cleanup_push(cli_culprit_thread_ended, NULL);
+    status = run_line(argc, argv);
+    pthread_cleanup_pop(0);
+    cli_culprit_end();
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && status != CLI_USAGE) {
         (void)fprintf(stderr, "stator: cannot write to stdout: %s\n",

@@ -136,10 +136,21 @@ static stator_status slot_of_value(build *b, stator_ref value, uint32_t *out_slo
 
 /* ---- steps ---- */
 
-stator_status st_run_instance_step(void *self, void *exe, const stator_call *call,
-                                   stator_diag **err)
+static stator_status run_instance(void *self, void *exe, const stator_call *call,
+                                  stator_diag **err)
 {
     return st_instance_run(self, exe, call, err);
+}
+
+void st_describe_step(const st_compile_request *request, stator_instance *instance,
+                      const stator_exe_info *info, st_step *step)
+{
+    step->self = instance;
+    step->run = run_instance;
+    step->backend = instance->backend->item.name;
+    step->workspace_bytes = info->workspace_bytes;
+    step->is_filled = (request->flags & STATOR_COMPILE_FILL_OUTPUTS) != 0 ||
+                      (info->flags & STATOR_EXE_FILL_OUTPUTS) != 0;
 }
 
 /* Slots of a step's inputs and outputs, in one block. */
@@ -188,12 +199,10 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
     const stator_status made = st_instance_compile(instance, part->graph, scope, &step->exe, err);
     st_dump_part_end(request_of(b)->ctx);
     ST_TRY(made);
-    step->self = instance;
     step->graph = part->graph;
-    step->run = st_run_instance_step;
     stator_exe_info info = {.struct_size = sizeof info};
-    const stator_status status = instance->backend->exe_info(instance->inst, step->exe, &info);
-    step->workspace_bytes = info.workspace_bytes;
+    const stator_status status = st_instance_exe_info(instance, step->exe, &info);
+    st_describe_step(request_of(b), instance, &info, step);
     return status == STATOR_OK
                ? STATOR_OK
                : st_fail(err, status, "backend '%s' cannot tell what its executable of '%s' needs",
@@ -551,7 +560,7 @@ static void end_program(st_program *p)
     for (uint32_t s = 0; s < p->n_steps; s++) {
         stator_instance *instance = p->steps[s].self;
         if (p->steps[s].exe != NULL) {
-            instance->backend->exe_destroy(instance->inst, p->steps[s].exe);
+            st_instance_exe_destroy(instance, p->steps[s].exe);
         }
     }
     st_program_deinit(p);

@@ -14,9 +14,9 @@ typedef struct st_assembly {
 /* Compiles the parts of the root and of the bodies that the host runs, and fills out->program and
  * out->bodies. With n_declined != 0 the programs are not complete: divide again. */
 stator_status st_assemble(st_assembly *assembly, stator_diag **err);
-/* The `run` of a step whose `self` is an instance. */
-stator_status st_run_instance_step(void *self, void *exe, const stator_call *call,
-                                   stator_diag **err);
+/* Makes the step one that runs its executable, of which the instance told `info`. */
+void st_describe_step(const st_compile_request *request, stator_instance *instance,
+                      const stator_exe_info *info, st_step *step);
 /* Ends executables and programs of `compiled`. */
 void st_disassemble(st_compiled *compiled);
 

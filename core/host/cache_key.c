@@ -113,7 +113,7 @@ static stator_status put_stage(void *self, const char *stage)
 static int put_builds(st_cache_job *job)
 {
     const st_compile_request *request = job->request;
-    const stator_instance *main = request->main;
+    stator_instance *main = request->main;
     builds b = {.out = &job->key, .ctx = request->ctx, .is_whole = 1};
     b.is_whole = put_host(&job->key);
     b.is_whole = put_loaded(&job->key, "backend", main->loaded) && b.is_whole;
@@ -150,26 +150,10 @@ static void put_options(st_str *out, const char *field, const stator_options *op
     st_str_add(out, "\n");
 }
 
-/* Rounding and flushing of denormals, which constants that are folded obey. */
-static uint32_t float_state(void)
-{
-#if defined(__x86_64__)
-    return __builtin_ia32_stmxcsr() & 0xffc0u;
-#elif defined(__aarch64__)
-    uint64_t fpcr = 0;
-    __asm__("mrs %0, fpcr" : "=r"(fpcr));
-    return (uint32_t)fpcr;
-#else
-    return 0;
-#endif
-}
-
 static void put_settings(st_cache_job *job)
 {
     const st_compile_request *request = job->request;
-    const stator_instance *main = request->main;
-    const char *compat =
-        main->backend->compat_key != NULL ? main->backend->compat_key(main->inst) : "";
+    stator_instance *main = request->main;
     put_options(&job->key, "options", main->options);
     if (request->evaluator != NULL) {
         put_options(&job->key, "reference options", request->evaluator->options);
@@ -178,9 +162,10 @@ static void put_settings(st_cache_job *job)
     for (uint32_t i = 0; i < request->n_fallbacks; i++) {
         put_options(&job->key, "node fallback options", request->fallbacks[i]->options);
     }
-    st_str_addf(&job->key, "machine: %s\n", compat != NULL ? compat : "");
+    st_str_addf(&job->key, "machine: %s\n", st_instance_compat_key(main));
     st_str_addf(&job->key, "threads: %d\n", request->ctx->threads);
-    st_str_addf(&job->key, "float: %x\n", float_state());
+    /* Rounding and flushing of subnormals, which constants that are folded obey. */
+    st_str_addf(&job->key, "float: %x\n", st_fp_control());
 }
 
 /* ---- the graph ---- */

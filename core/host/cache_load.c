@@ -397,13 +397,12 @@ static stator_status read_slots(loading *l, st_program *p, stator_diag **err)
 
 /* ---- steps ---- */
 
-static stator_status set_executable(st_step *step, stator_instance *instance, stator_diag **err)
+static stator_status set_executable(const loading *l, st_step *step, stator_instance *instance,
+                                    stator_diag **err)
 {
     stator_exe_info info = {.struct_size = sizeof info};
-    step->self = instance;
-    step->run = st_run_instance_step;
-    const stator_status status = instance->backend->exe_info(instance->inst, step->exe, &info);
-    step->workspace_bytes = info.workspace_bytes;
+    const stator_status status = st_instance_exe_info(instance, step->exe, &info);
+    st_describe_step(l->job->request, instance, &info, step);
     return status == STATOR_OK ? STATOR_OK : broken(err, "an executable does not tell its needs");
 }
 
@@ -419,15 +418,10 @@ static stator_status read_executable(loading *l, st_step *step, stator_diag **er
     if (blob == NULL) {
         return st_fail_oom(err);
     }
-    stator_status status = main->backend->exe_deserialize(main->inst, blob, &step->exe, err);
+    const stator_status status = st_instance_deserialize(main, blob, &step->exe, err);
     st_blob_release(blob);
-    if (status != STATOR_OK) {
-        step->exe = NULL;
-        return err != NULL && *err == NULL
-                   ? st_fail(err, status, "the backend refuses an executable")
-                   : status;
-    }
-    return set_executable(step, main, err);
+    ST_TRY(status);
+    return set_executable(l, step, main, err);
 }
 
 /* A part's graph in a module of its own, which lives as long as the program. */
@@ -497,7 +491,7 @@ static stator_status read_graph(loading *l, const st_program *p, st_step *step, 
     }
     ST_TRY(st_instance_compile(fallback, module->root, scope, &step->exe, err));
     step->graph = module->root;
-    return set_executable(step, fallback, err);
+    return set_executable(l, step, fallback, err);
 }
 
 static stator_status read_part(loading *l, const st_program *p, st_step *step, stator_diag **err)

@@ -81,18 +81,14 @@ static stator_status put_graph(saving *s, const st_step *step, stator_diag **err
 
 static stator_status put_part(saving *s, const st_step *step, stator_diag **err)
 {
-    const stator_instance *instance = step->self;
+    stator_instance *instance = step->self;
     stator_blob *blob = NULL;
     const void *data = NULL;
     if (instance != s->job->request->main) {
         return put_graph(s, step, err);
     }
     st_put_u32(s->out, ST_CACHED_EXECUTABLE);
-    ST_TRY(instance->backend->exe_serialize(instance->inst, step->exe, &blob, err));
-    if (blob == NULL) {
-        return st_fail(err, STATOR_INTERNAL, "exe_serialize of '%s' gave no bytes",
-                       instance->backend->item.name);
-    }
+    ST_TRY(st_instance_serialize(instance, step->exe, &blob, err));
     const stator_status status = st_blob_get(blob, &data, err);
     if (status == STATOR_OK) {
         st_put_block(s->out, data, st_blob_size(blob));

@@ -458,7 +458,9 @@ static stator_status add_oplib(void *self, const st_loaded *loaded)
     const stator_oplib *lib = loaded->as.oplib;
     for (uint32_t i = 0; i < lib->op_count; i++) {
         stator_diag *diag = NULL;
-        const stator_status status = st_optable_add(&ctx->ops, &lib->ops[i], loaded->self, &diag);
+        const st_oplib_call *call = &loaded->oplib_calls[i];
+        const stator_status status =
+            st_optable_add(&ctx->ops, loaded->callee->name, &call->op, (void *)(uintptr_t)call, &diag);
         if (status != STATOR_OK) {
             st_log(ctx, "plugins", 1, "op library %s: %s", lib->item.name, st_diag_text(diag));
         }

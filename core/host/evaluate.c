@@ -101,7 +101,7 @@ static stator_status run_once(stator_instance *evaluator, stator_graph *graph, u
     for (uint32_t k = 0; k < n_results; k++) {
         out[k] = buffers[k].tensor;
     }
-    stator_status status = evaluator->backend->exe_info(evaluator->inst, exe, &info);
+    stator_status status = st_instance_exe_info(evaluator, exe, &info);
     void *workspace = st_alloc(&ctx->mem, info.workspace_bytes, 64);
     int64_t *syms = st_alloc(&ctx->mem, (n_syms + 1u) * sizeof *syms, 8);
     if (status == STATOR_OK && (workspace == NULL || syms == NULL)) {
@@ -124,7 +124,7 @@ static stator_status run_once(stator_instance *evaluator, stator_graph *graph, u
     }
     st_free(&ctx->mem, workspace);
     st_free(&ctx->mem, syms);
-    evaluator->backend->exe_destroy(evaluator->inst, exe);
+    st_instance_exe_destroy(evaluator, exe);
     return status;
 }
 

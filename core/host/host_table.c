@@ -388,19 +388,13 @@ static const stator_log_api log_api = {.struct_size = sizeof log_api,
                                        .is_dumping = st_dump_is_on,
                                        .dump = st_dump_file};
 
-static void thr_parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn,
-                             void *self)
-{
-    st_parallel_for(ctx->threads, n, grain, fn, self);
-}
-
 static int32_t thr_count(stator_ctx *ctx)
 {
     return st_is_in_parallel() ? 1 : ctx->threads;
 }
 
 static const stator_thr_api thr_api = {
-    .struct_size = sizeof thr_api, .parallel_for = thr_parallel_for, .thread_count = thr_count};
+    .struct_size = sizeof thr_api, .parallel_for = st_plugin_parallel_for, .thread_count = thr_count};
 
 static const void *get_ext(const char *name, uint32_t min_version)
 {

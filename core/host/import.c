@@ -3,6 +3,7 @@
 #include "core/host/model.h"
 
 #include "core/base/check.h"
+#include "core/host/plugin_call.h"
 #include "core/runtime/tensor.h"
 #include "ir/reinfer.h"
 #include "ir/stated.h"
@@ -97,7 +98,11 @@ static stator_status read_source(stator_model *model, const stator_source *sourc
     if (has_axes) {
         st_stated_begin(&stated, m);
     }
+    st_plugin_call call;
+    st_plugin_enter(&call, model->frontend->callee, "import");
     stator_status status = frontend->import(model->frontend->self, source, model->options, b, err);
+    /* NEED_VALUE is a question and no failure. */
+    status = st_plugin_leave(&call, status, status != STATOR_NEED_VALUE ? err : NULL);
     m->plan = NULL;
     if (has_axes) {
         if (status == STATOR_OK) {
@@ -190,13 +195,18 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
     return STATOR_OK;
 }
 
-/* A frontend's message names the file, in front where it does not by itself. */
+/* A frontend's message names the file, in front where it does not by itself, and one of a stranger
+ * the plugin: what is wrong with its graph is its fault as often as the file's. */
 static void name_file(const stator_model *model, stator_diag *diag)
 {
+    const st_callee *callee = model->frontend->callee;
     const char *slash = strrchr(model->path, '/');
     const char *name = slash != NULL ? slash + 1 : model->path;
     if (model->dir != NULL && diag != NULL && strstr(st_diag_text(diag), name) == NULL) {
         st_diag_prefix(diag, "%s", name);
+    }
+    if (diag != NULL && !callee->is_ours && strstr(st_diag_text(diag), callee->name) == NULL) {
+        st_diag_prefix(diag, "plugin '%s'", callee->name);
     }
 }
 

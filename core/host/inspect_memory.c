@@ -37,7 +37,7 @@ static void describe(const place *at, stator_x_part *out)
     const st_step *step = &at->program->steps[at->step];
     stator_instance *instance = step->self;
     stator_exe_info info = {.struct_size = sizeof info};
-    if (instance->backend->exe_info(instance->inst, step->exe, &info) != STATOR_OK) {
+    if (st_instance_exe_info(instance, step->exe, &info) != STATOR_OK) {
         info = (stator_exe_info){.struct_size = sizeof info};
     }
     *out = (stator_x_part){.struct_size = sizeof *out,

@@ -15,6 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
+int st_plugin_is_ours(const st_plugin *plugin)
+{
+    return plugin->origin == ST_ORIGIN_LIBDIR && plugin->note.vendor != NULL &&
+           strcmp(plugin->note.vendor, "Stator") == 0;
+}
+
 static void fail_load(st_load_result *result, uint32_t state, const char *hint, const char *format,
                       ...) STATOR_PRINTF(4, 5);
 
@@ -69,10 +75,13 @@ static int check_same_file(const st_plugin *plugin, st_load_result *result)
     return 1;
 }
 
-static void *open_object(const st_plugin *plugin, st_load_result *result)
+static void *open_object(st_plugin *plugin, st_load_result *result)
 {
     char text[sizeof result->reason - 64];
+    st_plugin_call call;
+    st_plugin_enter(&call, &plugin->callee, "dlopen"); /* its constructors */
     void *object = st_dso_open(plugin->path, text, sizeof text);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
     if (object != NULL) {
         return object;
     }
@@ -150,7 +159,7 @@ static int check_mapped(const st_plugin *plugin, const void *address, st_load_re
 
 /* ---- query, validation, init ---- */
 
-static const stator_plugin *query(const st_registry *registry, const st_plugin *plugin,
+static const stator_plugin *query(const st_registry *registry, st_plugin *plugin,
                                   st_load_result *result)
 {
     void *object = open_object(plugin, result);
@@ -169,7 +178,10 @@ static const stator_plugin *query(const st_registry *registry, const st_plugin *
     if (!check_mapped(plugin, symbol, result)) {
         return NULL;
     }
+    st_plugin_call call;
+    st_plugin_enter(&call, &plugin->callee, "query");
     const stator_plugin *descriptor = fn(registry->host, registry->host->abi_major);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
     if (descriptor == NULL) {
         fail_load(result, ST_STATE_INVALID, "rebuild the plugin with the headers of this Stator",
                   STATOR_PLUGIN_QUERY_SYMBOL " returned NULL for ABI major %u",
@@ -178,15 +190,18 @@ static const stator_plugin *query(const st_registry *registry, const st_plugin *
     return descriptor;
 }
 
-static void call_init(const st_registry *registry, const stator_plugin *descriptor,
-                      st_load_result *result)
+static void call_init(const st_registry *registry, st_callee *callee,
+                      const stator_plugin *descriptor, st_load_result *result)
 {
     stator_diag *why = NULL;
+    st_plugin_call call;
     if (!STATOR_HAS(descriptor, init)) {
         result->is_initialised = 1;
         return;
     }
-    const stator_status status = descriptor->init(registry->host, &result->self, &why);
+    st_plugin_enter(&call, callee, "init");
+    const stator_status status =
+        st_plugin_leave(&call, descriptor->init(registry->host, &result->self, &why), &why);
     if (status == STATOR_OK) {
         result->is_initialised = 1;
     } else {
@@ -194,14 +209,27 @@ static void call_init(const st_registry *registry, const stator_plugin *descript
         result->is_out_of_memory = status == STATOR_RESOURCE_EXHAUSTED;
         fail_load(result, ST_STATE_INIT_FAILED,
                   hint != NULL ? hint : "see the plugin's own documentation", "its init failed: %s",
-                  why != NULL ? st_diag_text(why) : stator_status_text(status));
+                  st_diag_text(why));
     }
     st_diag_release(why);
 }
 
-void st_plugin_load(st_registry *registry, const st_plugin *plugin, st_load_result *out_result)
+void st_plugin_shutdown(st_callee *callee, const stator_plugin *descriptor, void *self)
+{
+    if (STATOR_HAS(descriptor, shutdown)) {
+        st_plugin_call call;
+        st_plugin_enter(&call, callee, "shutdown");
+        descriptor->shutdown(self);
+        (void)st_plugin_leave(&call, STATOR_OK, NULL);
+    }
+}
+
+void st_plugin_load(st_registry *registry, st_plugin *plugin, st_load_result *out_result)
 {
     memset(out_result, 0, sizeof *out_result);
+    plugin->callee = (st_callee){.name = plugin->note.name,
+                                 .ctx = registry->host->ctx,
+                                 .is_ours = (uint32_t)st_plugin_is_ours(plugin)};
     st_arena_init(&out_result->arena, registry->mem);
     out_result->verdict.state = ST_STATE_AVAILABLE;
     if (!check_file(registry, plugin, out_result)) {
@@ -223,5 +251,5 @@ void st_plugin_load(st_registry *registry, const st_plugin *plugin, st_load_resu
         return;
     }
     out_result->descriptor = descriptor;
-    call_init(registry, descriptor, out_result);
+    call_init(registry, &plugin->callee, descriptor, out_result);
 }

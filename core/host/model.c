@@ -5,8 +5,10 @@
 #include "core/base/fdio.h"
 #include "core/base/sized.h"
 #include "core/base/str.h"
+#include "core/base/vec.h"
 #include "core/host/foreign_format.h"
 #include "core/host/options.h"
+#include "core/host/plugin_call.h"
 #include "core/runtime/tensor.h"
 #include "ir/told.h"
 
@@ -75,33 +77,97 @@ void stator_model_destroy(stator_model *model)
 /* ---- choosing a frontend ---- */
 
 typedef struct chooser {
-    st_registry *registry;
+    const stator_model *model;
     const char *extension;
-    const uint8_t *bytes;
-    uint64_t size;
-    const st_loaded *best;
-    uint32_t best_score;
-    st_str known;
+    st_vec(const st_loaded *) found; /* frontends that come into question */
+    st_str known;                    /* names of all that can be used */
 } chooser;
 
-static stator_status consider(void *self, const st_loaded *loaded)
+static int sniff(const st_loaded *loaded, const stator_model *model)
+{
+    const stator_frontend *f = loaded->as.frontend;
+    st_plugin_call call;
+    if (f->sniff == NULL) {
+        return 0;
+    }
+    st_plugin_enter(&call, loaded->callee, "sniff");
+    const uint32_t score = f->sniff(loaded->self, model->bytes, model->size);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
+    if (score > 100) {
+        st_registry_warn_of(model->ctx->registry, loaded->row,
+                            "its sniff answered %u where 100 is the most; it is taken as 0", score);
+        return 0;
+    }
+    return (int)score;
+}
+
+static stator_status add_found(chooser *c, const st_loaded *loaded)
+{
+    const st_loaded **slot = st_vec_push(&c->model->ctx->mem, &c->found);
+    if (slot == NULL) {
+        return STATOR_RESOURCE_EXHAUSTED;
+    }
+    *slot = loaded;
+    return STATOR_OK;
+}
+
+static stator_status add_any(void *self, const st_loaded *loaded)
 {
     chooser *c = self;
-    const stator_frontend *f = loaded->as.frontend;
-    uint32_t score = f->sniff != NULL ? f->sniff(loaded->self, c->bytes, c->size) : 0;
-    if (score > 100) {
-        st_registry_warn_of(c->registry, loaded->row,
-                            "its sniff answered %u where 100 is the most; it is taken as 0", score);
-        score = 0;
+    st_str_addf(&c->known, "%s%s", c->known.len != 0 ? ", " : "", loaded->desc->name);
+    return add_found(c, loaded);
+}
+
+/* Those whose note names the extension; nothing of the others is loaded. */
+static stator_status find_by_note(chooser *c)
+{
+    st_registry *registry = c->model->ctx->registry;
+    const st_registry_item *item;
+    for (uint32_t i = 0; (item = st_registry_at(registry, i)) != NULL; i++) {
+        const st_loaded *loaded = NULL;
+        if (st_registry_item_kind(item) == STATOR_KIND_FRONTEND && c->extension != NULL &&
+            st_list_has(st_registry_item_extensions(item), c->extension) &&
+            st_registry_item_wins(registry, item) &&
+            st_registry_load_unnamed(registry, item, &loaded, NULL) == STATOR_OK) {
+            ST_TRY(add_found(c, loaded));
+        }
     }
-    score *= 2u;
-    score += c->extension != NULL && st_list_has(f->extensions, c->extension) ? 101u : 0u;
-    if (score > c->best_score) {
-        c->best_score = score;
-        c->best = loaded;
-    }
-    st_str_addf(&c->known, "%s%s", c->known.len != 0 ? ", " : "", f->item.name);
     return STATOR_OK;
+}
+
+/* Of all frontends, those that name the extension only once they are loaded. */
+static void keep_by_extension(chooser *c)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->found.count; i++) {
+        const st_loaded *loaded = c->found.data[i];
+        if (c->extension != NULL && st_list_has(loaded->as.frontend->extensions, c->extension)) {
+            const st_loaded *first = c->found.data[n];
+            c->found.data[n++] = loaded;
+            c->found.data[i] = first;
+        }
+    }
+    c->found.count = n != 0 ? n : c->found.count;
+}
+
+/* The one there is, without a question; of several the one that is surest of the bytes, and the
+ * first where they are equally sure. Where the extension speaks for none of them, one has to be
+ * sure at all. */
+static const st_loaded *surest(const chooser *c)
+{
+    const st_loaded *best = NULL;
+    int most = -1;
+    for (uint32_t i = 0; i < c->found.count; i++) {
+        const st_loaded *loaded = c->found.data[i];
+        const int is_named =
+            c->extension != NULL && st_list_has(loaded->as.frontend->extensions, c->extension);
+        const int score = is_named && c->found.count == 1 ? 100 : sniff(loaded, c->model);
+        if (score > most && (score > 0 || is_named)) {
+            most = score;
+            best = loaded;
+        }
+    }
+    return best;
 }
 
 static const char *extension_of(const stator_model *model)
@@ -142,16 +208,19 @@ static stator_status choose_frontend(stator_model *model, const char *wanted, st
     if (wanted != NULL) {
         return st_registry_get(registry, STATOR_KIND_FRONTEND, wanted, &model->frontend, err);
     }
-    chooser c = {
-        .registry = registry,
-        .extension = extension_of(model), .bytes = model->bytes, .size = model->size};
+    chooser c = {.model = model, .extension = extension_of(model)};
     st_str_init(&c.known, &model->ctx->mem);
-    stator_status status = st_registry_each(registry, STATOR_KIND_FRONTEND, consider, &c, err);
-    if (status == STATOR_OK && c.best == NULL) {
-        status = fail_unrecognised(model, &c.known, err);
+    stator_status status = find_by_note(&c);
+    if (status == STATOR_OK && c.found.count == 0) {
+        status = st_registry_each(registry, STATOR_KIND_FRONTEND, add_any, &c, err);
+        keep_by_extension(&c);
     }
-    model->frontend = c.best;
+    if (status == STATOR_OK) {
+        model->frontend = surest(&c);
+        status = model->frontend != NULL ? STATOR_OK : fail_unrecognised(model, &c.known, err);
+    }
     st_str_deinit(&c.known);
+    st_vec_free(&model->ctx->mem, &c.found);
     return status;
 }
 
@@ -253,6 +322,13 @@ static stator_status finish_load(stator_model *model, const stator_load_options 
     if (status == STATOR_NEED_VALUE && model->declared != NULL) {
         st_diag_release(diag);
         return STATOR_OK;
+    }
+    if (status == STATOR_NEED_VALUE && diag == NULL) {
+        return st_fail(err, status,
+                       "plugin '%s' needs the value of '%s' to import the model, and has declared "
+                       "no such input",
+                       model->frontend->callee->name,
+                       model->n_needed != 0 ? model->needed[0] : "an input that it does not name");
     }
     if (err != NULL && *err == NULL) {
         *err = diag;

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define WORKSPACE_MAX (UINT64_C(1) << 47) /* the address space; more is a mistake */
+
 /* A backend that is being created or is compiling, on this thread: what it opens meanwhile runs in
  * the same call stack, so a name met twice there is a circle. Entries live on the stack. */
 struct st_open_entry {
@@ -95,8 +97,11 @@ static stator_status create_inst(stator_instance *instance, stator_diag **err)
 {
     struct st_open_entry entry;
     ST_TRY(enter(instance, &entry, NULL, err));
-    const stator_status status = instance->backend->create(
-        instance->loaded->self, instance->options, 0, &instance->inst, err);
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "create");
+    stator_status status = instance->backend->create(instance->loaded->self, instance->options, 0,
+                                                     &instance->inst, err);
+    status = st_plugin_leave(&call, status, err);
     leave(instance->ctx, &entry);
     if (status != STATOR_OK) {
         instance->inst = NULL;
@@ -152,12 +157,22 @@ void st_instance_close(stator_instance *instance)
         return;
     }
     if (instance->inst != NULL) {
+        st_plugin_call call;
+        st_plugin_enter(&call, instance->loaded->callee, "destroy");
         instance->backend->destroy(instance->loaded->self, instance->inst);
+        (void)st_plugin_leave(&call, STATOR_OK, NULL);
     }
     st_options_destroy(instance->options);
     pthread_mutex_destroy(&instance->compile_lock);
     pthread_mutex_destroy(&instance->run_lock);
     st_free(&instance->ctx->mem, instance);
+}
+
+/* OK without what the slot was called for. */
+static stator_status no_result(const stator_instance *instance, const char *slot, stator_diag **err)
+{
+    return st_fail(err, STATOR_INTERNAL, "plugin '%s', slot %s answered OK and gave nothing",
+                   instance->loaded->callee->name, slot);
 }
 
 stator_status st_instance_compile(stator_instance *instance, const stator_graph *graph,
@@ -170,13 +185,19 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
     if (is_serial) {
         pthread_mutex_lock(&instance->compile_lock);
     }
-    const stator_status status =
-        instance->backend->compile(instance->inst, graph, fuel, out_exe, err);
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "compile");
+    stator_status status = instance->backend->compile(instance->inst, graph, fuel, out_exe, err);
+    status = st_plugin_leave(&call, status, err);
     if (is_serial) {
         pthread_mutex_unlock(&instance->compile_lock);
     }
     leave(instance->ctx, &entry);
-    return status;
+    if (status != STATOR_OK) {
+        *out_exe = NULL; /* what it may hold is the plugin's to end */
+        return status;
+    }
+    return *out_exe == NULL ? no_result(instance, "compile", err) : STATOR_OK;
 }
 
 stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
@@ -186,11 +207,82 @@ stator_status st_instance_run(stator_instance *instance, void *exe, const stator
     if (is_serial) {
         pthread_mutex_lock(&instance->run_lock);
     }
-    const stator_status status = instance->backend->exe_run(instance->inst, exe, call, err);
+    st_plugin_call slot;
+    st_plugin_enter_run(&slot, instance->loaded->callee, "exe_run");
+    stator_status status = instance->backend->exe_run(instance->inst, exe, call, err);
+    status = st_plugin_leave(&slot, status, err);
     if (is_serial) {
         pthread_mutex_unlock(&instance->run_lock);
     }
     return status;
+}
+
+stator_status st_instance_exe_info(stator_instance *instance, void *exe, stator_exe_info *out)
+{
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_info");
+    const stator_status status =
+        st_plugin_leave(&call, instance->backend->exe_info(instance->inst, exe, out), NULL);
+    return status == STATOR_OK && out->workspace_bytes > WORKSPACE_MAX ? STATOR_OUT_OF_RANGE
+                                                                       : status;
+}
+
+void st_instance_exe_destroy(stator_instance *instance, void *exe)
+{
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_destroy");
+    instance->backend->exe_destroy(instance->inst, exe);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
+}
+
+/* ---- the cache, packages ---- */
+
+stator_status st_instance_serialize(stator_instance *instance, void *exe, stator_blob **out_blob,
+                                    stator_diag **err)
+{
+    st_plugin_call call;
+    *out_blob = NULL;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_serialize");
+    stator_status status = instance->backend->exe_serialize(instance->inst, exe, out_blob, err);
+    status = st_plugin_leave(&call, status, err);
+    return status == STATOR_OK && *out_blob == NULL ? no_result(instance, "exe_serialize", err)
+                                                    : status;
+}
+
+stator_status st_instance_deserialize(stator_instance *instance, stator_blob *blob, void **out_exe,
+                                      stator_diag **err)
+{
+    st_plugin_call call;
+    *out_exe = NULL;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_deserialize");
+    stator_status status = instance->backend->exe_deserialize(instance->inst, blob, out_exe, err);
+    status = st_plugin_leave(&call, status, err);
+    if (status != STATOR_OK) {
+        *out_exe = NULL;
+        return status;
+    }
+    return *out_exe == NULL ? no_result(instance, "exe_deserialize", err) : STATOR_OK;
+}
+
+const char *st_instance_compat_key(stator_instance *instance)
+{
+    if (instance->backend->compat_key == NULL) {
+        return "";
+    }
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "compat_key");
+    const char *key = instance->backend->compat_key(instance->inst);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
+    return key != NULL ? key : "";
+}
+
+stator_status st_instance_package(stator_instance *instance, void *exe,
+                                  const stator_package_sink *sink, stator_diag **err)
+{
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_package");
+    const stator_status status = instance->backend->exe_package(instance->inst, exe, sink, err);
+    return st_plugin_leave(&call, status, err);
 }
 
 /* ---- capability ---- */
@@ -278,11 +370,25 @@ stator_status st_instance_capability(stator_instance *instance, const stator_gra
                    .groups = groups};
     const stator_capability_sink sink = {
         .struct_size = sizeof sink, .self = &c, .yes = on_yes, .no = on_no, .group = on_group};
-    ST_TRY(instance->backend->capability(instance->inst, graph, &sink, err));
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "capability");
+    const stator_status status = instance->backend->capability(instance->inst, graph, &sink, err);
+    ST_TRY(st_plugin_leave(&call, status, err));
     if (c.status == STATOR_OK && groups != NULL && c.n_groups != 0) {
         c.status = name_groups(&c);
     }
     return c.status == STATOR_OK ? STATOR_OK : st_fail_oom(err);
+}
+
+static int32_t call_keep(stator_instance *instance, const char *op, uint32_t version,
+                         const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n)
+{
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "keep");
+    const int32_t is_kept =
+        instance->backend->keep(instance->inst, op, version, dtypes, ranks, n);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
+    return is_kept;
 }
 
 int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node)
@@ -304,7 +410,7 @@ int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stat
             ranks[k] = type->rank;
         }
     }
-    return instance->backend->keep(instance->inst, op->name, op->version, dtypes, ranks, n);
+    return call_keep(instance, op->name, op->version, dtypes, ranks, n);
 }
 
 /* ---- the table ---- */
@@ -411,7 +517,7 @@ static stator_status nested_compile_node(stator_instance *instance, const stator
 static stator_status nested_exe_info(stator_instance *instance, void *exe, stator_exe_info *out)
 {
     stator_exe_info info = {.struct_size = sizeof info};
-    ST_TRY(instance->backend->exe_info(instance->inst, exe, &info));
+    ST_TRY(st_instance_exe_info(instance, exe, &info));
     info.struct_size = sizeof info;
     return ST_SIZED_WRITE(stator_exe_info, out, &info, NULL);
 }
@@ -419,14 +525,13 @@ static stator_status nested_exe_info(stator_instance *instance, void *exe, stato
 stator_status st_instance_steps(stator_instance *instance, void *exe, const stator_step_sink *sink,
                                 stator_diag **err)
 {
-    const stator_backend *backend = instance->backend;
-    return backend->exe_steps != NULL ? backend->exe_steps(instance->inst, exe, sink, err)
-                                      : STATOR_OK;
-}
-
-static void nested_exe_destroy(stator_instance *instance, void *exe)
-{
-    instance->backend->exe_destroy(instance->inst, exe);
+    if (instance->backend->exe_steps == NULL) {
+        return STATOR_OK;
+    }
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_steps");
+    const stator_status status = instance->backend->exe_steps(instance->inst, exe, sink, err);
+    return st_plugin_leave(&call, status, err);
 }
 
 static stator_status nested_capability(stator_instance *instance, const stator_graph *graph,
@@ -438,9 +543,7 @@ static stator_status nested_capability(stator_instance *instance, const stator_g
 static int32_t nested_keep(stator_instance *instance, const char *op, uint32_t version,
                            const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n)
 {
-    return instance->backend->keep != NULL
-               ? instance->backend->keep(instance->inst, op, version, dtypes, ranks, n)
-               : 0;
+    return instance->backend->keep != NULL ? call_keep(instance, op, version, dtypes, ranks, n) : 0;
 }
 
 const stator_nested_api st_nested_api = {.struct_size = sizeof st_nested_api,
@@ -448,7 +551,7 @@ const stator_nested_api st_nested_api = {.struct_size = sizeof st_nested_api,
                                          .compile = nested_compile,
                                          .exe_info = nested_exe_info,
                                          .run = st_instance_run,
-                                         .exe_destroy = nested_exe_destroy,
+                                         .exe_destroy = st_instance_exe_destroy,
                                          .close = st_instance_close,
                                          .capability = nested_capability,
                                          .keep = nested_keep,

@@ -5,6 +5,7 @@
 #define STATOR_HOST_NESTED_H
 
 #include "core/host/ctx.h"
+#include "core/host/plugin_call.h"
 
 struct stator_instance {
     stator_ctx *ctx;
@@ -30,6 +31,16 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
                                   stator_fuel_scope *fuel, void **out_exe, stator_diag **err);
 stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
                               stator_diag **err);
+stator_status st_instance_exe_info(stator_instance *instance, void *exe, stator_exe_info *out);
+void st_instance_exe_destroy(stator_instance *instance, void *exe);
+/* Slots that may be NULL; the caller has looked. What they answer is not NULL. */
+stator_status st_instance_serialize(stator_instance *instance, void *exe, stator_blob **out_blob,
+                                    stator_diag **err);
+stator_status st_instance_deserialize(stator_instance *instance, stator_blob *blob, void **out_exe,
+                                      stator_diag **err);
+stator_status st_instance_package(stator_instance *instance, void *exe,
+                                  const stator_package_sink *sink, stator_diag **err);
+const char *st_instance_compat_key(stator_instance *instance); /* "" for none */
 /* The backend's exe_steps; of one without it no step is told. */
 stator_status st_instance_steps(stator_instance *instance, void *exe, const stator_step_sink *sink,
                                 stator_diag **err);

@@ -101,6 +101,8 @@ static stator_status open_default(stator_ctx *ctx, const stator_compile_options 
     ST_TRY(st_registry_default_backend(registry, NULL, &item, err));
     for (;;) {
         stator_diag *why = NULL;
+        const st_loaded *loaded = NULL;
+        (void)st_registry_load_unnamed(registry, item, &loaded, NULL); /* told again when opened */
         const stator_status status =
             open_named(ctx, st_registry_item_name(item), options, out, &why);
         const int is_last = status != STATOR_UNAVAILABLE ||

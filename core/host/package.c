@@ -230,10 +230,9 @@ static stator_status make_package(package *p, stator_x_package_fn fn, void *self
 {
     ST_TRY(compile_model(p, err));
     ST_TRY(fn(self, p->division.root->graph));
-    const stator_instance *main = p->request.main;
     const st_sym_cols cols = st_sym_columns(&p->module->symtab);
     ST_TRY(st_package_needs(&p->needs, &cols, sink, err));
-    return main->backend->exe_package(main->inst, p->exe, sink, err);
+    return st_instance_package(p->request.main, p->exe, sink, err);
 }
 
 stator_status stator_x_package(stator_function *function, stator_x_package_fn fn, void *self,
@@ -246,7 +245,7 @@ stator_status stator_x_package(stator_function *function, stator_x_package_fn fn
     st_needs_init(&p.needs, &ctx->mem);
     const stator_status status = make_package(&p, fn, self, sink, &diag);
     if (p.exe != NULL) {
-        p.request.main->backend->exe_destroy(p.request.main->inst, p.exe);
+        st_instance_exe_destroy(p.request.main, p.exe);
     }
     st_division_deinit(&p.division);
     st_module_destroy(p.module);

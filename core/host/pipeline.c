@@ -163,7 +163,11 @@ stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,
     if (backend->as.backend->pipeline == NULL) {
         default_pipeline(&sink);
     } else {
-        ST_TRY(backend->as.backend->pipeline(backend->self, options, &sink));
+        st_plugin_call call;
+        st_plugin_enter(&call, backend->callee, "pipeline");
+        const stator_status status =
+            backend->as.backend->pipeline(backend->self, options, &sink);
+        ST_TRY(st_plugin_leave(&call, list.status != STATOR_OK ? STATOR_OK : status, err));
     }
     return list.status;
 }
@@ -200,6 +204,13 @@ void st_pass_ctx_init(const st_compile_request *request, stator_fuel_scope *scop
                              .freeze = (request->flags & STATOR_COMPILE_NO_FREEZE) == 0};
 }
 
+static stator_status verify_stage(const stator_graph *before, const stator_graph *after,
+                                  stator_diag **err)
+{
+    ST_TRY(st_verify(after, err));
+    return st_verify_signature(before, after, err);
+}
+
 static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope *scope,
                                      stator_graph *in, stator_graph **out, stator_diag **err)
 {
@@ -207,7 +218,10 @@ static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope 
     stator_builder *b = NULL;
     ST_TRY(st_builder_create(in->module, stator_string_at(st_graph_view(in), in->name), &b, err));
     uint32_t result = STATOR_PASS_CHANGED;
+    st_plugin_call call;
+    st_plugin_enter(&call, loaded->callee, "run");
     stator_status status = pass->run(loaded->self, in, b, scope, &result, err);
+    status = st_plugin_leave(&call, status, err);
     if (status != STATOR_OK || result == STATOR_PASS_SAME) {
         st_builder_abort(b);
         *out = in;
@@ -215,19 +229,20 @@ static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope 
         status = st_builder_finish(b, out, err);
     }
     if (status == STATOR_OK && *out != in) {
-        status = st_verify(*out, err); /* a stranger's pass is checked in every build */
+        status = verify_stage(in, *out, err); /* a stranger's is checked in every build */
     }
     if (status != STATOR_OK && err != NULL && *err != NULL) {
-        st_diag_prefix(*err, "pass %s", pass->item.name);
+        st_diag_prefix(*err, "pass %s of plugin '%s'", pass->item.name, loaded->callee->name);
     }
     return status;
 }
 
 /* A name that nobody has is answered with the built-in names too, which the registry does not know.
  */
-static stator_status find_plugin_pass(stator_ctx *ctx, const char *name,
+static stator_status find_plugin_pass(const st_compile_request *request, const char *name,
                                       const st_loaded **out_loaded, stator_diag **err)
 {
+    stator_ctx *ctx = request->ctx;
     stator_diag *diag = NULL;
     const stator_status status =
         st_registry_get(ctx->registry, STATOR_KIND_PASS, name, out_loaded, &diag);
@@ -267,7 +282,7 @@ stator_status st_run_stage(const st_compile_request *request, const char *stage,
     const st_pass_def *def = st_pass_find(stage);
     if (def == NULL) {
         const st_loaded *loaded = NULL;
-        ST_TRY(find_plugin_pass(request->ctx, stage, &loaded, err));
+        ST_TRY(find_plugin_pass(request, stage, &loaded, err));
         if (!st_fuel_api.may_apply(scope, STATOR_FUEL_PASS, stage, 0)) {
             return STATOR_OK;
         }
@@ -305,9 +320,14 @@ static stator_status run_one(void *self, const char *stage)
     ST_TRY(st_watch_stage(&run->request->watch, stage, 0, 0, run->err));
     const uint64_t start = st_now_ns();
     stator_graph *next = NULL;
-    ST_TRY(st_run_stage(run->request, stage, run->graph, &next, run->err));
+    const stator_status ran = st_run_stage(run->request, stage, run->graph, &next, run->err);
+    if (ran == STATOR_NOT_FOUND && run->err != NULL && *run->err != NULL) {
+        st_diag_prefix(*run->err, "the pipeline of '%s'",
+                       run->request->main->backend->item.name);
+    }
+    ST_TRY(ran);
     if ((run->request->flags & STATOR_COMPILE_VERIFY_EACH) != 0) {
-        const stator_status status = st_verify(next, run->err);
+        const stator_status status = verify_stage(run->graph, next, run->err);
         if (status != STATOR_OK) {
             if (run->err != NULL && *run->err != NULL) {
                 st_diag_prefix(*run->err, "after %s", stage);

@@ -230,10 +230,8 @@ void st_registry_destroy(st_registry *registry)
     }
     st_mem *mem = registry->mem;
     for (uint32_t i = registry->initialised.count; i-- > 0;) {
-        const st_plugin *plugin = registry->initialised.data[i];
-        if (STATOR_HAS(plugin->descriptor, shutdown)) {
-            plugin->descriptor->shutdown(plugin->self);
-        }
+        st_plugin *plugin = registry->initialised.data[i];
+        st_plugin_shutdown(&plugin->callee, plugin->descriptor, plugin->self);
     }
     for (uint32_t i = 0; i < registry->plugins.count; i++) {
         st_arena_deinit(&registry->plugins.data[i]->arena);

@@ -84,6 +84,8 @@ typedef struct st_loaded {
     } as;
     const char *build_id; /* or NULL */
     const char *version;  /* of the plugin */
+    struct st_callee *callee; /* see plugin_call.h: who calls a slot says so */
+    const struct st_oplib_call *oplib_calls; /* of an op library: what stands for its ops */
 } st_loaded;
 
 /* Loads the item's plugin when it is not yet (dlopen, query, validation, init; a backend is
@@ -91,6 +93,13 @@ typedef struct st_loaded {
  * reason and hint when the item cannot be used. */
 stator_status st_registry_load(st_registry *registry, const st_registry_item *item,
                                const st_loaded **out_loaded, stator_diag **err);
+/* The same for an item that nobody named. Before code of a stranger's plugin runs in this process for
+ * the first time it is loaded and probed in a child, for 5 s at most; what crashes or hangs there is
+ * not loaded. That all went well is remembered by build id. Stator's own plugins beside libstator
+ * are no strangers; where there is no helper (libexec/stator-probe) nothing is tried. Of a pass, an op
+ * library or a frontend that cannot be used a warning is given, once. */
+stator_status st_registry_load_unnamed(st_registry *registry, const st_registry_item *item,
+                                       const st_loaded **out_loaded, stator_diag **err);
 /* Says once what is wrong with an item that is used all the same: "pass 'x': " and the sentence. */
 void st_registry_warn_of(st_registry *registry, const st_registry_item *item, const char *format,
                          ...) STATOR_PRINTF(3, 4);
@@ -100,7 +109,8 @@ void st_registry_list_unusable(st_registry *registry, uint32_t kind, st_str *out
 /* find + load. Warns once of an item that was refused for taking this one's name. */
 stator_status st_registry_get(st_registry *registry, uint32_t kind, const char *name,
                               const st_loaded **out_loaded, stator_diag **err);
-/* Loads every usable item of a kind, in search order, and calls fn for each one that loaded. Items
+/* Loads every usable item of a kind, in search order and as one that nobody named, and calls fn for
+ * each one that loaded. Items
  * that cannot be used get their state, are left out, and are warned of once (DISABLED ones are
  * not). Stops and returns when fn gives something else than STATOR_OK. */
 stator_status st_registry_each(st_registry *registry, uint32_t kind,

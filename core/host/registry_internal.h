@@ -15,6 +15,7 @@
 #include "core/base/vec.h"
 #include "core/host/elf_reader.h"
 #include "core/host/note.h"
+#include "core/host/plugin_call.h"
 #include "core/host/registry.h"
 #include "core/host/trust.h"
 #include <pthread.h>
@@ -75,6 +76,7 @@ typedef struct st_plugin {
     const char *file_name; /* without .so */
     uint32_t is_own;       /* lies in the plugin folder beside libstator.so itself */
     st_file_identity identity;
+    st_callee callee; /* its name is the note's */
     st_note note; /* name NULL when unreadable */
     const char *note_text;
     uint64_t note_len;
@@ -101,6 +103,7 @@ struct st_registry_item {
     st_verdict verdict;
     st_verdict found;     /* the verdict of the listing alone, without probe or load */
     uint32_t is_recalled; /* verdict comes from an earlier probe of this build */
+    uint32_t is_tried;    /* a probe of this build in a child went well */
     uint32_t is_winner;
     uint32_t is_warned; /* its being left out was said */
     const st_registry_item *shadowed_by;
@@ -194,8 +197,12 @@ typedef struct st_load_result {
     char hint[256];
 } st_load_result;
 
-/* dlopen .. init of one plugin, whose immutable fields are read. */
-void st_plugin_load(st_registry *registry, const st_plugin *plugin, st_load_result *out_result);
+/* dlopen .. init of one plugin, of which only `callee` is written. */
+void st_plugin_load(st_registry *registry, st_plugin *plugin, st_load_result *out_result);
+/* One of Stator's own, installed beside libstator. */
+int st_plugin_is_ours(const st_plugin *plugin);
+/* Its shutdown, where it has one. */
+void st_plugin_shutdown(st_callee *callee, const stator_plugin *descriptor, void *self);
 /* Checks the plugin's descriptor against ABI and note; copies its items, full-size, to *out_items
  * (desc, as). INVALID_ARGUMENT with the rule that is broken. */
 stator_status st_descriptor_check(const stator_host *host, const stator_plugin *plugin,
@@ -215,10 +222,12 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
 
 /* ---- registry_probe.c ---- */
 
-/* What an earlier probe of this very build left: 1 and a verdict when it was a refusal. Lock held.
- */
-int st_probe_recall(st_registry *registry, const st_plugin *plugin, const char *item,
-                    st_verdict *out_verdict);
+/* What an earlier probe of this very build left: a refusal becomes the item's verdict, with
+ * is_recalled, else is_tried is set. Lock held. */
+void st_probe_recall(st_registry *registry, st_registry_item *item);
+/* Loads and probes an item that nobody named in a child, where that is to be (see
+ * st_registry_load_unnamed); a refusal becomes its verdict. Lock not held. */
+void st_registry_try(st_registry *registry, st_registry_item *item);
 /* The item was used after all: what an earlier probe left is removed. Lock held. */
 void st_probe_forget(st_registry *registry, const st_registry_item *item);
 

@@ -25,12 +25,14 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
         return;
     }
     stator_diag *why = NULL;
-    const stator_status status = loaded->as.backend->probe(loaded->self, &why);
+    st_plugin_call call;
+    st_plugin_enter(&call, loaded->callee, "probe");
+    const stator_status status =
+        st_plugin_leave(&call, loaded->as.backend->probe(loaded->self, &why), &why);
     if (status != STATOR_OK) {
         const int is_device = status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND;
         const char *text = st_diag_hint(why);
-        snprintf(reason, reason_size, "%s%s", why != NULL ? "" : "its probe answered: ",
-                 why != NULL ? st_diag_text(why) : stator_status_text(status));
+        snprintf(reason, reason_size, "%s", st_diag_text(why));
         snprintf(hint, hint_size, "%s",
                  text != NULL ? text
                  : is_device  ? "connect or switch on the device, or choose another backend"
@@ -140,6 +142,16 @@ typedef struct probe_texts {
     char hint[256];
 } probe_texts;
 
+/* The ops of a library are handed out as calls; 0: no memory. */
+static int wrap_ops(st_loaded *loaded, st_arena *arena)
+{
+    if (loaded->desc->kind != STATOR_KIND_OPLIB) {
+        return 1;
+    }
+    loaded->oplib_calls = st_oplib_calls(loaded->as.oplib, loaded->self, loaded->callee, arena);
+    return loaded->oplib_calls != NULL;
+}
+
 /* Everything that runs plugin code. Lock not held. On success the probes' verdicts are in the
  * result's arena. */
 static stator_status load_unlocked(st_registry *registry, st_plugin *plugin, st_load_result *result,
@@ -162,6 +174,10 @@ static stator_status load_unlocked(st_registry *registry, st_plugin *plugin, st_
         loaded->self = result->self;
         loaded->build_id = plugin->build_id;
         loaded->version = plugin->note.version;
+        loaded->callee = &plugin->callee;
+        if (!wrap_ops(loaded, &result->arena)) {
+            return st_fail_oom(err);
+        }
         st_probe_verdict(loaded, &probes[i], texts[i].reason, sizeof texts[i].reason, texts[i].hint,
                          sizeof texts[i].hint);
     }
@@ -201,8 +217,8 @@ static stator_status load_plugin(st_registry *registry, st_plugin *plugin, stato
         publish_failure(registry, plugin, result.verdict);
     }
     if (plugin->load_state != ST_LOAD_DONE) {
-        if (result.is_initialised && STATOR_HAS(result.descriptor, shutdown)) {
-            result.descriptor->shutdown(result.self); /* initialised, but no memory to keep it */
+        if (result.is_initialised) { /* but there was no memory to keep it */
+            st_plugin_shutdown(&plugin->callee, result.descriptor, result.self);
         }
         st_arena_deinit(&result.arena);
         if (status != STATOR_OK) {
@@ -268,6 +284,18 @@ stator_status st_registry_load(st_registry *registry, const st_registry_item *it
     return status;
 }
 
+stator_status st_registry_load_unnamed(st_registry *registry, const st_registry_item *item,
+                                       const st_loaded **out_loaded, stator_diag **err)
+{
+    st_registry_try(registry, own(item));
+    const stator_status status = st_registry_load(registry, item, out_loaded, err);
+    if (status != STATOR_OK && status != STATOR_RESOURCE_EXHAUSTED &&
+        item->kind != STATOR_KIND_BACKEND) { /* the next one in rank is told of that */
+        st_registry_warn(registry, own(item));
+    }
+    return status;
+}
+
 /* Files that were refused for taking the name of a reference backend. */
 static void warn_of_rivals(st_registry *registry, const st_registry_item *item)
 {
@@ -301,14 +329,12 @@ stator_status st_registry_each(st_registry *registry, uint32_t kind,
         if (item->kind != kind || !st_registry_item_wins(registry, item)) {
             continue;
         }
-        const stator_status status = st_registry_load(registry, item, &loaded, NULL);
+        const stator_status status = st_registry_load_unnamed(registry, item, &loaded, NULL);
         if (status == STATOR_RESOURCE_EXHAUSTED) {
             return st_fail_oom(err);
         }
         if (status == STATOR_OK) {
             ST_TRY(fn(self, loaded));
-        } else {
-            st_registry_warn(registry, own(item));
         }
     }
     return STATOR_OK;
@@ -412,7 +438,10 @@ stator_status st_registry_probe_here(st_registry *registry, st_registry_item *it
         if (verdict.state == ST_STATE_AVAILABLE && loaded->as.backend->devices == NULL) {
             add_host_cpu(&list);
         } else if (verdict.state == ST_STATE_AVAILABLE) {
-            (void)loaded->as.backend->devices(loaded->self, add_device, &list);
+            st_plugin_call call;
+            st_plugin_enter(&call, loaded->callee, "devices");
+            const stator_status told = loaded->as.backend->devices(loaded->self, add_device, &list);
+            (void)st_plugin_leave(&call, told, NULL);
         }
         if (list.refused != NULL) {
             verdict = (st_verdict){ST_STATE_INVALID, st_diag_text(list.refused),
@@ -452,6 +481,8 @@ static stator_status make_static(st_registry *registry, const stator_backend *ba
                        loaded->desc->name, st_kind_name(loaded->desc->kind));
     }
     loaded->self = self;
+    plugin->callee = (st_callee){.name = loaded->desc->name, .ctx = registry->host->ctx};
+    loaded->callee = &plugin->callee;
     snprintf(abi, 16, "%u.%u", loaded->desc->abi_major, loaded->desc->abi_minor_built);
     *row = (st_note_item){.kind = STATOR_KIND_BACKEND,
                           .name = loaded->desc->name,

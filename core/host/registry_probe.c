@@ -1,4 +1,5 @@
-/* Probing in a child process, and remembering refusals.
+/* Probing in a child process, and remembering what it found: when somebody asks for a probe, and
+ * before code of a stranger's plugin runs here that nobody named.
  *
  * The child is libexec/stator-probe, started with exec (a GPU driver does not survive fork alone).
  * It loads the one item and writes lines to a pipe:
@@ -7,13 +8,15 @@
  *
  * No "end", a signal or no answer in time: CRASHED_IN_PROBE.
  *
- * A refusal is remembered in the file `probes` beside the compiled programs, one line each:
+ * A refusal, and that all went well, is remembered in the file `probes` beside the compiled programs,
+ * one line each:
  *
  *   BUILD-ID \t PATH \t ITEM \t STAMP \t STATE \t REASON \t HINT
  *
  * It counts while build id, path and stamp are the same; the stamp changes with a boot and with
- * each run of ldconfig, which installing a driver brings. Every probe replaces the line, and a use
- * that goes well removes it. The file can only refuse a plugin, never make one usable. */
+ * each run of ldconfig, which installing a driver brings; lines of another one are dropped. Every
+ * probe replaces the line, and a use that goes well removes a refusal. The file can refuse a plugin
+ * or spare it another trial, never make one usable. */
 #define _GNU_SOURCE
 #include "core/base/fdio.h"
 #include "core/host/cache_root.h"
@@ -36,7 +39,8 @@ enum {
     PATH_SIZE = 4096,
     ANSWER_MAX = 256 * 1024,
     MEMORY_MAX = 1024 * 1024,
-    PROBE_TIMEOUT_MS = 30000,
+    PROBE_TIMEOUT_MS = 30000, /* somebody asked for it and waits */
+    TRIAL_TIMEOUT_MS = 5000,  /* nobody did */
     MAX_DEVICES = 1024,
     CHILD_FD = 3
 };
@@ -110,37 +114,45 @@ static int split_line(char *line, char **fields, int max)
     return n;
 }
 
-static int is_line_of(char **fields, const st_plugin *plugin, const char *item)
+/* Of whichever build. */
+static int is_line_of(char **fields, const st_registry_item *item)
 {
-    return strcmp(fields[0], plugin->build_id) == 0 && strcmp(fields[1], plugin->path) == 0 &&
-           strcmp(fields[2], item) == 0;
+    return strcmp(fields[1], item->plugin->path) == 0 && strcmp(fields[2], item->name) == 0;
 }
 
-static int take_line(st_registry *registry, char *line, const char *stamp, const st_plugin *plugin,
-                     const char *item, st_verdict *out)
+static int is_refusal(uint32_t state)
+{
+    return state == ST_STATE_NO_DEVICE || state == ST_STATE_INIT_FAILED ||
+           state == ST_STATE_CRASHED_IN_PROBE;
+}
+
+/* 1: the line is the item's. */
+static int take_line(st_registry *registry, char *line, const char *stamp, st_registry_item *item)
 {
     char *f[8];
-    if (split_line(line, f, 8) != 7 || !is_line_of(f, plugin, item) || strcmp(f[3], stamp) != 0) {
+    if (split_line(line, f, 8) != 7 || strcmp(f[0], item->plugin->build_id) != 0 ||
+        !is_line_of(f, item) || strcmp(f[3], stamp) != 0) {
         return 0;
     }
     const uint32_t state = st_state_parse(f[4]);
-    if (state != ST_STATE_NO_DEVICE && state != ST_STATE_INIT_FAILED &&
-        state != ST_STATE_CRASHED_IN_PROBE) {
-        return 0;
+    item->is_tried = state == ST_STATE_AVAILABLE;
+    if (is_refusal(state)) {
+        item->verdict = (st_verdict){
+            state, st_registry_textf(registry, "%s (remembered from an earlier probe)", f[5]),
+            st_registry_textf(registry, "%s; 'stator backends --probe' looks again", f[6])};
+        item->is_recalled = 1;
+        item->probed = 1;
     }
-    *out = (st_verdict){
-        state, st_registry_textf(registry, "%s (remembered from an earlier probe)", f[5]),
-        st_registry_textf(registry, "%s; 'stator backends --probe' looks again", f[6])};
     return 1;
 }
 
-int st_probe_recall(st_registry *registry, const st_plugin *plugin, const char *item,
-                    st_verdict *out_verdict)
+void st_probe_recall(st_registry *registry, st_registry_item *item)
 {
+    const st_plugin *plugin = item->plugin;
     char path[PATH_SIZE];
     char stamp[96];
     if (plugin->build_id == NULL || plugin->path == NULL) {
-        return 0;
+        return;
     }
     if (!registry->is_memory_read) {
         char *text = memory_path(registry, path, 0) ? read_memory(registry->mem, path) : NULL;
@@ -151,17 +163,16 @@ int st_probe_recall(st_registry *registry, const st_plugin *plugin, const char *
     }
     if (registry->probe_memory == NULL ||
         strstr(registry->probe_memory, plugin->build_id) == NULL) {
-        return 0;
+        return;
     }
     make_stamp(stamp);
     char *copy = st_strdup(registry->mem, registry->probe_memory);
-    int found = 0;
+    int is_found = 0;
     char *rest = copy;
-    while (rest != NULL && *rest != '\0' && !found) {
-        found = take_line(registry, strsep(&rest, "\n"), stamp, plugin, item, out_verdict);
+    while (rest != NULL && *rest != '\0' && !is_found) {
+        is_found = take_line(registry, strsep(&rest, "\n"), stamp, item);
     }
     st_free(registry->mem, copy);
-    return found;
 }
 
 /* One field of a line: no tabs, no line ends. */
@@ -172,8 +183,9 @@ static void add_field(st_str *out, const char *text)
     }
 }
 
-/* All lines but the one of this item. */
-static void keep_other_lines(st_str *out, char *text, const st_plugin *plugin, const char *item)
+/* All lines of this stamp but the one of this item. */
+static void keep_other_lines(st_str *out, char *text, const char *stamp,
+                             const st_registry_item *item)
 {
     while (text != NULL && *text != '\0') {
         char *line = strsep(&text, "\n");
@@ -182,7 +194,7 @@ static void keep_other_lines(st_str *out, char *text, const st_plugin *plugin, c
         const uint64_t at = out->len;
         st_str_addn(out, line, n);
         st_str_add(out, "\n");
-        if (split_line(line, f, 8) != 7 || is_line_of(f, plugin, item)) {
+        if (split_line(line, f, 8) != 7 || strcmp(f[3], stamp) != 0 || is_line_of(f, item)) {
             out->len = at;
         }
     }
@@ -202,32 +214,39 @@ static void write_memory(const char *path, const st_str *text)
     }
 }
 
-/* Replaces the item's line; a usable item has none. What cannot be written is not remembered. */
-static void remember(st_registry *registry, const st_plugin *plugin, const char *item,
+static void add_line(st_str *out, const char *stamp, const st_registry_item *item,
+                     const st_verdict *verdict)
+{
+    st_str_addf(out, "%s\t%s\t%s\t%s\t%s\t", item->plugin->build_id, item->plugin->path,
+                item->name, stamp, st_state_name(verdict->state));
+    add_field(out, verdict->reason);
+    st_str_add(out, "\t");
+    add_field(out, verdict->hint);
+    st_str_add(out, "\n");
+}
+
+/* Replaces the item's line by one of the verdict; NULL, or one that is found without a probe: by
+ * none. What cannot be written is not remembered. */
+static void remember(const st_registry *registry, const st_registry_item *item,
                      const st_verdict *verdict)
 {
     char path[PATH_SIZE];
     char stamp[96];
-    const int is_refusal = verdict->state == ST_STATE_NO_DEVICE ||
-                           verdict->state == ST_STATE_INIT_FAILED ||
-                           verdict->state == ST_STATE_CRASHED_IN_PROBE;
+    const st_plugin *plugin = item->plugin;
+    const int is_kept = verdict != NULL && (is_refusal(verdict->state) ||
+                                            verdict->state == ST_STATE_AVAILABLE);
     if (plugin->build_id == NULL || strpbrk(plugin->path, "\t\n") != NULL ||
-        !memory_path(registry, path, is_refusal)) {
+        !memory_path(registry, path, is_kept)) {
         return;
     }
     char *old = read_memory(registry->mem, path);
     st_str text;
     st_str_init(&text, registry->mem);
-    if (is_refusal || (old != NULL && strstr(old, plugin->build_id) != NULL)) {
-        keep_other_lines(&text, old, plugin, item);
-        if (is_refusal) {
-            make_stamp(stamp);
-            st_str_addf(&text, "%s\t%s\t%s\t%s\t%s\t", plugin->build_id, plugin->path, item, stamp,
-                        st_state_name(verdict->state));
-            add_field(&text, verdict->reason);
-            st_str_add(&text, "\t");
-            add_field(&text, verdict->hint);
-            st_str_add(&text, "\n");
+    make_stamp(stamp);
+    if (is_kept || (old != NULL && strstr(old, plugin->path) != NULL)) {
+        keep_other_lines(&text, old, stamp, item);
+        if (is_kept) {
+            add_line(&text, stamp, item, verdict);
         }
         if (st_str_ok(&text)) {
             write_memory(path, &text);
@@ -239,13 +258,13 @@ static void remember(st_registry *registry, const st_plugin *plugin, const char 
 
 void st_probe_forget(st_registry *registry, const st_registry_item *item)
 {
-    const st_verdict usable = {.state = ST_STATE_AVAILABLE};
-    remember(registry, item->plugin, item->name, &usable);
+    remember(registry, item, NULL);
 }
 
 /* ---- the child ---- */
 
 typedef struct child_result {
+    int64_t timeout_ms;
     st_str answer;
     int exit_status; /* of waitpid */
     int timed_out;
@@ -287,9 +306,9 @@ static int64_t now_ms(void)
 }
 
 /* Reads until the pipe closes; 0 when the time is over. */
-static int read_answer(int fd, st_str *answer)
+static int read_answer(int fd, int64_t timeout_ms, st_str *answer)
 {
-    const int64_t end = now_ms() + PROBE_TIMEOUT_MS;
+    const int64_t end = now_ms() + timeout_ms;
     char chunk[4096];
     for (;;) {
         const int64_t left = end - now_ms();
@@ -364,9 +383,9 @@ static stator_status run_child(st_mem *mem, char *const argv[], char *const env[
         return st_fail(err, STATOR_INTERNAL, "the probe helper %s cannot be started: %s", argv[0],
                        strerror(rc));
     }
-    out->timed_out = !read_answer(fds[0], &out->answer);
+    out->timed_out = !read_answer(fds[0], out->timeout_ms, &out->answer);
     close(fds[0]);
-    int status = out->timed_out ? -1 : wait_for(pid, PROBE_TIMEOUT_MS);
+    int status = out->timed_out ? -1 : wait_for(pid, out->timeout_ms);
     if (status == -1) {
         out->timed_out = 1;
         kill(pid, SIGKILL);
@@ -415,7 +434,7 @@ static st_verdict crash_verdict(st_registry *registry, const child_result *child
                     .hint = "report this to the plugin's maker, with its version and build id"};
     if (child->timed_out) {
         v.reason = st_registry_textf(registry, "it gave no answer within %d s when probed",
-                                     PROBE_TIMEOUT_MS / 1000);
+                                     (int)(child->timeout_ms / 1000));
     } else if (WIFSIGNALED(child->exit_status)) {
         const int number = WTERMSIG(child->exit_status);
         const char *name = sigabbrev_np(number);
@@ -455,7 +474,8 @@ static stator_status apply_answer(st_registry *registry, st_registry_item *item,
         item->devices = rows;
         item->device_count = answer->device_count;
     }
-    remember(registry, item->plugin, item->name, &item->verdict);
+    item->is_tried = item->verdict.state == ST_STATE_AVAILABLE;
+    remember(registry, item, &item->verdict);
     st_free(registry->mem, answer);
     return rows != NULL ? STATOR_OK : st_fail_oom(err);
 }
@@ -488,7 +508,7 @@ static stator_status find_helper(const st_registry *registry, char out[PATH_SIZE
 }
 
 static stator_status probe_in_child(st_registry *registry, st_registry_item *item,
-                                    stator_diag **err)
+                                    int64_t timeout_ms, stator_diag **err)
 {
     char helper[PATH_SIZE];
     char files[PATH_SIZE + 32];
@@ -499,7 +519,7 @@ static stator_status probe_in_child(st_registry *registry, st_registry_item *ite
     char *const argv[] = {helper, (char *)(uintptr_t)plugin->path,
                           (char *)(uintptr_t)st_kind_name(item->kind),
                           (char *)(uintptr_t)item->name, NULL};
-    child_result child = {0};
+    child_result child = {.timeout_ms = timeout_ms};
     stator_status status = run_child(registry->mem, argv, env, &child, err);
     if (status == STATOR_OK) {
         pthread_mutex_lock(&registry->lock);
@@ -526,5 +546,22 @@ stator_status st_registry_probe(st_registry *registry, const st_registry_item *i
         return STATOR_OK; /* the listing has already said why it cannot be used */
     }
     return is_here ? st_registry_probe_here(registry, own, err)
-                   : probe_in_child(registry, own, err);
+                   : probe_in_child(registry, own, PROBE_TIMEOUT_MS, err);
+}
+
+/* ---- what nobody named ---- */
+
+void st_registry_try(st_registry *registry, st_registry_item *item)
+{
+    stator_diag *why = NULL;
+    pthread_mutex_lock(&registry->lock);
+    const int is_wanted = item->plugin->path != NULL && !st_plugin_is_ours(item->plugin) &&
+                          (registry->flags & STATOR_CTX_PROBE_HERE) == 0 && !item->is_tried &&
+                          !item->is_recalled && item->verdict.state == ST_STATE_AVAILABLE &&
+                          item->plugin->load_state == ST_LOAD_NONE;
+    pthread_mutex_unlock(&registry->lock);
+    if (is_wanted) {
+        (void)probe_in_child(registry, item, TRIAL_TIMEOUT_MS, &why);
+        st_diag_release(why);
+    }
 }

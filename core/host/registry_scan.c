@@ -358,15 +358,13 @@ static stator_status add_bad_row(const scan *s, st_plugin *plugin, st_verdict ve
 }
 
 /* Items that were refused by an earlier probe of this build say so at once. */
-static void recall_probes(const scan *s, const st_plugin *plugin, uint32_t first)
+static void recall_probes(const scan *s, uint32_t first)
 {
     for (uint32_t i = first; i < s->registry->items.count; i++) {
         st_registry_item *item = s->registry->items.data[i];
         if (item->verdict.state == ST_STATE_AVAILABLE &&
-            (s->registry->flags & STATOR_CTX_PROBE_HERE) == 0 &&
-            st_probe_recall(s->registry, plugin, item->name, &item->verdict)) {
-            item->is_recalled = 1;
-            item->probed = 1;
+            (s->registry->flags & STATOR_CTX_PROBE_HERE) == 0) {
+            st_probe_recall(s->registry, item);
         }
     }
 }
@@ -405,7 +403,7 @@ static stator_status add_file(scan *s, uint32_t origin, const char *folder, cons
         status = st_registry_add_rows(s->registry, plugin, verdict, s->err);
     }
     if (status == STATOR_OK) {
-        recall_probes(s, plugin, first);
+        recall_probes(s, first);
     }
     return status;
 }

@@ -284,7 +284,11 @@ static stator_status run_both(both *b, st_call_state *state, stator_diag **err)
     for (uint32_t k = 0; k < call->n_out; k++) {
         b->is_given[k] = call->out[k] != NULL;
     }
-    ST_TRY(st_program_run(&call->entry->program, state, call->in, call->out, err));
+    st_call_state_fill(state, 1);
+    const stator_status ran =
+        st_program_run(&call->entry->program, state, call->in, call->out, err);
+    st_call_state_fill(state, 0);
+    ST_TRY(ran);
     const stator_status status = compare_with_reference(b, err);
     for (uint32_t k = 0; status != STATOR_OK && k < call->n_out; k++) {
         if (!b->is_given[k]) {

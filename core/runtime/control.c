@@ -129,7 +129,11 @@ static stator_status loop_begin(loop *l, uint32_t body)
     l->cut = (scanned *)(void *)(l->stacks + c->n_stacked);
     l->body = c->bodies[body];
     l->body_state = st_program_acquire(l->body);
-    return l->body_state != NULL ? STATOR_OK : no_memory(l);
+    if (l->body_state == NULL) {
+        return no_memory(l);
+    }
+    l->body_state->is_filled = l->state->is_filled;
+    return STATOR_OK;
 }
 _Static_assert(sizeof(DLTensor) % 8 == 0 && sizeof(st_owned) % 8 == 0 && sizeof(stack) % 8 == 0,
                "the arrays of the scratch lie one behind the other");

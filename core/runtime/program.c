@@ -78,7 +78,21 @@ static stator_status take_output(st_call_state *state, uint32_t k, const DLTenso
     return STATOR_OK;
 }
 
-stator_status st_state_place(st_call_state *state, uint32_t i, stator_diag **err)
+void st_call_state_fill(st_call_state *state, int is_filled)
+{
+    state->is_filled = is_filled != 0;
+}
+
+/* All ones are a NaN in every float and complex type. */
+static stator_status fill(const st_slot *slot, const DLTensor *t, stator_diag **err)
+{
+    uint64_t bytes = 0;
+    ST_TRY(bytes_of(slot, t->shape, &bytes, err));
+    memset(t->data, st_dtype_class(slot->dtype) >= STATOR_CLASS_FLOAT ? 0xff : 0xa5, bytes);
+    return STATOR_OK;
+}
+
+static stator_status find_place(st_call_state *state, uint32_t i, stator_diag **err)
 {
     const st_program *p = state->program;
     const st_slot *slot = &p->slots[i];
@@ -97,6 +111,13 @@ stator_status st_state_place(st_call_state *state, uint32_t i, stator_diag **err
     }
     state->from_pool[i] = 1;
     return STATOR_OK;
+}
+
+stator_status st_state_place(st_call_state *state, uint32_t i, stator_diag **err)
+{
+    ST_TRY(find_place(state, i, err));
+    const int is_filled = state->is_filled || (state->step != NULL && state->step->is_filled);
+    return is_filled ? fill(&state->program->slots[i], &state->slots[i], err) : STATOR_OK;
 }
 
 /* ---- running ---- */
@@ -169,6 +190,23 @@ static stator_status run_timed(st_call_state *state, const st_step *step, stator
     return status;
 }
 
+/* A result lies where the host put it, else what the plugin has in its place would be lost. */
+static stator_status check_places(const st_call_state *state, const st_step *step,
+                                  stator_diag **err)
+{
+    const DLTensor *out = state->args + step->n_in;
+    for (uint32_t k = 0; k < step->n_out; k++) {
+        if (out[k].data != state->slots[step->out[k]].data) {
+            return st_fail(err, STATOR_INTERNAL,
+                           "backend '%s': its exe_run puts another pointer into output %u%s; "
+                           "results are written to the one that is there, or to that of "
+                           "alloc_output",
+                           step->backend, k, out[k].data == NULL ? " (NULL)" : "");
+        }
+    }
+    return STATOR_OK;
+}
+
 static stator_status run_executable(st_call_state *state, const st_step *step, stator_diag **err)
 {
     const st_program *p = state->program;
@@ -193,9 +231,11 @@ static stator_status run_executable(st_call_state *state, const st_step *step, s
                                 .alloc_output = alloc_output,
                                 .host = state};
     if (p->profile != NULL && st_profile_is_on(p->profile)) {
-        return run_timed(state, step, err);
+        ST_TRY(run_timed(state, step, err));
+        return check_places(state, step, err);
     }
-    return step->run(step->self, step->exe, &state->call, err);
+    ST_TRY(step->run(step->self, step->exe, &state->call, err));
+    return check_places(state, step, err);
 }
 
 static stator_status run_step(st_call_state *state, const st_step *step, stator_diag **err)
@@ -211,7 +251,8 @@ static stator_status run_step(st_call_state *state, const st_step *step, stator_
     for (uint32_t k = 0; k < step->n_out; k++) {
         const uint32_t i = step->out[k];
         if (state->slots[i].data == NULL) {
-            return st_fail(err, STATOR_INTERNAL, "the executable left output %u without data", k);
+            return st_fail(err, STATOR_INTERNAL, "backend '%s': its exe_run left output %u without data",
+                           step->backend != NULL ? step->backend : step->op, k);
         }
         if (!p->slots[i].is_static) {
             ST_TRY(st_state_settle(state, i, err));

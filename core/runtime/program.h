@@ -73,6 +73,9 @@ typedef struct st_step {
     const uint32_t *out;   /* slots */
     uint64_t workspace_bytes;
     const uint32_t *release; /* slots whose buffers from the pool nobody reads after this step */
+    const char *backend;     /* that runs the executable, for messages; borrowed */
+    uint32_t is_filled;      /* results are filled with a pattern before it runs, as for a call */
+    uint32_t reserved;
     /* That the executable was made of, of the owner's module; NULL: from the cache, or no
      * executable. */
     const stator_graph *graph;
@@ -134,6 +137,9 @@ typedef struct st_call_state st_call_state;
 st_call_state *st_program_acquire(st_program *program);
 void st_program_release(st_program *program, st_call_state *state);
 int64_t *st_call_state_syms(st_call_state *state);
+/* 1: before each step its results are filled with a pattern (NaN, or bytes of 0xa5), so that what an
+ * executable leaves out cannot pass for a result; 0: where the step itself asks for it alone. */
+void st_call_state_fill(st_call_state *state, int is_filled);
 
 /* Runs with dense inputs. out[k] given: written in place (shape and dtype are checked); NULL: a new
  * tensor. On failure tensors made here are released and out[k] is NULL again. A size that a result

@@ -301,8 +301,11 @@ typedef struct stator_call {
 } stator_call;
 
 enum stator_exe_flag {
-    STATOR_EXE_STATIC_OUTPUTS = 1u << 0 /* every output shape is an expression over syms: the host
-                                           may allocate outputs before the call */
+    STATOR_EXE_STATIC_OUTPUTS = 1u << 0, /* every output shape is an expression over syms: the host
+                                            may allocate outputs before the call */
+    /* Results are filled with a pattern before each call, so that what exe_run leaves out shows
+     * (`run --verify` has it for every backend). Since 0.9, appended. */
+    STATOR_EXE_FILL_OUTPUTS = 1u << 1
 };
 
 typedef struct stator_exe_info {

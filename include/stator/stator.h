@@ -269,7 +269,10 @@ enum stator_compile_flag {
     STATOR_COMPILE_NO_CACHE = 1u << 5,    /* neither load the program from disk nor keep it there */
     /* A call whose sizes are others than the model declares is INVALID_ARGUMENT. Without the flag
      * such an axis becomes a symbol, and a warning names it. Since 0.1. */
-    STATOR_COMPILE_STRICT_SIZES = 1u << 6
+    STATOR_COMPILE_STRICT_SIZES = 1u << 6,
+    /* Results are filled with a pattern (NaN, or bytes of 0xa5) before a backend writes them, so
+     * that what it leaves out cannot pass for a result. Calls that are verified do so anyway. */
+    STATOR_COMPILE_FILL_OUTPUTS = 1u << 7
 };
 
 /* Checks names and options now; compiles at the first call of each shape. */

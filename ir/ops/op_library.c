@@ -56,7 +56,8 @@ stator_status st_infer_oplib(st_infer *in, stator_diag **err)
     st_arena_deinit(&arena);
     for (uint32_t k = 0; status == STATOR_OK && k < n; k++) {
         if (in->types[k] == 0 || in->types[k] >= in->m->types.count) {
-            status = st_in_fail(in, err, "the op library gave no type for result %u", k);
+            status = st_in_fail(in, err, "plugin '%s', slot infer gave no type for result %u",
+                                in->op->plugin, k);
         }
     }
     return status;
@@ -81,7 +82,15 @@ stator_status st_dec_oplib(stator_builder *b, const st_decompose_node *node,
     const stator_oplib_op *lib = node->op->oplib_op;
     const stator_node_desc desc = desc_of(b, node);
     const stator_status status = lib->decompose(node->op->oplib_self, b, &desc, out_results, err);
-    return told(&node->op->desc, status, "decompose function", err);
+    ST_TRY(told(&node->op->desc, status, "decompose function", err));
+    for (uint32_t k = 0; k < node->n_results; k++) {
+        if (out_results[k] == 0 || out_results[k] > st_graph_view(b->graph)->n_values) {
+            return st_fail(err, STATOR_INTERNAL,
+                           "plugin '%s', slot decompose gave no value for result %u",
+                           node->op->plugin, k);
+        }
+    }
+    return STATOR_OK;
 }
 
 stator_status st_gradient_oplib(stator_builder *b, const st_decompose_node *node,

@@ -122,6 +122,22 @@ static stator_status lower(lowering *d, stator_ref node, stator_diag **err)
     return STATOR_OK;
 }
 
+/* An op of a library, whose decomposition may fail for reasons that are no property of the node. */
+static int is_stranger(const st_copy *c, stator_ref node)
+{
+    return st_optable_at(c->in->module->ops, stator_node_at(c->v, node)->op)->oplib_op != NULL;
+}
+
+static stator_status give(stator_status status, stator_diag *diag, stator_diag **err)
+{
+    if (err != NULL && *err == NULL) {
+        *err = diag;
+    } else {
+        st_diag_release(diag);
+    }
+    return status;
+}
+
 static stator_status visit(lowering *d, stator_ref node, stator_diag **err)
 {
     st_copy *c = &d->copy;
@@ -131,10 +147,13 @@ static stator_status visit(lowering *d, stator_ref node, stator_diag **err)
     const st_build_mark before = st_build_here(c->out);
     stator_diag *inner = NULL;
     const stator_status status = lower(d, node, &inner);
-    st_diag_release(inner);
     if (status == STATOR_OK) {
         return STATOR_OK;
     }
+    if (is_stranger(c, node) && status != STATOR_UNSUPPORTED && status != STATOR_UNIMPLEMENTED) {
+        return give(status, inner, err);
+    }
+    st_diag_release(inner);
     if (status == STATOR_RESOURCE_EXHAUSTED) {
         return st_fail_oom(err);
     }

@@ -349,10 +349,11 @@ static stator_status cpu_compile(void *inst_, const stator_graph *graph, stator_
     return status;
 }
 
-static stator_status cpu_exe_info(void *inst, void *exe, stator_exe_info *out)
+static stator_status cpu_exe_info(void *inst_, void *exe, stator_exe_info *out)
 {
-    (void)inst;
+    const cpu_inst *inst = inst_;
     st_cg_info(exe, out);
+    out->flags |= inst->settings.debug_bounds ? (uint32_t)STATOR_EXE_FILL_OUTPUTS : 0;
     return STATOR_OK;
 }
 

@@ -26,6 +26,22 @@ static stator_attr to_attr(const char *name, const ek_attr *attr)
                                                                   : (const void *)attr->ints};
 }
 
+/* The library's text behind the node's name. Takes the diag. */
+static stator_status at_node(const ek_call *c, stator_status status, stator_diag *why,
+                             stator_diag **err)
+{
+    const stator_diag_api *diag = c->self->host->diag;
+    if (why == NULL) { /* also a host may be out of memory */
+        return status;
+    }
+    (void)ek_fail(c, err, status, "%s", diag->text(why));
+    if (err && *err && diag->hint(why)) {
+        diag->set_hint(*err, diag->hint(why));
+    }
+    diag->release(why);
+    return status;
+}
+
 stator_status ek_library(const ek_call *c, stator_diag **err)
 {
     const stator_oplib_op *op = c->step->library.op;
@@ -43,8 +59,10 @@ stator_status ek_library(const ek_call *c, stator_diag **err)
     for (uint32_t k = 0; k < c->n_attrs; k++) {
         attrs[k] = to_attr(op->desc.attrs[k].name, &c->attrs[k]);
     }
-    return op->kernel(c->step->library.self, c->n_in, tensors, c->n_out, tensors + c->n_in, attrs,
-                      c->n_attrs, err);
+    stator_diag *why = NULL;
+    const stator_status status = op->kernel(c->step->library.self, c->n_in, tensors, c->n_out,
+                                            tensors + c->n_in, attrs, c->n_attrs, &why);
+    return status == STATOR_OK ? STATOR_OK : at_node(c, status, why, err);
 }
 
 /* Does an operand's type or an attribute hold this size? */

@@ -47,7 +47,10 @@ expect 0 "" "${run[@]}"
 STATOR_PLUGIN_DISABLE=pass_init_fails expect 0 "" "${run[@]}"
 
 with frontend_proud
-expect 0 "warning: frontend 'frontend_proud': its sniff answered 1000000 where 100 is the most" "${run[@]}"
+expect 0 "" "${run[@]}" # the extension decides, and nobody is asked
+cp "$work/m.stir" "$work/m"
+expect 0 "warning: frontend 'frontend_proud': its sniff answered 1000000 where 100 is the most" \
+    run "$work/m" --backend aot_eager --random 0
 with pass_before
 expect 0 "warning: pass 'pass_before': it is to run before 'decompose', which is no plugin's pass" "${run[@]}"
 

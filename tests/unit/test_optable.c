@@ -157,12 +157,12 @@ Test(optable, library_ops)
     stator_diag *err = NULL;
     setup(&w);
     const stator_oplib_op op = lib_op("test_power");
-    cr_assert_eq(st_optable_add(&w.ops, &op, NULL, &err), STATOR_OK, "%s", st_diag_text(err));
+    cr_assert_eq(st_optable_add(&w.ops, "test", &op, NULL, &err), STATOR_OK, "%s", st_diag_text(err));
     const stator_op_desc *desc = desc_of(&w, "test_power");
     cr_expect_eq(desc->operand_min, 1);
     cr_expect_eq(desc->operand_max, 2);
     cr_expect((desc->flags & STATOR_OP_COMPOSITE) != 0);
-    cr_expect_eq(st_optable_add(&w.ops, &op, NULL, &err), STATOR_ALREADY_EXISTS);
+    cr_expect_eq(st_optable_add(&w.ops, "test", &op, NULL, &err), STATOR_ALREADY_EXISTS);
     st_diag_release(err);
     teardown(&w);
 }
@@ -183,7 +183,7 @@ Test(optable, wrong_library_ops_are_refused)
     ops[5].desc.name = NULL;
     for (uint32_t i = 0; i < 6; i++) {
         stator_diag *err = NULL;
-        cr_expect_eq(st_optable_add(&w.ops, &ops[i], NULL, &err), STATOR_INVALID_ARGUMENT, "%u", i);
+        cr_expect_eq(st_optable_add(&w.ops, "test", &ops[i], NULL, &err), STATOR_INVALID_ARGUMENT, "%u", i);
         cr_expect_neq(strlen(st_diag_text(err)), 0);
         st_diag_release(err);
     }

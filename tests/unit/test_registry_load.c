@@ -194,7 +194,7 @@ Test(registry_load, several_items_load_together)
     put("several");
     test_open(&t, 0, 0, NULL);
     test_expect_load(&t, "one", "AVAILABLE", NULL);
-    test_expect_state(&t, "two", "NO_DEVICE", "unavailable");
+    test_expect_state(&t, "two", "NO_DEVICE", "UNAVAILABLE");
     test_expect_load(&t, "several.second", "AVAILABLE", NULL);
 }
 

@@ -85,6 +85,16 @@ static int64_t step_of(const cg_nest *nest, const st_loop_op *load, uint32_t sym
     return step;
 }
 
+/* Does the load walk `last` element by element, in rows that something else chooses (the rows of a
+ * table that a gather reads)? */
+static int walks_rows(const cg_nest *nest, const st_loop_op *load, uint32_t last)
+{
+    uint32_t rest = load->sym;
+    int64_t number = 0;
+    return step_of(nest, load, last, &rest) == 1 &&
+           !st_sym_const(&nest->unit->syms->tab, rest, &number);
+}
+
 /* Do all loads that walk more than the axis walk it, and not `last`, element by element? */
 static int all_walk(const cg_nest *nest, uint32_t symbol, uint32_t last)
 {
@@ -94,7 +104,13 @@ static int all_walk(const cg_nest *nest, uint32_t symbol, uint32_t last)
         uint32_t rest = row->sym;
         uint32_t unused = 0;
         int64_t number = 0;
-        if (row->code != ST_LOOP_LOAD || !st_loop_mentions(nest->unit->syms, row->sym, symbol)) {
+        if (row->code != ST_LOOP_LOAD) {
+            continue;
+        }
+        if (!st_loop_mentions(nest->unit->syms, row->sym, symbol)) {
+            if (walks_rows(nest, row, last)) {
+                return 0;
+            }
             continue;
         }
         const int64_t step = step_of(nest, row, symbol, &rest);

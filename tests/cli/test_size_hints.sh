@@ -25,6 +25,24 @@ convs 'B T' 'B, 64, T' 1 '64, 64, 3' 7 >time.stir
 convs 'B H W' 'B, 64, H, W' 2 '64, 64, 3, 3' 6 >size.stir
 convs 'B' 'B, 64, 33, 33' 2 '64, 64, 3, 3' 1 >batch.stir
 
+# Rows of a table lie as the table has them, though their numbers lie one behind the other along S.
+cat >rows.stir <<'END'
+stir 1
+sym B in [0, inf]
+sym S in [0, inf]
+graph @m(%i: i64[B, S], %t: f32[100, 64], %p: f32[50, 64], %w: f32[64, 64]) {
+  %g = gather(%t, %i) {axis = 0}
+  %j = gather(%p, %i) {axis = 0}
+  %a = add(%g, %j)
+  %n = layer_norm(%a)
+  %r = reshape(%n) {shape = [B*S, 64]}
+  %y = matmul(%r, %w)
+  %b = reshape(%y) {shape = [B, S, 64]}
+  %z = add(%b, %a)
+  return z: %z
+}
+END
+
 calls() { # MODEL N SIZES...: N calls of the library and no kernel of a convolution
     "$STATOR" explain "$1" --backend inductor-cpu "${@:3}" >got 2>err || fail "$1: $(cat err)"
     [ "$(grep -c 'call conv' got)" = "$2" ] || fail "$1 ${*:3}: $(cat got)"
@@ -43,4 +61,6 @@ calls time.stir 7 --dim B=2 --dim T=300
 calls size.stir 6 --dim B=1 --dim H=512 --dim W=384
 calls size.stir 6 --dim B=4 --dim H=256 --dim W=257
 calls batch.stir 1 --dim B=2
+"$STATOR" explain rows.stir --backend inductor-cpu --dim B=2 --dim S=64 >got 2>&1
+grep -q 'call gemm' got || fail "rows.stir: $(cat got)"
 echo ok

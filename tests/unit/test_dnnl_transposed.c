@@ -104,6 +104,15 @@ Test(dnnl_transposed, groups_of_floats)
     check_floats(grouped, GROUPED, NULL);
 }
 
+/* With vectors of 64 bytes. */
+Test(dnnl_transposed, floats_wide)
+{
+    if (!has_wide(STATOR_F32)) {
+        cr_skip_test("this processor has no AVX-512");
+    }
+    check_floats(images, IMAGES, "tiles");
+}
+
 /* A number that is none changes what its windows meet alone: not what other phases, lines or
  * channels have. */
 Test(dnnl_transposed, infinity_stays)

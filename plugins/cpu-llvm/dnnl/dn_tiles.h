@@ -26,6 +26,7 @@
 #define DN_SINGLES_MAX 64      /* places of a window of a convolution with a group a channel */
 #define DN_TILE_PAIR 64 /* bytes: weights of two places then, of 16 channels; words of a group */
 #define DN_PAIRS_ROWS 4 /* of a tile of `run_pairs` */
+#define DN_FLOATS_ROWS 14 /* of a tile of dn_run_floats_512 */
 
 /* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
 typedef struct dn_tile {
@@ -170,12 +171,16 @@ int32_t dn_start_pairs_256(const char *x, int64_t groups);
 /* `run_singles` of AVX2 (dn_depthwise_256.c). */
 void dn_run_singles_256(const dn_tile *t, int64_t rows);
 
+/* `run` of f32 with AVX-512, for panels of AVX2's width (dn_floats_512.c). */
+void dn_run_floats_512(const dn_tile *t, int64_t rows);
+
 /* `finish_bytes` of AVX2 (dn_bytes_256.c). */
 void dn_finish_bytes_256(const dn_finish *f);
 
 /* Of what this processor has; NULL: nothing for x of this dtype. */
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype); /* f32, bytes */
+const dn_tiles_isa *dn_tiles_floats_512(void);    /* f32 */
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype);
 
 static inline int64_t dn_least(int64_t a, int64_t b)

@@ -633,11 +633,29 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
     }
 }
 
+const dn_tiles_isa *dn_tiles_floats_512(void)
+{
+    static const dn_tiles_isa floats = {.rows = DN_FLOATS_ROWS,
+                                        .lanes = LANES,
+                                        .size = 4,
+                                        .run = dn_run_floats_512,
+                                        .regroup = regroup_floats,
+                                        .turn_sums = turn_sums,
+                                        .finish = finish};
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") ? &floats : NULL;
+}
+
 #else
 
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
 {
     (void)dtype;
+    return NULL;
+}
+
+const dn_tiles_isa *dn_tiles_floats_512(void)
+{
     return NULL;
 }
 

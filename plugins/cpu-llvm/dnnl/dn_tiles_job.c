@@ -27,10 +27,16 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
         return NULL;
     }
     const int is_narrow = (lib->flags & DNNL_VECTORS_32) != 0;
-    const dn_tiles_isa *wide = is_narrow ? NULL : dn_tiles_512(dtype);
-    __builtin_cpu_init();
-    const int is_left = dtype == STATOR_F32 && !is_narrow && __builtin_cpu_supports("avx512f");
-    return wide || is_left ? wide : dn_tiles_256(dtype);
+    const dn_tiles_isa *wide = is_narrow              ? NULL
+                               : dtype == STATOR_F32 ? dn_tiles_floats_512()
+                                                     : dn_tiles_512(dtype);
+    return wide ? wide : dn_tiles_256(dtype);
+}
+
+/* oneDNN's f32 is as good with AVX-512, but for transposed convolutions. */
+static int is_left(const dn_tiles_isa *isa, const st_form *form)
+{
+    return form->x.dtype == STATOR_F32 && isa == dn_tiles_floats_512() && !form->is_transposed;
 }
 
 int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
@@ -534,8 +540,8 @@ int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, 
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, form->x.dtype);
     dn_job j;
     memset(out, 0, sizeof *out);
-    if (!are_weights_done(op, s, is_winograd) || s->is_bare || !are_dtypes_done(form) ||
-        !is_epilogue_done(form) || isa == NULL ||
+    if (isa == NULL || is_left(isa, form) || !are_weights_done(op, s, is_winograd) ||
+        s->is_bare || !are_dtypes_done(form) || !is_epilogue_done(form) ||
         !(form->kind == ST_FORM_CONV ? is_image_done(isa, form, s) : is_product_done(s)) ||
         (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op)))) {
         return 0;

@@ -16,6 +16,8 @@
  * which begins at `last`, and has `count` pixels. */
 typedef struct run_of {
     int64_t last, count;
+    const float *x; /* what place 0 of the window meets first */
+    int64_t out;    /* place of the first pixel in the output */
 } run_of;
 
 INLINE int64_t at_vector(const run_of *of, int k, const int n)
@@ -39,10 +41,9 @@ typedef vec sums[ROWS][TILE];
 
 /* ---- what comes after the sums ---- */
 
-/* One row of the epilogue: `out` is the place of the first sum in the output. A bound is not chosen
- * over NaN. */
-INLINE void apply(const dn_plane *p, uint32_t place, int64_t out, const run_of *of, sums v,
-                  const int rows, const int n)
+/* One row of the epilogue. A bound is not chosen over NaN. */
+INLINE void apply(const dn_plane *p, uint32_t place, const run_of *of, sums v, const int rows,
+                  const int n)
 {
     const st_epilogue *e = &p->op->form.epilogue[place];
     const float *buffer = p->at[DN_POST + place];
@@ -61,7 +62,7 @@ INLINE void apply(const dn_plane *p, uint32_t place, int64_t out, const run_of *
         EACH(v[r][k] + splat(buffer[p->feature]))
         break;
     case ST_EPILOGUE_ADD:
-        EACH(v[r][k] + load_some(buffer + out + r * p->out_line, of, k, n))
+        EACH(v[r][k] + load_some(buffer + of->out + r * p->out_line, of, k, n))
         break;
     case ST_EPILOGUE_TIMES:
         EACH(v[r][k] * splat(buffer[p->feature]))
@@ -88,48 +89,54 @@ INLINE void apply(const dn_plane *p, uint32_t place, int64_t out, const run_of *
 
 /* ---- sums ---- */
 
-/* Adds what places `first` to `end` - 1 meet; row r of the sums meets it with the weight of r lines
- * before. Rows and n are constants where this is inlined. */
-INLINE void add(const dn_plane *p, const float *x, const run_of *of, int64_t first, int64_t end,
-                sums sum, const int from_row, const int to_row, const int n)
+/* Adds what places range[0] to range[1] - 1 meet to the rows of sums that `which` has a bit for;
+ * row r meets it with the weight of r lines before. `which` and n are constants where this is
+ * inlined. */
+INLINE void add(const dn_plane *p, const run_of *of, const int64_t range[2], sums sum,
+                const int which, const int n)
 {
-    for (int64_t i = first; i < end; i++) {
-        const float *from = x + p->offset[i];
+    for (int64_t i = range[0]; i < range[1]; i++) {
+        const float *from = of->x + p->offset[i];
         vec weight[ROWS];
 #pragma GCC unroll 2
-        for (int r = from_row; r < to_row; r++) {
-            weight[r] = splat(p->weights[i - r * p->shift]);
+        for (int r = 0; r < ROWS; r++) {
+            if (which >> r & 1) {
+                weight[r] = splat(p->weights[i - r * p->shift]);
+            }
         }
 #pragma GCC unroll 8
         for (int k = 0; k < n; k++) {
             vec met = load(from + at_vector(of, k, n));
             KEEP(met); /* loaded once for all rows */
 #pragma GCC unroll 2
-            for (int r = from_row; r < to_row; r++) {
-                sum[r][k] += met * weight[r];
+            for (int r = 0; r < ROWS; r++) {
+                if (which >> r & 1) {
+                    sum[r][k] += met * weight[r];
+                }
             }
         }
     }
 }
 
-/* `n` vectors of `rows` lines, the first at pixel `at`. */
-INLINE void sum_tile(const dn_plane *p, int64_t line, int64_t at, const run_of *of, const int rows,
-                     const int n)
+/* `n` vectors of `rows` lines. */
+INLINE void sum_tile(const dn_plane *p, const run_of *of, const int rows, const int n)
 {
-    const float *x = p->x + line * p->line + at;
+    const int64_t all[2] = {0, p->places};
+    const int64_t first[2] = {0, p->shift};
+    const int64_t shared[2] = {p->shift, p->places};
+    const int64_t last[2] = {p->places, p->places + p->shift};
     sums sum = {{{0}}};
     if (rows == 1) {
-        add(p, x, of, 0, p->places, sum, 0, 1, n);
+        add(p, of, all, sum, 1, n);
     } else {
-        add(p, x, of, 0, p->shift, sum, 0, 1, n);
-        add(p, x, of, p->shift, p->places, sum, 0, 2, n);
-        add(p, x, of, p->places, p->places + p->shift, sum, 1, 2, n);
+        add(p, of, first, sum, 1, n);
+        add(p, of, shared, sum, 3, n);
+        add(p, of, last, sum, 2, n);
     }
-    const int64_t out = p->out + line * p->out_line + at;
     for (uint32_t i = 0; i < p->op->form.n_epilogue; i++) {
-        apply(p, i, out, of, sum, rows, n);
+        apply(p, i, of, sum, rows, n);
     }
-    float *to = (float *)p->at[DN_OUT] + out;
+    float *to = (float *)p->at[DN_OUT] + of->out;
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 8
@@ -141,12 +148,18 @@ INLINE void sum_tile(const dn_plane *p, int64_t line, int64_t at, const run_of *
     }
 }
 
+/* From pixel `at` of the line on. */
+INLINE run_of run_at(const dn_plane *p, int64_t line, int64_t at, int64_t last, int64_t count)
+{
+    return (run_of){last, count, p->x + line * p->line + at, p->out + line * p->out_line + at};
+}
+
 #define SUM(rows, n)                                                                               \
     static __attribute__((noinline)) void sum_##rows##_##n(const dn_plane *p, int64_t line,        \
                                                            int64_t at, int64_t last)               \
     {                                                                                              \
-        const run_of of = {last, LANES};                                                           \
-        sum_tile(p, line, at, &of, rows, n);                                                       \
+        const run_of of = run_at(p, line, at, last, LANES);                                        \
+        sum_tile(p, &of, rows, n);                                                                 \
     }
 #define SUM_ROWS(n) SUM(1, n) SUM(2, n)
 SUM_ROWS(1)
@@ -164,8 +177,8 @@ SUM_ROWS(8)
 
 static __attribute__((noinline)) void sum_narrow(const dn_plane *p, int64_t line)
 {
-    const run_of of = {0, p->width};
-    sum_tile(p, line, 0, &of, 1, 1);
+    const run_of of = run_at(p, line, 0, 0, p->width);
+    sum_tile(p, &of, 1, 1);
 }
 
 typedef void (*sum_fn)(const dn_plane *p, int64_t line, int64_t at, int64_t last);

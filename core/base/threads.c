@@ -1,6 +1,7 @@
 /* One OpenMP team for the process: the threads of the first parallel region stay for the next.
  * Where they come late again and again, since other programs want the processors too, a crew takes
- * the team's place for a while (core/base/crew.h): nobody waits for one that has not begun.
+ * the team's place for a while (core/base/crew.h): nobody waits for one that has not begun. The
+ * team's threads are kept off their caller's processor (core/base/apart.h).
  *
  * Chunks are cut before the team starts, so which ones there are depends on (threads, n, grain)
  * alone, not on how many threads came. A thread takes those of its own lot, in order, so that what
@@ -11,6 +12,7 @@
 #define _GNU_SOURCE
 #include "core/base/threads.h"
 
+#include "core/base/apart.h"
 #include "core/base/crew.h"
 
 #include <sched.h>
@@ -149,15 +151,30 @@ static void note_region(const work *w, uint64_t began, uint64_t now)
 
 /* ---- a team or the crew ---- */
 
+#ifdef _OPENMP
+
+static _Thread_local st_apart own_team;
+
 static void run_region(work *w)
 {
-#ifdef _OPENMP
+    st_apart *team = &own_team;
+    st_apart_begin(team, (int32_t)w->lots);
 #pragma omp parallel num_threads((int)w->lots)
-    run_seat(w, omp_get_thread_num());
-#else
-    run_seat(w, 0);
-#endif
+    {
+        st_apart_note(team, omp_get_thread_num());
+        run_seat(w, omp_get_thread_num());
+    }
+    st_apart_end(team, (int32_t)w->lots);
 }
+
+#else
+
+static void run_region(work *w)
+{
+    run_seat(w, 0);
+}
+
+#endif
 
 static void run_team(work *w)
 {

@@ -6,6 +6,7 @@
 #include "core/base/threads.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,86 @@ Test(base_threads, nested_calls_stay_in_the_caller)
     cr_assert_eq(n.sum, 800);
     if (n.outer_calls > 1) { /* a team came: each inner call is one range */
         cr_assert_eq(n.inner_calls, 8);
+    }
+}
+
+/* ---- off the caller's processor ---- */
+
+typedef struct places {
+    pthread_t caller;
+    int chosen; /* > 0: the others choose this processor */
+    _Atomic int others, count;
+} places;
+
+static void look_where(void *self, int64_t begin, int64_t end)
+{
+    places *p = self;
+    cpu_set_t set;
+    (void)begin;
+    (void)end;
+    if (!pthread_equal(p->caller, pthread_self())) {
+        if (p->chosen > 0) {
+            CPU_ZERO(&set);
+            CPU_SET((unsigned)p->chosen, &set);
+            (void)sched_setaffinity(0, sizeof set, &set);
+        }
+        cr_assert_eq(sched_getaffinity(0, sizeof set, &set), 0);
+        atomic_store(&p->count, CPU_COUNT(&set));
+        atomic_fetch_add(&p->others, 1);
+    }
+    usleep(100); /* for the other to come */
+}
+
+/* Regions until a thread of the team had a part in one; how many processors it may use. */
+static int processors_of_other(int chosen)
+{
+    places p = {.caller = pthread_self(), .chosen = chosen};
+    for (int i = 0; i < 10000 && p.others == 0; i++) {
+        st_parallel_for(2, 2, 1, look_where, &p);
+    }
+    cr_assert_gt(p.others, 0);
+    return p.count;
+}
+
+static int pin(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)cpu, &set);
+    return sched_setaffinity(0, sizeof set, &set);
+}
+
+Test(base_threads, the_team_keeps_off_its_caller)
+{
+    cpu_set_t all;
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    const int n = CPU_COUNT(&all);
+    if (TEAM == 1 || n < 2) {
+        cr_skip_test("there is no team, or one processor for it");
+    }
+    (void)processors_of_other(0); /* now the caller knows who it is */
+    cr_assert_eq(processors_of_other(0), n - 1);
+    cr_assert_eq(pin(sched_getcpu()), 0); /* a caller with one processor leaves them alone */
+    cr_assert_eq(processors_of_other(0), n - 1);
+    cr_assert_eq(sched_setaffinity(0, sizeof all, &all), 0);
+    cr_assert_eq(processors_of_other(0), n - 1);
+}
+
+/* What the program has chosen for a thread of the team stays, wherever the caller goes. */
+Test(base_threads, the_team_keeps_what_was_chosen)
+{
+    cpu_set_t all;
+    cpu_set_t most;
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    if (TEAM == 1 || CPU_COUNT(&all) < 4 || !CPU_ISSET(0, &all) || !CPU_ISSET(3, &all)) {
+        cr_skip_test("too few processors to tell");
+    }
+    (void)processors_of_other(3);
+    for (unsigned cpu = 0; cpu < 3; cpu++) { /* the caller moves */
+        most = all;
+        CPU_CLR(cpu, &most);
+        cr_assert_eq(sched_setaffinity(0, sizeof most, &most), 0);
+        cr_assert_eq(processors_of_other(0), 1);
     }
 }
 

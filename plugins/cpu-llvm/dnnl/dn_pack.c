@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define LINE 64u
+#define ALONE_BYTES (UINT64_C(256) << 10) /* packed sooner than a team meets on a busy machine */
 
 /* ---- a name for an order ---- */
 
@@ -149,7 +150,7 @@ static stator_status fill(void *self, void *dst, uint64_t size)
     if (dn_winograd_pack(p->op, p->from, p->to, p->y, align(dst))) {
         return STATOR_OK;
     }
-    const dn_team team = dn_team_begin((int)p->sizes->threads);
+    const dn_team team = dn_team_begin(size <= ALONE_BYTES ? 1 : (int)p->sizes->threads);
     /* oneDNN does not write to a tensor that is reordered from. */
     dnnl_status_t status =
         dnnl_memory_create(&from, p->from, p->op->lib->engine, (void *)(uintptr_t)p->y);

@@ -159,6 +159,7 @@ struct stator_abi_anchor {
     __typeof__(stator_x_cache_list) *call_stator_x_cache_list;
     __typeof__(stator_x_cache_clear) *call_stator_x_cache_clear;
     __typeof__(stator_x_cache_why) *call_stator_x_cache_why;
+    __typeof__(stator_x_running_slot) *call_stator_x_running_slot;
     __typeof__(stator_x_profile_start) *call_stator_x_profile_start;
     __typeof__(stator_x_profile_stop) *call_stator_x_profile_stop;
     __typeof__(stator_x_fail_alloc_at) *call_stator_x_fail_alloc_at;

@@ -203,12 +203,18 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
     stator_exe_info info = {.struct_size = sizeof info};
     const stator_status status = st_instance_exe_info(instance, step->exe, &info);
     st_describe_step(request_of(b), instance, &info, step);
-    return status == STATOR_OK
-               ? STATOR_OK
-               : st_fail(err, status, "backend '%s' cannot tell what its executable of '%s' needs",
-                         instance->backend->item.name,
-                         stator_string_at(st_graph_view(part->graph),
-                                          st_graph_view(part->graph)->name));
+    const char *name =
+        stator_string_at(st_graph_view(part->graph), st_graph_view(part->graph)->name);
+    if (status != STATOR_OK) {
+        return st_fail(err, status, "backend '%s' cannot tell what its executable of '%s' needs",
+                       instance->backend->item.name, name);
+    }
+    if (info.workspace_bytes > INT64_MAX) {
+        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
+                       "no memory for a workspace of %llu bytes, which backend '%s' needs for '%s'",
+                       (unsigned long long)info.workspace_bytes, instance->backend->item.name, name);
+    }
+    return STATOR_OK;
 }
 
 /* Marks the nodes that main's compile named; how many are new. */

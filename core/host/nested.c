@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#define WORKSPACE_MAX (UINT64_C(1) << 47) /* the address space; more is a mistake */
 
 /* A backend that is being created or is compiling, on this thread: what it opens meanwhile runs in
  * the same call stack, so a name met twice there is a circle. Entries live on the stack. */
@@ -221,10 +220,7 @@ stator_status st_instance_exe_info(stator_instance *instance, void *exe, stator_
 {
     st_plugin_call call;
     st_plugin_enter(&call, instance->loaded->callee, "exe_info");
-    const stator_status status =
-        st_plugin_leave(&call, instance->backend->exe_info(instance->inst, exe, out), NULL);
-    return status == STATOR_OK && out->workspace_bytes > WORKSPACE_MAX ? STATOR_OUT_OF_RANGE
-                                                                       : status;
+    return st_plugin_leave(&call, instance->backend->exe_info(instance->inst, exe, out), NULL);
 }
 
 void st_instance_exe_destroy(stator_instance *instance, void *exe)

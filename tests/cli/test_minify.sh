@@ -74,7 +74,7 @@ has out 'hangs crashes: TIMEOUT'
 minify sub_swapped "$mixed" '1 of 16 nodes' 1 --bad aot_eager
 minify wrong_type "$mixed" '2 of 16 nodes' 3 --bad aot_eager
 has out ': transpose, dot_general'
-has out "aot_eager fails: INVALID_ARGUMENT: pass wrong_type: graph 'mixed', node 1 (dot_general)" # of what is left
+has out "aot_eager fails: INVALID_ARGUMENT: pass wrong_type of plugin 'wrong_type': graph 'mixed', node 1 (dot_general)" # of what is left
 awk 'BEGIN {
     split("sin abs neg sigmoid", ops, " "); last = "%x"
     print "stir 1\ngraph @long(%x: f32[4, 8]) {"

@@ -507,6 +507,15 @@ stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t r
         status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "the tensor has %u axes and no shape",
                          rank);
     }
+    if (status == STATOR_OK && buffer.reserved != 0) {
+        status = st_fail(&diag, STATOR_INVALID_ARGUMENT,
+                         "member 'reserved' of the stator_buffer is %u; set it to 0",
+                         buffer.reserved);
+    }
+    if (status == STATOR_OK && st_dtype_bits(dtype) == 0) { /* DLPack has no spelling for it */
+        status = st_fail(&diag, STATOR_INVALID_ARGUMENT,
+                         "dtype %u is not one of stator/dtype.def", dtype);
+    }
     if (status == STATOR_OK) {
         const DLTensor layout = {.dtype = st_dtype_to_dl(dtype),
                                  .ndim = (int32_t)rank,

@@ -58,6 +58,10 @@ static void test_wrap(stator_ctx *ctx)
     CHECK(stator_tensor_wrap(ctx, STATOR_F32, 2, shape, &buffer, &none) == STATOR_INVALID_ARGUMENT);
     CHECK(stator_tensor_wrap(ctx, STATOR_F32, 2, NULL, &buffer, &none) == STATOR_INVALID_ARGUMENT);
     CHECK(stator_tensor_wrap(ctx, 99, 0, NULL, &buffer, &none) == STATOR_INVALID_ARGUMENT);
+    CHECK(strcmp(stator_ctx_error_text(ctx), "dtype 99 is not one of stator/dtype.def") == 0);
+    buffer.data = memory;
+    buffer.reserved = 7;
+    CHECK(stator_tensor_wrap(ctx, STATOR_F32, 2, shape, &buffer, &none) == STATOR_INVALID_ARGUMENT);
     CHECK(none == NULL && ends == 1);
     stator_function_destroy(function);
     stator_model_destroy(model);
@@ -81,6 +85,9 @@ static void test_prepare(stator_ctx *ctx)
     CHECK(stator_function_compiles(function) == 1);
     CHECK(stator_function_prepare(function, 1, in) == STATOR_INVALID_ARGUMENT);
     CHECK(stator_function_prepare(function, 2, NULL) == STATOR_INVALID_ARGUMENT);
+    in[1].reserved = 1;
+    CHECK(stator_function_prepare(function, 2, in) == STATOR_INVALID_ARGUMENT);
+    in[1].reserved = 0;
     in[1].dims = negative;
     CHECK(stator_function_prepare(function, 2, in) == STATOR_INVALID_ARGUMENT);
     in[1].dims = wrong; /* an axis that the model declares becomes a symbol, and does not add up */

@@ -8,14 +8,26 @@
 #include "codegen/cg_matcher.h"
 #include "codegen/cg_quant.h"
 
+#include "core/base/check.h"
 #include "core/base/sym_lin.h"
 
 /* ---- rows ---- */
 
+/* Does the cast keep integers of a byte, and differences of two? Unsigned types have no negative
+ * ones, f8 not all of them. */
+static int keeps_bytes(const cg_matcher *m, const st_loop_op *cast)
+{
+    const uint32_t to = st_dtype_class(cast->dtype);
+    const uint32_t from = st_dtype_class(cg_row_at(m, cast->args[0])->dtype);
+    return !cg_is_byte(cast->dtype) &&
+           (to == STATOR_CLASS_INT || (to == STATOR_CLASS_UINT && from == STATOR_CLASS_UINT) ||
+            (to == STATOR_CLASS_FLOAT && st_dtype_bits(cast->dtype) >= 16));
+}
+
 /* Behind casts under which integers of a byte, and differences of two, stay what they are. */
 static const st_loop_op *behind_casts(const cg_matcher *m, const st_loop_op *row)
 {
-    while (row->code == ST_LOOP_cast && row->dtype != STATOR_BOOL && !cg_is_byte(row->dtype)) {
+    while (row->code == ST_LOOP_cast && keeps_bytes(m, row)) {
         row = cg_row_at(m, row->args[0]);
     }
     return row;
@@ -72,7 +84,8 @@ int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out)
     out->scale = behind_casts(m, cg_row_at(m, product->args[1]));
     out->zero = NULL;
     out->bytes = whole;
-    if (whole->code == ST_LOOP_sub && !cg_is_byte(whole->dtype)) {
+    if (whole->code == ST_LOOP_sub && st_dtype_class(whole->dtype) != STATOR_CLASS_UINT &&
+        !cg_is_byte(whole->dtype)) {
         out->bytes = behind_casts(m, cg_row_at(m, whole->args[0]));
         out->zero = behind_casts(m, cg_row_at(m, whole->args[1]));
     }

@@ -137,6 +137,50 @@ done <<'LIST'
 300 64 40 u4 32 kn 1 f32
 LIST
 
+# What is no number of the weights: another zero point than theirs, and what an unsigned type makes of
+# negative ones.
+python3 - <<'PY'
+import struct, zipfile
+import npy
+k, n = 256, 320 # more than folding makes wider
+w = [[(i * 7 + j * 5) % 16 - 8 for j in range(n)] for i in range(k)]
+x = [1 + i % 3 for i in range(k)]
+flat = lambda rows: ", ".join(str(v) for r in rows for v in r)
+def make(name, lines, f):
+    open(name + ".stir", "w").write("""stir 1
+graph @m(%%x: f32[1, %d]) {
+  %%w = constant {value = i4[%d, %d] {%s}}
+  %%s = constant {value = f32[1, %d] {%s}}
+%s
+  %%d = mul(%%f, %%s)
+  %%y = matmul(%%x, %%d)
+  return y: %%y
+}
+""" % (k, k, n, flat(w), n, ", ".join(str(1 + j % 4 / 4) for j in range(n)), lines))
+    y = [sum(x[i] * f(w[i][j]) * (1 + j % 4 / 4) for i in range(k)) for j in range(n)]
+    npy.write(name + ".x.npy", "<f4", (1, k), struct.pack("%df" % k, *x))
+    npy.write("y.npy", "<f4", (1, n), struct.pack("%df" % n, *y))
+    zipfile.ZipFile(name + ".npz", "w").write("y.npy")
+make("half", """  %c = cast(%w) {dtype = f32}
+  %z = constant {value = f32[] {0.375}}
+  %f = sub(%c, %z)""", lambda v: v - 0.375)
+make("far", """  %c = cast(%w) {dtype = f32}
+  %z = constant {value = f32[] {40000}}
+  %f = sub(%c, %z)""", lambda v: v - 40000)
+make("wraps", """  %c = cast(%w) {dtype = u16}
+  %f = cast(%c) {dtype = f32}""", lambda v: v % 65536)
+make("wraps_under", """  %c = cast(%w) {dtype = u16}
+  %z = constant {value = u16[] {9}}
+  %b = sub(%c, %z)
+  %f = cast(%b) {dtype = f32}""", lambda v: (v - 9) % 65536)
+PY
+for name in half far wraps wraps_under; do
+    for more in "" "--backend-option vector_bits=256" "--backend-option contractions=loops"; do
+        # shellcheck disable=SC2086
+        check $name $more
+    done
+done
+
 # Blocks that no panel has (of 4 numbers): widened by a kernel, and right.
 make odd 4 64 48 i4 4 kn 1 f32
 check odd

@@ -13,6 +13,7 @@
 #include "core/base/convert.h"
 #include "core/base/diag.h"
 
+#include <math.h>
 #include <string.h>
 
 #define GRAIN_BYTES ((int64_t)32 << 10) /* of weights, worth a thread */
@@ -356,13 +357,18 @@ int dn_quant_is_form(const st_form *form)
            dn_rows_has_epilogue(form);
 }
 
-/* Zero points of more bits than the weights, as folding leaves a few, are numbers that weights have
- * too? They are looked at while they are at hand: before the op is made. */
+/* Are zero points numbers that weights have too? Subtracting others, as 0.5, is not exact here. Those
+ * of more bits than the weights, as folding leaves a few, are looked at while they are at hand:
+ * before the op is made. */
 static int are_zeros_small(const st_form *form, const dn_sizes *s)
 {
     const st_form_blocks *zero = &form->weights.zero;
     const int64_t bias = bias_of(form->y.dtype);
     const int64_t end = (int64_t)1 << bits_of(form->y.dtype);
+    if (zero->buffer == UINT32_MAX) {
+        const double number = zero->value + (double)bias;
+        return number >= 0 && number < (double)end && number == floor(number);
+    }
     if (zero->data == NULL || zero->dtype == form->y.dtype) {
         return 1;
     }

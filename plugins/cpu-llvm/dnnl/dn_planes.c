@@ -36,7 +36,7 @@ typedef struct planes {
     int64_t pitch; /* and of all of them */
     int64_t block, blocks; /* lines of the output in a block, blocks of a plane */
     int64_t bytes;         /* of scratch: offsets, weights, lines */
-    int has_failed;
+    _Atomic int has_failed;
 } planes;
 
 static int64_t least(int64_t a, int64_t b)

@@ -49,7 +49,7 @@ typedef struct dn_quant {
     dn_quant_order order;
     const char *weights; /* panels; NULL: each is made of the op's constants when it is needed */
     int64_t scratch;     /* bytes that a thread needs */
-    int32_t has_failed;
+    _Atomic int has_failed;
 } dn_quant;
 
 /* Rows of x against a panel. */

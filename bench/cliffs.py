@@ -5,13 +5,14 @@
     bench/cliffs.py --threads 1 --only topk_vocab int4_decode --peers ort,openvino
     bench/cliffs.py --option vector_bits=256           generated code as on a processor without AVX-512
 
-The ratio is the median of the peer's time / ours within a round; no case is to be below 0.8. At the end the twins:
-cases that differ in constants alone, with the slowest of them over the fastest, to be at most 1.1. The environment is
-that of bench/peers.py."""
+The ratio is the median of the peer's time / ours within a round; no case is to be below 0.8. At the end the twins, cases
+that differ in constants alone, are timed beside each other: the slowest over the fastest is to be at most 1.1. The
+environment is that of bench/peers.py."""
 import argparse
 import glob
 import json
 import os
+import statistics
 import subprocess
 import sys
 
@@ -58,13 +59,29 @@ def prepare(args, cases, name):
 
 
 def twins(rows):
-    """Stem of a name to the times of the cases that have it, where there are several."""
+    """Stem of a name to the cases that have it, where there are several."""
     groups = {}
     for row in rows:
         stem, _, last = row["name"].rpartition("_")
         if last in ("rand", "zero", "half") and "ms" in row:
-            groups.setdefault(stem, {})[last] = row["ms"][versus.OURS]
-    return {stem: times for stem, times in groups.items() if len(times) > 1}
+            groups.setdefault(stem, []).append(row["name"])
+    return {stem: names for stem, names in groups.items() if len(names) > 1}
+
+
+def time_twins(args, names):
+    """Our times of some cases in turns: the slowest over the fastest of the medians of rounds, each relative to the
+    first case within its round."""
+    folders = [os.path.join(args.work, name) for name in names]
+    workers = [versus.launch(args, f, versus.read_spec(f), versus.OURS) for f in folders]
+    try:
+        for w in workers:
+            w.ask("start", versus.START_LIMIT_S)
+        spent = versus.time_in_turns(args, workers)
+        to_first = [statistics.median(t / first for first, t in zip(spent[0], times)) for times in spent]
+        return max(to_first) / min(to_first)
+    finally:
+        for w in workers:
+            w.close()
 
 
 def main():
@@ -82,8 +99,8 @@ def main():
     if os.path.basename(args.json) == "last.json" and os.path.exists(args.json):
         os.remove(args.json)
     status = versus.run_all(args, args.only or names, lambda name: prepare(args, cases, name))
-    for stem, times in twins(versus.finished(args).values()).items():
-        print(f"{stem}: slowest over fastest twin {max(times.values()) / min(times.values()):.2f}")
+    for stem, twin_names in twins(versus.finished(args).values()).items():
+        print(f"{stem}: slowest over fastest twin {time_twins(args, twin_names):.2f}")
     return status
 
 

@@ -95,13 +95,10 @@ def main():
     unknown = [n for n in args.only if n not in names]
     if unknown:
         sys.exit(f"cliffs.py: unknown {', '.join(unknown)}; there are {', '.join(names)}")
-    args.json = os.path.abspath(args.json) if args.json else os.path.join(args.work, "last.json")
-    if os.path.basename(args.json) == "last.json" and os.path.exists(args.json):
-        os.remove(args.json)
-    status = versus.run_all(args, args.only or names, lambda name: prepare(args, cases, name))
-    for stem, twin_names in twins(versus.finished(args).values()).items():
+    rows = versus.run_all(args, args.only or names, lambda name: prepare(args, cases, name))
+    for stem, twin_names in twins(rows).items():
         print(f"{stem}: slowest over fastest twin {time_twins(args, twin_names):.2f}")
-    return status
+    return versus.status(rows)
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ def summary(args, rows):
 
 
 def run_all(args, names, prepare):
-    """Measures each name that --json has not yet; prepare(name) gives the folder. 1 when one failed, else 0."""
+    """The rows of all names, measured where --json has none yet; prepare(name) gives the folder."""
     kept, rows = finished(args), []
     for name in names:
         row = kept.get(name)
@@ -167,4 +167,9 @@ def run_all(args, names, prepare):
         if args.json:
             peers.save(args.json, list(kept.values()))
     print(summary(args, rows))
+    return rows
+
+
+def status(rows):
+    """1 when a row failed, else 0."""
     return 1 if any("error" in r for r in rows) else 0

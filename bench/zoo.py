@@ -11,7 +11,6 @@ PyTorch's result (of a quantised model: ONNX Runtime's without optimisations), r
 virtual environment is that of bench/peers.py."""
 import argparse
 import glob
-import json
 import os
 import statistics
 import subprocess
@@ -129,11 +128,9 @@ def main():
     rows = rows_of(args, export(args, args.only))
     if args.check:
         return check(args, rows)
-    status = versus.run_all(args, rows, lambda row: os.path.join(args.work, row))
-    if args.json:
-        with open(args.json) as f:
-            by_form(args, json.load(f))
-    return status
+    measured = versus.run_all(args, rows, lambda row: os.path.join(args.work, row))
+    by_form(args, measured)
+    return versus.status(measured)
 
 
 if __name__ == "__main__":

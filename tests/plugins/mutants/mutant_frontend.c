@@ -1,5 +1,7 @@
 /* A frontend that reads nothing, in variants: the CMake file beside it builds one plugin for each
  * set of MUTANT_ macros. */
+#include "mutant_init.h"
+
 #include <stator/plugin.h>
 
 #ifndef MUTANT_NAME
@@ -26,18 +28,6 @@ static stator_status import(void *self, const stator_source *source, const stato
     (void)builder;
     (void)err;
     return STATOR_UNIMPLEMENTED;
-}
-
-static stator_status init(const stator_host *host, void **self, stator_diag **err)
-{
-#ifdef MUTANT_INIT_FAILS
-    (void)host;
-    (void)self;
-    (void)err;
-    return STATOR_INTERNAL;
-#else
-    return stator_init_host(host, self, err);
-#endif
 }
 
 static const stator_frontend frontend = {

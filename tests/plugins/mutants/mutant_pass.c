@@ -1,5 +1,7 @@
 /* A pass that leaves every graph as it is, in variants: the CMake file beside it builds one plugin
  * for each set of MUTANT_ macros. */
+#include "mutant_init.h"
+
 #include <stator/ir.h>
 #include <stator/plugin.h>
 
@@ -64,18 +66,6 @@ static stator_status run(void *self, const stator_graph *in, stator_builder *out
     (void)err;
     *out_result = STATOR_PASS_SAME;
     return STATOR_OK;
-#endif
-}
-
-static stator_status init(const stator_host *host, void **self, stator_diag **err)
-{
-#ifdef MUTANT_INIT_FAILS
-    (void)host;
-    (void)self;
-    (void)err;
-    return STATOR_INTERNAL;
-#else
-    return stator_init_host(host, self, err);
 #endif
 }
 

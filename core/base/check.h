@@ -29,6 +29,14 @@ static inline int st_mul_i64(int64_t a, int64_t b, int64_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
+static inline int64_t st_min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t st_max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 /* floor(a / b) and its remainder for b != 0. */
 static inline int64_t st_floordiv(int64_t a, int64_t b)
 {

@@ -68,16 +68,6 @@ __extension__ typedef unsigned __int128 order_wide;
 
 /* ---- the plan ---- */
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Elements from one row of a tile to the next: a cache line more than a row, or lines of all rows
  * would share few sets of the cache. */
 static int64_t tile_pitch(const order_plan *plan)
@@ -91,13 +81,14 @@ static int64_t tile_of(const st_order_job *job, uint32_t bytes)
     if (job->x_step == 1 || job->x_step == 0 || inner == NULL || inner->x != 1) {
         return 1;
     }
-    return most(1, least(least(TILE_ROWS, inner->size), TILE_BYTES / (job->size * bytes)));
+    return st_max_i64(
+        1, st_min_i64(st_min_i64(TILE_ROWS, inner->size), TILE_BYTES / (job->size * bytes)));
 }
 
 static uint32_t method_of(const st_order_job *job)
 {
     if (job->take <= FEW_TAKE_MAX && job->take * 4 <= job->size &&
-        job->size <= FEW_WORK_MAX / most(1, job->take)) {
+        job->size <= FEW_WORK_MAX / st_max_i64(1, job->take)) {
         return ORDER_FEW;
     }
     return job->take > job->size / 3 ? ORDER_WHOLE : ORDER_CANDIDATES;
@@ -148,12 +139,12 @@ static int make_plan(const st_order_job *job, int32_t threads, order_plan *plan)
     }
     plan->tile = tile_of(job, plan->bytes);
     const int64_t lots_max = threads > 1 ? (int64_t)threads * LOTS_EACH : 1;
-    const int64_t worth = most(1, job->size > INT64_MAX / rows ? lots_max
-                                                               : job->size * rows / LOT_MIN);
-    plan->lots = least(least(rows, lots_max), worth);
+    const int64_t worth =
+        st_max_i64(1, job->size > INT64_MAX / rows ? lots_max : job->size * rows / LOT_MIN);
+    plan->lots = st_min_i64(st_min_i64(rows, lots_max), worth);
     if (plan->method == ORDER_CANDIDATES && rows * 2 <= threads) {
-        plan->chunks = most(1, least(least(job->size / LOT_MIN, lots_max),
-                                     job->size / (8 * job->take)));
+        plan->chunks = st_max_i64(
+            1, st_min_i64(st_min_i64(job->size / LOT_MIN, lots_max), job->size / (8 * job->take)));
     }
     plan->lots = plan->chunks > 1 ? 1 : plan->lots;
     return lot_bytes(job, plan);
@@ -280,7 +271,8 @@ static int64_t run_some(const order_run *run, order_cursor *at, int64_t n, char 
         return 1;
     }
     const uint32_t inner = job->n_axes - 1u;
-    const int64_t rows = least(least(plan->tile, n), job->axes[inner].size - at->index[inner]);
+    const int64_t rows =
+        st_min_i64(st_min_i64(plan->tile, n), job->axes[inner].size - at->index[inner]);
     const int64_t bytes = tile_pitch(plan) * (int64_t)plan->bytes;
     char *tile = room + plan->lot_bytes - ((uint64_t)(plan->tile * bytes) + 63u) / 64u * 64u;
     copy_rows(run, &line, rows, tile);
@@ -300,7 +292,7 @@ static void run_lots(void *self, int64_t begin, int64_t end)
     for (int64_t lot = begin; lot < end; lot++) {
         const int64_t each = plan->sizes.rows / plan->lots;
         const int64_t left = plan->sizes.rows % plan->lots;
-        int64_t row = lot * each + least(lot, left);
+        int64_t row = lot * each + st_min_i64(lot, left);
         const int64_t stop = row + each + (lot < left);
         order_cursor at = cursor_at(run->job, row);
         while (row < stop) {
@@ -314,7 +306,7 @@ static void run_lots(void *self, int64_t begin, int64_t end)
 static int64_t chunk_begin(const order_plan *plan, int64_t chunk)
 {
     const int64_t each = plan->sizes.size / plan->chunks;
-    return chunk * each + least(chunk, plan->sizes.size % plan->chunks);
+    return chunk * each + st_min_i64(chunk, plan->sizes.size % plan->chunks);
 }
 
 /* Candidates of each chunk, `take` words each: a chunk has more elements than that. */

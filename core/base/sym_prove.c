@@ -23,15 +23,6 @@ typedef struct prover {
     uint32_t steps; /* left */
 } prover;
 
-static int64_t max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-static int64_t min_i64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- naive bounds ---- */
 
 uint64_t st_lin_modulus(const st_symtab *tab, const st_lin *lin)
@@ -142,7 +133,7 @@ static int64_t without_floordiv(prover *p, const st_lin *rest, uint32_t atom, in
     int64_t hi = 0;
     naive_range(p->tab, row->a, &a_lo, &hi);
     naive_range(p->tab, row->b, &lo, &hi);
-    c = q < 0 ? max_i64(lo, 1) : hi;
+    c = q < 0 ? st_max_i64(lo, 1) : hi;
     if (a_lo < 0 || lo < 0 || c <= 0 || c == INT64_MAX) {
         return INT64_MIN;
     }
@@ -205,9 +196,9 @@ static int64_t without_product(prover *p, const st_lin *rest, uint32_t atom, int
 {
     const stator_atom_row *row = st_atom_at(p->tab, atom);
     int64_t best = without_division_product(p, rest, row->a, row->b, atom, q);
-    best = max_i64(best, without_division_product(p, rest, row->b, row->a, atom, q));
-    best = max_i64(best, without_factor(p, rest, row->a, row->b, atom, q));
-    return max_i64(best, without_factor(p, rest, row->b, row->a, atom, q));
+    best = st_max_i64(best, without_division_product(p, rest, row->b, row->a, atom, q));
+    best = st_max_i64(best, without_factor(p, rest, row->a, row->b, atom, q));
+    return st_max_i64(best, without_factor(p, rest, row->b, row->a, atom, q));
 }
 
 static int64_t without_mod(prover *p, const st_lin *rest, uint32_t atom, int64_t q)
@@ -227,7 +218,7 @@ static int64_t without_mod(prover *p, const st_lin *rest, uint32_t atom, int64_t
         st_lin_copy(&lin, rest);
         int64_t minus_q = 0;
         if (is_positive && st_sub_i64(0, q, &minus_q) && st_lin_add_const(&lin, minus_q)) {
-            best = max_i64(best, lower_with(p, &lin, row->b, q, atom));
+            best = st_max_i64(best, lower_with(p, &lin, row->b, q, atom));
         }
     }
     return best;
@@ -238,7 +229,7 @@ static int64_t without_extremum(prover *p, const st_lin *rest, uint32_t atom, in
     const stator_atom_row *row = st_atom_at(p->tab, atom);
     const int64_t x = lower_with(p, rest, row->a, q, atom);
     const int64_t y = lower_with(p, rest, row->b, q, atom);
-    return (row->kind == STATOR_ATOM_MIN) == (q > 0) ? min_i64(x, y) : max_i64(x, y);
+    return (row->kind == STATOR_ATOM_MIN) == (q > 0) ? st_min_i64(x, y) : st_max_i64(x, y);
 }
 
 static int64_t eliminate(prover *p, const st_lin *lin, uint32_t i)
@@ -271,7 +262,7 @@ static int64_t lower(prover *p, const st_lin *lin, uint32_t below)
         const uint32_t atom = lin->terms[i].atom;
         if (atom < below && st_atom_at(p->tab, atom)->kind != STATOR_ATOM_SYMBOL) {
             p->steps--;
-            best = max_i64(best, eliminate(p, lin, i));
+            best = st_max_i64(best, eliminate(p, lin, i));
         }
     }
     return best == INT64_MIN || lin->count == 0 ? best : round_up(p->tab, lin, best);
@@ -327,17 +318,17 @@ static range quotient_range(range a, range b)
     if (b.lo < 0) {
         return (range){INT64_MIN, INT64_MAX};
     }
-    const int64_t d0 = max_i64(b.lo, 1); /* defined only where b >= 1 */
-    const int64_t d1 = max_i64(b.hi, d0);
+    const int64_t d0 = st_max_i64(b.lo, 1); /* defined only where b >= 1 */
+    const int64_t d1 = st_max_i64(b.hi, d0);
     return (range){open_div(a.lo, a.lo >= 0 ? d1 : d0), open_div(a.hi, a.hi >= 0 ? d0 : d1)};
 }
 
 static range mod_range(range a, range b)
 {
     range r = {b.lo < 0 ? (b.lo == INT64_MIN ? INT64_MIN : b.lo + 1) : 0,
-               b.hi == INT64_MAX ? INT64_MAX : max_i64(b.hi - 1, 0)};
+               b.hi == INT64_MAX ? INT64_MAX : st_max_i64(b.hi - 1, 0)};
     if (b.lo >= 0 && a.lo >= 0) {
-        r.hi = min_i64(r.hi, a.hi);
+        r.hi = st_min_i64(r.hi, a.hi);
     }
     return r;
 }
@@ -361,8 +352,8 @@ static range product_range(range a, range b)
 {
     const int64_t c[4] = {open_mul(a.lo, b.lo), open_mul(a.lo, b.hi), open_mul(a.hi, b.lo),
                           open_mul(a.hi, b.hi)};
-    return (range){min_i64(min_i64(c[0], c[1]), min_i64(c[2], c[3])),
-                   max_i64(max_i64(c[0], c[1]), max_i64(c[2], c[3]))};
+    return (range){st_min_i64(st_min_i64(c[0], c[1]), st_min_i64(c[2], c[3])),
+                   st_max_i64(st_max_i64(c[0], c[1]), st_max_i64(c[2], c[3]))};
 }
 
 static range atom_range(const stator_atom_row *row, range a, range b)
@@ -375,9 +366,9 @@ static range atom_range(const stator_atom_row *row, range a, range b)
     case STATOR_ATOM_PRODUCT:
         return product_range(a, b);
     case STATOR_ATOM_MIN:
-        return (range){min_i64(a.lo, b.lo), min_i64(a.hi, b.hi)};
+        return (range){st_min_i64(a.lo, b.lo), st_min_i64(a.hi, b.hi)};
     default:
-        return (range){max_i64(a.lo, b.lo), max_i64(a.hi, b.hi)};
+        return (range){st_max_i64(a.lo, b.lo), st_max_i64(a.hi, b.hi)};
     }
 }
 
@@ -390,7 +381,7 @@ static int64_t atom_divisor(const st_symtab *tab, const stator_atom_row *row)
         return st_sym_const(tab, row->b, &c) && c > 0 && a % c == 0 && a != 0 ? a / c : 1;
     }
     if (row->kind == STATOR_ATOM_PRODUCT) {
-        return a > 0 && b > 0 ? (st_mul_i64(a, b, &c) ? c : max_i64(a, b)) : 1;
+        return a > 0 && b > 0 ? (st_mul_i64(a, b, &c) ? c : st_max_i64(a, b)) : 1;
     }
     const int64_t g = (int64_t)st_gcd_u64((uint64_t)a, (uint64_t)b);
     return g > 0 ? g : 1;
@@ -436,7 +427,7 @@ static int open_mods(st_symtab *tab, st_lin *d)
 
 static range both(range a, range b)
 {
-    return (range){max_i64(a.lo, b.lo), min_i64(a.hi, b.hi)};
+    return (range){st_max_i64(a.lo, b.lo), st_min_i64(a.hi, b.hi)};
 }
 
 /* Range of b - a; 0 when it cannot be formed. */

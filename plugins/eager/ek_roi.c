@@ -14,6 +14,8 @@
  * over pixels, whose weights are products of what all points give a pixel along each axis. */
 #include "eager.h"
 
+#include "core/base/check.h"
+
 #include <math.h>
 
 #define BLOCK 64 /* channels that a thread does together: the sums of 7x7 bins stay in its cache */
@@ -64,11 +66,6 @@ typedef struct room {
     double *sums;
 } room;
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- channels last ---- */
 
 #define TILE 16
@@ -83,8 +80,8 @@ static void copy_tile(const aligner *a, int64_t image, int64_t pixel, int64_t ch
 {
     const ek_tensor *x = &a->call->in[0];
     const int64_t n = a->height * a->width;
-    const int64_t pixel_end = least(pixel + TILE, n);
-    const int64_t channel_end = least(channel + TILE, a->channels);
+    const int64_t pixel_end = st_min_i64(pixel + TILE, n);
+    const int64_t channel_end = st_min_i64(channel + TILE, a->channels);
     for (int64_t p = pixel; p < pixel_end; p++) {
         for (int64_t c = channel; c < channel_end; c++) {
             const int64_t from = (image * a->channels + c) * n + p;
@@ -347,7 +344,7 @@ static void align_block(const aligner *a, int64_t roi, int64_t block, const room
     const int64_t bytes = a->is_wide ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
     const int64_t number = st_load_i64(batch->dtype, batch->data, roi);
     const int64_t channel = block * BLOCK;
-    const int64_t n = least(BLOCK, a->channels - channel);
+    const int64_t n = st_min_i64(BLOCK, a->channels - channel);
     const char *image = (const char *)a->pixels +
                         (number * a->height * a->width * a->channels + channel) * bytes;
     region r;
@@ -416,7 +413,7 @@ static int make_scratch(aligner *a)
     const ek_call *c = a->call;
     const stator_host *host = c->self->host;
     const int64_t threads = host->thr->thread_count(host->ctx);
-    a->lots = least(c->out[0].dims[0] * a->blocks, threads * 4);
+    a->lots = st_min_i64(c->out[0].dims[0] * a->blocks, threads * 4);
     a->taps = ek_scratch(c, a->lots * a->taps_most + 1, sizeof *a->taps);
     a->shares = ek_scratch(c, 2 * a->lots * a->taps_most + 1, sizeof *a->shares);
     a->sums = ek_scratch(c, a->lots * a->rows * a->columns, BLOCK * sizeof *a->sums);

@@ -9,6 +9,8 @@
  * whatever its size, dilation and stride. Threads take planes and parts of planes side by side. */
 #include "dn_planes.h"
 
+#include "core/base/check.h"
+
 #include <string.h>
 
 #define LINES_BYTES ((int64_t)24 << 10) /* of scratch for what a block's lines meet, about */
@@ -38,16 +40,6 @@ typedef struct planes {
     int64_t bytes;         /* of scratch: offsets, weights, lines */
     _Atomic int has_failed;
 } planes;
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* NULL: this processor has none. */
 static const dn_planes_isa *isa_of(const dn_lib *lib)
@@ -104,7 +96,8 @@ static void set_blocks(planes *p)
     p->pitch = p->phase * p->stride[1];
     const int64_t lines = LINES_BYTES / (p->pitch * (int64_t)sizeof(float));
     const int64_t shared = lines_met(p, 1); /* which neighbouring blocks copy both */
-    p->block = least(p->out[0], most((lines - shared) / p->stride[0] + 1, most(shared, 8)));
+    p->block = st_min_i64(p->out[0],
+                          st_max_i64((lines - shared) / p->stride[0] + 1, st_max_i64(shared, 8)));
     p->blocks = (p->out[0] + p->block - 1) / p->block;
     p->table = (p->places + p->kernel[1] + TABLE_ALIGN - 1) / TABLE_ALIGN * TABLE_ALIGN;
     p->bytes = p->table * (int64_t)(sizeof(int64_t) + sizeof(float)) +
@@ -127,9 +120,10 @@ static void copy_line(const planes *p, const float *from, float *to)
     for (int64_t i = 0; i < step; i++, to += p->phase) {
         /* Pixel j of this phase is i + j * step - pad of the image. */
         const int64_t first = i >= p->pad[1] ? 0 : (p->pad[1] - i + step - 1) / step;
-        const int64_t begin = least(first, p->phase);
+        const int64_t begin = st_min_i64(first, p->phase);
         const int64_t there = p->in[1] + p->pad[1] - i;
-        const int64_t end = most(begin, least(p->phase, there > 0 ? (there + step - 1) / step : 0));
+        const int64_t end =
+            st_max_i64(begin, st_min_i64(p->phase, there > 0 ? (there + step - 1) / step : 0));
         const float *at = from + i + begin * step - p->pad[1];
         memset(to, 0, (size_t)begin * sizeof *to);
         memset(to + end, 0, (size_t)(p->phase - end) * sizeof *to);
@@ -207,7 +201,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
         const int64_t first = i % p->blocks * p->block;
         const int64_t image = i / p->blocks / s->features;
         plane.feature = i / p->blocks % s->features;
-        plane.lines = least(p->block, p->out[0] - first);
+        plane.lines = st_min_i64(p->block, p->out[0] - first);
         plane.out = image * s->out.dims[0] + plane.feature * s->out.dims[1] + first * p->out_line;
         const int64_t channel = plane.feature / (s->features / s->channels);
         const float *x =
@@ -230,7 +224,7 @@ stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const 
     p.at = at;
     const int64_t n = sizes->images * sizes->features * p.blocks;
     const int64_t grain = GRAIN_MACS / (p.block * p.out[1] * p.places) + 1;
-    dn_scratch_reserve(op->lib, (uint64_t)p.bytes, least(n, sizes->threads));
+    dn_scratch_reserve(op->lib, (uint64_t)p.bytes, st_min_i64(n, sizes->threads));
     if (op->lib->host && sizes->threads > 1) {
         op->lib->host->thr->parallel_for(ctx, n, grain, run_range, &p);
     } else {

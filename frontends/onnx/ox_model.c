@@ -280,11 +280,16 @@ static stator_status index_initializers(ox_import *im, st_hashset *set)
     return STATOR_OK;
 }
 
+/* An initialiser that sizes may be computed with, which a constant is and a parameter is not: lists
+ * of integers, and the float that a size is divided by, as in ceil(H / 2.0). */
 static int is_shape_like(const Onnx__TensorProto *t)
 {
     const char *ignored;
     const uint32_t class_ = st_dtype_class(ox_import_dtype(t->data_type, &ignored));
     uint64_t count;
+    if (class_ == STATOR_CLASS_FLOAT) {
+        return t->n_dims == 0;
+    }
     return (class_ == STATOR_CLASS_INT || class_ == STATOR_CLASS_UINT ||
             class_ == STATOR_CLASS_BOOL) &&
            t->n_dims <= 1 && st_numel(t->dims, (uint32_t)t->n_dims, &count) &&

@@ -5,6 +5,7 @@
 #include "support_run.h"
 
 #include <criterion/criterion.h>
+#include <stator/inspect.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,55 @@ Test(onnx_load, cycles_and_undefined_names)
     onnx_output(&g, "z", ONNX_FLOAT);
     m = onnx_model(&g, 13, NULL);
     expect_refused(&m, STATOR_INVALID_ARGUMENT, (const char *const[]){"output 'z'", NULL});
+}
+
+/* The program as .stir text; the caller frees it. */
+static char *text_of(stator_ctx *ctx, const stator_model *model)
+{
+    char path[] = "/tmp/onnx_load_XXXXXX.stir";
+    const int file = mkstemps(path, 5);
+    cr_assert(file >= 0);
+    close(file);
+    cr_assert_eq(stator_x_model_write(model, path), STATOR_OK, "%s", stator_ctx_error_text(ctx));
+    FILE *f = fopen(path, "rb");
+    cr_assert_not_null(f);
+    char *text = calloc(1, 1 << 16);
+    cr_assert(text != NULL && fread(text, 1, (1 << 16) - 1, f) > 0);
+    cr_assert_eq(fclose(f), 0);
+    cr_assert_eq(unlink(path), 0);
+    return text;
+}
+
+/* Exporters write ceil(N / 2.0) with the divisor an initialiser: the size follows from N. */
+Test(onnx_load, sizes_are_followed_through_float_initialisers)
+{
+    const float half[1] = {2.0F};
+    const float one[1] = {1.0F};
+    onnx_bytes g = {0};
+    onnx_bytes to_float = {0};
+    onnx_bytes to_int = {0};
+    onnx_attr_int(&to_float, "to", ONNX_FLOAT);
+    onnx_attr_int(&to_int, "to", ONNX_INT64);
+    onnx_input(&g, "x", ONNX_FLOAT, 1, (const int64_t[1]){-1});
+    onnx_init(&g, "two", ONNX_FLOAT, 0, NULL, half, sizeof half);
+    onnx_init(&g, "one", ONNX_FLOAT, 0, NULL, one, sizeof one);
+    onnx_node(&g, "Shape", "x", "shape", NULL);
+    onnx_node(&g, "Cast", "shape", "whole", &to_float);
+    onnx_node(&g, "Div", "whole,two", "part", NULL);
+    onnx_node(&g, "Ceil", "part", "up", NULL);
+    onnx_node(&g, "Cast", "up", "size", &to_int);
+    onnx_node(&g, "Expand", "one,size", "y", NULL);
+    onnx_output(&g, "y", ONNX_FLOAT);
+    onnx_bytes m = onnx_model(&g, 13, NULL);
+    stator_ctx *ctx = run_context();
+    stator_model *model = NULL;
+    cr_assert_eq(load(ctx, &m, &model), STATOR_OK, "%s", stator_ctx_error_text(ctx));
+    char *text = text_of(ctx, model);
+    cr_assert_not_null(strstr(text, "f32[floordiv(N + 1, 2)]"), "%s", text);
+    cr_assert_null(strstr(text, "unbacked"), "%s", text);
+    free(text);
+    stator_model_destroy(model);
+    stator_ctx_destroy(ctx);
 }
 
 Test(onnx_load, shapes_and_sizes_that_do_not_fit)

@@ -12,6 +12,7 @@ reads them; FOLDER/<form>/skip holds the reason where a form does not apply. For
     int4             weights of matrix products in blocks of 32 values of 4 bits (DequantizeLinear)
 
 PyTorch computes what is expected, of the quantised forms ONNX Runtime without optimisations."""
+import inspect
 import json
 import os
 import sys
@@ -105,6 +106,8 @@ def write_onnx(module, model, at, free, path, script=False, opset=OPSET):
                           **dict(common, opset_version=17))
         return
     auto = tuple({k: torch.export.Dim.AUTO for k in a} for a in axes)
+    if any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(module.forward).parameters.values()):
+        auto = (auto,)      # forward(*tensors) has one argument, a tuple
     torch.onnx.export(module, feeds(model, at), path, dynamo=True, dynamic_shapes=(auto if free else None), **common)
 
 

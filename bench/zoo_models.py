@@ -52,8 +52,8 @@ def vision(name, size=224, n=1):
     return Model(make, *images(size, n))
 
 
-def language(model, config, ports, at, other=(), **settings):
-    """A transformers model, by the names of its class and of its configuration."""
+def language(model, config, ports, at, other=(), attention="sdpa", **settings):
+    """A transformers model, by the names of its class and of its configuration; `attention` as transformers names it."""
     names = [p.name for p in ports]
 
     def make():
@@ -64,7 +64,7 @@ def language(model, config, ports, at, other=(), **settings):
             def __init__(self):
                 super().__init__()
                 made = getattr(transformers, config)(**settings)
-                made._attn_implementation = "sdpa"
+                made._attn_implementation = attention
                 self.model = getattr(transformers, model)(made).eval()
 
             def forward(self, *tensors):
@@ -286,8 +286,9 @@ def decoder_models():
         "gpt2_4x256": language("GPT2LMHeadModel", "GPT2Config", *ids(4, 256), n_layer=2, **gpt2),
         "whisper": language("WhisperModel", "WhisperConfig", sound, dict(B=1, S=4), (dict(S=9),), **whisper),
         "bart": language("BartModel", "BartConfig", *pair(32, 16), **bart),
-        "t5": language("T5Model", "T5Config", *pair(32, 16), **seq2seq, d_model=256, d_ff=1024, num_layers=3,
-                       num_heads=4),
+        # torch.export takes the strides of a scaled_dot_product_attention with a bias for others than they are.
+        "t5": language("T5Model", "T5Config", *pair(32, 16), attention="eager", **seq2seq, d_model=256, d_ff=1024,
+                       num_layers=3, num_heads=4),
         "qwen2": language("Qwen2ForCausalLM", "Qwen2Config", *ids(1, 64), **grouped),
         "llama": language("LlamaForCausalLM", "LlamaConfig", *ids(1, 64), **grouped),
         "mistral": language("MistralForCausalLM", "MistralConfig", *ids(1, 32), **grouped),

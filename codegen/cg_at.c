@@ -138,8 +138,8 @@ uint32_t cg_address(cg_nest *nest, stator_ref value, const uint32_t *index)
     return cg_flatten(nest, v->rank, dims, own);
 }
 
-void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t flat,
-                   uint32_t *out_index)
+void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uint32_t *divisors,
+                   uint32_t flat, uint32_t *out_index)
 {
     uint32_t rest = flat;
     uint32_t wide = 0; /* axes that are not of size 1 */
@@ -152,8 +152,8 @@ void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t 
             continue;
         }
         wide--;
-        out_index[a] = wide ? cg_sym_of(nest, '%', rest, dims[a]) : rest;
-        rest = wide ? cg_sym_of(nest, '/', rest, dims[a]) : rest;
+        out_index[a] = wide ? cg_sym_of(nest, '%', rest, divisors[a]) : rest;
+        rest = wide ? cg_sym_of(nest, '/', rest, divisors[a]) : rest;
     }
     cg_split *s = rank > 1 ? st_vec_push(nest->unit->mem, &nest->splits) : NULL;
     if (s) {
@@ -372,7 +372,7 @@ st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index)
     return st_loop_cast(&nest->b, wide, unrounded(nest, cg_at(nest, value, index)));
 }
 
-st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, uint32_t flat)
+st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, const uint32_t *divisors, uint32_t flat)
 {
     const cg_unit *unit = nest->unit;
     const cg_value *v = &unit->values[value];
@@ -384,6 +384,6 @@ st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, uint32_t flat)
         return load_flat(nest, value, flat);
     }
     uint32_t index[CG_RANK_MAX];
-    cg_split_flat(nest, v->rank, v->dims, flat, index);
+    cg_split_flat(nest, v->rank, v->dims, divisors, flat, index);
     return cg_at(nest, value, index);
 }

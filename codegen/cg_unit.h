@@ -305,16 +305,17 @@ struct cg_nest {
 st_loop_ref cg_at(cg_nest *nest, stator_ref value, const uint32_t *index);
 /* The same in the dtype that ops compute in. */
 st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index);
-/* The same at a row-major position. */
-st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, uint32_t flat);
+/* The same at a row-major position; `divisors` as for cg_split_flat. */
+st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, const uint32_t *divisors, uint32_t flat);
 /* The dtype in which an op on `dtype` computes: f32 for storage types. */
 uint32_t cg_wide_dtype(uint32_t dtype);
 /* Place of an element of a stored value in its buffer. */
 uint32_t cg_address(cg_nest *nest, stator_ref value, const uint32_t *index);
-/* Row-major position of an index in a shape, and back. */
+/* Row-major position of an index in a shape, and back; `divisors` are the sizes, or others that have
+ * the same numbers in every call. */
 uint32_t cg_flatten(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uint32_t *index);
-void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t flat,
-                   uint32_t *out_index);
+void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uint32_t *divisors,
+                   uint32_t flat, uint32_t *out_index);
 void cg_refuse(cg_nest *nest, const char *why);
 /* The bool 0 <= index < size; 0 when neither bound is to be tested. */
 st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low, int test_high);

@@ -72,6 +72,64 @@ static st_loop_ref masked_at(cg_nest *nest, stator_ref operand, const uint32_t *
 
 /* ---- views ---- */
 
+/* The product of n sizes; 0: past the caps of the symbolic engine. */
+static uint32_t product_of(st_symtab *tab, const uint32_t *dims, uint32_t n)
+{
+    uint32_t count = st_sym_int(tab, 1);
+    for (uint32_t a = 0; count && a < n; a++) {
+        count = st_sym_mul(tab, count, dims[a]);
+    }
+    return count;
+}
+
+/* Replaces dims[a] for each axis behind `solved` by the least product of the result's last axes that
+ * is proved to be no smaller; 0 where there is none. */
+static int join_last_axes(st_symtab *tab, const cg_value *to, uint32_t rank, uint32_t solved,
+                          uint32_t *dims)
+{
+    uint32_t left = to->rank;
+    for (uint32_t a = rank; a-- > solved + 1u;) {
+        uint32_t size = st_sym_int(tab, 1);
+        do {
+            size = left != 0 && size != 0 ? st_sym_mul(tab, size, to->dims[--left]) : 0;
+        } while (size != 0 && st_sym_le(tab, dims[a], size) != 1);
+        if (size == 0) {
+            return 0;
+        }
+        dims[a] = size;
+    }
+    return 1;
+}
+
+/* The sizes of x in terms of the result's, into `dims`, where they follow. A call is refused in which
+ * x and the result have different numbers of elements. So where each axis of x is proved to be at most
+ * as large as one of other sizes, whose product is the result's number of elements, they are equal (or
+ * there is no element): the result's indices then divide by the numbers that they were multiplied by.
+ *
+ *     [B, C, H, W] to [B*C*P, 2, Q, 2], H <= 2*P, W <= 2*Q    ->    [B, C, 2*P, 2*Q] */
+static void sizes_as_in_result(cg_nest *nest, const cg_value *from, const cg_value *to,
+                               uint32_t *dims)
+{
+    st_symtab *tab = &nest->unit->syms->tab;
+    const uint32_t total = product_of(tab, to->dims, to->rank);
+    memcpy(dims, from->dims, from->rank * sizeof *dims);
+    if (total == 0 || product_of(tab, dims, from->rank) == total) {
+        return;
+    }
+    for (uint32_t solved = from->rank; solved-- > 0;) {
+        if (join_last_axes(tab, to, from->rank, solved, dims)) {
+            dims[solved] = st_sym_int(tab, 1);
+            const uint32_t others = product_of(tab, dims, from->rank);
+            dims[solved] = others != 0 ? st_sym_floordiv(tab, total, others) : 0;
+            if (dims[solved] != 0 && st_sym_le(tab, from->dims[solved], dims[solved]) == 1 &&
+                st_sym_mul(tab, dims[solved], others) == total) {
+                return;
+            }
+        }
+        memcpy(dims, from->dims, from->rank * sizeof *dims);
+    }
+}
+
 /* Axes that both shapes begin or end with are passed on; only what lies between is renumbered, so that
  * symbolic sizes in front (batch, length) take no part in divisions. */
 st_loop_ref cg_reshape(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
@@ -79,25 +137,28 @@ st_loop_ref cg_reshape(cg_nest *nest, const cg_node *node, uint32_t result, cons
     const stator_ref x = cg_operand(node, 0);
     const cg_value *from = cg_value_of(nest->unit, x);
     const cg_value *to = node->out;
+    uint32_t dims[CG_RANK_MAX];
     uint32_t front = 0;
     uint32_t back = 0;
     uint32_t own[CG_RANK_MAX];
     (void)result;
-    while (front < from->rank && front < to->rank && from->dims[front] == to->dims[front]) {
+    sizes_as_in_result(nest, from, to, dims);
+    while (front < from->rank && front < to->rank && dims[front] == to->dims[front]) {
         own[front] = index[front];
         front++;
     }
     while (back < from->rank - front && back < to->rank - front &&
-           from->dims[from->rank - 1u - back] == to->dims[to->rank - 1u - back]) {
+           dims[from->rank - 1u - back] == to->dims[to->rank - 1u - back]) {
         own[from->rank - 1u - back] = index[to->rank - 1u - back];
         back++;
     }
     if (front == 0 && back == 0) {
-        return cg_at_flat(nest, x, cg_flatten(nest, to->rank, to->dims, index));
+        return cg_at_flat(nest, x, dims, cg_flatten(nest, to->rank, to->dims, index));
     }
     const uint32_t flat =
         cg_flatten(nest, to->rank - front - back, to->dims + front, index + front);
-    cg_split_flat(nest, from->rank - front - back, from->dims + front, flat, own + front);
+    cg_split_flat(nest, from->rank - front - back, from->dims + front, dims + front, flat,
+                  own + front);
     return cg_at(nest, x, own);
 }
 

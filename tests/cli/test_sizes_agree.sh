@@ -27,6 +27,8 @@ graph @main(%x: f32[N, 3], %k: i64[1]) {
 }
 END
 
+grep -v '^sym' "$STATOR_SOURCE/tests/golden/codegen/reshape_halves.stir" >halves.stir
+
 for mode in reflect edge wrap; do
     cat >$mode.stir <<END
 stir 1
@@ -44,6 +46,10 @@ for op in argmax argmin; do
 done
 
 for b in $backends; do
+    expect 0 'y: f32[2,4,12,6]' run halves.stir --backend "$b" --dim B=2 --dim H=8 --dim W=6 --verify 1
+    expect 0 'y: f32[0,4,12,6]' run halves.stir --backend "$b" --dim B=0 --dim H=8 --dim W=6
+    expect 3 'elements of x and of the new shape' run halves.stir --backend "$b" --dim B=2 --dim H=7 --dim W=6
+    expect 3 'elements of x and of the new shape' run halves.stir --backend "$b" --dim B=2 --dim H=8 --dim W=5
     expect 0 'z: f32[4,3]' run add.stir --backend "$b" --dim N=4 --dim M=4 --random 1
     expect 0 'z: f32[4,3]' run add.stir --backend "$b" --dim N=4 --dim M=1 --random 1
     expect 3 'do not broadcast' run add.stir --backend "$b" --dim N=4 --dim M=3 --random 1

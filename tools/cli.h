@@ -23,7 +23,8 @@ enum cli_option_kind {
     CLI_LIST = 5,   /* repeatable, cli_list */
     CLI_PAIRS = 6,  /* the same, of KEY=VALUE */
     CLI_SIZES = 7,  /* the same, of NAME=SIZE, a whole number, 0 or more */
-    CLI_REALS = 8   /* const char *, numbers between commas */
+    CLI_REALS = 8,  /* const char *, numbers between commas */
+    CLI_PASS_PAIRS = 9 /* CLI_PAIRS whose key names a pass: PASS:KEY=VALUE */
 };
 
 #define CLI_OPTIONS_MAX 64u /* of one repeatable option */
@@ -129,6 +130,19 @@ int cli_fail(int json, const char *code, const char *hint, const char *format, .
     STATOR_PRINTF(4, 5);
 /* json -1 prints nothing: the text stays here until the next failure. */
 const char *cli_last_error(void);
+/* ---- items of plugins ---- */
+
+cJSON *cli_item_json(const stator_item_info *info);
+/* Its row, and below it state, reason, hint and devices. */
+void cli_print_item(const stator_item_info *info, int with_kind);
+/* The item of that kind and name, of several the one that the name means, probed first where
+ * `probes`; 0: there is none. */
+int cli_find_item(stator_ctx *ctx, const char *kind, const char *name, int probes,
+                  stator_item_info *out_info);
+/* The item with its options, and how they are given. One that cannot be used says why, as the
+ * listing does. CLI_OK, or prints and gives the exit status. */
+int cli_show_item(stator_ctx *ctx, const stator_item_info *info, const char *how_given, int json);
+
 /* Says that there is no backend of that name: did-you-mean and the list. */
 int cli_unknown_backend(stator_ctx *ctx, const char *name, int json);
 /* ", did you mean 'x'?" for the nearest of the names, or "". */
@@ -300,6 +314,8 @@ typedef struct cli_options_room {
     const char *values[CLI_OPTIONS_MAX];
     char texts[CLI_OPTIONS_MAX][256];
 } cli_options_room;
+/* KEY=VALUE of --backend-option and --pass-option as lists in `room`; 0, and prints, on failure. */
+int cli_split_options(const cli_list *pairs, int json, cli_options_room *room);
 /* The flags as options, which borrow from them and from `room`; 0, and prints, on failure. */
 int cli_compile_options(const cli_compile *flags, const char *backend, int json,
                         cli_options_room *room, stator_compile_options *out);

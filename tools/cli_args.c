@@ -47,6 +47,7 @@ static const shared_option shared[] = {
     {GROUP_BACKEND, CLI_TEXT, 0, "--backend", "NAME", "backend (default: highest priority)"},
     {GROUP_COMPILE, CLI_TEXT, AT(compile, mode), "--mode", "MODE", "default, reduce-overhead, max-autotune, ..."},
     {GROUP_COMPILE, CLI_PAIRS, AT(compile, options), "--backend-option", "K=V", "an option of the backend"},
+    {GROUP_COMPILE, CLI_PASS_PAIRS, AT(compile, options), "--pass-option", "PASS:K=V", "an option of a plugin's pass"},
     {GROUP_COMPILE, CLI_FLAG, AT(compile, strict), "--strict", NULL, "nodes left to another backend are an error"},
     {GROUP_COMPILE, CLI_FLAG, AT(compile, strict_sizes), "--strict-sizes", NULL, "other sizes than the model declares are an error"},
     {GROUP_COMPILE, CLI_TEXT, AT(compile, fallback), "--fallback", "NAME", "use this if the backend is there but unavailable"},
@@ -176,7 +177,8 @@ static int unknown_option(const cli_usage *usage, const char *arg)
 /* Is the option given several times? */
 static int is_list(const cli_option *o)
 {
-    return o->kind == CLI_LIST || o->kind == CLI_PAIRS || o->kind == CLI_SIZES;
+    return o->kind == CLI_LIST || o->kind == CLI_PAIRS || o->kind == CLI_SIZES ||
+           o->kind == CLI_PASS_PAIRS;
 }
 
 static int add_to_list(cli_list *list, const char *text)
@@ -242,6 +244,8 @@ static int is_numbers(const char *text)
 static int has_form(const cli_option *o, const char *text)
 {
     switch (o->kind) {
+    case CLI_PASS_PAIRS:
+        return is_pair(text, 0) && strcspn(text, ":") < strcspn(text, "=");
     case CLI_PAIRS:
     case CLI_SIZES:
         return is_pair(text, o->kind == CLI_SIZES);

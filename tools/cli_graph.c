@@ -232,7 +232,7 @@ int cli_graph_tidy(cli_graph *g, const char *path)
     if (g->stage.after != NULL || has_ending(path, ".stir") || has_ending(path, ".stirb")) {
         return CLI_OK;
     }
-    if (stator_x_run_pass(g->model, "dce", &tidy) != STATOR_OK) {
+    if (stator_x_run_pass(g->model, "dce", 0, NULL, NULL, &tidy) != STATOR_OK) {
         return cli_fail_ctx(g->ctx, g->common.json);
     }
     stator_model_destroy(g->model);

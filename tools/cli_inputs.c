@@ -419,21 +419,27 @@ static int check_fallback(stator_ctx *ctx, const char *name, int json)
     return cli_unknown_backend(ctx, name, json) == CLI_OK;
 }
 
+int cli_split_options(const cli_list *pairs, int json, cli_options_room *room)
+{
+    for (uint32_t k = 0; k < pairs->count; k++) {
+        const char *arg = pairs->items[k]; /* KEY=VALUE: CLI_PAIRS */
+        const size_t len = strcspn(arg, "=");
+        if (len >= sizeof room->texts[0]) {
+            (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "option '%s': write KEY=VALUE", arg);
+            return 0;
+        }
+        (void)snprintf(room->texts[k], sizeof room->texts[k], "%.*s", (int)len, arg);
+        room->keys[k] = room->texts[k];
+        room->values[k] = arg + len + 1;
+    }
+    return 1;
+}
+
 int cli_compile_options(const cli_compile *flags, const char *backend, int json,
                         cli_options_room *room, stator_compile_options *out)
 {
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < flags->options.count; k++) {
-        const char *arg = flags->options.items[k]; /* KEY=VALUE: CLI_PAIRS */
-        const size_t len = strcspn(arg, "=");
-        if (len >= sizeof room->texts[0]) {
-            (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--backend-option '%s': write KEY=VALUE",
-                           arg);
-            return 0;
-        }
-        (void)snprintf(room->texts[n], sizeof room->texts[n], "%.*s", (int)len, arg);
-        room->keys[n] = room->texts[n];
-        room->values[n++] = arg + len + 1;
+    if (!cli_split_options(&flags->options, json, room)) {
+        return 0;
     }
     const uint32_t strict = (flags->strict ? STATOR_COMPILE_STRICT : 0) |
                             (flags->strict_sizes ? STATOR_COMPILE_STRICT_SIZES : 0);
@@ -446,7 +452,7 @@ int cli_compile_options(const cli_compile *flags, const char *backend, int json,
         .node_fallbacks = flags->node_fallbacks,
         .option_keys = room->keys,
         .option_values = room->values,
-        .option_count = n,
+        .option_count = flags->options.count,
         .fuel = flags->fuel,
         .fuel_scope = flags->fuel_scope,
         .verify = (uint32_t)(flags->verify < UINT32_MAX ? flags->verify : UINT32_MAX)};

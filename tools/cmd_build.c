@@ -258,6 +258,7 @@ int cmd_build(int argc, char **argv)
         {"--dim", CLI_SIZES, &b.g.inputs.dim, "N=8", "a number for a symbolic size"},
         {"--backend", CLI_TEXT, &b.backend, "NAME", "backend (default: inductor-cpu)"},
         {"--backend-option", CLI_PAIRS, &b.options, "K=V", "an option of the backend"},
+        {"--pass-option", CLI_PASS_PAIRS, &b.options, "PASS:K=V", "an option of a plugin's pass"},
         CLI_END};
     const cli_usage usage = {.command = "build",
                              .positional = "MODEL",

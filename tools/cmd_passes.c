@@ -20,6 +20,81 @@ static void on_pass(void *self, const char *name, const char *doc)
     cJSON_AddItemToArray(list->array, row);
 }
 
+/* ---- one pass ---- */
+
+#define NAMES_MAX 64u
+
+typedef struct pass_search {
+    const char *name;
+    const char *doc;              /* NULL: not found */
+    const char *names[NAMES_MAX]; /* of those that there are */
+    uint32_t n_names;
+} pass_search;
+
+static void find_pass(void *self, const char *name, const char *doc)
+{
+    pass_search *search = self;
+    if (search->doc == NULL && strcmp(name, search->name) == 0) {
+        search->doc = doc;
+    }
+    if (search->n_names < NAMES_MAX) {
+        search->names[search->n_names++] = name;
+    }
+}
+
+/* One of Stator's own, which have no options. */
+static int show_own(const pass_search *search, int json)
+{
+    if (!json) {
+        (void)printf("%-16s %s\n  it has no options\n", search->name, search->doc);
+        return CLI_OK;
+    }
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "name", search->name);
+    cJSON_AddStringToObject(row, "doc", search->doc);
+    cJSON_AddItemToObject(row, "options", cJSON_CreateArray());
+    cli_print_json(row);
+    return CLI_OK;
+}
+
+/* The pass with its options. One that cannot be used says why, as `stator plugins` does. */
+static int show_pass(stator_ctx *ctx, const char *name, int json)
+{
+    stator_item_info item;
+    pass_search search = {.name = name};
+    char how[192];
+    char near[96];
+    if (stator_ctx_scan(ctx) != STATOR_OK) {
+        return cli_fail_ctx(ctx, json);
+    }
+    if (cli_find_item(ctx, "pass", name, 0, &item)) {
+        (void)snprintf(how, sizeof how, "--pass-option %.100s:KEY=VALUE", name);
+        return cli_show_item(ctx, &item, how, json);
+    }
+    if (stator_x_passes(ctx, find_pass, &search) != STATOR_OK) {
+        return cli_fail_ctx(ctx, json);
+    }
+    return search.doc != NULL
+               ? show_own(&search, json)
+               : cli_fail(json, "NOT_FOUND", "'stator passes' lists them", "there is no pass '%s'%s",
+                          name, cli_did_you_mean(name, search.names, search.n_names, near));
+}
+
+/* ---- all of them ---- */
+
+static int list_passes(stator_ctx *ctx, const char *backend, int json)
+{
+    pass_list list = {.array = json ? cJSON_CreateArray() : NULL};
+    const stator_status result = backend != NULL ? stator_x_pipeline(ctx, backend, on_pass, &list)
+                                                 : stator_x_passes(ctx, on_pass, &list);
+    if (result == STATOR_OK && json) {
+        cli_print_json(list.array);
+    } else {
+        cJSON_Delete(list.array);
+    }
+    return result == STATOR_OK ? CLI_OK : cli_fail_ctx(ctx, json);
+}
+
 int cmd_passes(int argc, char **argv)
 {
     cli_common common = {0};
@@ -28,27 +103,26 @@ int cmd_passes(int argc, char **argv)
         {"--backend", CLI_TEXT, &backend, "NAME", "only the pipeline of this backend, in order"},
         CLI_END};
     const cli_usage usage = {.command = "passes",
-                             .positional = "",
-                             .summary = "Lists every pass, or what runs before a backend compiles.",
+                             .positional = "[NAME]",
+                             .summary = "Lists every pass, or what runs before a backend compiles; "
+                                        "of one, its options.",
                              .own = own,
                              .common = &common};
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, NULL, 0, &n);
+    const char *name = NULL;
+    int status = cli_parse(&usage, argc, argv, &name, 1, &n);
     if (status >= 0) {
         return status;
     }
-    stator_ctx *ctx = NULL;
-    pass_list list = {.array = common.json ? cJSON_CreateArray() : NULL};
-    stator_status result = cli_open(&common, &ctx);
-    if (result == STATOR_OK) {
-        result = backend != NULL ? stator_x_pipeline(ctx, backend, on_pass, &list)
-                                 : stator_x_passes(ctx, on_pass, &list);
+    if (name != NULL && backend != NULL) {
+        return cli_misused(&usage, "--backend lists a pipeline; leave it or the name out");
     }
-    status = result == STATOR_OK ? CLI_OK : cli_fail_ctx(ctx, common.json);
-    if (result == STATOR_OK && common.json) {
-        cli_print_json(list.array);
+    stator_ctx *ctx = NULL;
+    if (cli_open(&common, &ctx) != STATOR_OK) {
+        status = cli_fail_ctx(ctx, common.json);
     } else {
-        cJSON_Delete(list.array);
+        status = name != NULL ? show_pass(ctx, name, common.json)
+                              : list_passes(ctx, backend, common.json);
     }
     stator_ctx_destroy(ctx);
     return status;

@@ -76,11 +76,16 @@ int cmd_print(int argc, char **argv)
 
 /* ---- opt ---- */
 
-static int run_passes(cli_graph *g, const cli_list *passes, int verify)
+static int run_passes(cli_graph *g, const cli_list *passes, const cli_list *options, int verify)
 {
+    cli_options_room room;
+    if (!cli_split_options(options, g->common.json, &room)) {
+        return CLI_FAILED;
+    }
     for (uint32_t i = 0; i < passes->count; i++) {
         stator_model *next = NULL;
-        if (stator_x_run_pass(g->model, passes->items[i], &next) != STATOR_OK ||
+        if (stator_x_run_pass(g->model, passes->items[i], options->count, room.keys, room.values,
+                              &next) != STATOR_OK ||
             (verify && stator_x_verify(next) != STATOR_OK)) {
             stator_model_destroy(next);
             return cli_fail_ctx(g->ctx, g->common.json);
@@ -95,10 +100,12 @@ int cmd_opt(int argc, char **argv)
 {
     cli_graph g = {.inputs = {.random = -1}};
     cli_list passes = {.count = 0};
+    cli_list options = {.count = 0};
     int verify = 0;
     const char *output = NULL;
     const cli_option own[] = {
         {"--pass", CLI_LIST, &passes, "NAME", "a pass to run; repeat for more, in order"},
+        {"--pass-option", CLI_PASS_PAIRS, &options, "PASS:K=V", "an option of a plugin's pass"},
         {"--verify-each", CLI_FLAG, &verify, NULL, "verify the graph after each pass"},
         {"--output", CLI_TEXT, &output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
         CLI_END};
@@ -117,7 +124,7 @@ int cmd_opt(int argc, char **argv)
     }
     status = cli_graph_open(&g, path);
     if (status == CLI_OK) {
-        status = run_passes(&g, &passes, verify);
+        status = run_passes(&g, &passes, &options, verify);
     }
     if (status == CLI_OK) {
         status = write_model(&g, output);

@@ -75,7 +75,9 @@ static int take_writes_out(worker *w)
         writes |= (stator_op_at(v, row->op)->flags & STATOR_OP_WRITES) != 0;
     }
     w->graph_model = w->loaded;
-    return !writes || stator_x_run_pass(w->loaded, "functionalize", &w->graph_model) == STATOR_OK ||
+    return !writes ||
+           stator_x_run_pass(w->loaded, "functionalize", 0, NULL, NULL, &w->graph_model) ==
+               STATOR_OK ||
            fail_ctx(w, BISECT_REFUSED);
 }
 

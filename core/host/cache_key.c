@@ -10,7 +10,7 @@
 
 #include "core/base/map.h"
 #include "core/host/elf_reader.h"
-#include "core/host/options.h"
+#include "core/host/item_options.h"
 
 #include <link.h>
 #include <stdatomic.h>
@@ -84,6 +84,7 @@ static int put_loaded(st_str *out, const char *field, const st_loaded *loaded)
 typedef struct builds {
     st_str *out;
     stator_ctx *ctx;
+    const stator_options *given; /* to the compile, those of passes among them */
     int is_whole; /* each has a build id */
 } builds;
 
@@ -93,6 +94,31 @@ static stator_status put_oplib(void *self, const st_loaded *loaded)
     char field[96];
     (void)snprintf(field, sizeof field, "ops %.80s", loaded->desc->name);
     b->is_whole = put_loaded(b->out, field, loaded) && b->is_whole;
+    return STATOR_OK;
+}
+
+/* "key=value\n" lines as words of one line. */
+static void put_values(st_str *out, const stator_options *options)
+{
+    const uint64_t begin = out->len;
+    st_options_code_key(options, out);
+    for (uint64_t i = begin; st_str_ok(out) && i < out->len; i++) {
+        out->data[i] = out->data[i] == '\n' ? ' ' : out->data[i];
+    }
+}
+
+/* "(key=value )": behind the pass that receives them. */
+static stator_status put_pass_options(const builds *b, const st_loaded *pass)
+{
+    stator_options *options = NULL;
+    if (pass->desc->option_count == 0) {
+        return STATOR_OK;
+    }
+    ST_TRY(st_pass_options(b->ctx, pass->desc, b->given, &options, NULL));
+    st_str_add(b->out, "(");
+    put_values(b->out, options);
+    st_str_add(b->out, ")");
+    st_options_destroy(options);
     return STATOR_OK;
 }
 
@@ -107,14 +133,15 @@ static stator_status put_stage(void *self, const char *stage)
     ST_TRY(st_registry_get(b->ctx->registry, STATOR_KIND_PASS, stage, &loaded, NULL));
     st_str_addf(b->out, " %s@%s", stage, loaded->build_id != NULL ? loaded->build_id : "");
     b->is_whole = loaded->build_id != NULL && b->is_whole;
-    return STATOR_OK;
+    return put_pass_options(b, loaded);
 }
 
 static int put_builds(st_cache_job *job)
 {
     const st_compile_request *request = job->request;
     stator_instance *main = request->main;
-    builds b = {.out = &job->key, .ctx = request->ctx, .is_whole = 1};
+    builds b = {
+        .out = &job->key, .ctx = request->ctx, .given = request->options, .is_whole = 1};
     b.is_whole = put_host(&job->key);
     b.is_whole = put_loaded(&job->key, "backend", main->loaded) && b.is_whole;
     if (request->evaluator != NULL) {
@@ -138,15 +165,10 @@ static int put_builds(st_cache_job *job)
 
 /* ---- settings ---- */
 
-/* Values in one line: newlines become blanks. */
 static void put_options(st_str *out, const char *field, const stator_options *options)
 {
-    const uint64_t begin = out->len + strlen(field) + 2u;
     st_str_addf(out, "%s: ", field);
-    st_options_code_key(options, out);
-    for (uint64_t i = begin; st_str_ok(out) && i < out->len; i++) {
-        out->data[i] = out->data[i] == '\n' ? ' ' : out->data[i];
-    }
+    put_values(out, options);
     st_str_add(out, "\n");
 }
 

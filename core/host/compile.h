@@ -33,6 +33,8 @@ typedef struct st_compile_request {
     stator_ctx *ctx;
     const st_module *source; /* left as it is */
     stator_instance *main;
+    /* Given to the compile, the values of passes among them: main's, or, without it, these alone. */
+    const stator_options *options;
     /* What main refuses goes to the first of these that runs it; none: an error. */
     stator_instance *fallbacks[ST_FALLBACKS_MAX];
     uint32_t n_fallbacks;

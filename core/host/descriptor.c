@@ -2,7 +2,7 @@
  *
  * In: a stator_plugin and the note its listing was made of. Out: st_loaded rows.
  * Sizes. A struct's size belongs to the minor version the plugin was built for:
- *     built == host   exactly ours          (a lie is found here)
+ *     built == host   exactly ours          (a lie is found here), or what it was earlier in 0.9
  *     built <  host   at most ours, and past the last required slot
  *     built >  host   at least ours; what we do not know is not read
  * Every count is limited before it is believed; a slot is read only after its end was compared with
@@ -153,9 +153,18 @@ static stator_status check_frontend(const check *c, const stator_frontend *f)
     return STATOR_OK;
 }
 
-static stator_status check_pass(const check *c, const stator_pass *p)
+/* One built before `run_with` could list options, which nobody received: it has none. */
+static stator_status check_pass(const check *c, stator_pass *p)
 {
-    NEED_SLOT(c, p, run);
+    if (p->run_with == NULL) {
+        NEED_SLOT(c, p, run);
+    }
+    if (p->run_with == NULL && c->item->struct_size < END_OF(stator_pass, run_with)) {
+        p->item.option_count = 0;
+    }
+    if (p->run_with == NULL && p->item.option_count != 0) {
+        return REFUSE(c, "it lists options, and the slot 'run_with', which receives them, is NULL");
+    }
     if (p->phase < STATOR_PHASE_PRE_GRAD || p->phase > STATOR_PHASE_BACKEND) {
         return REFUSE(c, "the phase %u is unknown", p->phase);
     }
@@ -206,12 +215,13 @@ static stator_status copy_ops(const check *c, stator_oplib *lib)
 typedef struct kind_size {
     uint64_t ours;
     uint64_t required_end; /* of the last required slot */
+    uint64_t earlier;      /* in 0.9 before slots were appended to it; 0: no such size is read */
 } kind_size;
 
 static const kind_size kind_sizes[] = {
     [STATOR_KIND_BACKEND] = {sizeof(stator_backend), END_OF(stator_backend, exe_destroy)},
     [STATOR_KIND_FRONTEND] = {sizeof(stator_frontend), END_OF(stator_frontend, import)},
-    [STATOR_KIND_PASS] = {sizeof(stator_pass), END_OF(stator_pass, run)},
+    [STATOR_KIND_PASS] = {sizeof(stator_pass), END_OF(stator_pass, run), END_OF(stator_pass, run)},
     [STATOR_KIND_OPLIB] = {sizeof(stator_oplib), END_OF(stator_oplib, op_stride)},
 };
 
@@ -259,8 +269,12 @@ stator_status st_descriptor_check_item(const stator_host *host, const stator_ite
     c.built = item->abi_minor_built;
     ST_TRY(check_head(&c, item));
     const kind_size size = kind_sizes[item->kind];
-    ST_TRY(
-        check_size(&c, st_kind_name(item->kind), item->struct_size, size.ours, size.required_end));
+    const int is_earlier =
+        host->abi_major == 0 && c.built == host->abi_minor && item->struct_size == size.earlier;
+    if (!is_earlier) {
+        ST_TRY(check_size(&c, st_kind_name(item->kind), item->struct_size, size.ours,
+                          size.required_end));
+    }
     stator_item *copy = copy_grown(&c, item, item->struct_size, size.ours);
     if (copy == NULL) {
         return st_fail_oom(err);

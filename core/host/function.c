@@ -238,6 +238,7 @@ void st_function_request(stator_function *f, const st_specialisation *spec,
                                         .fuel = &f->fuel,
                                         .watch = f->watch,
                                         /* it decides calls, not programs: no part of a key */
+                                        .options = f->backends.main->options,
                                         .flags = f->flags & ~(uint32_t)STATOR_COMPILE_STRICT_SIZES,
                                         .n_fallbacks = f->backends.n_fallbacks};
     memcpy(out_request->fallbacks, f->backends.fallbacks, sizeof out_request->fallbacks);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "core/base/fdio.h"
 #include "core/host/function.h"
+#include "core/host/item_options.h"
 #include "ir/binary.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -195,8 +196,12 @@ stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
 }
 
 stator_status stator_x_run_pass(const stator_model *model, const char *pass,
-                                stator_model **out_model)
+                                uint32_t option_count, const char *const *keys,
+                                const char *const *values, stator_model **out_model)
 {
+    static const stator_item no_item = {.name = "opt"}; /* every key names a pass */
+    const st_option_pairs given = {.count = option_count, .keys = keys, .values = values};
+    stator_options *options = NULL;
     *out_model = NULL;
     stator_ctx *ctx = model->ctx;
     stator_diag *diag = NULL;
@@ -207,14 +212,19 @@ stator_status stator_x_run_pass(const stator_model *model, const char *pass,
     stator_diag *ignored = NULL;
     (void)st_instance_open(ctx, "eager", 0, NULL, NULL, &evaluator, &ignored);
     st_diag_release(ignored);
-    const st_compile_request request = {.ctx = ctx, .evaluator = evaluator, .fuel = &fuel};
-    stator_status status = st_model_copy(model, &copy, &diag);
+    stator_status status = st_item_options(ctx, &no_item, &given, &options, &diag);
+    const st_compile_request request = {
+        .ctx = ctx, .evaluator = evaluator, .options = options, .fuel = &fuel};
+    if (status == STATOR_OK) {
+        status = st_model_copy(model, &copy, &diag);
+    }
     if (status == STATOR_OK) {
         stator_graph *after = NULL;
         status = st_run_stage(&request, pass, copy->root, &after, &diag);
         copy->root = after;
     }
     st_instance_close(evaluator);
+    st_options_destroy(options);
     st_fuel_deinit(&fuel);
     return st_model_end_copy(model, copy, status, out_model, diag);
 }

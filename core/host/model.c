@@ -7,7 +7,7 @@
 #include "core/base/str.h"
 #include "core/base/vec.h"
 #include "core/host/foreign_format.h"
-#include "core/host/options.h"
+#include "core/host/item_options.h"
 #include "core/host/plugin_call.h"
 #include "core/runtime/tensor.h"
 #include "ir/told.h"
@@ -284,17 +284,11 @@ static stator_status open_source(stator_model *model, const char *path, stator_d
 static stator_status frontend_options(stator_model *model, const stator_load_options *options,
                                       stator_diag **err)
 {
-    const stator_item *item = &model->frontend->as.frontend->item;
-    const st_options_request request = {.item = item->name,
-                                        .schema = item->options,
-                                        .schema_count = item->option_count,
-                                        .count = options->option_count,
-                                        .keys = options->option_keys,
-                                        .values = options->option_values,
-                                        .use_env = (model->ctx->flags & STATOR_CTX_NO_ENV) == 0,
-                                        .foreign = st_registry_option_schema,
-                                        .foreign_self = model->ctx->registry};
-    return st_options_create(&model->ctx->mem, &request, &model->options, err);
+    const st_option_pairs given = {.count = options->option_count,
+                                   .keys = options->option_keys,
+                                   .values = options->option_values};
+    return st_item_options(model->ctx, &model->frontend->as.frontend->item, &given, &model->options,
+                           err);
 }
 
 static stator_model *new_model(stator_ctx *ctx, uint32_t flags)

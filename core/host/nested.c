@@ -4,7 +4,7 @@
 #include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/host/fuel.h"
-#include "core/host/options.h"
+#include "core/host/item_options.h"
 #include "ir/graph.h"
 
 #include <string.h>
@@ -71,27 +71,6 @@ static void leave(stator_ctx *ctx, const struct st_open_entry *entry)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-static stator_status make_options(stator_ctx *ctx, const stator_backend *backend, uint32_t count,
-                                  const char *const *keys, const char *const *values,
-                                  stator_options **out, stator_diag **err)
-{
-    const st_options_request request = {.item = backend->item.name,
-                                        .schema = backend->item.options,
-                                        .schema_count = backend->item.option_count,
-                                        .count = count,
-                                        .keys = keys,
-                                        .values = values,
-                                        .use_env = (ctx->flags & STATOR_CTX_NO_ENV) == 0,
-                                        .foreign = st_registry_option_schema,
-                                        .foreign_self = ctx->registry};
-    ST_TRY(st_options_create(&ctx->mem, &request, out, err));
-    const char *warnings = st_options_warnings(*out);
-    if (warnings[0] != '\0') {
-        st_log(ctx, "options", 1, "%s", warnings);
-    }
-    return STATOR_OK;
-}
-
 static stator_status create_inst(stator_instance *instance, stator_diag **err)
 {
     struct st_open_entry entry;
@@ -124,8 +103,9 @@ stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t optio
     instance->backend = loaded->as.backend;
     pthread_mutex_init(&instance->compile_lock, NULL);
     pthread_mutex_init(&instance->run_lock, NULL);
+    const st_option_pairs given = {.count = option_count, .keys = keys, .values = values};
     stator_status status =
-        make_options(ctx, instance->backend, option_count, keys, values, &instance->options, err);
+        st_item_options(ctx, &instance->backend->item, &given, &instance->options, err);
     if (status == STATOR_OK) {
         status = create_inst(instance, err);
     }
@@ -143,7 +123,7 @@ stator_status st_instance_open_below(stator_ctx *ctx, const char *name,
 {
     st_option_pairs pairs;
     *out_instance = NULL;
-    ST_TRY(st_options_foreign(options, name, &pairs, err));
+    ST_TRY(st_options_foreign(options, 0, name, &pairs, err));
     const stator_status status =
         st_instance_open(ctx, name, pairs.count, pairs.keys, pairs.values, out_instance, err);
     st_option_pairs_deinit(&pairs);

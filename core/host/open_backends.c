@@ -10,7 +10,7 @@
 static int has_mode(const stator_ctx *ctx, const char *backend)
 {
     st_option_schema schema = {.options = NULL};
-    if (st_registry_option_schema(ctx->registry, backend, &schema) != 1) {
+    if (st_registry_option_schema(ctx->registry, 0, backend, &schema) != 1) {
         return 0;
     }
     for (uint32_t i = 0; i < schema.count && schema.options != NULL; i++) {

@@ -18,11 +18,12 @@ typedef struct option_slot {
     uint32_t is_set; /* 0 default, 1 environment, 2 given */
 } option_slot;
 
-/* "other.key = text", in the order given. */
+/* "other.key = text" or "pass:key = text", in the order given. */
 typedef struct foreign_value {
     struct foreign_value *next;
+    uint32_t kind; /* STATOR_KIND_PASS, else 0 */
     const char *space;
-    const char *key; /* behind the dot */
+    const char *key; /* behind the dot or colon */
     const char *full_key;
     const char *text;
 } foreign_value;
@@ -30,6 +31,7 @@ typedef struct foreign_value {
 struct stator_options {
     st_mem *mem;
     st_arena arena;
+    uint32_t kind; /* of the request */
     foreign_value *foreign;
     foreign_value **foreign_end;
     uint32_t n_foreign;
@@ -154,11 +156,11 @@ static stator_status unknown_key(const options_work *w, const char *item, const 
         st_fail(w->err, STATOR_INVALID_ARGUMENT, "'%s' has no option '%s'%s%s%s%s; its options: %s",
                 item, key, where, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
                 near != NULL ? "'?)" : "", n == 0 || list.data == NULL ? "none" : list.data);
-    if (is_new && strcmp(item, w->request->item) == 0) {
+    if (is_new && w->request->kind == 0 && strcmp(item, w->request->item) == 0) {
         st_diag_set_hint(*w->err,
                          "what another backend has is written with its name, BACKEND.%s, as in "
-                         "inductor-cpu.tier=fast",
-                         key);
+                         "inductor-cpu.tier=fast, and what a pass has PASS:%s",
+                         key, key);
     }
     st_str_deinit(&list);
     return status;
@@ -213,17 +215,27 @@ static stator_status set_value(const options_work *w, const char *key, const cha
 
 /* ---- namespaced keys ---- */
 
-/* "other.key": checked against the other item. */
-static stator_status check_foreign(const options_work *w, const char *space, const char *key,
-                                   const char *text)
+static int is_given_already(const stator_options *options, const char *full_key)
+{
+    for (const foreign_value *f = options->foreign; f != NULL; f = f->next) {
+        if (strcmp(f->full_key, full_key) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* "other.key" or "pass:key": checked against the other item. */
+static stator_status check_foreign(const options_work *w, uint32_t kind, const char *space,
+                                   const char *full_key, const char *text)
 {
     const st_options_request *r = w->request;
+    const char *key = full_key + strlen(space) + 1;
     st_option_schema schema = {0};
-    if (r->foreign == NULL || !r->foreign(r->foreign_self, space, &schema)) {
+    if (r->foreign == NULL || !r->foreign(r->foreign_self, kind, space, &schema)) {
         return st_fail(w->err, STATOR_INVALID_ARGUMENT,
-                       "option '%s.%s' is for '%s', and there is no backend or frontend of that "
-                       "name",
-                       space, key, space);
+                       "option '%s' is for '%s', and there is no %s of that name", full_key, space,
+                       kind == STATOR_KIND_PASS ? "pass" : "backend or frontend");
     }
     if (schema.is_names_only) {
         if (schema.names_only == NULL || st_list_has(schema.names_only, key)) {
@@ -236,13 +248,17 @@ static stator_status check_foreign(const options_work *w, const char *space, con
     if (at == schema.count) {
         return unknown_key(w, space, key, &schema, "");
     }
+    if (schema.options[at].type != STATOR_OPTION_LIST && is_given_already(w->options, full_key)) {
+        return st_fail(w->err, STATOR_INVALID_ARGUMENT, "option '%s' of '%s' is given twice", key,
+                       space);
+    }
     st_option_value value;
     return st_option_parse(&schema.options[at], space, "", text, &w->options->arena, &value,
                            w->err);
 }
 
-static stator_status keep_foreign(const options_work *w, const char *space, const char *key,
-                                  const char *text)
+static stator_status keep_foreign(const options_work *w, uint32_t kind, const char *space,
+                                  const char *key, const char *text)
 {
     stator_options *o = w->options;
     foreign_value *value = st_arena_alloc(&o->arena, sizeof *value, _Alignof(foreign_value));
@@ -251,8 +267,11 @@ static stator_status keep_foreign(const options_work *w, const char *space, cons
     if (value == NULL || full_key == NULL || copy == NULL) {
         return st_fail_oom(w->err);
     }
-    *value = (foreign_value){
-        .space = space, .key = full_key + strlen(space) + 1, .full_key = full_key, .text = copy};
+    *value = (foreign_value){.kind = kind,
+                             .space = space,
+                             .key = full_key + strlen(space) + 1,
+                             .full_key = full_key,
+                             .text = copy};
     *o->foreign_end = value;
     o->foreign_end = &value->next;
     o->n_foreign++;
@@ -261,22 +280,21 @@ static stator_status keep_foreign(const options_work *w, const char *space, cons
 
 static stator_status set_given(const options_work *w, const char *key, const char *text)
 {
-    const char *dot = strchr(key, '.');
-    if (text == NULL) {
-        return st_fail(w->err, STATOR_INVALID_ARGUMENT, "option '%s' has no value", key);
-    }
-    if (dot == NULL) {
+    const char *colon = strchr(key, ':'); /* dots before it are the pass's name */
+    const char *end = colon != NULL ? colon : strchr(key, '.');
+    const uint32_t kind = colon != NULL ? STATOR_KIND_PASS : 0;
+    if (end == NULL) {
         return set_value(w, key, text, 2, "");
     }
-    const char *space = st_arena_strndup(&w->options->arena, key, (uint64_t)(dot - key));
+    const char *space = st_arena_strndup(&w->options->arena, key, (uint64_t)(end - key));
     if (space == NULL) {
         return st_fail_oom(w->err);
     }
-    if (strcmp(space, w->request->item) == 0) {
-        return set_value(w, dot + 1, text, 2, "");
+    if (kind == w->request->kind && strcmp(space, w->request->item) == 0) {
+        return set_value(w, end + 1, text, 2, "");
     }
-    ST_TRY(check_foreign(w, space, dot + 1, text));
-    return keep_foreign(w, space, key, text);
+    ST_TRY(check_foreign(w, kind, space, key, text));
+    return keep_foreign(w, kind, space, key, text);
 }
 
 /* ---- environment ---- */
@@ -309,30 +327,31 @@ static int env_name(const char *item, const char *key, char out[MAX_ENV_NAME])
 }
 
 /* Could the rest of a variable's name belong to an item whose name is longer, as in
- * STATOR_OPT_AOT_EAGER_X for the items "aot" and "aot_eager"? Then it is not ours to refuse. */
+ * STATOR_OPT_AOT_EAGER_X for the items "aot" and "aot_eager"? Then it is not ours to refuse. Each
+ * character of a name that is no letter or digit has become '_'; names that mix them are not tried. */
 static int belongs_to_longer(const st_options_request *r, const char *rest, size_t n)
 {
+    static const char signs[] = "_-.";
     char name[MAX_ENV_NAME];
     st_option_schema schema = {0};
     for (size_t cut = 1; cut < n && r->foreign != NULL; cut++) {
         if (rest[cut] != '_') {
             continue;
         }
-        for (int dash = 0; dash < 2; dash++) {
+        for (const char *sign = signs; *sign != '\0'; sign++) {
             size_t len = strlen(r->item);
             if (len >= sizeof name - 2 || cut >= sizeof name - 1 - len) {
                 return 0;
             }
             memcpy(name, r->item, len);
-            name[len++] = dash ? '-' : '_';
+            name[len++] = *sign;
             for (size_t i = 0; i < cut; i++) {
                 const char c = rest[i];
-                name[len++] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a'
-                                     : c == '_' && dash   ? '-'
-                                                          : c);
+                name[len++] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c == '_' ? *sign : c);
             }
             name[len] = '\0';
-            if (r->foreign(r->foreign_self, name, &schema)) {
+            if (r->foreign(r->foreign_self, 0, name, &schema) ||
+                r->foreign(r->foreign_self, STATOR_KIND_PASS, name, &schema)) {
                 return 1;
             }
         }
@@ -413,6 +432,7 @@ stator_status st_options_create(st_mem *mem, const st_options_request *request,
     const options_work w = {options, request, err};
     stator_status status = STATOR_OK;
     options->mem = mem;
+    options->kind = request->kind;
     options->foreign_end = &options->foreign;
     st_arena_init(&options->arena, mem);
     st_str_init(&options->warnings, mem);
@@ -443,23 +463,23 @@ done:
     return STATOR_OK;
 }
 
-stator_status st_options_foreign(const stator_options *options, const char *item,
+stator_status st_options_foreign(const stator_options *options, uint32_t kind, const char *item,
                                  st_option_pairs *out_pairs, stator_diag **err)
 {
     *out_pairs = (st_option_pairs){.mem = NULL};
     if (options == NULL || options->n_foreign == 0) {
         return STATOR_OK;
     }
-    st_option_pairs pairs = {.mem = options->mem};
-    pairs.keys = st_calloc(pairs.mem, options->n_foreign, sizeof *pairs.keys);
-    pairs.values = st_calloc(pairs.mem, options->n_foreign, sizeof *pairs.values);
-    if (pairs.keys == NULL || pairs.values == NULL) {
-        st_option_pairs_deinit(&pairs);
+    const char **keys = st_calloc(options->mem, 2u * (uint64_t)options->n_foreign, sizeof *keys);
+    if (keys == NULL) {
         return st_fail_oom(err);
     }
+    const char **values = keys + options->n_foreign;
+    st_option_pairs pairs = {.mem = options->mem, .keys = keys, .values = values};
     for (const foreign_value *f = options->foreign; f != NULL; f = f->next) {
-        pairs.keys[pairs.count] = strcmp(f->space, item) == 0 ? f->key : f->full_key;
-        pairs.values[pairs.count++] = f->text;
+        const int is_own = f->kind == kind && strcmp(f->space, item) == 0;
+        keys[pairs.count] = is_own ? f->key : f->full_key;
+        values[pairs.count++] = f->text;
     }
     *out_pairs = pairs;
     return STATOR_OK;
@@ -468,8 +488,7 @@ stator_status st_options_foreign(const stator_options *options, const char *item
 void st_option_pairs_deinit(st_option_pairs *pairs)
 {
     if (pairs->mem != NULL) {
-        st_free(pairs->mem, pairs->keys);
-        st_free(pairs->mem, pairs->values);
+        st_free(pairs->mem, (void *)(uintptr_t)pairs->keys);
     }
     *pairs = (st_option_pairs){.mem = NULL};
 }
@@ -491,12 +510,18 @@ const char *st_options_warnings(const stator_options *options)
     return options->warnings.data != NULL ? options->warnings.data : "";
 }
 
+static int is_in_code_key(const stator_options *options, const stator_option_desc *row)
+{
+    return (row->flags & STATOR_OPTION_AFFECTS_CODE) != 0 ||
+           (options->kind == STATOR_KIND_PASS && (row->flags & STATOR_OPTION_SECRET) == 0);
+}
+
 void st_options_code_key(const stator_options *options, st_str *out)
 {
     char number[32];
     for (uint32_t i = 0; i < options->count; i++) {
         const option_slot *slot = &options->slots[i];
-        if ((slot->row->flags & STATOR_OPTION_AFFECTS_CODE) == 0) {
+        if (!is_in_code_key(options, slot->row)) {
             continue;
         }
         st_str_addf(out, "%s=", slot->row->key);

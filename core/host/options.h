@@ -4,9 +4,10 @@
  * In: a schema (stator_option_desc rows), "key=value" pairs, the environment. Out: stator_options,
  * a table with one typed value per schema row. Precedence: given pairs, then the variable
  * STATOR_OPT_<ITEM>_<KEY> (upper case, every character that is not a letter or digit becomes '_'),
- * then the default. A key "other.key" is checked against the schema of the item `other` and then
- * left out, so that one set of options serves several backends; it is kept for the case that the
- * item opens `other` (st_options_foreign).
+ * then the default. A key "other.key" is checked against the schema of the backend or frontend
+ * `other`, "PASS:key" against the schema of the pass PASS; both are then left out, so that one set of
+ * options serves several backends and the passes before them, and kept for who opens `other` or runs
+ * PASS (st_options_foreign). A pass has a sign of its own because its name may contain dots.
  * Invariants: every value has its row's type and lies in its range; the plugin never sees text that
  * was not checked. */
 #ifndef STATOR_HOST_OPTIONS_H
@@ -27,17 +28,17 @@ typedef struct st_option_schema {
 } st_option_schema;
 
 typedef struct st_options_request {
-    const char *item; /* name of the backend or frontend the values are for */
+    const char *item; /* name of the backend, frontend or pass the values are for */
     const stator_option_desc *schema;
     uint32_t schema_count;
     uint32_t count; /* of keys and values */
     const char *const *keys;
     const char *const *values;
     uint32_t use_env; /* 0: look at no STATOR_OPT_ variable */
-    uint32_t reserved;
-    /* Schema of another item: 1 known, 0 there is none. NULL: no foreign key is accepted. See
-     * st_registry_option_schema. */
-    int (*foreign)(void *self, const char *name, st_option_schema *out);
+    uint32_t kind;    /* STATOR_KIND_PASS: item is a pass; 0: a backend or frontend */
+    /* Schema of another item of such a kind: 1 known, 0 there is none. NULL: no foreign key is
+     * accepted. See st_registry_option_schema. */
+    int (*foreign)(void *self, uint32_t kind, const char *name, st_option_schema *out);
     void *foreign_self;
 } st_options_request;
 
@@ -47,21 +48,22 @@ stator_status st_options_create(st_mem *mem, const st_options_request *request,
 void st_options_destroy(stator_options *options);
 /* What the user should be told (deprecated or renamed keys), one sentence a line; "" when none. */
 const char *st_options_warnings(const stator_options *options);
-/* Appends "key=value\n" of every row flagged AFFECTS_CODE, in schema order, in normal form. */
+/* Appends "key=value\n" of every row flagged AFFECTS_CODE, in schema order, in normal form. A pass
+ * does nothing but change code: of its rows all count but those flagged SECRET alone. */
 void st_options_code_key(const stator_options *options, st_str *out);
 /* 1 when the key was given or came from the environment, 0 when it has its default. */
 int st_options_is_set(const stator_options *options, const char *key);
 
-/* What was given in other namespaces, as pairs that options of `item` are made with: its own keys
- * without the namespace, the others with it. Free with st_option_pairs_deinit; the strings are
- * those of `options`. */
+/* What was given in other namespaces, as pairs that options of `item` (a pass, or with kind 0 a
+ * backend or frontend) are made with: its own keys without the namespace, the others with it. Free
+ * with st_option_pairs_deinit; the strings are those of `options`. */
 typedef struct st_option_pairs {
-    st_mem *mem;
+    st_mem *mem; /* NULL: the caller's own lists */
     uint32_t count;
-    const char **keys;
-    const char **values;
+    const char *const *keys;
+    const char *const *values;
 } st_option_pairs;
-stator_status st_options_foreign(const stator_options *options, const char *item,
+stator_status st_options_foreign(const stator_options *options, uint32_t kind, const char *item,
                                  st_option_pairs *out_pairs, stator_diag **err);
 void st_option_pairs_deinit(st_option_pairs *pairs);
 

@@ -8,6 +8,7 @@
 #include "core/base/str.h"
 #include "core/base/threads.h"
 #include "core/base/vec.h"
+#include "core/host/item_options.h"
 #include "ir/verify.h"
 
 #include <string.h>
@@ -211,17 +212,34 @@ static stator_status verify_stage(const stator_graph *before, const stator_graph
     return st_verify_signature(before, after, err);
 }
 
-static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope *scope,
-                                     stator_graph *in, stator_graph **out, stator_diag **err)
+/* The slot itself, with the values of its options where it takes them. */
+static stator_status call_pass(const st_compile_request *request, const st_loaded *loaded,
+                               stator_fuel_scope *scope, const stator_graph *in, stator_builder *b,
+                               uint32_t *out_result, stator_diag **err)
 {
     const stator_pass *pass = loaded->as.pass;
+    stator_options *options = NULL;
+    st_plugin_call call;
+    if (pass->run_with == NULL) {
+        st_plugin_enter(&call, loaded->callee, "run");
+        return st_plugin_leave(&call, pass->run(loaded->self, in, b, scope, out_result, err), err);
+    }
+    ST_TRY(st_pass_options(request->ctx, &pass->item, request->options, &options, err));
+    st_plugin_enter(&call, loaded->callee, "run_with");
+    stator_status status = pass->run_with(loaded->self, in, options, b, scope, out_result, err);
+    status = st_plugin_leave(&call, status, err);
+    st_options_destroy(options);
+    return status;
+}
+
+static stator_status run_plugin_pass(const st_compile_request *request, const st_loaded *loaded,
+                                     stator_fuel_scope *scope, stator_graph *in, stator_graph **out,
+                                     stator_diag **err)
+{
     stator_builder *b = NULL;
     ST_TRY(st_builder_create(in->module, stator_string_at(st_graph_view(in), in->name), &b, err));
     uint32_t result = STATOR_PASS_CHANGED;
-    st_plugin_call call;
-    st_plugin_enter(&call, loaded->callee, "run");
-    stator_status status = pass->run(loaded->self, in, b, scope, &result, err);
-    status = st_plugin_leave(&call, status, err);
+    stator_status status = call_pass(request, loaded, scope, in, b, &result, err);
     if (status != STATOR_OK || result == STATOR_PASS_SAME) {
         st_builder_abort(b);
         *out = in;
@@ -232,7 +250,7 @@ static stator_status run_plugin_pass(const st_loaded *loaded, stator_fuel_scope 
         status = verify_stage(in, *out, err); /* a stranger's is checked in every build */
     }
     if (status != STATOR_OK && err != NULL && *err != NULL) {
-        st_diag_prefix(*err, "pass %s of plugin '%s'", pass->item.name, loaded->callee->name);
+        st_diag_prefix(*err, "pass %s of plugin '%s'", loaded->desc->name, loaded->callee->name);
     }
     return status;
 }
@@ -286,7 +304,7 @@ stator_status st_run_stage(const st_compile_request *request, const char *stage,
         if (!st_fuel_api.may_apply(scope, STATOR_FUEL_PASS, stage, 0)) {
             return STATOR_OK;
         }
-        return run_plugin_pass(loaded, scope, in, out, err);
+        return run_plugin_pass(request, loaded, scope, in, out, err);
     }
     st_pass_ctx ctx;
     st_pass_ctx_init(request, scope, &ctx);

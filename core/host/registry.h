@@ -129,9 +129,12 @@ stator_status st_registry_add_static(st_registry *registry, const stator_backend
 stator_status st_registry_probe(st_registry *registry, const st_registry_item *item,
                                 stator_diag **err);
 
-/* Schema of the item called `name` for namespaced options ("cuda.max_regs"), as options.h asks for
- * it: 1 known (a schema when it could be loaded, else the note's option names), 0 no such item. */
+/* Schema of the item called `name` for namespaced options ("cuda.max_regs", "acme.fold:limit"), as
+ * options.h asks for it: kind STATOR_KIND_PASS a pass, Stator's own among them, 0 a backend or
+ * frontend. 1 known (a schema when it could be loaded, else the note's option names), 0 no such
+ * item. */
 struct st_option_schema;
-int st_registry_option_schema(void *registry, const char *name, struct st_option_schema *out);
+int st_registry_option_schema(void *registry, uint32_t kind, const char *name,
+                              struct st_option_schema *out);
 
 #endif

@@ -11,6 +11,7 @@
 #include "core/base/sized.h"
 #include "core/base/utf8.h"
 #include "core/host/options.h"
+#include "ir/passes/pass.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -551,14 +552,31 @@ stator_status st_registry_add_static(st_registry *registry, const stator_backend
 
 /* ---- schemas for namespaced options ---- */
 
-int st_registry_option_schema(void *self, const char *name, struct st_option_schema *out)
+/* The item that the name of an option's namespace means; NULL: there is none. */
+static const st_registry_item *find_space(st_registry *registry, uint32_t kind, const char *name)
+{
+    static const uint32_t others[2] = {STATOR_KIND_BACKEND, STATOR_KIND_FRONTEND};
+    const st_registry_item *item = NULL;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (st_registry_find(registry, kind != 0 ? kind : others[i], name, &item, NULL) ==
+            STATOR_OK) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+int st_registry_option_schema(void *self, uint32_t kind, const char *name,
+                              struct st_option_schema *out)
 {
     st_registry *registry = self;
-    const st_registry_item *item = NULL;
     const st_loaded *loaded = NULL;
     *out = (st_option_schema){0};
-    if (st_registry_find(registry, STATOR_KIND_BACKEND, name, &item, NULL) != STATOR_OK &&
-        st_registry_find(registry, STATOR_KIND_FRONTEND, name, &item, NULL) != STATOR_OK) {
+    if (kind == STATOR_KIND_PASS && st_pass_find(name) != NULL) {
+        return 1; /* Stator's own have none */
+    }
+    const st_registry_item *item = find_space(registry, kind, name);
+    if (item == NULL) {
         return 0;
     }
     if (st_registry_load(registry, item, &loaded, NULL) == STATOR_OK) {

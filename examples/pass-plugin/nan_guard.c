@@ -9,9 +9,10 @@
  *
  *     stator opt --pass nan_guard model.onnx --plugin-dir build       to see the graph
  *     stator run model.onnx --backend aot_eager --plugin-dir build    to find the node
+ *     stator run ... --pass-option nan_guard:only=log,div             guards behind these ops alone
  *
  * It shows what a pass of a third party does: it reads one graph and writes a whole new one
- * (inputs, nodes, write-backs, outputs), asks for fuel before each thing it adds, and keeps
+ * (inputs, nodes, write-backs, outputs), takes an option, asks for fuel before each thing it adds, and keeps
  * witnesses and origins by cloning what it does not change. It is added to every pipeline that has
  * its phase. */
 #include <stator/plugin.h>
@@ -28,6 +29,7 @@ typedef struct work {
     const stator_host *host;
     const stator_graph *in;
     const stator_graph_view *v; /* of in */
+    const char *only;           /* ops that are guarded, with commas between; "": all */
     stator_builder *out;
     stator_fuel_scope *fuel;
     stator_ref *map; /* value of in -> value of out */
@@ -113,11 +115,26 @@ static int is_float(const stator_type_row *type)
     return type->dtype >= STATOR_F8E4M3FN && type->dtype <= STATOR_F64;
 }
 
+/* Is it a word of the list? */
+static int is_listed(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    while (*list != '\0') {
+        const size_t len = strcspn(list, ",");
+        if (len == n && strncmp(list, name, n) == 0) {
+            return 1;
+        }
+        list += len + (list[len] == ',');
+    }
+    return 0;
+}
+
 /* Constants hold what they hold, and views move what was checked already. */
 static int is_wanted(const work *w, const stator_node_row *row)
 {
     const stator_op_desc *op = stator_op_at(w->v, row->op);
-    return (op->flags & (STATOR_OP_CONSTANT | STATOR_OP_VIEW)) == 0;
+    return (op->flags & (STATOR_OP_CONSTANT | STATOR_OP_VIEW)) == 0 &&
+           (w->only[0] == '\0' || is_listed(w->only, op->name));
 }
 
 static stator_status copy_node(work *w, stator_ref node)
@@ -156,12 +173,18 @@ static stator_status rewrite(work *w)
     return copy_outputs(w);
 }
 
-static stator_status run(void *self, const stator_graph *in, stator_builder *out,
-                         stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err)
+static stator_status run_with(void *self, const stator_graph *in, const stator_options *options,
+                              stator_builder *out, stator_fuel_scope *fuel, uint32_t *out_result,
+                              stator_diag **err)
 {
     const stator_host *host = self;
-    work w = {
-        .host = host, .in = in, .v = host->ir->view(in), .out = out, .fuel = fuel, .err = err};
+    work w = {.host = host,
+              .in = in,
+              .v = host->ir->view(in),
+              .only = host->opt->get_str(options, "only"),
+              .out = out,
+              .fuel = fuel,
+              .err = err};
     *out_result = STATOR_PASS_SAME;
     if (is_guarded(&w)) {
         return STATOR_OK;
@@ -180,11 +203,20 @@ static stator_status run(void *self, const stator_graph *in, stator_builder *out
 
 /* ---- the plugin ---- */
 
+static const stator_option_desc options[] = {
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_LIST,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "only",
+     .default_text = "",
+     .help = "guard the results of these ops alone"},
+};
+
 static const stator_pass pass = {
-    .item = STATOR_ITEM(stator_pass, STATOR_KIND_PASS, "nan_guard", ABOUT),
+    .item = STATOR_ITEM_OPTIONS(stator_pass, STATOR_KIND_PASS, "nan_guard", ABOUT, options),
     .phase = STATOR_PHASE_PRE_GRAD, /* before ops are decomposed: messages name imported ops */
     .flags = STATOR_PASS_DETERMINISTIC,
-    .run = run,
+    .run_with = run_with,
 };
 
 static const stator_item *const items[] = {&pass.item};

@@ -69,6 +69,8 @@ STATOR_EXPORT stator_status stator_x_model_cut(const stator_model *model, const 
 /* The model after one pass, with all fuel and nothing kept whole. */
 STATOR_EXPORT stator_status stator_x_run_pass(const stator_model *model, const char *pass,
                                               stator_model **out_model) STATOR_MUST_USE;
+                                              uint32_t option_count, const char *const *keys,
+                                              const char *const *values,
 /* Checks a graph's invariants. */
 STATOR_EXPORT stator_status stator_x_verify(const stator_model *model) STATOR_MUST_USE;
 /* What the model's file says of itself, as its frontend tells it, in its order: see

@@ -636,9 +636,17 @@ typedef struct stator_pass {
     const char *after;  /* comma-separated pass names, may be NULL */
     const char *before; /* likewise */
     /* Reads `in` and writes the whole new graph to `out` (inputs first, then nodes, then outputs),
-     * or sets *out_result to STATOR_PASS_SAME and writes nothing. */
+     * or sets *out_result to STATOR_PASS_SAME and writes nothing. NULL where run_with is not. */
     stator_status (*run)(void *self, const stator_graph *in, stator_builder *out,
                          stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err);
+    /* 0.9: called instead of `run` when it is there; required of a pass whose item lists options.
+     * `options` are this compile's values of them, checked against the item's rows (host->opt reads
+     * them), borrowed for the call. The result must depend on nothing but `in` and these values:
+     * both are part of the cache's key, whatever flags the rows have, those flagged SECRET alone
+     * excepted. A host without the slot calls `run`. */
+    stator_status (*run_with)(void *self, const stator_graph *in, const stator_options *options,
+                              stator_builder *out, stator_fuel_scope *fuel, uint32_t *out_result,
+                              stator_diag **err);
 } stator_pass;
 
 /* Result types of an op of a library, from the operands and attributes of the node in `b`. */

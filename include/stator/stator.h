@@ -235,7 +235,8 @@ typedef struct stator_compile_options {
     const char *mode;               /* NULL or "default", "reduce-overhead", "max-autotune", ... */
     const char *fallback;           /* NULL, or a backend that replaces one that is there but
                                      * unavailable; a warning says so. An unknown name is an error */
-    const char *const *option_keys; /* backend options; "other.key" for another backend's */
+    const char *const *option_keys; /* backend options; "other.key" for another backend's,
+                                     * "PASS:key" for those of a plugin's pass */
     const char *const *option_values;
     uint32_t option_count;
     uint32_t recompile_limit; /* 0: 8 */

@@ -59,6 +59,32 @@ with pass_adds
 expect 0 "" opt --pass pass_adds "$work/m.stir"
 [ "$(grep -c ' ^0' "$work/out")" = 3 ] || fail "witnesses: $(cat "$work/out")"
 
+# Options of passes: each value is a program of its own in the cache, also beside an old pass.
+with acme.pass pass_old
+for limit in 1 2 1; do
+    STATOR_CACHE=1 STATOR_CACHE_DIR="$work/cache" expect 0 "" run "$work/m.stir" --backend aot_eager --random 0 \
+        --pass-option "acme.pass:limit=$limit" --save "$work/$limit.npz"
+done
+! cmp -s "$work/1.npz" "$work/2.npz" || fail "the value of the option changed nothing"
+expect 0 "" opt --pass acme.pass --pass-option acme.pass:limit=5 "$work/m.stir"
+[ "$(grep -c 'neg(' "$work/out")" = 6 ] || fail "five negations: $(cat "$work/out")"
+expect 0 "" opt --pass pass_old "$work/m.stir" --pass-option acme.pass:limit=5
+[ "$(grep -c 'neg(' "$work/out")" = 3 ] || fail "two negations: $(cat "$work/out")"
+expect 3 "option 'limit' of 'acme.pass' is 0, outside its range [1, 8]" "${run[@]}" --pass-option acme.pass:limit=0
+expect 3 "'acme.pass' has no option 'lim' (did you mean 'limit'?)" opt --pass acme.pass "$work/m.stir" --pass-option acme.pass:lim=0
+expect 2 "--pass-option wants PASS:K=V, not 'limit=1'" "${run[@]}" --pass-option limit=1
+expect 3 "what a pass has PASS:limit" "${run[@]}" --backend-option limit=1
+expect 0 "" passes acme.pass
+grep -qF "  limit            how many negations are added (a whole number, 1 to 8; default 2)" "$work/out" || fail "$(cat "$work/out")"
+grep -qF -- "--pass-option acme.pass:KEY=VALUE" "$work/out" || fail "$(cat "$work/out")"
+expect 0 "" passes acme.pass --json
+tr -d ' \t\n' <"$work/out" | grep -qF '"key":"limit","type":"awholenumber","default":"2","range":"1to8"' || fail "$(cat "$work/out")"
+expect 0 "" passes cse
+expect 3 "there is no pass 'acme.pas', did you mean 'acme.pass'?" passes acme.pas
+expect 2 "leave it or the name out" passes cse --backend eager
+with pass_no_receiver
+expect 0 "warning: pass 'pass_no_receiver' of $work/plugins/pass_no_receiver.so is left out (INVALID): " "${run[@]}"
+
 # A backend's pipeline.
 with stage_null
 expect 3 "the pipeline of 'stage_null' has a stage without a name" run "$work/m.stir" --backend stage_null --random 0

@@ -47,13 +47,20 @@ static stator_status run(void *self, const stator_graph *in, stator_builder *out
     *out_result = STATOR_PASS_SAME;
     return STATOR_OK;
 }
+static stator_status run_with(void *self, const stator_graph *in, const stator_options *options,
+                              stator_builder *out, stator_fuel_scope *fuel, uint32_t *out_result,
+                              stator_diag **err)
+{
+    (void)options;
+    return run(self, in, out, fuel, out_result, err);
+}
 static const stator_option_desc options[] = {{sizeof(stator_option_desc), STATOR_OPTION_BOOL, 0, 0,
                                               "on", "0", 0, 0, 0, 0, NULL, "", NULL}};
 static const stator_pass one = {STATOR_ITEM(stator_pass, STATOR_KIND_PASS, "one", "A pass."),
-                                STATOR_PHASE_JOINT, 0, NULL, NULL, run};
+                                STATOR_PHASE_JOINT, 0, NULL, NULL, run, NULL};
 static const stator_pass two = {
     STATOR_ITEM_OPTIONS(stator_pass, STATOR_KIND_PASS, "two", "A pass.", options),
-    STATOR_PHASE_JOINT, 0, NULL, NULL, run};
+    STATOR_PHASE_JOINT, 0, NULL, NULL, NULL, run_with};
 static const stator_item *const items[] = {&one.item, &two.item};
 STATOR_PLUGIN("both", "1.0.0", "Stator tests", "[\"pass\"]", ",\"description\":\"two\"", items,
               stator_init_host, NULL);

@@ -47,9 +47,17 @@ enum { N_SCHEMA = sizeof schema / sizeof schema[0] };
 static const stator_option_desc cuda_schema[] = {
     ROW("max_regs", I64, .min_i64 = 16, .max_i64 = 255)};
 
-static int foreign(void *self, const char *name, st_option_schema *out)
+static const stator_option_desc pass_schema[] = {
+    ROW("limit", I64, .default_text = "1", .min_i64 = 1, .max_i64 = 8),
+    ROW("token", STR, .flags = STATOR_OPTION_SECRET)};
+
+static int foreign(void *self, uint32_t kind, const char *name, st_option_schema *out)
 {
     (void)self;
+    if (kind == STATOR_KIND_PASS) {
+        *out = (st_option_schema){.options = pass_schema, .count = 2};
+        return strcmp(name, "cuda.pass") == 0 || strcmp(name, "toy.pass") == 0;
+    }
     *out = (st_option_schema){.options = cuda_schema, .count = 1};
     if (strcmp(name, "absent") == 0) {
         *out = (st_option_schema){.is_names_only = 1, .names_only = "width,height"};
@@ -195,25 +203,72 @@ Test(options, namespaces)
 Test(options, namespaces_are_kept_for_what_is_opened)
 {
     static const char *const keys[] = {"cuda.max_regs", "level", "toy.fuse", "absent.width",
-                                       "cuda.max_regs"};
-    static const char *const values[] = {"64", "2", "add", "7", "65"};
+                                       "cuda.pass:limit"};
+    static const char *const values[] = {"64", "2", "add", "7", "3"};
     stator_options *o = make(5, keys, values, 0, NULL);
     st_option_pairs pairs;
     cr_assert_not_null(o);
-    cr_assert_eq(st_options_foreign(o, "cuda", &pairs, NULL), STATOR_OK);
+    cr_assert_eq(st_options_foreign(o, 0, "cuda", &pairs, NULL), STATOR_OK);
     cr_assert_eq(pairs.count, 3);
     cr_expect(strcmp(pairs.keys[0], "max_regs") == 0 && strcmp(pairs.values[0], "64") == 0);
     cr_expect(strcmp(pairs.keys[1], "absent.width") == 0 && strcmp(pairs.values[1], "7") == 0);
-    cr_expect(strcmp(pairs.keys[2], "max_regs") == 0 && strcmp(pairs.values[2], "65") == 0);
+    cr_expect(strcmp(pairs.keys[2], "cuda.pass:limit") == 0 && strcmp(pairs.values[2], "3") == 0);
+    st_option_pairs_deinit(&pairs);
+    cr_assert_eq(st_options_foreign(o, STATOR_KIND_PASS, "cuda.pass", &pairs, NULL), STATOR_OK);
+    cr_assert_eq(pairs.count, 3);
+    cr_expect_str_eq(pairs.keys[0], "cuda.max_regs");
+    cr_expect(strcmp(pairs.keys[2], "limit") == 0 && strcmp(pairs.values[2], "3") == 0);
+    st_option_pairs_deinit(&pairs);
+    cr_assert_eq(st_options_foreign(o, STATOR_KIND_PASS, "cuda", &pairs, NULL), STATOR_OK);
+    cr_expect_str_eq(pairs.keys[0], "cuda.max_regs", "the pass 'cuda' is not the backend 'cuda'");
     st_option_pairs_deinit(&pairs);
     st_options_destroy(o);
     o = make_one("level", "1");
-    cr_assert_eq(st_options_foreign(o, "cuda", &pairs, NULL), STATOR_OK);
+    cr_assert_eq(st_options_foreign(o, 0, "cuda", &pairs, NULL), STATOR_OK);
     cr_expect_eq(pairs.count, 0);
     st_option_pairs_deinit(&pairs);
-    cr_assert_eq(st_options_foreign(NULL, "cuda", &pairs, NULL), STATOR_OK);
+    cr_assert_eq(st_options_foreign(NULL, 0, "cuda", &pairs, NULL), STATOR_OK);
     cr_expect_eq(pairs.count, 0);
     st_options_destroy(o);
+}
+
+Test(options, passes_are_named_before_a_colon)
+{
+    refuse("cuda.pass:limit", "9",
+           "option 'limit' of 'cuda.pass' is 9, outside its range [1, 8]");
+    refuse("cuda.pass:limmit", "1",
+           "'cuda.pass' has no option 'limmit' (did you mean 'limit'?); its options: limit, token");
+    refuse("cuda.pas:limit", "1",
+           "option 'cuda.pas:limit' is for 'cuda.pas', and there is no pass of that name");
+    refuse(":limit", "1", "option ':limit' is for '', and there is no pass of that name");
+    static const char *const keys[] = {"cuda.pass:limit", "cuda.pass:limit"};
+    static const char *const values[] = {"1", "1"};
+    stator_diag *err = NULL;
+    cr_expect_null(make(2, keys, values, 0, &err));
+    cr_expect_str_eq(st_diag_text(err), "option 'limit' of 'cuda.pass' is given twice");
+    st_diag_release(err);
+}
+
+Test(options, every_value_of_a_pass_counts_for_code)
+{
+    static const char *const keys[] = {"toy.pass:limit", "token"};
+    static const char *const values[] = {"3", "s3cret"};
+    stator_options *options = NULL;
+    const st_options_request request = {.item = "toy.pass",
+                                        .kind = STATOR_KIND_PASS,
+                                        .schema = pass_schema,
+                                        .schema_count = 2,
+                                        .count = 2,
+                                        .keys = keys,
+                                        .values = values,
+                                        .foreign = foreign};
+    st_str text;
+    st_str_init(&text, &mem);
+    cr_assert_eq(st_options_create(&mem, &request, &options, NULL), STATOR_OK);
+    st_options_code_key(options, &text);
+    cr_expect_str_eq(text.data, "limit=3\n");
+    st_str_deinit(&text);
+    st_options_destroy(options);
 }
 
 Test(options, environment)
@@ -221,6 +276,7 @@ Test(options, environment)
     setenv("STATOR_OPT_TOY_LEVEL", "1", 1);
     setenv("STATOR_OPT_TOY_MAX_REGS", "40", 1);
     setenv("STATOR_OPT_TOY_TWO_LEVEL", "belongs to the item toy_two", 1);
+    setenv("STATOR_OPT_TOY_PASS_LIMIT", "belongs to the pass toy.pass", 1);
     stator_diag *err = NULL;
     stator_options *o = make(0, NULL, NULL, 1, &err);
     cr_assert_not_null(o, "%s", st_diag_text(err));

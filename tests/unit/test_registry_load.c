@@ -66,6 +66,32 @@ Test(registry_load, two_registries_share_the_object_and_not_its_state)
     cr_expect_not_null(strstr(test_marks(&t), "good init\ngood probe\ngood shutdown\n"));
 }
 
+/* A pass built before `run_with` was appended to 0.9 is what it was; one that has it needs no `run`. */
+Test(registry_load, passes_of_both_sizes)
+{
+    static const char *const names[] = {"pass_old", "acme.pass", "pass_two_options"};
+    for (int i = 0; i < 3; i++) {
+        put(names[i]);
+    }
+    test_open(&t, 0, 0, NULL);
+    for (int i = 0; i < 3; i++) {
+        test_expect_load(&t, names[i], "AVAILABLE", NULL);
+    }
+    const st_loaded *loaded = NULL;
+    cr_assert_eq(st_registry_get(t.registry, STATOR_KIND_PASS, "pass_old", &loaded, NULL),
+                 STATOR_OK);
+    cr_expect(loaded->as.pass->run != NULL && loaded->as.pass->run_with == NULL);
+    st_option_schema schema;
+    cr_assert_eq(st_registry_option_schema(t.registry, STATOR_KIND_PASS, "pass_two_options", &schema),
+                 1);
+    cr_expect_eq(schema.count, 2);
+    cr_expect_eq(st_registry_option_schema(t.registry, STATOR_KIND_PASS, "pass_old", &schema), 1);
+    cr_expect_eq(schema.count, 0, "nobody would receive them");
+    cr_expect_eq(st_registry_option_schema(t.registry, STATOR_KIND_PASS, "cse", &schema), 1);
+    cr_expect_eq(schema.count, 0);
+    cr_expect_eq(st_registry_option_schema(t.registry, 0, "pass_old", &schema), 0);
+}
+
 /* Everything that only loading tells, next to a plugin that stays usable. */
 Test(registry_load, mutants_are_invalid_each_for_its_reason)
 {
@@ -88,6 +114,14 @@ Test(registry_load, mutants_are_invalid_each_for_its_reason)
         {"lying_options", "it lists the options 'speed'"},
         {"undefined", "undefined symbol: stator_test_defined_nowhere"},
         {"pass_escape", "its doc is not printable UTF-8: 'changes \\x1b[31m nothing'"},
+        {"pass_no_receiver", "the slot 'run_with', which receives them, is NULL"},
+        {"pass_no_rows", "3 options at"},
+        {"pass_null_key", "option 1 has no valid key"},
+        {"pass_same_key", "option 'limit' occurs twice"},
+        {"pass_bad_default", "the default '9' of option 'limit' is not a whole number inside"},
+        {"pass_stride", "option_stride has struct_size 24"},
+        {"pass_no_run", "the required slot 'run' is NULL"},
+        {"pass_stump", "struct_size"},
         {"pass_other_name", "it promises the pass 'pass_other_name', which the plugin does not"},
     };
     const size_t n = sizeof rows / sizeof rows[0];
@@ -346,10 +380,10 @@ Test(registry_load, foreign_option_schemas)
     put("needs_device");
     test_open(&t, 0, 0, NULL);
     st_option_schema schema;
-    cr_assert_eq(st_registry_option_schema(t.registry, "good", &schema), 1);
+    cr_assert_eq(st_registry_option_schema(t.registry, 0, "good", &schema), 1);
     cr_expect_eq(schema.count, 1);
     cr_expect_eq(schema.is_names_only, 0);
-    cr_assert_eq(st_registry_option_schema(t.registry, "needs_device", &schema), 1);
+    cr_assert_eq(st_registry_option_schema(t.registry, 0, "needs_device", &schema), 1);
     cr_expect_eq(schema.is_names_only, 1);
-    cr_expect_eq(st_registry_option_schema(t.registry, "nobody", &schema), 0);
+    cr_expect_eq(st_registry_option_schema(t.registry, 0, "nobody", &schema), 0);
 }

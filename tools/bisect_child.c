@@ -164,7 +164,8 @@ static void work(worker *w)
         return;
     }
     if (w->job->task == BISECT_DESCRIBE) {
-        stator_x_describe(w->model, w->job->wanted, &w->r->place);
+        w->r->place.struct_size = sizeof w->r->place;
+        (void)!stator_x_describe(w->model, w->job->wanted, &w->r->place);
         w->r->verdict = BISECT_AGREES;
     } else if (w->job->task == BISECT_OBSERVE) {
         observe(w);

@@ -70,7 +70,7 @@ void bisect_observe(const bisect_pair *pair, uint32_t wanted, stator_x_place *ou
                                 .n_in = pair->n_in,
                                 .rtol = pair->tolerance.rtol,
                                 .atol = pair->tolerance.atol};
-    stator_x_first_difference(&both, out);
+    (void)!stator_x_first_difference(&both, out); /* both sizes are ours */
 }
 
 int bisect_is_rounding(const bisect_pair *pair, stator_x_place *out)

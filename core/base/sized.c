@@ -49,3 +49,13 @@ stator_status st_sized_write(void *out, const void *from, uint32_t size, const c
     memcpy(out, &theirs, sizeof theirs);
     return STATOR_OK;
 }
+
+stator_status st_check_flags(uint32_t flags, uint32_t known, const char *type, stator_diag **err)
+{
+    return (flags & ~known) == 0
+               ? STATOR_OK
+               : st_fail(err, STATOR_INVALID_ARGUMENT,
+                         "flags of the %s have the bits 0x%x, which Stator " STATOR_VERSION
+                         " does not know; leave them out",
+                         type, flags & ~known);
+}

@@ -28,6 +28,8 @@ typedef struct status_row {
 static const status_row status_rows[] = {
 #define STATOR_STATUS(name, number, text) {number, #name, text},
 #include <stator/status.def>
+
+#define CTX_FLAGS (2u * STATOR_CTX_NO_CACHE - 1u) /* stator_ctx_flag, all of it */
 #undef STATOR_STATUS
 };
 
@@ -324,6 +326,7 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     if (given != NULL) {
         ST_TRY(ST_SIZED_READ(stator_ctx_options, &options, given, NULL));
     }
+    ST_TRY(st_check_flags(options.flags, CTX_FLAGS, "stator_ctx_options", NULL));
     if ((options.alloc == NULL) != (options.free == NULL)) {
         return STATOR_INVALID_ARGUMENT;
     }

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #define DEFAULT_RECOMPILE_LIMIT 8u
+#define COMPILE_FLAGS (2u * STATOR_COMPILE_FILL_OUTPUTS - 1u) /* stator_compile_flag, all of it */
 
 typedef struct entry_list {
     struct entry_list *previous;
@@ -140,6 +141,9 @@ stator_status stator_compile(stator_model *model, const stator_compile_options *
     stator_diag *diag = NULL;
     stator_status status =
         given != NULL ? ST_SIZED_READ(stator_compile_options, &options, given, &diag) : STATOR_OK;
+    if (status == STATOR_OK) {
+        status = st_check_flags(options.flags, COMPILE_FLAGS, "stator_compile_options", &diag);
+    }
     if (status != STATOR_OK) {
         return st_ctx_fail(ctx, status, diag);
     }
@@ -234,11 +238,11 @@ void st_function_request(stator_function *f, const st_specialisation *spec,
     *out_request = (st_compile_request){.ctx = f->ctx,
                                         .source = spec->module,
                                         .main = f->backends.main,
+                                        .options = f->backends.main->options,
                                         .evaluator = f->backends.reference,
                                         .fuel = &f->fuel,
                                         .watch = f->watch,
                                         /* it decides calls, not programs: no part of a key */
-                                        .options = f->backends.main->options,
                                         .flags = f->flags & ~(uint32_t)STATOR_COMPILE_STRICT_SIZES,
                                         .n_fallbacks = f->backends.n_fallbacks};
     memcpy(out_request->fallbacks, f->backends.fallbacks, sizeof out_request->fallbacks);

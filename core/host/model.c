@@ -336,7 +336,10 @@ static stator_status read_options(const stator_load_options *given, stator_load_
                                   stator_diag **err)
 {
     *out = (stator_load_options){.struct_size = sizeof *out};
-    return given != NULL ? ST_SIZED_READ(stator_load_options, out, given, err) : STATOR_OK;
+    if (given != NULL) {
+        ST_TRY(ST_SIZED_READ(stator_load_options, out, given, err));
+    }
+    return st_check_flags(out->flags, 1u, "stator_load_options", err);
 }
 
 static stator_status end_load(stator_model *model, stator_status status, stator_diag *diag,

@@ -7,6 +7,7 @@
  * cut so that the value becomes an input, which both ways get from the good one, and the search goes
  * on with the values behind it. */
 #include "core/base/compare.h"
+#include "core/base/sized.h"
 #include "core/host/function.h"
 #include "core/host/rounding.h"
 
@@ -82,7 +83,7 @@ static void describe_origin(const stator_graph_view *v, uint32_t origin, stator_
                    file[0] != '\0' ? ")" : "");
 }
 
-void stator_x_describe(const stator_model *model, uint32_t value, stator_x_place *out)
+static void describe(const stator_model *model, uint32_t value, stator_x_place *out)
 {
     const stator_graph *graph = stator_model_graph(model);
     const stator_graph_view *v = graph != NULL ? st_graph_view(graph) : NULL;
@@ -102,6 +103,18 @@ void stator_x_describe(const stator_model *model, uint32_t value, stator_x_place
     if (out->node[0] == '\0') {
         copy_text(out->node, out->name); /* a graph written by hand names values, not nodes */
     }
+}
+
+stator_status stator_x_describe(const stator_model *model, uint32_t value, stator_x_place *out)
+{
+    stator_x_place place;
+    stator_diag *diag = NULL;
+    stator_status status = ST_SIZED_READ(stator_x_place, &place, out, &diag);
+    if (status == STATOR_OK) {
+        describe(model, value, &place);
+        status = ST_SIZED_WRITE(stator_x_place, out, &place, &diag);
+    }
+    return st_ctx_fail(model->ctx, status, diag);
 }
 
 /* ---- observing ---- */
@@ -197,7 +210,7 @@ static int judge(observer *o, uint32_t first, uint32_t count, const results *goo
         }
         o->out->is_found = 1;
         o->out->max_abs = d.max_abs;
-        stator_x_describe(o->pair->model, o->original[first + i], o->out);
+        describe(o->pair->model, o->original[first + i], o->out);
     }
     return differs;
 }
@@ -312,7 +325,7 @@ static void note_step(const observer *o)
 {
     stator_x_place place = {.struct_size = sizeof place};
     if (o->out->n_steps++ == 0) {
-        stator_x_describe(o->pair->model, o->original[o->step_at], &place);
+        describe(o->pair->model, o->original[o->step_at], &place);
         copy_text(o->out->step_node, place.node);
         copy_text(o->out->step_name, place.name);
     }
@@ -418,13 +431,8 @@ static void end_observer(observer *o)
     st_free(o->mem, o->original);
 }
 
-void stator_x_first_difference(const stator_x_pair *pair, stator_x_place *out)
+static void observe(const stator_x_pair *pair, const stator_graph *graph, stator_x_place *out)
 {
-    const stator_graph *graph = stator_model_graph(pair->model);
-    *out = (stator_x_place){.struct_size = sizeof *out};
-    if (graph == NULL) {
-        return;
-    }
     observer o = {.pair = pair,
                   .mem = &pair->model->ctx->mem,
                   .model = pair->model,
@@ -446,4 +454,18 @@ void stator_x_first_difference(const stator_x_pair *pair, stator_x_place *out)
         observe_all(&o);
     }
     end_observer(&o);
+}
+
+stator_status stator_x_first_difference(const stator_x_pair *given, stator_x_place *out)
+{
+    stator_x_pair pair;
+    stator_x_place place = {.struct_size = sizeof place};
+    ST_TRY(ST_SIZED_READ(stator_x_pair, &pair, given, NULL));
+    stator_ctx *ctx = pair.model->ctx;
+    ST_TRY(ST_CTX_WRITE(ctx, stator_x_place, out, &place));
+    const stator_graph *graph = stator_model_graph(pair.model);
+    if (graph != NULL) {
+        observe(&pair, graph, &place);
+    }
+    return ST_CTX_WRITE(ctx, stator_x_place, out, &place);
 }

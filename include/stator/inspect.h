@@ -66,11 +66,12 @@ typedef struct stator_x_cut {
  * there, a result is no value of the cut, or the nodes do not work with these sizes. */
 STATOR_EXPORT stator_status stator_x_model_cut(const stator_model *model, const stator_x_cut *cut,
                                                stator_model **out_model) STATOR_MUST_USE;
-/* The model after one pass, with all fuel and nothing kept whole. */
+/* The model after one pass, with all fuel and nothing kept whole. keys[i] is "PASS:key", as in
+ * stator_compile_options; those of other passes are checked and left out. */
 STATOR_EXPORT stator_status stator_x_run_pass(const stator_model *model, const char *pass,
-                                              stator_model **out_model) STATOR_MUST_USE;
                                               uint32_t option_count, const char *const *keys,
                                               const char *const *values,
+                                              stator_model **out_model) STATOR_MUST_USE;
 /* Checks a graph's invariants. */
 STATOR_EXPORT stator_status stator_x_verify(const stator_model *model) STATOR_MUST_USE;
 /* What the model's file says of itself, as its frontend tells it, in its order: see
@@ -234,9 +235,9 @@ typedef struct stator_x_place {
 } stator_x_place;
 /* Has the model's graph a node that rounds, outside of bodies of control flow? */
 STATOR_EXPORT int32_t stator_x_has_rounding(const stator_model *model);
-/* Fills value and texts. */
-STATOR_EXPORT void stator_x_describe(const stator_model *model, uint32_t value,
-                                     stator_x_place *out_place);
+/* Fills value and texts, and leaves the rest as it is. INVALID_ARGUMENT: struct_size is not set. */
+STATOR_EXPORT stator_status stator_x_describe(const stator_model *model, uint32_t value,
+                                              stator_x_place *out_place) STATOR_MUST_USE;
 /* Two ways to compile a model, and a call in which they differ. */
 typedef struct stator_x_pair {
     uint32_t struct_size;
@@ -250,12 +251,13 @@ typedef struct stator_x_pair {
     double rtol, atol; /* negative: chosen by dtype and by how large values are */
 } stator_x_pair;
 /* The first value, in topological order, in which they differ: inner values are read by compiling
- * again with them as more outputs. Not found: the difference vanishes when it is observed. */
-/* A rounding that falls the other way is no difference: where a node rounds (round, floor, ceil,
+ * again with them as more outputs. Not found: the difference vanishes when it is observed.
+ * INVALID_ARGUMENT: struct_size of one of the two is not set. A rounding that falls the other way is no difference: where a node rounds (round, floor, ceil,
  * trunc, a cast of floats to integers), its operands agree, and at most one element in 50, or one
  * alone, is off by exactly 1, the value counts as a step. It is replaced by the good backend's for
  * both, and the search goes on behind it, past 64 such values at most. */
-STATOR_EXPORT void stator_x_first_difference(const stator_x_pair *pair, stator_x_place *out_place);
+STATOR_EXPORT stator_status stator_x_first_difference(const stator_x_pair *pair,
+                                                      stator_x_place *out_place) STATOR_MUST_USE;
 
 /* The folder of the compile cache (docs/cache.md), which the first program that is kept may yet have
  * to make; NULL, with the reason, when there is none. */

@@ -38,6 +38,10 @@ static void check_read(stator_ctx *ctx, stator_model *model)
         refused(ctx, stator_compile(model, &compile, &function), "stator_compile_options");
         refused(ctx, stator_x_model_cut(model, &cut, &loaded), "stator_x_cut");
         CHECK(stator_ctx_create(&open, &other) == STATOR_INVALID_ARGUMENT);
+        stator_x_pair pair = {.struct_size = wrong[i], .model = model};
+        stator_x_place place = {.struct_size = sizeof place, .is_found = 7};
+        CHECK(stator_x_first_difference(&pair, &place) == STATOR_INVALID_ARGUMENT);
+        CHECK(place.is_found == 7);
         CHECK(loaded == NULL && function == NULL && other == NULL);
     }
 }
@@ -54,6 +58,11 @@ static void check_written(stator_ctx *ctx, stator_model *model, stator_function 
         refused(ctx, stator_model_output_info(model, 0, &port), "stator_port_info");
         refused(ctx, stator_ctx_item_info(ctx, 0, &item), "stator_item_info");
         refused(ctx, stator_x_part_at(function, 0, &part), "stator_x_part");
+        stator_x_place place = {.struct_size = wrong[i], .value = 7};
+        const stator_x_pair pair = {.struct_size = sizeof pair, .model = model};
+        refused(ctx, stator_x_describe(model, 1, &place), "stator_x_place");
+        refused(ctx, stator_x_first_difference(&pair, &place), "stator_x_place");
+        CHECK(place.struct_size == wrong[i] && place.value == 7);
         stator_ctx_mem_stats(ctx, &stats);
         refused(ctx, stator_ctx_error_code(ctx), "stator_mem_stats");
         stator_x_memory_of(function, &memory);
@@ -119,6 +128,26 @@ static void check_other_headers(stator_ctx *ctx, stator_model *model)
     stator_function_destroy(function);
 }
 
+/* A flag asks for something: one that is not known is refused by its bit. */
+static void check_flags(stator_ctx *ctx, stator_model *model)
+{
+    const stator_compile_options compile = {.struct_size = sizeof compile,
+                                            .backend = "eager",
+                                            .flags = STATOR_COMPILE_STATIC | 1u << 20 | 1u << 31};
+    const stator_load_options load = {.struct_size = sizeof load, .flags = 1u << 1 | 1u};
+    const stator_ctx_options open = {.struct_size = sizeof open, .flags = 1u << 4};
+    stator_function *function = NULL;
+    stator_model *loaded = NULL;
+    stator_ctx *other = NULL;
+    CHECK(stator_compile(model, &compile, &function) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "stator_compile_options have the bits 0x80100000"));
+    CHECK(stator_model_load_bytes(ctx, text, strlen(text), "m.stir", &load, &loaded) ==
+          STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "stator_load_options have the bits 0x2"));
+    CHECK(stator_ctx_create(&open, &other) == STATOR_INVALID_ARGUMENT);
+    CHECK(function == NULL && loaded == NULL && other == NULL);
+}
+
 int main(void)
 {
     stator_ctx *ctx = NULL;
@@ -132,6 +161,7 @@ int main(void)
     check_written(ctx, model, function);
     check_builder(ctx);
     check_other_headers(ctx, model);
+    check_flags(ctx, model);
     stator_tensor_release(x);
     stator_function_destroy(function);
     stator_model_destroy(model);

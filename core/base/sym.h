@@ -118,6 +118,8 @@ typedef struct st_symprog {
 int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym);
 void st_symprog_deinit(st_symprog *prog, st_mem *mem);
 int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out);
+/* Do they compute the same, step by step? Equal syms give the same code. */
+int st_symprog_is_same(const st_symprog *a, const st_symprog *b);
 /* To bytes and back (bytes.h). Reading checks the code: it stays within its stack and names none
  * but the first n_symbols symbols. 0: out of memory, or the reader failed; *prog is empty then. */
 void st_symprog_put(const st_symprog *prog, st_str *out);

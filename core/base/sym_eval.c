@@ -276,6 +276,14 @@ int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out)
 
 /* ---- kept in a file ---- */
 
+int st_symprog_is_same(const st_symprog *a, const st_symprog *b)
+{
+    if (a->is_const || b->is_const) {
+        return a->is_const && b->is_const && a->constant == b->constant;
+    }
+    return a->count == b->count && memcmp(a->code, b->code, a->count * 2u * sizeof *a->code) == 0;
+}
+
 void st_symprog_put(const st_symprog *prog, st_str *out)
 {
     st_put_u32(out, prog->is_const);

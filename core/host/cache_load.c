@@ -446,10 +446,27 @@ static stator_status parse_graph(loading *l, const void *bytes, uint64_t n, st_m
     return st_builder_finish(b, &(*out)->root, err);
 }
 
-static int is_slot_of(const st_program *p, uint32_t slot, const stator_type_row *type)
+/* Is each size of the type, as its graph has it, that of the slot, by the program's symbols? */
+static int are_sizes_of(const loading *l, const st_program *p, const st_slot *slot,
+                        const stator_graph_view *v, const stator_type_row *type)
 {
+    const st_sym_cols cols = {.syms = v->syms, .terms = v->terms, .atoms = v->atoms};
+    int is_so = 1;
+    for (uint32_t axis = 0; is_so && axis < type->rank; axis++) {
+        st_symprog size;
+        is_so = st_symprog_init(&size, l->mem, &cols, stator_dim_at(v, type, axis)) &&
+                st_symprog_is_same(&size, &p->dims[slot->dim_begin + axis]);
+        st_symprog_deinit(&size, l->mem);
+    }
+    return is_so;
+}
+
+static int is_slot_of(const loading *l, const st_program *p, uint32_t slot,
+                      const stator_graph_view *v, stator_ref value)
+{
+    const stator_type_row *type = stator_value_type(v, value);
     return slot != ST_NO_SLOT && p->slots[slot].dtype == type->dtype &&
-           p->slots[slot].rank == type->rank;
+           p->slots[slot].rank == type->rank && are_sizes_of(l, p, &p->slots[slot], v, type);
 }
 
 /* Does the graph take and give what the step does, under the program's symbols? Behind those there
@@ -461,10 +478,10 @@ static int is_graph_of(const loading *l, const st_program *p, const st_step *ste
     int is_so = v->n_inputs == step->n_in && v->n_outputs == step->n_out &&
                 v->n_symbols >= l->n_syms && v->n_write_backs == 0;
     for (uint32_t k = 0; is_so && k < step->n_in; k++) {
-        is_so = is_slot_of(p, step->in[k], stator_value_type(v, k + 1u));
+        is_so = is_slot_of(l, p, step->in[k], v, k + 1u);
     }
     for (uint32_t k = 0; is_so && k < step->n_out; k++) {
-        is_so = is_slot_of(p, step->out[k], stator_value_type(v, stator_output_at(v, k)));
+        is_so = is_slot_of(l, p, step->out[k], v, stator_output_at(v, k));
     }
     return is_so;
 }

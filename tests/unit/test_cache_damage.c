@@ -2,7 +2,9 @@
  * program, and none brings the process down. Real entries of inductor-cpu (code, contractions,
  * symbolic sizes, control flow, a part on the fallback), one to a few places of them changed or the end cut off. */
 #define _GNU_SOURCE
+#include "codegen/library.h"
 #include "core/host/cache.h"
+#include "ir/binary.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -172,27 +174,44 @@ static void starve(world *w)
     cr_assert(failed > 5 && failed < 1999);
 }
 
-/* Does `what` with an entry of each model on a folder of its own. */
-static void with_entries(void (*what)(world *w))
+/* A context with the cache in a folder of its own. */
+static void open_world(world *w, char root[])
 {
-    char root[] = "/tmp/stator-damage-XXXXXX";
-    char command[96];
     cr_assert_not_null(mkdtemp(root));
     cr_assert_eq(setenv("STATOR_CACHE_DIR", root, 1), 0);
     cr_assert_eq(unsetenv("STATOR_CACHE"), 0);
     const stator_ctx_options options = {.struct_size = sizeof options, .threads = 2};
-    world w = {.ctx = NULL};
-    cr_assert_eq(stator_ctx_create(&options, &w.ctx), STATOR_OK);
+    *w = (world){.ctx = NULL};
+    cr_assert_eq(stator_ctx_create(&options, &w->ctx), STATOR_OK);
+}
+
+static void close_world(world *w, const char *root)
+{
+    char command[96];
+    stator_ctx_destroy(w->ctx);
+    (void)snprintf(command, sizeof command, "rm -rf %s", root);
+    cr_assert_eq(system(command), 0);
+}
+
+static void load_good(world *w)
+{
+    cr_assert_eq(load(w, (const uint8_t *)w->good.data, w->good.len), STATOR_OK);
+}
+
+/* Does `what` with an entry of each model. */
+static void with_entries(void (*what)(world *w))
+{
+    char root[] = "/tmp/stator-damage-XXXXXX";
+    world w;
+    open_world(&w, root);
     for (size_t m = 0; is_here(w.ctx) && m < sizeof models / sizeof models[0]; m++) {
         make(&w, models[m]);
         read_entry(&w);
-        cr_assert_eq(load(&w, (const uint8_t *)w.good.data, w.good.len), STATOR_OK);
+        load_good(&w);
         what(&w);
         end(&w);
     }
-    stator_ctx_destroy(w.ctx);
-    (void)snprintf(command, sizeof command, "rm -rf %s", root);
-    cr_assert_eq(system(command), 0);
+    close_world(&w, root);
 }
 
 Test(cache_damage, is_refused_or_harmless, .timeout = 240)
@@ -203,4 +222,157 @@ Test(cache_damage, is_refused_or_harmless, .timeout = 240)
 Test(cache_damage, no_memory_is_no_damage, .timeout = 240)
 {
     with_entries(starve);
+}
+
+/* ---- entries that were put together from sound pieces ---- */
+
+/* Where the bytes occur first, which they must. */
+static uint64_t find(const world *w, const void *bytes, uint64_t n)
+{
+    const char *at = memmem(w->good.data, w->good.len, bytes, n);
+    cr_assert_not_null(at);
+    return (uint64_t)(at - w->good.data);
+}
+
+/* The graph of the part that is on the fallback, with its length before it. */
+static uint64_t find_graph(const world *w, uint64_t *out_bytes)
+{
+    uint64_t n = 0;
+    const uint64_t at = find(w, ST_STIRB_MAGIC, 8) - sizeof n;
+    memcpy(&n, w->good.data + at, sizeof n);
+    *out_bytes = n + sizeof n;
+    cr_assert_leq(at + *out_bytes, w->good.len);
+    return at;
+}
+
+/* nonzero, which is the fallback's, of `sizes` */
+static void make_nonzero(world *w, const char *sizes)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "stir 1\nsym N in [1, 64]\ngraph @main(%%x: f32%s, %%n: f32[N]) {\n"
+                   "  %%a = mul(%%x, %%x)\n  %%z = nonzero(%%a)\n  %%f = cast(%%z) {dtype = f32}\n"
+                   "  %%e = exp(%%f)\n  %%m = neg(%%n)\n  return e: %%e, a: %%a, m: %%m\n}\n",
+                   sizes);
+    make(w, text);
+    read_entry(w);
+    load_good(w);
+}
+
+/* The graph of another entry, whose sizes are others, would run past the ends of the step's buffers. */
+Test(cache_damage, a_part_of_other_sizes_is_refused, .timeout = 60)
+{
+    static const char *const sizes[] = {"[N, 4]", "[N, 8]", "[4, N]", "[N, N]", "[4, 4]", "[4, 8]",
+                                        "[2*N + 1, 4]", "[N + 1, 4]"};
+    enum { KINDS = sizeof sizes / sizeof sizes[0] };
+    char root[] = "/tmp/stator-damage-XXXXXX";
+    world first;
+    open_world(&first, root);
+    stator_ctx *ctx = first.ctx;
+    for (uint32_t i = 0; is_here(ctx) && i < KINDS * KINDS; i++) {
+        world w = {.ctx = ctx};
+        world other = {.ctx = ctx};
+        st_str forged;
+        uint64_t n_own = 0;
+        uint64_t n_other = 0;
+        if (i / KINDS == i % KINDS) {
+            continue;
+        }
+        make_nonzero(&w, sizes[i / KINDS]);
+        make_nonzero(&other, sizes[i % KINDS]);
+        const uint64_t own = find_graph(&w, &n_own);
+        const uint64_t from = find_graph(&other, &n_other);
+        st_str_init(&forged, &ctx->mem);
+        st_str_addn(&forged, w.good.data, own);
+        st_str_addn(&forged, other.good.data + from, n_other);
+        st_str_addn(&forged, w.good.data + own + n_own, w.good.len - own - n_own);
+        cr_expect_neq(load(&w, (const uint8_t *)forged.data, forged.len), STATOR_OK,
+                      "the graph of %s instead of %s", sizes[i % KINDS], sizes[i / KINDS]);
+        st_str_deinit(&forged);
+        end(&w);
+        end(&other);
+    }
+    close_world(&first, root);
+}
+
+enum { ROWS = 128, COLUMNS = 96, SHARE = 32 };
+
+/* x[3, ROWS] times weights of four bits, with a scale for each SHARE rows of a column. */
+static void make_few_bits(world *w)
+{
+    st_str text;
+    st_str_init(&text, &w->ctx->mem);
+    st_str_addf(&text, "stir 1\ngraph @main(%%x: f32[3, %d]) {\n  %%w = constant {value = i4[%d, %d] {",
+                ROWS, ROWS, COLUMNS);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        st_str_addf(&text, "%s%d", i ? ", " : "", i % 16 - 8);
+    }
+    st_str_addf(&text, "}}\n  %%s0 = constant {value = f32[%d, %d] {", ROWS / SHARE, COLUMNS);
+    for (int i = 0; i < ROWS / SHARE * COLUMNS; i++) {
+        st_str_addf(&text, "%s0.0%d", i ? ", " : "", i % 9 + 1);
+    }
+    st_str_addf(&text,
+                "}}\n  %%s1 = reshape(%%s0) {shape = [%d, 1, %d]}\n"
+                "  %%s2 = expand(%%s1) {shape = [%d, %d, %d]}\n"
+                "  %%s = reshape(%%s2) {shape = [%d, %d]}\n  %%i = cast(%%w) {dtype = i32}\n"
+                "  %%f = cast(%%i) {dtype = f32}\n"
+                "  %%d = mul(%%f, %%s)\n  %%y = matmul(%%x, %%d)\n  return y: %%y\n}\n",
+                ROWS / SHARE, COLUMNS, ROWS / SHARE, SHARE, COLUMNS, ROWS, COLUMNS);
+    cr_assert(st_str_ok(&text));
+    make(w, text.data);
+    st_str_deinit(&text);
+    read_entry(w);
+    load_good(w);
+}
+
+/* A size of a launch as the entry has it: a program that is a number. */
+typedef struct __attribute__((packed)) kept_number {
+    uint32_t is_const;
+    int64_t value;
+    uint64_t n_code;
+} kept_number;
+
+/* The weights' offset and strides among the numbers of the launch: they follow those of x, whose rows
+ * are ROWS long. */
+static uint64_t find_strides(const world *w)
+{
+    kept_number numbers[5] = {{1, ROWS, 0}, {1, 1, 0}, {1, 0, 0}, {1, COLUMNS, 0}, {1, 1, 0}};
+    return find(w, numbers, sizeof numbers) + 2 * sizeof numbers[0];
+}
+
+static void refuse_changed(world *w, uint64_t at, int64_t value, const char *what)
+{
+    char *bytes = malloc(w->good.len);
+    cr_assert_not_null(bytes);
+    memcpy(bytes, w->good.data, w->good.len);
+    memcpy(bytes + at, &value, sizeof value);
+    cr_expect_neq(load(w, (const uint8_t *)bytes, w->good.len), STATOR_OK, "%s %lld", what,
+                  (long long)value);
+    free(bytes);
+}
+
+/* Offsets and strides that leave the constants, of the weights and of their scales. */
+Test(cache_damage, strides_of_few_bits_are_held_to_their_constants, .timeout = 60)
+{
+    static const int64_t bad[] = {COLUMNS + 1, INT64_C(1) << 40, INT64_C(1) << 62, -1, INT64_MIN};
+    char root[] = "/tmp/stator-damage-XXXXXX";
+    const uint64_t form_bytes = sizeof(st_form);
+    world w;
+    open_world(&w, root);
+    const int is_tested = is_here(w.ctx);
+    if (is_tested) {
+        make_few_bits(&w);
+        const uint64_t numbers = find_strides(&w) + offsetof(kept_number, value);
+        const uint64_t scale = find(&w, &form_bytes, sizeof form_bytes) + sizeof form_bytes +
+                               offsetof(st_form, weights) + offsetof(st_form_weights, scale);
+        for (uint32_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            refuse_changed(&w, numbers, bad[i], "offset of weights");
+            refuse_changed(&w, numbers + sizeof(kept_number), bad[i], "stride of k of weights");
+            refuse_changed(&w, numbers + 2 * sizeof(kept_number), bad[i], "stride of n of weights");
+            refuse_changed(&w, scale + offsetof(st_form_blocks, offset), bad[i], "offset of scales");
+            refuse_changed(&w, scale + offsetof(st_form_blocks, stride), bad[i], "stride of scales");
+        }
+        end(&w);
+    }
+    close_world(&w, root);
 }

@@ -492,6 +492,9 @@ stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes 
  * of op->y_blob. DATA_LOSS: a constant of an op from the cache is too short. */
 stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *dst,
                             stator_ctx *ctx);
+/* DATA_LOSS: weights of few bits, scales or zero points of an op from the cache do not lie in their
+ * constants, by these sizes, whatever the way they are multiplied. */
+stator_status dn_quant_check(const dn_op *op, const dn_sizes *sizes);
 /* What the number y at k and n stands for, by the numbers in at[DN_SCALE] and at[DN_ZERO + 1]. */
 double dn_quant_weight(const st_form *form, void *const at[DN_ROLES], double y, int64_t k,
                        int64_t n);

@@ -220,6 +220,29 @@ static void pack_range(void *self, int64_t begin, int64_t end)
     }
 }
 
+/* The last element of y; INT64_MAX where it is past what a number can say. */
+static int64_t last_of_y(const dn_op *op, const dn_sizes *s)
+{
+    int64_t last = 0;
+    return __builtin_add_overflow(s->y.offset, dn_span(&op->form, s, DN_Y) - 1, &last) ? INT64_MAX
+                                                                                       : last;
+}
+
+/* The last scale or zero point, as st_form_block_at has it; INT64_MAX likewise. */
+static int64_t last_of_blocks(const st_form_blocks *of, const dn_sizes *s)
+{
+    int64_t last = of->offset;
+    const int64_t steps[2] = {(s->k - 1) / of->block[0], (s->n - 1) / of->block[1]};
+    for (uint32_t i = 0; i < 2; i++) {
+        int64_t more = 0;
+        if (__builtin_mul_overflow(steps[i], of->stride[i], &more) ||
+            __builtin_add_overflow(last, more, &last)) {
+            return INT64_MAX;
+        }
+    }
+    return last;
+}
+
 /* Contents of a constant of an op that comes from the cache; all `last` + 1 elements are there. */
 static stator_status read_blob(const dn_op *op, stator_blob *blob, uint32_t dtype, int64_t last,
                                const void **out)
@@ -229,7 +252,7 @@ static stator_status read_blob(const dn_op *op, stator_blob *blob, uint32_t dtyp
     uint64_t bytes = 0;
     ST_TRY(STATOR_HAS(cst, peek) ? cst->peek(blob, &info, NULL) : cst->get(blob, &info, NULL));
     *out = info.data;
-    return last >= 0 && st_dtype_bytes(dtype, (uint64_t)last + 1u, &bytes) &&
+    return last >= 0 && last < INT64_MAX && st_dtype_bytes(dtype, (uint64_t)last + 1u, &bytes) &&
                    bytes <= info.size_bytes
                ? STATOR_OK
                : STATOR_DATA_LOSS;
@@ -245,8 +268,21 @@ static stator_status read_blocks(const dn_op *op, const dn_sizes *s, uint32_t k,
     }
     return op->block_blobs[k] == NULL
                ? STATOR_INTERNAL
-               : read_blob(op, op->block_blobs[k], of->dtype,
-                           st_form_block_at(of, s->k - 1, s->n - 1), out);
+               : read_blob(op, op->block_blobs[k], of->dtype, last_of_blocks(of, s), out);
+}
+
+stator_status dn_quant_check(const dn_op *op, const dn_sizes *sizes)
+{
+    const void *data = NULL;
+    if (!op->form.weights.is_scaled || sizes->k < 1 || sizes->n < 1) {
+        return STATOR_OK;
+    }
+    if (sizes->y.offset < 0 || sizes->y.stride[0] < 0 || sizes->y.stride[1] < 0) {
+        return STATOR_DATA_LOSS;
+    }
+    ST_TRY(read_blob(op, op->y_blob, op->form.y.dtype, last_of_y(op, sizes), &data));
+    ST_TRY(read_blocks(op, sizes, 0, &data));
+    return read_blocks(op, sizes, 1, &data);
 }
 
 stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *dst,
@@ -260,9 +296,7 @@ stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *
     }
     if (y == NULL) {
         const void *data = NULL;
-        const int64_t last =
-            s.y.offset + (s.k - 1) * s.y.stride[0] + (s.n - 1) * s.y.stride[1];
-        ST_TRY(read_blob(op, op->y_blob, op->form.y.dtype, last, &data));
+        ST_TRY(read_blob(op, op->y_blob, op->form.y.dtype, last_of_y(op, &s), &data));
         p.from.y = data;
     }
     ST_TRY(read_blocks(op, &s, 0, &p.from.scale));

@@ -179,7 +179,8 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
         dn_sizes_of(&op->form, kept->numbers, &sizes);
         sizes.threads = dn_threads(op->lib, &op->form, &sizes, op->lib->host->ctx);
     }
-    if (!dn_is_fill_whole(op, &sizes)) {
+    if (!dn_is_fill_whole(op, &sizes) ||
+        (op->has_constant && dn_quant_check(op, &sizes) != STATOR_OK)) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
     ST_TRY(dn_adopt(op, &sizes, kind, &how, err));

@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define METADATA_MAX 12 /* entries that the text shows */
+
 typedef struct info {
     cli_common common;
     cli_inputs inputs;
     cli_compile compile;
     int no_compile;
+    int all_metadata;
     cli_program p;
     cJSON *facts;
 } info;
@@ -235,7 +238,7 @@ static void print_ports(const char *heading, const cJSON *ports)
 static void print_file(const cJSON *facts)
 {
     const cJSON *item = NULL;
-    char name[CLI_CLEAN_BYTES], value[CLI_CLEAN_BYTES];
+    char name[CLI_CLEAN_BYTES];
     if (cJSON_IsString(explain_list(facts, "format"))) {
         (void)printf("%-12s%s", "file", cli_clean(explain_text(facts, "format"), name));
         cJSON_ArrayForEach(item, explain_list(facts, "opsets"))
@@ -247,10 +250,25 @@ static void print_file(const cJSON *facts)
         }
         (void)printf("\n");
     }
-    cJSON_ArrayForEach(item, explain_list(facts, "metadata"))
+}
+
+/* Files may carry thousands of entries, which would push all else off the screen. */
+static void print_metadata(const cJSON *metadata, int is_whole)
+{
+    const cJSON *item = NULL;
+    char name[CLI_CLEAN_BYTES], value[CLI_CLEAN_BYTES];
+    const int n = cJSON_GetArraySize(metadata);
+    int shown = 0;
+    cJSON_ArrayForEach(item, metadata)
     {
+        if (!is_whole && shown == METADATA_MAX && n > METADATA_MAX + 1) {
+            (void)printf("%-12sand %d more entries of metadata (--metadata prints all)\n", "",
+                         n - shown);
+            return;
+        }
         (void)printf("%-12s%s: %s\n", "", cli_clean(item->string, name),
                      cli_clean(item->valuestring, value));
+        shown++;
     }
 }
 
@@ -283,6 +301,7 @@ static void print_places(const info *f)
 static void print_text(const info *f)
 {
     print_file(f->facts);
+    print_metadata(explain_list(f->facts, "metadata"), f->all_metadata);
     print_ports("inputs", explain_list(f->facts, "inputs"));
     print_ports("outputs", explain_list(f->facts, "outputs"));
     print_parameters(f->facts);
@@ -333,6 +352,7 @@ int cmd_info(int argc, char **argv)
     info f = {.inputs = {.random = -1}, .compile = {.compile_flags = STATOR_COMPILE_NO_CACHE}};
     const cli_option own[] = {
         {"--no-compile", CLI_FLAG, &f.no_compile, NULL, "do not find out what would run where"},
+        {"--metadata", CLI_FLAG, &f.all_metadata, NULL, "all of the metadata, not the first 12 entries"},
         CLI_END};
     const cli_usage usage = {.command = "info",
                              .positional = "MODEL",

@@ -43,4 +43,26 @@ name = b.value("y", [2])
 open("odd.onnx", "wb").write(b.model([b.node("Tanh", ["x"], ["y"])], [b.value("x\x1b[2J", [2]), b.value("x", [2])], [name]))
 E
 expect 0 'inputs      x\x1b[2J: f32[2]' "$STATOR" info odd.onnx --backend eager
+
+# Metadata is capped on the screen, and whole with --metadata and in JSON. ModelProto's field 14 has it.
+for n in 13 14 1000; do
+    python3 - "$n" <<'E'
+import sys
+def field(number, data):
+    head, n = [number << 3 | 2], len(data)
+    while n > 127:
+        head.append(n & 127 | 128)
+        n >>= 7
+    return bytes(head + [n]) + data
+more = b"".join(field(14, field(1, b"key%d" % i) + field(2, b"value%d" % i)) for i in range(int(sys.argv[1])))
+open("more%s.onnx" % sys.argv[1], "wb").write(open("odd.onnx", "rb").read() + more)
+E
+    expect 0 'key0: value0' "$STATOR" info "more$n.onnx" --no-compile
+    grep -c 'key[0-9]*: value' out >count || :
+    case $n in 13) want=13 ;; *) want=12 ;; esac
+    [ "$(cat count)" = $want ] || fail "$(cat count) of $n entries: $(cat out)"
+    [ $n = 13 ] || grep -q "and $((n - 12)) more entries of metadata (--metadata prints all)" out || fail "$(cat out)"
+    expect 0 "key$((n - 1)): value" "$STATOR" info "more$n.onnx" --no-compile --metadata
+    expect 0 "\"key$((n - 1))\"" "$STATOR" info "more$n.onnx" --no-compile --json
+done
 echo ok

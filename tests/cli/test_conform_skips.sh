@@ -28,6 +28,39 @@ echo 'abs nothing is wrong with it' >"$work/more"
 conform 1 'is on the skip list but passes' eager --skip "$work/list" --skip "$work/more"
 conform 3 "the skip list '$work/none' cannot be read" eager --skip "$work/none"
 
+# A backend that writes nothing does not pass for right where the expected values are what fresh memory
+# holds: conform fills results with a pattern first, and so does a flag of the executable.
+python3 - "$work/cases" <<'E'
+import os, sys
+zeros = b"\x08\x02\x08\x03\x10\x01\x4a\x18" + bytes(24)  # dims 2, 3; f32; raw data
+folder = sys.argv[1] + "/zeros/test_data_set_0"
+os.makedirs(folder)
+for name in ("input_0", "output_0"):
+    open(folder + "/" + name + ".pb", "wb").write(zeros)
+E
+PYTHONPATH=$STATOR_SOURCE/tests/tools PYTHONDONTWRITEBYTECODE=1 python3 - "$work/cases/zeros/model.onnx" <<'E'
+import sys
+import bad_models as b
+x, y = b.value("x", [2, 3]), b.value("y", [2, 3])
+open(sys.argv[1], "wb").write(b.model([b.node("Tanh", ["x"], ["y"])], [x], [y]))
+E
+mv "$work/cases" "$work/others"
+mkdir "$work/cases"
+mv "$work/others/zeros" "$work/cases/"
+for plugin in over_unwritten over_filled; do install -m 644 "$STATOR_BUILD/tests/mutants/$plugin.so" "$work/plugins/"; done
+conform 0 '^1 passed, 0 failed, 0 skipped$' eager
+conform 1 '^FAIL zeros: .*nan' over_unwritten
+conform 1 '^FAIL zeros: .*nan' over_filled
+"$STATOR" run "$work/cases/zeros/model.onnx" --backend over_filled --plugin-dir "$work/plugins" --random 0 --save "$work/filled.npz"
+python3 - "$work/filled.npz" <<'E' || fail "the flag of the executable filled nothing"
+import struct, sys, zipfile
+file = zipfile.ZipFile(sys.argv[1])
+values = struct.unpack("6f", file.read(file.namelist()[0])[-24:])
+sys.exit(not all(v != v for v in values))
+E
+rm -r "$work/cases" "$work/plugins/"*
+mv "$work/others" "$work/cases"
+
 # The list beside a plugin; the reference's list for a plugin that has none.
 install -m 644 "$STATOR_BUILD/tests/mutants/over_no_bytes.so" "$work/plugins/"
 conform 1 '^1 passed, 1 failed, 0 skipped$' over_no_bytes

@@ -541,6 +541,8 @@ FROZEN(stator_pass, after, 56, const char *);
 FROZEN(stator_pass, before, 64, const char *);
 FROZEN(stator_pass, run, 72,
        stator_status (*)(void *self, const stator_graph *in, stator_builder *out, stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err));
+FROZEN(stator_pass, run_with, 80,
+       stator_status (*)(void *self, const stator_graph *in, const stator_options *options, stator_builder *out, stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err));
 
 FROZEN(stator_oplib_op, desc, 0, stator_op_desc);
 FROZEN(stator_oplib_op, infer, 80,
@@ -833,6 +835,7 @@ _Static_assert(STATOR_FUEL_LOWERING == 5, "STATOR_FUEL_LOWERING changed");
 _Static_assert(STATOR_FUEL_KERNEL == 6, "STATOR_FUEL_KERNEL changed");
 _Static_assert(STATOR_FUEL_CLAIM == 7, "STATOR_FUEL_CLAIM changed");
 _Static_assert(STATOR_EXE_STATIC_OUTPUTS == 1, "STATOR_EXE_STATIC_OUTPUTS changed");
+_Static_assert(STATOR_EXE_FILL_OUTPUTS == 2, "STATOR_EXE_FILL_OUTPUTS changed");
 _Static_assert(STATOR_KIND_BACKEND == 1, "STATOR_KIND_BACKEND changed");
 _Static_assert(STATOR_KIND_FRONTEND == 2, "STATOR_KIND_FRONTEND changed");
 _Static_assert(STATOR_KIND_PASS == 3, "STATOR_KIND_PASS changed");
@@ -881,6 +884,7 @@ _Static_assert(STATOR_COMPILE_NO_FUEL == 8, "STATOR_COMPILE_NO_FUEL changed");
 _Static_assert(STATOR_COMPILE_STATIC == 16, "STATOR_COMPILE_STATIC changed");
 _Static_assert(STATOR_COMPILE_NO_CACHE == 32, "STATOR_COMPILE_NO_CACHE changed");
 _Static_assert(STATOR_COMPILE_STRICT_SIZES == 64, "STATOR_COMPILE_STRICT_SIZES changed");
+_Static_assert(STATOR_COMPILE_FILL_OUTPUTS == 128, "STATOR_COMPILE_FILL_OUTPUTS changed");
 _Static_assert(STATOR_X_GUARD_INPUT == 1, "STATOR_X_GUARD_INPUT changed");
 _Static_assert(STATOR_X_GUARD_SIZE == 2, "STATOR_X_GUARD_SIZE changed");
 _Static_assert(STATOR_X_GUARD_NEED == 3, "STATOR_X_GUARD_NEED changed");

@@ -1,7 +1,8 @@
 /* One OpenMP team for the process: the threads of the first parallel region stay for the next.
- * Where they come late again and again, since other programs want the processors too, a crew takes
- * the team's place for a while (core/base/crew.h): nobody waits for one that has not begun. The
- * team's threads are kept off their caller's processor (core/base/apart.h).
+ * Where they come late again and again, since other programs want the processors too
+ * (core/base/contention.h), the caller does the work itself for a while, and a crew helps with what
+ * is long (core/base/crew.h): nobody waits for one that has not begun. The team's threads are kept
+ * off their caller's processor (core/base/apart.h).
  *
  * Chunks are cut before the team starts, so which ones there are depends on (threads, n, grain)
  * alone, not on how many threads came. A thread takes those of its own lot, in order, so that what
@@ -13,6 +14,7 @@
 #include "core/base/threads.h"
 
 #include "core/base/apart.h"
+#include "core/base/contention.h"
 #include "core/base/crew.h"
 
 #include <sched.h>
@@ -58,17 +60,26 @@ static int64_t begin_of(const work *w, int64_t chunk)
     return begin < w->n ? begin : w->n;
 }
 
+/* The next chunk of a lot. 0: there are no more. */
+static int run_chunk(const work *w, int64_t l)
+{
+    const int64_t k = atomic_fetch_add_explicit(&w->taken[l].next, 1, memory_order_relaxed);
+    if (k >= w->each) {
+        return 0;
+    }
+    const int64_t chunk = l * w->each + k;
+    w->fn(w->self, begin_of(w, chunk), begin_of(w, chunk + 1));
+    return 1;
+}
+
 /* Chunks of a lot, one after the other, until there are no more. Returns how many it was. */
 static int64_t run_lot(const work *w, int64_t l)
 {
-    for (int64_t done = 0;; done++) {
-        const int64_t k = atomic_fetch_add_explicit(&w->taken[l].next, 1, memory_order_relaxed);
-        if (k >= w->each) {
-            return done;
-        }
-        const int64_t chunk = l * w->each + k;
-        w->fn(w->self, begin_of(w, chunk), begin_of(w, chunk + 1));
+    int64_t done = 0;
+    while (run_chunk(w, l)) {
+        done++;
     }
+    return done;
 }
 
 static void run_seat(void *self, int32_t seat)
@@ -86,67 +97,17 @@ static void run_seat(void *self, int32_t seat)
     }
 }
 
-/* ---- is the machine busy ---- */
+#define HELPED_NS UINT64_C(200000) /* of work, that waking threads for it pays */
+#define LATE_NS UINT64_C(100000)   /* that others may be behind the caller, and a chunk or two */
 
-#define LATE_NS UINT64_C(100000)     /* that others may be behind the caller, and a chunk or two */
-#define WINDOW_NS UINT64_C(20000000) /* of time in regions that is judged */
-#define LOST_SHARE 5                 /* tenths of it that waiting for threads takes: a bad window */
-#define BAD_WINDOWS 3                /* in a row: the machine is busy */
-#define BUSY_NS UINT64_C(250000000)  /* for so long; then one more bad window is enough, */
-#define BUSY_DOUBLINGS 5             /* each time for twice as long, so often at most */
-
-/* Threads that race here lose a note of one of them. */
-static struct {
-    _Atomic uint64_t region_ns, lost_ns; /* of this window */
-    _Atomic uint64_t busy_until_ns;
-    _Atomic int32_t bad_windows;
-    _Atomic int32_t doublings; /* of BUSY_NS, the next time */
-} load;
-
-static uint64_t get(const _Atomic uint64_t *x)
-{
-    return atomic_load_explicit(x, memory_order_relaxed);
-}
-
-static void set(_Atomic uint64_t *x, uint64_t value)
-{
-    atomic_store_explicit(x, value, memory_order_relaxed);
-}
-
-static int is_busy(uint64_t now)
-{
-    return now < get(&load.busy_until_ns);
-}
-
-static void judge_window(int is_bad, uint64_t now)
-{
-    int32_t bad = is_bad ? atomic_load_explicit(&load.bad_windows, memory_order_relaxed) + 1 : 0;
-    if (bad == 0) {
-        atomic_store_explicit(&load.doublings, 0, memory_order_relaxed);
-    } else if (bad == BAD_WINDOWS) {
-        const int32_t n = atomic_load_explicit(&load.doublings, memory_order_relaxed);
-        bad--;
-        set(&load.busy_until_ns, now + (BUSY_NS << n));
-        atomic_store_explicit(&load.doublings, n < BUSY_DOUBLINGS ? n + 1 : n,
-                              memory_order_relaxed);
-    }
-    atomic_store_explicit(&load.bad_windows, bad, memory_order_relaxed);
-}
-
-/* A region has ended. */
+/* A region has ended. The caller alone would have taken up to twice the time that it did not wait. */
 static void note_region(const work *w, uint64_t began, uint64_t now)
 {
     const uint64_t chunk = w->done ? (w->ended_ns - began) / (uint64_t)w->done : 0;
     const uint64_t waited = now - w->ended_ns;
     const uint64_t late = waited > LATE_NS + 2 * chunk ? waited : 0;
-    const uint64_t region = get(&load.region_ns) + (now - began);
-    const uint64_t lost = get(&load.lost_ns) + late;
-    const int is_whole = region >= WINDOW_NS;
-    set(&load.region_ns, is_whole ? 0 : region);
-    set(&load.lost_ns, is_whole ? 0 : lost);
-    if (is_whole) {
-        judge_window(lost >= region / 10 * LOST_SHARE, now);
-    }
+    const uint64_t took = now - began;
+    st_contention_note(took, late > took / 2 ? 2 * (took - late) : took, now);
 }
 
 /* ---- a team or the crew ---- */
@@ -176,6 +137,20 @@ static void run_region(work *w)
 
 #endif
 
+/* The caller does it, and the crew helps where there is enough left behind the first chunk. */
+static void run_contended(work *w, uint64_t began)
+{
+    const uint64_t chunks = (uint64_t)(w->lots * w->each);
+    is_inside = 1;
+    (void)run_chunk(w, 0);
+    is_inside = 0;
+    if ((st_now_ns() - began) * (chunks - 1) < HELPED_NS) {
+        run_seat(w, 0);
+    } else {
+        st_crew_run((int32_t)w->lots, run_seat, w);
+    }
+}
+
 static void run_team(work *w)
 {
     lot taken[THREADS_MOST];
@@ -184,10 +159,10 @@ static void run_team(work *w)
     for (int64_t l = 0; l < w->lots; l++) {
         atomic_init(&taken[l].next, 0);
     }
-    const int is_crew = is_busy(began);
-    st_omp_spin_shortly(is_crew);
-    if (is_crew) {
-        st_crew_run((int32_t)w->lots, run_seat, w);
+    const int is_contended = st_is_contended(began);
+    st_omp_spin_shortly(is_contended);
+    if (is_contended) {
+        run_contended(w, began);
     } else {
         run_region(w);
         note_region(w, began, st_now_ns());

@@ -8,6 +8,7 @@
 #include "core/host/options.h"
 
 #include "core/base/blob.h"
+#include "core/base/contention.h"
 #include "core/base/map.h"
 #include "core/base/sized.h"
 #include "core/base/threads.h"
@@ -393,8 +394,23 @@ static int32_t thr_count(stator_ctx *ctx)
     return st_is_in_parallel() ? 1 : ctx->threads;
 }
 
-static const stator_thr_api thr_api = {
-    .struct_size = sizeof thr_api, .parallel_for = st_plugin_parallel_for, .thread_count = thr_count};
+static int32_t thr_is_contended(stator_ctx *ctx)
+{
+    (void)ctx;
+    return st_is_contended(st_now_ns());
+}
+
+static void thr_note_team(stator_ctx *ctx, uint64_t team_ns, uint64_t alone_ns)
+{
+    (void)ctx;
+    st_contention_note(team_ns, alone_ns, st_now_ns());
+}
+
+static const stator_thr_api thr_api = {.struct_size = sizeof thr_api,
+                                       .parallel_for = st_plugin_parallel_for,
+                                       .thread_count = thr_count,
+                                       .is_contended = thr_is_contended,
+                                       .note_team = thr_note_team};
 
 static const void *get_ext(const char *name, uint32_t min_version)
 {

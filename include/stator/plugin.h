@@ -251,6 +251,13 @@ typedef struct stator_thr_api {
      * returns when all are done. Nested calls run in the calling thread. */
     void (*parallel_for)(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn, void *self);
     int32_t (*thread_count)(stator_ctx *ctx);
+    /* For a plugin whose library divides work among threads of its own (OpenMP's, say) and waits for
+     * all of them. 1: other programs want the processors so much that the calling thread is better
+     * off alone for now; what it does then gives the same bits. Costs a look at the clock. The answer
+     * follows from what note_team is told: work of team_ns nanoseconds on the library's threads that
+     * the caller alone would have done in about alone_ns. Any thread. Since 0.9, appended. */
+    int32_t (*is_contended)(stator_ctx *ctx);
+    void (*note_team)(stator_ctx *ctx, uint64_t team_ns, uint64_t alone_ns);
 } stator_thr_api;
 
 enum stator_fuel_kind {

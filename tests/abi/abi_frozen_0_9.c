@@ -318,6 +318,9 @@ FROZEN(stator_thr_api, reserved, 4, uint32_t);
 FROZEN(stator_thr_api, parallel_for, 8,
        void (*)(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn, void *self));
 FROZEN(stator_thr_api, thread_count, 16, int32_t (*)(stator_ctx *ctx));
+FROZEN(stator_thr_api, is_contended, 24, int32_t (*)(stator_ctx *ctx));
+FROZEN(stator_thr_api, note_team, 32,
+       void (*)(stator_ctx *ctx, uint64_t team_ns, uint64_t alone_ns));
 
 FROZEN(stator_fuel_api, struct_size, 0, uint32_t);
 FROZEN(stator_fuel_api, reserved, 4, uint32_t);

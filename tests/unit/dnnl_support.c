@@ -67,8 +67,23 @@ static stator_status fake_get(stator_blob *blob, stator_blob_info *out, stator_d
     return STATOR_OK;
 }
 
-static const stator_thr_api fake_thr = {
-    .struct_size = sizeof fake_thr, .parallel_for = fake_parallel_for, .thread_count = fake_count};
+static int32_t fake_is_contended(stator_ctx *ctx)
+{
+    return ((fake *)ctx)->is_contended;
+}
+
+static void fake_note_team(stator_ctx *ctx, uint64_t team_ns, uint64_t alone_ns)
+{
+    cr_assert_gt(team_ns, 0);
+    cr_assert_gt(alone_ns, 0);
+    ((fake *)ctx)->team_notes++;
+}
+
+static const stator_thr_api fake_thr = {.struct_size = sizeof fake_thr,
+                                        .parallel_for = fake_parallel_for,
+                                        .thread_count = fake_count,
+                                        .is_contended = fake_is_contended,
+                                        .note_team = fake_note_team};
 static const stator_cst_api fake_cst = {.struct_size = sizeof fake_cst,
                                         .get = fake_get,
                                         .retain = st_blob_retain,

@@ -12,7 +12,9 @@
 typedef struct fake {
     st_mem mem;
     int32_t threads;
-    uint32_t packs; /* made, not found */
+    uint32_t packs;               /* made, not found */
+    _Atomic int32_t is_contended; /* what the library is told */
+    _Atomic uint64_t team_notes;  /* what it has told */
     uint32_t n_known;
     struct {
         uint8_t hash[16];

@@ -1,6 +1,7 @@
 /* Work split over threads, the account and blobs under concurrent use, shared objects. */
 #define _GNU_SOURCE
 #include "core/base/blob.h"
+#include "core/base/contention.h"
 #include "core/base/crew.h"
 #include "core/base/dso.h"
 #include "core/base/threads.h"
@@ -304,6 +305,35 @@ Test(base_threads, late_threads_make_way_for_a_crew)
         cr_assert_not(st_is_in_parallel());
     }
     cr_assert(l.is_crew, "%d calls", (int)calls);
+}
+
+/* Work of 30 ms is a window of its own. */
+static void note(uint32_t windows, uint64_t alone_ms)
+{
+    for (uint32_t i = 0; i < windows; i++) {
+        st_contention_note(UINT64_C(30000000), alone_ms * UINT64_C(1000000), st_now_ns());
+    }
+}
+
+Test(base_threads, teams_that_do_not_pay_rest)
+{
+    const uint64_t now = st_now_ns();
+    note(10, 30); /* as good with a team */
+    cr_assert_not(st_is_contended(now));
+    note(2, 10);
+    note(1, 60); /* not three in a row */
+    note(2, 10);
+    cr_assert_not(st_is_contended(now));
+    note(1, 10);
+    cr_assert(st_is_contended(st_now_ns()));
+    const uint64_t later = st_now_ns() + UINT64_C(1000000000);
+    cr_assert_not(st_is_contended(later));
+    note(1, 10); /* one is enough then, and for longer */
+    cr_assert(st_is_contended(st_now_ns() + UINT64_C(400000000)));
+    cr_assert_not(st_is_contended(later));
+    note(1, 60);
+    note(2, 10); /* anew */
+    cr_assert_not(st_is_contended(later));
 }
 
 Test(base_threads, clock_and_processors)

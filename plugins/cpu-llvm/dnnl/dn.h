@@ -11,6 +11,7 @@
  *   dn_tune.c   candidates timed
  *   dn_scratch.c memory of a call
  *   dn_run.c    plans by their numbers; a call
+ *   dn_alone.c  a call of a primitive, on one thread where the machine is contended
  *   dn_save.c   ops in the compile cache
  *   dn_skinny.c few rows against constant weights: kernels of our own; dn_skinny_*.c the inner
  *               loops
@@ -149,6 +150,13 @@ enum dn_plan_kind {
     DN_PLAN_QUANT
 };
 
+enum dn_alone_state {
+    DN_ALONE_UNTRIED = 0,
+    DN_ALONE_TRYING,
+    DN_ALONE_SAME,   /* it gives the same bits */
+    DN_ALONE_REFUSED /* there is none that does */
+};
+
 typedef struct dn_plan {
     dn_sizes key;     /* offsets 0 */
     int64_t y_offset; /* of the weights that are packed */
@@ -164,6 +172,11 @@ typedef struct dn_plan {
     uint64_t scratch_bytes;
     uint32_t is_loose; /* in no list: destroyed after the call */
     dn_slot *slots;    /* not in use */
+    /* The same on one thread (dn_alone.c), and how far it has come; */
+    struct dn_plan *alone;
+    _Atomic uint32_t alone_state; /* enum dn_alone_state */
+    _Atomic uint64_t team_ns;     /* the shortest call on all threads; 0: there was none, */
+    _Atomic uint64_t alone_ns;    /* and a usual one on one thread */
 } dn_plan;
 
 typedef struct dn_pack {
@@ -437,6 +450,21 @@ int dn_reads_unaligned(void);
 /* With the buffers of the call found. */
 stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES], stator_ctx *ctx,
                         stator_diag **err);
+
+/* ---- dn_alone.c ---- */
+
+/* A call of a primitive. */
+typedef struct dn_call {
+    dn_op *op;
+    dn_plan *plan;
+    void *const *at; /* of DN_ROLES: the first elements by role, as for dn_slot_run */
+    stator_ctx *ctx;
+    int is_watched; /* a NaN is looked out for, */
+    int has_nan;    /* and there was one */
+} dn_call;
+
+/* With a slot of the plan. Any thread. */
+stator_status dn_primitive_run(dn_call *call, dn_slot *slot, stator_diag **err);
 
 /* ---- dn_half.c ---- */
 

@@ -211,6 +211,7 @@ void dn_plan_destroy(dn_op *op, dn_plan *plan)
     if (plan == NULL) {
         return;
     }
+    dn_plan_destroy(op, plan->alone);
     while (plan->slots) {
         dn_slot *slot = plan->slots;
         plan->slots = slot->next;

@@ -206,7 +206,6 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
     if (plan == NULL) {
         ST_TRY(make(op, s, at[DN_Y], 0, &plan, &slot, err));
     }
-    const int is_watched = op->has_bound && !s->is_bare;
     if (!plan->is_packed && plan->kind != DN_PLAN_EMPTY && !op->form.weights.is_scaled) {
         status = find_weights(op, s, at, err);
     }
@@ -225,10 +224,14 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
     } else if (plan->kind == DN_PLAN_PLANES) {
         status = dn_planes_run(op, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_PRIMITIVE) {
+        dn_call call = {.op = op,
+                        .plan = plan,
+                        .at = at,
+                        .ctx = ctx,
+                        .is_watched = op->has_bound && !s->is_bare};
         slot = slot ? slot : dn_slot_make(op, plan);
-        const uint32_t flags = is_watched ? dn_flags_clear((int)s->threads) : 0;
-        status = slot ? dn_slot_run(op, plan, slot, at, err) : st_fail_oom(err);
-        *out_nan = is_watched && dn_flags_found((int)s->threads, flags);
+        status = slot ? dn_primitive_run(&call, slot, err) : st_fail_oom(err);
+        *out_nan = call.has_nan;
     }
     give_back(op, plan, slot);
     return status;

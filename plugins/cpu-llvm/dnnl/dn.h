@@ -20,7 +20,8 @@
  *   dn_tiles.c  products and convolutions by kernels of our own, weights in panels; its sizes
  *               (dn_tiles_job.c), weights (dn_tiles_pack.c), the phases of transposed convolutions
  *               (dn_tiles_phases.c), Winograd's way (dn_tiles_wino.c and dn_wino_256.c), the inner
- *               loops for bf16 and bytes (dn_tiles_512.c) and for f32 and bytes (dn_tiles_256.c)
+ *               loops for bf16 and bytes (dn_tiles_512.c) and for f32 and bytes (dn_tiles_256.c), for
+ *               bytes with a group a channel (dn_depthwise_*.c), sums to bytes (dn_bytes_*.c)
  *   dn_planes.c convolutions with a group for each channel, channels first; dn_planes_*.c the inner
  *               loops
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
@@ -195,9 +196,7 @@ typedef struct dn_to_bytes {
     int32_t is_done; /* 0: it is another one */
     int32_t is_signed, is_positive;
     uint32_t times, bias; /* rows of the epilogue, counted from 1; 0: none */
-    float scale;
-    float most;      /* larger dividends make the same byte */
-    float high, low; /* of the reciprocal */
+    double factor, bias_factor; /* of `times`, or of 1, and of `bias` */
     int16_t offset, least, greatest;
 } dn_to_bytes;
 

@@ -1,59 +1,18 @@
 /* Epilogues that make bytes of sums of integers, as QuantizeLinear behind a contraction does, in
- * one go (dn_bytes_256.c):
+ * one go (dn_bytes_256.c, dn_bytes_512.c):
  *
  *     sum -> times numbers -> + bias -> / divisor -> nearest whole number -> + offset -> byte
  *
- * In: a form. Out: its epilogue as dn_to_bytes, where it is of that kind. The byte is the one that
- * the rows give one after the other. What is divided is multiplied with the reciprocal in two
- * parts; that this rounds to the same whole numbers is tried for the divisor that there is, at
- * each place where the whole number changes. Both ways never fall where the dividend grows, so
- * between those places they agree as well. */
+ * In: a form. Out: its epilogue as dn_to_bytes, where it is of that kind. What the sum is multiplied
+ * with, and the bias, are divided beforehand, in f64; so the quotient is rounded once, where the
+ * rows one after the other round up to five times. The byte is the same but where the quotient
+ * comes within those roundings of a half: there it may be the neighbouring one. */
 #include "dn.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Numbers before the offset that can still become different bytes. */
-#define WHOLE_MOST 256
-#define STEPS 4              /* of a float on either side of where it changes */
-#define DIVISOR_MOST 0x1p60f /* all products are normal numbers, or become the outermost bytes */
-
-/* ---- quotients ---- */
-
-/* Divided and multiplied alike next to the dividend at which `below` becomes below + 1? */
-static int is_edge_alike(const dn_to_bytes *to, float divisor, int below)
-{
-    float at = ((float)below + 0.5f) * divisor;
-    for (int i = 0; i < STEPS; i++) {
-        at = nextafterf(at, -INFINITY);
-    }
-    for (int i = -STEPS; i <= STEPS; i++, at = nextafterf(at, INFINITY)) {
-        const float whole = rintf(at / divisor);
-        if (whole != rintf(fmaf(at, to->high, at * to->low)) ||
-            (i == -STEPS && whole != (float)below) || (i == STEPS && whole != (float)(below + 1))) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static int set_divisor(dn_to_bytes *to, double divisor_)
-{
-    const float divisor = (float)divisor_;
-    if (!(divisor > 1 / DIVISOR_MOST && divisor < DIVISOR_MOST)) {
-        return 0;
-    }
-    const double reciprocal = 1.0 / (double)divisor;
-    to->high = (float)reciprocal;
-    to->low = (float)(reciprocal - (double)to->high);
-    to->most = 2 * WHOLE_MOST * divisor;
-    for (int k = -WHOLE_MOST; k < WHOLE_MOST; k++) {
-        if (!is_edge_alike(to, divisor, k)) {
-            return 0;
-        }
-    }
-    return 1;
-}
+#define DIVISOR_MOST 0x1p60
 
 /* ---- the rows ---- */
 
@@ -105,14 +64,16 @@ static int set_rows(const st_form *form, dn_to_bytes *to)
         at = 0;
     }
     const st_epilogue *scale = next_of(form, &at, ST_EPILOGUE_SCALE);
-    to->scale = scale ? (float)scale->value : 1.0f;
     to->times = next_of(form, &at, ST_EPILOGUE_TIMES) ? at : 0;
     const st_epilogue *bias = next_of(form, &at, ST_EPILOGUE_BIAS);
     to->bias = bias ? at : 0;
     to->is_positive = next_of(form, &at, ST_EPILOGUE_RELU) != NULL;
-    const st_epilogue *divisor = next_of(form, &at, ST_EPILOGUE_DIVIDE);
+    const st_epilogue *row = next_of(form, &at, ST_EPILOGUE_DIVIDE);
+    const double divisor = row ? (double)(float)row->value : 1;
+    to->factor = (scale ? (double)(float)scale->value : 1) / divisor;
+    to->bias_factor = 1 / divisor;
     return (bias == NULL || bias->dtype == STATOR_F32) && next_of(form, &at, ST_EPILOGUE_ROUND) &&
-           set_whole(form, at, to) && set_divisor(to, divisor ? divisor->value : 1);
+           set_whole(form, at, to) && divisor > 1 / DIVISOR_MOST && divisor < DIVISOR_MOST;
 }
 
 void dn_to_bytes_of(const st_form *form, dn_to_bytes *out)

@@ -8,7 +8,7 @@
 typedef struct constants {
     __m256i column[2]; /* by feature, as are */
     __m256 times[2], bias[2];
-    __m256 scale, most, high, low;
+    __m256 most;
 } constants;
 
 /* The nearest whole numbers, before the offset; of a NaN, and what is less than all integers, the
@@ -17,9 +17,8 @@ INLINE __m256i whole_of(const constants *c, const float *sums, const int half)
 {
     const __m256i sum = _mm256_loadu_si256((const __m256i *)(const void *)sums + half);
     __m256 v = _mm256_cvtepi32_ps(_mm256_add_epi32(sum, c->column[half]));
-    v = _mm256_mul_ps(_mm256_mul_ps(v, c->scale), c->times[half]);
-    v = _mm256_min_ps(c->most, _mm256_add_ps(v, c->bias[half]));
-    return _mm256_cvtps_epi32(_mm256_fmadd_ps(v, c->high, _mm256_mul_ps(v, c->low)));
+    v = _mm256_min_ps(c->most, _mm256_fmadd_ps(v, c->times[half], c->bias[half]));
+    return _mm256_cvtps_epi32(v);
 }
 
 /* A row's columns as words: four of the one half, four of the other, and so on. */
@@ -50,10 +49,7 @@ void dn_finish_bytes_256(const dn_finish *f)
     const int64_t columns = __builtin_popcount(f->mask[0]) + __builtin_popcount(f->mask[1]);
     const int64_t rows = f->n / 2;
     char *out = (char *)f->at[DN_OUT] + f->out;
-    constants c = {.scale = _mm256_set1_ps(to->scale),
-                   .most = _mm256_set1_ps(to->most),
-                   .high = _mm256_set1_ps(to->high),
-                   .low = _mm256_set1_ps(to->low)};
+    constants c = {.most = _mm256_set1_ps(DN_TILE_WHOLE_MOST)};
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
         c.column[half] = _mm256_loadu_si256((const __m256i *)(const void *)f->column + half);

@@ -196,8 +196,11 @@ static int are_tiles_first(const dn_op *op, const dn_sizes *s)
         return 0;
     }
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
-    return (op->lib->flags & DNNL_TILES_FIRST) || op->form.groups <= 1 || has_slow_rows(&op->form) ||
-           (isa && dn_tiles_sections(isa, &op->form, s).are_fours);
+    if ((op->lib->flags & DNNL_TILES_FIRST) || op->form.groups <= 1 || has_slow_rows(&op->form)) {
+        return 1;
+    }
+    const dn_sections sections = isa ? dn_tiles_sections(isa, &op->form, s) : (dn_sections){0};
+    return sections.are_fours || sections.are_singles;
 }
 
 /* The cheapest one, described; class DN_NO: none. */

@@ -205,9 +205,6 @@ static void load_rows(worker *w)
             j->isa->widen(w->x + i * row, j->s.k, j->flip, to);
         } else {
             memcpy(to, w->x + i * row, (size_t)bytes);
-            for (int64_t b = 0; j->flip && b < bytes; b++) {
-                to[b] = (char)((uint8_t)to[b] ^ 0x80u);
-            }
         }
         memset(to + bytes, 0, (size_t)(j->pitch - bytes));
         if (j->is_paired) {

@@ -19,12 +19,14 @@
 #define DN_TILE_LANES_MAX 16   /* of a vector */
 #define DN_TILE_COLUMNS_MAX 32 /* of a panel of weights: two vectors */
 #define DN_TILE_LOT 8          /* vectors that are finished together, best */
-#define DN_TILE_BYTES_LOT 32   /* rows that become bytes together, best */
+#define DN_TILE_BYTES_LOT 64   /* rows that become bytes together, best */
+#define DN_TILE_WHOLE_MOST 512.0f /* quotients above make the same byte, whatever the offset */
 #define DN_TILE_ASK 8          /* groups between two cache lines of weights asked for, AVX2 */
 #define DN_TILE_AHEAD 128      /* bytes; of an image that is asked for while others are regrouped */
 #define DN_PHASES_MAX 16       /* largest stride of a transposed convolution */
 #define DN_SINGLES_MAX 64      /* places of a window of a convolution with a group a channel */
 #define DN_TILE_PAIR 64 /* bytes: weights of two places then, of 16 channels; words of a group */
+#define DN_TILE_COLUMN 256 /* of four places, of 32 channels twice (dn_depthwise_512.c) */
 #define DN_PAIRS_ROWS 4 /* of a tile of `run_pairs` */
 #define DN_FLOATS_ROWS 14 /* of a tile of dn_run_floats_512 */
 
@@ -40,7 +42,7 @@ typedef struct dn_tile {
     int64_t ask_step; /* each time */
     const int32_t *starts; /* for run_pairs: by row, what start_pairs gives, */
     const char *first;     /* and by column, of the weights */
-    const int64_t *places; /* for run_singles: bytes from x to each one of the window */
+    const int64_t *places; /* for run_singles of words: bytes from x to each one of the window */
     int32_t *sums;    /* out: rows of columns, f32 but for bytes; aligned to 64, */
     int64_t step;     /* and so many from row to row */
 } dn_tile;
@@ -79,7 +81,8 @@ typedef struct dn_finish {
     /* + row_zeros * weights, across alone: by row; NULL: nothing; and by feature. */
     const int32_t *row_zeros, *weights;
     uint32_t first_row; /* of the epilogue */
-    /* For finish_bytes: and by feature what is multiplied with and what is added. */
+    /* For finish_bytes: and by feature what is multiplied with and what is added, both divided by
+     * the epilogue's divisor. */
     const dn_to_bytes *to_bytes;
     const float *times, *bias;
 } dn_finish;
@@ -100,7 +103,7 @@ typedef struct dn_tiles_isa {
     void (*run)(const dn_tile *t, int64_t rows);
     void (*regroup)(const dn_regroup *r);
     /* n elements side by side to their size in groups, each group xored with flip. NULL: they have
-     * it. */
+     * it and are never flipped. */
     void (*widen)(const char *from, int64_t n, uint32_t flip, char *to);
     /* Sums of the elements of the `groups` groups at x, unsigned; NULL but for bytes. */
     int32_t (*sum_bytes)(const char *x, int64_t groups);
@@ -114,8 +117,8 @@ typedef struct dn_tiles_isa {
      * the weights at a place of the window meets channel u of each feature's group, and `length` is
      * 4. NULL: it has none. */
     void (*run_fours)(const dn_tile *t, int64_t rows);
-    /* As `run`, of a section of groups of one channel and feature: `length` pairs of `places`.
-     * NULL: it has none. */
+    /* As `run`, of a section of groups of one channel and feature: `length` pairs of `places`, or of
+     * bytes `pixels` columns of `lines`. NULL: it has none. */
     void (*run_singles)(const dn_tile *t, int64_t rows);
     /* As `run`, of rows of an even number of groups, DN_PAIRS_ROWS at most: half the products
      * (dn_pairs_256.c), against words. NULL: it has none. */
@@ -168,14 +171,16 @@ void dn_widen_pairs_256(const char *from, int64_t groups, char *to);
 void dn_run_pairs_256(const dn_tile *t, int64_t rows);
 int32_t dn_start_pairs_256(const char *x, int64_t groups);
 
-/* `run_singles` of AVX2 (dn_depthwise_256.c). */
+/* `run_singles` of AVX2 (dn_depthwise_256.c) and of AVX-512 (dn_depthwise_512.c). */
 void dn_run_singles_256(const dn_tile *t, int64_t rows);
+void dn_run_singles_512(const dn_tile *t, int64_t rows);
 
 /* `run` of f32 with AVX-512, for panels of AVX2's width (dn_floats_512.c). */
 void dn_run_floats_512(const dn_tile *t, int64_t rows);
 
-/* `finish_bytes` of AVX2 (dn_bytes_256.c). */
+/* `finish_bytes` of AVX2 (dn_bytes_256.c) and of AVX-512 (dn_bytes_512.c). */
 void dn_finish_bytes_256(const dn_finish *f);
+void dn_finish_bytes_512(const dn_finish *f);
 
 /* Of what this processor has; NULL: nothing for x of this dtype. */
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */
@@ -204,20 +209,27 @@ static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)
     return (isa->square + 2) * (isa->square + 2);
 }
 
-/* A few channels side by side, words each, of elements of so many bytes (1 or 2). */
-static inline __attribute__((always_inline)) void dn_regroup_tight(const dn_regroup *r,
-                                                                   const int64_t size)
+/* Bytes of the weights of a panel of singles. */
+static inline int64_t dn_tiles_singles_bytes(const dn_tiles_isa *isa, int64_t lines, int64_t width)
 {
-    const int64_t step = r->channels * (int64_t)sizeof(uint16_t);
+    return isa->size == 1 ? width * dn_parts(lines, 4) * DN_TILE_COLUMN
+                          : dn_parts(lines * width, 2) * DN_TILE_PAIR;
+}
+
+/* A few channels side by side, of elements of `size` bytes, which become `to_size` (1 or 2). */
+static inline __attribute__((always_inline)) void
+dn_regroup_tight(const dn_regroup *r, const int64_t size, const int64_t to_size)
+{
+    const int64_t step = r->channels * to_size;
     for (int64_t y = 0; y < r->n / r->width; y++) {
         for (int64_t c = 0; c < r->channels; c++) {
             const char *from = r->from + (c * r->plane + r->first + y * r->width) * size;
-            char *to = r->to + y * r->line + c * (int64_t)sizeof(uint16_t);
+            char *to = r->to + y * r->line + c * to_size;
             for (int64_t x = 0; x < r->width; x++, from += size, to += step) {
                 uint16_t word = 0;
                 memcpy(&word, from, (size_t)size); /* the low bytes: x86 */
                 word ^= (uint16_t)(r->flip & 0xffu);
-                memcpy(to, &word, sizeof word);
+                memcpy(to, &word, (size_t)to_size);
             }
         }
     }

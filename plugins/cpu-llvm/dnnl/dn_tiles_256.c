@@ -325,7 +325,7 @@ static void regroup_floats(const dn_regroup *r)
 static void regroup_bytes(const dn_regroup *r)
 {
     if (r->is_tight) {
-        dn_regroup_tight(r, 1);
+        dn_regroup_tight(r, 1, 2);
     } else {
         regroup(r, 1);
     }

@@ -376,13 +376,76 @@ static void regroup_all_half(const dn_regroup *r)
     } else if (r->channels == 3) {
         regroup_three(r);
     } else {
-        dn_regroup_tight(r, 2);
+        dn_regroup_tight(r, 2, 2);
+    }
+}
+
+/* Of three channels side by side, 16 bytes of part `part`: which of a channel's 16 pixels go there.
+ */
+INLINE __m128i third_of(int part, int channel)
+{
+    char index[16];
+    for (int i = 0; i < 16; i++) {
+        const int byte = 16 * part + i;
+        index[i] = (char)(byte % 3 == channel ? byte / 3 : -1);
+    }
+    return _mm_loadu_si128((const __m128i *)(const void *)index);
+}
+
+/* Three channels of bytes: 16 pixels of each become three vectors. */
+static void regroup_three_bytes(const dn_regroup *r)
+{
+    const __m128i flip = _mm_set1_epi32((int)r->flip);
+    __m128i index[3][3];
+    for (int i = 0; i < 9; i++) {
+        index[i / 3][i % 3] = third_of(i / 3, i % 3);
+    }
+    for (int64_t y = 0; y < r->n / r->width; y++) {
+        const char *from = r->from + r->first + y * r->width;
+        for (int64_t x = 0; x < r->width; x += 16, from += 16) {
+            const int64_t n = dn_least(r->width - x, 16);
+            const __mmask16 mask = (__mmask16)((1u << n) - 1u);
+            char *to = r->to + y * r->line + x * 3;
+            __m128i v[3];
+            for (int c = 0; c < 3; c++) {
+                v[c] = _mm_xor_si128(flip, _mm_maskz_loadu_epi8(mask, from + c * r->plane));
+            }
+            for (int part = 0; part < 3; part++) {
+                const int64_t left = 3 * n - 16 * part;
+                const uint32_t bytes = left < 0 ? 0 : (uint32_t)dn_least(left, 16);
+                const __m128i two = _mm_or_si128(_mm_shuffle_epi8(v[0], index[part][0]),
+                                                 _mm_shuffle_epi8(v[1], index[part][1]));
+                const __m128i all = _mm_or_si128(two, _mm_shuffle_epi8(v[2], index[part][2]));
+                _mm_mask_storeu_epi8(to + 16 * part, (__mmask16)((1u << bytes) - 1u), all);
+            }
+        }
     }
 }
 
 static void regroup_all_bytes(const dn_regroup *r)
 {
-    regroup(r, 0);
+    if (!r->is_tight) {
+        regroup(r, 0);
+    } else if (r->channels == 3) {
+        regroup_three_bytes(r);
+    } else {
+        dn_regroup_tight(r, 1, 1);
+    }
+}
+
+/* Bytes stay what they are, but for their sign. */
+static void copy_bytes(const char *from, int64_t n, uint32_t flip, char *to)
+{
+    const __m512i flips = _mm512_set1_epi32((int)flip);
+    if (flip == 0) {
+        memcpy(to, from, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += 64) {
+        const __mmask64 mask = n - i < 64 ? (UINT64_C(1) << (n - i)) - 1u : ~UINT64_C(0);
+        const __m512i v = _mm512_maskz_loadu_epi8(mask, from + i);
+        _mm512_mask_storeu_epi8(to + i, mask, _mm512_xor_si512(v, flips));
+    }
 }
 
 /* ---- zero points ---- */
@@ -680,11 +743,15 @@ const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
     static const dn_tiles_isa bytes = {.rows = ROWS,
                                        .lanes = LANES,
                                        .size = 1,
+                                       .may_be_tight = 1,
                                        .run = run_bytes,
+                                       .run_singles = dn_run_singles_512,
                                        .regroup = regroup_all_bytes,
+                                       .widen = copy_bytes,
                                        .sum_bytes = sum_bytes,
                                        .turn_sums = turn_sums,
-                                       .finish = finish};
+                                       .finish = finish,
+                                       .finish_bytes = dn_finish_bytes_512};
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {

@@ -225,7 +225,7 @@ static void set_places(dn_job *j)
     }
     j->places_at[n] = j->places_at[n - 1];
     j->section_depth = dn_parts(n, 2);
-    j->panel_bytes = j->section_depth * DN_TILE_PAIR;
+    j->panel_bytes = dn_tiles_singles_bytes(j->isa, j->kernel_lines, j->kernel_width);
 }
 
 /* Sizes (simplified) and what follows from them alone. */
@@ -301,6 +301,14 @@ static int64_t lines_most(dn_job *j)
     return (squares < j->across ? 1 : squares / j->across) * j->isa->square;
 }
 
+/* Of a group for each channel a panel meets its own channels alone: copying what all panels meet is
+ * much of the time, so threads take lines, where each has about as many. */
+static int are_lines_shared(const dn_job *j)
+{
+    const int64_t most = dn_parts(j->lines, j->s.threads);
+    return j->sections.are_singles && 8 * most * j->s.threads <= 9 * j->lines;
+}
+
 /* So many blocks that threads have the same number of them, or panels to share. */
 static void set_blocks(dn_job *j)
 {
@@ -319,7 +327,7 @@ static void set_blocks(dn_job *j)
     /* Of weights that are larger than the rows each thread reads its own. */
     const int is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
     if (threads > 1 && (is_heavy || j->lots * j->blocks % threads != 0)) {
-        if (j->panels >= 2 * threads && !j->is_col2im) {
+        if (j->panels >= 2 * threads && !j->is_col2im && !are_lines_shared(j)) {
             j->parts = threads;
         } else if (j->lots % threads != 0) {
             j->blocks = dn_least(dn_parts(j->blocks, threads) * threads, whole);

@@ -11,7 +11,7 @@
 /* What integers need before they are f32, by feature of a panel. */
 typedef struct dn_settling {
     int32_t column[DN_TILE_COLUMNS_MAX], factor[DN_TILE_COLUMNS_MAX], weights[DN_TILE_COLUMNS_MAX];
-    float times[DN_TILE_COLUMNS_MAX], bias[DN_TILE_COLUMNS_MAX]; /* of to_bytes */
+    float times[DN_TILE_COLUMNS_MAX], bias[DN_TILE_COLUMNS_MAX]; /* of to_bytes, divided */
 } dn_settling;
 
 /* What is the same for all blocks of a call. */

@@ -164,6 +164,30 @@ static void pack_singles(const packing *p, int64_t panel, int16_t *to, int32_t *
     }
 }
 
+/* The same of bytes that stay bytes: [column][group of four lines][vector][channel][line], twice,
+ * for either pixel (dn_depthwise_512.c). */
+static void pack_columns(const packing *p, int64_t panel, char *to, int32_t *sums)
+{
+    const int64_t lines = p->phases[0].of[0].places;
+    const int64_t width = p->phases[1].of[0].places;
+    const int64_t first = panel * p->columns;
+    const int64_t n = dn_least(p->columns, p->all_features - first);
+    memset(to, 0, (size_t)p->panel_bytes);
+    for (int64_t t = 0; t < lines * width; t++) {
+        const int64_t line = t / width;
+        const int64_t column = t % width;
+        char *group = to + (column * dn_parts(lines, 4) + line / 4) * DN_TILE_COLUMN;
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t offset = line * p->line + column * p->place;
+            const char weight = p->y[(first + i) * p->feature + offset];
+            char *at = group + (i & 12) * 16 + (i & 16) + (i & 3) * 4 + line % 4;
+            at[0] = weight;
+            at[DN_TILE_COLUMN / 8] = weight;
+            sums[i] += (int8_t)weight;
+        }
+    }
+}
+
 /* Of bytes for `run_pairs`: a row of what sums begin with, then [group][feature]. */
 static void pack_pairs(const packing *p, int64_t panel, char *to, int32_t *sums)
 {
@@ -224,6 +248,10 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
             pack_pairs(p, panel, to, sums);
             continue;
         }
+        if (p->are_singles && p->isa->size == 1) {
+            pack_columns(p, panel, to, sums);
+            continue;
+        }
         if (p->are_singles) {
             pack_singles(p, panel, (int16_t *)(void *)to, sums);
             continue;
@@ -266,8 +294,8 @@ static int64_t panel_bytes_of(const packing *p)
     const int64_t group = dn_tiles_together(p->isa) * p->columns * depth_of(p);
     int64_t places[2] = {0, 0};
     if (p->are_singles) {
-        const int64_t all = p->phases[0].of[0].places * p->phases[1].of[0].places;
-        return dn_parts(all, 2) * DN_TILE_PAIR;
+        return dn_tiles_singles_bytes(p->isa, p->phases[0].of[0].places,
+                                      p->phases[1].of[0].places);
     }
     if (p->is_paired) {
         return DN_TILE_PAIR + dn_parts(depth_of(p), 2) * 2 * 2 * p->columns;

@@ -4,6 +4,7 @@
 
 #include "core/base/convert.h"
 
+#include <float.h>
 #include <string.h>
 
 #define MOVE 128         /* of bytes of the other sign */
@@ -45,12 +46,20 @@ void dn_job_weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, con
     const int64_t first = dn_job_feature(j, panel);
     const int64_t features = dn_job_features(j, panel);
     for (int64_t i = 0; i < features; i++) {
-        const uint32_t y_zero = (uint32_t)y_zero_of(j, first + i);
-        out[i] = (int32_t)(n * y_zero - (uint32_t)sums[i]);
+        out[i] = (int32_t)(n * (uint32_t)j->y_zero - (uint32_t)sums[i]);
+    }
+    for (int64_t i = 0; j->form->y_zero.is_each && i < features; i++) {
+        out[i] = (int32_t)((uint32_t)out[i] + n * (uint32_t)dn_job_zero(j, 1, first + i));
     }
 }
 
-/* What the epilogue multiplies with and adds, by feature: 1 and 0 where there is nothing. */
+/* Finite: so many times a sum of 0 is 0. */
+static float factor_of(double value)
+{
+    return (float)(value > FLT_MAX ? FLT_MAX : value < -FLT_MAX ? -FLT_MAX : value);
+}
+
+/* What the epilogue multiplies with and adds, by feature, divided by its divisor. */
 static void settle_bytes(const dn_job *j, int64_t panel, dn_settling *out)
 {
     const dn_to_bytes *to = &j->op->to_bytes;
@@ -59,8 +68,8 @@ static void settle_bytes(const dn_job *j, int64_t panel, dn_settling *out)
     const int64_t first = dn_job_feature(j, panel);
     const int64_t features = dn_job_features(j, panel);
     for (int64_t i = 0; i < features; i++) {
-        out->times[i] = times ? times[first + i] : 1.0f;
-        out->bias[i] = bias ? bias[first + i] : 0.0f;
+        out->times[i] = factor_of(times ? (double)times[first + i] * to->factor : to->factor);
+        out->bias[i] = bias ? (float)(bias[first + i] * to->bias_factor) : 0.0f;
     }
 }
 

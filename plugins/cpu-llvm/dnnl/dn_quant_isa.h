@@ -1,12 +1,15 @@
 /* The inner loops of products against weights of four or eight bits (dn_quant.h) for one width of
  * vectors. Before: LANES, WALK_ROWS (rows whose sums the registers hold beside what makes numbers of
  * a word), TILE_ROWS (the same beside weights of f32), NEAR and FAR (see `ask`), ISA (a function
- * that gives the table) and round_half (to f16 and back) are defined.
+ * that gives the table) and round_half (to f16 and back) are defined, and look_up where a register
+ * holds what each number of four bits stands for.
  *
  * A number of a word becomes f32 without a conversion: its bits, in place, are those of the fraction
  * of a power of two, from which that power and the zero point are subtracted, exactly.
  *
  *     (word & 15 << 4 p) | bits of 2^(23 - 4 p)  =  2^(23 - 4 p) + number
+ *
+ * Numbers of four bits with one zero point for all are looked up.
  *
  * Up to WALK_ROWS rows meet the numbers as they are made, and each block's sums are multiplied with
  * its scales; more meet a chunk of the panel as f32. */
@@ -31,6 +34,7 @@ INLINE int places_of(const int bits)
 /* What is subtracted at each place, for the zero points of a block. */
 typedef struct bases {
     vec at[5][2];
+    vec table; /* LOOKED_UP: that alone */
 } bases;
 
 INLINE vec load_bytes(const uint8_t *from)
@@ -39,6 +43,16 @@ INLINE vec load_bytes(const uint8_t *from)
     bytes v;
     memcpy(&v, from, sizeof v);
     return __builtin_convertvector(__builtin_convertvector(v, ivec), vec);
+}
+
+/* What numbers of four bits stand for, less the zero point of all. */
+INLINE vec table_of(const dn_quant_order *order)
+{
+    vec table;
+    for (int i = 0; i < LANES; i++) {
+        table[i] = (float)i - order->zero;
+    }
+    return table;
 }
 
 INLINE void set_bases(const dn_quant_order *order, const char *head, const int bits, bases *out)
@@ -54,9 +68,23 @@ INLINE void set_bases(const dn_quant_order *order, const char *head, const int b
     }
 }
 
-/* Number j of each word, less the zero point. */
-INLINE vec number_of(ivec words, const int j, const int bits, const bases *b, const int c)
+/* How a number of a word is made f32. LOOKED_UP: of four bits, with one zero point for all. */
+enum { BITS_4 = 4, BITS_8 = 8, LOOKED_UP = 1 };
+
+INLINE int bits_of(const int kind)
 {
+    return kind == BITS_8 ? 8 : 4;
+}
+
+/* Number j of each word, less the zero point. */
+INLINE vec number_of(ivec words, const int j, const int kind, const bases *b, const int c)
+{
+    const int bits = bits_of(kind);
+#ifdef look_up
+    if (kind == LOOKED_UP) {
+        return look_up(b->table, (uvec)words >> (uint32_t)(bits * j));
+    }
+#endif
     const int places = places_of(bits);
     const int p = j % places;
     const uint32_t shift = (uint32_t)(j / places * places * bits);
@@ -92,8 +120,8 @@ INLINE void ask(const char *words)
 typedef struct few_rows {
     const float *x;
     int64_t step; /* from row to row */
-    int rows;     /* a constant where it is used, as are */
-    int bits;     /* of a weight's number */
+    int rows;     /* a constant where it is used, as is */
+    int kind;     /* of a weight's number */
 } few_rows;
 
 /* A product waits for its sum as long as several others take, so few rows have more sums for each
@@ -105,7 +133,7 @@ INLINE int split_of(const few_rows *r)
 
 INLINE int together_of(const few_rows *r)
 {
-    return DN_QUANT_BITS_A_WORD / r->bits;
+    return DN_QUANT_BITS_A_WORD / bits_of(r->kind);
 }
 
 /* Adds the products of the words at `words` with the rows' first numbers. */
@@ -115,7 +143,7 @@ INLINE void add_words(vec (*sum)[2], const char *words, const bases *b, const fe
     const ivec w[2] = {load_words(words), load_words(words + LANES * 4)};
 #pragma GCC unroll 8
     for (int j = 0; j < together_of(&r); j++) {
-        const vec v[2] = {number_of(w[0], j, r.bits, b, 0), number_of(w[1], j, r.bits, b, 1)};
+        const vec v[2] = {number_of(w[0], j, r.kind, b, 0), number_of(w[1], j, r.kind, b, 1)};
 #pragma GCC unroll 8
         for (int i = 0; i < r.rows; i++) {
             const float one = r.x[i * r.step + j];
@@ -127,15 +155,16 @@ INLINE void add_words(vec (*sum)[2], const char *words, const bases *b, const fe
 
 /* The sums of `count` numbers of k of one block, times its scales. */
 INLINE void add_block(vec (*total)[2], const dn_quant_order *order, const char *head, few_rows r,
-                      int64_t count)
+                      int64_t count, bases b)
 {
     const int split = split_of(&r);
     const int together = together_of(&r);
     const char *words = head + order->head;
     const float *const x = r.x;
     vec sum[8][2];
-    bases b;
-    set_bases(order, head, r.bits, &b);
+    if (r.kind != LOOKED_UP) {
+        set_bases(order, head, bits_of(r.kind), &b);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < r.rows * split; i++) {
         sum[i][0] = (vec){0};
@@ -152,7 +181,7 @@ INLINE void add_block(vec (*total)[2], const dn_quant_order *order, const char *
         for (int i = 0; i < r.rows; i++) {
             memcpy(rest + i * together, x + i * r.step + k, (size_t)(count - k) * sizeof *x);
         }
-        add_words(sum, words, &b, (few_rows){rest, together, r.rows, r.bits});
+        add_words(sum, words, &b, (few_rows){rest, together, r.rows, r.kind});
     }
     const vec scale[2] = {load((const float *)(const void *)head),
                           load((const float *)(const void *)head + LANES)};
@@ -168,29 +197,44 @@ INLINE void add_block(vec (*total)[2], const dn_quant_order *order, const char *
     }
 }
 
-INLINE void few(const dn_quant_part *part, vec (*total)[2], const int rows, const int bits)
+INLINE void few(const dn_quant_part *part, vec (*total)[2], const int rows, const int kind)
 {
     const dn_quant_order *order = &part->q->order;
     const int64_t x_row = part->q->s->x.stride[0];
     const float *x = (const float *)part->q->at[DN_X] + part->row * x_row;
     const char *head = part->panel;
+    bases b;
+    if (kind == LOOKED_UP) {
+        b.table = table_of(order);
+    }
     for (int64_t k = 0; k < order->k; k += order->block) {
         const int64_t count = order->k - k < order->block ? order->k - k : order->block;
-        add_block(total, order, head, (few_rows){x + k, x_row, rows, bits}, count);
+        add_block(total, order, head, (few_rows){x + k, x_row, rows, kind}, count, b);
         head += order->head + (count + order->together - 1) / order->together * COLUMNS * 4;
     }
 }
 
+#ifdef look_up
+#define FEW_LOOKED_UP(rows)                                                                        \
+    static __attribute__((noinline)) void few_looked_up_##rows(const dn_quant_part *part,          \
+                                                               vec(*total)[2])                     \
+    {                                                                                              \
+        few(part, total, rows, LOOKED_UP);                                                         \
+    }
+#else
+#define FEW_LOOKED_UP(rows)
+#endif
 #define FEW(rows)                                                                                  \
+    FEW_LOOKED_UP(rows)                                                                            \
     static __attribute__((noinline)) void few_4_##rows(const dn_quant_part *part,                  \
                                                        vec(*total)[2])                             \
     {                                                                                              \
-        few(part, total, rows, 4);                                                                 \
+        few(part, total, rows, BITS_4);                                                            \
     }                                                                                              \
     static __attribute__((noinline)) void few_8_##rows(const dn_quant_part *part,                  \
                                                        vec(*total)[2])                             \
     {                                                                                              \
-        few(part, total, rows, 8);                                                                 \
+        few(part, total, rows, BITS_8);                                                            \
     }
 FEW(1)
 FEW(2)
@@ -203,25 +247,36 @@ FEW(7)
 FEW(8)
 #endif
 #undef FEW
+#undef FEW_LOOKED_UP
 
 typedef void (*few_fn)(const dn_quant_part *part, vec (*total)[2]);
 
+#if WALK_ROWS == 8
+#define ALL_FEW(X) {X##1, X##2, X##3, X##4, X##5, X##6, X##7, X##8}
+#else
+#define ALL_FEW(X) {X##1, X##2, X##3, X##4}
+#endif
+
+/* By the number of rows. */
+static const few_fn *few_of(const dn_quant_order *order)
+{
+    static const few_fn of_4[WALK_ROWS] = ALL_FEW(few_4_);
+    static const few_fn of_8[WALK_ROWS] = ALL_FEW(few_8_);
+#ifdef look_up
+    static const few_fn looked_up[WALK_ROWS] = ALL_FEW(few_looked_up_);
+    if (order->bits == 4 && !order->has_zeros) {
+        return looked_up;
+    }
+#endif
+    return order->bits == 4 ? of_4 : of_8;
+}
+#undef ALL_FEW
+
 static void run_few(const dn_quant_part *part)
 {
-    static const few_fn fns[2][WALK_ROWS] = {
-        {few_4_1, few_4_2, few_4_3, few_4_4,
-#if WALK_ROWS == 8
-         few_4_5, few_4_6, few_4_7, few_4_8
-#endif
-        },
-        {few_8_1, few_8_2, few_8_3, few_8_4,
-#if WALK_ROWS == 8
-         few_8_5, few_8_6, few_8_7, few_8_8
-#endif
-        }};
     const rows_out out = {&part->q->op->form, part->q->s, part->q->at};
     sums total = {{{0}}};
-    fns[part->q->order.bits == 8][part->rows - 1](part, total);
+    few_of(&part->q->order)[part->rows - 1](part, total);
     for (int64_t i = 0; i < part->rows; i++) {
         store(&out, total[i][0], part->row + i, part->column);
         store(&out, total[i][1], part->row + i, part->column + LANES);
@@ -242,7 +297,7 @@ INLINE vec rounded(vec v, uint32_t dtype)
     return v;
 }
 
-/* Words of a block to rows of f32, times the scales. */
+/* Words of a block to rows of f32, times the scales. `kind` is BITS_4 or BITS_8. */
 INLINE void widen_words(const dn_quant_order *order, const char *head, const char *words,
                         int64_t n_words, float *to, const int bits)
 {

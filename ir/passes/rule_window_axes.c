@@ -1,10 +1,15 @@
-/* The rule window_axes: a large window is folded along one axis, then along the others.
+/* The rule window_axes: a large window is folded along one axis, then along the others, and along one
+ * axis in two steps.
  *
  *     reduce_window(x, window=[h, w])    ->    reduce_window(reduce_window(x, window=[1, w]), [h, 1])
+ *     reduce_window(x, window=[a + (b - 1) * d])
+ *                        ->    reduce_window(reduce_window(x, window=[a]), [b], dilation=[d])    d <= a
  *
- * Of a window of h * w places that is h + w steps an element of the result, where windows overlap
- * so much that what the first step makes is shared. Minima and maxima are what they were, padding
- * and NaN included; sums are grouped anew, so those of floats that f32 is more exact than stay. */
+ * Of a window of h * w places that is h + w steps an element of the result, and a + b where the window
+ * has one axis, where windows overlap so much that what the first step makes is shared. Minima and
+ * maxima are what they were, padding and NaN included, also of places that two of the b meet; sums
+ * meet each place once (d = a) and are grouped anew, so those of floats that f32 is more exact than
+ * stay. */
 #include "ir/passes/rewrite_rules.h"
 
 #include "core/base/check.h"
@@ -12,8 +17,9 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define PLACES_LEAST 64 /* of a window: below, a second walk costs more than it saves */
-#define GAIN_LEAST 3    /* times as many steps without the rule */
+#define PLACES_LEAST 64   /* of a window: below, a second walk costs more than it saves */
+#define GAIN_LEAST 3      /* times as many steps without the rule */
+#define PLACES_MOST 65536 /* along one axis: its divisions are looked through */
 
 typedef struct windows {
     uint32_t n, lead; /* axes of the window, and axes before them */
@@ -46,13 +52,18 @@ static int read(const st_match *m, windows *w)
     return 1;
 }
 
+static const char *kind_of(const st_match *m)
+{
+    const stator_attr_row *kind = stator_attr_at(m->v, m->row, STATOR_reduce_window_kind);
+    return stator_string_at(m->v, kind->begin);
+}
+
 /* Sums of narrow floats are rounded once. */
 static int is_sound(const st_match *m)
 {
-    const stator_attr_row *kind = stator_attr_at(m->v, m->row, STATOR_reduce_window_kind);
     const uint32_t dtype = stator_value_type(m->v, m->operands[0])->dtype;
-    return strcmp(stator_string_at(m->v, kind->begin), "sum") != 0 ||
-           st_dtype_class(dtype) != STATOR_CLASS_FLOAT || st_dtype_bits(dtype) >= 32;
+    return strcmp(kind_of(m), "sum") != 0 || st_dtype_class(dtype) != STATOR_CLASS_FLOAT ||
+           st_dtype_bits(dtype) >= 32;
 }
 
 /* How many times as long as the result the operand is along the window's axis: as the stride says,
@@ -96,45 +107,130 @@ static uint32_t axis_of(const st_match *m, const windows *w)
     return places >= PLACES_LEAST && places / GAIN_LEAST >= first + others ? axis : w->n;
 }
 
-/* The window along `axis` alone, or along all others. */
-static stator_status fold(st_match *m, const windows *w, uint32_t axis, int is_alone, stator_ref x,
-                          stator_ref *out, stator_diag **err)
+/* Nothing is folded along the axis. */
+static void leave(windows *w, uint32_t axis, stator_ref zero)
 {
-    windows part = *w;
-    const stator_ref zero = st_sym_int(&m->b->module->symtab, 0);
-    if (zero == 0) {
-        return st_fail_oom(err);
+    w->size[axis] = w->stride[axis] = w->dilation[axis] = 1;
+    w->pads[axis] = w->pads[w->n + axis] = zero;
+}
+
+static stator_status build(const st_match *m, const windows *w, stator_ref x, stator_ref *out,
+                           stator_diag **err)
+{
+    const stator_attr attrs[] = {
+        {.name = "kind", .kind = STATOR_ATTR_STRING, .s = kind_of(m)},
+        {.name = "window", .kind = STATOR_ATTR_INTS, .count = w->n, .list = w->size},
+        {.name = "strides", .kind = STATOR_ATTR_INTS, .count = w->n, .list = w->stride},
+        {.name = "pads", .kind = STATOR_ATTR_DIMS, .count = 2u * w->n, .list = w->pads},
+        {.name = "dilations", .kind = STATOR_ATTR_INTS, .count = w->n, .list = w->dilation}};
+    return st_build_op(m->b, "reduce_window", 1, &x, 5, attrs, 1, out, err);
+}
+
+/* A window along one axis in two steps. */
+typedef struct steps {
+    int64_t first, second, apart; /* places of each; how far apart those of the second are */
+} steps;
+
+/* How many elements the first of two steps makes for one of the result. */
+static int64_t made_by_first(const st_match *m, const windows *w, uint32_t axis)
+{
+    const stator_type_row *in = stator_value_type(m->v, m->operands[0]);
+    const stator_type_row *out = stator_value_type(m->copy->v, m->row->result_begin);
+    int64_t from = 0;
+    int64_t to = 0;
+    int64_t low = 0;
+    int64_t high = 0;
+    if (!stator_sym_is_const(m->v, stator_dim_at(m->v, in, w->lead + axis), &from) ||
+        !stator_sym_is_const(m->copy->v, stator_dim_at(m->copy->v, out, w->lead + axis), &to) ||
+        !stator_sym_is_const(m->v, w->pads[axis], &low) ||
+        !stator_sym_is_const(m->v, w->pads[w->n + axis], &high) || to < 1 ||
+        !st_add_i64(from, low, &from) || !st_add_i64(from, high, &from) || from < to) {
+        return w->stride[axis];
     }
-    for (uint32_t i = 0; i < w->n; i++) {
-        if ((i == axis) != is_alone) {
-            part.size[i] = part.stride[i] = part.dilation[i] = 1;
-            part.pads[i] = part.pads[w->n + i] = zero;
+    return (from - 1) / to + 1;
+}
+
+/* The two steps of fewest places in all; 0: they do not save enough. */
+static int divide(const st_match *m, const windows *w, uint32_t axis, steps *out)
+{
+    const int64_t places = w->size[axis];
+    const int64_t made = made_by_first(m, w, axis);
+    const int is_sum = strcmp(kind_of(m), "sum") == 0;
+    int64_t least = places / GAIN_LEAST + 1;
+    if (places < PLACES_LEAST || places > PLACES_MOST || made > places) {
+        return 0;
+    }
+    for (int64_t first = 2; first < least / made; first++) {
+        const int64_t closest = is_sum ? first : (first + 1) / 2;
+        int64_t apart = first;
+        while (apart >= closest && (places - first) % apart != 0) {
+            apart--;
+        }
+        const int64_t all = apart < closest ? least : made * first + (places - first) / apart + 1;
+        if (all < least) {
+            least = all;
+            *out = (steps){first, (places - first) / apart + 1, apart};
         }
     }
-    const stator_attr_row *kind = stator_attr_at(m->v, m->row, STATOR_reduce_window_kind);
-    const stator_attr attrs[] = {
-        {.name = "kind", .kind = STATOR_ATTR_STRING, .s = stator_string_at(m->v, kind->begin)},
-        {.name = "window", .kind = STATOR_ATTR_INTS, .count = w->n, .list = part.size},
-        {.name = "strides", .kind = STATOR_ATTR_INTS, .count = w->n, .list = part.stride},
-        {.name = "pads", .kind = STATOR_ATTR_DIMS, .count = 2u * w->n, .list = part.pads},
-        {.name = "dilations", .kind = STATOR_ATTR_INTS, .count = w->n, .list = part.dilation}};
-    return st_build_op(m->b, "reduce_window", 1, &x, 5, attrs, 1, out, err);
+    return least <= places / GAIN_LEAST;
+}
+
+/* The only axis that the window has more than one place of; n: there is none. */
+static uint32_t only_axis(const windows *w)
+{
+    uint32_t axis = w->n;
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (w->size[i] > 1 && axis != w->n) {
+            return w->n;
+        }
+        axis = w->size[i] > 1 ? i : axis;
+    }
+    return axis;
+}
+
+/* Two windows, one behind the other, that do what w does; 0: it stays. */
+static int split(const st_match *m, const windows *w, stator_ref zero, windows parts[2])
+{
+    steps s = {0};
+    uint32_t axis = axis_of(m, w);
+    const int is_axes = axis != w->n;
+    axis = is_axes ? axis : only_axis(w);
+    if (axis == w->n || (!is_axes && !divide(m, w, axis, &s))) {
+        return 0;
+    }
+    parts[0] = parts[1] = *w;
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (i != axis) {
+            leave(&parts[0], i, zero);
+        }
+    }
+    if (is_axes) {
+        leave(&parts[1], axis, zero);
+        return 1;
+    }
+    parts[0].size[axis] = s.first;
+    parts[0].stride[axis] = 1;
+    parts[1].size[axis] = s.second;
+    parts[1].pads[axis] = parts[1].pads[w->n + axis] = zero;
+    return st_mul_i64(w->dilation[axis], s.apart, &parts[1].dilation[axis]);
 }
 
 int st_rule_window_axes(st_match *m, stator_status *out_status, stator_diag **err)
 {
     windows w;
+    windows parts[2];
     stator_ref first = 0;
-    if (!read(m, &w) || !is_sound(m)) {
+    const stator_ref zero = st_sym_int(&m->b->module->symtab, 0);
+    if (zero == 0) {
+        *out_status = st_fail_oom(err);
         return 0;
     }
-    const uint32_t axis = axis_of(m, &w);
-    if (axis == w.n) {
+    if (!read(m, &w) || !is_sound(m) || !split(m, &w, zero, parts)) {
         return 0;
     }
-    *out_status = fold(m, &w, axis, 1, m->operands[0], &first, err);
+    *out_status = build(m, &parts[0], m->operands[0], &first, err);
     if (*out_status == STATOR_OK) {
-        *out_status = fold(m, &w, axis, 0, first, m->out, err);
+        *out_status = build(m, &parts[1], first, m->out, err);
     }
     return *out_status == STATOR_OK;
 }

@@ -81,16 +81,12 @@ static void print_groups(const st_leftovers *left, st_str *out)
     }
 }
 
-/* What would be without them. A program of several pieces is not kept. */
+/* What would be without them. */
 static void print_gain(const stator_backend *main, const st_leftovers *left, st_str *out)
 {
-    st_str_addf(out, "; with ops that %s runs in their place ", main->item.name);
-    if (left->n_host != 0) {
-        st_str_add(out, "nothing would be handed over");
-    } else {
-        st_str_add(out, "the program would be one piece");
-        st_str_add(out, main->exe_serialize != NULL ? ", and kept in the cache" : "");
-    }
+    st_str_addf(out, "; with ops that %s runs in their place %s", main->item.name,
+                left->n_host != 0 ? "nothing would be handed over"
+                                  : "the program would be one piece");
 }
 
 static void say_leftovers(const st_division *d, const st_leftovers *left)

@@ -56,7 +56,7 @@ graph @m(%x: f32[64], %y: f32[64]) {
   return k: %n, l: %l
 }
 END
-says "2 of 4 nodes run on eager, and values are handed over 2 times a call: 2 nonzero 'where' and others (no lowering to loops for this op); with ops that inductor-cpu runs in their place the program would be one piece, and kept in the cache" left.stir
+says "2 of 4 nodes run on eager, and values are handed over 2 times a call: 2 nonzero 'where' and others (no lowering to loops for this op); with ops that inductor-cpu runs in their place the program would be one piece" left.stir
 model steps <<'END'
 sym K unbacked in [0, 16]
 graph @m(%h: f32[4], %s: f32[50, 4]) {

@@ -219,25 +219,26 @@ static int cut(const reducer *r, st_loop_ref loop, const cuts *c)
 
 /* ---- order ---- */
 
-/* Sum of the strides of what is loaded below; 0 where an index is not linear in the axis. */
+/* Sum of the strides of what is loaded below, those of symbolic sizes as the call that is compiled for
+ * has them; 0 where an index is not linear in the axis. */
 static int strides_below(const reducer *r, uint32_t block, uint32_t symbol, int64_t *sum)
 {
     for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {
         const st_loop_op *row = row_at(r, ref);
         uint32_t coef = 0;
         uint32_t rest = 0;
-        int64_t stride = 0;
         if (row->code == ST_LOOP_LOOP && !strides_below(r, row->body, symbol, sum)) {
             return 0;
         }
         if (row->code != ST_LOOP_LOAD) {
             continue;
         }
-        if (!st_loop_linear(r->kernel->syms, row->sym, symbol, &coef, &rest) ||
-            !st_sym_const(r->tab, coef, &stride)) {
+        if (!st_loop_linear(r->kernel->syms, row->sym, symbol, &coef, &rest)) {
             return 0;
         }
-        *sum += stride < 0 ? -stride : stride;
+        const int64_t stride = st_sym_size_hint(r->tab, coef);
+        const int64_t apart = stride < -INT64_MAX ? INT64_MAX : stride < 0 ? -stride : stride;
+        *sum = *sum > INT64_MAX - apart ? INT64_MAX : *sum + apart;
     }
     return 1;
 }

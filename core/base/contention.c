@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #define WINDOW_NS UINT64_C(20000000) /* of time in teams that is judged */
-#define GAIN_PARTS 5                 /* one of so many parts of it would be saved: a bad window */
+#define GAIN_PARTS 8                 /* one of so many parts of it would be saved: a bad window */
 #define BAD_WINDOWS 3                /* in a row: the machine is contended */
 #define REST_NS UINT64_C(250000000)  /* for so long; then one more bad window is enough, */
 #define REST_DOUBLINGS 5             /* each time for twice as long, so often at most */

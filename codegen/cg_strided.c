@@ -85,19 +85,31 @@ static int64_t step_of(const cg_nest *nest, const st_loop_op *load, uint32_t sym
     return step;
 }
 
-/* Does the load walk `last` element by element, in rows that something else chooses (the rows of a
- * table that a gather reads)? */
-static int walks_rows(const cg_nest *nest, const st_loop_op *load, uint32_t last)
+/* Does the load walk the last axis element by element, in rows that something other than the axes
+ * chooses (the rows of a table that a gather reads)? A plane that all channels share is none: its
+ * rows are lines of the image. */
+static int walks_rows(const cg_nest *nest, const st_loop_op *load, const uint32_t *symbols,
+                      uint32_t rank)
 {
     uint32_t rest = load->sym;
+    uint32_t unused = 0;
     int64_t number = 0;
-    return step_of(nest, load, last, &rest) == 1 &&
-           !st_sym_const(&nest->unit->syms->tab, rest, &number);
+    if (step_of(nest, load, symbols[rank - 1u], &rest) != 1) {
+        return 0;
+    }
+    for (uint32_t a = 0; a + 1u < rank; a++) {
+        if (!st_loop_linear(nest->unit->syms, rest, symbols[a], &unused, &rest)) {
+            return 1;
+        }
+    }
+    return !st_sym_const(&nest->unit->syms->tab, rest, &number);
 }
 
-/* Do all loads that walk more than the axis walk it, and not `last`, element by element? */
-static int all_walk(const cg_nest *nest, uint32_t symbol, uint32_t last)
+/* Do all loads that walk more than axis 1 walk it, and not the last one, element by element? */
+static int all_walk(const cg_nest *nest, const uint32_t *symbols, uint32_t rank)
 {
+    const uint32_t symbol = symbols[1];
+    const uint32_t last = symbols[rank - 1u];
     uint32_t n = 0;
     for (st_loop_ref ref = 1; ref < nest->kernel->ops.count; ref++) {
         const st_loop_op *row = st_loop_at(nest->kernel, ref);
@@ -108,7 +120,7 @@ static int all_walk(const cg_nest *nest, uint32_t symbol, uint32_t last)
             continue;
         }
         if (!st_loop_mentions(nest->unit->syms, row->sym, symbol)) {
-            if (walks_rows(nest, row, last)) {
+            if (walks_rows(nest, row, symbols, rank)) {
                 return 0;
             }
             continue;
@@ -143,7 +155,7 @@ int cg_reads_channels(cg_unit *unit, const cg_root *root)
     const int is_so =
         open_axes(&nest, v, index, symbols) &&
         root->lowering->point(&nest, &node, root->value - node.row->result_begin, index) != 0 &&
-        nest.refusal == NULL && !trial.failed && all_walk(&nest, symbols[1], symbols[v->rank - 1u]);
+        nest.refusal == NULL && !trial.failed && all_walk(&nest, symbols, v->rank);
     cg_nest_deinit(&nest);
     st_kernel_deinit(&trial);
     return is_so;

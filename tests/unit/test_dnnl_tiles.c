@@ -100,11 +100,8 @@ Test(dnnl_tiles, sums_of_rounded_halves)
     }
 }
 
-Test(dnnl_tiles, convolutions_of_floats)
+static void check_images_of_floats(void)
 {
-    if (!dnnl_begin_narrow(DNNL_FUSED)) {
-        cr_skip_test("this processor has no AVX2");
-    }
     for (size_t i = 0; i < 4 * IMAGES; i++) {
         problem p;
         f.threads = 1 + (int32_t)(i % 3);
@@ -122,6 +119,33 @@ Test(dnnl_tiles, convolutions_of_floats)
     }
 }
 
+/* With vectors of 64 bytes, where this processor has them, when oneDNN is not to come first. */
+static int begin_wide_floats(uint32_t flags)
+{
+    if (!has_wide(STATOR_F32)) {
+        return 0;
+    }
+    api->close(lib);
+    open_with(flags | DNNL_TILES_FIRST);
+    return 1;
+}
+
+Test(dnnl_tiles, convolutions_of_floats)
+{
+    if (!dnnl_begin_narrow(DNNL_FUSED)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    check_images_of_floats();
+}
+
+Test(dnnl_tiles, convolutions_of_floats_wide)
+{
+    if (!begin_wide_floats(DNNL_FUSED)) {
+        cr_skip_test("this processor has no AVX-512");
+    }
+    check_images_of_floats();
+}
+
 /* Groups: of four channels and features (in lots of four groups, and not), of fewer features than a
  * panel has and of more; windows apart, one axis. */
 static const conv_case grouped[] = {
@@ -131,14 +155,12 @@ static const conv_case grouped[] = {
     {2, 1, 30, 18, 3, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 2, 40, 72, 2, {12, 12}, {1, 3}, {2, 2}, {1, 1}, {0, 1}, {0, 1}},
     {2, 1, 12, 48, 6, {5, 300}, {1, 5}, {1, 1}, {1, 2}, {0, 4}, {0, 4}},
+    {2, 1, 32, 64, 2, {9, 11}, {3, 3}, {3, 3}, {1, 1}, {0, 1}, {0, 1}},
     {1, 2, 12, 24, 6, {700}, {5}, {2}, {1}, {2}, {1}}};
 #define GROUPED (sizeof grouped / sizeof grouped[0])
 
-Test(dnnl_tiles, groups_of_floats)
+static void check_groups_of_floats(void)
 {
-    if (!dnnl_begin_narrow(DNNL_TILES_FIRST)) {
-        cr_skip_test("this processor has no AVX2");
-    }
     for (size_t i = 0; i < 4 * GROUPED; i++) {
         const conv_case *c = &grouped[i / 4];
         const int is_last = (int)(i / 2 % 2);
@@ -156,6 +178,22 @@ Test(dnnl_tiles, groups_of_floats)
         st_store_f64(STATOR_F32, p.buffers[X], 70, i % 2 ? NAN : INFINITY); /* of its group alone */
         run(&p, "groups of f32 and more", 1, 0);
     }
+}
+
+Test(dnnl_tiles, groups_of_floats)
+{
+    if (!dnnl_begin_narrow(DNNL_TILES_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    check_groups_of_floats();
+}
+
+Test(dnnl_tiles, groups_of_floats_wide)
+{
+    if (!begin_wide_floats(0)) {
+        cr_skip_test("this processor has no AVX-512");
+    }
+    check_groups_of_floats();
 }
 
 Test(dnnl_tiles, products_of_floats)

@@ -531,6 +531,9 @@ double dn_quant_weight(const st_form *form, void *const at[DN_ROLES], double y, 
 /* Fills the name, the orders of the weights and what a trial needs when the sizes (simplified) are
  * for dn_tiles_run. */
 int dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd, dn_desc *out);
+/* oneDNN's implementations of such a form are as good where they need no turning: with AVX-512 of
+ * f32, but for transposed convolutions. */
+int dn_tiles_are_second(const dn_lib *lib, const st_form *form);
 /* Tiles of the op's dtype can multiply what Winograd makes, and its weights are constants. */
 int dn_tiles_has_winograd(const dn_op *op);
 /* Bytes that a call of these sizes (simplified) needs. */

@@ -195,10 +195,16 @@ static int are_tiles_first(const dn_op *op, const dn_sizes *s)
     if (op->form.x.dtype != STATOR_F32 && dn_has_amx(op->lib)) {
         return 0;
     }
-    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
-    if ((op->lib->flags & DNNL_TILES_FIRST) || op->form.groups <= 1 || has_slow_rows(&op->form)) {
+    if (op->lib->flags & DNNL_TILES_FIRST) {
         return 1;
     }
+    if (dn_tiles_are_second(op->lib, &op->form)) {
+        return 0;
+    }
+    if (op->form.groups <= 1 || has_slow_rows(&op->form)) {
+        return 1;
+    }
+    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, &op->form, s);
     const dn_sections sections = isa ? dn_tiles_sections(isa, &op->form, s) : (dn_sections){0};
     return sections.are_fours || sections.are_singles;
 }

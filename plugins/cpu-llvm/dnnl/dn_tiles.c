@@ -1,6 +1,6 @@
 /* Products and convolutions by kernels of our own: against constant weights of bf16 and of bytes
  * with AVX-512, of f32 and of bytes with AVX2 where there is no more (oneDNN's f32 is as good with
- * AVX-512, but for transposed convolutions, which are done here; its bytes saturate without VNNI).
+ * AVX-512 but for some convolutions, dn_tiles_are_second; its bytes saturate without VNNI).
  *
  * Weights lie in panels of features, two vectors wide: [panel][place in the
  * window][group][feature]. A convolution takes one image, or as many of its lines as stay in a

@@ -28,7 +28,7 @@
 #define DN_TILE_PAIR 64 /* bytes: weights of two places then, of 16 channels; words of a group */
 #define DN_TILE_COLUMN 256 /* of four places, of 32 channels twice (dn_depthwise_512.c) */
 #define DN_PAIRS_ROWS 4 /* of a tile of `run_pairs` */
-#define DN_FLOATS_ROWS 14 /* of a tile of dn_run_floats_512 */
+#define DN_FLOATS_ROWS 14 /* of a tile of f32 with AVX-512 */
 
 /* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
 typedef struct dn_tile {
@@ -175,6 +175,9 @@ int32_t dn_start_pairs_256(const char *x, int64_t groups);
 void dn_run_singles_256(const dn_tile *t, int64_t rows);
 void dn_run_singles_512(const dn_tile *t, int64_t rows);
 
+/* `regroup` of f32 with AVX2, which AVX-512 has as well. */
+void dn_regroup_floats_256(const dn_regroup *r);
+
 /* `run` of f32 with AVX-512, for panels of AVX2's width (dn_floats_512.c). */
 void dn_run_floats_512(const dn_tile *t, int64_t rows);
 
@@ -185,8 +188,11 @@ void dn_finish_bytes_512(const dn_finish *f);
 /* Of what this processor has; NULL: nothing for x of this dtype. */
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype); /* f32, bytes */
-const dn_tiles_isa *dn_tiles_floats_512(void);    /* f32 */
+const dn_tiles_isa *dn_tiles_floats_512(void);    /* f32, panels of AVX2's width; */
+const dn_tiles_isa *dn_tiles_wide_512(void);      /* and of two vectors of AVX-512 */
+/* The narrowest for x of this dtype, and the one that does a form of these (simplified) sizes. */
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype);
+const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_form *form, const dn_sizes *s);
 
 static inline int64_t dn_least(int64_t a, int64_t b)
 {

@@ -317,7 +317,7 @@ INLINE void regroup(const dn_regroup *r, const int is_bytes)
     }
 }
 
-static void regroup_floats(const dn_regroup *r)
+void dn_regroup_floats_256(const dn_regroup *r)
 {
     regroup(r, 0);
 }
@@ -592,7 +592,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                         .size = 4,
                                         .run = run_floats,
                                         .run_fours = run_fours,
-                                        .regroup = regroup_floats,
+                                        .regroup = dn_regroup_floats_256,
                                         .turn_sums = turn_sums,
                                         .finish = finish,
                                         .square = DN_WINO_FLOATS,
@@ -639,7 +639,7 @@ const dn_tiles_isa *dn_tiles_floats_512(void)
                                         .lanes = LANES,
                                         .size = 4,
                                         .run = dn_run_floats_512,
-                                        .regroup = regroup_floats,
+                                        .regroup = dn_regroup_floats_256,
                                         .turn_sums = turn_sums,
                                         .finish = finish};
     __builtin_cpu_init();

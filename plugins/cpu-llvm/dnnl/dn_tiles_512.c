@@ -5,11 +5,9 @@
 
 #if defined(__x86_64__)
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16")
-#include <immintrin.h>
+#include "dn_lanes_512.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define ROWS 14
-#define LANES 16
 #define COLUMNS 32
 
 /* ---- a tile ---- */
@@ -129,57 +127,12 @@ static void run_half(const dn_tile *t, int64_t rows)
     all[rows - 1](t);
 }
 
-/* ---- squares of 16 x 16 ---- */
-
-/* Rows of 4-byte elements become columns. */
-INLINE void turn_square(__m512i a[LANES])
-{
-    __m512i b[LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i += 2) {
-        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
-        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i += 4) {
-        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
-        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
-        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
-        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        b[i] = _mm512_shuffle_i32x4(a[i], a[i + 4], 0x88);
-        b[i + 4] = _mm512_shuffle_i32x4(a[i], a[i + 4], 0xdd);
-        b[i + 8] = _mm512_shuffle_i32x4(a[i + 8], a[i + 12], 0x88);
-        b[i + 12] = _mm512_shuffle_i32x4(a[i + 8], a[i + 12], 0xdd);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        a[i] = _mm512_shuffle_i32x4(b[i], b[i + 8], 0x88);
-        a[i + 8] = _mm512_shuffle_i32x4(b[i], b[i + 8], 0xdd);
-        a[i + 4] = _mm512_shuffle_i32x4(b[i + 4], b[i + 12], 0x88);
-        a[i + 12] = _mm512_shuffle_i32x4(b[i + 4], b[i + 12], 0xdd);
-    }
-}
+/* ---- images ---- */
 
 static void turn_sums(const int32_t *sums, float *to)
 {
-    __m512i a[LANES];
-    for (int half = 0; half < COLUMNS; half += LANES) {
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) {
-            a[i] = _mm512_load_si512(sums + i * COLUMNS + half);
-        }
-        turn_square(a);
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) {
-            _mm512_storeu_si512(to + (half + i) * LANES, a[i]);
-        }
-    }
+    turn_two_squares(sums, to);
 }
-
-/* ---- images ---- */
 
 #define PIXELS_TOGETHER 512
 

@@ -33,10 +33,33 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
     return wide ? wide : dn_tiles_256(dtype);
 }
 
-/* oneDNN's f32 is as good with AVX-512, but for transposed convolutions. */
-static int is_left(const dn_tiles_isa *isa, const st_form *form)
+static int has_gelu(const st_form *form)
 {
-    return form->x.dtype == STATOR_F32 && isa == dn_tiles_floats_512() && !form->is_transposed;
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        if (form->epilogue[i].kind == ST_EPILOGUE_GELU_ERF) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_form *form, const dn_sizes *s)
+{
+    const dn_tiles_isa *isa = dn_tiles_isa_of(lib, form->x.dtype);
+    if (isa == NULL || isa != dn_tiles_floats_512() || form->x.dtype != STATOR_F32 ||
+        has_gelu(form)) {
+        return isa;
+    }
+    /* Panels of twice the columns, where that makes no more columns than there are. */
+    const int64_t features = form->kind == ST_FORM_CONV ? s->features / form->groups : s->n;
+    const int64_t columns = 2 * isa->lanes;
+    return dn_parts(features, columns) % 2 == 0 ? dn_tiles_wide_512() : isa;
+}
+
+int dn_tiles_are_second(const dn_lib *lib, const st_form *form)
+{
+    return form->x.dtype == STATOR_F32 && !form->is_transposed &&
+           dn_tiles_isa_of(lib, STATOR_F32) == dn_tiles_floats_512();
 }
 
 int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
@@ -235,7 +258,7 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->op = op;
     j->form = &op->form;
     j->s = *s;
-    j->isa = dn_tiles_isa_of(op->lib, j->form->x.dtype);
+    j->isa = dn_tiles_isa_for(op->lib, j->form, s);
     j->columns = 2 * j->isa->lanes;
     j->is_image = j->form->kind == ST_FORM_CONV && !is_pointwise(j->form, s);
     if (j->form->kind == ST_FORM_CONV && !j->is_image) {
@@ -542,13 +565,19 @@ int dn_tiles_has_winograd(const dn_op *op)
     return op->has_constant && isa != NULL && isa->square != 0;
 }
 
+/* Products of f32, which oneDNN does as well where there are no tiles but the second best. */
+static int is_left(const dn_lib *lib, const st_form *form)
+{
+    return form->kind != ST_FORM_CONV && dn_tiles_are_second(lib, form);
+}
+
 int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)
 {
     const st_form *form = &op->form;
-    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, form->x.dtype);
+    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, form, s);
     dn_job j;
     memset(out, 0, sizeof *out);
-    if (isa == NULL || is_left(isa, form) || !are_weights_done(op, s, is_winograd) ||
+    if (isa == NULL || is_left(op->lib, form) || !are_weights_done(op, s, is_winograd) ||
         s->is_bare || !are_dtypes_done(form) || !is_epilogue_done(form) ||
         !(form->kind == ST_FORM_CONV ? is_image_done(isa, form, s) : is_product_done(s)) ||
         (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op)))) {

@@ -317,7 +317,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
     const stator_host *host = op->lib->host;
     dn_sizes s = *sizes;
     dn_simplify(form, &s);
-    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, form->x.dtype);
+    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, form, &s);
     const dn_sections sections = dn_tiles_sections(isa, form, &s);
     packing p = {.y = y,
                  .dst = dst,

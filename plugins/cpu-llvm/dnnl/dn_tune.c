@@ -125,6 +125,16 @@ static void add(tuning *t, const dn_candidate *how)
     t->n += status == STATOR_OK;
 }
 
+/* Is what was guessed one way of several? What moves no images, and is not "gemm", mostly wins. */
+static int has_rivals(const tuning *t, const dn_candidate *guessed)
+{
+    const dn_op *op = t->op;
+    return (op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->is_planes ||
+           guessed->move_x || guessed->move_out || guessed->is_sum ||
+           (op->form.kind == ST_FORM_CONV && t->n && t->all[0].plan->desc.class_ == DN_GEMM) ||
+           (guessed->move_y && !op->has_constant && op->form.kind == ST_FORM_GEMM);
+}
+
 static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
 {
     dn_candidate all[DN_CANDIDATES_MAX];
@@ -133,14 +143,15 @@ static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
     const dn_candidate tiles = {.is_tiles = 1};
     const dn_candidate planes = {.is_planes = 1};
     add(t, guessed);
-    add(t, &tiles);
+    const int is_open = has_rivals(t, guessed);
+    if (is_open || !dn_tiles_are_second(op->lib, &op->form)) {
+        add(t, &tiles);
+    }
     add(t, &planes);
     if (with_winograd) {
         add(t, &winograd);
     }
-    if ((op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->is_planes ||
-        guessed->move_x || guessed->move_out || guessed->is_sum ||
-        (guessed->move_y && !op->has_constant && op->form.kind == ST_FORM_GEMM)) {
+    if (is_open) {
         const uint32_t n = dn_candidates(op, t->sizes, all);
         for (uint32_t i = 0; i < n; i++) {
             add(t, &all[i]);

@@ -1,0 +1,63 @@
+/* What the inner loops for AVX-512 share: vectors of 64 bytes, and squares of 16 x 16 elements. It
+ * is included behind the instructions that a file is compiled for. */
+#ifndef STATOR_DN_LANES_512_H
+#define STATOR_DN_LANES_512_H
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define LANES 16
+
+/* Rows of 4-byte elements become columns. */
+INLINE void turn_square(__m512i a[LANES])
+{
+    __m512i b[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i += 2) {
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i += 4) {
+        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        b[i] = _mm512_shuffle_i32x4(a[i], a[i + 4], 0x88);
+        b[i + 4] = _mm512_shuffle_i32x4(a[i], a[i + 4], 0xdd);
+        b[i + 8] = _mm512_shuffle_i32x4(a[i + 8], a[i + 12], 0x88);
+        b[i + 12] = _mm512_shuffle_i32x4(a[i + 8], a[i + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        a[i] = _mm512_shuffle_i32x4(b[i], b[i + 8], 0x88);
+        a[i + 8] = _mm512_shuffle_i32x4(b[i], b[i + 8], 0xdd);
+        a[i + 4] = _mm512_shuffle_i32x4(b[i + 4], b[i + 12], 0x88);
+        a[i + 12] = _mm512_shuffle_i32x4(b[i + 4], b[i + 12], 0xdd);
+    }
+}
+
+/* As many rows of sums, of two vectors each, as there are lanes: a vector for each column. */
+INLINE void turn_two_squares(const int32_t *sums, float *to)
+{
+    __m512i a[LANES];
+    for (int half = 0; half < 2 * LANES; half += LANES) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) {
+            a[i] = _mm512_load_si512(sums + i * 2 * LANES + half);
+        }
+        turn_square(a);
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) {
+            _mm512_storeu_si512(to + (half + i) * LANES, a[i]);
+        }
+    }
+}
+
+#endif
+#endif

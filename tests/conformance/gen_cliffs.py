@@ -284,8 +284,50 @@ def point_cloud():
     c.add("ReduceMax", ["o", "a1"], ["y"], keepdims=0)
 
 
+# ---- more of convolutions ----
+
+def one_convolution(tag, sizes, weight, op="Conv", **attributes):
+    features = weight.shape[0] if op == "Conv" else weight.shape[1] * attributes.get("group", 1)
+    c = Case(f"conv_{tag}", {"x": floats(sizes)}, ["y"], {"x": of_sizes(sizes)}, {"w": weight, "b": normal(features)})
+    c.add(op, ["x", "w", "b"], ["y"], **attributes)
+
+
+def more_convolutions():
+    one_convolution("3x3_stride_3", [1, 64, 84, 84], normal(64, 64, 3, 3), strides=[3, 3])
+    one_convolution("groups_of_8", [1, 64, 56, 56], normal(64, 8, 3, 3), group=8, pads=[1] * 4)
+    one_convolution("depthwise_14", [1, 576, 14, 14], normal(576, 1, 3, 3), group=576, pads=[1] * 4)
+    one_convolution("depthwise_7", [1, 960, 7, 7], normal(960, 1, 5, 5), group=960, pads=[2] * 4)
+    one_convolution("transpose_3d", [1, 32, 8, 14, 14], normal(32, 32, 2, 2, 2), "ConvTranspose", strides=[2] * 3)
+    one_convolution("transpose_depthwise", [1, 64, 28, 28], normal(64, 1, 4, 4), "ConvTranspose", group=64,
+                    strides=[2, 2], pads=[1] * 4)
+    one_convolution("transpose_few", [1, 64, 56, 56], normal(64, 3, 4, 4), "ConvTranspose", strides=[2, 2],
+                    pads=[1] * 4)
+    one_convolution("transpose_48", [1, 48, 28, 28], normal(48, 48, 3, 3), "ConvTranspose", strides=[2, 2],
+                    pads=[1] * 4, output_padding=[1, 1])
+
+
+def dense_block():
+    """Behind a pool that divides by a plane of counts: what is there and what a convolution adds are one image."""
+    c = Case("dense_block", {"x": floats([1, 64, 56, 56])}, ["y"], {"x": normal(1, 64, 56, 56)},
+             {"w0": normal(128, 64, 1, 1) / 8, "scale": normal(160), "shift": normal(160), "mean": normal(160),
+              "variance": np.abs(normal(160)) + 1, "w1": normal(32, 128, 3, 3) / 34, "w2": normal(128, 160, 1, 1) / 13})
+    c.add("Conv", ["x", "w0"], ["c0"])
+    c.add("AveragePool", ["c0"], ["p"], kernel_shape=[2, 2], strides=[2, 2], count_include_pad=1)
+    c.add("Conv", ["p", "w1"], ["c1"], pads=[1] * 4)
+    c.add("Concat", ["p", "c1"], ["both"], axis=1)
+    c.add("BatchNormalization", ["both", "scale", "shift", "mean", "variance"], ["n"])
+    c.add("Relu", ["n"], ["r"])
+    c.add("Conv", ["r", "w2"], ["y"])
+
+
+def samples():
+    c = Case("grid_sample", {"x": floats([1, 32, 64, 64]), "g": floats([1, 64, 64, 2])}, ["y"],
+             {"x": normal(1, 32, 64, 64), "g": RANDOM.uniform(-1, 1, (1, 64, 64, 2)).astype(np.float32)}, {})
+    c.add("GridSample", ["x", "g"], ["y"], padding_mode="zeros")
+
+
 FAMILIES = (convolutions, transposed_and_gemm, chains, attentions, selections, detections, the_rest,
-            more_selections, more_detections, point_cloud)
+            more_selections, more_detections, point_cloud, more_convolutions, dense_block, samples)
 
 
 # ---- the folders ----

@@ -14,6 +14,8 @@ static const conv_case planes[] = {
     {2, 2, 8, 8, 8, {112, 112}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 1, 3, 3, 3, {20, 16}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 2, 5, 5, 5, {7, 7}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+    {2, 1, 20, 20, 20, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 40, 40, 40, {15, 13}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
     {2, 1, 4, 4, 4, {9, 300}, {1, 7}, {1, 1}, {1, 1}, {0, 3}, {0, 3}},
     {2, 1, 6, 6, 6, {31, 45}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
     {2, 1, 6, 6, 6, {30, 90}, {4, 2}, {3, 3}, {1, 1}, {1, 0}, {2, 1}},
@@ -26,15 +28,32 @@ static const conv_case planes[] = {
     {1, 1, 6, 12, 6, {1999}, {4}, {5}, {2}, {1}, {2}}};
 #define PLANES (sizeof planes / sizeof planes[0])
 
+/* Transposed: strides of 1, 2 and more, that differ, with and without dilations; output past the
+ * last pixel that is met; several features a channel; one axis; planes of several blocks. */
+static const struct {
+    conv_case c;
+    int64_t more[2];
+} transposed[] = {{{2, 2, 8, 8, 8, {28, 28}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}},
+                  {{2, 1, 30, 30, 30, {7, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}},
+                  {{2, 1, 10, 30, 10, {9, 20}, {2, 5}, {3, 1}, {1, 2}, {0, 3}, {1, 8}}, {2, 0}},
+                  {{2, 2, 99, 99, 99, {6, 3}, {3, 2}, {1, 4}, {2, 3}, {4, 0}, {0, 3}}, {0, 3}},
+                  {{2, 1, 2, 2, 2, {70, 90}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},
+                  {{1, 2, 12, 12, 12, {300}, {8}, {4}, {1}, {2}, {2}}, {0}}};
+#define TRANSPOSED (sizeof transposed / sizeof transposed[0])
+
 static void run_all(void)
 {
-    for (size_t i = 0; i < PLANES; i++) {
+    for (size_t i = 0; i < PLANES + TRANSPOSED; i++) {
         for (int32_t threads = 1; threads <= 2; threads++) {
             char name[64];
             problem p;
             (void)snprintf(name, sizeof name, "planes %zu, %d threads", i, (int)threads);
             f.threads = threads;
-            conv(&p, STATOR_F32, STATOR_F32, &planes[i], 0, 0);
+            if (i < PLANES) {
+                conv(&p, STATOR_F32, STATOR_F32, &planes[i], 0, 0);
+            } else {
+                conv_transpose(&p, &transposed[i - PLANES].c, transposed[i - PLANES].more, 0, 0);
+            }
             with_constant(&p);
             run_as(&p, name, 1, "planes");
             epilogue(&p, threads == 1 ? ST_EPILOGUE_BIAS : ST_EPILOGUE_OFFSET, 0.5, 0);

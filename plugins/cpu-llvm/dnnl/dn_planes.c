@@ -6,7 +6,9 @@
  * turning them. Here some lines of a channel are copied into scratch that stays in the first cache,
  * with the padding around them and, where the stride is not 1, every stride-th pixel side by side;
  * the inner loops (dn_planes_isa.h) then take a vector of neighbours for each place of the window,
- * whatever its size, dilation and stride. Threads take planes and parts of planes side by side. */
+ * whatever its size, dilation and stride. A transposed convolution is one of stride 1 with its
+ * window turned round, over an image whose pixels lie the stride apart with zeros between them.
+ * Threads take planes and parts of planes side by side. */
 #include "dn_planes.h"
 
 #include "core/base/check.h"
@@ -31,6 +33,7 @@ typedef struct planes {
     void *const *at;
     const dn_planes_isa *isa;
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+    int64_t apart[2];          /* from a pixel of the image to the next, zeros between them */
     int64_t x_line, out_line; /* elements from line to line */
     int64_t w_step[2];
     int64_t places, table; /* of the window; entries of a table of them */
@@ -66,7 +69,7 @@ static void set_axes(planes *p)
     const dn_sizes *s = p->s;
     const uint32_t before = 2u - form->n_spatial; /* an axis of one line */
     for (uint32_t i = 0; i < 2; i++) {
-        p->in[i] = p->out[i] = p->kernel[i] = p->stride[i] = p->dilation[i] = 1;
+        p->in[i] = p->out[i] = p->kernel[i] = p->stride[i] = p->dilation[i] = p->apart[i] = 1;
     }
     for (uint32_t i = before; i < 2; i++) {
         const uint32_t a = i - before;
@@ -77,6 +80,11 @@ static void set_axes(planes *p)
         p->dilation[i] = form->dilation[a];
         p->pad[i] = s->pad_low[a];
         p->w_step[i] = s->y.dims[2u + a];
+        if (form->is_transposed) {
+            p->apart[i] = p->stride[i];
+            p->stride[i] = 1;
+            p->pad[i] = (p->kernel[i] - 1) * p->dilation[i] - p->pad[i];
+        }
     }
     p->x_line = before ? 0 : s->x.dims[2];
     p->out_line = before ? 0 : s->out.dims[2];
@@ -101,7 +109,7 @@ static void set_blocks(planes *p)
     p->blocks = (p->out[0] + p->block - 1) / p->block;
     p->table = (p->places + p->kernel[1] + TABLE_ALIGN - 1) / TABLE_ALIGN * TABLE_ALIGN;
     p->bytes = p->table * (int64_t)(sizeof(int64_t) + sizeof(float)) +
-               lines_met(p, p->block) * p->pitch * (int64_t)sizeof(float);
+               (lines_met(p, p->block) * p->pitch + p->isa->lanes) * (int64_t)sizeof(float);
 }
 
 static void planes_init(planes *p, const dn_op *op, const dn_sizes *s)
@@ -127,9 +135,7 @@ static void copy_line(const planes *p, const float *from, float *to)
         const float *at = from + i + begin * step - p->pad[1];
         memset(to, 0, (size_t)begin * sizeof *to);
         memset(to + end, 0, (size_t)(p->phase - end) * sizeof *to);
-        if (step == 1) {
-            memcpy(to + begin, at, (size_t)(end - begin) * sizeof *to);
-        } else if (step == 2) {
+        if (step == 2) {
             p->isa->take_second(at, end - begin, to + begin);
         } else {
             for (int64_t j = begin; j < end; j++) {
@@ -139,13 +145,49 @@ static void copy_line(const planes *p, const float *from, float *to)
     }
 }
 
+/* A line whose pixels lie apart. */
+static void spread_line(const planes *p, const float *from, float *to)
+{
+    const int64_t step = p->apart[1];
+    const int64_t there = (p->pitch - p->pad[1] + step - 1) / step;
+    memset(to, 0, (size_t)p->pitch * sizeof *to);
+    for (int64_t i = 0; i < st_min_i64(p->in[1], there); i++) {
+        to[p->pad[1] + i * step] = from[i];
+    }
+}
+
+/* Lines of stride 1. */
+static void pad_lines(const planes *p, const float *image, int64_t top, int64_t n, float *to)
+{
+    const int64_t above = st_min_i64(n, top < 0 ? -top : 0);
+    const int64_t there = st_max_i64(0, st_min_i64(n, p->in[0] - top) - above);
+    const int64_t begin = st_min_i64(p->pad[1], p->pitch);
+    const dn_padding lines = {.from = image + (top + above) * p->x_line,
+                              .line = p->x_line,
+                              .lines = there,
+                              .width = p->pitch,
+                              .begin = begin,
+                              .end = st_min_i64(p->pitch, begin + p->in[1])};
+    memset(to, 0, (size_t)(above * p->pitch) * sizeof *to);
+    p->isa->pad_lines(&lines, to + above * p->pitch);
+    const int64_t below = n - above - there;
+    memset(to + (n - below) * p->pitch, 0, (size_t)(below * p->pitch) * sizeof *to);
+}
+
 static void copy_lines(const planes *p, const float *image, int64_t top, int64_t n, float *to)
 {
+    if (p->stride[1] == 1 && p->apart[0] == 1 && p->apart[1] == 1) {
+        pad_lines(p, image, top, n, to);
+        return;
+    }
     for (int64_t i = top; i < top + n; i++, to += p->pitch) {
-        if (i < 0 || i >= p->in[0]) {
+        const float *line = image + i / p->apart[0] * p->x_line;
+        if (i < 0 || i / p->apart[0] >= p->in[0] || i % p->apart[0] != 0) {
             memset(to, 0, (size_t)p->pitch * sizeof *to);
+        } else if (p->apart[1] > 1) {
+            spread_line(p, line, to);
         } else {
-            copy_line(p, image + i * p->x_line, to);
+            copy_line(p, line, to);
         }
     }
 }
@@ -164,11 +206,22 @@ static void set_offsets(const planes *p, int64_t *offset)
     }
 }
 
+/* A feature's weights, by place; those of a transposed convolution from the last to the first. */
 static void set_weights(const planes *p, int64_t feature, float *weights)
 {
-    const float *y = (const float *)p->at[DN_Y] + feature * p->s->y.dims[0];
-    for (int64_t i = 0; i < p->places; i++) {
-        weights[i] = y[i / p->kernel[1] * p->w_step[0] + i % p->kernel[1] * p->w_step[1]];
+    const dn_operand *y = &p->s->y;
+    const int64_t times = p->s->features / p->s->channels;
+    const int is_transposed = (int)p->op->form.is_transposed;
+    const int64_t first =
+        is_transposed ? feature % times * y->dims[0] + feature / times * y->dims[1]
+                      : feature * y->dims[0];
+    const float *line = (const float *)p->at[DN_Y] + first;
+    float *to = is_transposed ? weights + p->places - 1 : weights;
+    const int64_t step = is_transposed ? -1 : 1;
+    for (int64_t i = 0; i < p->kernel[0]; i++, line += p->w_step[0]) {
+        for (int64_t k = 0; k < p->kernel[1]; k++, to += step) {
+            *to = line[k * p->w_step[1]];
+        }
     }
 }
 
@@ -192,7 +245,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
                       .width = p->out[1],
                       .places = p->places,
                       .shift = shift_of(p),
-                      .ask_bytes = p->stride[0] * p->x_line * (int64_t)sizeof(float),
+                      .ask_bytes = p->stride[0] * p->x_line / p->apart[0] * (int64_t)sizeof(float),
                       .offset = offset,
                       .weights = weights,
                       .out_line = p->out_line};
@@ -206,7 +259,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
         const int64_t channel = plane.feature / (s->features / s->channels);
         const float *x =
             (const float *)p->at[DN_X] + image * s->x.dims[0] + channel * s->x.dims[1];
-        plane.ask = x + (first + plane.lines) * p->stride[0] * p->x_line;
+        plane.ask = x + (first + plane.lines) * p->stride[0] / p->apart[0] * p->x_line;
         copy_lines(p, x, first * p->stride[0] - p->pad[0], lines_met(p, plane.lines), lines);
         if (i == begin || first == 0) {
             set_weights(p, plane.feature, weights);
@@ -269,7 +322,7 @@ static int is_epilogue_done(const st_form *form)
 /* A group for each channel, of one feature or more. */
 static int is_depthwise(const st_form *form, const dn_sizes *s)
 {
-    return form->kind == ST_FORM_CONV && !form->is_transposed && form->n_spatial <= 2 &&
+    return form->kind == ST_FORM_CONV && form->n_spatial <= 2 &&
            form->groups == s->channels && s->channels > 1 && s->features % s->channels == 0 &&
            form->x.dtype == STATOR_F32 && form->y.dtype == STATOR_F32 &&
            form->out.dtype == STATOR_F32;
@@ -285,7 +338,9 @@ static int are_lines_dense(const st_form *form, const dn_sizes *s)
         is_sound = is_sound && s->pad_low[i] >= 0 && s->pad_low[i] < EXTENT_MOST &&
                    s->in[i] < EXTENT_MOST && s->out_size[i] < EXTENT_MOST && s->kernel[i] >= 1 &&
                    s->kernel[i] <= PLACES_MOST && form->stride[i] <= STRIDE_MOST &&
-                   form->dilation[i] <= DILATION_MOST;
+                   form->dilation[i] <= DILATION_MOST &&
+                   (!form->is_transposed ||
+                    s->pad_low[i] <= (s->kernel[i] - 1) * form->dilation[i]);
     }
     return is_sound;
 }

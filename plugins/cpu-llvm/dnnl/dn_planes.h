@@ -30,11 +30,20 @@ typedef struct dn_plane {
     int64_t out_line; /* and from line to line */
 } dn_plane;
 
+/* Lines of an image between zeros: `width` floats each, of which those from `begin` to `end` - 1 are
+ * copied. Up to a vector behind the last line is written, too. */
+typedef struct dn_padding {
+    const float *from; /* the first one copied; */
+    int64_t line;      /* floats from there to the same of the next line */
+    int64_t lines, width, begin, end;
+} dn_padding;
+
 typedef struct dn_planes_isa {
     int64_t lanes;
     void (*run)(const dn_plane *p);
     /* Every second one of 2 * n - 1 floats. */
     void (*take_second)(const float *from, int64_t n, float *to);
+    void (*pad_lines)(const dn_padding *p, float *to);
 } dn_planes_isa;
 
 const dn_planes_isa *dn_planes_512(void); /* AVX-512F */

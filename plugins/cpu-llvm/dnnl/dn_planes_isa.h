@@ -1,6 +1,7 @@
 /* The inner loops of convolutions plane by plane (dn_planes.h) for one width of vectors. Before:
  * LANES, TILE (vectors of a line whose sums the registers hold with those of another line, 6 or 8)
- * EVEN (the even elements of two vectors) and ISA (a function that gives the table) are defined.
+ * EVEN (the even elements of two vectors), LOAD_BITS and STORE_BITS (the lanes that bits say; others
+ * are loaded as 0) and ISA (a function that gives the table) are defined.
  *
  * Up to TILE vectors of a line are summed at a time, a weight for all of them, and where the window
  * goes on line by line two lines together, which meet most lines of the image both: the loads are
@@ -10,7 +11,17 @@
 #include "dn_vec.h"
 
 #define ROWS 2
-#define LINE 64 /* bytes, of a cache */
+#define SHORT_ROWS 4 /* lines shorter than a vector */
+#define LINE 64      /* bytes, of a cache */
+
+/* Bits of lanes begin to end - 1. */
+INLINE uint32_t bits_of(int64_t begin, int64_t end)
+{
+    const uint32_t all = (1u << LANES) - 1u;
+    const uint32_t below_end = end >= LANES ? all : end > 0 ? (1u << end) - 1u : 0;
+    const uint32_t below_begin = begin >= LANES ? all : begin > 0 ? (1u << begin) - 1u : 0;
+    return below_end & ~below_begin;
+}
 
 /* Some vectors of a line: vector k begins k * LANES pixels behind the first, but for the last one,
  * which begins at `last`, and has `count` pixels. */
@@ -28,16 +39,23 @@ INLINE int64_t at_vector(const run_of *of, int k, const int n)
 /* Vector k of `n` at a line. */
 INLINE vec load_some(const float *line, const run_of *of, int k, const int n)
 {
-    vec v = {0};
     if (k + 1 < n || of->count == LANES) {
         return load(line + at_vector(of, k, n));
     }
-    memcpy(&v, line + of->last, (size_t)of->count * sizeof *line);
-    return v;
+    return (vec)LOAD_BITS(line + of->last, bits_of(0, of->count));
+}
+
+INLINE void store_some(float *line, const run_of *of, vec v, int k, const int n)
+{
+    if (k + 1 < n || of->count == LANES) {
+        memcpy(line + at_vector(of, k, n), &v, sizeof v);
+    } else {
+        STORE_BITS(line + of->last, bits_of(0, of->count), v);
+    }
 }
 
 /* Vectors of some lines. */
-typedef vec sums[ROWS][TILE];
+typedef vec sums[][TILE];
 
 /* ---- what comes after the sums ---- */
 
@@ -50,7 +68,7 @@ INLINE void apply(const dn_plane *p, uint32_t place, const run_of *of, sums v, c
     const vec value = splat((float)e->value);
     const vec value2 = splat((float)e->value2);
 #define EACH(expression)                                                                           \
-    _Pragma("GCC unroll 2") for (int r = 0; r < rows; r++)                                         \
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)                                         \
     {                                                                                              \
         _Pragma("GCC unroll 8") for (int k = 0; k < n; k++)                                        \
         {                                                                                          \
@@ -118,6 +136,22 @@ INLINE void add(const dn_plane *p, const run_of *of, const int64_t range[2], sum
     }
 }
 
+/* The sums of `n` vectors of `rows` lines, to the output. */
+INLINE void finish(const dn_plane *p, const run_of *of, sums sum, const int rows, const int n)
+{
+    for (uint32_t i = 0; i < p->op->form.n_epilogue; i++) {
+        apply(p, i, of, sum, rows, n);
+    }
+    float *to = (float *)p->at[DN_OUT] + of->out;
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 8
+        for (int k = 0; k < n; k++) {
+            store_some(to + r * p->out_line, of, sum[r][k], k, n);
+        }
+    }
+}
+
 /* `n` vectors of `rows` lines. */
 INLINE void sum_tile(const dn_plane *p, const run_of *of, const int rows, const int n)
 {
@@ -125,7 +159,7 @@ INLINE void sum_tile(const dn_plane *p, const run_of *of, const int rows, const 
     const int64_t first[2] = {0, p->shift};
     const int64_t shared[2] = {p->shift, p->places};
     const int64_t last[2] = {p->places, p->places + p->shift};
-    sums sum = {{{0}}};
+    vec sum[ROWS][TILE] = {{{0}}};
     if (rows == 1) {
         add(p, of, all, sum, 1, n);
     } else {
@@ -133,19 +167,7 @@ INLINE void sum_tile(const dn_plane *p, const run_of *of, const int rows, const 
         add(p, of, shared, sum, 3, n);
         add(p, of, last, sum, 2, n);
     }
-    for (uint32_t i = 0; i < p->op->form.n_epilogue; i++) {
-        apply(p, i, of, sum, rows, n);
-    }
-    float *to = (float *)p->at[DN_OUT] + of->out;
-#pragma GCC unroll 2
-    for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            float *at_line = to + r * p->out_line + at_vector(of, k, n);
-            const int64_t count = k + 1 < n ? LANES : of->count;
-            memcpy(at_line, &sum[r][k], (size_t)count * sizeof *to);
-        }
-    }
+    finish(p, of, sum, rows, n);
 }
 
 /* From pixel `at` of the line on. */
@@ -175,11 +197,31 @@ SUM_ROWS(8)
 #undef SUM_ROWS
 #undef SUM
 
-static __attribute__((noinline)) void sum_narrow(const dn_plane *p, int64_t line)
+/* `rows` lines, SHORT_ROWS at most, each shorter than a vector. */
+INLINE void sum_short(const dn_plane *p, int64_t line, const int rows)
 {
     const run_of of = run_at(p, line, 0, 0, p->width);
-    sum_tile(p, &of, 1, 1);
+    vec sum[SHORT_ROWS][TILE] = {{{0}}};
+    for (int64_t i = 0; i < p->places; i++) {
+        const vec weight = splat(p->weights[i]);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            sum[r][0] += load(of.x + r * p->line + p->offset[i]) * weight;
+        }
+    }
+    finish(p, &of, sum, rows, 1);
 }
+
+#define SHORT(rows)                                                                                \
+    static __attribute__((noinline)) void sum_short_##rows(const dn_plane *p, int64_t line)        \
+    {                                                                                              \
+        sum_short(p, line, rows);                                                                  \
+    }
+SHORT(1)
+SHORT(2)
+SHORT(3)
+SHORT(4)
+#undef SHORT
 
 typedef void (*sum_fn)(const dn_plane *p, int64_t line, int64_t at, int64_t last);
 
@@ -211,23 +253,42 @@ static void run(const dn_plane *p)
 #undef EACH
     const int64_t vectors = (p->width + LANES - 1) / LANES;
     const int64_t tiles = (vectors + TILE - 1) / TILE;
-    const int is_narrow = p->width < LANES;
     for (int64_t line = 0; line < p->lines;) {
-        const int64_t rows = p->shift && !is_narrow && line + 1 < p->lines ? 2 : 1;
+        const int64_t rows = p->shift && line + 1 < p->lines ? 2 : 1;
         for (int64_t r = 0; r < rows; r++) {
             ask(p, line + r);
         }
-        for (int64_t i = 0; i < tiles && !is_narrow; i++) {
+        for (int64_t i = 0; i < tiles; i++) {
             const int64_t at = vectors * i / tiles;
             const int64_t n = vectors * (i + 1) / tiles - at;
             const int64_t begin = at * LANES;
             const int64_t end = p->width < begin + n * LANES ? p->width : begin + n * LANES;
             all[n - 1][rows - 1](p, line, begin, end - LANES - begin);
         }
-        if (is_narrow) {
-            sum_narrow(p, line);
-        }
         line += rows;
+    }
+}
+
+static void run_short(const dn_plane *p)
+{
+    static void (*const all[SHORT_ROWS])(const dn_plane *p, int64_t line) = {
+        sum_short_1, sum_short_2, sum_short_3, sum_short_4};
+    for (int64_t line = 0; line < p->lines; line += SHORT_ROWS) {
+        const int64_t left = p->lines - line;
+        const int64_t rows = left < SHORT_ROWS ? left : SHORT_ROWS;
+        for (int64_t r = 0; r < rows; r++) {
+            ask(p, line + r);
+        }
+        all[rows - 1](p, line);
+    }
+}
+
+static void run_any(const dn_plane *p)
+{
+    if (p->width < LANES) {
+        run_short(p);
+    } else {
+        run(p);
     }
 }
 
@@ -247,8 +308,23 @@ static void take_second(const float *from, int64_t n, float *to)
     }
 }
 
+static void pad_lines(const dn_padding *p, float *to)
+{
+    const float *from = p->from;
+    for (int64_t line = 0; line < p->lines; line++, from += p->line, to += p->width) {
+        for (int64_t i = 0; i < p->width; i += LANES) {
+            const float *at = from + (i - p->begin);
+            const vec v = i >= p->begin && i + LANES <= p->end
+                              ? load(at)
+                              : (vec)LOAD_BITS(at, bits_of(p->begin - i, p->end - i));
+            memcpy(to + i, &v, sizeof v);
+        }
+    }
+}
+
 const dn_planes_isa *ISA(void)
 {
-    static const dn_planes_isa table = {.lanes = LANES, .run = run, .take_second = take_second};
+    static const dn_planes_isa table = {
+        .lanes = LANES, .run = run_any, .take_second = take_second, .pad_lines = pad_lines};
     return &table;
 }

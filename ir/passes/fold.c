@@ -12,11 +12,14 @@
  * fold_lean is the same for a backend whose products read integers of a byte or less: weights and
  * long rows of them that an elementwise op makes wider stay, so that the products see the bytes,
  * which are the smaller too; and so does a view that repeats elements (scales of blocks), which is
- * index arithmetic there.
+ * index arithmetic there. Weights that products cannot read so, of a convolution or of a product
+ * with a batch whose other operand is made of no bytes, are widened: else each call would do it.
  */
 #include "core/base/blob.h"
 #include "core/base/check.h"
 #include "ir/passes/pass_copy.h"
+
+#include <string.h>
 
 #define FREE_BYTES 65536u /* a result up to this size is always worth a constant */
 #define ROW_BYTES 1024u   /* of integers that are kept as they are, */
@@ -28,6 +31,7 @@ typedef struct folding {
     int is_lean;
     uint8_t
         *is_read; /* by value: by something that is not at any stride, directly or through views */
+    uint8_t *is_float; /* by value: weights that fold_lean widens, and what they are made of */
 } folding;
 
 static int has_static_attrs(const stator_graph_view *v, const stator_node_row *row)
@@ -87,6 +91,21 @@ static int is_widening(const st_copy *c, const stator_node_row *row, uint64_t in
            (in_bytes >= ROW_BYTES || long_axes(c->v, from) > 1);
 }
 
+static int are_results_static(const st_copy *c, const stator_node_row *row, uint64_t *out_bytes)
+{
+    *out_bytes = 0;
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        uint64_t elements = 0;
+        uint64_t bytes = 0;
+        const stator_value_row *value = stator_value_at(c->v, row->result_begin + k);
+        if (!st_type_static_size(c->in->module, value->type, &elements, &bytes)) {
+            return 0;
+        }
+        *out_bytes += bytes;
+    }
+    return 1;
+}
+
 static int is_foldable(const folding *f, const stator_node_row *row)
 {
     const st_copy *c = f->copy;
@@ -96,17 +115,14 @@ static int is_foldable(const folding *f, const stator_node_row *row)
     if ((flags & (STATOR_OP_EFFECT | STATOR_OP_RANDOM | STATOR_OP_CONSTANT | STATOR_OP_REGIONS |
                   STATOR_OP_UNBACKED)) != 0 ||
         row->region_count != 0 || row->result_count > MAX_RESULTS || !has_static_attrs(c->v, row) ||
-        !operand_bytes(c, row, &in_bytes) || (f->is_lean && is_widening(c, row, in_bytes))) {
+        !operand_bytes(c, row, &in_bytes) || !are_results_static(c, row, &all_bytes)) {
         return 0;
     }
-    for (uint32_t k = 0; k < row->result_count; k++) {
-        uint64_t elements = 0;
-        uint64_t bytes = 0;
-        const stator_value_row *value = stator_value_at(c->v, row->result_begin + k);
-        if (!st_type_static_size(c->in->module, value->type, &elements, &bytes)) {
-            return 0;
-        }
-        all_bytes += bytes;
+    if (f->is_lean && f->is_float[row->result_begin]) {
+        return 1;
+    }
+    if (f->is_lean && is_widening(c, row, in_bytes)) {
+        return 0;
     }
     const int is_repeated = f->is_lean && (flags & STATOR_OP_VIEW) && all_bytes > ROW_BYTES;
     return all_bytes <= in_bytes || (all_bytes <= FREE_BYTES && !is_repeated);
@@ -179,10 +195,102 @@ static int is_kept_view(const folding *f, stator_ref node)
     uint64_t elements = 0;
     uint64_t bytes = 0;
     return (st_copy_op(c, node)->flags & STATOR_OP_VIEW) != 0 && row->result_count == 1 &&
-           !f->is_read[row->result_begin] &&
+           !f->is_read[row->result_begin] && !(f->is_lean && f->is_float[row->result_begin]) &&
            st_type_static_size(c->in->module, stator_value_at(c->v, row->result_begin)->type,
                                &elements, &bytes) &&
            bytes > FREE_BYTES;
+}
+
+/* ---- weights that are widened ---- */
+
+static int is_byte(const st_copy *c, stator_ref value)
+{
+    const uint32_t dtype = stator_value_type(c->v, value)->dtype;
+    return dtype == STATOR_I8 || dtype == STATOR_U8 || dtype == STATOR_I4 || dtype == STATOR_U4;
+}
+
+static int is_elementwise(const st_copy *c, stator_ref node)
+{
+    return (st_copy_op(c, node)->flags & (STATOR_OP_POINTWISE | STATOR_OP_VIEW)) != 0;
+}
+
+/* By value: bytes, or made of bytes element by element. NULL: no memory. */
+static uint8_t *mark_bytes(const st_copy *c)
+{
+    uint8_t *is_of_bytes = st_calloc(c->in->module->mem, c->v->n_values + 1u, 1);
+    for (stator_ref value = 1; is_of_bytes != NULL && value <= c->v->n_values; value++) {
+        is_of_bytes[value] = (uint8_t)is_byte(c, value);
+    }
+    for (stator_ref node = 1; is_of_bytes != NULL && node <= c->v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(c->v, node);
+        for (uint32_t k = 0; is_elementwise(c, node) && k < row->operand_count; k++) {
+            is_of_bytes[row->result_begin] |= is_of_bytes[stator_operand(c->v, row, k)];
+        }
+    }
+    return is_of_bytes;
+}
+
+/* NULL: the node's op has no such attribute. */
+static const stator_attr_row *attr_named(const st_copy *c, stator_ref node, const char *name)
+{
+    const stator_op_desc *op = st_copy_op(c, node);
+    for (uint32_t k = 0; k < op->attr_count; k++) {
+        if (strcmp(op->attrs[k].name, name) == 0) {
+            return stator_attr_at(c->v, stator_node_at(c->v, node), k);
+        }
+    }
+    return NULL;
+}
+
+/* Has the second operand of a product matrices of its own for each place of a batch? */
+static int has_batch(const st_copy *c, stator_ref node)
+{
+    const stator_ref y = stator_operand(c->v, stator_node_at(c->v, node), 1);
+    const stator_type_row *type = stator_value_type(c->v, y);
+    const stator_attr_row *axes = attr_named(c, node, "batch_y");
+    int has_long = 0;
+    for (uint32_t k = 0; axes != NULL && k < axes->count; k++) {
+        int64_t size = 0;
+        const int64_t axis = *(const int64_t *)stator_column_at(&c->v->i64s, axes->begin + k);
+        const stator_ref dim = stator_dim_at(c->v, type, (uint32_t)axis);
+        has_long |= !stator_sym_is_const(c->v, dim, &size) || size != 1;
+    }
+    return has_long;
+}
+
+/* Does the node contract its second operand with what is made of no bytes, in a way for which
+ * codegen/cg_match_weights.c has no form that reads bytes? */
+static int meets_floats(const st_copy *c, stator_ref node, const uint8_t *is_of_bytes)
+{
+    const stator_node_row *row = stator_node_at(c->v, node);
+    const stator_op_desc *op = st_copy_op(c, node);
+    return (op->flags & STATOR_OP_CONTRACTS) != 0 && row->operand_count >= 2 &&
+           !is_of_bytes[stator_operand(c->v, row, 0)] &&
+           is_of_bytes[stator_operand(c->v, row, 1)] &&
+           (attr_named(c, node, "dilations") != NULL || has_batch(c, node));
+}
+
+/* folding.is_float; NULL: no memory. */
+static uint8_t *mark_float(const st_copy *c)
+{
+    uint8_t *is_of_bytes = mark_bytes(c);
+    uint8_t *is_float = st_calloc(c->in->module->mem, c->v->n_values + 1u, 1);
+    for (stator_ref node = c->v->n_nodes; is_of_bytes && is_float && node >= 1; node--) {
+        const stator_node_row *row = stator_node_at(c->v, node);
+        if (meets_floats(c, node, is_of_bytes)) {
+            is_float[stator_operand(c->v, row, 1)] = 1;
+        }
+        const int is_part = is_elementwise(c, node) && is_float[row->result_begin];
+        for (uint32_t k = 0; is_part && k < row->operand_count; k++) {
+            is_float[stator_operand(c->v, row, k)] = 1;
+        }
+    }
+    if (is_of_bytes == NULL) {
+        st_free(c->in->module->mem, is_float);
+        is_float = NULL;
+    }
+    st_free(c->in->module->mem, is_of_bytes);
+    return is_float;
 }
 
 static stator_status visit(const folding *f, stator_ref node, stator_diag **err)
@@ -199,13 +307,15 @@ static stator_status fold_all(folding *f, const stator_graph *in, stator_diag **
 {
     stator_status status = STATOR_OK;
     f->is_read = mark_read(f->copy);
-    if (f->is_read == NULL) {
-        return st_fail_oom(err);
+    f->is_float = f->is_lean ? mark_float(f->copy) : NULL;
+    if (f->is_read == NULL || (f->is_lean && f->is_float == NULL)) {
+        status = st_fail_oom(err);
     }
     for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
         status = visit(f, node, err);
     }
     st_free(in->module->mem, f->is_read);
+    st_free(in->module->mem, f->is_float);
     return status;
 }
 

@@ -11,7 +11,7 @@ fail() { echo "BAD $1"; exit 1; }
 export STATOR_CACHE=1 STATOR_CACHE_DIR=$work/cache STATOR_LOGS=output_code,cache,dispatch
 export PYTHONPATH=$STATOR_SOURCE/tests/cli
 
-# NAME M K N DTYPE BLOCK (a number, k: a scale a column, all: one scale) LAYOUT (kn, nk) ZERO SCALE
+# NAME M K N DTYPE BLOCK (a number, k: a scale a column, all: one scale) LAYOUT (kn, nk; t: x and y are turned) ZERO SCALE
 make() {
     python3 - "$@" <<'PY'
 import random, struct, sys, zipfile
@@ -45,13 +45,16 @@ x = [[rounded(random.gauss(0, 1)) if scale != "f32" else struct.unpack("f", stru
       for _ in range(k)] for _ in range(m)]
 y = [[sum(a * b for a, b in zip(row, column)) for column in zip(*d)] for row in x]
 flat = lambda rows: [v for row in rows for v in row]
-npy.write(name + ".x.npy", "<f4", (m, k), struct.pack("%df" % (m * k), *flat(x)))
-npy.write("y.npy", "<f4", (m, n), struct.pack("%df" % (m * n), *flat(y)))
+mixed = layout.endswith("t")
+as_file = lambda rows: list(zip(*rows)) if mixed else rows
+pair = lambda a, b: (b, a) if mixed else (a, b)
+npy.write(name + ".x.npy", "<f4", pair(m, k), struct.pack("%df" % (m * k), *flat(as_file(x))))
+npy.write("y.npy", "<f4", pair(m, n), struct.pack("%df" % (m * n), *flat(as_file(y))))
 zipfile.ZipFile(name + ".npz", "w").write("y.npy")
-turned = layout == "nk"
+turned = layout.startswith("nk")
 text = lambda rows: "{%s}" % ", ".join(repr(v) for v in flat(zip(*rows) if turned else rows))
 shape = lambda a, b: "[%d, %d]" % ((b, a) if turned else (a, b))
-out = ["stir 1", "graph @m(%%x: f32[%d, %d]) {" % (m, k)]
+out = ["stir 1", "graph @m(%%x: f32[%d, %d]) {" % pair(m, k)]
 say = lambda line: out.append("  " + line)
 say("%%w = constant {value = %s%s %s}" % (dtype, shape(k, n), text(w)))
 def spread(name, dtype, rows):
@@ -80,7 +83,12 @@ say("%%df = cast(%%%s) {dtype = %s}" % ("di" if zero else "wi", scale))
 say("%d0 = mul(%df, %s)")
 say("%d1 = cast(%d0) {dtype = f32}")
 say("%%d = %s" % ("transpose(%d1) {perm = [1, 0]}" if turned else "cast(%d1) {dtype = f32}"))
-say("%y = matmul(%x, %d)")
+if mixed:
+    say("%xt = transpose(%x) {perm = [1, 0]}")
+    say("%yt = matmul(%xt, %d)")
+    say("%y = transpose(%yt) {perm = [1, 0]}")
+else:
+    say("%y = matmul(%x, %d)")
 say("return y: %y")
 open(name + ".stir", "w").write("\n".join(out + ["}", ""]))
 PY
@@ -135,6 +143,8 @@ done <<'LIST'
 17 128 96 u4 32 kn 1 f16
 6 128 64 i8 64 kn 0 bf16
 300 64 40 u4 32 kn 1 f32
+40 128 72 i4 32 knt 0 f32
+300 96 33 u4 32 nkt 1 f32
 LIST
 
 # What is no number of the weights: another zero point than theirs, and what an unsigned type makes of

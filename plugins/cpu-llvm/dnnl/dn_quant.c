@@ -5,6 +5,7 @@
  * library may not hold them, one panel at a time in each call. Few rows are bound by reading them,
  * and meet them as they are widened in registers; more rows share a chunk of a panel made f32. Sums
  * are f32, in another order than the graph's; few rows multiply the sum of a block with its scale.
+ * x whose numbers of k are apart, and results whose columns are, are turned in scratch.
  * Threads take panels side by side, and lots of rows. f32 with AVX-512 or AVX2; the epilogue keeps
  * NaN. */
 #include "dn_quant.h"
@@ -20,6 +21,7 @@
 #define ALIGN 64
 #define COLUMNS_MAX 32
 #define SPAN_MOST ((int64_t)1 << 40)
+#define TURN_ROWS 16 /* a line of the cache, where rows lie side by side */
 
 /* ---- what is known of weights ---- */
 
@@ -354,12 +356,12 @@ static void run_range(void *self, int64_t begin, int64_t end)
     dn_scratch_give(q->op->lib, scratch);
 }
 
-stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
-                           void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err)
+/* With numbers of k, and columns of the results, side by side. */
+static stator_status run_rows(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                              void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err)
 {
-    dn_sizes s = *sizes;
+    const dn_sizes s = *sizes;
     void *packed = NULL;
-    dn_simplify(&op->form, &s);
     dn_quant q = {.isa = isa_of(op->lib), .op = op, .s = &s, .at = at};
     (void)order_of(op, &s, q.isa, &q.order); /* it was described */
     if (plan->is_packed) {
@@ -378,7 +380,110 @@ stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes 
     return q.has_failed ? st_fail_oom(err) : STATOR_OK;
 }
 
+/* ---- what is turned ---- */
+
+/* A matrix to other strides. */
+typedef struct turning {
+    const float *from;
+    float *to;
+    int64_t rows, columns;
+    int64_t from_step[2], to_step[2]; /* elements to the next row, and column */
+} turning;
+
+static void turn_range(void *self, int64_t begin, int64_t end)
+{
+    const turning *t = self;
+    const int64_t last = end * TURN_ROWS < t->rows ? end * TURN_ROWS : t->rows;
+    for (int64_t first = begin * TURN_ROWS; first < last; first += TURN_ROWS) {
+        const int64_t n = last - first < TURN_ROWS ? last - first : TURN_ROWS;
+        for (int64_t c = 0; c < t->columns; c++) {
+            const float *from = t->from + first * t->from_step[0] + c * t->from_step[1];
+            float *to = t->to + first * t->to_step[0] + c * t->to_step[1];
+            for (int64_t r = 0; r < n; r++) {
+                to[r * t->to_step[0]] = from[r * t->from_step[0]];
+            }
+        }
+    }
+}
+
+static void turn(const dn_op *op, turning *t, int64_t threads, stator_ctx *ctx)
+{
+    const int64_t n = (t->rows + TURN_ROWS - 1) / TURN_ROWS;
+    if (op->lib->host && threads > 1) {
+        op->lib->host->thr->parallel_for(ctx, n, 1, turn_range, t);
+    } else {
+        turn_range(t, 0, n);
+    }
+}
+
+static int is_x_turned(const dn_sizes *s)
+{
+    return s->x.stride[1] != 1 && s->k > 1;
+}
+
+static int is_out_turned(const dn_sizes *s)
+{
+    return s->out.stride[1] != 1 && s->n > 1;
+}
+
+static int64_t rounded(int64_t floats)
+{
+    return (floats + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                           void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err)
+{
+    dn_sizes s = *sizes;
+    void *turned[DN_ROLES];
+    dn_simplify(&op->form, &s);
+    const dn_sizes caller = s;
+    const int64_t x_floats = is_x_turned(&s) ? rounded(s.m * s.k) : 0;
+    const int64_t out_floats = is_out_turned(&s) ? rounded(s.m * s.n) : 0;
+    if (x_floats + out_floats == 0) {
+        return run_rows(op, plan, &s, at, ctx, err);
+    }
+    dn_scratch *scratch =
+        dn_scratch_take(op->lib, (uint64_t)(x_floats + out_floats) * sizeof(float));
+    if (scratch == NULL) {
+        return st_fail_oom(err);
+    }
+    float *const data = dn_scratch_data(scratch);
+    memcpy(turned, at, sizeof turned);
+    if (x_floats) {
+        turning t = {at[DN_X], data, s.m, s.k, {s.x.stride[0], s.x.stride[1]}, {s.k, 1}};
+        turn(op, &t, s.threads, ctx);
+        turned[DN_X] = data;
+        s.x.stride[0] = s.k;
+        s.x.stride[1] = 1;
+    }
+    if (out_floats) {
+        turned[DN_OUT] = data + x_floats;
+        s.out.stride[0] = s.n;
+        s.out.stride[1] = 1;
+    }
+    const stator_status status = run_rows(op, plan, &s, turned, ctx, err);
+    if (status == STATOR_OK && out_floats) {
+        const int64_t *to = caller.out.stride;
+        turning t = {data + x_floats, at[DN_OUT], s.m, s.n, {s.n, 1}, {to[0], to[1]}};
+        turn(op, &t, s.threads, ctx);
+    }
+    dn_scratch_give(op->lib, scratch);
+    return status;
+}
+
 /* ---- which ---- */
+
+/* A tensor that is added lies as the results do. */
+static int has_add(const st_form *form)
+{
+    for (uint32_t i = 0; i < form->n_epilogue; i++) {
+        if (form->epilogue[i].kind == ST_EPILOGUE_ADD) {
+            return 1;
+        }
+    }
+    return 0;
+}
 
 int dn_quant_is_form(const st_form *form)
 {
@@ -443,7 +548,8 @@ int dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     memset(out, 0, sizeof *out);
     if (!form->weights.is_scaled || !dn_quant_is_form(form) || isa == NULL || s->is_bare ||
         s->n_batch != 0 || s->m < 1 || s->n < 1 || s->k < 1 ||
-        (s->x.stride[1] != 1 && s->k > 1) || (s->out.stride[1] != 1 && s->n > 1) ||
+        (is_out_turned(s) && has_add(form)) || s->m > SPAN_MOST / s->k ||
+        s->m > SPAN_MOST / s->n ||
         s->y.stride[0] < 0 || s->y.stride[1] < 0 || !are_zeros_small(form, s) ||
         !order_of(op, s, isa, &order)) {
         return 0;

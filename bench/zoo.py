@@ -59,11 +59,11 @@ def rows_of(args, names):
     return rows
 
 
-def check_call(args, row):
-    """Runs one call of Stator and compares it; the difference, or the text of a failure."""
+def check_call(args, row, who=versus.OURS):
+    """Runs one call of Stator, or of a peer, and compares it; the difference, or the text of a failure."""
     folder = os.path.join(args.work, row)
     spec = versus.read_spec(folder)
-    worker = versus.launch(args, folder, spec, versus.OURS)
+    worker = versus.launch(args, folder, spec, who)
     try:
         worker.ask("start", versus.START_LIMIT_S)
         return versus.difference(folder, spec, worker.ask(f"dump {folder}"))
@@ -73,13 +73,22 @@ def check_call(args, row):
         worker.close()
 
 
+def is_right(args, row, off):
+    """Steps of a rounding add up in deep quantised models: there ONNX Runtime with optimisations is off as well."""
+    form = row.split("/")[1]
+    if isinstance(off, str) or off <= RIGHT.get(form, RIGHT_FLOAT):
+        return not isinstance(off, str)
+    allowed = check_call(args, row, "ort") if form in RIGHT else 0
+    return not isinstance(allowed, str) and off <= allowed
+
+
 def check(args, rows):
     """One call of every row is right: prints those that are not. Returns 1 when there is one, else 0."""
     found, wrong = {}, 0
     for row in rows:
         form = row.split("/")[1]
         off = check_call(args, row)
-        good = not isinstance(off, str) and off <= RIGHT.get(form, RIGHT_FLOAT)
+        good = is_right(args, row, off)
         found.setdefault(form, []).append(good)
         if not good:
             wrong += 1

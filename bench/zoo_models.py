@@ -297,7 +297,7 @@ def decoder_models():
         "opt": language("OPTForCausalLM", "OPTConfig", *masked(1, 48), **wide, ffn_dim=2048, num_hidden_layers=4,
                         word_embed_proj_dim=512),
         "bloom": language("BloomForCausalLM", "BloomConfig", *masked(1, 48), vocab_size=VOCABULARY, hidden_size=256,
-                          n_layer=4, n_head=8, use_cache=False),
+                          n_layer=4, n_head=8, use_cache=False, attention="eager"),
         "gemma": language("GemmaForCausalLM", "GemmaConfig", *ids(1, 32), intermediate_size=2048, num_hidden_layers=3,
                           hidden_size=512, num_attention_heads=8, vocab_size=VOCABULARY, num_key_value_heads=1,
                           head_dim=64, use_cache=False)}

@@ -152,6 +152,25 @@ def ort_result(path, feed):
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, feed)
 
 
+def refuse_own_operators(path):
+    """A quantised model of ONNX Runtime's own operators is no model of ONNX."""
+    import onnx
+    own = sorted({n.op_type for n in onnx.load(path, load_external_data=False).graph.node
+                  if n.domain == "com.microsoft"})
+    if own:
+        raise Skip("ONNX Runtime quantises into operators of its own: " + ", ".join(own))
+
+
+def refuse_stated_sizes(model, path, calls):
+    """The exporter of TorchScript writes sizes that the module computes with as numbers: no runtime takes others."""
+    for at in calls:
+        feed = {p.name: t.numpy() for p, t in zip(model.ports, feeds(model, at))}
+        try:
+            ort_result(path, feed)
+        except Exception as error:      # ONNX Runtime has a class for each of its statuses
+            raise Skip(f"ONNX Runtime refuses {label(at)} as well: {' '.join(str(error).split())[:200]}")
+
+
 # ---- the folders ----
 
 def label(at):
@@ -186,6 +205,8 @@ def write_form(module, model, form, folder):
             raise Skip("the module takes one size alone")
         write_onnx(module, model, example_sizes(model, free), free, path, script=form.endswith("script"))
         calls = [at for at in model.calls() if all(n == model.at[a] or a in free for a, n in at.items())]
+        if form.endswith("script"):
+            refuse_stated_sizes(model, path, calls)
     else:
         opset = INT4_OPSET if form == "int4" else OPSET
         write_onnx(module, model, model.at, [], path, script=form == "script", opset=opset)
@@ -197,6 +218,7 @@ def write_form(module, model, form, folder):
         feed = {p.name: t.numpy() for p, t in zip(model.ports, inputs)}
         if form in ("qdq", "dynamic"):
             quantised(form, path, feed)
+            refuse_own_operators(path)
         write_call(folder, model, at, inputs, ort_result(path, feed) if by_ort else run(module, inputs))
 
 

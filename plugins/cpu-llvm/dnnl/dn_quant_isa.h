@@ -203,7 +203,7 @@ INLINE void few(const dn_quant_part *part, vec (*total)[2], const int rows, cons
     const int64_t x_row = part->q->s->x.stride[0];
     const float *x = (const float *)part->q->at[DN_X] + part->row * x_row;
     const char *head = part->panel;
-    bases b;
+    bases b = {0};
     if (kind == LOOKED_UP) {
         b.table = table_of(order);
     }

@@ -472,6 +472,13 @@ static int gives_way(const st_infer *in, stator_ref small, stator_ref large)
            st_sym_le(&in->m->symtab, small, large) == 1;
 }
 
+/* Is `floored` max(size, 1)? Where the two broadcast, `size` is the result: 1 beside its 0 gives 0.
+ * Exporters write such a size as (S - 1) / 2 + 1, rounded toward zero. */
+static int is_floored_at_one(const st_infer *in, stator_ref floored, stator_ref size)
+{
+    return st_in_op_int(in, 'M', size, 1) == floored;
+}
+
 /* Known cases first; else the formula max(a, b), which is the result when neither is 0; a 0 against
  * a 1 gives 0, so the factor min(a, b, 1) is added where 0 may occur. */
 stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b)
@@ -494,10 +501,10 @@ stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b)
     if (b_lo >= 2 || b_hi == 0) {
         return b;
     }
-    if (gives_way(in, b, a)) {
+    if (gives_way(in, b, a) || is_floored_at_one(in, b, a)) {
         return a;
     }
-    if (gives_way(in, a, b)) {
+    if (gives_way(in, a, b) || is_floored_at_one(in, a, b)) {
         return b;
     }
     const stator_ref larger = st_in_op(in, 'M', a, b);

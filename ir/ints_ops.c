@@ -62,7 +62,14 @@ static int is_positive(const st_ints_eval *at, stator_ref sym)
     return lo > 0;
 }
 
-/* x / y truncated toward zero, y > 0; 0: not known. Of an x whose sign is not known it is the
+/* Is x / y above -1, so that truncating it gives 0 or what rounding down gives? */
+static int is_above_minus(const st_ints_eval *at, stator_ref x, stator_ref y)
+{
+    return st_sym_lt(tab_of(at), scaled(at, y, -1), x) == 1;
+}
+
+/* x / y truncated toward zero, y > 0; 0: not known. Where x may be negative but is above -y, as a
+ * size less one is, it is max(floordiv(x, y), 0). Of any other x whose sign is not known it is the
  * quotient of what is above zero less that of what is below. In an import under the ranges of a call
  * these go on: max(x, 0) divides a range in two, and the call's size tells in which half it lies
  * (reinfer.h). In one for all sizes they would only grow past the limits. */
@@ -72,6 +79,9 @@ static stator_ref truncated_quotient(const st_ints_eval *at, stator_ref x, stato
     const stator_ref zero = st_sym_int(tab, 0);
     if (is_nonneg(at, x)) {
         return st_sym_floordiv(tab, x, y);
+    }
+    if (is_above_minus(at, x, y)) {
+        return st_sym_max(tab, st_sym_floordiv(tab, x, y), zero);
     }
     if (at->b->module->plan == NULL) {
         return 0;

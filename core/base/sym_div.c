@@ -3,10 +3,12 @@
  * For c > 0: every term gives up its multiples of c (coefficients and constant of what
  * stays lie in [0, c)), terms known to be multiples of c are divided exactly, common factors are
  * cancelled, floordiv(floordiv(x, b) + r, c) becomes floordiv(x + b*r, b*c), what lies below a
- * common factor is dropped (floordiv(4*a + b, 8) = floordiv(a, 2) for 0 <= b < 4), and a quotient
- * that the range pins down becomes an integer:
+ * common factor is dropped (floordiv(4*a + b, 8) = floordiv(a, 2) for 0 <= b < 4), a quotient
+ * that the range pins down becomes an integer, and a bound is divided by itself, since rounding down
+ * keeps order:
  *
  *     floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(b, 2)
+ *     floordiv(max(a, 1) + 1, 2) = max(floordiv(a + 1, 2), 1)
  *
  * Rules after Graham, Knuth, Patashnik, "Concrete Mathematics", chapter 3. */
 #include "core/base/sym_lin.h"
@@ -183,6 +185,26 @@ static int drop_rest(const st_symtab *tab, st_lin *r, int64_t *c, st_lin *rest, 
     return 1;
 }
 
+/* floordiv(max(x, n) + k, c) = max(floordiv(x + k, c), floordiv(n + k, c)) for integers n and k, min
+ * likewise; 0 where r is no such form. */
+static uint32_t divide_bounded(st_symtab *tab, const st_lin *r, int64_t c)
+{
+    if (r->count != 1 || r->terms[0].coef != 1) {
+        return 0;
+    }
+    const stator_atom_row row = *st_atom_at(tab, r->terms[0].atom);
+    int64_t bound = 0;
+    if ((row.kind != STATOR_ATOM_MIN && row.kind != STATOR_ATOM_MAX) ||
+        !st_sym_const(tab, row.b, &bound)) {
+        return 0;
+    }
+    const uint32_t k = st_sym_int(tab, r->constant);
+    const uint32_t by = st_sym_int(tab, c);
+    const uint32_t x = st_sym_floordiv(tab, st_sym_add(tab, row.a, k), by);
+    const uint32_t n = st_sym_floordiv(tab, st_sym_add(tab, row.b, k), by);
+    return row.kind == STATOR_ATOM_MIN ? st_sym_min(tab, x, n) : st_sym_max(tab, x, n);
+}
+
 uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c)
 {
     st_lin q;
@@ -204,6 +226,10 @@ uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c)
     if (r.count != 0) {
         if (fold_by_range(tab, &r, c, &folded)) {
             return st_lin_add_const(&q, folded) ? st_lin_intern(tab, &q) : 0;
+        }
+        const uint32_t bounded = divide_bounded(tab, &r, c);
+        if (bounded != 0) {
+            return st_lin_add_sym(tab, &q, bounded, 1) ? st_lin_intern(tab, &q) : 0;
         }
         const uint32_t atom =
             st_atom_make(tab, STATOR_ATOM_FLOORDIV, st_lin_intern(tab, &r), st_sym_int(tab, c));

@@ -38,7 +38,7 @@ static const op_sample good[] = {
     {"f32[N]; f32[M]", "pow(%a, %b) : f32[max(N, M)]", "sym N in [1, 9]\nsym M in [1, 9]\n", 0},
     {"f32[N]; f32[M]", "mod(%a, %b) : f32[max(N, M)*min(1, min(N, M))]", "sym N in [0, 9]\nsym M in [0, 9]\n", 0},
     {"f32[N]; f32[min(N, 512)]", "add(%a, %b) : f32[N]", "sym N in [0, 9999]\n", 0},
-    {"f32[max(N, 1)]; f32[N]", "add(%a, %b) : f32[max(N, 1)*min(N, 1)]", "sym N in [0, 9]\n", 0},
+    {"f32[max(N, 1)]; f32[N]", "add(%a, %b) : f32[N]", "sym N in [0, 9]\n", 0},
     {"i32[]; i32[5]", "rem(%a, %b) : i32[5]", 0, 0},
     {"f32[0]; f32[1]", "min(%a, %b) : f32[0]", 0, 0}, {"i64[2]; i64[1]", "max(%a, %b) : i64[2]", 0, 0},
     {"f64[2]; f64[2]", "atan2(%a, %b) : f64[2]", 0, 0},

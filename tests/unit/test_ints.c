@@ -186,6 +186,13 @@ Test(ints, arithmetic)
     expect(&w, op2(&w, "mul", s, c), "2*N; 9; 4*H");
     expect(&w, op2(&w, "div", op2(&w, "mul", s, c), c), "N; 3; H");
     expect(&w, op2(&w, "div", ints(&w, 3, seven), c), "3; -2; 1");
+    const int64_t twos[] = {2, 2, 2};
+    const int64_t fours[] = {4, 4, 4};
+    /* N >= 1: (N - 2) / 2 is above -1, (N - 4) / 2 need not be. */
+    const stator_ref less = op2(&w, "sub", s, ints(&w, 3, twos));
+    expect(&w, op2(&w, "div", less, ints(&w, 3, twos)),
+           "max(floordiv(N, 2), 1) - 1; 0; max(floordiv(H, 2), 1) - 1");
+    expect(&w, op2(&w, "div", op2(&w, "sub", s, ints(&w, 3, fours)), ints(&w, 3, twos)), "?");
     expect(&w, op2(&w, "mod", ints(&w, 3, seven), c), "1; 2; 3");
     expect(&w, op2(&w, "rem", ints(&w, 3, seven), c), "1; -1; 3");
     expect(&w, op2(&w, "pow", c, c), "4; 27; 256");

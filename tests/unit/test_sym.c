@@ -103,6 +103,15 @@ Test(sym, division_takes_out_multiples)
     cr_assert_eq(st_sym_mod(&w.tab, sym_world_parse(&w, "N"), st_sym_int(&w.tab, 0)), 0);
 }
 
+/* (H - 1) / 2 + 1, rounded toward zero, goes through strided layers as one atom below its bound. */
+Test(sym, division_goes_into_bounds)
+{
+    same("floordiv(max(N, 3) + 1, 2)", "max(floordiv(N + 1, 2), 2)");
+    same("floordiv(min(N, 9) - 1, 4)", "min(floordiv(N - 1, 4), 2)");
+    same("floordiv(max(floordiv(H + 3, 4), 1) + 1, 2)", "max(floordiv(H + 7, 8), 1)");
+    same("floordiv(2*max(N, 3) + 5, 4)", "max(floordiv(N, 2), 1) + 1");
+}
+
 Test(sym, nested_divisions_flatten)
 {
     same("floordiv(floordiv(N, 2), 3)", "floordiv(N, 6)");

@@ -247,11 +247,11 @@ static int is_completed(const dn_op *op, const dn_sizes *s, const char *name)
     return op->form.x.dtype == STATOR_BF16 && s->k % 2 == 1 && strncmp(name, "gemm", 4) == 0;
 }
 
-/* With groups and channels last, "gemm" of oneDNN 2.6 takes a group's first channel for that of the
- * whole where it reads the tensor of a binary post-op. */
+/* With groups and channels last, as the primitive has them, "gemm" of oneDNN 2.6 takes a group's
+ * first channel for that of the whole where it reads the tensor of a binary post-op. */
 static int is_misread(const dn_op *op, const dn_desc *desc)
 {
-    const dnnl_memory_desc_t *out = &desc->md[DN_OUT];
+    const dnnl_memory_desc_t *out = &desc->md[DN_OUT2];
     uint32_t n_binary = 0;
     for (uint32_t i = 0; i < op->form.n_epilogue; i++) {
         const uint32_t role = DN_POST + i;
@@ -425,8 +425,8 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
         dnnl_primitive_desc_create(&out->primitive, &what, attr, op->lib->engine, NULL) ==
             dnnl_success) {
         (void)dnnl_primitive_desc_query(out->primitive, dnnl_query_impl_info_str, 0, &out->name);
-        out->class_ = is_exact_enough(op, s, out) ? class_of(out->name) : (uint32_t)DN_NO;
         query_orders(out);
+        out->class_ = is_exact_enough(op, s, out) ? class_of(out->name) : (uint32_t)DN_NO;
     }
     dn_team_end(&team);
     (void)dnnl_primitive_attr_destroy(attr);

@@ -359,6 +359,21 @@ static void quantise(problem *p, double zero)
     }
 }
 
+/* Groups of 12 channels with a zero point: oneDNN describes what it cannot make. */
+Test(dnnl, groups_of_bytes_that_cannot_be_made)
+{
+    const conv_case c = {2, 1, 24, 32, 2, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    for (int i = 0; i < 2 * 2; i++) {
+        problem p;
+        conv(&p, STATOR_U8, STATOR_U8, &c, i % 2, i % 2);
+        p.form.x_zero.value = i / 2 ? 128 : 0;
+        quantise(&p, 3);
+        if (lib->takes(lib->self, &p.form) == 1) { /* else it is done as f32 */
+            check(&p, "groups of bytes to bytes");
+        }
+    }
+}
+
 static void set_whole(problem *p, const st_epilogue *e)
 {
     const double unit = e->dtype == STATOR_I32 ? 1000 : 0.5;

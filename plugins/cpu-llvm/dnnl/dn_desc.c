@@ -278,6 +278,22 @@ static int is_exact_enough(const dn_op *op, const dn_sizes *s, const dn_desc *de
     return form->out.dtype != STATOR_I32 || is_bare || !dn_are_sums_long(form, s);
 }
 
+/* "jit_int8" of oneDNN 2.6 cannot generate code for some convolutions with groups that it describes
+ * (4 channels more than whole eights, with a zero point): one way to know is to try. A primitive that
+ * is made stays in oneDNN's cache. */
+static int is_made(const dn_op *op, const dn_desc *desc)
+{
+    dnnl_primitive_t primitive = NULL;
+    if (op->form.groups <= 1 || strncmp(desc->name, "jit_int8:", 9) != 0) {
+        return 1;
+    }
+    if (dnnl_primitive_create(&primitive, desc->primitive) != dnnl_success) {
+        return 0;
+    }
+    (void)dnnl_primitive_destroy(primitive);
+    return 1;
+}
+
 static void use(dn_desc *desc, uint32_t role, int arg)
 {
     desc->used |= 1u << role;
@@ -426,7 +442,8 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
             dnnl_success) {
         (void)dnnl_primitive_desc_query(out->primitive, dnnl_query_impl_info_str, 0, &out->name);
         query_orders(out);
-        out->class_ = is_exact_enough(op, s, out) ? class_of(out->name) : (uint32_t)DN_NO;
+        const int is_usable = is_exact_enough(op, s, out) && is_made(op, out);
+        out->class_ = is_usable ? class_of(out->name) : (uint32_t)DN_NO;
     }
     dn_team_end(&team);
     (void)dnnl_primitive_attr_destroy(attr);

@@ -516,6 +516,18 @@ static int is_in_code_key(const stator_options *options, const stator_option_des
            (options->kind == STATOR_KIND_PASS && (row->flags & STATOR_OPTION_SECRET) == 0);
 }
 
+/* Blanks and line ends stand between values, so a text that has them writes "\s" and "\n". */
+static void add_text(st_str *out, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == ' ' || *c == '\n' || *c == '\\') {
+            st_str_add(out, *c == ' ' ? "\\s" : *c == '\n' ? "\\n" : "\\\\");
+        } else {
+            st_str_addn(out, c, 1);
+        }
+    }
+}
+
 void st_options_code_key(const stator_options *options, st_str *out)
 {
     char number[32];
@@ -535,7 +547,7 @@ void st_options_code_key(const stator_options *options, st_str *out)
             st_str_add(out, st_format_f64(slot->value.f, number));
             break;
         default:
-            st_str_add(out, slot->value.s != NULL ? slot->value.s : "");
+            add_text(out, slot->value.s != NULL ? slot->value.s : "");
             break;
         }
         st_str_add(out, "\n");

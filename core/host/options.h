@@ -48,8 +48,9 @@ stator_status st_options_create(st_mem *mem, const st_options_request *request,
 void st_options_destroy(stator_options *options);
 /* What the user should be told (deprecated or renamed keys), one sentence a line; "" when none. */
 const char *st_options_warnings(const stator_options *options);
-/* Appends "key=value\n" of every row flagged AFFECTS_CODE, in schema order, in normal form. A pass
- * does nothing but change code: of its rows all count but those flagged SECRET alone. */
+/* Appends "key=value\n" of every row flagged AFFECTS_CODE, in schema order, in normal form; a value
+ * holds no blank and no line end, and other values give another text. A pass does nothing but change
+ * code: of its rows all count but those flagged SECRET alone. */
 void st_options_code_key(const stator_options *options, st_str *out);
 /* 1 when the key was given or came from the environment, 0 when it has its default. */
 int st_options_is_set(const stator_options *options, const char *key);

@@ -49,13 +49,13 @@ static const stator_option_desc cuda_schema[] = {
 
 static const stator_option_desc pass_schema[] = {
     ROW("limit", I64, .default_text = "1", .min_i64 = 1, .max_i64 = 8),
-    ROW("token", STR, .flags = STATOR_OPTION_SECRET)};
+    ROW("token", STR, .flags = STATOR_OPTION_SECRET), ROW("text", STR)};
 
 static int foreign(void *self, uint32_t kind, const char *name, st_option_schema *out)
 {
     (void)self;
     if (kind == STATOR_KIND_PASS) {
-        *out = (st_option_schema){.options = pass_schema, .count = 2};
+        *out = (st_option_schema){.options = pass_schema, .count = 3};
         return strcmp(name, "cuda.pass") == 0 || strcmp(name, "toy.pass") == 0;
     }
     *out = (st_option_schema){.options = cuda_schema, .count = 1};
@@ -237,7 +237,8 @@ Test(options, passes_are_named_before_a_colon)
     refuse("cuda.pass:limit", "9",
            "option 'limit' of 'cuda.pass' is 9, outside its range [1, 8]");
     refuse("cuda.pass:limmit", "1",
-           "'cuda.pass' has no option 'limmit' (did you mean 'limit'?); its options: limit, token");
+           "'cuda.pass' has no option 'limmit' (did you mean 'limit'?); its options: limit, "
+           "token, text");
     refuse("cuda.pas:limit", "1",
            "option 'cuda.pas:limit' is for 'cuda.pas', and there is no pass of that name");
     refuse(":limit", "1", "option ':limit' is for '', and there is no pass of that name");
@@ -251,14 +252,14 @@ Test(options, passes_are_named_before_a_colon)
 
 Test(options, every_value_of_a_pass_counts_for_code)
 {
-    static const char *const keys[] = {"toy.pass:limit", "token"};
-    static const char *const values[] = {"3", "s3cret"};
+    static const char *const keys[] = {"toy.pass:limit", "token", "text"};
+    static const char *const values[] = {"3", "s3cret", "a limit=4\n\\s"};
     stator_options *options = NULL;
     const st_options_request request = {.item = "toy.pass",
                                         .kind = STATOR_KIND_PASS,
                                         .schema = pass_schema,
-                                        .schema_count = 2,
-                                        .count = 2,
+                                        .schema_count = 3,
+                                        .count = 3,
                                         .keys = keys,
                                         .values = values,
                                         .foreign = foreign};
@@ -266,7 +267,7 @@ Test(options, every_value_of_a_pass_counts_for_code)
     st_str_init(&text, &mem);
     cr_assert_eq(st_options_create(&mem, &request, &options, NULL), STATOR_OK);
     st_options_code_key(options, &text);
-    cr_expect_str_eq(text.data, "limit=3\n");
+    cr_expect_str_eq(text.data, "limit=3\ntext=a\\slimit=4\\n\\\\s\n", "a value is one word");
     st_str_deinit(&text);
     st_options_destroy(options);
 }

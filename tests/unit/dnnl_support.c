@@ -8,6 +8,7 @@
 #include "core/base/threads.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -719,4 +720,15 @@ int has_wide(uint32_t dtype)
                             __builtin_cpu_supports("avx512vl");
     return has_vectors && (dtype == STATOR_BF16 ? __builtin_cpu_supports("avx512bf16") != 0
                                                 : __builtin_cpu_supports("avx512vnni") != 0);
+}
+
+uint32_t thread_count(void)
+{
+    uint32_t n = 0;
+    DIR *dir = opendir("/proc/self/task");
+    for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
+        n += e->d_name[0] != '.';
+    }
+    (void)(dir ? closedir(dir) : 0);
+    return n;
 }

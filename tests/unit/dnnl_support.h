@@ -101,6 +101,8 @@ void with_constant(problem *p);
 void run_as(problem *p, const char *what, double slack, const char *by);
 /* Has the processor AVX-512, and its products of bf16, or of bytes? */
 int has_wide(uint32_t dtype);
+/* Of this process. */
+uint32_t thread_count(void);
 /* The op of a form that must be taken. */
 void *create(problem *p, const char *what);
 /* All of it, with y as an input and as a constant, and not by plain loops. */

@@ -8,7 +8,6 @@
 #include "core/base/threads.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -794,17 +793,6 @@ static void *call_often(void *self)
         call(&c->p, c->op);
     }
     return NULL;
-}
-
-static uint32_t thread_count(void)
-{
-    uint32_t n = 0;
-    DIR *dir = opendir("/proc/self/task");
-    for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
-        n += e->d_name[0] != '.';
-    }
-    (void)(dir ? closedir(dir) : 0);
-    return n;
 }
 
 Test(dnnl, threads_share_an_op)

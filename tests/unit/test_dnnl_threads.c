@@ -5,7 +5,6 @@
 #include "core/base/diag.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -32,17 +31,6 @@ static void make(problem *p, uint32_t kind)
     epilogue(p, ST_EPILOGUE_RELU, 0, 0);
     fill(p);
     set_constant(p);
-}
-
-static uint32_t thread_count(void)
-{
-    uint32_t n = 0;
-    DIR *dir = opendir("/proc/self/task");
-    for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
-        n += e->d_name[0] != '.';
-    }
-    (void)(dir ? closedir(dir) : 0);
-    return n;
 }
 
 typedef struct caller {

@@ -94,117 +94,95 @@ row() { # OUTCOME KIND SLOT=FAULT ARGUMENTS
     esac
 }
 
-named() { # OUTCOME FAULT... : of the backend
-    local outcome=$1 fault
-    shift
+each() { # OUTCOME KIND 'ARGUMENTS' SLOT=FAULT... : a row for each fault
+    local outcome=$1 kind=$2 fault
+    local -a run
+    read -ra run <<<"$3"
+    shift 3
     for fault in "$@"; do
-        row "$outcome" backend "$fault" model.stir --backend border_backend
+        row "$outcome" "$kind" "$fault" "${run[@]}"
     done
 }
-passes() { # OUTCOME FAULT... : of run
-    local outcome=$1 fault
-    shift
-    for fault in "$@"; do
-        row "$outcome" pass run="$fault" model.stir --backend aot_eager
-    done
-}
-reads() { # OUTCOME FAULT... : of import
-    local outcome=$1 fault
-    shift
-    for fault in "$@"; do
-        row "$outcome" frontend import="$fault" model.border --backend eager
-    done
-}
-op() { # BACKEND OUTCOME SLOT=FAULT...
-    local backend=$1 outcome=$2 fault
-    shift 2
-    for fault in "$@"; do
-        row "$outcome" oplib "$fault" op.stir --backend "$backend"
-    done
-}
+named="model.stir --backend border_backend"
+passes="model.stir --backend aot_eager"
+reads="model.border --backend eager"
 
 # ---- as it should be ----
 for kind in backend pass frontend; do
     row right $kind none= model.stir
 done
-named right none=
-reads right none
-op eager right none=
-op aot_eager right none=
+each right backend "$named" none=
+each right frontend "$reads" import=none
+each right oplib "op.stir --backend eager" none=
+each right oplib "op.stir --backend aot_eager" none=
 
 # ---- what nobody named is tried in a child first ----
-for fault in dlopen=segv query=abort init=exit probe=throw init=fp probe=hang init=status=13 \
-    probe=status=14 probe=status=12345 query=null query=item_size query=slot; do
-    row warned backend $fault model.stir
-done
-for fault in dlopen=segv init=exit init=hang init=status=13 init=pthread_exit query=fp \
-    query=slot query=null_name; do
-    row warned pass $fault model.stir --backend aot_eager
-done
-for fault in dlopen=fp init=abort init=status=-1 query=items query=slot; do
-    row warned oplib $fault model.stir --backend eager
-done
+each warned backend "model.stir" dlopen=segv query=abort init=exit probe=throw init=fp probe=hang \
+    init=status=13 probe=status=14 probe=status=12345 query=null query=item_size query=slot
+each warned pass "model.stir --backend aot_eager" dlopen=segv init=exit init=hang init=status=13 \
+    init=pthread_exit query=fp query=slot query=null_name
+each warned oplib "model.stir --backend eager" dlopen=fp init=abort init=status=-1 query=items \
+    query=slot
 row warned frontend init=segv model --backend eager
 row warned frontend query=null_items model --backend eager
 
 # ---- a backend that is named ----
-named killed dlopen=segv query=segv init=segv probe=segv create=segv pipeline=segv capability=segv \
-    compile=segv exe_info=segv exe_run=segv exe_destroy=segv destroy=segv shutdown=segv \
-    compat_key=segv exe_serialize=segv exe_run=abort compile=throw compile=overflow exe_run=overflow
-named refused dlopen=exit query=exit init=exit probe=exit create=exit pipeline=exit capability=exit \
-    compile=exit exe_info=exit exe_run=exit exe_destroy=exit destroy=exit shutdown=exit \
-    compile=pthread_exit exe_run=pthread_exit
-named warned dlopen=fp query=fp init=fp probe=fp create=fp pipeline=fp capability=fp compile=fp \
-    exe_info=fp exe_run=fp exe_destroy=fp destroy=fp exe_run=fp_range
-named refused init=status=13 probe=status=14 create=status=13 pipeline=status=12345 \
-    capability=status=-1 compile=status=13 compile=status=12345 exe_info=status=5 exe_run=status=13 \
-    exe_run=status=-7 exe_run=status=12345
-named refused compile=null exe_run=elsewhere exe_run=nowhere exe_info=huge pipeline=unknown_stage \
-    pipeline=null_stage
-named right capability=silent capability=strangers capability=no_text compat_key=null \
-    exe_serialize=null exe_serialize=status=13
-named refused query=null query=plugin_size query=item_size query=zero_size query=items query=twice \
-    query=null_item query=null_items query=kind query=name query=null_name query=options query=slot \
-    query=version
-named hung compile=hang
-for fault in unwritten half; do
-    row refused backend exe_run=$fault model.stir --backend border_backend --verify 1
-done
-named right exe_deserialize=
+each killed backend "$named" dlopen=segv query=segv init=segv probe=segv create=segv \
+    pipeline=segv capability=segv compile=segv exe_info=segv exe_run=segv exe_destroy=segv \
+    destroy=segv shutdown=segv compat_key=segv exe_serialize=segv exe_run=abort compile=throw \
+    compile=overflow exe_run=overflow
+each refused backend "$named" dlopen=exit query=exit init=exit probe=exit create=exit \
+    pipeline=exit capability=exit compile=exit exe_info=exit exe_run=exit exe_destroy=exit \
+    destroy=exit shutdown=exit compile=pthread_exit exe_run=pthread_exit
+each warned backend "$named" dlopen=fp query=fp init=fp probe=fp create=fp pipeline=fp \
+    capability=fp compile=fp exe_info=fp exe_run=fp exe_destroy=fp destroy=fp exe_run=fp_range
+each refused backend "$named" init=status=13 probe=status=14 create=status=13 \
+    pipeline=status=12345 capability=status=-1 compile=status=13 compile=status=12345 \
+    exe_info=status=5 exe_run=status=13 exe_run=status=-7 exe_run=status=12345
+each refused backend "$named" compile=null exe_run=elsewhere exe_run=nowhere exe_info=huge \
+    pipeline=unknown_stage pipeline=null_stage
+each right backend "$named" capability=silent capability=strangers capability=no_text \
+    compat_key=null exe_serialize=null exe_serialize=status=13
+each refused backend "$named" query=null query=plugin_size query=item_size query=zero_size \
+    query=items query=twice query=null_item query=null_items query=kind query=name \
+    query=null_name query=options query=slot query=version
+each hung backend "$named" compile=hang
+each refused backend "model.stir --backend border_backend --verify 1" exe_run={unwritten,half}
+each right backend "$named" exe_deserialize=
 keep=1
-named right exe_deserialize=null exe_deserialize=status=12345
-named killed exe_deserialize=segv
-named refused exe_deserialize=exit
+each right backend "$named" exe_deserialize=null exe_deserialize=status=12345
+each killed backend "$named" exe_deserialize=segv
+each refused backend "$named" exe_deserialize=exit
 keep=
 
 # ---- passes ----
-passes killed segv abort throw overflow
-passes refused exit pthread_exit status=13 status=12345 rename_input add_input rename_output \
-    add_output drop_output swap_outputs retype_output bad_ref nothing
-passes warned fp
-passes right result
-passes hung hang
+each killed pass "$passes" run={segv,abort,throw,overflow}
+each refused pass "$passes" run={exit,pthread_exit,status=13,status=12345,rename_input,add_input} \
+    run={rename_output,add_output,drop_output,swap_outputs,retype_output,bad_ref,nothing}
+each warned pass "$passes" run=fp
+each right pass "$passes" run=result
+each hung pass "$passes" run=hang
 
 # ---- frontends: asked only where no extension decides ----
-reads killed segv throw
-reads refused exit status=13 status=12345 nothing bad_type no_output stranger
-reads warned fp
-for fault in segv exit hang; do
-    row right frontend sniff=$fault model.stir --backend eager
-done
+each killed frontend "$reads" import={segv,throw}
+each refused frontend "$reads" import={exit,status=13,status=12345} \
+    import={nothing,bad_type,no_output,stranger}
+each warned frontend "$reads" import=fp
+each right frontend "model.stir --backend eager" sniff={segv,exit,hang}
 row killed frontend sniff=segv model --backend eager
 row refused frontend sniff=exit model --backend eager
 row warned frontend sniff=fp model --backend eager
 row hung frontend sniff=hang model --backend eager
 
 # ---- op libraries ----
-op eager killed infer=segv kernel=segv kernel=abort
-op eager refused infer=exit infer=status=13 infer=no_type infer=bad_type kernel=exit \
-    kernel=status=12345 kernel=pthread_exit
-op eager warned infer=fp kernel=fp
-op aot_eager killed decompose=segv decompose=throw
-op aot_eager refused decompose=exit decompose=status=13 decompose=nothing decompose=bad_ref
-op aot_eager warned decompose=fp
+each killed oplib "op.stir --backend eager" infer=segv kernel=segv kernel=abort
+each refused oplib "op.stir --backend eager" infer=exit infer=status=13 infer=no_type \
+    infer=bad_type kernel=exit kernel=status=12345 kernel=pthread_exit
+each warned oplib "op.stir --backend eager" infer=fp kernel=fp
+each killed oplib "op.stir --backend aot_eager" decompose=segv decompose=throw
+each refused oplib "op.stir --backend aot_eager" decompose=exit decompose=status=13 \
+    decompose=nothing decompose=bad_ref
+each warned oplib "op.stir --backend aot_eager" decompose=fp
 
 [ $bad = 0 ] || { echo "$bad of $rows"; exit 1; }
 echo "$rows bad plugins"

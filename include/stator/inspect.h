@@ -251,11 +251,12 @@ typedef struct stator_x_pair {
     double rtol, atol; /* negative: chosen by dtype and by how large values are */
 } stator_x_pair;
 /* The first value, in topological order, in which they differ: inner values are read by compiling
- * again with them as more outputs. Not found: the difference vanishes when it is observed.
- * INVALID_ARGUMENT: struct_size of one of the two is not set. A rounding that falls the other way is no difference: where a node rounds (round, floor, ceil,
- * trunc, a cast of floats to integers), its operands agree, and at most one element in 50, or one
- * alone, is off by exactly 1, the value counts as a step. It is replaced by the good backend's for
- * both, and the search goes on behind it, past 64 such values at most. */
+ * again with them as more outputs. Not found: the difference vanishes when it is observed. A rounding
+ * that falls the other way is no difference: where a node rounds (round, floor, ceil, trunc, a cast
+ * of floats to integers), its operands agree, and at most one element in 50, or one alone, is off by
+ * exactly 1, the value counts as a step. It is replaced by the good backend's for both, and the search
+ * goes on behind it, past 64 such values at most. INVALID_ARGUMENT: struct_size of one of the two is
+ * not set. */
 STATOR_EXPORT stator_status stator_x_first_difference(const stator_x_pair *pair,
                                                       stator_x_place *out_place) STATOR_MUST_USE;
 

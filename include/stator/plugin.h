@@ -252,10 +252,11 @@ typedef struct stator_thr_api {
     void (*parallel_for)(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn, void *self);
     int32_t (*thread_count)(stator_ctx *ctx);
     /* For a plugin whose library divides work among threads of its own (OpenMP's, say) and waits for
-     * all of them. 1: other programs want the processors so much that the calling thread is better
-     * off alone for now; what it does then gives the same bits. Costs a look at the clock. The answer
-     * follows from what note_team is told: work of team_ns nanoseconds on the library's threads that
-     * the caller alone would have done in about alone_ns. Any thread. Since 0.9, appended. */
+     * all of them. 1: other programs want the processors so much that the calling thread should do
+     * the work alone, with the same bits as a result. The answer may change from call to call. Costs a
+     * look at the clock. It follows from what note_team is told: work of team_ns nanoseconds on the
+     * library's threads that the caller alone would have done in about alone_ns. Any thread. Since
+     * 0.9, appended. */
     int32_t (*is_contended)(stator_ctx *ctx);
     void (*note_team)(stator_ctx *ctx, uint64_t team_ns, uint64_t alone_ns);
 } stator_thr_api;

@@ -28,8 +28,6 @@ typedef struct status_row {
 static const status_row status_rows[] = {
 #define STATOR_STATUS(name, number, text) {number, #name, text},
 #include <stator/status.def>
-
-#define CTX_FLAGS (2u * STATOR_CTX_NO_CACHE - 1u) /* stator_ctx_flag, all of it */
 #undef STATOR_STATUS
 };
 
@@ -318,6 +316,8 @@ static stator_status ctx_open(stator_ctx *ctx, const stator_ctx_options *options
                                           .warn_self = ctx};
     return st_registry_create(&registry, &ctx->registry, err);
 }
+
+#define CTX_FLAGS (2u * STATOR_CTX_NO_CACHE - 1u) /* stator_ctx_flag, all of it */
 
 stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **out_ctx)
 {

@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define LOAD_COPY 1u /* of stator_load_options, all of its flags */
+
 void st_model_retain(stator_model *model)
 {
     atomic_fetch_add_explicit(&model->refs, 1, memory_order_relaxed);
@@ -275,7 +277,8 @@ static stator_status open_source(stator_model *model, const char *path, stator_d
     ST_TRY(st_file_open(mem, model->path, &file, err));
     model->size = st_file_size(file);
     const stator_status status =
-        st_blob_from_file(mem, file, 0, model->size, (int)(model->flags & 1u), &model->source, err);
+        st_blob_from_file(mem, file, 0, model->size, (int)(model->flags & LOAD_COPY),
+                          &model->source, err);
     st_file_release(file);
     ST_TRY(status);
     return st_blob_get(model->source, &model->bytes, err);
@@ -339,7 +342,7 @@ static stator_status read_options(const stator_load_options *given, stator_load_
     if (given != NULL) {
         ST_TRY(ST_SIZED_READ(stator_load_options, out, given, err));
     }
-    return st_check_flags(out->flags, 1u, "stator_load_options", err);
+    return st_check_flags(out->flags, LOAD_COPY, "stator_load_options", err);
 }
 
 static stator_status end_load(stator_model *model, stator_status status, stator_diag *diag,
@@ -396,13 +399,13 @@ stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes, uint64
     model->path = st_strdup(&ctx->mem, name != NULL ? name : "<bytes>");
     model->bytes = bytes;
     model->size = size;
-    if ((options.flags & 1u) != 0) {
+    if ((options.flags & LOAD_COPY) != 0) {
         model->source = st_blob_copy(&ctx->mem, bytes, size);
         if (model->source != NULL) {
             status = st_blob_get(model->source, &model->bytes, &diag);
         }
     }
-    if (model->path == NULL || ((options.flags & 1u) != 0 && model->source == NULL)) {
+    if (model->path == NULL || ((options.flags & LOAD_COPY) != 0 && model->source == NULL)) {
         status = st_fail_oom(&diag);
     }
     if (status == STATOR_OK) {

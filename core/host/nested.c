@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-
 /* A backend that is being created or is compiling, on this thread: what it opens meanwhile runs in
  * the same call stack, so a name met twice there is a circle. Entries live on the stack. */
 struct st_open_entry {

@@ -329,22 +329,6 @@ Test(dnnl, convolutions_of_bytes)
     }
 }
 
-/* Groups whose channels fill no vector: "gemm" is what oneDNN has, with channels last inside, whatever
- * the order of x and out, and it would read another group's factors. */
-Test(dnnl, groups_of_bytes_with_factors)
-{
-    const conv_case c = {2, 2, 28, 92, 4, {9, 11}, {3, 2}, {2, 1}, {1, 1}, {0, 1}, {2, 0}};
-    for (int i = 0; i < 2 * 4; i++) {
-        problem p;
-        conv(&p, i % 2 ? STATOR_I8 : STATOR_U8, STATOR_F32, &c, i / 2 % 2, i / 4);
-        epilogue(&p, ST_EPILOGUE_SCALE, 0.25, 0);
-        epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
-        if (lib->takes(lib->self, &p.form) == 1) { /* else it is done as f32 */
-            check(&p, "groups of bytes with factors");
-        }
-    }
-}
-
 /* Sums made bytes again. The numbers are such that f32 holds every step: not one quantum may
  * differ. */
 static void quantise(problem *p, double zero)
@@ -355,21 +339,6 @@ static void quantise(problem *p, double zero)
     epilogue(p, ST_EPILOGUE_ROUND, 0, 0);
     if (zero != 0) {
         epilogue(p, ST_EPILOGUE_OFFSET, zero, 0);
-    }
-}
-
-/* Groups of 12 channels with a zero point: oneDNN describes what it cannot make. */
-Test(dnnl, groups_of_bytes_that_cannot_be_made)
-{
-    const conv_case c = {2, 1, 24, 32, 2, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
-    for (int i = 0; i < 2 * 2; i++) {
-        problem p;
-        conv(&p, STATOR_U8, STATOR_U8, &c, i % 2, i % 2);
-        p.form.x_zero.value = i / 2 ? 128 : 0;
-        quantise(&p, 3);
-        if (lib->takes(lib->self, &p.form) == 1) { /* else it is done as f32 */
-            check(&p, "groups of bytes to bytes");
-        }
     }
 }
 

@@ -1,5 +1,5 @@
 /* Sums of bytes that become bytes in one go, long products, and convolutions of bytes with a group
- * for each channel, by kernels of our own with AVX2 and with AVX-512. */
+ * for each channel, by kernels of our own with AVX2 and with AVX-512; groups by oneDNN. */
 #include "dnnl_support.h"
 
 #include "core/base/convert.h"
@@ -200,4 +200,46 @@ Test(dnnl_bytes, a_group_a_channel_of_other_weights)
     with_constant(&p);
     cr_assert_not(lib->takes(lib->self, &p.form));
     empty(&p);
+}
+
+/* ---- groups that oneDNN does ---- */
+
+TestSuite(dnnl_bytes_groups, .init = dnnl_begin, .fini = dnnl_end);
+
+/* With u8 and i8, x and the output channels last or not, a zero point or none. */
+static void check_groups(const conv_case *c, int to_bytes)
+{
+    for (int i = 0; i < 2 * 2 * 4; i++) {
+        problem p;
+        conv(&p, i % 2 ? STATOR_I8 : STATOR_U8, STATOR_F32, c, i / 4 % 2, i / 8);
+        p.form.x_zero.value = i / 2 % 2 ? 31 : 0;
+        epilogue(&p, ST_EPILOGUE_SCALE, 0.015625, 0);
+        if (to_bytes) {
+            p.form.out.dtype = STATOR_U8;
+            epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+            epilogue(&p, ST_EPILOGUE_DIVIDE, 8, 0);
+            epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
+            epilogue(&p, ST_EPILOGUE_OFFSET, 3, 0);
+        } else {
+            epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
+        }
+        if (lib->takes(lib->self, &p.form) == 1) { /* else it is done as f32 */
+            check(&p, "groups of bytes");
+        }
+    }
+}
+
+/* Channels that fill no vector: "gemm" is what oneDNN has, with channels last inside, whatever the
+ * order of x and the output, and it would read another group's factors. */
+Test(dnnl_bytes_groups, factors)
+{
+    const conv_case c = {2, 2, 28, 92, 4, {9, 11}, {3, 2}, {2, 1}, {1, 1}, {0, 1}, {2, 0}};
+    check_groups(&c, 0);
+}
+
+/* Groups of 12 channels with a zero point: oneDNN describes what it cannot make. */
+Test(dnnl_bytes_groups, not_made)
+{
+    const conv_case c = {2, 1, 24, 32, 2, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    check_groups(&c, 1);
 }

@@ -7,7 +7,6 @@
 #pragma GCC target("avx512f")
 #include "dn_lanes_512.h"
 
-#define ROWS 14
 #define BASES ((ROWS + 2) / 3) /* a row is a base and no, one or two steps from row to row */
 
 /* ---- a tile ---- */
@@ -70,7 +69,6 @@ INLINE void tile(const dn_tile *t, const int rows, const int vectors)
     }
 }
 
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #define ROWS_TILE(rows)                                                                            \
     static void tile_##rows(const dn_tile *t)                                                      \
     {                                                                                              \
@@ -84,122 +82,44 @@ EACH_ROWS(ROWS_TILE)
 #undef ROWS_TILE
 _Static_assert(ROWS == DN_FLOATS_ROWS, "a tile of each height");
 
-void dn_run_floats_512(const dn_tile *t, int64_t rows)
+TILES_OF_ROWS(dn_run_floats_512, tile)
+static TILES_OF_ROWS(run_wide, wide)
+
+    /* ---- the epilogue of two vectors a row ---- */
+
+    /* Operands of f32 are all that there are. */
+    INLINE vec load_some(const void *buffer, uint32_t dtype, int64_t at, uint32_t mask)
 {
-#define TILE_OF(rows) tile_##rows,
-    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(TILE_OF)};
-#undef TILE_OF
-    all[rows - 1](t);
+    (void)dtype;
+    return _mm512_maskz_loadu_ps((__mmask16)mask, (const float *)buffer + at);
 }
 
-static void run_wide(const dn_tile *t, int64_t rows)
+INLINE vec load_one(const void *buffer, uint32_t dtype, int64_t at)
 {
-#define WIDE_OF(rows) wide_##rows,
-    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(WIDE_OF)};
-#undef WIDE_OF
-    all[rows - 1](t);
+    (void)dtype;
+    return _mm512_set1_ps(((const float *)buffer)[at]);
 }
 
-/* ---- the epilogue of two vectors a row ---- */
-
-static void turn_sums(const int32_t *sums, float *to)
+INLINE vec others(uint32_t kind, vec v)
 {
-    turn_two_squares(sums, to);
+    (void)kind;
+    return v;
 }
 
-/* Vectors are done in lots of `n` that stay in registers from the sums to the output; `n` and
- * is_across are constants where these are inlined. Place in the output of vector i. */
-INLINE int64_t place_of(const dn_finish *f, int64_t i, const int is_across)
-{
-    return is_across ? f->out + i / 2 * f->step + i % 2 * LANES : f->out + i * f->step;
-}
-
-/* What the epilogue's row has for vector i. */
-INLINE __m512 operand(const dn_finish *f, const st_epilogue *e, const float *buffer, int64_t i,
-                      const int is_across)
-{
-    const __mmask16 mask = f->mask[i % 2];
-    if (e->kind == ST_EPILOGUE_TIMES_ONE) {
-        return _mm512_set1_ps(buffer[0]);
-    }
-    if (e->kind == ST_EPILOGUE_ADD) {
-        return _mm512_maskz_loadu_ps(mask, buffer + place_of(f, i, is_across));
-    }
-    return is_across ? _mm512_maskz_loadu_ps(mask, buffer + f->feature + i % 2 * LANES)
-                     : _mm512_set1_ps(buffer[f->feature + i]);
-}
-
-/* With the value second, maxps and minps keep its NaN. */
-INLINE __m512 with_number(const st_epilogue *e, __m512 v)
-{
-    const __m512 value = _mm512_set1_ps((float)e->value);
-    switch (e->kind) {
-    case ST_EPILOGUE_RELU:
-        return _mm512_max_ps(_mm512_setzero_ps(), v);
-    case ST_EPILOGUE_SCALE:
-        return _mm512_mul_ps(v, value);
-    case ST_EPILOGUE_DIVIDE:
-        return _mm512_div_ps(v, value);
-    case ST_EPILOGUE_ROUND:
-        return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    case ST_EPILOGUE_OFFSET:
-        return _mm512_add_ps(v, value);
-    default: /* CLIP */
-        return _mm512_min_ps(_mm512_set1_ps((float)e->value2), _mm512_max_ps(value, v));
-    }
-}
-
-INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, __m512 *v, const int n,
-                      const int is_across)
-{
-    const st_epilogue *e = &f->form->epilogue[place];
-    const int has_buffer = st_epilogue_has_buffer(e->kind);
-    const int is_factor = e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE;
-#pragma GCC unroll 8
-    for (int k = 0; k < n; k++) {
-        if (!has_buffer) {
-            v[k] = with_number(e, v[k]);
-            continue;
-        }
-        const __m512 o = operand(f, e, f->at[DN_POST + place], i + k, is_across);
-        v[k] = is_factor ? _mm512_mul_ps(v[k], o) : _mm512_add_ps(v[k], o);
-    }
-}
+#include "dn_finish_isa.h"
 
 INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
-    __m512 v[DN_TILE_LOT];
+    vec v[DN_TILE_LOT];
     float *out = f->at[DN_OUT];
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
         v[k] = _mm512_loadu_ps(f->sums + (i + k) * LANES);
     }
-    for (uint32_t place = f->first_row; place < f->form->n_epilogue; place++) {
-        apply_row(f, place, i, v, n, is_across);
-    }
+    apply_rows(f, i, v, n, is_across);
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        _mm512_mask_storeu_ps(out + place_of(f, i + k, is_across), f->mask[(i + k) % 2], v[k]);
-    }
-}
-
-INLINE void finish_all(const dn_finish *f, const int is_across)
-{
-    int64_t i = 0;
-    for (; i + DN_TILE_LOT <= f->n; i += DN_TILE_LOT) {
-        finish_lot(f, i, DN_TILE_LOT, is_across);
-    }
-    for (; i < f->n; i++) {
-        finish_lot(f, i, 1, is_across);
-    }
-}
-
-static void finish(const dn_finish *f)
-{
-    if (f->is_across) {
-        finish_all(f, 1);
-    } else {
-        finish_all(f, 0);
+        _mm512_mask_storeu_ps(out + place_of(f, i + k, is_across), f->mask[k % 2], v[k]);
     }
 }
 

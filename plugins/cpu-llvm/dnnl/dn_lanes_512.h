@@ -9,6 +9,39 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 16
+#define ROWS 14 /* of a tile */
+
+/* One text for each height of a tile, and the function that runs the tile of a height. */
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define TILES_OF_ROWS(name, tile)                                                                  \
+    void name(const dn_tile *t, int64_t rows)                                                      \
+    {                                                                                              \
+        static void (*const all[ROWS])(const dn_tile *) = {                                        \
+            tile##_1, tile##_2, tile##_3,  tile##_4,  tile##_5,  tile##_6,  tile##_7,              \
+            tile##_8, tile##_9, tile##_10, tile##_11, tile##_12, tile##_13, tile##_14};            \
+        all[rows - 1](t);                                                                          \
+    }
+
+/* ---- what dn_finish_isa.h takes ---- */
+
+typedef __m512 vec;
+
+INLINE vec least_of(vec a, vec b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+INLINE vec greatest_of(vec a, vec b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+INLINE vec rounded(vec v)
+{
+    return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* ---- squares of 16 x 16 ---- */
 
 /* Rows of 4-byte elements become columns. */
 INLINE void turn_square(__m512i a[LANES])
@@ -43,7 +76,7 @@ INLINE void turn_square(__m512i a[LANES])
 }
 
 /* As many rows of sums, of two vectors each, as there are lanes: a vector for each column. */
-INLINE void turn_two_squares(const int32_t *sums, float *to)
+static inline void turn_sums(const int32_t *sums, float *to)
 {
     __m512i a[LANES];
     for (int half = 0; half < 2 * LANES; half += LANES) {

@@ -364,25 +364,34 @@ static int32_t sum_bytes(const char *x, int64_t groups)
 
 /* ---- the epilogue ---- */
 
-/* Vectors are done in lots of `n` that stay in registers from the sums to the output; `n` and
- * is_across are constants where these are inlined. Place in the output of vector i. */
-INLINE int64_t place_of(const dn_finish *f, int64_t i, const int is_across)
+typedef __m256 vec;
+
+/* Operands of f32 are all that there are. */
+INLINE vec load_some(const void *buffer, uint32_t dtype, int64_t at, uint32_t mask)
 {
-    return is_across ? f->out + i / 2 * f->step + i % 2 * LANES : f->out + i * f->step;
+    (void)dtype;
+    return load_lanes((const float *)buffer + at, mask);
 }
 
-/* What the epilogue's row has for vector i. */
-INLINE __m256 operand(const dn_finish *f, const st_epilogue *e, const float *buffer, int64_t i,
-                      const int is_across)
+INLINE vec load_one(const void *buffer, uint32_t dtype, int64_t at)
 {
-    if (e->kind == ST_EPILOGUE_TIMES_ONE) {
-        return _mm256_broadcast_ss(buffer);
-    }
-    if (e->kind == ST_EPILOGUE_ADD) {
-        return load_lanes(buffer + place_of(f, i, is_across), f->mask[i % 2]);
-    }
-    return is_across ? load_lanes(buffer + f->feature + i % 2 * LANES, f->mask[i % 2])
-                     : _mm256_broadcast_ss(buffer + f->feature + i);
+    (void)dtype;
+    return _mm256_broadcast_ss((const float *)buffer + at);
+}
+
+INLINE vec least_of(vec a, vec b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+INLINE vec greatest_of(vec a, vec b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+INLINE vec rounded(vec v)
+{
+    return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
 /* erf(z) = z p(z^2) / q(z^2) up to where it is 1, by weighted least squares; off by 3e-7 at most. A
@@ -416,58 +425,12 @@ INLINE __m256 gelu_of(__m256 v)
     return _mm256_fmadd_ps(half, erf, half);
 }
 
-/* With the value second, maxps and minps keep its NaN. */
-INLINE void apply_number(const st_epilogue *e, __m256 *v, const int n)
+INLINE vec others(uint32_t kind, vec v)
 {
-    const __m256 value = _mm256_set1_ps((float)e->value);
-    const __m256 value2 = _mm256_set1_ps((float)e->value2);
-#define EACH(expression)                                                                           \
-    _Pragma("GCC unroll 8") for (int k = 0; k < n; k++)                                            \
-    {                                                                                              \
-        v[k] = expression;                                                                         \
-    }
-    switch (e->kind) {
-    case ST_EPILOGUE_RELU:
-        EACH(_mm256_max_ps(_mm256_setzero_ps(), v[k]))
-        break;
-    case ST_EPILOGUE_SCALE:
-        EACH(_mm256_mul_ps(v[k], value))
-        break;
-    case ST_EPILOGUE_DIVIDE:
-        EACH(_mm256_div_ps(v[k], value))
-        break;
-    case ST_EPILOGUE_ROUND:
-        EACH(_mm256_round_ps(v[k], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
-        break;
-    case ST_EPILOGUE_OFFSET:
-        EACH(_mm256_add_ps(v[k], value))
-        break;
-    case ST_EPILOGUE_GELU_ERF:
-        EACH(gelu_of(v[k]))
-        break;
-    default: /* CLIP */
-        EACH(_mm256_min_ps(value2, _mm256_max_ps(value, v[k])))
-        break;
-    }
-#undef EACH
+    return kind == ST_EPILOGUE_GELU_ERF ? gelu_of(v) : v;
 }
 
-INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, __m256 *v, const int n,
-                      const int is_across)
-{
-    const st_epilogue *e = &f->form->epilogue[place];
-    const void *buffer = f->at[DN_POST + place];
-    if (!st_epilogue_has_buffer(e->kind)) {
-        apply_number(e, v, n);
-        return;
-    }
-    const int is_factor = e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE;
-#pragma GCC unroll 8
-    for (int k = 0; k < n; k++) {
-        const __m256 o = operand(f, e, buffer, i + k, is_across);
-        v[k] = is_factor ? _mm256_mul_ps(v[k], o) : _mm256_add_ps(v[k], o);
-    }
-}
+#include "dn_finish_isa.h"
 
 INLINE __m256i by_feature(const int32_t *numbers, int64_t i, const int is_across)
 {
@@ -546,9 +509,7 @@ INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_
         v[k] = _mm256_loadu_ps(f->sums + (i + k) * LANES);
         v[k] = f->column ? settle(f, v[k], i + k, is_across) : v[k];
     }
-    for (uint32_t place = f->first_row; place < f->form->n_epilogue; place++) {
-        apply_row(f, place, i, v, n, is_across);
-    }
+    apply_rows(f, i, v, n, is_across);
     if (f->form->out.dtype == STATOR_U8 || f->form->out.dtype == STATOR_I8) {
         store_bytes(f, i, v, n, is_across);
         return;
@@ -557,29 +518,6 @@ INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
         store_lanes(out + place_of(f, i + k, is_across), f->mask[(i + k) % 2], v[k]);
-    }
-}
-
-INLINE void finish_all(const dn_finish *f, const int is_across)
-{
-    int64_t i = 0;
-    for (; i + DN_TILE_LOT <= f->n; i += DN_TILE_LOT) {
-        finish_lot(f, i, DN_TILE_LOT, is_across);
-    }
-    for (; i + 2 <= f->n; i += 2) {
-        finish_lot(f, i, 2, is_across);
-    }
-    if (i < f->n) {
-        finish_lot(f, i, 1, is_across);
-    }
-}
-
-static void finish(const dn_finish *f)
-{
-    if (f->is_across) {
-        finish_all(f, 1);
-    } else {
-        finish_all(f, 0);
     }
 }
 

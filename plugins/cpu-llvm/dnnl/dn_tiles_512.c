@@ -7,7 +7,6 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16")
 #include "dn_lanes_512.h"
 
-#define ROWS 14
 #define COLUMNS 32
 
 /* ---- a tile ---- */
@@ -107,37 +106,17 @@ INLINE void tile(const dn_tile *t, const int rows, const int is_half)
     {                                                                                              \
         tile(t, rows, 1);                                                                          \
     }
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 EACH_ROWS(ROWS_TILE)
 #undef ROWS_TILE
 
-static void run_bytes(const dn_tile *t, int64_t rows)
-{
-#define BYTES(rows) tile_bytes_##rows,
-    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(BYTES)};
-#undef BYTES
-    all[rows - 1](t);
-}
-
-static void run_half(const dn_tile *t, int64_t rows)
-{
-#define HALF(rows) tile_half_##rows,
-    static void (*const all[ROWS])(const dn_tile *) = {EACH_ROWS(HALF)};
-#undef HALF
-    all[rows - 1](t);
-}
+static TILES_OF_ROWS(run_bytes, tile_bytes) static TILES_OF_ROWS(run_half, tile_half)
 
 /* ---- images ---- */
 
-static void turn_sums(const int32_t *sums, float *to)
-{
-    turn_two_squares(sums, to);
-}
-
 #define PIXELS_TOGETHER 512
 
-/* Where pixels of a square go. */
-INLINE void places_of(const dn_regroup *r, int64_t first, int64_t pixel, int64_t n, char **to)
+    /* Where pixels of a square go. */
+    INLINE void places_of(const dn_regroup *r, int64_t first, int64_t pixel, int64_t n, char **to)
 {
     const int64_t step = r->depth * DN_TILE_GROUP;
     int64_t x = pixel % r->width;
@@ -424,7 +403,7 @@ INLINE __m512 widened(__m256i bits)
 }
 
 /* 16 elements of a buffer, as f32. */
-INLINE __m512 load_lanes(const void *buffer, uint32_t dtype, int64_t at, __mmask16 mask)
+INLINE vec load_some(const void *buffer, uint32_t dtype, int64_t at, __mmask16 mask)
 {
     if (dtype == STATOR_BF16) {
         return widened(_mm256_maskz_loadu_epi16(mask, (const uint16_t *)buffer + at));
@@ -435,48 +414,18 @@ INLINE __m512 load_lanes(const void *buffer, uint32_t dtype, int64_t at, __mmask
     return _mm512_maskz_loadu_ps(mask, (const float *)buffer + at);
 }
 
-/* Vectors are done in lots of `n` that stay in registers from the sums to the output; `n` and
- * is_across are constants where these are inlined. Place in the output of vector i. */
-INLINE int64_t place_of(const dn_finish *f, int64_t i, const int is_across)
-{
-    return is_across ? f->out + i / 2 * f->step + i % 2 * LANES : f->out + i * f->step;
-}
-
-INLINE __m512 load_one(const void *buffer, uint32_t dtype, int64_t at)
+INLINE vec load_one(const void *buffer, uint32_t dtype, int64_t at)
 {
     return _mm512_broadcastss_ps(
-        _mm512_castps512_ps128(load_lanes(buffer, dtype, at, (__mmask16)1)));
+        _mm512_castps512_ps128(load_some(buffer, dtype, at, (__mmask16)1)));
 }
 
-/* What the epilogue's row has for the vectors i and those that follow. */
-INLINE void load_operands(const dn_finish *f, const st_epilogue *e, const void *buffer, int64_t i,
-                          __m512 *o, const int n, const int is_across)
+INLINE vec others(uint32_t kind, vec v)
 {
-    if (e->kind == ST_EPILOGUE_TIMES_ONE) {
-        o[0] = load_one(buffer, e->dtype, 0);
-#pragma GCC unroll 8
-        for (int k = 1; k < n; k++) {
-            o[k] = o[0];
-        }
-    } else if (e->kind == ST_EPILOGUE_ADD) {
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            o[k] = load_lanes(buffer, e->dtype, place_of(f, i + k, is_across), f->mask[k % 2]);
-        }
-    } else if (is_across) {
-        o[0] = load_lanes(buffer, e->dtype, f->feature, f->mask[0]);
-        o[1] = load_lanes(buffer, e->dtype, f->feature + LANES, f->mask[1]);
-#pragma GCC unroll 8
-        for (int k = 2; k < n; k++) {
-            o[k] = o[k % 2];
-        }
-    } else {
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            o[k] = load_one(buffer, e->dtype, f->feature + i + k);
-        }
-    }
+    return kind == ST_EPILOGUE_NARROW ? widened((__m256i)_mm512_cvtneps_pbh(v)) : v;
 }
+
+#include "dn_finish_isa.h"
 
 INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, const int is_across)
 {
@@ -513,80 +462,6 @@ INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, con
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
         v[k] = _mm512_cvtepi32_ps(_mm512_castps_si512(v[k]));
-    }
-}
-
-/* With the value second, maxps and minps keep its NaN. */
-INLINE void apply_number(const st_epilogue *e, __m512 *v, const int n)
-{
-    const __m512 value = _mm512_set1_ps((float)e->value);
-    const __m512 value2 = _mm512_set1_ps((float)e->value2);
-    switch (e->kind) {
-    case ST_EPILOGUE_RELU:
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            v[k] = _mm512_max_ps(_mm512_setzero_ps(), v[k]);
-        }
-        break;
-    case ST_EPILOGUE_SCALE:
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            v[k] = _mm512_mul_ps(v[k], value);
-        }
-        break;
-    case ST_EPILOGUE_DIVIDE:
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            v[k] = _mm512_div_ps(v[k], value);
-        }
-        break;
-    case ST_EPILOGUE_ROUND:
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            v[k] = _mm512_roundscale_ps(v[k], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-        }
-        break;
-    case ST_EPILOGUE_NARROW:
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            v[k] = widened((__m256i)_mm512_cvtneps_pbh(v[k]));
-        }
-        break;
-    case ST_EPILOGUE_OFFSET:
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            v[k] = _mm512_add_ps(v[k], value);
-        }
-        break;
-    default: /* CLIP */
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            v[k] = _mm512_min_ps(value2, _mm512_max_ps(value, v[k]));
-        }
-        break;
-    }
-}
-
-INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, __m512 *v, const int n,
-                      const int is_across)
-{
-    const st_epilogue *e = &f->form->epilogue[place];
-    __m512 o[DN_TILE_LOT];
-    if (!st_epilogue_has_buffer(e->kind)) {
-        apply_number(e, v, n);
-        return;
-    }
-    load_operands(f, e, f->at[DN_POST + place], i, o, n, is_across);
-    if (e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE) {
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            v[k] = _mm512_mul_ps(v[k], o[k]);
-        }
-    } else {
-#pragma GCC unroll 8
-        for (int k = 0; k < n; k++) {
-            v[k] = _mm512_add_ps(v[k], o[k]);
-        }
     }
 }
 
@@ -652,33 +527,8 @@ INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_
 {
     __m512 v[DN_TILE_LOT];
     load_sums(f, i, v, n, is_across);
-    for (uint32_t place = f->first_row; place < f->form->n_epilogue; place++) {
-        apply_row(f, place, i, v, n, is_across);
-    }
+    apply_rows(f, i, v, n, is_across);
     store_lot(f, i, v, n, is_across);
-}
-
-INLINE void finish_all(const dn_finish *f, const int is_across)
-{
-    int64_t i = 0;
-    for (; i + DN_TILE_LOT <= f->n; i += DN_TILE_LOT) {
-        finish_lot(f, i, DN_TILE_LOT, is_across);
-    }
-    for (; i + 2 <= f->n; i += 2) {
-        finish_lot(f, i, 2, is_across);
-    }
-    if (i < f->n) {
-        finish_lot(f, i, 1, is_across);
-    }
-}
-
-static void finish(const dn_finish *f)
-{
-    if (f->is_across) {
-        finish_all(f, 1);
-    } else {
-        finish_all(f, 0);
-    }
 }
 
 /* ---- what there is ---- */

@@ -2,7 +2,10 @@
  * f64, with vectors of 64 bytes and of 32. */
 #include "dnnl_support.h"
 
+#include "core/base/convert.h"
+
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 
 TestSuite(dnnl_planes, .init = dnnl_begin_tiles, .fini = dnnl_end);
@@ -92,4 +95,18 @@ Test(dnnl_planes, channels_last)
     cr_assert_str_neq(api->describe(op), "planes");
     lib->destroy(lib->self, op);
     empty(&p);
+}
+
+/* What lies between the pixels of a transposed convolution meets no weight. */
+Test(dnnl_planes, transposed_weights_that_are_not_finite)
+{
+    for (uint32_t i = 0; i < TRANSPOSED; i++) {
+        problem p;
+        conv_transpose(&p, &transposed[i].c, transposed[i].more, 0, 0);
+        fill(&p);
+        st_store_f64(STATOR_F32, p.buffers[Y], 1, INFINITY);
+        st_store_f64(STATOR_F32, p.buffers[Y], p.elements[Y] - 1, NAN);
+        set_constant(&p);
+        run_as(&p, "weights that are not finite", 1, "planes");
+    }
 }

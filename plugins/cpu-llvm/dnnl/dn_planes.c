@@ -206,16 +206,21 @@ static void set_offsets(const planes *p, int64_t *offset)
     }
 }
 
-/* A feature's weights, by place; those of a transposed convolution from the last to the first. */
-static void set_weights(const planes *p, int64_t feature, float *weights)
+static const float *first_weight(const planes *p, int64_t feature)
 {
     const dn_operand *y = &p->s->y;
     const int64_t times = p->s->features / p->s->channels;
+    return (const float *)p->at[DN_Y] +
+           (p->op->form.is_transposed
+                ? feature % times * y->dims[0] + feature / times * y->dims[1]
+                : feature * y->dims[0]);
+}
+
+/* A feature's weights, by place; those of a transposed convolution from the last to the first. */
+static void set_weights(const planes *p, int64_t feature, float *weights)
+{
     const int is_transposed = (int)p->op->form.is_transposed;
-    const int64_t first =
-        is_transposed ? feature % times * y->dims[0] + feature / times * y->dims[1]
-                      : feature * y->dims[0];
-    const float *line = (const float *)p->at[DN_Y] + first;
+    const float *line = first_weight(p, feature);
     float *to = is_transposed ? weights + p->places - 1 : weights;
     const int64_t step = is_transposed ? -1 : 1;
     for (int64_t i = 0; i < p->kernel[0]; i++, line += p->w_step[0]) {
@@ -269,12 +274,35 @@ static void run_range(void *self, int64_t begin, int64_t end)
     dn_scratch_give(p->lib, scratch);
 }
 
+/* Zeros that stand between pixels are no part of a transposed convolution: times weights that are not
+ * finite they would be NaN. */
+static int may_meet_zeros(const planes *p)
+{
+    float sum = 0;
+    if (!p->op->form.is_transposed) {
+        return 1;
+    }
+    for (int64_t feature = 0; feature < p->s->features; feature++) {
+        const float *line = first_weight(p, feature);
+        for (int64_t i = 0; i < p->kernel[0]; i++, line += p->w_step[0]) {
+            for (int64_t k = 0; k < p->kernel[1]; k++) {
+                sum += 0.0f * line[k * p->w_step[1]];
+            }
+        }
+    }
+    return sum == 0;
+}
+
 stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
                             stator_ctx *ctx, stator_diag **err)
 {
     planes p;
     planes_init(&p, op, sizes);
     p.at = at;
+    if (!may_meet_zeros(&p)) {
+        dn_plain(op, sizes, NULL, at, ctx);
+        return STATOR_OK;
+    }
     const int64_t n = sizes->images * sizes->features * p.blocks;
     const int64_t grain = GRAIN_MACS / (p.block * p.out[1] * p.places) + 1;
     dn_scratch_reserve(op->lib, (uint64_t)p.bytes, st_min_i64(n, sizes->threads));

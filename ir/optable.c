@@ -295,6 +295,19 @@ static stator_status check_lib_desc(const stator_op_desc *desc, stator_diag **er
         return st_fail(err, STATOR_INVALID_ARGUMENT, "op %s: operands, results and doc must be set",
                        desc->name);
     }
+    uint32_t least = 0;
+    uint32_t most = 0;
+    st_name_counts(desc->results, &least, &most);
+    if (least == 0) { /* what is run for its effect alone would be part of no program */
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "op %s: has no result that is always there; one that is run for its effect "
+                       "gives an operand back",
+                       desc->name);
+    }
+    if ((desc->flags & STATOR_OP_CONSTANT) != 0 && desc->operands[0] != '\0') {
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "op %s: is flagged as a constant and has operands", desc->name);
+    }
     if (desc->attr_count > MAX_ATTRS || (desc->attr_count > 0 && desc->attrs == NULL)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "op %s: has %u attributes, at most %u",
                        desc->name, desc->attr_count, MAX_ATTRS);
@@ -322,6 +335,12 @@ static stator_status copy_lib_desc(const stator_oplib_op *from, st_op *op, stato
     op->desc = from->desc;
     op->desc.struct_size = sizeof op->desc;
     ST_TRY(check_lib_desc(&op->desc, err));
+    if ((op->desc.flags & STATOR_OP_COMPOSITE) != 0 && op->desc.body == NULL &&
+        from->decompose == NULL) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "op %s: is flagged as a composite and has neither body nor decompose",
+                       op->desc.name);
+    }
     st_name_counts(op->desc.operands, &op->desc.operand_min, &op->desc.operand_max);
     if (op->desc.version == 0) {
         op->desc.version = 1;

@@ -193,7 +193,7 @@ typedef struct stator_op_desc {
     uint32_t version; /* of the op's meaning, from 1 */
     const char *name;
     const char *operands; /* names, comma-separated: "x, w, b?" (? optional, * any number) */
-    const char *results;  /* names, comma-separated: "y" or "y, mean?" */
+    const char *results;  /* names, comma-separated: "y" or "y, mean?"; of a library one at least */
     const char *doc;      /* formula, special values, source */
     const char *body;     /* decomposition as an expression program, or NULL */
     const stator_attr_desc *attrs;

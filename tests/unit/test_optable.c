@@ -171,8 +171,8 @@ Test(optable, wrong_library_ops_are_refused)
 {
     table_world w;
     setup(&w);
-    stator_oplib_op ops[6];
-    for (uint32_t i = 0; i < 6; i++) {
+    stator_oplib_op ops[10];
+    for (uint32_t i = 0; i < 10; i++) {
         ops[i] = lib_op("fine_name");
     }
     ops[0].desc.name = "not a name";
@@ -181,9 +181,15 @@ Test(optable, wrong_library_ops_are_refused)
     ops[3].desc.attr_count = 99;
     ops[4].desc.operands = NULL;
     ops[5].desc.name = NULL;
-    for (uint32_t i = 0; i < 6; i++) {
+    ops[6].desc.results = "";
+    ops[7].desc.results = "y?";
+    ops[8].desc.flags = STATOR_OP_CONSTANT;
+    ops[9].desc.flags = STATOR_OP_COMPOSITE;
+    ops[9].desc.body = NULL;
+    for (uint32_t i = 0; i < 10; i++) {
         stator_diag *err = NULL;
-        cr_expect_eq(st_optable_add(&w.ops, "test", &ops[i], NULL, &err), STATOR_INVALID_ARGUMENT, "%u", i);
+        cr_expect_eq(st_optable_add(&w.ops, "test", &ops[i], NULL, &err), STATOR_INVALID_ARGUMENT,
+                     "%u", i);
         cr_expect_neq(strlen(st_diag_text(err)), 0);
         st_diag_release(err);
     }

@@ -240,9 +240,13 @@ void st_plugin_load(st_registry *registry, st_plugin *plugin, st_load_result *ou
         return;
     }
     stator_diag *why = NULL;
-    const stator_status status =
+    st_plugin_call call;
+    st_plugin_enter(&call, &plugin->callee, "query"); /* its pointers may lead anywhere */
+    const stator_status status = st_plugin_leave(
+        &call,
         st_descriptor_check(registry->host, descriptor, &plugin->note, &out_result->arena,
-                            &out_result->loaded, &out_result->loaded_count, &why);
+                            &out_result->loaded, &out_result->loaded_count, &why),
+        &why);
     if (status != STATOR_OK) {
         out_result->is_out_of_memory = status == STATOR_RESOURCE_EXHAUSTED;
         fail_load(out_result, ST_STATE_INVALID, "report this to the plugin's maker", "%s",

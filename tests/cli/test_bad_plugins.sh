@@ -130,7 +130,7 @@ row warned frontend query=null_items model --backend eager
 each killed backend "$named" dlopen=segv query=segv init=segv probe=segv create=segv \
     pipeline=segv capability=segv compile=segv exe_info=segv exe_run=segv exe_destroy=segv \
     destroy=segv shutdown=segv compat_key=segv exe_serialize=segv exe_run=abort compile=throw \
-    compile=overflow exe_run=overflow
+    compile=overflow exe_run=overflow query=wild_item
 each refused backend "$named" dlopen=exit query=exit init=exit probe=exit create=exit \
     pipeline=exit capability=exit compile=exit exe_info=exit exe_run=exit exe_destroy=exit \
     destroy=exit shutdown=exit compile=pthread_exit exe_run=pthread_exit

@@ -536,6 +536,8 @@ static void spoil(const char *fault)
         items[0] = NULL;
     } else if (strcmp(fault, "null_items") == 0) {
         plugin.items = NULL;
+    } else if (strcmp(fault, "wild_item") == 0) {
+        items[0] = (const stator_item *)(uintptr_t)4096;
     } else if (strcmp(fault, "kind") == 0) {
         item.item.kind = 99;
     } else if (strcmp(fault, "name") == 0) {

@@ -12,7 +12,7 @@ TestSuite(dnnl_transposed, .init = dnnl_begin_tiles, .fini = dnnl_end);
 
 typedef struct transposed_case {
     conv_case c;
-    int64_t more[2]; /* of the output, what the stride leaves open */
+    int64_t more[3]; /* of the output, what the stride leaves open */
 } transposed_case;
 
 /* Strides of 1, 2, 3 and more; windows shorter than the stride, as long and longer; pads that
@@ -43,6 +43,25 @@ static const transposed_case images[] = {
     {{1, 1, 10, 24, 1, {90}, {16}, {8}, {1}, {4}, {4}}, {0}},
     {{1, 1, 6, 16, 1, {40}, {3}, {16}, {5}, {0}, {0}}, {7}}};
 #define IMAGES (sizeof images / sizeof images[0])
+
+/* Three axes: depth phases of one input slice and of more, also of different numbers of them; outer
+ * slices in the padding; dilation; few features; lines that do not stay in scratch together. */
+static const transposed_case volumes[] = {
+    {{3, 1, 32, 32, 1, {4, 7, 7}, {2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0}, {0}}, {0}},
+    {{3, 2, 16, 40, 1, {3, 5, 6}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+     {1, 1, 1}},
+    {{3, 2, 12, 33, 1, {4, 5, 5}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, {0}},
+    {{3, 1, 10, 16, 1, {5, 4, 6}, {3, 2, 3}, {1, 1, 1}, {1, 1, 1}, {2, 0, 1}, {0, 1, 1}}, {0}},
+    {{3, 1, 9, 17, 1, {3, 4, 5}, {5, 3, 2}, {3, 2, 1}, {2, 1, 2}, {4, 1, 0}, {2, 0, 0}}, {2, 1, 0}},
+    {{3, 2, 7, 20, 1, {1, 3, 4}, {3, 3, 3}, {2, 1, 2}, {1, 1, 1}, {0, 1, 1}, {0, 1, 0}}, {1, 0, 1}},
+    {{3, 1, 24, 3, 1, {4, 9, 8}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, {0}},
+    {{3, 1, 64, 9, 1, {2, 30, 40}, {3, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0}, {0}}, {0}},
+    {{3, 1, 20, 24, 1, {3, 6, 5}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 0, 0}, {0}}, {0}}};
+#define VOLUMES (sizeof volumes / sizeof volumes[0])
+
+static const transposed_case grouped_volume = {
+    {3, 2, 24, 54, 3, {3, 6, 5}, {2, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {0, 1, 1}};
 
 /* Groups: of four channels and features, in lots of four groups and not; and of others. */
 static const transposed_case grouped[] = {
@@ -94,6 +113,7 @@ Test(dnnl_transposed, floats)
         cr_skip_test("this processor has no AVX2");
     }
     check_floats(images, IMAGES, "tiles");
+    check_floats(volumes, VOLUMES, "tiles");
 }
 
 Test(dnnl_transposed, groups_of_floats)
@@ -102,6 +122,7 @@ Test(dnnl_transposed, groups_of_floats)
         cr_skip_test("this processor has no AVX2");
     }
     check_floats(grouped, GROUPED, NULL);
+    check_floats(&grouped_volume, 1, NULL);
 }
 
 /* With vectors of 64 bytes. */
@@ -111,6 +132,7 @@ Test(dnnl_transposed, floats_wide)
         cr_skip_test("this processor has no AVX-512");
     }
     check_floats(images, IMAGES, "tiles");
+    check_floats(volumes, VOLUMES, "tiles");
 }
 
 /* A number that is none changes what its windows meet alone: not what other phases, lines or
@@ -121,9 +143,9 @@ Test(dnnl_transposed, infinity_stays)
     if (!dnnl_begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
     }
-    for (uint32_t i = 0; i < 2 * IMAGES; i++) {
+    for (uint32_t i = 0; i < 2 * (IMAGES + VOLUMES); i++) {
         problem p;
-        transpose(&p, &images[i / 2], floats, i);
+        transpose(&p, i / 2 < IMAGES ? &images[i / 2] : &volumes[i / 2 - IMAGES], floats, i);
         epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
         with_constant(&p);
         st_store_f64(STATOR_F32, p.buffers[X], p.elements[X] / 2, i % 2 ? INFINITY : NAN);

@@ -19,7 +19,7 @@
  *               what few rows and they share (dn_rows_isa.h)
  *   dn_tiles.c  products and convolutions by kernels of our own, weights in panels; its sizes
  *               (dn_tiles_job.c), weights (dn_tiles_pack.c), the phases of transposed convolutions
- *               (dn_tiles_phases.c), Winograd's way (dn_tiles_wino.c and dn_wino_256.c), the inner
+ *               (dn_tiles_phases.c), over three axes (dn_tiles_slices.c), Winograd's way (dn_tiles_wino.c and dn_wino_256.c), the inner
  *               loops for bf16 and bytes (dn_tiles_512.c) and for f32 and bytes (dn_tiles_256.c), for
  *               bytes with a group a channel (dn_depthwise_*.c), sums to bytes (dn_bytes_*.c)
  *   dn_planes.c convolutions with a group for each channel, channels first; dn_planes_*.c the inner
@@ -61,6 +61,18 @@ typedef struct dn_operand {
     int64_t dims[2 + DN_SPATIAL];
 } dn_operand;
 
+/* The depth axis of images of three axes, of which tiles make images of two (dn_tiles_slices.c). */
+typedef struct dn_slices {
+    int64_t n;         /* input slices that an output slice reads; 0: there is no depth axis */
+    int64_t in, out;   /* slices of an image; of the output those of one phase alone */
+    int64_t first;     /* input slice that output slice 0 reads first; below 0 it is padding, */
+    int64_t dilation;  /* and the distance to the next one */
+    int64_t x_step;    /* elements from slice to slice: of x, */
+    int64_t out_step;  /* of the output, within the phase, */
+    int64_t out_first; /* which begins so many elements behind its image; */
+    int64_t weight_first, weight_step; /* and of y, in the order of the input slices */
+} dn_slices;
+
 typedef struct dn_sizes {
     int64_t threads; /* that the plan is for */
     int64_t is_bare; /* no epilogue, output f32 */
@@ -70,6 +82,7 @@ typedef struct dn_sizes {
     int64_t in[DN_SPATIAL], kernel[DN_SPATIAL], out_size[DN_SPATIAL];
     int64_t pad_low[DN_SPATIAL], pad_high[DN_SPATIAL];
     dn_operand x, y, out;
+    dn_slices slices; /* of dn_tiles_slice alone, else 0 */
 } dn_sizes;
 
 /* ---- an op ---- */

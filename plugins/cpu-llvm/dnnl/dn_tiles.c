@@ -96,7 +96,12 @@ static void fill_line(const dn_job *j, char *line, int is_outside)
 static void copy_line(const dn_job *j, const char *from, char *to)
 {
     const int64_t pixel = j->pixel;
-    if (j->isa->widen == NULL) {
+    if (j->isa->widen == NULL && j->channels != j->s.channels) { /* a slice's beside others' */
+        const int64_t bytes = j->s.channels * j->size;
+        for (int64_t x = 0; x < j->in_width; x++, from += bytes, to += pixel) {
+            memcpy(to, from, (size_t)bytes);
+        }
+    } else if (j->isa->widen == NULL) {
         memcpy(to, from, (size_t)(j->in_width * pixel));
     } else if (j->channels * j->isa->size == pixel) {
         j->isa->widen(from, j->in_width * j->channels, j->flip, to);
@@ -108,25 +113,11 @@ static void copy_line(const dn_job *j, const char *from, char *to)
     }
 }
 
-static void load_lines(worker *w)
+/* Lines `begin` to `end` of an image, or of one of its slices, to where line `begin` goes. */
+static void load_image(const dn_job *j, const char *image, int64_t begin, int64_t end, char *to)
 {
-    const dn_job *j = w->j;
-    const int64_t top = dn_job_first_met(j, 0, w->first);
-    const int64_t n = dn_job_lines(j, dn_job_rounded(j, w->n));
-    const int64_t begin = top > 0 ? top : 0;
-    const int64_t end = dn_least(top + n, j->in_lines);
-    for (int64_t i = 0; i < n; i++) {
-        const int is_outside = top + i < 0 || top + i >= j->in_lines;
-        if (!is_outside || !j->is_cut) {
-            fill_line(j, w->copy + i * j->pitch, is_outside);
-        }
-    }
-    char *to = w->copy + (begin - top) * j->pitch + j->left * j->pixel;
-    const char *image = x_of(j) + w->image * j->s.x.dims[0] * j->size;
-    w->x = w->copy;
-    w->top = top;
     if (j->is_last[0]) {
-        const int64_t line = j->in_width * j->channels * j->size;
+        const int64_t line = j->in_width * j->s.channels * j->size;
         for (int64_t i = begin; i < end; i++, to += j->pitch) {
             copy_line(j, image + i * line, to);
         }
@@ -139,12 +130,67 @@ static void load_lines(worker *w)
                           .n = end > begin ? (end - begin) * j->in_width : 0,
                           .width = j->in_width,
                           .to = to,
-                          .depth = j->depth,
+                          .depth = j->s.slices.n ? j->depth / j->s.slices.n : j->depth,
+                          .pixel = j->pixel,
                           .is_tight = j->is_tight,
                           .line = j->pitch,
                           .flip = j->flip,
                           .fill = j->fill};
     j->isa->regroup(&r);
+}
+
+/* The input slice that output slice `image` reads as its p-th one; outside of the image: none. */
+static int64_t slice_of(const dn_job *j, int64_t image, int64_t p)
+{
+    const dn_slices *slices = &j->s.slices;
+    return slices->first + image % slices->out + p * slices->dilation;
+}
+
+/* The channels of all slices that are read, one slice's behind the other's. */
+static void load_slices(const worker *w, int64_t begin, int64_t end, char *to)
+{
+    const dn_job *j = w->j;
+    const dn_slices *slices = &j->s.slices;
+    const char *image = x_of(j) + w->image / slices->out * j->s.x.dims[0] * j->size;
+    const int64_t slice_bytes = j->s.channels * j->isa->size;
+    for (int64_t p = 0; p < slices->n; p++) {
+        const int64_t slice = slice_of(j, w->image, p);
+        if (slice >= 0 && slice < slices->in) {
+            load_image(j, image + slice * slices->x_step * j->size, begin, end,
+                       to + p * slice_bytes);
+        }
+    }
+}
+
+static int is_slice_missing(const worker *w)
+{
+    const dn_slices *slices = &w->j->s.slices;
+    return slices->n && (slice_of(w->j, w->image, 0) < 0 ||
+                         slice_of(w->j, w->image, slices->n - 1) >= slices->in);
+}
+
+static void load_lines(worker *w)
+{
+    const dn_job *j = w->j;
+    const int64_t top = dn_job_first_met(j, 0, w->first);
+    const int64_t n = dn_job_lines(j, dn_job_rounded(j, w->n));
+    const int64_t begin = top > 0 ? top : 0;
+    const int64_t end = dn_least(top + n, j->in_lines);
+    const int is_missing = is_slice_missing(w);
+    for (int64_t i = 0; i < n; i++) {
+        const int is_outside = top + i < 0 || top + i >= j->in_lines;
+        if (!is_outside || !j->is_cut) {
+            fill_line(j, w->copy + i * j->pitch, is_outside || is_missing);
+        }
+    }
+    char *to = w->copy + (begin - top) * j->pitch + j->left * j->pixel;
+    w->x = w->copy;
+    w->top = top;
+    if (j->s.slices.n) {
+        load_slices(w, begin, end, to);
+    } else {
+        load_image(j, x_of(j) + w->image * j->s.x.dims[0] * j->size, begin, end, to);
+    }
 }
 
 /* The block's pixels by all places of the window. */
@@ -340,7 +386,7 @@ static int64_t place_of(const worker *w, const strip *p)
 {
     const dn_job *j = w->j;
     const int64_t pixel = (w->first + p->y) * j->width + p->x;
-    return w->image * j->s.out.dims[0] + dn_job_feature(j, p->panel) * j->s.out.dims[1] +
+    return dn_job_image_out(j, w->image) + dn_job_feature(j, p->panel) * j->s.out.dims[1] +
            pixel * (j->is_last[1] ? j->s.features : 1);
 }
 
@@ -665,18 +711,26 @@ static stator_status run_settled(dn_job *j, stator_ctx *ctx, stator_diag **err)
 stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                            void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err)
 {
-    dn_job j;
     void *packed = NULL;
     dn_sizes simple = *sizes;
     dn_simplify(&op->form, &simple);
-    (void)dn_job_init(&j, op, &simple, plan->desc.how.is_winograd); /* it was described */
-    j.at = at;
-    dn_job_set_zeros(&j);
-    if (!plan->is_packed) {
-        return run_unpacked(&j, ctx, err);
+    if (plan->is_packed) {
+        (void)dnnl_memory_get_data_handle(plan->packed, &packed);
     }
-    (void)dnnl_memory_get_data_handle(plan->packed, &packed);
-    j.column_sums = packed;
-    j.weights = (const char *)packed + dn_job_sums_bytes(&j);
-    return j.is_bytes ? run_settled(&j, ctx, err) : run_job(&j, ctx, err);
+    for (int64_t i = 0; i < dn_tiles_slices(&op->form); i++) {
+        dn_tiles_part part;
+        dn_job j;
+        dn_tiles_slice(&op->form, &simple, i, &part);
+        (void)dn_job_init(&j, op, &part, plan->desc.how.is_winograd); /* it was described */
+        j.at = at;
+        dn_job_set_zeros(&j);
+        if (!plan->is_packed) {
+            return run_unpacked(&j, ctx, err); /* a product */
+        }
+        j.column_sums = packed;
+        j.weights = (const char *)packed + dn_job_sums_bytes(&j);
+        ST_TRY(j.is_bytes ? run_settled(&j, ctx, err) : run_job(&j, ctx, err));
+        packed = (char *)packed + dn_job_packed_bytes(&j);
+    }
+    return STATOR_OK;
 }

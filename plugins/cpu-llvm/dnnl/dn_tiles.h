@@ -24,6 +24,7 @@
 #define DN_TILE_ASK 8          /* groups between two cache lines of weights asked for, AVX2 */
 #define DN_TILE_AHEAD 128      /* bytes; of an image that is asked for while others are regrouped */
 #define DN_PHASES_MAX 16       /* largest stride of a transposed convolution */
+#define DN_SLICES_MOST ((int64_t)1 << 16) /* extents of a depth axis: products stay in 64 bits */
 #define DN_SINGLES_MAX 64      /* places of a window of a convolution with a group a channel */
 #define DN_TILE_PAIR 64 /* bytes: weights of two places then, of 16 channels; words of a group */
 #define DN_TILE_COLUMN 256 /* of four places, of 32 channels twice (dn_depthwise_512.c) */
@@ -55,7 +56,8 @@ typedef struct dn_regroup {
     int64_t first, n; /* pixels */
     int64_t width;    /* pixels of a line; */
     char *to;         /* where pixel `first` goes, which begins a line */
-    int64_t depth;    /* groups of a pixel */
+    int64_t depth;    /* groups of a pixel that are written, */
+    int64_t pixel;    /* and bytes from pixel to pixel */
     int is_tight;     /* pixels follow each other without filled groups */
     int64_t line;     /* bytes from line to line of `to` */
     uint32_t flip;    /* each group is xored with it */
@@ -280,6 +282,20 @@ typedef struct dn_phases {
 
 /* Of the lines (axis 0) or of the pixels (1); the strides are DN_PHASES_MAX at most. */
 dn_phases dn_tiles_phases(const st_form *form, const dn_sizes *s, uint32_t axis);
+
+/* A form over one or two spatial axes: the whole of a form, or one depth phase of a transposed
+ * convolution over three, whose images are the output slices of that phase. */
+typedef struct dn_tiles_part {
+    st_form form;
+    dn_sizes sizes;
+} dn_tiles_part;
+
+/* How many parts a form has, */
+int64_t dn_tiles_slices(const st_form *form);
+/* are they done, as far as the depth axis tells (1: there is none), */
+int dn_tiles_are_slices_done(const st_form *form, const dn_sizes *s);
+/* and one of them. */
+void dn_tiles_slice(const st_form *form, const dn_sizes *s, int64_t phase, dn_tiles_part *out);
 
 /* A transposed convolution of few features: panels have the features of several places side by
  * side, each pixel of the image is multiplied with all of them, and col2im sums what comes out. */

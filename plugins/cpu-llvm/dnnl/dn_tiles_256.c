@@ -280,7 +280,7 @@ INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel, co
     __m256 a[LANES];
     const int64_t n = r->n - pixel < LANES ? r->n - pixel : LANES;
     const int64_t groups = r->depth - first < LANES ? r->depth - first : LANES;
-    const int64_t step = r->depth * DN_TILE_GROUP;
+    const int64_t step = r->pixel;
 #pragma GCC unroll 8
     for (int i = 0; i < LANES; i++) {
         a[i] = i < groups ? load_groups(r, first + i, pixel, n, is_bytes) : _mm256_setzero_ps();

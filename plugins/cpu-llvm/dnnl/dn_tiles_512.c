@@ -118,7 +118,7 @@ static TILES_OF_ROWS(run_bytes, tile_bytes) static TILES_OF_ROWS(run_half, tile_
     /* Where pixels of a square go. */
     INLINE void places_of(const dn_regroup *r, int64_t first, int64_t pixel, int64_t n, char **to)
 {
-    const int64_t step = r->depth * DN_TILE_GROUP;
+    const int64_t step = r->pixel;
     int64_t x = pixel % r->width;
     char *at = r->to + pixel / r->width * r->line + x * step + first * DN_TILE_GROUP;
     for (int64_t i = 0; i < n; i++) {

@@ -92,6 +92,7 @@ dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, cons
     dn_sections all = {.n = is_image ? form->groups : 1};
     all.features = is_image ? s->features / all.n : s->n;
     all.channels = is_image ? s->channels / all.n : s->k;
+    all.channels *= s->slices.n ? s->slices.n : 1;
     all.step = all.channels;
     if (are_singles(isa, form, s)) {
         all = (dn_sections){.channels = 1, .are_singles = 1};
@@ -136,7 +137,7 @@ static int is_pointwise(const st_form *form, const dn_sizes *s)
 {
     int64_t pixels = 1;
     for (uint32_t i = 0; i < form->n_spatial; i++) {
-        if (s->kernel[i] != 1 || form->stride[i] != 1 || s->pad_low[i] ||
+        if (s->slices.n || s->kernel[i] != 1 || form->stride[i] != 1 || s->pad_low[i] ||
             s->in[i] != s->out_size[i]) {
             return 0;
         }
@@ -252,11 +253,12 @@ static void set_places(dn_job *j)
 }
 
 /* Sizes (simplified) and what follows from them alone. */
-static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)
+static void set_sizes(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino)
 {
+    const dn_sizes *s = &part->sizes;
     memset(j, 0, sizeof *j);
     j->op = op;
-    j->form = &op->form;
+    j->form = &part->form;
     j->s = *s;
     j->isa = dn_tiles_isa_for(op->lib, j->form, s);
     j->columns = 2 * j->isa->lanes;
@@ -273,7 +275,7 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is
     j->size = (int64_t)dn_dtype_size(j->form->x.dtype);
     j->is_bytes = j->size == 1;
     j->features = j->is_image ? s->features : j->s.n;
-    j->channels = j->is_image ? s->channels : j->s.k;
+    j->channels = j->is_image ? s->channels * (s->slices.n ? s->slices.n : 1) : j->s.k;
     const int64_t together = dn_tiles_together(j->isa);
     const int64_t of_weight = is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->form->y.dtype);
     j->group_bytes = together * of_weight * j->columns;
@@ -392,9 +394,14 @@ static void set_bytes(dn_job *j)
                    j->bytes.squares + j->bytes.products + j->bytes.copy;
 }
 
-int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino)
+int64_t dn_job_packed_bytes(const dn_job *j)
 {
-    set_sizes(j, op, s, is_wino);
+    return dn_job_sums_bytes(j) + j->panels * j->panel_bytes;
+}
+
+int dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino)
+{
+    set_sizes(j, op, part, is_wino);
     if (j->pitch < 1 || j->pitch > PITCH_MOST || j->panel_bytes > PANEL_MOST) {
         return 0;
     }
@@ -505,10 +512,9 @@ static int is_product_done(const dn_sizes *s)
 }
 
 /* Packed weights, whose name tells how they lie. */
-static int packed_of(const dn_job *j, dnnl_memory_desc_t *out)
+static int packed_of(const dn_job *j, int64_t bytes, dnnl_memory_desc_t *out)
 {
     const int64_t row = j->columns * j->isa->size;
-    const int64_t bytes = dn_job_sums_bytes(j) + j->panels * j->panel_bytes;
     const int64_t rows = bytes / row / j->sections.n;
     const dnnl_dims_t dims = {j->sections.n, rows, j->columns, j->isa->size};
     const dnnl_dims_t strides = {rows * row, row, j->isa->size, 1};
@@ -516,22 +522,22 @@ static int packed_of(const dn_job *j, dnnl_memory_desc_t *out)
 }
 
 /* The caller's weights, for a name that tells their order. */
-static int weights_of(const dn_job *j, dnnl_memory_desc_t *out)
+static int weights_of(const st_form *form, const dn_sizes *s, dnnl_memory_desc_t *out)
 {
-    dnnl_dims_t dims = {j->s.k, j->s.n};
-    dnnl_dims_t strides = {j->s.y.stride[0], j->s.y.stride[1]};
+    dnnl_dims_t dims = {s->k, s->n};
+    dnnl_dims_t strides = {s->y.stride[0], s->y.stride[1]};
     int n = 2;
-    if (j->form->kind == ST_FORM_CONV) {
-        n = 2 + (int)j->form->n_spatial;
-        dims[0] = j->s.features / (j->form->is_transposed ? j->form->groups : 1);
-        dims[1] = j->s.channels / (j->form->is_transposed ? 1 : j->form->groups);
-        memcpy(dims + 2, j->s.kernel, j->form->n_spatial * sizeof dims[0]);
-        memcpy(strides, j->s.y.dims, (size_t)n * sizeof strides[0]);
+    if (form->kind == ST_FORM_CONV) {
+        n = 2 + (int)form->n_spatial;
+        dims[0] = s->features / (form->is_transposed ? form->groups : 1);
+        dims[1] = s->channels / (form->is_transposed ? 1 : form->groups);
+        memcpy(dims + 2, s->kernel, form->n_spatial * sizeof dims[0]);
+        memcpy(strides, s->y.dims, (size_t)n * sizeof strides[0]);
     }
     for (int i = 0; i < n; i++) {
         strides[i] = strides[i] > 0 ? strides[i] : 1;
     }
-    return dnnl_memory_desc_init_by_strides(out, n, dims, dn_type_of(j->form->y.dtype), strides) ==
+    return dnnl_memory_desc_init_by_strides(out, n, dims, dn_type_of(form->y.dtype), strides) ==
            dnnl_success;
 }
 
@@ -571,34 +577,63 @@ static int is_left(const dn_lib *lib, const st_form *form)
     return form->kind != ST_FORM_CONV && dn_tiles_are_second(lib, form);
 }
 
+/* The parts of a form: the job of the last one, and bytes of the packed weights of all. 0: some
+ * part is not done. */
+static int are_parts_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_job *out,
+                          int64_t *out_bytes)
+{
+    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, &op->form, s);
+    dn_tiles_part part;
+    *out_bytes = 0;
+    if (!dn_tiles_are_slices_done(&op->form, s)) {
+        return 0;
+    }
+    for (int64_t i = 0; i < dn_tiles_slices(&op->form); i++) {
+        dn_tiles_slice(&op->form, s, i, &part);
+        if (!(part.form.kind == ST_FORM_CONV ? is_image_done(isa, &part.form, &part.sizes)
+                                             : is_product_done(s)) ||
+            !dn_job_init(out, op, &part, is_winograd)) {
+            return 0;
+        }
+        *out_bytes += dn_job_packed_bytes(out);
+    }
+    return *out_bytes <= PANEL_MOST;
+}
+
 int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)
 {
     const st_form *form = &op->form;
-    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, form, s);
+    int64_t bytes = 0;
     dn_job j;
     memset(out, 0, sizeof *out);
-    if (isa == NULL || is_left(op->lib, form) || !are_weights_done(op, s, is_winograd) ||
-        s->is_bare || !are_dtypes_done(form) || !is_epilogue_done(form) ||
-        !(form->kind == ST_FORM_CONV ? is_image_done(isa, form, s) : is_product_done(s)) ||
-        (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op)))) {
-        return 0;
-    }
-    if (!dn_job_init(&j, op, s, is_winograd)) {
+    if (dn_tiles_isa_for(op->lib, form, s) == NULL || is_left(op->lib, form) ||
+        !are_weights_done(op, s, is_winograd) || s->is_bare || !are_dtypes_done(form) ||
+        !is_epilogue_done(form) ||
+        (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op))) ||
+        !are_parts_done(op, s, is_winograd, &j, &bytes)) {
         return 0;
     }
     out->name = is_winograd ? "tiles, winograd" : "tiles";
     out->class_ = DN_GOOD;
     out->how.is_tiles = 1;
     out->how.is_winograd = is_winograd;
-    return weights_of(&j, &out->md[DN_Y]) && packed_of(&j, &out->md[DN_Y2]) &&
-           dn_note_operands(op, &j.s, j.features, out);
+    const dn_sizes *whole = j.s.slices.n ? s : &j.s; /* a pointwise convolution is a product */
+    return weights_of(form, whole, &out->md[DN_Y]) && packed_of(&j, bytes, &out->md[DN_Y2]) &&
+           dn_note_operands(op, whole, j.features, out);
 }
 
 uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
 {
-    dn_job j;
-    (void)dn_job_init(&j, op, s, is_winograd);
-    const int64_t packed = op->has_constant ? 0 : j.panels * j.panel_bytes;
-    const uint64_t settled = j.is_bytes ? dn_job_settled_bytes(&j) : 0;
-    return (uint64_t)j.bytes.all * s->threads + (uint64_t)packed + settled;
+    uint64_t most = 0;
+    for (int64_t i = 0; i < dn_tiles_slices(&op->form); i++) {
+        dn_tiles_part part;
+        dn_job j;
+        dn_tiles_slice(&op->form, s, i, &part);
+        (void)dn_job_init(&j, op, &part, is_winograd);
+        const int64_t packed = op->has_constant ? 0 : j.panels * j.panel_bytes;
+        const uint64_t settled = j.is_bytes ? dn_job_settled_bytes(&j) : 0;
+        const uint64_t bytes = (uint64_t)j.bytes.all * s->threads + (uint64_t)packed + settled;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }

@@ -72,9 +72,12 @@ typedef struct dn_job {
     _Atomic int has_failed;
 } dn_job;
 
-/* From sizes (simplified) that dn_tiles_describe takes; what comes with the call (at, zero points,
- * weights) is left to it. 0: numbers too large for it. */
-int dn_job_init(dn_job *j, const dn_op *op, const dn_sizes *s, uint32_t is_wino);
+/* From a part (borrowed) of sizes (simplified) that dn_tiles_describe takes; what comes with the
+ * call (at, zero points, weights) is left to it. 0: numbers too large for it. */
+int dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino);
+
+/* Bytes of the packed weights. */
+int64_t dn_job_packed_bytes(const dn_job *j);
 
 /* ---- dn_tiles_settle.c ---- */
 
@@ -143,6 +146,15 @@ static inline const dn_phase *dn_job_phase(const dn_job *j, uint32_t axis, int64
 {
     const dn_phases *all = &j->phases[axis];
     return &all->of[(at + j->pad[axis]) % all->n];
+}
+
+/* Elements of the output before an image's. */
+static inline int64_t dn_job_image_out(const dn_job *j, int64_t image)
+{
+    const dn_slices *slices = &j->s.slices;
+    return slices->n == 0 ? image * j->s.out.dims[0]
+                          : image / slices->out * j->s.out.dims[0] + slices->out_first +
+                                image % slices->out * slices->out_step;
 }
 
 /* Groups of a line of the window. */

@@ -19,7 +19,8 @@ typedef struct packing {
     dn_phases phases[2];
     int64_t feature, channel; /* elements from one to the next, */
     int64_t together, apart;  /* of so many features, and from those to the next ones */
-    int64_t pixel; /* channels of one; others lie in the next ones of the window's line */
+    int64_t pixel; /* channels of one; others lie in the next ones of its line, or next slices, */
+    int64_t next;  /* so many elements on */
     int64_t line, place; /* elements from one of the window to the next */
     uint8_t flip;
     int is_winograd;
@@ -44,6 +45,12 @@ static int64_t feature_at(const packing *p, int64_t feature)
     return feature % p->together * p->feature + feature / p->together * p->apart;
 }
 
+/* Elements before a channel's. */
+static int64_t channel_at(const packing *p, int64_t channel)
+{
+    return channel / p->pixel * p->next + channel % p->pixel * p->channel;
+}
+
 /* One group of channels of a panel at one place of the window, `offset` elements on. */
 static void pack_group(const packing *p, int64_t panel, int64_t offset, int64_t group, char *to)
 {
@@ -52,7 +59,7 @@ static void pack_group(const packing *p, int64_t panel, int64_t offset, int64_t 
     const int64_t of_section = panel / p->section * p->features;
     if (p->size == DN_TILE_GROUP && p->feature == 1 && p->features <= p->together &&
         first + p->columns <= p->features) {
-        const int64_t at = offset + group * p->channel + feature_at(p, of_section + first);
+        const int64_t at = offset + channel_at(p, group) + feature_at(p, of_section + first);
         memcpy(to, p->y + at * p->size, (size_t)(p->columns * p->size));
         return;
     }
@@ -64,10 +71,8 @@ static void pack_group(const packing *p, int64_t panel, int64_t offset, int64_t 
                 memset(at, 0, (size_t)p->size);
                 continue;
             }
-            const int64_t at_channel =
-                channel / p->pixel * p->place + channel % p->pixel * p->channel;
             const int64_t at_feature = feature_at(p, of_section + first + i);
-            const char *from = p->y + (offset + at_channel + at_feature) * p->size;
+            const char *from = p->y + (offset + channel_at(p, channel) + at_feature) * p->size;
             if (p->size == 1) {
                 *at = (char)((uint8_t)*from ^ p->flip);
             } else {
@@ -272,6 +277,11 @@ static void set_window(packing *p, const st_form *form, const dn_sizes *s)
     p->channel = s->y.dims[1];
     p->place = s->y.dims[2 + last];
     p->line = last ? s->y.dims[2] : 0;
+    p->next = p->place;
+    if (s->slices.n) {
+        p->pixel /= s->slices.n;
+        p->next = s->slices.weight_step;
+    }
     if (form->is_transposed) { /* a group's features lie beside its channels */
         p->together = s->features / form->groups;
         p->apart = s->channels / form->groups * p->channel;
@@ -310,16 +320,16 @@ static int64_t panel_bytes_of(const packing *p)
                                    : places[0] * places[1] * p->size);
 }
 
-void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
-                   void *dst, stator_ctx *ctx)
+/* One part of the weights at y. Returns how many bytes it takes. */
+static int64_t pack_part(const dn_op *op, const dn_tiles_part *part, int is_winograd, const char *y,
+                         char *dst, stator_ctx *ctx)
 {
-    const st_form *form = &op->form;
+    const st_form *form = &part->form;
+    const dn_sizes *s = &part->sizes;
     const stator_host *host = op->lib->host;
-    dn_sizes s = *sizes;
-    dn_simplify(form, &s);
-    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, form, &s);
-    const dn_sections sections = dn_tiles_sections(isa, form, &s);
-    packing p = {.y = y,
+    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, form, s);
+    const dn_sections sections = dn_tiles_sections(isa, form, s);
+    packing p = {.y = y + s->slices.weight_first * (int64_t)dn_dtype_size(form->y.dtype),
                  .dst = dst,
                  .isa = isa,
                  .columns = 2 * isa->lanes,
@@ -327,24 +337,38 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
                  .size = (int64_t)dn_dtype_size(form->y.dtype),
                  .features = sections.features,
                  .channels = sections.channels,
-                 .phases = {dn_tiles_phases(form, &s, 0), dn_tiles_phases(form, &s, 1)},
+                 .phases = {dn_tiles_phases(form, s, 0), dn_tiles_phases(form, s, 1)},
                  .pixel = sections.channels,
-                 .feature = s.y.stride[1],
-                 .channel = s.y.stride[0],
+                 .feature = s->y.stride[1],
+                 .channel = s->y.stride[0],
                  .together = sections.features * sections.n,
                  .flip = form->y.dtype == STATOR_U8 ? MOVED : 0,
                  .are_singles = sections.are_singles,
-                 .is_paired = !is_winograd && dn_tiles_is_paired(isa, form, &s),
-                 .all_features = s.features};
+                 .is_paired = !is_winograd && dn_tiles_is_paired(isa, form, s),
+                 .all_features = s->features};
     if (form->kind == ST_FORM_CONV) {
-        set_window(&p, form, &s);
+        set_window(&p, form, s);
     }
     p.section = dn_parts(p.features, p.columns);
     p.panels = p.section * sections.n;
     p.panel_bytes = panel_bytes_of(&p);
-    if (host && s.threads > 1) {
+    if (host && s->threads > 1) {
         host->thr->parallel_for(ctx, p.panels, 1, pack_panels, &p);
     } else {
         pack_panels(&p, 0, p.panels);
+    }
+    return p.panels * p.panel_bytes;
+}
+
+void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
+                   void *dst, stator_ctx *ctx)
+{
+    dn_sizes s = *sizes;
+    char *to = dst;
+    dn_simplify(&op->form, &s);
+    for (int64_t i = 0; i < dn_tiles_slices(&op->form); i++) {
+        dn_tiles_part part;
+        dn_tiles_slice(&op->form, &s, i, &part);
+        to += pack_part(op, &part, is_winograd, y, to, ctx);
     }
 }

@@ -183,8 +183,7 @@ uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags)
     }
     char name[32];
     cg_buffer_name(nest->unit, buffer, name);
-    const uint32_t place =
-        st_loop_buffer_add(&nest->b, name, of->dtype, of->numel, flags, buffer);
+    const uint32_t place = st_loop_buffer_add(&nest->b, name, of->dtype, of->numel, flags, buffer);
     if (!nest->kernel->failed && (of->is_peeked || of->align)) {
         nest->kernel->buffers.data[place].align = of->is_peeked ? 1 : of->align;
     }
@@ -202,8 +201,7 @@ static st_loop_ref load_flat(cg_nest *nest, stator_ref value, uint32_t flat)
         numel == 0) {
         /* Nothing to load, and nothing that depends on a loop: it would stand before all of them. */
         const uint32_t dtype = nest->unit->values[value].dtype;
-        return st_loop_cast(&nest->b, dtype,
-                            st_loop_number(&nest->b, cg_wide_dtype(dtype), 0));
+        return st_loop_cast(&nest->b, dtype, st_loop_number(&nest->b, cg_wide_dtype(dtype), 0));
     }
     return st_loop_load(&nest->b, cg_kernel_buffer(nest, buffer, ST_BUFFER_READ), flat, nest->mask,
                         0);
@@ -281,8 +279,7 @@ static st_loop_ref lower(cg_nest *nest, stator_ref value, const uint32_t *index)
     }
     const uint32_t outer_origin = nest->b.origin;
     nest->b.origin = node.ref;
-    const st_loop_ref row =
-        lowering->point(nest, &node, value - node.row->result_begin, index);
+    const st_loop_ref row = lowering->point(nest, &node, value - node.row->result_begin, index);
     nest->b.origin = outer_origin;
     return row;
 }
@@ -359,7 +356,7 @@ static st_loop_ref unrounded(const cg_nest *nest, st_loop_ref row)
     }
     const int is_half = cast->dtype == STATOR_BF16 || cast->dtype == STATOR_F16;
     return is_half && st_loop_at(nest->kernel, cast->args[0])->dtype == STATOR_F32 ? cast->args[0]
-                                                                                  : row;
+                                                                                   : row;
 }
 
 st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index)

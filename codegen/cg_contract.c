@@ -70,8 +70,8 @@ void cg_dot_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
 
 /* ---- convolutions ---- */
 
-uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t k,
-                            int64_t dilation, uint32_t low)
+uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t k, int64_t dilation,
+                            uint32_t low)
 {
     const uint32_t moved = cg_add(nest, cg_mul(nest, o, cg_int(nest, stride)),
                                   cg_mul(nest, k, cg_int(nest, dilation)));
@@ -132,10 +132,9 @@ void cg_conv_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
             return;
         }
         at_w[SPATIAL + i] = inner[1u + i];
-        at_x[SPATIAL + i] = cg_window_position(nest, index[SPATIAL + i],
-                                            cg_attr_int_at(node, STATOR_conv_strides, i),
-                                            inner[1u + i],
-                                            cg_attr_int_at(node, STATOR_conv_dilations, i), low);
+        at_x[SPATIAL + i] = cg_window_position(
+            nest, index[SPATIAL + i], cg_attr_int_at(node, STATOR_conv_strides, i), inner[1u + i],
+            cg_attr_int_at(node, STATOR_conv_dilations, i), low);
         out->mask = st_loop_both(&nest->b, out->mask,
                                  cg_within(nest, at_x[SPATIAL + i], x->dims[SPATIAL + i],
                                            !cg_is_zero(nest, low), !cg_is_zero(nest, high)));
@@ -256,7 +255,8 @@ void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_
     cg_fold fold;
     cg_conv_transpose(node, &fold);
     /* Output channel m lies in group m / (M/g); its inputs are that group's channels. */
-    const uint32_t group = groups == 1 ? cg_int(nest, 0) : cg_sym_of(nest, '/', index[1], w->dims[1]);
+    const uint32_t group =
+        groups == 1 ? cg_int(nest, 0) : cg_sym_of(nest, '/', index[1], w->dims[1]);
     const uint32_t c = cg_add(nest, cg_mul(nest, group, fold.inner[0]), inner[0]);
     uint32_t at_x[CG_RANK_MAX] = {index[0], c};
     uint32_t at_w[CG_RANK_MAX] = {c, groups == 1 ? index[1]
@@ -306,11 +306,9 @@ void cg_window_element(cg_nest *nest, const cg_node *node, const uint32_t *index
             cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
             return;
         }
-        own[lead + i] = cg_window_position(nest, index[lead + i],
-                                        cg_attr_int_at(node, STATOR_reduce_window_strides, i),
-                                        inner[i],
-                                        cg_attr_int_at(node, STATOR_reduce_window_dilations, i),
-                                        low);
+        own[lead + i] = cg_window_position(
+            nest, index[lead + i], cg_attr_int_at(node, STATOR_reduce_window_strides, i), inner[i],
+            cg_attr_int_at(node, STATOR_reduce_window_dilations, i), low);
         out->mask = st_loop_both(&nest->b, out->mask,
                                  cg_within(nest, own[lead + i], x->dims[lead + i],
                                            !cg_is_zero(nest, low), !cg_is_zero(nest, high)));

@@ -101,8 +101,8 @@ void cg_arg_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
     operand_index(node, &fold, cg_attr(node, STATOR_argmax_keepdims)->i != 0, index, inner, own);
     const int is_last = cg_attr(node, STATOR_argmax_select_last)->i != 0;
     out->value = cg_wide_at(nest, cg_operand(node, 0), own);
-    out->index = st_loop_index(
-        &nest->b, is_last ? counted_from_end(nest, inner[0], fold.inner[0]) : inner[0]);
+    out->index = st_loop_index(&nest->b, is_last ? counted_from_end(nest, inner[0], fold.inner[0])
+                                                 : inner[0]);
 }
 
 st_loop_ref cg_arg_finish(cg_nest *nest, const cg_node *node, const uint32_t *index,

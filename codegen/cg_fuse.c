@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-#define WALK_MAX 512u         /* plans looked through for a path; past it a join is refused */
-#define LONG_ROW 32768        /* elements that one thread should not do alone */
-#define SIBLINGS_MAX 8u       /* plans tried side by side */
+#define WALK_MAX 512u   /* plans looked through for a path; past it a join is refused */
+#define LONG_ROW 32768  /* elements that one thread should not do alone */
+#define SIBLINGS_MAX 8u /* plans tried side by side */
 #define PLAN_ROOTS_MAX 64u
 
 typedef struct joiner {
@@ -323,8 +323,7 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
     const cg_plan *domain = wider(&unit->plans.data[a], &unit->plans.data[b]);
     const char *why = why_not(j, a, b, domain);
     const cg_root *last = &unit->roots.data[unit->plans.data[b].roots.data[0]];
-    if (!why && !unit->host->fuel->may_apply(unit->fuel, STATOR_FUEL_FUSION, "join",
-                                             last->node)) {
+    if (!why && !unit->host->fuel->may_apply(unit->fuel, STATOR_FUEL_FUSION, "join", last->node)) {
         why = "fuel has run out";
     }
     if (why) {

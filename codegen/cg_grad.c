@@ -56,8 +56,8 @@ void cg_weight_grad_element(cg_nest *nest, const cg_node *node, const uint32_t *
         at_x[SPATIAL + i] = cg_window_position(
             nest, inner[1u + i], cg_attr_int_at(node, STATOR_conv_weight_grad_strides, i),
             index[SPATIAL + i], cg_attr_int_at(node, STATOR_conv_weight_grad_dilations, i), low);
-        out->mask = st_loop_both(
-            b, out->mask, cg_within(nest, at_x[SPATIAL + i], x->dims[SPATIAL + i], 1, 1));
+        out->mask = st_loop_both(b, out->mask,
+                                 cg_within(nest, at_x[SPATIAL + i], x->dims[SPATIAL + i], 1, 1));
     }
     const st_loop_ref from = cg_masked_operand(nest, cg_operand(node, 0), at_x, out->mask);
     const st_loop_ref grad = cg_wide_at(nest, cg_operand(node, 1), at_g);
@@ -72,8 +72,7 @@ void cg_col2im(const cg_node *node, cg_fold *out)
     st_symtab *tab = &node->unit->syms->tab;
     *out = (cg_fold){.acc = ST_ACC_SUM, .dtype = cg_wide_dtype(node->out->dtype)};
     for (uint32_t i = 0; i < cg_attr(node, STATOR_col2im_block)->count; i++) {
-        out->inner[out->n_inner++] =
-            st_sym_int(tab, cg_attr_int_at(node, STATOR_col2im_block, i));
+        out->inner[out->n_inner++] = st_sym_int(tab, cg_attr_int_at(node, STATOR_col2im_block, i));
     }
 }
 
@@ -81,13 +80,13 @@ uint32_t cg_col2im_columns(const cg_node *node, uint32_t i)
 {
     st_symtab *tab = &node->unit->syms->tab;
     const uint32_t n = node->out->rank - SPATIAL;
-    const st_sym_window window = {
-        .size = node->out->dims[SPATIAL + i],
-        .low = cg_attr_dim(node, STATOR_col2im_pads, i),
-        .high = cg_attr_dim(node, STATOR_col2im_pads, i + n),
-        .taps = st_sym_int(tab, cg_attr_int_at(node, STATOR_col2im_block, i)),
-        .dilation = cg_attr_int_at(node, STATOR_col2im_dilations, i),
-        .stride = cg_attr_int_at(node, STATOR_col2im_strides, i)};
+    const st_sym_window window = {.size = node->out->dims[SPATIAL + i],
+                                  .low = cg_attr_dim(node, STATOR_col2im_pads, i),
+                                  .high = cg_attr_dim(node, STATOR_col2im_pads, i + n),
+                                  .taps =
+                                      st_sym_int(tab, cg_attr_int_at(node, STATOR_col2im_block, i)),
+                                  .dilation = cg_attr_int_at(node, STATOR_col2im_dilations, i),
+                                  .stride = cg_attr_int_at(node, STATOR_col2im_strides, i)};
     return st_sym_window_count(tab, &window);
 }
 
@@ -105,8 +104,8 @@ void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index
         if (!is_known_padding(nest, columns)) {
             return;
         }
-        const uint32_t from = cg_sub(nest, cg_add(nest, index[SPATIAL + i], low),
-                                     cg_mul(nest, inner[i], dilation));
+        const uint32_t from =
+            cg_sub(nest, cg_add(nest, index[SPATIAL + i], low), cg_mul(nest, inner[i], dilation));
         const uint32_t at = cg_sym_of(nest, '/', from, stride);
         const uint32_t rest = cg_sym_of(nest, '%', from, stride);
         if (!cg_is_zero(nest, rest)) {
@@ -115,7 +114,9 @@ void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index
                                                    st_loop_int(b, STATOR_I64, 0), 0));
         }
         out->mask = st_loop_both(b, out->mask, cg_within(nest, at, columns, 1, 1));
-        row = cg_add(nest, cg_mul(nest, row, cg_int(nest, cg_attr_int_at(node, STATOR_col2im_block, i))), inner[i]);
+        row = cg_add(nest,
+                     cg_mul(nest, row, cg_int(nest, cg_attr_int_at(node, STATOR_col2im_block, i))),
+                     inner[i]);
         column = cg_add(nest, cg_mul(nest, column, columns), at);
     }
     const uint32_t own[3] = {index[0], row, column};

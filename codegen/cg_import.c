@@ -79,8 +79,8 @@ static stator_status import_symbols(cg_unit *unit, stator_diag **err)
             .kind = ST_SYMBOL_SIZE, .id = i, .name = at ? stator_string_at(v, at->name) : NULL};
         const int64_t lo = at ? at->lo : 0;
         const int64_t hi = at ? at->hi : INT64_MAX;
-        const uint32_t sym = st_loop_symbol_add(unit->syms, &size, lo, hi,
-                                                at && at->divisor > 0 ? at->divisor : 1);
+        const uint32_t sym =
+            st_loop_symbol_add(unit->syms, &size, lo, hi, at && at->divisor > 0 ? at->divisor : 1);
         if (sym == 0) {
             return st_fail_oom(err);
         }
@@ -223,9 +223,9 @@ static void note_weight(cg_unit *unit, stator_ref value)
         unit->values[value].flags |= CG_VALUE_WEIGHT;
         const stator_ref node = stator_value_at(v, value)->node;
         const stator_node_row *row = node ? stator_node_at(v, node) : NULL;
-        const int is_simple = row && row->operand_count &&
-                              (stator_op_at(v, row->op)->flags &
-                               (STATOR_OP_VIEW | STATOR_OP_POINTWISE)) != 0;
+        const int is_simple =
+            row && row->operand_count &&
+            (stator_op_at(v, row->op)->flags & (STATOR_OP_VIEW | STATOR_OP_POINTWISE)) != 0;
         value = is_simple ? stator_operand(v, row, 0) : 0;
     }
 }
@@ -238,8 +238,8 @@ static void note_weights(cg_unit *unit)
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         const cg_lowering *lowering = cg_lowering_of(unit, row->op);
-        for (uint32_t k = 0; lowering && lowering->fold && lowering->repeats &&
-                             row->operand_count >= 2 && k < 2;
+        for (uint32_t k = 0;
+             lowering && lowering->fold && lowering->repeats && row->operand_count >= 2 && k < 2;
              k++) {
             note_weight(unit, stator_operand(v, row, k));
         }

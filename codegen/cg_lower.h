@@ -9,8 +9,7 @@
                          const uint32_t *index);
 #define CG_FOLD(op, fold, element, finish)
 #define CG_REPEAT(op, fold, element, finish)
-#define CG_WRITE(op, write, refuses, repeats)                                                      \
-    void write(cg_nest *nest, const cg_node *node);
+#define CG_WRITE(op, write, refuses, repeats) void write(cg_nest *nest, const cg_node *node);
 #define CG_WHOLE(op, write, refuses, form)                                                         \
     void write(cg_nest *nest, const cg_node *node);                                                \
     int form(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out);
@@ -58,8 +57,8 @@ void cg_window_element(cg_nest *nest, const cg_node *node, const uint32_t *index
                        const uint32_t *inner, cg_element *out);
 
 /* Position of an operand for output position o and window position k: o * stride + k * dilation - low. */
-uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t k,
-                            int64_t dilation, uint32_t low);
+uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t k, int64_t dilation,
+                            uint32_t low);
 /* The operand where ok holds, wide; outside it the fold is not updated. */
 st_loop_ref cg_masked_operand(cg_nest *nest, stator_ref operand, const uint32_t *index,
                               st_loop_ref ok);

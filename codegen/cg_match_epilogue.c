@@ -156,8 +156,7 @@ static int match_offset(cg_matcher *m, st_loop_ref value, st_loop_ref offset, ui
     }
     const double number = cg_row_at(m, offset)->imm.f;
     const int is_idle = number == 0 && (m->is_narrowed || value == m->read);
-    return match_value(m, value, depth) &&
-           (is_idle || append(m, ST_EPILOGUE_OFFSET, number, 0));
+    return match_value(m, value, depth) && (is_idle || append(m, ST_EPILOGUE_OFFSET, number, 0));
 }
 
 static int match_add(cg_matcher *m, const st_loop_op *row, uint32_t depth)

@@ -127,8 +127,8 @@ static int take_quotients(const cg_matcher *m, const cg_walks *walks, uint32_t *
 
 /* Takes the axis out of *rest: its stride and a divisor of 1, or what its quotient has. 0: it has
  * both, or the stride is no number. */
-static int take_axis(const cg_matcher *m, const st_loop_axis *axis, uint32_t *rest,
-                     int64_t *stride, int64_t *block)
+static int take_axis(const cg_matcher *m, const st_loop_axis *axis, uint32_t *rest, int64_t *stride,
+                     int64_t *block)
 {
     uint32_t sym = 0;
     int64_t number = 0;

@@ -28,7 +28,7 @@ static int64_t axis_attr(const stator_graph_view *view, const stator_node_row *r
 const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row)
 {
     return stator_value_type(view, stator_operand(view, row, 0))->rank == 0 ? "an order of a scalar"
-                                                                             : NULL;
+                                                                            : NULL;
 }
 
 const char *cg_order_is_slow(const stator_graph_view *view, const stator_node_row *row)
@@ -51,10 +51,10 @@ static st_loop_ref is_before(st_loop_builder *b, int is_falling, st_loop_ref y, 
     if (st_loop_class_of(dtype) != ST_LOOP_FLOATS) {
         return first;
     }
-    const st_loop_ref nan = st_loop_apply(b, ST_LOOP_ne, 0, is_falling ? y : x,
-                                          is_falling ? y : x, 0);
-    const st_loop_ref number = st_loop_apply(b, ST_LOOP_eq, 0, is_falling ? x : y,
-                                             is_falling ? x : y, 0);
+    const st_loop_ref nan =
+        st_loop_apply(b, ST_LOOP_ne, 0, is_falling ? y : x, is_falling ? y : x, 0);
+    const st_loop_ref number =
+        st_loop_apply(b, ST_LOOP_eq, 0, is_falling ? x : y, is_falling ? x : y, 0);
     const st_loop_ref last = st_loop_apply(b, ST_LOOP_bit_and, STATOR_BOOL, nan, number, 0);
     return st_loop_apply(b, ST_LOOP_bit_or, STATOR_BOOL, first, last, 0);
 }
@@ -69,10 +69,9 @@ static st_loop_ref stands_before(cg_nest *nest, int is_falling, st_loop_ref xj, 
         st_loop_apply(b, ST_LOOP_lt, 0, st_loop_index(b, j), st_loop_index(b, i), 0);
     const st_loop_ref larger = is_before(b, is_falling, xi, xj);
     const st_loop_ref as_large = st_loop_apply(b, ST_LOOP_bit_not, STATOR_BOOL, larger, 0, 0);
-    const st_loop_ref by_index =
-        st_loop_apply(b, ST_LOOP_bit_and, STATOR_BOOL, as_large, lower, 0);
-    return st_loop_apply(b, ST_LOOP_bit_or, STATOR_BOOL, is_before(b, is_falling, xj, xi),
-                         by_index, 0);
+    const st_loop_ref by_index = st_loop_apply(b, ST_LOOP_bit_and, STATOR_BOOL, as_large, lower, 0);
+    return st_loop_apply(b, ST_LOOP_bit_or, STATOR_BOOL, is_before(b, is_falling, xj, xi), by_index,
+                         0);
 }
 
 static int falls(const cg_node *node)
@@ -101,11 +100,11 @@ void cg_order(cg_nest *nest, const cg_node *node)
     if (stored == 0 || xi == 0 || xj == 0) {
         return; /* refused */
     }
-    st_loop_update(b, count, st_loop_cast(b, STATOR_I32, stands_before(nest, falls(node), xj, xi, j, i)),
-                   0, 0);
+    st_loop_update(b, count,
+                   st_loop_cast(b, STATOR_I32, stands_before(nest, falls(node), xj, xi, j, i)), 0,
+                   0);
     cg_close(nest, 1);
-    const st_loop_ref place =
-        st_loop_cast(b, STATOR_I64, st_loop_read(b, count, STATOR_I32));
+    const st_loop_ref place = st_loop_cast(b, STATOR_I64, st_loop_read(b, count, STATOR_I32));
     int64_t lo = 0;
     int64_t hi = 0;
     st_sym_range(&nest->unit->syms->tab, x->dims[axis], &lo, &hi);

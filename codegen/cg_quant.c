@@ -131,8 +131,7 @@ static int is_constant(const cg_unit *unit, stator_ref value)
 {
     const cg_value *v = &unit->values[behind_views(unit, value)];
     return (v->flags & CG_VALUE_SPLAT) ||
-           (v->buffer != CG_NO_BUFFER &&
-            unit->buffers.data[v->buffer].kind == CG_BUFFER_CONSTANT);
+           (v->buffer != CG_NO_BUFFER && unit->buffers.data[v->buffer].kind == CG_BUFFER_CONSTANT);
 }
 
 /* What a row of casts is made of. */

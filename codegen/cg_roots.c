@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHEAP_COST 8u   /* scalar ops that may be done again rather than loaded */
-#define CHEAP_LEAVES 3u /* loads likewise */
-#define SCALE_COST 4u   /* of a byte: two casts, the zero point, the product */
+#define CHEAP_COST 8u     /* scalar ops that may be done again rather than loaded */
+#define CHEAP_LEAVES 3u   /* loads likewise */
+#define SCALE_COST 4u     /* of a byte: two casts, the zero point, the product */
 #define FUNCTION_COST 10u /* exp and its like */
 #define SPREAD_OPS 131072 /* scalar ops in vain that are worth a kernel: some microseconds */
 #define COST_MAX 100000u
@@ -77,8 +77,7 @@ static stator_ref factor_of(const cg_unit *unit, const stator_node_row *row)
             continue;
         }
         const stator_ref sum = stator_value_at(v, stator_operand(v, of, 0))->node;
-        const cg_lowering *lowering =
-            sum ? cg_lowering_of(unit, stator_node_at(v, sum)->op) : NULL;
+        const cg_lowering *lowering = sum ? cg_lowering_of(unit, stator_node_at(v, sum)->op) : NULL;
         if (lowering && lowering->fold && lowering->repeats &&
             unit->values[stator_operand(v, of, 0)].dtype == STATOR_I32) {
             return stator_operand(v, row, 1u - k);
@@ -231,10 +230,8 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
     if (root == NULL) {
         return st_fail_oom(err);
     }
-    *root = (cg_root){.value = value,
-                      .node = node,
-                      .plan = UINT32_MAX,
-                      .stage = cg_stage_of(unit, node)};
+    *root = (cg_root){
+        .value = value, .node = node, .plan = UINT32_MAX, .stage = cg_stage_of(unit, node)};
     if (node) {
         const cg_node n = cg_node_of(unit, node);
         root->lowering = cg_lowering_of(unit, n.row->op);
@@ -251,8 +248,8 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
     }
     uint32_t numel = cg_numel(unit, value);
     if (numel == 0 && node) {
-        ST_TRY(cg_decline(unit, node, "an element count passes the caps of the symbolic engine",
-                          err));
+        ST_TRY(
+            cg_decline(unit, node, "an element count passes the caps of the symbolic engine", err));
         numel = st_sym_int(&unit->syms->tab, 0);
     }
     *buffer =
@@ -343,8 +340,7 @@ static stator_status probe(cg_unit *unit, int *out_is_taken, stator_diag **err)
     st_kernel trial;
     st_form form;
     const char *why = NULL;
-    const stator_status status =
-        cg_build_kernel(unit, unit->plans.count - 1u, &trial, &why, err);
+    const stator_status status = cg_build_kernel(unit, unit->plans.count - 1u, &trial, &why, err);
     if (status == STATOR_OK) {
         const uint32_t self = unit->plans.count - 1u;
         *out_is_taken = unit->values[unit->roots.data[place].value].uses == 1
@@ -614,8 +610,8 @@ static stator_status give_outputs(cg_unit *unit, stator_diag **err)
 
 /* ---- what each root reads ---- */
 
-static stator_status note_needs(cg_unit *unit, uint32_t place, uint32_t *stamps,
-                                stator_ref *stack, stator_diag **err)
+static stator_status note_needs(cg_unit *unit, uint32_t place, uint32_t *stamps, stator_ref *stack,
+                                stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
     uint32_t depth = 0;

@@ -3,8 +3,9 @@
  * In: a node `scan` (ir/ops.def) whose slices lie one behind the other and whose body keeps every
  * size. Out: a step of the plan over the buffers
  *
- *     | operands | results | one more of each carried value | scratch: tensors, workspace of the
- * body |
+ *     | operands | results | one more of each carried value | scratch |
+ *
+ * where scratch has the tensors and the workspace of the body.
  *
  * Carried values go to and fro between the result and its twin, so that the last step writes the
  * result; slices are read and written where they lie. Captured constants are constants of the body,

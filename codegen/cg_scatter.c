@@ -30,17 +30,17 @@ const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_
     if (x->rank == 0 && !is_nd) {
         return "a scatter into a scalar";
     }
-    if (is_nd && (index->rank == 0 ||
-                  !stator_sym_is_const(view, stator_dim_at(view, index, index->rank - 1u),
-                                       &width) ||
-                  width < 0 || width > (int64_t)x->rank)) {
+    if (is_nd &&
+        (index->rank == 0 ||
+         !stator_sym_is_const(view, stator_dim_at(view, index, index->rank - 1u), &width) ||
+         width < 0 || width > (int64_t)x->rank)) {
         return "the length of an index tuple is not known";
     }
     return NULL;
 }
 
-static void put_update(cg_nest *nest, const cg_node *node, const uint32_t *to,
-                       const uint32_t *from, const char *reduction, st_loop_ref ok)
+static void put_update(cg_nest *nest, const cg_node *node, const uint32_t *to, const uint32_t *from,
+                       const char *reduction, st_loop_ref ok)
 {
     st_loop_builder *b = &nest->b;
     const uint32_t dtype = node->out->dtype;
@@ -51,10 +51,10 @@ static void put_update(cg_nest *nest, const cg_node *node, const uint32_t *to,
         const st_loop_ref mask = st_loop_both(b, nest->mask, ok);
         const st_loop_ref old = st_loop_cast(b, wide, cg_written(nest, node, 0, to, mask));
         /* Logical for truth values: or and and. */
-        const uint32_t own = dtype != STATOR_BOOL   ? code
-                             : code == ST_LOOP_add  ? (uint32_t)ST_LOOP_bit_or
-                             : code == ST_LOOP_mul  ? (uint32_t)ST_LOOP_bit_and
-                                                    : code;
+        const uint32_t own = dtype != STATOR_BOOL  ? code
+                             : code == ST_LOOP_add ? (uint32_t)ST_LOOP_bit_or
+                             : code == ST_LOOP_mul ? (uint32_t)ST_LOOP_bit_and
+                                                   : code;
         value = st_loop_apply(b, own, wide, old, st_loop_cast(b, wide, value), 0);
         value = st_loop_cast(b, dtype, value);
     }
@@ -124,8 +124,7 @@ void cg_scatter_nd(cg_nest *nest, const cg_node *node)
     const cg_value *x = node->out;
     const cg_value *tuples = cg_value_of(nest->unit, places);
     const uint32_t lead = tuples->rank - 1u;
-    const uint32_t width =
-        (uint32_t)cg_known_or(&nest->unit->syms->tab, tuples->dims[lead], 0);
+    const uint32_t width = (uint32_t)cg_known_or(&nest->unit->syms->tab, tuples->dims[lead], 0);
     uint32_t to[CG_RANK_MAX] = {0};
     uint32_t from[CG_RANK_MAX] = {0};
     uint32_t at[CG_RANK_MAX] = {0};
@@ -134,8 +133,8 @@ void cg_scatter_nd(cg_nest *nest, const cg_node *node)
     const uint32_t last = x->rank ? x->rank - 1u : 0;
     const uint32_t n_slice = open_slices(nest, x, width, panel, to);
     const uint32_t begin = to[last];
-    uint32_t n_copy = cg_open_all(nest, width, x->dims, UINT32_MAX,
-                                  n_slice ? 0 : ST_AXIS_REDUCE, to);
+    uint32_t n_copy =
+        cg_open_all(nest, width, x->dims, UINT32_MAX, n_slice ? 0 : ST_AXIS_REDUCE, to);
     n_copy += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
     cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
     cg_close(nest, n_copy);

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define WIDE_COLUMNS 4u    /* vectors side by side in a loop around a reduction */
+#define WIDE_COLUMNS 4u     /* vectors side by side in a loop around a reduction */
 #define REDUCE_IN_FLIGHT 4u /* accumulators of a reduction over the vector axis */
 #define LONG_SUM 4096       /* f32 additions in a row that one accumulator may do */
 #define DEPTH_MAX 8u
@@ -357,15 +357,13 @@ static void vectorise_innermost(const schedule *s, uint32_t block)
         }
         const int64_t extent =
             cg_known_or(&s->kernel->syms->tab, axis_of(s, ref)->extent, INT64_MAX);
-        uint32_t lanes =
-            s->unit->config->emitter->target.vector_bytes / widest_below(s, row->body);
+        uint32_t lanes = s->unit->config->emitter->target.vector_bytes / widest_below(s, row->body);
         while ((axis_of(s, ref)->flags & ST_AXIS_REDUCE) && lanes > 2 && lanes / 2 >= extent) {
             lanes /= 2; /* a short row, read again and again */
         }
         if (lanes > 1 && extent > 1 && !(axis_of(s, ref)->flags & ST_AXIS_SERIAL)) {
             const int is_long = extent >= (int64_t)(lanes * REDUCE_IN_FLIGHT);
-            const uint32_t unroll =
-                is_long && holds_update(s, row->body) ? REDUCE_IN_FLIGHT : 1u;
+            const uint32_t unroll = is_long && holds_update(s, row->body) ? REDUCE_IN_FLIGHT : 1u;
             make_vector(s, ref, lanes, unroll);
         }
     }

@@ -292,10 +292,10 @@ struct cg_nest {
     st_loop_ref mask;           /* loads are good only where it holds, 0: everywhere */
     uint32_t depth;             /* of the recursion of cg_at */
     cg_cuts cuts;
-    const char *refusal;        /* why the kernel cannot be made, NULL: it can */
-    st_map buffer_memo;         /* program buffer + 1 -> kernel buffer + 1 */
-    st_map local_memo;          /* root + 1 -> kernel buffer + 1 */
-    st_hashset at_memo;         /* (value, mask, index) -> place in known, + 1 */
+    const char *refusal; /* why the kernel cannot be made, NULL: it can */
+    st_map buffer_memo;  /* program buffer + 1 -> kernel buffer + 1 */
+    st_map local_memo;   /* root + 1 -> kernel buffer + 1 */
+    st_hashset at_memo;  /* (value, mask, index) -> place in known, + 1 */
     st_vec(cg_known) known;
     st_vec(cg_split) splits;
     st_map acc_memo; /* root + 1 -> its ACC */

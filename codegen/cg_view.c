@@ -39,8 +39,7 @@ static int is_outside(const cg_nest *nest, uint32_t index, uint32_t size)
 /* The integer type that holds the bits of a storage type: what is only moved keeps all of them. */
 static uint32_t bits_of(uint32_t dtype)
 {
-    return dtype == STATOR_BF16 || dtype == STATOR_F16 ? (uint32_t)STATOR_U16
-                                                       : (uint32_t)STATOR_U8;
+    return dtype == STATOR_BF16 || dtype == STATOR_F16 ? (uint32_t)STATOR_U16 : (uint32_t)STATOR_U8;
 }
 
 static st_loop_ref chosen_of(cg_nest *nest, uint32_t dtype, st_loop_ref ok, st_loop_ref value,
@@ -162,8 +161,7 @@ st_loop_ref cg_reshape(cg_nest *nest, const cg_node *node, uint32_t result, cons
     return cg_at(nest, x, own);
 }
 
-st_loop_ref cg_transpose(cg_nest *nest, const cg_node *node, uint32_t result,
-                         const uint32_t *index)
+st_loop_ref cg_transpose(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     uint32_t own[CG_RANK_MAX];
     (void)result;
@@ -375,8 +373,7 @@ st_loop_ref cg_gather_elements(cg_nest *nest, const cg_node *node, uint32_t resu
     return checked_at(nest, x, own, ok);
 }
 
-st_loop_ref cg_gather_nd(cg_nest *nest, const cg_node *node, uint32_t result,
-                         const uint32_t *index)
+st_loop_ref cg_gather_nd(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     const stator_ref x = cg_operand(node, 0);
     const stator_ref places = cg_operand(node, 1);

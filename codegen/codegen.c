@@ -36,8 +36,8 @@ static int is_computable(uint32_t dtype)
 /* Integers of four bits are loaded as bytes, and never stored: they may be moved and widened. */
 static int is_loadable(const stator_op_desc *op, uint32_t dtype, int is_result)
 {
-    const int is_moved = (op->flags & (STATOR_OP_VIEW | STATOR_OP_CONSTANT)) != 0 ||
-                         strcmp(op->name, "gather") == 0;
+    const int is_moved =
+        (op->flags & (STATOR_OP_VIEW | STATOR_OP_CONSTANT)) != 0 || strcmp(op->name, "gather") == 0;
     return st_loop_loaded(dtype) != dtype &&
            (is_moved || (!is_result && strcmp(op->name, "cast") == 0));
 }

@@ -203,8 +203,7 @@ static void memory(void *self, void *op_, st_library_memory *out)
     host_op *op = op_;
     (void)self;
     scratch *block = atomic_exchange(&op->spare, NULL);
-    *out = (st_library_memory){.unread = UINT32_MAX,
-                               .scratch_bytes = block ? block->capacity : 0};
+    *out = (st_library_memory){.unread = UINT32_MAX, .scratch_bytes = block ? block->capacity : 0};
     st_free(((const st_cg_config *)self)->mem, atomic_exchange(&op->spare, block));
 }
 

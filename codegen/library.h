@@ -79,7 +79,7 @@ typedef struct st_form_operand {
     uint32_t dtype;
     uint32_t offset; /* sym, elements */
     uint32_t batch[ST_FORM_BATCH_MAX];
-    uint32_t stride[2]; /* gemm: x (m, k), y (k, n), out (m, n) */
+    uint32_t stride[2];                     /* gemm: x (m, k), y (k, n), out (m, n) */
     uint32_t dims[2 + ST_FORM_SPATIAL_MAX]; /* conv: N C spatial strides; w: M C kernel. sdpa:
                                              * x B H T D, y B G S D, v B G S E, mask B H T S */
 } st_form_operand;
@@ -107,8 +107,8 @@ typedef struct st_form_zero {
  * UINT32_MAX. */
 typedef struct st_form_order {
     uint32_t rank, axis;
-    uint32_t is_falling; /* the largest first */
-    uint32_t indices;    /* buffer of i64 */
+    uint32_t is_falling;                         /* the largest first */
+    uint32_t indices;                            /* buffer of i64 */
     uint32_t dims[ST_FORM_ORDER_RANK_MAX], take; /* of x; of the axis in the results: syms */
     uint32_t x_stride[ST_FORM_ORDER_RANK_MAX];
     uint32_t out_stride[ST_FORM_ORDER_RANK_MAX], indices_stride[ST_FORM_ORDER_RANK_MAX];
@@ -166,7 +166,7 @@ typedef struct st_form {
     uint32_t n_epilogue;
     st_epilogue epilogue[ST_FORM_EPILOGUE_MAX];
     uint32_t n_buffers;
-    uint32_t is_alone; /* called by one thread of a team whose others do something else */
+    uint32_t is_alone;        /* called by one thread of a team whose others do something else */
     const st_loop_syms *syms; /* for the ranges and values of the syms */
 } st_form;
 

@@ -101,8 +101,7 @@ uint32_t st_loop_symbol_add(st_loop_syms *syms, const st_loop_symbol *what, int6
     /* A name id of its own for each symbol: equal names stay different symbols. */
     const uint32_t sym = st_sym_symbol(&syms->tab, index + 1u, lo, hi, divisor, 0);
     const char *copy = st_arena_strndup(&syms->names, name, strlen(name));
-    st_loop_symbol *row =
-        sym && copy ? st_vec_push(syms->names.mem, &syms->symbols) : NULL;
+    st_loop_symbol *row = sym && copy ? st_vec_push(syms->names.mem, &syms->symbols) : NULL;
     if (row == NULL) {
         return 0;
     }
@@ -314,8 +313,7 @@ st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel)
 {
     for (st_loop_ref ref = kernel->blocks.data[0].first; ref; ref = st_loop_at(kernel, ref)->next) {
         const st_loop_op *op = st_loop_at(kernel, ref);
-        if (op->code == ST_LOOP_LOOP &&
-            (kernel->axes.data[op->ref].flags & ST_AXIS_PARALLEL)) {
+        if (op->code == ST_LOOP_LOOP && (kernel->axes.data[op->ref].flags & ST_AXIS_PARALLEL)) {
             return ref;
         }
     }

@@ -26,11 +26,12 @@ typedef uint32_t st_loop_ref; /* of a row of st_kernel.ops, 0 none */
 
 /* ---- the op table ---- */
 
-enum st_loop_class { /* classes of dtypes, a mask */
+/* Classes of dtypes, a mask. */
+enum st_loop_class {
     ST_LOOP_BOOLS = 1u << 0,
     ST_LOOP_INTS = 1u << 1,
     ST_LOOP_UINTS = 1u << 2,
-    ST_LOOP_FLOATS = 1u << 3,  /* f32, f64 */
+    ST_LOOP_FLOATS = 1u << 3, /* f32, f64 */
     ST_LOOP_STORAGE = 1u << 4 /* bf16, f16, f8: load, store, cast, bitcast alone */
 };
 
@@ -193,9 +194,9 @@ typedef struct st_loop_buffer {
     const char *name;
     uint32_t dtype;
     uint32_t flags;
-    uint32_t numel;   /* sym: elements */
-    uint32_t id;      /* the program's buffer; LOCAL: 0 */
-    uint64_t align;   /* bytes its first element is aligned to */
+    uint32_t numel; /* sym: elements */
+    uint32_t id;    /* the program's buffer; LOCAL: 0 */
+    uint64_t align; /* bytes its first element is aligned to */
 } st_loop_buffer;
 
 typedef union st_loop_imm {
@@ -208,11 +209,11 @@ typedef struct st_loop_op {
     uint8_t dtype; /* of the result, 0 none */
     uint8_t reserved;
     uint32_t args[3];
-    uint32_t ref;   /* buffer, axis or accumulator */
-    uint32_t sym;   /* element index, value, bound symbol */
-    uint32_t body;  /* LOOP, RARE: block */
-    uint32_t block; /* the block it stands in */
-    uint32_t next;  /* the next row of the block */
+    uint32_t ref;    /* buffer, axis or accumulator */
+    uint32_t sym;    /* element index, value, bound symbol */
+    uint32_t body;   /* LOOP, RARE: block */
+    uint32_t block;  /* the block it stands in */
+    uint32_t next;   /* the next row of the block */
     uint32_t origin; /* graph node it computes, 0 unknown */
     st_loop_imm imm;
 } st_loop_op;
@@ -263,7 +264,7 @@ st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel);
 
 /* What compiled code receives. A kernel with a parallel loop runs iterations begin..end-1 of it. */
 typedef struct st_kernel_args {
-    void *const *buffers; /* first elements, in the order of st_kernel.buffers; LOCAL ones as well */
+    void *const *buffers; /* first elements, in the order of st_kernel.buffers, LOCAL ones too */
     const int64_t *syms;  /* sizes, by ST_SYMBOL_SIZE id */
     uint32_t *status;     /* of CHECK rows; written atomically, 0 before the call */
 } st_kernel_args;

@@ -159,10 +159,9 @@ static int same_row(void *self, uint32_t id)
 
 static uint64_t hash_row(const st_loop_op *row)
 {
-    const uint64_t key[5] = {((uint64_t)row->code << 32) | row->dtype,
-                             ((uint64_t)row->args[0] << 32) | row->args[1],
-                             ((uint64_t)row->args[2] << 32) | row->ref, row->sym,
-                             (uint64_t)row->imm.i};
+    const uint64_t key[5] = {
+        ((uint64_t)row->code << 32) | row->dtype, ((uint64_t)row->args[0] << 32) | row->args[1],
+        ((uint64_t)row->args[2] << 32) | row->ref, row->sym, (uint64_t)row->imm.i};
     return st_hash64(key, sizeof key, 0);
 }
 
@@ -217,7 +216,8 @@ uint32_t st_loop_axis_add(st_loop_builder *b, uint32_t extent, uint32_t flags)
     st_sym_range(&kernel->syms->tab, extent, &lo, &hi);
     const uint32_t symbol = kernel->syms->symbols.count;
     const int64_t last = hi == INT64_MAX ? hi : hi > 0 ? hi - 1 : 0;
-    *at = (st_loop_axis){.symbol = symbol, .extent = extent, .flags = flags, .lanes = 1, .unroll = 1};
+    *at =
+        (st_loop_axis){.symbol = symbol, .extent = extent, .flags = flags, .lanes = 1, .unroll = 1};
     const st_loop_symbol what = {
         .kind = ST_SYMBOL_AXIS, .id = place, .owner = kernel->number, .name = name};
     at->sym = st_loop_symbol_add(kernel->syms, &what, 0, last, 1);
@@ -363,11 +363,8 @@ void st_loop_store(st_loop_builder *b, uint32_t buffer, uint32_t index, st_loop_
 void st_loop_atomic(st_loop_builder *b, uint32_t kind, uint32_t buffer, uint32_t index,
                     st_loop_ref value, st_loop_ref mask)
 {
-    const st_loop_op row = {.code = ST_LOOP_ATOMIC,
-                            .args = {value, mask},
-                            .ref = buffer,
-                            .sym = index,
-                            .imm.i = kind};
+    const st_loop_op row = {
+        .code = ST_LOOP_ATOMIC, .args = {value, mask}, .ref = buffer, .sym = index, .imm.i = kind};
     if (index == 0) {
         (void)fail(b, STATOR_UNSUPPORTED);
         return;

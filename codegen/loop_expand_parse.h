@@ -5,9 +5,11 @@
  *     equal   = order [ ("==" | "!=") order ]
  *     order   = sum [ ("<" | "<=" | ">" | ">=") sum ]
  *     sum     = product { ("+" | "-") product }
- *     product = unary { ("*" | "/") unary }  unary = ("-" | "!") unary | primary
- *     primary = number | name | name "(" choice { "," choice } ")" | "(" choice ")" | "{" program
- * "}" number  = decimal | hexadecimal integer or float, as in C | "inf" | "nan" */
+ *     product = unary { ("*" | "/") unary }
+ *     unary   = ("-" | "!") unary | primary
+ *     primary = number | name | name "(" choice { "," choice } ")" | "(" choice ")"
+ *             | "{" program "}"
+ *     number  = decimal | hexadecimal integer or float, as in C | "inf" | "nan" */
 #ifndef STATOR_CODEGEN_LOOP_EXPAND_PARSE_H
 #define STATOR_CODEGEN_LOOP_EXPAND_PARSE_H
 

@@ -556,7 +556,8 @@ static stator_status check_buffers(const checker *c)
         int64_t numel = 0;
         uint64_t bytes = 0;
         if (buffer->name == NULL || st_loop_class_of(st_loop_loaded(buffer->dtype)) == 0 ||
-            (st_loop_loaded(buffer->dtype) != buffer->dtype && (buffer->flags & (ST_BUFFER_WRITTEN | ST_BUFFER_LOCAL)))) {
+            (st_loop_loaded(buffer->dtype) != buffer->dtype &&
+             (buffer->flags & (ST_BUFFER_WRITTEN | ST_BUFFER_LOCAL)))) {
             return broken(c, "buffer %" PRIu32 " has no name or no dtype of the loop IR", i);
         }
         ST_TRY(check_sym(c, buffer->name, buffer->numel, SIZES));

@@ -309,8 +309,8 @@ static stator_status eval_index(st_xeval *e, const st_expr_node *node, st_xvalue
         return STATOR_OK;
     }
     ST_TRY(eval_bound(e, node->kids[2], list.n, list.n, &to));
-    from = from<0 ? 0 : from>(int64_t) list.n ? (int64_t)list.n : from;
-    to = to<from ? from : to>(int64_t) list.n ? (int64_t)list.n : to;
+    from = from < 0 ? 0 : from > (int64_t)list.n ? (int64_t)list.n : from;
+    to = to < from ? from : to > (int64_t)list.n ? (int64_t)list.n : to;
     *out = list;
     out->items = list.items + from;
     out->n = (uint32_t)(to - from);

@@ -298,9 +298,8 @@ static st_int_elem ceiled(const st_ints_eval *at, st_int_elem x)
 
 static st_int_elem truncated(const st_ints_eval *at, st_int_elem x)
 {
-    return x.den == 1
-               ? x
-               : make(at, truncated_quotient(at, x.sym, st_sym_int(tab_of(at), x.den)), 1);
+    return x.den == 1 ? x
+                      : make(at, truncated_quotient(at, x.sym, st_sym_int(tab_of(at), x.den)), 1);
 }
 
 static st_int_elem only_integer(const st_ints_eval *at, st_int_elem x)

@@ -369,7 +369,8 @@ static int type_equal(void *self, uint32_t id)
 
 uint32_t st_module_type(st_module *m, stator_dtype dtype, uint32_t rank, const stator_ref *dims)
 {
-    if (dtype == 0 || dtype >= STATOR_DTYPE_COUNT || rank > STATOR_MAX_RANK || (dims == NULL && rank != 0)) {
+    if (dtype == 0 || dtype >= STATOR_DTYPE_COUNT || rank > STATOR_MAX_RANK ||
+        (dims == NULL && rank != 0)) {
         return 0;
     }
     for (uint32_t i = 0; i < rank; i++) {

@@ -4,10 +4,9 @@
  * A row of ops.def:
  *   STATOR_OP(silu, .operands = "x", .results = "y", .attrs = "", .infer = st_infer_same,
  *             .flags = STATOR_OP_POINTWISE, .body = "mul(x, sigmoid(x))", .doc = "...")
- * .attrs is "name:kind=default; ..." with kinds int float string dtype ints floats dims blob;
- * without
- * "=default" the attribute is required; "=none" is absent unless given. The generated header
- * <stator/ops.h> has an enumerator STATOR_<op>_<attr> for each attribute's place. */
+ * .attrs is "name:kind=default; ..." with kinds int float string dtype ints floats dims blob.
+ * Without "=default" the attribute is required; "=none" is absent unless given. The generated
+ * header <stator/ops.h> has an enumerator STATOR_<op>_<attr> for each attribute's place. */
 #ifndef STATOR_IR_OPTABLE_H
 #define STATOR_IR_OPTABLE_H
 

@@ -66,8 +66,8 @@ static void compare_results(worker *w, const bisect_results *results)
     w->r->verdict = count == want->count ? BISECT_AGREES : BISECT_DIFFERS;
     for (uint32_t i = 0; i < count && i < want->count; i++) {
         st_difference d;
-        st_compare(stator_tensor_view(results->tensors[i]), &want->tensors[i],
-                   &w->setup->tolerance, &d);
+        st_compare(stator_tensor_view(results->tensors[i]), &want->tensors[i], &w->setup->tolerance,
+                   &d);
         if (!d.ok && w->r->verdict == BISECT_AGREES) { /* the first output that differs counts */
             w->r->verdict = BISECT_DIFFERS;
             w->r->max_abs = d.max_abs;

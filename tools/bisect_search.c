@@ -2,8 +2,8 @@
  *
  *   good                 its answers are kept
  *   aot_eager, nothing applied
- *   aot_eager + pass 1, + pass 2, ...      switched on in turn: a fuel limit at the end of each
- * scope bad, the same with its own passes, then its claims, then what it asks while it compiles
+ *   aot_eager + pass 1, + pass 2, ...      switched on in turn: a fuel limit ends each scope
+ *   bad, the same with its own passes, then its claims, then what it asks while it compiles
  *
  * The first rung that answers otherwise is taken, and the questions of its scope are halved. The
  * limit (scope, n) is a prefix of all applications, so "right at n - 1, wrong at n" names one of

@@ -16,8 +16,8 @@ typedef struct bisect_finding {
     uint32_t scope;
     uint64_t n;
     stator_x_place place; /* texts and max_abs; max_abs of the outputs when no value was observed */
-    int has_error;      /* max_abs is one */
-    char message[1024]; /* of an error or a crash */
+    int has_error;        /* max_abs is one */
+    char message[1024];   /* of an error or a crash */
 } bisect_finding;
 
 /* CLI_OK with the finding, or prints and gives the exit status. */

@@ -95,7 +95,10 @@ typedef struct build_folder {
     char (*files)[64];
     uint64_t data_bytes;
 } build_folder;
-#define BUILD_FOLDER_NONE {.fd = -1, .kept_fd = -1, .work_fd = -1}
+#define BUILD_FOLDER_NONE                                                                          \
+    {                                                                                              \
+        .fd = -1, .kept_fd = -1, .work_fd = -1                                                     \
+    }
 
 /* A folder beside `output`, in which the library is made. The sources lie there too, or in the
  * folder `sources`, which is made when it is not there and stays. Of a user's folder nothing is

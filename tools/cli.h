@@ -16,14 +16,14 @@ enum cli_status { CLI_OK = 0, CLI_WRONG = 1, CLI_USAGE = 2, CLI_FAILED = 3 };
 /* ---- options ---- */
 
 enum cli_option_kind {
-    CLI_FLAG = 1,   /* sets an int to 1 */
-    CLI_TEXT = 2,   /* const char * */
-    CLI_NUMBER = 3, /* int64_t, 0 or more */
-    CLI_REAL = 4,   /* double */
-    CLI_LIST = 5,   /* repeatable, cli_list */
-    CLI_PAIRS = 6,  /* the same, of KEY=VALUE */
-    CLI_SIZES = 7,  /* the same, of NAME=SIZE, a whole number, 0 or more */
-    CLI_REALS = 8,  /* const char *, numbers between commas */
+    CLI_FLAG = 1,      /* sets an int to 1 */
+    CLI_TEXT = 2,      /* const char * */
+    CLI_NUMBER = 3,    /* int64_t, 0 or more */
+    CLI_REAL = 4,      /* double */
+    CLI_LIST = 5,      /* repeatable, cli_list */
+    CLI_PAIRS = 6,     /* the same, of KEY=VALUE */
+    CLI_SIZES = 7,     /* the same, of NAME=SIZE, a whole number, 0 or more */
+    CLI_REALS = 8,     /* const char *, numbers between commas */
     CLI_PASS_PAIRS = 9 /* CLI_PAIRS whose key names a pass: PASS:KEY=VALUE */
 };
 
@@ -41,7 +41,10 @@ typedef struct cli_option {
     const char *value_name; /* "FILE" in the help */
     const char *help;
 } cli_option;
-#define CLI_END {.name = NULL}
+#define CLI_END                                                                                    \
+    {                                                                                              \
+        .name = NULL                                                                               \
+    }
 
 /* The options that several subcommands have, in groups; cli_args.c has the one table of them. */
 
@@ -73,7 +76,7 @@ typedef struct cli_compile { /* of every subcommand that compiles */
     int strict_sizes;
     const char *fallback;
     const char *node_fallbacks; /* with commas between */
-    int64_t fuel; /* see stator_compile_options; no option of the command line */
+    int64_t fuel;               /* see stator_compile_options; no option of the command line */
     const char *fuel_scope;
     uint32_t compile_flags; /* more of stator_compile_flag */
     int64_t verify;         /* calls; see stator_compile_options */

@@ -358,9 +358,9 @@ static int check_file(const cli_usage *usage, const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISFIFO(st.st_mode)
-               ? cli_fail(usage->common->json, "INVALID_ARGUMENT", "write the model to a file first",
-                          "%s loads the model several times, and '%s' is a pipe", usage->command,
-                          path)
+               ? cli_fail(
+                     usage->common->json, "INVALID_ARGUMENT", "write the model to a file first",
+                     "%s loads the model several times, and '%s' is a pipe", usage->command, path)
                : -1;
 }
 

@@ -25,10 +25,9 @@ typedef struct caught {
 } caught;
 
 static const caught signals[] = {
-    {SIGSEGV, "SIGSEGV", 1}, {SIGBUS, "SIGBUS", 1},   {SIGFPE, "SIGFPE", 1},
-    {SIGILL, "SIGILL", 1},   {SIGABRT, "SIGABRT", 0}, {SIGTRAP, "SIGTRAP", 0},
-    {SIGSYS, "SIGSYS", 0},   {SIGINT, "SIGINT", 0},   {SIGTERM, "SIGTERM", 0},
-    {SIGXCPU, "SIGXCPU", 0},
+    {SIGSEGV, "SIGSEGV", 1}, {SIGBUS, "SIGBUS", 1},   {SIGFPE, "SIGFPE", 1}, {SIGILL, "SIGILL", 1},
+    {SIGABRT, "SIGABRT", 0}, {SIGTRAP, "SIGTRAP", 0}, {SIGSYS, "SIGSYS", 0}, {SIGINT, "SIGINT", 0},
+    {SIGTERM, "SIGTERM", 0}, {SIGXCPU, "SIGXCPU", 0},
 };
 #define SIGNAL_COUNT (sizeof signals / sizeof signals[0])
 

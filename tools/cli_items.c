@@ -95,9 +95,8 @@ typedef struct option_list {
 
 static const char *type_name(uint32_t type)
 {
-    static const char *const names[] = {
-        "?",    "yes or no", "a whole number", "a number", "text", "one of", "a list",
-        "bytes"};
+    static const char *const names[] = {"?",    "yes or no", "a whole number", "a number",
+                                        "text", "one of",    "a list",         "bytes"};
     return names[type < sizeof names / sizeof names[0] ? type : 0];
 }
 
@@ -139,7 +138,7 @@ static void add_option(void *self, const stator_option_desc *row)
                                                    : ", ",
                  range,
                  row->default_text != NULL && row->default_text[0] != '\0' ? row->default_text
-                                                                          : "none",
+                                                                           : "none",
                  (row->flags & STATOR_OPTION_DEPRECATED) != 0 ? ", deprecated" : "");
 }
 

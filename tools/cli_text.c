@@ -21,7 +21,8 @@ static void put(FILE *to, const char *text, enum st_lines lines)
 {
     char part[256];
     for (size_t left = strlen(text); left != 0;) {
-        uint64_t n = left < sizeof part / 4 ? left : sizeof part / 4; /* each byte may become four */
+        uint64_t n =
+            left < sizeof part / 4 ? left : sizeof part / 4; /* each byte may become four */
         while (n > 1 && n < left && ((unsigned char)text[n] & 0xc0u) == 0x80u) {
             n--; /* not in the middle of a character */
         }

@@ -73,12 +73,11 @@ static int list_command(const char *command, const char *summary, int backends_o
         {"--all", CLI_FLAG, &f.all, NULL, "also those tagged debug or experimental"},
         {"--probe", CLI_FLAG, &f.probe, NULL, "load and try each one, in a child process"},
         CLI_END};
-    const cli_usage usage = {
-        .command = command,
-        .positional = backends_only ? "[NAME]" : "",
-        .summary = summary,
-        .own = own,
-        .common = &f.common};
+    const cli_usage usage = {.command = command,
+                             .positional = backends_only ? "[NAME]" : "",
+                             .summary = summary,
+                             .own = own,
+                             .common = &f.common};
     uint32_t n = 0;
     const char *name = NULL;
     const int parsed = cli_parse(&usage, argc, argv, &name, backends_only ? 1 : 0, &n);
@@ -98,8 +97,9 @@ static int list_command(const char *command, const char *summary, int backends_o
 
 int cmd_backends(int argc, char **argv)
 {
-    return list_command("backends", "Lists every backend found, usable or not, and why; of one, its options.", 1, argc,
-                        argv);
+    return list_command("backends",
+                        "Lists every backend found, usable or not, and why; of one, its options.",
+                        1, argc, argv);
 }
 
 int cmd_plugins(int argc, char **argv)

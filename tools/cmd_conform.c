@@ -426,7 +426,8 @@ int cmd_conform(int argc, char **argv)
                  .compile = {.compile_flags = STATOR_COMPILE_FILL_OUTPUTS}};
     const cli_option own[] = {
         {"--cases", CLI_TEXT, &s.cases_dir, "DIR", "folder searched for test cases"},
-        {"--skip", CLI_LIST, &s.skip_files, "FILE", "also skip the cases listed there, with reasons"},
+        {"--skip", CLI_LIST, &s.skip_files, "FILE",
+         "also skip the cases listed there, with reasons"},
         {"--jobs", CLI_NUMBER, &s.jobs, "N", "cases at once (all cores)"},
         {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a case counts as hung (600)"},
         CLI_END};

@@ -60,9 +60,8 @@ static void add_fact(void *self, const char *kind, const char *name, const char 
 {
     cJSON *facts = self;
     if (strcmp(kind, "opset") == 0 || strcmp(kind, "op") == 0) {
-        cJSON_AddNumberToObject(
-            cJSON_GetObjectItem(facts, kind[2] == 's' ? "opsets" : "operators"), name,
-            strtod(value, NULL));
+        cJSON_AddNumberToObject(cJSON_GetObjectItem(facts, kind[2] == 's' ? "opsets" : "operators"),
+                                name, strtod(value, NULL));
     } else if (strcmp(kind, "metadata") == 0) {
         cJSON_AddStringToObject(cJSON_GetObjectItem(facts, "metadata"), name, value);
     } else {
@@ -326,10 +325,10 @@ static int describe(info *f, const char *path)
         return CLI_FAILED;
     }
     const int is_named = f->compile.backend != NULL;
-    f->p.function = f->no_compile ? NULL
-                                  : cli_compile_model(f->p.ctx, f->p.model, &f->compile,
-                                                      f->compile.backend,
-                                                      is_named ? f->common.json : -1);
+    f->p.function = f->no_compile
+                        ? NULL
+                        : cli_compile_model(f->p.ctx, f->p.model, &f->compile, f->compile.backend,
+                                            is_named ? f->common.json : -1);
     if (f->p.function == NULL && is_named && !f->no_compile) {
         return CLI_FAILED;
     }
@@ -352,7 +351,8 @@ int cmd_info(int argc, char **argv)
     info f = {.inputs = {.random = -1}, .compile = {.compile_flags = STATOR_COMPILE_NO_CACHE}};
     const cli_option own[] = {
         {"--no-compile", CLI_FLAG, &f.no_compile, NULL, "do not find out what would run where"},
-        {"--metadata", CLI_FLAG, &f.all_metadata, NULL, "all of the metadata, not the first 12 entries"},
+        {"--metadata", CLI_FLAG, &f.all_metadata, NULL,
+         "all of the metadata, not the first 12 entries"},
         CLI_END};
     const cli_usage usage = {.command = "info",
                              .positional = "MODEL",

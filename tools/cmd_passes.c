@@ -76,8 +76,9 @@ static int show_pass(stator_ctx *ctx, const char *name, int json)
     }
     return search.doc != NULL
                ? show_own(&search, json)
-               : cli_fail(json, "NOT_FOUND", "'stator passes' lists them", "there is no pass '%s'%s",
-                          name, cli_did_you_mean(name, search.names, search.n_names, near));
+               : cli_fail(json, "NOT_FOUND", "'stator passes' lists them",
+                          "there is no pass '%s'%s", name,
+                          cli_did_you_mean(name, search.names, search.n_names, near));
 }
 
 /* ---- all of them ---- */

@@ -39,8 +39,8 @@ typedef struct report {
     uint32_t n_times;
     uint64_t total_ns;
     double *calls_ms;
-    char logs[512];   /* channels to listen to */
-    cli_list hints;   /* lines of perf_hints, each once */
+    char logs[512]; /* channels to listen to */
+    cli_list hints; /* lines of perf_hints, each once */
 } report;
 
 /* A step of the program and its time in the timed calls. */
@@ -422,8 +422,9 @@ static void put_longest(report *r, const cJSON *facts)
         return;
     }
     qsort(steps, n, sizeof *steps, longest_first);
-    (void)fprintf(f, "<h2>Steps by time</h2>\n<table class=\"steps\">\n<tr class=\"h\"><th "
-                     "class=\"n\">ms a call<th class=\"n\">share<th class=\"n\">together<th>step\n");
+    (void)fprintf(f,
+                  "<h2>Steps by time</h2>\n<table class=\"steps\">\n<tr class=\"h\"><th "
+                  "class=\"n\">ms a call<th class=\"n\">share<th class=\"n\">together<th>step\n");
     for (uint32_t i = 0; i < n && i < LONGEST_SHOWN; i++) {
         const double total = r->total_ns > 0 ? (double)r->total_ns : 1;
         sum += steps[i].ns;
@@ -456,11 +457,11 @@ static void put_parts(report *r, const cJSON *facts)
             (void)fprintf(r->file.file, "<p>The backend does not tell them.\n");
             continue;
         }
-        (void)fprintf(
-            r->file.file,
-            "<table class=\"steps\">\n<tr class=\"h\"><th>kind<th>step, and the nodes it computes<th class=\"n\">reads"
-            "<th class=\"n\">writes%s\n",
-            r->repeat > 0 ? "<th class=\"n\">ms a call<th>share" : "");
+        (void)fprintf(r->file.file,
+                      "<table class=\"steps\">\n<tr class=\"h\"><th>kind<th>step, and the nodes it "
+                      "computes<th class=\"n\">reads"
+                      "<th class=\"n\">writes%s\n",
+                      r->repeat > 0 ? "<th class=\"n\">ms a call<th>share" : "");
         cJSON_ArrayForEach(step, steps)
         {
             put_step(r, step);

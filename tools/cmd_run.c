@@ -108,9 +108,8 @@ static int call_profiled(run *r)
         return CLI_FAILED;
     }
     const int status = call_all(r);
-    return status != CLI_OK
-               ? status
-               : cli_profile_stop(r->profile, &r->p, r->profile_path, r->common.json);
+    return status != CLI_OK ? status
+                            : cli_profile_stop(r->profile, &r->p, r->profile_path, r->common.json);
 }
 
 /* What the command line leaves open is that of the case, as for conform: case.json lies beside the

@@ -51,8 +51,8 @@ static int unknown_command(const char *name)
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         names[i] = commands[i].name;
     }
-    (void)fprintf(stderr, "stator: there is no command '%s'%s; see stator --help\n", cli_clean(name, shown),
-                  cli_did_you_mean(name, names, COMMAND_COUNT, near));
+    (void)fprintf(stderr, "stator: there is no command '%s'%s; see stator --help\n",
+                  cli_clean(name, shown), cli_did_you_mean(name, names, COMMAND_COUNT, near));
     return CLI_USAGE;
 }
 

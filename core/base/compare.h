@@ -13,19 +13,23 @@ extern "C" {
 typedef struct st_tolerance {
     double rtol, atol; /* negative: chosen, see ST_COMPARE_RULE */
 } st_tolerance;
-#define ST_TOLERANCE_CHOSEN {.rtol = -1, .atol = -1}
+#define ST_TOLERANCE_CHOSEN                                                                        \
+    {                                                                                              \
+        .rtol = -1, .atol = -1                                                                     \
+    }
 
 /* What st_compare does, for people: `--help` prints it. */
 #define ST_COMPARE_RULE                                                                            \
-    "Two results are the same when their dtypes and shapes are equal and each element is within\n"  \
-    "|a - b| <= atol + rtol * |b|, where b is the expected one. Without --rtol and --atol:\n"       \
-    "  integers, bool   equal\n"                                                                    \
-    "  f64, f32         rtol 1e-3, atol 1e-5 of the expected tensor's typical magnitude\n"          \
-    "  f16              rtol 5e-3, atol 2e-3 of that magnitude\n"                                   \
-    "  bf16             rtol 3e-2, atol 2e-2 of that magnitude; always within 2 ulp\n"              \
-    "  f8               one step\n"                                                                 \
-    "  complex          rtol 1e-3, atol 1e-7\n"                                                     \
-    "The typical magnitude is the median of |b| over elements that are finite and not zero; atol of\n" \
+    "Two results are the same when their dtypes and shapes are equal and each element is within\n" \
+    "|a - b| <= atol + rtol * |b|, where b is the expected one. Without --rtol and --atol:\n"      \
+    "  integers, bool   equal\n"                                                                   \
+    "  f64, f32         rtol 1e-3, atol 1e-5 of the expected tensor's typical magnitude\n"         \
+    "  f16              rtol 5e-3, atol 2e-3 of that magnitude\n"                                  \
+    "  bf16             rtol 3e-2, atol 2e-2 of that magnitude; always within 2 ulp\n"             \
+    "  f8               one step\n"                                                                \
+    "  complex          rtol 1e-3, atol 1e-7\n"                                                    \
+    "The typical magnitude is the median of |b| over elements that are finite and not zero; atol " \
+    "of\n"                                                                                         \
     "a float is 1e-7 at least. NaN equals NaN, an infinity equals itself alone.\n"
 
 #define ST_DIFFERENCE_TEXT 192u
@@ -35,7 +39,8 @@ typedef struct st_difference {
     double max_rel;
     int ok;
     const char *reason; /* NULL when ok: "dtype", "shape", "values" */
-    char detail[ST_DIFFERENCE_TEXT]; /* of another dtype or shape: "f32[9], expected f32[10]"; else "" */
+    char detail
+        [ST_DIFFERENCE_TEXT]; /* of another dtype or shape: "f32[9], expected f32[10]"; else "" */
 } st_difference;
 
 /* "f32[9], expected f32[10]", cut to what fits. */

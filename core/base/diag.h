@@ -54,8 +54,10 @@ void st_diag_release(stator_diag *diag);
 #define ST_REQUIRE_LIST(list, count, err)                                                          \
     do {                                                                                           \
         if ((list) == NULL && (count) != 0) {                                                      \
-            return st_fail((err), STATOR_INVALID_ARGUMENT, "%s is NULL, %llu elements were to be " \
-                           "there", #list, (unsigned long long)(count));                           \
+            return st_fail((err), STATOR_INVALID_ARGUMENT,                                         \
+                           "%s is NULL, %llu elements were to be "                                 \
+                           "there",                                                                \
+                           #list, (unsigned long long)(count));                                    \
         }                                                                                          \
     } while (0)
 /* The same with cleanup at the label `done`; needs `stator_status status` in scope. */

@@ -13,16 +13,16 @@
 #include <stator/base.h>
 #include <string.h>
 
-#define SMALL 24                   /* words that insertion sort is quick for */
-#define RADIX_MIN 512              /* words whose counting pays */
+#define SMALL 24      /* words that insertion sort is quick for */
+#define RADIX_MIN 512 /* words whose counting pays */
 #define ROOM(take) (2 * (take) + 2 * ORDER_MASK)
-#define FEW_TAKE_MAX 64            /* results that are found one after the other, */
-#define FEW_WORK_MAX (512 * 1024)  /* each in a walk over the lowest keys of columns */
+#define FEW_TAKE_MAX 64           /* results that are found one after the other, */
+#define FEW_WORK_MAX (512 * 1024) /* each in a walk over the lowest keys of columns */
 #define FEW_KEYS(n) ((n) + ORDER_MASK + ((n) / ORDER_PANEL + 1) * ORDER_MASK)
-#define LOT_MIN 16384              /* elements that are worth a thread: some microseconds */
-#define LOTS_EACH 4                /* for a thread, so that a slow one holds nobody up */
-#define TILE_ROWS 16               /* copied together: a cache line of f32 */
-#define TILE_BYTES (1024 * 1024)   /* that stay in a second-level cache */
+#define LOT_MIN 16384            /* elements that are worth a thread: some microseconds */
+#define LOTS_EACH 4              /* for a thread, so that a slow one holds nobody up */
+#define TILE_ROWS 16             /* copied together: a cache line of f32 */
+#define TILE_BYTES (1024 * 1024) /* that stay in a second-level cache */
 
 enum order_method { ORDER_FEW, ORDER_CANDIDATES, ORDER_WHOLE };
 
@@ -107,9 +107,9 @@ static int lot_bytes(const st_order_job *job, order_plan *plan)
 {
     const int is_whole = plan->method == ORDER_WHOLE;
     uint64_t bytes = 0;
-    int is_well = job->size <= INT64_MAX / 4 &&
-                  add_room(&bytes, is_whole ? 2 * job->size + ORDER_MASK : ROOM(job->take),
-                           plan->word_bytes);
+    int is_well =
+        job->size <= INT64_MAX / 4 &&
+        add_room(&bytes, is_whole ? 2 * job->size + ORDER_MASK : ROOM(job->take), plan->word_bytes);
     if (plan->method == ORDER_FEW) {
         is_well = is_well && add_room(&bytes, FEW_KEYS(job->size), plan->word_bytes / 2u);
     }

@@ -32,7 +32,8 @@ stator_status st_sized_read(void *out, uint32_t size, const void *given, const c
     for (uint32_t i = size; i < theirs; i++) {
         if (bytes[i] != 0) {
             return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "the %s sets a member that Stator " STATOR_VERSION " does not know", type);
+                           "the %s sets a member that Stator " STATOR_VERSION " does not know",
+                           type);
         }
     }
     memcpy(out, given, theirs < size ? theirs : size);

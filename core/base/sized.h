@@ -18,8 +18,7 @@ extern "C" {
  */
 #define ST_SIZED_READ(type, out, given, err) st_sized_read((out), sizeof(type), (given), #type, err)
 /* Copies *from, a whole struct, to the other side's *out; its bytes past our end are left alone. */
-#define ST_SIZED_WRITE(type, out, from, err)                                                       \
-    st_sized_write((out), (from), sizeof(type), #type, err)
+#define ST_SIZED_WRITE(type, out, from, err) st_sized_write((out), (from), sizeof(type), #type, err)
 
 stator_status st_sized_read(void *out, uint32_t size, const void *given, const char *type,
                             stator_diag **err);

@@ -4,10 +4,10 @@
  * youngest atom is eliminated, in every way that bounds it from the right side, and the result
  * bounded again, within a budget of steps:
  *
- *     q * floordiv(a, c)   = q/c * (a - m), m = mod(a, c) in [m0, m1]      (the form is scaled by
- * c) q * min(x, y)        q > 0: the lower of both cases, q < 0: the higher; max the other way q *
- * x*y              q > 0: at least q * lo(y) * x when x >= 0, q < 0: q * hi(y) * x q * mod(a, b) q
- * < 0: at least q * a when a >= 0, and q * (b - 1)
+ *     q * floordiv(a, c)   = q/c * (a - m), m = mod(a, c) in [m0, m1]; the form is scaled by c
+ *     q * min(x, y)        q > 0: the lower of both cases, q < 0: the higher; max the other way
+ *     q * x*y              q > 0: at least q * lo(y) * x when x >= 0, q < 0: q * hi(y) * x
+ *     q * mod(a, b)        q < 0: at least q * a when a >= 0, and q * (b - 1)
  *
  * Bounds depend on the form and its atoms alone, never on what else is in the table: an operation
  * gives the same ref whenever it is asked.

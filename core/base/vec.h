@@ -14,7 +14,10 @@ extern "C" {
         uint32_t count;                                                                            \
         uint32_t capacity;                                                                         \
     }
-#define ST_VEC_INIT {NULL, 0, 0}
+#define ST_VEC_INIT                                                                                \
+    {                                                                                              \
+        NULL, 0, 0                                                                                 \
+    }
 
 /* Makes room for one more and gives its address, NULL when out of memory. */
 #define st_vec_push(mem, v)                                                                        \

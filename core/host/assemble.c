@@ -136,8 +136,7 @@ static stator_status slot_of_value(build *b, stator_ref value, uint32_t *out_slo
 
 /* ---- steps ---- */
 
-static stator_status run_instance(void *self, void *exe, const stator_call *call,
-                                  stator_diag **err)
+static stator_status run_instance(void *self, void *exe, const stator_call *call, stator_diag **err)
 {
     return st_instance_run(self, exe, call, err);
 }
@@ -212,7 +211,8 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
     if (info.workspace_bytes > INT64_MAX) {
         return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
                        "no memory for a workspace of %llu bytes, which backend '%s' needs for '%s'",
-                       (unsigned long long)info.workspace_bytes, instance->backend->item.name, name);
+                       (unsigned long long)info.workspace_bytes, instance->backend->item.name,
+                       name);
     }
     return STATOR_OK;
 }
@@ -257,8 +257,8 @@ static stator_status compile_fallback(build *b, st_part *part, st_step *step, st
         stator_diag *why = NULL;
         const stator_instance *instance = fallback_of(b, part);
         const stator_status status = compile_part(b, fallback_of(b, part), part, step, &why);
-        const uint32_t next = st_division_next_fallback(b->a->division, b->u, part,
-                                                        part->color - ST_COLOR_FALLBACK);
+        const uint32_t next =
+            st_division_next_fallback(b->a->division, b->u, part, part->color - ST_COLOR_FALLBACK);
         if (status != STATOR_NEED_FALLBACK || step->exe != NULL ||
             next == request_of(b)->n_fallbacks) {
             return give(status, why, err);

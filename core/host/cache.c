@@ -345,10 +345,8 @@ static int add_program(st_cache_job *job, const st_str *bytes)
 {
     st_mem *mem = &job->request->ctx->mem;
     stator_blob *blob = st_blob_copy(mem, bytes->data, bytes->len);
-    const st_cache_item item = {.key = job->key.data,
-                                .name = job->name,
-                                .payload = blob,
-                                .kind = ST_CACHE_CODE};
+    const st_cache_item item = {
+        .key = job->key.data, .name = job->name, .payload = blob, .kind = ST_CACHE_CODE};
     const int is_added = blob != NULL && st_cache_parcel_add(mem, &job->parcel, &item);
     st_blob_release(blob);
     return is_added;
@@ -416,11 +414,9 @@ void st_cache_pack_keep(stator_ctx *ctx, const uint8_t hash[16], const char *for
     char name[ST_CACHE_NAME_BYTES];
     const uint64_t size = st_blob_size(blob);
     st_cache_job *job = size >= PACK_BYTES_MIN ? job_of(ctx) : NULL;
-    const st_cache_item item = {
-        .key = key, .name = name, .payload = blob, .kind = ST_CACHE_DATA};
+    const st_cache_item item = {.key = key, .name = name, .payload = blob, .kind = ST_CACHE_DATA};
     if (is_for_packs(job) && job->data_bytes + size <= job->store->cap_bytes / 2u &&
-        pack_key(hash, format, key, name) &&
-        st_cache_parcel_add(&ctx->mem, &job->parcel, &item)) {
+        pack_key(hash, format, key, name) && st_cache_parcel_add(&ctx->mem, &job->parcel, &item)) {
         job->data_bytes += size;
     }
 }

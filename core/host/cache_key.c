@@ -85,7 +85,7 @@ typedef struct builds {
     st_str *out;
     stator_ctx *ctx;
     const stator_options *given; /* to the compile, those of passes among them */
-    int is_whole; /* each has a build id */
+    int is_whole;                /* each has a build id */
 } builds;
 
 static stator_status put_oplib(void *self, const st_loaded *loaded)
@@ -140,15 +140,15 @@ static int put_builds(st_cache_job *job)
 {
     const st_compile_request *request = job->request;
     stator_instance *main = request->main;
-    builds b = {
-        .out = &job->key, .ctx = request->ctx, .given = request->options, .is_whole = 1};
+    builds b = {.out = &job->key, .ctx = request->ctx, .given = request->options, .is_whole = 1};
     b.is_whole = put_host(&job->key);
     b.is_whole = put_loaded(&job->key, "backend", main->loaded) && b.is_whole;
     if (request->evaluator != NULL) {
         b.is_whole = put_loaded(&job->key, "reference", request->evaluator->loaded) && b.is_whole;
     }
     for (uint32_t i = 0; i < request->n_fallbacks; i++) {
-        b.is_whole = put_loaded(&job->key, "node fallback", request->fallbacks[i]->loaded) && b.is_whole;
+        b.is_whole =
+            put_loaded(&job->key, "node fallback", request->fallbacks[i]->loaded) && b.is_whole;
     }
     if (st_registry_each(request->ctx->registry, STATOR_KIND_OPLIB, put_oplib, &b, NULL) !=
         STATOR_OK) {

@@ -501,8 +501,7 @@ static stator_status read_graph(loading *l, const st_program *p, st_step *step, 
     if (!is_graph_of(l, p, step, module->root)) {
         return broken(err, "a part is not that of its step");
     }
-    stator_fuel_scope *scope =
-        st_fuel_scope(request->fuel, NULL, fallback->backend->item.name);
+    stator_fuel_scope *scope = st_fuel_scope(request->fuel, NULL, fallback->backend->item.name);
     if (scope == NULL) {
         return st_fail_oom(err);
     }

@@ -131,8 +131,7 @@ static stator_status put_step(saving *s, const st_step *step, uint32_t own, stat
     st_put_u32(s->out, step->kind);
     put_list(s->out, step->in, step->n_in);
     put_list(s->out, step->out, step->n_out);
-    return step->kind == ST_STEP_RUN ? put_part(s, step, err)
-                                     : put_control(s, step, own, err);
+    return step->kind == ST_STEP_RUN ? put_part(s, step, err) : put_control(s, step, own, err);
 }
 
 /* own: 1 + the place among the bodies, 0 the root. */

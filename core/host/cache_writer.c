@@ -110,8 +110,7 @@ static void write_next(st_cache_writer *w)
     (void)pthread_mutex_unlock(&w->lock);
     write_item(w->ctx, p);
     const int is_last = p->n_done + 1u == p->items.count;
-    if (is_last &&
-        (p->data_bytes != 0 || atomic_fetch_add(&store->saves, 1u) % EVICT_EVERY == 0)) {
+    if (is_last && (p->data_bytes != 0 || atomic_fetch_add(&store->saves, 1u) % EVICT_EVERY == 0)) {
         st_cache_evict(store);
     }
     (void)pthread_mutex_lock(&w->lock);

@@ -124,7 +124,8 @@ static void say_channels(stator_ctx *ctx, const char *from, const char *unknown,
     }
     if (st_str_ok(&list)) {
         st_log(ctx, "options", 1,
-               "%s: there is no channel '%.*s', unless a plugin has it; there are %s", from, n_shown, unknown, list.data);
+               "%s: there is no channel '%.*s', unless a plugin has it; there are %s", from,
+               n_shown, unknown, list.data);
     }
     st_str_deinit(&list);
 }
@@ -144,9 +145,8 @@ static void check_channels(stator_ctx *ctx, const char *from, const char *spec)
         }
         if (level_len > 0 && !is_text(level, level_len, ":debug") &&
             !is_text(level, level_len, ":info")) {
-            st_log(ctx, "options", 1,
-                   "%s: '%.*s' is no level of '%.*s'; there are info and debug", from,
-                   level_len < 64 ? (int)level_len - 1 : 64, level + 1, name_shown, word);
+            st_log(ctx, "options", 1, "%s: '%.*s' is no level of '%.*s'; there are info and debug",
+                   from, level_len < 64 ? (int)level_len - 1 : 64, level + 1, name_shown, word);
         }
     }
 }
@@ -348,7 +348,8 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
     ctx->log = options.log != NULL ? options.log : log_to_stderr;
     ctx->log_self = options.log_self;
-    const char *named = (options.flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_LOGS") : NULL;
+    const char *named =
+        (options.flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_LOGS") : NULL;
     parse_channels(ctx, named);
     parse_channels(ctx, options.log_channels);
     stator_diag *diag = NULL;
@@ -462,8 +463,8 @@ static stator_status add_oplib(void *self, const st_loaded *loaded)
     for (uint32_t i = 0; i < lib->op_count; i++) {
         stator_diag *diag = NULL;
         const st_oplib_call *call = &loaded->oplib_calls[i];
-        const stator_status status =
-            st_optable_add(&ctx->ops, loaded->callee->name, &call->op, (void *)(uintptr_t)call, &diag);
+        const stator_status status = st_optable_add(&ctx->ops, loaded->callee->name, &call->op,
+                                                    (void *)(uintptr_t)call, &diag);
         if (status != STATOR_OK) {
             st_log(ctx, "plugins", 1, "op library %s: %s", lib->item.name, st_diag_text(diag));
         }
@@ -507,17 +508,17 @@ stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t r
     *out_tensor = NULL;
     stator_status status = ST_SIZED_READ(stator_buffer, &buffer, given, &diag);
     if (status == STATOR_OK && rank != 0 && shape == NULL) {
-        status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "the tensor has %u axes and no shape",
-                         rank);
+        status =
+            st_fail(&diag, STATOR_INVALID_ARGUMENT, "the tensor has %u axes and no shape", rank);
     }
     if (status == STATOR_OK && buffer.reserved != 0) {
-        status = st_fail(&diag, STATOR_INVALID_ARGUMENT,
-                         "member 'reserved' of the stator_buffer is %u; set it to 0",
-                         buffer.reserved);
+        status =
+            st_fail(&diag, STATOR_INVALID_ARGUMENT,
+                    "member 'reserved' of the stator_buffer is %u; set it to 0", buffer.reserved);
     }
     if (status == STATOR_OK && st_dtype_bits(dtype) == 0) { /* DLPack has no spelling for it */
-        status = st_fail(&diag, STATOR_INVALID_ARGUMENT,
-                         "dtype %u is not one of stator/dtype.def", dtype);
+        status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "dtype %u is not one of stator/dtype.def",
+                         dtype);
     }
     if (status == STATOR_OK) {
         const DLTensor layout = {.dtype = st_dtype_to_dl(dtype),

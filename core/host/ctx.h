@@ -41,8 +41,8 @@ struct stator_ctx {
     struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
     struct st_file *last_file;     /* of cst.from_file: the ranges of one file share its mapping */
     struct st_pack *packs;         /* packed constants by (content hash, format key) */
-    struct st_cache_store *cache;    /* NULL until it is asked for; see cache.h */
-    st_cache_writer cache_writer;    /* entries that wait to be written */
+    struct st_cache_store *cache;  /* NULL until it is asked for; see cache.h */
+    st_cache_writer cache_writer;  /* entries that wait to be written */
     struct st_cache_job *cache_jobs; /* compiles that are in the middle of it */
     struct st_dump *dumps;           /* compiles that are written down, see dump.h */
     _Atomic uint32_t n_dumps;

@@ -412,11 +412,11 @@ static void list_leftovers(leftovers *left, st_unit *u)
 static stator_status report_leftovers(const leftovers *left, stator_diag **err)
 {
     const st_compile_request *request = left->d->request;
-    const stator_status status = st_fail(
-        err, STATOR_UNSUPPORTED, "backend '%s' does not run %u of %u nodes%s: %s",
-        request->main->backend->item.name, left->count, left->d->root->n_counted,
-        request->n_fallbacks != 0 ? ", and none of the node fallbacks does" : "",
-        left->text.data != NULL ? left->text.data : "");
+    const stator_status status =
+        st_fail(err, STATOR_UNSUPPORTED, "backend '%s' does not run %u of %u nodes%s: %s",
+                request->main->backend->item.name, left->count, left->d->root->n_counted,
+                request->n_fallbacks != 0 ? ", and none of the node fallbacks does" : "",
+                left->text.data != NULL ? left->text.data : "");
     if (err != NULL && *err != NULL) {
         st_diag_set_hint(*err, "%s",
                          request->n_fallbacks != 0 ? "add eager to the node fallbacks"
@@ -433,8 +433,7 @@ static stator_status look_at_leftovers(st_division *d, stator_diag **err)
     st_str_init(&left.text, d->mem);
     d->round++;
     list_leftovers(&left, d->root);
-    const stator_status status =
-        left.count != 0 ? report_leftovers(&left, err) : STATOR_OK;
+    const stator_status status = left.count != 0 ? report_leftovers(&left, err) : STATOR_OK;
     st_str_deinit(&left.text);
     return status;
 }

@@ -20,7 +20,7 @@ typedef struct st_unit {
     uint8_t *lower;    /* a composite to be decomposed although main keeps it */
     uint8_t *color;    /* st_color */
     uint8_t *runs;     /* bit i: fallback i runs it; control flow: with its bodies */
-    uint8_t *fallback; /* the color of the first fallback that runs it, the last one's if none does */
+    uint8_t *fallback; /* color of the first fallback that runs it; if none does, of the last */
     uint32_t all_run;  /* bits of the fallbacks that run every node but constants */
     char **reasons;    /* of a refusal, or NULL */
     uint32_t *groups;

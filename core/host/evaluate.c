@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define MAX_RESULTS 8u
-#define MAX_FOLDED_BYTES (UINT64_C(64) << 20) /* larger results cost more to keep than to compute  \
+#define MAX_FOLDED_BYTES                                                                           \
+    (UINT64_C(64) << 20) /* larger results cost more to keep than to compute  \
                                                */
 
 typedef struct result_buffer {

@@ -100,15 +100,15 @@ void st_fuel_about(stator_fuel_scope *scope, const stator_graph *graph)
 stator_x_fuel_row st_fuel_row(const st_fuel_record *record)
 {
     return (stator_x_fuel_row){.struct_size = sizeof(stator_x_fuel_row),
-                                   .scope = record->scope,
-                                   .n = record->n,
-                                   .kind = record->kind,
-                                   .node = record->node,
-                                   .rule = record->rule,
-                                   .scope_name = record->scope_name,
-                                   .pass = record->pass,
-                                   .node_name = record->node_name,
-                                   .witness = record->witness};
+                               .scope = record->scope,
+                               .n = record->n,
+                               .kind = record->kind,
+                               .node = record->node,
+                               .rule = record->rule,
+                               .scope_name = record->scope_name,
+                               .pass = record->pass,
+                               .node_name = record->node_name,
+                               .witness = record->witness};
 }
 
 /* Which imported node and value the question is about. */

@@ -49,14 +49,14 @@ struct stator_function {
     uint32_t is_recording;
     stator_x_fuel_fn fuel_watch;
     void *fuel_watch_self;
-    st_watch watch; /* the application's */
+    st_watch watch;       /* the application's */
     pthread_mutex_t lock; /* compiles */
     st_sizes sizes;
     _Atomic(entry_list *) list;
     _Atomic uint64_t compile_ns;
     st_fuel fuel; /* of the last compile */
     pthread_mutex_t blocks_lock;
-    input_block *blocks; /* free ones: calls that overlap take one each */
+    input_block *blocks;   /* free ones: calls that overlap take one each */
     st_verifier *verifier; /* NULL: calls are not compared */
 };
 
@@ -127,9 +127,10 @@ static stator_status open_function(stator_function *f, const stator_compile_opti
         f->backends.reference = st_open_reference(f->backends.main);
     }
     ST_TRY(st_open_fallbacks(&f->backends, options, err));
-    return options->verify != 0 ? st_verifier_create(f->model, options, f->backends.main->backend->item.name,
-                                                     &f->verifier, err)
-                                : STATOR_OK;
+    return options->verify != 0
+               ? st_verifier_create(f->model, options, f->backends.main->backend->item.name,
+                                    &f->verifier, err)
+               : STATOR_OK;
 }
 
 stator_status stator_compile(stator_model *model, const stator_compile_options *given,
@@ -287,8 +288,7 @@ static st_compiled *entry_of(const stator_function *f, const st_specialisation *
 static uint32_t sizes_flags(const stator_function *f)
 {
     const int is_eager = strcmp(f->backends.main->backend->item.name, "eager") == 0;
-    const uint32_t strict =
-        (f->flags & STATOR_COMPILE_STRICT_SIZES) != 0 ? ST_SIZES_STRICT : 0;
+    const uint32_t strict = (f->flags & STATOR_COMPILE_STRICT_SIZES) != 0 ? ST_SIZES_STRICT : 0;
     return strict | ((f->flags & STATOR_COMPILE_STATIC) != 0 ? ST_SIZES_STATIC
                      : is_eager                              ? 0
                                                              : ST_SIZES_REFINE);
@@ -365,8 +365,7 @@ static void hint_recompile(stator_function *f, const st_specialisation *spec, co
 }
 
 static stator_status compile_spec(stator_function *f, const st_specialisation *spec,
-                                  const DLTensor *in, st_compiled **out_compiled,
-                                  stator_diag **err)
+                                  const DLTensor *in, st_compiled **out_compiled, stator_diag **err)
 {
     st_compile_request request;
     int64_t *hints = NULL;

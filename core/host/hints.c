@@ -96,8 +96,7 @@ static void say_leftovers(const st_division *d, const st_leftovers *left)
     st_str_init(&text, d->mem);
     st_str_addf(&text, "%u of %u nodes run on ", left->n_nodes, d->root->n_counted);
     for (uint32_t i = 0; i < request->n_fallbacks; i++) {
-        st_str_addf(&text, "%s%s", i != 0 ? " or " : "",
-                    request->fallbacks[i]->backend->item.name);
+        st_str_addf(&text, "%s%s", i != 0 ? " or " : "", request->fallbacks[i]->backend->item.name);
     }
     st_str_addf(&text, ", and values are handed over %u times a call: ", left->n_handed);
     print_groups(left, &text);

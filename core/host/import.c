@@ -74,8 +74,8 @@ static void take_fact(const stator_source *source, const char *kind, const char 
                           st_strdup(mem, name != NULL ? name : ""),
                           st_strdup(mem, value != NULL ? value : "")};
     const int is_whole = fact.kind != NULL && fact.name != NULL && fact.value != NULL;
-    st_fact *slot = is_whole && model->facts.count < MAX_FACTS ? st_vec_push(mem, &model->facts)
-                                                               : NULL;
+    st_fact *slot =
+        is_whole && model->facts.count < MAX_FACTS ? st_vec_push(mem, &model->facts) : NULL;
     if (slot != NULL) {
         *slot = fact;
         return;
@@ -160,7 +160,7 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
     status = declare_ranges(module, plan, err);
     if (status == STATOR_OK) {
         st_model_forget_facts(model);
-    status = read_source(model, &source, plan, b, err);
+        status = read_source(model, &source, plan, b, err);
     }
     if (status == STATOR_NEED_VALUE && state.status == STATOR_OK) {
         stator_graph *inputs_only = NULL;

@@ -195,9 +195,9 @@ stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
     return st_model_end_copy(model, copy, status, out_model, diag);
 }
 
-stator_status stator_x_run_pass(const stator_model *model, const char *pass,
-                                uint32_t option_count, const char *const *keys,
-                                const char *const *values, stator_model **out_model)
+stator_status stator_x_run_pass(const stator_model *model, const char *pass, uint32_t option_count,
+                                const char *const *keys, const char *const *values,
+                                stator_model **out_model)
 {
     static const stator_item no_item = {.name = "opt"}; /* every key names a pass */
     const st_option_pairs given = {.count = option_count, .keys = keys, .values = values};

@@ -1,8 +1,9 @@
 /* Values of the options of backends, frontends and passes; see item_options.h. */
 #include "core/host/item_options.h"
 
-stator_status st_item_options(stator_ctx *ctx, const stator_item *item, const st_option_pairs *given,
-                              stator_options **out_options, stator_diag **err)
+stator_status st_item_options(stator_ctx *ctx, const stator_item *item,
+                              const st_option_pairs *given, stator_options **out_options,
+                              stator_diag **err)
 {
     const st_options_request request = {.item = item->name,
                                         .kind = item->kind == STATOR_KIND_PASS ? item->kind : 0,

@@ -7,8 +7,9 @@
 #include "core/host/ctx.h"
 #include "core/host/options.h"
 
-stator_status st_item_options(stator_ctx *ctx, const stator_item *item, const st_option_pairs *given,
-                              stator_options **out_options, stator_diag **err);
+stator_status st_item_options(stator_ctx *ctx, const stator_item *item,
+                              const st_option_pairs *given, stator_options **out_options,
+                              stator_diag **err);
 /* Those of a pass, by what was given for it ("PASS:key") to `given`, the values of a compile; NULL:
  * nothing was. */
 stator_status st_pass_options(stator_ctx *ctx, const stator_item *pass, const stator_options *given,

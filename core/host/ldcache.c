@@ -2,8 +2,8 @@
  *
  *   [old format: "ld.so-1.7.0\0", u32 n, n * 12 bytes, padding to 8]   (skipped)
  *   "glibc-ld.so.cache1.1", u32 n, u32 len_strings, u8 flags, 3 bytes, u32 extensions, 3 * u32
- *   n * { i32 flags, u32 key, u32 value, u32 osversion, u64 hwcap }    key, value: offsets of
- * strings strings
+ *   n * { i32 flags, u32 key, u32 value, u32 osversion, u64 hwcap }
+ *   strings                                   (key and value are offsets in them)
  */
 #define _GNU_SOURCE
 #include "core/host/ldcache.h"

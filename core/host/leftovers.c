@@ -93,8 +93,8 @@ static uint32_t count_handed(const st_unit *u, const st_part *part, const uint8_
     for (uint32_t k = 0; k < part->n_in; k++) {
         const stator_ref node = part->in[k] != 0 ? stator_value_at(u->v, part->in[k])->node : 0;
         const uint32_t from = node != 0 ? colors[node] : ST_COLORS;
-        const int is_other = from != part->color &&
-                             (st_is_fallback(from) || st_is_fallback(part->color));
+        const int is_other =
+            from != part->color && (st_is_fallback(from) || st_is_fallback(part->color));
         count += from != ST_COLORS && is_other;
     }
     return count;

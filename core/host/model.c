@@ -276,9 +276,8 @@ static stator_status open_source(stator_model *model, const char *path, stator_d
     st_file *file = NULL;
     ST_TRY(st_file_open(mem, model->path, &file, err));
     model->size = st_file_size(file);
-    const stator_status status =
-        st_blob_from_file(mem, file, 0, model->size, (int)(model->flags & LOAD_COPY),
-                          &model->source, err);
+    const stator_status status = st_blob_from_file(
+        mem, file, 0, model->size, (int)(model->flags & LOAD_COPY), &model->source, err);
     st_file_release(file);
     ST_TRY(status);
     return st_blob_get(model->source, &model->bytes, err);

@@ -19,9 +19,8 @@ typedef struct st_specialisation {
     st_module *module;
     stator_tensor **values; /* parallel to model->needed */
     uint32_t n_values;
-    uint32_t index; /* from 1 */
-    const struct st_specialisation
-        *base;         /* NULL, or the import it is inferred from: values are its */
+    uint32_t index;                       /* from 1 */
+    const struct st_specialisation *base; /* the import it is inferred from: values are its; NULL */
     st_size_plan plan; /* sizes other than those stated; with `base`, ranges of its symbols */
 } st_specialisation;
 

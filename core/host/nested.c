@@ -360,8 +360,7 @@ static int32_t call_keep(stator_instance *instance, const char *op, uint32_t ver
 {
     st_plugin_call call;
     st_plugin_enter(&call, instance->loaded->callee, "keep");
-    const int32_t is_kept =
-        instance->backend->keep(instance->inst, op, version, dtypes, ranks, n);
+    const int32_t is_kept = instance->backend->keep(instance->inst, op, version, dtypes, ranks, n);
     (void)st_plugin_leave(&call, STATOR_OK, NULL);
     return is_kept;
 }

@@ -167,8 +167,7 @@ static stator_model *with_values(const observer *o, uint32_t first, uint32_t cou
     for (uint32_t k = 0; k < o->v->n_outputs; k++) {
         all[count + k] = stator_output_at(o->v, k);
     }
-    if (stator_x_model_with_outputs(o->model, count + o->v->n_outputs, all, &model) !=
-        STATOR_OK) {
+    if (stator_x_model_with_outputs(o->model, count + o->v->n_outputs, all, &model) != STATOR_OK) {
         model = NULL;
     }
     st_free(o->mem, all);
@@ -338,8 +337,8 @@ static stator_model *cut_at(const observer *o, uint32_t value)
     const uint32_t maker = stator_value_at(v, value)->node;
     const uint32_t n_call = o->n_in;
     stator_model *model = NULL;
-    stator_ref *nodes = st_calloc(o->mem, (uint64_t)v->n_nodes + v->n_inputs + v->n_outputs + 2u,
-                                  sizeof *nodes);
+    stator_ref *nodes =
+        st_calloc(o->mem, (uint64_t)v->n_nodes + v->n_inputs + v->n_outputs + 2u, sizeof *nodes);
     if (nodes == NULL) {
         return NULL;
     }

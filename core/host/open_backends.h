@@ -9,7 +9,7 @@
 
 typedef struct st_backends {
     stator_instance *main;
-    stator_instance *reference; /* eager; NULL: main is it, or there is none */
+    stator_instance *reference;                   /* eager; NULL: main is it, or there is none */
     stator_instance *fallbacks[ST_FALLBACKS_MAX]; /* one of them may be the reference */
     uint32_t n_fallbacks;
 } st_backends;

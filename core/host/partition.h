@@ -40,9 +40,9 @@ typedef struct st_parts {
 
 typedef struct st_partition_request {
     stator_graph *graph;
-    uint8_t *color;        /* by node; changed where a group is dissolved */
+    uint8_t *color;          /* by node; changed where a group is dissolved */
     const uint8_t *fallback; /* by node: the color instead of main's; NULL: ST_COLOR_FALLBACK */
-    const uint32_t *group; /* by node: ATOMIC group, 0 none; may be NULL */
+    const uint32_t *group;   /* by node: ATOMIC group, 0 none; may be NULL */
     st_mem *mem;
     int may_dissolve; /* groups that are not convex go to the fallback instead of failing */
 } st_partition_request;

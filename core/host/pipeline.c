@@ -65,10 +65,11 @@ static void check_order(st_registry *registry, const phase_passes *p, const st_l
             found = st_list_has(lists[k], name) ? name : NULL;
         }
         if (found != NULL) {
-            st_registry_warn_of(registry, pass->row,
-                                "it is to run %s '%s', which is no plugin's pass of its phase: that "
-                                "has no effect",
-                                k == 0 ? "before" : "after", found);
+            st_registry_warn_of(
+                registry, pass->row,
+                "it is to run %s '%s', which is no plugin's pass of its phase: that "
+                "has no effect",
+                k == 0 ? "before" : "after", found);
         }
     }
 }
@@ -154,11 +155,8 @@ stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,
                                  stator_status (*fn)(void *self, const char *stage), void *self,
                                  stator_diag **err)
 {
-    stage_list list = {.ctx = ctx,
-                       .fn = fn,
-                       .self = self,
-                       .backend = backend->as.backend->item.name,
-                       .err = err};
+    stage_list list = {
+        .ctx = ctx, .fn = fn, .self = self, .backend = backend->as.backend->item.name, .err = err};
     const stator_pipeline_sink sink = {
         .struct_size = sizeof sink, .self = &list, .stage = on_stage, .phase = on_phase};
     if (backend->as.backend->pipeline == NULL) {
@@ -166,8 +164,7 @@ stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,
     } else {
         st_plugin_call call;
         st_plugin_enter(&call, backend->callee, "pipeline");
-        const stator_status status =
-            backend->as.backend->pipeline(backend->self, options, &sink);
+        const stator_status status = backend->as.backend->pipeline(backend->self, options, &sink);
         ST_TRY(st_plugin_leave(&call, list.status != STATOR_OK ? STATOR_OK : status, err));
     }
     return list.status;
@@ -340,8 +337,7 @@ static stator_status run_one(void *self, const char *stage)
     stator_graph *next = NULL;
     const stator_status ran = st_run_stage(run->request, stage, run->graph, &next, run->err);
     if (ran == STATOR_NOT_FOUND && run->err != NULL && *run->err != NULL) {
-        st_diag_prefix(*run->err, "the pipeline of '%s'",
-                       run->request->main->backend->item.name);
+        st_diag_prefix(*run->err, "the pipeline of '%s'", run->request->main->backend->item.name);
     }
     ST_TRY(ran);
     if ((run->request->flags & STATOR_COMPILE_VERIFY_EACH) != 0) {

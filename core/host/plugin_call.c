@@ -37,7 +37,8 @@ stator_status st_plugin_explain(const st_plugin_call *call, stator_status status
     if (err == NULL || *err != NULL) {
         return status;
     }
-    return st_fail(err, status, "plugin '%s', slot %s failed with status %d (%s) and gave no reason",
+    return st_fail(err, status,
+                   "plugin '%s', slot %s failed with status %d (%s) and gave no reason",
                    call->callee->name, call->slot, status, stator_status_name(status));
 }
 
@@ -96,8 +97,8 @@ static stator_status kernel(void *self, uint32_t n_in, const DLTensor *in, uint3
     const st_oplib_call *c = self;
     st_plugin_call call;
     st_plugin_enter(&call, c->callee, "kernel");
-    return st_plugin_leave(
-        &call, c->own->kernel(c->self, n_in, in, n_out, out, attrs, n_attrs, err), err);
+    return st_plugin_leave(&call,
+                           c->own->kernel(c->self, n_in, in, n_out, out, attrs, n_attrs, err), err);
 }
 
 static stator_status gradient(void *self, stator_builder *b, const stator_node_desc *node,
@@ -116,8 +117,7 @@ st_oplib_call *st_oplib_calls(const stator_oplib *lib, void *self, st_callee *ca
     st_oplib_call *calls = st_arena_zalloc(arena, lib->op_count + UINT64_C(1), sizeof *calls);
     for (uint32_t i = 0; calls != NULL && i < lib->op_count; i++) {
         const stator_oplib_op *own = &lib->ops[i];
-        calls[i] =
-            (st_oplib_call){.op = *own, .own = own, .self = self, .callee = callee};
+        calls[i] = (st_oplib_call){.op = *own, .own = own, .self = self, .callee = callee};
         calls[i].op.infer = own->infer != NULL ? infer : NULL;
         calls[i].op.decompose = own->decompose != NULL ? decompose : NULL;
         calls[i].op.kernel = own->kernel != NULL ? kernel : NULL;

@@ -20,8 +20,8 @@
 #include "core/base/diag.h"
 #include "core/base/fp_control.h"
 
-#include <stdatomic.h>
 #include <stator/plugin.h>
+#include <stdatomic.h>
 
 /* Whom a call is for; as long-lived as the plugin. */
 typedef struct st_callee {

@@ -46,11 +46,10 @@ static stator_status fail_name(const stator_model *model, const char *what, cons
         st_str_addf(&list, "%s%s", k != 0 ? ", " : "", ports->names[k]);
     }
     const char *near = st_nearest(name, ports->names, ports->n);
-    const stator_status status =
-        st_fail(err, STATOR_NOT_FOUND, "the model has no %s '%s'%s%s%s; its %ss are %s", what, name,
-                near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
-                near != NULL ? "'?)" : "", what,
-                ports->n != 0 && st_str_ok(&list) ? list.data : "not known yet");
+    const stator_status status = st_fail(
+        err, STATOR_NOT_FOUND, "the model has no %s '%s'%s%s%s; its %ss are %s", what, name,
+        near != NULL ? " (did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?)" : "",
+        what, ports->n != 0 && st_str_ok(&list) ? list.data : "not known yet");
     st_str_deinit(&list);
     return status;
 }
@@ -64,9 +63,10 @@ static stator_status find_port(const stator_model *model, const char *what, cons
     stator_diag *diag = NULL;
     *out_index = 0;
     stator_status status =
-        name == NULL ? st_fail(&diag, STATOR_INVALID_ARGUMENT, "the %s's name is missing", what)
-                     : list_ports(model, is_input ? stator_model_input_info : stator_model_output_info,
-                                  &ports, &diag);
+        name == NULL
+            ? st_fail(&diag, STATOR_INVALID_ARGUMENT, "the %s's name is missing", what)
+            : list_ports(model, is_input ? stator_model_input_info : stator_model_output_info,
+                         &ports, &diag);
     uint32_t k = 0;
     while (status == STATOR_OK && k < ports.n && strcmp(ports.names[k], name) != 0) {
         k++;

@@ -82,9 +82,9 @@ typedef struct st_loaded {
         const stator_pass *pass;
         const stator_oplib *oplib; /* ops are copied too: op_stride is sizeof(stator_oplib_op) */
     } as;
-    const char *build_id; /* or NULL */
-    const char *version;  /* of the plugin */
-    struct st_callee *callee; /* see plugin_call.h: who calls a slot says so */
+    const char *build_id;                    /* or NULL */
+    const char *version;                     /* of the plugin */
+    struct st_callee *callee;                /* see plugin_call.h: who calls a slot says so */
     const struct st_oplib_call *oplib_calls; /* of an op library: what stands for its ops */
 } st_loaded;
 

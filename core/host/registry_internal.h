@@ -1,9 +1,12 @@
 /* What the files of the registry share; nobody else includes this.
  *
- *   registry.c        rows, lookup, texts          registry_scan.c   folders -> rows with states
- *   registry_load.c   state machine of loading     registry_probe.c  the child process, memory of
- * it loader.c          dlopen, query, identity      descriptor.c      validation, full-size copies
- *   allow_list.c      sha256 of the file
+ *   registry.c         rows, lookup, texts
+ *   registry_scan.c    folders -> rows with states
+ *   registry_load.c    state machine of loading
+ *   registry_probe.c   the child process that probes, and the record of its answers
+ *   loader.c           dlopen, query, identity
+ *   descriptor.c       validation, full-size copies
+ *   allow_list.c       sha256 of the file
  *
  * Locking: `lock` guards every mutable field of plugins and items, the arena and the list of rows.
  * It is never held while plugin code runs; a plugin that is being loaded is marked LOADING and
@@ -77,7 +80,7 @@ typedef struct st_plugin {
     uint32_t is_own;       /* lies in the plugin folder beside libstator.so itself */
     st_file_identity identity;
     st_callee callee; /* its name is the note's */
-    st_note note; /* name NULL when unreadable */
+    st_note note;     /* name NULL when unreadable */
     const char *note_text;
     uint64_t note_len;
     const char *build_id;

@@ -518,9 +518,9 @@ static stator_status add_static_locked(st_registry *registry, const stator_backe
         const int is_reference = st_is_own_reference(other);
         if ((is_reference || other->plugin->origin == ST_ORIGIN_API) &&
             strcmp(other->name, plugin->note.name) == 0) {
-            status = st_fail(err, STATOR_ALREADY_EXISTS, "a backend called '%s' is already %s",
-                             other->name,
-                             is_reference ? "there, as Stator's reference" : "registered");
+            status =
+                st_fail(err, STATOR_ALREADY_EXISTS, "a backend called '%s' is already %s",
+                        other->name, is_reference ? "there, as Stator's reference" : "registered");
         }
     }
     if (status == STATOR_OK) {

@@ -217,8 +217,8 @@ static void write_memory(const char *path, const st_str *text)
 static void add_line(st_str *out, const char *stamp, const st_registry_item *item,
                      const st_verdict *verdict)
 {
-    st_str_addf(out, "%s\t%s\t%s\t%s\t%s\t", item->plugin->build_id, item->plugin->path,
-                item->name, stamp, st_state_name(verdict->state));
+    st_str_addf(out, "%s\t%s\t%s\t%s\t%s\t", item->plugin->build_id, item->plugin->path, item->name,
+                stamp, st_state_name(verdict->state));
     add_field(out, verdict->reason);
     st_str_add(out, "\t");
     add_field(out, verdict->hint);
@@ -233,8 +233,8 @@ static void remember(const st_registry *registry, const st_registry_item *item,
     char path[PATH_SIZE];
     char stamp[96];
     const st_plugin *plugin = item->plugin;
-    const int is_kept = verdict != NULL && (is_refusal(verdict->state) ||
-                                            verdict->state == ST_STATE_AVAILABLE);
+    const int is_kept =
+        verdict != NULL && (is_refusal(verdict->state) || verdict->state == ST_STATE_AVAILABLE);
     if (plugin->build_id == NULL || strpbrk(plugin->path, "\t\n") != NULL ||
         !memory_path(registry, path, is_kept)) {
         return;

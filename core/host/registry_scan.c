@@ -641,18 +641,16 @@ static void mark_taken_names(st_registry *registry, uint32_t first)
 {
     for (uint32_t i = first; i < registry->items.count; i++) {
         st_registry_item *item = registry->items.data[i];
-        const char *owner = item->found.state == ST_STATE_AVAILABLE
-                                ? owner_of_name(registry, first, item)
-                                : NULL;
+        const char *owner =
+            item->found.state == ST_STATE_AVAILABLE ? owner_of_name(registry, first, item) : NULL;
         if (owner != NULL) {
-            item->verdict =
-                verdict_of(ST_STATE_NAME_CLASH,
-                           owner[0] == '\0'
-                               ? st_registry_textf(registry, "Stator has a pass '%s' of its own",
-                                                   item->name)
-                               : st_registry_textf(registry, "'%s' is Stator's reference, %s",
-                                                   item->name, owner),
-                           "give it a name of its own, for instance with the vendor's in front");
+            item->verdict = verdict_of(
+                ST_STATE_NAME_CLASH,
+                owner[0] == '\0'
+                    ? st_registry_textf(registry, "Stator has a pass '%s' of its own", item->name)
+                    : st_registry_textf(registry, "'%s' is Stator's reference, %s", item->name,
+                                        owner),
+                "give it a name of its own, for instance with the vendor's in front");
             item->found = item->verdict;
         }
     }

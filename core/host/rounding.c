@@ -14,7 +14,8 @@
 int st_rounds(const stator_graph_view *v, stator_ref value)
 {
     static const char *const ops[] = {"round", "floor", "ceil", "trunc"};
-    const stator_ref node = value != 0 && value <= v->n_values ? stator_value_at(v, value)->node : 0;
+    const stator_ref node =
+        value != 0 && value <= v->n_values ? stator_value_at(v, value)->node : 0;
     if (node == 0) {
         return 0;
     }

@@ -251,8 +251,9 @@ static stator_status refuse_changed(const choice *c, const st_guard *guard, stat
     const stator_status status =
         st_fail(err, STATOR_INVALID_ARGUMENT, "%s", st_str_ok(&text) ? text.data : "bad input");
     if (err != NULL && *err != NULL) {
-        st_diag_set_hint(*err, "the compile was asked for strict sizes (STATOR_COMPILE_STRICT_SIZES, "
-                               "--strict-sizes); without them the axis becomes a symbol");
+        st_diag_set_hint(*err,
+                         "the compile was asked for strict sizes (STATOR_COMPILE_STRICT_SIZES, "
+                         "--strict-sizes); without them the axis becomes a symbol");
     }
     st_str_deinit(&text);
     return status;

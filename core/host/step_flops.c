@@ -108,11 +108,16 @@ static double of_recurrent(const flop_node *n)
 static const struct {
     const char *op;
     double (*flops)(const flop_node *n);
-} contractions[] = {{"dot_general", of_dot_general}, {"matmul", of_matmul},
-                    {"conv", of_conv},               {"deform_conv", of_conv},
-                    {"sdpa", of_sdpa},               {"conv_transpose", of_conv_transpose},
-                    {"lstm", of_recurrent},          {"conv_weight_grad", of_conv_weight_grad},
-                    {"gru", of_recurrent},           {"rnn", of_recurrent}};
+} contractions[] = {{"dot_general", of_dot_general},
+                    {"matmul", of_matmul},
+                    {"conv", of_conv},
+                    {"deform_conv", of_conv},
+                    {"sdpa", of_sdpa},
+                    {"conv_transpose", of_conv_transpose},
+                    {"lstm", of_recurrent},
+                    {"conv_weight_grad", of_conv_weight_grad},
+                    {"gru", of_recurrent},
+                    {"rnn", of_recurrent}};
 
 uint64_t st_node_flops(const stator_graph_view *v, stator_ref node)
 {

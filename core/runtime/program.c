@@ -251,7 +251,8 @@ static stator_status run_step(st_call_state *state, const st_step *step, stator_
     for (uint32_t k = 0; k < step->n_out; k++) {
         const uint32_t i = step->out[k];
         if (state->slots[i].data == NULL) {
-            return st_fail(err, STATOR_INTERNAL, "backend '%s': its exe_run left output %u without data",
+            return st_fail(err, STATOR_INTERNAL,
+                           "backend '%s': its exe_run left output %u without data",
                            step->backend != NULL ? step->backend : step->op, k);
         }
         if (!p->slots[i].is_static) {

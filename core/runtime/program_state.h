@@ -27,7 +27,7 @@ struct st_call_state {
     uint8_t *is_fresh;   /* per output: made by this call */
     const st_step *step;
     uint32_t is_filled; /* see st_call_state_fill */
-    uint32_t n_noted; /* times that the step's executable has told */
+    uint32_t n_noted;   /* times that the step's executable has told */
     stator_call call;
 };
 

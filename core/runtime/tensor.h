@@ -11,7 +11,7 @@ struct stator_tensor {
     _Atomic uint32_t refs;
     stator_dtype dtype;
     uint64_t size_bytes;
-    st_pool *pool;                     /* owner of the data, or NULL */
+    st_pool *pool;                           /* owner of the data, or NULL */
     void (*deleter)(void *self, void *data); /* of the application's memory, or NULL */
     void *deleter_self;
     DLManagedTensorVersioned *managed; /* the foreign owner, or NULL */

@@ -134,11 +134,11 @@ static stator_status compile_in(const cc_instance *instance, const paths *p, sta
     for (size_t i = 0; i < NEEDED_COUNT; i++) {
         words[n++] = (char *)(uintptr_t)needed[i];
     }
-    words[n++] = (char *)(uintptr_t)"-o";
+    words[n++] = (char *)(uintptr_t) "-o";
     words[n++] = (char *)(uintptr_t)p->object;
     words[n++] = (char *)(uintptr_t)p->source;
     stator_status status = split_flags(flags, words, &n, err);
-    words[n] = (char *)(uintptr_t)"-lm";
+    words[n] = (char *)(uintptr_t) "-lm";
     if (status == STATOR_OK) {
         status = run_compiler(instance, p, words, err);
     }

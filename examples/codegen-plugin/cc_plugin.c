@@ -9,7 +9,6 @@
  * libstator-codegen.a is linked into the plugin; its headers may change with each release. */
 #include "cc_plugin.h"
 
-
 #include <string.h>
 
 #define VERSION "1.0.0"

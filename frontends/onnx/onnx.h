@@ -184,14 +184,34 @@ stator_ref ox_from_dim(ox_node *n, stator_ref sym);
         __VA_ARGS__                                                                                \
     }
 #define OX_NONE 0u, NULL
-#define OX_A_INT(n_, v_) {.name = (n_), .kind = STATOR_ATTR_INT, .i = (v_)}
-#define OX_A_FLOAT(n_, v_) {.name = (n_), .kind = STATOR_ATTR_FLOAT, .f = (v_)}
-#define OX_A_STR(n_, v_) {.name = (n_), .kind = STATOR_ATTR_STRING, .s = (v_)}
-#define OX_A_DTYPE(n_, v_) {.name = (n_), .kind = STATOR_ATTR_DTYPE, .i = (int64_t)(v_)}
-#define OX_A_INTS(n_, c_, v_) {.name = (n_), .kind = STATOR_ATTR_INTS, .count = (c_), .list = (v_)}
+#define OX_A_INT(n_, v_)                                                                           \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_INT, .i = (v_)                                           \
+    }
+#define OX_A_FLOAT(n_, v_)                                                                         \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_FLOAT, .f = (v_)                                         \
+    }
+#define OX_A_STR(n_, v_)                                                                           \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_STRING, .s = (v_)                                        \
+    }
+#define OX_A_DTYPE(n_, v_)                                                                         \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_DTYPE, .i = (int64_t)(v_)                                \
+    }
+#define OX_A_INTS(n_, c_, v_)                                                                      \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_INTS, .count = (c_), .list = (v_)                        \
+    }
 #define OX_A_FLOATS(n_, c_, v_)                                                                    \
-    {.name = (n_), .kind = STATOR_ATTR_FLOATS, .count = (c_), .list = (v_)}
-#define OX_A_DIMS(n_, c_, v_) {.name = (n_), .kind = STATOR_ATTR_DIMS, .count = (c_), .list = (v_)}
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_FLOATS, .count = (c_), .list = (v_)                      \
+    }
+#define OX_A_DIMS(n_, c_, v_)                                                                      \
+    {                                                                                              \
+        .name = (n_), .kind = STATOR_ATTR_DIMS, .count = (c_), .list = (v_)                        \
+    }
 
 /* A node of the op named `op`; gives its first result. ox_op(n, "conv", OX_IN(x, w, b),
  * OX_AT(OX_A_INTS("strides", 2, s), ...)). */

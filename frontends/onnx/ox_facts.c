@@ -67,7 +67,8 @@ static void tell_ops(ox_import *im)
         qsort(list.types.data, list.types.count, sizeof *list.types.data, by_text);
     }
     for (uint32_t i = 0, next = 0; is_whole && i < list.types.count; i = next) {
-        while (next < list.types.count && by_text(&list.types.data[i], &list.types.data[next]) == 0) {
+        while (next < list.types.count &&
+               by_text(&list.types.data[i], &list.types.data[next]) == 0) {
             next++;
         }
         tell_number(im, "op", list.types.data[i], next - i);

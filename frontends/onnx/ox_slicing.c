@@ -3,7 +3,8 @@
 #include "ox_import.h"
 
 #define HUGE_BOUND                                                                                 \
-    ((int64_t)INT32_MAX) /* "to the end": from here on a bound is past every size                  \
+    ((int64_t)                                                                                     \
+         INT32_MAX) /* "to the end": from here on a bound is past every size                  \
                           */
 
 typedef struct bounds {

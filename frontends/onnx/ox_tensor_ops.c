@@ -193,7 +193,7 @@ void ox_range_op(ox_node *n)
 static uint32_t clamp_axis(int64_t axis, uint32_t rank)
 {
     axis += axis < 0 ? (int64_t)rank : 0;
-    return axis<0 ? 0 : axis>(int64_t) rank ? rank : (uint32_t)axis;
+    return axis < 0 ? 0 : axis > (int64_t)rank ? rank : (uint32_t)axis;
 }
 
 void ox_shape(ox_node *n)

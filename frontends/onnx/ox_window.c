@@ -2,9 +2,9 @@
  * AveragePool:
  *   span   = (kernel - 1) * dilation + 1
  *   SAME   : out = ceil(in / stride), pad = max((out - 1) * stride + span - in, 0), the odd one
- * high for SAME_UPPER and low for SAME_LOWER ceil   : out - 1 = min(ceil((in + pads - span) /
- * stride), floor((in + low - 1) / stride)): windows that would start in the high padding are left
- * out */
+ *            high for SAME_UPPER and low for SAME_LOWER
+ *   ceil   : out - 1 = min(ceil((in + pads - span) / stride), floor((in + low - 1) / stride)):
+ *            windows that would start in the high padding are left out */
 #include "ox_window.h"
 
 #include <string.h>

@@ -22,7 +22,8 @@ STATOR_EXPORT stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn
  * row lives as long as the context. OUT_OF_RANGE: no such item; UNAVAILABLE: it cannot be used. */
 typedef void (*stator_x_option_fn)(void *self, const stator_option_desc *row);
 STATOR_EXPORT stator_status stator_x_item_options(stator_ctx *ctx, uint32_t index,
-                                                  stator_x_option_fn fn, void *self) STATOR_MUST_USE;
+                                                  stator_x_option_fn fn,
+                                                  void *self) STATOR_MUST_USE;
 
 /* Runs the function's pipeline over the model's graph (imported already) and calls fn with the
  * graph after each stage, "import" first; the graph is valid for that call. stop_after may be NULL.
@@ -110,11 +111,11 @@ typedef struct stator_x_memory {
     uint32_t struct_size;
     uint32_t executables;
     uint64_t workspace_bytes; /* planned, of a call: the largest; sizes of a call alone are 0 */
-    uint64_t constant_bytes; /* read where they lie, in the file or as folded */
-    uint64_t packed_bytes;   /* weights in forms of a library's own */
-    uint64_t winograd_bytes; /* of those: in Winograd's */
-    uint64_t scratch_bytes;  /* of a call beside the workspace: the largest */
-    uint64_t output_bytes;   /* of a call, as the workspace */
+    uint64_t constant_bytes;  /* read where they lie, in the file or as folded */
+    uint64_t packed_bytes;    /* weights in forms of a library's own */
+    uint64_t winograd_bytes;  /* of those: in Winograd's */
+    uint64_t scratch_bytes;   /* of a call beside the workspace: the largest */
+    uint64_t output_bytes;    /* of a call, as the workspace */
 } stator_x_memory;
 STATOR_EXPORT void stator_x_memory_of(stator_function *function, stator_x_memory *out);
 /* One executable: a part of a graph that one backend runs. */
@@ -229,7 +230,7 @@ typedef struct stator_x_place {
     char origin[STATOR_X_PLACE_TEXT]; /* "Conv 'conv1' (net.onnx:3)" */
     /* Steps of a rounding that come before: see stator_x_first_difference. */
     uint32_t n_steps;
-    uint32_t is_rounding; /* nothing else differs; is_found is 0 */
+    uint32_t is_rounding;                /* nothing else differs; is_found is 0 */
     char step_node[STATOR_X_PLACE_TEXT]; /* of the first */
     char step_name[STATOR_X_PLACE_TEXT];
 } stator_x_place;

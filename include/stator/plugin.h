@@ -762,8 +762,8 @@ typedef const stator_plugin *(*stator_plugin_query_fn)(const stator_host *host,
 #endif
 
 #define STATOR_PLUGIN_NOTE_TEXT(text_)                                                             \
-    __attribute__((section(".note.stator"), used,                                                  \
-                   aligned(4))) STATOR_NOTE_PLAIN static const struct {                            \
+    __attribute__((section(".note.stator"), used, aligned(4)))                                     \
+    STATOR_NOTE_PLAIN static const struct {                                                        \
         uint32_t name_size, desc_size, type;                                                       \
         char name[8];                                                                              \
         char desc[(sizeof(text_) + 3u) & ~3u];                                                     \

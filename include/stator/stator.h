@@ -3,8 +3,9 @@
  *     stator_ctx *ctx;      stator_ctx_create(NULL, &ctx);
  *     stator_model *model;  stator_model_load(ctx, "m.onnx", NULL, &model);
  *     stator_function *fn;  stator_compile(model, &(stator_compile_options){
- *                               .struct_size = sizeof(stator_compile_options), .backend = "eager"},
- * &fn); stator_call_tensors(fn, 1, &x, 1, &y);
+ *                               .struct_size = sizeof(stator_compile_options),
+ *                               .backend = "eager"}, &fn);
+ *     stator_call_tensors(fn, 1, &x, 1, &y);
  *
  * Every function that can fail returns a stator_status; stator_ctx_error_text has the text of the
  * calling thread's last failure. Objects keep what they need alive: a model may be destroyed while

@@ -29,8 +29,7 @@
 typedef struct folding {
     st_copy *copy;
     int is_lean;
-    uint8_t
-        *is_read; /* by value: by something that is not at any stride, directly or through views */
+    uint8_t *is_read;  /* by value: by something that is not at any stride, also through views */
     uint8_t *is_float; /* by value: weights that fold_lean widens, and what they are made of */
 } folding;
 

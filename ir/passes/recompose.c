@@ -1,8 +1,8 @@
 /* Composites that an exported graph has written out become one node again, where the backend keeps
  * them whole.
  *
- *     a = div(x, 1.414214)  b = erf(a)  c = add(b, 1)  d = mul(x, c)  y = mul(d, 0.5)    ->    y =
- * gelu(x)
+ *     a = div(x, 1.414214)  b = erf(a)  c = add(b, 1)  d = mul(x, c)  y = mul(d, 0.5)
+ *         ->  y = gelu(x)
  *
  * In: any graph, in the normal form of canonicalize; the keep-set of the context, without which
  * nothing is done. Out: the node that made the composite's last value is the composite; nodes that

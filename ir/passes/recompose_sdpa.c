@@ -1,7 +1,7 @@
 /* Attention in imported graphs (recompose.h).
  *
- *     s = matmul(mul(q, c), transpose(k)) + mask    y = matmul(softmax(s), v)    ->    y = sdpa(q,
- * k, v, mask)
+ *     s = matmul(mul(q, c), transpose(k)) + mask    y = matmul(softmax(s), v)
+ *         ->  y = sdpa(q, k, v, mask)
  *
  * In: the value of a contraction. What may differ from one exporter to the next, all of it found
  * here: numbers on q, on k or on the scores; k transposed by any permutation, or through a rank 3

@@ -1,8 +1,8 @@
-/* The rule count_loop: a `while` that nothing ends but its number of trips is a scan over 0, 1, 2,
- * ...
+/* The rule count_loop: a `while` that nothing ends but its number of trips is a scan over
+ * 0, 1, 2, ...
  *
- *     while(n, true, ..) { (i, ..) -> (true, ..) }    ->    scan(.., iota n, ..) { (.., i, ..) ->
- * .. }
+ *     while(n, true, ..) { (i, ..) -> (true, ..) }
+ *         ->  scan(.., iota n, ..) { (.., i, ..) -> .. }
  *
  * n is known when the graph is compiled, as a number or by sizes. */
 #include "ir/passes/rewrite_rules.h"

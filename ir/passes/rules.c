@@ -237,11 +237,10 @@ int st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_di
     for (uint32_t k = 1; k < 3 && *out_status == STATOR_OK; k++) {
         *out_status = repeat_channels(m, m->vars[k], seen_channels, channels, &operands[k], err);
     }
-    const stator_attr attrs[2] = {
-        {.name = "groups", .kind = STATOR_ATTR_INT, .i = groups->i},
-        {.name = "eps",
-         .kind = STATOR_ATTR_FLOAT,
-         .f = attr_of(m, norm, STATOR_group_norm_eps)->f}};
+    const stator_attr attrs[2] = {{.name = "groups", .kind = STATOR_ATTR_INT, .i = groups->i},
+                                  {.name = "eps",
+                                   .kind = STATOR_ATTR_FLOAT,
+                                   .f = attr_of(m, norm, STATOR_group_norm_eps)->f}};
     if (*out_status == STATOR_OK) {
         *out_status = st_build_op(m->b, "group_norm", 3, operands, 2, attrs, 1, m->out, err);
     }

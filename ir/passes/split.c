@@ -391,9 +391,14 @@ static const char *program_of(const st_fold *f)
     return programs[i].program;
 }
 
-#define NUMBER(name_, value_) {.name = (name_), .kind = STATOR_ATTR_INT, .i = (value_)}
+#define NUMBER(name_, value_)                                                                      \
+    {                                                                                              \
+        .name = (name_), .kind = STATOR_ATTR_INT, .i = (value_)                                    \
+    }
 #define LIST(name_, kind_, count_, list_)                                                          \
-    {.name = (name_), .kind = (kind_), .count = (count_), .list = (list_)}
+    {                                                                                              \
+        .name = (name_), .kind = (kind_), .count = (count_), .list = (list_)                       \
+    }
 
 /* Elements that the first step folds into one. */
 static int64_t folded_of(const st_fold *f)

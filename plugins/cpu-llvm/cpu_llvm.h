@@ -35,7 +35,7 @@ typedef struct cpu_settings {
     uint32_t loops_only;   /* contractions=loops */
     uint32_t winograd;
     uint32_t measure;
-    int64_t memory_cap; /* of packed weights, bytes; 0: no limit */
+    int64_t memory_cap;      /* of packed weights, bytes; 0: no limit */
     uint32_t measure_all;    /* mode=max-autotune */
     uint32_t self_contained; /* target=self_contained: code for packages, see cpu_package.c */
     uint32_t level;          /* cpu_level of such code */

@@ -4,18 +4,18 @@
  * c->out, attributes evaluated to plain numbers in c->attrs by schema place (STATOR_<op>_<attr> of
  * <stator/ops.h>). Rules every kernel may rely on and must keep:
  *   - An absent optional operand has dtype 0 (ek_has_in says so). c->n_in counts what the node
- * lists.
+ *     lists.
  *   - A result whose shape is known has data and dims set, also when it has no elements; one whose
  *     shape only the kernel can tell has data and dims NULL: the kernel calls ek_alloc_out.
  *   - Every result up to c->n_out must be written. Results never overlap operands or each other.
  *   - Data is aligned to 16 bytes. Sub-byte types are packed two a byte, low bits first.
  *   - Sums and products accumulate in f64 or 64-bit integers and round once. Results must not
- * depend on the number of threads: split work by output element, never by summand.
+ *     depend on the number of threads: split work by output element, never by summand.
  *   - Scratch comes from ek_scratch (given back when the kernel returns), never from malloc.
  *   - Errors through ek_fail, which names op and node.
  * Operand and attribute combinations that the infer rules refuse cannot arrive here; sizes that
- * were unknown while the graph was built can disagree and must be checked before memory is touched.
- */
+ * were unknown while the graph was built can disagree and must be checked before memory is
+ * touched. */
 #ifndef STATOR_EAGER_H
 #define STATOR_EAGER_H
 

@@ -124,9 +124,8 @@ typedef struct eager_plan {
     uint32_t has_pooled; /* blocks[] must be looked at in the end */
     uint32_t is_static;  /* no symbol anywhere */
     eager_value *values; /* from 1 */
-    ek_tensor
-        *tensors;  /* template of the frame's values[]: dtype, rank, sizes of the static ones */
-    int64_t *dims; /* sizes of the static ones */
+    ek_tensor *tensors;  /* template of the frame's values[]: dtype, rank, static sizes */
+    int64_t *dims;       /* sizes of the static ones */
     uint32_t *dim_progs; /* program of each size */
     eager_step *steps;
     uint32_t *outputs;         /* value refs */

@@ -73,8 +73,7 @@ static int window_shape(const ek_tensor *x, const int64_t *taps, const ek_attr *
     for (uint32_t a = 0; a < n; a++) {
         int64_t room = 0;
         int64_t reach = 0;
-        if (!st_add_i64(x->dims[2u + a], pads[a], &room) ||
-            !st_add_i64(room, pads[n + a], &room) ||
+        if (!st_add_i64(x->dims[2u + a], pads[a], &room) || !st_add_i64(room, pads[n + a], &room) ||
             !st_mul_i64(taps[a] - 1, dilations[a], &reach) || !st_sub_i64(room, reach, &room) ||
             room < 1) {
             return 0;

@@ -180,8 +180,7 @@ static void put_in_order(const suppression *s, int64_t class_index, int64_t take
 
 static int64_t first_take(const suppression *s)
 {
-    const int64_t first = s->max_out > INT64_MAX / FIRST_EACH ? s->boxes
-                                                              : FIRST_EACH * s->max_out;
+    const int64_t first = s->max_out > INT64_MAX / FIRST_EACH ? s->boxes : FIRST_EACH * s->max_out;
     const int64_t wanted = first > FIRST_MIN ? first : FIRST_MIN;
     return wanted < s->boxes / 2 ? wanted : s->boxes;
 }
@@ -336,8 +335,8 @@ static stator_status make_scratch(suppression *s, stator_diag **err)
     s->rooms = ek_scratch(c, s->lots + 1, sizeof *s->rooms);
     s->kept = ek_scratch(c, s->batch + 1, (uint64_t)each);
     s->n_kept = ek_scratch(c, s->batch + 1, sizeof *s->n_kept);
-    int is_well = s->rooms && s->kept && s->n_kept &&
-                  make_columns(c, s->images * s->boxes + 1, &s->corners);
+    int is_well =
+        s->rooms && s->kept && s->n_kept && make_columns(c, s->images * s->boxes + 1, &s->corners);
     for (int64_t lot = 0; is_well && lot < s->lots; lot++) {
         is_well = make_room(s, &s->rooms[lot]);
     }
@@ -361,8 +360,8 @@ stator_status ek_nms(const ek_call *c, stator_diag **err)
     s.iou = scalar_or(c, 3, 0.0);
     s.least_score = scalar_or(c, 4, 0.0);
     s.max_out = s.max_out < 0 ? 0 : s.max_out < s.boxes ? s.max_out : s.boxes;
-    s.sure_margin = c->in[0].dtype == STATOR_F32 || c->in[0].dtype == STATOR_F64 ? MARGIN_F32
-                                                                                  : MARGIN_NARROW;
+    s.sure_margin =
+        c->in[0].dtype == STATOR_F32 || c->in[0].dtype == STATOR_F64 ? MARGIN_F32 : MARGIN_NARROW;
     const int64_t all = s.max_out > 0 ? s.images * s.classes : 0;
     if (all > 0) {
         ST_TRY(make_scratch(&s, err));

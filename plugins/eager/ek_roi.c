@@ -115,7 +115,7 @@ static tap tap_at(double at, int64_t size)
 {
     tap t = {.is_inside = at >= -1.0 && at <= (double)size};
     if (t.is_inside) {
-        const double clamped = at<0.0 ? 0.0 : at>(double)(size - 1) ? (double)(size - 1) : at;
+        const double clamped = at < 0.0 ? 0.0 : at > (double)(size - 1) ? (double)(size - 1) : at;
         const int64_t first = (int64_t)clamped;
         const double fraction = clamped - (double)first;
         t.at[0] = first;
@@ -215,9 +215,9 @@ MAX_POINT(max_point_wide, double, )
 ADD_PIXELS(add_pixels_avx2, float, __attribute__((target("avx2"))))
 MAX_POINT(max_point_avx2, float, __attribute__((target("avx2"))))
 #define BY_WIDTH(a, name, ...)                                                                     \
-    ((a)->is_wide                         ? name##_wide(__VA_ARGS__)                               \
-     : __builtin_cpu_supports("avx2") ? name##_avx2(__VA_ARGS__)                               \
-                                          : name(__VA_ARGS__))
+    ((a)->is_wide                     ? name##_wide(__VA_ARGS__)                                   \
+     : __builtin_cpu_supports("avx2") ? name##_avx2(__VA_ARGS__)                                   \
+                                      : name(__VA_ARGS__))
 #else
 #define BY_WIDTH(a, name, ...) ((a)->is_wide ? name##_wide(__VA_ARGS__) : name(__VA_ARGS__))
 #endif
@@ -345,8 +345,8 @@ static void align_block(const aligner *a, int64_t roi, int64_t block, const room
     const int64_t number = st_load_i64(batch->dtype, batch->data, roi);
     const int64_t channel = block * BLOCK;
     const int64_t n = st_min_i64(BLOCK, a->channels - channel);
-    const char *image = (const char *)a->pixels +
-                        (number * a->height * a->width * a->channels + channel) * bytes;
+    const char *image =
+        (const char *)a->pixels + (number * a->height * a->width * a->channels + channel) * bytes;
     region r;
     (void)read_region(a, roi, &r); /* checked before */
     find_points(a, &r, in);

@@ -3,11 +3,11 @@
 #include <stator/inspect.h>
 #include <stator/stator.h>
 
-#define FROZEN(type_, field_, offset_, ...)                                        \
-    _Static_assert(offsetof(type_, field_) == (offset_) &&                         \
-                       __builtin_types_compatible_p(                               \
-                           __typeof__(((type_ *)0)->field_), __VA_ARGS__),         \
-                   #type_ "." #field_ " moved or changed its type")
+#define FROZEN(type_, field_, offset_, ...)                                                        \
+    _Static_assert(                                                                                \
+        offsetof(type_, field_) == (offset_) &&                                                    \
+            __builtin_types_compatible_p(__typeof__(((type_ *)0)->field_), __VA_ARGS__),           \
+        #type_ "." #field_ " moved or changed its type")
 
 /* clang-format off */
 FROZEN(DLPackVersion, major, 0, uint32_t);

@@ -53,8 +53,8 @@ static void test_wrap(stator_ctx *ctx)
     buffer.size_bytes = 23;
     CHECK(stator_tensor_wrap(ctx, STATOR_F32, 2, shape, &buffer, &none) == STATOR_INVALID_ARGUMENT);
     CHECK(strcmp(stator_ctx_error_text(ctx), "the tensor takes 24 bytes, the buffer has 23") == 0);
-    buffer = (stator_buffer){.struct_size = sizeof buffer, .size_bytes = 24, .deleter = count_end,
-                             .self = &ends};
+    buffer = (stator_buffer){
+        .struct_size = sizeof buffer, .size_bytes = 24, .deleter = count_end, .self = &ends};
     CHECK(stator_tensor_wrap(ctx, STATOR_F32, 2, shape, &buffer, &none) == STATOR_INVALID_ARGUMENT);
     CHECK(stator_tensor_wrap(ctx, STATOR_F32, 2, NULL, &buffer, &none) == STATOR_INVALID_ARGUMENT);
     CHECK(stator_tensor_wrap(ctx, 99, 0, NULL, &buffer, &none) == STATOR_INVALID_ARGUMENT);

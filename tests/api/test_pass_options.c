@@ -67,8 +67,9 @@ int main(void)
                    "option 'limit' of 'acme.pass' is 9, outside its range [1, 8]");
     expect_refused(ctx, model, "acme.pass:limit", "many",
                    "option 'limit' of 'acme.pass' is 'many', expected a whole number");
-    expect_refused(ctx, model, "acme.pass:limits", "1",
-                   "'acme.pass' has no option 'limits' (did you mean 'limit'?); its options: limit");
+    expect_refused(
+        ctx, model, "acme.pass:limits", "1",
+        "'acme.pass' has no option 'limits' (did you mean 'limit'?); its options: limit");
     expect_refused(ctx, model, "acme.pas:limit", "1",
                    "is for 'acme.pas', and there is no pass of that name");
     expect_refused(ctx, model, "cse:limit", "1", "'cse' has no option 'limit'; its options: none");

@@ -75,9 +75,8 @@ static void test_impossible_tensors(stator_ctx *ctx)
 /* With strict sizes a call of other sizes than the model declares is refused, each time. */
 static void test_strict_sizes(stator_ctx *ctx)
 {
-    const stator_compile_options options = {.struct_size = sizeof options,
-                                            .backend = "eager",
-                                            .flags = STATOR_COMPILE_STRICT_SIZES};
+    const stator_compile_options options = {
+        .struct_size = sizeof options, .backend = "eager", .flags = STATOR_COMPILE_STRICT_SIZES};
     stator_model *model = load_text(ctx, "stir 1\n"
                                          "graph @main(%x: f32[2, 3]) {\n"
                                          "  %y = relu(%x) : f32[2, 3]\n"

@@ -13,11 +13,10 @@ typedef struct over {
 } over;
 
 #define OVER_OPTION(key_, type_, default_, help_)                                                  \
-    {.struct_size = sizeof(stator_option_desc),                                                    \
-     .type = (type_),                                                                              \
-     .key = (key_),                                                                                \
-     .default_text = (default_),                                                                   \
-     .help = (help_)}
+    {                                                                                              \
+        .struct_size = sizeof(stator_option_desc), .type = (type_), .key = (key_),                 \
+        .default_text = (default_), .help = (help_)                                                \
+    }
 
 static inline stator_status over_fail(const stator_host *host, stator_diag **err,
                                       stator_status code, const char *text)

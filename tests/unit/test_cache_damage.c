@@ -262,8 +262,8 @@ static void make_nonzero(world *w, const char *sizes)
 /* The graph of another entry, whose sizes are others, would run past the ends of the step's buffers. */
 Test(cache_damage, a_part_of_other_sizes_is_refused, .timeout = 60)
 {
-    static const char *const sizes[] = {"[N, 4]", "[N, 8]", "[4, N]", "[N, N]", "[4, 4]", "[4, 8]",
-                                        "[2*N + 1, 4]", "[N + 1, 4]"};
+    static const char *const sizes[] = {"[N, 4]", "[N, 8]", "[4, N]",       "[N, N]",
+                                        "[4, 4]", "[4, 8]", "[2*N + 1, 4]", "[N + 1, 4]"};
     enum { KINDS = sizeof sizes / sizeof sizes[0] };
     char root[] = "/tmp/stator-damage-XXXXXX";
     world first;
@@ -302,7 +302,8 @@ static void make_few_bits(world *w)
 {
     st_str text;
     st_str_init(&text, &w->ctx->mem);
-    st_str_addf(&text, "stir 1\ngraph @main(%%x: f32[3, %d]) {\n  %%w = constant {value = i4[%d, %d] {",
+    st_str_addf(&text,
+                "stir 1\ngraph @main(%%x: f32[3, %d]) {\n  %%w = constant {value = i4[%d, %d] {",
                 ROWS, ROWS, COLUMNS);
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         st_str_addf(&text, "%s%d", i ? ", " : "", i % 16 - 8);
@@ -369,8 +370,10 @@ Test(cache_damage, strides_of_few_bits_are_held_to_their_constants, .timeout = 6
             refuse_changed(&w, numbers, bad[i], "offset of weights");
             refuse_changed(&w, numbers + sizeof(kept_number), bad[i], "stride of k of weights");
             refuse_changed(&w, numbers + 2 * sizeof(kept_number), bad[i], "stride of n of weights");
-            refuse_changed(&w, scale + offsetof(st_form_blocks, offset), bad[i], "offset of scales");
-            refuse_changed(&w, scale + offsetof(st_form_blocks, stride), bad[i], "stride of scales");
+            refuse_changed(&w, scale + offsetof(st_form_blocks, offset), bad[i],
+                           "offset of scales");
+            refuse_changed(&w, scale + offsetof(st_form_blocks, stride), bad[i],
+                           "stride of scales");
         }
         end(&w);
     }

@@ -233,7 +233,8 @@ static void check_library(int use_body)
     const op_sample good = {"f32[3]", "test_power(%a) {power = 3} : f32[3]", NULL, NULL};
     const op_sample bad = {"f32[3]", "test_power(%a) {power = 9}", NULL, NULL};
     text_world_init(&w);
-    cr_assert_eq(st_optable_add(&w.ops, "test", &op, &limit, &err), STATOR_OK, "%s", st_diag_text(err));
+    cr_assert_eq(st_optable_add(&w.ops, "test", &op, &limit, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
     cr_assert_eq(op_sample_read(&w, &good, &g, &err), STATOR_OK, "%s", st_diag_text(err));
     cr_expect_eq(decompose_all(&w, g.graph, &lower, &count, &err), STATOR_OK, "%s",
                  st_diag_text(err));

@@ -42,8 +42,7 @@ Test(detection, channels_of_a_region)
     for (int d = 0; d < 3; d++) {
         for (int k = 0; k < 4; k++) {
             char text[2048];
-            (void)snprintf(text, sizeof text, roi, dtypes[d], dtypes[d], attrs[k],
-                           attrs[k]);
+            (void)snprintf(text, sizeof text, roi, dtypes[d], dtypes[d], attrs[k], attrs[k]);
             cr_expect_eq(run_pairs(ctx, "eager", 0, text, strlen(text), attrs[k]), 0, "%s: %s",
                          dtypes[d], attrs[k]);
         }

@@ -60,8 +60,7 @@ static const transposed_case volumes[] = {
 #define VOLUMES (sizeof volumes / sizeof volumes[0])
 
 static const transposed_case grouped_volume = {
-    {3, 2, 24, 54, 3, {3, 6, 5}, {2, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {0, 1, 1}};
+    {3, 2, 24, 54, 3, {3, 6, 5}, {2, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}}, {0, 1, 1}};
 
 /* Groups: of four channels and features, in lots of four groups and not; and of others. */
 static const transposed_case grouped[] = {

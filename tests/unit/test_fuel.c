@@ -288,14 +288,12 @@ static void nest_exe_destroy(void *inst, void *exe)
 }
 
 #define NEST_BACKEND(name_)                                                                        \
-    {.item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = name_,                \
-              .doc = "passes graphs on", .option_stride = sizeof(stator_option_desc)},             \
-     .create = nest_create,                                                                        \
-     .destroy = nest_destroy,                                                                      \
-     .compile = nest_compile,                                                                      \
-     .exe_info = nest_info,                                                                        \
-     .exe_run = nest_run,                                                                          \
-     .exe_destroy = nest_exe_destroy}
+    {                                                                                              \
+        .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = name_,             \
+                 .doc = "passes graphs on", .option_stride = sizeof(stator_option_desc)},          \
+        .create = nest_create, .destroy = nest_destroy, .compile = nest_compile,                   \
+        .exe_info = nest_info, .exe_run = nest_run, .exe_destroy = nest_exe_destroy                \
+    }
 
 Test(fuel, a_nested_compile_asks_below_the_outer_scope)
 {

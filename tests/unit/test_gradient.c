@@ -404,7 +404,8 @@ Test(gradient, a_library_has_its_own_rule)
     text_world w;
     stator_diag *err = NULL;
     text_world_init(&w);
-    cr_assert_eq(st_optable_add(&w.ops, "test", &op, NULL, &err), STATOR_OK, "%s", st_diag_text(err));
+    cr_assert_eq(st_optable_add(&w.ops, "test", &op, NULL, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
     char *printed = gradient_text(&w,
                                   "stir 1\ngraph @g(%x: f64[3], %y: f64[3]) {"
                                   " %z = test_scaled(%x, %y) {scale = 2.0} return %z }\n",

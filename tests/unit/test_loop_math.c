@@ -117,8 +117,8 @@ static void build(loop_world *w, function f, st_kernel *out)
     st_loop_store(&w->b, y, loop_axis(w, i), st_loop_apply(&w->b, code, STATOR_F32, v, 0, 0), 0);
     st_loop_close(&w->b);
     loop_must_verify(&w->kernel);
-    cr_assert_eq(st_loop_expand(&w->kernel, f.entries ? tables : NULL, out, &err), STATOR_OK,
-                 "%s", st_diag_text(err));
+    cr_assert_eq(st_loop_expand(&w->kernel, f.entries ? tables : NULL, out, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
     loop_must_verify(out);
 }
 

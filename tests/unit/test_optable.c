@@ -157,7 +157,8 @@ Test(optable, library_ops)
     stator_diag *err = NULL;
     setup(&w);
     const stator_oplib_op op = lib_op("test_power");
-    cr_assert_eq(st_optable_add(&w.ops, "test", &op, NULL, &err), STATOR_OK, "%s", st_diag_text(err));
+    cr_assert_eq(st_optable_add(&w.ops, "test", &op, NULL, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
     const stator_op_desc *desc = desc_of(&w, "test_power");
     cr_expect_eq(desc->operand_min, 1);
     cr_expect_eq(desc->operand_max, 2);

@@ -22,10 +22,10 @@ static void end(void)
 TestSuite(options, .init = begin, .fini = end);
 
 #define ROW(key_, type_, ...)                                                                      \
-    {.struct_size = sizeof(stator_option_desc),                                                    \
-     .type = STATOR_OPTION_##type_,                                                                \
-     .key = (key_),                                                                                \
-     __VA_ARGS__}
+    {                                                                                              \
+        .struct_size = sizeof(stator_option_desc), .type = STATOR_OPTION_##type_, .key = (key_),   \
+        __VA_ARGS__                                                                                \
+    }
 
 static const stator_option_desc schema[] = {
     ROW("fast", BOOL, .default_text = "no", .flags = STATOR_OPTION_AFFECTS_CODE),
@@ -234,8 +234,7 @@ Test(options, namespaces_are_kept_for_what_is_opened)
 
 Test(options, passes_are_named_before_a_colon)
 {
-    refuse("cuda.pass:limit", "9",
-           "option 'limit' of 'cuda.pass' is 9, outside its range [1, 8]");
+    refuse("cuda.pass:limit", "9", "option 'limit' of 'cuda.pass' is 9, outside its range [1, 8]");
     refuse("cuda.pass:limmit", "1",
            "'cuda.pass' has no option 'limmit' (did you mean 'limit'?); its options: limit, "
            "token, text");

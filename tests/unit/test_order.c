@@ -30,7 +30,8 @@ static int by_value(const element *a, const element *b, uint32_t dtype)
                     : (a->value > b->value) - (a->value < b->value);
     }
     if (dtype == STATOR_U64) {
-        return ((uint64_t)a->whole > (uint64_t)b->whole) - ((uint64_t)a->whole < (uint64_t)b->whole);
+        return ((uint64_t)a->whole > (uint64_t)b->whole) -
+               ((uint64_t)a->whole < (uint64_t)b->whole);
     }
     return (a->whole > b->whole) - (a->whole < b->whole);
 }
@@ -62,11 +63,11 @@ static void backwards(void *self, int64_t n, int64_t grain,
 
 static uint32_t bytes_of(uint32_t dtype)
 {
-    static const uint8_t bytes[] = {[STATOR_BOOL] = 1, [STATOR_I8] = 1,   [STATOR_U8] = 1,
-                                    [STATOR_I16] = 2,  [STATOR_U16] = 2,  [STATOR_I32] = 4,
-                                    [STATOR_U32] = 4,  [STATOR_I64] = 8,  [STATOR_U64] = 8,
-                                    [STATOR_F16] = 2,  [STATOR_BF16] = 2, [STATOR_F8E4M3FN] = 1,
-                                    [STATOR_F8E5M2] = 1, [STATOR_F32] = 4, [STATOR_F64] = 8};
+    static const uint8_t bytes[] = {
+        [STATOR_BOOL] = 1,   [STATOR_I8] = 1,  [STATOR_U8] = 1,   [STATOR_I16] = 2,
+        [STATOR_U16] = 2,    [STATOR_I32] = 4, [STATOR_U32] = 4,  [STATOR_I64] = 8,
+        [STATOR_U64] = 8,    [STATOR_F16] = 2, [STATOR_BF16] = 2, [STATOR_F8E4M3FN] = 1,
+        [STATOR_F8E5M2] = 1, [STATOR_F32] = 4, [STATOR_F64] = 8};
     return bytes[dtype];
 }
 
@@ -195,9 +196,10 @@ static void fill(uint32_t dtype, int kind, int64_t n, void *x)
     }
 }
 
-static const uint32_t dtypes[] = {STATOR_BOOL, STATOR_I8,       STATOR_U8,     STATOR_I16, STATOR_U16,
-                                  STATOR_I32,  STATOR_U32,      STATOR_I64,    STATOR_U64, STATOR_F16,
-                                  STATOR_BF16, STATOR_F8E4M3FN, STATOR_F8E5M2, STATOR_F32, STATOR_F64};
+static const uint32_t dtypes[] = {STATOR_BOOL,   STATOR_I8,  STATOR_U8,   STATOR_I16,
+                                  STATOR_U16,    STATOR_I32, STATOR_U32,  STATOR_I64,
+                                  STATOR_U64,    STATOR_F16, STATOR_BF16, STATOR_F8E4M3FN,
+                                  STATOR_F8E5M2, STATOR_F32, STATOR_F64};
 
 static void check_all(const shape *s)
 {
@@ -228,9 +230,8 @@ Test(order, short_rows)
 
 Test(order, rows_of_every_method)
 {
-    static const shape shapes[] = {
-        {2, 700, 1, 3}, {1, 1500, 1, 64}, {2, 600, 1, 130}, {1, 1100, 1, 800}, {1, 530, 20, 7},
-        {1, 900, 1, 900}};
+    static const shape shapes[] = {{2, 700, 1, 3},    {1, 1500, 1, 64}, {2, 600, 1, 130},
+                                   {1, 1100, 1, 800}, {1, 530, 20, 7},  {1, 900, 1, 900}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         check_all(&shapes[i]);
     }

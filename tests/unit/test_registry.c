@@ -268,11 +268,8 @@ static void open_with_own_folder(void)
     snprintf(lib, sizeof lib, "%s/lib", t.folder);
     snprintf(extra, sizeof extra, "%s/plugins", t.folder);
     const char *const dirs[] = {extra};
-    const st_registry_options options = {.mem = &t.mem,
-                                         .host = &t.host,
-                                         .plugin_dir_count = 1,
-                                         .plugin_dirs = dirs,
-                                         .lib_dir = lib};
+    const st_registry_options options = {
+        .mem = &t.mem, .host = &t.host, .plugin_dir_count = 1, .plugin_dirs = dirs, .lib_dir = lib};
     cr_assert_eq(st_registry_create(&options, &t.registry, NULL), STATOR_OK);
     cr_assert_eq(st_registry_scan(t.registry, NULL), STATOR_OK);
 }

@@ -82,8 +82,8 @@ Test(registry_load, passes_of_both_sizes)
                  STATOR_OK);
     cr_expect(loaded->as.pass->run != NULL && loaded->as.pass->run_with == NULL);
     st_option_schema schema;
-    cr_assert_eq(st_registry_option_schema(t.registry, STATOR_KIND_PASS, "pass_two_options", &schema),
-                 1);
+    cr_assert_eq(
+        st_registry_option_schema(t.registry, STATOR_KIND_PASS, "pass_two_options", &schema), 1);
     cr_expect_eq(schema.count, 2);
     cr_expect_eq(st_registry_option_schema(t.registry, STATOR_KIND_PASS, "pass_old", &schema), 1);
     cr_expect_eq(schema.count, 0, "nobody would receive them");

@@ -13,40 +13,41 @@
     "  %s" name " = sin(%i" name ")\n"                                                             \
     "  %" name " = reshape(%s" name ") {shape = " shape "}\n"
 
-static const char chain[] = "stir 1\n"
-                            "sym B in [0, inf]\nsym T in [0, inf]\n"
-                            "graph @m(%x: f32[B, 32, T]) {\n" WEIGHTS("u", "3072", "[32, 32, 3]")
-                                WEIGHTS("v", "3072", "[32, 32, 3]")
-                                    WEIGHTS("w", "3072", "[32, 32, 3]")
-                            "  %1 = conv(%x, %u) {strides = [2], pads = [0, 0], dilations = [1]}\n"
-                            "  %2 = relu(%1)\n"
-                            "  %3 = conv(%2, %v) {strides = [2], pads = [0, 0], dilations = [1]}\n"
-                            "  %4 = relu(%3)\n"
-                            "  %5 = conv(%4, %w) {strides = [2], pads = [0, 0], dilations = [1]}\n"
-                            "  return y: %5\n"
-                            "}\n";
+static const char chain[] =
+    "stir 1\n"
+    "sym B in [0, inf]\nsym T in [0, inf]\n"
+    "graph @m(%x: f32[B, 32, T]) {\n" WEIGHTS("u", "3072", "[32, 32, 3]")
+        WEIGHTS("v", "3072", "[32, 32, 3]") WEIGHTS(
+            "w", "3072",
+            "[32, 32, 3]") "  %1 = conv(%x, %u) {strides = [2], pads = [0, 0], dilations = [1]}\n"
+                           "  %2 = relu(%1)\n"
+                           "  %3 = conv(%2, %v) {strides = [2], pads = [0, 0], dilations = [1]}\n"
+                           "  %4 = relu(%3)\n"
+                           "  %5 = conv(%4, %w) {strides = [2], pads = [0, 0], dilations = [1]}\n"
+                           "  return y: %5\n"
+                           "}\n";
 
 static const char image[] =
     "stir 1\n"
     "sym B in [0, inf]\nsym H in [0, inf]\nsym W in [0, inf]\n"
     "graph @m(%x: f32[B, 32, H, W]) {\n" WEIGHTS("u", "9216", "[32, 32, 3, 3]")
-        WEIGHTS("v", "1024", "[32, 32, 1, 1]")
-    "  %1 = conv(%x, %u) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1]}\n"
-    "  %2 = relu(%1)\n"
-    "  %3 = conv(%2, %v) {strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1]}\n"
-    "  %4 = add(%3, %x)\n"
-    "  return y: %4\n"
-    "}\n";
+        WEIGHTS("v", "1024", "[32, 32, 1, 1]") "  %1 = conv(%x, %u) {strides = [1, 1], pads = [1, "
+                                               "1, 1, 1], dilations = [1, 1]}\n"
+                                               "  %2 = relu(%1)\n"
+                                               "  %3 = conv(%2, %v) {strides = [1, 1], pads = [0, "
+                                               "0, 0, 0], dilations = [1, 1]}\n"
+                                               "  %4 = add(%3, %x)\n"
+                                               "  return y: %4\n"
+                                               "}\n";
 
 static const char rows[] = "stir 1\n"
                            "sym B in [0, inf]\nsym S in [0, inf]\n"
                            "graph @m(%x: f32[B, S, 64]) {\n" WEIGHTS("u", "16384", "[64, 256]")
-                               WEIGHTS("v", "16384", "[256, 64]")
-                           "  %1 = matmul(%x, %u)\n"
-                           "  %2 = relu(%1)\n"
-                           "  %3 = matmul(%2, %v)\n"
-                           "  return y: %3\n"
-                           "}\n";
+                               WEIGHTS("v", "16384", "[256, 64]") "  %1 = matmul(%x, %u)\n"
+                                                                  "  %2 = relu(%1)\n"
+                                                                  "  %3 = matmul(%2, %v)\n"
+                                                                  "  return y: %3\n"
+                                                                  "}\n";
 
 static stator_tensor *input_of(stator_ctx *ctx, uint32_t rank, const int64_t *shape)
 {

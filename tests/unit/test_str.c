@@ -218,8 +218,10 @@ Test(str, printable_text)
     shown("a\x1b[31mb\x7f", 8, ST_LINES_NONE, "a\\x1b[31mb\\x7f");
     shown("na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80", 15, ST_LINES_NONE,
           "na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80");
-    shown("\xc2\x9b" "31m", 5, ST_LINES_ALL, "\\xc2\\x9b31m");               /* C1 */
-    shown("\xff\xc0\x80\xed\xa0\x80", 6, ST_LINES_ALL,                        /* no UTF-8 */
+    shown("\xc2\x9b"
+          "31m",
+          5, ST_LINES_ALL, "\\xc2\\x9b31m");           /* C1 */
+    shown("\xff\xc0\x80\xed\xa0\x80", 6, ST_LINES_ALL, /* no UTF-8 */
           "\\xff\\xc0\\x80\\xed\\xa0\\x80");
     shown("cut \xe2\x82", 6, ST_LINES_NONE, "cut \\xe2\\x82");
     shown("a\0b", 3, ST_LINES_ALL, "a\\x00b");

@@ -554,8 +554,8 @@ Test(sym, the_size_to_decide_by)
 {
     const int64_t sizes[3] = {8000, INT64_MIN, 500};
     const uint32_t a = sym_world_symbol(&w, "A", 2, 100000, 1);
-    (void)sym_world_symbol(&w, "B", 2, 48, 1);  /* 64 is past it */
-    (void)sym_world_symbol(&w, "C", 1, 300, 7); /* and so is the hint: the last multiple */
+    (void)sym_world_symbol(&w, "B", 2, 48, 1);           /* 64 is past it */
+    (void)sym_world_symbol(&w, "C", 1, 300, 7);          /* and so is the hint: the last multiple */
     cr_expect_eq(hint_of("floordiv(A + 1, 64) - 1"), 0); /* 64, where nothing is known */
     st_symtab_set_hints(&w.tab, sizes, 3);
     cr_expect_eq(hint_of("floordiv(A + 1, 64) - 1"), 124);

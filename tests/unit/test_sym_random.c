@@ -66,7 +66,7 @@ static int direct(uint32_t op, int64_t a, int64_t b, int64_t *out)
         *out = a > b ? a : b;
         break;
     }
-    return ok && *out < VALUE_MAX && *out > -VALUE_MAX;
+    return ok && *out<VALUE_MAX && * out> - VALUE_MAX;
 }
 
 static void check_node(trial *t, const node *n)

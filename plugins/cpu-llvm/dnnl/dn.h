@@ -108,7 +108,7 @@ typedef struct dn_candidate {
     uint32_t move_x, move_y, move_out; /* let the primitive choose the order, and reorder */
     uint32_t channels_last; /* of what is moved: NHWC instead of the primitive's choice */
     uint32_t is_winograd;
-    uint32_t is_sum;   /* an ADD begins in the output, instead of being read beside it */
+    uint32_t is_sum;    /* an ADD begins in the output, instead of being read beside it */
     uint32_t is_tiles;  /* by dn_tiles.c; the others are 0, but for is_winograd */
     uint32_t is_planes; /* by dn_planes.c; the others are 0 */
     uint32_t is_quant;  /* by dn_quant.c; the others are 0 */
@@ -208,7 +208,7 @@ struct dn_half;
 typedef struct dn_to_bytes {
     int32_t is_done; /* 0: it is another one */
     int32_t is_signed, is_positive;
-    uint32_t times, bias; /* rows of the epilogue, counted from 1; 0: none */
+    uint32_t times, bias;       /* rows of the epilogue, counted from 1; 0: none */
     double factor, bias_factor; /* of `times`, or of 1, and of `bias` */
     int16_t offset, least, greatest;
 } dn_to_bytes;
@@ -233,9 +233,9 @@ typedef struct dn_op {
     const float *panels;          /* the weights then */
     uint64_t attention_bytes;     /* of dn_attention_scratch */
     dn_to_bytes to_bytes;
-    stator_blob *y_blob;          /* of an op from the cache: the constant weights, else NULL; */
-    stator_blob *block_blobs[2];  /* and their scales and zero points, or NULL */
-    pthread_mutex_t making;       /* held while a plan is made; of the packs */
+    stator_blob *y_blob;         /* of an op from the cache: the constant weights, else NULL; */
+    stator_blob *block_blobs[2]; /* and their scales and zero points, or NULL */
+    pthread_mutex_t making;      /* held while a plan is made; of the packs */
     uint32_t n_packs;
     dn_pack packs[DN_PACKS_MAX];
     pthread_mutex_t mutex; /* short; of what follows */

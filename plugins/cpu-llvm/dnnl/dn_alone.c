@@ -114,9 +114,8 @@ static dn_plan *make_alone(dn_op *op, const dn_plan *plan)
     if (dn_plan_make(op, &key, &desc, &alone, NULL) != STATOR_OK) {
         return NULL;
     }
-    if (plan->is_packed &&
-        (dnnl_memory_get_data_handle(plan->packed, &weights) != dnnl_success ||
-         dn_plan_bind(op, alone, weights, NULL) != STATOR_OK)) {
+    if (plan->is_packed && (dnnl_memory_get_data_handle(plan->packed, &weights) != dnnl_success ||
+                            dn_plan_bind(op, alone, weights, NULL) != STATOR_OK)) {
         dn_plan_destroy(op, alone);
         return NULL;
     }
@@ -175,8 +174,7 @@ static uint64_t expected_alone(const dn_plan *plan, uint64_t took)
     return alone ? alone : least + least * (uint64_t)plan->key.threads / UNTRIED_PARTS;
 }
 
-static stator_status run_team(dn_call *c, dn_slot *slot, const stator_host *host,
-                              stator_diag **err)
+static stator_status run_team(dn_call *c, dn_slot *slot, const stator_host *host, stator_diag **err)
 {
     dn_plan *plan = c->plan;
     const uint64_t began = st_now_ns();

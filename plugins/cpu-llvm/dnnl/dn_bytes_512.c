@@ -48,8 +48,7 @@ void dn_finish_bytes_512(const dn_finish *f)
 {
     const dn_to_bytes *to = f->to_bytes;
     const __mmask32 mask = f->mask[0] | (__mmask32)f->mask[1] << LANES;
-    const __m512i order =
-        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const int64_t rows = f->n / 2;
     char *out = (char *)f->at[DN_OUT] + f->out;
     constants c = {.most = _mm512_set1_ps(DN_TILE_WHOLE_MOST),

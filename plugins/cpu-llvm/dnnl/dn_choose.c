@@ -346,9 +346,10 @@ stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn
         ST_TRY(dn_plan_other(op, &key, kind, &plan, err));
     } else {
         dn_simplify(&op->form, &simple);
-        const int is_known = kind == DN_PLAN_SKINNY  ? dn_skinny_describe(op, &simple, &desc)
-                             : kind == DN_PLAN_QUANT ? dn_quant_describe(op, &simple, &desc)
-                             : dn_describe_any(op, &simple, how, &desc) != DN_NO;
+        const int is_known = kind == DN_PLAN_SKINNY ? dn_skinny_describe(op, &simple, &desc)
+                             : kind == DN_PLAN_QUANT
+                                 ? dn_quant_describe(op, &simple, &desc)
+                                 : dn_describe_any(op, &simple, how, &desc) != DN_NO;
         if (!is_known) {
             return st_fail(err, STATOR_DATA_LOSS,
                            "inductor-cpu: oneDNN does not know what was chosen for a contraction");

@@ -21,8 +21,8 @@
 /* What all pixels of a tile share. */
 typedef struct window {
     const dn_tile *t;
-    int64_t other;  /* bytes from a pixel to that of the other half */
-    int64_t groups; /* of lines, of a column */
+    int64_t other;                        /* bytes from a pixel to that of the other half */
+    int64_t groups;                       /* of lines, of a column */
     int64_t line[DN_SINGLES_MAX + LINES]; /* bytes from a column's top; the last one again */
 } window;
 

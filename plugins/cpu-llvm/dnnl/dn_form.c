@@ -330,7 +330,8 @@ int64_t dn_fill_bias(st_form *form)
     const uint32_t features = form->kind == ST_FORM_CONV ? form->features : form->n;
     int64_t n = 0;
     if (form->kind == ST_FORM_SDPA || form->n_epilogue == 0 || first->kind != ST_EPILOGUE_OFFSET ||
-        form->acc_dtype != STATOR_F32 || !st_sym_const(&form->syms->tab, features, &n) || n < 1 || n > DN_FILLED_MAX) {
+        form->acc_dtype != STATOR_F32 || !st_sym_const(&form->syms->tab, features, &n) || n < 1 ||
+        n > DN_FILLED_MAX) {
         return 0;
     }
     first->kind = ST_EPILOGUE_BIAS;

@@ -33,12 +33,12 @@ typedef struct planes {
     void *const *at;
     const dn_planes_isa *isa;
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
-    int64_t apart[2];          /* from a pixel of the image to the next, zeros between them */
+    int64_t apart[2];         /* from a pixel of the image to the next, zeros between them */
     int64_t x_line, out_line; /* elements from line to line */
     int64_t w_step[2];
     int64_t places, table; /* of the window; entries of a table of them */
-    int64_t phase; /* floats of a line that are every stride-th pixel; */
-    int64_t pitch; /* and of all of them */
+    int64_t phase;         /* floats of a line that are every stride-th pixel; */
+    int64_t pitch;         /* and of all of them */
     int64_t block, blocks; /* lines of the output in a block, blocks of a plane */
     int64_t bytes;         /* of scratch: offsets, weights, lines */
     _Atomic int has_failed;
@@ -211,9 +211,8 @@ static const float *first_weight(const planes *p, int64_t feature)
     const dn_operand *y = &p->s->y;
     const int64_t times = p->s->features / p->s->channels;
     return (const float *)p->at[DN_Y] +
-           (p->op->form.is_transposed
-                ? feature % times * y->dims[0] + feature / times * y->dims[1]
-                : feature * y->dims[0]);
+           (p->op->form.is_transposed ? feature % times * y->dims[0] + feature / times * y->dims[1]
+                                      : feature * y->dims[0]);
 }
 
 /* A feature's weights, by place; those of a transposed convolution from the last to the first. */
@@ -262,8 +261,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
         plane.lines = st_min_i64(p->block, p->out[0] - first);
         plane.out = image * s->out.dims[0] + plane.feature * s->out.dims[1] + first * p->out_line;
         const int64_t channel = plane.feature / (s->features / s->channels);
-        const float *x =
-            (const float *)p->at[DN_X] + image * s->x.dims[0] + channel * s->x.dims[1];
+        const float *x = (const float *)p->at[DN_X] + image * s->x.dims[0] + channel * s->x.dims[1];
         plane.ask = x + (first + plane.lines) * p->stride[0] / p->apart[0] * p->x_line;
         copy_lines(p, x, first * p->stride[0] - p->pad[0], lines_met(p, plane.lines), lines);
         if (i == begin || first == 0) {
@@ -350,10 +348,9 @@ static int is_epilogue_done(const st_form *form)
 /* A group for each channel, of one feature or more. */
 static int is_depthwise(const st_form *form, const dn_sizes *s)
 {
-    return form->kind == ST_FORM_CONV && form->n_spatial <= 2 &&
-           form->groups == s->channels && s->channels > 1 && s->features % s->channels == 0 &&
-           form->x.dtype == STATOR_F32 && form->y.dtype == STATOR_F32 &&
-           form->out.dtype == STATOR_F32;
+    return form->kind == ST_FORM_CONV && form->n_spatial <= 2 && form->groups == s->channels &&
+           s->channels > 1 && s->features % s->channels == 0 && form->x.dtype == STATOR_F32 &&
+           form->y.dtype == STATOR_F32 && form->out.dtype == STATOR_F32;
 }
 
 /* Lines are dense, and padding is at their begin and end alone. */
@@ -363,12 +360,12 @@ static int are_lines_dense(const st_form *form, const dn_sizes *s)
     int is_sound = (s->x.dims[2u + last] == 1 || s->in[last] == 1) &&
                    (s->out.dims[2u + last] == 1 || s->out_size[last] == 1);
     for (uint32_t i = 0; i < form->n_spatial; i++) {
-        is_sound = is_sound && s->pad_low[i] >= 0 && s->pad_low[i] < EXTENT_MOST &&
-                   s->in[i] < EXTENT_MOST && s->out_size[i] < EXTENT_MOST && s->kernel[i] >= 1 &&
-                   s->kernel[i] <= PLACES_MOST && form->stride[i] <= STRIDE_MOST &&
-                   form->dilation[i] <= DILATION_MOST &&
-                   (!form->is_transposed ||
-                    s->pad_low[i] <= (s->kernel[i] - 1) * form->dilation[i]);
+        is_sound =
+            is_sound && s->pad_low[i] >= 0 && s->pad_low[i] < EXTENT_MOST &&
+            s->in[i] < EXTENT_MOST && s->out_size[i] < EXTENT_MOST && s->kernel[i] >= 1 &&
+            s->kernel[i] <= PLACES_MOST && form->stride[i] <= STRIDE_MOST &&
+            form->dilation[i] <= DILATION_MOST &&
+            (!form->is_transposed || s->pad_low[i] <= (s->kernel[i] - 1) * form->dilation[i]);
     }
     return is_sound;
 }

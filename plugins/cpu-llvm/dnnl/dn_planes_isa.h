@@ -245,9 +245,16 @@ static void run(const dn_plane *p)
     {                                                                                              \
         sum_1_##n, sum_2_##n                                                                       \
     }
-    static const sum_fn all[TILE][ROWS] = {EACH(1), EACH(2), EACH(3), EACH(4), EACH(5), EACH(6),
+    static const sum_fn all[TILE][ROWS] = {
+        EACH(1),
+        EACH(2),
+        EACH(3),
+        EACH(4),
+        EACH(5),
+        EACH(6),
 #if TILE == 8
-                                           EACH(7), EACH(8)
+        EACH(7),
+        EACH(8)
 #endif
     };
 #undef EACH

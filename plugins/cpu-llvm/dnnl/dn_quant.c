@@ -112,8 +112,8 @@ typedef struct packing {
 static uint32_t number_at(const packing *p, int64_t at)
 {
     const uint32_t bias = (uint32_t)bias_of(p->op->form.y.dtype);
-    const uint32_t number = p->order.bits == 8 ? p->from.y[at]
-                                               : p->from.y[at / 2] >> at % 2 * 4 & 15u;
+    const uint32_t number =
+        p->order.bits == 8 ? p->from.y[at] : p->from.y[at / 2] >> at % 2 * 4 & 15u;
     return number ^ bias;
 }
 
@@ -189,8 +189,8 @@ static void put_head(const packing *p, int64_t column, int64_t columns, int64_t 
                         : (float)st_load_f64(s->dtype, p->from.scale,
                                              (uint64_t)st_form_block_at(s, k, column + c));
         if (order->has_zeros) {
-            const int64_t zero = st_load_i64(z->dtype, p->from.zero,
-                                             (uint64_t)st_form_block_at(z, k, column + c));
+            const int64_t zero =
+                st_load_i64(z->dtype, p->from.zero, (uint64_t)st_form_block_at(z, k, column + c));
             zeros[c] = (uint8_t)(zero + bias);
         }
     }
@@ -548,8 +548,7 @@ int dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     memset(out, 0, sizeof *out);
     if (!form->weights.is_scaled || !dn_quant_is_form(form) || isa == NULL || s->is_bare ||
         s->n_batch != 0 || s->m < 1 || s->n < 1 || s->k < 1 ||
-        (is_out_turned(s) && has_add(form)) || s->m > SPAN_MOST / s->k ||
-        s->m > SPAN_MOST / s->n ||
+        (is_out_turned(s) && has_add(form)) || s->m > SPAN_MOST / s->k || s->m > SPAN_MOST / s->n ||
         s->y.stride[0] < 0 || s->y.stride[1] < 0 || !are_zeros_small(form, s) ||
         !order_of(op, s, isa, &order)) {
         return 0;

@@ -12,7 +12,6 @@
 #define round_half(v)                                                                              \
     ((vec)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)(v), _MM_FROUND_TO_NEAREST_INT)))
 /* Of a table of 16, by the low bits of each word. */
-#define look_up(table, words)                                                                      \
-    ((vec)_mm512_permutexvar_ps((__m512i)(words), (__m512)(table)))
+#define look_up(table, words) ((vec)_mm512_permutexvar_ps((__m512i)(words), (__m512)(table)))
 #include "dn_quant_isa.h"
 #endif

@@ -226,13 +226,11 @@ INLINE void few(const dn_quant_part *part, vec (*total)[2], const int rows, cons
 #endif
 #define FEW(rows)                                                                                  \
     FEW_LOOKED_UP(rows)                                                                            \
-    static __attribute__((noinline)) void few_4_##rows(const dn_quant_part *part,                  \
-                                                       vec(*total)[2])                             \
+    static __attribute__((noinline)) void few_4_##rows(const dn_quant_part *part, vec(*total)[2])  \
     {                                                                                              \
         few(part, total, rows, BITS_4);                                                            \
     }                                                                                              \
-    static __attribute__((noinline)) void few_8_##rows(const dn_quant_part *part,                  \
-                                                       vec(*total)[2])                             \
+    static __attribute__((noinline)) void few_8_##rows(const dn_quant_part *part, vec(*total)[2])  \
     {                                                                                              \
         few(part, total, rows, BITS_8);                                                            \
     }
@@ -252,9 +250,15 @@ FEW(8)
 typedef void (*few_fn)(const dn_quant_part *part, vec (*total)[2]);
 
 #if WALK_ROWS == 8
-#define ALL_FEW(X) {X##1, X##2, X##3, X##4, X##5, X##6, X##7, X##8}
+#define ALL_FEW(X)                                                                                 \
+    {                                                                                              \
+        X##1, X##2, X##3, X##4, X##5, X##6, X##7, X##8                                             \
+    }
 #else
-#define ALL_FEW(X) {X##1, X##2, X##3, X##4}
+#define ALL_FEW(X)                                                                                 \
+    {                                                                                              \
+        X##1, X##2, X##3, X##4                                                                     \
+    }
 #endif
 
 /* By the number of rows. */
@@ -405,12 +409,11 @@ TILE(14)
 #endif
 #undef TILE
 
-typedef void (*tile_fn)(float *sums_, const float *w, const float *x, int64_t x_row,
-                        int64_t count);
+typedef void (*tile_fn)(float *sums_, const float *w, const float *x, int64_t x_row, int64_t count);
 
-static const tile_fn tiles[TILE_ROWS] = {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6,
+static const tile_fn tiles[TILE_ROWS] = {tile_1,  tile_2, tile_3, tile_4,  tile_5,  tile_6,
 #if TILE_ROWS == 14
-                                         tile_7, tile_8, tile_9, tile_10, tile_11, tile_12,
+                                         tile_7,  tile_8, tile_9, tile_10, tile_11, tile_12,
                                          tile_13, tile_14
 #endif
 };

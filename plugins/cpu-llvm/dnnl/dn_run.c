@@ -143,7 +143,7 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
     at[DN_X] = element(call->buffers[form->x.buffer], s->x.offset, stored(op, DN_X, form->x.dtype));
     if (form->weights.is_scaled) {
         at[DN_Y] = call->buffers[form->y.buffer]; /* elements may be less than a byte */
-    } else if (call->buffers[form->y.buffer]) { /* else an op from the cache has packed weights */
+    } else if (call->buffers[form->y.buffer]) {   /* else an op from the cache has packed weights */
         at[DN_Y] =
             element(call->buffers[form->y.buffer], s->y.offset, stored(op, DN_Y, form->y.dtype));
     }

@@ -14,22 +14,22 @@
 
 #include <string.h>
 
-#define DN_TILE_GROUP 4        /* bytes */
-#define DN_TILE_PIXELS 128     /* rows of sums that are finished together, at most */
-#define DN_TILE_LANES_MAX 16   /* of a vector */
-#define DN_TILE_COLUMNS_MAX 32 /* of a panel of weights: two vectors */
-#define DN_TILE_LOT 8          /* vectors that are finished together, best */
-#define DN_TILE_BYTES_LOT 64   /* rows that become bytes together, best */
+#define DN_TILE_GROUP 4           /* bytes */
+#define DN_TILE_PIXELS 128        /* rows of sums that are finished together, at most */
+#define DN_TILE_LANES_MAX 16      /* of a vector */
+#define DN_TILE_COLUMNS_MAX 32    /* of a panel of weights: two vectors */
+#define DN_TILE_LOT 8             /* vectors that are finished together, best */
+#define DN_TILE_BYTES_LOT 64      /* rows that become bytes together, best */
 #define DN_TILE_WHOLE_MOST 512.0f /* quotients above make the same byte, whatever the offset */
-#define DN_TILE_ASK 8          /* groups between two cache lines of weights asked for, AVX2 */
-#define DN_TILE_AHEAD 128      /* bytes; of an image that is asked for while others are regrouped */
-#define DN_PHASES_MAX 16       /* largest stride of a transposed convolution */
+#define DN_TILE_ASK 8             /* groups between two cache lines of weights asked for, AVX2 */
+#define DN_TILE_AHEAD 128 /* bytes; of an image that is asked for while others are regrouped */
+#define DN_PHASES_MAX 16  /* largest stride of a transposed convolution */
 #define DN_SLICES_MOST ((int64_t)1 << 16) /* extents of a depth axis: products stay in 64 bits */
-#define DN_SINGLES_MAX 64      /* places of a window of a convolution with a group a channel */
-#define DN_TILE_PAIR 64 /* bytes: weights of two places then, of 16 channels; words of a group */
+#define DN_SINGLES_MAX 64  /* places of a window of a convolution with a group a channel */
+#define DN_TILE_PAIR 64    /* bytes: weights of two places then, of 16 channels; words of a group */
 #define DN_TILE_COLUMN 256 /* of four places, of 32 channels twice (dn_depthwise_512.c) */
-#define DN_PAIRS_ROWS 4 /* of a tile of `run_pairs` */
-#define DN_FLOATS_ROWS 14 /* of a tile of f32 with AVX-512 */
+#define DN_PAIRS_ROWS 4    /* of a tile of `run_pairs` */
+#define DN_FLOATS_ROWS 14  /* of a tile of f32 with AVX-512 */
 
 /* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
 typedef struct dn_tile {
@@ -44,8 +44,8 @@ typedef struct dn_tile {
     const int32_t *starts; /* for run_pairs: by row, what start_pairs gives, */
     const char *first;     /* and by column, of the weights */
     const int64_t *places; /* for run_singles of words: bytes from x to each one of the window */
-    int32_t *sums;    /* out: rows of columns, f32 but for bytes; aligned to 64, */
-    int64_t step;     /* and so many from row to row */
+    int32_t *sums;         /* out: rows of columns, f32 but for bytes; aligned to 64, */
+    int64_t step;          /* and so many from row to row */
 } dn_tile;
 
 /* Elements of an image, [channels][pixels], to groups of channels, [pixels][depth]. */
@@ -225,8 +225,9 @@ static inline int64_t dn_tiles_singles_bytes(const dn_tiles_isa *isa, int64_t li
 }
 
 /* A few channels side by side, of elements of `size` bytes, which become `to_size` (1 or 2). */
-static inline __attribute__((always_inline)) void
-dn_regroup_tight(const dn_regroup *r, const int64_t size, const int64_t to_size)
+static inline __attribute__((always_inline)) void dn_regroup_tight(const dn_regroup *r,
+                                                                   const int64_t size,
+                                                                   const int64_t to_size)
 {
     const int64_t step = r->channels * to_size;
     for (int64_t y = 0; y < r->n / r->width; y++) {

@@ -9,10 +9,10 @@
 #define ROWS_LEAST 24                    /* however long they are */
 #define TIGHT_MOST 7                     /* channels of a pixel that fills no groups */
 #define PAIRED_ROWS 16                   /* below, it is the weights' memory that counts, */
-#define PAIRED_DEPTH 64 /* and what a tile of fewer rows has besides its products */
-#define ROWS_PACKED 48                   /* that are worth packing weights in each call */
-#define WINO_BYTES ((int64_t)400 << 10)  /* of squares in scratch, */
-#define WINO_LEAST 32                    /* but so many of them at least */
+#define PAIRED_DEPTH 64                 /* and what a tile of fewer rows has besides its products */
+#define ROWS_PACKED 48                  /* that are worth packing weights in each call */
+#define WINO_BYTES ((int64_t)400 << 10) /* of squares in scratch, */
+#define WINO_LEAST 32                   /* but so many of them at least */
 #define SCRATCH_MOST ((int64_t)16 << 20) /* of a thread: an image is not cut across its lines */
 /* Larger numbers than these are left to others: so products of them stay within 64 bits. */
 #define EXTENT_MOST ((int64_t)1 << 24)
@@ -27,7 +27,7 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
         return NULL;
     }
     const int is_narrow = (lib->flags & DNNL_VECTORS_32) != 0;
-    const dn_tiles_isa *wide = is_narrow              ? NULL
+    const dn_tiles_isa *wide = is_narrow             ? NULL
                                : dtype == STATOR_F32 ? dn_tiles_floats_512()
                                                      : dn_tiles_512(dtype);
     return wide ? wide : dn_tiles_256(dtype);

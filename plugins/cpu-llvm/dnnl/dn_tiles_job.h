@@ -23,7 +23,7 @@ typedef struct dn_job {
     const dn_tiles_isa *isa;
     int64_t columns; /* of a panel */
     int is_bytes, is_wino;
-    int is_image;   /* a convolution that is no product */
+    int is_image; /* a convolution that is no product */
     int is_transposed;
     int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
     int is_copied;  /* the image, or the rows of a product */

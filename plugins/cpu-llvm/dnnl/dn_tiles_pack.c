@@ -304,8 +304,7 @@ static int64_t panel_bytes_of(const packing *p)
     const int64_t group = dn_tiles_together(p->isa) * p->columns * depth_of(p);
     int64_t places[2] = {0, 0};
     if (p->are_singles) {
-        return dn_tiles_singles_bytes(p->isa, p->phases[0].of[0].places,
-                                      p->phases[1].of[0].places);
+        return dn_tiles_singles_bytes(p->isa, p->phases[0].of[0].places, p->phases[1].of[0].places);
     }
     if (p->is_paired) {
         return DN_TILE_PAIR + dn_parts(depth_of(p), 2) * 2 * 2 * p->columns;

@@ -69,10 +69,10 @@ int dn_tiles_are_slices_done(const st_form *form, const dn_sizes *s)
         return 1;
     }
     if (!form->is_transposed || form->x.dtype != STATOR_F32 || form->stride[0] < 1 ||
-        form->stride[0] > DN_PHASES_MAX || s->out_size[0] < form->stride[0] ||
-        s->kernel[0] < 1 || s->kernel[0] > kernel_most || form->dilation[0] < 1 ||
-        form->dilation[0] > DN_SLICES_MOST || s->in[0] < 1 || s->in[0] > DN_SLICES_MOST ||
-        s->pad_low[0] < 0 || s->pad_low[0] > DN_SLICES_MOST || s->images > DN_SLICES_MOST ||
+        form->stride[0] > DN_PHASES_MAX || s->out_size[0] < form->stride[0] || s->kernel[0] < 1 ||
+        s->kernel[0] > kernel_most || form->dilation[0] < 1 || form->dilation[0] > DN_SLICES_MOST ||
+        s->in[0] < 1 || s->in[0] > DN_SLICES_MOST || s->pad_low[0] < 0 ||
+        s->pad_low[0] > DN_SLICES_MOST || s->images > DN_SLICES_MOST ||
         s->out_size[0] > DN_SLICES_MOST) {
         return 0;
     }

@@ -236,7 +236,8 @@ static const trial *winner_of(const tuning *t)
 {
     const trial *best = best_of(t);
     const trial *own = &t->all[0];
-    const int is_preferred = (own->how.is_tiles || own->how.is_planes) && t->op->form.kind == ST_FORM_CONV;
+    const int is_preferred =
+        (own->how.is_tiles || own->how.is_planes) && t->op->form.kind == ST_FORM_CONV;
     return is_preferred && own->ns - own->ns / 16u <= best->ns ? own : best;
 }
 

@@ -10,8 +10,8 @@
 #endif
 #include <string.h>
 
-#define SIDE 8       /* of what is turned in registers */
-#define COLUMNS 256  /* of a block: its rows are read so far in one go */
+#define SIDE 8      /* of what is turned in registers */
+#define COLUMNS 256 /* of a block: its rows are read so far in one go */
 
 /* Are the axes dense when they lie in this order? */
 static int is_dense(const dnnl_memory_desc_t *md, int is_channels_last)

@@ -134,7 +134,8 @@ static LLVMValueRef bf16_by_cpu(jit_fn *f, LLVMValueRef x)
     const LLVMTypeRef i16 = jit_like(f, JIT_I16, x);
     LLVMValueRef values[2] = {LLVMBuildBitCast(ir, bf16, i16, ""), NULL};
     const LLVMValueRef u = to_bits(f, x);
-    const LLVMValueRef below_1 = add_int(f, shift_left(f, u, 1), -1); /* without the sign; 0: huge */
+    const LLVMValueRef below_1 =
+        add_int(f, shift_left(f, u, 1), -1); /* without the sign; 0: huge */
     const LLVMValueRef is_small =
         LLVMBuildICmp(ir, LLVMIntULT, below_1, jit_int(LLVMTypeOf(u), 0x00ffffff), "");
     LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};

@@ -1,8 +1,9 @@
 /* The code generator's entry: modules of kernels through LLVM to objects.
  *
- *     kernels --expand--> native rows --jit_kernel_emit--> LLVM IR   one after the other: the
- * symbols of a program are shared --> passes --> machine code            side by side, a module a
- * thread
+ *     kernels --expand--> native rows --jit_kernel_emit--> LLVM IR
+ *         one after the other: the symbols of a program are shared
+ *     LLVM IR --> passes --> machine code
+ *         concurrently: each thread does a module
  *
  * Vectors are explicit already, so the list of passes is short: slots to registers, equal
  * subexpressions, peephole rules, what is invariant out of loops. */

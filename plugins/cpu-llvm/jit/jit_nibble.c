@@ -113,8 +113,7 @@ static LLVMValueRef chosen(jit_fn *f, const nibbles *n, LLVMValueRef v)
         return v; /* what is not loaded is 0 already, or nobody looks at it */
     }
     v = n->lanes == 1 && lanes > 1 ? jit_splat(f, v) : v;
-    const LLVMValueRef otherwise =
-        other ? jit_row(f, other, lanes) : LLVMConstNull(LLVMTypeOf(v));
+    const LLVMValueRef otherwise = other ? jit_row(f, other, lanes) : LLVMConstNull(LLVMTypeOf(v));
     return jit_select(f, jit_row(f, mask, lanes), v, otherwise);
 }
 

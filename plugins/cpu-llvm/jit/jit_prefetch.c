@@ -4,8 +4,8 @@
  *
  *     loop i0 < rows parallel
  *       loop i1 < n vector    ... x[n * i0 + i1]        from memory
- *       loop i2 < n vector    ... x[n * i0 + i2]        from the cache; prefetch x[n * (i0 + 1) +
- * i2]
+ *       loop i2 < n vector    ... x[n * i0 + i2]        from the cache; prefetch
+ *                                                       x[n * (i0 + 1) + i2]
  *
  * Past the last row it asks for what is not there, which does no harm. */
 #include "jit_emit.h"

@@ -459,8 +459,8 @@ static stator_status border_decompose(void *self, stator_builder *b, const stato
         out_results[0] = 999999;
         return STATOR_OK;
     }
-    const stator_status status = host->build->expr(b, "neg(x)", 1, names, node->operands, 0, NULL,
-                                                   1, out_results, err);
+    const stator_status status =
+        host->build->expr(b, "neg(x)", 1, names, node->operands, 0, NULL, 1, out_results, err);
     return status == STATOR_OK ? misbehave("decompose") : status;
 }
 

@@ -138,9 +138,9 @@ static void store(const call *c, int64_t at, double t)
 /* The number that belongs to k and n. */
 static double number_at(const call *c, const st_form_blocks *of, int64_t k, int64_t n)
 {
-    return of->buffer == UINT32_MAX ? of->value
-                                    : st_load_f64(of->dtype, c->what->buffers[of->buffer],
-                                                  st_form_block_at(of, k, n));
+    return of->buffer == UINT32_MAX
+               ? of->value
+               : st_load_f64(of->dtype, c->what->buffers[of->buffer], st_form_block_at(of, k, n));
 }
 
 /* What an element of y stands for. */

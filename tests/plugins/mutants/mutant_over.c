@@ -97,5 +97,5 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-STATOR_PLUGIN(MUTANT_NAME, "1.0.0", "Stator's tests", "[\"backend\"]", ",\"tags\":[\"debug\"]", items,
-              stator_init_host, NULL);
+STATOR_PLUGIN(MUTANT_NAME, "1.0.0", "Stator's tests", "[\"backend\"]", ",\"tags\":[\"debug\"]",
+              items, stator_init_host, NULL);

@@ -81,19 +81,16 @@ static stator_status run(void *self, const stator_graph *in, stator_builder *out
 }
 
 #define BACKEND(name_, ...)                                                                        \
-    {.item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = (name_)},             \
-     .create = create,                                                                             \
-     .destroy = destroy,                                                                           \
-     .compile = compile,                                                                           \
-     .exe_info = exe_info,                                                                         \
-     .exe_run = exe_run,                                                                           \
-     .exe_destroy = exe_destroy,                                                                   \
-     __VA_ARGS__}
+    {                                                                                              \
+        .item = {STATOR_ITEM_HEAD(stator_backend, STATOR_KIND_BACKEND), .name = (name_)},          \
+        .create = create, .destroy = destroy, .compile = compile, .exe_info = exe_info,            \
+        .exe_run = exe_run, .exe_destroy = exe_destroy, __VA_ARGS__                                \
+    }
 #define PASS(name_)                                                                                \
-    {.item = {STATOR_ITEM_HEAD(stator_pass, STATOR_KIND_PASS), .name = (name_)},                   \
-     .phase = STATOR_PHASE_POST_GRAD,                                                              \
-     .flags = STATOR_PASS_DETERMINISTIC,                                                           \
-     .run = run}
+    {                                                                                              \
+        .item = {STATOR_ITEM_HEAD(stator_pass, STATOR_KIND_PASS), .name = (name_)},                \
+        .phase = STATOR_PHASE_POST_GRAD, .flags = STATOR_PASS_DETERMINISTIC, .run = run            \
+    }
 
 static const stator_backend one = BACKEND("one", .aliases = "uno", .tags = "debug");
 static const stator_backend two = BACKEND("two", .priority = -7, .probe = no_device);

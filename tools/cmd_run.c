@@ -422,10 +422,13 @@ static void print_output(const run *r, uint32_t k, const cJSON *row)
         char number[32];
         const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(row, "reason"));
         const char *detail = cJSON_GetStringValue(cJSON_GetObjectItem(row, "detail"));
-        (void)printf(" %s%s%s%s, max error %s", reason != NULL ? "WRONG in " : "ok",
-                     reason != NULL ? reason : "", detail != NULL ? ": " : "",
-                     detail != NULL ? detail : "",
-                     cli_number_text(cJSON_GetObjectItem(row, "max_abs_err"), number));
+        (void)printf(" %s%s", reason != NULL ? "WRONG in " : "ok", reason != NULL ? reason : "");
+        if (detail != NULL) { /* of another dtype or shape: there is no error */
+            (void)printf(": %s;", detail);
+        } else {
+            (void)printf(", max error %s",
+                         cli_number_text(cJSON_GetObjectItem(row, "max_abs_err"), number));
+        }
     }
     print_values(r->out[k]);
 }

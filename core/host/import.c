@@ -202,7 +202,7 @@ static void name_file(const stator_model *model, stator_diag *diag)
     const st_callee *callee = model->frontend->callee;
     const char *slash = strrchr(model->path, '/');
     const char *name = slash != NULL ? slash + 1 : model->path;
-    if (model->dir != NULL && diag != NULL && strstr(st_diag_text(diag), name) == NULL) {
+    if (diag != NULL && strstr(st_diag_text(diag), name) == NULL) {
         st_diag_prefix(diag, "%s", name);
     }
     if (diag != NULL && !callee->is_ours && strstr(st_diag_text(diag), callee->name) == NULL) {

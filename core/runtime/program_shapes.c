@@ -8,16 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t size)
-{
-    size_t n = (size_t)snprintf(buf, size, "[");
-    for (uint32_t a = 0; a < rank && n + 24 < size; a++) {
-        n += (size_t)snprintf(buf + n, size - n, a ? ", %lld" : "%lld", (long long)shape[a]);
-    }
-    (void)snprintf(buf + n, size - n, "]");
-    return buf;
-}
-
 int st_state_eval_shape(st_call_state *state, const st_slot *slot)
 {
     const st_program *p = state->program;

@@ -42,8 +42,6 @@ stator_status st_state_bad_shape(st_call_state *state, uint32_t i, const int64_t
                                  stator_diag **err);
 /* Binds the symbols that the shapes of a body's inputs tell, then checks all of them. */
 stator_status st_state_bind_inputs(st_call_state *state, const DLTensor *in, stator_diag **err);
-/* "[2, 3]" */
-const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t size);
 
 /* ---- program.c ---- */
 

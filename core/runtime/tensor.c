@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 int st_tensor_is_dense(const DLTensor *t)
@@ -54,6 +55,16 @@ void st_tensor_copy_dense(const DLTensor *src, void *dst)
     }
 }
 
+const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t size)
+{
+    size_t n = (size_t)snprintf(buf, size, "[");
+    for (uint32_t a = 0; a < rank && n + 24 < size; a++) {
+        n += (size_t)snprintf(buf + n, size - n, a ? ", %lld" : "%lld", (long long)shape[a]);
+    }
+    (void)snprintf(buf + n, size - n, "]");
+    return buf;
+}
+
 static stator_status check_shape(stator_dtype dtype, uint32_t rank, const int64_t *shape,
                                  uint64_t *out_bytes, stator_diag **err)
 {
@@ -68,8 +79,11 @@ static stator_status check_shape(stator_dtype dtype, uint32_t rank, const int64_
     uint64_t count = 0;
     ST_REQUIRE_LIST(shape, rank, err);
     if (!st_numel(shape, rank, &count) || !st_dtype_bytes(dtype, count, out_bytes)) {
+        char text[256];
         return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "a tensor's sizes must be 0 or more and their product below 2^62 bytes");
+                       "there is no tensor of %s%s: its sizes must be 0 or more, and 2^62 bytes are "
+                       "the most",
+                       st_dtype_name(dtype), st_shape_text(shape, rank, text, sizeof text));
     }
     return STATOR_OK;
 }

@@ -26,6 +26,7 @@ done
 constant probabilities '1, 9' nine_classes.npz
 constant probabilites '1, 10' misspelt.npz
 expect 1 'WRONG in shape: f32[1, 10], expected f32[1, 9]' run "$digits" --backend eager --expect nine_classes.npz
+! grep -q 'max error' out || fail "an error of values that are not compared: $(cat out)"
 expect 3 "the model has no output 'probabilites'; its outputs are probabilities" \
     run "$digits" --backend eager --expect misspelt.npz
 
@@ -54,5 +55,11 @@ done
 (sleep 0.3; cat constant.stir) | "$STATOR" print - >printed.stir || fail 'a slow pipe'
 "$STATOR" print printed.stir | expect 0 'probabilites: f32[1,10]' run - --backend eager
 "$STATOR" print constant.stir | expect 3 'write the model to a file first' "$STATOR" bisect - --bad eager
+head -c 5000 "$digits" | expect 3 "stdin: 'model' is not a whole ONNX file" run -
+expect 3 "'/dev/null' is a device, a pipe or a socket, expected a regular file" run - </dev/null
+
+# Sizes that no memory holds.
+expect 3 'there is no tensor of f32[4611686018427387904, 1, 8, 8]: its sizes must be 0 or more, and 2^62 bytes are the most' \
+    run "$digits" --dim N=4611686018427387904
 
 echo ok

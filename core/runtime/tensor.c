@@ -80,10 +80,11 @@ static stator_status check_shape(stator_dtype dtype, uint32_t rank, const int64_
     ST_REQUIRE_LIST(shape, rank, err);
     if (!st_numel(shape, rank, &count) || !st_dtype_bytes(dtype, count, out_bytes)) {
         char text[256];
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "there is no tensor of %s%s: its sizes must be 0 or more, and 2^62 bytes are "
-                       "the most",
-                       st_dtype_name(dtype), st_shape_text(shape, rank, text, sizeof text));
+        return st_fail(
+            err, STATOR_INVALID_ARGUMENT,
+            "there is no tensor of %s%s: its sizes must be 0 or more, and 2^62 bytes are "
+            "the most",
+            st_dtype_name(dtype), st_shape_text(shape, rank, text, sizeof text));
     }
     return STATOR_OK;
 }

@@ -21,39 +21,49 @@ static int has_mode(const stator_ctx *ctx, const char *backend)
     return 0;
 }
 
-static int names_mode(const stator_compile_options *options)
+static int is_named(uint32_t n, const char *const *keys, const char *key)
 {
-    for (uint32_t i = 0; i < options->option_count; i++) {
-        if (strcmp(options->option_keys[i], "mode") == 0) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (keys[i] != NULL && strcmp(keys[i], key) == 0) {
             return 1;
         }
     }
     return 0;
 }
 
-/* The backend with the options that were given, and the mode when it has an option for it. */
-static stator_status open_backend(stator_ctx *ctx, const char *name,
+/* Is it "BACKEND.key" or "PASS:key", which counts whichever backend compiles? */
+static int has_space(const char *key)
+{
+    return key != NULL && strpbrk(key, ".:") != NULL;
+}
+
+/* The backend with the options that were given, and the mode when it has an option for it. One that
+ * stands in for another has no use for keys without a name: they are the other's. */
+static stator_status open_backend(stator_ctx *ctx, const char *name, int stands_in,
                                   const stator_compile_options *options, stator_instance **out,
                                   stator_diag **err)
 {
-    const uint32_t n = options->option_count;
-    if (options->mode == NULL || names_mode(options) || !has_mode(ctx, name)) {
-        return st_instance_open(ctx, name, n, options->option_keys, options->option_values, out,
-                                err);
-    }
-    const char **pairs = st_calloc(&ctx->mem, 2u * ((uint64_t)n + 1u), sizeof *pairs);
-    if (pairs == NULL) {
+    ST_REQUIRE_LIST(options->option_keys, options->option_count, err);
+    ST_REQUIRE_LIST(options->option_values, options->option_count, err);
+    const uint64_t room = (uint64_t)options->option_count + 1u;
+    const char **keys = st_calloc(&ctx->mem, 2u * room, sizeof *keys);
+    if (keys == NULL) {
         return st_fail_oom(err);
     }
-    const char **values = pairs + n + 1u;
-    for (uint32_t i = 0; i < n; i++) {
-        pairs[i] = options->option_keys[i];
-        values[i] = options->option_values[i];
+    const char **values = keys + room;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < options->option_count; i++) {
+        if (!stands_in || has_space(options->option_keys[i])) {
+            keys[n] = options->option_keys[i];
+            values[n++] = options->option_values[i];
+        }
     }
-    pairs[n] = "mode";
-    values[n] = options->mode;
-    const stator_status status = st_instance_open(ctx, name, n + 1u, pairs, values, out, err);
-    st_free(&ctx->mem, (void *)(uintptr_t)pairs);
+    if (options->mode != NULL && !is_named(n, keys, "mode") && has_mode(ctx, name)) {
+        keys[n] = "mode";
+        values[n++] = options->mode;
+    }
+    const stator_status status = st_instance_open(ctx, name, n, keys, values, out, err);
+    st_free(&ctx->mem, (void *)(uintptr_t)keys);
     return status;
 }
 
@@ -74,12 +84,12 @@ static stator_status open_named(stator_ctx *ctx, const char *name,
                                 stator_diag **err)
 {
     stator_diag *diag = NULL;
-    stator_status status = open_backend(ctx, name, options, out, &diag);
+    stator_status status = open_backend(ctx, name, 0, options, out, &diag);
     if (status == STATOR_UNAVAILABLE && options->fallback != NULL) {
         st_log(ctx, "dispatch", 1, "backend '%s' replaced by '%s': %s", name, options->fallback,
                st_diag_text(diag));
         st_diag_release(diag);
-        return st_instance_open(ctx, options->fallback, 0, NULL, NULL, out, err);
+        return open_backend(ctx, options->fallback, 1, options, out, err);
     }
     return give(status, diag, err);
 }

@@ -55,6 +55,13 @@ static void check_models(stator_ctx *ctx, stator_model *model, stator_function *
     const stator_load_options load = {.struct_size = sizeof load, .flags = 1, .option_count = 1};
     stator_function *other = NULL;
     REFUSED(stator_compile(model, &options, &other));
+    const char *no_text = NULL;
+    const stator_compile_options with_mode = {.struct_size = sizeof with_mode,
+                                              .option_count = 1,
+                                              .option_keys = &no_text,
+                                              .option_values = &no_text,
+                                              .mode = "default"};
+    REFUSED(stator_compile(model, &with_mode, &other));
     REFUSED(stator_model_load_bytes(ctx, text, strlen(text), "m", &load, &loaded));
     CHECK(loaded == NULL && out == NULL && bound == NULL && other == NULL);
 }

@@ -66,6 +66,11 @@ for limit in 1 2 1; do
         --pass-option "acme.pass:limit=$limit" --save "$work/$limit.npz"
 done
 ! cmp -s "$work/1.npz" "$work/2.npz" || fail "the value of the option changed nothing"
+with acme.pass pass_old needs_soname # another backend in the place of the one that is named
+expect 0 "replaced by 'aot_eager'" run "$work/m.stir" --backend needs_soname --fallback aot_eager --random 0 \
+    --pass-option acme.pass:limit=1 --backend-option own=1 --save "$work/fallback.npz"
+cmp "$work/1.npz" "$work/fallback.npz" || fail "the option of the pass is lost with the backend"
+with acme.pass pass_old
 expect 0 "" opt --pass acme.pass --pass-option acme.pass:limit=5 "$work/m.stir"
 [ "$(grep -c 'neg(' "$work/out")" = 6 ] || fail "five negations: $(cat "$work/out")"
 expect 0 "" opt --pass pass_old "$work/m.stir" --pass-option acme.pass:limit=5

@@ -479,7 +479,7 @@ static void finish(const problem *p, total *t, int64_t feature, int64_t out)
             t->value = rint(v);
             break;
         case ST_EPILOGUE_OFFSET:
-            t->value = v + e->value;
+            add(t, e->value);
             break;
         case ST_EPILOGUE_NARROW: {
             char element[sizeof v];

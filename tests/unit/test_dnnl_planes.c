@@ -12,8 +12,15 @@ TestSuite(dnnl_planes, .init = dnnl_begin_tiles, .fini = dnnl_end);
 
 /* Widths below, at and above those of vectors, so wide that a line is several tiles; strides and
  * dilations with and without common divisors; windows of one line, of even sizes, wider than the
- * image; pads that differ; several features a channel; one axis; planes of several blocks. */
+ * image; pads that differ; several features a channel; one axis; planes of several blocks. Channels
+ * that fill vectors, whole and in part, of short lines and of strides, also of planes so large that
+ * only some lines of them lie in scratch. */
 static const conv_case planes[] = {
+    {2, 2, 24, 24, 24, {7, 7}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+    {2, 1, 37, 37, 37, {28, 27}, {3, 4}, {1, 1}, {1, 2}, {0, 3}, {2, 1}},
+    {2, 2, 17, 17, 17, {113, 112}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 9, 27, 9, {90, 31}, {5, 3}, {3, 2}, {4, 3}, {9, 0}, {0, 5}},
+    {2, 1, 32, 32, 32, {13, 9}, {3, 1}, {1, 1}, {1, 1}, {5, 2}, {4, 1}},
     {2, 2, 8, 8, 8, {112, 112}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 1, 3, 3, 3, {20, 16}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 2, 5, 5, 5, {7, 7}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
@@ -40,11 +47,13 @@ static const struct {
                   {{2, 1, 30, 30, 30, {7, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}},
                   {{2, 1, 10, 30, 10, {9, 20}, {2, 5}, {3, 1}, {1, 2}, {0, 3}, {1, 8}}, {2, 0}},
                   {{2, 2, 99, 99, 99, {6, 3}, {3, 2}, {1, 4}, {2, 3}, {4, 0}, {0, 3}}, {0, 3}},
+                  {{2, 1, 33, 33, 33, {200, 3}, {7, 3}, {3, 2}, {2, 1}, {5, 1}, {0, 1}}, {1, 0}},
                   {{2, 1, 2, 2, 2, {70, 90}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},
                   {{1, 2, 12, 12, 12, {300}, {8}, {4}, {1}, {2}, {2}}, {0}}};
 #define TRANSPOSED (sizeof transposed / sizeof transposed[0])
 
-static void run_all(void)
+/* With and without an operand that is added. */
+static void run_all(int is_added)
 {
     for (size_t i = 0; i < PLANES + TRANSPOSED; i++) {
         for (int32_t threads = 1; threads <= 2; threads++) {
@@ -61,7 +70,9 @@ static void run_all(void)
             run_as(&p, name, 1, "planes");
             epilogue(&p, threads == 1 ? ST_EPILOGUE_BIAS : ST_EPILOGUE_OFFSET, 0.5, 0);
             epilogue(&p, ST_EPILOGUE_SCALE, 0.75, 0);
-            epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+            if (is_added) {
+                epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+            }
             epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
             epilogue(&p, ST_EPILOGUE_OFFSET, 0.25, 0);
             epilogue(&p, i % 2 ? ST_EPILOGUE_RELU : ST_EPILOGUE_CLIP, -0.5, 3);
@@ -73,7 +84,8 @@ static void run_all(void)
 
 Test(dnnl_planes, wide)
 {
-    run_all();
+    run_all(0);
+    run_all(1);
 }
 
 Test(dnnl_planes, narrow)
@@ -81,7 +93,8 @@ Test(dnnl_planes, narrow)
     if (!dnnl_begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
     }
-    run_all();
+    run_all(0);
+    run_all(1);
 }
 
 /* Channels last are others'. */

@@ -22,8 +22,8 @@
  *               (dn_tiles_phases.c), over three axes (dn_tiles_slices.c), Winograd's way (dn_tiles_wino.c and dn_wino_256.c), the inner
  *               loops for bf16 and bytes (dn_tiles_512.c) and for f32 and bytes (dn_tiles_256.c), for
  *               bytes with a group a channel (dn_depthwise_*.c), sums to bytes (dn_bytes_*.c)
- *   dn_planes.c convolutions with a group for each channel, channels first; dn_planes_*.c the inner
- *               loops
+ *   dn_planes.c convolutions with a group for each channel, channels first; of short lines and of
+ *               strides dn_blocked.c; dn_planes_*.c the inner loops
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_half.c   f16, and bf16 without AVX-512, done in f32
  *   dn_turn.c   images to channels last and back

@@ -8,7 +8,8 @@
  * the inner loops (dn_planes_isa.h) then take a vector of neighbours for each place of the window,
  * whatever its size, dilation and stride. A transposed convolution is one of stride 1 with its
  * window turned round, over an image whose pixels lie the stride apart with zeros between them.
- * Threads take planes and parts of planes side by side. */
+ * Threads take planes and parts of planes side by side. Short lines and strides are done another way
+ * (dn_blocked.c). */
 #include "dn_planes.h"
 
 #include "core/base/check.h"
@@ -24,25 +25,6 @@
 #define DILATION_MOST 4096
 #define STRIDE_MOST 16
 #define GRAIN_MACS 100000 /* worth a thread */
-
-/* The numbers of a call; axis 0 is that of lines, of one for sequences. */
-typedef struct planes {
-    dn_lib *lib;
-    const dn_op *op;
-    const dn_sizes *s;
-    void *const *at;
-    const dn_planes_isa *isa;
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
-    int64_t apart[2];         /* from a pixel of the image to the next, zeros between them */
-    int64_t x_line, out_line; /* elements from line to line */
-    int64_t w_step[2];
-    int64_t places, table; /* of the window; entries of a table of them */
-    int64_t phase;         /* floats of a line that are every stride-th pixel; */
-    int64_t pitch;         /* and of all of them */
-    int64_t block, blocks; /* lines of the output in a block, blocks of a plane */
-    int64_t bytes;         /* of scratch: offsets, weights, lines */
-    _Atomic int has_failed;
-} planes;
 
 /* NULL: this processor has none. */
 static const dn_planes_isa *isa_of(const dn_lib *lib)
@@ -63,7 +45,7 @@ static const dn_planes_isa *isa_of(const dn_lib *lib)
 
 /* ---- sizes ---- */
 
-static void set_axes(planes *p)
+static void set_axes(dn_planes *p)
 {
     const st_form *form = &p->op->form;
     const dn_sizes *s = p->s;
@@ -91,12 +73,12 @@ static void set_axes(planes *p)
 }
 
 /* Lines of the image that `n` lines of the output meet. */
-static int64_t lines_met(const planes *p, int64_t n)
+static int64_t lines_met(const dn_planes *p, int64_t n)
 {
     return (n - 1) * p->stride[0] + (p->kernel[0] - 1) * p->dilation[0] + 1;
 }
 
-static void set_blocks(planes *p)
+static void set_blocks(dn_planes *p)
 {
     const int64_t whole = (p->out[1] + p->isa->lanes - 1) / p->isa->lanes * p->isa->lanes;
     p->places = p->kernel[0] * p->kernel[1];
@@ -112,17 +94,18 @@ static void set_blocks(planes *p)
                (lines_met(p, p->block) * p->pitch + p->isa->lanes) * (int64_t)sizeof(float);
 }
 
-static void planes_init(planes *p, const dn_op *op, const dn_sizes *s)
+static void planes_init(dn_planes *p, const dn_op *op, const dn_sizes *s)
 {
-    *p = (planes){.lib = op->lib, .op = op, .s = s, .isa = isa_of(op->lib)};
+    *p = (dn_planes){.lib = op->lib, .op = op, .s = s, .isa = isa_of(op->lib)};
     set_axes(p);
     set_blocks(p);
+    p->is_blocked = dn_blocked_settle(p);
 }
 
 /* ---- a block ---- */
 
 /* A line of the image, every stride-th pixel side by side. */
-static void copy_line(const planes *p, const float *from, float *to)
+static void copy_line(const dn_planes *p, const float *from, float *to)
 {
     const int64_t step = p->stride[1];
     for (int64_t i = 0; i < step; i++, to += p->phase) {
@@ -146,7 +129,7 @@ static void copy_line(const planes *p, const float *from, float *to)
 }
 
 /* A line whose pixels lie apart. */
-static void spread_line(const planes *p, const float *from, float *to)
+static void spread_line(const dn_planes *p, const float *from, float *to)
 {
     const int64_t step = p->apart[1];
     const int64_t there = (p->pitch - p->pad[1] + step - 1) / step;
@@ -157,7 +140,7 @@ static void spread_line(const planes *p, const float *from, float *to)
 }
 
 /* Lines of stride 1. */
-static void pad_lines(const planes *p, const float *image, int64_t top, int64_t n, float *to)
+static void pad_lines(const dn_planes *p, const float *image, int64_t top, int64_t n, float *to)
 {
     const int64_t above = st_min_i64(n, top < 0 ? -top : 0);
     const int64_t there = st_max_i64(0, st_min_i64(n, p->in[0] - top) - above);
@@ -174,7 +157,7 @@ static void pad_lines(const planes *p, const float *image, int64_t top, int64_t 
     memset(to + (n - below) * p->pitch, 0, (size_t)(below * p->pitch) * sizeof *to);
 }
 
-static void copy_lines(const planes *p, const float *image, int64_t top, int64_t n, float *to)
+static void copy_lines(const dn_planes *p, const float *image, int64_t top, int64_t n, float *to)
 {
     if (p->stride[1] == 1 && p->apart[0] == 1 && p->apart[1] == 1) {
         pad_lines(p, image, top, n, to);
@@ -192,12 +175,12 @@ static void copy_lines(const planes *p, const float *image, int64_t top, int64_t
     }
 }
 
-static int64_t shift_of(const planes *p)
+static int64_t shift_of(const dn_planes *p)
 {
     return p->stride[0] == 1 && p->dilation[0] == 1 ? p->kernel[1] : 0;
 }
 
-static void set_offsets(const planes *p, int64_t *offset)
+static void set_offsets(const dn_planes *p, int64_t *offset)
 {
     for (int64_t i = 0; i < p->places + shift_of(p); i++) {
         const int64_t across = i % p->kernel[1] * p->dilation[1];
@@ -206,7 +189,7 @@ static void set_offsets(const planes *p, int64_t *offset)
     }
 }
 
-static const float *first_weight(const planes *p, int64_t feature)
+static const float *first_weight(const dn_planes *p, int64_t feature)
 {
     const dn_operand *y = &p->s->y;
     const int64_t times = p->s->features / p->s->channels;
@@ -215,8 +198,7 @@ static const float *first_weight(const planes *p, int64_t feature)
                                       : feature * y->dims[0]);
 }
 
-/* A feature's weights, by place; those of a transposed convolution from the last to the first. */
-static void set_weights(const planes *p, int64_t feature, float *weights)
+void dn_planes_weights(const dn_planes *p, int64_t feature, float *weights)
 {
     const int is_transposed = (int)p->op->form.is_transposed;
     const float *line = first_weight(p, feature);
@@ -232,7 +214,7 @@ static void set_weights(const planes *p, int64_t feature, float *weights)
 /* Blocks begin to end - 1 of all planes, one behind the other. */
 static void run_range(void *self, int64_t begin, int64_t end)
 {
-    planes *p = self;
+    dn_planes *p = self;
     const dn_sizes *s = p->s;
     dn_scratch *scratch = dn_scratch_take(p->lib, (uint64_t)p->bytes);
     if (scratch == NULL) {
@@ -265,7 +247,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
         plane.ask = x + (first + plane.lines) * p->stride[0] / p->apart[0] * p->x_line;
         copy_lines(p, x, first * p->stride[0] - p->pad[0], lines_met(p, plane.lines), lines);
         if (i == begin || first == 0) {
-            set_weights(p, plane.feature, weights);
+            dn_planes_weights(p, plane.feature, weights);
         }
         p->isa->run(&plane);
     }
@@ -274,7 +256,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
 
 /* Zeros that stand between pixels are no part of a transposed convolution: times weights that are not
  * finite they would be NaN. */
-static int may_meet_zeros(const planes *p)
+static int may_meet_zeros(const dn_planes *p)
 {
     float sum = 0;
     if (!p->op->form.is_transposed) {
@@ -294,27 +276,30 @@ static int may_meet_zeros(const planes *p)
 stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
                             stator_ctx *ctx, stator_diag **err)
 {
-    planes p;
+    dn_planes p;
     planes_init(&p, op, sizes);
     p.at = at;
     if (!may_meet_zeros(&p)) {
         dn_plain(op, sizes, NULL, at, ctx);
         return STATOR_OK;
     }
-    const int64_t n = sizes->images * sizes->features * p.blocks;
-    const int64_t grain = GRAIN_MACS / (p.block * p.out[1] * p.places) + 1;
+    const int64_t n =
+        p.is_blocked ? dn_blocked_count(&p) : sizes->images * sizes->features * p.blocks;
+    const int64_t planes = p.is_blocked ? p.isa->lanes : 1; /* side by side */
+    const int64_t grain = GRAIN_MACS / (p.block * p.out[1] * p.places * planes) + 1;
+    void (*const run)(void *, int64_t, int64_t) = p.is_blocked ? dn_blocked_run_range : run_range;
     dn_scratch_reserve(op->lib, (uint64_t)p.bytes, st_min_i64(n, sizes->threads));
     if (op->lib->host && sizes->threads > 1) {
-        op->lib->host->thr->parallel_for(ctx, n, grain, run_range, &p);
+        op->lib->host->thr->parallel_for(ctx, n, grain, run, &p);
     } else {
-        run_range(&p, 0, n);
+        run(&p, 0, n);
     }
     return p.has_failed ? dn_fail(err, "", dnnl_out_of_memory) : STATOR_OK;
 }
 
 uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes)
 {
-    planes p;
+    dn_planes p;
     planes_init(&p, op, sizes);
     return (uint64_t)(p.bytes * sizes->threads);
 }
@@ -373,7 +358,7 @@ static int are_lines_dense(const st_form *form, const dn_sizes *s)
 int dn_planes_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
 {
     const st_form *form = &op->form;
-    planes p;
+    dn_planes p;
     memset(out, 0, sizeof *out);
     if (s->is_bare || isa_of(op->lib) == NULL || !is_depthwise(form, s) ||
         !are_lines_dense(form, s) || !is_epilogue_done(form)) {

@@ -329,9 +329,18 @@ static void pad_lines(const dn_padding *p, float *to)
     }
 }
 
+/* ---- channels in lanes ---- */
+
+#include "dn_blocked_isa.h"
+
 const dn_planes_isa *ISA(void)
 {
-    static const dn_planes_isa table = {
-        .lanes = LANES, .run = run_any, .take_second = take_second, .pad_lines = pad_lines};
+    static const dn_planes_isa table = {.lanes = LANES,
+                                        .run = run_any,
+                                        .take_second = take_second,
+                                        .pad_lines = pad_lines,
+                                        .to_vectors = to_vectors,
+                                        .to_rows = to_rows,
+                                        .run_block = run_block};
     return &table;
 }

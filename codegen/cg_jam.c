@@ -13,8 +13,8 @@
  * which writes the same values to the same places.
  *
  * The axis is the one around the vector axis that most vector loads of the sums do not change with.
- * It is taken when its iterations are independent (no scratch, no atomics, no serial loop below),
- * its extent is known, and the sums of two rows or more fit into the registers. */
+ * It is taken when its iterations are independent (no scratch, no serial loop below), its extent is
+ * known, and the sums of two rows or more fit into the registers. */
 #include "codegen/cg_unit.h"
 
 #include <string.h>
@@ -161,12 +161,11 @@ static void look(const cg_unit *unit, const st_kernel *k, uint32_t block, jam *b
     }
 }
 
-/* Is the row none that is written anew here: data that tells indices, checks, atomics, and scalar
+/* Is the row none that is written anew here: data that tells indices, checks, and scalar
  * rows that say more than their operands do (a cast's way, a look-up's table)? */
 static int is_other(const st_loop_op *row)
 {
     switch (row->code) {
-    case ST_LOOP_ATOMIC:
     case ST_LOOP_BIND:
     case ST_LOOP_RARE:
     case ST_LOOP_CHECK:

@@ -34,7 +34,7 @@ static int find_rows(cg_matcher *m)
     }
     return n[ST_LOOP_STORE] == 1 && n[ST_LOOP_ACC] == 1 && n[ST_LOOP_UPDATE] == 1 &&
            n[ST_LOOP_READ] == 1 && n[ST_LOOP_BIND] == 0 && n[ST_LOOP_CHECK] == 0 &&
-           n[ST_LOOP_ATOMIC] == 0 && cg_row_at(m, m->store)->args[1] == 0 &&
+           cg_row_at(m, m->store)->args[1] == 0 &&
            cg_row_at(m, cg_row_at(m, m->update)->ref)->imm.i == ST_ACC_SUM;
 }
 

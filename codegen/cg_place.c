@@ -34,9 +34,7 @@ static int is_work(const cg_buffer *buffer)
 
 static int is_access(const st_loop_op *row, uint32_t buffer)
 {
-    return (row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE ||
-            row->code == ST_LOOP_ATOMIC) &&
-           row->ref == buffer;
+    return (row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE) && row->ref == buffer;
 }
 
 /* The only row that writes to the buffer, a STORE of every element; 0: there is another. */

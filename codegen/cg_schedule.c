@@ -222,7 +222,7 @@ static uint32_t widest_below(const schedule *s, uint32_t block)
 
 static int is_memory(const st_loop_op *row)
 {
-    return row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE || row->code == ST_LOOP_ATOMIC;
+    return row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE;
 }
 
 /* How well one access suits vectors along the axis: stride one, the same element, or scattered. */

@@ -12,10 +12,9 @@
 #include <stator/plugin.h>
 
 enum st_target_flag {
-    ST_TARGET_ATOMICS = 1u << 0, /* ATOMIC rows are safe on parallel axes */
-    ST_TARGET_GATHER = 1u << 1,  /* indirect vector loads are worth it */
+    ST_TARGET_GATHER = 1u << 0, /* indirect vector loads are worth it */
     /* Kernels, as the buffer's `align` says, and the library read constants at any address. */
-    ST_TARGET_UNALIGNED = 1u << 2
+    ST_TARGET_UNALIGNED = 1u << 1
 };
 
 typedef struct st_target {

@@ -13,7 +13,7 @@
  * by `next` in the order in which they run. A row may use rows of its own block above it and of the
  * blocks around it. An element index is a symbolic integer (core/base/sym.h) over loop axes, sizes
  * and values bound from data, so views are substitutions and cost nothing.
- * The invariants are checked by st_kernel_verify; codegen/loop_interp.h defines the meaning. */
+ * The invariants are checked by st_kernel_verify; tests/oracle/loop_oracle.h defines the meaning. */
 #ifndef STATOR_CODEGEN_LOOP_H
 #define STATOR_CODEGEN_LOOP_H
 
@@ -45,9 +45,6 @@ enum st_loop_code {
     /* memory: `ref` is the buffer, `sym` the element index */
     ST_LOOP_LOAD,  /* args: mask or 0, value where the mask is false or 0 (zero) */
     ST_LOOP_STORE, /* args: value, mask or 0 */
-    /* combines with what is there: acc kind in `imm.i`; args: value, mask or 0. Safe when several
-     * iterations of a parallel or vector axis meet in one element. */
-    ST_LOOP_ATOMIC,
     /* args: a bool that must hold, mask or 0. Where it does not, *args->status becomes
      * st_loop_check_status of the row (whichever came last), and the call fails when the kernel has
      * ended. */

@@ -360,18 +360,6 @@ void st_loop_store(st_loop_builder *b, uint32_t buffer, uint32_t index, st_loop_
     (void)append_here(b, &row);
 }
 
-void st_loop_atomic(st_loop_builder *b, uint32_t kind, uint32_t buffer, uint32_t index,
-                    st_loop_ref value, st_loop_ref mask)
-{
-    const st_loop_op row = {
-        .code = ST_LOOP_ATOMIC, .args = {value, mask}, .ref = buffer, .sym = index, .imm.i = kind};
-    if (index == 0) {
-        (void)fail(b, STATOR_UNSUPPORTED);
-        return;
-    }
-    (void)append_here(b, &row);
-}
-
 void st_loop_check(st_loop_builder *b, st_loop_ref ok, st_loop_ref mask)
 {
     const st_loop_op row = {.code = ST_LOOP_CHECK, .args = {ok, mask}};

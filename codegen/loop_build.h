@@ -49,8 +49,6 @@ st_loop_ref st_loop_load(st_loop_builder *b, uint32_t buffer, uint32_t index, st
 /* Effects stand where they are written: in the innermost open block. */
 void st_loop_store(st_loop_builder *b, uint32_t buffer, uint32_t index, st_loop_ref value,
                    st_loop_ref mask);
-void st_loop_atomic(st_loop_builder *b, uint32_t kind, uint32_t buffer, uint32_t index,
-                    st_loop_ref value, st_loop_ref mask);
 /* Notes a failed call unless ok holds; see ST_LOOP_CHECK. */
 void st_loop_check(st_loop_builder *b, st_loop_ref ok, st_loop_ref mask);
 /* The sym of a symbol that has the i64 `value`, known to lie in lo..hi. */

@@ -167,20 +167,6 @@ static const char *memory_type_of(uint32_t dtype)
     return is_byte ? "uint8_t" : type_of(dtype);
 }
 
-static const char *bits_type_of(uint32_t dtype)
-{
-    switch (st_dtype_bits(dtype)) {
-    case 64:
-        return "uint64_t";
-    case 32:
-        return "uint32_t";
-    case 16:
-        return "uint16_t";
-    default:
-        return "uint8_t";
-    }
-}
-
 static void put_float(printer *p, uint32_t dtype, double value)
 {
     char text[32];
@@ -481,41 +467,6 @@ static void put_combined(printer *p, uint32_t kind, const char *old, const char 
     }
 }
 
-/* A compare-and-swap loop over the bits. */
-static void put_atomic(printer *p, const st_loop_op *op)
-{
-    const uint32_t dtype = p->kernel->buffers.data[op->ref].dtype;
-    const char *type = memory_type_of(dtype);
-    const char *bits = bits_type_of(dtype);
-    char value[16];
-    (void)snprintf(value, sizeof value, "v%" PRIu32, op->args[0]);
-    put_if(p, op->args[1]);
-    put(p, "{\n");
-    line(p);
-    put(p, "    %s *at = (%s *)&", bits, bits);
-    put_place(p, op);
-    put(p, ";\n");
-    line(p);
-    put(p, "    %s seen = __atomic_load_n(at, __ATOMIC_RELAXED), next;\n", bits);
-    line(p);
-    put(p, "    do {\n");
-    line(p);
-    put(p, "        %s old, new_;\n", type);
-    line(p);
-    put(p, "        memcpy(&old, &seen, sizeof old);\n");
-    line(p);
-    put(p, "        new_ = (%s)(", type);
-    put_combined(p, (uint32_t)op->imm.i, "old", value);
-    put(p, ");\n");
-    line(p);
-    put(p, "        memcpy(&next, &new_, sizeof next);\n");
-    line(p);
-    put(p, "    } while (!__atomic_compare_exchange_n(at, &seen, next, 1, __ATOMIC_RELAXED, "
-           "__ATOMIC_RELAXED));\n");
-    line(p);
-    put(p, "}\n");
-}
-
 /* ---- accumulators ---- */
 
 static int has_index(const st_loop_op *acc)
@@ -669,9 +620,6 @@ static void put_row(printer *p, const st_loop_op *op, st_loop_ref ref)
         put_if(p, op->args[1]);
         put_place(p, op);
         put(p, " = v%" PRIu32 ";\n", op->args[0]);
-        break;
-    case ST_LOOP_ATOMIC:
-        put_atomic(p, op);
         break;
     case ST_LOOP_CHECK:
         put_if(p, op->args[1]);

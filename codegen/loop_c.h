@@ -1,5 +1,5 @@
 /* Kernels as C11 text: the core of an emitter that calls a C compiler, and a second judge of
- * kernels beside the interpreter.
+ * kernels beside the oracle (tests/oracle).
  *
  * In: a verified kernel that went through st_loop_expand without `spells`. The text is whole with
  * st_loop_c_head before the first function. It is compiled with -fwrapv (integers wrap) and

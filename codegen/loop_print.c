@@ -203,15 +203,6 @@ static void put_row(printer *p, const st_loop_op *op)
         put_ref(p, op->args[0]);
         put_mask(p, op->args[1]);
         break;
-    case ST_LOOP_ATOMIC:
-        put(p, "atomic ");
-        put_acc(p, op->imm.i);
-        put(p, " ");
-        put_place(p, op);
-        put(p, ", ");
-        put_ref(p, op->args[0]);
-        put_mask(p, op->args[1]);
-        break;
     case ST_LOOP_CHECK:
         put(p, "check ");
         put_ref(p, op->args[0]);

@@ -272,16 +272,6 @@ static int has_index(int64_t kind)
     return kind == ST_ACC_ARGMIN || kind == ST_ACC_ARGMAX;
 }
 
-static stator_status check_atomic(checker *c, const st_loop_op *op)
-{
-    ST_TRY(check_store(c, op));
-    if (has_index(op->imm.i)) {
-        return broken(c, "%s keeps an index, which memory has no place for",
-                      st_loop_acc_name((uint32_t)op->imm.i));
-    }
-    return check_kind(c, op->imm.i, c->kernel->buffers.data[op->ref].dtype);
-}
-
 static stator_status check_acc(const checker *c, const st_loop_op *op)
 {
     ST_TRY(check_kind(c, op->imm.i, op->dtype));
@@ -456,8 +446,6 @@ static stator_status check_row(checker *c, const st_loop_op *op)
         return check_load(c, op);
     case ST_LOOP_STORE:
         return check_store(c, op);
-    case ST_LOOP_ATOMIC:
-        return check_atomic(c, op);
     case ST_LOOP_CHECK:
         ST_TRY(check_form(c, 0, 2));
         ST_TRY(check_typed(c, op->args[0], "condition", STATOR_BOOL));

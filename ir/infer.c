@@ -69,11 +69,6 @@ int64_t st_in_int(const st_infer *in, uint32_t a)
     return in->attrs[a]->i;
 }
 
-double st_in_float(const st_infer *in, uint32_t a)
-{
-    return in->attrs[a]->f;
-}
-
 const char *st_in_string(const st_infer *in, uint32_t a)
 {
     const stator_attr_row *row = in->attrs[a];

@@ -28,7 +28,6 @@ stator_ref st_in_dim(const st_infer *in, uint32_t k, uint32_t axis);
 const stator_ref *st_in_dims(const st_infer *in, uint32_t k, stator_ref out[STATOR_MAX_RANK]);
 /* Reading attributes. */
 int64_t st_in_int(const st_infer *in, uint32_t a);
-double st_in_float(const st_infer *in, uint32_t a);
 uint32_t st_in_list(const st_infer *in, uint32_t a, int64_t *out, uint32_t capacity);    /* INTS */
 uint32_t st_in_syms(const st_infer *in, uint32_t a, stator_ref *out, uint32_t capacity); /* DIMS */
 /* An axis attribute brought into [0, rank); fails with a text naming op and range. */

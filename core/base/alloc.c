@@ -179,11 +179,6 @@ void *st_process_alloc(uint64_t size)
     return size <= PTRDIFF_MAX ? malloc((size_t)size) : NULL;
 }
 
-void *st_process_realloc(void *p, uint64_t size)
-{
-    return size <= PTRDIFF_MAX ? realloc(p, (size_t)size) : NULL;
-}
-
 void st_process_free(void *p)
 {
     free(p);

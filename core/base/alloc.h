@@ -47,7 +47,6 @@ void st_mem_charge(st_mem *mem, int64_t bytes);
 
 /* Memory outside every account, for what must outlive contexts (diags). NULL when out of memory. */
 void *st_process_alloc(uint64_t size);
-void *st_process_realloc(void *p, uint64_t size);
 void st_process_free(void *p);
 
 #ifdef __cplusplus

@@ -20,11 +20,6 @@ void st_put_i64(st_str *out, int64_t value)
     st_str_addn(out, (const char *)&value, sizeof value);
 }
 
-void st_put_f64(st_str *out, double value)
-{
-    st_str_addn(out, (const char *)&value, sizeof value);
-}
-
 void st_put_text(st_str *out, const char *text)
 {
     const uint64_t n = text != NULL ? strlen(text) : 0;
@@ -93,13 +88,6 @@ uint64_t st_read_u64(st_reader *r)
 int64_t st_read_i64(st_reader *r)
 {
     int64_t value = 0;
-    st_read_bytes(r, &value, sizeof value);
-    return value;
-}
-
-double st_read_f64(st_reader *r)
-{
-    double value = 0;
     st_read_bytes(r, &value, sizeof value);
     return value;
 }

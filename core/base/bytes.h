@@ -14,7 +14,6 @@ extern "C" {
 void st_put_u32(st_str *out, uint32_t value);
 void st_put_u64(st_str *out, uint64_t value);
 void st_put_i64(st_str *out, int64_t value);
-void st_put_f64(st_str *out, double value);
 void st_put_text(st_str *out, const char *text); /* NULL is kept as NULL */
 /* A block of bytes with its length in front. */
 void st_put_block(st_str *out, const void *bytes, uint64_t n);
@@ -29,7 +28,6 @@ st_reader st_reader_of(const void *bytes, uint64_t n);
 uint32_t st_read_u32(st_reader *r);
 uint64_t st_read_u64(st_reader *r);
 int64_t st_read_i64(st_reader *r);
-double st_read_f64(st_reader *r);
 /* Borrowed from the bytes that are read; "" after a failure. */
 const char *st_read_text(st_reader *r);
 /* Borrowed; *out_n is 0 after a failure. Its alignment is that of a byte. */

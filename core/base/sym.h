@@ -125,13 +125,9 @@ int st_symprog_is_same(const st_symprog *a, const st_symprog *b);
 void st_symprog_put(const st_symprog *prog, st_str *out);
 int st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symbols);
 
-/* Text: "2*N + floordiv(H, 2) + 1"; symbols by name through `name_of`. Parsing makes symbols that
- * it does not know with range [0, INT64_MAX]; 0 on a syntax error or a cap. */
+/* Text: "2*N + floordiv(H, 2) + 1"; symbols by name through `name_of`. */
 void st_sym_print(const st_symtab *tab, uint32_t sym,
                   const char *(*name_of)(void *self, uint32_t name), void *self, st_str *out);
-uint32_t st_sym_parse(st_symtab *tab, const char *text, uint64_t len,
-                      uint32_t (*intern)(void *self, const char *s, uint64_t n), void *self,
-                      uint64_t *out_used);
 
 #ifdef __cplusplus
 }

@@ -564,12 +564,6 @@ static const option_slot *find_slot(const stator_options *options, const char *k
     return NULL;
 }
 
-int st_options_is_set(const stator_options *options, const char *key)
-{
-    const option_slot *slot = find_slot(options, key);
-    return slot != NULL && slot->is_set != 0;
-}
-
 static int32_t get_bool(const stator_options *options, const char *key)
 {
     const option_slot *slot = find_slot(options, key);

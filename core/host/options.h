@@ -52,8 +52,6 @@ const char *st_options_warnings(const stator_options *options);
  * holds no blank and no line end, and other values give another text. A pass does nothing but change
  * code: of its rows all count but those flagged SECRET alone. */
 void st_options_code_key(const stator_options *options, st_str *out);
-/* 1 when the key was given or came from the environment, 0 when it has its default. */
-int st_options_is_set(const stator_options *options, const char *key);
 
 /* What was given in other namespaces, as pairs that options of `item` (a pass, or with kind 0 a
  * backend or frontend) are made with: its own keys without the namespace, the others with it. Free

@@ -151,7 +151,6 @@ void cc_emitter_init(cc_instance *instance)
         .struct_size = sizeof instance->emitter,
         .self = instance,
         .target = {.struct_size = sizeof instance->emitter.target,
-                   .flags = ST_TARGET_ATOMICS,
                    .vector_bytes = 32, /* a hint to the compiler's vectoriser */
                    .threads = (uint32_t)instance->host->thr->thread_count(instance->host->ctx),
                    .l1_bytes = 32 << 10,

@@ -83,7 +83,7 @@ static const uint8_t *spells_of(uint32_t widest, uint32_t vector_bytes)
 void cpu_target_set_vectors(uint32_t widest, uint32_t vector_bytes, st_target *out)
 {
     /* Operands in memory have no alignment from AVX on. */
-    out->flags = ST_TARGET_ATOMICS | (widest >= 32 ? ST_TARGET_GATHER | ST_TARGET_UNALIGNED : 0u);
+    out->flags = widest >= 32 ? ST_TARGET_GATHER | ST_TARGET_UNALIGNED : 0u;
     out->vector_bytes = vector_bytes && vector_bytes < widest ? vector_bytes : widest;
     out->spells = spells_of(widest, out->vector_bytes);
 }

@@ -1,10 +1,10 @@
 #include "llvm_support.h"
 
-#include "codegen/loop_interp.h"
 #include "core/base/check.h"
 #include "core/base/convert.h"
 #include "core/base/diag.h"
 #include "core/base/dso.h"
+#include "tests/oracle/loop_oracle.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -147,8 +147,8 @@ static void interpret(llvm_world *v, memory *m, int64_t count)
     stator_diag *err = NULL;
     const st_kernel_args args = {.buffers = m->buffers[0], .syms = v->sizes, .status = v->status};
     v->status[0] = 0;
-    const stator_status status = st_loop_interpret(&v->w.kernel, &args, 0, count, &err);
-    cr_assert_eq(status, STATOR_OK, "interpreter: %s", st_diag_text(err));
+    const stator_status status = loop_oracle_run(&v->w.kernel, &args, 0, count, &err);
+    cr_assert_eq(status, STATOR_OK, "oracle: %s", st_diag_text(err));
 }
 
 static void emit_and_run(llvm_world *v, memory *m, int64_t count)
@@ -209,7 +209,7 @@ static void compare_guards(const memory *m, uint32_t b, uint32_t misalign)
         for (uint64_t i = 0; i < GUARD; i++) {
             const uint8_t after = block[GUARD + misalign + m->bytes[b] + i];
             cr_assert(block[i] == GUARD_BYTE && after == GUARD_BYTE,
-                      "buffer %u was written outside, %s", b, side ? "emitter" : "interpreter");
+                      "buffer %u was written outside, %s", b, side ? "emitter" : "oracle");
         }
     }
 }
@@ -224,7 +224,7 @@ static void compare_memory(const llvm_world *v, const memory *m)
         }
         for (int64_t i = 0; i < m->numel[b]; i++) {
             cr_assert(is_close(v, buffer->dtype, m->buffers[0][b], m->buffers[1][b], i),
-                      "%s[%lld]: interpreter %.17g, emitter %.17g (kernel %s)", buffer->name,
+                      "%s[%lld]: oracle %.17g, emitter %.17g (kernel %s)", buffer->name,
                       (long long)i, st_load_f64(buffer->dtype, m->buffers[0][b], i),
                       st_load_f64(buffer->dtype, m->buffers[1][b], i), k->name);
         }

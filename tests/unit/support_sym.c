@@ -61,7 +61,7 @@ uint32_t sym_world_symbol(sym_world *w, const char *name, int64_t lo, int64_t hi
 uint32_t sym_world_parse(sym_world *w, const char *text)
 {
     uint64_t used = 0;
-    const uint32_t sym = st_sym_parse(&w->tab, text, strlen(text), sym_world_intern, w, &used);
+    const uint32_t sym = sym_parse(&w->tab, text, strlen(text), sym_world_intern, w, &used);
     check(sym != 0 && used == strlen(text), text);
     return sym;
 }

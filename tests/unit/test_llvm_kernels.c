@@ -1,5 +1,5 @@
-/* Kernels of every shape through inductor-cpu's emitter, against the interpreter: tails,
- * broadcasts, strides, gathers, masks, accumulators, atomics, symbolic sizes. */
+/* Kernels of every shape through inductor-cpu's emitter, against the oracle: tails,
+ * broadcasts, strides, gathers, masks, accumulators, symbolic sizes. */
 #include "llvm_support.h"
 
 #include <criterion/criterion.h>
@@ -538,7 +538,7 @@ Test(llvm_kernels, first_value_and_lone_update)
     llvm_compare(&v, 1);
 }
 
-/* ---- scratch, atomics ---- */
+/* ---- scratch ---- */
 
 Test(llvm_kernels, scratch_rows)
 {
@@ -596,39 +596,6 @@ Test(llvm_kernels, scratch_of_columns)
         llvm_compare(&v, columns);
         again();
     }
-}
-
-static void atomics(uint32_t kind, uint32_t dtype, uint32_t lanes)
-{
-    loop_world *w = &v.w;
-    st_loop_builder *b = &w->b;
-    const uint32_t x = loop_in(w, "x", dtype, loop_int(w, 75));
-    const uint32_t index = loop_in(w, "index", STATOR_I64, loop_int(w, 75));
-    const uint32_t on = loop_in(w, "on", STATOR_BOOL, loop_int(w, 75));
-    const uint32_t z = loop_out(w, "z", dtype, loop_int(w, 16));
-    v.fill[index] = LLVM_FILL_INDICES;
-    const uint32_t i = vector_axis(loop_int(w, 75), ST_AXIS_PARALLEL, lanes, 1);
-    st_loop_open(b, i);
-    const uint32_t at = st_loop_bind(b, load(index, sym_of(i)), 0, 15);
-    st_loop_atomic(b, kind, z, at, load(x, sym_of(i)), load(on, sym_of(i)));
-    st_loop_close(b);
-    v.tolerance = 1e-6;
-    llvm_compare(&v, 75);
-    again();
-}
-
-Test(llvm_kernels, atomics)
-{
-    static const uint32_t dtypes[] = {STATOR_F32, STATOR_F64, STATOR_I8, STATOR_I32, STATOR_U64};
-    static const uint32_t kinds[] = {ST_ACC_SUM, ST_ACC_PROD, ST_ACC_MIN, ST_ACC_MAX};
-    for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-            atomics(kinds[k], dtypes[d], 16);
-            atomics(kinds[k], dtypes[d], 1);
-        }
-    }
-    atomics(ST_ACC_ANY, STATOR_BOOL, 16);
-    atomics(ST_ACC_ALL, STATOR_BOOL, 16);
 }
 
 /* ---- streamed outputs ---- */

@@ -1,5 +1,5 @@
 /* Every scalar op of the loop IR in every dtype, in lanes and without, on values from the corners
- * of the dtype, against the interpreter; every cast; values that are seldom computed. */
+ * of the dtype, against the oracle; every cast; values that are seldom computed. */
 #include "core/base/check.h"
 #include "llvm_support.h"
 

@@ -3,12 +3,12 @@
  * The exhaustive check of those is tests/unit/test_loop_math.c. */
 #include "codegen/loop_expand.h"
 #include "codegen/loop_expand_parse.h"
-#include "codegen/loop_interp.h"
-#include "codegen/loop_scalar.h"
 #include "core/base/check.h"
 #include "core/base/convert.h"
 #include "core/base/diag.h"
 #include "support_loop.h"
+#include "tests/oracle/loop_oracle.h"
+#include "tests/oracle/scalar_oracle.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -159,7 +159,7 @@ static void interpret(const st_kernel *kernel, void *const *buffers)
 {
     stator_diag *err = NULL;
     const st_kernel_args args = {buffers, NULL, NULL};
-    const stator_status status = st_loop_interpret(kernel, &args, 0, 1, &err);
+    const stator_status status = loop_oracle_run(kernel, &args, 0, 1, &err);
     cr_assert_eq(status, STATOR_OK, "%s", st_diag_text(err));
 }
 

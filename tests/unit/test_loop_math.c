@@ -1,16 +1,16 @@
 /* The f32 functions of codegen/loop_ops.def against libm in f64: each row with a bound is expanded,
  * and its error is measured in units of the last place of the exact value.
  *
- * In the suite: a stride over the bit patterns through the interpreter, and a finer one through
+ * In the suite: a stride over the bit patterns through the oracle, and a finer one through
  * compiled C (codegen/loop_c.h). STATOR_LOOP_MATH=all measures all 2^32 inputs of each row
  * (minutes), STATOR_LOOP_MATH=all:exp of one: to be done whenever a coefficient changes. */
 #include "codegen/loop_c.h"
 #include "codegen/loop_expand.h"
-#include "codegen/loop_interp.h"
-#include "codegen/loop_scalar.h"
 #include "core/base/diag.h"
 #include "support_cc.h"
 #include "support_loop.h"
+#include "tests/oracle/loop_oracle.h"
+#include "tests/oracle/scalar_oracle.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -136,7 +136,7 @@ static void report(function f, const worst *w, const char *how)
               w->ulp, (double)w->at, desc->ulp);
 }
 
-/* ---- through the interpreter ---- */
+/* ---- through the oracle ---- */
 
 Test(loop_math, a_stride_interpreted)
 {
@@ -154,7 +154,7 @@ Test(loop_math, a_stride_interpreted)
             for (uint64_t k = 0; k < BLOCK; k++) {
                 x[k] = float_of((uint32_t)(bits + k * stride));
             }
-            cr_assert_eq(st_loop_interpret(&out, &args, 0, 1, NULL), STATOR_OK);
+            cr_assert_eq(loop_oracle_run(&out, &args, 0, 1, NULL), STATOR_OK);
             for (uint32_t k = 0; k < BLOCK; k++) {
                 note(&most, f.code, x[k], y[k]);
             }

@@ -491,22 +491,22 @@ Test(sym, bad_text_is_refused)
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         uint64_t used = 0;
-        cr_assert_eq(st_sym_parse(&w.tab, texts[i], strlen(texts[i]), sym_world_intern, &w, &used),
-                     0, "'%s' was taken", texts[i]);
+        cr_assert_eq(sym_parse(&w.tab, texts[i], strlen(texts[i]), sym_world_intern, &w, &used), 0,
+                     "'%s' was taken", texts[i]);
         cr_assert_leq(used, strlen(texts[i]));
     }
     char deep[4000];
     memset(deep, '(', sizeof deep);
-    cr_assert_eq(st_sym_parse(&w.tab, deep, sizeof deep, sym_world_intern, &w, NULL), 0);
+    cr_assert_eq(sym_parse(&w.tab, deep, sizeof deep, sym_world_intern, &w, NULL), 0);
     memset(deep, '-', sizeof deep);
-    cr_assert_eq(st_sym_parse(&w.tab, deep, sizeof deep, sym_world_intern, &w, NULL), 0);
+    cr_assert_eq(sym_parse(&w.tab, deep, sizeof deep, sym_world_intern, &w, NULL), 0);
 }
 
 Test(sym, parsing_stops_where_the_sum_ends)
 {
     uint64_t used = 0;
     const char *text = "N + 1, 3]";
-    const uint32_t p = st_sym_parse(&w.tab, text, strlen(text), sym_world_intern, &w, &used);
+    const uint32_t p = sym_parse(&w.tab, text, strlen(text), sym_world_intern, &w, &used);
     cr_assert_eq(p, sym_world_parse(&w, "N + 1"));
     cr_assert_eq(used, 5);
 }
@@ -579,7 +579,7 @@ static int build(sym_world *x)
     int ok = st_symtab_init(&x->tab, &x->mem);
     for (uint32_t i = 0; ok && i < 4; i++) {
         const uint64_t n = strlen(texts[i]);
-        const uint32_t s = st_sym_parse(&x->tab, texts[i], n, sym_world_intern, x, NULL);
+        const uint32_t s = sym_parse(&x->tab, texts[i], n, sym_world_intern, x, NULL);
         const st_sym_cols cols = st_sym_columns(&x->tab);
         st_symprog prog = {0};
         st_str text;

@@ -270,10 +270,6 @@ void jit_load_nibbles(jit_fn *f, st_loop_ref ref);
 /* A vector loop loads sym..sym + lanes - 1 of the buffer, at this address. */
 void jit_prefetch_row(jit_fn *f, uint32_t buffer, uint32_t sym, LLVMValueRef address);
 
-/* ---- jit_atomic.c ---- */
-
-void jit_atomic(jit_fn *f, st_loop_ref ref);
-
 /* ---- jit_acc.c ---- */
 
 void jit_acc_plan(jit_fn *f, st_loop_ref ref); /* before code is written */

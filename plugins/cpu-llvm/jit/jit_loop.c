@@ -406,9 +406,6 @@ static void emit_row(jit_fn *f, st_loop_ref ref)
     case ST_LOOP_STORE:
         jit_store(f, ref);
         break;
-    case ST_LOOP_ATOMIC:
-        jit_atomic(f, ref);
-        break;
     case ST_LOOP_CHECK:
         jit_check(f, ref);
         break;

@@ -47,7 +47,6 @@ static int may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
         case ST_LOOP_UPDATE:
         case ST_LOOP_READ:
         case ST_LOOP_BIND:
-        case ST_LOOP_ATOMIC:
             return 0;
         case ST_LOOP_RARE:
             if (!may_wait(f, row->body, axis)) {

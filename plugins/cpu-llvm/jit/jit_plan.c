@@ -69,7 +69,7 @@ typedef struct uses {
 
 static int is_access(const st_loop_op *row)
 {
-    return row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE || row->code == ST_LOOP_ATOMIC;
+    return row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE;
 }
 
 static uses uses_of(const jit_fn *f, uint32_t buffer, uint32_t body, uint32_t axis)

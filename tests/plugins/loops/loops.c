@@ -1,10 +1,10 @@
 /* The backend "loops": lowering, fusion and scheduling of the code generator, with each kernel run
- * by the interpreter of the loop IR. What is wrong here is wrong before any machine code is made.
+ * by the oracle of the loop IR. What is wrong here is wrong before any machine code is made.
  */
 #include "codegen/codegen.h"
-#include "codegen/loop_interp.h"
 #include "core/base/diag.h"
 #include "plain_library.h"
+#include "tests/oracle/loop_oracle.h"
 
 #include <string.h>
 
@@ -94,8 +94,8 @@ static stator_status launch(void *self, void *module_, uint32_t k, const st_laun
 {
     const module *m = module_;
     (void)self;
-    return st_loop_interpret(&m->kernels[k], what->args, what->is_part ? what->begin : 0,
-                             what->count, err);
+    return loop_oracle_run(&m->kernels[k], what->args, what->is_part ? what->begin : 0, what->count,
+                           err);
 }
 
 /* ---- the backend ---- */

@@ -1,10 +1,10 @@
-/* The meaning of scalar rows, for one element: used by the interpreter and for folding constants.
+/* The meaning of scalar rows, for one element, as the oracle of the loop IR computes it.
  *
  * A cell holds a value of some dtype: bool and integers sign- or zero-extended to 64 bits, floats
  * and storage types as their bits in the low end. Integer arithmetic wraps. Functions of f32 are
  * those of f64, rounded once. */
-#ifndef STATOR_CODEGEN_LOOP_SCALAR_H
-#define STATOR_CODEGEN_LOOP_SCALAR_H
+#ifndef STATOR_TESTS_SCALAR_ORACLE_H
+#define STATOR_TESTS_SCALAR_ORACLE_H
 
 #include "codegen/loop.h"
 

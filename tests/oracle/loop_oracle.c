@@ -1,14 +1,14 @@
-/* The interpreter: one walk over the blocks, a cell for each row.
+/* The oracle: one walk over the blocks, a cell for each row.
  *
  * In: a kernel that verification accepts and memory of the sizes it states. Nothing else is
  * trusted: each index that is used is computed and compared with the buffer's size. A symbolic
  * integer that overflows, as one over a bound value may where a check has failed, is 0 as a value
  * and out of range as an index. */
-#include "codegen/loop_interp.h"
+#include "tests/oracle/loop_oracle.h"
 
-#include "codegen/loop_scalar.h"
 #include "core/base/check.h"
 #include "core/base/diag.h"
+#include "tests/oracle/scalar_oracle.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -72,17 +72,12 @@ static stator_status run_load(machine *m, const st_loop_op *op, st_loop_cell *ou
 static stator_status run_store(machine *m, const st_loop_op *op)
 {
     const uint32_t dtype = m->kernel->buffers.data[op->ref].dtype;
-    st_loop_cell value = m->cells[op->args[0]];
     int64_t index = 0;
     if (is_masked_off(m, op->args[1])) {
         return STATOR_OK;
     }
     ST_TRY(place_of(m, op, &index));
-    if (op->code == ST_LOOP_ATOMIC) {
-        const st_loop_cell old = st_loop_cell_load(dtype, m->buffers[op->ref], index);
-        value = st_loop_combine((uint32_t)op->imm.i, dtype, old, value);
-    }
-    st_loop_cell_store(dtype, m->buffers[op->ref], index, value);
+    st_loop_cell_store(dtype, m->buffers[op->ref], index, m->cells[op->args[0]]);
     return STATOR_OK;
 }
 
@@ -216,7 +211,6 @@ static stator_status run_row(machine *m, st_loop_ref ref)
     case ST_LOOP_LOAD:
         return run_load(m, op, out);
     case ST_LOOP_STORE:
-    case ST_LOOP_ATOMIC:
         return run_store(m, op);
     case ST_LOOP_CHECK:
         run_check(m, op);
@@ -323,8 +317,8 @@ static void close_machine(machine *m)
     st_free(mem, m->owned);
 }
 
-stator_status st_loop_interpret(const st_kernel *kernel, const st_kernel_args *args, int64_t begin,
-                                int64_t end, stator_diag **err)
+stator_status loop_oracle_run(const st_kernel *kernel, const st_kernel_args *args, int64_t begin,
+                              int64_t end, stator_diag **err)
 {
     machine m = {.kernel = kernel, .args = args, .err = err, .begin = begin, .end = end};
     stator_status status = open_machine(&m);

@@ -1,11 +1,11 @@
 /* The meaning of the loop IR, row by row: memory, masks, accumulators, bindings, checks and each
  * scalar op on values whose results are written out here. */
-#include "codegen/loop_interp.h"
-#include "codegen/loop_scalar.h"
 #include "core/base/check.h"
 #include "core/base/convert.h"
 #include "core/base/diag.h"
 #include "support_loop.h"
+#include "tests/oracle/loop_oracle.h"
+#include "tests/oracle/scalar_oracle.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -23,14 +23,14 @@ static void end(void)
     loop_world_deinit(&w);
 }
 
-TestSuite(loop_interp, .init = begin, .fini = end);
+TestSuite(loop_oracle, .init = begin, .fini = end);
 
 static stator_status interpret(void *const *buffers, const int64_t *sizes, int64_t first,
                                int64_t last, stator_diag **err)
 {
     const st_kernel_args args = {buffers, sizes, NULL};
     loop_must_verify(&w.kernel);
-    return st_loop_interpret(&w.kernel, &args, first, last, err);
+    return loop_oracle_run(&w.kernel, &args, first, last, err);
 }
 
 static void run(void *const *buffers, const int64_t *sizes, int64_t first, int64_t last)
@@ -71,7 +71,7 @@ static void affine(void)
     st_loop_close(&w.b);
 }
 
-Test(loop_interp, ranges_of_the_parallel_loop)
+Test(loop_oracle, ranges_of_the_parallel_loop)
 {
     int32_t x[12];
     int32_t y[12] = {0};
@@ -94,7 +94,7 @@ Test(loop_interp, ranges_of_the_parallel_loop)
     run_fails(buffers, &n, 4, STATOR_INVALID_ARGUMENT, "asked for iterations 0 to 4 of 3");
 }
 
-Test(loop_interp, bounds)
+Test(loop_oracle, bounds)
 {
     int32_t x[4] = {0};
     int32_t y[4];
@@ -108,7 +108,7 @@ Test(loop_interp, bounds)
     run_fails(buffers, &n, 1, STATOR_INVALID_ARGUMENT, "no memory given for buffer y");
 }
 
-Test(loop_interp, masked_loads_and_stores)
+Test(loop_oracle, masked_loads_and_stores)
 {
     /* y[i] = x[i - 1] or 9 at the border, the last element untouched */
     const uint32_t x = loop_in(&w, "x", STATOR_U8, loop_int(&w, 3));
@@ -156,24 +156,24 @@ static void bound_value_indexes(uint32_t origin, uint32_t failed)
     void *buffers[] = {in, values, out};
     uint32_t status = 0;
     const st_kernel_args args = {buffers, NULL, &status};
-    cr_assert_eq(st_loop_interpret(&w.kernel, &args, 0, 2, NULL), STATOR_OK);
+    cr_assert_eq(loop_oracle_run(&w.kernel, &args, 0, 2, NULL), STATOR_OK);
     cr_expect_eq(status, 0);
-    cr_assert_eq(st_loop_interpret(&w.kernel, &args, 2, 4, NULL), STATOR_OK);
+    cr_assert_eq(loop_oracle_run(&w.kernel, &args, 2, 4, NULL), STATOR_OK);
     cr_expect_eq(status, failed);
     cr_expect(out[0] == 30 && out[1] == 10 && out[2] == -1 && out[3] == -1);
 }
 
-Test(loop_interp, a_bound_value_indexes)
+Test(loop_oracle, a_bound_value_indexes)
 {
     bound_value_indexes(42, 42);
 }
 
-Test(loop_interp, a_failed_check_of_no_node_is_noticed)
+Test(loop_oracle, a_failed_check_of_no_node_is_noticed)
 {
     bound_value_indexes(0, ST_STATUS_UNKNOWN);
 }
 
-Test(loop_interp, scratch_is_poisoned_for_each_iteration)
+Test(loop_oracle, scratch_is_poisoned_for_each_iteration)
 {
     const uint32_t y = loop_out(&w, "y", STATOR_F32, loop_int(&w, 3));
     const uint32_t t =
@@ -225,7 +225,7 @@ static double reduced(uint32_t kind, const float *x, int64_t *out_index)
     return (double)y;
 }
 
-Test(loop_interp, accumulators)
+Test(loop_oracle, accumulators)
 {
     int64_t k = 0;
     cr_expect(reduced(ST_ACC_SUM, sample, &k) == 13.5);
@@ -237,7 +237,7 @@ Test(loop_interp, accumulators)
     cr_expect(reduced(ST_ACC_ARGMAX, sample, &k) == 7 && k == 2);
 }
 
-Test(loop_interp, accumulators_and_nan)
+Test(loop_oracle, accumulators_and_nan)
 {
     const float x[6] = {INFINITY, 2, NAN, -INFINITY, NAN, 9};
     const float flat[6] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
@@ -249,7 +249,7 @@ Test(loop_interp, accumulators_and_nan)
     cr_expect(reduced(ST_ACC_ARGMAX, flat, &k) == -INFINITY && k == 0);
 }
 
-Test(loop_interp, a_scan)
+Test(loop_oracle, a_scan)
 {
     /* y[i] = sum of x[0..i] where x is even, from 100 */
     const uint32_t x = loop_in(&w, "x", STATOR_I16, loop_int(&w, 5));
@@ -270,27 +270,9 @@ Test(loop_interp, a_scan)
     cr_expect(out[0] == 102 && out[1] == 102 && out[2] == 32702 && out[3] == 32706);
 }
 
-Test(loop_interp, atomics_combine)
-{
-    static const uint32_t kinds[] = {ST_ACC_SUM, ST_ACC_PROD, ST_ACC_MIN, ST_ACC_MAX, ST_ACC_LAST};
-    const uint32_t y = loop_out(&w, "y", STATOR_I32, loop_int(&w, 5));
-    const uint32_t i = st_loop_axis_add(&w.b, loop_int(&w, 3), ST_AXIS_VECTOR);
-    w.kernel.axes.data[i].lanes = 4;
-    st_loop_open(&w.b, i);
-    const st_loop_ref v = st_loop_cast(&w.b, STATOR_I32, st_loop_index(&w.b, loop_axis(&w, i)));
-    for (uint32_t k = 0; k < 5; k++) {
-        st_loop_atomic(&w.b, kinds[k], y, loop_int(&w, k), v, 0);
-    }
-    st_loop_close(&w.b);
-    int32_t out[5] = {10, 10, 10, 1, 10};
-    void *buffers[] = {out};
-    run(buffers, NULL, 0, 1);
-    cr_expect(memcmp(out, (int32_t[5]){13, 0, 0, 2, 2}, sizeof out) == 0);
-}
-
 /* ---- storage types ---- */
 
-Test(loop_interp, storage_types)
+Test(loop_oracle, storage_types)
 {
     static const uint32_t types[] = {STATOR_BF16, STATOR_F16, STATOR_F8E4M3FN, STATOR_F8E5M2};
     for (uint32_t t = 0; t < 4; t++) {
@@ -459,7 +441,7 @@ static const scalar_case cases[] = {
     {"atan2", STATOR_F64, 1, 0, 0, 0x1.921fb54442d18p0},
 };
 
-Test(loop_interp, scalar_rows)
+Test(loop_oracle, scalar_rows)
 {
     uint8_t met[ST_LOOP_CODE_COUNT] = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -475,7 +457,7 @@ Test(loop_interp, scalar_rows)
     }
 }
 
-Test(loop_interp, nan_wins)
+Test(loop_oracle, nan_wins)
 {
     cr_expect(isnan(scalar("min", STATOR_F32, NAN, 1, 0)));
     cr_expect(isnan(scalar("min", STATOR_F32, 1, NAN, 0)));
@@ -497,7 +479,7 @@ static double cast(uint32_t to, uint32_t from, double x)
     return value(to, converted(ST_LOOP_cast, to, from, cell(from, x)));
 }
 
-Test(loop_interp, casts)
+Test(loop_oracle, casts)
 {
     cr_expect(cast(STATOR_I8, STATOR_I32, 200) == -56);
     cr_expect(cast(STATOR_U8, STATOR_I8, -1) == 255);
@@ -517,7 +499,7 @@ Test(loop_interp, casts)
     cr_expect_eq(st_loop_scalar(&keeps, STATOR_F32, huge).u, 0x7f);
 }
 
-Test(loop_interp, bitcasts)
+Test(loop_oracle, bitcasts)
 {
     const st_loop_cell one = cell(STATOR_F32, -1);
     cr_expect_eq(converted(ST_LOOP_bitcast, STATOR_U32, STATOR_F32, one).u, 0xbf800000u);
@@ -527,7 +509,7 @@ Test(loop_interp, bitcasts)
     cr_expect(converted(ST_LOOP_bitcast, STATOR_F64, STATOR_I64, bits).f64 == 1);
 }
 
-Test(loop_interp, out_of_memory)
+Test(loop_oracle, out_of_memory)
 {
     int32_t x[4] = {0};
     int32_t y[4];
@@ -538,7 +520,7 @@ Test(loop_interp, out_of_memory)
     for (uint64_t at = 1; at <= 6; at++) {
         stator_diag *err = NULL;
         w.mem.fail_at = w.mem.requests + at;
-        cr_expect_eq(st_loop_interpret(&w.kernel, &args, 0, 1, &err), STATOR_RESOURCE_EXHAUSTED);
+        cr_expect_eq(loop_oracle_run(&w.kernel, &args, 0, 1, &err), STATOR_RESOURCE_EXHAUSTED);
         st_diag_release(err);
     }
     w.mem.fail_at = 0;

@@ -1,7 +1,7 @@
 /* Scalar rows for one element; see the header. Where ir/ops.def leaves a choice (the sign of a zero
  * that min gives, conversions out of range) this is what plugins/eager does. */
 #define _DEFAULT_SOURCE /* lgamma_r: lgamma writes a global */
-#include "codegen/loop_scalar.h"
+#include "tests/oracle/scalar_oracle.h"
 
 #include "core/base/check.h"
 #include "core/base/convert.h"

@@ -292,18 +292,6 @@ static void note_range(cg_value *v, const stator_blob_info *info, uint64_t size)
     }
 }
 
-/* The same of unsigned bytes that are widened. */
-static void note_widened(cg_unit *unit, const stator_node_row *row)
-{
-    cg_value *v = &unit->values[row->result_begin];
-    const int is_wide = v->dtype == STATOR_I64 || v->dtype == STATOR_I32;
-    if (is_wide && unit->values[stator_operand(unit->view, row, 0)].dtype == STATOR_U8) {
-        v->flags |= CG_VALUE_RANGED;
-        v->lo = 0;
-        v->hi = UINT8_MAX;
-    }
-}
-
 uint32_t cg_dtype_bytes(uint32_t dtype)
 {
     switch (dtype) {
@@ -476,8 +464,8 @@ static stator_status fill(cg_unit *unit, stator_diag **err)
         const char *op = stator_op_at(v, row->op)->name;
         if (strcmp(op, "constant") == 0) {
             ST_TRY(import_constant(unit, row->result_begin, err));
-        } else if (strcmp(op, "cast") == 0) {
-            note_widened(unit, row);
+        } else {
+            cg_note_range(unit, row);
         }
     }
     return STATOR_OK;

@@ -52,7 +52,7 @@ enum cg_value_flag {
     CG_VALUE_SPLAT = 1u << 2,    /* a constant whose elements are all `splat` */
     CG_VALUE_DENSE = 1u << 3,    /* stored row-major whatever reads it */
     CG_VALUE_RANGED =
-        1u << 4, /* integers between lo and hi: few constants, unsigned bytes widened */
+        1u << 4, /* integers between lo and hi: few constants, and what is made of them */
     CG_VALUE_WEIGHT = 1u << 5 /* an operand of a contraction, or what views make one of */
 };
 
@@ -237,6 +237,11 @@ stator_ref cg_operand(const cg_node *node, uint32_t k);
 stator_status cg_decline(cg_unit *unit, stator_ref node, const char *reason, stator_diag **err);
 const cg_value *cg_value_of(const cg_unit *unit, stator_ref value);
 cg_node cg_node_of(cg_unit *unit, stator_ref node);
+
+/* ---- cg_range.c: what is known of integers ---- */
+
+/* The range of a node's result, by those of its operands. */
+void cg_note_range(cg_unit *unit, const stator_node_row *row);
 
 /* ---- cg_roots.c: which values get a nest ---- */
 stator_status cg_make_roots(cg_unit *unit, stator_diag **err);

@@ -194,6 +194,20 @@ static LLVMValueRef safe_address(jit_fn *f, const access *a, LLVMValueRef p)
     return is_on ? LLVMBuildSelect(f->u->ir, is_on, p, f->buffers[a->row->ref], "") : p;
 }
 
+/* What a masked load gave, behind a fence. LLVM 22 folds such a load into an instruction with the same
+ * mask (vfmadd132ps (%rax),%ymm1,%ymm0{%k1}{z}), and where a register is to be kept takes the two
+ * apart again: into a load without the mask, which reads past the buffer. */
+static LLVMValueRef fenced(jit_fn *f, LLVMValueRef v, uint32_t bytes)
+{
+    const LLVMTypeRef type = LLVMTypeOf(v);
+    if (!f->u->features.has_avx512 || bytes < 4) {
+        return v; /* AVX2 has no such instructions; narrow elements are widened first */
+    }
+    const LLVMTypeRef as = jit_like(f, bytes == 8 ? JIT_F64 : JIT_F32, v);
+    v = LLVMBuildBitCast(f->u->ir, v, as, "");
+    return LLVMBuildBitCast(f->u->ir, jit_intrinsic1(f, "llvm.arithmetic.fence", v), type, "");
+}
+
 static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVMValueRef other)
 {
     uint32_t align = 0;
@@ -214,6 +228,7 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
         v = masked_call(f, "llvm.masked.load", types, args, 3, 0, align);
     }
     jit_tag(f, v, a->row->ref);
+    v = mask ? fenced(f, v, jit_dtype_bytes(a->buffer->dtype)) : v;
     return is_back ? reversed(f, v) : v;
 }
 

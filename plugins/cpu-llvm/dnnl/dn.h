@@ -19,8 +19,9 @@
  *               what few rows and they share (dn_rows_isa.h)
  *   dn_tiles.c  products and convolutions by kernels of our own, weights in panels; its sizes
  *               (dn_tiles_job.c), weights (dn_tiles_pack.c), the phases of transposed convolutions
- *               (dn_tiles_phases.c), over three axes (dn_tiles_slices.c), Winograd's way (dn_tiles_wino.c and dn_wino_256.c), the inner
- *               loops for bf16 and bytes (dn_tiles_512.c) and for f32 and bytes (dn_tiles_256.c), for
+ *               (dn_tiles_phases.c), over three axes (dn_tiles_slices.c), Winograd's way
+ *               (dn_tiles_wino.c and dn_wino_256.c), the inner loops for bf16 and bytes
+ *               (dn_tiles_512.c), for f32 and bytes (dn_tiles_256.c), for f32 (dn_floats_512.c), for
  *               bytes with a group a channel (dn_depthwise_*.c), sums to bytes (dn_bytes_*.c)
  *   dn_planes.c convolutions with a group for each channel, channels first; of short lines and of
  *               strides dn_blocked.c; dn_planes_*.c the inner loops

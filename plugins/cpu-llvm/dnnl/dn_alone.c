@@ -91,31 +91,37 @@ static stator_status run_alone(dn_call *c, stator_diag **err)
 
 /* ---- the counterpart ---- */
 
-/* NULL: there is none. */
-static dn_plan *make_alone(dn_op *op, const dn_plan *plan)
+/* From the plan's candidate, in its order of packed weights. NULL: there is none. */
+static dn_plan *make_locked(dn_op *op, const dn_plan *plan)
 {
     dn_desc desc;
     dn_plan *alone = NULL;
-    void *weights = NULL;
     dn_sizes key = plan->key;
     key.threads = 1;
     dn_sizes simple = key;
     dn_simplify(&op->form, &simple);
-    (void)pthread_mutex_lock(&op->making);
-    const uint32_t class_ = dn_describe(op, &simple, &plan->desc.how, &desc);
-    (void)pthread_mutex_unlock(&op->making);
-    if (class_ == DN_NO) {
+    /* Plans that are made after the cap of packed weights was reached read them as they are. */
+    if (plan->is_packed != op->has_constant ||
+        dn_describe(op, &simple, &plan->desc.how, &desc) == DN_NO) {
         return NULL;
     }
     if (plan->is_packed && !dnnl_memory_desc_equal(&desc.md[DN_Y2], &plan->desc.md[DN_Y2])) {
         dn_desc_deinit(&desc);
         return NULL;
     }
-    if (dn_plan_make(op, &key, &desc, &alone, NULL) != STATOR_OK) {
-        return NULL;
-    }
-    if (plan->is_packed && (dnnl_memory_get_data_handle(plan->packed, &weights) != dnnl_success ||
-                            dn_plan_bind(op, alone, weights, NULL) != STATOR_OK)) {
+    return dn_plan_make(op, &key, &desc, &alone, NULL) == STATOR_OK ? alone : NULL;
+}
+
+/* NULL: there is none. */
+static dn_plan *make_alone(dn_op *op, const dn_plan *plan)
+{
+    void *weights = NULL;
+    (void)pthread_mutex_lock(&op->making);
+    dn_plan *alone = make_locked(op, plan);
+    (void)pthread_mutex_unlock(&op->making);
+    if (alone && plan->is_packed &&
+        (dnnl_memory_get_data_handle(plan->packed, &weights) != dnnl_success ||
+         dn_plan_bind(op, alone, weights, NULL) != STATOR_OK)) {
         dn_plan_destroy(op, alone);
         return NULL;
     }

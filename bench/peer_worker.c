@@ -6,7 +6,8 @@
  * An input is its dtype, its sizes between commas ("" for a scalar) and a file of its bytes, in the
  * model's order. Commands come on stdin, one a line; each is answered by one line of JSON:
  *
- *     start      loads, compiles, calls once; times of the three and what they took of memory; of the
+ *     start      loads, compiles, calls once; times of the three and what they took of memory; of
+ * the
  *                plan: workspace and outputs, constants read in place, packed weights, scratch
  *     dump DIR   writes the last call's outputs to DIR/out_<k>.bin, answers dtypes and shapes
  *     run N      N calls, answers the seconds they took together

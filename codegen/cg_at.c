@@ -1,9 +1,10 @@
 /* "This value at this index": the one question of lowering, and index arithmetic.
  *
- * In: a nest with its loops open, a value of the graph, an index of syms. Out: a row of the kernel. The
- * answer is a load when the value is stored, an accumulator when the kernel folds it, and otherwise
- * whatever the value's own op makes of its operands at the indices it asks for. Answers are kept as
- * long as their block is open, so a value is computed once at each index. */
+ * In: a nest with its loops open, a value of the graph, an index of syms. Out: a row of the
+ * kernel. The answer is a load when the value is stored, an accumulator when the kernel folds
+ * it, and otherwise whatever the value's own op makes of its operands at the indices it asks
+ * for. Answers are kept as long as their block is open, so a value is computed once at each
+ * index. */
 #include "codegen/cg_unit.h"
 
 #include <stdio.h>
@@ -199,7 +200,8 @@ static st_loop_ref load_flat(cg_nest *nest, stator_ref value, uint32_t flat)
     int64_t numel = 1;
     if (st_sym_const(&nest->unit->syms->tab, nest->unit->buffers.data[buffer].numel, &numel) &&
         numel == 0) {
-        /* Nothing to load, and nothing that depends on a loop: it would stand before all of them. */
+        /* Nothing to load, and nothing that depends on a loop: it would stand before all of
+         * them. */
         const uint32_t dtype = nest->unit->values[value].dtype;
         return st_loop_cast(&nest->b, dtype, st_loop_number(&nest->b, cg_wide_dtype(dtype), 0));
     }
@@ -347,7 +349,8 @@ st_loop_ref cg_at(cg_nest *nest, stator_ref value, const uint32_t *index)
     return key.row;
 }
 
-/* The value before it was rounded to bf16 or f16, when numerics are fused and it is computed here. */
+/* The value before it was rounded to bf16 or f16, when numerics are fused and it is computed
+ * here. */
 static st_loop_ref unrounded(const cg_nest *nest, st_loop_ref row)
 {
     const st_loop_op *cast = row ? st_loop_at(nest->kernel, row) : NULL;

@@ -1,8 +1,8 @@
 /* Which roots share a kernel.
  *
- * Each root begins with a plan of its own. In topological order a root's plan is joined with those of
- * the roots it reads and with the newest one of the same domain that reads what it reads, when the
- * domains fit, no other kernel stands between them, fuel allows it and the joined kernel can be
+ * Each root begins with a plan of its own. In topological order a root's plan is joined with those
+ * of the roots it reads and with the newest one of the same domain that reads what it reads, when
+ * the domains fit, no other kernel stands between them, fuel allows it and the joined kernel can be
  * written. A join that is not made leaves a line in the log channel `fusion`.
  *
  *   before  max: rows x K -> rows     e = exp(x - max)     sum: rows x K -> rows     y = e / sum
@@ -261,8 +261,8 @@ static void undo_join(cg_unit *unit, uint32_t a, uint32_t b, const cg_plan *old)
     set_levels(unit, &unit->plans.data[b]);
 }
 
-/* Does the plan, which has no inner axes, fold all the same? Over axes of size 1, then: inside the rows of
- * another plan each element would be folded once for each element of the row. */
+/* Does the plan, which has no inner axes, fold all the same? Over axes of size 1, then: inside
+ * the rows of another plan each element would be folded once for each element of the row. */
 static int folds_nothing(const cg_unit *unit, const cg_plan *plan)
 {
     for (uint32_t i = 0; i < plan->roots.count; i++) {
@@ -359,7 +359,8 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
     return STATOR_OK;
 }
 
-/* The results of a node that writes its own loops share a plan; 0: the root is none, or the first. */
+/* The results of a node that writes its own loops share a plan; 0: the root is none, or the
+ * first. */
 static int is_second_result(const cg_unit *unit, uint32_t place)
 {
     const cg_root *root = &unit->roots.data[place];

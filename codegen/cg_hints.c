@@ -1,9 +1,9 @@
 /* What of a program is slower than it could be, and what to do about it: the log channel
  * perf_hints.
  *
- * In: a plan and the kernel or the call that it became. Out: a line of text; nothing of the program
- * depends on it, and nothing is computed when nobody listens. A size that only a call tells counts as
- * it is in the call that the program is compiled for (st_sym_size_hint). */
+ * In: a plan and the kernel or the call that it became. Out: a line of text; nothing of the
+ * program depends on it, and nothing is computed when nobody listens. A size that only a call
+ * tells counts as it is in the call that the program is compiled for (st_sym_size_hint). */
 #include "codegen/cg_hints.h"
 
 #include "core/base/check.h"

@@ -27,7 +27,8 @@
 /* Pointwise ops that are a row of codegen/loop_ops.def. */
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index);
 
-/* Mends an index into `operand` for sizes that are 1, maybe at run time alone, where `dims` has others. */
+/* Mends an index into `operand` for sizes that are 1, maybe at run time alone, where `dims` has
+ * others. */
 void cg_fit_index(cg_nest *nest, const cg_value *operand, const uint32_t *dims, uint32_t *index);
 
 /* ---- cg_fold.c ---- */
@@ -56,7 +57,8 @@ void cg_window(const cg_node *node, cg_fold *out);
 void cg_window_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
                        const uint32_t *inner, cg_element *out);
 
-/* Position of an operand for output position o and window position k: o * stride + k * dilation - low. */
+/* Position of an operand for output position o and window position k: o * stride + k * dilation
+ * - low. */
 uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t k, int64_t dilation,
                             uint32_t low);
 /* The operand where ok holds, wide; outside it the fold is not updated. */
@@ -77,8 +79,8 @@ void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index
 
 /* ---- cg_view.c ---- */
 
-/* The value of an index tensor as an index into an axis: negative counts from the end, outside fails
- * the call. *out_ok holds where the index is good; elsewhere nothing may be loaded. */
+/* The value of an index tensor as an index into an axis: negative counts from the end, outside
+ * fails the call. *out_ok holds where the index is good; elsewhere nothing may be loaded. */
 uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index, uint32_t size,
                         st_loop_ref *out_ok);
 

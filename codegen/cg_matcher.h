@@ -47,8 +47,8 @@ typedef struct cg_walks {
     uint32_t n_k;
 } cg_walks;
 
-/* Weights of few bits, rows of the kernel: the load of them, what they are multiplied with and what is
- * subtracted (or NULL): a load or a number. */
+/* Weights of few bits, rows of the kernel: the load of them, what they are multiplied with and
+ * what is subtracted (or NULL): a load or a number. */
 typedef struct cg_weights {
     const st_loop_op *bytes, *scale, *zero;
     uint32_t dtype; /* that the product is rounded to */

@@ -1,12 +1,12 @@
-/* sort and topk: the form for the host library, which does them; and, where there is none, loops for a
- * short axis that count, for each element, the elements before it: its place.
+/* sort and topk: the form for the host library, which does them; and, where there is none, loops
+ * for a short axis that count, for each element, the elements before it: its place.
  *
  *     loop over the other axes and i               parallel
  *       loop over j: count x[j] before x[i]
  *       values[count] = x[i], indices[count] = i
  *
- * n comparisons an element, all alike, which beats a sort of branches while n is small. NaN sorts as
- * the largest; of equal elements the one with the lower index comes first. */
+ * n comparisons an element, all alike, which beats a sort of branches while n is small. NaN
+ * sorts as the largest; of equal elements the one with the lower index comes first. */
 #include "codegen/cg_lower.h"
 #include "codegen/cg_match.h"
 

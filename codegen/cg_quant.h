@@ -21,8 +21,8 @@ int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
  * The first has one scale, the second maybe one for each feature. */
 int cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2]);
 
-/* Constant weights of four or eight bits, less their zero points, times their scales, which a library
- * might take as they are? Views and casts may lie around it. */
+/* Constant weights of four or eight bits, less their zero points, times their scales, which a
+ * library might take as they are? Views and casts may lie around it. */
 int cg_is_dequantized(const cg_unit *unit, stator_ref value);
 
 /* Each axis but `axis` is of size 1. */

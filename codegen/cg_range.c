@@ -1,9 +1,9 @@
 /* What is known of integers without their values: lo and hi of cg_value, where CG_VALUE_RANGED.
  *
- * Constants of a few elements have a range (cg_import.c), unsigned bytes that are widened have one,
- * and interval arithmetic takes both through views, sums, products and bounds. An index that a graph
- * bounds itself (`min(max(i, 0), n - 1)`) needs no wrap and no test where it is loaded from.
- * Arithmetic that may pass the dtype wraps around, and its result has no range. */
+ * Constants of a few elements have a range (cg_import.c), unsigned bytes that are widened have
+ * one, and interval arithmetic takes both through views, sums, products and bounds. An index
+ * that a graph bounds itself (`min(max(i, 0), n - 1)`) needs no wrap and no test where it is
+ * loaded from. Arithmetic that may pass the dtype wraps around, and its result has no range. */
 #include "codegen/cg_unit.h"
 
 #include "core/base/check.h"

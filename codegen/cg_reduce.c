@@ -128,7 +128,8 @@ static int are_whole(cuts *c, int64_t extent)
     return c->n > 0 && !c->is_full;
 }
 
-/* Puts `to` in the place of symbols in every index below; on trial it only tries. 0: past the caps. */
+/* Puts `to` in the place of symbols in every index below; on trial it only tries. 0: past the
+ * caps. */
 static int substitute(const reducer *r, uint32_t block, const uint32_t *to, uint32_t n,
                       int is_trial)
 {
@@ -219,8 +220,8 @@ static int cut(const reducer *r, st_loop_ref loop, const cuts *c)
 
 /* ---- order ---- */
 
-/* Sum of the strides of what is loaded below, those of symbolic sizes as the call that is compiled for
- * has them; 0 where an index is not linear in the axis. */
+/* Sum of the strides of what is loaded below, those of symbolic sizes as the call that is
+ * compiled for has them; 0 where an index is not linear in the axis. */
 static int strides_below(const reducer *r, uint32_t block, uint32_t symbol, int64_t *sum)
 {
     for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {

@@ -1,9 +1,9 @@
 /* Which values get a nest of their own loops: the roots.
  *
- * A root is an output, what a fold makes, what a consumer would ask for many times, or what several
- * consumers need and is dearer to compute again than to load. All else is computed where it is used.
- * After: unit->roots in topological order, each with the roots it reads, every root with a buffer
- * (which the plan drops again when nobody outside its kernel needs it). */
+ * A root is an output, what a fold makes, what a consumer would ask for many times, or what
+ * several consumers need and is dearer to compute again than to load. All else is computed where
+ * it is used. After: unit->roots in topological order, each with the roots it reads, every root
+ * with a buffer (which the plan drops again when nobody outside its kernel needs it). */
 #include "codegen/cg_match.h"
 #include "codegen/cg_quant.h"
 
@@ -25,7 +25,8 @@ static int is_view(const cg_unit *unit, const stator_node_row *row)
 
 /* ---- marks ---- */
 
-/* Bytes widened to i32, or such less a zero point: contractions take the bytes as they are stored. */
+/* Bytes widened to i32, or such less a zero point: contractions take the bytes as they are
+ * stored. */
 static int is_centred(const cg_unit *unit, const stator_node_row *row)
 {
     cg_bytes unused;
@@ -38,7 +39,8 @@ static int is_window(const cg_unit *unit, const stator_node_row *row)
     return strcmp(stator_op_at(unit->view, row->op)->name, "reduce_window") == 0;
 }
 
-/* A contraction of scaled bytes asks for the bytes; a window, which scales them again each time, too. */
+/* A contraction of scaled bytes asks for the bytes; a window, which scales them again each time,
+ * too. */
 static int mark_bytes(const cg_unit *unit, const stator_node_row *row, uint8_t *marks)
 {
     cg_bytes of[2];
@@ -86,8 +88,8 @@ static stator_ref factor_of(const cg_unit *unit, const stator_node_row *row)
     return 0;
 }
 
-/* Marks values that a consumer asks for again and again, and factors of sums of integers; views pass the
- * mark on to what they show. marks[0] is nobody's. */
+/* Marks values that a consumer asks for again and again, and factors of sums of integers; views
+ * pass the mark on to what they show. marks[0] is nobody's. */
 static void mark_repeated(const cg_unit *unit, uint8_t *marks)
 {
     const stator_graph_view *v = unit->view;
@@ -267,8 +269,8 @@ static int is_integer_product(const cg_unit *unit, const cg_root *root)
             cg_is_byte_product(unit, stator_node_at(unit->view, root->node), unused));
 }
 
-/* Is the value made, by steps that are not stored, of the sums of a contraction of integers? A library writes
- * it in the place of the sums. */
+/* Is the value made, by steps that are not stored, of the sums of a contraction of integers? A
+ * library writes it in the place of the sums. */
 static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
 {
     const cg_value *v = &unit->values[value];
@@ -372,8 +374,9 @@ static int is_unstored(const cg_unit *unit, stator_ref operand)
     return operand && v->buffer == CG_NO_BUFFER && !(v->flags & CG_VALUE_SPLAT);
 }
 
-/* Makes the contraction a root behind copies of those of its operands whose bits are set and that are
- * not stored. *out_is_taken: the library does it. Else, unless it is to be kept, all are dropped. */
+/* Makes the contraction a root behind copies of those of its operands whose bits are set and
+ * that are not stored. *out_is_taken: the library does it. Else, unless it is to be kept, all
+ * are dropped. */
 static stator_status try_copies(cg_unit *unit, stator_ref value, stator_ref node, uint32_t copies,
                                 int is_kept, int *out_is_taken, stator_diag **err)
 {
@@ -400,8 +403,8 @@ static stator_status try_copies(cg_unit *unit, stator_ref value, stator_ref node
     return STATOR_OK;
 }
 
-/* A contraction that a library would take but for views whose elements are no strides apart gets copies
- * of them to read, of one operand if that is enough. */
+/* A contraction that a library would take but for views whose elements are no strides apart gets
+ * copies of them to read, of one operand if that is enough. */
 static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref node,
                                      stator_diag **err)
 {
@@ -418,8 +421,8 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
     return try_copies(unit, value, node, has_library ? 3u : 0u, 1, &is_taken, err);
 }
 
-/* A node that a library takes by its form is told where each operand lies: what is no elements strides
- * apart is stored for it. */
+/* A node that a library takes by its form is told where each operand lies: what is no elements
+ * strides apart is stored for it. */
 static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node, stator_diag **err)
 {
     const cg_node n = cg_node_of(unit, node);
@@ -434,7 +437,8 @@ static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node,
     return add_root(unit, value, node, err);
 }
 
-/* A loop reads its operands as they lie in memory; a number that all steps share is known to the body. */
+/* A loop reads its operands as they lie in memory; a number that all steps share is known to the
+ * body. */
 static stator_status add_loop_operands(cg_unit *unit, const stator_node_row *row, stator_diag **err)
 {
     const uint32_t carried = (uint32_t)stator_attr_at(unit->view, row, STATOR_scan_carried)->i;

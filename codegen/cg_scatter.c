@@ -3,7 +3,8 @@
  *
  *     loop over the other axes                     parallel; a long last one in panels
  *       loop over the scattered axes               y = x
- *       loop over the updates, serial              y[index] = update, or combined with what is there */
+ *       loop over the updates, serial              y[index] = update, or combined with what is
+ * there */
 #include "codegen/cg_lower.h"
 
 #include <stator/ops.h>

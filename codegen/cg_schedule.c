@@ -3,9 +3,9 @@
  *   before  loop i0 < N { loop i1 < 64 { ... x[64*i0 + i1] ... } }
  *   after   loop i2 < 64*N parallel vector 16 { ... x[i2] ... }
  *
- * Two loops are merged when one holds nothing but the other and every index walks them as one. The
- * vector axis is either that of each innermost loop or that of the innermost loop around them (columns
- * of a reduction over rows): whichever has more accesses of stride one. */
+ * Two loops are merged when one holds nothing but the other and every index walks them as one.
+ * The vector axis is either that of each innermost loop or that of the innermost loop around
+ * them (columns of a reduction over rows): whichever has more accesses of stride one. */
 #include "codegen/cg_unit.h"
 
 #include <string.h>
@@ -96,7 +96,8 @@ static void set_depths(const schedule *s, uint32_t block, uint32_t depth)
     }
 }
 
-/* Merges the loop with the one that is all of its body; 1 when it did, 0 when not, -1 on failure. */
+/* Merges the loop with the one that is all of its body; 1 when it did, 0 when not, -1 on
+ * failure. */
 static int merge_with_body(const schedule *s, st_loop_ref loop)
 {
     st_kernel *kernel = s->kernel;
@@ -419,8 +420,8 @@ static st_loop_ref insert_before(const schedule *s, st_loop_ref before, const st
     return ref;
 }
 
-/* Iterations between the accumulator and its update when all of them run one after the other in each
- * lane; 0 when a vector axis shares them out. */
+/* Iterations between the accumulator and its update when all of them run one after the other in
+ * each lane; 0 when a vector axis shares them out. */
 static int64_t serial_steps(const schedule *s, st_loop_ref acc, st_loop_ref update)
 {
     const st_kernel *kernel = s->kernel;

@@ -123,8 +123,8 @@ typedef struct cg_lowering {
     int (*form)(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out);
     /* NULL or a reason why this node is not for us. */
     const char *(*refuses)(const stator_graph_view *view, const stator_node_row *row);
-    /* Ops of the host library; NULL: of no such op. NULL or why loops would be too slow for the node,
-     * which is then for another backend where there is no host library. */
+    /* Ops of the host library; NULL: of no such op. NULL or why loops would be too slow for the
+     * node, which is then for another backend where there is no host library. */
     const char *(*is_slow)(const stator_graph_view *view, const stator_node_row *row);
     uint32_t code;    /* st_loop_code of a scalar op, else 0 */
     uint32_t cost;    /* scalar ops an element */
@@ -316,8 +316,8 @@ st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, const uint32_t *divisors
 uint32_t cg_wide_dtype(uint32_t dtype);
 /* Place of an element of a stored value in its buffer. */
 uint32_t cg_address(cg_nest *nest, stator_ref value, const uint32_t *index);
-/* Row-major position of an index in a shape, and back; `divisors` are the sizes, or others that have
- * the same numbers in every call. */
+/* Row-major position of an index in a shape, and back; `divisors` are the sizes, or others that
+ * have the same numbers in every call. */
 uint32_t cg_flatten(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uint32_t *index);
 void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uint32_t *divisors,
                    uint32_t flat, uint32_t *out_index);

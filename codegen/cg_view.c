@@ -81,8 +81,8 @@ static uint32_t product_of(st_symtab *tab, const uint32_t *dims, uint32_t n)
     return count;
 }
 
-/* Replaces dims[a] for each axis behind `solved` by the least product of the result's last axes that
- * is proved to be no smaller; 0 where there is none. */
+/* Replaces dims[a] for each axis behind `solved` by the least product of the result's last axes
+ * that is proved to be no smaller; 0 where there is none. */
 static int join_last_axes(st_symtab *tab, const cg_value *to, uint32_t rank, uint32_t solved,
                           uint32_t *dims)
 {
@@ -100,10 +100,11 @@ static int join_last_axes(st_symtab *tab, const cg_value *to, uint32_t rank, uin
     return 1;
 }
 
-/* The sizes of x in terms of the result's, into `dims`, where they follow. A call is refused in which
- * x and the result have different numbers of elements. So where each axis of x is proved to be at most
- * as large as one of other sizes, whose product is the result's number of elements, they are equal (or
- * there is no element): the result's indices then divide by the numbers that they were multiplied by.
+/* The sizes of x in terms of the result's, into `dims`, where they follow. A call is refused in
+ * which x and the result have different numbers of elements. So where each axis of x is proved to
+ * be at most as large as one of other sizes, whose product is the result's number of elements, they
+ * are equal (or there is no element): the result's indices then divide by the numbers that they
+ * were multiplied by.
  *
  *     [B, C, H, W] to [B*C*P, 2, Q, 2], H <= 2*P, W <= 2*Q    ->    [B, C, 2*P, 2*Q] */
 static void sizes_as_in_result(cg_nest *nest, const cg_value *from, const cg_value *to,
@@ -129,8 +130,8 @@ static void sizes_as_in_result(cg_nest *nest, const cg_value *from, const cg_val
     }
 }
 
-/* Axes that both shapes begin or end with are passed on; only what lies between is renumbered, so that
- * symbolic sizes in front (batch, length) take no part in divisions. */
+/* Axes that both shapes begin or end with are passed on; only what lies between is renumbered,
+ * so that symbolic sizes in front (batch, length) take no part in divisions. */
 st_loop_ref cg_reshape(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     const stator_ref x = cg_operand(node, 0);

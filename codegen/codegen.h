@@ -49,15 +49,15 @@ void st_cg_destroy(st_cg_exe *exe);
 /* The launches, for exe_steps; bodies of loops one deeper. */
 stator_status st_cg_steps(const st_cg_exe *exe, const stator_step_sink *sink);
 
-/* The executable as bytes (bytes.h), for exe_serialize, before its first call; UNSUPPORTED when emitter
- * or library have no hooks for that. Constants are named by the host's cache. */
+/* The executable as bytes (bytes.h), for exe_serialize, before its first call; UNSUPPORTED when
+ * emitter or library have no hooks for that. Constants are named by the host's cache. */
 stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err);
 /* Back again, on an emitter of the same kind. DATA_LOSS: the bytes are not such. */
 stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t n, st_cg_exe **out,
                          stator_diag **err);
 
-/* Gives one of our errors (or NULL) to the host, as one of the host's in *err; releases ours. Every slot
- * of a plugin that fails ends so. Returns status. */
+/* Gives one of our errors (or NULL) to the host, as one of the host's in *err; releases ours.
+ * Every slot of a plugin that fails ends so. Returns status. */
 stator_status st_cg_to_host(const stator_host *host, stator_status status, stator_diag *own,
                             stator_diag **err);
 /* The other way, for a call of a host function from inside: *theirs is released. Returns status. */

@@ -156,8 +156,9 @@ typedef struct st_form {
     st_form_sdpa sdpa;
     st_form_order order;
     st_form_operand x, y, out; /* y: the weight of a conv */
-    /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32. Where
-     * the output is i8 or u8, t is whole in the end and is stored as the nearest number of the dtype. */
+    /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32.
+     * Where the output is i8 or u8, t is whole in the end and is stored as the nearest number of
+     * the dtype. */
     st_form_zero x_zero, y_zero;
     st_form_weights weights; /* gemm, acc_dtype F32 */
     /* Contents of y when it is a constant (borrowed for create; the same bytes at each call). */
@@ -218,8 +219,9 @@ typedef struct st_library {
     stator_status (*op_load)(void *self, const st_library_kept *kept, void **out_op,
                              uint32_t *out_unread, stator_diag **err);
     void (*memory)(void *self, void *op, st_library_memory *out); /* may be NULL */
-    /* Part `part` of `parts` of what run does, on the calling thread; other threads do the others at
-     * the same time, and all of them together all of it. May leave it all to part 0. May be NULL. */
+    /* Part `part` of `parts` of what run does, on the calling thread; other threads do the
+     * others at the same time, and all of them together all of it. May leave it all to part 0.
+     * May be NULL. */
     stator_status (*run_part)(void *self, void *op, const st_library_call *call, uint32_t part,
                               uint32_t parts, stator_diag **err);
 } st_library;

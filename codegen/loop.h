@@ -9,11 +9,11 @@
  *         c = add a, b
  *         store z[64*i0 + i1], exp c
  *
- * Operations are rows of one array, named by their place (0 = none); the rows of a block are chained
- * by `next` in the order in which they run. A row may use rows of its own block above it and of the
- * blocks around it. An element index is a symbolic integer (core/base/sym.h) over loop axes, sizes
- * and values bound from data, so views are substitutions and cost nothing.
- * The invariants are checked by st_kernel_verify; tests/oracle/loop_oracle.h defines the meaning. */
+ * Operations are rows of one array, named by their place (0 = none); the rows of a block are
+ * chained by `next` in the order in which they run. A row may use rows of its own block above it
+ * and of the blocks around it. An element index is a symbolic integer (core/base/sym.h) over
+ * loop axes, sizes and values bound from data, so views are substitutions and cost nothing. The
+ * invariants are checked by st_kernel_verify; tests/oracle/loop_oracle.h defines the meaning. */
 #ifndef STATOR_CODEGEN_LOOP_H
 #define STATOR_CODEGEN_LOOP_H
 
@@ -56,9 +56,10 @@ enum st_loop_code {
     ST_LOOP_ACC,
     ST_LOOP_UPDATE, /* `ref` is the ACC; args: value, i64 index (ARGMIN, ARGMAX) or 0, mask or 0 */
     ST_LOOP_READ,   /* `ref` is the ACC: its value now; dtype i64 on ARGMIN, ARGMAX: the index */
-    /* A value that seldom needs more work. args: bool, the value where it is false, the row of `body`
-     * that is the value where it is true. The body holds CONST, scalar and RARE rows alone; it is
-     * skipped when the bool is false, on a vector axis when it is false in all lanes. */
+    /* A value that seldom needs more work. args: bool, the value where it is false, the row of
+     * `body` that is the value where it is true. The body holds CONST, scalar and RARE rows
+     * alone; it is skipped when the bool is false, on a vector axis when it is false in all
+     * lanes. */
     ST_LOOP_RARE,
     ST_LOOP_FIRST_SCALAR,
     ST_LOOP_BEFORE_SCALAR_ = ST_LOOP_FIRST_SCALAR - 1,
@@ -108,8 +109,8 @@ const st_loop_op_desc *st_loop_desc(uint32_t code);
 uint32_t st_loop_find(const char *name);
 /* st_loop_class of a dtype; 0 for those the loop IR does not have (complex, 4-bit). */
 uint32_t st_loop_class_of(uint32_t dtype);
-/* The dtype of a row that loads from a buffer of this dtype: the same, but of integers of four bits,
- * which lie two a byte, i8 or u8. There are no stores to such buffers. */
+/* The dtype of a row that loads from a buffer of this dtype: the same, but of integers of four
+ * bits, which lie two a byte, i8 or u8. There are no stores to such buffers. */
 uint32_t st_loop_loaded(uint32_t dtype);
 
 /* ---- symbols ---- */
@@ -235,10 +236,11 @@ typedef struct st_kernel {
 
 int st_kernel_init(st_kernel *kernel, st_mem *mem, st_loop_syms *syms, const char *name);
 void st_kernel_deinit(st_kernel *kernel);
-/* Checks every invariant; INTERNAL with the first one broken. Beside what is said above: a row stands
- * in one chain; what the loops between an ACC and its UPDATE run is REDUCE or SERIAL (SERIAL alone
- * for LAST), between an ACC and a READ of it inside a loop that updates it SERIAL; with a parallel
- * loop all stores are inside it, and its extent is made of sizes; one VECTOR axis on a path. */
+/* Checks every invariant; INTERNAL with the first one broken. Beside what is said above: a row
+ * stands in one chain; what the loops between an ACC and its UPDATE run is REDUCE or SERIAL
+ * (SERIAL alone for LAST), between an ACC and a READ of it inside a loop that updates it SERIAL;
+ * with a parallel loop all stores are inside it, and its extent is made of sizes; one VECTOR
+ * axis on a path. */
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);
 /* The text form, exact: golden tests and `output_code` print it. */
 void st_kernel_print(const st_kernel *kernel, st_str *out);

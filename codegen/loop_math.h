@@ -27,7 +27,8 @@
     "a = select(129 < x, 129, x); a = select(-151 > a, -151, a); n = a + 12582912 - 12582912; " \
     "r = a - n; ldexp(fma(fma(fma(fma(fma(fma(0x1.41a7b0p-13, r, 0x1.5f0beep-10), r, " \
     "0x1.3b2daep-7), r, 0x1.c6af76p-5), r, 0x1.ebfbdcp-3), r, 0x1.62e430p-1), r, 1), n)"
-/* 2^n (e^r - 1) + 2^n - 1, in halves so that 2^128 fits; the sign is that of x; degree 6, 1.4e-08 */
+/* 2^n (e^r - 1) + 2^n - 1, in halves so that 2^128 fits; the sign is that of x; degree 6,
+ * 1.4e-08 */
 #define ST_MATH_EXPM1 \
     "a = select(89 < x, 89, x); a = select(-30 > a, -30, a); m = fma(a, 0x1.715476p+0, " \
     "12583038); n = m - 12583038; d = fma(n, -0x1.62e430p-1, a); r = fma(n, 0x1.05c610p-29, " \
@@ -63,7 +64,8 @@
     "0x1.27274cp-2), f, -0x1.715d3ep-2), f, 0x1.ec7244p-2), f, -0x1.71546ep-1), f, " \
     "0x1.715476p+0), k); select(x > 0, select(x < inf, v, x), select(x == 0, -inf, nan)) }, " \
     "v)"
-/* 1 + x = 2^k (1 + f) with f = x 2^-k + 2^-k - 1; the sign is that of x; log's polynomial, 5.9e-09 */
+/* 1 + x = 2^k (1 + f) with f = x 2^-k + 2^-k - 1; the sign is that of x; log's polynomial,
+ * 5.9e-09 */
 #define ST_MATH_LOG1P \
     "o = 1 + x; i = as_int(o) - 1060439283; k = f32(shift_right(i, 23)); s = " \
     "as_float(0x3f800000 - bit_and(i, -0x800000)); f = fma(x, s, s - 1); t = " \
@@ -78,7 +80,8 @@
     "0x1.555554p-2), f, -0.5); v = fma(f * f, t, f); v = fma(k, 0x1.62e430p-1, fma(k, " \
     "-0x1.05c610p-29, v)); select(x > 0, select(x < inf, v, x), select(x == -1, -inf, nan)) " \
     "}, v)"
-/* |x| = n pi/2 + r, pi/2 in three parts; degrees 7 and 8, 4.0e-09; from 262144 on by Payne and Hanek */
+/* |x| = n pi/2 + r, pi/2 in three parts; degrees 7 and 8, 4.0e-09; from 262144 on by Payne and
+ * Hanek */
 #define ST_MATH_SIN \
     "a = abs(x); m = fma(a, 0x1.45f306p-1, 12582912); n = m - 12582912; k = as_int(m); r = " \
     "fma(n, 0x1.ee59dap-50, fma(n, 0x1.777a5cp-25, fma(n, -0x1.921fb6p+0, a))); z2 = r * r; " \
@@ -100,7 +103,8 @@
     "-0x1.6c0c28p-10), z2, 0x1.55554ap-5), z2, -0x1.0p-1), z2, 1); even = bit_and(k, 1) == 0; " \
     "flip = bit_xor(shift_left(k, 30), as_int(x)); v = as_int(select(even, sine, cosine)); v " \
     "= as_float(bit_xor(v, bit_and(flip, 0x80000000))); select(a < inf, v, nan) }, v)"
-/* |x| = n pi/2 + r, pi/2 in three parts; degrees 7 and 8, 4.0e-09; from 262144 on by Payne and Hanek */
+/* |x| = n pi/2 + r, pi/2 in three parts; degrees 7 and 8, 4.0e-09; from 262144 on by Payne and
+ * Hanek */
 #define ST_MATH_COS \
     "a = abs(x); m = fma(a, 0x1.45f306p-1, 12582912); n = m - 12582912; k = as_int(m); r = " \
     "fma(n, 0x1.ee59dap-50, fma(n, 0x1.777a5cp-25, fma(n, -0x1.921fb6p+0, a))); z2 = r * r; " \

@@ -68,11 +68,11 @@ static int is_above_minus(const st_ints_eval *at, stator_ref x, stator_ref y)
     return st_sym_lt(tab_of(at), scaled(at, y, -1), x) == 1;
 }
 
-/* x / y truncated toward zero, y > 0; 0: not known. Where x may be negative but is above -y, as a
- * size less one is, it is max(floordiv(x, y), 0). Of any other x whose sign is not known it is the
- * quotient of what is above zero less that of what is below. In an import under the ranges of a call
- * these go on: max(x, 0) divides a range in two, and the call's size tells in which half it lies
- * (reinfer.h). In one for all sizes they would only grow past the limits. */
+/* x / y truncated toward zero, y > 0; 0: not known. Where x may be negative but is above -y, as
+ * a size less one is, it is max(floordiv(x, y), 0). Of any other x whose sign is not known it is
+ * the quotient of what is above zero less that of what is below. In an import under the ranges
+ * of a call these go on: max(x, 0) divides a range in two, and the call's size tells in which
+ * half it lies (reinfer.h). In one for all sizes they would only grow past the limits. */
 static stator_ref truncated_quotient(const st_ints_eval *at, stator_ref x, stator_ref y)
 {
     st_symtab *tab = tab_of(at);

@@ -116,8 +116,8 @@ stator_status build_folder_piece(void *folder, uint32_t kind, const char *name, 
                                  uint64_t size);
 /* Compiles and links what is there, exporting names that begin with `name`_, to `output`. */
 int build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output);
-/* From here on a signal that ends the command first ends the compiler and removes the folder. Before
- * any other thread is made: those have the signals blocked as this one has. 0: it cannot. */
+/* From here on a signal that ends the command first ends the compiler and removes the folder.
+ * Before any other thread is made: those have the signals blocked as this one has. 0: it cannot. */
 int build_watch_begin(build_folder *folder);
 void build_watch_end(build_folder *folder);
 /* Around what changes the folder. */

@@ -303,9 +303,9 @@ typedef struct cli_graph {
 } cli_graph;
 /* CLI_OK, or prints and gives the exit status. Close it in both cases. */
 int cli_graph_open(cli_graph *g, const char *path);
-/* Without the nodes that no output needs, for people who look at the graph: frontends leave some, as
- * the indices of a MaxPool that nobody reads. What was written as text stays as it was written, and
- * so does a stage. CLI_OK, or prints. */
+/* Without the nodes that no output needs, for people who look at the graph: frontends leave
+ * some, as the indices of a MaxPool that nobody reads. What was written as text stays as it was
+ * written, and so does a stage. CLI_OK, or prints. */
 int cli_graph_tidy(cli_graph *g, const char *path);
 void cli_graph_close(cli_graph *g);
 

@@ -1,6 +1,6 @@
-/* Files that a command writes: whole under their names, or not at all. A file is written beside its
- * place and renamed, so that a full disk leaves the old one; a device, a pipe or a link (/dev/stdout
- * is one) is written to as it is, for a rename would put a file in its place. */
+/* Files that a command writes: whole under their names, or not at all. A file is written beside
+ * its place and renamed, so that a full disk leaves the old one; a device, a pipe or a link
+ * (/dev/stdout is one) is written to as it is, for a rename would put a file in its place. */
 #define _GNU_SOURCE
 #include "cli.h"
 

@@ -3,8 +3,8 @@
  *
  * In: the context's record of steps. Out: a row a name (total, share, calls), the longest first;
  * the file has an event a step, {"traceEvents": [{name, ph "X", ts, dur (microseconds), pid,
- * tid, args: {kind, nodes, read_bytes, written_bytes, flops, open}}]}. Steps of one name are told apart by
- * their order in a call. */
+ * tid, args: {kind, nodes, read_bytes, written_bytes, flops, open}}]}. Steps of one name are
+ * told apart by their order in a call. */
 #define _GNU_SOURCE
 #include "explain.h"
 

@@ -1,7 +1,7 @@
-/* stator doctor: what this machine has of what Stator can use, and which Debian package brings the
- * rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN, every
- * plugin that is not available, Python (tests alone), a C compiler, huge pages, cores. Status 0 when some backend
- * is available, else 3. */
+/* stator doctor: what this machine has of what Stator can use, and which Debian package brings
+ * the rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN,
+ * every plugin that is not available, Python (tests alone), a C compiler, huge pages, cores.
+ * Status 0 when some backend is available, else 3. */
 #define _GNU_SOURCE
 #include "cli.h"
 

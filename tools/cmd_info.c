@@ -1,8 +1,8 @@
 /* stator info: what a model is, on one screen: what its file says of itself, inputs and outputs,
  * parameters, operators by count, and which backends its nodes would run on.
  *
- * In: a model; for the last part it is compiled for inputs of the sizes that the flags give, and not
- * run. A model that cannot be compiled is described all the same. */
+ * In: a model; for the last part it is compiled for inputs of the sizes that the flags give, and
+ * not run. A model that cannot be compiled is described all the same. */
 #include "explain.h"
 
 #include "core/base/check.h"
@@ -173,7 +173,8 @@ static void add_graph(const info *f)
     cJSON_AddItemToObject(f->facts, "nodes", by_count(counts));
 }
 
-/* Compiles for the inputs; what fails is told and fails nothing else, but for names that are wrong. */
+/* Compiles for the inputs; what fails is told and fails nothing else, but for names that are
+ * wrong. */
 static int compile_it(info *f)
 {
     if (f->p.function == NULL) {

@@ -1,10 +1,10 @@
 /* Threads of a team off the processor of their caller.
  *
- * A caller that waits for its team spins. A thread of the team that the scheduler has put behind it,
- * on its processor, begins when the caller's time slice is over, milliseconds later, and does so at
- * each region; where other processes keep the other processors busy it may stay there for many
- * regions. So the caller takes its processor out of what the others may run on, and does so again
- * when it has moved.
+ * A caller that waits for its team spins. A thread of the team that the scheduler has put behind
+ * it, on its processor, begins when the caller's time slice is over, milliseconds later, and does
+ * so at each region; where other processes keep the other processors busy it may stay there for
+ * many regions. So the caller takes its processor out of what the others may run on, and does so
+ * again when it has moved.
  *
  * What the program has chosen stays: a thread is left alone unless it may run wherever the caller
  * may, but for one processor at most, and a caller with one processor does nothing. */

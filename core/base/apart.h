@@ -17,8 +17,9 @@ typedef struct st_apart {
     int32_t thread[ST_APART_MOST]; /* by seat; 0: not seen */
 } st_apart;
 
-/* The caller, before a region of so many seats: where it has moved to another processor since, or
- * the team has changed, the team's threads are to leave that. Costs a look at the processor else. */
+/* The caller, before a region of so many seats: where it has moved to another processor since,
+ * or the team has changed, the team's threads are to leave that. Costs a look at the processor
+ * else. */
 void st_apart_begin(st_apart *team, int32_t seats);
 /* Each thread of the region, in it. */
 void st_apart_note(st_apart *team, int32_t seat);

@@ -1,6 +1,6 @@
-/* Are two tensors equal but for rounding? Dense host tensors of any of our dtypes; pure. This is the
- * one definition of "same": run --expect, compare, verify, bisect, minify, check and conform use it.
- */
+/* Are two tensors equal but for rounding? Dense host tensors of any of our dtypes; pure. This is
+ * the one definition of "same": run --expect, compare, verify, bisect, minify, check and conform
+ * use it. */
 #ifndef STATOR_BASE_COMPARE_H
 #define STATOR_BASE_COMPARE_H
 

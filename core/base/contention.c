@@ -3,9 +3,9 @@
  * A team of threads that share a piece of work evenly waits for the last of them. Where another
  * program has that one's processor, the wait is a time slice of the scheduler, milliseconds for
  * work of microseconds, and the caller alone would have been faster. So what teams took is added
- * up beside what it would have taken without them, over windows of time in teams; after some windows
- * in a row in which teams were slower the process does without them, for a while that doubles as
- * long as the first window behind it is no better. */
+ * up beside what it would have taken without them, over windows of time in teams; after some
+ * windows in a row in which teams were slower the process does without them, for a while that
+ * doubles as long as the first window behind it is no better. */
 #include "core/base/contention.h"
 
 #include <stdatomic.h>

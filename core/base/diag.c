@@ -2,7 +2,8 @@
  * memory for a text, a static immutable diag of the same code is handed out; changing or releasing
  * that one does nothing.
  *
- * Text: [prefix: ]* message [\n  at NODE (FILE:LINE): NOTE]*. It is printable UTF-8: other bytes are
+ * Text: [prefix: ]* message [\n  at NODE (FILE:LINE): NOTE]*. It is printable UTF-8: other bytes
+ * are
  * there as \xNN, line breaks too but for those before a blank, which are the notes'. */
 #include "core/base/diag.h"
 

@@ -1,6 +1,6 @@
-/* Reading pipes and writing to file descriptors; see the header. The kernel sends SIGXFSZ to the thread that wrote,
- * so a signal that is pending after a write and was not before is that of the write (or one that
- * somebody sent to the process meanwhile, which is lost). */
+/* Reading pipes and writing to file descriptors; see the header. The kernel sends SIGXFSZ to the
+ * thread that wrote, so a signal that is pending after a write and was not before is that of the
+ * write (or one that somebody sent to the process meanwhile, which is lost). */
 #define _GNU_SOURCE
 #include "core/base/fdio.h"
 

@@ -1,6 +1,7 @@
-/* Reading pipes, and writing to file descriptors. A file that may not grow (RLIMIT_FSIZE) is a failure of the write,
- * EFBIG, as a full disk is, and never SIGXFSZ, which would end the program: the signal is held back
- * in the thread that writes. The process's own choice for it is not touched. */
+/* Reading pipes, and writing to file descriptors. A file that may not grow (RLIMIT_FSIZE) is a
+ * failure of the write, EFBIG, as a full disk is, and never SIGXFSZ, which would end the
+ * program: the signal is held back in the thread that writes. The process's own choice for it is
+ * not touched. */
 #ifndef STATOR_BASE_FDIO_H
 #define STATOR_BASE_FDIO_H
 

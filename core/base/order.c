@@ -1,5 +1,5 @@
-/* Rows to threads (order.h): a row is one thread's, several for a thread; a long row where there are
- * few is cut into chunks.
+/* Rows to threads (order.h): a row is one thread's, several for a thread; a long row where there
+ * are few is cut into chunks.
  *
  *     lots of rows      each lot has room of its own and goes through its rows; rows whose elements
  *                       are far apart, but neighbours of each other's, are copied row by row first

@@ -25,8 +25,9 @@ stator_status st_sized_read(void *out, uint32_t size, const void *given, const c
 stator_status st_sized_write(void *out, const void *from, uint32_t size, const char *type,
                              stator_diag **err);
 
-/* Flags of such a struct: INVALID_ARGUMENT, naming the bits, where there are others than those of
- * `known`. A flag that a reader does not know cannot be left out in silence: it asks for something. */
+/* Flags of such a struct: INVALID_ARGUMENT, naming the bits, where there are others than those
+ * of `known`. A flag that a reader does not know cannot be left out in silence: it asks for
+ * something. */
 stator_status st_check_flags(uint32_t flags, uint32_t known, const char *type, stator_diag **err);
 
 #ifdef __cplusplus

@@ -77,9 +77,9 @@ void st_symtab_set_hints(st_symtab *tab, const int64_t *hints, uint32_t n_symbol
 /* A hint for one symbol: nothing when the sym is another. */
 void st_sym_set_hint(st_symtab *tab, uint32_t sym, int64_t hint);
 /* The size to decide by where a choice has to be made for all sizes (library or loops, tiles, an
- * algorithm): the value under the symbols' hints, and where a symbol has none under a likely value
- * of its range, held within what is proved of the sym. What is decided by it must be right for every
- * size in range. */
+ * algorithm): the value under the symbols' hints, and where a symbol has none under a likely
+ * value of its range, held within what is proved of the sym. What is decided by it must be right
+ * for every size in range. */
 int64_t st_sym_size_hint(const st_symtab *tab, uint32_t sym);
 /* 1 proved, 0 disproved, -1 unknown. */
 int st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b);

@@ -1,11 +1,10 @@
 /* Floor division and remainder of syms, by an integer; sym_poly.c divides by a sym.
  *
- * For c > 0: every term gives up its multiples of c (coefficients and constant of what
- * stays lie in [0, c)), terms known to be multiples of c are divided exactly, common factors are
- * cancelled, floordiv(floordiv(x, b) + r, c) becomes floordiv(x + b*r, b*c), what lies below a
- * common factor is dropped (floordiv(4*a + b, 8) = floordiv(a, 2) for 0 <= b < 4), a quotient
- * that the range pins down becomes an integer, and a bound is divided by itself, since rounding down
- * keeps order:
+ * For c > 0: every term gives up its multiples of c (coefficients and constant of what stays lie in
+ * [0, c)), terms known to be multiples of c are divided exactly, common factors are cancelled,
+ * floordiv(floordiv(x, b) + r, c) becomes floordiv(x + b*r, b*c), what lies below a common factor
+ * is dropped (floordiv(4*a + b, 8) = floordiv(a, 2) for 0 <= b < 4), a quotient that the range pins
+ * down becomes an integer, and a bound is divided by itself, since rounding down keeps order:
  *
  *     floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(b, 2)
  *     floordiv(max(a, 1) + 1, 2) = max(floordiv(a + 1, 2), 1)
@@ -185,8 +184,8 @@ static int drop_rest(const st_symtab *tab, st_lin *r, int64_t *c, st_lin *rest, 
     return 1;
 }
 
-/* floordiv(max(x, n) + k, c) = max(floordiv(x + k, c), floordiv(n + k, c)) for integers n and k, min
- * likewise; 0 where r is no such form. */
+/* floordiv(max(x, n) + k, c) = max(floordiv(x + k, c), floordiv(n + k, c)) for integers n and k,
+ * min likewise; 0 where r is no such form. */
 static uint32_t divide_bounded(st_symtab *tab, const st_lin *r, int64_t c)
 {
     if (r->count != 1 || r->terms[0].coef != 1) {

@@ -100,7 +100,8 @@ static void run_seat(void *self, int32_t seat)
 #define HELPED_NS UINT64_C(200000) /* of work, that waking threads for it pays */
 #define LATE_NS UINT64_C(100000)   /* that others may be behind the caller, and a chunk or two */
 
-/* A region has ended. The caller alone would have taken up to twice the time that it did not wait. */
+/* A region has ended. The caller alone would have taken up to twice the time that it did not
+ * wait. */
 static void note_region(const work *w, uint64_t began, uint64_t now)
 {
     const uint64_t chunk = w->done ? (w->ended_ns - began) / (uint64_t)w->done : 0;

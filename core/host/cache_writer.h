@@ -2,7 +2,8 @@
  *
  *   put      the entries of one compile: its constants, then its program
  *   start    a thread begins to write what was put; called when the first call of the program ended
- *   settle   on return all that was put is written, by the caller as far as the thread has not begun
+ *   settle   on return all that was put is written, by the caller as far as the thread has not
+ * begun
  *
  * One entry is written at a time, the oldest first, so a program is published after the constants
  * that it needs. The thread ends when there is nothing left. What waits is referred to, not copied.

@@ -33,7 +33,8 @@ typedef struct st_compile_request {
     stator_ctx *ctx;
     const st_module *source; /* left as it is */
     stator_instance *main;
-    /* Given to the compile, the values of passes among them: main's, or, without it, these alone. */
+    /* Given to the compile, the values of passes among them: main's, or, without it, these
+     * alone. */
     const stator_options *options;
     /* What main refuses goes to the first of these that runs it; none: an error. */
     stator_instance *fallbacks[ST_FALLBACKS_MAX];
@@ -66,8 +67,8 @@ typedef struct st_compiled {
     const st_file **files; /* that constants are mapped from, each once */
     uint32_t n_files;
     uint32_t specialisation; /* index of the import it was made from */
-    /* Of what came from the cache: there is no module; its texts, its constants and the graphs of the
-     * parts that were compiled anew are here. */
+    /* Of what came from the cache: there is no module; its texts, its constants and the graphs
+     * of the parts that were compiled anew are here. */
     st_arena arena;
     stator_blob **blobs;
     uint32_t n_blobs;

@@ -47,8 +47,8 @@ typedef struct st_division {
 } st_division;
 
 /* Asks what main runs, decomposing what it keeps but refuses, then for fuel, and divides.
- * UNSUPPORTED: nodes are left over and no fallback runs them. The division is to be ended also after
- * a failure. */
+ * UNSUPPORTED: nodes are left over and no fallback runs them. The division is to be ended also
+ * after a failure. */
 stator_status st_divide(const st_compile_request *request, stator_graph *graph,
                         st_division *out_division, stator_diag **err);
 /* Divides again after nodes were declined; fuel is asked only about what it was not asked before.
@@ -64,8 +64,8 @@ stator_status st_division_decline(st_division *division, st_unit *unit, stator_r
 const char *st_division_reason(const st_unit *unit, stator_ref node);
 /* Nodes of a part, those inside its control flow included, constants left out. */
 uint32_t st_division_count(const st_division *division, const st_unit *unit, const st_part *part);
-/* The first fallback after `after` (UINT32_MAX: of all) that runs the whole part; n_fallbacks: none.
- */
+/* The first fallback after `after` (UINT32_MAX: of all) that runs the whole part; n_fallbacks:
+ * none. */
 uint32_t st_division_next_fallback(const st_division *division, const st_unit *unit,
                                    const st_part *part, uint32_t after);
 /* Name of the node that it was imported from, "" unknown. */

@@ -16,8 +16,8 @@ stator_ctx *st_function_ctx(const stator_function *function);
 const st_compiled *st_function_entry(const stator_function *function, uint32_t i);
 /* The step that runs part `index` of stator/inspect.h; OUT_OF_RANGE (inspect_memory.c). */
 stator_status st_part_step(stator_function *function, uint32_t index, const st_step **out_step);
-/* What the cache has for these inputs; nothing is compiled. *text is appended to: the entry's name, or
- * why there is none. */
+/* What the cache has for these inputs; nothing is compiled. *text is appended to: the entry's
+ * name, or why there is none. */
 stator_status st_function_cache_why(stator_function *f, uint32_t n_in, const DLTensor *in,
                                     int *out_hit, st_str *text, stator_diag **err);
 /* The fuel of the last compile; from this call on compiles record what they apply. */

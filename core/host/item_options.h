@@ -1,6 +1,6 @@
 /* The option values that an item of a plugin receives in a context: given ones, those of the
- * environment where the context reads it, defaults. What the user should be told of them goes to the
- * channel "options". */
+ * environment where the context reads it, defaults. What the user should be told of them goes to
+ * the channel "options". */
 #ifndef STATOR_HOST_ITEM_OPTIONS_H
 #define STATOR_HOST_ITEM_OPTIONS_H
 

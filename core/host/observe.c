@@ -1,11 +1,11 @@
 /* Where two ways to compile one model part; see stator/inspect.h.
  *
- * Inner values are read by compiling again with them as more outputs, in groups and in topological
- * order, so that few compiles are needed. A group that cannot be compiled, or that makes the
- * difference vanish (an output keeps a rewrite or a fusion from happening), is halved; a number of
- * observations bounds the work. A value that is off by a step of its rounding is pinned: the model is
- * cut so that the value becomes an input, which both ways get from the good one, and the search goes
- * on with the values behind it. */
+ * Inner values are read by compiling again with them as more outputs, in groups and in
+ * topological order, so that few compiles are needed. A group that cannot be compiled, or that
+ * makes the difference vanish (an output keeps a rewrite or a fusion from happening), is halved;
+ * a number of observations bounds the work. A value that is off by a step of its rounding is
+ * pinned: the model is cut so that the value becomes an input, which both ways get from the good
+ * one, and the search goes on with the values behind it. */
 #include "core/base/compare.h"
 #include "core/base/sized.h"
 #include "core/host/function.h"
@@ -378,8 +378,8 @@ static void leave_model(observer *o)
     o->values = NULL;
 }
 
-/* Goes on with the model in which the step's value is an input. Takes the step over. 0: it cannot be
- * cut so. */
+/* Goes on with the model in which the step's value is an input. Takes the step over. 0: it
+ * cannot be cut so. */
 static int pin_step(observer *o)
 {
     stator_model *next = cut_at(o, o->values[o->step_at]);
@@ -399,8 +399,8 @@ static int pin_step(observer *o)
     return list_values(o);
 }
 
-/* Looks at all values in order; behind one that is off by a step, at those of a model in which it is
- * not. */
+/* Looks at all values in order; behind one that is off by a step, at those of a model in which
+ * it is not. */
 static void observe_all(observer *o)
 {
     observe_from(o, 0);

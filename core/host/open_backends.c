@@ -1,5 +1,5 @@
-/* Opening the backends of a function: the main one, the reference, those that take what main leaves.
- * See open_backends.h. */
+/* Opening the backends of a function: the main one, the reference, those that take what main
+ * leaves. See open_backends.h. */
 #include "core/host/open_backends.h"
 
 #include "core/host/options.h"

@@ -327,8 +327,9 @@ static int env_name(const char *item, const char *key, char out[MAX_ENV_NAME])
 }
 
 /* Could the rest of a variable's name belong to an item whose name is longer, as in
- * STATOR_OPT_AOT_EAGER_X for the items "aot" and "aot_eager"? Then it is not ours to refuse. Each
- * character of a name that is no letter or digit has become '_'; names that mix them are not tried. */
+ * STATOR_OPT_AOT_EAGER_X for the items "aot" and "aot_eager"? Then it is not ours to refuse.
+ * Each character of a name that is no letter or digit has become '_'; names that mix them are
+ * not tried. */
 static int belongs_to_longer(const st_options_request *r, const char *rest, size_t n)
 {
     static const char signs[] = "_-.";

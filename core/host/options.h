@@ -1,15 +1,15 @@
 /* Option values: parsed and validated by the host alone, against the schema of the item they are
  * for.
  *
- * In: a schema (stator_option_desc rows), "key=value" pairs, the environment. Out: stator_options,
- * a table with one typed value per schema row. Precedence: given pairs, then the variable
- * STATOR_OPT_<ITEM>_<KEY> (upper case, every character that is not a letter or digit becomes '_'),
- * then the default. A key "other.key" is checked against the schema of the backend or frontend
- * `other`, "PASS:key" against the schema of the pass PASS; both are then left out, so that one set of
- * options serves several backends and the passes before them, and kept for who opens `other` or runs
- * PASS (st_options_foreign). A pass has a sign of its own because its name may contain dots.
- * Invariants: every value has its row's type and lies in its range; the plugin never sees text that
- * was not checked. */
+ * In: a schema (stator_option_desc rows), "key=value" pairs, the environment. Out:
+ * stator_options, a table with one typed value per schema row. Precedence: given pairs, then the
+ * variable STATOR_OPT_<ITEM>_<KEY> (upper case, every character that is not a letter or digit
+ * becomes '_'), then the default. A key "other.key" is checked against the schema of the backend
+ * or frontend `other`, "PASS:key" against the schema of the pass PASS; both are then left out,
+ * so that one set of options serves several backends and the passes before them, and kept for
+ * who opens `other` or runs PASS (st_options_foreign). A pass has a sign of its own because its
+ * name may contain dots. Invariants: every value has its row's type and lies in its range; the
+ * plugin never sees text that was not checked. */
 #ifndef STATOR_HOST_OPTIONS_H
 #define STATOR_HOST_OPTIONS_H
 
@@ -48,9 +48,9 @@ stator_status st_options_create(st_mem *mem, const st_options_request *request,
 void st_options_destroy(stator_options *options);
 /* What the user should be told (deprecated or renamed keys), one sentence a line; "" when none. */
 const char *st_options_warnings(const stator_options *options);
-/* Appends "key=value\n" of every row flagged AFFECTS_CODE, in schema order, in normal form; a value
- * holds no blank and no line end, and other values give another text. A pass does nothing but change
- * code: of its rows all count but those flagged SECRET alone. */
+/* Appends "key=value\n" of every row flagged AFFECTS_CODE, in schema order, in normal form; a
+ * value holds no blank and no line end, and other values give another text. A pass does nothing
+ * but change code: of its rows all count but those flagged SECRET alone. */
 void st_options_code_key(const stator_options *options, st_str *out);
 
 /* What was given in other namespaces, as pairs that options of `item` (a pass, or with kind 0 a

@@ -31,7 +31,8 @@ typedef struct st_registry_options {
     /* Folder of libstator.so; NULL: found by dladdr. A program that holds the host statically has
      * none (its own folder is never searched) and gives plugin_dirs or this. */
     const char *lib_dir;
-    /* Receives one sentence about an item that is left out; called with no lock held. May be NULL. */
+    /* Receives one sentence about an item that is left out; called with no lock held. May be
+     * NULL. */
     void (*warn)(void *self, const char *text);
     void *warn_self;
 } st_registry_options;
@@ -93,11 +94,12 @@ typedef struct st_loaded {
  * reason and hint when the item cannot be used. */
 stator_status st_registry_load(st_registry *registry, const st_registry_item *item,
                                const st_loaded **out_loaded, stator_diag **err);
-/* The same for an item that nobody named. Before code of a stranger's plugin runs in this process for
- * the first time it is loaded and probed in a child, for 5 s at most; what crashes or hangs there is
- * not loaded. That all went well is remembered by build id. Stator's own plugins beside libstator
- * are no strangers; where there is no helper (libexec/stator-probe) nothing is tried. Of a pass, an op
- * library or a frontend that cannot be used a warning is given, once. */
+/* The same for an item that nobody named. Before code of a stranger's plugin runs in this
+ * process for the first time it is loaded and probed in a child, for 5 s at most; what crashes
+ * or hangs there is not loaded. That all went well is remembered by build id. Stator's own
+ * plugins beside libstator are no strangers; where there is no helper (libexec/stator-probe)
+ * nothing is tried. Of a pass, an op library or a frontend that cannot be used a warning is
+ * given, once. */
 stator_status st_registry_load_unnamed(st_registry *registry, const st_registry_item *item,
                                        const st_loaded **out_loaded, stator_diag **err);
 /* Says once what is wrong with an item that is used all the same: "pass 'x': " and the sentence. */

@@ -8,8 +8,8 @@
  *
  * No "end", a signal or no answer in time: CRASHED_IN_PROBE.
  *
- * A refusal, and that all went well, is remembered in the file `probes` beside the compiled programs,
- * one line each:
+ * A refusal, and that all went well, is remembered in the file `probes` beside the compiled
+ * programs, one line each:
  *
  *   BUILD-ID \t PATH \t ITEM \t STAMP \t STATE \t REASON \t HINT
  *

@@ -1,6 +1,6 @@
-/* See rounding.h. Two right answers x and x' of a few ulp apart round to different whole numbers where
- * one lies on either side of a boundary: rare, of values that are spread over many steps, and by one
- * step alone. */
+/* See rounding.h. Two right answers x and x' of a few ulp apart round to different whole numbers
+ * where one lies on either side of a boundary: rare, of values that are spread over many steps,
+ * and by one step alone. */
 #include "core/host/rounding.h"
 
 #include "core/base/check.h"

@@ -1,6 +1,6 @@
-/* The operations that nodes make, from their types; see the header. Contractions have a formula each,
- * in a table; all others go by the properties of their op. Doubles, since counts only serve ratios:
- * they are exact below 2^53. */
+/* The operations that nodes make, from their types; see the header. Contractions have a formula
+ * each, in a table; all others go by the properties of their op. Doubles, since counts only
+ * serve ratios: they are exact below 2^53. */
 #include "core/host/step_flops.h"
 
 #include <string.h>

@@ -137,8 +137,9 @@ typedef struct st_call_state st_call_state;
 st_call_state *st_program_acquire(st_program *program);
 void st_program_release(st_program *program, st_call_state *state);
 int64_t *st_call_state_syms(st_call_state *state);
-/* 1: before each step its results are filled with a pattern (NaN, or bytes of 0xa5), so that what an
- * executable leaves out cannot pass for a result; 0: where the step itself asks for it alone. */
+/* 1: before each step its results are filled with a pattern (NaN, or bytes of 0xa5), so that
+ * what an executable leaves out cannot pass for a result; 0: where the step itself asks for it
+ * alone. */
 void st_call_state_fill(st_call_state *state, int is_filled);
 
 /* Runs with dense inputs. out[k] given: written in place (shape and dtype are checked); NULL: a new

@@ -12,9 +12,9 @@
  *     stator run ... --pass-option nan_guard:only=log,div             guards behind these ops alone
  *
  * It shows what a pass of a third party does: it reads one graph and writes a whole new one
- * (inputs, nodes, write-backs, outputs), takes an option, asks for fuel before each thing it adds, and keeps
- * witnesses and origins by cloning what it does not change. It is added to every pipeline that has
- * its phase. */
+ * (inputs, nodes, write-backs, outputs), takes an option, asks for fuel before each thing it
+ * adds, and keeps witnesses and origins by cloning what it does not change. It is added to every
+ * pipeline that has its phase. */
 #include <stator/plugin.h>
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* What an ONNX file says of itself, told to the host for `stator info`: operator sets, who wrote it,
- * how many nodes of each operator it has, and its metadata.
+/* What an ONNX file says of itself, told to the host for `stator info`: operator sets, who wrote
+ * it, how many nodes of each operator it has, and its metadata.
  *
- * In: the unpacked model. Out: facts (stator_source.fact), in that order; operators by name. Nodes of
- * bodies count once each, however often they run, and so do those of the model's functions. */
+ * In: the unpacked model. Out: facts (stator_source.fact), in that order; operators by name.
+ * Nodes of bodies count once each, however often they run, and so do those of the model's
+ * functions. */
 #include "ox_facts.h"
 
 #include <inttypes.h>

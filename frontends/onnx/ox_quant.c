@@ -1,7 +1,7 @@
 /* Quantization. Granularities of QuantizeLinear and DequantizeLinear: one scale a tensor, one a
- * slice along an axis, or one a block. Integer products are exact in i32; the final scaling is one
- * product in f32, rounded to nearest even: what ONNX Runtime does, so that results agree to the last
- * quantum. */
+ * slice along an axis, or one a block. Integer products are exact in i32; the final scaling is
+ * one product in f32, rounded to nearest even: what ONNX Runtime does, so that results agree to
+ * the last quantum. */
 #include "onnx.h"
 #include "ox_conv.h"
 

@@ -141,8 +141,8 @@ static stator_ref frame_length(ox_node *n, stator_ref signal)
     return ox_in(n, 2) != 0 ? ox_dim(n, ox_in(n, 2), 0) : ox_dim(n, signal, 1);
 }
 
-/* The signal as [batch, length, 1 or 2]. TorchScript's exporter writes real ones as [batch, length],
- * and ONNX Runtime takes them so. */
+/* The signal as [batch, length, 1 or 2]. TorchScript's exporter writes real ones as [batch,
+ * length], and ONNX Runtime takes them so. */
 static stator_ref stft_signal(ox_node *n, int onesided)
 {
     const stator_ref x = ox_need(n, 0);

@@ -18,8 +18,9 @@ STATOR_EXPORT stator_status stator_x_pipeline(stator_ctx *ctx, const char *backe
 STATOR_EXPORT stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn,
                                             void *self) STATOR_MUST_USE;
 
-/* The options of an item of stator_ctx_item_info, which is loaded for it: fn is called for each, the
- * row lives as long as the context. OUT_OF_RANGE: no such item; UNAVAILABLE: it cannot be used. */
+/* The options of an item of stator_ctx_item_info, which is loaded for it: fn is called for each,
+ * the row lives as long as the context. OUT_OF_RANGE: no such item; UNAVAILABLE: it cannot be
+ * used. */
 typedef void (*stator_x_option_fn)(void *self, const stator_option_desc *row);
 STATOR_EXPORT stator_status stator_x_item_options(stator_ctx *ctx, uint32_t index,
                                                   stator_x_option_fn fn,
@@ -153,9 +154,9 @@ typedef struct stator_x_step {
     const char *name;    /* in profiles */
     uint64_t read_bytes; /* of its buffers; OPEN: and more, as a call tells */
     uint64_t written_bytes;
-    /* Of its nodes, as their types tell: two for each multiplication that a contraction adds up, one
-     * an element of pointwise ops and reductions. Without nodes, or with sizes that a call tells: 0
-     * of these. */
+    /* Of its nodes, as their types tell: two for each multiplication that a contraction adds up,
+     * one an element of pointwise ops and reductions. Without nodes, or with sizes that a call
+     * tells: 0 of these. */
     uint64_t flops;
 } stator_x_step;
 typedef void (*stator_x_step_fn)(void *self, const stator_x_step *row);
@@ -251,18 +252,18 @@ typedef struct stator_x_pair {
     uint32_t reserved;
     double rtol, atol; /* negative: chosen by dtype and by how large values are */
 } stator_x_pair;
-/* The first value, in topological order, in which they differ: inner values are read by compiling
- * again with them as more outputs. Not found: the difference vanishes when it is observed. A rounding
- * that falls the other way is no difference: where a node rounds (round, floor, ceil, trunc, a cast
- * of floats to integers), its operands agree, and at most one element in 50, or one alone, is off by
- * exactly 1, the value counts as a step. It is replaced by the good backend's for both, and the search
- * goes on behind it, past 64 such values at most. INVALID_ARGUMENT: struct_size of one of the two is
- * not set. */
+/* The first value, in topological order, in which they differ: inner values are read by
+ * compiling again with them as more outputs. Not found: the difference vanishes when it is
+ * observed. A rounding that falls the other way is no difference: where a node rounds (round,
+ * floor, ceil, trunc, a cast of floats to integers), its operands agree, and at most one element
+ * in 50, or one alone, is off by exactly 1, the value counts as a step. It is replaced by the
+ * good backend's for both, and the search goes on behind it, past 64 such values at most.
+ * INVALID_ARGUMENT: struct_size of one of the two is not set. */
 STATOR_EXPORT stator_status stator_x_first_difference(const stator_x_pair *pair,
                                                       stator_x_place *out_place) STATOR_MUST_USE;
 
-/* The folder of the compile cache (docs/cache.md), which the first program that is kept may yet have
- * to make; NULL, with the reason, when there is none. */
+/* The folder of the compile cache (docs/cache.md), which the first program that is kept may yet
+ * have to make; NULL, with the reason, when there is none. */
 STATOR_EXPORT const char *stator_x_cache_folder(stator_ctx *ctx, const char **out_reason);
 typedef struct stator_x_cache_row {
     uint32_t struct_size;

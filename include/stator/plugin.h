@@ -251,12 +251,12 @@ typedef struct stator_thr_api {
      * returns when all are done. Nested calls run in the calling thread. */
     void (*parallel_for)(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn, void *self);
     int32_t (*thread_count)(stator_ctx *ctx);
-    /* For a plugin whose library divides work among threads of its own (OpenMP's, say) and waits for
-     * all of them. 1: other programs want the processors so much that the calling thread should do
-     * the work alone, with the same bits as a result. The answer may change from call to call. Costs a
-     * look at the clock. It follows from what note_team is told: work of team_ns nanoseconds on the
-     * library's threads that the caller alone would have done in about alone_ns. Any thread. Since
-     * 0.9, appended. */
+    /* For a plugin whose library divides work among threads of its own (OpenMP's, say) and waits
+     * for all of them. 1: other programs want the processors so much that the calling thread
+     * should do the work alone, with the same bits as a result. The answer may change from call
+     * to call. Costs a look at the clock. It follows from what note_team is told: work of
+     * team_ns nanoseconds on the library's threads that the caller alone would have done in
+     * about alone_ns. Any thread. Since 0.9, appended. */
     int32_t (*is_contended)(stator_ctx *ctx);
     void (*note_team)(stator_ctx *ctx, uint64_t team_ns, uint64_t alone_ns);
 } stator_thr_api;
@@ -611,8 +611,9 @@ typedef struct stator_source {
     void (*need_value)(const struct stator_source *source, const char *name);
     void *host;
     /* 0.9: tells what the file says of itself, for people (`stator info`): kind "opset", name
-     * "ai.onnx", value "17"; kind "op", name "Conv", value "53"; kind "producer", name and version;
-     * kind "metadata", key and value. Texts are copied. An older host has not got it: STATOR_HAS. */
+     * "ai.onnx", value "17"; kind "op", name "Conv", value "53"; kind "producer", name and
+     * version; kind "metadata", key and value. Texts are copied. An older host has not got it:
+     * STATOR_HAS. */
     void (*fact)(const struct stator_source *source, const char *kind, const char *name,
                  const char *value);
 } stator_source;

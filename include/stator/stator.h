@@ -60,8 +60,9 @@ typedef struct stator_ctx_options {
      * own, several at once. */
     void (*log)(void *self, const char *channel, uint32_t level, const char *text);
     void *log_self;
-    /* 0.1: channels of the log beside those of STATOR_LOGS, written as there ("passes,cache:debug");
-     * also heard with STATOR_CTX_NO_ENV. NULL: none. A word that names no channel is a warning. */
+    /* 0.1: channels of the log beside those of STATOR_LOGS, written as there
+     * ("passes,cache:debug"); also heard with STATOR_CTX_NO_ENV. NULL: none. A word that names
+     * no channel is a warning. */
     const char *log_channels;
 } stator_ctx_options;
 
@@ -144,11 +145,11 @@ typedef struct stator_buffer {
     void *self;
 } stator_buffer;
 
-/* A tensor over the application's memory, without copying: dense, row-major, host memory of at least
- * the tensor's bytes. deleter runs once, when the last reference goes, on the thread that lets go of
- * it; where the call fails it does not run. As an input of a call, memory that is not aligned to 16
- * bytes is copied. INVALID_ARGUMENT: no such dtype or shape, data NULL of a tensor that has
- * elements, or too few bytes; RESOURCE_EXHAUSTED. Since 0.1. */
+/* A tensor over the application's memory, without copying: dense, row-major, host memory of at
+ * least the tensor's bytes. deleter runs once, when the last reference goes, on the thread that
+ * lets go of it; where the call fails it does not run. As an input of a call, memory that is not
+ * aligned to 16 bytes is copied. INVALID_ARGUMENT: no such dtype or shape, data NULL of a tensor
+ * that has elements, or too few bytes; RESOURCE_EXHAUSTED. Since 0.1. */
 STATOR_EXPORT stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
                                                const int64_t *shape, const stator_buffer *buffer,
                                                stator_tensor **out_tensor) STATOR_MUST_USE;
@@ -234,8 +235,8 @@ typedef struct stator_compile_options {
     const char *backend;            /* NULL: the available backend of highest priority; a warning
                                      * names better ones that are there but unavailable */
     const char *mode;               /* NULL or "default", "reduce-overhead", "max-autotune", ... */
-    const char *fallback;           /* NULL, or a backend that replaces one that is there but
-                                     * unavailable; a warning says so. An unknown name is an error */
+    const char *fallback;           /* NULL, or a backend in place of one that is there but
+                                     * unavailable, with a warning; unknown names are errors */
     const char *const *option_keys; /* backend options; "other.key" for another backend's,
                                      * "PASS:key" for those of a plugin's pass */
     const char *const *option_values;

@@ -4,9 +4,9 @@
  * canonicalize in a module of its own. Matching walks pattern and graph together. Where both are
  * sums, or products, their terms are compared as multisets (st_rc_terms); elsewhere op, attributes
  * and operands must agree, commuting operands in either order. Numbers of few bits are the same,
- * others agree within a tolerance of the dtype; FLOAT attributes of the composite are holes that the
- * graph's numbers fill. Attention has views, masks and scales that no body shows, and is looked for
- * in C (recompose_sdpa.c).
+ * others agree within a tolerance of the dtype; FLOAT attributes of the composite are holes that
+ * the graph's numbers fill. Attention has views, masks and scales that no body shows, and is looked
+ * for in C (recompose_sdpa.c).
  *
  * The pass plans from the last node to the first, so that the largest composite wins and what only
  * it used is known to be dead, and then copies the graph from the first node to the last. */

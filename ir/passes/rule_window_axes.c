@@ -1,15 +1,17 @@
-/* The rule window_axes: a large window is folded along one axis, then along the others, and along one
- * axis in two steps.
+/* The rule window_axes: a large window is folded along one axis, then along the others, and along
+ * one axis in two steps.
  *
- *     reduce_window(x, window=[h, w])    ->    reduce_window(reduce_window(x, window=[1, w]), [h, 1])
+ *     reduce_window(x, window=[h, w])    ->    reduce_window(reduce_window(x, window=[1, w]), [h,
+ * 1])
  *     reduce_window(x, window=[a + (b - 1) * d])
- *                        ->    reduce_window(reduce_window(x, window=[a]), [b], dilation=[d])    d <= a
+ *                        ->    reduce_window(reduce_window(x, window=[a]), [b], dilation=[d])    d
+ * <= a
  *
- * Of a window of h * w places that is h + w steps an element of the result, and a + b where the window
- * has one axis, where windows overlap so much that what the first step makes is shared. Minima and
- * maxima are what they were, padding and NaN included, also of places that two of the b meet; sums
- * meet each place once (d = a) and are grouped anew, so those of floats that f32 is more exact than
- * stay. */
+ * Of a window of h * w places that is h + w steps an element of the result, and a + b where the
+ * window has one axis, where windows overlap so much that what the first step makes is shared.
+ * Minima and maxima are what they were, padding and NaN included, also of places that two of the
+ * b meet; sums meet each place once (d = a) and are grouped anew, so those of floats that f32 is
+ * more exact than stay. */
 #include "ir/passes/rewrite_rules.h"
 
 #include "core/base/check.h"

@@ -19,8 +19,8 @@
 #define FIRST_MIN 256                  /* boxes put in order at first, */
 #define FIRST_EACH 4                   /* and for each that may be kept */
 #define LOTS_EACH 4                    /* of a batch, for a thread */
-/* Below iou * (1 - margin) a quotient stays below iou when it is rounded to the boxes' dtype: f8 has
- * three bits at least, from 2^-6 on. */
+/* Below iou * (1 - margin) a quotient stays below iou when it is rounded to the boxes' dtype: f8
+ * has three bits at least, from 2^-6 on. */
 #define SURE_IOU 0x1p-4
 #define MARGIN_F32 0x1p-20
 #define MARGIN_NARROW 0.25

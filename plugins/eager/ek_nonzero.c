@@ -1,7 +1,8 @@
 /* nonzero: places of the elements that are not zero, whose number only the data tells.
  *
- * Chunks are counted, then each writes its places behind those of the chunks before. Elements are
- * looked at as bits, 32 at a time: of a float all but the sign, so that -0 is zero and NaN is not. */
+ * Chunks are counted, then each writes its places behind those of the chunks before. Elements
+ * are looked at as bits, 32 at a time: of a float all but the sign, so that -0 is zero and NaN
+ * is not. */
 #include "eager.h"
 
 #define CHUNK 16384

@@ -5,8 +5,8 @@
  * clamped. mode max takes the largest of the four weighted corners of every point, not of the
  * interpolated values: ONNX's definition by its test data.
  *
- * All channels of a region share its points, so x is copied with its channels last and BLOCK of them
- * are done at a time:
+ * All channels of a region share its points, so x is copied with its channels last and BLOCK of
+ * them are done at a time:
  *
  *     x[N, C, H, W]  ->  pixels[N, H, W, C]  ->  sums[bins, BLOCK] of a region  ->  y[R, C, bins]
  *
@@ -51,8 +51,8 @@ typedef struct tap {
     int is_inside;
 } tap;
 
-/* What the points of a bin give one pixel along an axis. A bin's shares are two a point, those that are
- * not needed of weight 0 and `is_none`. */
+/* What the points of a bin give one pixel along an axis. A bin's shares are two a point, those
+ * that are not needed of weight 0 and `is_none`. */
 typedef struct share {
     int64_t at;
     double weight;

@@ -1,5 +1,6 @@
 /* Every field of ABI 0.9, its place and its type, and every enumerator's value. Made by
- * tests/tools/gen_abi_frozen.py when that ABI was published; never edited. Compiling it is the test. */
+ * tests/tools/gen_abi_frozen.py when that ABI was published; never edited.
+ * Compiling it is the test. */
 #include <stator/inspect.h>
 #include <stator/stator.h>
 

@@ -1,6 +1,6 @@
-/* Options of a plugin's pass from C: "PASS:key" beside the backend's own keys. A value decides what
- * the pass makes, two functions of one model may have different ones, and what is wrong is said when
- * the function is made. */
+/* Options of a plugin's pass from C: "PASS:key" beside the backend's own keys. A value decides
+ * what the pass makes, two functions of one model may have different ones, and what is wrong is
+ * said when the function is made. */
 #define _GNU_SOURCE
 #include "api_check.h"
 

@@ -2,9 +2,10 @@
 """Checks that the code is formatted and that lines of prose are not too wide.
 
 usage: check_format.py [--fix] [ROOT]
-C files are as clang-format 14 writes them with the tree's .clang-format. Lines of *.md have at most
-160 columns; tables, code and generated pages are excepted. --fix rewrites what is not so. Status 0
-when all holds, 77 when there is no clang-format 14 (the prose is checked all the same).
+C files are as clang-format 14 writes them with the tree's .clang-format, and lines of their comments
+have at most 100 columns. Lines of *.md have at most 160; tables, code and generated pages are
+excepted. --fix rewrites what is not so: of comments the paragraphs of prose, no drawings. Status 0
+when all holds, 77 when there is no clang-format 14 (all else is checked all the same).
 """
 import os
 import re
@@ -14,6 +15,8 @@ import sys
 import textwrap
 
 WIDTH = 160
+COMMENT_WIDTH = 100
+COMMENT = re.compile(r"^([ \t]*)/\*(.*?)\*/[ \t]*$", re.S | re.M)  # one that has its lines for itself
 SKIP = {".git", "build"}
 LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
 MARKUP = re.compile(r"[#>|]|(?:[-*+]|\d+\.)\s")  # what would begin a block at the start of a line
@@ -44,6 +47,43 @@ def check_code(root, command, is_fixed):
     places = re.findall(r"^(.*?:\d+):\d+: warning: ", out, re.M)
     return [f"{os.path.relpath(place, root)}: clang-format 14 writes this otherwise; "
             "tests/tools/check_format.py --fix does it" for place in places]
+
+
+def rewrapped(match):
+    """The comment with its paragraphs of prose wrapped where they have a line that is too wide."""
+    if all(len(line) <= COMMENT_WIDTH for line in match.group(0).split("\n")):
+        return match.group(0)
+    indent, lines = match.group(1), match.group(2).rstrip().split("\n")
+    lines = [lines[0].strip()] + [re.sub(r"^\s*\*? ?", "", line).rstrip() for line in lines[1:]]
+    room, out, at = COMMENT_WIDTH - len(indent) - len(" *  */"), [], 0
+    while at < len(lines):
+        end = at
+        while end < len(lines) and re.match(r"[^\s|-](?!.*\S  +\S)", lines[end]):
+            end += 1
+        end = max(end, at + 1)
+        own = lines[at:end]
+        is_wide = any(len(line) > COMMENT_WIDTH - len(indent) - 3 for line in own[:-1]) or \
+            len(own[-1]) > room
+        out += textwrap.wrap(" ".join(own), room + 3 if end < len(lines) else room,
+                             break_long_words=False, break_on_hyphens=False) if is_wide else own
+        at = end
+    return indent + "/* " + f"\n{indent} * ".join(out).replace(" \n", "\n") + " */"
+
+
+def check_comments(root, is_fixed):
+    bad = []
+    for path in tree(root, (".c", ".h")):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        changed = COMMENT.sub(rewrapped, text)
+        if is_fixed and changed != text:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(changed)
+        for at, line in enumerate((changed if is_fixed else text).split("\n")):
+            if len(line) > COMMENT_WIDTH and re.match(r"\s*(?:/\*| \*)", line):
+                bad.append(f"{os.path.relpath(path, root)}:{at + 1}: a comment of {len(line)} columns, "
+                           f"the limit is {COMMENT_WIDTH}")
+    return bad
 
 
 def wrapped(paragraph):
@@ -100,7 +140,7 @@ def main():
     is_fixed = "--fix" in sys.argv[1:]
     here = os.path.dirname(os.path.abspath(__file__))
     root = os.path.abspath(arguments[0] if arguments else os.path.join(here, "..", ".."))
-    bad = check_prose(root, is_fixed)
+    bad = check_prose(root, is_fixed) + check_comments(root, is_fixed)
     command = formatter()
     if command:
         bad += check_code(root, command, is_fixed)

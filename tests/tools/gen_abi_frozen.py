@@ -73,7 +73,8 @@ def ask(expressions, include):
 
 def frozen(found, place, values, version):
     text = [f"/* Every field of ABI {version}, its place and its type, and every enumerator's value. Made by\n"
-            " * tests/tools/gen_abi_frozen.py when that ABI was published; never edited. Compiling it is the test. */",
+            " * tests/tools/gen_abi_frozen.py when that ABI was published; never edited.",
+            " * Compiling it is the test. */",
             PRELUDE,
             "#define FROZEN(type_, field_, offset_, ...)                                        \\\n"
             "    _Static_assert(offsetof(type_, field_) == (offset_) &&                         \\\n"

@@ -19,8 +19,8 @@ uint32_t sym_world_intern(void *self, const char *s, uint64_t n);
 const char *sym_world_name(void *self, uint32_t name);
 /* The symbol of that name with range [lo, hi]. */
 uint32_t sym_world_symbol(sym_world *w, const char *name, int64_t lo, int64_t hi, int64_t divisor);
-/* The sym that the text states; symbols that the table does not know get range [0, INT64_MAX]. 0 on a
- * syntax error or past a limit; *out_used, which may be NULL, is the number of bytes read. */
+/* The sym that the text states; symbols that the table does not know get range [0, INT64_MAX]. 0
+ * on a syntax error or past a limit; *out_used, which may be NULL, is the number of bytes read. */
 uint32_t sym_parse(st_symtab *tab, const char *text, uint64_t len,
                    uint32_t (*intern)(void *self, const char *s, uint64_t n), void *self,
                    uint64_t *out_used);

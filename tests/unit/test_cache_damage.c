@@ -1,6 +1,7 @@
-/* Entries of the compile cache with a right checksum and wrong contents: each is refused or makes a
- * program, and none brings the process down. Real entries of inductor-cpu (code, contractions,
- * symbolic sizes, control flow, a part on the fallback), one to a few places of them changed or the end cut off. */
+/* Entries of the compile cache with a right checksum and wrong contents: each is refused or
+ * makes a program, and none brings the process down. Real entries of inductor-cpu (code,
+ * contractions, symbolic sizes, control flow, a part on the fallback), one to a few places of
+ * them changed or the end cut off. */
 #define _GNU_SOURCE
 #include "codegen/library.h"
 #include "core/host/cache.h"
@@ -259,7 +260,8 @@ static void make_nonzero(world *w, const char *sizes)
     load_good(w);
 }
 
-/* The graph of another entry, whose sizes are others, would run past the ends of the step's buffers. */
+/* The graph of another entry, whose sizes are others, would run past the ends of the step's
+ * buffers. */
 Test(cache_damage, a_part_of_other_sizes_is_refused, .timeout = 60)
 {
     static const char *const sizes[] = {"[N, 4]", "[N, 8]", "[4, N]",       "[N, N]",
@@ -333,8 +335,8 @@ typedef struct __attribute__((packed)) kept_number {
     uint64_t n_code;
 } kept_number;
 
-/* The weights' offset and strides among the numbers of the launch: they follow those of x, whose rows
- * are ROWS long. */
+/* The weights' offset and strides among the numbers of the launch: they follow those of x, whose
+ * rows are ROWS long. */
 static uint64_t find_strides(const world *w)
 {
     kept_number numbers[5] = {{1, ROWS, 0}, {1, 1, 0}, {1, 0, 0}, {1, COLUMNS, 0}, {1, 1, 0}};

@@ -1,4 +1,5 @@
-/* Errors of generated code at the border: which side makes a diag, and that its maker releases it. */
+/* Errors of generated code at the border: which side makes a diag, and that its maker releases
+ * it. */
 #include "codegen/codegen.h"
 
 #include "core/base/diag.h"

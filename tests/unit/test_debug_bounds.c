@@ -1,5 +1,5 @@
-/* inductor-cpu's option debug_bounds asks the host to fill results before each call, so that elements
- * that a kernel leaves out show; without the option it does not. */
+/* inductor-cpu's option debug_bounds asks the host to fill results before each call, so that
+ * elements that a kernel leaves out show; without the option it does not. */
 #include "core/host/nested.h"
 
 #include "core/host/model.h"

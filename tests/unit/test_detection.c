@@ -72,7 +72,8 @@ static float draw(void)
     return (float)(seed >> 8) / 16777216.0f;
 }
 
-/* Coordinates on a grid, so that overlaps equal thresholds; scores that tie, some NaN and infinite. */
+/* Coordinates on a grid, so that overlaps equal thresholds; scores that tie, some NaN and
+ * infinite. */
 static void fill(void)
 {
     static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 0.0f};

@@ -318,8 +318,8 @@ Test(onnx_run, input_without_a_shape)
     end(&w);
 }
 
-/* A real signal as [batch, length], as TorchScript's exporter writes it: frames of 2 in steps of 2 of
- * {1, 2, 3, 5}, whose spectra are the sum and the difference of each frame. */
+/* A real signal as [batch, length], as TorchScript's exporter writes it: frames of 2 in steps of
+ * 2 of {1, 2, 3, 5}, whose spectra are the sum and the difference of each frame. */
 Test(onnx_run, stft_of_a_signal_without_a_last_axis)
 {
     const int64_t dims[2] = {1, 4};

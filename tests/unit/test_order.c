@@ -1,5 +1,6 @@
-/* Sorting and top-k of rows (core/base/order.h) against a sort by comparison: dtypes, NaN, infinities,
- * zeros of both signs, ties, k = 0 and k = n, strides, long rows in chunks, any number of threads. */
+/* Sorting and top-k of rows (core/base/order.h) against a sort by comparison: dtypes, NaN,
+ * infinities, zeros of both signs, ties, k = 0 and k = n, strides, long rows in chunks, any
+ * number of threads. */
 #include "core/base/convert.h"
 #include "core/base/order.h"
 

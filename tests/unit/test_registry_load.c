@@ -66,7 +66,8 @@ Test(registry_load, two_registries_share_the_object_and_not_its_state)
     cr_expect_not_null(strstr(test_marks(&t), "good init\ngood probe\ngood shutdown\n"));
 }
 
-/* A pass built before `run_with` was appended to 0.9 is what it was; one that has it needs no `run`. */
+/* A pass built before `run_with` was appended to 0.9 is what it was; one that has it needs no
+ * `run`. */
 Test(registry_load, passes_of_both_sizes)
 {
     static const char *const names[] = {"pass_old", "acme.pass", "pass_two_options"};

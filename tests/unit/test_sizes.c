@@ -304,9 +304,9 @@ Test(sizes, reshape_to_the_stated_size_follows)
     end(&w);
 }
 
-/* Every second row of x[N, 4], added to itself seen as [(N - less) / 2 + (less + 1) / 2, 4], where
- * the quotient is cut toward zero as Div does it, and of these what `op`, a pool, gives of two: with
- * less = 1 what exporters write behind a convolution of stride 2. */
+/* Every second row of x[N, 4], added to itself seen as [(N - less) / 2 + (less + 1) / 2, 4],
+ * where the quotient is cut toward zero as Div does it, and of these what `op`, a pool, gives of
+ * two: with less = 1 what exporters write behind a convolution of stride 2. */
 static onnx_bytes halves(int64_t less, const char *op, int ceil_mode)
 {
     const int64_t number[4] = {0, -less, 2, (less + 1) / 2};

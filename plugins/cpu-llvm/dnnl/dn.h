@@ -21,7 +21,8 @@
  *               (dn_tiles_job.c), weights (dn_tiles_pack.c), the phases of transposed convolutions
  *               (dn_tiles_phases.c), over three axes (dn_tiles_slices.c), Winograd's way
  *               (dn_tiles_wino.c and dn_wino_256.c), the inner loops for bf16 and bytes
- *               (dn_tiles_512.c), for f32 and bytes (dn_tiles_256.c), for f32 (dn_floats_512.c), for
+ *               (dn_tiles_512.c), for f32 and bytes (dn_tiles_256.c), for f32 (dn_floats_512.c),
+ * for
  *               bytes with a group a channel (dn_depthwise_*.c), sums to bytes (dn_bytes_*.c)
  *   dn_planes.c convolutions with a group for each channel, channels first; of short lines and of
  *               strides dn_blocked.c; dn_planes_*.c the inner loops
@@ -273,7 +274,8 @@ typedef struct dn_lib {
 void dn_identity(char *out, uint64_t size);
 /* Numbers of a form, in the order of st_form_numbers, into sizes. */
 void dn_sizes_of(const st_form *form, const int64_t *numbers, dn_sizes *out);
-/* Numbers of the form, those that are not known under the hints of its symbols. 1: all are known. */
+/* Numbers of the form, those that are not known under the hints of its symbols. 1: all are
+ * known. */
 uint32_t dn_sample(const st_form *form, int64_t numbers[ST_FORM_NUMBERS_MAX]);
 /* y is a constant of which every call reads the same elements. */
 int dn_is_constant(const st_form *form);
@@ -333,8 +335,8 @@ stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_pla
                            stator_diag **err);
 stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_plan **out,
                             stator_diag **err); /* PLAIN, EMPTY */
-/* Of what dn_skinny_describe, dn_tiles_describe or dn_planes_describe said, by kernels of our own; the weights are not
- * bound yet. */
+/* Of what dn_skinny_describe, dn_tiles_describe or dn_planes_describe said, by kernels of our
+ * own; the weights are not bound yet. */
 stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
                           stator_diag **err);
 void dn_plan_destroy(dn_op *op, dn_plan *plan);

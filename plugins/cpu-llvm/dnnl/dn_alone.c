@@ -1,14 +1,14 @@
 /* A call of a primitive: on all threads, or where the machine is contended on the caller's alone.
  *
  * oneDNN divides a primitive evenly and waits for the last thread. Where another program has that
- * one's processor, a call of microseconds waits for time slices; so the host is told what calls take
- * beside what they would take alone, and says when to do without a team
+ * one's processor, a call of microseconds waits for time slices; so the host is told what calls
+ * take beside what they would take alone, and says when to do without a team
  * (stator_thr_api.is_contended).
  *
  * A primitive is made for a number of threads, so the plan has a counterpart on one, made at the
  * first call that wants it, from the same candidate and the same packed weights. That call does
- * both and compares: a counterpart that sums in another order, so that its bits differ, or that would
- * need its weights packed anew is never used, and the plan goes on with its team. */
+ * both and compares: a counterpart that sums in another order, so that its bits differ, or that
+ * would need its weights packed anew is never used, and the plan goes on with its team. */
 #include "dn.h"
 
 #include "core/base/threads.h"
@@ -167,8 +167,8 @@ static stator_status try_alone(dn_call *c, dn_slot *slot, stator_diag **err)
 
 /* ---- a call ---- */
 
-/* What the call would take alone, as far as that is known. Until then a try is worth while where two
- * threads take 1.25 times their shortest call, or 16 take three times theirs. */
+/* What the call would take alone, as far as that is known. Until then a try is worth while where
+ * two threads take 1.25 times their shortest call, or 16 take three times theirs. */
 static uint64_t expected_alone(const dn_plan *plan, uint64_t took)
 {
     const uint64_t alone = get(&plan->alone_ns);

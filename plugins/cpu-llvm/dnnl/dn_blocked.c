@@ -1,13 +1,13 @@
-/* Depthwise convolutions of short lines or with strides, f32, images with channels first: a vector's
- * lanes are channels.
+/* Depthwise convolutions of short lines or with strides, f32, images with channels first: a
+ * vector's lanes are channels.
  *
- * Where lines are shorter than two vectors, vectors of neighbours are partly empty and each line is
- * met at many offsets. Here the planes of as many channels as a vector has lanes are transposed into
- * scratch (nChw16c, of one block of channels), some lines at a time, between zeros, so that each
- * product of a pixel and a place of the window is one vector's, whatever the sizes; the sums are
- * transposed back. The zeros beside the pixels stay from block to block, and lines outside of the
- * image are left out. Lanes that no channel is left for do the last one once more. Threads take
- * blocks. */
+ * Where lines are shorter than two vectors, vectors of neighbours are partly empty and each line
+ * is met at many offsets. Here the planes of as many channels as a vector has lanes are
+ * transposed into scratch (nChw16c, of one block of channels), some lines at a time, between
+ * zeros, so that each product of a pixel and a place of the window is one vector's, whatever the
+ * sizes; the sums are transposed back. The zeros beside the pixels stay from block to block, and
+ * lines outside of the image are left out. Lanes that no channel is left for do the last one
+ * once more. Threads take blocks. */
 #include "dn_planes.h"
 
 #include "core/base/check.h"

@@ -3,10 +3,11 @@
  *
  *     sum -> times numbers -> + bias -> / divisor -> nearest whole number -> + offset -> byte
  *
- * In: a form. Out: its epilogue as dn_to_bytes, where it is of that kind. What the sum is multiplied
- * with, and the bias, are divided beforehand, in f64; so the quotient is rounded once, where the
- * rows one after the other round up to five times. The byte is the same but where the quotient
- * comes within those roundings of a half: there it may be the neighbouring one. */
+ * In: a form. Out: its epilogue as dn_to_bytes, where it is of that kind. What the sum is
+ * multiplied with, and the bias, are divided beforehand, in f64; so the quotient is rounded
+ * once, where the rows one after the other round up to five times. The byte is the same but
+ * where the quotient comes within those roundings of a half: there it may be the neighbouring
+ * one. */
 #include "dn.h"
 
 #include <math.h>

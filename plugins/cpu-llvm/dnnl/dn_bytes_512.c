@@ -1,5 +1,5 @@
-/* Sums of integers to bytes (dn_bytes.c) with AVX-512: two rows of a panel's columns at a time, what
- * they are multiplied with and what is added in registers. */
+/* Sums of integers to bytes (dn_bytes.c) with AVX-512: two rows of a panel's columns at a time,
+ * what they are multiplied with and what is added in registers. */
 #include "dn_tiles.h"
 
 #if defined(__x86_64__)

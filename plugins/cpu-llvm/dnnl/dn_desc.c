@@ -278,9 +278,9 @@ static int is_exact_enough(const dn_op *op, const dn_sizes *s, const dn_desc *de
     return form->out.dtype != STATOR_I32 || is_bare || !dn_are_sums_long(form, s);
 }
 
-/* "jit_int8" of oneDNN 2.6 cannot generate code for some convolutions with groups that it describes
- * (4 channels more than whole eights, with a zero point): one way to know is to try. A primitive that
- * is made stays in oneDNN's cache. */
+/* "jit_int8" of oneDNN 2.6 cannot generate code for some convolutions with groups that it
+ * describes (4 channels more than whole eights, with a zero point): one way to know is to try. A
+ * primitive that is made stays in oneDNN's cache. */
 static int is_made(const dn_op *op, const dn_desc *desc)
 {
     dnnl_primitive_t primitive = NULL;

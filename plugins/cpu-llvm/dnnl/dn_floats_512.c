@@ -82,13 +82,22 @@ EACH_ROWS(ROWS_TILE)
 #undef ROWS_TILE
 _Static_assert(ROWS == DN_FLOATS_ROWS, "a tile of each height");
 
-TILES_OF_ROWS(dn_run_floats_512, tile)
-static TILES_OF_ROWS(run_wide, wide)
+void dn_run_floats_512(const dn_tile *t, int64_t rows)
+{
+    static void (*const all[ROWS])(const dn_tile *) = TILES_OF_ROWS(tile);
+    all[rows - 1](t);
+}
 
-    /* ---- the epilogue of two vectors a row ---- */
+static void run_wide(const dn_tile *t, int64_t rows)
+{
+    static void (*const all[ROWS])(const dn_tile *) = TILES_OF_ROWS(wide);
+    all[rows - 1](t);
+}
 
-    /* Operands of f32 are all that there are. */
-    INLINE vec load_some(const void *buffer, uint32_t dtype, int64_t at, uint32_t mask)
+/* ---- the epilogue of two vectors a row ---- */
+
+/* Operands of f32 are all that there are. */
+INLINE vec load_some(const void *buffer, uint32_t dtype, int64_t at, uint32_t mask)
 {
     (void)dtype;
     return _mm512_maskz_loadu_ps((__mmask16)mask, (const float *)buffer + at);

@@ -11,15 +11,12 @@
 #define LANES 16
 #define ROWS 14 /* of a tile */
 
-/* One text for each height of a tile, and the function that runs the tile of a height. */
+/* One text for each height of a tile, and the table of the functions that it made. */
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#define TILES_OF_ROWS(name, tile)                                                                  \
-    void name(const dn_tile *t, int64_t rows)                                                      \
+#define TILES_OF_ROWS(tile)                                                                        \
     {                                                                                              \
-        static void (*const all[ROWS])(const dn_tile *) = {                                        \
-            tile##_1, tile##_2, tile##_3,  tile##_4,  tile##_5,  tile##_6,  tile##_7,              \
-            tile##_8, tile##_9, tile##_10, tile##_11, tile##_12, tile##_13, tile##_14};            \
-        all[rows - 1](t);                                                                          \
+        tile##_1, tile##_2, tile##_3, tile##_4, tile##_5, tile##_6, tile##_7, tile##_8, tile##_9,  \
+            tile##_10, tile##_11, tile##_12, tile##_13, tile##_14                                  \
     }
 
 /* ---- what dn_finish_isa.h takes ---- */

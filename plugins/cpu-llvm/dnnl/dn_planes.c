@@ -1,15 +1,15 @@
 /* Convolutions with a group for each channel (depthwise), f32, images with channels first, plane by
  * plane.
  *
- * A plane's weights are few and a pixel is met by one feature alone, so the time is that of reading
- * and writing images, and an implementation that wants its channels side by side spends it on
- * turning them. Here some lines of a channel are copied into scratch that stays in the first cache,
- * with the padding around them and, where the stride is not 1, every stride-th pixel side by side;
- * the inner loops (dn_planes_isa.h) then take a vector of neighbours for each place of the window,
- * whatever its size, dilation and stride. A transposed convolution is one of stride 1 with its
- * window turned round, over an image whose pixels lie the stride apart with zeros between them.
- * Threads take planes and parts of planes side by side. Short lines and strides are done another way
- * (dn_blocked.c). */
+ * A plane's weights are few and a pixel is met by one feature alone, so the time is that of
+ * reading and writing images, and an implementation that wants its channels side by side spends
+ * it on turning them. Here some lines of a channel are copied into scratch that stays in the
+ * first cache, with the padding around them and, where the stride is not 1, every stride-th
+ * pixel side by side; the inner loops (dn_planes_isa.h) then take a vector of neighbours for
+ * each place of the window, whatever its size, dilation and stride. A transposed convolution is
+ * one of stride 1 with its window turned round, over an image whose pixels lie the stride apart
+ * with zeros between them. Threads take planes and parts of planes side by side. Short lines and
+ * strides are done another way (dn_blocked.c). */
 #include "dn_planes.h"
 
 #include "core/base/check.h"
@@ -254,8 +254,8 @@ static void run_range(void *self, int64_t begin, int64_t end)
     dn_scratch_give(p->lib, scratch);
 }
 
-/* Zeros that stand between pixels are no part of a transposed convolution: times weights that are not
- * finite they would be NaN. */
+/* Zeros that stand between pixels are no part of a transposed convolution: times weights that
+ * are not finite they would be NaN. */
 static int may_meet_zeros(const dn_planes *p)
 {
     float sum = 0;

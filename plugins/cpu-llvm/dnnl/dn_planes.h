@@ -30,8 +30,8 @@ typedef struct dn_plane {
     int64_t out_line; /* and from line to line */
 } dn_plane;
 
-/* Lines of an image between zeros: `width` floats each, of which those from `begin` to `end` - 1 are
- * copied. Up to a vector behind the last line is written, too. */
+/* Lines of an image between zeros: `width` floats each, of which those from `begin` to `end` - 1
+ * are copied. Up to a vector behind the last line is written, too. */
 typedef struct dn_padding {
     const float *from; /* the first one copied; */
     int64_t line;      /* floats from there to the same of the next line */

@@ -1,7 +1,7 @@
 /* The inner loops of convolutions plane by plane (dn_planes.h) for one width of vectors. Before:
  * LANES, TILE (vectors of a line whose sums the registers hold with those of another line, 6 or 8)
- * EVEN (the even elements of two vectors), LOAD_BITS and STORE_BITS (the lanes that bits say; others
- * are loaded as 0) and ISA (a function that gives the table) are defined.
+ * EVEN (the even elements of two vectors), LOAD_BITS and STORE_BITS (the lanes that bits say;
+ * others are loaded as 0) and ISA (a function that gives the table) are defined.
  *
  * Up to TILE vectors of a line are summed at a time, a weight for all of them, and where the window
  * goes on line by line two lines together, which meet most lines of the image both: the loads are

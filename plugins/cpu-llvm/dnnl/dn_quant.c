@@ -496,9 +496,9 @@ int dn_quant_is_form(const st_form *form)
            dn_rows_has_epilogue(form);
 }
 
-/* Are zero points numbers that weights have too? Subtracting others, as 0.5, is not exact here. Those
- * of more bits than the weights, as folding leaves a few, are looked at while they are at hand:
- * before the op is made. */
+/* Are zero points numbers that weights have too? Subtracting others, as 0.5, is not exact here.
+ * Those of more bits than the weights, as folding leaves a few, are looked at while they are at
+ * hand: before the op is made. */
 static int are_zeros_small(const st_form *form, const dn_sizes *s)
 {
     const st_form_blocks *zero = &form->weights.zero;

@@ -1,8 +1,8 @@
 /* Products against constant weights of four or eight bits: what the driver (dn_quant.c) and the
  * inner loops of each instruction set share.
  *
- * dn_quant_isa.h is the text of the inner loops; dn_quant_512.c and _256.c are that text for vectors
- * of 64 and 32 bytes.
+ * dn_quant_isa.h is the text of the inner loops; dn_quant_512.c and _256.c are that text for
+ * vectors of 64 and 32 bytes.
  *
  * A panel has the columns of two vectors and lies block after block of k:
  *
@@ -10,11 +10,11 @@
  *     zeros    u8[columns], where there are any
  *     words    u32[ceil(k of the block / together)][columns], each of `together` numbers of k
  *
- *     31      28 27    4 3     0      of four bits; the first number in the low ones. Signed numbers
+ *     31      28 27    4 3     0      of four bits; the first number in the low ones. Signed
+ * numbers
  *     +---------+-- .. -+-------+     and their zero points are greater by 8 (128): all are from 0
  *     |  k + 7  |       |   k   |     on.
- *     +---------+-- .. -+-------+
- */
+ *     +---------+-- .. -+-------+ */
 #ifndef STATOR_CPU_LLVM_DN_QUANT_H
 #define STATOR_CPU_LLVM_DN_QUANT_H
 

@@ -1,11 +1,11 @@
 /* The inner loops of products against weights of four or eight bits (dn_quant.h) for one width of
- * vectors. Before: LANES, WALK_ROWS (rows whose sums the registers hold beside what makes numbers of
- * a word), TILE_ROWS (the same beside weights of f32), NEAR and FAR (see `ask`), ISA (a function
+ * vectors. Before: LANES, WALK_ROWS (rows whose sums the registers hold beside what makes numbers
+ * of a word), TILE_ROWS (the same beside weights of f32), NEAR and FAR (see `ask`), ISA (a function
  * that gives the table) and round_half (to f16 and back) are defined, and look_up where a register
  * holds what each number of four bits stands for.
  *
- * A number of a word becomes f32 without a conversion: its bits, in place, are those of the fraction
- * of a power of two, from which that power and the zero point are subtracted, exactly.
+ * A number of a word becomes f32 without a conversion: its bits, in place, are those of the
+ * fraction of a power of two, from which that power and the zero point are subtracted, exactly.
  *
  *     (word & 15 << 4 p) | bits of 2^(23 - 4 p)  =  2^(23 - 4 p) + number
  *

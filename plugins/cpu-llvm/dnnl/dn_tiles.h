@@ -119,8 +119,8 @@ typedef struct dn_tiles_isa {
      * the weights at a place of the window meets channel u of each feature's group, and `length` is
      * 4. NULL: it has none. */
     void (*run_fours)(const dn_tile *t, int64_t rows);
-    /* As `run`, of a section of groups of one channel and feature: `length` pairs of `places`, or of
-     * bytes `pixels` columns of `lines`. NULL: it has none. */
+    /* As `run`, of a section of groups of one channel and feature: `length` pairs of `places`,
+     * or of bytes `pixels` columns of `lines`. NULL: it has none. */
     void (*run_singles)(const dn_tile *t, int64_t rows);
     /* As `run`, of rows of an even number of groups, DN_PAIRS_ROWS at most: half the products
      * (dn_pairs_256.c), against words. NULL: it has none. */

@@ -109,14 +109,24 @@ INLINE void tile(const dn_tile *t, const int rows, const int is_half)
 EACH_ROWS(ROWS_TILE)
 #undef ROWS_TILE
 
-static TILES_OF_ROWS(run_bytes, tile_bytes) static TILES_OF_ROWS(run_half, tile_half)
+static void run_bytes(const dn_tile *t, int64_t rows)
+{
+    static void (*const all[ROWS])(const dn_tile *) = TILES_OF_ROWS(tile_bytes);
+    all[rows - 1](t);
+}
+
+static void run_half(const dn_tile *t, int64_t rows)
+{
+    static void (*const all[ROWS])(const dn_tile *) = TILES_OF_ROWS(tile_half);
+    all[rows - 1](t);
+}
 
 /* ---- images ---- */
 
 #define PIXELS_TOGETHER 512
 
-    /* Where pixels of a square go. */
-    INLINE void places_of(const dn_regroup *r, int64_t first, int64_t pixel, int64_t n, char **to)
+/* Where pixels of a square go. */
+INLINE void places_of(const dn_regroup *r, int64_t first, int64_t pixel, int64_t n, char **to)
 {
     const int64_t step = r->pixel;
     int64_t x = pixel % r->width;

@@ -1,8 +1,8 @@
 /* Images of 16-bit elements from channels first to channels last, and back.
  *
  * That is a matrix turned, one for each image: 8 x 8 elements at a time in registers, so many of
- * them side by side that the rows written stay in the first cache. oneDNN 2.6's reorder takes two to
- * three times as long. */
+ * them side by side that the rows written stay in the first cache. oneDNN 2.6's reorder takes
+ * two to three times as long. */
 #include "dn.h"
 
 #if defined(__x86_64__)

@@ -194,9 +194,9 @@ static LLVMValueRef safe_address(jit_fn *f, const access *a, LLVMValueRef p)
     return is_on ? LLVMBuildSelect(f->u->ir, is_on, p, f->buffers[a->row->ref], "") : p;
 }
 
-/* What a masked load gave, behind a fence. LLVM 22 folds such a load into an instruction with the same
- * mask (vfmadd132ps (%rax),%ymm1,%ymm0{%k1}{z}), and where a register is to be kept takes the two
- * apart again: into a load without the mask, which reads past the buffer. */
+/* What a masked load gave, behind a fence. LLVM 22 folds such a load into an instruction with
+ * the same mask (vfmadd132ps (%rax),%ymm1,%ymm0{%k1}{z}), and where a register is to be kept
+ * takes the two apart again: into a load without the mask, which reads past the buffer. */
 static LLVMValueRef fenced(jit_fn *f, LLVMValueRef v, uint32_t bytes)
 {
     const LLVMTypeRef type = LLVMTypeOf(v);

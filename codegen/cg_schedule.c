@@ -514,7 +514,7 @@ stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **
         return st_fail_oom(err);
     }
     choose_vector(&s);
-    ST_TRY(cg_jam(unit, kernel, err));
+    ST_TRY(cg_unroll_and_jam(unit, kernel, err));
     if (!widen_long_sums(&s)) {
         return st_fail_oom(err);
     }

@@ -5,7 +5,7 @@
  *   cg_nest     a kernel plan becomes loops; cg_at answers "this value at this index"
  *   cg_cut      where values lie side by side the loops are cut
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
- *   cg_schedule axes merged, vector and parallel chosen; cg_jam: rows side by side
+ *   cg_schedule axes merged, vector and parallel chosen; cg_unroll_and_jam: rows side by side
  *   cg_plan     launch order, buffers; cg_place: the workspace
  *   cg_hints    what is slower than it could be, for the log
  *
@@ -384,9 +384,9 @@ int cg_order_reductions(st_kernel *kernel);
 int cg_merge_axes(st_kernel *kernel);
 stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
 
-/* ---- cg_jam.c ---- */
+/* ---- cg_unroll_and_jam.c ---- */
 
 /* With the vector axis chosen: steps of an outer axis side by side where that saves loads. */
-stator_status cg_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
+stator_status cg_unroll_and_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
 
 #endif

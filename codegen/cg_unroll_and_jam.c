@@ -27,7 +27,7 @@
 #define REGISTERS_WIDE 24u /* for sums: of 32, with vectors of 64 bytes */
 #define REGISTERS 12u      /* of 16 */
 
-typedef struct jam {
+typedef struct unroll_and_jam {
     const st_kernel *from;
     st_loop_builder to;
     st_loop_ref loop; /* over the axis whose steps run side by side */
@@ -35,7 +35,7 @@ typedef struct jam {
     st_loop_ref *at; /* rows * from->ops.count: what a row became */
     uint32_t *syms;  /* rows * n_syms: by symbol index, what an axis became */
     uint32_t n_syms;
-} jam;
+} unroll_and_jam;
 
 /* ---- which axis ---- */
 
@@ -139,7 +139,7 @@ static uint32_t rows_of(const cg_unit *unit, const st_kernel *k, st_loop_ref loo
     return (uint32_t)((extent + tiles - 1) / tiles);
 }
 
-static void look(const cg_unit *unit, const st_kernel *k, uint32_t block, jam *best,
+static void look(const cg_unit *unit, const st_kernel *k, uint32_t block, unroll_and_jam *best,
                  uint32_t *best_shared)
 {
     for (st_loop_ref ref = k->blocks.data[block].first; ref; ref = st_loop_at(k, ref)->next) {
@@ -187,13 +187,13 @@ static int has_others(const st_kernel *k)
 
 /* ---- the kernel anew ---- */
 
-static st_loop_ref became(const jam *j, uint32_t copy, st_loop_ref ref)
+static st_loop_ref became(const unroll_and_jam *j, uint32_t copy, st_loop_ref ref)
 {
     return ref ? j->at[copy * j->from->ops.count + ref] : 0;
 }
 
 /* 0 past the caps of sym.h: then the kernel stays as it was. */
-static uint32_t checked(jam *j, uint32_t sym)
+static uint32_t checked(unroll_and_jam *j, uint32_t sym)
 {
     if (sym == 0 && j->to.kernel->failed == STATOR_OK) {
         j->to.kernel->failed = STATOR_UNSUPPORTED;
@@ -201,12 +201,12 @@ static uint32_t checked(jam *j, uint32_t sym)
     return sym;
 }
 
-static uint32_t sym_of(jam *j, uint32_t copy, uint32_t sym)
+static uint32_t sym_of(unroll_and_jam *j, uint32_t copy, uint32_t sym)
 {
     return checked(j, st_loop_subst(j->from->syms, sym, j->syms + copy * j->n_syms, j->n_syms));
 }
 
-static st_loop_ref scalar(jam *j, uint32_t copy, const st_loop_op *row)
+static st_loop_ref scalar(unroll_and_jam *j, uint32_t copy, const st_loop_op *row)
 {
     const uint32_t result = st_loop_desc(row->code)->result;
     return st_loop_apply(&j->to, row->code, result == ST_LOOP_ANY ? row->dtype : 0,
@@ -214,7 +214,7 @@ static st_loop_ref scalar(jam *j, uint32_t copy, const st_loop_op *row)
                          became(j, copy, row->args[2]));
 }
 
-static st_loop_ref clone(jam *j, uint32_t copy, const st_loop_op *row)
+static st_loop_ref clone(unroll_and_jam *j, uint32_t copy, const st_loop_op *row)
 {
     st_loop_builder *b = &j->to;
     st_loop_ref args[3];
@@ -246,7 +246,7 @@ static st_loop_ref clone(jam *j, uint32_t copy, const st_loop_op *row)
     }
 }
 
-static uint32_t add_axis(jam *j, const st_loop_axis *axis, uint32_t extent)
+static uint32_t add_axis(unroll_and_jam *j, const st_loop_axis *axis, uint32_t extent)
 {
     const uint32_t place = st_loop_axis_add(&j->to, extent, axis->flags);
     if (j->to.kernel->failed == STATOR_OK) {
@@ -259,10 +259,10 @@ static uint32_t add_axis(jam *j, const st_loop_axis *axis, uint32_t extent)
     return place;
 }
 
-static void clone_block(jam *j, uint32_t block, uint32_t copies);
+static void clone_block(unroll_and_jam *j, uint32_t block, uint32_t copies);
 
 /* The loop once, its body for each of the copies. */
-static void clone_loop(jam *j, const st_loop_op *row, uint32_t copies)
+static void clone_loop(unroll_and_jam *j, const st_loop_op *row, uint32_t copies)
 {
     const st_loop_axis *axis = &j->from->axes.data[row->ref];
     const uint32_t place = add_axis(j, axis, sym_of(j, 0, axis->extent));
@@ -278,7 +278,7 @@ static void clone_loop(jam *j, const st_loop_op *row, uint32_t copies)
 }
 
 /* All steps of the loop side by side: it is none any more. */
-static void clone_all(jam *j, uint32_t body, uint32_t symbol)
+static void clone_all(unroll_and_jam *j, uint32_t body, uint32_t symbol)
 {
     for (uint32_t c = 0; c < j->rows; c++) {
         j->syms[c * j->n_syms + symbol] = checked(j, st_sym_int(&j->from->syms->tab, c));
@@ -287,7 +287,7 @@ static void clone_all(jam *j, uint32_t body, uint32_t symbol)
 }
 
 /* The loop whose steps run side by side. */
-static void clone_jammed(jam *j, const st_loop_op *row)
+static void clone_unrolled(unroll_and_jam *j, const st_loop_op *row)
 {
     st_symtab *tab = &j->from->syms->tab;
     const st_loop_axis *axis = &j->from->axes.data[row->ref];
@@ -316,14 +316,14 @@ static void clone_jammed(jam *j, const st_loop_op *row)
     st_loop_close(&j->to);
 }
 
-static void clone_block(jam *j, uint32_t block, uint32_t copies)
+static void clone_block(unroll_and_jam *j, uint32_t block, uint32_t copies)
 {
     const uint32_t n = j->from->ops.count;
     for (st_loop_ref ref = j->from->blocks.data[block].first; ref && !j->to.kernel->failed;
          ref = st_loop_at(j->from, ref)->next) {
         const st_loop_op *row = st_loop_at(j->from, ref);
         if (ref == j->loop) {
-            clone_jammed(j, row);
+            clone_unrolled(j, row);
         } else if (row->code == ST_LOOP_LOOP) {
             clone_loop(j, row, copies);
         } else {
@@ -337,7 +337,7 @@ static void clone_block(jam *j, uint32_t block, uint32_t copies)
     }
 }
 
-static int copy_buffers(jam *j)
+static int copy_buffers(unroll_and_jam *j)
 {
     for (uint32_t i = 0; i < j->from->buffers.count; i++) {
         const st_loop_buffer *buffer = &j->from->buffers.data[i];
@@ -352,7 +352,7 @@ static int copy_buffers(jam *j)
 }
 
 /* *out_done: the kernel is the new one. Past a cap it stays as it was. */
-static stator_status rebuild(jam *j, st_kernel *kernel, int *out_done, stator_diag **err)
+static stator_status rebuild(unroll_and_jam *j, st_kernel *kernel, int *out_done, stator_diag **err)
 {
     st_kernel made;
     if (!st_kernel_init(&made, kernel->mem, kernel->syms, kernel->name)) {
@@ -374,10 +374,10 @@ static stator_status rebuild(jam *j, st_kernel *kernel, int *out_done, stator_di
     return is_capped ? STATOR_OK : st_fail_oom(err);
 }
 
-static stator_status jam_once(const cg_unit *unit, st_kernel *kernel, int *out_done,
-                              stator_diag **err)
+static stator_status unroll_and_jam_once(const cg_unit *unit, st_kernel *kernel, int *out_done,
+                                         stator_diag **err)
 {
-    jam j = {.from = kernel, .rows = 1, .n_syms = kernel->syms->symbols.count};
+    unroll_and_jam j = {.from = kernel, .rows = 1, .n_syms = kernel->syms->symbols.count};
     uint32_t shared = 0;
     if (!has_others(kernel)) {
         look(unit, kernel, 0, &j, &shared);
@@ -396,11 +396,11 @@ static stator_status jam_once(const cg_unit *unit, st_kernel *kernel, int *out_d
     return status;
 }
 
-stator_status cg_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err)
+stator_status cg_unroll_and_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err)
 {
     int is_done = 1;
     for (uint32_t i = 0; i < TIMES && is_done; i++) {
-        ST_TRY(jam_once(unit, kernel, &is_done, err));
+        ST_TRY(unroll_and_jam_once(unit, kernel, &is_done, err));
     }
     return STATOR_OK;
 }

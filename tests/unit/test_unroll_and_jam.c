@@ -1,5 +1,5 @@
-/* Rows side by side (codegen/cg_jam.c), alone: which kernels it leaves as they are. What it makes
- * of the others is in tests/golden/codegen. */
+/* Rows side by side (codegen/cg_unroll_and_jam.c), alone: which kernels it leaves as they are.
+ * What it makes of the others is in tests/golden/codegen. */
 #include "codegen/cg_unit.h"
 #include "core/base/diag.h"
 #include "support_loop.h"
@@ -18,7 +18,7 @@ static void end(void)
     loop_world_deinit(&w);
 }
 
-TestSuite(jam, .init = begin, .fini = end);
+TestSuite(unroll_and_jam, .init = begin, .fini = end);
 
 static uint32_t loop_open(int64_t extent, uint32_t flags, uint32_t lanes)
 {
@@ -50,7 +50,7 @@ static st_loop_ref product(const char *op)
 }
 
 /* Rows of this code in the kernel after it. */
-static uint32_t rows_after_jam(const char *op, int64_t imm)
+static uint32_t rows_after_unroll_and_jam(const char *op, int64_t imm)
 {
     const st_emitter emitter = {.struct_size = sizeof emitter, .target = {.vector_bytes = 64}};
     const st_cg_config config = {.emitter = &emitter, .mem = &w.mem};
@@ -58,7 +58,7 @@ static uint32_t rows_after_jam(const char *op, int64_t imm)
     stator_diag *err = NULL;
     uint32_t n = 0;
     loop_must_verify(&w.kernel);
-    cr_assert_eq(cg_jam(&unit, &w.kernel, &err), STATOR_OK, "%s", st_diag_text(err));
+    cr_assert_eq(cg_unroll_and_jam(&unit, &w.kernel, &err), STATOR_OK, "%s", st_diag_text(err));
     loop_must_verify(&w.kernel);
     for (st_loop_ref ref = 1; ref < w.kernel.ops.count; ref++) {
         const st_loop_op *row = st_loop_at(&w.kernel, ref);
@@ -69,15 +69,15 @@ static uint32_t rows_after_jam(const char *op, int64_t imm)
     return n;
 }
 
-Test(jam, rows_stand_side_by_side)
+Test(unroll_and_jam, rows_stand_side_by_side)
 {
     (void)product("neg");
-    cr_expect_gt(rows_after_jam("neg", 0), 1);
+    cr_expect_gt(rows_after_unroll_and_jam("neg", 0), 1);
 }
 
-Test(jam, a_row_with_a_number_keeps_it)
+Test(unroll_and_jam, a_row_with_a_number_keeps_it)
 {
     const st_loop_ref lookup = product("lookup");
     w.kernel.ops.data[lookup].imm.i = 1;
-    cr_expect_eq(rows_after_jam("lookup", 1), 1);
+    cr_expect_eq(rows_after_unroll_and_jam("lookup", 1), 1);
 }

@@ -1,21 +1,21 @@
 /* One OpenMP team for the process: the threads of the first parallel region stay for the next.
  * Where they come late again and again, since other programs want the processors too
- * (core/base/contention.h), the caller does the work itself for a while, and a crew helps with what
- * is long (core/base/crew.h): nobody waits for one that has not begun. The team's threads are kept
- * off their caller's processor (core/base/apart.h).
+ * (core/base/contention.h), the caller does the work itself for a while, and the thread pool helps
+ * with what is long (core/base/thread_pool.h): nobody waits for one that has not begun. The team's
+ * threads are kept off their caller's processor (core/base/apart.h).
  *
  * Chunks are cut before the team starts, so which ones there are depends on (threads, n, grain)
  * alone, not on how many threads came. A thread takes those of its own lot, in order, so that what
  * it did in the call before is in its cache; then those of others' lots: a processor that is slower
  * than the rest, or busy with something else, holds nobody up for long. A child made by fork after
  * a parallel region must not call st_parallel_for with threads > 1: libgomp's team does not survive
- * fork, nor does the crew. */
+ * fork, nor does the thread pool. */
 #define _GNU_SOURCE
 #include "core/base/threads.h"
 
 #include "core/base/apart.h"
 #include "core/base/contention.h"
-#include "core/base/crew.h"
+#include "core/base/thread_pool.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -25,7 +25,7 @@
 #include <omp.h>
 #endif
 
-static _Thread_local int is_inside; /* of a job of the crew */
+static _Thread_local int is_inside; /* of a job of the thread pool */
 
 int st_is_in_parallel(void)
 {
@@ -111,7 +111,7 @@ static void note_region(const work *w, uint64_t began, uint64_t now)
     st_contention_note(took, late > took / 2 ? 2 * (took - late) : took, now);
 }
 
-/* ---- a team or the crew ---- */
+/* ---- a team or the thread pool ---- */
 
 #ifdef _OPENMP
 
@@ -138,7 +138,8 @@ static void run_region(work *w)
 
 #endif
 
-/* The caller does it, and the crew helps where there is enough left behind the first chunk. */
+/* The caller does it, and the thread pool helps where there is enough left behind the first
+ * chunk. */
 static void run_contended(work *w, uint64_t began)
 {
     const uint64_t chunks = (uint64_t)(w->lots * w->each);
@@ -148,7 +149,7 @@ static void run_contended(work *w, uint64_t began)
     if ((st_now_ns() - began) * (chunks - 1) < HELPED_NS) {
         run_seat(w, 0);
     } else {
-        st_crew_run((int32_t)w->lots, run_seat, w);
+        st_thread_pool_run((int32_t)w->lots, run_seat, w);
     }
 }
 

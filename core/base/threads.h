@@ -1,4 +1,5 @@
-/* parallel_for over one process-wide OpenMP team, or a crew where processors are scarce; clock. */
+/* parallel_for over one process-wide OpenMP team, or the thread pool where processors are
+ * scarce; clock. */
 #ifndef STATOR_BASE_THREADS_H
 #define STATOR_BASE_THREADS_H
 
@@ -17,7 +18,7 @@ extern "C" {
  * chunk, runs in the caller. */
 void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
                      void (*fn)(void *self, int64_t begin, int64_t end), void *self);
-int st_is_in_parallel(void); /* in a chunk of a team or the crew, or in a parallel region */
+int st_is_in_parallel(void); /* in a chunk of a team or the thread pool, or in a parallel region */
 int32_t st_cpu_count(void);  /* processors this process may use */
 uint64_t st_now_ns(void);    /* monotonic clock */
 

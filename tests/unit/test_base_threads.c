@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "core/base/blob.h"
 #include "core/base/contention.h"
-#include "core/base/crew.h"
 #include "core/base/dso.h"
+#include "core/base/thread_pool.h"
 #include "core/base/threads.h"
 
 #include <criterion/criterion.h>
@@ -213,7 +213,7 @@ Test(base_threads, the_team_keeps_what_was_chosen)
     }
 }
 
-/* ---- the crew ---- */
+/* ---- the thread pool ---- */
 
 #define SEATS 4
 
@@ -239,11 +239,11 @@ static void sit(void *self, int32_t seat)
     atomic_fetch_add(&s->ended, 1);
 }
 
-static void *call_crew(void *helped)
+static void *call_pool(void *helped)
 {
     for (uint32_t i = 0; i < 50; i++) {
         watch s = {.caller = pthread_self()};
-        st_crew_run(SEATS, sit, &s);
+        st_thread_pool_run(SEATS, sit, &s);
         cr_assert_eq(s.begun, s.ended, "all that have begun have ended");
         cr_assert_eq(s.seats[0], 1);
         cr_assert_eq(s.elsewhere + 1, s.begun);
@@ -255,12 +255,12 @@ static void *call_crew(void *helped)
     return NULL;
 }
 
-Test(base_threads, crew_of_several_callers)
+Test(base_threads, thread_pool_of_several_callers)
 {
     pthread_t callers[3];
     _Atomic uint32_t helped = 0;
     for (uint32_t i = 0; i < 3; i++) {
-        cr_assert_eq(pthread_create(&callers[i], NULL, call_crew, &helped), 0);
+        cr_assert_eq(pthread_create(&callers[i], NULL, call_pool, &helped), 0);
     }
     for (uint32_t i = 0; i < 3; i++) {
         (void)pthread_join(callers[i], NULL);
@@ -274,7 +274,7 @@ Test(base_threads, crew_of_several_callers)
 typedef struct late {
     pthread_t caller;
     _Atomic int64_t done;
-    _Atomic int is_crew;
+    _Atomic int is_pool;
 } late;
 
 static void be_late(void *self, int64_t begin, int64_t end)
@@ -284,13 +284,13 @@ static void be_late(void *self, int64_t begin, int64_t end)
     if (!pthread_equal(l->caller, pthread_self())) {
         usleep(3000);
     } else if (!omp_in_parallel()) {
-        l->is_crew = 1;
+        l->is_pool = 1;
     }
     st_parallel_for(TEAM, end - begin, 1, inner, &(nest){0}); /* stays here */
     atomic_fetch_add(&l->done, end - begin);
 }
 
-Test(base_threads, late_threads_make_way_for_a_crew)
+Test(base_threads, late_threads_make_way_for_the_thread_pool)
 {
     late l = {.caller = pthread_self()};
     if (TEAM == 1) {
@@ -298,13 +298,13 @@ Test(base_threads, late_threads_make_way_for_a_crew)
     }
     const uint64_t begin = st_now_ns();
     int64_t calls = 0;
-    while (!l.is_crew && st_now_ns() - begin < UINT64_C(20000000000)) {
+    while (!l.is_pool && st_now_ns() - begin < UINT64_C(20000000000)) {
         st_parallel_for(TEAM, 100, 1, be_late, &l);
         calls++;
         cr_assert_eq(l.done, 100 * calls);
         cr_assert_not(st_is_in_parallel());
     }
-    cr_assert(l.is_crew, "%d calls", (int)calls);
+    cr_assert(l.is_pool, "%d calls", (int)calls);
 }
 
 /* Work of 30 ms is a window of its own. */

@@ -2,13 +2,15 @@
  *
  * A parallel region of OpenMP ends when every thread of its team has come, and on a busy machine
  * one that has nothing left to do may come a time slice later. Here a caller does its work itself;
- * who of the crew gets a processor meanwhile takes part, and who comes too late finds the job gone.
+ * who of the thread pool gets a processor meanwhile takes part, and who comes too late finds the
+ * job gone.
  *
- * The crew are threads of its own. Parallel regions of others, oneDNN's, go on meanwhile; their
- * threads are to sleep soon when they wait, and libgomp has them do so as long as it counts more
- * threads than processors, as it does where a team has one for each and one more team is kept. */
+ * The thread pool are threads of its own. Parallel regions of others, oneDNN's, go on meanwhile;
+ * their threads are to sleep soon when they wait, and libgomp has them do so as long as it
+ * counts more threads than processors, as it does where a team has one for each and one more
+ * team is kept. */
 #define _GNU_SOURCE
-#include "core/base/crew.h"
+#include "core/base/thread_pool.h"
 
 #include "core/base/threads.h"
 
@@ -23,7 +25,7 @@ typedef struct job {
     void (*fn)(void *self, int32_t seat);
     void *self;
     int32_t seats, taken;
-    _Atomic int32_t at_work; /* of the crew */
+    _Atomic int32_t at_work; /* of the thread pool */
     pthread_cond_t is_done;  /* nobody is at work any more */
     struct job *next;
 } job;
@@ -36,7 +38,7 @@ static struct {
     int32_t asked;         /* threads that were asked for */
     int32_t asleep;        /* of them */
     _Atomic uint32_t jobs; /* so far */
-} crew = {.mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .has_job = PTHREAD_COND_INITIALIZER};
+} pool = {.mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .has_job = PTHREAD_COND_INITIALIZER};
 
 /* For a while, or until there are other jobs than those seen. */
 static void look_out(uint32_t seen)
@@ -44,7 +46,7 @@ static void look_out(uint32_t seen)
     const uint64_t end = st_now_ns() + SPIN_NS;
     do {
         for (uint32_t i = 0; i < LOOKS; i++) {
-            if (atomic_load_explicit(&crew.jobs, memory_order_relaxed) != seen) {
+            if (atomic_load_explicit(&pool.jobs, memory_order_relaxed) != seen) {
                 return;
             }
             st_cpu_pause();
@@ -55,7 +57,7 @@ static void look_out(uint32_t seen)
 /* Under the mutex; NULL: there is none. */
 static job *job_with_seats(void)
 {
-    job *j = crew.first;
+    job *j = pool.first;
     while (j && j->taken == j->seats) {
         j = j->next;
     }
@@ -67,15 +69,15 @@ static job *next_job(void)
 {
     job *j = job_with_seats();
     if (j == NULL) {
-        const uint32_t seen = atomic_load_explicit(&crew.jobs, memory_order_relaxed);
-        (void)pthread_mutex_unlock(&crew.mutex);
+        const uint32_t seen = atomic_load_explicit(&pool.jobs, memory_order_relaxed);
+        (void)pthread_mutex_unlock(&pool.mutex);
         look_out(seen);
-        (void)pthread_mutex_lock(&crew.mutex);
+        (void)pthread_mutex_lock(&pool.mutex);
     }
     while ((j = job_with_seats()) == NULL) {
-        crew.asleep++;
-        (void)pthread_cond_wait(&crew.has_job, &crew.mutex);
-        crew.asleep--;
+        pool.asleep++;
+        (void)pthread_cond_wait(&pool.has_job, &pool.mutex);
+        pool.asleep--;
     }
     return j;
 }
@@ -83,14 +85,14 @@ static job *next_job(void)
 static void *help(void *unused)
 {
     (void)unused;
-    (void)pthread_mutex_lock(&crew.mutex);
+    (void)pthread_mutex_lock(&pool.mutex);
     for (;;) {
         job *j = next_job();
         const int32_t seat = j->taken++;
         atomic_fetch_add_explicit(&j->at_work, 1, memory_order_relaxed);
-        (void)pthread_mutex_unlock(&crew.mutex);
+        (void)pthread_mutex_unlock(&pool.mutex);
         j->fn(j->self, seat);
-        (void)pthread_mutex_lock(&crew.mutex);
+        (void)pthread_mutex_lock(&pool.mutex);
         if (atomic_fetch_sub_explicit(&j->at_work, 1, memory_order_release) == 1) {
             (void)pthread_cond_signal(&j->is_done);
         }
@@ -114,49 +116,49 @@ static int start(void *(*fn)(void *), void *arg)
 /* Under the mutex: as many as a job wants, if there never were. Without them a caller is alone. */
 static void ask_for(int32_t threads)
 {
-    while (crew.asked < threads && start(help, NULL)) {
-        crew.asked++;
+    while (pool.asked < threads && start(help, NULL)) {
+        pool.asked++;
     }
 }
 
 static void publish(job *j)
 {
-    (void)pthread_mutex_lock(&crew.mutex);
+    (void)pthread_mutex_lock(&pool.mutex);
     ask_for(j->seats - 1);
-    job **end = &crew.first;
+    job **end = &pool.first;
     while (*end) {
         end = &(*end)->next;
     }
     *end = j;
-    const int32_t asleep = crew.asleep;
-    (void)pthread_mutex_unlock(&crew.mutex);
-    atomic_fetch_add_explicit(&crew.jobs, 1, memory_order_relaxed);
+    const int32_t asleep = pool.asleep;
+    (void)pthread_mutex_unlock(&pool.mutex);
+    atomic_fetch_add_explicit(&pool.jobs, 1, memory_order_relaxed);
     if (asleep) {
-        (void)pthread_cond_broadcast(&crew.has_job);
+        (void)pthread_cond_broadcast(&pool.has_job);
     }
 }
 
 static void withdraw(job *j)
 {
-    (void)pthread_mutex_lock(&crew.mutex);
-    job **at = &crew.first;
+    (void)pthread_mutex_lock(&pool.mutex);
+    job **at = &pool.first;
     while (*at != j) {
         at = &(*at)->next;
     }
     *at = j->next;
-    (void)pthread_mutex_unlock(&crew.mutex);
+    (void)pthread_mutex_unlock(&pool.mutex);
     const uint64_t end = st_now_ns() + SPIN_NS;
     while (atomic_load_explicit(&j->at_work, memory_order_relaxed) && st_now_ns() < end) {
         st_cpu_pause();
     }
-    (void)pthread_mutex_lock(&crew.mutex); /* who has left still signals under it */
+    (void)pthread_mutex_lock(&pool.mutex); /* who has left still signals under it */
     while (atomic_load_explicit(&j->at_work, memory_order_acquire)) {
-        (void)pthread_cond_wait(&j->is_done, &crew.mutex);
+        (void)pthread_cond_wait(&j->is_done, &pool.mutex);
     }
-    (void)pthread_mutex_unlock(&crew.mutex);
+    (void)pthread_mutex_unlock(&pool.mutex);
 }
 
-void st_crew_run(int32_t seats, void (*fn)(void *self, int32_t seat), void *self)
+void st_thread_pool_run(int32_t seats, void (*fn)(void *self, int32_t seat), void *self)
 {
     job j = {.fn = fn, .self = self, .seats = seats, .taken = 1};
     int cancel = 0;

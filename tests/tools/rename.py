@@ -9,6 +9,8 @@ A SPEC is a text, kept in docs/decisions/renames/, of lines in this order of eff
   word PATTERN => TEXT [in GLOB,...]      a Python pattern in whole files; \\1 is the first group
   name PATTERN => TEXT [in GLOB,...]      the same, for whole identifiers of the code alone: neither
                                           comments nor literals are changed
+  local TYPE NAME => NEW [in GLOB,...]    the identifier NAME in those functions alone that declare it
+                                          with a type that the pattern TYPE matches
 
 GLOBs are paths from the root (`*` crosses folders); without them all text files of the tree are
 meant but CHANGELOG.md, docs/decisions/ and golden outputs of other programs. Afterwards the code is
@@ -26,7 +28,8 @@ ENDINGS = (".c", ".h", ".def", ".py", ".sh", ".cmake", ".md", ".txt", ".case", "
 KEPT = ("CHANGELOG.md", "docs/decisions/*", "build/*")
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\b[A-Za-z_]\w*\b',
                    re.S)
-LINE = re.compile(r"(word|name) (.*) => (.*?)(?: in (\S+))?$")
+LINE = re.compile(r"(word|name|local) (.*) => (.*?)(?: in (\S+))?$")
+FUNCTION = re.compile(r"^[A-Za-z_][^\n;]*(?:\n[^\n{};]+)*\n\{\n.*?^\}", re.S | re.M)
 
 
 def tracked():
@@ -49,17 +52,32 @@ def replace_names(text, pattern, new):
     return TOKEN.sub(one, text), count
 
 
+def replace_locals(text, pattern, new):
+    """The text with a variable renamed in the functions that declare it with a type, and how many."""
+    kind, name = pattern.pattern.rsplit(" ", 1)
+    declared, total = re.compile(rf"\b(?:{kind})[\s*]+(?:const )?{name}\b"), 0
+
+    def one(match):
+        nonlocal total
+        if not declared.search(match.group(0)):
+            return match.group(0)
+        changed, count = replace_names(match.group(0), re.compile(name), new)
+        total += count
+        return changed
+    return FUNCTION.sub(one, text), total
+
+
 def substitute(kind, pattern, new, globs):
     compiled, total = re.compile(pattern), 0
     for path in tracked():
         if globs and not any(fnmatch.fnmatch(path, glob) for glob in globs):
             continue
-        if kind == "name" and not path.endswith((".c", ".h", ".def")):
+        if kind != "word" and not path.endswith((".c", ".h", ".def")):
             continue
         with open(os.path.join(ROOT, path), encoding="utf-8") as file:
             text = file.read()
-        changed, count = (replace_names(text, compiled, new) if kind == "name"
-                          else compiled.subn(new, text))
+        replace = {"name": replace_names, "local": replace_locals}.get(kind)
+        changed, count = replace(text, compiled, new) if replace else compiled.subn(new, text)
         if count:
             total += count
             with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:

@@ -10,7 +10,8 @@
  * The scores are computed again rather than stored, whose number may be unknown. A key of no weight
  * counts nothing, whatever its value; a row that attends to nothing is 0.
  *
- * A library does it as a form of its own (ST_FORM_SDPA), its operands seen through their views. */
+ * A library does it as a contraction of its own (ST_CONTRACTION_SDPA), its operands seen through
+ * their views. */
 #include "codegen/cg_lower.h"
 #include "codegen/cg_match.h"
 
@@ -221,12 +222,12 @@ void cg_sdpa(cg_nest *nest, const cg_node *node)
     cg_close(nest, n_open);
 }
 
-/* ---- as a form ---- */
+/* ---- as a contraction ---- */
 
 /* The operand as elements of a buffer, strides apart along B H T S and their like; axes that it
  * does not have, or that are 1 where `of` is not, do not move it. */
 static int set_operand(cg_unit *unit, const st_kernel *kernel, stator_ref value, const uint32_t *of,
-                       st_form_operand *out)
+                       st_contraction_operand *out)
 {
     const cg_value *v = cg_value_of(unit, value);
     const uint32_t zero = st_sym_int(&unit->syms->tab, 0);
@@ -234,7 +235,7 @@ static int set_operand(cg_unit *unit, const st_kernel *kernel, stator_ref value,
     if (zero == 0 || v->rank > 4 || !cg_strided_of(unit, value, &seen)) {
         return 0;
     }
-    *out = (st_form_operand){
+    *out = (st_contraction_operand){
         .buffer = cg_buffer_place(kernel, seen.buffer), .dtype = v->dtype, .offset = seen.offset};
     for (uint32_t i = 0; i < 4; i++) {
         const uint32_t a = i + v->rank - 4u;
@@ -254,32 +255,33 @@ static int is_idle_mask(const cg_value *mask)
            (mask->dtype == STATOR_BOOL ? mask->splat.i != 0 : mask->splat.f == 0);
 }
 
-int cg_sdpa_form(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out)
+int cg_sdpa_contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
+                        st_contraction *out)
 {
     const attention a = attention_of(NULL, node);
     const stator_attr_row *scale = cg_attr(node, STATOR_sdpa_scale);
-    st_form_sdpa *form = &out->sdpa;
+    st_contraction_sdpa *contraction = &out->sdpa;
     const uint32_t of_q[4] = {a.q->dims[0], a.q->dims[1], a.q->dims[2], a.q->dims[3]};
     const uint32_t of_k[4] = {a.q->dims[0], a.k->dims[1], a.k->dims[2], a.q->dims[3]};
     const uint32_t of_v[4] = {a.q->dims[0], a.k->dims[1], a.k->dims[2], a.v->dims[3]};
     const uint32_t of_mask[4] = {a.q->dims[0], a.q->dims[1], a.q->dims[2], a.k->dims[2]};
     uint32_t strides[CG_RANK_MAX];
-    *form = (st_form_sdpa){.batch = of_q[0],
-                           .heads = of_q[1],
-                           .groups = of_k[1],
-                           .queries = of_q[2],
-                           .keys = of_k[2],
-                           .depth = of_q[3],
-                           .width = of_v[3],
-                           .is_causal = cg_attr(node, STATOR_sdpa_is_causal)->i != 0,
-                           .has_mask = a.mask != NULL && !is_idle_mask(a.mask),
-                           .has_scale = scale->kind != STATOR_ATTR_NONE};
-    form->scale = form->has_scale ? scale->f : 0;
-    out->kind = ST_FORM_SDPA;
+    *contraction = (st_contraction_sdpa){.batch = of_q[0],
+                                         .heads = of_q[1],
+                                         .groups = of_k[1],
+                                         .queries = of_q[2],
+                                         .keys = of_k[2],
+                                         .depth = of_q[3],
+                                         .width = of_v[3],
+                                         .is_causal = cg_attr(node, STATOR_sdpa_is_causal)->i != 0,
+                                         .has_mask = a.mask != NULL && !is_idle_mask(a.mask),
+                                         .has_scale = scale->kind != STATOR_ATTR_NONE};
+    contraction->scale = contraction->has_scale ? scale->f : 0;
+    out->kind = ST_CONTRACTION_SDPA;
     out->acc_dtype = a.dtype;
-    out->out = (st_form_operand){.buffer = cg_buffer_place(kernel, node->out->buffer),
-                                 .dtype = node->out->dtype,
-                                 .offset = st_sym_int(&unit->syms->tab, 0)};
+    out->out = (st_contraction_operand){.buffer = cg_buffer_place(kernel, node->out->buffer),
+                                        .dtype = node->out->dtype,
+                                        .offset = st_sym_int(&unit->syms->tab, 0)};
     if (out->out.buffer == UINT32_MAX || out->out.offset == 0 ||
         !cg_strides(unit, node->out, strides)) {
         return 0;
@@ -287,7 +289,7 @@ int cg_sdpa_form(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st
     memcpy(out->out.dims, strides, 4 * sizeof *strides);
     return set_operand(unit, kernel, cg_operand(node, Q), of_q, &out->x) &&
            set_operand(unit, kernel, cg_operand(node, K), of_k, &out->y) &&
-           set_operand(unit, kernel, cg_operand(node, V), of_v, &form->v) &&
-           (!form->has_mask ||
-            set_operand(unit, kernel, cg_operand(node, MASK), of_mask, &form->mask));
+           set_operand(unit, kernel, cg_operand(node, V), of_v, &contraction->v) &&
+           (!contraction->has_mask ||
+            set_operand(unit, kernel, cg_operand(node, MASK), of_mask, &contraction->mask));
 }

@@ -307,9 +307,9 @@ static stator_status try_kernel(joiner *j, uint32_t plan, const char **out_why, 
 {
     cg_unit *unit = j->unit;
     st_kernel trial;
-    st_form form;
+    st_contraction contraction;
     ST_TRY(cg_build_kernel(unit, plan, &trial, out_why, err));
-    unit->plans.data[plan].is_library = (uint8_t)cg_match(unit, plan, &trial, &form);
+    unit->plans.data[plan].is_library = (uint8_t)cg_match(unit, plan, &trial, &contraction);
     st_kernel_deinit(&trial);
     return STATOR_OK;
 }
@@ -396,7 +396,7 @@ static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
     set_levels(unit, plan);
     const cg_root *root = &unit->roots.data[place];
     plan->is_alone = root->lowering && root->lowering->write;
-    const int is_whole = root->lowering && root->lowering->form;
+    const int is_whole = root->lowering && root->lowering->contraction;
     if (((root->is_fold && root->lowering->repeats) || is_whole) &&
         cg_has_library(unit->config, root->lowering)) {
         const char *why = NULL;

@@ -102,16 +102,18 @@ static void print_type(const cg_unit *unit, stator_ref value, st_str *out)
 
 /* ---- contractions ---- */
 
-/* A sum of products of two operands, or what is written as a form for the emitter's library. */
+/* A sum of products of two operands, or what is written as a contraction for the emitter's
+ * library. */
 static int is_contraction(const cg_unit *unit, const cg_root *root)
 {
     const int is_product = root->is_fold && root->lowering->repeats &&
                            root->fold.acc == ST_ACC_SUM &&
                            stator_node_at(unit->view, root->node)->operand_count >= 2;
-    return is_product || (root->lowering && root->lowering->form && !root->lowering->is_slow);
+    return is_product ||
+           (root->lowering && root->lowering->contraction && !root->lowering->is_slow);
 }
 
-/* Operations. A form of its own is attention: two products over the keys. */
+/* Operations. A contraction of its own is attention: two products over the keys. */
 static double flops_of(const cg_unit *unit, const cg_root *root)
 {
     const stator_node_row *row = stator_node_at(unit->view, root->node);
@@ -134,23 +136,23 @@ static int takes_product(const cg_unit *unit, const uint32_t dtypes[2], uint32_t
     const uint32_t n = st_sym_int(tab, 256);
     const uint32_t one = st_sym_int(tab, 1);
     const uint32_t zero = st_sym_int(tab, 0);
-    const st_form_operand row_major = {.offset = zero, .stride = {n, one}};
-    st_form form = {.kind = ST_FORM_GEMM,
-                    .acc_dtype = acc,
-                    .m = n,
-                    .n = n,
-                    .k = n,
-                    .x = row_major,
-                    .y = row_major,
-                    .out = row_major,
-                    .n_buffers = 3,
-                    .syms = unit->syms};
-    form.x.dtype = dtypes[0];
-    form.y.dtype = dtypes[1];
-    form.out.dtype = out;
-    form.y.buffer = 1;
-    form.out.buffer = 2;
-    return n && one && zero && library->takes(library->self, &form) == 1;
+    const st_contraction_operand row_major = {.offset = zero, .stride = {n, one}};
+    st_contraction contraction = {.kind = ST_CONTRACTION_GEMM,
+                                  .acc_dtype = acc,
+                                  .m = n,
+                                  .n = n,
+                                  .k = n,
+                                  .x = row_major,
+                                  .y = row_major,
+                                  .out = row_major,
+                                  .n_buffers = 3,
+                                  .syms = unit->syms};
+    contraction.x.dtype = dtypes[0];
+    contraction.y.dtype = dtypes[1];
+    contraction.out.dtype = out;
+    contraction.y.buffer = 1;
+    contraction.out.buffer = 2;
+    return n && one && zero && library->takes(library->self, &contraction) == 1;
 }
 
 /* What it would take instead; "": nothing that is known here. */
@@ -455,21 +457,23 @@ static void hint_moved(cg_unit *unit, stator_ref node, const cg_buffer *input, d
     say(unit, &text);
 }
 
-void cg_hint_call(cg_unit *unit, uint32_t plan, const st_kernel *kernel, const st_form *form,
-                  void *op)
+void cg_hint_call(cg_unit *unit, uint32_t plan, const st_kernel *kernel,
+                  const st_contraction *contraction, void *op)
 {
     const st_library *library = unit->config->emitter->library;
     st_library_memory moved = {.unread = UINT32_MAX};
-    if (!is_heard(unit) || form->kind == ST_FORM_ORDER || !STATOR_HAS(library, memory) ||
-        library->memory == NULL) {
+    if (!is_heard(unit) || contraction->kind == ST_CONTRACTION_ORDER ||
+        !STATOR_HAS(library, memory) || library->memory == NULL) {
         return;
     }
     library->memory(library->self, op, &moved);
     const stator_ref node = node_of_plan(unit, &unit->plans.data[plan]);
-    const int is_turned = form->kind == ST_FORM_GEMM && !cg_is_one(unit, form->x.stride[1]);
-    hint_moved(unit, node, as_input(unit, kernel, form->y.buffer), (double)moved.moved_bytes[1],
+    const int is_turned =
+        contraction->kind == ST_CONTRACTION_GEMM && !cg_is_one(unit, contraction->x.stride[1]);
+    hint_moved(unit, node, as_input(unit, kernel, contraction->y.buffer),
+               (double)moved.moved_bytes[1],
                "a weight that is a constant of the model is put in order once");
-    hint_moved(unit, node, is_turned ? as_input(unit, kernel, form->x.buffer) : NULL,
+    hint_moved(unit, node, is_turned ? as_input(unit, kernel, contraction->x.buffer) : NULL,
                (double)moved.moved_bytes[0],
                "it is read along its columns; given the other way round it stays as it is");
 }

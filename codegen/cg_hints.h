@@ -9,8 +9,8 @@
 void cg_hint_kernel(cg_unit *unit, uint32_t plan, const st_kernel *kernel);
 /* Of the library's call that it became: operands that come with each call and are put into another
  * order each time. */
-void cg_hint_call(cg_unit *unit, uint32_t plan, const st_kernel *kernel, const st_form *form,
-                  void *op);
+void cg_hint_call(cg_unit *unit, uint32_t plan, const st_kernel *kernel,
+                  const st_contraction *contraction, void *op);
 /* When all are made: writes the lines, unless nodes were declined. */
 void cg_hint_end(cg_unit *unit);
 

@@ -10,10 +10,11 @@
 #define CG_FOLD(op, fold, element, finish)
 #define CG_REPEAT(op, fold, element, finish)
 #define CG_WRITE(op, write, refuses, repeats) void write(cg_nest *nest, const cg_node *node);
-#define CG_WHOLE(op, write, refuses, form)                                                         \
+#define CG_WHOLE(op, write, refuses, contraction)                                                  \
     void write(cg_nest *nest, const cg_node *node);                                                \
-    int form(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out);
-#define CG_HOST(op, write, refuses, slow, form) CG_WHOLE(op, write, refuses, form)
+    int contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,                   \
+                    st_contraction *out);
+#define CG_HOST(op, write, refuses, slow, contraction) CG_WHOLE(op, write, refuses, contraction)
 #define CG_LOOP(op, write) void write(cg_nest *nest, const cg_node *node);
 #include "codegen/lower.def"
 #undef CG_POINT

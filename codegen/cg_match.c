@@ -57,7 +57,7 @@ static int find_outer(cg_matcher *m)
 
 /* ---- operands ---- */
 
-static void set_buffer(cg_matcher *m, st_form_operand *operand, const st_loop_op *row)
+static void set_buffer(cg_matcher *m, st_contraction_operand *operand, const st_loop_op *row)
 {
     operand->buffer = row->ref;
     operand->dtype = m->kernel->buffers.data[row->ref].dtype;
@@ -65,14 +65,14 @@ static void set_buffer(cg_matcher *m, st_form_operand *operand, const st_loop_op
 
 static int set_constant(cg_matcher *m)
 {
-    const st_loop_buffer *of = &m->kernel->buffers.data[m->form->y.buffer];
+    const st_loop_buffer *of = &m->kernel->buffers.data[m->contraction->y.buffer];
     const cg_buffer *buffer = &m->unit->buffers.data[of->id];
     if (buffer->kind != CG_BUFFER_CONSTANT) {
         return 1;
     }
     stator_diag *err = NULL;
-    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->place], &m->form->y_data,
-                         &err) != STATOR_OK) {
+    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->place],
+                         &m->contraction->y_data, &err) != STATOR_OK) {
         m->unit->host->diag->release(err);
         return 0;
     }
@@ -111,19 +111,19 @@ static uint32_t axis_walked(const cg_matcher *m, const st_loop_op *load)
 
 /* A number for all elements, known or the first of a buffer; or (is_each) one for each step of an
  * axis. */
-static int match_zero(const cg_matcher *m, st_loop_ref ref, st_form_zero *out)
+static int match_zero(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *out)
 {
     const st_loop_op *row = cg_row_at(m, ref);
     const st_loop_op *narrow = before_widening(m, ref);
     const st_loop_op *load = narrow ? narrow : row;
     if (load->code == ST_LOOP_CONST && (narrow || row->dtype == STATOR_I32)) {
-        *out = (st_form_zero){.value = (int32_t)load->imm.i};
+        *out = (st_contraction_zero){.value = (int32_t)load->imm.i};
         return 1;
     }
     if (load->code != ST_LOOP_LOAD || load->args[0]) {
         return 0;
     }
-    *out = (st_form_zero){
+    *out = (st_contraction_zero){
         .has_buffer = 1, .buffer = load->ref, .dtype = m->kernel->buffers.data[load->ref].dtype};
     out->is_each = cg_loads_first(m, load) ? 0 : axis_walked(m, load);
     return out->is_each || cg_loads_first(m, load);
@@ -131,7 +131,7 @@ static int match_zero(const cg_matcher *m, st_loop_ref ref, st_form_zero *out)
 
 /* The row before the bytes are widened to i32 and their zero point is subtracted; NULL: there is
  * none. */
-static const st_loop_op *bytes_of(const cg_matcher *m, st_loop_ref ref, st_form_zero *zero)
+static const st_loop_op *bytes_of(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *zero)
 {
     const st_loop_op *row = cg_row_at(m, ref);
     if (row->code != ST_LOOP_sub) {
@@ -142,16 +142,16 @@ static const st_loop_op *bytes_of(const cg_matcher *m, st_loop_ref ref, st_form_
 }
 
 /* The load of an operand, its zero point apart; NULL: it is none. */
-static const st_loop_op *operand_of(const cg_matcher *m, st_loop_ref ref, st_form_zero *zero)
+static const st_loop_op *operand_of(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *zero)
 {
     const st_loop_op *row =
-        m->form->acc_dtype == STATOR_I32 ? bytes_of(m, ref, zero) : cg_through_cast(m, ref);
+        m->contraction->acc_dtype == STATOR_I32 ? bytes_of(m, ref, zero) : cg_through_cast(m, ref);
     return row && row->code == ST_LOOP_LOAD && !row->args[0] ? row : NULL;
 }
 
 /* The same for f32 that stands for bytes: their load, NULL: it is none. *out_scale: what they are
  * multiplied with. */
-static const st_loop_op *scaled_of(const cg_matcher *m, st_loop_ref ref, st_form_zero *zero,
+static const st_loop_op *scaled_of(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *zero,
                                    st_loop_ref *out_scale)
 {
     const st_loop_op *row = cg_row_at(m, ref);
@@ -221,7 +221,7 @@ static void choose_roles(const cg_matcher *m, roles *r)
 /* Numbers of their own are of rows of x and of columns of y. */
 static int settle_zeros(cg_matcher *m, const roles *r)
 {
-    st_form_zero *const zeros[2] = {&m->form->x_zero, &m->form->y_zero};
+    st_contraction_zero *const zeros[2] = {&m->contraction->x_zero, &m->contraction->y_zero};
     const uint32_t axes[2] = {r->m, r->n};
     int is_sound = 1;
     for (uint32_t k = 0; k < 2; k++) {
@@ -233,34 +233,34 @@ static int settle_zeros(cg_matcher *m, const roles *r)
 
 static int fill_gemm(cg_matcher *m, const roles *r)
 {
-    st_form *form = m->form;
+    st_contraction *contraction = m->contraction;
     st_symtab *tab = &m->kernel->syms->tab;
     const cg_walks *walks = &r->walks;
     const uint32_t zero = st_sym_int(tab, 0);
     const uint32_t one = st_sym_int(tab, 1);
-    form->k = walks->n_k == 2 ? st_sym_mul(tab, walks->k[0]->extent, walks->k[1]->extent)
-                              : walks->k[0]->extent;
-    form->m = r->m == UINT32_MAX ? one : m->outer[r->m]->extent;
-    form->n = r->n == UINT32_MAX ? one : m->outer[r->n]->extent;
-    form->x.stride[0] = r->m == UINT32_MAX ? zero : r->x[r->m];
-    form->x.stride[1] = r->x_k;
-    form->y.stride[0] = r->y_k;
-    form->y.stride[1] = r->n == UINT32_MAX ? zero : r->y[r->n];
-    form->out.stride[0] = r->m == UINT32_MAX ? zero : r->out[r->m];
-    form->out.stride[1] = r->n == UINT32_MAX ? zero : r->out[r->n];
+    contraction->k = walks->n_k == 2 ? st_sym_mul(tab, walks->k[0]->extent, walks->k[1]->extent)
+                                     : walks->k[0]->extent;
+    contraction->m = r->m == UINT32_MAX ? one : m->outer[r->m]->extent;
+    contraction->n = r->n == UINT32_MAX ? one : m->outer[r->n]->extent;
+    contraction->x.stride[0] = r->m == UINT32_MAX ? zero : r->x[r->m];
+    contraction->x.stride[1] = r->x_k;
+    contraction->y.stride[0] = r->y_k;
+    contraction->y.stride[1] = r->n == UINT32_MAX ? zero : r->y[r->n];
+    contraction->out.stride[0] = r->m == UINT32_MAX ? zero : r->out[r->m];
+    contraction->out.stride[1] = r->n == UINT32_MAX ? zero : r->out[r->n];
     for (uint32_t i = 0; i < m->n_outer; i++) {
         if (i == r->m || i == r->n) {
             continue;
         }
-        if (form->n_batch == ST_FORM_BATCH_MAX) {
+        if (contraction->n_batch == ST_CONTRACTION_BATCH_MAX) {
             return 0;
         }
-        form->x.batch[form->n_batch] = r->x[i];
-        form->y.batch[form->n_batch] = r->y[i];
-        form->out.batch[form->n_batch] = r->out[i];
-        form->batch[form->n_batch++] = m->outer[i]->extent;
+        contraction->x.batch[contraction->n_batch] = r->x[i];
+        contraction->y.batch[contraction->n_batch] = r->y[i];
+        contraction->out.batch[contraction->n_batch] = r->out[i];
+        contraction->batch[contraction->n_batch++] = m->outer[i]->extent;
     }
-    return zero && one && form->k;
+    return zero && one && contraction->k;
 }
 
 /* What is multiplied: loads, and what is known of what they stand for. */
@@ -275,7 +275,7 @@ typedef struct operands {
 static int find_weights(const cg_matcher *m, const st_loop_op *product, operands *out)
 {
     for (uint32_t k = 0; k < 2; k++) {
-        st_form_zero unused;
+        st_contraction_zero unused;
         const st_loop_op *x = operand_of(m, product->args[1u - k], &unused);
         if (x && cg_match_weights(m, product->args[k], &out->weights)) {
             out->of[0] = x;
@@ -290,7 +290,7 @@ static int find_weights(const cg_matcher *m, const st_loop_op *product, operands
 /* Both operands of the product: as they are loaded, or as the bytes that they stand for. */
 static int find_operands(cg_matcher *m, const st_loop_op *product, operands *out)
 {
-    st_form_zero *const zeros[2] = {&m->form->x_zero, &m->form->y_zero};
+    st_contraction_zero *const zeros[2] = {&m->contraction->x_zero, &m->contraction->y_zero};
     *out = (operands){.has_weights = 0};
     for (uint32_t k = 0; k < 2; k++) {
         out->of[k] = operand_of(m, product->args[k], zeros[k]);
@@ -298,7 +298,7 @@ static int find_operands(cg_matcher *m, const st_loop_op *product, operands *out
     if (out->of[0] && out->of[1]) {
         return 1;
     }
-    if (m->form->acc_dtype != STATOR_F32) {
+    if (m->contraction->acc_dtype != STATOR_F32) {
         return 0;
     }
     if (find_weights(m, product, out)) {
@@ -307,11 +307,12 @@ static int find_operands(cg_matcher *m, const st_loop_op *product, operands *out
     for (uint32_t k = 0; k < 2; k++) {
         out->of[k] = scaled_of(m, product->args[k], zeros[k], &out->scale[k]);
     }
-    m->form->acc_dtype = out->of[0] && out->of[1] ? (uint32_t)STATOR_I32 : m->form->acc_dtype;
+    m->contraction->acc_dtype =
+        out->of[0] && out->of[1] ? (uint32_t)STATOR_I32 : m->contraction->acc_dtype;
     return out->of[0] && out->of[1];
 }
 
-/* The loops between the store's block and the update's. 0: none, or more than a form has. */
+/* The loops between the store's block and the update's. 0: none, or more than a contraction has. */
 static int find_walks(const cg_matcher *m, cg_walks *out)
 {
     uint32_t block = cg_row_at(m, m->update)->block;
@@ -331,13 +332,13 @@ static int find_walks(const cg_matcher *m, cg_walks *out)
 static void swap_operands(const cg_matcher *m, operands *o)
 {
     if (!o->has_weights && is_constant(m, o->of[0]) && !is_constant(m, o->of[1])) {
-        st_form *form = m->form;
+        st_contraction *contraction = m->contraction;
         const st_loop_op *swapped = o->of[0];
-        const st_form_zero zero = form->x_zero;
+        const st_contraction_zero zero = contraction->x_zero;
         o->of[0] = o->of[1];
         o->of[1] = swapped;
-        form->x_zero = form->y_zero;
-        form->y_zero = zero;
+        contraction->x_zero = contraction->y_zero;
+        contraction->y_zero = zero;
     }
 }
 
@@ -347,7 +348,7 @@ static int match_gemm(cg_matcher *m)
     const st_loop_op *product = cg_row_at(m, update->args[0]);
     roles r;
     operands o;
-    st_form *form = m->form;
+    st_contraction *contraction = m->contraction;
     if (update->args[2] || product->code != ST_LOOP_mul || !find_walks(m, &r.walks) ||
         !find_operands(m, product, &o) || (r.walks.n_k > 1 && !o.has_weights)) {
         return 0;
@@ -357,16 +358,16 @@ static int match_gemm(cg_matcher *m)
     const st_loop_op *y = o.of[1];
     uint32_t unused = 0;
     const int is_linear =
-        split_index(m, x, &r.walks, r.x, &r.x_k, &form->x.offset) &&
-        split_index(m, y, &r.walks, r.y, &r.y_k, &form->y.offset) &&
-        split_index(m, cg_row_at(m, m->store), NULL, r.out, &unused, &form->out.offset);
+        split_index(m, x, &r.walks, r.x, &r.x_k, &contraction->x.offset) &&
+        split_index(m, y, &r.walks, r.y, &r.y_k, &contraction->y.offset) &&
+        split_index(m, cg_row_at(m, m->store), NULL, r.out, &unused, &contraction->out.offset);
     if (!is_linear || is_zero(m, r.x_k) || is_zero(m, r.y_k)) {
         return 0;
     }
     choose_roles(m, &r);
-    set_buffer(m, &form->x, x);
-    set_buffer(m, &form->y, y);
-    set_buffer(m, &form->out, cg_row_at(m, m->store));
+    set_buffer(m, &contraction->x, x);
+    set_buffer(m, &contraction->y, y);
+    set_buffer(m, &contraction->out, cg_row_at(m, m->store));
     r.walks.n = r.n == UINT32_MAX ? NULL : m->outer[r.n];
     m->feature = r.walks.n ? r.walks.n->symbol : UINT32_MAX;
     return settle_zeros(m, &r) && fill_gemm(m, &r) && set_constant(m) &&
@@ -377,11 +378,11 @@ static int match_gemm(cg_matcher *m)
 /* ---- convolution ---- */
 
 /* Strides of a stored value, by axis. */
-static int set_dims(cg_matcher *m, st_form_operand *operand, const cg_value *v)
+static int set_dims(cg_matcher *m, st_contraction_operand *operand, const cg_value *v)
 {
     st_symtab *tab = &m->kernel->syms->tab;
     uint32_t strides[CG_RANK_MAX];
-    if (v->rank > 2u + ST_FORM_SPATIAL_MAX || !cg_strides(m->unit, v, strides)) {
+    if (v->rank > 2u + ST_CONTRACTION_SPATIAL_MAX || !cg_strides(m->unit, v, strides)) {
         return 0;
     }
     memcpy(operand->dims, strides, v->rank * sizeof *strides);
@@ -389,7 +390,7 @@ static int set_dims(cg_matcher *m, st_form_operand *operand, const cg_value *v)
     return operand->offset != 0;
 }
 
-static int set_stored(cg_matcher *m, st_form_operand *operand, stator_ref value)
+static int set_stored(cg_matcher *m, st_contraction_operand *operand, stator_ref value)
 {
     const cg_value *v = cg_value_of(m->unit, value);
     operand->buffer =
@@ -409,21 +410,21 @@ static int fill_conv(cg_matcher *m, const cg_node *node)
 {
     const cg_value *x = cg_value_of(m->unit, cg_operand(node, 0));
     const cg_value *w = cg_value_of(m->unit, cg_operand(node, 1));
-    st_form *form = m->form;
-    form->n_spatial = x->rank - 2u;
-    form->images = x->dims[0];
-    form->channels = x->dims[1];
-    form->features = node->out->dims[1];
-    form->groups = cg_attr(node, STATOR_conv_groups)->i;
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
-        form->in[i] = x->dims[2u + i];
-        form->kernel[i] = w->dims[2u + i];
-        form->out_size[i] = node->out->dims[2u + i];
-        form->pad_low[i] = cg_attr_dim(node, STATOR_conv_pads, i);
-        form->pad_high[i] = cg_attr_dim(node, STATOR_conv_pads, i + form->n_spatial);
-        form->stride[i] = cg_attr_int_at(node, STATOR_conv_strides, i);
-        form->dilation[i] = cg_attr_int_at(node, STATOR_conv_dilations, i);
-        if (form->pad_low[i] == 0 || form->pad_high[i] == 0) {
+    st_contraction *contraction = m->contraction;
+    contraction->n_spatial = x->rank - 2u;
+    contraction->images = x->dims[0];
+    contraction->channels = x->dims[1];
+    contraction->features = node->out->dims[1];
+    contraction->groups = cg_attr(node, STATOR_conv_groups)->i;
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+        contraction->in[i] = x->dims[2u + i];
+        contraction->kernel[i] = w->dims[2u + i];
+        contraction->out_size[i] = node->out->dims[2u + i];
+        contraction->pad_low[i] = cg_attr_dim(node, STATOR_conv_pads, i);
+        contraction->pad_high[i] = cg_attr_dim(node, STATOR_conv_pads, i + contraction->n_spatial);
+        contraction->stride[i] = cg_attr_int_at(node, STATOR_conv_strides, i);
+        contraction->dilation[i] = cg_attr_int_at(node, STATOR_conv_dilations, i);
+        if (contraction->pad_low[i] == 0 || contraction->pad_high[i] == 0) {
             return 0;
         }
     }
@@ -431,12 +432,12 @@ static int fill_conv(cg_matcher *m, const cg_node *node)
 }
 
 /* Weights of a transposed convolution are C M/G kernel. */
-static void swap_weight_axes(st_form *form)
+static void swap_weight_axes(st_contraction *contraction)
 {
-    const uint32_t first = form->y.dims[0];
-    if (form->is_transposed) {
-        form->y.dims[0] = form->y.dims[1];
-        form->y.dims[1] = first;
+    const uint32_t first = contraction->y.dims[0];
+    if (contraction->is_transposed) {
+        contraction->y.dims[0] = contraction->y.dims[1];
+        contraction->y.dims[1] = first;
     }
 }
 
@@ -460,13 +461,14 @@ static void find_feature(cg_matcher *m, const cg_value *out)
 }
 
 /* `feature`: axis along which there may be one for each; CG_NO_AXIS: none. */
-static int set_zero(const cg_matcher *m, stator_ref zero, uint32_t feature, st_form_zero *out)
+static int set_zero(const cg_matcher *m, stator_ref zero, uint32_t feature,
+                    st_contraction_zero *out)
 {
     const cg_value *v = zero ? cg_value_of(m->unit, zero) : NULL;
     if (v && (v->flags & CG_VALUE_SPLAT)) {
-        *out = (st_form_zero){.value = (int32_t)v->splat.i};
+        *out = (st_contraction_zero){.value = (int32_t)v->splat.i};
     } else if (v) {
-        *out = (st_form_zero){.has_buffer = 1, .dtype = v->dtype, .buffer = UINT32_MAX};
+        *out = (st_contraction_zero){.has_buffer = 1, .dtype = v->dtype, .buffer = UINT32_MAX};
         out->buffer =
             v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(m->kernel, v->buffer);
         out->is_each = !cg_has_axis_alone(m->unit, v, CG_NO_AXIS);
@@ -478,11 +480,12 @@ static int set_zero(const cg_matcher *m, stator_ref zero, uint32_t feature, st_f
 /* Both operands, where they stand for bytes as these: then sums are of integers. */
 static int set_bytes(cg_matcher *m, const cg_bytes of[2])
 {
-    st_form *form = m->form;
-    form->acc_dtype = STATOR_I32;
-    if (!set_stored(m, &form->x, of[0].bytes) || !set_stored(m, &form->y, of[1].bytes) ||
-        !set_zero(m, of[0].zero, CG_NO_AXIS, &form->x_zero) ||
-        !set_zero(m, of[1].zero, form->is_transposed, &form->y_zero)) {
+    st_contraction *contraction = m->contraction;
+    contraction->acc_dtype = STATOR_I32;
+    if (!set_stored(m, &contraction->x, of[0].bytes) ||
+        !set_stored(m, &contraction->y, of[1].bytes) ||
+        !set_zero(m, of[0].zero, CG_NO_AXIS, &contraction->x_zero) ||
+        !set_zero(m, of[1].zero, contraction->is_transposed, &contraction->y_zero)) {
         return 0;
     }
     const st_loop_op *product = cg_row_at(m, cg_row_at(m, m->update)->args[0]);
@@ -503,10 +506,10 @@ static int set_operands(cg_matcher *m, const cg_node *node)
     const stator_ref x = cg_operand(node, 0);
     const stator_ref y = cg_operand(node, 1);
     cg_bytes of[2];
-    if (set_stored(m, &m->form->x, x) && set_stored(m, &m->form->y, y)) {
+    if (set_stored(m, &m->contraction->x, x) && set_stored(m, &m->contraction->y, y)) {
         return 1;
     }
-    if (m->form->acc_dtype == STATOR_I32) {
+    if (m->contraction->acc_dtype == STATOR_I32) {
         return cg_centred_of(m->unit, x, &of[0]) && cg_centred_of(m->unit, y, &of[1]) &&
                set_bytes(m, of);
     }
@@ -530,7 +533,7 @@ static int match_conv(cg_matcher *m, const cg_root *fold)
         out = v->buffer == stored->id ? v : out;
     }
     if (out == NULL || !has_dims_of(out, node.out) ||
-        cg_value_of(m->unit, cg_operand(&node, 0))->rank > 2u + ST_FORM_SPATIAL_MAX ||
+        cg_value_of(m->unit, cg_operand(&node, 0))->rank > 2u + ST_CONTRACTION_SPATIAL_MAX ||
         !fill_conv(m, &node)) {
         return 0;
     }
@@ -538,9 +541,9 @@ static int match_conv(cg_matcher *m, const cg_root *fold)
     if (!set_operands(m, &node)) {
         return 0;
     }
-    swap_weight_axes(m->form);
-    set_buffer(m, &m->form->out, cg_row_at(m, m->store));
-    return set_dims(m, &m->form->out, out) && set_constant(m) && cg_match_epilogue(m);
+    swap_weight_axes(m->contraction);
+    set_buffer(m, &m->contraction->out, cg_row_at(m, m->store));
+    return set_dims(m, &m->contraction->out, out) && set_constant(m) && cg_match_epilogue(m);
 }
 
 /* ---- the question ---- */
@@ -559,13 +562,13 @@ static const cg_root *contraction_of(const cg_unit *unit, const cg_plan *plan)
 }
 
 /* A node that writes its own loops. */
-static int match_whole(cg_unit *unit, uint32_t plan, const st_kernel *kernel, st_form *out)
+static int match_whole(cg_unit *unit, uint32_t plan, const st_kernel *kernel, st_contraction *out)
 {
     const cg_root *root = &unit->roots.data[unit->plans.data[plan].roots.data[0]];
     const cg_node node = cg_node_of(unit, root->node);
-    *out = (st_form){.syms = kernel->syms, .n_buffers = kernel->buffers.count};
-    return root->lowering->form && cg_has_library(unit->config, root->lowering) &&
-           root->lowering->form(unit, &node, kernel, out);
+    *out = (st_contraction){.syms = kernel->syms, .n_buffers = kernel->buffers.count};
+    return root->lowering->contraction && cg_has_library(unit->config, root->lowering) &&
+           root->lowering->contraction(unit, &node, kernel, out);
 }
 
 int cg_has_library(const st_cg_config *config, const cg_lowering *lowering)
@@ -574,7 +577,7 @@ int cg_has_library(const st_cg_config *config, const cg_lowering *lowering)
                              : config->emitter->library != NULL;
 }
 
-static int match_form(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
+static int match_contraction(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_contraction *out)
 {
     if (unit->plans.data[plan].is_alone) {
         return match_whole(unit, plan, kernel, out);
@@ -586,41 +589,43 @@ static int match_form(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *
     if (fold == NULL) {
         return 0;
     }
-    cg_matcher m = {.unit = unit, .plan = &unit->plans.data[plan], .kernel = kernel, .form = out};
+    cg_matcher m = {
+        .unit = unit, .plan = &unit->plans.data[plan], .kernel = kernel, .contraction = out};
     memset(out, 0, sizeof *out);
     out->syms = kernel->syms;
     out->acc_dtype = fold->fold.dtype;
     out->n_buffers = kernel->buffers.count;
     out->is_transposed = strcmp(fold->lowering->op, "conv_transpose") == 0;
     const int is_conv = out->is_transposed || strcmp(fold->lowering->op, "conv") == 0;
-    out->kind = is_conv ? ST_FORM_CONV : ST_FORM_GEMM;
+    out->kind = is_conv ? ST_CONTRACTION_CONV : ST_CONTRACTION_GEMM;
     return (is_conv || cg_merge_axes(kernel)) && find_rows(&m) && find_outer(&m) &&
            (is_conv ? match_conv(&m, fold) : match_gemm(&m));
 }
 
-static int is_taken(const cg_unit *unit, const st_form *form)
+static int is_taken(const cg_unit *unit, const st_contraction *contraction)
 {
     const st_library *library = unit->config->emitter->library;
-    return form->kind == ST_FORM_ORDER || library->takes(library->self, form) == 1;
+    return contraction->kind == ST_CONTRACTION_ORDER ||
+           library->takes(library->self, contraction) == 1;
 }
 
-int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_form *out)
+int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_contraction *out)
 {
-    return match_form(unit, plan, kernel, out) && is_taken(unit, out);
+    return match_contraction(unit, plan, kernel, out) && is_taken(unit, out);
 }
 
 int cg_may_match(cg_unit *unit, uint32_t plan, st_kernel *kernel)
 {
-    st_form form;
-    if (!match_form(unit, plan, kernel, &form)) {
+    st_contraction contraction;
+    if (!match_contraction(unit, plan, kernel, &contraction)) {
         return 0;
     }
-    if (is_taken(unit, &form)) {
+    if (is_taken(unit, &contraction)) {
         return 1;
     }
-    if (form.out.dtype != STATOR_I32) {
+    if (contraction.out.dtype != STATOR_I32) {
         return 0;
     }
-    form.out.dtype = STATOR_F32;
-    return is_taken(unit, &form);
+    contraction.out.dtype = STATOR_F32;
+    return is_taken(unit, &contraction);
 }

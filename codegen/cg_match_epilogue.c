@@ -3,9 +3,9 @@
  *
  *     acc -> mul by a number or a factor -> add a bias -> gelu, relu, ...  ->  store
  *
- * In: a matcher whose kernel has one store, one sum and one read of it, and whose feature axis is
- * known. Out: form.epilogue, first things first. The walk goes from the store backwards. What is no
- * epilogue is refused, and the kernel stays loops. */
+ * In: a matcher whose kernel has one store, one sum and one read of it, and whose feature axis
+ * is known. Out: contraction.epilogue, first things first. The walk goes from the store
+ * backwards. What is no epilogue is refused, and the kernel stays loops. */
 #include "codegen/cg_matcher.h"
 #include "codegen/cg_quant.h"
 
@@ -31,11 +31,11 @@ static int is_rounded(const cg_matcher *m, st_loop_ref ref, double value)
 
 static int append_row(cg_matcher *m, const st_epilogue *row)
 {
-    st_form *form = m->form;
-    if (form->n_epilogue == ST_FORM_EPILOGUE_MAX) {
+    st_contraction *contraction = m->contraction;
+    if (contraction->n_epilogue == ST_CONTRACTION_EPILOGUE_MAX) {
         return 0;
     }
-    form->epilogue[form->n_epilogue++] = *row;
+    contraction->epilogue[contraction->n_epilogue++] = *row;
     return 1;
 }
 
@@ -136,14 +136,14 @@ static int is_finite_number(const cg_matcher *m, st_loop_ref ref)
 /* What quantises a sum of integers: t / scale, its rounding, t + zero point. */
 static int match_divide(cg_matcher *m, const st_loop_op *row, uint32_t depth)
 {
-    return m->form->acc_dtype == STATOR_I32 && is_finite_number(m, row->args[1]) &&
+    return m->contraction->acc_dtype == STATOR_I32 && is_finite_number(m, row->args[1]) &&
            cg_row_at(m, row->args[1])->imm.f != 0 && match_value(m, row->args[0], depth) &&
            append(m, ST_EPILOGUE_DIVIDE, cg_row_at(m, row->args[1])->imm.f, 0);
 }
 
 static int match_round(cg_matcher *m, const st_loop_op *row, uint32_t depth)
 {
-    return m->form->acc_dtype == STATOR_I32 && match_value(m, row->args[0], depth) &&
+    return m->contraction->acc_dtype == STATOR_I32 && match_value(m, row->args[0], depth) &&
            append(m, ST_EPILOGUE_ROUND, 0, 0);
 }
 
@@ -161,15 +161,15 @@ static int match_offset(cg_matcher *m, st_loop_ref value, st_loop_ref offset, ui
 
 static int match_add(cg_matcher *m, const st_loop_op *row, uint32_t depth)
 {
-    const uint32_t before = m->form->n_epilogue;
+    const uint32_t before = m->contraction->n_epilogue;
     for (uint32_t k = 0; k < 2; k++) {
-        m->form->n_epilogue = before;
+        m->contraction->n_epilogue = before;
         if (match_offset(m, row->args[k], row->args[1u - k], depth)) {
             return 1;
         }
     }
     for (uint32_t k = 0; k < 2; k++) {
-        m->form->n_epilogue = before;
+        m->contraction->n_epilogue = before;
         if (match_value(m, row->args[k], depth) && match_added(m, row->args[1u - k])) {
             return 1;
         }
@@ -276,9 +276,9 @@ static int match_mul(cg_matcher *m, st_loop_ref ref, uint32_t depth)
             return match_value(m, row->args[k], depth) && append(m, ST_EPILOGUE_SILU, 0, 0);
         }
     }
-    const uint32_t before = m->form->n_epilogue;
+    const uint32_t before = m->contraction->n_epilogue;
     for (uint32_t k = 0; k < 2; k++) {
-        m->form->n_epilogue = before;
+        m->contraction->n_epilogue = before;
         if (match_value(m, row->args[k], depth) && match_factor(m, row->args[1u - k])) {
             return 1;
         }
@@ -334,14 +334,15 @@ static int match_cast(cg_matcher *m, const st_loop_op *row, uint32_t depth)
         return 0;
     }
     if (narrow->dtype == STATOR_I32) {
-        return m->form->acc_dtype == STATOR_I32 && match_sum(m, row->args[0]);
+        return m->contraction->acc_dtype == STATOR_I32 && match_sum(m, row->args[0]);
     }
-    return is_half(narrow->dtype) && narrow->dtype == m->form->out.dtype &&
+    return is_half(narrow->dtype) && narrow->dtype == m->contraction->out.dtype &&
            narrow->code == ST_LOOP_cast && cg_row_at(m, narrow->args[0])->dtype == STATOR_F32 &&
            match_value(m, narrow->args[0], depth) && append(m, ST_EPILOGUE_NARROW, 0, 0);
 }
 
-/* Writes what happens between the accumulator and the row to the form, first things first. */
+/* Writes what happens between the accumulator and the row to the contraction, first things
+ * first. */
 static int match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth)
 {
     const st_loop_op *row = cg_row_at(m, ref);
@@ -416,13 +417,13 @@ static int match_bytes(cg_matcher *m, const st_loop_op *row)
     st_loop_ref value = 0;
     const st_loop_op *high = bound_of(m, row->args[0], ST_LOOP_min, &above);
     const st_loop_op *low = high ? bound_of(m, above, ST_LOOP_max, &value) : NULL;
-    if (low == NULL || m->form->acc_dtype != STATOR_I32 ||
+    if (low == NULL || m->contraction->acc_dtype != STATOR_I32 ||
         cg_row_at(m, value)->dtype != STATOR_F32 || !is_whole(m, value, 1) ||
         !(least <= low->imm.f && low->imm.f <= high->imm.f && high->imm.f <= most)) {
         return 0;
     }
     m->is_narrowed = 1;
-    return match_value(m, value, ST_FORM_EPILOGUE_MAX + 2u) &&
+    return match_value(m, value, ST_CONTRACTION_EPILOGUE_MAX + 2u) &&
            ((low->imm.f == least && high->imm.f == most) ||
             append(m, ST_EPILOGUE_CLIP, low->imm.f, high->imm.f));
 }
@@ -440,7 +441,7 @@ int cg_match_epilogue(cg_matcher *m)
         m->bounded = is_half(row->dtype) ? row->dtype : 0;
     }
     return row->dtype == STATOR_I32 ? match_sum(m, ref)
-                                    : match_value(m, ref, ST_FORM_EPILOGUE_MAX + 2u);
+                                    : match_value(m, ref, ST_CONTRACTION_EPILOGUE_MAX + 2u);
 }
 
 /* The sum of integers times both scales. Those of a transposed convolution's weights are loaded

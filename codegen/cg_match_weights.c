@@ -2,8 +2,9 @@
  *
  *     mul (cast f32 (sub (load bytes), (load zero))), (load scale)      [rounded to f16 or bf16]
  *
- * In: a matcher whose kernel is one accumulated product. Out: st_form_weights, the numbers known or
- * at constant strides over n and k, or over blocks of them. All are constants of the program. */
+ * In: a matcher whose kernel is one accumulated product. Out: st_contraction_weights, the
+ * numbers known or at constant strides over n and k, or over blocks of them. All are constants
+ * of the program. */
 #include "codegen/cg_match.h"
 #include "codegen/cg_matcher.h"
 #include "codegen/cg_quant.h"
@@ -97,9 +98,9 @@ int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out)
 /* ---- where they lie ---- */
 
 /* Takes quotients of axes, floor(k / 32), out of *rest: their strides and divisors. 0: one of them
- * is none that a form has. */
+ * is none that a contraction has. */
 static int take_quotients(const cg_matcher *m, const cg_walks *walks, uint32_t *rest,
-                          st_form_blocks *out)
+                          st_contraction_blocks *out)
 {
     st_symtab *tab = &m->kernel->syms->tab;
     const st_loop_axis *const axes[2] = {walks->n_k == 1 ? walks->k[0] : NULL, walks->n};
@@ -146,7 +147,7 @@ static int take_axis(const cg_matcher *m, const st_loop_axis *axis, uint32_t *re
 
 /* Strides over k and n or blocks of them; 0: there are none. */
 static int place_load(const cg_matcher *m, const cg_walks *walks, const st_loop_op *load,
-                      st_form_blocks *out)
+                      st_contraction_blocks *out)
 {
     const st_symtab *tab = &m->kernel->syms->tab;
     uint32_t rest = load->sym;
@@ -170,9 +171,9 @@ static int place_load(const cg_matcher *m, const cg_walks *walks, const st_loop_
 }
 
 static int place_number(cg_matcher *m, const cg_walks *walks, const st_loop_op *row,
-                        st_form_blocks *out)
+                        st_contraction_blocks *out)
 {
-    *out = (st_form_blocks){.buffer = UINT32_MAX, .block = {1, 1}};
+    *out = (st_contraction_blocks){.buffer = UINT32_MAX, .block = {1, 1}};
     if (row == NULL) {
         return 1;
     }
@@ -196,7 +197,7 @@ static int place_number(cg_matcher *m, const cg_walks *walks, const st_loop_op *
 
 int cg_place_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks)
 {
-    st_form_weights *to = &m->form->weights;
+    st_contraction_weights *to = &m->contraction->weights;
     to->is_scaled = 1;
     to->dtype = of->dtype;
     return place_number(m, walks, of->scale, &to->scale) &&

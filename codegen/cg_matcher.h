@@ -1,4 +1,4 @@
-/* A kernel that is compared with the forms of a library: between cg_match.c, which finds the
+/* A kernel that is compared with the contractions of a library: between cg_match.c, which finds the
  * contraction, and cg_match_epilogue.c, which reads what follows it. */
 #ifndef STATOR_CODEGEN_CG_MATCHER_H
 #define STATOR_CODEGEN_CG_MATCHER_H
@@ -11,7 +11,7 @@ typedef struct cg_matcher {
     cg_unit *unit;
     const cg_plan *plan;
     st_kernel *kernel;
-    st_form *form;
+    st_contraction *contraction;
     const st_loop_axis *outer[CG_MATCH_AXES];
     uint32_t n_outer;
     st_loop_ref store;
@@ -55,7 +55,7 @@ typedef struct cg_weights {
 } cg_weights;
 
 int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out);
-/* Fills form.weights. 0: they do not lie at strides. */
+/* Fills contraction.weights. 0: they do not lie at strides. */
 int cg_place_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks);
 
 #endif

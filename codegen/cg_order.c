@@ -1,5 +1,5 @@
-/* sort and topk: the form for the host library, which does them; and, where there is none, loops
- * for a short axis that count, for each element, the elements before it: its place.
+/* sort and topk: the contraction for the host library, which does them; and, where there is none,
+ * loops for a short axis that count, for each element, the elements before it: its place.
  *
  *     loop over the other axes and i               parallel
  *       loop over j: count x[j] before x[i]
@@ -118,38 +118,39 @@ void cg_order(cg_nest *nest, const cg_node *node)
     cg_close(nest, n_open + 1u);
 }
 
-/* ---- as a form ---- */
+/* ---- as a contraction ---- */
 
 /* The buffer of result k and its strides; UINT32_MAX where nobody reads it. 0: past the caps. */
 static int set_result(cg_unit *unit, const cg_node *node, const st_kernel *kernel, uint32_t k,
-                      uint32_t *out_buffer, uint32_t strides[ST_FORM_ORDER_RANK_MAX])
+                      uint32_t *out_buffer, uint32_t strides[ST_CONTRACTION_ORDER_RANK_MAX])
 {
     const cg_value *v = cg_value_of(unit, node->row->result_begin + k);
     *out_buffer = v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(kernel, v->buffer);
     return cg_strides(unit, k == 0 || *out_buffer != UINT32_MAX ? v : node->out, strides);
 }
 
-int cg_order_form(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out)
+int cg_order_contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
+                         st_contraction *out)
 {
     const cg_value *x = cg_value_of(unit, cg_operand(node, 0));
     const uint32_t rank = x->rank;
-    st_form_order *form = &out->order;
+    st_contraction_order *contraction = &out->order;
     cg_strided seen;
-    if (rank > ST_FORM_ORDER_RANK_MAX || !cg_strided_of(unit, cg_operand(node, 0), &seen)) {
+    if (rank > ST_CONTRACTION_ORDER_RANK_MAX || !cg_strided_of(unit, cg_operand(node, 0), &seen)) {
         return 0;
     }
     const int64_t axis = axis_attr(unit->view, node->row);
-    *form = (st_form_order){.rank = rank,
-                            .axis = (uint32_t)(axis < 0 ? axis + rank : axis),
-                            .is_falling = (uint32_t)falls(node)};
-    form->take = node->out->dims[form->axis];
-    memcpy(form->dims, x->dims, rank * sizeof *form->dims);
-    memcpy(form->x_stride, seen.stride, rank * sizeof *form->x_stride);
-    out->kind = ST_FORM_ORDER;
-    out->x = (st_form_operand){
+    *contraction = (st_contraction_order){.rank = rank,
+                                          .axis = (uint32_t)(axis < 0 ? axis + rank : axis),
+                                          .is_falling = (uint32_t)falls(node)};
+    contraction->take = node->out->dims[contraction->axis];
+    memcpy(contraction->dims, x->dims, rank * sizeof *contraction->dims);
+    memcpy(contraction->x_stride, seen.stride, rank * sizeof *contraction->x_stride);
+    out->kind = ST_CONTRACTION_ORDER;
+    out->x = (st_contraction_operand){
         .buffer = cg_buffer_place(kernel, seen.buffer), .dtype = x->dtype, .offset = seen.offset};
     out->out.dtype = x->dtype;
     return out->x.buffer != UINT32_MAX &&
-           set_result(unit, node, kernel, 0, &out->out.buffer, form->out_stride) &&
-           set_result(unit, node, kernel, 1, &form->indices, form->indices_stride);
+           set_result(unit, node, kernel, 0, &out->out.buffer, contraction->out_stride) &&
+           set_result(unit, node, kernel, 1, &contraction->indices, contraction->indices_stride);
 }

@@ -225,24 +225,25 @@ static stator_status hash_constant(const planner *p, const st_kernel *kernel, ui
 
 /* Creates the op; a constant that has been packed is not read again unless a call needs it in
  * another form, so its pages go. */
-static stator_status create_op(planner *p, const st_kernel *kernel, st_form *form,
+static stator_status create_op(planner *p, const st_kernel *kernel, st_contraction *contraction,
                                cg_launch *launch, stator_diag **err)
 {
-    launch->is_host = form->kind == ST_FORM_ORDER;
+    launch->is_host = contraction->kind == ST_CONTRACTION_ORDER;
     const st_library *library = cg_library_of(p->exe, launch);
     const stator_cst_api *cst = p->unit->host->cst;
-    if (form->y_data == NULL) {
-        return library->create(library->self, form, &launch->op, err);
+    if (contraction->y_data == NULL) {
+        return library->create(library->self, contraction, &launch->op, err);
     }
-    const cg_buffer *y = &p->unit->buffers.data[kernel->buffers.data[form->y.buffer].id];
-    ST_TRY(hash_constant(p, kernel, form->y.buffer, form->y_hash, err));
-    st_form_blocks *const blocks[2] = {&form->weights.scale, &form->weights.zero};
-    for (uint32_t k = 0; k < 2 && form->weights.is_scaled; k++) {
+    const cg_buffer *y = &p->unit->buffers.data[kernel->buffers.data[contraction->y.buffer].id];
+    ST_TRY(hash_constant(p, kernel, contraction->y.buffer, contraction->y_hash, err));
+    st_contraction_blocks *const blocks[2] = {&contraction->weights.scale,
+                                              &contraction->weights.zero};
+    for (uint32_t k = 0; k < 2 && contraction->weights.is_scaled; k++) {
         if (blocks[k]->buffer != UINT32_MAX) {
             ST_TRY(hash_constant(p, kernel, blocks[k]->buffer, blocks[k]->hash, err));
         }
     }
-    const stator_status status = library->create(library->self, form, &launch->op, err);
+    const stator_status status = library->create(library->self, contraction, &launch->op, err);
     if (y->is_peeked) {
         cst->will_not_read(p->unit->blobs.data[y->place]);
     }
@@ -266,15 +267,15 @@ int cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
 
 /* The library's call in the place of a kernel. */
 static stator_status add_library_call(planner *p, uint32_t plan, const st_kernel *kernel,
-                                      st_form *form, stator_diag **err)
+                                      st_contraction *contraction, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
     const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
-    uint32_t syms[ST_FORM_NUMBERS_MAX];
+    uint32_t syms[ST_CONTRACTION_NUMBERS_MAX];
     cg_launch *launch = NULL;
     ST_TRY(add_step(p, kernel, &launch, err));
     ST_TRY(cg_note_step(kernel, exe, launch, err));
-    const uint32_t n = st_form_numbers(form, syms);
+    const uint32_t n = st_contraction_numbers(contraction, syms);
     launch->numbers = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers);
     if (launch->numbers == NULL) {
         return st_fail_oom(err);
@@ -290,15 +291,15 @@ static stator_status add_library_call(planner *p, uint32_t plan, const st_kernel
     }
     st_str text;
     st_str_init(&text, exe->config.mem);
-    cg_print_form(form, kernel, &text);
+    cg_print_contraction(contraction, kernel, &text);
     launch->text = st_str_ok(&text) ? st_arena_strndup(&exe->arena, text.data, text.len) : NULL;
     st_str_deinit(&text);
     if (launch->text == NULL) {
         return st_fail_oom(err);
     }
-    form->is_alone = p->unit->is_alone;
-    ST_TRY(create_op(p, kernel, form, launch, err));
-    cg_hint_call(p->unit, plan, kernel, form, launch->op);
+    contraction->is_alone = p->unit->is_alone;
+    ST_TRY(create_op(p, kernel, contraction, launch, err));
+    cg_hint_call(p->unit, plan, kernel, contraction, launch->op);
     return STATOR_OK;
 }
 
@@ -374,9 +375,9 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
         st_kernel_deinit(&plain);
         return STATOR_OK;
     }
-    st_form form;
-    if (p->unit->plans.data[plan].is_library && cg_match(p->unit, plan, &plain, &form)) {
-        status = add_library_call(p, plan, &plain, &form, err);
+    st_contraction contraction;
+    if (p->unit->plans.data[plan].is_library && cg_match(p->unit, plan, &plain, &contraction)) {
+        status = add_library_call(p, plan, &plain, &contraction, err);
         st_kernel_deinit(&plain);
         return status;
     }

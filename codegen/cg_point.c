@@ -19,14 +19,19 @@ static const cg_lowering structural[] = {
     {.op = #op_, .fold = fold_, .element = element_, .finish = finish_, .cost = 1, .repeats = 1},
 #define CG_WRITE(op_, write_, refuses_, repeats_)                                                  \
     {.op = #op_, .write = write_, .refuses = refuses_, .cost = 1, .repeats = (repeats_)},
-#define CG_WHOLE(op_, write_, refuses_, form_)                                                     \
-    {.op = #op_, .write = write_, .refuses = refuses_, .form = form_, .cost = 1, .repeats = 1},
-#define CG_HOST(op_, write_, refuses_, slow_, form_)                                               \
+#define CG_WHOLE(op_, write_, refuses_, contraction_)                                              \
+    {.op = #op_,                                                                                   \
+     .write = write_,                                                                              \
+     .refuses = refuses_,                                                                          \
+     .contraction = contraction_,                                                                  \
+     .cost = 1,                                                                                    \
+     .repeats = 1},
+#define CG_HOST(op_, write_, refuses_, slow_, contraction_)                                        \
     {.op = #op_,                                                                                   \
      .write = write_,                                                                              \
      .refuses = refuses_,                                                                          \
      .is_slow = slow_,                                                                             \
-     .form = form_,                                                                                \
+     .contraction = contraction_,                                                                  \
      .cost = 1,                                                                                    \
      .repeats = 1},
 #define CG_LOOP(op_, write_) {.op = #op_, .write = write_, .cost = 1, .is_loop = 1},
@@ -56,7 +61,7 @@ int st_cg_keeps(const char *op)
 {
     for (size_t i = 0; i < sizeof structural / sizeof structural[0]; i++) {
         if (strcmp(structural[i].op, op) == 0) {
-            return structural[i].form != NULL;
+            return structural[i].contraction != NULL;
         }
     }
     return 0;

@@ -340,14 +340,14 @@ static stator_status probe(cg_unit *unit, int *out_is_taken, stator_diag **err)
     unit->roots.data[place].plan = unit->plans.count - 1u;
     cg_domain_of(unit, &unit->roots.data[place], plan);
     st_kernel trial;
-    st_form form;
+    st_contraction contraction;
     const char *why = NULL;
     const stator_status status = cg_build_kernel(unit, unit->plans.count - 1u, &trial, &why, err);
     if (status == STATOR_OK) {
         const uint32_t self = unit->plans.count - 1u;
         *out_is_taken = unit->values[unit->roots.data[place].value].uses == 1
                             ? cg_may_match(unit, self, &trial)
-                            : cg_match(unit, self, &trial, &form);
+                            : cg_match(unit, self, &trial, &contraction);
         st_kernel_deinit(&trial);
     }
     unit->roots.data[place].plan = UINT32_MAX;
@@ -421,7 +421,7 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
     return try_copies(unit, value, node, has_library ? 3u : 0u, 1, &is_taken, err);
 }
 
-/* A node that a library takes by its form is told where each operand lies: what is no elements
+/* A node that a library takes as a contraction is told where each operand lies: what is no elements
  * strides apart is stored for it. */
 static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node, stator_diag **err)
 {
@@ -538,7 +538,7 @@ static stator_status make_node_roots(cg_unit *unit, const uses *by, stator_diag 
                 continue; /* a constant */
             }
             compute_cost(unit, row, lowering, out);
-            if (lowering->form) {
+            if (lowering->contraction) {
                 ST_TRY(add_whole(unit, value, node, err));
             } else if (lowering->fold && lowering->repeats) {
                 ST_TRY(add_contraction(unit, value, node, err));

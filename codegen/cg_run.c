@@ -251,7 +251,7 @@ static void find_pointers(const run *r, const cg_launch *l, void **pointers)
 
 /* Numbers of a library's call: known, or computed into `room`; NULL: they cannot be computed. */
 static const int64_t *numbers_of(const run *r, const cg_launch *l,
-                                 int64_t room[ST_FORM_NUMBERS_MAX])
+                                 int64_t room[ST_CONTRACTION_NUMBERS_MAX])
 {
     for (uint32_t i = 0; l->known == NULL && i < l->n_numbers; i++) {
         if (!st_symprog_eval(&l->numbers[i], r->call->syms, &room[i])) {
@@ -264,7 +264,7 @@ static const int64_t *numbers_of(const run *r, const cg_launch *l,
 static stator_status call_library(run *r, const cg_launch *l, void **pointers, stator_diag **err)
 {
     const st_library *library = cg_library_of(r->exe, l);
-    int64_t room[ST_FORM_NUMBERS_MAX];
+    int64_t room[ST_CONTRACTION_NUMBERS_MAX];
     const st_library_call what = {
         .call = r->call, .buffers = pointers, .numbers = numbers_of(r, l, room)};
     return what.numbers ? library->run(library->self, l->op, &what, err)
@@ -440,7 +440,7 @@ static stator_status call_library_part(run *r, const cg_launch *l, void **pointe
                                        uint32_t n, stator_diag **err)
 {
     const st_library *library = cg_library_of(r->exe, l);
-    int64_t room[ST_FORM_NUMBERS_MAX];
+    int64_t room[ST_CONTRACTION_NUMBERS_MAX];
     if (!STATOR_HAS(library, run_part) || library->run_part == NULL) {
         return member == 0 ? call_library(r, l, pointers, err) : STATOR_OK;
     }

@@ -285,7 +285,7 @@ static int read_launch(loading *l, cg_launch *launch)
     launch->text = keep_text(l);
     launch->name = keep_text(l);
     launch->is_host = st_read_below(&l->r, 2);
-    const uint32_t n = st_read_below(&l->r, ST_FORM_NUMBERS_MAX + 1u);
+    const uint32_t n = st_read_below(&l->r, ST_CONTRACTION_NUMBERS_MAX + 1u);
     launch->numbers =
         n ? st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers) : NULL;
     for (uint32_t i = 0; i < n && launch->numbers; i++) {
@@ -541,7 +541,7 @@ static stator_status read_op(loading *l, cg_launch *launch, uint32_t *out_unread
     launch_buffers buffers = {l->exe, launch};
     st_library_kept kept = {
         .n_buffers = launch->n_buffers, .self = &buffers, .constant = constant_at};
-    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    int64_t numbers[ST_CONTRACTION_NUMBERS_MAX];
     if (library == NULL || library->op_load == NULL ||
         (launch->is_host && !(l->exe->config.emitter->flags & ST_EMITTER_HOST)) ||
         launch->n_numbers == 0) {

@@ -118,9 +118,10 @@ typedef struct cg_lowering {
     /* Writes the loops and stores of a kernel that holds nothing but this node: an element needs
      * others of the same result, or its place is data. */
     void (*write)(cg_nest *nest, const cg_node *node);
-    /* A node that writes its own loops, as a form for a library: fills it over the buffers of the
-     * kernel that it wrote. 0: it cannot be told so. NULL: no library does it. */
-    int (*form)(cg_unit *unit, const cg_node *node, const st_kernel *kernel, st_form *out);
+    /* A node that writes its own loops, as a contraction for a library: fills it over the
+     * buffers of the kernel that it wrote. 0: it cannot be told so. NULL: no library does it. */
+    int (*contraction)(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
+                       st_contraction *out);
     /* NULL or a reason why this node is not for us. */
     const char *(*refuses)(const stator_graph_view *view, const stator_node_row *row);
     /* Ops of the host library; NULL: of no such op. NULL or why loops would be too slow for the

@@ -1,7 +1,7 @@
 /* The host library (host_library.h).
  *
- * An op keeps what of its form is no size; sizes and strides come with each call. Scratch is kept
- * from call to call; calls that overlap get some of their own. */
+ * An op keeps what of its contraction is no size; sizes and strides come with each call. Scratch
+ * is kept from call to call; calls that overlap get some of their own. */
 #include "codegen/host_library.h"
 
 #include "core/base/bytes.h"
@@ -29,10 +29,10 @@ typedef struct scratch {
 } scratch;
 _Static_assert(sizeof(scratch) == SCRATCH_ALIGN, "what follows is aligned");
 
-static int32_t takes(void *self, const st_form *form)
+static int32_t takes(void *self, const st_contraction *contraction)
 {
     (void)self;
-    return form->kind == ST_FORM_ORDER;
+    return contraction->kind == ST_CONTRACTION_ORDER;
 }
 
 static host_op *new_op(const st_cg_config *config, stator_diag **err)
@@ -44,21 +44,22 @@ static host_op *new_op(const st_cg_config *config, stator_diag **err)
     return op;
 }
 
-static stator_status create(void *self, const st_form *form, void **out_op, stator_diag **err)
+static stator_status create(void *self, const st_contraction *contraction, void **out_op,
+                            stator_diag **err)
 {
     host_op *op = new_op(self, err);
     *out_op = op;
     if (op == NULL) {
         return STATOR_RESOURCE_EXHAUSTED;
     }
-    op->kind = form->kind;
-    op->dtype = form->x.dtype;
-    op->rank = form->order.rank;
-    op->axis = form->order.axis;
-    op->is_falling = form->order.is_falling;
-    op->x = form->x.buffer;
-    op->values = form->out.buffer;
-    op->indices = form->order.indices;
+    op->kind = contraction->kind;
+    op->dtype = contraction->x.dtype;
+    op->rank = contraction->order.rank;
+    op->axis = contraction->order.axis;
+    op->is_falling = contraction->order.is_falling;
+    op->x = contraction->x.buffer;
+    op->values = contraction->out.buffer;
+    op->indices = contraction->order.indices;
     return STATOR_OK;
 }
 
@@ -103,7 +104,7 @@ static void parallel_for(void *self, int64_t n, int64_t grain,
     t->host->thr->parallel_for(t->ctx, n, grain, fn, fn_self);
 }
 
-/* Sizes and strides in the order of st_form_numbers. */
+/* Sizes and strides in the order of st_contraction_numbers. */
 static st_order_job job_of(const host_op *op, const st_library_call *call)
 {
     const int64_t *numbers = call->numbers;
@@ -184,13 +185,14 @@ static stator_status op_load(void *self, const st_library_kept *kept, void **out
     }
     op->kind = st_read_u32(&r);
     op->dtype = st_read_u32(&r);
-    op->rank = st_read_below(&r, ST_FORM_ORDER_RANK_MAX + 1u);
+    op->rank = st_read_below(&r, ST_CONTRACTION_ORDER_RANK_MAX + 1u);
     op->axis = st_read_below(&r, op->rank);
     op->is_falling = st_read_below(&r, 2);
     op->x = st_read_below(&r, kept->n_buffers);
     op->values = read_buffer(&r, kept->n_buffers);
     op->indices = read_buffer(&r, kept->n_buffers);
-    if (r.failed || r.left || op->kind != ST_FORM_ORDER || kept->n_numbers != 2u + 4u * op->rank) {
+    if (r.failed || r.left || op->kind != ST_CONTRACTION_ORDER ||
+        kept->n_numbers != 2u + 4u * op->rank) {
         destroy(self, op);
         *out_op = NULL;
         return st_fail(err, STATOR_DATA_LOSS, "the bytes of a kept order are damaged");

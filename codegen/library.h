@@ -4,9 +4,10 @@
  * A contraction is recognised in the loop IR, after views have become strides: a kernel that is one
  * accumulated product of two loads with a short epilogue is a GEMM whatever ops it came from, so
  * transposes, reshapes and broadcasts are free. Convolutions are recognised by their op. An emitter
- * that has a library is asked whether it takes the form; if so its call takes the kernel's place.
+ * that has a library is asked whether it takes the contraction; if so its call takes the kernel's
+ * place.
  *
- * Forms; t is what an epilogue is applied to:
+ * Contractions; t is what an epilogue is applied to:
  *
  * - gemm: out[b.., m, n] of t = sum over k of x[b.., m, k] * y[b.., k, n].
  * - conv: out[n, m, o..] of t = sum over c, k.. of x[n, g*C/G + c, i..] * w[m, c, k..], where
@@ -20,22 +21,27 @@
  *   (codegen/host_library.h); other libraries are not asked.
  *
  * Strides are in elements. Extents and strides are syms; the library gets their values with each
- * call in the order of `st_form_numbers`. A packed form of constant operands is the library's to
- * make, once, at create. */
+ * call in the order of `st_contraction_numbers`. A packed form of constant operands is the
+ * library's to make, once, at create. */
 #ifndef STATOR_CODEGEN_LIBRARY_H
 #define STATOR_CODEGEN_LIBRARY_H
 
 #include "codegen/loop.h"
 #include <stator/plugin.h>
 
-#define ST_FORM_BATCH_MAX 4u
-#define ST_FORM_SPATIAL_MAX 3u
-#define ST_FORM_EPILOGUE_MAX 8u
-#define ST_FORM_NUMBERS_MAX 48u
+#define ST_CONTRACTION_BATCH_MAX 4u
+#define ST_CONTRACTION_SPATIAL_MAX 3u
+#define ST_CONTRACTION_EPILOGUE_MAX 8u
+#define ST_CONTRACTION_NUMBERS_MAX 48u
 
-#define ST_FORM_ORDER_RANK_MAX 8u
+#define ST_CONTRACTION_ORDER_RANK_MAX 8u
 
-enum st_form_kind { ST_FORM_GEMM = 1, ST_FORM_CONV = 2, ST_FORM_SDPA = 3, ST_FORM_ORDER = 4 };
+enum st_contraction_kind {
+    ST_CONTRACTION_GEMM = 1,
+    ST_CONTRACTION_CONV = 2,
+    ST_CONTRACTION_SDPA = 3,
+    ST_CONTRACTION_ORDER = 4
+};
 
 /* What happens to the accumulated value t, in order. */
 enum st_epilogue_kind {
@@ -68,113 +74,117 @@ static inline int st_epilogue_has_buffer(uint32_t kind)
 
 typedef struct st_epilogue {
     uint32_t kind;
-    uint32_t buffer; /* where the kind has one: place among the form's buffers, */
+    uint32_t buffer; /* where the kind has one: place among the contraction's buffers, */
     uint32_t dtype;  /* its dtype: that of t, or bf16 or f16 where that is f32 */
     double value, value2;
 } st_epilogue;
 
-/* Where an operand lies: stride along each axis of the form, 0 where it does not depend on it. */
-typedef struct st_form_operand {
-    uint32_t buffer; /* place among the form's buffers */
+/* Where an operand lies: stride along each axis of the contraction, 0 where it does not depend
+ * on it. */
+typedef struct st_contraction_operand {
+    uint32_t buffer; /* place among the contraction's buffers */
     uint32_t dtype;
     uint32_t offset; /* sym, elements */
-    uint32_t batch[ST_FORM_BATCH_MAX];
-    uint32_t stride[2];                     /* gemm: x (m, k), y (k, n), out (m, n) */
-    uint32_t dims[2 + ST_FORM_SPATIAL_MAX]; /* conv: N C spatial strides; w: M C kernel. sdpa:
-                                             * x B H T D, y B G S D, v B G S E, mask B H T S */
-} st_form_operand;
+    uint32_t batch[ST_CONTRACTION_BATCH_MAX];
+    uint32_t stride[2]; /* gemm: x (m, k), y (k, n), out (m, n) */
+    /* conv: N C spatial strides; w: M C kernel. sdpa: x B H T D, y B G S D, v B G S E,
+     * mask B H T S */
+    uint32_t dims[2 + ST_CONTRACTION_SPATIAL_MAX];
+} st_contraction_operand;
 
 /* The rest of attention. Masks are bool (false: not attended to) or of floats, which are added. */
-typedef struct st_form_sdpa {
+typedef struct st_contraction_sdpa {
     uint32_t batch, heads, groups, queries, keys, depth, width; /* extents B H G T S D E, syms */
-    st_form_operand v, mask;
+    st_contraction_operand v, mask;
     uint32_t has_mask;
     uint32_t is_causal; /* key s <= query t */
     uint32_t has_scale; /* else 1 / sqrt D */
     double scale;
-} st_form_sdpa;
+} st_contraction_sdpa;
 
 /* What is subtracted from an operand of integers, as integers, before it is multiplied. Padding is
  * what is 0 then. */
-typedef struct st_form_zero {
+typedef struct st_contraction_zero {
     uint32_t has_buffer; /* 1: element 0 of `buffer`, else `value` */
     uint32_t is_each;    /* 1: an element for each m (x of a gemm), n or M (y) */
     uint32_t buffer, dtype;
     int32_t value;
-} st_form_zero;
+} st_contraction_zero;
 
 /* The rest of sort and topk. Values are `out`; a result that nobody reads has no buffer:
  * UINT32_MAX. */
-typedef struct st_form_order {
+typedef struct st_contraction_order {
     uint32_t rank, axis;
-    uint32_t is_falling;                         /* the largest first */
-    uint32_t indices;                            /* buffer of i64 */
-    uint32_t dims[ST_FORM_ORDER_RANK_MAX], take; /* of x; of the axis in the results: syms */
-    uint32_t x_stride[ST_FORM_ORDER_RANK_MAX];
-    uint32_t out_stride[ST_FORM_ORDER_RANK_MAX], indices_stride[ST_FORM_ORDER_RANK_MAX];
-} st_form_order;
+    uint32_t is_falling;                                /* the largest first */
+    uint32_t indices;                                   /* buffer of i64 */
+    uint32_t dims[ST_CONTRACTION_ORDER_RANK_MAX], take; /* of x; of the axis in the results: syms */
+    uint32_t x_stride[ST_CONTRACTION_ORDER_RANK_MAX];
+    uint32_t out_stride[ST_CONTRACTION_ORDER_RANK_MAX],
+        indices_stride[ST_CONTRACTION_ORDER_RANK_MAX];
+} st_contraction_order;
 
 /* A number for each n and k of a gemm, at data[offset + floor(k / block[0]) * stride[0] +
  * floor(n / block[1]) * stride[1]]. */
-typedef struct st_form_blocks {
+typedef struct st_contraction_blocks {
     uint32_t buffer; /* a constant's place; UINT32_MAX: `value` for all */
     uint32_t dtype;
     double value;
     int64_t offset, stride[2], block[2];
     const void *data; /* contents, borrowed for create; the same bytes at each call */
     uint8_t hash[16];
-} st_form_blocks;
+} st_contraction_blocks;
 
 /* The place of k's and n's number in `data`. */
-static inline int64_t st_form_block_at(const st_form_blocks *of, int64_t k, int64_t n)
+static inline int64_t st_contraction_block_at(const st_contraction_blocks *of, int64_t k, int64_t n)
 {
     return of->offset + k / of->block[0] * of->stride[0] + n / of->block[1] * of->stride[1];
 }
 
 /* What constant y of integers of four or eight bits stands for, beside x of floats: (y - zero) *
  * scale, rounded to `dtype` (f32, f16, bf16). */
-typedef struct st_form_weights {
+typedef struct st_contraction_weights {
     uint32_t is_scaled; /* 0: y is what it is */
     uint32_t dtype;
-    st_form_blocks scale, zero;
-} st_form_weights;
+    st_contraction_blocks scale, zero;
+} st_contraction_weights;
 
-typedef struct st_form {
+typedef struct st_contraction {
     uint32_t kind;
     uint32_t acc_dtype;
     uint32_t n_batch;
     uint32_t n_spatial;
-    uint32_t batch[ST_FORM_BATCH_MAX]; /* extents, syms */
-    uint32_t m, n, k;                  /* gemm: extents, syms */
+    uint32_t batch[ST_CONTRACTION_BATCH_MAX]; /* extents, syms */
+    uint32_t m, n, k;                         /* gemm: extents, syms */
     /* conv: extents, syms: N, C, M and spatial sizes of input, kernel and output */
     uint32_t images, channels, features;
-    uint32_t in[ST_FORM_SPATIAL_MAX], kernel[ST_FORM_SPATIAL_MAX], out_size[ST_FORM_SPATIAL_MAX];
-    uint32_t pad_low[ST_FORM_SPATIAL_MAX], pad_high[ST_FORM_SPATIAL_MAX]; /* syms */
-    int64_t stride[ST_FORM_SPATIAL_MAX], dilation[ST_FORM_SPATIAL_MAX];
+    uint32_t in[ST_CONTRACTION_SPATIAL_MAX], kernel[ST_CONTRACTION_SPATIAL_MAX],
+        out_size[ST_CONTRACTION_SPATIAL_MAX];
+    uint32_t pad_low[ST_CONTRACTION_SPATIAL_MAX], pad_high[ST_CONTRACTION_SPATIAL_MAX]; /* syms */
+    int64_t stride[ST_CONTRACTION_SPATIAL_MAX], dilation[ST_CONTRACTION_SPATIAL_MAX];
     int64_t groups;
     uint32_t is_transposed; /* conv */
-    st_form_sdpa sdpa;
-    st_form_order order;
-    st_form_operand x, y, out; /* y: the weight of a conv */
+    st_contraction_sdpa sdpa;
+    st_contraction_order order;
+    st_contraction_operand x, y, out; /* y: the weight of a conv */
     /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32.
      * Where the output is i8 or u8, t is whole in the end and is stored as the nearest number of
      * the dtype. */
-    st_form_zero x_zero, y_zero;
-    st_form_weights weights; /* gemm, acc_dtype F32 */
+    st_contraction_zero x_zero, y_zero;
+    st_contraction_weights weights; /* gemm, acc_dtype F32 */
     /* Contents of y when it is a constant (borrowed for create; the same bytes at each call). */
     const void *y_data;
     uint8_t y_hash[16];
     uint32_t n_epilogue;
-    st_epilogue epilogue[ST_FORM_EPILOGUE_MAX];
+    st_epilogue epilogue[ST_CONTRACTION_EPILOGUE_MAX];
     uint32_t n_buffers;
     uint32_t is_alone;        /* called by one thread of a team whose others do something else */
     const st_loop_syms *syms; /* for the ranges and values of the syms */
-} st_form;
+} st_contraction;
 
 typedef struct st_library_call {
     const stator_call *call;
     void *const *buffers;   /* first elements, by place */
-    const int64_t *numbers; /* of st_form_numbers */
+    const int64_t *numbers; /* of st_contraction_numbers */
 } st_library_call;
 
 /* What op_save wrote, and what is known of the op around it. */
@@ -183,7 +193,7 @@ typedef struct st_library_kept {
     uint64_t size_bytes;
     uint32_t n_buffers;
     uint32_t n_numbers;
-    const int64_t *numbers; /* of st_form_numbers, when is_static */
+    const int64_t *numbers; /* of st_contraction_numbers, when is_static */
     uint32_t is_static;
     uint32_t reserved;
     /* The constant that lies at this place among the buffers; NULL: none does. Borrowed. */
@@ -206,9 +216,10 @@ typedef struct st_library {
     uint32_t reserved;
     void *self;
     /* 1: create will succeed but for memory and the loops would be slower. Pure, any thread. */
-    int32_t (*takes)(void *self, const st_form *form);
+    int32_t (*takes)(void *self, const st_contraction *contraction);
     /* Prepares: packs y, makes what does not depend on unknown numbers. */
-    stator_status (*create)(void *self, const st_form *form, void **out_op, stator_diag **err);
+    stator_status (*create)(void *self, const st_contraction *contraction, void **out_op,
+                            stator_diag **err);
     /* Concurrent on one op. Results are complete when it returns (or queued on call->stream). */
     stator_status (*run)(void *self, void *op, const st_library_call *call, stator_diag **err);
     void (*destroy)(void *self, void *op);
@@ -226,11 +237,13 @@ typedef struct st_library {
                               uint32_t parts, stator_diag **err);
 } st_library;
 
-/* Every sym of the form in a fixed order: for gemm batch.., m, n, k, then of x, y, out: offset,
- * batch.., stride[2]; for conv images, channels, features, in.., kernel.., out_size.., pad_low..,
- * pad_high.., then of x, y, out: offset, dims...; for sdpa batch, heads, groups, queries, keys,
- * depth, width, then of x, y, out, v, and the mask if there is one: offset, four of dims; for order
- * the offset of x, take, then for each axis: dims, strides of x, out, indices. Returns how many. */
-uint32_t st_form_numbers(const st_form *form, uint32_t out_syms[ST_FORM_NUMBERS_MAX]);
+/* Every sym of the contraction in a fixed order: for gemm batch.., m, n, k, then of x, y, out:
+ * offset, batch.., stride[2]; for conv images, channels, features, in.., kernel.., out_size..,
+ * pad_low.., pad_high.., then of x, y, out: offset, dims...; for sdpa batch, heads, groups,
+ * queries, keys, depth, width, then of x, y, out, v, and the mask if there is one: offset, four
+ * of dims; for order the offset of x, take, then for each axis: dims, strides of x, out,
+ * indices. Returns how many. */
+uint32_t st_contraction_numbers(const st_contraction *contraction,
+                                uint32_t out_syms[ST_CONTRACTION_NUMBERS_MAX]);
 
 #endif

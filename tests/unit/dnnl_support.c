@@ -168,7 +168,7 @@ void dnnl_end(void)
     cr_assert_eq(f.mem.live_blocks, 0);
 }
 
-/* ---- forms ---- */
+/* ---- contractions ---- */
 
 uint32_t num(int64_t value)
 {
@@ -181,27 +181,27 @@ uint32_t sym(const char *name)
     return st_loop_symbol_add(&syms, &size, 0, 1 << 20, 1);
 }
 
-static void begin_form(problem *p, uint32_t kind, uint32_t in, uint32_t out)
+static void begin_contraction(problem *p, uint32_t kind, uint32_t in, uint32_t out)
 {
     memset(p, 0, sizeof *p);
     const uint32_t offset = num(0);
-    p->form.kind = kind;
-    p->form.acc_dtype = in == STATOR_U8 || in == STATOR_I8 ? STATOR_I32 : STATOR_F32;
-    p->form.x = (st_form_operand){.buffer = X, .dtype = in, .offset = offset};
-    p->form.y =
-        (st_form_operand){.buffer = Y, .dtype = in == STATOR_U8 ? STATOR_I8 : in, .offset = offset};
-    p->form.out = (st_form_operand){.buffer = OUT, .dtype = out, .offset = offset};
-    p->form.n_buffers = 3;
-    p->form.groups = 1;
-    p->form.syms = &syms;
+    p->contraction.kind = kind;
+    p->contraction.acc_dtype = in == STATOR_U8 || in == STATOR_I8 ? STATOR_I32 : STATOR_F32;
+    p->contraction.x = (st_contraction_operand){.buffer = X, .dtype = in, .offset = offset};
+    p->contraction.y = (st_contraction_operand){
+        .buffer = Y, .dtype = in == STATOR_U8 ? STATOR_I8 : in, .offset = offset};
+    p->contraction.out = (st_contraction_operand){.buffer = OUT, .dtype = out, .offset = offset};
+    p->contraction.n_buffers = 3;
+    p->contraction.groups = 1;
+    p->contraction.syms = &syms;
 }
 
 void epilogue(problem *p, uint32_t kind, double value, double value2)
 {
-    st_epilogue *e = &p->form.epilogue[p->form.n_epilogue++];
+    st_epilogue *e = &p->contraction.epilogue[p->contraction.n_epilogue++];
     *e = (st_epilogue){.kind = kind, .value = value, .value2 = value2};
     if (st_epilogue_has_buffer(kind)) {
-        e->buffer = p->form.n_buffers++;
+        e->buffer = p->contraction.n_buffers++;
         e->dtype = STATOR_F32;
     }
 }
@@ -209,19 +209,19 @@ void epilogue(problem *p, uint32_t kind, double value, double value2)
 /* Dense m x k, k x n, m x n. */
 void gemm(problem *p, uint32_t in, uint32_t out, uint32_t m, uint32_t n, uint32_t k)
 {
-    begin_form(p, ST_FORM_GEMM, in, out);
-    p->form.m = m;
-    p->form.n = n;
-    p->form.k = k;
-    p->form.x.stride[0] = k;
-    p->form.x.stride[1] = num(1);
-    p->form.y.stride[0] = n;
-    p->form.y.stride[1] = num(1);
-    p->form.out.stride[0] = n;
-    p->form.out.stride[1] = num(1);
+    begin_contraction(p, ST_CONTRACTION_GEMM, in, out);
+    p->contraction.m = m;
+    p->contraction.n = n;
+    p->contraction.k = k;
+    p->contraction.x.stride[0] = k;
+    p->contraction.x.stride[1] = num(1);
+    p->contraction.y.stride[0] = n;
+    p->contraction.y.stride[1] = num(1);
+    p->contraction.out.stride[0] = n;
+    p->contraction.out.stride[1] = num(1);
 }
 
-void strides(st_form_operand *operand, int64_t a, int64_t b)
+void strides(st_contraction_operand *operand, int64_t a, int64_t b)
 {
     operand->stride[0] = num(a);
     operand->stride[1] = num(b);
@@ -229,11 +229,11 @@ void strides(st_form_operand *operand, int64_t a, int64_t b)
 
 void batch(problem *p, int64_t extent, int64_t x, int64_t y, int64_t out)
 {
-    const uint32_t i = p->form.n_batch++;
-    p->form.batch[i] = num(extent);
-    p->form.x.batch[i] = num(x);
-    p->form.y.batch[i] = num(y);
-    p->form.out.batch[i] = num(out);
+    const uint32_t i = p->contraction.n_batch++;
+    p->contraction.batch[i] = num(extent);
+    p->contraction.x.batch[i] = num(x);
+    p->contraction.y.batch[i] = num(y);
+    p->contraction.out.batch[i] = num(out);
 }
 
 static void image_strides(uint32_t *to, const int64_t *dims, uint32_t rank, int is_last)
@@ -255,20 +255,20 @@ static void image_strides(uint32_t *to, const int64_t *dims, uint32_t rank, int 
 /* All but the strides and the output's size. */
 static void begin_conv(problem *p, uint32_t in, uint32_t out, const conv_case *c)
 {
-    begin_form(p, ST_FORM_CONV, in, out);
-    st_form *form = &p->form;
-    form->n_spatial = c->n_spatial;
-    form->images = num(c->images);
-    form->channels = num(c->channels);
-    form->features = num(c->features);
-    form->groups = c->groups;
+    begin_contraction(p, ST_CONTRACTION_CONV, in, out);
+    st_contraction *contraction = &p->contraction;
+    contraction->n_spatial = c->n_spatial;
+    contraction->images = num(c->images);
+    contraction->channels = num(c->channels);
+    contraction->features = num(c->features);
+    contraction->groups = c->groups;
     for (uint32_t i = 0; i < c->n_spatial; i++) {
-        form->in[i] = num(c->in[i]);
-        form->kernel[i] = num(c->kernel[i]);
-        form->pad_low[i] = num(c->low[i]);
-        form->pad_high[i] = num(c->high[i]);
-        form->stride[i] = c->stride[i];
-        form->dilation[i] = c->dilation[i];
+        contraction->in[i] = num(c->in[i]);
+        contraction->kernel[i] = num(c->kernel[i]);
+        contraction->pad_low[i] = num(c->low[i]);
+        contraction->pad_high[i] = num(c->high[i]);
+        contraction->stride[i] = c->stride[i];
+        contraction->dilation[i] = c->dilation[i];
     }
 }
 
@@ -287,11 +287,11 @@ void conv(problem *p, uint32_t in, uint32_t out, const conv_case *c, int x_last,
         x[2 + i] = c->in[i];
         w[2 + i] = c->kernel[i];
         o[2 + i] = (c->in[i] + c->low[i] + c->high[i] - span_of_kernel(c, i)) / c->stride[i] + 1;
-        p->form.out_size[i] = num(o[2 + i]);
+        p->contraction.out_size[i] = num(o[2 + i]);
     }
-    image_strides(p->form.x.dims, x, 2u + c->n_spatial, x_last);
-    image_strides(p->form.y.dims, w, 2u + c->n_spatial, 0);
-    image_strides(p->form.out.dims, o, 2u + c->n_spatial, out_last);
+    image_strides(p->contraction.x.dims, x, 2u + c->n_spatial, x_last);
+    image_strides(p->contraction.y.dims, w, 2u + c->n_spatial, 0);
+    image_strides(p->contraction.out.dims, o, 2u + c->n_spatial, out_last);
 }
 
 void conv_transpose(problem *p, const conv_case *c, const int64_t *more, int x_last, int out_last)
@@ -300,23 +300,23 @@ void conv_transpose(problem *p, const conv_case *c, const int64_t *more, int x_l
     int64_t w[5] = {c->channels, c->features / c->groups};
     int64_t o[5] = {c->images, c->features};
     begin_conv(p, STATOR_F32, STATOR_F32, c);
-    p->form.is_transposed = 1;
+    p->contraction.is_transposed = 1;
     for (uint32_t i = 0; i < c->n_spatial; i++) {
         x[2 + i] = c->in[i];
         w[2 + i] = c->kernel[i];
         o[2 + i] =
             (c->in[i] - 1) * c->stride[i] + span_of_kernel(c, i) - c->low[i] - c->high[i] + more[i];
-        p->form.out_size[i] = num(o[2 + i]);
+        p->contraction.out_size[i] = num(o[2 + i]);
     }
-    image_strides(p->form.x.dims, x, 2u + c->n_spatial, x_last);
-    image_strides(p->form.y.dims, w, 2u + c->n_spatial, 0);
-    image_strides(p->form.out.dims, o, 2u + c->n_spatial, out_last);
-    const uint32_t channel = p->form.y.dims[0];
-    p->form.y.dims[0] = p->form.y.dims[1];
-    p->form.y.dims[1] = channel;
+    image_strides(p->contraction.x.dims, x, 2u + c->n_spatial, x_last);
+    image_strides(p->contraction.y.dims, w, 2u + c->n_spatial, 0);
+    image_strides(p->contraction.out.dims, o, 2u + c->n_spatial, out_last);
+    const uint32_t channel = p->contraction.y.dims[0];
+    p->contraction.y.dims[0] = p->contraction.y.dims[1];
+    p->contraction.y.dims[1] = channel;
 }
 
-/* ---- walking a form in the test's own way ---- */
+/* ---- walking a contraction in the test's own way ---- */
 
 int64_t value(const problem *p, uint32_t s)
 {
@@ -332,30 +332,30 @@ int64_t value(const problem *p, uint32_t s)
 walk walk_of(const problem *p)
 {
     walk w = {.n = 0};
-    const st_form *form = &p->form;
-    if (form->kind == ST_FORM_GEMM) {
-        for (uint32_t i = 0; i < form->n_batch; i++, w.n++) {
-            w.extent[i] = value(p, form->batch[i]);
-            w.x[i] = value(p, form->x.batch[i]);
-            w.y[i] = value(p, form->y.batch[i]);
-            w.out[i] = value(p, form->out.batch[i]);
+    const st_contraction *contraction = &p->contraction;
+    if (contraction->kind == ST_CONTRACTION_GEMM) {
+        for (uint32_t i = 0; i < contraction->n_batch; i++, w.n++) {
+            w.extent[i] = value(p, contraction->batch[i]);
+            w.x[i] = value(p, contraction->x.batch[i]);
+            w.y[i] = value(p, contraction->y.batch[i]);
+            w.out[i] = value(p, contraction->out.batch[i]);
         }
-        w.extent[w.n] = value(p, form->m);
-        w.x[w.n] = value(p, form->x.stride[0]);
-        w.out[w.n++] = value(p, form->out.stride[0]);
-        w.extent[w.n] = value(p, form->n);
-        w.y[w.n] = value(p, form->y.stride[1]);
-        w.out[w.n] = value(p, form->out.stride[1]);
+        w.extent[w.n] = value(p, contraction->m);
+        w.x[w.n] = value(p, contraction->x.stride[0]);
+        w.out[w.n++] = value(p, contraction->out.stride[0]);
+        w.extent[w.n] = value(p, contraction->n);
+        w.y[w.n] = value(p, contraction->y.stride[1]);
+        w.out[w.n] = value(p, contraction->out.stride[1]);
         w.feature = w.n++;
         return w;
     }
-    w.extent[0] = value(p, form->images);
-    w.extent[1] = value(p, form->features);
+    w.extent[0] = value(p, contraction->images);
+    w.extent[1] = value(p, contraction->features);
     w.feature = 1;
-    w.n = 2u + form->n_spatial;
+    w.n = 2u + contraction->n_spatial;
     for (uint32_t i = 0; i < w.n; i++) {
-        w.extent[i] = i >= 2 ? value(p, form->out_size[i - 2]) : w.extent[i];
-        w.out[i] = value(p, form->out.dims[i]);
+        w.extent[i] = i >= 2 ? value(p, contraction->out_size[i - 2]) : w.extent[i];
+        w.out[i] = value(p, contraction->out.dims[i]);
     }
     return w;
 }
@@ -374,25 +374,25 @@ static void add(total *t, double product)
 }
 
 /* `each`: which one, where there are more. */
-static double zero_of(const problem *p, const st_form_zero *zero, int64_t each)
+static double zero_of(const problem *p, const st_contraction_zero *zero, int64_t each)
 {
     return zero->has_buffer ? at(p, zero->buffer, zero->is_each ? each : 0) : zero->value;
 }
 
 static double product(const problem *p, int64_t x, int64_t y, int64_t row, int64_t feature)
 {
-    return (at(p, X, x) - zero_of(p, &p->form.x_zero, row)) *
-           (at(p, Y, y) - zero_of(p, &p->form.y_zero, feature));
+    return (at(p, X, x) - zero_of(p, &p->contraction.x_zero, row)) *
+           (at(p, Y, y) - zero_of(p, &p->contraction.y_zero, feature));
 }
 
 total gemm_at(const problem *p, const walk *w, const int64_t *index)
 {
     total t = {0, 0};
-    int64_t x = value(p, p->form.x.offset);
-    int64_t y = value(p, p->form.y.offset);
-    const int64_t dx = value(p, p->form.x.stride[1]);
-    const int64_t dy = value(p, p->form.y.stride[0]);
-    const int64_t k = value(p, p->form.k);
+    int64_t x = value(p, p->contraction.x.offset);
+    int64_t y = value(p, p->contraction.y.offset);
+    const int64_t dx = value(p, p->contraction.x.stride[1]);
+    const int64_t dy = value(p, p->contraction.y.stride[0]);
+    const int64_t k = value(p, p->contraction.k);
     for (uint32_t i = 0; i < w->n; i++) {
         x += index[i] * w->x[i];
         y += index[i] * w->y[i];
@@ -405,36 +405,38 @@ total gemm_at(const problem *p, const walk *w, const int64_t *index)
 
 static total conv_at(const problem *p, const int64_t *index)
 {
-    const st_form *form = &p->form;
-    const int64_t channels = value(p, form->channels) / form->groups;
-    const int64_t features = value(p, form->features) / form->groups;
+    const st_contraction *contraction = &p->contraction;
+    const int64_t channels = value(p, contraction->channels) / contraction->groups;
+    const int64_t features = value(p, contraction->features) / contraction->groups;
     const int64_t group = index[1] / features;
     int64_t extent[4] = {channels, 1, 1, 1};
     total t = {0, 0};
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
-        extent[1 + i] = value(p, form->kernel[i]);
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+        extent[1 + i] = value(p, contraction->kernel[i]);
     }
     for (int64_t n = 0; n < extent[0] * extent[1] * extent[2] * extent[3]; n++) {
         const int64_t c = n / (extent[1] * extent[2] * extent[3]);
         const int64_t k[3] = {n / (extent[2] * extent[3]) % extent[1], n / extent[3] % extent[2],
                               n % extent[3]};
-        int64_t x = value(p, form->x.offset) + index[0] * value(p, form->x.dims[0]) +
-                    (group * channels + c) * value(p, form->x.dims[1]);
-        const int64_t row = form->is_transposed ? index[1] % features : index[1];
-        const int64_t column = form->is_transposed ? group * channels + c : c;
-        int64_t y = row * value(p, form->y.dims[0]) + column * value(p, form->y.dims[1]);
+        int64_t x = value(p, contraction->x.offset) + index[0] * value(p, contraction->x.dims[0]) +
+                    (group * channels + c) * value(p, contraction->x.dims[1]);
+        const int64_t row = contraction->is_transposed ? index[1] % features : index[1];
+        const int64_t column = contraction->is_transposed ? group * channels + c : c;
+        int64_t y =
+            row * value(p, contraction->y.dims[0]) + column * value(p, contraction->y.dims[1]);
         int is_inside = 1;
-        for (uint32_t i = 0; i < form->n_spatial; i++) {
-            const int64_t low = value(p, form->pad_low[i]);
-            const int64_t reached = index[2 + i] + low - k[i] * form->dilation[i];
-            int64_t place = index[2 + i] * form->stride[i] + k[i] * form->dilation[i] - low;
-            if (form->is_transposed) {
-                is_inside = is_inside && reached % form->stride[i] == 0;
-                place = reached / form->stride[i];
+        for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+            const int64_t low = value(p, contraction->pad_low[i]);
+            const int64_t reached = index[2 + i] + low - k[i] * contraction->dilation[i];
+            int64_t place =
+                index[2 + i] * contraction->stride[i] + k[i] * contraction->dilation[i] - low;
+            if (contraction->is_transposed) {
+                is_inside = is_inside && reached % contraction->stride[i] == 0;
+                place = reached / contraction->stride[i];
             }
-            is_inside = is_inside && place >= 0 && place < value(p, form->in[i]);
-            x += place * value(p, form->x.dims[2 + i]);
-            y += k[i] * value(p, form->y.dims[2 + i]);
+            is_inside = is_inside && place >= 0 && place < value(p, contraction->in[i]);
+            x += place * value(p, contraction->x.dims[2 + i]);
+            y += k[i] * value(p, contraction->y.dims[2 + i]);
         }
         if (is_inside) {
             add(&t, product(p, x, y, 0, index[1]));
@@ -447,8 +449,8 @@ static total conv_at(const problem *p, const int64_t *index)
 
 static void finish(const problem *p, total *t, int64_t feature, int64_t out)
 {
-    for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
-        const st_epilogue *e = &p->form.epilogue[i];
+    for (uint32_t i = 0; i < p->contraction.n_epilogue; i++) {
+        const st_epilogue *e = &p->contraction.epilogue[i];
         const double v = t->value;
         switch (e->kind) {
         case ST_EPILOGUE_BIAS:
@@ -483,8 +485,8 @@ static void finish(const problem *p, total *t, int64_t feature, int64_t out)
             break;
         case ST_EPILOGUE_NARROW: {
             char element[sizeof v];
-            st_store_f64(p->form.out.dtype, element, 0, v);
-            t->value = st_load_f64(p->form.out.dtype, element, 0);
+            st_store_f64(p->contraction.out.dtype, element, 0, v);
+            t->value = st_load_f64(p->contraction.out.dtype, element, 0);
             t->size += fabs(v) * 0x1p-8 / (UNITS * 0x1p-24); /* to the other side */
             break;
         }
@@ -507,7 +509,7 @@ static void finish(const problem *p, total *t, int64_t feature, int64_t out)
             t->value = v / (1 + exp(-v));
         }
     }
-    const uint32_t out_type = p->form.out.dtype;
+    const uint32_t out_type = p->contraction.out.dtype;
     if (out_type == STATOR_I8 || out_type == STATOR_U8) {
         const double least = out_type == STATOR_I8 ? -128 : 0;
         t->value = fmin(fmax(t->value, least), least + 255);
@@ -522,30 +524,33 @@ static double next(void)
     return (double)(seed >> 40) / (double)(1 << 24) * 2 - 1;
 }
 
-static int64_t span_of(const problem *p, const st_form_operand *o, const walk *w, uint32_t role)
+static int64_t span_of(const problem *p, const st_contraction_operand *o, const walk *w,
+                       uint32_t role)
 {
-    const st_form *form = &p->form;
+    const st_contraction *contraction = &p->contraction;
     int64_t last = value(p, o->offset);
-    if (form->kind == ST_FORM_GEMM) {
+    if (contraction->kind == ST_CONTRACTION_GEMM) {
         const int64_t *step = role == X ? w->x : role == Y ? w->y : w->out;
         for (uint32_t i = 0; i < w->n; i++) {
             last += (w->extent[i] - 1) * step[i];
         }
-        const int64_t k = value(p, form->k) - 1;
+        const int64_t k = value(p, contraction->k) - 1;
         return last + 1 +
                (role == X   ? k * value(p, o->stride[1])
                 : role == Y ? k * value(p, o->stride[0])
                             : 0);
     }
     const int64_t first[3][2] = {
-        {value(p, form->images), value(p, form->channels)},
-        {value(p, form->features) / (form->is_transposed ? form->groups : 1),
-         value(p, form->channels) / (form->is_transposed ? 1 : form->groups)},
-        {value(p, form->images), value(p, form->features)}};
-    const uint32_t *spatial = role == X ? form->in : role == Y ? form->kernel : form->out_size;
+        {value(p, contraction->images), value(p, contraction->channels)},
+        {value(p, contraction->features) / (contraction->is_transposed ? contraction->groups : 1),
+         value(p, contraction->channels) / (contraction->is_transposed ? 1 : contraction->groups)},
+        {value(p, contraction->images), value(p, contraction->features)}};
+    const uint32_t *spatial = role == X   ? contraction->in
+                              : role == Y ? contraction->kernel
+                                          : contraction->out_size;
     last +=
         (first[role][0] - 1) * value(p, o->dims[0]) + (first[role][1] - 1) * value(p, o->dims[1]);
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         last += (value(p, spatial[i]) - 1) * value(p, o->dims[2 + i]);
     }
     return last + 1;
@@ -572,24 +577,24 @@ static void make_buffer(problem *p, uint32_t b, uint32_t dtype, int64_t elements
 void fill(problem *p)
 {
     const walk w = walk_of(p);
-    uint32_t numbers[ST_FORM_NUMBERS_MAX];
-    const uint32_t n = st_form_numbers(&p->form, numbers);
+    uint32_t numbers[ST_CONTRACTION_NUMBERS_MAX];
+    const uint32_t n = st_contraction_numbers(&p->contraction, numbers);
     for (uint32_t i = 0; i < n; i++) {
         p->numbers[i] = value(p, numbers[i]);
     }
-    make_buffer(p, X, p->form.x.dtype, span_of(p, &p->form.x, &w, X));
-    make_buffer(p, Y, p->form.y.dtype, span_of(p, &p->form.y, &w, Y));
-    const int64_t out = span_of(p, &p->form.out, &w, OUT);
-    make_buffer(p, OUT, p->form.out.dtype, out);
-    const st_form_zero *const zeros[2] = {&p->form.x_zero, &p->form.y_zero};
+    make_buffer(p, X, p->contraction.x.dtype, span_of(p, &p->contraction.x, &w, X));
+    make_buffer(p, Y, p->contraction.y.dtype, span_of(p, &p->contraction.y, &w, Y));
+    const int64_t out = span_of(p, &p->contraction.out, &w, OUT);
+    make_buffer(p, OUT, p->contraction.out.dtype, out);
+    const st_contraction_zero *const zeros[2] = {&p->contraction.x_zero, &p->contraction.y_zero};
     for (uint32_t i = 0; i < 2; i++) {
         if (zeros[i]->has_buffer) {
             const int64_t each = w.extent[i ? w.feature : w.n - 2];
             make_buffer(p, zeros[i]->buffer, zeros[i]->dtype, zeros[i]->is_each ? each : 1);
         }
     }
-    for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
-        const st_epilogue *e = &p->form.epilogue[i];
+    for (uint32_t i = 0; i < p->contraction.n_epilogue; i++) {
+        const st_epilogue *e = &p->contraction.epilogue[i];
         if (e->buffer) {
             make_buffer(p, e->buffer, e->dtype,
                         e->kind == ST_EPILOGUE_ADD ? out : w.extent[w.feature]);
@@ -618,9 +623,9 @@ void call(const problem *p, void *op)
 static double allowed(const problem *p, const total *t, double slack)
 {
     const double k = UNITS;
-    const double unit = p->form.out.dtype == STATOR_BF16  ? 0x1p-8 * fabs(t->value)
-                        : p->form.out.dtype == STATOR_F16 ? 0x1p-11 * fabs(t->value)
-                                                          : 0;
+    const double unit = p->contraction.out.dtype == STATOR_BF16  ? 0x1p-8 * fabs(t->value)
+                        : p->contraction.out.dtype == STATOR_F16 ? 0x1p-11 * fabs(t->value)
+                                                                 : 0;
     return slack * (k * 0x1p-24 * (t->size + fabs(t->value))) + unit + 1e-30;
 }
 
@@ -636,13 +641,14 @@ void compare(const problem *p, const char *what, double slack)
     const int64_t step = elements > 20000 ? elements / 5000 | 1 : 1;
     for (int64_t e = 0; e < elements; e += step) {
         int64_t rest = e;
-        int64_t out = value(p, p->form.out.offset);
+        int64_t out = value(p, p->contraction.out.offset);
         for (uint32_t i = w.n; i-- > 0;) {
             index[i] = rest % w.extent[i];
             rest /= w.extent[i];
             out += index[i] * w.out[i];
         }
-        total t = p->form.kind == ST_FORM_GEMM ? gemm_at(p, &w, index) : conv_at(p, index);
+        total t =
+            p->contraction.kind == ST_CONTRACTION_GEMM ? gemm_at(p, &w, index) : conv_at(p, index);
         finish(p, &t, index[w.feature], out);
         const double got = at(p, OUT, out);
         const int is_same = isnan(t.value)
@@ -655,9 +661,9 @@ void compare(const problem *p, const char *what, double slack)
 
 void set_constant(problem *p)
 {
-    p->form.y_data = p->buffers[Y];
+    p->contraction.y_data = p->buffers[Y];
     for (uint32_t i = 0; i < 16; i++) {
-        p->form.y_hash[i] = (uint8_t)(next() * 127);
+        p->contraction.y_hash[i] = (uint8_t)(next() * 127);
     }
 }
 
@@ -665,8 +671,8 @@ void *create(problem *p, const char *what)
 {
     void *op = NULL;
     stator_diag *err = NULL;
-    cr_assert_eq(lib->takes(lib->self, &p->form), 1, "%s is not taken", what);
-    const stator_status status = lib->create(lib->self, &p->form, &op, &err);
+    cr_assert_eq(lib->takes(lib->self, &p->contraction), 1, "%s is not taken", what);
+    const stator_status status = lib->create(lib->self, &p->contraction, &op, &err);
     cr_assert_eq(status, STATOR_OK, "%s: %s", what, st_diag_text(err));
     return op;
 }
@@ -676,7 +682,7 @@ static void check_slack(problem *p, const char *what, double slack)
 {
     for (uint32_t is_constant = 0; is_constant < 2; is_constant++) {
         fill(p);
-        p->form.y_data = NULL;
+        p->contraction.y_data = NULL;
         if (is_constant) {
             set_constant(p);
         }

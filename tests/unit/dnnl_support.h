@@ -27,8 +27,8 @@ typedef struct fake {
 enum { X = 0, Y = 1, OUT = 2, EXTRA = 3 };
 
 typedef struct problem {
-    st_form form;
-    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    st_contraction contraction;
+    int64_t numbers[ST_CONTRACTION_NUMBERS_MAX];
     int64_t sizes[8]; /* values of symbols, by index */
     void *buffers[BUFFERS];
     void *blocks[BUFFERS];
@@ -75,10 +75,10 @@ int dnnl_begin_narrow(uint32_t flags);
 /* Syms. */
 uint32_t num(int64_t value);
 uint32_t sym(const char *name);
-/* Forms. */
+/* Contractions. */
 void epilogue(problem *p, uint32_t kind, double value, double value2);
 void gemm(problem *p, uint32_t in, uint32_t out, uint32_t m, uint32_t n, uint32_t k);
-void strides(st_form_operand *operand, int64_t a, int64_t b);
+void strides(st_contraction_operand *operand, int64_t a, int64_t b);
 void batch(problem *p, int64_t extent, int64_t x, int64_t y, int64_t out);
 void conv(problem *p, uint32_t in, uint32_t out, const conv_case *c, int x_last, int out_last);
 /* Transposed; `more` of the output on each axis: what the stride leaves open. */
@@ -87,7 +87,7 @@ void conv_transpose(problem *p, const conv_case *c, const int64_t *more, int x_l
 int64_t value(const problem *p, uint32_t s);
 walk walk_of(const problem *p);
 total gemm_at(const problem *p, const walk *w, const int64_t *index);
-/* Buffers with data for the form, numbers; and away with them. */
+/* Buffers with data for the contraction, numbers; and away with them. */
 void fill(problem *p);
 void empty(problem *p);
 /* Runs and compares; a difference ends the test. `slack`: times the usual tolerance. */
@@ -103,7 +103,7 @@ void run_as(problem *p, const char *what, double slack, const char *by);
 int has_wide(uint32_t dtype);
 /* Of this process. */
 uint32_t thread_count(void);
-/* The op of a form that must be taken. */
+/* The op of a contraction that must be taken. */
 void *create(problem *p, const char *what);
 /* All of it, with y as an input and as a constant, and not by plain loops. */
 void check(problem *p, const char *what);

@@ -359,22 +359,23 @@ Test(cache_damage, strides_of_few_bits_are_held_to_their_constants, .timeout = 6
 {
     static const int64_t bad[] = {COLUMNS + 1, INT64_C(1) << 40, INT64_C(1) << 62, -1, INT64_MIN};
     char root[] = "/tmp/stator-damage-XXXXXX";
-    const uint64_t form_bytes = sizeof(st_form);
+    const uint64_t contraction_bytes = sizeof(st_contraction);
     world w;
     open_world(&w, root);
     const int is_tested = is_here(w.ctx);
     if (is_tested) {
         make_few_bits(&w);
         const uint64_t numbers = find_strides(&w) + offsetof(kept_number, value);
-        const uint64_t scale = find(&w, &form_bytes, sizeof form_bytes) + sizeof form_bytes +
-                               offsetof(st_form, weights) + offsetof(st_form_weights, scale);
+        const uint64_t scale = find(&w, &contraction_bytes, sizeof contraction_bytes) +
+                               sizeof contraction_bytes + offsetof(st_contraction, weights) +
+                               offsetof(st_contraction_weights, scale);
         for (uint32_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
             refuse_changed(&w, numbers, bad[i], "offset of weights");
             refuse_changed(&w, numbers + sizeof(kept_number), bad[i], "stride of k of weights");
             refuse_changed(&w, numbers + 2 * sizeof(kept_number), bad[i], "stride of n of weights");
-            refuse_changed(&w, scale + offsetof(st_form_blocks, offset), bad[i],
+            refuse_changed(&w, scale + offsetof(st_contraction_blocks, offset), bad[i],
                            "offset of scales");
-            refuse_changed(&w, scale + offsetof(st_form_blocks, stride), bad[i],
+            refuse_changed(&w, scale + offsetof(st_contraction_blocks, stride), bad[i],
                            "stride of scales");
         }
         end(&w);

@@ -1,5 +1,5 @@
-/* Contractions by oneDNN against plain loops in f64: forms built by hand, without a graph. Skipped,
- * with a line that says so, where the build or the machine is without libdnnl. */
+/* Contractions by oneDNN against plain loops in f64: contractions built by hand, without a
+ * graph. Skipped, with a line that says so, where the build or the machine is without libdnnl. */
 #define _GNU_SOURCE
 #include "dnnl_support.h"
 
@@ -34,16 +34,16 @@ Test(dnnl, gemm_orders)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         problem p;
         gemm(&p, STATOR_F32, STATOR_F32, num(37), num(70), num(50));
-        strides(&p.form.x, cases[i].x[0], cases[i].x[1]);
-        strides(&p.form.y, cases[i].y[0], cases[i].y[1]);
-        strides(&p.form.out, cases[i].out[0], cases[i].out[1]);
+        strides(&p.contraction.x, cases[i].x[0], cases[i].x[1]);
+        strides(&p.contraction.y, cases[i].y[0], cases[i].y[1]);
+        strides(&p.contraction.out, cases[i].out[0], cases[i].out[1]);
         check(&p, cases[i].name);
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-        p.form.x.offset = num(3);
-        p.form.y.offset = num(5);
-        p.form.out.offset = num(7);
+        p.contraction.x.offset = num(3);
+        p.contraction.y.offset = num(5);
+        p.contraction.out.offset = num(7);
         check(&p, cases[i].name);
     }
 }
@@ -62,7 +62,8 @@ Test(dnnl, gemm_shapes)
         if (shapes[i][0] * shapes[i][1] * shapes[i][2] >= 8192) {
             check(&p, name);
         } else {
-            cr_assert_eq(lib->takes(lib->self, &p.form), 0, "%s is too small to be taken", name);
+            cr_assert_eq(lib->takes(lib->self, &p.contraction), 0, "%s is too small to be taken",
+                         name);
         }
     }
 }
@@ -95,8 +96,8 @@ Test(dnnl, gemm_batches)
     batch(&p, 1, 7, 7, 7);
     batch(&p, 3, 200, 300, 1000);
     batch(&p, 2, 1000, 2000, 100);
-    strides(&p.form.x, 20, 2);
-    strides(&p.form.y, 27, 3);
+    strides(&p.contraction.x, 20, 2);
+    strides(&p.contraction.y, 27, 3);
     check(&p, "four, strides of their own");
 }
 
@@ -106,19 +107,19 @@ Test(dnnl, gemm_heads)
     enum { S = 20, H = 3, D = 16, W = 3 * H * D };
     problem p;
     gemm(&p, STATOR_F32, STATOR_F32, num(S), num(S), num(D));
-    strides(&p.form.x, W, 1);
-    strides(&p.form.y, 1, W);
+    strides(&p.contraction.x, W, 1);
+    strides(&p.contraction.y, 1, W);
     batch(&p, 2, (int64_t)S * W, (int64_t)S * W, (int64_t)H * S * S);
     batch(&p, H, D, D, (int64_t)S * S);
-    p.form.y.offset = num(H * D);
+    p.contraction.y.offset = num(H * D);
     epilogue(&p, ST_EPILOGUE_SCALE, 0.25, 0);
     check(&p, "queries by keys");
     gemm(&p, STATOR_F32, STATOR_F32, num(S), num(D), num(S));
-    strides(&p.form.y, W, 1);
-    strides(&p.form.out, H * D, 1);
+    strides(&p.contraction.y, W, 1);
+    strides(&p.contraction.out, H * D, 1);
     batch(&p, 2, (int64_t)H * S * S, (int64_t)S * W, (int64_t)S * H * D);
     batch(&p, H, (int64_t)S * S, D, D);
-    p.form.y.offset = num(2 * H * D);
+    p.contraction.y.offset = num(2 * H * D);
     check(&p, "weights by values");
 }
 
@@ -138,7 +139,8 @@ Test(dnnl, epilogues)
         epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         if (i == 5) {
-            cr_assert_eq(lib->takes(lib->self, &p.form), 0, "beyond 2 ulp: refused when exact");
+            cr_assert_eq(lib->takes(lib->self, &p.contraction), 0,
+                         "beyond 2 ulp: refused when exact");
             api->close(lib);
             open_with(DNNL_FUSED);
         }
@@ -150,28 +152,28 @@ Test(dnnl, what_is_refused)
 {
     problem p;
     gemm(&p, STATOR_F32, STATOR_F32, num(64), num(64), num(64));
-    cr_assert_eq(lib->takes(lib->self, &p.form), 1);
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 1);
     epilogue(&p, ST_EPILOGUE_SCALE, 0.1, 0);
-    cr_assert_eq(lib->takes(lib->self, &p.form), 0, "0.1 is no f32");
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 0, "0.1 is no f32");
     gemm(&p, STATOR_F32, STATOR_F32, num(64), num(64), num(64));
     epilogue(&p, ST_EPILOGUE_CLIP, 2, 1);
-    cr_assert_eq(lib->takes(lib->self, &p.form), 0);
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 0);
     gemm(&p, STATOR_F64, STATOR_F64, num(64), num(64), num(64));
-    p.form.acc_dtype = STATOR_F64;
-    cr_assert_eq(lib->takes(lib->self, &p.form), 0);
+    p.contraction.acc_dtype = STATOR_F64;
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 0);
     gemm(&p, STATOR_F32, STATOR_F32, num(40), num(64), num(64)); /* kernels of our own take more */
-    strides(&p.form.x, 1, 1);
-    cr_assert_eq(lib->takes(lib->self, &p.form), 0, "rows that overlap");
+    strides(&p.contraction.x, 1, 1);
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 0, "rows that overlap");
     gemm(&p, STATOR_F32, STATOR_F32, num(40), num(64), num(64));
-    strides(&p.form.x, 64, -1);
-    cr_assert_eq(lib->takes(lib->self, &p.form), 0, "rows that run backwards");
+    strides(&p.contraction.x, 64, -1);
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 0, "rows that run backwards");
 }
 
 Test(dnnl, bf16)
 {
     problem p;
     gemm(&p, STATOR_BF16, STATOR_F32, num(60), num(80), num(128));
-    if (lib->takes(lib->self, &p.form) != 1) {
+    if (lib->takes(lib->self, &p.contraction) != 1) {
         cr_skip_test("this processor has no fast bf16");
     }
     check(&p, "bf16 to f32");
@@ -185,18 +187,18 @@ Test(dnnl, bf16)
     epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
     epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
     check(&p, "bf16 convolution");
-    p.form.epilogue[0].dtype = STATOR_BF16;
+    p.contraction.epilogue[0].dtype = STATOR_BF16;
     check(&p, "a bias of bf16");
     conv(&p, STATOR_BF16, STATOR_BF16, &c, 1, 1);
     epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
     epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
     epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-    p.form.epilogue[0].dtype = p.form.epilogue[1].dtype = STATOR_BF16;
+    p.contraction.epilogue[0].dtype = p.contraction.epilogue[1].dtype = STATOR_BF16;
     check(&p, "a residual of bf16");
     conv(&p, STATOR_F32, STATOR_F32, &c, 1, 1);
     epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
-    p.form.epilogue[0].dtype = STATOR_BF16;
-    cr_assert_eq(lib->takes(lib->self, &p.form), 0, "a bias of bf16 in f32");
+    p.contraction.epilogue[0].dtype = STATOR_BF16;
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 0, "a bias of bf16 in f32");
 }
 
 /* Done in f32, whatever the processor. */
@@ -211,17 +213,17 @@ Test(dnnl, f16)
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-        p.form.epilogue[0].dtype = STATOR_F16;
+        p.contraction.epilogue[0].dtype = STATOR_F16;
         check(&p, "f16, a bias of f16");
-        strides(&p.form.out, 100, 1);
-        p.form.x.offset = num(3);
-        p.form.y.offset = num(5);
-        p.form.out.offset = num(7);
-        p.form.epilogue[1].dtype = STATOR_F16;
+        strides(&p.contraction.out, 100, 1);
+        p.contraction.x.offset = num(3);
+        p.contraction.y.offset = num(5);
+        p.contraction.out.offset = num(7);
+        p.contraction.epilogue[1].dtype = STATOR_F16;
         check(&p, "f16 in rows apart");
         conv(&p, STATOR_F16, out, &c, 1, 1);
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
-        p.form.epilogue[0].dtype = STATOR_F16;
+        p.contraction.epilogue[0].dtype = STATOR_F16;
         check(&p, "f16 convolution");
     }
 }
@@ -233,11 +235,11 @@ Test(dnnl, integers)
     for (uint32_t i = 0; i < 2; i++) {
         problem p;
         gemm(&p, dtypes[i], STATOR_I32, num(20), num(30), num(3000));
-        if (lib->takes(lib->self, &p.form) != 1) {
+        if (lib->takes(lib->self, &p.contraction) != 1) {
             cr_skip_test("this processor has no VNNI");
         }
         for (uint32_t is_constant = 0; is_constant < 4; is_constant++) {
-            p.form.x_zero.value = is_constant < 2 ? 0 : -100;
+            p.contraction.x_zero.value = is_constant < 2 ? 0 : -100;
             fill(&p);
             for (int64_t k = 0; k < p.elements[X]; k++) {
                 st_store_i64(dtypes[i], p.buffers[X], k, 127 - k % 3);
@@ -245,7 +247,7 @@ Test(dnnl, integers)
             for (int64_t k = 0; k < p.elements[Y]; k++) {
                 st_store_i64(STATOR_I8, p.buffers[Y], k, 127 - k % 2);
             }
-            p.form.y_data = NULL;
+            p.contraction.y_data = NULL;
             if (is_constant % 2) {
                 set_constant(&p);
             }
@@ -270,14 +272,15 @@ Test(dnnl, bytes)
     for (uint32_t i = 0; i < 2 * 3; i++) {
         problem p;
         gemm(&p, dtypes[i % 2], STATOR_F32, num(40), num(50), num(70));
-        if (lib->takes(lib->self, &p.form) != 1) {
+        if (lib->takes(lib->self, &p.contraction) != 1) {
             cr_skip_test("this processor has no VNNI");
         }
         if (i / 2 == 1) {
-            p.form.x_zero.value = 77;
+            p.contraction.x_zero.value = 77;
         } else if (i / 2 == 2) {
-            p.form.x_zero = (st_form_zero){.has_buffer = 1, .buffer = 3, .dtype = dtypes[i % 2]};
-            p.form.n_buffers++;
+            p.contraction.x_zero =
+                (st_contraction_zero){.has_buffer = 1, .buffer = 3, .dtype = dtypes[i % 2]};
+            p.contraction.n_buffers++;
         }
         check(&p, "bytes to f32");
         epilogue(&p, ST_EPILOGUE_TIMES_ONE, 0, 0);
@@ -285,8 +288,8 @@ Test(dnnl, bytes)
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
         epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
         check(&p, "bytes to f32, scaled");
-        p.form.epilogue[2].dtype = STATOR_I32;
-        cr_assert_eq(lib->takes(lib->self, &p.form), 0, "a bias of i32 among f32");
+        p.contraction.epilogue[2].dtype = STATOR_I32;
+        cr_assert_eq(lib->takes(lib->self, &p.contraction), 0, "a bias of i32 among f32");
     }
 }
 
@@ -300,8 +303,8 @@ Test(dnnl, convolutions_of_bytes)
     for (uint32_t i = 0; i < 2 * 2; i++) {
         problem p;
         conv(&p, dtypes[i % 2], STATOR_I32, &deep, 1, 1);
-        p.form.x_zero.value = i / 2 ? -100 : 0;
-        if (lib->takes(lib->self, &p.form) != 1) {
+        p.contraction.x_zero.value = i / 2 ? -100 : 0;
+        if (lib->takes(lib->self, &p.contraction) != 1) {
             cr_skip_test("this processor has no VNNI");
         }
         fill(&p);
@@ -317,10 +320,10 @@ Test(dnnl, convolutions_of_bytes)
         lib->destroy(lib->self, op);
         empty(&p);
         conv(&p, dtypes[i % 2], STATOR_I32, &deeper, 1, 1);
-        p.form.x_zero.value = i / 2 ? -100 : 3;
-        cr_assert_eq(lib->takes(lib->self, &p.form), 0, "sums may pass 2^24");
+        p.contraction.x_zero.value = i / 2 ? -100 : 3;
+        cr_assert_eq(lib->takes(lib->self, &p.contraction), 0, "sums may pass 2^24");
         conv(&p, dtypes[i % 2], STATOR_F32, &grouped, 1, 0);
-        p.form.x_zero.value = i / 2 ? 31 : 0;
+        p.contraction.x_zero.value = i / 2 ? 31 : 0;
         epilogue(&p, ST_EPILOGUE_SCALE, 0.25, 0);
         epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
@@ -354,8 +357,8 @@ static void check_exact(problem *p, const char *what)
 {
     fill(p);
     set_constant(p);
-    for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
-        set_whole(p, &p->form.epilogue[i]);
+    for (uint32_t i = 0; i < p->contraction.n_epilogue; i++) {
+        set_whole(p, &p->contraction.epilogue[i]);
     }
     void *op = create(p, what);
     call(p, op);
@@ -374,17 +377,17 @@ Test(dnnl, bytes_to_bytes)
         const uint32_t to = dtypes[i / 2 % 2];
         const double zero = i / 4 ? (to == STATOR_U8 ? 129 : -3) : 0;
         gemm(&p, dtypes[i % 2], STATOR_F32, num(40), num(50), num(70));
-        if (lib->takes(lib->self, &p.form) != 1) {
+        if (lib->takes(lib->self, &p.contraction) != 1) {
             cr_skip_test("this processor has no VNNI");
         }
-        p.form.out.dtype = to;
-        p.form.x_zero.value = i % 2 ? 0 : 100;
+        p.contraction.out.dtype = to;
+        p.contraction.x_zero.value = i % 2 ? 0 : 100;
         quantise(&p, zero);
         check_exact(&p, "a matrix product of bytes");
         epilogue(&p, ST_EPILOGUE_CLIP, 0, 99);
         check_exact(&p, "a matrix product of bytes, bounded");
         conv(&p, dtypes[i % 2], STATOR_F32, &image, 1, i & 1);
-        p.form.out.dtype = to;
+        p.contraction.out.dtype = to;
         quantise(&p, zero);
         check_exact(&p, "a convolution of bytes");
     }
@@ -401,15 +404,15 @@ Test(dnnl, bias_of_integers)
         } else {
             gemm(&p, STATOR_U8, STATOR_F32, num(40), num(50), num(70));
         }
-        if (lib->takes(lib->self, &p.form) != 1) {
+        if (lib->takes(lib->self, &p.contraction) != 1) {
             cr_skip_test("this processor has no VNNI");
         }
-        p.form.x_zero.value = 100;
+        p.contraction.x_zero.value = 100;
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
-        p.form.epilogue[0].dtype = STATOR_I32;
+        p.contraction.epilogue[0].dtype = STATOR_I32;
         epilogue(&p, ST_EPILOGUE_SCALE, 0.0078125, 0);
         check_exact(&p, "bytes to f32");
-        p.form.out.dtype = STATOR_U8;
+        p.contraction.out.dtype = STATOR_U8;
         epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
         epilogue(&p, ST_EPILOGUE_OFFSET, 128, 0);
         check_exact(&p, "bytes to bytes");
@@ -428,7 +431,7 @@ Test(dnnl, numbers_of_their_own)
     gemm(&p, STATOR_F32, STATOR_F32, num(40), num(50), num(70));
     epilogue(&p, ST_EPILOGUE_CLIP, -1, 1);
     epilogue(&p, ST_EPILOGUE_CLIP, -0.5, 2);
-    cr_assert_eq(lib->takes(lib->self, &p.form), 0, "two clips");
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 0, "two clips");
 }
 
 /* A bias that is one number; also where few rows meet constants, and behind another row. */
@@ -475,7 +478,7 @@ Test(dnnl, convs)
             epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
             epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
             epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-            if (lib->takes(lib->self, &p.form) == 1) {
+            if (lib->takes(lib->self, &p.contraction) == 1) {
                 check(&p, name);
             } else { /* with AVX2 oneDNN reads the tensor that is added at a wrong place */
                 cr_assert(convs[i].groups > 1 && order >= 2, "%s is not taken", name);
@@ -496,7 +499,7 @@ Test(dnnl, convs_of_bf16)
     uint32_t turned = 0;
     problem first;
     conv(&first, STATOR_BF16, STATOR_BF16, &odd[0], 1, 1);
-    if (lib->takes(lib->self, &first.form) != 1) {
+    if (lib->takes(lib->self, &first.contraction) != 1) {
         cr_skip_test("this processor has no bf16");
     }
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
@@ -545,10 +548,11 @@ Test(dnnl, transposed_convs)
             epilogue(&p, i % 2 ? ST_EPILOGUE_BIAS : ST_EPILOGUE_OFFSET, 0.5, 0);
             check(&p, name);
             epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-            p.form.y_data = NULL; /* kernels of our own take constants alone, but plane by plane */
+            p.contraction.y_data =
+                NULL; /* kernels of our own take constants alone, but plane by plane */
             const conv_case *c = &transposed[i].c;
             const int is_plane = order == 0 && c->groups > 1 && c->groups == c->channels;
-            cr_assert_eq(lib->takes(lib->self, &p.form), is_plane, "%s: another row", name);
+            cr_assert_eq(lib->takes(lib->self, &p.contraction), is_plane, "%s: another row", name);
         }
     }
 }
@@ -560,12 +564,12 @@ Test(dnnl, conv_slices)
     conv(&p, STATOR_F32, STATOR_F32, &convs[0], 1, 1);
     for (uint32_t i = 0; i < 4; i++) {
         if (i != 1) {
-            p.form.x.dims[i] = st_sym_mul(&syms.tab, p.form.x.dims[i], num(2));
-            p.form.out.dims[i] = st_sym_mul(&syms.tab, p.form.out.dims[i], num(3));
+            p.contraction.x.dims[i] = st_sym_mul(&syms.tab, p.contraction.x.dims[i], num(2));
+            p.contraction.out.dims[i] = st_sym_mul(&syms.tab, p.contraction.out.dims[i], num(3));
         }
     }
-    p.form.x.offset = num(16);
-    p.form.out.offset = num(32);
+    p.contraction.x.offset = num(16);
+    p.contraction.out.offset = num(32);
     epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
     epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
     check(&p, "slices");
@@ -591,7 +595,7 @@ Test(dnnl, measured)
     }
     problem p;
     gemm(&p, STATOR_F32, STATOR_F32, num(128), num(256), num(128));
-    strides(&p.form.x, 200, 1);
+    strides(&p.contraction.x, 200, 1);
     check(&p, "measured product");
 }
 
@@ -609,7 +613,7 @@ Test(dnnl, nan_stays)
                 conv(&p, STATOR_F32, STATOR_F32, &convs[0], 1, 1);
             } else {
                 gemm(&p, STATOR_F32, kind ? STATOR_BF16 : STATOR_F32, num(64), num(48), num(32));
-                p.form.out.dtype = STATOR_F32;
+                p.contraction.out.dtype = STATOR_F32;
             }
             epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
             if (kind == 1) {
@@ -660,8 +664,8 @@ Test(dnnl, symbolic_rows)
     fill(&p);
     void *weights = st_alloc(&f.mem, 64 * 96 * 4, 64);
     memcpy(weights, p.buffers[Y], 64 * 96 * 4);
-    p.form.y_data = weights;
-    p.form.y_hash[0] = 1;
+    p.contraction.y_data = weights;
+    p.contraction.y_hash[0] = 1;
     void *op = create(&p, "rows");
     for (int64_t i = 0; i < 60; i++) {
         set_size(&p, i * 7 % 40);
@@ -701,14 +705,14 @@ static void sum_of_nothing(uint32_t dtype)
     gemm(&p, dtype, dtype, num(30), num(40), k);
     epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
     epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-    p.form.epilogue[0].dtype = dtype;
+    p.contraction.epilogue[0].dtype = dtype;
     void *op = create(&p, "nothing");
     set_size(&p, 20);
     call(&p, op);
     compare(&p, "something", 1);
     p.sizes[0] = 0;
-    uint32_t numbers[ST_FORM_NUMBERS_MAX];
-    for (uint32_t i = 0; i < st_form_numbers(&p.form, numbers); i++) {
+    uint32_t numbers[ST_CONTRACTION_NUMBERS_MAX];
+    for (uint32_t i = 0; i < st_contraction_numbers(&p.contraction, numbers); i++) {
         p.numbers[i] = value(&p, numbers[i]);
     }
     void *forbidden = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -734,7 +738,7 @@ Test(dnnl, plain_loops)
     problem p;
     const uint32_t s = sym("s");
     gemm(&p, STATOR_F32, STATOR_F32, num(40), num(40), num(40));
-    p.form.x.stride[0] = s;
+    p.contraction.x.stride[0] = s;
     epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
     void *op = create(&p, "plain");
     for (int64_t i = 0; i < 50; i += 10) {
@@ -771,7 +775,7 @@ Test(dnnl, threads_share_an_op)
     problem p;
     const uint32_t m = sym("m");
     gemm(&p, STATOR_F32, STATOR_F32, m, num(96), num(64));
-    p.form.x.stride[0] = num(100); /* rows apart: some sizes are moved to scratch */
+    p.contraction.x.stride[0] = num(100); /* rows apart: some sizes are moved to scratch */
     epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
     void *op = create(&p, "shared");
     for (uint32_t i = 0; i < 4; i++) {
@@ -871,8 +875,8 @@ Test(dnnl, packed_weights_are_shared)
     void *first = create(&p, "first");
     void *second = create(&p, "second");
     cr_assert_eq(f.packs, 1);
-    p.form.y.offset = num(0);
-    p.form.y_hash[3] ^= 1;
+    p.contraction.y.offset = num(0);
+    p.contraction.y_hash[3] ^= 1;
     void *third = create(&p, "third");
     cr_assert_eq(f.packs, 2);
     lib->destroy(lib->self, first);
@@ -902,7 +906,7 @@ static void check_cap(uint32_t rows)
         compare(&p, "under a cap", 1);
     }
     cr_assert_geq(held[0].packed_bytes, bytes);
-    cr_assert_eq(held[0].unread, p.form.y.buffer);
+    cr_assert_eq(held[0].unread, p.contraction.y.buffer);
     cr_assert_eq(held[1].packed_bytes, 0);
     cr_assert_eq(held[1].unread, UINT32_MAX);
     lib->destroy(lib->self, ops[0]);
@@ -919,7 +923,7 @@ Test(dnnl, packed_weights_stay_under_a_cap)
     check_cap(64);
 }
 
-/* Up to 8 rows are a form of our own, with a packing of its own. */
+/* Up to 8 rows have a kernel of our own, with a packing of its own. */
 Test(dnnl, packed_weights_of_few_rows_stay_under_a_cap)
 {
     check_cap(1);
@@ -966,7 +970,7 @@ Test(dnnl, every_allocation_may_fail)
         stator_diag *err = NULL;
         mem.requests = 0;
         mem.fail_at = at_request;
-        stator_status status = lib->create(lib->self, &p.form, &op, &err);
+        stator_status status = lib->create(lib->self, &p.contraction, &op, &err);
         if (status == STATOR_OK) {
             const st_library_call c = {.buffers = p.buffers, .numbers = p.numbers};
             status = lib->run(lib->self, op, &c, &err);

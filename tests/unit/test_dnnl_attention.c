@@ -27,8 +27,8 @@ typedef struct attend {
 } attend;
 
 typedef struct world {
-    st_form form;
-    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    st_contraction contraction;
+    int64_t numbers[ST_CONTRACTION_NUMBERS_MAX];
     int64_t strides[N][4];
     int64_t elements[N];
     void *data[N];
@@ -44,15 +44,17 @@ static double noise(void)
 
 static void operand(world *w, int of, uint32_t dtype, const int64_t dims[4], int is_interleaved)
 {
-    st_form_operand *const operands[N] = {&w->form.x, &w->form.y, &w->form.out, &w->form.sdpa.v,
-                                          &w->form.sdpa.mask};
+    st_contraction_operand *const operands[N] = {&w->contraction.x, &w->contraction.y,
+                                                 &w->contraction.out, &w->contraction.sdpa.v,
+                                                 &w->contraction.sdpa.mask};
     int64_t *s = w->strides[of];
     s[3] = 1;
     s[2] = is_interleaved ? dims[1] * dims[3] : dims[3];
     s[1] = is_interleaved ? dims[3] : dims[2] * dims[3];
     s[0] = dims[1] * dims[2] * dims[3];
     w->elements[of] = dims[0] * s[0];
-    *operands[of] = (st_form_operand){.buffer = (uint32_t)of, .dtype = dtype, .offset = num(0)};
+    *operands[of] =
+        (st_contraction_operand){.buffer = (uint32_t)of, .dtype = dtype, .offset = num(0)};
     for (int i = 0; i < 4; i++) {
         s[i] = of == M && dims[i] == 1 ? 0 : s[i];
         operands[of]->dims[i] = num(s[i]);
@@ -80,19 +82,20 @@ static void world_init(world *w, const attend *a)
     const int64_t o[4] = {a->batch, a->heads, a->queries, a->width};
     const int64_t m[4] = {a->mask_of & 8 ? a->batch : 1, a->mask_of & 4 ? a->heads : 1,
                           a->mask_of & 2 ? a->queries : 1, a->mask_of & 1 ? a->keys : 1};
-    *w = (world){.form = {.kind = ST_FORM_SDPA, .acc_dtype = STATOR_F32, .n_buffers = N}};
-    w->form.syms = &syms;
-    w->form.sdpa = (st_form_sdpa){.batch = num(a->batch),
-                                  .heads = num(a->heads),
-                                  .groups = num(a->groups),
-                                  .queries = num(a->queries),
-                                  .keys = num(a->keys),
-                                  .depth = num(a->depth),
-                                  .width = num(a->width),
-                                  .has_mask = a->mask != 0,
-                                  .is_causal = (uint32_t)a->is_causal,
-                                  .has_scale = a->scale != 0,
-                                  .scale = a->scale};
+    *w = (world){
+        .contraction = {.kind = ST_CONTRACTION_SDPA, .acc_dtype = STATOR_F32, .n_buffers = N}};
+    w->contraction.syms = &syms;
+    w->contraction.sdpa = (st_contraction_sdpa){.batch = num(a->batch),
+                                                .heads = num(a->heads),
+                                                .groups = num(a->groups),
+                                                .queries = num(a->queries),
+                                                .keys = num(a->keys),
+                                                .depth = num(a->depth),
+                                                .width = num(a->width),
+                                                .has_mask = a->mask != 0,
+                                                .is_causal = (uint32_t)a->is_causal,
+                                                .has_scale = a->scale != 0,
+                                                .scale = a->scale};
     operand(w, Q, a->dtype, q, a->is_interleaved);
     operand(w, K, a->dtype, k, a->is_interleaved);
     operand(w, V, a->dtype, v, a->is_interleaved);
@@ -101,8 +104,8 @@ static void world_init(world *w, const attend *a)
     for (int of = 0; of < N; of++) {
         fill_operand(w, a, of, of == M ? a->mask : a->dtype);
     }
-    uint32_t numbers[ST_FORM_NUMBERS_MAX];
-    const uint32_t n = st_form_numbers(&w->form, numbers);
+    uint32_t numbers[ST_CONTRACTION_NUMBERS_MAX];
+    const uint32_t n = st_contraction_numbers(&w->contraction, numbers);
     for (uint32_t i = 0; i < n; i++) {
         cr_assert(st_sym_const(&syms.tab, numbers[i], &w->numbers[i]));
     }
@@ -171,8 +174,8 @@ static void run(const world *w, const attend *a)
     void *op = NULL;
     stator_diag *err = NULL;
     const st_library_call c = {.buffers = w->data, .numbers = w->numbers};
-    cr_assert_eq(lib->takes(lib->self, &w->form), 1, "%s is not taken", a->name);
-    cr_assert_eq(lib->create(lib->self, &w->form, &op, &err), STATOR_OK);
+    cr_assert_eq(lib->takes(lib->self, &w->contraction), 1, "%s is not taken", a->name);
+    cr_assert_eq(lib->create(lib->self, &w->contraction, &op, &err), STATOR_OK);
     cr_assert_eq(lib->run(lib->self, op, &c, &err), STATOR_OK, "%s", st_diag_text(err));
     cr_assert_str_eq(api->describe(op), "attention");
     lib->destroy(lib->self, op);
@@ -338,16 +341,16 @@ Test(attention, not_taken)
     static const attend wide = {"f64", 1, 1, 1, 4, 4, 8, 8, STATOR_F64, 0, 0, 0, 0, 0, 0};
     world w;
     world_init(&w, &wide);
-    cr_assert_eq(lib->takes(lib->self, &w.form), 0);
+    cr_assert_eq(lib->takes(lib->self, &w.contraction), 0);
     world_deinit(&w);
 }
 
-/* The form as the compile cache keeps it. */
+/* The contraction as the compile cache keeps it. */
 Test(attention, kept)
 {
     const attend *a = &cases[6];
     stator_diag *err = NULL;
-    uint32_t numbers[ST_FORM_NUMBERS_MAX];
+    uint32_t numbers[ST_CONTRACTION_NUMBERS_MAX];
     uint32_t unread = 0;
     void *op = NULL;
     void *again = NULL;
@@ -355,12 +358,12 @@ Test(attention, kept)
     world w;
     world_init(&w, a);
     st_str_init(&bytes, &f.mem);
-    cr_assert_eq(lib->create(lib->self, &w.form, &op, &err), STATOR_OK);
+    cr_assert_eq(lib->create(lib->self, &w.contraction, &op, &err), STATOR_OK);
     cr_assert_eq(lib->op_save(lib->self, op, &bytes, &err), STATOR_OK);
     st_library_kept kept = {.bytes = bytes.data,
                             .size_bytes = bytes.len,
                             .n_buffers = N,
-                            .n_numbers = st_form_numbers(&w.form, numbers),
+                            .n_numbers = st_contraction_numbers(&w.contraction, numbers),
                             .numbers = w.numbers,
                             .is_static = 1};
     cr_assert_eq(lib->op_load(lib->self, &kept, &again, &unread, &err), STATOR_OK, "%s",

@@ -55,7 +55,7 @@ static const rows all_rows[] = {
 
 static void add_rows(problem *p, const rows *r)
 {
-    p->form.out.dtype = r->is_signed ? STATOR_I8 : STATOR_U8;
+    p->contraction.out.dtype = r->is_signed ? STATOR_I8 : STATOR_U8;
     epilogue(p, ST_EPILOGUE_SCALE, (float)r->scale, 0);
     epilogue(p, ST_EPILOGUE_TIMES, 0, 0);
     epilogue(p, ST_EPILOGUE_BIAS, 0, 0);
@@ -74,7 +74,7 @@ static void add_rows(problem *p, const rows *r)
  * and then, where the quotient is a half but for a few roundings, the neighbouring one. */
 static void check_rows(problem *p, const rows *r)
 {
-    const uint32_t bias = p->form.epilogue[2].buffer;
+    const uint32_t bias = p->contraction.epilogue[2].buffer;
     static const double wide[] = {INFINITY, -INFINITY, 3e38, -3e38, 1e12};
     uint8_t at_once[1 << 15];
     for (uint32_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
@@ -91,7 +91,7 @@ static void check_rows(problem *p, const rows *r)
             epilogue(p, ST_EPILOGUE_OFFSET, 0, 0);
         }
     }
-    const int is_signed = p->form.out.dtype == STATOR_I8;
+    const int is_signed = p->contraction.out.dtype == STATOR_I8;
     const uint8_t *one_by_one = p->buffers[OUT];
     int64_t neighbours = 0;
     for (int64_t i = 0; i < p->elements[OUT]; i++) {
@@ -114,8 +114,8 @@ static void rows_at_once(void)
         problem p;
         f.threads = 1 + (int32_t)(i % 2);
         gemm(&p, STATOR_U8, STATOR_F32, num(s[0]), num(s[1]), num(s[2]));
-        p.form.y.dtype = STATOR_I8;
-        p.form.x_zero.value = i % 3 ? 121 : 0;
+        p.contraction.y.dtype = STATOR_I8;
+        p.contraction.x_zero.value = i % 3 ? 121 : 0;
         add_rows(&p, &all_rows[i % ROWS]);
         with_constant(&p);
         check_rows(&p, &all_rows[i % ROWS]);
@@ -133,7 +133,7 @@ static void sums_that_wrap_on_the_way(void)
         problem p;
         f.threads = 1 + (int32_t)(i % 3);
         gemm(&p, STATOR_U8, STATOR_I32, num(heights[i / 4]), num(20), num(40003));
-        p.form.y.dtype = STATOR_I8;
+        p.contraction.y.dtype = STATOR_I8;
         fill(&p);
         memset(p.buffers[X], i % 2 ? 255 : 128, (size_t)p.elements[X]);
         memset(p.buffers[Y], i % 4 < 2 ? 127 : -128, (size_t)p.elements[Y]);
@@ -167,8 +167,8 @@ static void a_group_a_channel(void)
         problem p;
         f.threads = 1 + (int32_t)(i % 3);
         conv(&p, x, STATOR_I32, &singles[i / 8], i / 2 % 2, i / 4 % 2);
-        p.form.y.dtype = STATOR_I8;
-        p.form.x_zero.value = i % 3 ? 17 : 0;
+        p.contraction.y.dtype = STATOR_I8;
+        p.contraction.x_zero.value = i % 3 ? 17 : 0;
         with_constant(&p);
         run_as(&p, "a group a channel", 0, "tiles");
     }
@@ -180,8 +180,8 @@ static void a_group_a_channel_to_bytes(void)
     for (uint32_t i = 0; i < ROWS; i++) {
         problem p;
         conv(&p, STATOR_U8, STATOR_F32, &singles[i % 5], 1, 1);
-        p.form.y.dtype = STATOR_I8;
-        p.form.x_zero.value = 121;
+        p.contraction.y.dtype = STATOR_I8;
+        p.contraction.x_zero.value = 121;
         add_rows(&p, &all_rows[i]);
         with_constant(&p);
         check_rows(&p, &all_rows[i]);
@@ -195,10 +195,10 @@ Test(dnnl_bytes, a_group_a_channel_of_other_weights)
     begin();
     problem p;
     conv(&p, STATOR_U8, STATOR_I32, &singles[0], 1, 1);
-    p.form.y.dtype = STATOR_I8;
-    p.form.y_zero.value = 3;
+    p.contraction.y.dtype = STATOR_I8;
+    p.contraction.y_zero.value = 3;
     with_constant(&p);
-    cr_assert_not(lib->takes(lib->self, &p.form));
+    cr_assert_not(lib->takes(lib->self, &p.contraction));
     empty(&p);
 }
 
@@ -212,10 +212,10 @@ static void check_groups(const conv_case *c, int to_bytes)
     for (int i = 0; i < 2 * 2 * 4; i++) {
         problem p;
         conv(&p, i % 2 ? STATOR_I8 : STATOR_U8, STATOR_F32, c, i / 4 % 2, i / 8);
-        p.form.x_zero.value = i / 2 % 2 ? 31 : 0;
+        p.contraction.x_zero.value = i / 2 % 2 ? 31 : 0;
         epilogue(&p, ST_EPILOGUE_SCALE, 0.015625, 0);
         if (to_bytes) {
-            p.form.out.dtype = STATOR_U8;
+            p.contraction.out.dtype = STATOR_U8;
             epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
             epilogue(&p, ST_EPILOGUE_DIVIDE, 8, 0);
             epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
@@ -223,7 +223,7 @@ static void check_groups(const conv_case *c, int to_bytes)
         } else {
             epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
         }
-        if (lib->takes(lib->self, &p.form) == 1) { /* else it is done as f32 */
+        if (lib->takes(lib->self, &p.contraction) == 1) { /* else it is done as f32 */
             check(&p, "groups of bytes");
         }
     }

@@ -31,8 +31,8 @@ static void check_rows(int64_t m, int64_t n, int64_t k, uint32_t bound)
     char what[96];
     problem p;
     gemm(&p, STATOR_F32, STATOR_F32, num(m), num(n), num(k));
-    strides(&p.form.x, k + 5, 1);
-    strides(&p.form.out, n + 3, 1);
+    strides(&p.contraction.x, k + 5, 1);
+    strides(&p.contraction.out, n + 3, 1);
     epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
     epilogue(&p, bound, -0.5, 2);
     epilogue(&p, ST_EPILOGUE_SCALE, 0.75, 0);

@@ -25,8 +25,8 @@ static void make(problem *p, uint32_t kind)
         gemm(p, STATOR_F32, STATOR_F32, num(64), num(96), num(128));
     }
     if (kind == 2) {
-        p->form.x.stride[0] = num(131); /* rows apart */
-        p->form.out.stride[0] = num(99);
+        p->contraction.x.stride[0] = num(131); /* rows apart */
+        p->contraction.out.stride[0] = num(99);
     }
     epilogue(p, ST_EPILOGUE_RELU, 0, 0);
     fill(p);

@@ -34,7 +34,7 @@ static const conv_case images[] = {
 /* Where others may do it, and vectors are wide, there may be nobody who does: then it is loops. */
 static void run(problem *p, const char *what, double slack, int may_be_other)
 {
-    if (may_be_other && has_wide(STATOR_U8) && !lib->takes(lib->self, &p->form)) {
+    if (may_be_other && has_wide(STATOR_U8) && !lib->takes(lib->self, &p->contraction)) {
         empty(p);
         return;
     }
@@ -72,8 +72,8 @@ Test(dnnl_tiles, convolutions_of_halves)
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         epilogue(&p, i % 2 ? ST_EPILOGUE_RELU : ST_EPILOGUE_CLIP, -0.5, 2);
         epilogue(&p, ST_EPILOGUE_SCALE, 0.75, 0);
-        p.form.epilogue[i % 2].dtype = STATOR_BF16;
-        p.form.epilogue[2].dtype = i % 2 ? STATOR_F32 : STATOR_BF16;
+        p.contraction.epilogue[i % 2].dtype = STATOR_BF16;
+        p.contraction.epilogue[2].dtype = i % 2 ? STATOR_F32 : STATOR_BF16;
         with_constant(&p);
         run(&p, "a convolution of bf16 and more", 1, 0);
     }
@@ -89,13 +89,13 @@ Test(dnnl_tiles, sums_of_rounded_halves)
         epilogue(&p, ST_EPILOGUE_NARROW, 0, 0);
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-        p.form.epilogue[2].dtype = i % 2 ? STATOR_F32 : STATOR_BF16;
+        p.contraction.epilogue[2].dtype = i % 2 ? STATOR_F32 : STATOR_BF16;
         with_constant(&p);
         if (has_wide(STATOR_BF16)) {
             run(&p, "a convolution of bf16, rounded, and more", 1, 0);
             continue;
         }
-        cr_assert_not(lib->takes(lib->self, &p.form));
+        cr_assert_not(lib->takes(lib->self, &p.contraction));
         empty(&p);
     }
 }
@@ -208,8 +208,8 @@ Test(dnnl_tiles, products_of_floats)
         const int64_t *s = sizes[i / 3];
         f.threads = 1 + (int32_t)(i % 3);
         gemm(&p, STATOR_F32, STATOR_F32, num(s[0]), num(s[1]), num(s[2]));
-        strides(&p.form.x, s[2] + 5, 1);
-        strides(&p.form.out, s[1] + 3, 1);
+        strides(&p.contraction.x, s[2] + 5, 1);
+        strides(&p.contraction.out, s[1] + 3, 1);
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         epilogue(&p, i % 2 ? ST_EPILOGUE_RELU : ST_EPILOGUE_GELU_ERF, 0, 0);
@@ -263,7 +263,7 @@ Test(dnnl_tiles, products_of_two_inputs)
         const int64_t *s = sizes[i / 2];
         f.threads = 1 + (int32_t)(i % 3);
         gemm(&p, STATOR_F32, STATOR_F32, num(s[0]), num(s[1]), num(s[2]));
-        strides(&p.form.y, s[1] + (int64_t)(i % 2) * 5, 1);
+        strides(&p.contraction.y, s[1] + (int64_t)(i % 2) * 5, 1);
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         fill(&p);
         run(&p, "a product of two inputs", 1, 0);
@@ -342,8 +342,8 @@ Test(dnnl_tiles, products_of_halves)
         problem p;
         const int64_t *s = sizes[i];
         gemm(&p, STATOR_BF16, i % 2 ? STATOR_F32 : STATOR_BF16, num(s[0]), num(s[1]), num(s[2]));
-        strides(&p.form.x, s[2] + 5, 1);
-        strides(&p.form.out, s[1] + 3, 1);
+        strides(&p.contraction.x, s[2] + 5, 1);
+        strides(&p.contraction.out, s[1] + 3, 1);
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
@@ -355,8 +355,8 @@ Test(dnnl_tiles, products_of_halves)
 /* Whole numbers that f32 holds at every step, so that not one may differ. */
 static void set_whole(problem *p)
 {
-    for (uint32_t i = 0; i < p->form.n_epilogue; i++) {
-        const st_epilogue *e = &p->form.epilogue[i];
+    for (uint32_t i = 0; i < p->contraction.n_epilogue; i++) {
+        const st_epilogue *e = &p->contraction.epilogue[i];
         const double unit = e->dtype == STATOR_I32 ? 1000 : e->kind == ST_EPILOGUE_TIMES ? 2 : 0.5;
         for (int64_t k = 0; e->buffer && k < p->elements[e->buffer]; k++) {
             st_store_f64(e->dtype, p->buffers[e->buffer], k, (double)(k % 9 - 4) * unit);
@@ -367,16 +367,18 @@ static void set_whole(problem *p)
 /* Zero points by case: none, numbers, elements of buffers, one for each row and feature. */
 static void set_zeros(problem *p, uint32_t kind)
 {
-    st_form *form = &p->form;
+    st_contraction *contraction = &p->contraction;
     if (kind == 1) {
-        form->x_zero.value = form->x.dtype == STATOR_U8 ? 255 : -128;
-        form->y_zero.value = form->y.dtype == STATOR_U8 ? 3 : 5;
+        contraction->x_zero.value = contraction->x.dtype == STATOR_U8 ? 255 : -128;
+        contraction->y_zero.value = contraction->y.dtype == STATOR_U8 ? 3 : 5;
     } else if (kind >= 2) {
-        form->x_zero = (st_form_zero){.has_buffer = 1, .buffer = 3, .dtype = form->x.dtype};
-        form->y_zero = (st_form_zero){.has_buffer = 1, .buffer = 4, .dtype = form->y.dtype};
-        form->n_buffers = 5;
-        form->x_zero.is_each = kind == 3 && form->kind == ST_FORM_GEMM;
-        form->y_zero.is_each = kind == 3;
+        contraction->x_zero =
+            (st_contraction_zero){.has_buffer = 1, .buffer = 3, .dtype = contraction->x.dtype};
+        contraction->y_zero =
+            (st_contraction_zero){.has_buffer = 1, .buffer = 4, .dtype = contraction->y.dtype};
+        contraction->n_buffers = 5;
+        contraction->x_zero.is_each = kind == 3 && contraction->kind == ST_CONTRACTION_GEMM;
+        contraction->y_zero.is_each = kind == 3;
     }
 }
 
@@ -387,7 +389,7 @@ static const uint32_t bytes[] = {STATOR_U8, STATOR_I8};
 
 static void set_kind(problem *p, uint32_t kind)
 {
-    p->form.y.dtype = bytes[kind / 2 % 2];
+    p->contraction.y.dtype = bytes[kind / 2 % 2];
     set_zeros(p, kind / 4);
 }
 
@@ -411,16 +413,16 @@ static void check_convolutions(void)
             continue;
         }
         conv(&p, bytes[kind % 2], STATOR_F32, c, x_last, out_last);
-        p.form.y.dtype = bytes[kind / 2 % 2];
-        p.form.x_zero.value = kind / 4 ? 17 : 0;
+        p.contraction.y.dtype = bytes[kind / 2 % 2];
+        p.contraction.x_zero.value = kind / 4 ? 17 : 0;
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
-        p.form.epilogue[0].dtype = STATOR_I32;
+        p.contraction.epilogue[0].dtype = STATOR_I32;
         epilogue(&p, ST_EPILOGUE_SCALE, 0.015625, 0);
         epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
         epilogue(&p, ST_EPILOGUE_DIVIDE, 8, 0);
         epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
         epilogue(&p, ST_EPILOGUE_OFFSET, 11, 0);
-        p.form.out.dtype = bytes[kind / 4 % 2];
+        p.contraction.out.dtype = bytes[kind / 4 % 2];
         with_constant(&p);
         set_whole(&p);
         run(&p, "a convolution of bytes to bytes", 0, may_be_other);
@@ -437,17 +439,17 @@ static void check_groups(void)
     for (uint32_t i = 0; i < 8 * GROUPED; i++) {
         problem p;
         conv(&p, bytes[i % 2], STATOR_I32, &grouped[i / 8], i / 2 % 2, i / 4 % 2);
-        p.form.y.dtype = STATOR_I8;
-        p.form.x_zero.value = i % 3 ? 17 : 0;
+        p.contraction.y.dtype = STATOR_I8;
+        p.contraction.x_zero.value = i % 3 ? 17 : 0;
         with_constant(&p);
         run(&p, "groups of bytes", 0, has_wide(STATOR_U8));
         conv(&p, bytes[i % 2], STATOR_F32, &grouped[i / 8], i / 2 % 2, i / 4 % 2);
-        p.form.y.dtype = STATOR_I8;
+        p.contraction.y.dtype = STATOR_I8;
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
-        p.form.epilogue[0].dtype = STATOR_I32;
+        p.contraction.epilogue[0].dtype = STATOR_I32;
         epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
         epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
-        p.form.out.dtype = bytes[i / 2 % 2];
+        p.contraction.out.dtype = bytes[i / 2 % 2];
         with_constant(&p);
         set_whole(&p);
         run(&p, "groups of bytes to bytes", 0, has_wide(STATOR_U8));
@@ -468,17 +470,17 @@ static void check_products(void)
         const int64_t *s = sizes[i / BYTE_CASES];
         problem p;
         gemm(&p, bytes[kind % 2], STATOR_I32, num(s[0]), num(s[1]), num(s[2]));
-        strides(&p.form.x, s[2] + 5, 1);
-        strides(&p.form.out, s[1] + 3, 1);
+        strides(&p.contraction.x, s[2] + 5, 1);
+        strides(&p.contraction.out, s[1] + 3, 1);
         set_kind(&p, kind);
         with_constant(&p);
         run(&p, "a product of bytes to integers", 0, 0);
         gemm(&p, bytes[kind % 2], STATOR_F32, num(s[0]), num(s[1]), num(s[2]));
-        p.form.y.dtype = bytes[kind / 2 % 2];
-        p.form.x_zero.value = kind / 4 ? 17 : 0;
+        p.contraction.y.dtype = bytes[kind / 2 % 2];
+        p.contraction.x_zero.value = kind / 4 ? 17 : 0;
         epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
         epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
-        p.form.out.dtype = bytes[kind / 4 % 2];
+        p.contraction.out.dtype = bytes[kind / 4 % 2];
         with_constant(&p);
         set_whole(&p);
         run(&p, "a product of bytes to bytes", 0, 0);
@@ -503,9 +505,9 @@ Test(dnnl_tiles, winograd_of_bytes)
         problem p;
         f.threads = 1 + (int32_t)(i % 3);
         conv(&p, bytes[i % 2], STATOR_I32, c, is_last, (int)(i / 4 % 2));
-        p.form.y.dtype = STATOR_I8;
+        p.contraction.y.dtype = STATOR_I8;
         set_zeros(&p, i / 4 % 2);
-        p.form.y_zero.value = 0;
+        p.contraction.y_zero.value = 0;
         with_constant(&p);
         for (int64_t k = 0; i % 3 == 0 && k < p.elements[X]; k++) {
             st_store_i64(bytes[i % 2], p.buffers[X], k, i % 2 ? -128 : 255);
@@ -518,18 +520,18 @@ Test(dnnl_tiles, winograd_of_bytes)
             continue;
         }
         conv(&p, bytes[i % 2], STATOR_F32, c, is_last, (int)(i / 4 % 2));
-        p.form.y.dtype = STATOR_I8;
+        p.contraction.y.dtype = STATOR_I8;
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
-        p.form.epilogue[0].dtype = STATOR_I32;
+        p.contraction.epilogue[0].dtype = STATOR_I32;
         epilogue(&p, ST_EPILOGUE_SCALE, 0.015625, 0);
         epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
-        p.form.out.dtype = bytes[i / 2 % 2];
+        p.contraction.out.dtype = bytes[i / 2 % 2];
         with_constant(&p);
         set_whole(&p);
         run_as(&p, "a convolution of bytes to bytes by Winograd", 0, "tiles, winograd");
         conv(&p, bytes[i % 2], STATOR_I32, c, is_last, is_last);
-        p.form.y.dtype = bytes[i / 2 % 2];
-        p.form.y_zero.value = 1;
+        p.contraction.y.dtype = bytes[i / 2 % 2];
+        p.contraction.y_zero.value = 1;
         with_constant(&p);
         run_as(&p, "a convolution of bytes and a zero point", 0, "tiles");
     }
@@ -542,9 +544,9 @@ static void check_deep(void)
     for (uint32_t i = 0; i < 2; i++) {
         problem p;
         conv(&p, STATOR_U8, STATOR_I32, &deep, 0, 0);
-        p.form.y.dtype = bytes[i];
-        p.form.x_zero.value = 3;
-        p.form.y_zero.value = i ? -120 : 7;
+        p.contraction.y.dtype = bytes[i];
+        p.contraction.x_zero.value = 3;
+        p.contraction.y_zero.value = i ? -120 : 7;
         with_constant(&p);
         for (int64_t k = 0; k < p.elements[X]; k++) {
             st_store_i64(STATOR_U8, p.buffers[X], k, 255 - k % 3);
@@ -570,15 +572,16 @@ static void check_limits(void)
     for (uint32_t i = 0; i < 2; i++) {
         problem p;
         gemm(&p, STATOR_U8, STATOR_F32, num(30), num(40), num(64));
-        p.form.y.dtype = STATOR_I8;
+        p.contraction.y.dtype = STATOR_I8;
         epilogue(&p, ST_EPILOGUE_TIMES, 0, 0);
         epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
-        p.form.out.dtype = bytes[i];
+        p.contraction.out.dtype = bytes[i];
         with_constant(&p);
         memset(p.buffers[X], 1, (size_t)p.elements[X]);
         memset(p.buffers[Y], 1, (size_t)p.elements[Y]);
         for (int64_t k = 0; k < 40; k++) {
-            st_store_f64(STATOR_F32, p.buffers[p.form.epilogue[0].buffer], k, factors[k % 8]);
+            st_store_f64(STATOR_F32, p.buffers[p.contraction.epilogue[0].buffer], k,
+                         factors[k % 8]);
         }
         void *op = create(&p, "limits of bytes");
         call(&p, op);
@@ -627,7 +630,7 @@ Test(dnnl_tiles, most_channels_of_squares)
         const conv_case c = {2, 1, channels, 2, 1, {4, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
         problem p;
         conv(&p, bytes[i % 2], STATOR_I32, &c, 0, 0);
-        p.form.y.dtype = STATOR_I8;
+        p.contraction.y.dtype = STATOR_I8;
         with_constant(&p);
         memset(p.buffers[X], i % 2 ? 0x80 : 0xff, (size_t)p.elements[X]);
         memset(p.buffers[Y], i / 2 % 2 ? 0x80 : 0x7f, (size_t)p.elements[Y]);
@@ -663,7 +666,7 @@ Test(dnnl_tiles, chosen)
     const conv_case c = {2, 4, 64, 64, 1, {28, 28}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     conv(&p, STATOR_BF16, STATOR_BF16, &c, 0, 0);
     epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
-    p.form.epilogue[0].dtype = STATOR_BF16;
+    p.contraction.epilogue[0].dtype = STATOR_BF16;
     with_constant(&p);
     run(&p, "a measured convolution", 1, 1);
     gemm(&p, STATOR_U8, STATOR_F32, sym("m"), num(64), num(128));
@@ -680,7 +683,7 @@ static void check_chosen(void)
         for (uint32_t kind = 0; kind < 2; kind++) {
             problem p;
             gemm(&p, STATOR_U8, STATOR_I32, num(64 + 16 * i), num(128 + 32 * (i % 4)), num(256));
-            p.form.y.dtype = kind ? STATOR_U8 : STATOR_I8;
+            p.contraction.y.dtype = kind ? STATOR_U8 : STATOR_I8;
             with_constant(&p);
             run(&p, kind ? "unsigned weights" : "signed weights", 0, kind == 0);
         }

@@ -77,10 +77,10 @@ static void transpose(problem *p, const transposed_case *c, const uint32_t dtype
                       uint32_t order)
 {
     conv_transpose(p, &c->c, c->more, order & 1, order >> 1 & 1);
-    p->form.x.dtype = dtypes[0];
-    p->form.y.dtype = dtypes[1];
-    p->form.out.dtype = dtypes[2];
-    p->form.acc_dtype =
+    p->contraction.x.dtype = dtypes[0];
+    p->contraction.y.dtype = dtypes[1];
+    p->contraction.out.dtype = dtypes[2];
+    p->contraction.acc_dtype =
         dtypes[0] == STATOR_F32 || dtypes[0] == STATOR_BF16 ? STATOR_F32 : STATOR_I32;
 }
 
@@ -163,12 +163,12 @@ static void check_bytes(const transposed_case *c, uint32_t kind, uint32_t order)
     problem p;
     f.threads = 1 + (int32_t)(kind % 3);
     transpose(&p, c, dtypes, order);
-    p.form.x_zero.value = kind / 4 ? 17 : 0;
-    p.form.y_zero.value = kind / 4 > 1 && c->c.groups == 1 ? 5 : 0;
+    p.contraction.x_zero.value = kind / 4 ? 17 : 0;
+    p.contraction.y_zero.value = kind / 4 > 1 && c->c.groups == 1 ? 5 : 0;
     if (kind / 4 == 3 && c->c.groups == 1) {
-        p.form.y_zero =
-            (st_form_zero){.has_buffer = 1, .is_each = 1, .buffer = 3, .dtype = dtypes[1]};
-        p.form.n_buffers = 4;
+        p.contraction.y_zero =
+            (st_contraction_zero){.has_buffer = 1, .is_each = 1, .buffer = 3, .dtype = dtypes[1]};
+        p.contraction.n_buffers = 4;
     }
     with_constant(&p);
     run_as(&p, "a transposed convolution of bytes", 0, "tiles");
@@ -176,15 +176,16 @@ static void check_bytes(const transposed_case *c, uint32_t kind, uint32_t order)
         return;
     }
     transpose(&p, c, dtypes, order);
-    p.form.out.dtype = dtypes[1];
-    p.form.x_zero.value = kind / 4 ? 17 : 0;
+    p.contraction.out.dtype = dtypes[1];
+    p.contraction.x_zero.value = kind / 4 ? 17 : 0;
     epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
-    p.form.epilogue[0].dtype = STATOR_I32;
+    p.contraction.epilogue[0].dtype = STATOR_I32;
     epilogue(&p, ST_EPILOGUE_SCALE, 0.015625, 0);
     epilogue(&p, ST_EPILOGUE_ROUND, 0, 0);
     with_constant(&p);
     for (int64_t i = 0; i < c->c.features; i++) {
-        st_store_f64(STATOR_I32, p.buffers[p.form.epilogue[0].buffer], i, (double)(i % 9 * 1000));
+        st_store_f64(STATOR_I32, p.buffers[p.contraction.epilogue[0].buffer], i,
+                     (double)(i % 9 * 1000));
     }
     run_as(&p, "a transposed convolution of bytes to bytes", 0, "tiles");
 }
@@ -246,9 +247,9 @@ Test(dnnl_transposed, two_strides)
         with_constant(&p[i]);
         if (i) {
             memcpy(p[1].buffers[Y], p[0].buffers[Y], (size_t)p[0].elements[Y] * sizeof(float));
-            memcpy(p[1].form.y_hash, hash, sizeof hash);
+            memcpy(p[1].contraction.y_hash, hash, sizeof hash);
         }
-        memcpy(hash, p[i].form.y_hash, sizeof hash);
+        memcpy(hash, p[i].contraction.y_hash, sizeof hash);
         ops[i] = create(&p[i], "one constant");
     }
     for (uint32_t i = 0; i < 2; i++) {

@@ -1,7 +1,7 @@
 /* Contractions by oneDNN: what the files of this folder share.
  *
  *   dn_main.c   the library's slots, opening and closing
- *   dn_form.c   a form's numbers; which forms are taken
+ *   dn_contraction.c   a contraction's numbers; which contractions are taken
  *   dn_desc.c   numbers to oneDNN's descriptors; one candidate of doing it
  *   dn_post.c   epilogues to post-ops
  *   dn_plan.c   a candidate made ready: primitives, reorders, memory
@@ -49,16 +49,16 @@
 #define DN_PACKS_MAX 4u
 #define DN_STEPS_MAX 5u
 #define DN_ARGS_MAX 16u
-#define DN_SPATIAL ST_FORM_SPATIAL_MAX
-#define DN_DIMS_MAX (ST_FORM_BATCH_MAX + 2u)
+#define DN_SPATIAL ST_CONTRACTION_SPATIAL_MAX
+#define DN_DIMS_MAX (ST_CONTRACTION_BATCH_MAX + 2u)
 #define DN_FILLED UINT32_MAX             /* in place of a bias's buffer: dn_op.filled */
 #define DN_FILLED_MAX ((int64_t)1 << 20) /* numbers in it: 4 MiB */
 
-/* ---- sizes: a form with numbers in it ---- */
+/* ---- sizes: a contraction with numbers in it ---- */
 
 typedef struct dn_operand {
     int64_t offset; /* elements */
-    int64_t batch[ST_FORM_BATCH_MAX];
+    int64_t batch[ST_CONTRACTION_BATCH_MAX];
     int64_t stride[2];
     int64_t dims[2 + DN_SPATIAL];
 } dn_operand;
@@ -79,7 +79,7 @@ typedef struct dn_sizes {
     int64_t threads; /* that the plan is for */
     int64_t is_bare; /* no epilogue, output f32 */
     int64_t n_batch;
-    int64_t batch[ST_FORM_BATCH_MAX], m, n, k;
+    int64_t batch[ST_CONTRACTION_BATCH_MAX], m, n, k;
     int64_t images, channels, features;
     int64_t in[DN_SPATIAL], kernel[DN_SPATIAL], out_size[DN_SPATIAL];
     int64_t pad_low[DN_SPATIAL], pad_high[DN_SPATIAL];
@@ -99,8 +99,7 @@ enum dn_role {
     DN_OUT2,
     DN_SCRATCH,
     DN_POST, /* and the following: buffers of the epilogue, by place in it */
-    DN_ZERO =
-        DN_POST + ST_FORM_EPILOGUE_MAX, /* zero points of x and y, i32; is_each: as they are */
+    DN_ZERO = DN_POST + ST_CONTRACTION_EPILOGUE_MAX, /* zero points, i32; is_each: as they are */
     DN_SCALE = DN_ZERO + 2, /* of weights.scale, as they are; of weights.zero: DN_ZERO + 1 */
     DN_ROLES
 };
@@ -217,12 +216,12 @@ typedef struct dn_to_bytes {
 
 typedef struct dn_op {
     struct dn_lib *lib;
-    struct dn_half *half; /* buffers are f16 where the form says f32; NULL: as it says */
-    st_form form;         /* syms and y_data are of create alone */
+    struct dn_half *half; /* buffers are f16 where the contraction says f32; NULL: as it says */
+    st_contraction contraction; /* syms and y_data are of create alone */
     uint32_t has_constant;
-    uint32_t has_bound;                  /* RELU or CLIP: NaN needs care */
-    float numbers[ST_FORM_EPILOGUE_MAX]; /* of the epilogue's rows, where oneDNN reads them */
-    float *filled;                       /* a bias whose numbers are equal; NULL: it has none */
+    uint32_t has_bound;                         /* RELU or CLIP: NaN needs care */
+    float numbers[ST_CONTRACTION_EPILOGUE_MAX]; /* of the epilogue, for oneDNN */
+    float *filled; /* a bias whose numbers are equal; NULL: it has none */
     int64_t n_filled;
     uint32_t is_static;
     uint32_t n_numbers;
@@ -268,38 +267,39 @@ typedef struct dn_lib {
     dn_choice choices[DN_CHOICES]; /* measured already */
 } dn_lib;
 
-/* ---- dn_form.c ---- */
+/* ---- dn_contraction.c ---- */
 
 /* dnnl_api.identity. */
 void dn_identity(char *out, uint64_t size);
-/* Numbers of a form, in the order of st_form_numbers, into sizes. */
-void dn_sizes_of(const st_form *form, const int64_t *numbers, dn_sizes *out);
-/* Numbers of the form, those that are not known under the hints of its symbols. 1: all are
+/* Numbers of a contraction, in the order of st_contraction_numbers, into sizes. */
+void dn_sizes_of(const st_contraction *contraction, const int64_t *numbers, dn_sizes *out);
+/* Numbers of the contraction, those that are not known under the hints of its symbols. 1: all are
  * known. */
-uint32_t dn_sample(const st_form *form, int64_t numbers[ST_FORM_NUMBERS_MAX]);
+uint32_t dn_sample(const st_contraction *contraction, int64_t numbers[ST_CONTRACTION_NUMBERS_MAX]);
 /* y is a constant of which every call reads the same elements. */
-int dn_is_constant(const st_form *form);
+int dn_is_constant(const st_contraction *contraction);
 /* The dtypes and epilogue are such as oneDNN does exactly enough. */
-int dn_is_kind_taken(const dn_lib *lib, const st_form *form);
+int dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction);
 /* Makes a bias of the number that is added to sums of f32 first, where the features are known: what
  * does a bias may do no other row, or do it slowly. Its buffer is DN_FILLED then. Returns how many
  * features it has; 0: nothing was done. */
-int64_t dn_fill_bias(st_form *form);
+int64_t dn_fill_bias(st_contraction *contraction);
 /* 0: the bias that was made for the op has another length than these sizes ask for. */
 int dn_is_fill_whole(const dn_op *op, const dn_sizes *sizes);
 /* Output elements and products; INT64_MAX when very many. */
-void dn_work(const st_form *form, const dn_sizes *sizes, int64_t *out_elements, int64_t *out_macs);
+void dn_work(const st_contraction *contraction, const dn_sizes *sizes, int64_t *out_elements,
+             int64_t *out_macs);
 /* Fewer, longer axes where the strides allow it. GEMM alone. */
-void dn_simplify(const st_form *form, dn_sizes *sizes);
+void dn_simplify(const st_contraction *contraction, dn_sizes *sizes);
 uint32_t dn_dtype_size(uint32_t dtype);
 /* Of a convolution of bytes: may a sum pass 2^24? */
-int dn_are_sums_long(const st_form *form, const dn_sizes *sizes);
+int dn_are_sums_long(const st_contraction *contraction, const dn_sizes *sizes);
 /* A zero point may be other than 0. */
-int dn_has_zero(const st_form_zero *zero);
+int dn_has_zero(const st_contraction_zero *zero);
 /* Of bytes: signed weights without a zero point, which need no sums of rows. */
-int dn_has_plain_weights(const st_form *form);
+int dn_has_plain_weights(const st_contraction *contraction);
 /* First to last element of an operand. */
-int64_t dn_span(const st_form *form, const dn_sizes *sizes, uint32_t role);
+int64_t dn_span(const st_contraction *contraction, const dn_sizes *sizes, uint32_t role);
 
 /* ---- dn_desc.c ---- */
 
@@ -419,22 +419,22 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
 /* ---- dn_main.c ---- */
 
 void dn_op_destroy(void *self, void *op);
-/* Drops what a form borrows for create. */
-static inline void dn_form_forget(st_form *form)
+/* Drops what a contraction borrows for create. */
+static inline void dn_contraction_forget(st_contraction *contraction)
 {
-    form->syms = NULL;
-    form->y_data = NULL;
-    form->weights.scale.data = NULL;
-    form->weights.zero.data = NULL;
+    contraction->syms = NULL;
+    contraction->y_data = NULL;
+    contraction->weights.scale.data = NULL;
+    contraction->weights.zero.data = NULL;
 }
-/* What is known of an op by its form. */
+/* What is known of an op by its contraction. */
 void dn_op_note(dn_op *op);
 /* Makes the `n` numbers of a bias that dn_fill_bias made; none where n is 0. */
 stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err);
 
 /* ---- dn_bytes.c ---- */
 
-void dn_to_bytes_of(const st_form *form, dn_to_bytes *out);
+void dn_to_bytes_of(const st_contraction *contraction, dn_to_bytes *out);
 
 /* ---- dn_save.c ---- */
 
@@ -458,7 +458,8 @@ void dn_note_steady(dn_op *op, const dn_sizes *sizes);
 stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
                          stator_diag **err);
 /* Threads that a call of these sizes runs on here: one when there is little to do. */
-int dn_threads(const dn_lib *lib, const st_form *form, const dn_sizes *sizes, stator_ctx *ctx);
+int dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_sizes *sizes,
+               stator_ctx *ctx);
 /* oneDNN's code for this processor takes operands at any address. */
 int dn_reads_unaligned(void);
 
@@ -483,9 +484,9 @@ stator_status dn_primitive_run(dn_call *call, dn_slot *slot, stator_diag **err);
 
 /* ---- dn_half.c ---- */
 
-/* Makes f32 of the form's f16, or of its bf16 where oneDNN has none; *out_narrow: which. Returns a
- * bit for each role that had it. */
-uint32_t dn_widen(st_form *form, uint32_t *out_narrow);
+/* Makes f32 of the contraction's f16, or of its bf16 where oneDNN has none; *out_narrow: which.
+ * Returns a bit for each role that had it. */
+uint32_t dn_widen(st_contraction *contraction, uint32_t *out_narrow);
 /* Where `roles` are of the dtype, f16 or bf16. */
 stator_status dn_half_make(dn_op *op, uint32_t roles, uint32_t dtype, stator_diag **err);
 void dn_half_destroy(dn_op *op);
@@ -502,15 +503,15 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *sizes, void *const at[DN_RO
 
 /* ---- dn_plain.c ---- */
 
-/* The whole form by plain loops; `t` not NULL: the accumulated values are there, laid out as the
- * output, and the epilogue alone is left. */
+/* The whole contraction by plain loops; `t` not NULL: the accumulated values are there, laid out
+ * as the output, and the epilogue alone is left. */
 void dn_plain(const dn_op *op, const dn_sizes *sizes, const float *t, void *const at[DN_ROLES],
               stator_ctx *ctx);
 
 /* ---- dn_skinny.c ---- */
 
 /* Rows of the epilogue that the sums of dn_rows_isa.h can get. */
-int dn_rows_has_epilogue(const st_form *form);
+int dn_rows_has_epilogue(const st_contraction *contraction);
 /* Fills the name and the orders of the weights when the sizes (simplified) are for dn_skinny_run.
  */
 int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
@@ -527,7 +528,7 @@ void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes);
 /* Fills the name and the orders of the weights when the sizes (simplified) are for dn_quant_run. */
 int dn_quant_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
 /* The dtypes and epilogue are such as it does. */
-int dn_quant_is_form(const st_form *form);
+int dn_quant_takes(const st_contraction *contraction);
 /* A call of a plan of that kind. Weights that are not bound are packed in it. */
 stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                            void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
@@ -539,17 +540,17 @@ stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *
  * constants, by these sizes, whatever the way they are multiplied. */
 stator_status dn_quant_check(const dn_op *op, const dn_sizes *sizes);
 /* What the number y at k and n stands for, by the numbers in at[DN_SCALE] and at[DN_ZERO + 1]. */
-double dn_quant_weight(const st_form *form, void *const at[DN_ROLES], double y, int64_t k,
-                       int64_t n);
+double dn_quant_weight(const st_contraction *contraction, void *const at[DN_ROLES], double y,
+                       int64_t k, int64_t n);
 
 /* ---- dn_tiles.c, dn_tiles_job.c, dn_tiles_pack.c ---- */
 
 /* Fills the name, the orders of the weights and what a trial needs when the sizes (simplified) are
  * for dn_tiles_run. */
 int dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd, dn_desc *out);
-/* oneDNN's implementations of such a form are as good where they need no turning: with AVX-512 of
- * f32, but for transposed convolutions. */
-int dn_tiles_are_second(const dn_lib *lib, const st_form *form);
+/* oneDNN's implementations of such a contraction are as good where they need no turning: with
+ * AVX-512 of f32, but for transposed convolutions. */
+int dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction);
 /* Tiles of the op's dtype can multiply what Winograd makes, and its weights are constants. */
 int dn_tiles_has_winograd(const dn_op *op);
 /* Bytes that a call of these sizes (simplified) needs. */
@@ -579,10 +580,10 @@ void dn_turn_run(const dn_turn *turn, const void *from, void *to, int threads);
 
 /* ---- dn_attention.c ---- */
 
-/* Forms of kind ST_FORM_SDPA; ops of them have no plans. */
-int dn_attention_takes(const st_form *form);
+/* Contractions of kind ST_CONTRACTION_SDPA; ops of them have no plans. */
+int dn_attention_takes(const st_contraction *contraction);
 /* Bytes of scratch that a thread of a call needs; 0: not known. */
-uint64_t dn_attention_scratch(const st_form *form);
+uint64_t dn_attention_scratch(const st_contraction *contraction);
 stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ctx *ctx,
                                stator_diag **err);
 

@@ -99,7 +99,7 @@ static dn_plan *make_locked(dn_op *op, const dn_plan *plan)
     dn_sizes key = plan->key;
     key.threads = 1;
     dn_sizes simple = key;
-    dn_simplify(&op->form, &simple);
+    dn_simplify(&op->contraction, &simple);
     /* Plans that are made after the cap of packed weights was reached read them as they are. */
     if (plan->is_packed != op->has_constant ||
         dn_describe(op, &simple, &plan->desc.how, &desc) == DN_NO) {
@@ -152,9 +152,9 @@ static void *output_alone(const dn_call *c, size_t bytes)
 static stator_status try_alone(dn_call *c, dn_slot *slot, stator_diag **err)
 {
     dn_plan *plan = c->plan;
-    const st_form *form = &c->op->form;
-    const uint32_t dtype = plan->key.is_bare ? STATOR_F32 : form->out.dtype;
-    const size_t bytes = (size_t)dn_span(form, &plan->key, DN_OUT) * dn_dtype_size(dtype);
+    const st_contraction *contraction = &c->op->contraction;
+    const uint32_t dtype = plan->key.is_bare ? STATOR_F32 : contraction->out.dtype;
+    const size_t bytes = (size_t)dn_span(contraction, &plan->key, DN_OUT) * dn_dtype_size(dtype);
     plan->alone = make_alone(c->op, plan);
     void *out = plan->alone ? output_alone(c, bytes) : NULL;
     const stator_status status = run_on(c, plan, slot, err);

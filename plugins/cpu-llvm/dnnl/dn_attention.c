@@ -1,5 +1,5 @@
-/* Attention in one kernel (ST_FORM_SDPA): the scores of a block of queries and a block of keys lie
- * in scratch, and sums over earlier keys are rescaled as larger scores come.
+/* Attention in one kernel (ST_CONTRACTION_SDPA): the scores of a block of queries and a block of
+ * keys lie in scratch, and sums over earlier keys are rescaled as larger scores come.
  *
  *     for a batch, a head of k and v, a part of its queries             threads side by side
  *       for a block of queries
@@ -636,35 +636,35 @@ static const dn_attention_isa *isa_of(const dn_lib *lib)
     return dn_attention_128();
 }
 
-int dn_attention_takes(const st_form *form)
+int dn_attention_takes(const st_contraction *contraction)
 {
-    const uint32_t dtype = form->x.dtype;
-    const uint32_t mask = form->sdpa.mask.dtype;
-    const int is_mask_taken = !form->sdpa.has_mask || mask == STATOR_BOOL || mask == STATOR_F32 ||
-                              mask == STATOR_BF16 || mask == STATOR_F16;
+    const uint32_t dtype = contraction->x.dtype;
+    const uint32_t mask = contraction->sdpa.mask.dtype;
+    const int is_mask_taken = !contraction->sdpa.has_mask || mask == STATOR_BOOL ||
+                              mask == STATOR_F32 || mask == STATOR_BF16 || mask == STATOR_F16;
     return (dtype == STATOR_F32 || dtype == STATOR_BF16 || dtype == STATOR_F16) &&
-           form->y.dtype == dtype && form->sdpa.v.dtype == dtype && form->out.dtype == dtype &&
-           is_mask_taken;
+           contraction->y.dtype == dtype && contraction->sdpa.v.dtype == dtype &&
+           contraction->out.dtype == dtype && is_mask_taken;
 }
 
-uint64_t dn_attention_scratch(const st_form *form)
+uint64_t dn_attention_scratch(const st_contraction *contraction)
 {
-    const st_symtab *tab = &form->syms->tab;
+    const st_symtab *tab = &contraction->syms->tab;
     int64_t depth = 0;
     int64_t width = 0;
     int64_t keys = 0;
-    if (!st_sym_const(tab, form->sdpa.depth, &depth) ||
-        !st_sym_const(tab, form->sdpa.width, &width)) {
+    if (!st_sym_const(tab, contraction->sdpa.depth, &depth) ||
+        !st_sym_const(tab, contraction->sdpa.width, &width)) {
         return 0;
     }
-    if (!st_sym_const(tab, form->sdpa.keys, &keys)) {
+    if (!st_sym_const(tab, contraction->sdpa.keys, &keys)) {
         keys = kept_most(depth, width); /* more take no more */
     }
     return floats_needed(bounded(depth), width, kept_of(keys, depth, width)) * sizeof(float);
 }
 
 /* An operand: its offset and strides stand at *at of the numbers, which goes on to the next one. */
-static place take_place(const st_form_operand *operand, const st_library_call *call,
+static place take_place(const st_contraction_operand *operand, const st_library_call *call,
                         const int64_t **at)
 {
     const place p = {.base = (const char *)call->buffers[operand->buffer] +
@@ -697,7 +697,7 @@ static int64_t parts_of(const attention *a, stator_ctx *ctx)
 stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ctx *ctx,
                                stator_diag **err)
 {
-    const st_form *form = &op->form;
+    const st_contraction *contraction = &op->contraction;
     const int64_t *sizes = call->numbers;
     const int64_t *at = sizes + 7;
     attention a = {.op = op,
@@ -709,15 +709,16 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
                    .keys = sizes[4],
                    .depth = sizes[5],
                    .width = sizes[6],
-                   .is_causal = form->sdpa.is_causal != 0};
-    a.q = take_place(&form->x, call, &at);
-    a.k = take_place(&form->y, call, &at);
-    a.out = take_place(&form->out, call, &at);
-    a.v = take_place(&form->sdpa.v, call, &at);
-    if (form->sdpa.has_mask) {
-        a.mask = take_place(&form->sdpa.mask, call, &at);
+                   .is_causal = contraction->sdpa.is_causal != 0};
+    a.q = take_place(&contraction->x, call, &at);
+    a.k = take_place(&contraction->y, call, &at);
+    a.out = take_place(&contraction->out, call, &at);
+    a.v = take_place(&contraction->sdpa.v, call, &at);
+    if (contraction->sdpa.has_mask) {
+        a.mask = take_place(&contraction->sdpa.mask, call, &at);
     }
-    a.scale = form->sdpa.has_scale ? (float)form->sdpa.scale : 1.0f / sqrtf((float)a.depth);
+    a.scale =
+        contraction->sdpa.has_scale ? (float)contraction->sdpa.scale : 1.0f / sqrtf((float)a.depth);
     a.rows = a.groups ? a.heads / a.groups * a.queries : 0;
     a.blocks = (a.rows + ROWS - 1) / ROWS;
     a.kept = kept_of(a.keys, a.depth, a.width);

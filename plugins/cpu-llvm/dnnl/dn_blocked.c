@@ -54,10 +54,10 @@ static int64_t bytes_of(const dn_planes *p, int64_t n)
            (pixels_held(p, n) + p->places) * (int64_t)sizeof(int64_t);
 }
 
-static int has_add(const st_form *form)
+static int has_add(const st_contraction *contraction)
 {
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        if (form->epilogue[i].kind == ST_EPILOGUE_ADD) {
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        if (contraction->epilogue[i].kind == ST_EPILOGUE_ADD) {
             return 1;
         }
     }
@@ -69,7 +69,7 @@ static int has_add(const st_form *form)
 static int is_worth_it(const dn_planes *p)
 {
     return (p->out[1] < 2 * p->isa->lanes || p->stride[1] > 1) &&
-           p->s->features >= p->isa->lanes / 2 && !has_add(&p->op->form);
+           p->s->features >= p->isa->lanes / 2 && !has_add(&p->op->contraction);
 }
 
 int dn_blocked_settle(dn_planes *p)
@@ -126,7 +126,7 @@ static void take_weights(const blocked *b, const dn_block *block)
     const dn_planes *p = b->p;
     const dn_operand *y = &p->s->y;
     const int is_dense =
-        !p->op->form.is_transposed && p->w_step[1] == 1 && p->w_step[0] == p->kernel[1];
+        !p->op->contraction.is_transposed && p->w_step[1] == 1 && p->w_step[0] == p->kernel[1];
     const float *rows[LANES_MOST];
     for (int64_t i = 0; i < p->isa->lanes; i++) {
         const int64_t at = block->feature + st_min_i64(i, block->count - 1);

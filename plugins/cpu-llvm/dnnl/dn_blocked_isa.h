@@ -80,7 +80,7 @@ INLINE vec load_features(const dn_block *b, const float *buffer)
 /* One row of the epilogue over n vectors. A bound is not chosen over NaN. */
 INLINE void apply_lanes(const dn_block *b, uint32_t place, vec *v, const int n)
 {
-    const st_epilogue *e = &b->p->op->form.epilogue[place];
+    const st_epilogue *e = &b->p->op->contraction.epilogue[place];
     const float *buffer = b->p->at[DN_POST + place];
     const vec value = splat((float)e->value);
     const vec value2 = splat((float)e->value2);
@@ -145,7 +145,7 @@ INLINE void sum_pixels(const dn_block *b, const met_lines *met, int64_t step, co
             }
         }
     }
-    for (uint32_t i = 0; i < p->op->form.n_epilogue; i++) {
+    for (uint32_t i = 0; i < p->op->contraction.n_epilogue; i++) {
         apply_lanes(b, i, sum, n);
     }
 #pragma GCC unroll 8

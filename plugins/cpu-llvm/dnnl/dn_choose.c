@@ -27,8 +27,8 @@ static void add(dn_candidate *all, uint32_t *n, dn_candidate how)
 
 static int has_add(const dn_op *op)
 {
-    for (uint32_t i = 0; i < op->form.n_epilogue; i++) {
-        if (op->form.epilogue[i].kind == ST_EPILOGUE_ADD) {
+    for (uint32_t i = 0; i < op->contraction.n_epilogue; i++) {
+        if (op->contraction.epilogue[i].kind == ST_EPILOGUE_ADD) {
             return 1;
         }
     }
@@ -39,7 +39,7 @@ static int has_add(const dn_op *op)
 uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_CANDIDATES_MAX])
 {
     uint32_t n = 0;
-    const int is_conv = op->form.kind == ST_FORM_CONV;
+    const int is_conv = op->contraction.kind == ST_CONTRACTION_CONV;
     const int is_added = has_add(op) && !s->is_bare;
     const uint32_t free_y = is_conv || op->has_constant;
     for (uint32_t moved = 0; moved < 4; moved++) {
@@ -68,21 +68,21 @@ uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_C
 /* Bytes whose sums stay within 32 bits when they are four times as large. */
 static int may_bytes_be_squares(const dn_op *op, const dn_sizes *s)
 {
-    const st_form *form = &op->form;
-    return form->acc_dtype == STATOR_I32 && dn_has_plain_weights(form) &&
+    const st_contraction *contraction = &op->contraction;
+    return contraction->acc_dtype == STATOR_I32 && dn_has_plain_weights(contraction) &&
            s->channels <= WINOGRAD_BYTES_MOST && dn_tiles_has_winograd(op);
 }
 
 int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
 {
-    const st_form *form = &op->form;
-    if (!(op->lib->flags & DNNL_WINOGRAD) || form->kind != ST_FORM_CONV || form->is_transposed ||
-        form->n_spatial != 2 || form->groups != 1 || s->is_bare ||
-        (form->x.dtype != STATOR_F32 && !may_bytes_be_squares(op, s))) {
+    const st_contraction *contraction = &op->contraction;
+    if (!(op->lib->flags & DNNL_WINOGRAD) || contraction->kind != ST_CONTRACTION_CONV ||
+        contraction->is_transposed || contraction->n_spatial != 2 || contraction->groups != 1 ||
+        s->is_bare || (contraction->x.dtype != STATOR_F32 && !may_bytes_be_squares(op, s))) {
         return 0;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        if (s->kernel[i] != 3 || form->stride[i] != 1 || form->dilation[i] != 1) {
+        if (s->kernel[i] != 3 || contraction->stride[i] != 1 || contraction->dilation[i] != 1) {
             return 0;
         }
     }
@@ -110,10 +110,10 @@ dn_candidate dn_winograd_of(const dn_op *op)
 }
 
 /* oneDNN's transposed convolutions do other rows than a bias one element after the other. */
-static int has_slow_rows(const st_form *form)
+static int has_slow_rows(const st_contraction *contraction)
 {
-    return form->is_transposed && form->n_epilogue &&
-           (form->n_epilogue > 1 || form->epilogue[0].kind != ST_EPILOGUE_BIAS);
+    return contraction->is_transposed && contraction->n_epilogue &&
+           (contraction->n_epilogue > 1 || contraction->epilogue[0].kind != ST_EPILOGUE_BIAS);
 }
 
 uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
@@ -122,13 +122,13 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
     uint32_t best = DN_NO;
     const uint32_t n = dn_candidates(op, s, all);
     dn_desc own;
-    if (op->form.weights.is_scaled) {
+    if (op->contraction.weights.is_scaled) {
         return op->has_constant && dn_quant_describe(op, s, &own) ? DN_GOOD : DN_NO;
     }
     if (dn_tiles_describe(op, s, 0, &own) || dn_planes_describe(op, s, &own)) {
         return DN_GOOD;
     }
-    if (has_slow_rows(&op->form)) {
+    if (has_slow_rows(&op->contraction)) {
         return DN_NO;
     }
     for (uint32_t i = 0; i < n && best != DN_GOOD; i++) {
@@ -148,7 +148,7 @@ static uint64_t cost_of(dn_op *op, const dn_sizes *s, const dn_desc *desc)
 {
     int64_t elements = 0;
     int64_t macs = 0;
-    dn_work(&op->form, s, &elements, &macs);
+    dn_work(&op->contraction, s, &elements, &macs);
     uint64_t cost = dn_desc_moved(desc);
     if (op->has_constant && !dnnl_memory_desc_equal(&desc->md[DN_Y], &desc->md[DN_Y2])) {
         cost -= 2u * dnnl_memory_desc_get_size(&desc->md[DN_Y2]); /* packed once */
@@ -192,20 +192,21 @@ static void guess_of_onednn(dn_op *op, const dn_sizes *s, dn_desc *out)
  * their panels half empty, and none of them are written for AMX. */
 static int are_tiles_first(const dn_op *op, const dn_sizes *s)
 {
-    if (op->form.x.dtype != STATOR_F32 && dn_has_amx(op->lib)) {
+    if (op->contraction.x.dtype != STATOR_F32 && dn_has_amx(op->lib)) {
         return 0;
     }
     if (op->lib->flags & DNNL_TILES_FIRST) {
         return 1;
     }
-    if (dn_tiles_are_second(op->lib, &op->form)) {
+    if (dn_tiles_are_second(op->lib, &op->contraction)) {
         return 0;
     }
-    if (op->form.groups <= 1 || has_slow_rows(&op->form)) {
+    if (op->contraction.groups <= 1 || has_slow_rows(&op->contraction)) {
         return 1;
     }
-    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, &op->form, s);
-    const dn_sections sections = isa ? dn_tiles_sections(isa, &op->form, s) : (dn_sections){0};
+    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, &op->contraction, s);
+    const dn_sections sections =
+        isa ? dn_tiles_sections(isa, &op->contraction, s) : (dn_sections){0};
     return sections.are_fours || sections.are_singles;
 }
 
@@ -277,7 +278,7 @@ void dn_note_hinted(dn_op *op, const dn_sizes *sizes)
     if (plan && !op->is_static &&
         (plan->kind == DN_PLAN_PRIMITIVE || plan->kind == DN_PLAN_TILES)) {
         op->hinted = plan->desc.how;
-        dn_work(&op->form, sizes, &elements, &op->hinted_macs);
+        dn_work(&op->contraction, sizes, &elements, &op->hinted_macs);
     }
 }
 
@@ -298,13 +299,13 @@ stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_
     dn_sizes key;
     *out = NULL;
     dn_key_of(sizes, &key);
-    dn_work(&op->form, sizes, &elements, &macs);
+    dn_work(&op->contraction, sizes, &elements, &macs);
     if (elements == 0 || macs == 0) {
         return dn_plan_other(op, &key, elements ? DN_PLAN_PLAIN : DN_PLAN_EMPTY, out, err);
     }
     dn_sizes simple = key;
-    dn_simplify(&op->form, &simple);
-    if (op->form.weights.is_scaled) {
+    dn_simplify(&op->contraction, &simple);
+    if (op->contraction.weights.is_scaled) {
         if (!dn_quant_describe(op, &simple, &desc)) {
             return dn_plan_other(op, &key, DN_PLAN_PLAIN, out, err);
         }
@@ -345,7 +346,7 @@ stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn
     if (kind == DN_PLAN_PLAIN || kind == DN_PLAN_EMPTY) {
         ST_TRY(dn_plan_other(op, &key, kind, &plan, err));
     } else {
-        dn_simplify(&op->form, &simple);
+        dn_simplify(&op->contraction, &simple);
         const int is_known = kind == DN_PLAN_SKINNY ? dn_skinny_describe(op, &simple, &desc)
                              : kind == DN_PLAN_QUANT
                                  ? dn_quant_describe(op, &simple, &desc)

@@ -131,7 +131,7 @@ static int any_order(const tensor *t, uint32_t dtype, uint32_t channels_last,
     return exact(&dense, dtype, out);
 }
 
-/* ---- the tensors of a form ---- */
+/* ---- the tensors of a contraction ---- */
 
 static void gemm_tensors(const dn_sizes *s, tensor t[3])
 {
@@ -149,24 +149,24 @@ static void gemm_tensors(const dn_sizes *s, tensor t[3])
     }
 }
 
-static void conv_tensors(const st_form *form, const dn_sizes *s, tensor t[3])
+static void conv_tensors(const st_contraction *contraction, const dn_sizes *s, tensor t[3])
 {
     memset(t, 0, 3 * sizeof t[0]);
     add_axis(&t[0], s->images, s->x.dims[0]);
     add_axis(&t[0], s->channels, s->x.dims[1]);
     add_axis(&t[2], s->images, s->out.dims[0]);
     add_axis(&t[2], s->features, s->out.dims[1]);
-    if (form->groups > 1) {
-        const int64_t per_group = s->features / form->groups;
-        add_axis(&t[1], form->groups,
-                 form->is_transposed ? s->y.dims[1] * (s->channels / form->groups)
-                                     : s->y.dims[0] * per_group);
+    if (contraction->groups > 1) {
+        const int64_t per_group = s->features / contraction->groups;
+        add_axis(&t[1], contraction->groups,
+                 contraction->is_transposed ? s->y.dims[1] * (s->channels / contraction->groups)
+                                            : s->y.dims[0] * per_group);
         add_axis(&t[1], per_group, s->y.dims[0]);
     } else {
         add_axis(&t[1], s->features, s->y.dims[0]);
     }
-    add_axis(&t[1], s->channels / form->groups, s->y.dims[1]);
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
+    add_axis(&t[1], s->channels / contraction->groups, s->y.dims[1]);
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         add_axis(&t[0], s->in[i], s->x.dims[2 + i]);
         add_axis(&t[1], s->kernel[i], s->y.dims[2 + i]);
         add_axis(&t[2], s->out_size[i], s->out.dims[2 + i]);
@@ -184,21 +184,21 @@ typedef union operation {
     dnnl_deconvolution_desc_t deconv;
 } operation;
 
-static int conv_operation(const st_form *form, const dn_sizes *s, const dn_candidate *how,
-                          const dnnl_memory_desc_t md[3], const dnnl_memory_desc_t *bias,
-                          operation *out)
+static int conv_operation(const st_contraction *contraction, const dn_sizes *s,
+                          const dn_candidate *how, const dnnl_memory_desc_t md[3],
+                          const dnnl_memory_desc_t *bias, operation *out)
 {
     dnnl_dims_t strides = {0};
     dnnl_dims_t dilates = {0};
     dnnl_dims_t low = {0};
     dnnl_dims_t high = {0};
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
-        strides[i] = form->stride[i];
-        dilates[i] = form->dilation[i] - 1;
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+        strides[i] = contraction->stride[i];
+        dilates[i] = contraction->dilation[i] - 1;
         low[i] = s->pad_low[i];
         high[i] = s->pad_high[i];
     }
-    if (form->is_transposed) {
+    if (contraction->is_transposed) {
         return dnnl_dilated_deconvolution_forward_desc_init(
                    &out->deconv, dnnl_forward_inference, dnnl_deconvolution_direct, &md[0], &md[1],
                    bias, &md[2], strides, dilates, low, high) == dnnl_success;
@@ -212,11 +212,13 @@ static int conv_operation(const st_form *form, const dn_sizes *s, const dn_candi
 static int bias_of(const dn_op *op, const dn_sizes *s, uint32_t n_dims, dnnl_memory_desc_t *out)
 {
     tensor t = {.n = 0};
-    if (s->is_bare || op->form.n_epilogue == 0 || op->form.epilogue[0].kind != ST_EPILOGUE_BIAS ||
-        (op->form.acc_dtype != STATOR_F32 && op->form.epilogue[0].dtype != STATOR_I32)) {
+    if (s->is_bare || op->contraction.n_epilogue == 0 ||
+        op->contraction.epilogue[0].kind != ST_EPILOGUE_BIAS ||
+        (op->contraction.acc_dtype != STATOR_F32 &&
+         op->contraction.epilogue[0].dtype != STATOR_I32)) {
         return 0;
     }
-    if (op->form.kind == ST_FORM_CONV) {
+    if (op->contraction.kind == ST_CONTRACTION_CONV) {
         add_axis(&t, s->features, 1);
     } else {
         for (uint32_t i = 0; i + 1 < n_dims; i++) {
@@ -224,7 +226,7 @@ static int bias_of(const dn_op *op, const dn_sizes *s, uint32_t n_dims, dnnl_mem
         }
         add_axis(&t, s->n, 1);
     }
-    return exact(&t, op->form.epilogue[0].dtype, out);
+    return exact(&t, op->contraction.epilogue[0].dtype, out);
 }
 
 /* ---- a primitive descriptor ---- */
@@ -244,7 +246,7 @@ static uint32_t class_of(const char *name)
  * element times 0, which is no number when that is infinite. */
 static int is_completed(const dn_op *op, const dn_sizes *s, const char *name)
 {
-    return op->form.x.dtype == STATOR_BF16 && s->k % 2 == 1 && strncmp(name, "gemm", 4) == 0;
+    return op->contraction.x.dtype == STATOR_BF16 && s->k % 2 == 1 && strncmp(name, "gemm", 4) == 0;
 }
 
 /* With groups and channels last, as the primitive has them, "gemm" of oneDNN 2.6 takes a group's
@@ -253,11 +255,11 @@ static int is_misread(const dn_op *op, const dn_desc *desc)
 {
     const dnnl_memory_desc_t *out = &desc->md[DN_OUT2];
     uint32_t n_binary = 0;
-    for (uint32_t i = 0; i < op->form.n_epilogue; i++) {
+    for (uint32_t i = 0; i < op->contraction.n_epilogue; i++) {
         const uint32_t role = DN_POST + i;
         n_binary += (desc->used >> role & 1u) && desc->arg[role] != DNNL_ARG_BIAS;
     }
-    return op->form.groups > 1 && n_binary > 0 && strstr(desc->name, "gemm") != NULL &&
+    return op->contraction.groups > 1 && n_binary > 0 && strstr(desc->name, "gemm") != NULL &&
            out->format_desc.blocking.strides[1] == 1;
 }
 
@@ -265,17 +267,17 @@ static int is_misread(const dn_op *op, const dn_desc *desc)
  * has no zero point to make up for. */
 static int is_exact_enough(const dn_op *op, const dn_sizes *s, const dn_desc *desc)
 {
-    const st_form *form = &op->form;
+    const st_contraction *contraction = &op->contraction;
     const char *name = desc->name;
-    if (form->kind == ST_FORM_GEMM) {
+    if (contraction->kind == ST_CONTRACTION_GEMM) {
         return !is_completed(op, s, name);
     }
     if (is_misread(op, desc)) {
         return 0;
     }
-    const int is_bare = form->x.dtype == STATOR_U8 && !dn_has_zero(&form->x_zero) &&
-                        !dn_has_zero(&form->y_zero) && strncmp(name, "brgconv:", 8) == 0;
-    return form->out.dtype != STATOR_I32 || is_bare || !dn_are_sums_long(form, s);
+    const int is_bare = contraction->x.dtype == STATOR_U8 && !dn_has_zero(&contraction->x_zero) &&
+                        !dn_has_zero(&contraction->y_zero) && strncmp(name, "brgconv:", 8) == 0;
+    return contraction->out.dtype != STATOR_I32 || is_bare || !dn_are_sums_long(contraction, s);
 }
 
 /* "jit_int8" of oneDNN 2.6 cannot generate code for some convolutions with groups that it
@@ -284,7 +286,7 @@ static int is_exact_enough(const dn_op *op, const dn_sizes *s, const dn_desc *de
 static int is_made(const dn_op *op, const dn_desc *desc)
 {
     dnnl_primitive_t primitive = NULL;
-    if (op->form.groups <= 1 || strncmp(desc->name, "jit_int8:", 9) != 0) {
+    if (op->contraction.groups <= 1 || strncmp(desc->name, "jit_int8:", 9) != 0) {
         return 1;
     }
     if (dnnl_primitive_create(&primitive, desc->primitive) != dnnl_success) {
@@ -341,8 +343,8 @@ static int describe_operation(const dn_op *op, const dn_sizes *s, const tensor t
         desc->md[DN_POST] = bias;
         use(desc, DN_POST, DNNL_ARG_BIAS);
     }
-    if (op->form.kind == ST_FORM_CONV) {
-        return conv_operation(&op->form, s, how, md, has_bias ? &bias : NULL, out);
+    if (op->contraction.kind == ST_CONTRACTION_CONV) {
+        return conv_operation(&op->contraction, s, how, md, has_bias ? &bias : NULL, out);
     }
     return dnnl_matmul_desc_init(&out->matmul, &md[0], &md[1], has_bias ? &bias : NULL, &md[2]) ==
            dnnl_success;
@@ -351,7 +353,7 @@ static int describe_operation(const dn_op *op, const dn_sizes *s, const tensor t
 static int attributes_of(const dn_op *op, const dn_sizes *s, const dn_candidate *how,
                          uint32_t n_dims, dnnl_primitive_attr_t attr, dn_desc *desc)
 {
-    const uint32_t feature = op->form.kind == ST_FORM_CONV ? 1u : n_dims - 1u;
+    const uint32_t feature = op->contraction.kind == ST_CONTRACTION_CONV ? 1u : n_dims - 1u;
     return dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) ==
                dnnl_success &&
            dnnl_primitive_attr_set_fpmath_mode(attr, dnnl_fpmath_mode_strict) == dnnl_success &&
@@ -384,21 +386,22 @@ static int bytes_of(int64_t n, dnnl_memory_desc_t *out)
 
 static int note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc *out)
 {
-    const uint32_t dtypes[3] = {op->form.x.dtype, op->form.y.dtype, op->form.out.dtype};
-    const int64_t span = dn_span(&op->form, s, role);
+    const uint32_t dtypes[3] = {op->contraction.x.dtype, op->contraction.y.dtype,
+                                op->contraction.out.dtype};
+    const int64_t span = dn_span(&op->contraction, s, role);
     out->used |= 1u << role;
     return span <= SPAN_MOST && bytes_of(span * dn_dtype_size(dtypes[role]), &out->md[role]);
 }
 
 int dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_desc *out)
 {
-    const st_form *form = &op->form;
+    const st_contraction *contraction = &op->contraction;
     int is_done = note_span(op, s, DN_X, out) && note_span(op, s, DN_OUT, out) &&
                   (!out->how.is_planes || note_span(op, s, DN_Y, out));
     out->used |= op->has_constant ? 0 : 1u << DN_Y;
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
-        const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(form, s, DN_OUT) : features;
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
+        const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(contraction, s, DN_OUT) : features;
         if (st_epilogue_has_buffer(e->kind) && n <= SPAN_MOST) {
             out->used |= 1u << (DN_POST + i);
             is_done &= bytes_of(n * dn_dtype_size(e->dtype), &out->md[DN_POST + i]);
@@ -406,7 +409,7 @@ int dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_de
     }
     for (uint32_t i = 0; i < 2; i++) {
         const int64_t each = i == 0 ? s->m : features;
-        const int is_each = i == 0 ? form->x_zero.is_each : form->y_zero.is_each;
+        const int is_each = i == 0 ? contraction->x_zero.is_each : contraction->y_zero.is_each;
         out->used |= 1u << (DN_ZERO + i);
         is_done &= bytes_of(is_each ? each : (int64_t)sizeof(int32_t), &out->md[DN_ZERO + i]);
     }
@@ -418,17 +421,18 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
     tensor t[3] = {{.n = 0}};
     operation what;
     dnnl_primitive_attr_t attr = NULL;
-    const uint32_t dtypes[3] = {op->form.x.dtype, op->form.y.dtype,
-                                s->is_bare ? STATOR_F32 : op->form.out.dtype};
+    const uint32_t dtypes[3] = {op->contraction.x.dtype, op->contraction.y.dtype,
+                                s->is_bare ? STATOR_F32 : op->contraction.out.dtype};
     memset(out, 0, sizeof *out);
     out->how = *how;
-    const int are_bytes = op->form.acc_dtype == STATOR_I32;
-    if (op->form.y.dtype == STATOR_U8 || op->form.x_zero.is_each || op->form.y_zero.is_each ||
-        (are_bytes && (op->form.is_transposed || !dn_are_onednn_bytes_exact()))) {
+    const int are_bytes = op->contraction.acc_dtype == STATOR_I32;
+    if (op->contraction.y.dtype == STATOR_U8 || op->contraction.x_zero.is_each ||
+        op->contraction.y_zero.is_each ||
+        (are_bytes && (op->contraction.is_transposed || !dn_are_onednn_bytes_exact()))) {
         return DN_NO; /* it has no unsigned weights, nor zero points of their own */
     }
-    if (op->form.kind == ST_FORM_CONV) {
-        conv_tensors(&op->form, s, t);
+    if (op->contraction.kind == ST_CONTRACTION_CONV) {
+        conv_tensors(&op->contraction, s, t);
     } else {
         gemm_tensors(s, t);
     }

@@ -86,7 +86,7 @@ INLINE void apply_number(const st_epilogue *e, vec *v, const int n)
 INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, vec *v, const int n,
                       const int is_across)
 {
-    const st_epilogue *e = &f->form->epilogue[place];
+    const st_epilogue *e = &f->contraction->epilogue[place];
     vec o[DN_TILE_LOT];
     if (!st_epilogue_has_buffer(e->kind)) {
         apply_number(e, v, n);
@@ -102,7 +102,7 @@ INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, vec *v, con
 
 INLINE void apply_rows(const dn_finish *f, int64_t i, vec *v, const int n, const int is_across)
 {
-    for (uint32_t place = f->first_row; place < f->form->n_epilogue; place++) {
+    for (uint32_t place = f->first_row; place < f->contraction->n_epilogue; place++) {
         apply_row(f, place, i, v, n, is_across);
     }
 }

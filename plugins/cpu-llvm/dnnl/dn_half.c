@@ -3,7 +3,7 @@
  *
  * The op inside is one of f32. Constant weights are made f32 once, before they are packed (an op
  * from the cache does so when it looks at them at all); the other operands with each call, in
- * scratch that the op keeps. The result is rounded once, from f32, as the form asks. */
+ * scratch that the op keeps. The result is rounded once, from f32, as the contraction asks. */
 #include "dn.h"
 
 #include "core/base/convert.h"
@@ -28,32 +28,33 @@ typedef struct dn_half {
     uint64_t spare_bytes;
 } dn_half;
 
-/* ---- forms ---- */
+/* ---- contractions ---- */
 
 /* Which of the two is made f32. */
-static uint32_t narrow_dtype(const st_form *form)
+static uint32_t narrow_dtype(const st_contraction *contraction)
 {
     const int has_bf16 =
         (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-    const int is_done = has_bf16 && !form->weights.is_scaled;
-    return form->x.dtype == STATOR_BF16 && !is_done ? STATOR_BF16 : STATOR_F16;
+    const int is_done = has_bf16 && !contraction->weights.is_scaled;
+    return contraction->x.dtype == STATOR_BF16 && !is_done ? STATOR_BF16 : STATOR_F16;
 }
 
-uint32_t dn_widen(st_form *form, uint32_t *out_narrow)
+uint32_t dn_widen(st_contraction *contraction, uint32_t *out_narrow)
 {
     uint32_t roles = 0;
-    const uint32_t narrow = narrow_dtype(form);
+    const uint32_t narrow = narrow_dtype(contraction);
     *out_narrow = narrow;
-    if (form->kind == ST_FORM_SDPA) {
+    if (contraction->kind == ST_CONTRACTION_SDPA) {
         return 0; /* attention widens what it copies */
     }
-    uint32_t *const dtypes[3] = {&form->x.dtype, &form->y.dtype, &form->out.dtype};
+    uint32_t *const dtypes[3] = {&contraction->x.dtype, &contraction->y.dtype,
+                                 &contraction->out.dtype};
     for (uint32_t i = 0; i < 3; i++) {
         roles |= (uint32_t)(*dtypes[i] == narrow) << (DN_X + i);
         *dtypes[i] = *dtypes[i] == narrow ? STATOR_F32 : *dtypes[i];
     }
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        st_epilogue *e = &form->epilogue[i];
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        st_epilogue *e = &contraction->epilogue[i];
         if (st_epilogue_has_buffer(e->kind) && e->dtype == narrow) {
             roles |= 1u << (DN_POST + i);
             e->dtype = STATOR_F32;
@@ -216,7 +217,7 @@ stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, con
     if (*out) {
         return STATOR_OK;
     }
-    const int64_t n = dn_span(&op->form, sizes, DN_Y);
+    const int64_t n = dn_span(&op->contraction, sizes, DN_Y);
     float *wide = st_alloc(op->lib->mem, (uint64_t)n * sizeof *wide, ALIGN);
     float *unused = wide;
     if (wide == NULL) {
@@ -260,17 +261,17 @@ static uint64_t padded(int64_t elements)
 /* Elements of the buffer behind a role that a call of so many products may touch. */
 static int64_t elements_of(const dn_op *op, const dn_sizes *s, uint32_t role, int64_t macs)
 {
-    const st_form *form = &op->form;
+    const st_contraction *contraction = &op->contraction;
     if (role <= DN_OUT) {
-        return macs == 0 && role != DN_OUT ? 0 : dn_span(form, s, role);
+        return macs == 0 && role != DN_OUT ? 0 : dn_span(contraction, s, role);
     }
-    switch (form->epilogue[role - DN_POST].kind) {
+    switch (contraction->epilogue[role - DN_POST].kind) {
     case ST_EPILOGUE_ADD:
-        return dn_span(form, s, DN_OUT);
+        return dn_span(contraction, s, DN_OUT);
     case ST_EPILOGUE_TIMES_ONE:
         return 1;
     default:
-        return form->kind == ST_FORM_CONV ? s->features : s->n;
+        return contraction->kind == ST_CONTRACTION_CONV ? s->features : s->n;
     }
 }
 
@@ -324,7 +325,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
     uint64_t bytes = ALIGN;
     float *y = kept_weights(op);
     memcpy(wide, at, sizeof wide);
-    dn_work(&op->form, s, &elements, &macs);
+    dn_work(&op->contraction, s, &elements, &macs);
     if (elements == 0) {
         return STATOR_OK;
     }
@@ -336,7 +337,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
     if (scratch == NULL) {
         return st_fail_oom(err);
     }
-    const int64_t out = dn_span(&op->form, s, DN_OUT);
+    const int64_t out = dn_span(&op->contraction, s, DN_OUT);
     for (uint32_t role = 0; role < DN_ROLES; role++) {
         if (!is_moved(op, role, y)) {
             continue;

@@ -12,32 +12,33 @@
 
 void dn_op_note(dn_op *op)
 {
-    const st_form *form = &op->form;
-    const int is_float = dn_dtype_size(form->out.dtype) > 1u; /* a NaN as a byte is any byte */
+    const st_contraction *contraction = &op->contraction;
+    const int is_float =
+        dn_dtype_size(contraction->out.dtype) > 1u; /* a NaN as a byte is any byte */
     op->has_bound = 0;
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
         op->has_bound |= is_float && (e->kind == ST_EPILOGUE_RELU || e->kind == ST_EPILOGUE_CLIP);
         op->numbers[i] = (float)e->value;
     }
 }
 
 /* An op as far as dn_describe looks at it. */
-static void op_init(dn_op *op, dn_lib *lib, const st_form *form)
+static void op_init(dn_op *op, dn_lib *lib, const st_contraction *contraction)
 {
     memset(op, 0, sizeof *op);
     op->lib = lib;
-    op->form = *form;
-    op->has_constant = (uint32_t)dn_is_constant(form);
+    op->contraction = *contraction;
+    op->has_constant = (uint32_t)dn_is_constant(contraction);
     dn_op_note(op);
 }
 
-static int32_t takes(void *self, const st_form *given)
+static int32_t takes(void *self, const st_contraction *given)
 {
     dn_lib *lib = self;
-    st_form wide = *given;
-    const st_form *form = &wide;
-    int64_t numbers[ST_FORM_NUMBERS_MAX];
+    st_contraction wide = *given;
+    const st_contraction *contraction = &wide;
+    int64_t numbers[ST_CONTRACTION_NUMBERS_MAX];
     int64_t elements = 0;
     int64_t macs = 0;
     dn_sizes sizes;
@@ -45,21 +46,21 @@ static int32_t takes(void *self, const st_form *given)
     uint32_t narrow = 0;
     (void)dn_widen(&wide, &narrow);
     (void)dn_fill_bias(&wide);
-    if (form->kind == ST_FORM_SDPA) {
-        return dn_attention_takes(form);
+    if (contraction->kind == ST_CONTRACTION_SDPA) {
+        return dn_attention_takes(contraction);
     }
-    if (!dn_is_kind_taken(lib, form)) {
+    if (!dn_is_kind_taken(lib, contraction)) {
         return 0;
     }
-    const uint32_t is_static = dn_sample(form, numbers);
-    dn_sizes_of(form, numbers, &sizes);
-    dn_work(form, &sizes, &elements, &macs);
+    const uint32_t is_static = dn_sample(contraction, numbers);
+    dn_sizes_of(contraction, numbers, &sizes);
+    dn_work(contraction, &sizes, &elements, &macs);
     if (macs <= 0 || (is_static && macs < MACS_MIN)) {
         return 0;
     }
-    sizes.threads = dn_threads(lib, form, &sizes, lib->host ? lib->host->ctx : NULL);
-    op_init(&op, lib, form);
-    dn_simplify(form, &sizes);
+    sizes.threads = dn_threads(lib, contraction, &sizes, lib->host ? lib->host->ctx : NULL);
+    op_init(&op, lib, contraction);
+    dn_simplify(contraction, &sizes);
     return dn_best_class(&op, &sizes) != DN_NO;
 }
 
@@ -100,7 +101,7 @@ stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err)
     }
     op->n_filled = n;
     for (int64_t i = 0; i < n; i++) {
-        op->filled[i] = (float)op->form.epilogue[0].value;
+        op->filled[i] = (float)op->contraction.epilogue[0].value;
     }
     return STATOR_OK;
 }
@@ -110,35 +111,36 @@ static stator_status first_weight(dn_op *op, const dn_sizes *sizes, const void *
                                   stator_diag **err)
 {
     const int is_half = dn_half_has(op, DN_Y);
-    const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->form.y.dtype);
+    const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->contraction.y.dtype);
     if (!op->has_constant) {
         *out = NULL;
         return STATOR_OK;
     }
-    const int64_t offset = op->form.weights.is_scaled ? 0 : sizes->y.offset;
-    *out = (const char *)op->form.y_data + offset * size;
+    const int64_t offset = op->contraction.weights.is_scaled ? 0 : sizes->y.offset;
+    *out = (const char *)op->contraction.y_data + offset * size;
     return is_half ? dn_half_widen(op, sizes, *out, out, err) : STATOR_OK;
 }
 
 /* `roles`, `narrow`: of dn_widen. */
-static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, uint32_t narrow,
-                             stator_diag **err)
+static stator_status prepare(dn_op *op, const st_contraction *contraction, uint32_t roles,
+                             uint32_t narrow, stator_diag **err)
 {
-    int64_t numbers[ST_FORM_NUMBERS_MAX] = {0};
+    int64_t numbers[ST_CONTRACTION_NUMBERS_MAX] = {0};
     dn_sizes sizes;
-    if (form->kind == ST_FORM_SDPA) {
-        op->attention_bytes = dn_attention_scratch(form);
+    if (contraction->kind == ST_CONTRACTION_SDPA) {
+        op->attention_bytes = dn_attention_scratch(contraction);
         return STATOR_OK; /* it has no plans */
     }
-    op->is_static = dn_sample(form, numbers);
-    dn_sizes_of(form, numbers, &sizes);
+    op->is_static = dn_sample(contraction, numbers);
+    dn_sizes_of(contraction, numbers, &sizes);
     if (roles) {
         ST_TRY(dn_half_make(op, roles, narrow, err));
     }
     if (!op->is_static && !op->has_constant) {
         return STATOR_OK; /* all is made at the first call */
     }
-    sizes.threads = dn_threads(op->lib, form, &sizes, op->lib->host ? op->lib->host->ctx : NULL);
+    sizes.threads =
+        dn_threads(op->lib, contraction, &sizes, op->lib->host ? op->lib->host->ctx : NULL);
     const void *y = NULL;
     ST_TRY(first_weight(op, &sizes, &y, err));
     ST_TRY(dn_prepare(op, &sizes, y, (op->lib->flags & DNNL_TUNE) != 0, err));
@@ -147,11 +149,12 @@ static stator_status prepare(dn_op *op, const st_form *form, uint32_t roles, uin
     return STATOR_OK;
 }
 
-static stator_status create(void *self, const st_form *given, void **out_op, stator_diag **err)
+static stator_status create(void *self, const st_contraction *given, void **out_op,
+                            stator_diag **err)
 {
     dn_lib *lib = self;
-    st_form wide = *given;
-    const st_form *form = &wide;
+    st_contraction wide = *given;
+    const st_contraction *contraction = &wide;
     uint32_t narrow = 0;
     const uint32_t roles = dn_widen(&wide, &narrow);
     const int64_t n_filled = dn_fill_bias(&wide);
@@ -160,15 +163,15 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
     if (op == NULL) {
         return st_fail_oom(err);
     }
-    op_init(op, lib, form);
-    dn_to_bytes_of(form, &op->to_bytes);
+    op_init(op, lib, contraction);
+    dn_to_bytes_of(contraction, &op->to_bytes);
     (void)pthread_mutex_init(&op->mutex, NULL);
     (void)pthread_mutex_init(&op->making, NULL);
     stator_status status = dn_op_fill(op, n_filled, err);
     if (status == STATOR_OK) {
-        status = prepare(op, form, roles, narrow, err);
+        status = prepare(op, contraction, roles, narrow, err);
     }
-    dn_form_forget(&op->form);
+    dn_contraction_forget(&op->contraction);
     if (status != STATOR_OK) {
         dn_op_destroy(lib, op);
         return status;
@@ -180,9 +183,10 @@ static stator_status create(void *self, const st_form *given, void **out_op, sta
 /* Every constant y of a call that is packed is read through its packed form alone. */
 static uint32_t packed_buffer(const dn_op *op)
 {
-    const st_form *form = &op->form;
-    return op->has_constant && op->n_packs && form->x.buffer != form->y.buffer ? form->y.buffer
-                                                                               : UINT32_MAX;
+    const st_contraction *contraction = &op->contraction;
+    return op->has_constant && op->n_packs && contraction->x.buffer != contraction->y.buffer
+               ? contraction->y.buffer
+               : UINT32_MAX;
 }
 
 /* What each call of sizes that are known puts into another order before the primitive. */
@@ -292,7 +296,7 @@ static stator_status open_library(const stator_host *host, st_mem *mem, uint32_t
 static const char *describe(const void *op_)
 {
     const dn_op *op = op_;
-    return op->form.kind == ST_FORM_SDPA ? "attention" : op->last ? op->last : "";
+    return op->contraction.kind == ST_CONTRACTION_SDPA ? "attention" : op->last ? op->last : "";
 }
 
 static void set_memory_cap(const st_library *library, uint64_t bytes)

@@ -49,7 +49,7 @@ static void mix_order(uint64_t *hash, const dnnl_memory_desc_t *md)
     }
 }
 
-static void mix_blocks(uint64_t *hash, const st_form_blocks *of)
+static void mix_blocks(uint64_t *hash, const st_contraction_blocks *of)
 {
     const uint32_t has_buffer = of->buffer != UINT32_MAX;
     mix(hash, &has_buffer, sizeof has_buffer);
@@ -112,7 +112,7 @@ static void clear(const packing *p, char *dst, uint64_t size)
 {
     const dnnl_memory_desc_t *to = p->to;
     char *first = align(dst);
-    uint64_t bytes = dn_dtype_size(p->op->form.y.dtype);
+    uint64_t bytes = dn_dtype_size(p->op->contraction.y.dtype);
     for (int i = 0; i < to->ndims; i++) {
         bytes *= (uint64_t)to->dims[i];
     }
@@ -172,28 +172,28 @@ static stator_status fill(void *self, void *dst, uint64_t size)
 static stator_status pack_shared(packing *p, dn_pack *pack, stator_diag **err)
 {
     const stator_host *host = p->op->lib->host;
-    const st_form *form = &p->op->form;
+    const st_contraction *contraction = &p->op->contraction;
     char library[64];
     char key[128];
     uint64_t hash = UINT64_C(14695981039346656037);
     stator_blob_info info = {.struct_size = sizeof info};
     mix_order(&hash, p->from);
     mix_order(&hash, p->to);
-    if (p->is_tiles && form->is_transposed) { /* the order of its phases */
-        mix(&hash, form->stride, form->n_spatial * sizeof form->stride[0]);
-        mix(&hash, form->dilation, form->n_spatial * sizeof form->dilation[0]);
+    if (p->is_tiles && contraction->is_transposed) { /* the order of its phases */
+        mix(&hash, contraction->stride, contraction->n_spatial * sizeof contraction->stride[0]);
+        mix(&hash, contraction->dilation, contraction->n_spatial * sizeof contraction->dilation[0]);
     }
     if (p->is_quant) {
-        mix(&hash, &form->y.dtype, sizeof form->y.dtype);
-        mix_blocks(&hash, &form->weights.scale);
-        mix_blocks(&hash, &form->weights.zero);
+        mix(&hash, &contraction->y.dtype, sizeof contraction->y.dtype);
+        mix_blocks(&hash, &contraction->weights.scale);
+        mix_blocks(&hash, &contraction->weights.zero);
     }
     dn_identity(library, sizeof library);
     (void)snprintf(key, sizeof key, "%s:%lld:%016llx", library, (long long)p->sizes->y.offset,
                    (unsigned long long)hash);
     stator_diag *theirs = NULL;
-    stator_status status =
-        host->cst->pack(host->ctx, form->y_hash, key, pack->bytes, fill, p, &pack->blob, &theirs);
+    stator_status status = host->cst->pack(host->ctx, contraction->y_hash, key, pack->bytes, fill,
+                                           p, &pack->blob, &theirs);
     if (status == STATOR_OK) { /* get would hash it */
         status = STATOR_HAS(host->cst, peek) ? host->cst->peek(pack->blob, &info, &theirs)
                                              : host->cst->get(pack->blob, &info, &theirs);

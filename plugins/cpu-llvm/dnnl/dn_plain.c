@@ -1,6 +1,6 @@
 /* Plain loops: for what oneDNN has no implementation of (axes that overlap, nothing to sum over),
  * and the epilogue of accumulated values among which are NaNs, which oneDNN's relu and clip would
- * drop. Sums are in f64. Slow, and right for every form. */
+ * drop. Sums are in f64. Slow, and right for every contraction. */
 #include "dn.h"
 
 #include "core/base/convert.h"
@@ -29,7 +29,7 @@ typedef struct sum {
 /* The zero point of operand k, at row or feature `each`. */
 static int64_t zero_at(const plain *p, uint32_t k, int64_t each)
 {
-    const st_form_zero *zero = k ? &p->op->form.y_zero : &p->op->form.x_zero;
+    const st_contraction_zero *zero = k ? &p->op->contraction.y_zero : &p->op->contraction.x_zero;
     const void *at = p->at[DN_ZERO + k];
     return zero->is_each ? st_load_i64(zero->dtype, at, each) : *(const int32_t *)at;
 }
@@ -37,9 +37,9 @@ static int64_t zero_at(const plain *p, uint32_t k, int64_t each)
 /* `row`, `feature`: of the element that is summed. */
 static void add_product(const plain *p, int64_t x, int64_t y, int64_t row, int64_t feature, sum *to)
 {
-    const uint32_t x_type = p->op->form.x.dtype;
-    const uint32_t y_type = p->op->form.y.dtype;
-    if (p->op->form.acc_dtype == STATOR_I32) {
+    const uint32_t x_type = p->op->contraction.x.dtype;
+    const uint32_t y_type = p->op->contraction.y.dtype;
+    if (p->op->contraction.acc_dtype == STATOR_I32) {
         const int64_t a = st_load_i64(x_type, p->at[DN_X], x) - zero_at(p, 0, row);
         const int64_t b = st_load_i64(y_type, p->at[DN_Y], y) - zero_at(p, 1, feature);
         to->i += a * b;
@@ -51,10 +51,10 @@ static void add_product(const plain *p, int64_t x, int64_t y, int64_t row, int64
 /* The same of weights of few bits, which lie in their buffer. */
 static void add_weighted(const plain *p, int64_t x, int64_t y, int64_t k, int64_t n, sum *to)
 {
-    const st_form *form = &p->op->form;
-    const double number = st_load_f64(form->y.dtype, p->at[DN_Y], (uint64_t)y);
-    to->f += st_load_f64(form->x.dtype, p->at[DN_X], (uint64_t)x) *
-             dn_quant_weight(form, p->at, number, k, n);
+    const st_contraction *contraction = &p->op->contraction;
+    const double number = st_load_f64(contraction->y.dtype, p->at[DN_Y], (uint64_t)y);
+    to->f += st_load_f64(contraction->x.dtype, p->at[DN_X], (uint64_t)x) *
+             dn_quant_weight(contraction, p->at, number, k, n);
 }
 
 static sum gemm_at(const plain *p, const int64_t *index)
@@ -70,7 +70,7 @@ static sum gemm_at(const plain *p, const int64_t *index)
         y += index[i] * s->y.batch[i];
     }
     for (int64_t k = 0; k < s->k; k++, x += s->x.stride[1], y += s->y.stride[0]) {
-        if (p->op->form.weights.is_scaled) {
+        if (p->op->contraction.weights.is_scaled) {
             add_weighted(p, x, s->y.offset + y, k, column, &total);
         } else {
             add_product(p, x, y, row, column, &total);
@@ -82,14 +82,15 @@ static sum gemm_at(const plain *p, const int64_t *index)
 /* Where a window position of the kernel reads and what it is multiplied with; 0: padding. */
 static int conv_place(const plain *p, const int64_t *index, int64_t window, int64_t *x, int64_t *y)
 {
-    const st_form *form = &p->op->form;
-    for (uint32_t i = form->n_spatial; i-- > 0;) {
+    const st_contraction *contraction = &p->op->contraction;
+    for (uint32_t i = contraction->n_spatial; i-- > 0;) {
         const int64_t k = window % p->s->kernel[i];
-        int64_t at = index[2 + i] * form->stride[i] + k * form->dilation[i] - p->s->pad_low[i];
+        int64_t at =
+            index[2 + i] * contraction->stride[i] + k * contraction->dilation[i] - p->s->pad_low[i];
         window /= p->s->kernel[i];
-        if (form->is_transposed) {
-            const int64_t reached = index[2 + i] + p->s->pad_low[i] - k * form->dilation[i];
-            at = reached % form->stride[i] ? -1 : reached / form->stride[i];
+        if (contraction->is_transposed) {
+            const int64_t reached = index[2 + i] + p->s->pad_low[i] - k * contraction->dilation[i];
+            at = reached % contraction->stride[i] ? -1 : reached / contraction->stride[i];
         }
         if (at < 0 || at >= p->s->in[i]) {
             return 0;
@@ -102,17 +103,17 @@ static int conv_place(const plain *p, const int64_t *index, int64_t window, int6
 
 static sum conv_at(const plain *p, const int64_t *index)
 {
-    const st_form *form = &p->op->form;
+    const st_contraction *contraction = &p->op->contraction;
     const dn_sizes *s = p->s;
-    const int64_t channels = s->channels / form->groups;
-    const int64_t features = s->features / form->groups;
+    const int64_t channels = s->channels / contraction->groups;
+    const int64_t features = s->features / contraction->groups;
     const int64_t group = index[1] / features;
-    const int64_t first = form->is_transposed
+    const int64_t first = contraction->is_transposed
                               ? index[1] % features * s->y.dims[0] + group * channels * s->y.dims[1]
                               : index[1] * s->y.dims[0];
     int64_t windows = 1;
     sum total = {0, 0};
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         windows *= s->kernel[i];
     }
     for (int64_t window = 0; window < windows; window++) {
@@ -178,7 +179,7 @@ static float apply(const st_epilogue *e, float t, const void *buffer, int64_t fe
 /* In the output's dtype; bytes: the nearest that there is. */
 static void store(const plain *p, int64_t out, float t)
 {
-    const uint32_t dtype = p->op->form.out.dtype;
+    const uint32_t dtype = p->op->contraction.out.dtype;
     if (dn_dtype_size(dtype) == 1u) {
         const float least = dtype == STATOR_I8 ? -128.0f : 0.0f;
         t = fminf(fmaxf(t, least), least + 255.0f);
@@ -188,21 +189,23 @@ static void store(const plain *p, int64_t out, float t)
 
 static void finish(const plain *p, const int64_t *index, int64_t out)
 {
-    const st_form *form = &p->op->form;
+    const st_contraction *contraction = &p->op->contraction;
     float t = 0;
     if (p->t) {
         t = p->t[out];
     } else {
-        const sum total = form->kind == ST_FORM_CONV ? conv_at(p, index) : gemm_at(p, index);
-        if (form->out.dtype == STATOR_I32) {
-            st_store_i64(form->out.dtype, p->at[DN_OUT], out, total.i);
+        const sum total =
+            contraction->kind == ST_CONTRACTION_CONV ? conv_at(p, index) : gemm_at(p, index);
+        if (contraction->out.dtype == STATOR_I32) {
+            st_store_i64(contraction->out.dtype, p->at[DN_OUT], out, total.i);
             return;
         }
-        t = form->acc_dtype == STATOR_I32 ? (float)(int32_t)(uint32_t)total.i : (float)total.f;
+        t = contraction->acc_dtype == STATOR_I32 ? (float)(int32_t)(uint32_t)total.i
+                                                 : (float)total.f;
     }
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
-        t = e->kind == ST_EPILOGUE_NARROW ? narrowed(form->out.dtype, t)
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
+        t = e->kind == ST_EPILOGUE_NARROW ? narrowed(contraction->out.dtype, t)
                                           : apply(e, t, p->at[DN_POST + i], index[p->feature], out);
     }
     store(p, out, t);
@@ -236,14 +239,14 @@ static void run_range(void *self, int64_t begin, int64_t end)
 
 static void set_axes(plain *p)
 {
-    const st_form *form = &p->op->form;
+    const st_contraction *contraction = &p->op->contraction;
     const dn_sizes *s = p->s;
-    if (form->kind == ST_FORM_CONV) {
-        p->n = 2u + form->n_spatial;
+    if (contraction->kind == ST_CONTRACTION_CONV) {
+        p->n = 2u + contraction->n_spatial;
         p->feature = 1;
         p->extent[0] = s->images;
         p->extent[1] = s->features;
-        for (uint32_t i = 0; i < form->n_spatial; i++) {
+        for (uint32_t i = 0; i < contraction->n_spatial; i++) {
             p->extent[2 + i] = s->out_size[i];
         }
         memcpy(p->out, s->out.dims, p->n * sizeof p->out[0]);
@@ -268,7 +271,7 @@ void dn_plain(const dn_op *op, const dn_sizes *s, const float *t, void *const at
     int64_t elements = 0;
     int64_t macs = 0;
     set_axes(&p);
-    dn_work(&op->form, s, &elements, &macs);
+    dn_work(&op->contraction, s, &elements, &macs);
     if (elements > 0 && op->lib->host) {
         op->lib->host->thr->parallel_for(ctx, elements, 256, run_range, &p);
     } else if (elements > 0) {

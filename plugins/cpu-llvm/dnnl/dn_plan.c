@@ -161,7 +161,7 @@ stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, d
     ST_TRY(dn_plan_other(op, key, kind, out, err));
     (*out)->desc = *desc;
     (*out)->is_packed = op->has_constant && !desc->how.is_planes;
-    dn_simplify(&op->form, &simple);
+    dn_simplify(&op->contraction, &simple);
     (*out)->scratch_bytes = desc->how.is_tiles
                                 ? dn_tiles_scratch(op, &simple, desc->how.is_winograd)
                             : desc->how.is_planes ? dn_planes_scratch(op, key)

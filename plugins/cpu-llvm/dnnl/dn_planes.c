@@ -47,9 +47,9 @@ static const dn_planes_isa *isa_of(const dn_lib *lib)
 
 static void set_axes(dn_planes *p)
 {
-    const st_form *form = &p->op->form;
+    const st_contraction *contraction = &p->op->contraction;
     const dn_sizes *s = p->s;
-    const uint32_t before = 2u - form->n_spatial; /* an axis of one line */
+    const uint32_t before = 2u - contraction->n_spatial; /* an axis of one line */
     for (uint32_t i = 0; i < 2; i++) {
         p->in[i] = p->out[i] = p->kernel[i] = p->stride[i] = p->dilation[i] = p->apart[i] = 1;
     }
@@ -58,11 +58,11 @@ static void set_axes(dn_planes *p)
         p->in[i] = s->in[a];
         p->out[i] = s->out_size[a];
         p->kernel[i] = s->kernel[a];
-        p->stride[i] = form->stride[a];
-        p->dilation[i] = form->dilation[a];
+        p->stride[i] = contraction->stride[a];
+        p->dilation[i] = contraction->dilation[a];
         p->pad[i] = s->pad_low[a];
         p->w_step[i] = s->y.dims[2u + a];
-        if (form->is_transposed) {
+        if (contraction->is_transposed) {
             p->apart[i] = p->stride[i];
             p->stride[i] = 1;
             p->pad[i] = (p->kernel[i] - 1) * p->dilation[i] - p->pad[i];
@@ -194,13 +194,14 @@ static const float *first_weight(const dn_planes *p, int64_t feature)
     const dn_operand *y = &p->s->y;
     const int64_t times = p->s->features / p->s->channels;
     return (const float *)p->at[DN_Y] +
-           (p->op->form.is_transposed ? feature % times * y->dims[0] + feature / times * y->dims[1]
-                                      : feature * y->dims[0]);
+           (p->op->contraction.is_transposed
+                ? feature % times * y->dims[0] + feature / times * y->dims[1]
+                : feature * y->dims[0]);
 }
 
 void dn_planes_weights(const dn_planes *p, int64_t feature, float *weights)
 {
-    const int is_transposed = (int)p->op->form.is_transposed;
+    const int is_transposed = (int)p->op->contraction.is_transposed;
     const float *line = first_weight(p, feature);
     float *to = is_transposed ? weights + p->places - 1 : weights;
     const int64_t step = is_transposed ? -1 : 1;
@@ -259,7 +260,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
 static int may_meet_zeros(const dn_planes *p)
 {
     float sum = 0;
-    if (!p->op->form.is_transposed) {
+    if (!p->op->contraction.is_transposed) {
         return 1;
     }
     for (int64_t feature = 0; feature < p->s->features; feature++) {
@@ -306,15 +307,15 @@ uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes)
 
 /* ---- which ---- */
 
-static int is_epilogue_done(const st_form *form)
+static int is_epilogue_done(const st_contraction *contraction)
 {
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        switch (form->epilogue[i].kind) {
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        switch (contraction->epilogue[i].kind) {
         case ST_EPILOGUE_BIAS:
         case ST_EPILOGUE_ADD:
         case ST_EPILOGUE_TIMES:
         case ST_EPILOGUE_TIMES_ONE:
-            if (form->epilogue[i].dtype != STATOR_F32) {
+            if (contraction->epilogue[i].dtype != STATOR_F32) {
                 return 0;
             }
             break;
@@ -331,37 +332,38 @@ static int is_epilogue_done(const st_form *form)
 }
 
 /* A group for each channel, of one feature or more. */
-static int is_depthwise(const st_form *form, const dn_sizes *s)
+static int is_depthwise(const st_contraction *contraction, const dn_sizes *s)
 {
-    return form->kind == ST_FORM_CONV && form->n_spatial <= 2 && form->groups == s->channels &&
-           s->channels > 1 && s->features % s->channels == 0 && form->x.dtype == STATOR_F32 &&
-           form->y.dtype == STATOR_F32 && form->out.dtype == STATOR_F32;
+    return contraction->kind == ST_CONTRACTION_CONV && contraction->n_spatial <= 2 &&
+           contraction->groups == s->channels && s->channels > 1 &&
+           s->features % s->channels == 0 && contraction->x.dtype == STATOR_F32 &&
+           contraction->y.dtype == STATOR_F32 && contraction->out.dtype == STATOR_F32;
 }
 
 /* Lines are dense, and padding is at their begin and end alone. */
-static int are_lines_dense(const st_form *form, const dn_sizes *s)
+static int are_lines_dense(const st_contraction *contraction, const dn_sizes *s)
 {
-    const uint32_t last = form->n_spatial - 1u;
+    const uint32_t last = contraction->n_spatial - 1u;
     int is_sound = (s->x.dims[2u + last] == 1 || s->in[last] == 1) &&
                    (s->out.dims[2u + last] == 1 || s->out_size[last] == 1);
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
-        is_sound =
-            is_sound && s->pad_low[i] >= 0 && s->pad_low[i] < EXTENT_MOST &&
-            s->in[i] < EXTENT_MOST && s->out_size[i] < EXTENT_MOST && s->kernel[i] >= 1 &&
-            s->kernel[i] <= PLACES_MOST && form->stride[i] <= STRIDE_MOST &&
-            form->dilation[i] <= DILATION_MOST &&
-            (!form->is_transposed || s->pad_low[i] <= (s->kernel[i] - 1) * form->dilation[i]);
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+        is_sound = is_sound && s->pad_low[i] >= 0 && s->pad_low[i] < EXTENT_MOST &&
+                   s->in[i] < EXTENT_MOST && s->out_size[i] < EXTENT_MOST && s->kernel[i] >= 1 &&
+                   s->kernel[i] <= PLACES_MOST && contraction->stride[i] <= STRIDE_MOST &&
+                   contraction->dilation[i] <= DILATION_MOST &&
+                   (!contraction->is_transposed ||
+                    s->pad_low[i] <= (s->kernel[i] - 1) * contraction->dilation[i]);
     }
     return is_sound;
 }
 
 int dn_planes_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
 {
-    const st_form *form = &op->form;
+    const st_contraction *contraction = &op->contraction;
     dn_planes p;
     memset(out, 0, sizeof *out);
-    if (s->is_bare || isa_of(op->lib) == NULL || !is_depthwise(form, s) ||
-        !are_lines_dense(form, s) || !is_epilogue_done(form)) {
+    if (s->is_bare || isa_of(op->lib) == NULL || !is_depthwise(contraction, s) ||
+        !are_lines_dense(contraction, s) || !is_epilogue_done(contraction)) {
         return 0;
     }
     planes_init(&p, op, s);

@@ -63,7 +63,7 @@ typedef vec sums[][TILE];
 INLINE void apply(const dn_plane *p, uint32_t place, const run_of *of, sums v, const int rows,
                   const int n)
 {
-    const st_epilogue *e = &p->op->form.epilogue[place];
+    const st_epilogue *e = &p->op->contraction.epilogue[place];
     const float *buffer = p->at[DN_POST + place];
     const vec value = splat((float)e->value);
     const vec value2 = splat((float)e->value2);
@@ -139,7 +139,7 @@ INLINE void add(const dn_plane *p, const run_of *of, const int64_t range[2], sum
 /* The sums of `n` vectors of `rows` lines, to the output. */
 INLINE void finish(const dn_plane *p, const run_of *of, sums sum, const int rows, const int n)
 {
-    for (uint32_t i = 0; i < p->op->form.n_epilogue; i++) {
+    for (uint32_t i = 0; i < p->op->contraction.n_epilogue; i++) {
         apply(p, i, of, sum, rows, n);
     }
     float *to = (float *)p->at[DN_OUT] + of->out;

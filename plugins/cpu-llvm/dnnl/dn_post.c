@@ -58,7 +58,7 @@ static int vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, uint32_t
 static int has_before(const dn_op *op, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++) {
-        if (op->form.epilogue[k].kind == op->form.epilogue[i].kind) {
+        if (op->contraction.epilogue[k].kind == op->contraction.epilogue[i].kind) {
             return 1;
         }
     }
@@ -67,7 +67,7 @@ static int has_before(const dn_op *op, uint32_t i)
 
 int dn_is_number_read(const dn_op *op, uint32_t i)
 {
-    const uint32_t kind = op->form.epilogue[i].kind;
+    const uint32_t kind = op->contraction.epilogue[i].kind;
     return kind == ST_EPILOGUE_DIVIDE || kind == ST_EPILOGUE_OFFSET ||
            (kind == ST_EPILOGUE_SCALE && has_before(op, i));
 }
@@ -118,9 +118,9 @@ static int append_binary(const appending *a, uint32_t i)
     const dnnl_memory_desc_t *out = a->out;
     dn_desc *desc = a->desc;
     dnnl_memory_desc_t *md = &desc->md[DN_POST + i];
-    const uint32_t kind = op->form.epilogue[i].kind;
+    const uint32_t kind = op->contraction.epilogue[i].kind;
     const int is_number = dn_is_number_read(op, i);
-    const uint32_t dtype = is_number ? (uint32_t)STATOR_F32 : op->form.epilogue[i].dtype;
+    const uint32_t dtype = is_number ? (uint32_t)STATOR_F32 : op->contraction.epilogue[i].dtype;
     desc->used |= 1u << (DN_POST + i);
     if (kind != ST_EPILOGUE_ADD) {
         const int64_t extent =
@@ -140,7 +140,7 @@ static int append_binary(const appending *a, uint32_t i)
             return 0; /* it would have to be moved as well */
         }
     }
-    if (op->form.kind == ST_FORM_GEMM && out->ndims > 2 && is_turned(out)) {
+    if (op->contraction.kind == ST_CONTRACTION_GEMM && out->ndims > 2 && is_turned(out)) {
         return 0;
     }
     desc->arg[DN_POST + i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)a->number) | DNNL_ARG_SRC_1;
@@ -150,15 +150,15 @@ static int append_binary(const appending *a, uint32_t i)
 /* Rounding at the end is the store's as well. */
 static int is_of_store(const dn_op *op, uint32_t i)
 {
-    return op->form.epilogue[i].kind == ST_EPILOGUE_ROUND && i + 1u == op->form.n_epilogue &&
-           dn_dtype_size(op->form.out.dtype) == 1u;
+    return op->contraction.epilogue[i].kind == ST_EPILOGUE_ROUND &&
+           i + 1u == op->contraction.n_epilogue && dn_dtype_size(op->contraction.out.dtype) == 1u;
 }
 
 static int append_all(appending *a)
 {
     const dn_op *op = a->op;
-    for (uint32_t i = 0; i < op->form.n_epilogue; i++) {
-        const st_epilogue *e = &op->form.epilogue[i];
+    for (uint32_t i = 0; i < op->contraction.n_epilogue; i++) {
+        const st_epilogue *e = &op->contraction.epilogue[i];
         float alpha = 0;
         float beta = 0;
         if (a->desc->arg[DN_POST + i] == DNNL_ARG_BIAS || is_of_store(op, i)) {
@@ -182,7 +182,8 @@ static int append_all(appending *a)
 }
 
 /* The zero point of an operand, known with each call. */
-static int add_zero(const st_form_zero *zero, uint32_t k, dnnl_primitive_attr_t attr, dn_desc *desc)
+static int add_zero(const st_contraction_zero *zero, uint32_t k, dnnl_primitive_attr_t attr,
+                    dn_desc *desc)
 {
     static const int args[2] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
     static const dnnl_dims_t dims = {1};
@@ -200,7 +201,8 @@ static int add_zero(const st_form_zero *zero, uint32_t k, dnnl_primitive_attr_t 
 
 int dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc)
 {
-    return add_zero(&op->form.x_zero, 0, attr, desc) && add_zero(&op->form.y_zero, 1, attr, desc);
+    return add_zero(&op->contraction.x_zero, 0, attr, desc) &&
+           add_zero(&op->contraction.y_zero, 1, attr, desc);
 }
 
 int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,

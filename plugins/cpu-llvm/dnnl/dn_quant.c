@@ -1,5 +1,6 @@
-/* Products against constant weights of four or eight bits, out[m, n] = x[m, k] * w[k, n] with
- * w = (number - zero point) * scale, a scale and a zero point for each block of k (form.weights).
+/* Products against constant weights of four or eight bits, out[m, n] = x[m, k] * w[k, n] with w =
+ * (number - zero point) * scale, a scale and a zero point for each block of k
+ * (contraction.weights).
  *
  * Weights stay as small as they are: they are put into panels (dn_quant.h) once, or, where the
  * library may not hold them, one panel at a time in each call. Few rows are bound by reading them,
@@ -61,7 +62,7 @@ static int32_t bias_of(uint32_t dtype)
 }
 
 /* Numbers of k that share one of these. */
-static int64_t share_of(const st_form_blocks *of, int64_t k)
+static int64_t share_of(const st_contraction_blocks *of, int64_t k)
 {
     return of->buffer == UINT32_MAX || of->stride[0] == 0 || of->block[0] > k ? k : of->block[0];
 }
@@ -70,13 +71,14 @@ static int64_t share_of(const st_form_blocks *of, int64_t k)
 static int order_of(const dn_op *op, const dn_sizes *s, const dn_quant_isa *isa,
                     dn_quant_order *out)
 {
-    const st_form_weights *weights = &op->form.weights;
+    const st_contraction_weights *weights = &op->contraction.weights;
     const int64_t shares[2] = {share_of(&weights->scale, s->k), share_of(&weights->zero, s->k)};
-    *out = (dn_quant_order){.bits = bits_of(op->form.y.dtype),
+    *out = (dn_quant_order){.bits = bits_of(op->contraction.y.dtype),
                             .k = s->k,
                             .columns = isa->columns,
                             .has_zeros = weights->zero.buffer != UINT32_MAX,
-                            .zero = (float)weights->zero.value + (float)bias_of(op->form.y.dtype),
+                            .zero = (float)weights->zero.value +
+                                    (float)bias_of(op->contraction.y.dtype),
                             .dtype = weights->dtype};
     out->together = DN_QUANT_BITS_A_WORD / out->bits;
     out->block = shares[0] < shares[1] ? shares[0] : shares[1];
@@ -111,7 +113,7 @@ typedef struct packing {
 /* The number as it lies in a panel. */
 static uint32_t number_at(const packing *p, int64_t at)
 {
-    const uint32_t bias = (uint32_t)bias_of(p->op->form.y.dtype);
+    const uint32_t bias = (uint32_t)bias_of(p->op->contraction.y.dtype);
     const uint32_t number =
         p->order.bits == 8 ? p->from.y[at] : p->from.y[at / 2] >> at % 2 * 4 & 15u;
     return number ^ bias;
@@ -121,7 +123,7 @@ static uint32_t number_at(const packing *p, int64_t at)
 static void put_row(const packing *p, int64_t at, int64_t columns, uint32_t shift, uint32_t *words)
 {
     const uint8_t *y = p->from.y;
-    const uint32_t bias = (uint32_t)bias_of(p->op->form.y.dtype);
+    const uint32_t bias = (uint32_t)bias_of(p->op->contraction.y.dtype);
     int64_t c = 0;
     if (p->order.bits == 8) {
         for (; c < columns; c++) {
@@ -143,7 +145,7 @@ static void put_row(const packing *p, int64_t at, int64_t columns, uint32_t shif
 static uint32_t whole_word(const packing *p, int64_t at)
 {
     uint32_t word;
-    const uint32_t bias = (uint32_t)bias_of(p->op->form.y.dtype);
+    const uint32_t bias = (uint32_t)bias_of(p->op->contraction.y.dtype);
     memcpy(&word, p->from.y + (p->order.bits == 8 ? at : at / 2), sizeof word);
     return word ^ bias * (p->order.bits == 8 ? 0x01010101u : 0x11111111u);
 }
@@ -175,22 +177,22 @@ static void put_words(const packing *p, int64_t column, int64_t columns, int64_t
 /* Scales and zero points of a block; of columns that there are not, 0. */
 static void put_head(const packing *p, int64_t column, int64_t columns, int64_t k, char *to)
 {
-    const st_form_weights *weights = &p->op->form.weights;
+    const st_contraction_weights *weights = &p->op->contraction.weights;
     const dn_quant_order *order = &p->order;
-    const int64_t bias = bias_of(p->op->form.y.dtype);
+    const int64_t bias = bias_of(p->op->contraction.y.dtype);
     float *scales = (float *)(void *)to;
     uint8_t *zeros = (uint8_t *)to + order->columns * (int64_t)sizeof *scales;
     memset(to, 0, (size_t)order->head);
     for (int64_t c = 0; c < columns; c++) {
-        const st_form_blocks *s = &weights->scale;
-        const st_form_blocks *z = &weights->zero;
+        const st_contraction_blocks *s = &weights->scale;
+        const st_contraction_blocks *z = &weights->zero;
         scales[c] = s->buffer == UINT32_MAX
                         ? (float)s->value
                         : (float)st_load_f64(s->dtype, p->from.scale,
-                                             (uint64_t)st_form_block_at(s, k, column + c));
+                                             (uint64_t)st_contraction_block_at(s, k, column + c));
         if (order->has_zeros) {
-            const int64_t zero =
-                st_load_i64(z->dtype, p->from.zero, (uint64_t)st_form_block_at(z, k, column + c));
+            const int64_t zero = st_load_i64(z->dtype, p->from.zero,
+                                             (uint64_t)st_contraction_block_at(z, k, column + c));
             zeros[c] = (uint8_t)(zero + bias);
         }
     }
@@ -226,12 +228,13 @@ static void pack_range(void *self, int64_t begin, int64_t end)
 static int64_t last_of_y(const dn_op *op, const dn_sizes *s)
 {
     int64_t last = 0;
-    return __builtin_add_overflow(s->y.offset, dn_span(&op->form, s, DN_Y) - 1, &last) ? INT64_MAX
-                                                                                       : last;
+    return __builtin_add_overflow(s->y.offset, dn_span(&op->contraction, s, DN_Y) - 1, &last)
+               ? INT64_MAX
+               : last;
 }
 
-/* The last scale or zero point, as st_form_block_at has it; INT64_MAX likewise. */
-static int64_t last_of_blocks(const st_form_blocks *of, const dn_sizes *s)
+/* The last scale or zero point, as st_contraction_block_at has it; INT64_MAX likewise. */
+static int64_t last_of_blocks(const st_contraction_blocks *of, const dn_sizes *s)
 {
     int64_t last = of->offset;
     const int64_t steps[2] = {(s->k - 1) / of->block[0], (s->n - 1) / of->block[1]};
@@ -262,8 +265,8 @@ static stator_status read_blob(const dn_op *op, stator_blob *blob, uint32_t dtyp
 
 static stator_status read_blocks(const dn_op *op, const dn_sizes *s, uint32_t k, const void **out)
 {
-    const st_form_weights *weights = &op->form.weights;
-    const st_form_blocks *of = k ? &weights->zero : &weights->scale;
+    const st_contraction_weights *weights = &op->contraction.weights;
+    const st_contraction_blocks *of = k ? &weights->zero : &weights->scale;
     *out = of->data;
     if (of->buffer == UINT32_MAX || of->data) {
         return STATOR_OK;
@@ -276,13 +279,13 @@ static stator_status read_blocks(const dn_op *op, const dn_sizes *s, uint32_t k,
 stator_status dn_quant_check(const dn_op *op, const dn_sizes *sizes)
 {
     const void *data = NULL;
-    if (!op->form.weights.is_scaled || sizes->k < 1 || sizes->n < 1) {
+    if (!op->contraction.weights.is_scaled || sizes->k < 1 || sizes->n < 1) {
         return STATOR_OK;
     }
     if (sizes->y.offset < 0 || sizes->y.stride[0] < 0 || sizes->y.stride[1] < 0) {
         return STATOR_DATA_LOSS;
     }
-    ST_TRY(read_blob(op, op->y_blob, op->form.y.dtype, last_of_y(op, sizes), &data));
+    ST_TRY(read_blob(op, op->y_blob, op->contraction.y.dtype, last_of_y(op, sizes), &data));
     ST_TRY(read_blocks(op, sizes, 0, &data));
     return read_blocks(op, sizes, 1, &data);
 }
@@ -291,14 +294,14 @@ stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *
                             stator_ctx *ctx)
 {
     dn_sizes s = *sizes;
-    dn_simplify(&op->form, &s);
+    dn_simplify(&op->contraction, &s);
     packing p = {.op = op, .s = &s, .from.y = y, .to = dst};
     if (!order_of(op, &s, isa_of(op->lib), &p.order)) {
         return STATOR_INTERNAL;
     }
     if (y == NULL) {
         const void *data = NULL;
-        ST_TRY(read_blob(op, op->y_blob, op->form.y.dtype, last_of_y(op, &s), &data));
+        ST_TRY(read_blob(op, op->y_blob, op->contraction.y.dtype, last_of_y(op, &s), &data));
         p.from.y = data;
     }
     ST_TRY(read_blocks(op, &s, 0, &p.from.scale));
@@ -436,7 +439,7 @@ stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes 
 {
     dn_sizes s = *sizes;
     void *turned[DN_ROLES];
-    dn_simplify(&op->form, &s);
+    dn_simplify(&op->contraction, &s);
     const dn_sizes caller = s;
     const int64_t x_floats = is_x_turned(&s) ? rounded(s.m * s.k) : 0;
     const int64_t out_floats = is_out_turned(&s) ? rounded(s.m * s.n) : 0;
@@ -475,45 +478,45 @@ stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes 
 /* ---- which ---- */
 
 /* A tensor that is added lies as the results do. */
-static int has_add(const st_form *form)
+static int has_add(const st_contraction *contraction)
 {
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        if (form->epilogue[i].kind == ST_EPILOGUE_ADD) {
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        if (contraction->epilogue[i].kind == ST_EPILOGUE_ADD) {
             return 1;
         }
     }
     return 0;
 }
 
-int dn_quant_is_form(const st_form *form)
+int dn_quant_takes(const st_contraction *contraction)
 {
-    const st_form_weights *w = &form->weights;
-    return form->kind == ST_FORM_GEMM && form->x.dtype == STATOR_F32 &&
-           form->out.dtype == STATOR_F32 && form->acc_dtype == STATOR_F32 &&
-           bits_of(form->y.dtype) != 0 &&
-           (w->zero.buffer == UINT32_MAX || w->zero.dtype == form->y.dtype ||
+    const st_contraction_weights *w = &contraction->weights;
+    return contraction->kind == ST_CONTRACTION_GEMM && contraction->x.dtype == STATOR_F32 &&
+           contraction->out.dtype == STATOR_F32 && contraction->acc_dtype == STATOR_F32 &&
+           bits_of(contraction->y.dtype) != 0 &&
+           (w->zero.buffer == UINT32_MAX || w->zero.dtype == contraction->y.dtype ||
             w->zero.dtype == STATOR_I32) &&
-           dn_rows_has_epilogue(form);
+           dn_rows_has_epilogue(contraction);
 }
 
 /* Are zero points numbers that weights have too? Subtracting others, as 0.5, is not exact here.
  * Those of more bits than the weights, as folding leaves a few, are looked at while they are at
  * hand: before the op is made. */
-static int are_zeros_small(const st_form *form, const dn_sizes *s)
+static int are_zeros_small(const st_contraction *contraction, const dn_sizes *s)
 {
-    const st_form_blocks *zero = &form->weights.zero;
-    const int64_t bias = bias_of(form->y.dtype);
-    const int64_t end = (int64_t)1 << bits_of(form->y.dtype);
+    const st_contraction_blocks *zero = &contraction->weights.zero;
+    const int64_t bias = bias_of(contraction->y.dtype);
+    const int64_t end = (int64_t)1 << bits_of(contraction->y.dtype);
     if (zero->buffer == UINT32_MAX) {
         const double number = zero->value + (double)bias;
         return number >= 0 && number < (double)end && number == floor(number);
     }
-    if (zero->data == NULL || zero->dtype == form->y.dtype) {
+    if (zero->data == NULL || zero->dtype == contraction->y.dtype) {
         return 1;
     }
     for (int64_t k = 0; k < s->k; k += share_of(zero, s->k)) {
         for (int64_t n = 0; n < s->n; n++) {
-            const uint64_t at = (uint64_t)st_form_block_at(zero, k, n);
+            const uint64_t at = (uint64_t)st_contraction_block_at(zero, k, n);
             const int64_t number = st_load_i64(zero->dtype, zero->data, at) + bias;
             if (number < 0 || number >= end) {
                 return 0;
@@ -523,18 +526,18 @@ static int are_zeros_small(const st_form *form, const dn_sizes *s)
     return 1;
 }
 
-double dn_quant_weight(const st_form *form, void *const at[DN_ROLES], double y, int64_t k,
-                       int64_t n)
+double dn_quant_weight(const st_contraction *contraction, void *const at[DN_ROLES], double y,
+                       int64_t k, int64_t n)
 {
-    const st_form_weights *w = &form->weights;
+    const st_contraction_weights *w = &contraction->weights;
     const double scale = w->scale.buffer == UINT32_MAX
                              ? w->scale.value
                              : st_load_f64(w->scale.dtype, at[DN_SCALE],
-                                           (uint64_t)st_form_block_at(&w->scale, k, n));
+                                           (uint64_t)st_contraction_block_at(&w->scale, k, n));
     const double zero = w->zero.buffer == UINT32_MAX
                             ? w->zero.value
                             : st_load_f64(w->zero.dtype, at[DN_ZERO + 1],
-                                          (uint64_t)st_form_block_at(&w->zero, k, n));
+                                          (uint64_t)st_contraction_block_at(&w->zero, k, n));
     char rounded[sizeof(double)];
     st_store_f64(w->dtype, rounded, 0, (y - zero) * scale);
     return st_load_f64(w->dtype, rounded, 0);
@@ -542,15 +545,15 @@ double dn_quant_weight(const st_form *form, void *const at[DN_ROLES], double y, 
 
 int dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
 {
-    const st_form *form = &op->form;
+    const st_contraction *contraction = &op->contraction;
     const dn_quant_isa *isa = isa_of(op->lib);
     dn_quant_order order;
     memset(out, 0, sizeof *out);
-    if (!form->weights.is_scaled || !dn_quant_is_form(form) || isa == NULL || s->is_bare ||
-        s->n_batch != 0 || s->m < 1 || s->n < 1 || s->k < 1 ||
-        (is_out_turned(s) && has_add(form)) || s->m > SPAN_MOST / s->k || s->m > SPAN_MOST / s->n ||
-        s->y.stride[0] < 0 || s->y.stride[1] < 0 || !are_zeros_small(form, s) ||
-        !order_of(op, s, isa, &order)) {
+    if (!contraction->weights.is_scaled || !dn_quant_takes(contraction) || isa == NULL ||
+        s->is_bare || s->n_batch != 0 || s->m < 1 || s->n < 1 || s->k < 1 ||
+        (is_out_turned(s) && has_add(contraction)) || s->m > SPAN_MOST / s->k ||
+        s->m > SPAN_MOST / s->n || s->y.stride[0] < 0 || s->y.stride[1] < 0 ||
+        !are_zeros_small(contraction, s) || !order_of(op, s, isa, &order)) {
         return 0;
     }
     const dnnl_dims_t panels = {order.panels, order.panel};

@@ -278,7 +278,7 @@ static const few_fn *few_of(const dn_quant_order *order)
 
 static void run_few(const dn_quant_part *part)
 {
-    const rows_out out = {&part->q->op->form, part->q->s, part->q->at};
+    const rows_out out = {&part->q->op->contraction, part->q->s, part->q->at};
     sums total = {{{0}}};
     few_of(&part->q->order)[part->rows - 1](part, total);
     for (int64_t i = 0; i < part->rows; i++) {
@@ -424,7 +424,7 @@ static const tile_fn tiles[TILE_ROWS] = {tile_1,  tile_2, tile_3, tile_4,  tile_
 static void run_many(const dn_quant_part *part)
 {
     const dn_quant_order *order = &part->q->order;
-    const rows_out out = {&part->q->op->form, part->q->s, part->q->at};
+    const rows_out out = {&part->q->op->contraction, part->q->s, part->q->at};
     const int64_t x_row = part->q->s->x.stride[0];
     const float *x = (const float *)part->q->at[DN_X] + part->row * x_row;
     const int64_t n = (part->rows + TILE_ROWS - 1) / TILE_ROWS;

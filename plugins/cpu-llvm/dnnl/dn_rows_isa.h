@@ -11,7 +11,7 @@
 
 /* Where sums go. */
 typedef struct rows_out {
-    const st_form *form;
+    const st_contraction *contraction;
     const dn_sizes *s; /* as a product */
     void *const *at;
 } rows_out;
@@ -29,9 +29,9 @@ INLINE vec load_some(const float *from, int64_t count)
 /* Of `count` sums at `column`, which go to element `out`. A bound is not chosen over NaN. */
 INLINE vec finish(const rows_out *r, vec v, int64_t out, int64_t column, int64_t count)
 {
-    const st_form *form = r->form;
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
+    const st_contraction *contraction = r->contraction;
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
         const float *buffer = r->at[DN_POST + i];
         const vec value = splat((float)e->value);
         const vec value2 = splat((float)e->value2);

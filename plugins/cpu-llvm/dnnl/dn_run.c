@@ -138,19 +138,20 @@ static uint32_t stored(const dn_op *op, uint32_t role, uint32_t dtype)
 static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_call *call,
                          void *at[DN_ROLES])
 {
-    const st_form *form = &op->form;
+    const st_contraction *contraction = &op->contraction;
     memset(at, 0, DN_ROLES * sizeof at[0]);
-    at[DN_X] = element(call->buffers[form->x.buffer], s->x.offset, stored(op, DN_X, form->x.dtype));
-    if (form->weights.is_scaled) {
-        at[DN_Y] = call->buffers[form->y.buffer]; /* elements may be less than a byte */
-    } else if (call->buffers[form->y.buffer]) {   /* else an op from the cache has packed weights */
-        at[DN_Y] =
-            element(call->buffers[form->y.buffer], s->y.offset, stored(op, DN_Y, form->y.dtype));
+    at[DN_X] = element(call->buffers[contraction->x.buffer], s->x.offset,
+                       stored(op, DN_X, contraction->x.dtype));
+    if (contraction->weights.is_scaled) {
+        at[DN_Y] = call->buffers[contraction->y.buffer]; /* elements may be less than a byte */
+    } else if (call->buffers[contraction->y.buffer]) {   /* NULL: they are packed */
+        at[DN_Y] = element(call->buffers[contraction->y.buffer], s->y.offset,
+                           stored(op, DN_Y, contraction->y.dtype));
     }
-    at[DN_OUT] = element(call->buffers[form->out.buffer], s->out.offset,
-                         stored(op, DN_OUT, form->out.dtype));
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
+    at[DN_OUT] = element(call->buffers[contraction->out.buffer], s->out.offset,
+                         stored(op, DN_OUT, contraction->out.dtype));
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
         if (e->kind == ST_EPILOGUE_BIAS && e->buffer == DN_FILLED) {
             at[DN_POST + i] = op->filled;
         } else if (st_epilogue_has_buffer(e->kind)) {
@@ -163,10 +164,10 @@ static void find_buffers(const dn_op *op, const dn_sizes *s, const st_library_ca
     }
 }
 
-static void find_blocks(const st_form_weights *weights, const st_library_call *call,
+static void find_blocks(const st_contraction_weights *weights, const st_library_call *call,
                         void *at[DN_ROLES])
 {
-    const st_form_blocks *const blocks[2] = {&weights->scale, &weights->zero};
+    const st_contraction_blocks *const blocks[2] = {&weights->scale, &weights->zero};
     const uint32_t roles[2] = {DN_SCALE, DN_ZERO + 1};
     for (uint32_t k = 0; weights->is_scaled && k < 2; k++) {
         if (blocks[k]->buffer != UINT32_MAX) {
@@ -187,7 +188,7 @@ static stator_status find_weights(dn_op *op, const dn_sizes *s, void *at[DN_ROLE
     return STATOR_OK;
 }
 
-static int32_t zero_of(const st_form_zero *zero, const st_library_call *call)
+static int32_t zero_of(const st_contraction_zero *zero, const st_library_call *call)
 {
     return zero->has_buffer ? (int32_t)st_load_i64(zero->dtype, call->buffers[zero->buffer], 0)
                             : zero->value;
@@ -206,7 +207,7 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
     if (plan == NULL) {
         ST_TRY(make(op, s, at[DN_Y], 0, &plan, &slot, err));
     }
-    if (!plan->is_packed && plan->kind != DN_PLAN_EMPTY && !op->form.weights.is_scaled) {
+    if (!plan->is_packed && plan->kind != DN_PLAN_EMPTY && !op->contraction.weights.is_scaled) {
         status = find_weights(op, s, at, err);
     }
     if (status != STATOR_OK) {
@@ -247,8 +248,8 @@ static stator_status run_bare(dn_op *op, const dn_sizes *s, void *const at[DN_RO
     float *t = at[DN_OUT];
     memcpy(bare, at, sizeof bare);
     sizes.is_bare = 1;
-    if (op->form.out.dtype != STATOR_F32) {
-        t = st_alloc(op->lib->mem, (uint64_t)dn_span(&op->form, s, DN_OUT) * sizeof *t, 64);
+    if (op->contraction.out.dtype != STATOR_F32) {
+        t = st_alloc(op->lib->mem, (uint64_t)dn_span(&op->contraction, s, DN_OUT) * sizeof *t, 64);
         if (t == NULL) {
             return st_fail_oom(err);
         }
@@ -269,12 +270,13 @@ int dn_reads_unaligned(void)
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
 }
 
-int dn_threads(const dn_lib *lib, const st_form *form, const dn_sizes *sizes, stator_ctx *ctx)
+int dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_sizes *sizes,
+               stator_ctx *ctx)
 {
     int64_t elements = 0;
     int64_t macs = 0;
-    dn_work(form, sizes, &elements, &macs);
-    if (macs <= ALONE_MACS || form->is_alone) {
+    dn_work(contraction, sizes, &elements, &macs);
+    if (macs <= ALONE_MACS || contraction->is_alone) {
         return 1;
     }
     return dn_team_size(lib->host ? lib->host->thr->thread_count(ctx) : st_cpu_count());
@@ -321,7 +323,7 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     dn_sizes sizes;
     void *at[DN_ROLES];
     stator_ctx *ctx = call->call ? call->call->ctx : lib->host ? lib->host->ctx : NULL;
-    if (op->form.kind == ST_FORM_SDPA) {
+    if (op->contraction.kind == ST_CONTRACTION_SDPA) {
         return dn_attention_run(op, call, ctx, err);
     }
     if (op->steady) {
@@ -329,17 +331,20 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
         dn_skinny_part(op, at, 0, 1);
         return STATOR_OK;
     }
-    dn_sizes_of(&op->form, call->numbers, &sizes);
+    dn_sizes_of(&op->contraction, call->numbers, &sizes);
     if (!dn_is_fill_whole(op, &sizes)) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
-    sizes.threads = dn_threads(lib, &op->form, &sizes, ctx);
+    sizes.threads = dn_threads(lib, &op->contraction, &sizes, ctx);
     find_buffers(op, &sizes, call, at);
-    int32_t zeros[2] = {zero_of(&op->form.x_zero, call), zero_of(&op->form.y_zero, call)};
-    const st_form_zero *const forms[2] = {&op->form.x_zero, &op->form.y_zero};
+    int32_t zeros[2] = {zero_of(&op->contraction.x_zero, call),
+                        zero_of(&op->contraction.y_zero, call)};
+    const st_contraction_zero *const zero_points[2] = {&op->contraction.x_zero,
+                                                       &op->contraction.y_zero};
     for (uint32_t k = 0; k < 2; k++) {
-        at[DN_ZERO + k] = forms[k]->is_each ? call->buffers[forms[k]->buffer] : &zeros[k];
+        at[DN_ZERO + k] =
+            zero_points[k]->is_each ? call->buffers[zero_points[k]->buffer] : &zeros[k];
     }
-    find_blocks(&op->form.weights, call, at);
+    find_blocks(&op->contraction.weights, call, at);
     return op->half ? dn_half_run(op, &sizes, at, ctx, err) : dn_run_at(op, &sizes, at, ctx, err);
 }

@@ -1,9 +1,9 @@
-/* Ops in the compile cache: the form, the sizes that its plan is for, and which candidate was
- * chosen.
+/* Ops in the compile cache: the contraction, the sizes that its plan is for, and which candidate
+ * was chosen.
  *
  * Structs are kept as they lie in memory: what reads them is of the same build. An op that was
- * loaded has its constant weights as a blob and looks at them only when they must be packed anew.
- */
+ * loaded has its constant weights as a blob and looks at them only when they must be packed
+ * anew. */
 #include "dn.h"
 
 #include "core/base/bytes.h"
@@ -15,22 +15,22 @@
 #define NO_BUFFER UINT32_MAX
 
 /* The struct without what is of its process alone. */
-static st_form bare_form(const st_form *form)
+static st_contraction bare_contraction(const st_contraction *contraction)
 {
-    st_form out = *form;
-    dn_form_forget(&out);
+    st_contraction out = *contraction;
+    dn_contraction_forget(&out);
     return out;
 }
 
 stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
 {
     const dn_op *op = op_;
-    const st_form form = bare_form(&op->form);
+    const st_contraction contraction = bare_contraction(&op->contraction);
     (void)self;
     if (op->n_plans > 1u) {
         return st_fail(err, STATOR_UNSUPPORTED, "inductor-cpu: a contraction was called already");
     }
-    st_put_block(out, &form, sizeof form);
+    st_put_block(out, &contraction, sizeof contraction);
     st_put_u32(out, dn_half_roles(op));
     st_put_u32(out, dn_half_dtype(op) == STATOR_BF16);
     st_put_u64(out, op->attention_bytes);
@@ -63,19 +63,19 @@ static int read_struct(st_reader *r, void *out, uint64_t size)
     return 1;
 }
 
-static int is_place(const st_form_operand *operand, uint32_t n)
+static int is_place(const st_contraction_operand *operand, uint32_t n)
 {
     return operand->buffer < n && dn_dtype_size(operand->dtype) != 0;
 }
 
-static int is_zero_sound(const st_form_zero *zero, uint32_t n)
+static int is_zero_sound(const st_contraction_zero *zero, uint32_t n)
 {
     return (zero->has_buffer == 0 && zero->is_each == 0) ||
            (zero->has_buffer == 1 && zero->is_each <= 1 && zero->buffer < n &&
             dn_dtype_size(zero->dtype) != 0);
 }
 
-static int are_blocks_sound(const st_form_blocks *of, uint32_t n)
+static int are_blocks_sound(const st_contraction_blocks *of, uint32_t n)
 {
     return of->buffer == UINT32_MAX ||
            (of->buffer < n && st_dtype_bits(of->dtype) != 0 && of->offset >= 0 &&
@@ -83,63 +83,69 @@ static int are_blocks_sound(const st_form_blocks *of, uint32_t n)
 }
 
 /* Scales of weights, and that what is kept and what is not agrees. */
-static int are_weights_sound(const st_form_weights *w, uint32_t n)
+static int are_weights_sound(const st_contraction_weights *w, uint32_t n)
 {
     return w->is_scaled == 0 ||
            (w->is_scaled == 1 && are_blocks_sound(&w->scale, n) && are_blocks_sound(&w->zero, n));
 }
 
-static int is_attention_sound(const st_form *form, const st_library_kept *kept)
+static int is_attention_sound(const st_contraction *contraction, const st_library_kept *kept)
 {
-    uint32_t syms[ST_FORM_NUMBERS_MAX];
+    uint32_t syms[ST_CONTRACTION_NUMBERS_MAX];
     const uint32_t n = kept->n_buffers;
-    return form->sdpa.has_mask <= 1 && st_form_numbers(form, syms) == kept->n_numbers &&
-           is_place(&form->x, n) && is_place(&form->y, n) && is_place(&form->out, n) &&
-           is_place(&form->sdpa.v, n) && (!form->sdpa.has_mask || is_place(&form->sdpa.mask, n)) &&
-           dn_attention_takes(form);
+    return contraction->sdpa.has_mask <= 1 &&
+           st_contraction_numbers(contraction, syms) == kept->n_numbers &&
+           is_place(&contraction->x, n) && is_place(&contraction->y, n) &&
+           is_place(&contraction->out, n) && is_place(&contraction->sdpa.v, n) &&
+           (!contraction->sdpa.has_mask || is_place(&contraction->sdpa.mask, n)) &&
+           dn_attention_takes(contraction);
 }
 
-static int is_form_sound(const dn_lib *lib, const st_form *form, const st_library_kept *kept)
+static int is_contraction_sound(const dn_lib *lib, const st_contraction *contraction,
+                                const st_library_kept *kept)
 {
-    uint32_t syms[ST_FORM_NUMBERS_MAX];
-    if (form->kind == ST_FORM_SDPA) {
-        return is_attention_sound(form, kept);
+    uint32_t syms[ST_CONTRACTION_NUMBERS_MAX];
+    if (contraction->kind == ST_CONTRACTION_SDPA) {
+        return is_attention_sound(contraction, kept);
     }
-    if ((form->kind != ST_FORM_GEMM && form->kind != ST_FORM_CONV) ||
-        form->n_batch > ST_FORM_BATCH_MAX || form->n_spatial > ST_FORM_SPATIAL_MAX ||
-        form->n_epilogue > ST_FORM_EPILOGUE_MAX ||
-        (form->kind == ST_FORM_CONV && form->groups < 1) ||
-        st_form_numbers(form, syms) != kept->n_numbers || !is_place(&form->x, kept->n_buffers) ||
-        !is_place(&form->y, kept->n_buffers) || !is_place(&form->out, kept->n_buffers) ||
-        !is_zero_sound(&form->x_zero, kept->n_buffers) ||
-        !is_zero_sound(&form->y_zero, kept->n_buffers) ||
-        !are_weights_sound(&form->weights, kept->n_buffers)) {
+    if ((contraction->kind != ST_CONTRACTION_GEMM && contraction->kind != ST_CONTRACTION_CONV) ||
+        contraction->n_batch > ST_CONTRACTION_BATCH_MAX ||
+        contraction->n_spatial > ST_CONTRACTION_SPATIAL_MAX ||
+        contraction->n_epilogue > ST_CONTRACTION_EPILOGUE_MAX ||
+        (contraction->kind == ST_CONTRACTION_CONV && contraction->groups < 1) ||
+        st_contraction_numbers(contraction, syms) != kept->n_numbers ||
+        !is_place(&contraction->x, kept->n_buffers) ||
+        !is_place(&contraction->y, kept->n_buffers) ||
+        !is_place(&contraction->out, kept->n_buffers) ||
+        !is_zero_sound(&contraction->x_zero, kept->n_buffers) ||
+        !is_zero_sound(&contraction->y_zero, kept->n_buffers) ||
+        !are_weights_sound(&contraction->weights, kept->n_buffers)) {
         return 0;
     }
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const uint32_t kind = form->epilogue[i].kind;
-        const uint32_t buffer = form->epilogue[i].buffer;
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const uint32_t kind = contraction->epilogue[i].kind;
+        const uint32_t buffer = contraction->epilogue[i].buffer;
         const int is_filled = i == 0 && kind == ST_EPILOGUE_BIAS && buffer == DN_FILLED;
         if (st_epilogue_has_buffer(kind) && !is_filled && buffer >= kept->n_buffers) {
             return 0;
         }
     }
-    return dn_is_kind_taken(lib, form);
+    return dn_is_kind_taken(lib, contraction);
 }
 
-/* Roles that hold f16 or bf16: such as the form calls f32. */
-static int are_roles_sound(const st_form *form, uint32_t roles)
+/* Roles that hold f16 or bf16: such as the contraction calls f32. */
+static int are_roles_sound(const st_contraction *contraction, uint32_t roles)
 {
-    const uint32_t dtypes[3] = {form->x.dtype, form->y.dtype, form->out.dtype};
+    const uint32_t dtypes[3] = {contraction->x.dtype, contraction->y.dtype, contraction->out.dtype};
     for (uint32_t role = 0; role < DN_ZERO; role++) {
         const uint32_t i = role - DN_POST;
         if (!(roles >> role & 1u)) {
             continue;
         }
         if (role <= DN_OUT ? dtypes[role] != STATOR_F32
-                           : role < DN_POST || i >= form->n_epilogue ||
-                                 !st_epilogue_has_buffer(form->epilogue[i].kind) ||
-                                 form->epilogue[i].dtype != STATOR_F32) {
+                           : role < DN_POST || i >= contraction->n_epilogue ||
+                                 !st_epilogue_has_buffer(contraction->epilogue[i].kind) ||
+                                 contraction->epilogue[i].dtype != STATOR_F32) {
             return 0;
         }
     }
@@ -149,13 +155,15 @@ static int are_roles_sound(const st_form *form, uint32_t roles)
 /* Where nothing else of the op lies in y's buffer, calls do not read it. */
 static uint32_t unread_buffer(const dn_op *op)
 {
-    const st_form *form = &op->form;
-    int is_shared = form->x.buffer == form->y.buffer || form->out.buffer == form->y.buffer;
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const uint32_t kind = form->epilogue[i].kind;
-        is_shared |= st_epilogue_has_buffer(kind) && form->epilogue[i].buffer == form->y.buffer;
+    const st_contraction *contraction = &op->contraction;
+    int is_shared = contraction->x.buffer == contraction->y.buffer ||
+                    contraction->out.buffer == contraction->y.buffer;
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const uint32_t kind = contraction->epilogue[i].kind;
+        is_shared |= st_epilogue_has_buffer(kind) &&
+                     contraction->epilogue[i].buffer == contraction->y.buffer;
     }
-    return op->has_constant && !is_shared ? form->y.buffer : NO_BUFFER;
+    return op->has_constant && !is_shared ? contraction->y.buffer : NO_BUFFER;
 }
 
 static int is_candidate(const dn_candidate *how)
@@ -172,12 +180,12 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
     dn_candidate how;
     dn_sizes sizes;
     if (!read_struct(r, &sizes, sizeof sizes) || !read_struct(r, &how, sizeof how) ||
-        !is_candidate(&how) || sizes.n_batch < 0 || sizes.n_batch > ST_FORM_BATCH_MAX) {
+        !is_candidate(&how) || sizes.n_batch < 0 || sizes.n_batch > ST_CONTRACTION_BATCH_MAX) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
     if (kept->is_static) {
-        dn_sizes_of(&op->form, kept->numbers, &sizes);
-        sizes.threads = dn_threads(op->lib, &op->form, &sizes, op->lib->host->ctx);
+        dn_sizes_of(&op->contraction, kept->numbers, &sizes);
+        sizes.threads = dn_threads(op->lib, &op->contraction, &sizes, op->lib->host->ctx);
     }
     if (!dn_is_fill_whole(op, &sizes) ||
         (op->has_constant && dn_quant_check(op, &sizes) != STATOR_OK)) {
@@ -189,12 +197,13 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
     return STATOR_OK;
 }
 
-/* The numbers of a bias that are equal, where the form says so. */
+/* The numbers of a bias that are equal, where the contraction says so. */
 static stator_status load_filled(dn_op *op, st_reader *r, stator_diag **err)
 {
     const uint32_t n = st_read_below(r, DN_FILLED_MAX + 1u);
-    const int is_filled = op->form.n_epilogue && op->form.epilogue[0].kind == ST_EPILOGUE_BIAS &&
-                          op->form.epilogue[0].buffer == DN_FILLED;
+    const int is_filled = op->contraction.n_epilogue &&
+                          op->contraction.epilogue[0].kind == ST_EPILOGUE_BIAS &&
+                          op->contraction.epilogue[0].buffer == DN_FILLED;
     if ((n != 0) != is_filled) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
@@ -204,8 +213,8 @@ static stator_status load_filled(dn_op *op, st_reader *r, stator_diag **err)
 /* Scales and zero points of constant weights. */
 static stator_status load_blocks(dn_op *op, const st_library_kept *kept, stator_diag **err)
 {
-    const st_form_weights *w = &op->form.weights;
-    const st_form_blocks *const blocks[2] = {&w->scale, &w->zero};
+    const st_contraction_weights *w = &op->contraction.weights;
+    const st_contraction_blocks *const blocks[2] = {&w->scale, &w->zero};
     for (uint32_t k = 0; w->is_scaled && k < 2; k++) {
         if (blocks[k]->buffer == UINT32_MAX) {
             continue;
@@ -223,27 +232,29 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
 {
     const stator_host *host = op->lib->host;
     st_reader r = st_reader_of(kept->bytes, kept->size_bytes);
-    if (!read_struct(&r, &op->form, sizeof op->form) || !is_form_sound(op->lib, &op->form, kept)) {
+    if (!read_struct(&r, &op->contraction, sizeof op->contraction) ||
+        !is_contraction_sound(op->lib, &op->contraction, kept)) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
-    op->form = bare_form(&op->form);
+    op->contraction = bare_contraction(&op->contraction);
     const uint32_t roles = st_read_below(&r, 1u << DN_ZERO);
     const uint32_t narrow = st_read_below(&r, 2) ? STATOR_BF16 : STATOR_F16;
-    if (!are_roles_sound(&op->form, roles)) {
+    if (!are_roles_sound(&op->contraction, roles)) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
     op->attention_bytes = st_read_u64(&r);
     ST_TRY(load_filled(op, &r, err));
-    const uint32_t limit = op->form.kind == ST_FORM_SDPA ? 1 : 2; /* attention has neither */
+    const uint32_t limit =
+        op->contraction.kind == ST_CONTRACTION_SDPA ? 1 : 2; /* attention has neither */
     op->has_constant = st_read_below(&r, limit);
     if (roles) {
         ST_TRY(dn_half_make(op, roles, narrow, err));
     }
     dn_op_note(op);
-    dn_to_bytes_of(&op->form, &op->to_bytes);
+    dn_to_bytes_of(&op->contraction, &op->to_bytes);
     op->is_static = kept->is_static;
     if (op->has_constant) {
-        op->y_blob = kept->constant(kept->self, op->form.y.buffer);
+        op->y_blob = kept->constant(kept->self, op->contraction.y.buffer);
         if (op->y_blob == NULL) {
             return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept weights are no constant");
         }
@@ -290,7 +301,7 @@ stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const 
     const stator_host *host = op->lib->host;
     stator_blob_info info = {.struct_size = sizeof info};
     const int is_half = dn_half_has(op, DN_Y);
-    const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->form.y.dtype);
+    const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->contraction.y.dtype);
     *out = NULL;
     if (op->y_blob == NULL) {
         return st_fail(err, STATOR_INTERNAL, "inductor-cpu: a contraction has no weights");
@@ -303,7 +314,8 @@ stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const 
         return st_fail(err, status, "inductor-cpu: the weights of a contraction cannot be read");
     }
     const int64_t elements = (int64_t)(info.size_bytes / (uint64_t)size);
-    if (offset < 0 || offset > elements || dn_span(&op->form, sizes, DN_Y) > elements - offset) {
+    if (offset < 0 || offset > elements ||
+        dn_span(&op->contraction, sizes, DN_Y) > elements - offset) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept weights are too short");
     }
     *out = (const char *)info.data + offset * size;

@@ -135,7 +135,7 @@ static void run(const dn_skinny *s, int64_t begin, int64_t end)
                                    : k_end < FAR_WEIGHTS / s->s->n   ? NEARBY
                                                                      : AFAR;
     const add_fn first = adds[rows - below - 1][distance];
-    const rows_out out = {&s->op->form, s->s, s->at};
+    const rows_out out = {&s->op->contraction, s->s, s->at};
     for (int64_t p = begin; p < end; p++) {
         const float *w = s->w + p * s->panel;
         sums sum = {{{0}}};

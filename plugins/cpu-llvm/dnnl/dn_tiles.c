@@ -359,7 +359,7 @@ static void load_block(worker *w, int64_t block)
     if (j->has_row_sums) {
         sum_rows(w);
     }
-    for (int64_t i = 0; j->form->x_zero.is_each && i < w->n; i++) {
+    for (int64_t i = 0; j->contraction->x_zero.is_each && i < w->n; i++) {
         w->row_zeros[i] = dn_job_zero(j, 0, w->first + i);
     }
 }
@@ -409,13 +409,13 @@ static dn_finish finish_of(const worker *w, const strip *p)
     const dn_job *j = w->j;
     const int64_t row = j->is_image ? p->y * j->width + p->x : p->x;
     const int64_t features = dn_job_features(j, p->panel);
-    dn_finish f = {.form = j->form,
+    dn_finish f = {.contraction = j->contraction,
                    .at = j->at,
                    .is_across = !j->is_image || j->is_last[1],
                    .feature = dn_job_feature(j, p->panel),
                    .row_sums = j->has_row_sums ? w->row_sums + row : NULL,
-                   .row_zeros = j->form->x_zero.is_each ? w->row_zeros + row : NULL,
-                   .first_row = (uint32_t)dn_job_has_bias(j->form)};
+                   .row_zeros = j->contraction->x_zero.is_each ? w->row_zeros + row : NULL,
+                   .first_row = (uint32_t)dn_job_has_bias(j->contraction)};
     if (!f.is_across) {
         f.n = features;
         f.sums = w->turned;
@@ -487,7 +487,7 @@ static void finish_some(const worker *w, strip *p, const dn_finish *f, int64_t m
 /* The output's cache lines of pixels `begin` to `end` are fetched while the sums are made. */
 static void ask_for_output(const dn_job *j, const dn_finish *f, int64_t begin, int64_t end)
 {
-    const int64_t size = (int64_t)dn_dtype_size(j->form->out.dtype);
+    const int64_t size = (int64_t)dn_dtype_size(j->contraction->out.dtype);
     const int64_t runs = f->is_across ? end - begin : f->n;
     const int64_t step = f->step * size;
     const int64_t bytes = (f->is_across ? j->columns : end - begin) * size;
@@ -713,14 +713,14 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
 {
     void *packed = NULL;
     dn_sizes simple = *sizes;
-    dn_simplify(&op->form, &simple);
+    dn_simplify(&op->contraction, &simple);
     if (plan->is_packed) {
         (void)dnnl_memory_get_data_handle(plan->packed, &packed);
     }
-    for (int64_t i = 0; i < dn_tiles_slices(&op->form); i++) {
+    for (int64_t i = 0; i < dn_tiles_slices(&op->contraction); i++) {
         dn_tiles_part part;
         dn_job j;
-        dn_tiles_slice(&op->form, &simple, i, &part);
+        dn_tiles_slice(&op->contraction, &simple, i, &part);
         (void)dn_job_init(&j, op, &part, plan->desc.how.is_winograd); /* it was described */
         j.at = at;
         dn_job_set_zeros(&j);

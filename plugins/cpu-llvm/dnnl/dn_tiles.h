@@ -67,7 +67,7 @@ typedef struct dn_regroup {
 /* Sums that become elements of the output, in vectors: features of a row, two vectors a row; or
  * pixels of a feature. */
 typedef struct dn_finish {
-    const st_form *form;
+    const st_contraction *contraction;
     void *const *at;
     int is_across;     /* lanes are features */
     int64_t n;         /* vectors */
@@ -192,9 +192,11 @@ const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype); /* f32, bytes */
 const dn_tiles_isa *dn_tiles_floats_512(void);    /* f32, panels of AVX2's width; */
 const dn_tiles_isa *dn_tiles_wide_512(void);      /* and of two vectors of AVX-512 */
-/* The narrowest for x of this dtype, and the one that does a form of these (simplified) sizes. */
+/* The narrowest for x of this dtype, and the one that does a contraction of these (simplified)
+ * sizes. */
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype);
-const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_form *form, const dn_sizes *s);
+const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_contraction *contraction,
+                                     const dn_sizes *s);
 
 static inline int64_t dn_least(int64_t a, int64_t b)
 {
@@ -247,10 +249,12 @@ static inline __attribute__((always_inline)) void dn_regroup_tight(const dn_regr
 /* Pixels of few channels lie tightly in scratch, filling no groups: the window's line is one run of
  * groups, of which the last alone may have a rest (`has_rest`; of bytes it is filled with what
  * follows, times 0). */
-int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
+int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction,
+                      const dn_sizes *s);
 
 /* Are the products of these (simplified) sizes done by `run_pairs`? */
-int dn_tiles_is_paired(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
+int dn_tiles_is_paired(const dn_tiles_isa *isa, const st_contraction *contraction,
+                       const dn_sizes *s);
 
 /* Sections are what the groups of a convolution are to the panels: each has features of its own,
  * which meet some channels of a pixel. Else there is one. */
@@ -261,7 +265,8 @@ typedef struct dn_sections {
     int are_fours;       /* a section is four groups of four channels and features: `run_fours` */
     int are_singles;     /* a section is a panel's columns of groups of one each: `run_singles` */
 } dn_sections;
-dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s);
+dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_contraction *contraction,
+                              const dn_sizes *s);
 
 /* Lines (or pixels) of the output that meet the same places of the window. */
 typedef struct dn_phase {
@@ -282,25 +287,26 @@ typedef struct dn_phases {
 } dn_phases;
 
 /* Of the lines (axis 0) or of the pixels (1); the strides are DN_PHASES_MAX at most. */
-dn_phases dn_tiles_phases(const st_form *form, const dn_sizes *s, uint32_t axis);
+dn_phases dn_tiles_phases(const st_contraction *contraction, const dn_sizes *s, uint32_t axis);
 
-/* A form over one or two spatial axes: the whole of a form, or one depth phase of a transposed
- * convolution over three, whose images are the output slices of that phase. */
+/* A contraction over one or two spatial axes: the whole of a contraction, or one depth phase of
+ * a transposed convolution over three, whose images are the output slices of that phase. */
 typedef struct dn_tiles_part {
-    st_form form;
+    st_contraction contraction;
     dn_sizes sizes;
 } dn_tiles_part;
 
-/* How many parts a form has, */
-int64_t dn_tiles_slices(const st_form *form);
+/* How many parts a contraction has, */
+int64_t dn_tiles_slices(const st_contraction *contraction);
 /* are they done, as far as the depth axis tells (1: there is none), */
-int dn_tiles_are_slices_done(const st_form *form, const dn_sizes *s);
+int dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *s);
 /* and one of them. */
-void dn_tiles_slice(const st_form *form, const dn_sizes *s, int64_t phase, dn_tiles_part *out);
+void dn_tiles_slice(const st_contraction *contraction, const dn_sizes *s, int64_t phase,
+                    dn_tiles_part *out);
 
 /* A transposed convolution of few features: panels have the features of several places side by
  * side, each pixel of the image is multiplied with all of them, and col2im sums what comes out. */
-int dn_tiles_is_col2im(const st_form *form, const dn_sizes *s);
+int dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s);
 
 /* Bytes of the sums of weights before the panels, of each phase: none but for bytes. */
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases);

@@ -452,7 +452,7 @@ INLINE __m256 settle(const dn_finish *f, __m256 sums, int64_t i, const int is_ac
         const __m256i zero = _mm256_set1_epi32(f->row_zeros[i / 2]);
         v = _mm256_add_epi32(v, _mm256_mullo_epi32(zero, by_feature(f->weights, i, 1)));
     }
-    return f->form->out.dtype == STATOR_I32 ? _mm256_castsi256_ps(v) : _mm256_cvtepi32_ps(v);
+    return f->contraction->out.dtype == STATOR_I32 ? _mm256_castsi256_ps(v) : _mm256_cvtepi32_ps(v);
 }
 
 /* Whole numbers, as integers. A NaN, and what is less than all integers, is the least of them. */
@@ -473,7 +473,7 @@ INLINE __m256i bytes_of(const __m256 *v, int is_signed)
 INLINE void store_bytes(const dn_finish *f, int64_t i, const __m256 *v, const int n,
                         const int is_across)
 {
-    const int is_signed = f->form->out.dtype == STATOR_I8;
+    const int is_signed = f->contraction->out.dtype == STATOR_I8;
     char *out = f->at[DN_OUT];
 #pragma GCC unroll 2
     for (int k = 0; k < n; k += 4) {
@@ -510,7 +510,7 @@ INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_
         v[k] = f->column ? settle(f, v[k], i + k, is_across) : v[k];
     }
     apply_rows(f, i, v, n, is_across);
-    if (f->form->out.dtype == STATOR_U8 || f->form->out.dtype == STATOR_I8) {
+    if (f->contraction->out.dtype == STATOR_U8 || f->contraction->out.dtype == STATOR_I8) {
         store_bytes(f, i, v, n, is_across);
         return;
     }

@@ -466,7 +466,7 @@ INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, con
         v[k] = _mm512_castsi512_ps(
             _mm512_add_epi32(_mm512_castps_si512(v[k]), _mm512_mullo_epi32(zero, weights)));
     }
-    if (f->form->out.dtype == STATOR_I32) {
+    if (f->contraction->out.dtype == STATOR_I32) {
         return;
     }
 #pragma GCC unroll 8
@@ -512,7 +512,7 @@ INLINE void store_float(float *to, __mmask16 mask, __m512 v)
 INLINE void store_lot(const dn_finish *f, int64_t i, const __m512 *v, const int n,
                       const int is_across)
 {
-    const uint32_t dtype = f->form->out.dtype;
+    const uint32_t dtype = f->contraction->out.dtype;
     void *base = f->at[DN_OUT];
     if (dtype == STATOR_BF16) {
 #pragma GCC unroll 8

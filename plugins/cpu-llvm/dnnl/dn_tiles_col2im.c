@@ -9,12 +9,13 @@
 #define FEATURES_MOST 8 /* half a panel of AVX2 */
 #define CHANNELS_LEAST 8
 
-int dn_tiles_is_col2im(const st_form *form, const dn_sizes *s)
+int dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s)
 {
-    const uint32_t last = form->n_spatial - 1u;
+    const uint32_t last = contraction->n_spatial - 1u;
     const int64_t *strides = s->y.dims + 2;
-    return form->kind == ST_FORM_CONV && form->is_transposed && form->x.dtype == STATOR_F32 &&
-           form->groups == 1 && s->features <= FEATURES_MOST && s->channels >= CHANNELS_LEAST &&
+    return contraction->kind == ST_CONTRACTION_CONV && contraction->is_transposed &&
+           contraction->x.dtype == STATOR_F32 && contraction->groups == 1 &&
+           s->features <= FEATURES_MOST && s->channels >= CHANNELS_LEAST &&
            (last == 0 || strides[0] == s->kernel[last] * strides[last]);
 }
 

@@ -33,68 +33,74 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
     return wide ? wide : dn_tiles_256(dtype);
 }
 
-static int has_gelu(const st_form *form)
+static int has_gelu(const st_contraction *contraction)
 {
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        if (form->epilogue[i].kind == ST_EPILOGUE_GELU_ERF) {
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        if (contraction->epilogue[i].kind == ST_EPILOGUE_GELU_ERF) {
             return 1;
         }
     }
     return 0;
 }
 
-const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_form *form, const dn_sizes *s)
+const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_contraction *contraction,
+                                     const dn_sizes *s)
 {
-    const dn_tiles_isa *isa = dn_tiles_isa_of(lib, form->x.dtype);
-    if (isa == NULL || isa != dn_tiles_floats_512() || form->x.dtype != STATOR_F32 ||
-        has_gelu(form)) {
+    const dn_tiles_isa *isa = dn_tiles_isa_of(lib, contraction->x.dtype);
+    if (isa == NULL || isa != dn_tiles_floats_512() || contraction->x.dtype != STATOR_F32 ||
+        has_gelu(contraction)) {
         return isa;
     }
     /* Panels of twice the columns, where that makes no more columns than there are. */
-    const int64_t features = form->kind == ST_FORM_CONV ? s->features / form->groups : s->n;
+    const int64_t features =
+        contraction->kind == ST_CONTRACTION_CONV ? s->features / contraction->groups : s->n;
     const int64_t columns = 2 * isa->lanes;
     return dn_parts(features, columns) % 2 == 0 ? dn_tiles_wide_512() : isa;
 }
 
-int dn_tiles_are_second(const dn_lib *lib, const st_form *form)
+int dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction)
 {
-    return form->x.dtype == STATOR_F32 && !form->is_transposed &&
+    return contraction->x.dtype == STATOR_F32 && !contraction->is_transposed &&
            dn_tiles_isa_of(lib, STATOR_F32) == dn_tiles_floats_512();
 }
 
-int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction, const dn_sizes *s)
 {
-    const uint32_t last = form->n_spatial - 1u;
-    return form->kind == ST_FORM_CONV && isa->may_be_tight && form->groups == 1 &&
-           !form->is_transposed && form->dilation[last] == 1 && s->channels <= TIGHT_MOST &&
+    const uint32_t last = contraction->n_spatial - 1u;
+    return contraction->kind == ST_CONTRACTION_CONV && isa->may_be_tight &&
+           contraction->groups == 1 && !contraction->is_transposed &&
+           contraction->dilation[last] == 1 && s->channels <= TIGHT_MOST &&
            s->channels % dn_tiles_together(isa) != 0 &&
-           (isa->sum_bytes == NULL || dn_has_plain_weights(form));
+           (isa->sum_bytes == NULL || dn_has_plain_weights(contraction));
 }
 
 /* A group for each channel, of one feature. */
-static int are_singles(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+static int are_singles(const dn_tiles_isa *isa, const st_contraction *contraction,
+                       const dn_sizes *s)
 {
     int64_t places = 1;
-    if (form->kind != ST_FORM_CONV || isa->run_singles == NULL || form->is_transposed ||
-        form->groups == 1 || form->groups != s->channels || form->groups != s->features ||
-        !dn_has_plain_weights(form)) {
+    if (contraction->kind != ST_CONTRACTION_CONV || isa->run_singles == NULL ||
+        contraction->is_transposed || contraction->groups == 1 ||
+        contraction->groups != s->channels || contraction->groups != s->features ||
+        !dn_has_plain_weights(contraction)) {
         return 0;
     }
-    for (uint32_t i = 0; i < form->n_spatial && places <= DN_SINGLES_MAX; i++) {
+    for (uint32_t i = 0; i < contraction->n_spatial && places <= DN_SINGLES_MAX; i++) {
         places *= dn_least(s->kernel[i], DN_SINGLES_MAX + 1);
     }
     return places <= DN_SINGLES_MAX;
 }
 
-dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_contraction *contraction,
+                              const dn_sizes *s)
 {
-    const int is_image = form->kind == ST_FORM_CONV;
-    dn_sections all = {.n = is_image ? form->groups : 1};
+    const int is_image = contraction->kind == ST_CONTRACTION_CONV;
+    dn_sections all = {.n = is_image ? contraction->groups : 1};
     all.features = is_image ? s->features / all.n : s->n;
     all.channels = is_image ? s->channels / all.n : s->k;
     all.channels *= s->slices.n ? s->slices.n : 1;
     all.step = all.channels;
-    if (are_singles(isa, form, s)) {
+    if (are_singles(isa, contraction, s)) {
         all = (dn_sections){.channels = 1, .are_singles = 1};
         all.features = 2 * isa->lanes;
         all.step = all.features;
@@ -133,27 +139,28 @@ static int is_channels_last(const int64_t *strides, uint32_t n, const int64_t *e
 
 /* Are the pixels of the images rows of a product, with the output's? Their tiles are full then,
  * whatever the width of an image, and floats are read where they lie. */
-static int is_pointwise(const st_form *form, const dn_sizes *s)
+static int is_pointwise(const st_contraction *contraction, const dn_sizes *s)
 {
     int64_t pixels = 1;
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
-        if (s->slices.n || s->kernel[i] != 1 || form->stride[i] != 1 || s->pad_low[i] ||
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+        if (s->slices.n || s->kernel[i] != 1 || contraction->stride[i] != 1 || s->pad_low[i] ||
             s->in[i] != s->out_size[i]) {
             return 0;
         }
         pixels *= s->in[i];
     }
-    return form->groups == 1 && is_channels_last(s->x.dims, form->n_spatial, s->in, s->channels) &&
-           is_channels_last(s->out.dims, form->n_spatial, s->out_size, s->features) &&
+    return contraction->groups == 1 &&
+           is_channels_last(s->x.dims, contraction->n_spatial, s->in, s->channels) &&
+           is_channels_last(s->out.dims, contraction->n_spatial, s->out_size, s->features) &&
            (s->images == 1 ||
             (s->x.dims[0] == pixels * s->channels && s->out.dims[0] == pixels * s->features));
 }
 
-/* The sizes of that product; those of the images stay, for what asks by the form's kind. */
-static void make_product(const st_form *form, dn_sizes *s)
+/* The sizes of that product; those of the images stay, for what asks by the contraction's kind. */
+static void make_product(const st_contraction *contraction, dn_sizes *s)
 {
     s->m = s->images;
-    for (uint32_t i = 0; i < form->n_spatial; i++) {
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         s->m *= s->in[i];
     }
     s->n = s->features;
@@ -162,14 +169,16 @@ static void make_product(const st_form *form, dn_sizes *s)
     s->out.stride[0] = s->features;
 }
 
-int dn_tiles_is_paired(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+int dn_tiles_is_paired(const dn_tiles_isa *isa, const st_contraction *contraction,
+                       const dn_sizes *s)
 {
     dn_sizes product = *s;
-    if (isa->run_pairs == NULL || (form->kind == ST_FORM_CONV && !is_pointwise(form, s))) {
+    if (isa->run_pairs == NULL ||
+        (contraction->kind == ST_CONTRACTION_CONV && !is_pointwise(contraction, s))) {
         return 0;
     }
-    if (form->kind == ST_FORM_CONV) {
-        make_product(form, &product);
+    if (contraction->kind == ST_CONTRACTION_CONV) {
+        make_product(contraction, &product);
     }
     return product.m >= PAIRED_ROWS && product.k >= PAIRED_DEPTH;
 }
@@ -200,12 +209,12 @@ static void set_pitch(dn_job *j)
 
 static void set_image(dn_job *j)
 {
-    const st_form *form = j->form;
+    const st_contraction *contraction = j->contraction;
     const dn_sizes *s = &j->s;
-    const uint32_t last = form->n_spatial - 1u;
+    const uint32_t last = contraction->n_spatial - 1u;
     const int is_flat = last == 0;
-    j->is_last[0] = is_channels_last(s->x.dims, form->n_spatial, s->in, s->channels);
-    j->is_last[1] = is_channels_last(s->out.dims, form->n_spatial, s->out_size, s->features);
+    j->is_last[0] = is_channels_last(s->x.dims, contraction->n_spatial, s->in, s->channels);
+    j->is_last[1] = is_channels_last(s->out.dims, contraction->n_spatial, s->out_size, s->features);
     j->images = s->images;
     j->lines = is_flat ? 1 : s->out_size[0];
     j->width = s->out_size[last];
@@ -215,7 +224,7 @@ static void set_image(dn_job *j)
     j->kernel_width = s->kernel[last];
     for (uint32_t i = 0; i < 2; i++) {
         const int is_line = i == 0;
-        j->stride[i] = is_line && is_flat ? 1 : form->stride[is_line ? 0 : last];
+        j->stride[i] = is_line && is_flat ? 1 : contraction->stride[is_line ? 0 : last];
         j->pad[i] = is_line && is_flat ? 0 : s->pad_low[is_line ? 0 : last];
     }
     j->across = j->is_wino ? dn_parts(j->width, j->isa->square) : 0;
@@ -258,36 +267,37 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_tiles_part *part, uin
     const dn_sizes *s = &part->sizes;
     memset(j, 0, sizeof *j);
     j->op = op;
-    j->form = &part->form;
+    j->contraction = &part->contraction;
     j->s = *s;
-    j->isa = dn_tiles_isa_for(op->lib, j->form, s);
+    j->isa = dn_tiles_isa_for(op->lib, j->contraction, s);
     j->columns = 2 * j->isa->lanes;
-    j->is_image = j->form->kind == ST_FORM_CONV && !is_pointwise(j->form, s);
-    if (j->form->kind == ST_FORM_CONV && !j->is_image) {
-        make_product(j->form, &j->s);
+    j->is_image = j->contraction->kind == ST_CONTRACTION_CONV && !is_pointwise(j->contraction, s);
+    if (j->contraction->kind == ST_CONTRACTION_CONV && !j->is_image) {
+        make_product(j->contraction, &j->s);
     }
-    j->is_transposed = j->is_image && j->form->is_transposed;
-    j->phases[0] = dn_tiles_phases(j->form, s, 0);
-    j->phases[1] = dn_tiles_phases(j->form, s, 1);
-    j->is_col2im = j->is_transposed && dn_tiles_is_col2im(j->form, s);
+    j->is_transposed = j->is_image && j->contraction->is_transposed;
+    j->phases[0] = dn_tiles_phases(j->contraction, s, 0);
+    j->phases[1] = dn_tiles_phases(j->contraction, s, 1);
+    j->is_col2im = j->is_transposed && dn_tiles_is_col2im(j->contraction, s);
     j->is_mixed = j->is_col2im || j->phases[0].n * j->phases[1].n > 1;
     j->is_wino = (int)is_wino;
-    j->size = (int64_t)dn_dtype_size(j->form->x.dtype);
+    j->size = (int64_t)dn_dtype_size(j->contraction->x.dtype);
     j->is_bytes = j->size == 1;
     j->features = j->is_image ? s->features : j->s.n;
     j->channels = j->is_image ? s->channels * (s->slices.n ? s->slices.n : 1) : j->s.k;
     const int64_t together = dn_tiles_together(j->isa);
-    const int64_t of_weight = is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->form->y.dtype);
+    const int64_t of_weight =
+        is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->contraction->y.dtype);
     j->group_bytes = together * of_weight * j->columns;
-    j->is_paired = !is_wino && dn_tiles_is_paired(j->isa, j->form, s);
+    j->is_paired = !is_wino && dn_tiles_is_paired(j->isa, j->contraction, s);
     j->depth = dn_parts(j->channels, together);
     j->depth += j->is_paired && j->depth % 2;
-    j->sections = dn_tiles_sections(j->isa, j->form, s);
+    j->sections = dn_tiles_sections(j->isa, j->contraction, s);
     j->section_panels = dn_parts(j->sections.features, j->columns);
     j->section_depth = j->is_image ? dn_parts(j->sections.channels, together) : j->depth;
-    j->is_tight = j->is_image && !is_wino && dn_tiles_is_tight(j->isa, j->form, s);
+    j->is_tight = j->is_image && !is_wino && dn_tiles_is_tight(j->isa, j->contraction, s);
     j->pixel = j->is_tight ? j->channels * j->isa->size : j->depth * DN_TILE_GROUP;
-    j->flip = j->form->x.dtype == STATOR_I8 ? dn_job_group(j, 0x80) : 0;
+    j->flip = j->contraction->x.dtype == STATOR_I8 ? dn_job_group(j, 0x80) : 0;
     j->is_copied = j->is_image || j->flip || j->size != j->isa->size || j->channels % together != 0;
     if (j->is_image) {
         set_image(j);
@@ -412,11 +422,11 @@ int dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t 
 
 /* ---- which ---- */
 
-static int is_epilogue_done(const st_form *form)
+static int is_epilogue_done(const st_contraction *contraction)
 {
-    const int is_float = form->x.dtype == STATOR_F32;
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
+    const int is_float = contraction->x.dtype == STATOR_F32;
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
         if (is_float && st_epilogue_has_buffer(e->kind) && e->dtype != STATOR_F32) {
             return 0;
         }
@@ -438,24 +448,25 @@ static int is_epilogue_done(const st_form *form)
     return 1;
 }
 
-static int is_zero_done(const st_form_zero *zero, uint32_t dtype)
+static int is_zero_done(const st_contraction_zero *zero, uint32_t dtype)
 {
     const int32_t least = dtype == STATOR_I8 ? -128 : 0;
     return zero->has_buffer ? zero->dtype == dtype
                             : zero->value >= least && zero->value <= least + 255;
 }
 
-static int are_dtypes_done(const st_form *form)
+static int are_dtypes_done(const st_contraction *contraction)
 {
-    if (form->x.dtype == STATOR_BF16) {
-        return form->y.dtype == STATOR_BF16;
+    if (contraction->x.dtype == STATOR_BF16) {
+        return contraction->y.dtype == STATOR_BF16;
     }
-    if (form->x.dtype == STATOR_F32) {
-        return form->y.dtype == STATOR_F32 && form->out.dtype == STATOR_F32;
+    if (contraction->x.dtype == STATOR_F32) {
+        return contraction->y.dtype == STATOR_F32 && contraction->out.dtype == STATOR_F32;
     }
-    return (form->x.dtype == STATOR_U8 || form->x.dtype == STATOR_I8) &&
-           (form->y.dtype == STATOR_U8 || form->y.dtype == STATOR_I8) &&
-           is_zero_done(&form->x_zero, form->x.dtype) && is_zero_done(&form->y_zero, form->y.dtype);
+    return (contraction->x.dtype == STATOR_U8 || contraction->x.dtype == STATOR_I8) &&
+           (contraction->y.dtype == STATOR_U8 || contraction->y.dtype == STATOR_I8) &&
+           is_zero_done(&contraction->x_zero, contraction->x.dtype) &&
+           is_zero_done(&contraction->y_zero, contraction->y.dtype);
 }
 
 static int is_small(int64_t n, int64_t least, int64_t most)
@@ -465,31 +476,34 @@ static int is_small(int64_t n, int64_t least, int64_t most)
 
 /* One of each, or more than one channel and feature a group, in whole groups of elements; of bytes
  * without zero points of the weights, as sums of rows are not made by section. */
-static int are_sections_done(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+static int are_sections_done(const dn_tiles_isa *isa, const st_contraction *contraction,
+                             const dn_sizes *s)
 {
-    const int64_t channels = s->channels / form->groups;
-    const int64_t features = s->features / form->groups;
-    return form->groups == 1 || are_singles(isa, form, s) ||
+    const int64_t channels = s->channels / contraction->groups;
+    const int64_t features = s->features / contraction->groups;
+    return contraction->groups == 1 || are_singles(isa, contraction, s) ||
            (channels > 1 && features > 1 && channels % dn_tiles_together(isa) == 0 &&
-            channels * form->groups == s->channels && features * form->groups == s->features &&
-            (isa->sum_bytes == NULL || dn_has_plain_weights(form)));
+            channels * contraction->groups == s->channels &&
+            features * contraction->groups == s->features &&
+            (isa->sum_bytes == NULL || dn_has_plain_weights(contraction)));
 }
 
-static int is_image_done(const dn_tiles_isa *isa, const st_form *form, const dn_sizes *s)
+static int is_image_done(const dn_tiles_isa *isa, const st_contraction *contraction,
+                         const dn_sizes *s)
 {
-    const int64_t stride_most = form->is_transposed ? DN_PHASES_MAX : WINDOW_MOST;
-    if (form->n_spatial > 2 || s->images < 1 || !are_sections_done(isa, form, s) ||
+    const int64_t stride_most = contraction->is_transposed ? DN_PHASES_MAX : WINDOW_MOST;
+    if (contraction->n_spatial > 2 || s->images < 1 || !are_sections_done(isa, contraction, s) ||
         !is_small(s->channels, 1, CHANNELS_MOST) || !is_small(s->features, 1, CHANNELS_MOST)) {
         return 0;
     }
-    const int may_be_last = form->x.dtype == STATOR_F32 || isa->widen != NULL;
-    const uint32_t n = form->n_spatial;
+    const int may_be_last = contraction->x.dtype == STATOR_F32 || isa->widen != NULL;
+    const uint32_t n = contraction->n_spatial;
     for (uint32_t i = 0; i < n; i++) {
         if (!is_small(s->in[i], 1, EXTENT_MOST) || !is_small(s->out_size[i], 1, EXTENT_MOST) ||
             !is_small(s->kernel[i], 1, WINDOW_MOST) || !is_small(s->pad_low[i], 0, WINDOW_MOST) ||
-            (!form->is_transposed && !is_small(s->pad_high[i], 0, WINDOW_MOST)) ||
-            !is_small(form->stride[i], 1, stride_most) ||
-            !is_small(form->dilation[i], 1, WINDOW_MOST)) {
+            (!contraction->is_transposed && !is_small(s->pad_high[i], 0, WINDOW_MOST)) ||
+            !is_small(contraction->stride[i], 1, stride_most) ||
+            !is_small(contraction->dilation[i], 1, WINDOW_MOST)) {
             return 0;
         }
     }
@@ -522,35 +536,35 @@ static int packed_of(const dn_job *j, int64_t bytes, dnnl_memory_desc_t *out)
 }
 
 /* The caller's weights, for a name that tells their order. */
-static int weights_of(const st_form *form, const dn_sizes *s, dnnl_memory_desc_t *out)
+static int weights_of(const st_contraction *contraction, const dn_sizes *s, dnnl_memory_desc_t *out)
 {
     dnnl_dims_t dims = {s->k, s->n};
     dnnl_dims_t strides = {s->y.stride[0], s->y.stride[1]};
     int n = 2;
-    if (form->kind == ST_FORM_CONV) {
-        n = 2 + (int)form->n_spatial;
-        dims[0] = s->features / (form->is_transposed ? form->groups : 1);
-        dims[1] = s->channels / (form->is_transposed ? 1 : form->groups);
-        memcpy(dims + 2, s->kernel, form->n_spatial * sizeof dims[0]);
+    if (contraction->kind == ST_CONTRACTION_CONV) {
+        n = 2 + (int)contraction->n_spatial;
+        dims[0] = s->features / (contraction->is_transposed ? contraction->groups : 1);
+        dims[1] = s->channels / (contraction->is_transposed ? 1 : contraction->groups);
+        memcpy(dims + 2, s->kernel, contraction->n_spatial * sizeof dims[0]);
         memcpy(strides, s->y.dims, (size_t)n * sizeof strides[0]);
     }
     for (int i = 0; i < n; i++) {
         strides[i] = strides[i] > 0 ? strides[i] : 1;
     }
-    return dnnl_memory_desc_init_by_strides(out, n, dims, dn_type_of(form->y.dtype), strides) ==
-           dnnl_success;
+    return dnnl_memory_desc_init_by_strides(out, n, dims, dn_type_of(contraction->y.dtype),
+                                            strides) == dnnl_success;
 }
 
 /* The name of packed weights tells of no strides that run backwards, or nowhere. */
-static int are_strides_named(const st_form *form, const dn_sizes *s)
+static int are_strides_named(const st_contraction *contraction, const dn_sizes *s)
 {
-    const int is_image = form->kind == ST_FORM_CONV;
+    const int is_image = contraction->kind == ST_CONTRACTION_CONV;
     int is_done = 1;
     for (uint32_t i = 0; i < 2; i++) {
         const int64_t extent = is_image ? (i ? s->channels : s->features) : i ? s->n : s->k;
         is_done &= extent <= 1 || (is_image ? s->y.dims[i] : s->y.stride[i]) > 0;
     }
-    for (uint32_t i = 0; is_image && i < form->n_spatial; i++) {
+    for (uint32_t i = 0; is_image && i < contraction->n_spatial; i++) {
         is_done &= s->kernel[i] <= 1 || s->y.dims[2u + i] > 0;
     }
     return is_done;
@@ -559,39 +573,41 @@ static int are_strides_named(const st_form *form, const dn_sizes *s)
 /* Constants, or rows that are worth packing in each call. */
 static int are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
 {
-    const st_form *form = &op->form;
-    return are_strides_named(form, s) &&
-           (op->has_constant || (form->kind == ST_FORM_GEMM && form->x.dtype == STATOR_F32 &&
-                                 !is_winograd && s->m >= ROWS_PACKED && s->y.stride[1] == 1));
+    const st_contraction *contraction = &op->contraction;
+    return are_strides_named(contraction, s) &&
+           (op->has_constant ||
+            (contraction->kind == ST_CONTRACTION_GEMM && contraction->x.dtype == STATOR_F32 &&
+             !is_winograd && s->m >= ROWS_PACKED && s->y.stride[1] == 1));
 }
 
 int dn_tiles_has_winograd(const dn_op *op)
 {
-    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->form.x.dtype);
+    const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->contraction.x.dtype);
     return op->has_constant && isa != NULL && isa->square != 0;
 }
 
 /* Products of f32, which oneDNN does as well where there are no tiles but the second best. */
-static int is_left(const dn_lib *lib, const st_form *form)
+static int is_left(const dn_lib *lib, const st_contraction *contraction)
 {
-    return form->kind != ST_FORM_CONV && dn_tiles_are_second(lib, form);
+    return contraction->kind != ST_CONTRACTION_CONV && dn_tiles_are_second(lib, contraction);
 }
 
-/* The parts of a form: the job of the last one, and bytes of the packed weights of all. 0: some
- * part is not done. */
+/* The parts of a contraction: the job of the last one, and bytes of the packed weights of all.
+ * 0: some part is not done. */
 static int are_parts_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_job *out,
                           int64_t *out_bytes)
 {
-    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, &op->form, s);
+    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, &op->contraction, s);
     dn_tiles_part part;
     *out_bytes = 0;
-    if (!dn_tiles_are_slices_done(&op->form, s)) {
+    if (!dn_tiles_are_slices_done(&op->contraction, s)) {
         return 0;
     }
-    for (int64_t i = 0; i < dn_tiles_slices(&op->form); i++) {
-        dn_tiles_slice(&op->form, s, i, &part);
-        if (!(part.form.kind == ST_FORM_CONV ? is_image_done(isa, &part.form, &part.sizes)
-                                             : is_product_done(s)) ||
+    for (int64_t i = 0; i < dn_tiles_slices(&op->contraction); i++) {
+        dn_tiles_slice(&op->contraction, s, i, &part);
+        if (!(part.contraction.kind == ST_CONTRACTION_CONV
+                  ? is_image_done(isa, &part.contraction, &part.sizes)
+                  : is_product_done(s)) ||
             !dn_job_init(out, op, &part, is_winograd)) {
             return 0;
         }
@@ -602,13 +618,13 @@ static int are_parts_done(const dn_op *op, const dn_sizes *s, uint32_t is_winogr
 
 int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)
 {
-    const st_form *form = &op->form;
+    const st_contraction *contraction = &op->contraction;
     int64_t bytes = 0;
     dn_job j;
     memset(out, 0, sizeof *out);
-    if (dn_tiles_isa_for(op->lib, form, s) == NULL || is_left(op->lib, form) ||
-        !are_weights_done(op, s, is_winograd) || s->is_bare || !are_dtypes_done(form) ||
-        !is_epilogue_done(form) ||
+    if (dn_tiles_isa_for(op->lib, contraction, s) == NULL || is_left(op->lib, contraction) ||
+        !are_weights_done(op, s, is_winograd) || s->is_bare || !are_dtypes_done(contraction) ||
+        !is_epilogue_done(contraction) ||
         (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op))) ||
         !are_parts_done(op, s, is_winograd, &j, &bytes)) {
         return 0;
@@ -618,17 +634,17 @@ int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, 
     out->how.is_tiles = 1;
     out->how.is_winograd = is_winograd;
     const dn_sizes *whole = j.s.slices.n ? s : &j.s; /* a pointwise convolution is a product */
-    return weights_of(form, whole, &out->md[DN_Y]) && packed_of(&j, bytes, &out->md[DN_Y2]) &&
-           dn_note_operands(op, whole, j.features, out);
+    return weights_of(contraction, whole, &out->md[DN_Y]) &&
+           packed_of(&j, bytes, &out->md[DN_Y2]) && dn_note_operands(op, whole, j.features, out);
 }
 
 uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
 {
     uint64_t most = 0;
-    for (int64_t i = 0; i < dn_tiles_slices(&op->form); i++) {
+    for (int64_t i = 0; i < dn_tiles_slices(&op->contraction); i++) {
         dn_tiles_part part;
         dn_job j;
-        dn_tiles_slice(&op->form, s, i, &part);
+        dn_tiles_slice(&op->contraction, s, i, &part);
         (void)dn_job_init(&j, op, &part, is_winograd);
         const int64_t packed = op->has_constant ? 0 : j.panels * j.panel_bytes;
         const uint64_t settled = j.is_bytes ? dn_job_settled_bytes(&j) : 0;

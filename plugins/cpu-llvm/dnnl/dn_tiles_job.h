@@ -17,7 +17,7 @@ typedef struct dn_settling {
 /* What is the same for all blocks of a call. */
 typedef struct dn_job {
     const dn_op *op;
-    const st_form *form;
+    const st_contraction *contraction;
     void *const *at;
     dn_sizes s;
     const dn_tiles_isa *isa;
@@ -84,7 +84,7 @@ int64_t dn_job_packed_bytes(const dn_job *j);
 /* The zero point of operand k in the bytes that are multiplied; `each`: of which row or feature. */
 int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each);
 /* Has the epilogue a bias of integers, which the settling adds? */
-int dn_job_has_bias(const st_form *form);
+int dn_job_has_bias(const st_contraction *contraction);
 /* What x's zero point is multiplied with, of the panel's places of these phases: by feature. */
 void dn_job_weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, const dn_phase *across,
                        int32_t *out);

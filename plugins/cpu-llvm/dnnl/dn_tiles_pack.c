@@ -270,9 +270,9 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
 }
 
 /* How the weights of a convolution lie. */
-static void set_window(packing *p, const st_form *form, const dn_sizes *s)
+static void set_window(packing *p, const st_contraction *contraction, const dn_sizes *s)
 {
-    const uint32_t last = form->n_spatial - 1u;
+    const uint32_t last = contraction->n_spatial - 1u;
     p->feature = s->y.dims[0];
     p->channel = s->y.dims[1];
     p->place = s->y.dims[2 + last];
@@ -282,15 +282,15 @@ static void set_window(packing *p, const st_form *form, const dn_sizes *s)
         p->pixel /= s->slices.n;
         p->next = s->slices.weight_step;
     }
-    if (form->is_transposed) { /* a group's features lie beside its channels */
-        p->together = s->features / form->groups;
-        p->apart = s->channels / form->groups * p->channel;
+    if (contraction->is_transposed) { /* a group's features lie beside its channels */
+        p->together = s->features / contraction->groups;
+        p->apart = s->channels / contraction->groups * p->channel;
     }
-    if (!p->is_winograd && dn_tiles_is_tight(p->isa, form, s)) {
+    if (!p->is_winograd && dn_tiles_is_tight(p->isa, contraction, s)) {
         p->channels *= s->kernel[last];
         p->phases[1].of[0].places = 1;
     }
-    if (dn_tiles_is_col2im(form, s)) { /* features of the next place lie beside a place's */
+    if (dn_tiles_is_col2im(contraction, s)) { /* features of the next place lie beside a place's */
         const dn_phases one = {.n = 1, .of = {{.places = 1}}};
         p->phases[0] = one;
         p->phases[1] = one;
@@ -323,30 +323,30 @@ static int64_t panel_bytes_of(const packing *p)
 static int64_t pack_part(const dn_op *op, const dn_tiles_part *part, int is_winograd, const char *y,
                          char *dst, stator_ctx *ctx)
 {
-    const st_form *form = &part->form;
+    const st_contraction *contraction = &part->contraction;
     const dn_sizes *s = &part->sizes;
     const stator_host *host = op->lib->host;
-    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, form, s);
-    const dn_sections sections = dn_tiles_sections(isa, form, s);
-    packing p = {.y = y + s->slices.weight_first * (int64_t)dn_dtype_size(form->y.dtype),
+    const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, contraction, s);
+    const dn_sections sections = dn_tiles_sections(isa, contraction, s);
+    packing p = {.y = y + s->slices.weight_first * (int64_t)dn_dtype_size(contraction->y.dtype),
                  .dst = dst,
                  .isa = isa,
                  .columns = 2 * isa->lanes,
                  .is_winograd = is_winograd,
-                 .size = (int64_t)dn_dtype_size(form->y.dtype),
+                 .size = (int64_t)dn_dtype_size(contraction->y.dtype),
                  .features = sections.features,
                  .channels = sections.channels,
-                 .phases = {dn_tiles_phases(form, s, 0), dn_tiles_phases(form, s, 1)},
+                 .phases = {dn_tiles_phases(contraction, s, 0), dn_tiles_phases(contraction, s, 1)},
                  .pixel = sections.channels,
                  .feature = s->y.stride[1],
                  .channel = s->y.stride[0],
                  .together = sections.features * sections.n,
-                 .flip = form->y.dtype == STATOR_U8 ? MOVED : 0,
+                 .flip = contraction->y.dtype == STATOR_U8 ? MOVED : 0,
                  .are_singles = sections.are_singles,
-                 .is_paired = !is_winograd && dn_tiles_is_paired(isa, form, s),
+                 .is_paired = !is_winograd && dn_tiles_is_paired(isa, contraction, s),
                  .all_features = s->features};
-    if (form->kind == ST_FORM_CONV) {
-        set_window(&p, form, s);
+    if (contraction->kind == ST_CONTRACTION_CONV) {
+        set_window(&p, contraction, s);
     }
     p.section = dn_parts(p.features, p.columns);
     p.panels = p.section * sections.n;
@@ -364,10 +364,10 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
 {
     dn_sizes s = *sizes;
     char *to = dst;
-    dn_simplify(&op->form, &s);
-    for (int64_t i = 0; i < dn_tiles_slices(&op->form); i++) {
+    dn_simplify(&op->contraction, &s);
+    for (int64_t i = 0; i < dn_tiles_slices(&op->contraction); i++) {
         dn_tiles_part part;
-        dn_tiles_slice(&op->form, &s, i, &part);
+        dn_tiles_slice(&op->contraction, &s, i, &part);
         to += pack_part(op, &part, is_winograd, y, to, ctx);
     }
 }

@@ -41,18 +41,18 @@ static dn_phase places_of(int64_t kernel, int64_t dilation, int64_t stride, int6
         .places = n, .first = last, .step = -step, .back = (last * dilation - phase) / stride};
 }
 
-dn_phases dn_tiles_phases(const st_form *form, const dn_sizes *s, uint32_t axis)
+dn_phases dn_tiles_phases(const st_contraction *contraction, const dn_sizes *s, uint32_t axis)
 {
     dn_phases all = {.n = 1, .dilation = 1, .of = {{.places = 1, .step = 1}}};
-    if (form->kind != ST_FORM_CONV || (axis == 0 && form->n_spatial == 1)) {
+    if (contraction->kind != ST_CONTRACTION_CONV || (axis == 0 && contraction->n_spatial == 1)) {
         return all;
     }
-    const uint32_t i = axis == 0 ? 0 : form->n_spatial - 1u;
-    const int64_t dilation = form->dilation[i];
-    const int64_t stride = form->stride[i];
+    const uint32_t i = axis == 0 ? 0 : contraction->n_spatial - 1u;
+    const int64_t dilation = contraction->dilation[i];
+    const int64_t stride = contraction->stride[i];
     all.dilation = dilation;
     all.of[0].places = s->kernel[i];
-    if (!form->is_transposed) {
+    if (!contraction->is_transposed) {
         return all;
     }
     int64_t before = 0;

@@ -12,9 +12,11 @@
 
 int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each)
 {
-    const st_form_zero *zero = k ? &j->form->y_zero : &j->form->x_zero;
+    const st_contraction_zero *zero = k ? &j->contraction->y_zero : &j->contraction->x_zero;
     const void *at = j->at[DN_ZERO + k];
-    const int32_t moved = k == 0 ? (j->flip ? MOVE : 0) : j->form->y.dtype == STATOR_U8 ? -MOVE : 0;
+    const int32_t moved = k == 0                                 ? (j->flip ? MOVE : 0)
+                          : j->contraction->y.dtype == STATOR_U8 ? -MOVE
+                                                                 : 0;
     if (!dn_has_zero(zero)) {
         return moved;
     }
@@ -22,15 +24,16 @@ int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each)
            (zero->is_each ? (int32_t)st_load_i64(zero->dtype, at, each) : *(const int32_t *)at);
 }
 
-int dn_job_has_bias(const st_form *form)
+int dn_job_has_bias(const st_contraction *contraction)
 {
-    return form->acc_dtype == STATOR_I32 && form->n_epilogue &&
-           form->epilogue[0].kind == ST_EPILOGUE_BIAS && form->epilogue[0].dtype == STATOR_I32;
+    return contraction->acc_dtype == STATOR_I32 && contraction->n_epilogue &&
+           contraction->epilogue[0].kind == ST_EPILOGUE_BIAS &&
+           contraction->epilogue[0].dtype == STATOR_I32;
 }
 
 static int32_t y_zero_of(const dn_job *j, int64_t feature)
 {
-    return j->form->y_zero.is_each ? dn_job_zero(j, 1, feature) : j->y_zero;
+    return j->contraction->y_zero.is_each ? dn_job_zero(j, 1, feature) : j->y_zero;
 }
 
 void dn_job_weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, const dn_phase *across,
@@ -48,7 +51,7 @@ void dn_job_weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, con
     for (int64_t i = 0; i < features; i++) {
         out[i] = (int32_t)(n * (uint32_t)j->y_zero - (uint32_t)sums[i]);
     }
-    for (int64_t i = 0; j->form->y_zero.is_each && i < features; i++) {
+    for (int64_t i = 0; j->contraction->y_zero.is_each && i < features; i++) {
         out[i] = (int32_t)((uint32_t)out[i] + n * (uint32_t)dn_job_zero(j, 1, first + i));
     }
 }
@@ -77,7 +80,7 @@ static void settle_bytes(const dn_job *j, int64_t panel, dn_settling *out)
 static void settle(const dn_job *j, int64_t panel, dn_settling *out)
 {
     const int64_t first = dn_job_feature(j, panel);
-    const int32_t *bias = dn_job_has_bias(j->form) ? j->at[DN_POST] : NULL;
+    const int32_t *bias = dn_job_has_bias(j->contraction) ? j->at[DN_POST] : NULL;
     memset(out, 0, sizeof *out);
     if (!j->is_mixed) {
         dn_job_weigh_zero(j, panel, j->phases[0].of, j->phases[1].of, out->weights);
@@ -95,11 +98,11 @@ static void settle(const dn_job *j, int64_t panel, dn_settling *out)
 
 void dn_job_set_zeros(dn_job *j)
 {
-    const st_form *form = j->form;
+    const st_contraction *contraction = j->contraction;
     if (j->is_bytes) {
-        j->x_zero = form->x_zero.is_each ? 0 : dn_job_zero(j, 0, 0);
-        j->y_zero = form->y_zero.is_each ? 0 : dn_job_zero(j, 1, 0);
-        j->has_row_sums = j->y_zero || form->y_zero.is_each;
+        j->x_zero = contraction->x_zero.is_each ? 0 : dn_job_zero(j, 0, 0);
+        j->y_zero = contraction->y_zero.is_each ? 0 : dn_job_zero(j, 1, 0);
+        j->has_row_sums = j->y_zero || contraction->y_zero.is_each;
     }
     j->fill = j->is_image ? dn_job_group(j, (uint32_t)(j->x_zero & 0xff)) : 0;
     j->is_cut = j->is_image && !j->is_wino && !j->sections.are_singles && j->x_zero == 0;

@@ -21,21 +21,24 @@ static void drop_axis(int64_t *extents)
     extents[DN_SPATIAL - 1u] = 0;
 }
 
-int64_t dn_tiles_slices(const st_form *form)
+int64_t dn_tiles_slices(const st_contraction *contraction)
 {
-    return form->kind == ST_FORM_CONV && form->n_spatial == 3 ? form->stride[0] : 1;
+    return contraction->kind == ST_CONTRACTION_CONV && contraction->n_spatial == 3
+               ? contraction->stride[0]
+               : 1;
 }
 
-void dn_tiles_slice(const st_form *form, const dn_sizes *s, int64_t phase, dn_tiles_part *out)
+void dn_tiles_slice(const st_contraction *contraction, const dn_sizes *s, int64_t phase,
+                    dn_tiles_part *out)
 {
-    out->form = *form;
+    out->contraction = *contraction;
     out->sizes = *s;
-    if (form->kind != ST_FORM_CONV || form->n_spatial != 3) {
+    if (contraction->kind != ST_CONTRACTION_CONV || contraction->n_spatial != 3) {
         return;
     }
-    const dn_phases depth = dn_tiles_phases(form, s, 0);
+    const dn_phases depth = dn_tiles_phases(contraction, s, 0);
     const dn_phase *of = &depth.of[phase];
-    const int64_t stride = form->stride[0];
+    const int64_t stride = contraction->stride[0];
     const int64_t output = (stride + phase - s->pad_low[0] % stride) % stride;
     dn_sizes *sizes = &out->sizes;
     sizes->slices = (dn_slices){.n = of->places,
@@ -49,9 +52,9 @@ void dn_tiles_slice(const st_form *form, const dn_sizes *s, int64_t phase, dn_ti
                                 .weight_first = s->y.dims[2] * of->first,
                                 .weight_step = s->y.dims[2] * of->step};
     sizes->images *= sizes->slices.out;
-    out->form.n_spatial = 2;
-    drop_axis(out->form.stride);
-    drop_axis(out->form.dilation);
+    out->contraction.n_spatial = 2;
+    drop_axis(out->contraction.stride);
+    drop_axis(out->contraction.dilation);
     drop_axis(sizes->in);
     drop_axis(sizes->kernel);
     drop_axis(sizes->out_size);
@@ -62,23 +65,23 @@ void dn_tiles_slice(const st_form *form, const dn_sizes *s, int64_t phase, dn_ti
     drop_axis(sizes->out.dims + 2);
 }
 
-int dn_tiles_are_slices_done(const st_form *form, const dn_sizes *s)
+int dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *s)
 {
     const int64_t kernel_most = DN_TILE_PIXELS; /* far more than any phase's channels are worth */
-    if (form->n_spatial != 3) {
+    if (contraction->n_spatial != 3) {
         return 1;
     }
-    if (!form->is_transposed || form->x.dtype != STATOR_F32 || form->stride[0] < 1 ||
-        form->stride[0] > DN_PHASES_MAX || s->out_size[0] < form->stride[0] || s->kernel[0] < 1 ||
-        s->kernel[0] > kernel_most || form->dilation[0] < 1 || form->dilation[0] > DN_SLICES_MOST ||
-        s->in[0] < 1 || s->in[0] > DN_SLICES_MOST || s->pad_low[0] < 0 ||
-        s->pad_low[0] > DN_SLICES_MOST || s->images > DN_SLICES_MOST ||
-        s->out_size[0] > DN_SLICES_MOST) {
+    if (!contraction->is_transposed || contraction->x.dtype != STATOR_F32 ||
+        contraction->stride[0] < 1 || contraction->stride[0] > DN_PHASES_MAX ||
+        s->out_size[0] < contraction->stride[0] || s->kernel[0] < 1 || s->kernel[0] > kernel_most ||
+        contraction->dilation[0] < 1 || contraction->dilation[0] > DN_SLICES_MOST || s->in[0] < 1 ||
+        s->in[0] > DN_SLICES_MOST || s->pad_low[0] < 0 || s->pad_low[0] > DN_SLICES_MOST ||
+        s->images > DN_SLICES_MOST || s->out_size[0] > DN_SLICES_MOST) {
         return 0;
     }
-    const dn_phases depth = dn_tiles_phases(form, s, 0);
+    const dn_phases depth = dn_tiles_phases(contraction, s, 0);
     for (int64_t i = 0; i < depth.n; i++) {
-        if (depth.of[i].places < 1 || (form->groups > 1 && depth.of[i].places > 1)) {
+        if (depth.of[i].places < 1 || (contraction->groups > 1 && depth.of[i].places > 1)) {
             return 0;
         }
     }

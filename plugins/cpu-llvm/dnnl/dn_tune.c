@@ -131,8 +131,9 @@ static int has_rivals(const tuning *t, const dn_candidate *guessed)
     const dn_op *op = t->op;
     return (op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->is_planes ||
            guessed->move_x || guessed->move_out || guessed->is_sum ||
-           (op->form.kind == ST_FORM_CONV && t->n && t->all[0].plan->desc.class_ == DN_GEMM) ||
-           (guessed->move_y && !op->has_constant && op->form.kind == ST_FORM_GEMM);
+           (op->contraction.kind == ST_CONTRACTION_CONV && t->n &&
+            t->all[0].plan->desc.class_ == DN_GEMM) ||
+           (guessed->move_y && !op->has_constant && op->contraction.kind == ST_CONTRACTION_GEMM);
 }
 
 static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
@@ -144,7 +145,7 @@ static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
     const dn_candidate planes = {.is_planes = 1};
     add(t, guessed);
     const int is_open = has_rivals(t, guessed);
-    if (is_open || !dn_tiles_are_second(op->lib, &op->form)) {
+    if (is_open || !dn_tiles_are_second(op->lib, &op->contraction)) {
         add(t, &tiles);
     }
     add(t, &planes);
@@ -237,7 +238,7 @@ static const trial *winner_of(const tuning *t)
     const trial *best = best_of(t);
     const trial *own = &t->all[0];
     const int is_preferred =
-        (own->how.is_tiles || own->how.is_planes) && t->op->form.kind == ST_FORM_CONV;
+        (own->how.is_tiles || own->how.is_planes) && t->op->contraction.kind == ST_CONTRACTION_CONV;
     return is_preferred && own->ns - own->ns / 16u <= best->ns ? own : best;
 }
 
@@ -285,12 +286,12 @@ static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
     dn_sizes part = *s;
     int64_t elements = 0;
     int64_t macs = 0;
-    dn_work(&op->form, s, &elements, &macs);
+    dn_work(&op->contraction, s, &elements, &macs);
     if (macs <= MACS_MOST || (op->lib->flags & DNNL_TUNE_ALL)) {
         return part;
     }
     const int64_t times = macs / MACS_MOST + 1;
-    if (op->form.kind == ST_FORM_CONV) {
+    if (op->contraction.kind == ST_CONTRACTION_CONV) {
         part.images = (s->images + times - 1) / times;
     } else if (s->m / times >= ROWS_LEAST) {
         part.m = s->m / times;
@@ -306,7 +307,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-static uint64_t zero_word(const st_form_zero *zero)
+static uint64_t zero_word(const st_contraction_zero *zero)
 {
     return (uint64_t)dn_has_zero(zero) | (uint64_t)(zero->is_each != 0) << 1;
 }
@@ -314,20 +315,21 @@ static uint64_t zero_word(const st_form_zero *zero)
 /* Of the numbers; `with_epilogue` and of what follows the sum. */
 static uint64_t key_of(const dn_op *op, const dn_sizes *s, int with_epilogue)
 {
-    const st_form *form = &op->form;
-    const uint64_t words[] = {form->kind,
-                              form->x.dtype,
-                              form->y.dtype,
-                              form->out.dtype,
-                              form->acc_dtype,
-                              (uint64_t)form->groups,
+    const st_contraction *contraction = &op->contraction;
+    const uint64_t words[] = {contraction->kind,
+                              contraction->x.dtype,
+                              contraction->y.dtype,
+                              contraction->out.dtype,
+                              contraction->acc_dtype,
+                              (uint64_t)contraction->groups,
                               op->has_constant,
-                              form->is_transposed,
-                              zero_word(&form->x_zero),
-                              zero_word(&form->y_zero),
+                              contraction->is_transposed,
+                              zero_word(&contraction->x_zero),
+                              zero_word(&contraction->y_zero),
                               (uint64_t)with_epilogue};
-    const void *parts[] = {s, words, form->stride, form->dilation};
-    const size_t sizes[] = {sizeof *s, sizeof words, sizeof form->stride, sizeof form->dilation};
+    const void *parts[] = {s, words, contraction->stride, contraction->dilation};
+    const size_t sizes[] = {sizeof *s, sizeof words, sizeof contraction->stride,
+                            sizeof contraction->dilation};
     uint64_t hash = 1;
     for (uint32_t p = 0; p < 4; p++) {
         for (size_t i = 0; i < sizes[p]; i += sizeof(uint64_t)) {
@@ -336,14 +338,14 @@ static uint64_t key_of(const dn_op *op, const dn_sizes *s, int with_epilogue)
             hash = mix(hash, word);
         }
     }
-    for (uint32_t i = 0; with_epilogue && i < form->n_epilogue; i++) {
-        hash = mix(hash, form->epilogue[i].kind | form->epilogue[i].dtype << 8);
+    for (uint32_t i = 0; with_epilogue && i < contraction->n_epilogue; i++) {
+        hash = mix(hash, contraction->epilogue[i].kind | contraction->epilogue[i].dtype << 8);
     }
     return hash ? hash : 1;
 }
 _Static_assert(sizeof(dn_sizes) % sizeof(uint64_t) == 0, "hashed by words");
-_Static_assert(sizeof(((st_form *)0)->stride) % sizeof(uint64_t) == 0, "hashed by words");
-_Static_assert(sizeof(((st_form *)0)->dilation) % sizeof(uint64_t) == 0, "hashed by words");
+_Static_assert(sizeof(((st_contraction *)0)->stride) % sizeof(uint64_t) == 0, "hashed by words");
+_Static_assert(sizeof(((st_contraction *)0)->dilation) % sizeof(uint64_t) == 0, "hashed by words");
 
 /* Where the key's choice is, or may be put; the first place gives way when all are taken. */
 static dn_choice *place_of(dn_lib *lib, uint64_t key)

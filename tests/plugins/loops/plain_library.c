@@ -8,32 +8,33 @@
 #include <string.h>
 
 typedef struct op {
-    st_form form;
+    st_contraction contraction;
 } op;
 
 typedef struct call {
-    const st_form *form;
+    const st_contraction *contraction;
     const st_library_call *what;
     /* numbers, taken apart */
     const int64_t *sizes;
     const int64_t *operand[3]; /* offset, then strides */
 } call;
 
-static int32_t takes(void *self, const st_form *form)
+static int32_t takes(void *self, const st_contraction *contraction)
 {
     (void)self;
-    return form->acc_dtype == STATOR_I32 ||
-           (st_loop_class_of(form->x.dtype) & (ST_LOOP_FLOATS | ST_LOOP_STORAGE));
+    return contraction->acc_dtype == STATOR_I32 ||
+           (st_loop_class_of(contraction->x.dtype) & (ST_LOOP_FLOATS | ST_LOOP_STORAGE));
 }
 
-static stator_status create(void *self_, const st_form *form, void **out, stator_diag **err)
+static stator_status create(void *self_, const st_contraction *contraction, void **out,
+                            stator_diag **err)
 {
     st_mem *mem = self_;
     op *o = st_alloc(mem, sizeof *o, 16);
     if (o == NULL) {
         return st_fail_oom(err);
     }
-    o->form = *form;
+    o->contraction = *contraction;
     *out = o;
     return STATOR_OK;
 }
@@ -44,8 +45,8 @@ static void destroy(void *self, void *o)
 }
 
 /* An element less its zero point; `each`: of which row or feature it is. */
-static double element(const call *c, const st_form_operand *operand, const st_form_zero *zero,
-                      int64_t at, int64_t each)
+static double element(const call *c, const st_contraction_operand *operand,
+                      const st_contraction_zero *zero, int64_t at, int64_t each)
 {
     const int64_t place = zero->is_each ? each : 0;
     const double x = st_load_f64(operand->dtype, c->what->buffers[operand->buffer], at);
@@ -63,9 +64,9 @@ static double narrowed(uint32_t dtype, double t)
 
 static double epilogue(const call *c, double t, int64_t feature, int64_t at)
 {
-    const st_form *form = c->form;
-    for (uint32_t i = 0; i < form->n_epilogue; i++) {
-        const st_epilogue *e = &form->epilogue[i];
+    const st_contraction *contraction = c->contraction;
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
         const void *data = c->what->buffers[e->buffer];
         switch (e->kind) {
         case ST_EPILOGUE_BIAS:
@@ -112,41 +113,43 @@ static double epilogue(const call *c, double t, int64_t feature, int64_t at)
             t += e->value;
             break;
         case ST_EPILOGUE_NARROW:
-            t = narrowed(form->out.dtype, t);
+            t = narrowed(contraction->out.dtype, t);
             break;
         default:
             t = NAN;
             break;
         }
-        t = form->acc_dtype == STATOR_I32 && form->out.dtype != STATOR_I32 ? (double)(float)t : t;
+        t = contraction->acc_dtype == STATOR_I32 && contraction->out.dtype != STATOR_I32
+                ? (double)(float)t
+                : t;
     }
     return t;
 }
 
 static void store(const call *c, int64_t at, double t)
 {
-    const uint32_t dtype = c->form->out.dtype;
+    const uint32_t dtype = c->contraction->out.dtype;
     if (dtype == STATOR_I8 || dtype == STATOR_U8) {
         const double least = dtype == STATOR_I8 ? -128 : 0;
         t = fmin(fmax(t, least), least + 255);
     }
-    st_store_f64(c->form->out.dtype, c->what->buffers[c->form->out.buffer], at, t);
+    st_store_f64(c->contraction->out.dtype, c->what->buffers[c->contraction->out.buffer], at, t);
 }
 
 /* ---- GEMM: numbers are batch.., m, n, k, then offset, batch.., stride[2] of x, y, out ---- */
 
 /* The number that belongs to k and n. */
-static double number_at(const call *c, const st_form_blocks *of, int64_t k, int64_t n)
+static double number_at(const call *c, const st_contraction_blocks *of, int64_t k, int64_t n)
 {
-    return of->buffer == UINT32_MAX
-               ? of->value
-               : st_load_f64(of->dtype, c->what->buffers[of->buffer], st_form_block_at(of, k, n));
+    return of->buffer == UINT32_MAX ? of->value
+                                    : st_load_f64(of->dtype, c->what->buffers[of->buffer],
+                                                  st_contraction_block_at(of, k, n));
 }
 
 /* What an element of y stands for. */
 static double weight(const call *c, double y, int64_t k, int64_t n)
 {
-    const st_form_weights *w = &c->form->weights;
+    const st_contraction_weights *w = &c->contraction->weights;
     return w->is_scaled ? narrowed(w->dtype, (y - number_at(c, &w->zero, k, n)) *
                                                  number_at(c, &w->scale, k, n))
                         : y;
@@ -154,16 +157,17 @@ static double weight(const call *c, double y, int64_t k, int64_t n)
 
 static void gemm_element(const call *c, const int64_t *base, int64_t m, int64_t n)
 {
-    const st_form *form = c->form;
-    const uint32_t b = form->n_batch;
+    const st_contraction *contraction = c->contraction;
+    const uint32_t b = contraction->n_batch;
     const int64_t k = c->sizes[b + 2];
     const int64_t *x = c->operand[0] + 1 + b;
     const int64_t *y = c->operand[1] + 1 + b;
     const int64_t *z = c->operand[2] + 1 + b;
     double sum = 0;
     for (int64_t i = 0; i < k; i++) {
-        const double right = element(c, &form->y, &form->y_zero, base[1] + i * y[0] + n * y[1], n);
-        sum += element(c, &form->x, &form->x_zero, base[0] + m * x[0] + i * x[1], m) *
+        const double right =
+            element(c, &contraction->y, &contraction->y_zero, base[1] + i * y[0] + n * y[1], n);
+        sum += element(c, &contraction->x, &contraction->x_zero, base[0] + m * x[0] + i * x[1], m) *
                weight(c, right, i, n);
     }
     const int64_t at = base[2] + m * z[0] + n * z[1];
@@ -172,7 +176,7 @@ static void gemm_element(const call *c, const int64_t *base, int64_t m, int64_t 
 
 static void gemm(const call *c)
 {
-    const uint32_t b = c->form->n_batch;
+    const uint32_t b = c->contraction->n_batch;
     int64_t batches = 1;
     for (uint32_t i = 0; i < b; i++) {
         batches *= c->sizes[i];
@@ -200,13 +204,13 @@ static void gemm(const call *c)
 /* One output element; o holds its spatial position, flat over the kernel is w. */
 static double conv_element(const call *c, int64_t image, int64_t feature, const int64_t *o)
 {
-    const st_form *form = c->form;
-    const uint32_t s = form->n_spatial;
+    const st_contraction *contraction = c->contraction;
+    const uint32_t s = contraction->n_spatial;
     const int64_t *in = c->sizes + 3;
     const int64_t *kernel = in + s;
     const int64_t *low = kernel + 2 * s;
-    const int64_t per_group = c->sizes[1] / form->groups;
-    const int64_t features = c->sizes[2] / form->groups;
+    const int64_t per_group = c->sizes[1] / contraction->groups;
+    const int64_t features = c->sizes[2] / contraction->groups;
     const int64_t group = feature / features;
     int64_t taps = 1;
     double sum = 0;
@@ -217,26 +221,26 @@ static double conv_element(const call *c, int64_t image, int64_t feature, const 
         const int64_t channel = t / taps;
         int64_t at_x = c->operand[0][0] + image * c->operand[0][1] +
                        (group * per_group + channel) * c->operand[0][2];
-        const int64_t row = form->is_transposed ? feature % features : feature;
-        const int64_t column = form->is_transposed ? group * per_group + channel : channel;
+        const int64_t row = contraction->is_transposed ? feature % features : feature;
+        const int64_t column = contraction->is_transposed ? group * per_group + channel : channel;
         int64_t at_w = c->operand[1][0] + row * c->operand[1][1] + column * c->operand[1][2];
         int64_t rest = t % taps;
         int is_inside = 1;
         for (uint32_t i = s; i-- > 0;) {
             const int64_t k = rest % kernel[i];
-            int64_t p = o[i] * form->stride[i] + k * form->dilation[i] - low[i];
+            int64_t p = o[i] * contraction->stride[i] + k * contraction->dilation[i] - low[i];
             rest /= kernel[i];
-            if (form->is_transposed) {
-                const int64_t reached = o[i] + low[i] - k * form->dilation[i];
-                p = reached % form->stride[i] ? -1 : reached / form->stride[i];
+            if (contraction->is_transposed) {
+                const int64_t reached = o[i] + low[i] - k * contraction->dilation[i];
+                p = reached % contraction->stride[i] ? -1 : reached / contraction->stride[i];
             }
             is_inside = is_inside && p >= 0 && p < in[i];
             at_x += p * c->operand[0][3 + i];
             at_w += k * c->operand[1][3 + i];
         }
         if (is_inside) {
-            sum += element(c, &form->x, &form->x_zero, at_x, 0) *
-                   element(c, &form->y, &form->y_zero, at_w, feature);
+            sum += element(c, &contraction->x, &contraction->x_zero, at_x, 0) *
+                   element(c, &contraction->y, &contraction->y_zero, at_w, feature);
         }
     }
     return sum;
@@ -244,7 +248,7 @@ static double conv_element(const call *c, int64_t image, int64_t feature, const 
 
 static void conv(const call *c)
 {
-    const uint32_t s = c->form->n_spatial;
+    const uint32_t s = c->contraction->n_spatial;
     const int64_t *out_size = c->sizes + 3 + 2 * s;
     int64_t positions = 1;
     for (uint32_t i = 0; i < s; i++) {
@@ -253,7 +257,7 @@ static void conv(const call *c)
     for (int64_t e = 0; e < c->sizes[0] * c->sizes[2] * positions; e++) {
         const int64_t image = e / positions / c->sizes[2];
         const int64_t feature = e / positions % c->sizes[2];
-        int64_t o[ST_FORM_SPATIAL_MAX] = {0};
+        int64_t o[ST_CONTRACTION_SPATIAL_MAX] = {0};
         int64_t rest = e % positions;
         int64_t at = c->operand[2][0] + image * c->operand[2][1] + feature * c->operand[2][2];
         for (uint32_t i = s; i-- > 0;) {
@@ -268,7 +272,7 @@ static void conv(const call *c)
 /* ---- attention: numbers are B H G T S D E, then offset, four strides of q, k, out, v, mask ----
  */
 
-static double loaded(const call *c, const st_form_operand *operand, const int64_t *at,
+static double loaded(const call *c, const st_contraction_operand *operand, const int64_t *at,
                      const int64_t index[4])
 {
     int64_t place = at[0];
@@ -281,15 +285,16 @@ static double loaded(const call *c, const st_form_operand *operand, const int64_
 /* The score of key s; -INFINITY: not attended to. */
 static double score(const call *c, const int64_t *of, int64_t s)
 {
-    const st_form *form = c->form;
-    const st_form_sdpa *a = &form->sdpa;
+    const st_contraction *contraction = c->contraction;
+    const st_contraction_sdpa *a = &contraction->sdpa;
     const int64_t *first = c->sizes + 7;
     const int64_t group = of[1] / (c->sizes[1] / c->sizes[2]);
     double sum = 0;
     for (int64_t d = 0; d < c->sizes[5]; d++) {
         const int64_t at_q[4] = {of[0], of[1], of[2], d};
         const int64_t at_k[4] = {of[0], group, s, d};
-        sum += loaded(c, &form->x, first, at_q) * loaded(c, &form->y, first + 5, at_k);
+        sum +=
+            loaded(c, &contraction->x, first, at_q) * loaded(c, &contraction->y, first + 5, at_k);
     }
     sum *= a->has_scale ? a->scale : 1 / sqrt((double)c->sizes[5]);
     if (a->has_mask) {
@@ -319,7 +324,7 @@ static void attend(const call *c, const int64_t *of)
             const int64_t at[4] = {of[0], group, s, e};
             const double p = exp(score(c, of, s) - (max == -INFINITY ? 0 : max));
             weights += p;
-            sum += p == 0 ? 0 : p * loaded(c, &c->form->sdpa.v, first + 15, at);
+            sum += p == 0 ? 0 : p * loaded(c, &c->contraction->sdpa.v, first + 15, at);
         }
         const int64_t *out = first + 10;
         store(c, out[0] + of[0] * out[1] + of[1] * out[2] + of[2] * out[3] + e * out[4],
@@ -341,15 +346,15 @@ static void sdpa(const call *c)
 
 static stator_status run(void *self, void *op_, const st_library_call *what, stator_diag **err)
 {
-    const st_form *form = &((const op *)op_)->form;
-    call c = {.form = form, .what = what, .sizes = what->numbers};
-    const uint32_t s = form->n_spatial;
-    const int is_gemm = form->kind == ST_FORM_GEMM;
-    const uint32_t width = is_gemm ? 3u + form->n_batch : 3u + s;
-    const uint32_t first = is_gemm ? form->n_batch + 3u : 3u + 5u * s;
+    const st_contraction *contraction = &((const op *)op_)->contraction;
+    call c = {.contraction = contraction, .what = what, .sizes = what->numbers};
+    const uint32_t s = contraction->n_spatial;
+    const int is_gemm = contraction->kind == ST_CONTRACTION_GEMM;
+    const uint32_t width = is_gemm ? 3u + contraction->n_batch : 3u + s;
+    const uint32_t first = is_gemm ? contraction->n_batch + 3u : 3u + 5u * s;
     (void)self;
     (void)err;
-    if (form->kind == ST_FORM_SDPA) {
+    if (contraction->kind == ST_CONTRACTION_SDPA) {
         sdpa(&c);
         return STATOR_OK;
     }

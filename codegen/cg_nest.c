@@ -252,7 +252,7 @@ static void write_levels(cg_nest *nest)
     }
 }
 
-/* The loops from place i on, the outermost is 0; one that is cut piece by piece. */
+/* The loops from place i on, the outermost is 0; the one that is split comes piece by piece. */
 static void write_loops(cg_nest *nest, const uint32_t *order, uint32_t n, uint32_t i)
 {
     if (i == n) {
@@ -260,10 +260,10 @@ static void write_loops(cg_nest *nest, const uint32_t *order, uint32_t n, uint32
         return;
     }
     const uint32_t whole = nest->plan->extent[order[i]];
-    const uint32_t n_cuts = nest->cuts.loop == i ? nest->cuts.n : 0;
+    const uint32_t n_points = nest->points.loop == i ? nest->points.n : 0;
     uint32_t from = cg_int(nest, 0);
-    for (uint32_t k = 0; k <= n_cuts && !nest->kernel->failed; k++) {
-        const uint32_t to = k < n_cuts ? cg_int(nest, nest->cuts.at[k]) : whole;
+    for (uint32_t k = 0; k <= n_points && !nest->kernel->failed; k++) {
+        const uint32_t to = k < n_points ? cg_int(nest, nest->points.at[k]) : whole;
         const uint32_t flags = i == 0 ? ST_AXIS_PARALLEL : 0;
         const uint32_t axis = st_loop_axis_add(&nest->b, cg_sub(nest, to, from), flags);
         if (nest->kernel->failed) {
@@ -384,16 +384,17 @@ static int makes_nothing(cg_unit *unit, const cg_plan *plan)
     return 1;
 }
 
-/* Writes the plan's kernel; a loop of it in pieces where `cuts` says so. */
+/* Writes the plan's kernel; a loop of it in pieces where `points` says so. */
 static stator_status write_kernel(cg_unit *unit, uint32_t plan, const char *name,
-                                  const cg_cuts *cuts, st_kernel *out, const char **out_refusal)
+                                  const cg_split_points *points, st_kernel *out,
+                                  const char **out_refusal)
 {
     cg_nest nest;
     *out_refusal = NULL;
     if (!cg_nest_init(&nest, unit, plan, name, out)) {
         return STATOR_RESOURCE_EXHAUSTED;
     }
-    nest.cuts = *cuts;
+    nest.points = *points;
     if (makes_nothing(unit, nest.plan)) {
         /* The kernel stays empty: indices of an axis without elements may be anything. */
     } else if (nest.plan->is_alone) {
@@ -419,7 +420,7 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err)
 {
     char name[128];
-    const cg_cuts none = {.n = 0};
+    const cg_split_points none = {.n = 0};
     kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
     const stator_status status = write_kernel(unit, plan, name, &none, out, out_refusal);
     if (status == STATOR_OK) {
@@ -434,20 +435,20 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
     return STATOR_UNSUPPORTED;
 }
 
-stator_status cg_cut_kernel(cg_unit *unit, uint32_t plan, st_kernel *kernel, stator_diag **err)
+stator_status cg_split_index_set(cg_unit *unit, uint32_t plan, st_kernel *kernel, stator_diag **err)
 {
     char name[128];
-    cg_cuts cuts = {.n = 0};
-    st_kernel cut;
+    cg_split_points points = {.n = 0};
+    st_kernel split;
     const char *refusal = NULL;
-    if (!cg_find_cuts(unit, &unit->plans.data[plan], kernel, &cuts)) {
+    if (!cg_find_split_points(unit, &unit->plans.data[plan], kernel, &points)) {
         return STATOR_OK;
     }
     kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
-    const stator_status status = write_kernel(unit, plan, name, &cuts, &cut, &refusal);
+    const stator_status status = write_kernel(unit, plan, name, &points, &split, &refusal);
     if (status == STATOR_OK) {
         st_kernel_deinit(kernel);
-        *kernel = cut;
+        *kernel = split;
     }
     return status == STATOR_RESOURCE_EXHAUSTED && refusal == NULL ? st_fail_oom(err) : STATOR_OK;
 }

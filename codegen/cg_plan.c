@@ -388,7 +388,7 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
         st_kernel_deinit(&plain);
         return decline_plan(p, plan, why, err);
     }
-    status = cg_cut_kernel(p->unit, plan, &plain, err);
+    status = cg_split_index_set(p->unit, plan, &plain, err);
     status = status == STATOR_OK ? cg_schedule(p->unit, &plain, err) : status;
     if (status == STATOR_OK && cg_drop_copy(p->unit, exe, &plain)) {
         st_kernel_deinit(&plain);

@@ -5,7 +5,7 @@
  *   after   loop a < 128 reduce { loop b < 128 reduce { loop c < 4 reduce {
  *             x[2048*a + 16*b + c] } } }
  *
- * An axis that indices take apart by quotients and remainders is cut at their divisors, when each
+ * An axis that indices take apart by quotients and remainders is split at their divisors, when each
  * divides the next; then loops right inside each other stand with the smallest strides innermost.
  * Iterations of REDUCE axes meet in accumulators alone, in any order. */
 #include "codegen/cg_unit.h"
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#define CUTS_MAX 4u
+#define DIVISORS_MAX 4u
 #define NEST_MAX 8u
 
 typedef struct reducer {
@@ -32,15 +32,15 @@ static st_loop_axis *axis_of(const reducer *r, st_loop_ref loop)
     return &r->kernel->axes.data[row_at(r, loop)->ref];
 }
 
-/* ---- cutting ---- */
+/* ---- an axis split at divisors ---- */
 
-typedef struct cuts {
+typedef struct divisors {
     uint32_t n;
-    int64_t at[CUTS_MAX + 1u]; /* ascending; behind them the extent */
+    int64_t at[DIVISORS_MAX + 1u]; /* ascending; behind them the extent */
     int is_full;
-} cuts;
+} divisors;
 
-static void add_cut(cuts *c, int64_t at)
+static void add_divisor(divisors *c, int64_t at)
 {
     uint32_t k = 0;
     while (k < c->n && c->at[k] < at) {
@@ -49,7 +49,7 @@ static void add_cut(cuts *c, int64_t at)
     if (at <= 1 || (k < c->n && c->at[k] == at)) {
         return;
     }
-    if (c->n == CUTS_MAX) {
+    if (c->n == DIVISORS_MAX) {
         c->is_full = 1;
         return;
     }
@@ -76,7 +76,7 @@ static int64_t divisor_of(const reducer *r, uint32_t sym, uint32_t axis)
     return is_quotient ? divisor : 0;
 }
 
-static void find_cuts(const reducer *r, uint32_t sym, uint32_t axis, cuts *out)
+static void find_divisors(const reducer *r, uint32_t sym, uint32_t axis, divisors *out)
 {
     const stator_sym_row *row = st_sym_row_at(r->tab, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
@@ -89,32 +89,32 @@ static void find_cuts(const reducer *r, uint32_t sym, uint32_t axis, cuts *out)
         const int is_division = atom->kind == STATOR_ATOM_FLOORDIV || atom->kind == STATOR_ATOM_MOD;
         const int64_t inner = divisor_of(r, atom->a, axis);
         if (!is_division || inner == 0 || !st_sym_const(r->tab, atom->b, &by)) {
-            find_cuts(r, atom->a, axis, out);
-            find_cuts(r, atom->b, axis, out);
+            find_divisors(r, atom->a, axis, out);
+            find_divisors(r, atom->b, axis, out);
             continue;
         }
-        add_cut(out, inner);
+        add_divisor(out, inner);
         if (!__builtin_mul_overflow(inner, by, &product)) {
-            add_cut(out, product);
+            add_divisor(out, product);
         }
     }
 }
 
-static void find_cuts_below(const reducer *r, uint32_t block, uint32_t axis, cuts *out)
+static void find_divisors_below(const reducer *r, uint32_t block, uint32_t axis, divisors *out)
 {
     for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {
         const st_loop_op *row = row_at(r, ref);
         if (row->sym && row->code != ST_LOOP_BIND) {
-            find_cuts(r, row->sym, axis, out);
+            find_divisors(r, row->sym, axis, out);
         }
         if (row->code == ST_LOOP_LOOP) {
-            find_cuts_below(r, row->body, axis, out);
+            find_divisors_below(r, row->body, axis, out);
         }
     }
 }
 
-/* Do the cuts make whole parts of an axis of this extent? Cuts at its end are dropped. */
-static int are_whole(cuts *c, int64_t extent)
+/* Do the divisors split an axis of this extent into whole parts? Those at its end are dropped. */
+static int are_whole(divisors *c, int64_t extent)
 {
     while (c->n > 0 && c->at[c->n - 1u] >= extent) {
         c->n--;
@@ -177,12 +177,12 @@ static st_loop_ref put_inside(const reducer *r, st_loop_ref loop, uint32_t axis)
 
 /* The loop becomes loops over the parts of its axis, the most significant one outermost. 0: failed.
  */
-static int cut(const reducer *r, st_loop_ref loop, const cuts *c)
+static int split_axis(const reducer *r, st_loop_ref loop, const divisors *c)
 {
     st_kernel *k = r->kernel;
     const st_loop_axis old = *axis_of(r, loop);
     const uint32_t body = row_at(r, loop)->body;
-    uint32_t axes[CUTS_MAX + 1u];
+    uint32_t axes[DIVISORS_MAX + 1u];
     uint32_t whole = st_sym_int(r->tab, 0);
     st_loop_builder b;
     st_loop_builder_init(&b, k);
@@ -293,15 +293,15 @@ static void sort_nest(const reducer *r, const st_loop_ref *loops, uint32_t n)
 static int reduce_below(const reducer *r, uint32_t block)
 {
     for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {
-        cuts c = {.n = 0};
+        divisors c = {.n = 0};
         int64_t extent = 0;
         if (row_at(r, ref)->code != ST_LOOP_LOOP) {
             continue;
         }
         const uint32_t kinds = axis_of(r, ref)->flags & (ST_AXIS_REDUCE | ST_AXIS_SERIAL);
         if (kinds == ST_AXIS_REDUCE && st_sym_const(r->tab, axis_of(r, ref)->extent, &extent)) {
-            find_cuts_below(r, row_at(r, ref)->body, axis_of(r, ref)->sym, &c);
-            if (are_whole(&c, extent) && !cut(r, ref, &c)) {
+            find_divisors_below(r, row_at(r, ref)->body, axis_of(r, ref)->sym, &c);
+            if (are_whole(&c, extent) && !split_axis(r, ref, &c)) {
                 return 0;
             }
         }

@@ -3,7 +3,7 @@
  *   cg_import   the graph's sizes and types as syms of our own table
  *   cg_fuse     roots (values worth a nest) and which of them share a kernel
  *   cg_nest     a kernel plan becomes loops; cg_at answers "this value at this index"
- *   cg_cut      where values lie side by side the loops are cut
+ *   cg_index_set_split      index-set splitting where operands of a concatenation meet
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
  *   cg_schedule axes merged, vector and parallel chosen; cg_unroll_and_jam: rows side by side
  *   cg_plan     launch order, buffers; cg_place: the workspace
@@ -278,14 +278,14 @@ typedef struct cg_split {
     uint32_t index[CG_RANK_MAX];
 } cg_split;
 
-/* A loop that is written in pieces: see cg_cut.c. */
-#define CG_CUTS_MAX 63u
+/* A loop that is written in pieces: see cg_index_set_split.c. */
+#define CG_SPLIT_POINTS_MAX 63u
 
-typedef struct cg_cuts {
+typedef struct cg_split_points {
     uint32_t loop; /* its place among the loops, the outermost is 0 */
-    uint32_t n;    /* 0: no loop is cut */
-    int64_t at[CG_CUTS_MAX];
-} cg_cuts;
+    uint32_t n;    /* 0: no loop is split */
+    int64_t at[CG_SPLIT_POINTS_MAX];
+} cg_split_points;
 
 struct cg_nest {
     cg_unit *unit;
@@ -297,7 +297,7 @@ struct cg_nest {
     uint32_t axis[CG_RANK_MAX]; /* sym of each axis of the plan; inner ones: of this level */
     st_loop_ref mask;           /* loads are good only where it holds, 0: everywhere */
     uint32_t depth;             /* of the recursion of cg_at */
-    cg_cuts cuts;
+    cg_split_points points;
     const char *refusal; /* why the kernel cannot be made, NULL: it can */
     st_map buffer_memo;  /* program buffer + 1 -> kernel buffer + 1 */
     st_map local_memo;   /* root + 1 -> kernel buffer + 1 */
@@ -353,14 +353,16 @@ void cg_nest_deinit(cg_nest *nest);
 stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                               const char **out_refusal, stator_diag **err);
 
-/* Writes it anew in pieces (cg_cut.c), where that is worth it and they can be written. The kernel
- * stays the caller's. */
-stator_status cg_cut_kernel(cg_unit *unit, uint32_t plan, st_kernel *kernel, stator_diag **err);
+/* Writes it anew in pieces (cg_index_set_split.c), where that is worth it and they can be
+ * written. The kernel stays the caller's. */
+stator_status cg_split_index_set(cg_unit *unit, uint32_t plan, st_kernel *kernel,
+                                 stator_diag **err);
 
-/* ---- cg_cut.c ---- */
+/* ---- cg_index_set_split.c ---- */
 
-/* Where a loop of the plan's kernel, written without cuts, is to be cut. 0: nowhere. */
-int cg_find_cuts(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel, cg_cuts *out);
+/* Where a loop of the plan's kernel, written whole, is to be split. 0: nowhere. */
+int cg_find_split_points(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel,
+                         cg_split_points *out);
 
 /* ---- cg_strided.c: values seen through their views ---- */
 

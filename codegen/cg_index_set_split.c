@@ -1,9 +1,10 @@
-/* Axes along which values lie side by side are cut where one ends and the next begins.
+/* Index-set splitting: the loop over an axis along which values were concatenated becomes one loop
+ * for each of the values.
  *
  *   before  loop i < 96 { c = i < 64; z[i] = c ? load x[i] : load y[i - 64] }
  *   after   loop i < 64 { z[i] = load x[i] }  loop j < 32 { z[j + 64] = load y[j] }
  *
- * In: a kernel as it was written at first. Out: the places at which a loop is to be cut when the
+ * In: a kernel as it was written at first. Out: the places at which a loop is to be split when the
  * kernel is written again; in each piece the tests along that axis are decided, so no operand is
  * asked for in vain. The places are the bounds that indices are tested against. Pieces of less than
  * a vector are no gain, and the outermost loop is the one that threads share. */
@@ -31,32 +32,32 @@ static int64_t place_of(const st_kernel *kernel, const st_loop_axis *axis, const
 }
 
 /* Puts the place among those before the end, in order; 0: there is no room. */
-static int add_place(cg_cuts *cuts, int64_t place)
+static int add_place(cg_split_points *points, int64_t place)
 {
-    uint32_t k = cuts->n;
-    for (uint32_t i = 0; i < cuts->n; i++) {
-        if (cuts->at[i] == place) {
+    uint32_t k = points->n;
+    for (uint32_t i = 0; i < points->n; i++) {
+        if (points->at[i] == place) {
             return 1;
         }
     }
-    if (k == CG_CUTS_MAX) {
+    if (k == CG_SPLIT_POINTS_MAX) {
         return 0;
     }
-    for (; k > 0 && cuts->at[k - 1u] > place; k--) {
-        cuts->at[k] = cuts->at[k - 1u];
+    for (; k > 0 && points->at[k - 1u] > place; k--) {
+        points->at[k] = points->at[k - 1u];
     }
-    cuts->at[k] = place;
-    cuts->n++;
+    points->at[k] = place;
+    points->n++;
     return 1;
 }
 
 /* Is each piece as long as a vector? */
-static int are_long(const cg_unit *unit, const cg_cuts *cuts, int64_t extent)
+static int are_long(const cg_unit *unit, const cg_split_points *points, int64_t extent)
 {
     const int64_t lanes = (int64_t)(unit->config->emitter->target.vector_bytes / sizeof(float));
     int64_t from = 0;
-    for (uint32_t i = 0; i <= cuts->n; i++) {
-        const int64_t to = i < cuts->n ? cuts->at[i] : extent;
+    for (uint32_t i = 0; i <= points->n; i++) {
+        const int64_t to = i < points->n ? points->at[i] : extent;
         if (to - from < lanes) {
             return 0;
         }
@@ -65,11 +66,12 @@ static int are_long(const cg_unit *unit, const cg_cuts *cuts, int64_t extent)
     return 1;
 }
 
-static int cuts_of(const cg_unit *unit, const st_kernel *kernel, uint32_t loop, cg_cuts *out)
+static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_t loop,
+                           cg_split_points *out)
 {
     const st_loop_axis *axis = &kernel->axes.data[loop];
     const int64_t extent = cg_known_or(&unit->syms->tab, axis->extent, 0);
-    *out = (cg_cuts){.loop = loop};
+    *out = (cg_split_points){.loop = loop};
     for (st_loop_ref ref = 1; ref < kernel->ops.count && extent > 0; ref++) {
         const int64_t place = place_of(kernel, axis, st_loop_at(kernel, ref));
         if (place > 0 && place < extent && !add_place(out, place)) {
@@ -80,7 +82,8 @@ static int cuts_of(const cg_unit *unit, const st_kernel *kernel, uint32_t loop, 
            are_long(unit, out, extent);
 }
 
-int cg_find_cuts(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel, cg_cuts *out)
+int cg_find_split_points(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel,
+                         cg_split_points *out)
 {
     if (plan->n_inner > 0 || plan->is_alone) {
         return 0;
@@ -90,9 +93,9 @@ int cg_find_cuts(const cg_unit *unit, const cg_plan *plan, const st_kernel *kern
             return 0;
         }
     }
-    /* The loops are nested, one an axis: the innermost one that there is something to cut in. */
+    /* The loops are nested, one an axis: the innermost one that there is something to split. */
     for (uint32_t loop = kernel->axes.count; loop-- > 1u;) {
-        if (cuts_of(unit, kernel, loop, out)) {
+        if (split_points_of(unit, kernel, loop, out)) {
             return 1;
         }
     }

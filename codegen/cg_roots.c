@@ -15,7 +15,8 @@
 #define CHEAP_LEAVES 3u   /* loads likewise */
 #define SCALE_COST 4u     /* of a byte: two casts, the zero point, the product */
 #define FUNCTION_COST 10u /* exp and its like */
-#define SPREAD_OPS 131072 /* scalar ops in vain that are worth a kernel: some microseconds */
+#define BROADCAST_RECOMPUTE_OPS                                                                    \
+    131072 /* scalar ops in vain that are worth a kernel: some microseconds */
 #define COST_MAX 100000u
 
 static int is_view(const cg_unit *unit, const stator_node_row *row)
@@ -127,12 +128,12 @@ static void mark_scaled(const cg_unit *unit, uint8_t *scaled)
     }
 }
 
-/* ---- values that are spread ---- */
+/* ---- values that a broadcast recomputes ---- */
 
-/* The product, SPREAD_OPS when it is more. */
+/* The product, BROADCAST_RECOMPUTE_OPS when it is more. */
 static int64_t times(int64_t a, int64_t b)
 {
-    return b > 0 && a > SPREAD_OPS / b ? SPREAD_OPS : a * b;
+    return b > 0 && a > BROADCAST_RECOMPUTE_OPS / b ? BROADCAST_RECOMPUTE_OPS : a * b;
 }
 
 /* How often loops over `to` that walk its axis `inner` last would make each element of the operand,
@@ -160,7 +161,7 @@ static int64_t times_made(const cg_unit *unit, const cg_value *to, const cg_valu
 
 /* Would a consumer with the result `to` make the operand again and again, at a cost that a kernel
  * of its own does not have? Images may be walked with their channels last. */
-static int is_spread(const cg_unit *unit, stator_ref to, stator_ref operand)
+static int is_broadcast_recomputed(const cg_unit *unit, stator_ref to, stator_ref operand)
 {
     const cg_value *wide = &unit->values[to];
     const cg_value *of = &unit->values[operand];
@@ -168,7 +169,8 @@ static int is_spread(const cg_unit *unit, stator_ref to, stator_ref operand)
     const uint32_t inner[2] = {last, wide->rank > 2u ? 1u : last};
     for (uint32_t k = 0; k < 2 && operand && of->rank <= wide->rank; k++) {
         int64_t made = 0;
-        if (times_made(unit, wide, of, inner[k], &made) > 1 && made >= SPREAD_OPS / FUNCTION_COST) {
+        if (times_made(unit, wide, of, inner[k], &made) > 1 &&
+            made >= BROADCAST_RECOMPUTE_OPS / FUNCTION_COST) {
             return 1;
         }
     }
@@ -176,21 +178,22 @@ static int is_spread(const cg_unit *unit, stator_ref to, stator_ref operand)
 }
 
 /* Marks values that loops of their consumers would compute many times over; views pass it on. */
-static void mark_spread(const cg_unit *unit, uint8_t *spread)
+static void mark_broadcast_recompute(const cg_unit *unit, uint8_t *recomputed)
 {
     const stator_graph_view *v = unit->view;
     for (stator_ref node = v->n_nodes; node > 0; node--) {
         const stator_node_row *row = stator_node_at(v, node);
         const stator_op_desc *op = stator_op_at(v, row->op);
-        const int is_marked_view = spread[row->result_begin] && is_view(unit, row);
+        const int is_marked_view = recomputed[row->result_begin] && is_view(unit, row);
         if (!is_marked_view && !(op->flags & STATOR_OP_POINTWISE) &&
             strcmp(op->name, "expand") != 0) {
             continue;
         }
         for (uint32_t k = 0; k < row->operand_count; k++) {
             const stator_ref operand = stator_operand(v, row, k);
-            spread[operand] |=
-                (uint8_t)(is_marked_view || is_spread(unit, row->result_begin, operand));
+            recomputed[operand] |=
+                (uint8_t)(is_marked_view ||
+                          is_broadcast_recomputed(unit, row->result_begin, operand));
         }
     }
 }
@@ -293,10 +296,10 @@ static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
 
 /* What consumers do, by value. */
 typedef struct uses {
-    uint8_t *marks;   /* asked for again and again */
-    uint8_t *spread;  /* made again and again */
-    uint8_t *scaled;  /* bytes, scaled for several */
-    uint8_t *outputs; /* of the graph */
+    uint8_t *marks;      /* asked for again and again */
+    uint8_t *recomputed; /* made again and again */
+    uint8_t *scaled;     /* bytes, scaled for several */
+    uint8_t *outputs;    /* of the graph */
 } uses;
 
 static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,
@@ -318,7 +321,7 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
     if (by->scaled[value] && (v->cost + SCALE_COST > CHEAP_COST || v->leaves > CHEAP_LEAVES)) {
         return 1;
     }
-    return (by->marks[value] && v->cost > 0) || (by->spread[value] && v->cost > CHEAP_COST) ||
+    return (by->marks[value] && v->cost > 0) || (by->recomputed[value] && v->cost > CHEAP_COST) ||
            (v->uses > 1 && (is_dear || is_of_integers(unit, value, CHEAP_COST)));
 }
 
@@ -755,11 +758,13 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
     if (marks == NULL) {
         return st_fail_oom(err);
     }
-    const uses by = {
-        .marks = marks, .spread = marks + n, .scaled = marks + 2u * n, .outputs = marks + 3u * n};
+    const uses by = {.marks = marks,
+                     .recomputed = marks + n,
+                     .scaled = marks + 2u * n,
+                     .outputs = marks + 3u * n};
     ST_TRY(cg_find_binds(unit, err));
     mark_repeated(unit, by.marks);
-    mark_spread(unit, by.spread);
+    mark_broadcast_recompute(unit, by.recomputed);
     mark_scaled(unit, by.scaled);
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         by.outputs[stator_output_at(v, k)] = 1;

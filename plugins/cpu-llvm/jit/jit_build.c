@@ -87,7 +87,7 @@ LLVMTypeRef jit_like(const jit_fn *f, uint32_t type, LLVMValueRef v)
 
 /* ---- constants ---- */
 
-static LLVMValueRef spread_constant(LLVMTypeRef type, LLVMValueRef element)
+static LLVMValueRef splat_constant(LLVMTypeRef type, LLVMValueRef element)
 {
     LLVMValueRef lanes[JIT_LANES_MAX];
     if (!is_vector(type)) {
@@ -107,12 +107,12 @@ LLVMValueRef jit_i64(const jit_fn *f, int64_t value)
 
 LLVMValueRef jit_int(LLVMTypeRef type, int64_t value)
 {
-    return spread_constant(type, LLVMConstInt(jit_element_of(type), (unsigned long long)value, 1));
+    return splat_constant(type, LLVMConstInt(jit_element_of(type), (unsigned long long)value, 1));
 }
 
 LLVMValueRef jit_real(LLVMTypeRef type, double value)
 {
-    return spread_constant(type, LLVMConstReal(jit_element_of(type), value));
+    return splat_constant(type, LLVMConstReal(jit_element_of(type), value));
 }
 
 LLVMValueRef jit_poison(LLVMTypeRef type)
@@ -228,7 +228,7 @@ static LLVMValueRef build_splat(jit_fn *f, LLVMValueRef scalar, uint32_t lanes)
 {
     const LLVMTypeRef type = jit_wide(LLVMTypeOf(scalar), lanes);
     if (LLVMIsConstant(scalar)) {
-        return spread_constant(type, scalar);
+        return splat_constant(type, scalar);
     }
     const LLVMTypeRef i32 = f->u->types[JIT_I32];
     const LLVMValueRef one =

@@ -2,8 +2,8 @@
  *
  * A kernel is written once, top down. Values of rows are scalars, or vectors of the lanes of the
  * vector loop they stand in; a row whose operands are all scalar stays scalar there, and a scalar
- * is spread where a vector needs it. The code of a body is written several times (unrolled copies,
- * the masked last iteration); `values` holds the latest.
+ * becomes a splat where a vector needs it. The code of a body is written several times (unrolled
+ * copies, the masked last iteration); `values` holds the latest.
  *
  * Levels: the body of a loop of depth d is level d, the root 0. What depends on outer levels alone
  * is placed before the loop that is being written (`hoist` of the level) and remembered in the memo
@@ -47,7 +47,7 @@ typedef struct jit_features {
     uint32_t has_fma;
     uint32_t has_f16c;
     uint32_t has_bf16;   /* avx512bf16: f32 to bf16 in one instruction */
-    uint32_t has_avx512; /* 32 registers, and operands that are spread as they are read */
+    uint32_t has_avx512; /* 32 registers, and operands that are broadcast as they are read */
 } jit_features;
 
 /* A module being written. */

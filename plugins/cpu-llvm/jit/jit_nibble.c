@@ -85,11 +85,11 @@ static LLVMValueRef load_run(jit_fn *f, const nibbles *n)
         twice[i] = LLVMConstInt(f->u->types[JIT_I32], n->lanes > 2u ? i / 2u : 0, 0);
         shifts[i] = LLVMConstInt(i8, i % 2u * 4u, 0);
     }
-    const LLVMValueRef spread =
+    const LLVMValueRef splat =
         n->lanes > 2u ? LLVMBuildShuffleVector(f->u->ir, bytes, jit_poison(LLVMTypeOf(bytes)),
                                                LLVMConstVector(twice, n->lanes), "")
                       : jit_splat(f, bytes);
-    return taken(f, n, spread, LLVMConstVector(shifts, n->lanes));
+    return taken(f, n, splat, LLVMConstVector(shifts, n->lanes));
 }
 
 static LLVMValueRef gather(jit_fn *f, const nibbles *n)

@@ -193,10 +193,10 @@ static int may_read(uint32_t code)
     return code == ST_LOOP_add || code == ST_LOOP_sub || code == ST_LOOP_mul || code == ST_LOOP_fma;
 }
 
-/* With AVX2 LLVM spreads a constant from a scalar inside the loop when registers run out: one
+/* With AVX2 LLVM broadcasts a constant from a scalar inside the loop when registers run out: one
  * instruction more for most coefficients of a polynomial, which fill the window in which the
  * processor looks for work. A vector loaded before the loops, from memory that LLVM does not know
- * to be constant, becomes an operand in memory instead. AVX-512 has more registers, and spreads
+ * to be constant, becomes an operand in memory instead. AVX-512 has more registers, and broadcasts
  * what it reads. */
 static LLVMValueRef kept(jit_fn *f, LLVMValueRef v)
 {

@@ -423,7 +423,7 @@ static LLVMValueRef vector_atom(jit_fn *f, const stator_atom_row *atom, LLVMType
     return build_atom(f, atom, a, b);
 }
 
-/* What is the same in all lanes or linear is summed in lane 0 and spread; the rest follows. */
+/* What is the same in all lanes or linear is summed in lane 0 and broadcast; the rest follows. */
 static LLVMValueRef vector_sym(jit_fn *f, uint32_t sym, LLVMTypeRef element)
 {
     const LLVMBuilderRef ir = f->u->ir;

@@ -20,14 +20,14 @@ typedef struct explain {
 /* What the program is for and where it runs. */
 static void print_program(const explain *e, const cJSON *facts)
 {
-    const cJSON *leftovers = explain_list(facts, "leftovers");
+    const cJSON *fallback_nodes = explain_list(facts, "fallback_nodes");
     const cJSON *row = NULL;
     char name[CLI_CLEAN_BYTES], text[CLI_CLEAN_BYTES];
     cli_print_coverage(e->p.function);
-    if (cJSON_GetArraySize(leftovers) != 0) {
+    if (cJSON_GetArraySize(fallback_nodes) != 0) {
         (void)printf("left to another backend:\n");
     }
-    cJSON_ArrayForEach(row, leftovers)
+    cJSON_ArrayForEach(row, fallback_nodes)
     {
         const char *first = cli_clean(explain_text(row, "first"), name);
         const int has_others = explain_number(row, "nodes") > 1;

@@ -192,8 +192,8 @@ static void add_places(info *f, int has_inputs)
     cJSON_AddItemToObject(f->facts, "coverage",
                           more != NULL ? cJSON_DetachItemFromObject(more, "coverage")
                                        : cJSON_CreateNull());
-    cJSON_AddItemToObject(f->facts, "leftovers",
-                          more != NULL ? cJSON_DetachItemFromObject(more, "leftovers")
+    cJSON_AddItemToObject(f->facts, "fallback_nodes",
+                          more != NULL ? cJSON_DetachItemFromObject(more, "fallback_nodes")
                                        : cJSON_CreateArray());
     cli_json_text(f->facts, "error", f->no_compile || is_compiled ? NULL : cli_last_error());
     cJSON_Delete(more);
@@ -290,7 +290,7 @@ static void print_places(const info *f)
         (void)printf("%-12s", "runs");
         cli_print_coverage(f->p.function);
     }
-    cJSON_ArrayForEach(row, explain_list(f->facts, "leftovers"))
+    cJSON_ArrayForEach(row, explain_list(f->facts, "fallback_nodes"))
     {
         (void)printf("%-12sleft to another backend: %.0f %s: %s\n", "",
                      explain_number(row, "nodes"), cli_clean(explain_text(row, "op"), clean),

@@ -284,9 +284,9 @@ static void put_summary(const report *r, const cJSON *facts)
     (void)fprintf(f, "\n</table>\n");
 }
 
-static void put_leftovers(const report *r, const cJSON *facts)
+static void put_fallback_nodes(const report *r, const cJSON *facts)
 {
-    const cJSON *rows = explain_list(facts, "leftovers");
+    const cJSON *rows = explain_list(facts, "fallback_nodes");
     const cJSON *row = NULL;
     if (cJSON_GetArraySize(rows) == 0) {
         return;
@@ -512,7 +512,7 @@ static int write_page(report *r, const char *path, const cJSON *facts)
     }
     put_head(r, path);
     put_summary(r, facts);
-    put_leftovers(r, facts);
+    put_fallback_nodes(r, facts);
     put_hints(r);
     put_longest(r, facts);
     put_guards(r, facts);

@@ -6,7 +6,7 @@
 
 /* All of it, see docs/command.md; NULL: the context has the error. */
 cJSON *explain_facts(const cli_program *p);
-/* The same, but of which backends run the nodes alone: {coverage, leftovers}. */
+/* The same, but of which backends run the nodes alone: {coverage, fallback_nodes}. */
 cJSON *explain_coverage(const cli_program *p);
 /* The same step in explain's facts and in the record of times: a hash of its name. */
 uint64_t explain_step_key(const char *name);

@@ -81,13 +81,13 @@ static void add_guard(void *self, const stator_x_guard *guard)
     cJSON_AddItemToArray(self, row);
 }
 
-static void add_leftover(void *self, const stator_x_leftover *left)
+static void add_fallback_entry(void *self, const stator_x_fallback_entry *entry)
 {
     cJSON *row = cJSON_CreateObject();
-    cJSON_AddStringToObject(row, "op", left->op);
-    cJSON_AddNumberToObject(row, "nodes", left->count);
-    cli_json_text(row, "first", left->name[0] != '\0' ? left->name : NULL);
-    cli_json_text(row, "reason", left->reason);
+    cJSON_AddStringToObject(row, "op", entry->op);
+    cJSON_AddNumberToObject(row, "nodes", entry->count);
+    cli_json_text(row, "first", entry->name[0] != '\0' ? entry->name : NULL);
+    cli_json_text(row, "reason", entry->reason);
     cJSON_AddItemToArray(self, row);
 }
 
@@ -146,7 +146,8 @@ cJSON *explain_coverage(const cli_program *p)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddItemToObject(root, "coverage", cli_json_coverage(p->function));
-    stator_x_leftovers(p->function, add_leftover, cJSON_AddArrayToObject(root, "leftovers"));
+    stator_x_fallback_nodes(p->function, add_fallback_entry,
+                            cJSON_AddArrayToObject(root, "fallback_nodes"));
     return root;
 }
 

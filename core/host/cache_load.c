@@ -266,26 +266,26 @@ static stator_status read_coverage(loading *l, stator_diag **err)
     return l->r.failed ? broken(err, "its coverage is damaged") : STATOR_OK;
 }
 
-static stator_status read_leftovers(loading *l, stator_diag **err)
+static stator_status read_fallback_nodes(loading *l, stator_diag **err)
 {
-    st_leftovers *left = &l->out->leftovers;
-    *left = (st_leftovers){.mem = l->mem};
-    st_arena_init(&left->arena, l->mem);
-    left->n_nodes = st_read_u32(&l->r);
-    left->n_handed = st_read_u32(&l->r);
-    left->n_host = st_read_u32(&l->r);
+    st_fallback_nodes *nodes = &l->out->fallback_nodes;
+    *nodes = (st_fallback_nodes){.mem = l->mem};
+    st_arena_init(&nodes->arena, l->mem);
+    nodes->n_nodes = st_read_u32(&l->r);
+    nodes->n_handed = st_read_u32(&l->r);
+    nodes->n_host = st_read_u32(&l->r);
     const uint32_t n = st_read_count(&l->r, 4u * LEAST_BYTES);
     for (uint32_t i = 0; i < n; i++) {
-        st_leftover row = {.op = keep_text(l)};
-        row.reason = keep_text(l);
-        row.name = keep_text(l);
-        row.count = st_read_u32(&l->r);
-        st_leftover *at = st_vec_push(l->mem, &left->rows);
+        st_fallback_entry entry = {.op = keep_text(l)};
+        entry.reason = keep_text(l);
+        entry.name = keep_text(l);
+        entry.count = st_read_u32(&l->r);
+        st_fallback_entry *at = st_vec_push(l->mem, &nodes->entries);
         if (at == NULL) {
             return st_fail_oom(err);
         }
-        *at = row;
-        l->r.failed |= row.op == NULL || row.reason == NULL || row.name == NULL;
+        *at = entry;
+        l->r.failed |= entry.op == NULL || entry.reason == NULL || entry.name == NULL;
     }
     return l->r.failed ? broken(err, "what was left of it is damaged") : STATOR_OK;
 }
@@ -755,7 +755,7 @@ stator_status st_cache_read_compiled(st_cache_job *job, const void *bytes, uint6
     ST_TRY(read_symbols(&l, err));
     ST_TRY(read_guard(&l, err));
     ST_TRY(read_coverage(&l, err));
-    ST_TRY(read_leftovers(&l, err));
+    ST_TRY(read_fallback_nodes(&l, err));
     ST_TRY(read_bodies(&l, err));
     ST_TRY(read_program(&l, &out->program, 0, err));
     if (l.r.failed || l.r.left != 0 || out->guard.n_inputs != out->program.n_in) {

@@ -219,19 +219,19 @@ static void put_coverage(saving *s)
     }
 }
 
-static void put_leftovers(saving *s)
+static void put_fallback_nodes(saving *s)
 {
-    const st_leftovers *left = &s->compiled->leftovers;
-    st_put_u32(s->out, left->n_nodes);
-    st_put_u32(s->out, left->n_handed);
-    st_put_u32(s->out, left->n_host);
-    st_put_u32(s->out, left->rows.count);
-    for (uint32_t i = 0; i < left->rows.count; i++) {
-        const st_leftover *row = &left->rows.data[i];
-        st_put_text(s->out, row->op);
-        st_put_text(s->out, row->reason);
-        st_put_text(s->out, row->name);
-        st_put_u32(s->out, row->count);
+    const st_fallback_nodes *nodes = &s->compiled->fallback_nodes;
+    st_put_u32(s->out, nodes->n_nodes);
+    st_put_u32(s->out, nodes->n_handed);
+    st_put_u32(s->out, nodes->n_host);
+    st_put_u32(s->out, nodes->entries.count);
+    for (uint32_t i = 0; i < nodes->entries.count; i++) {
+        const st_fallback_entry *entry = &nodes->entries.data[i];
+        st_put_text(s->out, entry->op);
+        st_put_text(s->out, entry->reason);
+        st_put_text(s->out, entry->name);
+        st_put_u32(s->out, entry->count);
     }
 }
 
@@ -304,7 +304,7 @@ stator_status st_cache_write_compiled(st_cache_job *job, const st_compiled *comp
     put_symbols(&s);
     put_guard(&s);
     put_coverage(&s);
-    put_leftovers(&s);
+    put_fallback_nodes(&s);
     st_put_u32(&rest, compiled->n_bodies);
     stator_status status = STATOR_OK;
     for (uint32_t i = compiled->n_bodies; i > 0 && status == STATOR_OK; i--) {

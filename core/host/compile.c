@@ -142,8 +142,8 @@ static stator_status build_programs(st_division *d, st_compiled *out, stator_dia
         ST_TRY(assemble(&assembly, err));
     }
     count_coverage(d, out);
-    ST_TRY(st_leftovers_count(d, &out->leftovers, err));
-    st_hint_division(d, &out->leftovers);
+    ST_TRY(st_fallback_nodes_count(d, &out->fallback_nodes, err));
+    st_hint_division(d, &out->fallback_nodes);
     return st_graph_guard(&out->ctx->mem, d->root->graph, &out->guard, err);
 }
 
@@ -239,7 +239,7 @@ void st_compiled_clear(st_compiled *compiled)
     stator_ctx *ctx = compiled->ctx;
     st_disassemble(compiled);
     st_guard_deinit(&compiled->guard);
-    st_leftovers_deinit(&compiled->leftovers);
+    st_fallback_nodes_deinit(&compiled->fallback_nodes);
     st_free(&ctx->mem, compiled->files);
     st_module_destroy(compiled->module);
     for (uint32_t i = 0; i < compiled->n_blobs; i++) {

@@ -8,8 +8,8 @@
 #ifndef STATOR_HOST_COMPILE_H
 #define STATOR_HOST_COMPILE_H
 
+#include "core/host/fallback_nodes.h"
 #include "core/host/fuel.h"
-#include "core/host/leftovers.h"
 #include "core/host/model.h"
 #include "core/host/nested.h"
 #include "core/host/partition.h"
@@ -63,7 +63,7 @@ typedef struct st_compiled {
     st_guard guard;
     stator_coverage coverage[ST_COLORS];
     uint32_t n_coverage;
-    st_leftovers leftovers;
+    st_fallback_nodes fallback_nodes;
     const st_file **files; /* that constants are mapped from, each once */
     uint32_t n_files;
     uint32_t specialisation; /* index of the import it was made from */

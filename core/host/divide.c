@@ -376,32 +376,32 @@ const char *st_division_reason(const st_unit *u, stator_ref node)
                                            : "no reason";
 }
 
-typedef struct leftovers {
+typedef struct unsupported_nodes {
     st_division *d;
     st_str text;
     uint32_t count; /* nodes that no backend runs */
-} leftovers;
+} unsupported_nodes;
 
 /* Logs the fallbacks' nodes of u and of the bodies that the host runs, and lists those that no
  * fallback runs. */
-static void list_leftovers(leftovers *left, st_unit *u)
+static void list_unsupported(unsupported_nodes *unsupported, st_unit *u)
 {
-    const st_compile_request *request = left->d->request;
-    u->round = left->d->round;
+    const st_compile_request *request = unsupported->d->request;
+    u->round = unsupported->d->round;
     for (stator_ref n = 1; n <= u->v->n_nodes; n++) {
         for (uint32_t k = 0; u->color[n] == ST_COLOR_HOST && k < region_count(u, n); k++) {
-            st_unit *body = region_unit(left->d, u, n, k);
-            if (body->round != left->d->round) {
-                list_leftovers(left, body);
+            st_unit *body = region_unit(unsupported->d, u, n, k);
+            if (body->round != unsupported->d->round) {
+                list_unsupported(unsupported, body);
             }
         }
         if (!st_is_fallback(u->color[n])) {
             continue;
         }
         const char *op = stator_op_at(u->v, stator_node_at(u->v, n)->op)->name;
-        if (u->runs[n] == 0 && left->count++ < 20) {
-            st_str_addf(&left->text, "%s%s '%s' (%s)", left->count > 1 ? "; " : "", op,
-                        st_node_origin(u->v, n), st_division_reason(u, n));
+        if (u->runs[n] == 0 && unsupported->count++ < 20) {
+            st_str_addf(&unsupported->text, "%s%s '%s' (%s)", unsupported->count > 1 ? "; " : "",
+                        op, st_node_origin(u->v, n), st_division_reason(u, n));
         }
         st_log(request->ctx, "dispatch", 2, "%s: %s '%s': %s", request->main->backend->item.name,
                op, st_node_origin(u->v, n), st_division_reason(u, n));
@@ -409,14 +409,14 @@ static void list_leftovers(leftovers *left, st_unit *u)
 }
 
 /* Every node that main refuses, with op, name and reason, in one error. */
-static stator_status report_leftovers(const leftovers *left, stator_diag **err)
+static stator_status report_unsupported(const unsupported_nodes *unsupported, stator_diag **err)
 {
-    const st_compile_request *request = left->d->request;
-    const stator_status status =
-        st_fail(err, STATOR_UNSUPPORTED, "backend '%s' does not run %u of %u nodes%s: %s",
-                request->main->backend->item.name, left->count, left->d->root->n_counted,
-                request->n_fallbacks != 0 ? ", and none of the node fallbacks does" : "",
-                left->text.data != NULL ? left->text.data : "");
+    const st_compile_request *request = unsupported->d->request;
+    const stator_status status = st_fail(
+        err, STATOR_UNSUPPORTED, "backend '%s' does not run %u of %u nodes%s: %s",
+        request->main->backend->item.name, unsupported->count, unsupported->d->root->n_counted,
+        request->n_fallbacks != 0 ? ", and none of the node fallbacks does" : "",
+        unsupported->text.data != NULL ? unsupported->text.data : "");
     if (err != NULL && *err != NULL) {
         st_diag_set_hint(*err, "%s",
                          request->n_fallbacks != 0 ? "add eager to the node fallbacks"
@@ -427,14 +427,15 @@ static stator_status report_leftovers(const leftovers *left, stator_diag **err)
     return status;
 }
 
-static stator_status look_at_leftovers(st_division *d, stator_diag **err)
+static stator_status check_unsupported(st_division *d, stator_diag **err)
 {
-    leftovers left = {.d = d};
-    st_str_init(&left.text, d->mem);
+    unsupported_nodes unsupported = {.d = d};
+    st_str_init(&unsupported.text, d->mem);
     d->round++;
-    list_leftovers(&left, d->root);
-    const stator_status status = left.count != 0 ? report_leftovers(&left, err) : STATOR_OK;
-    st_str_deinit(&left.text);
+    list_unsupported(&unsupported, d->root);
+    const stator_status status =
+        unsupported.count != 0 ? report_unsupported(&unsupported, err) : STATOR_OK;
+    st_str_deinit(&unsupported.text);
     return status;
 }
 
@@ -474,7 +475,7 @@ stator_status st_divide_again(st_division *d, stator_diag **err)
     }
     d->round++;
     color_unit(d, d->root);
-    ST_TRY(look_at_leftovers(d, err));
+    ST_TRY(check_unsupported(d, err));
     d->round++;
     return divide_unit(d, d->root, err);
 }

@@ -62,10 +62,10 @@ static const char *op_of(const st_unit *u, stator_ref node)
     return stator_op_at(u->v, stator_node_at(u->v, node)->op)->name;
 }
 
-static void print_groups(const st_leftovers *left, st_str *out)
+static void print_groups(const st_fallback_nodes *nodes, st_str *out)
 {
-    for (uint32_t i = 0; i < left->rows.count && i < GROUPS_MAX; i++) {
-        const st_leftover *at = &left->rows.data[i];
+    for (uint32_t i = 0; i < nodes->entries.count && i < GROUPS_MAX; i++) {
+        const st_fallback_entry *at = &nodes->entries.data[i];
         st_str_add(out, i != 0 ? "; " : "");
         if (at->count > 1) {
             st_str_addf(out, "%u ", at->count);
@@ -76,31 +76,31 @@ static void print_groups(const st_leftovers *left, st_str *out)
         }
         st_str_addf(out, " (%s)", at->reason);
     }
-    if (left->rows.count > GROUPS_MAX) {
-        st_str_addf(out, "; and %u more kinds", left->rows.count - GROUPS_MAX);
+    if (nodes->entries.count > GROUPS_MAX) {
+        st_str_addf(out, "; and %u more kinds", nodes->entries.count - GROUPS_MAX);
     }
 }
 
 /* What would be without them. */
-static void print_gain(const stator_backend *main, const st_leftovers *left, st_str *out)
+static void print_gain(const stator_backend *main, const st_fallback_nodes *nodes, st_str *out)
 {
     st_str_addf(out, "; with ops that %s runs in their place %s", main->item.name,
-                left->n_host != 0 ? "nothing would be handed over"
-                                  : "the program would be one piece");
+                nodes->n_host != 0 ? "nothing would be handed over"
+                                   : "the program would be one piece");
 }
 
-static void say_leftovers(const st_division *d, const st_leftovers *left)
+static void hint_fallback_nodes(const st_division *d, const st_fallback_nodes *nodes)
 {
     const st_compile_request *request = d->request;
     st_str text;
     st_str_init(&text, d->mem);
-    st_str_addf(&text, "%u of %u nodes run on ", left->n_nodes, d->root->n_counted);
+    st_str_addf(&text, "%u of %u nodes run on ", nodes->n_nodes, d->root->n_counted);
     for (uint32_t i = 0; i < request->n_fallbacks; i++) {
         st_str_addf(&text, "%s%s", i != 0 ? " or " : "", request->fallbacks[i]->backend->item.name);
     }
-    st_str_addf(&text, ", and values are handed over %u times a call: ", left->n_handed);
-    print_groups(left, &text);
-    print_gain(request->main->backend, left, &text);
+    st_str_addf(&text, ", and values are handed over %u times a call: ", nodes->n_handed);
+    print_groups(nodes, &text);
+    print_gain(request->main->backend, nodes, &text);
     if (st_str_ok(&text)) {
         st_log(request->ctx, ST_HINTS, 2, "%s", text.data);
     }
@@ -126,7 +126,7 @@ static void hint_loops(const st_division *d, const st_unit *u)
     }
 }
 
-void st_hint_division(const st_division *d, const st_leftovers *left)
+void st_hint_division(const st_division *d, const st_fallback_nodes *nodes)
 {
     if (!is_heard(d->request->ctx)) {
         return;
@@ -137,8 +137,8 @@ void st_hint_division(const st_division *d, const st_leftovers *left)
             hint_loops(d, u);
         }
     }
-    if (left->n_nodes != 0 && d->request->n_fallbacks != 0) {
-        say_leftovers(d, left);
+    if (nodes->n_nodes != 0 && d->request->n_fallbacks != 0) {
+        hint_fallback_nodes(d, nodes);
     }
 }
 

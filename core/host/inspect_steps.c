@@ -113,18 +113,18 @@ stator_status stator_x_part_steps(stator_function *function, uint32_t index, sta
     return st_ctx_fail(ctx, status, t.err);
 }
 
-/* ---- what was left over ---- */
+/* ---- fallback nodes ---- */
 
-void stator_x_leftovers(stator_function *function, stator_x_leftover_fn fn, void *self)
+void stator_x_fallback_nodes(stator_function *function, stator_x_fallback_fn fn, void *self)
 {
     const st_compiled *compiled = st_function_entry(function, 0);
-    for (uint32_t i = 0; compiled != NULL && i < compiled->leftovers.rows.count; i++) {
-        const st_leftover *from = &compiled->leftovers.rows.data[i];
-        const stator_x_leftover row = {.struct_size = sizeof row,
-                                       .count = from->count,
-                                       .op = from->op,
-                                       .name = from->name,
-                                       .reason = from->reason};
+    for (uint32_t i = 0; compiled != NULL && i < compiled->fallback_nodes.entries.count; i++) {
+        const st_fallback_entry *from = &compiled->fallback_nodes.entries.data[i];
+        const stator_x_fallback_entry row = {.struct_size = sizeof row,
+                                             .count = from->count,
+                                             .op = from->op,
+                                             .name = from->name,
+                                             .reason = from->reason};
         fn(self, &row);
     }
 }

@@ -9,7 +9,7 @@
 /* Who runs a node. */
 enum st_color {
     ST_COLOR_MAIN = 0,
-    ST_COLOR_FALLBACK = 1, /* the first of the backends that main's leftovers go through, and on */
+    ST_COLOR_FALLBACK = 1, /* the first of the backends that main's fallback nodes go to, and on */
     ST_FALLBACKS_MAX = 8,
     ST_COLOR_HOST = ST_COLOR_FALLBACK + ST_FALLBACKS_MAX, /* control flow, its bodies divided too */
     ST_COLORS

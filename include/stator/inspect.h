@@ -163,18 +163,18 @@ typedef void (*stator_x_step_fn)(void *self, const stator_x_step *row);
 STATOR_EXPORT stator_status stator_x_part_steps(stator_function *function, uint32_t index,
                                                 stator_x_step_fn fn, void *self) STATOR_MUST_USE;
 
-/* Nodes that the function's backend left to another one, of the newest program, by op and reason.
- */
-typedef struct stator_x_leftover {
+/* The fallback nodes of the newest program: those that the function's backend refuses and another
+ * one runs, by op and reason. fn is called for each entry. */
+typedef struct stator_x_fallback_entry {
     uint32_t struct_size;
     uint32_t count;
     const char *op;
     const char *name; /* of the first that has one, "" none */
     const char *reason;
-} stator_x_leftover;
-typedef void (*stator_x_leftover_fn)(void *self, const stator_x_leftover *row);
-STATOR_EXPORT void stator_x_leftovers(stator_function *function, stator_x_leftover_fn fn,
-                                      void *self);
+} stator_x_fallback_entry;
+typedef void (*stator_x_fallback_fn)(void *self, const stator_x_fallback_entry *row);
+STATOR_EXPORT void stator_x_fallback_nodes(stator_function *function, stator_x_fallback_fn fn,
+                                           void *self);
 
 /* What inputs must be for a call to run the newest program: fn is called for each input, size and
  * condition, the row is valid for that call. RESOURCE_EXHAUSTED. */

@@ -71,7 +71,7 @@ struct stator_abi_anchor {
     const stator_x_memory *p_stator_x_memory;
     const stator_x_part *p_stator_x_part;
     const stator_x_step *p_stator_x_step;
-    const stator_x_leftover *p_stator_x_leftover;
+    const stator_x_fallback_entry *p_stator_x_fallback_entry;
     const stator_x_guard *p_stator_x_guard;
     const stator_x_place *p_stator_x_place;
     const stator_x_pair *p_stator_x_pair;
@@ -144,7 +144,7 @@ struct stator_abi_anchor {
     __typeof__(stator_x_part_count) *call_stator_x_part_count;
     __typeof__(stator_x_part_at) *call_stator_x_part_at;
     __typeof__(stator_x_part_steps) *call_stator_x_part_steps;
-    __typeof__(stator_x_leftovers) *call_stator_x_leftovers;
+    __typeof__(stator_x_fallback_nodes) *call_stator_x_fallback_nodes;
     __typeof__(stator_x_guards) *call_stator_x_guards;
     __typeof__(stator_x_prepare) *call_stator_x_prepare;
     __typeof__(stator_x_fuel_count) *call_stator_x_fuel_count;

@@ -723,11 +723,11 @@ FROZEN(stator_x_step, read_bytes, 40, uint64_t);
 FROZEN(stator_x_step, written_bytes, 48, uint64_t);
 FROZEN(stator_x_step, flops, 56, uint64_t);
 
-FROZEN(stator_x_leftover, struct_size, 0, uint32_t);
-FROZEN(stator_x_leftover, count, 4, uint32_t);
-FROZEN(stator_x_leftover, op, 8, const char *);
-FROZEN(stator_x_leftover, name, 16, const char *);
-FROZEN(stator_x_leftover, reason, 24, const char *);
+FROZEN(stator_x_fallback_entry, struct_size, 0, uint32_t);
+FROZEN(stator_x_fallback_entry, count, 4, uint32_t);
+FROZEN(stator_x_fallback_entry, op, 8, const char *);
+FROZEN(stator_x_fallback_entry, name, 16, const char *);
+FROZEN(stator_x_fallback_entry, reason, 24, const char *);
 
 FROZEN(stator_x_guard, struct_size, 0, uint32_t);
 FROZEN(stator_x_guard, kind, 4, uint32_t);

@@ -106,7 +106,7 @@ static void test_branches(stator_ctx *ctx, const char *backend)
     stator_model_destroy(model);
 }
 
-/* ---- steps, leftovers, guards ---- */
+/* ---- steps, fallback nodes, guards ---- */
 
 static const char symbolic[] = "stir 1\n"
                                "graph @main(%x: f32[N, 3]) {\n"
@@ -121,7 +121,7 @@ typedef struct told {
     uint64_t read_bytes, written_bytes;
     char nodes[256];  /* names, each followed by a blank */
     char guards[512]; /* lines "kind subject text;" */
-    uint32_t n_leftovers;
+    uint32_t n_fallback_entries;
 } told;
 
 static void add_text(char *to, size_t size, const char *text)
@@ -154,11 +154,11 @@ static void take_guard(void *self, const stator_x_guard *guard)
     add_text(t->guards, sizeof t->guards, line);
 }
 
-static void take_leftover(void *self, const stator_x_leftover *left)
+static void take_fallback_entry(void *self, const stator_x_fallback_entry *entry)
 {
     told *t = self;
-    CHECK(left->count == 1 && strcmp(left->op, "nonzero") == 0 && left->reason[0] != 0);
-    t->n_leftovers++;
+    CHECK(entry->count == 1 && strcmp(entry->op, "nonzero") == 0 && entry->reason[0] != 0);
+    t->n_fallback_entries++;
 }
 
 /* All that is told of a program for x: f32[rows, 3]. */
@@ -178,7 +178,7 @@ static told ask(stator_ctx *ctx, const char *text, const char *backend, int64_t 
     CHECK(stator_x_part_steps(function, stator_x_part_count(function), take_step, &t) ==
           STATOR_OUT_OF_RANGE);
     CHECK_OK(ctx, stator_x_guards(function, take_guard, &t));
-    stator_x_leftovers(function, take_leftover, &t);
+    stator_x_fallback_nodes(function, take_fallback_entry, &t);
     stator_tensor_release(in);
     stator_function_destroy(function);
     stator_model_destroy(model);
@@ -200,20 +200,20 @@ static int is_available(stator_ctx *ctx, const char *backend)
 static void test_told(stator_ctx *ctx)
 {
     told t = ask(ctx, plain, "eager", 2);
-    CHECK(t.n_steps == 2 && t.n_open == 0 && t.n_leftovers == 0);
+    CHECK(t.n_steps == 2 && t.n_open == 0 && t.n_fallback_entries == 0);
     CHECK(t.read_bytes == 2u * 24u && t.written_bytes == 24u + 8u);
     CHECK(strcmp(t.guards, "1 x f32[2, 3];") == 0);
     t = ask(ctx, plain, "aot_eager", 2); /* tells what its eager tells */
     CHECK(t.n_steps == 2 && t.read_bytes == 2u * 24u);
     t = ask(ctx, symbolic, "eager", 5);
-    CHECK(t.n_steps == 3 && t.n_open == 3 && t.n_leftovers == 0);
+    CHECK(t.n_steps == 3 && t.n_open == 3 && t.n_fallback_entries == 0);
     CHECK(strcmp(t.guards, "1 x f32[N, 3];2 N 0 or more;") == 0);
     if (is_available(ctx, "inductor-cpu")) {
         t = ask(ctx, plain, "inductor-cpu", 2);
         CHECK(t.n_steps >= 1 && t.n_open == 0 && strstr(t.nodes, "a ") && strstr(t.nodes, "b "));
         CHECK(t.written_bytes == 24u + 8u);
         t = ask(ctx, symbolic, "inductor-cpu", 5);
-        CHECK(t.n_leftovers == 1 && t.n_open != 0 && strstr(t.guards, "2 N "));
+        CHECK(t.n_fallback_entries == 1 && t.n_open != 0 && strstr(t.guards, "2 N "));
     }
 }
 

@@ -43,7 +43,7 @@ MEMORY = dict(HELD, output_bytes=int)
 STEP = {"kind": {"kernel", "library", "node", "loop"}, "depth": int, "name": str, "open": bool,
         "read_bytes": int, "written_bytes": int, "flops": int, "nodes": [str]}
 EXPLAINED = {"compile_ms": NUMBER, "coverage": COVERAGE, "memory": MEMORY,
-             "leftovers": [{"op": str, "nodes": int, "first": TEXT_OR_NULL, "reason": str}],
+             "fallback_nodes": [{"op": str, "nodes": int, "first": TEXT_OR_NULL, "reason": str}],
              "guards": [{"kind": {"input", "size", "need"}, "name": TEXT_OR_NULL, "text": str}],
              "parts": [dict(HELD, name=str, backend=str, result_bytes=int, steps=[STEP])]}
 COUNTS = {str: int}
@@ -51,7 +51,7 @@ DESCRIBED = {"opsets": COUNTS, "operators": COUNTS, "metadata": {str: str}, "for
              "producer": TEXT_OR_NULL, "inputs": [{"name": str, "dtype": str, "shape": [(int, str)]}],
              "outputs": [{"name": str, "dtype": str, "shape": [(int, str)]}], "nodes": COUNTS,
              "parameters": {"tensors": int, "elements": int, "bytes": int, "by_dtype": COUNTS},
-             "coverage": (COVERAGE, None), "leftovers": EXPLAINED["leftovers"], "error": TEXT_OR_NULL}
+             "coverage": (COVERAGE, None), "fallback_nodes": EXPLAINED["fallback_nodes"], "error": TEXT_OR_NULL}
 PORT = {"name": str, "dtype": str, "shape": [int]}
 UNCHECKED = dict(PORT, max_abs_err=None, max_rel_err=None, ok=None)
 RIGHT = dict(PORT, max_abs_err=ERROR_VALUE, max_rel_err=ERROR_VALUE, ok={True})

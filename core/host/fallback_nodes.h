@@ -1,7 +1,7 @@
 /* The nodes of a divided graph that main does not run, by op and reason: what perf_hints and
- * explain tell of them. */
-#ifndef STATOR_HOST_LEFTOVERS_H
-#define STATOR_HOST_LEFTOVERS_H
+ * explain print. */
+#ifndef STATOR_HOST_FALLBACK_NODES_H
+#define STATOR_HOST_FALLBACK_NODES_H
 
 #include "core/base/arena.h"
 #include "core/base/diag.h"
@@ -9,26 +9,26 @@
 
 struct st_division; /* divide.h */
 
-typedef struct st_leftover {
+typedef struct st_fallback_entry {
     const char *op;
     const char *reason;
     const char *name; /* of the first such node that has one, "" none */
     uint32_t count;   /* nodes; those inside control flow count with it */
-} st_leftover;
+} st_fallback_entry;
 
-typedef struct st_leftovers {
+typedef struct st_fallback_nodes {
     st_mem *mem;    /* NULL: nothing was counted */
     st_arena arena; /* texts */
-    st_vec(st_leftover) rows;
+    st_vec(st_fallback_entry) entries;
     uint32_t n_nodes;
     uint32_t n_handed; /* (value, part that reads it) from one backend to the other */
     uint32_t n_host;   /* parts that are the host's whoever runs the rest: loops, branches */
-} st_leftovers;
+} st_fallback_nodes;
 
 /* Of a division whose programs are assembled. `out` is to be ended also after a failure;
  * RESOURCE_EXHAUSTED. */
-stator_status st_leftovers_count(const struct st_division *division, st_leftovers *out,
-                                 stator_diag **err);
-void st_leftovers_deinit(st_leftovers *leftovers);
+stator_status st_fallback_nodes_count(const struct st_division *division, st_fallback_nodes *out,
+                                      stator_diag **err);
+void st_fallback_nodes_deinit(st_fallback_nodes *nodes);
 
 #endif

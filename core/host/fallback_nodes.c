@@ -1,8 +1,8 @@
-/* Counting what main does not run; see leftovers.h.
+/* Counting what main does not run; see fallback_nodes.h.
  *
- * In: a division, its parts as they were compiled in the end. Out: rows in the order in which their
- * first nodes stand, found again by a hash of op and reason. */
-#include "core/host/leftovers.h"
+ * In: a division, its parts as they were compiled in the end. Out: entries in the order in which
+ * their first nodes stand, found again by a hash of op and reason. */
+#include "core/host/fallback_nodes.h"
 
 #include "core/base/map.h"
 #include "core/host/divide.h"
@@ -11,9 +11,9 @@
 
 typedef struct tally {
     const st_division *d;
-    st_leftovers *out;
-    st_hashset row_of;       /* place + 1, by op and reason */
-    const char *op, *reason; /* of the row that is sought */
+    st_fallback_nodes *out;
+    st_hashset entry_of;     /* place + 1, by op and reason */
+    const char *op, *reason; /* of the entry that is sought */
 } tally;
 
 /* A node whose backend is main by its color lies in a part that main gave back. */
@@ -26,26 +26,26 @@ static const char *why_left(const st_unit *u, stator_ref node)
 static int is_sought(void *self, uint32_t place)
 {
     const tally *t = self;
-    const st_leftover *row = &t->out->rows.data[place - 1u];
-    return strcmp(row->op, t->op) == 0 && strcmp(row->reason, t->reason) == 0;
+    const st_fallback_entry *entry = &t->out->entries.data[place - 1u];
+    return strcmp(entry->op, t->op) == 0 && strcmp(entry->reason, t->reason) == 0;
 }
 
-static const char *keep(st_leftovers *out, const char *text)
+static const char *keep(st_fallback_nodes *out, const char *text)
 {
     return st_arena_strndup(&out->arena, text, strlen(text));
 }
 
-static stator_status add_row(tally *t, uint64_t hash, const char *name, stator_diag **err)
+static stator_status add_entry(tally *t, uint64_t hash, const char *name, stator_diag **err)
 {
-    st_leftovers *out = t->out;
-    const st_leftover fresh = {keep(out, t->op), keep(out, t->reason), keep(out, name), 1};
-    st_leftover *row = st_vec_push(out->mem, &out->rows);
-    if (row == NULL) {
+    st_fallback_nodes *out = t->out;
+    const st_fallback_entry fresh = {keep(out, t->op), keep(out, t->reason), keep(out, name), 1};
+    st_fallback_entry *entry = st_vec_push(out->mem, &out->entries);
+    if (entry == NULL) {
         return st_fail_oom(err);
     }
-    *row = fresh;
+    *entry = fresh;
     return fresh.op != NULL && fresh.reason != NULL && fresh.name != NULL &&
-                   st_hashset_add(&t->row_of, hash, out->rows.count)
+                   st_hashset_add(&t->entry_of, hash, out->entries.count)
                ? STATOR_OK
                : st_fail_oom(err);
 }
@@ -57,16 +57,16 @@ static stator_status count_node(tally *t, const st_unit *u, stator_ref node, sta
     t->reason = why_left(u, node);
     const uint64_t hash =
         st_hash64(t->reason, strlen(t->reason), st_hash64(t->op, strlen(t->op), 0));
-    const uint32_t place = st_hashset_find(&t->row_of, hash, is_sought, t);
+    const uint32_t place = st_hashset_find(&t->entry_of, hash, is_sought, t);
     if (place == 0) {
-        return add_row(t, hash, name, err);
+        return add_entry(t, hash, name, err);
     }
-    st_leftover *row = &t->out->rows.data[place - 1u];
-    row->count++;
-    if (row->name[0] == '\0' && name[0] != '\0') {
-        row->name = keep(t->out, name);
+    st_fallback_entry *entry = &t->out->entries.data[place - 1u];
+    entry->count++;
+    if (entry->name[0] == '\0' && name[0] != '\0') {
+        entry->name = keep(t->out, name);
     }
-    return row->name != NULL ? STATOR_OK : st_fail_oom(err);
+    return entry->name != NULL ? STATOR_OK : st_fail_oom(err);
 }
 
 /* The color of the part that runs each node; constants, and nodes of no part, have none. */
@@ -102,7 +102,7 @@ static uint32_t count_handed(const st_unit *u, const st_part *part, const uint8_
 
 static stator_status count_part(tally *t, const st_unit *u, const st_part *part, stator_diag **err)
 {
-    st_leftovers *out = t->out;
+    st_fallback_nodes *out = t->out;
     out->n_host += part->color == ST_COLOR_HOST;
     if (!st_is_fallback(part->color)) {
         return STATOR_OK;
@@ -126,28 +126,29 @@ static stator_status count_unit(tally *t, const st_unit *u, stator_diag **err)
     return status;
 }
 
-stator_status st_leftovers_count(const st_division *d, st_leftovers *out, stator_diag **err)
+stator_status st_fallback_nodes_count(const st_division *d, st_fallback_nodes *out,
+                                      stator_diag **err)
 {
     tally t = {.d = d, .out = out};
     stator_status status = STATOR_OK;
-    *out = (st_leftovers){.mem = d->mem};
+    *out = (st_fallback_nodes){.mem = d->mem};
     st_arena_init(&out->arena, d->mem);
-    st_hashset_init(&t.row_of, d->mem);
+    st_hashset_init(&t.entry_of, d->mem);
     for (uint32_t i = 0; status == STATOR_OK && i < d->units.count; i++) {
         const st_unit *u = d->units.data[i];
         if (u == d->root || u->program != NULL) {
             status = count_unit(&t, u, err);
         }
     }
-    st_hashset_deinit(&t.row_of);
+    st_hashset_deinit(&t.entry_of);
     return status;
 }
 
-void st_leftovers_deinit(st_leftovers *leftovers)
+void st_fallback_nodes_deinit(st_fallback_nodes *nodes)
 {
-    if (leftovers->mem != NULL) {
-        st_vec_free(leftovers->mem, &leftovers->rows);
-        st_arena_deinit(&leftovers->arena);
+    if (nodes->mem != NULL) {
+        st_vec_free(nodes->mem, &nodes->entries);
+        st_arena_deinit(&nodes->arena);
     }
-    *leftovers = (st_leftovers){.mem = NULL};
+    *nodes = (st_fallback_nodes){.mem = NULL};
 }

@@ -1,8 +1,8 @@
 /* The compile driver; see compile.h. */
 #include "core/host/assemble.h"
 #include "core/host/cache.h"
+#include "core/host/deferred_log.h"
 #include "core/host/dump.h"
-#include "core/host/held.h"
 #include "core/host/hints.h"
 
 #include "ir/text_sym.h"
@@ -118,11 +118,11 @@ stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *o
 /* What backends say of their parts is said once all of them stay. */
 static stator_status assemble(st_assembly *assembly, stator_diag **err)
 {
-    st_held held;
-    st_held_begin(&held, assembly->out->ctx);
+    st_deferred_log deferred;
+    st_deferred_log_begin(&deferred, assembly->out->ctx);
     const stator_status status = st_assemble(assembly, err);
     const int is_kept = assembly->n_declined == 0 || assembly->is_last;
-    st_held_end(&held, status == STATOR_OK && is_kept);
+    st_deferred_log_end(&deferred, status == STATOR_OK && is_kept);
     return status;
 }
 

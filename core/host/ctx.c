@@ -2,8 +2,8 @@
  * registry. See ctx.h and stator/stator.h. */
 #define _GNU_SOURCE
 #include "core/host/cache.h"
+#include "core/host/deferred_log.h"
 #include "core/host/dump.h"
-#include "core/host/held.h"
 
 #include "core/base/sized.h"
 #include "core/base/str.h"
@@ -195,11 +195,12 @@ void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *fo
     va_end(args);
     make_printable(&text);
     const char *line = text.data != NULL ? text.data : "";
-    const int is_held = st_str_ok(&text) && level == 2 && st_held_take(ctx, channel, line);
-    if (is_dumped && !is_held && st_str_ok(&text)) {
+    const int is_deferred =
+        st_str_ok(&text) && level == 2 && st_deferred_log_take(ctx, channel, line);
+    if (is_dumped && !is_deferred && st_str_ok(&text)) {
         st_dump_line(ctx, channel, line);
     }
-    if (is_said && !is_held && st_str_ok(&text)) {
+    if (is_said && !is_deferred && st_str_ok(&text)) {
         ctx->log(ctx->log_self, channel, level, line);
     }
     st_str_deinit(&text);

@@ -46,8 +46,8 @@ struct stator_ctx {
     struct st_cache_job *cache_jobs; /* compiles that are in the middle of it */
     struct st_dump *dumps;           /* compiles that are written down, see dump.h */
     _Atomic uint32_t n_dumps;
-    struct st_held *held; /* lines of perf_hints that wait, see held.h */
-    _Atomic uint32_t n_held;
+    struct st_deferred_log *deferred; /* deferred lines of perf_hints, see deferred_log.h */
+    _Atomic uint32_t n_deferred;
 };
 
 /* Stores a failure as the context's last error and gives its code back: every public function ends

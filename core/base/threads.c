@@ -5,11 +5,11 @@
  * threads are kept off their caller's processor (core/base/apart.h).
  *
  * Chunks are cut before the team starts, so which ones there are depends on (threads, n, grain)
- * alone, not on how many threads came. A thread takes those of its own lot, in order, so that what
- * it did in the call before is in its cache; then those of others' lots: a processor that is slower
- * than the rest, or busy with something else, holds nobody up for long. A child made by fork after
- * a parallel region must not call st_parallel_for with threads > 1: libgomp's team does not survive
- * fork, nor does the thread pool. */
+ * alone, not on how many threads came. A thread takes those of its own queue, in order, so that
+ * what it did in the call before is in its cache; then those of others' queues: a processor that
+ * is slower than the rest, or busy with something else, holds nobody up for long. A child made
+ * by fork after a parallel region must not call st_parallel_for with threads > 1: libgomp's team
+ * does not survive fork, nor does the thread pool. */
 #define _GNU_SOURCE
 #include "core/base/threads.h"
 
@@ -37,46 +37,46 @@ int st_is_in_parallel(void)
 }
 
 #define LINE 64          /* bytes, of a cache */
-#define THREADS_MOST 512 /* whose lots are on the caller's stack */
+#define THREADS_MOST 512 /* whose queues are on the caller's stack */
 
-typedef struct lot {
-    _Alignas(LINE) _Atomic int64_t next; /* of its chunks */
-} lot;
+typedef struct chunk_queue {
+    _Alignas(LINE) _Atomic int64_t next; /* chunk that nobody has taken */
+} chunk_queue;
 
 typedef struct work {
     void (*fn)(void *self, int64_t begin, int64_t end);
     void *self;
     int64_t n;
-    int64_t lots, each; /* of so many chunks */
-    int64_t step, left; /* elements of a chunk; of those that are left each lot has its share */
-    lot *taken;
+    int64_t n_queues, each; /* queues of so many chunks */
+    int64_t step, left; /* elements of a chunk; those that are left are spread over the chunks */
+    chunk_queue *queues;
     uint64_t ended_ns; /* the caller's last chunk, */
     int64_t done;      /* of so many */
 } work;
 
 static int64_t begin_of(const work *w, int64_t chunk)
 {
-    const int64_t begin = chunk * w->step + chunk * w->left / (w->lots * w->each);
+    const int64_t begin = chunk * w->step + chunk * w->left / (w->n_queues * w->each);
     return begin < w->n ? begin : w->n;
 }
 
-/* The next chunk of a lot. 0: there are no more. */
-static int run_chunk(const work *w, int64_t l)
+/* Runs the next chunk of a queue. 0: there are no more. */
+static int run_chunk(const work *w, int64_t q)
 {
-    const int64_t k = atomic_fetch_add_explicit(&w->taken[l].next, 1, memory_order_relaxed);
+    const int64_t k = atomic_fetch_add_explicit(&w->queues[q].next, 1, memory_order_relaxed);
     if (k >= w->each) {
         return 0;
     }
-    const int64_t chunk = l * w->each + k;
+    const int64_t chunk = q * w->each + k;
     w->fn(w->self, begin_of(w, chunk), begin_of(w, chunk + 1));
     return 1;
 }
 
-/* Chunks of a lot, one after the other, until there are no more. Returns how many it was. */
-static int64_t run_lot(const work *w, int64_t l)
+/* Runs the chunks of a queue until there are no more. Returns how many it ran. */
+static int64_t run_queue(const work *w, int64_t q)
 {
     int64_t done = 0;
-    while (run_chunk(w, l)) {
+    while (run_chunk(w, q)) {
         done++;
     }
     return done;
@@ -87,8 +87,8 @@ static void run_seat(void *self, int32_t seat)
     work *w = self;
     int64_t done = 0;
     is_inside = 1;
-    for (int64_t l = 0; l < w->lots; l++) {
-        done += run_lot(w, (seat + l) % w->lots);
+    for (int64_t q = 0; q < w->n_queues; q++) {
+        done += run_queue(w, (seat + q) % w->n_queues);
     }
     is_inside = 0;
     if (seat == 0) {
@@ -120,13 +120,13 @@ static _Thread_local st_apart own_team;
 static void run_region(work *w)
 {
     st_apart *team = &own_team;
-    st_apart_begin(team, (int32_t)w->lots);
-#pragma omp parallel num_threads((int)w->lots)
+    st_apart_begin(team, (int32_t)w->n_queues);
+#pragma omp parallel num_threads((int)w->n_queues)
     {
         st_apart_note(team, omp_get_thread_num());
         run_seat(w, omp_get_thread_num());
     }
-    st_apart_end(team, (int32_t)w->lots);
+    st_apart_end(team, (int32_t)w->n_queues);
 }
 
 #else
@@ -142,24 +142,24 @@ static void run_region(work *w)
  * chunk. */
 static void run_contended(work *w, uint64_t began)
 {
-    const uint64_t chunks = (uint64_t)(w->lots * w->each);
+    const uint64_t chunks = (uint64_t)(w->n_queues * w->each);
     is_inside = 1;
     (void)run_chunk(w, 0);
     is_inside = 0;
     if ((st_now_ns() - began) * (chunks - 1) < HELPED_NS) {
         run_seat(w, 0);
     } else {
-        st_thread_pool_run((int32_t)w->lots, run_seat, w);
+        st_thread_pool_run((int32_t)w->n_queues, run_seat, w);
     }
 }
 
 static void run_team(work *w)
 {
-    lot taken[THREADS_MOST];
+    chunk_queue queues[THREADS_MOST];
     const uint64_t began = st_now_ns();
-    w->taken = taken;
-    for (int64_t l = 0; l < w->lots; l++) {
-        atomic_init(&taken[l].next, 0);
+    w->queues = queues;
+    for (int64_t q = 0; q < w->n_queues; q++) {
+        atomic_init(&queues[q].next, 0);
     }
     const int is_contended = st_is_contended(began);
     st_omp_spin_shortly(is_contended);
@@ -189,12 +189,12 @@ void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
               .n = n,
               .each = most < ST_PARALLEL_CHUNKS ? most : ST_PARALLEL_CHUNKS};
     if (most >= 1) {
-        w.lots = threads;
+        w.n_queues = threads;
         w.step = n / (threads * w.each);
         w.left = n % (threads * w.each);
     } else {
         w.each = 1;
-        w.lots = n / grain + (n % grain != 0);
+        w.n_queues = n / grain + (n % grain != 0);
         w.step = grain;
     }
     run_team(&w);

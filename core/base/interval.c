@@ -151,44 +151,44 @@ static int collect(packing *p, uint32_t list)
 
 /* ---- placing ---- */
 
-typedef struct span { /* of a block that is in the way */
+typedef struct range { /* of a block that is in the way */
     uint64_t begin;
     uint64_t end;
-} span;
+} range;
 
 static int by_begin(const void *a, const void *b)
 {
-    const span *x = a;
-    const span *y = b;
+    const range *x = a;
+    const range *y = b;
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
 /* Lowest offset where a block fits among those alive at the same time; 0 on overflow. */
-static int find_offset(const packing *p, span *spans, uint32_t n, uint64_t size,
+static int find_offset(const packing *p, range *ranges, uint32_t n, uint64_t size,
                        uint64_t *out_offset)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t other = p->found.data[i];
-        spans[i].begin = p->blocks[other].offset_bytes;
-        spans[i].end = spans[i].begin + p->rounded[other];
+        ranges[i].begin = p->blocks[other].offset_bytes;
+        ranges[i].end = ranges[i].begin + p->rounded[other];
     }
-    qsort(spans, n, sizeof *spans, by_begin);
+    qsort(ranges, n, sizeof *ranges, by_begin);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t end = 0;
         if (!st_add_u64(at, size, &end)) {
             return 0;
         }
-        if (end <= spans[i].begin) {
+        if (end <= ranges[i].begin) {
             break;
         }
-        at = spans[i].end > at ? spans[i].end : at;
+        at = ranges[i].end > at ? ranges[i].end : at;
     }
     *out_offset = at;
     return 1;
 }
 
-static int place(packing *p, span *spans, const item *wanted, uint64_t *out_total)
+static int place(packing *p, range *ranges, const item *wanted, uint64_t *out_total)
 {
     st_interval *block = &p->blocks[wanted->index];
     uint64_t end = 0;
@@ -204,7 +204,7 @@ static int place(packing *p, span *spans, const item *wanted, uint64_t *out_tota
     for (uint32_t i = p->lo[wanted->index] + p->n_times; ok && i > 0; i /= 2u) {
         ok = collect(p, p->alive[i]);
     }
-    ok = ok && find_offset(p, spans, p->found.count, wanted->size, &block->offset_bytes) &&
+    ok = ok && find_offset(p, ranges, p->found.count, wanted->size, &block->offset_bytes) &&
          st_add_u64(block->offset_bytes, wanted->size, &end) && remember(p, wanted->index);
     *out_total = ok && end > *out_total ? end : *out_total;
     return ok;
@@ -269,7 +269,7 @@ static uint64_t most_alive(const packing *p, uint32_t n, uint64_t *steps)
 }
 
 /* Places all in the order of the items; what was placed before is forgotten. */
-static int place_all(packing *p, span *spans, const item *items, uint32_t n, uint64_t *out_total)
+static int place_all(packing *p, range *ranges, const item *items, uint32_t n, uint64_t *out_total)
 {
     int ok = 1;
     memset(p->begins, 0, n * sizeof *p->begins);
@@ -277,14 +277,14 @@ static int place_all(packing *p, span *spans, const item *items, uint32_t n, uin
     p->links.count = 1;
     *out_total = 0;
     for (uint32_t i = 0; ok && i < n; i++) {
-        ok = place(p, spans, &items[i], out_total);
+        ok = place(p, ranges, &items[i], out_total);
     }
     return ok;
 }
 
 /* Tries the other order where the first one left gaps; what fails changes nothing. Changes items.
  */
-static void improve(packing *p, span *spans, item *items, uint32_t n, uint64_t *total)
+static void improve(packing *p, range *ranges, item *items, uint32_t n, uint64_t *total)
 {
     uint64_t other = 0;
     uint64_t *kept = st_calloc(p->mem, (uint64_t)n + 1u, sizeof *kept);
@@ -297,7 +297,7 @@ static void improve(packing *p, span *spans, item *items, uint32_t n, uint64_t *
     }
     set_turns(items, n);
     qsort(items, n, sizeof *items, by_turn);
-    const int is_better = place_all(p, spans, items, n, &other) && other < *total;
+    const int is_better = place_all(p, ranges, items, n, &other) && other < *total;
     for (uint32_t i = 0; i < n && !is_better; i++) {
         p->blocks[i].offset_bytes = kept[i];
     }
@@ -315,8 +315,8 @@ int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t alig
     align = align == 0 ? 1 : align;
     packing p = {.mem = mem, .blocks = blocks};
     item *items = st_calloc(mem, n, sizeof *items);
-    span *spans = st_calloc(mem, n, sizeof *spans);
-    int ok = items != NULL && spans != NULL && alloc_packing(&p, n);
+    range *ranges = st_calloc(mem, n, sizeof *ranges);
+    int ok = items != NULL && ranges != NULL && alloc_packing(&p, n);
     for (uint32_t i = 0; ok && i < n; i++) {
         items[i] = (item){0, blocks[i].first, i, 0};
         ok = round_up(blocks[i].size_bytes, align, &items[i].size);
@@ -325,12 +325,12 @@ int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t alig
     if (ok) {
         qsort(items, n, sizeof *items, by_size);
     }
-    ok = ok && place_all(&p, spans, items, n, out_total);
+    ok = ok && place_all(&p, ranges, items, n, out_total);
     if (ok) {
-        improve(&p, spans, items, n, out_total);
+        improve(&p, ranges, items, n, out_total);
     }
     st_free(mem, items);
-    st_free(mem, spans);
+    st_free(mem, ranges);
     free_packing(&p);
     return ok;
 }

@@ -1,8 +1,9 @@
 /* Rows to threads (order.h): a row is one thread's, several for a thread; a long row where there
  * are few is cut into chunks.
  *
- *     lots of rows      each lot has room of its own and goes through its rows; rows whose elements
- *                       are far apart, but neighbours of each other's, are copied row by row first
+ *     groups of rows    each group has room of its own and goes through its rows; rows whose
+ *                       elements are far apart, but neighbours of each other's, are copied row by
+ *                       row first
  *     chunks of a row   candidates of each chunk | those of all chunks, selected again */
 #include "order.h"
 
@@ -19,8 +20,8 @@
 #define FEW_TAKE_MAX 64           /* results that are found one after the other, */
 #define FEW_WORK_MAX (512 * 1024) /* each in a walk over the lowest keys of columns */
 #define FEW_KEYS(n) ((n) + ORDER_MASK + ((n) / ORDER_PANEL + 1) * ORDER_MASK)
-#define LOT_MIN 16384            /* elements that are worth a thread: some microseconds */
-#define LOTS_EACH 4              /* for a thread, so that a slow one holds nobody up */
+#define TASK_MIN 16384           /* elements that are worth a thread: some microseconds */
+#define TASKS_EACH 4             /* for a thread, so that a slow one holds nobody up */
 #define TILE_ROWS 16             /* copied together: a cache line of f32 */
 #define TILE_BYTES (1024 * 1024) /* that stay in a second-level cache */
 
@@ -36,10 +37,10 @@ typedef struct order_plan {
     uint32_t method;
     uint32_t bytes;      /* of an element */
     uint32_t word_bytes; /* 8: keys of 32 bits; 16: of 64 */
-    int64_t lots;        /* of rows */
-    int64_t chunks;      /* of each row; above 1 there is one lot */
+    int64_t groups;      /* of rows */
+    int64_t chunks;      /* of each row; above 1 there is one group */
     int64_t tile;        /* rows that are copied together, 1: none are */
-    uint64_t lot_bytes;  /* room of a lot, or of a chunk */
+    uint64_t room_bytes; /* room of a group, or of a chunk */
 } order_plan;
 
 /* Where results of a row go. */
@@ -102,8 +103,9 @@ static int add_room(uint64_t *bytes, int64_t n, uint64_t each)
            st_add_u64(*bytes, 63u, bytes) && (*bytes &= ~UINT64_C(63), 1);
 }
 
-/* Room of a lot: words, then keys of the method FEW, then the tile. 0: more than can be. */
-static int lot_bytes(const st_order_job *job, order_plan *plan)
+/* Room of a group or of a chunk: words, then keys of the method FEW, then the tile. 0: more than
+ * can be. */
+static int room_bytes(const st_order_job *job, order_plan *plan)
 {
     const int is_whole = plan->method == ORDER_WHOLE;
     uint64_t bytes = 0;
@@ -116,7 +118,7 @@ static int lot_bytes(const st_order_job *job, order_plan *plan)
     if (plan->tile > 1) {
         is_well = is_well && add_room(&bytes, plan->tile * tile_pitch(plan), plan->bytes);
     }
-    plan->lot_bytes = bytes;
+    plan->room_bytes = bytes;
     return is_well;
 }
 
@@ -138,16 +140,16 @@ static int make_plan(const st_order_job *job, int32_t threads, order_plan *plan)
         return 1;
     }
     plan->tile = tile_of(job, plan->bytes);
-    const int64_t lots_max = threads > 1 ? (int64_t)threads * LOTS_EACH : 1;
+    const int64_t tasks_max = threads > 1 ? (int64_t)threads * TASKS_EACH : 1;
     const int64_t worth =
-        st_max_i64(1, job->size > INT64_MAX / rows ? lots_max : job->size * rows / LOT_MIN);
-    plan->lots = st_min_i64(st_min_i64(rows, lots_max), worth);
+        st_max_i64(1, job->size > INT64_MAX / rows ? tasks_max : job->size * rows / TASK_MIN);
+    plan->groups = st_min_i64(st_min_i64(rows, tasks_max), worth);
     if (plan->method == ORDER_CANDIDATES && rows * 2 <= threads) {
-        plan->chunks = st_max_i64(
-            1, st_min_i64(st_min_i64(job->size / LOT_MIN, lots_max), job->size / (8 * job->take)));
+        plan->chunks = st_max_i64(1, st_min_i64(st_min_i64(job->size / TASK_MIN, tasks_max),
+                                                job->size / (8 * job->take)));
     }
-    plan->lots = plan->chunks > 1 ? 1 : plan->lots;
-    return lot_bytes(job, plan);
+    plan->groups = plan->chunks > 1 ? 1 : plan->groups;
+    return room_bytes(job, plan);
 }
 
 uint64_t st_order_scratch(const st_order_job *job, int32_t threads)
@@ -157,7 +159,7 @@ uint64_t st_order_scratch(const st_order_job *job, int32_t threads)
     if (!make_plan(job, threads, &plan)) {
         return UINT64_MAX;
     }
-    if (!add_room(&bytes, plan.chunks > 1 ? plan.chunks : plan.lots, plan.lot_bytes) ||
+    if (!add_room(&bytes, plan.chunks > 1 ? plan.chunks : plan.groups, plan.room_bytes) ||
         (plan.chunks > 1 && !add_room(&bytes, plan.chunks * ROOM(job->take), plan.word_bytes))) {
         return UINT64_MAX;
     }
@@ -274,7 +276,7 @@ static int64_t run_some(const order_run *run, order_cursor *at, int64_t n, char 
     const int64_t rows =
         st_min_i64(st_min_i64(plan->tile, n), job->axes[inner].size - at->index[inner]);
     const int64_t bytes = tile_pitch(plan) * (int64_t)plan->bytes;
-    char *tile = room + plan->lot_bytes - ((uint64_t)(plan->tile * bytes) + 63u) / 64u * 64u;
+    char *tile = room + plan->room_bytes - ((uint64_t)(plan->tile * bytes) + 63u) / 64u * 64u;
     copy_rows(run, &line, rows, tile);
     line.step = 1;
     for (int64_t r = 0; r < rows; r++) {
@@ -285,18 +287,19 @@ static int64_t run_some(const order_run *run, order_cursor *at, int64_t n, char 
     return rows;
 }
 
-static void run_lots(void *self, int64_t begin, int64_t end)
+static void run_groups(void *self, int64_t begin, int64_t end)
 {
     const order_run *run = self;
     const order_plan *plan = run->plan;
-    for (int64_t lot = begin; lot < end; lot++) {
-        const int64_t each = plan->sizes.rows / plan->lots;
-        const int64_t left = plan->sizes.rows % plan->lots;
-        int64_t row = lot * each + st_min_i64(lot, left);
-        const int64_t stop = row + each + (lot < left);
+    for (int64_t group = begin; group < end; group++) {
+        const int64_t each = plan->sizes.rows / plan->groups;
+        const int64_t left = plan->sizes.rows % plan->groups;
+        int64_t row = group * each + st_min_i64(group, left);
+        const int64_t stop = row + each + (group < left);
         order_cursor at = cursor_at(run->job, row);
         while (row < stop) {
-            row += run_some(run, &at, stop - row, run->scratch + (uint64_t)lot * plan->lot_bytes);
+            row +=
+                run_some(run, &at, stop - row, run->scratch + (uint64_t)group * plan->room_bytes);
         }
     }
 }
@@ -316,7 +319,7 @@ static void run_chunks(void *self, int64_t begin, int64_t end)
     const order_plan *plan = run->plan;
     const int64_t take = plan->sizes.take;
     for (int64_t c = begin; c < end; c++) {
-        char *room = run->scratch + (uint64_t)c * plan->lot_bytes;
+        char *room = run->scratch + (uint64_t)c * plan->room_bytes;
         const int64_t from = chunk_begin(plan, c);
         const int64_t to = chunk_begin(plan, c + 1);
         if (plan->word_bytes == 8) {
@@ -335,12 +338,12 @@ static void run_long_row(const order_run *run, const order_cursor *at,
     const uint64_t bytes = (uint64_t)take * plan->word_bytes;
     const order_line line = line_at(run, at);
     order_run chunks = *run;
-    char *all = run->scratch + (uint64_t)plan->chunks * plan->lot_bytes;
+    char *all = run->scratch + (uint64_t)plan->chunks * plan->room_bytes;
     const order_target to = target_at(run, at);
     chunks.line = &line;
     threads->parallel_for(threads->self, plan->chunks, 1, run_chunks, &chunks);
     for (int64_t c = 0; c < plan->chunks; c++) {
-        memcpy(all + (uint64_t)c * bytes, run->scratch + (uint64_t)c * plan->lot_bytes, bytes);
+        memcpy(all + (uint64_t)c * bytes, run->scratch + (uint64_t)c * plan->room_bytes, bytes);
     }
     if (plan->word_bytes == 8) {
         uint64_t *words = (uint64_t *)(void *)all;
@@ -366,9 +369,9 @@ void st_order_run(const st_order_job *job, const st_order_threads *threads, void
             run_long_row(&run, &at, threads);
             advance(job, &at);
         }
-    } else if (plan.lots > 1) {
-        threads->parallel_for(threads->self, plan.lots, 1, run_lots, &run);
+    } else if (plan.groups > 1) {
+        threads->parallel_for(threads->self, plan.groups, 1, run_groups, &run);
     } else {
-        run_lots(&run, 0, 1);
+        run_groups(&run, 0, 1);
     }
 }

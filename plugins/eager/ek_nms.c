@@ -18,7 +18,7 @@
 #define BATCH_BYTES (64 * 1024 * 1024) /* of boxes kept that wait for the result */
 #define FIRST_MIN 256                  /* boxes put in order at first, */
 #define FIRST_EACH 4                   /* and for each that may be kept */
-#define LOTS_EACH 4                    /* of a batch, for a thread */
+#define CHUNKS_EACH 4                  /* of a batch, for a thread */
 /* Below iou * (1 - margin) a quotient stays below iou when it is rounded to the boxes' dtype: f8
  * has three bits at least, from 2^-6 on. */
 #define SURE_IOU 0x1p-4
@@ -30,13 +30,13 @@ typedef struct columns {
     double *at[4];
 } columns;
 
-/* What a thread works in. */
-typedef struct lot_room {
+/* The room of one chunk. */
+typedef struct chunk_room {
     int64_t *order;
     columns kept; /* copies of the boxes kept of the current class */
     double *areas;
     void *scratch; /* of the order */
-} lot_room;
+} chunk_room;
 
 typedef struct suppression {
     const ek_call *call;
@@ -47,8 +47,8 @@ typedef struct suppression {
     int has_least_score;
     double sure_margin;
     columns corners; /* of all images */
-    int64_t lots;
-    lot_room *rooms;
+    int64_t chunks;
+    chunk_room *rooms;
     int64_t first, batch; /* classes of all images, counted through, that are done now */
     int64_t *kept;        /* max_out a class of the batch */
     int64_t *n_kept;
@@ -112,7 +112,7 @@ static double overlap(const suppression *s, const box *p, const box *q)
 
 /* How many of the kept boxes [begin, begin + 8) overlap this one by more than `iou`? */
 #define FAR_OVERLAPS(name, attribute)                                                              \
-    attribute static int64_t name(const lot_room *in, int64_t begin, const box *b, double iou)     \
+    attribute static int64_t name(const chunk_room *in, int64_t begin, const box *b, double iou)   \
     {                                                                                              \
         int64_t n = 0;                                                                             \
         for (int64_t k = begin; k < begin + 8; k++) {                                              \
@@ -129,7 +129,7 @@ FAR_OVERLAPS(far_overlaps, )
 FAR_OVERLAPS(far_overlaps_avx2, __attribute__((target("avx2"))))
 #endif
 
-static int64_t count_far(const lot_room *in, int64_t begin, const box *b, double iou)
+static int64_t count_far(const chunk_room *in, int64_t begin, const box *b, double iou)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) {
@@ -139,7 +139,7 @@ static int64_t count_far(const lot_room *in, int64_t begin, const box *b, double
     return far_overlaps(in, begin, b, iou);
 }
 
-static int is_suppressed(const suppression *s, const lot_room *in, const box *b, int64_t n_kept)
+static int is_suppressed(const suppression *s, const chunk_room *in, const box *b, int64_t n_kept)
 {
     const int is_sure = s->iou >= SURE_IOU && s->iou <= 1.0;
     const double iou = s->iou * (1.0 - s->sure_margin);
@@ -161,7 +161,7 @@ static int is_suppressed(const suppression *s, const lot_room *in, const box *b,
 /* ---- a class ---- */
 
 /* Numbers of the `take` boxes with the highest scores, NaN first. */
-static void put_in_order(const suppression *s, int64_t class_index, int64_t take, lot_room *in)
+static void put_in_order(const suppression *s, int64_t class_index, int64_t take, chunk_room *in)
 {
     const ek_tensor *t = &s->call->in[1];
     const st_order_threads one = {.count = 1};
@@ -186,8 +186,8 @@ static int64_t first_take(const suppression *s)
 }
 
 /* Keeps what it may of in->order[begin, end); *out_is_done: no more can be kept of the class. */
-static int64_t keep_some(const suppression *s, int64_t class_index, lot_room *in, int64_t range[2],
-                         int64_t n_kept, int *out_is_done)
+static int64_t keep_some(const suppression *s, int64_t class_index, chunk_room *in,
+                         int64_t range[2], int64_t n_kept, int *out_is_done)
 {
     const ek_tensor *t = &s->call->in[1];
     const int64_t image = class_index / s->classes;
@@ -215,7 +215,7 @@ static int64_t keep_some(const suppression *s, int64_t class_index, lot_room *in
     return n_kept;
 }
 
-static void do_class(const suppression *s, int64_t class_index, lot_room *in)
+static void do_class(const suppression *s, int64_t class_index, chunk_room *in)
 {
     int64_t range[2] = {0, first_take(s)};
     int64_t n_kept = 0;
@@ -229,13 +229,14 @@ static void do_class(const suppression *s, int64_t class_index, lot_room *in)
     s->n_kept[class_index - s->first] = n_kept;
 }
 
-/* Lots [begin, end) of the batch. */
-static void do_lots(void *self, int64_t begin, int64_t end)
+/* Chunks [begin, end) of the batch. */
+static void do_chunks(void *self, int64_t begin, int64_t end)
 {
     const suppression *s = self;
-    for (int64_t lot = begin; lot < end; lot++) {
-        for (int64_t k = s->batch * lot / s->lots; k < s->batch * (lot + 1) / s->lots; k++) {
-            do_class(s, s->first + k, &s->rooms[lot]);
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        for (int64_t k = s->batch * chunk / s->chunks; k < s->batch * (chunk + 1) / s->chunks;
+             k++) {
+            do_class(s, s->first + k, &s->rooms[chunk]);
         }
     }
 }
@@ -307,7 +308,7 @@ static int make_columns(const ek_call *c, int64_t n, columns *out)
     return 1;
 }
 
-static int make_room(const suppression *s, lot_room *out)
+static int make_room(const suppression *s, chunk_room *out)
 {
     const ek_call *c = s->call;
     const st_order_job job = {.dtype = c->in[1].dtype, .size = s->boxes, .take = s->boxes};
@@ -330,15 +331,15 @@ static stator_status make_scratch(suppression *s, stator_diag **err)
     const int64_t all = s->images * s->classes;
     s->batch = BATCH_BYTES / each > 0 ? BATCH_BYTES / each : 1;
     s->batch = s->batch < all ? s->batch : all;
-    s->lots = host->thr->thread_count(host->ctx) * LOTS_EACH;
-    s->lots = s->lots < s->batch ? s->lots : s->batch;
-    s->rooms = ek_scratch(c, s->lots + 1, sizeof *s->rooms);
+    s->chunks = host->thr->thread_count(host->ctx) * CHUNKS_EACH;
+    s->chunks = s->chunks < s->batch ? s->chunks : s->batch;
+    s->rooms = ek_scratch(c, s->chunks + 1, sizeof *s->rooms);
     s->kept = ek_scratch(c, s->batch + 1, (uint64_t)each);
     s->n_kept = ek_scratch(c, s->batch + 1, sizeof *s->n_kept);
     int is_well =
         s->rooms && s->kept && s->n_kept && make_columns(c, s->images * s->boxes + 1, &s->corners);
-    for (int64_t lot = 0; is_well && lot < s->lots; lot++) {
-        is_well = make_room(s, &s->rooms[lot]);
+    for (int64_t chunk = 0; is_well && chunk < s->chunks; chunk++) {
+        is_well = make_room(s, &s->rooms[chunk]);
     }
     return is_well ? STATOR_OK : ek_oom(c, err);
 }
@@ -369,8 +370,8 @@ stator_status ek_nms(const ek_call *c, stator_diag **err)
     }
     for (const int64_t most = s.batch; s.first < all; s.first += s.batch) {
         s.batch = all - s.first < most ? all - s.first : most;
-        s.lots = s.lots < s.batch ? s.lots : s.batch;
-        ek_parallel(c, s.lots, 1, do_lots, &s);
+        s.chunks = s.chunks < s.batch ? s.chunks : s.batch;
+        ek_parallel(c, s.chunks, 1, do_chunks, &s);
         ST_TRY(add_batch(&s, err));
     }
     const int64_t dims[2] = {s.count, 3};

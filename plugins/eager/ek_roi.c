@@ -32,7 +32,7 @@ typedef struct aligner {
     double scale, shift;
     int is_max, is_wide; /* is_wide: pixels are f64 */
     int64_t taps_most;   /* of a region, along y and x together */
-    int64_t lots;        /* of regions times blocks, each with room of its own: */
+    int64_t chunks;      /* of regions times blocks; each has room of its own: */
     struct tap *taps;
     struct share *shares;
     double *sums;
@@ -59,7 +59,7 @@ typedef struct share {
     int is_none;
 } share;
 
-/* Room of a lot. */
+/* The room of one chunk. */
 typedef struct room {
     tap *taps;
     share *shares;
@@ -364,15 +364,15 @@ static void align_block(const aligner *a, int64_t roi, int64_t block, const room
     store_block(a, roi, channel, n, in->sums);
 }
 
-/* Lots [begin, end) of regions times blocks. */
+/* Chunks [begin, end) of regions times blocks. */
 static void align_range(void *self, int64_t begin, int64_t end)
 {
     const aligner *a = self;
     const int64_t n = a->call->out[0].dims[0] * a->blocks;
-    for (int64_t lot = begin; lot < end; lot++) {
-        const room in = {a->taps + lot * a->taps_most, a->shares + lot * 2 * a->taps_most,
-                         a->sums + lot * a->rows * a->columns * BLOCK};
-        for (int64_t i = n * lot / a->lots; i < n * (lot + 1) / a->lots; i++) {
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        const room in = {a->taps + chunk * a->taps_most, a->shares + chunk * 2 * a->taps_most,
+                         a->sums + chunk * a->rows * a->columns * BLOCK};
+        for (int64_t i = n * chunk / a->chunks; i < n * (chunk + 1) / a->chunks; i++) {
             align_block(a, i / a->blocks, i % a->blocks, &in);
         }
     }
@@ -413,10 +413,10 @@ static int make_scratch(aligner *a)
     const ek_call *c = a->call;
     const stator_host *host = c->self->host;
     const int64_t threads = host->thr->thread_count(host->ctx);
-    a->lots = st_min_i64(c->out[0].dims[0] * a->blocks, threads * 4);
-    a->taps = ek_scratch(c, a->lots * a->taps_most + 1, sizeof *a->taps);
-    a->shares = ek_scratch(c, 2 * a->lots * a->taps_most + 1, sizeof *a->shares);
-    a->sums = ek_scratch(c, a->lots * a->rows * a->columns, BLOCK * sizeof *a->sums);
+    a->chunks = st_min_i64(c->out[0].dims[0] * a->blocks, threads * 4);
+    a->taps = ek_scratch(c, a->chunks * a->taps_most + 1, sizeof *a->taps);
+    a->shares = ek_scratch(c, 2 * a->chunks * a->taps_most + 1, sizeof *a->shares);
+    a->sums = ek_scratch(c, a->chunks * a->rows * a->columns, BLOCK * sizeof *a->sums);
     a->pixels = ek_scratch(c, c->in[0].numel + 1, a->is_wide ? sizeof(double) : sizeof(float));
     return a->taps && a->shares && a->sums && a->pixels;
 }
@@ -445,6 +445,6 @@ stator_status ek_roi_align(const ek_call *c, stator_diag **err)
     }
     ek_parallel(c, x->dims[0] * ((a.height * a.width + TILE - 1) / TILE), 1 + 4096 / a.channels,
                 copy_range, &a);
-    ek_parallel(c, a.lots, 1, align_range, &a);
+    ek_parallel(c, a.chunks, 1, align_range, &a);
     return STATOR_OK;
 }

@@ -224,7 +224,7 @@ void st_cache_begin(st_cache_job *job, const st_compile_request *request)
         }
     }
     if (job->store != NULL && st_cache_writer_has(&ctx->cache_writer, ST_CACHE_CODE, job->name)) {
-        st_cache_writer_settle(&ctx->cache_writer);
+        st_cache_writer_flush(&ctx->cache_writer);
     }
     /* Who wants to see the code has it made. */
     job->may_read =

@@ -1,9 +1,9 @@
 /* Content hashes of constants, remembered by file.
  *
  * A model's weights are hashed once, by all threads. The hashes are kept under what the file was
- * when it was opened (device, inode, size, times); a file that was changed less than SETTLED_S
- * before it was opened is not remembered, because a change in the same tick would not show in its
- * times. */
+ * when it was opened (device, inode, size, times); a file that was changed less than
+ * STAMP_AGE_MIN_S before it was opened is not remembered, because a change in the same tick
+ * would not show in its times. */
 #include "core/host/cache.h"
 
 #include "core/base/bytes.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#define SETTLED_S 2
+#define STAMP_AGE_MIN_S 2
 #define WORTH_BYTES (UINT64_C(1) << 20) /* less is hashed faster than a file is opened */
 #define ROW_BYTES 32u
 
@@ -46,11 +46,11 @@ static void describe(group *g)
     st_cache_name(g->key, strlen(g->key), g->name);
 }
 
-static int is_settled(const group *g)
+static int is_stamp_sure(const group *g)
 {
     const int64_t newest =
         g->stamp.mtime_s > g->stamp.ctime_s ? g->stamp.mtime_s : g->stamp.ctime_s;
-    return (int64_t)time(NULL) - newest > SETTLED_S;
+    return (int64_t)time(NULL) - newest > STAMP_AGE_MIN_S;
 }
 
 /* The next blob of the file from place *at on, NULL: there are no more. */
@@ -84,7 +84,7 @@ static void recall(const group *g)
 {
     st_cache_bytes entry;
     uint8_t hash[16];
-    if (!is_settled(g) || !st_cache_read(g->store, ST_CACHE_SUMS, g->name, g->key, &entry)) {
+    if (!is_stamp_sure(g) || !st_cache_read(g->store, ST_CACHE_SUMS, g->name, g->key, &entry)) {
         return;
     }
     st_reader r = st_reader_of(entry.payload, entry.size_bytes);
@@ -172,9 +172,9 @@ static void each_file(st_cache_store *store, const st_module *module, void (*fn)
     }
 }
 
-static void remember_settled(const group *g)
+static void remember_if_sure(const group *g)
 {
-    if (is_settled(g)) {
+    if (is_stamp_sure(g)) {
         remember(g);
     }
 }
@@ -196,7 +196,7 @@ int st_cache_hash_constants(st_cache_store *store, const st_module *module)
         return 0;
     }
     if (unknown != 0) {
-        each_file(store, module, remember_settled);
+        each_file(store, module, remember_if_sure);
     }
     return 1;
 }

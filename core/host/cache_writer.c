@@ -1,7 +1,7 @@
 /* Writing entries of the compile cache in the background; see the header.
  *
- * Whoever writes, the thread or a caller that settles, takes the turn (is_writing), writes one
- * entry without the lock and gives the turn back. The thread stands back while somebody settles: it
+ * Whoever writes, the thread or a caller that flushes, sets is_writing, writes one entry
+ * without the lock and clears it. The thread stands back while somebody flushes: it
  * has less of a processor than the program's threads (NICE), and nobody shall wait for that. */
 #define _GNU_SOURCE
 #include "core/host/cache_writer.h"
@@ -129,7 +129,7 @@ static void *write_all(void *self)
     st_cache_writer *w = self;
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICE);
     (void)pthread_mutex_lock(&w->lock);
-    while (w->first != NULL && w->n_settling == 0) {
+    while (w->first != NULL && w->n_flushing == 0) {
         if (w->is_writing) {
             (void)pthread_cond_wait(&w->is_moved, &w->lock);
         } else {
@@ -197,13 +197,13 @@ void st_cache_writer_start(st_cache_writer *w)
     (void)pthread_mutex_unlock(&w->lock);
 }
 
-void st_cache_writer_settle(st_cache_writer *w)
+void st_cache_writer_flush(st_cache_writer *w)
 {
     if (!is_ours(w)) {
         return;
     }
     (void)pthread_mutex_lock(&w->lock);
-    w->n_settling++;
+    w->n_flushing++;
     while (w->first != NULL) {
         if (w->is_writing) {
             (void)pthread_cond_wait(&w->is_moved, &w->lock);
@@ -211,7 +211,7 @@ void st_cache_writer_settle(st_cache_writer *w)
             write_next(w);
         }
     }
-    w->n_settling--;
+    w->n_flushing--;
     join(w);
 }
 
@@ -266,7 +266,7 @@ void st_cache_writer_init(st_cache_writer *w, stator_ctx *ctx)
 
 void st_cache_writer_deinit(st_cache_writer *w)
 {
-    st_cache_writer_settle(w);
+    st_cache_writer_flush(w);
     (void)pthread_cond_destroy(&w->is_moved);
     (void)pthread_mutex_destroy(&w->lock);
 }

@@ -2,8 +2,8 @@
  *
  *   put      the entries of one compile: its constants, then its program
  *   start    a thread begins to write what was put; called when the first call of the program ended
- *   settle   on return all that was put is written, by the caller as far as the thread has not
- * begun
+ *   flush    on return all that was put is written, by the caller as far as the thread has not
+ *            begun
  *
  * One entry is written at a time, the oldest first, so a program is published after the constants
  * that it needs. The thread ends when there is nothing left. What waits is referred to, not copied.
@@ -47,7 +47,7 @@ typedef struct st_cache_writer {
     st_cache_parcel *first;   /* stays until its last entry is written */
     _Atomic uint32_t is_idle; /* 0: there is something, and no thread has been started for it */
     uint32_t is_writing;      /* somebody is, one at a time */
-    uint32_t n_settling;
+    uint32_t n_flushing;
     uint32_t has_thread; /* to be joined */
     uint32_t is_over;    /* it has nothing left to do */
     pthread_t thread;
@@ -56,7 +56,7 @@ typedef struct st_cache_writer {
 
 /* The writer of a context, which has a cache when something is put. */
 void st_cache_writer_init(st_cache_writer *writer, stator_ctx *ctx);
-/* Settles. */
+/* Flushes first. */
 void st_cache_writer_deinit(st_cache_writer *writer);
 
 /* Appends an entry to a parcel. 0: out of memory, the parcel is as before. */
@@ -67,7 +67,7 @@ void st_cache_parcel_deinit(st_mem *mem, st_cache_parcel *parcel);
 void st_cache_writer_put(st_cache_writer *writer, st_cache_parcel *parcel);
 /* Any thread, often: costs a load where there is nothing to do. */
 void st_cache_writer_start(st_cache_writer *writer);
-void st_cache_writer_settle(st_cache_writer *writer);
+void st_cache_writer_flush(st_cache_writer *writer);
 /* Does an entry of that name wait? */
 int st_cache_writer_has(st_cache_writer *writer, uint32_t kind, const char *name);
 

@@ -233,7 +233,7 @@ static stator_status decompose_refused(st_division *d, stator_graph **out_graph,
 
 /* Asks, decomposes refused composites and asks again, until nothing changes. The depth of the op
  * table bounds the rounds. */
-static stator_status settle_capability(st_division *d, stator_diag **err)
+static stator_status reach_capability_fixpoint(st_division *d, stator_diag **err)
 {
     for (uint32_t round = 0; round < 16; round++) {
         ST_TRY(ask_capability(d, d->graph, err));
@@ -486,7 +486,7 @@ stator_status st_divide(const st_compile_request *request, stator_graph *graph,
     st_division *d = out_division;
     *d = (st_division){.request = request, .mem = &request->ctx->mem, .graph = graph};
     st_map_init(&d->unit_of, d->mem);
-    ST_TRY(settle_capability(d, err));
+    ST_TRY(reach_capability_fixpoint(d, err));
     return st_divide_again(d, err);
 }
 

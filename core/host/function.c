@@ -174,7 +174,7 @@ void stator_function_destroy(stator_function *f)
     }
     st_mem *mem = &f->ctx->mem;
     entry_list *list = atomic_load(&f->list);
-    st_cache_writer_settle(&f->ctx->cache_writer);
+    st_cache_writer_flush(&f->ctx->cache_writer);
     for (uint32_t i = 0; list != NULL && i < list->count; i++) {
         st_compiled_destroy(list->entries[i]);
     }

@@ -347,7 +347,7 @@ stator_status stator_x_model_cut(const stator_model *model, const stator_x_cut *
         status = cut_module(copy, &whole, &diag);
     }
     if (status == STATOR_OK) {
-        status = st_model_settle(&copy, &diag);
+        status = st_model_reinfer(&copy, &diag);
     }
     if (status == STATOR_OK) {
         status = st_check_told(copy->root, &diag); /* as for a file: no size comes from nowhere */

@@ -5,7 +5,7 @@
 #include "ir/verify.h"
 #include <stator/inspect.h>
 
-stator_status st_model_settle(st_module **module, stator_diag **err)
+stator_status st_model_reinfer(st_module **module, stator_diag **err)
 {
     st_size_plan nothing;
     st_module *inferred = NULL;
@@ -33,7 +33,7 @@ stator_status stator_x_model_with_sizes(const stator_model *model, uint32_t n,
         status = st_bind_sizes(copy, n, names, values, &diag);
     }
     if (status == STATOR_OK) {
-        status = st_model_settle(&copy, &diag);
+        status = st_model_reinfer(&copy, &diag);
     }
     return st_model_end_copy(model, copy, status, out_model, diag);
 }

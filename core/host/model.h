@@ -72,7 +72,7 @@ stator_status st_model_end_copy(const stator_model *model, st_module *copy, stat
                                 stator_model **out_model, stator_diag *diag);
 /* Infers the types of a module anew where that works, for more may be known of them after sizes or
  * inputs changed; else they stay, if they hold. *module is replaced, and stays the caller's. */
-stator_status st_model_settle(st_module **module, stator_diag **err);
+stator_status st_model_reinfer(st_module **module, stator_diag **err);
 /* Refs of the inputs that the caller gives (no params) into out (room for all inputs); their
  * number. */
 uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out);

@@ -256,7 +256,7 @@ static stator_status run_step(st_call_state *state, const st_step *step, stator_
                            step->backend != NULL ? step->backend : step->op, k);
         }
         if (!p->slots[i].is_static) {
-            ST_TRY(st_state_settle(state, i, err));
+            ST_TRY(st_state_bind_shape(state, i, err));
         }
     }
     return STATOR_OK;

@@ -85,8 +85,8 @@ static stator_status check(const st_call_state *state, uint32_t i, uint32_t axis
     return STATOR_OK;
 }
 
-static stator_status settle(st_call_state *state, uint32_t i, const int64_t *shape,
-                            stator_diag **err)
+static stator_status bind_shape(st_call_state *state, uint32_t i, const int64_t *shape,
+                                stator_diag **err)
 {
     const st_program *p = state->program;
     const st_slot *slot = &p->slots[i];
@@ -102,9 +102,9 @@ static stator_status settle(st_call_state *state, uint32_t i, const int64_t *sha
     return STATOR_OK;
 }
 
-stator_status st_state_settle(st_call_state *state, uint32_t i, stator_diag **err)
+stator_status st_state_bind_shape(st_call_state *state, uint32_t i, stator_diag **err)
 {
-    return settle(state, i, &state->shapes[state->program->slots[i].dim_begin], err);
+    return bind_shape(state, i, &state->shapes[state->program->slots[i].dim_begin], err);
 }
 
 stator_status st_state_bad_shape(st_call_state *state, uint32_t i, const int64_t *shape,
@@ -113,7 +113,7 @@ stator_status st_state_bad_shape(st_call_state *state, uint32_t i, const int64_t
     const st_slot *slot = &state->program->slots[i];
     char want[320];
     char got[320];
-    ST_TRY(settle(state, i, shape, err)); /* names the symbol, when that is it */
+    ST_TRY(bind_shape(state, i, shape, err)); /* names the symbol, when that is it */
     return st_fail(err, STATOR_INVALID_ARGUMENT,
                    "the result of %s '%s' has shape %s, but it must be %s",
                    slot->op != NULL ? slot->op : "", slot->name != NULL ? slot->name : "",

@@ -32,7 +32,7 @@ int64_t ox_fold_int(long double x)
     return x >= -9223372036854775808.0L && x < 9223372036854775808.0L ? (int64_t)x : INT64_MIN;
 }
 
-static long double settle(stator_dtype dtype, long double x)
+static long double round_to_dtype(stator_dtype dtype, long double x)
 {
     uint64_t room[2] = {0, 0};
     switch (st_dtype_class(dtype)) {
@@ -173,7 +173,7 @@ static long double f_mod(long double x, long double y)
     return y == 0 ? 0 : x - y * floorl(x / y);
 }
 
-/* One binary op on settled values; 0 when the name is unknown. */
+/* One binary op on rounded values; 0 when the name is unknown. */
 static int binary(const char *op, int is_int, long double x, long double y, long double *out)
 {
     if (strcmp(op, "add") == 0) {
@@ -273,7 +273,7 @@ static int fold_pointwise(const fold_node *n, ox_folded *out)
             const int truncates = strcmp(op, "cast") == 0 && is_int && out->dtype != STATOR_BOOL;
             y = truncates ? truncl(a[0]) : fn(a[0]);
         }
-        out->x[i] = settle(out->dtype, y);
+        out->x[i] = round_to_dtype(out->dtype, y);
     }
     return 1;
 }
@@ -365,7 +365,7 @@ static int fold_reduce(const fold_node *n, ox_folded *out)
             : strcmp(op, "reduce_max") == 0 ? (v > y ? v : y)
                                             : (v < y ? v : y);
     }
-    out->x[0] = settle(out->dtype, y);
+    out->x[0] = round_to_dtype(out->dtype, y);
     return 1;
 }
 
@@ -388,7 +388,7 @@ static int fold_iota(const fold_node *n, ox_folded *out)
         return 0;
     }
     for (uint32_t i = 0; i < out->count; i++) {
-        out->x[i] = settle(out->dtype, (long double)i);
+        out->x[i] = round_to_dtype(out->dtype, (long double)i);
     }
     return 1;
 }

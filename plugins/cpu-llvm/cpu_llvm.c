@@ -239,7 +239,7 @@ static stator_status make_instance(cpu_self *self, const stator_options *options
     stator_status status = check_options(self->host, options, &inst->settings, err);
     if (status == STATOR_OK) {
         cpu_emitter_init(inst);
-        status = cpu_package_settle(inst) ? STATOR_OK : st_fail_oom(err);
+        status = cpu_package_complete(inst) ? STATOR_OK : st_fail_oom(err);
     }
     if (status != STATOR_OK) {
         st_free(&self->mem, inst);

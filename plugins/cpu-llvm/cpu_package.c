@@ -28,7 +28,7 @@ static stator_status refuse_launch(void *self, void *module, uint32_t k, const s
                    cpu_features_missing(inst->settings.level));
 }
 
-int cpu_package_settle(cpu_inst *inst)
+int cpu_package_complete(cpu_inst *inst)
 {
     const uint32_t level = inst->settings.level;
     st_str text;

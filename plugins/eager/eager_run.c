@@ -12,7 +12,7 @@
 /* ---- steps ---- */
 
 /* After a kernel: results whose sizes were not constants. */
-static stator_status settle_results(eager_frame *f, const eager_step *step, stator_diag **err)
+static stator_status bind_results(eager_frame *f, const eager_step *step, stator_diag **err)
 {
     for (uint32_t v = step->out; v < step->out + step->n_out; v++) {
         if (f->plan->values[v].is_static) {
@@ -60,7 +60,7 @@ static stator_status run_kernel(eager_frame *f, const eager_step *step, stator_d
     }
     ST_TRY(eager_prepare_results(f, step, err));
     if (step->needs_results && !has_elements(f, step)) {
-        return step->is_static ? STATOR_OK : settle_results(f, step, err);
+        return step->is_static ? STATOR_OK : bind_results(f, step, err);
     }
     for (uint32_t k = 0; k < step->n_in; k++) {
         f->args[k] = f->values[step->in[k]];
@@ -84,7 +84,7 @@ static stator_status run_kernel(eager_frame *f, const eager_step *step, stator_d
     if (status != STATOR_OK) {
         return eager_fail(f->exe->self, step, err, status, "failed with status %d", status);
     }
-    return step->is_static ? STATOR_OK : settle_results(f, step, err);
+    return step->is_static ? STATOR_OK : bind_results(f, step, err);
 }
 
 /* The result shows the bytes of the first operand. */
@@ -171,7 +171,7 @@ static stator_status run_step(eager_frame *f, const eager_step *step, stator_dia
         return run_assign(f, step, err);
     default:
         ST_TRY(eager_run_regions(f, step, err));
-        return step->is_static ? STATOR_OK : settle_results(f, step, err);
+        return step->is_static ? STATOR_OK : bind_results(f, step, err);
     }
 }
 

@@ -25,7 +25,7 @@ typedef struct item {
     uint64_t size; /* rounded up to the alignment */
     uint32_t first;
     uint32_t index;
-    uint32_t turn; /* in the second order */
+    uint32_t sort_key; /* in the second order */
 } item;
 
 static int by_size(const void *a, const void *b)
@@ -41,23 +41,24 @@ static int by_size(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static int by_turn(const void *a, const void *b)
+static int by_sort_key(const void *a, const void *b)
 {
     const item *x = a;
     const item *y = b;
-    return x->turn != y->turn ? (x->turn > y->turn) - (x->turn < y->turn) : by_size(a, b);
+    return x->sort_key != y->sort_key ? (x->sort_key > y->sort_key) - (x->sort_key < y->sort_key)
+                                      : by_size(a, b);
 }
 
 /* Blocks by first use; small ones, which would stand between large ones for long, come after them.
  */
-static void set_turns(item *items, uint32_t n)
+static void set_sort_keys(item *items, uint32_t n)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < n; i++) {
         most = items[i].size > most ? items[i].size : most;
     }
     for (uint32_t i = 0; i < n; i++) {
-        items[i].turn = items[i].size > most / SMALL_PART ? items[i].first : UINT32_MAX;
+        items[i].sort_key = items[i].size > most / SMALL_PART ? items[i].first : UINT32_MAX;
     }
 }
 
@@ -295,8 +296,8 @@ static void improve(packing *p, range *ranges, item *items, uint32_t n, uint64_t
     for (uint32_t i = 0; i < n; i++) {
         kept[i] = p->blocks[i].offset_bytes;
     }
-    set_turns(items, n);
-    qsort(items, n, sizeof *items, by_turn);
+    set_sort_keys(items, n);
+    qsort(items, n, sizeof *items, by_sort_key);
     const int is_better = place_all(p, ranges, items, n, &other) && other < *total;
     for (uint32_t i = 0; i < n && !is_better; i++) {
         p->blocks[i].offset_bytes = kept[i];

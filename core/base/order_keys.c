@@ -20,22 +20,22 @@
 #include "order_lanes.inc"
 
 /* Sorting by counting: n comparisons a word, all alike. Words are compared as signed numbers, which
- * AVX2 can, with their top bits turned. */
+ * AVX2 can, with their top bits flipped. */
 static inline __attribute__((always_inline)) void count_ranks(uint64_t *words, int64_t n,
                                                               int64_t *out_ranks)
 {
-    int64_t turned[ORDER_MASK];
+    int64_t flipped[ORDER_MASK];
     for (int64_t i = n; i < ORDER_MASK; i++) {
         words[i] = UINT64_MAX;
     }
     for (int64_t i = 0; i < ORDER_MASK; i++) {
-        turned[i] = (int64_t)(words[i] ^ (UINT64_C(1) << 63));
+        flipped[i] = (int64_t)(words[i] ^ (UINT64_C(1) << 63));
     }
     for (int64_t first = 0; first < n; first += 8) {
         int64_t ranks[8] = {0};
         for (int64_t j = 0; j < n; j++) {
             for (int64_t i = 0; i < 8; i++) {
-                ranks[i] += turned[j] < turned[first + i];
+                ranks[i] += flipped[j] < flipped[first + i];
             }
         }
         memcpy(out_ranks + first, ranks, sizeof ranks);

@@ -294,9 +294,9 @@ stator_status st_descriptor_check_item(const stator_host *host, const stator_ite
 static int same_words(const char *a, const char *b)
 {
     char word[128];
-    for (int turn = 0; turn < 2; turn++) {
-        const char *from = turn == 0 ? a : b;
-        const char *in = turn == 0 ? b : a;
+    for (int round = 0; round < 2; round++) {
+        const char *from = round == 0 ? a : b;
+        const char *in = round == 0 ? b : a;
         while (from != NULL && *from != '\0') {
             from += strspn(from, " ,");
             size_t n = strcspn(from, " ,");

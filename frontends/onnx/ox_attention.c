@@ -325,14 +325,16 @@ void ox_rotary(ox_node *n)
     }
     const int64_t part = ox_attr_int(n, "rotary_embedding_dim", 0);
     const stator_ref size = ox_dim(n, x, 3);
-    const stator_ref turned = part != 0 ? ox_sym(n, part) : size;
-    const stator_ref half = ox_sym_op(n, '/', turned, ox_sym(n, 2));
+    const stator_ref rotary_size = part != 0 ? ox_sym(n, part) : size;
+    const stator_ref half = ox_sym_op(n, '/', rotary_size, ox_sym(n, 2));
     const stator_ref c = rotary_cache(n, ox_need(n, 1), ox_in(n, 3));
     const stator_ref s = rotary_cache(n, ox_need(n, 2), ox_in(n, 3));
-    const stator_ref head = turned == size ? x : ox_slice(n, x, 3, ox_sym(n, 0), turned, 1);
+    const stator_ref head =
+        rotary_size == size ? x : ox_slice(n, x, 3, ox_sym(n, 0), rotary_size, 1);
     stator_ref y = rotate(n, head, c, s, half, ox_attr_int(n, "interleaved", 0) != 0);
-    if (turned != size) {
-        const stator_ref rest = ox_slice(n, x, 3, turned, ox_sym_op(n, '-', size, turned), 1);
+    if (rotary_size != size) {
+        const stator_ref rest =
+            ox_slice(n, x, 3, rotary_size, ox_sym_op(n, '-', size, rotary_size), 1);
         y = ox_concat(n, 3, 2, (const stator_ref[]){y, rest});
     }
     ox_out(n, 0, rank == 4 ? ox_transpose(n, y, perm) : ox_reshape(n, y, 3, dims));

@@ -1,18 +1,18 @@
 /* If, Loop and Scan as cond, while and scan.
  *
- * If with a condition known during import is its branch. Loop's body never sees a false condition,
- * so its condition input is the constant true; sizes of carried values that change from one
- * iteration to the next become symbols of the region's own, found by building the body again until
- * they are stable. A loop that carries a sequence and whose number of turns is known is written
- * out, since each turn may append a tensor of another size. Otherwise a carried sequence is no
- * operand: what the body appends to it is one more stacked result. Scan of operator set 8 has a
- * batch axis: a scan over the batch around a scan over time. */
+ * If with a condition known during import is its branch. Loop's body never sees a false
+ * condition, so its condition input is the constant true; sizes of carried values that change
+ * from one iteration to the next become symbols of the region's own, found by building the body
+ * again until they are stable. A loop that carries a sequence and whose number of iterations is
+ * known is written out, since each iteration may append a tensor of another size. Otherwise a
+ * carried sequence is no operand: what the body appends to it is one more stacked result. Scan
+ * of operator set 8 has a batch axis: a scan over the batch around a scan over time. */
 #include "ox_body.h"
 
 #include <string.h>
 
 #define MAX_TRIES 16u
-#define MAX_TURNS 64 /* of a loop that is written out */
+#define MAX_ITERATIONS 64 /* of a loop that is written out */
 
 /* ---- If ---- */
 
@@ -170,10 +170,10 @@ static void carry(ox_body *body, loop *l, uint32_t i, const stator_ref *in, stat
 static void give_outputs(ox_body *body, const loop *l, const stator_ref *out)
 {
     const Onnx__GraphProto *g = l->graph;
-    for (uint32_t turn = 0; turn < 2; turn++) {
+    for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; ox_ok(body->owner) && i < g->n_output; i++) {
             const int is_sequence = i >= 1 && i <= l->carried && l->types[i - 1u] == 0;
-            if (turn == 0 ? !is_sequence : is_sequence && l->is_grown[i - 1u]) {
+            if (round == 0 ? !is_sequence : is_sequence && l->is_grown[i - 1u]) {
                 ox_body_output(body, ox_text(g->output[i]->name), out[i]);
             }
         }
@@ -276,14 +276,14 @@ static int is_known_as(ox_node *n, stator_ref condition, int wanted)
                                 (known[0] != 0) == wanted;
 }
 
-/* One turn of the body in the region around the loop; `values` are the condition and the carried
- * values, before and after. */
-static void write_turn(ox_node *n, const loop *l, int64_t turn, stator_ref *values)
+/* One iteration of the body in the region around the loop; `values` are the condition and the
+ * carried values, before and after. */
+static void write_iteration(ox_node *n, const loop *l, int64_t iteration, stator_ref *values)
 {
     const Onnx__GraphProto *g = l->graph;
     ox_scope scope;
     ox_scope_init(&scope, n->im, n->scope->region, n->scope, n->scope->frame);
-    ox_scope_bind(&scope, ox_text(g->input[0]->name), ox_int(n, turn));
+    ox_scope_bind(&scope, ox_text(g->input[0]->name), ox_int(n, iteration));
     for (uint32_t i = 0; i <= l->carried; i++) {
         ox_scope_bind(&scope, ox_text(g->input[1 + i]->name), values[i]);
     }
@@ -297,16 +297,16 @@ static void write_turn(ox_node *n, const loop *l, int64_t turn, stator_ref *valu
     ox_scope_deinit(&scope);
 }
 
-/* Writes a loop out whose turns are counted during the import; 0 when they are not. */
+/* Writes a loop out whose iterations are counted during the import; 0 when they are not. */
 static int write_out(ox_node *n, const loop *l)
 {
     static const int64_t no_dims[1] = {0};
     const uint8_t yes = 1;
-    const int64_t *turns;
+    const int64_t *n_iterations;
     uint32_t count;
     if (l->n_tensors == l->carried || l->stacked != 0 || ox_in(n, 0) == 0 ||
-        !ox_known_ints(n, ox_in(n, 0), &count, &turns) || count != 1 || turns[0] > MAX_TURNS ||
-        !is_known_as(n, ox_in(n, 1), 1)) {
+        !ox_known_ints(n, ox_in(n, 0), &count, &n_iterations) || count != 1 ||
+        n_iterations[0] > MAX_ITERATIONS || !is_known_as(n, ox_in(n, 1), 1)) {
         return 0;
     }
     stator_ref *values = ox_alloc(n, l->carried + 1u, sizeof *values);
@@ -315,8 +315,8 @@ static int write_out(ox_node *n, const loop *l)
     }
     values[0] = ox_const(n, STATOR_BOOL, 0, no_dims, &yes);
     memcpy(values + 1, l->initial, l->carried * sizeof *values);
-    for (int64_t t = 0; ox_ok(n) && t < turns[0]; t++) {
-        write_turn(n, l, t, values);
+    for (int64_t t = 0; ox_ok(n) && t < n_iterations[0]; t++) {
+        write_iteration(n, l, t, values);
         if (ox_ok(n) && !l->ignores_cond && !is_known_as(n, values[0], 1)) {
             if (!is_known_as(n, values[0], 0)) {
                 return 0; /* what was written has no use */

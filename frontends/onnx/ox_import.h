@@ -61,8 +61,8 @@ typedef struct ox_sequence {
     uint32_t count;
     const stator_ref *elements;
     stator_ref stack; /* 0: a list */
-    stator_ref begun; /* in the body of a loop that carries it: the sequence that the turn began
-                         with; the list has what the turn appended. 0 elsewhere */
+    stator_ref begun; /* in the body of a loop that carries it: the sequence that the iteration
+                         began with; the list has what the iteration appended. 0 elsewhere */
 } ox_sequence;
 
 #define OX_SEQUENCE 0x80000000u /* such a ref stands for a sequence, not for a value */

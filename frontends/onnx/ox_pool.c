@@ -268,8 +268,8 @@ void ox_max_roi_pool(ox_node *n)
     const roi_axis columns = roi_bins(n, rois, 1, pooled[1], width, scale);
     const stator_ref images = ox_gather(n, x, batch, 0); /* [R, C, H, W] */
     const stator_ref by_column = masked_max(n, images, roi_mask(n, &columns, width), 2);
-    const stator_ref turned = ox_transpose(n, by_column, swap); /* [R, C, PW, H] */
-    const stator_ref both = masked_max(n, turned, roi_mask(n, &rows, height), 2);
+    const stator_ref transposed = ox_transpose(n, by_column, swap); /* [R, C, PW, H] */
+    const stator_ref both = masked_max(n, transposed, roi_mask(n, &rows, height), 2);
     const stator_ref y = ox_transpose(n, both, swap);
     /* A bin that covers nothing gives 0. */
     const stator_ref empty = ox_bin(n, "eq", y, ox_like(n, y, -__builtin_inf()));

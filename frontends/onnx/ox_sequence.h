@@ -2,7 +2,7 @@
  * knows their number, as one tensor with the elements along axis 0. No sequence reaches the graph.
  *
  *   SplitToSequence, SequenceConstruct  -> a list; a stack where the axis has no known size
- *   Loop that appends one tensor a turn -> a stack, the loop's stacked result
+ *   Loop that appends one tensor an iteration -> a stack, the loop's stacked result
  *   ConcatFromSequence, SequenceAt      -> concat, slices, gather over either
  *
  * A scope binds a sequence's name to a ref with OX_SEQUENCE set, which is no value of the graph:

@@ -30,11 +30,11 @@ void ox_window(ox_node *n)
     if (ox_attr_int(n, "periodic", 1) == 0) {
         period = ox_bin(n, "max", ox_sub(n, period, one), one);
     }
-    const stator_ref turn = ox_mul(n, ox_div(n, i, period), ox_scalar(n, STATOR_F64, TWO_PI));
+    const stator_ref phase = ox_mul(n, ox_div(n, i, period), ox_scalar(n, STATOR_F64, TWO_PI));
     stator_ref y = ox_scalar(n, STATOR_F64, coef[0]);
     for (int k = 1; k < 3; k++) {
         if (coef[k] != 0) {
-            const stator_ref angle = ox_mul(n, turn, ox_scalar(n, STATOR_F64, k));
+            const stator_ref angle = ox_mul(n, phase, ox_scalar(n, STATOR_F64, k));
             y = ox_add(n, y, ox_mul(n, ox_un(n, "cos", angle), ox_scalar(n, STATOR_F64, coef[k])));
         }
     }

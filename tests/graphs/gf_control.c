@@ -127,7 +127,8 @@ static int statement(body *b)
                                                           : sum(b, x);
 }
 
-/* Random statements; a result, kept small so that noise does not grow from turn to turn. */
+/* Random statements; a result, kept small so that noise does not grow from iteration to
+ * iteration. */
 static int result(body *b)
 {
     const int n = (int)gf_below(b->p, 4);

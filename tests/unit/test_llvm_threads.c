@@ -109,17 +109,17 @@ typedef struct job {
     int wrong;
 } job;
 
-static int64_t rows_of(const subject *s, int number, int turn)
+static int64_t rows_of(const subject *s, int number, int call)
 {
-    return s->is_symbolic ? 1 + (number * 13 + turn * 29) % 64 : ROWS;
+    return s->is_symbolic ? 1 + (number * 13 + call * 29) % 64 : ROWS;
 }
 
-static stator_tensor *call_once(const job *j, stator_function *f, int turn)
+static stator_tensor *call_once(const job *j, stator_function *f, int call)
 {
     float values[64 * COLUMNS];
-    const int64_t shape[2] = {j->rows[turn], COLUMNS};
+    const int64_t shape[2] = {j->rows[call], COLUMNS};
     for (int i = 0; i < 64 * COLUMNS; i++) {
-        values[i] = (float)((i * 7 + j->number * 3 + turn) % 23) * 0.125f - 1.25f;
+        values[i] = (float)((i * 7 + j->number * 3 + call) % 23) * 0.125f - 1.25f;
     }
     stator_tensor *y = NULL;
     stator_tensor *x = run_tensor(j->ctx, STATOR_F32, 2, shape, values);
@@ -129,12 +129,12 @@ static stator_tensor *call_once(const job *j, stator_function *f, int turn)
     return status == STATOR_OK ? y : NULL;
 }
 
-static void check_once(job *j, stator_function *f, int turn)
+static void check_once(job *j, stator_function *f, int call)
 {
-    stator_tensor *y = call_once(j, f, turn);
-    const size_t bytes = (size_t)j->rows[turn] * COLUMNS * sizeof(float);
+    stator_tensor *y = call_once(j, f, call);
+    const size_t bytes = (size_t)j->rows[call] * COLUMNS * sizeof(float);
     j->wrong += y == NULL || stator_tensor_size_bytes(y) != bytes ||
-                memcmp(stator_tensor_data(y), j->want[turn], bytes) != 0;
+                memcmp(stator_tensor_data(y), j->want[call], bytes) != 0;
     stator_tensor_release(y);
 }
 
@@ -180,15 +180,15 @@ static void expect_close(const job *j, const float *want, stator_tensor *y, int6
 /* Fills j->want by f; eager says about the same. */
 static void learn(job *j, stator_function *f, stator_function *eager)
 {
-    for (int turn = 0; turn < 2; turn++) {
-        j->rows[turn] = rows_of(j->of, j->number, turn);
-        stator_tensor *y = call_once(j, f, turn);
+    for (int call = 0; call < 2; call++) {
+        j->rows[call] = rows_of(j->of, j->number, call);
+        stator_tensor *y = call_once(j, f, call);
         cr_assert_not_null(y, "%s", stator_ctx_error_text(j->ctx));
-        j->want[turn] = malloc(stator_tensor_size_bytes(y));
-        cr_assert_not_null(j->want[turn]);
-        memcpy(j->want[turn], stator_tensor_data(y), stator_tensor_size_bytes(y));
+        j->want[call] = malloc(stator_tensor_size_bytes(y));
+        cr_assert_not_null(j->want[call]);
+        memcpy(j->want[call], stator_tensor_data(y), stator_tensor_size_bytes(y));
         stator_tensor_release(y);
-        expect_close(j, j->want[turn], call_once(j, eager, turn), j->rows[turn] * COLUMNS);
+        expect_close(j, j->want[call], call_once(j, eager, call), j->rows[call] * COLUMNS);
     }
 }
 

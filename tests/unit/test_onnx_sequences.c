@@ -206,9 +206,9 @@ Test(onnx_sequences, slices_between_offsets)
     expect(&m, 2, dims, (const float *[]){want, want});
 }
 
-/* A counted loop whose turns append the first row, then the first two: written out. Its condition
- * ends it before the third of ten turns. */
-Test(onnx_sequences, turns_that_append_different_sizes)
+/* A counted loop whose iterations append the first row, then the first two: written out. Its
+ * condition ends it before the third of ten iterations. */
+Test(onnx_sequences, iterations_that_append_different_sizes)
 {
     static const int64_t ONE[1] = {1};
     const int64_t one = 1, first = 0;

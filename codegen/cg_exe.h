@@ -3,7 +3,7 @@
 #define STATOR_CODEGEN_CG_EXE_H
 
 #include "codegen/cg_unit.h"
-#include "core/base/need.h"
+#include "core/base/shape_constraint.h"
 #include <stdatomic.h>
 
 typedef struct cg_launch {
@@ -55,22 +55,24 @@ typedef struct cg_check {
     const char *text;
 } cg_check;
 
-/* What sizes of a call must agree in, see cg_agree.c: enum st_need_kind, and */
+/* Shape constraints on the sizes of a call, see cg_shape_constraints.c: enum
+ * st_shape_constraint_kind, and */
 enum {
-    CG_AGREE_COUNT = ST_NEED_KINDS /* sizes of a value: its elements, times `step`, are a number */
+    CG_SHAPE_CONSTRAINT_NUMEL =
+        ST_SHAPE_CONSTRAINT_KINDS /* sizes of a value: its elements, times `step`, are a number */
 };
 
 /* No value is larger, as in st_numel. */
 #define CG_BYTES_MAX (INT64_C(1) << 62)
 
-typedef struct cg_agree {
+typedef struct cg_shape_constraint {
     uint32_t kind;
     uint32_t stage; /* in which its sizes are known */
     int64_t step;
     uint32_t n_sizes;
-    st_symprog *size; /* COUNT: one an axis that is no number; of the others two or three */
+    st_symprog *size; /* NUMEL: one an axis that is no number; of the others two or three */
     const char *text; /* what is wrong when they do not */
-} cg_agree;
+} cg_shape_constraint;
 
 struct st_cg_exe {
     st_cg_config config;
@@ -88,7 +90,7 @@ struct st_cg_exe {
     cg_output *outputs;
     st_vec(cg_check) checks;
     st_vec(cg_size_bind) binds;
-    st_vec(cg_agree) agrees;
+    st_vec(cg_shape_constraint) shape_constraints;
     uint32_t operands_max;     /* of one launch */
     uint32_t n_slots;          /* of the workspace */
     st_symprog *slots;         /* bytes of each */
@@ -155,14 +157,14 @@ uint32_t cg_unbound(const st_cg_exe *exe, const int64_t *syms, uint32_t out[CG_S
 void cg_unbind(int64_t *syms, const uint32_t *places, uint32_t n);
 void cg_bind_deinit(cg_size_bind *bind, st_mem *mem);
 
-/* ---- cg_agree.c ---- */
-/* Notes which sizes must agree and are not proved to; nodes that cannot state theirs are declined.
+/* ---- cg_shape_constraints.c ---- */
+/* Notes the shape constraints that are not proved; nodes that cannot state theirs are declined.
  */
-stator_status cg_find_agrees(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
+stator_status cg_find_shape_constraints(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 /* Those of the stage, at these sizes: INVALID_ARGUMENT or OUT_OF_RANGE with node and sizes. */
-stator_status cg_check_agrees(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,
-                              stator_diag **err);
-void cg_agree_deinit(cg_agree *agree, st_mem *mem);
+stator_status cg_check_shape_constraints(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,
+                                         stator_diag **err);
+void cg_shape_constraint_deinit(cg_shape_constraint *constraint, st_mem *mem);
 
 /* ---- cg_scan_loop.c ---- */
 typedef struct cg_scan cg_scan;

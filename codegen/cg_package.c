@@ -196,25 +196,26 @@ static void put_sizes(const cg_packing *p)
     for (uint32_t i = 0; exe->slots && i < exe->n_slots; i++) {
         cg_pack_size(p->out, "bytes", i, &exe->slots[i]);
     }
-    for (uint32_t i = 0; i < exe->agrees.count; i++) {
-        for (uint32_t k = 0; k < exe->agrees.data[i].n_sizes; k++) {
-            cg_pack_size(p->out, "size", CG_RANK_MAX * i + k, &exe->agrees.data[i].size[k]);
+    for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
+        for (uint32_t k = 0; k < exe->shape_constraints.data[i].n_sizes; k++) {
+            cg_pack_size(p->out, "size", CG_RANK_MAX * i + k,
+                         &exe->shape_constraints.data[i].size[k]);
         }
     }
 }
 
-/* ---- sizes that must agree ---- */
+/* ---- shape constraints ---- */
 
 /* n[] are the sizes of the row. */
-static void put_rule(st_str *out, const cg_agree *agree)
+static void put_rule(st_str *out, const cg_shape_constraint *constraint)
 {
     st_str_add(out, "    step = ");
-    cg_pack_i64(out, agree->step);
+    cg_pack_i64(out, constraint->step);
     st_str_add(out, ";\n");
-    if (agree->kind == CG_AGREE_COUNT) {
-        st_str_addf(out, "    if (!counted(n, %u, step)) {\n", agree->n_sizes);
+    if (constraint->kind == CG_SHAPE_CONSTRAINT_NUMEL) {
+        st_str_addf(out, "    if (!counted(n, %u, step)) {\n", constraint->n_sizes);
     } else {
-        st_str_addf(out, "    if (!holds(%u, n, step)) {\n", agree->kind);
+        st_str_addf(out, "    if (!holds(%u, n, step)) {\n", constraint->kind);
     }
     st_str_add(out, "        return 0;\n    }\n");
 }
@@ -238,23 +239,23 @@ static const char counted[] =
     "    return 1;\n"
     "}\n\n";
 
-static void put_agrees(const cg_packing *p)
+static void put_shape_constraints(const cg_packing *p)
 {
     const st_cg_exe *exe = p->exe;
-    st_need_put_c(p->out);
+    st_shape_constraint_put_c(p->out);
     st_str_add(p->out, counted);
     st_str_addf(p->out,
-                "static int agree(const int64_t *s)\n"
+                "static int shapes_hold(const int64_t *s)\n"
                 "{\n"
                 "    int64_t n[%u] = {0};\n"
                 "    int64_t step = 1;\n",
                 (unsigned)CG_RANK_MAX);
-    for (uint32_t i = 0; i < exe->agrees.count; i++) {
-        const cg_agree *agree = &exe->agrees.data[i];
-        for (uint32_t k = 0; k < agree->n_sizes; k++) {
-            if (agree->size[k].is_const) {
+    for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
+        const cg_shape_constraint *constraint = &exe->shape_constraints.data[i];
+        for (uint32_t k = 0; k < constraint->n_sizes; k++) {
+            if (constraint->size[k].is_const) {
                 st_str_addf(p->out, "    n[%u] = ", k);
-                cg_pack_i64(p->out, agree->size[k].constant);
+                cg_pack_i64(p->out, constraint->size[k].constant);
                 st_str_add(p->out, ";\n");
             } else {
                 st_str_addf(p->out,
@@ -264,7 +265,7 @@ static void put_agrees(const cg_packing *p)
                             CG_RANK_MAX * i + k, k);
             }
         }
-        put_rule(p->out, agree);
+        put_rule(p->out, constraint);
     }
     st_str_add(p->out, "    (void)n;\n"
                        "    (void)step;\n"
@@ -517,8 +518,8 @@ static void put_run(const cg_packing *p)
     put_table(p);
     st_str_add(p->out, "    call c = {in, out, sizes, work, NULL, 0};\n"
                        "    int status = 0;\n");
-    if (exe->agrees.count) {
-        st_str_add(p->out, "    if (!agree(sizes)) {\n        return 1;\n    }\n");
+    if (exe->shape_constraints.count) {
+        st_str_add(p->out, "    if (!shapes_hold(sizes)) {\n        return 1;\n    }\n");
     }
     if (cg_pack_is_symbolic(exe)) {
         st_str_addf(p->out,
@@ -610,8 +611,8 @@ static stator_status write_plan(cg_packing *p, stator_diag **err)
         }
     }
     put_workspace(p);
-    if (exe->agrees.count) {
-        put_agrees(p);
+    if (exe->shape_constraints.count) {
+        put_shape_constraints(p);
     }
     put_run(p);
     return st_str_ok(p->out)

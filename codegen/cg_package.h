@@ -8,10 +8,9 @@
  *   int stator_package_workspace(const int64_t *sizes, uint64_t *out_bytes);
  *   int stator_package_run(void *const *in, void *const *out, const int64_t *sizes, void *work);
  *
- * Both give 0, 1 when a size cannot be computed or sizes do not agree, 2 when an index is outside
- * its axis. Tensors are dense and aligned to 16 bytes, the workspace to 64; outputs share no memory
- * with anything else.
- */
+ * Both give 0, 1 when a size cannot be computed or a shape constraint does not hold, 2 when an
+ * index is outside its axis. Tensors are dense and aligned to 16 bytes, the workspace to 64;
+ * outputs share no memory with anything else. */
 #ifndef STATOR_CODEGEN_CG_PACKAGE_H
 #define STATOR_CODEGEN_CG_PACKAGE_H
 

@@ -534,7 +534,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     if (p.state == NULL || p.order == NULL || p.n_side == NULL) {
         return st_fail_oom(err);
     }
-    ST_TRY(cg_find_agrees(unit, exe, err));
+    ST_TRY(cg_find_shape_constraints(unit, exe, err));
     ST_TRY(order_plans(&p, err));
     ST_TRY(cg_gather_scans(unit, p.order, p.n_order, p.n_side, err));
     ST_TRY(copy_buffers(&p, err));

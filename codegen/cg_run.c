@@ -212,7 +212,7 @@ static void free_extra(run *r)
 /* A size has been bound: what is of that size can be made. */
 static stator_status begin_stage(run *r, uint32_t stage, stator_diag **err)
 {
-    ST_TRY(cg_check_agrees(r->exe, stage, r->call->syms, err));
+    ST_TRY(cg_check_shape_constraints(r->exe, stage, r->call->syms, err));
     ST_TRY(give_outputs(r, stage, err));
     return r->slots && r->exe->n_slots ? take_extra(r, stage, err) : STATOR_OK;
 }
@@ -410,7 +410,7 @@ static stator_status run_call(const st_cg_exe *exe, const stator_call *call, sta
     if (call->n_in < exe->n_inputs || call->n_out < exe->n_outputs || call->n_syms < exe->n_syms) {
         return st_fail(err, STATOR_INTERNAL, "a call of another program");
     }
-    ST_TRY(cg_check_agrees(exe, 0, call->syms, err));
+    ST_TRY(cg_check_shape_constraints(exe, 0, call->syms, err));
     ST_TRY(give_outputs(&r, 0, err));
     if (exe->slots && exe->n_slots) {
         ST_TRY_DONE(take_workspace(&r, &block, err));

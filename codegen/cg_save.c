@@ -17,7 +17,7 @@
 
 /* A field more in these is one to be kept here, or one that is not. */
 _Static_assert(sizeof(cg_launch) == 160 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
-                   sizeof(cg_bound) == 56 && sizeof(cg_agree) == 40,
+                   sizeof(cg_bound) == 56 && sizeof(cg_shape_constraint) == 40,
                "what is kept of a plan");
 
 /* ---- writing ---- */
@@ -80,18 +80,18 @@ static void put_binds(const st_cg_exe *exe, st_str *out)
     }
 }
 
-static void put_agrees(const st_cg_exe *exe, st_str *out)
+static void put_shape_constraints(const st_cg_exe *exe, st_str *out)
 {
-    st_put_u32(out, exe->agrees.count);
-    for (uint32_t k = 0; k < exe->agrees.count; k++) {
-        const cg_agree *agree = &exe->agrees.data[k];
-        st_put_u32(out, agree->kind);
-        st_put_u32(out, agree->stage);
-        st_put_i64(out, agree->step);
-        st_put_text(out, agree->text);
-        st_put_u32(out, agree->n_sizes);
-        for (uint32_t i = 0; i < agree->n_sizes; i++) {
-            st_symprog_put(&agree->size[i], out);
+    st_put_u32(out, exe->shape_constraints.count);
+    for (uint32_t k = 0; k < exe->shape_constraints.count; k++) {
+        const cg_shape_constraint *constraint = &exe->shape_constraints.data[k];
+        st_put_u32(out, constraint->kind);
+        st_put_u32(out, constraint->stage);
+        st_put_i64(out, constraint->step);
+        st_put_text(out, constraint->text);
+        st_put_u32(out, constraint->n_sizes);
+        for (uint32_t i = 0; i < constraint->n_sizes; i++) {
+            st_symprog_put(&constraint->size[i], out);
         }
     }
 }
@@ -207,7 +207,7 @@ static stator_status put_all(const st_cg_exe *exe, st_str *out, stator_diag **er
     ST_TRY(put_constants(exe, out, err));
     put_steps(exe, out);
     put_binds(exe, out);
-    put_agrees(exe, out);
+    put_shape_constraints(exe, out);
     put_workspace(exe, out);
     put_outputs(exe, out);
     ST_TRY(put_code(exe, out, err));
@@ -408,36 +408,37 @@ static stator_status read_binds(loading *l, stator_diag **err)
     return l->r.failed ? broken(err) : STATOR_OK;
 }
 
-static int read_agree(loading *l, cg_agree *agree)
+static int read_shape_constraint(loading *l, cg_shape_constraint *constraint)
 {
-    agree->kind = st_read_below(&l->r, CG_AGREE_COUNT + 1u);
-    agree->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
-    agree->step = st_read_i64(&l->r);
-    agree->text = keep_text(l);
+    constraint->kind = st_read_below(&l->r, CG_SHAPE_CONSTRAINT_NUMEL + 1u);
+    constraint->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
+    constraint->step = st_read_i64(&l->r);
+    constraint->text = keep_text(l);
     const uint32_t n = st_read_below(&l->r, CG_RANK_MAX + 1u);
-    agree->size = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *agree->size);
-    if (agree->size == NULL || (agree->kind != CG_AGREE_COUNT && n != st_need_sizes(agree->kind))) {
+    constraint->size = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *constraint->size);
+    if (constraint->size == NULL || (constraint->kind != CG_SHAPE_CONSTRAINT_NUMEL &&
+                                     n != st_shape_constraint_sizes(constraint->kind))) {
         return 0;
     }
     for (uint32_t i = 0; i < n && !l->r.failed; i++) {
-        if (!read_prog(l, &agree->size[i])) {
+        if (!read_prog(l, &constraint->size[i])) {
             return 0;
         }
-        agree->n_sizes = i + 1u;
+        constraint->n_sizes = i + 1u;
     }
-    return !l->r.failed && agree->text && agree->kind;
+    return !l->r.failed && constraint->text && constraint->kind;
 }
 
-static stator_status read_agrees(loading *l, stator_diag **err)
+static stator_status read_shape_constraints(loading *l, stator_diag **err)
 {
     const uint32_t n = st_read_count(&l->r, 6u * LEAST_BYTES);
     for (uint32_t k = 0; k < n; k++) {
-        cg_agree *agree = st_vec_push(l->mem, &l->exe->agrees);
-        if (agree == NULL) {
+        cg_shape_constraint *constraint = st_vec_push(l->mem, &l->exe->shape_constraints);
+        if (constraint == NULL) {
             return st_fail_oom(err);
         }
-        *agree = (cg_agree){.kind = 0};
-        if (!read_agree(l, agree)) {
+        *constraint = (cg_shape_constraint){.kind = 0};
+        if (!read_shape_constraint(l, constraint)) {
             return broken(err);
         }
     }
@@ -710,7 +711,7 @@ stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag
     ST_TRY(read_constants(&l, err));
     ST_TRY(read_steps(&l, err));
     ST_TRY(read_binds(&l, err));
-    ST_TRY(read_agrees(&l, err));
+    ST_TRY(read_shape_constraints(&l, err));
     ST_TRY(read_workspace(&l, err));
     ST_TRY(read_outputs(&l, err));
     ST_TRY(read_code(&l, err));

@@ -189,6 +189,6 @@ int cg_team_can(const st_cg_exe *body)
             return 0;
         }
     }
-    return body->slots == NULL && body->binds.count == 0 && body->agrees.count == 0 &&
+    return body->slots == NULL && body->binds.count == 0 && body->shape_constraints.count == 0 &&
            body->operands_max <= CG_TEAM_OPERANDS;
 }

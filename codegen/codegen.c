@@ -227,8 +227,8 @@ static void print_steps(const st_cg_exe *exe, st_str *out)
             st_str_addf(out, "%u: a scan, step by step\n", i);
         }
     }
-    for (uint32_t i = 0; i < exe->agrees.count; i++) {
-        st_str_addf(out, "test: %s\n", exe->agrees.data[i].text);
+    for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
+        st_str_addf(out, "test: %s\n", exe->shape_constraints.data[i].text);
     }
 }
 
@@ -430,10 +430,10 @@ void st_cg_destroy(st_cg_exe *exe)
         cg_bind_deinit(&exe->binds.data[i], mem);
     }
     st_vec_free(mem, &exe->binds);
-    for (uint32_t i = 0; i < exe->agrees.count; i++) {
-        cg_agree_deinit(&exe->agrees.data[i], mem);
+    for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
+        cg_shape_constraint_deinit(&exe->shape_constraints.data[i], mem);
     }
-    st_vec_free(mem, &exe->agrees);
+    st_vec_free(mem, &exe->shape_constraints);
     st_loop_syms_deinit(&exe->syms);
     st_arena_deinit(&exe->arena);
     st_free(mem, exe);
@@ -460,9 +460,9 @@ stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
     if (exe->n_lent) {
         st_str_addf(out, ", %u in outputs", exe->n_lent);
     }
-    if (exe->agrees.count) {
-        st_str_addf(out, ", %u %s of sizes a call", exe->agrees.count,
-                    exe->agrees.count == 1 ? "test" : "tests");
+    if (exe->shape_constraints.count) {
+        st_str_addf(out, ", %u %s of sizes a call", exe->shape_constraints.count,
+                    exe->shape_constraints.count == 1 ? "test" : "tests");
     }
     st_str_add(out, "\n");
     return st_str_ok(out) ? STATOR_OK : STATOR_RESOURCE_EXHAUSTED;

@@ -1,10 +1,11 @@
 /* Helpers of the infer rules (ir/ops/op_*.c): reading operands and attributes, size arithmetic,
  * checks with texts, setting results.
  *
- * In: a st_infer that the builder filled; `attrs` has a row for every attribute of the schema. Out:
- * type refs in in->types. Sizes are syms; the ref 0 stands for a size past a cap of the symbolic
- * engine and turns into an unbacked symbol in st_in_set. A check fails only for what is proved
- * wrong; what is unknown is stated as a need (needs.h), tested when a call tells the sizes. */
+ * In: a st_infer that the builder filled; `attrs` has a row for every attribute of the schema.
+ * Out: type refs in in->types. Sizes are syms; the ref 0 stands for a size past a cap of the
+ * symbolic engine and turns into an unbacked symbol in st_in_set. A check fails only for what is
+ * proved wrong; what is unknown is stated as a shape constraint (shape_constraint_list.h),
+ * tested when a call tells the sizes. */
 #include "ir/infer.h"
 
 #include "core/base/check.h"
@@ -343,11 +344,13 @@ int64_t st_in_numel_bound(const st_infer *in, uint32_t k)
     return bound < 0 ? INT64_MAX : bound;
 }
 
-void st_in_need(const st_infer *in, uint32_t kind, stator_ref a, stator_ref b, const char *what)
+void st_in_shape_constraint(const st_infer *in, uint32_t kind, stator_ref a, stator_ref b,
+                            const char *what)
 {
-    const st_need need = {.kind = kind, .size = {a, b, 0}};
-    if (in->needs != NULL) {
-        st_needs_add(in->needs, &in->m->symtab, &need, in->op->desc.name, what);
+    const st_shape_constraint constraint = {.kind = kind, .size = {a, b, 0}};
+    if (in->shape_constraints != NULL) {
+        st_shape_constraints_add(in->shape_constraints, &in->m->symtab, &constraint,
+                                 in->op->desc.name, what);
     }
 }
 
@@ -358,7 +361,7 @@ stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, con
     const int answer = a == 0 || b == 0 ? -1 : st_sym_eq(&in->m->symtab, a, b);
     if (answer != 0) {
         if (answer < 0) {
-            st_in_need(in, ST_NEED_EQUAL, a, b, what);
+            st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_EQUAL, a, b, what);
         }
         return STATOR_OK;
     }
@@ -381,7 +384,7 @@ stator_status st_in_fits(const st_infer *in, stator_ref a, stator_ref b, const c
     }
     if (is_one != 1 && is_same != 1) {
         (void)snprintf(what, sizeof what, "axis %u of %s", axis, name);
-        st_in_need(in, ST_NEED_FITS, a, b, what);
+        st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_FITS, a, b, what);
     }
     return STATOR_OK;
 }
@@ -396,7 +399,7 @@ stator_status st_in_at_most(const st_infer *in, stator_ref a, stator_ref b, cons
                           st_in_sym_text(in, b, b_text));
     }
     if (answer < 0) {
-        st_in_need(in, ST_NEED_AT_MOST, a, b, what);
+        st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_AT_MOST, a, b, what);
     }
     return STATOR_OK;
 }
@@ -409,7 +412,7 @@ stator_status st_in_filled(const st_infer *in, stator_ref least, stator_ref size
         return st_in_fail(in, err, "%s", what);
     }
     if (answer < 0) {
-        st_in_need(in, ST_NEED_FILLED, least, size, what);
+        st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_FILLED, least, size, what);
     }
     return STATOR_OK;
 }
@@ -428,7 +431,7 @@ stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, con
                           st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
     }
     if (!is_known) {
-        st_in_need(in, ST_NEED_MULTIPLE, a, b, what);
+        st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_MULTIPLE, a, b, what);
     }
     return STATOR_OK;
 }
@@ -453,7 +456,7 @@ static stator_status broadcasts(const st_infer *in, stator_ref x, stator_ref y, 
     }
     if (is_same != 1) {
         (void)snprintf(what, sizeof what, "axis %u of %u", axis, rank);
-        st_in_need(in, ST_NEED_BROADCAST, x, y, what);
+        st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_BROADCAST, x, y, what);
     }
     return STATOR_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef STATOR_IR_INFER_H
 #define STATOR_IR_INFER_H
 
-#include "ir/needs.h"
+#include "ir/shape_constraint_list.h"
 
 typedef struct st_infer {
     stator_builder *b;
@@ -15,10 +15,10 @@ typedef struct st_infer {
     const stator_attr_row *const *attrs; /* by schema place */
     stator_graph *const *regions;
     uint32_t n_regions;
-    const stator_ref *given_types; /* result types the caller stated, or NULL */
-    uint32_t n_results;            /* in: wanted (0: the schema's); a rule may set it */
-    stator_ref *types;             /* out, room for 256 */
-    st_needs *needs;               /* receives what cannot be decided yet, or NULL */
+    const stator_ref *given_types;           /* result types the caller stated, or NULL */
+    uint32_t n_results;                      /* in: wanted (0: the schema's); a rule may set it */
+    stator_ref *types;                       /* out, room for 256 */
+    st_shape_constraints *shape_constraints; /* receives what cannot be decided yet, or NULL */
 } st_infer;
 
 /* Reading operands. */
@@ -37,14 +37,15 @@ stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32
 stator_status st_in_fail(const st_infer *in, stator_diag **err, const char *format, ...)
     STATOR_PRINTF(3, 4);
 /* What cannot be decided yet: sizes a and b must obey `kind` when a call tells them. */
-void st_in_need(const st_infer *in, uint32_t kind, stator_ref a, stator_ref b, const char *what);
-/* Are two sizes equal? Proved unequal fails; unknown becomes a need. */
+void st_in_shape_constraint(const st_infer *in, uint32_t kind, stator_ref a, stator_ref b,
+                            const char *what);
+/* Are two sizes equal? Proved unequal fails; unknown becomes a shape constraint. */
 stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, const char *what,
                              stator_diag **err);
 /* `a` is 1 or `b`; `name` is what has it ("mask"), at its axis `axis`. */
 stator_status st_in_fits(const st_infer *in, stator_ref a, stator_ref b, const char *name,
                          uint32_t axis, stator_diag **err);
-/* least, 1 or 0, <= size: `what` is the whole text of the need. */
+/* least, 1 or 0, <= size: `what` is the whole text of the shape constraint. */
 stator_status st_in_filled(const st_infer *in, stator_ref least, stator_ref size, const char *what,
                            stator_diag **err);
 /* a <= b; a is a multiple of b. As for equal sizes. */

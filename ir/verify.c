@@ -10,7 +10,7 @@
 #include "core/base/vec.h"
 #include "ir/builder.h"
 #include "ir/infer.h"
-#include "ir/needs.h"
+#include "ir/shape_constraint_list.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -525,10 +525,12 @@ stator_status st_verify(const stator_graph *graph, stator_diag **err)
     return status;
 }
 
-/* ---- needs ---- */
+/* ---- shape constraints ---- */
 
-/* Asks the node's infer rule what it needs; the node is as it was verified. */
-static stator_status ask_node(const verifier *c, st_needs *needs, stator_diag **err)
+/* Asks the node's infer rule for its shape constraints; the node is as it was verified. */
+static stator_status find_constraints_of_node(const verifier *c,
+                                              st_shape_constraints *shape_constraints,
+                                              stator_diag **err)
 {
     const stator_node_row *row = stator_node_at(c->v, c->node);
     inference f;
@@ -537,11 +539,11 @@ static stator_status ask_node(const verifier *c, st_needs *needs, stator_diag **
         return st_fail_oom(err);
     }
     fill_inference(c, row, operands, &f);
-    f.in.needs = needs;
-    needs->node = NULL;
+    f.in.shape_constraints = shape_constraints;
+    shape_constraints->node = NULL;
     if (row->origin != 0) {
         const stator_origin_row *origin = st_seg_at(&c->m->origins, row->origin);
-        needs->node = st_module_str(c->m, origin->name);
+        shape_constraints->node = st_module_str(c->m, origin->name);
     }
     const stator_status status = f.in.op->infer(&f.in, err);
     st_map_deinit(&f.b.known);
@@ -549,16 +551,17 @@ static stator_status ask_node(const verifier *c, st_needs *needs, stator_diag **
     return status;
 }
 
-stator_status st_graph_needs(const stator_graph *graph, st_needs *needs, stator_diag **err)
+stator_status st_graph_shape_constraints(const stator_graph *graph,
+                                         st_shape_constraints *shape_constraints, stator_diag **err)
 {
     verifier c = {.m = graph->module, .g = graph, .v = st_graph_view(graph)};
     const st_mem *mem = graph->module->mem;
     const uint64_t refused = atomic_load(&mem->refused);
     for (c.node = 1; c.m->symtab.n_symbols != 0 && c.node <= c.v->n_nodes; c.node++) {
-        ST_TRY(ask_node(&c, needs, err));
+        ST_TRY(find_constraints_of_node(&c, shape_constraints, err));
     }
-    needs->node = NULL;
-    /* A size that found no memory looks like one past a cap, and its need would be lost. */
+    shape_constraints->node = NULL;
+    /* A size that found no memory looks like one past a cap, and its constraint would be lost. */
     const int is_refused = atomic_load(&mem->refused) != refused;
-    return needs->is_oom || is_refused ? st_fail_oom(err) : STATOR_OK;
+    return shape_constraints->is_oom || is_refused ? st_fail_oom(err) : STATOR_OK;
 }

@@ -182,37 +182,37 @@ static int read_guard_input(loading *l, st_guard_input *input, uint32_t capacity
     return 1;
 }
 
-static int read_need(loading *l, st_guard_need *need)
+static int read_shape_constraint(loading *l, st_guard_shape_constraint *constraint)
 {
-    need->kind = st_read_below(&l->r, ST_NEED_KINDS);
-    need->step = st_read_i64(&l->r);
+    constraint->kind = st_read_below(&l->r, ST_SHAPE_CONSTRAINT_KINDS);
+    constraint->step = st_read_i64(&l->r);
     const char *text = st_read_text(&l->r);
-    if (l->r.failed || need->kind == 0 || text == NULL) {
+    if (l->r.failed || constraint->kind == 0 || text == NULL) {
         return 0;
     }
-    need->text = st_strdup(l->mem, text);
-    for (uint32_t k = 0; k < st_need_sizes(need->kind); k++) {
-        if (!st_symprog_read(&need->size[k], l->mem, &l->r, l->n_syms)) {
+    constraint->text = st_strdup(l->mem, text);
+    for (uint32_t k = 0; k < st_shape_constraint_sizes(constraint->kind); k++) {
+        if (!st_symprog_read(&constraint->size[k], l->mem, &l->r, l->n_syms)) {
             return 0;
         }
     }
-    return need->text != NULL;
+    return constraint->text != NULL;
 }
 
-static stator_status read_needs(loading *l, stator_diag **err)
+static stator_status read_shape_constraints(loading *l, stator_diag **err)
 {
     st_guard *g = &l->out->guard;
     const uint32_t n = st_read_count(&l->r, 5u * LEAST_BYTES);
-    g->needs = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->needs);
-    if (g->needs == NULL) {
+    g->shape_constraints = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->shape_constraints);
+    if (g->shape_constraints == NULL) {
         return st_fail_oom(err);
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (!read_need(l, &g->needs[g->n_needs++])) {
-            return broken(err, "what it needs of sizes is damaged");
+        if (!read_shape_constraint(l, &g->shape_constraints[g->n_shape_constraints++])) {
+            return broken(err, "its shape constraints are damaged");
         }
     }
-    return l->r.failed ? broken(err, "what it needs of sizes is damaged") : STATOR_OK;
+    return l->r.failed ? broken(err, "its shape constraints are damaged") : STATOR_OK;
 }
 
 static stator_status read_guard(loading *l, stator_diag **err)
@@ -238,7 +238,7 @@ static stator_status read_guard(loading *l, stator_diag **err)
     }
     g->n_inputs = n;
     return l->r.failed || n_symbols != l->n_syms ? broken(err, "its guard is damaged")
-                                                 : read_needs(l, err);
+                                                 : read_shape_constraints(l, err);
 }
 
 /* Names of backends live with the instances. */

@@ -197,13 +197,13 @@ static void put_guard(saving *s)
             }
         }
     }
-    st_put_u32(s->out, g->n_needs);
-    for (uint32_t i = 0; i < g->n_needs; i++) {
-        st_put_u32(s->out, g->needs[i].kind);
-        st_put_i64(s->out, g->needs[i].step);
-        st_put_text(s->out, g->needs[i].text);
-        for (uint32_t k = 0; k < st_need_sizes(g->needs[i].kind); k++) {
-            st_symprog_put(&g->needs[i].size[k], s->out);
+    st_put_u32(s->out, g->n_shape_constraints);
+    for (uint32_t i = 0; i < g->n_shape_constraints; i++) {
+        st_put_u32(s->out, g->shape_constraints[i].kind);
+        st_put_i64(s->out, g->shape_constraints[i].step);
+        st_put_text(s->out, g->shape_constraints[i].text);
+        for (uint32_t k = 0; k < st_shape_constraint_sizes(g->shape_constraints[i].kind); k++) {
+            st_symprog_put(&g->shape_constraints[i].size[k], s->out);
         }
     }
 }

@@ -147,21 +147,25 @@ static stator_status build_programs(st_division *d, st_compiled *out, stator_dia
     return st_graph_guard(&out->ctx->mem, d->root->graph, &out->guard, err);
 }
 
-/* The guard owns the needs' texts from here. */
-static stator_status set_needs(st_compiled *out, st_needs *needs, stator_diag **err)
+/* The guard owns the texts of the constraints from here. */
+static stator_status set_shape_constraints(st_compiled *out,
+                                           st_shape_constraints *shape_constraints,
+                                           stator_diag **err)
 {
     st_guard *guard = &out->guard;
     const st_sym_cols cols = st_sym_columns(&out->module->symtab);
-    guard->needs = st_calloc(guard->mem, needs->rows.count + UINT64_C(1), sizeof *guard->needs);
-    if (guard->needs == NULL) {
+    guard->shape_constraints = st_calloc(guard->mem, shape_constraints->rows.count + UINT64_C(1),
+                                         sizeof *guard->shape_constraints);
+    if (guard->shape_constraints == NULL) {
         return st_fail_oom(err);
     }
-    for (uint32_t i = 0; i < needs->rows.count; i++) {
-        st_need *from = &needs->rows.data[i];
-        st_guard_need *to = &guard->needs[guard->n_needs++];
-        *to = (st_guard_need){.kind = from->kind, .step = from->step, .text = from->text};
+    for (uint32_t i = 0; i < shape_constraints->rows.count; i++) {
+        st_shape_constraint *from = &shape_constraints->rows.data[i];
+        st_guard_shape_constraint *to = &guard->shape_constraints[guard->n_shape_constraints++];
+        *to =
+            (st_guard_shape_constraint){.kind = from->kind, .step = from->step, .text = from->text};
         from->text = NULL;
-        for (uint32_t k = 0; k < st_need_sizes(to->kind); k++) {
+        for (uint32_t k = 0; k < st_shape_constraint_sizes(to->kind); k++) {
             if (!st_symprog_init(&to->size[k], guard->mem, &cols, from->size[k])) {
                 return st_fail_oom(err);
             }
@@ -171,24 +175,24 @@ static stator_status set_needs(st_compiled *out, st_needs *needs, stator_diag **
 }
 
 static stator_status compile_with(const st_compile_request *request, st_compiled *out,
-                                  st_needs *needs, stator_diag **err)
+                                  st_shape_constraints *shape_constraints, stator_diag **err)
 {
-    ST_TRY(st_run_pipeline(request, needs, &out->module, err));
+    ST_TRY(st_run_pipeline(request, shape_constraints, &out->module, err));
     st_division division = {.request = request};
     const stator_status status = build_programs(&division, out, err);
     st_division_deinit(&division);
     ST_TRY(status);
-    ST_TRY(set_needs(out, needs, err));
+    ST_TRY(set_shape_constraints(out, shape_constraints, err));
     return list_files(out, out->module, err);
 }
 
 static stator_status compile_anew(const st_compile_request *request, st_compiled *out,
                                   stator_diag **err)
 {
-    st_needs needs;
-    st_needs_init(&needs, &request->ctx->mem);
-    const stator_status status = compile_with(request, out, &needs, err);
-    st_needs_deinit(&needs);
+    st_shape_constraints shape_constraints;
+    st_shape_constraints_init(&shape_constraints, &request->ctx->mem);
+    const stator_status status = compile_with(request, out, &shape_constraints, err);
+    st_shape_constraints_deinit(&shape_constraints);
     return status;
 }
 

@@ -15,8 +15,8 @@
 #include "core/host/partition.h"
 #include "core/runtime/guard.h"
 #include "core/runtime/program.h"
-#include "ir/needs.h"
 #include "ir/passes/pass.h"
+#include "ir/shape_constraint_list.h"
 #include <stdatomic.h>
 
 /* Called with the graph after each stage; stage "import" comes first. */
@@ -81,9 +81,10 @@ typedef struct st_compiled {
 stator_status st_watch_stage(const st_watch *watch, const char *stage, uint32_t done,
                              uint32_t total, stator_diag **err);
 /* Runs the pipeline over a copy of request->source; *out_module owns the result, whose root is the
- * final graph. needs (may be NULL) receives what the graph needs of sizes before any pass. */
-stator_status st_run_pipeline(const st_compile_request *request, st_needs *needs,
-                              st_module **out_module, stator_diag **err);
+ * final graph. shape_constraints (may be NULL) receives those of the graph before any pass. */
+stator_status st_run_pipeline(const st_compile_request *request,
+                              st_shape_constraints *shape_constraints, st_module **out_module,
+                              stator_diag **err);
 stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,
                                stator_diag **err);
 void st_compiled_destroy(st_compiled *compiled);

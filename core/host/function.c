@@ -420,10 +420,11 @@ static st_compiled *find_entry(stator_function *f, const DLTensor *in, st_call_s
 }
 
 /* Sizes that the guard bound and the graph cannot work with end the call; its state goes back. */
-static stator_status check_needs(st_compiled *entry, st_call_state **state, stator_diag **err)
+static stator_status check_shape_constraints(st_compiled *entry, st_call_state **state,
+                                             stator_diag **err)
 {
     const stator_status status =
-        st_guard_check_needs(&entry->guard, st_call_state_syms(*state), err);
+        st_guard_check_shape_constraints(&entry->guard, st_call_state_syms(*state), err);
     if (status != STATOR_OK) {
         st_program_release(&entry->program, *state);
         *state = NULL;
@@ -437,7 +438,7 @@ static stator_status entry_for(stator_function *f, uint32_t n_in, const DLTensor
 {
     *out_entry = find_entry(f, in, out_state);
     if (*out_entry != NULL) {
-        return check_needs(*out_entry, out_state, err);
+        return check_shape_constraints(*out_entry, out_state, err);
     }
     pthread_mutex_lock(&f->lock);
     stator_status status = STATOR_OK;
@@ -459,7 +460,7 @@ static stator_status entry_for(stator_function *f, uint32_t n_in, const DLTensor
             return explain_mismatch(f, *out_entry, in, err);
         }
     }
-    return status == STATOR_OK ? check_needs(*out_entry, out_state, err) : status;
+    return status == STATOR_OK ? check_shape_constraints(*out_entry, out_state, err) : status;
 }
 
 stator_status st_function_prepare(stator_function *f, uint32_t n_in, const DLTensor *in,
@@ -797,7 +798,8 @@ stator_status stator_bound_call_run(stator_bound_call *call)
                          "an input of the bound call no longer fits what was compiled");
     }
     if (status == STATOR_OK) {
-        status = st_guard_check_needs(&call->entry->guard, st_call_state_syms(call->state), &diag);
+        status = st_guard_check_shape_constraints(&call->entry->guard,
+                                                  st_call_state_syms(call->state), &diag);
     }
     if (status == STATOR_OK) {
         status = st_compiled_check_files(call->entry, &diag);

@@ -179,12 +179,12 @@ static void tell_sizes(guard_teller *t)
     }
 }
 
-static void tell_needs(guard_teller *t)
+static void tell_shape_constraints(guard_teller *t)
 {
-    for (uint32_t i = 0; i < t->guard->n_needs; i++) {
+    for (uint32_t i = 0; i < t->guard->n_shape_constraints; i++) {
         st_str text;
         st_str_init(&text, t->guard->mem);
-        st_str_add(&text, t->guard->needs[i].text);
+        st_str_add(&text, t->guard->shape_constraints[i].text);
         tell_guard(t, STATOR_X_GUARD_NEED, "", &text);
     }
 }
@@ -199,6 +199,6 @@ stator_status stator_x_guards(stator_function *function, stator_x_guard_fn fn, v
     stator_diag *diag = NULL;
     tell_inputs(&t);
     tell_sizes(&t);
-    tell_needs(&t);
+    tell_shape_constraints(&t);
     return t.failed ? st_ctx_fail(st_function_ctx(function), st_fail_oom(&diag), diag) : STATOR_OK;
 }

@@ -8,7 +8,7 @@
  * that it is taken for symbols of 2 and more, as calls have them (docs/sizes.md). */
 #include "core/host/divide.h"
 #include "core/host/function.h"
-#include "core/host/package_needs.h"
+#include "core/host/package_shape_constraints.h"
 #include "core/host/sizes.h"
 
 #include "core/base/check.h"
@@ -20,7 +20,7 @@ typedef struct package {
     st_fuel fuel;
     st_module *module;
     st_division division;
-    st_needs needs; /* of the graph before any pass */
+    st_shape_constraints shape_constraints; /* of the graph before any pass */
     void *exe;
 } package;
 
@@ -122,7 +122,7 @@ static stator_status compile_spec(package *p, const st_specialisation *spec, sta
         return st_fail(err, STATOR_UNSUPPORTED, "backend '%s' makes no packages",
                        p->request.main->backend->item.name);
     }
-    ST_TRY(st_run_pipeline(&p->request, &p->needs, &p->module, err));
+    ST_TRY(st_run_pipeline(&p->request, &p->shape_constraints, &p->module, err));
     ST_TRY(st_divide(&p->request, p->module->root, &p->division, err));
     ST_TRY(check_colors(&p->division, err));
     ST_TRY(check_graph(p->division.root->graph, err));
@@ -134,8 +134,8 @@ static void drop_spec(package *p)
     st_division_deinit(&p->division);
     st_module_destroy(p->module);
     p->module = NULL;
-    st_needs_deinit(&p->needs);
-    st_needs_init(&p->needs, &p->model->ctx->mem);
+    st_shape_constraints_deinit(&p->shape_constraints);
+    st_shape_constraints_init(&p->shape_constraints, &p->model->ctx->mem);
     st_fuel_deinit(&p->fuel);
     st_fuel_init(&p->fuel, &p->model->ctx->mem);
 }
@@ -231,7 +231,7 @@ static stator_status make_package(package *p, stator_x_package_fn fn, void *self
     ST_TRY(compile_model(p, err));
     ST_TRY(fn(self, p->division.root->graph));
     const st_sym_cols cols = st_sym_columns(&p->module->symtab);
-    ST_TRY(st_package_needs(&p->needs, &cols, sink, err));
+    ST_TRY(st_package_shape_constraints(&p->shape_constraints, &cols, sink, err));
     return st_instance_package(p->request.main, p->exe, sink, err);
 }
 
@@ -242,14 +242,14 @@ stator_status stator_x_package(stator_function *function, stator_x_package_fn fn
     stator_ctx *ctx = p.model->ctx;
     stator_diag *diag = NULL;
     st_fuel_init(&p.fuel, &ctx->mem);
-    st_needs_init(&p.needs, &ctx->mem);
+    st_shape_constraints_init(&p.shape_constraints, &ctx->mem);
     const stator_status status = make_package(&p, fn, self, sink, &diag);
     if (p.exe != NULL) {
         st_instance_exe_destroy(p.request.main, p.exe);
     }
     st_division_deinit(&p.division);
     st_module_destroy(p.module);
-    st_needs_deinit(&p.needs);
+    st_shape_constraints_deinit(&p.shape_constraints);
     st_fuel_deinit(&p.fuel);
     return st_ctx_fail(ctx, status, diag);
 }

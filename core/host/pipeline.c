@@ -356,8 +356,9 @@ static stator_status run_one(void *self, const char *stage)
     return STATOR_OK;
 }
 
-stator_status st_run_pipeline(const st_compile_request *request, st_needs *needs,
-                              st_module **out_module, stator_diag **err)
+stator_status st_run_pipeline(const st_compile_request *request,
+                              st_shape_constraints *shape_constraints, st_module **out_module,
+                              stator_diag **err)
 {
     *out_module = NULL;
     st_module *module = NULL;
@@ -365,7 +366,9 @@ stator_status st_run_pipeline(const st_compile_request *request, st_needs *needs
     st_symtab_set_hints(&module->symtab, request->hints, request->n_hints);
     pipeline_run run = {.request = request, .graph = module->root, .err = err};
     report(request, "import", run.graph, 0);
-    stator_status status = needs == NULL ? STATOR_OK : st_graph_needs(run.graph, needs, err);
+    stator_status status = shape_constraints == NULL
+                               ? STATOR_OK
+                               : st_graph_shape_constraints(run.graph, shape_constraints, err);
     if (status == STATOR_OK && request->main != NULL) {
         status = st_pipeline_stages(request->ctx, request->main->loaded, request->main->options,
                                     run_one, &run, err);

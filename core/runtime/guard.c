@@ -88,13 +88,13 @@ void st_guard_deinit(st_guard *guard)
         }
         st_free(guard->mem, guard->sizes[i].text);
     }
-    for (uint32_t i = 0; i < guard->n_needs; i++) {
+    for (uint32_t i = 0; i < guard->n_shape_constraints; i++) {
         for (uint32_t k = 0; k < 3; k++) {
-            st_symprog_deinit(&guard->needs[i].size[k], guard->mem);
+            st_symprog_deinit(&guard->shape_constraints[i].size[k], guard->mem);
         }
-        st_free(guard->mem, guard->needs[i].text);
+        st_free(guard->mem, guard->shape_constraints[i].text);
     }
-    st_free(guard->mem, guard->needs);
+    st_free(guard->mem, guard->shape_constraints);
     st_free(guard->mem, guard->inputs);
     st_free(guard->mem, guard->sizes);
     *guard = (st_guard){0};
@@ -294,23 +294,26 @@ void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out)
     st_free(guard->mem, syms);
 }
 
-/* ---- needs ---- */
+/* ---- shape constraints ---- */
 
-static stator_status check_need(const st_guard_need *need, const int64_t *syms, stator_diag **err)
+static stator_status check_shape_constraint(const st_guard_shape_constraint *constraint,
+                                            const int64_t *syms, stator_diag **err)
 {
     int64_t size[3] = {0, 0, 0};
-    for (uint32_t k = 0; k < st_need_sizes(need->kind); k++) {
-        if (!st_symprog_eval(&need->size[k], syms, &size[k])) {
+    for (uint32_t k = 0; k < st_shape_constraint_sizes(constraint->kind); k++) {
+        if (!st_symprog_eval(&constraint->size[k], syms, &size[k])) {
             return STATOR_OK;
         }
     }
-    return st_need_check(need->kind, size, need->step, need->text, err);
+    return st_shape_constraint_check(constraint->kind, size, constraint->step, constraint->text,
+                                     err);
 }
 
-stator_status st_guard_check_needs(const st_guard *guard, const int64_t *syms, stator_diag **err)
+stator_status st_guard_check_shape_constraints(const st_guard *guard, const int64_t *syms,
+                                               stator_diag **err)
 {
-    for (uint32_t i = 0; i < guard->n_needs; i++) {
-        ST_TRY(check_need(&guard->needs[i], syms, err));
+    for (uint32_t i = 0; i < guard->n_shape_constraints; i++) {
+        ST_TRY(check_shape_constraint(&guard->shape_constraints[i], syms, err));
     }
     return STATOR_OK;
 }

@@ -7,7 +7,7 @@
 #ifndef STATOR_RUNTIME_GUARD_H
 #define STATOR_RUNTIME_GUARD_H
 
-#include "core/base/need.h"
+#include "core/base/shape_constraint.h"
 #include "core/base/sym.h"
 #include <stator/dlpack.h>
 #include <stator/ir.h>
@@ -41,12 +41,12 @@ typedef struct st_guard_input {
 } st_guard_input;
 
 /* What bound sizes must obey; it fails the call, it does not ask for another executable. */
-typedef struct st_guard_need {
-    uint32_t kind; /* st_need_kind */
+typedef struct st_guard_shape_constraint {
+    uint32_t kind; /* st_shape_constraint_kind */
     int64_t step;
     st_symprog size[3];
     char *text;
-} st_guard_need;
+} st_guard_shape_constraint;
 
 typedef struct st_guard {
     st_mem *mem;
@@ -56,23 +56,26 @@ typedef struct st_guard {
     uint32_t n_sizes;
     uint32_t n_symbols; /* length of syms[] */
     uint32_t n_exprs;
-    st_guard_need *needs;
-    uint32_t n_needs;
+    st_guard_shape_constraint *shape_constraints;
+    uint32_t n_shape_constraints;
 } st_guard;
 
 /* The table for the inputs `values` (value refs of the viewed graph) in call order. Names are
  * borrowed from the view. */
 stator_status st_guard_init(st_guard *guard, st_mem *mem, const stator_graph_view *view,
                             const stator_ref *values, uint32_t n_values, stator_diag **err);
-/* Sizes of a guard may be given their text (memory of guard->mem), which it frees; so may needs. */
+/* Sizes of a guard may be given their text (memory of guard->mem), which it frees; so may shape
+ * constraints. */
 void st_guard_deinit(st_guard *guard);
 /* 1 when the inputs fit; syms (n_symbols long) then holds every backed symbol, the others are
  * INT64_MIN. in[] are dense. */
 int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms);
-/* The needs, with what a check bound: the status and text of core/base/need.h for the first that
- * does not hold. One with a size that inputs do not tell, or that cannot be
- * computed (it passes 64 bits, divides by 0), is passed over: kernels test those. */
-stator_status st_guard_check_needs(const st_guard *guard, const int64_t *syms, stator_diag **err);
+/* The shape constraints, with what a check bound: the status and text of
+ * core/base/shape_constraint.h for the first that does not hold. One with a size that inputs do
+ * not tell, or that cannot be computed (it passes 64 bits, divides by 0), is passed over:
+ * kernels test those. */
+stator_status st_guard_check_shape_constraints(const st_guard *guard, const int64_t *syms,
+                                               stator_diag **err);
 /* Why the inputs do not fit, in words: "input 'x' is f32[1, 3, 8], expected f32[N, 4, 8]", and when
  * a symbol is the reason, what it must be: ": size N must be in 1..64". */
 void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out);

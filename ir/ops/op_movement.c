@@ -1,6 +1,7 @@
-/* Infer rules of views and data movement: reshape, transpose, expand, slice, concat, pad, gathers
- * and scatters, tile, one_hot, trilu, max_unpool. In: operands and static or symbolic sizes. Out:
- * one type. What is proved to be out of range is refused here, the rest is stated as a need. */
+/* Infer rules of views and data movement: reshape, transpose, expand, slice, concat, pad,
+ * gathers and scatters, tile, one_hot, trilu, max_unpool. In: operands and static or symbolic
+ * sizes. Out: one type. What is proved to be out of range is refused here, the rest is stated as
+ * a shape constraint. */
 #include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
@@ -70,15 +71,17 @@ stator_status st_infer_expand(st_infer *in, stator_diag **err)
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, to, err);
 }
 
-static void need_inside(const st_infer *in, uint32_t axis, stator_ref start, stator_ref size,
-                        int64_t step)
+static void constrain_range(const st_infer *in, uint32_t axis, stator_ref start, stator_ref size,
+                            int64_t step)
 {
-    const st_need need = {
-        .kind = ST_NEED_INSIDE, .size = {start, size, st_in_dim(in, 0, axis)}, .step = step};
+    const st_shape_constraint constraint = {.kind = ST_SHAPE_CONSTRAINT_INSIDE,
+                                            .size = {start, size, st_in_dim(in, 0, axis)},
+                                            .step = step};
     char what[32];
-    if (in->needs != NULL) {
+    if (in->shape_constraints != NULL) {
         (void)snprintf(what, sizeof what, "axis %u", axis);
-        st_needs_add(in->needs, &in->m->symtab, &need, in->op->desc.name, what);
+        st_shape_constraints_add(in->shape_constraints, &in->m->symtab, &constraint,
+                                 in->op->desc.name, what);
     }
 }
 
@@ -94,7 +97,7 @@ static stator_status slice_in_range(const st_infer *in, uint32_t axis, stator_re
     int is_proved = 1;
     st_in_range(in, size, &lo, &hi);
     if (lo < 1) {
-        need_inside(in, axis, start, size, step);
+        constrain_range(in, axis, start, size, step);
         return STATOR_OK;
     }
     const stator_ref last =
@@ -110,7 +113,7 @@ static stator_status slice_in_range(const st_infer *in, uint32_t axis, stator_re
                     st_sym_lt(tab, ends[i], dim) == 1;
     }
     if (!is_proved) {
-        need_inside(in, axis, start, size, step);
+        constrain_range(in, axis, start, size, step);
     }
     return STATOR_OK;
 }

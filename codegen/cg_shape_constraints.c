@@ -1,4 +1,4 @@
-/* Sizes that an op needs to agree, where the graph alone cannot tell.
+/* Shape constraints of ops that the graph alone cannot decide.
  *
  * An infer rule refuses sizes that are proved to differ and lets unknown ones pass; kernels then
  * take two sizes for one, and would read past the end of what is shorter. So each node states here
@@ -35,9 +35,9 @@ typedef struct finder {
 static int same_row(void *self, uint32_t id)
 {
     const finder *f = self;
-    const uint32_t newest = f->exe->agrees.count - 1u;
-    const cg_agree *a = &f->exe->agrees.data[id - 1u];
-    const cg_agree *b = &f->exe->agrees.data[newest];
+    const uint32_t newest = f->exe->shape_constraints.count - 1u;
+    const cg_shape_constraint *a = &f->exe->shape_constraints.data[id - 1u];
+    const cg_shape_constraint *b = &f->exe->shape_constraints.data[newest];
     return a->kind == b->kind && a->stage == b->stage && a->step == b->step &&
            memcmp(f->syms.data + CG_RANK_MAX * (id - 1u), f->syms.data + CG_RANK_MAX * newest,
                   CG_RANK_MAX * sizeof(uint32_t)) == 0;
@@ -67,12 +67,12 @@ static const char *row_text(const finder *f, const char *what)
 static stator_status finish_row(finder *f)
 {
     const st_sym_cols cols = st_sym_columns(&f->exe->syms.tab);
-    const uint32_t id = f->exe->agrees.count;
-    cg_agree *a = &f->exe->agrees.data[id - 1u];
+    const uint32_t id = f->exe->shape_constraints.count;
+    cg_shape_constraint *a = &f->exe->shape_constraints.data[id - 1u];
     const uint32_t *syms = f->syms.data + CG_RANK_MAX * (id - 1u);
     const uint64_t hash = st_hash64(syms, CG_RANK_MAX * sizeof *syms, a->kind + 8u * a->stage);
     if (st_hashset_find(&f->seen, hash, same_row, f)) {
-        f->exe->agrees.count--;
+        f->exe->shape_constraints.count--;
         f->syms.count -= CG_RANK_MAX;
         return STATOR_OK;
     }
@@ -90,16 +90,18 @@ static stator_status finish_row(finder *f)
 }
 
 /* Notes what the node needs of n sizes. */
-static void need_all(finder *f, cg_agree row, const uint32_t *syms, uint32_t n, const char *what)
+static void constrain_all(finder *f, cg_shape_constraint row, const uint32_t *syms, uint32_t n,
+                          const char *what)
 {
     if (f->status != STATOR_OK) {
         return;
     }
     row.text = row_text(f, what);
     row.stage = cg_stage_of(f->unit, f->node.ref);
-    cg_agree *at = row.text ? st_vec_push(f->exe->config.mem, &f->exe->agrees) : NULL;
+    cg_shape_constraint *at =
+        row.text ? st_vec_push(f->exe->config.mem, &f->exe->shape_constraints) : NULL;
     if (at == NULL || !st_vec_resize(f->unit->mem, &f->syms, f->syms.count + CG_RANK_MAX)) {
-        f->exe->agrees.count -= at != NULL;
+        f->exe->shape_constraints.count -= at != NULL;
         f->status = st_fail_oom(f->err);
         return;
     }
@@ -111,46 +113,46 @@ static void need_all(finder *f, cg_agree row, const uint32_t *syms, uint32_t n, 
 }
 
 /* The same of two sizes, or three where the last is not 0. */
-static void need(finder *f, cg_agree row, const uint32_t syms[3], const char *what)
+static void constrain(finder *f, cg_shape_constraint row, const uint32_t syms[3], const char *what)
 {
-    need_all(f, row, syms, syms[2] ? 3u : 2u, what);
+    constrain_all(f, row, syms, syms[2] ? 3u : 2u, what);
 }
 
-static void need_equal(finder *f, uint32_t a, uint32_t b, const char *what)
+static void constrain_equal(finder *f, uint32_t a, uint32_t b, const char *what)
 {
     const uint32_t syms[3] = {a, b, 0};
     if (a == 0 || b == 0) {
         f->past_caps = "sizes that must be equal pass the caps of the symbolic engine";
     } else if (st_sym_eq(&f->unit->syms->tab, a, b) != 1) {
-        need(f, (cg_agree){.kind = ST_NEED_EQUAL}, syms, what);
+        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_EQUAL}, syms, what);
     }
 }
 
-static void need_fit(finder *f, uint32_t k, uint32_t axis, uint32_t size, uint32_t wanted)
+static void constrain_fit(finder *f, uint32_t k, uint32_t axis, uint32_t size, uint32_t wanted)
 {
     const uint32_t syms[3] = {size, wanted, 0};
     char what[96];
     if (!cg_is_one(f->unit, size) && st_sym_eq(&f->unit->syms->tab, size, wanted) != 1) {
         (void)snprintf(what, sizeof what, "operand %u does not broadcast to the result: axis %u", k,
                        axis);
-        need(f, (cg_agree){.kind = ST_NEED_FITS}, syms, what);
+        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_FITS}, syms, what);
     }
 }
 
-static void need_at_most(finder *f, uint32_t size, uint32_t limit, const char *what)
+static void constrain_at_most(finder *f, uint32_t size, uint32_t limit, const char *what)
 {
     const uint32_t syms[3] = {size, limit, 0};
     if (st_sym_le(&f->unit->syms->tab, size, limit) != 1) {
-        need(f, (cg_agree){.kind = ST_NEED_AT_MOST}, syms, what);
+        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_AT_MOST}, syms, what);
     }
 }
 
 /* `least` is 1 where an element is needed: a number of the test that says nothing to a reader. */
-static void need_filled(finder *f, uint32_t least, uint32_t size, const char *what)
+static void constrain_filled(finder *f, uint32_t least, uint32_t size, const char *what)
 {
     const uint32_t syms[3] = {least, size, 0};
     if (st_sym_le(&f->unit->syms->tab, least, size) != 1) {
-        need(f, (cg_agree){.kind = ST_NEED_FILLED}, syms, what);
+        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_FILLED}, syms, what);
     }
 }
 
@@ -174,7 +176,7 @@ static void fit_all(finder *f)
     for (uint32_t k = 0; k < f->node.row->operand_count; k++) {
         const cg_value *v = operand_of(f, k);
         for (uint32_t a = 0; v && a < v->rank; a++) {
-            need_fit(f, k, a, v->dims[a], out->dims[a + out->rank - v->rank]);
+            constrain_fit(f, k, a, v->dims[a], out->dims[a + out->rank - v->rank]);
         }
     }
 }
@@ -206,7 +208,7 @@ static void same_count(finder *f)
         to = product(f, out->dims + front, out->rank - front);
         to = from && to && st_sym_eq(&f->unit->syms->tab, from, to) == 1 ? to : 0;
     }
-    need_equal(f, from, to, "elements of x and of the new shape");
+    constrain_equal(f, from, to, "elements of x and of the new shape");
 }
 
 /* start and last index lie in the axis, unless nothing is taken. */
@@ -230,7 +232,8 @@ static void stay_inside(finder *f)
         } else if (low == 0 || high == 0 || st_sym_le(tab, st_sym_int(tab, 0), low) != 1 ||
                    st_sym_lt(tab, high, x->dims[a]) != 1) {
             (void)snprintf(what, sizeof what, "axis %u", a);
-            need(f, (cg_agree){.kind = ST_NEED_INSIDE, .step = step}, syms, what);
+            constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_INSIDE, .step = step},
+                      syms, what);
         }
     }
 }
@@ -242,8 +245,8 @@ static void join(finder *f)
     for (uint32_t k = 0; k < f->node.row->operand_count; k++) {
         for (uint32_t a = 0; a < out->rank; a++) {
             if (a != axis) {
-                need_equal(f, operand_of(f, k)->dims[a], out->dims[a],
-                           "axes beside the joined one");
+                constrain_equal(f, operand_of(f, k)->dims[a], out->dims[a],
+                                "axes beside the joined one");
             }
         }
     }
@@ -256,7 +259,7 @@ static void pair(finder *f, uint32_t attr_x, uint32_t attr_y, const char *what)
     for (uint32_t i = 0; i < cg_attr(&f->node, attr_x)->count; i++) {
         const int64_t a = cg_attr_int_at(&f->node, attr_x, i);
         const int64_t b = cg_attr_int_at(&f->node, attr_y, i);
-        need_equal(f, x->dims[axis_of(a, x->rank)], y->dims[axis_of(b, y->rank)], what);
+        constrain_equal(f, x->dims[axis_of(a, x->rank)], y->dims[axis_of(b, y->rank)], what);
     }
 }
 
@@ -267,19 +270,19 @@ static void contract(finder *f)
          "contracted sizes of the operands");
 }
 
-static void need_bias(finder *f)
+static void constrain_bias(finder *f)
 {
     if (operand_of(f, 2)) {
-        need_equal(f, operand_of(f, 2)->dims[0], f->node.out->dims[1], "bias and filters");
+        constrain_equal(f, operand_of(f, 2)->dims[0], f->node.out->dims[1], "bias and filters");
     }
 }
 
 /* Every group has as many of them as the others. */
-static void need_groups(finder *f, uint32_t size, uint32_t attr, const char *what)
+static void constrain_groups(finder *f, uint32_t size, uint32_t attr, const char *what)
 {
     st_symtab *tab = &f->unit->syms->tab;
     const uint32_t groups = st_sym_int(tab, cg_attr(&f->node, attr)->i);
-    need_equal(f, st_sym_mod(tab, size, groups), st_sym_int(tab, 0), what);
+    constrain_equal(f, st_sym_mod(tab, size, groups), st_sym_int(tab, 0), what);
 }
 
 static void convolve(finder *f)
@@ -287,27 +290,28 @@ static void convolve(finder *f)
     st_symtab *tab = &f->unit->syms->tab;
     const uint32_t groups = st_sym_int(tab, cg_attr(&f->node, STATOR_conv_groups)->i);
     const uint32_t channels = st_sym_mul(tab, operand_of(f, 1)->dims[1], groups);
-    need_equal(f, operand_of(f, 0)->dims[1], channels, "channels of x and of w times groups");
-    need_groups(f, operand_of(f, 1)->dims[0], STATOR_conv_groups,
-                "what is left of the filters when groups divide them");
-    need_bias(f);
+    constrain_equal(f, operand_of(f, 0)->dims[1], channels, "channels of x and of w times groups");
+    constrain_groups(f, operand_of(f, 1)->dims[0], STATOR_conv_groups,
+                     "what is left of the filters when groups divide them");
+    constrain_bias(f);
 }
 
 static void convolve_back(finder *f)
 {
-    need_equal(f, operand_of(f, 0)->dims[1], operand_of(f, 1)->dims[0], "channels of x and of w");
-    need_groups(f, operand_of(f, 0)->dims[1], STATOR_conv_transpose_groups,
-                "what is left of the channels when groups divide them");
-    need_bias(f);
+    constrain_equal(f, operand_of(f, 0)->dims[1], operand_of(f, 1)->dims[0],
+                    "channels of x and of w");
+    constrain_groups(f, operand_of(f, 0)->dims[1], STATOR_conv_transpose_groups,
+                     "what is left of the channels when groups divide them");
+    constrain_bias(f);
 }
 
 static void weigh(finder *f)
 {
     static const char *const what[] = {"what is left of the channels when groups divide them",
                                        "what is left of the filters when groups divide them"};
-    need_equal(f, operand_of(f, 0)->dims[0], operand_of(f, 1)->dims[0], "batches of x and g");
+    constrain_equal(f, operand_of(f, 0)->dims[0], operand_of(f, 1)->dims[0], "batches of x and g");
     for (uint32_t k = 0; k < 2; k++) {
-        need_groups(f, operand_of(f, k)->dims[1], STATOR_conv_weight_grad_groups, what[k]);
+        constrain_groups(f, operand_of(f, k)->dims[1], STATOR_conv_weight_grad_groups, what[k]);
     }
 }
 
@@ -317,7 +321,8 @@ static void reach(finder *f, int64_t given)
     const cg_value *x = operand_of(f, 0);
     for (uint32_t a = 0; a < x->rank; a++) {
         if (a != axis_of(given, x->rank)) {
-            need_at_most(f, operand_of(f, 1)->dims[a], x->dims[a], "index and x beside the axis");
+            constrain_at_most(f, operand_of(f, 1)->dims[a], x->dims[a],
+                              "index and x beside the axis");
         }
     }
 }
@@ -330,7 +335,7 @@ static void pick(finder *f)
 static void pick_tuples(finder *f)
 {
     for (uint32_t a = 0; a < (uint32_t)cg_attr(&f->node, STATOR_gather_nd_batch_dims)->i; a++) {
-        need_equal(f, operand_of(f, 0)->dims[a], operand_of(f, 1)->dims[a], "batch axes");
+        constrain_equal(f, operand_of(f, 0)->dims[a], operand_of(f, 1)->dims[a], "batch axes");
     }
 }
 
@@ -338,7 +343,8 @@ static void put(finder *f)
 {
     reach(f, cg_attr(&f->node, STATOR_scatter_elements_axis)->i);
     for (uint32_t a = 0; a < operand_of(f, 1)->rank; a++) {
-        need_equal(f, operand_of(f, 2)->dims[a], operand_of(f, 1)->dims[a], "index and updates");
+        constrain_equal(f, operand_of(f, 2)->dims[a], operand_of(f, 1)->dims[a],
+                        "index and updates");
     }
 }
 
@@ -350,7 +356,7 @@ static void put_tuples(finder *f)
     const uint32_t lead = index->rank - 1u;
     for (uint32_t a = 0; a < updates->rank; a++) {
         const uint32_t wanted = a < lead ? index->dims[a] : x->dims[x->rank + a - updates->rank];
-        need_equal(f, updates->dims[a], wanted, "updates");
+        constrain_equal(f, updates->dims[a], wanted, "updates");
     }
 }
 
@@ -358,7 +364,7 @@ static void take_first(finder *f)
 {
     const cg_value *x = operand_of(f, 0);
     const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_topk_axis)->i, x->rank);
-    need_at_most(f, f->node.out->dims[axis], x->dims[axis], "k and the axis of x");
+    constrain_at_most(f, f->node.out->dims[axis], x->dims[axis], "k and the axis of x");
 }
 
 /* Where there is a result there is an element along the axis; argmax and argmin. */
@@ -378,7 +384,7 @@ static void choose_one(finder *f)
     if (wanted == 0) {
         f->past_caps = "an axis that may be empty, and sizes that pass the caps";
     } else {
-        need_filled(f, wanted, x->dims[axis], "the axis is empty");
+        constrain_filled(f, wanted, x->dims[axis], "the axis is empty");
     }
 }
 
@@ -392,11 +398,11 @@ static void attend(finder *f)
     const uint32_t *q = operand_of(f, 0)->dims;
     const uint32_t scores[4] = {q[0], q[1], q[2], operand_of(f, 1)->dims[2]};
     for (size_t i = 0; i < sizeof equal / sizeof equal[0]; i++) {
-        need_equal(f, operand_of(f, equal[i].k)->dims[equal[i].axis],
-                   operand_of(f, equal[i].of)->dims[equal[i].at], "sizes of q, k and v");
+        constrain_equal(f, operand_of(f, equal[i].k)->dims[equal[i].axis],
+                        operand_of(f, equal[i].of)->dims[equal[i].at], "sizes of q, k and v");
     }
     for (uint32_t a = 0; mask && a < mask->rank; a++) {
-        need_fit(f, 3, a, mask->dims[a], scores[a + 4u - mask->rank]);
+        constrain_fit(f, 3, a, mask->dims[a], scores[a + 4u - mask->rank]);
     }
 }
 
@@ -415,8 +421,8 @@ static void count_blocks(finder *f)
         columns = st_sym_mul(tab, columns, st_sym_max(tab, along, st_sym_int(tab, 0)));
         rows = st_sym_mul(tab, rows, st_sym_int(tab, block));
     }
-    need_equal(f, x->dims[1], rows, "rows of x and channels times block");
-    need_equal(f, x->dims[2], columns, "columns of x and blocks of the image");
+    constrain_equal(f, x->dims[1], rows, "rows of x and channels times block");
+    constrain_equal(f, x->dims[2], columns, "columns of x and blocks of the image");
 }
 
 /* Padding made of elements needs one. */
@@ -431,7 +437,8 @@ static void repeat_some(finder *f)
         if (wanted == 0) {
             f->past_caps = "a padded size passes the caps of the symbolic engine";
         } else {
-            need_filled(f, wanted, x->dims[a], "an empty axis, which only mode constant can pad");
+            constrain_filled(f, wanted, x->dims[a],
+                             "an empty axis, which only mode constant can pad");
         }
     }
 }
@@ -442,8 +449,8 @@ static void step_together(finder *f)
     const uint32_t carried = (uint32_t)cg_attr(&f->node, STATOR_scan_carried)->i;
     const uint32_t scanned = (uint32_t)cg_attr(&f->node, STATOR_scan_scanned)->i;
     for (uint32_t k = 1; k < scanned; k++) {
-        need_equal(f, operand_of(f, carried + k)->dims[0], operand_of(f, carried)->dims[0],
-                   "scanned axes");
+        constrain_equal(f, operand_of(f, carried + k)->dims[0], operand_of(f, carried)->dims[0],
+                        "scanned axes");
     }
 }
 
@@ -473,7 +480,7 @@ static const struct {
     {"scan", step_together},
 };
 
-static void state_needs(finder *f)
+static void constrain_operands(finder *f)
 {
     const stator_op_desc *desc = stator_op_at(f->unit->view, f->node.row->op);
     if (desc->flags & STATOR_OP_POINTWISE) {
@@ -559,7 +566,7 @@ static int is_of_the_call(const finder *f, const cg_value *v)
     return f->exe->is_body != 0;
 }
 
-static void need_count(finder *f, const cg_value *v)
+static void constrain_count(finder *f, const cg_value *v)
 {
     uint32_t syms[CG_RANK_MAX];
     uint32_t n = 0;
@@ -573,7 +580,8 @@ static void need_count(finder *f, const cg_value *v)
         }
     }
     if (n != 0 && !is_at_the_border(f->unit, v) && !is_small(f->unit, v) && !is_of_the_call(f, v)) {
-        need_all(f, (cg_agree){.kind = CG_AGREE_COUNT, .step = step}, syms, n, "the result");
+        constrain_all(f, (cg_shape_constraint){.kind = CG_SHAPE_CONSTRAINT_NUMEL, .step = step},
+                      syms, n, "the result");
     }
 }
 
@@ -591,7 +599,7 @@ static int is_dim(const cg_value *v, uint32_t sym)
 static void count_results(finder *f)
 {
     for (uint32_t k = 0; k < f->node.row->result_count; k++) {
-        need_count(f, cg_value_of(f->unit, f->node.row->result_begin + k));
+        constrain_count(f, cg_value_of(f->unit, f->node.row->result_begin + k));
     }
 }
 
@@ -622,7 +630,8 @@ static void compute_attrs(finder *f)
             if (sym == 0) {
                 f->past_caps = "an attribute passes the caps of the symbolic engine";
             } else if (!is_dim(f->node.out, sym) && !is_safe(f, sym)) {
-                need(f, (cg_agree){.kind = ST_NEED_EQUAL}, twice, "an attribute");
+                constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_EQUAL}, twice,
+                          "an attribute");
             }
         }
     }
@@ -633,14 +642,14 @@ static int is_symbolic(const cg_unit *unit)
     return unit->view->n_symbols != 0;
 }
 
-stator_status cg_find_agrees(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
+stator_status cg_find_shape_constraints(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
 {
     finder f = {.unit = unit, .exe = exe, .status = STATOR_OK, .err = err};
     st_hashset_init(&f.seen, unit->mem);
     for (stator_ref node = 1; is_symbolic(unit) && node <= unit->view->n_nodes; node++) {
         f.node = cg_node_of(unit, node);
         f.past_caps = NULL;
-        state_needs(&f);
+        constrain_operands(&f);
         count_results(&f);
         compute_attrs(&f);
         if (f.status == STATOR_OK && f.past_caps) {
@@ -655,10 +664,10 @@ stator_status cg_find_agrees(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     return f.status;
 }
 
-void cg_agree_deinit(cg_agree *agree, st_mem *mem)
+void cg_shape_constraint_deinit(cg_shape_constraint *constraint, st_mem *mem)
 {
-    for (uint32_t i = 0; i < agree->n_sizes; i++) {
-        st_symprog_deinit(&agree->size[i], mem);
+    for (uint32_t i = 0; i < constraint->n_sizes; i++) {
+        st_symprog_deinit(&constraint->size[i], mem);
     }
 }
 
@@ -682,7 +691,7 @@ static int is_counted(const int64_t *size, uint32_t n, int64_t bytes)
     return 1;
 }
 
-static stator_status check_one(const cg_agree *a, const int64_t *syms, stator_diag **err)
+static stator_status check_one(const cg_shape_constraint *a, const int64_t *syms, stator_diag **err)
 {
     int64_t n[CG_RANK_MAX] = {0};
     for (uint32_t i = 0; i < a->n_sizes; i++) {
@@ -690,20 +699,20 @@ static stator_status check_one(const cg_agree *a, const int64_t *syms, stator_di
             return st_fail(err, STATOR_OUT_OF_RANGE, "%s: a size cannot be computed", a->text);
         }
     }
-    if (a->kind != CG_AGREE_COUNT) {
-        return st_need_check(a->kind, n, a->step, a->text, err);
+    if (a->kind != CG_SHAPE_CONSTRAINT_NUMEL) {
+        return st_shape_constraint_check(a->kind, n, a->step, a->text, err);
     }
     return is_counted(n, a->n_sizes, a->step)
                ? STATOR_OK
                : st_fail(err, STATOR_OUT_OF_RANGE, "%s is negative or larger than memory", a->text);
 }
 
-stator_status cg_check_agrees(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,
-                              stator_diag **err)
+stator_status cg_check_shape_constraints(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,
+                                         stator_diag **err)
 {
-    for (uint32_t i = 0; i < exe->agrees.count; i++) {
-        if (exe->agrees.data[i].stage == stage) {
-            ST_TRY(check_one(&exe->agrees.data[i], syms, err));
+    for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
+        if (exe->shape_constraints.data[i].stage == stage) {
+            ST_TRY(check_one(&exe->shape_constraints.data[i], syms, err));
         }
     }
     return STATOR_OK;

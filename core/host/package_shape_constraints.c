@@ -1,19 +1,20 @@
-/* What a packaged graph needs of sizes, as C.
+/* The shape constraints of a packaged graph, as C.
  *
- * In: the needs of the graph and the columns their sizes are in. Out: one piece, which defines
+ * In: the shape constraints of the graph and the columns their sizes are in. Out: one piece, which
+ * defines
  *
  *     int stator_package_needs(const int64_t *sizes);     1: the graph works with them
  *
  * Sizes are the postfix code of st_symprog, run by a few lines that every package gets; a size that
- * cannot be computed does not do. Without needs the function says 1. */
-#include "core/host/package_needs.h"
+ * cannot be computed does not do. Without constraints the function says 1. */
+#include "core/host/package_shape_constraints.h"
 
 #include "core/base/str.h"
 
 #include <inttypes.h>
 
 static const char head[] =
-    "/* What the model needs of sizes that a call tells. */\n"
+    "/* The model's shape constraints on sizes that a call tells. */\n"
     "#include <stdint.h>\n"
     "\n"
     "__attribute__((visibility(\"hidden\"))) int stator_package_needs(const int64_t *sizes);\n"
@@ -68,14 +69,15 @@ static const char evaluator[] =
 static const char function[] =
     "int stator_package_needs(const int64_t *sizes)\n"
     "{\n"
-    "    for (unsigned i = 0; i < sizeof needs / sizeof needs[0]; i++) {\n"
+    "    for (unsigned i = 0; i < sizeof constraints / sizeof constraints[0]; i++) {\n"
     "        int64_t n[3] = {0, 0, 0};\n"
-    "        for (int k = 0; k < (needs[i].kind == INSIDE ? 3 : 2); k++) {\n"
-    "            if (!eval(code + needs[i].size[k].at, needs[i].size[k].count, sizes, &n[k])) {\n"
+    "        for (int k = 0; k < (constraints[i].kind == INSIDE ? 3 : 2); k++) {\n"
+    "            if (!eval(code + constraints[i].size[k].at, constraints[i].size[k].count, sizes, "
+    "&n[k])) {\n"
     "                return 0;\n"
     "            }\n"
     "        }\n"
-    "        if (!holds(needs[i].kind, n, needs[i].step)) {\n"
+    "        if (!holds(constraints[i].kind, n, constraints[i].step)) {\n"
     "            return 0;\n"
     "        }\n"
     "    }\n"
@@ -121,16 +123,17 @@ static int put_size(st_str *code, st_str *rows, uint32_t *at, const st_sym_cols 
     return 1;
 }
 
-static int put_rows(const st_needs *needs, const st_sym_cols *cols, st_str *code, st_str *rows)
+static int put_rows(const st_shape_constraints *shape_constraints, const st_sym_cols *cols,
+                    st_str *code, st_str *rows)
 {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < needs->rows.count; i++) {
-        const st_need *need = &needs->rows.data[i];
-        st_str_addf(rows, "    {%u, ", need->kind);
-        put_i64(rows, need->step);
+    for (uint32_t i = 0; i < shape_constraints->rows.count; i++) {
+        const st_shape_constraint *constraint = &shape_constraints->rows.data[i];
+        st_str_addf(rows, "    {%u, ", constraint->kind);
+        put_i64(rows, constraint->step);
         st_str_add(rows, "{");
-        for (uint32_t k = 0; k < st_need_sizes(need->kind); k++) {
-            if (!put_size(code, rows, &at, cols, need->size[k], needs->mem)) {
+        for (uint32_t k = 0; k < st_shape_constraint_sizes(constraint->kind); k++) {
+            if (!put_size(code, rows, &at, cols, constraint->size[k], shape_constraints->mem)) {
                 return 0;
             }
         }
@@ -139,15 +142,17 @@ static int put_rows(const st_needs *needs, const st_sym_cols *cols, st_str *code
     return 1;
 }
 
-static int put_all(const st_needs *needs, const st_sym_cols *cols, st_str *out)
+static int put_all(const st_shape_constraints *shape_constraints, const st_sym_cols *cols,
+                   st_str *out)
 {
     st_str code, rows;
-    st_str_init(&code, needs->mem);
-    st_str_init(&rows, needs->mem);
-    const int ok = put_rows(needs, cols, &code, &rows) && st_str_ok(&code) && st_str_ok(&rows);
+    st_str_init(&code, shape_constraints->mem);
+    st_str_init(&rows, shape_constraints->mem);
+    const int ok =
+        put_rows(shape_constraints, cols, &code, &rows) && st_str_ok(&code) && st_str_ok(&rows);
     if (ok) {
         put_names(out);
-        st_need_put_c(out);
+        st_shape_constraint_put_c(out);
         st_str_add(out, evaluator);
         st_str_addf(out, "static const int64_t code[] = {\n    %s};\n\n", code.data);
         st_str_addf(out,
@@ -157,7 +162,7 @@ static int put_all(const st_needs *needs, const st_sym_cols *cols, st_str *out)
                     "    struct {\n"
                     "        int at, count;\n"
                     "    } size[3];\n"
-                    "} needs[] = {\n%s};\n\n",
+                    "} constraints[] = {\n%s};\n\n",
                     rows.data);
         st_str_add(out, function);
     }
@@ -166,15 +171,16 @@ static int put_all(const st_needs *needs, const st_sym_cols *cols, st_str *out)
     return ok;
 }
 
-stator_status st_package_needs(const st_needs *needs, const st_sym_cols *cols,
-                               const stator_package_sink *sink, stator_diag **err)
+stator_status st_package_shape_constraints(const st_shape_constraints *shape_constraints,
+                                           const st_sym_cols *cols, const stator_package_sink *sink,
+                                           stator_diag **err)
 {
     st_str out;
-    st_str_init(&out, needs->mem);
+    st_str_init(&out, shape_constraints->mem);
     st_str_add(&out, head);
     int ok = 1;
-    if (needs->rows.count != 0) {
-        ok = put_all(needs, cols, &out);
+    if (shape_constraints->rows.count != 0) {
+        ok = put_all(shape_constraints, cols, &out);
     } else {
         st_str_add(&out, "int stator_package_needs(const int64_t *sizes)\n"
                          "{\n"

@@ -1,12 +1,12 @@
-/* Tests of sizes; see need.h. In: numbers. Out: a status and a text with op, node and numbers; or
- * the test as C. */
-#include "core/base/need.h"
+/* Tests of sizes; see shape_constraint.h. In: numbers. Out: a status and a text with op, node
+ * and numbers; or the test as C. */
+#include "core/base/shape_constraint.h"
 
 #include "core/base/check.h"
 
-uint32_t st_need_sizes(uint32_t kind)
+uint32_t st_shape_constraint_sizes(uint32_t kind)
 {
-    return kind == ST_NEED_INSIDE ? 3u : 2u;
+    return kind == ST_SHAPE_CONSTRAINT_INSIDE ? 3u : 2u;
 }
 
 /* The first and the last index lie in the axis, unless nothing is taken. */
@@ -23,44 +23,44 @@ static int is_inside(const int64_t size[3], int64_t step)
 static int holds(uint32_t kind, const int64_t size[3], int64_t step)
 {
     switch (kind) {
-    case ST_NEED_EQUAL:
+    case ST_SHAPE_CONSTRAINT_EQUAL:
         return size[0] == size[1];
-    case ST_NEED_FITS:
+    case ST_SHAPE_CONSTRAINT_FITS:
         return size[0] == size[1] || size[0] == 1;
-    case ST_NEED_BROADCAST:
+    case ST_SHAPE_CONSTRAINT_BROADCAST:
         return size[0] == size[1] || size[0] == 1 || size[1] == 1;
-    case ST_NEED_MULTIPLE:
+    case ST_SHAPE_CONSTRAINT_MULTIPLE:
         return size[1] > 0 && size[0] % size[1] == 0;
-    case ST_NEED_AT_MOST:
-    case ST_NEED_FILLED:
+    case ST_SHAPE_CONSTRAINT_AT_MOST:
+    case ST_SHAPE_CONSTRAINT_FILLED:
         return size[0] <= size[1];
     default:
         return is_inside(size, step);
     }
 }
 
-stator_status st_need_check(uint32_t kind, const int64_t size[3], int64_t step, const char *text,
-                            stator_diag **err)
+stator_status st_shape_constraint_check(uint32_t kind, const int64_t size[3], int64_t step,
+                                        const char *text, stator_diag **err)
 {
     const long long a = size[0], b = size[1], c = size[2];
     if (holds(kind, size, step)) {
         return STATOR_OK;
     }
     switch (kind) {
-    case ST_NEED_EQUAL:
+    case ST_SHAPE_CONSTRAINT_EQUAL:
         return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: sizes %lld and %lld differ", text, a, b);
-    case ST_NEED_FITS:
+    case ST_SHAPE_CONSTRAINT_FITS:
         return st_fail(err, STATOR_INVALID_ARGUMENT, "%s is %lld, it must be 1 or %lld", text, a,
                        b);
-    case ST_NEED_BROADCAST:
+    case ST_SHAPE_CONSTRAINT_BROADCAST:
         return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: sizes %lld and %lld do not broadcast",
                        text, a, b);
-    case ST_NEED_MULTIPLE:
+    case ST_SHAPE_CONSTRAINT_MULTIPLE:
         return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: %lld is no multiple of %lld", text, a, b);
-    case ST_NEED_AT_MOST:
+    case ST_SHAPE_CONSTRAINT_AT_MOST:
         return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: a size of %lld, it must be at most %lld",
                        text, a, b);
-    case ST_NEED_FILLED:
+    case ST_SHAPE_CONSTRAINT_FILLED:
         return st_fail(err, STATOR_INVALID_ARGUMENT, "%s", text);
     default:
         return st_fail(err, STATOR_OUT_OF_RANGE,
@@ -97,12 +97,13 @@ static const char test[] =
     "}\n"
     "\n";
 
-void st_need_put_c(st_str *out)
+void st_shape_constraint_put_c(st_str *out)
 {
     st_str_addf(out,
                 "enum { EQUAL = %d, FITS = %d, BROADCAST = %d, MULTIPLE = %d, AT_MOST = %d, "
                 "FILLED = %d, INSIDE = %d };\n\n",
-                ST_NEED_EQUAL, ST_NEED_FITS, ST_NEED_BROADCAST, ST_NEED_MULTIPLE, ST_NEED_AT_MOST,
-                ST_NEED_FILLED, ST_NEED_INSIDE);
+                ST_SHAPE_CONSTRAINT_EQUAL, ST_SHAPE_CONSTRAINT_FITS, ST_SHAPE_CONSTRAINT_BROADCAST,
+                ST_SHAPE_CONSTRAINT_MULTIPLE, ST_SHAPE_CONSTRAINT_AT_MOST,
+                ST_SHAPE_CONSTRAINT_FILLED, ST_SHAPE_CONSTRAINT_INSIDE);
     st_str_add(out, test);
 }

@@ -1,9 +1,9 @@
 /* "This value at this index": the one question of lowering, and index arithmetic.
  *
- * In: a nest with its loops open, a value of the graph, an index of syms. Out: a row of the
- * kernel. The answer is a load when the value is stored, an accumulator when the kernel folds
- * it, and otherwise whatever the value's own op makes of its operands at the indices it asks
- * for. Answers are kept as long as their block is open, so a value is computed once at each
+ * In: a nest with its loops open, a value of the graph, an index of syms. Out: an instruction of
+ * the kernel. The answer is a load when the value is stored, an accumulator when the kernel
+ * folds it, and otherwise whatever the value's own op makes of its operands at the indices it
+ * asks for. Answers are kept as long as their block is open, so a value is computed once at each
  * index. */
 #include "codegen/cg_unit.h"
 
@@ -21,8 +21,8 @@ void cg_refuse(cg_nest *nest, const char *why)
 
 /* ---- syms ---- */
 
-/* What the symbolic engine cannot hold is computed: rows for a and b, the operation on them, and a
- * symbol bound to its value. */
+/* What the symbolic engine cannot hold is computed: instructions for a and b, the operation on
+ * them, and a symbol bound to its value. */
 static st_loop_ref operation(st_loop_builder *b, uint32_t op, st_loop_ref x, st_loop_ref y)
 {
     if (op == 'c') { /* ceiling: the floor of the opposite, turned round */
@@ -281,9 +281,9 @@ static st_loop_ref lower(cg_nest *nest, stator_ref value, const uint32_t *index)
     }
     const uint32_t outer_origin = nest->b.origin;
     nest->b.origin = node.ref;
-    const st_loop_ref row = lowering->point(nest, &node, value - node.row->result_begin, index);
+    const st_loop_ref inst = lowering->point(nest, &node, value - node.row->result_begin, index);
     nest->b.origin = outer_origin;
-    return row;
+    return inst;
 }
 
 /* ---- what was asked before ---- */
@@ -294,9 +294,9 @@ typedef struct sought {
     uint32_t rank;
 } sought;
 
-static int block_is_open(const cg_nest *nest, st_loop_ref row)
+static int block_is_open(const cg_nest *nest, st_loop_ref inst)
 {
-    const uint32_t block = st_loop_at(nest->kernel, row)->block;
+    const uint32_t block = st_loop_at(nest->kernel, inst)->block;
     const uint32_t depth = nest->kernel->blocks.data[block].depth;
     return depth < nest->b.open.count && nest->b.open.data[depth] == block;
 }
@@ -307,7 +307,7 @@ static int same_question(void *self, uint32_t id)
     const cg_known *k = &s->nest->known.data[id - 1u];
     return k->value == s->key->value && k->mask == s->key->mask &&
            memcmp(k->index, s->key->index, s->rank * sizeof *k->index) == 0 &&
-           block_is_open(s->nest, k->row);
+           block_is_open(s->nest, k->inst);
 }
 
 static void remember(cg_nest *nest, uint64_t hash, const cg_known *answer)
@@ -334,32 +334,32 @@ st_loop_ref cg_at(cg_nest *nest, stator_ref value, const uint32_t *index)
     sought s = {nest, &key, v->rank};
     const uint32_t found = st_hashset_find(&nest->at_memo, hash, same_question, &s);
     if (found) {
-        return nest->known.data[found - 1u].row;
+        return nest->known.data[found - 1u].inst;
     }
-    if (nest->depth >= AT_DEPTH_MAX || nest->kernel->ops.count > CG_ROWS_MAX) {
+    if (nest->depth >= AT_DEPTH_MAX || nest->kernel->insts.count > CG_INSTS_MAX) {
         cg_refuse(nest, "the kernel would be too large");
         return 0;
     }
     nest->depth++;
-    key.row = lower(nest, value, key.index);
+    key.inst = lower(nest, value, key.index);
     nest->depth--;
-    if (key.row) {
+    if (key.inst) {
         remember(nest, hash, &key);
     }
-    return key.row;
+    return key.inst;
 }
 
 /* The value before it was rounded to bf16 or f16, when numerics are fused and it is computed
  * here. */
-static st_loop_ref unrounded(const cg_nest *nest, st_loop_ref row)
+static st_loop_ref unrounded(const cg_nest *nest, st_loop_ref inst)
 {
-    const st_loop_op *cast = row ? st_loop_at(nest->kernel, row) : NULL;
+    const st_loop_inst *cast = inst ? st_loop_at(nest->kernel, inst) : NULL;
     if (nest->unit->config->exact || cast == NULL || cast->code != ST_LOOP_cast) {
-        return row;
+        return inst;
     }
     const int is_half = cast->dtype == STATOR_BF16 || cast->dtype == STATOR_F16;
     return is_half && st_loop_at(nest->kernel, cast->args[0])->dtype == STATOR_F32 ? cast->args[0]
-                                                                                   : row;
+                                                                                   : inst;
 }
 
 st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index)

@@ -32,23 +32,24 @@ static int may_make(const cg_unit *unit, const cg_buffer *from, const cg_buffer 
 static st_loop_ref only_loop(const st_kernel *kernel)
 {
     const st_loop_ref loop = kernel->blocks.data[0].first;
-    const st_loop_op *row = loop ? st_loop_at(kernel, loop) : NULL;
-    return row && row->code == ST_LOOP_LOOP && row->next == 0 ? loop : 0;
+    const st_loop_inst *inst = loop ? st_loop_at(kernel, loop) : NULL;
+    return inst && inst->code == ST_LOOP_LOOP && inst->next == 0 ? loop : 0;
 }
 
-/* A row of a body of loads and of stores of what was loaded from the same place. */
-static int is_copy_row(const st_kernel *kernel, const st_loop_op *row, const st_loop_axis *axis)
+/* An instruction of a body of loads and of stores of what was loaded from the same place. */
+static int is_copy_inst(const st_kernel *kernel, const st_loop_inst *inst, const st_loop_axis *axis)
 {
-    if (row->code == ST_LOOP_LOAD) {
-        return row->args[0] == 0 && row->sym == axis->sym;
+    if (inst->code == ST_LOOP_LOAD) {
+        return inst->args[0] == 0 && inst->sym == axis->sym;
     }
-    const st_loop_op *from = row->code == ST_LOOP_STORE ? st_loop_at(kernel, row->args[0]) : NULL;
-    return from && from->code == ST_LOOP_LOAD && row->args[1] == 0 && row->sym == axis->sym;
+    const st_loop_inst *from =
+        inst->code == ST_LOOP_STORE ? st_loop_at(kernel, inst->args[0]) : NULL;
+    return from && from->code == ST_LOOP_LOAD && inst->args[1] == 0 && inst->sym == axis->sym;
 }
 
 /* Can the STORE go? */
 static int may_drop(const cg_unit *unit, const st_cg_exe *exe, const st_kernel *kernel,
-                    const st_loop_op *store, const st_loop_axis *axis)
+                    const st_loop_inst *store, const st_loop_axis *axis)
 {
     const uint32_t from_id = kernel->buffers.data[st_loop_at(kernel, store->args[0])->ref].id;
     const uint32_t to_id = kernel->buffers.data[store->ref].id;
@@ -90,33 +91,33 @@ int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel)
     if (loop == 0) {
         return 0;
     }
-    const st_loop_op *outer = st_loop_at(kernel, loop);
+    const st_loop_inst *outer = st_loop_at(kernel, loop);
     const st_loop_axis *axis = &kernel->axes.data[outer->ref];
     const st_loop_ref first = kernel->blocks.data[outer->body].first;
     uint32_t n_stores = 0;
     uint32_t n_outputs = 0;
     for (st_loop_ref ref = first; ref; ref = st_loop_at(kernel, ref)->next) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        const int is_store = row->code == ST_LOOP_STORE;
-        if (!is_copy_row(kernel, row, axis) ||
-            (is_store && !may_drop(unit, exe, kernel, row, axis))) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        const int is_store = inst->code == ST_LOOP_STORE;
+        if (!is_copy_inst(kernel, inst, axis) ||
+            (is_store && !may_drop(unit, exe, kernel, inst, axis))) {
             return 0;
         }
         n_stores += is_store;
         n_outputs += is_store &&
-                     exe->buffers.data[kernel->buffers.data[row->ref].id].kind == CG_BUFFER_OUTPUT;
+                     exe->buffers.data[kernel->buffers.data[inst->ref].id].kind == CG_BUFFER_OUTPUT;
     }
     if (n_outputs > 0 && n_stores > 1) {
         return 0; /* both may be of one value */
     }
     for (st_loop_ref ref = first; ref; ref = st_loop_at(kernel, ref)->next) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if (row->code != ST_LOOP_STORE) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (inst->code != ST_LOOP_STORE) {
             continue;
         }
         const uint32_t from =
-            cg_home(unit, kernel->buffers.data[st_loop_at(kernel, row->args[0])->ref].id);
-        const uint32_t to = kernel->buffers.data[row->ref].id;
+            cg_home(unit, kernel->buffers.data[st_loop_at(kernel, inst->args[0])->ref].id);
+        const uint32_t to = kernel->buffers.data[inst->ref].id;
         if (exe->buffers.data[to].kind == CG_BUFFER_WORK) {
             unit->homes[to] = from;
         } else {

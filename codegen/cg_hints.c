@@ -213,7 +213,7 @@ static void hint_loops(cg_unit *unit, const cg_root *root)
 
 /* ---- one thread ---- */
 
-/* How often a row of the block runs. */
+/* How often an instruction of the block runs. */
 static double runs_of(const cg_unit *unit, const st_kernel *kernel, uint32_t block)
 {
     double runs = 1;
@@ -232,10 +232,10 @@ static double bytes_touched(const cg_unit *unit, const st_kernel *kernel, uint32
     const st_loop_buffer *buffer = &kernel->buffers.data[place];
     const double all = size_of(unit, buffer->numel);
     double touched = 0;
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if ((row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE) && row->ref == place) {
-            const double runs = runs_of(unit, kernel, row->block);
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if ((inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE) && inst->ref == place) {
+            const double runs = runs_of(unit, kernel, inst->block);
             touched = runs > touched ? runs : touched;
         }
     }
@@ -257,10 +257,10 @@ static uint32_t outer_flags(const st_kernel *kernel)
 /* Whoever looks for the place of the smallest or largest would hardly write that in two steps. */
 static int has_index(const st_kernel *kernel)
 {
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if (row->code == ST_LOOP_ACC &&
-            (row->imm.i == ST_ACC_ARGMIN || row->imm.i == ST_ACC_ARGMAX)) {
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (inst->code == ST_LOOP_ACC &&
+            (inst->imm.i == ST_ACC_ARGMIN || inst->imm.i == ST_ACC_ARGMAX)) {
             return 1;
         }
     }

@@ -13,11 +13,11 @@
 #define ROWS_MOST 2000 /* of all pieces together: each repeats the whole body */
 
 /* The place at which the test of axis + rest against a bound changes, 0: it is no such test. */
-static int64_t place_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_op *test)
+static int64_t place_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_inst *test)
 {
     st_symtab *tab = &kernel->syms->tab;
-    const st_loop_op *index = st_loop_at(kernel, test->args[0]);
-    const st_loop_op *bound = st_loop_at(kernel, test->args[1]);
+    const st_loop_inst *index = st_loop_at(kernel, test->args[0]);
+    const st_loop_inst *bound = st_loop_at(kernel, test->args[1]);
     uint32_t coef = 0;
     uint32_t rest = 0;
     int64_t step = 0;
@@ -72,13 +72,13 @@ static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_
     const st_loop_axis *axis = &kernel->axes.data[loop];
     const int64_t extent = cg_known_or(&unit->syms->tab, axis->extent, 0);
     *out = (cg_split_points){.loop = loop};
-    for (st_loop_ref ref = 1; ref < kernel->ops.count && extent > 0; ref++) {
+    for (st_loop_ref ref = 1; ref < kernel->insts.count && extent > 0; ref++) {
         const int64_t place = place_of(kernel, axis, st_loop_at(kernel, ref));
         if (place > 0 && place < extent && !add_place(out, place)) {
             return 0;
         }
     }
-    return out->n > 0 && kernel->ops.count * (out->n + 1u) <= ROWS_MOST &&
+    return out->n > 0 && kernel->insts.count * (out->n + 1u) <= ROWS_MOST &&
            are_long(unit, out, extent);
 }
 

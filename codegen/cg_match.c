@@ -19,31 +19,31 @@
 /* ---- the skeleton of the kernel ---- */
 
 /* One store, one accumulator with one update and one read, one nest of loops. */
-static int find_rows(cg_matcher *m)
+static int find_insts(cg_matcher *m)
 {
     uint32_t n[ST_LOOP_CODE_COUNT] = {0};
     for (uint32_t block = 0; block < m->kernel->blocks.count; block++) {
         for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref;
-             ref = cg_row_at(m, ref)->next) {
-            const st_loop_op *row = cg_row_at(m, ref);
-            n[row->code]++;
-            m->store = row->code == ST_LOOP_STORE ? ref : m->store;
-            m->read = row->code == ST_LOOP_READ ? ref : m->read;
-            m->update = row->code == ST_LOOP_UPDATE ? ref : m->update;
+             ref = cg_inst_at(m, ref)->next) {
+            const st_loop_inst *inst = cg_inst_at(m, ref);
+            n[inst->code]++;
+            m->store = inst->code == ST_LOOP_STORE ? ref : m->store;
+            m->read = inst->code == ST_LOOP_READ ? ref : m->read;
+            m->update = inst->code == ST_LOOP_UPDATE ? ref : m->update;
         }
     }
     return n[ST_LOOP_STORE] == 1 && n[ST_LOOP_ACC] == 1 && n[ST_LOOP_UPDATE] == 1 &&
            n[ST_LOOP_READ] == 1 && n[ST_LOOP_BIND] == 0 && n[ST_LOOP_CHECK] == 0 &&
-           cg_row_at(m, m->store)->args[1] == 0 &&
-           cg_row_at(m, cg_row_at(m, m->update)->ref)->imm.i == ST_ACC_SUM;
+           cg_inst_at(m, m->store)->args[1] == 0 &&
+           cg_inst_at(m, cg_inst_at(m, m->update)->ref)->imm.i == ST_ACC_SUM;
 }
 
 /* The loops around the store, outermost first. */
 static int find_outer(cg_matcher *m)
 {
-    uint32_t block = cg_row_at(m, m->store)->block;
+    uint32_t block = cg_inst_at(m, m->store)->block;
     while (m->kernel->blocks.data[block].loop) {
-        const st_loop_op *loop = cg_row_at(m, m->kernel->blocks.data[block].loop);
+        const st_loop_inst *loop = cg_inst_at(m, m->kernel->blocks.data[block].loop);
         if (m->n_outer == CG_MATCH_AXES) {
             return 0;
         }
@@ -57,10 +57,10 @@ static int find_outer(cg_matcher *m)
 
 /* ---- operands ---- */
 
-static void set_buffer(cg_matcher *m, st_contraction_operand *operand, const st_loop_op *row)
+static void set_buffer(cg_matcher *m, st_contraction_operand *operand, const st_loop_inst *inst)
 {
-    operand->buffer = row->ref;
-    operand->dtype = m->kernel->buffers.data[row->ref].dtype;
+    operand->buffer = inst->ref;
+    operand->dtype = m->kernel->buffers.data[inst->ref].dtype;
 }
 
 static int set_constant(cg_matcher *m)
@@ -79,7 +79,7 @@ static int set_constant(cg_matcher *m)
     return 1;
 }
 
-static int is_constant(const cg_matcher *m, const st_loop_op *load)
+static int is_constant(const cg_matcher *m, const st_loop_inst *load)
 {
     const st_loop_buffer *of = &m->kernel->buffers.data[load->ref];
     return m->unit->buffers.data[of->id].kind == CG_BUFFER_CONSTANT;
@@ -87,19 +87,19 @@ static int is_constant(const cg_matcher *m, const st_loop_op *load)
 
 /* ---- integers ---- */
 
-/* Widened by a cast: the row before it when that is of bytes, else NULL. */
-static const st_loop_op *before_widening(const cg_matcher *m, st_loop_ref ref)
+/* Widened by a cast: the instruction before it when that is of bytes, else NULL. */
+static const st_loop_inst *before_widening(const cg_matcher *m, st_loop_ref ref)
 {
-    const st_loop_op *row = cg_row_at(m, ref);
-    if (row->code != ST_LOOP_cast || row->dtype != STATOR_I32) {
+    const st_loop_inst *inst = cg_inst_at(m, ref);
+    if (inst->code != ST_LOOP_cast || inst->dtype != STATOR_I32) {
         return NULL;
     }
-    const st_loop_op *narrow = cg_row_at(m, row->args[0]);
+    const st_loop_inst *narrow = cg_inst_at(m, inst->args[0]);
     return cg_is_byte(narrow->dtype) ? narrow : NULL;
 }
 
 /* 1 + the outer axis that the load walks alone, one element a step; 0: there is none. */
-static uint32_t axis_walked(const cg_matcher *m, const st_loop_op *load)
+static uint32_t axis_walked(const cg_matcher *m, const st_loop_inst *load)
 {
     for (uint32_t i = 0; i < m->n_outer; i++) {
         if (m->kernel->syms->symbols.data[m->outer[i]->symbol].sym == load->sym) {
@@ -113,10 +113,10 @@ static uint32_t axis_walked(const cg_matcher *m, const st_loop_op *load)
  * axis. */
 static int match_zero(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *out)
 {
-    const st_loop_op *row = cg_row_at(m, ref);
-    const st_loop_op *narrow = before_widening(m, ref);
-    const st_loop_op *load = narrow ? narrow : row;
-    if (load->code == ST_LOOP_CONST && (narrow || row->dtype == STATOR_I32)) {
+    const st_loop_inst *inst = cg_inst_at(m, ref);
+    const st_loop_inst *narrow = before_widening(m, ref);
+    const st_loop_inst *load = narrow ? narrow : inst;
+    if (load->code == ST_LOOP_CONST && (narrow || inst->dtype == STATOR_I32)) {
         *out = (st_contraction_zero){.value = (int32_t)load->imm.i};
         return 1;
     }
@@ -129,49 +129,50 @@ static int match_zero(const cg_matcher *m, st_loop_ref ref, st_contraction_zero 
     return out->is_each || cg_loads_first(m, load);
 }
 
-/* The row before the bytes are widened to i32 and their zero point is subtracted; NULL: there is
- * none. */
-static const st_loop_op *bytes_of(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *zero)
+/* The instruction before the bytes are widened to i32 and their zero point is subtracted; NULL:
+ * there is none. */
+static const st_loop_inst *bytes_of(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *zero)
 {
-    const st_loop_op *row = cg_row_at(m, ref);
-    if (row->code != ST_LOOP_sub) {
+    const st_loop_inst *inst = cg_inst_at(m, ref);
+    if (inst->code != ST_LOOP_sub) {
         return before_widening(m, ref);
     }
-    const st_loop_op *bytes = before_widening(m, row->args[0]);
-    return bytes && match_zero(m, row->args[1], zero) ? bytes : NULL;
+    const st_loop_inst *bytes = before_widening(m, inst->args[0]);
+    return bytes && match_zero(m, inst->args[1], zero) ? bytes : NULL;
 }
 
 /* The load of an operand, its zero point apart; NULL: it is none. */
-static const st_loop_op *operand_of(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *zero)
+static const st_loop_inst *operand_of(const cg_matcher *m, st_loop_ref ref,
+                                      st_contraction_zero *zero)
 {
-    const st_loop_op *row =
+    const st_loop_inst *inst =
         m->contraction->acc_dtype == STATOR_I32 ? bytes_of(m, ref, zero) : cg_through_cast(m, ref);
-    return row && row->code == ST_LOOP_LOAD && !row->args[0] ? row : NULL;
+    return inst && inst->code == ST_LOOP_LOAD && !inst->args[0] ? inst : NULL;
 }
 
 /* The same for f32 that stands for bytes: their load, NULL: it is none. *out_scale: what they are
  * multiplied with. */
-static const st_loop_op *scaled_of(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *zero,
-                                   st_loop_ref *out_scale)
+static const st_loop_inst *scaled_of(const cg_matcher *m, st_loop_ref ref,
+                                     st_contraction_zero *zero, st_loop_ref *out_scale)
 {
-    const st_loop_op *row = cg_row_at(m, ref);
-    const st_loop_op *wide = row->code == ST_LOOP_mul ? cg_row_at(m, row->args[0]) : row;
-    if (row->code != ST_LOOP_mul || wide->code != ST_LOOP_cast || wide->dtype != STATOR_F32) {
+    const st_loop_inst *inst = cg_inst_at(m, ref);
+    const st_loop_inst *wide = inst->code == ST_LOOP_mul ? cg_inst_at(m, inst->args[0]) : inst;
+    if (inst->code != ST_LOOP_mul || wide->code != ST_LOOP_cast || wide->dtype != STATOR_F32) {
         return NULL;
     }
-    const st_loop_op *bytes = cg_row_at(m, wide->args[0]);
+    const st_loop_inst *bytes = cg_inst_at(m, wide->args[0]);
     bytes = cg_is_byte(bytes->dtype) ? bytes : bytes_of(m, wide->args[0], zero);
-    *out_scale = row->args[1];
+    *out_scale = inst->args[1];
     return bytes && bytes->code == ST_LOOP_LOAD && !bytes->args[0] ? bytes : NULL;
 }
 
 /* ---- GEMM ---- */
 
-/* Coefficients of the outer axes and of k in the row's index; the rest is the offset. */
-static int split_index(const cg_matcher *m, const st_loop_op *row, const cg_walks *walks,
+/* Coefficients of the outer axes and of k in the instruction's index; the rest is the offset. */
+static int split_index(const cg_matcher *m, const st_loop_inst *inst, const cg_walks *walks,
                        uint32_t *coefs, uint32_t *out_k, uint32_t *out_offset)
 {
-    uint32_t rest = row->sym;
+    uint32_t rest = inst->sym;
     uint32_t of_blocks = 0;
     for (uint32_t i = 0; i < m->n_outer; i++) {
         if (!st_loop_linear(m->kernel->syms, rest, m->outer[i]->symbol, &coefs[i], &rest)) {
@@ -265,18 +266,18 @@ static int fill_gemm(cg_matcher *m, const roles *r)
 
 /* What is multiplied: loads, and what is known of what they stand for. */
 typedef struct operands {
-    const st_loop_op *of[2];
+    const st_loop_inst *of[2];
     st_loop_ref scale[2]; /* of bytes */
     int has_weights;      /* the second one is of few bits: */
     cg_weights weights;
 } operands;
 
 /* One operand as it is loaded, the other one weights of few bits. */
-static int find_weights(const cg_matcher *m, const st_loop_op *product, operands *out)
+static int find_weights(const cg_matcher *m, const st_loop_inst *product, operands *out)
 {
     for (uint32_t k = 0; k < 2; k++) {
         st_contraction_zero unused;
-        const st_loop_op *x = operand_of(m, product->args[1u - k], &unused);
+        const st_loop_inst *x = operand_of(m, product->args[1u - k], &unused);
         if (x && cg_match_weights(m, product->args[k], &out->weights)) {
             out->of[0] = x;
             out->of[1] = out->weights.bytes;
@@ -288,7 +289,7 @@ static int find_weights(const cg_matcher *m, const st_loop_op *product, operands
 }
 
 /* Both operands of the product: as they are loaded, or as the bytes that they stand for. */
-static int find_operands(cg_matcher *m, const st_loop_op *product, operands *out)
+static int find_operands(cg_matcher *m, const st_loop_inst *product, operands *out)
 {
     st_contraction_zero *const zeros[2] = {&m->contraction->x_zero, &m->contraction->y_zero};
     *out = (operands){.has_weights = 0};
@@ -315,15 +316,15 @@ static int find_operands(cg_matcher *m, const st_loop_op *product, operands *out
 /* The loops between the store's block and the update's. 0: none, or more than a contraction has. */
 static int find_walks(const cg_matcher *m, cg_walks *out)
 {
-    uint32_t block = cg_row_at(m, m->update)->block;
+    uint32_t block = cg_inst_at(m, m->update)->block;
     *out = (cg_walks){.n_k = 0};
-    while (block != cg_row_at(m, m->store)->block) {
+    while (block != cg_inst_at(m, m->store)->block) {
         const st_loop_ref loop = m->kernel->blocks.data[block].loop;
         if (loop == 0 || out->n_k == 2) {
             return 0;
         }
-        out->k[out->n_k++] = &m->kernel->axes.data[cg_row_at(m, loop)->ref];
-        block = cg_row_at(m, loop)->block;
+        out->k[out->n_k++] = &m->kernel->axes.data[cg_inst_at(m, loop)->ref];
+        block = cg_inst_at(m, loop)->block;
     }
     return out->n_k != 0;
 }
@@ -333,7 +334,7 @@ static void swap_operands(const cg_matcher *m, operands *o)
 {
     if (!o->has_weights && is_constant(m, o->of[0]) && !is_constant(m, o->of[1])) {
         st_contraction *contraction = m->contraction;
-        const st_loop_op *swapped = o->of[0];
+        const st_loop_inst *swapped = o->of[0];
         const st_contraction_zero zero = contraction->x_zero;
         o->of[0] = o->of[1];
         o->of[1] = swapped;
@@ -344,8 +345,8 @@ static void swap_operands(const cg_matcher *m, operands *o)
 
 static int match_gemm(cg_matcher *m)
 {
-    const st_loop_op *update = cg_row_at(m, m->update);
-    const st_loop_op *product = cg_row_at(m, update->args[0]);
+    const st_loop_inst *update = cg_inst_at(m, m->update);
+    const st_loop_inst *product = cg_inst_at(m, update->args[0]);
     roles r;
     operands o;
     st_contraction *contraction = m->contraction;
@@ -354,20 +355,20 @@ static int match_gemm(cg_matcher *m)
         return 0;
     }
     swap_operands(m, &o);
-    const st_loop_op *x = o.of[0];
-    const st_loop_op *y = o.of[1];
+    const st_loop_inst *x = o.of[0];
+    const st_loop_inst *y = o.of[1];
     uint32_t unused = 0;
     const int is_linear =
         split_index(m, x, &r.walks, r.x, &r.x_k, &contraction->x.offset) &&
         split_index(m, y, &r.walks, r.y, &r.y_k, &contraction->y.offset) &&
-        split_index(m, cg_row_at(m, m->store), NULL, r.out, &unused, &contraction->out.offset);
+        split_index(m, cg_inst_at(m, m->store), NULL, r.out, &unused, &contraction->out.offset);
     if (!is_linear || is_zero(m, r.x_k) || is_zero(m, r.y_k)) {
         return 0;
     }
     choose_roles(m, &r);
     set_buffer(m, &contraction->x, x);
     set_buffer(m, &contraction->y, y);
-    set_buffer(m, &contraction->out, cg_row_at(m, m->store));
+    set_buffer(m, &contraction->out, cg_inst_at(m, m->store));
     r.walks.n = r.n == UINT32_MAX ? NULL : m->outer[r.n];
     m->feature = r.walks.n ? r.walks.n->symbol : UINT32_MAX;
     return settle_zeros(m, &r) && fill_gemm(m, &r) && set_constant(m) &&
@@ -446,7 +447,7 @@ static void swap_weight_axes(st_contraction *contraction)
 static void find_feature(cg_matcher *m, const cg_value *out)
 {
     uint32_t strides[CG_RANK_MAX];
-    uint32_t rest = cg_row_at(m, m->store)->sym;
+    uint32_t rest = cg_inst_at(m, m->store)->sym;
     m->feature = UINT32_MAX;
     if (out->rank < 2 || cg_is_one(m->unit, out->dims[1]) || !cg_strides(m->unit, out, strides)) {
         return;
@@ -488,13 +489,13 @@ static int set_bytes(cg_matcher *m, const cg_bytes of[2])
         !set_zero(m, of[1].zero, contraction->is_transposed, &contraction->y_zero)) {
         return 0;
     }
-    const st_loop_op *product = cg_row_at(m, cg_row_at(m, m->update)->args[0]);
+    const st_loop_inst *product = cg_inst_at(m, cg_inst_at(m, m->update)->args[0]);
     st_loop_ref scale[2] = {0, 0};
     if (of[0].scale == 0) {
         return 1;
     }
     for (uint32_t k = 0; k < 2 && product->code == ST_LOOP_mul; k++) {
-        const st_loop_op *scaled = cg_row_at(m, product->args[k]);
+        const st_loop_inst *scaled = cg_inst_at(m, product->args[k]);
         scale[k] = scaled->code == ST_LOOP_mul ? scaled->args[1] : 0;
     }
     return scale[0] && scale[1] && cg_match_scales(m, scale);
@@ -526,7 +527,7 @@ static int match_conv(cg_matcher *m, const cg_root *fold)
 {
     const cg_node node = cg_node_of(m->unit, fold->node);
     const cg_value *out = NULL;
-    const st_loop_buffer *stored = &m->kernel->buffers.data[cg_row_at(m, m->store)->ref];
+    const st_loop_buffer *stored = &m->kernel->buffers.data[cg_inst_at(m, m->store)->ref];
     for (uint32_t i = 0; i < m->plan->roots.count; i++) {
         const cg_root *root = &m->unit->roots.data[m->plan->roots.data[i]];
         const cg_value *v = cg_value_of(m->unit, root->value);
@@ -542,7 +543,7 @@ static int match_conv(cg_matcher *m, const cg_root *fold)
         return 0;
     }
     swap_weight_axes(m->contraction);
-    set_buffer(m, &m->contraction->out, cg_row_at(m, m->store));
+    set_buffer(m, &m->contraction->out, cg_inst_at(m, m->store));
     return set_dims(m, &m->contraction->out, out) && set_constant(m) && cg_match_epilogue(m);
 }
 
@@ -598,7 +599,7 @@ static int match_contraction(cg_unit *unit, uint32_t plan, st_kernel *kernel, st
     out->is_transposed = strcmp(fold->lowering->op, "conv_transpose") == 0;
     const int is_conv = out->is_transposed || strcmp(fold->lowering->op, "conv") == 0;
     out->kind = is_conv ? ST_CONTRACTION_CONV : ST_CONTRACTION_GEMM;
-    return (is_conv || cg_merge_axes(kernel)) && find_rows(&m) && find_outer(&m) &&
+    return (is_conv || cg_merge_axes(kernel)) && find_insts(&m) && find_outer(&m) &&
            (is_conv ? match_conv(&m, fold) : match_gemm(&m));
 }
 

@@ -12,26 +12,26 @@
 #include "core/base/check.h"
 #include "core/base/sym_lin.h"
 
-/* ---- rows ---- */
+/* ---- instructions ---- */
 
 /* Does the cast keep integers of a byte, and differences of two? Unsigned types have no negative
  * ones, f8 not all of them. */
-static int keeps_bytes(const cg_matcher *m, const st_loop_op *cast)
+static int keeps_bytes(const cg_matcher *m, const st_loop_inst *cast)
 {
     const uint32_t to = st_dtype_class(cast->dtype);
-    const uint32_t from = st_dtype_class(cg_row_at(m, cast->args[0])->dtype);
+    const uint32_t from = st_dtype_class(cg_inst_at(m, cast->args[0])->dtype);
     return !cg_is_byte(cast->dtype) &&
            (to == STATOR_CLASS_INT || (to == STATOR_CLASS_UINT && from == STATOR_CLASS_UINT) ||
             (to == STATOR_CLASS_FLOAT && st_dtype_bits(cast->dtype) >= 16));
 }
 
 /* Behind casts under which integers of a byte, and differences of two, stay what they are. */
-static const st_loop_op *behind_casts(const cg_matcher *m, const st_loop_op *row)
+static const st_loop_inst *behind_casts(const cg_matcher *m, const st_loop_inst *inst)
 {
-    while (row->code == ST_LOOP_cast && keeps_bytes(m, row)) {
-        row = cg_row_at(m, row->args[0]);
+    while (inst->code == ST_LOOP_cast && keeps_bytes(m, inst)) {
+        inst = cg_inst_at(m, inst->args[0]);
     }
-    return row;
+    return inst;
 }
 
 static int is_half(uint32_t dtype)
@@ -40,18 +40,18 @@ static int is_half(uint32_t dtype)
 }
 
 /* What is rounded to f16 or bf16 and widened again; *out_dtype: to which, f32 where it is not. */
-static const st_loop_op *behind_rounding(const cg_matcher *m, const st_loop_op *wide,
-                                         uint32_t *out_dtype)
+static const st_loop_inst *behind_rounding(const cg_matcher *m, const st_loop_inst *wide,
+                                           uint32_t *out_dtype)
 {
     *out_dtype = STATOR_F32;
     if (wide->code != ST_LOOP_cast || wide->dtype != STATOR_F32) {
         return wide;
     }
-    const st_loop_op *narrow = cg_row_at(m, wide->args[0]);
+    const st_loop_inst *narrow = cg_inst_at(m, wide->args[0]);
     if (narrow->code != ST_LOOP_cast || !is_half(narrow->dtype)) {
         return wide;
     }
-    const st_loop_op *exact = cg_row_at(m, narrow->args[0]);
+    const st_loop_inst *exact = cg_inst_at(m, narrow->args[0]);
     if (exact->dtype != STATOR_F32) {
         return wide;
     }
@@ -60,35 +60,35 @@ static const st_loop_op *behind_rounding(const cg_matcher *m, const st_loop_op *
 }
 
 /* A load of a constant of the program at each step. */
-static int is_constant_load(const cg_matcher *m, const st_loop_op *row)
+static int is_constant_load(const cg_matcher *m, const st_loop_inst *inst)
 {
-    if (row->code != ST_LOOP_LOAD || row->args[0]) {
+    if (inst->code != ST_LOOP_LOAD || inst->args[0]) {
         return 0;
     }
-    const st_loop_buffer *of = &m->kernel->buffers.data[row->ref];
+    const st_loop_buffer *of = &m->kernel->buffers.data[inst->ref];
     return !(of->flags & ST_BUFFER_LOCAL) &&
            m->unit->buffers.data[of->id].kind == CG_BUFFER_CONSTANT;
 }
 
-static int is_number(const cg_matcher *m, const st_loop_op *row)
+static int is_number(const cg_matcher *m, const st_loop_inst *inst)
 {
-    return row->code == ST_LOOP_CONST || is_constant_load(m, row);
+    return inst->code == ST_LOOP_CONST || is_constant_load(m, inst);
 }
 
 int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out)
 {
-    const st_loop_op *product = behind_rounding(m, cg_row_at(m, ref), &out->dtype);
+    const st_loop_inst *product = behind_rounding(m, cg_inst_at(m, ref), &out->dtype);
     if (product->code != ST_LOOP_mul || product->dtype != STATOR_F32) {
         return 0;
     }
-    const st_loop_op *whole = behind_casts(m, cg_row_at(m, product->args[0]));
-    out->scale = behind_casts(m, cg_row_at(m, product->args[1]));
+    const st_loop_inst *whole = behind_casts(m, cg_inst_at(m, product->args[0]));
+    out->scale = behind_casts(m, cg_inst_at(m, product->args[1]));
     out->zero = NULL;
     out->bytes = whole;
     if (whole->code == ST_LOOP_sub && st_dtype_class(whole->dtype) != STATOR_CLASS_UINT &&
         !cg_is_byte(whole->dtype)) {
-        out->bytes = behind_casts(m, cg_row_at(m, whole->args[0]));
-        out->zero = behind_casts(m, cg_row_at(m, whole->args[1]));
+        out->bytes = behind_casts(m, cg_inst_at(m, whole->args[0]));
+        out->zero = behind_casts(m, cg_inst_at(m, whole->args[1]));
     }
     return is_constant_load(m, out->bytes) && cg_is_byte(out->bytes->dtype) &&
            is_number(m, out->scale) && !cg_is_byte(out->scale->dtype) &&
@@ -146,7 +146,7 @@ static int take_axis(const cg_matcher *m, const st_loop_axis *axis, uint32_t *re
 }
 
 /* Strides over k and n or blocks of them; 0: there are none. */
-static int place_load(const cg_matcher *m, const cg_walks *walks, const st_loop_op *load,
+static int place_load(const cg_matcher *m, const cg_walks *walks, const st_loop_inst *load,
                       st_contraction_blocks *out)
 {
     const st_symtab *tab = &m->kernel->syms->tab;
@@ -170,29 +170,29 @@ static int place_load(const cg_matcher *m, const cg_walks *walks, const st_loop_
     return st_sym_const(tab, rest, &out->offset);
 }
 
-static int place_number(cg_matcher *m, const cg_walks *walks, const st_loop_op *row,
+static int place_number(cg_matcher *m, const cg_walks *walks, const st_loop_inst *inst,
                         st_contraction_blocks *out)
 {
     *out = (st_contraction_blocks){.buffer = UINT32_MAX, .block = {1, 1}};
-    if (row == NULL) {
+    if (inst == NULL) {
         return 1;
     }
-    if (row->code == ST_LOOP_CONST) {
-        const int is_float = st_loop_class_of(row->dtype) == ST_LOOP_FLOATS;
-        out->value = is_float ? row->imm.f : (double)row->imm.i;
+    if (inst->code == ST_LOOP_CONST) {
+        const int is_float = st_loop_class_of(inst->dtype) == ST_LOOP_FLOATS;
+        out->value = is_float ? inst->imm.f : (double)inst->imm.i;
         return 1;
     }
-    const st_loop_buffer *of = &m->kernel->buffers.data[row->ref];
+    const st_loop_buffer *of = &m->kernel->buffers.data[inst->ref];
     const cg_buffer *buffer = &m->unit->buffers.data[of->id];
     stator_diag *err = NULL;
-    out->buffer = row->ref;
+    out->buffer = inst->ref;
     out->dtype = of->dtype;
     if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->place], &out->data, &err) !=
         STATOR_OK) {
         m->unit->host->diag->release(err);
         return 0;
     }
-    return place_load(m, walks, row, out);
+    return place_load(m, walks, inst, out);
 }
 
 int cg_place_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks)

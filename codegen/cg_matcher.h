@@ -22,22 +22,22 @@ typedef struct cg_matcher {
     uint32_t bounded;     /* dtype that values are rounded to, nothing but bounds since; 0: none */
 } cg_matcher;
 
-static inline const st_loop_op *cg_row_at(const cg_matcher *m, st_loop_ref ref)
+static inline const st_loop_inst *cg_inst_at(const cg_matcher *m, st_loop_ref ref)
 {
     return st_loop_at(m->kernel, ref);
 }
 
-/* The row, or what it widens from a narrow dtype. */
-const st_loop_op *cg_through_cast(const cg_matcher *m, st_loop_ref ref);
+/* The instruction, or what it widens from a narrow dtype. */
+const st_loop_inst *cg_through_cast(const cg_matcher *m, st_loop_ref ref);
 
 /* Is it the buffer's first element at each step? */
-int cg_loads_first(const cg_matcher *m, const st_loop_op *load);
+int cg_loads_first(const cg_matcher *m, const st_loop_inst *load);
 
 /* The stored value: an epilogue, rounded to the output's dtype at the end alone. 0: it is none. */
 int cg_match_epilogue(cg_matcher *m);
 
-/* The sum of integers times both scales, rows of the kernel; to be asked before the epilogue. 0:
- * they are none that an epilogue multiplies with. */
+/* The sum of integers times both scales, instructions of the kernel; to be asked before the
+ * epilogue. 0: they are none that an epilogue multiplies with. */
 int cg_match_scales(cg_matcher *m, const st_loop_ref scale[2]);
 
 /* The loops that the sum runs over: one, or one over blocks around one over what is in a block. */
@@ -47,10 +47,10 @@ typedef struct cg_walks {
     uint32_t n_k;
 } cg_walks;
 
-/* Weights of few bits, rows of the kernel: the load of them, what they are multiplied with and
- * what is subtracted (or NULL): a load or a number. */
+/* Weights of few bits, instructions of the kernel: the load of them, what they are multiplied
+ * with and what is subtracted (or NULL): a load or a number. */
 typedef struct cg_weights {
-    const st_loop_op *bytes, *scale, *zero;
+    const st_loop_inst *bytes, *scale, *zero;
     uint32_t dtype; /* that the product is rounded to */
 } cg_weights;
 

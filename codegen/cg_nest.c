@@ -104,17 +104,17 @@ static void store_root(cg_nest *nest, uint32_t place, int is_stored)
     }
     cg_own_index(nest, root, index);
     nest->b.origin = root->node;
-    const st_loop_ref row = cg_at(nest, root->value, index);
-    if (row == 0) {
+    const st_loop_ref inst = cg_at(nest, root->value, index);
+    if (inst == 0) {
         return;
     }
     if (is_stored) {
         const uint32_t buffer =
             cg_kernel_buffer(nest, v->buffer, ST_BUFFER_WRITTEN | ST_BUFFER_UNIQUE);
-        st_loop_store(&nest->b, buffer, cg_address(nest, root->value, index), row, 0);
+        st_loop_store(&nest->b, buffer, cg_address(nest, root->value, index), inst, 0);
     }
     if (local) {
-        st_loop_store(&nest->b, local - 1u, cg_row_index(nest), row, 0);
+        st_loop_store(&nest->b, local - 1u, cg_row_index(nest), inst, 0);
     }
 }
 

@@ -32,19 +32,19 @@ static int is_work(const cg_buffer *buffer)
 
 /* ---- in place ---- */
 
-static int is_access(const st_loop_op *row, uint32_t buffer)
+static int is_access(const st_loop_inst *inst, uint32_t buffer)
 {
-    return (row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE) && row->ref == buffer;
+    return (inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE) && inst->ref == buffer;
 }
 
-/* The only row that writes to the buffer, a STORE of every element; 0: there is another. */
+/* The only instruction that writes to the buffer, a STORE of every element; 0: there is another. */
 static st_loop_ref only_store(const st_kernel *kernel, uint32_t buffer)
 {
     st_loop_ref store = 0;
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if (is_access(row, buffer)) {
-            if (row->code != ST_LOOP_STORE || row->args[1] || store) {
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (is_access(inst, buffer)) {
+            if (inst->code != ST_LOOP_STORE || inst->args[1] || store) {
                 return 0;
             }
             store = ref;
@@ -53,7 +53,7 @@ static st_loop_ref only_store(const st_kernel *kernel, uint32_t buffer)
     return store;
 }
 
-/* Of two rows of one block, or of one: does `a` come first? */
+/* Of two instructions of one block, or of one: does `a` come first? */
 static int is_before(const st_kernel *kernel, st_loop_ref a, st_loop_ref b)
 {
     while (a && a != b) {
@@ -62,9 +62,10 @@ static int is_before(const st_kernel *kernel, st_loop_ref a, st_loop_ref b)
     return a == b;
 }
 
-/* The loops in whose bodies the two rows stand follow each other and are as long, and where one has
- * its axis in the index the other has its own. */
-static int is_earlier_walk(const st_kernel *kernel, const st_loop_op *load, const st_loop_op *store)
+/* The loops in whose bodies the two instructions stand follow each other and are as long, and
+ * where one has its axis in the index the other has its own. */
+static int is_earlier_walk(const st_kernel *kernel, const st_loop_inst *load,
+                           const st_loop_inst *store)
 {
     const st_loop_ref walks[2] = {kernel->blocks.data[load->block].loop,
                                   kernel->blocks.data[store->block].loop};
@@ -73,7 +74,7 @@ static int is_earlier_walk(const st_kernel *kernel, const st_loop_op *load, cons
     uint32_t rest[2];
     const uint32_t indices[2] = {load->sym, store->sym};
     for (uint32_t i = 0; i < 2; i++) {
-        const st_loop_op *loop = walks[i] ? st_loop_at(kernel, walks[i]) : NULL;
+        const st_loop_inst *loop = walks[i] ? st_loop_at(kernel, walks[i]) : NULL;
         if (loop == NULL || loop->code != ST_LOOP_LOOP) {
             return 0;
         }
@@ -92,15 +93,15 @@ static int is_earlier_walk(const st_kernel *kernel, const st_loop_op *load, cons
  * its walk writes, in a walk before it. */
 static int is_read_there(const st_kernel *kernel, uint32_t buffer, st_loop_ref store)
 {
-    const st_loop_op *to = st_loop_at(kernel, store);
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if (!is_access(row, buffer)) {
+    const st_loop_inst *to = st_loop_at(kernel, store);
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (!is_access(inst, buffer)) {
             continue;
         }
         const int is_same =
-            row->block == to->block && row->sym == to->sym && is_before(kernel, ref, store);
-        if (row->code != ST_LOOP_LOAD || (!is_same && !is_earlier_walk(kernel, row, to))) {
+            inst->block == to->block && inst->sym == to->sym && is_before(kernel, ref, store);
+        if (inst->code != ST_LOOP_LOAD || (!is_same && !is_earlier_walk(kernel, inst, to))) {
             return 0;
         }
     }
@@ -114,11 +115,11 @@ static int is_once_each(st_cg_exe *exe, const st_kernel *kernel, st_loop_ref sto
     uint32_t times = st_sym_int(tab, 1);
     st_loop_ref loop = kernel->blocks.data[st_loop_at(kernel, store)->block].loop;
     while (loop && times) {
-        const st_loop_op *row = st_loop_at(kernel, loop);
-        times = row->code == ST_LOOP_LOOP
-                    ? st_sym_mul(tab, times, kernel->axes.data[row->ref].extent)
+        const st_loop_inst *inst = st_loop_at(kernel, loop);
+        times = inst->code == ST_LOOP_LOOP
+                    ? st_sym_mul(tab, times, kernel->axes.data[inst->ref].extent)
                     : 0;
-        loop = kernel->blocks.data[row->block].loop;
+        loop = kernel->blocks.data[inst->block].loop;
     }
     return times != 0 && times == numel;
 }

@@ -92,14 +92,14 @@ static int64_t work_of(const st_kernel *kernel, uint32_t block)
     int64_t work = 0;
     for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
          ref = st_loop_at(kernel, ref)->next) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if (row->code != ST_LOOP_LOOP) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (inst->code != ST_LOOP_LOOP) {
             work++;
             continue;
         }
         const int64_t times =
-            st_sym_size_hint(&kernel->syms->tab, kernel->axes.data[row->ref].extent);
-        const int64_t inside = work_of(kernel, row->body);
+            st_sym_size_hint(&kernel->syms->tab, kernel->axes.data[inst->ref].extent);
+        const int64_t inside = work_of(kernel, inst->body);
         work += times > 0 && inside < GRAIN_OPS ? inside * (times < GRAIN_OPS ? times : GRAIN_OPS)
                                                 : inside;
     }
@@ -116,10 +116,10 @@ static stator_status set_count(st_cg_exe *exe, const st_kernel *kernel, cg_launc
     if (loop == 0) {
         return STATOR_OK;
     }
-    const st_loop_op *row = st_loop_at(kernel, loop);
-    const st_loop_axis *axis = &kernel->axes.data[row->ref];
+    const st_loop_inst *inst = st_loop_at(kernel, loop);
+    const st_loop_axis *axis = &kernel->axes.data[inst->ref];
     const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
-    const int64_t grain = GRAIN_OPS / work_of(kernel, row->body);
+    const int64_t grain = GRAIN_OPS / work_of(kernel, inst->body);
     launch->grain = grain > 1 ? grain : 1;
     /* Shares of whole vectors: no thread but the last has a masked end. */
     launch->lanes = axis->lanes > 1 ? axis->lanes : 1;
@@ -132,12 +132,12 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
 {
     st_cg_exe *exe = p->exe;
     const stator_graph_view *v = p->unit->view;
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if (row->code != ST_LOOP_CHECK || row->origin == 0) {
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (inst->code != ST_LOOP_CHECK || inst->origin == 0) {
             continue;
         }
-        const stator_node_row *node = stator_node_at(v, row->origin);
+        const stator_node_row *node = stator_node_at(v, inst->origin);
         const stator_origin_row *origin =
             node->origin ? stator_column_at(&v->origins, node->origin) : NULL;
         const char *name = origin ? stator_string_at(v, origin->name) : "";
@@ -152,7 +152,7 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
         if (check == NULL) {
             return st_fail_oom(err);
         }
-        *check = (cg_check){row->origin, kept};
+        *check = (cg_check){inst->origin, kept};
     }
     return STATOR_OK;
 }

@@ -142,7 +142,7 @@ static st_loop_ref operand_at(cg_nest *nest, const cg_node *node, uint32_t k, ui
 static st_loop_ref power(cg_nest *nest, uint32_t dtype, st_loop_ref x, st_loop_ref y)
 {
     st_loop_builder *b = &nest->b;
-    const st_loop_op *exponent = st_loop_at(b->kernel, y);
+    const st_loop_inst *exponent = st_loop_at(b->kernel, y);
     if (exponent->code != ST_LOOP_CONST || st_loop_class_of(dtype) != ST_LOOP_FLOATS) {
         return 0;
     }

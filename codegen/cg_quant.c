@@ -134,7 +134,7 @@ static int is_constant(const cg_unit *unit, stator_ref value)
            (v->buffer != CG_NO_BUFFER && unit->buffers.data[v->buffer].kind == CG_BUFFER_CONSTANT);
 }
 
-/* What a row of casts is made of. */
+/* What a chain of casts is made of. */
 static stator_ref behind_casts(const cg_unit *unit, stator_ref value)
 {
     const stator_node_row *row = node_of(unit, value, "cast");

@@ -22,14 +22,14 @@ typedef struct reducer {
     st_symtab *tab;
 } reducer;
 
-static st_loop_op *row_at(const reducer *r, st_loop_ref ref)
+static st_loop_inst *inst_at(const reducer *r, st_loop_ref ref)
 {
-    return &r->kernel->ops.data[ref];
+    return &r->kernel->insts.data[ref];
 }
 
 static st_loop_axis *axis_of(const reducer *r, st_loop_ref loop)
 {
-    return &r->kernel->axes.data[row_at(r, loop)->ref];
+    return &r->kernel->axes.data[inst_at(r, loop)->ref];
 }
 
 /* ---- an axis split at divisors ---- */
@@ -102,13 +102,13 @@ static void find_divisors(const reducer *r, uint32_t sym, uint32_t axis, divisor
 
 static void find_divisors_below(const reducer *r, uint32_t block, uint32_t axis, divisors *out)
 {
-    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {
-        const st_loop_op *row = row_at(r, ref);
-        if (row->sym && row->code != ST_LOOP_BIND) {
-            find_divisors(r, row->sym, axis, out);
+    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = inst_at(r, ref)->next) {
+        const st_loop_inst *inst = inst_at(r, ref);
+        if (inst->sym && inst->code != ST_LOOP_BIND) {
+            find_divisors(r, inst->sym, axis, out);
         }
-        if (row->code == ST_LOOP_LOOP) {
-            find_divisors_below(r, row->body, axis, out);
+        if (inst->code == ST_LOOP_LOOP) {
+            find_divisors_below(r, inst->body, axis, out);
         }
     }
 }
@@ -133,16 +133,16 @@ static int are_whole(divisors *c, int64_t extent)
 static int substitute(const reducer *r, uint32_t block, const uint32_t *to, uint32_t n,
                       int is_trial)
 {
-    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {
-        st_loop_op *row = row_at(r, ref);
-        if (row->sym && row->code != ST_LOOP_BIND) {
-            const uint32_t sym = st_loop_subst(r->kernel->syms, row->sym, to, n);
+    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = inst_at(r, ref)->next) {
+        st_loop_inst *inst = inst_at(r, ref);
+        if (inst->sym && inst->code != ST_LOOP_BIND) {
+            const uint32_t sym = st_loop_subst(r->kernel->syms, inst->sym, to, n);
             if (sym == 0) {
                 return 0;
             }
-            row->sym = is_trial ? row->sym : sym;
+            inst->sym = is_trial ? inst->sym : sym;
         }
-        if (row->code == ST_LOOP_LOOP && !substitute(r, row->body, to, n, is_trial)) {
+        if (inst->code == ST_LOOP_LOOP && !substitute(r, inst->body, to, n, is_trial)) {
             return 0;
         }
     }
@@ -153,22 +153,22 @@ static int substitute(const reducer *r, uint32_t block, const uint32_t *to, uint
 static st_loop_ref put_inside(const reducer *r, st_loop_ref loop, uint32_t axis)
 {
     st_kernel *k = r->kernel;
-    const st_loop_ref inner = k->ops.count;
-    const uint32_t body = row_at(r, loop)->body;
+    const st_loop_ref inner = k->insts.count;
+    const uint32_t body = inst_at(r, loop)->body;
     const uint32_t block = k->blocks.count;
-    st_loop_op *row = st_vec_push(k->mem, &k->ops);
-    st_loop_block *at = row ? st_vec_push(k->mem, &k->blocks) : NULL;
+    st_loop_inst *inst = st_vec_push(k->mem, &k->insts);
+    st_loop_block *at = inst ? st_vec_push(k->mem, &k->blocks) : NULL;
     if (at == NULL) {
         return 0;
     }
-    *row = (st_loop_op){.code = ST_LOOP_LOOP,
-                        .ref = axis,
-                        .body = body,
-                        .block = block,
-                        .origin = row_at(r, loop)->origin};
+    *inst = (st_loop_inst){.code = ST_LOOP_LOOP,
+                           .ref = axis,
+                           .body = body,
+                           .block = block,
+                           .origin = inst_at(r, loop)->origin};
     *at = (st_loop_block){
         .first = inner, .last = inner, .loop = loop, .depth = k->blocks.data[body].depth};
-    row_at(r, loop)->body = block;
+    inst_at(r, loop)->body = block;
     axis_of(r, loop)->block = block;
     k->blocks.data[body].loop = inner;
     k->axes.data[axis].block = body;
@@ -181,7 +181,7 @@ static int split_axis(const reducer *r, st_loop_ref loop, const divisors *c)
 {
     st_kernel *k = r->kernel;
     const st_loop_axis old = *axis_of(r, loop);
-    const uint32_t body = row_at(r, loop)->body;
+    const uint32_t body = inst_at(r, loop)->body;
     uint32_t axes[DIVISORS_MAX + 1u];
     uint32_t whole = st_sym_int(r->tab, 0);
     st_loop_builder b;
@@ -207,7 +207,7 @@ static int split_axis(const reducer *r, st_loop_ref loop, const divisors *c)
     }
     const int is_done = substitute(r, body, to, n, 0);
     st_free(k->mem, to);
-    row_at(r, loop)->ref = axes[c->n];
+    inst_at(r, loop)->ref = axes[c->n];
     k->axes.data[axes[c->n]].block = body;
     for (uint32_t i = c->n; is_done && i-- > 0;) {
         loop = put_inside(r, loop, axes[i]);
@@ -224,17 +224,17 @@ static int split_axis(const reducer *r, st_loop_ref loop, const divisors *c)
  * compiled for has them; 0 where an index is not linear in the axis. */
 static int strides_below(const reducer *r, uint32_t block, uint32_t symbol, int64_t *sum)
 {
-    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {
-        const st_loop_op *row = row_at(r, ref);
+    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = inst_at(r, ref)->next) {
+        const st_loop_inst *inst = inst_at(r, ref);
         uint32_t coef = 0;
         uint32_t rest = 0;
-        if (row->code == ST_LOOP_LOOP && !strides_below(r, row->body, symbol, sum)) {
+        if (inst->code == ST_LOOP_LOOP && !strides_below(r, inst->body, symbol, sum)) {
             return 0;
         }
-        if (row->code != ST_LOOP_LOAD) {
+        if (inst->code != ST_LOOP_LOAD) {
             continue;
         }
-        if (!st_loop_linear(r->kernel->syms, row->sym, symbol, &coef, &rest)) {
+        if (!st_loop_linear(r->kernel->syms, inst->sym, symbol, &coef, &rest)) {
             return 0;
         }
         const int64_t stride = st_sym_size_hint(r->tab, coef);
@@ -248,10 +248,10 @@ static int strides_below(const reducer *r, uint32_t block, uint32_t symbol, int6
 static uint32_t nest_of(const reducer *r, st_loop_ref loop, st_loop_ref out[NEST_MAX])
 {
     uint32_t n = 0;
-    while (n < NEST_MAX && row_at(r, loop)->code == ST_LOOP_LOOP &&
+    while (n < NEST_MAX && inst_at(r, loop)->code == ST_LOOP_LOOP &&
            (axis_of(r, loop)->flags & (ST_AXIS_REDUCE | ST_AXIS_SERIAL)) == ST_AXIS_REDUCE) {
         out[n++] = loop;
-        const st_loop_block *body = &r->kernel->blocks.data[row_at(r, loop)->body];
+        const st_loop_block *body = &r->kernel->blocks.data[inst_at(r, loop)->body];
         if (body->first == 0 || body->first != body->last) {
             break;
         }
@@ -265,9 +265,9 @@ static void sort_nest(const reducer *r, const st_loop_ref *loops, uint32_t n)
 {
     int64_t stride[NEST_MAX] = {0};
     uint32_t axes[NEST_MAX];
-    const uint32_t body = row_at(r, loops[n - 1u])->body;
+    const uint32_t body = inst_at(r, loops[n - 1u])->body;
     for (uint32_t i = 0; i < n; i++) {
-        axes[i] = row_at(r, loops[i])->ref;
+        axes[i] = inst_at(r, loops[i])->ref;
         if (!strides_below(r, body, axis_of(r, loops[i])->symbol, &stride[i])) {
             return;
         }
@@ -283,8 +283,8 @@ static void sort_nest(const reducer *r, const st_loop_ref *loops, uint32_t n)
         }
     }
     for (uint32_t i = 0; i < n; i++) {
-        row_at(r, loops[i])->ref = axes[i];
-        r->kernel->axes.data[axes[i]].block = row_at(r, loops[i])->body;
+        inst_at(r, loops[i])->ref = axes[i];
+        r->kernel->axes.data[axes[i]].block = inst_at(r, loops[i])->body;
     }
 }
 
@@ -292,20 +292,20 @@ static void sort_nest(const reducer *r, const st_loop_ref *loops, uint32_t n)
 
 static int reduce_below(const reducer *r, uint32_t block)
 {
-    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {
+    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = inst_at(r, ref)->next) {
         divisors c = {.n = 0};
         int64_t extent = 0;
-        if (row_at(r, ref)->code != ST_LOOP_LOOP) {
+        if (inst_at(r, ref)->code != ST_LOOP_LOOP) {
             continue;
         }
         const uint32_t kinds = axis_of(r, ref)->flags & (ST_AXIS_REDUCE | ST_AXIS_SERIAL);
         if (kinds == ST_AXIS_REDUCE && st_sym_const(r->tab, axis_of(r, ref)->extent, &extent)) {
-            find_divisors_below(r, row_at(r, ref)->body, axis_of(r, ref)->sym, &c);
+            find_divisors_below(r, inst_at(r, ref)->body, axis_of(r, ref)->sym, &c);
             if (are_whole(&c, extent) && !split_axis(r, ref, &c)) {
                 return 0;
             }
         }
-        if (!reduce_below(r, row_at(r, ref)->body)) {
+        if (!reduce_below(r, inst_at(r, ref)->body)) {
             return 0;
         }
     }
@@ -314,16 +314,16 @@ static int reduce_below(const reducer *r, uint32_t block)
 
 static void sort_below(const reducer *r, uint32_t block)
 {
-    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = row_at(r, ref)->next) {
+    for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = inst_at(r, ref)->next) {
         st_loop_ref loops[NEST_MAX];
-        if (row_at(r, ref)->code != ST_LOOP_LOOP) {
+        if (inst_at(r, ref)->code != ST_LOOP_LOOP) {
             continue;
         }
         const uint32_t n = nest_of(r, ref, loops);
         if (n > 1) {
             sort_nest(r, loops, n);
         }
-        sort_below(r, n ? row_at(r, loops[n - 1u])->body : row_at(r, ref)->body);
+        sort_below(r, n ? inst_at(r, loops[n - 1u])->body : inst_at(r, ref)->body);
     }
 }
 

@@ -1,8 +1,8 @@
 /* What an executable does at a call: each launch with the nodes that it computes and the bytes of
  * the buffers that it reads and writes.
  *
- * In: a kernel in loop IR, whose rows know their nodes; for a call of the library the kernel that
- * it stands for. Out: fields of the launch, and rows for the border's exe_steps. */
+ * In: a kernel in loop IR, whose instructions know their nodes; for a call of the library the
+ * kernel that it stands for. Out: fields of the launch, and rows for the border's exe_steps. */
 #include "codegen/cg_exe.h"
 
 #include "core/base/check.h"
@@ -35,11 +35,12 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The nodes of a kernel's rows, each once, into `out`, which has room for all rows; how many. */
+/* The nodes of a kernel's instructions, each once, into `out`, which has room for all
+ * instructions; how many. */
 static uint32_t list_nodes(const st_kernel *kernel, stator_ref *out)
 {
     uint32_t n = 0;
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
         const stator_ref origin = st_loop_at(kernel, ref)->origin;
         if (origin && (n == 0 || out[n - 1u] != origin)) {
             out[n++] = origin;
@@ -72,7 +73,8 @@ stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *l
                            stator_diag **err)
 {
     count_bytes(kernel, launch);
-    stator_ref *nodes = st_calloc(exe->config.mem, kernel->ops.count + UINT64_C(1), sizeof *nodes);
+    stator_ref *nodes =
+        st_calloc(exe->config.mem, kernel->insts.count + UINT64_C(1), sizeof *nodes);
     if (nodes == NULL) {
         return st_fail_oom(err);
     }

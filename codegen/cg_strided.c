@@ -26,17 +26,17 @@ static st_loop_ref load_of(cg_nest *nest, stator_ref value, uint32_t *out_symbol
     if (!open_axes(nest, cg_value_of(nest->unit, value), index, out_symbols)) {
         return 0;
     }
-    const st_loop_ref row = cg_at(nest, value, index);
-    const int is_load = row && nest->refusal == NULL && !nest->kernel->failed &&
-                        st_loop_at(nest->kernel, row)->code == ST_LOOP_LOAD &&
-                        st_loop_at(nest->kernel, row)->args[0] == 0;
-    return is_load ? row : 0;
+    const st_loop_ref inst = cg_at(nest, value, index);
+    const int is_load = inst && nest->refusal == NULL && !nest->kernel->failed &&
+                        st_loop_at(nest->kernel, inst)->code == ST_LOOP_LOAD &&
+                        st_loop_at(nest->kernel, inst)->args[0] == 0;
+    return is_load ? inst : 0;
 }
 
-static int take_apart(cg_nest *nest, st_loop_ref row, uint32_t rank, const uint32_t *symbols,
+static int take_apart(cg_nest *nest, st_loop_ref inst, uint32_t rank, const uint32_t *symbols,
                       cg_strided *out)
 {
-    const st_loop_op *load = st_loop_at(nest->kernel, row);
+    const st_loop_inst *load = st_loop_at(nest->kernel, inst);
     uint32_t rest = load->sym;
     for (uint32_t a = 0; a < rank; a++) {
         if (!st_loop_linear(nest->unit->syms, rest, symbols[a], &out->stride[a], &rest)) {
@@ -44,7 +44,7 @@ static int take_apart(cg_nest *nest, st_loop_ref row, uint32_t rank, const uint3
         }
     }
     /* A symbol that the load binds would be left in the offset. */
-    for (uint32_t i = 0; i < nest->kernel->ops.count; i++) {
+    for (uint32_t i = 0; i < nest->kernel->insts.count; i++) {
         if (st_loop_at(nest->kernel, i)->code == ST_LOOP_BIND) {
             return 0;
         }
@@ -62,9 +62,9 @@ int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out)
     if (!cg_nest_init(&nest, unit, CG_NO_PLAN, "view", &trial)) {
         return 0;
     }
-    const st_loop_ref row = load_of(&nest, value, symbols);
+    const st_loop_ref inst = load_of(&nest, value, symbols);
     const int is_strided =
-        row && take_apart(&nest, row, cg_value_of(unit, value)->rank, symbols, out);
+        inst && take_apart(&nest, inst, cg_value_of(unit, value)->rank, symbols, out);
     cg_nest_deinit(&nest);
     st_kernel_deinit(&trial);
     return is_strided;
@@ -73,7 +73,7 @@ int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out)
 /* ---- rows of channels ---- */
 
 /* The load's step along an axis; 0: none, or it is not known. */
-static int64_t step_of(const cg_nest *nest, const st_loop_op *load, uint32_t symbol,
+static int64_t step_of(const cg_nest *nest, const st_loop_inst *load, uint32_t symbol,
                        uint32_t *out_rest)
 {
     uint32_t coef = 0;
@@ -88,7 +88,7 @@ static int64_t step_of(const cg_nest *nest, const st_loop_op *load, uint32_t sym
 /* Does the load walk the last axis element by element, in rows that something other than the axes
  * chooses (the rows of a table that a gather reads)? A plane that all channels share is none: its
  * rows are lines of the image. */
-static int walks_rows(const cg_nest *nest, const st_loop_op *load, const uint32_t *symbols,
+static int walks_rows(const cg_nest *nest, const st_loop_inst *load, const uint32_t *symbols,
                       uint32_t rank)
 {
     uint32_t rest = load->sym;
@@ -111,25 +111,25 @@ static int all_walk(const cg_nest *nest, const uint32_t *symbols, uint32_t rank)
     const uint32_t symbol = symbols[1];
     const uint32_t last = symbols[rank - 1u];
     uint32_t n = 0;
-    for (st_loop_ref ref = 1; ref < nest->kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(nest->kernel, ref);
-        uint32_t rest = row->sym;
+    for (st_loop_ref ref = 1; ref < nest->kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(nest->kernel, ref);
+        uint32_t rest = inst->sym;
         uint32_t unused = 0;
         int64_t number = 0;
-        if (row->code != ST_LOOP_LOAD) {
+        if (inst->code != ST_LOOP_LOAD) {
             continue;
         }
-        if (!st_loop_mentions(nest->unit->syms, row->sym, symbol)) {
-            if (walks_rows(nest, row, symbols, rank)) {
+        if (!st_loop_mentions(nest->unit->syms, inst->sym, symbol)) {
+            if (walks_rows(nest, inst, symbols, rank)) {
                 return 0;
             }
             continue;
         }
-        const int64_t step = step_of(nest, row, symbol, &rest);
+        const int64_t step = step_of(nest, inst, symbol, &rest);
         if (st_sym_const(&nest->unit->syms->tab, rest, &number)) {
             continue; /* a number a channel */
         }
-        if (step != 1 || step_of(nest, row, last, &unused) == 1) {
+        if (step != 1 || step_of(nest, inst, last, &unused) == 1) {
             return 0;
         }
         n++;

@@ -5,7 +5,7 @@
  *   cg_nest     a kernel plan becomes loops; cg_at answers "this value at this index"
  *   cg_index_set_split      index-set splitting where operands of a concatenation meet
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
- *   cg_schedule axes merged, vector and parallel chosen; cg_unroll_and_jam: rows side by side
+ *   cg_schedule axes merged, vector and parallel chosen; cg_unroll_and_jam: copies of a body
  *   cg_plan     launch order, buffers; cg_place: the workspace
  *   cg_hints    what is slower than it could be, for the log
  *
@@ -18,7 +18,7 @@
 #include "core/base/diag.h"
 
 #define CG_RANK_MAX STATOR_MAX_RANK
-#define CG_ROWS_MAX 20000u /* of one kernel: past it a join is refused */
+#define CG_INSTS_MAX 20000u /* of one kernel: past it a join is refused */
 #define CG_NO_BUFFER UINT32_MAX
 #define CG_NO_PLAN (UINT32_MAX - 1u) /* and no root has it: UINT32_MAX stands for "none yet" */
 
@@ -262,12 +262,12 @@ uint32_t cg_stage_of(const cg_unit *unit, stator_ref node);
 
 /* ---- cg_at.c: values at an index ---- */
 
-/* A value that was asked for, as long as its row is in scope. */
+/* A value that was asked for, as long as its instruction is in scope. */
 typedef struct cg_known {
     stator_ref value;
     st_loop_ref mask;
     uint32_t index[CG_RANK_MAX];
-    st_loop_ref row;
+    st_loop_ref inst;
 } cg_known;
 
 /* index is the row-major position `flat` in a shape with these dims. */

@@ -290,7 +290,7 @@ int st_kernel_init(st_kernel *kernel, st_mem *mem, st_loop_syms *syms, const cha
     kernel->syms = syms;
     kernel->number = ++syms->n_kernels;
     kernel->name = st_arena_strndup(&syms->names, name, strlen(name));
-    const int is_ok = kernel->name && st_vec_resize(mem, &kernel->ops, 1) &&
+    const int is_ok = kernel->name && st_vec_resize(mem, &kernel->insts, 1) &&
                       st_vec_resize(mem, &kernel->blocks, 1);
     if (!is_ok) {
         st_kernel_deinit(kernel);
@@ -303,7 +303,7 @@ void st_kernel_deinit(st_kernel *kernel)
     if (kernel->mem == NULL) {
         return;
     }
-    st_vec_free(kernel->mem, &kernel->ops);
+    st_vec_free(kernel->mem, &kernel->insts);
     st_vec_free(kernel->mem, &kernel->blocks);
     st_vec_free(kernel->mem, &kernel->axes);
     st_vec_free(kernel->mem, &kernel->buffers);
@@ -312,8 +312,8 @@ void st_kernel_deinit(st_kernel *kernel)
 st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel)
 {
     for (st_loop_ref ref = kernel->blocks.data[0].first; ref; ref = st_loop_at(kernel, ref)->next) {
-        const st_loop_op *op = st_loop_at(kernel, ref);
-        if (op->code == ST_LOOP_LOOP && (kernel->axes.data[op->ref].flags & ST_AXIS_PARALLEL)) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (inst->code == ST_LOOP_LOOP && (kernel->axes.data[inst->ref].flags & ST_AXIS_PARALLEL)) {
             return ref;
         }
     }

@@ -9,11 +9,12 @@
  *         c = add a, b
  *         store z[64*i0 + i1], exp c
  *
- * Operations are rows of one array, named by their place (0 = none); the rows of a block are
- * chained by `next` in the order in which they run. A row may use rows of its own block above it
- * and of the blocks around it. An element index is a symbolic integer (core/base/sym.h) over
- * loop axes, sizes and values bound from data, so views are substitutions and cost nothing. The
- * invariants are checked by st_kernel_verify; tests/oracle/loop_oracle.h defines the meaning. */
+ * Operations are instructions in one array, named by their index (0 = none); the instructions of
+ * a block are chained by `next` in the order in which they run. An instruction may use
+ * instructions of its own block above it and of the blocks around it. An element index is a
+ * symbolic integer (core/base/sym.h) over loop axes, sizes and values bound from data, so views
+ * are substitutions and cost nothing. The invariants are checked by st_kernel_verify;
+ * tests/oracle/loop_oracle.h defines the meaning. */
 #ifndef STATOR_CODEGEN_LOOP_H
 #define STATOR_CODEGEN_LOOP_H
 
@@ -22,7 +23,7 @@
 #include "core/base/sym.h"
 #include "core/base/vec.h"
 
-typedef uint32_t st_loop_ref; /* of a row of st_kernel.ops, 0 none */
+typedef uint32_t st_loop_ref; /* index into st_kernel.insts, 0: none */
 
 /* ---- the op table ---- */
 
@@ -46,8 +47,8 @@ enum st_loop_code {
     ST_LOOP_LOAD,  /* args: mask or 0, value where the mask is false or 0 (zero) */
     ST_LOOP_STORE, /* args: value, mask or 0 */
     /* args: a bool that must hold, mask or 0. Where it does not, *args->status becomes
-     * st_loop_check_status of the row (whichever came last), and the call fails when the kernel has
-     * ended. */
+     * st_loop_check_status of the instruction (whichever came last), and the call fails when the
+     * kernel has ended. */
     ST_LOOP_CHECK,
     /* structure */
     ST_LOOP_LOOP, /* `ref` is the axis, `body` the block */
@@ -56,10 +57,10 @@ enum st_loop_code {
     ST_LOOP_ACC,
     ST_LOOP_UPDATE, /* `ref` is the ACC; args: value, i64 index (ARGMIN, ARGMAX) or 0, mask or 0 */
     ST_LOOP_READ,   /* `ref` is the ACC: its value now; dtype i64 on ARGMIN, ARGMAX: the index */
-    /* A value that seldom needs more work. args: bool, the value where it is false, the row of
-     * `body` that is the value where it is true. The body holds CONST, scalar and RARE rows
-     * alone; it is skipped when the bool is false, on a vector axis when it is false in all
-     * lanes. */
+    /* A value that seldom needs more work. args: bool, the value where it is false, the
+     * instruction of `body` that is the value where it is true. The body holds CONST, scalar and
+     * RARE instructions alone; it is skipped when the bool is false, on a vector axis when it is
+     * false in all lanes. */
     ST_LOOP_RARE,
     ST_LOOP_FIRST_SCALAR,
     ST_LOOP_BEFORE_SCALAR_ = ST_LOOP_FIRST_SCALAR - 1,
@@ -103,14 +104,14 @@ typedef struct st_loop_op_desc {
 /* What the op lookup reads. */
 extern const float st_loop_tables[ST_MATH_TABLES][ST_MATH_ENTRIES];
 
-/* Row of a scalar code; NULL for structural ones. */
+/* The description of a scalar op; NULL for structural ones. */
 const st_loop_op_desc *st_loop_desc(uint32_t code);
 /* Code of a scalar op by name, 0 unknown. */
 uint32_t st_loop_find(const char *name);
 /* st_loop_class of a dtype; 0 for those the loop IR does not have (complex, 4-bit). */
 uint32_t st_loop_class_of(uint32_t dtype);
-/* The dtype of a row that loads from a buffer of this dtype: the same, but of integers of four
- * bits, which lie two a byte, i8 or u8. There are no stores to such buffers. */
+/* The dtype of an instruction that loads from a buffer of this dtype: the same, but of integers
+ * of four bits, which lie two a byte, i8 or u8. There are no stores to such buffers. */
 uint32_t st_loop_loaded(uint32_t dtype);
 
 /* ---- symbols ---- */
@@ -119,7 +120,7 @@ uint32_t st_loop_loaded(uint32_t dtype);
 enum st_loop_symbol_kind {
     ST_SYMBOL_SIZE = 1, /* id: index into a call's syms[] */
     ST_SYMBOL_AXIS = 2, /* id: axis of the kernel that owns it */
-    ST_SYMBOL_VALUE = 3 /* id: the BIND row */
+    ST_SYMBOL_VALUE = 3 /* id: the BIND instruction */
 };
 
 typedef struct st_loop_symbol {
@@ -202,7 +203,7 @@ typedef union st_loop_imm {
     double f;  /* f32, f64 */
 } st_loop_imm;
 
-typedef struct st_loop_op {
+typedef struct st_loop_inst {
     uint16_t code; /* st_loop_code */
     uint8_t dtype; /* of the result, 0 none */
     uint8_t reserved;
@@ -211,14 +212,14 @@ typedef struct st_loop_op {
     uint32_t sym;    /* element index, value, bound symbol */
     uint32_t body;   /* LOOP, RARE: block */
     uint32_t block;  /* the block it stands in */
-    uint32_t next;   /* the next row of the block */
+    uint32_t next;   /* the next instruction of the block */
     uint32_t origin; /* graph node it computes, 0 unknown */
     st_loop_imm imm;
-} st_loop_op;
+} st_loop_inst;
 
 typedef struct st_loop_block {
     st_loop_ref first, last;
-    st_loop_ref loop; /* the LOOP or RARE row whose body it is, 0 for block 0, the root */
+    st_loop_ref loop; /* the LOOP or RARE instruction whose body it is, 0 for block 0, the root */
     uint32_t depth;   /* blocks around it */
 } st_loop_block;
 
@@ -228,7 +229,7 @@ typedef struct st_kernel {
     const char *name;   /* an identifier; made of the ops inside */
     uint32_t number;    /* owner of its symbols */
     uint32_t failed;    /* a status: building went wrong, the kernel is useless */
-    st_vec(st_loop_op) ops;
+    st_vec(st_loop_inst) insts;
     st_vec(st_loop_block) blocks;
     st_vec(st_loop_axis) axes;
     st_vec(st_loop_buffer) buffers;
@@ -236,26 +237,26 @@ typedef struct st_kernel {
 
 int st_kernel_init(st_kernel *kernel, st_mem *mem, st_loop_syms *syms, const char *name);
 void st_kernel_deinit(st_kernel *kernel);
-/* Checks every invariant; INTERNAL with the first one broken. Beside what is said above: a row
- * stands in one chain; what the loops between an ACC and its UPDATE run is REDUCE or SERIAL
- * (SERIAL alone for LAST), between an ACC and a READ of it inside a loop that updates it SERIAL;
- * with a parallel loop all stores are inside it, and its extent is made of sizes; one VECTOR
- * axis on a path. */
+/* Checks every invariant; INTERNAL with the first one broken. Beside what is said above: an
+ * instruction stands in one chain; what the loops between an ACC and its UPDATE run is REDUCE or
+ * SERIAL (SERIAL alone for LAST), between an ACC and a READ of it inside a loop that updates it
+ * SERIAL; with a parallel loop all stores are inside it, and its extent is made of sizes; one
+ * VECTOR axis on a path. */
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);
 /* The text form, exact: golden tests and `output_code` print it. */
 void st_kernel_print(const st_kernel *kernel, st_str *out);
 
-static inline const st_loop_op *st_loop_at(const st_kernel *kernel, st_loop_ref ref)
+static inline const st_loop_inst *st_loop_at(const st_kernel *kernel, st_loop_ref ref)
 {
-    return &kernel->ops.data[ref];
+    return &kernel->insts.data[ref];
 }
 
 #define ST_STATUS_UNKNOWN 0x7fffffffu /* a failed check of no known node */
 
-/* What a CHECK row reports; never 0. */
-static inline uint32_t st_loop_check_status(const st_loop_op *row)
+/* What a CHECK instruction reports; never 0. */
+static inline uint32_t st_loop_check_status(const st_loop_inst *inst)
 {
-    return row->origin ? row->origin : ST_STATUS_UNKNOWN;
+    return inst->origin ? inst->origin : ST_STATUS_UNKNOWN;
 }
 
 /* The outermost loop when it is PARALLEL, else 0 (the kernel runs once). */
@@ -265,7 +266,7 @@ st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel);
 typedef struct st_kernel_args {
     void *const *buffers; /* first elements, in the order of st_kernel.buffers, LOCAL ones too */
     const int64_t *syms;  /* sizes, by ST_SYMBOL_SIZE id */
-    uint32_t *status;     /* of CHECK rows; written atomically, 0 before the call */
+    uint32_t *status;     /* of CHECK instructions; written atomically, 0 before the call */
 } st_kernel_args;
 
 typedef void (*st_kernel_fn)(const st_kernel_args *args, int64_t begin, int64_t end);

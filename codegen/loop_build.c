@@ -1,9 +1,9 @@
 /* The builder of kernels: placement, reuse, sticky errors.
  *
- * A pure row goes into the outermost open block in which its operands and the symbols of its index
- * are known. Rows that a closed loop holds are out of scope, so the memo is asked for rows of open
- * blocks alone. A loop joins its parent's chain when it is closed: rows hoisted out of it meanwhile
- * stand before it. */
+ * A pure instruction goes into the outermost open block in which its operands and the symbols of
+ * its index are known. Instructions that a closed loop holds are out of scope, so the memo is
+ * asked for instructions of open blocks alone. A loop joins its parent's chain when it is
+ * closed: instructions hoisted out of it meanwhile stand before it. */
 #include "codegen/loop_build.h"
 
 #include <stdio.h>
@@ -43,9 +43,9 @@ static uint32_t out_of_memory(st_loop_builder *b)
     return fail(b, STATOR_RESOURCE_EXHAUSTED);
 }
 
-static st_loop_op *row_at(st_loop_builder *b, st_loop_ref ref)
+static st_loop_inst *inst_at(st_loop_builder *b, st_loop_ref ref)
 {
-    return &b->kernel->ops.data[ref];
+    return &b->kernel->insts.data[ref];
 }
 
 /* ---- placement ---- */
@@ -90,24 +90,25 @@ static void symbol_depth(void *self, uint32_t index)
                                           : depth_of_block(walk->b, block));
 }
 
-/* The shallowest depth at which the row can stand; NO_DEPTH: something it needs is out of scope. */
-static uint32_t depth_of_row(const st_loop_builder *b, const st_loop_op *row)
+/* The shallowest depth at which the instruction can stand; NO_DEPTH: something it needs is out
+ * of scope. */
+static uint32_t depth_of_inst(const st_loop_builder *b, const st_loop_inst *inst)
 {
     depth_walk walk = {b, 0};
     for (uint32_t k = 0; k < 3; k++) {
-        if (row->args[k]) {
-            const uint32_t block = st_loop_at(b->kernel, row->args[k])->block;
+        if (inst->args[k]) {
+            const uint32_t block = st_loop_at(b->kernel, inst->args[k])->block;
             walk.depth = deeper(walk.depth, depth_of_block(b, block));
         }
     }
-    if (row->sym && row->code != ST_LOOP_BIND) {
-        st_loop_each_symbol(b->kernel->syms, row->sym, symbol_depth, &walk);
+    if (inst->sym && inst->code != ST_LOOP_BIND) {
+        st_loop_each_symbol(b->kernel->syms, inst->sym, symbol_depth, &walk);
     }
     return walk.depth;
 }
 
-/* Appends the row to the block of this depth. */
-static st_loop_ref append(st_loop_builder *b, const st_loop_op *row, uint32_t depth)
+/* Appends the instruction to the block of this depth. */
+static st_loop_ref append(st_loop_builder *b, const st_loop_inst *inst, uint32_t depth)
 {
     st_kernel *kernel = b->kernel;
     if (kernel->failed) {
@@ -116,17 +117,17 @@ static st_loop_ref append(st_loop_builder *b, const st_loop_op *row, uint32_t de
     if (depth >= b->open.count) {
         return fail(b, STATOR_INTERNAL);
     }
-    const st_loop_ref ref = kernel->ops.count;
-    st_loop_op *at = st_vec_push(kernel->mem, &kernel->ops);
+    const st_loop_ref ref = kernel->insts.count;
+    st_loop_inst *at = st_vec_push(kernel->mem, &kernel->insts);
     if (at == NULL) {
         return out_of_memory(b);
     }
-    *at = *row;
+    *at = *inst;
     at->block = b->open.data[depth];
     at->origin = b->origin;
     st_loop_block *block = &kernel->blocks.data[at->block];
     if (block->last) {
-        row_at(b, block->last)->next = ref;
+        inst_at(b, block->last)->next = ref;
     } else {
         block->first = ref;
     }
@@ -134,50 +135,51 @@ static st_loop_ref append(st_loop_builder *b, const st_loop_op *row, uint32_t de
     return ref;
 }
 
-static st_loop_ref append_here(st_loop_builder *b, const st_loop_op *row)
+static st_loop_ref append_here(st_loop_builder *b, const st_loop_inst *inst)
 {
-    return append(b, row, b->open.count - 1u);
+    return append(b, inst, b->open.count - 1u);
 }
 
 /* ---- reuse ---- */
 
 typedef struct sought {
     const st_loop_builder *b;
-    const st_loop_op *row;
+    const st_loop_inst *inst;
 } sought;
 
-static int same_row(void *self, uint32_t id)
+static int same_inst(void *self, uint32_t id)
 {
     const sought *s = self;
-    const st_loop_op *a = st_loop_at(s->b->kernel, id);
-    const st_loop_op *c = s->row;
+    const st_loop_inst *a = st_loop_at(s->b->kernel, id);
+    const st_loop_inst *c = s->inst;
     return a->code == c->code && a->dtype == c->dtype && a->args[0] == c->args[0] &&
            a->args[1] == c->args[1] && a->args[2] == c->args[2] && a->ref == c->ref &&
            a->sym == c->sym && memcmp(&a->imm, &c->imm, sizeof a->imm) == 0 &&
            block_is_open(s->b, a->block);
 }
 
-static uint64_t hash_row(const st_loop_op *row)
+static uint64_t hash_inst(const st_loop_inst *inst)
 {
     const uint64_t key[5] = {
-        ((uint64_t)row->code << 32) | row->dtype, ((uint64_t)row->args[0] << 32) | row->args[1],
-        ((uint64_t)row->args[2] << 32) | row->ref, row->sym, (uint64_t)row->imm.i};
+        ((uint64_t)inst->code << 32) | inst->dtype, ((uint64_t)inst->args[0] << 32) | inst->args[1],
+        ((uint64_t)inst->args[2] << 32) | inst->ref, inst->sym, (uint64_t)inst->imm.i};
     return st_hash64(key, sizeof key, 0);
 }
 
-/* A row without effects: an equal one in scope, or a new one as far out as it can stand. */
-static st_loop_ref pure(st_loop_builder *b, const st_loop_op *row)
+/* An instruction without effects: an equal one in scope, or a new one as far out as it can
+ * stand. */
+static st_loop_ref pure(st_loop_builder *b, const st_loop_inst *inst)
 {
     if (b->kernel->failed) {
         return 0;
     }
-    const uint64_t hash = hash_row(row);
-    sought s = {b, row};
-    const st_loop_ref found = st_hashset_find(&b->memo, hash, same_row, &s);
+    const uint64_t hash = hash_inst(inst);
+    sought s = {b, inst};
+    const st_loop_ref found = st_hashset_find(&b->memo, hash, same_inst, &s);
     if (found) {
         return found;
     }
-    const st_loop_ref ref = append(b, row, depth_of_row(b, row));
+    const st_loop_ref ref = append(b, inst, depth_of_inst(b, inst));
     if (ref && !st_hashset_add(&b->memo, hash, ref)) {
         return out_of_memory(b);
     }
@@ -239,7 +241,8 @@ void st_loop_open(st_loop_builder *b, uint32_t axis)
     }
     *at = (st_loop_block){.depth = b->open.count - 1u};
     *open = block;
-    /* The loop's row is made at close; until then the block knows its axis through the axis. */
+    /* The loop's instruction is made at close; until then the block knows its axis through the
+     * axis. */
     kernel->axes.data[axis].block = block;
 }
 
@@ -251,25 +254,25 @@ void st_loop_close(st_loop_builder *b)
         return;
     }
     const uint32_t block = b->open.data[--b->open.count];
-    st_loop_op row = {.code = ST_LOOP_LOOP, .body = block};
-    while (row.ref < kernel->axes.count && kernel->axes.data[row.ref].block != block) {
-        row.ref++;
+    st_loop_inst inst = {.code = ST_LOOP_LOOP, .body = block};
+    while (inst.ref < kernel->axes.count && kernel->axes.data[inst.ref].block != block) {
+        inst.ref++;
     }
-    kernel->blocks.data[block].loop = append_here(b, &row);
+    kernel->blocks.data[block].loop = append_here(b, &inst);
 }
 
 /* ---- values ---- */
 
 st_loop_ref st_loop_int(st_loop_builder *b, uint32_t dtype, int64_t value)
 {
-    const st_loop_op row = {.code = ST_LOOP_CONST, .dtype = (uint8_t)dtype, .imm.i = value};
-    return pure(b, &row);
+    const st_loop_inst inst = {.code = ST_LOOP_CONST, .dtype = (uint8_t)dtype, .imm.i = value};
+    return pure(b, &inst);
 }
 
 st_loop_ref st_loop_float(st_loop_builder *b, uint32_t dtype, double value)
 {
-    const st_loop_op row = {.code = ST_LOOP_CONST, .dtype = (uint8_t)dtype, .imm.f = value};
-    return pure(b, &row);
+    const st_loop_inst inst = {.code = ST_LOOP_CONST, .dtype = (uint8_t)dtype, .imm.f = value};
+    return pure(b, &inst);
 }
 
 st_loop_ref st_loop_number(st_loop_builder *b, uint32_t dtype, double value)
@@ -287,8 +290,8 @@ st_loop_ref st_loop_index(st_loop_builder *b, uint32_t sym)
     if (st_sym_const(&b->kernel->syms->tab, sym, &value)) {
         return st_loop_int(b, STATOR_I64, value);
     }
-    const st_loop_op row = {.code = ST_LOOP_INDEX, .dtype = STATOR_I64, .sym = sym};
-    return pure(b, &row);
+    const st_loop_inst inst = {.code = ST_LOOP_INDEX, .dtype = STATOR_I64, .sym = sym};
+    return pure(b, &inst);
 }
 
 st_loop_ref st_loop_apply(st_loop_builder *b, uint32_t code, uint32_t dtype, st_loop_ref x,
@@ -305,15 +308,15 @@ st_loop_ref st_loop_apply(st_loop_builder *b, uint32_t code, uint32_t dtype, st_
     if (desc->result == ST_LOOP_BOOL) {
         dtype = STATOR_BOOL;
     } else if (dtype == 0) {
-        dtype = row_at(b, args[desc->arity - 1u])->dtype;
+        dtype = inst_at(b, args[desc->arity - 1u])->dtype;
     }
-    const st_loop_op row = {.code = (uint16_t)code, .dtype = (uint8_t)dtype, .args = {x, y, z}};
-    return pure(b, &row);
+    const st_loop_inst inst = {.code = (uint16_t)code, .dtype = (uint8_t)dtype, .args = {x, y, z}};
+    return pure(b, &inst);
 }
 
 st_loop_ref st_loop_cast(st_loop_builder *b, uint32_t dtype, st_loop_ref x)
 {
-    if (x == 0 || row_at(b, x)->dtype == dtype) {
+    if (x == 0 || inst_at(b, x)->dtype == dtype) {
         return x;
     }
     return st_loop_apply(b, ST_LOOP_cast, dtype, x, 0, 0);
@@ -339,31 +342,31 @@ st_loop_ref st_loop_load(st_loop_builder *b, uint32_t buffer, uint32_t index, st
         return fail(b, STATOR_UNSUPPORTED);
     }
     const st_loop_buffer *from = &b->kernel->buffers.data[buffer];
-    const st_loop_op row = {.code = ST_LOOP_LOAD,
-                            .dtype = (uint8_t)st_loop_loaded(from->dtype),
-                            .args = {mask, other},
-                            .ref = buffer,
-                            .sym = index};
+    const st_loop_inst inst = {.code = ST_LOOP_LOAD,
+                               .dtype = (uint8_t)st_loop_loaded(from->dtype),
+                               .args = {mask, other},
+                               .ref = buffer,
+                               .sym = index};
     /* What the kernel itself writes must be read where it is asked for. */
-    return from->flags & ST_BUFFER_WRITTEN ? append_here(b, &row) : pure(b, &row);
+    return from->flags & ST_BUFFER_WRITTEN ? append_here(b, &inst) : pure(b, &inst);
 }
 
 void st_loop_store(st_loop_builder *b, uint32_t buffer, uint32_t index, st_loop_ref value,
                    st_loop_ref mask)
 {
-    const st_loop_op row = {
+    const st_loop_inst inst = {
         .code = ST_LOOP_STORE, .args = {value, mask}, .ref = buffer, .sym = index};
     if (index == 0) {
         (void)fail(b, STATOR_UNSUPPORTED);
         return;
     }
-    (void)append_here(b, &row);
+    (void)append_here(b, &inst);
 }
 
 void st_loop_check(st_loop_builder *b, st_loop_ref ok, st_loop_ref mask)
 {
-    const st_loop_op row = {.code = ST_LOOP_CHECK, .args = {ok, mask}};
-    (void)pure(b, &row); /* as far out as it can stand, and once */
+    const st_loop_inst inst = {.code = ST_LOOP_CHECK, .args = {ok, mask}};
+    (void)pure(b, &inst); /* as far out as it can stand, and once */
 }
 
 uint32_t st_loop_bind(st_loop_builder *b, st_loop_ref value, int64_t lo, int64_t hi)
@@ -372,20 +375,20 @@ uint32_t st_loop_bind(st_loop_builder *b, st_loop_ref value, int64_t lo, int64_t
     if (kernel->failed) {
         return 0;
     }
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if (row->code == ST_LOOP_BIND && row->args[0] == value && block_is_open(b, row->block)) {
-            return row->sym;
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (inst->code == ST_LOOP_BIND && inst->args[0] == value && block_is_open(b, inst->block)) {
+            return inst->sym;
         }
     }
-    const st_loop_op row = {.code = ST_LOOP_BIND, .args = {value}};
-    const st_loop_ref ref = append(b, &row, depth_of_row(b, &row));
+    const st_loop_inst inst = {.code = ST_LOOP_BIND, .args = {value}};
+    const st_loop_ref ref = append(b, &inst, depth_of_inst(b, &inst));
     if (ref == 0) {
         return 0;
     }
     const st_loop_symbol what = {.kind = ST_SYMBOL_VALUE, .id = ref, .owner = kernel->number};
     const uint32_t sym = st_loop_symbol_add(kernel->syms, &what, lo, hi, 1);
-    row_at(b, ref)->sym = sym;
+    inst_at(b, ref)->sym = sym;
     return sym ? sym : out_of_memory(b);
 }
 
@@ -393,26 +396,26 @@ uint32_t st_loop_bind(st_loop_builder *b, st_loop_ref value, int64_t lo, int64_t
 
 st_loop_ref st_loop_acc(st_loop_builder *b, uint32_t kind, uint32_t dtype, st_loop_ref first)
 {
-    const st_loop_op row = {
+    const st_loop_inst inst = {
         .code = ST_LOOP_ACC, .dtype = (uint8_t)dtype, .args = {first}, .imm.i = kind};
-    return append_here(b, &row);
+    return append_here(b, &inst);
 }
 
 void st_loop_update(st_loop_builder *b, st_loop_ref acc, st_loop_ref value, st_loop_ref index,
                     st_loop_ref mask)
 {
-    const st_loop_op row = {.code = ST_LOOP_UPDATE, .args = {value, index, mask}, .ref = acc};
-    (void)append_here(b, &row);
+    const st_loop_inst inst = {.code = ST_LOOP_UPDATE, .args = {value, index, mask}, .ref = acc};
+    (void)append_here(b, &inst);
 }
 
 /* Is the accumulator updated by a loop that is still open? */
 static int is_running(st_loop_builder *b, st_loop_ref acc)
 {
     const st_kernel *kernel = b->kernel;
-    for (st_loop_ref ref = acc + 1u; ref < kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if (row->code == ST_LOOP_UPDATE && row->ref == acc) {
-            return block_is_open(b, row->block) && row->block != row_at(b, acc)->block;
+    for (st_loop_ref ref = acc + 1u; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (inst->code == ST_LOOP_UPDATE && inst->ref == acc) {
+            return block_is_open(b, inst->block) && inst->block != inst_at(b, acc)->block;
         }
     }
     return 1;
@@ -420,21 +423,21 @@ static int is_running(st_loop_builder *b, st_loop_ref acc)
 
 st_loop_ref st_loop_read(st_loop_builder *b, st_loop_ref acc, uint32_t dtype)
 {
-    st_loop_op row = {.code = ST_LOOP_READ, .dtype = (uint8_t)dtype, .ref = acc};
+    st_loop_inst inst = {.code = ST_LOOP_READ, .dtype = (uint8_t)dtype, .ref = acc};
     if (b->kernel->failed || acc == 0) {
         return fail(b, STATOR_INTERNAL);
     }
     if (is_running(b, acc)) {
-        return append_here(b, &row);
+        return append_here(b, &inst);
     }
     /* Once for all who need it: right behind the loop, in the block of the declaration. */
-    const uint64_t hash = hash_row(&row);
-    sought s = {b, &row};
-    const st_loop_ref found = st_hashset_find(&b->memo, hash, same_row, &s);
+    const uint64_t hash = hash_inst(&inst);
+    sought s = {b, &inst};
+    const st_loop_ref found = st_hashset_find(&b->memo, hash, same_inst, &s);
     if (found) {
         return found;
     }
-    const st_loop_ref ref = append(b, &row, b->kernel->blocks.data[row_at(b, acc)->block].depth);
+    const st_loop_ref ref = append(b, &inst, b->kernel->blocks.data[inst_at(b, acc)->block].depth);
     if (ref && !st_hashset_add(&b->memo, hash, ref)) {
         return out_of_memory(b);
     }

@@ -12,9 +12,9 @@
 
 typedef struct st_loop_builder {
     st_kernel *kernel;
-    st_hashset memo;       /* pure rows by their contents */
+    st_hashset memo;       /* pure instructions by their contents */
     st_vec(uint32_t) open; /* blocks, outermost first */
-    uint32_t origin;       /* graph node written into new rows */
+    uint32_t origin;       /* graph node written into new instructions */
 } st_loop_builder;
 
 void st_loop_builder_init(st_loop_builder *b, st_kernel *kernel);

@@ -7,8 +7,8 @@
  *         for (int64_t i0 = begin; i0 < end; i0++) {
  *             const float v5 = b0[i0];
  *
- * Row r is v<r>, an accumulator a<r> with its index in at<r>, axis k is i<k>, the value bound by
- * row r is n<r>, size k is s<k>. */
+ * Instruction r is v<r>, an accumulator a<r> with its index in at<r>, axis k is i<k>, the value
+ * bound by instruction r is n<r>, size k is s<k>. */
 #include "codegen/loop_c.h"
 
 #include "core/base/check.h"
@@ -281,7 +281,7 @@ static void put_sym(printer *p, uint32_t sym)
     put(p, ")");
 }
 
-/* ---- scalar rows ---- */
+/* ---- scalar instructions ---- */
 
 typedef struct operator_text {
     uint16_t code;
@@ -318,116 +318,117 @@ static const operator_text operators[] = {
     {ST_LOOP_sqrt, "sqrt#(1)"},
 };
 
-static void put_pattern(printer *p, const st_loop_op *op, const char *text)
+static void put_pattern(printer *p, const st_loop_inst *inst, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
         if (*c >= '1' && *c <= '3') {
-            put(p, "v%" PRIu32, op->args[*c - '1']);
+            put(p, "v%" PRIu32, inst->args[*c - '1']);
         } else if (*c == '#') {
-            put(p, "%s", op->dtype == STATOR_F32 ? "f" : "");
+            put(p, "%s", inst->dtype == STATOR_F32 ? "f" : "");
         } else {
             st_str_addn(p->out, c, 1);
         }
     }
 }
 
-static void put_cast(printer *p, const st_loop_op *op)
+static void put_cast(printer *p, const st_loop_inst *inst)
 {
-    const uint32_t from = st_loop_at(p->kernel, op->args[0])->dtype;
+    const uint32_t from = st_loop_at(p->kernel, inst->args[0])->dtype;
     const char *through = "";
-    if (op->dtype == STATOR_BOOL) {
-        put(p, "v%" PRIu32 " != 0", op->args[0]);
+    if (inst->dtype == STATOR_BOOL) {
+        put(p, "v%" PRIu32 " != 0", inst->args[0]);
         return;
     }
-    if (st_loop_class_of(from) == ST_LOOP_FLOATS && st_loop_class_of(op->dtype) != ST_LOOP_FLOATS) {
-        const uint32_t bits = st_dtype_bits(op->dtype);
-        through = op->dtype == STATOR_U64                 ? "st_u64_of"
-                  : bits == 64 || op->dtype == STATOR_U32 ? "st_i64_of"
-                  : from == STATOR_F32                    ? "st_i32_of_f32"
-                                                          : "st_i32_of";
+    if (st_loop_class_of(from) == ST_LOOP_FLOATS &&
+        st_loop_class_of(inst->dtype) != ST_LOOP_FLOATS) {
+        const uint32_t bits = st_dtype_bits(inst->dtype);
+        through = inst->dtype == STATOR_U64                 ? "st_u64_of"
+                  : bits == 64 || inst->dtype == STATOR_U32 ? "st_i64_of"
+                  : from == STATOR_F32                      ? "st_i32_of_f32"
+                                                            : "st_i32_of";
     }
-    put(p, "(%s)%s(v%" PRIu32 ")", type_of(op->dtype), through, op->args[0]);
+    put(p, "(%s)%s(v%" PRIu32 ")", type_of(inst->dtype), through, inst->args[0]);
 }
 
-static void put_bitcast(printer *p, const st_loop_op *op)
+static void put_bitcast(printer *p, const st_loop_inst *inst)
 {
-    const uint32_t from = st_loop_at(p->kernel, op->args[0])->dtype;
-    const char *into = op->dtype == STATOR_F32   ? "st_f32_of("
-                       : op->dtype == STATOR_F64 ? "st_f64_of("
-                                                 : "(";
+    const uint32_t from = st_loop_at(p->kernel, inst->args[0])->dtype;
+    const char *into = inst->dtype == STATOR_F32   ? "st_f32_of("
+                       : inst->dtype == STATOR_F64 ? "st_f64_of("
+                                                   : "(";
     const char *out_of = from == STATOR_F32   ? "st_bits_f32("
                          : from == STATOR_F64 ? "st_bits_f64("
                                               : "(";
-    put(p, "(%s)%s%sv%" PRIu32 "))", type_of(op->dtype), into, out_of, op->args[0]);
+    put(p, "(%s)%s%sv%" PRIu32 "))", type_of(inst->dtype), into, out_of, inst->args[0]);
 }
 
-static void put_lookup(printer *p, const st_loop_op *op)
+static void put_lookup(printer *p, const st_loop_inst *inst)
 {
-    put(p, "(%s)st_tables[%" PRId64 "][%s(v%" PRIu32 ") %% %du]", type_of(op->dtype), op->imm.i,
-        op->dtype == STATOR_F32 ? "st_bits_f32" : "st_bits_f64", op->args[0], ST_MATH_ENTRIES);
+    put(p, "(%s)st_tables[%" PRId64 "][%s(v%" PRIu32 ") %% %du]", type_of(inst->dtype), inst->imm.i,
+        inst->dtype == STATOR_F32 ? "st_bits_f32" : "st_bits_f64", inst->args[0], ST_MATH_ENTRIES);
 }
 
-static void put_scalar(printer *p, const st_loop_op *op)
+static void put_scalar(printer *p, const st_loop_inst *inst)
 {
-    if (op->code == ST_LOOP_lookup) {
-        put_lookup(p, op);
+    if (inst->code == ST_LOOP_lookup) {
+        put_lookup(p, inst);
         return;
     }
-    if (op->code == ST_LOOP_cast) {
-        put_cast(p, op);
+    if (inst->code == ST_LOOP_cast) {
+        put_cast(p, inst);
         return;
     }
-    if (op->code == ST_LOOP_bitcast) {
-        put_bitcast(p, op);
+    if (inst->code == ST_LOOP_bitcast) {
+        put_bitcast(p, inst);
         return;
     }
-    if (op->code == ST_LOOP_bit_not) {
-        put(p, op->dtype == STATOR_BOOL ? "!v%" PRIu32 : "~v%" PRIu32, op->args[0]);
+    if (inst->code == ST_LOOP_bit_not) {
+        put(p, inst->dtype == STATOR_BOOL ? "!v%" PRIu32 : "~v%" PRIu32, inst->args[0]);
         return;
     }
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
-        if (operators[i].code == op->code) {
-            put(p, "(%s)(", type_of(op->dtype));
-            put_pattern(p, op, operators[i].text);
+        if (operators[i].code == inst->code) {
+            put(p, "(%s)(", type_of(inst->dtype));
+            put_pattern(p, inst, operators[i].text);
             put(p, ")");
             return;
         }
     }
-    const st_loop_op_desc *desc = st_loop_desc(op->code);
+    const st_loop_op_desc *desc = st_loop_desc(inst->code);
     put(p, "%s%s(v%" PRIu32, desc->libm ? desc->libm : "st_no_such_function_",
-        op->dtype == STATOR_F32 ? "f" : "", op->args[0]);
+        inst->dtype == STATOR_F32 ? "f" : "", inst->args[0]);
     for (uint32_t k = 1; k < desc->arity; k++) {
-        put(p, ", v%" PRIu32, op->args[k]);
+        put(p, ", v%" PRIu32, inst->args[k]);
     }
     put(p, ")");
 }
 
 /* ---- memory ---- */
 
-static void put_place(printer *p, const st_loop_op *op)
+static void put_place(printer *p, const st_loop_inst *inst)
 {
-    put(p, "b%" PRIu32 "[", op->ref);
-    put_sym(p, op->sym);
+    put(p, "b%" PRIu32 "[", inst->ref);
+    put_sym(p, inst->sym);
     put(p, "]");
 }
 
-static void put_load(printer *p, const st_loop_op *op)
+static void put_load(printer *p, const st_loop_inst *inst)
 {
-    if (op->args[0]) {
-        put(p, "v%" PRIu32 " ? ", op->args[0]);
+    if (inst->args[0]) {
+        put(p, "v%" PRIu32 " ? ", inst->args[0]);
     }
-    const uint32_t dtype = p->kernel->buffers.data[op->ref].dtype;
+    const uint32_t dtype = p->kernel->buffers.data[inst->ref].dtype;
     if (st_loop_loaded(dtype) != dtype) {
-        put(p, "st_%s(b%" PRIu32 ", ", st_dtype_name(dtype), op->ref);
-        put_sym(p, op->sym);
+        put(p, "st_%s(b%" PRIu32 ", ", st_dtype_name(dtype), inst->ref);
+        put_sym(p, inst->sym);
         put(p, ")");
     } else {
-        put_place(p, op);
+        put_place(p, inst);
     }
-    put(p, op->dtype == STATOR_BOOL ? " != 0" : "");
-    if (op->args[1]) {
-        put(p, " : v%" PRIu32, op->args[1]);
-    } else if (op->args[0]) {
+    put(p, inst->dtype == STATOR_BOOL ? " != 0" : "");
+    if (inst->args[1]) {
+        put(p, " : v%" PRIu32, inst->args[1]);
+    } else if (inst->args[0]) {
         put(p, " : 0");
     }
 }
@@ -469,7 +470,7 @@ static void put_combined(printer *p, uint32_t kind, const char *old, const char 
 
 /* ---- accumulators ---- */
 
-static int has_index(const st_loop_op *acc)
+static int has_index(const st_loop_inst *acc)
 {
     return acc->imm.i == ST_ACC_ARGMIN || acc->imm.i == ST_ACC_ARGMAX;
 }
@@ -498,33 +499,33 @@ static void put_extreme(printer *p, uint32_t dtype, int greatest)
     }
 }
 
-static void put_acc(printer *p, const st_loop_op *op, st_loop_ref ref)
+static void put_acc(printer *p, const st_loop_inst *inst, st_loop_ref ref)
 {
-    put(p, "%s a%" PRIu32 " = ", type_of(op->dtype), ref);
-    if (op->args[0]) {
-        put(p, "v%" PRIu32, op->args[0]);
-    } else if (op->imm.i == ST_ACC_MIN || op->imm.i == ST_ACC_ARGMIN) {
-        put_extreme(p, op->dtype, 1);
-    } else if (op->imm.i == ST_ACC_MAX || op->imm.i == ST_ACC_ARGMAX) {
-        put_extreme(p, op->dtype, 0);
+    put(p, "%s a%" PRIu32 " = ", type_of(inst->dtype), ref);
+    if (inst->args[0]) {
+        put(p, "v%" PRIu32, inst->args[0]);
+    } else if (inst->imm.i == ST_ACC_MIN || inst->imm.i == ST_ACC_ARGMIN) {
+        put_extreme(p, inst->dtype, 1);
+    } else if (inst->imm.i == ST_ACC_MAX || inst->imm.i == ST_ACC_ARGMAX) {
+        put_extreme(p, inst->dtype, 0);
     } else {
-        put(p, "%d", op->imm.i == ST_ACC_PROD || op->imm.i == ST_ACC_ALL);
+        put(p, "%d", inst->imm.i == ST_ACC_PROD || inst->imm.i == ST_ACC_ALL);
     }
     put(p, ";\n");
-    if (has_index(op)) {
+    if (has_index(inst)) {
         line(p);
         put(p, "int64_t at%" PRIu32 " = INT64_MAX;\n", ref);
     }
 }
 
-static void put_update(printer *p, const st_loop_op *op)
+static void put_update(printer *p, const st_loop_inst *inst)
 {
-    const st_loop_op *acc = st_loop_at(p->kernel, op->ref);
+    const st_loop_inst *acc = st_loop_at(p->kernel, inst->ref);
     char old[16];
     char value[16];
-    (void)snprintf(old, sizeof old, "a%" PRIu32, op->ref);
-    (void)snprintf(value, sizeof value, "v%" PRIu32, op->args[0]);
-    put_if(p, op->args[2]);
+    (void)snprintf(old, sizeof old, "a%" PRIu32, inst->ref);
+    (void)snprintf(value, sizeof value, "v%" PRIu32, inst->args[0]);
+    put_if(p, inst->args[2]);
     if (!has_index(acc)) {
         put(p, "%s = (%s)(", old, type_of(acc->dtype));
         put_combined(p, (uint32_t)acc->imm.i, old, value);
@@ -534,14 +535,14 @@ static void put_update(printer *p, const st_loop_op *op)
     put(p,
         "{ if (ST_BETTER(%s, v%" PRIu32 ", %s, at%" PRIu32 ", %s %s %s)) { %s = %s; at%" PRIu32
         " = v%" PRIu32 "; } }\n",
-        value, op->args[1], old, op->ref, value, acc->imm.i == ST_ACC_ARGMIN ? "<" : ">", old, old,
-        value, op->ref, op->args[1]);
+        value, inst->args[1], old, inst->ref, value, acc->imm.i == ST_ACC_ARGMIN ? "<" : ">", old,
+        old, value, inst->ref, inst->args[1]);
 }
 
-static void put_read(printer *p, const st_loop_op *op)
+static void put_read(printer *p, const st_loop_inst *inst)
 {
-    const st_loop_op *acc = st_loop_at(p->kernel, op->ref);
-    put(p, has_index(acc) && op->dtype == STATOR_I64 ? "at%" PRIu32 : "a%" PRIu32, op->ref);
+    const st_loop_inst *acc = st_loop_at(p->kernel, inst->ref);
+    put(p, has_index(acc) && inst->dtype == STATOR_I64 ? "at%" PRIu32 : "a%" PRIu32, inst->ref);
 }
 
 /* ---- structure ---- */
@@ -555,96 +556,96 @@ static void put_body(printer *p, uint32_t block)
     p->depth--;
 }
 
-static void put_loop(printer *p, const st_loop_op *op)
+static void put_loop(printer *p, const st_loop_inst *inst)
 {
-    const st_loop_axis *axis = &p->kernel->axes.data[op->ref];
+    const st_loop_axis *axis = &p->kernel->axes.data[inst->ref];
     const int is_parallel = (axis->flags & ST_AXIS_PARALLEL) != 0;
     if (axis->flags & ST_AXIS_VECTOR) {
         put(p, "ST_VECTOR\n");
         line(p);
     }
-    put(p, "for (int64_t i%" PRIu32 " = %s; i%" PRIu32 " < ", op->ref, is_parallel ? "begin" : "0",
-        op->ref);
+    put(p, "for (int64_t i%" PRIu32 " = %s; i%" PRIu32 " < ", inst->ref,
+        is_parallel ? "begin" : "0", inst->ref);
     if (is_parallel) {
         put(p, "end");
     } else {
         put_sym(p, axis->extent);
     }
-    put(p, "; i%" PRIu32 "++) {\n", op->ref);
-    put_body(p, op->body);
+    put(p, "; i%" PRIu32 "++) {\n", inst->ref);
+    put_body(p, inst->body);
     line(p);
     put(p, "}\n");
 }
 
-static void put_rare(printer *p, const st_loop_op *op, st_loop_ref ref)
+static void put_rare(printer *p, const st_loop_inst *inst, st_loop_ref ref)
 {
-    put(p, "%s v%" PRIu32 " = v%" PRIu32 ";\n", type_of(op->dtype), ref, op->args[1]);
+    put(p, "%s v%" PRIu32 " = v%" PRIu32 ";\n", type_of(inst->dtype), ref, inst->args[1]);
     line(p);
-    put(p, "if (v%" PRIu32 ") {\n", op->args[0]);
-    put_body(p, op->body);
+    put(p, "if (v%" PRIu32 ") {\n", inst->args[0]);
+    put_body(p, inst->body);
     line(p);
-    put(p, "    v%" PRIu32 " = v%" PRIu32 ";\n", ref, op->args[2]);
+    put(p, "    v%" PRIu32 " = v%" PRIu32 ";\n", ref, inst->args[2]);
     line(p);
     put(p, "}\n");
 }
 
-/* The rows that are "const T v = ...". A dispatch switch. */
-static void put_value(printer *p, const st_loop_op *op, st_loop_ref ref)
+/* The instructions that are "const T v = ...". A dispatch switch. */
+static void put_value(printer *p, const st_loop_inst *inst, st_loop_ref ref)
 {
-    put(p, "ST_UNUSED const %s v%" PRIu32 " = ", type_of(op->dtype), ref);
-    switch (op->code) {
+    put(p, "ST_UNUSED const %s v%" PRIu32 " = ", type_of(inst->dtype), ref);
+    switch (inst->code) {
     case ST_LOOP_CONST:
-        put_const(p, op->dtype, op->imm);
+        put_const(p, inst->dtype, inst->imm);
         break;
     case ST_LOOP_INDEX:
-        put_sym(p, op->sym);
+        put_sym(p, inst->sym);
         break;
     case ST_LOOP_LOAD:
-        put_load(p, op);
+        put_load(p, inst);
         break;
     case ST_LOOP_READ:
-        put_read(p, op);
+        put_read(p, inst);
         break;
     default:
-        put_scalar(p, op);
+        put_scalar(p, inst);
         break;
     }
     put(p, ";\n");
 }
 
 /* A dispatch switch: one case a structural code. */
-static void put_row(printer *p, const st_loop_op *op, st_loop_ref ref)
+static void put_inst(printer *p, const st_loop_inst *inst, st_loop_ref ref)
 {
-    switch (op->code) {
+    switch (inst->code) {
     case ST_LOOP_STORE:
-        put_if(p, op->args[1]);
-        put_place(p, op);
-        put(p, " = v%" PRIu32 ";\n", op->args[0]);
+        put_if(p, inst->args[1]);
+        put_place(p, inst);
+        put(p, " = v%" PRIu32 ";\n", inst->args[0]);
         break;
     case ST_LOOP_CHECK:
-        put_if(p, op->args[1]);
+        put_if(p, inst->args[1]);
         put(p,
             "{ if (!v%" PRIu32 ") __atomic_store_n(args->status, %" PRIu32
             ", __ATOMIC_RELAXED); }\n",
-            op->args[0], st_loop_check_status(op));
+            inst->args[0], st_loop_check_status(inst));
         break;
     case ST_LOOP_LOOP:
-        put_loop(p, op);
+        put_loop(p, inst);
         break;
     case ST_LOOP_BIND:
-        put(p, "ST_UNUSED const int64_t n%" PRIu32 " = v%" PRIu32 ";\n", ref, op->args[0]);
+        put(p, "ST_UNUSED const int64_t n%" PRIu32 " = v%" PRIu32 ";\n", ref, inst->args[0]);
         break;
     case ST_LOOP_ACC:
-        put_acc(p, op, ref);
+        put_acc(p, inst, ref);
         break;
     case ST_LOOP_UPDATE:
-        put_update(p, op);
+        put_update(p, inst);
         break;
     case ST_LOOP_RARE:
-        put_rare(p, op, ref);
+        put_rare(p, inst, ref);
         break;
     default:
-        put_value(p, op, ref);
+        put_value(p, inst, ref);
         break;
     }
 }
@@ -654,7 +655,7 @@ static void put_block(printer *p, uint32_t block)
     for (st_loop_ref ref = p->kernel->blocks.data[block].first; ref;
          ref = st_loop_at(p->kernel, ref)->next) {
         line(p);
-        put_row(p, st_loop_at(p->kernel, ref), ref);
+        put_inst(p, st_loop_at(p->kernel, ref), ref);
     }
 }
 

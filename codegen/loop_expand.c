@@ -3,10 +3,10 @@
  *     before   v3 = sign v1                after   v3 = const f32 0
  *                                                  v4 = gt v1, v3  ...
  *
- * The kernel is copied and its chains are written anew: structural rows keep their places (symbols
- * name BIND rows by them), scalar rows are appended and chained where they stood. Equal ones in
- * scope are shared, so sin and cos of one value share their reduction. Rows of a program that the
- * target does not spell are expanded in turn. */
+ * The kernel is copied and its chains are written anew: structural instructions keep their
+ * places (symbols name BIND instructions by them), scalar instructions are appended and chained
+ * where they stood. Equal ones in scope are shared, so sin and cos of one value share their
+ * reduction. Instructions of a program that the target does not spell are expanded in turn. */
 #include "codegen/loop_expand.h"
 
 #include "codegen/loop_expand_parse.h"
@@ -22,11 +22,11 @@ typedef struct expander {
     st_kernel *out;
     stator_diag **err;
     stator_status status; /* sticky */
-    uint32_t block;       /* where rows go */
+    uint32_t block;       /* where instructions go */
     uint32_t origin;
     uint32_t nesting;       /* programs within programs */
-    st_vec(st_loop_ref) to; /* what stands for each row of the input; 0: itself */
-    st_hashset memo;        /* scalar rows by contents */
+    st_vec(st_loop_ref) to; /* what stands for each instruction of the input; 0: itself */
+    st_hashset memo;        /* scalar instructions by contents */
 } expander;
 
 static uint32_t fail(expander *e, stator_status status)
@@ -47,16 +47,16 @@ static uint32_t dtype_at(const expander *e, st_loop_ref ref)
     return st_loop_at(e->out, ref)->dtype;
 }
 
-/* ---- rows ---- */
+/* ---- instructions ---- */
 
 static void chain(expander *e, st_loop_ref ref)
 {
     st_loop_block *block = &e->out->blocks.data[e->block];
-    st_loop_op *row = &e->out->ops.data[ref];
-    row->block = e->block;
-    row->next = 0;
+    st_loop_inst *inst = &e->out->insts.data[ref];
+    inst->block = e->block;
+    inst->next = 0;
     if (block->last) {
-        e->out->ops.data[block->last].next = ref;
+        e->out->insts.data[block->last].next = ref;
     } else {
         block->first = ref;
     }
@@ -78,64 +78,64 @@ static int is_around(const expander *e, uint32_t block)
 
 typedef struct sought {
     const expander *e;
-    const st_loop_op *row;
+    const st_loop_inst *inst;
 } sought;
 
-static int same_row(void *self, uint32_t id)
+static int same_inst(void *self, uint32_t id)
 {
     const sought *s = self;
-    const st_loop_op *a = st_loop_at(s->e->out, id);
-    const st_loop_op *b = s->row;
+    const st_loop_inst *a = st_loop_at(s->e->out, id);
+    const st_loop_inst *b = s->inst;
     return a->code == b->code && a->dtype == b->dtype &&
            memcmp(a->args, b->args, sizeof a->args) == 0 && a->imm.i == b->imm.i &&
            is_around(s->e, a->block);
 }
 
-static uint64_t hash_row(const st_loop_op *row)
+static uint64_t hash_inst(const st_loop_inst *inst)
 {
-    const uint64_t key[3] = {((uint64_t)row->code << 40) | ((uint64_t)row->dtype << 32) |
-                                 row->args[0],
-                             ((uint64_t)row->args[1] << 32) | row->args[2], (uint64_t)row->imm.i};
+    const uint64_t key[3] = {
+        ((uint64_t)inst->code << 40) | ((uint64_t)inst->dtype << 32) | inst->args[0],
+        ((uint64_t)inst->args[1] << 32) | inst->args[2], (uint64_t)inst->imm.i};
     return st_hash64(key, sizeof key, 0);
 }
 
 static void remember(expander *e, st_loop_ref ref)
 {
-    if (!st_hashset_add(&e->memo, hash_row(st_loop_at(e->out, ref)), ref)) {
+    if (!st_hashset_add(&e->memo, hash_inst(st_loop_at(e->out, ref)), ref)) {
         (void)out_of_memory(e);
     }
 }
 
-/* A CONST or scalar row: an equal one in scope, or a new one here. */
-static st_loop_ref pure(expander *e, const st_loop_op *row)
+/* A CONST or scalar instruction: an equal one in scope, or a new one here. */
+static st_loop_ref pure(expander *e, const st_loop_inst *inst)
 {
     if (e->status != STATOR_OK) {
         return 0;
     }
-    sought s = {e, row};
-    const st_loop_ref found = st_hashset_find(&e->memo, hash_row(row), same_row, &s);
+    sought s = {e, inst};
+    const st_loop_ref found = st_hashset_find(&e->memo, hash_inst(inst), same_inst, &s);
     if (found) {
         return found;
     }
-    const st_loop_ref ref = e->out->ops.count;
-    st_loop_op *at = st_vec_push(e->out->mem, &e->out->ops);
+    const st_loop_ref ref = e->out->insts.count;
+    st_loop_inst *at = st_vec_push(e->out->mem, &e->out->insts);
     if (at == NULL) {
         return out_of_memory(e);
     }
-    *at = *row;
+    *at = *inst;
     at->origin = e->origin;
     chain(e, ref);
     remember(e, ref);
     return e->status == STATOR_OK ? ref : 0;
 }
 
-static st_loop_ref scalar(expander *e, const st_loop_op *row);
+static st_loop_ref scalar(expander *e, const st_loop_inst *inst);
 
 static st_loop_ref apply(expander *e, uint32_t code, uint32_t dtype, st_loop_ref x, st_loop_ref y,
                          st_loop_ref z)
 {
-    const st_loop_op row = {.code = (uint16_t)code, .dtype = (uint8_t)dtype, .args = {x, y, z}};
-    return e->status == STATOR_OK ? scalar(e, &row) : 0;
+    const st_loop_inst inst = {.code = (uint16_t)code, .dtype = (uint8_t)dtype, .args = {x, y, z}};
+    return e->status == STATOR_OK ? scalar(e, &inst) : 0;
 }
 
 static st_loop_ref cast(expander *e, uint32_t dtype, st_loop_ref x)
@@ -220,19 +220,19 @@ static uint32_t own_dtype(const run *r, uint32_t node)
 
 static st_loop_ref number(run *r, const st_expr *expr, uint32_t dtype)
 {
-    st_loop_op row = {.code = ST_LOOP_CONST, .dtype = (uint8_t)dtype};
+    st_loop_inst inst = {.code = ST_LOOP_CONST, .dtype = (uint8_t)dtype};
     if (st_loop_class_of(dtype) == ST_LOOP_FLOATS) {
-        row.imm.f = dtype == STATOR_F32 ? (double)(float)expr->number : expr->number;
+        inst.imm.f = dtype == STATOR_F32 ? (double)(float)expr->number : expr->number;
     } else if (expr->is_int) {
-        row.imm.i = expr->i;
+        inst.imm.i = expr->i;
     } else if (expr->number == 0) {
-        row.imm.i = 0; /* -0.0 is meant for floats */
+        inst.imm.i = 0; /* -0.0 is meant for floats */
     } else {
         return fail(r->e, st_fail(r->e->err, STATOR_INTERNAL,
                                   "an expansion has the fraction %g where a %s is needed",
                                   expr->number, st_dtype_name(dtype)));
     }
-    return pure(r->e, &row);
+    return pure(r->e, &inst);
 }
 
 static st_loop_ref eval(run *r, uint32_t node, uint32_t want);
@@ -269,10 +269,10 @@ static st_loop_ref eval_as(run *r, const st_expr *expr)
 static st_loop_ref eval_lookup(run *r, const st_expr *expr)
 {
     const st_loop_ref x = eval(r, expr->args[0], r->dtype);
-    st_loop_op row = {.code = ST_LOOP_lookup, .args = {x}};
-    row.dtype = (uint8_t)(x ? dtype_at(r->e, x) : 0);
-    row.imm.i = expr_at(r, expr->args[1])->i;
-    return x ? pure(r->e, &row) : 0;
+    st_loop_inst inst = {.code = ST_LOOP_lookup, .args = {x}};
+    inst.dtype = (uint8_t)(x ? dtype_at(r->e, x) : 0);
+    inst.imm.i = expr_at(r, expr->args[1])->i;
+    return x ? pure(r->e, &inst) : 0;
 }
 
 static st_loop_ref eval_rare(run *r, const st_expr *expr, uint32_t want)
@@ -282,25 +282,25 @@ static st_loop_ref eval_rare(run *r, const st_expr *expr, uint32_t want)
     const uint32_t own = own_dtype(r, expr->args[2]);
     const st_loop_ref condition = eval(r, expr->args[0], STATOR_BOOL);
     const st_loop_ref usual = eval(r, expr->args[2], own ? own : want);
-    const st_loop_ref ref = out->ops.count;
-    st_loop_op *row = e->status == STATOR_OK ? st_vec_push(out->mem, &out->ops) : NULL;
+    const st_loop_ref ref = out->insts.count;
+    st_loop_inst *inst = e->status == STATOR_OK ? st_vec_push(out->mem, &out->insts) : NULL;
     const uint32_t body = out->blocks.count;
-    st_loop_block *block = row ? st_vec_push(out->mem, &out->blocks) : NULL;
+    st_loop_block *block = inst ? st_vec_push(out->mem, &out->blocks) : NULL;
     if (block == NULL) {
         return out_of_memory(e);
     }
     const uint32_t around = e->block;
-    *row = (st_loop_op){.code = ST_LOOP_RARE,
-                        .dtype = (uint8_t)dtype_at(e, usual),
-                        .args = {condition, usual},
-                        .body = body,
-                        .origin = e->origin};
+    *inst = (st_loop_inst){.code = ST_LOOP_RARE,
+                           .dtype = (uint8_t)dtype_at(e, usual),
+                           .args = {condition, usual},
+                           .body = body,
+                           .origin = e->origin};
     *block = (st_loop_block){.loop = ref, .depth = out->blocks.data[around].depth + 1u};
     chain(e, ref);
     e->block = body;
     const st_loop_ref given = eval(r, expr->args[1], dtype_at(e, usual));
     e->block = around;
-    out->ops.data[ref].args[2] = given;
+    out->insts.data[ref].args[2] = given;
     return e->status == STATOR_OK ? ref : 0;
 }
 
@@ -358,12 +358,12 @@ static st_loop_ref eval(run *r, uint32_t node, uint32_t want)
     }
 }
 
-/* Runs a program over the row's operands; its result has the row's dtype. */
-static st_loop_ref expand_by(expander *e, const char *text, const st_loop_op *row)
+/* Runs a program over the instruction's operands; its result has the instruction's dtype. */
+static st_loop_ref expand_by(expander *e, const char *text, const st_loop_inst *inst)
 {
     st_expansion program = {.mem = NULL};
-    const st_loop_op_desc *desc = st_loop_desc(row->code);
-    run r = {.e = e, .program = &program, .operands = row->args};
+    const st_loop_op_desc *desc = st_loop_desc(inst->code);
+    run r = {.e = e, .program = &program, .operands = inst->args};
     st_loop_ref result = 0;
     if (++e->nesting > NESTING_MAX) {
         return fail(
@@ -374,13 +374,13 @@ static st_loop_ref expand_by(expander *e, const char *text, const st_loop_op *ro
         (void)fail(e, parsed);
     } else {
         r.lets = st_calloc(e->out->mem, program.nodes.count, sizeof *r.lets);
-        r.dtype = dtype_at(e, row->args[desc->arity - 1u]);
-        result = r.lets ? eval(&r, program.root, row->dtype) : out_of_memory(e);
+        r.dtype = dtype_at(e, inst->args[desc->arity - 1u]);
+        result = r.lets ? eval(&r, program.root, inst->dtype) : out_of_memory(e);
     }
-    if (result && dtype_at(e, result) != row->dtype) {
+    if (result && dtype_at(e, result) != inst->dtype) {
         result = fail(e, st_fail(e->err, STATOR_INTERNAL, "the expansion of %s gives %s, not %s",
                                  desc->name, st_dtype_name(dtype_at(e, result)),
-                                 st_dtype_name(row->dtype)));
+                                 st_dtype_name(inst->dtype)));
     }
     st_free(e->out->mem, r.lets);
     st_expansion_deinit(&program);
@@ -471,74 +471,74 @@ static int fits_f32(uint32_t dtype)
 }
 
 /* A storage type to f32, or f32 to a storage type. */
-static st_loop_ref cast_bits(expander *e, const st_loop_op *row)
+static st_loop_ref cast_bits(expander *e, const st_loop_inst *inst)
 {
-    const int widens = row->dtype == STATOR_F32;
-    const storage_cast *c = storage_cast_of(widens ? dtype_at(e, row->args[0]) : row->dtype);
-    st_loop_op part = {.code = ST_LOOP_cast, .dtype = STATOR_F32, .args = {row->args[0]}};
+    const int widens = inst->dtype == STATOR_F32;
+    const storage_cast *c = storage_cast_of(widens ? dtype_at(e, inst->args[0]) : inst->dtype);
+    st_loop_inst part = {.code = ST_LOOP_cast, .dtype = STATOR_F32, .args = {inst->args[0]}};
     if (e->spells && e->spells[ST_LOOP_cast]) {
-        return pure(e, row);
+        return pure(e, inst);
     }
     if (widens) {
-        part.args[0] = apply(e, ST_LOOP_bitcast, c->bits, row->args[0], 0, 0);
+        part.args[0] = apply(e, ST_LOOP_bitcast, c->bits, inst->args[0], 0, 0);
         return part.args[0] ? expand_by(e, c->widen, &part) : 0;
     }
     part.dtype = c->bits;
     const st_loop_ref bits =
-        expand_by(e, row->imm.i && c->narrow_plain ? c->narrow_plain : c->narrow, &part);
-    return bits ? apply(e, ST_LOOP_bitcast, row->dtype, bits, 0, 0) : 0;
+        expand_by(e, inst->imm.i && c->narrow_plain ? c->narrow_plain : c->narrow, &part);
+    return bits ? apply(e, ST_LOOP_bitcast, inst->dtype, bits, 0, 0) : 0;
 }
 
-static st_loop_ref cast_storage(expander *e, const st_loop_op *row)
+static st_loop_ref cast_storage(expander *e, const st_loop_inst *inst)
 {
-    const uint32_t from = dtype_at(e, row->args[0]);
-    st_loop_op last = *row;
-    if (from == STATOR_F32 || (row->dtype == STATOR_F32 && is_storage(from))) {
-        return cast_bits(e, row);
+    const uint32_t from = dtype_at(e, inst->args[0]);
+    st_loop_inst last = *inst;
+    if (from == STATOR_F32 || (inst->dtype == STATOR_F32 && is_storage(from))) {
+        return cast_bits(e, inst);
     }
     if (is_storage(from) || fits_f32(from)) {
-        last.args[0] = apply(e, ST_LOOP_cast, STATOR_F32, row->args[0], 0, 0);
+        last.args[0] = apply(e, ST_LOOP_cast, STATOR_F32, inst->args[0], 0, 0);
     } else {
-        st_loop_op narrow = {.code = ST_LOOP_cast, .dtype = STATOR_F32};
-        narrow.args[0] = cast(e, STATOR_F64, row->args[0]);
+        st_loop_inst narrow = {.code = ST_LOOP_cast, .dtype = STATOR_F32};
+        narrow.args[0] = cast(e, STATOR_F64, inst->args[0]);
         last.args[0] = narrow.args[0] ? expand_by(e, round_to_odd, &narrow) : 0;
     }
     return last.args[0] ? scalar(e, &last) : 0;
 }
 
-/* ---- one row ---- */
+/* ---- one instruction ---- */
 
-static st_loop_ref scalar(expander *e, const st_loop_op *row)
+static st_loop_ref scalar(expander *e, const st_loop_inst *inst)
 {
-    const st_loop_op_desc *desc = st_loop_desc(row->code);
-    const uint32_t dtype = dtype_at(e, row->args[desc->arity - 1u]);
+    const st_loop_op_desc *desc = st_loop_desc(inst->code);
+    const uint32_t dtype = dtype_at(e, inst->args[desc->arity - 1u]);
     const uint32_t class_ = st_loop_class_of(dtype);
-    if (row->code == ST_LOOP_cast && (is_storage(dtype) || is_storage(row->dtype))) {
-        return dtype == row->dtype ? row->args[0] : cast_storage(e, row);
+    if (inst->code == ST_LOOP_cast && (is_storage(dtype) || is_storage(inst->dtype))) {
+        return dtype == inst->dtype ? inst->args[0] : cast_storage(e, inst);
     }
-    if ((desc->native & class_) || row->code == ST_LOOP_bitcast ||
-        (e->spells && e->spells[row->code])) {
-        return pure(e, row);
+    if ((desc->native & class_) || inst->code == ST_LOOP_bitcast ||
+        (e->spells && e->spells[inst->code])) {
+        return pure(e, inst);
     }
     const uint32_t entries = dtype == STATOR_F32 && e->spells ? e->spells[ST_LOOP_lookup] : 0u;
     if (entries >= ST_MATH_ENTRIES && desc->expand_lookup) {
-        return expand_by(e, desc->expand_lookup, row);
+        return expand_by(e, desc->expand_lookup, inst);
     }
     if (entries >= ST_MATH_FEW && desc->expand_few) {
-        return expand_by(e, desc->expand_few, row);
+        return expand_by(e, desc->expand_few, inst);
     }
     if (dtype == STATOR_F32 && desc->expand_f32) {
-        return expand_by(e, desc->expand_f32, row);
+        return expand_by(e, desc->expand_f32, inst);
     }
     if (class_ == ST_LOOP_FLOATS && desc->libm) {
-        return pure(e, row);
+        return pure(e, inst);
     }
-    return desc->expand ? expand_by(e, desc->expand, row)
+    return desc->expand ? expand_by(e, desc->expand, inst)
                         : fail(e, st_fail(e->err, STATOR_INTERNAL, "%s of %s has no expansion",
                                           desc->name, st_dtype_name(dtype)));
 }
 
-/* ---- rows of the input ---- */
+/* ---- instructions of the input ---- */
 
 static st_loop_ref now(const expander *e, st_loop_ref ref)
 {
@@ -547,28 +547,28 @@ static st_loop_ref now(const expander *e, st_loop_ref ref)
 
 static void expand_block(expander *e, uint32_t block);
 
-static void expand_row(expander *e, st_loop_ref ref)
+static void expand_inst(expander *e, st_loop_ref ref)
 {
-    st_loop_op *op = &e->out->ops.data[ref];
-    const int is_scalar = st_loop_desc(op->code) != NULL;
+    st_loop_inst *inst = &e->out->insts.data[ref];
+    const int is_scalar = st_loop_desc(inst->code) != NULL;
     for (uint32_t k = 0; k < 3; k++) {
-        op->args[k] = now(e, op->args[k]);
+        inst->args[k] = now(e, inst->args[k]);
     }
     if (!is_scalar) {
         chain(e, ref);
-        if (op->code == ST_LOOP_CONST) {
+        if (inst->code == ST_LOOP_CONST) {
             remember(e, ref);
-        } else if (op->code == ST_LOOP_LOOP || op->code == ST_LOOP_RARE) {
-            expand_block(e, op->body);
-            st_loop_op *again = &e->out->ops.data[ref]; /* rows may have moved */
+        } else if (inst->code == ST_LOOP_LOOP || inst->code == ST_LOOP_RARE) {
+            expand_block(e, inst->body);
+            st_loop_inst *again = &e->out->insts.data[ref]; /* instructions may have moved */
             again->args[2] = now(e, again->args[2]);
         }
         return;
     }
-    const st_loop_op row = *op;
-    op->code = ST_LOOP_NONE; /* out of the chains; what stands for it is appended */
-    e->origin = row.origin;
-    e->to.data[ref] = scalar(e, &row);
+    const st_loop_inst old = *inst;
+    inst->code = ST_LOOP_NONE; /* out of the chains; what stands for it is appended */
+    e->origin = old.origin;
+    e->to.data[ref] = scalar(e, &old);
 }
 
 static void expand_block(expander *e, uint32_t block)
@@ -580,7 +580,7 @@ static void expand_block(expander *e, uint32_t block)
     e->block = block;
     while (ref && e->status == STATOR_OK) {
         const st_loop_ref next = st_loop_at(e->out, ref)->next;
-        expand_row(e, ref);
+        expand_inst(e, ref);
         ref = next;
     }
     e->block = around;
@@ -602,7 +602,7 @@ static int copy_kernel(const st_kernel *from, st_kernel *to)
                       .name = from->name,
                       .number = from->number,
                       .failed = from->failed};
-    return COPY(to->mem, &to->ops, &from->ops) && COPY(to->mem, &to->blocks, &from->blocks) &&
+    return COPY(to->mem, &to->insts, &from->insts) && COPY(to->mem, &to->blocks, &from->blocks) &&
            COPY(to->mem, &to->axes, &from->axes) && COPY(to->mem, &to->buffers, &from->buffers);
 }
 
@@ -611,7 +611,7 @@ stator_status st_loop_expand(const st_kernel *kernel, const uint8_t *spells, st_
 {
     expander e = {.spells = spells, .out = out, .err = err};
     st_hashset_init(&e.memo, kernel->mem);
-    if (!copy_kernel(kernel, out) || !st_vec_resize(kernel->mem, &e.to, kernel->ops.count)) {
+    if (!copy_kernel(kernel, out) || !st_vec_resize(kernel->mem, &e.to, kernel->insts.count)) {
         (void)out_of_memory(&e);
     } else {
         expand_block(&e, 0);

@@ -1,9 +1,9 @@
 /* The text of kernels, as loop.h shows it.
  *
- * Rows that have a value are named v1, v2, ... in order of appearance. What a row's operands do not
- * tell is written: the dtype of `const`, `cast`, `bitcast`, `acc` and `read`, the mask ("if v3")
- * and what a masked load gives otherwise ("else v4"). A kernel that verification refuses prints as
- * well: a reference to nothing is "v?". */
+ * Instructions that have a value are named v1, v2, ... in order of appearance. What an
+ * instruction's operands do not tell is written: the dtype of `const`, `cast`, `bitcast`, `acc`
+ * and `read`, the mask ("if v3") and what a masked load gives otherwise ("else v4"). A kernel
+ * that verification refuses prints as well: a reference to nothing is "v?". */
 #include "codegen/loop.h"
 
 #include "core/base/check.h"
@@ -16,9 +16,9 @@
 typedef struct printer {
     const st_kernel *kernel;
     st_str *out;
-    uint32_t *numbers; /* by row; 0: not met yet */
+    uint32_t *numbers; /* by instruction; 0: not met yet */
     uint32_t last;
-    uint32_t rows_left; /* a chain that runs in a circle ends here */
+    uint32_t insts_left; /* a chain that runs in a circle ends here */
 } printer;
 
 const char *st_loop_acc_name(uint32_t kind)
@@ -31,7 +31,7 @@ const char *st_loop_acc_name(uint32_t kind)
     return kind < sizeof names / sizeof names[0] ? names[kind] : NULL;
 }
 
-/* ---- parts of a row ---- */
+/* ---- parts of an instruction ---- */
 
 static void put(printer *p, const char *text)
 {
@@ -40,7 +40,7 @@ static void put(printer *p, const char *text)
 
 static void put_ref(printer *p, st_loop_ref ref)
 {
-    if (ref < p->kernel->ops.count && p->numbers[ref]) {
+    if (ref < p->kernel->insts.count && p->numbers[ref]) {
         st_str_addf(p->out, "v%" PRIu32, p->numbers[ref]);
     } else {
         put(p, "v?");
@@ -63,11 +63,11 @@ static void put_acc(printer *p, int64_t kind)
 }
 
 /* "x[64*i0 + i1]" */
-static void put_place(printer *p, const st_loop_op *op)
+static void put_place(printer *p, const st_loop_inst *inst)
 {
-    put(p, op->ref < p->kernel->buffers.count ? p->kernel->buffers.data[op->ref].name : "?");
+    put(p, inst->ref < p->kernel->buffers.count ? p->kernel->buffers.data[inst->ref].name : "?");
     put(p, "[");
-    put_sym(p, op->sym);
+    put_sym(p, inst->sym);
     put(p, "]");
 }
 
@@ -99,67 +99,67 @@ static void put_f32(printer *p, double value)
     put(p, text);
 }
 
-static void put_const(printer *p, const st_loop_op *op)
+static void put_const(printer *p, const st_loop_inst *inst)
 {
     char text[32];
-    st_str_addf(p->out, "const %s ", st_dtype_name(op->dtype));
-    if (op->dtype == STATOR_BOOL) {
-        put(p, op->imm.i ? "true" : "false");
-    } else if (op->dtype == STATOR_F64) {
-        put(p, st_format_f64(op->imm.f, text));
-    } else if (op->dtype == STATOR_F32) {
-        put_f32(p, op->imm.f);
-    } else if (op->dtype == STATOR_U64) {
-        st_str_addf(p->out, "%" PRIu64, (uint64_t)op->imm.i);
+    st_str_addf(p->out, "const %s ", st_dtype_name(inst->dtype));
+    if (inst->dtype == STATOR_BOOL) {
+        put(p, inst->imm.i ? "true" : "false");
+    } else if (inst->dtype == STATOR_F64) {
+        put(p, st_format_f64(inst->imm.f, text));
+    } else if (inst->dtype == STATOR_F32) {
+        put_f32(p, inst->imm.f);
+    } else if (inst->dtype == STATOR_U64) {
+        st_str_addf(p->out, "%" PRIu64, (uint64_t)inst->imm.i);
     } else {
-        st_str_addf(p->out, "%" PRId64, op->imm.i);
+        st_str_addf(p->out, "%" PRId64, inst->imm.i);
     }
 }
 
-static void put_scalar(printer *p, const st_loop_op *op)
+static void put_scalar(printer *p, const st_loop_inst *inst)
 {
-    const st_loop_op_desc *desc = st_loop_desc(op->code);
+    const st_loop_op_desc *desc = st_loop_desc(inst->code);
     if (desc == NULL) {
-        st_str_addf(p->out, "code %u", (unsigned)op->code);
+        st_str_addf(p->out, "code %u", (unsigned)inst->code);
         return;
     }
     put(p, desc->name);
     if (desc->result == ST_LOOP_ANY) {
-        st_str_addf(p->out, " %s", st_dtype_name(op->dtype));
+        st_str_addf(p->out, " %s", st_dtype_name(inst->dtype));
     }
     for (uint32_t k = 0; k < desc->arity; k++) {
         put(p, k ? ", " : " ");
-        put_ref(p, op->args[k]);
+        put_ref(p, inst->args[k]);
     }
-    if (op->code == ST_LOOP_lookup) {
-        st_str_addf(p->out, " in table %" PRId64, op->imm.i);
+    if (inst->code == ST_LOOP_lookup) {
+        st_str_addf(p->out, " in table %" PRId64, inst->imm.i);
     }
 }
 
-/* ---- rows ---- */
+/* ---- instructions ---- */
 
-static void put_update(printer *p, const st_loop_op *op)
+static void put_update(printer *p, const st_loop_inst *inst)
 {
     put(p, "update ");
-    put_ref(p, op->ref);
+    put_ref(p, inst->ref);
     put(p, ", ");
-    put_ref(p, op->args[0]);
-    if (op->args[1]) {
+    put_ref(p, inst->args[0]);
+    if (inst->args[1]) {
         put(p, " at ");
-        put_ref(p, op->args[1]);
+        put_ref(p, inst->args[1]);
     }
-    put_mask(p, op->args[2]);
+    put_mask(p, inst->args[2]);
 }
 
-static void put_loop(printer *p, const st_loop_op *op)
+static void put_loop(printer *p, const st_loop_inst *inst)
 {
     static const char *const names[] = {" parallel", " vector", " reduce", " serial"};
     put(p, "loop ");
-    if (op->ref >= p->kernel->axes.count) {
+    if (inst->ref >= p->kernel->axes.count) {
         put(p, "?");
         return;
     }
-    const st_loop_axis *axis = &p->kernel->axes.data[op->ref];
+    const st_loop_axis *axis = &p->kernel->axes.data[inst->ref];
     put_sym(p, axis->sym);
     put(p, " < ");
     put_sym(p, axis->extent);
@@ -177,70 +177,70 @@ static void put_loop(printer *p, const st_loop_op *op)
 }
 
 /* A dispatch switch: one case a structural code. */
-static void put_row(printer *p, const st_loop_op *op)
+static void put_inst(printer *p, const st_loop_inst *inst)
 {
-    switch (op->code) {
+    switch (inst->code) {
     case ST_LOOP_CONST:
-        put_const(p, op);
+        put_const(p, inst);
         break;
     case ST_LOOP_INDEX:
         put(p, "index ");
-        put_sym(p, op->sym);
+        put_sym(p, inst->sym);
         break;
     case ST_LOOP_LOAD:
         put(p, "load ");
-        put_place(p, op);
-        put_mask(p, op->args[0]);
-        if (op->args[1]) {
+        put_place(p, inst);
+        put_mask(p, inst->args[0]);
+        if (inst->args[1]) {
             put(p, " else ");
-            put_ref(p, op->args[1]);
+            put_ref(p, inst->args[1]);
         }
         break;
     case ST_LOOP_STORE:
         put(p, "store ");
-        put_place(p, op);
+        put_place(p, inst);
         put(p, ", ");
-        put_ref(p, op->args[0]);
-        put_mask(p, op->args[1]);
+        put_ref(p, inst->args[0]);
+        put_mask(p, inst->args[1]);
         break;
     case ST_LOOP_CHECK:
         put(p, "check ");
-        put_ref(p, op->args[0]);
-        put_mask(p, op->args[1]);
+        put_ref(p, inst->args[0]);
+        put_mask(p, inst->args[1]);
         break;
     case ST_LOOP_LOOP:
-        put_loop(p, op);
+        put_loop(p, inst);
         break;
     case ST_LOOP_BIND:
         put(p, "bind ");
-        put_sym(p, op->sym);
+        put_sym(p, inst->sym);
         put(p, " = ");
-        put_ref(p, op->args[0]);
+        put_ref(p, inst->args[0]);
         break;
     case ST_LOOP_ACC:
         put(p, "acc ");
-        put_acc(p, op->imm.i);
-        st_str_addf(p->out, " %s", st_dtype_name(op->dtype));
-        if (op->args[0]) {
+        put_acc(p, inst->imm.i);
+        st_str_addf(p->out, " %s", st_dtype_name(inst->dtype));
+        if (inst->args[0]) {
             put(p, " from ");
-            put_ref(p, op->args[0]);
+            put_ref(p, inst->args[0]);
         }
         break;
     case ST_LOOP_UPDATE:
-        put_update(p, op);
+        put_update(p, inst);
         break;
     case ST_LOOP_READ:
-        st_str_addf(p->out, "read %s ", st_dtype_name(op->dtype));
-        put_ref(p, op->ref);
+        st_str_addf(p->out, "read %s ", st_dtype_name(inst->dtype));
+        put_ref(p, inst->ref);
         break;
     case ST_LOOP_RARE:
         put(p, "rare ");
-        put_ref(p, op->args[0]);
+        put_ref(p, inst->args[0]);
         put(p, " else ");
-        put_ref(p, op->args[1]);
+        put_ref(p, inst->args[1]);
         break;
     default:
-        put_scalar(p, op);
+        put_scalar(p, inst);
         break;
     }
 }
@@ -259,23 +259,23 @@ static void put_block(printer *p, uint32_t block, uint32_t depth)
         return;
     }
     for (st_loop_ref ref = kernel->blocks.data[block].first;
-         ref && ref < kernel->ops.count && p->rows_left; ref = st_loop_at(kernel, ref)->next) {
-        const st_loop_op *op = st_loop_at(kernel, ref);
-        p->rows_left--;
+         ref && ref < kernel->insts.count && p->insts_left; ref = st_loop_at(kernel, ref)->next) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        p->insts_left--;
         indent(p, depth);
-        if (op->dtype) {
+        if (inst->dtype) {
             st_str_addf(p->out, "v%" PRIu32 " = ", ++p->last);
             p->numbers[ref] = p->last;
         }
-        put_row(p, op);
+        put_inst(p, inst);
         put(p, "\n");
-        if (op->code == ST_LOOP_LOOP || op->code == ST_LOOP_RARE) {
-            put_block(p, op->body, depth + 1u);
+        if (inst->code == ST_LOOP_LOOP || inst->code == ST_LOOP_RARE) {
+            put_block(p, inst->body, depth + 1u);
         }
-        if (op->code == ST_LOOP_RARE) {
+        if (inst->code == ST_LOOP_RARE) {
             indent(p, depth + 1u);
             put(p, "give ");
-            put_ref(p, op->args[2]);
+            put_ref(p, inst->args[2]);
             put(p, "\n");
         }
     }
@@ -336,8 +336,8 @@ static void put_head(printer *p)
 
 void st_kernel_print(const st_kernel *kernel, st_str *out)
 {
-    printer p = {.kernel = kernel, .out = out, .rows_left = kernel->ops.count};
-    p.numbers = st_calloc(kernel->mem, kernel->ops.count, sizeof *p.numbers);
+    printer p = {.kernel = kernel, .out = out, .insts_left = kernel->insts.count};
+    p.numbers = st_calloc(kernel->mem, kernel->insts.count, sizeof *p.numbers);
     if (p.numbers == NULL) {
         out->failed = 1;
         return;

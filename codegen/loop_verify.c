@@ -1,8 +1,10 @@
-/* The invariants of the loop IR, checked by one walk over the rows in the order in which they run.
+/* The invariants of the loop IR, checked by one walk over the instructions in the order in which
+ * they run.
  *
- * A row is "live" from where it stands to the end of its block; only live rows may be used. Nothing
- * of the kernel is trusted: refs, chains, blocks and syms are checked before they are followed, so
- * a verified kernel can be run and compiled without further tests. The symbol table is trusted. */
+ * An instruction is "live" from where it stands to the end of its block; only live instructions
+ * may be used. Nothing of the kernel is trusted: refs, chains, blocks and syms are checked
+ * before they are followed, so a verified kernel can be run and compiled without further tests.
+ * The symbol table is trusted. */
 #include "codegen/loop.h"
 
 #include "core/base/check.h"
@@ -11,7 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum row_state { UNSEEN = 0, LIVE = 1, ENDED = 2 };
+enum inst_state { UNSEEN = 0, LIVE = 1, ENDED = 2 };
 
 #define COMPUTED (ST_LOOP_BOOLS | ST_LOOP_INTS | ST_LOOP_UINTS | ST_LOOP_FLOATS)
 #define NUMBERS (ST_LOOP_INTS | ST_LOOP_UINTS | ST_LOOP_FLOATS)
@@ -19,18 +21,18 @@ enum row_state { UNSEEN = 0, LIVE = 1, ENDED = 2 };
 typedef struct checker {
     const st_kernel *kernel;
     stator_diag **err;
-    uint8_t *rows;                       /* row_state */
-    uint8_t *axes;                       /* row_state */
-    st_loop_ref open[ST_LOOP_DEPTH_MAX]; /* LOOP and RARE rows around the current block */
+    uint8_t *insts;                      /* inst_state */
+    uint8_t *axes;                       /* inst_state */
+    st_loop_ref open[ST_LOOP_DEPTH_MAX]; /* LOOP and RARE instructions around the current block */
     uint32_t depth;
-    st_loop_ref row;      /* the current one */
+    st_loop_ref inst;     /* the current one */
     st_loop_ref parallel; /* the parallel loop, once met */
     st_loop_ref effect;   /* the first store outside a parallel loop */
 } checker;
 
-static const st_loop_op *at(const checker *c, st_loop_ref ref)
+static const st_loop_inst *at(const checker *c, st_loop_ref ref)
 {
-    return &c->kernel->ops.data[ref];
+    return &c->kernel->insts.data[ref];
 }
 
 static stator_status broken(const checker *c, const char *format, ...) STATOR_PRINTF(2, 3);
@@ -41,16 +43,16 @@ static stator_status broken(const checker *c, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const st_loop_op_desc *desc = c->row ? st_loop_desc(at(c, c->row)->code) : NULL;
-    if (c->row == 0) {
+    const st_loop_op_desc *desc = c->inst ? st_loop_desc(at(c, c->inst)->code) : NULL;
+    if (c->inst == 0) {
         return st_fail(c->err, STATOR_INTERNAL, "kernel %s: %s", c->kernel->name, text);
     }
     if (desc != NULL) {
-        return st_fail(c->err, STATOR_INTERNAL, "kernel %s, row %" PRIu32 " (%s): %s",
-                       c->kernel->name, c->row, desc->name, text);
+        return st_fail(c->err, STATOR_INTERNAL, "kernel %s, instruction %" PRIu32 " (%s): %s",
+                       c->kernel->name, c->inst, desc->name, text);
     }
-    return st_fail(c->err, STATOR_INTERNAL, "kernel %s, row %" PRIu32 " (code %u): %s",
-                   c->kernel->name, c->row, (unsigned)at(c, c->row)->code, text);
+    return st_fail(c->err, STATOR_INTERNAL, "kernel %s, instruction %" PRIu32 " (code %u): %s",
+                   c->kernel->name, c->inst, (unsigned)at(c, c->inst)->code, text);
 }
 
 /* ---- symbols ---- */
@@ -80,7 +82,7 @@ static void check_symbol(void *self, uint32_t index)
                (symbol->id >= kernel->axes.count || s->c->axes[symbol->id] != LIVE)) {
         s->fault = "an axis whose loop is not around it";
     } else if (symbol->kind == ST_SYMBOL_VALUE &&
-               (symbol->id >= kernel->ops.count || s->c->rows[symbol->id] != LIVE ||
+               (symbol->id >= kernel->insts.count || s->c->insts[symbol->id] != LIVE ||
                 at(s->c, symbol->id)->code != ST_LOOP_BIND)) {
         s->fault = "a value that is not bound here";
     }
@@ -105,14 +107,14 @@ static stator_status check_sym(const checker *c, const char *what, uint32_t sym,
 /* Operand k exists, is live and has a value. */
 static stator_status check_value(const checker *c, st_loop_ref ref, const char *what)
 {
-    if (ref == 0 || ref >= c->kernel->ops.count) {
-        return broken(c, "its %s is row %" PRIu32 ", which does not exist", what, ref);
+    if (ref == 0 || ref >= c->kernel->insts.count) {
+        return broken(c, "its %s is instruction %" PRIu32 ", which does not exist", what, ref);
     }
-    if (c->rows[ref] != LIVE) {
-        return broken(c, "its %s, row %" PRIu32 ", is not in scope", what, ref);
+    if (c->insts[ref] != LIVE) {
+        return broken(c, "its %s, instruction %" PRIu32 ", is not in scope", what, ref);
     }
     if (at(c, ref)->dtype == 0 || at(c, ref)->code == ST_LOOP_ACC) {
-        return broken(c, "its %s, row %" PRIu32 ", has no value", what, ref);
+        return broken(c, "its %s, instruction %" PRIu32 ", has no value", what, ref);
     }
     return STATOR_OK;
 }
@@ -133,16 +135,16 @@ static stator_status check_mask(const checker *c, st_loop_ref mask)
     return mask ? check_typed(c, mask, "mask", STATOR_BOOL) : STATOR_OK;
 }
 
-/* The row's dtype is `dtype`, and operands from `first` on are not there. */
+/* The instruction's dtype is `dtype`, and operands from `first` on are not there. */
 static stator_status check_form(const checker *c, uint32_t dtype, uint32_t first)
 {
-    const st_loop_op *op = at(c, c->row);
-    if (op->dtype != dtype) {
-        return broken(c, "its dtype is %s, expected %s", st_dtype_name(op->dtype),
+    const st_loop_inst *inst = at(c, c->inst);
+    if (inst->dtype != dtype) {
+        return broken(c, "its dtype is %s, expected %s", st_dtype_name(inst->dtype),
                       dtype ? st_dtype_name(dtype) : "none");
     }
     for (uint32_t k = first; k < 3; k++) {
-        if (op->args[k]) {
+        if (inst->args[k]) {
             return broken(c, "it has an operand %" PRIu32 " too many", k);
         }
     }
@@ -158,75 +160,75 @@ static stator_status check_class(const checker *c, uint32_t dtype, uint32_t allo
     return STATOR_OK;
 }
 
-/* ---- scalar rows ---- */
+/* ---- scalar instructions ---- */
 
-static stator_status check_conversion(const checker *c, const st_loop_op *op,
+static stator_status check_conversion(const checker *c, const st_loop_inst *inst,
                                       const st_loop_op_desc *desc)
 {
-    const int is_cast = op->code == ST_LOOP_cast;
+    const int is_cast = inst->code == ST_LOOP_cast;
     const uint32_t allowed = desc->on | ST_LOOP_STORAGE;
-    ST_TRY(check_value(c, op->args[0], "operand x"));
-    ST_TRY(check_class(c, at(c, op->args[0])->dtype, allowed));
-    ST_TRY(check_class(c, op->dtype, allowed));
-    if (!is_cast && st_dtype_bits(op->dtype) != st_dtype_bits(at(c, op->args[0])->dtype)) {
-        return broken(c, "%s and %s have different widths", st_dtype_name(op->dtype),
-                      st_dtype_name(at(c, op->args[0])->dtype));
+    ST_TRY(check_value(c, inst->args[0], "operand x"));
+    ST_TRY(check_class(c, at(c, inst->args[0])->dtype, allowed));
+    ST_TRY(check_class(c, inst->dtype, allowed));
+    if (!is_cast && st_dtype_bits(inst->dtype) != st_dtype_bits(at(c, inst->args[0])->dtype)) {
+        return broken(c, "%s and %s have different widths", st_dtype_name(inst->dtype),
+                      st_dtype_name(at(c, inst->args[0])->dtype));
     }
     return STATOR_OK;
 }
 
-static stator_status check_scalar(const checker *c, const st_loop_op *op)
+static stator_status check_scalar(const checker *c, const st_loop_inst *inst)
 {
     static const char *const names[] = {"operand x", "operand y", "operand z"};
-    const st_loop_op_desc *desc = st_loop_desc(op->code);
+    const st_loop_op_desc *desc = st_loop_desc(inst->code);
     if (desc == NULL) {
         return broken(c, "no such code");
     }
-    ST_TRY(check_form(c, op->dtype, desc->arity));
+    ST_TRY(check_form(c, inst->dtype, desc->arity));
     if (desc->result == ST_LOOP_ANY) {
-        return check_conversion(c, op, desc);
+        return check_conversion(c, inst, desc);
     }
     uint32_t first = 0;
-    if (op->code == ST_LOOP_select) {
-        ST_TRY(check_typed(c, op->args[0], names[0], STATOR_BOOL));
+    if (inst->code == ST_LOOP_select) {
+        ST_TRY(check_typed(c, inst->args[0], names[0], STATOR_BOOL));
         first = 1;
     }
-    ST_TRY(check_value(c, op->args[first], names[first]));
-    const uint32_t dtype = at(c, op->args[first])->dtype;
+    ST_TRY(check_value(c, inst->args[first], names[first]));
+    const uint32_t dtype = at(c, inst->args[first])->dtype;
     for (uint32_t k = first + 1u; k < desc->arity; k++) {
-        ST_TRY(check_typed(c, op->args[k], names[k], dtype));
+        ST_TRY(check_typed(c, inst->args[k], names[k], dtype));
     }
     ST_TRY(check_class(c, dtype, desc->on));
-    if (op->code == ST_LOOP_lookup && (op->imm.i < 0 || op->imm.i >= ST_MATH_TABLES)) {
-        return broken(c, "there is no table %" PRId64, op->imm.i);
+    if (inst->code == ST_LOOP_lookup && (inst->imm.i < 0 || inst->imm.i >= ST_MATH_TABLES)) {
+        return broken(c, "there is no table %" PRId64, inst->imm.i);
     }
     return check_form(c, desc->result == ST_LOOP_BOOL ? (uint32_t)STATOR_BOOL : dtype, desc->arity);
 }
 
 /* ---- memory ---- */
 
-static stator_status check_place(const checker *c, const st_loop_op *op, uint32_t flag)
+static stator_status check_place(const checker *c, const st_loop_inst *inst, uint32_t flag)
 {
-    if (op->ref >= c->kernel->buffers.count) {
-        return broken(c, "buffer %" PRIu32 " does not exist", op->ref);
+    if (inst->ref >= c->kernel->buffers.count) {
+        return broken(c, "buffer %" PRIu32 " does not exist", inst->ref);
     }
-    const st_loop_buffer *buffer = &c->kernel->buffers.data[op->ref];
+    const st_loop_buffer *buffer = &c->kernel->buffers.data[inst->ref];
     if (!(buffer->flags & (flag | ST_BUFFER_LOCAL))) {
         return broken(c, "buffer %s is not one that is %s", buffer->name,
                       flag == ST_BUFFER_READ ? "read" : "written");
     }
-    return check_sym(c, "index", op->sym, SIZES | VALUES | AXES);
+    return check_sym(c, "index", inst->sym, SIZES | VALUES | AXES);
 }
 
-static stator_status check_load(const checker *c, const st_loop_op *op)
+static stator_status check_load(const checker *c, const st_loop_inst *inst)
 {
-    ST_TRY(check_place(c, op, ST_BUFFER_READ));
-    ST_TRY(check_form(c, st_loop_loaded(c->kernel->buffers.data[op->ref].dtype), 2));
-    ST_TRY(check_mask(c, op->args[0]));
-    if (op->args[1] && !op->args[0]) {
+    ST_TRY(check_place(c, inst, ST_BUFFER_READ));
+    ST_TRY(check_form(c, st_loop_loaded(c->kernel->buffers.data[inst->ref].dtype), 2));
+    ST_TRY(check_mask(c, inst->args[0]));
+    if (inst->args[1] && !inst->args[0]) {
         return broken(c, "it has a value for a false mask and no mask");
     }
-    return op->args[1] ? check_typed(c, op->args[1], "other value", op->dtype) : STATOR_OK;
+    return inst->args[1] ? check_typed(c, inst->args[1], "other value", inst->dtype) : STATOR_OK;
 }
 
 static int is_inside_parallel(const checker *c)
@@ -234,15 +236,15 @@ static int is_inside_parallel(const checker *c)
     return c->depth && at(c, c->open[0])->code == ST_LOOP_LOOP && c->open[0] == c->parallel;
 }
 
-static stator_status check_store(checker *c, const st_loop_op *op)
+static stator_status check_store(checker *c, const st_loop_inst *inst)
 {
-    ST_TRY(check_place(c, op, ST_BUFFER_WRITTEN));
+    ST_TRY(check_place(c, inst, ST_BUFFER_WRITTEN));
     ST_TRY(check_form(c, 0, 2));
-    ST_TRY(check_typed(c, op->args[0], "value", c->kernel->buffers.data[op->ref].dtype));
+    ST_TRY(check_typed(c, inst->args[0], "value", c->kernel->buffers.data[inst->ref].dtype));
     if (c->effect == 0 && !is_inside_parallel(c)) {
-        c->effect = c->row;
+        c->effect = c->inst;
     }
-    return check_mask(c, op->args[1]);
+    return check_mask(c, inst->args[1]);
 }
 
 /* ---- accumulators ---- */
@@ -272,42 +274,42 @@ static int has_index(int64_t kind)
     return kind == ST_ACC_ARGMIN || kind == ST_ACC_ARGMAX;
 }
 
-static stator_status check_acc(const checker *c, const st_loop_op *op)
+static stator_status check_acc(const checker *c, const st_loop_inst *inst)
 {
-    ST_TRY(check_kind(c, op->imm.i, op->dtype));
-    ST_TRY(check_form(c, op->dtype, 1));
-    if (op->args[0] && has_index(op->imm.i)) {
+    ST_TRY(check_kind(c, inst->imm.i, inst->dtype));
+    ST_TRY(check_form(c, inst->dtype, 1));
+    if (inst->args[0] && has_index(inst->imm.i)) {
         return broken(c, "a first value has no index");
     }
-    return op->args[0] ? check_typed(c, op->args[0], "first value", op->dtype) : STATOR_OK;
+    return inst->args[0] ? check_typed(c, inst->args[0], "first value", inst->dtype) : STATOR_OK;
 }
 
-/* The ACC row that `ref` names. */
-static stator_status check_acc_ref(const checker *c, const st_loop_op *op)
+/* The ACC instruction that `ref` names. */
+static stator_status check_acc_ref(const checker *c, const st_loop_inst *inst)
 {
-    if (op->ref == 0 || op->ref >= c->kernel->ops.count || c->rows[op->ref] != LIVE ||
-        at(c, op->ref)->code != ST_LOOP_ACC) {
-        return broken(c, "row %" PRIu32 " is no accumulator in scope", op->ref);
+    if (inst->ref == 0 || inst->ref >= c->kernel->insts.count || c->insts[inst->ref] != LIVE ||
+        at(c, inst->ref)->code != ST_LOOP_ACC) {
+        return broken(c, "instruction %" PRIu32 " is no accumulator in scope", inst->ref);
     }
     return STATOR_OK;
 }
 
 static const st_loop_axis *open_axis(const checker *c, uint32_t depth)
 {
-    const st_loop_op *op = at(c, c->open[depth]);
-    return op->code == ST_LOOP_LOOP ? &c->kernel->axes.data[op->ref] : NULL;
+    const st_loop_inst *inst = at(c, c->open[depth]);
+    return inst->code == ST_LOOP_LOOP ? &c->kernel->axes.data[inst->ref] : NULL;
 }
 
-static stator_status check_update(const checker *c, const st_loop_op *op)
+static stator_status check_update(const checker *c, const st_loop_inst *inst)
 {
     ST_TRY(check_form(c, 0, 3));
-    ST_TRY(check_acc_ref(c, op));
-    const st_loop_op *acc = at(c, op->ref);
-    ST_TRY(check_typed(c, op->args[0], "value", acc->dtype));
-    ST_TRY(check_mask(c, op->args[2]));
+    ST_TRY(check_acc_ref(c, inst));
+    const st_loop_inst *acc = at(c, inst->ref);
+    ST_TRY(check_typed(c, inst->args[0], "value", acc->dtype));
+    ST_TRY(check_mask(c, inst->args[2]));
     if (has_index(acc->imm.i)) {
-        ST_TRY(check_typed(c, op->args[1], "index", STATOR_I64));
-    } else if (op->args[1]) {
+        ST_TRY(check_typed(c, inst->args[1], "index", STATOR_I64));
+    } else if (inst->args[1]) {
         return broken(c, "%s keeps no index", st_loop_acc_name((uint32_t)acc->imm.i));
     }
     for (uint32_t d = c->kernel->blocks.data[acc->block].depth; d < c->depth; d++) {
@@ -316,48 +318,49 @@ static stator_status check_update(const checker *c, const st_loop_op *op)
         const uint32_t allowed =
             acc->imm.i == ST_ACC_LAST ? ST_AXIS_SERIAL : ST_AXIS_SERIAL | ST_AXIS_REDUCE;
         if (!(flags & allowed)) {
-            return broken(c,
-                          "row %" PRIu32 ", a loop around it and not around its accumulator, is "
-                          "not %s",
-                          c->open[d],
-                          acc->imm.i == ST_ACC_LAST ? "serial" : "a reduction or serial");
+            return broken(
+                c,
+                "instruction %" PRIu32 ", a loop around it and not around its accumulator, is "
+                "not %s",
+                c->open[d], acc->imm.i == ST_ACC_LAST ? "serial" : "a reduction or serial");
         }
     }
     return STATOR_OK;
 }
 
-/* Does the row's loop hold an update of the accumulator? */
+/* Does the instruction's loop hold an update of the accumulator? */
 static int updates(const checker *c, st_loop_ref loop, st_loop_ref acc)
 {
     const st_kernel *kernel = c->kernel;
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *op = at(c, ref);
-        if (op->code != ST_LOOP_UPDATE || op->ref != acc) {
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = at(c, ref);
+        if (inst->code != ST_LOOP_UPDATE || inst->ref != acc) {
             continue;
         }
-        uint32_t block = op->block;
+        uint32_t block = inst->block;
         for (uint32_t d = 0; d <= ST_LOOP_DEPTH_MAX && block && block < kernel->blocks.count; d++) {
             const st_loop_ref around = kernel->blocks.data[block].loop;
             if (around == loop) {
                 return 1;
             }
-            block = around < kernel->ops.count ? at(c, around)->block : 0;
+            block = around < kernel->insts.count ? at(c, around)->block : 0;
         }
     }
     return 0;
 }
 
-static stator_status check_read(const checker *c, const st_loop_op *op)
+static stator_status check_read(const checker *c, const st_loop_inst *inst)
 {
-    ST_TRY(check_acc_ref(c, op));
-    const st_loop_op *acc = at(c, op->ref);
-    const int is_index = has_index(acc->imm.i) && op->dtype == STATOR_I64;
+    ST_TRY(check_acc_ref(c, inst));
+    const st_loop_inst *acc = at(c, inst->ref);
+    const int is_index = has_index(acc->imm.i) && inst->dtype == STATOR_I64;
     ST_TRY(check_form(c, is_index ? (uint32_t)STATOR_I64 : acc->dtype, 0));
     for (uint32_t d = c->kernel->blocks.data[acc->block].depth; d < c->depth; d++) {
         const st_loop_axis *axis = open_axis(c, d);
-        if (axis && !(axis->flags & ST_AXIS_SERIAL) && updates(c, c->open[d], op->ref)) {
+        if (axis && !(axis->flags & ST_AXIS_SERIAL) && updates(c, c->open[d], inst->ref)) {
             return broken(c,
-                          "it reads an accumulator inside row %" PRIu32 ", a loop that updates "
+                          "it reads an accumulator inside instruction %" PRIu32
+                          ", a loop that updates "
                           "it and is not serial",
                           c->open[d]);
         }
@@ -367,43 +370,43 @@ static stator_status check_read(const checker *c, const st_loop_op *op)
 
 /* ---- structure ---- */
 
-static stator_status check_bind(const checker *c, const st_loop_op *op)
+static stator_status check_bind(const checker *c, const st_loop_inst *inst)
 {
     ST_TRY(check_form(c, 0, 1));
-    ST_TRY(check_typed(c, op->args[0], "value", STATOR_I64));
+    ST_TRY(check_typed(c, inst->args[0], "value", STATOR_I64));
     const st_loop_syms *syms = c->kernel->syms;
     for (uint32_t i = 0; i < syms->symbols.count; i++) {
         const st_loop_symbol *symbol = &syms->symbols.data[i];
-        if (symbol->sym == op->sym && op->sym) {
+        if (symbol->sym == inst->sym && inst->sym) {
             return symbol->kind == ST_SYMBOL_VALUE && symbol->owner == c->kernel->number &&
-                           symbol->id == c->row
+                           symbol->id == c->inst
                        ? STATOR_OK
                        : broken(c, "it binds the symbol %s, which is not its own", symbol->name);
         }
     }
-    return broken(c, "sym %" PRIu32 " is no symbol", op->sym);
+    return broken(c, "sym %" PRIu32 " is no symbol", inst->sym);
 }
 
 static stator_status check_body(checker *c, st_loop_ref ref);
 
-static stator_status check_loop_row(checker *c, const st_loop_op *op)
+static stator_status check_loop_inst(checker *c, const st_loop_inst *inst)
 {
     ST_TRY(check_form(c, 0, 0));
-    if (op->ref >= c->kernel->axes.count) {
-        return broken(c, "axis %" PRIu32 " does not exist", op->ref);
+    if (inst->ref >= c->kernel->axes.count) {
+        return broken(c, "axis %" PRIu32 " does not exist", inst->ref);
     }
-    const st_loop_axis *axis = &c->kernel->axes.data[op->ref];
-    if (c->axes[op->ref] != UNSEEN) {
+    const st_loop_axis *axis = &c->kernel->axes.data[inst->ref];
+    if (c->axes[inst->ref] != UNSEEN) {
         return broken(c, "another loop runs over its axis");
     }
-    if (axis->block != op->body) {
+    if (axis->block != inst->body) {
         return broken(c, "its axis names block %" PRIu32 " as the body", axis->block);
     }
     if (axis->flags & ST_AXIS_PARALLEL) {
         if (c->depth || c->parallel) {
             return broken(c, "a parallel loop that is not the outermost one");
         }
-        c->parallel = c->row;
+        c->parallel = c->inst;
     }
     for (uint32_t d = 0; d < c->depth && (axis->flags & ST_AXIS_VECTOR); d++) {
         const st_loop_axis *around = open_axis(c, d);
@@ -415,55 +418,55 @@ static stator_status check_loop_row(checker *c, const st_loop_op *op)
                      axis->flags & ST_AXIS_PARALLEL ? SIZES : SIZES | VALUES);
 }
 
-static stator_status check_loop(checker *c, const st_loop_op *op)
+static stator_status check_loop(checker *c, const st_loop_inst *inst)
 {
-    ST_TRY(check_loop_row(c, op));
-    c->axes[op->ref] = LIVE;
-    ST_TRY(check_body(c, c->row));
-    c->axes[op->ref] = ENDED;
+    ST_TRY(check_loop_inst(c, inst));
+    c->axes[inst->ref] = LIVE;
+    ST_TRY(check_body(c, c->inst));
+    c->axes[inst->ref] = ENDED;
     return STATOR_OK;
 }
 
-static stator_status check_rare(checker *c, const st_loop_op *op)
+static stator_status check_rare(checker *c, const st_loop_inst *inst)
 {
-    ST_TRY(check_class(c, op->dtype, COMPUTED));
-    ST_TRY(check_typed(c, op->args[0], "condition", STATOR_BOOL));
-    ST_TRY(check_typed(c, op->args[1], "usual value", op->dtype));
-    return check_body(c, c->row); /* and there its own value */
+    ST_TRY(check_class(c, inst->dtype, COMPUTED));
+    ST_TRY(check_typed(c, inst->args[0], "condition", STATOR_BOOL));
+    ST_TRY(check_typed(c, inst->args[1], "usual value", inst->dtype));
+    return check_body(c, c->inst); /* and there its own value */
 }
 
 /* A dispatch switch: one case a structural code. */
-static stator_status check_row(checker *c, const st_loop_op *op)
+static stator_status check_inst(checker *c, const st_loop_inst *inst)
 {
-    switch (op->code) {
+    switch (inst->code) {
     case ST_LOOP_CONST:
-        ST_TRY(check_form(c, op->dtype, 0));
-        return check_class(c, op->dtype, COMPUTED);
+        ST_TRY(check_form(c, inst->dtype, 0));
+        return check_class(c, inst->dtype, COMPUTED);
     case ST_LOOP_INDEX:
         ST_TRY(check_form(c, STATOR_I64, 0));
-        return check_sym(c, "value", op->sym, SIZES | VALUES | AXES);
+        return check_sym(c, "value", inst->sym, SIZES | VALUES | AXES);
     case ST_LOOP_LOAD:
-        return check_load(c, op);
+        return check_load(c, inst);
     case ST_LOOP_STORE:
-        return check_store(c, op);
+        return check_store(c, inst);
     case ST_LOOP_CHECK:
         ST_TRY(check_form(c, 0, 2));
-        ST_TRY(check_typed(c, op->args[0], "condition", STATOR_BOOL));
-        return check_mask(c, op->args[1]);
+        ST_TRY(check_typed(c, inst->args[0], "condition", STATOR_BOOL));
+        return check_mask(c, inst->args[1]);
     case ST_LOOP_LOOP:
-        return check_loop(c, op);
+        return check_loop(c, inst);
     case ST_LOOP_BIND:
-        return check_bind(c, op);
+        return check_bind(c, inst);
     case ST_LOOP_ACC:
-        return check_acc(c, op);
+        return check_acc(c, inst);
     case ST_LOOP_UPDATE:
-        return check_update(c, op);
+        return check_update(c, inst);
     case ST_LOOP_READ:
-        return check_read(c, op);
+        return check_read(c, inst);
     case ST_LOOP_RARE:
-        return check_rare(c, op);
+        return check_rare(c, inst);
     default:
-        return check_scalar(c, op);
+        return check_scalar(c, inst);
     }
 }
 
@@ -479,36 +482,38 @@ static stator_status check_chain(checker *c, uint32_t block)
     const st_loop_block *b = &c->kernel->blocks.data[block];
     st_loop_ref last = 0;
     for (st_loop_ref ref = b->first; ref; ref = at(c, ref)->next) {
-        if (ref >= c->kernel->ops.count || c->rows[ref] != UNSEEN) {
-            return broken(c, "block %" PRIu32 " goes on at row %" PRIu32 ", which %s", block, ref,
-                          ref < c->kernel->ops.count ? "stands elsewhere" : "does not exist");
+        if (ref >= c->kernel->insts.count || c->insts[ref] != UNSEEN) {
+            return broken(c, "block %" PRIu32 " goes on at instruction %" PRIu32 ", which %s",
+                          block, ref,
+                          ref < c->kernel->insts.count ? "stands elsewhere" : "does not exist");
         }
-        const st_loop_op *op = at(c, ref);
-        c->row = ref;
-        if (op->block != block) {
+        const st_loop_inst *inst = at(c, ref);
+        c->inst = ref;
+        if (inst->block != block) {
             return broken(c, "it stands in block %" PRIu32 " and says block %" PRIu32, block,
-                          op->block);
+                          inst->block);
         }
-        if (is_inside_rare(c) && op->code != ST_LOOP_CONST && op->code != ST_LOOP_RARE &&
-            st_loop_desc(op->code) == NULL) {
-            return broken(c, "it may not stand in the body of a rare row");
+        if (is_inside_rare(c) && inst->code != ST_LOOP_CONST && inst->code != ST_LOOP_RARE &&
+            st_loop_desc(inst->code) == NULL) {
+            return broken(c, "it may not stand in the body of a rare instruction");
         }
-        ST_TRY(check_row(c, op));
-        c->rows[ref] = LIVE;
+        ST_TRY(check_inst(c, inst));
+        c->insts[ref] = LIVE;
         last = ref;
     }
-    return b->last == last ? STATOR_OK
-                           : broken(c, "block %" PRIu32 " does not end with its last row", block);
+    return b->last == last
+               ? STATOR_OK
+               : broken(c, "block %" PRIu32 " does not end with its last instruction", block);
 }
 
-/* What a body gives, and the end of its rows. */
-static stator_status check_end(checker *c, uint32_t block, const st_loop_op *owner)
+/* What a body gives, and the end of its instructions. */
+static stator_status check_end(checker *c, uint32_t block, const st_loop_inst *owner)
 {
     if (owner->code == ST_LOOP_RARE) {
         ST_TRY(check_typed(c, owner->args[2], "rare value", owner->dtype));
     }
     for (st_loop_ref ref = c->kernel->blocks.data[block].first; ref; ref = at(c, ref)->next) {
-        c->rows[ref] = ENDED;
+        c->insts[ref] = ENDED;
     }
     return STATOR_OK;
 }
@@ -524,10 +529,10 @@ static stator_status check_body(checker *c, st_loop_ref ref)
     if (c->depth == ST_LOOP_DEPTH_MAX) {
         return broken(c, "more than %u blocks within blocks", ST_LOOP_DEPTH_MAX);
     }
-    c->rows[ref] = ENDED; /* nothing inside may name it or stand there again */
+    c->insts[ref] = ENDED; /* nothing inside may name it or stand there again */
     c->open[c->depth++] = ref;
     ST_TRY(check_chain(c, block));
-    c->row = ref;
+    c->inst = ref;
     ST_TRY(check_end(c, block, at(c, ref)));
     c->depth--;
     return STATOR_OK;
@@ -597,7 +602,7 @@ static stator_status check_kernel(checker *c)
     ST_TRY(check_axes(c));
     ST_TRY(check_chain(c, 0));
     if (c->parallel && c->effect) {
-        c->row = c->effect;
+        c->inst = c->effect;
         return broken(c, "it stores outside the parallel loop, each part of which would do it");
     }
     return STATOR_OK;
@@ -610,13 +615,13 @@ stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err)
                        kernel->name, kernel->failed);
     }
     checker c = {.kernel = kernel, .err = err};
-    if (kernel->ops.count == 0 || kernel->blocks.count == 0) {
+    if (kernel->insts.count == 0 || kernel->blocks.count == 0) {
         return broken(&c, "it has no root block");
     }
-    c.rows = st_calloc(kernel->mem, kernel->ops.count, 1);
+    c.insts = st_calloc(kernel->mem, kernel->insts.count, 1);
     c.axes = st_calloc(kernel->mem, kernel->axes.count + 1u, 1);
-    const stator_status status = c.rows && c.axes ? check_kernel(&c) : st_fail_oom(err);
-    st_free(kernel->mem, c.rows);
+    const stator_status status = c.insts && c.axes ? check_kernel(&c) : st_fail_oom(err);
+    st_free(kernel->mem, c.insts);
     st_free(kernel->mem, c.axes);
     return status;
 }

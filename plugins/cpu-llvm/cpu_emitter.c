@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Below so many rows one module compiles as fast as two. */
-#define ROWS_PER_MODULE 400u
+/* Below so many instructions one module compiles as fast as two. */
+#define INSTS_PER_MODULE 400u
 
 /* ---- compile ---- */
 
@@ -187,11 +187,11 @@ static jit_request request_of(cpu_asked *asked, const st_kernel *const *kernels,
 {
     const cpu_inst *inst = asked->inst;
     const stator_host *host = inst->self->host;
-    uint64_t rows = 0;
+    uint64_t insts = 0;
     for (uint32_t k = 0; k < n; k++) {
-        rows += kernels[k]->ops.count;
+        insts += kernels[k]->insts.count;
     }
-    const uint64_t modules = 1u + rows / ROWS_PER_MODULE;
+    const uint64_t modules = 1u + insts / INSTS_PER_MODULE;
     const uint32_t threads = inst->emitter.target.threads;
     uint32_t flags = inst->settings.debug_bounds ? JIT_DEBUG_BOUNDS : 0u;
     if (host != NULL && host->log->enabled(host->ctx, "output_code", 3)) {
@@ -350,9 +350,10 @@ static stator_status run_checked(const cpu_inst *inst, const cpu_entry *e, const
         .buffers = launch->args->buffers, .syms = launch->args->syms, .status = &found};
     run(inst, e, launch, &args);
     if (found & JIT_STATUS_BOUNDS) {
-        return st_fail(err, STATOR_INTERNAL,
-                       "inductor-cpu: kernel '%s', row %%%u: an index lies outside its buffer",
-                       e->name, found & ~JIT_STATUS_BOUNDS);
+        return st_fail(
+            err, STATOR_INTERNAL,
+            "inductor-cpu: kernel '%s', instruction %%%u: an index lies outside its buffer",
+            e->name, found & ~JIT_STATUS_BOUNDS);
     }
     if (found && launch->args->status) {
         *launch->args->status = found;

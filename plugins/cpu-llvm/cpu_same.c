@@ -1,7 +1,7 @@
-/* Kernels in a canonical form of bytes: rows, blocks, axes and buffers as they are, syms written
- * out with their symbols by kind and place, their terms in the order of their hashes. Equal bytes
- * mean equal code. The numbers of graph nodes count where code holds them: in CHECK rows, and
- * between a product and its sum when they belong to one node. */
+/* Kernels in a canonical form of bytes: instructions, blocks, axes and buffers as they are, syms
+ * written out with their symbols by kind and place, their terms in the order of their hashes.
+ * Equal bytes mean equal code. The numbers of graph nodes count where code holds them: in CHECK
+ * instructions, and between a product and its sum when they belong to one node. */
 #include "cpu_same.h"
 
 #include "core/base/map.h"
@@ -106,31 +106,31 @@ static void put_sym(form *f, uint32_t sym)
 
 /* ---- kernels ---- */
 
-static void put_row(form *f, const st_loop_op *row)
+static void put_inst(form *f, const st_loop_inst *inst)
 {
-    const st_loop_op *value = &f->kernel->ops.data[row->args[0]];
-    uint64_t origin = row->code == ST_LOOP_CHECK ? row->origin : 0;
-    if (row->code == ST_LOOP_UPDATE) {
-        origin = value->origin != 0 && value->origin == row->origin;
+    const st_loop_inst *value = &f->kernel->insts.data[inst->args[0]];
+    uint64_t origin = inst->code == ST_LOOP_CHECK ? inst->origin : 0;
+    if (inst->code == ST_LOOP_UPDATE) {
+        origin = value->origin != 0 && value->origin == inst->origin;
     }
-    put(f, ((uint64_t)row->code << 32) | row->dtype);
-    put(f, ((uint64_t)row->args[0] << 32) | row->args[1]);
-    put(f, ((uint64_t)row->args[2] << 32) | row->ref);
-    put(f, ((uint64_t)row->body << 32) | row->block);
-    put(f, ((uint64_t)row->next << 32) | origin);
-    put(f, (uint64_t)row->imm.i);
-    if (row->sym) {
-        put_sym(f, row->sym);
+    put(f, ((uint64_t)inst->code << 32) | inst->dtype);
+    put(f, ((uint64_t)inst->args[0] << 32) | inst->args[1]);
+    put(f, ((uint64_t)inst->args[2] << 32) | inst->ref);
+    put(f, ((uint64_t)inst->body << 32) | inst->block);
+    put(f, ((uint64_t)inst->next << 32) | origin);
+    put(f, (uint64_t)inst->imm.i);
+    if (inst->sym) {
+        put_sym(f, inst->sym);
     }
 }
 
 static void put_kernel(form *f)
 {
     const st_kernel *k = f->kernel;
-    put(f, ((uint64_t)k->ops.count << 32) | k->blocks.count);
+    put(f, ((uint64_t)k->insts.count << 32) | k->blocks.count);
     put(f, ((uint64_t)k->axes.count << 32) | k->buffers.count);
-    for (uint32_t i = 1; i < k->ops.count; i++) {
-        put_row(f, &k->ops.data[i]);
+    for (uint32_t i = 1; i < k->insts.count; i++) {
+        put_inst(f, &k->insts.data[i]);
     }
     for (uint32_t i = 0; i < k->blocks.count; i++) {
         put(f, ((uint64_t)k->blocks.data[i].first << 32) | k->blocks.data[i].loop);

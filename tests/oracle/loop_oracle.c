@@ -1,4 +1,4 @@
-/* The oracle: one walk over the blocks, a cell for each row.
+/* The oracle: one walk over the blocks, a cell for each instruction.
  *
  * In: a kernel that verification accepts and memory of the sizes it states. Nothing else is
  * trusted: each index that is used is computed and compared with the buffer's size. A symbolic
@@ -20,8 +20,8 @@ typedef struct machine {
     const st_kernel_args *args;
     stator_diag **err;
     st_sym_cols cols;
-    st_loop_cell *cells; /* by row; ACC: the value so far */
-    int64_t *places;     /* by row; ACC: the index so far */
+    st_loop_cell *cells; /* by instruction; ACC: the value so far */
+    int64_t *places;     /* by instruction; ACC: the index so far */
     int64_t *env;        /* by symbol */
     void **buffers;
     int64_t *numel; /* by buffer */
@@ -33,23 +33,23 @@ static stator_status run_block(machine *m, uint32_t block);
 
 /* ---- memory ---- */
 
-static stator_status out_of_range(const machine *m, const st_loop_op *op, int64_t index)
+static stator_status out_of_range(const machine *m, const st_loop_inst *inst, int64_t index)
 {
-    const st_loop_buffer *buffer = &m->kernel->buffers.data[op->ref];
+    const st_loop_buffer *buffer = &m->kernel->buffers.data[inst->ref];
     return st_fail(m->err, STATOR_OUT_OF_RANGE,
-                   "kernel %s, row %" PRIu32 ": index %" PRId64 " of %s, which has %" PRId64
+                   "kernel %s, instruction %" PRIu32 ": index %" PRId64 " of %s, which has %" PRId64
                    " elements",
-                   m->kernel->name, (uint32_t)(op - m->kernel->ops.data), index, buffer->name,
-                   m->numel[op->ref]);
+                   m->kernel->name, (uint32_t)(inst - m->kernel->insts.data), index, buffer->name,
+                   m->numel[inst->ref]);
 }
 
-static stator_status place_of(const machine *m, const st_loop_op *op, int64_t *out_index)
+static stator_status place_of(const machine *m, const st_loop_inst *inst, int64_t *out_index)
 {
-    if (!st_sym_eval(&m->cols, op->sym, m->env, out_index)) {
+    if (!st_sym_eval(&m->cols, inst->sym, m->env, out_index)) {
         *out_index = -1;
     }
-    return *out_index >= 0 && *out_index < m->numel[op->ref] ? STATOR_OK
-                                                             : out_of_range(m, op, *out_index);
+    return *out_index >= 0 && *out_index < m->numel[inst->ref] ? STATOR_OK
+                                                               : out_of_range(m, inst, *out_index);
 }
 
 static int is_masked_off(const machine *m, st_loop_ref mask)
@@ -57,63 +57,64 @@ static int is_masked_off(const machine *m, st_loop_ref mask)
     return mask && !m->cells[mask].i;
 }
 
-static stator_status run_load(machine *m, const st_loop_op *op, st_loop_cell *out)
+static stator_status run_load(machine *m, const st_loop_inst *inst, st_loop_cell *out)
 {
     int64_t index = 0;
-    if (is_masked_off(m, op->args[0])) {
-        *out = op->args[1] ? m->cells[op->args[1]] : (st_loop_cell){.i = 0};
+    if (is_masked_off(m, inst->args[0])) {
+        *out = inst->args[1] ? m->cells[inst->args[1]] : (st_loop_cell){.i = 0};
         return STATOR_OK;
     }
-    ST_TRY(place_of(m, op, &index));
-    *out = st_loop_cell_load(m->kernel->buffers.data[op->ref].dtype, m->buffers[op->ref], index);
+    ST_TRY(place_of(m, inst, &index));
+    *out =
+        st_loop_cell_load(m->kernel->buffers.data[inst->ref].dtype, m->buffers[inst->ref], index);
     return STATOR_OK;
 }
 
-static stator_status run_store(machine *m, const st_loop_op *op)
+static stator_status run_store(machine *m, const st_loop_inst *inst)
 {
-    const uint32_t dtype = m->kernel->buffers.data[op->ref].dtype;
+    const uint32_t dtype = m->kernel->buffers.data[inst->ref].dtype;
     int64_t index = 0;
-    if (is_masked_off(m, op->args[1])) {
+    if (is_masked_off(m, inst->args[1])) {
         return STATOR_OK;
     }
-    ST_TRY(place_of(m, op, &index));
-    st_loop_cell_store(dtype, m->buffers[op->ref], index, m->cells[op->args[0]]);
+    ST_TRY(place_of(m, inst, &index));
+    st_loop_cell_store(dtype, m->buffers[inst->ref], index, m->cells[inst->args[0]]);
     return STATOR_OK;
 }
 
 /* ---- accumulators ---- */
 
-static int has_index(const st_loop_op *acc)
+static int has_index(const st_loop_inst *acc)
 {
     return acc->imm.i == ST_ACC_ARGMIN || acc->imm.i == ST_ACC_ARGMAX;
 }
 
-static void run_update(machine *m, const st_loop_op *op)
+static void run_update(machine *m, const st_loop_inst *inst)
 {
-    const st_loop_op *acc = st_loop_at(m->kernel, op->ref);
+    const st_loop_inst *acc = st_loop_at(m->kernel, inst->ref);
     const uint32_t kind = (uint32_t)acc->imm.i;
-    const st_loop_cell x = m->cells[op->args[0]];
-    st_loop_cell *so_far = &m->cells[op->ref];
-    if (is_masked_off(m, op->args[2])) {
+    const st_loop_cell x = m->cells[inst->args[0]];
+    st_loop_cell *so_far = &m->cells[inst->ref];
+    if (is_masked_off(m, inst->args[2])) {
         return;
     }
     if (!has_index(acc)) {
         *so_far = st_loop_combine(kind, acc->dtype, *so_far, x);
         return;
     }
-    const int64_t index = m->cells[op->args[1]].i;
-    if (st_loop_is_better(kind, acc->dtype, x, index, *so_far, m->places[op->ref])) {
+    const int64_t index = m->cells[inst->args[1]].i;
+    if (st_loop_is_better(kind, acc->dtype, x, index, *so_far, m->places[inst->ref])) {
         *so_far = x;
-        m->places[op->ref] = index;
+        m->places[inst->ref] = index;
     }
 }
 
-static st_loop_cell run_read(const machine *m, const st_loop_op *op)
+static st_loop_cell run_read(const machine *m, const st_loop_inst *inst)
 {
-    if (has_index(st_loop_at(m->kernel, op->ref)) && op->dtype == STATOR_I64) {
-        return (st_loop_cell){.i = m->places[op->ref]};
+    if (has_index(st_loop_at(m->kernel, inst->ref)) && inst->dtype == STATOR_I64) {
+        return (st_loop_cell){.i = m->places[inst->ref]};
     }
-    return m->cells[op->ref];
+    return m->cells[inst->ref];
 }
 
 /* ---- structure ---- */
@@ -130,15 +131,15 @@ static void poison_scratch(machine *m)
     }
 }
 
-static stator_status run_loop(machine *m, const st_loop_op *op)
+static stator_status run_loop(machine *m, const st_loop_inst *inst)
 {
-    const st_loop_axis *axis = &m->kernel->axes.data[op->ref];
+    const st_loop_axis *axis = &m->kernel->axes.data[inst->ref];
     const int is_parallel = (axis->flags & ST_AXIS_PARALLEL) != 0;
     int64_t extent = 0;
     if (!st_sym_eval(&m->cols, axis->extent, m->env, &extent)) {
         return st_fail(m->err, STATOR_OUT_OF_RANGE,
                        "kernel %s: the extent of axis %" PRIu32 " has no value", m->kernel->name,
-                       op->ref);
+                       inst->ref);
     }
     const int64_t begin = is_parallel ? m->begin : 0;
     const int64_t end = is_parallel ? m->end : extent;
@@ -152,89 +153,89 @@ static stator_status run_loop(machine *m, const st_loop_op *op)
         if (is_parallel) {
             poison_scratch(m);
         }
-        ST_TRY(run_block(m, op->body));
+        ST_TRY(run_block(m, inst->body));
     }
     return STATOR_OK;
 }
 
-static stator_status run_rare(machine *m, const st_loop_op *op, st_loop_cell *out)
+static stator_status run_rare(machine *m, const st_loop_inst *inst, st_loop_cell *out)
 {
-    if (!m->cells[op->args[0]].i) {
-        *out = m->cells[op->args[1]];
+    if (!m->cells[inst->args[0]].i) {
+        *out = m->cells[inst->args[1]];
         return STATOR_OK;
     }
-    ST_TRY(run_block(m, op->body));
-    *out = m->cells[op->args[2]];
+    ST_TRY(run_block(m, inst->body));
+    *out = m->cells[inst->args[2]];
     return STATOR_OK;
 }
 
-static void run_check(const machine *m, const st_loop_op *op)
+static void run_check(const machine *m, const st_loop_inst *inst)
 {
-    if (!is_masked_off(m, op->args[1]) && !m->cells[op->args[0]].i && m->args->status) {
-        __atomic_store_n(m->args->status, st_loop_check_status(op), __ATOMIC_RELAXED);
+    if (!is_masked_off(m, inst->args[1]) && !m->cells[inst->args[0]].i && m->args->status) {
+        __atomic_store_n(m->args->status, st_loop_check_status(inst), __ATOMIC_RELAXED);
     }
 }
 
-static void run_bind(machine *m, const st_loop_op *op)
+static void run_bind(machine *m, const st_loop_inst *inst)
 {
     const st_loop_syms *syms = m->kernel->syms;
-    const stator_sym_row *row = st_seg_at(&syms->tab.syms, op->sym);
+    const stator_sym_row *row = st_seg_at(&syms->tab.syms, inst->sym);
     const stator_term_row *term = st_seg_at(&syms->tab.terms, row->term_begin);
     const stator_atom_row *atom = st_seg_at(&syms->tab.atoms, term->atom);
-    m->env[atom->index] = m->cells[op->args[0]].i;
+    m->env[atom->index] = m->cells[inst->args[0]].i;
 }
 
-static void run_scalar(machine *m, const st_loop_op *op, st_loop_cell *out)
+static void run_scalar(machine *m, const st_loop_inst *inst, st_loop_cell *out)
 {
-    const st_loop_op_desc *desc = st_loop_desc(op->code);
+    const st_loop_op_desc *desc = st_loop_desc(inst->code);
     st_loop_cell x[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
     for (uint32_t k = 0; k < desc->arity; k++) {
-        x[k] = m->cells[op->args[k]];
+        x[k] = m->cells[inst->args[k]];
     }
-    *out = st_loop_scalar(op, st_loop_at(m->kernel, op->args[desc->arity - 1u])->dtype, x);
+    *out = st_loop_scalar(inst, st_loop_at(m->kernel, inst->args[desc->arity - 1u])->dtype, x);
 }
 
 /* A dispatch switch: one case a structural code. */
-static stator_status run_row(machine *m, st_loop_ref ref)
+static stator_status run_inst(machine *m, st_loop_ref ref)
 {
-    const st_loop_op *op = st_loop_at(m->kernel, ref);
+    const st_loop_inst *inst = st_loop_at(m->kernel, ref);
     st_loop_cell *out = &m->cells[ref];
-    switch (op->code) {
+    switch (inst->code) {
     case ST_LOOP_CONST:
-        *out = st_loop_cell_imm(op->dtype, op->imm);
+        *out = st_loop_cell_imm(inst->dtype, inst->imm);
         return STATOR_OK;
     case ST_LOOP_INDEX:
-        if (!st_sym_eval(&m->cols, op->sym, m->env, &out->i)) {
+        if (!st_sym_eval(&m->cols, inst->sym, m->env, &out->i)) {
             out->i = 0;
         }
         return STATOR_OK;
     case ST_LOOP_LOAD:
-        return run_load(m, op, out);
+        return run_load(m, inst, out);
     case ST_LOOP_STORE:
-        return run_store(m, op);
+        return run_store(m, inst);
     case ST_LOOP_CHECK:
-        run_check(m, op);
+        run_check(m, inst);
         return STATOR_OK;
     case ST_LOOP_LOOP:
-        return run_loop(m, op);
+        return run_loop(m, inst);
     case ST_LOOP_BIND:
-        run_bind(m, op);
+        run_bind(m, inst);
         return STATOR_OK;
     case ST_LOOP_ACC:
-        *out =
-            op->args[0] ? m->cells[op->args[0]] : st_loop_identity((uint32_t)op->imm.i, op->dtype);
+        *out = inst->args[0] ? m->cells[inst->args[0]]
+                             : st_loop_identity((uint32_t)inst->imm.i, inst->dtype);
         m->places[ref] = INT64_MAX; /* any index is smaller */
         return STATOR_OK;
     case ST_LOOP_UPDATE:
-        run_update(m, op);
+        run_update(m, inst);
         return STATOR_OK;
     case ST_LOOP_READ:
-        *out = run_read(m, op);
+        *out = run_read(m, inst);
         return STATOR_OK;
     case ST_LOOP_RARE:
-        return run_rare(m, op, out);
+        return run_rare(m, inst, out);
     default:
-        run_scalar(m, op, out);
+        run_scalar(m, inst, out);
         return STATOR_OK;
     }
 }
@@ -243,7 +244,7 @@ static stator_status run_block(machine *m, uint32_t block)
 {
     for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref;
          ref = st_loop_at(m->kernel, ref)->next) {
-        ST_TRY(run_row(m, ref));
+        ST_TRY(run_inst(m, ref));
     }
     return STATOR_OK;
 }
@@ -281,8 +282,8 @@ static stator_status open_machine(machine *m)
     const st_loop_syms *syms = m->kernel->syms;
     st_mem *mem = m->kernel->mem;
     const uint32_t n_buffers = m->kernel->buffers.count;
-    m->cells = st_calloc(mem, m->kernel->ops.count, sizeof *m->cells);
-    m->places = st_calloc(mem, m->kernel->ops.count, sizeof *m->places);
+    m->cells = st_calloc(mem, m->kernel->insts.count, sizeof *m->cells);
+    m->places = st_calloc(mem, m->kernel->insts.count, sizeof *m->places);
     m->env = st_calloc(mem, syms->symbols.count + 1u, sizeof *m->env);
     m->buffers = st_calloc(mem, n_buffers + 1u, sizeof *m->buffers);
     m->numel = st_calloc(mem, n_buffers + 1u, sizeof *m->numel);

@@ -1,8 +1,8 @@
-/* The oracle of the loop IR: it runs a kernel by walking it, and so defines the meaning of the rows
- * that expansions and emitters are tested against. It is slow and exact: scalar ops are C's (libm
- * for functions), accumulators are as wide as their dtype, vector and parallel axes run in order.
- * Indices are checked against the buffers:
- * OUT_OF_RANGE names the row. */
+/* The oracle of the loop IR: it runs a kernel by walking it, and so defines the meaning of the
+ * instructions that expansions and emitters are tested against. It is slow and exact: scalar ops
+ * are C's (libm for functions), accumulators are as wide as their dtype, vector and parallel
+ * axes run in order. Indices are checked against the buffers: OUT_OF_RANGE names the
+ * instruction. */
 #ifndef STATOR_TESTS_LOOP_ORACLE_H
 #define STATOR_TESTS_LOOP_ORACLE_H
 

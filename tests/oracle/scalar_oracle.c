@@ -1,5 +1,5 @@
-/* Scalar rows for one element; see the header. Where ir/ops.def leaves a choice (the sign of a zero
- * that min gives, conversions out of range) this is what plugins/eager does. */
+/* Scalar instructions for one element; see the header. Where ir/ops.def leaves a choice (the
+ * sign of a zero that min gives, conversions out of range) this is what plugins/eager does. */
 #define _DEFAULT_SOURCE /* lgamma_r: lgamma writes a global */
 #include "tests/oracle/scalar_oracle.h"
 
@@ -147,26 +147,26 @@ static st_loop_cell narrow_float(uint32_t dtype, double value, int saturate)
     return cell;
 }
 
-static st_loop_cell cast(const st_loop_op *op, uint32_t from, st_loop_cell x)
+static st_loop_cell cast(const st_loop_inst *inst, uint32_t from, st_loop_cell x)
 {
     const uint32_t floats = ST_LOOP_FLOATS | ST_LOOP_STORAGE;
     const int from_float = (st_loop_class_of(from) & floats) != 0;
-    if (!(st_loop_class_of(op->dtype) & floats)) {
+    if (!(st_loop_class_of(inst->dtype) & floats)) {
         if (!from_float) {
-            return st_loop_cell_int(op->dtype, x.i);
+            return st_loop_cell_int(inst->dtype, x.i);
         }
         st_loop_cell cell = {.u = 0};
-        st_store_f64(op->dtype, &cell, 0, to_f64(from, x));
-        return st_loop_cell_load(op->dtype, &cell, 0);
+        st_store_f64(inst->dtype, &cell, 0, to_f64(from, x));
+        return st_loop_cell_load(inst->dtype, &cell, 0);
     }
-    if (op->dtype == STATOR_F32 && !from_float) { /* once, not through f64 */
+    if (inst->dtype == STATOR_F32 && !from_float) { /* once, not through f64 */
         return st_loop_cell_f32(is_unsigned(from) ? (float)x.u : (float)x.i);
     }
-    if (op->dtype == from) {
+    if (inst->dtype == from) {
         return x;
     }
-    return is_float(op->dtype) ? float_cell(op->dtype, to_f64(from, x))
-                               : narrow_float(op->dtype, to_f64(from, x), op->imm.i == 0);
+    return is_float(inst->dtype) ? float_cell(inst->dtype, to_f64(from, x))
+                                 : narrow_float(inst->dtype, to_f64(from, x), inst->imm.i == 0);
 }
 
 /* ---- integers ---- */
@@ -229,7 +229,7 @@ static uint64_t power(uint32_t dtype, st_loop_cell x, st_loop_cell y)
     return result;
 }
 
-/* A dispatch switch over the rows that integers and bool have. */
+/* A dispatch switch over the instructions that integers and bool have. */
 static uint64_t integer(uint32_t code, uint32_t dtype, const st_loop_cell x[3])
 {
     switch (code) {
@@ -326,12 +326,12 @@ static double function(uint32_t code, double a, double b)
     case ST_LOOP_lgamma: return log_gamma(a);
     case ST_LOOP_pow: return pow(a, b);
     case ST_LOOP_atan2: return atan2(a, b);
-    default: return NAN; /* a row that this file does not know: tests walk the table */
+    default: return NAN; /* an instruction that this file does not know: tests walk the table */
     }
     /* clang-format on */
 }
 
-/* The rows that are exact or rounded once in the type itself: 1 and the value, else 0. */
+/* The instructions that are exact or rounded once in the type itself: 1 and the value, else 0. */
 #define EXACT(name, T, F)                                                                          \
     static int name(uint32_t code, T a, T b, T c, T *out)                                          \
     {                                                                                              \
@@ -443,25 +443,25 @@ static int predicate(uint32_t code, uint32_t dtype, const st_loop_cell x[3])
     return float_predicate(code, (double)compared(dtype, x[0], x[1]), 0);
 }
 
-st_loop_cell st_loop_scalar(const st_loop_op *op, uint32_t from, const st_loop_cell x[3])
+st_loop_cell st_loop_scalar(const st_loop_inst *inst, uint32_t from, const st_loop_cell x[3])
 {
-    switch (op->code) {
+    switch (inst->code) {
     case ST_LOOP_select:
         return x[0].i ? x[1] : x[2];
     case ST_LOOP_lookup:
-        return lookup(from, op->imm.i, x[0]);
+        return lookup(from, inst->imm.i, x[0]);
     case ST_LOOP_cast:
-        return cast(op, from, x[0]);
+        return cast(inst, from, x[0]);
     case ST_LOOP_bitcast:
-        return st_loop_cell_load(op->dtype, &x[0], 0);
+        return st_loop_cell_load(inst->dtype, &x[0], 0);
     default:
         break;
     }
-    if (st_loop_desc(op->code)->result == ST_LOOP_BOOL) {
-        return (st_loop_cell){.i = predicate(op->code, from, x)};
+    if (st_loop_desc(inst->code)->result == ST_LOOP_BOOL) {
+        return (st_loop_cell){.i = predicate(inst->code, from, x)};
     }
-    return is_float(op->dtype) ? float_op(op->code, op->dtype, x)
-                               : extended(op->dtype, integer(op->code, op->dtype, x));
+    return is_float(inst->dtype) ? float_op(inst->code, inst->dtype, x)
+                                 : extended(inst->dtype, integer(inst->code, inst->dtype, x));
 }
 
 /* ---- accumulators ---- */
@@ -511,8 +511,8 @@ st_loop_cell st_loop_combine(uint32_t kind, uint32_t dtype, st_loop_cell a, st_l
     if (kind == ST_ACC_LAST) {
         return b;
     }
-    const st_loop_op op = {.code = codes[kind], .dtype = (uint8_t)dtype};
-    return st_loop_scalar(&op, dtype, x);
+    const st_loop_inst inst = {.code = codes[kind], .dtype = (uint8_t)dtype};
+    return st_loop_scalar(&inst, dtype, x);
 }
 
 int st_loop_is_better(uint32_t kind, uint32_t dtype, st_loop_cell x, int64_t i, st_loop_cell best,

@@ -1,4 +1,4 @@
-/* The meaning of scalar rows, for one element, as the oracle of the loop IR computes it.
+/* The meaning of scalar instructions, for one element, as the oracle of the loop IR computes it.
  *
  * A cell holds a value of some dtype: bool and integers sign- or zero-extended to 64 bits, floats
  * and storage types as their bits in the low end. Integer arithmetic wraps. Functions of f32 are
@@ -17,15 +17,15 @@ typedef union st_loop_cell {
 st_loop_cell st_loop_cell_int(uint32_t dtype, int64_t value); /* wraps; bool: value != 0 */
 st_loop_cell st_loop_cell_f32(float value);
 float st_loop_f32_of(st_loop_cell cell);
-/* The value of a CONST row. */
+/* The value of a CONST instruction. */
 st_loop_cell st_loop_cell_imm(uint32_t dtype, st_loop_imm imm);
 /* Element i of memory; bool reads as 0 or 1. */
 st_loop_cell st_loop_cell_load(uint32_t dtype, const void *base, int64_t i);
 void st_loop_cell_store(uint32_t dtype, void *base, int64_t i, st_loop_cell cell);
 
-/* A verified scalar row's value: `from` is the dtype of its last operand. Shifts count modulo the
- * width and quot by 0 gives 0, where the row itself has no meaning. */
-st_loop_cell st_loop_scalar(const st_loop_op *op, uint32_t from, const st_loop_cell x[3]);
+/* A verified scalar instruction's value: `from` is the dtype of its last operand. Shifts count
+ * modulo the width and quot by 0 gives 0, where the instruction itself has no meaning. */
+st_loop_cell st_loop_scalar(const st_loop_inst *op, uint32_t from, const st_loop_cell x[3]);
 
 /* Accumulators other than ARGMIN and ARGMAX combine two values; identities also serve those. */
 st_loop_cell st_loop_identity(uint32_t kind, uint32_t dtype);

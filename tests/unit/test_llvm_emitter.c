@@ -296,16 +296,16 @@ Test(llvm_emitter, debug_names)
 
 /* ---- what cannot be compiled is an error ---- */
 
-Test(llvm_emitter, unknown_row)
+Test(llvm_emitter, unknown_inst)
 {
     void *module = NULL;
     stator_diag *err = NULL;
     const st_kernel *kernels[1] = {&v.w.kernel};
     build(&v, 0, 16);
-    for (uint32_t i = 1; i < v.w.kernel.ops.count; i++) {
-        st_loop_op *row = &v.w.kernel.ops.data[i];
-        if (row->code == ST_LOOP_UPDATE) {
-            row->ref = row->args[0]; /* no accumulator */
+    for (uint32_t i = 1; i < v.w.kernel.insts.count; i++) {
+        st_loop_inst *inst = &v.w.kernel.insts.data[i];
+        if (inst->code == ST_LOOP_UPDATE) {
+            inst->ref = inst->args[0]; /* no accumulator */
         }
     }
     const stator_status status = v.inst.emitter.compile(&v.inst, kernels, 1, &module, &err);

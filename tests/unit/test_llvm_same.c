@@ -13,7 +13,7 @@ typedef struct variant {
     const char *op;
     uint32_t lanes;
     uint32_t dtype;
-    uint32_t check; /* origin of a CHECK row, 0: none */
+    uint32_t check; /* origin of a CHECK instruction, 0: none */
     int swaps;      /* the index' terms in another order */
 } variant;
 

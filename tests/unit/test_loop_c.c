@@ -1,5 +1,5 @@
 /* Kernels printed as C and compiled do what the oracle does: each op in each dtype, and
- * kernels with every structural row. */
+ * kernels with every structural instruction. */
 #include "codegen/loop_c.h"
 #include "codegen/loop_expand.h"
 #include "core/base/check.h"
@@ -57,7 +57,7 @@ static void interpret(const st_kernel_args *args, int64_t last)
     cr_assert_eq(status, STATOR_OK, "%s", st_diag_text(err));
 }
 
-/* ---- scalar rows ---- */
+/* ---- scalar instructions ---- */
 
 static uint64_t inputs[STATOR_DTYPE_COUNT][3][N];
 
@@ -103,7 +103,7 @@ static void build_op(uint32_t code, uint32_t dtype, uint32_t result)
 
 typedef void (*each_fn)(void *self, uint32_t code, uint32_t from, uint32_t to, const char *symbol);
 
-/* Every row in every dtype; casts and bitcasts in every pair. */
+/* Every scalar op in every dtype; casts and bitcasts in every pair. */
 static void for_each_op(each_fn fn, void *self)
 {
     char symbol[64];

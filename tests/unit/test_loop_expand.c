@@ -1,5 +1,5 @@
-/* Expansions against the rows they stand for: each op of the table in each dtype that it has, on
- * values from the corners of the dtype, exactly; functions of f32 within the bound of their row.
+/* Expansions against the ops they stand for: each op of the table in each dtype that it has, on
+ * values from the corners of the dtype, exactly; functions of f32 within the bound of their entry.
  * The exhaustive check of those is tests/unit/test_loop_math.c. */
 #include "codegen/loop_expand.h"
 #include "codegen/loop_expand_parse.h"
@@ -194,7 +194,7 @@ static int same(uint32_t dtype, uint32_t bound, const void *a, const void *b, ui
     return (x != x && y != y) || (x == y && signbit(x) == signbit(y));
 }
 
-/* Values on which the row has no meaning. */
+/* Values on which the op has no meaning. */
 static int is_excluded(uint32_t code, uint32_t dtype, const void *y, uint32_t i)
 {
     const int64_t by =
@@ -239,10 +239,10 @@ static void compare_op(uint32_t code, uint32_t dtype)
 }
 
 /* Rows of which nothing may be left after expansion for no particular target. */
-static void only_native_rows(const st_kernel *kernel)
+static void only_native_insts(const st_kernel *kernel)
 {
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *op = st_loop_at(kernel, ref);
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *op = st_loop_at(kernel, ref);
         const st_loop_op_desc *desc = st_loop_desc(op->code);
         if (desc == NULL || op->code == ST_LOOP_bitcast) {
             continue;
@@ -266,7 +266,7 @@ Test(loop_expand, each_op_in_each_dtype)
             compare_op(code, dtype);
             st_kernel out;
             expand(NULL, &out);
-            only_native_rows(&out);
+            only_native_insts(&out);
             st_kernel_deinit(&out);
         }
     }
@@ -294,7 +294,7 @@ Test(loop_expand, each_program_parses)
 
 static st_loop_ref find_cast(void)
 {
-    for (st_loop_ref ref = 1; ref < w.kernel.ops.count; ref++) {
+    for (st_loop_ref ref = 1; ref < w.kernel.insts.count; ref++) {
         if (st_loop_at(&w.kernel, ref)->code == ST_LOOP_cast) {
             return ref;
         }
@@ -377,9 +377,9 @@ static void compare_cast(uint32_t from, uint32_t to)
     st_loop_close(&w.b);
     loop_must_verify(&w.kernel);
     for (uint32_t round = 0; round < 2; round++) {
-        w.kernel.ops.data[find_cast()].imm.i = round; /* f8: saturate or not */
+        w.kernel.insts.data[find_cast()].imm.i = round; /* f8: saturate or not */
         expand(NULL, &out);
-        only_native_rows(&out);
+        only_native_insts(&out);
         interpret(&w.kernel, buffers);
         interpret(&out, expanded);
         compare_casts(from, to, data[0], data[1], data[2], n);
@@ -435,7 +435,7 @@ Test(loop_expand, casts)
 
 Test(loop_expand, structure_stays)
 {
-    /* a bound value, an accumulator and a masked store around expanded rows */
+    /* a bound value, an accumulator and a masked store around expanded instructions */
     const uint32_t x = loop_in(&w, "x", STATOR_I32, loop_int(&w, 6));
     const uint32_t y = loop_out(&w, "y", STATOR_I32, loop_int(&w, 1));
     const uint32_t i = st_loop_axis_add(&w.b, loop_int(&w, 6), ST_AXIS_REDUCE);

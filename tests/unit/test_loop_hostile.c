@@ -88,7 +88,7 @@ static uint32_t some_number(uint32_t old, uint32_t count)
 
 static void break_op(st_kernel *kernel, uint32_t n_syms)
 {
-    st_loop_op *op = &kernel->ops.data[below(kernel->ops.count)];
+    st_loop_inst *op = &kernel->insts.data[below(kernel->insts.count)];
     uint32_t *ref_fields[] = {&op->args[0], &op->args[1], &op->args[2], &op->next};
     switch (below(9)) {
     case 0:
@@ -114,7 +114,7 @@ static void break_op(st_kernel *kernel, uint32_t n_syms)
         break;
     default: {
         uint32_t *field = ref_fields[below(4)];
-        *field = some_number(*field, kernel->ops.count);
+        *field = some_number(*field, kernel->insts.count);
         break;
     }
     }
@@ -140,9 +140,9 @@ static void break_rest(st_kernel *kernel, uint32_t n_syms)
                                STATOR_DTYPE_COUNT,
                                32,
                                n_syms,
-                               kernel->ops.count,
-                               kernel->ops.count,
-                               kernel->ops.count,
+                               kernel->insts.count,
+                               kernel->insts.count,
+                               kernel->insts.count,
                                8};
     *fields[which] = some_number(*fields[which], counts[which]);
 }

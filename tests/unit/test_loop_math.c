@@ -40,7 +40,7 @@ static float float_of(uint32_t bits)
 /* The row's function in f64. */
 static double exact_of(uint32_t code, float x)
 {
-    const st_loop_op op = {.code = (uint16_t)code, .dtype = STATOR_F64};
+    const st_loop_inst op = {.code = (uint16_t)code, .dtype = STATOR_F64};
     const st_loop_cell args[3] = {{.f64 = (double)x}, {.i = 0}, {.i = 0}};
     return st_loop_scalar(&op, STATOR_F64, args).f64;
 }

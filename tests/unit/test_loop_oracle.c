@@ -1,4 +1,4 @@
-/* The meaning of the loop IR, row by row: memory, masks, accumulators, bindings, checks and each
+/* The meaning of the loop IR, op by op: memory, masks, accumulators, bindings, checks and each
  * scalar op on values whose results are written out here. */
 #include "core/base/check.h"
 #include "core/base/convert.h"
@@ -299,7 +299,7 @@ Test(loop_oracle, storage_types)
     }
 }
 
-/* ---- scalar rows ---- */
+/* ---- scalar instructions ---- */
 
 static st_loop_cell cell(uint32_t dtype, double x)
 {
@@ -321,7 +321,7 @@ static double scalar(const char *name, uint32_t dtype, double x, double y, doubl
     const st_loop_op_desc *desc = st_loop_desc(st_loop_find(name));
     cr_assert(desc != NULL, "%s", name);
     const uint32_t result = desc->result == ST_LOOP_BOOL ? (uint32_t)STATOR_BOOL : dtype;
-    const st_loop_op op = {.code = (uint16_t)st_loop_find(name), .dtype = (uint8_t)result};
+    const st_loop_inst op = {.code = (uint16_t)st_loop_find(name), .dtype = (uint8_t)result};
     const uint32_t first = op.code == ST_LOOP_select ? (uint32_t)STATOR_BOOL : dtype;
     const st_loop_cell args[3] = {cell(first, x), cell(dtype, y), cell(dtype, z)};
     return value(result, st_loop_scalar(&op, dtype, args));
@@ -441,7 +441,7 @@ static const scalar_case cases[] = {
     {"atan2", STATOR_F64, 1, 0, 0, 0x1.921fb54442d18p0},
 };
 
-Test(loop_oracle, scalar_rows)
+Test(loop_oracle, scalar_insts)
 {
     uint8_t met[ST_LOOP_CODE_COUNT] = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -470,7 +470,7 @@ Test(loop_oracle, nan_wins)
 
 static st_loop_cell converted(uint32_t code, uint32_t to, uint32_t from, st_loop_cell x)
 {
-    const st_loop_op op = {.code = (uint16_t)code, .dtype = (uint8_t)to};
+    const st_loop_inst op = {.code = (uint16_t)code, .dtype = (uint8_t)to};
     return st_loop_scalar(&op, from, (st_loop_cell[3]){x, {.i = 0}, {.i = 0}});
 }
 
@@ -495,7 +495,7 @@ Test(loop_oracle, casts)
     cr_expect(converted(ST_LOOP_cast, STATOR_F64, STATOR_U64, most).f64 == 0x1p64);
     const st_loop_cell huge[3] = {cell(STATOR_F32, 1e9)};
     cr_expect_eq(converted(ST_LOOP_cast, STATOR_F8E4M3FN, STATOR_F32, huge[0]).u, 0x7e);
-    const st_loop_op keeps = {.code = ST_LOOP_cast, .dtype = STATOR_F8E4M3FN, .imm.i = 1};
+    const st_loop_inst keeps = {.code = ST_LOOP_cast, .dtype = STATOR_F8E4M3FN, .imm.i = 1};
     cr_expect_eq(st_loop_scalar(&keeps, STATOR_F32, huge).u, 0x7f);
 }
 

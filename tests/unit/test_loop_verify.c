@@ -19,20 +19,20 @@ static void end(void)
 
 TestSuite(loop_verify, .init = begin, .fini = end);
 
-static st_loop_op *row(st_loop_ref ref)
+static st_loop_inst *inst(st_loop_ref ref)
 {
-    return &w.kernel.ops.data[ref];
+    return &w.kernel.insts.data[ref];
 }
 
-/* The first row of a code. */
+/* The first instruction of a code. */
 static st_loop_ref find(uint32_t code)
 {
-    for (st_loop_ref ref = 1; ref < w.kernel.ops.count; ref++) {
-        if (row(ref)->code == code) {
+    for (st_loop_ref ref = 1; ref < w.kernel.insts.count; ref++) {
+        if (inst(ref)->code == code) {
             return ref;
         }
     }
-    cr_assert(0, "no row of code %u", code);
+    cr_assert(0, "no instruction of code %u", code);
     return 0;
 }
 
@@ -167,24 +167,24 @@ Test(loop_verify, scopes)
 {
     pointwise();
     const st_loop_ref add = find(ST_LOOP_add);
-    row(add)->args[1] = find(ST_LOOP_exp);
+    inst(add)->args[1] = find(ST_LOOP_exp);
     loop_must_fail(&w.kernel, "is not in scope");
-    row(add)->args[1] = 999;
+    inst(add)->args[1] = 999;
     loop_must_fail(&w.kernel, "does not exist");
-    row(add)->args[1] = find(ST_LOOP_STORE);
+    inst(add)->args[1] = find(ST_LOOP_STORE);
     loop_must_fail(&w.kernel, "is not in scope");
-    row(add)->args[1] = 0;
+    inst(add)->args[1] = 0;
     loop_must_fail(&w.kernel, "does not exist");
-    row(add)->args[1] = row(add)->args[0];
+    inst(add)->args[1] = inst(add)->args[0];
     loop_must_verify(&w.kernel);
-    row(add)->args[2] = row(add)->args[0];
+    inst(add)->args[2] = inst(add)->args[0];
     loop_must_fail(&w.kernel, "too many");
 }
 
 Test(loop_verify, a_closed_loop)
 {
     rows();
-    st_loop_op *store = row(find(ST_LOOP_STORE));
+    st_loop_inst *store = inst(find(ST_LOOP_STORE));
     store->args[0] = find(ST_LOOP_LOAD);
     loop_must_fail(&w.kernel, "is not in scope");
 }
@@ -193,16 +193,16 @@ Test(loop_verify, dtypes)
 {
     pointwise();
     const st_loop_ref add = find(ST_LOOP_add);
-    row(add)->dtype = STATOR_F64;
+    inst(add)->dtype = STATOR_F64;
     loop_must_fail(&w.kernel, "its dtype is f64, expected f32");
-    row(add)->dtype = STATOR_F32;
-    row(add)->code = ST_LOOP_bit_and;
+    inst(add)->dtype = STATOR_F32;
+    inst(add)->code = ST_LOOP_bit_and;
     loop_must_fail(&w.kernel, "not defined for f32");
-    row(add)->code = ST_LOOP_lt;
+    inst(add)->code = ST_LOOP_lt;
     loop_must_fail(&w.kernel, "its dtype is f32, expected bool");
-    row(add)->code = ST_LOOP_CODE_COUNT;
+    inst(add)->code = ST_LOOP_CODE_COUNT;
     loop_must_fail(&w.kernel, "no such code");
-    row(add)->code = ST_LOOP_add;
+    inst(add)->code = ST_LOOP_add;
     w.kernel.buffers.data[1].dtype = STATOR_F64;
     loop_must_fail(&w.kernel, "expected f64");
     w.kernel.buffers.data[1].dtype = STATOR_C64;
@@ -218,16 +218,16 @@ Test(loop_verify, storage_types_are_loaded_and_cast)
     const st_loop_ref twice = loop_op(&w, "add", wide, wide, 0);
     st_loop_store(&w.b, y, loop_int(&w, 0), st_loop_cast(&w.b, STATOR_F16, twice), 0);
     loop_must_verify(&w.kernel);
-    row(twice)->args[0] = v;
-    row(twice)->args[1] = v;
-    row(twice)->dtype = STATOR_BF16;
+    inst(twice)->args[0] = v;
+    inst(twice)->args[1] = v;
+    inst(twice)->dtype = STATOR_BF16;
     loop_must_fail(&w.kernel, "not defined for bf16");
 }
 
 Test(loop_verify, masks_are_bool)
 {
     rows();
-    row(find(ST_LOOP_UPDATE))->args[2] = find(ST_LOOP_LOAD);
+    inst(find(ST_LOOP_UPDATE))->args[2] = find(ST_LOOP_LOAD);
     loop_must_fail(&w.kernel, "its mask is f32, expected bool");
 }
 
@@ -236,22 +236,22 @@ Test(loop_verify, symbols_of_an_index)
     pointwise();
     const st_loop_ref store = find(ST_LOOP_STORE);
     const uint32_t k = st_loop_axis_add(&w.b, loop_int(&w, 3), 0);
-    row(store)->sym = loop_axis(&w, k);
+    inst(store)->sym = loop_axis(&w, k);
     loop_must_fail(&w.kernel, "an axis whose loop is not around it");
     st_loop_symbol other = {.kind = ST_SYMBOL_AXIS, .owner = 77, .name = "j"};
-    row(store)->sym = st_loop_symbol_add(&w.syms, &other, 0, 9, 1);
+    inst(store)->sym = st_loop_symbol_add(&w.syms, &other, 0, 9, 1);
     loop_must_fail(&w.kernel, "a symbol of another kernel");
     other = (st_loop_symbol){
         .kind = ST_SYMBOL_VALUE, .id = find(ST_LOOP_add), .owner = w.kernel.number, .name = "b"};
-    row(store)->sym = st_loop_symbol_add(&w.syms, &other, 0, 9, 1);
+    inst(store)->sym = st_loop_symbol_add(&w.syms, &other, 0, 9, 1);
     loop_must_fail(&w.kernel, "not bound here");
-    row(store)->sym = 1u << 30;
+    inst(store)->sym = 1u << 30;
     loop_must_fail(&w.kernel, "does not exist");
-    row(store)->sym = loop_int(&w, 0);
+    inst(store)->sym = loop_int(&w, 0);
     loop_must_verify(&w.kernel);
-    row(store)->ref = 3;
+    inst(store)->ref = 3;
     loop_must_fail(&w.kernel, "buffer 3 does not exist");
-    row(store)->ref = 0;
+    inst(store)->ref = 0;
     loop_must_fail(&w.kernel, "buffer x is not one that is written");
 }
 
@@ -267,29 +267,29 @@ Test(loop_verify, chains)
     pointwise();
     const st_loop_ref add = find(ST_LOOP_add);
     const st_loop_ref exp = find(ST_LOOP_exp);
-    row(exp)->next = add;
+    inst(exp)->next = add;
     loop_must_fail(&w.kernel, "stands elsewhere");
-    row(exp)->next = exp;
+    inst(exp)->next = exp;
     loop_must_fail(&w.kernel, "stands elsewhere");
-    row(exp)->next = 0;
-    loop_must_fail(&w.kernel, "does not end with its last row");
-    row(exp)->next = 4000;
+    inst(exp)->next = 0;
+    loop_must_fail(&w.kernel, "does not end with its last instruction");
+    inst(exp)->next = 4000;
     loop_must_fail(&w.kernel, "does not exist");
-    row(exp)->next = find(ST_LOOP_STORE);
-    row(exp)->block = 0;
+    inst(exp)->next = find(ST_LOOP_STORE);
+    inst(exp)->block = 0;
     loop_must_fail(&w.kernel, "says block 0");
-    row(exp)->block = row(add)->block;
+    inst(exp)->block = inst(add)->block;
     loop_must_verify(&w.kernel);
 }
 
 Test(loop_verify, bodies)
 {
     pointwise();
-    for (st_loop_ref ref = 1; ref < w.kernel.ops.count; ref++) {
-        if (row(ref)->code == ST_LOOP_LOOP && w.kernel.blocks.data[row(ref)->block].depth == 1) {
-            row(ref)->body = row(ref)->block;
+    for (st_loop_ref ref = 1; ref < w.kernel.insts.count; ref++) {
+        if (inst(ref)->code == ST_LOOP_LOOP && w.kernel.blocks.data[inst(ref)->block].depth == 1) {
+            inst(ref)->body = inst(ref)->block;
             loop_must_fail(&w.kernel, "names block");
-            w.kernel.axes.data[row(ref)->ref].block = row(ref)->block;
+            w.kernel.axes.data[inst(ref)->ref].block = inst(ref)->block;
             loop_must_fail(&w.kernel, "is not its body");
             return;
         }
@@ -339,7 +339,7 @@ Test(loop_verify, stores_are_inside_the_parallel_loop)
 Test(loop_verify, accumulators)
 {
     rows();
-    st_loop_op *acc = row(find(ST_LOOP_ACC));
+    st_loop_inst *acc = inst(find(ST_LOOP_ACC));
     acc->imm.i = ST_ACC_ANY;
     loop_must_fail(&w.kernel, "not defined for f32");
     acc->imm.i = 77;
@@ -354,7 +354,7 @@ Test(loop_verify, accumulators)
     loop_must_fail(&w.kernel, "is not a reduction or serial");
     w.kernel.axes.data[1].flags = ST_AXIS_SERIAL;
     loop_must_verify(&w.kernel);
-    row(find(ST_LOOP_UPDATE))->ref = find(ST_LOOP_LOAD);
+    inst(find(ST_LOOP_UPDATE))->ref = find(ST_LOOP_LOAD);
     loop_must_fail(&w.kernel, "is no accumulator in scope");
 }
 
@@ -376,7 +376,7 @@ Test(loop_verify, reads_inside_the_loop)
 Test(loop_verify, bindings_and_scratch)
 {
     scatter();
-    row(find(ST_LOOP_BIND))->sym = loop_axis(&w, 0);
+    inst(find(ST_LOOP_BIND))->sym = loop_axis(&w, 0);
     loop_must_fail(&w.kernel, "not its own");
     w.kernel.buffers.data[2].numel = loop_int(&w, 8193);
     loop_must_fail(&w.kernel, "below 65536 bytes");
@@ -384,20 +384,20 @@ Test(loop_verify, bindings_and_scratch)
     loop_must_fail(&w.kernel, "a kind of symbol that it may not have");
 }
 
-/* A body made by hand: the builder has no rare rows, the expansion pass makes them. */
+/* A body made by hand: the builder has no rare instructions, the expansion pass makes them. */
 Test(loop_verify, rare)
 {
     const st_loop_ref t = st_loop_int(&w.b, STATOR_BOOL, 1);
     const st_loop_ref x = st_loop_float(&w.b, STATOR_F32, 2);
-    const st_loop_op op = {.code = ST_LOOP_RARE, .dtype = STATOR_F32, .body = 1};
-    const st_loop_op mul = {.code = ST_LOOP_mul, .dtype = STATOR_F32, .args = {x, x}, .block = 1};
-    const st_loop_ref rare = w.kernel.ops.count;
-    *st_vec_push(&w.mem, &w.kernel.ops) = op;
-    *st_vec_push(&w.mem, &w.kernel.ops) = mul;
-    memcpy(row(rare)->args, (uint32_t[3]){t, x, rare + 1u}, sizeof op.args);
+    const st_loop_inst op = {.code = ST_LOOP_RARE, .dtype = STATOR_F32, .body = 1};
+    const st_loop_inst mul = {.code = ST_LOOP_mul, .dtype = STATOR_F32, .args = {x, x}, .block = 1};
+    const st_loop_ref rare = w.kernel.insts.count;
+    *st_vec_push(&w.mem, &w.kernel.insts) = op;
+    *st_vec_push(&w.mem, &w.kernel.insts) = mul;
+    memcpy(inst(rare)->args, (uint32_t[3]){t, x, rare + 1u}, sizeof op.args);
     *st_vec_push(&w.mem, &w.kernel.blocks) =
         (st_loop_block){.first = rare + 1u, .last = rare + 1u, .loop = rare, .depth = 1};
-    row(x)->next = rare;
+    inst(x)->next = rare;
     w.kernel.blocks.data[0].last = rare;
     loop_must_verify(&w.kernel);
     loop_must_print(&w.kernel, "kernel k() -> ()\n"
@@ -406,11 +406,11 @@ Test(loop_verify, rare)
                                "  v3 = rare v1 else v2\n"
                                "    v4 = mul v2, v2\n"
                                "    give v4\n");
-    row(rare)->args[2] = t;
+    inst(rare)->args[2] = t;
     loop_must_fail(&w.kernel, "its rare value is bool, expected f32");
-    row(rare)->args[2] = rare + 1u;
-    row(rare + 1u)->code = ST_LOOP_INDEX;
-    loop_must_fail(&w.kernel, "may not stand in the body of a rare row");
+    inst(rare)->args[2] = rare + 1u;
+    inst(rare + 1u)->code = ST_LOOP_INDEX;
+    loop_must_fail(&w.kernel, "may not stand in the body of a rare instruction");
 }
 
 Test(loop_verify, a_kernel_that_failed)

@@ -28,7 +28,7 @@ static uint32_t loop_open(int64_t extent, uint32_t flags, uint32_t lanes)
     return loop_axis(&w, axis);
 }
 
-/* out[i, j] = op(the sum over k of x[i, k] * y[k, j]); returns the row of op. */
+/* out[i, j] = op(the sum over k of x[i, k] * y[k, j]); returns the instruction of op. */
 static st_loop_ref product(const char *op)
 {
     const uint32_t x = loop_in(&w, "x", STATOR_F32, loop_int(&w, 24 * 8));
@@ -49,8 +49,8 @@ static st_loop_ref product(const char *op)
     return made;
 }
 
-/* Rows of this code in the kernel after it. */
-static uint32_t rows_after_unroll_and_jam(const char *op, int64_t imm)
+/* Instructions of this code in the kernel after it. */
+static uint32_t count_after_unroll_and_jam(const char *op, int64_t imm)
 {
     const st_emitter emitter = {.struct_size = sizeof emitter, .target = {.vector_bytes = 64}};
     const st_cg_config config = {.emitter = &emitter, .mem = &w.mem};
@@ -60,24 +60,24 @@ static uint32_t rows_after_unroll_and_jam(const char *op, int64_t imm)
     loop_must_verify(&w.kernel);
     cr_assert_eq(cg_unroll_and_jam(&unit, &w.kernel, &err), STATOR_OK, "%s", st_diag_text(err));
     loop_must_verify(&w.kernel);
-    for (st_loop_ref ref = 1; ref < w.kernel.ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(&w.kernel, ref);
-        n += row->code == st_loop_find(op);
-        cr_expect(row->code != st_loop_find(op) || row->imm.i == imm, "row %u has lost its number",
-                  ref);
+    for (st_loop_ref ref = 1; ref < w.kernel.insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(&w.kernel, ref);
+        n += inst->code == st_loop_find(op);
+        cr_expect(inst->code != st_loop_find(op) || inst->imm.i == imm,
+                  "instruction %u has lost its number", ref);
     }
     return n;
 }
 
-Test(unroll_and_jam, rows_stand_side_by_side)
+Test(unroll_and_jam, copies_of_an_op)
 {
     (void)product("neg");
-    cr_expect_gt(rows_after_unroll_and_jam("neg", 0), 1);
+    cr_expect_gt(count_after_unroll_and_jam("neg", 0), 1);
 }
 
-Test(unroll_and_jam, a_row_with_a_number_keeps_it)
+Test(unroll_and_jam, lookup_keeps_its_table)
 {
     const st_loop_ref lookup = product("lookup");
-    w.kernel.ops.data[lookup].imm.i = 1;
-    cr_expect_eq(rows_after_unroll_and_jam("lookup", 1), 1);
+    w.kernel.insts.data[lookup].imm.i = 1;
+    cr_expect_eq(count_after_unroll_and_jam("lookup", 1), 1);
 }

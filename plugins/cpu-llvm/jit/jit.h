@@ -32,7 +32,7 @@ enum jit_flag {
 };
 
 /* *args->status of a kernel that was compiled with JIT_DEBUG_BOUNDS and met a bad index: this bit
- * and the row's number. */
+ * and the instruction's number. */
 #define JIT_STATUS_BOUNDS 0x80000000u
 
 typedef struct jit_request {

@@ -26,21 +26,21 @@ static int is_float(uint32_t dtype)
 void jit_acc_plan(jit_fn *f, st_loop_ref ref)
 {
     const st_kernel *kernel = f->kernel;
-    const st_loop_op *update = st_loop_at(kernel, ref);
-    const st_loop_op *row = st_loop_at(kernel, update->ref);
+    const st_loop_inst *update = st_loop_at(kernel, ref);
+    const st_loop_inst *inst = st_loop_at(kernel, update->ref);
     jit_acc *acc = &f->accs[update->ref];
     uint32_t is_inside = 1;
     acc->copies = acc->copies ? acc->copies : 1;
     acc->lanes = acc->lanes ? acc->lanes : 1;
     for (uint32_t b = update->block; b != 0;) {
-        const st_loop_op *loop = st_loop_at(kernel, kernel->blocks.data[b].loop);
+        const st_loop_inst *loop = st_loop_at(kernel, kernel->blocks.data[b].loop);
         const jit_loop_plan *plan = &f->plans[loop->ref]; /* RARE bodies hold no UPDATE */
-        is_inside &= b != row->block;
+        is_inside &= b != inst->block;
         if (plan->lanes > 1) {
             acc->lanes = plan->lanes;
             acc->is_combined |= is_inside;
         }
-        if (is_inside && plan->unroll > acc->copies && row->imm.i != ST_ACC_LAST &&
+        if (is_inside && plan->unroll > acc->copies && inst->imm.i != ST_ACC_LAST &&
             (kernel->axes.data[loop->ref].flags & ST_AXIS_REDUCE)) {
             acc->copies = plan->unroll;
         }
@@ -162,25 +162,25 @@ static pair choose(jit_fn *f, LLVMValueRef mask, pair yes, pair no)
                   yes.index ? jit_select(f, mask, yes.index, no.index) : NULL};
 }
 
-static pair combine(jit_fn *f, const st_loop_op *row, pair a, pair b)
+static pair combine(jit_fn *f, const st_loop_inst *inst, pair a, pair b)
 {
-    const uint32_t kind = (uint32_t)row->imm.i;
+    const uint32_t kind = (uint32_t)inst->imm.i;
     if (is_arg(kind)) {
-        return choose(f, is_better(f, kind, row->dtype, a, b), b, a);
+        return choose(f, is_better(f, kind, inst->dtype, a, b), b, a);
     }
-    return (pair){jit_combine(f, kind, row->dtype, a.value, b.value), NULL};
+    return (pair){jit_combine(f, kind, inst->dtype, a.value, b.value), NULL};
 }
 
 /* ---- slots ---- */
 
-static pair load_copy(jit_fn *f, const st_loop_op *row, const jit_acc *acc, uint32_t copy)
+static pair load_copy(jit_fn *f, const st_loop_inst *inst, const jit_acc *acc, uint32_t copy)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMTypeRef i64 = jit_wide(f->u->types[JIT_I64], acc->lanes);
     pair p = {
-        LLVMBuildLoad2(ir, jit_wide(jit_type_of(f, row->dtype), acc->lanes), acc->value[copy], ""),
+        LLVMBuildLoad2(ir, jit_wide(jit_type_of(f, inst->dtype), acc->lanes), acc->value[copy], ""),
         NULL};
-    if (is_arg((uint32_t)row->imm.i)) {
+    if (is_arg((uint32_t)inst->imm.i)) {
         p.index = LLVMBuildLoad2(ir, i64, acc->index[copy], "");
     }
     return p;
@@ -194,11 +194,11 @@ static void store_copy(jit_fn *f, const jit_acc *acc, uint32_t copy, pair p)
     }
 }
 
-static void make_slots(jit_fn *f, const st_loop_op *row, jit_acc *acc)
+static void make_slots(jit_fn *f, const st_loop_inst *inst, jit_acc *acc)
 {
     for (uint32_t c = 0; c < acc->copies; c++) {
-        acc->value[c] = jit_slot(f, jit_wide(jit_type_of(f, row->dtype), acc->lanes), 0);
-        if (is_arg((uint32_t)row->imm.i)) {
+        acc->value[c] = jit_slot(f, jit_wide(jit_type_of(f, inst->dtype), acc->lanes), 0);
+        if (is_arg((uint32_t)inst->imm.i)) {
             acc->index[c] = jit_slot(f, jit_wide(f->u->types[JIT_I64], acc->lanes), 0);
         }
     }
@@ -207,24 +207,24 @@ static void make_slots(jit_fn *f, const st_loop_op *row, jit_acc *acc)
 
 void jit_acc_declare(jit_fn *f, st_loop_ref ref)
 {
-    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
     jit_acc *acc = &f->accs[ref];
-    const uint32_t kind = (uint32_t)row->imm.i;
+    const uint32_t kind = (uint32_t)inst->imm.i;
     acc->copies = acc->copies ? acc->copies : 1;
     acc->lanes = acc->lanes ? acc->lanes : f->lanes; /* 0: it is never updated */
     if (!acc->is_declared) {
-        make_slots(f, row, acc);
+        make_slots(f, inst, acc);
     }
-    const LLVMTypeRef type = jit_wide(jit_type_of(f, row->dtype), acc->lanes);
+    const LLVMTypeRef type = jit_wide(jit_type_of(f, inst->dtype), acc->lanes);
     const LLVMTypeRef i64 = jit_wide(f->u->types[JIT_I64], acc->lanes);
-    const pair none = {jit_identity(f, kind, row->dtype, type),
+    const pair none = {jit_identity(f, kind, inst->dtype, type),
                        is_arg(kind) ? jit_int(i64, INT64_MAX) : NULL};
     for (uint32_t c = 0; c < acc->copies; c++) {
         store_copy(f, acc, c, none);
     }
-    if (row->args[0]) {
+    if (inst->args[0]) {
         pair first = none;
-        const LLVMValueRef v = jit_row(f, row->args[0], acc->is_combined ? 1 : acc->lanes);
+        const LLVMValueRef v = jit_inst(f, inst->args[0], acc->is_combined ? 1 : acc->lanes);
         first.value = acc->lanes > 1 && acc->is_combined
                           ? LLVMBuildInsertElement(f->u->ir, none.value, v,
                                                    LLVMConstInt(f->u->types[JIT_I32], 0, 0), "")
@@ -236,33 +236,34 @@ void jit_acc_declare(jit_fn *f, st_loop_ref ref)
 /* ---- update ---- */
 
 /* acc + x * y in one step when both belong to one op of the graph; NULL otherwise. */
-static LLVMValueRef fused(jit_fn *f, const st_loop_op *update, const st_loop_op *row,
+static LLVMValueRef fused(jit_fn *f, const st_loop_inst *update, const st_loop_inst *inst,
                           LLVMValueRef sum, uint32_t lanes)
 {
-    const st_loop_op *mul = st_loop_at(f->kernel, update->args[0]);
-    if (row->imm.i != ST_ACC_SUM || !is_float(row->dtype) || mul->code != ST_LOOP_mul ||
+    const st_loop_inst *mul = st_loop_at(f->kernel, update->args[0]);
+    if (inst->imm.i != ST_ACC_SUM || !is_float(inst->dtype) || mul->code != ST_LOOP_mul ||
         !mul->origin || mul->origin != update->origin || !f->u->features.has_fma) {
         return NULL;
     }
-    LLVMValueRef args[3] = {jit_row(f, mul->args[0], lanes), jit_row(f, mul->args[1], lanes), sum};
+    LLVMValueRef args[3] = {jit_inst(f, mul->args[0], lanes), jit_inst(f, mul->args[1], lanes),
+                            sum};
     LLVMTypeRef type = LLVMTypeOf(sum);
     return jit_intrinsic(f, "llvm.fma", &type, 1, args, 3);
 }
 
 /* An update outside the vector loop of an accumulator that has lanes: goes to lane 0. */
-static void update_lane0(jit_fn *f, const st_loop_op *update, const st_loop_op *row,
+static void update_lane0(jit_fn *f, const st_loop_inst *update, const st_loop_inst *inst,
                          const jit_acc *acc)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMValueRef lane = LLVMConstInt(f->u->types[JIT_I32], 0, 0);
-    const pair all = load_copy(f, row, acc, 0);
+    const pair all = load_copy(f, inst, acc, 0);
     const pair old = {LLVMBuildExtractElement(ir, all.value, lane, ""),
                       all.index ? LLVMBuildExtractElement(ir, all.index, lane, "") : NULL};
-    const pair given = {jit_row(f, update->args[0], 1),
-                        all.index ? jit_row(f, update->args[1], 1) : NULL};
-    pair now = combine(f, row, old, given);
+    const pair given = {jit_inst(f, update->args[0], 1),
+                        all.index ? jit_inst(f, update->args[1], 1) : NULL};
+    pair now = combine(f, inst, old, given);
     if (update->args[2]) {
-        now = choose(f, jit_row(f, update->args[2], 1), now, old);
+        now = choose(f, jit_inst(f, update->args[2], 1), now, old);
     }
     now.value = LLVMBuildInsertElement(ir, all.value, now.value, lane, "");
     now.index = all.index ? LLVMBuildInsertElement(ir, all.index, now.index, lane, "") : NULL;
@@ -271,27 +272,27 @@ static void update_lane0(jit_fn *f, const st_loop_op *update, const st_loop_op *
 
 void jit_acc_update(jit_fn *f, st_loop_ref ref)
 {
-    const st_loop_op *update = st_loop_at(f->kernel, ref);
-    const st_loop_op *row = st_loop_at(f->kernel, update->ref);
+    const st_loop_inst *update = st_loop_at(f->kernel, ref);
+    const st_loop_inst *inst = st_loop_at(f->kernel, update->ref);
     const jit_acc *acc = &f->accs[update->ref];
     if (!acc->is_declared || (acc->lanes != f->lanes && f->lanes > 1)) {
         (void)jit_fail(f->u, STATOR_INTERNAL,
-                       "kernel '%s': row %%%u updates what is no accumulator "
+                       "kernel '%s': instruction %%%u updates what is no accumulator "
                        "here",
                        f->kernel->name, ref);
         return;
     }
     if (acc->lanes > 1 && f->lanes == 1) {
-        update_lane0(f, update, row, acc);
+        update_lane0(f, update, inst, acc);
         return;
     }
     const uint32_t copy = f->copy % acc->copies;
-    const pair old = load_copy(f, row, acc, copy);
-    pair now = {fused(f, update, row, old.value, acc->lanes), NULL};
+    const pair old = load_copy(f, inst, acc, copy);
+    pair now = {fused(f, update, inst, old.value, acc->lanes), NULL};
     if (now.value == NULL) {
-        const pair given = {jit_row(f, update->args[0], acc->lanes),
-                            old.index ? jit_row(f, update->args[1], acc->lanes) : NULL};
-        now = combine(f, row, old, given);
+        const pair given = {jit_inst(f, update->args[0], acc->lanes),
+                            old.index ? jit_inst(f, update->args[1], acc->lanes) : NULL};
+        now = combine(f, inst, old, given);
     }
     const LLVMValueRef mask = jit_active(f, update->args[2], acc->lanes);
     if (mask != NULL) {
@@ -307,35 +308,35 @@ static LLVMValueRef lane0(jit_fn *f, LLVMValueRef v)
     return LLVMBuildExtractElement(f->u->ir, v, LLVMConstInt(f->u->types[JIT_I32], 0, 0), "");
 }
 
-static pair across_lanes(jit_fn *f, const st_loop_op *row, pair p, uint32_t lanes)
+static pair across_lanes(jit_fn *f, const st_loop_inst *inst, pair p, uint32_t lanes)
 {
     for (uint32_t n = lanes / 2u; n >= 1u; n /= 2u) {
         const pair low = {jit_slice(f, p.value, 0, n),
                           p.index ? jit_slice(f, p.index, 0, n) : NULL};
         const pair high = {jit_slice(f, p.value, n, n),
                            p.index ? jit_slice(f, p.index, n, n) : NULL};
-        p = combine(f, row, low, high);
+        p = combine(f, inst, low, high);
     }
     return (pair){lane0(f, p.value), p.index ? lane0(f, p.index) : NULL};
 }
 
 void jit_acc_read(jit_fn *f, st_loop_ref ref)
 {
-    const st_loop_op *read = st_loop_at(f->kernel, ref);
-    const st_loop_op *row = st_loop_at(f->kernel, read->ref);
+    const st_loop_inst *read = st_loop_at(f->kernel, ref);
+    const st_loop_inst *inst = st_loop_at(f->kernel, read->ref);
     const jit_acc *acc = &f->accs[read->ref];
     if (!acc->is_declared) {
-        (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': row %%%u reads no accumulator",
+        (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': instruction %%%u reads no accumulator",
                        f->kernel->name, ref);
         return;
     }
-    pair p = load_copy(f, row, acc, 0);
+    pair p = load_copy(f, inst, acc, 0);
     for (uint32_t c = 1; c < acc->copies; c++) {
-        p = combine(f, row, p, load_copy(f, row, acc, c));
+        p = combine(f, inst, p, load_copy(f, inst, acc, c));
     }
     if (acc->lanes > 1 && acc->is_combined) {
-        p = across_lanes(f, row, p, acc->lanes);
+        p = across_lanes(f, inst, p, acc->lanes);
     }
-    const int want_index = is_arg((uint32_t)row->imm.i) && read->dtype == STATOR_I64;
+    const int want_index = is_arg((uint32_t)inst->imm.i) && read->dtype == STATOR_I64;
     f->values[ref] = want_index ? p.index : p.value;
 }

@@ -242,11 +242,12 @@ LLVMValueRef jit_splat(jit_fn *f, LLVMValueRef scalar)
     return f->lanes > 1 ? build_splat(f, scalar, f->lanes) : scalar;
 }
 
-LLVMValueRef jit_row(jit_fn *f, st_loop_ref ref, uint32_t lanes)
+LLVMValueRef jit_inst(jit_fn *f, st_loop_ref ref, uint32_t lanes)
 {
     const LLVMValueRef v = f->values[ref];
     if (v == NULL) {
-        (void)jit_fail(f->u, STATOR_INTERNAL, "row %%%u is used before it has a value", ref);
+        (void)jit_fail(f->u, STATOR_INTERNAL, "instruction %%%u is used before it has a value",
+                       ref);
         return jit_poison(jit_wide(jit_type_of(f, st_loop_at(f->kernel, ref)->dtype), lanes));
     }
     if (lanes <= 1 || jit_lanes_of(v) > 1) {
@@ -376,7 +377,7 @@ LLVMValueRef jit_select(jit_fn *f, LLVMValueRef mask, LLVMValueRef a, LLVMValueR
 
 LLVMValueRef jit_active(jit_fn *f, st_loop_ref mask, uint32_t lanes)
 {
-    const LLVMValueRef own = mask ? jit_row(f, mask, lanes) : NULL;
+    const LLVMValueRef own = mask ? jit_inst(f, mask, lanes) : NULL;
     if (lanes <= 1 || f->mask == NULL) {
         return own;
     }

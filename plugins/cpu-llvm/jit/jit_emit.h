@@ -1,9 +1,9 @@
 /* Kernels to LLVM IR: what the files of the emitter share.
  *
- * A kernel is written once, top down. Values of rows are scalars, or vectors of the lanes of the
- * vector loop they stand in; a row whose operands are all scalar stays scalar there, and a scalar
- * becomes a splat where a vector needs it. The code of a body is written several times (unrolled
- * copies, the masked last iteration); `values` holds the latest.
+ * A kernel is written once, top down. Values of instructions are scalars, or vectors of the lanes
+ * of the vector loop they stand in; an instruction whose operands are all scalar stays scalar
+ * there, and a scalar becomes a splat where a vector needs it. The code of a body is written
+ * several times (unrolled copies, the masked last iteration); `values` holds the latest.
  *
  * Levels: the body of a loop of depth d is level d, the root 0. What depends on outer levels alone
  * is placed before the loop that is being written (`hoist` of the level) and remembered in the memo
@@ -151,10 +151,10 @@ typedef struct jit_fn {
     LLVMValueRef *buffers;
     LLVMValueRef *noalias; /* by buffer: metadata, NULL without */
     LLVMValueRef *scopes;
-    LLVMValueRef *values;    /* by row */
+    LLVMValueRef *values;    /* by instruction */
     jit_symbol *symbols;     /* by symbol index */
     jit_loop_plan *plans;    /* by axis */
-    jit_acc *accs;           /* by row */
+    jit_acc *accs;           /* by instruction */
     uint32_t *private_lanes; /* by buffer: scratch of which each lane has its own; 0: not so */
     int64_t private_bytes;
     LLVMValueRef hoist[ST_LOOP_DEPTH_MAX + 1u];
@@ -192,8 +192,8 @@ LLVMValueRef jit_poison(LLVMTypeRef type);
 /* <0, step, 2 * step, ...> of an integer type. */
 LLVMValueRef jit_iota(LLVMTypeRef element, uint32_t lanes, int64_t step);
 LLVMValueRef jit_splat(jit_fn *f, LLVMValueRef scalar); /* over f->lanes, at this place */
-/* The value of a row in the lanes of `lanes` (1 or f->lanes). */
-LLVMValueRef jit_row(jit_fn *f, st_loop_ref ref, uint32_t lanes);
+/* The value of an instruction in the lanes of `lanes` (1 or f->lanes). */
+LLVMValueRef jit_inst(jit_fn *f, st_loop_ref ref, uint32_t lanes);
 /* The builder goes to the place of a level; jit_here brings it back. */
 void jit_at(jit_fn *f, uint32_t level);
 void jit_here(jit_fn *f);
@@ -230,8 +230,8 @@ typedef struct jit_instruction {
  * done piece by piece. */
 LLVMValueRef jit_by_registers(jit_fn *f, const jit_instruction *op, const LLVMValueRef *args);
 LLVMValueRef jit_select(jit_fn *f, LLVMValueRef mask, LLVMValueRef a, LLVMValueRef b);
-/* Lanes that count: the active ones and the row's mask (0: none); NULL: all. `lanes` 1: the scalar.
- */
+/* Lanes that count: the active ones and the instruction's mask (0: none); NULL: all. `lanes` 1:
+ * the scalar. */
 LLVMValueRef jit_active(jit_fn *f, st_loop_ref mask, uint32_t lanes);
 
 /* ---- jit_sym.c: symbolic integers ---- */
@@ -290,7 +290,7 @@ LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min); /
 LLVMValueRef jit_ldexp(jit_fn *f, LLVMValueRef x, LLVMValueRef y);
 /* Entry (bits of x) mod 32 of a table of codegen/loop_math.h. */
 LLVMValueRef jit_lookup(jit_fn *f, LLVMValueRef x, uint32_t table);
-/* The function of a row with a libm name. */
+/* The function of an instruction with a libm name. */
 LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LLVMValueRef *args);
 
 /* ---- jit_plan.c, jit_pipeline.c, jit_loop.c ---- */

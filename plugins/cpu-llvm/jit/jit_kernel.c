@@ -64,8 +64,8 @@ static int make_tables(jit_fn *f)
     f->noalias = st_calloc(mem, k->buffers.count + 1u, sizeof *f->noalias);
     f->private_lanes = st_calloc(mem, k->buffers.count + 1u, sizeof *f->private_lanes);
     f->scopes = st_calloc(mem, k->buffers.count + 1u, sizeof *f->scopes);
-    f->values = st_calloc(mem, k->ops.count + 1u, sizeof *f->values);
-    f->accs = st_calloc(mem, k->ops.count + 1u, sizeof *f->accs);
+    f->values = st_calloc(mem, k->insts.count + 1u, sizeof *f->values);
+    f->accs = st_calloc(mem, k->insts.count + 1u, sizeof *f->accs);
     f->plans = st_calloc(mem, k->axes.count + 1u, sizeof *f->plans);
     f->symbols = st_calloc(mem, k->syms->symbols.count + 1u, sizeof *f->symbols);
     return f->buffers && f->private_lanes && f->noalias && f->scopes && f->values && f->accs &&

@@ -77,7 +77,7 @@ static void load_kept(jit_fn *f, jit_pipeline *p)
 static void store_kept(jit_fn *f, const jit_pipeline *p)
 {
     for (uint32_t k = 0; k < p->n_kept; k++) {
-        LLVMBuildStore(f->u->ir, jit_row(f, p->kept[k], 1), p->slots[k]);
+        LLVMBuildStore(f->u->ir, jit_inst(f, p->kept[k], 1), p->slots[k]);
     }
 }
 
@@ -94,7 +94,7 @@ static void swap_kept(jit_fn *f, jit_pipeline *p)
 static void emit_previous(jit_fn *f, LLVMValueRef i)
 {
     jit_pipeline *p = f->pipeline;
-    const st_loop_op *last = st_loop_at(f->kernel, p->last);
+    const st_loop_inst *last = st_loop_at(f->kernel, p->last);
     const uint32_t symbol = f->kernel->axes.data[last->ref].symbol;
     const uint32_t vec_symbol = f->vec_symbol;
     const jit_symbol row = f->symbols[p->row_symbol];
@@ -278,13 +278,13 @@ static void emit_pipelined(jit_fn *f, loop *l, jit_pipeline *pipeline)
 
 static void emit_loop(jit_fn *f, st_loop_ref ref)
 {
-    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
     const int is_parallel = ref == st_kernel_parallel_loop(f->kernel);
     jit_pipeline pipeline;
-    loop l = {.axis = &f->kernel->axes.data[row->ref],
+    loop l = {.axis = &f->kernel->axes.data[inst->ref],
               .ref = ref,
-              .plan = f->plans[row->ref],
-              .body = row->body};
+              .plan = f->plans[inst->ref],
+              .body = inst->body};
     if (f->pipeline && ref == f->pipeline->last) {
         return; /* a row later */
     }
@@ -321,14 +321,14 @@ static int body_is_wide(jit_fn *f, uint32_t body)
 {
     for (st_loop_ref ref = f->kernel->blocks.data[body].first; ref;
          ref = st_loop_at(f->kernel, ref)->next) {
-        const st_loop_op *row = st_loop_at(f->kernel, ref);
+        const st_loop_inst *inst = st_loop_at(f->kernel, ref);
         for (uint32_t k = 0; k < 3; k++) {
-            if (row->args[k] && st_loop_at(f->kernel, row->args[k])->block != body &&
-                is_wide(f, row->args[k])) {
+            if (inst->args[k] && st_loop_at(f->kernel, inst->args[k])->block != body &&
+                is_wide(f, inst->args[k])) {
                 return 1;
             }
         }
-        if (row->code == ST_LOOP_RARE && body_is_wide(f, row->body)) {
+        if (inst->code == ST_LOOP_RARE && body_is_wide(f, inst->body)) {
             return 1;
         }
     }
@@ -338,22 +338,22 @@ static int body_is_wide(jit_fn *f, uint32_t body)
 static void emit_rare(jit_fn *f, st_loop_ref ref)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
     const uint32_t lanes =
-        is_wide(f, row->args[0]) || is_wide(f, row->args[1]) || body_is_wide(f, row->body)
+        is_wide(f, inst->args[0]) || is_wide(f, inst->args[1]) || body_is_wide(f, inst->body)
             ? f->lanes
             : 1;
-    const LLVMValueRef usual = jit_row(f, row->args[1], lanes);
-    const LLVMValueRef is_rare = jit_row(f, row->args[0], lanes);
-    const LLVMValueRef some = jit_any(f, jit_active(f, row->args[0], lanes));
+    const LLVMValueRef usual = jit_inst(f, inst->args[1], lanes);
+    const LLVMValueRef is_rare = jit_inst(f, inst->args[0], lanes);
+    const LLVMValueRef some = jit_any(f, jit_active(f, inst->args[0], lanes));
     LLVMBasicBlockRef from[2] = {f->block, NULL};
     const LLVMBasicBlockRef then = jit_block(f);
     const LLVMBasicBlockRef join = jit_block(f);
     f->hoist[f->depth++] = jit_seldom(f, some, then, join);
     jit_go(f, then);
-    jit_emit_block(f, row->body);
+    jit_emit_block(f, inst->body);
     LLVMValueRef values[2] = {usual,
-                              jit_select(f, is_rare, jit_row(f, row->args[2], lanes), usual)};
+                              jit_select(f, is_rare, jit_inst(f, inst->args[2], lanes), usual)};
     jit_memo_drop(f, f->depth);
     f->depth--;
     from[1] = f->block;
@@ -363,42 +363,42 @@ static void emit_rare(jit_fn *f, st_loop_ref ref)
     LLVMAddIncoming(f->values[ref], values, from, 2);
 }
 
-/* ---- rows ---- */
+/* ---- instructions ---- */
 
-static LLVMValueRef constant(const jit_fn *f, const st_loop_op *row)
+static LLVMValueRef constant(const jit_fn *f, const st_loop_inst *inst)
 {
-    const LLVMTypeRef type = jit_type_of(f, row->dtype);
-    return st_loop_class_of(row->dtype) == ST_LOOP_FLOATS ? jit_real(type, row->imm.f)
-                                                          : jit_int(type, row->imm.i);
+    const LLVMTypeRef type = jit_type_of(f, inst->dtype);
+    return st_loop_class_of(inst->dtype) == ST_LOOP_FLOATS ? jit_real(type, inst->imm.f)
+                                                           : jit_int(type, inst->imm.i);
 }
 
 static void bind(jit_fn *f, st_loop_ref ref)
 {
-    const st_loop_op *row = st_loop_at(f->kernel, ref);
-    const uint32_t atom = st_sym_as_symbol(&f->syms->tab, row->sym);
+    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
+    const uint32_t atom = st_sym_as_symbol(&f->syms->tab, inst->sym);
     const stator_atom_row *symbol = atom ? st_seg_at(&f->syms->tab.atoms, atom) : NULL;
-    const LLVMValueRef v = jit_row(f, row->args[0], 1);
+    const LLVMValueRef v = jit_inst(f, inst->args[0], 1);
     if (symbol == NULL) {
-        (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': row %%%u binds no symbol",
+        (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': instruction %%%u binds no symbol",
                        f->kernel->name, ref);
         return;
     }
     f->symbols[symbol->index] =
-        (jit_symbol){v, f->kernel->blocks.data[row->block].depth, jit_lanes_of(v) > 1};
+        (jit_symbol){v, f->kernel->blocks.data[inst->block].depth, jit_lanes_of(v) > 1};
 }
 
-static void emit_row(jit_fn *f, st_loop_ref ref)
+static void emit_inst(jit_fn *f, st_loop_ref ref)
 {
-    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
     int64_t coef = 0;
-    switch (row->code) {
+    switch (inst->code) {
     case ST_LOOP_CONST:
-        f->values[ref] = constant(f, row);
+        f->values[ref] = constant(f, inst);
         break;
     case ST_LOOP_INDEX:
-        f->values[ref] = jit_sym_shape(f, row->sym, &coef) == JIT_UNIFORM
-                             ? jit_sym(f, row->sym)
-                             : jit_vsym(f, row->sym, 0);
+        f->values[ref] = jit_sym_shape(f, inst->sym, &coef) == JIT_UNIFORM
+                             ? jit_sym(f, inst->sym)
+                             : jit_vsym(f, inst->sym, 0);
         break;
     case ST_LOOP_LOAD:
         jit_load(f, ref);
@@ -437,6 +437,6 @@ void jit_emit_block(jit_fn *f, uint32_t block)
 {
     for (st_loop_ref ref = f->kernel->blocks.data[block].first; ref && !jit_failed(f);
          ref = st_loop_at(f->kernel, ref)->next) {
-        emit_row(f, ref);
+        emit_inst(f, ref);
     }
 }

@@ -1,6 +1,6 @@
 /* The code generator's entry: modules of kernels through LLVM to objects.
  *
- *     kernels --expand--> native rows --jit_kernel_emit--> LLVM IR
+ *     kernels --expand--> native instructions --jit_kernel_emit--> LLVM IR
  *         one after the other: the symbols of a program are shared
  *     LLVM IR --> passes --> machine code
  *         concurrently: each thread does a module
@@ -334,14 +334,14 @@ static void build_all(void *self)
     p->out->build_ns = st_now_ns() - start;
 }
 
-/* Kernels in order, about the same number of rows for each module. */
+/* Kernels in order, about the same number of instructions for each module. */
 static void share_out(program *p)
 {
     uint64_t total = 0;
     uint64_t seen = 0;
     const jit_request *r = p->request;
     for (uint32_t k = 0; k < r->n_kernels; k++) {
-        total += r->kernels[k]->ops.count;
+        total += r->kernels[k]->insts.count;
     }
     for (uint32_t m = 0, k = 0; m < p->n_jobs; m++) {
         job *j = &p->jobs[m];
@@ -355,7 +355,7 @@ static void share_out(program *p)
         j->unit.msg_size = sizeof j->msg;
         while (k < r->n_kernels &&
                (m + 1u == p->n_jobs || seen * p->n_jobs < total * (uint64_t)(m + 1u))) {
-            seen += r->kernels[k++]->ops.count;
+            seen += r->kernels[k++]->insts.count;
         }
         j->end = k;
     }

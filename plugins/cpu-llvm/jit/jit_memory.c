@@ -11,7 +11,7 @@
 #include "jit_emit.h"
 
 typedef struct access {
-    const st_loop_op *row;
+    const st_loop_inst *inst;
     const st_loop_buffer *buffer;
     st_loop_ref ref;
     LLVMTypeRef type; /* of an element in memory */
@@ -51,18 +51,18 @@ static uint32_t align_of(jit_fn *f, const st_loop_buffer *buffer, uint32_t sym)
 
 static access access_of(jit_fn *f, st_loop_ref ref)
 {
-    const st_loop_op *row = st_loop_at(f->kernel, ref);
-    access a = {.row = row, .ref = ref, .buffer = &f->kernel->buffers.data[row->ref]};
+    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
+    access a = {.inst = inst, .ref = ref, .buffer = &f->kernel->buffers.data[inst->ref]};
     a.type = jit_memory_type(f, a.buffer->dtype);
-    a.shape = jit_sym_shape(f, row->sym, &a.coef);
-    if (f->private_lanes[row->ref] > 1) { /* a vector for each element: one run */
+    a.shape = jit_sym_shape(f, inst->sym, &a.coef);
+    if (f->private_lanes[inst->ref] > 1) { /* a vector for each element: one run */
         a.shape = JIT_LINEAR;
         a.coef = 1;
         a.align = jit_dtype_bytes(a.buffer->dtype) * f->lanes;
         a.align = a.align < 64u ? a.align : 64u;
         return a;
     }
-    a.align = align_of(f, a.buffer, row->sym);
+    a.align = align_of(f, a.buffer, inst->sym);
     return a;
 }
 
@@ -134,11 +134,11 @@ static LLVMValueRef pointers(jit_fn *f, const access *a)
     const LLVMBuilderRef ir = f->u->ir;
     if (a->shape == JIT_LINEAR && a->coef <= INT16_MAX && a->coef >= INT16_MIN) {
         LLVMValueRef offsets = jit_iota(f->u->types[JIT_I32], f->lanes, a->coef);
-        return LLVMBuildGEP2(ir, a->type, jit_address(f, a->row->ref, a->row->sym), &offsets, 1,
+        return LLVMBuildGEP2(ir, a->type, jit_address(f, a->inst->ref, a->inst->sym), &offsets, 1,
                              "");
     }
-    LLVMValueRef index = jit_vsym(f, a->row->sym, 1);
-    return LLVMBuildGEP2(ir, a->type, f->buffers[a->row->ref], &index, 1, "");
+    LLVMValueRef index = jit_vsym(f, a->inst->sym, 1);
+    return LLVMBuildGEP2(ir, a->type, f->buffers[a->inst->ref], &index, 1, "");
 }
 
 LLVMValueRef jit_gather(jit_fn *f, LLVMValueRef at, LLVMValueRef mask, LLVMValueRef other,
@@ -158,7 +158,7 @@ static LLVMValueRef gather(jit_fn *f, const access *a, LLVMValueRef at, LLVMValu
 static void scatter(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef mask)
 {
     const LLVMValueRef at = a->shape == JIT_UNIFORM
-                                ? jit_splat(f, jit_address(f, a->row->ref, a->row->sym))
+                                ? jit_splat(f, jit_address(f, a->inst->ref, a->inst->sym))
                                 : pointers(f, a);
     LLVMTypeRef types[2] = {jit_wide(a->type, f->lanes), LLVMTypeOf(at)};
     LLVMValueRef args[3] = {value, at, mask ? mask : all_lanes(f)};
@@ -169,7 +169,7 @@ static void scatter(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef
 /* Address of the lowest of the lanes' elements, and its alignment. */
 static LLVMValueRef run_address(jit_fn *f, const access *a, uint32_t *out_align)
 {
-    LLVMValueRef p = jit_address(f, a->row->ref, a->row->sym);
+    LLVMValueRef p = jit_address(f, a->inst->ref, a->inst->sym);
     *out_align = a->align;
     if (a->coef == -1) {
         LLVMValueRef back = jit_i64(f, 1 - (int64_t)f->lanes);
@@ -179,10 +179,10 @@ static LLVMValueRef run_address(jit_fn *f, const access *a, uint32_t *out_align)
     return p;
 }
 
-/* The row's mask when it is one for all lanes; NULL: it has none, or they differ. */
+/* The instruction's mask when it is one for all lanes; NULL: it has none, or they differ. */
 static LLVMValueRef one_mask(jit_fn *f, const access *a)
 {
-    const LLVMValueRef mask = a->row->args[0] ? jit_row(f, a->row->args[0], 1) : NULL;
+    const LLVMValueRef mask = a->inst->args[0] ? jit_inst(f, a->inst->args[0], 1) : NULL;
     return mask && jit_lanes_of(mask) == 1 ? mask : NULL;
 }
 
@@ -191,7 +191,7 @@ static LLVMValueRef one_mask(jit_fn *f, const access *a)
 static LLVMValueRef safe_address(jit_fn *f, const access *a, LLVMValueRef p)
 {
     const LLVMValueRef is_on = one_mask(f, a);
-    return is_on ? LLVMBuildSelect(f->u->ir, is_on, p, f->buffers[a->row->ref], "") : p;
+    return is_on ? LLVMBuildSelect(f->u->ir, is_on, p, f->buffers[a->inst->ref], "") : p;
 }
 
 /* What a masked load gave, behind a fence. LLVM 22 folds such a load into an instruction with
@@ -219,7 +219,7 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
         v = LLVMBuildLoad2(f->u->ir, type, p, "");
         LLVMSetAlignment(v, align);
         if (!is_back) {
-            jit_prefetch_row(f, a->row->ref, a->row->sym, p);
+            jit_prefetch_row(f, a->inst->ref, a->inst->sym, p);
         }
     } else {
         LLVMTypeRef types[2] = {type, LLVMTypeOf(p)};
@@ -227,7 +227,7 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
                                 is_back ? reversed(f, other) : other};
         v = masked_call(f, "llvm.masked.load", types, args, 3, 0, align);
     }
-    jit_tag(f, v, a->row->ref);
+    jit_tag(f, v, a->inst->ref);
     v = mask ? fenced(f, v, jit_dtype_bytes(a->buffer->dtype)) : v;
     return is_back ? reversed(f, v) : v;
 }
@@ -237,9 +237,9 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
 static LLVMValueRef load_scalar(jit_fn *f, const access *a)
 {
     const LLVMValueRef v =
-        LLVMBuildLoad2(f->u->ir, a->type, jit_address(f, a->row->ref, a->row->sym), "");
+        LLVMBuildLoad2(f->u->ir, a->type, jit_address(f, a->inst->ref, a->inst->sym), "");
     LLVMSetAlignment(v, a->align);
-    jit_tag(f, v, a->row->ref);
+    jit_tag(f, v, a->inst->ref);
     return v;
 }
 
@@ -251,7 +251,8 @@ static LLVMValueRef load_branch(jit_fn *f, const access *a, LLVMValueRef is_on, 
     const int is_wide = jit_lanes_of(other) > 1;
     const LLVMValueRef at = is_wide ? pointers(f, a) : NULL;
     if (!is_wide) {
-        (void)jit_address(f, a->row->ref, a->row->sym); /* before the branch, for later rows */
+        (void)jit_address(f, a->inst->ref,
+                          a->inst->sym); /* before the branch, for later instructions */
     }
     LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
     const LLVMBasicBlockRef join = jit_block(f);
@@ -268,18 +269,18 @@ static LLVMValueRef load_branch(jit_fn *f, const access *a, LLVMValueRef is_on, 
 /* What stands where the mask is false, as it would be in memory. */
 static LLVMValueRef other_value(jit_fn *f, const access *a, uint32_t lanes)
 {
-    const st_loop_ref other = a->row->args[0] ? a->row->args[1] : 0;
-    return other ? to_memory(f, a->buffer->dtype, jit_row(f, other, lanes))
+    const st_loop_ref other = a->inst->args[0] ? a->inst->args[1] : 0;
+    return other ? to_memory(f, a->buffer->dtype, jit_inst(f, other, lanes))
                  : LLVMConstNull(jit_wide(a->type, lanes));
 }
 
 static LLVMValueRef load_uniform(jit_fn *f, const access *a)
 {
-    const st_loop_ref mask_row = a->row->args[0];
-    const uint32_t mask_lanes = mask_row ? jit_lanes_of(jit_row(f, mask_row, 1)) : 1;
-    const st_loop_ref other = mask_row ? a->row->args[1] : 0;
-    const uint32_t lanes = other && jit_lanes_of(jit_row(f, other, 1)) > 1 ? f->lanes : mask_lanes;
-    LLVMValueRef mask = jit_active(f, mask_row, mask_lanes);
+    const st_loop_ref mask_inst = a->inst->args[0];
+    const uint32_t mask_lanes = mask_inst ? jit_lanes_of(jit_inst(f, mask_inst, 1)) : 1;
+    const st_loop_ref other = mask_inst ? a->inst->args[1] : 0;
+    const uint32_t lanes = other && jit_lanes_of(jit_inst(f, other, 1)) > 1 ? f->lanes : mask_lanes;
+    LLVMValueRef mask = jit_active(f, mask_inst, mask_lanes);
     mask = jit_bounds(f, a->ref, 1, mask && mask_lanes > 1 ? jit_any(f, mask) : mask);
     if (mask == NULL) {
         return load_scalar(f, a);
@@ -288,7 +289,7 @@ static LLVMValueRef load_uniform(jit_fn *f, const access *a)
         return load_branch(f, a, mask, NULL, other_value(f, a, 1));
     }
     const LLVMValueRef v = jit_splat(f, load_branch(f, a, mask, NULL, LLVMConstNull(a->type)));
-    return jit_select(f, jit_row(f, mask_row, lanes), v, other_value(f, a, lanes));
+    return jit_select(f, jit_inst(f, mask_inst, lanes), v, other_value(f, a, lanes));
 }
 
 void jit_load(jit_fn *f, st_loop_ref ref)
@@ -304,7 +305,7 @@ void jit_load(jit_fn *f, st_loop_ref ref)
         v = load_uniform(f, &a);
     } else {
         const LLVMValueRef mask =
-            jit_bounds(f, ref, f->lanes, jit_active(f, a.row->args[0], f->lanes));
+            jit_bounds(f, ref, f->lanes, jit_active(f, a.inst->args[0], f->lanes));
         const LLVMValueRef other = other_value(f, &a, f->lanes);
         const LLVMValueRef is_on = one_mask(f, &a);
         v = is_contiguous(&a) ? load_run(f, &a, mask, other)
@@ -346,7 +347,7 @@ static void store_lane(jit_fn *f, const access *a, LLVMValueRef value, LLVMValue
     const LLVMValueRef store =
         LLVMBuildStore(ir, x, LLVMBuildGEP2(ir, LLVMTypeOf(x), p, &at, 1, ""));
     LLVMSetAlignment(store, jit_dtype_bytes(a->buffer->dtype));
-    jit_tag(f, store, a->row->ref);
+    jit_tag(f, store, a->inst->ref);
 }
 
 static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef mask)
@@ -366,12 +367,12 @@ static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueR
     if (mask != NULL) {
         LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(p)};
         LLVMValueRef args[3] = {value, p, mask};
-        jit_tag(f, masked_call(f, "llvm.masked.store", types, args, 3, 1, align), a->row->ref);
+        jit_tag(f, masked_call(f, "llvm.masked.store", types, args, 3, 1, align), a->inst->ref);
         return;
     }
     const LLVMValueRef store = LLVMBuildStore(f->u->ir, value, p);
     LLVMSetAlignment(store, align);
-    jit_tag(f, store, a->row->ref);
+    jit_tag(f, store, a->inst->ref);
     jit_pipeline_note(f, store);
     if (f->is_streamed && (a->buffer->flags & ST_BUFFER_STREAMED) && bytes >= 16u &&
         align >= (bytes < 64u ? bytes : 64u)) {
@@ -384,7 +385,7 @@ static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueR
 
 static void store_scalar(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef is_on)
 {
-    const LLVMValueRef p = jit_address(f, a->row->ref, a->row->sym);
+    const LLVMValueRef p = jit_address(f, a->inst->ref, a->inst->sym);
     const LLVMBuilderRef ir = f->u->ir;
     LLVMBasicBlockRef join = NULL;
     if (is_on != NULL) {
@@ -395,7 +396,7 @@ static void store_scalar(jit_fn *f, const access *a, LLVMValueRef value, LLVMVal
     }
     const LLVMValueRef store = LLVMBuildStore(ir, value, p);
     LLVMSetAlignment(store, a->align);
-    jit_tag(f, store, a->row->ref);
+    jit_tag(f, store, a->inst->ref);
     if (is_on != NULL) {
         LLVMBuildBr(ir, join);
         jit_go(f, join);
@@ -405,10 +406,10 @@ static void store_scalar(jit_fn *f, const access *a, LLVMValueRef value, LLVMVal
 /* All lanes write one element: the last one that counts stays. */
 static void store_uniform(jit_fn *f, const access *a)
 {
-    const st_loop_ref mask_row = a->row->args[1];
-    const uint32_t mask_lanes = mask_row ? jit_lanes_of(jit_row(f, mask_row, 1)) : 1;
-    LLVMValueRef value = to_memory(f, a->buffer->dtype, jit_row(f, a->row->args[0], 1));
-    LLVMValueRef mask = jit_active(f, mask_row, mask_lanes);
+    const st_loop_ref mask_inst = a->inst->args[1];
+    const uint32_t mask_lanes = mask_inst ? jit_lanes_of(jit_inst(f, mask_inst, 1)) : 1;
+    LLVMValueRef value = to_memory(f, a->buffer->dtype, jit_inst(f, a->inst->args[0], 1));
+    LLVMValueRef mask = jit_active(f, mask_inst, mask_lanes);
     const LLVMValueRef is_on =
         jit_bounds(f, a->ref, 1, mask && mask_lanes > 1 ? jit_any(f, mask) : mask);
     if (jit_lanes_of(value) > 1 && mask_lanes > 1) {
@@ -432,8 +433,10 @@ void jit_store(jit_fn *f, st_loop_ref ref)
         store_uniform(f, &a);
         return;
     }
-    const LLVMValueRef mask = jit_bounds(f, ref, f->lanes, jit_active(f, a.row->args[1], f->lanes));
-    const LLVMValueRef value = to_memory(f, a.buffer->dtype, jit_row(f, a.row->args[0], f->lanes));
+    const LLVMValueRef mask =
+        jit_bounds(f, ref, f->lanes, jit_active(f, a.inst->args[1], f->lanes));
+    const LLVMValueRef value =
+        to_memory(f, a.buffer->dtype, jit_inst(f, a.inst->args[0], f->lanes));
     if (is_contiguous(&a)) {
         store_run(f, &a, value, mask);
     } else {
@@ -464,29 +467,29 @@ void jit_report(jit_fn *f, LLVMValueRef bad, uint32_t value)
 void jit_check(jit_fn *f, st_loop_ref ref)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const st_loop_op *row = st_loop_at(f->kernel, ref);
-    uint32_t lanes = jit_lanes_of(jit_row(f, row->args[0], 1));
-    if (row->args[1] && jit_lanes_of(jit_row(f, row->args[1], 1)) > 1) {
+    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
+    uint32_t lanes = jit_lanes_of(jit_inst(f, inst->args[0], 1));
+    if (inst->args[1] && jit_lanes_of(jit_inst(f, inst->args[1], 1)) > 1) {
         lanes = f->lanes;
     }
-    LLVMValueRef bad = LLVMBuildNot(ir, jit_row(f, row->args[0], lanes), "");
-    const LLVMValueRef active = jit_active(f, row->args[1], lanes);
+    LLVMValueRef bad = LLVMBuildNot(ir, jit_inst(f, inst->args[0], lanes), "");
+    const LLVMValueRef active = jit_active(f, inst->args[1], lanes);
     if (active != NULL) {
         bad = LLVMBuildAnd(ir, bad, active, "");
     }
-    jit_report(f, jit_any(f, bad), st_loop_check_status(row));
+    jit_report(f, jit_any(f, bad), st_loop_check_status(inst));
 }
 
 LLVMValueRef jit_bounds(jit_fn *f, st_loop_ref ref, uint32_t lanes, LLVMValueRef mask)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const st_loop_op *row = st_loop_at(f->kernel, ref);
+    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
     if (!(f->u->request->flags & JIT_DEBUG_BOUNDS)) {
         return mask;
     }
-    LLVMValueRef count = jit_sym(f, f->kernel->buffers.data[row->ref].numel);
-    LLVMValueRef index = lanes > 1 && f->private_lanes[row->ref] <= 1 ? jit_vsym(f, row->sym, 0)
-                                                                      : jit_sym(f, row->sym);
+    LLVMValueRef count = jit_sym(f, f->kernel->buffers.data[inst->ref].numel);
+    LLVMValueRef index = lanes > 1 && f->private_lanes[inst->ref] <= 1 ? jit_vsym(f, inst->sym, 0)
+                                                                       : jit_sym(f, inst->sym);
     index = lanes > 1 && jit_lanes_of(index) == 1 ? jit_splat(f, index) : index;
     count = lanes > 1 ? jit_splat(f, count) : count;
     LLVMValueRef fits = LLVMBuildICmp(ir, LLVMIntULT, index, count, "");

@@ -9,14 +9,14 @@
 #include "jit_emit.h"
 
 typedef struct nibbles {
-    const st_loop_op *row;
+    const st_loop_inst *inst;
     uint32_t lanes;    /* of the result, 1: it is the same in all */
     LLVMValueRef mask; /* lanes that count, NULL: all */
 } nibbles;
 
 static int is_signed(const jit_fn *f, const nibbles *n)
 {
-    return f->kernel->buffers.data[n->row->ref].dtype == STATOR_I4;
+    return f->kernel->buffers.data[n->inst->ref].dtype == STATOR_I4;
 }
 
 /* The four bits of each byte from `shift` on. */
@@ -40,16 +40,16 @@ static LLVMValueRef place_of(jit_fn *f, const nibbles *n, LLVMValueRef index,
     LLVMValueRef odd = LLVMBuildAnd(ir, index, jit_int(type, 1), "");
     odd = LLVMBuildTrunc(ir, odd, jit_like(f, JIT_I8, odd), "");
     *out_shift = LLVMBuildShl(ir, odd, jit_int(LLVMTypeOf(odd), 2), "");
-    return LLVMBuildGEP2(ir, f->u->types[JIT_I8], f->buffers[n->row->ref], &byte, 1, "");
+    return LLVMBuildGEP2(ir, f->u->types[JIT_I8], f->buffers[n->inst->ref], &byte, 1, "");
 }
 
 static LLVMValueRef load_one(jit_fn *f, const nibbles *n)
 {
     LLVMValueRef shift = NULL;
-    const LLVMValueRef at = place_of(f, n, jit_sym(f, n->row->sym), &shift);
+    const LLVMValueRef at = place_of(f, n, jit_sym(f, n->inst->sym), &shift);
     const LLVMValueRef byte = LLVMBuildLoad2(f->u->ir, f->u->types[JIT_I8], at, "");
     LLVMSetAlignment(byte, 1);
-    jit_tag(f, byte, n->row->ref);
+    jit_tag(f, byte, n->inst->ref);
     return taken(f, n, byte, shift);
 }
 
@@ -57,7 +57,7 @@ static LLVMValueRef load_one(jit_fn *f, const nibbles *n)
 static LLVMValueRef load_one_if(jit_fn *f, const nibbles *n)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    (void)jit_sym(f, n->row->sym); /* before the branch, for later rows */
+    (void)jit_sym(f, n->inst->sym); /* before the branch, for later instructions */
     LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
     const LLVMBasicBlockRef join = jit_block(f);
     LLVMBuildCondBr(ir, n->mask, from[1], join);
@@ -77,10 +77,10 @@ static LLVMValueRef load_run(jit_fn *f, const nibbles *n)
     LLVMValueRef shifts[JIT_LANES_MAX];
     LLVMValueRef shift = NULL;
     const LLVMTypeRef i8 = f->u->types[JIT_I8];
-    const LLVMValueRef at = place_of(f, n, jit_sym(f, n->row->sym), &shift);
+    const LLVMValueRef at = place_of(f, n, jit_sym(f, n->inst->sym), &shift);
     const LLVMValueRef bytes = LLVMBuildLoad2(f->u->ir, jit_wide(i8, n->lanes / 2u), at, "");
     LLVMSetAlignment(bytes, 1);
-    jit_tag(f, bytes, n->row->ref);
+    jit_tag(f, bytes, n->inst->ref);
     for (uint32_t i = 0; i < n->lanes; i++) {
         twice[i] = LLVMConstInt(f->u->types[JIT_I32], n->lanes > 2u ? i / 2u : 0, 0);
         shifts[i] = LLVMConstInt(i8, i % 2u * 4u, 0);
@@ -96,36 +96,37 @@ static LLVMValueRef gather(jit_fn *f, const nibbles *n)
 {
     LLVMValueRef shift = NULL;
     const LLVMTypeRef type = jit_wide(f->u->types[JIT_I8], n->lanes);
-    const LLVMValueRef at = place_of(f, n, jit_vsym(f, n->row->sym, 1), &shift);
+    const LLVMValueRef at = place_of(f, n, jit_vsym(f, n->inst->sym, 1), &shift);
     const LLVMValueRef bytes = jit_gather(f, at, n->mask, LLVMConstNull(type), 1);
     return taken(f, n, bytes, shift);
 }
 
-/* `v` where the row's mask holds, else what the row says, 0 where it says nothing. */
+/* `v` where the instruction's mask holds, else what the instruction says, 0 where it says
+ * nothing. */
 static LLVMValueRef chosen(jit_fn *f, const nibbles *n, LLVMValueRef v)
 {
-    const st_loop_ref mask = n->row->args[0];
-    const st_loop_ref other = mask ? n->row->args[1] : 0;
-    const int is_wide = (other && jit_lanes_of(jit_row(f, other, 1)) > 1) ||
-                        (mask && jit_lanes_of(jit_row(f, mask, 1)) > 1);
+    const st_loop_ref mask = n->inst->args[0];
+    const st_loop_ref other = mask ? n->inst->args[1] : 0;
+    const int is_wide = (other && jit_lanes_of(jit_inst(f, other, 1)) > 1) ||
+                        (mask && jit_lanes_of(jit_inst(f, mask, 1)) > 1);
     const uint32_t lanes = n->lanes > 1 || is_wide ? f->lanes : 1;
     if (other == 0 && (n->lanes > 1 || !is_wide)) {
         return v; /* what is not loaded is 0 already, or nobody looks at it */
     }
     v = n->lanes == 1 && lanes > 1 ? jit_splat(f, v) : v;
-    const LLVMValueRef otherwise = other ? jit_row(f, other, lanes) : LLVMConstNull(LLVMTypeOf(v));
-    return jit_select(f, jit_row(f, mask, lanes), v, otherwise);
+    const LLVMValueRef otherwise = other ? jit_inst(f, other, lanes) : LLVMConstNull(LLVMTypeOf(v));
+    return jit_select(f, jit_inst(f, mask, lanes), v, otherwise);
 }
 
 void jit_load_nibbles(jit_fn *f, st_loop_ref ref)
 {
     int64_t coef = 0;
-    nibbles n = {.row = st_loop_at(f->kernel, ref), .lanes = 1};
-    const uint32_t shape = jit_sym_shape(f, n.row->sym, &coef);
-    const st_loop_ref mask = n.row->args[0];
+    nibbles n = {.inst = st_loop_at(f->kernel, ref), .lanes = 1};
+    const uint32_t shape = jit_sym_shape(f, n.inst->sym, &coef);
+    const st_loop_ref mask = n.inst->args[0];
     LLVMValueRef v;
     if (shape == JIT_UNIFORM) {
-        const uint32_t lanes = mask ? jit_lanes_of(jit_row(f, mask, 1)) : 1;
+        const uint32_t lanes = mask ? jit_lanes_of(jit_inst(f, mask, 1)) : 1;
         n.mask = jit_active(f, mask, lanes);
         n.mask = jit_bounds(f, ref, 1, n.mask && lanes > 1 ? jit_any(f, n.mask) : n.mask);
         v = n.mask ? load_one_if(f, &n) : load_one(f, &n);
@@ -133,7 +134,7 @@ void jit_load_nibbles(jit_fn *f, st_loop_ref ref)
         n.lanes = f->lanes;
         n.mask = jit_bounds(f, ref, f->lanes, jit_active(f, mask, f->lanes));
         const int is_run = shape == JIT_LINEAR && coef == 1 && n.mask == NULL &&
-                           jit_sym_divisor(f, n.row->sym) % 2 == 0;
+                           jit_sym_divisor(f, n.inst->sym) % 2 == 0;
         v = is_run ? load_run(f, &n) : gather(f, &n);
     }
     f->values[ref] = chosen(f, &n, v);

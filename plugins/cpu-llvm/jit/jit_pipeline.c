@@ -36,12 +36,12 @@ static int may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
     const uint32_t own = f->syms->symbols.data[axis->symbol].sym;
     for (st_loop_ref ref = f->kernel->blocks.data[block].first; ref;
          ref = st_loop_at(f->kernel, ref)->next) {
-        const st_loop_op *row = st_loop_at(f->kernel, ref);
-        const int is_access = row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE;
-        if (row->sym && jit_may_differ(f, row->sym, 0, UINT32_MAX)) {
+        const st_loop_inst *inst = st_loop_at(f->kernel, ref);
+        const int is_access = inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE;
+        if (inst->sym && jit_may_differ(f, inst->sym, 0, UINT32_MAX)) {
             return 0;
         }
-        switch (row->code) {
+        switch (inst->code) {
         case ST_LOOP_LOOP:
         case ST_LOOP_ACC:
         case ST_LOOP_UPDATE:
@@ -49,18 +49,19 @@ static int may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
         case ST_LOOP_BIND:
             return 0;
         case ST_LOOP_RARE:
-            if (!may_wait(f, row->body, axis)) {
+            if (!may_wait(f, inst->body, axis)) {
                 return 0;
             }
             break;
         default:
             break;
         }
-        if (is_access && is_local(f, row->ref) && (row->code == ST_LOOP_STORE || row->sym != own)) {
+        if (is_access && is_local(f, inst->ref) &&
+            (inst->code == ST_LOOP_STORE || inst->sym != own)) {
             return 0;
         }
-        if (row->code == ST_LOOP_LOAD && !is_local(f, row->ref) &&
-            (f->kernel->buffers.data[row->ref].flags & ST_BUFFER_WRITTEN)) {
+        if (inst->code == ST_LOOP_LOAD && !is_local(f, inst->ref) &&
+            (f->kernel->buffers.data[inst->ref].flags & ST_BUFFER_WRITTEN)) {
             return 0;
         }
     }
@@ -79,15 +80,15 @@ static void note_access(const jit_fn *f, uint32_t buffer, st_loop_ref loop, st_l
     const st_kernel *kernel = f->kernel;
     const uint32_t body = st_loop_at(kernel, loop)->body;
     const uint32_t own = f->syms->symbols.data[axis_at(f, loop)->symbol].sym;
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if ((row->code != ST_LOOP_LOAD && row->code != ST_LOOP_STORE) || row->ref != buffer ||
-            !jit_is_within(kernel, row->block, body)) {
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if ((inst->code != ST_LOOP_LOAD && inst->code != ST_LOOP_STORE) || inst->ref != buffer ||
+            !jit_is_within(kernel, inst->block, body)) {
             continue;
         }
         u->first = u->first ? u->first : loop;
         u->is_in_last |= loop == last;
-        u->is_good &= loop == u->first ? row->sym == own : row->code == ST_LOOP_LOAD;
+        u->is_good &= loop == u->first ? inst->sym == own : inst->code == ST_LOOP_LOAD;
     }
 }
 
@@ -128,22 +129,22 @@ static int note_uses(const jit_fn *f, uint32_t block, uint32_t body, jit_pipelin
 {
     for (st_loop_ref ref = f->kernel->blocks.data[block].first; ref;
          ref = st_loop_at(f->kernel, ref)->next) {
-        const st_loop_op *row = st_loop_at(f->kernel, ref);
+        const st_loop_inst *inst = st_loop_at(f->kernel, ref);
         for (uint32_t k = 0; k < 3; k++) {
             uint32_t at = 0;
-            if (row->args[k] == 0 || st_loop_at(f->kernel, row->args[k])->block != body) {
+            if (inst->args[k] == 0 || st_loop_at(f->kernel, inst->args[k])->block != body) {
                 continue;
             }
-            while (at < p->n_kept && p->kept[at] != row->args[k]) {
+            while (at < p->n_kept && p->kept[at] != inst->args[k]) {
                 at++;
             }
             if (at == JIT_KEPT_MAX) {
                 return 0;
             }
-            p->kept[at] = row->args[k];
+            p->kept[at] = inst->args[k];
             p->n_kept = at == p->n_kept ? at + 1u : p->n_kept;
         }
-        if (row->code == ST_LOOP_RARE && !note_uses(f, row->body, body, p)) {
+        if (inst->code == ST_LOOP_RARE && !note_uses(f, inst->body, body, p)) {
             return 0;
         }
     }

@@ -8,9 +8,9 @@
  * [j][lane]. */
 #include "jit_emit.h"
 
-/* Rows of the bodies in flight together. A body of so many rows takes longer than an addition waits
- * for the one before it, and each copy costs time to compile. */
-#define ROWS_IN_FLIGHT 64u
+/* Instructions of the bodies in flight together. A body of so many instructions takes longer
+ * than an addition waits for the one before it, and each copy costs time to compile. */
+#define INSTS_IN_FLIGHT 64u
 #define PRIVATE_BYTES_MAX ((int64_t)128 << 10) /* of stack, all private scratch of a kernel */
 
 static int is_power_of_two(uint32_t n)
@@ -44,10 +44,11 @@ static void note_symbol(void *self, uint32_t index)
     if (s->f->syms->symbols.data[index].kind != ST_SYMBOL_VALUE) {
         return;
     }
-    for (st_loop_ref ref = 1; ref < kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        s->found |= row->code == ST_LOOP_BIND && row->sym == s->f->syms->symbols.data[index].sym &&
-                    jit_is_within(kernel, row->block, s->body);
+    for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        s->found |= inst->code == ST_LOOP_BIND &&
+                    inst->sym == s->f->syms->symbols.data[index].sym &&
+                    jit_is_within(kernel, inst->block, s->body);
     }
 }
 
@@ -67,26 +68,26 @@ typedef struct uses {
     uint32_t outside; /* the loop */
 } uses;
 
-static int is_access(const st_loop_op *row)
+static int is_access(const st_loop_inst *inst)
 {
-    return row->code == ST_LOOP_LOAD || row->code == ST_LOOP_STORE;
+    return inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE;
 }
 
 static uses uses_of(const jit_fn *f, uint32_t buffer, uint32_t body, uint32_t axis)
 {
     uses u = {0, 0, 0, 0};
-    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(f->kernel, ref);
-        if (!is_access(row) || row->ref != buffer) {
+    for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(f->kernel, ref);
+        if (!is_access(inst) || inst->ref != buffer) {
             continue;
         }
-        if (!jit_is_within(f->kernel, row->block, body)) {
+        if (!jit_is_within(f->kernel, inst->block, body)) {
             u.outside++;
-        } else if (jit_may_differ(f, row->sym, body, axis)) {
+        } else if (jit_may_differ(f, inst->sym, body, axis)) {
             u.shared++;
         } else {
             u.own++;
-            u.stores += row->code != ST_LOOP_LOAD;
+            u.stores += inst->code != ST_LOOP_LOAD;
         }
     }
     return u;
@@ -123,19 +124,19 @@ static int settle_scratch(jit_fn *f, uint32_t body, uint32_t axis, uint32_t lane
 
 /* ---- loops ---- */
 
-static int row_can_widen(const jit_fn *f, const st_loop_op *row, uint32_t body, uint32_t lanes)
+static int inst_can_widen(const jit_fn *f, const st_loop_inst *inst, uint32_t body, uint32_t lanes)
 {
     const st_kernel *kernel = f->kernel;
-    if (row->code == ST_LOOP_LOOP) {
-        return !jit_may_differ(f, kernel->axes.data[row->ref].extent, body, UINT32_MAX);
+    if (inst->code == ST_LOOP_LOOP) {
+        return !jit_may_differ(f, kernel->axes.data[inst->ref].extent, body, UINT32_MAX);
     }
-    if (row->code != ST_LOOP_UPDATE && row->code != ST_LOOP_READ) {
+    if (inst->code != ST_LOOP_UPDATE && inst->code != ST_LOOP_READ) {
         return 1;
     }
-    const st_loop_op *acc = st_loop_at(kernel, row->ref);
-    const uint32_t other = f->accs[row->ref].lanes;
+    const st_loop_inst *acc = st_loop_at(kernel, inst->ref);
+    const uint32_t other = f->accs[inst->ref].lanes;
     return jit_is_within(kernel, acc->block, body) ||
-           (row->code == ST_LOOP_UPDATE && acc->imm.i != ST_ACC_LAST &&
+           (inst->code == ST_LOOP_UPDATE && acc->imm.i != ST_ACC_LAST &&
             (other <= 1 || other == lanes));
 }
 
@@ -145,10 +146,10 @@ static int can_widen(const jit_fn *f, const st_loop_axis *axis, uint32_t body)
         axis->lanes > JIT_LANES_MAX || !is_power_of_two(axis->lanes)) {
         return 0;
     }
-    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(f->kernel, ref);
-        if (jit_is_within(f->kernel, row->block, body) &&
-            !row_can_widen(f, row, body, axis->lanes)) {
+    for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(f->kernel, ref);
+        if (jit_is_within(f->kernel, inst->block, body) &&
+            !inst_can_widen(f, inst, body, axis->lanes)) {
             return 0;
         }
     }
@@ -157,23 +158,23 @@ static int can_widen(const jit_fn *f, const st_loop_axis *axis, uint32_t body)
 
 static void claim_accumulators(jit_fn *f, uint32_t body, uint32_t lanes)
 {
-    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(f->kernel, ref);
-        if (row->code == ST_LOOP_UPDATE && jit_is_within(f->kernel, row->block, body)) {
-            f->accs[row->ref].lanes = lanes;
+    for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(f->kernel, ref);
+        if (inst->code == ST_LOOP_UPDATE && jit_is_within(f->kernel, inst->block, body)) {
+            f->accs[inst->ref].lanes = lanes;
         }
     }
 }
 
 static uint32_t unroll_of(const jit_fn *f, const st_loop_axis *axis, uint32_t body)
 {
-    uint32_t rows = 1;
-    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
-        const st_loop_op *row = st_loop_at(f->kernel, ref);
-        rows += row->code != ST_LOOP_CONST && jit_is_within(f->kernel, row->block, body);
+    uint32_t insts = 1;
+    for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(f->kernel, ref);
+        insts += inst->code != ST_LOOP_CONST && jit_is_within(f->kernel, inst->block, body);
     }
     uint32_t unroll = axis->unroll < JIT_UNROLL_MAX ? axis->unroll : JIT_UNROLL_MAX;
-    while (unroll > 1 && unroll * rows > ROWS_IN_FLIGHT) {
+    while (unroll > 1 && unroll * insts > INSTS_IN_FLIGHT) {
         unroll /= 2u;
     }
     return unroll ? unroll : 1;
@@ -184,30 +185,30 @@ static void plan_block(jit_fn *f, uint32_t block, uint32_t is_wide)
     const st_kernel *kernel = f->kernel;
     for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
          ref = st_loop_at(kernel, ref)->next) {
-        const st_loop_op *row = st_loop_at(kernel, ref);
-        if (row->code != ST_LOOP_LOOP) {
+        const st_loop_inst *inst = st_loop_at(kernel, ref);
+        if (inst->code != ST_LOOP_LOOP) {
             continue;
         }
-        const st_loop_axis *axis = &kernel->axes.data[row->ref];
-        jit_loop_plan *plan = &f->plans[row->ref];
-        plan->unroll = unroll_of(f, axis, row->body);
+        const st_loop_axis *axis = &kernel->axes.data[inst->ref];
+        jit_loop_plan *plan = &f->plans[inst->ref];
+        plan->unroll = unroll_of(f, axis, inst->body);
         plan->lanes = 1;
-        if (!is_wide && can_widen(f, axis, row->body) &&
-            settle_scratch(f, row->body, axis->symbol, axis->lanes)) {
+        if (!is_wide && can_widen(f, axis, inst->body) &&
+            settle_scratch(f, inst->body, axis->symbol, axis->lanes)) {
             plan->lanes = axis->lanes;
-            claim_accumulators(f, row->body, axis->lanes);
+            claim_accumulators(f, inst->body, axis->lanes);
         }
-        plan_block(f, row->body, is_wide || plan->lanes > 1);
+        plan_block(f, inst->body, is_wide || plan->lanes > 1);
     }
 }
 
 void jit_plan_loops(jit_fn *f)
 {
     plan_block(f, 0, 0);
-    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+    for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {
         f->accs[ref].lanes = 0;
     }
-    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+    for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {
         if (st_loop_at(f->kernel, ref)->code == ST_LOOP_UPDATE) {
             jit_acc_plan(f, ref);
         }

@@ -22,7 +22,7 @@ static const st_loop_axis *row_axis(const jit_fn *f)
 }
 
 /* The symbol of the axis along which the load is a vector; UINT32_MAX: it is none. */
-static uint32_t walked_along(const jit_fn *f, const st_loop_op *load, uint32_t buffer,
+static uint32_t walked_along(const jit_fn *f, const st_loop_inst *load, uint32_t buffer,
                              uint32_t rest)
 {
     const st_kernel *kernel = f->kernel;
@@ -53,7 +53,7 @@ static uint32_t count_vector_loops(const jit_fn *f)
 static uint32_t choose_walk(const jit_fn *f, uint32_t buffer, uint32_t rest)
 {
     uint32_t first = UINT32_MAX;
-    for (st_loop_ref ref = 1; ref < f->kernel->ops.count; ref++) {
+    for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {
         const uint32_t symbol = walked_along(f, st_loop_at(f->kernel, ref), buffer, rest);
         if (symbol != UINT32_MAX && first != UINT32_MAX && symbol != first) {
             return symbol;

@@ -20,7 +20,7 @@ LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min)
 }
 
 typedef struct scalar {
-    const st_loop_op *row;
+    const st_loop_inst *inst;
     uint32_t class_; /* of the operands */
     uint32_t dtype;  /* likewise */
     uint32_t lanes;
@@ -39,7 +39,7 @@ static LLVMValueRef compare(jit_fn *f, const scalar *s)
                  {ST_LOOP_le, LLVMIntSLE, LLVMIntULE, LLVMRealOLE},
                  {ST_LOOP_gt, LLVMIntSGT, LLVMIntUGT, LLVMRealOGT},
                  {ST_LOOP_ge, LLVMIntSGE, LLVMIntUGE, LLVMRealOGE}};
-    const uint32_t at = s->row->code - ST_LOOP_eq;
+    const uint32_t at = s->inst->code - ST_LOOP_eq;
     _Static_assert(ST_LOOP_ge == ST_LOOP_eq + 5, "the comparisons are neighbours");
     if (s->class_ == ST_LOOP_FLOATS) {
         return LLVMBuildFCmp(f->u->ir, table[at].for_float, s->x, s->y, "");
@@ -78,8 +78,8 @@ static LLVMValueRef quotient(jit_fn *f, const scalar *s)
 /* The exponent of an ldexp: vscalef takes the floor of it by itself. */
 static LLVMValueRef scale_of(jit_fn *f, const scalar *s)
 {
-    const st_loop_op *y = st_loop_at(f->kernel, s->row->args[1]);
-    return y->code == ST_LOOP_floor ? jit_row(f, y->args[0], s->lanes) : s->y;
+    const st_loop_inst *y = st_loop_at(f->kernel, s->inst->args[1]);
+    return y->code == ST_LOOP_floor ? jit_inst(f, y->args[0], s->lanes) : s->y;
 }
 
 static LLVMValueRef float_op(jit_fn *f, const scalar *s)
@@ -87,9 +87,9 @@ static LLVMValueRef float_op(jit_fn *f, const scalar *s)
     const LLVMBuilderRef ir = f->u->ir;
     LLVMTypeRef type = LLVMTypeOf(s->x);
     LLVMValueRef args[3] = {s->x, s->y, s->z};
-    switch (s->row->code) {
+    switch (s->inst->code) {
     case ST_LOOP_lookup:
-        return jit_lookup(f, s->x, (uint32_t)s->row->imm.i);
+        return jit_lookup(f, s->x, (uint32_t)s->inst->imm.i);
     case ST_LOOP_neg:
         return LLVMBuildFNeg(ir, s->x, "");
     case ST_LOOP_abs:
@@ -118,7 +118,7 @@ static LLVMValueRef float_op(jit_fn *f, const scalar *s)
         return jit_ldexp(f, s->x, scale_of(f, s));
     case ST_LOOP_min:
     case ST_LOOP_max:
-        return jit_max(f, s->x, s->y, s->row->code == ST_LOOP_min);
+        return jit_max(f, s->x, s->y, s->inst->code == ST_LOOP_min);
     default:
         return NULL;
     }
@@ -128,7 +128,7 @@ static LLVMValueRef int_op(jit_fn *f, const scalar *s)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const int is_signed = s->class_ == ST_LOOP_INTS;
-    switch (s->row->code) {
+    switch (s->inst->code) {
     case ST_LOOP_neg:
         return LLVMBuildNeg(ir, s->x, "");
     case ST_LOOP_add:
@@ -163,10 +163,10 @@ static LLVMValueRef int_op(jit_fn *f, const scalar *s)
 static LLVMValueRef any_op(jit_fn *f, const scalar *s)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const uint32_t to = s->row->dtype;
+    const uint32_t to = s->inst->dtype;
     LLVMValueRef args[3] = {s->x, s->y, s->z};
-    const st_loop_op_desc *desc = st_loop_desc(s->row->code);
-    switch (s->row->code) {
+    const st_loop_op_desc *desc = st_loop_desc(s->inst->code);
+    switch (s->inst->code) {
     case ST_LOOP_eq:
     case ST_LOOP_ne:
     case ST_LOOP_lt:
@@ -177,7 +177,7 @@ static LLVMValueRef any_op(jit_fn *f, const scalar *s)
     case ST_LOOP_select:
         return jit_select(f, s->x, s->y, s->z);
     case ST_LOOP_cast:
-        return jit_cast(f, to, s->dtype, s->x, s->row->imm.i == 0);
+        return jit_cast(f, to, s->dtype, s->x, s->inst->imm.i == 0);
     case ST_LOOP_bitcast:
         return LLVMBuildBitCast(ir, s->x, jit_wide(jit_type_of(f, to), s->lanes), "");
     default:
@@ -221,14 +221,14 @@ static LLVMValueRef kept(jit_fn *f, LLVMValueRef v)
     return load;
 }
 
-/* ---- rows ---- */
+/* ---- instructions ---- */
 
-/* Lanes of a row: those of its widest operand. */
-static uint32_t row_lanes(jit_fn *f, const st_loop_op *row, uint32_t arity)
+/* Lanes of an instruction: those of its widest operand. */
+static uint32_t inst_lanes(jit_fn *f, const st_loop_inst *inst, uint32_t arity)
 {
     uint32_t lanes = 1;
     for (uint32_t k = 0; k < arity; k++) {
-        const uint32_t n = row->args[k] ? jit_lanes_of(jit_row(f, row->args[k], 1)) : 1;
+        const uint32_t n = inst->args[k] ? jit_lanes_of(jit_inst(f, inst->args[k], 1)) : 1;
         lanes = n > lanes ? n : lanes;
     }
     return lanes;
@@ -237,21 +237,21 @@ static uint32_t row_lanes(jit_fn *f, const st_loop_op *row, uint32_t arity)
 void jit_scalar(jit_fn *f, st_loop_ref ref)
 {
     const st_kernel *kernel = f->kernel;
-    const st_loop_op *row = st_loop_at(kernel, ref);
-    const st_loop_op_desc *desc = st_loop_desc(row->code);
+    const st_loop_inst *inst = st_loop_at(kernel, ref);
+    const st_loop_op_desc *desc = st_loop_desc(inst->code);
     if (desc == NULL) {
-        (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': row %%%u has no known code",
+        (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': instruction %%%u has no known code",
                        kernel->name, ref);
         return;
     }
-    scalar s = {.row = row, .lanes = row_lanes(f, row, desc->arity)};
+    scalar s = {.inst = inst, .lanes = inst_lanes(f, inst, desc->arity)};
     LLVMValueRef *const operands[3] = {&s.x, &s.y, &s.z};
     for (uint32_t k = 0; k < desc->arity; k++) {
-        *operands[k] = jit_row(f, row->args[k], s.lanes);
+        *operands[k] = jit_inst(f, inst->args[k], s.lanes);
     }
-    s.dtype = st_loop_at(kernel, row->args[desc->arity - 1u])->dtype;
+    s.dtype = st_loop_at(kernel, inst->args[desc->arity - 1u])->dtype;
     s.class_ = st_loop_class_of(s.dtype);
-    for (uint32_t k = 0; s.class_ == ST_LOOP_FLOATS && may_read(row->code) && k < desc->arity;
+    for (uint32_t k = 0; s.class_ == ST_LOOP_FLOATS && may_read(inst->code) && k < desc->arity;
          k++) {
         *operands[k] = kept(f, *operands[k]);
     }
@@ -264,7 +264,7 @@ void jit_scalar(jit_fn *f, st_loop_ref ref)
                        "kernel '%s': '%s' of %s is not spelled by this emitter and was not "
                        "expanded",
                        kernel->name, desc->name, st_dtype_name(s.dtype));
-        v = jit_poison(jit_wide(jit_type_of(f, row->dtype), s.lanes));
+        v = jit_poison(jit_wide(jit_type_of(f, inst->dtype), s.lanes));
     }
     f->values[ref] = v;
 }

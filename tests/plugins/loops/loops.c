@@ -37,12 +37,12 @@ static int copy_kernel(st_mem *mem, const st_kernel *from, st_kernel *to)
         return 0;
     }
     to->number = from->number;
-    const int is_ok = st_vec_resize(mem, &to->ops, from->ops.count) &&
+    const int is_ok = st_vec_resize(mem, &to->insts, from->insts.count) &&
                       st_vec_resize(mem, &to->blocks, from->blocks.count) &&
                       st_vec_resize(mem, &to->axes, from->axes.count) &&
                       st_vec_resize(mem, &to->buffers, from->buffers.count);
     if (is_ok) {
-        memcpy(to->ops.data, from->ops.data, from->ops.count * sizeof from->ops.data[0]);
+        memcpy(to->insts.data, from->insts.data, from->insts.count * sizeof from->insts.data[0]);
         memcpy(to->blocks.data, from->blocks.data,
                from->blocks.count * sizeof from->blocks.data[0]);
         if (from->axes.count) {

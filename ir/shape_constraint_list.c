@@ -31,7 +31,7 @@ int st_sym_holds_unbacked(const st_symtab *tab, uint32_t sym)
     return st_sym_find_atom(tab, sym, is_unbacked, NULL) != 0;
 }
 
-static int can_be_told(const st_symtab *tab, const st_shape_constraint *constraint)
+static int can_be_bound(const st_symtab *tab, const st_shape_constraint *constraint)
 {
     for (uint32_t i = 0; i < st_shape_constraint_sizes(constraint->kind); i++) {
         if (constraint->size[i] == 0 || st_sym_holds_unbacked(tab, constraint->size[i])) {
@@ -58,7 +58,7 @@ void st_shape_constraints_add(st_shape_constraints *shape_constraints, st_symtab
                               const st_shape_constraint *constraint, const char *op,
                               const char *what)
 {
-    if (!can_be_told(tab, constraint) || is_known(shape_constraints, constraint)) {
+    if (!can_be_bound(tab, constraint) || is_known(shape_constraints, constraint)) {
         return;
     }
     st_str text;

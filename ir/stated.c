@@ -19,7 +19,7 @@ void st_stated_begin(st_stated *s, st_module *m)
 {
     *s = (st_stated){.m = m};
     st_arena_init(&s->arena, m->mem);
-    st_str_init(&s->told, m->mem);
+    st_str_init(&s->log, m->mem);
     st_map_init(&s->newest, m->mem);
     st_map_init(&s->merge_of, m->mem);
     m->stated = s;
@@ -33,7 +33,7 @@ void st_stated_end(st_stated *s)
     st_map_deinit(&s->newest);
     st_map_deinit(&s->merge_of);
     st_free(s->m->mem, s->sizes);
-    st_str_deinit(&s->told);
+    st_str_deinit(&s->log);
     st_arena_deinit(&s->arena);
 }
 

@@ -58,7 +58,7 @@ typedef struct st_stated {
     st_map newest; /* graph and value -> place of its last one in values, plus 1; may be stale */
     st_vec(st_stated_merge) merges;
     st_map merge_of; /* size -> place in merges, plus 1 */
-    st_str told;     /* the constants that go on, for a log */
+    st_str log;      /* names and types of the constants that were made longer */
     int is_oom;
 } st_stated;
 

@@ -304,10 +304,10 @@ static void tell(const constant *c, stator_ref value)
     st_stated *s = c->w->s;
     const stator_value_row *row = stator_value_at(st_graph_view(c->w->b->graph), value);
     const stator_ref type = st_module_type(s->m, c->dtype, c->rank, c->shape);
-    st_str_addf(&s->told, "%s'%s' ", s->told.len != 0 ? ", " : "", st_module_str(s->m, row->name));
-    st_module_print_type(s->m, row->type, &s->told);
-    st_str_add(&s->told, " as ");
-    st_module_print_type(s->m, type, &s->told);
+    st_str_addf(&s->log, "%s'%s' ", s->log.len != 0 ? ", " : "", st_module_str(s->m, row->name));
+    st_module_print_type(s->m, row->type, &s->log);
+    st_str_add(&s->log, " as ");
+    st_module_print_type(s->m, type, &s->log);
 }
 
 stator_ref st_stated_constant(st_stated_walk *w, stator_ref value, stator_blob *blob,

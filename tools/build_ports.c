@@ -22,7 +22,7 @@ static const stator_atom_row *term_at(const stator_graph_view *v, const stator_s
     return stator_column_at(&v->atoms, term->atom);
 }
 
-/* The first symbol that no input tells; NULL: there is none. */
+/* The first symbol that no input binds; NULL: there is none. */
 static const stator_atom_row *unknown_symbol(const build_ports *ports, stator_ref sym)
 {
     const stator_sym_row *row = sym_at(ports->v, sym);
@@ -213,7 +213,7 @@ static void name_ports(build_port *list, uint32_t n, const char *what, build_nam
     }
 }
 
-/* Every symbol must be told by an input's size: a size that stands alone. */
+/* Every symbol must be bound by an input's size: a size that stands alone. */
 static int check_symbols(build_ports *ports, int json)
 {
     const stator_graph_view *v = ports->v;
@@ -240,7 +240,7 @@ static int check_symbols(build_ports *ports, int json)
                                what, port->name);
             } else {
                 (void)cli_fail(json, "UNSUPPORTED", "state its size with --dim",
-                               "%s '%s' has a size with the symbol '%s', which no input tells",
+                               "%s '%s' has a size with the symbol '%s', which no input binds",
                                what, port->name, stator_string_at(v, unknown->name));
             }
             return 0;

@@ -35,11 +35,11 @@ static const stator_op_desc *op_at(const build *b, stator_ref node)
 /* ---- slots ---- */
 
 /* The symbol when the size is exactly one, and unbacked or any is wanted; else -1. */
-static int32_t told_symbol(const stator_graph_view *v, stator_ref sym, int any)
+static int32_t symbol_to_bind(const stator_graph_view *v, stator_ref sym, int any)
 {
     const stator_atom_row *atom = stator_sym_as_symbol(v, sym);
-    const int is_told = atom != NULL && (any || (atom->flags & 1u) != 0);
-    return is_told ? (int32_t)atom->index : -1;
+    const int is_wanted = atom != NULL && (any || (atom->flags & 1u) != 0);
+    return is_wanted ? (int32_t)atom->index : -1;
 }
 
 static stator_status fail_size(const build *b, stator_ref value, stator_diag **err)
@@ -76,7 +76,7 @@ static stator_status add_slot(build *b, stator_ref value, stator_diag **err)
             return st_fail_oom(err);
         }
         /* A root's inputs bind symbols in the guard, a body's when it starts. */
-        p->bound_symbol[p->n_dims] = told_symbol(v, dim, node == 0);
+        p->bound_symbol[p->n_dims] = symbol_to_bind(v, dim, node == 0);
         slot->is_static &= prog->is_const != 0;
         shape[axis] = prog->constant;
         p->n_dims++;

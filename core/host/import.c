@@ -5,9 +5,9 @@
 #include "core/base/check.h"
 #include "core/host/plugin_call.h"
 #include "core/runtime/tensor.h"
+#include "ir/bound_symbols.h"
 #include "ir/reinfer.h"
 #include "ir/stated.h"
-#include "ir/told.h"
 #include "ir/verify.h"
 
 #include <stdatomic.h>
@@ -108,8 +108,8 @@ static stator_status read_source(stator_model *model, const stator_source *sourc
         if (status == STATOR_OK) {
             status = st_stated_check(&stated, b, err);
         }
-        if (status == STATOR_OK && st_str_ok(&stated.told) && stated.told.len != 0) {
-            st_log(model->ctx, "recompiles", 2, "constants that go on: %s", stated.told.data);
+        if (status == STATOR_OK && st_str_ok(&stated.log) && stated.log.len != 0) {
+            st_log(model->ctx, "recompiles", 2, "constants that go on: %s", stated.log.data);
         }
         st_stated_end(&stated);
     }
@@ -388,10 +388,10 @@ static stator_status import_as(stator_model *model, stator_tensor *const *values
     *out_module = NULL;
     if (model->frontend != NULL) {
         ST_TRY(run_frontend(model, values, plan, &stated, err));
-        const stator_status told = st_check_told(stated->root, err);
-        if (told != STATOR_OK) {
+        const stator_status symbols_bound = st_check_symbols_bound(stated->root, err);
+        if (symbols_bound != STATOR_OK) {
             st_module_destroy(stated);
-            return told;
+            return symbols_bound;
         }
         if (plan == NULL || st_reinfer_follows(stated, plan)) {
             *out_module = stated;

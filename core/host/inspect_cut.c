@@ -12,7 +12,7 @@
 #include "core/base/vec.h"
 #include "core/host/function.h"
 #include "ir/bind_sizes.h"
-#include "ir/told.h"
+#include "ir/bound_symbols.h"
 #include <stator/inspect.h>
 
 #include <stdio.h>
@@ -350,7 +350,8 @@ stator_status stator_x_model_cut(const stator_model *model, const stator_x_cut *
         status = st_model_reinfer(&copy, &diag);
     }
     if (status == STATOR_OK) {
-        status = st_check_told(copy->root, &diag); /* as for a file: no size comes from nowhere */
+        /* As for a file: every size has an origin. */
+        status = st_check_symbols_bound(copy->root, &diag);
     }
     return st_model_end_copy(model, copy, status, out_model, diag);
 }

@@ -10,7 +10,7 @@
 #include "core/host/item_options.h"
 #include "core/host/plugin_call.h"
 #include "core/runtime/tensor.h"
-#include "ir/told.h"
+#include "ir/bound_symbols.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -461,7 +461,7 @@ stator_status stator_model_finish(stator_builder *builder, stator_model **out_mo
     stator_diag *diag = NULL;
     stator_status status = st_builder_finish(builder, &module->root, &diag);
     if (status == STATOR_OK) {
-        status = st_check_told(module->root, &diag);
+        status = st_check_symbols_bound(module->root, &diag);
     }
     if (status != STATOR_OK) {
         st_module_destroy(module);

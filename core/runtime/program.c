@@ -152,7 +152,7 @@ static stator_status alloc_output(const stator_call *call, uint32_t k, uint32_t 
     return STATOR_OK;
 }
 
-/* Places the results whose sizes are known; the others are placed when they are told. */
+/* Places the results whose sizes are known; the others are placed when their symbols are bound. */
 static stator_status place_results(st_call_state *state, const st_step *step, stator_diag **err)
 {
     for (uint32_t k = 0; k < step->n_out; k++) {

@@ -112,7 +112,7 @@ typedef struct st_program {
     st_symprog *dims;
     uint32_t n_dims;
     uint32_t n_syms;
-    int32_t *bound_symbol;    /* per dim: symbol index that this size tells, or -1 */
+    int32_t *bound_symbol;    /* per dim: symbol index that this size binds, or -1 */
     const st_symbol *symbols; /* by index; borrowed */
     uint64_t workspace_bytes; /* shared by steps, then between them */
     uint64_t step_workspace_bytes;
@@ -144,7 +144,7 @@ void st_call_state_fill(st_call_state *state, int is_filled);
 
 /* Runs with dense inputs. out[k] given: written in place (shape and dtype are checked); NULL: a new
  * tensor. On failure tensors made here are released and out[k] is NULL again. A size that a result
- * tells is held against its symbol: OUT_OF_RANGE, or INVALID_ARGUMENT when it was told before and
+ * binds is held against its symbol: OUT_OF_RANGE, or INVALID_ARGUMENT when it was bound before and
  * differs. */
 stator_status st_program_run(st_program *program, st_call_state *state, const DLTensor *in,
                              stator_tensor **out, stator_diag **err);

@@ -1,7 +1,8 @@
-/* Sizes while a program runs: evaluated from symbols, told by results, held against their types.
+/* Sizes while a program runs: evaluated from symbols, bound by results, held against their types.
  *
  * In: a call state. Out: shapes in state->shapes, symbols in state->syms. A symbol that a result
- * tells must lie in its range, be a multiple of its divisor and agree with what was told before. */
+ * binds must lie in its range, be a multiple of its divisor and agree with what it was bound to
+ * before. */
 #include "core/base/check.h"
 #include "core/runtime/program_state.h"
 
@@ -51,7 +52,7 @@ static stator_status out_of_range(const st_program *p, uint32_t i, uint32_t axis
                    multiple);
 }
 
-/* Size `axis` of slot i tells the symbol. */
+/* Binds the symbol to size `axis` of slot i. */
 static stator_status bind(st_call_state *state, uint32_t i, uint32_t axis, uint32_t symbol,
                           int64_t size, stator_diag **err)
 {
@@ -63,7 +64,7 @@ static stator_status bind(st_call_state *state, uint32_t i, uint32_t axis, uint3
     }
     if (state->syms[symbol] != INT64_MIN && state->syms[symbol] != size) {
         return st_fail(
-            err, STATOR_INVALID_ARGUMENT, "%s is %lld, but symbol %s was told to be %lld before",
+            err, STATOR_INVALID_ARGUMENT, "%s is %lld, but symbol %s is bound to %lld already",
             where(p, i, axis, place), (long long)size, s->name, (long long)state->syms[symbol]);
     }
     state->syms[symbol] = size;

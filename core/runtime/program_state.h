@@ -35,12 +35,12 @@ struct st_call_state {
 
 /* Evaluates a slot's sizes; 0 when one of them is not known yet. */
 int st_state_eval_shape(st_call_state *state, const st_slot *slot);
-/* Binds the symbols that the shape of slot i tells and checks the other sizes against its type. */
+/* Binds the symbols that the shape of slot i binds and checks the other sizes against its type. */
 stator_status st_state_bind_shape(st_call_state *state, uint32_t i, stator_diag **err);
 /* Fails with what is wrong about a shape of slot i that is not the one in state->shapes. */
 stator_status st_state_bad_shape(st_call_state *state, uint32_t i, const int64_t *shape,
                                  stator_diag **err);
-/* Binds the symbols that the shapes of a body's inputs tell, then checks all of them. */
+/* Binds the symbols that the shapes of a body's inputs bind, then checks all of them. */
 stator_status st_state_bind_inputs(st_call_state *state, const DLTensor *in, stator_diag **err);
 
 /* ---- program.c ---- */

@@ -244,7 +244,7 @@ stator_status eager_prepare_results(eager_frame *f, const eager_step *step, stat
                     return eager_fail(
                         f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
                         "the shape of result %u has a size that cannot be computed: it passes 64 "
-                        "bits, divides by 0 or needs a size that nothing has told yet",
+                        "bits, divides by 0 or needs a size that nothing has bound yet",
                         v - step->out);
                 }
             }
@@ -319,7 +319,7 @@ stator_status eager_eval_attrs(eager_frame *f, const eager_step *step, stator_di
                     f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
                     "element %u of attribute %u is a size that cannot be computed: it "
                     "passes 64 bits, divides by 0 or needs a size that nothing has "
-                    "told yet",
+                    "bound yet",
                     i, k);
             }
             next++;

@@ -40,7 +40,7 @@ static int has_elements(const eager_frame *f, const eager_step *step)
 }
 
 /* A kernel of one operand goes over its elements and writes as many: types say that there are, and
- * a size that was told late must not make them differ. */
+ * a size that was bound late must not make them differ. */
 static stator_status check_counts(const eager_frame *f, const eager_step *step, stator_diag **err)
 {
     const ek_tensor *in = &f->args[0];
@@ -305,7 +305,7 @@ stator_status eager_region_run(eager_frame *parent, const eager_step *step, uint
                                  parent->syms, parent->exe->n_syms);
     stator_status status = STATOR_OK;
     /* What an iteration before bound is not known to this one. The root keeps what the call gives:
-     * a part of the graph that ran before may have told it. */
+     * a part of the graph that ran before may have bound it. */
     for (uint32_t s = 0; s < plan->n_fresh_syms; s++) {
         f->syms[plan->fresh_syms[s]] = EAGER_UNSET;
     }
@@ -418,8 +418,8 @@ static stator_status write_back(eager_frame *f, stator_diag **err)
     return status;
 }
 
-/* Symbols bound by this run are told to the host: another part of the graph may need them. */
-static void tell_symbols(const eager_frame *f, const stator_call *call)
+/* Symbols bound by this run are reported to the host: another part of the graph may need them. */
+static void report_symbols(const eager_frame *f, const stator_call *call)
 {
     for (uint32_t s = 0; s < f->exe->n_syms && s < call->n_syms; s++) {
         if (call->syms[s] == EAGER_UNSET) {
@@ -437,7 +437,7 @@ static stator_status run_root(eager_exe *exe, const stator_call *call, char *mem
     ST_TRY_DONE(take_inputs(f, call, err));
     ST_TRY_DONE(place_early_outputs(f, err));
     ST_TRY_DONE(run_steps(f, err));
-    tell_symbols(f, call);
+    report_symbols(f, call);
     ST_TRY_DONE(copy_outputs(f, err));
     if (f->plan->n_write_backs) {
         ST_TRY_DONE(write_back(f, err));

@@ -2,7 +2,7 @@
  *
  * In: operands and attributes of one call. Out: the same as the library sees them, DLPack tensors
  * and attributes by name; sizes in DIMS attributes are evaluated, so they go as INTS. Results have
- * their memory already: the library's infer function told their sizes. */
+ * their memory already: the library's infer function gave their sizes. */
 #include "eager_plan.h"
 
 static DLTensor to_dlpack(const ek_tensor *t)
@@ -66,7 +66,8 @@ stator_status ek_library(const ek_call *c, stator_diag **err)
 }
 
 /* Does an operand's type or an attribute hold this size? */
-static int is_told(const stator_graph_view *v, const stator_node_row *node, stator_ref sym)
+static int is_size_of_operand(const stator_graph_view *v, const stator_node_row *node,
+                              stator_ref sym)
 {
     for (uint32_t k = 0; k < node->operand_count; k++) {
         const stator_ref value = stator_operand(v, node, k);
@@ -103,7 +104,7 @@ const char *eager_library_refusal(const stator_graph_view *v, const stator_node_
         const stator_type_row *type = stator_value_type(v, node->result_begin + r);
         for (uint32_t a = 0; a < type->rank; a++) {
             const stator_ref sym = stator_dim_at(v, type, a);
-            if (eager_is_unbacked(v, sym) && !is_told(v, node, sym)) {
+            if (eager_is_unbacked(v, sym) && !is_size_of_operand(v, node, sym)) {
                 return "has a result whose size its operands do not tell";
             }
         }

@@ -1,4 +1,4 @@
-/* Programs built by hand over steps that say what shapes they like: sizes that results tell are
+/* Programs built by hand over steps that say what shapes they like: sizes that results bind are
  * held against their symbols, and the errors name node and symbol. */
 #include "core/runtime/program.h"
 
@@ -144,17 +144,17 @@ Test(program, range_and_divisor)
     end(&f);
 }
 
-Test(program, told_twice)
+Test(program, a_symbol_bound_to_two_sizes_is_refused)
 {
     fixture f;
     begin(&f, 0, 100, 1, 0);
     f.fakes[0].size = 8;
     f.fakes[1].size = 9;
     run(&f, STATOR_INVALID_ARGUMENT,
-        (const char *const[4]){"unique 'second'", "is 9", "symbol u", "8 before"});
+        (const char *const[4]){"unique 'second'", "is 9", "symbol u", "8 already"});
     f.fakes[0].tells = 7; /* and produces 8 */
     run(&f, STATOR_INVALID_ARGUMENT,
-        (const char *const[4]){"nonzero 'first'", "is 8", "symbol u", "7 before"});
+        (const char *const[4]){"nonzero 'first'", "is 8", "symbol u", "7 already"});
     end(&f);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sizes that cannot be: symbols that no input tells, sizes that pass 64 bits or divide by 0 in values
+# Sizes that cannot be: symbols that no input binds, sizes that pass 64 bits or divide by 0 in values
 # that only kernels see, values larger than memory. Every backend says so, from the cache and from a
 # package as well; sizes print as whole numbers however large.
 . "$STATOR_SOURCE/tests/cli/sizes_kit.sh"

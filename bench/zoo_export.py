@@ -161,7 +161,7 @@ def refuse_own_operators(path):
         raise Skip("ONNX Runtime quantises into operators of its own: " + ", ".join(own))
 
 
-def refuse_stated_sizes(model, path, calls):
+def refuse_baked_in_sizes(model, path, calls):
     """The exporter of TorchScript writes sizes that the module computes with as numbers: no runtime takes others."""
     for at in calls:
         feed = {p.name: t.numpy() for p, t in zip(model.ports, feeds(model, at))}
@@ -206,7 +206,7 @@ def write_form(module, model, form, folder):
         write_onnx(module, model, example_sizes(model, free), free, path, script=form.endswith("script"))
         calls = [at for at in model.calls() if all(n == model.at[a] or a in free for a, n in at.items())]
         if form.endswith("script"):
-            refuse_stated_sizes(model, path, calls)
+            refuse_baked_in_sizes(model, path, calls)
     else:
         opset = INT4_OPSET if form == "int4" else OPSET
         write_onnx(module, model, model.at, [], path, script=form == "script", opset=opset)

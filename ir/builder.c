@@ -8,8 +8,8 @@
 #include "core/base/blob.h"
 #include "core/base/check.h"
 #include "core/base/sized.h"
+#include "ir/baked_in.h"
 #include "ir/infer.h"
-#include "ir/stated.h"
 #include <string.h>
 
 /* ---- life ---- */
@@ -154,8 +154,8 @@ void st_build_rollback(stator_builder *b, st_build_mark mark)
         stator_value_row *target = st_seg_at(&b->graph->values, row->input);
         target->flags &= ~(uint32_t)STATOR_VALUE_WRITTEN;
     }
-    if (b->module->stated != NULL) {
-        st_stated_forget(b->module->stated, b->graph, mark.n_values);
+    if (b->module->baked_in != NULL) {
+        st_baked_in_forget(b->module->baked_in, b->graph, mark.n_values);
     }
     st_seg_truncate(&b->graph->nodes, mark.n_nodes);
     st_seg_truncate(&b->graph->values, mark.n_values);
@@ -603,20 +603,20 @@ static stator_status build_node(stator_builder *b, const stator_node_desc *given
         return st_fail(err, STATOR_INVALID_ARGUMENT, "no op has id %u", desc.op);
     }
     const st_op *op = st_optable_at(b->module->ops, desc.op);
-    st_stated *stated = b->module->stated;
+    st_baked_in *baked_in = b->module->baked_in;
     ST_TRY(check_operands(b, op, &desc, err));
     while (desc.operand_count > 0 && desc.operands[desc.operand_count - 1u] == 0) {
         desc.operand_count--; /* trailing absent operands are not stored */
     }
     ST_TRY(check_regions(b, op, &desc, err));
-    if (stated == NULL) {
+    if (baked_in == NULL) {
         return append_node(b, op, &desc, out_results, err);
     }
-    stator_status status = st_stated_read(stated, b, &desc, err);
+    stator_status status = st_baked_in_read(baked_in, b, &desc, err);
     if (status == STATOR_OK) {
         status = append_node(b, op, &desc, out_results, err);
     }
-    st_stated_done(stated);
+    st_baked_in_done(baked_in);
     return status;
 }
 

@@ -315,7 +315,7 @@ void st_in_range(const st_infer *in, stator_ref sym, int64_t *out_lo, int64_t *o
     }
 }
 
-/* The stated size of result k's axis, or 0. */
+/* The declared size of result k's axis, or 0. */
 static stator_ref given_dim(const st_infer *in, uint32_t k, uint32_t axis)
 {
     if (in->given_types == NULL || k >= in->n_results || in->given_types[k] == 0) {

@@ -26,8 +26,8 @@ typedef struct st_module {
     uint32_t n_graphs;
     /* While a frontend writes it: sizes of inputs that take the place of those the file states. */
     const struct st_size_plan *plan;
-    struct st_stated *stated; /* while numbers of a file are read as sizes (stated.h) */
-    uint32_t n_read_as_sizes; /* how many were */
+    struct st_baked_in *baked_in; /* while numbers of a file are read as sizes (baked_in.h) */
+    uint32_t n_read_as_sizes;     /* how many were */
 } st_module;
 
 /* Blobs are st_blob objects of core/base (see blob.h); the module holds one reference to each. */

@@ -28,14 +28,14 @@ typedef stator_status (*st_decompose_fn)(struct stator_builder *b,
                                          const struct st_decompose_node *node,
                                          uint32_t *out_results, stator_diag **err);
 
-struct st_stated_reading;
-struct st_stated_again;
-/* Of files whose numbers stand for sizes (stated.h): says which sizes of the operands have to meet,
- * where some have symbols and others numbers. */
-typedef void (*st_meet_fn)(struct st_stated_reading *reading);
+struct st_baked_in_reading;
+struct st_baked_in_again;
+/* Of files whose numbers stand for sizes (baked_in.h): says which sizes of the operands have to
+ * meet, where some have symbols and others numbers. */
+typedef void (*st_meet_fn)(struct st_baked_in_reading *reading);
 /* The result is wanted with other sizes: fills `asked` by operand and changes `attrs`; 0: it cannot
  * be had. */
-typedef int (*st_ask_fn)(struct st_stated_again *again);
+typedef int (*st_ask_fn)(struct st_baked_in_again *again);
 
 typedef struct st_op_def { /* one row as written */
     const char *name;
@@ -47,7 +47,7 @@ typedef struct st_op_def { /* one row as written */
     const char *doc;
     st_infer_fn infer;
     st_decompose_fn decompose; /* structural composites whose body is C */
-    st_meet_fn meet;           /* NULL: stated sizes are left alone, as POINTWISE needs none */
+    st_meet_fn meet;           /* NULL: baked-in sizes are left alone, as POINTWISE needs none */
     st_ask_fn ask;
     uint64_t flags;
     uint32_t version;

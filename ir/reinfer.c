@@ -8,10 +8,10 @@
 #include "ir/reinfer.h"
 
 #include "core/base/sym_lin.h"
+#include "ir/baked_in.h"
 #include "ir/bind_sizes.h"
 #include "ir/builder.h"
 #include "ir/infer.h"
-#include "ir/stated.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -211,8 +211,8 @@ static stator_status write_node(writer *w, stator_ref node, stator_diag **err)
     ST_TRY(take_operands(w, row, &operands, err));
     if (row->operand_count != 0 && operands[0] != 0) {
         const stator_ref x = stator_operand(w->v, row, 0);
-        st_stated_keep_whole(r->m, op, attrs, stator_value_type(w->v, x),
-                             stator_value_type(st_graph_view(w->b->graph), operands[0]));
+        st_baked_in_keep_whole(r->m, op, attrs, stator_value_type(w->v, x),
+                               stator_value_type(st_graph_view(w->b->graph), operands[0]));
     }
     st_build_set_origin_ref(w->b, row->origin);
     const stator_node_desc desc = {.struct_size = sizeof desc,
@@ -451,7 +451,7 @@ static stator_status narrow(st_module *m, st_size_plan *plan, const int64_t *at,
 static stator_status rewrite(st_module *m, const st_size_plan *plan, stator_diag **err)
 {
     reinfer r = {.m = m, .plan = plan};
-    st_stated stated;
+    st_baked_in baked_in;
     stator_graph *old = m->graphs;
     const stator_graph *root = m->root;
     stator_builder *b = NULL;
@@ -463,17 +463,17 @@ static stator_status rewrite(st_module *m, const st_size_plan *plan, stator_diag
     }
     if (status == STATOR_OK) {
         if (plan->axes.count != 0) {
-            st_stated_begin(&stated, m);
+            st_baked_in_begin(&baked_in, m);
         }
         status = write_graph(&r, root, b, err);
         if (status == STATOR_OK && plan->axes.count != 0) {
-            status = st_stated_check(&stated, b, err);
+            status = st_baked_in_check(&baked_in, b, err);
         }
         if (status != STATOR_OK) {
             st_builder_abort(b);
         }
         if (plan->axes.count != 0) {
-            st_stated_end(&stated);
+            st_baked_in_end(&baked_in);
         }
     }
     if (status == STATOR_OK) {

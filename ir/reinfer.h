@@ -6,9 +6,9 @@
 
 /* *out_module is a copy of `from` under the plan. Values, names and origins of the root graph keep
  * their refs, unless the plan has axes: numbers that stand for their sizes are then read as these,
- * which may take nodes of its own (stated.h). at (may be NULL) holds, by place in plan->ranges, the
- * sizes of the call at hand: the ranges are then narrowed to the neighbourhood in which no min or
- * max of the module's sizes changes sides, so that these go away:
+ * which may take nodes of its own (baked_in.h). at (may be NULL) holds, by place in plan->ranges,
+ * the sizes of the call at hand: the ranges are then narrowed to the neighbourhood in which no min
+ * or max of the module's sizes changes sides, so that these go away:
  *
  *     S in [2, inf] called with 16, min(S, 128)   gives   S in [2, 128] and S
  *

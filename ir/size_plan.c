@@ -28,7 +28,7 @@ int st_size_plan_copy(st_size_plan *to, st_mem *mem, const st_size_plan *from)
         const st_plan_range *r = &from->ranges.data[i];
         ok = st_size_plan_range(to, r->name, r->lo, r->hi);
         if (ok) {
-            to->ranges.data[i].stated = r->stated;
+            to->ranges.data[i].baked_in = r->baked_in;
         }
     }
     for (uint32_t i = 0; ok && i < from->axes.count; i++) {
@@ -80,7 +80,7 @@ int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis, const s
         return 0;
     }
     st_plan_range *own = st_size_plan_find(plan, range->name);
-    own->stated = is_new || own->stated == range->stated ? range->stated : 0;
+    own->baked_in = is_new || own->baked_in == range->baked_in ? range->baked_in : 0;
     st_plan_axis *slot = st_vec_push(plan->mem, &plan->axes);
     if (slot == NULL) {
         return 0;
@@ -131,8 +131,8 @@ static stator_ref symbol_of(st_module *m, const st_plan_range *r)
     }
     const stator_ref sym = name != 0 ? st_sym_symbol(&m->symtab, name, r->lo, r->hi, 1, 0) : 0;
     const uint32_t atom = sym != 0 ? st_sym_as_symbol(&m->symtab, sym) : 0;
-    if (atom != 0 && r->stated > 1) { /* a 1 may stand for itself: nothing is read of it */
-        ((stator_atom_row *)st_seg_at(&m->symtab.atoms, atom))->hint = r->stated;
+    if (atom != 0 && r->baked_in > 1) { /* a 1 may stand for itself: nothing is read of it */
+        ((stator_atom_row *)st_seg_at(&m->symtab.atoms, atom))->hint = r->baked_in;
     }
     return sym;
 }

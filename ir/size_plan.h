@@ -1,7 +1,7 @@
 /* Which sizes of a model's inputs are symbols, in what range, and which are numbers.
  *
  * A plan says for symbols, by name, the range to compile for (one value: the number takes the
- * symbol's place), and for axes of inputs that the model states as numbers which symbol stands
+ * symbol's place), and for axes of inputs that are numbers in the model which symbol stands
  * there instead. An empty plan leaves a model as it is. */
 #ifndef STATOR_IR_SIZE_PLAN_H
 #define STATOR_IR_SIZE_PLAN_H
@@ -15,7 +15,7 @@
 typedef struct st_plan_range {
     char *name;
     int64_t lo, hi;
-    int64_t stated; /* what the model has at the symbol's axes; 0: not known, or not one number */
+    int64_t baked_in; /* what the model has at the symbol's axes; 0: not known, or not one number */
 } st_plan_range;
 
 typedef struct st_plan_axis {
@@ -36,8 +36,8 @@ void st_size_plan_deinit(st_size_plan *plan);
 int st_size_plan_copy(st_size_plan *to, st_mem *mem, const st_size_plan *from);
 /* The range of the symbol `name`, made or narrowed. */
 int st_size_plan_range(st_size_plan *plan, const char *name, int64_t lo, int64_t hi);
-/* The symbol range->name stands at this axis of call input `input`, which the model states as
- * range->stated. */
+/* The symbol range->name stands at this axis of call input `input`; in the model it is
+ * range->baked_in. */
 int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis,
                       const st_plan_range *range);
 st_plan_range *st_size_plan_find(const st_size_plan *plan, const char *name); /* or NULL */

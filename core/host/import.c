@@ -5,9 +5,9 @@
 #include "core/base/check.h"
 #include "core/host/plugin_call.h"
 #include "core/runtime/tensor.h"
+#include "ir/baked_in.h"
 #include "ir/bound_symbols.h"
 #include "ir/reinfer.h"
-#include "ir/stated.h"
 #include "ir/verify.h"
 
 #include <stdatomic.h>
@@ -93,10 +93,10 @@ static stator_status read_source(stator_model *model, const stator_source *sourc
     st_module *m = b->module;
     const stator_frontend *frontend = model->frontend->as.frontend;
     const int has_axes = plan != NULL && plan->axes.count != 0;
-    st_stated stated;
+    st_baked_in baked_in;
     m->plan = plan;
     if (has_axes) {
-        st_stated_begin(&stated, m);
+        st_baked_in_begin(&baked_in, m);
     }
     st_plugin_call call;
     st_plugin_enter(&call, model->frontend->callee, "import");
@@ -106,12 +106,12 @@ static stator_status read_source(stator_model *model, const stator_source *sourc
     m->plan = NULL;
     if (has_axes) {
         if (status == STATOR_OK) {
-            status = st_stated_check(&stated, b, err);
+            status = st_baked_in_check(&baked_in, b, err);
         }
-        if (status == STATOR_OK && st_str_ok(&stated.log) && stated.log.len != 0) {
-            st_log(model->ctx, "recompiles", 2, "constants that go on: %s", stated.log.data);
+        if (status == STATOR_OK && st_str_ok(&baked_in.log) && baked_in.log.len != 0) {
+            st_log(model->ctx, "recompiles", 2, "constants that go on: %s", baked_in.log.data);
         }
-        st_stated_end(&stated);
+        st_baked_in_end(&baked_in);
     }
     return status;
 }
@@ -383,21 +383,21 @@ static const st_module *built_module(const stator_model *model)
 static stator_status import_as(stator_model *model, stator_tensor *const *values,
                                const st_size_plan *plan, st_module **out_module, stator_diag **err)
 {
-    st_module *stated = NULL;
+    st_module *new_module = NULL;
     const st_module *from = built_module(model);
     *out_module = NULL;
     if (model->frontend != NULL) {
-        ST_TRY(run_frontend(model, values, plan, &stated, err));
-        const stator_status symbols_bound = st_check_symbols_bound(stated->root, err);
+        ST_TRY(run_frontend(model, values, plan, &new_module, err));
+        const stator_status symbols_bound = st_check_symbols_bound(new_module->root, err);
         if (symbols_bound != STATOR_OK) {
-            st_module_destroy(stated);
+            st_module_destroy(new_module);
             return symbols_bound;
         }
-        if (plan == NULL || st_reinfer_follows(stated, plan)) {
-            *out_module = stated;
+        if (plan == NULL || st_reinfer_follows(new_module, plan)) {
+            *out_module = new_module;
             return STATOR_OK;
         }
-        from = stated;
+        from = new_module;
     }
     st_size_plan copy;
     stator_status status = STATOR_OK;
@@ -414,7 +414,7 @@ static stator_status import_as(stator_model *model, stator_tensor *const *values
         st_module_destroy(*out_module);
         *out_module = NULL;
     }
-    st_module_destroy(stated);
+    st_module_destroy(new_module);
     return status;
 }
 
@@ -422,7 +422,7 @@ static stator_status import_as(stator_model *model, stator_tensor *const *values
 typedef struct opened_plan {
     st_size_plan open;    /* with symbols */
     st_size_plan numbers; /* what they are afterwards */
-    int has_one; /* a 1 where the model states more: it would broadcast where it must not */
+    int has_one;          /* a 1 where the model has more: it would broadcast where it must not */
 } opened_plan;
 
 static void close_plan(opened_plan *p)
@@ -442,7 +442,7 @@ static int open_plan(const st_size_plan *plan, st_mem *mem, opened_plan *out)
             continue;
         }
         ok = st_size_plan_range(&out->numbers, range->name, range->lo, range->hi);
-        out->has_one |= range->lo == 1 && range->stated > 1;
+        out->has_one |= range->lo == 1 && range->baked_in > 1;
         range->lo = range->lo < 2 ? range->lo : 2;
         range->hi = ST_PLAN_MAX_SIZE;
     }
@@ -452,8 +452,9 @@ static int open_plan(const st_size_plan *plan, st_mem *mem, opened_plan *out)
     return ok;
 }
 
-/* Does the module work with other sizes than 1 and those that the file states? Those tried obey
- * what the stated ones obey (a multiple of 4), or fit into what they fit into (a table of 512). */
+/* Does the module work with other sizes than 1 and those baked into the file? Those tried obey
+ * what the baked-in ones obey (a multiple of 4), or fit into what they fit into (a table of
+ * 512). */
 static stator_status follows_sizes(const st_module *m, const opened_plan *p, stator_diag **err)
 {
     stator_status status = STATOR_OK;
@@ -464,7 +465,7 @@ static stator_status follows_sizes(const st_module *m, const opened_plan *p, sta
         status = STATOR_OK;
         for (uint32_t i = 0; status == STATOR_OK && i < p->numbers.ranges.count; i++) {
             const st_plan_range *number = &p->numbers.ranges.data[i];
-            const int64_t was = st_size_plan_find(&p->open, number->name)->stated;
+            const int64_t was = st_size_plan_find(&p->open, number->name)->baked_in;
             const int64_t near[3] = {2 * was, was / 2, was - 1};
             const int64_t size = was > 1 && near[round] > 1 ? near[round] : number->lo;
             status =
@@ -489,9 +490,9 @@ static stator_status follows_sizes(const st_module *m, const opened_plan *p, sta
     return status;
 }
 
-/* An import with symbols in place of the plan's numbers. *out_module stays NULL where these may be
- * imported as such: the source has nothing of the stated ones, or does not work with symbols.
- * FAILED_PRECONDITION: what it does with them is not to be had (stated.h). */
+/* An import with symbols in place of the plan's numbers. *out_module stays NULL where these may
+ * be imported as such: nothing of the source comes from the baked-in ones, or does not work with
+ * symbols. FAILED_PRECONDITION: what it does with them is not to be had (baked_in.h). */
 static stator_status import_opened(stator_model *model, stator_tensor *const *values,
                                    opened_plan *p, st_module **out_module, stator_diag **err)
 {
@@ -514,8 +515,8 @@ static stator_status import_opened(stator_model *model, stator_tensor *const *va
     return status;
 }
 
-/* One import. A number that takes the place of a stated one is a symbol first, so that what the
- * file has of the stated one is read as it. */
+/* One import. A number that takes the place of a baked-in one is a symbol first, so that what the
+ * file has of the baked-in one is read as it. */
 static stator_status import_planned(stator_model *model, stator_tensor *const *values,
                                     const st_size_plan *plan, st_module **out_module,
                                     stator_diag **err)

@@ -21,7 +21,7 @@ typedef struct st_specialisation {
     uint32_t n_values;
     uint32_t index;                       /* from 1 */
     const struct st_specialisation *base; /* the import it is inferred from: values are its; NULL */
-    st_size_plan plan; /* sizes other than those stated; with `base`, ranges of its symbols */
+    st_size_plan plan; /* sizes other than the baked-in ones; with `base`, ranges of its symbols */
 } st_specialisation;
 
 /* What a frontend tells of a file (stator_source.fact). */

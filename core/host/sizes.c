@@ -1,9 +1,10 @@
 /* Choosing the sizes of a compile; see sizes.h.
  *
- * In: a call's inputs, what earlier calls brought. Out: a specialisation of the model. The method
- * is torch's: sizes 0 and 1 are constants, larger ones symbols from 2 on (broadcasting is then
- * decided by the types), a size stated as a number becomes a symbol when it changes, and axes that
- * always changed alike share one. What a graph says beyond that (min(S, 128)) bounds the range. */
+ * In: a call's inputs, what earlier calls brought. Out: a specialisation of the model. The
+ * method is torch's: sizes 0 and 1 are constants, larger ones symbols from 2 on (broadcasting is
+ * then decided by the types), a size that is baked in as a number becomes a symbol when it
+ * changes, and axes that always changed alike share one. What a graph says beyond that (min(S,
+ * 128)) bounds the range. */
 #include "core/host/sizes.h"
 
 #include "core/base/str.h"
@@ -52,7 +53,7 @@ static stator_status check(const choice *c, const st_guard *guard, int64_t *syms
     return STATOR_OK;
 }
 
-/* Stated sizes that the call gives otherwise are let through; their number. */
+/* Baked-in sizes that the call gives otherwise are let through; their number. */
 static uint32_t open_changed(const choice *c, st_guard *guard)
 {
     uint32_t n = 0;
@@ -86,7 +87,7 @@ static int64_t given(const choice *c, const st_changed_axis *at)
 }
 
 /* Groups whose axes differ in this call are divided. A group's number is the place of its first
- * axis; `from` is the first axis that has none yet: of these, equal stated sizes and equal given
+ * axis; `from` is the first axis that has none yet: of these, equal baked-in sizes and equal given
  * ones make a group. */
 static void divide_groups(const choice *c, const st_guard *guard, uint32_t from)
 {
@@ -187,11 +188,11 @@ static stator_status plan_axes(const choice *c, const st_guard *guard, const st_
             .name = group_name(c, guard, declared, at->group),
             .lo = is_number ? value : lo,
             .hi = is_number ? value : ST_PLAN_MAX_SIZE,
-            .stated = size_of(guard, at->input, at->axis)->lo,
+            .baked_in = size_of(guard, at->input, at->axis)->lo,
         };
-        const int is_stated = is_number && value == range.stated;
+        const int is_baked_in = is_number && value == range.baked_in;
         const int ok = range.name != NULL &&
-                       (is_stated || st_size_plan_axis(plan, at->input, at->axis, &range));
+                       (is_baked_in || st_size_plan_axis(plan, at->input, at->axis, &range));
         st_free(c->mem, range.name);
         if (!ok) {
             return st_fail_oom(err);
@@ -200,7 +201,8 @@ static stator_status plan_axes(const choice *c, const st_guard *guard, const st_
     return STATOR_OK;
 }
 
-/* "input 'x' is f32[4, 3], expected f32[1, 3]", of the inputs with other sizes than stated. */
+/* "input 'x' is f32[4, 3], expected f32[1, 3]", of the inputs with other sizes than the baked-in
+ * ones. */
 static void print_changed(const choice *c, const st_guard *guard, st_str *out)
 {
     for (uint32_t i = 0; i < guard->n_inputs; i++) {
@@ -346,8 +348,8 @@ static stator_status give_diag(stator_status status, stator_diag *diag, stator_d
     return status;
 }
 
-/* The import for a call that changes what the declared one states: with symbols; where that is
- * impossible, for this call's sizes alone. */
+/* The import for a call that changes what is baked into the declared one: with symbols; where
+ * that is impossible, for this call's sizes alone. */
 static stator_status changed_import(const choice *c, const st_guard *guard,
                                     const st_specialisation *declared, uint32_t before,
                                     st_specialisation **out_spec, stator_diag **err)

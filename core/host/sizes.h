@@ -9,7 +9,7 @@
 #include "core/host/model.h"
 #include "core/runtime/guard.h"
 
-/* An axis that the model states as a number and that calls gave other sizes. */
+/* An axis whose size is a number in the model and that calls gave other sizes. */
 typedef struct st_changed_axis {
     uint32_t input; /* position in the call */
     uint32_t axis;

@@ -16,7 +16,7 @@ enum st_guard_size_kind {
     ST_SIZE_CONST = 1,
     ST_SIZE_BIND = 2,
     ST_SIZE_EXPR = 3,
-    ST_SIZE_ANY = 4 /* stated as `lo`, and any other value will do */
+    ST_SIZE_ANY = 4 /* baked in as `lo`, and any other value will do */
 };
 
 typedef struct st_guard_size {

@@ -1,5 +1,5 @@
 /* The functions that rows of ir/ops.def name: infer rules and decompositions, one file a family,
- * and what stated sizes ask for. A rule reads the node through st_infer and sets result types; a
+ * and what baked-in sizes ask for. A rule reads the node through st_infer and sets result types; a
  * decomposition writes lower ops into a builder (ir/infer.h has both interfaces). */
 #ifndef STATOR_IR_OPS_RULES_H
 #define STATOR_IR_OPS_RULES_H
@@ -123,16 +123,16 @@ ST_DECOMPOSITION(st_dec_rnn);
 ST_DECOMPOSITION(st_dec_gru);
 ST_DECOMPOSITION(st_dec_lstm);
 
-/* What stated sizes ask for, columns `meet` and `ask`; stated.c */
-#define ST_MEETING(name) void name(struct st_stated_reading *r)
+/* What baked-in sizes ask for, columns `meet` and `ask`; baked_in.c */
+#define ST_MEETING(name) void name(struct st_baked_in_reading *r)
 ST_MEETING(st_meet_matmul);
 ST_MEETING(st_meet_concat);
 ST_MEETING(st_meet_expand);
 ST_MEETING(st_meet_reshape);
 ST_MEETING(st_meet_gather_elements);
 ST_MEETING(st_meet_recurrent);
-/* stated_values.c */
-#define ST_QUESTION(name) int name(struct st_stated_again *a)
+/* baked_in_values.c */
+#define ST_QUESTION(name) int name(struct st_baked_in_again *a)
 ST_QUESTION(st_ask_same);
 ST_QUESTION(st_ask_transpose);
 ST_QUESTION(st_ask_expand);

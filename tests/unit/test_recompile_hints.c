@@ -87,20 +87,20 @@ static void says(world *w, int64_t rows, int64_t columns, const char *line)
     stator_tensor_release(in);
 }
 
-static const char STATED[] = "stir 1\n"
-                             "graph @main(%x: f32[4, 3]) {\n"
-                             "  %y = neg(%x)\n"
-                             "  return %y\n"
-                             "}\n";
+static const char BAKED_IN[] = "stir 1\n"
+                               "graph @main(%x: f32[4, 3]) {\n"
+                               "  %y = neg(%x)\n"
+                               "  return %y\n"
+                               "}\n";
 
 #define FROM_4_TO_6                                                                                \
     "axis 0 of input 'x' was 4 and is 6 now: one more compile; with a symbolic axis in the "       \
     "model (dim_param of ONNX, sym of .stir) one program serves both\n"
 
-Test(recompile_hints, a_stated_size_is_to_be_declared_symbolic)
+Test(recompile_hints, a_baked_in_size_is_to_be_declared_symbolic)
 {
     world w;
-    begin_text(&w, STATED, 0);
+    begin_text(&w, BAKED_IN, 0);
     says(&w, 4, 3, "");
     says(&w, 6, 3, FROM_4_TO_6);
     says(&w, 9, 3, "");
@@ -117,7 +117,7 @@ Test(recompile_hints, size_one_in_between)
     static const int64_t orders[2][4] = {{4, 1, 6, 9}, {1, 4, 6, 9}};
     for (uint32_t i = 0; i < 2; i++) {
         world w;
-        begin_text(&w, STATED, 0);
+        begin_text(&w, BAKED_IN, 0);
         says(&w, orders[i][0], 3, "");
         says(&w, orders[i][1], 3, "");
         says(&w, orders[i][2], 3, FROM_4_TO_6);
@@ -130,7 +130,7 @@ Test(recompile_hints, size_one_in_between)
 Test(recompile_hints, what_cannot_be_helped_is_not_told)
 {
     world w;
-    begin_text(&w, STATED, 0);
+    begin_text(&w, BAKED_IN, 0);
     says(&w, 4, 3, "");
     says(&w, 1, 3, "");
     says(&w, 0, 3, "");
@@ -158,7 +158,7 @@ Test(recompile_hints, static_compiles_and_the_limit)
         "compiled 3 times (recompile_limit 2): one more program, which knows no sizes, serves all "
         "that the others do not; give fewer different sizes, or raise the limit\n";
     world w;
-    begin_text(&w, STATED, STATOR_COMPILE_STATIC);
+    begin_text(&w, BAKED_IN, STATOR_COMPILE_STATIC);
     says(&w, 4, 3, "");
     says(&w, 5, 3, each);
     says(&w, 6, 3, each);

@@ -189,7 +189,7 @@ Test(reinfer, what_is_known_now_takes_the_place_of_unbacked_sizes)
     text_graph_free(&g);
 }
 
-/* An axis stated as a number becomes a symbol; a list of sizes that holds the number does not. */
+/* An axis baked in as a number becomes a symbol; a list of sizes that holds the number does not. */
 static const char FIXED[] = "stir 1\n"
                             "graph @main(%x: f32[4, 6]) {\n"
                             "  %e = exp(%x)\n"

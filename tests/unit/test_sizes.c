@@ -1,4 +1,4 @@
-/* Sizes of calls through the public interface: classes of symbols, stated sizes that change, what
+/* Sizes of calls through the public interface: classes of symbols, baked-in sizes that change, what
  * is compiled again and what is not, the recompile limit, models that cannot follow. */
 #include "core/host/sizes.h"
 #include "ir/graph.h"
@@ -81,7 +81,7 @@ static void refuse_2d(world *w, int64_t rows, int64_t columns, const char *words
 
 #define COUNT(w) stator_function_compiles((w)->fn)
 
-/* ---- stated sizes that change ---- */
+/* ---- baked-in sizes that change ---- */
 
 /* Rows divided by their sums; the sum of a column of ones at the end tells the number of rows. */
 static const char ROWS[] = "stir 1\n"
@@ -96,7 +96,7 @@ static void call_rows(world *w, int64_t rows)
     call_2d(w, rows, 3, 2, (const int64_t[2]){rows, 3}, 1.0f / 6.0f);
 }
 
-static void stated_rows(const char *backend)
+static void baked_in_rows(const char *backend)
 {
     world w = open_text(ROWS, backend);
     call_rows(&w, 2);
@@ -117,10 +117,10 @@ static void stated_rows(const char *backend)
     end(&w);
 }
 
-Test(sizes, a_stated_size_that_changes_becomes_a_symbol)
+Test(sizes, a_baked_in_size_that_changes_becomes_a_symbol)
 {
-    stated_rows("eager");
-    stated_rows("aot_eager");
+    baked_in_rows("eager");
+    baked_in_rows("aot_eager");
 }
 
 Test(sizes, the_first_call_may_be_of_another_size)
@@ -293,8 +293,8 @@ Test(sizes, reshape_by_zero_and_minus_one_follows)
     }
 }
 
-/* The 2 of the last shape is x's (test_stated.c has what that takes). */
-Test(sizes, reshape_to_the_stated_size_follows)
+/* The 2 of the last shape is x's (test_baked_in.c has what that takes). */
+Test(sizes, reshape_to_the_baked_in_size_follows)
 {
     world w = reshapes(2, "eager");
     call_2d(&w, 2, 6, 2, (const int64_t[2]){2, 6}, 1);

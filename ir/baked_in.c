@@ -1,9 +1,9 @@
-/* Reading stated sizes: which numbers of a node stand for sizes of its operands; see stated.h.
+/* Reading baked-in sizes: which numbers of a node stand for sizes of its operands; see baked_in.h.
  *
  * In: a node to be built, whose operands may have symbols where the file has numbers. Out: the same
  * node with its own sizes, and operands that do not fit, brought along. Column `meet` of the
  * op's row says which axes have to meet; ops without one are left alone. */
-#include "ir/stated_parts.h"
+#include "ir/baked_in_parts.h"
 
 #include "core/base/check.h"
 #include "ir/builder.h"
@@ -11,23 +11,24 @@
 
 #include <string.h>
 
-/* Stands for the size of a symbol of which nothing is stated, so that it meets no number. */
-#define UNSTATED (INT64_C(1) << 20)
+/* Stands for the size of a symbol that no number of the file stands for; equal to no such
+ * number. */
+#define UNKNOWN_SIZE (INT64_C(1) << 20)
 #define MAX_DEPTH 64u
 
-void st_stated_begin(st_stated *s, st_module *m)
+void st_baked_in_begin(st_baked_in *s, st_module *m)
 {
-    *s = (st_stated){.m = m};
+    *s = (st_baked_in){.m = m};
     st_arena_init(&s->arena, m->mem);
     st_str_init(&s->log, m->mem);
     st_map_init(&s->newest, m->mem);
     st_map_init(&s->merge_of, m->mem);
-    m->stated = s;
+    m->baked_in = s;
 }
 
-void st_stated_end(st_stated *s)
+void st_baked_in_end(st_baked_in *s)
 {
-    s->m->stated = NULL;
+    s->m->baked_in = NULL;
     st_vec_free(s->m->mem, &s->values);
     st_vec_free(s->m->mem, &s->merges);
     st_map_deinit(&s->newest);
@@ -39,7 +40,7 @@ void st_stated_end(st_stated *s)
 
 /* ---- sizes ---- */
 
-static int know_symbols(st_stated *s)
+static int know_symbols(st_baked_in *s)
 {
     const st_symtab *tab = &s->m->symtab;
     if (s->n_symbols == tab->n_symbols) {
@@ -55,43 +56,44 @@ static int know_symbols(st_stated *s)
     for (uint32_t atom = 1; atom < tab->atoms.count; atom++) {
         const stator_atom_row *row = st_seg_at(&tab->atoms, atom);
         if (row->kind == STATOR_ATOM_SYMBOL) {
-            sizes[row->index] = row->hint != INT64_MIN ? row->hint : UNSTATED + 2 * row->index + 1;
+            sizes[row->index] =
+                row->hint != INT64_MIN ? row->hint : UNKNOWN_SIZE + 2 * row->index + 1;
         }
     }
     return 1;
 }
 
-int st_stated_size(st_stated *s, stator_ref size, int64_t *out)
+int st_baked_in_size(st_baked_in *s, stator_ref size, int64_t *out)
 {
     const st_sym_cols cols = st_sym_columns(&s->m->symtab);
     return know_symbols(s) && st_sym_eval(&cols, size, s->sizes, out);
 }
 
-static int is_unstated(const void *self, const stator_atom_row *row, uint32_t atom)
+static int has_no_number(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     (void)self;
     (void)atom;
     return row->kind == STATOR_ATOM_SYMBOL && row->hint == INT64_MIN;
 }
 
-int st_stated_is_number(const st_stated *s, stator_ref size)
+int st_baked_in_is_number(const st_baked_in *s, stator_ref size)
 {
     int64_t ignored;
     return st_sym_const(&s->m->symtab, size, &ignored);
 }
 
-int st_stated_stands_for(st_stated *s, stator_ref number, stator_ref size)
+int st_baked_in_stands_for(st_baked_in *s, stator_ref number, stator_ref size)
 {
     int64_t n, was;
-    return st_sym_const(&s->m->symtab, number, &n) && !st_stated_is_number(s, size) &&
-           st_stated_size(s, size, &was) && n == was && n > 1 &&
-           st_sym_find_atom(&s->m->symtab, size, is_unstated, NULL) == 0;
+    return st_sym_const(&s->m->symtab, number, &n) && !st_baked_in_is_number(s, size) &&
+           st_baked_in_size(s, size, &was) && n == was && n > 1 &&
+           st_sym_find_atom(&s->m->symtab, size, has_no_number, NULL) == 0;
 }
 
 /* ---- one node at hand ---- */
 
-typedef struct st_stated_reading {
-    st_stated *s;
+typedef struct st_baked_in_reading {
+    st_baked_in *s;
     stator_builder *b;
     const st_op *op;
     stator_node_desc *desc;
@@ -116,7 +118,7 @@ static void want(reading *r, uint32_t k, uint32_t axis, stator_ref size)
 {
     const stator_type_row *type = type_of(r, k);
     if (type != NULL && axis < type->rank &&
-        st_stated_stands_for(r->s, dim_of(r, type, axis), size)) {
+        st_baked_in_stands_for(r->s, dim_of(r, type, axis), size)) {
         r->wanted[k][axis] = size;
     }
 }
@@ -136,7 +138,7 @@ static void meet_at(reading *r, uint32_t place, int is_from_end)
     stator_ref size = 0;
     for (uint32_t k = 0; k < r->desc->operand_count && size == 0; k++) {
         const stator_ref own = size_at(r, k, place, is_from_end);
-        size = own != 0 && !st_stated_is_number(r->s, own) ? own : 0;
+        size = own != 0 && !st_baked_in_is_number(r->s, own) ? own : 0;
     }
     for (uint32_t k = 0; k < r->desc->operand_count && size != 0; k++) {
         if (size_at(r, k, place, is_from_end) != 0) {
@@ -163,7 +165,7 @@ void st_meet_matmul(reading *r)
 
 void st_meet_concat(reading *r)
 {
-    const stator_attr *axis = st_stated_attr(r->desc->attrs, r->desc->attr_count, "axis");
+    const stator_attr *axis = st_find_attr(r->desc->attrs, r->desc->attr_count, "axis");
     const stator_type_row *first = type_of(r, 0);
     for (uint32_t i = 0; axis != NULL && first != NULL && i < first->rank; i++) {
         if (i != axis->i && i != axis->i + first->rank) {
@@ -175,7 +177,7 @@ void st_meet_concat(reading *r)
 /* What is gathered has no less than the index, along the other axes. */
 void st_meet_gather_elements(reading *r)
 {
-    const stator_attr *axis = st_stated_attr(r->desc->attrs, r->desc->attr_count, "axis");
+    const stator_attr *axis = st_find_attr(r->desc->attrs, r->desc->attr_count, "axis");
     const stator_type_row *x = type_of(r, 0), *index = type_of(r, 1);
     if (axis == NULL || x == NULL || index == NULL || x->rank != index->rank) {
         return;
@@ -210,7 +212,7 @@ static stator_attr *own_sizes(reading *r, const char *name)
     if (r->desc->attr_count != 0) {
         memcpy(attrs, r->desc->attrs, r->desc->attr_count * sizeof *attrs);
     }
-    stator_attr *found = st_stated_attr(attrs, r->desc->attr_count, name);
+    stator_attr *found = st_find_attr(attrs, r->desc->attr_count, name);
     if (found == NULL || found->kind != STATOR_ATTR_DIMS || found->count > STATOR_MAX_RANK) {
         return NULL;
     }
@@ -234,7 +236,7 @@ void st_meet_expand(reading *r)
     for (uint32_t i = 0; to != NULL && to->count >= x->rank && i < x->rank; i++) {
         stator_ref *size = (stator_ref *)(uintptr_t)to->list + (to->count - x->rank + i);
         const stator_ref own = dim_of(r, x, i);
-        if (st_stated_stands_for(r->s, *size, own)) {
+        if (st_baked_in_stands_for(r->s, *size, own)) {
             *size = own;
             r->s->m->n_read_as_sizes++;
         }
@@ -250,10 +252,10 @@ void st_meet_reshape(reading *r)
     int is_open = 0;
     for (uint32_t i = 0; x != NULL && i < x->rank; i++) {
         from[i] = dim_of(r, x, i);
-        is_open |= !st_stated_is_number(r->s, from[i]);
+        is_open |= !st_baked_in_is_number(r->s, from[i]);
     }
     if (to != NULL && is_open &&
-        st_stated_reshape(r->s, from, x->rank, to->list, to->count, sizes)) {
+        st_baked_in_reshape(r->s, from, x->rank, to->list, to->count, sizes)) {
         r->s->m->n_read_as_sizes += memcmp(to->list, sizes, to->count * sizeof sizes[0]) != 0;
         memcpy((stator_ref *)(uintptr_t)to->list, sizes, to->count * sizeof sizes[0]);
     }
@@ -275,9 +277,9 @@ static stator_ref built_again(const reading *r, stator_ref value)
     if (value == 0 || st_graph_value_blob(graph, value) != NULL) {
         return value;
     }
-    const st_stated_value *known = st_stated_known(r->s, graph, value, NULL);
-    return known != NULL && st_stated_known(r->s, graph, value, known) == NULL ? known->again
-                                                                               : value;
+    const st_baked_in_value *known = st_baked_in_known(r->s, graph, value, NULL);
+    return known != NULL && st_baked_in_known(r->s, graph, value, known) == NULL ? known->again
+                                                                                 : value;
 }
 
 /* What one reader has shown to have a symbol's size has it for all that come after. */
@@ -302,8 +304,8 @@ static void follow_readers(reading *r)
     } else if (was == NULL || own_sizes(r, "sizes") == NULL) {
         return;
     }
-    st_stated_keep_whole(r->s->m, r->op, (stator_attr *)(uintptr_t)r->desc->attrs, was,
-                         type_of(r, 0));
+    st_baked_in_keep_whole(r->s->m, r->op, (stator_attr *)(uintptr_t)r->desc->attrs, was,
+                           type_of(r, 0));
 }
 
 /* The operands that were asked for other sizes are built again; one that cannot be stays. */
@@ -311,9 +313,9 @@ static void bring_along(reading *r)
 {
     stator_ref *operands = NULL;
     for (uint32_t k = 0; k < r->desc->operand_count; k++) {
-        st_stated_walk w = {.s = r->s, .b = r->b};
-        const stator_ref again = st_stated_is_wanted(r->wanted[k])
-                                     ? st_stated_again(&w, r->desc->operands[k], r->wanted[k])
+        st_baked_in_walk w = {.s = r->s, .b = r->b};
+        const stator_ref again = st_baked_in_is_wanted(r->wanted[k])
+                                     ? st_baked_in_again(&w, r->desc->operands[k], r->wanted[k])
                                      : 0;
         if (again != 0 && operands == NULL) {
             operands = st_arena_zalloc(&r->s->arena, r->desc->operand_count, sizeof *operands);
@@ -330,8 +332,8 @@ static void bring_along(reading *r)
     }
 }
 
-stator_status st_stated_read(st_stated *s, stator_builder *b, stator_node_desc *desc,
-                             stator_diag **err)
+stator_status st_baked_in_read(st_baked_in *s, stator_builder *b, stator_node_desc *desc,
+                               stator_diag **err)
 {
     s->depth++;
     if (s->depth > MAX_DEPTH || desc->op == 0 || desc->op > st_optable_count(s->m->ops) ||
@@ -347,10 +349,11 @@ stator_status st_stated_read(st_stated *s, stator_builder *b, stator_node_desc *
         meet(&r);
         bring_along(&r);
     }
-    return r.wanted == NULL || s->is_oom ? st_fail_oom(err) : st_stated_check_mean(s, b, desc, err);
+    return r.wanted == NULL || s->is_oom ? st_fail_oom(err)
+                                         : st_baked_in_check_mean(s, b, desc, err);
 }
 
-void st_stated_done(st_stated *s)
+void st_baked_in_done(st_baked_in *s)
 {
     s->depth--;
     if (s->depth == 0) {
@@ -365,12 +368,12 @@ static uint64_t key_of(const stator_graph *graph, stator_ref value)
     return (uint64_t)graph->index << 32 | value;
 }
 
-const st_stated_value *st_stated_known(const st_stated *s, const stator_graph *graph,
-                                       stator_ref value, const st_stated_value *after)
+const st_baked_in_value *st_baked_in_known(const st_baked_in *s, const stator_graph *graph,
+                                           stator_ref value, const st_baked_in_value *after)
 {
     uint32_t place = after != NULL ? after->older : st_map_get(&s->newest, key_of(graph, value));
     while (place != 0 && place <= s->values.count) {
-        const st_stated_value *known = &s->values.data[place - 1u];
+        const st_baked_in_value *known = &s->values.data[place - 1u];
         if (known->value != value || (known->graph != graph && known->graph != NULL)) {
             return NULL; /* another has the place now */
         }
@@ -382,11 +385,11 @@ const st_stated_value *st_stated_known(const st_stated *s, const stator_graph *g
     return NULL;
 }
 
-void st_stated_note(st_stated *s, const st_stated_value *known)
+void st_baked_in_note(st_baked_in *s, const st_baked_in_value *known)
 {
-    const st_stated_value *before = st_stated_known(s, known->graph, known->value, NULL);
+    const st_baked_in_value *before = st_baked_in_known(s, known->graph, known->value, NULL);
     const uint32_t older = before != NULL ? (uint32_t)(before - s->values.data) + 1u : 0;
-    st_stated_value *slot = st_vec_push(s->m->mem, &s->values);
+    st_baked_in_value *slot = st_vec_push(s->m->mem, &s->values);
     if (slot == NULL ||
         !st_map_put(&s->newest, key_of(known->graph, known->value), s->values.count)) {
         s->values.count -= slot != NULL;
@@ -399,10 +402,10 @@ void st_stated_note(st_stated *s, const st_stated_value *known)
 }
 
 /* In a graph, what was noted later was noted when it had more values. */
-void st_stated_forget(st_stated *s, const stator_graph *graph, stator_ref from)
+void st_baked_in_forget(st_baked_in *s, const stator_graph *graph, stator_ref from)
 {
     for (uint32_t i = s->values.count; i-- > 0;) {
-        st_stated_value *v = &s->values.data[i];
+        st_baked_in_value *v = &s->values.data[i];
         if (v->graph == graph && v->n_values <= from) {
             return;
         }
@@ -421,12 +424,12 @@ void st_stated_forget(st_stated *s, const stator_graph *graph, stator_ref from)
 
 /* ---- lists of sizes for each axis ---- */
 
-void st_stated_keep_whole(st_module *m, const st_op *op, stator_attr *attrs,
-                          const stator_type_row *was, const stator_type_row *is)
+void st_baked_in_keep_whole(st_module *m, const st_op *op, stator_attr *attrs,
+                            const stator_type_row *was, const stator_type_row *is)
 {
-    stator_attr *list = st_stated_attr(attrs, op->desc.attr_count, "sizes");
-    stator_attr *first = st_stated_attr(attrs, op->desc.attr_count, "starts");
-    const stator_attr *steps = st_stated_attr(attrs, op->desc.attr_count, "steps");
+    stator_attr *list = st_find_attr(attrs, op->desc.attr_count, "sizes");
+    stator_attr *first = st_find_attr(attrs, op->desc.attr_count, "starts");
+    const stator_attr *steps = st_find_attr(attrs, op->desc.attr_count, "steps");
     if (list == NULL || list->kind != STATOR_ATTR_DIMS || list->count != was->rank ||
         was->rank != is->rank || (first != NULL && steps == NULL)) {
         return;

@@ -1,5 +1,5 @@
-/* Stated sizes of a reshape: which numbers of the new shape belong to which of the old; see
- * stated.h.
+/* Baked-in sizes of a reshape: which numbers of the new shape belong to which of the old; see
+ * baked_in.h.
  *
  *     [1, S, 12, 64] -> [1, 8, 768], S was 8      groups {S} {8} and {12, 64} {768}
  *     [N, 32] -> [8, 8], N was 2                  one group: the first 8 is 4 * N
@@ -7,7 +7,7 @@
  * The order of elements says which: an index along N takes 2 steps of 32 elements, and the new
  * shape's first axis, 8 steps of 8 elements, holds these. How the symbols lie in a size that was
  * made of several is remembered, for the reshape that takes it apart again. */
-#include "ir/stated_parts.h"
+#include "ir/baked_in_parts.h"
 
 #include "core/base/check.h"
 
@@ -30,8 +30,8 @@ static int group_end(const int64_t *from, uint32_t n_from, const int64_t *to, ui
     return 1;
 }
 
-int st_stated_groups(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
-                     st_groups *out)
+int st_baked_in_groups(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
+                       st_groups *out)
 {
     uint32_t i = 0, j = 0;
     *out = (st_groups){0};
@@ -61,7 +61,7 @@ int st_stated_groups(const int64_t *from, uint32_t n_from, const int64_t *to, ui
 
 /* A reshape being read. */
 typedef struct regroup {
-    st_stated *s;
+    st_baked_in *s;
     const stator_ref *from, *to;
     uint32_t n_from, n_to;
     int64_t was_from[STATOR_MAX_RANK], was_to[STATOR_MAX_RANK];
@@ -103,7 +103,7 @@ static void take_side(uint32_t group, const uint8_t *of, uint32_t n, const int64
 
 /* The place in `to` whose index holds all of the part's, its steps as wide or narrower and its end
  * as far; to->n: none does. */
-static uint32_t holder(const side *to, const st_stated_part *part)
+static uint32_t holder(const side *to, const st_baked_in_part *part)
 {
     for (uint32_t k = 0; k < to->n; k++) {
         if (part->step % to->after[k] == 0 &&
@@ -114,22 +114,22 @@ static uint32_t holder(const side *to, const st_stated_part *part)
     return to->n;
 }
 
-static st_stated_merge *find_merge(const st_stated *s, stator_ref size)
+static st_baked_in_merge *find_merge(const st_baked_in *s, stator_ref size)
 {
     const uint32_t place = st_map_get(&s->merge_of, size);
     return place != 0 ? &s->merges.data[place - 1u] : NULL;
 }
 
 /* The symbols' parts of the index at place i of `from`, in its elements' steps; their number. */
-static uint32_t parts_of(const regroup *r, const side *from, uint32_t i, st_stated_part *out)
+static uint32_t parts_of(const regroup *r, const side *from, uint32_t i, st_baked_in_part *out)
 {
     const stator_ref size = r->from[from->places[i]];
-    const st_stated_merge *merge = find_merge(r->s, size);
-    if (st_stated_is_number(r->s, size)) {
+    const st_baked_in_merge *merge = find_merge(r->s, size);
+    if (st_baked_in_is_number(r->s, size)) {
         return 0;
     }
     if (merge == NULL || merge->n_parts == 0) {
-        out[0] = (st_stated_part){size, from->sizes[i], from->after[i]};
+        out[0] = (st_baked_in_part){size, from->sizes[i], from->after[i]};
         return 1;
     }
     for (uint32_t k = 0; k < merge->n_parts; k++) {
@@ -140,9 +140,9 @@ static uint32_t parts_of(const regroup *r, const side *from, uint32_t i, st_stat
 }
 
 /* The size at a place of `to` has these parts: said of it once more, or the first time. */
-static void note_merge(const regroup *r, stator_ref size, const st_stated_merge *merge)
+static void note_merge(const regroup *r, stator_ref size, const st_baked_in_merge *merge)
 {
-    st_stated_merge *known = find_merge(r->s, size);
+    st_baked_in_merge *known = find_merge(r->s, size);
     if (merge->n_parts == 0 || merge->parts[0].size == size) {
         return;
     }
@@ -153,7 +153,7 @@ static void note_merge(const regroup *r, stator_ref size, const st_stated_merge 
         known->n_parts = is_same ? known->n_parts : 0;
         return;
     }
-    st_stated_merge *slot = st_vec_push(r->s->m->mem, &r->s->merges);
+    st_baked_in_merge *slot = st_vec_push(r->s->m->mem, &r->s->merges);
     if (slot == NULL || !st_map_put(&r->s->merge_of, size, r->s->merges.count)) {
         r->s->is_oom = 1;
         return;
@@ -172,15 +172,15 @@ static stator_ref product(const regroup *r, const side *s, const stator_ref *siz
 }
 
 /* Which symbols the indices of `to` hold, by place; 0: one of them is in none. */
-static int hold_parts(const regroup *r, const side *from, const side *to, st_stated_merge *held)
+static int hold_parts(const regroup *r, const side *from, const side *to, st_baked_in_merge *held)
 {
     memset(held, 0, to->n * sizeof *held);
     for (uint32_t i = 0; i < from->n; i++) {
-        st_stated_part parts[ST_STATED_PARTS];
+        st_baked_in_part parts[ST_BAKED_IN_PARTS];
         const uint32_t n = parts_of(r, from, i, parts);
         for (uint32_t p = 0; p < n; p++) {
             const uint32_t k = holder(to, &parts[p]);
-            if (k == to->n || held[k].n_parts == ST_STATED_PARTS) {
+            if (k == to->n || held[k].n_parts == ST_BAKED_IN_PARTS) {
                 return 0;
             }
             parts[p].step /= to->after[k];
@@ -195,7 +195,7 @@ static int read_group(const regroup *r, uint32_t group)
 {
     st_symtab *tab = &r->s->m->symtab;
     side from, to;
-    st_stated_merge held[STATOR_MAX_RANK];
+    st_baked_in_merge held[STATOR_MAX_RANK];
     take_side(group, r->groups.of_from, r->n_from, r->was_from, &from);
     take_side(group, r->groups.of_to, r->n_to, r->was_to, &to);
     const stator_ref a = product(r, &from, r->from), b = product(r, &to, r->to);
@@ -227,7 +227,7 @@ static int read_ones(const regroup *r)
     while (i < r->n_from || j < r->n_to) {
         uint32_t i_end = i, j_end = j, n_open = 0;
         for (; i_end < r->n_from && r->groups.of_from[i_end] == 0; i_end++) {
-            n_open += !st_stated_is_number(r->s, r->from[i_end]);
+            n_open += !st_baked_in_is_number(r->s, r->from[i_end]);
         }
         while (j_end < r->n_to && r->groups.of_to[j_end] == 0) {
             j_end++;
@@ -250,19 +250,19 @@ static int read_ones(const regroup *r)
     return 1;
 }
 
-int st_stated_reshape(st_stated *s, const stator_ref *from, uint32_t n_from, const stator_ref *to,
-                      uint32_t n_to, stator_ref *out)
+int st_baked_in_reshape(st_baked_in *s, const stator_ref *from, uint32_t n_from,
+                        const stator_ref *to, uint32_t n_to, stator_ref *out)
 {
     regroup r = {.s = s, .from = from, .to = to, .n_from = n_from, .n_to = n_to, .out = out};
     int ok = 1;
     for (uint32_t i = 0; ok && i < n_from; i++) {
-        ok = st_stated_size(s, from[i], &r.was_from[i]);
+        ok = st_baked_in_size(s, from[i], &r.was_from[i]);
     }
     for (uint32_t i = 0; ok && i < n_to; i++) {
         out[i] = to[i];
-        ok = st_stated_size(s, to[i], &r.was_to[i]);
+        ok = st_baked_in_size(s, to[i], &r.was_to[i]);
     }
-    ok = ok && st_stated_groups(r.was_from, n_from, r.was_to, n_to, &r.groups) && read_ones(&r);
+    ok = ok && st_baked_in_groups(r.was_from, n_from, r.was_to, n_to, &r.groups) && read_ones(&r);
     for (uint32_t group = 1; ok && group <= r.groups.n; group++) {
         ok = read_group(&r, group);
     }

@@ -1,12 +1,12 @@
-/* Constants that go on past their end; see stated.h.
+/* Constants that go on past their end; see baked_in.h.
  *
  * In: the elements of a constant, the axes that are to become longer. Out: nodes that compute it at
  * any length, when the elements say how:
  *
  *     first + sum over axes of step * index      steps 0 or 1 (floats: 0)
  *     below or at index p = index q: one value, past it another */
+#include "ir/baked_in_parts.h"
 #include "ir/ops/op_kit.h"
-#include "ir/stated_parts.h"
 
 #include "core/base/blob.h"
 #include "core/base/check.h"
@@ -19,7 +19,7 @@
 #define MASKED (-1e4) /* floats at or below it are a mask's */
 
 typedef struct constant {
-    st_stated_walk *w;
+    st_baked_in_walk *w;
     const char *data;
     uint32_t dtype, rank;
     uint64_t n, width; /* elements, bytes of one */
@@ -301,7 +301,7 @@ static stator_ref divide_on(const constant *c, st_kit *kit)
 
 static void tell(const constant *c, stator_ref value)
 {
-    st_stated *s = c->w->s;
+    st_baked_in *s = c->w->s;
     const stator_value_row *row = stator_value_at(st_graph_view(c->w->b->graph), value);
     const stator_ref type = st_module_type(s->m, c->dtype, c->rank, c->shape);
     st_str_addf(&s->log, "%s'%s' ", s->log.len != 0 ? ", " : "", st_module_str(s->m, row->name));
@@ -310,8 +310,8 @@ static void tell(const constant *c, stator_ref value)
     st_module_print_type(s->m, type, &s->log);
 }
 
-stator_ref st_stated_constant(st_stated_walk *w, stator_ref value, stator_blob *blob,
-                              const stator_ref *wanted)
+stator_ref st_baked_in_constant(st_baked_in_walk *w, stator_ref value, stator_blob *blob,
+                                const stator_ref *wanted)
 {
     constant c = {.w = w, .wanted = wanted};
     if (!open_constant(&c, value, blob)) {

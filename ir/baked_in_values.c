@@ -1,10 +1,10 @@
-/* Values built again with other sizes; see stated.h.
+/* Values built again with other sizes; see baked_in.h.
  *
  * In: a value that has numbers where its reader needs symbols. Out: the same computation with
  * these sizes, from constants that go on. Column `ask` of the op's row
  * says what that asks of its operands; values of an op without it stay as they are. A size of 1
  * needs no rule: it is repeated. */
-#include "ir/stated_parts.h"
+#include "ir/baked_in_parts.h"
 
 #include "ir/ops/op_kit.h"
 #include "ir/ops/rules.h"
@@ -14,8 +14,8 @@
 #define MAX_DEPTH 64u
 
 /* A node whose result is wanted with other sizes. */
-typedef struct st_stated_again {
-    st_stated_walk *w;
+typedef struct st_baked_in_again {
+    st_baked_in_walk *w;
     const stator_graph_view *v;
     const stator_node_row *row;
     const stator_type_row *type; /* of its result */
@@ -26,7 +26,7 @@ typedef struct st_stated_again {
     stator_ref first; /* operand 0, or what it is a view of */
 } again;
 
-stator_attr *st_stated_attr(const stator_attr *attrs, uint32_t n, const char *name)
+stator_attr *st_find_attr(const stator_attr *attrs, uint32_t n, const char *name)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(attrs[i].name, name) == 0) {
@@ -58,7 +58,7 @@ static int64_t size_at(const again *a, const stator_type_row *type, uint32_t axi
 /* An attribute's list of `count` sizes or integers, NULL when it has another form. */
 static void *list_of(const again *a, const char *name, uint32_t kind, uint32_t count)
 {
-    const stator_attr *attr = st_stated_attr(a->attrs, a->n_attrs, name);
+    const stator_attr *attr = st_find_attr(a->attrs, a->n_attrs, name);
     return attr != NULL && attr->kind == kind && attr->count == count
                ? (void *)(uintptr_t)attr->list
                : NULL;
@@ -128,12 +128,12 @@ int st_ask_reshape(again *a)
     st_groups groups;
     int ok = shape != NULL;
     for (uint32_t i = 0; ok && i < x->rank; i++) {
-        ok = st_stated_size(a->w->s, stator_dim_at(a->v, x, i), &from[i]);
+        ok = st_baked_in_size(a->w->s, stator_dim_at(a->v, x, i), &from[i]);
     }
     for (uint32_t i = 0; ok && i < a->type->rank; i++) {
-        ok = st_stated_size(a->w->s, shape[i], &to[i]);
+        ok = st_baked_in_size(a->w->s, shape[i], &to[i]);
     }
-    ok = ok && st_stated_groups(from, x->rank, to, a->type->rank, &groups);
+    ok = ok && st_baked_in_groups(from, x->rank, to, a->type->rank, &groups);
     for (uint32_t i = 0; ok && i < a->type->rank; i++) {
         uint32_t n = 0;
         if (a->wanted[i] == 0) {
@@ -194,7 +194,7 @@ int st_ask_slice(again *a)
 
 int st_ask_concat(again *a)
 {
-    const stator_attr *axis = st_stated_attr(a->attrs, a->n_attrs, "axis");
+    const stator_attr *axis = st_find_attr(a->attrs, a->n_attrs, "axis");
     const int64_t joined = axis->i < 0 ? axis->i + a->type->rank : axis->i;
     for (uint32_t k = 0; k < a->row->operand_count; k++) {
         memcpy(a->asked[k], a->wanted, sizeof a->asked[k]);
@@ -205,7 +205,7 @@ int st_ask_concat(again *a)
 int st_ask_gather(again *a)
 {
     const stator_type_row *x = operand_type(a, 0), *index = operand_type(a, 1);
-    const stator_attr *attr = st_stated_attr(a->attrs, a->n_attrs, "axis");
+    const stator_attr *attr = st_find_attr(a->attrs, a->n_attrs, "axis");
     const uint32_t axis = (uint32_t)(attr->i < 0 ? attr->i + x->rank : attr->i);
     for (uint32_t i = 0; i < a->type->rank; i++) {
         if (i < axis) {
@@ -222,7 +222,7 @@ int st_ask_gather(again *a)
 int st_ask_gather_nd(again *a)
 {
     const stator_type_row *index = operand_type(a, 1);
-    const stator_attr *batch = st_stated_attr(a->attrs, a->n_attrs, "batch_dims");
+    const stator_attr *batch = st_find_attr(a->attrs, a->n_attrs, "batch_dims");
     int ok = batch->i == 0;
     for (uint32_t i = 0; i < a->type->rank; i++) {
         if (i + 1u < index->rank) {
@@ -260,7 +260,7 @@ static int ask(again *a, const st_op *op)
 
 /* ---- the node ---- */
 
-int st_stated_is_wanted(const stator_ref *wanted)
+int st_baked_in_is_wanted(const stator_ref *wanted)
 {
     stator_ref any = 0;
     for (uint32_t i = 0; i < STATOR_MAX_RANK; i++) {
@@ -287,13 +287,13 @@ static int take_attrs(again *a, const st_op *op)
 /* The node again, of operands that have what it asks for. */
 static stator_ref build_again(again *a, const stator_node_row *row)
 {
-    st_stated_walk *w = a->w;
+    st_baked_in_walk *w = a->w;
     stator_ref *operands =
         st_arena_zalloc(&w->s->arena, row->operand_count + UINT64_C(1), sizeof *operands);
     for (uint32_t k = 0; operands != NULL && k < row->operand_count; k++) {
         const stator_ref old = operand(a, k);
-        operands[k] = old != 0 && st_stated_is_wanted(a->asked[k])
-                          ? st_stated_again(w, old, a->asked[k])
+        operands[k] = old != 0 && st_baked_in_is_wanted(a->asked[k])
+                          ? st_baked_in_again(w, old, a->asked[k])
                           : old;
         if (operands[k] != old && operands[k] == 0) {
             return 0;
@@ -316,7 +316,7 @@ static stator_ref build_again(again *a, const stator_node_row *row)
     return status == STATOR_OK ? value : 0;
 }
 
-static stator_ref node_again(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+static stator_ref node_again(st_baked_in_walk *w, stator_ref value, const stator_ref *wanted)
 {
     again a = {.w = w, .v = st_graph_view(w->b->graph), .wanted = wanted};
     const stator_node_row row = *stator_node_at(a.v, stator_value_at(a.v, value)->node);
@@ -332,7 +332,7 @@ static stator_ref node_again(st_stated_walk *w, stator_ref value, const stator_r
 /* ---- values ---- */
 
 /* Sizes that were 1 are repeated. */
-static stator_ref repeat(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+static stator_ref repeat(st_baked_in_walk *w, stator_ref value, const stator_ref *wanted)
 {
     const stator_graph_view *v = st_graph_view(w->b->graph);
     const stator_type_row *type = stator_value_type(v, value);
@@ -346,25 +346,25 @@ static stator_ref repeat(st_stated_walk *w, stator_ref value, const stator_ref *
     return repeated;
 }
 
-static const st_stated_value *remembered(const st_stated_walk *w, stator_ref value,
-                                         const stator_ref *wanted)
+static const st_baked_in_value *remembered(const st_baked_in_walk *w, stator_ref value,
+                                           const stator_ref *wanted)
 {
-    const st_stated_value *known = NULL;
+    const st_baked_in_value *known = NULL;
     do {
-        known = st_stated_known(w->s, w->b->graph, value, known);
+        known = st_baked_in_known(w->s, w->b->graph, value, known);
     } while (known != NULL && memcmp(known->to, wanted, sizeof known->to) != 0);
     return known;
 }
 
-static void remember(st_stated_walk *w, stator_ref value, const stator_ref *wanted,
+static void remember(st_baked_in_walk *w, stator_ref value, const stator_ref *wanted,
                      stator_ref fresh)
 {
-    st_stated_value known = {.graph = w->b->graph, .value = value, .again = fresh};
+    st_baked_in_value known = {.graph = w->b->graph, .value = value, .again = fresh};
     memcpy(known.to, wanted, sizeof known.to);
-    st_stated_note(w->s, &known);
+    st_baked_in_note(w->s, &known);
 }
 
-static stator_ref make(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+static stator_ref make(st_baked_in_walk *w, stator_ref value, const stator_ref *wanted)
 {
     const stator_graph_view *v = st_graph_view(w->b->graph);
     const stator_type_row *type = stator_value_type(v, value);
@@ -375,17 +375,17 @@ static stator_ref make(st_stated_walk *w, stator_ref value, const stator_ref *wa
         const int is_one = stator_sym_is_const(v, stator_dim_at(v, type, i), &n) && n == 1;
         (is_one ? repeated : longer)[i] = wanted[i];
     }
-    if (st_stated_is_wanted(longer)) {
-        value = blob != NULL                           ? st_stated_constant(w, value, blob, longer)
+    if (st_baked_in_is_wanted(longer)) {
+        value = blob != NULL ? st_baked_in_constant(w, value, blob, longer)
                 : stator_value_at(v, value)->node != 0 ? node_again(w, value, longer)
                                                        : 0;
     }
-    return value != 0 && st_stated_is_wanted(repeated) ? repeat(w, value, repeated) : value;
+    return value != 0 && st_baked_in_is_wanted(repeated) ? repeat(w, value, repeated) : value;
 }
 
-stator_ref st_stated_again(st_stated_walk *w, stator_ref value, const stator_ref *wanted)
+stator_ref st_baked_in_again(st_baked_in_walk *w, stator_ref value, const stator_ref *wanted)
 {
-    const st_stated_value *known = remembered(w, value, wanted);
+    const st_baked_in_value *known = remembered(w, value, wanted);
     if (known != NULL || w->depth == MAX_DEPTH) {
         return known != NULL ? known->again : 0;
     }

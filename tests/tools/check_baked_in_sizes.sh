@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check_stated_sizes.sh BUILD MODELS: exports of one size called with another. The same network is
+# check_baked_in_sizes.sh BUILD MODELS: exports of one size called with another. The same network is
 # there twice, exported for two sizes; each file must give what PyTorch gave for the other's inputs.
 # The models are tests/conformance/gen_models.py's; without them the status is 77 (skipped).
 set -u
@@ -13,11 +13,11 @@ expect() {
     seen=$((seen + 1))
     for backend in eager inductor-cpu; do
         if "$build/bin/stator" run "$model" --backend "$backend" --inputs "$set" --expect "$set" \
-                >/dev/null 2>"$build/stated_sizes.err"; then
+                >/dev/null 2>"$build/baked_in_sizes.err"; then
             echo "$1 with the inputs of $2 on $backend: ok"
         else
             echo "$1 with the inputs of $2 on $backend: status $?"
-            head -n 3 "$build/stated_sizes.err"
+            head -n 3 "$build/baked_in_sizes.err"
             status=1
         fi
     done

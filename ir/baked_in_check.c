@@ -1,5 +1,5 @@
-/* What stated sizes do not show and what follows them in part alone: refused; see stated.h. */
-#include "ir/stated_parts.h"
+/* What baked-in sizes do not show and what follows them in part alone: refused; see baked_in.h. */
+#include "ir/baked_in_parts.h"
 
 #include <math.h>
 #include <stator/ops.h>
@@ -10,7 +10,7 @@
 /* ---- means ---- */
 
 /* Does the node sum over an axis that was `size` long and is a symbol's? */
-static int sums_over(st_stated *s, const stator_graph_view *v, const stator_node_row *row,
+static int sums_over(st_baked_in *s, const stator_graph_view *v, const stator_node_row *row,
                      double size)
 {
     const stator_type_row *x = stator_value_type(v, stator_operand(v, row, 0));
@@ -19,7 +19,7 @@ static int sums_over(st_stated *s, const stator_graph_view *v, const stator_node
         const int64_t axis = *(const int64_t *)stator_column_at(&v->i64s, over->begin + k);
         const stator_ref dim = stator_dim_at(v, x, (uint32_t)(axis < 0 ? axis + x->rank : axis));
         int64_t was;
-        if (!st_stated_is_number(s, dim) && st_stated_size(s, dim, &was) && was > 1 &&
+        if (!st_baked_in_is_number(s, dim) && st_baked_in_size(s, dim, &was) && was > 1 &&
             (double)was == size) {
             return 1;
         }
@@ -28,7 +28,7 @@ static int sums_over(st_stated *s, const stator_graph_view *v, const stator_node
 }
 
 /* The same of the sum behind a value's casts and reshapes. */
-static int is_sum_over(st_stated *s, const stator_graph_view *v, stator_ref value, double size)
+static int is_sum_over(st_baked_in *s, const stator_graph_view *v, stator_ref value, double size)
 {
     for (uint32_t step = 0; step < MAX_STEPS; step++) {
         const stator_ref node = value != 0 ? stator_value_at(v, value)->node : 0;
@@ -45,8 +45,8 @@ static int is_sum_over(st_stated *s, const stator_graph_view *v, stator_ref valu
     return 0;
 }
 
-stator_status st_stated_check_mean(st_stated *s, const stator_builder *b,
-                                   const stator_node_desc *desc, stator_diag **err)
+stator_status st_baked_in_check_mean(st_baked_in *s, const stator_builder *b,
+                                     const stator_node_desc *desc, stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(b->graph);
     const char *op = stator_op_at(v, desc->op)->name;
@@ -87,7 +87,7 @@ static void mark_needed(const stator_graph_view *v, uint8_t *is_needed)
 }
 
 /* The values of one graph that were built again: are they needed as they were, too? */
-static stator_status check_graph(const st_stated *s, const stator_graph *g, uint8_t *is_needed,
+static stator_status check_graph(const st_baked_in *s, const stator_graph *g, uint8_t *is_needed,
                                  stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(g);
@@ -96,7 +96,7 @@ static stator_status check_graph(const st_stated *s, const stator_graph *g, uint
     }
     mark_needed(v, is_needed);
     for (uint32_t i = 0; i < s->values.count; i++) {
-        const st_stated_value *value = &s->values.data[i];
+        const st_baked_in_value *value = &s->values.data[i];
         if (value->graph == g && value->again != 0 && value->value < g->values.count &&
             is_needed[value->value] && st_graph_value_blob(g, value->value) == NULL) {
             const stator_value_row *row = stator_value_at(v, value->value);
@@ -109,7 +109,7 @@ static stator_status check_graph(const st_stated *s, const stator_graph *g, uint
     return STATOR_OK;
 }
 
-stator_status st_stated_check(st_stated *s, const stator_builder *b, stator_diag **err)
+stator_status st_baked_in_check(st_baked_in *s, const stator_builder *b, stator_diag **err)
 {
     for (const stator_graph *g = s->m->graphs; g != NULL && s->values.count != 0; g = g->next) {
         const int is_open = g == b->graph;

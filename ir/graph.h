@@ -20,7 +20,7 @@ struct stator_graph {
     uint32_t name;
     uint32_t is_finished;
     uint32_t index;         /* number in the module */
-    uint32_t has_witnesses; /* a reader stated them: finish leaves them as they are */
+    uint32_t has_witnesses; /* a reader set them: finish leaves them as they are */
     stator_graph_view view; /* refreshed by st_graph_view */
 };
 

@@ -15,7 +15,7 @@ typedef struct st_infer {
     const stator_attr_row *const *attrs; /* by schema place */
     stator_graph *const *regions;
     uint32_t n_regions;
-    const stator_ref *given_types;           /* result types the caller stated, or NULL */
+    const stator_ref *given_types;           /* result types the caller declared, or NULL */
     uint32_t n_results;                      /* in: wanted (0: the schema's); a rule may set it */
     stator_ref *types;                       /* out, room for 256 */
     st_shape_constraints *shape_constraints; /* receives what cannot be decided yet, or NULL */
@@ -81,7 +81,7 @@ stator_ref st_in_op_int(const st_infer *in, uint32_t op, stator_ref a, int64_t b
 stator_ref st_in_product(const st_infer *in, const stator_ref *dims, uint32_t n);
 int st_in_const(const st_infer *in, stator_ref sym, int64_t *out);
 void st_in_range(const st_infer *in, stator_ref sym, int64_t *out_lo, int64_t *out_hi);
-/* The size of result k's axis, known only when the program runs: what the caller stated for it
+/* The size of result k's axis, known only when the program runs: what the caller declared for it
  * (given_types), else a fresh unbacked symbol in [0, hi]. 0: out of memory. */
 stator_ref st_in_unbacked(const st_infer *in, uint32_t k, uint32_t axis, int64_t hi);
 /* Largest possible element count of operand k (INT64_MAX when open). */

@@ -1,7 +1,8 @@
-/* Building stated nodes in two steps. First without the stated types: what inference cannot know
- * appears as symbols that are newer than the node. When types differ only there, and the file's
- * symbols are free, the node is taken back and built again with the stated types, so that every
- * result of one node sees the same choice; then everything must be equal. */
+/* Building nodes of declared types in two steps. First without the declared types: what
+ * inference cannot know appears as symbols that are newer than the node. When types differ only
+ * there, and the file's symbols are free, the node is taken back and built again with the
+ * declared types, so that every result of one node sees the same choice; then everything must be
+ * equal. */
 #include "ir/rebuild.h"
 
 #include <string.h>
@@ -66,13 +67,13 @@ static stator_status define(st_rebuild *r, const char *op, stator_ref sym, stato
 }
 
 static stator_status fail_types(const st_rebuild *r, const char *op, uint32_t k,
-                                stator_ref inferred, stator_ref stated, stator_diag **err)
+                                stator_ref inferred, stator_ref declared, stator_diag **err)
 {
     st_str a, b;
     st_str_init(&a, r->m->mem);
     st_str_init(&b, r->m->mem);
     st_module_print_type(r->m, inferred, &a);
-    st_module_print_type(r->m, stated, &b);
+    st_module_print_type(r->m, declared, &b);
     const int ok = st_str_ok(&a) && st_str_ok(&b);
     const stator_status status =
         ok ? st_fail(err, STATOR_INVALID_ARGUMENT,
@@ -90,13 +91,14 @@ static stator_ref dim_of(const st_rebuild *r, const stator_type_row *type, uint3
 }
 
 /* Compares one result. 1 equal, 0 different, -1 different only in sizes that are newer than symbol
- * number n_symbols and stated as an unbacked symbol. */
-static int compare_types(st_rebuild *r, stator_ref inferred, stator_ref stated, uint32_t n_symbols)
+ * number n_symbols and declared as an unbacked symbol. */
+static int compare_types(st_rebuild *r, stator_ref inferred, stator_ref declared,
+                         uint32_t n_symbols)
 {
     const stator_type_row *a = st_seg_at(&r->m->types, inferred);
-    const stator_type_row *b = st_seg_at(&r->m->types, stated);
+    const stator_type_row *b = st_seg_at(&r->m->types, declared);
     int result = 1;
-    if (inferred == stated) {
+    if (inferred == declared) {
         return 1;
     }
     if (a->dtype != b->dtype || a->rank != b->rank) {
@@ -121,14 +123,14 @@ static stator_ref type_of(const stator_builder *b, stator_ref value)
     return ((const stator_value_row *)st_seg_at(&b->graph->values, value))->type;
 }
 
-/* Notes what the node defines: stated symbols that stand where inference gave a newer one. A
+/* Notes what the node defines: declared symbols that stand where inference gave a newer one. A
  * symbol may stand in several places of one node. */
-static stator_status define_stated(st_rebuild *r, const char *op, stator_ref inferred,
-                                   stator_ref stated, uint32_t n_symbols, uint32_t mark,
-                                   stator_diag **err)
+static stator_status define_declared(st_rebuild *r, const char *op, stator_ref inferred,
+                                     stator_ref declared, uint32_t n_symbols, uint32_t mark,
+                                     stator_diag **err)
 {
     const stator_type_row *a = st_seg_at(&r->m->types, inferred);
-    const stator_type_row *b = st_seg_at(&r->m->types, stated);
+    const stator_type_row *b = st_seg_at(&r->m->types, declared);
     for (uint32_t i = 0; i < a->rank; i++) {
         const stator_ref y = dim_of(r, b, i);
         const stator_atom_row *fresh = symbol_row(r, dim_of(r, a, i));
@@ -164,9 +166,9 @@ static stator_status define_bound(st_rebuild *r, stator_builder *b, stator_ref r
     return STATOR_OK;
 }
 
-/* Is the node as stated? *out_again = 1 when it has to be built again with the stated types. */
+/* Is the node as declared? *out_again = 1 when it has to be built again with the declared types. */
 static stator_status check_first(st_rebuild *r, stator_builder *b, const stator_node_desc *desc,
-                                 const stator_ref *stated, const stator_ref *results,
+                                 const stator_ref *declared, const stator_ref *results,
                                  uint32_t n_symbols, int *out_again, stator_diag **err)
 {
     const char *op = st_optable_at(r->m->ops, desc->op)->desc.name;
@@ -174,12 +176,12 @@ static stator_status check_first(st_rebuild *r, stator_builder *b, const stator_
     *out_again = 0;
     for (uint32_t k = 0; k < desc->result_count; k++) {
         const stator_ref inferred = type_of(b, results[k]);
-        const int same = stated[k] ? compare_types(r, inferred, stated[k], n_symbols) : 1;
+        const int same = declared[k] ? compare_types(r, inferred, declared[k], n_symbols) : 1;
         if (same == 0) {
-            return fail_types(r, op, k, inferred, stated[k], err);
+            return fail_types(r, op, k, inferred, declared[k], err);
         }
         if (same < 0) {
-            ST_TRY(define_stated(r, op, inferred, stated[k], n_symbols, mark, err));
+            ST_TRY(define_declared(r, op, inferred, declared[k], n_symbols, mark, err));
             *out_again = 1;
         }
     }
@@ -187,20 +189,20 @@ static stator_status check_first(st_rebuild *r, stator_builder *b, const stator_
 }
 
 /* Types proved equal but written differently stay as they are written. */
-static stator_status take_stated(st_rebuild *r, stator_builder *b, const stator_node_desc *desc,
-                                 const stator_ref *stated, const stator_ref *results,
-                                 stator_diag **err)
+static stator_status take_declared(st_rebuild *r, stator_builder *b, const stator_node_desc *desc,
+                                   const stator_ref *declared, const stator_ref *results,
+                                   stator_diag **err)
 {
     for (uint32_t k = 0; k < desc->result_count; k++) {
         stator_value_row *row = st_seg_at(&b->graph->values, results[k]);
-        if (stated[k] == 0 || row->type == stated[k]) {
+        if (declared[k] == 0 || row->type == declared[k]) {
             continue;
         }
-        if (compare_types(r, row->type, stated[k], UINT32_MAX) != 1) {
+        if (compare_types(r, row->type, declared[k], UINT32_MAX) != 1) {
             return fail_types(r, st_optable_at(r->m->ops, desc->op)->desc.name, k, row->type,
-                              stated[k], err);
+                              declared[k], err);
         }
-        row->type = stated[k];
+        row->type = declared[k];
     }
     return STATOR_OK;
 }
@@ -219,7 +221,8 @@ static stator_status build_counted(stator_builder *b, const stator_node_desc *no
 }
 
 stator_status st_rebuild_node(st_rebuild *r, stator_builder *b, const stator_node_desc *desc,
-                              const stator_ref *stated, stator_ref *out_results, stator_diag **err)
+                              const stator_ref *declared, stator_ref *out_results,
+                              stator_diag **err)
 {
     const uint32_t n_symbols = r->m->symtab.n_symbols;
     const st_build_mark mark = st_build_here(b);
@@ -228,12 +231,12 @@ stator_status st_rebuild_node(st_rebuild *r, stator_builder *b, const stator_nod
     int again = 0;
     node.result_types = NULL;
     ST_TRY(build_counted(b, &node, op, out_results, err));
-    ST_TRY(check_first(r, b, desc, stated, out_results, n_symbols, &again, err));
+    ST_TRY(check_first(r, b, desc, declared, out_results, n_symbols, &again, err));
     if (again) {
         st_build_rollback(b, mark);
-        node.result_types = stated;
+        node.result_types = declared;
         ST_TRY(build_counted(b, &node, op, out_results, err));
     }
-    ST_TRY(take_stated(r, b, desc, stated, out_results, err));
+    ST_TRY(take_declared(r, b, desc, declared, out_results, err));
     return define_bound(r, b, desc->result_count ? out_results[0] : 0, op, err);
 }

@@ -1,7 +1,8 @@
-/* What the two readers (text and binary) share: building a node whose result types the file states.
+/* What the two readers (text and binary) share: building a node whose result types the file
+ * declares.
  *
- * The builder infers; what is stated must equal that. Where inference can only give a fresh
- * unbacked symbol (the count of nonzero, say), the stated symbol takes its place: it must be
+ * The builder infers; what is declared must equal that. Where inference can only give a fresh
+ * unbacked symbol (the count of nonzero, say), the declared symbol takes its place: it must be
  * unbacked and not defined by an earlier node that is visible here, so that a file cannot make two
  * tensors share a size that they do not have. */
 #ifndef STATOR_IR_REBUILD_H
@@ -21,9 +22,10 @@ void st_rebuild_deinit(st_rebuild *r);
 /* A region sees what was defined outside; what it defines ends with it. */
 uint32_t st_rebuild_enter(const st_rebuild *r);
 void st_rebuild_leave(st_rebuild *r, uint32_t mark);
-/* Builds the node with desc->result_count results; stated[k] is the type written for result k, 0
+/* Builds the node with desc->result_count results; declared[k] is the type written for result k, 0
  * when none was. desc->result_types is ignored. */
 stator_status st_rebuild_node(st_rebuild *r, stator_builder *b, const stator_node_desc *desc,
-                              const stator_ref *stated, stator_ref *out_results, stator_diag **err);
+                              const stator_ref *declared, stator_ref *out_results,
+                              stator_diag **err);
 
 #endif

@@ -16,7 +16,7 @@
 
 #define MAX_REGIONS 64u /* regions inside regions */
 #define TEXT_VERSION 1u
-#define NOT_STATED UINT32_MAX /* a witness that is not written */
+#define NOT_WRITTEN UINT32_MAX /* a witness that is not written */
 
 /* A list in the arena that grows by doubling. */
 typedef struct list {
@@ -195,7 +195,7 @@ static stator_status parse_witness(parser *p, uint32_t *out)
 {
     int found;
     uint64_t number = 0;
-    *out = NOT_STATED;
+    *out = NOT_WRITTEN;
     ST_TRY(accept(p, '^', &found));
     if (found) {
         ST_TRY(st_lex_u64(&p->lex, "a value number", UINT32_MAX - 1u, &number, p->err));
@@ -204,9 +204,9 @@ static stator_status parse_witness(parser *p, uint32_t *out)
     return STATOR_OK;
 }
 
-static void set_witness(const scope *s, stator_ref value, uint32_t stated)
+static void set_witness(const scope *s, stator_ref value, uint32_t written)
 {
-    st_build_set_witness(s->b, value, stated != NOT_STATED ? stated : s->is_root ? value : 0);
+    st_build_set_witness(s->b, value, written != NOT_WRITTEN ? written : s->is_root ? value : 0);
 }
 
 /* ---- inputs ---- */
@@ -472,7 +472,7 @@ static stator_status parse_types(parser *p, node *n)
     int found;
     ST_TRY(accept(p, ':', &found));
     for (uint32_t k = 0; k < n->results.count; k++) {
-        uint32_t type = 0, witness = NOT_STATED;
+        uint32_t type = 0, witness = NOT_WRITTEN;
         if (found && k > 0) {
             ST_TRY(expect(p, ','));
         }

@@ -293,7 +293,7 @@ typedef struct inference {
     st_infer in;
     const stator_attr_row *attrs[ST_MAX_ATTRS];
     stator_graph *regions[8];
-    stator_ref stated[ST_MAX_RESULTS];
+    stator_ref declared[ST_MAX_RESULTS];
     stator_ref types[ST_MAX_RESULTS];
 } inference;
 
@@ -313,7 +313,7 @@ static void fill_inference(const verifier *c, const stator_node_row *row, stator
         f->regions[k] = (stator_graph *)(uintptr_t)stator_region_at(c->v, row, k);
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
-        f->stated[k] = stator_value_at(c->v, row->result_begin + k)->type;
+        f->declared[k] = stator_value_at(c->v, row->result_begin + k)->type;
     }
     f->in = (st_infer){.b = &f->b,
                        .m = c->m,
@@ -324,17 +324,17 @@ static void fill_inference(const verifier *c, const stator_node_row *row, stator
                        .attrs = f->attrs,
                        .regions = f->regions,
                        .n_regions = row->region_count,
-                       .given_types = f->stated,
+                       .given_types = f->declared,
                        .n_results = row->result_count,
                        .types = f->types};
 }
 
-static stator_status fail_result(const verifier *c, uint32_t k, stator_ref stated,
+static stator_status fail_result(const verifier *c, uint32_t k, stator_ref declared,
                                  stator_ref inferred, stator_diag **err)
 {
     st_str text;
     st_str_init(&text, c->m->mem);
-    st_module_print_type(c->m, stated, &text);
+    st_module_print_type(c->m, declared, &text);
     st_str_add(&text, ", its infer rule gives ");
     st_module_print_type(c->m, inferred, &text);
     const stator_status status =
@@ -354,8 +354,8 @@ static stator_status compare_results(const verifier *c, const stator_node_row *r
         if (f->types[k] == 0 || f->types[k] >= c->m->types.count) {
             return fail(c, err, "its infer rule gives no type for result %u", k);
         }
-        if (!same_types(c, f->stated[k], f->types[k])) {
-            return fail_result(c, k, f->stated[k], f->types[k], err);
+        if (!same_types(c, f->declared[k], f->types[k])) {
+            return fail_result(c, k, f->declared[k], f->types[k], err);
         }
     }
     return STATOR_OK;

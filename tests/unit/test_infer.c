@@ -1,5 +1,5 @@
-/* Infer rules: every op on good input (result types as stated in the sample) and on bad input (the
- * text that refuses it). */
+/* Infer rules: every op on good input (result types as declared in the sample) and on bad input
+ * (the text that refuses it). */
 #include "support_samples.h"
 
 #include <criterion/criterion.h>
@@ -26,7 +26,7 @@ Test(infer, every_op_has_a_good_sample)
     }
 }
 
-Test(infer, good_input_gives_the_stated_types)
+Test(infer, good_input_gives_the_declared_types)
 {
     text_world w;
     uint32_t n = 0;
@@ -64,7 +64,7 @@ Test(infer, bad_input_is_refused_with_a_text)
 }
 
 /* A wrong type must be seen: otherwise the good samples would show nothing. */
-Test(infer, a_wrong_stated_type_is_refused)
+Test(infer, a_wrong_declared_type_is_refused)
 {
     text_world w;
     text_graph g;

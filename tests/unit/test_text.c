@@ -372,7 +372,7 @@ Test(text, data_is_checked)
             "hash(...) names 9 bytes, the type has 8");
 }
 
-/* A stated unbacked symbol stands for one count: it cannot be used for two. */
+/* A declared unbacked symbol stands for one count: it cannot be used for two. */
 Test(text, unbacked_symbols_are_defined_once)
 {
     refuses("stir 1 sym u unbacked in [0, 9] graph(%x: f32[9], %z: f32[9]) {\n"

@@ -52,7 +52,7 @@ typedef struct st_op_def { /* one row as written */
     uint64_t flags;
     uint32_t version;
     uint32_t regions;
-    double rtol, atol; /* stated tolerance of the op in f32 (0: exact) */
+    double rtol, atol; /* tolerance of the op in f32 (0: exact) */
 } st_op_def;
 
 typedef struct st_op {   /* one row as used */

@@ -219,9 +219,9 @@ static int observe(const lane *l, const culprit *c, stator_x_place *out)
 /* Is the node of the question the one to blame, whatever value was seen to differ first? A claim is
  * that node alone (but for an ATOMIC group, claimed by its first member). A node without an
  * imported value (of a loop's body, a piece of a decomposition) is seen only where its results come
- * out, and a rewrite that needs its node to itself only behind it. Else a rewrite may state another
+ * out, and a rewrite that needs its node to itself only behind it. Else a rewrite may name another
  * node than it spoils. */
-static int is_stated_right(const bisect_step *step, const stator_x_place *seen)
+static int is_blame_of_step_right(const bisect_step *step, const stator_x_place *seen)
 {
     if (step == NULL || step->node[0] == '\0') {
         return 0;
@@ -242,13 +242,13 @@ static int name_place(const lane *l, const culprit *c, bisect_finding *out)
         bisect_print_steps(&seen, out->message, sizeof out->message);
     }
     const double error = seen.is_found ? seen.max_abs : c->outcome.max_abs;
-    const int is_stated = is_stated_right(step, &seen);
+    const int is_blamed = is_blame_of_step_right(step, &seen);
     out->place = seen;
-    if (is_stated && step->witness != 0 && !seen.is_wanted &&
+    if (is_blamed && step->witness != 0 && !seen.is_wanted &&
         !look(l, c, BISECT_DESCRIBE, c->limit, &out->place)) {
         return 0;
     }
-    if (is_stated) {
+    if (is_blamed) {
         (void)snprintf(out->place.node, sizeof out->place.node, "%s", step->node);
     }
     out->place.max_abs = error;

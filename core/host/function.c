@@ -78,19 +78,19 @@ static stator_status check_mode(const char *mode, stator_diag **err)
                                   mode);
 }
 
-/* STATOR_FUEL=N allows N transformations of a compile that states no limit itself, STATOR_FUEL=S:N
+/* STATOR_FUEL=N allows N transformations of a compile whose options set no limit, STATOR_FUEL=S:N
  * those before scope S and the first N in it. */
 static stator_status take_fuel(stator_function *f, const stator_compile_options *options,
                                stator_diag **err)
 {
-    const int is_stated = options->fuel != 0 || options->fuel_scope != NULL ||
-                          (options->flags & STATOR_COMPILE_NO_FUEL) != 0;
+    const int is_set = options->fuel != 0 || options->fuel_scope != NULL ||
+                       (options->flags & STATOR_COMPILE_NO_FUEL) != 0;
     const char *text =
         (f->ctx->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_FUEL") : NULL;
     f->fuel_limit = options->fuel;
     const char *scope = options->fuel_scope;
     char number[16];
-    if (!is_stated && text != NULL) {
+    if (!is_set && text != NULL) {
         const size_t before = strcspn(text, ":");
         const char *limit = text[before] == ':' ? text + before + 1 : text;
         char *end = NULL;

@@ -543,7 +543,7 @@ enum stator_backend_flag {
 };
 
 /* A backend. `self` is what the plugin's init gave. Slots marked "may be NULL" have the default
- * that is stated. */
+ * that their comment names. */
 typedef struct stator_backend {
     stator_item item;
     const char *aliases; /* comma-separated, may be NULL */

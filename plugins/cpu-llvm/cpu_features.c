@@ -1,6 +1,6 @@
 /* The features that generated code may use; see the header. Bits: Intel's manual, volume 2, CPUID;
  * AMD's volume 3, appendix E (lzcnt). A feature that is not here is never used by code with a
- * stated level. */
+ * level that is set. */
 #include "cpu_features.h"
 
 #include <string.h>

@@ -81,7 +81,7 @@ sed -i 's/return __get_cpuid_count/return 0 \&\& __get_cpuid_count/' src/cpu.c
     -Wl,-soname,f.so -o ../f.so *.c *.o *.s -lm)
 ./driver cpu || fail "the processor check"
 
-# Code for a stated level holds no registers beyond it.
+# Code for a set level holds no registers beyond it.
 expect 0 'x86-64-v2' "$STATOR" build "$digits/digits.onnx" -o v2.so --cpu x86-64-v2
 objdump -d v2.so | grep -q '%[yz]mm' && fail "v2 uses wide registers"
 expect 0 'digits2_run' "$STATOR" build "$digits/digits.onnx" -o v4.so --cpu x86-64-v4 --name digits2

@@ -1,5 +1,5 @@
 /* When two tensors count as equal: NaN, infinities, whole numbers past 2^53, bf16 by ulps, other
- * dtypes and shapes; and the tolerance that is chosen when none is stated. */
+ * dtypes and shapes; and the tolerance that is chosen when none is set. */
 #include "core/base/check.h"
 #include "core/base/compare.h"
 #include "core/base/convert.h"
@@ -97,7 +97,7 @@ Test(compare, layouts)
 Test(compare, chosen_tolerance)
 {
     const st_tolerance chosen = {.rtol = -1, .atol = -1};
-    const st_tolerance stated = {.rtol = -1, .atol = 0};
+    const st_tolerance atol_alone = {.rtol = -1, .atol = 0};
     const double want[COUNT] = {1000, -1000, 1000, 0};
     const double near[COUNT] = {1000, -1000.5, 1000, 0.009};
     const double far[COUNT] = {1000, -1000, 1000, 0.02};
@@ -105,7 +105,7 @@ Test(compare, chosen_tolerance)
     st_difference d;
     st_compare(fill(&a, STATOR_F32, near), fill(&b, STATOR_F32, want), &chosen, &d);
     cr_expect(d.ok);
-    st_compare(&a.view, &b.view, &stated, &d);
+    st_compare(&a.view, &b.view, &atol_alone, &d);
     cr_expect(!d.ok);
     st_compare(fill(&a, STATOR_F32, far), &b.view, &chosen, &d);
     cr_expect(!d.ok);

@@ -1,8 +1,8 @@
 /* Reading baked-in sizes: which numbers of a node stand for sizes of its operands; see baked_in.h.
  *
  * In: a node to be built, whose operands may have symbols where the file has numbers. Out: the same
- * node with its own sizes, and operands that do not fit, brought along. Column `meet` of the
- * op's row says which axes have to meet; ops without one are left alone. */
+ * node with its own sizes, and operands that do not fit, brought along. Column `unify_sizes` of the
+ * op's row says which axes have one size; ops without one are left alone. */
 #include "ir/baked_in_parts.h"
 
 #include "core/base/check.h"
@@ -133,7 +133,7 @@ static stator_ref size_at(const reading *r, uint32_t k, uint32_t place, int is_f
 }
 
 /* All operands' axes at this place are to have one size, the first that is no number. */
-static void meet_at(reading *r, uint32_t place, int is_from_end)
+static void unify_sizes_at(reading *r, uint32_t place, int is_from_end)
 {
     stator_ref size = 0;
     for (uint32_t k = 0; k < r->desc->operand_count && size == 0; k++) {
@@ -147,35 +147,35 @@ static void meet_at(reading *r, uint32_t place, int is_from_end)
     }
 }
 
-static void meet_pointwise(reading *r)
+static void unify_sizes_pointwise(reading *r)
 {
     for (uint32_t back = 0; back < STATOR_MAX_RANK; back++) {
-        meet_at(r, back, 1);
+        unify_sizes_at(r, back, 1);
     }
 }
 
 /* Not the axes that are summed: a constant there is weights, of which a file has as many as it
  * has. */
-void st_meet_matmul(reading *r)
+void st_unify_sizes_matmul(reading *r)
 {
     for (uint32_t back = 2; back < STATOR_MAX_RANK; back++) {
-        meet_at(r, back, 1);
+        unify_sizes_at(r, back, 1);
     }
 }
 
-void st_meet_concat(reading *r)
+void st_unify_sizes_concat(reading *r)
 {
     const stator_attr *axis = st_find_attr(r->desc->attrs, r->desc->attr_count, "axis");
     const stator_type_row *first = type_of(r, 0);
     for (uint32_t i = 0; axis != NULL && first != NULL && i < first->rank; i++) {
         if (i != axis->i && i != axis->i + first->rank) {
-            meet_at(r, i, 0);
+            unify_sizes_at(r, i, 0);
         }
     }
 }
 
 /* What is gathered has no less than the index, along the other axes. */
-void st_meet_gather_elements(reading *r)
+void st_unify_sizes_gather_elements(reading *r)
 {
     const stator_attr *axis = st_find_attr(r->desc->attrs, r->desc->attr_count, "axis");
     const stator_type_row *x = type_of(r, 0), *index = type_of(r, 1);
@@ -192,7 +192,7 @@ void st_meet_gather_elements(reading *r)
 }
 
 /* States at the start, [directions, N, hidden], have x's N: [T, N, inputs]. */
-void st_meet_recurrent(reading *r)
+void st_unify_sizes_recurrent(reading *r)
 {
     const stator_type_row *x = type_of(r, 0);
     for (uint32_t k = 5; x != NULL && x->rank == 3 && k <= 6; k++) { /* h0, c0 */
@@ -229,7 +229,7 @@ static stator_attr *own_sizes(reading *r, const char *name)
     return found;
 }
 
-void st_meet_expand(reading *r)
+void st_unify_sizes_expand(reading *r)
 {
     const stator_type_row *x = type_of(r, 0);
     const stator_attr *to = x != NULL ? own_sizes(r, "shape") : NULL;
@@ -244,7 +244,7 @@ void st_meet_expand(reading *r)
     }
 }
 
-void st_meet_reshape(reading *r)
+void st_unify_sizes_reshape(reading *r)
 {
     const stator_type_row *x = type_of(r, 0);
     const stator_attr *to = x != NULL ? own_sizes(r, "shape") : NULL;
@@ -261,12 +261,12 @@ void st_meet_reshape(reading *r)
     }
 }
 
-static void meet(reading *r)
+static void unify_sizes(reading *r)
 {
     if ((r->op->desc.flags & STATOR_OP_POINTWISE) != 0) {
-        meet_pointwise(r);
-    } else if (r->op->meet != NULL) {
-        r->op->meet(r);
+        unify_sizes_pointwise(r);
+    } else if (r->op->unify_sizes != NULL) {
+        r->op->unify_sizes(r);
     }
 }
 
@@ -346,7 +346,7 @@ stator_status st_baked_in_read(st_baked_in *s, stator_builder *b, stator_node_de
         if (s->depth == 1) {
             follow_readers(&r);
         }
-        meet(&r);
+        unify_sizes(&r);
         bring_along(&r);
     }
     return r.wanted == NULL || s->is_oom ? st_fail_oom(err)

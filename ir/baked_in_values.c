@@ -1,8 +1,8 @@
 /* Values built again with other sizes; see baked_in.h.
  *
  * In: a value that has numbers where its reader needs symbols. Out: the same computation with
- * these sizes, from constants that go on. Column `ask` of the op's row
- * says what that asks of its operands; values of an op without it stay as they are. A size of 1
+ * these sizes, from constants that go on. Column `size_requirements` of the op's row says what
+ * sizes that requires of its operands; values of an op without it stay as they are. A size of 1
  * needs no rule: it is repeated. */
 #include "ir/baked_in_parts.h"
 
@@ -22,8 +22,8 @@ typedef struct st_baked_in_again {
     const stator_ref *wanted;
     stator_attr *attrs;
     uint32_t n_attrs;
-    st_wanted *asked; /* by operand */
-    stator_ref first; /* operand 0, or what it is a view of */
+    st_wanted *required; /* by operand */
+    stator_ref first;    /* operand 0, or what it is a view of */
 } again;
 
 stator_attr *st_find_attr(const stator_attr *attrs, uint32_t n, const char *name)
@@ -64,34 +64,34 @@ static void *list_of(const again *a, const char *name, uint32_t kind, uint32_t c
                : NULL;
 }
 
-static int ask_pointwise(again *a)
+static int size_requirements_pointwise(again *a)
 {
     for (uint32_t k = 0; k < a->row->operand_count; k++) {
         const stator_type_row *x = operand_type(a, k);
         for (uint32_t i = 0; x != NULL && i < x->rank; i++) {
             const stator_ref size = a->wanted[a->type->rank - x->rank + i];
-            a->asked[k][i] = size_at(a, x, i) != 1 ? size : 0;
+            a->required[k][i] = size_at(a, x, i) != 1 ? size : 0;
         }
     }
     return 1;
 }
 
-int st_ask_same(again *a)
+int st_size_requirements_same(again *a)
 {
-    memcpy(a->asked[0], a->wanted, sizeof a->asked[0]);
+    memcpy(a->required[0], a->wanted, sizeof a->required[0]);
     return 1;
 }
 
-int st_ask_transpose(again *a)
+int st_size_requirements_transpose(again *a)
 {
     const int64_t *perm = list_of(a, "perm", STATOR_ATTR_INTS, a->type->rank);
     for (uint32_t i = 0; perm != NULL && i < a->type->rank; i++) {
-        a->asked[0][perm[i] < 0 ? perm[i] + a->type->rank : perm[i]] = a->wanted[i];
+        a->required[0][perm[i] < 0 ? perm[i] + a->type->rank : perm[i]] = a->wanted[i];
     }
     return perm != NULL;
 }
 
-int st_ask_expand(again *a)
+int st_size_requirements_expand(again *a)
 {
     const stator_type_row *x = operand_type(a, 0);
     stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
@@ -99,7 +99,7 @@ int st_ask_expand(again *a)
     for (uint32_t i = 0; shape != NULL && i < a->type->rank; i++) {
         shape[i] = a->wanted[i] != 0 ? a->wanted[i] : shape[i];
         if (i >= added && size_at(a, x, i - added) != 1) {
-            a->asked[0][i - added] = a->wanted[i];
+            a->required[0][i - added] = a->wanted[i];
         }
     }
     return shape != NULL;
@@ -119,7 +119,7 @@ static void look_through_reshapes(again *a)
 }
 
 /* A wanted size has its place in x when it is the one size past 1 of its group, on both sides. */
-int st_ask_reshape(again *a)
+int st_size_requirements_reshape(again *a)
 {
     look_through_reshapes(a);
     const stator_type_row *x = operand_type(a, 0);
@@ -144,7 +144,7 @@ int st_ask_reshape(again *a)
         }
         for (uint32_t k = 0; k < x->rank; k++) {
             if (groups.of_from[k] == groups.of_to[i] && from[k] != 1) {
-                a->asked[0][k] = a->wanted[i];
+                a->required[0][k] = a->wanted[i];
                 n++;
             }
         }
@@ -171,7 +171,7 @@ static int is_table(const again *a, stator_ref value)
 }
 
 /* Whole axes follow; the first rows of a longer table become more of them. */
-int st_ask_slice(again *a)
+int st_size_requirements_slice(again *a)
 {
     const stator_type_row *x = operand_type(a, 0);
     const stator_ref *starts = list_of(a, "starts", STATOR_ATTR_DIMS, a->type->rank);
@@ -187,46 +187,46 @@ int st_ask_slice(again *a)
         const int is_whole = size_at(a, x, i) == size_at(a, a->type, i);
         ok = ok && (is_whole || is_table(a, a->first));
         sizes[i] = a->wanted[i];
-        a->asked[0][i] = is_whole ? a->wanted[i] : 0;
+        a->required[0][i] = is_whole ? a->wanted[i] : 0;
     }
     return ok;
 }
 
-int st_ask_concat(again *a)
+int st_size_requirements_concat(again *a)
 {
     const stator_attr *axis = st_find_attr(a->attrs, a->n_attrs, "axis");
     const int64_t joined = axis->i < 0 ? axis->i + a->type->rank : axis->i;
     for (uint32_t k = 0; k < a->row->operand_count; k++) {
-        memcpy(a->asked[k], a->wanted, sizeof a->asked[k]);
+        memcpy(a->required[k], a->wanted, sizeof a->required[k]);
     }
     return a->wanted[joined] == 0;
 }
 
-int st_ask_gather(again *a)
+int st_size_requirements_gather(again *a)
 {
     const stator_type_row *x = operand_type(a, 0), *index = operand_type(a, 1);
     const stator_attr *attr = st_find_attr(a->attrs, a->n_attrs, "axis");
     const uint32_t axis = (uint32_t)(attr->i < 0 ? attr->i + x->rank : attr->i);
     for (uint32_t i = 0; i < a->type->rank; i++) {
         if (i < axis) {
-            a->asked[0][i] = a->wanted[i];
+            a->required[0][i] = a->wanted[i];
         } else if (i < axis + index->rank) {
-            a->asked[1][i - axis] = a->wanted[i];
+            a->required[1][i - axis] = a->wanted[i];
         } else {
-            a->asked[0][i - index->rank + 1u] = a->wanted[i];
+            a->required[0][i - index->rank + 1u] = a->wanted[i];
         }
     }
     return 1;
 }
 
-int st_ask_gather_nd(again *a)
+int st_size_requirements_gather_nd(again *a)
 {
     const stator_type_row *index = operand_type(a, 1);
     const stator_attr *batch = st_find_attr(a->attrs, a->n_attrs, "batch_dims");
     int ok = batch->i == 0;
     for (uint32_t i = 0; i < a->type->rank; i++) {
         if (i + 1u < index->rank) {
-            a->asked[1][i] = a->wanted[i];
+            a->required[1][i] = a->wanted[i];
         } else {
             ok = ok && a->wanted[i] == 0;
         }
@@ -235,13 +235,13 @@ int st_ask_gather_nd(again *a)
 }
 
 /* The result has the index's sizes; x is made to fit when the node is read. */
-int st_ask_gather_elements(again *a)
+int st_size_requirements_gather_elements(again *a)
 {
-    memcpy(a->asked[1], a->wanted, sizeof a->asked[1]);
+    memcpy(a->required[1], a->wanted, sizeof a->required[1]);
     return 1;
 }
 
-int st_ask_iota(again *a)
+int st_size_requirements_iota(again *a)
 {
     stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
     for (uint32_t i = 0; shape != NULL && i < a->type->rank; i++) {
@@ -250,12 +250,12 @@ int st_ask_iota(again *a)
     return shape != NULL;
 }
 
-static int ask(again *a, const st_op *op)
+static int size_requirements(again *a, const st_op *op)
 {
     if ((op->desc.flags & STATOR_OP_POINTWISE) != 0) {
-        return ask_pointwise(a);
+        return size_requirements_pointwise(a);
     }
-    return op->ask != NULL && op->ask(a);
+    return op->size_requirements != NULL && op->size_requirements(a);
 }
 
 /* ---- the node ---- */
@@ -274,8 +274,8 @@ static int take_attrs(again *a, const st_op *op)
     st_arena *arena = &a->w->s->arena;
     a->n_attrs = a->row->attr_count;
     a->attrs = st_arena_zalloc(arena, a->n_attrs + UINT64_C(1), sizeof *a->attrs);
-    a->asked = st_arena_zalloc(arena, a->row->operand_count + UINT64_C(1), sizeof *a->asked);
-    int ok = a->attrs != NULL && a->asked != NULL;
+    a->required = st_arena_zalloc(arena, a->row->operand_count + UINT64_C(1), sizeof *a->required);
+    int ok = a->attrs != NULL && a->required != NULL;
     for (uint32_t k = 0; ok && k < a->n_attrs; k++) {
         ok = st_attr_from_row(a->v, a->w->s->m, arena, op->desc.attrs[k].name,
                               stator_attr_at(a->v, a->row, k), &a->attrs[k], NULL) == STATOR_OK;
@@ -284,7 +284,7 @@ static int take_attrs(again *a, const st_op *op)
     return ok;
 }
 
-/* The node again, of operands that have what it asks for. */
+/* The node again, of operands with the sizes that it requires. */
 static stator_ref build_again(again *a, const stator_node_row *row)
 {
     st_baked_in_walk *w = a->w;
@@ -292,8 +292,8 @@ static stator_ref build_again(again *a, const stator_node_row *row)
         st_arena_zalloc(&w->s->arena, row->operand_count + UINT64_C(1), sizeof *operands);
     for (uint32_t k = 0; operands != NULL && k < row->operand_count; k++) {
         const stator_ref old = operand(a, k);
-        operands[k] = old != 0 && st_baked_in_is_wanted(a->asked[k])
-                          ? st_baked_in_again(w, old, a->asked[k])
+        operands[k] = old != 0 && st_baked_in_is_wanted(a->required[k])
+                          ? st_baked_in_again(w, old, a->required[k])
                           : old;
         if (operands[k] != old && operands[k] == 0) {
             return 0;
@@ -324,7 +324,8 @@ static stator_ref node_again(st_baked_in_walk *w, stator_ref value, const stator
     a.row = &row;
     a.first = stator_operand(a.v, &row, 0);
     a.type = stator_value_type(a.v, value);
-    return row.result_count == 1 && row.region_count == 0 && take_attrs(&a, op) && ask(&a, op)
+    return row.result_count == 1 && row.region_count == 0 && take_attrs(&a, op) &&
+                   size_requirements(&a, op)
                ? build_again(&a, &row)
                : 0;
 }

@@ -264,8 +264,8 @@ static stator_status add_def(st_optable *table, const st_op_def *def, stator_dia
     op->def = def;
     op->infer = def->infer;
     op->decompose = def->decompose;
-    op->meet = def->meet;
-    op->ask = def->ask;
+    op->unify_sizes = def->unify_sizes;
+    op->size_requirements = def->size_requirements;
     op->desc = (stator_op_desc){
         .struct_size = sizeof op->desc,
         .version = def->version ? def->version : 1u,

@@ -31,11 +31,11 @@ typedef stator_status (*st_decompose_fn)(struct stator_builder *b,
 struct st_baked_in_reading;
 struct st_baked_in_again;
 /* Of files whose numbers stand for sizes (baked_in.h): says which sizes of the operands have to
- * meet, where some have symbols and others numbers. */
-typedef void (*st_meet_fn)(struct st_baked_in_reading *reading);
-/* The result is wanted with other sizes: fills `asked` by operand and changes `attrs`; 0: it cannot
- * be had. */
-typedef int (*st_ask_fn)(struct st_baked_in_again *again);
+ * be equal, where some have symbols and others numbers. */
+typedef void (*st_unify_sizes_fn)(struct st_baked_in_reading *reading);
+/* The result is wanted with other sizes: fills `required` by operand and changes `attrs`; 0: it
+ * cannot be had. */
+typedef int (*st_size_requirements_fn)(struct st_baked_in_again *again);
 
 typedef struct st_op_def { /* one row as written */
     const char *name;
@@ -47,8 +47,9 @@ typedef struct st_op_def { /* one row as written */
     const char *doc;
     st_infer_fn infer;
     st_decompose_fn decompose; /* structural composites whose body is C */
-    st_meet_fn meet;           /* NULL: baked-in sizes are left alone, as POINTWISE needs none */
-    st_ask_fn ask;
+    st_unify_sizes_fn
+        unify_sizes; /* NULL: baked-in sizes are left alone, as POINTWISE needs none */
+    st_size_requirements_fn size_requirements;
     uint64_t flags;
     uint32_t version;
     uint32_t regions;
@@ -60,8 +61,8 @@ typedef struct st_op {   /* one row as used */
     const st_op_def *def;
     st_infer_fn infer;
     st_decompose_fn decompose;
-    st_meet_fn meet;
-    st_ask_fn ask;
+    st_unify_sizes_fn unify_sizes;
+    st_size_requirements_fn size_requirements;
     const void *oplib_op; /* stator_oplib_op, when a library brought it */
     void *oplib_self;
     const char *plugin; /* that holds the library, for messages; borrowed */

@@ -123,30 +123,30 @@ ST_DECOMPOSITION(st_dec_rnn);
 ST_DECOMPOSITION(st_dec_gru);
 ST_DECOMPOSITION(st_dec_lstm);
 
-/* What baked-in sizes ask for, columns `meet` and `ask`; baked_in.c */
-#define ST_MEETING(name) void name(struct st_baked_in_reading *r)
-ST_MEETING(st_meet_matmul);
-ST_MEETING(st_meet_concat);
-ST_MEETING(st_meet_expand);
-ST_MEETING(st_meet_reshape);
-ST_MEETING(st_meet_gather_elements);
-ST_MEETING(st_meet_recurrent);
+/* Baked-in sizes, columns `unify_sizes` and `size_requirements`: baked_in.c */
+#define ST_UNIFY_SIZES(name) void name(struct st_baked_in_reading *r)
+ST_UNIFY_SIZES(st_unify_sizes_matmul);
+ST_UNIFY_SIZES(st_unify_sizes_concat);
+ST_UNIFY_SIZES(st_unify_sizes_expand);
+ST_UNIFY_SIZES(st_unify_sizes_reshape);
+ST_UNIFY_SIZES(st_unify_sizes_gather_elements);
+ST_UNIFY_SIZES(st_unify_sizes_recurrent);
 /* baked_in_values.c */
-#define ST_QUESTION(name) int name(struct st_baked_in_again *a)
-ST_QUESTION(st_ask_same);
-ST_QUESTION(st_ask_transpose);
-ST_QUESTION(st_ask_expand);
-ST_QUESTION(st_ask_reshape);
-ST_QUESTION(st_ask_slice);
-ST_QUESTION(st_ask_concat);
-ST_QUESTION(st_ask_gather);
-ST_QUESTION(st_ask_gather_nd);
-ST_QUESTION(st_ask_gather_elements);
-ST_QUESTION(st_ask_iota);
+#define ST_SIZE_REQUIREMENTS(name) int name(struct st_baked_in_again *a)
+ST_SIZE_REQUIREMENTS(st_size_requirements_same);
+ST_SIZE_REQUIREMENTS(st_size_requirements_transpose);
+ST_SIZE_REQUIREMENTS(st_size_requirements_expand);
+ST_SIZE_REQUIREMENTS(st_size_requirements_reshape);
+ST_SIZE_REQUIREMENTS(st_size_requirements_slice);
+ST_SIZE_REQUIREMENTS(st_size_requirements_concat);
+ST_SIZE_REQUIREMENTS(st_size_requirements_gather);
+ST_SIZE_REQUIREMENTS(st_size_requirements_gather_nd);
+ST_SIZE_REQUIREMENTS(st_size_requirements_gather_elements);
+ST_SIZE_REQUIREMENTS(st_size_requirements_iota);
 
 #undef ST_INFER_RULE
 #undef ST_DECOMPOSITION
-#undef ST_MEETING
-#undef ST_QUESTION
+#undef ST_UNIFY_SIZES
+#undef ST_SIZE_REQUIREMENTS
 
 #endif

@@ -11,7 +11,7 @@ static void on_pass(void *self, const char *name, const char *doc)
 {
     pass_list *list = self;
     if (list->array == NULL) {
-        (void)printf("%-16s %s\n", name, doc);
+        (void)printf("%-22s %s\n", name, doc);
         return;
     }
     cJSON *row = cJSON_CreateObject();
@@ -46,7 +46,7 @@ static void find_pass(void *self, const char *name, const char *doc)
 static int show_own(const pass_search *search, int json)
 {
     if (!json) {
-        (void)printf("%-16s %s\n  it has no options\n", search->name, search->doc);
+        (void)printf("%-22s %s\n  it has no options\n", search->name, search->doc);
         return CLI_OK;
     }
     cJSON *row = cJSON_CreateObject();

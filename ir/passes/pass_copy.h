@@ -53,12 +53,13 @@ stator_status st_pass_decompose(const st_pass_ctx *ctx, const stator_graph *in, 
                                 uint32_t *out_result, stator_diag **err);
 stator_status st_pass_cse(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
                           uint32_t *out_result, stator_diag **err);
-stator_status st_pass_tabulate(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                               uint32_t *out_result, stator_diag **err);
-stator_status st_pass_look_up(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                              uint32_t *out_result, stator_diag **err);
-stator_status st_pass_sink(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                           uint32_t *out_result, stator_diag **err);
+stator_status st_pass_fold_embedding_product(const st_pass_ctx *ctx, const stator_graph *in,
+                                             stator_builder *out, uint32_t *out_result,
+                                             stator_diag **err);
+stator_status st_pass_lut(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                          uint32_t *out_result, stator_diag **err);
+stator_status st_pass_move_into_scan(const st_pass_ctx *ctx, const stator_graph *in,
+                                     stator_builder *out, uint32_t *out_result, stator_diag **err);
 stator_status st_pass_split(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
                             uint32_t *out_result, stator_diag **err);
 stator_status st_pass_dce(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,

@@ -289,10 +289,10 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     sink->stage(sink->self, "decompose");
     sink->stage(sink->self, "canonicalize");
     sink->stage(sink->self, "fold_lean");
-    sink->stage(sink->self, "tabulate");
-    sink->stage(sink->self, "look_up");
+    sink->stage(sink->self, "fold_embedding_product");
+    sink->stage(sink->self, "lut");
     sink->stage(sink->self, "cse");
-    sink->stage(sink->self, "sink");
+    sink->stage(sink->self, "move_into_scan");
     sink->stage(sink->self, "split");
     sink->stage(sink->self, "dce");
     sink->phase(sink->self, STATOR_PHASE_LOWERING);

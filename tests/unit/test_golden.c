@@ -36,7 +36,7 @@ typedef struct golden {
     uint32_t asked;
     const char *last_rule;
     const char *keep;
-    int is_tabulating;
+    int is_folding_products;
 } golden;
 
 static int32_t may_apply(void *self, uint32_t kind, const char *rule, stator_ref node)
@@ -60,7 +60,8 @@ static int32_t keep(void *self, const stator_graph *graph, stator_ref node)
     return st_list_has(g->keep, stator_op_at(v, stator_node_at(v, node)->op)->name);
 }
 
-/* A view, or x[m, k] times y along the axis of y that the node names, for tabulate. */
+/* A view, or x[m, k] times y along the axis of y that the node names, for
+ * fold_embedding_product. */
 static stator_status evaluate_table(golden *g, const stator_graph *graph,
                                     const stator_node_row *row, stator_blob **out,
                                     stator_diag **err)
@@ -103,7 +104,7 @@ static stator_status evaluate_table(golden *g, const stator_graph *graph,
 }
 
 /* A small evaluator of add, mul, neg and cast on tensors of equal shape, for fold, or of one
- * element with them, for look_up. */
+ * element with them, for lut. */
 static stator_status evaluate(void *self, const stator_graph *graph, stator_ref node,
                               stator_blob **out_blobs, stator_diag **err)
 {
@@ -121,7 +122,7 @@ static stator_status evaluate(void *self, const stator_graph *graph, stator_ref 
     uint64_t bytes = 0;
     void *y = NULL;
     cr_assert(st_type_static_size(graph->module, type, &n, &bytes));
-    if (strcmp(op, "dot_general") == 0 || (strcmp(op, "reshape") == 0 && g->is_tabulating)) {
+    if (strcmp(op, "dot_general") == 0 || (strcmp(op, "reshape") == 0 && g->is_folding_products)) {
         return evaluate_table(g, graph, row, out_blobs, err);
     }
     for (uint32_t k = 0; k < row->operand_count; k++) {
@@ -239,7 +240,7 @@ static void check_file(const st_pass_def *def, const char *path, const char *fil
     snprintf(g.name, sizeof g.name, "%.*s", (int)strcspn(file, "."), file);
     read_file(&g);
     g.keep = head_of(&g, "// keep:", keep_list);
-    g.is_tabulating = strcmp(def->name, "tabulate") == 0;
+    g.is_folding_products = strcmp(def->name, "fold_embedding_product") == 0;
     g.allowed = head_of(&g, "// fuel:", fuel) != NULL ? (uint32_t)atoi(fuel) : UINT32_MAX;
     const st_pass_ctx ctx = {.mem = &g.w.mem,
                              .may_apply = may_apply,

@@ -207,7 +207,7 @@ static const char lookups[] =
     "      %1 = gather(%t, %k) {axis = 0}\n      %2 = mul(%1, %h)\n      return %2, %2\n    }\n"
     "  %y = add(%p, %q)\n  return %y\n}\n";
 
-static stator_status look_up(stator_ctx *ctx, stator_function *f, int bad)
+static stator_status run_lookup(stator_ctx *ctx, stator_function *f, int bad)
 {
     static const int64_t shape[] = {6, 3};
     int64_t places[2][18] = {{0}};
@@ -232,13 +232,13 @@ Test(side_threads, a_failure_of_any_is_told)
     stator_function *f = run_compile(ctx, "inductor-cpu", lookups, "lookups");
     cr_assert_not_null(f);
     const int before = n_regions;
-    cr_expect_eq(look_up(ctx, f, 0), STATOR_OK);
+    cr_expect_eq(run_lookup(ctx, f, 0), STATOR_OK);
     cr_expect_gt(n_regions, before);
     for (int bad = 1; bad < 4; bad++) {
-        cr_expect_eq(look_up(ctx, f, bad), STATOR_OUT_OF_RANGE);
+        cr_expect_eq(run_lookup(ctx, f, bad), STATOR_OUT_OF_RANGE);
         cr_expect(strstr(stator_ctx_error_text(ctx), "gather") != NULL, "%s",
                   stator_ctx_error_text(ctx));
-        cr_expect_eq(look_up(ctx, f, 0), STATOR_OK);
+        cr_expect_eq(run_lookup(ctx, f, 0), STATOR_OK);
     }
     stator_function_destroy(f);
     stator_ctx_destroy(ctx);

@@ -177,7 +177,8 @@ static stator_status visit(st_copy *c, stator_ref node, stator_diag **err)
     product p;
     stator_ref operands[2] = {0, 0};
     stator_ref result = 0;
-    if (!find(c, node, &p) || !st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "tabulate", node)) {
+    if (!find(c, node, &p) ||
+        !st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "fold_embedding_product", node)) {
         return st_copy_node(c, node, err);
     }
     st_build_set_origin_ref(c->out, stator_node_at(c->v, node)->origin);
@@ -191,15 +192,16 @@ static stator_status visit(st_copy *c, stator_ref node, stator_diag **err)
     return STATOR_OK;
 }
 
-stator_status st_pass_tabulate(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                               uint32_t *out_result, stator_diag **err)
+stator_status st_pass_fold_embedding_product(const st_pass_ctx *ctx, const stator_graph *in,
+                                             stator_builder *out, uint32_t *out_result,
+                                             stator_diag **err)
 {
     st_copy c;
     *out_result = STATOR_PASS_SAME;
     if (ctx->evaluate == NULL) {
         return STATOR_OK;
     }
-    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_tabulate, 1, err);
+    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_fold_embedding_product, 1, err);
     for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
         status = visit(&c, node, err);
     }

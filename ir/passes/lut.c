@@ -21,12 +21,12 @@
 #define MOST_OPERANDS 4u
 #define MOST_ATTRS 4u
 
-typedef struct looker {
+typedef struct lut_pass {
     st_copy copy;
     st_arena arena;
     stator_ref *made_of; /* by in-value: the byte that it is a function of, or is; 0: of none */
     uint32_t *steps;     /* by in-value: ops on the longest way from that byte */
-} looker;
+} lut_pass;
 
 /* The function at all bytes, one node after the other, in the graph being written. */
 typedef struct table {
@@ -63,7 +63,7 @@ static int are_dims_equal(const stator_graph_view *v, stator_ref a, stator_ref b
 }
 
 /* The byte of which the node's result is a function, element by element; 0: none. */
-static stator_ref byte_behind(const looker *l, const stator_node_row *row, uint32_t *out_steps)
+static stator_ref byte_behind(const lut_pass *l, const stator_node_row *row, uint32_t *out_steps)
 {
     const st_copy *c = &l->copy;
     const uint64_t flags = stator_op_at(c->v, row->op)->flags;
@@ -90,7 +90,7 @@ static stator_ref byte_behind(const looker *l, const stator_node_row *row, uint3
     return found && are_dims_equal(c->v, found, row->result_begin) ? found : 0;
 }
 
-static void note(looker *l, const stator_node_row *row)
+static void note(lut_pass *l, const stator_node_row *row)
 {
     const stator_ref result = row->result_begin;
     uint32_t steps = 0;
@@ -115,7 +115,7 @@ static stator_ref *find(table *t, stator_ref value)
     return NULL;
 }
 
-static stator_ref table_type(looker *l, uint32_t dtype)
+static stator_ref table_type(lut_pass *l, uint32_t dtype)
 {
     st_module *module = l->copy.in->module;
     const stator_ref dim = st_sym_int(&module->symtab, ENTRIES);
@@ -123,7 +123,7 @@ static stator_ref table_type(looker *l, uint32_t dtype)
 }
 
 /* The byte itself: all there are, in the order of their bits. */
-static stator_status begin_table(looker *l, stator_ref byte, table *t, stator_diag **err)
+static stator_status begin_table(lut_pass *l, stator_ref byte, table *t, stator_diag **err)
 {
     uint8_t all[ENTRIES];
     const stator_ref type = table_type(l, stator_value_type(l->copy.v, byte)->dtype);
@@ -137,8 +137,8 @@ static stator_status begin_table(looker *l, stator_ref byte, table *t, stator_di
 }
 
 /* A node on the way at all bytes, its operands before it: *out 0: it could not be computed. */
-static stator_status add_to_table(looker *l, const stator_node_row *row, table *t, stator_ref *out,
-                                  stator_diag **err)
+static stator_status add_to_table(lut_pass *l, const stator_node_row *row, table *t,
+                                  stator_ref *out, stator_diag **err)
 {
     st_copy *c = &l->copy;
     stator_builder *b = c->out;
@@ -176,7 +176,7 @@ static stator_status add_to_table(looker *l, const stator_node_row *row, table *
 }
 
 /* The values between the byte and the result, operands first; 0: too many. */
-static int list_nodes(const looker *l, stator_ref value, stator_ref byte, table *t)
+static int list_nodes(const lut_pass *l, stator_ref value, stator_ref byte, table *t)
 {
     const stator_graph_view *v = l->copy.v;
     if (value == 0 || value == byte || is_known_number(&l->copy, value) || find(t, value)) {
@@ -196,7 +196,7 @@ static int list_nodes(const looker *l, stator_ref value, stator_ref byte, table 
 }
 
 /* Results at all bytes into `out`; *out_is_made 0: some node could not be computed. */
-static stator_status make_table(looker *l, stator_ref result, uint8_t out[ENTRIES],
+static stator_status make_table(lut_pass *l, stator_ref result, uint8_t out[ENTRIES],
                                 int *out_is_made, stator_diag **err)
 {
     stator_builder *b = l->copy.out;
@@ -238,8 +238,8 @@ static int is_in_order(const uint8_t *entries)
     return 1;
 }
 
-static stator_status look_up(looker *l, stator_ref result, const uint8_t *entries,
-                             stator_diag **err)
+static stator_status make_lookup(lut_pass *l, stator_ref result, const uint8_t *entries,
+                                 stator_diag **err)
 {
     st_copy *c = &l->copy;
     const uint32_t dtype = stator_value_type(c->v, result)->dtype;
@@ -262,7 +262,7 @@ static stator_status look_up(looker *l, stator_ref result, const uint8_t *entrie
     return STATOR_OK;
 }
 
-static int is_wanted(const looker *l, const stator_node_row *row)
+static int is_wanted(const lut_pass *l, const stator_node_row *row)
 {
     const stator_ref result = row->result_begin;
     return row->result_count == 1 && is_byte(l->copy.v, result) && l->made_of[result] &&
@@ -270,21 +270,21 @@ static int is_wanted(const looker *l, const stator_node_row *row)
            l->steps[result] <= MOST_NODES; /* list_nodes goes as deep */
 }
 
-static stator_status visit(looker *l, stator_ref node, stator_diag **err)
+static stator_status visit(lut_pass *l, stator_ref node, stator_diag **err)
 {
     st_copy *c = &l->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
     uint8_t entries[ENTRIES];
     int is_made = 0;
     note(l, row);
-    if (is_wanted(l, row) && st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "look_up", node)) {
+    if (is_wanted(l, row) && st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "lut", node)) {
         st_build_set_origin_ref(c->out, row->origin);
         ST_TRY(make_table(l, row->result_begin, entries, &is_made, err));
     }
-    return is_made ? look_up(l, row->result_begin, entries, err) : st_copy_node(c, node, err);
+    return is_made ? make_lookup(l, row->result_begin, entries, err) : st_copy_node(c, node, err);
 }
 
-static stator_status visit_all(looker *l, stator_diag **err)
+static stator_status visit_all(lut_pass *l, stator_diag **err)
 {
     const stator_graph_view *v = l->copy.v;
     l->made_of = st_arena_zalloc(&l->arena, (uint64_t)v->n_values + 1u, sizeof *l->made_of);
@@ -303,15 +303,15 @@ static stator_status visit_all(looker *l, stator_diag **err)
     return STATOR_OK;
 }
 
-stator_status st_pass_look_up(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                              uint32_t *out_result, stator_diag **err)
+stator_status st_pass_lut(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
+                          uint32_t *out_result, stator_diag **err)
 {
-    looker l = {.made_of = NULL};
+    lut_pass l = {.made_of = NULL};
     *out_result = STATOR_PASS_SAME;
     if (ctx->evaluate == NULL) {
         return STATOR_OK;
     }
-    stator_status status = st_copy_begin(&l.copy, ctx, in, out, st_pass_look_up, 1, err);
+    stator_status status = st_copy_begin(&l.copy, ctx, in, out, st_pass_lut, 1, err);
     st_arena_init(&l.arena, in->module->mem);
     if (status == STATOR_OK) {
         status = visit_all(&l, err);

@@ -1,6 +1,7 @@
-/* What the files of the pass `sink` share: ops that treat the rows of their first axis alike. */
-#ifndef STATOR_PASSES_SINK_H
-#define STATOR_PASSES_SINK_H
+/* What the files of the pass `move_into_scan` share: ops that treat the rows of their first axis
+ * alike. */
+#ifndef STATOR_PASSES_MOVE_INTO_SCAN_H
+#define STATOR_PASSES_MOVE_INTO_SCAN_H
 
 #include "core/base/arena.h"
 #include "ir/passes/pass_copy.h"

@@ -16,7 +16,7 @@
  *
  * Nodes are looked at from the scan backwards (what only moved nodes read moves), then forwards
  * (what reads nothing but moved values and what is there before the scan moves). */
-#include "ir/passes/sink.h"
+#include "ir/passes/move_into_scan.h"
 #include "core/base/check.h"
 
 #include <stator/ops.h>
@@ -30,7 +30,7 @@
 
 #define MARK_ROW 1 /* of a value: the body has its row */
 
-typedef struct sinker {
+typedef struct scan_mover {
     st_copy copy;
     st_arena arena;
     uint32_t *uses;   /* by value: nodes, outputs, write-backs */
@@ -38,7 +38,7 @@ typedef struct sinker {
     uint8_t *marks;   /* by value */
     uint8_t *moves;   /* by node: 1 into this scan, 2 is in one */
     stator_ref *into; /* by value: in the region */
-} sinker;
+} scan_mover;
 
 /* One scan. */
 typedef struct strip {
@@ -158,7 +158,7 @@ static int is_as_long(const stator_graph_view *v, const stator_node_row *row, co
 }
 
 /* Another scan of as many steps that neither needs this one nor is needed by it. */
-static int has_sibling(sinker *w, const strip *s)
+static int has_sibling(scan_mover *w, const strip *s)
 {
     const stator_graph_view *v = w->copy.v;
     uint8_t *is_tied = w->marks; /* unused as yet */
@@ -197,7 +197,7 @@ static int has_sibling(sinker *w, const strip *s)
 }
 
 /* 0: a scan that stays as it is. */
-static int strip_of(sinker *w, stator_ref node, strip *s)
+static int strip_of(scan_mover *w, stator_ref node, strip *s)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -268,7 +268,7 @@ static int is_early(const stator_graph_view *v, const strip *s, stator_ref value
 }
 
 /* From the scan backwards. 1: nodes move, and what is scanned then is smaller. */
-static int find_makers(sinker *w, strip *s)
+static int find_makers(scan_mover *w, strip *s)
 {
     const stator_graph_view *v = w->copy.v;
     uint64_t before = 0;
@@ -309,7 +309,7 @@ static int find_makers(sinker *w, strip *s)
 }
 
 /* Rows of operands are moved values, the rest is there before the scan? */
-static int is_user(sinker *w, const strip *s, stator_ref node)
+static int is_user(scan_mover *w, const strip *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -327,7 +327,7 @@ static int is_user(sinker *w, const strip *s, stator_ref node)
 }
 
 /* From the scan forwards. 1: nodes move, and what is stacked then is smaller. */
-static int find_users(sinker *w, strip *s)
+static int find_users(scan_mover *w, strip *s)
 {
     const stator_graph_view *v = w->copy.v;
     uint64_t before = 0;
@@ -358,7 +358,7 @@ static int find_users(sinker *w, strip *s)
 }
 
 /* Nodes [first, last] stay where they are. */
-static void stay(sinker *w, stator_ref first, stator_ref last)
+static void stay(scan_mover *w, stator_ref first, stator_ref last)
 {
     for (stator_ref node = first; node <= last; node++) {
         w->moves[node] = w->moves[node] == 1 ? 0 : w->moves[node];
@@ -382,7 +382,7 @@ static int add_once(stator_ref *list, uint32_t *n, stator_ref value)
 }
 
 /* What a node that moves reads: rows that nothing moved makes, and values that it has whole. */
-static int add_reads(sinker *w, strip *s, stator_ref node)
+static int add_reads(scan_mover *w, strip *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -404,7 +404,7 @@ static int add_reads(sinker *w, strip *s, stator_ref node)
 }
 
 /* Is the body given this value, or what it makes it from, by its rows? */
-static int is_by_row(const sinker *w, const strip *s, stator_ref value)
+static int is_by_row(const scan_mover *w, const strip *s, stator_ref value)
 {
     const stator_graph_view *v = w->copy.v;
     while (value) {
@@ -426,7 +426,7 @@ static int is_by_row(const sinker *w, const strip *s, stator_ref value)
 
 /* Does a node that moves read something whole that the body has by rows? One value cannot be both.
  */
-static int reads_both(const sinker *w, const strip *s, stator_ref node)
+static int reads_both(const scan_mover *w, const strip *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -439,7 +439,7 @@ static int reads_both(const sinker *w, const strip *s, stator_ref node)
 }
 
 /* 0: too many, or not possible. */
-static int list_operands(sinker *w, strip *s)
+static int list_operands(scan_mover *w, strip *s)
 {
     const stator_graph_view *v = w->copy.v;
     int is_ok = 1;
@@ -469,7 +469,7 @@ static int list_operands(sinker *w, strip *s)
 
 /* ---- the new body ---- */
 
-static stator_status add_inputs(sinker *w, const strip *s, stator_builder *b, stator_ref *inner,
+static stator_status add_inputs(scan_mover *w, const strip *s, stator_builder *b, stator_ref *inner,
                                 stator_diag **err)
 {
     const stator_graph_view *v = w->copy.v;
@@ -498,7 +498,8 @@ static void forget_witness(stator_builder *b, stator_ref value)
 }
 
 /* A constant, or views of one (is_made_inside), inside the body. */
-static stator_status make_inside(sinker *w, stator_builder *b, stator_ref value, stator_diag **err)
+static stator_status make_inside(scan_mover *w, stator_builder *b, stator_ref value,
+                                 stator_diag **err)
 {
     const stator_graph_view *v = w->copy.v;
     stator_ref chain[DEPTH_MAX + 2u];
@@ -517,14 +518,14 @@ static stator_status make_inside(sinker *w, stator_builder *b, stator_ref value,
     return STATOR_OK;
 }
 
-static stator_status move_node(sinker *w, const strip *s, stator_builder *b, stator_ref node,
+static stator_status move_node(scan_mover *w, const strip *s, stator_builder *b, stator_ref node,
                                stator_diag **err)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
     st_row r = {.v = v, .node = node};
     if (!st_row_is(v, node, s->length, &r.timed)) {
-        return st_fail(err, STATOR_INTERNAL, "sink: a node that has no rows");
+        return st_fail(err, STATOR_INTERNAL, "move_into_scan: a node that has no rows");
     }
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(v, row, k);
@@ -536,7 +537,7 @@ static stator_status move_node(sinker *w, const strip *s, stator_builder *b, sta
     return st_row_build(b, &r, &w->arena, &w->into[row->result_begin], err);
 }
 
-static stator_status move_nodes(sinker *w, const strip *s, stator_builder *b, stator_ref first,
+static stator_status move_nodes(scan_mover *w, const strip *s, stator_builder *b, stator_ref first,
                                 stator_ref last, stator_diag **err)
 {
     for (stator_ref node = first; node <= last; node++) {
@@ -547,7 +548,7 @@ static stator_status move_nodes(sinker *w, const strip *s, stator_builder *b, st
     return STATOR_OK;
 }
 
-static stator_status write_body(sinker *w, const strip *s, stator_builder *b, stator_ref *inner,
+static stator_status write_body(scan_mover *w, const strip *s, stator_builder *b, stator_ref *inner,
                                 stator_diag **err)
 {
     const stator_graph_view *v = w->copy.v;
@@ -573,7 +574,8 @@ static stator_status write_body(sinker *w, const strip *s, stator_builder *b, st
     return STATOR_OK;
 }
 
-static stator_status make_region(sinker *w, const strip *s, stator_graph **out, stator_diag **err)
+static stator_status make_region(scan_mover *w, const strip *s, stator_graph **out,
+                                 stator_diag **err)
 {
     const uint64_t n = (uint64_t)st_graph_view(s->body)->n_values + 1u;
     stator_ref *inner = st_calloc(w->copy.ctx->mem, n, sizeof *inner);
@@ -600,7 +602,7 @@ static stator_status make_region(sinker *w, const strip *s, stator_graph **out, 
 
 /* Constants that stand behind the scan and are captured by what moved are made inside, so operands
  * are all there. */
-static void list_values(const sinker *w, const strip *s, stator_ref *out)
+static void list_values(const scan_mover *w, const strip *s, stator_ref *out)
 {
     const stator_ref *map = w->copy.map;
     const stator_graph_view *v = w->copy.v;
@@ -618,8 +620,8 @@ static void list_values(const sinker *w, const strip *s, stator_ref *out)
     }
 }
 
-static stator_status build_scan(sinker *w, const strip *s, stator_graph *region, stator_ref *out,
-                                stator_diag **err)
+static stator_status build_scan(scan_mover *w, const strip *s, stator_graph *region,
+                                stator_ref *out, stator_diag **err)
 {
     stator_ref operands[OPERANDS_MAX];
     int64_t flags[OPERANDS_MAX];
@@ -646,7 +648,7 @@ static stator_status build_scan(sinker *w, const strip *s, stator_graph *region,
     return st_build_node(w->copy.out, &desc, out, err);
 }
 
-static stator_status rewrite(sinker *w, const strip *s, stator_diag **err)
+static stator_status rewrite(scan_mover *w, const strip *s, stator_diag **err)
 {
     stator_graph *region = NULL;
     stator_ref results[OPERANDS_MAX];
@@ -666,7 +668,7 @@ static stator_status rewrite(sinker *w, const strip *s, stator_diag **err)
 
 /* ---- the pass ---- */
 
-static void count_uses(sinker *w)
+static void count_uses(scan_mover *w)
 {
     const stator_graph_view *v = w->copy.v;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
@@ -684,7 +686,7 @@ static void count_uses(sinker *w)
 }
 
 /* What reads the results stays where it is. */
-static void leave_users(sinker *w, const strip *s)
+static void leave_users(scan_mover *w, const strip *s)
 {
     const stator_ref first = s->row->result_begin;
     stay(w, s->node + 1u, w->copy.v->n_nodes);
@@ -692,7 +694,7 @@ static void leave_users(sinker *w, const strip *s)
 }
 
 /* What makes the slices alone, where what reads the results stood in its way. */
-static int list_makers(sinker *w, strip *s)
+static int list_makers(scan_mover *w, strip *s)
 {
     leave_users(w, s);
     s->n_rows = 0;
@@ -701,7 +703,7 @@ static int list_makers(sinker *w, strip *s)
     return list_operands(w, s);
 }
 
-static stator_status visit(sinker *w, stator_ref node, stator_diag **err)
+static stator_status visit(scan_mover *w, stator_ref node, stator_diag **err)
 {
     strip s;
     const stator_graph_view *v = w->copy.v;
@@ -726,14 +728,14 @@ static stator_status visit(sinker *w, stator_ref node, stator_diag **err)
         (has_makers || has_users) &&
         (list_operands(w, &s) || (has_makers && has_users && list_makers(w, &s)));
     const int is_wanted =
-        is_possible && st_pass_may(w->copy.ctx, STATOR_FUEL_REWRITE, "sink", node);
+        is_possible && st_pass_may(w->copy.ctx, STATOR_FUEL_REWRITE, "move_into_scan", node);
     const stator_status status =
         is_wanted ? rewrite(w, &s, err) : st_copy_node(&w->copy, node, err);
     stay(w, 1, v->n_nodes);
     return status;
 }
 
-static int take_tables(sinker *w)
+static int take_tables(scan_mover *w)
 {
     st_mem *mem = w->copy.ctx->mem;
     const uint64_t n = (uint64_t)w->copy.v->n_values + 1u;
@@ -745,13 +747,13 @@ static int take_tables(sinker *w)
     return w->uses && w->taken && w->marks && w->into && w->moves;
 }
 
-stator_status st_pass_sink(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                           uint32_t *out_result, stator_diag **err)
+stator_status st_pass_move_into_scan(const st_pass_ctx *ctx, const stator_graph *in,
+                                     stator_builder *out, uint32_t *out_result, stator_diag **err)
 {
-    sinker w = {.uses = NULL};
+    scan_mover w = {.uses = NULL};
     *out_result = STATOR_PASS_SAME;
     st_arena_init(&w.arena, ctx->mem);
-    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_sink, 1, err);
+    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_move_into_scan, 1, err);
     if (status == STATOR_OK && !take_tables(&w)) {
         status = st_fail_oom(err);
     }

@@ -1,7 +1,7 @@
 /* Ops that treat the rows of their first axis alike, and what they are for one row: attributes that
- * number axes lose the first one (see sink.c). */
+ * number axes lose the first one (see move_into_scan.c). */
 #include "ir/infer.h"
-#include "ir/passes/sink.h"
+#include "ir/passes/move_into_scan.h"
 
 #include <stator/ops.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tabulate and sink change no answers: the inputs of their golden files give the same on eager, which
+# fold_embedding_product and move_into_scan change no answers: the inputs of their golden files give the same on eager, which
 # runs them as they are written, and on backends whose pipelines have both. A look-up outside of the
 # table is an error inside of a body too.
 set -eu
@@ -14,7 +14,7 @@ backends=
 [ -n "$backends" ] || { echo "no backend that has the passes"; exit 77; }
 
 count=0
-for file in "$STATOR_SOURCE"/tests/golden/sink/*.stir "$STATOR_SOURCE"/tests/golden/tabulate/*.stir; do
+for file in "$STATOR_SOURCE"/tests/golden/move_into_scan/*.stir "$STATOR_SOURCE"/tests/golden/fold_embedding_product/*.stir; do
     sed '/^\/\/ expected/,$d' "$file" > "$work/model.stir"
     dims=$(sed -n 's/^sym \([T]\) .*/--dim \1=7/p' "$file" | sort -u)
     for backend in $backends; do
@@ -40,7 +40,7 @@ import npy
 npy.write(f"{sys.argv[1]}/ids.npy", "<i8", (2, 3), struct.pack("<6q", 0, 1, 0, 1, 9, 0))
 npy.write(f"{sys.argv[1]}/h.npy", "<f4", (3, 4), bytes(48))
 PY
-sed '/^\/\/ expected/,$d' "$STATOR_SOURCE/tests/golden/sink/look_up.stir" > "$work/model.stir"
+sed '/^\/\/ expected/,$d' "$STATOR_SOURCE/tests/golden/move_into_scan/gather.stir" > "$work/model.stir"
 last=${backends##* }
 if "$STATOR" run "$work/model.stir" --backend "$last" --plugin-dir "$plugins" \
         --input "ids=$work/ids.npy" --input "h=$work/h.npy" > "$work/out" 2>&1; then

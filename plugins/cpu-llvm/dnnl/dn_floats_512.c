@@ -119,11 +119,12 @@ INLINE vec others(uint32_t kind, vec v)
 
 INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
+    const int64_t pitch = is_across ? LANES : f->pitch;
     vec v[DN_TILE_LOT];
     float *out = f->at[DN_OUT];
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        v[k] = _mm512_loadu_ps(f->sums + (i + k) * LANES);
+        v[k] = _mm512_loadu_ps(f->sums + (i + k) * pitch);
     }
     apply_rows(f, i, v, n, is_across);
 #pragma GCC unroll 8
@@ -139,6 +140,9 @@ const dn_tiles_isa *dn_tiles_wide_512(void)
                                       .size = 4,
                                       .run = run_wide,
                                       .regroup = dn_regroup_floats_256,
+                                      .copy_panel = dn_copy_panel_256,
+                                      .sum_positions = dn_sum_positions_256,
+                                      .interleave = dn_interleave_256,
                                       .turn_sums = turn_sums,
                                       .finish = finish};
     return dn_tiles_floats_512() ? &wide : NULL;

@@ -32,7 +32,7 @@ typedef struct worker {
     int64_t top;   /* line of the image that is the first in scratch */
     const char *x; /* of the first line */
     char *copy;
-    float *products; /* of all places of the window, aligned to 64 */
+    float *products; /* of col2im, aligned to 64 */
     int32_t *row_sums, *row_zeros, *row_starts;
     int32_t *sums;
     char *panel; /* words of the weights that are met, of is_paired */
@@ -113,9 +113,16 @@ static void copy_line(const dn_job *j, const char *from, char *to)
     }
 }
 
-/* Lines `begin` to `end` of an image, or of one of its slices, to where line `begin` goes. */
-static void load_image(const dn_job *j, const char *image, int64_t begin, int64_t end, char *to)
+/* A range of lines (col2im: of pixels) of an image, or of one of its slices, to where the first one
+ * goes. */
+static void load_image(const dn_job *j, const char *image, const dn_range *range, char *to)
 {
+    const int64_t begin = range->begin;
+    const int64_t end = range->end;
+    if (j->is_col2im) {
+        dn_col2im_load(j, image, range, to);
+        return;
+    }
     if (j->is_last[0]) {
         const int64_t line = j->in_width * j->s.channels * j->size;
         for (int64_t i = begin; i < end; i++, to += j->pitch) {
@@ -147,18 +154,27 @@ static int64_t slice_of(const dn_job *j, int64_t image, int64_t p)
 }
 
 /* The channels of all slices that are read, one slice's behind the other's. */
-static void load_slices(const worker *w, int64_t begin, int64_t end, char *to)
+static void load_slices(const worker *w, const dn_range *range, char *to)
 {
     const dn_job *j = w->j;
     const dn_slices *slices = &j->s.slices;
     const char *image = x_of(j) + w->image / slices->out * j->s.x.dims[0] * j->size;
-    const int64_t slice_bytes = j->s.channels * j->isa->size;
+    const int64_t slice_bytes = j->s.channels * j->isa->size * (j->is_col2im ? j->columns : 1);
     for (int64_t p = 0; p < slices->n; p++) {
         const int64_t slice = slice_of(j, w->image, p);
         if (slice >= 0 && slice < slices->in) {
-            load_image(j, image + slice * slices->x_step * j->size, begin, end,
-                       to + p * slice_bytes);
+            load_image(j, image + slice * slices->x_step * j->size, range, to + p * slice_bytes);
         }
+    }
+}
+
+static void load_images(const worker *w, const dn_range *range, char *to)
+{
+    const dn_job *j = w->j;
+    if (j->s.slices.n) {
+        load_slices(w, range, to);
+    } else {
+        load_image(j, x_of(j) + w->image * j->s.x.dims[0] * j->size, range, to);
     }
 }
 
@@ -174,8 +190,7 @@ static void load_lines(worker *w)
     const dn_job *j = w->j;
     const int64_t top = dn_job_first_met(j, 0, w->first);
     const int64_t n = dn_job_lines(j, dn_job_rounded(j, w->n));
-    const int64_t begin = top > 0 ? top : 0;
-    const int64_t end = dn_least(top + n, j->in_lines);
+    const dn_range lines = {top > 0 ? top : 0, dn_least(top + n, j->in_lines)};
     const int is_missing = is_slice_missing(w);
     for (int64_t i = 0; i < n; i++) {
         const int is_outside = top + i < 0 || top + i >= j->in_lines;
@@ -183,41 +198,26 @@ static void load_lines(worker *w)
             fill_line(j, w->copy + i * j->pitch, is_outside || is_missing);
         }
     }
-    char *to = w->copy + (begin - top) * j->pitch + j->left * j->pixel;
     w->x = w->copy;
     w->top = top;
-    if (j->s.slices.n) {
-        load_slices(w, begin, end, to);
-    } else {
-        load_image(j, x_of(j) + w->image * j->s.x.dims[0] * j->size, begin, end, to);
-    }
+    load_images(w, &lines, w->copy + (lines.begin - top) * j->pitch + j->left * j->pixel);
 }
 
-/* The block's pixels by all places of the window. */
-static void multiply_lines(const worker *w)
+/* The block's pixels by all positions of the window, a panel of pixels after the other. */
+static void multiply_pixels(worker *w)
 {
     const dn_job *j = w->j;
-    const int64_t begin = w->top > 0 ? w->top : 0;
-    const int64_t end = dn_least(w->top + dn_job_lines(j, w->n), j->in_lines);
-    const int64_t skipped = (begin - w->top) * j->in_width;
-    const int64_t n = end > begin ? (end - begin) * j->in_width : 0;
-    const int64_t tiles = dn_parts(n, j->isa->rows);
-    dn_tile t = {.row = j->pixel,
-                 .lines = 1,
-                 .pixels = 1,
-                 .length = j->depth,
-                 .ask = j->weights,
-                 .step = j->products};
-    for (int64_t i = 0, first = 0; i < tiles; i++) {
-        const int64_t rows = n * (i + 1) / tiles - first;
-        t.x = w->copy + (skipped + first) * j->pixel;
-        for (int64_t p = 0; p < j->panels; p++) {
-            t.weights = j->weights + p * j->panel_bytes;
-            t.sums =
-                (int32_t *)(void *)(w->products + (skipped + first) * j->products + p * j->columns);
-            j->isa->run(&t, rows);
-        }
-        first += rows;
+    const int64_t top = dn_job_first_met(j, 0, w->first);
+    const int64_t end = dn_least(top + dn_job_lines(j, w->n), j->in_lines) * j->in_width;
+    w->top = top > 0 ? top : 0;
+    if (is_slice_missing(w)) {
+        memset(w->copy, 0, (size_t)j->bytes.copy);
+    }
+    float *to = w->products;
+    for (int64_t i = w->top * j->in_width; i < end; i += j->columns, to += j->columns) {
+        const dn_range pixels = {i, dn_least(i + j->columns, end)};
+        load_images(w, &pixels, w->copy);
+        dn_col2im_multiply(j, w->copy, to);
     }
 }
 
@@ -348,13 +348,12 @@ static void load_block(worker *w, int64_t block)
     w->n = dn_least(j->block, whole - w->first);
     if (j->is_wino) {
         load_squares(w);
+    } else if (j->is_col2im) {
+        multiply_pixels(w);
     } else if (j->is_image) {
         load_lines(w);
     } else {
         load_rows(w);
-    }
-    if (j->is_col2im) {
-        multiply_lines(w);
     }
     if (j->has_row_sums) {
         sum_rows(w);
@@ -418,7 +417,8 @@ static dn_finish finish_of(const worker *w, const strip *p)
                    .first_row = (uint32_t)dn_job_has_bias(j->contraction)};
     if (!f.is_across) {
         f.n = features;
-        f.sums = w->turned;
+        f.sums = j->is_col2im ? (const float *)(const void *)w->sums : w->turned;
+        f.pitch = j->is_col2im ? DN_SUMS_PITCH : j->isa->lanes;
         f.step = j->s.out.dims[1];
         f.out = place_of(w, p);
     } else {
@@ -443,7 +443,11 @@ static void finish_image(const worker *w, const dn_finish *of_strip, int64_t beg
         f.row_sums = of_strip->row_sums ? of_strip->row_sums + pixel : NULL;
         f.mask[0] = mask_of(w->j, end - pixel);
         f.mask[1] = f.mask[0];
-        isa->turn_sums(w->sums + pixel * 2 * isa->lanes, w->turned);
+        if (w->j->is_col2im) { /* already by feature */
+            f.sums = of_strip->sums + pixel;
+        } else {
+            isa->turn_sums(w->sums + pixel * 2 * isa->lanes, w->turned);
+        }
         isa->finish(&f);
     }
 }
@@ -558,15 +562,18 @@ static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64
     }
 }
 
-/* What the strip's pixels meet of the block's products. */
-static void add_products(const worker *w, const strip *p)
+/* The strip's sums of the block's products: by feature, or by pixel where lanes are features. */
+static void sum_products(const worker *w, const strip *p, int is_across)
 {
     const dn_job *j = w->j;
-    const dn_col2im from = {.job = j, .products = w->products, .top = w->top};
-    dn_pixels pixels = {.x = p->x, .n = p->width, .sums = (float *)(void *)w->sums};
-    memset(pixels.sums, 0, (size_t)(p->n * j->columns) * sizeof *pixels.sums);
-    for (int64_t y = 0; y < p->lines; y++, pixels.sums += p->width * j->columns) {
-        dn_col2im_add(&from, w->first + p->y + y, &pixels);
+    const dn_col2im from = {.job = j, .products = w->products, .top = w->top, .phases = w->turned};
+    dn_pixels pixels = {.x = p->x,
+                        .n = p->width,
+                        .sums = (float *)(void *)w->sums,
+                        .step = is_across ? j->columns : 1,
+                        .feature = is_across ? 1 : DN_SUMS_PITCH};
+    for (int64_t y = 0; y < p->lines; y++, pixels.sums += p->width * pixels.step) {
+        dn_col2im_sum(&from, w->first + p->y + y, &pixels);
     }
 }
 
@@ -576,7 +583,7 @@ static void run_strip(worker *w, strip *p)
     const dn_job *j = w->j;
     const dn_finish f = finish_of(w, p);
     if (j->is_col2im) {
-        add_products(w, p);
+        sum_products(w, p, f.is_across);
     }
     for (int64_t down = 0; !j->is_col2im && down < j->phases[0].n; down++) {
         for (int64_t first = 0; first < dn_least(j->phases[1].n, p->width); first++) {
@@ -640,7 +647,6 @@ static void run_panel(worker *w, int64_t panel)
 static void run_range(void *self, int64_t begin, int64_t end)
 {
     dn_job *j = self;
-    const int64_t panels = j->is_col2im ? 1 : j->panels; /* which one strip has all of */
     worker w;
     dn_scratch *scratch = dn_scratch_take(j->op->lib, (uint64_t)j->bytes.all);
     if (scratch == NULL) {
@@ -651,7 +657,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         const int64_t part = i % j->parts;
         load_block(&w, i / j->parts);
-        for (int64_t p = panels * part / j->parts; p < panels * (part + 1) / j->parts; p++) {
+        for (int64_t p = j->panels * part / j->parts; p < j->panels * (part + 1) / j->parts; p++) {
             if (j->is_wino) {
                 run_squares(&w, p);
             } else {

@@ -71,7 +71,8 @@ typedef struct dn_finish {
     void *const *at;
     int is_across;     /* lanes are features */
     int64_t n;         /* vectors */
-    const float *sums; /* of integers: their bits */
+    const float *sums; /* of integers: their bits; */
+    int64_t pitch;     /* and elements from vector to vector where lanes are pixels */
     int64_t feature;   /* the first */
     int64_t out;       /* place in the output of the first element; */
     int64_t step;      /* to the next row, or feature */
@@ -96,6 +97,31 @@ typedef struct dn_finish {
 #define DN_WINO_A 0.625
 #define DN_WINO_B 1.5
 
+/* Pixels of channels, [channels][plane], to a panel of so many columns, n of them, [channels]
+ * [columns]. */
+typedef struct dn_panel {
+    const float *from;
+    int64_t plane, channels, n, columns;
+    float *to;
+} dn_panel;
+
+/* For n contiguous pixels of each feature the sum over `lines` times `positions` of the window;
+ * steps are elements. */
+typedef struct dn_positions {
+    const float *from;
+    int64_t lines, line, positions, position, features, from_step, n;
+    float *to;
+    int64_t to_step; /* from feature to feature */
+} dn_positions;
+
+/* [every][n] elements to [n][every], `step` apart. */
+typedef struct dn_interleave {
+    const float *from;
+    int64_t every, n;
+    float *to;
+    int64_t step;
+} dn_interleave;
+
 /* The inner loops for one kind of elements. A panel has two vectors of columns. */
 typedef struct dn_tiles_isa {
     int64_t rows;     /* of a tile, at most: its sums leave registers for their operands */
@@ -115,6 +141,10 @@ typedef struct dn_tiles_isa {
     void (*finish)(const dn_finish *f);
     /* The same of f->to_bytes, across; NULL: it has none. */
     void (*finish_bytes)(const dn_finish *f);
+    /* For col2im (dn_tiles_col2im.c); NULL but for f32. */
+    void (*copy_panel)(const dn_panel *p);
+    void (*sum_positions)(const dn_positions *p);
+    void (*interleave)(const dn_interleave *p);
     /* As `run`, of a section of groups of four channels and features (dn_sections): row u of
      * the weights at a place of the window meets channel u of each feature's group, and `length` is
      * 4. NULL: it has none. */
@@ -172,6 +202,11 @@ void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64
 void dn_widen_pairs_256(const char *from, int64_t groups, char *to);
 void dn_run_pairs_256(const dn_tile *t, int64_t rows);
 int32_t dn_start_pairs_256(const char *x, int64_t groups);
+
+/* Of f32 for col2im with AVX2 (dn_col2im_256.c), for AVX-512 as well. */
+void dn_copy_panel_256(const dn_panel *p);
+void dn_sum_positions_256(const dn_positions *p);
+void dn_interleave_256(const dn_interleave *p);
 
 /* `run_singles` of AVX2 (dn_depthwise_256.c) and of AVX-512 (dn_depthwise_512.c). */
 void dn_run_singles_256(const dn_tile *t, int64_t rows);
@@ -304,8 +339,9 @@ int dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *
 void dn_tiles_slice(const st_contraction *contraction, const dn_sizes *s, int64_t phase,
                     dn_tiles_part *out);
 
-/* A transposed convolution of few features: panels have the features of several places side by
- * side, each pixel of the image is multiplied with all of them, and col2im sums what comes out. */
+/* A transposed convolution of few features: each pixel of the image is multiplied with all
+ * positions of the window, and col2im sums the products. Its weights are packed as rows,
+ * [position][feature][channel]. */
 int dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s);
 
 /* Bytes of the sums of weights before the panels, of each phase: none but for bytes. */

@@ -503,10 +503,11 @@ INLINE void store_bytes(const dn_finish *f, int64_t i, const __m256 *v, const in
 
 INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
+    const int64_t pitch = is_across ? LANES : f->pitch;
     __m256 v[DN_TILE_LOT];
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        v[k] = _mm256_loadu_ps(f->sums + (i + k) * LANES);
+        v[k] = _mm256_loadu_ps(f->sums + (i + k) * pitch);
         v[k] = f->column ? settle(f, v[k], i + k, is_across) : v[k];
     }
     apply_rows(f, i, v, n, is_across);
@@ -531,6 +532,9 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                         .run = run_floats,
                                         .run_fours = run_fours,
                                         .regroup = dn_regroup_floats_256,
+                                        .copy_panel = dn_copy_panel_256,
+                                        .sum_positions = dn_sum_positions_256,
+                                        .interleave = dn_interleave_256,
                                         .turn_sums = turn_sums,
                                         .finish = finish,
                                         .square = DN_WINO_FLOATS,
@@ -578,6 +582,9 @@ const dn_tiles_isa *dn_tiles_floats_512(void)
                                         .size = 4,
                                         .run = dn_run_floats_512,
                                         .regroup = dn_regroup_floats_256,
+                                        .copy_panel = dn_copy_panel_256,
+                                        .sum_positions = dn_sum_positions_256,
+                                        .interleave = dn_interleave_256,
                                         .turn_sums = turn_sums,
                                         .finish = finish};
     __builtin_cpu_init();

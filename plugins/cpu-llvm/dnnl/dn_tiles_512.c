@@ -439,9 +439,10 @@ INLINE vec others(uint32_t kind, vec v)
 
 INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, const int is_across)
 {
+    const int64_t pitch = is_across ? LANES : f->pitch;
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        v[k] = _mm512_loadu_ps(f->sums + (i + k) * LANES);
+        v[k] = _mm512_loadu_ps(f->sums + (i + k) * pitch);
     }
     if (f->column == NULL) {
         return;

@@ -51,6 +51,9 @@ const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_contraction *co
         has_gelu(contraction)) {
         return isa;
     }
+    if (dn_tiles_is_col2im(contraction, s)) { /* columns are pixels */
+        return dn_tiles_wide_512();
+    }
     /* Panels of twice the columns, where that makes no more columns than there are. */
     const int64_t features =
         contraction->kind == ST_CONTRACTION_CONV ? s->features / contraction->groups : s->n;
@@ -313,9 +316,9 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_tiles_part *part, uin
         j->panel_bytes = DN_TILE_PAIR + j->depth * j->group_bytes;
     }
     if (j->is_col2im) {
-        j->panels = dn_parts(j->kernel_lines * j->kernel_width * j->features, j->columns);
-        j->panel_bytes = j->depth * j->group_bytes;
-        j->products = j->panels * j->columns;
+        j->products = j->kernel_lines * j->kernel_width * j->features;
+        j->panels = 1;
+        j->panel_bytes = j->products * j->depth * DN_TILE_GROUP;
     }
 }
 
@@ -323,7 +326,8 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_tiles_part *part, uin
 static int64_t lines_most(dn_job *j)
 {
     if (!j->is_wino) {
-        const int64_t line = j->pitch + j->in_width * j->products * (int64_t)sizeof(float);
+        const int64_t line =
+            j->is_col2im ? j->in_width * j->products * (int64_t)sizeof(float) : j->pitch;
         const int64_t held = CACHE_BYTES / line - dn_job_lines(j, 1) + 1;
         const int64_t lines = j->is_transposed ? (held - 1) * j->stride[0] : held / j->stride[0];
         return lines < 1 ? 1 : lines;
@@ -362,7 +366,7 @@ static void set_blocks(dn_job *j)
     /* Of weights that are larger than the rows each thread reads its own. */
     const int is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
     if (threads > 1 && (is_heavy || j->lots * j->blocks % threads != 0)) {
-        if (j->panels >= 2 * threads && !j->is_col2im && !are_lines_shared(j)) {
+        if (j->panels >= 2 * threads && !are_lines_shared(j)) {
             j->parts = threads;
         } else if (j->lots % threads != 0) {
             j->blocks = dn_least(dn_parts(j->blocks, threads) * threads, whole);
@@ -384,21 +388,24 @@ static int64_t rounded(int64_t bytes)
 static void set_bytes(dn_job *j)
 {
     const int64_t size = sizeof(float);
-    const int64_t rows =
-        j->is_wino ? j->isa->square * j->width + j->isa->lanes : DN_TILE_PIXELS + DN_TILE_LANES_MAX;
+    const int64_t rows = j->is_wino ? j->isa->square * j->width + j->isa->lanes : DN_SUMS_PITCH;
     const int64_t pixels = j->block * (j->is_image ? j->width : 1);
     j->squares = j->is_wino ? j->together * j->block / j->isa->square * j->across : 0;
     j->bytes.sums = rounded(rows * j->columns * size);
-    j->bytes.turned = rounded(j->columns * j->isa->lanes * size);
+    j->bytes.turned =
+        rounded((j->is_col2im ? j->features * DN_SUMS_PITCH : j->columns * j->isa->lanes) * size);
     j->bytes.row_sums = j->is_bytes ? rounded(pixels * size) : 0;
     j->bytes.squares =
         j->is_wino ? rounded(j->places * j->squares * (j->depth + j->columns) * size) : 0;
-    /* Of the last row the columns of a few features more are read (dn_tiles_col2im.c). */
-    j->bytes.products = rounded(
-        (j->scratch_lines * j->in_width * j->products + (j->products ? DN_TILE_LOT : 0)) * size);
+    /* Whole panels, and an odd number of cache lines: rows differ in their sets of the cache. */
+    const int64_t panels = dn_parts(j->scratch_lines * j->in_width, j->columns);
+    j->products_step = (rounded(panels * j->columns * size) | DN_TILE_ALIGN) / size;
+    j->bytes.products = j->is_col2im ? j->products * j->products_step * size : 0;
     /* Of the last pixel a whole section is read. */
     const int64_t more = j->sections.are_singles ? j->columns * j->isa->size : 0;
-    j->bytes.copy = j->is_copied ? rounded(j->scratch_lines * j->pitch + more) : 0;
+    const int64_t copied =
+        j->is_col2im ? j->depth * j->columns * size : j->scratch_lines * j->pitch + more;
+    j->bytes.copy = j->is_copied ? rounded(copied) : 0;
     j->bytes.panel = j->is_paired ? rounded(j->depth * DN_TILE_PAIR) : 0;
     j->bytes.all = j->bytes.sums + j->bytes.panel + j->bytes.turned + 3 * j->bytes.row_sums +
                    j->bytes.squares + j->bytes.products + j->bytes.copy;
@@ -525,9 +532,15 @@ static int is_product_done(const dn_sizes *s)
            (s->out.stride[1] == 1 || s->n == 1);
 }
 
-/* Packed weights, whose name tells how they lie. */
+/* Packed weights, whose name tells how they lie; the rows of col2im by their strides. */
 static int packed_of(const dn_job *j, int64_t bytes, dnnl_memory_desc_t *out)
 {
+    if (j->is_col2im) {
+        const int64_t depth = bytes / (j->products * DN_TILE_GROUP); /* of all parts */
+        const dnnl_dims_t dims = {depth, j->products, DN_TILE_GROUP};
+        const dnnl_dims_t strides = {DN_TILE_GROUP, depth * DN_TILE_GROUP, 1};
+        return dnnl_memory_desc_init_by_strides(out, 3, dims, dnnl_u8, strides) == dnnl_success;
+    }
     const int64_t row = j->columns * j->isa->size;
     const int64_t rows = bytes / row / j->sections.n;
     const dnnl_dims_t dims = {j->sections.n, rows, j->columns, j->isa->size};

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #define DN_TILE_ALIGN 64
+#define DN_SUMS_PITCH (DN_TILE_PIXELS + DN_TILE_LANES_MAX) /* sums of a feature, in scratch */
 
 /* What integers need before they are f32, by feature of a panel. */
 typedef struct dn_settling {
@@ -46,7 +47,8 @@ typedef struct dn_job {
     dn_phases phases[2];
     int is_mixed;           /* more than one: no line's sums are whole before all are there */
     int is_col2im;          /* dn_tiles_is_col2im; then: */
-    int64_t products;       /* of a pixel: columns of all panels */
+    int64_t products;       /* of a pixel: rows of the weights, and of the products, */
+    int64_t products_step;  /* so many elements from row to row */
     int64_t left;           /* pixels before the image's in a line of scratch */
     int64_t pitch;          /* bytes of a line in scratch */
     int32_t x_zero, y_zero; /* where they are one for all */
@@ -106,22 +108,37 @@ static inline uint32_t dn_job_group(const dn_job *j, uint32_t byte)
     return byte * (j->isa->size == 1 ? 0x01010101u : 0x00010001u);
 }
 
-/* Products with all places of the window (dn_tiles_col2im.c), [lines][width][products]. */
+/* ---- dn_tiles_col2im.c ---- */
+
+typedef struct dn_range {
+    int64_t begin, end;
+} dn_range;
+
+/* Pixels of an image, [channels][pixels] or [pixels][channels], to a panel, [channels][columns]. */
+void dn_col2im_load(const dn_job *j, const char *image, const dn_range *pixels, char *to);
+
+/* The products of a panel with all rows of the weights, aligned to 64. */
+void dn_col2im_multiply(const dn_job *j, const char *panel, float *to);
+
+/* Products with all positions of the window, [position][feature][pixel]. */
 typedef struct dn_col2im {
     const dn_job *job;
     const float *products;
-    int64_t top; /* line of the image that is the first */
+    int64_t top;   /* line of the image that is the first */
+    float *phases; /* scratch of DN_SUMS_PITCH elements a feature, [feature][phase][pixel] */
+    int64_t phases_step;
 } dn_col2im;
 
-/* Pixels of a line of the output, and where the sums of the first one are; a panel's columns follow
- * to the next. */
+/* n pixels of a line of the output from x on, and where their sums go, in elements: from pixel to
+ * pixel and from feature to feature. */
 typedef struct dn_pixels {
     int64_t x, n;
     float *sums;
+    int64_t step, feature;
 } dn_pixels;
 
-/* Adds to sums of line y what it meets. Of a row so many are written as make 1, 4 or 8. */
-void dn_col2im_add(const dn_col2im *c, int64_t y, const dn_pixels *pixels);
+/* The sums of line y. Fewer than DN_PHASES_MAX pixels behind the last one are overwritten. */
+void dn_col2im_sum(const dn_col2im *c, int64_t y, const dn_pixels *pixels);
 
 /* The first feature of a panel, and how many it has. */
 static inline int64_t dn_job_feature(const dn_job *j, int64_t panel)

@@ -26,6 +26,7 @@ typedef struct packing {
     int is_winograd;
     int are_singles;      /* dn_sections */
     int is_paired;        /* dn_tiles_is_paired */
+    int are_rows;         /* dn_tiles_is_col2im */
     int64_t all_features; /* of all sections */
 } packing;
 
@@ -215,6 +216,17 @@ static void pack_pairs(const packing *p, int64_t panel, char *to, int32_t *sums)
     }
 }
 
+/* Of col2im: [position][feature][channel]. */
+static void pack_rows(const packing *p, char *to)
+{
+    for (int64_t row = 0; row < p->features; row++) {
+        for (int64_t c = 0; c < p->channels; c++, to += p->size) {
+            const int64_t at = channel_at(p, c) + feature_at(p, row);
+            memcpy(to, p->y + at * p->size, (size_t)p->size);
+        }
+    }
+}
+
 /* A panel's places of one phase of lines and one of pixels. Returns what follows them. */
 static char *pack_phase(const packing *p, int64_t panel, const dn_phase *of[2], char *to,
                         int32_t *sums)
@@ -251,6 +263,10 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
         }
         if (p->is_paired) {
             pack_pairs(p, panel, to, sums);
+            continue;
+        }
+        if (p->are_rows) {
+            pack_rows(p, to);
             continue;
         }
         if (p->are_singles && p->isa->size == 1) {
@@ -290,10 +306,9 @@ static void set_window(packing *p, const st_contraction *contraction, const dn_s
         p->channels *= s->kernel[last];
         p->phases[1].of[0].places = 1;
     }
-    if (dn_tiles_is_col2im(contraction, s)) { /* features of the next place lie beside a place's */
-        const dn_phases one = {.n = 1, .of = {{.places = 1}}};
-        p->phases[0] = one;
-        p->phases[1] = one;
+    if (dn_tiles_is_col2im(contraction,
+                           s)) { /* features of all positions are the rows of one panel */
+        p->are_rows = 1;
         p->features *= s->kernel[last] * (last ? s->kernel[0] : 1);
         p->apart = p->place;
     }
@@ -301,6 +316,9 @@ static void set_window(packing *p, const st_contraction *contraction, const dn_s
 
 static int64_t panel_bytes_of(const packing *p)
 {
+    if (p->are_rows) {
+        return p->features * p->channels * p->size;
+    }
     const int64_t group = dn_tiles_together(p->isa) * p->columns * depth_of(p);
     int64_t places[2] = {0, 0};
     if (p->are_singles) {
@@ -348,7 +366,7 @@ static int64_t pack_part(const dn_op *op, const dn_tiles_part *part, int is_wino
     if (contraction->kind == ST_CONTRACTION_CONV) {
         set_window(&p, contraction, s);
     }
-    p.section = dn_parts(p.features, p.columns);
+    p.section = p.are_rows ? 1 : dn_parts(p.features, p.columns);
     p.panels = p.section * sections.n;
     p.panel_bytes = panel_bytes_of(&p);
     if (host && s->threads > 1) {

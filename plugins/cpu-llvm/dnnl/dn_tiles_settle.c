@@ -121,15 +121,9 @@ static void settle_range(void *self, int64_t begin, int64_t end)
     }
 }
 
-/* What col2im makes is one panel to what follows. */
-static int64_t panels_of(const dn_job *j)
-{
-    return j->is_col2im ? 1 : j->panels;
-}
-
 uint64_t dn_job_settled_bytes(const dn_job *j)
 {
-    return (uint64_t)panels_of(j) * sizeof(dn_settling);
+    return (uint64_t)j->panels * sizeof(dn_settling);
 }
 
 void dn_job_settle(dn_job *j, void *to, stator_ctx *ctx)
@@ -137,9 +131,9 @@ void dn_job_settle(dn_job *j, void *to, stator_ctx *ctx)
     const stator_host *host = j->op->lib->host;
     settler all = {.job = j, .to = to};
     j->settled = to;
-    if (host && j->s.threads > 1 && panels_of(j) >= 2 * PANELS_GRAIN) {
-        host->thr->parallel_for(ctx, panels_of(j), PANELS_GRAIN, settle_range, &all);
+    if (host && j->s.threads > 1 && j->panels >= 2 * PANELS_GRAIN) {
+        host->thr->parallel_for(ctx, j->panels, PANELS_GRAIN, settle_range, &all);
     } else {
-        settle_range(&all, 0, panels_of(j));
+        settle_range(&all, 0, j->panels);
     }
 }

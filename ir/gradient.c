@@ -471,7 +471,7 @@ static stator_status visit_node(tape *t, stator_ref node, uint32_t depth)
     if (n_grads == 0) {
         return STATOR_OK;
     }
-    if (strcmp(v.op->desc.name, "scan") == 0) {
+    if (v.row.op == STATOR_OPCODE_scan) {
         return through_scan(t, node, &v);
     }
     if (v.op->oplib_op != NULL && ((const stator_oplib_op *)v.op->oplib_op)->gradient != NULL) {

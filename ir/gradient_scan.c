@@ -85,7 +85,7 @@ static stator_status scan_node(const scan *s, const list *operands, uint32_t car
                                  ST_KIT_INTS("out_axes", out->axes, out->n),
                                  ST_KIT_INTS("out_reverse", out->reverse, out->n)};
     const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = st_optable_find(s->b->module->ops, "scan"),
+                                   .op = STATOR_OPCODE_scan,
                                    .operands = operands->at,
                                    .operand_count = operands->n,
                                    .attr_count = 7,

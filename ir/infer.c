@@ -65,6 +65,11 @@ uint32_t st_in_place(const st_infer *in, const char *name)
     return a;
 }
 
+int st_in_is(const st_infer *in, uint32_t opcode)
+{
+    return in->op == st_optable_at(in->m->ops, opcode);
+}
+
 int64_t st_in_int(const st_infer *in, uint32_t a)
 {
     return in->attrs[a]->i;

@@ -21,6 +21,8 @@ typedef struct st_infer {
     st_shape_constraints *shape_constraints; /* receives what cannot be decided yet, or NULL */
 } st_infer;
 
+/* Is the node that is inferred of this built-in op (stator_opcode)? */
+int st_in_is(const st_infer *in, uint32_t opcode);
 /* Reading operands. */
 stator_dtype st_in_dtype(const st_infer *in, uint32_t k);
 uint32_t st_in_rank(const st_infer *in, uint32_t k);

@@ -1,5 +1,6 @@
 /* The op table: built-in rows (ir/ops.def) and rows that op libraries add. An op's id is its index,
- * from 1, for one process. Everything that depends on which op a node is comes from here.
+ * from 1, for one process; built-in ops have the ids of stator_opcode (<stator/ops.h>). Everything
+ * that depends on which op a node is comes from here.
  *
  * A row of ops.def:
  *   STATOR_OP(silu, .operands = "x", .results = "y", .attrs = "", .infer = st_infer_same,

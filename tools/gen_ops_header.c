@@ -1,5 +1,6 @@
-/* Writes <stator/ops.h>: for each attribute of each op of ir/ops.def an enumerator
- * STATOR_<op>_<attr> that names the attribute's place in the dense list of attributes.
+/* Writes <stator/ops.h>: for each op of ir/ops.def an enumerator STATOR_OPCODE_<op>, its id in
+ * every graph, and for each of its attributes an enumerator STATOR_<op>_<attr> that names the
+ * attribute's place in the dense list of attributes.
  *
  * In: ir/ops.def, read at compile time as stringised rows. Out: the header, at argv[1].
  * The rows are not compiled as C here (they name functions of the core); only the text of `.attrs`
@@ -122,10 +123,21 @@ int main(int argc, char **argv)
         perror(argv[1]);
         return 1;
     }
-    fputs("/* Places of op attributes, generated from ir/ops.def. Do not edit. */\n"
-          "#ifndef STATOR_OPS_H\n#define STATOR_OPS_H\n\nenum stator_op_attr_place {\n",
-          out);
+    fputs(
+        "/* The built-in ops and the places of their attributes, generated from ir/ops.def. Do "
+        "not\n"
+        " * edit. */\n#ifndef STATOR_OPS_H\n#define STATOR_OPS_H\n\n"
+        "/* stator_node_row.op of nodes of built-in ops; ops of libraries have larger ids. Below "
+        "ABI\n"
+        " * 1.0 an op may be inserted: a plugin that is not built with its host asks find_op. */\n"
+        "enum stator_opcode {\n    STATOR_OPCODE_none = 0,\n",
+        out);
     int ok = 1;
+    int code = 1;
+    for (const op_row *row = rows; row->name != NULL; row++) {
+        fprintf(out, "    STATOR_OPCODE_%s = %d,\n", row->name, code++);
+    }
+    fprintf(out, "    STATOR_OPCODE_end = %d\n};\n\nenum stator_op_attr_place {\n", code);
     for (const op_row *row = rows; row->name != NULL; row++) {
         ok = write_row(out, row) && ok;
     }

@@ -8,6 +8,7 @@
 #include "core/host/cache.h"
 
 #include <inttypes.h>
+#include <stator/ops.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,11 +57,6 @@ void st_hint_settings(const st_compile_request *request)
 }
 
 /* ---- what main does not run ---- */
-
-static const char *op_of(const st_unit *u, stator_ref node)
-{
-    return stator_op_at(u->v, stator_node_at(u->v, node)->op)->name;
-}
 
 static void print_groups(const st_fallback_nodes *nodes, st_str *out)
 {
@@ -114,7 +110,8 @@ static void hint_loops(const st_division *d, const st_unit *u)
     for (uint32_t i = 0; i < u->parts.n_parts; i++) {
         const st_part *part = &u->parts.parts[i];
         const stator_ref node = part->n_nodes != 0 ? part->nodes[0] : 0;
-        if (part->color == ST_COLOR_HOST && node != 0 && strcmp(op_of(u, node), "scan") == 0) {
+        if (part->color == ST_COLOR_HOST && node != 0 &&
+            stator_node_at(u->v, node)->op == STATOR_OPCODE_scan) {
             const char *name = st_node_origin(u->v, node);
             st_log(
                 d->request->ctx, ST_HINTS, 2,

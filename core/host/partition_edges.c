@@ -5,6 +5,7 @@
  * order. Out: for each node the list of its producers, constants left out. */
 #include "core/host/partition_work.h"
 
+#include <stator/ops.h>
 #include <string.h>
 
 typedef struct edges {
@@ -31,11 +32,6 @@ static void define(edges *e, stator_ref sym, stator_ref node)
     }
 }
 
-static int is_sym_bind(const stator_op_desc *op)
-{
-    return (op->flags & STATOR_OP_EFFECT) != 0 && strcmp(op->name, "sym_bind") == 0;
-}
-
 static void find_definers(edges *e)
 {
     const stator_graph_view *v = e->w->v;
@@ -47,7 +43,7 @@ static void find_definers(edges *e)
                 define(e, stator_dim_at(v, type, axis), n);
             }
         }
-        if (is_sym_bind(stator_op_at(v, row->op))) {
+        if (row->op == STATOR_OPCODE_sym_bind) {
             const stator_attr_row *syms = stator_attr_at(v, row, 0);
             for (uint32_t i = 0; i < syms->count; i++) {
                 define(e, stator_ref_at(v, syms->begin + i), n);

@@ -7,27 +7,25 @@
 #include "core/base/convert.h"
 
 #include <math.h>
+#include <stator/ops.h>
 #include <string.h>
 
 #define STEP_SHARE 50u
 
 int st_rounds(const stator_graph_view *v, stator_ref value)
 {
-    static const char *const ops[] = {"round", "floor", "ceil", "trunc"};
     const stator_ref node =
         value != 0 && value <= v->n_values ? stator_value_at(v, value)->node : 0;
     if (node == 0) {
         return 0;
     }
     const stator_node_row *row = stator_node_at(v, node);
-    const char *name = stator_op_at(v, row->op)->name;
     const stator_ref x = stator_operand(v, row, 0);
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-        if (strcmp(name, ops[i]) == 0) {
-            return 1;
-        }
+    if (row->op == STATOR_OPCODE_round || row->op == STATOR_OPCODE_floor ||
+        row->op == STATOR_OPCODE_ceil || row->op == STATOR_OPCODE_trunc) {
+        return 1;
     }
-    if (strcmp(name, "cast") != 0 || x == 0) {
+    if (row->op != STATOR_OPCODE_cast || x == 0) {
         return 0;
     }
     const uint32_t to = st_dtype_class(stator_value_type(v, value)->dtype);

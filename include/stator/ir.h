@@ -41,7 +41,7 @@ static inline const void *stator_column_at(const stator_column *column, uint32_t
 }
 
 typedef struct stator_node_row {
-    uint32_t op;            /* op id of this process; see stator_ir_api.find_op */
+    uint32_t op;            /* stator_opcode, or an id of this process (find_op) */
     uint32_t operand_begin; /* into refs: value refs, 0 for an absent optional operand */
     uint32_t operand_count;
     uint32_t result_begin; /* first result's value ref; results are consecutive */

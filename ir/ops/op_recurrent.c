@@ -47,9 +47,10 @@ static stator_status check_operands(const st_infer *in, const recurrent_sizes *s
 
 stator_status st_infer_recurrent(st_infer *in, stator_diag **err)
 {
-    const char *op = in->op->desc.name;
     const int64_t hidden = st_in_int(in, STATOR_lstm_hidden);
-    recurrent_sizes s = {.gates = strcmp(op, "lstm") == 0 ? 4 : strcmp(op, "gru") == 0 ? 3 : 1};
+    recurrent_sizes s = {.gates = st_in_is(in, STATOR_OPCODE_lstm)  ? 4
+                                  : st_in_is(in, STATOR_OPCODE_gru) ? 3
+                                                                    : 1};
     ST_TRY(st_in_class_is(in, 0, 1u << STATOR_CLASS_FLOAT, "a float dtype", err));
     ST_TRY(st_in_rank_is(in, 0, 3, 3, err));
     ST_TRY(st_in_one_of(in, STATOR_lstm_direction, "forward,reverse,bidirectional", err));

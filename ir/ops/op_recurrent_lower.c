@@ -362,7 +362,7 @@ static stator_status build_scan(const net *n, const loop *l, stator_graph *regio
                                   ST_KIT_INTS("reverse", flags, l->scanned),
                                   ST_KIT_INTS("out_reverse", flags, 1)};
     const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = st_optable_find(n->k->b->module->ops, "scan"),
+                                   .op = STATOR_OPCODE_scan,
                                    .operands = l->values,
                                    .operand_count = l->n,
                                    .attrs = attrs,

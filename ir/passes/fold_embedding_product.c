@@ -76,7 +76,7 @@ static int is_worth(const st_copy *c, const product *p)
 static int find(const st_copy *c, stator_ref node, product *p)
 {
     const stator_node_row *row = stator_node_at(c->v, node);
-    if (strcmp(st_copy_op(c, node)->name, "dot_general") != 0 ||
+    if (row->op != STATOR_OPCODE_dot_general ||
         stator_attr_at(c->v, row, STATOR_dot_general_batch_x)->count != 0) {
         return 0;
     }

@@ -101,7 +101,7 @@ static void dot_work(const stator_graph_view *v, const stator_node_row *row, uin
 
 static int is_dot(const stator_graph_view *v, stator_ref node)
 {
-    return strcmp(stator_op_at(v, stator_node_at(v, node)->op)->name, "dot_general") == 0;
+    return stator_node_at(v, node)->op == STATOR_OPCODE_dot_general;
 }
 
 /* ---- which scans ---- */
@@ -202,7 +202,7 @@ static int strip_of(scan_mover *w, stator_ref node, strip *s)
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
     *s = (strip){.node = node, .row = row};
-    if (strcmp(stator_op_at(v, row->op)->name, "scan") != 0 || row->operand_count > OPERANDS_MAX) {
+    if (row->op != STATOR_OPCODE_scan || row->operand_count > OPERANDS_MAX) {
         return 0;
     }
     s->carried = (uint32_t)stator_attr_at(v, row, STATOR_scan_carried)->i;

@@ -165,9 +165,9 @@ static inline const stator_node_row *st_rc_producer(const stator_graph_view *v, 
     return row->node != 0 && row->index == 0 ? stator_node_at(v, row->node) : NULL;
 }
 
-static inline int st_rc_is(const stator_graph_view *v, const stator_node_row *row, const char *op)
+static inline int st_rc_is(const stator_node_row *row, uint32_t opcode)
 {
-    return row != NULL && __builtin_strcmp(stator_op_at(v, row->op)->name, op) == 0;
+    return row != NULL && row->op == opcode;
 }
 
 #endif

@@ -14,6 +14,7 @@
  * fill is finite is added, so that such rows stay what they were. */
 #include "ir/passes/recompose.h"
 #include <math.h>
+#include <stator/ops.h>
 #include <string.h>
 
 #define MAX_PEEL 12u
@@ -101,8 +102,8 @@ typedef struct contraction {
 static int as_contraction(const search *s, stator_ref value, contraction *out)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
-    const int is_matmul = st_rc_is(s->v, row, "matmul");
-    if (!is_matmul && !st_rc_is(s->v, row, "dot_general")) {
+    const int is_matmul = st_rc_is(row, STATOR_OPCODE_matmul);
+    if (!is_matmul && !st_rc_is(row, STATOR_OPCODE_dot_general)) {
         return 0;
     }
     *out = (contraction){stator_operand(s->v, row, 0), stator_operand(s->v, row, 1), 0};
@@ -127,9 +128,9 @@ static int as_contraction(const search *s, stator_ref value, contraction *out)
 static stator_ref scaled(const search *s, stator_ref value, double *scale)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
-    const int is_div = st_rc_is(s->v, row, "div");
+    const int is_div = st_rc_is(row, STATOR_OPCODE_div);
     double x = 0;
-    if (!is_div && !st_rc_is(s->v, row, "mul")) {
+    if (!is_div && !st_rc_is(row, STATOR_OPCODE_mul)) {
         return 0;
     }
     const stator_ref a = stator_operand(s->v, row, 0), b = stator_operand(s->v, row, 1);
@@ -151,7 +152,7 @@ static stator_ref scaled(const search *s, stator_ref value, double *scale)
 static stator_ref uncast(const search *s, stator_ref value)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
-    if (!st_rc_is(s->v, row, "cast")) {
+    if (!st_rc_is(row, STATOR_OPCODE_cast)) {
         return 0;
     }
     const stator_ref x = stator_operand(s->v, row, 0);
@@ -178,14 +179,14 @@ static stator_ref without_nan(const search *s, stator_ref value)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
     double zero = 1;
-    if (!st_rc_is(s->v, row, "select") ||
+    if (!st_rc_is(row, STATOR_OPCODE_select) ||
         !st_rc_number(s->g, stator_operand(s->v, row, 1), &zero) || zero != 0) {
         return 0;
     }
     const stator_ref test = stator_operand(s->v, row, 0);
     const stator_ref p = stator_operand(s->v, row, 2);
     const stator_node_row *is_nan = st_rc_producer(s->v, test);
-    return st_rc_is(s->v, is_nan, "is_nan") && stator_operand(s->v, is_nan, 0) == p &&
+    return st_rc_is(is_nan, STATOR_OPCODE_is_nan) && stator_operand(s->v, is_nan, 0) == p &&
                    s->uses[p] == 2 && s->uses[test] == 1 && keep_node(s, test)
                ? p
                : 0;
@@ -196,7 +197,7 @@ static stator_ref softmax_operand(const search *s, stator_ref value)
 {
     const int64_t last = (int64_t)type_of(s, value)->rank - 1;
     const stator_node_row *row = st_rc_producer(s->v, value);
-    if (st_rc_is(s->v, row, "softmax")) {
+    if (st_rc_is(row, STATOR_OPCODE_softmax)) {
         const int64_t axis = stator_attr_at(s->v, row, 0)->i;
         return keep_node(s, value) && (axis == -1 || axis == last) ? stator_operand(s->v, row, 0)
                                                                    : 0;
@@ -263,7 +264,7 @@ static int is_scores(const search *s, stator_ref value, uint32_t depth)
         return is_scores(s, inner, depth - 1u);
     }
     const stator_node_row *row = st_rc_producer(s->v, value);
-    if (st_rc_is(s->v, row, "add") || st_rc_is(s->v, row, "select")) {
+    if (st_rc_is(row, STATOR_OPCODE_add) || st_rc_is(row, STATOR_OPCODE_select)) {
         for (uint32_t k = row->operand_count - 2u; k < row->operand_count; k++) {
             if (is_scores(s, stator_operand(s->v, row, k), depth - 1u)) {
                 return 1;
@@ -333,9 +334,9 @@ static stator_ref peel_scores(const search *s, stator_ref value)
         const stator_node_row *row = st_rc_producer(s->v, value);
         stator_ref inner = scaled(s, value, &s->a->scale);
         inner = inner != 0 ? inner : uncast(s, value);
-        if (inner == 0 && st_rc_is(s->v, row, "add")) {
+        if (inner == 0 && st_rc_is(row, STATOR_OPCODE_add)) {
             inner = peel_added(s, row);
-        } else if (inner == 0 && st_rc_is(s->v, row, "select")) {
+        } else if (inner == 0 && st_rc_is(row, STATOR_OPCODE_select)) {
             inner = peel_selected(s, row);
         }
         if (inner == 0 || !keep_node(s, value)) {
@@ -369,9 +370,9 @@ static void set_reshape(st_rc_step *step, uint32_t rank, const stator_ref *dims)
 static int turn_through_reshape(const search *s, stator_ref value, st_rc_moved *out)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
-    const stator_ref t = st_rc_is(s->v, row, "reshape") ? stator_operand(s->v, row, 0) : 0;
+    const stator_ref t = st_rc_is(row, STATOR_OPCODE_reshape) ? stator_operand(s->v, row, 0) : 0;
     const stator_node_row *turn = t != 0 ? st_rc_producer(s->v, t) : NULL;
-    if (!st_rc_is(s->v, turn, "transpose") || type_of(s, t)->rank != 3 ||
+    if (!st_rc_is(turn, STATOR_OPCODE_transpose) || type_of(s, t)->rank != 3 ||
         type_of(s, value)->rank != 4) {
         return 0;
     }
@@ -398,7 +399,7 @@ static int turn(const search *s, stator_ref value, st_rc_moved *out)
         return 1;
     }
     const stator_node_row *row = st_rc_producer(s->v, value);
-    const int is_turned = st_rc_is(s->v, row, "transpose");
+    const int is_turned = st_rc_is(row, STATOR_OPCODE_transpose);
     for (uint32_t i = 0; i < rank; i++) {
         perm[i] = is_turned ? list_at(s, stator_attr_at(s->v, row, 0), i, rank) : (int64_t)i;
     }
@@ -421,7 +422,7 @@ static stator_ref repeated(const search *s, stator_ref value, uint32_t axis)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
     int64_t one = 0;
-    if (!st_rc_is(s->v, row, "expand") && !st_rc_is(s->v, row, "tile")) {
+    if (!st_rc_is(row, STATOR_OPCODE_expand) && !st_rc_is(row, STATOR_OPCODE_tile)) {
         return 0;
     }
     const stator_ref u = stator_operand(s->v, row, 0);
@@ -444,7 +445,7 @@ static stator_ref ungroup(const search *s, stator_ref value, uint32_t axis, st_r
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
     stator_ref dims[4];
-    if (!st_rc_is(s->v, row, "reshape") || type_of(s, value)->rank != 4) {
+    if (!st_rc_is(row, STATOR_OPCODE_reshape) || type_of(s, value)->rank != 4) {
         return 0;
     }
     const stator_ref wide = stator_operand(s->v, row, 0);
@@ -467,7 +468,7 @@ static int use_groups(const search *s, st_rc_moved *x)
 {
     st_rc_moved moved = *x;
     const stator_node_row *row = st_rc_producer(s->v, moved.value);
-    if (moved.steps[0].rank == 0 && st_rc_is(s->v, row, "transpose") &&
+    if (moved.steps[0].rank == 0 && st_rc_is(row, STATOR_OPCODE_transpose) &&
         type_of(s, moved.value)->rank == 4) { /* repeated before it was turned */
         int64_t perm[4];
         for (uint32_t i = 0; i < 4; i++) {

@@ -8,6 +8,7 @@
  * too. */
 #include "ir/passes/recompose.h"
 #include <math.h>
+#include <stator/ops.h>
 #include <string.h>
 
 #define MAX_NUMBER_DEPTH 8u
@@ -81,15 +82,15 @@ static int number_at(const stator_graph *g, stator_ref value, uint32_t depth, do
         return 0;
     }
     const stator_op_desc *op = stator_op_at(v, row->op);
-    if ((op->flags & STATOR_OP_VIEW) != 0 || st_rc_is(v, row, "cast")) {
+    if ((op->flags & STATOR_OP_VIEW) != 0 || st_rc_is(row, STATOR_OPCODE_cast)) {
         const uint32_t dtype = stator_value_type(v, value)->dtype;
         return st_dtype_class(dtype) == STATOR_CLASS_FLOAT &&
                number_at(g, stator_operand(v, row, 0), depth - 1u, out);
     }
-    if (st_rc_is(v, row, "dims")) {
+    if (st_rc_is(row, STATOR_OPCODE_dims)) {
         return size_number(v, row, out);
     }
-    if (st_rc_is(v, row, "pow")) {
+    if (st_rc_is(row, STATOR_OPCODE_pow)) {
         double x = 0;
         double y = 0;
         const int ok = number_at(g, stator_operand(v, row, 0), depth - 1u, &x) &&
@@ -115,7 +116,7 @@ static int power_of(const stator_graph *g, const stator_node_row *row, double *o
 {
     static const double known[] = {2, 3, 4, -1, 0.5, -0.5};
     const stator_graph_view *v = st_graph_view(g);
-    if (!st_rc_is(v, row, "pow") || !st_rc_number(g, stator_operand(v, row, 1), out)) {
+    if (!st_rc_is(row, STATOR_OPCODE_pow) || !st_rc_number(g, stator_operand(v, row, 1), out)) {
         return 0;
     }
     for (uint32_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -186,7 +187,7 @@ static int split_node(const stator_graph *g, const stator_node_row *row, double 
         }
         return 1;
     }
-    const int is_minus = t->kind == ST_TERM_SUM && st_rc_is(v, row, "neg");
+    const int is_minus = t->kind == ST_TERM_SUM && st_rc_is(row, STATOR_OPCODE_neg);
     if (term == NULL || (term->kind != t->kind && !is_minus) || room < 3 || fabs(power) != 1) {
         return 0;
     }

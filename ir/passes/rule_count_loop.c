@@ -98,7 +98,7 @@ static stator_status build(st_match *m, const count_loop *l, stator_diag **err)
                                   {.name = "scanned", .kind = STATOR_ATTR_INT, .i = 1},
                                   {.name = "stacked", .kind = STATOR_ATTR_INT, .i = l->stacked}};
     const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = st_optable_find(m->b->module->ops, "scan"),
+                                   .op = STATOR_OPCODE_scan,
                                    .operands = operands,
                                    .operand_count = l->carried + 1u + l->captured,
                                    .attrs = attrs,

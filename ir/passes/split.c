@@ -34,16 +34,6 @@
 
 /* ---- which folds ---- */
 
-static int is_one_of(const char *op, const char *const *names, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(op, names[i]) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static int is_foldable(uint32_t dtype)
 {
     const uint32_t class_ = st_dtype_class(dtype);
@@ -75,14 +65,43 @@ static void note_arg(const st_copy *c, st_fold *f)
     f->is_last = stator_attr_at(c->v, f->row, STATOR_argmax_select_last)->i != 0;
 }
 
+#define FOLD(op)                                                                                   \
+    ST_FOLD_CUT "r = " op "(" op                                                                   \
+                "(t, axes=first), axes=second); cast(keeps == 0 ? r : reshape(r, "                 \
+                "shape=out), x)"
+/* The best of each part and its place in it; then the place of the best part. What fills the last
+ * part is the last of equals only where all are equal. */
+#define ARG(arg, op)                                                                               \
+    ST_FOLD_CUT "b = " op "(t, axes=[at + 1]); i = " arg "(t, axis=at + 1, select_last=last); "    \
+                "k = " arg "(b, axis=at, keepdims=1, select_last=last); "                          \
+                "r = k * length + gather_elements(i, k, axis=at); "                                \
+                "m = rest == 0 ? r : min(r, scalar(n - 1, r)); keeps == 0 ? squeeze(m, [at]) : m"
+
+/* What cuts the fold, an expression program; NULL: the node is no fold. */
+static const char *program_of(const st_fold *f)
+{
+    switch (f->row->op) {
+    case STATOR_OPCODE_reduce_sum:
+        return FOLD("reduce_sum");
+    case STATOR_OPCODE_reduce_prod:
+        return FOLD("reduce_prod");
+    case STATOR_OPCODE_reduce_min:
+        return FOLD("reduce_min");
+    case STATOR_OPCODE_reduce_max:
+        return FOLD("reduce_max");
+    case STATOR_OPCODE_argmin:
+        return ARG("argmin", "reduce_min");
+    case STATOR_OPCODE_argmax:
+        return ARG("argmax", "reduce_max");
+    default:
+        return NULL;
+    }
+}
+
 int st_fold_read(const st_copy *c, stator_ref node, st_fold *f)
 {
-    static const char *const folds[] = {"reduce_sum", "reduce_prod", "reduce_min", "reduce_max"};
-    static const char *const args[] = {"argmin", "argmax"};
-    const char *op = st_copy_op(c, node)->name;
-    const int is_arg = is_one_of(op, args, 2);
-    *f = (st_fold){.row = stator_node_at(c->v, node), .op = op, .parts = 1};
-    if (!is_arg && !is_one_of(op, folds, 4)) {
+    *f = (st_fold){.row = stator_node_at(c->v, node), .parts = 1};
+    if (program_of(f) == NULL) {
         return 0;
     }
     const stator_type_row *x = stator_value_type(c->v, stator_operand(c->v, f->row, 0));
@@ -96,7 +115,7 @@ int st_fold_read(const st_copy *c, stator_ref node, st_fold *f)
             return 0;
         }
     }
-    if (is_arg) {
+    if (f->row->op == STATOR_OPCODE_argmin || f->row->op == STATOR_OPCODE_argmax) {
         note_arg(c, f);
     } else {
         note_axes(c, f);
@@ -281,11 +300,13 @@ static void write_neutral(const st_fold *f, uint32_t dtype, uint8_t *out)
 {
     const uint32_t class_ = st_dtype_class(dtype);
     const uint32_t bytes = st_dtype_bits(dtype) / 8u;
-    const int is_least = strcmp(f->op, "reduce_max") == 0 || strcmp(f->op, "argmax") == 0;
-    const int is_most = strcmp(f->op, "reduce_min") == 0 || strcmp(f->op, "argmin") == 0;
+    const int is_least =
+        f->row->op == STATOR_OPCODE_reduce_max || f->row->op == STATOR_OPCODE_argmax;
+    const int is_most =
+        f->row->op == STATOR_OPCODE_reduce_min || f->row->op == STATOR_OPCODE_argmin;
     memset(out, 0, bytes);
     if (!is_least && !is_most) {
-        st_store_f64(dtype, out, 0, strcmp(f->op, "reduce_prod") == 0);
+        st_store_f64(dtype, out, 0, f->row->op == STATOR_OPCODE_reduce_prod);
     } else if (class_ == STATOR_CLASS_FLOAT) {
         st_store_f64(dtype, out, 0, is_least ? -INFINITY : INFINITY);
     } else if (class_ == STATOR_CLASS_BOOL) {
@@ -362,33 +383,6 @@ static int make_lists(const st_copy *c, const st_fold *f, lists *l)
     }
     return is_known(l->low, f->rank) && is_known(l->high, f->rank) && is_known(l->out, f->rank) &&
            is_known(l->shape, l->n_shape) && is_known(l->base, l->n_base);
-}
-
-#define FOLD(op)                                                                                   \
-    ST_FOLD_CUT "r = " op "(" op                                                                   \
-                "(t, axes=first), axes=second); cast(keeps == 0 ? r : reshape(r, "                 \
-                "shape=out), x)"
-/* The best of each part and its place in it; then the place of the best part. What fills the last
- * part is the last of equals only where all are equal. */
-#define ARG(arg, op)                                                                               \
-    ST_FOLD_CUT "b = " op "(t, axes=[at + 1]); i = " arg "(t, axis=at + 1, select_last=last); "    \
-                "k = " arg "(b, axis=at, keepdims=1, select_last=last); "                          \
-                "r = k * length + gather_elements(i, k, axis=at); "                                \
-                "m = rest == 0 ? r : min(r, scalar(n - 1, r)); keeps == 0 ? squeeze(m, [at]) : m"
-
-static const struct {
-    const char *op, *program;
-} programs[] = {{"reduce_sum", FOLD("reduce_sum")},      {"reduce_prod", FOLD("reduce_prod")},
-                {"reduce_min", FOLD("reduce_min")},      {"reduce_max", FOLD("reduce_max")},
-                {"argmin", ARG("argmin", "reduce_min")}, {"argmax", ARG("argmax", "reduce_max")}};
-
-static const char *program_of(const st_fold *f)
-{
-    uint32_t i = 0;
-    while (strcmp(programs[i].op, f->op) != 0) {
-        i++;
-    }
-    return programs[i].program;
 }
 
 #define NUMBER(name_, value_)                                                                      \

@@ -10,7 +10,6 @@
 /* One fold, and how it is cut. */
 typedef struct st_fold {
     const stator_node_row *row;
-    const char *op;
     uint32_t rank, dtype;
     uint32_t is_arg, is_last; /* argmin, argmax; the last one of equals */
     uint32_t folded;          /* axes, as bits */

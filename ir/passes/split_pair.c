@@ -69,7 +69,7 @@ static int match_pair(const st_copy *c, stator_ref node, st_fold_pair *out)
     st_fold second;
     stator_ref x = 0;
     *out = (st_fold_pair){.second = node};
-    if (!st_fold_read(c, node, &second) || strcmp(second.op, "reduce_sum") != 0 ||
+    if (!st_fold_read(c, node, &second) || second.row->op != STATOR_OPCODE_reduce_sum ||
         (second.dtype != STATOR_F32 && second.dtype != STATOR_F64) ||
         !match_shifted(c, operand_of(c, node, 0), out, &x) ||
         !st_fold_read(c, out->first, &out->fold)) {

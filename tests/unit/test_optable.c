@@ -40,6 +40,8 @@ Test(optable, every_row_parses)
     const st_op_def *defs = st_op_defs(&n);
     setup(&w);
     cr_expect_eq(st_optable_count(&w.ops), n);
+    cr_expect_eq(STATOR_OPCODE_end - 1, n);
+    cr_expect_eq(st_optable_find(&w.ops, "scan"), STATOR_OPCODE_scan);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t op = st_optable_find(&w.ops, defs[i].name);
         cr_assert_eq(op, i + 1u, "two rows are named %s", defs[i].name);

@@ -18,7 +18,8 @@ typedef struct cg_launch {
     uint32_t is_host; /* which is the host library, not the emitter's */
     const char *text; /* what it is asked to do */
     uint32_t n_numbers;
-    uint32_t n_side; /* scans from this one on that run side by side; 0: it is none or alone */
+    uint32_t
+        n_concurrent; /* scans from this one on that run concurrently; 0: it is none or alone */
     st_symprog *numbers;
     int64_t *known;       /* the same, when all are known */
     uint32_t stage;       /* binds before it */
@@ -136,11 +137,11 @@ int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel);
 /* The buffer that holds what the program's buffer names. */
 uint32_t cg_home(const cg_unit *unit, uint32_t buffer);
 
-/* ---- cg_side.c ---- */
-#define CG_SIDES_MAX 16u
-/* Reorders `order` (n plans) so that scans which may run side by side are neighbours. n_side[i] >
- * 1: as many begin at place i. */
-stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_side,
+/* ---- cg_concurrent_scans.c ---- */
+#define CG_CONCURRENT_MAX 16u
+/* Reorders `order` (n plans) so that scans which may run concurrently are neighbours.
+ * n_concurrent[i] > 1: as many begin at place i. */
+stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_concurrent,
                               stator_diag **err);
 
 /* ---- cg_bind.c ---- */

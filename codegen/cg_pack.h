@@ -36,8 +36,8 @@ void cg_pack_scan_head(const cg_packing *p);
 /* The sizes of the scan at step i, if it is one. */
 void cg_pack_scan_sizes(const cg_packing *p, uint32_t i);
 void cg_pack_scan_step(const cg_packing *p, uint32_t i);
-/* The steps from i on that run side by side, as one function. */
-void cg_pack_sides(const cg_packing *p, uint32_t i);
+/* The steps from i on that run concurrently, as one function. */
+void cg_pack_concurrent(const cg_packing *p, uint32_t i);
 /* Sources of the bodies of all scans; p->bodies is set. */
 stator_status cg_pack_bodies(cg_packing *p, stator_diag **err);
 /* Is buffer k of the step one that the package must hold? */

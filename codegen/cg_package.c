@@ -491,16 +491,16 @@ static stator_status put_step(const cg_packing *p, uint32_t i, stator_diag **err
     return STATOR_OK;
 }
 
-/* Names of the steps' functions; those that run side by side are one. */
+/* Names of the steps' functions; those that run concurrently are one. */
 static void put_table(const cg_packing *p)
 {
     uint32_t n = 0;
     st_str_add(p->out, "    static int (*const steps[])(call *) = {\n");
     for (uint32_t i = 0; i < p->exe->launches.count; n++) {
-        const uint32_t n_side = p->exe->launches.data[i].n_side;
+        const uint32_t n_concurrent = p->exe->launches.data[i].n_concurrent;
         st_str_addf(p->out, "%s%s%u,%s", n % 8u == 0 ? "        " : " ",
-                    n_side > 1 ? "sides" : "step", i, n % 8u == 7u ? "\n" : "");
-        i += n_side > 1 ? n_side : 1u;
+                    n_concurrent > 1 ? "concurrent" : "step", i, n % 8u == 7u ? "\n" : "");
+        i += n_concurrent > 1 ? n_concurrent : 1u;
     }
     st_str_addf(p->out, "%s        NULL};\n", n % 8u != 0 ? "\n" : "");
 }
@@ -606,8 +606,8 @@ static stator_status write_plan(cg_packing *p, stator_diag **err)
         ST_TRY(put_step(p, i, err));
     }
     for (uint32_t i = 0; i < exe->launches.count; i++) {
-        if (exe->launches.data[i].n_side > 1) {
-            cg_pack_sides(p, i);
+        if (exe->launches.data[i].n_concurrent > 1) {
+            cg_pack_concurrent(p, i);
         }
     }
     put_workspace(p);

@@ -61,7 +61,7 @@ static const char head[] =
     "}\n"
     "\n"
     "/* Steps that need nothing of each other, a thread each. */\n"
-    "UNUSED static int run_sides(call *c, int (*const *steps)(call *), int n)\n"
+    "UNUSED static int run_concurrent(call *c, int (*const *steps)(call *), int n)\n"
     "{\n"
     "    const int threads = omp_get_max_threads();\n"
     "    int status = 0;\n"
@@ -204,18 +204,18 @@ void cg_pack_scan_step(const cg_packing *p, uint32_t i)
     st_str_add(p->out, "    return run_scan(c, &s, b);\n}\n\n");
 }
 
-void cg_pack_sides(const cg_packing *p, uint32_t i)
+void cg_pack_concurrent(const cg_packing *p, uint32_t i)
 {
-    const uint32_t n = p->exe->launches.data[i].n_side;
+    const uint32_t n = p->exe->launches.data[i].n_concurrent;
     st_str_addf(p->out,
-                "static int sides%u(call *c)\n"
+                "static int concurrent%u(call *c)\n"
                 "{\n"
                 "    static int (*const steps[])(call *) = {",
                 i);
     for (uint32_t k = 0; k < n; k++) {
         st_str_addf(p->out, "%sstep%u", k ? ", " : "", i + k);
     }
-    st_str_addf(p->out, "};\n    return run_sides(c, steps, %u);\n}\n\n", n);
+    st_str_addf(p->out, "};\n    return run_concurrent(c, steps, %u);\n}\n\n", n);
 }
 
 /* ---- bodies ---- */

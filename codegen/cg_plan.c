@@ -16,10 +16,10 @@ typedef struct planner {
     st_cg_exe *exe;
     uint32_t *order; /* plans */
     uint32_t n_order;
-    uint8_t *state;   /* by plan: 0 unseen, 1 open, 2 done */
-    uint32_t *n_side; /* by place in `order`: scans side by side that begin there */
-    uint32_t stage;   /* of the steps being made */
-    uint32_t is_side; /* a scan is one of several */
+    uint8_t *state;         /* by plan: 0 unseen, 1 open, 2 done */
+    uint32_t *n_concurrent; /* by place in `order`: concurrent scans that begin there */
+    uint32_t stage;         /* of the steps being made */
+    uint32_t is_concurrent; /* a scan is one of several */
 } planner;
 
 /* ---- order ---- */
@@ -351,7 +351,7 @@ static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err
     }
     *launch =
         (cg_launch){.kernel = UINT32_MAX, .stage = p->stage, .first_buffer = exe->operands.count};
-    const cg_loop loop = {p->unit, root->node, p->is_side || p->unit->is_alone,
+    const cg_loop loop = {p->unit, root->node, p->is_concurrent || p->unit->is_alone,
                           exe->launches.count - 1u};
     ST_TRY(cg_note_nodes(&root->node, 1, exe, launch, err));
     return cg_make_scan(&loop, exe, launch, err);
@@ -425,20 +425,20 @@ static void join_lives(st_cg_exe *exe, uint32_t begin)
     exe->operands_max = n_operands > exe->operands_max ? n_operands : exe->operands_max;
 }
 
-/* The plans from place `first` on that are one step or stand side by side. *out_count: how many. */
+/* The plans from place `first` on that are one step or run concurrently. *out_count: how many. */
 static stator_status add_place(planner *p, uint32_t first, uint32_t *out_count, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
-    const uint32_t n = p->n_side[first] > 1 ? p->n_side[first] : 1;
+    const uint32_t n = p->n_concurrent[first] > 1 ? p->n_concurrent[first] : 1;
     const uint32_t begin = exe->launches.count;
     *out_count = n;
-    p->is_side = n > 1;
+    p->is_concurrent = n > 1;
     for (uint32_t i = 0; i < n; i++) {
         ST_TRY(add_kernel(p, p->order[first + i], err));
     }
-    p->is_side = 0;
+    p->is_concurrent = 0;
     if (n > 1) {
-        exe->launches.data[begin].n_side = n;
+        exe->launches.data[begin].n_concurrent = n;
         join_lives(exe, begin);
     }
     return STATOR_OK;
@@ -530,13 +530,14 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     exe->n_syms = unit->view->n_symbols;
     p.state = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, 1);
     p.order = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.order);
-    p.n_side = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.n_side);
-    if (p.state == NULL || p.order == NULL || p.n_side == NULL) {
+    p.n_concurrent =
+        st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.n_concurrent);
+    if (p.state == NULL || p.order == NULL || p.n_concurrent == NULL) {
         return st_fail_oom(err);
     }
     ST_TRY(cg_find_shape_constraints(unit, exe, err));
     ST_TRY(order_plans(&p, err));
-    ST_TRY(cg_gather_scans(unit, p.order, p.n_order, p.n_side, err));
+    ST_TRY(cg_gather_scans(unit, p.order, p.n_order, p.n_concurrent, err));
     ST_TRY(copy_buffers(&p, err));
     for (uint32_t i = 0, n = 0; i < p.n_order; i += n) {
         ST_TRY(bind_until(&p, stage_of_plan(unit, p.order[i]), err));

@@ -293,19 +293,19 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
     return emitter->launch(emitter->self, r->exe->module, l->kernel, &what, err);
 }
 
-/* ---- scans side by side ---- */
+/* ---- concurrent scans ---- */
 
-typedef struct side {
+typedef struct concurrent_scans {
     const run *run;
     const cg_launch *first;
     void **pointers; /* of all of them, one after the other */
-    stator_status status[CG_SIDES_MAX];
-    stator_diag *err[CG_SIDES_MAX];
-} side;
+    stator_status status[CG_CONCURRENT_MAX];
+    stator_diag *err[CG_CONCURRENT_MAX];
+} concurrent_scans;
 
-static void run_sides(void *self, int64_t begin, int64_t end)
+static void run_concurrent(void *self, int64_t begin, int64_t end)
 {
-    side *s = self;
+    concurrent_scans *s = self;
     for (int64_t i = begin; i < end; i++) {
         const cg_launch *l = &s->first[i];
         void **pointers = s->pointers;
@@ -318,15 +318,15 @@ static void run_sides(void *self, int64_t begin, int64_t end)
 }
 
 /* What is told is the error of the first that fails, whichever ends first. */
-static stator_status launch_sides(const run *r, const cg_launch *first, void **pointers,
-                                  stator_diag **err)
+static stator_status launch_concurrent(const run *r, const cg_launch *first, void **pointers,
+                                       stator_diag **err)
 {
     const stator_host *host = r->exe->config.host;
-    side s = {.run = r, .first = first, .pointers = pointers};
+    concurrent_scans s = {.run = r, .first = first, .pointers = pointers};
     stator_status status = STATOR_OK;
-    host->thr->parallel_for(r->call->ctx ? r->call->ctx : host->ctx, first->n_side, 1, run_sides,
-                            &s);
-    for (uint32_t i = 0; i < first->n_side; i++) {
+    host->thr->parallel_for(r->call->ctx ? r->call->ctx : host->ctx, first->n_concurrent, 1,
+                            run_concurrent, &s);
+    for (uint32_t i = 0; i < first->n_concurrent; i++) {
         if (s.status[i] != STATOR_OK && status == STATOR_OK) {
             status = s.status[i];
             *err = s.err[i];
@@ -359,12 +359,13 @@ const char *cg_launch_name(const cg_launch *l)
     return l->name ? l->name : l->text ? l->text : "scan";
 }
 
-/* One launch, or those that stand side by side; *out_count: how many. */
+/* One launch, or those that run concurrently; *out_count: how many. */
 static stator_status launch_next(run *r, const cg_launch *l, void **pointers, uint32_t *out_count,
                                  stator_diag **err)
 {
-    *out_count = l->n_side > 1 ? l->n_side : 1u;
-    return l->n_side > 1 ? launch_sides(r, l, pointers, err) : launch(r, l, pointers, err);
+    *out_count = l->n_concurrent > 1 ? l->n_concurrent : 1u;
+    return l->n_concurrent > 1 ? launch_concurrent(r, l, pointers, err)
+                               : launch(r, l, pointers, err);
 }
 
 /* The same, and the caller hears how long it took. */

@@ -42,7 +42,7 @@ static void put_launch(const cg_launch *l, st_str *out)
     }
     st_put_u32(out, l->stage);
     st_put_u32(out, l->bind);
-    st_put_u32(out, l->n_side);
+    st_put_u32(out, l->n_concurrent);
     st_put_u32(out, l->step_flags);
     st_put_u64(out, l->read_bytes);
     st_put_u64(out, l->written_bytes);
@@ -299,7 +299,7 @@ static int read_launch(loading *l, cg_launch *launch)
     }
     launch->stage = st_read_u32(&l->r);
     launch->bind = st_read_u32(&l->r);
-    launch->n_side = st_read_u32(&l->r);
+    launch->n_concurrent = st_read_u32(&l->r);
     launch->step_flags = st_read_u32(&l->r);
     launch->read_bytes = st_read_u64(&l->r);
     launch->written_bytes = st_read_u64(&l->r);
@@ -650,17 +650,17 @@ static int are_buffers_sound(const st_cg_exe *exe)
     return 1;
 }
 
-/* Scans side by side are scans; their pointers are had at once. */
-static int are_sides_sound(st_cg_exe *exe, uint32_t first)
+/* Scans that run concurrently are scans; their pointers are had at once. */
+static int are_concurrent_sound(st_cg_exe *exe, uint32_t first)
 {
-    const uint32_t n = exe->launches.data[first].n_side;
+    const uint32_t n = exe->launches.data[first].n_concurrent;
     uint32_t n_operands = 0;
-    if (n > exe->launches.count - first || n > CG_SIDES_MAX) {
+    if (n > exe->launches.count - first || n > CG_CONCURRENT_MAX) {
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
         const cg_launch *launch = &exe->launches.data[first + i];
-        if (launch->scan == NULL || (i > 0 && launch->n_side)) {
+        if (launch->scan == NULL || (i > 0 && launch->n_concurrent)) {
             return 0;
         }
         n_operands += launch->n_buffers;
@@ -673,7 +673,7 @@ static int are_launches_sound(const loading *l)
 {
     for (uint32_t i = 0; i < l->exe->launches.count; i++) {
         const cg_launch *launch = &l->exe->launches.data[i];
-        if (!are_sides_sound(l->exe, i)) {
+        if (!are_concurrent_sound(l->exe, i)) {
             return 0;
         }
         if (launch->bind) {

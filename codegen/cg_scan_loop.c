@@ -484,7 +484,7 @@ stator_status cg_load_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch, s
     const uint32_t n_in = st_read_below(from, launch->n_buffers + 1u);
     const uint32_t n_out = st_read_below(from, launch->n_buffers + 1u);
     const uint32_t n_carried = st_read_below(from, launch->n_buffers + 1u);
-    const uint32_t team = st_read_below(from, CG_SIDES_MAX + 1u);
+    const uint32_t team = st_read_below(from, CG_CONCURRENT_MAX + 1u);
     scan->ports = st_arena_zalloc(&exe->arena, (uint64_t)n_in + n_out + 1u, sizeof *scan->ports);
     scan->carried_bytes =
         st_arena_zalloc(&exe->arena, (uint64_t)n_carried + 1u, sizeof *scan->carried_bytes);
@@ -606,8 +606,8 @@ typedef struct team_call {
     cg_team team;
     const steps *first; /* of member 0; others copy them into scratch of their own */
     const stator_call *body;
-    stator_status status[CG_SIDES_MAX];
-    stator_diag *err[CG_SIDES_MAX];
+    stator_status status[CG_CONCURRENT_MAX];
+    stator_diag *err[CG_CONCURRENT_MAX];
 } team_call;
 
 static stator_status run_member(team_call *c, uint32_t member)

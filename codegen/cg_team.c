@@ -178,7 +178,7 @@ uint32_t cg_team_wanted(const cg_unit *unit, const stator_graph_view *body)
         return 1;
     }
     const int64_t n = macs / MEMBER_MACS;
-    const int64_t most = threads < CG_SIDES_MAX ? threads : CG_SIDES_MAX;
+    const int64_t most = threads < CG_CONCURRENT_MAX ? threads : CG_CONCURRENT_MAX;
     return n < 2 ? 1u : (uint32_t)(n < most ? n : most);
 }
 

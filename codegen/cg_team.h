@@ -16,7 +16,7 @@ typedef struct cg_team_mark {
 typedef struct cg_team {
     uint32_t n; /* members */
     _Atomic uint32_t arrived, state;
-    cg_team_mark marks[CG_SIDES_MAX];
+    cg_team_mark marks[CG_CONCURRENT_MAX];
 } cg_team;
 
 /* What a team and one thread took at least, of the calls that were timed lately. */

@@ -148,7 +148,7 @@ expect 3 'values of inputs decide' "$STATOR" build w.onnx -o w.so
 
 # ---- steps ----
 
-# Scans run in the package, with the bits of `stator run`: both directions side by side, steps and
+# Scans run in the package, with the bits of `stator run`: both directions concurrently, steps and
 # rows of any number, scans inside scans, sizes that a body computes.
 python3 - "$STATOR_SOURCE/tests/tools" "$here" <<'END'
 import random, struct, sys

@@ -1,7 +1,7 @@
-/* Scratch of calls: one block for all ops of the library, as many as calls run side by side.
+/* Scratch of calls: one block for all ops of the library, as many as calls run at the same time.
  *
  * What a contraction needs for reordered operands and for the primitive itself lies in the same
- * memory as that of the one before; it grows to the largest need and is kept. Scans side by side
+ * memory as that of the one before; it grows to the largest need and is kept. Concurrent scans
  * have a block each, attention one a thread. */
 #define _GNU_SOURCE
 #include "dn.h"

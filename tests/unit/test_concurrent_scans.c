@@ -1,5 +1,5 @@
-/* Scans side by side on inductor-cpu: two threads give what one gives, bit by bit, to eight callers
- * at once, and the error is that of the first scan that fails.
+/* Scans that run concurrently on inductor-cpu: two threads give what one gives, bit by bit, to
+ * eight callers at once, and the error is that of the first scan that fails.
  *
  * The host's threads are replaced by threads of this file, which tsan can follow; libgomp's it
  * cannot. */
@@ -155,7 +155,7 @@ static void *call_often(void *self)
     return NULL;
 }
 
-Test(side_threads, eight_callers_of_two_directions)
+Test(concurrent_scans, eight_callers_of_two_directions)
 {
     static job jobs[CALLERS];
     pthread_t threads[CALLERS];
@@ -176,7 +176,7 @@ Test(side_threads, eight_callers_of_two_directions)
     }
     const int before = n_regions;
     stator_tensor_release(call_once(ctx, f, 0));
-    cr_assert_gt(n_regions, before, "the directions did not run side by side");
+    cr_assert_gt(n_regions, before, "the directions did not run concurrently");
     for (int i = 0; i < CALLERS; i++) {
         cr_assert_eq(pthread_create(&threads[i], NULL, call_often, &jobs[i]), 0);
     }
@@ -226,7 +226,7 @@ static stator_status run_lookup(stator_ctx *ctx, stator_function *f, int bad)
     return status;
 }
 
-Test(side_threads, a_failure_of_any_is_told)
+Test(concurrent_scans, a_failure_of_any_is_told)
 {
     stator_ctx *ctx = open_context(1);
     stator_function *f = run_compile(ctx, "inductor-cpu", lookups, "lookups");

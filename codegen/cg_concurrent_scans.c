@@ -1,4 +1,4 @@
-/* Scans that run side by side.
+/* Scans that run concurrently.
  *
  * The steps of a scan follow each other, and each is often too small to be divided among threads,
  * but two scans of which neither needs the other (the directions of a bidirectional LSTM, the heads
@@ -137,7 +137,7 @@ static uint32_t gather_at(gather *g, uint32_t *first)
     const cg_unit *unit = g->unit;
     const uint32_t stage = first_root(unit, g->order[*first])->stage;
     const uint32_t threads = unit->config->emitter->target.threads;
-    const uint32_t most = threads < CG_SIDES_MAX ? threads : CG_SIDES_MAX;
+    const uint32_t most = threads < CG_CONCURRENT_MAX ? threads : CG_CONCURRENT_MAX;
     uint32_t n = 1;
     if (threads > 2 && !is_step_small(unit, g->order[*first])) {
         return n;
@@ -153,7 +153,7 @@ static uint32_t gather_at(gather *g, uint32_t *first)
     return n;
 }
 
-stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_side,
+stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_concurrent,
                               stator_diag **err)
 {
     gather g = {.unit = unit, .order = order, .n = n};
@@ -162,13 +162,13 @@ stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32
     if (g.is_needed == NULL || g.moved == NULL) {
         return st_fail_oom(err);
     }
-    memset(n_side, 0, (size_t)n * sizeof *n_side);
+    memset(n_concurrent, 0, (size_t)n * sizeof *n_concurrent);
     for (uint32_t i = 0; i < n && unit->config->emitter->target.threads > 1 && !unit->is_alone;
          i++) {
         if (may_join(unit, order[i])) {
             uint32_t first = i;
             const uint32_t count = gather_at(&g, &first);
-            n_side[first] = count;
+            n_concurrent[first] = count;
             i = first + count - 1u;
         }
     }

@@ -2,7 +2,7 @@
  *
  * With known sizes nothing is computed and nothing allocated. With symbolic ones the workspace is
  * kept from call to call; calls that overlap get one of their own. */
-#include "codegen/cg_team.h"
+#include "codegen/cg_barrier_group.h"
 
 #include "core/base/threads.h"
 
@@ -482,19 +482,19 @@ static stator_status launch_part(run *r, const cg_launch *l, void **pointers, ui
     return emitter->launch(emitter->self, r->exe->module, l->kernel, &what, err);
 }
 
-stator_status cg_run_part(const st_cg_exe *exe, const stator_call *call, cg_team *team,
+stator_status cg_run_part(const st_cg_exe *exe, const stator_call *call, cg_barrier_group *group,
                           uint32_t member, int *out_on, stator_diag **err)
 {
     run r = {.exe = exe, .call = call, .work = call->workspace};
-    void *pointers[CG_TEAM_OPERANDS];
+    void *pointers[CG_BARRIER_GROUP_OPERANDS];
     stator_status status = STATOR_OK;
     *out_on = 1;
     for (uint32_t i = 0; i < exe->launches.count && *out_on; i++) {
-        status = launch_part(&r, &exe->launches.data[i], pointers, member, team->n, err);
+        status = launch_part(&r, &exe->launches.data[i], pointers, member, group->n, err);
         if (status == STATOR_OK && r.status) {
             status = check_failed(&r, err);
         }
-        *out_on = cg_team_meet(team, member, status != STATOR_OK);
+        *out_on = cg_barrier_group_meet(group, member, status != STATOR_OK);
     }
     return status;
 }

@@ -258,7 +258,7 @@ static uint64_t tensor_bytes(const cg_scan *scan)
 
 uint64_t cg_scan_tensor_bytes(const cg_scan *scan)
 {
-    return scan->team * tensor_bytes(scan);
+    return scan->group * tensor_bytes(scan);
 }
 
 static stator_status add_buffers(cg_unit *unit, const stator_node_row *row, const cg_scan *scan,
@@ -339,8 +339,8 @@ static stator_status set_text(const cg_unit *unit, const cg_scan *scan, uint32_t
     st_str_init(&text, exe->config.mem);
     st_str_addf(&text, "scan %u carried, steps ", scan->n_carried);
     st_loop_sym_print(unit->syms, length, &text);
-    if (scan->team > 1) {
-        st_str_addf(&text, ", a team of %u", scan->team);
+    if (scan->group > 1) {
+        st_str_addf(&text, ", a barrier group of %u", scan->group);
     }
     st_str_add(&text, " {\n");
     const stator_status status = st_cg_print(scan->body, &text);
@@ -375,15 +375,16 @@ stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launc
     launch->scan = scan;
     const char *why = NULL;
     const stator_graph *graph = stator_region_at(v, row, 0);
-    const uint32_t team = loop->is_alone ? 1u : cg_team_wanted(unit, unit->host->ir->view(graph));
-    const cg_loop body = {unit, loop->node, loop->is_alone || team > 1, loop->step};
+    const uint32_t group =
+        loop->is_alone ? 1u : cg_barrier_group_wanted(unit, unit->host->ir->view(graph));
+    const cg_loop body = {unit, loop->node, loop->is_alone || group > 1, loop->step};
     const stator_status status =
         cg_compile_body(unit->config, graph, &body, unit->fuel, &scan->body, &why, err);
     if (status == STATOR_NEED_FALLBACK) {
         return cg_decline(unit, loop->node, why, err);
     }
     ST_TRY(status);
-    scan->team = cg_team_can(scan->body) ? team : 1u;
+    scan->group = cg_barrier_group_can(scan->body) ? group : 1u;
     ST_TRY(set_ports(unit, row, scan, exe, err));
     ST_TRY(add_buffers(unit, row, scan, exe, launch, err));
     const cg_value *first = &unit->values[stator_operand(v, row, scan->n_carried)];
@@ -420,7 +421,7 @@ stator_status cg_save_scan(const cg_scan *scan, st_str *out, stator_diag **err)
     st_put_u32(out, scan->n_in);
     st_put_u32(out, scan->n_out);
     st_put_u32(out, scan->n_carried);
-    st_put_u32(out, scan->team);
+    st_put_u32(out, scan->group);
     st_symprog_put(&scan->length, out);
     for (uint32_t k = 0; k < scan->n_carried; k++) {
         st_symprog_put(&scan->carried_bytes[k], out);
@@ -484,7 +485,7 @@ stator_status cg_load_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch, s
     const uint32_t n_in = st_read_below(from, launch->n_buffers + 1u);
     const uint32_t n_out = st_read_below(from, launch->n_buffers + 1u);
     const uint32_t n_carried = st_read_below(from, launch->n_buffers + 1u);
-    const uint32_t team = st_read_below(from, CG_CONCURRENT_MAX + 1u);
+    const uint32_t group = st_read_below(from, CG_CONCURRENT_MAX + 1u);
     scan->ports = st_arena_zalloc(&exe->arena, (uint64_t)n_in + n_out + 1u, sizeof *scan->ports);
     scan->carried_bytes =
         st_arena_zalloc(&exe->arena, (uint64_t)n_carried + 1u, sizeof *scan->carried_bytes);
@@ -494,7 +495,7 @@ stator_status cg_load_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch, s
     scan->n_in = n_in;
     scan->n_out = n_out;
     scan->n_carried = n_carried;
-    scan->team = team;
+    scan->group = group;
     launch->scan = scan; /* destroyed with the executable */
     if (from->failed || !are_buffers_there(scan, exe, launch) || !read_ports(scan, exe, from)) {
         return st_fail(err, STATOR_DATA_LOSS, damaged);
@@ -506,8 +507,8 @@ stator_status cg_load_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch, s
     }
     ST_TRY(cg_load(scan->body, bytes, n, err));
     return scan->body->n_inputs == n_in && scan->body->n_outputs == n_out &&
-                   scan->body->n_syms <= exe->n_syms && team > 0 &&
-                   (team == 1 || cg_team_can(scan->body))
+                   scan->body->n_syms <= exe->n_syms && group > 0 &&
+                   (group == 1 || cg_barrier_group_can(scan->body))
                ? STATOR_OK
                : st_fail(err, STATOR_DATA_LOSS, damaged);
 }
@@ -600,17 +601,17 @@ static stator_status run_steps(const steps *s, const stator_call *body, stator_d
     return STATOR_OK;
 }
 
-/* ---- a team ---- */
+/* ---- a barrier group ---- */
 
-typedef struct team_call {
-    cg_team team;
+typedef struct group_call {
+    cg_barrier_group group;
     const steps *first; /* of member 0; others copy them into scratch of their own */
     const stator_call *body;
     stator_status status[CG_CONCURRENT_MAX];
     stator_diag *err[CG_CONCURRENT_MAX];
-} team_call;
+} group_call;
 
-static stator_status run_member(team_call *c, uint32_t member)
+static stator_status run_member(group_call *c, uint32_t member)
 {
     const cg_scan *scan = c->first->scan;
     const uint64_t bytes = tensor_bytes(scan);
@@ -625,7 +626,7 @@ static stator_status run_member(team_call *c, uint32_t member)
     int is_on = 1;
     for (int64_t t = 0; t < s.length && is_on; t++) {
         set_carried(&s, t);
-        status = cg_run_part(scan->body, &body, &c->team, member, &is_on, &c->err[member]);
+        status = cg_run_part(scan->body, &body, &c->group, member, &is_on, &c->err[member]);
         end_step(&s);
     }
     return status;
@@ -633,11 +634,11 @@ static stator_status run_member(team_call *c, uint32_t member)
 
 static void run_members(void *self, int64_t begin, int64_t end)
 {
-    team_call *c = self;
+    group_call *c = self;
     const uint32_t member = (uint32_t)begin;
     if (end - begin > 1) { /* fewer threads than members */
-        cg_team_disband(&c->team);
-    } else if (cg_team_join(&c->team, member)) {
+        cg_barrier_group_disband(&c->group);
+    } else if (cg_barrier_group_join(&c->group, member)) {
         c->status[member] = run_member(c, member);
         return;
     }
@@ -647,21 +648,21 @@ static void run_members(void *self, int64_t begin, int64_t end)
 }
 
 /* What is told is the error of the first member that has one. */
-static stator_status run_team(const steps *s, const stator_call *body, stator_diag **err)
+static stator_status run_group(const steps *s, const stator_call *body, stator_diag **err)
 {
     const stator_host *host = s->scan->body->config.host;
     const uint64_t bytes = tensor_bytes(s->scan);
     stator_ctx *ctx = body->ctx ? body->ctx : host->ctx;
-    team_call c = {.team = {.n = s->scan->team}, .first = s, .body = body};
+    group_call c = {.group = {.n = s->scan->group}, .first = s, .body = body};
     stator_status status = STATOR_OK;
-    if (host->thr->thread_count(ctx) < (int32_t)s->scan->team) {
+    if (host->thr->thread_count(ctx) < (int32_t)s->scan->group) {
         return run_steps(s, body, err);
     }
-    for (uint32_t i = 1; i < s->scan->team; i++) {
+    for (uint32_t i = 1; i < s->scan->group; i++) {
         memcpy((char *)s->tensors + i * bytes, s->tensors, bytes);
     }
-    host->thr->parallel_for(ctx, s->scan->team, 1, run_members, &c);
-    for (uint32_t i = 0; i < s->scan->team; i++) {
+    host->thr->parallel_for(ctx, s->scan->group, 1, run_members, &c);
+    for (uint32_t i = 0; i < s->scan->group; i++) {
         if (c.status[i] != STATOR_OK && status == STATOR_OK) {
             status = c.status[i];
             *err = c.err[i];
@@ -672,14 +673,14 @@ static stator_status run_team(const steps *s, const stator_call *body, stator_di
     return status;
 }
 
-/* A team, or one thread where that is faster. */
+/* A barrier group, or one thread where that is faster. */
 static stator_status run_best(const steps *s, const stator_call *body, stator_diag **err)
 {
     cg_scan *scan = (cg_scan *)(uintptr_t)s->scan; /* only `record`, which is atomic */
     uint64_t began = 0;
-    const int is_team = cg_team_begin(&scan->record, &began);
-    const stator_status status = is_team ? run_team(s, body, err) : run_steps(s, body, err);
-    cg_team_end(&scan->record, is_team, began);
+    const int is_group = cg_barrier_group_begin(&scan->record, &began);
+    const stator_status status = is_group ? run_group(s, body, err) : run_steps(s, body, err);
+    cg_barrier_group_end(&scan->record, is_group, began);
     return status;
 }
 
@@ -706,5 +707,5 @@ stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *co
     body.out = s.tensors + scan->n_in;
     body.workspace = scratch + cg_scan_tensor_bytes(scan);
     body.workspace_bytes = scan->body->static_bytes;
-    return scan->team > 1 ? run_best(&s, &body, err) : run_steps(&s, &body, err);
+    return scan->group > 1 ? run_best(&s, &body, err) : run_steps(&s, &body, err);
 }

@@ -2,7 +2,7 @@
 #ifndef STATOR_CODEGEN_CG_SCAN_LOOP_H
 #define STATOR_CODEGEN_CG_SCAN_LOOP_H
 
-#include "codegen/cg_team.h"
+#include "codegen/cg_barrier_group.h"
 
 enum cg_port_kind { CG_PORT_WHOLE = 0, CG_PORT_CARRIED, CG_PORT_SLICE };
 
@@ -16,11 +16,11 @@ typedef struct cg_port {
 struct cg_scan {
     st_cg_exe *body;
     uint32_t n_in, n_out, n_carried;
-    uint32_t team;     /* threads that divide each step; 1: as many as each launch takes */
+    uint32_t group;    /* threads that divide each step; 1: as many as each launch takes */
     st_symprog length; /* steps */
     st_symprog *carried_bytes;
-    cg_port *ports;        /* inputs, then outputs */
-    cg_team_record record; /* of calls: all of a scan that they change */
+    cg_port *ports;                 /* inputs, then outputs */
+    cg_barrier_group_record record; /* of calls: all of a scan that they change */
 };
 
 /* Of the step's last buffer; the workspace of the body lies behind them. */

@@ -177,7 +177,7 @@ typedef struct st_contraction {
     uint32_t n_epilogue;
     st_epilogue epilogue[ST_CONTRACTION_EPILOGUE_MAX];
     uint32_t n_buffers;
-    uint32_t is_alone;        /* called by one thread of a team whose others do something else */
+    uint32_t is_alone;        /* called by one thread of a group whose others do something else */
     const st_loop_syms *syms; /* for the ranges and values of the syms */
 } st_contraction;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A scan whose steps a team divides gives the bits that one thread gives, from the cache too, and a
-# step that fails ends the call and not the team.
+# A scan whose steps a barrier group divides gives the bits that one thread gives, from the cache too, and a
+# step that fails ends the call and not the group.
 set -eu
 
 "$STATOR" backends --probe | grep -q '^inductor-cpu *AVAILABLE' || { echo "no inductor-cpu"; exit 77; }
@@ -60,7 +60,7 @@ run() {
 }
 
 STATOR_CACHE=0 STATOR_LOGS=output_code run --threads 2 --input "ids=$work/ids.npy" 2>&1 |
-    grep -q 'a team of 2' || { echo "no team was made"; exit 1; }
+    grep -q 'a barrier group of 2' || { echo "no barrier group was made"; exit 1; }
 run --threads 1 --input "ids=$work/ids.npy" --save "$work/one.npz" > /dev/null
 for threads in 2 4; do
     for again in cold warm; do
@@ -80,4 +80,4 @@ if [ -e "$plugins/loops.so" ]; then
     "$STATOR" compare "$work/model.stir" --backends eager,loops --plugin-dir "$plugins" \
         > "$work/out" 2>&1 || { cat "$work/out"; exit 1; }
 fi
-echo "teams of 2 and 4 agree with one thread"
+echo "barrier groups of 2 and 4 agree with one thread"

@@ -1,6 +1,7 @@
-/* Teams of scans (codegen/cg_team.h): members see what the others wrote before a barrier, a failure
- * ends all of them wherever they are, and a team that nobody comes to is one thread. */
-#include "codegen/cg_team.h"
+/* Barrier groups of scans (codegen/cg_barrier_group.h): members see what the others wrote before
+ * a barrier, a failure ends all of them wherever they are, and a group that nobody comes to is
+ * one thread. */
+#include "codegen/cg_barrier_group.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -9,7 +10,7 @@
 #define ROUNDS 2000u
 
 typedef struct work {
-    cg_team team;
+    cg_barrier_group group;
     uint32_t fails_at; /* round in which member 1 fails; 0: never */
     uint64_t cells[MEMBERS];
     uint64_t wrong;
@@ -25,18 +26,18 @@ static void *take_part(void *self)
 {
     const one *o = self;
     work *w = o->w;
-    int is_on = cg_team_join(&w->team, o->member);
+    int is_on = cg_barrier_group_join(&w->group, o->member);
     for (uint32_t r = 1; r <= ROUNDS && is_on; r++) {
         w->cells[o->member] = r;
         const int has_failed = o->member == 1 && r == w->fails_at;
-        is_on = cg_team_meet(&w->team, o->member, has_failed);
+        is_on = cg_barrier_group_meet(&w->group, o->member, has_failed);
         for (uint32_t i = 0; i < MEMBERS && is_on; i++) {
             if (w->cells[i] != r) {
                 __atomic_fetch_add(&w->wrong, 1, __ATOMIC_RELAXED);
             }
         }
         w->rounds[o->member] += is_on != 0;
-        is_on = is_on && cg_team_meet(&w->team, o->member, 0); /* before cells change */
+        is_on = is_on && cg_barrier_group_meet(&w->group, o->member, 0); /* before cells change */
     }
     return NULL;
 }
@@ -45,7 +46,7 @@ static void run(work *w)
 {
     pthread_t threads[MEMBERS];
     one all[MEMBERS];
-    w->team.n = MEMBERS;
+    w->group.n = MEMBERS;
     for (uint32_t i = MEMBERS; i-- > 0;) { /* the first waits for nobody */
         all[i] = (one){w, i};
         cr_assert_eq(pthread_create(&threads[i], NULL, take_part, &all[i]), 0);
@@ -55,7 +56,7 @@ static void run(work *w)
     }
 }
 
-Test(team, members_see_what_the_others_wrote)
+Test(group, members_see_what_the_others_wrote)
 {
     for (uint32_t again = 0; again < 20; again++) {
         work w = {.fails_at = 0};
@@ -67,7 +68,7 @@ Test(team, members_see_what_the_others_wrote)
     }
 }
 
-Test(team, a_failure_ends_all)
+Test(group, a_failure_ends_all)
 {
     for (uint32_t again = 0; again < 50; again++) {
         work w = {.fails_at = 1 + again * 7};
@@ -78,27 +79,27 @@ Test(team, a_failure_ends_all)
     }
 }
 
-Test(team, nobody_comes)
+Test(group, nobody_comes)
 {
-    cg_team team = {.n = 2};
-    cr_assert_not(cg_team_join(&team, 0));
-    cr_assert_not(cg_team_join(&team, 1), "a member that comes late has nothing to do");
+    cg_barrier_group group = {.n = 2};
+    cr_assert_not(cg_barrier_group_join(&group, 0));
+    cr_assert_not(cg_barrier_group_join(&group, 1), "a member that comes late has nothing to do");
 }
 
-Test(team, the_faster_way_is_gone)
+Test(group, the_faster_way_is_gone)
 {
-    cg_team_record record = {.calls = 0};
+    cg_barrier_group_record record = {.calls = 0};
     for (uint32_t call = 0; call < 100; call++) {
         uint64_t began = 0;
-        const int is_team = cg_team_begin(&record, &began);
+        const int is_group = cg_barrier_group_begin(&record, &began);
         if (call < 8) {
-            cr_assert_eq(is_team, call % 2 != 0);
+            cr_assert_eq(is_group, call % 2 != 0);
             cr_assert_neq(began, 0);
-            cg_team_end(&record, is_team, is_team ? began : began - 1000000000u);
+            cg_barrier_group_end(&record, is_group, is_group ? began : began - 1000000000u);
         } else {
-            cr_assert(is_team);
+            cr_assert(is_group);
             cr_assert_eq(began, 0);
-            cg_team_end(&record, is_team, began);
+            cg_barrier_group_end(&record, is_group, began);
         }
     }
 }

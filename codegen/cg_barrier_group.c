@@ -1,6 +1,6 @@
-/* A scan whose steps a team of threads divides.
+/* A scan whose steps a barrier group of threads divides.
  *
- * Steps are short, and a team that meets anew for each launch costs as much as it saves. So the
+ * Steps are short, and a group that meets anew for each launch costs as much as it saves. So the
  * threads come once: each goes through all steps and does its part of each launch, and they meet at
  * a barrier, spinning, behind each. In: a body of known sizes, made for one thread
  * (cg_unit.is_alone), on an emitter and a library that can do parts. Out: the same bits as from one
@@ -8,7 +8,7 @@
  *
  * Whether the host's parallel_for gives a thread to each member is seen when they are there: the
  * first waits for the others for a moment, then goes on alone and sends them away. */
-#include "codegen/cg_team.h"
+#include "codegen/cg_barrier_group.h"
 
 #include "core/base/threads.h"
 
@@ -23,7 +23,7 @@
 #define PERIOD 1024u                      /* in so many calls */
 #define STEP_MACS_MOST ((int64_t)1000000) /* longer steps are divided launch by launch */
 
-enum team_state { TEAM_GATHERS = 0, TEAM_RUNS, TEAM_IS_ONE };
+enum group_state { GROUP_GATHERS = 0, GROUP_RUNS, GROUP_IS_ONE };
 
 static void pause_once(uint32_t *spins)
 {
@@ -36,66 +36,66 @@ static void pause_once(uint32_t *spins)
 
 /* ---- coming together ---- */
 
-static uint32_t lead(cg_team *team)
+static uint32_t lead(cg_barrier_group *group)
 {
     uint32_t spins = 0;
     uint32_t looks = 0;
     const uint64_t begin = st_now_ns();
-    while (atomic_load_explicit(&team->arrived, memory_order_acquire) < team->n) {
+    while (atomic_load_explicit(&group->arrived, memory_order_acquire) < group->n) {
         if (++looks % 64u == 0 && st_now_ns() - begin > GATHER_NS) {
-            atomic_store_explicit(&team->state, TEAM_IS_ONE, memory_order_release);
-            return TEAM_IS_ONE;
+            atomic_store_explicit(&group->state, GROUP_IS_ONE, memory_order_release);
+            return GROUP_IS_ONE;
         }
         pause_once(&spins);
     }
-    atomic_store_explicit(&team->state, TEAM_RUNS, memory_order_release);
-    return TEAM_RUNS;
+    atomic_store_explicit(&group->state, GROUP_RUNS, memory_order_release);
+    return GROUP_RUNS;
 }
 
-int cg_team_join(cg_team *team, uint32_t member)
+int cg_barrier_group_join(cg_barrier_group *group, uint32_t member)
 {
     uint32_t spins = 0;
-    uint32_t state = TEAM_GATHERS;
-    (void)atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel);
+    uint32_t state = GROUP_GATHERS;
+    (void)atomic_fetch_add_explicit(&group->arrived, 1, memory_order_acq_rel);
     if (member == 0) {
-        return lead(team) == TEAM_RUNS;
+        return lead(group) == GROUP_RUNS;
     }
-    while ((state = atomic_load_explicit(&team->state, memory_order_acquire)) == TEAM_GATHERS) {
+    while ((state = atomic_load_explicit(&group->state, memory_order_acquire)) == GROUP_GATHERS) {
         pause_once(&spins);
     }
-    return state == TEAM_RUNS;
+    return state == GROUP_RUNS;
 }
 
-void cg_team_disband(cg_team *team)
+void cg_barrier_group_disband(cg_barrier_group *group)
 {
-    atomic_store_explicit(&team->state, TEAM_IS_ONE, memory_order_release);
+    atomic_store_explicit(&group->state, GROUP_IS_ONE, memory_order_release);
 }
 
 /* Each tells where it is and looks at all others: one way between two cores, not two. */
-int cg_team_meet(cg_team *team, uint32_t member, int has_failed)
+int cg_barrier_group_meet(cg_barrier_group *group, uint32_t member, int has_failed)
 {
-    _Atomic uint32_t *own = &team->marks[member].round;
+    _Atomic uint32_t *own = &group->marks[member].round;
     const uint32_t round = atomic_load_explicit(own, memory_order_relaxed) + 1u;
     uint32_t spins = 0;
     int is_well = !has_failed;
-    atomic_store_explicit(own, has_failed ? CG_TEAM_FAILED : round, memory_order_release);
-    for (uint32_t i = 0; i < team->n && is_well; i++) {
+    atomic_store_explicit(own, has_failed ? CG_BARRIER_GROUP_FAILED : round, memory_order_release);
+    for (uint32_t i = 0; i < group->n && is_well; i++) {
         uint32_t theirs = 0;
-        while ((theirs = atomic_load_explicit(&team->marks[i].round, memory_order_acquire)) <
+        while ((theirs = atomic_load_explicit(&group->marks[i].round, memory_order_acquire)) <
                round) {
             pause_once(&spins);
         }
-        is_well = theirs != CG_TEAM_FAILED;
+        is_well = theirs != CG_BARRIER_GROUP_FAILED;
     }
     if (!is_well) {
-        atomic_store_explicit(own, CG_TEAM_FAILED, memory_order_release);
+        atomic_store_explicit(own, CG_BARRIER_GROUP_FAILED, memory_order_release);
     }
     return is_well;
 }
 
-/* ---- a team or one thread ---- */
+/* ---- a group or one thread ---- */
 
-int cg_team_begin(cg_team_record *record, uint64_t *out_began)
+int cg_barrier_group_begin(cg_barrier_group_record *record, uint64_t *out_began)
 {
     const uint32_t call =
         atomic_fetch_add_explicit(&record->calls, 1, memory_order_relaxed) % PERIOD;
@@ -111,11 +111,11 @@ int cg_team_begin(cg_team_record *record, uint64_t *out_began)
     return call % 2u != 0;
 }
 
-void cg_team_end(cg_team_record *record, int was_team, uint64_t began)
+void cg_barrier_group_end(cg_barrier_group_record *record, int was_group, uint64_t began)
 {
     if (began) {
         const uint64_t ns = st_now_ns() - began;
-        _Atomic uint64_t *least = &record->least_ns[was_team];
+        _Atomic uint64_t *least = &record->least_ns[was_group];
         if (ns < atomic_load_explicit(least, memory_order_relaxed)) {
             atomic_store_explicit(least, ns, memory_order_relaxed);
         }
@@ -148,7 +148,7 @@ static int64_t macs_of(const stator_graph_view *body, const stator_node_row *row
     return macs;
 }
 
-/* Of all products of a step; 0: it is none for a team. */
+/* Of all products of a step; 0: it is none for a group. */
 static int64_t step_macs(const stator_graph_view *body)
 {
     int64_t macs = 0;
@@ -168,7 +168,7 @@ static int64_t step_macs(const stator_graph_view *body)
     return macs <= STEP_MACS_MOST ? macs : 0;
 }
 
-uint32_t cg_team_wanted(const cg_unit *unit, const stator_graph_view *body)
+uint32_t cg_barrier_group_wanted(const cg_unit *unit, const stator_graph_view *body)
 {
     const st_emitter *emitter = unit->config->emitter;
     const int64_t macs = step_macs(body);
@@ -182,7 +182,7 @@ uint32_t cg_team_wanted(const cg_unit *unit, const stator_graph_view *body)
     return n < 2 ? 1u : (uint32_t)(n < most ? n : most);
 }
 
-int cg_team_can(const st_cg_exe *body)
+int cg_barrier_group_can(const st_cg_exe *body)
 {
     for (uint32_t i = 0; i < body->launches.count; i++) {
         if (body->launches.data[i].scan || body->launches.data[i].bind) {
@@ -190,5 +190,5 @@ int cg_team_can(const st_cg_exe *body)
         }
     }
     return body->slots == NULL && body->binds.count == 0 && body->shape_constraints.count == 0 &&
-           body->operands_max <= CG_TEAM_OPERANDS;
+           body->operands_max <= CG_BARRIER_GROUP_OPERANDS;
 }

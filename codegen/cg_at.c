@@ -185,8 +185,8 @@ uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags)
     char name[32];
     cg_buffer_name(nest->unit, buffer, name);
     const uint32_t place = st_loop_buffer_add(&nest->b, name, of->dtype, of->numel, flags, buffer);
-    if (!nest->kernel->failed && (of->is_peeked || of->align)) {
-        nest->kernel->buffers.data[place].align = of->is_peeked ? 1 : of->align;
+    if (!nest->kernel->failed && (of->is_unaligned_mapped || of->align)) {
+        nest->kernel->buffers.data[place].align = of->is_unaligned_mapped ? 1 : of->align;
     }
     if (!st_map_put(&nest->buffer_memo, buffer + 1u, place + 1u)) {
         nest->kernel->failed = STATOR_RESOURCE_EXHAUSTED;

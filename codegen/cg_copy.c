@@ -3,7 +3,7 @@
  * Before: a scheduled kernel that only copies, each element to the place that it has (a reshape of
  * a value that is stored, an output that another step has made). After: no kernel. What was to be
  * written is another name for what was read, or, where the copy is an output, what was read is made
- * in the output from the start; cg_home finds the buffer behind a name. */
+ * in the output from the start; cg_alias_root finds the buffer behind a name. */
 #include "codegen/cg_exe.h"
 
 #define BUFFER_ALIGN 16u /* of a buffer that states none */
@@ -53,7 +53,7 @@ static int may_drop(const cg_unit *unit, const st_cg_exe *exe, const st_kernel *
 {
     const uint32_t from_id = kernel->buffers.data[st_loop_at(kernel, store->args[0])->ref].id;
     const uint32_t to_id = kernel->buffers.data[store->ref].id;
-    const cg_buffer *from = &exe->buffers.data[cg_home(unit, from_id)];
+    const cg_buffer *from = &exe->buffers.data[cg_alias_root(unit, from_id)];
     const cg_buffer *to = &exe->buffers.data[to_id];
     return from->dtype == to->dtype && from->numel == to->numel && to->numel == axis->extent &&
            (may_name(from, to) || may_make(unit, from, to));
@@ -68,19 +68,21 @@ static void make_in(cg_unit *unit, st_cg_exe *exe, uint32_t from, uint32_t to)
         }
     }
     cg_buffer *old = &exe->buffers.data[from];
-    cg_buffer *home = &exe->buffers.data[to];
+    cg_buffer *alias_root = &exe->buffers.data[to];
     if (old->first != UINT32_MAX) { /* it lives from where the value was made */
-        home->last = home->first == UINT32_MAX || old->last > home->last ? old->last : home->last;
-        home->first = old->first < home->first ? old->first : home->first;
+        alias_root->last = alias_root->first == UINT32_MAX || old->last > alias_root->last
+                               ? old->last
+                               : alias_root->last;
+        alias_root->first = old->first < alias_root->first ? old->first : alias_root->first;
     }
     old->first = UINT32_MAX; /* it is nowhere now */
-    unit->homes[from] = to;
+    unit->alias_roots[from] = to;
 }
 
-uint32_t cg_home(const cg_unit *unit, uint32_t buffer)
+uint32_t cg_alias_root(const cg_unit *unit, uint32_t buffer)
 {
-    while (unit->homes[buffer] != buffer) {
-        buffer = unit->homes[buffer];
+    while (unit->alias_roots[buffer] != buffer) {
+        buffer = unit->alias_roots[buffer];
     }
     return buffer;
 }
@@ -116,10 +118,10 @@ int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel)
             continue;
         }
         const uint32_t from =
-            cg_home(unit, kernel->buffers.data[st_loop_at(kernel, inst->args[0])->ref].id);
+            cg_alias_root(unit, kernel->buffers.data[st_loop_at(kernel, inst->args[0])->ref].id);
         const uint32_t to = kernel->buffers.data[inst->ref].id;
         if (exe->buffers.data[to].kind == CG_BUFFER_WORK) {
-            unit->homes[to] = from;
+            unit->alias_roots[to] = from;
         } else {
             make_in(unit, exe, from, to);
         }

@@ -100,7 +100,7 @@ struct st_cg_exe {
     uint64_t *static_offsets;  /* by slot */
     uint32_t n_inputs, n_syms; /* that a call must bring at least */
     uint32_t is_loaded;        /* from the cache: there are no kernels in loop IR */
-    uint32_t n_lent;           /* values that lie where outputs will be; unknown when loaded */
+    uint32_t n_output_aliases; /* values that lie where outputs will be; unknown when loaded */
     uint32_t is_body;          /* of a loop: its outputs are slices and carried values */
     _Atomic(void *) spare;     /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
 };
@@ -135,7 +135,7 @@ stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag
  */
 int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel);
 /* The buffer that holds what the program's buffer names. */
-uint32_t cg_home(const cg_unit *unit, uint32_t buffer);
+uint32_t cg_alias_root(const cg_unit *unit, uint32_t buffer);
 
 /* ---- cg_concurrent_scans.c ---- */
 #define CG_CONCURRENT_MAX 16u

@@ -305,7 +305,7 @@ uint32_t cg_dtype_bytes(uint32_t dtype)
     }
 }
 
-int cg_is_peeked(const st_cg_config *config, uint64_t size_bytes)
+int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes)
 {
     return (config->emitter->target.flags & ST_TARGET_UNALIGNED) &&
            size_bytes > ALIGNED_BYTES_MAX && STATOR_HAS(config->host->cst, peek);
@@ -318,7 +318,8 @@ static stator_status look_at(const st_cg_config *config, stator_blob *blob, stat
     const stator_cst_api *cst = config->host->cst;
     stator_diag *theirs = NULL;
     stator_status status = STATOR_HAS(cst, peek) ? cst->peek(blob, info, &theirs) : STATOR_OK;
-    if (status == STATOR_OK && !(STATOR_HAS(cst, peek) && cg_is_peeked(config, info->size_bytes))) {
+    if (status == STATOR_OK &&
+        !(STATOR_HAS(cst, peek) && cg_is_unaligned_mapped(config, info->size_bytes))) {
         status = cst->get(blob, info, &theirs);
     }
     return st_cg_from_host(config->host, status, &theirs, err);
@@ -366,7 +367,8 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
                           .dtype = dtype,
                           .numel = cg_numel(unit, value),
                           .value = value,
-                          .is_peeked = (uint32_t)cg_is_peeked(unit->config, info.size_bytes)};
+                          .is_unaligned_mapped =
+                              (uint32_t)cg_is_unaligned_mapped(unit->config, info.size_bytes)};
     v->buffer = unit->buffers.count - 1u;
     return STATOR_OK;
 }

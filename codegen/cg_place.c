@@ -4,9 +4,9 @@
  * slot for each. With known sizes they are packed by lifetime (core/base/interval.h); with symbolic
  * ones a slot is handed on when its value is dead and its size is the largest that it ever holds.
  *
- * In place: a kernel may write its result over a value that dies there. Both then have one home,
- * alive as long as any of them. It is safe when the kernel has one store to the result, reads the
- * value at the very index of that store alone, in the same loop body and before it or in a walk
+ * In place: a kernel may write its result over a value that dies there. Both then have one alias
+ * root, alive as long as any of them. It is safe when the kernel has one store to the result, reads
+ * the value at the very index of that store alone, in the same loop body and before it or in a walk
  * over the same row that ends before, and each iteration stores an element of its own: no row
  * touches another. What the emitter takes for granted of memory that is not shared (UNIQUE,
  * STREAMED) is taken back. Calls of the library keep their results apart from what they read.
@@ -22,8 +22,8 @@
 #include <string.h>
 
 #define WORK_ALIGN 64u
-#define HELD_MAX 128u             /* values in one output */
-#define LENT_BYTES_MIN WORK_ALIGN /* smaller values stay in the workspace */
+#define HELD_MAX 128u                     /* values in one output */
+#define OUTPUT_ALIAS_BYTES_MIN WORK_ALIGN /* smaller values stay in the workspace */
 
 static int is_work(const cg_buffer *buffer)
 {
@@ -150,8 +150,8 @@ static int may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32
            is_once_each(exe, kernel, store, new->numel);
 }
 
-/* The result takes over the home of a value that it may replace. */
-static void replace_in(st_cg_exe *exe, const cg_launch *l, uint32_t to, uint32_t *home,
+/* The result takes over the alias root of a value that it may replace. */
+static void replace_in(st_cg_exe *exe, const cg_launch *l, uint32_t to, uint32_t *alias_root,
                        uint8_t *is_taken)
 {
     const uint32_t step = (uint32_t)(l - exe->launches.data);
@@ -163,9 +163,9 @@ static void replace_in(st_cg_exe *exe, const cg_launch *l, uint32_t to, uint32_t
     }
     for (uint32_t from = 0; from < l->n_buffers; from++) {
         if (may_replace(exe, l, from, to) && !is_taken[operands[from]]) {
-            cg_buffer *shared = &exe->buffers.data[home[operands[from]]];
+            cg_buffer *shared = &exe->buffers.data[alias_root[operands[from]]];
             is_taken[operands[from]] = 1;
-            home[result] = home[operands[from]];
+            alias_root[result] = alias_root[operands[from]];
             shared->last = exe->buffers.data[result].last;
             exe->kernels.data[l->kernel].buffers.data[to].flags &=
                 ~(uint32_t)(ST_BUFFER_UNIQUE | ST_BUFFER_STREAMED);
@@ -174,16 +174,16 @@ static void replace_in(st_cg_exe *exe, const cg_launch *l, uint32_t to, uint32_t
     }
 }
 
-/* home[b]: the buffer whose memory b has, mostly itself. */
-static void share_homes(st_cg_exe *exe, uint32_t *home, uint8_t *is_taken)
+/* alias_root[b]: the buffer whose memory b has, mostly itself. */
+static void share_alias_roots(st_cg_exe *exe, uint32_t *alias_root, uint8_t *is_taken)
 {
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
-        home[i] = i;
+        alias_root[i] = i;
     }
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         const cg_launch *l = &exe->launches.data[i];
         for (uint32_t to = 0; l->kernel != UINT32_MAX && to < l->n_buffers; to++) {
-            replace_in(exe, l, to, home, is_taken);
+            replace_in(exe, l, to, alias_root, is_taken);
         }
     }
 }
@@ -196,7 +196,7 @@ typedef struct room {
     uint32_t place; /* of the output */
     uint32_t free_until;
     uint32_t n;
-    uint32_t held[HELD_MAX]; /* homes, by offset */
+    uint32_t held[HELD_MAX]; /* alias roots, by offset */
 } room;
 
 static uint64_t bytes_of(st_cg_exe *exe, const cg_buffer *buffer)
@@ -234,13 +234,13 @@ static uint64_t find_gap(st_cg_exe *exe, const room *r, const cg_buffer *value, 
 
 typedef struct sized {
     uint64_t bytes;
-    uint32_t home;
+    uint32_t alias_root;
 } sized;
 
 static void put_in(st_cg_exe *exe, room *r, const sized *list, uint32_t n)
 {
     for (uint32_t i = 0; i < n && r->n < HELD_MAX; i++) {
-        cg_buffer *value = &exe->buffers.data[list[i].home];
+        cg_buffer *value = &exe->buffers.data[list[i].alias_root];
         const uint64_t bytes = list[i].bytes;
         uint32_t at = 0;
         if (value->kind != CG_BUFFER_WORK || value->last >= r->free_until || bytes > r->bytes) {
@@ -251,13 +251,13 @@ static void put_in(st_cg_exe *exe, room *r, const sized *list, uint32_t n)
             continue;
         }
         memmove(&r->held[at + 1u], &r->held[at], (r->n - at) * sizeof r->held[0]);
-        r->held[at] = list[i].home;
+        r->held[at] = list[i].alias_root;
         r->n++;
         value->kind = CG_BUFFER_OUTPUT;
         value->place = r->place;
         value->offset = offset;
-        value->lent_bytes = bytes;
-        exe->n_lent++;
+        value->output_alias_bytes = bytes;
+        exe->n_output_aliases++;
     }
 }
 
@@ -281,17 +281,17 @@ static int by_size(const void *a, const void *b)
     const sized *x = a;
     const sized *y = b;
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1)
-                                : (x->home > y->home) - (x->home < y->home);
+                                : (x->alias_root > y->alias_root) - (x->alias_root < y->alias_root);
 }
 
 /* Homes of values that are worth it, the largest first; how many. */
-static uint32_t list_homes(st_cg_exe *exe, const uint32_t *home, sized *list)
+static uint32_t list_alias_roots(st_cg_exe *exe, const uint32_t *alias_root, sized *list)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         const cg_buffer *buffer = &exe->buffers.data[i];
-        const uint64_t bytes = is_work(buffer) && home[i] == i ? bytes_of(exe, buffer) : 0;
-        if (bytes >= LENT_BYTES_MIN) {
+        const uint64_t bytes = is_work(buffer) && alias_root[i] == i ? bytes_of(exe, buffer) : 0;
+        if (bytes >= OUTPUT_ALIAS_BYTES_MIN) {
             list[n++] = (sized){bytes, i};
         }
     }
@@ -299,7 +299,7 @@ static uint32_t list_homes(st_cg_exe *exe, const uint32_t *home, sized *list)
     return n;
 }
 
-static stator_status lend_outputs(st_cg_exe *exe, const uint32_t *home, stator_diag **err)
+static stator_status alias_outputs(st_cg_exe *exe, const uint32_t *alias_root, stator_diag **err)
 {
     st_mem *mem = exe->config.mem;
     if (exe->is_body || exe->binds.count) {
@@ -309,12 +309,12 @@ static stator_status lend_outputs(st_cg_exe *exe, const uint32_t *home, stator_d
     if (list == NULL) {
         return st_fail_oom(err);
     }
-    const uint32_t n = list_homes(exe, home, list);
+    const uint32_t n = list_alias_roots(exe, alias_root, list);
     for (uint32_t i = 0; n && i < exe->buffers.count; i++) {
         const cg_buffer *buffer = &exe->buffers.data[i];
-        const int is_output = buffer->kind == CG_BUFFER_OUTPUT && buffer->lent_bytes == 0;
+        const int is_output = buffer->kind == CG_BUFFER_OUTPUT && buffer->output_alias_bytes == 0;
         room r = is_output ? room_of(exe, buffer) : (room){.bytes = 0};
-        if (r.bytes >= LENT_BYTES_MIN) {
+        if (r.bytes >= OUTPUT_ALIAS_BYTES_MIN) {
             put_in(exe, &r, list, n);
         }
     }
@@ -325,7 +325,7 @@ static stator_status lend_outputs(st_cg_exe *exe, const uint32_t *home, stator_d
 /* ---- packing ---- */
 
 /* Known sizes: packed by lifetime. *out_done is 0 when a size is symbolic. */
-static stator_status pack_static(st_cg_exe *exe, const uint32_t *home, int *out_done,
+static stator_status pack_static(st_cg_exe *exe, const uint32_t *alias_root, int *out_done,
                                  stator_diag **err)
 {
     st_mem *mem = exe->config.mem;
@@ -338,7 +338,7 @@ static stator_status pack_static(st_cg_exe *exe, const uint32_t *home, int *out_
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         cg_buffer *buffer = &exe->buffers.data[i];
         int64_t numel = 0;
-        if (!is_work(buffer) || home[i] != i) {
+        if (!is_work(buffer) || alias_root[i] != i) {
             continue;
         }
         if (!st_sym_const(&exe->syms.tab, buffer->numel, &numel)) {
@@ -387,7 +387,7 @@ static uint32_t take_slot(st_cg_exe *exe, slot *slots, uint32_t *n, uint32_t byt
     return (*n)++;
 }
 
-static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *home, stator_diag **err)
+static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *alias_root, stator_diag **err)
 {
     st_mem *mem = exe->config.mem;
     st_symtab *tab = &exe->syms.tab;
@@ -396,7 +396,7 @@ static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *home, stator_
     stator_status status = slots ? STATOR_OK : st_fail_oom(err);
     for (uint32_t i = 0; i < exe->buffers.count && status == STATOR_OK; i++) {
         cg_buffer *buffer = &exe->buffers.data[i];
-        if (!is_work(buffer) || home[i] != i) {
+        if (!is_work(buffer) || alias_root[i] != i) {
             continue;
         }
         const uint32_t size = st_sym_int(tab, (int64_t)cg_dtype_bytes(buffer->dtype));
@@ -430,30 +430,30 @@ stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err)
 {
     st_mem *mem = exe->config.mem;
     int is_static = 0;
-    uint32_t *home = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *home);
+    uint32_t *alias_root = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *alias_root);
     uint8_t *is_taken = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, 1);
-    stator_status status = home && is_taken ? STATOR_OK : st_fail_oom(err);
+    stator_status status = alias_root && is_taken ? STATOR_OK : st_fail_oom(err);
     if (status == STATOR_OK) {
-        share_homes(exe, home, is_taken);
-        status = lend_outputs(exe, home, err);
+        share_alias_roots(exe, alias_root, is_taken);
+        status = alias_outputs(exe, alias_root, err);
     }
     if (status == STATOR_OK) {
-        status = pack_static(exe, home, &is_static, err);
+        status = pack_static(exe, alias_root, &is_static, err);
     }
     if (status == STATOR_OK && !is_static) {
-        status = pack_symbolic(exe, home, err);
+        status = pack_symbolic(exe, alias_root, err);
     }
     for (uint32_t i = 0; status == STATOR_OK && i < exe->buffers.count; i++) {
         cg_buffer *buffer = &exe->buffers.data[i];
-        const cg_buffer *of = &exe->buffers.data[home[i]];
+        const cg_buffer *of = &exe->buffers.data[alias_root[i]];
         if (is_work(buffer)) {
             buffer->kind = of->kind;
             buffer->place = of->place;
             buffer->offset = of->offset;
-            buffer->lent_bytes = of->lent_bytes;
+            buffer->output_alias_bytes = of->output_alias_bytes;
         }
     }
-    st_free(mem, home);
+    st_free(mem, alias_root);
     st_free(mem, is_taken);
     return status;
 }

@@ -178,7 +178,8 @@ static stator_status add_step(planner *p, const st_kernel *kernel, cg_launch **o
         if (operand == NULL) {
             return st_fail_oom(err);
         }
-        *operand = buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : cg_home(p->unit, buffer->id);
+        *operand =
+            buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : cg_alias_root(p->unit, buffer->id);
         cg_buffer *of = *operand == UINT32_MAX ? NULL : &exe->buffers.data[*operand];
         if (of) {
             of->first = of->first == UINT32_MAX ? step : of->first;
@@ -244,7 +245,7 @@ static stator_status create_op(planner *p, const st_kernel *kernel, st_contracti
         }
     }
     const stator_status status = library->create(library->self, contraction, &launch->op, err);
-    if (y->is_peeked) {
+    if (y->is_unaligned_mapped) {
         cst->will_not_read(p->unit->blobs.data[y->place]);
     }
     return status;
@@ -317,7 +318,7 @@ static stator_status bind_until(planner *p, uint32_t stage, stator_diag **err)
         }
         const stator_ref node = p->unit->binds.data[p->stage];
         const stator_node_row *row = stator_node_at(p->unit->view, node);
-        *operand = cg_home(p->unit, p->unit->values[row->result_begin].buffer);
+        *operand = cg_alias_root(p->unit, p->unit->values[row->result_begin].buffer);
         *launch = (cg_launch){.kernel = UINT32_MAX,
                               .stage = p->stage,
                               .first_buffer = exe->operands.count - 1u,
@@ -506,13 +507,13 @@ static stator_status copy_buffers(planner *p, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
     cg_unit *unit = p->unit;
-    unit->homes =
-        st_arena_zalloc(&unit->arena, (uint64_t)unit->buffers.count + 1u, sizeof *unit->homes);
-    if (unit->homes == NULL) {
+    unit->alias_roots = st_arena_zalloc(&unit->arena, (uint64_t)unit->buffers.count + 1u,
+                                        sizeof *unit->alias_roots);
+    if (unit->alias_roots == NULL) {
         return st_fail_oom(err);
     }
     for (uint32_t i = 0; i < unit->buffers.count; i++) {
-        unit->homes[i] = i;
+        unit->alias_roots[i] = i;
         cg_buffer *buffer = st_vec_push(exe->config.mem, &exe->buffers);
         if (buffer == NULL) {
             return st_fail_oom(err);

@@ -138,7 +138,7 @@ static void put_steps(const st_cg_exe *exe, st_str *out)
         st_put_u32(out, exe->buffers.data[i].place);
         st_put_u32(out, exe->buffers.data[i].dtype);
         st_put_u64(out, exe->buffers.data[i].offset);
-        st_put_u64(out, exe->buffers.data[i].lent_bytes);
+        st_put_u64(out, exe->buffers.data[i].output_alias_bytes);
     }
     st_put_block(out, exe->operands.data, (uint64_t)exe->operands.count * sizeof(uint32_t));
     st_put_u32(out, exe->launches.count);
@@ -348,7 +348,7 @@ static stator_status read_steps(loading *l, stator_diag **err)
         buffer->place = st_read_u32(&l->r);
         buffer->dtype = st_read_u32(&l->r);
         buffer->offset = st_read_u64(&l->r);
-        buffer->lent_bytes = st_read_u64(&l->r);
+        buffer->output_alias_bytes = st_read_u64(&l->r);
     }
     if (!read_operands(l)) {
         return broken(err);
@@ -603,7 +603,7 @@ static uint32_t element_bytes(const st_cg_exe *exe, uint32_t place)
 {
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         const cg_buffer *b = &exe->buffers.data[i];
-        if (b->kind == CG_BUFFER_OUTPUT && b->place == place && b->lent_bytes == 0) {
+        if (b->kind == CG_BUFFER_OUTPUT && b->place == place && b->output_alias_bytes == 0) {
             return cg_dtype_bytes(b->dtype);
         }
     }
@@ -617,8 +617,8 @@ static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
     uint64_t elements = 0;
     uint64_t room = 0;
     uint64_t end = 0;
-    if (b->lent_bytes == 0 || b->kind != CG_BUFFER_OUTPUT || b->place >= exe->n_outputs) {
-        return b->lent_bytes == 0 && b->offset == 0;
+    if (b->output_alias_bytes == 0 || b->kind != CG_BUFFER_OUTPUT || b->place >= exe->n_outputs) {
+        return b->output_alias_bytes == 0 && b->offset == 0;
     }
     const cg_output *out = &exe->outputs[b->place];
     for (uint32_t a = 0; a < out->rank; a++) {
@@ -629,7 +629,7 @@ static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
     }
     return st_numel(shape, out->rank, &elements) &&
            st_mul_u64(elements, element_bytes(exe, b->place), &room) &&
-           st_add_u64(b->offset, b->lent_bytes, &end) && end <= room;
+           st_add_u64(b->offset, b->output_alias_bytes, &end) && end <= room;
 }
 
 static int are_buffers_sound(const st_cg_exe *exe)

@@ -175,7 +175,7 @@ static stator_status give_input(cg_unit *body, uint32_t k, const cg_unit *unit, 
     cg_buffer *buffer = &body->buffers.data[body->values[k + 1u].buffer];
     buffer->kind = CG_BUFFER_CONSTANT;
     buffer->place = body->blobs.count - 1u;
-    buffer->is_peeked = from->is_peeked;
+    buffer->is_unaligned_mapped = from->is_unaligned_mapped;
     return STATOR_OK;
 }
 
@@ -270,8 +270,8 @@ static stator_status add_buffers(cg_unit *unit, const stator_node_row *row, cons
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const cg_value *v = &unit->values[stator_operand(unit->view, row, k)];
         const int is_number = v->flags & CG_VALUE_SPLAT && !v->root;
-        ST_TRY(
-            add_operand(exe, is_number ? UINT32_MAX : cg_home(unit, v->buffer), step, launch, err));
+        ST_TRY(add_operand(exe, is_number ? UINT32_MAX : cg_alias_root(unit, v->buffer), step,
+                           launch, err));
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
         ST_TRY(add_operand(exe, unit->values[row->result_begin + k].buffer, step, launch, err));

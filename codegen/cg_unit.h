@@ -38,10 +38,10 @@ typedef struct cg_buffer {
     uint32_t numel; /* sym */
     uint32_t align; /* bytes, 0: 16 */
     stator_ref value;
-    uint32_t first, last; /* steps in which it is alive (WORK) */
-    uint32_t is_peeked;   /* a constant that may lie at any address */
-    uint64_t offset;      /* bytes into the output, of a value that lies where one will be */
-    uint64_t lent_bytes;  /* that such a value takes there, 0: it is none */
+    uint32_t first, last;         /* steps in which it is alive (WORK) */
+    uint32_t is_unaligned_mapped; /* a constant that may lie at any address */
+    uint64_t offset;             /* bytes into the output, of a value that lies where one will be */
+    uint64_t output_alias_bytes; /* that such a value takes there, 0: it is none */
 } cg_buffer;
 
 /* ---- values ---- */
@@ -198,8 +198,8 @@ struct cg_unit {
     st_vec(cg_declined) declined;
     st_vec(stator_ref) binds; /* sym_bind nodes, in order */
     uint32_t stamp;
-    uint32_t *homes;   /* by buffer: where it is to be found, mostly itself; see cg_copy.c */
-    uint32_t is_alone; /* its launches are one thread's, whose others do something else */
+    uint32_t *alias_roots; /* by buffer: its alias root, mostly itself; see cg_copy.c */
+    uint32_t is_alone;     /* its launches are one thread's, whose others do something else */
     const char *scope; /* before the names of its kernels: "s3_" in the body of step 3, else "" */
     uint32_t n_hints;  /* lines of perf_hints so far, */
     st_str hints;      /* these; see cg_hints.c */
@@ -223,7 +223,7 @@ int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
 stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,
                                stator_diag **err);
 /* Such bytes may lie at any address. */
-int cg_is_peeked(const st_cg_config *config, uint64_t size_bytes);
+int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes);
 int cg_is_one(const cg_unit *unit, uint32_t sym);
 uint32_t cg_dtype_bytes(uint32_t dtype); /* a whole one of four bits; 0: of no bytes */
 /* The sym's value when it is a plain integer, else `otherwise`. */

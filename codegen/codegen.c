@@ -457,8 +457,8 @@ stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
     if (exe->slots == NULL) {
         st_str_addf(out, ", %llu bytes", (unsigned long long)exe->static_bytes);
     }
-    if (exe->n_lent) {
-        st_str_addf(out, ", %u in outputs", exe->n_lent);
+    if (exe->n_output_aliases) {
+        st_str_addf(out, ", %u in outputs", exe->n_output_aliases);
     }
     if (exe->shape_constraints.count) {
         st_str_addf(out, ", %u %s of sizes a call", exe->shape_constraints.count,

@@ -70,9 +70,9 @@ static double reflect(double v, double lo, double hi)
         return v;
     }
     const double distance = v < lo ? lo - v : v - hi;
-    const double turns = trunc(distance / range);
-    const double rest = distance - turns * range;
-    const int from_low = (fmod(turns, 2.0) == 0.0) == (v < lo);
+    const double reflections = trunc(distance / range);
+    const double rest = distance - reflections * range;
+    const int from_low = (fmod(reflections, 2.0) == 0.0) == (v < lo);
     return from_low ? lo + rest : hi - rest;
 }
 

@@ -11,7 +11,7 @@ fail() { echo "BAD $1"; exit 1; }
 export STATOR_CACHE=1 STATOR_CACHE_DIR=$work/cache STATOR_LOGS=output_code,cache,dispatch
 export PYTHONPATH=$STATOR_SOURCE/tests/cli
 
-# NAME M K N DTYPE BLOCK (a number, k: a scale a column, all: one scale) LAYOUT (kn, nk; t: x and y are turned) ZERO SCALE
+# NAME M K N DTYPE BLOCK (a number, k: a scale a column, all: one scale) LAYOUT (kn, nk; t: x and y are transposed) ZERO SCALE
 make() {
     python3 - "$@" <<'PY'
 import random, struct, sys, zipfile
@@ -51,9 +51,9 @@ pair = lambda a, b: (b, a) if mixed else (a, b)
 npy.write(name + ".x.npy", "<f4", pair(m, k), struct.pack("%df" % (m * k), *flat(as_file(x))))
 npy.write("y.npy", "<f4", pair(m, n), struct.pack("%df" % (m * n), *flat(as_file(y))))
 zipfile.ZipFile(name + ".npz", "w").write("y.npy")
-turned = layout.startswith("nk")
-text = lambda rows: "{%s}" % ", ".join(repr(v) for v in flat(zip(*rows) if turned else rows))
-shape = lambda a, b: "[%d, %d]" % ((b, a) if turned else (a, b))
+transposed = layout.startswith("nk")
+text = lambda rows: "{%s}" % ", ".join(repr(v) for v in flat(zip(*rows) if transposed else rows))
+shape = lambda a, b: "[%d, %d]" % ((b, a) if transposed else (a, b))
 out = ["stir 1", "graph @m(%%x: f32[%d, %d]) {" % pair(m, k)]
 say = lambda line: out.append("  " + line)
 say("%%w = constant {value = %s%s %s}" % (dtype, shape(k, n), text(w)))
@@ -65,8 +65,8 @@ def spread(name, dtype, rows):
     if blocks == 1:
         say("%%%s = reshape(%%%s0) {shape = %s}" % (name, name, shape(1, n)))
         return
-    between = "[%d, %d, 1]" % (n, blocks) if turned else "[%d, 1, %d]" % (blocks, n)
-    wide = "[%d, %d, %d]" % ((n, blocks, size) if turned else (blocks, size, n))
+    between = "[%d, %d, 1]" % (n, blocks) if transposed else "[%d, 1, %d]" % (blocks, n)
+    wide = "[%d, %d, %d]" % ((n, blocks, size) if transposed else (blocks, size, n))
     say("%%%s1 = reshape(%%%s0) {shape = %s}" % (name, name, between))
     say("%%%s2 = expand(%%%s1) {shape = %s}" % (name, name, wide))
     cut = blocks * size != k
@@ -82,7 +82,7 @@ if zero:
 say("%%df = cast(%%%s) {dtype = %s}" % ("di" if zero else "wi", scale))
 say("%d0 = mul(%df, %s)")
 say("%d1 = cast(%d0) {dtype = f32}")
-say("%%d = %s" % ("transpose(%d1) {perm = [1, 0]}" if turned else "cast(%d1) {dtype = f32}"))
+say("%%d = %s" % ("transpose(%d1) {perm = [1, 0]}" if transposed else "cast(%d1) {dtype = f32}"))
 if mixed:
     say("%xt = transpose(%x) {perm = [1, 0]}")
     say("%yt = matmul(%xt, %d)")

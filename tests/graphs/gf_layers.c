@@ -145,7 +145,7 @@ int gf_make_spelled(gf_program *p)
     const gf_dim s = gf_chance(p, 50) ? t : length(p, 1);
     const gf_dim d = gf_const(1 + gf_below(p, 8));
     const gf_dim scores[4] = {b, h, t, s};
-    const gf_dim turned[4] = {b, h, d, s};
+    const gf_dim transposed[4] = {b, h, d, s};
     const int q = finite_input(p, 4, (const gf_dim[4]){b, h, t, d});
     int k = finite_input(
         p, 4, gf_chance(p, 50) ? (const gf_dim[4]){b, h, s, d} : (const gf_dim[4]){b, s, h, d});
@@ -154,7 +154,7 @@ int gf_make_spelled(gf_program *p)
         return 0;
     }
     const int is_apart = gf_same_dim(p->values[k].dims[1], h); /* heads before the sequence */
-    k = gf_node_add(p, "transpose", 1, &k, STATOR_F32, 4, turned);
+    k = gf_node_add(p, "transpose", 1, &k, STATOR_F32, 4, transposed);
     if (k < 0) {
         return 0;
     }

@@ -487,7 +487,7 @@ Test(dnnl, convs)
     }
 }
 
-/* Channels first: images are turned on their way to what wants channels last, of any size. With
+/* Channels first: images are transposed on their way to what wants channels last, of any size. With
  * tanh, as kernels of our own would be chosen without. */
 Test(dnnl, convs_of_bf16)
 {
@@ -496,7 +496,7 @@ Test(dnnl, convs_of_bf16)
         {2, 2, 20, 36, 1, {20, 19}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
         {2, 1, 9, 12, 1, {21, 20}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}},
         {1, 2, 16, 32, 1, {600}, {5}, {2}, {1}, {2}, {1}}};
-    uint32_t turned = 0;
+    uint32_t transposed = 0;
     problem first;
     conv(&first, STATOR_BF16, STATOR_BF16, &odd[0], 1, 1);
     if (lib->takes(lib->self, &first.contraction) != 1) {
@@ -512,12 +512,12 @@ Test(dnnl, convs_of_bf16)
             set_constant(&p);
             void *op = create(&p, "a convolution of bf16");
             call(&p, op);
-            turned += order == 0 && strstr(api->describe(op), "brgconv") != NULL;
+            transposed += order == 0 && strstr(api->describe(op), "brgconv") != NULL;
             lib->destroy(lib->self, op);
             empty(&p);
         }
     }
-    cr_assert(turned || !__builtin_cpu_supports("avx512bw")); /* else it is done in f32 */
+    cr_assert(transposed || !__builtin_cpu_supports("avx512bw")); /* else it is done in f32 */
 }
 
 static const struct {

@@ -28,7 +28,7 @@
  *               strides dn_blocked.c; dn_planes_*.c the inner loops
  *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
  *   dn_half.c   f16, and bf16 without AVX-512, done in f32
- *   dn_turn.c   images to channels last and back
+ *   dn_transpose.c   images to channels last and back
  *   dn_attention.c   attention in one kernel; dn_attention_*.c its inner loops
  *   dn_team.c   threads and floating point flags
  *
@@ -135,14 +135,14 @@ typedef struct dn_arg {
 } dn_arg;
 
 /* Matrices, one behind the other, of which rows become columns. */
-typedef struct dn_turn {
-    int64_t matrices; /* 0: nothing is turned */
+typedef struct dn_transpose {
+    int64_t matrices; /* 0: nothing is transposed */
     int64_t rows, columns;
-} dn_turn;
+} dn_transpose;
 
 typedef struct dn_step {
     dnnl_primitive_t primitive; /* NULL: */
-    dn_turn turn;               /* of the first argument into the second */
+    dn_transpose transpose;     /* of the first argument into the second */
     uint32_t n_args;
     dn_arg args[DN_ARGS_MAX];
 } dn_step;
@@ -548,7 +548,7 @@ double dn_quant_weight(const st_contraction *contraction, void *const at[DN_ROLE
 /* Fills the name, the orders of the weights and what a trial needs when the sizes (simplified) are
  * for dn_tiles_run. */
 int dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd, dn_desc *out);
-/* oneDNN's implementations of such a contraction are as good where they need no turning: with
+/* oneDNN's implementations of such a contraction are as good where they need no transposing: with
  * AVX-512 of f32, but for transposed convolutions. */
 int dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction);
 /* Tiles of the op's dtype can multiply what Winograd makes, and its weights are constants. */
@@ -572,11 +572,12 @@ uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes);
 stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
                             stator_ctx *ctx, stator_diag **err);
 
-/* ---- dn_turn.c ---- */
+/* ---- dn_transpose.c ---- */
 
-/* Is the reorder one that dn_turn_run does? Then fills *out. */
-int dn_turn_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dn_turn *out);
-void dn_turn_run(const dn_turn *turn, const void *from, void *to, int threads);
+/* Is the reorder one that dn_transpose_run does? Then fills *out. */
+int dn_transpose_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                    dn_transpose *out);
+void dn_transpose_run(const dn_transpose *transpose, const void *from, void *to, int threads);
 
 /* ---- dn_attention.c ---- */
 

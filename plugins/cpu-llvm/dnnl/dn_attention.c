@@ -179,7 +179,7 @@ static void pack_keys(const attention *a, int64_t batch, int64_t group, int64_t 
     }
     for (int64_t j = 0; j < keys; j += side) {
         for (int64_t d = 0; d < depth; d += side) {
-            a->isa->turn(panel + d * COLUMNS + j, rows + j * step + d, step);
+            a->isa->transpose(panel + d * COLUMNS + j, rows + j * step + d, step);
         }
     }
     for (int64_t d = 0; d < a->depth; d++) {

@@ -34,9 +34,9 @@ typedef struct dn_tile {
 
 typedef struct dn_attention_isa {
     int64_t rows; /* of a tile */
-    int64_t side; /* of what `turn` turns */
+    int64_t side; /* of the block that `transpose` takes */
     /* side rows of side elements, `step` apart, become columns, DN_ATTENTION_COLUMNS apart. */
-    void (*turn)(float *to, const float *from, int64_t step);
+    void (*transpose)(float *to, const float *from, int64_t step);
     void (*tile)(const dn_tile *t);
     void (*half)(const dn_tile *t); /* of j < COLUMNS / 2 alone */
     /* A tile of more rows, faster for each of them; 0 rows: there is none. */

@@ -16,7 +16,7 @@ static const float numbers[] = {ST_MATH_EXP_LOOKUP_NUMBERS};
 enum { LOG2_E, ROUNDS, MINUS_LN2, MINUS_LN2_REST, CUBED, SQUARED };
 
 /* Places of two, then of four, are exchanged within quarters of a register, then the quarters. */
-static void turn(float *to, const float *from, int64_t step)
+static void transpose(float *to, const float *from, int64_t step)
 {
     __m512 a[SIDE];
     __m512 b[SIDE];

@@ -1,7 +1,7 @@
 /* The inner loops of attention for one width of vectors. Before: LANES, ROWS (of a tile) and ISA (a
  * function that gives the table) are defined. The sums of a tile are ROWS * COLUMNS / LANES
  * registers; those of a tall one, if TALL is defined, TALL (a multiple of 3) times 2. With
- * OWN_STEPS there are SIDE, turn, total, most_of, larger and exp_of as well. */
+ * OWN_STEPS there are SIDE, transpose, total, most_of, larger and exp_of as well. */
 #include "dn_attention.h"
 #include "dn_vec.h"
 
@@ -24,7 +24,7 @@ INLINE void store(float *to, vec v)
 
 typedef float four __attribute__((vector_size(16)));
 
-static void turn(float *to, const float *from, int64_t step)
+static void transpose(float *to, const float *from, int64_t step)
 {
     four r[4];
     for (int i = 0; i < 4; i++) {
@@ -301,7 +301,7 @@ const dn_attention_isa *ISA(void)
 {
     static const dn_attention_isa table = {.rows = ROWS,
                                            .side = SIDE,
-                                           .turn = turn,
+                                           .transpose = transpose,
                                            .tile = tile,
                                            .half = half,
 #ifdef TALL

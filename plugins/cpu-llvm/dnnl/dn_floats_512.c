@@ -143,7 +143,7 @@ const dn_tiles_isa *dn_tiles_wide_512(void)
                                       .copy_panel = dn_copy_panel_256,
                                       .sum_positions = dn_sum_positions_256,
                                       .interleave = dn_interleave_256,
-                                      .turn_sums = turn_sums,
+                                      .transpose_sums = transpose_sums,
                                       .finish = finish};
     return dn_tiles_floats_512() ? &wide : NULL;
 }

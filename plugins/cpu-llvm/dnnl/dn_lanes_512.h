@@ -1,4 +1,4 @@
-/* What the inner loops for AVX-512 share: vectors of 64 bytes, and squares of 16 x 16 elements. It
+/* What the inner loops for AVX-512 share: vectors of 64 bytes, and blocks of 16 x 16 elements. It
  * is included behind the instructions that a file is compiled for. */
 #ifndef STATOR_DN_LANES_512_H
 #define STATOR_DN_LANES_512_H
@@ -38,10 +38,10 @@ INLINE vec rounded(vec v)
     return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* ---- squares of 16 x 16 ---- */
+/* ---- blocks of 16 x 16 ---- */
 
 /* Rows of 4-byte elements become columns. */
-INLINE void turn_square(__m512i a[LANES])
+INLINE void transpose_block(__m512i a[LANES])
 {
     __m512i b[LANES];
 #pragma GCC unroll 16
@@ -73,7 +73,7 @@ INLINE void turn_square(__m512i a[LANES])
 }
 
 /* As many rows of sums, of two vectors each, as there are lanes: a vector for each column. */
-static inline void turn_sums(const int32_t *sums, float *to)
+static inline void transpose_sums(const int32_t *sums, float *to)
 {
     __m512i a[LANES];
     for (int half = 0; half < 2 * LANES; half += LANES) {
@@ -81,7 +81,7 @@ static inline void turn_sums(const int32_t *sums, float *to)
         for (int i = 0; i < LANES; i++) {
             a[i] = _mm512_load_si512(sums + i * 2 * LANES + half);
         }
-        turn_square(a);
+        transpose_block(a);
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++) {
             _mm512_storeu_si512(to + (half + i) * LANES, a[i]);

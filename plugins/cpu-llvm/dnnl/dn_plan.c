@@ -60,7 +60,7 @@ static stator_status add_reorder(dn_op *op, dn_plan *plan, uint32_t from, uint32
     dn_step *step = new_step(plan);
     add_arg(step, DNNL_ARG_FROM, from);
     add_arg(step, DNNL_ARG_TO, to);
-    if (dn_turn_of(&plan->desc.md[from], &plan->desc.md[to], &step->turn)) {
+    if (dn_transpose_of(&plan->desc.md[from], &plan->desc.md[to], &step->transpose)) {
         return STATOR_OK;
     }
     return make_reorder(op, &plan->desc.md[from], &plan->desc.md[to], &step->primitive, err);
@@ -300,7 +300,7 @@ static dnnl_status_t run_step(const dn_plan *plan, dn_slot *slot, uint32_t i)
             return status;
         }
     }
-    dn_turn_run(&step->turn, data[0], data[1], (int)plan->key.threads);
+    dn_transpose_run(&step->transpose, data[0], data[1], (int)plan->key.threads);
     return dnnl_success;
 }
 

@@ -3,11 +3,11 @@
  *
  * A plane's weights are few and a pixel is met by one feature alone, so the time is that of
  * reading and writing images, and an implementation that wants its channels side by side spends
- * it on turning them. Here some lines of a channel are copied into scratch that stays in the
+ * it on transposing them. Here some lines of a channel are copied into scratch that stays in the
  * first cache, with the padding around them and, where the stride is not 1, every stride-th
  * pixel side by side; the inner loops (dn_planes_isa.h) then take a vector of neighbours for
  * each place of the window, whatever its size, dilation and stride. A transposed convolution is
- * one of stride 1 with its window turned round, over an image whose pixels lie the stride apart
+ * one of stride 1 with its window flipped, over an image whose pixels lie the stride apart
  * with zeros between them. Threads take planes and parts of planes side by side. Short lines and
  * strides are done another way (dn_blocked.c). */
 #include "dn_planes.h"

@@ -89,7 +89,7 @@ static dnnl_alg_kind_t binary_of(uint32_t kind)
 
 /* Are the axes of a batch of matrices in memory in another order than here? With such an output
  * oneDNN 2.6 reads the tensor of a binary post-op at an address of its own making. */
-static int is_turned(const dnnl_memory_desc_t *out)
+static int is_permuted(const dnnl_memory_desc_t *out)
 {
     for (int i = 1; i < out->ndims; i++) {
         if (out->format_desc.blocking.strides[i] > out->format_desc.blocking.strides[i - 1]) {
@@ -140,7 +140,7 @@ static int append_binary(const appending *a, uint32_t i)
             return 0; /* it would have to be moved as well */
         }
     }
-    if (op->contraction.kind == ST_CONTRACTION_GEMM && out->ndims > 2 && is_turned(out)) {
+    if (op->contraction.kind == ST_CONTRACTION_GEMM && out->ndims > 2 && is_permuted(out)) {
         return 0;
     }
     desc->arg[DN_POST + i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)a->number) | DNNL_ARG_SRC_1;

@@ -6,7 +6,7 @@
  * library may not hold them, one panel at a time in each call. Few rows are bound by reading them,
  * and meet them as they are widened in registers; more rows share a chunk of a panel made f32. Sums
  * are f32, in another order than the graph's; few rows multiply the sum of a block with its scale.
- * x whose numbers of k are apart, and results whose columns are, are turned in scratch.
+ * x whose numbers of k are apart, and results whose columns are, are transposed in scratch.
  * Threads take panels side by side, and lots of rows. f32 with AVX-512 or AVX2; the epilogue keeps
  * NaN. */
 #include "dn_quant.h"
@@ -22,7 +22,7 @@
 #define ALIGN 64
 #define COLUMNS_MAX 32
 #define SPAN_MOST ((int64_t)1 << 40)
-#define TURN_ROWS 16 /* a line of the cache, where rows lie side by side */
+#define TRANSPOSE_ROWS 16 /* a line of the cache, where rows lie side by side */
 
 /* ---- what is known of weights ---- */
 
@@ -383,22 +383,22 @@ static stator_status run_rows(const dn_op *op, const dn_plan *plan, const dn_siz
     return q.has_failed ? st_fail_oom(err) : STATOR_OK;
 }
 
-/* ---- what is turned ---- */
+/* ---- operands that are transposed ---- */
 
 /* A matrix to other strides. */
-typedef struct turning {
+typedef struct transposition {
     const float *from;
     float *to;
     int64_t rows, columns;
     int64_t from_step[2], to_step[2]; /* elements to the next row, and column */
-} turning;
+} transposition;
 
-static void turn_range(void *self, int64_t begin, int64_t end)
+static void transpose_range(void *self, int64_t begin, int64_t end)
 {
-    const turning *t = self;
-    const int64_t last = end * TURN_ROWS < t->rows ? end * TURN_ROWS : t->rows;
-    for (int64_t first = begin * TURN_ROWS; first < last; first += TURN_ROWS) {
-        const int64_t n = last - first < TURN_ROWS ? last - first : TURN_ROWS;
+    const transposition *t = self;
+    const int64_t last = end * TRANSPOSE_ROWS < t->rows ? end * TRANSPOSE_ROWS : t->rows;
+    for (int64_t first = begin * TRANSPOSE_ROWS; first < last; first += TRANSPOSE_ROWS) {
+        const int64_t n = last - first < TRANSPOSE_ROWS ? last - first : TRANSPOSE_ROWS;
         for (int64_t c = 0; c < t->columns; c++) {
             const float *from = t->from + first * t->from_step[0] + c * t->from_step[1];
             float *to = t->to + first * t->to_step[0] + c * t->to_step[1];
@@ -409,22 +409,22 @@ static void turn_range(void *self, int64_t begin, int64_t end)
     }
 }
 
-static void turn(const dn_op *op, turning *t, int64_t threads, stator_ctx *ctx)
+static void transpose(const dn_op *op, transposition *t, int64_t threads, stator_ctx *ctx)
 {
-    const int64_t n = (t->rows + TURN_ROWS - 1) / TURN_ROWS;
+    const int64_t n = (t->rows + TRANSPOSE_ROWS - 1) / TRANSPOSE_ROWS;
     if (op->lib->host && threads > 1) {
-        op->lib->host->thr->parallel_for(ctx, n, 1, turn_range, t);
+        op->lib->host->thr->parallel_for(ctx, n, 1, transpose_range, t);
     } else {
-        turn_range(t, 0, n);
+        transpose_range(t, 0, n);
     }
 }
 
-static int is_x_turned(const dn_sizes *s)
+static int is_x_transposed(const dn_sizes *s)
 {
     return s->x.stride[1] != 1 && s->k > 1;
 }
 
-static int is_out_turned(const dn_sizes *s)
+static int is_out_transposed(const dn_sizes *s)
 {
     return s->out.stride[1] != 1 && s->n > 1;
 }
@@ -438,11 +438,11 @@ stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes 
                            void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err)
 {
     dn_sizes s = *sizes;
-    void *turned[DN_ROLES];
+    void *transposed[DN_ROLES];
     dn_simplify(&op->contraction, &s);
     const dn_sizes caller = s;
-    const int64_t x_floats = is_x_turned(&s) ? rounded(s.m * s.k) : 0;
-    const int64_t out_floats = is_out_turned(&s) ? rounded(s.m * s.n) : 0;
+    const int64_t x_floats = is_x_transposed(&s) ? rounded(s.m * s.k) : 0;
+    const int64_t out_floats = is_out_transposed(&s) ? rounded(s.m * s.n) : 0;
     if (x_floats + out_floats == 0) {
         return run_rows(op, plan, &s, at, ctx, err);
     }
@@ -452,24 +452,24 @@ stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes 
         return st_fail_oom(err);
     }
     float *const data = dn_scratch_data(scratch);
-    memcpy(turned, at, sizeof turned);
+    memcpy(transposed, at, sizeof transposed);
     if (x_floats) {
-        turning t = {at[DN_X], data, s.m, s.k, {s.x.stride[0], s.x.stride[1]}, {s.k, 1}};
-        turn(op, &t, s.threads, ctx);
-        turned[DN_X] = data;
+        transposition t = {at[DN_X], data, s.m, s.k, {s.x.stride[0], s.x.stride[1]}, {s.k, 1}};
+        transpose(op, &t, s.threads, ctx);
+        transposed[DN_X] = data;
         s.x.stride[0] = s.k;
         s.x.stride[1] = 1;
     }
     if (out_floats) {
-        turned[DN_OUT] = data + x_floats;
+        transposed[DN_OUT] = data + x_floats;
         s.out.stride[0] = s.n;
         s.out.stride[1] = 1;
     }
-    const stator_status status = run_rows(op, plan, &s, turned, ctx, err);
+    const stator_status status = run_rows(op, plan, &s, transposed, ctx, err);
     if (status == STATOR_OK && out_floats) {
         const int64_t *to = caller.out.stride;
-        turning t = {data + x_floats, at[DN_OUT], s.m, s.n, {s.n, 1}, {to[0], to[1]}};
-        turn(op, &t, s.threads, ctx);
+        transposition t = {data + x_floats, at[DN_OUT], s.m, s.n, {s.n, 1}, {to[0], to[1]}};
+        transpose(op, &t, s.threads, ctx);
     }
     dn_scratch_give(op->lib, scratch);
     return status;
@@ -551,7 +551,7 @@ int dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     memset(out, 0, sizeof *out);
     if (!contraction->weights.is_scaled || !dn_quant_takes(contraction) || isa == NULL ||
         s->is_bare || s->n_batch != 0 || s->m < 1 || s->n < 1 || s->k < 1 ||
-        (is_out_turned(s) && has_add(contraction)) || s->m > SPAN_MOST / s->k ||
+        (is_out_transposed(s) && has_add(contraction)) || s->m > SPAN_MOST / s->k ||
         s->m > SPAN_MOST / s->n || s->y.stride[0] < 0 || s->y.stride[1] < 0 ||
         !are_zeros_small(contraction, s) || !order_of(op, s, isa, &order)) {
         return 0;

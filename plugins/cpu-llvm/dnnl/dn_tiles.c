@@ -4,8 +4,8 @@
  *
  * Weights lie in panels of features, two vectors wide: [panel][place in the
  * window][group][feature]. A convolution takes one image, or as many of its lines as stay in a
- * core's cache, channels last and padded, into scratch; what comes out is turned back a few lines
- * at a time while it is in the first cache, so that nothing but the image itself is read from
+ * core's cache, channels last and padded, into scratch; what comes out is transposed back a few
+ * lines at a time while it is in the first cache, so that nothing but the image itself is read from
  * memory or written to it. A product reads its rows where they lie, but for bytes that become
  * words; so do pointwise convolutions of images with their channels last, products of all pixels.
  * Of a convolution with groups each has panels of its own (sections). Of a transposed one output
@@ -36,7 +36,7 @@ typedef struct worker {
     int32_t *row_sums, *row_zeros, *row_starts;
     int32_t *sums;
     char *panel; /* words of the weights that are met, of is_paired */
-    float *turned;
+    float *transposed;
     const char *ask, *ask_end; /* the next panel, of which each tile asks for a part */
 } worker;
 
@@ -47,8 +47,8 @@ static void worker_init(worker *w, const dn_job *j, char *scratch)
     scratch += j->bytes.sums;
     w->panel = scratch;
     scratch += j->bytes.panel;
-    w->turned = (float *)(void *)scratch;
-    scratch += j->bytes.turned;
+    w->transposed = (float *)(void *)scratch;
+    scratch += j->bytes.transposed;
     w->row_sums = (int32_t *)(void *)scratch;
     w->row_zeros = w->row_sums + j->bytes.row_sums / (int64_t)sizeof *w->row_sums;
     w->row_starts = w->row_zeros + j->bytes.row_sums / (int64_t)sizeof *w->row_sums;
@@ -417,7 +417,7 @@ static dn_finish finish_of(const worker *w, const strip *p)
                    .first_row = (uint32_t)dn_job_has_bias(j->contraction)};
     if (!f.is_across) {
         f.n = features;
-        f.sums = j->is_col2im ? (const float *)(const void *)w->sums : w->turned;
+        f.sums = j->is_col2im ? (const float *)(const void *)w->sums : w->transposed;
         f.pitch = j->is_col2im ? DN_SUMS_PITCH : j->isa->lanes;
         f.step = j->s.out.dims[1];
         f.out = place_of(w, p);
@@ -446,7 +446,7 @@ static void finish_image(const worker *w, const dn_finish *of_strip, int64_t beg
         if (w->j->is_col2im) { /* already by feature */
             f.sums = of_strip->sums + pixel;
         } else {
-            isa->turn_sums(w->sums + pixel * 2 * isa->lanes, w->turned);
+            isa->transpose_sums(w->sums + pixel * 2 * isa->lanes, w->transposed);
         }
         isa->finish(&f);
     }
@@ -566,7 +566,8 @@ static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64
 static void sum_products(const worker *w, const strip *p, int is_across)
 {
     const dn_job *j = w->j;
-    const dn_col2im from = {.job = j, .products = w->products, .top = w->top, .phases = w->turned};
+    const dn_col2im from = {
+        .job = j, .products = w->products, .top = w->top, .phases = w->transposed};
     dn_pixels pixels = {.x = p->x,
                         .n = p->width,
                         .sums = (float *)(void *)w->sums,

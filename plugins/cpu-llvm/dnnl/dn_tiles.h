@@ -137,7 +137,7 @@ typedef struct dn_tiles_isa {
     int32_t (*sum_bytes)(const char *x, int64_t groups);
     /* As many rows of sums as there are lanes to a vector of rows for each column. Rows past n are
      * read, too. */
-    void (*turn_sums)(const int32_t *sums, float *to);
+    void (*transpose_sums)(const int32_t *sums, float *to);
     void (*finish)(const dn_finish *f);
     /* The same of f->to_bytes, across; NULL: it has none. */
     void (*finish_bytes)(const dn_finish *f);

@@ -188,9 +188,9 @@ ROWS_TILE(words, WORDS)
 ROWS_TILE(fours, FOURS)
 #undef ROWS_TILE
 
-/* ---- squares of 8 x 8 ---- */
+/* ---- blocks of 8 x 8 ---- */
 
-INLINE void turn_square(__m256 a[LANES])
+INLINE void transpose_block(__m256 a[LANES])
 {
     __m256 b[LANES];
 #pragma GCC unroll 4
@@ -216,7 +216,7 @@ INLINE void turn_square(__m256 a[LANES])
     }
 }
 
-static void turn_sums(const int32_t *sums, float *to)
+static void transpose_sums(const int32_t *sums, float *to)
 {
     const float *from = (const float *)(const void *)sums;
     __m256 a[LANES];
@@ -225,7 +225,7 @@ static void turn_sums(const int32_t *sums, float *to)
         for (int i = 0; i < LANES; i++) {
             a[i] = _mm256_load_ps(from + i * COLUMNS + half);
         }
-        turn_square(a);
+        transpose_block(a);
 #pragma GCC unroll 8
         for (int i = 0; i < LANES; i++) {
             _mm256_storeu_ps(to + (half + i) * LANES, a[i]);
@@ -275,7 +275,7 @@ INLINE __m256 load_groups(const dn_regroup *r, int64_t g, int64_t pixel, int64_t
 }
 
 /* 8 groups, from `first` on, of up to 8 pixels. */
-INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel, const int is_bytes)
+INLINE void regroup_block(const dn_regroup *r, int64_t first, int64_t pixel, const int is_bytes)
 {
     __m256 a[LANES];
     const int64_t n = r->n - pixel < LANES ? r->n - pixel : LANES;
@@ -285,7 +285,7 @@ INLINE void regroup_square(const dn_regroup *r, int64_t first, int64_t pixel, co
     for (int i = 0; i < LANES; i++) {
         a[i] = i < groups ? load_groups(r, first + i, pixel, n, is_bytes) : _mm256_setzero_ps();
     }
-    turn_square(a);
+    transpose_block(a);
     const uint32_t stored = mask_of(groups);
     int64_t x = pixel % r->width;
     char *at = r->to + pixel / r->width * r->line + x * step + first * DN_TILE_GROUP;
@@ -311,7 +311,7 @@ INLINE void regroup(const dn_regroup *r, const int is_bytes)
         const int64_t end = r->n - begin < PIXELS_TOGETHER ? r->n : begin + PIXELS_TOGETHER;
         for (int64_t first = 0; first < r->depth; first += LANES) {
             for (int64_t pixel = begin; pixel < end; pixel += LANES) {
-                regroup_square(r, first, pixel, is_bytes);
+                regroup_block(r, first, pixel, is_bytes);
             }
         }
     }
@@ -535,7 +535,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                         .copy_panel = dn_copy_panel_256,
                                         .sum_positions = dn_sum_positions_256,
                                         .interleave = dn_interleave_256,
-                                        .turn_sums = turn_sums,
+                                        .transpose_sums = transpose_sums,
                                         .finish = finish,
                                         .square = DN_WINO_FLOATS,
                                         .wino_run = run_floats,
@@ -549,7 +549,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                        .regroup = regroup_bytes,
                                        .widen = widen,
                                        .sum_bytes = sum_bytes,
-                                       .turn_sums = turn_sums,
+                                       .transpose_sums = transpose_sums,
                                        .finish = finish,
                                        .finish_bytes = dn_finish_bytes_256,
                                        .run_singles = dn_run_singles_256,
@@ -585,7 +585,7 @@ const dn_tiles_isa *dn_tiles_floats_512(void)
                                         .copy_panel = dn_copy_panel_256,
                                         .sum_positions = dn_sum_positions_256,
                                         .interleave = dn_interleave_256,
-                                        .turn_sums = turn_sums,
+                                        .transpose_sums = transpose_sums,
                                         .finish = finish};
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") ? &floats : NULL;

@@ -186,7 +186,7 @@ INLINE void regroup_half(const dn_regroup *r, int64_t first, int64_t pixel)
         high[i] = _mm512_unpackhi_epi16(a, b);
     }
     places_of(r, first, pixel, n, to);
-    turn_square(low);
+    transpose_block(low);
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) {
         const int at = i / 4 * 8 + i % 4;
@@ -194,7 +194,7 @@ INLINE void regroup_half(const dn_regroup *r, int64_t first, int64_t pixel)
             store_groups(to[at], groups, low[i]);
         }
     }
-    turn_square(high);
+    transpose_block(high);
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) {
         const int at = i / 4 * 8 + i % 4 + 4;
@@ -282,7 +282,7 @@ INLINE void regroup_bytes(const dn_regroup *r, int64_t first, int64_t pixel)
     for (int i = 0; i < LANES; i++) {
         a[i] = _mm512_xor_si512(load_bytes(r, (first + i) * 4, r->first + pixel, mask), flip);
     }
-    turn_square(a);
+    transpose_block(a);
     places_of(r, first, pixel, n, to);
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) {
@@ -552,7 +552,7 @@ const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
                                       .may_be_tight = 1,
                                       .run = run_half,
                                       .regroup = regroup_all_half,
-                                      .turn_sums = turn_sums,
+                                      .transpose_sums = transpose_sums,
                                       .finish = finish};
     static const dn_tiles_isa bytes = {.rows = ROWS,
                                        .lanes = LANES,
@@ -563,7 +563,7 @@ const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
                                        .regroup = regroup_all_bytes,
                                        .widen = copy_bytes,
                                        .sum_bytes = sum_bytes,
-                                       .turn_sums = turn_sums,
+                                       .transpose_sums = transpose_sums,
                                        .finish = finish,
                                        .finish_bytes = dn_finish_bytes_512};
     __builtin_cpu_init();

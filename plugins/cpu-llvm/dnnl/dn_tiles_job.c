@@ -392,7 +392,7 @@ static void set_bytes(dn_job *j)
     const int64_t pixels = j->block * (j->is_image ? j->width : 1);
     j->squares = j->is_wino ? j->together * j->block / j->isa->square * j->across : 0;
     j->bytes.sums = rounded(rows * j->columns * size);
-    j->bytes.turned =
+    j->bytes.transposed =
         rounded((j->is_col2im ? j->features * DN_SUMS_PITCH : j->columns * j->isa->lanes) * size);
     j->bytes.row_sums = j->is_bytes ? rounded(pixels * size) : 0;
     j->bytes.squares =
@@ -407,7 +407,7 @@ static void set_bytes(dn_job *j)
         j->is_col2im ? j->depth * j->columns * size : j->scratch_lines * j->pitch + more;
     j->bytes.copy = j->is_copied ? rounded(copied) : 0;
     j->bytes.panel = j->is_paired ? rounded(j->depth * DN_TILE_PAIR) : 0;
-    j->bytes.all = j->bytes.sums + j->bytes.panel + j->bytes.turned + 3 * j->bytes.row_sums +
+    j->bytes.all = j->bytes.sums + j->bytes.panel + j->bytes.transposed + 3 * j->bytes.row_sums +
                    j->bytes.squares + j->bytes.products + j->bytes.copy;
 }
 

@@ -69,7 +69,7 @@ typedef struct dn_job {
     int64_t squares;       /* and in scratch */
     int64_t scratch_lines; /* of a block, in scratch */
     struct {
-        int64_t sums, panel, turned, row_sums, squares, products, copy, all;
+        int64_t sums, panel, transposed, row_sums, squares, products, copy, all;
     } bytes; /* of a thread's scratch */
     _Atomic int has_failed;
 } dn_job;

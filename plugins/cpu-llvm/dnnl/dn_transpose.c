@@ -1,6 +1,6 @@
 /* Images of 16-bit elements from channels first to channels last, and back.
  *
- * That is a matrix turned, one for each image: 8 x 8 elements at a time in registers, so many of
+ * One matrix of each image is transposed: 8 x 8 elements at a time in registers, so many of
  * them side by side that the rows written stay in the first cache. oneDNN 2.6's reorder takes
  * two to three times as long. */
 #include "dn.h"
@@ -10,7 +10,7 @@
 #endif
 #include <string.h>
 
-#define SIDE 8      /* of what is turned in registers */
+#define SIDE 8      /* of a block that is transposed in registers */
 #define COLUMNS 256 /* of a block: its rows are read so far in one go */
 
 /* Are the axes dense when they lie in this order? */
@@ -36,7 +36,7 @@ static int is_plain(const dnnl_memory_desc_t *md)
            memcmp(md->dims, md->padded_dims, (size_t)md->ndims * sizeof md->dims[0]) == 0;
 }
 
-int dn_turn_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dn_turn *out)
+int dn_transpose_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dn_transpose *out)
 {
     const int is_half = from->data_type == dnnl_bf16 || from->data_type == dnnl_f16;
     memset(out, 0, sizeof *out);
@@ -54,16 +54,16 @@ int dn_turn_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dn_
         return 0;
     }
     if (is_dense(from, 0) && is_dense(to, 1)) {
-        *out = (dn_turn){from->dims[0], channels, pixels};
+        *out = (dn_transpose){from->dims[0], channels, pixels};
     } else if (is_dense(from, 1) && is_dense(to, 0)) {
-        *out = (dn_turn){from->dims[0], pixels, channels};
+        *out = (dn_transpose){from->dims[0], pixels, channels};
     }
     return out->matrices != 0;
 }
 
 #if defined(__x86_64__)
 /* Rows of `from` lie n elements apart, those of `to` m. */
-static void turn_square(const uint16_t *from, int64_t n, uint16_t *to, int64_t m)
+static void transpose_block(const uint16_t *from, int64_t n, uint16_t *to, int64_t m)
 {
     __m128i a[SIDE];
     __m128i b[SIDE];
@@ -87,7 +87,7 @@ static void turn_square(const uint16_t *from, int64_t n, uint16_t *to, int64_t m
     }
 }
 #else
-static void turn_square(const uint16_t *from, int64_t n, uint16_t *to, int64_t m)
+static void transpose_block(const uint16_t *from, int64_t n, uint16_t *to, int64_t m)
 {
     for (int i = 0; i < SIDE; i++) {
         for (int k = 0; k < SIDE; k++) {
@@ -98,14 +98,14 @@ static void turn_square(const uint16_t *from, int64_t n, uint16_t *to, int64_t m
 #endif
 
 /* Columns first to last of one matrix. */
-static void turn_columns(const dn_turn *t, const uint16_t *from, uint16_t *to, int64_t first,
-                         int64_t last)
+static void transpose_columns(const dn_transpose *t, const uint16_t *from, uint16_t *to,
+                              int64_t first, int64_t last)
 {
     const int64_t whole_rows = t->rows / SIDE * SIDE;
     const int64_t whole = first + (last - first) / SIDE * SIDE;
     for (int64_t r = 0; r < whole_rows; r += SIDE) {
         for (int64_t c = first; c < whole; c += SIDE) {
-            turn_square(from + r * t->columns + c, t->columns, to + c * t->rows + r, t->rows);
+            transpose_block(from + r * t->columns + c, t->columns, to + c * t->rows + r, t->rows);
         }
     }
     for (int64_t c = first; c < last; c++) {
@@ -115,7 +115,7 @@ static void turn_columns(const dn_turn *t, const uint16_t *from, uint16_t *to, i
     }
 }
 
-void dn_turn_run(const dn_turn *t, const void *from, void *to, int threads)
+void dn_transpose_run(const dn_transpose *t, const void *from, void *to, int threads)
 {
     const int64_t blocks = (t->columns + COLUMNS - 1) / COLUMNS;
     const int64_t size = t->rows * t->columns;
@@ -125,6 +125,6 @@ void dn_turn_run(const dn_turn *t, const void *from, void *to, int threads)
         const int64_t first = i % blocks * COLUMNS;
         const int64_t last = first + COLUMNS < t->columns ? first + COLUMNS : t->columns;
         const int64_t at = i / blocks * size;
-        turn_columns(t, (const uint16_t *)from + at, (uint16_t *)to + at, first, last);
+        transpose_columns(t, (const uint16_t *)from + at, (uint16_t *)to + at, first, last);
     }
 }

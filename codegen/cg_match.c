@@ -220,7 +220,7 @@ static void choose_roles(const cg_matcher *m, roles *r)
 }
 
 /* Numbers of their own are of rows of x and of columns of y. */
-static int settle_zeros(cg_matcher *m, const roles *r)
+static int check_zero_axes(cg_matcher *m, const roles *r)
 {
     st_contraction_zero *const zeros[2] = {&m->contraction->x_zero, &m->contraction->y_zero};
     const uint32_t axes[2] = {r->m, r->n};
@@ -371,7 +371,7 @@ static int match_gemm(cg_matcher *m)
     set_buffer(m, &contraction->out, cg_inst_at(m, m->store));
     r.walks.n = r.n == UINT32_MAX ? NULL : m->outer[r.n];
     m->feature = r.walks.n ? r.walks.n->symbol : UINT32_MAX;
-    return settle_zeros(m, &r) && fill_gemm(m, &r) && set_constant(m) &&
+    return check_zero_axes(m, &r) && fill_gemm(m, &r) && set_constant(m) &&
            (!o.has_weights || cg_place_weights(m, &o.weights, &r.walks)) &&
            (!o.scale[0] || cg_match_scales(m, o.scale)) && cg_match_epilogue(m);
 }

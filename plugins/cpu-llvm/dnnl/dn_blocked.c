@@ -72,7 +72,7 @@ static int is_worth_it(const dn_planes *p)
            p->s->features >= p->isa->lanes / 2 && !has_add(&p->op->contraction);
 }
 
-int dn_blocked_settle(dn_planes *p)
+int dn_blocked_init(dn_planes *p)
 {
     const int64_t met = (p->out[1] - 1) * p->stride[1] + (p->kernel[1] - 1) * p->dilation[1] + 1;
     const int64_t pitch = st_max_i64(met, p->pad[1] + (p->in[1] - 1) * p->apart[1] + 1);

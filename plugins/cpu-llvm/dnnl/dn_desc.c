@@ -62,7 +62,7 @@ static int take_order(tensor *t, const uint32_t *order)
 }
 
 /* Axes of one element get the stride that continues the axis inside of them. */
-static void settle_unit_axes(tensor *t)
+static void normalize_unit_strides(tensor *t)
 {
     int64_t inner = 1;
     for (uint32_t i = t->n; i-- > 0;) {
@@ -84,7 +84,7 @@ static void channels_last_order(uint32_t n, uint32_t *order)
     order[n - 1u] = 1;
 }
 
-static void settle(tensor *t, uint32_t is_image)
+static void normalize_strides(tensor *t, uint32_t is_image)
 {
     uint32_t order[DNNL_MAX_NDIMS];
     if (is_image) {
@@ -97,7 +97,7 @@ static void settle(tensor *t, uint32_t is_image)
         order[i] = i;
     }
     if (!take_order(t, order)) {
-        settle_unit_axes(t);
+        normalize_unit_strides(t);
     }
 }
 
@@ -145,7 +145,7 @@ static void gemm_tensors(const dn_sizes *s, tensor t[3])
         }
         add_axis(&t[o], extents[o][0], all[o]->stride[0]);
         add_axis(&t[o], extents[o][1], all[o]->stride[1]);
-        settle(&t[o], 0);
+        normalize_strides(&t[o], 0);
     }
 }
 
@@ -171,9 +171,9 @@ static void conv_tensors(const st_contraction *contraction, const dn_sizes *s, t
         add_axis(&t[1], s->kernel[i], s->y.dims[2 + i]);
         add_axis(&t[2], s->out_size[i], s->out.dims[2 + i]);
     }
-    settle(&t[0], 1);
-    settle(&t[1], 0);
-    settle(&t[2], 1);
+    normalize_strides(&t[0], 1);
+    normalize_strides(&t[1], 0);
+    normalize_strides(&t[2], 1);
 }
 
 /* ---- operation descriptors ---- */

@@ -99,7 +99,7 @@ static void planes_init(dn_planes *p, const dn_op *op, const dn_sizes *s)
     *p = (dn_planes){.lib = op->lib, .op = op, .s = s, .isa = isa_of(op->lib)};
     set_axes(p);
     set_blocks(p);
-    p->is_blocked = dn_blocked_settle(p);
+    p->is_blocked = dn_blocked_init(p);
 }
 
 /* ---- a block ---- */

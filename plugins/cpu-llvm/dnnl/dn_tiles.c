@@ -389,7 +389,7 @@ static int64_t place_of(const worker *w, const strip *p)
            pixel * (j->is_last[1] ? j->s.features : 1);
 }
 
-static void set_settled(const dn_job *j, const dn_settling *of, dn_finish *f)
+static void set_zero_terms(const dn_job *j, const dn_zero_terms *of, dn_finish *f)
 {
     f->column = of->column;
     f->factor = of->factor;
@@ -428,7 +428,7 @@ static dn_finish finish_of(const worker *w, const strip *p)
         f.mask[1] = mask_of(j, features - j->isa->lanes);
     }
     if (j->is_bytes) {
-        set_settled(j, &j->settled[p->panel], &f);
+        set_zero_terms(j, &j->zero_terms[p->panel], &f);
     }
     return f;
 }
@@ -703,13 +703,13 @@ static stator_status run_unpacked(dn_job *j, stator_ctx *ctx, stator_diag **err)
     return status;
 }
 
-static stator_status run_settled(dn_job *j, stator_ctx *ctx, stator_diag **err)
+static stator_status run_with_zero_terms(dn_job *j, stator_ctx *ctx, stator_diag **err)
 {
-    dn_scratch *scratch = dn_scratch_take(j->op->lib, dn_job_settled_bytes(j));
+    dn_scratch *scratch = dn_scratch_take(j->op->lib, dn_job_zero_terms_bytes(j));
     if (scratch == NULL) {
         return st_fail_oom(err);
     }
-    dn_job_settle(j, dn_scratch_data(scratch), ctx);
+    dn_job_make_zero_terms(j, dn_scratch_data(scratch), ctx);
     const stator_status status = run_job(j, ctx, err);
     dn_scratch_give(j->op->lib, scratch);
     return status;
@@ -736,7 +736,7 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
         }
         j.column_sums = packed;
         j.weights = (const char *)packed + dn_job_sums_bytes(&j);
-        ST_TRY(j.is_bytes ? run_settled(&j, ctx, err) : run_job(&j, ctx, err));
+        ST_TRY(j.is_bytes ? run_with_zero_terms(&j, ctx, err) : run_job(&j, ctx, err));
         packed = (char *)packed + dn_job_packed_bytes(&j);
     }
     return STATOR_OK;

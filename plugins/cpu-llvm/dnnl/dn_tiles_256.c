@@ -439,7 +439,7 @@ INLINE __m256i by_feature(const int32_t *numbers, int64_t i, const int is_across
 }
 
 /* Integers become what they are with their zero points, and f32 but for an output of integers. */
-INLINE __m256 settle(const dn_finish *f, __m256 sums, int64_t i, const int is_across)
+INLINE __m256 apply_zero_points(const dn_finish *f, __m256 sums, int64_t i, const int is_across)
 {
     __m256i v = _mm256_castps_si256(sums);
     v = _mm256_add_epi32(v, by_feature(f->column, i, is_across));
@@ -508,7 +508,7 @@ INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
         v[k] = _mm256_loadu_ps(f->sums + (i + k) * pitch);
-        v[k] = f->column ? settle(f, v[k], i + k, is_across) : v[k];
+        v[k] = f->column ? apply_zero_points(f, v[k], i + k, is_across) : v[k];
     }
     apply_rows(f, i, v, n, is_across);
     if (f->contraction->out.dtype == STATOR_U8 || f->contraction->out.dtype == STATOR_I8) {

@@ -660,8 +660,8 @@ uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winogr
         dn_tiles_slice(&op->contraction, s, i, &part);
         (void)dn_job_init(&j, op, &part, is_winograd);
         const int64_t packed = op->has_constant ? 0 : j.panels * j.panel_bytes;
-        const uint64_t settled = j.is_bytes ? dn_job_settled_bytes(&j) : 0;
-        const uint64_t bytes = (uint64_t)j.bytes.all * s->threads + (uint64_t)packed + settled;
+        const uint64_t zero_terms = j.is_bytes ? dn_job_zero_terms_bytes(&j) : 0;
+        const uint64_t bytes = (uint64_t)j.bytes.all * s->threads + (uint64_t)packed + zero_terms;
         most = bytes > most ? bytes : most;
     }
     return most;

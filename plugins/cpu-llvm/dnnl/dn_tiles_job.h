@@ -10,10 +10,10 @@
 #define DN_SUMS_PITCH (DN_TILE_PIXELS + DN_TILE_LANES_MAX) /* sums of a feature, in scratch */
 
 /* What integers need before they are f32, by feature of a panel. */
-typedef struct dn_settling {
+typedef struct dn_zero_terms {
     int32_t column[DN_TILE_COLUMNS_MAX], factor[DN_TILE_COLUMNS_MAX], weights[DN_TILE_COLUMNS_MAX];
     float times[DN_TILE_COLUMNS_MAX], bias[DN_TILE_COLUMNS_MAX]; /* of to_bytes, divided */
-} dn_settling;
+} dn_zero_terms;
 
 /* What is the same for all blocks of a call. */
 typedef struct dn_job {
@@ -55,7 +55,7 @@ typedef struct dn_job {
     int has_row_sums;
     uint32_t flip, fill;
     int is_cut; /* places of the window above and below the image are left out, not filled */
-    const dn_settling *settled; /* of bytes, by panel */
+    const dn_zero_terms *zero_terms; /* of bytes, by panel */
     /* Weights. */
     const int32_t *column_sums;
     const char *weights;
@@ -81,20 +81,20 @@ int dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t 
 /* Bytes of the packed weights. */
 int64_t dn_job_packed_bytes(const dn_job *j);
 
-/* ---- dn_tiles_settle.c ---- */
+/* ---- dn_tiles_zero_points.c ---- */
 
 /* The zero point of operand k in the bytes that are multiplied; `each`: of which row or feature. */
 int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each);
-/* Has the epilogue a bias of integers, which the settling adds? */
+/* Has the epilogue a bias of integers, which the zero terms include? */
 int dn_job_has_bias(const st_contraction *contraction);
 /* What x's zero point is multiplied with, of the panel's places of these phases: by feature. */
 void dn_job_weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, const dn_phase *across,
                        int32_t *out);
 /* Zero points of this call, and what follows from them. */
 void dn_job_set_zeros(dn_job *j);
-/* Makes j->settled, in so many bytes at `to`. */
-uint64_t dn_job_settled_bytes(const dn_job *j);
-void dn_job_settle(dn_job *j, void *to, stator_ctx *ctx);
+/* Makes j->zero_terms, in so many bytes at `to`. */
+uint64_t dn_job_zero_terms_bytes(const dn_job *j);
+void dn_job_make_zero_terms(dn_job *j, void *to, stator_ctx *ctx);
 
 /* Bytes of the sums of weights, before the panels. */
 static inline int64_t dn_job_sums_bytes(const dn_job *j)

@@ -191,7 +191,7 @@ static stator_status call(tuning *t, trial *c)
     }
 }
 
-static int is_settled(const trial *c)
+static int has_converged(const trial *c)
 {
     return c->next_ns - c->ns <= c->ns / 8u;
 }
@@ -215,11 +215,11 @@ static int run(tuning *t, trial *c)
     return ns < t->times * RUN_NS_MOST;
 }
 
-static void run_until_settled(tuning *t, trial *c)
+static void run_until_converged(tuning *t, trial *c)
 {
     uint32_t n = 0;
     while (n < t->times * RUNS_MOST && run(t, c) &&
-           (++n < t->times * RUNS_LEAST || !is_settled(c))) {
+           (++n < t->times * RUNS_LEAST || !has_converged(c))) {
     }
 }
 
@@ -252,7 +252,7 @@ static void measure(tuning *t)
     uint32_t close = 0;
     for (uint32_t i = 0; i < t->n; i++) {
         if (make_ready(t, &t->all[i])) {
-            run_until_settled(t, &t->all[i]);
+            run_until_converged(t, &t->all[i]);
         }
     }
     const uint64_t best_ns = best_of(t)->ns;

@@ -95,7 +95,7 @@ static uses uses_of(const jit_fn *f, uint32_t buffer, uint32_t body, uint32_t ax
 
 /* Scratch that the lanes of the loop would share, though each iteration means its own: made
  * private, or 0 when that cannot be. */
-static int settle_scratch(jit_fn *f, uint32_t body, uint32_t axis, uint32_t lanes)
+static int privatize_scratch(jit_fn *f, uint32_t body, uint32_t axis, uint32_t lanes)
 {
     int64_t bytes = f->private_bytes;
     for (int is_trial = 1; is_trial >= 0; is_trial--) {
@@ -194,7 +194,7 @@ static void plan_block(jit_fn *f, uint32_t block, uint32_t is_wide)
         plan->unroll = unroll_of(f, axis, inst->body);
         plan->lanes = 1;
         if (!is_wide && can_widen(f, axis, inst->body) &&
-            settle_scratch(f, inst->body, axis->symbol, axis->lanes)) {
+            privatize_scratch(f, inst->body, axis->symbol, axis->lanes)) {
             plan->lanes = axis->lanes;
             claim_accumulators(f, inst->body, axis->lanes);
         }

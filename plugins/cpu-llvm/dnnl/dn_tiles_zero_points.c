@@ -1,5 +1,5 @@
-/* What sums of bytes need to be settled: what zero points add to them, by feature, and what an
- * epilogue that makes bytes of them has for each feature. Made once a call. */
+/* What zero points add to sums of bytes, by feature (their zero terms), and what an epilogue
+ * that makes bytes of them has for each feature. Made once a call. */
 #include "dn_tiles_job.h"
 
 #include "core/base/convert.h"
@@ -63,7 +63,7 @@ static float factor_of(double value)
 }
 
 /* What the epilogue multiplies with and adds, by feature, divided by its divisor. */
-static void settle_bytes(const dn_job *j, int64_t panel, dn_settling *out)
+static void set_byte_terms(const dn_job *j, int64_t panel, dn_zero_terms *out)
 {
     const dn_to_bytes *to = &j->op->to_bytes;
     const float *times = to->times ? j->at[DN_POST + to->times - 1u] : NULL;
@@ -77,7 +77,7 @@ static void settle_bytes(const dn_job *j, int64_t panel, dn_settling *out)
 }
 
 /* Of phases each has its part of this added to its own sums (shift_sums). */
-static void settle(const dn_job *j, int64_t panel, dn_settling *out)
+static void set_panel_terms(const dn_job *j, int64_t panel, dn_zero_terms *out)
 {
     const int64_t first = dn_job_feature(j, panel);
     const int32_t *bias = dn_job_has_bias(j->contraction) ? j->at[DN_POST] : NULL;
@@ -92,7 +92,7 @@ static void settle(const dn_job *j, int64_t panel, dn_settling *out)
         out->factor[i] = -y_zero_of(j, first + i);
     }
     if (j->op->to_bytes.is_done) {
-        settle_bytes(j, panel, out);
+        set_byte_terms(j, panel, out);
     }
 }
 
@@ -108,32 +108,32 @@ void dn_job_set_zeros(dn_job *j)
     j->is_cut = j->is_image && !j->is_wino && !j->sections.are_singles && j->x_zero == 0;
 }
 
-typedef struct settler {
+typedef struct zero_terms_job {
     const dn_job *job;
-    dn_settling *to;
-} settler;
+    dn_zero_terms *to;
+} zero_terms_job;
 
-static void settle_range(void *self, int64_t begin, int64_t end)
+static void set_range(void *self, int64_t begin, int64_t end)
 {
-    const settler *all = self;
+    const zero_terms_job *all = self;
     for (int64_t panel = begin; panel < end; panel++) {
-        settle(all->job, panel, &all->to[panel]);
+        set_panel_terms(all->job, panel, &all->to[panel]);
     }
 }
 
-uint64_t dn_job_settled_bytes(const dn_job *j)
+uint64_t dn_job_zero_terms_bytes(const dn_job *j)
 {
-    return (uint64_t)j->panels * sizeof(dn_settling);
+    return (uint64_t)j->panels * sizeof(dn_zero_terms);
 }
 
-void dn_job_settle(dn_job *j, void *to, stator_ctx *ctx)
+void dn_job_make_zero_terms(dn_job *j, void *to, stator_ctx *ctx)
 {
     const stator_host *host = j->op->lib->host;
-    settler all = {.job = j, .to = to};
-    j->settled = to;
+    zero_terms_job all = {.job = j, .to = to};
+    j->zero_terms = to;
     if (host && j->s.threads > 1 && j->panels >= 2 * PANELS_GRAIN) {
-        host->thr->parallel_for(ctx, j->panels, PANELS_GRAIN, settle_range, &all);
+        host->thr->parallel_for(ctx, j->panels, PANELS_GRAIN, set_range, &all);
     } else {
-        settle_range(&all, 0, j->panels);
+        set_range(&all, 0, j->panels);
     }
 }

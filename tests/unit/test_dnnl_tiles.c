@@ -220,8 +220,8 @@ Test(dnnl_tiles, products_of_floats)
     }
 }
 
-/* Squares that reach over the edges, several images at a time. */
-static const conv_case squares[] = {
+/* Winograd tiles that reach over the edges, several images at a time. */
+static const conv_case winograd_cases[] = {
     {2, 1, 16, 32, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 3, 5, 20, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 1, 24, 33, 1, {30, 23}, {3, 3}, {1, 1}, {1, 1}, {2, 0}, {0, 2}},
@@ -229,7 +229,7 @@ static const conv_case squares[] = {
     {2, 1, 9, 16, 1, {3, 60}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {2, 5, 12, 70, 1, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 1, 6, 16, 1, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {2, 2}}};
-#define SQUARES (sizeof squares / sizeof squares[0])
+#define WINOGRAD_CASES (sizeof winograd_cases / sizeof winograd_cases[0])
 
 /* Every order of both images. */
 Test(dnnl_tiles, winograd)
@@ -237,10 +237,10 @@ Test(dnnl_tiles, winograd)
     if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
         cr_skip_test("this processor has no AVX2");
     }
-    for (size_t i = 0; i < 4 * SQUARES; i++) {
+    for (size_t i = 0; i < 4 * WINOGRAD_CASES; i++) {
         problem p;
         f.threads = 1 + (int32_t)(i % 3);
-        conv(&p, STATOR_F32, STATOR_F32, &squares[i / 4], i % 2, i / 2 % 2);
+        conv(&p, STATOR_F32, STATOR_F32, &winograd_cases[i / 4], i % 2, i / 2 % 2);
         with_constant(&p);
         run_as(&p, "a convolution by Winograd", 40, "tiles, winograd");
         epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
@@ -499,8 +499,8 @@ Test(dnnl_tiles, winograd_of_bytes)
     if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
         cr_skip_test("this processor has no AVX2");
     }
-    for (uint32_t i = 0; i < 8 * SQUARES; i++) {
-        const conv_case *c = &squares[i / 8];
+    for (uint32_t i = 0; i < 8 * WINOGRAD_CASES; i++) {
+        const conv_case *c = &winograd_cases[i / 8];
         const int is_last = (int)(i / 2 % 2);
         problem p;
         f.threads = 1 + (int32_t)(i % 3);
@@ -620,7 +620,7 @@ Test(dnnl_tiles, lines_in_blocks)
 }
 
 /* As many channels as four times the sums of fit, and one more. */
-Test(dnnl_tiles, most_channels_of_squares)
+Test(dnnl_tiles, most_channels_of_winograd_tiles)
 {
     if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
         cr_skip_test("this processor has no AVX2");

@@ -66,7 +66,7 @@ uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_C
 }
 
 /* Bytes whose sums stay within 32 bits when they are four times as large. */
-static int may_bytes_be_squares(const dn_op *op, const dn_sizes *s)
+static int may_bytes_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_contraction *contraction = &op->contraction;
     return contraction->acc_dtype == STATOR_I32 && dn_has_plain_weights(contraction) &&
@@ -78,7 +78,7 @@ int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
     const st_contraction *contraction = &op->contraction;
     if (!(op->lib->flags & DNNL_WINOGRAD) || contraction->kind != ST_CONTRACTION_CONV ||
         contraction->is_transposed || contraction->n_spatial != 2 || contraction->groups != 1 ||
-        s->is_bare || (contraction->x.dtype != STATOR_F32 && !may_bytes_be_squares(op, s))) {
+        s->is_bare || (contraction->x.dtype != STATOR_F32 && !may_bytes_be_winograd(op, s))) {
         return 0;
     }
     for (uint32_t i = 0; i < 2; i++) {

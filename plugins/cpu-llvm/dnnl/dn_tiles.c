@@ -28,7 +28,7 @@ typedef struct worker {
     int64_t block;           /* that is in scratch; -1: none */
     int64_t image, first, n; /* its lines, or rows */
     int64_t images;          /* so many, from this one on */
-    dn_wino squares;
+    dn_wino winograd;
     int64_t top;   /* line of the image that is the first in scratch */
     const char *x; /* of the first line */
     char *copy;
@@ -53,10 +53,10 @@ static void worker_init(worker *w, const dn_job *j, char *scratch)
     w->row_zeros = w->row_sums + j->bytes.row_sums / (int64_t)sizeof *w->row_sums;
     w->row_starts = w->row_zeros + j->bytes.row_sums / (int64_t)sizeof *w->row_sums;
     scratch += 3 * j->bytes.row_sums;
-    w->squares = (dn_wino){.isa = j->isa, .depth = j->depth, .across = j->across};
-    w->squares.sums = (float *)(void *)scratch;
-    w->squares.squares = w->squares.sums + j->places * j->squares * j->columns;
-    scratch += j->bytes.squares;
+    w->winograd = (dn_wino){.isa = j->isa, .depth = j->depth, .across = j->across};
+    w->winograd.sums = (float *)(void *)scratch;
+    w->winograd.inputs = w->winograd.sums + j->places * j->winograd_tiles * j->columns;
+    scratch += j->bytes.winograd_tiles;
     w->products = (float *)(void *)scratch;
     w->copy = scratch + j->bytes.products;
 }
@@ -221,17 +221,17 @@ static void multiply_pixels(worker *w)
     }
 }
 
-/* The block's lines of each image become squares. */
-static void load_squares(worker *w)
+/* The block's lines of each image become Winograd tiles. */
+static void load_winograd_tiles(worker *w)
 {
     const dn_job *j = w->j;
     const int64_t image = w->image;
-    const int64_t down = dn_parts(w->n, j->isa->square);
-    w->squares.tiles = w->images * down * j->across;
+    const int64_t down = dn_parts(w->n, j->isa->winograd_tile);
+    w->winograd.tiles = w->images * down * j->across;
     for (int64_t i = 0; i < w->images; i++) {
         w->image = image + i;
         load_lines(w);
-        dn_wino_load(&w->squares, w->copy, j->pitch, down, i * down * j->across);
+        dn_wino_load(&w->winograd, w->copy, j->pitch, down, i * down * j->across);
     }
     w->image = image;
 }
@@ -347,7 +347,7 @@ static void load_block(worker *w, int64_t block)
     w->first = block % j->blocks * j->block;
     w->n = dn_least(j->block, whole - w->first);
     if (j->is_wino) {
-        load_squares(w);
+        load_winograd_tiles(w);
     } else if (j->is_col2im) {
         multiply_pixels(w);
     } else if (j->is_image) {
@@ -598,14 +598,14 @@ static void run_strip(worker *w, strip *p)
     }
 }
 
-/* The panel's pixels of each image, lines of squares. */
-static void run_squares(worker *w, int64_t panel)
+/* The panel's pixels of each image, lines of Winograd tiles. */
+static void run_winograd_tiles(worker *w, int64_t panel)
 {
     const dn_job *j = w->j;
-    const int64_t edge = j->isa->square;
+    const int64_t edge = j->isa->winograd_tile;
     const int64_t image = w->image;
     int64_t first = 0;
-    dn_wino_panel(&w->squares, j->weights + panel * j->panel_bytes);
+    dn_wino_panel(&w->winograd, j->weights + panel * j->panel_bytes);
     for (int64_t i = 0; i < w->images; i++) {
         w->image = image + i;
         for (int64_t y = 0; y < w->n; y += edge, first += j->across) {
@@ -613,7 +613,7 @@ static void run_squares(worker *w, int64_t panel)
             p.width = j->width;
             p.n = p.lines * p.width;
             const dn_finish f = finish_of(w, &p);
-            dn_wino_store(&w->squares, first, p.lines, p.width, (float *)(void *)w->sums);
+            dn_wino_store(&w->winograd, first, p.lines, p.width, (float *)(void *)w->sums);
             finish_some(w, &p, &f, p.n);
         }
     }
@@ -660,7 +660,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
         load_block(&w, i / j->parts);
         for (int64_t p = j->panels * part / j->parts; p < j->panels * (part + 1) / j->parts; p++) {
             if (j->is_wino) {
-                run_squares(&w, p);
+                run_winograd_tiles(&w, p);
             } else {
                 run_panel(&w, p);
             }

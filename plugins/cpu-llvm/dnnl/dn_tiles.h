@@ -90,7 +90,7 @@ typedef struct dn_finish {
     const float *times, *bias;
 } dn_finish;
 
-/* Pixels of the edge of a square that Winograd's way brings: F(4,3) of floats, F(2,3) of bytes. */
+/* Pixels of the edge of a tile that Winograd's way brings: F(4,3) of floats, F(2,3) of bytes. */
 #define DN_WINO_FLOATS 4
 #define DN_WINO_BYTES 2
 /* Points of Winograd's F(4,3). */
@@ -159,12 +159,12 @@ typedef struct dn_tiles_isa {
     int32_t (*start_pairs)(const char *x, int64_t groups);
     /* A panel of so many groups, of bytes, to words. */
     void (*widen_pairs)(const char *from, int64_t groups, char *to);
-    /* Winograd's squares, of so many pixels an edge as they come out; 0: it has none. They are made
-     * of squares with two more, one group for each channel or channels of one. */
-    int64_t square;
+    /* Winograd's tiles, of so many pixels an edge as they come out; 0: it has none. They are made
+     * of tiles with two more, one group for each channel or channels of one. */
+    int64_t winograd_tile;
     /* As `run`, of what both operands have become. */
     void (*wino_run)(const dn_tile *t, int64_t rows);
-    /* A square of pixels, of `groups` side by side and with `line` groups from line to line, to as
+    /* A tile of pixels, of `groups` side by side and with `line` groups from line to line, to as
      * many places (36 or 16), `step` groups from one to the next. */
     void (*wino_in)(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
     /* The places' rows of columns, `step` sums from one to the next, to lines of n rows of columns,
@@ -173,21 +173,21 @@ typedef struct dn_tiles_isa {
                      float *to);
 } dn_tiles_isa;
 
-/* Squares of one or more images, lines of so many. */
+/* Winograd's tiles of one or more images, `across` of them a line. */
 typedef struct dn_wino {
     const dn_tiles_isa *isa;
     int64_t depth; /* groups */
     int64_t across, tiles;
-    float *squares; /* [places][tiles][depth] */
-    float *sums;    /* [places][tiles][columns]; aligned to 64, as is what they become */
+    float *inputs; /* [places][tiles][depth] */
+    float *sums;   /* [places][tiles][columns]; aligned to 64, as is what they become */
 } dn_wino;
 
-/* `down` lines of squares of an image, padded, with `pitch` bytes a line, to squares from `first`
+/* `down` lines of tiles of an image, padded, with `pitch` bytes a line, to tiles from `first`
  * on. */
 void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, int64_t first);
 /* The products with a panel, [places][depth][columns] groups. */
 void dn_wino_panel(const dn_wino *b, const char *weights);
-/* A line of squares, from `first` on, to lines of `width` rows of columns. */
+/* A line of tiles, from `first` on, to lines of `width` rows of columns. */
 void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width, float *to);
 
 /* `wino_in` and `wino_out` of AVX2 (dn_wino_256.c), of floats and of words. */
@@ -251,7 +251,7 @@ static inline int64_t dn_tiles_together(const dn_tiles_isa *isa)
 
 static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)
 {
-    return (isa->square + 2) * (isa->square + 2);
+    return (isa->winograd_tile + 2) * (isa->winograd_tile + 2);
 }
 
 /* Bytes of the weights of a panel of singles. */

@@ -537,7 +537,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                         .interleave = dn_interleave_256,
                                         .transpose_sums = transpose_sums,
                                         .finish = finish,
-                                        .square = DN_WINO_FLOATS,
+                                        .winograd_tile = DN_WINO_FLOATS,
                                         .wino_run = run_floats,
                                         .wino_in = dn_wino_in_256,
                                         .wino_out = dn_wino_out_256};
@@ -556,7 +556,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                        .run_pairs = dn_run_pairs_256,
                                        .start_pairs = dn_start_pairs_256,
                                        .widen_pairs = dn_widen_pairs_256,
-                                       .square = DN_WINO_BYTES,
+                                       .winograd_tile = DN_WINO_BYTES,
                                        .wino_run = run_words,
                                        .wino_in = dn_wino_words_in_256,
                                        .wino_out = dn_wino_words_out_256};

@@ -125,7 +125,7 @@ static void run_half(const dn_tile *t, int64_t rows)
 
 #define PIXELS_TOGETHER 512
 
-/* Where pixels of a square go. */
+/* Where pixels of a block go. */
 INLINE void places_of(const dn_regroup *r, int64_t first, int64_t pixel, int64_t n, char **to)
 {
     const int64_t step = r->pixel;

@@ -11,7 +11,7 @@
 #define PAIRED_ROWS 16                   /* below, it is the weights' memory that counts, */
 #define PAIRED_DEPTH 64                 /* and what a tile of fewer rows has besides its products */
 #define ROWS_PACKED 48                  /* that are worth packing weights in each call */
-#define WINO_BYTES ((int64_t)400 << 10) /* of squares in scratch, */
+#define WINO_BYTES ((int64_t)400 << 10) /* of Winograd tiles in scratch, */
 #define WINO_LEAST 32                   /* but so many of them at least */
 #define SCRATCH_MOST ((int64_t)16 << 20) /* of a thread: an image is not cut across its lines */
 /* Larger numbers than these are left to others: so products of them stay within 64 bits. */
@@ -194,7 +194,7 @@ static void set_pitch(dn_job *j)
     if (j->is_transposed) {
         end = (j->width - 1 + j->pad[1]) / j->stride[1] + 1;
     } else if (j->is_wino) {
-        end = first + j->across * j->isa->square + 2;
+        end = first + j->across * j->isa->winograd_tile + 2;
     } else {
         end = first + (j->width - 1) * j->stride[1] +
               (j->kernel_width - 1) * j->phases[1].dilation + 1;
@@ -230,7 +230,7 @@ static void set_image(dn_job *j)
         j->stride[i] = is_line && is_flat ? 1 : contraction->stride[is_line ? 0 : last];
         j->pad[i] = is_line && is_flat ? 0 : s->pad_low[is_line ? 0 : last];
     }
-    j->across = j->is_wino ? dn_parts(j->width, j->isa->square) : 0;
+    j->across = j->is_wino ? dn_parts(j->width, j->isa->winograd_tile) : 0;
     const int64_t tight = j->kernel_width * j->channels;
     j->run = j->is_tight ? dn_parts(tight, dn_tiles_together(j->isa))
                          : j->kernel_width * j->section_depth;
@@ -332,12 +332,12 @@ static int64_t lines_most(dn_job *j)
         const int64_t lines = j->is_transposed ? (held - 1) * j->stride[0] : held / j->stride[0];
         return lines < 1 ? 1 : lines;
     }
-    const int64_t down = dn_parts(j->lines, j->isa->square);
-    int64_t squares = WINO_BYTES / (j->places * j->depth * DN_TILE_GROUP);
-    squares = squares < WINO_LEAST ? WINO_LEAST : squares;
-    j->together = squares / (j->across * down);
+    const int64_t down = dn_parts(j->lines, j->isa->winograd_tile);
+    int64_t winograd_tiles = WINO_BYTES / (j->places * j->depth * DN_TILE_GROUP);
+    winograd_tiles = winograd_tiles < WINO_LEAST ? WINO_LEAST : winograd_tiles;
+    j->together = winograd_tiles / (j->across * down);
     j->together = dn_least(j->together < 1 ? 1 : j->together, j->images);
-    return (squares < j->across ? 1 : squares / j->across) * j->isa->square;
+    return (winograd_tiles < j->across ? 1 : winograd_tiles / j->across) * j->isa->winograd_tile;
 }
 
 /* Of a group for each channel a panel meets its own channels alone: copying what all panels meet is
@@ -388,15 +388,16 @@ static int64_t rounded(int64_t bytes)
 static void set_bytes(dn_job *j)
 {
     const int64_t size = sizeof(float);
-    const int64_t rows = j->is_wino ? j->isa->square * j->width + j->isa->lanes : DN_SUMS_PITCH;
+    const int64_t rows =
+        j->is_wino ? j->isa->winograd_tile * j->width + j->isa->lanes : DN_SUMS_PITCH;
     const int64_t pixels = j->block * (j->is_image ? j->width : 1);
-    j->squares = j->is_wino ? j->together * j->block / j->isa->square * j->across : 0;
+    j->winograd_tiles = j->is_wino ? j->together * j->block / j->isa->winograd_tile * j->across : 0;
     j->bytes.sums = rounded(rows * j->columns * size);
     j->bytes.transposed =
         rounded((j->is_col2im ? j->features * DN_SUMS_PITCH : j->columns * j->isa->lanes) * size);
     j->bytes.row_sums = j->is_bytes ? rounded(pixels * size) : 0;
-    j->bytes.squares =
-        j->is_wino ? rounded(j->places * j->squares * (j->depth + j->columns) * size) : 0;
+    j->bytes.winograd_tiles =
+        j->is_wino ? rounded(j->places * j->winograd_tiles * (j->depth + j->columns) * size) : 0;
     /* Whole panels, and an odd number of cache lines: rows differ in their sets of the cache. */
     const int64_t panels = dn_parts(j->scratch_lines * j->in_width, j->columns);
     j->products_step = (rounded(panels * j->columns * size) | DN_TILE_ALIGN) / size;
@@ -408,7 +409,7 @@ static void set_bytes(dn_job *j)
     j->bytes.copy = j->is_copied ? rounded(copied) : 0;
     j->bytes.panel = j->is_paired ? rounded(j->depth * DN_TILE_PAIR) : 0;
     j->bytes.all = j->bytes.sums + j->bytes.panel + j->bytes.transposed + 3 * j->bytes.row_sums +
-                   j->bytes.squares + j->bytes.products + j->bytes.copy;
+                   j->bytes.winograd_tiles + j->bytes.products + j->bytes.copy;
 }
 
 int64_t dn_job_packed_bytes(const dn_job *j)
@@ -596,7 +597,7 @@ static int are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_wino
 int dn_tiles_has_winograd(const dn_op *op)
 {
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->contraction.x.dtype);
-    return op->has_constant && isa != NULL && isa->square != 0;
+    return op->has_constant && isa != NULL && isa->winograd_tile != 0;
 }
 
 /* Products of f32, which oneDNN does as well where there are no tiles but the second best. */

@@ -62,14 +62,14 @@ typedef struct dn_job {
     int64_t panels, panel_bytes;
     /* Blocks: of so many lines (rows), an image (product) has so many; panels in so many parts. */
     int64_t block, blocks, parts;
-    int64_t lots;          /* of images, so many */
-    int64_t together;      /* images in scratch at a time, as squares */
-    int64_t places;        /* of a square */
-    int64_t across;        /* squares of a line, */
-    int64_t squares;       /* and in scratch */
-    int64_t scratch_lines; /* of a block, in scratch */
+    int64_t lots;           /* of images, so many */
+    int64_t together;       /* images in scratch at a time, as Winograd tiles */
+    int64_t places;         /* of a Winograd tile */
+    int64_t across;         /* Winograd tiles of a line, */
+    int64_t winograd_tiles; /* and in scratch */
+    int64_t scratch_lines;  /* of a block, in scratch */
     struct {
-        int64_t sums, panel, transposed, row_sums, squares, products, copy, all;
+        int64_t sums, panel, transposed, row_sums, winograd_tiles, products, copy, all;
     } bytes; /* of a thread's scratch */
     _Atomic int has_failed;
 } dn_job;
@@ -153,10 +153,10 @@ static inline int64_t dn_job_features(const dn_job *j, int64_t panel)
     return dn_least(j->columns, dn_least(left, j->features - dn_job_feature(j, panel)));
 }
 
-/* Lines of the output, in whole squares. */
+/* Lines of the output, in whole Winograd tiles. */
 static inline int64_t dn_job_rounded(const dn_job *j, int64_t lines)
 {
-    return j->is_wino ? dn_parts(lines, j->isa->square) * j->isa->square : lines;
+    return j->is_wino ? dn_parts(lines, j->isa->winograd_tile) * j->isa->winograd_tile : lines;
 }
 
 static inline const dn_phase *dn_job_phase(const dn_job *j, uint32_t axis, int64_t at)

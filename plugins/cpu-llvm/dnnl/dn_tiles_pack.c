@@ -92,9 +92,9 @@ static void sum_group(const char *from, int64_t columns, int64_t together, int32
 }
 
 /* Of bytes: twice F(2,3)'s in each direction, as words. */
-_Static_assert(DN_WINO_BYTES + 2 == 4, "a square of 3x3 taps");
+_Static_assert(DN_WINO_BYTES + 2 == 4, "a tile of 3x3 taps");
 
-static void square_of(int32_t taps[3][3], int32_t out[4][4])
+static void winograd_taps(int32_t taps[3][3], int32_t out[4][4])
 {
     int32_t half[4][3];
     for (int x = 0; x < 3; x++) {
@@ -113,7 +113,7 @@ static void square_of(int32_t taps[3][3], int32_t out[4][4])
     }
 }
 
-static void pack_squares(const packing *p, int64_t panel, int16_t *to, int32_t *sums)
+static void pack_winograd_bytes(const packing *p, int64_t panel, int16_t *to, int32_t *sums)
 {
     const int64_t together = dn_tiles_together(p->isa);
     const int64_t place = depth_of(p) * together * p->columns;
@@ -129,7 +129,7 @@ static void pack_squares(const packing *p, int64_t panel, int16_t *to, int32_t *
                 taps[t / 3][t % 3] = (int8_t)y[t / 3 * p->line + t % 3 * p->place];
                 sums[i] += taps[t / 3][t % 3];
             }
-            square_of(taps, out);
+            winograd_taps(taps, out);
             for (int t = 0; t < 16; t++) {
                 at[t * place] = (int16_t)out[t / 4][t % 4];
             }
@@ -140,7 +140,7 @@ static void pack_squares(const packing *p, int64_t panel, int16_t *to, int32_t *
 static void pack_winograd(const packing *p, int64_t panel, char *to, int32_t *sums)
 {
     if (p->size == 1) {
-        pack_squares(p, panel, (int16_t *)(void *)to, sums);
+        pack_winograd_bytes(p, panel, (int16_t *)(void *)to, sums);
         return;
     }
     const int64_t first = panel * p->columns;

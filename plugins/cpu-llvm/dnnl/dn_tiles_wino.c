@@ -1,5 +1,5 @@
-/* 3x3 convolutions by Winograd's F(4,3), of f32: squares of 6 x 6 pixels become 36 numbers each,
- * the channels of all squares are multiplied by the 36 matrices that the weights have become, and 4
+/* 3x3 convolutions by Winograd's F(4,3), of f32: tiles of 6 x 6 pixels become 36 numbers each,
+ * the channels of all tiles are multiplied by the 36 matrices that the weights have become, and 4
  * x 4 pixels are made of what comes out. A quarter of the products for 10 to 20 percent more of
  * other work. Of bytes by F(2,3), which has 16 products for 36: with twice its weights in each
  * direction all is whole numbers, of words and then of 32 bits, four times what comes out; so not a
@@ -15,10 +15,10 @@
 void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, int64_t first)
 {
     const int64_t pixel = b->depth * DN_TILE_GROUP;
-    const int64_t edge = b->isa->square;
+    const int64_t edge = b->isa->winograd_tile;
     for (int64_t y = 0; y < down; y++) {
         for (int64_t i = 0; i < b->across; i++) {
-            float *to = b->squares + (first + y * b->across + i) * b->depth;
+            float *to = b->inputs + (first + y * b->across + i) * b->depth;
             b->isa->wino_in((const float *)(const void *)(x + edge * (y * pitch + i * pixel)),
                             pitch / DN_TILE_GROUP, b->depth, b->tiles * b->depth, to);
         }
@@ -46,7 +46,7 @@ void dn_wino_panel(const dn_wino *b, const char *weights)
             const int is_asking = k + 1 < places && asked < bytes;
             t.ask = weights + (is_asking ? bytes + asked : 0);
             t.ask_step = is_asking ? LINE : 0;
-            t.x = (const char *)(b->squares + (k * b->tiles + begin) * b->depth);
+            t.x = (const char *)(b->inputs + (k * b->tiles + begin) * b->depth);
             t.sums = (int32_t *)(void *)(b->sums + (k * b->tiles + begin) * columns);
             isa->wino_run(&t, end - begin);
             begin = end;
@@ -57,7 +57,7 @@ void dn_wino_panel(const dn_wino *b, const char *weights)
 void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width, float *to)
 {
     const int64_t columns = 2 * b->isa->lanes;
-    const int64_t edge = b->isa->square;
+    const int64_t edge = b->isa->winograd_tile;
     for (int64_t i = 0; i < b->across; i++) {
         const int64_t left = width - i * edge;
         b->isa->wino_out(b->sums + (first + i) * columns, b->tiles * columns, lines,

@@ -6,7 +6,7 @@
 /* ---- F(4,3), of floats ---- */
 
 #define EDGE 6
-#define SQUARE DN_WINO_FLOATS
+#define TILE DN_WINO_FLOATS
 #define POINT_A ((float)DN_WINO_A)
 #define POINT_B ((float)DN_WINO_B)
 #define A2 (POINT_A * POINT_A)
@@ -52,8 +52,8 @@ INLINE void out_of_points(const __m256 *m, const int step, __m256 *to, const int
 }
 
 /* 8 channels, or the `left` ones, a constant where it is 8. */
-INLINE void square_in(const float *x, int64_t line, int64_t channels, int64_t step, float *to,
-                      const int64_t left)
+INLINE void tile_in(const float *x, int64_t line, int64_t channels, int64_t step, float *to,
+                    const int64_t left)
 {
     __m256 d[EDGE][EDGE];
     __m256 half[EDGE][EDGE];
@@ -80,10 +80,10 @@ void dn_wino_in_256(const float *x, int64_t line, int64_t channels, int64_t step
 {
     int64_t c = 0;
     for (; c + LANES <= channels; c += LANES) {
-        square_in(x + c, line, channels, step, to + c, LANES);
+        tile_in(x + c, line, channels, step, to + c, LANES);
     }
     if (c < channels) {
-        square_in(x + c, line, channels, step, to + c, channels - c);
+        tile_in(x + c, line, channels, step, to + c, channels - c);
     }
 }
 
@@ -92,8 +92,8 @@ void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, 
 {
     for (int v = 0; v < COLUMNS; v += LANES) {
         __m256 m[EDGE];
-        __m256 half[SQUARE][EDGE];
-        __m256 line[SQUARE];
+        __m256 half[TILE][EDGE];
+        __m256 line[TILE];
         for (int j = 0; j < EDGE; j++) {
 #pragma GCC unroll 6
             for (int i = 0; i < EDGE; i++) {
@@ -113,7 +113,7 @@ void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, 
 /* ---- F(2,3), of words ---- */
 
 #define WORDS_EDGE 4
-#define WORDS_SQUARE DN_WINO_BYTES
+#define WORDS_TILE DN_WINO_BYTES
 
 /* Four words, `step` vectors apart, to four of the points. */
 INLINE void words_into(const __m256i *d, const int step, __m256i *to, const int to_step)
@@ -132,8 +132,8 @@ INLINE void words_out_of(const __m256i *m, const int step, __m256i *to, const in
 }
 
 /* 8 groups, or the `left` ones, a constant where it is 8. */
-INLINE void words_square_in(const float *x, int64_t line, int64_t groups, int64_t step, float *to,
-                            const int64_t left)
+INLINE void words_tile_in(const float *x, int64_t line, int64_t groups, int64_t step, float *to,
+                          const int64_t left)
 {
     __m256i d[WORDS_EDGE * WORDS_EDGE];
     __m256i half[WORDS_EDGE * WORDS_EDGE];
@@ -161,10 +161,10 @@ void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t 
 {
     int64_t g = 0;
     for (; g + LANES <= groups; g += LANES) {
-        words_square_in(x + g, line, groups, step, to + g, LANES);
+        words_tile_in(x + g, line, groups, step, to + g, LANES);
     }
     if (g < groups) {
-        words_square_in(x + g, line, groups, step, to + g, groups - g);
+        words_tile_in(x + g, line, groups, step, to + g, groups - g);
     }
 }
 
@@ -174,8 +174,8 @@ void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64
 {
     for (int v = 0; v < COLUMNS; v += LANES) {
         __m256i m[WORDS_EDGE * WORDS_EDGE];
-        __m256i half[WORDS_SQUARE * WORDS_EDGE];
-        __m256i out[WORDS_SQUARE * WORDS_SQUARE];
+        __m256i half[WORDS_TILE * WORDS_EDGE];
+        __m256i out[WORDS_TILE * WORDS_TILE];
 #pragma GCC unroll 16
         for (int i = 0; i < WORDS_EDGE * WORDS_EDGE; i++) {
             m[i] = _mm256_load_si256((const __m256i *)(const void *)(from + i * step + v));
@@ -185,13 +185,13 @@ void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64
             words_out_of(m + i, WORDS_EDGE, half + i, WORDS_EDGE);
         }
 #pragma GCC unroll 2
-        for (int i = 0; i < WORDS_SQUARE; i++) {
-            words_out_of(half + i * WORDS_EDGE, 1, out + i * WORDS_SQUARE, 1);
+        for (int i = 0; i < WORDS_TILE; i++) {
+            words_out_of(half + i * WORDS_EDGE, 1, out + i * WORDS_TILE, 1);
         }
 #pragma GCC unroll 4
-        for (int i = 0; i < WORDS_SQUARE * WORDS_SQUARE; i++) {
-            const int64_t y = i / WORDS_SQUARE;
-            const int64_t x = i % WORDS_SQUARE;
+        for (int i = 0; i < WORDS_TILE * WORDS_TILE; i++) {
+            const int64_t y = i / WORDS_TILE;
+            const int64_t x = i % WORDS_TILE;
             float *at = to + (y * width + x) * COLUMNS + v;
             if (y < lines && x < n) {
                 _mm256_store_si256((__m256i *)(void *)at, _mm256_srai_epi32(out[i], 2));

@@ -35,7 +35,7 @@ typedef struct worker {
     float *products; /* of col2im, aligned to 64 */
     int32_t *row_sums, *row_zeros, *row_starts;
     int32_t *sums;
-    char *panel; /* words of the weights that are met, of is_paired */
+    char *panel; /* words of the weights that are met, of is_winograd_product */
     float *transposed;
     const char *ask, *ask_end; /* the next panel, of which each tile asks for a part */
 } worker;
@@ -253,8 +253,8 @@ static void load_rows(worker *w)
             memcpy(to, w->x + i * row, (size_t)bytes);
         }
         memset(to + bytes, 0, (size_t)(j->pitch - bytes));
-        if (j->is_paired) {
-            w->row_starts[i] = j->isa->start_pairs(to, j->depth);
+        if (j->is_winograd_product) {
+            w->row_starts[i] = j->isa->start_winograd_product(to, j->depth);
         }
     }
     w->x = w->copy;
@@ -526,9 +526,11 @@ static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64
     const dn_job *j = w->j;
     const int64_t every = j->phases[1].n;
     const int64_t n = dn_parts(p->width - first, every);
-    const int64_t tiles = dn_parts(n, j->is_paired ? DN_PAIRS_ROWS : j->isa->rows);
+    const int64_t tiles =
+        dn_parts(n, j->is_winograd_product ? DN_WINOGRAD_PRODUCT_ROWS : j->isa->rows);
     const int64_t asked = y * p->width + p->width * first / every;
-    void (*const run)(const dn_tile *, int64_t) = j->is_paired              ? j->isa->run_pairs
+    void (*const run)(const dn_tile *, int64_t) = j->is_winograd_product
+                                                      ? j->isa->run_winograd_product
                                                   : j->sections.are_fours   ? j->isa->run_fours
                                                   : j->sections.are_singles ? j->isa->run_singles
                                                                             : j->isa->run;
@@ -536,7 +538,7 @@ static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64
     const char *x = t.x + p->panel / j->section_panels * j->sections.step * j->isa->size;
     const int64_t ask_bytes = t.lines * t.pixels * (t.length / DN_TILE_ASK) * DN_TILE_ALIGN;
     t.weights += p->panel * j->panel_bytes;
-    if (j->is_paired) {
+    if (j->is_winograd_product) {
         t.first = t.weights;
         t.weights = w->panel;
     }
@@ -629,8 +631,9 @@ static void run_panel(worker *w, int64_t panel)
     const int64_t together = cuts > 1 ? 1 : DN_TILE_PIXELS / width;
     w->ask_end = j->weights + dn_least(panel + 2, j->panels) * j->panel_bytes;
     w->ask = j->weights + (panel + 1) * j->panel_bytes;
-    if (j->is_paired) {
-        j->isa->widen_pairs(j->weights + panel * j->panel_bytes + DN_TILE_PAIR, j->depth, w->panel);
+    if (j->is_winograd_product) {
+        j->isa->widen_winograd_product(j->weights + panel * j->panel_bytes + DN_TILE_PAIR, j->depth,
+                                       w->panel);
     }
     for (int64_t y = 0; y < lines; y += together) {
         for (int64_t c = 0; c < cuts; c++) {

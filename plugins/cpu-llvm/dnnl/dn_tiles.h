@@ -28,8 +28,8 @@
 #define DN_SINGLES_MAX 64  /* places of a window of a convolution with a group a channel */
 #define DN_TILE_PAIR 64    /* bytes: weights of two places then, of 16 channels; words of a group */
 #define DN_TILE_COLUMN 256 /* of four places, of 32 channels twice (dn_depthwise_512.c) */
-#define DN_PAIRS_ROWS 4    /* of a tile of `run_pairs` */
-#define DN_FLOATS_ROWS 14  /* of a tile of f32 with AVX-512 */
+#define DN_WINOGRAD_PRODUCT_ROWS 4 /* of a tile of `run_winograd_product` */
+#define DN_FLOATS_ROWS 14          /* of a tile of f32 with AVX-512 */
 
 /* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
 typedef struct dn_tile {
@@ -41,7 +41,7 @@ typedef struct dn_tile {
     const char *weights;
     const char *ask;  /* what is asked for meanwhile, AVX2: so many bytes on (a cache line, or 0) */
     int64_t ask_step; /* each time */
-    const int32_t *starts; /* for run_pairs: by row, what start_pairs gives, */
+    const int32_t *starts; /* for Winograd's product: by row, */
     const char *first;     /* and by column, of the weights */
     const int64_t *places; /* for run_singles of words: bytes from x to each one of the window */
     int32_t *sums;         /* out: rows of columns, f32 but for bytes; aligned to 64, */
@@ -152,13 +152,13 @@ typedef struct dn_tiles_isa {
     /* As `run`, of a section of groups of one channel and feature: `length` pairs of `places`,
      * or of bytes `pixels` columns of `lines`. NULL: it has none. */
     void (*run_singles)(const dn_tile *t, int64_t rows);
-    /* As `run`, of rows of an even number of groups, DN_PAIRS_ROWS at most: half the products
-     * (dn_pairs_256.c), against words. NULL: it has none. */
-    void (*run_pairs)(const dn_tile *t, int64_t rows);
+    /* As `run`, of rows of an even number of groups, DN_WINOGRAD_PRODUCT_ROWS at most: half the
+     * products (dn_winograd_product_256.c), against words. NULL: it has none. */
+    void (*run_winograd_product)(const dn_tile *t, int64_t rows);
     /* What a row of so many groups adds to where its sums begin. */
-    int32_t (*start_pairs)(const char *x, int64_t groups);
+    int32_t (*start_winograd_product)(const char *x, int64_t groups);
     /* A panel of so many groups, of bytes, to words. */
-    void (*widen_pairs)(const char *from, int64_t groups, char *to);
+    void (*widen_winograd_product)(const char *from, int64_t groups, char *to);
     /* Winograd's tiles, of so many pixels an edge as they come out; 0: it has none. They are made
      * of tiles with two more, one group for each channel or channels of one. */
     int64_t winograd_tile;
@@ -198,10 +198,10 @@ void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t 
 void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                            float *to);
 
-/* `run_pairs` and what it needs, of AVX2 (dn_pairs_256.c). */
-void dn_widen_pairs_256(const char *from, int64_t groups, char *to);
-void dn_run_pairs_256(const dn_tile *t, int64_t rows);
-int32_t dn_start_pairs_256(const char *x, int64_t groups);
+/* `run_winograd_product` and what it needs, of AVX2 (dn_winograd_product_256.c). */
+void dn_widen_winograd_product_256(const char *from, int64_t groups, char *to);
+void dn_run_winograd_product_256(const dn_tile *t, int64_t rows);
+int32_t dn_start_winograd_product_256(const char *x, int64_t groups);
 
 /* Of f32 for col2im with AVX2 (dn_col2im_256.c), for AVX-512 as well. */
 void dn_copy_panel_256(const dn_panel *p);
@@ -287,9 +287,9 @@ static inline __attribute__((always_inline)) void dn_regroup_tight(const dn_regr
 int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction,
                       const dn_sizes *s);
 
-/* Are the products of these (simplified) sizes done by `run_pairs`? */
-int dn_tiles_is_paired(const dn_tiles_isa *isa, const st_contraction *contraction,
-                       const dn_sizes *s);
+/* Are the products of these (simplified) sizes done by `run_winograd_product`? */
+int dn_tiles_is_winograd_product(const dn_tiles_isa *isa, const st_contraction *contraction,
+                                 const dn_sizes *s);
 
 /* Sections are what the groups of a convolution are to the panels: each has features of its own,
  * which meet some channels of a pixel. Else there is one. */

@@ -8,8 +8,8 @@
 #define ROWS_MOST 126                    /* of a product's block, */
 #define ROWS_LEAST 24                    /* however long they are */
 #define TIGHT_MOST 7                     /* channels of a pixel that fills no groups */
-#define PAIRED_ROWS 16                   /* below, it is the weights' memory that counts, */
-#define PAIRED_DEPTH 64                 /* and what a tile of fewer rows has besides its products */
+#define WINOGRAD_PRODUCT_ROWS 16         /* below, it is the weights' memory that counts, */
+#define WINOGRAD_PRODUCT_DEPTH 64       /* and what a tile of fewer rows has besides its products */
 #define ROWS_PACKED 48                  /* that are worth packing weights in each call */
 #define WINO_BYTES ((int64_t)400 << 10) /* of Winograd tiles in scratch, */
 #define WINO_LEAST 32                   /* but so many of them at least */
@@ -172,18 +172,18 @@ static void make_product(const st_contraction *contraction, dn_sizes *s)
     s->out.stride[0] = s->features;
 }
 
-int dn_tiles_is_paired(const dn_tiles_isa *isa, const st_contraction *contraction,
-                       const dn_sizes *s)
+int dn_tiles_is_winograd_product(const dn_tiles_isa *isa, const st_contraction *contraction,
+                                 const dn_sizes *s)
 {
     dn_sizes product = *s;
-    if (isa->run_pairs == NULL ||
+    if (isa->run_winograd_product == NULL ||
         (contraction->kind == ST_CONTRACTION_CONV && !is_pointwise(contraction, s))) {
         return 0;
     }
     if (contraction->kind == ST_CONTRACTION_CONV) {
         make_product(contraction, &product);
     }
-    return product.m >= PAIRED_ROWS && product.k >= PAIRED_DEPTH;
+    return product.m >= WINOGRAD_PRODUCT_ROWS && product.k >= WINOGRAD_PRODUCT_DEPTH;
 }
 
 /* A line of scratch: what windows reach before the image, the image and what they reach behind. */
@@ -292,9 +292,9 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_tiles_part *part, uin
     const int64_t of_weight =
         is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->contraction->y.dtype);
     j->group_bytes = together * of_weight * j->columns;
-    j->is_paired = !is_wino && dn_tiles_is_paired(j->isa, j->contraction, s);
+    j->is_winograd_product = !is_wino && dn_tiles_is_winograd_product(j->isa, j->contraction, s);
     j->depth = dn_parts(j->channels, together);
-    j->depth += j->is_paired && j->depth % 2;
+    j->depth += j->is_winograd_product && j->depth % 2;
     j->sections = dn_tiles_sections(j->isa, j->contraction, s);
     j->section_panels = dn_parts(j->sections.features, j->columns);
     j->section_depth = j->is_image ? dn_parts(j->sections.channels, together) : j->depth;
@@ -312,7 +312,7 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_tiles_part *part, uin
     j->panel_bytes = (is_wino ? j->places * j->depth : j->kernel_lines * j->run) * j->group_bytes;
     if (j->sections.are_singles) {
         set_places(j);
-    } else if (j->is_paired) {
+    } else if (j->is_winograd_product) {
         j->panel_bytes = DN_TILE_PAIR + j->depth * j->group_bytes;
     }
     if (j->is_col2im) {
@@ -353,8 +353,8 @@ static void set_blocks(dn_job *j)
 {
     const int64_t threads = j->s.threads;
     const int64_t whole = j->is_image ? j->lines : j->width;
-    int64_t most =
-        dn_least(CACHE_BYTES / j->pitch, j->is_paired ? (int64_t)DN_TILE_PIXELS : ROWS_MOST);
+    int64_t most = dn_least(CACHE_BYTES / j->pitch,
+                            j->is_winograd_product ? (int64_t)DN_TILE_PIXELS : ROWS_MOST);
     most = most < ROWS_LEAST ? ROWS_LEAST : most;
     j->together = 1;
     if (j->is_image) {
@@ -407,7 +407,7 @@ static void set_bytes(dn_job *j)
     const int64_t copied =
         j->is_col2im ? j->depth * j->columns * size : j->scratch_lines * j->pitch + more;
     j->bytes.copy = j->is_copied ? rounded(copied) : 0;
-    j->bytes.panel = j->is_paired ? rounded(j->depth * DN_TILE_PAIR) : 0;
+    j->bytes.panel = j->is_winograd_product ? rounded(j->depth * DN_TILE_PAIR) : 0;
     j->bytes.all = j->bytes.sums + j->bytes.panel + j->bytes.transposed + 3 * j->bytes.row_sums +
                    j->bytes.winograd_tiles + j->bytes.products + j->bytes.copy;
 }

@@ -29,7 +29,7 @@ typedef struct dn_job {
     int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
     int is_copied;  /* the image, or the rows of a product */
     int is_tight;   /* dn_tiles_is_tight */
-    int is_paired;  /* dn_tiles_is_paired */
+    int is_winograd_product; /* dn_tiles_is_winograd_product */
     int64_t features, channels;
     int64_t size;        /* bytes of an element of x */
     int64_t group_bytes; /* of a panel's row of weights */

@@ -24,10 +24,10 @@ typedef struct packing {
     int64_t line, place; /* elements from one of the window to the next */
     uint8_t flip;
     int is_winograd;
-    int are_singles;      /* dn_sections */
-    int is_paired;        /* dn_tiles_is_paired */
-    int are_rows;         /* dn_tiles_is_col2im */
-    int64_t all_features; /* of all sections */
+    int are_singles;         /* dn_sections */
+    int is_winograd_product; /* dn_tiles_is_winograd_product */
+    int are_rows;            /* dn_tiles_is_col2im */
+    int64_t all_features;    /* of all sections */
 } packing;
 
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases)
@@ -194,8 +194,8 @@ static void pack_columns(const packing *p, int64_t panel, char *to, int32_t *sum
     }
 }
 
-/* Of bytes for `run_pairs`: a row of what sums begin with, then [group][feature]. */
-static void pack_pairs(const packing *p, int64_t panel, char *to, int32_t *sums)
+/* Of bytes for `run_winograd_product`: a row of what sums begin with, then [group][feature]. */
+static void pack_winograd_product(const packing *p, int64_t panel, char *to, int32_t *sums)
 {
     int32_t *starts = (int32_t *)(void *)to;
     int8_t *bytes = (int8_t *)to + DN_TILE_PAIR;
@@ -261,8 +261,8 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
             pack_winograd(p, panel, to, sums);
             continue;
         }
-        if (p->is_paired) {
-            pack_pairs(p, panel, to, sums);
+        if (p->is_winograd_product) {
+            pack_winograd_product(p, panel, to, sums);
             continue;
         }
         if (p->are_rows) {
@@ -324,7 +324,7 @@ static int64_t panel_bytes_of(const packing *p)
     if (p->are_singles) {
         return dn_tiles_singles_bytes(p->isa, p->phases[0].of[0].places, p->phases[1].of[0].places);
     }
-    if (p->is_paired) {
+    if (p->is_winograd_product) {
         return DN_TILE_PAIR + dn_parts(depth_of(p), 2) * 2 * 2 * p->columns;
     }
     for (int64_t i = 0; i < p->phases[0].n; i++) {
@@ -361,7 +361,8 @@ static int64_t pack_part(const dn_op *op, const dn_tiles_part *part, int is_wino
                  .together = sections.features * sections.n,
                  .flip = contraction->y.dtype == STATOR_U8 ? MOVED : 0,
                  .are_singles = sections.are_singles,
-                 .is_paired = !is_winograd && dn_tiles_is_paired(isa, contraction, s),
+                 .is_winograd_product =
+                     !is_winograd && dn_tiles_is_winograd_product(isa, contraction, s),
                  .all_features = s->features};
     if (contraction->kind == ST_CONTRACTION_CONV) {
         set_window(&p, contraction, s);

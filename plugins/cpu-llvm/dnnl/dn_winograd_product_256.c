@@ -50,9 +50,9 @@ INLINE void add_groups(const char *x, int64_t row, const char *w, int u, __m256i
     }
 }
 
-INLINE void pairs(const dn_tile *t, const int rows)
+INLINE void winograd_product(const dn_tile *t, const int rows)
 {
-    __m256i sum[DN_PAIRS_ROWS][2];
+    __m256i sum[DN_WINOGRAD_PRODUCT_ROWS][2];
     const char *x = t->x;
     const char *w = t->weights;
     const char *ask = t->ask;
@@ -89,25 +89,25 @@ INLINE void pairs(const dn_tile *t, const int rows)
     }
 }
 
-void dn_run_pairs_256(const dn_tile *t, int64_t rows)
+void dn_run_winograd_product_256(const dn_tile *t, int64_t rows)
 {
     switch (rows) {
     case 4:
-        pairs(t, 4);
+        winograd_product(t, 4);
         break;
     case 3:
-        pairs(t, 3);
+        winograd_product(t, 3);
         break;
     case 2:
-        pairs(t, 2);
+        winograd_product(t, 2);
         break;
     default:
-        pairs(t, 1);
+        winograd_product(t, 1);
         break;
     }
 }
 
-void dn_widen_pairs_256(const char *from, int64_t groups, char *to)
+void dn_widen_winograd_product_256(const char *from, int64_t groups, char *to)
 {
     for (int64_t i = 0; i < 2 * groups; i++) {
         const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from + i);
@@ -115,7 +115,7 @@ void dn_widen_pairs_256(const char *from, int64_t groups, char *to)
     }
 }
 
-int32_t dn_start_pairs_256(const char *x, int64_t groups)
+int32_t dn_start_winograd_product_256(const char *x, int64_t groups)
 {
     __m256i sum = _mm256_setzero_si256();
     for (int64_t g = 0; g < groups; g += LANES) {

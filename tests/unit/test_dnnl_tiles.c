@@ -146,8 +146,8 @@ Test(dnnl_tiles, convolutions_of_floats_wide)
     check_images_of_floats();
 }
 
-/* Groups: of four channels and features (in lots of four groups, and not), of fewer features than a
- * panel has and of more; windows apart, one axis. */
+/* Groups: of four channels and features (in chunks of four groups, and not), of fewer features
+ * than a panel has and of more; windows apart, one axis. */
 static const conv_case grouped[] = {
     {2, 2, 128, 128, 32, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 1, 48, 48, 12, {13, 15}, {3, 2}, {2, 1}, {2, 3}, {2, 0}, {1, 4}},

@@ -62,7 +62,7 @@ static const transposed_case volumes[] = {
 static const transposed_case grouped_volume = {
     {3, 2, 24, 54, 3, {3, 6, 5}, {2, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}}, {0, 1, 1}};
 
-/* Groups: of four channels and features, in lots of four groups and not; and of others. */
+/* Groups: of four channels and features, in chunks of four groups and not; and of others. */
 static const transposed_case grouped[] = {
     {{2, 2, 64, 64, 16, {7, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}},
     {{2, 1, 48, 48, 12, {5, 6}, {3, 2}, {1, 1}, {1, 2}, {0, 0}, {1, 0}}, {0, 0}},

@@ -7,9 +7,9 @@
  *   rounded(v)                     to whole numbers, halves to the even one
  *   others(kind, v)                what this width alone has
  *
- * Behind it the file defines finish_lot. Vectors are done in lots of `n` that stay in registers
- * from the sums to the output; `n` and is_across are constants where these are inlined, and a lot
- * begins at an even vector. */
+ * Behind it the file defines finish_vectors. `n` vectors at a time stay in registers
+ * from the sums to the output; `n` and is_across are constants where these are inlined, and
+ * the first is an even one. */
 #include "dn_tiles.h"
 
 /* Place in the output of vector i. */
@@ -87,7 +87,7 @@ INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, vec *v, con
                       const int is_across)
 {
     const st_epilogue *e = &f->contraction->epilogue[place];
-    vec o[DN_TILE_LOT];
+    vec o[DN_FINISH_VECTORS];
     if (!st_epilogue_has_buffer(e->kind)) {
         apply_number(e, v, n);
         return;
@@ -108,19 +108,19 @@ INLINE void apply_rows(const dn_finish *f, int64_t i, vec *v, const int n, const
 }
 
 /* From the sums of vectors i to i + n - 1 to the output. */
-INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across);
+INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const int is_across);
 
 INLINE void finish_all(const dn_finish *f, const int is_across)
 {
     int64_t i = 0;
-    for (; i + DN_TILE_LOT <= f->n; i += DN_TILE_LOT) {
-        finish_lot(f, i, DN_TILE_LOT, is_across);
+    for (; i + DN_FINISH_VECTORS <= f->n; i += DN_FINISH_VECTORS) {
+        finish_vectors(f, i, DN_FINISH_VECTORS, is_across);
     }
     for (; i + 2 <= f->n; i += 2) {
-        finish_lot(f, i, 2, is_across);
+        finish_vectors(f, i, 2, is_across);
     }
     if (i < f->n) {
-        finish_lot(f, i, 1, is_across);
+        finish_vectors(f, i, 1, is_across);
     }
 }
 

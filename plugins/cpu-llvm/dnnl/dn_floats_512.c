@@ -117,10 +117,10 @@ INLINE vec others(uint32_t kind, vec v)
 
 #include "dn_finish_isa.h"
 
-INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
+INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
     const int64_t pitch = is_across ? LANES : f->pitch;
-    vec v[DN_TILE_LOT];
+    vec v[DN_FINISH_VECTORS];
     float *out = f->at[DN_OUT];
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {

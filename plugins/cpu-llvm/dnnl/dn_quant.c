@@ -3,12 +3,12 @@
  * (contraction.weights).
  *
  * Weights stay as small as they are: they are put into panels (dn_quant.h) once, or, where the
- * library may not hold them, one panel at a time in each call. Few rows are bound by reading them,
- * and meet them as they are widened in registers; more rows share a chunk of a panel made f32. Sums
- * are f32, in another order than the graph's; few rows multiply the sum of a block with its scale.
- * x whose numbers of k are apart, and results whose columns are, are transposed in scratch.
- * Threads take panels side by side, and lots of rows. f32 with AVX-512 or AVX2; the epilogue keeps
- * NaN. */
+ * library may not hold them, one panel at a time in each call. Few rows are bound by reading
+ * them, and meet them as they are widened in registers; more rows share a chunk of a panel made
+ * f32. Sums are f32, in another order than the graph's; few rows multiply the sum of a block
+ * with its scale. x whose numbers of k are apart, and results whose columns are, are transposed
+ * in scratch. Threads take panels side by side, and chunks of rows. f32 with AVX-512 or AVX2;
+ * the epilogue keeps NaN. */
 #include "dn_quant.h"
 
 #include "core/base/check.h"
@@ -316,22 +316,22 @@ stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *
 
 /* ---- a call ---- */
 
-/* Rows are divided into so many lots, each of which meets all panels. */
-static int64_t lots_of(const dn_quant *q)
+/* Rows are divided into so many chunks, each of which meets all panels. */
+static int64_t chunks_of(const dn_quant *q)
 {
     return (q->s->m + DN_QUANT_ROWS - 1) / DN_QUANT_ROWS;
 }
 
 static int64_t scratch_floats(const dn_quant *q)
 {
-    const int64_t lots = lots_of(q);
-    return q->isa->scratch_floats((q->s->m + lots - 1) / lots);
+    const int64_t chunks = chunks_of(q);
+    return q->isa->scratch_floats((q->s->m + chunks - 1) / chunks);
 }
 
 static void run_range(void *self, int64_t begin, int64_t end)
 {
     dn_quant *q = self;
-    const int64_t lots = lots_of(q);
+    const int64_t chunks = chunks_of(q);
     dn_scratch *scratch = dn_scratch_take(q->op->lib, (uint64_t)q->scratch);
     if (scratch == NULL) {
         q->has_failed = 1;
@@ -344,10 +344,10 @@ static void run_range(void *self, int64_t begin, int64_t end)
                        .order = q->order,
                        .from = {q->at[DN_Y], q->at[DN_SCALE], q->at[DN_ZERO + 1]}};
     for (int64_t i = begin; i < end; i++) {
-        const int64_t lot = i / q->order.panels;
+        const int64_t chunk = i / q->order.panels;
         const int64_t panel = i % q->order.panels;
-        part.row = q->s->m * lot / lots;
-        part.rows = q->s->m * (lot + 1) / lots - part.row;
+        part.row = q->s->m * chunk / chunks;
+        part.rows = q->s->m * (chunk + 1) / chunks - part.row;
         part.column = panel * q->order.columns;
         part.panel = q->weights + panel * q->order.panel;
         if (q->weights == NULL) {
@@ -372,7 +372,7 @@ static stator_status run_rows(const dn_op *op, const dn_plan *plan, const dn_siz
     }
     q.weights = packed;
     q.scratch = scratch_floats(&q) * (int64_t)sizeof(float) + (packed ? 0 : q.order.panel);
-    const int64_t n = lots_of(&q) * q.order.panels;
+    const int64_t n = chunks_of(&q) * q.order.panels;
     const int64_t grain = s.m > 1 ? 1 : GRAIN_BYTES / q.order.panel + 1;
     dn_scratch_reserve(op->lib, (uint64_t)q.scratch, n < s.threads ? n : s.threads);
     if (op->lib->host && s.threads > 1) {

@@ -372,16 +372,16 @@ static uint16_t mask_of(const dn_job *j, int64_t left)
 }
 
 /* Pixels of consecutive lines of an image (or some of one line), or rows of a product. */
-typedef struct strip {
+typedef struct pixel_chunk {
     int64_t panel;
     int64_t y, lines; /* in the block */
     int64_t x, width;
     int64_t n;    /* pixels */
     int64_t done; /* of them are finished */
-} strip;
+} pixel_chunk;
 
-/* Place of the first feature of the strip's panel at its first pixel. */
-static int64_t place_of(const worker *w, const strip *p)
+/* Place of the first feature of the chunk's panel at its first pixel. */
+static int64_t place_of(const worker *w, const pixel_chunk *p)
 {
     const dn_job *j = w->j;
     const int64_t pixel = (w->first + p->y) * j->width + p->x;
@@ -402,8 +402,8 @@ static void set_zero_terms(const dn_job *j, const dn_zero_terms *of, dn_finish *
     }
 }
 
-/* Of the strip's first pixel. */
-static dn_finish finish_of(const worker *w, const strip *p)
+/* Of the chunk's first pixel. */
+static dn_finish finish_of(const worker *w, const pixel_chunk *p)
 {
     const dn_job *j = w->j;
     const int64_t row = j->is_image ? p->y * j->width + p->x : p->x;
@@ -433,18 +433,18 @@ static dn_finish finish_of(const worker *w, const strip *p)
     return f;
 }
 
-/* Pixels `begin` to `end` of the strip; `begin` is a multiple of the lanes. */
-static void finish_image(const worker *w, const dn_finish *of_strip, int64_t begin, int64_t end)
+/* Pixels `begin` to `end` of the chunk; `begin` is a multiple of the lanes. */
+static void finish_image(const worker *w, const dn_finish *of_chunk, int64_t begin, int64_t end)
 {
     const dn_tiles_isa *isa = w->j->isa;
-    dn_finish f = *of_strip;
+    dn_finish f = *of_chunk;
     for (int64_t pixel = begin; pixel < end; pixel += isa->lanes) {
-        f.out = of_strip->out + pixel;
-        f.row_sums = of_strip->row_sums ? of_strip->row_sums + pixel : NULL;
+        f.out = of_chunk->out + pixel;
+        f.row_sums = of_chunk->row_sums ? of_chunk->row_sums + pixel : NULL;
         f.mask[0] = mask_of(w->j, end - pixel);
         f.mask[1] = f.mask[0];
         if (w->j->is_col2im) { /* already by feature */
-            f.sums = of_strip->sums + pixel;
+            f.sums = of_chunk->sums + pixel;
         } else {
             isa->transpose_sums(w->sums + pixel * 2 * isa->lanes, w->transposed);
         }
@@ -452,9 +452,9 @@ static void finish_image(const worker *w, const dn_finish *of_strip, int64_t beg
     }
 }
 
-static void finish_rows(const worker *w, const dn_finish *of_strip, int64_t begin, int64_t end)
+static void finish_rows(const worker *w, const dn_finish *of_chunk, int64_t begin, int64_t end)
 {
-    dn_finish f = *of_strip;
+    dn_finish f = *of_chunk;
     f.n = 2 * (end - begin);
     f.sums = (const float *)(const void *)(w->sums + begin * w->j->columns);
     f.out += begin * f.step;
@@ -469,12 +469,12 @@ static void finish_rows(const worker *w, const dn_finish *of_strip, int64_t begi
 
 /* Sums up to `made` are there: some are finished, soon, while they are in the first cache, and a
  * few stores at a time, which go on while the next sums are made. */
-static void finish_some(const worker *w, strip *p, const dn_finish *f, int64_t made)
+static void finish_some(const worker *w, pixel_chunk *p, const dn_finish *f, int64_t made)
 {
-    const int64_t lot = f->to_bytes    ? DN_TILE_BYTES_LOT
-                        : f->is_across ? DN_TILE_LOT / 2
-                                       : w->j->isa->lanes;
-    const int64_t end = made == p->n ? made : made / lot * lot;
+    const int64_t unit = f->to_bytes    ? DN_FINISH_BYTE_ROWS
+                         : f->is_across ? DN_FINISH_VECTORS / 2
+                                        : w->j->isa->lanes;
+    const int64_t end = made == p->n ? made : made / unit * unit;
     if (end == p->done) {
         return;
     }
@@ -486,7 +486,7 @@ static void finish_some(const worker *w, strip *p, const dn_finish *f, int64_t m
     p->done = end;
 }
 
-/* ---- a strip ---- */
+/* ---- a chunk of pixels ---- */
 
 /* The output's cache lines of pixels `begin` to `end` are fetched while the sums are made. */
 static void ask_for_output(const dn_job *j, const dn_finish *f, int64_t begin, int64_t end)
@@ -506,7 +506,7 @@ static void ask_for_output(const dn_job *j, const dn_finish *f, int64_t begin, i
 }
 
 /* What the zero point of x makes of a phase's sums: pixels of line y from `first` on. */
-static void shift_sums(const worker *w, const strip *p, int64_t y, int64_t first)
+static void shift_sums(const worker *w, const pixel_chunk *p, int64_t y, int64_t first)
 {
     const dn_job *j = w->j;
     int32_t weights[DN_TILE_COLUMNS_MAX] = {0};
@@ -521,7 +521,7 @@ static void shift_sums(const worker *w, const strip *p, int64_t y, int64_t first
 }
 
 /* Line y's pixels of one phase, from `first` on; where there is one alone, they are finished. */
-static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64_t first)
+static void run_pixels(worker *w, pixel_chunk *p, const dn_finish *f, int64_t y, int64_t first)
 {
     const dn_job *j = w->j;
     const int64_t every = j->phases[1].n;
@@ -564,8 +564,8 @@ static void run_pixels(worker *w, strip *p, const dn_finish *f, int64_t y, int64
     }
 }
 
-/* The strip's sums of the block's products: by feature, or by pixel where lanes are features. */
-static void sum_products(const worker *w, const strip *p, int is_across)
+/* The chunk's sums of the block's products: by feature, or by pixel where lanes are features. */
+static void sum_products(const worker *w, const pixel_chunk *p, int is_across)
 {
     const dn_job *j = w->j;
     const dn_col2im from = {
@@ -581,7 +581,7 @@ static void sum_products(const worker *w, const strip *p, int is_across)
 }
 
 /* The lines of a phase together, which meet the same weights. */
-static void run_strip(worker *w, strip *p)
+static void run_chunk(worker *w, pixel_chunk *p)
 {
     const dn_job *j = w->j;
     const dn_finish f = finish_of(w, p);
@@ -611,7 +611,7 @@ static void run_winograd_tiles(worker *w, int64_t panel)
     for (int64_t i = 0; i < w->images; i++) {
         w->image = image + i;
         for (int64_t y = 0; y < w->n; y += edge, first += j->across) {
-            strip p = {.panel = panel, .y = y, .lines = dn_least(edge, w->n - y)};
+            pixel_chunk p = {.panel = panel, .y = y, .lines = dn_least(edge, w->n - y)};
             p.width = j->width;
             p.n = p.lines * p.width;
             const dn_finish f = finish_of(w, &p);
@@ -637,11 +637,11 @@ static void run_panel(worker *w, int64_t panel)
     }
     for (int64_t y = 0; y < lines; y += together) {
         for (int64_t c = 0; c < cuts; c++) {
-            strip p = {.panel = panel, .y = y, .lines = dn_least(together, lines - y)};
+            pixel_chunk p = {.panel = panel, .y = y, .lines = dn_least(together, lines - y)};
             p.x = width * c / cuts;
             p.width = width * (c + 1) / cuts - p.x;
             p.n = p.lines * p.width;
-            run_strip(w, &p);
+            run_chunk(w, &p);
         }
     }
 }
@@ -675,14 +675,14 @@ static void run_range(void *self, int64_t begin, int64_t end)
 /* What is copied is in scratch for one range: few of them, of about whole blocks. */
 static int64_t grain_of(const dn_job *j, int64_t n)
 {
-    const int64_t blocks = dn_parts(j->lots * j->blocks, RANGES_A_THREAD * j->s.threads);
+    const int64_t blocks = dn_parts(j->image_chunks * j->blocks, RANGES_A_THREAD * j->s.threads);
     return j->is_copied ? dn_least(blocks * j->parts, n / j->s.threads) : 1;
 }
 
 static stator_status run_job(dn_job *j, stator_ctx *ctx, stator_diag **err)
 {
     dn_lib *lib = j->op->lib;
-    const int64_t n = j->lots * j->blocks * j->parts;
+    const int64_t n = j->image_chunks * j->blocks * j->parts;
     dn_scratch_reserve(lib, (uint64_t)j->bytes.all, dn_least(n, j->s.threads));
     if (lib->host && j->s.threads > 1) {
         lib->host->thr->parallel_for(ctx, n, grain_of(j, n), run_range, j);

@@ -18,8 +18,8 @@
 #define DN_TILE_PIXELS 128        /* rows of sums that are finished together, at most */
 #define DN_TILE_LANES_MAX 16      /* of a vector */
 #define DN_TILE_COLUMNS_MAX 32    /* of a panel of weights: two vectors */
-#define DN_TILE_LOT 8             /* vectors that are finished together, best */
-#define DN_TILE_BYTES_LOT 64      /* rows that become bytes together, best */
+#define DN_FINISH_VECTORS 8       /* vectors that are finished together, best */
+#define DN_FINISH_BYTE_ROWS 64    /* rows that become bytes together, best */
 #define DN_TILE_WHOLE_MOST 512.0f /* quotients above make the same byte, whatever the offset */
 #define DN_TILE_ASK 8             /* groups between two cache lines of weights asked for, AVX2 */
 #define DN_TILE_AHEAD 128 /* bytes; of an image that is asked for while others are regrouped */

@@ -501,10 +501,10 @@ INLINE void store_bytes(const dn_finish *f, int64_t i, const __m256 *v, const in
     }
 }
 
-INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
+INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
     const int64_t pitch = is_across ? LANES : f->pitch;
-    __m256 v[DN_TILE_LOT];
+    __m256 v[DN_FINISH_VECTORS];
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
         v[k] = _mm256_loadu_ps(f->sums + (i + k) * pitch);

@@ -204,13 +204,13 @@ INLINE void regroup_half(const dn_regroup *r, int64_t first, int64_t pixel)
     }
 }
 
-/* Where words of three channels' pixels go: word i of a lot of 32 is channel i % 3 of pixel i / 3,
- * of the lots `lot` * 32 words on. */
-INLINE void thirds_of(int lot, uint16_t index[2 * LANES], __mmask32 *third)
+/* Where words of three channels' pixels go: word i of 32 is channel i % 3 of pixel i / 3,
+ * in the chunk that begins `chunk` * 32 words on. */
+INLINE void thirds_of(int chunk, uint16_t index[2 * LANES], __mmask32 *third)
 {
     *third = 0;
     for (int i = 0; i < 2 * LANES; i++) {
-        const int word = lot * 2 * LANES + i;
+        const int word = chunk * 2 * LANES + i;
         const int is_second = word % 3 == 1; /* of two registers side by side */
         index[i] = (uint16_t)(word / 3 + (is_second ? 2 * LANES : 0));
         *third |= (__mmask32)(word % 3 == 2) << i;
@@ -222,10 +222,10 @@ static void regroup_three(const dn_regroup *r)
 {
     __m512i index[3];
     __mmask32 third[3];
-    for (int lot = 0; lot < 3; lot++) {
+    for (int chunk = 0; chunk < 3; chunk++) {
         uint16_t words[2 * LANES];
-        thirds_of(lot, words, &third[lot]);
-        index[lot] = _mm512_loadu_si512(words);
+        thirds_of(chunk, words, &third[chunk]);
+        index[chunk] = _mm512_loadu_si512(words);
     }
     for (int64_t y = 0; y < r->n / r->width; y++) {
         const char *from = r->from + (r->first + y * r->width) * 2;
@@ -236,13 +236,14 @@ static void regroup_three(const dn_regroup *r)
             const __m512i b = _mm512_maskz_loadu_epi16(mask, from + 2 * r->plane);
             const __m512i c = _mm512_maskz_loadu_epi16(mask, from + 4 * r->plane);
             char *to = r->to + y * r->line + x * 6;
-            for (int lot = 0; lot < 3; lot++) {
-                const __m512i two = _mm512_permutex2var_epi16(a, index[lot], b);
-                const __m512i all = _mm512_mask_permutexvar_epi16(two, third[lot], index[lot], c);
-                const int64_t left = 3 * n - lot * 2 * LANES;
+            for (int chunk = 0; chunk < 3; chunk++) {
+                const __m512i two = _mm512_permutex2var_epi16(a, index[chunk], b);
+                const __m512i all =
+                    _mm512_mask_permutexvar_epi16(two, third[chunk], index[chunk], c);
+                const int64_t left = 3 * n - chunk * 2 * LANES;
                 const int64_t words = left < 0 ? 0 : dn_least(left, 2 * LANES);
                 const __mmask32 some = (__mmask32)((UINT64_C(1) << words) - 1u);
-                _mm512_mask_storeu_epi16(to + lot * (int64_t)sizeof all, some, all);
+                _mm512_mask_storeu_epi16(to + chunk * (int64_t)sizeof all, some, all);
             }
         }
     }
@@ -510,8 +511,8 @@ INLINE void store_float(float *to, __mmask16 mask, __m512 v)
     }
 }
 
-INLINE void store_lot(const dn_finish *f, int64_t i, const __m512 *v, const int n,
-                      const int is_across)
+INLINE void store_vectors(const dn_finish *f, int64_t i, const __m512 *v, const int n,
+                          const int is_across)
 {
     const uint32_t dtype = f->contraction->out.dtype;
     void *base = f->at[DN_OUT];
@@ -534,12 +535,12 @@ INLINE void store_lot(const dn_finish *f, int64_t i, const __m512 *v, const int 
     }
 }
 
-INLINE void finish_lot(const dn_finish *f, int64_t i, const int n, const int is_across)
+INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const int is_across)
 {
-    __m512 v[DN_TILE_LOT];
+    __m512 v[DN_FINISH_VECTORS];
     load_sums(f, i, v, n, is_across);
     apply_rows(f, i, v, n, is_across);
-    store_lot(f, i, v, n, is_across);
+    store_vectors(f, i, v, n, is_across);
 }
 
 /* ---- what there is ---- */

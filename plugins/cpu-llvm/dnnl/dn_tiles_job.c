@@ -360,15 +360,15 @@ static void set_blocks(dn_job *j)
     if (j->is_image) {
         most = lines_most(j);
     }
-    j->lots = dn_parts(j->images, j->together);
+    j->image_chunks = dn_parts(j->images, j->together);
     j->blocks = dn_parts(whole, most);
     j->parts = 1;
     /* Of weights that are larger than the rows each thread reads its own. */
     const int is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
-    if (threads > 1 && (is_heavy || j->lots * j->blocks % threads != 0)) {
+    if (threads > 1 && (is_heavy || j->image_chunks * j->blocks % threads != 0)) {
         if (j->panels >= 2 * threads && !are_lines_shared(j)) {
             j->parts = threads;
-        } else if (j->lots % threads != 0) {
+        } else if (j->image_chunks % threads != 0) {
             j->blocks = dn_least(dn_parts(j->blocks, threads) * threads, whole);
         }
     }

@@ -62,7 +62,7 @@ typedef struct dn_job {
     int64_t panels, panel_bytes;
     /* Blocks: of so many lines (rows), an image (product) has so many; panels in so many parts. */
     int64_t block, blocks, parts;
-    int64_t lots;           /* of images, so many */
+    int64_t image_chunks;   /* of `together` images */
     int64_t together;       /* images in scratch at a time, as Winograd tiles */
     int64_t places;         /* of a Winograd tile */
     int64_t across;         /* Winograd tiles of a line, */

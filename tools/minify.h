@@ -76,16 +76,16 @@ enum minify_form {
 };
 
 /* What to cut. */
-typedef struct minify_plan {
+typedef struct minify_cut_spec {
     const uint8_t *is_kept;    /* by node; constants follow their readers */
     uint32_t form;             /* when no outputs are given */
     const stator_ref *outputs; /* NULL: as the form says */
     uint32_t n_outputs;
     const uint8_t *is_given; /* by value: parameters and constants that become inputs; or NULL */
-} minify_plan;
+} minify_cut_spec;
 
 /* 0: out of memory, or there is no output. */
-int minify_cut_make(const minify_graph *graph, const minify_plan *plan, minify_cut *out);
+int minify_cut_make(const minify_graph *graph, const minify_cut_spec *spec, minify_cut *out);
 void minify_cut_free(minify_cut *cut);
 /* Marks the nodes among is_kept that these values are made of. */
 void minify_ancestors(const minify_graph *graph, const uint8_t *is_kept, uint32_t n,

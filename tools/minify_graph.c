@@ -209,7 +209,7 @@ enum value_state { IS_INPUT = 1, IS_READ_INSIDE = 2, IS_READ_OUTSIDE = 4 };
 
 typedef struct maker {
     const minify_graph *g;
-    const minify_plan *plan;
+    const minify_cut_spec *spec;
     minify_cut *cut;
     uint8_t *state; /* by value */
     uint8_t *nodes; /* with the constants that are read */
@@ -218,14 +218,14 @@ typedef struct maker {
 static int is_made(const maker *k, stator_ref value)
 {
     const uint32_t node = k->g->values[value].node;
-    return node != 0 && k->plan->is_kept[node] && minify_is_op(k->g, node);
+    return node != 0 && k->spec->is_kept[node] && minify_is_op(k->g, node);
 }
 
 /* What a kept node reads is made by one, a parameter, a constant, or an input from now on. */
 static void take_operand(maker *k, stator_ref value)
 {
     const minify_value *row = &k->g->values[value];
-    const int is_given = k->plan->is_given != NULL && k->plan->is_given[value];
+    const int is_given = k->spec->is_given != NULL && k->spec->is_given[value];
     k->state[value] |= IS_READ_INSIDE;
     if (is_made(k, value) || (k->state[value] & IS_INPUT) != 0) {
         return;
@@ -246,7 +246,7 @@ static void take_nodes(maker *k)
     const minify_graph *g = k->g;
     for (stator_ref node = 1; node <= g->n_nodes; node++) {
         const minify_node *row = &g->nodes[node];
-        const int is_kept = k->plan->is_kept[node] && minify_is_op(g, node);
+        const int is_kept = k->spec->is_kept[node] && minify_is_op(g, node);
         k->nodes[node] |= (uint8_t)is_kept;
         k->cut->n_ops += (uint32_t)is_kept;
         for (uint32_t i = 0; i < row->operand_count; i++) {
@@ -281,7 +281,7 @@ static void take_outputs(maker *k)
     const minify_graph *g = k->g;
     for (stator_ref node = 1; node <= g->n_nodes; node++) {
         const minify_node *row = &g->nodes[node];
-        if (!k->plan->is_kept[node] || !minify_is_op(g, node)) {
+        if (!k->spec->is_kept[node] || !minify_is_op(g, node)) {
             continue;
         }
         const int all = !is_read(g, row);
@@ -291,7 +291,7 @@ static void take_outputs(maker *k)
             const int leaves =
                 (state & IS_READ_OUTSIDE) != 0 || (g->values[value].flags & MINIFY_RESULT) != 0;
             const int ends = (state & IS_READ_INSIDE) == 0;
-            if (all || (leaves && (ends || k->plan->form == MINIFY_LEAVES))) {
+            if (all || (leaves && (ends || k->spec->form == MINIFY_LEAVES))) {
                 k->cut->outputs[k->cut->n_outputs++] = value;
             }
         }
@@ -300,8 +300,8 @@ static void take_outputs(maker *k)
 
 static void take_given_outputs(maker *k)
 {
-    for (uint32_t i = 0; i < k->plan->n_outputs; i++) {
-        const stator_ref value = k->plan->outputs[i];
+    for (uint32_t i = 0; i < k->spec->n_outputs; i++) {
+        const stator_ref value = k->spec->outputs[i];
         const minify_value *row = &k->g->values[value];
         /* A result that is an input, a parameter or a constant fails in no backend. */
         if (is_made(k, value) || (k->state[value] & IS_INPUT) != 0 ||
@@ -318,20 +318,20 @@ static uint64_t hash_of(const minify_cut *cut)
     return st_hash64(cut->outputs, cut->n_outputs * sizeof *cut->outputs, hash);
 }
 
-int minify_cut_make(const minify_graph *graph, const minify_plan *plan, minify_cut *out)
+int minify_cut_make(const minify_graph *graph, const minify_cut_spec *spec, minify_cut *out)
 {
-    maker k = {.g = graph, .plan = plan, .cut = out};
+    maker k = {.g = graph, .spec = spec, .cut = out};
     *out = (minify_cut){.n_ops = 0};
     const size_t n_values = graph->n_values + (size_t)1;
     out->nodes = calloc(graph->n_nodes + (size_t)1, sizeof *out->nodes);
     out->inputs = calloc(n_values, sizeof *out->inputs);
-    out->outputs = calloc(n_values + plan->n_outputs, sizeof *out->outputs);
+    out->outputs = calloc(n_values + spec->n_outputs, sizeof *out->outputs);
     k.state = calloc(n_values, 1);
     k.nodes = calloc(graph->n_nodes + (size_t)1, 1);
     if (out->nodes != NULL && out->inputs != NULL && out->outputs != NULL && k.state != NULL &&
         k.nodes != NULL) {
         take_nodes(&k);
-        if (plan->outputs != NULL) {
+        if (spec->outputs != NULL) {
             take_given_outputs(&k);
         } else {
             take_outputs(&k);

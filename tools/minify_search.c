@@ -143,10 +143,10 @@ static void take_best(search *s)
     }
 }
 
-static int try_plan(search *s, const minify_plan *plan)
+static int try_cut(search *s, const minify_cut_spec *spec)
 {
     minify_cut cut;
-    if (!minify_cut_make(&s->m->graph, plan, &cut)) {
+    if (!minify_cut_make(&s->m->graph, spec, &cut)) {
         return 0;
     }
     cut.has_symbols = s->m->best.has_symbols;
@@ -161,9 +161,9 @@ static int try_plan(search *s, const minify_plan *plan)
  * is wrong and that the nodes behind it hide is an output in the second form. */
 static int try_kept(search *s, uint32_t n)
 {
-    const minify_plan ends = {.is_kept = s->is_kept, .form = MINIFY_ENDS};
-    const minify_plan leaves = {.is_kept = s->is_kept, .form = MINIFY_LEAVES};
-    return n > 0 && (try_plan(s, &ends) || (n <= FEW_NODES && try_plan(s, &leaves)));
+    const minify_cut_spec ends = {.is_kept = s->is_kept, .form = MINIFY_ENDS};
+    const minify_cut_spec leaves = {.is_kept = s->is_kept, .form = MINIFY_LEAVES};
+    return n > 0 && (try_cut(s, &ends) || (n <= FEW_NODES && try_cut(s, &leaves)));
 }
 
 /* The nodes list[first, first + count) alone, or all but those. */
@@ -185,8 +185,8 @@ static int try_outputs(search *s, uint32_t n, const stator_ref *outputs)
         s->is_kept[s->list[i]] = 1;
     }
     minify_ancestors(&s->m->graph, s->is_kept, n, outputs, s->slice);
-    const minify_plan plan = {.is_kept = s->slice, .outputs = outputs, .n_outputs = n};
-    return try_plan(s, &plan);
+    const minify_cut_spec spec = {.is_kept = s->slice, .outputs = outputs, .n_outputs = n};
+    return try_cut(s, &spec);
 }
 
 /* One output if one is enough, else none that can go. */
@@ -282,10 +282,10 @@ static int begin(search *s)
     minify *m = s->m;
     memset(s->is_kept, 1, m->graph.n_nodes + (size_t)1);
     for (int has_symbols = 0; has_symbols < 2; has_symbols++) {
-        const minify_plan plan = {
+        const minify_cut_spec spec = {
             .is_kept = s->is_kept, .outputs = m->graph.results, .n_outputs = m->graph.n_results};
         minify_cut cut;
-        if (minify_cut_make(&m->graph, &plan, &cut)) {
+        if (minify_cut_make(&m->graph, &spec, &cut)) {
             cut.has_symbols = has_symbols;
             if (minify_try(m, &cut)) {
                 take_best(s);

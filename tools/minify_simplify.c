@@ -42,12 +42,12 @@ static void list_large(simplify *s)
 
 static int try_given(simplify *s)
 {
-    const minify_plan plan = {.is_kept = s->is_kept,
-                              .outputs = s->outputs,
-                              .n_outputs = s->n_outputs,
-                              .is_given = s->is_given};
+    const minify_cut_spec spec = {.is_kept = s->is_kept,
+                                  .outputs = s->outputs,
+                                  .n_outputs = s->n_outputs,
+                                  .is_given = s->is_given};
     minify_cut cut;
-    if (!minify_cut_make(&s->m->graph, &plan, &cut)) {
+    if (!minify_cut_make(&s->m->graph, &spec, &cut)) {
         return 0;
     }
     cut.is_random = 1;

@@ -517,7 +517,7 @@ static stator_status add_all(build *b, stator_diag **err)
         ST_TRY(part->color == ST_COLOR_HOST ? add_control(b, part, err) : add_step(b, part, err));
     }
     ST_TRY(bind_outputs(b, err));
-    return st_program_plan(b->p) ? STATOR_OK : st_fail_oom(err);
+    return st_program_plan_memory(b->p) ? STATOR_OK : st_fail_oom(err);
 }
 
 static stator_status assemble_unit(st_assembly *a, st_unit *u, st_program *p, stator_diag **err)

@@ -716,7 +716,7 @@ static stator_status read_program(loading *l, st_program *p, uint32_t own, stato
     if (!is_in_order(l, p)) {
         return broken(err, "a value is read before it is made");
     }
-    return st_program_plan(p) ? STATOR_OK : st_fail_oom(err);
+    return st_program_plan_memory(p) ? STATOR_OK : st_fail_oom(err);
 }
 
 static stator_status read_bodies(loading *l, stator_diag **err)

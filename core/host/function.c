@@ -339,9 +339,9 @@ static void log_compile(stator_function *f, const st_specialisation *spec, const
     } else {
         st_str_add(&text, "compile 1");
     }
-    if (spec->plan.ranges.count != 0) {
+    if (spec->size_plan.ranges.count != 0) {
         st_str_add(&text, "; for ");
-        st_size_plan_print(&spec->plan, &text);
+        st_size_plan_print(&spec->size_plan, &text);
     }
     st_log(f->ctx, "recompiles", 2, "%s (sizes chosen in %.1f ms)",
            text.data != NULL ? text.data : "", (double)ns / 1e6);

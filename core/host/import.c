@@ -88,13 +88,14 @@ static void take_fact(const stator_source *source, const char *kind, const char 
 /* The frontend's part of an import. What it writes under a plan with axes has the file's numbers
  * read as sizes. */
 static stator_status read_source(stator_model *model, const stator_source *source,
-                                 const st_size_plan *plan, stator_builder *b, stator_diag **err)
+                                 const st_size_plan *size_plan, stator_builder *b,
+                                 stator_diag **err)
 {
     st_module *m = b->module;
     const stator_frontend *frontend = model->frontend->as.frontend;
-    const int has_axes = plan != NULL && plan->axes.count != 0;
+    const int has_axes = size_plan != NULL && size_plan->axes.count != 0;
     st_baked_in baked_in;
-    m->plan = plan;
+    m->plan = size_plan;
     if (has_axes) {
         st_baked_in_begin(&baked_in, m);
     }
@@ -118,11 +119,12 @@ static stator_status read_source(stator_model *model, const stator_source *sourc
 
 /* The plan's symbols, before a frontend asks for them by name: what it computes of them is decided
  * by the plan's ranges. The axes of a plan bring symbols of their own. */
-static stator_status declare_ranges(st_module *m, const st_size_plan *plan, stator_diag **err)
+static stator_status declare_ranges(st_module *m, const st_size_plan *size_plan, stator_diag **err)
 {
-    const uint32_t n = plan != NULL && plan->axes.count == 0 ? plan->ranges.count : 0;
+    const uint32_t n =
+        size_plan != NULL && size_plan->axes.count == 0 ? size_plan->ranges.count : 0;
     for (uint32_t i = 0; i < n; i++) {
-        const st_plan_range *range = &plan->ranges.data[i];
+        const st_plan_range *range = &size_plan->ranges.data[i];
         const uint32_t name = st_module_string(m, range->name, strlen(range->name));
         if (name == 0 || st_sym_symbol(&m->symtab, name, range->lo, range->hi, 1, 0) == 0) {
             return st_fail_oom(err);
@@ -133,7 +135,7 @@ static stator_status declare_ranges(st_module *m, const st_size_plan *plan, stat
 
 /* Runs the frontend once. On NEED_VALUE the declared inputs are kept in model->declared. */
 static stator_status import_once(stator_model *model, stator_tensor *const *values,
-                                 const st_size_plan *plan, st_module **out_module,
+                                 const st_size_plan *size_plan, st_module **out_module,
                                  stator_diag **err)
 {
     *out_module = NULL;
@@ -157,10 +159,10 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
         st_module_destroy(module);
         return status;
     }
-    status = declare_ranges(module, plan, err);
+    status = declare_ranges(module, size_plan, err);
     if (status == STATOR_OK) {
         st_model_forget_facts(model);
-        status = read_source(model, &source, plan, b, err);
+        status = read_source(model, &source, size_plan, b, err);
     }
     if (status == STATOR_NEED_VALUE && state.status == STATOR_OK) {
         stator_graph *inputs_only = NULL;
@@ -213,13 +215,13 @@ static void name_file(const stator_model *model, stator_diag *diag)
 /* The same; a failure while memory was refused is said to be that: a size that could not be made
  * for want of memory looks to a frontend like one past the caps of the symbolic engine. */
 static stator_status run_frontend(stator_model *model, stator_tensor *const *values,
-                                  const st_size_plan *plan, st_module **out_module,
+                                  const st_size_plan *size_plan, st_module **out_module,
                                   stator_diag **err)
 {
     st_mem *mem = &model->ctx->mem;
     const uint64_t refused = atomic_load(&mem->refused);
     stator_diag *diag = NULL;
-    const stator_status status = import_once(model, values, plan, out_module, &diag);
+    const stator_status status = import_once(model, values, size_plan, out_module, &diag);
     if (status != STATOR_OK && status != STATOR_NEED_VALUE &&
         atomic_load(&mem->refused) != refused) {
         st_diag_release(diag);
@@ -345,12 +347,13 @@ static stator_status copy_values(stator_model *model, uint32_t n_in, const DLTen
 
 /* Takes the module over, also on failure; values only on success. */
 static stator_status add_specialisation(stator_model *model, st_module *module,
-                                        stator_tensor **values, const st_size_plan *plan,
+                                        stator_tensor **values, const st_size_plan *size_plan,
                                         st_specialisation **out_spec, stator_diag **err)
 {
     st_mem *mem = &model->ctx->mem;
     st_specialisation *spec = st_calloc(mem, 1, sizeof *spec);
-    if (spec == NULL || (plan != NULL && !st_size_plan_copy(&spec->plan, mem, plan))) {
+    if (spec == NULL ||
+        (size_plan != NULL && !st_size_plan_copy(&spec->size_plan, mem, size_plan))) {
         st_free(mem, spec);
         st_module_destroy(module);
         return st_fail_oom(err);
@@ -361,7 +364,7 @@ static stator_status add_specialisation(stator_model *model, st_module *module,
     spec->n_values = values != NULL ? model->n_needed : 0;
     spec->index = ++model->n_specialisations;
     model->specialisations = spec;
-    if (plan == NULL) {
+    if (size_plan == NULL) {
         st_model_publish(model, module->root, module->root);
     }
     *out_spec = spec;
@@ -372,7 +375,7 @@ static stator_status add_specialisation(stator_model *model, st_module *module,
 static const st_module *built_module(const stator_model *model)
 {
     const st_specialisation *s = model->specialisations;
-    while (s != NULL && (s->base != NULL || s->plan.ranges.count != 0)) {
+    while (s != NULL && (s->base != NULL || s->size_plan.ranges.count != 0)) {
         s = s->next;
     }
     return s != NULL ? s->module : NULL;
@@ -381,19 +384,20 @@ static const st_module *built_module(const stator_model *model)
 /* One import; what a frontend took from the file although the plan says otherwise is inferred anew.
  */
 static stator_status import_as(stator_model *model, stator_tensor *const *values,
-                               const st_size_plan *plan, st_module **out_module, stator_diag **err)
+                               const st_size_plan *size_plan, st_module **out_module,
+                               stator_diag **err)
 {
     st_module *new_module = NULL;
     const st_module *from = built_module(model);
     *out_module = NULL;
     if (model->frontend != NULL) {
-        ST_TRY(run_frontend(model, values, plan, &new_module, err));
+        ST_TRY(run_frontend(model, values, size_plan, &new_module, err));
         const stator_status symbols_bound = st_check_symbols_bound(new_module->root, err);
         if (symbols_bound != STATOR_OK) {
             st_module_destroy(new_module);
             return symbols_bound;
         }
-        if (plan == NULL || st_reinfer_follows(new_module, plan)) {
+        if (size_plan == NULL || st_reinfer_follows(new_module, size_plan)) {
             *out_module = new_module;
             return STATOR_OK;
         }
@@ -401,7 +405,7 @@ static stator_status import_as(stator_model *model, stator_tensor *const *values
     }
     st_size_plan copy;
     stator_status status = STATOR_OK;
-    if (from == NULL || !st_size_plan_copy(&copy, &model->ctx->mem, plan)) {
+    if (from == NULL || !st_size_plan_copy(&copy, &model->ctx->mem, size_plan)) {
         status = st_fail_oom(err);
     } else {
         status = st_reinfer(from, &copy, NULL, out_module, err);
@@ -419,21 +423,21 @@ static stator_status import_as(stator_model *model, stator_tensor *const *values
 }
 
 /* A plan whose numbers are symbols while the source is read. */
-typedef struct opened_plan {
+typedef struct opened_size_plan {
     st_size_plan open;    /* with symbols */
     st_size_plan numbers; /* what they are afterwards */
     int has_one;          /* a 1 where the model has more: it would broadcast where it must not */
-} opened_plan;
+} opened_size_plan;
 
-static void close_plan(opened_plan *p)
+static void close_size_plan(opened_size_plan *p)
 {
     st_size_plan_deinit(&p->open);
     st_size_plan_deinit(&p->numbers);
 }
 
-static int open_plan(const st_size_plan *plan, st_mem *mem, opened_plan *out)
+static int open_size_plan(const st_size_plan *size_plan, st_mem *mem, opened_size_plan *out)
 {
-    int ok = st_size_plan_copy(&out->open, mem, plan);
+    int ok = st_size_plan_copy(&out->open, mem, size_plan);
     out->has_one = 0;
     st_size_plan_init(&out->numbers, mem);
     for (uint32_t i = 0; ok && i < out->open.ranges.count; i++) {
@@ -447,7 +451,7 @@ static int open_plan(const st_size_plan *plan, st_mem *mem, opened_plan *out)
         range->hi = ST_PLAN_MAX_SIZE;
     }
     if (!ok) {
-        close_plan(out);
+        close_size_plan(out);
     }
     return ok;
 }
@@ -455,7 +459,7 @@ static int open_plan(const st_size_plan *plan, st_mem *mem, opened_plan *out)
 /* Does the module work with other sizes than 1 and those baked into the file? Those tried obey
  * what the baked-in ones obey (a multiple of 4), or fit into what they fit into (a table of
  * 512). */
-static stator_status follows_sizes(const st_module *m, const opened_plan *p, stator_diag **err)
+static stator_status follows_sizes(const st_module *m, const opened_size_plan *p, stator_diag **err)
 {
     stator_status status = STATOR_OK;
     for (uint32_t round = 0; round < 3; round++) {
@@ -494,7 +498,7 @@ static stator_status follows_sizes(const st_module *m, const opened_plan *p, sta
  * be imported as such: nothing of the source comes from the baked-in ones, or does not work with
  * symbols. FAILED_PRECONDITION: what it does with them is not to be had (baked_in.h). */
 static stator_status import_opened(stator_model *model, stator_tensor *const *values,
-                                   opened_plan *p, st_module **out_module, stator_diag **err)
+                                   opened_size_plan *p, st_module **out_module, stator_diag **err)
 {
     st_module *symbolic = NULL;
     stator_diag *why = NULL;
@@ -517,30 +521,30 @@ static stator_status import_opened(stator_model *model, stator_tensor *const *va
 
 /* One import. A number that takes the place of a baked-in one is a symbol first, so that what the
  * file has of the baked-in one is read as it. */
-static stator_status import_planned(stator_model *model, stator_tensor *const *values,
-                                    const st_size_plan *plan, st_module **out_module,
-                                    stator_diag **err)
+static stator_status import_with_size_plan(stator_model *model, stator_tensor *const *values,
+                                           const st_size_plan *size_plan, st_module **out_module,
+                                           stator_diag **err)
 {
-    opened_plan opened;
+    opened_size_plan opened;
     *out_module = NULL;
-    if (plan != NULL && plan->axes.count != 0) {
-        if (!open_plan(plan, &model->ctx->mem, &opened)) {
+    if (size_plan != NULL && size_plan->axes.count != 0) {
+        if (!open_size_plan(size_plan, &model->ctx->mem, &opened)) {
             return st_fail_oom(err);
         }
         const stator_status status = opened.numbers.ranges.count != 0
                                          ? import_opened(model, values, &opened, out_module, err)
                                          : STATOR_OK;
-        close_plan(&opened);
+        close_size_plan(&opened);
         if (status != STATOR_OK || *out_module != NULL) {
             return status;
         }
     }
-    return import_as(model, values, plan, out_module, err);
+    return import_as(model, values, size_plan, out_module, err);
 }
 
 /* Imports with the values at hand, asking for more until the frontend is content. */
 static stator_status import_with(stator_model *model, uint32_t n_in, const DLTensor *in,
-                                 const st_size_plan *plan, st_specialisation **out_spec,
+                                 const st_size_plan *size_plan, st_specialisation **out_spec,
                                  stator_diag **err)
 {
     for (uint32_t round = 0; round <= MAX_NEEDED; round++) {
@@ -551,9 +555,9 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
         }
         st_module *module = NULL;
         stator_diag *diag = NULL;
-        stator_status status = import_planned(model, values, plan, &module, &diag);
+        stator_status status = import_with_size_plan(model, values, size_plan, &module, &diag);
         if (status == STATOR_OK) {
-            status = add_specialisation(model, module, values, plan, out_spec, &diag);
+            status = add_specialisation(model, module, values, size_plan, out_spec, &diag);
             if (status == STATOR_OK) {
                 return STATOR_OK;
             }
@@ -577,13 +581,14 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
     return st_fail(err, STATOR_INTERNAL, "the frontend keeps asking for input values");
 }
 
-static int is_plan(const st_specialisation *spec, const st_size_plan *plan)
+static int has_size_plan(const st_specialisation *spec, const st_size_plan *size_plan)
 {
-    return plan != NULL ? st_size_plan_equal(&spec->plan, plan) : spec->plan.ranges.count == 0;
+    return size_plan != NULL ? st_size_plan_equal(&spec->size_plan, size_plan)
+                             : spec->size_plan.ranges.count == 0;
 }
 
 stator_status st_model_specialise(stator_model *model, uint32_t n_in, const DLTensor *in,
-                                  const st_size_plan *plan, st_specialisation **out_spec,
+                                  const st_size_plan *size_plan, st_specialisation **out_spec,
                                   stator_diag **err)
 {
     *out_spec = NULL;
@@ -591,27 +596,27 @@ stator_status st_model_specialise(stator_model *model, uint32_t n_in, const DLTe
     stator_status status = STATOR_OK;
     for (st_specialisation *s = model->specialisations; s != NULL && *out_spec == NULL;
          s = s->next) {
-        if (s->base == NULL && is_plan(s, plan) &&
+        if (s->base == NULL && has_size_plan(s, size_plan) &&
             (s->n_values == 0 || (in != NULL && values_match(model, s, in)))) {
             *out_spec = s;
         }
     }
     if (*out_spec == NULL) {
-        status = import_with(model, n_in, in, plan, out_spec, err);
+        status = import_with(model, n_in, in, size_plan, out_spec, err);
     }
     pthread_mutex_unlock(&model->lock);
     return status;
 }
 
 static stator_status refine_locked(stator_model *model, const st_specialisation *base,
-                                   st_size_plan *plan, const int64_t *at,
+                                   st_size_plan *size_plan, const int64_t *at,
                                    st_specialisation **out_spec, stator_diag **err)
 {
     st_module *module = NULL;
-    ST_TRY(st_reinfer(base->module, plan, at, &module, err));
+    ST_TRY(st_reinfer(base->module, size_plan, at, &module, err));
     /* The plan is narrowed now: there may be one of the same ranges after all. */
     for (st_specialisation *s = model->specialisations; s != NULL; s = s->next) {
-        if (s->base == base && st_size_plan_equal(&s->plan, plan)) {
+        if (s->base == base && st_size_plan_equal(&s->size_plan, size_plan)) {
             st_module_destroy(module);
             *out_spec = s;
             return STATOR_OK;
@@ -622,19 +627,19 @@ static stator_status refine_locked(stator_model *model, const st_specialisation 
         st_module_destroy(module);
         return status;
     }
-    ST_TRY(add_specialisation(model, module, base->values, plan, out_spec, err));
+    ST_TRY(add_specialisation(model, module, base->values, size_plan, out_spec, err));
     (*out_spec)->base = base;
     (*out_spec)->n_values = base->n_values;
     return STATOR_OK;
 }
 
 stator_status st_model_refine(stator_model *model, const st_specialisation *base,
-                              st_size_plan *plan, const int64_t *at, st_specialisation **out_spec,
-                              stator_diag **err)
+                              st_size_plan *size_plan, const int64_t *at,
+                              st_specialisation **out_spec, stator_diag **err)
 {
     *out_spec = NULL;
     pthread_mutex_lock(&model->lock);
-    const stator_status status = refine_locked(model, base, plan, at, out_spec, err);
+    const stator_status status = refine_locked(model, base, size_plan, at, out_spec, err);
     pthread_mutex_unlock(&model->lock);
     return status;
 }

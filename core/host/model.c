@@ -41,7 +41,7 @@ static void free_specialisation(st_mem *mem, st_specialisation *spec)
         stator_tensor_release(spec->values[i]);
     }
     st_free(mem, spec->base == NULL ? spec->values : NULL);
-    st_size_plan_deinit(&spec->plan);
+    st_size_plan_deinit(&spec->size_plan);
     st_module_destroy(spec->module);
     st_free(mem, spec);
 }

@@ -21,7 +21,8 @@ typedef struct st_specialisation {
     uint32_t n_values;
     uint32_t index;                       /* from 1 */
     const struct st_specialisation *base; /* the import it is inferred from: values are its; NULL */
-    st_size_plan plan; /* sizes other than the baked-in ones; with `base`, ranges of its symbols */
+    st_size_plan
+        size_plan; /* sizes other than the baked-in ones; with `base`, ranges of its symbols */
 } st_specialisation;
 
 /* What a frontend tells of a file (stator_source.fact). */
@@ -76,16 +77,16 @@ stator_status st_model_reinfer(st_module **module, stator_diag **err);
 /* Refs of the inputs that the caller gives (no params) into out (room for all inputs); their
  * number. */
 uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out);
-/* The specialisation for these inputs, imported now when there is none. in[] in call order. plan:
- * sizes of inputs that the model states otherwise, or NULL. */
+/* The specialisation for these inputs, imported now when there is none. in[] in call order.
+ * size_plan: sizes of inputs that the model states otherwise, or NULL. */
 stator_status st_model_specialise(stator_model *model, uint32_t n_in, const DLTensor *in,
-                                  const st_size_plan *plan, st_specialisation **out_spec,
+                                  const st_size_plan *size_plan, st_specialisation **out_spec,
                                   stator_diag **err);
 /* `base` inferred anew with its symbols in the plan's ranges, at the sizes at[] (by range), for
  * which the plan is narrowed further (reinfer.h). */
 stator_status st_model_refine(stator_model *model, const st_specialisation *base,
-                              st_size_plan *plan, const int64_t *at, st_specialisation **out_spec,
-                              stator_diag **err);
+                              st_size_plan *size_plan, const int64_t *at,
+                              st_specialisation **out_spec, stator_diag **err);
 /* Position among the call inputs of needed input i. */
 uint32_t st_model_needed_position(const stator_model *model, uint32_t i);
 

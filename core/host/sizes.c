@@ -177,7 +177,7 @@ static char *group_name(const choice *c, const st_guard *guard, const st_module 
 
 /* Sizes for the axes that changed, now or before. as_numbers: those of the call. */
 static stator_status plan_axes(const choice *c, const st_guard *guard, const st_module *declared,
-                               int as_numbers, st_size_plan *plan, stator_diag **err)
+                               int as_numbers, st_size_plan *size_plan, stator_diag **err)
 {
     const int64_t lo = (c->flags & ST_SIZES_GENERIC) != 0 ? 0 : 2;
     for (uint32_t i = 0; i < c->sizes->changed.count; i++) {
@@ -192,7 +192,7 @@ static stator_status plan_axes(const choice *c, const st_guard *guard, const st_
         };
         const int is_baked_in = is_number && value == range.baked_in;
         const int ok = range.name != NULL &&
-                       (is_baked_in || st_size_plan_axis(plan, at->input, at->axis, &range));
+                       (is_baked_in || st_size_plan_axis(size_plan, at->input, at->axis, &range));
         st_free(c->mem, range.name);
         if (!ok) {
             return st_fail_oom(err);
@@ -262,14 +262,14 @@ static stator_status refuse_changed(const choice *c, const st_guard *guard, stat
 }
 
 /* A warning the first time: the answer may not be what the model's author meant. */
-static void tell_changed(const choice *c, const st_guard *guard, const st_size_plan *plan,
+static void tell_changed(const choice *c, const st_guard *guard, const st_size_plan *size_plan,
                          int is_new)
 {
     st_str text, sizes;
     st_str_init(&text, c->mem);
     st_str_init(&sizes, c->mem);
     print_axes(c, guard, &text);
-    st_size_plan_print(plan, &sizes);
+    st_size_plan_print(size_plan, &sizes);
     st_log(c->model->ctx, "recompiles", is_new ? 1 : 2,
            "%s: compiled for %s; strict sizes would refuse the call",
            text.data != NULL ? text.data : "", sizes.data != NULL ? sizes.data : "");
@@ -294,26 +294,26 @@ static const char *symbol_name(const st_module *m, const st_guard_size *size)
 static stator_status try_numbers(const choice *c, const st_specialisation *spec, stator_diag **err)
 {
     st_guard guard;
-    st_size_plan plan;
+    st_size_plan size_plan;
     st_module *numbers = NULL;
     int fits = 0;
-    st_size_plan_init(&plan, c->mem);
+    st_size_plan_init(&size_plan, c->mem);
     ST_TRY(st_graph_guard(c->mem, spec->module->root, &guard, err));
     int64_t *syms = st_alloc(c->mem, (guard.n_symbols + UINT64_C(1)) * sizeof *syms, 8);
     stator_status status = syms != NULL ? check(c, &guard, syms, &fits, err) : st_fail_oom(err);
     for (uint32_t i = 0; status == STATOR_OK && fits && i < guard.n_sizes; i++) {
         const char *name = symbol_name(spec->module, &guard.sizes[i]);
         const int64_t value = name != NULL ? syms[guard.sizes[i].symbol] : 0;
-        if (name != NULL && !st_size_plan_range(&plan, name, value, value)) {
+        if (name != NULL && !st_size_plan_range(&size_plan, name, value, value)) {
             status = st_fail_oom(err);
         }
     }
     if (status == STATOR_OK) {
-        status = st_reinfer(spec->module, &plan, NULL, &numbers, err);
+        status = st_reinfer(spec->module, &size_plan, NULL, &numbers, err);
     }
     st_module_destroy(numbers);
     st_free(c->mem, syms);
-    st_size_plan_deinit(&plan);
+    st_size_plan_deinit(&size_plan);
     st_guard_deinit(&guard);
     return status;
 }
@@ -322,19 +322,19 @@ static stator_status import_changed(const choice *c, const st_guard *guard,
                                     const st_specialisation *declared, int as_numbers, int is_new,
                                     st_specialisation **out_spec, stator_diag **err)
 {
-    st_size_plan plan;
-    st_size_plan_init(&plan, c->mem);
-    stator_status status = plan_axes(c, guard, declared->module, as_numbers, &plan, err);
+    st_size_plan size_plan;
+    st_size_plan_init(&size_plan, c->mem);
+    stator_status status = plan_axes(c, guard, declared->module, as_numbers, &size_plan, err);
     if (status == STATOR_OK) {
-        status = st_model_specialise(c->model, c->n_in, c->in, &plan, out_spec, err);
+        status = st_model_specialise(c->model, c->n_in, c->in, &size_plan, out_spec, err);
     }
     if (status == STATOR_OK && !as_numbers) {
         status = try_numbers(c, *out_spec, err);
     }
     if (status == STATOR_OK) {
-        tell_changed(c, guard, &plan, is_new);
+        tell_changed(c, guard, &size_plan, is_new);
     }
-    st_size_plan_deinit(&plan);
+    st_size_plan_deinit(&size_plan);
     return status;
 }
 
@@ -428,7 +428,7 @@ static stator_status choose_import(const choice *c, const st_specialisation *dec
 
 /* A range for each symbol of the inputs, and the call's sizes by place. */
 static stator_status plan_classes(const choice *c, const st_module *m, const st_guard *guard,
-                                  const int64_t *syms, st_size_plan *plan, int64_t *at,
+                                  const int64_t *syms, st_size_plan *size_plan, int64_t *at,
                                   stator_diag **err)
 {
     for (uint32_t i = 0; i < guard->n_sizes; i++) {
@@ -440,10 +440,10 @@ static stator_status plan_classes(const choice *c, const st_module *m, const st_
         const int64_t value = syms[size->symbol];
         const int is_number = value < 2 || (c->flags & ST_SIZES_STATIC) != 0;
         const int64_t lo = is_number ? value : size->lo < 2 ? 2 : size->lo;
-        if (!st_size_plan_range(plan, name, lo, is_number ? value : size->hi)) {
+        if (!st_size_plan_range(size_plan, name, lo, is_number ? value : size->hi)) {
             return st_fail_oom(err);
         }
-        at[plan->ranges.count - 1u] = value;
+        at[size_plan->ranges.count - 1u] = value;
     }
     return STATOR_OK;
 }
@@ -463,16 +463,16 @@ static int has_unbacked(const st_module *m)
 /* Sizes that a frontend cannot compute for all that the model declares may have a formula in the
  * ranges of this call: where S may be 0, (S - 1) / 2 is no floor. Such a model is read again under
  * them; where that fails, what is there will do. */
-static stator_status read_in_ranges(const choice *c, const st_size_plan *plan,
+static stator_status read_in_ranges(const choice *c, const st_size_plan *size_plan,
                                     st_specialisation **spec, stator_diag **err)
 {
     st_specialisation *narrow = NULL;
     stator_diag *why = NULL;
-    if (c->model->frontend == NULL || (*spec)->plan.ranges.count != 0 ||
+    if (c->model->frontend == NULL || (*spec)->size_plan.ranges.count != 0 ||
         !has_unbacked((*spec)->module)) {
         return STATOR_OK;
     }
-    stator_status status = st_model_specialise(c->model, c->n_in, c->in, plan, &narrow, &why);
+    stator_status status = st_model_specialise(c->model, c->n_in, c->in, size_plan, &narrow, &why);
     if (status == STATOR_OK) {
         *spec = narrow;
     } else if (status != STATOR_RESOURCE_EXHAUSTED) {
@@ -493,19 +493,19 @@ static stator_status refine(const choice *c, const st_guard *guard, st_specialis
     int64_t *syms = st_calloc(c->mem, n, sizeof *syms);
     int64_t *at = syms + guard->n_symbols + 1u;
     int fits = 0;
-    st_size_plan plan;
-    st_size_plan_init(&plan, c->mem);
+    st_size_plan size_plan;
+    st_size_plan_init(&size_plan, c->mem);
     stator_status status = syms != NULL ? check(c, guard, syms, &fits, err) : st_fail_oom(err);
     if (status == STATOR_OK && fits) {
-        status = plan_classes(c, (*spec)->module, guard, syms, &plan, at, err);
+        status = plan_classes(c, (*spec)->module, guard, syms, &size_plan, at, err);
     }
-    if (status == STATOR_OK && plan.ranges.count != 0) {
-        status = read_in_ranges(c, &plan, spec, err);
+    if (status == STATOR_OK && size_plan.ranges.count != 0) {
+        status = read_in_ranges(c, &size_plan, spec, err);
     }
-    if (status == STATOR_OK && plan.ranges.count != 0) {
+    if (status == STATOR_OK && size_plan.ranges.count != 0) {
         st_specialisation *refined = NULL;
         stator_diag *why = NULL;
-        status = st_model_refine(c->model, *spec, &plan, at, &refined, &why);
+        status = st_model_refine(c->model, *spec, &size_plan, at, &refined, &why);
         if (status == STATOR_OK) {
             *spec = refined;
         } else if (status != STATOR_RESOURCE_EXHAUSTED) {
@@ -516,7 +516,7 @@ static stator_status refine(const choice *c, const st_guard *guard, st_specialis
         }
         st_diag_release(why);
     }
-    st_size_plan_deinit(&plan);
+    st_size_plan_deinit(&size_plan);
     st_free(c->mem, syms);
     return status;
 }

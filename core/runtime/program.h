@@ -128,7 +128,7 @@ typedef struct st_program {
 void st_program_deinit(st_program *program);
 /* Plans workspace, buffers and scratch once slots and steps are filled and the bodies are planned;
  * 0 when out of memory. */
-int st_program_plan(st_program *program);
+int st_program_plan_memory(st_program *program);
 
 typedef struct st_call_state st_call_state;
 

@@ -1,5 +1,6 @@
 /* The state of one call, and what the files of the launcher share: program.c (running steps),
- * program_plan.c (planning, states), program_shapes.c (sizes), control.c (control flow). */
+ * program_memory_plan.c (the memory plan, states), program_shapes.c (sizes), control.c (control
+ * flow). */
 #ifndef STATOR_RUNTIME_PROGRAM_STATE_H
 #define STATOR_RUNTIME_PROGRAM_STATE_H
 

@@ -114,7 +114,7 @@ static stator_status read_symbols(eager_compile_state *c, const stator_graph_vie
 
 static stator_status read_value(eager_graph_state *g, uint32_t i, uint32_t *dims_at)
 {
-    eager_plan *plan = g->plan;
+    eager_execution_plan *plan = g->plan;
     const stator_type_row *type = stator_value_type(g->v, i);
     eager_value *value = &plan->values[i];
     ek_tensor *tensor = &plan->tensors[i];
@@ -163,7 +163,7 @@ static uint32_t type_is_early(eager_graph_state *g, uint32_t i, uint8_t *scratch
 
 static stator_status read_values(eager_graph_state *g)
 {
-    eager_plan *plan = g->plan;
+    eager_execution_plan *plan = g->plan;
     uint32_t dims_at = 0;
     for (uint32_t i = 1; i <= g->v->n_values; i++) {
         plan->n_dims += stator_value_type(g->v, i)->rank;
@@ -275,7 +275,8 @@ static stator_status read_attrs(eager_graph_state *g, const stator_node_row *nod
 /* ---- steps ---- */
 
 static stator_status compile_graph(eager_compile_state *c, const stator_graph *graph,
-                                   const uint8_t *known, int is_root, eager_plan **out_plan);
+                                   const uint8_t *known, int is_root,
+                                   eager_execution_plan **out_plan);
 
 static stator_status compile_regions(eager_graph_state *g, const stator_node_row *node,
                                      eager_step *step)
@@ -378,7 +379,7 @@ static stator_status read_step(eager_graph_state *g, const stator_node_row *node
 
 static stator_status read_steps(eager_graph_state *g)
 {
-    eager_plan *plan = g->plan;
+    eager_execution_plan *plan = g->plan;
     for (uint32_t n = 1; n <= g->v->n_nodes; n++) {
         plan->n_steps += g->is_live[n];
     }
@@ -409,7 +410,7 @@ static stator_status read_steps(eager_graph_state *g)
 
 static stator_status read_ends(eager_graph_state *g)
 {
-    eager_plan *plan = g->plan;
+    eager_execution_plan *plan = g->plan;
     plan->n_inputs = g->v->n_inputs;
     plan->n_outputs = g->v->n_outputs;
     plan->n_write_backs = g->v->n_write_backs;
@@ -435,7 +436,7 @@ static stator_status read_ends(eager_graph_state *g)
 
 static void list_fresh(eager_graph_state *g, const uint8_t *known_inside)
 {
-    eager_plan *plan = g->plan;
+    eager_execution_plan *plan = g->plan;
     for (uint32_t s = 0; s < g->v->n_symbols; s++) {
         if (g->fresh[s] || known_inside[s] == 2) {
             plan->fresh_syms[plan->n_fresh_syms++] = s;
@@ -444,7 +445,8 @@ static void list_fresh(eager_graph_state *g, const uint8_t *known_inside)
 }
 
 static stator_status compile_graph(eager_compile_state *c, const stator_graph *graph,
-                                   const uint8_t *known, int is_root, eager_plan **out_plan)
+                                   const uint8_t *known, int is_root,
+                                   eager_execution_plan **out_plan)
 {
     const stator_graph_view *v = c->host->ir->view(graph);
     eager_graph_state g = {.c = c, .graph = graph, .v = v};

@@ -2,7 +2,7 @@
 #ifndef STATOR_EAGER_COMPILE_H
 #define STATOR_EAGER_COMPILE_H
 
-#include "eager_plan.h"
+#include "eager_execution_plan.h"
 
 typedef struct eager_compile_state { /* one compile */
     eager_inst *inst;
@@ -16,7 +16,7 @@ typedef struct eager_graph_state { /* one graph of it */
     eager_compile_state *c;
     const stator_graph *graph;
     const stator_graph_view *v;
-    eager_plan *plan;
+    eager_execution_plan *plan;
     const uint8_t *known; /* symbols set before the frame starts, by index */
     uint8_t *fresh;       /* symbols that this plan binds */
     uint8_t *is_live;     /* by node */

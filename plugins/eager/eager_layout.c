@@ -5,11 +5,11 @@
  * behind an alias lives as long as the alias. Blocks of known size are packed by
  * core/base/interval.h, so that what lives at the same time does not overlap. */
 #include "core/base/interval.h"
-#include "eager_plan.h"
+#include "eager_execution_plan.h"
 
 typedef struct layout {
     eager_exe *exe;
-    eager_plan *plan;
+    eager_execution_plan *plan;
     uint32_t *first; /* by value: step that makes it */
     uint32_t *last;  /* last step that reads it */
     int is_root;
@@ -21,7 +21,7 @@ static stator_status no_memory(layout *l)
     return eager_fail(l->exe->self, NULL, l->err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-static uint32_t root_of(const eager_plan *plan, uint32_t v)
+static uint32_t root_of(const eager_execution_plan *plan, uint32_t v)
 {
     while (v && plan->values[v].storage == EAGER_ALIAS) {
         v = plan->values[v].index;
@@ -62,7 +62,7 @@ static void choose_result(layout *l, const eager_step *step, uint32_t number, ui
 
 static void choose(layout *l)
 {
-    eager_plan *plan = l->plan;
+    eager_execution_plan *plan = l->plan;
     for (uint32_t i = 0; i < plan->n_inputs; i++) {
         plan->values[i + 1u].storage = EAGER_INPUT;
         plan->values[i + 1u].index = i;
@@ -82,7 +82,7 @@ static void choose(layout *l)
  * the way, its own sizes and the output's must be known before. */
 static void place_outputs(layout *l)
 {
-    eager_plan *plan = l->plan;
+    eager_execution_plan *plan = l->plan;
     for (uint32_t k = 0; k < plan->n_outputs; k++) {
         const uint32_t out = plan->outputs[k];
         eager_value *value = &plan->values[root_of(plan, out)];
@@ -103,7 +103,7 @@ static void place_outputs(layout *l)
 
 static stator_status list_releases(layout *l)
 {
-    eager_plan *plan = l->plan;
+    eager_execution_plan *plan = l->plan;
     uint32_t *counts = st_arena_zalloc(&l->exe->arena, plan->n_steps + 1u, sizeof *counts);
     if (!counts) {
         return no_memory(l);
@@ -142,7 +142,7 @@ static uint64_t region_bytes(const eager_step *step)
 /* Packs FIXED values and the frames of regions; gives the size of the data part. */
 static stator_status pack(layout *l, uint64_t *out_bytes)
 {
-    eager_plan *plan = l->plan;
+    eager_execution_plan *plan = l->plan;
     st_vec(st_interval) blocks = ST_VEC_INIT;
     st_mem *mem = &l->exe->self->mem;
     int ok = 1;
@@ -190,7 +190,8 @@ static uint64_t part(uint64_t *at, uint64_t count, uint64_t size)
     return begin;
 }
 
-stator_status eager_layout(eager_exe *exe, eager_plan *plan, int is_root, stator_diag **err)
+stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, int is_root,
+                           stator_diag **err)
 {
     layout l = {.exe = exe, .plan = plan, .is_root = is_root, .err = err};
     l.first = st_arena_zalloc(&exe->arena, plan->n_values + 1u, sizeof *l.first);

@@ -1,6 +1,6 @@
 /* The plugin "eager": descriptor, options, what it keeps and accepts. The reference backend runs a
  * graph before any composite is decomposed, so its pipeline is functionalize alone. */
-#include "eager_plan.h"
+#include "eager_execution_plan.h"
 
 const eager_row eager_rows[EAGER_OP_COUNT + 1] = {
 #define EAGER_KERNEL(name, function, in, out)                                                      \

@@ -5,7 +5,7 @@
  *
  * In: the operands of the step. Out: all its results, placed. Meanings: rows cond, while, scan and
  * call of ir/ops.def. */
-#include "eager_plan.h"
+#include "eager_execution_plan.h"
 
 /* Results of iterations put together along a new axis. */
 typedef struct stack {
@@ -52,7 +52,7 @@ static stator_status bad_node(const loop *l, const char *what)
 static stator_status run_once(eager_frame *f, const eager_step *step, uint32_t region,
                               uint32_t first_in, stator_diag **err)
 {
-    const eager_plan *plan = step->regions[region];
+    const eager_execution_plan *plan = step->regions[region];
     if (plan->n_inputs + first_in != step->n_in || plan->n_outputs != step->n_out) {
         return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
                           "the region takes %u values and gives %u, the node has %u and %u",
@@ -92,7 +92,7 @@ static stator_status run_cond(eager_frame *f, const eager_step *step, stator_dia
 
 static stator_status loop_begin(loop *l)
 {
-    const eager_plan *plan = l->step->regions[0];
+    const eager_execution_plan *plan = l->step->regions[0];
     l->n_in = plan->n_inputs;
     l->n_out = plan->n_outputs;
     if (l->n_carried + l->n_stacked != l->step->n_out) {

@@ -3,7 +3,7 @@
  * In: an executable and one call. A call of a plan without symbols only fills pointers: nothing is
  * allocated, no size is computed. Every result whose sizes were not constants is checked against
  * its type when it is there; a symbol that nothing else tells is bound from it first. */
-#include "eager_plan.h"
+#include "eager_execution_plan.h"
 
 #include "core/base/threads.h"
 
@@ -202,7 +202,7 @@ static stator_status run_steps(eager_frame *f, stator_diag **err)
 
 /* ---- frames ---- */
 
-static eager_frame *frame_begin(eager_exe *exe, const eager_plan *plan, char *memory,
+static eager_frame *frame_begin(eager_exe *exe, const eager_execution_plan *plan, char *memory,
                                 const int64_t *syms, uint32_t n_syms)
 {
     eager_frame *f = (eager_frame *)(void *)memory;
@@ -300,7 +300,7 @@ static stator_status export_results(eager_frame *f, eager_owned *out, stator_dia
 stator_status eager_region_run(eager_frame *parent, const eager_step *step, uint32_t region,
                                const ek_tensor *in, eager_owned *out, stator_diag **err)
 {
-    const eager_plan *plan = step->regions[region];
+    const eager_execution_plan *plan = step->regions[region];
     eager_frame *f = frame_begin(parent->exe, plan, parent->data + step->region_offset,
                                  parent->syms, parent->exe->n_syms);
     stator_status status = STATOR_OK;
@@ -347,7 +347,7 @@ static stator_status take_inputs(eager_frame *f, const stator_call *call, stator
 /* Outputs whose sizes are known before the first step get their memory now. */
 static stator_status place_early_outputs(eager_frame *f, stator_diag **err)
 {
-    const eager_plan *plan = f->plan;
+    const eager_execution_plan *plan = f->plan;
     for (uint32_t v = 1; v <= plan->n_values; v++) {
         if (plan->values[v].storage != EAGER_OUTPUT) {
             continue;
@@ -389,7 +389,7 @@ static stator_status copy_outputs(eager_frame *f, stator_diag **err)
  * may swap. */
 static stator_status write_back(eager_frame *f, stator_diag **err)
 {
-    const eager_plan *plan = f->plan;
+    const eager_execution_plan *plan = f->plan;
     void *chain = NULL;
     stator_status status = STATOR_OK;
     for (uint32_t k = plan->n_write_backs; k-- > 0;) {

@@ -5,7 +5,7 @@
  * In: a step whose operands are there and whose attributes are evaluated. Out: sizes of result 0,
  * which are those of the indices of max_pool too.
  */
-#include "eager_plan.h"
+#include "eager_execution_plan.h"
 #include "ek_dot.h"
 
 /* NumPy broadcasting of all operands. */

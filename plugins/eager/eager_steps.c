@@ -1,6 +1,6 @@
 /* What an executable does at a call, for exe_steps: a row for each node that has something to do,
  * named as profiles name it, with the bytes of its operands and results. */
-#include "eager_plan.h"
+#include "eager_execution_plan.h"
 
 #include "core/base/check.h"
 
@@ -15,7 +15,8 @@ const char *eager_step_name(const eager_step *step, char out[EAGER_STEP_NAME])
 }
 
 /* Adds the bytes of a value; *flags says when a size is known at a call alone. */
-static void add_bytes(const eager_plan *plan, uint32_t value, uint64_t *sum, uint32_t *flags)
+static void add_bytes(const eager_execution_plan *plan, uint32_t value, uint64_t *sum,
+                      uint32_t *flags)
 {
     uint64_t count = 1;
     uint64_t bytes = 0;
@@ -52,7 +53,8 @@ static int does_nothing(const eager_step *step)
            step->kind == EAGER_STEP_SYM_BIND;
 }
 
-static stator_status tell_plan(const eager_plan *plan, uint32_t depth, const stator_step_sink *sink)
+static stator_status report_plan(const eager_execution_plan *plan, uint32_t depth,
+                                 const stator_step_sink *sink)
 {
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         const eager_step *step = &plan->steps[s];
@@ -74,7 +76,7 @@ static stator_status tell_plan(const eager_plan *plan, uint32_t depth, const sta
         }
         ST_TRY(sink->step(sink->self, &row));
         for (uint32_t r = 0; r < step->n_regions; r++) {
-            ST_TRY(tell_plan(step->regions[r], depth + 1u, sink));
+            ST_TRY(report_plan(step->regions[r], depth + 1u, sink));
         }
     }
     return STATOR_OK;
@@ -82,5 +84,5 @@ static stator_status tell_plan(const eager_plan *plan, uint32_t depth, const sta
 
 stator_status eager_tell_steps(const eager_exe *exe, const stator_step_sink *sink)
 {
-    return tell_plan(exe->root, 0, sink);
+    return report_plan(exe->root, 0, sink);
 }

@@ -3,7 +3,7 @@
  * In: operands and attributes of one call. Out: the same as the library sees them, DLPack tensors
  * and attributes by name; sizes in DIMS attributes are evaluated, so they go as INTS. Results have
  * their memory already: the library's infer function gave their sizes. */
-#include "eager_plan.h"
+#include "eager_execution_plan.h"
 
 static DLTensor to_dlpack(const ek_tensor *t)
 {

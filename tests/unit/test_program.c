@@ -77,7 +77,7 @@ static void begin(fixture *f, int64_t lo, int64_t hi, int64_t divisor, int64_t e
     p->outputs[0] = 1;
     p->n_slots = p->n_steps = p->n_dims = 2;
     p->n_outputs = 1;
-    cr_assert(st_program_plan(p));
+    cr_assert(st_program_plan_memory(p));
     f->fakes[0].tells = f->fakes[1].tells = UNKNOWN;
 }
 

@@ -125,7 +125,7 @@ static uint32_t collect_intervals(st_program *p, st_interval *blocks, uint32_t *
     return n;
 }
 
-int st_program_plan(st_program *p)
+int st_program_plan_memory(st_program *p)
 {
     last_uses(p);
     measure_steps(p);

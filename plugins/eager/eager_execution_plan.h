@@ -1,7 +1,7 @@
-/* The plan that a graph is compiled to, the memory it runs in, and the functions between the files
- * of the executor. Nothing of the graph is kept but retained constants.
+/* The execution plan that a graph is compiled to, the memory it runs in, and the functions between
+ * the files of the executor. Nothing of the graph is kept but retained constants.
  *
- *   eager_exe --root--> eager_plan --steps--> eager_step --regions--> eager_plan ...
+ *   exe --root--> execution plan --steps--> step --regions--> execution plan ...
  *
  * A call runs a plan in a frame. The frame and every buffer of known size lie in the workspace:
  *
@@ -14,8 +14,8 @@
  * Sizes that are constants are computed when the plan is made; others per call, before the node
  * that needs them runs, from the symbols set so far. A symbol that only a node's result tells is
  * bound when the node has run. */
-#ifndef STATOR_EAGER_PLAN_H
-#define STATOR_EAGER_PLAN_H
+#ifndef STATOR_EAGER_EXECUTION_PLAN_H
+#define STATOR_EAGER_EXECUTION_PLAN_H
 
 #include "core/base/arena.h"
 #include "core/base/diag.h"
@@ -106,7 +106,7 @@ typedef struct eager_step {
     const uint32_t *release;     /* pooled values not used after this step */
     uint32_t n_release;
     uint32_t n_regions;
-    struct eager_plan **regions;
+    struct eager_execution_plan **regions;
     uint64_t region_offset; /* their frame, in the data part */
     eager_library library;  /* of op EAGER_OP_library */
     const char *node_name;  /* of the origin, "" unknown */
@@ -114,7 +114,7 @@ typedef struct eager_step {
     stator_ref node; /* of the graph, or of the region */
 } eager_step;
 
-typedef struct eager_plan {
+typedef struct eager_execution_plan {
     uint32_t n_values;
     uint32_t n_inputs;
     uint32_t n_outputs;
@@ -137,7 +137,7 @@ typedef struct eager_plan {
     uint32_t max_args, max_attrs, max_attr_ints;
     uint64_t at_values, at_dims, at_blocks, at_args, at_attrs, at_attr_ints, at_syms, at_data;
     uint64_t frame_bytes; /* all of it, a multiple of EAGER_ALIGN */
-} eager_plan;
+} eager_execution_plan;
 
 typedef struct eager_prog { /* a symbolic size */
     st_symprog code;
@@ -161,7 +161,7 @@ typedef struct eager_pool { /* recycled blocks, by size class; thread-safe */
 typedef struct eager_exe {
     eager_self *self;
     st_arena arena; /* of all plans */
-    eager_plan *root;
+    eager_execution_plan *root;
     st_vec(eager_prog) progs;
     st_vec(stator_blob *) blobs;
     st_vec(const void *) constants; /* data of blobs */
@@ -183,7 +183,7 @@ typedef struct eager_owned {
 const char *eager_op_name(const eager_step *step);
 
 typedef struct eager_frame {
-    const eager_plan *plan;
+    const eager_execution_plan *plan;
     eager_exe *exe;
     const stator_call *call; /* NULL in a region */
     char *data;
@@ -227,7 +227,8 @@ int eager_is_unbacked(const stator_graph_view *v, stator_ref sym);
 /* ---- eager_layout.c ---- */
 
 /* Decides the storage of every value, lifetimes and the places in the workspace. */
-stator_status eager_layout(eager_exe *exe, eager_plan *plan, int is_root, stator_diag **err);
+stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, int is_root,
+                           stator_diag **err);
 
 /* ---- eager_frame.c ---- */
 
